@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay/cay.h - all of libcay. */
+#pragma once
+#include <cay/error.h>
+#include <cay/service.h>
+#include <cay/sandbox.h>

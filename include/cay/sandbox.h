@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/sandbox.h - work inside one sandbox.
+ *
+ *   cay_sandbox_spawn()  start a command         cay_sandbox_run()   start, wait, collect
+ *   cay_sandbox_attach() find a running one      cay_proc_output()   its output as a descriptor
+ *   cay_proc_wait()      how it ended            cay_proc_write()    feed its stdin or terminal
+ *   cay_file_get()       read a small file       cay_file_put()      write one
+ *   cay_file_open_read() stream out              cay_file_open_write()  stream in, then commit
+ *   cay_dir_list()       structured listing      cay_watch_open()    what changes
+ *   cay_port_list()      who listens             cay_port_connect()  a descriptor to it
+ *
+ * Calls may block. Different sandboxes may be used from different threads at once;
+ * one sandbox serialises its own state changes. Paths are bytes, resolved inside the sandbox,
+ * relative ones below its working directory; a NUL or newline in a path given as text is refused.
+ */
+#pragma once
+#include <cay/error.h>
+#include <cay/service.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cay_proc cay_proc;
+
+/* ------------------------------------------------------------------ processes */
+
+typedef enum cay_stdin { CAY_STDIN_NULL = 0, CAY_STDIN_PIPE = 1 } cay_stdin;
+typedef enum cay_stream { CAY_STDOUT = 1, CAY_STDERR = 2 } cay_stream; /* a tty has STDOUT only */
+typedef enum cay_on_full {
+    CAY_FULL_DROP = 0, /* oldest bytes go, counted */
+    CAY_FULL_BLOCK,    /* the writer waits for attached readers; 30 s without a read turns it to drop */
+} cay_on_full;
+typedef enum cay_scope { CAY_SCOPE_ONE = 0, CAY_SCOPE_GROUP, CAY_SCOPE_TREE } cay_scope;
+typedef enum cay_env_mode {
+    CAY_ENV_ADD = 0, /* the sandbox's environment, then env */
+    CAY_ENV_ONLY,    /* exactly env */
+} cay_env_mode;
+
+typedef struct cay_spawn {
+    size_t             size;
+    const char *const *argv;       /* NULL-terminated; argv[0] is searched in PATH; or use shell */
+    const char        *shell;      /* one line for the sandbox's shell (bash if there, else sh) */
+    bool               login;      /* with shell: a login shell */
+    const cay_pair    *env;        /* ends with a NULL key */
+    cay_env_mode       env_mode;
+    const char        *cwd;        /* absolute, ~, or relative to the working directory */
+    const char        *user;       /* name or uid; NULL: the sandbox's default user */
+    const char        *profile;    /* "default", or "root" for uid 0 with package-manager rights */
+    cay_stdin          stdin_mode;
+    bool               tty;
+    uint16_t           cols, rows; /* of the tty; 0: 80 × 24 */
+    uint64_t           timeout_ms; /* 0: none. TERM to the tree, KILL one second later */
+    const char        *tag;        /* a name to attach by; unique among live processes, or NULL */
+    const cay_pair    *labels;     /* ends with a NULL key */
+    uint32_t           ring_bytes; /* kept output per stream; 0: 1 MiB */
+    cay_on_full        on_full;
+} cay_spawn;
+
+typedef struct cay_exit {
+    size_t   size;
+    int      code;      /* 0–255; 128 + signal when a signal ended it */
+    int      signal;    /* or 0 */
+    char     reason[16]; /* "exit", "signal", "oom", "time", "pids", "disk", "killed", "lost" */
+    uint64_t cpu_us, max_rss;
+    uint64_t lost_out, lost_err; /* bytes that left the ring before anyone could keep them */
+} cay_exit;
+
+/* Starts a command and returns before it ends; it lives on when the handle is dropped.
+ * CAY_ESTATE if the sandbox is not running, CAY_ENOENT if argv[0] or cwd is not there. */
+CAY_API int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec,
+                              cay_proc **out, cay_err *err);
+/* ref: process id ("p…"), pid as seen inside, or tag. Ended processes can be found while kept. */
+CAY_API int cay_sandbox_attach(cay_sandbox *sb, const cay_call *call, const char *ref,
+                               cay_proc **out, cay_err *err);
+CAY_API void        cay_proc_unref(cay_proc *p);
+CAY_API const char *cay_proc_id(const cay_proc *p);
+CAY_API int         cay_proc_pid(const cay_proc *p); /* as seen inside */
+
+#define CAY_FROM_START 0
+#define CAY_FROM_NOW   UINT64_MAX
+/* A fresh descriptor that yields the stream from `offset` (or the oldest byte still kept) and ends
+ * at the latest 200 ms after the process. Any number of readers. The caller closes it. */
+CAY_API int cay_proc_output(cay_proc *p, const cay_call *call, cay_stream which, uint64_t offset,
+                            int *fd, cay_err *err);
+/* Polling: copies what is kept from *offset on, without waiting; advances *offset; *lost counts bytes
+ * that were dropped before they could be read; *eof when nothing more will come. */
+CAY_API int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset,
+                          void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err);
+/* Waits until all of it is taken. CAY_ESTATE when stdin is not open. */
+CAY_API int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t len,
+                           cay_err *err);
+CAY_API int cay_proc_close_stdin(cay_proc *p, const cay_call *call, cay_err *err);
+CAY_API int cay_proc_resize(cay_proc *p, const cay_call *call, uint16_t cols, uint16_t rows,
+                            cay_err *err);
+CAY_API int cay_proc_signal(cay_proc *p, const cay_call *call, int sig, cay_scope scope,
+                            cay_err *err);
+CAY_API int cay_proc_wait(cay_proc *p, const cay_call *call, cay_exit *out, cay_err *err);
+/* Becomes readable when the process has ended; for poll only, never read it. Owned by p. */
+CAY_API int cay_proc_exit_fd(cay_proc *p, cay_err *err);
+
+/* Spawn, feed, collect and wait in one. out and errout are NUL-terminated and the caller's: free(). */
+typedef struct cay_result {
+    size_t   size;
+    cay_exit exit;
+    char    *out, *errout;
+    size_t   out_len, errout_len;
+    bool     truncated; /* more came than max_output */
+} cay_result;
+CAY_API int  cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec,
+                             const void *input, size_t input_len, size_t max_output,
+                             cay_result *out, cay_err *err);
+CAY_API void cay_result_clear(cay_result *r);
+
+typedef struct cay_proc_info {
+    size_t      size;
+    const char *id;      /* "" for a process that was not started through the API */
+    const char *tag;     /* or "" */
+    const char *command; /* argv joined by blanks, cut */
+    const char *user;
+    int         pid, ppid;
+    char        state;   /* R S D T Z as in proc(5); 'X' for one that ended and is still kept */
+    bool        tty;
+    uint64_t    cpu_us, rss;
+    int64_t     started_ms; /* wall clock */
+    cay_exit    exit;       /* when state is 'X' */
+} cay_proc_info;
+CAY_API int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
+                              int (*fn)(const cay_proc_info *info, void *arg), void *arg,
+                              cay_err *err);
+
+/* ------------------------------------------------------------------ files */
+
+typedef enum cay_file_type {
+    CAY_FILE = 'f', CAY_DIR = 'd', CAY_LINK = 'l', CAY_OTHER = 'o',
+} cay_file_type;
+
+typedef struct cay_stat {
+    size_t        size_of;
+    cay_file_type type;
+    uint32_t      mode;  /* permission bits */
+    uint32_t      uid, gid;
+    uint64_t      size;
+    uint64_t      inode;
+    uint32_t      nlink;
+    int64_t       mtime_ns;
+    char          target[256]; /* of a link, cut */
+} cay_stat;
+
+typedef struct cay_dirent {
+    const char *path; /* relative to the directory that was listed; bytes, NUL-terminated */
+    cay_stat    st;
+} cay_dirent;
+
+typedef struct cay_read {
+    size_t      size;
+    uint64_t    offset;
+    uint64_t    length; /* 0: to the end */
+    const char *user;   /* whose rights; NULL: the sandbox's default user */
+} cay_read;
+
+typedef struct cay_write {
+    size_t      size;
+    uint32_t    mode;    /* permission bits; 0: 0644, or what the replaced file had */
+    bool        parents; /* make missing directories */
+    bool        append;  /* add to the end in place instead of replacing */
+    bool        exclusive; /* CAY_EEXIST when it is there */
+    const char *user;
+} cay_write;
+
+/* Reads at most max bytes; more is CAY_ETOOBIG. *data is NUL-terminated and the caller's. */
+CAY_API int cay_file_get(cay_sandbox *sb, const cay_call *call, const char *path, size_t max,
+                         char **data, size_t *len, cay_err *err);
+CAY_API int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path,
+                         const void *data, size_t len, const cay_write *spec, cay_err *err);
+/* A descriptor that yields the bytes and ends. Not a regular file: CAY_ETYPE, at once. */
+CAY_API int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path,
+                               const cay_read *spec, int *fd, cay_err *err);
+/* Bytes written to cay_upload_fd() go to a temporary name beside path; commit puts it in place and
+ * returns when the bytes are visible; abort, or death of this program, leaves no trace. */
+typedef struct cay_upload cay_upload;
+CAY_API int  cay_file_open_write(cay_sandbox *sb, const cay_call *call, const char *path,
+                                 const cay_write *spec, cay_upload **out, cay_err *err);
+CAY_API int  cay_upload_fd(cay_upload *up);
+CAY_API int  cay_upload_commit(cay_upload *up, const cay_call *call, cay_err *err); /* frees up */
+CAY_API void cay_upload_abort(cay_upload *up);
+
+CAY_API int cay_file_stat(cay_sandbox *sb, const cay_call *call, const char *path, bool follow,
+                          cay_stat *out, cay_err *err);
+/* *yes is false for a missing file; other errors are errors. */
+CAY_API int cay_file_exists(cay_sandbox *sb, const cay_call *call, const char *path, bool *yes,
+                            cay_err *err);
+CAY_API int cay_file_mkdir(cay_sandbox *sb, const cay_call *call, const char *path, uint32_t mode,
+                           bool parents, cay_err *err);
+CAY_API int cay_file_remove(cay_sandbox *sb, const cay_call *call, const char *path, bool recursive,
+                            cay_err *err);
+CAY_API int cay_file_rename(cay_sandbox *sb, const cay_call *call, const char *from, const char *to,
+                            cay_err *err);
+CAY_API int cay_file_chmod(cay_sandbox *sb, const cay_call *call, const char *path, uint32_t mode,
+                           cay_err *err);
+/* UINT32_MAX leaves an id as it is. */
+CAY_API int cay_file_chown(cay_sandbox *sb, const cay_call *call, const char *path, uint32_t uid,
+                           uint32_t gid, cay_err *err);
+CAY_API int cay_file_symlink(cay_sandbox *sb, const cay_call *call, const char *target,
+                             const char *path, cay_err *err);
+/* user.* extended attributes. get: *len in is the room, out the size. value NULL removes. */
+CAY_API int cay_file_getxattr(cay_sandbox *sb, const cay_call *call, const char *path,
+                              const char *name, void *buf, size_t *len, cay_err *err);
+CAY_API int cay_file_setxattr(cay_sandbox *sb, const cay_call *call, const char *path,
+                              const char *name, const void *value, size_t len, cay_err *err);
+CAY_API int cay_file_listxattr(cay_sandbox *sb, const cay_call *call, const char *path,
+                               int (*fn)(const char *name, void *arg), void *arg, cay_err *err);
+/* depth 1: the directory itself; 0: all the way down. Links are not followed. */
+CAY_API int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsigned depth,
+                         int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err);
+/* Shell patterns: *, ?, [a-z], and ** for any number of directories; sorted by name per directory. */
+CAY_API int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base,
+                          const char *pattern, int (*fn)(const cay_dirent *ent, void *arg),
+                          void *arg, cay_err *err);
+typedef struct cay_match {
+    const char *path;   /* relative to base */
+    uint64_t    line;   /* from 1 */
+    uint64_t    column; /* byte, from 1 */
+    const char *text;   /* the line, cut at 4096 bytes */
+    size_t      text_len;
+} cay_match;
+typedef struct cay_grep {
+    size_t      size;
+    const char *pattern;   /* POSIX extended regular expression, or plain text */
+    bool        plain, ignore_case;
+    const char *include;   /* file name pattern, or NULL */
+    uint64_t    max;       /* matches; 0: 10,000 */
+} cay_grep;
+CAY_API int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *base,
+                          const cay_grep *spec, int (*fn)(const cay_match *m, void *arg), void *arg,
+                          cay_err *err);
+
+/* A recursive watch with a bounded queue. */
+typedef enum cay_change {
+    CAY_CHANGE_CREATE = 'c', CAY_CHANGE_WRITE = 'w', CAY_CHANGE_REMOVE = 'r', CAY_CHANGE_RENAME = 'm',
+    CAY_CHANGE_CHMOD = 'p', CAY_CHANGE_OVERFLOW = 'o', /* some changes were lost: list again */
+} cay_change;
+typedef struct cay_watch cay_watch;
+typedef struct cay_watch_event {
+    size_t      size;
+    cay_change  change;
+    const char *path; /* relative to the watched directory; new name for RENAME */
+    const char *from; /* old name for RENAME, or "" */
+    bool        dir;
+} cay_watch_event;
+CAY_API int  cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *path, bool recursive,
+                            cay_watch **out, cay_err *err);
+CAY_API int  cay_watch_fd(const cay_watch *w); /* readable when next() will not block */
+CAY_API int  cay_watch_next(cay_watch *w, const cay_call *call, cay_watch_event *out, cay_err *err);
+CAY_API void cay_watch_close(cay_watch *w);
+
+/* ------------------------------------------------------------------ ports */
+
+typedef struct cay_port {
+    uint16_t port;
+    char     address[46]; /* as bound inside: "127.0.0.1", "::" */
+    int      pid;         /* inside; 0 when not known */
+} cay_port;
+CAY_API int cay_port_list(cay_sandbox *sb, const cay_call *call,
+                          int (*fn)(const cay_port *p, void *arg), void *arg, cay_err *err);
+/* A connected stream to 127.0.0.1:port (or ::1) inside. CAY_ENOENT when nobody listens. */
+CAY_API int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd,
+                             cay_err *err);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/service.h - which sandboxes exist.
+ *
+ *   cay_service_open()    open the state directory     cay_service_create()  make a sandbox
+ *   cay_service_find()    borrow a handle by id        cay_service_list()    all of them
+ *   cay_sandbox_pause()   freeze, processes intact     cay_sandbox_resume()  go on, or start again
+ *   cay_sandbox_extend()  move the deadlines           cay_sandbox_kill()    stop it, keep the files
+ *   cay_sandbox_remove()  stop it and forget it        cay_sandbox_wait()    until it stops
+ *   cay_sandbox_describe()  all that is known          cay_service_events()  what happens, as a stream
+ *
+ * Sandboxes outlive the program: closing the service changes nothing inside them.
+ * Calls may block. A service may be used from several threads at once.
+ */
+#pragma once
+#include <cay/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cay_service cay_service;
+typedef struct cay_sandbox cay_sandbox;
+struct cay_provider_ops;
+
+#define CAY_ID_LEN 20 /* [a-z2-7], first letter tells the kind */
+
+typedef enum cay_state {
+    CAY_STATE_NONE = 0,
+    CAY_CREATING,
+    CAY_RUNNING,
+    CAY_PAUSED,
+    CAY_STOPPED,  /* no process; files are kept; resume starts it again */
+    CAY_DELETING,
+    CAY_GONE,     /* only in events and answers, never stored */
+    CAY_DAMAGED,  /* its record could not be read; listed so that it is not lost */
+} cay_state;
+CAY_API const char *cay_state_name(cay_state s);
+CAY_API cay_state   cay_state_parse(const char *name);
+
+/* How strong the wall is. Level 0 is given only when asked for by name. */
+typedef enum cay_level {
+    CAY_LEVEL_NONE = 0,
+    CAY_LEVEL_PROCESS = 1,
+    CAY_LEVEL_ROOTLESS = 2,
+    CAY_LEVEL_ROOT = 3,
+    CAY_LEVEL_VM = 4,
+} cay_level;
+CAY_API const char *cay_level_name(cay_level l);
+/* Accepts a name or digit; -1 if it is neither. */
+CAY_API int cay_level_parse(const char *name);
+
+typedef struct cay_open {
+    size_t      size;
+    const char *home;     /* state directory; NULL: $CAY_HOME, /var/lib/cay, or XDG data home */
+    const char *provider; /* default provider; NULL: "native" */
+    const char *libexec;  /* where cay-keeper is; NULL: beside the running program or the prefix */
+    const struct cay_provider_ops *const *extra; /* more providers, NULL-terminated */
+} cay_open;
+
+CAY_API int  cay_service_open(const cay_open *spec, cay_service **out, cay_err *err);
+CAY_API void cay_service_close(cay_service *svc);
+CAY_API const char *cay_service_home(const cay_service *svc);
+
+/* 0 means the default named in the comment; CAY_UNLIMITED means no limit. */
+#define CAY_UNLIMITED UINT64_MAX
+typedef struct cay_limits {
+    uint64_t memory;    /* bytes; 2 GiB */
+    uint64_t swap;      /* bytes; none */
+    uint64_t cpu_milli; /* thousandths of a CPU; 2000 */
+    uint64_t pids;      /* processes and threads; 512 */
+    uint64_t disk;      /* bytes; 10 GiB */
+    uint64_t inodes;    /* files; 1,000,000 */
+    uint64_t nofile;    /* descriptors per process, soft; 4096 */
+    uint64_t io_read;   /* bytes per second; unlimited */
+    uint64_t io_write;  /* bytes per second; unlimited */
+} cay_limits;
+
+/* A directory of the host shown inside. Read-only unless rw. */
+typedef struct cay_grant {
+    const char *source; /* directory on the host, opened with the caller's rights */
+    const char *target; /* absolute path inside */
+    bool        rw;
+} cay_grant;
+
+typedef struct cay_pair {
+    const char *key;
+    const char *value;
+} cay_pair;
+
+typedef enum cay_expiry { CAY_EXPIRE_KILL = 0, CAY_EXPIRE_PAUSE = 1 } cay_expiry;
+
+typedef struct cay_create {
+    size_t             size;
+    const char        *provider;  /* NULL: the service's default */
+    const char        *template_; /* NULL: "host" */
+    const char        *root;      /* any root filesystem directory instead of a template */
+    const char        *name;      /* a label for people; need not be unique */
+    const char        *hostname;  /* NULL: "cay" */
+    const char        *user;      /* default user of its processes; NULL: "user" (uid 1000) */
+    const char        *workdir;   /* NULL: "/workspace" */
+    const cay_pair    *env;       /* for every process; ends with a NULL key */
+    const cay_pair    *labels;    /* ends with a NULL key; list filters by them */
+    const char        *metadata;  /* one JSON object kept for the caller, or NULL */
+    const cay_grant   *grants;
+    size_t             ngrants;
+    cay_limits         limits;
+    int                min_level; /* least isolation accepted; 0: the best the host has, at least 1.
+                                     level 0 needs provider "local" by name */
+    const char *const *require;   /* features by name: "memory-limit", "disk-quota", …; NULL-terminated */
+    uint64_t           ttl_ms;    /* 0: none */
+    uint64_t           idle_ms;   /* 0: none */
+    cay_expiry         on_expiry;
+    bool               ephemeral; /* no row in the store; gone when its last client and process are */
+    bool               no_pin;    /* leave CPU affinity alone */
+    bool               durable;   /* mount without `volatile` */
+} cay_create;
+
+CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,
+                               cay_sandbox **out, cay_err *err);
+/* id: whole, or a prefix that only one sandbox has, or its name if only one has that. */
+CAY_API int cay_service_find(cay_service *svc, const cay_call *call, const char *id,
+                             cay_sandbox **out, cay_err *err);
+
+typedef struct cay_filter {
+    size_t          size;
+    unsigned        states;   /* bits 1u << cay_state; 0 means all */
+    const cay_pair *labels;   /* all must match; ends with a NULL key */
+    const char     *provider; /* or NULL */
+    size_t          limit;    /* 0: all */
+    const char     *after;    /* id after which to continue, or NULL */
+} cay_filter;
+
+/* One isolation layer or feature as found: {"seccomp", "on"}, {"memory-limit", "soft", "no cgroup …"}. */
+typedef struct cay_layer {
+    const char *name;
+    const char *state;  /* "on", "soft", "off" */
+    const char *why;    /* cause when not on, or detail; may be "" */
+    const char *remedy; /* one line, or "" */
+} cay_layer;
+
+typedef struct cay_info {
+    size_t      size;
+    const char *id, *name, *provider, *template_, *hostname, *user, *workdir;
+    cay_state   state;
+    const char *reason;   /* why it is in that state: "killed", "ttl", "idle", "oom", "reboot", … */
+    cay_level   level;
+    const cay_layer *layers;
+    size_t      nlayers;
+    cay_limits  limits;
+    const cay_pair *labels; /* ends with a NULL key */
+    const char *metadata; /* JSON or "" */
+    const char *path;     /* where the workspace is on the host, at levels 0 and 1; else "" */
+    int64_t     created_ms, changed_ms; /* wall clock */
+    int64_t     deadline_ms;            /* wall clock; 0: none */
+    uint64_t    idle_ms;
+    cay_expiry  on_expiry;
+    int         pid;      /* of its init on the host, or 0 */
+} cay_info;
+
+typedef struct cay_usage {
+    size_t   size;
+    uint64_t cpu_us, memory, memory_peak, pids, disk, inodes;
+    uint64_t oom_kills, pids_hits;
+    uint64_t net_rx, net_tx;
+} cay_usage;
+
+/* Calls fn for each match, oldest first; a non-zero return stops and is returned. */
+CAY_API int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *filter,
+                             int (*fn)(const cay_info *info, void *arg), void *arg, cay_err *err);
+
+/* The handle. Any number may exist for one sandbox; dropping one changes nothing inside. */
+CAY_API cay_sandbox *cay_sandbox_ref(cay_sandbox *sb);
+CAY_API void         cay_sandbox_unref(cay_sandbox *sb);
+CAY_API const char  *cay_sandbox_id(const cay_sandbox *sb);
+/* The caller frees the answer with cay_info_free(). */
+CAY_API int  cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err);
+CAY_API void cay_info_free(cay_info *info);
+CAY_API int  cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay_err *err);
+
+CAY_API int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err);
+CAY_API int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err);
+/* Sets the time left, from now. 0 leaves that one as it is; CAY_UNLIMITED removes it. */
+CAY_API int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms,
+                               uint64_t idle_ms, cay_err *err);
+CAY_API int cay_sandbox_kill(cay_sandbox *sb, const cay_call *call, cay_err *err);
+CAY_API int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err);
+/* Returns when the sandbox is stopped or gone; *state tells which. */
+CAY_API int cay_sandbox_wait(cay_sandbox *sb, const cay_call *call, cay_state *state, cay_err *err);
+
+/* An event: a sandbox or process changed. Strings live until the next read. */
+typedef struct cay_event {
+    size_t      size;
+    int64_t     time_ms;  /* wall clock */
+    uint64_t    seq;
+    const char *sandbox;  /* id */
+    const char *kind;     /* "created" "paused" "resumed" "stopped" "removed" "exec" "exit" "limit" "lost" */
+    const char *reason;   /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", … or "" */
+    const char *process;  /* id or "" */
+    int         code;     /* exit code of "exit", else 0 */
+} cay_event;
+typedef struct cay_events cay_events;
+/* sandbox_id NULL: all. Events from now on; a slow reader gets kind "lost" with the count in code. */
+CAY_API int  cay_service_events(cay_service *svc, const char *sandbox_id, cay_events **out, cay_err *err);
+CAY_API int  cay_events_fd(const cay_events *ev); /* readable when cay_events_next() will not block */
+CAY_API int  cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_err *err);
+CAY_API void cay_events_close(cay_events *ev);
+
+/* What this host can give, layer by layer. */
+typedef struct cay_probe {
+    size_t      size;
+    cay_level   level;
+    const char *mode;   /* "root", "range", "single", "process" */
+    const cay_layer *layers;
+    size_t      nlayers;
+} cay_probe;
+CAY_API int  cay_service_probe(cay_service *svc, const char *provider, cay_probe **out, cay_err *err);
+CAY_API void cay_probe_free(cay_probe *p);
+
+/* Removes what no record owns: dead directories, groups and sockets of ours. Returns the count. */
+CAY_API int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/sys/provider.h - for those who make a place where sandboxes run.
+ *
+ * A provider is one table. The smallest useful one fills the first group; a NULL pointer in the
+ * second means unsupported. A pointer being there is the capability; no flag repeats it. What a
+ * provider cannot enforce it refuses before it makes anything. `self`, `box` and `proc` are the
+ * provider's own objects; the library calls nothing on a box after release() or destroy().
+ * Every call may come from any thread; calls on one box may overlap.
+ */
+#pragma once
+#include <cay/service.h>
+#include <cay/sandbox.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct json_t cay_json; /* jansson's value */
+
+typedef struct cay_provider_conf {
+    size_t      size;
+    const char *home;     /* state directory */
+    const char *libexec;
+    const char *instance; /* id of this state directory, for labels on outside objects */
+} cay_provider_conf;
+
+/* What a provider knows of a live box; strings live as long as the box handle. */
+typedef struct cay_box_status {
+    size_t      size;
+    cay_state   state;
+    const char *reason;
+    cay_level   level;
+    const cay_layer *layers;
+    size_t      nlayers;
+    int64_t     deadline_ms; /* wall clock, 0: none */
+    uint64_t    idle_ms;
+    int         pid;
+    const char *path;
+} cay_box_status;
+
+typedef struct cay_provider_ops {
+    size_t      size;
+    const char *name;
+    int  (*open)(const cay_provider_conf *conf, void **self, cay_err *err);
+    void (*close)(void *self);
+    /* id is already recorded as wanted; the same id again must find the same box. */
+    int  (*create)(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                   void **box, cay_err *err);
+    /* A box that exists: by id, and by the JSON that state() gave (may be NULL). CAY_EGONE: it is no more. */
+    int  (*attach)(void *self, const cay_call *call, const char *id, const cay_json *state,
+                   void **box, cay_err *err);
+    void (*release)(void *box); /* drops the handle; changes nothing inside */
+    int  (*destroy)(void *box, const cay_call *call, cay_err *err); /* ends it and removes its files */
+    int  (*spawn)(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err);
+    int  (*proc_attach)(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err);
+    void (*proc_release)(void *proc);
+    const char *(*proc_id)(void *proc, int *pid);
+    int  (*proc_output)(void *proc, const cay_call *call, cay_stream which, uint64_t offset, int *fd,
+                        cay_err *err);
+    int  (*proc_write)(void *proc, const cay_call *call, const void *data, size_t len, cay_err *err);
+    int  (*proc_close_stdin)(void *proc, const cay_call *call, cay_err *err);
+    int  (*proc_signal)(void *proc, const cay_call *call, int sig, cay_scope scope, cay_err *err);
+    int  (*proc_wait)(void *proc, const cay_call *call, cay_exit *out, cay_err *err);
+    int  (*proc_exit_fd)(void *proc, cay_err *err);
+    int  (*status)(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
+
+    /* From here on NULL means unsupported. */
+    int  (*proc_read)(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
+                      size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err);
+    int  (*proc_resize)(void *proc, const cay_call *call, uint16_t cols, uint16_t rows, cay_err *err);
+    int  (*procs)(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg,
+                  cay_err *err);
+    int  (*probe)(void *self, cay_probe **out, cay_err *err);
+    int  (*state)(void *box, cay_json **out, cay_err *err); /* attach() takes it back */
+    int  (*list)(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg,
+                 cay_err *err); /* ids of every box there is, for reconciliation */
+    int  (*start)(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                  void **box, cay_err *err); /* a stopped box runs again on its kept files */
+    int  (*stop)(void *box, const cay_call *call, cay_err *err); /* ends processes, keeps files */
+    int  (*pause)(void *box, const cay_call *call, cay_err *err);
+    int  (*resume)(void *box, const cay_call *call, cay_err *err);
+    int  (*extend)(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err);
+    int  (*usage)(void *box, const cay_call *call, cay_usage *out, cay_err *err);
+    int  (*wait)(void *box, const cay_call *call, cay_state *state, cay_err *err);
+    int  (*events)(void *self, const char *id, int *fd, cay_err *err); /* SEQPACKET of cay__event_wire */
+    int  (*gc)(void *self, const cay_call *call, int (*known)(const char *id, void *arg), void *arg,
+               size_t *removed, cay_err *err);
+    int  (*remove_files)(void *self, const cay_call *call, const char *id, cay_err *err);
+
+    /* Files: paths are resolved inside the box. */
+    int  (*open_read)(void *box, const cay_call *call, const char *path, const cay_read *spec, int *fd,
+                      cay_err *err);
+    int  (*put)(void *box, const cay_call *call, const char *path, const void *data, size_t len,
+                const cay_write *spec, cay_err *err);
+    int  (*open_write)(void *box, const cay_call *call, const char *path, const cay_write *spec,
+                       void **up, int *fd, cay_err *err);
+    int  (*commit_write)(void *up, const cay_call *call, cay_err *err); /* frees up */
+    void (*abort_write)(void *up);
+    int  (*stat)(void *box, const cay_call *call, const char *path, bool follow, cay_stat *out,
+                 cay_err *err);
+    int  (*mkdir)(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents,
+                  cay_err *err);
+    int  (*remove)(void *box, const cay_call *call, const char *path, bool recursive, cay_err *err);
+    int  (*rename)(void *box, const cay_call *call, const char *from, const char *to, cay_err *err);
+    int  (*chmod)(void *box, const cay_call *call, const char *path, uint32_t mode, cay_err *err);
+    int  (*chown)(void *box, const cay_call *call, const char *path, uint32_t uid, uint32_t gid,
+                  cay_err *err);
+    int  (*symlink)(void *box, const cay_call *call, const char *target, const char *path, cay_err *err);
+    int  (*getxattr)(void *box, const cay_call *call, const char *path, const char *name, void *buf,
+                     size_t *len, cay_err *err);
+    int  (*setxattr)(void *box, const cay_call *call, const char *path, const char *name,
+                     const void *value, size_t len, cay_err *err);
+    int  (*listxattr)(void *box, const cay_call *call, const char *path,
+                      int (*fn)(const char *, void *), void *arg, cay_err *err);
+    int  (*list_dir)(void *box, const cay_call *call, const char *path, unsigned depth,
+                     int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
+    int  (*glob)(void *box, const cay_call *call, const char *base, const char *pattern,
+                 int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err);
+    int  (*grep)(void *box, const cay_call *call, const char *base, const cay_grep *spec,
+                 int (*fn)(const cay_match *, void *), void *arg, cay_err *err);
+    int  (*watch_open)(void *box, const cay_call *call, const char *path, bool recursive, void **w,
+                       int *fd, cay_err *err);
+    int  (*watch_next)(void *w, const cay_call *call, cay_watch_event *out, cay_err *err);
+    void (*watch_close)(void *w);
+
+    /* Ports. */
+    int  (*ports)(void *box, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg,
+                  cay_err *err);
+    int  (*connect)(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err);
+} cay_provider_ops;
+
+/* One packet of the descriptor that events() gives. */
+typedef struct cay_event_wire {
+    int64_t  time_ms;
+    uint64_t seq;
+    int32_t  code;
+    char     sandbox[24], process[24], kind[16], reason[24];
+} cay_event_wire;
+
+#ifdef __cplusplus
+}
+#endif

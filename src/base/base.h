@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base/base.h - manners every file shares: who owns what, and passing errors up.
+ *
+ *   CAY_TRY(call)      return its code when it fails
+ *   CAY_AUTOFD fd      closed when it leaves scope      CAY_AUTOFREE p   freed when it leaves scope
+ *   CAY_AUTOPTR(type)  calls type's clean function      CAY_STEAL(x)     give it away
+ */
+#pragma once
+#include <cay/error.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CAY_TRY(call)              \
+    do {                           \
+        int rc_ = (call);          \
+        if (rc_ < 0)               \
+            return rc_;            \
+    } while (0)
+
+#define CAY_LEN(a) (sizeof(a) / sizeof *(a))
+#define CAY_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define CAY_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+static inline void cay__close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        int e = errno;
+        close(*fd);
+        errno = e;
+    }
+    *fd = -1;
+}
+static inline void cay__free_ptr(void *p)
+{
+    free(*(void **)p);
+}
+static inline int cay__steal_fd(int *fd)
+{
+    int f = *fd;
+    *fd = -1;
+    return f;
+}
+#define CAY_AUTOFD   __attribute__((cleanup(cay__close_fd))) int
+#define CAY_AUTOFREE __attribute__((cleanup(cay__free_ptr)))
+/* A type opts in with CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref). */
+#define CAY_DEFINE_AUTO(type, fn)                 \
+    static inline void cay__auto_##type(type **p) \
+    {                                             \
+        if (*p)                                   \
+            fn(*p);                               \
+    }
+#define CAY_AUTOPTR(type) __attribute__((cleanup(cay__auto_##type))) type *
+#define CAY_STEAL(x)              \
+    ({                            \
+        __typeof__(x) s_ = (x);   \
+        (x) = NULL;               \
+        s_;                       \
+    })
+#define CAY_STEAL_FD(x) cay__steal_fd(&(x))
+
+/* Small fixed allocations abort when memory is gone. */
+static inline void *cay__alloc(size_t n)
+{
+    void *p = calloc(1, n ? n : 1);
+    if (!p)
+        abort();
+    return p;
+}
+static inline char *cay__strdup(const char *s)
+{
+    char *p = strdup(s ? s : "");
+    if (!p)
+        abort();
+    return p;
+}

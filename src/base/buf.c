@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "buf.h"
+#include "base.h"
+#include <stdio.h>
+
+void cay__buf_clear(cay__buf *b)
+{
+    free(b->data);
+    b->data = NULL;
+    b->len = b->cap = 0;
+    b->full = false;
+}
+
+char *cay__buf_room(cay__buf *b, size_t n)
+{
+    if (b->full || n > b->max || b->len > b->max - n) {
+        b->full = true;
+        return NULL;
+    }
+    if (b->cap - b->len <= n) {
+        size_t cap = CAY_MAX(CAY_MAX(b->cap * 2, b->len + n + 1), 64);
+        char *p = realloc(b->data, cap);
+        if (!p) {
+            b->full = true;
+            return NULL;
+        }
+        b->data = p;
+        b->cap = cap;
+    }
+    return b->data + b->len;
+}
+
+void cay__buf_used(cay__buf *b, size_t n)
+{
+    b->len += n;
+    b->data[b->len] = 0;
+}
+
+void cay__buf_add(cay__buf *b, const void *p, size_t n)
+{
+    char *room = cay__buf_room(b, n);
+    if (room) {
+        if (n)
+            memcpy(room, p, n);
+        cay__buf_used(b, n);
+    }
+}
+
+void cay__buf_str(cay__buf *b, const char *s)
+{
+    cay__buf_add(b, s, strlen(s));
+}
+
+void cay__buf_fmt(cay__buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *room = n < 0 ? NULL : cay__buf_room(b, (size_t)n);
+    if (!room)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(room, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    cay__buf_used(b, (size_t)n);
+}
+
+size_t cay__utf8_len(const char *s, size_t n)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    if (!n)
+        return 0;
+    if (u[0] < 0x80)
+        return 1;
+    size_t k = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
+    if (u[0] < 0xc2 || u[0] > 0xf4 || k > n)
+        return 0;
+    for (size_t i = 1; i < k; i++)
+        if ((u[i] & 0xc0) != 0x80)
+            return 0;
+    /* overlong, surrogates, past U+10FFFF */
+    if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) || (u[0] == 0xf0 && u[1] < 0x90) ||
+        (u[0] == 0xf4 && u[1] > 0x8f))
+        return 0;
+    return k;
+}
+
+void cay__buf_json(cay__buf *b, const char *s, size_t n)
+{
+    cay__buf_add(b, "\"", 1);
+    while (n) {
+        size_t k = cay__utf8_len(s, n);
+        if (k == 0) {
+            cay__buf_str(b, "\\ufffd");
+            k = 1;
+        } else if (*s == '"' || *s == '\\') {
+            cay__buf_fmt(b, "\\%c", *s);
+        } else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
+            cay__buf_fmt(b, "\\u%04x", (unsigned char)*s);
+        } else {
+            cay__buf_add(b, s, k);
+        }
+        s += k;
+        n -= k;
+    }
+    cay__buf_add(b, "\"", 1);
+}
+
+void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines)
+{
+    while (n) {
+        size_t k = cay__utf8_len(s, n);
+        unsigned char c = (unsigned char)*s;
+        bool c1 = k == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0;
+        if (k == 1 && keep_newlines && (c == '\n' || c == '\t')) {
+            cay__buf_add(b, s, 1);
+        } else if (k == 0 || c < 0x20 || c == 0x7f || c1) {
+            for (size_t i = 0; i < (k ? k : 1); i++)
+                cay__buf_fmt(b, "\\x%02x", (unsigned char)s[i]);
+        } else {
+            cay__buf_add(b, s, k);
+        }
+        s += k ? k : 1;
+        n -= k ? k : 1;
+    }
+}

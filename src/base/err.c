@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base.h"
+#include <stdio.h>
+
+static const char *const names[] = {
+    "OK",    "EINVAL", "EAUTH",   "EPERM",    "ENOENT",   "EEXIST",    "ETYPE",   "ESTATE",     "EBUSY", "EGONE",
+    "ERATE", "ETOOBIG", "ENOSPACE", "ETIMEOUT", "ECANCELED", "ENOTSUP", "EISOLATION", "EUPSTREAM", "ESYS",
+};
+
+const char *cay_code_name(int code)
+{
+    size_t i = (size_t)(code <= 0 ? -(long)code : (long)CAY_LEN(names));
+    return i < CAY_LEN(names) ? names[i] : "EUNKNOWN";
+}
+
+int cay_code_of_errno(int e)
+{
+    switch (e) {
+    case 0: return CAY_OK;
+    case EINVAL: case ENAMETOOLONG: case ELOOP: return CAY_EINVAL;
+    case EPERM: case EACCES: case EROFS: return CAY_EPERM;
+    case ENOENT: case ESRCH: return CAY_ENOENT;
+    case EEXIST: case ENOTEMPTY: return CAY_EEXIST;
+    case EISDIR: case ENOTDIR: case ENXIO: return CAY_ETYPE;
+    case EBUSY: case EAGAIN: case ETXTBSY: return CAY_EBUSY;
+    case EFBIG: case E2BIG: case EMSGSIZE: return CAY_ETOOBIG;
+    case ENOSPC: case EDQUOT: case ENOMEM: case EMFILE: case ENFILE: return CAY_ENOSPACE;
+    case ETIMEDOUT: return CAY_ETIMEOUT;
+    case ECANCELED: return CAY_ECANCELED;
+    case ENOSYS: case EOPNOTSUPP: return CAY_ENOTSUP;
+    case EPIPE: case ECONNRESET: return CAY_EGONE;
+    default: return CAY_ESYS;
+    }
+}
+
+/* Cuts at the buffer's end, and keeps the message on one line whatever was formatted into it. */
+static void put(char *dst, size_t cap, size_t at, const char *fmt, va_list ap)
+{
+    if (at >= cap)
+        return;
+    vsnprintf(dst + at, cap - at, fmt, ap);
+    for (char *p = dst + at; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+static int fill(cay_err *err, int code, int sys, const char *reason, const char *fmt, va_list ap)
+{
+    if (!err)
+        return code;
+    memset(err, 0, sizeof *err);
+    err->size = sizeof *err;
+    err->code = code;
+    err->sys = sys;
+    err->retry = code == CAY_EBUSY || code == CAY_ETIMEOUT || code == CAY_ERATE ? CAY_RETRY_YES
+                                                                                : CAY_RETRY_UNKNOWN;
+    snprintf(err->reason, sizeof err->reason, "%s", reason ? reason : "");
+    put(err->msg, sizeof err->msg, 0, fmt, ap);
+    if (sys) {
+        size_t n = strlen(err->msg);
+        snprintf(err->msg + n, sizeof err->msg - n, ": %s", strerror(sys));
+    }
+    return code;
+}
+
+int cay_fail(cay_err *err, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fill(err, code, 0, NULL, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int cay_fail_why(cay_err *err, int code, const char *reason, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    fill(err, code, 0, reason, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int cay_fail_sys(cay_err *err, int code, const char *fmt, ...)
+{
+    int e = errno;
+    va_list ap;
+    if (code == CAY_ESYS)
+        code = cay_code_of_errno(e);
+    va_start(ap, fmt);
+    fill(err, code, e, NULL, fmt, ap);
+    va_end(ap);
+    errno = e;
+    return code;
+}
+
+int cay_wrap(cay_err *err, int code, const char *fmt, ...)
+{
+    if (!err)
+        return code;
+    char old[sizeof err->msg];
+    memcpy(old, err->msg, sizeof old);
+    va_list ap;
+    va_start(ap, fmt);
+    put(err->msg, sizeof err->msg, 0, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(err->msg);
+    snprintf(err->msg + n, sizeof err->msg - n, ": %.*s", (int)sizeof old - 1, old);
+    return code;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fd.h"
+#include "base.h"
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+
+ssize_t cay__fd_sendv(int sock, const struct iovec *iov, int iovcnt, const int *fds, int nfds, int flags)
+{
+    union {
+        char           room[CMSG_SPACE(CAY__FDS_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } ctl;
+    struct msghdr m = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)iovcnt };
+    if (nfds > CAY__FDS_MAX) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (nfds > 0) {
+        memset(&ctl, 0, sizeof ctl);
+        m.msg_control = ctl.room;
+        m.msg_controllen = CMSG_SPACE((size_t)nfds * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN((size_t)nfds * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, (size_t)nfds * sizeof(int));
+    }
+    ssize_t n;
+    do
+        n = sendmsg(sock, &m, flags | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+ssize_t cay__fd_send(int sock, const void *data, size_t len, const int *fds, int nfds, int flags)
+{
+    struct iovec io = { (void *)data, len };
+    return cay__fd_sendv(sock, &io, 1, fds, nfds, flags);
+}
+
+ssize_t cay__fd_recv(int sock, void *data, size_t cap, int *fds, int *nfds, int flags)
+{
+    union {
+        char           room[CMSG_SPACE(CAY__FDS_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } ctl;
+    struct iovec io = { data, cap };
+    struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = ctl.room, .msg_controllen = sizeof ctl.room };
+    int room = nfds ? *nfds : 0, got = 0;
+    bool surplus = false;
+    ssize_t n;
+
+    if (nfds)
+        *nfds = 0;
+    do
+        n = recvmsg(sock, &m, flags | MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -1;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t k = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < k; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+            if (got < room) {
+                fds[got++] = fd;
+            } else {
+                close(fd);
+                surplus = true;
+            }
+        }
+    }
+    if (surplus || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+        while (got > 0)
+            close(fds[--got]);
+        errno = EMSGSIZE;
+        return -1;
+    }
+    if (nfds)
+        *nfds = got;
+    return n;
+}
+
+bool cay__fd_write_all(int fd, const void *data, size_t len)
+{
+    for (size_t at = 0; at < len;) {
+        ssize_t n = write(fd, (const char *)data + at, len - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        at += (size_t)n;
+    }
+    return true;
+}
+
+ssize_t cay__fd_read_all(int fd, void *data, size_t cap)
+{
+    size_t at = 0;
+    while (at < cap) {
+        ssize_t n = read(fd, (char *)data + at, cap - at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        at += (size_t)n;
+    }
+    return (ssize_t)at;
+}
+
+ssize_t cay__fd_read_file(int dir, const char *path, char *buf, size_t cap)
+{
+    CAY_AUTOFD fd = openat(dir, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0)
+        return -1;
+    ssize_t n = cay__fd_read_all(fd, buf, cap - 1);
+    if (n >= 0)
+        buf[n] = 0;
+    return n;
+}
+
+bool cay__fd_write_file(int dir, const char *path, const char *text)
+{
+    CAY_AUTOFD fd = openat(dir, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+}
+
+void cay__fd_close_from(int first)
+{
+    syscall(SYS_close_range, (unsigned)first, ~0u, 0);
+}
+
+bool cay__fd_nonblock(int fd, bool on)
+{
+    int fl = fcntl(fd, F_GETFL);
+    return fl >= 0 && fcntl(fd, F_SETFL, on ? fl | O_NONBLOCK : fl & ~O_NONBLOCK) == 0;
+}
+
+int cay__fd_openat2(int dir, const char *path, uint64_t flags, uint32_t mode, uint64_t resolve)
+{
+    struct open_how how = {
+        .flags = flags | O_CLOEXEC,
+        .mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
+        .resolve = resolve | RESOLVE_NO_MAGICLINKS,
+    };
+    /* EAGAIN: somebody renames below us while ".." is resolved; security.md allows 128 tries. */
+    for (int i = 0; i < 128; i++) {
+        long fd = syscall(SYS_openat2, dir, path, &how, sizeof how);
+        if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
+            return (int)fd;
+    }
+    return -1;
+}
+
+static int64_t clock_ns(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t cay__now_ms(void) { return clock_ns(CLOCK_MONOTONIC) / 1000000; }
+int64_t cay__now_us(void) { return clock_ns(CLOCK_MONOTONIC) / 1000; }
+int64_t cay__boot_ms(void) { return clock_ns(CLOCK_BOOTTIME) / 1000000; }
+int64_t cay__wall_ms(void) { return clock_ns(CLOCK_REALTIME) / 1000000; }

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base/fd.h - descriptors: moving them between processes, whole reads and writes, safe opens.
+ *
+ * Descriptors are born close-on-exec. Functions return -1 and set errno unless they say otherwise.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CAY__FDS_MAX 16
+
+/* One packet with up to CAY__FDS_MAX descriptors. nofds may be 0. MSG_NOSIGNAL is always set. */
+ssize_t cay__fd_send(int sock, const void *data, size_t len, const int *fds, int nfds, int flags);
+/* Gather form, for a fixed head and a tail. */
+struct iovec;
+ssize_t cay__fd_sendv(int sock, const struct iovec *iov, int iovcnt, const int *fds, int nfds, int flags);
+/* Receives one packet. *nfds in: room, out: how many came; surplus ones are closed and give EMSGSIZE,
+ * as does a packet longer than cap. 0 means the peer is gone. */
+ssize_t cay__fd_recv(int sock, void *data, size_t cap, int *fds, int *nfds, int flags);
+
+bool    cay__fd_write_all(int fd, const void *data, size_t len);
+ssize_t cay__fd_read_all(int fd, void *data, size_t cap); /* up to cap, until end */
+/* A small file relative to dir, NUL-terminated. */
+ssize_t cay__fd_read_file(int dir, const char *path, char *buf, size_t cap);
+bool    cay__fd_write_file(int dir, const char *path, const char *text);
+void    cay__fd_close_from(int first);
+bool    cay__fd_nonblock(int fd, bool on);
+
+/* openat2(2) with RESOLVE_NO_MAGICLINKS added and EAGAIN retried; falls back to nothing. */
+int cay__fd_openat2(int dir, const char *path, uint64_t flags, uint32_t mode, uint64_t resolve);
+
+/* CLOCK_MONOTONIC and CLOCK_BOOTTIME and wall clock in milliseconds; monotonic in microseconds. */
+int64_t cay__now_ms(void);
+int64_t cay__boot_ms(void);
+int64_t cay__wall_ms(void);
+int64_t cay__now_us(void);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "str.h"
+#include "base.h"
+#include <sys/random.h>
+
+bool cay__str_copy(char *dst, size_t cap, const char *src)
+{
+    size_t n = strlen(src), k = n < cap ? n : cap - 1;
+    memcpy(dst, src, k);
+    dst[k] = 0;
+    return n < cap;
+}
+
+bool cay__str_join(char *dst, size_t cap, ...)
+{
+    size_t at = 0;
+    bool whole = true;
+    va_list ap;
+    va_start(ap, cap);
+    for (const char *s; (s = va_arg(ap, const char *));) {
+        if (at < cap)
+            whole &= cay__str_copy(dst + at, cap - at, s);
+        at += strlen(dst + at);
+    }
+    va_end(ap);
+    return whole;
+}
+
+char *cay__str_u64(char *buf, uint64_t v)
+{
+    char *p = buf + 20;
+    *p = 0;
+    do
+        *--p = (char)('0' + v % 10);
+    while (v /= 10);
+    return p;
+}
+
+bool cay__str_to_u64(const char *s, uint64_t *out)
+{
+    uint64_t v = 0;
+    if (!*s)
+        return false;
+    for (; *s; s++) {
+        if (*s < '0' || *s > '9' || __builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+            return false;
+    }
+    *out = v;
+    return true;
+}
+
+/* digits[.digits] in thousandths, and what follows it */
+static bool milli(const char *s, uint64_t *out, const char **rest)
+{
+    uint64_t v = 0, f = 0, unit = 1000;
+    const char *p = s;
+    for (; *p >= '0' && *p <= '9'; p++)
+        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+            return false;
+    if (p == s)
+        return false;
+    if (*p == '.')
+        for (p++; *p >= '0' && *p <= '9'; p++)
+            f += (uint64_t)(*p - '0') * (unit /= 10);
+    if (__builtin_mul_overflow(v, 1000u, &v) || __builtin_add_overflow(v, f, &v))
+        return false;
+    *out = v;
+    *rest = p;
+    return true;
+}
+
+bool cay__str_to_size(const char *s, uint64_t *out)
+{
+    uint64_t v;
+    const char *p;
+    unsigned shift = 0;
+    if (!strcmp(s, "unlimited")) {
+        *out = UINT64_MAX;
+        return true;
+    }
+    if (!milli(s, &v, &p))
+        return false;
+    switch (*p | 0x20) {
+    case 'k': shift = 10; break;
+    case 'm': shift = 20; break;
+    case 'g': shift = 30; break;
+    case 't': shift = 40; break;
+    default: break;
+    }
+    if (shift)
+        p++;
+    if (shift && (!strcmp(p, "iB") || !strcmp(p, "ib") || !strcmp(p, "i")))
+        p += strlen(p);
+    else if (!strcmp(p, "B") || !strcmp(p, "b"))
+        p++;
+    unsigned __int128 n = ((unsigned __int128)v << shift) / 1000;
+    if (*p || n >= UINT64_MAX)
+        return false;
+    *out = (uint64_t)n;
+    return true;
+}
+
+bool cay__str_to_ms(const char *s, uint64_t *out)
+{
+    static const struct {
+        const char *name;
+        uint64_t    ms;
+    } units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
+    uint64_t v;
+    const char *p;
+    if (!strcmp(s, "unlimited")) {
+        *out = UINT64_MAX;
+        return true;
+    }
+    if (!milli(s, &v, &p))
+        return false;
+    for (size_t i = 0; i < CAY_LEN(units); i++)
+        if (!strcmp(p, units[i].name)) {
+            unsigned __int128 n = (unsigned __int128)v * units[i].ms / 1000;
+            *out = (uint64_t)n;
+            return n < INT64_MAX;
+        }
+    return false;
+}
+
+bool cay__str_starts(const char *s, const char *prefix)
+{
+    return !strncmp(s, prefix, strlen(prefix));
+}
+
+void cay__random(void *dst, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        ssize_t k = getrandom((char *)dst + at, n - at, 0);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            abort();
+        at += (size_t)k;
+    }
+}
+
+static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz234567";
+
+void cay__id_make(char *dst, char kind)
+{
+    unsigned char r[CAY__ID_LEN - 1];
+    cay__random(r, sizeof r);
+    dst[0] = kind;
+    for (size_t i = 0; i < sizeof r; i++)
+        dst[i + 1] = alphabet[r[i] & 31];
+    dst[CAY__ID_LEN] = 0;
+}
+
+bool cay__id_valid(const char *s, char kind)
+{
+    for (size_t i = 0; i < CAY__ID_LEN; i++)
+        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '2' && s[i] <= '7')))
+            return false;
+    return !s[CAY__ID_LEN] && s[0] >= 'a' && (!kind || s[0] == kind);
+}
+
+uint32_t cay__hash(const void *p, size_t n)
+{
+    uint32_t h = 2166136261u;
+    for (const unsigned char *b = p; n--; b++)
+        h = (h ^ *b) * 16777619u;
+    return h;
+}
+
+/* Four bits at a time: 64 bytes of table, no start-up cost; records are 128 bytes. */
+uint32_t cay__crc32c(uint32_t crc, const void *p, size_t n)
+{
+    static const uint32_t t[16] = {
+        0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
+    };
+    crc = ~crc;
+    for (const unsigned char *b = p; n--; b++) {
+        crc = t[(crc ^ *b) & 15] ^ (crc >> 4);
+        crc = t[(crc ^ (*b >> 4)) & 15] ^ (crc >> 4);
+    }
+    return ~crc;
+}

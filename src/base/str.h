@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base/str.h - small strings without a heap: numbers, ids, bounded copies.
+ *
+ * Keeper and init use these instead of stdio.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Copies at most cap-1 bytes and ends with NUL; false when it was cut. */
+bool cay__str_copy(char *dst, size_t cap, const char *src);
+/* Writes the parts (the list ends with NULL) one after another; false when cut. */
+bool cay__str_join(char *dst, size_t cap, ...) __attribute__((sentinel));
+/* Decimal digits of v; returns a pointer into buf, which holds at least 21 bytes. */
+char *cay__str_u64(char *buf, uint64_t v);
+/* The whole of s as a decimal number. */
+bool cay__str_to_u64(const char *s, uint64_t *out);
+/* "512m", "2G", "1.5k", "100": bytes, powers of 1024. "unlimited" gives UINT64_MAX. */
+bool cay__str_to_size(const char *s, uint64_t *out);
+/* "90", "90s", "5m", "2h", "1d", "250ms": milliseconds; a bare number is seconds. */
+bool cay__str_to_ms(const char *s, uint64_t *out);
+bool cay__str_starts(const char *s, const char *prefix);
+
+#define CAY__ID_LEN 20
+/* kind + 19 random characters of [a-z2-7]; dst holds 21 bytes. */
+void cay__id_make(char *dst, char kind);
+/* A whole id of that kind; kind 0 means any. */
+bool cay__id_valid(const char *s, char kind);
+/* Fills from getrandom(2); aborts when the kernel cannot. */
+void cay__random(void *dst, size_t n);
+
+/* FNV-1a, for tables; CRC-32C for records on disk. */
+uint32_t cay__hash(const void *p, size_t n);
+uint32_t cay__crc32c(uint32_t crc, const void *p, size_t n);

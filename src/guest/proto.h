@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guest/proto.h - what the keeper says to init, and init to the keeper.
+ *
+ * SOCK_SEQPACKET again, one packet a message, same head as keeper/proto.h. The keeper treats every
+ * packet from init as hostile: init shares a kernel with the tenant.
+ *
+ * The config blob, kept by init for its life:
+ *     user NUL workdir NUL hostname NUL shell NUL env… each "KEY=VALUE" NUL
+ */
+#pragma once
+#include <keeper/proto.h>
+
+#define CAY_INIT_VERSION 1
+
+enum cay_g_type {
+    CAY_G_BIND = 1,   /* keeper → binder: cay_g_bind; fds as its flags tell */
+    CAY_G_CONFIG,     /* cay_g_config, tail: config blob */
+    CAY_G_SPAWN,      /* cay_g_spawn, tail: blob; fds: see cay_g_spawn */
+    CAY_G_KEEP,       /* cay_g_proc (a: which); fds: [ring]: hold it for the next keeper */
+    CAY_G_SIGNAL,     /* cay_g_proc (a: signal, b: cay_scope) */
+    CAY_G_CLOSE,      /* cay_g_proc: drop the held stdin write end */
+    CAY_G_ACK,        /* cay_g_proc: its exit is recorded; forget the status */
+    CAY_G_FORGET,     /* cay_g_proc: drop everything held for it */
+    CAY_G_SESSION,    /* cay_g_session, tail: user; fds: [socket] */
+    CAY_G_ADOPT,      /* a new keeper: cay_g_hello; answers CAY_G_STATE … CAY_G_READY */
+
+    CAY_G_READY = 50, /* cay_g_hello: parked, or the end of the adoption's list */
+    CAY_G_BOUND,      /* cay_g_result */
+    CAY_G_SPAWNED,    /* cay_g_result; fds: [pty master] */
+    CAY_G_EXITED,     /* cay_g_exit */
+    CAY_G_TAKEN,      /* cay_g_result: answer to SESSION */
+    CAY_G_STATE,      /* cay_g_state; fds as its flags tell */
+};
+
+typedef struct cay_g_hello {
+    uint32_t version;
+    uint32_t bound;
+    char     instance[CAY_WIRE_ID];
+} cay_g_hello;
+
+typedef struct cay_g_config {
+    uint64_t nofile, fsize, as_limit; /* rlimits; UINT64_MAX: leave */
+    uint32_t uid0; /* single-id map whose one id is 0 */
+    uint32_t spare;
+} cay_g_config;
+
+typedef struct cay_g_result {
+    char    proc[CAY_WIRE_ID];
+    int32_t pid;
+    int32_t sys;      /* errno, 0: worked */
+    char    step[32]; /* what failed: "cwd", "exec", "user", "pty", … */
+} cay_g_result;
+
+/* Descriptors of SPAWN, in this order, each only when its flag is set. */
+enum {
+    CAY_GS_IN = 1u << 16,     /* child's stdin */
+    CAY_GS_OUT = 1u << 17,    /* child's stdout */
+    CAY_GS_ERR = 1u << 18,    /* child's stderr */
+    CAY_GS_HOLD_IN = 1u << 19,  /* write end of stdin, read ends of stdout and stderr: held by init */
+    CAY_GS_HOLD_OUT = 1u << 20,
+    CAY_GS_HOLD_ERR = 1u << 21,
+    CAY_GS_GROUP = 1u << 22,  /* cgroup.procs of the group the child enters by writing 0 */
+    CAY_GS_REAPER = 1u << 23, /* no group: put a sub-reaper in front, so that the tree can be killed */
+};
+
+typedef struct cay_g_spawn {
+    char     proc[CAY_WIRE_ID];
+    uint32_t flags; /* CAY_SPAWN_… and CAY_GS_… */
+    uint16_t cols, rows;
+    uint32_t argc, envc, blob;
+    uint32_t spare;
+    uint64_t timeout_ms; /* for the record only: the keeper is the clock */
+    int64_t  started_ms;
+    char     tag[40];
+} cay_g_spawn;
+
+typedef struct cay_g_proc {
+    char     proc[CAY_WIRE_ID];
+    uint64_t a, b;
+} cay_g_proc;
+
+typedef struct cay_g_session {
+    uint32_t seq;
+    uint32_t spare;
+} cay_g_session;
+
+typedef struct cay_g_exit {
+    char     proc[CAY_WIRE_ID];
+    int32_t  pid;
+    int32_t  status; /* wait status */
+    uint64_t cpu_us, max_rss;
+} cay_g_exit;
+
+/* One process in the adoption's list. */
+typedef struct cay_g_state {
+    cay_g_spawn spawn;
+    cay_g_exit  exit;
+    uint32_t    ended;
+    uint32_t    fds; /* bits: 1 stdin write end, 2 stdout read end or pty master, 4 stderr read end,
+                        8 stdout ring, 16 stderr ring; descriptors come in this order */
+} cay_g_state;

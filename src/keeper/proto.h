@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keeper/proto.h - what clients say to the keeper, and what it answers.
+ *
+ * SOCK_SEQPACKET, one packet a message: a head, a body of fixed layout for its type, then `tail`
+ * bytes. One request at a time on a connection; the answer is OK, ERROR or the type named beside the
+ * request. Requests marked (…) keep the connection and send more packets later. All numbers are in
+ * host order: both ends are on one machine. A version is never reinterpreted: new needs, new types.
+ *
+ * The keeper reads only fixed fields. Strings of a spawn travel in the tail, or in a sealed memfd when
+ * they are longer, and are handed to init unread.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CAY_MSG_MAGIC   0x31796163u /* "cay1" */
+#define CAY_MSG_VERSION 1
+#define CAY_MSG_MAX     65536u /* a whole packet */
+#define CAY_TAIL_MAX    61440u /* what a tail may hold; longer blobs go in a memfd */
+#define CAY_BLOB_MAX    (4u << 20)
+#define CAY_CHUNK       32768u /* WRITE and READ move at most this much at once */
+#define CAY_WIRE_ID     24
+
+typedef struct cay_msg {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t type;
+    uint32_t tail; /* bytes after the body */
+    uint32_t spare;
+} cay_msg;
+
+enum cay_msg_type {
+    CAY_MSG_HELLO = 1,   /* cay_m_hello → cay_m_hello */
+    CAY_MSG_CREATE,      /* cay_m_create, tail: config blob; fds: [root] [grants…] → CAY_MSG_BOX */
+    CAY_MSG_LIST,        /* cay_m_box (id: prefix or "") → CAY_MSG_BOX … CAY_MSG_END */
+    CAY_MSG_STOP,        /* cay_m_box → OK once no process is left */
+    CAY_MSG_DESTROY,     /* cay_m_box → OK once it is gone; files follow in the background */
+    CAY_MSG_PAUSE,       /* cay_m_box → OK */
+    CAY_MSG_RESUME,      /* cay_m_box → OK */
+    CAY_MSG_EXTEND,      /* cay_m_box (a: ttl_ms, b: idle_ms; 0 leaves, UINT64_MAX removes) → OK */
+    CAY_MSG_BOX_WAIT,    /* cay_m_box → CAY_MSG_BOX when it stopped or is gone (…) */
+    CAY_MSG_USAGE,       /* cay_m_box → cay_m_usage */
+    CAY_MSG_SESSION,     /* cay_m_box, tail: user name; fds: [socket] → OK */
+    CAY_MSG_SPAWN,       /* cay_m_spawn, tail: blob; fds: [out reader] [err reader] [blob] → CAY_MSG_PROC
+                            (… CAY_MSG_EXIT when CAY_SPAWN_WAIT) */
+    CAY_MSG_PROC_FIND,   /* cay_m_ref → CAY_MSG_PROC (… CAY_MSG_EXIT when CAY_SPAWN_WAIT) */
+    CAY_MSG_PROCS,       /* cay_m_box → CAY_MSG_PROC … CAY_MSG_END */
+    CAY_MSG_OUTPUT,      /* cay_m_stream; fds: [write end] → CAY_MSG_DATA without tail */
+    CAY_MSG_READ,        /* cay_m_stream → CAY_MSG_DATA, tail: bytes */
+    CAY_MSG_WRITE,       /* cay_m_stream, tail: bytes → OK when all is taken */
+    CAY_MSG_CLOSE_STDIN, /* cay_m_stream → OK */
+    CAY_MSG_RESIZE,      /* cay_m_stream (a: cols, b: rows) → OK */
+    CAY_MSG_SIGNAL,      /* cay_m_stream (a: signal, b: cay_scope) → OK */
+    CAY_MSG_EVENTS,      /* cay_m_box (id or "") → OK, then cay_event_wire packets (…) */
+    CAY_MSG_FAULT,       /* test builds: tail "point=action" → OK */
+
+    CAY_MSG_OK = 100,
+    CAY_MSG_ERROR,       /* cay_m_error */
+    CAY_MSG_END,         /* end of a list */
+    CAY_MSG_BOX,         /* cay_m_boxinfo */
+    CAY_MSG_PROC,        /* cay_m_proc, tail: tag NUL command NUL user NUL */
+    CAY_MSG_EXIT,        /* cay_m_exit */
+    CAY_MSG_DATA,        /* cay_m_data */
+};
+
+enum { CAY_MODE_ROOT = 0, CAY_MODE_RANGE = 1, CAY_MODE_SINGLE = 2 };
+
+/* Features the keeper found; each has a name in provider/native/probe.c. */
+enum {
+    CAY_FEAT_CG2 = 1u << 0,      /* a v2 group per sandbox: freeze and kill */
+    CAY_FEAT_MEMORY = 1u << 1,   /* limits that hold */
+    CAY_FEAT_PIDS = 1u << 2,
+    CAY_FEAT_CPU = 1u << 3,
+    CAY_FEAT_IO = 1u << 4,
+    CAY_FEAT_QUOTA = 1u << 5,    /* project quota on the state directory */
+    CAY_FEAT_NETNS = 1u << 6,
+    CAY_FEAT_NFT = 1u << 7,
+    CAY_FEAT_LANDLOCK = 1u << 8,
+    CAY_FEAT_IDMAP = 1u << 9,
+    CAY_FEAT_SECCOMP = 1u << 10,
+};
+
+typedef struct cay_m_hello {
+    uint32_t version;
+    uint8_t  mode;  /* CAY_MODE_… */
+    uint8_t  level;
+    uint8_t  landlock_abi;
+    uint8_t  spare;
+    uint32_t features;
+    int32_t  pid;
+    char     instance[CAY_WIRE_ID];
+} cay_m_hello;
+
+enum {
+    CAY_CREATE_EPHEMERAL = 1u << 0, /* ends with its creating connection's process */
+    CAY_CREATE_NO_PIN = 1u << 1,
+    CAY_CREATE_DURABLE = 1u << 2,
+    CAY_CREATE_ROOT_FD = 1u << 3,   /* first descriptor is the lower directory */
+    CAY_CREATE_KEPT = 1u << 4,      /* its files are there from an earlier life */
+    CAY_CREATE_PAUSE = 1u << 5,     /* expiry pauses instead of killing */
+    CAY_CREATE_UID0 = 1u << 6,      /* single-id map: the one id is 0 inside */
+};
+#define CAY_GRANTS_MAX 12
+
+typedef struct cay_m_create {
+    char     id[CAY_WIRE_ID];
+    uint32_t flags;
+    uint32_t ngrants;
+    uint32_t grants_rw; /* bit per grant */
+    uint32_t spare;
+    uint64_t memory, swap, cpu_milli, pids, disk, inodes, nofile, io_read, io_write; /* UINT64_MAX: none */
+    uint64_t ttl_ms, idle_ms;
+    char     layer[64]; /* template layer below layers/ */
+    /* tail: config blob of guest/proto.h */
+} cay_m_create;
+
+typedef struct cay_m_box {
+    char     id[CAY_WIRE_ID];
+    uint64_t a, b;
+} cay_m_box;
+
+typedef struct cay_m_boxinfo {
+    char     id[CAY_WIRE_ID];
+    char     reason[24];
+    uint32_t state; /* cay_state */
+    int32_t  pid;
+    uint32_t flags; /* CAY_CREATE_… */
+    uint32_t block; /* first id of its range on the host, root mode */
+    uint32_t procs; /* live ones started through the API */
+    uint32_t spare;
+    int64_t  created_ms;  /* wall clock */
+    int64_t  deadline_ms; /* wall clock, 0: none */
+    uint64_t idle_ms;
+} cay_m_boxinfo;
+
+typedef struct cay_m_usage {
+    uint64_t cpu_us, memory, memory_peak, pids, disk, inodes, oom_kills, pids_hits;
+} cay_m_usage;
+
+enum {
+    CAY_SPAWN_TTY = 1u << 0,
+    CAY_SPAWN_STDIN = 1u << 1, /* a pipe held by the keeper; else /dev/null */
+    CAY_SPAWN_SHELL = 1u << 2, /* argv is one line */
+    CAY_SPAWN_LOGIN = 1u << 3,
+    CAY_SPAWN_ENV_ONLY = 1u << 4,
+    CAY_SPAWN_ROOT = 1u << 5,  /* root profile */
+    CAY_SPAWN_BLOCK = 1u << 6, /* on_full */
+    CAY_SPAWN_WAIT = 1u << 7,  /* EXIT follows on this connection */
+    CAY_SPAWN_OUT = 1u << 8,   /* a descriptor for each of these comes along, in this order */
+    CAY_SPAWN_ERR = 1u << 9,
+    CAY_SPAWN_BLOB_FD = 1u << 10, /* last descriptor: memfd with the blob instead of the tail */
+};
+
+typedef struct cay_m_spawn {
+    char     id[CAY_WIRE_ID];   /* sandbox */
+    char     proc[CAY_WIRE_ID]; /* chosen by the client; the same again finds the same process */
+    uint32_t flags;
+    uint16_t cols, rows;
+    uint64_t timeout_ms;
+    uint32_t ring;
+    uint32_t argc, envc, blob; /* the blob: user NUL cwd NUL tag NUL argv… env… each NUL-terminated */
+    char     tag[40];          /* again, for look-up */
+} cay_m_spawn;
+
+typedef struct cay_m_ref {
+    char     id[CAY_WIRE_ID];
+    char     ref[40]; /* process id, pid inside, or tag */
+    uint32_t flags;
+} cay_m_ref;
+
+typedef struct cay_m_stream {
+    char     id[CAY_WIRE_ID], proc[CAY_WIRE_ID];
+    uint32_t which; /* cay_stream */
+    uint32_t spare;
+    uint64_t offset;
+    uint64_t a, b;
+} cay_m_stream;
+
+typedef struct cay_m_proc {
+    char     proc[CAY_WIRE_ID];
+    int32_t  pid; /* inside */
+    uint32_t flags;
+    int64_t  started_ms; /* wall clock */
+    uint32_t ended;
+    uint32_t spare;
+} cay_m_proc;
+
+typedef struct cay_m_exit {
+    char     proc[CAY_WIRE_ID];
+    int32_t  code, signal;
+    char     reason[16];
+    uint64_t cpu_us, max_rss, lost_out, lost_err;
+} cay_m_exit;
+
+typedef struct cay_m_data {
+    uint64_t offset; /* of the first byte given */
+    uint64_t lost;   /* asked for, but no longer kept */
+    uint32_t eof, spare;
+} cay_m_data;
+
+typedef struct cay_m_error {
+    int32_t code; /* cay_code */
+    int32_t sys;
+    char    reason[40];
+    char    msg[216];
+} cay_m_error;
