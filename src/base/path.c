@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "path.h"
+#include "base.h"
+#include "str.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+/* SQLite's shared memory, flock(2) and a keeper that is one per directory all need one kernel. */
+static const struct {
+    uint32_t    magic;
+    const char *name;
+} remote_fs[] = {
+    { 0x6969, "nfs" },       { 0xff534d42, "cifs" },  { 0xfe534d42, "smb2" },  { 0x517b, "smb" },
+    { 0x01021997, "9p" },    { 0x00c36400, "ceph" },  { 0x5346414f, "afs" },   { 0x6b414653, "afs" },
+    { 0x73757245, "coda" },  { 0x0bd00bd0, "lustre" }, { 0x47504653, "gpfs" }, { 0x19830326, "beegfs" },
+    { 0x01161970, "gfs2" },  { 0x7461636f, "ocfs2" }, { 0x564c, "ncp" },
+};
+
+/* Any of these says that a directory is a state directory already. */
+static const char *const marks[] = { "store.db", "keeper.log", "sandboxes" };
+
+const char *cay__fs_remote(uint64_t magic)
+{
+    for (size_t i = 0; i < CAY_LEN(remote_fs); i++)
+        if (remote_fs[i].magic == (uint32_t)magic)
+            return remote_fs[i].name;
+    return NULL;
+}
+
+static int too_long(cay_err *err)
+{
+    return cay_fail(err, CAY_EINVAL, "the path of the state directory is too long; set CAY_HOME to a shorter one");
+}
+
+static const char *user_home(void)
+{
+    const char *h = getenv("HOME");
+    if (h && h[0] == '/')
+        return h;
+    struct passwd *pw = getpwuid(geteuid());
+    return pw && pw->pw_dir && pw->pw_dir[0] == '/' ? pw->pw_dir : NULL;
+}
+
+int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err)
+{
+    char cwd[CAY__HOME_MAX];
+    const char *p = given && *given ? given : getenv("CAY_HOME"), *data;
+    bool whole;
+
+    if (p && *p) {
+        for (const char *c = p; *c; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f)
+                return cay_fail(err, CAY_EINVAL, "state directory \"%s\": control characters are not allowed in it", p);
+        if (*p == '/') {
+            whole = cay__str_copy(buf, cap, p);
+        } else {
+            if (!getcwd(cwd, sizeof cwd))
+                return cay_fail_sys(err, CAY_ESYS, "state directory %s is relative and the current directory is unknown", p);
+            whole = cay__str_join(buf, cap, cwd, "/", p, NULL);
+        }
+    } else if (geteuid() == 0) {
+        whole = cay__str_copy(buf, cap, "/var/lib/cay");
+    } else if ((data = getenv("XDG_DATA_HOME")) && data[0] == '/') {
+        whole = cay__str_join(buf, cap, data, "/cay", NULL);
+    } else if ((data = user_home())) {
+        whole = cay__str_join(buf, cap, data, "/.local/share/cay", NULL);
+    } else {
+        return cay_fail(err, CAY_EINVAL, "no home directory is known for uid %u; set CAY_HOME", (unsigned)geteuid());
+    }
+    return whole && strlen(buf) < CAY__HOME_MAX ? 0 : too_long(err);
+}
+
+/* mkdir -p; what is there already is left alone. */
+static int make_path(const char *path, cay_err *err)
+{
+    char part[CAY__HOME_MAX];
+    if (!cay__str_copy(part, sizeof part, path))
+        return too_long(err);
+    for (char *p = part + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char was = *p;
+        *p = 0;
+        if (mkdir(part, 0700) < 0 && errno != EEXIST) {
+            int e = errno;
+            struct stat st;
+            if (stat(part, &st) < 0) { /* EROFS and EACCES come even for what exists */
+                errno = e;
+                return cay_fail_sys(err, CAY_ESYS, "make the state directory %s (set CAY_HOME to use another)", part);
+            }
+        }
+        if (!was)
+            return 0;
+        *p = was;
+    }
+}
+
+static bool is_ours_or_empty(int dir)
+{
+    struct stat st;
+    for (size_t i = 0; i < CAY_LEN(marks); i++)
+        if (fstatat(dir, marks[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+            return true;
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d)
+        return false;
+    bool empty = true;
+    for (struct dirent *e; empty && (e = readdir(d));)
+        empty = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+    closedir(d);
+    return empty;
+}
+
+int cay__home_open(const char *home, int *dirfd, cay_err *err)
+{
+    struct stat st;
+    struct statfs fs;
+    CAY_TRY(make_path(home, err));
+    CAY_AUTOFD fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOTDIR)
+        return cay_fail_why(err, CAY_ETYPE, "home_not_directory",
+                            "state directory %s is not a directory; set CAY_HOME to one", home);
+    if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open the state directory %s", home);
+    if (st.st_uid != geteuid())
+        return cay_fail_why(err, CAY_EPERM, "home_not_owned",
+                            "state directory %s belongs to uid %u and you are uid %u; set CAY_HOME to one of your own",
+                            home, (unsigned)st.st_uid, (unsigned)geteuid());
+    const char *remote = cay__fs_remote((uint64_t)fs.f_type);
+    if (remote)
+        return cay_fail_why(err, CAY_ENOTSUP, "home_remote",
+                            "state directory %s is on %s, which is not safe for it; set CAY_HOME to a local disk", home,
+                            remote);
+    if (st.st_mode & 022)
+        return cay_fail_why(err, CAY_EPERM, "home_writable",
+                            "state directory %s is writable by others; run chmod 700 on it or set CAY_HOME", home);
+    if (st.st_mode & 077) {
+        if (!is_ours_or_empty(fd))
+            return cay_fail_why(err, CAY_EEXIST, "home_not_empty",
+                                "state directory %s holds something else; set CAY_HOME to a new or empty directory", home);
+        if (fchmod(fd, 0700) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "chmod 700 %s", home);
+    }
+    *dirfd = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+/* /tmp is open to all, so each step is looked at without following a link. */
+static int private_dir(const char *path, bool make, cay_err *err)
+{
+    struct stat st;
+    if (make && mkdir(path, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make the runtime directory %s", path);
+    if (lstat(path, &st) < 0) {
+        if (errno == ENOENT && !make)
+            return 0;
+        return cay_fail_sys(err, CAY_ESYS, "runtime directory %s", path);
+    }
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+        return cay_fail_why(err, CAY_EPERM, "run_not_private",
+                            "runtime directory %s is not a private directory of uid %u; remove it or set XDG_RUNTIME_DIR",
+                            path, (unsigned)geteuid());
+    return 0;
+}
+
+static bool usable(const char *dir)
+{
+    struct stat st;
+    return dir && dir[0] == '/' && strlen(dir) + sizeof "/cay/01234567" <= CAY__RUN_MAX && stat(dir, &st) == 0 &&
+           S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022);
+}
+
+static void run_base(char *buf, size_t cap)
+{
+    char num[21], user[48];
+    const char *uid = cay__str_u64(num, geteuid()), *xdg = getenv("XDG_RUNTIME_DIR");
+    cay__str_join(user, sizeof user, "/run/user/", uid, NULL);
+    if (geteuid() == 0 && usable("/run"))
+        cay__str_copy(buf, cap, "/run/cay");
+    else if (geteuid() != 0 && usable(xdg))
+        cay__str_join(buf, cap, xdg, "/cay", NULL);
+    else if (geteuid() != 0 && usable(user))
+        cay__str_join(buf, cap, user, "/cay", NULL);
+    else
+        cay__str_join(buf, cap, "/tmp/cay-", uid, NULL);
+}
+
+int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err)
+{
+    char base[CAY__RUN_MAX], hex[9];
+    struct stat st;
+    if (fstat(home_fd, &st) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "stat the state directory");
+    uint64_t who[2] = { st.st_dev, st.st_ino };
+    uint32_t h = cay__hash(who, sizeof who);
+    for (int i = 0; i < 8; i++)
+        hex[i] = "0123456789abcdef"[(h >> (28 - 4 * i)) & 15];
+    hex[8] = 0;
+
+    run_base(base, sizeof base);
+    CAY_TRY(private_dir(base, make, err));
+    if (!cay__str_join(buf, cap, base, "/", hex, NULL))
+        return cay_fail(err, CAY_EINVAL, "the path of the runtime directory %s is too long", base);
+    return private_dir(buf, make, err);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base/path.h - where the state directory and the sockets are.
+ *
+ *   cay__home_find()  which directory is meant      cay__home_open()  make, check and open it
+ *   cay__run_dir()    where its sockets live
+ *
+ * Used by the library and by the static programs: no JSON, no heap.
+ */
+#pragma once
+#include <cay/error.h>
+
+#define CAY__HOME_MAX 2048
+/* A socket's path has 108 bytes; a run directory leaves this many of them for "/name". */
+#define CAY__RUN_LEAVES 24
+#define CAY__RUN_MAX    (108 - CAY__RUN_LEAVES)
+
+/* The absolute path of the state directory: `given` (NULL or "": not given), else $CAY_HOME, else /var/lib/cay as
+ * root, else $XDG_DATA_HOME/cay or ~/.local/share/cay. Nothing is made. */
+int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err);
+
+/* Makes the directory (0700, parents too) if it is missing and opens it. Refused, naming the remedy: not a
+ * directory, of another owner, writable by others, full of something else, on a filesystem over a network. */
+int cay__home_open(const char *home, int *dirfd, cay_err *err);
+
+/* /run/cay, $XDG_RUNTIME_DIR/cay, /run/user/UID/cay or /tmp/cay-UID, then 8 hex digits of the state
+ * directory's device and inode. What exists on the way must be a directory of ours that nobody else may
+ * enter, else CAY_EPERM. `make` makes what is missing. */
+int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err);
+
+/* The name of a network filesystem by its statfs(2) magic, else NULL. */
+const char *cay__fs_remote(uint64_t magic);
