@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for Meson. `make help` lists the targets; the work is in tools/ and meson.build.
+
+PREFIX ?= /usr/local
+BUILD  ?= build
+
+.PHONY: all deps build run test bench fuzz soak attack-mutants install clean help
+.DEFAULT_GOAL := all
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+
+all: ## build; names `make deps` when something is missing
+	@tools/deps --check build
+	@$(MAKE) --no-print-directory build
+
+deps: ## install the missing Debian packages, or name the command that does
+	@tools/deps
+
+$(BUILD)/build.ninja:
+	@mkdir -p $(BUILD)
+	@meson setup $(BUILD) --prefix=$(PREFIX) >$(BUILD)/setup.log 2>&1 || { cat $(BUILD)/setup.log; exit 1; }
+
+build: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) $(if $(V),-v,--quiet) | sed '/^ninja: /d'
+
+run: deps build ## build, then a narrated session with a real sandbox
+	@$(BUILD)/cay tour
+
+test: deps ## build and run every test; the last line is the verdict
+	@tools/run-tests
+
+bench: deps build ## one JSON line per figure, its floor and peers beside it
+	@tools/need bench/run "the benchmarks" && bench/run $(BUILD)
+
+fuzz: deps ## fuzz every parser; SECONDS=N per target, 60 unless told
+	@tools/need fuzz/run "the fuzz targets" && fuzz/run
+
+soak: deps build ## the long kill and leak tests
+	@tools/need tests/soak "the soak test" && tests/soak $(BUILD)
+
+attack-mutants: deps ## take each defence away and see its attack case turn red
+	@tools/need tests/attack/mutants "the mutant runner" && tests/attack/mutants
+
+install: build ## install below PREFIX (/usr/local), or below DESTDIR for packagers
+	@meson install -C $(BUILD) --no-rebuild
+
+clean: ## remove every build tree
+	@rm -rf build build-test build-fuzz build-mutant build-*
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' Makefile
