@@ -56,6 +56,8 @@ typedef struct cay_spawn {
     const cay_pair    *labels;     /* ends with a NULL key */
     uint32_t           ring_bytes; /* kept output per stream; 0: 1 MiB */
     cay_on_full        on_full;
+    bool               attach;     /* readers are made with the process: the first cay_proc_output() of
+                                      each stream from its start has every byte, and costs nothing */
 } cay_spawn;
 
 typedef struct cay_exit {
@@ -100,7 +102,9 @@ CAY_API int cay_proc_wait(cay_proc *p, const cay_call *call, cay_exit *out, cay_
 /* Becomes readable when the process has ended; for poll only, never read it. Owned by p. */
 CAY_API int cay_proc_exit_fd(cay_proc *p, cay_err *err);
 
-/* Spawn, feed, collect and wait in one. out and errout are NUL-terminated and the caller's: free(). */
+/* Spawn, feed, collect and wait in one. stdin_mode, on_full and attach are chosen here. What comes past
+ * max_output (per stream; 0: 16 MiB) is read and not stored. A call that is canceled or passes its
+ * deadline kills what it started. out and errout are NUL-terminated; cay_result_clear() frees them. */
 typedef struct cay_result {
     size_t   size;
     cay_exit exit;

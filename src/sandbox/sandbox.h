@@ -7,6 +7,7 @@
  */
 #pragma once
 #include <cay/sys/provider.h>
+#include <base/base.h>
 #include <stdatomic.h>
 
 struct cay_sandbox {
@@ -26,11 +27,31 @@ struct cay_proc {
     void        *obj;
 };
 
-/* A handle with one reference on a provider's box. */
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+
+/* A handle with one reference on a provider's box, running. The last unref calls drop, then releases
+ * the box; a drop that sets box to NULL keeps it from being released. */
 cay_sandbox *cay__sandbox_new(const cay_provider_ops *ops, const char *id, void *box);
-/* CAY_ESTATE, naming state and remedy, unless the sandbox may run things now. Touches it. */
+/* CAY_ESTATE, naming state and remedy, unless the sandbox may run things now. Touches it. A state
+ * that would refuse is asked of the provider again first: another program may have changed it. */
 int cay__sandbox_ready(cay_sandbox *sb, cay_err *err);
+/* The same for work on files, which a paused sandbox allows as far as its provider does. */
+int cay__sandbox_files(cay_sandbox *sb, cay_err *err);
+/* Every file operation begins alike: a sound path, an operation that exists, a sandbox that allows it. */
+int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,
+                    const char *path, cay_err *err);
 /* Refuses NULL, empty, over-long paths and those with a newline. */
 int cay__path_check(const char *path, cay_err *err);
+/* Refuses a user name that is empty, over-long or has a byte no passwd(5) name may have. */
+int cay__user_check(const char *user, cay_err *err);
+/* The whole of a spawn request, before anything is made. */
+int cay__spawn_check(const cay_spawn *spec, cay_err *err);
 /* CAY_ENOTSUP naming the operation and the provider. */
 int cay__no_such_op(const cay_sandbox *sb, const char *op, cay_err *err);
+
+/* Copies a caller's spec, which begins with its size, into our possibly longer or shorter struct:
+ * what the caller does not know is zero; a field that we do not know must be zero. src may be NULL. */
+int cay__spec_take(void *dst, size_t dst_size, const void *src, const char *name, cay_err *err);
+/* The other way round for an answer; a size of 0 in *dst means all of it. Keeps the caller's size. */
+void cay__answer_give(void *dst, const void *src, size_t src_size);

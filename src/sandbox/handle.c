@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox.h"
+#include <base/str.h>
+#include <limits.h>
+
+cay_sandbox *cay__sandbox_new(const cay_provider_ops *ops, const char *id, void *box)
+{
+    cay_sandbox *sb = cay__alloc(sizeof *sb);
+    atomic_init(&sb->refs, 1);
+    atomic_init(&sb->state, CAY_RUNNING);
+    cay__str_copy(sb->id, sizeof sb->id, id);
+    sb->ops = ops;
+    sb->box = box;
+    return sb;
+}
+
+cay_sandbox *cay_sandbox_ref(cay_sandbox *sb)
+{
+    atomic_fetch_add_explicit(&sb->refs, 1, memory_order_relaxed);
+    return sb;
+}
+
+void cay_sandbox_unref(cay_sandbox *sb)
+{
+    if (!sb || atomic_fetch_sub_explicit(&sb->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    if (sb->drop)
+        sb->drop(sb);
+    if (sb->box)
+        sb->ops->release(sb->box);
+    free(sb);
+}
+
+const char *cay_sandbox_id(const cay_sandbox *sb)
+{
+    return sb->id;
+}
+
+/* What each state that refuses work is called and what helps. */
+static const struct {
+    int         code;
+    const char *reason, *text;
+} refusals[] = {
+    [CAY_STATE_NONE] = { CAY_ESTATE, "sandbox_unknown", "is not known to its provider; try: cay gc" },
+    [CAY_CREATING] = { CAY_EBUSY, "sandbox_creating", "is still being created; try again" },
+    [CAY_PAUSED] = { CAY_ESTATE, "sandbox_paused", "is paused; try: cay resume" },
+    [CAY_STOPPED] = { CAY_ESTATE, "sandbox_stopped", "is stopped; try: cay resume" },
+    [CAY_DELETING] = { CAY_EGONE, "sandbox_deleting", "is being removed" },
+    [CAY_GONE] = { CAY_EGONE, "sandbox_gone", "is gone" },
+    [CAY_DAMAGED] = { CAY_ESTATE, "sandbox_damaged", "has a damaged record; try: cay rm -f" },
+};
+
+static bool allows(int state, bool files)
+{
+    return state == CAY_RUNNING || (files && state == CAY_PAUSED);
+}
+
+static int ready(cay_sandbox *sb, bool files, cay_err *err)
+{
+    int state = atomic_load(&sb->state);
+    if (!allows(state, files) && sb->box && sb->ops->status) {
+        cay_box_status st = { .size = sizeof st };
+        if (sb->ops->status(sb->box, NULL, &st, NULL) == 0) {
+            state = st.state;
+            atomic_store(&sb->state, state);
+        }
+    }
+    if (!allows(state, files)) {
+        size_t i = state >= 0 && (size_t)state < CAY_LEN(refusals) ? (size_t)state : 0;
+        bool remedy = i == CAY_PAUSED || i == CAY_STOPPED || i == CAY_DAMAGED;
+        return cay_fail_why(err, refusals[i].code, refusals[i].reason, "sandbox %s %s%s%s", sb->id,
+                            refusals[i].text, remedy ? " " : "", remedy ? sb->id : "");
+    }
+    if (sb->touch)
+        sb->touch(sb);
+    return 0;
+}
+
+int cay__sandbox_ready(cay_sandbox *sb, cay_err *err)
+{
+    return ready(sb, false, err);
+}
+
+int cay__sandbox_files(cay_sandbox *sb, cay_err *err)
+{
+    return ready(sb, true, err);
+}
+
+int cay__path_check(const char *path, cay_err *err)
+{
+    if (!path || !*path)
+        return cay_fail_why(err, CAY_EINVAL, "path_empty", "the path is empty; give a name, or . for the working directory");
+    if (strchr(path, '\n'))
+        return cay_fail_why(err, CAY_EINVAL, "path_newline", "path %.100s: a newline is not allowed in a path", path);
+    if (strlen(path) >= PATH_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "path_too_long", "path %.60s…: longer than %d bytes", path, PATH_MAX - 1);
+    return 0;
+}
+
+int cay__no_such_op(const cay_sandbox *sb, const char *op, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s: provider %s cannot do that", op, sb->ops->name);
+}
+
+int cay__spec_take(void *dst, size_t dst_size, const void *src, const char *name, cay_err *err)
+{
+    size_t n;
+    memset(dst, 0, dst_size);
+    memcpy(dst, &dst_size, sizeof dst_size);
+    if (!src)
+        return 0;
+    memcpy(&n, src, sizeof n);
+    if (n < sizeof n || n > 65536)
+        return cay_fail_why(err, CAY_EINVAL, "spec_size", "%s.size is %zu; set it to sizeof(%s)", name, n, name);
+    for (size_t i = dst_size; i < n; i++)
+        if (((const char *)src)[i])
+            return cay_fail_why(err, CAY_ENOTSUP, "spec_newer", "%s has a field that this library is too old to know", name);
+    memcpy((char *)dst + sizeof n, (const char *)src + sizeof n, CAY_MIN(n, dst_size) - sizeof n);
+    return 0;
+}
+
+void cay__answer_give(void *dst, const void *src, size_t src_size)
+{
+    size_t n;
+    memcpy(&n, dst, sizeof n);
+    size_t room = n >= sizeof n ? CAY_MIN(n, src_size) : src_size;
+    memcpy((char *)dst + sizeof n, (const char *)src + sizeof n, room - sizeof n);
+    if (n == 0)
+        memcpy(dst, &src_size, sizeof src_size);
+}
