@@ -86,6 +86,10 @@ CAY_API int         cay_proc_pid(const cay_proc *p); /* as seen inside */
  * at the latest 200 ms after the process. Any number of readers. The caller closes it. */
 CAY_API int cay_proc_output(cay_proc *p, const cay_call *call, cay_stream which, uint64_t offset,
                             int *fd, cay_err *err);
+/* How often what serves the streams was replaced under this handle; known at the latest when
+ * cay_proc_wait() has returned. Once it has grown, a descriptor of cay_proc_output() may have ended
+ * early: open it again at the offset that was reached, or use cay_proc_read(). */
+CAY_API unsigned cay_proc_breaks(const cay_proc *p);
 /* Polling: copies what is kept from *offset on, without waiting; advances *offset; *lost counts bytes
  * that were dropped before they could be read; *eof when nothing more will come. */
 CAY_API int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset,

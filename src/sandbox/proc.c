@@ -47,6 +47,11 @@ int cay_proc_output(cay_proc *p, const cay_call *call, cay_stream which, uint64_
     return p->sb->ops->proc_output(p->obj, call, which, offset, fd, err);
 }
 
+unsigned cay_proc_breaks(const cay_proc *p)
+{
+    return p->sb->ops->proc_breaks ? p->sb->ops->proc_breaks(p->obj) : 0;
+}
+
 int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
                   size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err)
 {

@@ -27,6 +27,7 @@ typedef struct sink {
     int    fd;
     char  *data;
     size_t len, cap, max;
+    uint64_t seen; /* bytes that came, stored or not */
     bool   cut;
 } sink;
 
@@ -80,6 +81,7 @@ static void feed_end(feeder *f)
 static int sink_store(sink *s, const char *p, size_t n, cay_err *err)
 {
     size_t keep = CAY_MIN(n, s->max - s->len);
+    s->seen += n;
     s->cut |= keep < n;
     if (s->len + keep + 1 > s->cap) {
         size_t cap = CAY_MAX(s->cap * 2, s->len + keep + 1);
@@ -126,6 +128,23 @@ static int collect(sink s[2], const cay_call *call, cay_err *err)
     return 0;
 }
 
+/* What the ring still has beyond a descriptor that ended early. */
+static int catch_up(cay_proc *p, cay_stream which, const cay_call *call, sink *s, cay_err *err)
+{
+    bool eof = false;
+    while (!eof) {
+        char chunk[CHUNK];
+        size_t n = 0;
+        uint64_t at = s->seen;
+        CAY_TRY(cay_proc_read(p, call, which, &at, chunk, sizeof chunk, &n, NULL, &eof, err));
+        CAY_TRY(sink_store(s, chunk, n, err));
+        s->seen = at;
+        if (n == 0)
+            break;
+    }
+    return 0;
+}
+
 static int run(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2], cay_exit *e, cay_err *err)
 {
     for (int i = 0; i < 2; i++)
@@ -136,7 +155,10 @@ static int run(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2]
     if (f->data)
         CAY_TRY(feed_start(f, err));
     CAY_TRY(collect(s, call, err));
-    return cay_proc_wait(p, call, e, err);
+    CAY_TRY(cay_proc_wait(p, call, e, err));
+    for (int i = 0; cay_proc_breaks(p) && i < (tty ? 1 : 2); i++)
+        CAY_TRY(catch_up(p, i ? CAY_STDERR : CAY_STDOUT, call, &s[i], err));
+    return 0;
 }
 
 int cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec, const void *input,

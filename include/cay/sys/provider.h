@@ -68,6 +68,7 @@ typedef struct cay_provider_ops {
     /* From here on NULL means unsupported. */
     int  (*proc_read)(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
                       size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err);
+    unsigned (*proc_breaks)(void *proc); /* see cay_proc_breaks(); NULL: never */
     int  (*proc_resize)(void *proc, const cay_call *call, uint16_t cols, uint16_t rows, cay_err *err);
     int  (*procs)(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg,
                   cay_err *err);
