@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "json.h"
+#include <stdio.h>
+
+static int load(const char *what, const char *text, size_t flags, json_t **out, cay_err *err)
+{
+    json_error_t je;
+    json_t *j = json_loads(text, flags | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
+    if (!j)
+        return cay_fail(err, CAY_EINVAL, "%s is not sound JSON: line %d, column %d: %.100s", what, je.line, je.column,
+                        je.text);
+    *out = j;
+    return 0;
+}
+
+int cay__json_any(const char *what, const char *text, json_t **out, cay_err *err)
+{
+    return load(what, text, JSON_DECODE_ANY, out, err);
+}
+
+int cay__json_object(const char *what, const char *text, json_t **out, cay_err *err)
+{
+    json_t *j;
+    CAY_TRY(load(what, text, JSON_DECODE_ANY, &j, err));
+    if (!json_is_object(j)) {
+        json_decref(j);
+        return cay_fail(err, CAY_EINVAL, "%s is not a JSON object; write it as {…}", what);
+    }
+    *out = j;
+    return 0;
+}
+
+/* jansson minds the locale's decimal point. 15 digits are enough for what people write; 17 for all. */
+static void print_real(cay__buf *b, const json_t *j)
+{
+    char *s = json_dumps(j, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    json_t *back = s ? json_loads(s, JSON_DECODE_ANY, NULL) : NULL;
+    if (!back || json_real_value(back) != json_real_value(j)) {
+        free(s);
+        s = json_dumps(j, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    }
+    json_decref(back);
+    cay__buf_str(b, s ? s : "0");
+    free(s);
+}
+
+/* As deep as jansson reads, which is 2048. */
+static void print(cay__buf *b, const json_t *j)
+{
+    const char *key, *sep = "";
+    json_t *v;
+    size_t i;
+    switch (json_typeof(j)) {
+    case JSON_OBJECT:
+        cay__buf_str(b, "{");
+        json_object_foreach((json_t *)j, key, v) {
+            cay__buf_str(b, sep);
+            cay__buf_json(b, key, strlen(key));
+            cay__buf_str(b, ":");
+            print(b, v);
+            sep = ",";
+        }
+        cay__buf_str(b, "}");
+        break;
+    case JSON_ARRAY:
+        cay__buf_str(b, "[");
+        json_array_foreach(j, i, v) {
+            cay__buf_str(b, sep);
+            print(b, v);
+            sep = ",";
+        }
+        cay__buf_str(b, "]");
+        break;
+    case JSON_STRING: cay__buf_json(b, json_string_value(j), json_string_length(j)); break;
+    case JSON_INTEGER: cay__buf_fmt(b, "%" JSON_INTEGER_FORMAT, json_integer_value(j)); break;
+    case JSON_REAL: print_real(b, j); break;
+    case JSON_TRUE: cay__buf_str(b, "true"); break;
+    case JSON_FALSE: cay__buf_str(b, "false"); break;
+    case JSON_NULL: cay__buf_str(b, "null"); break;
+    }
+}
+
+char *cay__json_text(const json_t *j, size_t max)
+{
+    CAY_AUTOBUF b = CAY__BUF(max);
+    print(&b, j);
+    return b.full ? NULL : CAY_STEAL(b.data);
+}
+
+const char *cay__json_str(const json_t *obj, const char *key, const char *none)
+{
+    const json_t *v = json_object_get(obj, key);
+    const char *s = json_string_value(v);
+    return s && strlen(s) == json_string_length(v) ? s : none;
+}
+
+int64_t cay__json_int(const json_t *obj, const char *key, int64_t none)
+{
+    const json_t *v = json_object_get(obj, key);
+    return json_is_integer(v) ? (int64_t)json_integer_value(v) : none;
+}
+
+bool cay__json_bool(const json_t *obj, const char *key, bool none)
+{
+    const json_t *v = json_object_get(obj, key);
+    return json_is_boolean(v) ? json_is_true(v) : none;
+}
+
+json_t *cay__json_bytes(const char *s)
+{
+    json_t *j = json_string(s); /* NULL when it is not UTF-8 */
+    if (j)
+        return j;
+    CAY_AUTOBUF hex = CAY__BUF(2 * strlen(s) + 1);
+    for (const unsigned char *p = (const unsigned char *)s; *p; p++)
+        cay__buf_fmt(&hex, "%02x", *p);
+    return json_pack("{s:s}", "hex", hex.data);
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+char *cay__json_to_bytes(const json_t *j)
+{
+    const char *s = json_string_value(j);
+    if (s)
+        return strlen(s) == json_string_length(j) ? cay__strdup(s) : NULL;
+    const char *hex = cay__json_str(j, "hex", NULL);
+    size_t n = hex ? strlen(hex) : 1;
+    if (n % 2)
+        return NULL;
+    char *out = cay__alloc(n / 2 + 1);
+    for (size_t i = 0; i < n / 2; i++) {
+        int v = digit(hex[2 * i]) < 0 || digit(hex[2 * i + 1]) < 0 ? 0 : digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]);
+        if (!v) {
+            free(out);
+            return NULL;
+        }
+        out[i] = (char)v;
+    }
+    return out;
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "provider.h"
+
+/* One row each; the order is that of `cay doctor`. */
+const cay_provider_ops *const cay__providers[] = {
+    NULL,
+};

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "db.h"
+#include <base/base.h>
+#include <base/fault.h>
+
+static const char *const queries[CAY__Q_COUNT] = {
+    [CAY__Q_BEGIN] = "BEGIN IMMEDIATE",
+    [CAY__Q_COMMIT] = "COMMIT",
+    [CAY__Q_ROLLBACK] = "ROLLBACK",
+    [CAY__Q_FULL] = "PRAGMA synchronous=FULL",
+    [CAY__Q_NORMAL] = "PRAGMA synchronous=NORMAL",
+    [CAY__Q_INSTANCE] = "SELECT value FROM meta WHERE key='instance'",
+    [CAY__Q_INSERT] = "INSERT INTO sandboxes(id,name,provider,state,reason,spec,box,labels,metadata,created_ms,changed_ms)"
+                      " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
+    [CAY__Q_STATE] = "SELECT state FROM sandboxes WHERE id=?1",
+    [CAY__Q_MOVE] = "UPDATE sandboxes SET state=?2, reason=?3, box=coalesce(?4,box), changed_ms=?5, version=version+1"
+                    " WHERE id=?1",
+    [CAY__Q_REMOVE] = "DELETE FROM sandboxes WHERE id=?1",
+    [CAY__Q_GET] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,created_ms,changed_ms,version"
+                   " FROM sandboxes WHERE id=?1",
+    [CAY__Q_SEQ] = "SELECT seq FROM sandboxes WHERE id=?1",
+    [CAY__Q_LIST] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,created_ms,changed_ms,version"
+                    " FROM sandboxes WHERE seq>?1 AND (?2 IS NULL OR provider=?2) ORDER BY seq",
+    [CAY__Q_RESOLVE] = "SELECT id FROM sandboxes WHERE id>=?1 AND id<?1||char(0x10ffff)"
+                       " UNION SELECT id FROM sandboxes WHERE name=?1 LIMIT ?2",
+    [CAY__Q_NOTE_PUT] = "INSERT INTO notes(space,key,value) VALUES(?1,?2,?3)"
+                        " ON CONFLICT(space,key) DO UPDATE SET value=excluded.value",
+    [CAY__Q_NOTE_DROP] = "DELETE FROM notes WHERE space=?1 AND key=?2",
+    [CAY__Q_NOTE_GET] = "SELECT value FROM notes WHERE space=?1 AND key=?2",
+};
+
+static int disk_full(const char *what, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ENOSPACE, "store_full",
+                        "%s: the disk of the state directory is full; remove sandboxes or free space on it", what);
+}
+
+int cay__db_fail(cay__db *db, const char *what, cay_err *err)
+{
+    int sys = sqlite3_system_errno(db->sql);
+    const char *text = sqlite3_errmsg(db->sql);
+    switch (sqlite3_errcode(db->sql) & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return cay_fail_why(err, CAY_EBUSY, "store_busy", "%s: another program holds the store; try again", what);
+    case SQLITE_FULL: return disk_full(what, err);
+    case SQLITE_NOMEM: return cay_fail(err, CAY_ENOSPACE, "%s: out of memory", what);
+    case SQLITE_TOOBIG: return cay_fail(err, CAY_ETOOBIG, "%s: the record is too big", what);
+    case SQLITE_CONSTRAINT: return cay_fail(err, CAY_EEXIST, "%s: %s", what, text);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return cay_fail_why(err, CAY_ESYS, "store_damaged",
+                            "%s: store.db is damaged (%s); keep a copy, then run: sqlite3 store.db .recover", what, text);
+    default: break;
+    }
+    if (sys == ENOSPC || sys == EDQUOT)
+        return disk_full(what, err);
+    if (sys) {
+        errno = sys;
+        return cay_fail_sys(err, CAY_ESYS, "%s: %s", what, text);
+    }
+    return cay_fail(err, CAY_ESYS, "%s: %s", what, text);
+}
+
+sqlite3_stmt *cay__db_query(cay__db *db, enum cay__query q, cay_err *err)
+{
+    if (!db->stmt[q] &&
+        sqlite3_prepare_v3(db->sql, queries[q], -1, SQLITE_PREPARE_PERSISTENT, &db->stmt[q], NULL) != SQLITE_OK) {
+        cay__db_fail(db, "read the store", err);
+        return NULL;
+    }
+    return db->stmt[q];
+}
+
+void cay__db_done(sqlite3_stmt **st)
+{
+    if (*st) {
+        sqlite3_reset(*st);
+        sqlite3_clear_bindings(*st);
+    }
+    *st = NULL;
+}
+
+int cay__db_step(cay__db *db, sqlite3_stmt *st, const char *what, cay_err *err)
+{
+    int rc = sqlite3_step(st);
+    return rc == SQLITE_ROW ? 1 : rc == SQLITE_DONE ? 0 : cay__db_fail(db, what, err);
+}
+
+static int run(cay__db *db, enum cay__query q, const char *what, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
+    return !st ? err ? err->code : CAY_ESYS : cay__db_step(db, st, what, err);
+}
+
+static void roll_back(cay__db *db)
+{
+    if (!sqlite3_get_autocommit(db->sql)) /* some failures have rolled back already */
+        run(db, CAY__Q_ROLLBACK, "", NULL);
+}
+
+static int commit(cay__db *db, cay_err *err)
+{
+    CAY_FAULT("store.before-commit");
+    if (CAY_FAULT_FAILS("store.commit"))
+        return cay_fail_sys(err, CAY_ESYS, "commit to the store");
+    if (CAY_FAULT_FAILS("store.full"))
+        return disk_full("commit to the store", err);
+    int rc = run(db, CAY__Q_COMMIT, "commit to the store", err);
+    CAY_FAULT("store.committed");
+    return rc;
+}
+
+/* synchronous cannot be changed inside a transaction. */
+static int set_durable(cay__db *db, bool on, cay_err *err)
+{
+    if (db->full == on)
+        return 0;
+    int rc = run(db, on ? CAY__Q_FULL : CAY__Q_NORMAL, "set up the store", err);
+    db->full = rc < 0 ? -1 : on;
+    return rc < 0 ? rc : 0;
+}
+
+static int attempt(cay__db *db, unsigned how, int (*fn)(cay__db *, void *, cay_err *), void *arg, cay_err *err)
+{
+    CAY_TRY(set_durable(db, how & CAY__TX_DURABLE, err));
+    CAY_TRY(run(db, CAY__Q_BEGIN, "lock the store", err));
+    int rc = fn(db, arg, err);
+    if (rc == 0)
+        rc = commit(db, err);
+    if (rc < 0)
+        roll_back(db);
+    return rc;
+}
+
+int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *, void *, cay_err *), void *arg, cay_err *err)
+{
+    cay_err own = CAY_ERR_INIT; /* what failed is looked at even when the caller does not want to know */
+    pthread_mutex_lock(&db->lock);
+    int rc = attempt(db, how, fn, arg, &own);
+    if (rc == CAY_ENOSPACE && (how & CAY__TX_FREES) && cay__reserve_release(db->dir))
+        rc = attempt(db, how, fn, arg, &own);
+    pthread_mutex_unlock(&db->lock);
+    if (rc < 0 && err)
+        *err = own;
+    if (rc == 0 && (how & CAY__TX_FREES))
+        cay__reserve_make(db->dir);
+    return rc;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/db.h - one SQLite connection: open and upgrade, statements, transactions, the disk reserve.
+ *
+ * store_sqlite.c builds the store on it. One mutex guards the connection; no callback of a caller runs
+ * while it is held.
+ */
+#pragma once
+#include <cay/sys/store.h>
+#include <pthread.h>
+#include <sqlite3.h>
+
+enum cay__query {
+    CAY__Q_BEGIN, CAY__Q_COMMIT, CAY__Q_ROLLBACK, CAY__Q_FULL, CAY__Q_NORMAL,
+    CAY__Q_INSTANCE,
+    CAY__Q_INSERT, CAY__Q_STATE, CAY__Q_MOVE, CAY__Q_REMOVE, CAY__Q_GET, CAY__Q_SEQ, CAY__Q_LIST, CAY__Q_RESOLVE,
+    CAY__Q_NOTE_PUT, CAY__Q_NOTE_DROP, CAY__Q_NOTE_GET,
+    CAY__Q_COUNT,
+};
+
+typedef struct cay__db {
+    pthread_mutex_t lock;
+    sqlite3        *sql;
+    sqlite3_stmt   *stmt[CAY__Q_COUNT];
+    int             dir;  /* the state directory */
+    int             full; /* synchronous=FULL is set: 1, 0, or -1 for not known */
+    char            instance[CAY_ID_LEN + 1];
+} cay__db;
+
+#define CAY__SCHEMA 1 /* what this library writes; kept in user_version */
+
+/* dir is taken over. */
+int  cay__db_open(const char *where, int dir, cay__db **out, cay_err *err);
+void cay__db_close(cay__db *db);
+
+/* The statement, prepared once, without bindings. NULL with *err filled. Give back with cay__db_done(). */
+sqlite3_stmt *cay__db_query(cay__db *db, enum cay__query q, cay_err *err);
+void          cay__db_done(sqlite3_stmt **st);
+#define CAY_AUTOSTMT __attribute__((cleanup(cay__db_done))) sqlite3_stmt
+/* Steps it once: 1 a row, 0 done, else an error. */
+int cay__db_step(cay__db *db, sqlite3_stmt *st, const char *what, cay_err *err);
+/* What the last call on the connection failed with. */
+int cay__db_fail(cay__db *db, const char *what, cay_err *err);
+
+enum {
+    CAY__TX_DURABLE = 1, /* on the platter when it returns */
+    CAY__TX_FREES = 2,   /* helps to end or remove something: may use up the reserve when the disk is full */
+};
+/* Runs fn in one transaction, under the lock. It is committed when fn returns 0 and rolled back otherwise. */
+int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *db, void *arg, cay_err *err), void *arg, cay_err *err);
+
+/* 8 MiB set aside so that removing still works on a full disk. */
+void cay__reserve_make(int dir);
+bool cay__reserve_release(int dir); /* true when it gave something back */

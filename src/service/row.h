@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/row.h - a record as it comes from disk: judged before anybody believes it, and kept.
+ */
+#pragma once
+#include <cay/sys/store.h>
+
+/* The columns as read; lengths tell a NUL inside. */
+typedef struct cay__cols {
+    const char *text[9]; /* in the order of cay__row_columns */
+    size_t      len[9];
+    int64_t     created_ms, changed_ms, version;
+} cay__cols;
+enum { CAY__COL_ID, CAY__COL_NAME, CAY__COL_PROVIDER, CAY__COL_REASON, CAY__COL_STATE, CAY__COL_SPEC, CAY__COL_BOX,
+       CAY__COL_LABELS, CAY__COL_METADATA };
+
+/* A row that owns its strings. What cannot be believed makes it CAY_DAMAGED with the cause as reason; then labels
+ * are "{}", metadata and box "", and spec is what was there. */
+typedef struct cay__row {
+    cay_row row;
+    char    text[];
+} cay__row;
+cay__row *cay__row_new(const cay__cols *cols); /* free() it */
+
+/* All of the filter but limit and after. */
+bool cay__row_matches(const cay_row *row, const cay_filter *filter);

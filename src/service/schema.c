@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening store.db: made when missing, upgraded when old, refused unwritten when newer. */
+#include "db.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define APP_ID  0x63617931 /* "cay1" */
+#define WAIT_MS 10000
+
+/* Step n makes schema n+1 out of schema n, inside one transaction. Steps are never edited once released. */
+static const char *const steps[CAY__SCHEMA] = {
+    "CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE sandboxes("
+    " seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, provider TEXT NOT NULL,"
+    " state TEXT NOT NULL, reason TEXT NOT NULL, spec TEXT NOT NULL, box TEXT NOT NULL,"
+    " labels TEXT NOT NULL, metadata TEXT NOT NULL,"
+    " created_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, version INTEGER NOT NULL DEFAULT 1) STRICT;"
+    "CREATE INDEX sandboxes_name ON sandboxes(name) WHERE name<>'';"
+    "CREATE TABLE notes(space TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
+    " PRIMARY KEY(space,key)) STRICT, WITHOUT ROWID;",
+};
+
+static const char on_connect[] = "PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=256;";
+
+typedef enum kind { STORE_NEW, STORE_OLD, STORE_READY } kind;
+
+static int newer(long found, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ESTATE, "store_newer",
+                        "store.db has version %ld and this cay knows versions up to %d; upgrade cay, or set CAY_HOME to another directory",
+                        found, CAY__SCHEMA);
+}
+
+static uint32_t be32(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* The file's own header (sqlite.org/fileformat.html) tells what it is before SQLite may touch it.
+ * Closing a descriptor of the file drops the POSIX locks that another connection of this process has on
+ * it. In WAL mode only a change of the journal mode or a deletion of the log would care: the first
+ * happens under store.lock, the second never (see connect_to). */
+static int peek(int dir, kind *out, cay_err *err)
+{
+    unsigned char h[100];
+    CAY_AUTOFD fd = openat(dir, "store.db", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno != ENOENT)
+        return cay_fail_sys(err, CAY_ESYS, "open store.db");
+    ssize_t n = fd < 0 ? 0 : cay__fd_read_all(fd, h, sizeof h);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read store.db");
+    *out = STORE_NEW;
+    if (n == 0)
+        return 0;
+    if (n < (ssize_t)sizeof h || memcmp(h, "SQLite format 3", 16) != 0)
+        return cay_fail_why(err, CAY_ESYS, "store_damaged",
+                            "store.db is not a database; move it away, or set CAY_HOME to another directory");
+    uint32_t version = be32(h + 60), app = be32(h + 68);
+    if (app != APP_ID && app != 0)
+        return cay_fail_why(err, CAY_ESTATE, "store_foreign", "store.db was made by another program; set CAY_HOME");
+    if (version > CAY__SCHEMA)
+        return newer(version, err);
+    *out = version == CAY__SCHEMA && h[18] == 2 && h[19] == 2 ? STORE_READY : STORE_OLD; /* 2: WAL */
+    return 0;
+}
+
+static int exec(cay__db *db, const char *sql, const char *what, cay_err *err)
+{
+    return sqlite3_exec(db->sql, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : cay__db_fail(db, what, err);
+}
+
+static int version_of(cay__db *db, long *out, cay_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(db->sql, "PRAGMA user_version", -1, &st, NULL);
+    if (rc == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        *out = (long)sqlite3_column_int64(st, 0);
+    else
+        rc = SQLITE_ERROR;
+    if (rc != SQLITE_OK)
+        rc = cay__db_fail(db, "read the version of store.db", err);
+    sqlite3_finalize(st);
+    return rc;
+}
+
+/* SQLite would ask the umask; its -wal and -shm take the mode of this one. */
+static int make_file(int dir, cay_err *err)
+{
+    CAY_AUTOFD fd = openat(dir, "store.db", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd >= 0 && fchmod(fd, 0600) == 0 ? 0 : cay_fail_sys(err, CAY_ESYS, "make store.db");
+}
+
+static int connect_to(const char *where, cay__db *db, cay_err *err)
+{
+    char path[PATH_MAX];
+    if (!cay__str_join(path, sizeof path, where, "/store.db", NULL))
+        return cay_fail(err, CAY_EINVAL, "the path of the state directory is too long");
+    int rc = sqlite3_open_v2(path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    if (rc != SQLITE_OK)
+        return db->sql ? cay__db_fail(db, "open store.db", err) : cay_fail(err, CAY_ENOSPACE, "open store.db: out of memory");
+    sqlite3_busy_timeout(db->sql, WAIT_MS);
+    /* A refused newer store stays as it is, and a short command does not pay for a checkpoint. */
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    return 0;
+}
+
+static int upgrade(cay__db *db, void *arg, cay_err *err)
+{
+    (void)arg;
+    char sql[256], id[CAY_ID_LEN + 1];
+    long v = 0;
+    CAY_TRY(version_of(db, &v, err));
+    if (v > CAY__SCHEMA)
+        return newer(v, err);
+    for (; v < CAY__SCHEMA; v++) {
+        CAY_TRY(exec(db, steps[v], "set up store.db", err));
+        CAY_FAULT("store.upgrade");
+        snprintf(sql, sizeof sql, "INSERT INTO meta VALUES('schema_%ld','%lld');", v + 1, (long long)cay__wall_ms());
+        CAY_TRY(exec(db, sql, "set up store.db", err));
+    }
+    cay__id_make(id, 'i');
+    snprintf(sql, sizeof sql,
+             "INSERT OR IGNORE INTO meta VALUES('instance','%s'); PRAGMA user_version=%d; PRAGMA application_id=%d;", id,
+             CAY__SCHEMA, APP_ID);
+    return exec(db, sql, "set up store.db", err);
+}
+
+static int lock_setup(int dir, int *out, cay_err *err)
+{
+    CAY_AUTOFD fd = openat(dir, "store.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open store.lock");
+    for (int64_t until = cay__now_ms() + WAIT_MS; flock(fd, LOCK_EX | LOCK_NB) < 0;) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return cay_fail_sys(err, CAY_ESYS, "lock store.lock");
+        if (cay__now_ms() > until)
+            return cay_fail_why(err, CAY_EBUSY, "store_busy", "another program is setting up the store; try again");
+        poll(NULL, 0, 5);
+    }
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+/* Changing to WAL and making tables happen once in the life of a store; several programs may want to be the one. */
+static int set_up(const char *where, cay__db *db, cay_err *err)
+{
+    CAY_AUTOFD lock = -1;
+    kind now;
+    CAY_TRY(lock_setup(db->dir, &lock, err));
+    CAY_TRY(peek(db->dir, &now, err));
+    CAY_TRY(make_file(db->dir, err));
+    CAY_TRY(connect_to(where, db, err));
+    CAY_FAULT("store.connected");
+    CAY_TRY(exec(db, "PRAGMA journal_mode=WAL", "set up store.db", err));
+    CAY_TRY(cay__db_write(db, CAY__TX_DURABLE, upgrade, NULL, err));
+    /* So that the header which others peek at tells the version. */
+    return exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", "set up store.db", err);
+}
+
+static int read_instance(cay__db *db, cay_err *err)
+{
+    cay_err own = CAY_ERR_INIT;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_INSTANCE, &own);
+    int rc = st ? cay__db_step(db, st, "read the instance of store.db", &own) : own.code;
+    if (rc == 1) {
+        cay__str_copy(db->instance, sizeof db->instance, (const char *)sqlite3_column_text(st, 0));
+        return 0;
+    }
+    if (rc == 0)
+        rc = cay_fail_why(&own, CAY_ESYS, "store_damaged", "store.db has lost its instance id; move it away or restore it");
+    if (err)
+        *err = own;
+    return rc;
+}
+
+static int open_ready(const char *where, cay__db *db, cay_err *err)
+{
+    kind k;
+    long v = 0;
+    CAY_TRY(peek(db->dir, &k, err));
+    CAY_TRY(k == STORE_READY ? connect_to(where, db, err) : set_up(where, db, err));
+    CAY_TRY(version_of(db, &v, err)); /* the newest may still be in the log alone */
+    if (v > CAY__SCHEMA)
+        return newer(v, err);
+    CAY_TRY(exec(db, on_connect, "set up store.db", err));
+    return read_instance(db, err);
+}
+
+int cay__db_open(const char *where, int dir, cay__db **out, cay_err *err)
+{
+    cay__db *db = cay__alloc(sizeof *db);
+    db->dir = dir;
+    db->full = -1;
+    pthread_mutex_init(&db->lock, NULL);
+    int rc = open_ready(where, db, err);
+    if (rc < 0) {
+        cay__db_close(db);
+        return rc;
+    }
+    cay__reserve_make(dir);
+    *out = db;
+    return 0;
+}
+
+void cay__db_close(cay__db *db)
+{
+    for (size_t i = 0; i < CAY__Q_COUNT; i++)
+        sqlite3_finalize(db->stmt[i]);
+    sqlite3_close(db->sql);
+    close(db->dir);
+    pthread_mutex_destroy(&db->lock);
+    free(db);
+}

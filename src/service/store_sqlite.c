@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store of one machine: store.db in the state directory. sys/store.h tells what each call promises. */
+#include "db.h"
+#include "lifecycle.h"
+#include "row.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/path.h>
+#include <base/str.h>
+
+static int s_open(const char *where, void **self, cay_err *err)
+{
+    int dir;
+    cay__db *db;
+    CAY_TRY(cay__home_open(where, &dir, err));
+    CAY_TRY(cay__db_open(where, dir, &db, err));
+    *self = db;
+    return 0;
+}
+
+static void s_close(void *self)
+{
+    cay__db_close(self);
+}
+
+static const char *s_instance(void *self)
+{
+    return ((cay__db *)self)->instance;
+}
+
+static void bind_text(sqlite3_stmt *st, int i, const char *s)
+{
+    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
+}
+
+static int no_row(const char *id, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
+}
+
+/* ------------------------------------------------------------------ changes */
+
+static int do_insert(cay__db *db, void *arg, cay_err *err)
+{
+    const cay_row *r = arg;
+    const char *texts[] = { r->id, r->name, r->provider, cay_state_name(r->state), r->reason, r->spec, r->box,
+                            r->labels ? r->labels : "{}", r->metadata };
+    int64_t now = cay__wall_ms();
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_INSERT, err);
+    if (!st)
+        return err->code;
+    for (size_t i = 0; i < CAY_LEN(texts); i++)
+        bind_text(st, (int)i + 1, texts[i]);
+    sqlite3_bind_int64(st, 10, r->created_ms ? r->created_ms : now);
+    sqlite3_bind_int64(st, 11, r->changed_ms ? r->changed_ms : now);
+    int rc = cay__db_step(db, st, "record the sandbox", err);
+    return rc == CAY_EEXIST ? cay_fail_why(err, rc, "sandbox_exists", "sandbox %s is there already", r->id) : rc;
+}
+
+static int s_insert(void *self, const cay_row *row, cay_err *err)
+{
+    if (!row->id || !cay__id_valid(row->id, 'c') || row->state == CAY_STATE_NONE || row->state >= CAY_GONE)
+        return cay_fail(err, CAY_EINVAL, "a record needs a sandbox id and a state that is kept");
+    return cay__db_write(self, CAY__TX_DURABLE, do_insert, (void *)row, err);
+}
+
+typedef struct move {
+    const char *id, *reason, *box;
+    unsigned    from;
+    cay_state   to;
+} move;
+
+static cay_state as_state(const char *text)
+{
+    cay_state s = cay_state_parse(text);
+    return s == CAY_STATE_NONE || s >= CAY_GONE ? CAY_DAMAGED : s;
+}
+
+static int state_of(cay__db *db, const char *id, cay_state *out, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_STATE, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, id);
+    int rc = cay__db_step(db, st, "read the record", err);
+    if (rc == 0)
+        return no_row(id, err);
+    if (rc < 0)
+        return rc;
+    *out = as_state((const char *)sqlite3_column_text(st, 0));
+    return 0;
+}
+
+static int do_move(cay__db *db, void *arg, cay_err *err)
+{
+    const move *m = arg;
+    cay_state now = CAY_STATE_NONE;
+    CAY_TRY(state_of(db, m->id, &now, err));
+    if (!(m->from & CAY__BIT(now)))
+        return cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s is %s and cannot become %s", m->id,
+                            cay_state_name(now), cay_state_name(m->to));
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MOVE, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, m->id);
+    bind_text(st, 2, cay_state_name(m->to));
+    bind_text(st, 3, m->reason);
+    if (m->box) /* unbound is NULL: leaves it */
+        bind_text(st, 4, m->box);
+    sqlite3_bind_int64(st, 5, cay__wall_ms());
+    return cay__db_step(db, st, "record the change", err);
+}
+
+static int s_move(void *self, const char *id, unsigned from, cay_state to, const char *reason, const char *box,
+                  cay_err *err)
+{
+    move m = { id, reason, box, from, to };
+    bool final = to == CAY_STOPPED || to == CAY_DELETING;
+    if (to == CAY_STATE_NONE || to >= CAY_GONE)
+        return cay_fail(err, CAY_EINVAL, "state %s is never recorded", cay_state_name(to));
+    return cay__db_write(self, final ? CAY__TX_DURABLE | CAY__TX_FREES : 0, do_move, &m, err);
+}
+
+static int do_remove(cay__db *db, void *arg, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_REMOVE, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, arg);
+    CAY_TRY(cay__db_step(db, st, "remove the record", err));
+    return sqlite3_changes(db->sql) ? 0 : no_row(arg, err);
+}
+
+static int s_remove(void *self, const char *id, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_remove, (void *)id, err);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static cay__row *take_row(sqlite3_stmt *st)
+{
+    cay__cols c;
+    for (int i = 0; i < (int)CAY_LEN(c.text); i++) {
+        c.text[i] = (const char *)sqlite3_column_text(st, i);
+        c.len[i] = c.text[i] ? (size_t)sqlite3_column_bytes(st, i) : 0;
+    }
+    c.created_ms = sqlite3_column_int64(st, 9);
+    c.changed_ms = sqlite3_column_int64(st, 10);
+    c.version = sqlite3_column_int64(st, 11);
+    return cay__row_new(&c);
+}
+
+static int get_locked(cay__db *db, const char *id, cay__row **out, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_GET, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, id);
+    int rc = cay__db_step(db, st, "read the record", err);
+    if (rc == 1)
+        *out = take_row(st);
+    return rc == 0 ? no_row(id, err) : rc < 0 ? rc : 0;
+}
+
+static int s_get(void *self, const char *id, int (*fn)(const cay_row *, void *), void *arg, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    CAY_AUTOFREE cay__row *row = NULL;
+    pthread_mutex_lock(&db->lock);
+    int rc = get_locked(db, id, &row, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    return rc < 0 ? rc : fn(&row->row, arg);
+}
+
+typedef struct rows {
+    cay__row **at;
+    size_t     n, cap;
+} rows;
+
+static void rows_free(rows *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        free(r->at[i]);
+    free(r->at);
+}
+
+static void rows_add(rows *r, cay__row *row)
+{
+    if (r->n == r->cap) {
+        r->cap = r->cap ? r->cap * 2 : 32;
+        r->at = realloc(r->at, r->cap * sizeof *r->at);
+        if (!r->at)
+            abort();
+    }
+    r->at[r->n++] = row;
+}
+
+static int seq_of(cay__db *db, const char *id, int64_t *out, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SEQ, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, id);
+    int rc = cay__db_step(db, st, "read the records", err);
+    if (rc == 1)
+        *out = sqlite3_column_int64(st, 0);
+    return rc == 0 ? no_row(id, err) : rc < 0 ? rc : 0;
+}
+
+static int list_locked(cay__db *db, const cay_filter *f, rows *out, cay_err *err)
+{
+    int64_t seq = INT64_MIN;
+    int rc;
+    if (f && f->after)
+        CAY_TRY(seq_of(db, f->after, &seq, err));
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LIST, err);
+    if (!st)
+        return err->code;
+    sqlite3_bind_int64(st, 1, seq);
+    if (f && f->provider)
+        bind_text(st, 2, f->provider);
+    while ((rc = cay__db_step(db, st, "read the records", err)) == 1) {
+        cay__row *row = take_row(st);
+        if (!cay__row_matches(&row->row, f)) {
+            free(row);
+            continue;
+        }
+        rows_add(out, row);
+        if (f && f->limit && out->n == f->limit)
+            return 0;
+    }
+    return rc;
+}
+
+static int s_list(void *self, const cay_filter *filter, int (*fn)(const cay_row *, void *), void *arg, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    __attribute__((cleanup(rows_free))) rows all = { 0 };
+    pthread_mutex_lock(&db->lock);
+    int rc = list_locked(db, filter, &all, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    for (size_t i = 0; rc == 0 && i < all.n; i++)
+        rc = fn(&all.at[i]->row, arg);
+    return rc;
+}
+
+static int resolve_locked(cay__db *db, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n,
+                          cay_err *err)
+{
+    int rc;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_RESOLVE, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, prefix);
+    sqlite3_bind_int64(st, 2, (int64_t)CAY_MIN(max, (size_t)1 << 20));
+    while ((rc = cay__db_step(db, st, "look up the sandbox", err)) == 1)
+        if (sqlite3_column_bytes(st, 0) <= CAY_ID_LEN && *n < max)
+            cay__str_copy(ids[(*n)++], sizeof *ids, (const char *)sqlite3_column_text(st, 0));
+    return rc;
+}
+
+static int s_resolve(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    size_t got = 0;
+    if (!*prefix)
+        return cay_fail(err, CAY_EINVAL, "the name of the sandbox is empty; give an id, its beginning, or a name");
+    pthread_mutex_lock(&db->lock);
+    int rc = resolve_locked(db, prefix, ids, max, &got, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    if (rc == 0)
+        *n = got;
+    return rc;
+}
+
+/* ------------------------------------------------------------------ notes */
+
+typedef struct note {
+    const char *space, *key, *value;
+} note;
+
+static int do_note(cay__db *db, void *arg, cay_err *err)
+{
+    const note *n = arg;
+    CAY_AUTOSTMT *st = cay__db_query(db, n->value ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, n->space);
+    bind_text(st, 2, n->key);
+    if (n->value)
+        bind_text(st, 3, n->value);
+    return cay__db_step(db, st, "keep the note", err);
+}
+
+static int s_note_put(void *self, const char *space, const char *key, const char *value, cay_err *err)
+{
+    note n = { space, key, value };
+    return cay__db_write(self, value ? 0 : CAY__TX_FREES, do_note, &n, err);
+}
+
+static int note_locked(cay__db *db, const note *n, char **out, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_NOTE_GET, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, n->space);
+    bind_text(st, 2, n->key);
+    int rc = cay__db_step(db, st, "read the note", err);
+    if (rc == 0)
+        return cay_fail_why(err, CAY_ENOENT, "note_not_found", "no note %s/%s", n->space, n->key);
+    if (rc < 0)
+        return rc;
+    *out = cay__strdup((const char *)sqlite3_column_text(st, 0));
+    return 0;
+}
+
+static int s_note_get(void *self, const char *space, const char *key, int (*fn)(const char *, void *), void *arg,
+                      cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    CAY_AUTOFREE char *value = NULL;
+    pthread_mutex_lock(&db->lock);
+    int rc = note_locked(db, &(note){ space, key, NULL }, &value, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    return rc < 0 ? rc : fn(value, arg);
+}
+
+const cay_store_ops cay__store_sqlite = {
+    .size = sizeof cay__store_sqlite,
+    .name = "sqlite",
+    .open = s_open,
+    .close = s_close,
+    .instance = s_instance,
+    .insert = s_insert,
+    .move = s_move,
+    .remove = s_remove,
+    .get = s_get,
+    .list = s_list,
+    .resolve = s_resolve,
+    .note_put = s_note_put,
+    .note_get = s_note_get,
+};
