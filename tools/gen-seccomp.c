@@ -4,6 +4,7 @@
  *
  *   gen-seccomp filter [MUTANT]   the C header of filters that seccomp.c installs
  *   gen-seccomp docs              docs/seccomp.md
+ *   gen-seccomp mutants           the names of the mutants, one a line
  *
  * Installing a filter costs time by its length, because the kernel runs it for every number and compiles
  * it. So the numbers are first joined to ranges of one answer, and single exceptions inside a range
@@ -465,30 +466,36 @@ static void print_docs(void)
             cay__sysrows_level1[i].why[0]);
 }
 
+static void print_mutants(FILE *to)
+{
+    for (size_t i = 0; i < LEN(mutants); i++)
+        fprintf(to, "%s\n", mutants[i].name);
+}
+
+/* Mutants of other parts are none of ours; a misspelt one of ours would test nothing. */
+static const struct mutant *find_mutant(const char *name)
+{
+    if (strncmp(name, "seccomp-", 8) != 0)
+        return NULL;
+    for (size_t i = 0; i < LEN(mutants); i++)
+        if (!strcmp(mutants[i].name, name))
+            return &mutants[i];
+    fprintf(stderr, "gen-seccomp: no mutant %s; there are:\n", name);
+    print_mutants(stderr);
+    exit(2);
+}
+
 int main(int argc, char **argv)
 {
-    const struct mutant *mut = NULL;
-    if (argc == 2 && !strcmp(argv[1], "docs")) {
+    if (argc == 2 && !strcmp(argv[1], "docs"))
         print_docs();
-        return fflush(stdout) ? 1 : 0;
-    }
-    if (argc < 2 || argc > 3 || strcmp(argv[1], "filter") != 0) {
-        fprintf(stderr, "usage: gen-seccomp filter [MUTANT] | docs\n");
+    else if (argc == 2 && !strcmp(argv[1], "mutants"))
+        print_mutants(stdout);
+    else if ((argc == 2 || argc == 3) && !strcmp(argv[1], "filter"))
+        print_header(argc == 3 ? find_mutant(argv[2]) : NULL);
+    else {
+        fprintf(stderr, "usage: gen-seccomp filter [MUTANT] | docs | mutants\n");
         return 2;
     }
-    /* Mutants of other parts are none of ours; a misspelt one of ours would test nothing. */
-    if (argc == 3 && !strncmp(argv[2], "seccomp-", 8)) {
-        for (size_t i = 0; i < LEN(mutants); i++)
-            if (!strcmp(mutants[i].name, argv[2]))
-                mut = &mutants[i];
-        if (!mut) {
-            fprintf(stderr, "gen-seccomp: no mutant %s; there are:", argv[2]);
-            for (size_t i = 0; i < LEN(mutants); i++)
-                fprintf(stderr, " %s", mutants[i].name);
-            fprintf(stderr, "\n");
-            return 2;
-        }
-    }
-    print_header(mut);
-    return fflush(stdout) ? 1 : 0;
+    return fflush(stdout) || ferror(stdout) ? 1 : 0;
 }
