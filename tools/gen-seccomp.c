@@ -54,6 +54,7 @@ enum { MAX_INS = 2048, MAX_EX = 6 };
  *   seccomp-modules   bpf, perf, modules, kexec …     seccomp-handle    files opened by handle
  *   seccomp-clock     clocks can be set               seccomp-strict    strict allows what default does
  *   seccomp-abi       numbers of another architecture are looked up as if native
+ *   seccomp-level1    the second filter of level 1 passes everything
  */
 static const struct mutant {
     const char *name;
@@ -62,6 +63,7 @@ static const struct mutant {
     { "seccomp-off", { NULL } },
     { "seccomp-abi", { NULL } },
     { "seccomp-strict", { NULL } },
+    { "seccomp-level1", { NULL } },
     { "seccomp-iouring", { "io_uring_setup", "io_uring_enter", "io_uring_register" } },
     { "seccomp-keyctl", { "keyctl", "add_key", "request_key" } },
     { "seccomp-mount",
@@ -327,19 +329,24 @@ static label tree(prog *p, const leaf *l, size_t n)
 }
 
 /* The same number means another call on another architecture, so that is asked first. */
-static void entry(prog *p, label body, label foreign)
+static void entry(prog *p, label body, bool foreign_is_native)
 {
     label nr = load(p, offsetof(struct seccomp_data, nr), body);
+    label foreign = foreign_is_native ? nr : p->to[CAY__SYS_ENOSYS];
     load(p, offsetof(struct seccomp_data, arch), when(p, BPF_JEQ, ARCH, nr, foreign));
+}
+
+static bool is(const struct mutant *mut, const char *name)
+{
+    return mut && !strcmp(mut->name, name);
 }
 
 static void build_profile(prog *p, int column, const struct mutant *mut)
 {
     static uint8_t act[CAY__SYS_MAX + 1];
     static leaf leaves[CAY__SYS_MAX + 1];
-    bool off = mut && !strcmp(mut->name, "seccomp-off");
-    bool abi = mut && !strcmp(mut->name, "seccomp-abi");
-    if (mut && !strcmp(mut->name, "seccomp-strict"))
+    bool off = is(mut, "seccomp-off");
+    if (is(mut, "seccomp-strict"))
         column = 0;
 
     memset(act, off ? CAY__SYS_ALLOW : CAY__SYS_ENOSYS, sizeof act);
@@ -353,13 +360,16 @@ static void build_profile(prog *p, int column, const struct mutant *mut)
 
     answers(p);
     rules(p);
-    label body = tree(p, leaves, leaves_of(act, leaves));
-    entry(p, body, off ? p->to[CAY__SYS_ALLOW] : abi ? body : p->to[CAY__SYS_ENOSYS]);
+    entry(p, tree(p, leaves, leaves_of(act, leaves)), off || is(mut, "seccomp-abi"));
 }
 
 /* Stacked on a profile, which has refused foreign architectures already. */
-static void build_level1(prog *p, bool network)
+static void build_level1(prog *p, bool network, const struct mutant *mut)
 {
+    if (is(mut, "seccomp-off") || is(mut, "seccomp-level1")) {
+        ret(p, SECCOMP_RET_ALLOW);
+        return;
+    }
     answers(p);
     p->to[CAY__SYS_R_L1_SOCKET] = rule_level1_socket(p, network);
     p->to[CAY__SYS_R_L1_SOCKETPAIR] = rule_level1_socketpair(p);
@@ -367,7 +377,7 @@ static void build_level1(prog *p, bool network)
     label l = p->to[CAY__SYS_ALLOW];
     for (int i = CAY__SYS_LEVEL1; i-- > 0;)
         l = when(p, BPF_JEQ, (uint32_t)cay__sysrows_level1[i].nr, p->to[cay__sysrows_level1[i].act[0]], l);
-    entry(p, l, p->to[CAY__SYS_ENOSYS]);
+    entry(p, l, false);
 }
 
 static void print_filter(const char *name, const prog *p)
@@ -392,7 +402,7 @@ static void print_header(const struct mutant *mut)
     }
     for (int network = 0; network < 2; network++) {
         prog p = { .n = 0 };
-        build_level1(&p, network);
+        build_level1(&p, network, mut);
         print_filter(network ? "level1_network" : "level1", &p);
     }
 }
