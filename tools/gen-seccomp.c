@@ -6,9 +6,9 @@
  *   gen-seccomp docs              docs/seccomp.md
  *   gen-seccomp mutants           the names of the mutants, one a line
  *
- * Installing a filter costs time by its length, because the kernel runs it for every number and compiles
- * it. So the numbers are first joined to ranges of one answer, and single exceptions inside a range
- * become one comparison, before a tree is made of them.
+ * Installing a filter costs time by its length, because the kernel runs it for every number and
+ * compiles it. So the numbers are first joined to ranges of one answer, and single exceptions
+ * inside a range become one comparison, before a tree is made of them.
  *
  * Programs are built from their end: every jump of BPF goes forwards, so a target is known when a
  * jump to it is made. A label is the distance of an instruction from the end.
@@ -48,46 +48,46 @@ enum { MAX_INS = 2048, MAX_EX = 6 };
  *
  *   seccomp-off       every number of every architecture passes
  *   seccomp-iouring   io_uring passes                 seccomp-keyctl    the key calls pass
- *   seccomp-mount     the mount calls pass            seccomp-clone     clone and unshare may make namespaces
- *   seccomp-socket    any family, type and protocol   seccomp-tiocsti   every ioctl passes
- *   seccomp-ulp       TCP_ULP passes                  seccomp-prctl     PR_SET_MM and strict mode pass
- *   seccomp-modules   bpf, perf, modules, kexec …     seccomp-handle    files opened by handle
- *   seccomp-clock     clocks can be set               seccomp-strict    strict allows what default does
- *   seccomp-abi       numbers of another architecture are looked up as if native
- *   seccomp-level1    the second filter of level 1 passes everything
+ *   seccomp-mount     the mount calls pass            seccomp-clone     clone and unshare may make
+ * namespaces seccomp-socket    any family, type and protocol   seccomp-tiocsti   every ioctl passes
+ *   seccomp-ulp       TCP_ULP passes                  seccomp-prctl     PR_SET_MM and strict mode
+ * pass seccomp-modules   bpf, perf, modules, kexec …     seccomp-handle    files opened by handle
+ *   seccomp-clock     clocks can be set               seccomp-strict    strict allows what default
+ * does seccomp-abi       numbers of another architecture are looked up as if native seccomp-level1
+ * the second filter of level 1 passes everything
  */
 static const struct mutant {
     const char *name;
     const char *calls[16]; /* these become ALLOW in every profile */
 } mutants[] = {
-    { "seccomp-off", { NULL } },
-    { "seccomp-abi", { NULL } },
-    { "seccomp-strict", { NULL } },
-    { "seccomp-level1", { NULL } },
-    { "seccomp-iouring", { "io_uring_setup", "io_uring_enter", "io_uring_register" } },
-    { "seccomp-keyctl", { "keyctl", "add_key", "request_key" } },
-    { "seccomp-mount",
-      { "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree",
-        "open_tree_attr", "move_mount", "mount_setattr", "swapon" } },
-    { "seccomp-clone", { "clone", "clone3", "unshare", "setns" } },
-    { "seccomp-socket", { "socket", "socketpair" } },
-    { "seccomp-tiocsti", { "ioctl" } },
-    { "seccomp-ulp", { "setsockopt" } },
-    { "seccomp-prctl", { "prctl", "seccomp", "personality" } },
-    { "seccomp-modules",
-      { "bpf", "perf_event_open", "userfaultfd", "init_module", "finit_module", "delete_module", "kexec_load",
-        "kexec_file_load", "syslog", "reboot", "acct", "quotactl" } },
-    { "seccomp-handle", { "open_by_handle_at", "name_to_handle_at" } },
-    { "seccomp-clock", { "settimeofday", "clock_settime", "clock_adjtime", "adjtimex" } },
+    {"seccomp-off", {NULL}},
+    {"seccomp-abi", {NULL}},
+    {"seccomp-strict", {NULL}},
+    {"seccomp-level1", {NULL}},
+    {"seccomp-iouring", {"io_uring_setup", "io_uring_enter", "io_uring_register"}},
+    {"seccomp-keyctl", {"keyctl", "add_key", "request_key"}},
+    {"seccomp-mount",
+     {"mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick",
+      "open_tree", "open_tree_attr", "move_mount", "mount_setattr", "swapon"}},
+    {"seccomp-clone", {"clone", "clone3", "unshare", "setns"}},
+    {"seccomp-socket", {"socket", "socketpair"}},
+    {"seccomp-tiocsti", {"ioctl"}},
+    {"seccomp-ulp", {"setsockopt"}},
+    {"seccomp-prctl", {"prctl", "seccomp", "personality"}},
+    {"seccomp-modules",
+     {"bpf", "perf_event_open", "userfaultfd", "init_module", "finit_module", "delete_module",
+      "kexec_load", "kexec_file_load", "syslog", "reboot", "acct", "quotactl"}},
+    {"seccomp-handle", {"open_by_handle_at", "name_to_handle_at"}},
+    {"seccomp-clock", {"settimeofday", "clock_settime", "clock_adjtime", "adjtimex"}},
 };
 
 typedef unsigned label;
 
 typedef struct prog {
     struct sock_filter ins[MAX_INS]; /* filled from the end */
-    unsigned           n;
-    label              to[CAY__SYS_ACTS]; /* where each answer or rule begins */
-    label              nosupport, noproto;
+    unsigned n;
+    label to[CAY__SYS_ACTS]; /* where each answer or rule begins */
+    label nosupport, noproto;
     struct {
         label to, at;
     } hop[64]; /* the latest stepping stone towards a target that is far away */
@@ -100,7 +100,7 @@ static label emit(prog *p, unsigned code, unsigned jt, unsigned jf, uint32_t k)
         fprintf(stderr, "gen-seccomp: the filter does not fit\n");
         exit(1);
     }
-    p->ins[MAX_INS - 1 - p->n] = (struct sock_filter){ (uint16_t)code, (uint8_t)jt, (uint8_t)jf, k };
+    p->ins[MAX_INS - 1 - p->n] = (struct sock_filter){(uint16_t)code, (uint8_t)jt, (uint8_t)jf, k};
     return ++p->n;
 }
 
@@ -109,7 +109,8 @@ static label ret(prog *p, uint32_t answer)
     return emit(p, BPF_RET | BPF_K, 0, 0, answer);
 }
 
-/* A conditional jump reaches 255 instructions; further away needs a copy of the RET, or a long jump. */
+/* A conditional jump reaches 255 instructions; further away needs a copy of the RET, or a long
+ * jump. */
 static label near(prog *p, label to)
 {
     if (p->n - to < 250)
@@ -118,7 +119,8 @@ static label near(prog *p, label to)
         if (p->hop[i].to == to && p->n - p->hop[i].at < 250)
             return p->hop[i].at;
     struct sock_filter f = p->ins[MAX_INS - to];
-    label at = f.code == (BPF_RET | BPF_K) ? ret(p, f.k) : emit(p, BPF_JMP | BPF_JA, 0, 0, p->n - to);
+    label at =
+        f.code == (BPF_RET | BPF_K) ? ret(p, f.k) : emit(p, BPF_JMP | BPF_JA, 0, 0, p->n - to);
     if (p->hops < LEN(p->hop)) {
         p->hop[p->hops].to = to;
         p->hop[p->hops++].at = at;
@@ -166,28 +168,30 @@ static label among(prog *p, const uint32_t *list, size_t n, label hit, label mis
     return l;
 }
 
-#define AMONG(p, hit, miss, ...) \
-    among(p, (const uint32_t[]){ __VA_ARGS__ }, LEN(((const uint32_t[]){ __VA_ARGS__ })), hit, miss)
+#define AMONG(p, hit, miss, ...)                                                                   \
+    among(p, (const uint32_t[]){__VA_ARGS__}, LEN(((const uint32_t[]){__VA_ARGS__})), hit, miss)
 
 /* The kernel takes ioctl's request as 32 bits: high bits must not hide it. */
 static label rule_ioctl(prog *p)
 {
     return load_low(p, 1,
-        AMONG(p, p->to[CAY__SYS_EPERM], p->to[CAY__SYS_ALLOW], TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD));
+                    AMONG(p, p->to[CAY__SYS_EPERM], p->to[CAY__SYS_ALLOW], TIOCSTI, TIOCLINUX,
+                          TIOCCONS, TIOCSETD));
 }
 
 /* clone(2) uses the low half of its flags. CLONE_NEWTIME (0x80) is part of the exit signal here. */
 static label rule_clone(prog *p)
 {
-    const uint32_t ns = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-                        CLONE_NEWPID | CLONE_NEWNET;
+    const uint32_t ns = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                        CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
     return load_low(p, 0, when(p, BPF_JSET, ns, p->to[CAY__SYS_EPERM], p->to[CAY__SYS_ALLOW]));
 }
 
 /* unshare(2) grows flags, so this names the harmless ones, and takes all 64 bits. */
 static label rule_unshare(prog *p)
 {
-    const uint32_t ok = CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
+    const uint32_t ok =
+        CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM;
     label low = when(p, BPF_JSET, ~ok, p->to[CAY__SYS_EPERM], p->to[CAY__SYS_ALLOW]);
     low = load_low(p, 0, low);
     return load_high(p, 0, when(p, BPF_JEQ, 0, low, p->to[CAY__SYS_EPERM]));
@@ -195,7 +199,8 @@ static label rule_unshare(prog *p)
 
 static label rule_prctl(prog *p)
 {
-    label mode = when(p, BPF_JEQ, SECCOMP_MODE_STRICT, p->to[CAY__SYS_EPERM], p->to[CAY__SYS_ALLOW]);
+    label mode =
+        when(p, BPF_JEQ, SECCOMP_MODE_STRICT, p->to[CAY__SYS_EPERM], p->to[CAY__SYS_ALLOW]);
     mode = load_low(p, 1, mode);
     label l = when(p, BPF_JEQ, PR_SET_SECCOMP, mode, p->to[CAY__SYS_ALLOW]);
     return load_low(p, 0, when(p, BPF_JEQ, PR_SET_MM, p->to[CAY__SYS_EPERM], l));
@@ -208,7 +213,8 @@ static label rule_personality(prog *p)
 
 static label rule_seccomp(prog *p)
 {
-    return load_low(p, 0,
+    return load_low(
+        p, 0,
         when(p, BPF_JEQ, SECCOMP_SET_MODE_STRICT, p->to[CAY__SYS_EPERM], p->to[CAY__SYS_ALLOW]));
 }
 
@@ -218,9 +224,9 @@ static label load_type(prog *p, label next)
     return load_low(p, 1, then(p, BPF_ALU | BPF_AND | BPF_K, 0xf, next));
 }
 
-/* For INET the types are named, not the raw ones excluded: protocol 0 with another type finds or loads
- * whatever protocol claims it (DCCP does), and SOCK_PACKET turns into a packet socket. MPTCP and
- * UDP-Lite would open, too; clients take EPROTONOSUPPORT as the sign to use TCP. */
+/* For INET the types are named, not the raw ones excluded: protocol 0 with another type finds or
+ * loads whatever protocol claims it (DCCP does), and SOCK_PACKET turns into a packet socket. MPTCP
+ * and UDP-Lite would open, too; clients take EPROTONOSUPPORT as the sign to use TCP. */
 static label rule_socket(prog *p)
 {
     label yes = p->to[CAY__SYS_ALLOW], no = p->to[CAY__SYS_EPERM];
@@ -255,7 +261,8 @@ static label rule_level1_socket(prog *p, bool network)
 
 static label rule_level1_socketpair(prog *p)
 {
-    return load_type(p, AMONG(p, p->to[CAY__SYS_ALLOW], p->to[CAY__SYS_EPERM], SOCK_STREAM, SOCK_SEQPACKET));
+    return load_type(
+        p, AMONG(p, p->to[CAY__SYS_ALLOW], p->to[CAY__SYS_EPERM], SOCK_STREAM, SOCK_SEQPACKET));
 }
 
 static label rule_level1_prlimit(prog *p)
@@ -275,10 +282,14 @@ static void answers(prog *p)
 static void rules(prog *p)
 {
     static label (*const make[CAY__SYS_ACTS])(prog *) = {
-        [CAY__SYS_R_IOCTL] = rule_ioctl,           [CAY__SYS_R_CLONE] = rule_clone,
-        [CAY__SYS_R_UNSHARE] = rule_unshare,       [CAY__SYS_R_PRCTL] = rule_prctl,
-        [CAY__SYS_R_PERSONALITY] = rule_personality, [CAY__SYS_R_SECCOMP] = rule_seccomp,
-        [CAY__SYS_R_SOCKET] = rule_socket,         [CAY__SYS_R_SOCKETPAIR] = rule_socketpair,
+        [CAY__SYS_R_IOCTL] = rule_ioctl,
+        [CAY__SYS_R_CLONE] = rule_clone,
+        [CAY__SYS_R_UNSHARE] = rule_unshare,
+        [CAY__SYS_R_PRCTL] = rule_prctl,
+        [CAY__SYS_R_PERSONALITY] = rule_personality,
+        [CAY__SYS_R_SECCOMP] = rule_seccomp,
+        [CAY__SYS_R_SOCKET] = rule_socket,
+        [CAY__SYS_R_SOCKETPAIR] = rule_socketpair,
         [CAY__SYS_R_SETSOCKOPT] = rule_setsockopt,
     };
     for (unsigned i = 0; i < CAY__SYS_ACTS; i++)
@@ -286,14 +297,15 @@ static void rules(prog *p)
             p->to[i] = make[i](p);
 }
 
-/* A leaf of the tree: every number from `first` to the next leaf gets `act`, but for the exceptions. */
+/* A leaf of the tree: every number from `first` to the next leaf gets `act`, but for the
+ * exceptions. */
 typedef struct leaf {
     uint32_t first;
-    uint8_t  act;
+    uint8_t act;
     unsigned nex;
     struct {
         uint32_t nr;
-        uint8_t  act;
+        uint8_t act;
     } ex[MAX_EX];
 } leaf;
 
@@ -301,7 +313,7 @@ static size_t leaves_of(const uint8_t act[CAY__SYS_MAX + 1], leaf *out)
 {
     size_t n = 0;
     for (uint32_t nr = 0; nr <= CAY__SYS_MAX;) {
-        leaf l = { .first = nr, .act = act[nr] };
+        leaf l = {.first = nr, .act = act[nr]};
         while (nr <= CAY__SYS_MAX && act[nr] == l.act) {
             nr++;
             if (nr < CAY__SYS_MAX && act[nr] != l.act && act[nr + 1] == l.act && l.nex < MAX_EX) {
@@ -376,7 +388,8 @@ static void build_level1(prog *p, bool network, const struct mutant *mut)
     p->to[CAY__SYS_R_L1_PRLIMIT] = rule_level1_prlimit(p);
     label l = p->to[CAY__SYS_ALLOW];
     for (int i = CAY__SYS_LEVEL1; i-- > 0;)
-        l = when(p, BPF_JEQ, (uint32_t)cay__sysrows_level1[i].nr, p->to[cay__sysrows_level1[i].act[0]], l);
+        l = when(p, BPF_JEQ, (uint32_t)cay__sysrows_level1[i].nr,
+                 p->to[cay__sysrows_level1[i].act[0]], l);
     entry(p, l, false);
 }
 
@@ -384,24 +397,25 @@ static void print_filter(const char *name, const prog *p)
 {
     printf("static const struct sock_filter cay__filter_%s[%u] = {\n", name, p->n);
     for (unsigned i = MAX_INS - p->n; i < MAX_INS; i++)
-        printf("    { 0x%02x, %u, %u, 0x%x },\n", p->ins[i].code, p->ins[i].jt, p->ins[i].jf, p->ins[i].k);
+        printf("    { 0x%02x, %u, %u, 0x%x },\n", p->ins[i].code, p->ins[i].jt, p->ins[i].jf,
+               p->ins[i].k);
     printf("};\n");
 }
 
 static void print_header(const struct mutant *mut)
 {
-    static const char *const names[] = { "default", "strict", "nested" };
+    static const char *const names[] = {"default", "strict", "nested"};
     printf("/* SPDX-License-Identifier: Apache-2.0 */\n"
            "/* Made by tools/gen-seccomp.c from src/guest/seccomp_table.def%s%s. */\n"
            "#ifndef __%s__\n#error \"this filter is for %s\"\n#endif\n",
-        mut ? ", weakened by mutant " : "", mut ? mut->name : "", ARCH_NAME, ARCH_NAME);
+           mut ? ", weakened by mutant " : "", mut ? mut->name : "", ARCH_NAME, ARCH_NAME);
     for (int i = 0; i < CAY__SYS_PROFILES; i++) {
-        prog p = { .n = 0 };
+        prog p = {.n = 0};
         build_profile(&p, i, mut);
         print_filter(names[i], &p);
     }
     for (int network = 0; network < 2; network++) {
-        prog p = { .n = 0 };
+        prog p = {.n = 0};
         build_level1(&p, network, mut);
         print_filter(network ? "level1_network" : "level1", &p);
     }
@@ -409,13 +423,16 @@ static void print_header(const struct mutant *mut)
 
 static bool is_plain(const cay__sysrow *r)
 {
-    return r->act[0] == CAY__SYS_ALLOW && r->act[1] == CAY__SYS_ALLOW && r->act[2] == CAY__SYS_ALLOW &&
-           !r->why[0];
+    return r->act[0] == CAY__SYS_ALLOW && r->act[1] == CAY__SYS_ALLOW &&
+           r->act[2] == CAY__SYS_ALLOW && !r->why[0];
 }
 
 static const char *word(unsigned act)
 {
-    return act == CAY__SYS_ALLOW ? "allowed" : act == CAY__SYS_EPERM ? "EPERM" : act == CAY__SYS_ENOSYS ? "ENOSYS" : "by arguments";
+    return act == CAY__SYS_ALLOW    ? "allowed"
+           : act == CAY__SYS_EPERM  ? "EPERM"
+           : act == CAY__SYS_ENOSYS ? "ENOSYS"
+                                    : "by arguments";
 }
 
 static void print_group(const cay__sysrow *g, const cay__sysrow *end)
@@ -433,8 +450,8 @@ static void print_group(const cay__sysrow *g, const cay__sysrow *end)
         if (!head)
             printf("\n| call | default | strict | nested | why |\n|---|---|---|---|---|\n");
         head = true;
-        printf("| `%s` | %s | %s | %s | %s |\n", r->name, word(r->act[0]), word(r->act[1]), word(r->act[2]),
-            r->why[0] ? r->why[0] : "");
+        printf("| `%s` | %s | %s | %s | %s |\n", r->name, word(r->act[0]), word(r->act[1]),
+               word(r->act[2]), r->why[0] ? r->why[0] : "");
     }
 }
 
@@ -450,18 +467,23 @@ static int allowed(int column)
 static void print_docs(void)
 {
     printf("# System calls a sandbox may make\n\n"
-           "<!-- Made by `tools/gen-seccomp.c` from `src/guest/seccomp_table.def`: change the table, then\n"
+           "<!-- Made by `tools/gen-seccomp.c` from `src/guest/seccomp_table.def`: change the "
+           "table, then\n"
            "     `ninja -C build seccomp-docs`. -->\n\n"
-           "Every process of a native sandbox, its init included, runs under one seccomp filter. It is a list of what\n"
-           "is allowed. A call that is refused gets the error below and the process lives on; a number that is not\n"
-           "listed, and every call of another architecture (32-bit and x32 entries too), gets ENOSYS.\n\n"
+           "Every process of a native sandbox, its init included, runs under one seccomp filter. "
+           "It is a list of what\n"
+           "is allowed. A call that is refused gets the error below and the process lives on; a "
+           "number that is not\n"
+           "listed, and every call of another architecture (32-bit and x32 entries too), gets "
+           "ENOSYS.\n\n"
            "| profile | calls | for |\n|---|---|---|\n"
            "| default | %d | ordinary sandboxes; debuggers work |\n"
            "| strict | %d | no process may look into another |\n"
            "| nested | %d | an inner container engine; the operator opts in, level 3 only |\n\n"
-           "*by arguments*: allowed, except as the last column says. A program that brings its own namespace sandbox (a\n"
+           "*by arguments*: allowed, except as the last column says. A program that brings its own "
+           "namespace sandbox (a\n"
            "browser) runs with it switched off, or in `nested`.\n",
-        allowed(0), allowed(1), allowed(2));
+           allowed(0), allowed(1), allowed(2));
     for (int i = 0; i < CAY__SYS_ROWS;) {
         int end = i + 1;
         while (end < CAY__SYS_ROWS && cay__sysrows[end].name)
@@ -469,11 +491,12 @@ static void print_docs(void)
         print_group(&cay__sysrows[i], &cay__sysrows[end]);
         i = end;
     }
-    printf("\n## Level 1\n\nWithout namespaces the host's sockets and IPC are in reach, so level 1 stacks a second filter on the profile.\n\n"
+    printf("\n## Level 1\n\nWithout namespaces the host's sockets and IPC are in reach, so level 1 "
+           "stacks a second filter on the profile.\n\n"
            "| call | level 1 | why |\n|---|---|---|\n");
     for (int i = 0; i < CAY__SYS_LEVEL1; i++)
-        printf("| `%s` | %s | %s |\n", cay__sysrows_level1[i].name, word(cay__sysrows_level1[i].act[0]),
-            cay__sysrows_level1[i].why[0]);
+        printf("| `%s` | %s | %s |\n", cay__sysrows_level1[i].name,
+               word(cay__sysrows_level1[i].act[0]), cay__sysrows_level1[i].why[0]);
 }
 
 static void print_mutants(FILE *to)

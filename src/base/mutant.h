@@ -5,8 +5,8 @@
  *     if (!CAY__MUTANT("landlock-scopes"))
  *         cay__landlock_scopes();
  *
- * meson -Dmutant=NAME chooses; in an ordinary build every test is 0 and nothing is compiled in. Those of
- * the filter are made by tools/gen-seccomp.c.
+ * meson -Dmutant=NAME chooses; in an ordinary build every test is 0 and nothing is compiled in.
+ * Those of the filter are made by tools/gen-seccomp.c.
  */
 #pragma once
 

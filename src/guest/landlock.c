@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 /* The rights a rule on something that is not a directory may carry. */
-#define OF_FILE                                                                              \
-    (CAY_LL_FS_EXECUTE | CAY_LL_FS_WRITE_FILE | CAY_LL_FS_READ_FILE | CAY_LL_FS_TRUNCATE | \
+#define OF_FILE                                                                                    \
+    (CAY_LL_FS_EXECUTE | CAY_LL_FS_WRITE_FILE | CAY_LL_FS_READ_FILE | CAY_LL_FS_TRUNCATE |         \
      CAY_LL_FS_IOCTL_DEV)
 #define READ (CAY_LL_FS_READ_FILE | CAY_LL_FS_READ_DIR)
 #define EXEC (READ | CAY_LL_FS_EXECUTE)
-#define WRITE                                                                                                   \
-    (EXEC | CAY_LL_FS_WRITE_FILE | CAY_LL_FS_REMOVE_DIR | CAY_LL_FS_REMOVE_FILE | CAY_LL_FS_MAKE_DIR |         \
-     CAY_LL_FS_MAKE_REG | CAY_LL_FS_MAKE_SOCK | CAY_LL_FS_MAKE_FIFO | CAY_LL_FS_MAKE_SYM | CAY_LL_FS_REFER | \
-     CAY_LL_FS_TRUNCATE)
+#define WRITE                                                                                      \
+    (EXEC | CAY_LL_FS_WRITE_FILE | CAY_LL_FS_REMOVE_DIR | CAY_LL_FS_REMOVE_FILE |                  \
+     CAY_LL_FS_MAKE_DIR | CAY_LL_FS_MAKE_REG | CAY_LL_FS_MAKE_SOCK | CAY_LL_FS_MAKE_FIFO |         \
+     CAY_LL_FS_MAKE_SYM | CAY_LL_FS_REFER | CAY_LL_FS_TRUNCATE)
 #define DEVICE (CAY_LL_FS_READ_FILE | CAY_LL_FS_WRITE_FILE | CAY_LL_FS_IOCTL_DEV)
 #define EVERY  (WRITE | CAY_LL_FS_MAKE_CHAR | CAY_LL_FS_MAKE_BLOCK | CAY_LL_FS_IOCTL_DEV)
 
@@ -27,60 +27,60 @@
  * restricted one. Not here: /dev/pts (the user's terminals), /dev/shm, /run, /tmp, /home, /var.
  */
 static const cay__ll_grant system_tree[] = {
-    { "/usr", -1, CAY_LL_EXEC },
-    { "/bin", -1, CAY_LL_EXEC },
-    { "/sbin", -1, CAY_LL_EXEC },
-    { "/lib", -1, CAY_LL_EXEC },
-    { "/lib32", -1, CAY_LL_EXEC },
-    { "/lib64", -1, CAY_LL_EXEC },
-    { "/libx32", -1, CAY_LL_EXEC },
-    { "/nix/store", -1, CAY_LL_EXEC },
-    { "/etc/alternatives", -1, CAY_LL_EXEC },
-    { "/etc/ld.so.cache", -1, CAY_LL_READ },
-    { "/etc/ld.so.conf", -1, CAY_LL_READ },
-    { "/etc/ld.so.conf.d", -1, CAY_LL_READ },
-    { "/etc/ld.so.preload", -1, CAY_LL_READ },
-    { "/etc/passwd", -1, CAY_LL_READ },
-    { "/etc/group", -1, CAY_LL_READ },
-    { "/etc/nsswitch.conf", -1, CAY_LL_READ },
-    { "/etc/hosts", -1, CAY_LL_READ },
-    { "/etc/host.conf", -1, CAY_LL_READ },
-    { "/etc/hostname", -1, CAY_LL_READ },
-    { "/etc/gai.conf", -1, CAY_LL_READ },
-    { "/etc/resolv.conf", -1, CAY_LL_READ },
-    { "/etc/services", -1, CAY_LL_READ },
-    { "/etc/protocols", -1, CAY_LL_READ },
-    { "/etc/localtime", -1, CAY_LL_READ },
-    { "/etc/timezone", -1, CAY_LL_READ },
-    { "/etc/locale.alias", -1, CAY_LL_READ },
-    { "/etc/os-release", -1, CAY_LL_READ },
-    { "/etc/debian_version", -1, CAY_LL_READ },
-    { "/etc/profile", -1, CAY_LL_READ },
-    { "/etc/profile.d", -1, CAY_LL_READ },
-    { "/etc/bash.bashrc", -1, CAY_LL_READ },
-    { "/etc/inputrc", -1, CAY_LL_READ },
-    { "/etc/terminfo", -1, CAY_LL_READ },
-    { "/etc/mime.types", -1, CAY_LL_READ },
-    { "/etc/magic", -1, CAY_LL_READ },
-    { "/etc/fonts", -1, CAY_LL_READ },
-    { "/etc/gitconfig", -1, CAY_LL_READ },
-    { "/etc/ca-certificates", -1, CAY_LL_READ },
-    { "/etc/ca-certificates.conf", -1, CAY_LL_READ },
-    { "/etc/ssl/certs", -1, CAY_LL_READ },
-    { "/etc/ssl/openssl.cnf", -1, CAY_LL_READ },
-    { "/etc/pki/tls", -1, CAY_LL_READ },
-    { "/etc/python3", -1, CAY_LL_READ },
-    { "/etc/perl", -1, CAY_LL_READ },
-    { "/etc/java-17-openjdk", -1, CAY_LL_READ },
-    { "/etc/java-21-openjdk", -1, CAY_LL_READ },
-    { "/proc", -1, CAY_LL_READ },
-    { "/sys/devices/system/cpu", -1, CAY_LL_READ },
-    { "/dev/null", -1, CAY_LL_DEVICE },
-    { "/dev/zero", -1, CAY_LL_DEVICE },
-    { "/dev/full", -1, CAY_LL_DEVICE },
-    { "/dev/random", -1, CAY_LL_DEVICE },
-    { "/dev/urandom", -1, CAY_LL_DEVICE },
-    { "/dev/tty", -1, CAY_LL_DEVICE },
+    {"/usr", -1, CAY_LL_EXEC},
+    {"/bin", -1, CAY_LL_EXEC},
+    {"/sbin", -1, CAY_LL_EXEC},
+    {"/lib", -1, CAY_LL_EXEC},
+    {"/lib32", -1, CAY_LL_EXEC},
+    {"/lib64", -1, CAY_LL_EXEC},
+    {"/libx32", -1, CAY_LL_EXEC},
+    {"/nix/store", -1, CAY_LL_EXEC},
+    {"/etc/alternatives", -1, CAY_LL_EXEC},
+    {"/etc/ld.so.cache", -1, CAY_LL_READ},
+    {"/etc/ld.so.conf", -1, CAY_LL_READ},
+    {"/etc/ld.so.conf.d", -1, CAY_LL_READ},
+    {"/etc/ld.so.preload", -1, CAY_LL_READ},
+    {"/etc/passwd", -1, CAY_LL_READ},
+    {"/etc/group", -1, CAY_LL_READ},
+    {"/etc/nsswitch.conf", -1, CAY_LL_READ},
+    {"/etc/hosts", -1, CAY_LL_READ},
+    {"/etc/host.conf", -1, CAY_LL_READ},
+    {"/etc/hostname", -1, CAY_LL_READ},
+    {"/etc/gai.conf", -1, CAY_LL_READ},
+    {"/etc/resolv.conf", -1, CAY_LL_READ},
+    {"/etc/services", -1, CAY_LL_READ},
+    {"/etc/protocols", -1, CAY_LL_READ},
+    {"/etc/localtime", -1, CAY_LL_READ},
+    {"/etc/timezone", -1, CAY_LL_READ},
+    {"/etc/locale.alias", -1, CAY_LL_READ},
+    {"/etc/os-release", -1, CAY_LL_READ},
+    {"/etc/debian_version", -1, CAY_LL_READ},
+    {"/etc/profile", -1, CAY_LL_READ},
+    {"/etc/profile.d", -1, CAY_LL_READ},
+    {"/etc/bash.bashrc", -1, CAY_LL_READ},
+    {"/etc/inputrc", -1, CAY_LL_READ},
+    {"/etc/terminfo", -1, CAY_LL_READ},
+    {"/etc/mime.types", -1, CAY_LL_READ},
+    {"/etc/magic", -1, CAY_LL_READ},
+    {"/etc/fonts", -1, CAY_LL_READ},
+    {"/etc/gitconfig", -1, CAY_LL_READ},
+    {"/etc/ca-certificates", -1, CAY_LL_READ},
+    {"/etc/ca-certificates.conf", -1, CAY_LL_READ},
+    {"/etc/ssl/certs", -1, CAY_LL_READ},
+    {"/etc/ssl/openssl.cnf", -1, CAY_LL_READ},
+    {"/etc/pki/tls", -1, CAY_LL_READ},
+    {"/etc/python3", -1, CAY_LL_READ},
+    {"/etc/perl", -1, CAY_LL_READ},
+    {"/etc/java-17-openjdk", -1, CAY_LL_READ},
+    {"/etc/java-21-openjdk", -1, CAY_LL_READ},
+    {"/proc", -1, CAY_LL_READ},
+    {"/sys/devices/system/cpu", -1, CAY_LL_READ},
+    {"/dev/null", -1, CAY_LL_DEVICE},
+    {"/dev/zero", -1, CAY_LL_DEVICE},
+    {"/dev/full", -1, CAY_LL_DEVICE},
+    {"/dev/random", -1, CAY_LL_DEVICE},
+    {"/dev/urandom", -1, CAY_LL_DEVICE},
+    {"/dev/tty", -1, CAY_LL_DEVICE},
 };
 
 int cay__landlock_abi(void)
@@ -91,8 +91,11 @@ int cay__landlock_abi(void)
 
 static int open_ruleset(int abi, const cay__ll_ruleset *want)
 {
-    cay__ll_ruleset set = { .fs = want->fs, .net = abi >= 4 ? want->net : 0, .scope = abi >= 6 ? want->scope : 0 };
-    size_t size = abi >= 6 ? sizeof set : abi >= 4 ? offsetof(cay__ll_ruleset, scope) : offsetof(cay__ll_ruleset, net);
+    cay__ll_ruleset set = {
+        .fs = want->fs, .net = abi >= 4 ? want->net : 0, .scope = abi >= 6 ? want->scope : 0};
+    size_t size = abi >= 6   ? sizeof set
+                  : abi >= 4 ? offsetof(cay__ll_ruleset, scope)
+                             : offsetof(cay__ll_ruleset, net);
     if (abi < 5)
         set.fs &= ~CAY_LL_FS_IOCTL_DEV;
     if (abi < 3)
@@ -106,7 +109,9 @@ static int open_ruleset(int abi, const cay__ll_ruleset *want)
 /* A tenant's own Landlock domains must not fill the host's audit log. */
 static int enter(int abi, int set)
 {
-    int rc = syscall(__NR_landlock_restrict_self, set, abi >= 7 ? CAY_LL_LOG_SUBDOMAINS_OFF : 0) < 0 ? -errno : 0;
+    int rc = syscall(__NR_landlock_restrict_self, set, abi >= 7 ? CAY_LL_LOG_SUBDOMAINS_OFF : 0) < 0
+                 ? -errno
+                 : 0;
     close(set);
     return rc;
 }
@@ -116,15 +121,17 @@ int cay__landlock_scopes(void)
     int abi = cay__landlock_abi();
     if (abi < 6 || CAY__MUTANT("landlock-scopes"))
         return 0;
-    int set = open_ruleset(abi, &(cay__ll_ruleset){ .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL });
+    int set = open_ruleset(
+        abi, &(cay__ll_ruleset){.scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL});
     return set < 0 ? set : enter(abi, set);
 }
 
 static uint64_t rights(int abi, cay__ll_class access)
 {
-    static const uint64_t of[] = {
-        [CAY_LL_READ] = READ, [CAY_LL_EXEC] = EXEC, [CAY_LL_WRITE] = WRITE, [CAY_LL_DEVICE] = DEVICE
-    };
+    static const uint64_t of[] = {[CAY_LL_READ] = READ,
+                                  [CAY_LL_EXEC] = EXEC,
+                                  [CAY_LL_WRITE] = WRITE,
+                                  [CAY_LL_DEVICE] = DEVICE};
     return of[access] & (abi < 5 ? ~CAY_LL_FS_IOCTL_DEV : ~0ull);
 }
 
@@ -135,7 +142,7 @@ static int add(int set, int abi, const cay__ll_grant *g)
     int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
     if (rc == 0) {
-        cay__ll_path rule = { .access = rights(abi, g->access), .fd = fd };
+        cay__ll_path rule = {.access = rights(abi, g->access), .fd = fd};
         if (!S_ISDIR(st.st_mode))
             rule.access &= OF_FILE;
         rc = syscall(__NR_landlock_add_rule, set, CAY_LL_RULE_PATH, &rule, 0) < 0 ? -errno : 0;
@@ -145,7 +152,8 @@ static int add(int set, int abi, const cay__ll_grant *g)
     return rc;
 }
 
-static int add_all(int set, int abi, const cay__ll_grant *grants, size_t n, unsigned flags, size_t *bad)
+static int add_all(int set, int abi, const cay__ll_grant *grants, size_t n, unsigned flags,
+                   size_t *bad)
 {
     for (size_t i = 0; i < n; i++) {
         int rc = add(set, abi, &grants[i]);
@@ -159,8 +167,8 @@ static int add_all(int set, int abi, const cay__ll_grant *grants, size_t n, unsi
     return 0;
 }
 
-static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_grant *grants, size_t n, unsigned flags,
-                       size_t *bad)
+static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_grant *grants,
+                       size_t n, unsigned flags, size_t *bad)
 {
     size_t none;
     size_t *where = bad ? bad : &none;
@@ -170,7 +178,7 @@ static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_gr
         return 0;
     if (abi < 3)
         return -ENOSYS;
-    cay__ll_ruleset want = { .fs = EVERY, .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL };
+    cay__ll_ruleset want = {.fs = EVERY, .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL};
     if (flags & CAY_LL_NO_TCP)
         want.net = CAY_LL_NET_BIND_TCP | CAY_LL_NET_CONNECT_TCP;
     int set = open_ruleset(abi, &want);
@@ -194,5 +202,5 @@ int cay__landlock_grants(const cay__ll_grant *grants, size_t n, unsigned flags, 
 int cay__landlock_level1(const cay__ll_grant *own, size_t n, int network, size_t *bad)
 {
     return restrict_to(system_tree, sizeof system_tree / sizeof *system_tree, own, n,
-        network ? 0 : CAY_LL_NO_TCP, bad);
+                       network ? 0 : CAY_LL_NO_TCP, bad);
 }

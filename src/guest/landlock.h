@@ -8,9 +8,9 @@
  *   cay__landlock_level1()  the main layer where there are no namespaces
  *
  * Each restricts the caller and what it starts, for ever; the caller has set PR_SET_NO_NEW_PRIVS.
- * Landlock says nothing of stat(2), chmod(2), chown(2), utimes or extended attributes: at level 1 these
- * reach whatever the user owns. The caller has no capability left, for CAP_PERFMON alone reads the
- * environment of processes outside.
+ * Landlock says nothing of stat(2), chmod(2), chown(2), utimes or extended attributes: at level 1
+ * these reach whatever the user owns. The caller has no capability left, for CAP_PERFMON alone
+ * reads the environment of processes outside.
  */
 #pragma once
 #include <stddef.h>
@@ -23,8 +23,8 @@ typedef enum cay__ll_class {
 } cay__ll_class;
 
 typedef struct cay__ll_grant {
-    const char   *path; /* opened when fd is -1, links followed */
-    int           fd;   /* O_PATH will do; stays the caller's */
+    const char *path; /* opened when fd is -1, links followed */
+    int fd;           /* O_PATH will do; stays the caller's */
     cay__ll_class access;
 } cay__ll_grant;
 
@@ -39,10 +39,10 @@ enum {
     CAY_LL_OPTIONAL = 2, /* grants that are not there are passed over */
 };
 
-/* 0, or -errno with *bad (may be NULL) the index of the grant that was at fault, else n. -ENOSYS below
- * ABI 3: until then truncate(2) goes round every rule. */
+/* 0, or -errno with *bad (may be NULL) the index of the grant that was at fault, else n. -ENOSYS
+ * below ABI 3: until then truncate(2) goes round every rule. */
 int cay__landlock_grants(const cay__ll_grant *grants, size_t n, unsigned flags, size_t *bad);
 
-/* The system's programs and a few harmless files read-only, plus the caller's grants (workspace, private
- * temporary directory); TCP only with network. Errors as cay__landlock_grants(). */
+/* The system's programs and a few harmless files read-only, plus the caller's grants (workspace,
+ * private temporary directory); TCP only with network. Errors as cay__landlock_grants(). */
 int cay__landlock_level1(const cay__ll_grant *own, size_t n, int network, size_t *bad);

@@ -10,7 +10,7 @@
 
 static int install(const struct sock_filter *ins, size_t n)
 {
-    struct sock_fprog prog = { .len = (unsigned short)n, .filter = (struct sock_filter *)ins };
+    struct sock_fprog prog = {.len = (unsigned short)n, .filter = (struct sock_filter *)ins};
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
 }
 
@@ -19,12 +19,9 @@ static int install(const struct sock_filter *ins, size_t n)
 int cay__seccomp_install(int profile)
 {
     switch (profile) {
-    case CAY_PROFILE_DEFAULT:
-        return INSTALL(cay__filter_default);
-    case CAY_PROFILE_STRICT:
-        return INSTALL(cay__filter_strict);
-    case CAY_PROFILE_NESTED:
-        return INSTALL(cay__filter_nested);
+    case CAY_PROFILE_DEFAULT: return INSTALL(cay__filter_default);
+    case CAY_PROFILE_STRICT: return INSTALL(cay__filter_strict);
+    case CAY_PROFILE_NESTED: return INSTALL(cay__filter_nested);
     }
     return -EINVAL;
 }

@@ -18,6 +18,7 @@ enum cay_profile {
  * filter may be stacked; the stricter answer wins. */
 int cay__seccomp_install(int profile);
 
-/* For level 1, on top of a profile: host sockets and IPC are out of reach, because no namespace of our
- * own stands between. Pairs of connected UNIX sockets stay; INET and NETLINK only with network. */
+/* For level 1, on top of a profile: host sockets and IPC are out of reach, because no namespace of
+ * our own stands between. Pairs of connected UNIX sockets stay; INET and NETLINK only with network.
+ */
 int cay__seccomp_level1(int network);

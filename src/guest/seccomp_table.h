@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Calls younger than the oldest kernel headers we build with have one number on every architecture. */
+/* Calls younger than the oldest kernel headers we build with have one number on every architecture.
+ */
 #ifndef __NR_memfd_secret
 #define __NR_memfd_secret 447
 #endif
@@ -24,8 +25,8 @@
 #define __NR_map_shadow_stack 453
 #endif
 #ifndef __NR_futex_wake
-#define __NR_futex_wake 454
-#define __NR_futex_wait 455
+#define __NR_futex_wake    454
+#define __NR_futex_wait    455
 #define __NR_futex_requeue 456
 #endif
 #ifndef __NR_statmount
@@ -35,15 +36,15 @@
 #ifndef __NR_lsm_get_self_attr
 #define __NR_lsm_get_self_attr 459
 #define __NR_lsm_set_self_attr 460
-#define __NR_lsm_list_modules 461
+#define __NR_lsm_list_modules  461
 #endif
 #ifndef __NR_mseal
 #define __NR_mseal 462
 #endif
 #ifndef __NR_setxattrat
-#define __NR_setxattrat 463
-#define __NR_getxattrat 464
-#define __NR_listxattrat 465
+#define __NR_setxattrat    463
+#define __NR_getxattrat    464
+#define __NR_listxattrat   465
 #define __NR_removexattrat 466
 #endif
 #ifndef __NR_open_tree_attr
@@ -65,7 +66,10 @@
 #endif
 #endif
 
-enum { CAY__SYS_PROFILES = 3, CAY__SYS_MAX = 1024 }; /* every number from CAY__SYS_MAX on is ENOSYS */
+enum {
+    CAY__SYS_PROFILES = 3,
+    CAY__SYS_MAX = 1024
+}; /* every number from CAY__SYS_MAX on is ENOSYS */
 
 typedef enum cay__sysact {
     CAY__SYS_ALLOW,
@@ -88,15 +92,18 @@ typedef enum cay__sysact {
 
 typedef struct cay__sysrow {
     const char *name; /* NULL: a group, whose title is in why[0] */
-    int         nr;
-    uint8_t     act[CAY__SYS_PROFILES]; /* by CAY_PROFILE_…: default, strict, nested */
-    const char *why[2];                 /* a row: why; a group: title and why */
+    int nr;
+    uint8_t act[CAY__SYS_PROFILES]; /* by CAY_PROFILE_…: default, strict, nested */
+    const char *why[2];             /* a row: why; a group: title and why */
 } cay__sysrow;
 
 static const cay__sysrow cay__sysrows[] = {
-#define GROUP(title, reason) { .name = NULL, .nr = -1, .why = { title, reason } },
-#define ROW(id, d, s, n, reason) \
-    { .name = #id, .nr = __NR_##id, .act = { CAY__SYS_##d, CAY__SYS_##s, CAY__SYS_##n }, .why = { reason, NULL } },
+#define GROUP(title, reason) {.name = NULL, .nr = -1, .why = {title, reason}},
+#define ROW(id, d, s, n, reason)                                                                   \
+    {.name = #id,                                                                                  \
+     .nr = __NR_##id,                                                                              \
+     .act = {CAY__SYS_##d, CAY__SYS_##s, CAY__SYS_##n},                                            \
+     .why = {reason, NULL}},
 #define LEVEL1(id, action, reason)
 #include "seccomp_table.def"
 };
@@ -106,8 +113,8 @@ enum { CAY__SYS_ROWS = sizeof cay__sysrows / sizeof *cay__sysrows };
 static const cay__sysrow cay__sysrows_level1[] = {
 #define GROUP(title, reason)
 #define ROW(id, d, s, n, reason)
-#define LEVEL1(id, action, reason) \
-    { .name = #id, .nr = __NR_##id, .act = { CAY__SYS_##action }, .why = { reason, NULL } },
+#define LEVEL1(id, action, reason)                                                                 \
+    {.name = #id, .nr = __NR_##id, .act = {CAY__SYS_##action}, .why = {reason, NULL}},
 #include "seccomp_table.def"
 };
 enum { CAY__SYS_LEVEL1 = sizeof cay__sysrows_level1 / sizeof *cay__sysrows_level1 };

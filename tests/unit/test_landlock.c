@@ -19,7 +19,7 @@
 
 static char dir[64];  /* granted for writing */
 static char away[64]; /* not granted */
-static int  abi;
+static int abi;
 
 static int make(const char *in, const char *name)
 {
@@ -45,7 +45,7 @@ static int setup(void **s)
 static int teardown(void **s)
 {
     (void)s;
-    static const char *const names[] = { "secret", "file", "moved", "link", "ran" };
+    static const char *const names[] = {"secret", "file", "moved", "link", "ran"};
     char path[160];
     for (size_t i = 0; i < CAY_LEN(names); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -71,8 +71,8 @@ static void in_child(int (*body)(void))
 /* CAP_PERFMON opens /proc/PID/environ past Landlock, so level 1 has no capability either. */
 static int drop_caps(void)
 {
-    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-    struct __user_cap_data_struct none[2] = { 0 };
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {0};
     return (int)syscall(SYS_capset, &head, none);
 }
 
@@ -80,7 +80,7 @@ static int enter_level1(int network)
 {
     if (drop_caps() < 0)
         return -1;
-    const cay__ll_grant own[] = { { dir, -1, CAY_LL_WRITE } };
+    const cay__ll_grant own[] = {{dir, -1, CAY_LL_WRITE}};
     size_t bad = 7;
     int rc = cay__landlock_level1(own, CAY_LEN(own), network, &bad);
     return rc < 0 || bad != CAY_LEN(own) ? -1 : 0;
@@ -120,14 +120,18 @@ static int files(void)
         return 7;
     if (link(path, to) == 0)
         return 8;
-    if (open("/usr", O_RDONLY | O_DIRECTORY) < 0 || open("/usr/cay-test", O_CREAT | O_WRONLY, 0600) >= 0)
+    if (open("/usr", O_RDONLY | O_DIRECTORY) < 0 ||
+        open("/usr/cay-test", O_CREAT | O_WRONLY, 0600) >= 0)
         return 9;
-    if (open("/etc/shadow", O_RDONLY) >= 0 || open("/root", O_RDONLY) >= 0 || open("/dev/pts", O_RDONLY) >= 0)
+    if (open("/etc/shadow", O_RDONLY) >= 0 || open("/root", O_RDONLY) >= 0 ||
+        open("/dev/pts", O_RDONLY) >= 0)
         return 10;
     int null = open("/dev/null", O_RDWR);
     if (null < 0 || write(null, "x", 1) != 1)
         return 11;
-    return fstat(null, &st) < 0 || run("cat /proc/self/status >/dev/null && ls /usr >/dev/null") ? 12 : 0;
+    return fstat(null, &st) < 0 || run("cat /proc/self/status >/dev/null && ls /usr >/dev/null")
+               ? 12
+               : 0;
 }
 
 static void level_one_writes_only_in_its_workspace(void **s)
@@ -143,10 +147,13 @@ static int escape(void)
     if (enter_level1(0) < 0)
         return 1;
     /* A link, a child, and the way through another process's root. */
-    snprintf(line, sizeof line, "ln -s %s %s/link && ! cat %s/link/secret 2>/dev/null", away, dir, dir);
+    snprintf(line, sizeof line, "ln -s %s %s/link && ! cat %s/link/secret 2>/dev/null", away, dir,
+             dir);
     if (run(line))
         return 2;
-    snprintf(line, sizeof line, "exec 2>/dev/null; ! cat /proc/%d/root/etc/shadow && ! grep -q . /proc/%d/environ", getppid(), getppid());
+    snprintf(line, sizeof line,
+             "exec 2>/dev/null; ! cat /proc/%d/root/etc/shadow && ! grep -q . /proc/%d/environ",
+             getppid(), getppid());
     return run(line) ? 3 : 0;
 }
 
@@ -158,8 +165,9 @@ static void no_way_round_by_links_or_proc(void **s)
 
 static int tcp(int port, int (*call)(int, const struct sockaddr *, socklen_t))
 {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     CAY_AUTOFD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return call(fd, (struct sockaddr *)&a, sizeof a) < 0 ? -errno : 0;
 }
@@ -199,9 +207,10 @@ static void level_one_has_tcp_only_when_granted(void **s)
 
 static int abstract(int (*call)(int, const struct sockaddr *, socklen_t), const char *name)
 {
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
-    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-                                (size_t)snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "%s", name));
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    socklen_t len =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+                    (size_t)snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "%s", name));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (call(fd, (struct sockaddr *)&a, len) < 0) {
         int e = errno;
@@ -250,8 +259,9 @@ static void scopes_keep_signals_and_abstract_sockets_inside(void **s)
 static int classes(void)
 {
     CAY_AUTOFD fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const cay__ll_grant g[] = { { NULL, fd, CAY_LL_READ }, { "/usr", -1, CAY_LL_EXEC }, { "/lib64", -1, CAY_LL_EXEC },
-        { "/bin", -1, CAY_LL_EXEC }, { "/lib", -1, CAY_LL_EXEC }, { "/no/such/thing", -1, CAY_LL_READ } };
+    const cay__ll_grant g[] = {{NULL, fd, CAY_LL_READ},     {"/usr", -1, CAY_LL_EXEC},
+                               {"/lib64", -1, CAY_LL_EXEC}, {"/bin", -1, CAY_LL_EXEC},
+                               {"/lib", -1, CAY_LL_EXEC},   {"/no/such/thing", -1, CAY_LL_READ}};
     if (cay__landlock_grants(g, CAY_LEN(g), CAY_LL_OPTIONAL, NULL) < 0)
         return 1;
     if (open(dir, O_RDONLY | O_DIRECTORY) < 0)
@@ -271,7 +281,7 @@ static void a_grant_by_descriptor_carries_its_class(void **s)
 
 static int missing(void)
 {
-    const cay__ll_grant g[] = { { dir, -1, CAY_LL_WRITE }, { "/no/such/thing", -1, CAY_LL_READ } };
+    const cay__ll_grant g[] = {{dir, -1, CAY_LL_WRITE}, {"/no/such/thing", -1, CAY_LL_READ}};
     size_t bad = 9;
     if (cay__landlock_grants(g, 2, 0, &bad) != -ENOENT || bad != 1)
         return 1;

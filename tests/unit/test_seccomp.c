@@ -37,19 +37,20 @@
 #endif
 
 static const struct filter {
-    const char               *name;
+    const char *name;
     const struct sock_filter *ins;
-    size_t                    n;
+    size_t n;
 } filters[] = {
-    [CAY_PROFILE_DEFAULT] = { "default", cay__filter_default, CAY_LEN(cay__filter_default) },
-    [CAY_PROFILE_STRICT] = { "strict", cay__filter_strict, CAY_LEN(cay__filter_strict) },
-    [CAY_PROFILE_NESTED] = { "nested", cay__filter_nested, CAY_LEN(cay__filter_nested) },
-    { "level1", cay__filter_level1, CAY_LEN(cay__filter_level1) },
-    { "level1_network", cay__filter_level1_network, CAY_LEN(cay__filter_level1_network) },
+    [CAY_PROFILE_DEFAULT] = {"default", cay__filter_default, CAY_LEN(cay__filter_default)},
+    [CAY_PROFILE_STRICT] = {"strict", cay__filter_strict, CAY_LEN(cay__filter_strict)},
+    [CAY_PROFILE_NESTED] = {"nested", cay__filter_nested, CAY_LEN(cay__filter_nested)},
+    {"level1", cay__filter_level1, CAY_LEN(cay__filter_level1)},
+    {"level1_network", cay__filter_level1_network, CAY_LEN(cay__filter_level1_network)},
 };
 enum { LEVEL1 = 3, LEVEL1_NETWORK = 4 };
 
-/* Runs the program as the kernel would: the errno it answers, 0 for allowed, -1 for anything else. */
+/* Runs the program as the kernel would: the errno it answers, 0 for allowed, -1 for anything else.
+ */
 static int simulate(const struct filter *f, const struct seccomp_data *d)
 {
     uint32_t a = 0;
@@ -62,27 +63,18 @@ static int simulate(const struct filter *f, const struct seccomp_data *d)
                 return -1;
             memcpy(&a, (const char *)d + i->k, 4);
             continue;
-        case BPF_ALU | BPF_AND | BPF_K:
-            a &= i->k;
-            continue;
-        case BPF_JMP | BPF_JA:
-            pc += i->k;
-            continue;
+        case BPF_ALU | BPF_AND | BPF_K: a &= i->k; continue;
+        case BPF_JMP | BPF_JA: pc += i->k; continue;
         case BPF_RET | BPF_K:
             if (i->k == SECCOMP_RET_ALLOW)
                 return 0;
-            return (i->k & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO ? (int)(i->k & SECCOMP_RET_DATA) : -1;
-        case BPF_JMP | BPF_JEQ | BPF_K:
-            yes = a == i->k;
-            break;
-        case BPF_JMP | BPF_JGE | BPF_K:
-            yes = a >= i->k;
-            break;
-        case BPF_JMP | BPF_JSET | BPF_K:
-            yes = (a & i->k) != 0;
-            break;
-        default:
-            return -1;
+            return (i->k & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO
+                       ? (int)(i->k & SECCOMP_RET_DATA)
+                       : -1;
+        case BPF_JMP | BPF_JEQ | BPF_K: yes = a == i->k; break;
+        case BPF_JMP | BPF_JGE | BPF_K: yes = a >= i->k; break;
+        case BPF_JMP | BPF_JSET | BPF_K: yes = (a & i->k) != 0; break;
+        default: return -1;
         }
         pc += yes ? i->jt : i->jf;
     }
@@ -91,7 +83,7 @@ static int simulate(const struct filter *f, const struct seccomp_data *d)
 
 static int answer(int filter, uint32_t arch, uint32_t nr, const uint64_t args[6])
 {
-    struct seccomp_data d = { .nr = (int)nr, .arch = arch };
+    struct seccomp_data d = {.nr = (int)nr, .arch = arch};
     if (args)
         memcpy(d.args, args, sizeof d.args);
     return simulate(&filters[filter], &d);
@@ -107,13 +99,16 @@ static const cay__sysrow *row_of(uint32_t nr)
 
 static int meant(unsigned act)
 {
-    return act == CAY__SYS_ALLOW ? 0 : act == CAY__SYS_EPERM ? EPERM : act == CAY__SYS_ENOSYS ? ENOSYS : -1;
+    return act == CAY__SYS_ALLOW    ? 0
+           : act == CAY__SYS_EPERM  ? EPERM
+           : act == CAY__SYS_ENOSYS ? ENOSYS
+                                    : -1;
 }
 
 static void every_number_gets_its_row(void **s)
 {
     (void)s;
-    static const uint64_t ones[6] = { ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull };
+    static const uint64_t ones[6] = {~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull};
     for (int p = 0; p < CAY__SYS_PROFILES; p++)
         for (uint32_t nr = 0; nr < CAY__SYS_MAX; nr++) {
             const cay__sysrow *r = row_of(nr);
@@ -121,14 +116,16 @@ static void every_number_gets_its_row(void **s)
             if (want < 0)
                 continue; /* by arguments: below */
             if (answer(p, NATIVE, nr, NULL) != want || answer(p, NATIVE, nr, ones) != want)
-                fail_msg("%s: %u (%s) is not %d", filters[p].name, nr, r ? r->name : "unlisted", want);
+                fail_msg("%s: %u (%s) is not %d", filters[p].name, nr, r ? r->name : "unlisted",
+                         want);
         }
 }
 
 static void foreign_numbers_do_not_exist(void **s)
 {
     (void)s;
-    static const uint32_t archs[] = { OTHER, AUDIT_ARCH_I386, AUDIT_ARCH_ARM, AUDIT_ARCH_RISCV64, 0, 0xffffffff };
+    static const uint32_t archs[] = {OTHER, AUDIT_ARCH_I386, AUDIT_ARCH_ARM, AUDIT_ARCH_RISCV64,
+                                     0,     0xffffffff};
     for (int p = 0; p < CAY__SYS_PROFILES; p++) {
         for (uint32_t nr = 0; nr < CAY__SYS_MAX; nr++) {
             for (size_t i = 0; i < CAY_LEN(archs); i++)
@@ -146,99 +143,99 @@ static void foreign_numbers_do_not_exist(void **s)
 #define NS   CLONE_NEWUSER
 /* Rules on arguments, by filter; -2 stands for default and strict and nested. */
 static const struct vector {
-    int      filter;
-    int      nr;
+    int filter;
+    int nr;
     uint64_t args[6];
-    int      want;
+    int want;
 } vectors[] = {
-    { -2, SYS_socket, { AF_UNIX, SOCK_STREAM }, 0 },
-    { -2, SYS_socket, { AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK }, 0 },
-    { -2, SYS_socket, { HIGH | AF_UNIX, HIGH | SOCK_DGRAM }, 0 },
-    { -2, SYS_socket, { AF_UNIX, SOCK_RAW }, EPERM },
-    { -2, SYS_socket, { AF_INET, SOCK_STREAM, 0 }, 0 },
-    { -2, SYS_socket, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP }, 0 },
-    { -2, SYS_socket, { AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, IPPROTO_UDP }, 0 },
-    { -2, SYS_socket, { AF_INET, SOCK_STREAM, 262 /* MPTCP */ }, EPROTONOSUPPORT },
-    { -2, SYS_socket, { AF_INET, SOCK_STREAM, HIGH | 262 }, EPROTONOSUPPORT },
-    { -2, SYS_socket, { AF_INET, SOCK_DGRAM, 136 /* UDP-Lite */ }, EPROTONOSUPPORT },
-    { -2, SYS_socket, { AF_INET, SOCK_DGRAM, IPPROTO_ICMP }, EPROTONOSUPPORT },
-    { -2, SYS_socket, { AF_INET6, SOCK_STREAM, 132 /* SCTP */ }, EPROTONOSUPPORT },
-    { -2, SYS_socket, { AF_INET, SOCK_RAW, 0 }, EPERM },
-    { -2, SYS_socket, { AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP }, EPERM },
-    { -2, SYS_socket, { HIGH | AF_INET6, HIGH | SOCK_RAW, 58 }, EPERM },
-    { -2, SYS_socket, { AF_INET, SOCK_PACKET, 0 }, EPERM },
-    { -2, SYS_socket, { AF_INET, SOCK_DCCP, 0 }, EPERM },
-    { -2, SYS_socket, { AF_INET, SOCK_SEQPACKET, 0 }, EPERM },
-    { -2, SYS_socket, { AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE }, 0 },
-    { -2, SYS_socket, { AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER }, EAFNOSUPPORT },
-    { -2, SYS_socket, { AF_NETLINK, SOCK_DGRAM, NETLINK_SOCK_DIAG }, EAFNOSUPPORT },
-    { -2, SYS_socket, { AF_NETLINK, SOCK_DGRAM, NETLINK_KOBJECT_UEVENT }, EAFNOSUPPORT },
-    { -2, SYS_socket, { AF_PACKET, SOCK_DGRAM }, EAFNOSUPPORT },
-    { -2, SYS_socket, { HIGH | AF_VSOCK, SOCK_STREAM }, EAFNOSUPPORT },
-    { -2, SYS_socketpair, { AF_UNIX, SOCK_STREAM }, 0 },
-    { -2, SYS_socketpair, { AF_TIPC, SOCK_STREAM }, EAFNOSUPPORT },
-    { -2, SYS_setsockopt, { 3, IPPROTO_TCP, TCP_NODELAY }, 0 },
-    { -2, SYS_setsockopt, { 3, IPPROTO_TCP, TCP_ULP }, EPERM },
-    { -2, SYS_setsockopt, { 3, HIGH | IPPROTO_TCP, HIGH | TCP_ULP }, EPERM },
-    { -2, SYS_setsockopt, { 3, SOL_SOCKET, 31 }, 0 },
-    { -2, SYS_ioctl, { 0, TIOCSTI }, EPERM },
-    { -2, SYS_ioctl, { 0, HIGH | TIOCSTI }, EPERM },
-    { -2, SYS_ioctl, { 0, 0x100000000ull | TIOCLINUX }, EPERM },
-    { -2, SYS_ioctl, { 0, TIOCCONS }, EPERM },
-    { -2, SYS_ioctl, { 0, TIOCSETD }, EPERM },
-    { -2, SYS_ioctl, { 0, TIOCSCTTY }, 0 },
-    { -2, SYS_ioctl, { 0, TIOCSWINSZ }, 0 },
-    { -2, SYS_ioctl, { 0, TIOCSPTLCK }, 0 },
-    { -2, SYS_ioctl, { 0, TIOCGPTN }, 0 },
-    { -2, SYS_ioctl, { 0, TIOCGETD }, 0 },
-    { -2, SYS_prctl, { PR_SET_MM }, EPERM },
-    { -2, SYS_prctl, { HIGH | PR_SET_MM }, EPERM },
-    { -2, SYS_prctl, { PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, EPERM },
-    { -2, SYS_prctl, { PR_SET_SECCOMP, SECCOMP_MODE_FILTER }, 0 },
-    { -2, SYS_prctl, { PR_CAPBSET_DROP, 21 }, 0 },
-    { -2, SYS_prctl, { PR_SET_DUMPABLE }, 0 },
-    { -2, SYS_prctl, { PR_SET_CHILD_SUBREAPER, 1 }, 0 },
-    { -2, SYS_prctl, { PR_SET_NO_NEW_PRIVS, 1 }, 0 },
-    { -2, SYS_prctl, { PR_SET_NAME }, 0 },
-    { -2, SYS_seccomp, { SECCOMP_SET_MODE_STRICT }, EPERM },
-    { -2, SYS_seccomp, { SECCOMP_SET_MODE_FILTER }, 0 },
-    { -2, SYS_personality, { 0 }, 0 },
-    { -2, SYS_personality, { 8 }, 0 },
-    { -2, SYS_personality, { 0xffffffff }, 0 },
-    { -2, SYS_personality, { HIGH | 0xffffffff }, 0 },
-    { -2, SYS_personality, { 0x0040000 /* ADDR_NO_RANDOMIZE */ }, EPERM },
-    { -2, SYS_personality, { HIGH | 0x0400000 /* READ_IMPLIES_EXEC */ }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_VM | CLONE_VFORK | SIGCHLD }, 0 },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { 0x3d0f00 /* pthread_create */ }, 0 },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { NS | SIGCHLD }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { HIGH | CLONE_NEWNET }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWNS }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWCGROUP }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWUTS }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWIPC }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWPID }, EPERM },
-    { CAY_PROFILE_STRICT, SYS_clone, { CLONE_NEWPID }, EPERM },
-    { CAY_PROFILE_NESTED, SYS_clone, { CLONE_NEWPID }, 0 },
-    { CAY_PROFILE_DEFAULT, SYS_unshare, { 0 }, 0 },
-    { CAY_PROFILE_DEFAULT, SYS_unshare, { CLONE_FS | CLONE_FILES | CLONE_SYSVSEM }, 0 },
-    { CAY_PROFILE_DEFAULT, SYS_unshare, { CLONE_FS | CLONE_NEWNS }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_unshare, { CLONE_NEWTIME }, EPERM },
-    { CAY_PROFILE_DEFAULT, SYS_unshare, { 1ull << 40 }, EPERM },
-    { CAY_PROFILE_STRICT, SYS_unshare, { NS }, EPERM },
-    { CAY_PROFILE_NESTED, SYS_unshare, { NS }, 0 },
-    { LEVEL1, SYS_socket, { AF_INET, SOCK_STREAM }, EPERM },
-    { LEVEL1, SYS_socket, { AF_UNIX, SOCK_STREAM }, EPERM },
-    { LEVEL1, SYS_socketpair, { AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC }, 0 },
-    { LEVEL1, SYS_socketpair, { AF_UNIX, SOCK_SEQPACKET }, 0 },
-    { LEVEL1, SYS_socketpair, { AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC }, EPERM },
-    { LEVEL1, SYS_prlimit64, { 0, 7 }, 0 },
-    { LEVEL1, SYS_prlimit64, { 4711, 7 }, EPERM },
-    { LEVEL1, SYS_shmat, { 1 }, EPERM },
-    { LEVEL1, SYS_read, { 0 }, 0 },
-    { LEVEL1_NETWORK, SYS_socket, { AF_INET6, SOCK_STREAM }, 0 },
-    { LEVEL1_NETWORK, SYS_socket, { AF_NETLINK, SOCK_RAW }, 0 },
-    { LEVEL1_NETWORK, SYS_socket, { AF_UNIX, SOCK_DGRAM }, EPERM },
-    { LEVEL1_NETWORK, SYS_mq_open, { 0 }, EPERM },
+    {-2, SYS_socket, {AF_UNIX, SOCK_STREAM}, 0},
+    {-2, SYS_socket, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK}, 0},
+    {-2, SYS_socket, {HIGH | AF_UNIX, HIGH | SOCK_DGRAM}, 0},
+    {-2, SYS_socket, {AF_UNIX, SOCK_RAW}, EPERM},
+    {-2, SYS_socket, {AF_INET, SOCK_STREAM, 0}, 0},
+    {-2, SYS_socket, {AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP}, 0},
+    {-2, SYS_socket, {AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, IPPROTO_UDP}, 0},
+    {-2, SYS_socket, {AF_INET, SOCK_STREAM, 262 /* MPTCP */}, EPROTONOSUPPORT},
+    {-2, SYS_socket, {AF_INET, SOCK_STREAM, HIGH | 262}, EPROTONOSUPPORT},
+    {-2, SYS_socket, {AF_INET, SOCK_DGRAM, 136 /* UDP-Lite */}, EPROTONOSUPPORT},
+    {-2, SYS_socket, {AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, EPROTONOSUPPORT},
+    {-2, SYS_socket, {AF_INET6, SOCK_STREAM, 132 /* SCTP */}, EPROTONOSUPPORT},
+    {-2, SYS_socket, {AF_INET, SOCK_RAW, 0}, EPERM},
+    {-2, SYS_socket, {AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP}, EPERM},
+    {-2, SYS_socket, {HIGH | AF_INET6, HIGH | SOCK_RAW, 58}, EPERM},
+    {-2, SYS_socket, {AF_INET, SOCK_PACKET, 0}, EPERM},
+    {-2, SYS_socket, {AF_INET, SOCK_DCCP, 0}, EPERM},
+    {-2, SYS_socket, {AF_INET, SOCK_SEQPACKET, 0}, EPERM},
+    {-2, SYS_socket, {AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE}, 0},
+    {-2, SYS_socket, {AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER}, EAFNOSUPPORT},
+    {-2, SYS_socket, {AF_NETLINK, SOCK_DGRAM, NETLINK_SOCK_DIAG}, EAFNOSUPPORT},
+    {-2, SYS_socket, {AF_NETLINK, SOCK_DGRAM, NETLINK_KOBJECT_UEVENT}, EAFNOSUPPORT},
+    {-2, SYS_socket, {AF_PACKET, SOCK_DGRAM}, EAFNOSUPPORT},
+    {-2, SYS_socket, {HIGH | AF_VSOCK, SOCK_STREAM}, EAFNOSUPPORT},
+    {-2, SYS_socketpair, {AF_UNIX, SOCK_STREAM}, 0},
+    {-2, SYS_socketpair, {AF_TIPC, SOCK_STREAM}, EAFNOSUPPORT},
+    {-2, SYS_setsockopt, {3, IPPROTO_TCP, TCP_NODELAY}, 0},
+    {-2, SYS_setsockopt, {3, IPPROTO_TCP, TCP_ULP}, EPERM},
+    {-2, SYS_setsockopt, {3, HIGH | IPPROTO_TCP, HIGH | TCP_ULP}, EPERM},
+    {-2, SYS_setsockopt, {3, SOL_SOCKET, 31}, 0},
+    {-2, SYS_ioctl, {0, TIOCSTI}, EPERM},
+    {-2, SYS_ioctl, {0, HIGH | TIOCSTI}, EPERM},
+    {-2, SYS_ioctl, {0, 0x100000000ull | TIOCLINUX}, EPERM},
+    {-2, SYS_ioctl, {0, TIOCCONS}, EPERM},
+    {-2, SYS_ioctl, {0, TIOCSETD}, EPERM},
+    {-2, SYS_ioctl, {0, TIOCSCTTY}, 0},
+    {-2, SYS_ioctl, {0, TIOCSWINSZ}, 0},
+    {-2, SYS_ioctl, {0, TIOCSPTLCK}, 0},
+    {-2, SYS_ioctl, {0, TIOCGPTN}, 0},
+    {-2, SYS_ioctl, {0, TIOCGETD}, 0},
+    {-2, SYS_prctl, {PR_SET_MM}, EPERM},
+    {-2, SYS_prctl, {HIGH | PR_SET_MM}, EPERM},
+    {-2, SYS_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_STRICT}, EPERM},
+    {-2, SYS_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_FILTER}, 0},
+    {-2, SYS_prctl, {PR_CAPBSET_DROP, 21}, 0},
+    {-2, SYS_prctl, {PR_SET_DUMPABLE}, 0},
+    {-2, SYS_prctl, {PR_SET_CHILD_SUBREAPER, 1}, 0},
+    {-2, SYS_prctl, {PR_SET_NO_NEW_PRIVS, 1}, 0},
+    {-2, SYS_prctl, {PR_SET_NAME}, 0},
+    {-2, SYS_seccomp, {SECCOMP_SET_MODE_STRICT}, EPERM},
+    {-2, SYS_seccomp, {SECCOMP_SET_MODE_FILTER}, 0},
+    {-2, SYS_personality, {0}, 0},
+    {-2, SYS_personality, {8}, 0},
+    {-2, SYS_personality, {0xffffffff}, 0},
+    {-2, SYS_personality, {HIGH | 0xffffffff}, 0},
+    {-2, SYS_personality, {0x0040000 /* ADDR_NO_RANDOMIZE */}, EPERM},
+    {-2, SYS_personality, {HIGH | 0x0400000 /* READ_IMPLIES_EXEC */}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_VM | CLONE_VFORK | SIGCHLD}, 0},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {0x3d0f00 /* pthread_create */}, 0},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {NS | SIGCHLD}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {HIGH | CLONE_NEWNET}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWNS}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWCGROUP}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWUTS}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWIPC}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWPID}, EPERM},
+    {CAY_PROFILE_STRICT, SYS_clone, {CLONE_NEWPID}, EPERM},
+    {CAY_PROFILE_NESTED, SYS_clone, {CLONE_NEWPID}, 0},
+    {CAY_PROFILE_DEFAULT, SYS_unshare, {0}, 0},
+    {CAY_PROFILE_DEFAULT, SYS_unshare, {CLONE_FS | CLONE_FILES | CLONE_SYSVSEM}, 0},
+    {CAY_PROFILE_DEFAULT, SYS_unshare, {CLONE_FS | CLONE_NEWNS}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_unshare, {CLONE_NEWTIME}, EPERM},
+    {CAY_PROFILE_DEFAULT, SYS_unshare, {1ull << 40}, EPERM},
+    {CAY_PROFILE_STRICT, SYS_unshare, {NS}, EPERM},
+    {CAY_PROFILE_NESTED, SYS_unshare, {NS}, 0},
+    {LEVEL1, SYS_socket, {AF_INET, SOCK_STREAM}, EPERM},
+    {LEVEL1, SYS_socket, {AF_UNIX, SOCK_STREAM}, EPERM},
+    {LEVEL1, SYS_socketpair, {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC}, 0},
+    {LEVEL1, SYS_socketpair, {AF_UNIX, SOCK_SEQPACKET}, 0},
+    {LEVEL1, SYS_socketpair, {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC}, EPERM},
+    {LEVEL1, SYS_prlimit64, {0, 7}, 0},
+    {LEVEL1, SYS_prlimit64, {4711, 7}, EPERM},
+    {LEVEL1, SYS_shmat, {1}, EPERM},
+    {LEVEL1, SYS_read, {0}, 0},
+    {LEVEL1_NETWORK, SYS_socket, {AF_INET6, SOCK_STREAM}, 0},
+    {LEVEL1_NETWORK, SYS_socket, {AF_NETLINK, SOCK_RAW}, 0},
+    {LEVEL1_NETWORK, SYS_socket, {AF_UNIX, SOCK_DGRAM}, EPERM},
+    {LEVEL1_NETWORK, SYS_mq_open, {0}, EPERM},
 };
 
 static void try_vector(int filter, size_t i)
@@ -246,9 +243,9 @@ static void try_vector(int filter, size_t i)
     const struct vector *v = &vectors[i];
     int got = answer(filter, NATIVE, (uint32_t)v->nr, v->args);
     if (got != v->want)
-        fail_msg("%s: %s(%#llx, %#llx, %#llx): %d, not %d", filters[filter].name, row_of((uint32_t)v->nr)->name,
-            (unsigned long long)v->args[0], (unsigned long long)v->args[1], (unsigned long long)v->args[2], got,
-            v->want);
+        fail_msg("%s: %s(%#llx, %#llx, %#llx): %d, not %d", filters[filter].name,
+                 row_of((uint32_t)v->nr)->name, (unsigned long long)v->args[0],
+                 (unsigned long long)v->args[1], (unsigned long long)v->args[2], got, v->want);
 }
 
 static void argument_rules_see_what_the_kernel_sees(void **s)
@@ -301,7 +298,7 @@ static void names_and_numbers_are_those_of_libseccomp(void **s)
 static void default_stays_small(void **s)
 {
     (void)s;
-    int n[CAY__SYS_PROFILES] = { 0 };
+    int n[CAY__SYS_PROFILES] = {0};
     for (int p = 0; p < CAY__SYS_PROFILES; p++)
         for (int i = 0; i < CAY__SYS_ROWS; i++)
             n[p] += cay__sysrows[i].name && meant(cay__sysrows[i].act[p]) <= 0;
@@ -309,7 +306,7 @@ static void default_stays_small(void **s)
     assert_true(n[CAY_PROFILE_STRICT] <= n[CAY_PROFILE_DEFAULT]);
     for (size_t f = 0; f < CAY_LEN(filters); f++)
         print_message("# %s: %zu instructions, %d calls\n", filters[f].name, filters[f].n,
-            f < CAY__SYS_PROFILES ? n[f] : 0);
+                      f < CAY__SYS_PROFILES ? n[f] : 0);
 }
 
 static void strict_allows_nothing_that_default_refuses(void **s)
@@ -328,7 +325,7 @@ static void in_child(int profile, int (*body)(int profile))
     if (pid == 0) {
         /* Should a filter be broken, a call that slips through can do no harm as nobody. */
         if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(65534, 65534, 65534) < 0 ||
-                                  setresuid(65534, 65534, 65534) < 0))
+                               setresuid(65534, 65534, 65534) < 0))
             _exit(98);
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || cay__seccomp_install(profile) < 0)
             _exit(99);
@@ -386,7 +383,8 @@ static int families(int profile)
     int bad = 0;
     for (int family = 0; family <= 45; family++) {
         int fd = socket(family, family == AF_NETLINK ? SOCK_RAW : SOCK_STREAM, 0), e = errno;
-        bool open = family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
+        bool open =
+            family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK;
         /* A host may be without IPv6. */
         if (fd >= 0 ? !open : open ? family != AF_INET6 || e != EAFNOSUPPORT : e != EAFNOSUPPORT) {
             fprintf(stderr, "family %d: descriptor %d, errno %d\n", family, fd, e);
@@ -411,7 +409,9 @@ static int arguments(int profile)
         return 2;
     for (size_t i = 0; i < CAY_LEN(vectors); i++) {
         const struct vector *v = &vectors[i];
-        uint64_t first = v->nr == SYS_ioctl ? (uint64_t)end[0] : v->nr == SYS_setsockopt ? (uint64_t)tcp : v->args[0];
+        uint64_t first = v->nr == SYS_ioctl        ? (uint64_t)end[0]
+                         : v->nr == SYS_setsockopt ? (uint64_t)tcp
+                                                   : v->args[0];
         if (!v->want || (v->filter != -2 && v->filter != profile))
             continue;
         errno = 0;
@@ -441,7 +441,8 @@ static int foreign(int profile)
 {
     (void)profile;
     for (long nr = 0; nr < 450; nr++)
-        if (nr != 1 && nr != 252 && int80(nr) != -ENOSYS) /* were they let through, exits would look fine */
+        if (nr != 1 && nr != 252 &&
+            int80(nr) != -ENOSYS) /* were they let through, exits would look fine */
             return 1;
     for (long nr = 0; nr < 600; nr++) {
         errno = 0;
@@ -529,7 +530,7 @@ static int timing(int profile)
     int rc = cay__seccomp_install(profile);
     clock_gettime(CLOCK_MONOTONIC, &b);
     printf("# %s: installed in %ld us\n", filters[profile].name,
-        (b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000);
+           (b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000);
     fflush(stdout);
     return rc != 0;
 }
