@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for cay. Words come from `cay completion`, so this file need not follow the verbs.
+
+# WORD<TAB>MEANING lines to the words that begin with $cur.
+_cay_reply() {
+    local IFS=$'\n'
+    COMPREPLY=($(compgen -W "$(cay completion "$@" 2>/dev/null | sed 's/=\{0,1\}\t.*//')" -- "$cur"))
+}
+
+_cay() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+    local verb='' sub='' i n=0 id=''
+    COMPREPLY=()
+    # What stands before the cursor: verb, second word of a family, then operands.
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case ${COMP_WORDS[i]} in
+        --) return ;; # the command inside: its words are not ours to know
+        --home | --provider) ((i++)) ;;
+        -*) ;;
+        *)
+            if [ -z "$verb" ]; then
+                verb=${COMP_WORDS[i]}
+            elif [ -z "$sub" ] && { [ "$verb" = files ] || [ "$verb" = port ]; }; then
+                sub=${COMP_WORDS[i]}
+            else
+                [ $n = 0 ] && id=${COMP_WORDS[i]}
+                ((n++))
+            fi
+            ;;
+        esac
+    done
+
+    case $prev in
+    --home | --root) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    --mount) compopt -o nospace; COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    --env-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    --provider) COMPREPLY=($(compgen -W 'native local' -- "$cur")); return ;;
+    --isolation | --need) COMPREPLY=($(compgen -W 'none process rootless root' -- "$cur")); return ;;
+    --on-expiry) COMPREPLY=($(compgen -W 'kill pause' -- "$cur")); return ;;
+    --profile) COMPREPLY=($(compgen -W 'default root' -- "$cur")); return ;;
+    --scope) COMPREPLY=($(compgen -W 'one group tree' -- "$cur")); return ;;
+    --state) COMPREPLY=($(compgen -W 'creating running paused stopped deleting' -- "$cur")); return ;;
+    esac
+
+    if [ -z "$verb" ]; then
+        COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
+        return
+    fi
+    if [ -z "$sub" ] && { [ "$verb" = files ] || [ "$verb" = port ]; }; then
+        COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
+        return
+    fi
+    case $cur in
+    -*) _cay_reply options "$verb" ${sub:+"$sub"}; return ;;
+    esac
+    case $verb in
+    run | create | doctor | gc | tour | version | completion) ;;
+    help) COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur")) ;;
+    attach | logs | signal) if [ $n = 0 ]; then _cay_reply ids; else _cay_reply procs "$id"; fi ;;
+    cp)
+        compopt -o nospace -o filenames
+        COMPREPLY=($(compgen -f -- "$cur") $(compgen -S : -W "$(cay completion ids 2>/dev/null | cut -f1)" -- "$cur"))
+        ;;
+    pause | resume | extend | kill | rm | inspect | top) _cay_reply ids ;; # any number of them
+    *) [ $n = 0 ] && _cay_reply ids ;;
+    esac
+}
+complete -F _cay cay

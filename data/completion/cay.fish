@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# fish completion for cay. Words come from `cay completion`, so this file need not follow the verbs.
+
+# The verb before the cursor (two words for a family) and then the operands.
+function __cay_before
+    set -l skip 0
+    for w in (commandline -opc)[2..-1]
+        if test $skip = 1
+            set skip 0
+            continue
+        end
+        switch $w
+            case --home --provider
+                set skip 1
+            case '-*'
+            case '*'
+                echo $w
+        end
+    end
+end
+
+function __cay_complete
+    contains -- -- (commandline -opc); and return
+    set -l before (__cay_before)
+    set -l cur (commandline -ct)
+    switch "$before[1]"
+        case ''
+            cay completion verbs 2>/dev/null | string match -rv '^(files|port) '
+            printf 'files\tfiles inside a sandbox\nport\tports inside a sandbox\n'
+            return
+        case files port
+            if test (count $before) -lt 2
+                cay completion verbs 2>/dev/null | string replace -rf "^$before[1] " ''
+                return
+            end
+            set -l pair $before[1..2]
+            set before "$pair" $before[3..-1]
+    end
+    if string match -q -- '-*' "$cur"
+        cay completion options (string split ' ' -- $before[1]) 2>/dev/null | string replace -r '=\t' \t
+        return
+    end
+    switch $before[1]
+        case run create doctor gc tour version completion
+        case help
+            cay completion verbs 2>/dev/null | string match -rv '^(files|port) '
+        case attach logs signal
+            if test (count $before) = 1
+                cay completion ids 2>/dev/null
+            else
+                cay completion procs $before[2] 2>/dev/null
+            end
+        case cp
+            cay completion ids 2>/dev/null | string replace \t :\t
+            __fish_complete_path "$cur"
+        case '*'
+            cay completion ids 2>/dev/null
+    end
+end
+
+complete -c cay -f -a '(__cay_complete)'
+complete -c cay -l home -x -a '(__fish_complete_directories)'
+complete -c cay -l root -x -a '(__fish_complete_directories)'
+complete -c cay -l mount -x -a '(__fish_complete_directories)'
+complete -c cay -l env-file -r -F
+complete -c cay -l provider -x -a 'native local'
+complete -c cay -l isolation -x -a 'none process rootless root'
+complete -c cay -l need -x -a 'none process rootless root'
+complete -c cay -l on-expiry -x -a 'kill pause'
+complete -c cay -l profile -x -a 'default root'
+complete -c cay -l scope -x -a 'one group tree'
+complete -c cay -l state -x -a 'creating running paused stopped deleting'
