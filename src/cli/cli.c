@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+
+cli_globals cli;
+
+const opt_def cli_global_opts[] = {
+    { "home", 0, "DIR", "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)", OPT_STR,
+      offsetof(cli_globals, home) },
+    { "provider", 0, "NAME", "where sandboxes run: native (default, or $CAY_PROVIDER) or local", OPT_STR,
+      offsetof(cli_globals, provider) },
+    { "json", 0, NULL, "answer in JSON", OPT_FLAG, offsetof(cli_globals, json) },
+    { "quiet", 'q', NULL, "say less: no notes; lists give ids only", OPT_FLAG, offsetof(cli_globals, quiet) },
+    { "help", 'h', NULL, "explain this command", OPT_FLAG, offsetof(cli_globals, help) },
+    OPT_END
+};
+
+const char *cli_provider(void)
+{
+    const char *set = getenv("CAY_PROVIDER");
+    return cli.provider ? cli.provider : set && *set ? set : NULL;
+}
+
+static int check_operands(const cli_verb *v, int n, cay_err *err)
+{
+    if ((unsigned)n < v->min)
+        return cay_fail(err, CAY_EINVAL, "%s; usage: cay %s %s", n ? "something is missing" : "nothing to work on",
+                        v->name, v->operands);
+    if ((unsigned)n > v->max)
+        return cay_fail(err, CAY_EINVAL, "too many words; usage: cay %s %s", v->name, v->operands);
+    return 0;
+}
+
+int cli_verb_run(const cli_verb *v, int argc, char **argv, int *code, cay_err *err)
+{
+    opt_group groups[CAY_LEN(v->opts) + 1];
+    size_t n = 0;
+    CAY_AUTOFREE char *opts = cay__alloc(v->size);
+    for (size_t i = 0; i < CAY_LEN(v->opts) && v->opts[i].defs; i++)
+        groups[n++] = (opt_group){ v->opts[i].defs, opts + v->opts[i].base };
+    groups[n++] = (opt_group){ cli_global_opts, &cli };
+    opt_spec spec = { .groups = groups, .ngroups = n, .stop_after = v->stop_after };
+    int nargs = 0;
+    CAY_TRY(opt_parse(&spec, argc, argv, &nargs, NULL, err));
+    if (cli.help) {
+        CAY_AUTOBUF b = CAY__BUF(1u << 20);
+        cli_verb_help(v, &b);
+        out_write(b.data, b.len);
+        *code = 0;
+        return 0;
+    }
+    CAY_TRY(check_operands(v, nargs, err));
+    *code = v->fn(opts, nargs, argv);
+    return 0;
+}
+
+void cli_verb_help(const cli_verb *v, cay__buf *out)
+{
+    const char *bold = out_on(1, OUT_BOLD), *off = out_off(1);
+    cay__buf_fmt(out, "%scay %s%s - %s\n\nusage: cay %s %s\n", bold, v->name, off, v->summary, v->name, v->operands);
+    if (v->text)
+        cay__buf_fmt(out, "\n%s\n", v->text);
+    if (v->opts[0].defs)
+        cay__buf_fmt(out, "\n%soptions%s\n", bold, off);
+    for (size_t i = 0; i < CAY_LEN(v->opts) && v->opts[i].defs; i++)
+        opt_help(v->opts[i].defs, out);
+    cay__buf_fmt(out, "\n%severywhere%s\n", bold, off);
+    opt_help(cli_global_opts, out);
+    if (v->examples)
+        cay__buf_fmt(out, "\n%sexamples%s\n%s\n", bold, off, v->examples);
+}
+
+/* Where to look next, by the stable word or else by the code. */
+static const char *hint_for(const cay_err *e)
+{
+    static const struct {
+        const char *reason;
+        int         code;
+        const char *hint;
+    } rows[] = {
+        { "sandbox_not_found", 0, "`cay ls` shows the sandboxes there are" },
+        { "ambiguous_id", 0, "give more of the id; `cay ls` shows them whole" },
+        { "process_not_found", 0, "`cay ps -a ID` shows its processes" },
+        { "unknown_option", 0, NULL },
+        { "limit_out_of_range", 0, NULL },
+        { "keeper_start", 0, "`cay doctor` looks for the cause" },
+        { NULL, CAY_EISOLATION, "`cay doctor` tells what this host can give, and what would help" },
+        { NULL, CAY_ESTATE, "`cay inspect ID` tells its state; `cay resume ID` starts a paused or stopped one" },
+        { NULL, CAY_EGONE, "`cay ls` shows the sandboxes there are" },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++)
+        if (rows[i].reason ? !strcmp(rows[i].reason, e->reason) : rows[i].code == e->code)
+            return rows[i].hint;
+    return NULL;
+}
+
+static void say(const char *text, size_t n)
+{
+    CAY_AUTOBUF b = CAY__BUF(n * 4 + 16);
+    cay__buf_safe(&b, text, n, false);
+    cay__buf_str(&b, "\n");
+    cay__fd_write_all(2, b.data, b.len);
+}
+
+static void error_json(const cay_err *err)
+{
+    out_json j = OUT_JSON(false);
+    js_open(&j, '{');
+    js_key(&j, "error");
+    js_open(&j, '{');
+    js_kstr(&j, "code", cay_code_name(err->code));
+    js_kstr(&j, "reason", err->reason);
+    js_kstr(&j, "message", err->msg);
+    if (err->sys)
+        js_ki64(&j, "errno", err->sys);
+    if (err->detail[0] == '{') {
+        js_key(&j, "detail");
+        js_raw(&j, err->detail);
+    }
+    js_close(&j, '}');
+    js_close(&j, '}');
+    cay__buf_str(&j.b, "\n");
+    cay__fd_write_all(2, j.b.data, j.b.len);
+    cay__buf_clear(&j.b);
+}
+
+int cli_fail(const cay_err *err, int code)
+{
+    char line[sizeof err->msg + 8];
+    const char *hint = hint_for(err);
+    if (cli.json) {
+        error_json(err);
+        return code;
+    }
+    cay__str_join(line, sizeof line, "cay: ", err->msg[0] ? err->msg : cay_code_name(err->code), NULL);
+    say(line, strlen(line));
+    if (hint && !cli.quiet) {
+        cay__str_join(line, sizeof line, "     ", hint, NULL);
+        say(line, strlen(line));
+    }
+    return code;
+}
+
+int cli_usage(const cli_verb *v, const cay_err *err)
+{
+    char line[sizeof err->msg + 64];
+    cay__str_join(line, sizeof line, "cay ", v->name, ": ", err->msg, NULL);
+    say(line, strlen(line));
+    cay__str_join(line, sizeof line, "     `cay ", v->name, " --help` explains it", NULL);
+    if (!cli.quiet)
+        say(line, strlen(line));
+    return CLI_USAGE;
+}
+
+bool cli_libexec(const char *name, char *path, size_t cap)
+{
+    const char *set = getenv("CAY_LIBEXEC");
+    char exe[4096];
+    if (set && *set)
+        return cay__str_join(path, cap, set, "/", name, NULL) && !access(path, X_OK);
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0) {
+        exe[n] = 0;
+        char *slash = strrchr(exe, '/');
+        *slash = 0;
+        if (cay__str_join(path, cap, exe, "/../libexec/cay/", name, NULL) && !access(path, X_OK))
+            return true;
+        if (cay__str_join(path, cap, exe, "/", name, NULL) && !access(path, X_OK))
+            return true;
+    }
+    return cay__str_join(path, cap, CAY_LIBEXEC, "/", name, NULL) && !access(path, X_OK);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opt.h"
+#include "parse.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <inttypes.h>
+
+/* Levenshtein distance, in one row; words longer than the row are far from everything. */
+static unsigned distance(const char *a, const char *b)
+{
+    enum { MOST = 32 };
+    unsigned row[MOST + 1];
+    size_t na = strlen(a), nb = strlen(b);
+    if (na > MOST || nb > MOST)
+        return UINT32_MAX;
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 1; i <= na; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= nb; j++) {
+            unsigned change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = CAY_MIN(change, CAY_MIN(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[nb];
+}
+
+const char *opt_nearest(const char *word, const char *const *names)
+{
+    const char *best = NULL;
+    unsigned least = strlen(word) < 5 ? 2 : 3;
+    for (; *names; names++) {
+        unsigned d = distance(word, *names);
+        if (strlen(word) >= 3 && cay__str_starts(*names, word))
+            d = 1;
+        if (d < least) {
+            least = d;
+            best = *names;
+        }
+    }
+    return best;
+}
+
+static int unknown(const opt_spec *spec, const char *name, size_t len, cay_err *err)
+{
+    enum { MOST = 160 };
+    const char *names[MOST + 1];
+    size_t n = 0;
+    char word[40];
+    if (len >= sizeof word)
+        return cay_fail(err, CAY_EINVAL, "unknown option --%.60s", name);
+    memcpy(word, name, len);
+    word[len] = 0;
+    for (size_t g = 0; g < spec->ngroups; g++)
+        for (const opt_def *d = spec->groups[g].defs; d->name; d++)
+            if (n < MOST)
+                names[n++] = d->name;
+    names[n] = NULL;
+    const char *near = opt_nearest(word, names);
+    if (near)
+        return cay_fail_why(err, CAY_EINVAL, "unknown_option", "unknown option --%s; did you mean --%s?", word, near);
+    return cay_fail_why(err, CAY_EINVAL, "unknown_option", "unknown option --%s", word);
+}
+
+static const opt_def *find(const opt_spec *spec, const char *name, size_t len, char brief, void **base)
+{
+    for (size_t g = 0; g < spec->ngroups; g++)
+        for (const opt_def *d = spec->groups[g].defs; d->name; d++)
+            if (brief ? d->brief == brief : (strlen(d->name) == len && !memcmp(d->name, name, len))) {
+                *base = spec->groups[g].base;
+                return d;
+            }
+    return NULL;
+}
+
+static int store_number(const opt_def *d, const char *value, uint64_t *out, cay_err *err)
+{
+    const char *form = d->kind == OPT_SIZE ? "a size such as 512m or 2G"
+                       : d->kind == OPT_MS ? "a time such as 90s, 5m or 250ms"
+                                           : "a number";
+    uint64_t v = 0;
+    bool ok = d->kind == OPT_SIZE ? cay__str_to_size(value, &v)
+              : d->kind == OPT_MS ? cay__str_to_ms(value, &v)
+                                  : cay__str_to_u64(value, &v);
+    if (d->kind == OPT_NUM && !ok && d->max == CAY_UNLIMITED && !strcmp(value, "unlimited")) {
+        v = CAY_UNLIMITED;
+        ok = true;
+    }
+    if (!ok)
+        return cay_fail(err, CAY_EINVAL, "--%s \"%s\": want %s", d->name, value, form);
+    const char *unit = d->kind == OPT_SIZE ? " bytes" : d->kind == OPT_MS ? " ms" : "";
+    if (v < d->min)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "--%s %s is too little; the least is %" PRIu64 "%s",
+                            d->name, value, d->min, unit);
+    if (d->max && v > d->max && v != CAY_UNLIMITED)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "--%s %s is too much; the most is %" PRIu64 "%s",
+                            d->name, value, d->max, unit);
+    *out = v;
+    return 0;
+}
+
+static int store(const opt_def *d, void *base, const char *value, cay_err *err)
+{
+    void *at = (char *)base + d->offset;
+    opt_list *list = at;
+    int rc = 0;
+    switch (d->kind) {
+    case OPT_FLAG: *(bool *)at = true; break;
+    case OPT_STR: *(const char **)at = value; break;
+    case OPT_LIST:
+        if (list->n == OPT_LIST_MAX)
+            return cay_fail(err, CAY_ETOOBIG, "--%s: given more than %d times", d->name, OPT_LIST_MAX);
+        list->v[list->n++] = value;
+        break;
+    case OPT_NUM:
+    case OPT_SIZE:
+    case OPT_MS: return store_number(d, value, at, err);
+    case OPT_CPUS: rc = cli_parse_cpus(value, at, err); break;
+    case OPT_MODE: rc = cli_parse_mode(value, at, err); break;
+    }
+    return rc < 0 ? cay_wrap(err, rc, "--%s", d->name) : 0;
+}
+
+/* --name, --name=VALUE or --name VALUE; *at is the word and moves to the last one used. */
+static int take_long(const opt_spec *spec, int argc, char **argv, int *at, cay_err *err)
+{
+    const char *name = argv[*at] + 2, *eq = strchr(name, '='), *value = eq ? eq + 1 : NULL;
+    size_t len = eq ? (size_t)(eq - name) : strlen(name);
+    void *base;
+    const opt_def *d = find(spec, name, len, 0, &base);
+    if (!d)
+        return unknown(spec, name, len, err);
+    if (d->kind == OPT_FLAG && value)
+        return cay_fail(err, CAY_EINVAL, "--%s takes no value", d->name);
+    if (d->kind != OPT_FLAG && !value) {
+        if (*at + 1 >= argc)
+            return cay_fail(err, CAY_EINVAL, "--%s wants %s", d->name, d->arg);
+        value = argv[++*at];
+    }
+    return store(d, base, value, err);
+}
+
+/* -abc VALUE, -aVALUE: flags may share a dash, the last may take a value. */
+static int take_brief(const opt_spec *spec, int argc, char **argv, int *at, cay_err *err)
+{
+    for (const char *p = argv[*at] + 1; *p; p++) {
+        void *base;
+        const opt_def *d = find(spec, NULL, 0, *p, &base);
+        if (!d)
+            return cay_fail_why(err, CAY_EINVAL, "unknown_option", "unknown option -%c", *p);
+        if (d->kind == OPT_FLAG) {
+            CAY_TRY(store(d, base, NULL, err));
+            continue;
+        }
+        const char *value = p[1] ? p + 1 : NULL;
+        if (!value) {
+            if (*at + 1 >= argc)
+                return cay_fail(err, CAY_EINVAL, "-%c (--%s) wants %s", *p, d->name, d->arg);
+            value = argv[++*at];
+        }
+        return store(d, base, value, err);
+    }
+    return 0;
+}
+
+int opt_parse(const opt_spec *spec, int argc, char **argv, int *nargs, int *dashes, cay_err *err)
+{
+    int n = 0, dash = -1;
+    for (int i = 0; i < argc; i++) {
+        const char *w = argv[i];
+        if (dash < 0 && (!spec->stop_after || (size_t)n < spec->stop_after)) {
+            if (!strcmp(w, "--")) {
+                dash = n;
+                continue;
+            }
+            if (w[0] == '-' && w[1]) {
+                CAY_TRY(w[1] == '-' ? take_long(spec, argc, argv, &i, err) : take_brief(spec, argc, argv, &i, err));
+                continue;
+            }
+        }
+        argv[n++] = argv[i];
+    }
+    *nargs = n;
+    if (dashes)
+        *dashes = dash;
+    return 0;
+}
+
+void opt_help(const opt_def *defs, cay__buf *out)
+{
+    enum { COLUMN = 28 };
+    for (const opt_def *d = defs; d->name; d++) {
+        size_t from = out->len;
+        if (d->brief)
+            cay__buf_fmt(out, "  -%c, --%s", d->brief, d->name);
+        else
+            cay__buf_fmt(out, "      --%s", d->name);
+        if (d->arg)
+            cay__buf_fmt(out, " %s", d->arg);
+        size_t used = out->len - from;
+        if (used + 2 > COLUMN) {
+            cay__buf_str(out, "\n");
+            used = 0;
+        }
+        cay__buf_fmt(out, "%*s%s%s\n", (int)(COLUMN - used), "", d->help,
+                     d->kind == OPT_LIST ? " (may be given again)" : "");
+    }
+}

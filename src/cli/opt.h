@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli/opt.h - options as tables: parsed, explained and completed from the same rows.
+ *
+ *   static const opt_def opts[] = {
+ *       { "memory", 'm', "SIZE", "most memory it may use", OPT_SIZE, offsetof(args, memory) },
+ *       OPT_END
+ *   };
+ *
+ * Forms: --name VALUE, --name=VALUE, -nVALUE, -n VALUE, flags together (-it), -- ends options.
+ */
+#pragma once
+#include <base/buf.h>
+#include <stddef.h>
+
+typedef enum opt_kind {
+    OPT_FLAG, /* bool */
+    OPT_STR,  /* const char * */
+    OPT_LIST, /* opt_list: may be given again */
+    OPT_NUM,  /* uint64_t within min and max */
+    OPT_SIZE, /* uint64_t bytes; "unlimited" is CAY_UNLIMITED */
+    OPT_MS,   /* uint64_t milliseconds; "unlimited" likewise */
+    OPT_CPUS, /* uint64_t thousandths */
+    OPT_MODE, /* uint32_t permission bits */
+} opt_kind;
+
+typedef struct opt_def {
+    const char *name;  /* long form without dashes; NULL ends the table */
+    char        brief; /* short form or 0 */
+    const char *arg;   /* what the value is called in help, or NULL for a flag */
+    const char *help;
+    opt_kind    kind;
+    size_t      offset; /* into the struct that the table fills */
+    uint64_t    min, max; /* of numbers, sizes and times; max 0 means no ceiling */
+} opt_def;
+#define OPT_END { .name = NULL }
+
+#define OPT_LIST_MAX 256
+typedef struct opt_list {
+    const char *v[OPT_LIST_MAX];
+    size_t      n;
+} opt_list;
+
+/* A table and the struct it fills. */
+typedef struct opt_group {
+    const opt_def *defs;
+    void          *base;
+} opt_group;
+
+typedef struct opt_spec {
+    const opt_group *groups;
+    size_t           ngroups;
+    size_t           stop_after; /* options end with this operand (run: 1, the command); 0: they never do */
+} opt_spec;
+
+/* Takes the options out of argv, leaves the operands at its start and their number in *nargs.
+ * *dashes (may be NULL) tells where in the operands `--` stood, or -1.
+ * CAY_EINVAL names the option; an unknown one comes with the nearest known. */
+int opt_parse(const opt_spec *spec, int argc, char **argv, int *nargs, int *dashes, cay_err *err);
+/* Adds the rows of a table as help text. */
+void opt_help(const opt_def *defs, cay__buf *out);
+/* The entry of `names` (ends with NULL) that is close enough to be meant, or NULL. */
+const char *opt_nearest(const char *word, const char *const *names);

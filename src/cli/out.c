@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "out.h"
+#include "cli.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <stdio.h>
+#include <time.h>
+
+static bool broken;
+
+bool out_broken(void)
+{
+    return broken;
+}
+
+static void write_to(int fd, const void *data, size_t len)
+{
+    if (broken || cay__fd_write_all(fd, data, len))
+        return;
+    broken = true;
+    if (errno != EPIPE && fd == 1)
+        out_note("cay: write standard output: %s", strerror(errno));
+}
+
+void out_write(const void *data, size_t len)
+{
+    write_to(1, data, len);
+}
+
+void out_str(const char *s)
+{
+    out_write(s, strlen(s));
+}
+
+void out_fmt(const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        abort();
+    out_write(text, (size_t)n);
+    free(text);
+}
+
+void out_data(int fd, const void *data, size_t len)
+{
+    if (!isatty(fd)) {
+        write_to(fd, data, len);
+        return;
+    }
+    CAY_AUTOBUF b = CAY__BUF(len * 4 + 8);
+    cay__buf_safe(&b, data, len, true);
+    write_to(fd, b.data ? b.data : "", b.len);
+}
+
+void out_safe(const char *s)
+{
+    CAY_AUTOBUF b = CAY__BUF(strlen(s) * 4 + 8);
+    cay__buf_safe(&b, s, strlen(s), false);
+    out_write(b.data ? b.data : "", b.len);
+}
+
+void out_note(const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list ap;
+    if (cli.quiet)
+        return;
+    va_start(ap, fmt);
+    int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    if (n < 0)
+        abort();
+    CAY_AUTOBUF b = CAY__BUF((size_t)n * 4 + 8);
+    cay__buf_safe(&b, text, (size_t)n, true);
+    cay__buf_str(&b, "\n");
+    cay__fd_write_all(2, b.data, b.len);
+    free(text);
+}
+
+/* ------------------------------------------------------------------ colours */
+
+static bool coloured(int fd)
+{
+    static signed char known[3] = { -1, -1, -1 };
+    if (fd < 0 || fd > 2)
+        return false;
+    if (known[fd] < 0) {
+        const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+        known[fd] = isatty(fd) && !(no && *no) && !(term && !strcmp(term, "dumb"));
+    }
+    return known[fd];
+}
+
+const char *out_on(int fd, out_style s)
+{
+    static const char *const codes[] = { "", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[31m", "\033[1;36m" };
+    return coloured(fd) ? codes[s] : "";
+}
+
+const char *out_off(int fd)
+{
+    return coloured(fd) ? "\033[0m" : "";
+}
+
+/* ------------------------------------------------------------------ numbers for people */
+
+const char *out_size(char *buf, uint64_t v)
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+    size_t u = 0;
+    uint64_t whole = v, tenth = 0;
+    if (v == CAY_UNLIMITED) {
+        cay__str_copy(buf, OUT_HUMAN, "unlimited");
+        return buf;
+    }
+    for (; whole >= 1024; u++) {
+        tenth = whole % 1024 * 10 / 1024;
+        whole /= 1024;
+    }
+    if (whole < 10 && u && tenth)
+        snprintf(buf, OUT_HUMAN, "%u.%u %s", (unsigned)whole, (unsigned)tenth, units[u]);
+    else
+        snprintf(buf, OUT_HUMAN, "%u %s", (unsigned)whole, units[u]);
+    return buf;
+}
+
+const char *out_span(char *buf, uint64_t ms)
+{
+    static const struct {
+        uint64_t    below, unit;
+        const char *name;
+    } rows[] = { { 1000, 1, "ms" },
+                 { 120000, 1000, "s" },
+                 { 7200000, 60000, "min" },
+                 { 172800000, 3600000, "h" },
+                 { UINT64_MAX, 86400000, "d" } };
+    if (ms == CAY_UNLIMITED) {
+        cay__str_copy(buf, OUT_HUMAN, "unlimited");
+        return buf;
+    }
+    for (size_t i = 0; i < CAY_LEN(rows); i++)
+        if (ms < rows[i].below) {
+            snprintf(buf, OUT_HUMAN, "%llu %s", (unsigned long long)(ms / rows[i].unit), rows[i].name);
+            break;
+        }
+    return buf;
+}
+
+const char *out_time(char *buf, int64_t wall_ms)
+{
+    time_t t = (time_t)(wall_ms / 1000);
+    struct tm tm;
+    if (!localtime_r(&t, &tm) || !strftime(buf, OUT_HUMAN, "%Y-%m-%d %H:%M:%S", &tm))
+        cay__str_copy(buf, OUT_HUMAN, "-");
+    return buf;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+void out_table_open(out_table *t, const char *const *titles)
+{
+    memset(t, 0, sizeof *t);
+    while (titles[t->columns] && t->columns < OUT_COLUMNS) {
+        t->title[t->columns] = titles[t->columns];
+        t->columns++;
+    }
+}
+
+void out_cell(out_table *t, out_style style, const char *text)
+{
+    if (t->nrows == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 64;
+        t->cells = realloc(t->cells, t->cap * sizeof *t->cells);
+        t->style = realloc(t->style, t->cap * sizeof *t->style);
+        if (!t->cells || !t->style)
+            abort();
+    }
+    cay__buf b = CAY__BUF(strlen(text) * 4 + 8);
+    cay__buf_safe(&b, text, strlen(text), false);
+    t->cells[t->nrows] = b.data ? b.data : cay__strdup("");
+    t->style[t->nrows++] = style;
+}
+
+void out_cellf(out_table *t, out_style style, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    out_cell(t, style, text);
+}
+
+/* Characters, not bytes: cells are valid UTF-8 by now. */
+static size_t width(const char *s)
+{
+    size_t n = 0;
+    for (; *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void put_cell(cay__buf *to, const char *text, out_style style, size_t room, bool right, bool last)
+{
+    size_t w = width(text), pad = room > w ? room - w : 0;
+    if (right)
+        cay__buf_fmt(to, "%*s", (int)pad, "");
+    if (style != OUT_PLAIN && *out_on(1, style))
+        cay__buf_fmt(to, "%s%s%s", out_on(1, style), text, out_off(1));
+    else
+        cay__buf_str(to, text);
+    if (!right && !last)
+        cay__buf_fmt(to, "%*s", (int)pad, "");
+    cay__buf_str(to, last ? "\n" : "  ");
+}
+
+void out_table_text(out_table *t, cay__buf *to)
+{
+    size_t room[OUT_COLUMNS];
+    for (size_t c = 0; c < t->columns; c++) {
+        room[c] = width(t->title[c] + (*t->title[c] == '>'));
+        for (size_t i = c; i < t->nrows; i += t->columns)
+            room[c] = CAY_MAX(room[c], width(t->cells[i]));
+    }
+    for (size_t c = 0; c < t->columns; c++) {
+        bool right = *t->title[c] == '>';
+        put_cell(to, t->title[c] + right, OUT_DIM, room[c], right, c + 1 == t->columns);
+    }
+    for (size_t i = 0; i < t->nrows; i++) {
+        size_t c = i % t->columns;
+        put_cell(to, t->cells[i], t->style[i], room[c], *t->title[c] == '>', c + 1 == t->columns);
+    }
+}
+
+void out_table_print(out_table *t)
+{
+    CAY_AUTOBUF b = CAY__BUF(256u << 20);
+    out_table_text(t, &b);
+    out_write(b.data, b.len);
+    out_table_close(t);
+}
+
+void out_table_close(out_table *t)
+{
+    for (size_t i = 0; i < t->nrows; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    free(t->style);
+    memset(t, 0, sizeof *t);
+}

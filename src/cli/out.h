@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli/out.h - what people and programs read: tables, JSON, sizes, times, colours, errors.
+ *
+ * Everything that may come from a sandbox passes cay__buf_safe() before it reaches a terminal or a
+ * table, so that no name or message can drive a terminal; JSON escapes it anyway. Only the pump of an
+ * attached terminal writes raw bytes.
+ */
+#pragma once
+#include <base/buf.h>
+#include <cay/service.h>
+
+/* ------------------------------------------------------------------ streams */
+
+/* Whole writes to standard output. A reader that went away is remembered, not reported. */
+void out_write(const void *data, size_t len);
+void out_str(const char *s);
+void out_fmt(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Data from a sandbox: as it is into a pipe or file, escaped on a terminal. Keeps newlines. */
+void out_data(int fd, const void *data, size_t len); /* 1 or 2 */
+/* Text of a sandbox inside a line of ours: always escaped. */
+void out_safe(const char *s);
+bool out_broken(void); /* nobody reads any more */
+/* A line on standard error, escaped, unless --quiet. */
+void out_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ------------------------------------------------------------------ colours */
+
+typedef enum out_style { OUT_PLAIN, OUT_BOLD, OUT_DIM, OUT_GOOD, OUT_WARN, OUT_BAD, OUT_TITLE } out_style;
+/* Sequence for a descriptor, "" when it is no terminal or NO_COLOR is set. */
+const char *out_on(int fd, out_style s);
+const char *out_off(int fd);
+
+/* ------------------------------------------------------------------ numbers for people */
+
+/* Each returns buf, which holds 24 bytes. */
+#define OUT_HUMAN 24
+const char *out_size(char *buf, uint64_t bytes);  /* "1.5 GiB", "unlimited" */
+const char *out_span(char *buf, uint64_t ms);     /* "350 ms", "12 s", "5 min", "3 h", "2 d" */
+const char *out_time(char *buf, int64_t wall_ms); /* "2026-01-31 12:00:00" */
+
+/* ------------------------------------------------------------------ tables */
+
+#define OUT_COLUMNS 12
+typedef struct out_table {
+    const char *title[OUT_COLUMNS]; /* a title that starts with '>' is aligned to the right */
+    size_t      columns;
+    size_t      nrows, cap;
+    char      **cells; /* escaped, nrows × columns */
+    out_style  *style; /* beside each cell */
+} out_table;
+void out_table_open(out_table *t, const char *const *titles); /* ends with NULL */
+void out_cell(out_table *t, out_style style, const char *text); /* the next cell; escapes text */
+void out_cellf(out_table *t, out_style style, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void out_table_text(out_table *t, cay__buf *to); /* aligned, with colours if standard output wants them */
+void out_table_print(out_table *t);              /* to standard output, then frees it */
+void out_table_close(out_table *t);
+
+/* ------------------------------------------------------------------ JSON */
+
+typedef struct out_json {
+    cay__buf b;
+    unsigned depth;
+    bool     pretty, comma, after_key;
+} out_json;
+#define OUT_JSON(is_pretty) { .b = CAY__BUF(256u << 20), .pretty = (is_pretty) }
+void js_open(out_json *j, char bracket); /* '{' or '[' */
+void js_close(out_json *j, char bracket);
+void js_key(out_json *j, const char *key);
+void js_str(out_json *j, const char *s);
+void js_bytes(out_json *j, const char *s, size_t n);
+void js_u64(out_json *j, uint64_t v);
+void js_i64(out_json *j, int64_t v);
+void js_bool(out_json *j, bool v);
+void js_null(out_json *j);
+void js_raw(out_json *j, const char *text); /* text is JSON already */
+/* key and value in one */
+void js_kstr(out_json *j, const char *key, const char *s);
+void js_ku64(out_json *j, const char *key, uint64_t v);
+void js_ki64(out_json *j, const char *key, int64_t v);
+void js_kbool(out_json *j, const char *key, bool v);
+/* CAY_UNLIMITED becomes null. */
+void js_klimit(out_json *j, const char *key, uint64_t v);
+/* Writes it with a newline and starts afresh: one value a line when streaming. */
+void js_flush(out_json *j);
