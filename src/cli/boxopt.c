@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "boxopt.h"
+#include "cli.h"
+#include "out.h"
+#include "parse.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define AT(field) offsetof(box_opts, field)
+#define MOST_BYTES (1ull << 60)
+const opt_def box_opt_defs[] = {
+    { "name", 0, "NAME", "a name for people; ids work everywhere", OPT_STR, AT(name) },
+    { "label", 'l', "KEY=VALUE", "a label; `cay ls --label` filters by it", OPT_LIST, AT(labels) },
+    { "template", 0, "NAME", "what it starts from (default host: this machine's /usr, read-only)", OPT_STR,
+      AT(template_) },
+    { "root", 0, "DIR", "any root filesystem directory instead, read-only below", OPT_STR, AT(root) },
+    { "mount", 0, "DIR[:TARGET][:ro|:rw]", "show a host directory inside; read-only unless :rw", OPT_LIST,
+      AT(mounts) },
+    { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
+    { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
+    { "user", 'u', "USER", "name or uid inside (default user, uid 1000)", OPT_STR, AT(user) },
+    { "workdir", 'w', "DIR", "working directory inside (default /workspace)", OPT_STR, AT(workdir) },
+    { "hostname", 0, "NAME", "its host name (default cay)", OPT_STR, AT(hostname) },
+    { "memory", 'm', "SIZE", "most memory (default 2G)", OPT_SIZE, AT(limits.memory), 1u << 20, MOST_BYTES },
+    { "swap", 0, "SIZE", "most swap (default none)", OPT_SIZE, AT(limits.swap), 0, MOST_BYTES },
+    { "cpus", 0, "N", "CPU time, such as 0.5 or 2 (default 2)", OPT_CPUS, AT(limits.cpu_milli) },
+    { "pids", 0, "N", "most processes and threads (default 512)", OPT_NUM, AT(limits.pids), 1, CAY_UNLIMITED },
+    { "disk", 0, "SIZE", "most disk for its own files (default 10G)", OPT_SIZE, AT(limits.disk), 1u << 20, MOST_BYTES },
+    { "inodes", 0, "N", "most files of its own (default 1000000)", OPT_NUM, AT(limits.inodes), 16, CAY_UNLIMITED },
+    { "nofile", 0, "N", "open files per process (default 4096)", OPT_NUM, AT(limits.nofile), 16, 1u << 20 },
+    { "io-read", 0, "SIZE", "bytes read from disk per second", OPT_SIZE, AT(limits.io_read), 4096, MOST_BYTES },
+    { "io-write", 0, "SIZE", "bytes written to disk per second", OPT_SIZE, AT(limits.io_write), 4096, MOST_BYTES },
+    { "isolation", 0, "LEVEL", "least wall accepted: process, rootless, root, vm; none gives no wall at all", OPT_STR,
+      AT(isolation) },
+    { "require", 0, "FEATURE", "refuse unless the host enforces it: memory-limit, pids-limit, disk-quota, …", OPT_LIST,
+      AT(require) },
+    { "ttl", 0, "TIME", "end it after this time", OPT_MS, AT(ttl_ms), 1 },
+    { "idle", 0, "TIME", "end it when nobody used it for this long", OPT_MS, AT(idle_ms), 1 },
+    { "on-expiry", 0, "kill|pause", "what ttl and idle do (default kill)", OPT_STR, AT(on_expiry) },
+    { "metadata", 0, "JSON", "one JSON object kept for you", OPT_STR, AT(metadata) },
+    { "no-pin", 0, NULL, "leave CPU affinity alone", OPT_FLAG, AT(no_pin) },
+    { "durable", 0, NULL, "survive a power cut too: slower writes", OPT_FLAG, AT(durable) },
+    OPT_END
+};
+
+/* ------------------------------------------------------------------ pairs */
+
+void pairs_add(cli_pairs *p, const char *key, const char *value)
+{
+    p->v = realloc(p->v, (p->n + 2) * sizeof *p->v);
+    if (!p->v)
+        abort();
+    p->v[p->n++] = (cay_pair){ key, value };
+    p->v[p->n] = (cay_pair){ NULL, NULL };
+}
+
+static void own(cli_pairs *p, char *s)
+{
+    p->owned = realloc(p->owned, (p->nowned + 1) * sizeof *p->owned);
+    if (!p->owned)
+        abort();
+    p->owned[p->nowned++] = s;
+}
+
+static int add_text(cli_pairs *p, const char *text, bool inherit, cay_err *err)
+{
+    char *key = NULL;
+    const char *value = NULL;
+    CAY_TRY(cli_parse_pair(text, inherit, &key, &value, err));
+    own(p, key);
+    if (value)
+        pairs_add(p, key, value);
+    return 0;
+}
+
+/* Lines of KEY=VALUE; blank ones and those that start with # are skipped. */
+static int add_file(cli_pairs *p, const char *path, cay_err *err)
+{
+    enum { MOST = 1 << 20 };
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--env-file %s", path);
+    char *text = cay__alloc(MOST + 1);
+    own(p, text);
+    ssize_t n = cay__fd_read_all(fd, text, MOST);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--env-file %s", path);
+    if (n == MOST)
+        return cay_fail(err, CAY_ETOOBIG, "--env-file %s is larger than 1 MiB", path);
+    if (strlen(text) != (size_t)n)
+        return cay_fail(err, CAY_EINVAL, "--env-file %s has a NUL byte", path);
+    unsigned line = 0;
+    for (char *s = text, *next; s; s = next) {
+        line++;
+        if ((next = strchr(s, '\n')))
+            *next++ = 0;
+        if (!*s || *s == '#')
+            continue;
+        int rc = add_text(p, s, true, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "%s:%u", path, line);
+    }
+    return 0;
+}
+
+int pairs_env(cli_pairs *p, const opt_list *env, const opt_list *files, cay_err *err)
+{
+    for (size_t i = 0; i < files->n; i++)
+        CAY_TRY(add_file(p, files->v[i], err));
+    for (size_t i = 0; i < env->n; i++) {
+        int rc = add_text(p, env->v[i], true, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--env");
+    }
+    return 0;
+}
+
+int pairs_labels(cli_pairs *p, const opt_list *labels, cay_err *err)
+{
+    for (size_t i = 0; i < labels->n; i++) {
+        int rc = add_text(p, labels->v[i], false, err);
+        if (rc >= 0)
+            rc = cli_check_name("label", labels->v[i], err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--label");
+    }
+    return 0;
+}
+
+void pairs_clear(cli_pairs *p)
+{
+    for (size_t i = 0; i < p->nowned; i++)
+        free(p->owned[i]);
+    free(p->owned);
+    free(p->v);
+    memset(p, 0, sizeof *p);
+}
+
+/* ------------------------------------------------------------------ the request */
+
+static int make_grants(const box_opts *o, box_spec *s, cay_err *err)
+{
+    size_t n = o->mounts.n;
+    if (!n)
+        return 0;
+    s->mounts = cay__alloc(n * sizeof *s->mounts);
+    s->grants = cay__alloc(n * sizeof *s->grants);
+    for (size_t i = 0; i < n; i++) {
+        struct cli_mount *m = &s->mounts[i];
+        struct stat st;
+        CAY_TRY(cli_parse_mount(o->mounts.v[i], m, err));
+        if (stat(m->source, &st) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "--mount %s", m->source);
+        if (!S_ISDIR(st.st_mode))
+            return cay_fail(err, CAY_ETYPE, "--mount %s is not a directory", m->source);
+        if (m->rw)
+            out_note("cay: %s is writable from inside at %s", m->source, m->target);
+        s->grants[i] = (cay_grant){ .source = m->source, .target = m->target, .rw = m->rw };
+    }
+    s->create.grants = s->grants;
+    s->create.ngrants = n;
+    return 0;
+}
+
+/* "none" is the one level that has to be asked for by name, and it means provider local. */
+static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
+{
+    int level = o->isolation ? cay_level_parse(o->isolation) : 0;
+    if (level < 0)
+        return cay_fail(err, CAY_EINVAL, "--isolation \"%s\": want none, process, rootless, root or vm", o->isolation);
+    c->min_level = level;
+    c->provider = cli_provider();
+    if (o->isolation && level == CAY_LEVEL_NONE) {
+        if (cli.provider && strcmp(cli.provider, "local"))
+            return cay_fail(err, CAY_EINVAL, "--isolation none and --provider %s exclude each other", cli.provider);
+        c->provider = "local";
+    }
+    if (c->provider && !strcmp(c->provider, "local"))
+        out_note("cay: isolation none: commands run as you, with all your rights");
+    return 0;
+}
+
+static int check_texts(const box_opts *o, cay_err *err)
+{
+    const struct {
+        const char *what, *text;
+    } rows[] = { { "--name", o->name },       { "--hostname", o->hostname },  { "--user", o->user },
+                 { "--template", o->template_ } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++)
+        if (rows[i].text)
+            CAY_TRY(cli_check_name(rows[i].what, rows[i].text, err));
+    if (o->workdir && o->workdir[0] != '/')
+        return cay_fail(err, CAY_EINVAL, "--workdir \"%s\": want an absolute path", o->workdir);
+    if (o->template_ && o->root)
+        return cay_fail(err, CAY_EINVAL, "--template and --root exclude each other");
+    if (o->on_expiry && strcmp(o->on_expiry, "kill") && strcmp(o->on_expiry, "pause"))
+        return cay_fail(err, CAY_EINVAL, "--on-expiry \"%s\": want kill or pause", o->on_expiry);
+    return 0;
+}
+
+int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
+{
+    memset(s, 0, sizeof *s);
+    cay_create *c = &s->create;
+    *c = (cay_create){
+        .size = sizeof *c, .template_ = o->template_, .root = o->root, .name = o->name, .hostname = o->hostname,
+        .user = o->user, .workdir = o->workdir, .metadata = o->metadata, .limits = o->limits,
+        .ttl_ms = o->ttl_ms == CAY_UNLIMITED ? 0 : o->ttl_ms, .idle_ms = o->idle_ms == CAY_UNLIMITED ? 0 : o->idle_ms,
+        .no_pin = o->no_pin, .durable = o->durable,
+        .on_expiry = o->on_expiry && !strcmp(o->on_expiry, "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL,
+    };
+    CAY_TRY(check_texts(o, err));
+    CAY_TRY(apply_isolation(o, c, err));
+    CAY_TRY(pairs_env(&s->env, &o->env, &o->env_files, err));
+    CAY_TRY(pairs_labels(&s->labels, &o->labels, err));
+    CAY_TRY(make_grants(o, s, err));
+    c->env = s->env.v;
+    c->labels = s->labels.v;
+    for (size_t i = 0; i < o->require.n; i++)
+        s->require[i] = o->require.v[i];
+    c->require = o->require.n ? s->require : NULL;
+    return 0;
+}
+
+void box_spec_clear(box_spec *s)
+{
+    pairs_clear(&s->env);
+    pairs_clear(&s->labels);
+    free(s->mounts);
+    free(s->grants);
+    memset(s, 0, sizeof *s);
+}

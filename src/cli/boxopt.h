@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli/boxopt.h - the options that describe a sandbox to be made: of create, run and shell.
+ */
+#pragma once
+#include "opt.h"
+#include <cay/service.h>
+
+typedef struct box_opts {
+    const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry;
+    opt_list    env, env_files, labels, mounts, require;
+    cay_limits  limits;
+    uint64_t    ttl_ms, idle_ms;
+    bool        no_pin, durable;
+} box_opts;
+extern const opt_def box_opt_defs[];
+
+/* Pairs that end with a NULL key. */
+typedef struct cli_pairs {
+    cay_pair *v;
+    char    **owned; /* what to free */
+    size_t    n, nowned;
+} cli_pairs;
+/* -e and --env-file; a bare KEY takes our own value, and is left out when we have none. */
+int  pairs_env(cli_pairs *p, const opt_list *env, const opt_list *files, cay_err *err);
+int  pairs_labels(cli_pairs *p, const opt_list *labels, cay_err *err);
+void pairs_add(cli_pairs *p, const char *key, const char *value);
+void pairs_clear(cli_pairs *p);
+
+/* The request, and what its pointers point to. */
+typedef struct box_spec {
+    cay_create         create;
+    cli_pairs          env, labels;
+    struct cli_mount  *mounts;
+    cay_grant         *grants;
+    const char        *require[OPT_LIST_MAX + 1];
+} box_spec;
+int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */
+void box_spec_clear(box_spec *s);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay exec and cay attach: commands in a sandbox that exists. */
+#include "cli.h"
+#include "open.h"
+#include "out.h"
+#include "procopt.h"
+#include "pump.h"
+#include <base/base.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+
+static int exec_(void *opts, int argc, char **argv)
+{
+    const proc_opts *o = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cli_pairs env = { 0 };
+    cay_spawn spawn;
+    int code;
+    argv[argc] = NULL;
+    if (proc_spec_make(o, argv + 1, &env, &spawn, &err) < 0)
+        code = cli_usage(&cli_exec, &err);
+    else if (cli_box_find(argv[0], &sb, &err) < 0)
+        code = cli_fail(&err, CLI_BEFORE);
+    else
+        code = proc_go(sb, o, &spawn);
+    pairs_clear(&env);
+    return code;
+}
+
+const cli_verb cli_exec = {
+    .name = "exec",
+    .operands = "[OPTIONS] ID [--] COMMAND [ARG…]",
+    .summary = "run a command in a sandbox",
+    .text = "The exit code is the command's, as with `cay run`. Ctrl-C goes to the command; the third one kills it.",
+    .examples = "  cay exec c7f -- ls -l                # ids may be shortened\n"
+                "  cay exec -it c7f bash\n"
+                "  cay exec -d --tag web c7f -- python3 -m http.server\n"
+                "  cay exec --shell 'cd src && make' c7f\n"
+                "  cay exec -i c7f -- sh -c 'cat > in.txt' < in.txt",
+    .opts = { { proc_opt_defs, 0 }, { proc_env_defs, 0 } },
+    .size = sizeof(proc_opts),
+    .stop_after = 2,
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = exec_,
+};
+
+typedef struct attach_args {
+    bool input, tty;
+    bool now;
+} attach_args;
+
+static const opt_def attach_defs[] = {
+    { "interactive", 'i', NULL, "forward your standard input", OPT_FLAG, offsetof(attach_args, input) },
+    { "tty", 't', NULL, "it was started with a terminal: join it", OPT_FLAG, offsetof(attach_args, tty) },
+    { "now", 0, NULL, "only what it prints from now on", OPT_FLAG, offsetof(attach_args, now) },
+    OPT_END
+};
+
+static int attach(void *opts, int argc, char **argv)
+{
+    const attach_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    cay_exit ex;
+    bool left;
+    (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_attach(sb, NULL, argv[1], &p, &err) < 0)
+        return cli_fail(&err, CLI_BEFORE);
+    pump_spec how = { .input = a->input, .tty = a->tty, .detach_keys = a->tty && a->input,
+                      .offset = a->now ? CAY_FROM_NOW : CAY_FROM_START };
+    if (pump_run(p, &how, &ex, &left, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (left) {
+        out_note("\ncay: left %s running", cay_proc_id(p));
+        return CLI_OK;
+    }
+    pump_tell(&ex);
+    return ex.code;
+}
+
+const cli_verb cli_attach = {
+    .name = "attach",
+    .operands = "[OPTIONS] ID PROCESS",
+    .summary = "join a command that is running, from any terminal",
+    .text = "PROCESS is its id, its pid inside, or its tag. It begins with the output that is still kept.\n"
+            "With -it, Ctrl-P Ctrl-Q leaves without ending it.",
+    .examples = "  cay exec -dt --tag build c7f -- make\n"
+                "  cay attach -it c7f build",
+    .opts = { { attach_defs, 0 } },
+    .size = sizeof(attach_args),
+    .min = 2,
+    .max = 2,
+    .fn = attach,
+};

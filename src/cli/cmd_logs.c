@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay logs: the output a command left in its ring. */
+#include "cli.h"
+#include "open.h"
+#include "out.h"
+#include "pump.h"
+#include <base/base.h>
+#include <base/str.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+
+typedef struct logs_args {
+    bool     follow, out, err, now;
+    uint64_t tail;
+} logs_args;
+
+static const opt_def defs[] = {
+    { "follow", 'f', NULL, "go on until the command ends", OPT_FLAG, offsetof(logs_args, follow) },
+    { "tail", 'n', "LINES", "only the last lines", OPT_NUM, offsetof(logs_args, tail), 1, 1000000 },
+    { "now", 0, NULL, "with -f: nothing of the past", OPT_FLAG, offsetof(logs_args, now) },
+    { "stdout", 0, NULL, "standard output alone", OPT_FLAG, offsetof(logs_args, out) },
+    { "stderr", 0, NULL, "standard error alone", OPT_FLAG, offsetof(logs_args, err) },
+    OPT_END
+};
+
+/* The process that was started last. */
+typedef struct newest {
+    char    id[CAY_ID_LEN + 1];
+    int64_t started_ms;
+} newest;
+
+static int on_proc(const cay_proc_info *p, void *arg)
+{
+    newest *n = arg;
+    if (*p->id && p->started_ms >= n->started_ms) {
+        cay__str_copy(n->id, sizeof n->id, p->id);
+        n->started_ms = p->started_ms;
+    }
+    return 0;
+}
+
+static int find_newest(cay_sandbox *sb, newest *n, cay_err *err)
+{
+    CAY_TRY(cay_sandbox_procs(sb, NULL, on_proc, n, err));
+    if (!n->id[0])
+        return cay_fail(err, CAY_ENOENT, "no command was started in %s yet; `cay exec` starts one", cay_sandbox_id(sb));
+    return 0;
+}
+
+/* Where the last n lines of a text begin. */
+static size_t tail_at(const char *s, size_t len, uint64_t lines)
+{
+    size_t at = len;
+    if (at && s[at - 1] == '\n')
+        at--;
+    while (at) {
+        if (s[at - 1] == '\n' && --lines == 0)
+            break;
+        at--;
+    }
+    return at;
+}
+
+/* What is kept of one stream now, without waiting. */
+static int dump(cay_proc *p, cay_stream which, uint64_t tail, cay_err *err)
+{
+    enum { STEP = 32 << 10, MOST = 64 << 20 };
+    CAY_AUTOBUF b = CAY__BUF(MOST);
+    uint64_t offset = 0, lost = 0, lost_all = 0;
+    bool eof = false;
+    while (!eof) {
+        size_t n = 0;
+        char *room = cay__buf_room(&b, STEP);
+        if (!room)
+            break;
+        CAY_TRY(cay_proc_read(p, NULL, which, &offset, room, STEP, &n, &lost, &eof, err));
+        lost_all += lost;
+        if (!n)
+            break;
+        cay__buf_used(&b, n);
+    }
+    if (lost_all && !tail)
+        out_note("cay: the first %llu bytes of %s are no longer kept", (unsigned long long)lost_all,
+                 which == CAY_STDOUT ? "standard output" : "standard error");
+    size_t from = tail ? tail_at(b.data ? b.data : "", b.len, tail) : 0;
+    if (b.len > from)
+        out_data(which == CAY_STDOUT ? 1 : 2, b.data + from, b.len - from);
+    return 0;
+}
+
+static int follow(cay_proc *p, const logs_args *a, cay_err *err)
+{
+    cay_exit ex;
+    bool left;
+    pump_spec how = { .watch_only = true, .no_out = a->err && !a->out, .no_err = a->out && !a->err,
+                      .offset = a->now ? CAY_FROM_NOW : CAY_FROM_START };
+    return pump_run(p, &how, &ex, &left, err);
+}
+
+static int show(cay_proc *p, const logs_args *a, cay_err *err)
+{
+    if (a->follow)
+        return follow(p, a, err);
+    if (a->out || !a->err)
+        CAY_TRY(dump(p, CAY_STDOUT, a->tail, err));
+    if (a->err || !a->out) {
+        int rc = dump(p, CAY_STDERR, a->tail, err);
+        /* One with a terminal has a single stream. */
+        if (rc < 0 && (a->err || (rc != CAY_EINVAL && rc != CAY_ENOENT && rc != CAY_ENOTSUP)))
+            return rc;
+    }
+    return 0;
+}
+
+static int logs(void *opts, int argc, char **argv)
+{
+    const logs_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    newest n = { .started_ms = -1 };
+    if (cli_box_find(argv[0], &sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (argc < 2 && find_newest(sb, &n, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cay_sandbox_attach(sb, NULL, argc < 2 ? n.id : argv[1], &p, &err) < 0 || show(p, a, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_logs = {
+    .name = "logs",
+    .operands = "[-f] ID [PROCESS]",
+    .summary = "show what a command printed",
+    .text = "PROCESS is its id, its pid inside, or its tag; without it the one started last is meant. Output goes to\n"
+            "the same stream it came from. The newest part is kept (1 MiB a stream), and what is gone is told.",
+    .examples = "  cay logs c7f\n"
+                "  cay logs -f c7f web\n"
+                "  cay logs --stderr -n 20 c7f pdk2",
+    .opts = { { defs, 0 } },
+    .size = sizeof(logs_args),
+    .min = 1,
+    .max = 2,
+    .fn = logs,
+};

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli/open.h - where a sandbox handle comes from.
+ *
+ * The full program asks the service (open_full.c); the small one asks the native provider without a
+ * store, and steps aside for the full program when it cannot serve (open_hot.c).
+ */
+#pragma once
+#include <cay/sandbox.h>
+
+/* id: whole, a prefix, or a name. */
+int cli_box_find(const char *id, cay_sandbox **out, cay_err *err);
+/* spec->ephemeral tells whether it is thrown away afterwards. */
+int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err);
+/* Ends a thrown-away one; the handle is given back too. */
+void cli_box_discard(cay_sandbox *sb);
+
+/* Full program only: the service, opened at first use and closed at exit. */
+int cli_service(cay_service **out, cay_err *err);

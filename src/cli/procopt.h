@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli/procopt.h - the options that describe a command to be started, and starting it.
+ */
+#pragma once
+#include "boxopt.h"
+#include <cay/sandbox.h>
+
+typedef struct proc_opts {
+    bool        input, tty, login;
+    const char *shell, *profile, *tag;
+    uint64_t    timeout_ms;
+    /* of exec and shell; run describes these for the whole sandbox */
+    bool        detach, env_only;
+    const char *user, *workdir;
+    opt_list    env, env_files;
+} proc_opts;
+extern const opt_def proc_opt_defs[]; /* how it is attached */
+extern const opt_def proc_env_defs[]; /* as whom, where, with what environment */
+
+/* Fills a spawn request; argv may be NULL with o->shell. Clear env afterwards in any case. */
+int proc_spec_make(const proc_opts *o, char **argv, cli_pairs *env, cay_spawn *out, cay_err *err);
+/* Starts it in sb, moves its streams, tells why it ended; returns the exit code of this program. */
+int proc_go(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec);

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pump.h"
+#include "cli.h"
+#include "out.h"
+#include "term.h"
+#include <base/base.h>
+#include <base/buf.h>
+#include <base/fd.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+
+enum { CHUNK = 64 << 10, TTY_CHUNK = 4096, SPLICE = 1 << 20, PIPE_GRACE_MS = 1000, FORCE_AFTER = 3 };
+static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP };
+
+typedef struct stream {
+    int    from, to;
+    bool   escape, splice, wait_room;
+    char   carry[4]; /* a character that the last read cut */
+    size_t ncarry;
+} stream;
+
+typedef struct pump {
+    cay_proc        *p;
+    const pump_spec *spec;
+    stream           out, err;
+    int              signals, stop; /* signalfd; eventfd that ends the feeder */
+    pthread_t        feeder;
+    bool             feeding, broken;
+    _Atomic bool     left;
+    unsigned         asked; /* how often the user wanted it to end */
+} pump;
+
+static sigset_t signal_set(void)
+{
+    sigset_t s;
+    sigemptyset(&s);
+    for (size_t i = 0; i < CAY_LEN(forwarded); i++)
+        sigaddset(&s, forwarded[i]);
+    return s;
+}
+
+void pump_block_signals(void)
+{
+    sigset_t s = signal_set();
+    sigprocmask(SIG_BLOCK, &s, NULL);
+}
+
+/* ------------------------------------------------------------------ input */
+
+/* Ctrl-P Ctrl-Q: true when the second key of the pair arrived. The first is held back until it is clear. */
+static bool detach_seen(char *buf, size_t *n, bool *held)
+{
+    enum { CTRL_P = 16, CTRL_Q = 17 };
+    for (size_t i = 0; i < *n; i++) {
+        if (*held && buf[i] == CTRL_Q)
+            return true;
+        *held = buf[i] == CTRL_P;
+    }
+    return false;
+}
+
+static void *feed(void *arg)
+{
+    pump *u = arg;
+    bool held = false;
+    char *buf = cay__alloc(CHUNK);
+    const cay_call call = { .size = sizeof call, .cancel_fd = u->stop };
+    for (;;) {
+        struct pollfd fds[] = { { .fd = 0, .events = POLLIN }, { .fd = u->stop, .events = POLLIN } };
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (fds[1].revents)
+            break;
+        if (!fds[0].revents)
+            continue;
+        ssize_t got = read(0, buf, CHUNK);
+        if (got < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (got <= 0) {
+            /* A terminal has no end of its own: Ctrl-D says it. */
+            if (u->spec->tty)
+                cay_proc_write(u->p, &call, "\x04", 1, NULL);
+            else
+                cay_proc_close_stdin(u->p, &call, NULL);
+            break;
+        }
+        size_t n = (size_t)got;
+        if (u->spec->detach_keys && detach_seen(buf, &n, &held)) {
+            u->left = true;
+            kill(getpid(), SIGWINCH); /* wakes the loop */
+            break;
+        }
+        if (cay_proc_write(u->p, &call, buf, n, NULL) < 0)
+            break;
+    }
+    free(buf);
+    return NULL;
+}
+
+static void feeder_start(pump *u)
+{
+    if (u->spec->input && u->stop >= 0)
+        u->feeding = pthread_create(&u->feeder, NULL, feed, u) == 0;
+}
+
+static void feeder_stop(pump *u)
+{
+    if (!u->feeding)
+        return;
+    uint64_t one = 1;
+    if (write(u->stop, &one, sizeof one) == sizeof one)
+        pthread_join(u->feeder, NULL);
+    u->feeding = false;
+}
+
+/* ------------------------------------------------------------------ output */
+
+static void stream_open(stream *s, int from, int to, bool raw)
+{
+    int flags = fcntl(to, F_GETFL);
+    bool term = isatty(to);
+    *s = (stream){ .from = from, .to = to, .escape = term && !raw };
+    /* splice(2) refuses files opened for appending and terminals. */
+    s->splice = !term && flags >= 0 && !(flags & O_APPEND);
+}
+
+/* Writes the whole; a descriptor that somebody made non-blocking is waited for. */
+static bool put(int fd, const char *data, size_t n)
+{
+    while (n) {
+        ssize_t k = write(fd, data, n);
+        if (k < 0 && errno == EAGAIN) {
+            struct pollfd p = { .fd = fd, .events = POLLOUT };
+            poll(&p, 1, -1);
+            continue;
+        }
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return false;
+        data += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+/* Bytes at the end of s that begin a character without ending it. */
+static size_t cut_tail(const char *s, size_t n)
+{
+    for (size_t k = 1; k <= 3 && k <= n; k++) {
+        unsigned char c = (unsigned char)s[n - k];
+        if (c < 0x80)
+            return 0;
+        if (c >= 0xc2) {
+            size_t want = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+            return want > k ? k : 0;
+        }
+    }
+    return 0;
+}
+
+static bool put_escaped(stream *s, const char *data, size_t n, bool last)
+{
+    CAY_AUTOBUF whole = CAY__BUF(2 * CHUNK);
+    cay__buf_add(&whole, s->carry, s->ncarry);
+    cay__buf_add(&whole, data, n);
+    s->ncarry = last ? 0 : cut_tail(whole.data, whole.len);
+    size_t use = whole.len - s->ncarry;
+    memcpy(s->carry, whole.data + use, s->ncarry);
+    CAY_AUTOBUF safe = CAY__BUF(8 * CHUNK);
+    cay__buf_safe(&safe, whole.data, use, true);
+    return !safe.len || put(s->to, safe.data, safe.len);
+}
+
+static void stream_end(stream *s)
+{
+    if (s->ncarry)
+        put_escaped(s, "", 0, true);
+    cay__close_fd(&s->from);
+}
+
+/* Moves what is there. false: our reader is gone. */
+static bool stream_move(stream *s)
+{
+    char buf[CHUNK];
+    if (s->splice) {
+        ssize_t n = splice(s->from, NULL, s->to, NULL, SPLICE, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        if (n > 0)
+            return true;
+        if (n == 0) {
+            stream_end(s);
+            return true;
+        }
+        if (errno == EAGAIN) {
+            s->wait_room = true;
+            return true;
+        }
+        if (errno == EINTR)
+            return true;
+        if (errno != EINVAL)
+            return false;
+        s->splice = false;
+    }
+    ssize_t n = read(s->from, buf, s->escape ? TTY_CHUNK : sizeof buf);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return true;
+    if (n <= 0) {
+        stream_end(s);
+        return true;
+    }
+    return s->escape ? put_escaped(s, buf, (size_t)n, false) : put(s->to, buf, (size_t)n);
+}
+
+/* ------------------------------------------------------------------ signals */
+
+static void on_winch(pump *u)
+{
+    uint16_t cols, rows;
+    if (!u->spec->tty || !isatty(0))
+        return;
+    term_size(0, &cols, &rows);
+    cay_proc_resize(u->p, NULL, cols, rows, NULL);
+}
+
+static void on_stop(pump *u)
+{
+    bool raw = term_is_raw();
+    term_restore();
+    raise(SIGSTOP);
+    if (raw)
+        term_raw(0);
+    on_winch(u);
+}
+
+static void on_signal(pump *u)
+{
+    struct signalfd_siginfo info;
+    if (read(u->signals, &info, sizeof info) != sizeof info)
+        return;
+    int sig = (int)info.ssi_signo;
+    if (sig == SIGWINCH) {
+        on_winch(u);
+    } else if (sig == SIGTSTP) {
+        on_stop(u);
+    } else if (u->spec->watch_only) {
+        u->left = true;
+    } else if ((sig == SIGINT || sig == SIGTERM) && ++u->asked >= FORCE_AFTER) {
+        cay_proc_signal(u->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
+    } else {
+        cay_proc_signal(u->p, NULL, sig, CAY_SCOPE_GROUP, NULL);
+    }
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+static void poll_for(struct pollfd *p, const stream *s)
+{
+    *p = (struct pollfd){ .fd = s->wait_room ? s->to : s->from, .events = s->wait_room ? POLLOUT : POLLIN };
+}
+
+static bool step(pump *u)
+{
+    struct pollfd fds[3] = { { .fd = u->signals, .events = POLLIN } };
+    stream *const streams[] = { &u->out, &u->err };
+    for (size_t i = 0; i < 2; i++)
+        poll_for(&fds[i + 1], streams[i]);
+    if (poll(fds, 3, -1) < 0)
+        return errno == EINTR;
+    if (fds[0].revents)
+        on_signal(u);
+    for (size_t i = 0; i < 2; i++) {
+        if (!fds[i + 1].revents || streams[i]->from < 0)
+            continue;
+        streams[i]->wait_room = false;
+        if (!stream_move(streams[i])) {
+            u->broken = true;
+            return false;
+        }
+    }
+    return !u->left;
+}
+
+/* Our reader is gone: the command learns it the way it would have without us between. */
+static void end_broken(pump *u, cay_exit *ex)
+{
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + PIPE_GRACE_MS };
+    cay__close_fd(&u->out.from);
+    cay__close_fd(&u->err.from);
+    if (!u->spec->watch_only) {
+        cay_proc_signal(u->p, NULL, SIGPIPE, CAY_SCOPE_GROUP, NULL);
+        if (cay_proc_wait(u->p, &call, ex, NULL) < 0)
+            cay_proc_signal(u->p, NULL, SIGTERM, CAY_SCOPE_TREE, NULL);
+    }
+    *ex = (cay_exit){ .size = sizeof *ex, .code = 128 + SIGPIPE, .signal = SIGPIPE, .reason = "signal" };
+}
+
+static int pump_open(pump *u, cay_err *err)
+{
+    CAY_AUTOFD out = -1;
+    CAY_AUTOFD errs = -1;
+    sigset_t set = signal_set();
+    if (!u->spec->no_out)
+        CAY_TRY(cay_proc_output(u->p, NULL, CAY_STDOUT, u->spec->offset, &out, err));
+    if (!u->spec->no_err && !u->spec->tty)
+        CAY_TRY(cay_proc_output(u->p, NULL, CAY_STDERR, u->spec->offset, &errs, err));
+    u->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    u->stop = u->spec->input ? eventfd(0, EFD_CLOEXEC) : -1;
+    if (u->signals < 0 || (u->spec->input && u->stop < 0))
+        return cay_fail_sys(err, CAY_ESYS, "descriptors for signals");
+    stream_open(&u->out, CAY_STEAL_FD(out), 1, u->spec->tty);
+    stream_open(&u->err, CAY_STEAL_FD(errs), 2, false);
+    return 0;
+}
+
+int pump_run(cay_proc *p, const pump_spec *spec, cay_exit *ex, bool *left, cay_err *err)
+{
+    pump u = { .p = p, .spec = spec, .signals = -1, .stop = -1, .out.from = -1, .err.from = -1 };
+    *ex = (cay_exit){ .size = sizeof *ex };
+    *left = false;
+    pump_block_signals();
+    int rc = pump_open(&u, err);
+    if (rc >= 0) {
+        if (spec->tty && spec->input)
+            term_raw(0);
+        on_winch(&u);
+        feeder_start(&u);
+        while ((u.out.from >= 0 || u.err.from >= 0) && step(&u))
+            continue;
+        feeder_stop(&u);
+        term_restore();
+        *left = u.left;
+        if (u.broken)
+            end_broken(&u, ex);
+        else if (!u.left)
+            rc = cay_proc_wait(p, NULL, ex, err);
+    }
+    cay__close_fd(&u.out.from);
+    cay__close_fd(&u.err.from);
+    cay__close_fd(&u.signals);
+    cay__close_fd(&u.stop);
+    return rc;
+}
+
+void pump_tell(const cay_exit *ex)
+{
+    static const struct {
+        const char *reason, *text;
+    } rows[] = {
+        { "oom", "out of memory: the command was killed; --memory gives a new sandbox more" },
+        { "time", "time-out: the command and all it started were ended" },
+        { "pids", "process limit reached; --pids gives a new sandbox more" },
+        { "disk", "disk limit reached; --disk gives a new sandbox more" },
+        { "lost", "the sandbox ended before the command did" },
+        { "killed", "the sandbox was killed" },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++)
+        if (!strcmp(rows[i].reason, ex->reason))
+            out_note("cay: %s", rows[i].text);
+    if (ex->lost_out || ex->lost_err)
+        out_note("cay: %llu bytes of output were lost: nobody read them in time",
+                 (unsigned long long)(ex->lost_out + ex->lost_err));
+}
