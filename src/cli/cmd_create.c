@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay create: a sandbox that stays. */
+#include "boxopt.h"
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include "show.h"
+#include <base/base.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+static int answer(cay_sandbox *sb)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_info *info = NULL;
+    if (!cli.json) {
+        out_fmt("%s\n", cay_sandbox_id(sb));
+        return CLI_OK;
+    }
+    if (cay_sandbox_describe(sb, NULL, &info, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    out_json j = OUT_JSON(true);
+    show_info_json(&j, info);
+    js_flush(&j);
+    cay_info_free(info);
+    return CLI_OK;
+}
+
+static int create(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    box_spec spec;
+    int code;
+    (void)argc;
+    (void)argv;
+    if (box_spec_make(opts, &spec, &err) < 0)
+        code = cli_usage(&cli_create, &err);
+    else if (cli_box_create(&spec.create, &sb, &err) < 0)
+        code = cli_fail(&err, CLI_FAIL);
+    else
+        code = answer(sb);
+    box_spec_clear(&spec);
+    return code;
+}
+
+const cli_verb cli_create = {
+    .name = "create",
+    .operands = "[OPTIONS]",
+    .summary = "make a sandbox and print its id",
+    .text = "It lives until `cay rm`, its --ttl or its --idle time; no program of ours has to stay for that.",
+    .examples = "  id=$(cay create)\n"
+                "  cay create --name build --memory 4G --cpus 2 --ttl 1h\n"
+                "  cay create --mount ~/project:/workspace/project:rw\n"
+                "  cay create --isolation root --require disk-quota  # refuse rather than do less",
+    .opts = { { box_opt_defs, 0 } },
+    .size = sizeof(box_opts),
+    .fn = create,
+};

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay doctor: how strong the wall is here, and what would make it stronger. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include "show.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <sys/utsname.h>
+
+typedef struct doctor_args {
+    const char *need;
+    opt_list    require;
+} doctor_args;
+
+static const opt_def defs[] = {
+    { "need", 0, "LEVEL", "fail unless the host gives at least this: process, rootless, root, vm", OPT_STR,
+      offsetof(doctor_args, need) },
+    { "require", 0, "FEATURE", "fail unless this layer is on", OPT_LIST, offsetof(doctor_args, require) },
+    OPT_END
+};
+
+static const char *level_text(cay_level l)
+{
+    switch (l) {
+    case CAY_LEVEL_NONE: return "no wall: commands run with all your rights";
+    case CAY_LEVEL_PROCESS: return "one process tree under a filter and Landlock, on your own files' view";
+    case CAY_LEVEL_ROOTLESS: return "own namespaces and filter, made without any privilege";
+    case CAY_LEVEL_ROOT: return "own namespaces, filter, id range and limits that hold";
+    case CAY_LEVEL_VM: return "a kernel of its own";
+    }
+    return "";
+}
+
+static bool layer_on(const cay_probe *p, const char *name)
+{
+    for (size_t i = 0; i < p->nlayers; i++)
+        if (!strcmp(p->layers[i].name, name))
+            return !strcmp(p->layers[i].state, "on");
+    return false;
+}
+
+static void print_json(const cay_probe *p, const char *home, bool ok)
+{
+    struct utsname u;
+    out_json j = OUT_JSON(true);
+    uname(&u);
+    js_open(&j, '{');
+    js_kstr(&j, "version", CAY_VERSION);
+    js_kstr(&j, "kernel", u.release);
+    js_kstr(&j, "machine", u.machine);
+    js_kstr(&j, "home", home);
+    js_ki64(&j, "level", p->level);
+    js_kstr(&j, "isolation", cay_level_name(p->level));
+    js_kstr(&j, "mode", p->mode);
+    js_kbool(&j, "ok", ok);
+    js_key(&j, "layers");
+    show_layers_json(&j, p->layers, p->nlayers);
+    js_close(&j, '}');
+    js_flush(&j);
+}
+
+static void print_text(const cay_probe *p, const char *home)
+{
+    struct utsname u;
+    uname(&u);
+    out_fmt("cay %s on Linux %s (%s), state in ", CAY_VERSION, u.release, u.machine);
+    out_safe(home);
+    out_str("\n");
+    out_fmt("isolation %s%d %s%s (%s): %s\n\n", out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
+            cay_level_name(p->level), out_off(1), p->mode ? p->mode : "", level_text(p->level));
+    show_layers(p->layers, p->nlayers);
+}
+
+/* 0 when everything asked for is there. */
+static int check(const doctor_args *a, int need, const cay_probe *p, cay_err *err)
+{
+    if (need > (int)p->level)
+        return cay_fail(err, CAY_EISOLATION, "this host gives isolation %s (%d), less than the %s (%d) that is needed",
+                        cay_level_name(p->level), p->level, cay_level_name((cay_level)need), need);
+    for (size_t i = 0; i < a->require.n; i++)
+        if (!layer_on(p, a->require.v[i]))
+            return cay_fail(err, CAY_EISOLATION, "%s is not on here", a->require.v[i]);
+    return 0;
+}
+
+static int doctor(void *opts, int argc, char **argv)
+{
+    const doctor_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cay_probe *p = NULL;
+    int need = a->need ? cay_level_parse(a->need) : 0;
+    (void)argc;
+    (void)argv;
+    if (need < 0) {
+        cay_fail(&err, CAY_EINVAL, "--need \"%s\": want none, process, rootless, root or vm", a->need);
+        return cli_usage(&cli_doctor, &err);
+    }
+    if (cli_service(&svc, &err) < 0 || cay_service_probe(svc, cli_provider(), &p, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    int rc = check(a, need, p, &err);
+    if (cli.json)
+        print_json(p, cay_service_home(svc), rc == 0);
+    else if (!cli.quiet)
+        print_text(p, cay_service_home(svc));
+    cay_probe_free(p);
+    if (rc < 0 && !cli.json)
+        out_note("cay: %s", err.msg);
+    return rc < 0 ? CLI_FAIL : CLI_OK;
+}
+
+const cli_verb cli_doctor = {
+    .name = "doctor",
+    .operands = "[--need LEVEL]",
+    .summary = "tell how strong the wall is on this host, layer by layer, with remedies",
+    .text = "on: enforced. soft: accounted or partly there. off: missing; the arrow says what would help.",
+    .examples = "  cay doctor\n"
+                "  cay doctor --need root && cay run -- ./untrusted\n"
+                "  cay doctor --json | jq -r '.layers[] | select(.state != \"on\") | .name'",
+    .opts = { { defs, 0 } },
+    .size = sizeof(doctor_args),
+    .fn = doctor,
+};

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay events: what happens, as it happens. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/fd.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+typedef struct events_args {
+    bool     follow;
+    uint64_t count, span_ms;
+} events_args;
+
+static const opt_def defs[] = {
+    { "follow", 'f', NULL, "go on until interrupted (the default)", OPT_FLAG, offsetof(events_args, follow) },
+    { "count", 'n', "N", "leave after this many", OPT_NUM, offsetof(events_args, count), 1 },
+    { "for", 0, "TIME", "leave after this time", OPT_MS, offsetof(events_args, span_ms), 1 },
+    OPT_END
+};
+
+static void print_event(const cay_event *e)
+{
+    char when[OUT_HUMAN];
+    if (cli.json) {
+        out_json j = OUT_JSON(false);
+        js_open(&j, '{');
+        js_ki64(&j, "time_ms", e->time_ms);
+        js_ku64(&j, "seq", e->seq);
+        js_kstr(&j, "sandbox", e->sandbox);
+        js_kstr(&j, "kind", e->kind);
+        js_kstr(&j, "reason", e->reason);
+        js_kstr(&j, "process", e->process);
+        js_ki64(&j, "code", e->code);
+        js_close(&j, '}');
+        js_flush(&j);
+        return;
+    }
+    out_fmt("%s%s%s %-20s ", out_on(1, OUT_DIM), out_time(when, e->time_ms), out_off(1), e->sandbox);
+    out_safe(e->kind);
+    if (e->process && *e->process) {
+        out_str(" ");
+        out_safe(e->process);
+    }
+    if (!strcmp(e->kind, "exit") || !strcmp(e->kind, "lost"))
+        out_fmt(" %d", e->code);
+    if (e->reason && *e->reason) {
+        out_str(" (");
+        out_safe(e->reason);
+        out_str(")");
+    }
+    out_str("\n");
+}
+
+/* Until the count, the time or an interrupt; running out of time is a fine end. */
+static int follow(cay_events *ev, const events_args *a, cay_err *err)
+{
+    cay_call call = { .size = sizeof call };
+    if (a->span_ms && a->span_ms != CAY_UNLIMITED)
+        call.deadline_ms = cay__now_ms() + (int64_t)a->span_ms;
+    for (uint64_t n = 0; !out_broken() && (!a->count || n < a->count); n++) {
+        cay_event e = { .size = sizeof e };
+        int rc = cay_events_next(ev, &call, &e, err);
+        if (rc == CAY_ETIMEOUT)
+            return 0;
+        CAY_TRY(rc);
+        print_event(&e);
+    }
+    return 0;
+}
+
+static int events(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_service *svc;
+    cay_events *ev = NULL;
+    if (cli_service(&svc, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
+        cay_service_events(svc, sb ? cay_sandbox_id(sb) : NULL, &ev, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    int rc = follow(ev, opts, &err);
+    cay_events_close(ev);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_events = {
+    .name = "events",
+    .operands = "[-n N] [--for TIME] [ID]",
+    .summary = "print what happens to sandboxes and their commands from now on",
+    .text = "created paused resumed stopped removed exec exit limit; `lost` tells how many a slow reader missed.",
+    .examples = "  cay events\n"
+                "  cay events --json -n 1 c7f           # wait for the next one",
+    .opts = { { defs, 0 } },
+    .size = sizeof(events_args),
+    .max = 1,
+    .fn = events,
+};

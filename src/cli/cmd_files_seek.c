@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay files grep and watch: finding text, and seeing what changes. */
+#include "files.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <inttypes.h>
+
+typedef struct grep_args {
+    bool        plain, ignore_case, names;
+    const char *include;
+    uint64_t    max, found;
+    out_json    json;
+    char        last[4096];
+} grep_args;
+
+static const opt_def grep_defs[] = {
+    { "fixed", 'F', NULL, "the pattern is plain text", OPT_FLAG, offsetof(grep_args, plain) },
+    { "ignore-case", 'i', NULL, "small and capital letters are the same", OPT_FLAG, offsetof(grep_args, ignore_case) },
+    { "names", 'n', NULL, "only names of files with a match", OPT_FLAG, offsetof(grep_args, names) },
+    { "include", 0, "PATTERN", "only files whose name fits", OPT_STR, offsetof(grep_args, include) },
+    { "max", 0, "N", "stop after this many (default 10000)", OPT_NUM, offsetof(grep_args, max), 1 },
+    OPT_END
+};
+
+static int on_match(const cay_match *m, void *arg)
+{
+    grep_args *a = arg;
+    a->found++;
+    if (cli.json) {
+        js_open(&a->json, '{');
+        js_kstr(&a->json, "path", m->path);
+        js_ku64(&a->json, "line", m->line);
+        js_ku64(&a->json, "column", m->column);
+        js_key(&a->json, "text");
+        js_bytes(&a->json, m->text, m->text_len);
+        js_close(&a->json, '}');
+    } else if (a->names) {
+        if (strcmp(a->last, m->path)) {
+            cay__str_copy(a->last, sizeof a->last, m->path);
+            out_safe(m->path);
+            out_str("\n");
+        }
+    } else {
+        CAY_AUTOBUF b = CAY__BUF(64u << 10);
+        cay__buf_safe(&b, m->text, m->text_len, false);
+        out_str(out_on(1, OUT_TITLE));
+        out_safe(m->path);
+        out_fmt("%s:%" PRIu64 ":%s\n", out_off(1), m->line, b.data ? b.data : "");
+    }
+    return out_broken() ? CAY_ECANCELED : 0;
+}
+
+static int files_grep(void *opts, int argc, char **argv)
+{
+    grep_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    files_words w;
+    int code = files_begin(&cli_files_grep, argc, argv, 1, 2, &w);
+    if (!code) {
+        cay_grep spec = { .size = sizeof spec, .pattern = w.v[w.n - 1], .plain = a->plain,
+                          .ignore_case = a->ignore_case, .include = a->include, .max = a->max };
+        a->json = (out_json)OUT_JSON(true);
+        js_open(&a->json, '[');
+        int rc = cay_file_grep(w.sb, NULL, w.n > 1 ? w.v[0] : ".", &spec, on_match, a, &err);
+        js_close(&a->json, ']');
+        if (rc >= 0 && cli.json)
+            js_flush(&a->json);
+        cay__buf_clear(&a->json.b);
+        /* As grep(1): 0 found, 1 not, 2 trouble. */
+        code = rc < 0 && !out_broken() ? cli_fail(&err, CLI_USAGE) : a->found ? CLI_OK : CLI_FAIL;
+    }
+    files_end(&w);
+    return code;
+}
+
+const cli_verb cli_files_grep = {
+    .name = "files grep",
+    .operands = "[-F] [-i] ID [PATH] PATTERN",
+    .summary = "find lines in files by an extended regular expression",
+    .text = "Exit code 0: found, 1: nothing found, 2: trouble.",
+    .examples = "  cay files grep c7f 'def +main'\n"
+                "  cay files grep -F --include '*.c' c7f src 'printf('",
+    .opts = { { grep_defs, 0 } },
+    .size = sizeof(grep_args),
+    .min = 2,
+    .max = 3,
+    .fn = files_grep,
+};
+
+/* ------------------------------------------------------------------ watch */
+
+typedef struct watch_args {
+    bool     flat;
+    uint64_t count;
+} watch_args;
+
+static const opt_def watch_defs[] = {
+    { "flat", 0, NULL, "not below its directories", OPT_FLAG, offsetof(watch_args, flat) },
+    { "count", 'n', "N", "leave after this many changes", OPT_NUM, offsetof(watch_args, count), 1 },
+    OPT_END
+};
+
+static const char *change_word(cay_change c)
+{
+    switch (c) {
+    case CAY_CHANGE_CREATE: return "create";
+    case CAY_CHANGE_WRITE: return "write";
+    case CAY_CHANGE_REMOVE: return "remove";
+    case CAY_CHANGE_RENAME: return "rename";
+    case CAY_CHANGE_CHMOD: return "chmod";
+    case CAY_CHANGE_OVERFLOW: return "overflow";
+    }
+    return "other";
+}
+
+static void print_change(const cay_watch_event *e)
+{
+    if (cli.json) {
+        out_json j = OUT_JSON(false);
+        js_open(&j, '{');
+        js_kstr(&j, "change", change_word(e->change));
+        js_kstr(&j, "path", e->path);
+        if (e->from && *e->from)
+            js_kstr(&j, "from", e->from);
+        js_kbool(&j, "directory", e->dir);
+        js_close(&j, '}');
+        js_flush(&j);
+        return;
+    }
+    out_fmt("%-8s ", change_word(e->change));
+    if (e->from && *e->from) {
+        out_safe(e->from);
+        out_str(" -> ");
+    }
+    out_safe(e->path ? e->path : "");
+    out_str(e->dir ? "/\n" : "\n");
+}
+
+static int files_watch(void *opts, int argc, char **argv)
+{
+    const watch_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    files_words w;
+    cay_watch *watch = NULL;
+    int code = files_begin(&cli_files_watch, argc, argv, 0, 1, &w), rc = 0;
+    if (!code) {
+        rc = cay_watch_open(w.sb, NULL, w.n ? w.v[0] : ".", !a->flat, &watch, &err);
+        if (rc >= 0)
+            out_note("cay: watching; Ctrl-C ends it");
+        for (uint64_t n = 0; rc >= 0 && !out_broken() && (!a->count || n < a->count); n++) {
+            cay_watch_event e = { .size = sizeof e };
+            rc = cay_watch_next(watch, NULL, &e, &err);
+            if (rc >= 0)
+                print_change(&e);
+        }
+        if (rc < 0)
+            code = cli_fail(&err, CLI_FAIL);
+    }
+    if (watch)
+        cay_watch_close(watch);
+    files_end(&w);
+    return code;
+}
+
+const cli_verb cli_files_watch = {
+    .name = "files watch",
+    .operands = "[--flat] [-n N] ID [PATH]",
+    .summary = "print what changes below a directory, as it happens",
+    .text = "`overflow` says that changes came faster than they were read: list again.",
+    .examples = "  cay files watch c7f src\n"
+                "  cay files watch --json -n 1 c7f      # wait for one change",
+    .opts = { { watch_defs, 0 } },
+    .size = sizeof(watch_args),
+    .min = 1,
+    .max = 2,
+    .fn = files_watch,
+};

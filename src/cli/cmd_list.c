@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay ls and cay inspect: which sandboxes there are, and all about one. */
+#include "boxopt.h"
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include "show.h"
+#include <base/base.h>
+#include <base/fd.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+typedef struct ls_args {
+    opt_list states, labels;
+    uint64_t limit;
+} ls_args;
+
+static const opt_def ls_defs[] = {
+    { "state", 's', "STATE", "running, paused, stopped, …", OPT_LIST, offsetof(ls_args, states) },
+    { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST, offsetof(ls_args, labels) },
+    { "limit", 'n', "N", "at most this many", OPT_NUM, offsetof(ls_args, limit), 1 },
+    OPT_END
+};
+
+typedef struct view {
+    out_table table;
+    out_json  json;
+    int64_t   now;
+} view;
+
+static void add_row(view *v, const cay_info *i)
+{
+    char text[OUT_HUMAN];
+    out_table *t = &v->table;
+    CAY_AUTOBUF labels = CAY__BUF(400);
+    for (const cay_pair *p = i->labels; p && p->key; p++)
+        cay__buf_fmt(&labels, "%s%s=%s", labels.len ? " " : "", p->key, p->value);
+    out_cell(t, OUT_BOLD, i->id);
+    out_cell(t, OUT_PLAIN, i->name && *i->name ? i->name : "-");
+    out_cell(t, show_state_style(i->state), cay_state_name(i->state));
+    out_cell(t, i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, cay_level_name(i->level));
+    out_cell(t, OUT_PLAIN, i->provider);
+    out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(v->now - i->created_ms, 0)));
+    out_cell(t, OUT_PLAIN, i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
+    out_cell(t, OUT_DIM, i->reason && *i->reason ? i->reason : "-");
+    out_cell(t, OUT_DIM, labels.len ? labels.data : "-");
+}
+
+static int on_info(const cay_info *i, void *arg)
+{
+    view *v = arg;
+    if (cli.json)
+        show_info_json(&v->json, i);
+    else if (cli.quiet)
+        out_fmt("%s\n", i->id);
+    else
+        add_row(v, i);
+    return out_broken();
+}
+
+static int make_filter(const ls_args *a, cli_pairs *labels, cay_filter *f, cay_err *err)
+{
+    *f = (cay_filter){ .size = sizeof *f, .limit = (size_t)a->limit, .provider = cli.provider };
+    for (size_t i = 0; i < a->states.n; i++) {
+        cay_state s = cay_state_parse(a->states.v[i]);
+        if (s == CAY_STATE_NONE)
+            return cay_fail(err, CAY_EINVAL, "--state \"%s\": want creating, running, paused, stopped, deleting or damaged",
+                            a->states.v[i]);
+        f->states |= 1u << s;
+    }
+    CAY_TRY(pairs_labels(labels, &a->labels, err));
+    f->labels = labels->v;
+    return 0;
+}
+
+static int list(const cay_filter *f)
+{
+    static const char *const titles[] = { "ID", "NAME", "STATE", "WALL", "PROVIDER", ">AGE", ">LEFT", "REASON", "LABELS",
+                                          NULL };
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    view v = { .json = OUT_JSON(true), .now = cay__wall_ms() };
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    out_table_open(&v.table, titles);
+    js_open(&v.json, '[');
+    int rc = cay_service_list(svc, NULL, f, on_info, &v, &err);
+    js_close(&v.json, ']');
+    if (rc >= 0 && cli.json)
+        js_flush(&v.json);
+    else if (rc >= 0 && !cli.quiet)
+        out_table_print(&v.table);
+    out_table_close(&v.table);
+    cay__buf_clear(&v.json.b);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+static int ls(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cli_pairs labels = { 0 };
+    cay_filter f;
+    (void)argc;
+    (void)argv;
+    int code = make_filter(opts, &labels, &f, &err) < 0 ? cli_usage(&cli_ls, &err) : list(&f);
+    pairs_clear(&labels);
+    return code;
+}
+
+const cli_verb cli_ls = {
+    .name = "ls",
+    .operands = "[OPTIONS]",
+    .summary = "list sandboxes, oldest first",
+    .examples = "  cay ls\n"
+                "  cay ls -q --state stopped | xargs -r cay rm\n"
+                "  cay ls --label team=web --json",
+    .opts = { { ls_defs, 0 } },
+    .size = sizeof(ls_args),
+    .fn = ls,
+};
+
+typedef struct inspect_args {
+    bool text;
+} inspect_args;
+
+static const opt_def inspect_defs[] = {
+    { "text", 0, NULL, "for people instead of JSON", OPT_FLAG, offsetof(inspect_args, text) },
+    OPT_END
+};
+
+static int inspect_one(const char *id, const inspect_args *a, out_json *j)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_info *info = NULL;
+    if (cli_box_find(id, &sb, &err) < 0 || cay_sandbox_describe(sb, NULL, &info, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (a->text)
+        show_info_text(info);
+    else
+        show_info_json(j, info);
+    cay_info_free(info);
+    return CLI_OK;
+}
+
+static int inspect(void *opts, int argc, char **argv)
+{
+    const inspect_args *a = opts;
+    out_json j = OUT_JSON(true);
+    int code = CLI_OK;
+    if (argc > 1)
+        js_open(&j, '[');
+    for (int i = 0; i < argc; i++) {
+        if (a->text && i)
+            out_str("\n");
+        code = CAY_MAX(code, inspect_one(argv[i], a, &j));
+    }
+    if (argc > 1)
+        js_close(&j, ']');
+    if (!a->text && (argc > 1 || code == CLI_OK))
+        js_flush(&j);
+    cay__buf_clear(&j.b);
+    return code;
+}
+
+const cli_verb cli_inspect = {
+    .name = "inspect",
+    .operands = "[--text] ID…",
+    .summary = "tell all that is known of a sandbox, as JSON",
+    .text = "One id gives one object, several give an array.",
+    .examples = "  cay inspect c7f\n"
+                "  cay inspect c7f | jq -r .state\n"
+                "  cay inspect --text c7f",
+    .opts = { { inspect_defs, 0 } },
+    .size = sizeof(inspect_args),
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = inspect,
+};

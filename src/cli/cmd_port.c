@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay port ls, forward, connect: servers inside, reached from here. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include "parse.h"
+#include <arpa/inet.h>
+#include <base/base.h>
+#include <base/fd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+enum { CONNECTIONS = 256, CHUNK = 64 << 10 };
+
+/* ------------------------------------------------------------------ ls */
+
+typedef struct view {
+    out_table table;
+    out_json  json;
+} view;
+
+static int on_port(const cay_port *p, void *arg)
+{
+    view *v = arg;
+    if (cli.json) {
+        js_open(&v->json, '{');
+        js_ku64(&v->json, "port", p->port);
+        js_kstr(&v->json, "address", p->address);
+        js_ki64(&v->json, "pid", p->pid);
+        js_close(&v->json, '}');
+    } else if (cli.quiet) {
+        out_fmt("%u\n", p->port);
+    } else {
+        out_cellf(&v->table, OUT_BOLD, "%u", p->port);
+        out_cell(&v->table, OUT_PLAIN, p->address);
+        out_cellf(&v->table, OUT_PLAIN, p->pid ? "%d" : "-", p->pid);
+    }
+    return 0;
+}
+
+static int port_ls(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { ">PORT", "ADDRESS", ">PID", NULL };
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    view v = { .json = OUT_JSON(true) };
+    (void)opts;
+    (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    out_table_open(&v.table, titles);
+    js_open(&v.json, '[');
+    int rc = cay_port_list(sb, NULL, on_port, &v, &err);
+    js_close(&v.json, ']');
+    if (rc >= 0 && cli.json)
+        js_flush(&v.json);
+    else if (rc >= 0 && !cli.quiet)
+        out_table_print(&v.table);
+    out_table_close(&v.table);
+    cay__buf_clear(&v.json.b);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_port_ls = {
+    .name = "port ls",
+    .operands = "ID",
+    .summary = "list the ports that somebody inside listens on",
+    .examples = "  cay port ls c7f",
+    .min = 1,
+    .max = 1,
+    .fn = port_ls,
+};
+
+/* ------------------------------------------------------------------ relay */
+
+/* One direction: read what is there and pass it on; false at the end. */
+static bool pass(int from, int to)
+{
+    char buf[CHUNK];
+    ssize_t n = read(from, buf, sizeof buf);
+    if (n < 0)
+        return errno == EINTR || errno == EAGAIN;
+    return n > 0 && cay__fd_write_all(to, buf, (size_t)n);
+}
+
+static void end_writing(int fd)
+{
+    if (shutdown(fd, SHUT_WR) < 0 && errno == ENOTSOCK)
+        close(fd);
+}
+
+/* Both directions until both ended. in/out are our side, remote the sandbox's. */
+static void relay(int in, int out, int remote)
+{
+    bool up = true, down = true;
+    while (down) {
+        struct pollfd fds[] = { { .fd = up ? in : -1, .events = POLLIN }, { .fd = remote, .events = POLLIN } };
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return;
+        if (fds[0].revents && !pass(in, remote)) {
+            up = false;
+            shutdown(remote, SHUT_WR);
+        }
+        if (fds[1].revents && !pass(remote, out)) {
+            down = false;
+            if (in == out)
+                end_writing(out);
+        }
+    }
+    /* The server is done; what the client still sends has nowhere to go. */
+}
+
+typedef struct forward {
+    cay_sandbox *sb;
+    uint16_t     port;
+    atomic_int   live;
+} forward;
+
+typedef struct job {
+    forward *f;
+    int      fd;
+} job;
+
+static void *serve(void *arg)
+{
+    job *j = arg;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOFD local = j->fd;
+    CAY_AUTOFD remote = -1;
+    forward *f = j->f;
+    free(j);
+    if (cay_port_connect(f->sb, NULL, f->port, &remote, &err) < 0)
+        out_note("cay: port %u: %s", f->port, err.msg);
+    else
+        relay(local, local, remote);
+    atomic_fetch_sub(&f->live, 1);
+    return NULL;
+}
+
+static int listen_on(const char *address, uint16_t port, uint16_t *got, cay_err *err)
+{
+    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };
+    socklen_t len = sizeof a;
+    if (inet_pton(AF_INET, address, &a.sin_addr) != 1)
+        return cay_fail(err, CAY_EINVAL, "--listen \"%s\": want an IPv4 address", address);
+    CAY_AUTOFD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "socket");
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
+    if (bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 64) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "listen on %s:%u", address, port);
+    *got = ntohs(a.sin_port);
+    return CAY_STEAL_FD(fd);
+}
+
+static void accept_loop(int sock, forward *f)
+{
+    for (;;) {
+        pthread_t t;
+        int fd = accept4(sock, NULL, NULL, SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0)
+            return;
+        if (atomic_load(&f->live) >= CONNECTIONS) {
+            close(fd);
+            continue;
+        }
+        job *j = cay__alloc(sizeof *j);
+        *j = (job){ f, fd };
+        atomic_fetch_add(&f->live, 1);
+        if (pthread_create(&t, NULL, serve, j) != 0) {
+            atomic_fetch_sub(&f->live, 1);
+            close(fd);
+            free(j);
+            continue;
+        }
+        pthread_detach(t);
+    }
+}
+
+typedef struct forward_args {
+    const char *listen;
+} forward_args;
+
+static const opt_def forward_defs[] = {
+    { "listen", 0, "ADDRESS", "local address (default 127.0.0.1)", OPT_STR, offsetof(forward_args, listen) },
+    OPT_END
+};
+
+static int port_forward(void *opts, int argc, char **argv)
+{
+    const forward_args *a = opts;
+    const char *address = a->listen ? a->listen : "127.0.0.1";
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    uint16_t port, local, got = 0;
+    (void)argc;
+    if (cli_parse_forward(argv[1], &port, &local, &err) < 0)
+        return cli_usage(&cli_port_forward, &err);
+    if (cli_box_find(argv[0], &sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    CAY_AUTOFD sock = listen_on(address, local, &got, &err);
+    if (sock < 0)
+        return cli_fail(&err, CLI_FAIL);
+    out_fmt("%s:%u\n", address, got);
+    out_note("cay: forwards to port %u of %s; Ctrl-C ends it", port, cay_sandbox_id(sb));
+    forward f = { .sb = sb, .port = port };
+    accept_loop(sock, &f);
+    return CLI_FAIL;
+}
+
+const cli_verb cli_port_forward = {
+    .name = "port forward",
+    .operands = "[--listen ADDRESS] ID PORT[:LOCAL]",
+    .summary = "make a port inside reachable at a local one",
+    .text = "Prints the local address, then serves until it is interrupted. LOCAL 0 takes any free port.",
+    .examples = "  cay port forward c7f 8000            # http://127.0.0.1:8000\n"
+                "  cay port forward c7f 8000:0",
+    .opts = { { forward_defs, 0 } },
+    .size = sizeof(forward_args),
+    .min = 2,
+    .max = 2,
+    .fn = port_forward,
+};
+
+static int port_connect(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOFD remote = -1;
+    uint16_t port;
+    (void)opts;
+    (void)argc;
+    if (cli_parse_port(argv[1], &port, &err) < 0)
+        return cli_usage(&cli_port_connect, &err);
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_port_connect(sb, NULL, port, &remote, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (isatty(1)) { /* the answer is data of a sandbox */
+        cay_fail(&err, CAY_EINVAL, "standard output is a terminal; send it through a pipe, such as `| cat -v`");
+        return cli_fail(&err, CLI_FAIL);
+    }
+    relay(0, 1, remote);
+    return CLI_OK;
+}
+
+const cli_verb cli_port_connect = {
+    .name = "port connect",
+    .operands = "ID PORT",
+    .summary = "join standard input and output to a port inside",
+    .examples = "  printf 'GET / HTTP/1.0\\r\\n\\r\\n' | cay port connect c7f 8000 | head -1\n"
+                "  ssh -o ProxyCommand='cay port connect c7f 22' user@sandbox",
+    .min = 2,
+    .max = 2,
+    .fn = port_connect,
+};

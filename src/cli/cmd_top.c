@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay top: what sandboxes use, live. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include "show.h"
+#include "term.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <inttypes.h>
+#include <poll.h>
+
+enum { MOST = 512, FIRST_MS = 200 };
+
+typedef struct top_args {
+    bool     once;
+    uint64_t delay_ms;
+} top_args;
+
+static const opt_def defs[] = {
+    { "once", '1', NULL, "print once and leave (the default when not on a terminal)", OPT_FLAG, offsetof(top_args, once) },
+    { "delay", 'd', "TIME", "time between two looks (default 1s)", OPT_MS, offsetof(top_args, delay_ms), 100, 3600000 },
+    OPT_END
+};
+
+typedef struct row {
+    char      id[CAY_ID_LEN + 1], name[64];
+    cay_level level;
+    cay_state state;
+    uint64_t  memory_limit;
+    int64_t   created_ms, at_us;
+    cay_usage now;
+    uint64_t  cpu_milli; /* of the last interval */
+} row;
+
+typedef struct sample {
+    row    v[MOST];
+    size_t n;
+} sample;
+
+static int on_info(const cay_info *i, void *arg)
+{
+    sample *s = arg;
+    if (s->n == MOST)
+        return 0;
+    row *r = &s->v[s->n++];
+    *r = (row){ .level = i->level, .state = i->state, .memory_limit = i->limits.memory, .created_ms = i->created_ms };
+    cay__str_copy(r->id, sizeof r->id, i->id);
+    cay__str_copy(r->name, sizeof r->name, i->name && *i->name ? i->name : "-");
+    return 0;
+}
+
+/* The CPU time since the sample before, as thousandths of one CPU. */
+static void rate(row *r, const sample *before)
+{
+    for (size_t i = 0; before && i < before->n; i++) {
+        const row *b = &before->v[i];
+        if (strcmp(b->id, r->id) || r->at_us <= b->at_us || r->now.cpu_us < b->now.cpu_us)
+            continue;
+        r->cpu_milli = (r->now.cpu_us - b->now.cpu_us) * 1000 / (uint64_t)(r->at_us - b->at_us);
+    }
+}
+
+static bool wanted(const row *r, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (cay__str_starts(r->id, argv[i]) || !strcmp(r->name, argv[i]))
+            return true;
+    return argc == 0;
+}
+
+static int take(cay_service *svc, int argc, char **argv, const sample *before, sample *s, cay_err *err)
+{
+    const cay_filter f = { .size = sizeof f, .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
+    size_t kept = 0;
+    s->n = 0;
+    CAY_TRY(cay_service_list(svc, NULL, &f, on_info, s, err));
+    for (size_t i = 0; i < s->n; i++) {
+        row *r = &s->v[i];
+        cay_sandbox *sb = NULL;
+        if (!wanted(r, argc, argv) || cay_service_find(svc, NULL, r->id, &sb, NULL) < 0)
+            continue;
+        r->now.size = sizeof r->now;
+        r->at_us = cay__now_us();
+        /* One that ends between the list and the look is left out. */
+        if (cay_sandbox_usage(sb, NULL, &r->now, NULL) >= 0) {
+            rate(r, before);
+            s->v[kept++] = *r;
+        }
+        cay_sandbox_unref(sb);
+    }
+    s->n = kept;
+    return 0;
+}
+
+static void to_table(const sample *s, out_table *t)
+{
+    static const char *const titles[] = { "ID",    "NAME",  "STATE",  "WALL",   ">CPU", ">MEMORY", ">LIMIT",
+                                          ">PEAK", ">PIDS", ">DISK", ">AGE", NULL };
+    char text[OUT_HUMAN];
+    int64_t now = cay__wall_ms();
+    out_table_open(t, titles);
+    for (size_t i = 0; i < s->n; i++) {
+        const row *r = &s->v[i];
+        out_cell(t, OUT_BOLD, r->id);
+        out_cell(t, OUT_PLAIN, r->name);
+        out_cell(t, show_state_style(r->state), cay_state_name(r->state));
+        out_cell(t, OUT_PLAIN, cay_level_name(r->level));
+        out_cellf(t, r->cpu_milli > 900 ? OUT_WARN : OUT_PLAIN, "%" PRIu64 ".%" PRIu64 "%%", r->cpu_milli / 10,
+                  r->cpu_milli % 10);
+        bool tight = r->memory_limit && r->memory_limit != CAY_UNLIMITED && r->now.memory > r->memory_limit / 10 * 9;
+        out_cell(t, tight ? OUT_BAD : OUT_PLAIN, out_size(text, r->now.memory));
+        out_cell(t, OUT_DIM, out_size(text, r->memory_limit));
+        out_cell(t, OUT_PLAIN, out_size(text, r->now.memory_peak));
+        out_cellf(t, OUT_PLAIN, "%" PRIu64, r->now.pids);
+        out_cell(t, OUT_PLAIN, out_size(text, r->now.disk));
+        out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(now - r->created_ms, 0)));
+    }
+}
+
+static void to_json(const sample *s)
+{
+    out_json j = OUT_JSON(true);
+    js_open(&j, '[');
+    for (size_t i = 0; i < s->n; i++) {
+        const row *r = &s->v[i];
+        js_open(&j, '{');
+        js_kstr(&j, "id", r->id);
+        js_kstr(&j, "state", cay_state_name(r->state));
+        js_ku64(&j, "cpu_milli", r->cpu_milli);
+        js_ku64(&j, "cpu_us", r->now.cpu_us);
+        js_ku64(&j, "memory", r->now.memory);
+        js_ku64(&j, "memory_peak", r->now.memory_peak);
+        js_klimit(&j, "memory_limit", r->memory_limit);
+        js_ku64(&j, "pids", r->now.pids);
+        js_ku64(&j, "disk", r->now.disk);
+        js_ku64(&j, "inodes", r->now.inodes);
+        js_ku64(&j, "oom_kills", r->now.oom_kills);
+        js_ku64(&j, "pids_hits", r->now.pids_hits);
+        js_close(&j, '}');
+    }
+    js_close(&j, ']');
+    js_flush(&j);
+}
+
+static void print_once(const sample *s)
+{
+    out_table t;
+    if (cli.json) {
+        to_json(s);
+        return;
+    }
+    to_table(s, &t);
+    out_table_print(&t);
+}
+
+/* One screen: home, each line wiped to its end, the rest wiped. The terminal is raw, so lines end in CR LF. */
+static void draw(const sample *s)
+{
+    out_table t;
+    uint16_t cols, rows;
+    char when[OUT_HUMAN];
+    CAY_AUTOBUF text = CAY__BUF(4u << 20);
+    CAY_AUTOBUF screen = CAY__BUF(8u << 20);
+    term_size(1, &cols, &rows);
+    to_table(s, &t);
+    out_table_text(&t, &text);
+    out_table_close(&t);
+    cay__buf_fmt(&screen, "\033[H%scay top%s  %s  %zu sandbox%s  q leaves\033[K\r\n", out_on(1, OUT_TITLE), out_off(1),
+                 out_time(when, cay__wall_ms()), s->n, s->n == 1 ? "" : "es");
+    unsigned line = 1;
+    for (char *p = text.data, *end; p && *p && line + 1 < rows; p = end + 1, line++) {
+        end = strchr(p, '\n');
+        cay__buf_add(&screen, p, (size_t)(end - p));
+        cay__buf_str(&screen, "\033[K\r\n");
+    }
+    cay__buf_str(&screen, "\033[J");
+    out_write(screen.data, screen.len);
+}
+
+/* true: the user wants to leave. */
+static bool key_within(uint64_t ms)
+{
+    struct pollfd p = { .fd = 0, .events = POLLIN };
+    char c;
+    if (poll(&p, 1, (int)ms) <= 0)
+        return false;
+    return read(0, &c, 1) != 1 || c == 'q' || c == 'Q' || c == 3 || c == 4;
+}
+
+static int live(cay_service *svc, int argc, char **argv, uint64_t delay, sample *a, sample *b, cay_err *err)
+{
+    int rc = 0;
+    if (!term_raw(0))
+        return cay_fail_sys(err, CAY_ESYS, "terminal");
+    out_str("\033[?1049h\033[?25l"); /* the other screen, no cursor */
+    for (;;) {
+        sample *t = a;
+        rc = take(svc, argc, argv, b, a, err);
+        if (rc < 0)
+            break;
+        draw(a);
+        if (out_broken() || key_within(delay))
+            break;
+        a = b;
+        b = t;
+    }
+    out_str("\033[?25h\033[?1049l");
+    term_restore();
+    return rc;
+}
+
+static int top(void *opts, int argc, char **argv)
+{
+    const top_args *args = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    bool once = args->once || cli.json || !isatty(0) || !isatty(1);
+    CAY_AUTOFREE sample *a = cay__alloc(sizeof *a);
+    CAY_AUTOFREE sample *b = cay__alloc(sizeof *b);
+    int rc = cli_service(&svc, &err);
+    if (rc >= 0 && !once)
+        rc = live(svc, argc, argv, args->delay_ms ? args->delay_ms : 1000, a, b, &err);
+    if (rc >= 0 && once) {
+        rc = take(svc, argc, argv, NULL, a, &err);
+        if (rc >= 0 && a->n) /* a rate needs two looks */
+            poll(NULL, 0, FIRST_MS);
+        if (rc >= 0)
+            rc = take(svc, argc, argv, a, b, &err);
+        if (rc >= 0)
+            print_once(b);
+    }
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_top = {
+    .name = "top",
+    .operands = "[-d TIME] [--once] [ID…]",
+    .summary = "show what running sandboxes use, live",
+    .examples = "  cay top\n"
+                "  cay top --once | sort -k5 -n\n"
+                "  cay top --json",
+    .opts = { { defs, 0 } },
+    .size = sizeof(top_args),
+    .max = CLI_ANY,
+    .fn = top,
+};

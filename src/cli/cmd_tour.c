@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay tour: a real session, told step by step with its timings. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+enum { MEMORY = 64 << 20, COLS = 100, ROWS = 30, TIMEOUT_MS = 200, PAUSE_MS = 150 };
+
+typedef struct tour {
+    cay_service *svc;
+    cay_sandbox *sb;
+    cay_info    *info;
+    char         said[400]; /* what the step has to tell */
+    unsigned     failed;
+} tour;
+
+static void say(tour *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(tour *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(t->said, sizeof t->said, fmt, ap);
+    va_end(ap);
+}
+
+/* Runs a shell line and keeps its first line of output. */
+static int line_of(tour *t, const char *line, char *out, size_t cap, cay_exit *ex, cay_err *err)
+{
+    cay_result r = { .size = sizeof r };
+    const char *const argv[] = { "/bin/sh", "-c", line, NULL };
+    cay_spawn spec = { .size = sizeof spec, .argv = argv };
+    CAY_TRY(cay_sandbox_run(t->sb, NULL, &spec, NULL, 0, 64 << 10, &r, err));
+    if (r.out)
+        r.out[strcspn(r.out, "\n")] = 0;
+    cay__str_copy(out, cap, r.out ? r.out : "");
+    if (ex)
+        *ex = r.exit;
+    cay_result_clear(&r);
+    return 0;
+}
+
+static bool layer_on(const tour *t, const char *name)
+{
+    for (size_t i = 0; i < t->info->nlayers; i++)
+        if (!strcmp(t->info->layers[i].name, name))
+            return !strcmp(t->info->layers[i].state, "on");
+    return false;
+}
+
+/* ------------------------------------------------------------------ the steps */
+
+static int step_doctor(tour *t, cay_err *err)
+{
+    cay_probe *p = NULL;
+    size_t on = 0;
+    CAY_TRY(cay_service_probe(t->svc, cli_provider(), &p, err));
+    for (size_t i = 0; i < p->nlayers; i++)
+        on += !strcmp(p->layers[i].state, "on");
+    say(t, "isolation %d (%s), %zu of %zu layers on", p->level, cay_level_name(p->level), on, p->nlayers);
+    cay_probe_free(p);
+    return 0;
+}
+
+static int step_create(tour *t, cay_err *err)
+{
+    const cay_create spec = { .size = sizeof spec, .provider = cli_provider(), .name = "tour", .limits.memory = MEMORY,
+                              .limits.pids = 64, .ttl_ms = 600000 };
+    CAY_TRY(cay_service_create(t->svc, NULL, &spec, &t->sb, err));
+    CAY_TRY(cay_sandbox_describe(t->sb, NULL, &t->info, err));
+    say(t, "%s, at most 64 MiB and 64 processes, gone in 10 minutes whatever happens", t->info->id);
+    return 0;
+}
+
+static int step_exec(tour *t, cay_err *err)
+{
+    char who[100];
+    CAY_TRY(line_of(t, "echo $(id -un) on $(hostname), in $PWD", who, sizeof who, NULL, err));
+    say(t, "\"who am I, and where?\" %s", who);
+    return 0;
+}
+
+static int step_walls(tour *t, cay_err *err)
+{
+    char n[32], homes[64], net[64];
+    CAY_TRY(line_of(t, "ls -d /proc/[0-9]* | wc -l", n, sizeof n, NULL, err));
+    CAY_TRY(line_of(t, "ls /root 2>/dev/null | wc -l", homes, sizeof homes, NULL, err));
+    CAY_TRY(line_of(t, "echo $(tail -n +3 /proc/net/dev | cut -d: -f1)", net, sizeof net, NULL, err));
+    say(t, "it sees %s processes, %s files in root's home, and the network devices: %s", n, homes, net);
+    return 0;
+}
+
+static int step_files(tour *t, cay_err *err)
+{
+    enum { SIZE = 1 << 20 };
+    CAY_AUTOFREE char *data = cay__alloc(SIZE);
+    CAY_AUTOFREE char *back = NULL;
+    size_t len = 0;
+    char sum[80];
+    cay__random(data, SIZE);
+    CAY_TRY(cay_file_put(t->sb, NULL, "tour/data.bin", data, SIZE, &(cay_write){ .size = sizeof(cay_write), .parents = true },
+                         err));
+    CAY_TRY(line_of(t, "wc -c < tour/data.bin", sum, sizeof sum, NULL, err));
+    CAY_TRY(cay_file_get(t->sb, NULL, "tour/data.bin", SIZE, &back, &len, err));
+    if (len != SIZE || memcmp(data, back, SIZE))
+        return cay_fail(err, CAY_EUPSTREAM, "the file came back different");
+    say(t, "1 MiB in, seen inside as %s bytes, the same 1 MiB out", sum);
+    return 0;
+}
+
+/* Reads a stream to its end. */
+static void drain(int fd, char *buf, size_t cap)
+{
+    ssize_t n = cay__fd_read_all(fd, buf, cap - 1);
+    buf[n > 0 ? n : 0] = 0;
+}
+
+static int step_pty(tour *t, cay_err *err)
+{
+    const char *const argv[] = { "/bin/sh", "-c", "read line; stty size; exit 42", NULL };
+    cay_spawn spec = { .size = sizeof spec, .argv = argv, .tty = true, .cols = COLS, .rows = ROWS,
+                       .stdin_mode = CAY_STDIN_PIPE };
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    CAY_AUTOFD out = -1;
+    cay_exit ex = { .size = sizeof ex };
+    char text[256], *size;
+    CAY_TRY(cay_sandbox_spawn(t->sb, NULL, &spec, &p, err));
+    CAY_TRY(cay_proc_output(p, NULL, CAY_STDOUT, 0, &out, err));
+    CAY_TRY(cay_proc_resize(p, NULL, COLS + 20, ROWS + 10, err));
+    CAY_TRY(cay_proc_write(p, NULL, "go\n", 3, err));
+    drain(out, text, sizeof text);
+    CAY_TRY(cay_proc_wait(p, NULL, &ex, err));
+    size = strstr(text, "40 120");
+    say(t, "a terminal of %d × %d, resized to %s, ended with code %d", ROWS, COLS, size ? "40 × 120" : "something else",
+        ex.code);
+    return size && ex.code == 42 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the terminal did not behave");
+}
+
+static int step_memory(tour *t, cay_err *err)
+{
+    char out[32];
+    cay_exit ex;
+    if (!layer_on(t, "memory-limit")) {
+        say(t, "not enforced on this host; `cay doctor` tells why");
+        return 0;
+    }
+    CAY_TRY(line_of(t, "exec dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null", out, sizeof out, &ex, err));
+    say(t, "a command that wants 256 MiB ends with code %d, reason \"%s\"", ex.code, ex.reason);
+    return ex.code ? 0 : cay_fail(err, CAY_EUPSTREAM, "it got more memory than it may have");
+}
+
+static int step_time(tour *t, cay_err *err)
+{
+    cay_result r = { .size = sizeof r };
+    const char *const argv[] = { "/bin/sh", "-c", "sleep 60 & sleep 60", NULL };
+    cay_spawn spec = { .size = sizeof spec, .argv = argv, .timeout_ms = TIMEOUT_MS };
+    CAY_TRY(cay_sandbox_run(t->sb, NULL, &spec, NULL, 0, 4096, &r, err));
+    say(t, "two sleeps of a minute, told to end after %d ms: code %d, reason \"%s\"", TIMEOUT_MS, r.exit.code,
+        r.exit.reason);
+    cay_result_clear(&r);
+    return 0;
+}
+
+static int step_pause(tour *t, cay_err *err)
+{
+    const char *const argv[] = { "/bin/sh", "-c", "while :; do echo; sleep 0.01; done", NULL };
+    cay_spawn spec = { .size = sizeof spec, .argv = argv, .tag = "ticker" };
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    CAY_AUTOFD out = -1;
+    char buf[4096];
+    CAY_TRY(cay_sandbox_spawn(t->sb, NULL, &spec, &p, err));
+    CAY_TRY(cay_proc_output(p, NULL, CAY_STDOUT, 0, &out, err));
+    poll(NULL, 0, 50);
+    CAY_TRY(cay_sandbox_pause(t->sb, NULL, err));
+    poll(NULL, 0, 30);
+    cay__fd_nonblock(out, true);
+    while (read(out, buf, sizeof buf) > 0)
+        continue;
+    poll(NULL, 0, PAUSE_MS);
+    ssize_t frozen = read(out, buf, sizeof buf);
+    CAY_TRY(cay_sandbox_resume(t->sb, NULL, err));
+    poll(NULL, 0, PAUSE_MS);
+    ssize_t after = read(out, buf, sizeof buf);
+    CAY_TRY(cay_proc_signal(p, NULL, 9, CAY_SCOPE_TREE, err));
+    say(t, "a ticking loop: %zd ticks while frozen for %d ms, %zd in the same time after", frozen > 0 ? frozen : 0,
+        PAUSE_MS, after > 0 ? after : 0);
+    return frozen <= 0 && after > 0 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the freeze did not hold");
+}
+
+static int step_kill(tour *t, cay_err *err)
+{
+    cay_sandbox *again = NULL;
+    CAY_TRY(cay_sandbox_kill(t->sb, NULL, err));
+    CAY_TRY(cay_sandbox_remove(t->sb, NULL, err));
+    bool gone = cay_service_find(t->svc, NULL, t->info->id, &again, NULL) < 0;
+    cay_sandbox_unref(t->sb);
+    t->sb = NULL;
+    if (!gone)
+        cay_sandbox_unref(again);
+    say(t, "every process ended, files removed; `cay ls` does not know it any more");
+    return gone ? 0 : cay_fail(err, CAY_EUPSTREAM, "it is still listed");
+}
+
+/* ------------------------------------------------------------------ the telling */
+
+static const struct {
+    const char *name, *like;
+    int       (*fn)(tour *t, cay_err *err);
+} steps[] = {
+    { "doctor", "cay doctor", step_doctor },
+    { "create", "cay create --memory 64m --pids 64 --ttl 10m", step_create },
+    { "exec", "cay exec ID -- sh -c '…'", step_exec },
+    { "walls", "cay exec ID -- ls /proc", step_walls },
+    { "files", "cay cp data.bin ID:tour/ && cay cp ID:tour/data.bin -", step_files },
+    { "terminal", "cay shell ID", step_pty },
+    { "memory", "cay exec ID -- dd bs=256M …", step_memory },
+    { "time-out", "cay exec --timeout 200ms ID -- sleep 60", step_time },
+    { "pause", "cay pause ID && cay resume ID", step_pause },
+    { "kill", "cay rm -f ID", step_kill },
+};
+
+static void tell(const char *name, const char *like, const char *text, int64_t us, bool ok)
+{
+    out_fmt("%s%-9s%s %s%-48s%s %7" PRId64 ".%" PRId64 " ms\n", out_on(1, OUT_TITLE), name, out_off(1), out_on(1, OUT_DIM),
+            like, out_off(1), us / 1000, us % 1000 / 100);
+    out_fmt("  %s%s%s ", out_on(1, ok ? OUT_GOOD : OUT_BAD), ok ? "✓" : "✗", out_off(1));
+    out_safe(text);
+    out_str("\n");
+}
+
+static void walk(tour *t)
+{
+    for (size_t i = 0; i < CAY_LEN(steps); i++) {
+        cay_err err = CAY_ERR_INIT;
+        int64_t from = cay__now_us();
+        int rc = steps[i].fn(t, &err);
+        int64_t us = cay__now_us() - from;
+        tell(steps[i].name, steps[i].like, rc < 0 ? err.msg : t->said, us, rc >= 0);
+        t->failed += rc < 0;
+        if (!t->info && steps[i].fn == step_create)
+            return; /* without a sandbox there is nothing more to show */
+    }
+}
+
+static int tour_(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    tour t = { 0 };
+    (void)opts;
+    (void)argc;
+    (void)argv;
+    if (cli_service(&t.svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    out_fmt("%sA tour of cay:%s one real sandbox from birth to death; each step is a command you can type.\n\n",
+            out_on(1, OUT_BOLD), out_off(1));
+    walk(&t);
+    if (t.sb) {
+        cay_sandbox_remove(t.sb, NULL, NULL);
+        cay_sandbox_unref(t.sb);
+    }
+    if (t.info)
+        cay_info_free(t.info);
+    if (t.failed)
+        out_fmt("\n%u of %zu steps failed; `cay doctor` may tell why.\n", t.failed, CAY_LEN(steps));
+    else
+        out_str("\nNothing is left behind. Next: `cay run -it -- bash`, `cay help`.\n");
+    return t.failed ? CLI_FAIL : CLI_OK;
+}
+
+const cli_verb cli_tour = {
+    .name = "tour",
+    .operands = "",
+    .summary = "see a real sandbox live and die, with timings",
+    .text = "It makes a sandbox, works in it, limits, freezes and removes it, and cleans up after itself.",
+    .fn = tour_,
+};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The full program: every verb, over the public API. */
+#include "main.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <signal.h>
+
+#define HEADING(text) &(const cli_verb){ .name = text }
+const cli_verb *const cli_verbs[] = {
+    HEADING("start here"),
+    &cli_tour, &cli_doctor, &cli_run, &cli_shell,
+    HEADING("sandboxes"),
+    &cli_create, &cli_ls, &cli_inspect, &cli_pause, &cli_resume, &cli_extend, &cli_wait, &cli_kill, &cli_rm,
+    HEADING("commands inside"),
+    &cli_exec, &cli_attach, &cli_ps, &cli_logs, &cli_signal,
+    HEADING("files inside"),
+    &cli_cp, &cli_files_ls, &cli_files_cat, &cli_files_put, &cli_files_stat, &cli_files_mkdir, &cli_files_rm,
+    &cli_files_mv, &cli_files_chmod, &cli_files_chown, &cli_files_ln, &cli_files_find, &cli_files_grep,
+    &cli_files_watch, &cli_files_xattr,
+    HEADING("ports inside"),
+    &cli_port_ls, &cli_port_forward, &cli_port_connect,
+    HEADING("watching and cleaning"),
+    &cli_top, &cli_events, &cli_gc,
+    HEADING("about cay"),
+    &cli_help, &cli_version, &cli_completion,
+    NULL,
+};
+
+/* The verb that argv begins with, and how many words it has. */
+static const cli_verb *find_verb(int argc, char **argv, int *words)
+{
+    for (const cli_verb *const *p = cli_verbs; *p; p++) {
+        const char *second = strchr((*p)->name, ' ');
+        size_t first = second ? (size_t)(second - (*p)->name) : strlen((*p)->name);
+        if (!(*p)->fn || strlen(argv[0]) != first || memcmp(argv[0], (*p)->name, first))
+            continue;
+        *words = second ? 2 : 1;
+        if (!second || (argc > 1 && !strcmp(argv[1], second + 1)))
+            return *p;
+    }
+    return NULL;
+}
+
+/* `cay files`, or `cay files foo`: a family whose second word is missing or wrong. */
+static bool is_family(const char *word)
+{
+    size_t n = strlen(word);
+    for (const cli_verb *const *p = cli_verbs; *p; p++)
+        if ((*p)->fn && !strncmp((*p)->name, word, n) && (*p)->name[n] == ' ')
+            return true;
+    return false;
+}
+
+static int unknown_verb(int argc, char **argv)
+{
+    enum { MOST = 64 };
+    const char *names[MOST + 1], *word = argv[0], *near;
+    size_t n = 0;
+    bool family = is_family(argv[0]);
+    cay_err err = CAY_ERR_INIT;
+    if (family && argc > 1)
+        word = argv[1];
+    for (const cli_verb *const *p = cli_verbs; *p && n < MOST; p++) {
+        const char *second = strchr((*p)->name, ' ');
+        if ((*p)->fn && (family ? second && !strncmp((*p)->name, argv[0], strlen(argv[0])) : !second))
+            names[n++] = family ? second + 1 : (*p)->name;
+    }
+    names[n] = NULL;
+    near = opt_nearest(word, names);
+    const char *first = family ? argv[0] : "", *blank = family ? " " : "";
+    if (family && argc < 2)
+        cay_fail(&err, CAY_EINVAL, "%s what? `cay help %s` shows its verbs", argv[0], argv[0]);
+    else if (near)
+        cay_fail(&err, CAY_EINVAL, "unknown command \"%s%s%.80s\"; did you mean `cay %s%s%s`?", first, blank, word, first,
+                 blank, near);
+    else
+        cay_fail(&err, CAY_EINVAL, "unknown command \"%s%s%.80s\"; `cay help` shows all", first, blank, word);
+    return cli_fail(&err, CLI_USAGE);
+}
+
+/* Options before the verb. */
+static int take_globals(int argc, char **argv, int *used, cay_err *err)
+{
+    int at = 0, n;
+    while (at < argc && argv[at][0] == '-' && argv[at][1]) {
+        /* A word at a time, with its value if it has none of its own. */
+        const char *w = argv[at];
+        bool pair = (!strcmp(w, "--home") || !strcmp(w, "--provider")) && at + 1 < argc;
+        opt_group group = { cli_global_opts, &cli };
+        opt_spec spec = { .groups = &group, .ngroups = 1 };
+        char *words[] = { argv[at], pair ? argv[at + 1] : NULL };
+        CAY_TRY(opt_parse(&spec, pair ? 2 : 1, words, &n, NULL, err));
+        at += pair ? 2 : 1;
+    }
+    *used = at;
+    return 0;
+}
+
+static int run_verb(int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    int words = 0, code = CLI_OK;
+    const cli_verb *v = find_verb(argc, argv, &words);
+    if (!v)
+        return cli.help && is_family(argv[0]) ? cli_help.fn(NULL, 1, argv) : unknown_verb(argc, argv);
+    if (cli_verb_run(v, argc - words, argv + words, &code, &err) < 0)
+        return cli_usage(v, &err);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    int used = 0, code;
+    /* Uploads and pipes report a reader that is gone; nothing dies of it. */
+    signal(SIGPIPE, SIG_IGN);
+    if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")))
+        code = cli_version.fn(NULL, 0, argv);
+    else if (take_globals(argc - 1, argv + 1, &used, &err) < 0)
+        code = cli_fail(&err, CLI_USAGE);
+    else if (1 + used == argc)
+        code = cli_help.fn(NULL, 0, argv);
+    else
+        code = run_verb(argc - 1 - used, argv + 1 + used);
+    if (out_broken() && code == CLI_OK)
+        code = 128 + SIGPIPE;
+    return code;
+}

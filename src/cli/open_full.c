@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles from the service, for the full program. */
+#include "cli.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+
+static cay_service *service;
+
+static void close_service(void)
+{
+    if (service)
+        cay_service_close(service);
+    service = NULL;
+}
+
+int cli_service(cay_service **out, cay_err *err)
+{
+    if (!service) {
+        cay_open spec = { .size = sizeof spec, .home = cli.home, .provider = cli_provider() };
+        CAY_TRY(cay_service_open(&spec, &service, err));
+        atexit(close_service);
+    }
+    *out = service;
+    return 0;
+}
+
+int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
+{
+    cay_service *svc;
+    CAY_TRY(cli_service(&svc, err));
+    return cay_service_find(svc, NULL, id, out, err);
+}
+
+int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
+{
+    cay_service *svc;
+    CAY_TRY(cli_service(&svc, err));
+    return cay_service_create(svc, NULL, spec, out, err);
+}
+
+void cli_box_discard(cay_sandbox *sb)
+{
+    cay_err err = CAY_ERR_INIT;
+    if (cay_sandbox_remove(sb, NULL, &err) < 0)
+        out_note("cay: %s could not be removed: %s", cay_sandbox_id(sb), err.msg);
+    cay_sandbox_unref(sb);
+}

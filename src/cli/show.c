@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "show.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <inttypes.h>
+
+out_style show_state_style(cay_state s)
+{
+    switch (s) {
+    case CAY_RUNNING: return OUT_GOOD;
+    case CAY_PAUSED: return OUT_WARN;
+    case CAY_DAMAGED: return OUT_BAD;
+    case CAY_STOPPED: return OUT_DIM;
+    default: return OUT_PLAIN;
+    }
+}
+
+/* ------------------------------------------------------------------ layers */
+
+void show_layers(const cay_layer *layers, size_t n)
+{
+    int room = 0;
+    for (size_t i = 0; i < n; i++)
+        room = CAY_MAX(room, (int)strlen(layers[i].name));
+    for (size_t i = 0; i < n; i++) {
+        const cay_layer *l = &layers[i];
+        bool on = !strcmp(l->state, "on");
+        out_style style = on ? OUT_GOOD : !strcmp(l->state, "soft") ? OUT_WARN : OUT_BAD;
+        out_fmt("  %s%-4s%s %-*s", out_on(1, style), l->state, out_off(1), room, l->name);
+        if (l->why && *l->why) {
+            out_str("  ");
+            out_safe(l->why);
+        }
+        out_str("\n");
+        if (!on && l->remedy && *l->remedy) {
+            out_fmt("       %*s  %s→ ", room, "", out_on(1, OUT_DIM));
+            out_safe(l->remedy);
+            out_fmt("%s\n", out_off(1));
+        }
+    }
+}
+
+void show_layers_json(out_json *j, const cay_layer *layers, size_t n)
+{
+    js_open(j, '[');
+    for (size_t i = 0; i < n; i++) {
+        js_open(j, '{');
+        js_kstr(j, "name", layers[i].name);
+        js_kstr(j, "state", layers[i].state);
+        if (layers[i].why && *layers[i].why)
+            js_kstr(j, "why", layers[i].why);
+        if (layers[i].remedy && *layers[i].remedy)
+            js_kstr(j, "remedy", layers[i].remedy);
+        js_close(j, '}');
+    }
+    js_close(j, ']');
+}
+
+/* ------------------------------------------------------------------ a sandbox */
+
+static void limits_json(out_json *j, const cay_limits *l)
+{
+    js_open(j, '{');
+    js_klimit(j, "memory", l->memory);
+    js_klimit(j, "swap", l->swap);
+    js_klimit(j, "cpu_milli", l->cpu_milli);
+    js_klimit(j, "pids", l->pids);
+    js_klimit(j, "disk", l->disk);
+    js_klimit(j, "inodes", l->inodes);
+    js_klimit(j, "nofile", l->nofile);
+    js_klimit(j, "io_read", l->io_read);
+    js_klimit(j, "io_write", l->io_write);
+    js_close(j, '}');
+}
+
+static void labels_json(out_json *j, const cay_pair *p)
+{
+    js_open(j, '{');
+    for (; p && p->key; p++)
+        js_kstr(j, p->key, p->value);
+    js_close(j, '}');
+}
+
+void show_info_json(out_json *j, const cay_info *i)
+{
+    js_open(j, '{');
+    js_kstr(j, "id", i->id);
+    js_kstr(j, "name", i->name);
+    js_kstr(j, "state", cay_state_name(i->state));
+    js_kstr(j, "reason", i->reason);
+    js_kstr(j, "provider", i->provider);
+    js_kstr(j, "isolation", cay_level_name(i->level));
+    js_ki64(j, "level", i->level);
+    js_kstr(j, "template", i->template_);
+    js_kstr(j, "hostname", i->hostname);
+    js_kstr(j, "user", i->user);
+    js_kstr(j, "workdir", i->workdir);
+    if (i->path && *i->path)
+        js_kstr(j, "path", i->path);
+    if (i->pid)
+        js_ki64(j, "pid", i->pid);
+    js_ki64(j, "created_ms", i->created_ms);
+    js_ki64(j, "changed_ms", i->changed_ms);
+    if (i->deadline_ms)
+        js_ki64(j, "deadline_ms", i->deadline_ms);
+    if (i->idle_ms)
+        js_ku64(j, "idle_ms", i->idle_ms);
+    js_kstr(j, "on_expiry", i->on_expiry == CAY_EXPIRE_PAUSE ? "pause" : "kill");
+    js_key(j, "labels");
+    labels_json(j, i->labels);
+    if (i->metadata && *i->metadata) {
+        js_key(j, "metadata");
+        js_raw(j, i->metadata);
+    }
+    js_key(j, "limits");
+    limits_json(j, &i->limits);
+    js_key(j, "layers");
+    show_layers_json(j, i->layers, i->nlayers);
+    js_close(j, '}');
+}
+
+static void field(const char *name, const char *value)
+{
+    if (!value || !*value)
+        return;
+    out_fmt("%s%-10s%s ", out_on(1, OUT_DIM), name, out_off(1));
+    out_safe(value);
+    out_str("\n");
+}
+
+static void limits_text(const cay_limits *l)
+{
+    char memory[OUT_HUMAN], disk[OUT_HUMAN], text[200];
+    CAY_AUTOBUF b = CAY__BUF(sizeof text);
+    cay__buf_fmt(&b, "memory %s, disk %s", out_size(memory, l->memory), out_size(disk, l->disk));
+    if (l->cpu_milli == CAY_UNLIMITED)
+        cay__buf_str(&b, ", cpus unlimited");
+    else
+        cay__buf_fmt(&b, ", cpus %" PRIu64 ".%02" PRIu64, l->cpu_milli / 1000, l->cpu_milli % 1000 / 10);
+    if (l->pids == CAY_UNLIMITED)
+        cay__buf_str(&b, ", pids unlimited");
+    else
+        cay__buf_fmt(&b, ", pids %" PRIu64, l->pids);
+    field("limits", b.data);
+}
+
+void show_info_text(const cay_info *i)
+{
+    char text[OUT_HUMAN];
+    field("id", i->id);
+    field("name", i->name);
+    out_fmt("%s%-10s%s %s%s%s", out_on(1, OUT_DIM), "state", out_off(1), out_on(1, show_state_style(i->state)),
+            cay_state_name(i->state), out_off(1));
+    if (i->reason && *i->reason) {
+        out_str(" (");
+        out_safe(i->reason);
+        out_str(")");
+    }
+    out_str("\n");
+    field("isolation", cay_level_name(i->level));
+    field("provider", i->provider);
+    field("template", i->template_);
+    field("hostname", i->hostname);
+    field("user", i->user);
+    field("workdir", i->workdir);
+    field("path", i->path);
+    field("created", out_time(text, i->created_ms));
+    if (i->deadline_ms)
+        field("ends", out_time(text, i->deadline_ms));
+    if (i->idle_ms)
+        field("idle", out_span(text, i->idle_ms));
+    for (const cay_pair *p = i->labels; p && p->key; p++) {
+        CAY_AUTOBUF b = CAY__BUF(4096);
+        cay__buf_fmt(&b, "%s=%s", p->key, p->value);
+        field("label", b.data);
+    }
+    field("metadata", i->metadata);
+    limits_text(&i->limits);
+    if (i->nlayers)
+        out_fmt("%slayers%s\n", out_on(1, OUT_DIM), out_off(1));
+    show_layers(i->layers, i->nlayers);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli/show.h - a sandbox in words: for ls, inspect and create.
+ */
+#pragma once
+#include "out.h"
+#include <cay/service.h>
+
+void show_info_json(out_json *j, const cay_info *info);
+void show_info_text(const cay_info *info); /* for people, one field a line */
+out_style show_state_style(cay_state s);
+/* Layers of isolation, each with its cause and remedy when not on. */
+void show_layers(const cay_layer *layers, size_t n);
+void show_layers_json(out_json *j, const cay_layer *layers, size_t n);
