@@ -14,7 +14,7 @@ struct cay_sandbox {
     atomic_int              refs;
     char                    id[CAY_ID_LEN + 1];
     const cay_provider_ops *ops;
-    void                   *box; /* the provider's handle */
+    _Atomic(void *)         box; /* the provider's handle; NULL while it is stopped */
     _Atomic int             state; /* cay_state as last seen */
     /* Set by service/: note that the sandbox is used; drop what hangs on the handle. May be NULL. */
     void                  (*touch)(cay_sandbox *sb);

@@ -30,7 +30,8 @@ static const char *judge(const cay__cols *c, const cay_row *r)
     return why ? why : object(r->metadata, true, "record: metadata is not a JSON object");
 }
 
-cay__row *cay__row_new(const cay__cols *c)
+/* A copy of the texts; state and reason are as given. */
+static cay__row *pack(const cay__cols *c)
 {
     const char *at[CAY_LEN(c->text)];
     size_t need = 0;
@@ -50,6 +51,12 @@ cay__row *cay__row_new(const cay__cols *c)
         .box = at[CAY__COL_BOX], .labels = at[CAY__COL_LABELS], .metadata = at[CAY__COL_METADATA],
         .created_ms = c->created_ms, .changed_ms = c->changed_ms, .version = c->version,
     };
+    return r;
+}
+
+cay__row *cay__row_new(const cay__cols *c)
+{
+    cay__row *r = pack(c);
     const char *why = judge(c, &r->row);
     if (why) {
         r->row.reason = why;
@@ -60,6 +67,18 @@ cay__row *cay__row_new(const cay__cols *c)
         r->row.box = r->row.metadata = "";
     }
     return r;
+}
+
+cay__row *cay__row_copy(const cay_row *row)
+{
+    const char *text[] = { row->id, row->name, row->provider, row->reason, cay_state_name(row->state), row->spec, row->box,
+                           row->labels, row->metadata };
+    cay__cols c = { .created_ms = row->created_ms, .changed_ms = row->changed_ms, .version = row->version };
+    for (size_t i = 0; i < CAY_LEN(text); i++) {
+        c.text[i] = text[i] ? text[i] : "";
+        c.len[i] = strlen(c.text[i]);
+    }
+    return pack(&c);
 }
 
 bool cay__row_matches(const cay_row *row, const cay_filter *f)

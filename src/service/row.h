@@ -21,6 +21,7 @@ typedef struct cay__row {
     char    text[];
 } cay__row;
 cay__row *cay__row_new(const cay__cols *cols); /* free() it */
+cay__row *cay__row_copy(const cay_row *row);   /* the same, believed already */
 
 /* All of the filter but limit and after. */
 bool cay__row_matches(const cay_row *row, const cay_filter *filter);

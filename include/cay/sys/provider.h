@@ -72,7 +72,7 @@ typedef struct cay_provider_ops {
     int  (*proc_resize)(void *proc, const cay_call *call, uint16_t cols, uint16_t rows, cay_err *err);
     int  (*procs)(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg,
                   cay_err *err);
-    int  (*probe)(void *self, cay_probe **out, cay_err *err);
+    int  (*probe)(void *self, cay_probe **out, cay_err *err); /* one block from malloc(), strings too */
     int  (*state)(void *box, cay_json **out, cay_err *err); /* attach() takes it back */
     int  (*list)(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg,
                  cay_err *err); /* ids of every box there is, for reconciliation */

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A create request, field by field, before anything is made. */
+#include "limits.h"
+#include "spec.h"
+#include <base/base.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <ctype.h>
+#include <sandbox/sandbox.h>
+
+#define PATH_BYTES  4095
+#define ENV_BYTES   131071 /* one string of execve(2) */
+#define GRANTS_MOST 64
+#define PAIRS_MOST  1024
+#define META_BYTES  65536
+#define TIME_MOST   ((uint64_t)100 * 366 * 86400000) /* a hundred years */
+
+static int bad(const char *field, const char *value, const char *remedy, cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(120);
+    cay__buf_safe(&b, value, CAY_MIN(strlen(value), (size_t)60), false);
+    return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s \"%s\": %s", field, b.data ? b.data : "", remedy);
+}
+
+static bool is_text(const char *s)
+{
+    for (size_t n = strlen(s), k; n; s += k, n -= k) {
+        k = cay__utf8_len(s, n);
+        if (!k || (unsigned char)*s < 0x20 || *s == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+static bool is_word(const char *s, size_t most, const char *also)
+{
+    if (!isalnum((unsigned char)*s) || strlen(s) > most)
+        return false;
+    for (; *s; s++)
+        if ((unsigned char)*s >= 0x80 || (!isalnum((unsigned char)*s) && !strchr(also, *s)))
+            return false;
+    return true;
+}
+
+/* Absolute, one line, no "." or ".." on the way. */
+static bool is_inside_path(const char *p)
+{
+    if (*p != '/' || strlen(p) > PATH_BYTES)
+        return false;
+    for (const char *c = p; *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return false;
+        if (*c == '/' && c[1] == '.' && (!c[2] || c[2] == '/' || (c[2] == '.' && (!c[3] || c[3] == '/'))))
+            return false;
+    }
+    return true;
+}
+
+static int check_names(const cay_create *c, cay_err *err)
+{
+    if (c->name && !is_word(c->name, 63, "._-"))
+        return bad("name", c->name, "1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
+    if (c->hostname && (!is_word(c->hostname, 63, "-") || c->hostname[strlen(c->hostname) - 1] == '-'))
+        return bad("hostname", c->hostname, "1 to 63 letters, digits or '-', not at its ends", err);
+    if (c->workdir && !is_inside_path(c->workdir))
+        return bad("workdir", c->workdir, "give an absolute path inside the sandbox, without . or .. or a newline", err);
+    return cay__user_check(c->user, err);
+}
+
+static int check_template(const cay_create *c, int home_fd, const char *run, cay_err *err)
+{
+    if (c->root && c->template_)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "root and template are both given; choose one");
+    if (c->template_ && strcmp(c->template_, "host") != 0)
+        return cay_fail_why(err, CAY_ENOENT, "template_not_found",
+                            "there is no template %.60s; use host, or a directory by root", c->template_);
+    return c->root ? cay__source_check("root", c->root, home_fd, run, err) : 0;
+}
+
+static int check_env(const cay_pair *env, cay_err *err)
+{
+    size_t n = 0;
+    for (; env && env->key; env++) {
+        if (!*env->key || strchr(env->key, '=') || !is_text(env->key))
+            return bad("env", env->key, "a variable's name is not empty and has neither '=' nor control characters", err);
+        if (strlen(env->key) + strlen(env->value ? env->value : "") + 1 > ENV_BYTES)
+            return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "env %.60s is longer than %d bytes; put it in a file", env->key,
+                                ENV_BYTES);
+        if (++n > PAIRS_MOST)
+            return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "env has more than %d variables", PAIRS_MOST);
+    }
+    return 0;
+}
+
+static int check_labels(const cay_create *c, cay_err *err)
+{
+    size_t n = 0;
+    for (const cay_pair *p = c->labels; p && p->key; p++) {
+        if (!*p->key || strlen(p->key) > 128 || !is_text(p->key))
+            return bad("label", p->key, "a key is 1 to 128 bytes of text on one line", err);
+        if (p->value && (strlen(p->value) > 1024 || !is_text(p->value)))
+            return bad("label", p->key, "its value must be at most 1024 bytes of text on one line", err);
+        if (++n > PAIRS_MOST)
+            return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "more than %d labels", PAIRS_MOST);
+    }
+    if (!c->metadata)
+        return 0;
+    if (strlen(c->metadata) > META_BYTES)
+        return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big", "metadata is longer than %d bytes", META_BYTES);
+    CAY_AUTOJSON *j = NULL;
+    return cay__json_object("metadata", c->metadata, &j, err);
+}
+
+static int check_limits(const cay_create *c, cay_err *err)
+{
+    for (size_t i = 0; i < CAY__LIMITS; i++) {
+        const cay__limit *l = &cay__limit_table[i];
+        uint64_t v = *(const uint64_t *)(const void *)((const char *)&c->limits + l->at);
+        if (v != 0 && v != CAY_UNLIMITED && (v < l->least || v > l->most))
+            return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                                "limit %s is %llu; give %llu to %llu, or unlimited", l->name, (unsigned long long)v,
+                                (unsigned long long)l->least, (unsigned long long)l->most);
+    }
+    if ((c->ttl_ms > TIME_MOST && c->ttl_ms != CAY_UNLIMITED) || (c->idle_ms > TIME_MOST && c->idle_ms != CAY_UNLIMITED))
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "ttl and idle time are at most a hundred years");
+    if (c->on_expiry != CAY_EXPIRE_KILL && c->on_expiry != CAY_EXPIRE_PAUSE)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "on_expiry %d is not known; kill or pause", (int)c->on_expiry);
+    if (c->min_level < 0 || c->min_level > CAY_LEVEL_VM)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "isolation level %d is not known; give 0 to 4", c->min_level);
+    return 0;
+}
+
+static int check_grants(const cay_create *c, int home_fd, const char *run, cay_err *err)
+{
+    if (c->ngrants > GRANTS_MOST)
+        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu directories are to be shown; at most %d", c->ngrants,
+                            GRANTS_MOST);
+    for (size_t i = 0; i < c->ngrants; i++) {
+        const cay_grant *g = &c->grants[i];
+        static const char *const taken[] = { "/proc", "/sys", "/dev", "/" };
+        if (!g->target || !is_inside_path(g->target))
+            return bad("mount target", g->target ? g->target : "", "give an absolute path inside, without . or ..", err);
+        for (size_t k = 0; k < CAY_LEN(taken); k++) {
+            size_t n = strlen(taken[k]);
+            if (!strcmp(g->target, taken[k]) || (n > 1 && !strncmp(g->target, taken[k], n) && g->target[n] == '/'))
+                return bad("mount target", g->target, "nothing may be put over /, /proc, /sys or /dev", err);
+        }
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(g->target, c->grants[k].target))
+                return bad("mount target", g->target, "given twice", err);
+        if (!g->source || !*g->source)
+            return bad("mount", "", "give the directory to show", err);
+        CAY_TRY(cay__source_check("mount", g->source, home_fd, run, err));
+    }
+    return 0;
+}
+
+int cay__create_check(const cay_create *c, int home_fd, const char *run, cay_err *err)
+{
+    CAY_TRY(check_names(c, err));
+    CAY_TRY(check_limits(c, err));
+    CAY_TRY(check_env(c->env, err));
+    CAY_TRY(check_labels(c, err));
+    CAY_TRY(check_template(c, home_fd, run, err));
+    return check_grants(c, home_fd, run, err);
+}

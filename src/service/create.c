@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
+#include "service.h"
+#include "spec.h"
+#include <base/buf.h>
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+
+#define UNDO_MS 20000
+
+static const cay_layer *find_layer(const cay_probe *p, const char *name)
+{
+    for (size_t i = 0; i < p->nlayers; i++)
+        if (!strcmp(p->layers[i].name, name))
+            return &p->layers[i];
+    return NULL;
+}
+
+static int unknown_feature(const cay_probe *p, const char *name, cay_err *err)
+{
+    CAY_AUTOBUF known = CAY__BUF(160);
+    for (size_t i = 0; i < p->nlayers; i++)
+        cay__buf_fmt(&known, "%s%s", i ? ", " : "", p->layers[i].name);
+    return cay_fail_why(err, CAY_EINVAL, "feature_unknown", "feature %.60s is not known; there are: %s", name,
+                        known.data ? known.data : "none");
+}
+
+/* {"missing":[{"name":…,"state":…,"why":…,"remedy":…},…]}, with as many as fit. */
+static void add_missing(cay__buf *detail, const cay_layer *l)
+{
+    CAY_AUTOBUF one = CAY__BUF(detail->max);
+    const char *const part[] = { "name", l->name, "state", l->state, "why", l->why, "remedy", l->remedy };
+    for (size_t i = 0; i < CAY_LEN(part); i += 2) {
+        const char *v = part[i + 1] ? part[i + 1] : "";
+        cay__buf_fmt(&one, "%s\"%s\":", i ? "," : "{", part[i]);
+        cay__buf_json(&one, v, strlen(v));
+    }
+    cay__buf_str(&one, "}");
+    if (!one.full && detail->len + one.len + 3 < detail->max)
+        cay__buf_fmt(detail, "%s%s", detail->len ? "," : "{\"missing\":[", one.data);
+}
+
+static int check_features(const cay_probe *p, const char *const *require, cay_err *err)
+{
+    CAY_AUTOBUF text = CAY__BUF(200), detail = CAY__BUF(sizeof err->detail - 1);
+    for (; require && *require; require++) {
+        const cay_layer *l = find_layer(p, *require);
+        if (!l)
+            return unknown_feature(p, *require, err);
+        if (!strcmp(l->state, "on"))
+            continue;
+        cay__buf_fmt(&text, "%s%s is %s (%.70s%s%.70s)", text.len ? "; " : "", l->name, l->state, l->why ? l->why : "",
+                     l->remedy && *l->remedy ? ": " : "", l->remedy ? l->remedy : "");
+        add_missing(&detail, l);
+    }
+    if (!text.len && !text.full)
+        return 0;
+    cay_fail_why(err, CAY_EISOLATION, "feature_missing", "%s%s", text.data ? text.data : "see the details", text.full ? "; …" : "");
+    cay__buf_str(&detail, "]}");
+    if (err && !detail.full)
+        cay__str_copy(err->detail, sizeof err->detail, detail.data);
+    return CAY_EISOLATION;
+}
+
+static int check_isolation(cay_service *svc, cay__place *p, const cay_create *c, cay_err *err)
+{
+    cay_probe *probe = NULL;
+    if (c->min_level <= 0 && !(c->require && *c->require))
+        return 0;
+    CAY_TRY(cay_service_probe(svc, p->ops->name, &probe, err));
+    int rc = 0;
+    if ((int)probe->level < c->min_level)
+        rc = cay_fail_why(err, CAY_EISOLATION, "level_missing",
+                          "provider %s gives level %d (%s) here and %d (%s) is asked for; cay doctor tells the cause",
+                          p->ops->name, (int)probe->level, cay_level_name(probe->level), c->min_level,
+                          cay_level_name((cay_level)c->min_level));
+    if (rc == 0)
+        rc = check_features(probe, c->require, err);
+    cay_probe_free(probe);
+    return rc;
+}
+
+static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *err)
+{
+    cay__place *p;
+    CAY_TRY(cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));
+    c->provider = p->ops->name;
+    CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
+    if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause", p->ops->name);
+    CAY_TRY(check_isolation(svc, p, c, err));
+    *place = p;
+    return 0;
+}
+
+static int record(cay_service *svc, const char *id, const cay_create *c, cay_err *err)
+{
+    CAY_AUTOFREE char *spec = NULL, *labels = NULL;
+    char creator[160];
+    CAY_TRY(cay__spec_text(c, &spec, err));
+    if (!(labels = cay__pairs_text(c->labels)))
+        return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");
+    cay__creator_text(creator, sizeof creator);
+    cay_row row = { .size = sizeof row, .id = id, .name = c->name, .provider = c->provider, .state = CAY_CREATING,
+                    .spec = spec, .box = creator, .labels = labels, .metadata = c->metadata };
+    return svc->store->insert(svc->db, &row, err);
+}
+
+/* Nothing half-made stays; what cannot be undone now is left as a recorded deletion for whoever opens next. */
+static void undo(cay_service *svc, const char *id, const cay_create *c)
+{
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + UNDO_MS };
+    cay_row row = { .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_CREATING };
+    if (cay__box_wipe(svc, &call, &row, NULL) < 0)
+        cay__svc_move(svc, id, CAY_DELETING, "create failed", NULL, NULL);
+    else
+        svc->store->remove(svc->db, id, NULL);
+}
+
+static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *c, void **box,
+                cay_err *err)
+{
+    void *self;
+    CAY_AUTOFREE char *text = NULL;
+    CAY_TRY(cay__svc_self(svc, p, &self, err));
+    CAY_FAULT("create.recorded");
+    if (CAY_FAULT_FAILS("create.make"))
+        return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
+    CAY_TRY(p->ops->create(self, call, id, c, box, err));
+    CAY_FAULT("create.made");
+    int rc = cay__box_text(p->ops, *box, &text, err);
+    if (rc == 0 && !c->ephemeral)
+        rc = cay__svc_move(svc, id, CAY_RUNNING, "", text, err);
+    CAY_FAULT("create.moved");
+    if (rc == CAY_ENOENT || rc == CAY_ESTATE)
+        rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s was removed while it was being created", id);
+    if (rc < 0)
+        p->ops->release(*box);
+    return rc;
+}
+
+int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
+{
+    cay_create c;
+    cay__place *p = NULL;
+    char id[CAY_ID_LEN + 1];
+    void *box = NULL;
+    CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
+    CAY_TRY(cay__call_check(call, "create", err));
+    CAY_TRY(check(svc, &c, &p, err));
+    cay__id_make(id, 'c');
+    if (!c.ephemeral)
+        CAY_TRY(record(svc, id, &c, err));
+    int rc = make(svc, call, p, id, &c, &box, err);
+    if (rc < 0) {
+        undo(svc, id, &c);
+        return cay_wrap(err, rc, "create %s", id);
+    }
+    *out = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
+    return 0;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service.h"
+#include "spec.h"
+
+typedef struct full {
+    cay_info   info; /* first: the caller has a pointer to it */
+    cay__arena mem;
+} full;
+
+static const char *or_else(cay__arena *mem, const char *s, const char *none)
+{
+    return cay__arena_str(mem, s && *s ? s : none);
+}
+
+static const cay_pair *copy_pairs(cay__arena *mem, const cay_pair *p)
+{
+    size_t n = 0;
+    while (p && p[n].key)
+        n++;
+    cay_pair *to = cay__arena_take(mem, (n + 1) * sizeof *to);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (cay_pair){ cay__arena_str(mem, p[i].key), cay__arena_str(mem, p[i].value) };
+    return to;
+}
+
+static void add_spec(full *f, const cay_create *c)
+{
+    cay_info *i = &f->info;
+    i->name = or_else(&f->mem, c->name, "");
+    i->template_ = or_else(&f->mem, c->root ? c->root : c->template_, "host");
+    i->hostname = or_else(&f->mem, c->hostname, "cay");
+    i->user = or_else(&f->mem, c->user, "user");
+    i->workdir = or_else(&f->mem, c->workdir, "/workspace");
+    i->metadata = or_else(&f->mem, c->metadata, "");
+    i->labels = copy_pairs(&f->mem, c->labels);
+    i->limits = c->limits;
+    i->on_expiry = c->on_expiry;
+    i->idle_ms = c->idle_ms == CAY_UNLIMITED ? 0 : c->idle_ms;
+    cay__limits_fill(&i->limits);
+}
+
+static void add_status(full *f, const cay_box_status *st)
+{
+    cay_info *i = &f->info;
+    cay_layer *to = cay__arena_take(&f->mem, (st->nlayers + 1) * sizeof *to);
+    for (size_t k = 0; k < st->nlayers; k++)
+        to[k] = (cay_layer){ cay__arena_str(&f->mem, st->layers[k].name), cay__arena_str(&f->mem, st->layers[k].state),
+                             cay__arena_str(&f->mem, st->layers[k].why), cay__arena_str(&f->mem, st->layers[k].remedy) };
+    i->layers = to;
+    i->nlayers = st->nlayers;
+    i->level = st->level;
+    i->deadline_ms = st->deadline_ms;
+    i->idle_ms = st->idle_ms;
+    i->pid = st->pid;
+    i->path = cay__arena_str(&f->mem, st->path);
+}
+
+cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
+{
+    full *f = cay__alloc(sizeof *f);
+    cay_info *i = &f->info;
+    cay__spec *spec = NULL;
+    i->size = sizeof *i;
+    i->id = cay__arena_str(&f->mem, id);
+    i->provider = cay__arena_str(&f->mem, row ? row->provider : t->ops ? t->ops->name : "");
+    i->state = t->state;
+    i->reason = cay__arena_str(&f->mem, t->reason);
+    i->path = "";
+    if (row) {
+        i->created_ms = row->created_ms;
+        i->changed_ms = row->changed_ms;
+    }
+    if (!row || row->state == CAY_DAMAGED || cay__spec_read(row, &spec, NULL) < 0)
+        add_spec(f, &(cay_create){ .name = row ? row->name : NULL });
+    else
+        add_spec(f, &spec->create);
+    cay__spec_free(spec);
+    if (t->asked)
+        add_status(f, &t->status);
+    return i;
+}
+
+void cay_info_free(cay_info *info)
+{
+    full *f = (full *)info;
+    if (f)
+        cay__arena_clear(&f->mem);
+    free(f);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/service.h - the service from inside: store, providers, and how records meet what is alive.
+ *
+ * The store says what exists and is wanted; a provider says what is alive. Whoever sees both writes the
+ * newer fact into the store by compare-and-set, so any number of programs may do it at once.
+ */
+#pragma once
+#include "lifecycle.h"
+#include "row.h"
+#include <base/base.h>
+#include <base/path.h>
+#include <cay/sys/provider.h>
+#include <cay/sys/store.h>
+#include <pthread.h>
+#include <sandbox/sandbox.h>
+#include <stdatomic.h>
+
+typedef struct cay__place {
+    const cay_provider_ops *ops;
+    _Atomic(void *)         self; /* NULL until it is needed */
+} cay__place;
+
+typedef struct cay__retired {
+    struct cay__retired *next;
+    const cay_sandbox   *of;
+    void                *box;
+} cay__retired;
+
+struct cay_service {
+    atomic_int           refs; /* the opener's, and one for each handle */
+    char                 home[CAY__HOME_MAX], run[CAY__RUN_MAX];
+    int                  home_fd;
+    char                *libexec, *provider; /* provider: the default one's name */
+    bool                 named;              /* the opener named it */
+    const cay_store_ops *store;
+    void                *db;
+    cay__place          *places;
+    size_t               nplaces;
+    pthread_mutex_t      lock; /* of retired */
+    cay__retired        *retired;
+};
+
+/* ------------------------------------------------------------------ service.c */
+
+void cay__svc_unref(cay_service *svc);
+/* CAY_ENOENT naming the providers there are. */
+int cay__svc_place(cay_service *svc, const char *name, cay__place **out, cay_err *err);
+/* Opens it at first use. */
+int cay__svc_self(cay_service *svc, cay__place *p, void **self, cay_err *err);
+/* The record, copied; free() it. */
+int cay__svc_row(cay_service *svc, const char *id, cay__row **out, cay_err *err);
+/* Moves along the table of lifecycle.h. 0 too when somebody else already moved it there. */
+int cay__svc_move(cay_service *svc, const char *id, cay_state to, const char *reason, const char *box, cay_err *err);
+
+/* ------------------------------------------------------------------ box.c */
+
+/* A handle of its own on the provider's box; CAY_EGONE when it is no more. ops->release() it. */
+int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place, void **box, cay_err *err);
+/* Ends whatever the provider has under that id and removes its files; nothing there is fine too. */
+int cay__box_wipe(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
+/* What state() gives as text, "" without one. The caller frees. */
+int cay__box_text(const cay_provider_ops *ops, void *box, char **out, cay_err *err);
+
+/* A record beside what is alive. */
+typedef struct cay__truth {
+    cay_state               state;
+    char                    reason[64];
+    const cay_provider_ops *ops; /* NULL when the provider is unknown here */
+    void                   *box; /* owned; NULL unless alive */
+    bool                    asked; /* status is filled */
+    cay_box_status          status;
+} cay__truth;
+/* Asks the provider about a record in a live state and takes a newer fact over into the store. Fails only when the
+ * provider cannot be asked; then *out still tells what the record says. */
+int  cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *out, cay_err *err);
+void cay__truth_clear(cay__truth *t);
+
+/* ------------------------------------------------------------------ handle.c, info.c, reconcile.c */
+
+/* A handle that keeps the service; box may be NULL and is taken over. */
+cay_sandbox *cay__handle_new(cay_service *svc, const cay_provider_ops *ops, const char *id, void *box, cay_state state);
+/* Gives the handle another box; the old one lives until the handle goes, since calls on it may be under way. */
+void cay__handle_rebox(cay_sandbox *sb, void *box, cay_state state);
+
+/* row NULL: a sandbox without record, of which `id` is known. */
+cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *truth);
+
+/* Brings records and facts together after a crash or a reboot. Never fails because of one sandbox. */
+int cay__reconcile(cay_service *svc, cay_err *err);
+/* Finishes a deletion whose intent is recorded. */
+int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
+/* Who makes a sandbox, as JSON for the box column while it is being made. */
+void cay__creator_text(char *buf, size_t cap);

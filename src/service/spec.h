@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/spec.h - a create request: judged before anything is made, kept as JSON, and read back.
+ */
+#pragma once
+#include <base/arena.h>
+#include <cay/sys/store.h>
+#include <jansson.h>
+
+#define CAY__SPEC_MAX (1u << 20) /* of its JSON text */
+
+typedef struct cay__spec {
+    cay_create create; /* all it points to lives in mem */
+    cay__arena mem;
+} cay__spec;
+
+/* Everything but provider, name, labels and metadata, which have columns of their own. The caller frees. */
+int cay__spec_text(const cay_create *spec, char **out, cay_err *err);
+/* The request behind a record, these four included. CAY_EINVAL names the field that is wrong. */
+int  cay__spec_read(const cay_row *row, cay__spec **out, cay_err *err);
+void cay__spec_free(cay__spec *s);
+
+/* Pairs as a JSON object's text; NULL when a key or value is not UTF-8 or all is too long. */
+char *cay__pairs_text(const cay_pair *pairs);
+/* And back, in mem, ended by a NULL key. NULL when a member is not a string. */
+cay_pair *cay__pairs_read(cay__arena *mem, const json_t *obj);
+
+/* 0 becomes the default that cay/service.h names. */
+void cay__limits_fill(cay_limits *l);
+
+/* Every field for itself: form, range, and that what it names on the host is there and may be shown.
+ * home_fd and run: the state and runtime directories, which are never shown. */
+int cay__create_check(const cay_create *spec, int home_fd, const char *run, cay_err *err);
+/* One host directory that is to be shown inside; `what` names the field. */
+int cay__source_check(const char *what, const char *path, int home_fd, const char *run, cay_err *err);
