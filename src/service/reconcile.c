@@ -101,7 +101,8 @@ static bool is_missing(work *w, const cay_row *row)
         w->of = p->ops;
         w->n = 0;
         w->listed = cay__svc_self(w->svc, p, &self, NULL) == 0 && p->ops->list(self, NULL, add_id, w, NULL) == 0;
-        qsort(w->ids, w->n, sizeof *w->ids, by_id);
+        if (w->n)
+            qsort(w->ids, w->n, sizeof *w->ids, by_id);
     }
     return w->listed && !(w->n && bsearch(row->id, w->ids, w->n, sizeof *w->ids, by_id));
 }
