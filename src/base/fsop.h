@@ -27,6 +27,9 @@ typedef struct cay__fs {
     int         root;    /* directory that stands for "/" */
     const char *workdir; /* absolute below it; NULL: "/" */
     const char *home;    /* for "~" and "~/…"; NULL: "/" */
+    /* Asked now and then while a tree is walked or searched; true ends it with ECANCELED. May be NULL. */
+    bool      (*stop)(void *arg);
+    void       *stop_arg;
 } cay__fs;
 
 /* The path as an absolute one below the root, in buf of CAY__FS_PATH_MAX bytes. */
@@ -79,6 +82,8 @@ typedef struct cay__fs_walk {
     void    *arg;
     unsigned depth; /* 1: one directory; 0: all the way down */
     int      flags;
+    bool   (*stop)(void *arg); /* as in cay__fs, for walk_fd */
+    void    *stop_arg;
 } cay__fs_walk;
 
 /* Takes fd. Sorted by name in each directory; holds at most two dozen descriptors however deep.

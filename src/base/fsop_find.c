@@ -208,10 +208,12 @@ int cay__fs_glob(const cay__fs *fs, const char *base, const char *pattern,
     if (fd < 0)
         return -1;
     glob_state g = { pattern + cut, prefix, fn, arg };
-    return cay__fs_walk_fd(fd, &(cay__fs_walk){ .fn = glob_entry, .arg = &g });
+    return cay__fs_walk_fd(fd, &(cay__fs_walk){ .fn = glob_entry, .arg = &g, .stop = fs->stop,
+                                               .stop_arg = fs->stop_arg });
 }
 
 typedef struct grep_state {
+    const cay__fs           *fs;
     const cay__fs_grep_spec *spec;
     regex_t                  re;
     size_t                   plain_len;
@@ -259,6 +261,10 @@ static int grep_fd(grep_state *g, int fd, const char *path)
     uint64_t no = 1, col0 = 0;
     bool hit = false; /* a piece of this overlong line matched already */
     for (bool eof = false; !eof;) {
+        if (g->fs->stop && g->fs->stop(g->fs->stop_arg)) {
+            errno = ECANCELED;
+            return -1;
+        }
         ssize_t n = read(fd, g->buf + have, GREP_BUF - have);
         if (n < 0 && errno == EINTR)
             continue;
@@ -319,7 +325,7 @@ static int grep_base(grep_state *g, const cay__fs *fs, const char *base)
 int cay__fs_grep(const cay__fs *fs, const char *base, const cay__fs_grep_spec *spec,
                  int (*fn)(const cay__fs_line *, void *), void *arg)
 {
-    grep_state g = { .spec = spec, .left = spec->max ? spec->max : GREP_MAX, .fn = fn, .arg = arg };
+    grep_state g = { .fs = fs, .spec = spec, .left = spec->max ? spec->max : GREP_MAX, .fn = fn, .arg = arg };
     g.plain_len = strlen(spec->pattern);
     if (!g.plain_len || g.plain_len > PATTERN_MAX ||
         (!spec->plain && regcomp(&g.re, spec->pattern, REG_EXTENDED | (spec->ignore_case ? REG_ICASE : 0)))) {

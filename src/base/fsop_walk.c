@@ -51,6 +51,7 @@ typedef struct walk {
     char               *path;
     uint32_t            path_len, path_room;
     int                 first_errno;
+    unsigned            steps;
 } walk;
 
 static int by_name(const void *a, const void *b)
@@ -328,6 +329,10 @@ static int run(walk *k)
                 return rc;
             continue;
         }
+        if (k->w->stop && ++k->steps % 64 == 0 && k->w->stop(k->w->stop_arg)) {
+            errno = ECANCELED;
+            return -1;
+        }
         path_cut(k, l->path);
         if (!path_push(k, l->names[l->at++] + 1)) {
             errno = E2BIG;
@@ -371,7 +376,10 @@ int cay__fs_walk_fd(int fd, const cay__fs_walk *w)
 int cay__fs_walk_path(const cay__fs *fs, const char *path, const cay__fs_walk *w)
 {
     int fd = cay__fs_open(fs, path, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
-    return fd < 0 ? -1 : cay__fs_walk_fd(fd, w);
+    cay__fs_walk own = *w;
+    own.stop = fs->stop;
+    own.stop_arg = fs->stop_arg;
+    return fd < 0 ? -1 : cay__fs_walk_fd(fd, &own);
 }
 
 static int drop_entry(const cay__fs_entry *e, void *arg)
@@ -415,7 +423,8 @@ int cay__fs_remove(const cay__fs *fs, const char *path, bool recursive)
         return -1;
     }
     cay__fs_walk w = { .fn = drop_entry, .leave = drop_left, .arg = &failed,
-                       .flags = CAY__FS_ONE_MOUNT | CAY__FS_STRICT };
+                       .flags = CAY__FS_ONE_MOUNT | CAY__FS_STRICT, .stop = fs->stop,
+                       .stop_arg = fs->stop_arg };
     if (cay__fs_walk_fd(fd, &w) < 0)
         return -1;
     if (failed) {

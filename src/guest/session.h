@@ -7,8 +7,13 @@
  * speaks to it directly; the keeper is not in the path. Both sides treat the other's packets as hostile.
  */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Runs in the forked worker, already under the user's ids, root directory "/", workdir given.
- * Never returns. */
+ * Never returns. Closes every descriptor but the socket. */
 _Noreturn void cay__session_main(int sock, const char *workdir, const char *home);
+
+/* The same below any directory, until the socket ends; takes neither descriptor. Uses no global state, so a
+ * test or the local provider can run it in a forked child. SIGPIPE must be ignored. */
+void cay__session_serve(int sock, int root, const char *workdir, const char *home);

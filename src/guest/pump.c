@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes between a file and a pipe that the client made: whole files of any size in constant memory. */
+#include "session_ops.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <fcntl.h>
+#include <poll.h>
+
+enum { CHUNK = 1 << 20 };
+
+int cay__ses_is_pipe(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return -1;
+    errno = EINVAL;
+    return S_ISFIFO(st.st_mode) ? 0 : -1;
+}
+
+static char *work(cay__ses *s, size_t *room)
+{
+    *room = CAY_SES_MAX - sizeof(cay_ses_rep);
+    return s->out + sizeof(cay_ses_rep);
+}
+
+/* All of it, also to a pipe that somebody made non-blocking. */
+static bool write_pipe(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EAGAIN) {
+            poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
+            continue;
+        }
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return false;
+        p += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+/* Copies up to `left` bytes; splice(2) where the file knows it, else through the working buffer. */
+static void pour(cay__ses *s, int file, uint64_t left)
+{
+    size_t room;
+    char *buf = work(s, &room);
+    bool direct = true;
+    while (left) {
+        ssize_t n = -1;
+        if (direct) {
+            n = splice(file, NULL, s->fd, NULL, CAY_MIN(left, (uint64_t)CHUNK), SPLICE_F_MOVE);
+            if (n < 0 && errno == EINVAL) {
+                direct = false;
+                continue;
+            }
+            if (n < 0 && errno == EAGAIN &&
+                poll(&(struct pollfd){ .fd = s->fd, .events = POLLOUT }, 1, -1) >= 0)
+                continue;
+        } else {
+            n = read(file, buf, CAY_MIN(left, (uint64_t)room));
+            if (n > 0 && !write_pipe(s->fd, buf, (size_t)n))
+                return;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        left -= (uint64_t)n;
+    }
+}
+
+int cay__ses_read(cay__ses *s)
+{
+    struct stat st;
+    uint64_t from = s->req->a, want = s->req->b ? s->req->b : INT64_MAX;
+    if (cay__ses_is_pipe(s->fd) < 0)
+        return -1;
+    if (from > INT64_MAX || want > INT64_MAX) {
+        errno = EINVAL;
+        return -1;
+    }
+    CAY_AUTOFD file = cay__fs_open_read(&s->fs, s->path, &st);
+    if (file < 0)
+        return -1;
+    if (from && lseek(file, (off_t)from, SEEK_SET) < 0)
+        return -1;
+    s->a = (uint64_t)st.st_size;
+    size_t room, got = 0;
+    char *buf = work(s, &room);
+    int cap = fcntl(s->fd, F_GETPIPE_SZ);
+    room = CAY_MIN(room, (size_t)CAY_MAX(cap, 0));
+    uint64_t left = (uint64_t)st.st_size > from ? CAY_MIN((uint64_t)st.st_size - from, want) : 0;
+    if (left <= room) {
+        /* size 0 may be a file that the kernel makes up while it is read */
+        ssize_t n = cay__fd_read_all(file, buf, CAY_MIN((uint64_t)room, want));
+        if (n < 0 && errno != EAGAIN)
+            return -1;
+        got = n > 0 ? (size_t)n : 0;
+        if (got < room || got == want)
+            return write_pipe(s->fd, buf, got) ? 0 : -1;
+    }
+    s->flags = CAY_SES_BUSY;
+    /* From here on the pipe alone tells whether anyone listens: the client drops the socket. The
+     * answer's head is packed in front of what was read. */
+    bool ok = cay__ses_answer(s, 0, -1) == 0 && write_pipe(s->fd, buf, got);
+    if (ok)
+        pour(s, file, want - got);
+    return CAY__SES_END;
+}
+
+/* One step from the pipe into the file: bytes moved, 0 at its end, -1. After a failed write the rest is
+ * still taken and thrown away, so that the client learns of it by COMMIT and not by SIGPIPE. */
+static ssize_t sip(cay__ses *s, int file, bool *direct, int *failed)
+{
+    size_t room;
+    char *buf = work(s, &room);
+    if (*direct && !*failed) {
+        ssize_t n = splice(s->fd, NULL, file, NULL, CHUNK, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        if (n >= 0 || errno == EAGAIN || errno == EINTR)
+            return n;
+        if (errno != EINVAL)
+            *failed = errno;
+        *direct = false;
+        errno = EAGAIN;
+        return -1;
+    }
+    ssize_t n = read(s->fd, buf, room);
+    if (n > 0 && !*failed && !cay__fd_write_all(file, buf, (size_t)n))
+        *failed = errno;
+    return n;
+}
+
+/* Reads the pipe to its end. False: the client went away first. */
+static bool drink(cay__ses *s, int file, int *failed)
+{
+    struct pollfd p[2] = { { .fd = s->fd, .events = POLLIN }, { .fd = s->sock, .events = POLLRDHUP } };
+    bool direct = true;
+    for (;;) {
+        if (poll(p, 2, -1) < 0 && errno != EINTR)
+            return false;
+        if (p[1].revents & (POLLHUP | POLLRDHUP | POLLERR))
+            return false;
+        if (!p[0].revents)
+            continue;
+        ssize_t n = sip(s, file, &direct, failed);
+        if (n == 0)
+            return true;
+        if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            *failed = errno;
+            return true;
+        }
+    }
+}
+
+int cay__ses_receive(cay__ses *s, cay__fs_upload *up)
+{
+    int failed = 0;
+    cay_ses_req commit;
+    bool ok = drink(s, up->fd, &failed);
+    cay__close_fd(&s->fd);
+    /* Exactly a COMMIT with nothing in it; a hang-up or anything else takes everything back. */
+    ok = ok && cay__fd_recv(s->sock, s->in, CAY_SES_MAX, NULL, NULL, 0) == (ssize_t)sizeof commit + 2;
+    memcpy(&commit, s->in, sizeof commit);
+    if (!ok || commit.magic != CAY_SES_MAGIC || commit.op != CAY_SES_COMMIT) {
+        cay__fs_put_abort(up);
+        return CAY__SES_END;
+    }
+    if (failed) {
+        cay__fs_put_abort(up);
+        errno = failed;
+        return -1;
+    }
+    return cay__fs_put_commit(up);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+#include "session_ops.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+
+/* What a request of each kind carries; anything else is refused before the operation sees it. */
+enum { PATH = 1, SECOND = 2, DATA = 4, FD = 8 };
+static const struct {
+    int    (*fn)(cay__ses *s);
+    uint8_t  has;
+    uint16_t flags;
+} ops[CAY_SES_OPS] = {
+    [CAY_SES_READ] = { cay__ses_read, PATH | FD, 0 },
+    [CAY_SES_PUT] = { cay__ses_put, PATH | DATA, CAY_SES_PARENTS | CAY_SES_APPEND | CAY_SES_EXCLUSIVE },
+    [CAY_SES_UPLOAD] = { cay__ses_upload, PATH | FD, CAY_SES_PARENTS | CAY_SES_APPEND | CAY_SES_EXCLUSIVE },
+    [CAY_SES_STAT] = { cay__ses_stat, PATH, CAY_SES_FOLLOW },
+    [CAY_SES_LIST] = { cay__ses_list, PATH, 0 },
+    [CAY_SES_MKDIR] = { cay__ses_mkdir, PATH, CAY_SES_PARENTS },
+    [CAY_SES_REMOVE] = { cay__ses_remove, PATH, CAY_SES_RECURSIVE },
+    [CAY_SES_RENAME] = { cay__ses_rename, PATH | SECOND, 0 },
+    [CAY_SES_CHMOD] = { cay__ses_chmod, PATH, 0 },
+    [CAY_SES_CHOWN] = { cay__ses_chown, PATH, 0 },
+    [CAY_SES_SYMLINK] = { cay__ses_symlink, PATH | SECOND, 0 },
+    [CAY_SES_GETXATTR] = { cay__ses_getxattr, PATH | SECOND, 0 },
+    [CAY_SES_SETXATTR] = { cay__ses_setxattr, PATH | SECOND | DATA, CAY_SES_DROP },
+    [CAY_SES_LISTXATTR] = { cay__ses_listxattr, PATH, 0 },
+    [CAY_SES_GLOB] = { cay__ses_glob, PATH | SECOND, 0 },
+    [CAY_SES_GREP] = { cay__ses_grep, PATH | SECOND | DATA, CAY_SES_PLAIN | CAY_SES_NOCASE },
+    [CAY_SES_WATCH] = { cay__ses_watch, PATH, CAY_SES_RECURSIVE },
+    [CAY_SES_PORTS] = { cay__ses_ports, 0, 0 },
+    [CAY_SES_CONNECT] = { cay__ses_connect, 0, 0 },
+    [CAY_SES_PS] = { cay__ses_ps, 0, 0 },
+};
+
+/* Packets are sent while they are this young, so that a slow search shows what it has. */
+enum { FRESH_MS = 50 };
+
+static int send_out(cay__ses *s, int sys, uint16_t flags, int fd)
+{
+    cay_ses_rep rep = { .magic = CAY_SES_MAGIC, .op = s->req->op, .flags = flags, .seq = s->req->seq,
+                        .sys = sys, .count = s->count, .len = s->len, .a = s->a };
+    memcpy(s->out, &rep, sizeof rep);
+    ssize_t n = cay__fd_send(s->sock, s->out, sizeof rep + s->len, &fd, fd >= 0, 0);
+    s->len = s->count = 0;
+    s->sent_ms = cay__now_ms();
+    return n < 0 ? -1 : 0;
+}
+
+int cay__ses_answer(cay__ses *s, int sys, int fd)
+{
+    if (sys)
+        s->len = s->count = 0;
+    return send_out(s, sys, s->flags, fd);
+}
+
+int cay__ses_record(cay__ses *s, const cay__ses_part *parts, int n)
+{
+    size_t room = CAY_SES_MAX - sizeof(cay_ses_rep), need = 0;
+    for (int i = 0; i < n; i++)
+        need += parts[i].n;
+    if (need > room) {
+        errno = E2BIG;
+        return -1;
+    }
+    bool old = s->count && cay__now_ms() - s->sent_ms > FRESH_MS;
+    if ((old || need > room - s->len) && send_out(s, 0, CAY_SES_MORE, -1) < 0)
+        return -1;
+    char *at = s->out + sizeof(cay_ses_rep) + s->len;
+    for (int i = 0; i < n; i++) {
+        if (parts[i].n)
+            memcpy(at, parts[i].p, parts[i].n);
+        at += parts[i].n;
+    }
+    s->len += (uint32_t)need;
+    s->count++;
+    return 0;
+}
+
+bool cay__ses_gone(void *arg)
+{
+    struct pollfd p = { .fd = ((cay__ses *)arg)->sock, .events = POLLRDHUP };
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR));
+}
+
+/* A part of the tail: n bytes without NUL, then a NUL. */
+static const char *take_name(char **at, char *end, uint32_t n)
+{
+    char *p = *at;
+    if (n >= CAY_SES_PATH || (size_t)(end - p) <= n || p[n] || memchr(p, 0, n))
+        return NULL;
+    *at = p + n + 1;
+    return p;
+}
+
+static bool parse(cay__ses *s, size_t n)
+{
+    if (n < sizeof *s->req || s->req->magic != CAY_SES_MAGIC)
+        return false;
+    char *at = s->in + sizeof *s->req, *end = s->in + n;
+    s->path = take_name(&at, end, s->req->path);
+    s->second = s->path ? take_name(&at, end, s->req->second) : NULL;
+    s->data = at;
+    return s->second && s->req->data <= CAY_SES_INLINE && (size_t)(end - at) == s->req->data;
+}
+
+static bool fits(const cay__ses *s)
+{
+    const cay_ses_req *r = s->req;
+    if (r->op >= CAY_SES_OPS || !ops[r->op].fn)
+        return false;
+    unsigned has = ops[r->op].has;
+    return !(r->flags & ~ops[r->op].flags) && (has & PATH || !r->path) && (has & SECOND || !r->second) &&
+           (has & DATA || !r->data) && (s->fd >= 0) == !!(has & FD);
+}
+
+/* One request. False: the session is over. */
+static bool serve_one(cay__ses *s)
+{
+    int nfds = 1, fd = -1;
+    ssize_t n = cay__fd_recv(s->sock, s->in, CAY_SES_MAX, &fd, &nfds, 0);
+    s->fd = n > 0 && nfds == 1 ? fd : -1;
+    if (n <= 0 || !parse(s, (size_t)n)) {
+        cay__close_fd(&s->fd);
+        return false;
+    }
+    s->len = s->count = 0;
+    s->flags = 0;
+    s->a = 0;
+    s->sent_ms = cay__now_ms();
+    errno = ENOSYS;
+    int rc = fits(s) ? ops[s->req->op].fn(s) : -1;
+    if (rc == 0 || rc == -1)
+        rc = cay__ses_answer(s, rc < 0 ? errno ? errno : EIO : 0, -1) < 0 ? CAY__SES_END : CAY__SES_DONE;
+    cay__close_fd(&s->fd);
+    return rc != CAY__SES_END;
+}
+
+void cay__session_serve(int sock, int root, const char *workdir, const char *home)
+{
+    char *mem = mmap(NULL, 2 * CAY_SES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mem == MAP_FAILED)
+        return;
+    cay__ses s = { .sock = sock, .fd = -1, .in = mem, .out = mem + CAY_SES_MAX };
+    s.fs = (cay__fs){ .root = root, .workdir = workdir, .home = home, .stop = cay__ses_gone, .stop_arg = &s };
+    s.req = (const cay_ses_req *)(void *)s.in;
+    while (serve_one(&s))
+        ;
+    munmap(mem, 2 * CAY_SES_MAX);
+}
+
+_Noreturn void cay__session_main(int sock, const char *workdir, const char *home)
+{
+    /* Nothing of init may stay open beside the tenant's files. */
+    if (sock != 3) {
+        dup3(sock, 3, O_CLOEXEC);
+        sock = 3;
+    }
+    cay__fd_close_from(4);
+    /* The tenant must not read or steer the worker although it runs under the same ids. */
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_NAME, "cay-session");
+    signal(SIGPIPE, SIG_IGN);
+    umask(022);
+    /* A regular expression can ask for any amount of memory; the limit makes that an error of its own. */
+    struct rlimit lim = { 256u << 20, 256u << 20 };
+    setrlimit(RLIMIT_AS, &lim);
+    CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root >= 0)
+        cay__session_serve(sock, root, workdir, home);
+    _exit(0);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What listens and what runs inside. */
+#include "session_call.h"
+#include <arpa/inet.h>
+#include <base/base.h>
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+enum { PORTS_MAX = 1 << 16, PROCS_MAX = 1 << 20 };
+
+typedef struct lister {
+    int (*port)(const cay_port *, void *);
+    int (*proc)(const cay_proc_info *, void *);
+    void  *arg;
+    int    stop;
+    size_t left;
+} lister;
+
+static int take_port(cay__ses_rd *r, void *arg)
+{
+    lister *l = arg;
+    cay_ses_port in;
+    cay_port p = { 0 };
+    if (!l->left-- || !cay__ses_take(r, &in, sizeof in) || !in.port || in.pid < 0 ||
+        (in.family != AF_INET && in.family != AF_INET6))
+        return CAY__SES_BAD;
+    p.port = in.port;
+    p.pid = in.pid;
+    inet_ntop(in.family, in.addr, p.address, sizeof p.address);
+    l->stop = l->port(&p, l->arg);
+    return l->stop ? CAY__SES_STOP : 0;
+}
+
+int cay__nf_ports(cay__sessions *s, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg, cay_err *err)
+{
+    lister l = { .port = fn, .arg = arg, .left = PORTS_MAX };
+    return cay__ses_stream(s, call, &(cay__ses_ask){ .op = CAY_SES_PORTS, .what = "list ports" }, take_port, &l, &l.stop, err);
+}
+
+static int take_proc(cay__ses_rd *r, void *arg)
+{
+    lister *l = arg;
+    cay_ses_ps in;
+    char user[64], command[1024];
+    if (!l->left-- || !cay__ses_take(r, &in, sizeof in) || in.pid <= 0 || in.ppid < 0 || in.state < 'A' || in.state > 'z' ||
+        !cay__ses_take_str(r, in.user, user, sizeof user) || !cay__ses_take_str(r, in.command, command, sizeof command))
+        return CAY__SES_BAD;
+    cay_proc_info p = { .size = sizeof p, .id = "", .tag = "", .command = command, .user = user, .pid = in.pid,
+                        .ppid = in.ppid, .state = (char)in.state, .tty = in.tty, .cpu_us = in.cpu_us, .rss = in.rss,
+                        .started_ms = in.started_ms };
+    l->stop = l->proc(&p, l->arg);
+    return l->stop ? CAY__SES_STOP : 0;
+}
+
+int cay__nf_ps(cay__sessions *s, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+{
+    lister l = { .proc = fn, .arg = arg, .left = PROCS_MAX };
+    return cay__ses_stream(s, call, &(cay__ses_ask){ .op = CAY_SES_PS, .what = "list processes" }, take_proc, &l, &l.stop, err);
+}
+
+static int option(int fd, int name)
+{
+    int v = -1;
+    socklen_t n = sizeof v;
+    return getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0 ? -1 : v;
+}
+
+/* The socket must be what was asked for: a fresh TCP socket of the box's own network, connected to nothing. One made
+ * elsewhere would let a tenant aim our connections. */
+static bool socket_ok(const cay__sessions *s, int fd, int family)
+{
+    struct sockaddr_storage peer;
+    socklen_t n = sizeof peer;
+    if (option(fd, SO_DOMAIN) != family || option(fd, SO_TYPE) != SOCK_STREAM || option(fd, SO_PROTOCOL) != IPPROTO_TCP ||
+        option(fd, SO_ACCEPTCONN) != 0 || getpeername(fd, (void *)&peer, &n) == 0 || errno != ENOTCONN)
+        return false;
+    uint64_t cookie = 0;
+    n = sizeof cookie;
+    if (s->netns && (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &n) < 0 || cookie != s->netns))
+        return false;
+    struct linger off = { 0 }; /* else its maker decides how long our close takes */
+    return setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof off) == 0;
+}
+
+static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, cay_err *err)
+{
+    struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    const struct sockaddr *sa = family == AF_INET ? (const void *)&a4 : (const void *)&a6;
+    socklen_t n = family == AF_INET ? sizeof a4 : sizeof a6;
+    if (!cay__fd_nonblock(fd, true))
+        return cay_fail_sys(err, CAY_ESYS, "port %u", port);
+    if (connect(fd, sa, n) < 0) {
+        int e = errno;
+        if (e == EINPROGRESS) {
+            CAY_TRY(cay__call_wait(call, fd, POLLOUT, "connect", err));
+            e = option(fd, SO_ERROR);
+        }
+        if (e) {
+            errno = e;
+            return e == ECONNREFUSED ? cay_fail_why(err, CAY_ENOENT, "port_not_found", "port %u: nobody listens there", port)
+                                     : cay_fail_sys(err, CAY_ESYS, "connect to port %u", port);
+        }
+    }
+    return cay__fd_nonblock(fd, false) ? 0 : cay_fail_sys(err, CAY_ESYS, "port %u", port);
+}
+
+int cay__nf_connect(cay__sessions *s, const cay_call *call, uint16_t port, int *out, cay_err *err)
+{
+    char what[32], num[21];
+    cay__str_join(what, sizeof what, "port ", cay__str_u64(num, port), NULL);
+    cay__ses_ask ask = { .op = CAY_SES_CONNECT, .what = what, .a = port };
+    cay_ses_rep buf = { 0 }, *rep;
+    cay__ses_conn c;
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
+    int rc = cay__ses_next(&c, call, &ask, &buf, sizeof buf, &rep, &fd, err);
+    if (rc == 0 || (buf.magic == CAY_SES_MAGIC && buf.sys > 0))
+        cay__ses_give(s, &c);
+    else
+        cay__ses_hang_up(&c);
+    if (rc < 0)
+        return rc;
+    int family = rep->a == AF_INET ? AF_INET : AF_INET6;
+    if (fd < 0 || (rep->a != AF_INET && rep->a != AF_INET6) || !socket_ok(s, fd, family))
+        return cay__ses_lied(&ask, err);
+    CAY_TRY(connect_lo(call, fd, family, port, err));
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
