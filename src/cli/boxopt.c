@@ -156,8 +156,6 @@ static int make_grants(const box_opts *o, box_spec *s, cay_err *err)
             return cay_fail_sys(err, CAY_ESYS, "--mount %s", m->source);
         if (!S_ISDIR(st.st_mode))
             return cay_fail(err, CAY_ETYPE, "--mount %s is not a directory", m->source);
-        if (m->rw)
-            out_note("cay: %s is writable from inside at %s", m->source, m->target);
         s->grants[i] = (cay_grant){ .source = m->source, .target = m->target, .rw = m->rw };
     }
     s->create.grants = s->grants;
@@ -178,8 +176,6 @@ static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
             return cay_fail(err, CAY_EINVAL, "--isolation none and --provider %s exclude each other", cli.provider);
         c->provider = "local";
     }
-    if (c->provider && !strcmp(c->provider, "local"))
-        out_note("cay: isolation none: commands run as you, with all your rights");
     return 0;
 }
 
@@ -223,6 +219,15 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
         s->require[i] = o->require.v[i];
     c->require = o->require.n ? s->require : NULL;
     return 0;
+}
+
+void box_spec_tell(const box_spec *s)
+{
+    if (s->create.provider && !strcmp(s->create.provider, "local"))
+        out_note("cay: isolation none: commands run as you, with all your rights");
+    for (size_t i = 0; i < s->create.ngrants; i++)
+        if (s->grants[i].rw)
+            out_note("cay: %s is writable from inside at %s", s->grants[i].source, s->grants[i].target);
 }
 
 void box_spec_clear(box_spec *s)

@@ -36,4 +36,6 @@ typedef struct box_spec {
     const char        *require[OPT_LIST_MAX + 1];
 } box_spec;
 int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */
+/* What the user should hear aloud: no wall, writable grants. */
+void box_spec_tell(const box_spec *s);
 void box_spec_clear(box_spec *s);

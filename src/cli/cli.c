@@ -24,6 +24,23 @@ const char *cli_provider(void)
     return cli.provider ? cli.provider : set && *set ? set : NULL;
 }
 
+int cli_take_globals(int argc, char **argv, int *used, cay_err *err)
+{
+    int at = 0, n;
+    while (at < argc && argv[at][0] == '-' && argv[at][1]) {
+        /* A word at a time, with its value if it has none of its own. */
+        const char *w = argv[at];
+        bool pair = (!strcmp(w, "--home") || !strcmp(w, "--provider")) && at + 1 < argc;
+        opt_group group = { cli_global_opts, &cli };
+        opt_spec spec = { .groups = &group, .ngroups = 1 };
+        char *words[] = { argv[at], pair ? argv[at + 1] : NULL };
+        CAY_TRY(opt_parse(&spec, pair ? 2 : 1, words, &n, NULL, err));
+        at += pair ? 2 : 1;
+    }
+    *used = at;
+    return 0;
+}
+
 static int check_operands(const cli_verb *v, int n, cay_err *err)
 {
     if ((unsigned)n < v->min)

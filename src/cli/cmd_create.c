@@ -38,8 +38,10 @@ static int create(void *opts, int argc, char **argv)
         code = cli_usage(&cli_create, &err);
     else if (cli_box_create(&spec.create, &sb, &err) < 0)
         code = cli_fail(&err, CLI_FAIL);
-    else
+    else {
+        box_spec_tell(&spec);
         code = answer(sb);
+    }
     box_spec_clear(&spec);
     return code;
 }

@@ -25,6 +25,7 @@ static int go(const run_args *a, const cay_spawn *spawn, box_spec *spec)
     spec->create.ephemeral = !a->keep;
     if (cli_box_create(&spec->create, &sb, &err) < 0)
         return cli_fail(&err, CLI_BEFORE);
+    box_spec_tell(spec);
     int code = proc_go(sb, &a->proc, spawn);
     if (a->keep) {
         out_note("cay: kept %s; `cay rm %s` removes it", cay_sandbox_id(sb), cay_sandbox_id(sb));

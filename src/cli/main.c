@@ -79,24 +79,6 @@ static int unknown_verb(int argc, char **argv)
     return cli_fail(&err, CLI_USAGE);
 }
 
-/* Options before the verb. */
-static int take_globals(int argc, char **argv, int *used, cay_err *err)
-{
-    int at = 0, n;
-    while (at < argc && argv[at][0] == '-' && argv[at][1]) {
-        /* A word at a time, with its value if it has none of its own. */
-        const char *w = argv[at];
-        bool pair = (!strcmp(w, "--home") || !strcmp(w, "--provider")) && at + 1 < argc;
-        opt_group group = { cli_global_opts, &cli };
-        opt_spec spec = { .groups = &group, .ngroups = 1 };
-        char *words[] = { argv[at], pair ? argv[at + 1] : NULL };
-        CAY_TRY(opt_parse(&spec, pair ? 2 : 1, words, &n, NULL, err));
-        at += pair ? 2 : 1;
-    }
-    *used = at;
-    return 0;
-}
-
 static int run_verb(int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
@@ -117,7 +99,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")))
         code = cli_version.fn(NULL, 0, argv);
-    else if (take_globals(argc - 1, argv + 1, &used, &err) < 0)
+    else if (cli_take_globals(argc - 1, argv + 1, &used, &err) < 0)
         code = cli_fail(&err, CLI_USAGE);
     else if (1 + used == argc)
         code = cli_help.fn(NULL, 0, argv);

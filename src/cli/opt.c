@@ -5,26 +5,30 @@
 #include <base/str.h>
 #include <inttypes.h>
 
-/* Levenshtein distance, in one row; words longer than the row are far from everything. */
+/* How many letters to add, drop, change or swap; words longer than a row are far from everything. */
 static unsigned distance(const char *a, const char *b)
 {
     enum { MOST = 32 };
-    unsigned row[MOST + 1];
+    unsigned rows[3][MOST + 1], *two = rows[0], *one = rows[1], *now = rows[2];
     size_t na = strlen(a), nb = strlen(b);
     if (na > MOST || nb > MOST)
         return UINT32_MAX;
     for (size_t j = 0; j <= nb; j++)
-        row[j] = (unsigned)j;
+        one[j] = (unsigned)j;
     for (size_t i = 1; i <= na; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
+        now[0] = (unsigned)i;
         for (size_t j = 1; j <= nb; j++) {
-            unsigned change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = CAY_MIN(change, CAY_MIN(row[j], row[j - 1]) + 1);
+            unsigned change = one[j - 1] + (a[i - 1] != b[j - 1]);
+            now[j] = CAY_MIN(change, CAY_MIN(one[j], now[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = CAY_MIN(now[j], two[j - 2] + 1);
         }
+        unsigned *spare = two;
+        two = one;
+        one = now;
+        now = spare;
     }
-    return row[nb];
+    return one[nb];
 }
 
 const char *opt_nearest(const char *word, const char *const *names)

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The small static program: verbs that need no store, straight to the keeper. It starts in a fraction of a
+ * millisecond; whatever it cannot do, it becomes the full program for.
+ */
+#include "cli.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <provider/native/native.h>
+#include <signal.h>
+
+static const cli_verb *const verbs[] = { &cli_run, &cli_exec, &cli_attach, &cli_shell, &cli_ps, &cli_logs };
+static char **whole_argv; /* as we were called: parsing moves words about */
+
+static void step_aside(void)
+{
+    char path[4096];
+    cay_err err = CAY_ERR_INIT;
+    if (!cli_libexec("cay-full", path, sizeof path)) {
+        cay_fail(&err, CAY_ENOENT, "the rest of cay is missing: no cay-full beside this program or in %s; install it again, "
+                 "or set CAY_LIBEXEC", CAY_LIBEXEC);
+    } else {
+        execv(path, whole_argv);
+        cay_fail_sys(&err, CAY_ESYS, "start %s", path);
+    }
+    _exit(cli_fail(&err, CLI_BEFORE));
+}
+
+int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
+{
+    int rc = cay__native_find(cli.home, id, out, err);
+    /* A name, a stopped sandbox or another provider's: the store knows. */
+    if (rc == CAY_ENOENT || rc == CAY_EGONE)
+        step_aside();
+    return rc;
+}
+
+int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
+{
+    if (!spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
+        step_aside();
+    return cay__native_create_ephemeral(cli.home, spec, out, err);
+}
+
+/* The keeper ends it with our connection, off the path of whoever waits for us. */
+void cli_box_discard(cay_sandbox *sb)
+{
+    cay_sandbox_unref(sb);
+}
+
+static const cli_verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < CAY_LEN(verbs); i++)
+        if (!strcmp(verbs[i]->name, name))
+            return verbs[i];
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    const cli_verb *v = NULL;
+    const char *provider;
+    int used = 0, code = 0;
+    signal(SIGPIPE, SIG_IGN);
+    if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
+        out_str("cay " CAY_VERSION "\n");
+        return 0;
+    }
+    whole_argv = cay__alloc(((size_t)argc + 1) * sizeof *whole_argv);
+    memcpy(whole_argv, argv, (size_t)argc * sizeof *whole_argv);
+    if (cli_take_globals(argc - 1, argv + 1, &used, &err) == 0 && 1 + used < argc)
+        v = find_verb(argv[1 + used]);
+    if (!v)
+        step_aside();
+    /* Mistakes are explained by the full program, which knows every verb. */
+    provider = cli_provider();
+    if ((provider && strcmp(provider, "native")) ||
+        cli_verb_run(v, argc - 2 - used, argv + 2 + used, &code, &err) < 0)
+        step_aside();
+    free(whole_argv);
+    if (out_broken() && code == CLI_OK)
+        code = 128 + SIGPIPE;
+    return code;
+}
