@@ -1,0 +1,246 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_cli.sh CAY PTY_DRIVE PROVIDER: the command line as people and scripts use it, verb by verb. Prints TAP.
+set -u
+cay=$1 drive=$2 provider=$3
+t=$(mktemp -d /tmp/cay-cli.XXXXXX)
+export CAY_HOME="$t/home" CAY_PROVIDER="$provider" XDG_RUNTIME_DIR="$t/run" NO_COLOR=1 TERM=xterm
+mkdir -m 700 "$t/home" "$t/run" "$t/w"
+cd "$t/w" || exit 1
+n=0 bad=0 code=0
+cleanup() {
+    "$cay" ls -q 2>/dev/null | while read -r i; do "$cay" rm -qf "$i" 2>/dev/null; done
+    cd / && rm -rf "$t"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM HUP
+
+ok() { # TEXT, with the status of the last command in $?
+    if [ $? = 0 ]; then r=ok; else r='not ok' bad=1; fi
+    n=$((n + 1))
+    echo "$r $n - $1"
+    [ "$r" = ok ] || { sed 's/^/# out: /' "$t/out"; sed 's/^/# err: /' "$t/err"; echo "# status: $code"; } | head -20
+}
+skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
+run() { code=0; "$@" >"$t/out" 2>"$t/err" </dev/null || code=$?; }
+is() { [ "$code" = "$1" ]; }
+says() { grep -qF -- "$1" "$t/out"; }
+errs() { grep -qF -- "$1" "$t/err"; }
+json() { if command -v jq >/dev/null; then jq -e . >/dev/null; else python3 -m json.tool >/dev/null; fi; }
+
+run "$cay" doctor
+is 0 || { echo "1..0 # SKIP provider $provider: $(head -n 1 "$t/err")"; exit 77; }
+esc=$(printf '\033')
+
+# ---- about itself
+run "$cay" --version; is 0 && says 'cay 0'; ok 'version'
+run "$cay" help; is 0 && says 'cay run'; ok 'help lists the verbs'
+run "$cay" run --help; is 0 && says '--memory SIZE' && says 'examples'; ok 'help of a verb has options and examples'
+run "$cay" help files; is 0 && says 'files grep'; ok 'help of a family'
+run "$cay" exce x; is 2 && errs 'did you mean `cay exec`'; ok 'an unknown verb is named, with the nearest'
+run "$cay" files frobnicate; is 2 && errs 'files frobnicate'; ok 'an unknown verb of a family'
+run "$cay" run --memry 1G -- true; is 2 && errs '--memory'; ok 'an unknown option is named, with the nearest'
+run "$cay" completion verbs; is 0 && says 'files ls'; ok 'completion knows the verbs'
+run "$cay" completion options run; is 0 && says '--memory='; ok 'completion knows options'
+
+# ---- doctor
+run "$cay" doctor --json; is 0 && json <"$t/out"; ok 'doctor --json is JSON'
+run "$cay" doctor --need vm; is 1; ok 'doctor --need fails when it is missing'
+run "$cay" doctor --need nonsense; is 2 && errs nonsense; ok 'doctor --need names a wrong level'
+s=$(date +%s%N); run "$cay" doctor; e=$(date +%s%N); [ $(((e - s) / 1000000)) -lt 1000 ]; ok 'doctor ends in under a second'
+
+# ---- run
+run "$cay" run -q -- echo hello; is 0 && says hello && [ ! -s "$t/err" ]; ok 'run prints the output of its command'
+run "$cay" run -q -- sh -c 'echo o; echo e >&2; exit 7'; is 7 && says o && errs e; ok 'run keeps streams apart and passes the code'
+run "$cay" run -q -- sh -c 'kill -TERM $$'; is 143; ok 'a signal is 128 + its number'
+run "$cay" run -q -- /no/such/program; is 127; ok '127 when the command is not found'
+run "$cay" run -q -- /etc; is 126; ok '126 when it cannot be run'
+run "$cay" run -q; is 2; ok 'run without a command is a usage error'
+run "$cay" run -q --shell 'echo $((6*7))'; is 0 && says 42; ok 'run --shell'
+run "$cay" run -q -e A=1 -e B='two words' -- sh -c 'echo "$A-$B"'; is 0 && says '1-two words'; ok 'run -e'
+printf '# note\nC=3\n\nD=4\n' >env; run "$cay" run -q --env-file env -- sh -c 'echo $C$D'; is 0 && says 34; ok 'run --env-file'
+SECRET=x run "$cay" run -q -- env; is 0 && ! says SECRET; ok 'nothing of our environment enters'
+code=0; echo in | "$cay" run -q -i -- cat >"$t/out" 2>"$t/err" || code=$?; is 0 && says in; ok 'run -i forwards input'
+code=0; head -c 3000000 /dev/zero | "$cay" run -q -i -- wc -c >"$t/out" 2>"$t/err" || code=$?; is 0 && says 3000000; ok 'three megabytes in'
+code=0; "$cay" run -q -- sh -c 'head -c 5000000 /dev/zero' 2>"$t/err" | wc -c >"$t/out"; says 5000000; ok 'five megabytes out'
+code=0; echo in | "$cay" run -q -- cat >"$t/out" 2>"$t/err" || code=$?; is 0 && [ ! -s "$t/out" ]; ok 'without -i nothing is read'
+run "$cay" run --json -- sh -c 'echo o; echo e >&2; exit 3'; is 3 && json <"$t/out" && says '"code":3'; ok 'run --json gives one object'
+s=$(date +%s); run "$cay" run --timeout 300ms -- sh -c 'sleep 50 & sleep 50'; e=$(date +%s)
+[ "$code" -ge 128 ] && errs time-out && [ $((e - s)) -lt 10 ]; ok 'run --timeout ends the tree and says so'
+run "$cay" run -q -w /tmp -- pwd; is 0 && says /tmp; ok 'run -w'
+code=0; "$cay" run -q -- yes 2>"$t/err" | head -n 1 >"$t/out"; says y && [ ! -s "$t/err" ]; ok 'a reader that leaves ends it quietly'
+run "$cay" run --memory 12x -- true; is 2 && errs 12x; ok 'a wrong size is named'
+run "$cay" run --memory 1k -- true; is 2 && errs '--memory'; ok 'a limit out of range is refused'
+run "$cay" run --mount /no/such/dir -- true; is 2 && errs /no/such/dir; ok 'a mount that is not there is named'
+run "$cay" run --isolation strong -- true; is 2 && errs strong; ok 'an unknown level is named'
+run "$cay" run --isolation vm -- true; is 125; ok 'a level the host lacks is refused'
+run "$cay" run --template nosuch -- true; is 125 && errs nosuch; ok 'an unknown template is named'
+run "$cay" run --user 'no such' -- true; [ "$code" -ge 2 ] && errs 'no such'; ok 'an unknown user is named'
+run "$cay" run --name "$(printf 'a\nb')" -- true; is 2; ok 'a name with a newline is refused'
+run "$cay" ls -q; is 0 && [ ! -s "$t/out" ]; ok 'run leaves nothing in the list'
+
+# ---- create, ls, inspect
+id=$("$cay" create -q --name box --label team=web --label x=1 --ttl 1h --metadata '{"k":[1]}' 2>"$t/err")
+[ ${#id} = 20 ]; ok 'create prints the id alone'
+short=$(echo "$id" | cut -c 1-8)
+run "$cay" ls; is 0 && says "$id" && says box && says running; ok 'ls shows it'
+run "$cay" ls -q; is 0 && [ "$(cat "$t/out")" = "$id" ]; ok 'ls -q gives ids alone'
+run "$cay" ls --json; is 0 && json <"$t/out"; ok 'ls --json is JSON'
+run "$cay" ls -q --label team=web; says "$id"; ok 'ls --label finds'
+run "$cay" ls -q --label team=db; ! says "$id"; ok 'ls --label leaves out'
+run "$cay" ls -q --state stopped; ! says "$id"; ok 'ls --state leaves out'
+run "$cay" ls --state sleepy; is 2 && errs sleepy; ok 'an unknown state is named'
+run "$cay" inspect "$short"; is 0 && json <"$t/out" && says '"team": "web"'; ok 'inspect is JSON, by a short id'
+run "$cay" inspect --text box; is 0 && says "$id"; ok 'inspect --text, by name'
+run "$cay" inspect nosuchid; is 1 && errs nosuchid; ok 'an unknown id is named'
+run "$cay" create --name "$(printf 'x\033]0;t\007')"; is 2 && ! grep -q "$esc" "$t/err"; ok 'a name with an escape sequence is refused, and not echoed'
+id2=$("$cay" create -q 2>/dev/null)
+
+# ---- exec and processes
+run "$cay" exec "$short" -- echo hi; is 0 && says hi; ok 'exec by a short id'
+run "$cay" exec "$id" echo -n -- x; is 0 && [ "$(cat "$t/out")" = '-- x' ]; ok 'options after the command are its own'
+run "$cay" exec "$id" -- sh -c 'exit 200'; is 200; ok 'exec passes the code'
+run "$cay" exec nosuch -- true; is 125 && errs nosuch; ok 'exec in an unknown sandbox'
+run "$cay" exec "$id"; is 2; ok 'exec without a command'
+run "$cay" exec -w /no/such/dir "$id" -- true; [ "$code" -ge 125 ] && errs /no/such/dir; ok 'exec in a directory that is not there'
+p=$("$cay" exec -d --tag ticker "$id" -- sh -c 'echo one; echo two >&2; while :; do sleep 0.2; echo tick; done' 2>"$t/err")
+case $p in p*) true ;; *) false ;; esac; ok 'exec -d prints a process id'
+sleep 0.5
+run "$cay" ps "$id"; is 0 && says ticker && says "$p"; ok 'ps shows it'
+run "$cay" ps --json "$id"; is 0 && json <"$t/out"; ok 'ps --json is JSON'
+run "$cay" ps -q "$id"; is 0 && says "$p"; ok 'ps -q gives ids'
+run "$cay" logs "$id" ticker; is 0 && says one && errs two; ok 'logs by tag, each stream to its own'
+run "$cay" logs --stdout -n 1 "$id" "$p"; is 0 && says tick && ! says one; ok 'logs -n'
+code=0; "$cay" logs -f "$id" ticker 2>/dev/null | head -n 2 >"$t/out"; says one; ok 'logs -f ends quietly when its reader leaves'
+run "$cay" logs "$id" nosuch; is 1 && errs nosuch; ok 'logs of an unknown process'
+run "$cay" signal -s KILL "$id" ticker; is 0; ok 'signal'
+run "$cay" signal -s NOSUCH "$id" ticker; is 2 && errs NOSUCH; ok 'an unknown signal is named'
+sleep 0.3
+run "$cay" ps -a "$id"; is 0 && says "$p" && says 137; ok 'ps -a remembers how it ended'
+run timeout -s INT 1 "$cay" exec "$id" -- sh -c 'trap "echo caught; exit 9" INT; while :; do sleep 0.1; done'; says caught; ok 'INT is forwarded'
+code=0; printf 'echo from-shell\nexit 5\n' | "$cay" shell "$id" >"$t/out" 2>"$t/err" || code=$?; is 5 && says from-shell; ok 'shell reads commands from a pipe'
+run "$cay" exec "$id" -- printf '\033]52;c;x\007'; is 0 && grep -q "$esc" "$t/out"; ok 'bytes into a pipe are untouched'
+
+# ---- files
+echo data >f1; mkdir -p tree/sub; echo a >tree/a; echo b >tree/sub/b; ln -s a tree/link; chmod 750 tree/a
+run "$cay" cp f1 "$id:/tmp/f1"; is 0; ok 'cp a file in'
+run "$cay" cp "$id:/tmp/f1" f2; is 0 && cmp -s f1 f2; ok 'cp a file out'
+code=0; date | tee now | "$cay" cp - "$id:now" 2>"$t/err" || code=$?; is 0; ok 'cp from standard input'
+"$cay" cp "$id:now" - >now2 2>"$t/err"; cmp -s now now2; ok 'cp to standard output'
+run "$cay" cp tree "$id:copy"; is 0; ok 'cp a tree in'
+run "$cay" cp "$id:copy" back; is 0 && diff -r tree back && [ -L back/link ] && [ "$(stat -c %a back/a)" = 750 ]; ok 'cp a tree out, with links and modes'
+mkdir into; run "$cay" cp "$id:copy/a" into; is 0 && [ -f into/a ]; ok 'cp into a directory'
+run "$cay" cp "$id:/tmp/f1" "$id2:/tmp/moved"; is 0; ok 'cp between sandboxes'
+mkfifo tree/fifo; run "$cay" cp tree "$id:copy2"; is 1 && errs fifo; ok 'cp skips a FIFO aloud'
+run "$cay" cp f1 f2; is 2 && errs 'ID:PATH'; ok 'cp without a sandbox'
+run "$cay" cp "$id:/no/such" .; is 1 && errs /no/such; ok 'cp of what is not there'
+run "$cay" files ls "$id" copy; is 0 && says 'sub/' && says link; ok 'files ls'
+run "$cay" files ls -l "$id:copy"; is 0 && says 'rwxr-x---' && says 'link -> a'; ok 'files ls -l, with ID:PATH'
+run "$cay" files ls -R --json "$id" copy; is 0 && json <"$t/out" && says sub/b; ok 'files ls -R --json'
+run "$cay" files cat "$id" copy/a; is 0 && [ "$(cat "$t/out")" = a ]; ok 'files cat'
+run "$cay" files cat --offset 1 --length 2 "$id" /tmp/f1; is 0 && [ "$(cat "$t/out")" = at ]; ok 'files cat of a range'
+echo put | "$cay" files put -p --mode 600 "$id" deep/er/p 2>"$t/err"; ok 'files put makes directories'
+run "$cay" files stat --json "$id" deep/er/p; is 0 && json <"$t/out" && says '0600'; ok 'files stat --json'
+echo more | "$cay" files put -a "$id" deep/er/p; run "$cay" files cat "$id" deep/er/p; says put && says more; ok 'files put --append'
+echo no | "$cay" files put -x "$id" deep/er/p 2>/dev/null; [ $? = 1 ]; ok 'files put --exclusive refuses'
+run "$cay" files mkdir -p "$id" m/n; is 0; ok 'files mkdir -p'
+run "$cay" files mv "$id" m/n m/o; is 0; ok 'files mv'
+run "$cay" files chmod "$id" 700 m/o; is 0; run "$cay" files stat "$id" m/o; says 0700; ok 'files chmod'
+run "$cay" files chmod "$id" 9 m/o; is 2; ok 'files chmod of a wrong mode'
+run "$cay" files ln "$id" o m/l; is 0; ok 'files ln'
+run "$cay" files find "$id" '**/b'; is 0 && says sub/b; ok 'files find'
+run "$cay" files grep "$id" copy '^b$'; is 0 && says 'sub/b:1:b'; ok 'files grep'
+run "$cay" files grep "$id" copy nothing-like-it; is 1; ok 'files grep without a match is 1'
+run "$cay" files grep --json "$id" copy '^b$'; json <"$t/out"; ok 'files grep --json is JSON'
+run "$cay" files rm -r "$id" m; is 0; ok 'files rm -r'
+run "$cay" files rm "$id" m; is 1; ok 'files rm of what is not there'
+run "$cay" files rm -f "$id" m; is 0; ok 'files rm -f of what is not there'
+run "$cay" files ls "$id" "$(printf 'a\nb')"; is 1 && ! errs "$esc"; ok 'a path with a newline is refused'
+"$cay" files watch -q -n 1 "$id" copy >"$t/watch" 2>&1 & w=$!
+sleep 0.5; "$cay" exec "$id" -- touch copy/fresh; for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 $w 2>/dev/null || break; sleep 0.2; done
+kill $w 2>/dev/null; grep -q fresh "$t/watch"; ok 'files watch sees a new file'
+if "$cay" files xattr "$id" copy/a user.k=v 2>/dev/null; then
+    run "$cay" files xattr "$id" copy/a user.k; says v; ok 'files xattr'
+    run "$cay" files xattr "$id" copy/a; says user.k; ok 'files xattr lists'
+    run "$cay" files xattr -r "$id" copy/a user.k; is 0; ok 'files xattr -r'
+else
+    skip 'files xattr' 'no extended attributes here'
+fi
+"$cay" exec "$id" -- sh -c 'mkdir evil; : >"evil/$(printf "x\033]52;c;eA==\007y")"'
+run "$cay" files ls "$id" evil; is 0 && says 'x\x1b]52;c;eA==\x07y' && ! grep -q "$esc" "$t/out"; ok 'a hostile name is shown, not sent'
+run "$cay" files ls --json "$id" evil; json <"$t/out" && ! grep -q "$esc" "$t/out"; ok 'and in JSON'
+
+# ---- ports
+if "$cay" exec "$id" -- sh -c 'command -v python3' >/dev/null 2>&1; then
+    "$cay" exec -qd --tag web "$id" -- python3 -c '
+import socket
+s=socket.socket(); s.setsockopt(1,2,1); s.bind(("127.0.0.1",18273)); s.listen(9)
+while 1:
+    c,_=s.accept(); d=c.recv(99); c.sendall(b"got "+d); c.close()' >/dev/null
+    for i in 1 2 3 4 5 6 7 8 9 10; do "$cay" port ls -q "$id" 2>/dev/null | grep -q 18273 && break; sleep 0.2; done
+    run "$cay" port ls "$id"; is 0 && says 18273; ok 'port ls'
+    run "$cay" port ls --json "$id"; json <"$t/out"; ok 'port ls --json is JSON'
+    echo ping | "$cay" port connect "$id" 18273 >"$t/out" 2>"$t/err"; says 'got ping'; ok 'port connect'
+    "$cay" port forward "$id" 18273:0 >"$t/fwd" 2>/dev/null & f=$!
+    for i in 1 2 3 4 5 6 7 8 9 10; do [ -s "$t/fwd" ] && break; sleep 0.1; done
+    python3 - "$(cut -d: -f2 "$t/fwd")" >"$t/out" 2>"$t/err" <<'PY'
+import socket,sys
+s=socket.create_connection(("127.0.0.1",int(sys.argv[1]))); s.sendall(b"fwd"); print(s.recv(99))
+PY
+    kill $f 2>/dev/null; says 'got fwd'; ok 'port forward'
+    "$cay" signal "$id" web >/dev/null 2>&1
+else
+    skip 'ports' 'no python3 inside'
+fi
+run "$cay" port connect "$id" 1; is 1; ok 'port connect where nobody listens'
+run "$cay" port forward "$id" 70000; is 2 && errs 70000; ok 'a port out of range is named'
+
+# ---- life
+run "$cay" top --once; is 0 && says "$id"; ok 'top --once'
+run "$cay" top --json; is 0 && json <"$t/out"; ok 'top --json is JSON'
+"$cay" events -n 1 --for 5s --json "$id" >"$t/events" 2>&1 & w=$!
+sleep 0.3; "$cay" pause -q "$id" 2>"$t/err"; code=$?; wait $w
+is 0 && json <"$t/events"; ok 'pause, and events tell it'
+run "$cay" inspect "$id"; says '"state": "paused"'; ok 'it is paused'
+run "$cay" exec "$id" -- true; is 125; ok 'exec in a paused sandbox is refused'
+run "$cay" resume "$id"; is 0; run "$cay" exec "$id" -- true; is 0; ok 'resume'
+run "$cay" extend --ttl 2h "$id"; is 0; ok 'extend'
+run "$cay" extend "$id"; is 2; ok 'extend by nothing'
+run "$cay" rm "$id"; is 1 && errs 'rm -f'; ok 'rm of a running one needs -f'
+run "$cay" kill "$id" "$id2"; is 0; ok 'kill two'
+run "$cay" wait --timeout 5s "$id"; is 0 && says stopped; ok 'wait'
+run "$cay" files cat "$id" copy/a; [ "$code" -le 1 ]; ok 'files of a stopped one: an answer or a clear no'
+run "$cay" resume "$id"; is 0; run "$cay" exec "$id" -- cat copy/a; is 0 && says a; ok 'resume starts it again on its files'
+run "$cay" rm -f "$id" "$id2" nosuchid; is 0; run "$cay" ls -q; [ ! -s "$t/out" ]; ok 'rm -f'
+run "$cay" gc; is 0; ok 'gc'
+code=0; "$cay" run -q --keep -- sh -c 'echo kept > f' >"$t/out" 2>"$t/err" || code=$?
+id=$("$cay" ls -q); is 0 && [ ${#id} = 20 ]; ok 'run --keep keeps it'
+run "$cay" exec "$id" -- cat f; says kept; ok 'with its files'
+
+# ---- a terminal
+if "$drive" -e 'x' -- printf x >/dev/null 2>&1; then
+    run "$drive" -e '$' -s 'echo $((40+2))\r' -e 42 -s 'exit 3\r' -- "$cay" run -q -it -e PS1='$ ' -- sh; is 3 && errs restored; ok 'run -it'
+    run "$drive" -e '$' -r 101,33 -z 300 -s 'stty size\r' -e '33 101' -s 'exit\r' -- "$cay" run -q -it -e PS1='$ ' -- sh; is 0; ok 'a resized window is seen inside'
+    run "$drive" -e '$' -s 'sleep 50\r' -z 500 -s '\x03' -e '$' -s 'exit 4\r' -- "$cay" exec -it -e PS1='$ ' "$id" sh; is 4; ok 'Ctrl-C reaches the command, not cay'
+    run "$drive" -z 500 -s 'set +o history; PS1=%%; echo re''ady\r' -e ready -s 'sleep 50\r' -z 500 -s '\x1a' -e 'topped' -s 'jobs\r' -e 'sleep 50' -s 'kill %1; exit 6\r' -- "$cay" shell "$id"; is 6 || is 1; ok 'shell has job control'
+    run "$drive" -e 'x\x1b]52' -- "$cay" exec "$id" -- printf 'x\033]52;c;x\007'; [ "$code" != 0 ]; ok 'without -t a terminal gets no escape sequence'
+    run "$drive" -e 'x\\\\x1b]52' -- "$cay" exec "$id" -- printf 'x\033]52;c;x\007'; is 0; ok 'it is shown instead'
+    run "$drive" -e '\e]0;t' -- "$cay" exec -t "$id" -- printf '\033]0;t\007'; is 0; ok 'an attached terminal gets everything'
+    run "$drive" -e 'evil' -- "$cay" files ls -l "$id"; true
+    run "$drive" -e '$' -x "$cay kill -q $id" -- "$cay" exec -it -e PS1='$ ' "$id" sh; errs restored && [ "$code" != 99 ] && [ "$code" != 124 ]; ok 'the terminal is restored when the sandbox is killed'
+    run "$cay" resume "$id"
+    run "$drive" -e 'top' -s 'q' -- "$cay" top; is 0 && errs restored; ok 'top is live on a terminal and q leaves'
+else
+    skip 'terminals' 'no pty to be had'
+fi
+run "$cay" rm -qf "$id"
+
+# ---- the tour
+run "$cay" tour; is 0 && says 'Nothing is left behind'; ok 'tour'
+run "$cay" ls -q; [ ! -s "$t/out" ]; ok 'and nothing is left'
+
+# ---- a state directory that cannot be used
+run "$cay" --home /proc/nosuch ls; is 1 && errs /proc/nosuch; ok 'a state directory that cannot be made is named'
+
+echo "1..$n"
+exit $bad
