@@ -32,7 +32,7 @@ test: deps ## build and run every test; the last line is the verdict
 bench: deps build ## one JSON line per figure, its floor and peers beside it
 	@tools/need bench/run "the benchmarks" && bench/run $(BUILD)
 
-fuzz: deps ## fuzz every parser; SECONDS=N per target, 60 unless told
+fuzz: deps ## fuzz every parser; SECONDS=N per target, 5 unless told
 	@tools/need fuzz/run "the fuzz targets" && fuzz/run
 
 soak: deps build ## the long kill and leak tests

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <base/base.h>
+#include <base/json.h>
+#include <service/spec.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+static cay__spec *read_back(const cay_create *c)
+{
+    CAY_AUTOFREE char *text = NULL, *labels = cay__pairs_text(c->labels);
+    cay__spec *s = NULL;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay__spec_text(c, &text, &err), 0);
+    cay_row row = { .size = sizeof row, .provider = c->provider, .name = c->name, .spec = text, .labels = labels,
+                    .metadata = c->metadata };
+    if (cay__spec_read(&row, &s, &err) < 0)
+        fail_msg("%s in %s", err.msg, text);
+    return s;
+}
+
+static void every_field_comes_back(void **st)
+{
+    (void)st;
+    const cay_pair env[] = { { "PATH", "/bin" }, { "RAW", "a\xff\n" }, { "EMPTY", "" }, { NULL, NULL } };
+    const cay_pair labels[] = { { "team", "r\xc3\xa9" "d" }, { NULL, NULL } };
+    const char *const require[] = { "disk-quota", "memory-limit", NULL };
+    const cay_grant grants[] = { { "/data", "/data", true }, { "/d\xfe", "/x", false } };
+    const cay_create c = {
+        .size = sizeof c, .provider = "native", .template_ = "host", .root = "/r", .name = "n", .hostname = "h", .user = "u",
+        .workdir = "/w", .env = env, .labels = labels, .metadata = "{\"a\":[1]}", .grants = grants, .ngrants = 2,
+        .limits = { 1, 2, 3, 4, 5, 6, 7, 8, CAY_UNLIMITED }, .min_level = 2, .require = require, .ttl_ms = 9,
+        .idle_ms = CAY_UNLIMITED, .on_expiry = CAY_EXPIRE_PAUSE, .no_pin = true, .durable = true,
+    };
+    cay__spec *s = read_back(&c);
+    const cay_create *r = &s->create;
+    assert_string_equal(r->provider, "native");
+    assert_string_equal(r->template_, "host");
+    assert_string_equal(r->root, "/r");
+    assert_string_equal(r->name, "n");
+    assert_string_equal(r->hostname, "h");
+    assert_string_equal(r->user, "u");
+    assert_string_equal(r->workdir, "/w");
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(r->env[i].key, env[i].key);
+        assert_string_equal(r->env[i].value, env[i].value);
+    }
+    assert_null(r->env[3].key);
+    assert_string_equal(r->labels[0].value, labels[0].value);
+    assert_string_equal(r->metadata, c.metadata);
+    assert_int_equal(r->ngrants, 2);
+    assert_true(r->grants[0].rw && !r->grants[1].rw);
+    assert_string_equal(r->grants[1].source, "/d\xfe");
+    assert_memory_equal(&r->limits, &c.limits, sizeof c.limits);
+    assert_int_equal(r->min_level, 2);
+    assert_string_equal(r->require[1], "memory-limit");
+    assert_null(r->require[2]);
+    assert_int_equal(r->ttl_ms, 9);
+    assert_true(r->idle_ms == CAY_UNLIMITED);
+    assert_int_equal(r->on_expiry, CAY_EXPIRE_PAUSE);
+    assert_true(r->no_pin && r->durable && !r->ephemeral);
+    cay__spec_free(s);
+}
+
+static void nothing_comes_back_as_nothing(void **st)
+{
+    (void)st;
+    const cay_create c = { .size = sizeof c, .provider = "native" };
+    cay__spec *s = read_back(&c);
+    assert_null(s->create.template_);
+    assert_null(s->create.env);
+    assert_null(s->create.name);
+    assert_null(s->create.metadata);
+    assert_null(s->create.labels[0].key);
+    assert_int_equal(s->create.ngrants, 0);
+    assert_int_equal(s->create.limits.memory, 0);
+    cay__limits_fill(&s->create.limits);
+    assert_true(s->create.limits.memory == 2ull << 30 && s->create.limits.io_read == CAY_UNLIMITED);
+    cay__spec_free(s);
+}
+
+static void a_wrong_type_is_named(void **st)
+{
+    (void)st;
+    static const char *const bad[][2] = {
+        { "{\"hostname\":1}", "hostname" }, { "{\"ttl_ms\":-1}", "ttl_ms" },     { "{\"limits\":{\"pids\":\"x\"}}", "pids" },
+        { "{\"env\":[]}", "env" },          { "{\"grants\":{}}", "grants" },     { "{\"grants\":[{}]}", "grant" },
+        { "{\"durable\":1}", "durable" },   { "{\"require\":[0]}", "require" },  { "{\"min_level\":99999999999}", "min_level" },
+        { "[]", "spec" },                   { "{\"user\":\"a\\u0000b\"}", "user" }, { "{\"on_expiry\":\"x\"}", "on_expiry" },
+    };
+    for (size_t i = 0; i < CAY_LEN(bad); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay__spec *s = NULL;
+        cay_row row = { .size = sizeof row, .provider = "p", .spec = bad[i][0], .labels = "{}" };
+        assert_int_equal(cay__spec_read(&row, &s, &err), CAY_EINVAL);
+        assert_null(s);
+        if (!strstr(err.msg, bad[i][1]))
+            fail_msg("%s: %s", bad[i][0], err.msg);
+    }
+}
+
+static void too_long_a_request_is_refused(void **st)
+{
+    (void)st;
+    enum { BIG = 100000 };
+    CAY_AUTOFREE char *big = cay__alloc(BIG + 1);
+    cay_pair env[13];
+    memset(big, 'x', BIG);
+    for (int i = 0; i < 12; i++)
+        env[i] = (cay_pair){ (const char *[]){ "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L" }[i], big };
+    env[12] = (cay_pair){ NULL, NULL };
+    CAY_AUTOFREE char *text = NULL;
+    const cay_create c = { .size = sizeof c, .env = env };
+    assert_int_equal(cay__spec_text(&c, &text, NULL), CAY_ETOOBIG);
+}
+
+static void numbers_print_as_people_write_them(void **st)
+{
+    (void)st;
+    static const char in[] = "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}";
+    CAY_AUTOJSON *j = NULL;
+    assert_int_equal(cay__json_object("it", in, &j, NULL), 0);
+    CAY_AUTOFREE char *out = cay__json_text(j, 1000);
+    assert_string_equal(out, "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}");
+    assert_null(cay__json_text(j, 10));
+    assert_null(cay__json_str(j, "e", NULL)); /* a NUL inside */
+    assert_int_equal(cay__json_int(j, "a", 7), 7);
+    assert_true(cay__json_bool(j, "d", false));
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOJSON *k = NULL;
+    assert_int_equal(cay__json_object("it", "{\"a\":1} x", &k, &err), CAY_EINVAL);
+    assert_non_null(strstr(err.msg, "it is not sound JSON: line 1"));
+    assert_int_equal(cay__json_object("it", "99999999999999999999", &k, NULL), CAY_EINVAL);
+    assert_int_equal(cay__json_any("it", "3", &k, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_comes_back),        cmocka_unit_test(nothing_comes_back_as_nothing),
+        cmocka_unit_test(a_wrong_type_is_named),         cmocka_unit_test(too_long_a_request_is_refused),
+        cmocka_unit_test(numbers_print_as_people_write_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
