@@ -207,3 +207,34 @@ int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "the path of the runtime directory %s is too long", base);
     return private_dir(buf, make, err);
 }
+
+static bool runnable(const char *dir, const char *below, const char *name, char *buf, size_t cap)
+{
+    return cay__str_join(buf, cap, dir, below, "/", name, NULL) && access(buf, X_OK) == 0;
+}
+
+int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap, cay_err *err)
+{
+    const char *told = given && *given ? given : getenv("CAY_LIBEXEC");
+    char exe[4096];
+    if (told && *told) {
+        if (runnable(told, "", name, buf, cap))
+            return 0;
+        return cay_fail(err, CAY_ENOENT, "%s is not in %s, where CAY_LIBEXEC or the caller says it is", name, told);
+    }
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    char *slash = NULL;
+    if (n > 0) {
+        exe[n] = 0;
+        slash = strrchr(exe, '/');
+    }
+    if (slash) {
+        *slash = 0;
+        if (runnable(exe, "/../libexec/cay", name, buf, cap) || runnable(exe, "", name, buf, cap))
+            return 0;
+    }
+    if (runnable(CAY_LIBEXEC, "", name, buf, cap))
+        return 0;
+    return cay_fail(err, CAY_ENOENT, "%s is neither beside this program nor in %s; install cay again, or set CAY_LIBEXEC",
+                    name, CAY_LIBEXEC);
+}

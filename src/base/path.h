@@ -3,7 +3,7 @@
  * base/path.h - where the state directory and the sockets are.
  *
  *   cay__home_find()  which directory is meant      cay__home_open()  make, check and open it
- *   cay__run_dir()    where its sockets live
+ *   cay__run_dir()    where its sockets live        cay__libexec_find()  our other programs
  *
  * Used by the library and by the static programs: no JSON, no heap.
  */
@@ -27,6 +27,10 @@ int cay__home_open(const char *home, int *dirfd, cay_err *err);
  * directory's device and inode. What exists on the way must be a directory of ours that nobody else may
  * enter, else CAY_EPERM. `make` makes what is missing. */
 int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err);
+
+/* The path of one of our programs that people do not call: in `given` (or NULL), $CAY_LIBEXEC, ../libexec/cay of the
+ * running program, beside it, or where it was installed; the first that says something about it counts. */
+int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap, cay_err *err);
 
 /* The name of a network filesystem by its statfs(2) magic, else NULL. */
 const char *cay__fs_remote(uint64_t magic);

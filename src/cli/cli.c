@@ -171,22 +171,3 @@ int cli_usage(const cli_verb *v, const cay_err *err)
         say(line, strlen(line));
     return CLI_USAGE;
 }
-
-bool cli_libexec(const char *name, char *path, size_t cap)
-{
-    const char *set = getenv("CAY_LIBEXEC");
-    char exe[4096];
-    if (set && *set)
-        return cay__str_join(path, cap, set, "/", name, NULL) && !access(path, X_OK);
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n > 0) {
-        exe[n] = 0;
-        char *slash = strrchr(exe, '/');
-        *slash = 0;
-        if (cay__str_join(path, cap, exe, "/../libexec/cay/", name, NULL) && !access(path, X_OK))
-            return true;
-        if (cay__str_join(path, cap, exe, "/", name, NULL) && !access(path, X_OK))
-            return true;
-    }
-    return cay__str_join(path, cap, CAY_LIBEXEC, "/", name, NULL) && !access(path, X_OK);
-}

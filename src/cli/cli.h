@@ -51,8 +51,5 @@ int cli_fail(const cay_err *err, int code);
 /* The same for a mistake in the words: points at the help of the verb. */
 int cli_usage(const cli_verb *v, const cay_err *err);
 
-/* Directory of the other programs; fills path with dir/name. */
-bool cli_libexec(const char *name, char *path, size_t cap);
-
 /* Verbs that both programs hold. */
 extern const cli_verb cli_run, cli_exec, cli_attach, cli_shell, cli_ps, cli_logs;

@@ -7,6 +7,7 @@
 #include "open.h"
 #include "out.h"
 #include <base/base.h>
+#include <base/path.h>
 #include <provider/native/native.h>
 #include <signal.h>
 
@@ -17,10 +18,7 @@ static void step_aside(void)
 {
     char path[4096];
     cay_err err = CAY_ERR_INIT;
-    if (!cli_libexec("cay-full", path, sizeof path)) {
-        cay_fail(&err, CAY_ENOENT, "the rest of cay is missing: no cay-full beside this program or in %s; install it again, "
-                 "or set CAY_LIBEXEC", CAY_LIBEXEC);
-    } else {
+    if (cay__libexec_find(NULL, "cay-full", path, sizeof path, &err) == 0) {
         execv(path, whole_argv);
         cay_fail_sys(&err, CAY_ESYS, "start %s", path);
     }
@@ -29,6 +27,9 @@ static void step_aside(void)
 
 int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
 {
+    const char *provider = cli_provider();
+    if (provider && strcmp(provider, "native"))
+        step_aside();
     int rc = cay__native_find(cli.home, id, out, err);
     /* A name, a stopped sandbox or another provider's: the store knows. */
     if (rc == CAY_ENOENT || rc == CAY_EGONE)

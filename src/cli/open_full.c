@@ -4,6 +4,7 @@
 #include "open.h"
 #include "out.h"
 #include <base/base.h>
+#include <base/path.h>
 
 static cay_service *service;
 
@@ -17,7 +18,12 @@ static void close_service(void)
 int cli_service(cay_service **out, cay_err *err)
 {
     if (!service) {
+        char libexec[4096];
         cay_open spec = { .size = sizeof spec, .home = cli.home, .provider = cli_provider() };
+        if (cay__libexec_find(NULL, "cay-full", libexec, sizeof libexec, NULL) == 0) {
+            *strrchr(libexec, '/') = 0;
+            spec.libexec = libexec;
+        }
         CAY_TRY(cay_service_open(&spec, &service, err));
         atexit(close_service);
     }
