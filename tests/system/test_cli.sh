@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # test_cli.sh CAY PTY_DRIVE PROVIDER: the command line as people and scripts use it, verb by verb. Prints TAP.
 set -u
-cay=$1 drive=$2 provider=$3
+cay=$(realpath "$1") drive=$(realpath "$2") provider=$3
 t=$(mktemp -d /tmp/cay-cli.XXXXXX)
 export CAY_HOME="$t/home" CAY_PROVIDER="$provider" XDG_RUNTIME_DIR="$t/run" NO_COLOR=1 TERM=xterm
 mkdir -m 700 "$t/home" "$t/run" "$t/w"
