@@ -172,7 +172,7 @@ static int rm(void *opts, int argc, char **argv)
     const rm_args *a = opts;
     int code = CLI_OK;
     for (int i = 0; i < argc; i++)
-        code = CAY_MAX(code, remove_one(argv[i], a->force));
+        code |= remove_one(argv[i], a->force);
     return code;
 }
 

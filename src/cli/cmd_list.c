@@ -153,7 +153,7 @@ static int inspect(void *opts, int argc, char **argv)
     for (int i = 0; i < argc; i++) {
         if (a->text && i)
             out_str("\n");
-        code = CAY_MAX(code, inspect_one(argv[i], a, &j));
+        code |= inspect_one(argv[i], a, &j);
     }
     if (argc > 1)
         js_close(&j, ']');

@@ -74,7 +74,8 @@ static int step_create(tour *t, cay_err *err)
                               .limits.pids = 64, .ttl_ms = 600000 };
     CAY_TRY(cay_service_create(t->svc, NULL, &spec, &t->sb, err));
     CAY_TRY(cay_sandbox_describe(t->sb, NULL, &t->info, err));
-    say(t, "%s, at most 64 MiB and 64 processes, gone in 10 minutes whatever happens", t->info->id);
+    say(t, "%s%s, gone in 10 minutes whatever happens", t->info->id,
+        layer_on(t, "memory-limit") ? ", at most 64 MiB and 64 processes" : "");
     return 0;
 }
 
@@ -92,7 +93,8 @@ static int step_walls(tour *t, cay_err *err)
     CAY_TRY(line_of(t, "ls -d /proc/[0-9]* | wc -l", n, sizeof n, NULL, err));
     CAY_TRY(line_of(t, "ls /root 2>/dev/null | wc -l", homes, sizeof homes, NULL, err));
     CAY_TRY(line_of(t, "echo $(tail -n +3 /proc/net/dev | cut -d: -f1)", net, sizeof net, NULL, err));
-    say(t, "it sees %s processes, %s files in root's home, and the network devices: %s", n, homes, net);
+    say(t, "%s processes, %s files in root's home, network: %s%s", n, homes, net,
+        t->info->level == CAY_LEVEL_NONE ? " (no wall: this is your own machine)" : "");
     return 0;
 }
 
@@ -215,11 +217,11 @@ static const struct {
 } steps[] = {
     { "doctor", "cay doctor", step_doctor },
     { "create", "cay create --memory 64m --pids 64 --ttl 10m", step_create },
-    { "exec", "cay exec ID -- sh -c '…'", step_exec },
+    { "exec", "cay exec ID -- sh -c '...'", step_exec },
     { "walls", "cay exec ID -- ls /proc", step_walls },
-    { "files", "cay cp data.bin ID:tour/ && cay cp ID:tour/data.bin -", step_files },
+    { "files", "cay cp data.bin ID:tour/", step_files },
     { "terminal", "cay shell ID", step_pty },
-    { "memory", "cay exec ID -- dd bs=256M …", step_memory },
+    { "memory", "cay exec ID -- dd bs=256M", step_memory },
     { "time-out", "cay exec --timeout 200ms ID -- sleep 60", step_time },
     { "pause", "cay pause ID && cay resume ID", step_pause },
     { "kill", "cay rm -f ID", step_kill },

@@ -20,19 +20,22 @@ out_style show_state_style(cay_state s)
 void show_layers(const cay_layer *layers, size_t n)
 {
     int room = 0;
-    for (size_t i = 0; i < n; i++)
-        room = CAY_MAX(room, (int)strlen(layers[i].name));
+    const char *said = ""; /* one remedy for many layers is told once */
+    for (size_t i = 0; i < n; i++) {
+        int w = (int)strlen(layers[i].name);
+        room = CAY_MAX(room, w);
+    }
     for (size_t i = 0; i < n; i++) {
         const cay_layer *l = &layers[i];
         bool on = !strcmp(l->state, "on");
         out_style style = on ? OUT_GOOD : !strcmp(l->state, "soft") ? OUT_WARN : OUT_BAD;
-        out_fmt("  %s%-4s%s %-*s", out_on(1, style), l->state, out_off(1), room, l->name);
-        if (l->why && *l->why) {
-            out_str("  ");
+        bool why = l->why && *l->why;
+        out_fmt("  %s%-4s%s %-*s", out_on(1, style), l->state, out_off(1), why ? room + 2 : 0, l->name);
+        if (why)
             out_safe(l->why);
-        }
         out_str("\n");
-        if (!on && l->remedy && *l->remedy) {
+        if (!on && l->remedy && *l->remedy && strcmp(l->remedy, said)) {
+            said = l->remedy;
             out_fmt("       %*s  %s→ ", room, "", out_on(1, OUT_DIM));
             out_safe(l->remedy);
             out_fmt("%s\n", out_off(1));
