@@ -59,8 +59,8 @@ int cay__box_wipe(cay_service *svc, const cay_call *call, const cay_row *row, ca
     }
     CAY_TRY(rc);
     rc = cay__box_attach(svc, call, row, &p, &box, err);
-    if (rc == 0)
-        rc = p->ops->destroy(box, call, err);
+    if (rc == 0 && (rc = p->ops->destroy(box, call, err)) < 0)
+        p->ops->release(box);
     return rc == CAY_EGONE || rc == CAY_ENOENT ? wipe_files(svc, call, p, row->id, err) : rc;
 }
 
@@ -71,10 +71,19 @@ static void take_over(cay_service *svc, const cay_row *row, cay__truth *t)
         svc->store->move(svc->db, row->id, CAY__BIT(row->state), t->state, t->reason, NULL, NULL);
 }
 
+const char *cay__gone_reason(const char *said)
+{
+    static const char *const empty[] = { "", "not_running", "sandbox_gone", "gone" };
+    for (size_t i = 0; said && i < CAY_LEN(empty); i++)
+        if (!strcmp(said, empty[i]))
+            said = NULL;
+    return said ? said : "lost";
+}
+
 static void is_gone(cay__truth *t, const char *reason)
 {
     t->state = CAY_STOPPED;
-    cay__str_copy(t->reason, sizeof t->reason, reason && *reason ? reason : "lost");
+    cay__str_copy(t->reason, sizeof t->reason, cay__gone_reason(reason));
 }
 
 static int ask(cay__truth *t, const cay_call *call, cay_err *err)

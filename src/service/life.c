@@ -133,7 +133,8 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
     if (rc == 0)
         rc = cay__svc_move(svc, sb->id, CAY_RUNNING, "", text, err);
     if (rc == CAY_ENOENT || rc == CAY_ESTATE) { /* removed meanwhile: it must not live on */
-        p->ops->destroy(box, NULL, NULL);
+        if (p->ops->destroy(box, NULL, NULL) < 0)
+            p->ops->release(box);
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s was removed while it was being started", sb->id);
     }
     cay__handle_rebox(sb, box, CAY_RUNNING);

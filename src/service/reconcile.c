@@ -117,7 +117,7 @@ static void settle_live(work *w, const cay_row *row)
         return;
     int rc = cay__box_attach(w->svc, NULL, row, &p, &box, &err);
     if (rc == CAY_EGONE) {
-        const char *why = w->rebooted ? "reboot" : err.reason[0] ? err.reason : "lost";
+        const char *why = w->rebooted ? "reboot" : cay__gone_reason(err.reason);
         w->svc->store->move(w->svc->db, row->id, CAY__BIT(row->state), CAY_STOPPED, why, NULL, NULL);
         return;
     }

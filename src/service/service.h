@@ -75,6 +75,8 @@ typedef struct cay__truth {
  * provider cannot be asked; then *out still tells what the record says. */
 int  cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *out, cay_err *err);
 void cay__truth_clear(cay__truth *t);
+/* Why a box is no more: what its provider said, or "lost" when that tells nothing. */
+const char *cay__gone_reason(const char *said);
 
 /* ------------------------------------------------------------------ handle.c, info.c, reconcile.c */
 

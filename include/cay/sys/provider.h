@@ -47,11 +47,13 @@ typedef struct cay_provider_ops {
     /* id is already recorded as wanted; the same id again must find the same box. */
     int  (*create)(void *self, const cay_call *call, const char *id, const cay_create *spec,
                    void **box, cay_err *err);
-    /* A box that exists: by id, and by the JSON that state() gave (may be NULL). CAY_EGONE: it is no more. */
+    /* A box that exists: by id, and by the JSON that state() gave (may be NULL). CAY_EGONE: it is no more;
+     * err->reason tells why when that is known: "ttl", "oom", "killed", … */
     int  (*attach)(void *self, const cay_call *call, const char *id, const cay_json *state,
                    void **box, cay_err *err);
     void (*release)(void *box); /* drops the handle; changes nothing inside */
-    int  (*destroy)(void *box, const cay_call *call, cay_err *err); /* ends it and removes its files */
+    /* Ends it, removes its files and frees the handle, which lives on only when this fails. */
+    int  (*destroy)(void *box, const cay_call *call, cay_err *err);
     int  (*spawn)(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err);
     int  (*proc_attach)(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err);
     void (*proc_release)(void *proc);
