@@ -2,6 +2,7 @@
 /* File operations that are one question and one answer, or a list. */
 #include "session_ops.h"
 #include <base/base.h>
+#include <base/mutant.h>
 #include <fcntl.h>
 
 static cay_ses_stat wire_stat(const struct stat *st)
@@ -75,7 +76,8 @@ static int send_line(const cay__fs_line *l, void *arg)
 int cay__ses_grep(cay__ses *s)
 {
     char include[256] = "";
-    if (s->req->data >= sizeof include || memchr(s->data, 0, s->req->data)) {
+    if ((s->req->data >= sizeof include && !CAY__MUTANT("fuzz-session_request")) ||
+        memchr(s->data, 0, s->req->data)) {
         errno = EINVAL;
         return -1;
     }
@@ -179,7 +181,7 @@ int cay__ses_upload(cay__ses *s)
 {
     cay__fs_write w;
     cay__fs_upload up;
-    if (!write_of(s, &w) || cay__ses_is_pipe(s->fd) < 0 || cay__fs_put_open(&s->fs, s->path, &w, &up) < 0)
+    if (!write_of(s, &w) || cay__ses_is_pipe(s->fd, O_RDONLY) < 0 || cay__fs_put_open(&s->fs, s->path, &w, &up) < 0)
         return -1;
     if (cay__ses_answer(s, 0, -1) < 0) {
         cay__fs_put_abort(&up);

@@ -8,13 +8,14 @@
 
 enum { CHUNK = 1 << 20 };
 
-int cay__ses_is_pipe(int fd)
+int cay__ses_is_pipe(int fd, int way)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0)
+    int fl = fcntl(fd, F_GETFL);
+    if (fl < 0 || fstat(fd, &st) < 0)
         return -1;
     errno = EINVAL;
-    return S_ISFIFO(st.st_mode) ? 0 : -1;
+    return S_ISFIFO(st.st_mode) && (fl & O_ACCMODE) == way ? 0 : -1;
 }
 
 static char *work(cay__ses *s, size_t *room)
@@ -76,7 +77,7 @@ int cay__ses_read(cay__ses *s)
 {
     struct stat st;
     uint64_t from = s->req->a, want = s->req->b ? s->req->b : INT64_MAX;
-    if (cay__ses_is_pipe(s->fd) < 0)
+    if (cay__ses_is_pipe(s->fd, O_WRONLY) < 0)
         return -1;
     if (from > INT64_MAX || want > INT64_MAX) {
         errno = EINVAL;
