@@ -6,6 +6,7 @@
  *   running or paused, no box   stopped, with the reason
  *   stopped, "starting"         running if it is alive, else stopped
  *   deleting                    the deletion is finished
+ *   no record, after a reboot   removed
  *
  * One program at a time does it; the others go on, since every look at a single sandbox does the same for it.
  */
@@ -213,6 +214,8 @@ int cay__reconcile(cay_service *svc, cay_err *err)
     work w = { .svc = svc, .rebooted = known == 0 };
     int rc = svc->store->list(svc->db, NULL, settle, &w, err);
     free(w.ids);
+    if (rc == 0 && w.rebooted)
+        cay__svc_sweep(svc, NULL, false, NULL, NULL);
     if (rc == 0 && known != 1)
         svc->store->note_put(svc->db, "service", "boot", boot, NULL);
     return rc;

@@ -166,23 +166,28 @@ static int knows(const char *id, void *arg)
     return cay__svc_row(svc, id, &row, NULL) != CAY_ENOENT;
 }
 
-int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
+int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *removed, cay_err *err)
 {
-    size_t all = 0;
-    CAY_TRY(cay__reconcile(svc, err));
+    size_t sum = 0;
     for (size_t i = 0; i < svc->nplaces; i++) {
         cay__place *p = &svc->places[i];
         size_t n = 0;
         void *self;
-        if (!p->ops->gc)
+        if (!p->ops->gc || (!all && !atomic_load(&p->self)))
             continue;
         CAY_TRY(cay__svc_self(svc, p, &self, err));
         int rc = p->ops->gc(self, call, knows, svc, &n, err);
         if (rc < 0)
             return cay_wrap(err, rc, "provider %s", p->ops->name);
-        all += n;
+        sum += n;
     }
     if (removed)
-        *removed = all;
+        *removed = sum;
     return 0;
+}
+
+int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
+{
+    CAY_TRY(cay__reconcile(svc, err));
+    return cay__svc_sweep(svc, call, true, removed, err);
 }

@@ -52,6 +52,8 @@ int cay__svc_self(cay_service *svc, cay__place *p, void **self, cay_err *err);
 int cay__svc_row(cay_service *svc, const char *id, cay__row **out, cay_err *err);
 /* Moves along the table of lifecycle.h. 0 too when somebody else already moved it there. */
 int cay__svc_move(cay_service *svc, const char *id, cay_state to, const char *reason, const char *box, cay_err *err);
+/* Lets providers remove what no record owns; only those in use already unless `all`. */
+int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *removed, cay_err *err);
 
 /* ------------------------------------------------------------------ box.c */
 

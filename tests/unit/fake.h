@@ -50,12 +50,18 @@ static void fake_close(void *self)
     free(self);
 }
 
+/* One write of one size, so that a reader sees the old or the new. `make` false: only if it is still there. */
+static bool fake_write(const char *path, const char *state, bool make)
+{
+    char text[32] = "";
+    cay__str_copy(text, sizeof text, state);
+    CAY_AUTOFD fd = open(path, O_WRONLY | O_CLOEXEC | (make ? O_CREAT : 0), 0600);
+    return fd >= 0 && pwrite(fd, text, sizeof text, 0) == (ssize_t)sizeof text;
+}
+
 static void fake_put(const char *path, const char *state)
 {
-    char tmp[400];
-    snprintf(tmp, sizeof tmp, "%s.%d.%lx", path, (int)getpid(), (unsigned long)pthread_self());
-    CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (write(fd, state, strlen(state)) < 0 || rename(tmp, path) < 0)
+    if (!fake_write(path, state, true))
         abort();
 }
 
@@ -124,8 +130,8 @@ static int fake_status(void *box, const cay_call *call, cay_box_status *out, cay
     (void)call;
     static const cay_layer layers[] = { { "seccomp", "on", "", "" } };
     fake_box *b = box;
-    char text[32];
-    if (cay__fd_read_file(AT_FDCWD, b->path, text, sizeof text) < 0)
+    char text[40];
+    if (cay__fd_read_file(AT_FDCWD, b->path, text, sizeof text) <= 0)
         return cay_fail(err, CAY_EGONE, "no such box");
     char *why = strchr(text, ' ');
     cay__str_copy(b->reason, sizeof b->reason, why ? why + 1 : "");
@@ -136,28 +142,27 @@ static int fake_status(void *box, const cay_call *call, cay_box_status *out, cay
     return 0;
 }
 
-static int fake_set(void *box, const char *state)
+static int fake_set(void *box, const char *state, cay_err *err)
 {
-    fake_put(((fake_box *)box)->path, state);
-    return 0;
+    return fake_write(((fake_box *)box)->path, state, false) ? 0 : cay_fail(err, CAY_EGONE, "no such box");
 }
 
 static int fake_stop(void *box, const cay_call *call, cay_err *err)
 {
-    (void)call, (void)err;
-    return fake_set(box, "stopped");
+    (void)call;
+    return fake_set(box, "stopped", err);
 }
 
 static int fake_pause(void *box, const cay_call *call, cay_err *err)
 {
-    (void)call, (void)err;
-    return fake_set(box, "paused");
+    (void)call;
+    return fake_set(box, "paused", err);
 }
 
 static int fake_resume(void *box, const cay_call *call, cay_err *err)
 {
-    (void)call, (void)err;
-    return fake_set(box, "running");
+    (void)call;
+    return fake_set(box, "running", err);
 }
 
 static int fake_state(void *box, cay_json **out, cay_err *err)

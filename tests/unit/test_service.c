@@ -400,7 +400,9 @@ static void after_a_reboot_all_are_stopped_and_resumable(void **s)
     box_file(cay_sandbox_id(sb), NULL);
     cay_service_close(svc);
     raw("UPDATE notes SET value='\"another boot\"' WHERE key='boot'");
+    box_file("caaaaaaaaaaaaaaaaaaa", "running"); /* of a one-shot run that the reboot ended */
     svc = open_svc();
+    assert_false(has_box("caaaaaaaaaaaaaaaaaaa"));
     assert_string_equal(look(svc).reason, "reboot");
     assert_int_equal(cay_sandbox_resume(sb, NULL, NULL), 0);
     assert_int_equal(look(svc).state, CAY_RUNNING);
@@ -445,6 +447,19 @@ static void gc_removes_what_no_record_owns(void **s)
     assert_true(has_box(cay_sandbox_id(sb)));
     cay_sandbox_unref(sb);
     cay_service_close(svc);
+}
+
+static size_t boxes_on_disk(void)
+{
+    char path[100];
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/fake", home);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += cay__id_valid(e->d_name, 'c');
+    if (d)
+        closedir(d);
+    return n;
 }
 
 #ifdef CAY_FAULTS
@@ -495,19 +510,6 @@ static void act_remove(cay_service *svc, cay_sandbox *sb)
 {
     (void)svc;
     cay_sandbox_remove(sb, NULL, NULL);
-}
-
-static size_t boxes_on_disk(void)
-{
-    char path[100];
-    size_t n = 0;
-    snprintf(path, sizeof path, "%s/fake", home);
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));)
-        n += cay__id_valid(e->d_name, 'c');
-    if (d)
-        closedir(d);
-    return n;
 }
 
 static void a_killed_maker_leaves_no_orphan(void **s)
@@ -711,6 +713,74 @@ static void programs_that_open_at_once_agree(void **s)
     cay_service_close(svc);
 }
 
+static bool fair(int rc)
+{
+    return rc == 0 || rc == CAY_ESTATE || rc == CAY_EBUSY || rc == CAY_EGONE || rc == CAY_ENOENT;
+}
+
+/* Everything to the same three, which vanish and come back. */
+static int rival_program(int seed)
+{
+    static const char *const names[] = { "r0", "r1", "r2" };
+    cay_service *svc = open_svc();
+    for (int i = 0; i < 30; i++) {
+        const char *name = names[(i + seed) % 3];
+        cay_sandbox *sb = NULL;
+        cay_create c = { .size = sizeof c, .name = name };
+        int rc = cay_service_find(svc, NULL, name, &sb, NULL);
+        if (rc == CAY_EINVAL) /* two have that name now */
+            continue;
+        if (rc == CAY_ENOENT)
+            rc = cay_service_create(svc, NULL, &c, &sb, NULL);
+        if (rc == CAY_EGONE) /* another removed it while it was being made */
+            continue;
+        if (rc < 0)
+            return 10 - rc;
+        int all[] = { cay_sandbox_pause(sb, NULL, NULL), cay_sandbox_resume(sb, NULL, NULL),
+                      seed % 2 ? cay_sandbox_kill(sb, NULL, NULL) : 0, cay_sandbox_resume(sb, NULL, NULL),
+                      i % 5 == seed ? cay_sandbox_remove(sb, NULL, NULL) : 0 };
+        cay_sandbox_unref(sb);
+        for (size_t k = 0; k < CAY_LEN(all); k++)
+            if (!fair(all[k]))
+                return 40 - all[k];
+    }
+    cay_service_close(svc);
+    return 0;
+}
+
+static int remove_one(const cay_info *i, void *arg)
+{
+    cay_sandbox *sb;
+    if (i->state == CAY_RUNNING && !has_box(i->id))
+        return 1;
+    if (cay_service_find(arg, NULL, i->id, &sb, NULL) < 0)
+        return 2;
+    int rc = cay_sandbox_remove(sb, NULL, NULL);
+    cay_sandbox_unref(sb);
+    return rc;
+}
+
+static void rival_programs_leave_store_and_boxes_agreeing(void **s)
+{
+    (void)s;
+    pid_t pid[4];
+    for (size_t i = 0; i < CAY_LEN(pid); i++)
+        if ((pid[i] = fork()) == 0)
+            _exit(rival_program((int)i));
+    for (size_t i = 0; i < CAY_LEN(pid); i++) {
+        int st;
+        assert_int_equal(waitpid(pid[i], &st, 0), pid[i]);
+        assert_int_equal(st, 0);
+    }
+    cay_service *svc = open_svc();
+    size_t n = 0;
+    assert_int_equal(cay_service_gc(svc, NULL, &n, NULL), 0);
+    assert_int_equal(n, 0); /* no box without a record */
+    assert_int_equal(cay_service_list(svc, NULL, NULL, remove_one, svc, NULL), 0);
+    assert_int_equal(boxes_on_disk(), 0);
+    cay_service_close(svc);
+}
+
 /* ------------------------------------------------------------------ events and probe */
 
 static void events_of_all_are_one_stream(void **s)
@@ -786,6 +856,7 @@ int main(void)
         T(threads_share_a_service),
         T(rivals_end_in_one_true_state),
         T(programs_that_open_at_once_agree),
+        T(rival_programs_leave_store_and_boxes_agreeing),
         T(events_of_all_are_one_stream),
         T(probe_tells_layers),
     };

@@ -602,6 +602,8 @@ static void a_full_disk_lets_things_be_removed(void **s)
         rc = put(st, more, "", CAY_RUNNING, NULL, &err);
     assert_int_equal(rc, CAY_ENOSPACE);
     assert_string_equal(err.reason, "store_full");
+    ops->close(st); /* it opens on a full disk, too */
+    st = open_store();
     for (i = 0; i < 40; i++) {
         if (ops->move(st, id[i], ALL, CAY_DELETING, "", NULL, &err) < 0 || ops->remove(st, id[i], &err) < 0)
             fail_msg("%d: %s", i, err.msg);
