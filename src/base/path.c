@@ -58,7 +58,8 @@ int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err)
             whole = cay__str_copy(buf, cap, p);
         } else {
             if (!getcwd(cwd, sizeof cwd))
-                return cay_fail_sys(err, CAY_ESYS, "state directory %s is relative and the current directory is unknown", p);
+                return cay_fail_sys(err, CAY_ESYS,
+                                    "state directory %s is relative and the current directory is unknown", p);
             whole = cay__str_join(buf, cap, cwd, "/", p, NULL);
         }
     } else if (geteuid() == 0) {
@@ -141,7 +142,8 @@ int cay__home_open(const char *home, int *dirfd, cay_err *err)
     if (st.st_mode & 077) {
         if (!is_ours_or_empty(fd))
             return cay_fail_why(err, CAY_EEXIST, "home_not_empty",
-                                "state directory %s holds something else; set CAY_HOME to a new or empty directory", home);
+                                "state directory %s holds something else; set CAY_HOME to a new or empty directory",
+                                home);
         if (fchmod(fd, 0700) < 0)
             return cay_fail_sys(err, CAY_ESYS, "chmod 700 %s", home);
     }
@@ -161,9 +163,10 @@ static int private_dir(const char *path, bool make, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "runtime directory %s", path);
     }
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-        return cay_fail_why(err, CAY_EPERM, "run_not_private",
-                            "runtime directory %s is not a private directory of uid %u; remove it or set XDG_RUNTIME_DIR",
-                            path, (unsigned)geteuid());
+        return cay_fail_why(
+            err, CAY_EPERM, "run_not_private",
+            "runtime directory %s is not a private directory of uid %u; remove it or set XDG_RUNTIME_DIR", path,
+            (unsigned)geteuid());
     return 0;
 }
 
@@ -235,6 +238,7 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
     }
     if (runnable(CAY_LIBEXEC, "", name, buf, cap))
         return 0;
-    return cay_fail(err, CAY_ENOENT, "%s is neither beside this program nor in %s; install cay again, or set CAY_LIBEXEC",
-                    name, CAY_LIBEXEC);
+    return cay_fail(err, CAY_ENOENT,
+                    "%s is neither beside this program nor in %s; install cay again, or set CAY_LIBEXEC", name,
+                    CAY_LIBEXEC);
 }

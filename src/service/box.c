@@ -6,7 +6,8 @@
 
 #define BOX_MAX (1u << 20)
 
-int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place, void **box, cay_err *err)
+int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place, void **box,
+                    cay_err *err)
 {
     CAY_AUTOJSON *state = NULL;
     void *self;

@@ -63,7 +63,8 @@ static int check_names(const cay_create *c, cay_err *err)
     if (c->hostname && (!is_word(c->hostname, 63, "-") || c->hostname[strlen(c->hostname) - 1] == '-'))
         return bad("hostname", c->hostname, "1 to 63 letters, digits or '-', not at its ends", err);
     if (c->workdir && !is_inside_path(c->workdir))
-        return bad("workdir", c->workdir, "give an absolute path inside the sandbox, without . or .. or a newline", err);
+        return bad("workdir", c->workdir, "give an absolute path inside the sandbox, without . or .. or a newline",
+                   err);
     return cay__user_check(c->user, err);
 }
 
@@ -82,10 +83,11 @@ static int check_env(const cay_pair *env, cay_err *err)
     size_t n = 0;
     for (; env && env->key; env++) {
         if (!*env->key || strchr(env->key, '=') || !is_text(env->key))
-            return bad("env", env->key, "a variable's name is not empty and has neither '=' nor control characters", err);
+            return bad("env", env->key, "a variable's name is not empty and has neither '=' nor control characters",
+                       err);
         if (strlen(env->key) + strlen(env->value ? env->value : "") + 1 > ENV_BYTES)
-            return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "env %.60s is longer than %d bytes; put it in a file", env->key,
-                                ENV_BYTES);
+            return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "env %.60s is longer than %d bytes; put it in a file",
+                                env->key, ENV_BYTES);
         if (++n > PAIRS_MOST)
             return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "env has more than %d variables", PAIRS_MOST);
     }
@@ -121,25 +123,29 @@ static int check_limits(const cay_create *c, cay_err *err)
                                 "limit %s is %llu; give %llu to %llu, or unlimited", l->name, (unsigned long long)v,
                                 (unsigned long long)l->least, (unsigned long long)l->most);
     }
-    if ((c->ttl_ms > TIME_MOST && c->ttl_ms != CAY_UNLIMITED) || (c->idle_ms > TIME_MOST && c->idle_ms != CAY_UNLIMITED))
+    if ((c->ttl_ms > TIME_MOST && c->ttl_ms != CAY_UNLIMITED) ||
+        (c->idle_ms > TIME_MOST && c->idle_ms != CAY_UNLIMITED))
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "ttl and idle time are at most a hundred years");
     if (c->on_expiry != CAY_EXPIRE_KILL && c->on_expiry != CAY_EXPIRE_PAUSE)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "on_expiry %d is not known; kill or pause", (int)c->on_expiry);
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "on_expiry %d is not known; kill or pause",
+                            (int)c->on_expiry);
     if (c->min_level < 0 || c->min_level > CAY_LEVEL_VM)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "isolation level %d is not known; give 0 to 4", c->min_level);
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "isolation level %d is not known; give 0 to 4",
+                            c->min_level);
     return 0;
 }
 
 static int check_grants(const cay_create *c, int home_fd, const char *run, cay_err *err)
 {
     if (c->ngrants > GRANTS_MOST)
-        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu directories are to be shown; at most %d", c->ngrants,
-                            GRANTS_MOST);
+        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu directories are to be shown; at most %d",
+                            c->ngrants, GRANTS_MOST);
     for (size_t i = 0; i < c->ngrants; i++) {
         const cay_grant *g = &c->grants[i];
         static const char *const taken[] = { "/proc", "/sys", "/dev", "/" };
         if (!g->target || !is_inside_path(g->target))
-            return bad("mount target", g->target ? g->target : "", "give an absolute path inside, without . or ..", err);
+            return bad("mount target", g->target ? g->target : "", "give an absolute path inside, without . or ..",
+                       err);
         for (size_t k = 0; k < CAY_LEN(taken); k++) {
             size_t n = strlen(taken[k]);
             if (!strcmp(g->target, taken[k]) || (n > 1 && !strncmp(g->target, taken[k], n) && g->target[n] == '/'))

@@ -57,7 +57,8 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
     }
     if (!text.len && !text.full)
         return 0;
-    cay_fail_why(err, CAY_EISOLATION, "feature_missing", "%s%s", text.data ? text.data : "see the details", text.full ? "; …" : "");
+    cay_fail_why(err, CAY_EISOLATION, "feature_missing", "%s%s", text.data ? text.data : "see the details",
+                 text.full ? "; …" : "");
     cay__buf_str(&detail, "]}");
     if (err && !detail.full)
         cay__str_copy(err->detail, sizeof err->detail, detail.data);
@@ -89,7 +90,8 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     c->provider = p->ops->name;
     CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause", p->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
+                            p->ops->name);
     CAY_TRY(check_isolation(svc, p, c, err));
     *place = p;
     return 0;

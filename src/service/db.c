@@ -10,8 +10,9 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_FULL] = "PRAGMA synchronous=FULL",
     [CAY__Q_NORMAL] = "PRAGMA synchronous=NORMAL",
     [CAY__Q_INSTANCE] = "SELECT value FROM meta WHERE key='instance'",
-    [CAY__Q_INSERT] = "INSERT INTO sandboxes(id,name,provider,state,reason,spec,box,labels,metadata,created_ms,changed_ms)"
-                      " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
+    [CAY__Q_INSERT] =
+        "INSERT INTO sandboxes(id,name,provider,state,reason,spec,box,labels,metadata,created_ms,changed_ms)"
+        " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
     [CAY__Q_STATE] = "SELECT state FROM sandboxes WHERE id=?1",
     [CAY__Q_MOVE] = "UPDATE sandboxes SET state=?2, reason=?3, box=coalesce(?4,box), changed_ms=?5, version=version+1"
                     " WHERE id=?1",
@@ -50,7 +51,8 @@ int cay__db_fail(cay__db *db, const char *what, cay_err *err)
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
         return cay_fail_why(err, CAY_ESYS, "store_damaged",
-                            "%s: store.db is damaged (%s); keep a copy, then run: sqlite3 store.db .recover", what, text);
+                            "%s: store.db is damaged (%s); keep a copy, then run: sqlite3 store.db .recover", what,
+                            text);
     default: break;
     }
     if (sys == ENOSPC || sys == EDQUOT)

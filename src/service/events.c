@@ -75,7 +75,8 @@ static int start(cay_events *ev, cay_err *err)
 int cay_service_events(cay_service *svc, const char *id, cay_events **out, cay_err *err)
 {
     if (id && !cay__id_valid(id, 'c'))
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "events are followed by the whole id of a sandbox; %.40s is not one", id);
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "events are followed by the whole id of a sandbox; %.40s is not one", id);
     cay_events *ev = cay__alloc(sizeof *ev + svc->nplaces * sizeof *ev->sources);
     atomic_fetch_add(&svc->refs, 1);
     ev->svc = svc;

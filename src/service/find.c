@@ -65,7 +65,8 @@ static int find_row(cay_service *svc, const cay_call *call, const cay_row *row, 
     cay__truth t;
     int rc = cay__truth_find(svc, call, row, &t, err);
     if (rc == 0 && !t.ops && row->state != CAY_DAMAGED)
-        rc = cay_fail_why(err, CAY_ENOENT, "provider_not_found", "provider %.60s is not known to this program", row->provider);
+        rc = cay_fail_why(err, CAY_ENOENT, "provider_not_found", "provider %.60s is not known to this program",
+                          row->provider);
     if (rc < 0) {
         cay__truth_clear(&t);
         return cay_wrap(err, rc, "sandbox %s", row->id);
@@ -80,7 +81,8 @@ int cay_service_find(cay_service *svc, const cay_call *call, const char *ref, ca
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
     if (!ref || !*ref)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "no sandbox is named; give an id, its beginning, or a name");
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "no sandbox is named; give an id, its beginning, or a name");
     int rc = resolve(svc, ref, id, err);
     if (rc == 0)
         rc = cay__svc_row(svc, id, &row, err);

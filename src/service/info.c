@@ -44,8 +44,9 @@ static void add_status(full *f, const cay_box_status *st)
     cay_info *i = &f->info;
     cay_layer *to = cay__arena_take(&f->mem, (st->nlayers + 1) * sizeof *to);
     for (size_t k = 0; k < st->nlayers; k++)
-        to[k] = (cay_layer){ cay__arena_str(&f->mem, st->layers[k].name), cay__arena_str(&f->mem, st->layers[k].state),
-                             cay__arena_str(&f->mem, st->layers[k].why), cay__arena_str(&f->mem, st->layers[k].remedy) };
+        to[k] =
+            (cay_layer){ cay__arena_str(&f->mem, st->layers[k].name), cay__arena_str(&f->mem, st->layers[k].state),
+                         cay__arena_str(&f->mem, st->layers[k].why), cay__arena_str(&f->mem, st->layers[k].remedy) };
     i->layers = to;
     i->nlayers = st->nlayers;
     i->level = st->level;

@@ -66,14 +66,18 @@ static int wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay
 {
     switch (s) {
     case CAY_GONE: return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "%s: sandbox %s is gone", verb, sb->id);
-    case CAY_DELETING: return cay_fail_why(err, CAY_EGONE, "sandbox_deleting", "%s: sandbox %s is being removed", verb, sb->id);
-    case CAY_CREATING: return cay_fail_why(err, CAY_EBUSY, "sandbox_creating", "%s: sandbox %s is still being made", verb, sb->id);
+    case CAY_DELETING:
+        return cay_fail_why(err, CAY_EGONE, "sandbox_deleting", "%s: sandbox %s is being removed", verb, sb->id);
+    case CAY_CREATING:
+        return cay_fail_why(err, CAY_EBUSY, "sandbox_creating", "%s: sandbox %s is still being made", verb, sb->id);
     case CAY_STOPPED:
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "%s: sandbox %s is stopped; try: cay resume %s", verb, sb->id, sb->id);
-    case CAY_DAMAGED:
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged", "%s: the record of sandbox %s is damaged; try: cay rm -f %s", verb,
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "%s: sandbox %s is stopped; try: cay resume %s", verb,
                             sb->id, sb->id);
-    default: return cay_fail_why(err, CAY_ESTATE, "sandbox_state", "%s: sandbox %s is %s", verb, sb->id, cay_state_name(s));
+    case CAY_DAMAGED:
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged",
+                            "%s: the record of sandbox %s is damaged; try: cay rm -f %s", verb, sb->id, sb->id);
+    default:
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_state", "%s: sandbox %s is %s", verb, sb->id, cay_state_name(s));
     }
 }
 
@@ -135,7 +139,8 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
     if (rc == CAY_ENOENT || rc == CAY_ESTATE) { /* removed meanwhile: it must not live on */
         if (p->ops->destroy(box, NULL, NULL) < 0)
             p->ops->release(box);
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s was removed while it was being started", sb->id);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s was removed while it was being started",
+                            sb->id);
     }
     cay__handle_rebox(sb, box, CAY_RUNNING);
     return rc;

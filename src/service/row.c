@@ -72,8 +72,8 @@ cay__row *cay__row_new(const cay__cols *c)
 
 cay__row *cay__row_copy(const cay_row *row)
 {
-    const char *text[] = { row->id, row->name, row->provider, row->reason, cay_state_name(row->state), row->spec, row->box,
-                           row->labels, row->metadata };
+    const char *text[] = { row->id,   row->name, row->provider, row->reason,  cay_state_name(row->state),
+                           row->spec, row->box,  row->labels,   row->metadata };
     cay__cols c = { .created_ms = row->created_ms, .changed_ms = row->changed_ms, .version = row->version };
     for (size_t i = 0; i < CAY_LEN(text); i++) {
         c.text[i] = text[i] ? text[i] : "";

@@ -34,9 +34,10 @@ typedef enum kind { STORE_NEW, STORE_OLD, STORE_READY } kind;
 
 static int newer(long found, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ESTATE, "store_newer",
-                        "store.db has version %ld and this cay knows versions up to %d; upgrade cay, or set CAY_HOME to another directory",
-                        found, CAY__SCHEMA);
+    return cay_fail_why(
+        err, CAY_ESTATE, "store_newer",
+        "store.db has version %ld and this cay knows versions up to %d; upgrade cay, or set CAY_HOME to another directory",
+        found, CAY__SCHEMA);
 }
 
 static uint32_t be32(const unsigned char *p)
@@ -105,7 +106,8 @@ static int connect_to(const char *where, cay__db *db, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "the path of the state directory is too long");
     int rc = sqlite3_open_v2(path, &db->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
     if (rc != SQLITE_OK)
-        return db->sql ? cay__db_fail(db, "open store.db", err) : cay_fail(err, CAY_ENOSPACE, "open store.db: out of memory");
+        return db->sql ? cay__db_fail(db, "open store.db", err)
+                       : cay_fail(err, CAY_ENOSPACE, "open store.db: out of memory");
     sqlite3_busy_timeout(db->sql, WAIT_MS);
     /* A refused newer store stays as it is, and a short command does not pay for a checkpoint. */
     sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -130,8 +132,8 @@ static int upgrade(cay__db *db, void *arg, cay_err *err)
     }
     cay__id_make(id, 'i');
     snprintf(sql, sizeof sql,
-             "INSERT OR IGNORE INTO meta VALUES('instance','%s'); PRAGMA user_version=%d; PRAGMA application_id=%d;", id,
-             CAY__SCHEMA, APP_ID);
+             "INSERT OR IGNORE INTO meta VALUES('instance','%s'); PRAGMA user_version=%d; PRAGMA application_id=%d;",
+             id, CAY__SCHEMA, APP_ID);
     return exec(db, sql, "set up store.db", err);
 }
 
@@ -177,7 +179,8 @@ static int read_instance(cay__db *db, cay_err *err)
         return 0;
     }
     if (rc == 0)
-        rc = cay_fail_why(&own, CAY_ESYS, "store_damaged", "store.db has lost its instance id; move it away or restore it");
+        rc = cay_fail_why(&own, CAY_ESYS, "store_damaged",
+                          "store.db has lost its instance id; move it away or restore it");
     if (err)
         *err = own;
     return rc;

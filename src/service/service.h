@@ -58,7 +58,8 @@ int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *rem
 /* ------------------------------------------------------------------ box.c */
 
 /* A handle of its own on the provider's box; CAY_EGONE when it is no more. ops->release() it. */
-int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place, void **box, cay_err *err);
+int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place, void **box,
+                    cay_err *err);
 /* Ends whatever the provider has under that id and removes its files; nothing there is fine too. */
 int cay__box_wipe(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
 /* What state() gives as text, "" without one. The caller frees. */

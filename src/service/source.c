@@ -72,7 +72,8 @@ int cay__source_check(const char *what, const char *path, int home_fd, const cha
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s %.120s: give an absolute path", what, path);
     for (const char *c = path; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s %.120s: control characters are not allowed in it", what, path);
+            return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s %.120s: control characters are not allowed in it",
+                                what, path);
     CAY_AUTOFD fd = open(path, O_PATH | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);

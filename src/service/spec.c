@@ -243,7 +243,8 @@ int cay__spec_text(const cay_create *spec, char **out, cay_err *err)
     json_object_set_new(o, "grants", grants);
     char *text = cay__json_text(o, CAY__SPEC_MAX);
     if (!text)
-        return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the request is larger than %u bytes; shorten env", CAY__SPEC_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the request is larger than %u bytes; shorten env",
+                            CAY__SPEC_MAX);
     *out = text;
     return 0;
 }

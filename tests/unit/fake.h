@@ -94,7 +94,8 @@ static int fake_start(void *self, const cay_call *call, const char *id, const ca
     (void)call;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    snprintf(fake.started, sizeof fake.started, "%s %s", c->hostname ? c->hostname : "-", c->workdir ? c->workdir : "-");
+    snprintf(fake.started, sizeof fake.started, "%s %s", c->hostname ? c->hostname : "-",
+             c->workdir ? c->workdir : "-");
     pthread_mutex_unlock(&lock);
     return fake_make(self, id, box, err);
 }
@@ -105,7 +106,8 @@ static void fake_release(void *box)
     free(box);
 }
 
-static int fake_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box, cay_err *err)
+static int fake_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box,
+                       cay_err *err)
 {
     (void)call, (void)state;
     fake_box *b = fake_box_new(self, id);
@@ -137,8 +139,15 @@ static int fake_status(void *box, const cay_call *call, cay_box_status *out, cay
     cay__str_copy(b->reason, sizeof b->reason, why ? why + 1 : "");
     if (why)
         *why = 0;
-    *out = (cay_box_status){ .size = sizeof *out, .state = cay_state_parse(text), .reason = b->reason, .level = CAY_LEVEL_ROOT,
-                             .layers = layers, .nlayers = 1, .deadline_ms = 12345, .pid = 77, .path = "" };
+    *out = (cay_box_status){ .size = sizeof *out,
+                             .state = cay_state_parse(text),
+                             .reason = b->reason,
+                             .level = CAY_LEVEL_ROOT,
+                             .layers = layers,
+                             .nlayers = 1,
+                             .deadline_ms = 12345,
+                             .pid = 77,
+                             .path = "" };
     return 0;
 }
 

@@ -23,8 +23,8 @@ static int tear_down(void **s)
 {
     (void)s;
     char path[128];
-    static const char *const names[] = { "a/b/home", "a/b", "a", "file", "open", "full/x", "full", "link", "kept/store.db",
-                                         "kept", "empty", "other" };
+    static const char *const names[] = { "a/b/home", "a/b",           "a",    "file",  "open", "full/x", "full",
+                                         "link",     "kept/store.db", "kept", "empty", "other" };
     for (size_t i = 0; i < CAY_LEN(names); i++) {
         snprintf(path, sizeof path, "%s/%s", tmp, names[i]);
         remove(path);
@@ -155,7 +155,8 @@ static void network_filesystems_are_known(void **s)
 static int run_dir_as_user(void)
 {
     char run[CAY__RUN_MAX], again[CAY__RUN_MAX], rt[300];
-    CAY_AUTOFD home = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC), other = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD home = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+               other = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(rt, sizeof rt, "/tmp/cay-rt-%d", (int)getpid());
     if (geteuid() == 0 && setuid(65534) < 0)
         return 1;

@@ -58,7 +58,9 @@ static cay_sandbox *make(cay_service *svc, const char *name)
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     cay_pair labels[] = { { "team", "red" }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .name = name, .labels = labels, .hostname = "hut", .workdir = "/w", .metadata = "{\"a\":1}" };
+    cay_create c = {
+        .size = sizeof c, .name = name, .labels = labels, .hostname = "hut", .workdir = "/w", .metadata = "{\"a\":1}"
+    };
     if (cay_service_create(svc, NULL, &c, &sb, &err) < 0)
         fail_msg("create: %s", err.msg);
     return sb;
@@ -283,7 +285,8 @@ static void bad_requests_make_nothing(void **s)
     (void)s;
     cay_service *svc = open_svc();
     char sock[128];
-    static const char *const quota[] = { "seccomp", "memory-limit", "disk-quota", NULL }, *const odd[] = { "wings", NULL };
+    static const char *const quota[] = { "seccomp", "memory-limit", "disk-quota", NULL }, *const odd[] = { "wings",
+                                                                                                           NULL };
     cay_pair env[] = { { "A=B", "x" }, { NULL, NULL } }, label[] = { { "k", "a\nb" }, { NULL, NULL } };
     snprintf(sock, sizeof sock, "%s/store.db", home);
     const struct {
@@ -331,7 +334,9 @@ static void bad_requests_make_nothing(void **s)
         { { .grants = &(cay_grant){ "/dev/null", "/data", false }, .ngrants = 1 }, CAY_ETYPE, "not a directory" },
         { { .grants = &(cay_grant){ "/usr", "/proc/x", false }, .ngrants = 1 }, CAY_EINVAL, "/proc" },
         { { .grants = &(cay_grant){ "/usr", "/", false }, .ngrants = 1 }, CAY_EINVAL, "target" },
-        { { .grants = (cay_grant[]){ { "/usr", "/a", false }, { "/etc", "/a", false } }, .ngrants = 2 }, CAY_EINVAL, "twice" },
+        { { .grants = (cay_grant[]){ { "/usr", "/a", false }, { "/etc", "/a", false } }, .ngrants = 2 },
+          CAY_EINVAL,
+          "twice" },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++)
         expect(svc, &cases[i].c, cases[i].code, cases[i].text);
@@ -595,7 +600,8 @@ static void a_living_maker_is_left_alone(void **s)
     cay_service *svc = open_svc();
     cay_sandbox *sb = make(svc, "x");
     char sql[300];
-    snprintf(sql, sizeof sql, "UPDATE sandboxes SET state='creating', box='{\"creator\":{\"pid\":%d,\"start\":%s,\"space\":%s}}'", 1,
+    snprintf(sql, sizeof sql,
+             "UPDATE sandboxes SET state='creating', box='{\"creator\":{\"pid\":%d,\"start\":%s,\"space\":%s}}'", 1,
              "-1", "0");
     raw(sql); /* one in another pid namespace, just begun */
     cay_service_close(svc);
@@ -636,8 +642,8 @@ static void *rival(void *arg)
 {
     cay_sandbox *sb = arg;
     for (int i = 0; i < 15; i++) {
-        int rc[4] = { cay_sandbox_pause(sb, NULL, NULL), cay_sandbox_resume(sb, NULL, NULL), cay_sandbox_kill(sb, NULL, NULL),
-                      cay_sandbox_resume(sb, NULL, NULL) };
+        int rc[4] = { cay_sandbox_pause(sb, NULL, NULL), cay_sandbox_resume(sb, NULL, NULL),
+                      cay_sandbox_kill(sb, NULL, NULL), cay_sandbox_resume(sb, NULL, NULL) };
         for (int k = 0; k < 4; k++)
             if (rc[k] != 0 && rc[k] != CAY_ESTATE && rc[k] != CAY_EBUSY && rc[k] != CAY_EGONE)
                 return (void *)(intptr_t)rc[k];
@@ -796,7 +802,9 @@ static void events_of_all_are_one_stream(void **s)
     assert_true(cay_events_fd(ev) >= 0);
     soon.deadline_ms = cay__now_ms() + 20;
     assert_int_equal(cay_events_next(ev, &soon, &e, &err), CAY_ETIMEOUT);
-    cay_event_wire w = { .time_ms = 5, .seq = 1, .code = 3, .sandbox = "cx", .process = "px", .kind = "exit", .reason = "oom" };
+    cay_event_wire w = {
+        .time_ms = 5, .seq = 1, .code = 3, .sandbox = "cx", .process = "px", .kind = "exit", .reason = "oom"
+    };
     assert_int_equal(send(fake.event_fd, &w, sizeof w, 0), sizeof w);
     assert_int_equal(send(fake.event_fd, "short", 5, 0), 5);
     assert_int_equal(cay_events_next(ev, NULL, &e, &err), 0);

@@ -27,10 +27,27 @@ static void every_field_comes_back(void **st)
     const char *const require[] = { "disk-quota", "memory-limit", NULL };
     const cay_grant grants[] = { { "/data", "/data", true }, { "/d\xfe", "/x", false } };
     const cay_create c = {
-        .size = sizeof c, .provider = "native", .template_ = "host", .root = "/r", .name = "n", .hostname = "h", .user = "u",
-        .workdir = "/w", .env = env, .labels = labels, .metadata = "{\"a\":[1]}", .grants = grants, .ngrants = 2,
-        .limits = { 1, 2, 3, 4, 5, 6, 7, 8, CAY_UNLIMITED }, .min_level = 2, .require = require, .ttl_ms = 9,
-        .idle_ms = CAY_UNLIMITED, .on_expiry = CAY_EXPIRE_PAUSE, .no_pin = true, .durable = true,
+        .size = sizeof c,
+        .provider = "native",
+        .template_ = "host",
+        .root = "/r",
+        .name = "n",
+        .hostname = "h",
+        .user = "u",
+        .workdir = "/w",
+        .env = env,
+        .labels = labels,
+        .metadata = "{\"a\":[1]}",
+        .grants = grants,
+        .ngrants = 2,
+        .limits = { 1, 2, 3, 4, 5, 6, 7, 8, CAY_UNLIMITED },
+        .min_level = 2,
+        .require = require,
+        .ttl_ms = 9,
+        .idle_ms = CAY_UNLIMITED,
+        .on_expiry = CAY_EXPIRE_PAUSE,
+        .no_pin = true,
+        .durable = true,
     };
     cay__spec *s = read_back(&c);
     const cay_create *r = &s->create;
@@ -83,10 +100,18 @@ static void a_wrong_type_is_named(void **st)
 {
     (void)st;
     static const char *const bad[][2] = {
-        { "{\"hostname\":1}", "hostname" }, { "{\"ttl_ms\":-1}", "ttl_ms" },     { "{\"limits\":{\"pids\":\"x\"}}", "pids" },
-        { "{\"env\":[]}", "env" },          { "{\"grants\":{}}", "grants" },     { "{\"grants\":[{}]}", "grant" },
-        { "{\"durable\":1}", "durable" },   { "{\"require\":[0]}", "require" },  { "{\"min_level\":99999999999}", "min_level" },
-        { "[]", "spec" },                   { "{\"user\":\"a\\u0000b\"}", "user" }, { "{\"on_expiry\":\"x\"}", "on_expiry" },
+        { "{\"hostname\":1}", "hostname" },
+        { "{\"ttl_ms\":-1}", "ttl_ms" },
+        { "{\"limits\":{\"pids\":\"x\"}}", "pids" },
+        { "{\"env\":[]}", "env" },
+        { "{\"grants\":{}}", "grants" },
+        { "{\"grants\":[{}]}", "grant" },
+        { "{\"durable\":1}", "durable" },
+        { "{\"require\":[0]}", "require" },
+        { "{\"min_level\":99999999999}", "min_level" },
+        { "[]", "spec" },
+        { "{\"user\":\"a\\u0000b\"}", "user" },
+        { "{\"on_expiry\":\"x\"}", "on_expiry" },
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_err err = CAY_ERR_INIT;
@@ -117,11 +142,14 @@ static void too_long_a_request_is_refused(void **st)
 static void numbers_print_as_people_write_them(void **st)
 {
     (void)st;
-    static const char in[] = "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}";
+    static const char in[] =
+        "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}";
     CAY_AUTOJSON *j = NULL;
     assert_int_equal(cay__json_object("it", in, &j, NULL), 0);
     CAY_AUTOFREE char *out = cay__json_text(j, 1000);
-    assert_string_equal(out, "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}");
+    assert_string_equal(
+        out,
+        "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}");
     assert_null(cay__json_text(j, 10));
     assert_null(cay__json_str(j, "e", NULL)); /* a NUL inside */
     assert_int_equal(cay__json_int(j, "a", 7), 7);

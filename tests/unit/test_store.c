@@ -489,9 +489,14 @@ static void damaged_rows_are_listed_not_lost(void **s)
 {
     (void)s;
     static const char *const damage[] = {
-        "UPDATE sandboxes SET spec='{'", "UPDATE sandboxes SET spec='[]'", "UPDATE sandboxes SET state='flying'",
-        "UPDATE sandboxes SET labels='{\"a\":1,\"a\":2}'", "UPDATE sandboxes SET box='x'",
-        "UPDATE sandboxes SET metadata='1'", "UPDATE sandboxes SET spec='{}'||char(0)||'x'", "UPDATE sandboxes SET state='gone'",
+        "UPDATE sandboxes SET spec='{'",
+        "UPDATE sandboxes SET spec='[]'",
+        "UPDATE sandboxes SET state='flying'",
+        "UPDATE sandboxes SET labels='{\"a\":1,\"a\":2}'",
+        "UPDATE sandboxes SET box='x'",
+        "UPDATE sandboxes SET metadata='1'",
+        "UPDATE sandboxes SET spec='{}'||char(0)||'x'",
+        "UPDATE sandboxes SET state='gone'",
     };
     for (size_t i = 0; i < CAY_LEN(damage); i++) {
         void *st = open_store();
