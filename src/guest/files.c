@@ -181,7 +181,7 @@ int cay__ses_upload(cay__ses *s)
 {
     cay__fs_write w;
     cay__fs_upload up;
-    if (!write_of(s, &w) || cay__ses_is_pipe(s->fd, O_RDONLY) < 0 || cay__fs_put_open(&s->fs, s->path, &w, &up) < 0)
+    if (!write_of(s, &w) || cay__ses_is_pipe(s->fd) < 0 || cay__fs_put_open(&s->fs, s->path, &w, &up) < 0)
         return -1;
     if (cay__ses_answer(s, 0, -1) < 0) {
         cay__fs_put_abort(&up);

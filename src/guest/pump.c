@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes between a file and a pipe that the client made: whole files of any size in constant memory. */
+/*
+ * Whole files of any size in constant memory: out through a stream socket that the client made, in through a pipe.
+ *
+ * Out it is a socket and not a pipe, because a reader must be able to tell the end of a file from the end of a worker.
+ * The client leaves one byte unread in it: unix(7) answers ECONNRESET to the reader of a socket whose other end went
+ * away with bytes unread, so only a worker that sent everything, and took that byte, ends cleanly.
+ */
 #include "session_ops.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
 
 enum { CHUNK = 1 << 20 };
 
-int cay__ses_is_pipe(int fd, int way)
+int cay__ses_is_pipe(int fd)
 {
     struct stat st;
     int fl = fcntl(fd, F_GETFL);
     if (fl < 0 || fstat(fd, &st) < 0)
         return -1;
     errno = EINVAL;
-    return S_ISFIFO(st.st_mode) && (fl & O_ACCMODE) == way ? 0 : -1;
+    return S_ISFIFO(st.st_mode) && (fl & O_ACCMODE) == O_RDONLY ? 0 : -1;
 }
 
 static char *work(cay__ses *s, size_t *room)
@@ -24,16 +32,34 @@ static char *work(cay__ses *s, size_t *room)
     return s->out + sizeof(cay_ses_rep);
 }
 
-/* All of it, also to a pipe that somebody made non-blocking. */
-static bool write_pipe(int fd, const char *p, size_t n)
+static bool is_stream(int fd)
+{
+    int domain = -1, type = -1;
+    socklen_t n = sizeof domain, m = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &m) == 0 && type == SOCK_STREAM;
+}
+
+/* Everything was sent: takes the client's byte out of the socket, which makes its end a clean one. */
+static void sign_off(int sock)
+{
+    char byte;
+    (void)!recv(sock, &byte, 1, MSG_DONTWAIT);
+}
+
+/* Waits until the socket takes more. False: nobody reads any more. */
+static bool writable(int sock)
+{
+    struct pollfd p = { .fd = sock, .events = POLLOUT };
+    return (poll(&p, 1, -1) >= 0 || errno == EINTR) && !(p.revents & (POLLERR | POLLHUP));
+}
+
+/* All of it, whether or not somebody made the socket non-blocking. */
+static bool send_all(int sock, const char *p, size_t n)
 {
     while (n) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EAGAIN) {
-            poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, -1);
-            continue;
-        }
-        if (k < 0 && errno == EINTR)
+        ssize_t k = send(sock, p, n, MSG_NOSIGNAL);
+        if (k < 0 && (errno == EINTR || (errno == EAGAIN && writable(sock))))
             continue;
         if (k < 0)
             return false;
@@ -43,43 +69,61 @@ static bool write_pipe(int fd, const char *p, size_t n)
     return true;
 }
 
-/* Copies up to `left` bytes; splice(2) where the file knows it, else through the working buffer. */
-static void pour(cay__ses *s, int file, uint64_t left)
+/* Copies up to `left` bytes; sendfile(2) where the file knows it, else through the working buffer.
+ * True: the file or the range ended, and all was sent. */
+static bool pour(cay__ses *s, int file, uint64_t left)
 {
     size_t room;
     char *buf = work(s, &room);
     bool direct = true;
     while (left) {
-        ssize_t n = -1;
+        ssize_t n;
         if (direct) {
-            n = splice(file, NULL, s->fd, NULL, CAY_MIN(left, (uint64_t)CHUNK), SPLICE_F_MOVE);
+            n = sendfile(s->fd, file, NULL, CAY_MIN(left, (uint64_t)CHUNK));
             if (n < 0 && errno == EINVAL) {
                 direct = false;
                 continue;
             }
-            if (n < 0 && errno == EAGAIN &&
-                poll(&(struct pollfd){ .fd = s->fd, .events = POLLOUT }, 1, -1) >= 0)
+            if (n < 0 && errno == EAGAIN && writable(s->fd))
                 continue;
         } else {
             n = read(file, buf, CAY_MIN(left, (uint64_t)room));
-            if (n > 0 && !write_pipe(s->fd, buf, (size_t)n))
-                return;
+            if (n > 0 && !send_all(s->fd, buf, (size_t)n))
+                return false;
         }
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return;
+            return n == 0;
         left -= (uint64_t)n;
     }
+    return true;
+}
+
+/* What a small file holds goes into the socket at once, if it takes it. */
+static bool send_small(cay__ses *s, const char *buf, size_t n)
+{
+    size_t at = 0;
+    while (at < n) {
+        ssize_t k = send(s->fd, buf + at, n - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            break;
+        at += (size_t)k;
+    }
+    if (at < n) {
+        s->flags = CAY_SES_BUSY;
+        return cay__ses_answer(s, 0, -1) == 0 && send_all(s->fd, buf + at, n - at);
+    }
+    return true;
 }
 
 int cay__ses_read(cay__ses *s)
 {
     struct stat st;
     uint64_t from = s->req->a, want = s->req->b ? s->req->b : INT64_MAX;
-    if (cay__ses_is_pipe(s->fd, O_WRONLY) < 0)
-        return -1;
-    if (from > INT64_MAX || want > INT64_MAX) {
+    if (!is_stream(s->fd) || from > INT64_MAX || want > INT64_MAX) {
         errno = EINVAL;
         return -1;
     }
@@ -91,8 +135,6 @@ int cay__ses_read(cay__ses *s)
     s->a = (uint64_t)st.st_size;
     size_t room, got = 0;
     char *buf = work(s, &room);
-    int cap = fcntl(s->fd, F_GETPIPE_SZ);
-    room = CAY_MIN(room, (size_t)CAY_MAX(cap, 0));
     uint64_t left = (uint64_t)st.st_size > from ? CAY_MIN((uint64_t)st.st_size - from, want) : 0;
     if (left <= room) {
         /* size 0 may be a file that the kernel makes up while it is read */
@@ -100,15 +142,17 @@ int cay__ses_read(cay__ses *s)
         if (n < 0 && errno != EAGAIN)
             return -1;
         got = n > 0 ? (size_t)n : 0;
-        if (got < room || got == want)
-            return write_pipe(s->fd, buf, got) ? 0 : -1;
+        if (got < room || got == want) {
+            if (send_small(s, buf, got))
+                sign_off(s->fd);
+            return s->flags & CAY_SES_BUSY ? CAY__SES_END : 0;
+        }
     }
     s->flags = CAY_SES_BUSY;
-    /* From here on the pipe alone tells whether anyone listens: the client drops the socket. The
+    /* From here on the stream alone tells whether anyone listens: the client drops the session. The
      * answer's head is packed in front of what was read. */
-    bool ok = cay__ses_answer(s, 0, -1) == 0 && write_pipe(s->fd, buf, got);
-    if (ok)
-        pour(s, file, want - got);
+    if (cay__ses_answer(s, 0, -1) == 0 && send_all(s->fd, buf, got) && pour(s, file, want - got))
+        sign_off(s->fd);
     return CAY__SES_END;
 }
 

@@ -39,8 +39,8 @@ int cay__ses_answer(cay__ses *s, int sys, int fd);
 /* The client closed its end. */
 bool cay__ses_gone(void *s);
 
-/* pump.c: 0 when fd is a pipe's end, O_RDONLY or O_WRONLY; the pipe's bytes into an upload, then its COMMIT. */
-int cay__ses_is_pipe(int fd, int way);
+/* pump.c: 0 when fd is the read end of a pipe; the pipe's bytes into an upload, then its COMMIT. */
+int cay__ses_is_pipe(int fd);
 int cay__ses_receive(cay__ses *s, cay__fs_upload *up);
 
 int cay__ses_read(cay__ses *s);

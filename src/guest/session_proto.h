@@ -20,8 +20,9 @@
 #define CAY_SES_PATH   4096u       /* a path or pattern, with its NUL */
 
 enum cay_ses_op {
-    CAY_SES_READ = 1, /* path; a: offset, b: length or 0; fds: [write end of a pipe]. Answered once all is in the
-                         pipe, or with CAY_SES_BUSY before it: then the worker fills it and leaves */
+    CAY_SES_READ = 1, /* path; a: offset, b: length or 0; fds: [stream socket with one byte to read]. Answered once
+                         all is in it, or with CAY_SES_BUSY before: then the worker fills it and leaves. The byte
+                         is taken when everything was sent, so a worker that dies makes ECONNRESET, not an end */
     CAY_SES_PUT,      /* path, data; a: mode; flags */
     CAY_SES_UPLOAD,   /* path; a: mode; flags; fds: [read end of a pipe]. Answered when ready to take bytes; then */
     CAY_SES_COMMIT,   /* … is answered when the pipe ended and the file is in place. Hang-up instead: no trace */

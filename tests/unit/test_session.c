@@ -289,6 +289,26 @@ static void big_files_stream_in_constant_memory(void **s)
     printf("worker: %ld KiB resident at most\n", ru.ru_maxrss);
 }
 
+/* The end of a worker is not the end of a file. */
+static void a_cut_stream_is_an_error(void **s)
+{
+    (void)s;
+    enum { BIG = 8 << 20 };
+    CAY_AUTOFREE char *buf = calloc(1, BIG);
+    CAY_AUTOFD fd = -1;
+    ssize_t n;
+    assert_int_equal(cay__nf_put(&ses, NULL, "big", buf, BIG, NULL, &err), 0);
+    assert_int_equal(cay__nf_open_read(&ses, NULL, "big", NULL, &fd, &err), 0);
+    assert_int_equal(read(fd, buf, 1000), 1000);
+    kill(workers[0], SIGKILL);
+    waitpid(workers[0], NULL, 0);
+    nworkers = 0;
+    while ((n = read(fd, buf, BIG)) > 0)
+        ;
+    assert_int_equal(n, -1);
+    assert_int_equal(errno, ECONNRESET);
+}
+
 static size_t count_work(void)
 {
     int n = 0;
@@ -737,7 +757,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(small_files_go_through_one_session), T(names_and_attributes), T(lists_globs_and_greps),
         T(a_long_list_comes_in_many_packets), T(reading_special_files_fails_at_once), T(links_do_not_lead_out),
-        T(big_files_stream_in_constant_memory), T(an_aborted_upload_leaves_nothing), T(a_failed_write_is_told_by_commit),
+        T(big_files_stream_in_constant_memory), T(a_cut_stream_is_an_error), T(an_aborted_upload_leaves_nothing), T(a_failed_write_is_told_by_commit),
         T(a_dead_worker_is_gone_and_replaced), T(a_watch_tells_changes_below), T(a_watch_that_is_not_read_overflows_once),
         T(a_port_is_listed_and_connected), T(processes_are_listed), T(deadline_and_cancel_are_kept),
         T(hostile_requests_end_or_are_refused), T(hostile_answers_are_refused),

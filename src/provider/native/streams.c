@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole files through a pipe, and watches: calls that keep a session to themselves. */
+/* Whole files as a stream, and watches: calls that keep a session to themselves. */
 #include "session_call.h"
 #include <base/base.h>
 #include <base/call.h>
@@ -20,13 +20,26 @@ static int make_pipe(const char *what, int *rd, int *wr, cay_err *err)
     return 0;
 }
 
+/* A stream whose reader gets ECONNRESET instead of an end unless the worker takes this byte: see guest/pump.c. */
+static int make_stream(int *rd, int *wr, cay_err *err)
+{
+    int sv[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read: socketpair");
+    *rd = sv[0];
+    *wr = sv[1];
+    if (send(sv[0], "", 1, MSG_NOSIGNAL) != 1)
+        return cay_fail_sys(err, CAY_ESYS, "read: socket");
+    return 0;
+}
+
 int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path, const cay_read *spec, int *fd,
                       cay_err *err)
 {
     CAY_AUTOFD rd = -1, wr = -1;
     cay__ses_conn c;
     cay_ses_rep buf = { 0 }, *rep;
-    CAY_TRY(make_pipe("read", &rd, &wr, err));
+    CAY_TRY(make_stream(&rd, &wr, err));
     cay__ses_ask ask = { .op = CAY_SES_READ, .what = "read", .path = path, .fd = wr };
     if (spec) {
         ask.a = spec->offset;
@@ -35,7 +48,7 @@ int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path, 
     }
     CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
     int rc = cay__ses_next(&c, call, &ask, &buf, sizeof buf, &rep, NULL, err);
-    /* A busy worker fills the pipe and leaves by itself; closing the pipe is how it is stopped. */
+    /* A busy worker fills the stream and leaves by itself; closing the stream is how it is stopped. */
     if (rc == 0 ? !(rep->flags & CAY_SES_BUSY) : buf.magic == CAY_SES_MAGIC && buf.sys > 0)
         cay__ses_give(s, &c);
     else
