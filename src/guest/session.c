@@ -167,6 +167,9 @@ _Noreturn void cay__session_main(int sock, const char *workdir, const char *home
     /* The tenant must not read or steer the worker although it runs under the same ids. */
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NAME, "cay-session");
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL); /* init blocks what it reads from a signalfd */
     signal(SIGPIPE, SIG_IGN);
     umask(022);
     /* A regular expression can ask for any amount of memory; the limit makes that an error of its own. */
