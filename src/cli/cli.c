@@ -4,6 +4,8 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <fcntl.h>
+#include <signal.h>
 
 cli_globals cli;
 
@@ -17,6 +19,16 @@ const opt_def cli_global_opts[] = {
     { "help", 'h', NULL, "explain this command", OPT_FLAG, offsetof(cli_globals, help) },
     OPT_END
 };
+
+void cli_begin(void)
+{
+    /* A caller that closed a standard stream must not see it become one of our sockets. */
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", O_RDWR);
+    /* Uploads and pipes report a reader that is gone; nothing dies of it. */
+    signal(SIGPIPE, SIG_IGN);
+}
 
 const char *cli_provider(void)
 {
@@ -99,7 +111,7 @@ static const char *hint_for(const cay_err *e)
         const char *hint;
     } rows[] = {
         { "sandbox_not_found", 0, "`cay ls` shows the sandboxes there are" },
-        { "ambiguous_id", 0, "give more of the id; `cay ls` shows them whole" },
+        { "sandbox_ambiguous", 0, "give more of the id; `cay ls` shows them whole" },
         { "process_not_found", 0, "`cay ps -a ID` shows its processes" },
         { "unknown_option", 0, NULL },
         { "limit_out_of_range", 0, NULL },

@@ -39,6 +39,8 @@ struct cli_verb {
 /* Exit codes of ours; a command's own are passed through. */
 enum { CLI_OK = 0, CLI_FAIL = 1, CLI_USAGE = 2, CLI_BEFORE = 125, CLI_CANNOT = 126, CLI_NOT_FOUND = 127 };
 
+/* First of all: sound standard streams, no death by SIGPIPE. */
+void cli_begin(void);
 /* Takes the options that stand before the verb; *used tells how many words they were. */
 int cli_take_globals(int argc, char **argv, int *used, cay_err *err);
 /* Parses into a fresh struct and runs. Errors of usage: err is filled and -1 returned, nothing ran. */

@@ -95,8 +95,7 @@ int main(int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     int used = 0, code;
-    /* Uploads and pipes report a reader that is gone; nothing dies of it. */
-    signal(SIGPIPE, SIG_IGN);
+    cli_begin();
     if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")))
         code = cli_version.fn(NULL, 0, argv);
     else if (cli_take_globals(argc - 1, argv + 1, &used, &err) < 0)

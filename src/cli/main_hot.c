@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     const cli_verb *v = NULL;
     const char *provider;
     int used = 0, code = 0;
-    signal(SIGPIPE, SIG_IGN);
+    cli_begin();
     if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) {
         out_str("cay " CAY_VERSION "\n");
         return 0;

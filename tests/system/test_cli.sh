@@ -63,6 +63,7 @@ SECRET=x run "$cay" run -q -- env; is 0 && ! says SECRET; ok 'nothing of our env
 code=0; echo in | "$cay" run -q -i -- cat >"$t/out" 2>"$t/err" || code=$?; is 0 && says in; ok 'run -i forwards input'
 code=0; head -c 3000000 /dev/zero | "$cay" run -q -i -- wc -c >"$t/out" 2>"$t/err" || code=$?; is 0 && says 3000000; ok 'three megabytes in'
 code=0; "$cay" run -q -- sh -c 'head -c 5000000 /dev/zero' 2>"$t/err" | wc -c >"$t/out"; says 5000000; ok 'five megabytes out'
+code=0; "$cay" run -q -i -- cat <&- >"$t/out" 2>"$t/err" || code=$?; is 0; ok 'a closed standard input is an empty one'
 code=0; echo in | "$cay" run -q -- cat >"$t/out" 2>"$t/err" || code=$?; is 0 && [ ! -s "$t/out" ]; ok 'without -i nothing is read'
 run "$cay" run --json -- sh -c 'echo o; echo e >&2; exit 3'; is 3 && json <"$t/out" && says '"code":3'; ok 'run --json gives one object'
 s=$(date +%s); run "$cay" run --timeout 300ms -- sh -c 'sleep 50 & sleep 50'; e=$(date +%s)
@@ -222,7 +223,7 @@ if "$drive" -e 'x' -- printf x >/dev/null 2>&1; then
     run "$drive" -e '$' -s 'echo $((40+2))\r' -e 42 -s 'exit 3\r' -- "$cay" run -q -it -e PS1='$ ' -- sh; is 3 && errs restored; ok 'run -it'
     run "$drive" -e '$' -r 101,33 -z 300 -s 'stty size\r' -e '33 101' -s 'exit\r' -- "$cay" run -q -it -e PS1='$ ' -- sh; is 0; ok 'a resized window is seen inside'
     run "$drive" -e '$' -s 'sleep 50\r' -z 500 -s '\x03' -e '$' -s 'exit 4\r' -- "$cay" exec -it -e PS1='$ ' "$id" sh; is 4; ok 'Ctrl-C reaches the command, not cay'
-    run "$drive" -z 500 -s 'set +o history; PS1=%%; echo re''ady\r' -e ready -s 'sleep 50\r' -z 500 -s '\x1a' -e 'topped' -s 'jobs\r' -e 'sleep 50' -s 'kill -9 %1; exit 6\r' -- "$cay" shell "$id"; is 6; ok 'shell has job control'
+    run "$drive" -z 500 -s 'set +o history; PS1=%%; echo re''ady\r' -e ready -s 'sleep 50\r' -z 500 -s '\x1a' -e 'topped' -s 'jobs\r' -e 'sleep 50' -s 'fg\r' -z 300 -s '\x03' -z 300 -s 'exit 6\r' -- "$cay" shell "$id"; is 6; ok 'shell has job control'
     run "$drive" -e 'x\x1b]52' -- "$cay" exec "$id" -- printf 'x\033]52;c;x\007'; [ "$code" != 0 ]; ok 'without -t a terminal gets no escape sequence'
     run "$drive" -e 'x\\x1b]52' -- "$cay" exec "$id" -- printf 'x\033]52;c;x\007'; is 0; ok 'it is shown instead'
     run "$drive" -e '\e]0;t' -- "$cay" exec -t "$id" -- printf '\033]0;t\007'; is 0; ok 'an attached terminal gets everything'
