@@ -5,6 +5,7 @@
 #pragma once
 #include <cay/sys/provider.h>
 
+extern const cay_provider_ops cay__local;
 /* Ends with NULL. */
 extern const cay_provider_ops *const cay__providers[];
 

@@ -3,5 +3,6 @@
 
 /* One row each; the order is that of `cay doctor`. */
 const cay_provider_ops *const cay__providers[] = {
+    &cay__local,
     NULL,
 };

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * provider/local/box.h - what is on disk for one local sandbox, read by the library and by cay-local.
+ *
+ *     sandboxes/<id>/meta    a fixed record: state, deadlines; replaced by rename
+ *     sandboxes/<id>/config  workdir, home, then KEY=VALUE…, each NUL-terminated
+ *     sandboxes/<id>/lock    held by cay-local as long as it lives
+ *     sandboxes/<id>/procs   pid and start time of what was started, for whoever cleans up
+ *     sandboxes/<id>/root/   what paths are resolved in: workspace, home, tmp
+ */
+#pragma once
+#include <cay/service.h>
+
+#define CAY__LOCAL_ROOT "root"
+
+enum { LOCAL_EXPIRE_PAUSE = 1, LOCAL_EPHEMERAL = 2 };
+
+typedef struct local_meta {
+    char     magic[8];
+    uint32_t version;
+    uint32_t state; /* CAY_RUNNING, CAY_PAUSED, CAY_STOPPED */
+    uint32_t flags;
+    uint32_t crc; /* of the record with 0 here */
+    char     reason[24];
+    char     boot[40]; /* boot id of its processes */
+    int64_t  created_ms, deadline_ms; /* wall clock */
+    uint64_t idle_ms, nofile;
+} local_meta;
+
+/* CAY_ENOENT: no such box. A box of another boot is given as stopped, reason "reboot". */
+int cay__local_meta_read(int dir, local_meta *out, cay_err *err);
+int cay__local_meta_write(int dir, local_meta *m, cay_err *err);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "local.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/path.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+enum { START_MS = 5000 };
+
+static bool address(const local *l, const char *id, struct sockaddr_un *a)
+{
+    *a = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    return cay__str_join(a->sun_path, sizeof a->sun_path, l->run, "/", id, NULL);
+}
+
+void cay__local_unlink(local *l, const char *id)
+{
+    struct sockaddr_un a;
+    if (address(l, id, &a))
+        unlink(a.sun_path);
+}
+
+int cay__local_reach(local_box *b, int *sock, cay_err *err)
+{
+    struct sockaddr_un a;
+    CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "socket");
+    if (!address(b->l, b->id, &a))
+        return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket", b->l->run);
+    if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0) {
+        if (errno == ECONNREFUSED || errno == ENOENT)
+            return cay_fail_why(err, CAY_EGONE, "not_running", "cay-local of %s does not run", b->id);
+        return cay_fail_sys(err, CAY_ESYS, "reach cay-local of %s", b->id);
+    }
+    *sock = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+static int make_socket(local_box *b, int *out, cay_err *err)
+{
+    struct sockaddr_un a;
+    CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CAY_TRY(cay__run_dir(b->l->home_fd, b->l->run, sizeof b->l->run, true, err));
+    if (!address(b->l, b->id, &a))
+        return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket", b->l->run);
+    unlink(a.sun_path);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 128) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "listen on %s", a.sun_path);
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+/* posix_spawn(3) and not fork: this runs in programs of any size, with threads. cay-local forks once
+ * more and the first one ends at once, so that the program gets no child to wait for. */
+static int launch(local_box *b, int listener, int lock, cay_err *err)
+{
+    char prog[4096];
+    posix_spawn_file_actions_t acts;
+    int from[3] = { listener, b->dir, lock }, high[3] = { -1, -1, -1 }, e = 0, status = 0;
+    pid_t pid;
+    char *argv[] = { prog, b->id, NULL }, *env[] = { NULL };
+
+    if (!cay__str_join(prog, sizeof prog, b->l->libexec, "/cay-local", NULL))
+        return cay_fail(err, CAY_EINVAL, "%s: the path is too long", b->l->libexec);
+    posix_spawn_file_actions_init(&acts);
+    for (int i = 0; i < 3 && !e; i++) { /* first out of the way, so that no target covers a source */
+        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 10);
+        e = high[i] < 0 ? errno : posix_spawn_file_actions_adddup2(&acts, high[i], 3 + i);
+    }
+    if (!e)
+        e = posix_spawn(&pid, prog, &acts, NULL, argv, env);
+    posix_spawn_file_actions_destroy(&acts);
+    for (int i = 0; i < 3; i++)
+        cay__close_fd(&high[i]);
+    if (e) {
+        errno = e;
+        return cay_fail_sys(err, CAY_ESYS, "start %s (set CAY_LIBEXEC if cay is elsewhere)", prog);
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+        return cay_fail(err, CAY_ESYS, "%s ended with %d", prog, WEXITSTATUS(status));
+    return 0;
+}
+
+/* Under the lock that cay-local then keeps: one per box, whoever comes first. 1: somebody else has it. */
+static int start(local_box *b, cay_err *err)
+{
+    CAY_AUTOFD lock = openat(b->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD listener = -1;
+    local_meta m;
+    if (lock < 0)
+        return cay_fail_sys(err, CAY_EGONE, "sandbox %s", b->id);
+    if (flock(lock, LOCK_EX | LOCK_NB) < 0)
+        return 1;
+    CAY_TRY(cay__local_meta_read(b->dir, &m, err));
+    if (m.state == CAY_STOPPED)
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
+    CAY_TRY(make_socket(b, &listener, err));
+    return launch(b, listener, lock, err);
+}
+
+int cay__local_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
+{
+    local_box *b = arg;
+    int64_t until = cay__now_ms() + START_MS;
+    for (;;) {
+        int rc = cay__local_reach(b, sock, err);
+        if (rc != CAY_EGONE)
+            return rc;
+        CAY_TRY(cay__call_check(call, "start cay-local", err));
+        rc = start(b, err);
+        if (rc < 0)
+            return rc;
+        if (rc == 1 && cay__now_ms() > until)
+            return cay_fail_why(err, CAY_EBUSY, "starting", "sandbox %s: another program is starting or stopping it", b->id);
+        if (rc == 1)
+            poll(NULL, 0, 5);
+    }
+}

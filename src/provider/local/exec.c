@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/sandbox.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150, RING = 1 << 20, ARGS_MAX = 1 << 18 };
+
+/* ------------------------------------------------------------------ finding and forgetting */
+
+proc *cay__exec_find(host *h, const char *ref)
+{
+    uint64_t pid = 0;
+    bool number = cay__str_to_u64(ref, &pid);
+    for (int live = 1; live >= 0; live--) /* a number or tag may be used again: the living first */
+        for (proc *p = h->procs; p; p = p->next)
+            if (p->running && !p->reaped == live &&
+                (strcmp(p->id, ref) == 0 || (number ? (uint64_t)p->pid == pid : p->tag[0] && strcmp(p->tag, ref) == 0)))
+                return p;
+    return NULL;
+}
+
+int cay__exec_live(const host *h)
+{
+    int n = 0;
+    for (const proc *p = h->procs; p; p = p->next)
+        n += p->ctl.fd >= 0 || (p->reaped && !p->ended);
+    return n;
+}
+
+static void watch_close(host *h, cay__watch *w)
+{
+    if (w->fd < 0)
+        return;
+    cay__loop_del(&h->loop, w);
+    close(w->fd);
+    w->fd = -1;
+}
+
+static void feeds_fail(proc *p)
+{
+    while (p->feeds) {
+        feed *f = p->feeds;
+        p->feeds = f->next;
+        if (f->c)
+            cay__conn_error(f->c, CAY_ESTATE, EPIPE, "stdin_closed", "stdin of the process is closed");
+        free(f);
+    }
+}
+
+static void proc_free(proc *p)
+{
+    host *h = p->h;
+    proc **at = &h->procs;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    feeds_fail(p);
+    watch_close(h, &p->ctl);
+    watch_close(h, &p->in);
+    cay__stream_close(&p->out[0]);
+    cay__stream_close(&p->out[1]);
+    cay__timer_cancel(&p->timeout);
+    cay__timer_cancel(&p->kill);
+    cay__timer_cancel(&p->linger);
+    free(p);
+}
+
+void cay__exec_free_all(host *h)
+{
+    while (h->procs)
+        proc_free(h->procs);
+}
+
+/* The oldest that ended and left nothing go when there are too many. */
+static void evict(host *h)
+{
+    proc *oldest = NULL;
+    int n = 0;
+    for (proc *p = h->procs; p; p = p->next)
+        if (p->ended && p->ctl.fd < 0 && !p->out[0].readers && !p->out[1].readers) {
+            oldest = p;
+            n++;
+        }
+    if (n > KEPT)
+        proc_free(oldest);
+}
+
+void cay__exec_forget_conn(host *h, conn *c)
+{
+    for (proc *p = h->procs; p; p = p->next)
+        for (feed *f = p->feeds; f; f = f->next)
+            if (f->c == c)
+                f->c = NULL;
+}
+
+/* ------------------------------------------------------------------ the end of one */
+
+/* Tells the exit once, when both streams have ended or their time is up. */
+static void finish(proc *p)
+{
+    host *h = p->h;
+    if (p->ended)
+        return;
+    p->ended = true;
+    cay__timer_cancel(&p->linger);
+    for (int i = 0; i < 2; i++)
+        if (p->out[i].ring)
+            cay__stream_end(&p->out[i]);
+    p->exit.lost_out = p->out[0].lost;
+    p->exit.lost_err = p->out[1].lost;
+    feeds_fail(p);
+    watch_close(h, &p->in);
+    for (conn *c = h->conns; c; c = c->next)
+        if (c->wait == p) {
+            c->wait = NULL;
+            cay__conn_send(c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
+        }
+    if (strcmp(p->exit.reason, "time") == 0)
+        cay__conn_event(h, "limit", "time", p->id, 0);
+    cay__conn_event(h, "exit", p->exit.reason, p->id, p->exit.code);
+    cay__host_used(h);
+    evict(h);
+}
+
+static bool streams_over(const proc *p)
+{
+    return p->out[0].w.fd < 0 && (!p->out[1].ring || p->out[1].w.fd < 0);
+}
+
+static void on_stream_closed(stream *s)
+{
+    proc *p = s->owner;
+    cay__stream_end(s); /* readers of a stream that the process closed need not wait for its exit */
+    if (p->reaped && streams_over(p))
+        finish(p);
+}
+
+static void on_linger(cay__timer *t)
+{
+    finish((proc *)((char *)t - offsetof(proc, linger)));
+}
+
+static void on_exit_status(proc *p, const child_msg *m)
+{
+    int st = m->a;
+    int sig = WIFSIGNALED(st) ? WTERMSIG(st) : 0;
+    p->exit.code = sig ? 128 + sig : WEXITSTATUS(st);
+    p->exit.signal = sig;
+    p->exit.cpu_us = m->c;
+    p->exit.max_rss = m->d;
+    memcpy(p->exit.proc, p->id, sizeof p->exit.proc);
+    cay__str_copy(p->exit.reason, sizeof p->exit.reason, p->why ? p->why : sig ? "signal" : "exit");
+    p->reaped = true;
+    cay__timer_cancel(&p->timeout);
+    if (streams_over(p))
+        finish(p);
+    else
+        cay__timer_arm(&p->h->loop, &p->linger, cay__boot_ms() + LINGER_MS);
+}
+
+/* ------------------------------------------------------------------ signals and time */
+
+static void order(proc *p, int sig, cay_scope scope)
+{
+    child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = (int)scope };
+    if (p->ctl.fd >= 0)
+        cay__fd_send(p->ctl.fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
+}
+
+bool cay__exec_signal(proc *p, int sig, cay_scope scope)
+{
+    if (p->ctl.fd < 0 || (p->reaped && scope != CAY_SCOPE_TREE))
+        return false;
+    order(p, sig, scope);
+    return true;
+}
+
+static void on_kill(cay__timer *t)
+{
+    order((proc *)((char *)t - offsetof(proc, kill)), SIGKILL, CAY_SCOPE_TREE);
+}
+
+static void on_timeout(cay__timer *t)
+{
+    proc *p = (proc *)((char *)t - offsetof(proc, timeout));
+    p->why = "time";
+    order(p, SIGTERM, CAY_SCOPE_TREE);
+    if (p->h->meta.state != CAY_PAUSED)
+        order(p, SIGCONT, CAY_SCOPE_TREE); /* a stopped one would not hear it */
+    cay__timer_arm(&p->h->loop, &p->kill, cay__boot_ms() + GRACE_MS);
+}
+
+static void journal(host *h, int pid, uint64_t start)
+{
+    uint64_t rec[2] = { (uint64_t)pid, start };
+    if (h->journal >= 0 && write(h->journal, rec, sizeof rec) != sizeof rec)
+        return; /* only what a killed cay-local would leave is harder to find */
+}
+
+static void on_started(proc *p, const child_msg *m)
+{
+    host *h = p->h;
+    p->pid = m->a;
+    p->running = true;
+    journal(h, p->pid, m->c);
+    for (conn *c = h->conns; c; c = c->next)
+        if (c->spawning == p) {
+            c->spawning = NULL;
+            cay__conn_send_proc(c, p);
+        }
+    cay__conn_event(h, "exec", "", p->id, 0);
+}
+
+static void on_failed(proc *p, const child_msg *m)
+{
+    char step[sizeof m->text], msg[216];
+    cay__str_copy(step, sizeof step, m->text);
+    int code = m->a == ENOENT ? CAY_ENOENT : cay_code_of_errno(m->a);
+    const char *why = strcmp(step, "exec") != 0 ? step : m->a == ENOENT ? "command_not_found" : "command_not_started";
+    snprintf(msg, sizeof msg, "start %.100s: %s: %s", p->command, step, strerror(m->a));
+    for (conn *c = p->h->conns; c; c = c->next)
+        if (c->spawning == p) {
+            c->spawning = NULL;
+            c->wait = NULL;
+            cay__conn_error(c, code, m->a, why, msg);
+        }
+    proc_free(p);
+}
+
+static void on_ctl(cay__watch *w, uint32_t events)
+{
+    proc *p = (proc *)((char *)w - offsetof(proc, ctl));
+    child_msg m;
+    (void)events;
+    ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n == sizeof m && m.op == CHILD_STARTED) {
+        on_started(p, &m);
+    } else if (n == sizeof m && m.op == CHILD_FAILED) {
+        on_failed(p, &m);
+    } else if (n == sizeof m && m.op == CHILD_EXITED) {
+        on_exit_status(p, &m);
+    } else { /* no process is left below the reaper */
+        watch_close(p->h, &p->ctl);
+        cay__timer_cancel(&p->kill);
+        if (!p->running) {
+            m = (child_msg){ .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
+            on_failed(p, &m);
+        } else if (!p->reaped) {
+            m = (child_msg){ .a = SIGKILL };
+            p->why = "lost";
+            on_exit_status(p, &m);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ stdin */
+
+static void on_in(cay__watch *w, uint32_t events)
+{
+    proc *p = (proc *)((char *)w - offsetof(proc, in));
+    bool broken = (events & (EPOLLERR | EPOLLHUP)) && !p->feeds;
+    while (!broken && p->feeds) {
+        feed *f = p->feeds;
+        ssize_t n = write(w->fd, f->data + f->at, f->len - f->at);
+        if (n < 0 && errno == EAGAIN)
+            return;
+        broken = n < 0 && errno != EINTR; /* the write itself tells best */
+        f->at += n > 0 ? (size_t)n : 0;
+        if (f->at < f->len)
+            continue;
+        p->feeds = f->next;
+        if (f->c)
+            cay__conn_send(f->c, CAY_MSG_OK, NULL, 0, NULL, 0);
+        free(f);
+    }
+    if (broken) {
+        feeds_fail(p);
+        watch_close(p->h, &p->in);
+    } else {
+        cay__loop_set(&p->h->loop, w, 0);
+    }
+}
+
+void cay__exec_write(conn *c, proc *p, const char *data, size_t len)
+{
+    if (p->in.fd < 0) {
+        cay__conn_error(c, CAY_ESTATE, 0, "stdin_closed",
+                        p->flags & CAY_SPAWN_STDIN ? "stdin of the process is closed" : "the process was started without stdin");
+        return;
+    }
+    feed *f = cay__alloc(sizeof *f + len), **at = &p->feeds;
+    f->c = c;
+    f->len = len;
+    memcpy(f->data, data, len);
+    while (*at)
+        at = &(*at)->next;
+    *at = f;
+    cay__loop_set(&p->h->loop, &p->in, EPOLLOUT);
+}
+
+void cay__exec_close_stdin(proc *p)
+{
+    if (p->in.fd < 0)
+        return;
+    if (p->flags & CAY_SPAWN_TTY) {
+        (void)!write(p->in.fd, "\004", 1); /* a terminal has no end but its end character */
+        return;
+    }
+    feeds_fail(p);
+    watch_close(p->h, &p->in);
+}
+
+bool cay__exec_resize(proc *p, uint16_t cols, uint16_t rows)
+{
+    struct winsize ws = { .ws_col = cols, .ws_row = rows };
+    return p->in.fd >= 0 && ioctl(p->in.fd, TIOCSWINSZ, &ws) == 0;
+}
+
+/* ------------------------------------------------------------------ starting one */
+
+typedef struct plan {
+    child_spec  s;
+    int         mine[3]; /* our ends: stdin, stdout or terminal, stderr */
+    char        tty[64];
+    char      **argv;
+    const char *user, *cwd, *tag;
+} plan;
+
+static void plan_close(plan *k)
+{
+    int *all[] = { &k->mine[0], &k->mine[1], &k->mine[2], &k->s.in, &k->s.out, &k->s.err, &k->s.cwd };
+    for (size_t i = 0; i < CAY_LEN(all); i++)
+        cay__close_fd(all[i]);
+    free(k->argv);
+    free((void *)k->s.env);
+}
+
+static bool pipe_for(int *rd, int *wr)
+{
+    int p[2];
+    if (pipe2(p, O_CLOEXEC) < 0)
+        return false;
+    *rd = p[0];
+    *wr = p[1];
+    return true;
+}
+
+static bool open_terminal(plan *k)
+{
+    k->mine[1] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (k->mine[1] < 0 || grantpt(k->mine[1]) < 0 || unlockpt(k->mine[1]) < 0 ||
+        ptsname_r(k->mine[1], k->tty, sizeof k->tty) != 0)
+        return false;
+    /* A copy for writing: one descriptor cannot be watched twice. */
+    k->mine[0] = fcntl(k->mine[1], F_DUPFD_CLOEXEC, 3);
+    k->s.tty = k->tty;
+    return k->mine[0] >= 0;
+}
+
+static bool open_streams(plan *k, const cay_m_spawn *m)
+{
+    if (m->flags & CAY_SPAWN_TTY)
+        return open_terminal(k);
+    if ((m->flags & CAY_SPAWN_STDIN) && !pipe_for(&k->s.in, &k->mine[0]))
+        return false;
+    return pipe_for(&k->mine[1], &k->s.out) && pipe_for(&k->mine[2], &k->s.err);
+}
+
+/* There is one user here: the one who runs cay-local, by any of its names. */
+bool cay__exec_user_is_us(const char *user)
+{
+    uint64_t uid;
+    struct passwd *pw = NULL;
+    if (!*user || strcmp(user, "user") == 0)
+        return true;
+    if (cay__str_to_u64(user, &uid))
+        return uid == geteuid();
+    pw = getpwnam(user);
+    return pw && pw->pw_uid == geteuid();
+}
+
+static const char *shell(void)
+{
+    static const char *const shells[] = { "/bin/bash", "/usr/bin/bash" };
+    for (size_t i = 0; i < CAY_LEN(shells); i++)
+        if (access(shells[i], X_OK) == 0)
+            return shells[i];
+    return "/bin/sh";
+}
+
+static const char *next_string(const char **at)
+{
+    const char *s = *at;
+    *at = s + strlen(s) + 1;
+    return s;
+}
+
+/* The blob's strings in their places. They were counted by the caller of this. */
+static void plan_argv(plan *k, const cay_m_spawn *m, const char **at)
+{
+    size_t n = 0;
+    k->argv = cay__alloc((m->argc + 4) * sizeof *k->argv);
+    if (m->flags & CAY_SPAWN_SHELL) {
+        k->argv[n++] = (char *)shell();
+        if (m->flags & CAY_SPAWN_LOGIN)
+            k->argv[n++] = (char *)"-l";
+        k->argv[n++] = (char *)"-c";
+    }
+    for (uint32_t i = 0; i < m->argc; i++)
+        k->argv[n++] = (char *)next_string(at);
+    k->argv[n] = NULL;
+    k->s.argv = k->argv;
+}
+
+static void env_put(char **env, size_t *n, const char *pair)
+{
+    size_t key = strcspn(pair, "=") + 1;
+    size_t i = 0;
+    while (i < *n && strncmp(env[i], pair, key) != 0)
+        i++;
+    env[i] = (char *)pair;
+    *n += i == *n;
+}
+
+/* From empty: what a command needs to work, the sandbox's own, then what was asked. */
+static char **make_env(host *h, const cay_m_spawn *m, const char *at, char own[4][CAY__FS_PATH_MAX + 16])
+{
+    size_t count = 0, n = 0;
+    for (const char *e = h->env; *e; e += strlen(e) + 1)
+        count++;
+    char **env = cay__alloc((count + m->envc + 16) * sizeof *env);
+    struct passwd *pw = getpwuid(geteuid());
+    const char *name = pw ? pw->pw_name : "user";
+    if (!(m->flags & CAY_SPAWN_ENV_ONLY)) {
+        snprintf(own[0], sizeof own[0], "HOME=%s%s", h->root, h->home);
+        snprintf(own[1], sizeof own[1], "TMPDIR=%s/tmp", h->root);
+        snprintf(own[2], sizeof own[2], "USER=%s", name);
+        snprintf(own[3], sizeof own[3], "LOGNAME=%s", name);
+        for (int i = 0; i < 4; i++)
+            env_put(env, &n, own[i]);
+        env_put(env, &n, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        env_put(env, &n, "LANG=C.UTF-8");
+        env_put(env, &n, m->flags & CAY_SPAWN_TTY ? "TERM=xterm-256color" : "TERM=dumb");
+        for (const char *e = h->env; *e; e += strlen(e) + 1)
+            env_put(env, &n, e);
+    }
+    for (uint32_t i = 0; i < m->envc; i++)
+        env_put(env, &n, next_string(&at));
+    env[n] = NULL;
+    return env;
+}
+
+/* A directory as the files are named: absolute below root/, or as the host sees it. */
+static int open_cwd(host *h, const char *cwd)
+{
+    size_t n = strlen(h->root);
+    if (strncmp(cwd, h->root, n) == 0 && (cwd[n] == '/' || cwd[n] == 0))
+        cwd = cwd[n] ? cwd + n : "/";
+    return cay__fs_open(&h->fs, *cwd ? cwd : h->workdir, O_RDONLY | O_DIRECTORY);
+}
+
+static void describe(proc *p, char *const *argv)
+{
+    size_t at = 0;
+    for (size_t i = 0; argv[i] && at + 1 < sizeof p->command; i++) {
+        int n = snprintf(p->command + at, sizeof p->command - at, "%s%s", i ? " " : "", argv[i]);
+        at += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
+{
+    proc *p = cay__alloc(sizeof *p);
+    p->h = h;
+    memcpy(p->id, m->proc, sizeof p->id);
+    cay__str_copy(p->tag, sizeof p->tag, k->tag);
+    p->flags = m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
+    p->started_ms = cay__wall_ms();
+    p->ctl.fd = p->in.fd = p->out[0].w.fd = p->out[1].w.fd = -1;
+    p->timeout.fn = on_timeout;
+    p->kill.fn = on_kill;
+    p->linger.fn = on_linger;
+    describe(p, m->flags & CAY_SPAWN_SHELL ? k->argv + (m->flags & CAY_SPAWN_LOGIN ? 3 : 2) : k->argv);
+    p->next = h->procs;
+    h->procs = p;
+    return p;
+}
+
+static void proc_streams(proc *p, plan *k, const cay_m_spawn *m, int *fds, int nfds)
+{
+    uint32_t ring = m->ring ? m->ring : RING;
+    int at = 0;
+    uint64_t from, lost;
+    for (int i = 0; i < 2; i++) {
+        if (k->mine[i + 1] < 0)
+            continue;
+        p->out[i].owner = p;
+        p->out[i].closed = on_stream_closed;
+        cay__stream_open(&p->out[i], &p->h->loop, CAY_STEAL_FD(k->mine[i + 1]), ring, m->flags & CAY_SPAWN_BLOCK);
+        if ((m->flags & (i ? CAY_SPAWN_ERR : CAY_SPAWN_OUT)) && at < nfds)
+            cay__stream_attach(&p->out[i], CAY_STEAL_FD(fds[at++]), 0, &from, &lost);
+    }
+    if (k->mine[0] >= 0) {
+        cay__fd_nonblock(k->mine[0], true);
+        p->in = (cay__watch){ .fd = CAY_STEAL_FD(k->mine[0]), .events = 0, .fn = on_in };
+        cay__loop_add(&p->h->loop, &p->in);
+    }
+}
+
+static void start(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
+{
+    host *h = c->h;
+    int ctl = -1;
+    pid_t reaper = cay__child_start(&k->s, &ctl);
+    if (reaper < 0) {
+        cay__conn_error(c, CAY_ENOSPACE, errno, "fork", "no more processes can be made on this host");
+        return;
+    }
+    proc *p = proc_new(h, m, k);
+    p->ctl = (cay__watch){ .fd = ctl, .events = EPOLLIN, .fn = on_ctl };
+    cay__loop_add(&h->loop, &p->ctl);
+    proc_streams(p, k, m, fds, nfds);
+    if (m->timeout_ms)
+        cay__timer_arm(&h->loop, &p->timeout, cay__boot_ms() + (int64_t)CAY_MIN(m->timeout_ms, (uint64_t)INT64_MAX / 4));
+    c->spawning = p;
+    if (m->flags & CAY_SPAWN_WAIT)
+        c->wait = p;
+}
+
+/* Answers by an error what cannot be. */
+static bool refuse(conn *c, const plan *k, const cay_m_spawn *m)
+{
+    proc *same = *k->tag ? cay__exec_find(c->h, k->tag) : NULL;
+    if (!cay__exec_user_is_us(k->user))
+        cay__conn_error(c, CAY_ENOTSUP, 0, "user_not_supported", "provider local runs everything as the user who made the sandbox; use provider native for others");
+    else if ((m->flags & CAY_SPAWN_ROOT) && geteuid() != 0)
+        cay__conn_error(c, CAY_ENOTSUP, 0, "profile_not_supported", "provider local has no root profile; use provider native");
+    else if (same && !same->reaped)
+        cay__conn_error(c, CAY_EEXIST, 0, "tag_in_use", "a live process has that tag already");
+    else
+        return false;
+    return true;
+}
+
+static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int *fds, int nfds)
+{
+    static char own[4][CAY__FS_PATH_MAX + 16];
+    char msg[216];
+    k->s.env = make_env(c->h, m, env, own);
+    k->s.cols = m->cols;
+    k->s.rows = m->rows;
+    k->s.nofile = c->h->meta.nofile;
+    k->s.cwd = open_cwd(c->h, k->cwd);
+    if (k->s.cwd < 0) {
+        int e = errno;
+        snprintf(msg, sizeof msg, "cwd %.120s: %s", *k->cwd ? k->cwd : c->h->workdir, strerror(e));
+        cay__conn_error(c, cay_code_of_errno(e), e, "cwd", msg);
+    } else if (!open_streams(k, m)) {
+        cay__conn_error(c, CAY_ENOSPACE, errno, "streams", "no more descriptors for the process's streams");
+    } else {
+        start(c, m, k, fds, nfds);
+    }
+}
+
+void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, int *fds, int nfds)
+{
+    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 } };
+    const char *at = blob;
+    if (m->argc < 1 || m->argc > ARGS_MAX) {
+        cay__conn_error(c, CAY_ETOOBIG, 0, "arguments_too_many", "too many arguments; pass them by a file");
+        return;
+    }
+    k.user = next_string(&at);
+    k.cwd = next_string(&at);
+    k.tag = next_string(&at);
+    plan_argv(&k, m, &at);
+    if (!refuse(c, &k, m))
+        prepare(c, &k, m, at, fds, nfds);
+    plan_close(&k);
+}

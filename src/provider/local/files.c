@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of a local box: asked of workers that cay-local starts below root/. */
+#include "local.h"
+#include <base/str.h>
+#include <sys/socket.h>
+
+int cay__local_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
+{
+    local_box *b = arg;
+    int sv[2];
+    cay_m_box m = { .a = 0 };
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "socketpair");
+    CAY_AUTOFD mine = sv[0], theirs = sv[1];
+    cay__ask ask = { .type = CAY_MSG_SESSION, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1,
+                     .tail = user, .tail_len = user ? strlen(user) + 1 : 0 };
+    cay__str_copy(m.id, sizeof m.id, b->id);
+    CAY_TRY(cay__link_call(&b->link, call, &ask, NULL, err));
+    *sock = CAY_STEAL_FD(mine);
+    return 0;
+}
+
+/* A process inside is shown the host's paths; given back, they mean the same file. */
+static const char *inside(const local_box *b, const char *path)
+{
+    size_t n = strlen(b->path);
+    if (strncmp(path, b->path, n) != 0 || (path[n] && path[n] != '/'))
+        return path;
+    return path[n] ? path + n : "/";
+}
+
+int cay__local_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec, int *fd,
+                         cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_open_read(&b->sessions, call, inside(b, path), spec, fd, err);
+}
+
+int cay__local_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
+                   const cay_write *spec, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_put(&b->sessions, call, inside(b, path), data, len, spec, err);
+}
+
+int cay__local_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec,
+                          void **up, int *fd, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_open_write(&b->sessions, call, inside(b, path), spec, up, fd, err);
+}
+
+int cay__local_stat(void *box, const cay_call *call, const char *path, bool follow, cay_stat *out,
+                    cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_stat(&b->sessions, call, inside(b, path), follow, out, err);
+}
+
+int cay__local_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents,
+                     cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_mkdir(&b->sessions, call, inside(b, path), mode, parents, err);
+}
+
+int cay__local_remove(void *box, const cay_call *call, const char *path, bool recursive, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_remove(&b->sessions, call, inside(b, path), recursive, err);
+}
+
+int cay__local_rename(void *box, const cay_call *call, const char *from, const char *to, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_rename(&b->sessions, call, inside(b, from), inside(b, to), err);
+}
+
+int cay__local_chmod(void *box, const cay_call *call, const char *path, uint32_t mode, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_chmod(&b->sessions, call, inside(b, path), mode, err);
+}
+
+int cay__local_chown(void *box, const cay_call *call, const char *path, uint32_t uid, uint32_t gid,
+                     cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_chown(&b->sessions, call, inside(b, path), uid, gid, err);
+}
+
+int cay__local_symlink(void *box, const cay_call *call, const char *target, const char *path, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_symlink(&b->sessions, call, target, inside(b, path), err);
+}
+
+int cay__local_getxattr(void *box, const cay_call *call, const char *path, const char *name, void *buf,
+                        size_t *len, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_getxattr(&b->sessions, call, inside(b, path), name, buf, len, err);
+}
+
+int cay__local_setxattr(void *box, const cay_call *call, const char *path, const char *name,
+                        const void *value, size_t len, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_setxattr(&b->sessions, call, inside(b, path), name, value, len, err);
+}
+
+int cay__local_listxattr(void *box, const cay_call *call, const char *path, int (*fn)(const char *, void *),
+                         void *arg, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_listxattr(&b->sessions, call, inside(b, path), fn, arg, err);
+}
+
+int cay__local_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
+                        int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_list_dir(&b->sessions, call, inside(b, path), depth, fn, arg, err);
+}
+
+int cay__local_glob(void *box, const cay_call *call, const char *base, const char *pattern,
+                    int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_glob(&b->sessions, call, inside(b, base), pattern, fn, arg, err);
+}
+
+int cay__local_grep(void *box, const cay_call *call, const char *base, const cay_grep *spec,
+                    int (*fn)(const cay_match *, void *), void *arg, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_grep(&b->sessions, call, inside(b, base), spec, fn, arg, err);
+}
+
+int cay__local_watch_open(void *box, const cay_call *call, const char *path, bool recursive, void **w,
+                          int *fd, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_watch_open(&b->sessions, call, inside(b, path), recursive, w, fd, err);
+}

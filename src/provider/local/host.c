@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-local ID: holds one sandbox of level 0. Started by the library with
+ *     3  the listening socket      4  the sandbox's directory      5  its lock, held as long as we live
+ * It leaves session and terminal, and ends when the sandbox is stopped or its directory vanishes. All
+ * that it started ends with it.
+ */
+#include "host.h"
+#include "tree.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { FD_LISTEN = 3, FD_DIR = 4, FD_LOCK = 5, LOOK_MS = 2000, EPHEMERAL_MS = 1000 };
+
+static void save(host *h)
+{
+    cay__local_meta_write(h->dir, &h->meta, NULL);
+}
+
+void cay__host_box(const host *h, cay_m_boxinfo *out)
+{
+    *out = (cay_m_boxinfo){ .state = h->meta.state, .pid = getpid(), .procs = (uint32_t)cay__exec_live(h),
+                            .created_ms = h->meta.created_ms, .deadline_ms = h->meta.deadline_ms,
+                            .idle_ms = h->meta.idle_ms };
+    memcpy(out->id, h->id, sizeof out->id);
+    memcpy(out->reason, h->meta.reason, sizeof out->reason);
+}
+
+/* ------------------------------------------------------------------ life */
+
+static void all(host *h, int sig)
+{
+    for (proc *p = h->procs; p; p = p->next)
+        cay__exec_signal(p, sig, CAY_SCOPE_TREE);
+}
+
+void cay__host_stop(host *h, const char *reason)
+{
+    if (h->stopping)
+        return;
+    h->stopping = true;
+    cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
+    for (proc *p = h->procs; p; p = p->next)
+        if (!p->reaped && !p->why)
+            p->why = "killed";
+    all(h, SIGKILL);
+}
+
+void cay__host_pause(host *h, bool on)
+{
+    if ((h->meta.state == CAY_PAUSED) == on)
+        return;
+    all(h, on ? SIGSTOP : SIGCONT);
+    h->meta.state = on ? CAY_PAUSED : CAY_RUNNING;
+    h->meta.reason[0] = 0;
+    save(h);
+    cay__conn_event(h, on ? "paused" : "resumed", "", "", 0);
+}
+
+static void expire(host *h, const char *reason)
+{
+    cay__conn_event(h, "limit", reason, "", 0);
+    if (!(h->meta.flags & LOCAL_EXPIRE_PAUSE)) {
+        cay__host_stop(h, reason);
+        return;
+    }
+    cay__host_pause(h, true);
+    h->meta.deadline_ms = 0;
+    cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
+    save(h);
+}
+
+static void arm(host *h)
+{
+    cay__timer_cancel(&h->deadline);
+    cay__timer_cancel(&h->idle);
+    if (h->meta.deadline_ms)
+        cay__timer_arm(&h->loop, &h->deadline, cay__boot_ms() + h->meta.deadline_ms - cay__wall_ms());
+    if (h->meta.idle_ms)
+        cay__timer_arm(&h->loop, &h->idle, h->used_ms + (int64_t)h->meta.idle_ms);
+}
+
+static void on_deadline(cay__timer *t)
+{
+    expire((host *)((char *)t - offsetof(host, deadline)), "ttl");
+}
+
+/* Idle: no request and no live process for that long. */
+static void on_idle(cay__timer *t)
+{
+    host *h = (host *)((char *)t - offsetof(host, idle));
+    int64_t at = h->used_ms + (int64_t)h->meta.idle_ms;
+    if (cay__exec_live(h) > 0)
+        at = cay__boot_ms() + (int64_t)h->meta.idle_ms;
+    if (h->meta.state == CAY_PAUSED || !h->meta.idle_ms)
+        return;
+    if (at > cay__boot_ms())
+        cay__timer_arm(&h->loop, t, at);
+    else
+        expire(h, "idle");
+}
+
+void cay__host_used(host *h)
+{
+    h->used_ms = cay__boot_ms();
+    if (h->meta.idle_ms && !h->idle.prev)
+        arm(h);
+}
+
+static int64_t bounded(uint64_t ms)
+{
+    return (int64_t)CAY_MIN(ms, (uint64_t)INT64_MAX / 4);
+}
+
+void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms)
+{
+    if (ttl_ms)
+        h->meta.deadline_ms = ttl_ms == UINT64_MAX ? 0 : cay__wall_ms() + bounded(ttl_ms);
+    if (idle_ms)
+        h->meta.idle_ms = idle_ms == UINT64_MAX ? 0 : (uint64_t)bounded(idle_ms);
+    save(h);
+    arm(h);
+}
+
+/* Our directory was removed, or nobody needs a sandbox that was for one client. */
+static void on_look(cay__timer *t)
+{
+    host *h = (host *)((char *)t - offsetof(host, look));
+    struct stat st;
+    if (fstat(h->dir, &st) < 0 || st.st_nlink == 0 || faccessat(h->dir, "meta", F_OK, 0) < 0)
+        cay__host_stop(h, "removed");
+    if ((h->meta.flags & LOCAL_EPHEMERAL) && !h->conns && cay__exec_live(h) == 0 &&
+        cay__boot_ms() - h->used_ms > EPHEMERAL_MS)
+        cay__host_stop(h, "ephemeral");
+    cay__timer_arm(&h->loop, t, cay__boot_ms() + LOOK_MS);
+}
+
+/* ------------------------------------------------------------------ start */
+
+static void on_listen(cay__watch *w, uint32_t events)
+{
+    (void)events;
+    cay__conn_accept((host *)((char *)w - offsetof(host, listen)));
+}
+
+static void on_signals(cay__watch *w, uint32_t events)
+{
+    host *h = (host *)((char *)w - offsetof(host, signals));
+    struct signalfd_siginfo si;
+    (void)events;
+    while (read(w->fd, &si, sizeof si) == sizeof si)
+        if (si.ssi_signo == SIGTERM)
+            cay__host_stop(h, "killed");
+    while (waitpid(-1, NULL, WNOHANG) > 0) /* reapers; what they had to tell came over their sockets */
+        continue;
+}
+
+/* What a cay-local that was killed may have left: only processes that are provably the ones it began. */
+static void reap_leftovers(host *h)
+{
+    uint64_t rec[2];
+    h->journal = openat(h->dir, "procs", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (h->journal < 0)
+        return;
+    while (read(h->journal, rec, sizeof rec) == sizeof rec)
+        cay__tree_kill_exact((pid_t)rec[0], rec[1], SIGKILL);
+    if (ftruncate(h->journal, 0) < 0)
+        cay__close_fd(&h->journal);
+}
+
+static bool load(host *h)
+{
+    char link[64];
+    struct stat st;
+    CAY_AUTOFD fd = openat(h->dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > (4 << 20) || cay__local_meta_read(h->dir, &h->meta, NULL) < 0)
+        return false;
+    h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
+    if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
+        return false;
+    h->workdir = h->config;
+    h->home = h->workdir + strlen(h->workdir) + 1;
+    h->env = h->home + strlen(h->home) + 1;
+    h->fs = (cay__fs){ .root = openat(h->dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
+                       .workdir = h->workdir, .home = h->home };
+    snprintf(link, sizeof link, "/proc/self/fd/%d", h->fs.root);
+    ssize_t n = h->fs.root < 0 ? -1 : readlink(link, h->root, sizeof h->root - 1);
+    h->root[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+static bool prepare(host *h)
+{
+    sigset_t set;
+    if (!load(h) || !cay__loop_open(&h->loop))
+        return false;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    reap_leftovers(h);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    h->signals = (cay__watch){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN, on_signals };
+    h->listen = (cay__watch){ FD_LISTEN, EPOLLIN, on_listen };
+    cay__fd_nonblock(FD_LISTEN, true);
+    h->deadline.fn = on_deadline;
+    h->idle.fn = on_idle;
+    h->look.fn = on_look;
+    h->used_ms = cay__boot_ms();
+    if (h->meta.state == CAY_PAUSED) /* what was paused ended with the one before us */
+        h->meta.state = CAY_RUNNING;
+    save(h);
+    arm(h);
+    cay__timer_arm(&h->loop, &h->look, cay__boot_ms() + LOOK_MS);
+    return cay__loop_add(&h->loop, &h->signals) && cay__loop_add(&h->loop, &h->listen);
+}
+
+static void detach(void)
+{
+    struct sigaction ign = { .sa_handler = SIG_IGN };
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 3; i++)
+        dup2(null, i);
+    cay__fd_close_from(FD_LOCK + 1);
+    for (int fd = FD_LISTEN; fd <= FD_LOCK; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    setsid();
+    (void)!chdir("/");
+    umask(022);
+    sigaction(SIGPIPE, &ign, NULL);
+    sigaction(SIGHUP, &ign, NULL);
+    prctl(PR_SET_NAME, "cay-local");
+}
+
+/* Every process is gone: say so, record it, and let go of the lock last. */
+static void leave(host *h)
+{
+    h->meta.state = CAY_STOPPED;
+    struct stat st;
+    if (fstat(h->dir, &st) == 0 && st.st_nlink > 0)
+        save(h);
+    cay__conn_event(h, "stopped", h->meta.reason, "", 0);
+    cay__conn_stopped(h);
+    cay__exec_free_all(h);
+    if (h->meta.flags & LOCAL_EPHEMERAL) {
+        CAY_AUTOFD up = openat(h->dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        cay__fs boxes = { .root = up };
+        cay__fs_remove(&boxes, h->id, true);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static host h = { .dir = FD_DIR, .journal = -1 };
+    if (argc != 2 || !cay__id_valid(argv[1], 'c') || fcntl(FD_LOCK, F_GETFD) < 0) {
+        fprintf(stderr, "cay-local: started by libcay, not by hand\n");
+        return 2;
+    }
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid < 0;
+    detach();
+    cay__str_copy(h.id, sizeof h.id, argv[1]);
+    if (!prepare(&h))
+        return 1;
+    while (!h.stopping || cay__exec_live(&h) > 0)
+        cay__loop_step(&h.loop, -1);
+    leave(&h);
+    return 0;
+}

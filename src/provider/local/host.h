@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * provider/local/host.h - inside cay-local: one process that holds one sandbox without walls.
+ *
+ *   host.c  life: start, deadlines, stop        conn.c   requests of keeper/proto.h
+ *   exec.c  its processes and their streams     child.c  how one is started
+ */
+#pragma once
+#include "box.h"
+#include "child.h"
+#include "stream.h"
+#include <base/fsop.h>
+#include <cay/sandbox.h>
+#include <keeper/proto.h>
+
+typedef struct host host;
+typedef struct proc proc;
+typedef struct conn conn;
+
+struct conn {
+    cay__watch w;
+    host      *h;
+    proc      *wait;     /* wants its EXIT */
+    proc      *spawning; /* wants PROC or ERROR */
+    bool       box_wait, stop_wait, events;
+    conn      *next;
+};
+
+/* Bytes for stdin that did not fit yet; the answer follows when they did. */
+typedef struct feed feed;
+struct feed {
+    conn  *c; /* NULL: it left */
+    feed  *next;
+    size_t at, len;
+    char   data[];
+};
+
+struct proc {
+    host       *h;
+    char        id[CAY_WIRE_ID], tag[40], command[256];
+    uint32_t    flags;
+    int         pid;
+    int64_t     started_ms;
+    cay__watch  ctl; /* to the reaper; fd -1: nothing of it is left */
+    cay__watch  in;  /* stdin's or the terminal's write end; fd -1: closed */
+    feed       *feeds;
+    stream      out[2];
+    cay__timer  timeout, kill, linger;
+    const char *why; /* reason that our own deed gives: "time", "killed" */
+    bool        running, reaped, ended; /* told its pid; exit known; exit told */
+    cay_m_exit  exit;
+    proc       *next;
+};
+
+struct host {
+    cay__loop   loop;
+    char        id[CAY_WIRE_ID];
+    int         dir, journal;
+    char       *config; /* strings, ended by an empty one */
+    const char *workdir, *home, *env;
+    char        root[CAY__FS_PATH_MAX]; /* where root/ is on the host */
+    cay__fs     fs;
+    local_meta  meta;
+    cay__watch  listen, signals;
+    cay__timer  deadline, idle, look;
+    conn       *conns;
+    proc       *procs; /* newest first */
+    int64_t     used_ms;
+    uint64_t    seq;
+    bool        stopping, leaving; /* kill all; then end this process */
+};
+
+/* host.c */
+void cay__host_used(host *h);
+void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms);
+void cay__host_pause(host *h, bool on);
+void cay__host_stop(host *h, const char *reason);
+void cay__host_box(const host *h, cay_m_boxinfo *out);
+
+/* conn.c */
+void cay__conn_accept(host *h);
+void cay__conn_send(conn *c, uint16_t type, const void *body, size_t len, const void *tail, size_t tlen);
+void cay__conn_error(conn *c, int code, int sys, const char *reason, const char *msg);
+void cay__conn_send_proc(conn *c, const proc *p);
+void cay__conn_event(host *h, const char *kind, const char *reason, const char *process, int code);
+/* Answers those who wait for the box to stop. */
+void cay__conn_stopped(host *h);
+
+/* exec.c */
+void  cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, int *fds, int nfds);
+bool  cay__exec_user_is_us(const char *user);
+proc *cay__exec_find(host *h, const char *ref);
+void  cay__exec_write(conn *c, proc *p, const char *data, size_t len);
+void  cay__exec_close_stdin(proc *p);
+bool  cay__exec_resize(proc *p, uint16_t cols, uint16_t rows);
+bool  cay__exec_signal(proc *p, int sig, cay_scope scope);
+int   cay__exec_live(const host *h); /* those with a process left */
+void  cay__exec_forget_conn(host *h, conn *c);
+void  cay__exec_free_all(host *h);
