@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes in files: whole, by range, streamed, appended, guarded. */
+#include "suite.h"
+#include <poll.h>
+
+static void put_file(const char *path, const char *text)
+{
+    ERR;
+    OK(cay_file_put(S.sb, NULL, path, text, strlen(text), NULL, E));
+}
+
+static void file_is(const char *path, const char *text)
+{
+    ERR;
+    char *data = NULL;
+    size_t n = 0;
+    OK(cay_file_get(S.sb, NULL, path, 1 << 20, &data, &n, E));
+    assert_int_equal(n, strlen(text));
+    assert_string_equal(data, text);
+    free(data);
+}
+
+static void what_is_put_can_be_got(void **state)
+{
+    (void)state;
+    NEED(open_read);
+    ERR;
+    char all[256], *data = NULL;
+    size_t n;
+    for (int i = 0; i < 256; i++)
+        all[i] = (char)i;
+    OK(cay_file_put(S.sb, NULL, "bytes", all, sizeof all, NULL, E));
+    OK(cay_file_get(S.sb, NULL, "bytes", 256, &data, &n, E));
+    assert_int_equal(n, 256);
+    assert_memory_equal(data, all, 256);
+    free(data);
+    assert_int_equal(cay_file_get(S.sb, NULL, "bytes", 255, &data, &n, E), CAY_ETOOBIG);
+    put_file("bytes", ""); /* replaced, and empty */
+    file_is("/workspace/bytes", "");
+    assert_int_equal(cay_file_get(S.sb, NULL, "absent", 10, &data, &n, E), CAY_ENOENT);
+    assert_non_null(strstr(e_.msg, "absent"));
+}
+
+static void ranges(void **state)
+{
+    (void)state;
+    NEED(open_read);
+    ERR;
+    static const struct {
+        uint64_t    offset, length;
+        const char *want;
+    } cases[] = { { 0, 0, "0123456789" }, { 3, 4, "3456" }, { 7, 100, "789" }, { 10, 5, "" }, { 99, 0, "" } };
+    put_file("digits", "0123456789");
+    for (size_t i = 0; i < CAY_LEN(cases); i++) {
+        CAY_AUTOFD fd = -1;
+        char buf[32] = "";
+        cay_read r = { .size = sizeof r, .offset = cases[i].offset, .length = cases[i].length };
+        OK(cay_file_open_read(S.sb, NULL, "digits", &r, &fd, E));
+        assert_int_equal(cay__fd_read_all(fd, buf, sizeof buf - 1), (int)strlen(cases[i].want));
+        assert_string_equal(buf, cases[i].want);
+    }
+    int fd = -1;
+    cay_read r = { .size = sizeof r, .offset = UINT64_MAX };
+    assert_int_equal(cay_file_open_read(S.sb, NULL, "digits", &r, &fd, E), CAY_EINVAL);
+}
+
+static void append_exclusive_mode_and_parents(void **state)
+{
+    (void)state;
+    NEED(stat);
+    ERR;
+    cay_stat st = { .size_of = sizeof st };
+    cay_write w = { .size = sizeof w, .append = true };
+    put_file("log", "one\n");
+    OK(cay_file_put(S.sb, NULL, "log", "two\n", 4, &w, E));
+    file_is("log", "one\ntwo\n");
+    OK(cay_file_put(S.sb, NULL, "log2", "new\n", 4, &w, E)); /* appending makes it */
+    file_is("log2", "new\n");
+    w = (cay_write){ .size = sizeof w, .exclusive = true };
+    assert_int_equal(cay_file_put(S.sb, NULL, "log", "x", 1, &w, E), CAY_EEXIST);
+    file_is("log", "one\ntwo\n");
+    w = (cay_write){ .size = sizeof w, .mode = 0640 };
+    OK(cay_file_put(S.sb, NULL, "moded", "x", 1, &w, E));
+    OK(cay_file_stat(S.sb, NULL, "moded", true, &st, E));
+    assert_int_equal(st.mode, 0640);
+    put_file("moded", "y"); /* keeps the mode it had */
+    OK(cay_file_stat(S.sb, NULL, "moded", true, &st, E));
+    assert_int_equal(st.mode, 0640);
+    assert_int_equal(cay_file_put(S.sb, NULL, "no/such/dir/f", "x", 1, NULL, E), CAY_ENOENT);
+    w = (cay_write){ .size = sizeof w, .parents = true };
+    OK(cay_file_put(S.sb, NULL, "made/on/the/way", "x", 1, &w, E));
+    file_is("made/on/the/way", "x");
+    w = (cay_write){ .size = sizeof w, .mode = 0100644 };
+    assert_int_equal(cay_file_put(S.sb, NULL, "m", "x", 1, &w, E), CAY_EINVAL);
+    w = (cay_write){ .size = sizeof w, .append = true, .exclusive = true };
+    assert_int_equal(cay_file_put(S.sb, NULL, "m", "x", 1, &w, E), CAY_EINVAL);
+}
+
+static void commit_shows_and_abort_leaves_nothing(void **state)
+{
+    (void)state;
+    NEED(open_write);
+    ERR;
+    cay_upload *up = NULL;
+    bool there = true;
+    put_file("target", "old");
+    OK(cay_file_open_write(S.sb, NULL, "target", NULL, &up, E));
+    assert_true(cay__fd_write_all(cay_upload_fd(up), "streamed", 8));
+    file_is("target", "old"); /* invisible until it is whole */
+    OK(cay_upload_commit(up, NULL, E));
+    file_is("target", "streamed");
+    OK(cay_file_open_write(S.sb, NULL, "target", NULL, &up, E));
+    assert_true(cay__fd_write_all(cay_upload_fd(up), "half", 4));
+    cay_upload_abort(up);
+    file_is("target", "streamed");
+    OK(cay_file_open_write(S.sb, NULL, "fresh", NULL, &up, E));
+    cay_upload_abort(up);
+    OK(cay_file_exists(S.sb, NULL, "fresh", &there, E));
+    assert_false(there);
+    assert_int_equal(cay_file_open_write(S.sb, NULL, "no/dir/x", NULL, &up, E), CAY_ENOENT);
+}
+
+static void large_files_stream_both_ways(void **state)
+{
+    (void)state;
+    NEED(open_write);
+    ERR;
+    static char chunk[65536];
+    enum { CHUNKS = 320 }; /* 20 MiB */
+    cay_upload *up = NULL;
+    OK(cay_file_open_write(S.sb, NULL, "large", NULL, &up, E));
+    for (int i = 0; i < CHUNKS; i++) {
+        memset(chunk, i & 0xff, sizeof chunk);
+        assert_true(cay__fd_write_all(cay_upload_fd(up), chunk, sizeof chunk));
+    }
+    OK(cay_upload_commit(up, NULL, E));
+    CAY_AUTOFD fd = -1;
+    OK(cay_file_open_read(S.sb, NULL, "large", NULL, &fd, E));
+    for (int i = 0; i < CHUNKS; i++) {
+        assert_int_equal(cay__fd_read_all(fd, chunk, sizeof chunk), sizeof chunk);
+        assert_int_equal((unsigned char)chunk[0], i & 0xff);
+        assert_int_equal((unsigned char)chunk[65535], i & 0xff);
+    }
+    assert_int_equal(read(fd, chunk, 1), 0);
+    OK(cay_file_remove(S.sb, NULL, "large", false, E));
+}
+
+static void odd_names_are_bytes(void **state)
+{
+    (void)state;
+    NEED(open_read);
+    ERR;
+    static const char *const names[] = { " lead", "trail ", "-rf", "*", "a\tb", "\x1b[31m", "\xff\xfe", "\xc3\xa4", "'\"`$(x)", "back\\slash", "..." };
+    for (size_t i = 0; i < CAY_LEN(names); i++) {
+        put_file(names[i], names[i]);
+        file_is(names[i], names[i]);
+        OK(cay_file_remove(S.sb, NULL, names[i], false, E));
+    }
+    char longest[256], over[257];
+    memset(longest, 'n', 255);
+    longest[255] = 0;
+    put_file(longest, "x");
+    OK(cay_file_remove(S.sb, NULL, longest, false, E));
+    memset(over, 'n', 256);
+    over[256] = 0;
+    assert_int_equal(cay_file_put(S.sb, NULL, over, "x", 1, NULL, E), CAY_EINVAL);
+    assert_int_equal(cay_file_put(S.sb, NULL, "a\nb", "x", 1, NULL, E), CAY_EINVAL);
+    assert_int_equal(cay_file_put(S.sb, NULL, "", "x", 1, NULL, E), CAY_EINVAL);
+    assert_int_equal(cay_file_put(S.sb, NULL, NULL, "x", 1, NULL, E), CAY_EINVAL);
+}
+
+static void a_path_never_leaves_the_sandbox(void **state)
+{
+    (void)state;
+    NEED_SHELL();
+    NEED(symlink);
+    ERR;
+    char secret[600], *data = NULL, up[200] = "";
+    size_t n;
+    snprintf(secret, sizeof secret, "%s/secret", S.home);
+    FILE *f = fopen(secret, "w");
+    assert_non_null(f);
+    fputs("host", f);
+    fclose(f);
+    for (int i = 0; i < 12; i++)
+        strncat(up, "../", sizeof up - strlen(up) - 1);
+    char path[900];
+    snprintf(path, sizeof path, "%s%s", up, secret + 1);
+    assert_int_equal(cay_file_get(S.sb, NULL, path, 100, &data, &n, E), CAY_ENOENT);
+    OK(cay_file_symlink(S.sb, NULL, secret, "link-abs", E));
+    OK(cay_file_symlink(S.sb, NULL, path, "link-up", E));
+    OK(cay_file_symlink(S.sb, NULL, S.home, "link-dir", E));
+    assert_int_equal(cay_file_get(S.sb, NULL, "link-abs", 100, &data, &n, E), CAY_ENOENT);
+    assert_int_equal(cay_file_get(S.sb, NULL, "link-up", 100, &data, &n, E), CAY_ENOENT);
+    assert_int_equal(cay_file_get(S.sb, NULL, "link-dir/secret", 100, &data, &n, E), CAY_ENOENT);
+    assert_true(cay_file_put(S.sb, NULL, "link-dir/planted", "x", 1, NULL, E) < 0);
+    OK(cay_file_remove(S.sb, NULL, "link-dir", true, E)); /* the link, not what it names */
+    char text[16] = "";
+    f = fopen(secret, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    assert_string_equal(text, "host");
+    unlink(secret);
+}
+
+static void what_is_no_file_fails_at_once(void **state)
+{
+    (void)state;
+    NEED_SHELL();
+    NEED(mkdir);
+    ERR;
+    char *data = NULL;
+    size_t n;
+    sh_is(S.sb, "mkfifo fifo && mkdir adir", "");
+    int64_t t = cay__now_ms();
+    assert_int_equal(cay_file_get(S.sb, NULL, "fifo", 10, &data, &n, E), CAY_ETYPE);
+    assert_int_equal(cay_file_get(S.sb, NULL, "adir", 10, &data, &n, E), CAY_ETYPE);
+    assert_true(cay__now_ms() - t < 200);
+    cay_write w = { .size = sizeof w, .append = true };
+    assert_int_equal(cay_file_put(S.sb, NULL, "fifo", "x", 1, &w, E), CAY_ETYPE);
+    assert_true(cay_file_put(S.sb, NULL, "adir", "x", 1, NULL, E) < 0);
+    put_file("plain", "x");
+    assert_int_equal(cay_file_get(S.sb, NULL, "plain/below", 10, &data, &n, E), CAY_ETYPE);
+}
+
+static void processes_see_what_the_api_writes(void **state)
+{
+    (void)state;
+    NEED_SHELL();
+    NEED(open_read);
+    put_file("shared", "from the api");
+    sh_is(S.sb, "cat shared; printf 'from inside' > back", "from the api");
+    file_is("back", "from inside");
+}
+
+tests suite_files(size_t *n)
+{
+    static const struct CMUnitTest t[] = {
+        cmocka_unit_test(what_is_put_can_be_got),
+        cmocka_unit_test(ranges),
+        cmocka_unit_test(append_exclusive_mode_and_parents),
+        cmocka_unit_test(commit_shows_and_abort_leaves_nothing),
+        cmocka_unit_test(large_files_stream_both_ways),
+        cmocka_unit_test(odd_names_are_bytes),
+        cmocka_unit_test(a_path_never_leaves_the_sandbox),
+        cmocka_unit_test(what_is_no_file_fails_at_once),
+        cmocka_unit_test(processes_see_what_the_api_writes),
+    };
+    *n = CAY_LEN(t);
+    return t;
+}

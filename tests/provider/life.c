@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox's life, its clock and its ports. */
+#include "suite.h"
+#include <poll.h>
+
+#define ARGV(...) (const char *const[]){ __VA_ARGS__, NULL }
+
+static cay_box_status status(cay_sandbox *sb)
+{
+    ERR;
+    cay_box_status st = { .size = sizeof st };
+    OK(sb->ops->status(sb->box, NULL, &st, E));
+    return st;
+}
+
+static void create_is_idempotent_and_destroy_final(void **state)
+{
+    (void)state;
+    ERR;
+    cay_create c = { .size = sizeof c };
+    cay_sandbox *sb = box_new(&c);
+    char id[CAY_ID_LEN + 1];
+    snprintf(id, sizeof id, "%s", sb->id);
+    assert_int_equal(status(sb).state, CAY_RUNNING);
+    OK(cay_file_put(sb, NULL, "mine", "x", 1, NULL, E));
+    void *box = NULL;
+    OK(S.ops->create(S.self, NULL, id, &c, &box, E)); /* the same id finds the same box */
+    cay_sandbox *same = cay__sandbox_new(S.ops, id, box);
+    bool yes = false;
+    OK(cay_file_exists(same, NULL, "mine", &yes, E));
+    assert_true(yes);
+    cay_sandbox_unref(same);
+    box_end(sb);
+    assert_int_equal(S.ops->attach(S.self, NULL, id, NULL, &box, E), CAY_EGONE);
+}
+
+static void destroy_ends_every_process(void **state)
+{
+    (void)state;
+    NEED_SHELL();
+    cay_sandbox *sb = box_new(NULL);
+    cay_proc *p = start(sb, (cay_spawn){ .shell = "setsid sleep 54321 & sleep 54320" });
+    for (int i = 0; i < 100 && !process_with("54321"); i++)
+        poll(NULL, 0, 10);
+    assert_true(process_with("54321"));
+    box_end(sb);
+    for (int i = 0; i < 100 && (process_with("54321") || process_with("54320")); i++)
+        poll(NULL, 0, 20);
+    assert_false(process_with("54321"));
+    assert_false(process_with("54320"));
+    cay_proc_unref(p);
+}
+
+static int count_ids(const char *id, void *arg)
+{
+    (void)id;
+    ++*(int *)arg;
+    return 0;
+}
+
+static void boxes_are_listed(void **state)
+{
+    (void)state;
+    NEED(list);
+    ERR;
+    int before = 0, after = 0;
+    OK(S.ops->list(S.self, NULL, count_ids, &before, E));
+    cay_sandbox *a = box_new(NULL), *b = box_new(NULL);
+    OK(S.ops->list(S.self, NULL, count_ids, &after, E));
+    assert_int_equal(after, before + 2);
+    box_end(a);
+    box_end(b);
+    after = 0;
+    OK(S.ops->list(S.self, NULL, count_ids, &after, E));
+    assert_int_equal(after, before);
+}
+
+static void stop_keeps_files_and_start_goes_on(void **state)
+{
+    (void)state;
+    NEED(stop);
+    NEED(start);
+    ERR;
+    cay_create c = { .size = sizeof c };
+    cay_sandbox *sb = box_new(&c);
+    OK(cay_file_put(sb, NULL, "kept", "still here", 10, NULL, E));
+    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("sleep", "43210") });
+    OK(S.ops->stop(sb->box, NULL, E));
+    atomic_store(&sb->state, CAY_STOPPED);
+    assert_false(process_with("43210"));
+    assert_int_equal(status(sb).state, CAY_STOPPED);
+    cay_proc *q = NULL;
+    cay_spawn s = { .size = sizeof s, .argv = ARGV("true") };
+    assert_int_equal(cay_sandbox_spawn(sb, NULL, &s, &q, E), CAY_ESTATE);
+    assert_non_null(strstr(e_.msg, "cay resume"));
+    cay_proc_unref(p);
+    void *box = NULL;
+    OK(S.ops->start(S.self, NULL, sb->id, &c, &box, E));
+    cay_sandbox *again = cay__sandbox_new(S.ops, sb->id, box);
+    char *data = NULL;
+    size_t n;
+    OK(cay_file_get(again, NULL, "kept", 100, &data, &n, E));
+    assert_string_equal(data, "still here");
+    free(data);
+    p = start(again, (cay_spawn){ .argv = ARGV("true") });
+    assert_int_equal(wait_for(p, 5000).code, 0);
+    cay_proc_unref(p);
+    cay_sandbox_unref(sb);
+    box_end(again);
+}
+
+static void pause_holds_and_resume_goes_on(void **state)
+{
+    (void)state;
+    NEED(pause);
+    NEED_SHELL();
+    ERR;
+    CAY_AUTOFD fd = -1;
+    cay_sandbox *sb = box_new(NULL);
+    cay_proc *p = start(sb, (cay_spawn){ .shell = "i=0; while :; do i=$((i+1)); echo tick $i; sleep 0.02; done", .ring_bytes = 65536 });
+    OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &fd, E));
+    expect(fd, "tick 3");
+    OK(S.ops->pause(sb->box, NULL, E));
+    atomic_store(&sb->state, CAY_PAUSED);
+    assert_int_equal(status(sb).state, CAY_PAUSED);
+    poll(NULL, 0, 100);
+    char skip_buf[4096];
+    cay__fd_nonblock(fd, true);
+    while (read(fd, skip_buf, sizeof skip_buf) > 0)
+        continue;
+    struct pollfd w = { .fd = fd, .events = POLLIN };
+    assert_int_equal(poll(&w, 1, 200), 0); /* silent */
+    cay_proc *q = NULL;
+    cay_spawn s = { .size = sizeof s, .argv = ARGV("true") };
+    assert_int_equal(cay_sandbox_spawn(sb, NULL, &s, &q, E), CAY_ESTATE);
+    assert_non_null(strstr(e_.msg, "cay resume"));
+    OK(S.ops->resume(sb->box, NULL, E)); /* as if by another program: the handle still says paused */
+    assert_int_equal(poll(&w, 1, 2000), 1);
+    OK(cay_sandbox_spawn(sb, NULL, &s, &q, E));
+    wait_for(q, 5000);
+    cay_proc_unref(q);
+    cay_proc_unref(p);
+    box_end(sb);
+}
+
+static void wait_tells_that_it_stopped(cay_sandbox *sb, const char *reason)
+{
+    ERR;
+    cay_state st = CAY_STATE_NONE;
+    cay_call c = { .size = sizeof c, .deadline_ms = cay__now_ms() + 8000 };
+    OK(S.ops->wait(sb->box, &c, &st, E));
+    assert_int_equal(st, CAY_STOPPED);
+    assert_string_equal(status(sb).reason, reason);
+}
+
+static void time_to_live_ends_it(void **state)
+{
+    (void)state;
+    NEED(wait);
+    NEED(extend);
+    ERR;
+    cay_create c = { .size = sizeof c, .ttl_ms = 400 };
+    int64_t t = cay__now_ms();
+    cay_sandbox *sb = box_new(&c);
+    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("sleep", "32109") });
+    assert_true(status(sb).deadline_ms > 0);
+    wait_tells_that_it_stopped(sb, "ttl");
+    assert_true(cay__now_ms() - t >= 390);
+    assert_false(process_with("32109"));
+    cay_proc_unref(p);
+    box_end(sb);
+    sb = box_new(&c);
+    OK(S.ops->extend(sb->box, NULL, 60000, 0, E));
+    poll(NULL, 0, 600);
+    assert_int_equal(status(sb).state, CAY_RUNNING);
+    OK(S.ops->extend(sb->box, NULL, CAY_UNLIMITED, 0, E));
+    assert_int_equal(status(sb).deadline_ms, 0);
+    box_end(sb);
+}
+
+static void idle_time_ends_it_but_not_while_used(void **state)
+{
+    (void)state;
+    NEED(wait);
+    NEED(extend);
+    cay_create c = { .size = sizeof c, .idle_ms = 500 };
+    cay_sandbox *sb = box_new(&c);
+    for (int i = 0; i < 5; i++) {
+        poll(NULL, 0, 200);
+        cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("true") });
+        wait_for(p, 5000);
+        cay_proc_unref(p);
+    }
+    assert_int_equal(status(sb).state, CAY_RUNNING);
+    wait_tells_that_it_stopped(sb, "idle");
+    box_end(sb);
+}
+
+static void expiry_may_pause(void **state)
+{
+    (void)state;
+    NEED(pause);
+    NEED(extend);
+    ERR;
+    cay_create c = { .size = sizeof c, .ttl_ms = 300, .on_expiry = CAY_EXPIRE_PAUSE };
+    cay_sandbox *sb = box_new(&c);
+    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("cat"), .stdin_mode = CAY_STDIN_PIPE });
+    for (int i = 0; i < 200 && status(sb).state != CAY_PAUSED; i++)
+        poll(NULL, 0, 20);
+    assert_int_equal(status(sb).state, CAY_PAUSED);
+    OK(S.ops->resume(sb->box, NULL, E));
+    OK(cay_proc_close_stdin(p, NULL, E));
+    assert_int_equal(wait_for(p, 5000).code, 0); /* it is the same process */
+    cay_proc_unref(p);
+    box_end(sb);
+}
+
+static void usage_is_counted(void **state)
+{
+    (void)state;
+    NEED(usage);
+    NEED_SHELL();
+    ERR;
+    cay_sandbox *sb = box_new(NULL);
+    cay_proc *p = start(sb, (cay_spawn){ .shell = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo done; sleep 20" });
+    CAY_AUTOFD fd = -1;
+    OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &fd, E));
+    expect(fd, "done");
+    cay_usage u = { .size = sizeof u };
+    OK(S.ops->usage(sb->box, NULL, &u, E));
+    assert_true(u.cpu_us > 10000);
+    assert_true(u.memory > 100000);
+    assert_true(u.pids >= 1);
+    cay_proc_unref(p);
+    box_end(sb);
+}
+
+static int find_port(const cay_port *p, void *arg)
+{
+    cay_port *want = arg;
+    if (p->port == want->port)
+        *want = *p;
+    return 0;
+}
+
+static void ports_are_listed_and_reached(void **state)
+{
+    (void)state;
+    NEED(ports);
+    NEED(connect);
+    NEED_SHELL();
+    ERR;
+    cay_result r = sh(S.sb, "command -v python3 >/dev/null && echo yes");
+    bool python = strcmp(r.out, "yes\n") == 0;
+    cay_result_clear(&r);
+    if (!python) {
+        printf("[   N/A    ] no python3 inside to listen with\n");
+        skip();
+    }
+    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "exec python3 -c 'import socket as s\nl=s.socket(); l.bind((\"127.0.0.1\",0)); l.listen()\nprint(l.getsockname()[1],flush=True)\nc,_=l.accept(); d=c.recv(100); c.sendall(b\"echo:\"+d); c.close()'" });
+    CAY_AUTOFD out = -1, conn = -1;
+    char line[32] = "", buf[32] = "";
+    OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &out, E));
+    assert_true(read(out, line, sizeof line - 1) > 0);
+    cay_port want = { .port = (uint16_t)atoi(line) };
+    OK(cay_port_list(S.sb, NULL, find_port, &want, E));
+    assert_string_equal(want.address, "127.0.0.1");
+    assert_true(want.pid > 0);
+    OK(cay_port_connect(S.sb, NULL, want.port, &conn, E));
+    assert_true(cay__fd_write_all(conn, "hello", 5));
+    assert_int_equal(cay__fd_read_all(conn, buf, sizeof buf - 1), 10);
+    assert_string_equal(buf, "echo:hello");
+    assert_int_equal(wait_for(p, 5000).code, 0);
+    int none = -1;
+    assert_int_equal(cay_port_connect(S.sb, NULL, want.port, &none, E), CAY_ENOENT);
+    assert_int_equal(cay_port_connect(S.sb, NULL, 0, &none, E), CAY_EINVAL);
+    cay_proc_unref(p);
+}
+
+static void two_boxes_do_not_see_each_other(void **state)
+{
+    (void)state;
+    ERR;
+    cay_sandbox *a = box_new(NULL), *b = box_new(NULL);
+    bool yes = true;
+    cay_proc *p = start(a, (cay_spawn){ .argv = ARGV("sleep", "20"), .tag = "a-only" }), *q = NULL;
+    OK(cay_file_put(a, NULL, "a-file", "x", 1, NULL, E));
+    OK(cay_file_exists(b, NULL, "a-file", &yes, E));
+    assert_false(yes);
+    assert_int_equal(cay_sandbox_attach(b, NULL, "a-only", &q, E), CAY_ENOENT);
+    assert_int_equal(cay_sandbox_attach(b, NULL, cay_proc_id(p), &q, E), CAY_ENOENT);
+    cay_proc_unref(p);
+    box_end(a);
+    box_end(b);
+}
+
+static void the_status_tells_level_and_layers(void **state)
+{
+    (void)state;
+    cay_box_status st = status(S.sb);
+    if (strcmp(S.ops->name, "local") == 0) {
+        assert_int_equal(st.level, CAY_LEVEL_NONE);
+        assert_true(st.path[0] == '/');
+        for (size_t i = 0; i < st.nlayers; i++)
+            if (strcmp(st.layers[i].name, "nofile-limit") != 0)
+                assert_string_equal(st.layers[i].state, "off");
+    } else if (strcmp(S.ops->name, "native") == 0) {
+        assert_true(st.level >= CAY_LEVEL_PROCESS);
+        assert_true(st.nlayers > 0);
+    }
+}
+
+static void what_cannot_be_enforced_is_refused(void **state)
+{
+    (void)state;
+    ERR;
+    const char *const require[] = { "no-such-feature", NULL };
+    char id[CAY_ID_LEN + 1];
+    void *box = NULL;
+    cay__id_make(id, 'c');
+    cay_create c = { .size = sizeof c, .require = require };
+    need("features to require", strcmp(S.ops->name, "memory") != 0);
+    assert_true(S.ops->create(S.self, NULL, id, &c, &box, E) < 0);
+    assert_non_null(strstr(e_.msg, "no-such-feature"));
+    c = (cay_create){ .size = sizeof c, .min_level = CAY_LEVEL_VM };
+    assert_int_equal(S.ops->create(S.self, NULL, id, &c, &box, E), CAY_EISOLATION);
+    assert_int_equal(S.ops->attach(S.self, NULL, id, NULL, &box, E), CAY_EGONE); /* nothing was made */
+}
+
+static int known_none(const char *id, void *arg)
+{
+    return strcmp(id, arg) == 0;
+}
+
+static void gc_removes_what_no_record_owns(void **state)
+{
+    (void)state;
+    NEED(gc);
+    ERR;
+    size_t removed = 0;
+    cay_sandbox *stray = box_new(NULL);
+    char id[CAY_ID_LEN + 1];
+    snprintf(id, sizeof id, "%s", stray->id);
+    cay_sandbox_unref(stray);
+    OK(S.ops->gc(S.self, NULL, known_none, S.sb->id, &removed, E));
+    assert_true(removed >= 1);
+    void *box = NULL;
+    assert_int_equal(S.ops->attach(S.self, NULL, id, NULL, &box, E), CAY_EGONE);
+    assert_int_equal(status(S.sb).state, CAY_RUNNING);
+}
+
+tests suite_life(size_t *n)
+{
+    static const struct CMUnitTest t[] = {
+        cmocka_unit_test(create_is_idempotent_and_destroy_final),
+        cmocka_unit_test(destroy_ends_every_process),
+        cmocka_unit_test(boxes_are_listed),
+        cmocka_unit_test(stop_keeps_files_and_start_goes_on),
+        cmocka_unit_test(pause_holds_and_resume_goes_on),
+        cmocka_unit_test(time_to_live_ends_it),
+        cmocka_unit_test(idle_time_ends_it_but_not_while_used),
+        cmocka_unit_test(expiry_may_pause),
+        cmocka_unit_test(usage_is_counted),
+        cmocka_unit_test(ports_are_listed_and_reached),
+        cmocka_unit_test(two_boxes_do_not_see_each_other),
+        cmocka_unit_test(the_status_tells_level_and_layers),
+        cmocka_unit_test(what_cannot_be_enforced_is_refused),
+        cmocka_unit_test(gc_removes_what_no_record_owns),
+    };
+    *n = CAY_LEN(t);
+    return t;
+}
