@@ -31,9 +31,9 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "record of the sandbox");
     if (cay__fd_read_all(fd, &m, sizeof m) != sizeof m || memcmp(m.magic, magic, sizeof magic) != 0 ||
         sum(&m) != m.crc)
-        return cay_fail_why(err, CAY_ESTATE, "record_damaged", "the record of the sandbox is damaged; its files are kept");
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged", "the record of the sandbox is damaged; its files are kept");
     if (m.version != VERSION)
-        return cay_fail_why(err, CAY_ESTATE, "record_newer", "the sandbox was made by a newer cay; update this one");
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_newer", "the sandbox was made by a newer cay; update this one");
     m.reason[sizeof m.reason - 1] = 0;
     boot_id(boot, sizeof boot);
     if (m.state != CAY_STOPPED && strncmp(boot, m.boot, sizeof m.boot) != 0) {

@@ -69,8 +69,7 @@ static int launch(local_box *b, int listener, int lock, cay_err *err)
     pid_t pid;
     char *argv[] = { prog, b->id, NULL }, *env[] = { NULL };
 
-    if (!cay__str_join(prog, sizeof prog, b->l->libexec, "/cay-local", NULL))
-        return cay_fail(err, CAY_EINVAL, "%s: the path is too long", b->l->libexec);
+    CAY_TRY(cay__libexec_find(b->l->libexec, "cay-local", prog, sizeof prog, err));
     posix_spawn_file_actions_init(&acts);
     for (int i = 0; i < 3 && !e; i++) { /* first out of the way, so that no target covers a source */
         high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 10);
@@ -83,7 +82,7 @@ static int launch(local_box *b, int listener, int lock, cay_err *err)
         cay__close_fd(&high[i]);
     if (e) {
         errno = e;
-        return cay_fail_sys(err, CAY_ESYS, "start %s (set CAY_LIBEXEC if cay is elsewhere)", prog);
+        return cay_fail_sys(err, CAY_ESYS, "start %s", prog);
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
@@ -122,7 +121,7 @@ int cay__local_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         if (rc < 0)
             return rc;
         if (rc == 1 && cay__now_ms() > until)
-            return cay_fail_why(err, CAY_EBUSY, "starting", "sandbox %s: another program is starting or stopping it", b->id);
+            return cay_fail_why(err, CAY_EBUSY, "sandbox_busy", "sandbox %s: another program is starting or stopping it", b->id);
         if (rc == 1)
             poll(NULL, 0, 5);
     }

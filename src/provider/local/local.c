@@ -78,7 +78,7 @@ static bool other(const char *given, const char *usual)
 static int check(const cay_create *s, cay_err *err)
 {
     if (s->min_level > CAY_LEVEL_NONE)
-        return cay_fail_why(err, CAY_EISOLATION, "level", "provider local gives level 0 (none) and %d was asked for; use provider native", s->min_level);
+        return cay_fail_why(err, CAY_EISOLATION, "level_missing", "provider local gives level 0 (none) and %d was asked for; use provider native", s->min_level);
     for (size_t i = 0; s->require && s->require[i]; i++)
         if (strcmp(s->require[i], "nofile-limit") != 0)
             return cay_fail_why(err, CAY_EISOLATION, "feature_missing", "provider local cannot enforce %.60s; use provider native", s->require[i]);
@@ -93,7 +93,7 @@ static int check(const cay_create *s, cay_err *err)
     if (other(s->user, "user"))
         return refuse(err, "another user");
     if (s->workdir && (s->workdir[0] != '/' || strlen(s->workdir) > 256 || strstr(s->workdir, "..")))
-        return cay_fail_why(err, CAY_EINVAL, "workdir", "workdir %.60s: give an absolute path of at most 256 bytes", s->workdir);
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "workdir %.60s: give an absolute path of at most 256 bytes", s->workdir);
     return 0;
 }
 
@@ -217,7 +217,7 @@ static int box_create(void *self, const cay_call *call, const char *id, const ca
     local_box *b = NULL;
     CAY_TRY(check(spec, err));
     if (!cay__id_valid(id, 'c'))
-        return cay_fail_why(err, CAY_EINVAL, "id", "sandbox id %.24s is not one", id);
+        return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
     if (faccessat(l->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         CAY_TRY(make_dir(l, id, spec, err));
     CAY_TRY(box_open(l, id, &b, err));

@@ -131,7 +131,7 @@ int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *out,
     look l = { .port = port };
     CAY_TRY(cay__local_ports(box, call, is_it, &l, err));
     if (!l.v4 && !l.v6)
-        return cay_fail_why(err, CAY_ENOENT, "port_closed", "port %u: nobody in the sandbox listens there", port);
+        return cay_fail_why(err, CAY_ENOENT, "port_not_found", "port %u: nobody in the sandbox listens there", port);
     struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT };
     CAY_AUTOFD fd = socket(l.v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
