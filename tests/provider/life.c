@@ -2,6 +2,7 @@
 /* A sandbox's life, its clock and its ports. */
 #include "suite.h"
 #include <poll.h>
+#include <sys/socket.h>
 
 #define ARGV(...) (const char *const[]){ __VA_ARGS__, NULL }
 
@@ -277,6 +278,51 @@ static void ports_are_listed_and_reached(void **state)
     cay_proc_unref(p);
 }
 
+static bool heard(int fd, const char *kind, const char *sandbox, cay_event_wire *out)
+{
+    struct pollfd w = { .fd = fd, .events = POLLIN };
+    while (poll(&w, 1, 5000) == 1 && recv(fd, out, sizeof *out, 0) == sizeof *out)
+        if (strcmp(out->kind, kind) == 0 && strcmp(out->sandbox, sandbox) == 0)
+            return true;
+    return false;
+}
+
+static void events_tell_what_happens(void **state)
+{
+    (void)state;
+    NEED(events);
+    ERR;
+    CAY_AUTOFD all = -1, one = -1;
+    cay_event_wire e;
+    OK(S.ops->events(S.self, NULL, &all, E));
+    OK(S.ops->events(S.self, S.sb->id, &one, E));
+    cay_sandbox *sb = box_new(NULL);
+    assert_true(heard(all, "created", sb->id, &e));
+    assert_true(e.time_ms > 1600000000000);
+    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("false") });
+    assert_true(heard(all, "exec", sb->id, &e));
+    assert_string_equal(e.process, cay_proc_id(p));
+    assert_true(heard(all, "exit", sb->id, &e));
+    assert_int_equal(e.code, 1);
+    assert_string_equal(e.process, cay_proc_id(p));
+    cay_proc_unref(p);
+    OK(S.ops->pause(sb->box, NULL, E));
+    assert_true(heard(all, "paused", sb->id, &e));
+    OK(S.ops->resume(sb->box, NULL, E));
+    assert_true(heard(all, "resumed", sb->id, &e));
+    char id[CAY_ID_LEN + 1];
+    snprintf(id, sizeof id, "%s", sb->id);
+    box_end(sb);
+    assert_true(heard(all, "removed", id, &e));
+    p = start(S.sb, (cay_spawn){ .argv = ARGV("true") });
+    struct pollfd w = { .fd = one, .events = POLLIN };
+    assert_int_equal(poll(&w, 1, 5000), 1);
+    assert_int_equal(recv(one, &e, sizeof e, 0), sizeof e);
+    assert_string_equal(e.sandbox, S.sb->id); /* nothing of the other one */
+    wait_for(p, 5000);
+    cay_proc_unref(p);
+}
+
 static void two_boxes_do_not_see_each_other(void **state)
 {
     (void)state;
@@ -362,6 +408,7 @@ tests suite_life(size_t *n)
         cmocka_unit_test(expiry_may_pause),
         cmocka_unit_test(usage_is_counted),
         cmocka_unit_test(ports_are_listed_and_reached),
+        cmocka_unit_test(events_tell_what_happens),
         cmocka_unit_test(two_boxes_do_not_see_each_other),
         cmocka_unit_test(the_status_tells_level_and_layers),
         cmocka_unit_test(what_cannot_be_enforced_is_refused),

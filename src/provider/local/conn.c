@@ -72,6 +72,7 @@ void cay__conn_event(host *h, const char *kind, const char *reason, const char *
     cay__str_copy(e.process, sizeof e.process, process);
     cay__str_copy(e.kind, sizeof e.kind, kind);
     cay__str_copy(e.reason, sizeof e.reason, reason);
+    h->past[h->seq % CAY_LEN(h->past)] = e;
     for (conn *c = h->conns; c; c = c->next)
         if (c->events && cay__fd_send(c->w.fd, &e, sizeof e, NULL, 0, MSG_DONTWAIT) < 0)
             shutdown(c->w.fd, SHUT_RDWR);
@@ -188,8 +189,13 @@ static void on_session(request *r)
 
 static void on_events(request *r)
 {
-    r->c->events = true;
+    const cay_m_box *m = r->body;
+    host *h = r->c->h;
     ok(r->c);
+    r->c->events = true;
+    uint64_t kept = CAY_MIN(h->seq, CAY_LEN(h->past));
+    for (uint64_t i = h->seq - kept + 1; m->a && i <= h->seq; i++)
+        cay__fd_send(r->c->w.fd, &h->past[i % CAY_LEN(h->past)], sizeof h->past[0], NULL, 0, MSG_DONTWAIT);
 }
 
 /* The strings of a spawn: from the tail or from a memfd that nobody can change any more. */

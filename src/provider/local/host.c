@@ -169,13 +169,17 @@ static void on_signals(cay__watch *w, uint32_t events)
 static void reap_leftovers(host *h)
 {
     uint64_t rec[2];
+    bool first = faccessat(h->dir, "procs", F_OK, 0) < 0, left = false;
     h->journal = openat(h->dir, "procs", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (h->journal < 0)
         return;
-    while (read(h->journal, rec, sizeof rec) == sizeof rec)
+    while (read(h->journal, rec, sizeof rec) == sizeof rec) {
         cay__tree_kill_exact((pid_t)rec[0], rec[1], SIGKILL);
+        left = true;
+    }
     if (ftruncate(h->journal, 0) < 0)
         cay__close_fd(&h->journal);
+    cay__conn_event(h, first ? "created" : "resumed", left ? "restarted" : "", "", 0);
 }
 
 static bool load(host *h)
@@ -252,6 +256,8 @@ static void leave(host *h)
     cay__conn_event(h, "stopped", h->meta.reason, "", 0);
     cay__conn_stopped(h);
     cay__exec_free_all(h);
+    if (h->journal >= 0 && ftruncate(h->journal, 0) < 0)
+        cay__close_fd(&h->journal);
     if (h->meta.flags & LOCAL_EPHEMERAL) {
         CAY_AUTOFD up = openat(h->dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
         cay__fs boxes = { .root = up };

@@ -10,7 +10,7 @@
 #include "child.h"
 #include "stream.h"
 #include <base/fsop.h>
-#include <cay/sandbox.h>
+#include <cay/sys/provider.h>
 #include <keeper/proto.h>
 
 typedef struct host host;
@@ -67,6 +67,7 @@ struct host {
     proc       *procs; /* newest first */
     int64_t     used_ms;
     uint64_t    seq;
+    cay_event_wire past[64]; /* the latest events, for a reader that learns of us late */
     bool        stopping, leaving; /* kill all; then end this process */
 };
 

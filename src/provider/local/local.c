@@ -423,6 +423,7 @@ const cay_provider_ops cay__local = {
     .extend = cay__local_extend,
     .usage = cay__local_usage,
     .wait = cay__local_wait,
+    .events = cay__local_events,
     .gc = box_gc,
     .remove_files = remove_files,
     .open_read = cay__local_open_read,

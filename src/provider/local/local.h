@@ -72,6 +72,9 @@ int cay__local_stop(void *box, const cay_call *call, cay_err *err);
 int cay__local_wait(void *box, const cay_call *call, cay_state *state, cay_err *err);
 int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
 
+/* events.c */
+int cay__local_events(void *self, const char *id, int *fd, cay_err *err);
+
 int cay__local_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg, cay_err *err);
 int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err);
 int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err);

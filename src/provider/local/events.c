@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events of all local boxes as one stream. There is no central process, so a thread listens to every
+ * cay-local there is, learns of new ones by inotify(7) on the directory of their sockets, and of
+ * removed boxes by inotify on sandboxes/. It ends when the reader closes the other end.
+ */
+#include "local.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+
+enum { BOXES_MAX = 4096, TRY_MS = 20, TRIES = 100 };
+
+typedef struct source {
+    char id[CAY_ID_LEN + 1];
+    int  sock;  /* -1: not connected */
+    int  tries; /* left; it may be between bind and listen */
+    bool known; /* it was heard of: its removal is told */
+    bool fresh; /* came after us: what happened so far is told too */
+} source;
+
+typedef struct listener {
+    local     l; /* only what a dial needs; descriptors are our own */
+    char      only[CAY_ID_LEN + 1];
+    int       out, notify, wd_run, wd_boxes;
+    source   *at;
+    size_t    n;
+    uint64_t  seq;
+    int       lost; /* that the reader could not take */
+} listener;
+
+static void tell(listener *t, cay_event_wire *e)
+{
+    if (t->only[0] && strcmp(t->only, e->sandbox) != 0)
+        return;
+    if (t->lost) {
+        cay_event_wire l = { .time_ms = cay__wall_ms(), .seq = ++t->seq, .code = t->lost, .kind = "lost", .reason = "slow" };
+        if (cay__fd_send(t->out, &l, sizeof l, NULL, 0, MSG_DONTWAIT) > 0)
+            t->lost = 0;
+    }
+    e->seq = ++t->seq;
+    if (t->lost || cay__fd_send(t->out, e, sizeof *e, NULL, 0, MSG_DONTWAIT) < 0)
+        t->lost++;
+}
+
+static source *find(listener *t, const char *id)
+{
+    for (size_t i = 0; i < t->n; i++)
+        if (strcmp(t->at[i].id, id) == 0)
+            return &t->at[i];
+    if (t->n == BOXES_MAX)
+        return NULL;
+    source *s = &t->at[t->n++];
+    *s = (source){ .sock = -1 };
+    cay__str_copy(s->id, sizeof s->id, id);
+    return s;
+}
+
+static void come(listener *t, const char *id, bool fresh)
+{
+    source *s = cay__id_valid(id, 'c') ? find(t, id) : NULL;
+    if (!s)
+        return;
+    s->tries = TRIES;
+    s->fresh = fresh;
+}
+
+/* Subscribes; the answer and the events come as packets of different length. */
+static void connect_one(listener *t, source *s)
+{
+    local_box b = { .l = &t->l };
+    cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, CAY_MSG_EVENTS, 0, 0 };
+    cay_m_box m = { .a = s->fresh };
+    char packet[sizeof head + sizeof m];
+    s->tries--;
+    cay__str_copy(b.id, sizeof b.id, s->id);
+    cay__str_copy(m.id, sizeof m.id, s->id);
+    if (cay__local_reach(&b, &s->sock, NULL) < 0)
+        return;
+    memcpy(packet, &head, sizeof head);
+    memcpy(packet + sizeof head, &m, sizeof m);
+    if (cay__fd_send(s->sock, packet, sizeof packet, NULL, 0, 0) < 0)
+        cay__close_fd(&s->sock);
+    s->tries = 0;
+    s->known = true;
+}
+
+/* false: nothing more now. */
+static bool hear(listener *t, source *s)
+{
+    cay_event_wire e;
+    ssize_t n = recv(s->sock, &e, sizeof e, MSG_DONTWAIT);
+    if (n == sizeof e)
+        tell(t, &e);
+    else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        cay__close_fd(&s->sock);
+    return n > 0;
+}
+
+static void gone(listener *t, const char *id)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        source *s = &t->at[i];
+        if (strcmp(s->id, id) != 0)
+            continue;
+        cay_event_wire e = { .time_ms = cay__wall_ms(), .kind = "removed" };
+        cay__str_copy(e.sandbox, sizeof e.sandbox, id);
+        while (s->sock >= 0 && hear(t, s)) /* what it said before comes first */
+            continue;
+        cay__close_fd(&s->sock);
+        if (s->known)
+            tell(t, &e);
+        *s = t->at[--t->n];
+        return;
+    }
+}
+
+static void notice(listener *t)
+{
+    char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+    ssize_t n = read(t->notify, buf, sizeof buf);
+    for (ssize_t at = 0; at < n;) {
+        const struct inotify_event *e = (const void *)(buf + at);
+        at += (ssize_t)(sizeof *e + e->len);
+        if (e->len && e->wd == t->wd_run)
+            come(t, e->name, true);
+        else if (e->len && e->wd == t->wd_boxes)
+            gone(t, e->name);
+    }
+}
+
+static void *listener_main(void *arg)
+{
+    listener *t = arg;
+    struct pollfd *p = cay__alloc((BOXES_MAX + 2) * sizeof *p);
+    for (;;) {
+        bool trying = false;
+        for (size_t i = 0; i < t->n; i++)
+            if (t->at[i].sock < 0 && t->at[i].tries > 0) {
+                connect_one(t, &t->at[i]);
+                trying |= t->at[i].sock < 0 && t->at[i].tries > 0;
+            }
+        p[0] = (struct pollfd){ .fd = t->out, .events = POLLIN };
+        p[1] = (struct pollfd){ .fd = t->notify, .events = POLLIN };
+        size_t n = t->n;
+        for (size_t i = 0; i < n; i++)
+            p[i + 2] = (struct pollfd){ .fd = t->at[i].sock, .events = POLLIN };
+        if (poll(p, n + 2, trying ? TRY_MS : -1) < 0 && errno != EINTR)
+            break;
+        if (p[0].revents)
+            break; /* the reader has nothing to say: it left */
+        for (size_t i = 0; i < n; i++)
+            if (p[i + 2].revents && t->at[i].sock == p[i + 2].fd)
+                hear(t, &t->at[i]);
+        if (p[1].revents)
+            notice(t);
+    }
+    for (size_t i = 0; i < t->n; i++)
+        cay__close_fd(&t->at[i].sock);
+    close(t->out);
+    close(t->notify);
+    free(t->at);
+    free(t);
+    free(p);
+    return NULL;
+}
+
+static void scan(listener *t)
+{
+    DIR *d = opendir(t->l.run);
+    for (struct dirent *e; d && (e = readdir(d));)
+        come(t, e->d_name, false);
+    if (d)
+        closedir(d);
+    for (size_t i = 0; i < t->n; i++)
+        connect_one(t, &t->at[i]); /* now, so that nothing after the call is missed */
+}
+
+static int launch(listener *t, cay_err *err)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    sigset_t all, old;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 256 * 1024);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's, not this thread's */
+    errno = pthread_create(&thread, &attr, listener_main, t);
+    int rc = errno ? cay_fail_sys(err, CAY_ESYS, "start a thread") : 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return rc;
+}
+
+int cay__local_events(void *self, const char *id, int *fd, cay_err *err)
+{
+    local *l = self;
+    char boxes[64];
+    int sv[2];
+    CAY_AUTOFD notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (notify < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "watch the events of provider local");
+    listener *t = cay__alloc(sizeof *t);
+    memcpy(t->l.run, l->run, sizeof t->l.run);
+    cay__str_copy(t->only, sizeof t->only, id ? id : "");
+    snprintf(boxes, sizeof boxes, "/proc/self/fd/%d", l->boxes);
+    t->at = cay__alloc(BOXES_MAX * sizeof *t->at);
+    t->wd_run = inotify_add_watch(notify, l->run, IN_CREATE);
+    t->wd_boxes = inotify_add_watch(notify, boxes, IN_MOVED_FROM | IN_DELETE);
+    t->notify = CAY_STEAL_FD(notify);
+    t->out = sv[1];
+    scan(t);
+    int rc = launch(t, err);
+    if (rc < 0) {
+        close(sv[0]);
+        close(sv[1]);
+        close(t->notify);
+        for (size_t i = 0; i < t->n; i++)
+            cay__close_fd(&t->at[i].sock);
+        free(t->at);
+        free(t);
+        return rc;
+    }
+    *fd = sv[0];
+    return 0;
+}
