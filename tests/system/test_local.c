@@ -184,7 +184,7 @@ static void another_boot_means_stopped_with_files(void **state)
     assert_int_equal(pwrite(fd, "garbage", 7, 20), 7); /* a damaged record is said, not guessed */
     cay_err e = CAY_ERR_INIT;
     assert_int_equal(cay__local.status(sb->box, NULL, &st, &e), CAY_ESTATE);
-    assert_string_equal(e.reason, "record_damaged");
+    assert_string_equal(e.reason, "sandbox_damaged");
     cay_sandbox_unref(sb);
 }
 
