@@ -28,6 +28,7 @@ typedef struct pump {
     const pump_spec *spec;
     stream           out, err;
     int              signals, stop; /* signalfd; eventfd that ends the feeder */
+    int              exit_fd;       /* readable when the command has ended */
     pthread_t        feeder;
     bool             feeding, broken;
     _Atomic bool     left;
@@ -249,6 +250,7 @@ static void on_signal(pump *u)
     } else if (u->spec->watch_only) {
         u->left = true;
     } else if ((sig == SIGINT || sig == SIGTERM) && ++u->asked >= FORCE_AFTER) {
+        u->left = u->asked > FORCE_AFTER; /* even killing it did not help: at least we can go */
         cay_proc_signal(u->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
     } else {
         cay_proc_signal(u->p, NULL, sig, CAY_SCOPE_GROUP, NULL);
@@ -262,16 +264,22 @@ static void poll_for(struct pollfd *p, const stream *s)
     *p = (struct pollfd){ .fd = s->wait_room ? s->to : s->from, .events = s->wait_room ? POLLOUT : POLLIN };
 }
 
+/* One wait. The streams go first; a command may close them and live on, so its end is waited for here too,
+ * where signals still reach it. */
 static bool step(pump *u)
 {
-    struct pollfd fds[3] = { { .fd = u->signals, .events = POLLIN } };
+    bool open = u->out.from >= 0 || u->err.from >= 0;
+    struct pollfd fds[4] = { { .fd = u->signals, .events = POLLIN } };
     stream *const streams[] = { &u->out, &u->err };
     for (size_t i = 0; i < 2; i++)
         poll_for(&fds[i + 1], streams[i]);
-    if (poll(fds, 3, -1) < 0)
+    fds[3] = (struct pollfd){ .fd = open ? -1 : u->exit_fd, .events = POLLIN };
+    if (poll(fds, 4, -1) < 0)
         return errno == EINTR;
     if (fds[0].revents)
         on_signal(u);
+    if (fds[3].revents)
+        return false;
     for (size_t i = 0; i < 2; i++) {
         if (!fds[i + 1].revents || streams[i]->from < 0)
             continue;
@@ -303,6 +311,9 @@ static int pump_open(pump *u, cay_err *err)
     CAY_AUTOFD out = -1;
     CAY_AUTOFD errs = -1;
     sigset_t set = signal_set();
+    u->exit_fd = cay_proc_exit_fd(u->p, err);
+    if (u->exit_fd < 0)
+        return u->exit_fd;
     if (!u->spec->no_out)
         CAY_TRY(cay_proc_output(u->p, NULL, CAY_STDOUT, u->spec->offset, &out, err));
     if (!u->spec->no_err && !u->spec->tty)
@@ -328,7 +339,7 @@ int pump_run(cay_proc *p, const pump_spec *spec, cay_exit *ex, bool *left, cay_e
             term_raw(0);
         on_winch(&u);
         feeder_start(&u);
-        while ((u.out.from >= 0 || u.err.from >= 0) && step(&u))
+        while (step(&u))
             continue;
         feeder_stop(&u);
         term_restore();
