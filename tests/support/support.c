@@ -3,6 +3,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/fsop.h>
+#include <base/path.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -19,6 +20,10 @@ char *support_home(void)
 
 void support_home_remove(char *home)
 {
+    CAY_AUTOFD fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char run[CAY__RUN_MAX];
+    if (fd >= 0 && cay__run_dir(fd, run, sizeof run, false, NULL) == 0)
+        rmdir(run); /* a keeper that still runs has its socket there: then it stays */
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     cay__fs fs = { .root = root };
     if (cay__fs_remove(&fs, home, true) < 0)

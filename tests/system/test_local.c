@@ -127,6 +127,30 @@ static void leftovers_that_are_provably_ours_are_ended(void **state)
     end(sb);
 }
 
+static void a_killed_reaper_leaves_no_process(void **state)
+{
+    (void)state;
+    cay_sandbox *sb = box((cay_create){ 0 });
+    cay_proc *p = NULL;
+    cay_spawn s = { .size = sizeof s, .shell = "setsid sleep 601 & echo $!; wait", .attach = true };
+    assert_int_equal(cay_sandbox_spawn(sb, NULL, &s, &p, NULL), 0);
+    CAY_AUTOFD fd = -1;
+    char line[32] = "";
+    assert_int_equal(cay_proc_output(p, NULL, CAY_STDOUT, 0, &fd, NULL), 0);
+    assert_true(read(fd, line, sizeof line - 1) > 0);
+    int reaper = 0, pid = cay_proc_pid(p), orphan = atoi(line);
+    cay__tree_walk(holder(sb), first_below, &reaper);
+    assert_true(reaper != pid && reaper != orphan);
+    kill(reaper, SIGKILL);
+    cay_exit x = { .size = sizeof x };
+    assert_int_equal(cay_proc_wait(p, NULL, &x, NULL), 0);
+    assert_string_equal(x.reason, "lost");
+    assert_true(support_until(dead, &pid, 2000));
+    cay_proc_unref(p);
+    end(sb);
+    assert_true(support_until(dead, &orphan, 1000));
+}
+
 static void it_leaves_when_its_directory_vanishes(void **state)
 {
     (void)state;
@@ -208,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_it_takes_its_processes_and_comes_back),
         cmocka_unit_test(leftovers_that_are_provably_ours_are_ended),
+        cmocka_unit_test(a_killed_reaper_leaves_no_process),
         cmocka_unit_test(it_leaves_when_its_directory_vanishes),
         cmocka_unit_test(an_ephemeral_one_leaves_nothing),
         cmocka_unit_test(another_boot_means_stopped_with_files),

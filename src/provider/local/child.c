@@ -74,9 +74,13 @@ static _Noreturn void command(const child_spec *s, int fail)
         take_pipes(s, fail);
     if (fchdir(s->cwd) < 0)
         die(fail, "cwd");
-    struct rlimit lim = { s->nofile, s->nofile };
-    if (s->nofile && setrlimit(RLIMIT_NOFILE, &lim) < 0)
-        die(fail, "nofile");
+    struct rlimit lim;
+    if (s->nofile && getrlimit(RLIMIT_NOFILE, &lim) == 0) {
+        /* Where the user's own limit is lower, that one holds. */
+        lim.rlim_cur = lim.rlim_max = CAY_MIN((rlim_t)s->nofile, lim.rlim_max);
+        if (setrlimit(RLIMIT_NOFILE, &lim) < 0)
+            die(fail, "nofile");
+    }
     reset_signals();
     environ = (char **)s->env;
     execvp(s->argv[0], s->argv);

@@ -175,6 +175,9 @@ static void on_session(request *r)
     pid_t pid = fork();
     if (pid == 0) {
         int keep[] = { r->fds[0], h->fs.root };
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         prctl(PR_SET_NAME, "cay-session");
         cay__child_close_others(keep, CAY_LEN(keep));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host.h"
+#include "tree.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -210,6 +211,7 @@ static void on_started(proc *p, const child_msg *m)
 {
     host *h = p->h;
     p->pid = m->a;
+    p->start = m->c;
     p->running = true;
     journal(h, p->pid, m->c);
     for (conn *c = h->conns; c; c = c->next)
@@ -257,6 +259,8 @@ static void on_ctl(cay__watch *w, uint32_t events)
             m = (child_msg){ .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
             on_failed(p, &m);
         } else if (!p->reaped) {
+            /* Somebody killed the reaper. What it held is ours now and ends with us at the latest. */
+            cay__tree_kill_exact(p->pid, p->start, SIGKILL);
             m = (child_msg){ .a = SIGKILL };
             p->why = "lost";
             on_exit_status(p, &m);

@@ -11,6 +11,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -246,10 +247,22 @@ static void detach(void)
     prctl(PR_SET_NAME, "cay-local");
 }
 
+/* Processes whose reaper was killed came to us, and file workers have no say: none may stay. */
+static void end_children(void)
+{
+    int64_t until = cay__boot_ms() + 5000;
+    while (cay__tree_signal(getpid(), SIGKILL) > 0 && cay__boot_ms() < until) {
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            continue;
+        poll(NULL, 0, 2);
+    }
+}
+
 /* Every process is gone: say so, record it, and let go of the lock last. */
 static void leave(host *h)
 {
     h->meta.state = CAY_STOPPED;
+    end_children();
     struct stat st;
     if (fstat(h->dir, &st) == 0 && st.st_nlink > 0)
         save(h);

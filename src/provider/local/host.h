@@ -40,6 +40,7 @@ struct proc {
     char        id[CAY_WIRE_ID], tag[40], command[256];
     uint32_t    flags;
     int         pid;
+    uint64_t    start; /* with the pid it names the process for ever */
     int64_t     started_ms;
     cay__watch  ctl; /* to the reaper; fd -1: nothing of it is left */
     cay__watch  in;  /* stdin's or the terminal's write end; fd -1: closed */
