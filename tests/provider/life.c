@@ -40,15 +40,15 @@ static void destroy_ends_every_process(void **state)
     (void)state;
     NEED_SHELL();
     cay_sandbox *sb = box_new(NULL);
-    cay_proc *p = start(sb, (cay_spawn){ .shell = "setsid sleep 54321 & sleep 54320" });
-    for (int i = 0; i < 100 && !process_with("54321"); i++)
+    cay_proc *p = start(sb, (cay_spawn){ .shell = marked("setsid sleep @18 & sleep @19") });
+    for (int i = 0; i < 100 && !process_with(marked("@18")); i++)
         poll(NULL, 0, 10);
-    assert_true(process_with("54321"));
+    assert_true(process_with(marked("@18")));
     box_end(sb);
-    for (int i = 0; i < 100 && (process_with("54321") || process_with("54320")); i++)
+    for (int i = 0; i < 100 && (process_with(marked("@18")) || process_with(marked("@19"))); i++)
         poll(NULL, 0, 20);
-    assert_false(process_with("54321"));
-    assert_false(process_with("54320"));
+    assert_false(process_with(marked("@18")));
+    assert_false(process_with(marked("@19")));
     cay_proc_unref(p);
 }
 
@@ -85,10 +85,10 @@ static void stop_keeps_files_and_start_goes_on(void **state)
     cay_create c = { .size = sizeof c };
     cay_sandbox *sb = box_new(&c);
     OK(cay_file_put(sb, NULL, "kept", "still here", 10, NULL, E));
-    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("sleep", "43210") });
+    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("sleep", marked("@21")) });
     OK(S.ops->stop(sb->box, NULL, E));
     atomic_store(&sb->state, CAY_STOPPED);
-    assert_false(process_with("43210"));
+    assert_false(process_with(marked("@21")));
     assert_int_equal(status(sb).state, CAY_STOPPED);
     cay_proc *q = NULL;
     cay_spawn s = { .size = sizeof s, .argv = ARGV("true") };
@@ -163,11 +163,11 @@ static void time_to_live_ends_it(void **state)
     cay_create c = { .size = sizeof c, .ttl_ms = 400 };
     int64_t t = cay__now_ms();
     cay_sandbox *sb = box_new(&c);
-    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("sleep", "32109") });
+    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("sleep", marked("@22")) });
     assert_true(status(sb).deadline_ms > 0);
     wait_tells_that_it_stopped(sb, "ttl");
     assert_true(cay__now_ms() - t >= 390);
-    assert_false(process_with("32109"));
+    assert_false(process_with(marked("@22")));
     cay_proc_unref(p);
     box_end(sb);
     sb = box_new(&c);

@@ -48,7 +48,9 @@ cay_exit   wait_for(cay_proc *p, int ms);
 char *drain(cay_proc *p, cay_stream which, uint64_t offset, size_t *len);
 /* Until the output holds the text. */
 void expect(int fd, const char *text);
-/* No process below us or of the box holds that word in its command line. */
+/* The text with every @ replaced by a number that only this run has: suites may run side by side. */
+const char *marked(const char *text);
+/* Some process of the host holds that word in its command line. */
 bool process_with(const char *word);
 
 typedef const struct CMUnitTest *tests;
