@@ -240,6 +240,32 @@ run "$cay" rm -qf "$id"
 run "$cay" tour; is 0 && says 'Nothing is left behind'; ok 'tour'
 run "$cay" ls -q; [ ! -s "$t/out" ]; ok 'and nothing is left'
 
+# ---- what only a wall gives
+if [ "$provider" = native ]; then
+    run "$cay" run --mount "$t/w/into:/data" -- cat /data/a; is 0 && says a; ok 'a mount is seen'
+    run "$cay" run --mount "$t/w/into:/data" -- touch /data/new; ! is 0 && [ ! -e into/new ]; ok 'and is read-only'
+    run "$cay" run --mount "$t/w/into" -- ls /workspace/into; is 0 && says a; ok 'without a target it is /workspace/NAME'
+    chmod 777 into; run "$cay" run --mount "$t/w/into:/data:rw" -- touch /data/new; is 0 && [ -e into/new ] && errs writable; ok 'a writable one writes, and is said aloud'
+    run "$cay" run --hostname island -- hostname; is 0 && says island; ok 'run --hostname'
+    run "$cay" run --nofile 77 -- sh -c 'ulimit -n'; is 0 && says 77; ok 'run --nofile'
+    run "$cay" run -- sh -c 'ls -d /proc/[0-9]* | wc -l'; is 0 && [ "$(cat "$t/out")" -lt 10 ]; ok 'it sees its own processes alone'
+    run "$cay" run -- sh -c 'ls /root; cat /etc/shadow'; ! is 0; ok 'nothing of root is to be seen'
+    run "$cay" run --isolation none -- true; is 0 && errs 'isolation none'; ok 'no wall only by name, and aloud'
+    if "$cay" doctor --need root --require memory-limit >/dev/null 2>&1; then
+        run "$cay" run --memory 64m -- dd if=/dev/zero of=/dev/null bs=256M count=1; is 137 && errs 'out of memory'; ok 'the memory limit holds and is told'
+        run "$cay" run --require memory-limit -- true; is 0; ok 'run --require'
+    else
+        skip 'memory limit' 'not enforced here'
+    fi
+    run "$cay" run --require nosuch-feature -- true; is 125 && errs nosuch-feature; ok 'an unknown feature is named'
+    "$cay" run -- sleep 300 >/dev/null 2>&1 & k=$!
+    sleep 1; kill -9 $k; wait $k 2>/dev/null
+    for i in 1 2 3 4 5 6 7 8 9 10; do pgrep -f '^sleep 300$' >/dev/null || break; sleep 0.3; done
+    ! pgrep -f '^sleep 300$' >/dev/null; ok 'a thrown-away sandbox goes with the program that made it'
+    id=$("$cay" create -q --ttl 1s); run "$cay" wait --timeout 8s "$id"; [ "$code" = 0 ] || errs "$id"; ok 'ttl ends it'
+    "$cay" rm -qf "$id" 2>/dev/null
+fi
+
 # ---- a state directory that cannot be used
 run "$cay" --home /proc/nosuch ls; is 1 && errs /proc/nosuch; ok 'a state directory that cannot be made is named'
 
