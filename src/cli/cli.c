@@ -156,6 +156,11 @@ static void error_json(const cay_err *err)
     cay__buf_clear(&j.b);
 }
 
+int cli_name(cay_err *err, int rc, const char *name)
+{
+    return rc < 0 && name && !strstr(err->msg, name) ? cay_wrap(err, rc, "%.100s", name) : rc;
+}
+
 int cli_fail(const cay_err *err, int code)
 {
     char line[sizeof err->msg + 8];

@@ -48,6 +48,8 @@ int cli_verb_run(const cli_verb *v, int argc, char **argv, int *code, cay_err *e
 /* Help of one command as text. */
 void cli_verb_help(const cli_verb *v, cay__buf *out);
 
+/* Puts the thing in front of a message that does not name it. Returns rc. */
+int cli_name(cay_err *err, int rc, const char *name);
 /* "cay: message", then a hint if there is one for it; returns `code`. */
 int cli_fail(const cay_err *err, int code);
 /* The same for a mistake in the words: points at the help of the verb. */

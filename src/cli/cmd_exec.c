@@ -68,7 +68,7 @@ static int attach(void *opts, int argc, char **argv)
     cay_exit ex;
     bool left;
     (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_attach(sb, NULL, argv[1], &p, &err) < 0)
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cli_name(&err, cay_sandbox_attach(sb, NULL, argv[1], &p, &err), argv[1]) < 0)
         return cli_fail(&err, CLI_BEFORE);
     pump_spec how = { .input = a->input, .tty = a->tty, .detach_keys = a->tty && a->input,
                       .offset = a->now ? CAY_FROM_NOW : CAY_FROM_START };

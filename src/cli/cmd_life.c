@@ -261,7 +261,8 @@ static int signal_(void *opts, int argc, char **argv)
         return cli_fail(&err, CLI_FAIL);
     for (int i = 1; i < argc; i++) {
         CAY_AUTOPTR(cay_proc) p = NULL;
-        if (cay_sandbox_attach(sb, NULL, argv[i], &p, &err) < 0 || cay_proc_signal(p, NULL, sig, scope, &err) < 0)
+        if (cli_name(&err, cay_sandbox_attach(sb, NULL, argv[i], &p, &err), argv[i]) < 0 ||
+             cay_proc_signal(p, NULL, sig, scope, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
     }
     return code;

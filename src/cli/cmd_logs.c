@@ -124,7 +124,8 @@ static int logs(void *opts, int argc, char **argv)
         return cli_fail(&err, CLI_FAIL);
     if (argc < 2 && find_newest(sb, &n, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (cay_sandbox_attach(sb, NULL, argc < 2 ? n.id : argv[1], &p, &err) < 0 || show(p, a, &err) < 0)
+    const char *ref = argc < 2 ? n.id : argv[1];
+    if (cli_name(&err, cay_sandbox_attach(sb, NULL, ref, &p, &err), ref) < 0 || show(p, a, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }

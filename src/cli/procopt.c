@@ -78,8 +78,12 @@ int proc_spec_make(const proc_opts *o, char **argv, cli_pairs *env, cay_spawn *o
 }
 
 /* docker's codes: 127 not found, 126 found but cannot run, 125 everything else that is ours. */
-static int fail_start(const cay_err *err)
+static int fail_start(cay_err *err, const cay_spawn *spec)
 {
+    if (err->code == CAY_ENOENT || err->code == CAY_EPERM || err->code == CAY_ETYPE) {
+        bool dir = strstr(err->msg, "directory") && spec->cwd;
+        cli_name(err, err->code, dir ? spec->cwd : spec->argv ? spec->argv[0] : NULL);
+    }
     int code = err->code == CAY_ENOENT && strncmp(err->reason, "sandbox", 7) ? CLI_NOT_FOUND
                : err->code == CAY_EPERM || err->code == CAY_ETYPE || err->sys == ENOEXEC ? CLI_CANNOT
                                                                                          : CLI_BEFORE;
@@ -120,7 +124,7 @@ static int go_json(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
             return cay_fail_sys(&err, CAY_ESYS, "read standard input"), cli_fail(&err, CLI_BEFORE);
     }
     if (cay_sandbox_run(sb, NULL, spec, input, (size_t)n, JSON_OUTPUT, &r, &err) < 0)
-        return fail_start(&err);
+        return fail_start(&err, spec);
     print_result(&r);
     int code = r.exit.code;
     cay_result_clear(&r);
@@ -138,7 +142,7 @@ int proc_go(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
     if (!o->detach)
         pump_block_signals();
     if (cay_sandbox_spawn(sb, NULL, spec, &p, &err) < 0)
-        return fail_start(&err);
+        return fail_start(&err, spec);
     if (o->detach) {
         out_fmt("%s\n", cay_proc_id(p));
         return CLI_OK;

@@ -242,6 +242,7 @@ run "$cay" ls -q; [ ! -s "$t/out" ]; ok 'and nothing is left'
 
 # ---- what only a wall gives
 if [ "$provider" = native ]; then
+    chmod 755 "$t" "$t/w" into; chmod 644 into/a
     run "$cay" run --mount "$t/w/into:/data" -- cat /data/a; is 0 && says a; ok 'a mount is seen'
     run "$cay" run --mount "$t/w/into:/data" -- touch /data/new; ! is 0 && [ ! -e into/new ]; ok 'and is read-only'
     run "$cay" run --mount "$t/w/into" -- ls /workspace/into; is 0 && says a; ok 'without a target it is /workspace/NAME'
