@@ -14,6 +14,20 @@ static cay_box_status status(cay_sandbox *sb)
     return st;
 }
 
+/* A provider may keep no record of what does not run: the service has it. */
+static void is_stopped(cay_sandbox *sb, const char *reason)
+{
+    ERR;
+    cay_box_status st = { .size = sizeof st };
+    int rc = sb->ops->status(sb->box, NULL, &st, E);
+    if (rc == CAY_EGONE)
+        return;
+    OK(rc);
+    assert_int_equal(st.state, CAY_STOPPED);
+    if (reason)
+        assert_string_equal(st.reason, reason);
+}
+
 static void create_is_idempotent_and_destroy_final(void **state)
 {
     (void)state;
@@ -71,8 +85,11 @@ static void boxes_are_listed(void **state)
     assert_int_equal(after, before + 2);
     box_end(a);
     box_end(b);
-    after = 0;
-    OK(S.ops->list(S.self, NULL, count_ids, &after, E));
+    for (int i = 0; i < 100 && after != before; i++) { /* files may follow in the background */
+        poll(NULL, 0, 10);
+        after = 0;
+        OK(S.ops->list(S.self, NULL, count_ids, &after, E));
+    }
     assert_int_equal(after, before);
 }
 
@@ -89,7 +106,7 @@ static void stop_keeps_files_and_start_goes_on(void **state)
     OK(S.ops->stop(sb->box, NULL, E));
     atomic_store(&sb->state, CAY_STOPPED);
     assert_false(process_with(marked("@21")));
-    assert_int_equal(status(sb).state, CAY_STOPPED);
+    is_stopped(sb, NULL);
     cay_proc *q = NULL;
     cay_spawn s = { .size = sizeof s, .argv = ARGV("true") };
     assert_int_equal(cay_sandbox_spawn(sb, NULL, &s, &q, E), CAY_ESTATE);
@@ -150,8 +167,8 @@ static void wait_tells_that_it_stopped(cay_sandbox *sb, const char *reason)
     cay_state st = CAY_STATE_NONE;
     cay_call c = { .size = sizeof c, .deadline_ms = cay__now_ms() + 8000 };
     OK(S.ops->wait(sb->box, &c, &st, E));
-    assert_int_equal(st, CAY_STOPPED);
-    assert_string_equal(status(sb).reason, reason);
+    assert_true(st == CAY_STOPPED || st == CAY_GONE);
+    is_stopped(sb, reason);
 }
 
 static void time_to_live_ends_it(void **state)

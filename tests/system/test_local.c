@@ -160,7 +160,7 @@ static void it_leaves_when_its_directory_vanishes(void **state)
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     cay__fs fs = { .root = root };
     char path[4096];
-    snprintf(path, sizeof path, "%s/sandboxes/%s", home, sb->id);
+    snprintf(path, sizeof path, "%s/local/%s", home, sb->id);
     assert_int_equal(cay__fs_remove(&fs, path, true), 0);
     assert_true(support_until(dead, &old, 8000));
     assert_true(support_until(dead, &pid, 1000));
@@ -174,7 +174,7 @@ static void an_ephemeral_one_leaves_nothing(void **state)
     cay_sandbox *sb = box((cay_create){ .ephemeral = true });
     char path[4096];
     int old = holder(sb);
-    snprintf(path, sizeof path, "%s/sandboxes/%s", home, sb->id);
+    snprintf(path, sizeof path, "%s/local/%s", home, sb->id);
     cay_sandbox_unref(sb);
     assert_true(support_until(dead, &old, 8000));
     assert_int_equal(access(path, F_OK), -1);
@@ -187,14 +187,14 @@ static void another_boot_means_stopped_with_files(void **state)
     char path[4096];
     assert_int_equal(cay_file_put(sb, NULL, "kept", "x", 1, NULL, NULL), 0);
     assert_int_equal(cay__local.stop(sb->box, NULL, NULL), 0);
-    snprintf(path, sizeof path, "%s/sandboxes/%s/root/workspace/kept", home, sb->id);
+    snprintf(path, sizeof path, "%s/local/%s/root/workspace/kept", home, sb->id);
     assert_int_equal(access(path, F_OK), 0);
     cay_box_status st = { .size = sizeof st };
     assert_int_equal(cay__local.status(sb->box, NULL, &st, NULL), 0);
     assert_int_equal(st.state, CAY_STOPPED);
     assert_string_equal(st.reason, "killed");
     local_meta m;
-    snprintf(path, sizeof path, "%s/sandboxes/%s/meta", home, sb->id);
+    snprintf(path, sizeof path, "%s/local/%s/meta", home, sb->id);
     CAY_AUTOFD fd = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(pread(fd, &m, sizeof m, 0), sizeof m);
     m.state = CAY_RUNNING; /* as if the machine had gone down under it */

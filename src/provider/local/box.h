@@ -2,11 +2,13 @@
 /*
  * provider/local/box.h - what is on disk for one local sandbox, read by the library and by cay-local.
  *
- *     sandboxes/<id>/meta    a fixed record: state, deadlines; replaced by rename
- *     sandboxes/<id>/config  workdir, home, then KEY=VALUE…, each NUL-terminated
- *     sandboxes/<id>/lock    held by cay-local as long as it lives
- *     sandboxes/<id>/procs   pid and start time of what was started, for whoever cleans up
- *     sandboxes/<id>/root/   what paths are resolved in: workspace, home, tmp
+ *     local/<id>/meta    a fixed record: state, deadlines; replaced by rename
+ *     local/<id>/config  workdir, home, then KEY=VALUE…, each NUL-terminated
+ *     local/<id>/lock    held by cay-local as long as it lives
+ *     local/<id>/procs   pid and start time of what was started, for whoever cleans up
+ *     local/<id>/root/   what paths are resolved in: workspace, home, tmp
+ *
+ * Not below sandboxes/, which is the keeper's: each removes what it finds there without a record.
  */
 #pragma once
 #include <cay/service.h>

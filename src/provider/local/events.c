@@ -2,7 +2,7 @@
 /*
  * Events of all local boxes as one stream. There is no central process, so a thread listens to every
  * cay-local there is, learns of new ones by inotify(7) on the directory of their sockets, and of
- * removed boxes by inotify on sandboxes/. It ends when the reader closes the other end.
+ * removed boxes by inotify on local/. It ends when the reader closes the other end.
  */
 #include "local.h"
 #include <base/fd.h>

@@ -39,12 +39,12 @@ static int local_open(const cay_provider_conf *conf, void **self, cay_err *err)
     l->libexec = cay__strdup(conf->libexec);
     l->boxes = -1;
     l->home_fd = open(conf->home, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (l->home_fd < 0 || (mkdirat(l->home_fd, "sandboxes", 0700) < 0 && errno != EEXIST))
+    if (l->home_fd < 0 || (mkdirat(l->home_fd, "local", 0700) < 0 && errno != EEXIST))
         rc = cay_fail_sys(err, CAY_ESYS, "state directory %s", conf->home);
     if (rc == 0)
-        l->boxes = openat(l->home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        l->boxes = openat(l->home_fd, "local", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (rc == 0 && l->boxes < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "%s/sandboxes", conf->home);
+        rc = cay_fail_sys(err, CAY_ESYS, "%s/local", conf->home);
     if (rc == 0)
         rc = cay__run_dir(l->home_fd, l->run, CAY__RUN_MAX, true, err);
     if (rc < 0) {
@@ -312,15 +312,10 @@ typedef struct each {
     size_t removed;
 } each;
 
-/* A directory that another provider made has no record of ours. */
 static int on_dir(const cay__fs_entry *e, void *arg)
 {
     each *k = arg;
-    char meta[64];
     if (!S_ISDIR(e->st->st_mode) || !cay__id_valid(e->name, 'c'))
-        return CAY__FS_SKIP;
-    cay__str_join(meta, sizeof meta, e->name, "/meta", NULL);
-    if (faccessat(e->dir, meta, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return CAY__FS_SKIP;
     int rc = k->fn(e->name, k->arg);
     return rc ? rc : CAY__FS_SKIP;
@@ -334,7 +329,7 @@ static int box_list(void *self, const cay_call *call, int (*fn)(const char *id, 
     cay__fs boxes = { .root = l->boxes };
     (void)call;
     int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
-    return rc == -1 ? cay_fail_sys(err, CAY_ESYS, "list %s/sandboxes", l->home) : rc;
+    return rc == -1 ? cay_fail_sys(err, CAY_ESYS, "list %s/local", l->home) : rc;
 }
 
 static int on_leftover(const cay__fs_entry *e, void *arg)

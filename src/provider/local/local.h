@@ -16,7 +16,7 @@
 
 typedef struct local {
     char *home, *libexec;
-    int   home_fd, boxes; /* the state directory, and sandboxes/ below it */
+    int   home_fd, boxes; /* the state directory, and local/ below it */
     char  run[108];       /* directory of sockets */
 } local;
 
