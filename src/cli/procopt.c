@@ -70,7 +70,7 @@ int proc_spec_make(const proc_opts *o, char **argv, cli_pairs *env, cay_spawn *o
         .login = o->login, .env = env->v, .env_mode = o->env_only ? CAY_ENV_ONLY : CAY_ENV_ADD, .cwd = o->workdir,
         .user = o->user, .profile = o->profile, .stdin_mode = o->input ? CAY_STDIN_PIPE : CAY_STDIN_NULL,
         .tty = o->tty, .timeout_ms = o->timeout_ms == CAY_UNLIMITED ? 0 : o->timeout_ms, .tag = o->tag,
-        .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK,
+        .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK, .attach = !o->detach && !cli.json,
     };
     if (o->tty)
         term_size(isatty(0) ? 0 : 1, &out->cols, &out->rows);
