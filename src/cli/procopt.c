@@ -70,7 +70,7 @@ int proc_spec_make(const proc_opts *o, char **argv, cli_pairs *env, cay_spawn *o
         .login = o->login, .env = env->v, .env_mode = o->env_only ? CAY_ENV_ONLY : CAY_ENV_ADD, .cwd = o->workdir,
         .user = o->user, .profile = o->profile, .stdin_mode = o->input ? CAY_STDIN_PIPE : CAY_STDIN_NULL,
         .tty = o->tty, .timeout_ms = o->timeout_ms == CAY_UNLIMITED ? 0 : o->timeout_ms, .tag = o->tag,
-        .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK, .attach = !o->detach && !cli.json,
+        .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK, .attach = !o->detach && !o->tty && !cli.json,
     };
     if (o->tty)
         term_size(isatty(0) ? 0 : 1, &out->cols, &out->rows);
@@ -80,14 +80,14 @@ int proc_spec_make(const proc_opts *o, char **argv, cli_pairs *env, cay_spawn *o
 /* docker's codes: 127 not found, 126 found but cannot run, 125 everything else that is ours. */
 static int fail_start(cay_err *err, const cay_spawn *spec)
 {
-    if (err->code == CAY_ENOENT || err->code == CAY_EPERM || err->code == CAY_ETYPE) {
-        bool dir = strstr(err->msg, "directory") && spec->cwd;
-        cli_name(err, err->code, dir ? spec->cwd : spec->argv ? spec->argv[0] : NULL);
-    }
-    int code = err->code == CAY_ENOENT && strncmp(err->reason, "sandbox", 7) ? CLI_NOT_FOUND
-               : err->code == CAY_EPERM || err->code == CAY_ETYPE || err->sys == ENOEXEC ? CLI_CANNOT
-                                                                                         : CLI_BEFORE;
-    return cli_fail(err, code);
+    bool dir = !strncmp(err->reason, "cwd", 3), user = !strncmp(err->reason, "user", 4);
+    bool cannot = err->code == CAY_EPERM || err->code == CAY_ETYPE || err->sys == ENOEXEC;
+    if (dir || user)
+        return cli_name(err, err->code, dir ? spec->cwd : spec->user), cli_fail(err, CLI_BEFORE);
+    if (!strncmp(err->reason, "sandbox", 7) || (err->code != CAY_ENOENT && !cannot))
+        return cli_fail(err, CLI_BEFORE);
+    cli_name(err, err->code, spec->argv ? spec->argv[0] : NULL);
+    return cli_fail(err, cannot ? CLI_CANNOT : CLI_NOT_FOUND);
 }
 
 static void print_result(const cay_result *r)
