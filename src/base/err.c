@@ -13,26 +13,6 @@ const char *cay_code_name(int code)
     return i < CAY_LEN(names) ? names[i] : "EUNKNOWN";
 }
 
-int cay_code_of_errno(int e)
-{
-    switch (e) {
-    case 0: return CAY_OK;
-    case EINVAL: case ENAMETOOLONG: case ELOOP: return CAY_EINVAL;
-    case EPERM: case EACCES: case EROFS: return CAY_EPERM;
-    case ENOENT: case ESRCH: return CAY_ENOENT;
-    case EEXIST: case ENOTEMPTY: return CAY_EEXIST;
-    case EISDIR: case ENOTDIR: case ENXIO: return CAY_ETYPE;
-    case EBUSY: case EAGAIN: case ETXTBSY: return CAY_EBUSY;
-    case EFBIG: case E2BIG: case EMSGSIZE: return CAY_ETOOBIG;
-    case ENOSPC: case EDQUOT: case ENOMEM: case EMFILE: case ENFILE: return CAY_ENOSPACE;
-    case ETIMEDOUT: return CAY_ETIMEOUT;
-    case ECANCELED: return CAY_ECANCELED;
-    case ENOSYS: case EOPNOTSUPP: return CAY_ENOTSUP;
-    case EPIPE: case ECONNRESET: return CAY_EGONE;
-    default: return CAY_ESYS;
-    }
-}
-
 /* Cuts at the buffer's end, and keeps the message on one line whatever was formatted into it. */
 static void put(char *dst, size_t cap, size_t at, const char *fmt, va_list ap)
 {

@@ -39,10 +39,26 @@ typedef struct cay_g_hello {
     char     instance[CAY_WIRE_ID];
 } cay_g_hello;
 
+/* What the binder mounts. Descriptors in this order, each only when its flag is set, then the grants. */
+enum {
+    CAY_GB_OVERLAY = 1u << 0, /* the root, ready made by the keeper */
+    CAY_GB_STATE = 1u << 1,   /* clones of sandboxes/ and layers/: the binder makes the overlay itself */
+    CAY_GB_LOWER = 1u << 2,   /* with STATE: a detached lower directory instead of the named layer */
+    CAY_GB_USR = 1u << 3,     /* read-only /usr of template `host` */
+    CAY_GB_DURABLE = 1u << 4, /* with STATE: without `volatile` */
+    CAY_GB_FOREIGN = 1u << 5, /* any root filesystem: complete its /etc and make /workspace */
+};
+typedef struct cay_g_bind {
+    uint32_t flags;
+    uint32_t ngrants; /* targets follow in the tail, each NUL-terminated */
+    char     layer[64], dir[64]; /* with STATE: below layers/ and sandboxes/ */
+    char     hostname[64];       /* "" leaves it */
+} cay_g_bind;
+
 typedef struct cay_g_config {
     uint64_t nofile, fsize, as_limit; /* rlimits; UINT64_MAX: leave */
-    uint32_t uid0; /* single-id map whose one id is 0 */
-    uint32_t spare;
+    uint64_t cpus;    /* affinity mask of the first 64; 0: leave */
+    uint32_t spare[2];
 } cay_g_config;
 
 typedef struct cay_g_result {
@@ -72,7 +88,7 @@ typedef struct cay_g_spawn {
     uint32_t spare;
     uint64_t timeout_ms; /* for the record only: the keeper is the clock */
     int64_t  started_ms;
-    char     tag[40];
+    char     tag[40], title[64];
 } cay_g_spawn;
 
 typedef struct cay_g_proc {

@@ -32,10 +32,10 @@ typedef struct cay_msg {
 
 enum cay_msg_type {
     CAY_MSG_HELLO = 1,   /* cay_m_hello → cay_m_hello */
-    CAY_MSG_CREATE,      /* cay_m_create, tail: config blob; fds: [root] [grants…] → CAY_MSG_BOX */
+    CAY_MSG_CREATE,      /* cay_m_create, tail: a target NUL per grant, config blob; fds: [root] [grants…] → CAY_MSG_BOX */
     CAY_MSG_LIST,        /* cay_m_box (id: prefix or "") → CAY_MSG_BOX … CAY_MSG_END */
-    CAY_MSG_STOP,        /* cay_m_box → OK once no process is left */
-    CAY_MSG_DESTROY,     /* cay_m_box → OK once it is gone; files follow in the background */
+    CAY_MSG_STOP,        /* cay_m_box → CAY_MSG_BOX once no process is left */
+    CAY_MSG_DESTROY,     /* cay_m_box → CAY_MSG_BOX once it is gone; files follow in the background */
     CAY_MSG_PAUSE,       /* cay_m_box → OK */
     CAY_MSG_RESUME,      /* cay_m_box → OK */
     CAY_MSG_EXTEND,      /* cay_m_box (a: ttl_ms, b: idle_ms; 0 leaves, UINT64_MAX removes) → OK */
@@ -112,7 +112,7 @@ typedef struct cay_m_create {
     uint64_t memory, swap, cpu_milli, pids, disk, inodes, nofile, io_read, io_write; /* UINT64_MAX: none */
     uint64_t ttl_ms, idle_ms;
     char     layer[64]; /* template layer below layers/ */
-    /* tail: config blob of guest/proto.h */
+    /* tail: targets of the grants, each NUL-terminated, then the config blob of guest/proto.h */
 } cay_m_create;
 
 typedef struct cay_m_box {
@@ -161,6 +161,7 @@ typedef struct cay_m_spawn {
     uint32_t ring;
     uint32_t argc, envc, blob; /* the blob: user NUL cwd NUL tag NUL argv… env… each NUL-terminated */
     char     tag[40];          /* again, for look-up */
+    char     title[64];        /* for people: the command, cut */
 } cay_m_spawn;
 
 typedef struct cay_m_ref {
@@ -183,7 +184,8 @@ typedef struct cay_m_proc {
     uint32_t flags;
     int64_t  started_ms; /* wall clock */
     uint32_t ended;
-    uint32_t spare;
+    int32_t  code, signal; /* when it ended */
+    char     reason[16];
 } cay_m_proc;
 
 typedef struct cay_m_exit {

@@ -6,6 +6,8 @@
 #include <cay/sys/provider.h>
 
 extern const cay_provider_ops cay__local;
+extern const cay_provider_ops cay__provider_native;
+
 /* Ends with NULL. */
 extern const cay_provider_ops *const cay__providers[];
 

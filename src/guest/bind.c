@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The binder: shares init's memory, files and root directory, but keeps SYS_ADMIN in the sandbox's user
+ * namespace and has no filter. It sleeps until the keeper names a root, mounts it, moves the ready /proc,
+ * /dev and /run in, pivots, and ends. init reaps it before the first instruction of a tenant.
+ */
+#include "init.h"
+#include <fcntl.h>
+#include <keeper/overlay.h>
+#include <sched.h>
+#include <stdio.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <keeper/mnt.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define STACK 32768
+
+static struct {
+    int         ctl;
+    int         sys;
+    const char *step;
+    char       *stack;
+} B;
+
+static bool fail(const char *step)
+{
+    B.sys = errno ? errno : EIO;
+    B.step = step;
+    return false;
+}
+
+/* A directory below `at`, made where missing, never through a link. Returns its O_PATH descriptor. */
+static int walk_dir(int at, const char *path)
+{
+    char part[256];
+    int dir = openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    while (dir >= 0 && *path) {
+        while (*path == '/')
+            path++;
+        size_t n = strcspn(path, "/");
+        if (!n)
+            break;
+        if (n >= sizeof part || (n == 2 && path[0] == '.' && path[1] == '.')) {
+            close(dir);
+            errno = EINVAL;
+            return -1;
+        }
+        memcpy(part, path, n);
+        part[n] = 0;
+        path += n;
+        int next = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0 && errno == ENOENT && mkdirat(dir, part, 0755) == 0)
+            next = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int e = errno;
+        close(dir);
+        errno = e;
+        dir = next;
+    }
+    return dir;
+}
+
+static bool attach(int mount_fd, int root, const char *target, const char *step)
+{
+    CAY_AUTOFD dir = walk_dir(root, target);
+    if (dir < 0)
+        return fail(step);
+    if (mnt_move(mount_fd, "", dir, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+        return fail(step);
+    return true;
+}
+
+/* A tree already mounted in the stage, with all that is mounted inside it: one call. */
+static bool move_in(const char *from, int root, const char *target)
+{
+    CAY_AUTOFD dir = walk_dir(root, target);
+    if (dir < 0 || mnt_move(AT_FDCWD, from, dir, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
+        return fail(target);
+    return true;
+}
+
+static bool put_file(int root, const char *dir, const char *name, const char *text)
+{
+    CAY_AUTOFD d = walk_dir(root, dir);
+    CAY_AUTOFD at = d < 0 ? -1 : openat(d, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0)
+        return fail(name);
+    unlinkat(at, ".cay-new", 0);
+    CAY_AUTOFD fd = openat(at, ".cay-new", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || renameat(at, ".cay-new", at, name) < 0)
+        return fail(name);
+    return true;
+}
+
+/* A foreign root filesystem gets what every sandbox has: names that resolve, a place to work. */
+static bool complete(int root, const char *hostname)
+{
+    char line[160];
+    cay__str_join(line, sizeof line, "127.0.0.1 localhost ", hostname, "\n::1 localhost\n", NULL);
+    if (!put_file(root, "/etc", "hosts", line) || !put_file(root, "/etc", "resolv.conf", "nameserver 127.0.0.53\noptions timeout:2 attempts:2\n"))
+        return false;
+    cay__str_join(line, sizeof line, hostname, "\n", NULL);
+    if (!put_file(root, "/etc", "hostname", line))
+        return false;
+    CAY_AUTOFD ws = walk_dir(root, "/workspace");
+    CAY_AUTOFD tmp = walk_dir(root, "/tmp");
+    if (ws < 0 || tmp < 0)
+        return fail("workspace");
+    /* Owner 1000 where the map has it; a one-id map keeps the only owner there is. */
+    if (fchownat(ws, "", 1000, 1000, AT_EMPTY_PATH) < 0)
+        return errno == EINVAL || errno == EPERM ? true : fail("workspace");
+    return true;
+}
+
+static int take(int *fds, int nfds, int *at)
+{
+    return *at < nfds ? fds[(*at)++] : -1;
+}
+
+/* The root: ready made, or an overlay made here on clones of its directories. */
+static int root_mount(const cay_g_bind *m, int *fds, int nfds, int *at)
+{
+    if (m->flags & CAY_GB_OVERLAY)
+        return take(fds, nfds, at);
+    int boxes = take(fds, nfds, at), layers = take(fds, nfds, at);
+    int lower = m->flags & CAY_GB_LOWER ? take(fds, nfds, at) : -1;
+    /* The clones must be attached: layers of a detached one cannot be cloned before 6.15. */
+    if (mnt_move(boxes, "", AT_FDCWD, "/i/sandboxes", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
+        mnt_move(layers, "", AT_FDCWD, "/i/layers", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+        fail("state clone");
+        return -1;
+    }
+    if (lower >= 0 && mnt_move(lower, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+        fail("root directory");
+        return -1;
+    }
+    if (chdir("/i") < 0) {
+        fail("state clone");
+        return -1;
+    }
+    const char *step = "overlay";
+    int fd = cay__overlay(lower >= 0 ? NULL : m->layer, "/l", m->dir, true, !(m->flags & CAY_GB_DURABLE), &step);
+    if (fd < 0)
+        fail(step);
+    return fd;
+}
+
+static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int *fds, int nfds)
+{
+    int at = 0;
+    int mnt = root_mount(m, fds, nfds, &at);
+    if (mnt < 0)
+        return B.sys ? false : fail("root");
+    if (mnt_move(mnt, "", AT_FDCWD, "/n", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return fail("root");
+    CAY_AUTOFD root = open("/n", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+    if (root < 0 || fstat(root, &st) < 0)
+        return fail("root");
+    G.root_dev = st.st_dev;
+    G.root_ino = st.st_ino;
+    if ((m->flags & CAY_GB_USR) && !attach(take(fds, nfds, &at), root, "/usr", "/usr"))
+        return false;
+    if (m->hostname[0] && sethostname(m->hostname, strlen(m->hostname)) < 0)
+        return fail("hostname");
+    if ((m->flags & CAY_GB_FOREIGN) && !complete(root, m->hostname[0] ? m->hostname : "cay"))
+        return false;
+    if (!move_in("/proc", root, "/proc") || !move_in("/dev", root, "/dev") || !move_in("/run", root, "/run"))
+        return false;
+    for (uint32_t i = 0; i < m->ngrants; i++) {
+        size_t n = strnlen(targets, len);
+        if (n == len)
+            return fail("grant");
+        if (!attach(take(fds, nfds, &at), root, targets, targets))
+            return false;
+        targets += n + 1;
+        len -= n + 1;
+    }
+    if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return fail("pivot");
+    return true;
+}
+
+static int binder(void *arg)
+{
+    (void)arg;
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ssize_t n = cay__fd_recv(B.ctl, G.buf, CAY_MSG_MAX, fds, &nfds, 0);
+    const cay_msg *h = (const cay_msg *)G.buf;
+    const cay_g_bind *m = (const cay_g_bind *)(h + 1);
+    if (n < (ssize_t)(sizeof *h + sizeof *m) || h->type != CAY_G_BIND)
+        _exit(n == 0 ? 2 : 1); /* the keeper ended before anything was bound */
+    CAY_FAULT("init.bind.start");
+    bool ok = bind_root(m, (const char *)(m + 1), (size_t)n - sizeof *h - sizeof *m, fds, nfds);
+    for (int i = 0; i < nfds; i++)
+        close(fds[i]);
+    CAY_FAULT("init.bind.done");
+    _exit(ok ? 0 : 3);
+}
+
+int binder_start(int ctl)
+{
+    B.ctl = ctl;
+    B.stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (B.stack == MAP_FAILED)
+        return -1;
+    return clone(binder, B.stack + STACK, CLONE_VM | CLONE_FS | CLONE_FILES | SIGCHLD, NULL);
+}
+
+int binder_wait(int pid, cay_g_result *res)
+{
+    int status = 1, rc;
+    while ((rc = (int)waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+        ;
+    if (rc != pid)
+        status = 1; /* whoever we waited for, it was not a binder that succeeded */
+    munmap(B.stack, STACK);
+    memset(res, 0, sizeof *res);
+    if (status == 0) {
+        struct stat st;
+        /* What we stand on is what was mounted, or nothing runs. */
+        if (stat("/", &st) < 0 || st.st_dev != G.root_dev || st.st_ino != G.root_ino) {
+            B.sys = EXDEV;
+            B.step = "root check";
+            status = 1;
+        }
+    }
+    if (status) {
+        res->sys = B.sys ? B.sys : EIO;
+        cay__str_copy(res->step, sizeof res->step, B.step ? B.step : "binder");
+        return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? -2 : -1;
+    }
+    return 0;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init.h"
+#include "landlock.h"
+#include "seccomp.h"
+#include <linux/capability.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+guest G;
+
+/* CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE: what the root profile may have,
+ * all of it in this sandbox's user namespace only. */
+#define KEEP_CAPS 0x5fbu
+
+void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
+{
+    char pkt[sizeof(cay_msg) + sizeof(cay_g_state)];
+    cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 };
+    if (G.ctl < 0)
+        return;
+    memcpy(pkt, &h, sizeof h);
+    memcpy(pkt + sizeof h, body, len);
+    cay__fd_send(G.ctl, pkt, sizeof h + len, fds, nfds, 0);
+}
+
+/* ---- commands init remembers ---- */
+
+gproc *gproc_find(const char *id)
+{
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+        if (p->used && !strncmp(p->st.spawn.proc, id, CAY_WIRE_ID))
+            return p;
+    return NULL;
+}
+
+gproc *gproc_new(void)
+{
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+        if (!p->used) {
+            memset(p, 0, sizeof *p);
+            for (size_t i = 0; i < CAY_LEN(p->fds); i++)
+                p->fds[i] = -1;
+            p->used = 1;
+            return p;
+        }
+    return NULL;
+}
+
+void gproc_drop(gproc *p)
+{
+    for (size_t i = 0; i < CAY_LEN(p->fds); i++)
+        cay__close_fd(&p->fds[i]);
+    p->used = 0;
+}
+
+/* ---- privilege ---- */
+
+static bool lock_down(void)
+{
+    struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct d[2] = { { KEEP_CAPS, KEEP_CAPS, 0 }, { 0, 0, 0 } };
+
+    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+        return false;
+    for (unsigned c = 0; c <= 63; c++)
+        if (!(c < 32 && (KEEP_CAPS >> c & 1)) && prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1 &&
+            prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
+            return false;
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    if (syscall(SYS_capset, &h, d) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return false;
+    int rc = cay__seccomp_install(CAY_PROFILE_DEFAULT);
+    errno = rc < 0 ? -rc : 0;
+    return rc == 0;
+}
+
+static void set_limit(int what, rlim_t soft, rlim_t hard)
+{
+    struct rlimit r;
+    if (getrlimit(what, &r) < 0)
+        return;
+    /* Lowering always works; a hard limit is never raised here. */
+    r.rlim_max = CAY_MIN(r.rlim_max, hard);
+    r.rlim_cur = CAY_MIN(soft, r.rlim_max);
+    setrlimit(what, &r);
+}
+
+static void set_limits(const cay_g_config *m)
+{
+    if (m->nofile != UINT64_MAX)
+        set_limit(RLIMIT_NOFILE, m->nofile, CAY_MAX(m->nofile, 65536));
+    if (m->fsize != UINT64_MAX)
+        set_limit(RLIMIT_FSIZE, m->fsize, m->fsize);
+    if (m->as_limit != UINT64_MAX)
+        set_limit(RLIMIT_DATA, m->as_limit, m->as_limit);
+    set_limit(RLIMIT_CORE, 0, 0);
+    set_limit(RLIMIT_MEMLOCK, 8 << 20, 8 << 20);
+    set_limit(RLIMIT_MSGQUEUE, 800 << 10, 800 << 10);
+    set_limit(RLIMIT_SIGPENDING, 4096, 4096);
+    set_limit(RLIMIT_STACK, 8 << 20, RLIM_INFINITY);
+    if (m->cpus)
+        syscall(SYS_sched_setaffinity, 0, sizeof m->cpus, &m->cpus);
+}
+
+/* ---- messages from the keeper ---- */
+
+static void on_config(const cay_g_config *m, const char *tail, size_t len)
+{
+    char *copy = mmap(NULL, len + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return;
+    memcpy(copy, tail, len); /* the byte after it is 0: every look-up ends */
+    if (G.config)
+        munmap(G.config, G.config_len + 1);
+    G.config = copy;
+    G.config_len = len;
+    G.nofile = m->nofile;
+    G.fsize = m->fsize;
+    set_limits(m);
+}
+
+static void on_signal(const cay_g_proc *m)
+{
+    gproc *p = gproc_find(m->proc);
+    if (!p || m->a > 64)
+        return;
+    int pid = p->st.exit.pid, sig = (int)m->a;
+    if (m->b == 2 && p->shim) { /* tree: the sub-reaper holds every descendant */
+        tree_signal(p->shim, sig, false);
+        if (sig == SIGKILL)
+            for (int i = 0; i < 100 && !tree_empty(p->shim); i++)
+                tree_signal(p->shim, sig, false);
+    } else if (m->b == 2 && !p->st.ended) {
+        tree_signal(pid, sig, true);
+    } else if (!p->st.ended) {
+        kill(m->b == 1 ? -pid : pid, sig);
+    }
+}
+
+static void on_keep(const cay_g_proc *m, int *fds, int nfds)
+{
+    gproc *p = gproc_find(m->proc);
+    if (!p || nfds != 1 || m->a > 1)
+        return;
+    int *slot = &p->fds[3 + m->a];
+    cay__close_fd(slot);
+    *slot = fds[0];
+    fds[0] = -1;
+}
+
+static void on_session(const cay_g_session *m, const char *tail, size_t len, int *fds, int nfds)
+{
+    cay_g_result r = { .pid = (int32_t)m->seq };
+    char user[64] = "";
+    if (len && len < sizeof user)
+        memcpy(user, tail, len);
+    r.sys = nfds == 1 ? spawn_worker(user, fds[0]) : EBADF;
+    cay__str_copy(r.step, sizeof r.step, "user");
+    ctl_send(CAY_G_TAKEN, &r, sizeof r, NULL, 0);
+}
+
+/* A new keeper asks what is here. */
+static void on_adopt(const cay_g_hello *m)
+{
+    memcpy(G.instance, m->instance, sizeof G.instance);
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++) {
+        int fds[5], n = 0;
+        if (!p->used)
+            continue;
+        p->st.fds = 0;
+        for (unsigned i = 0; i < CAY_LEN(p->fds); i++)
+            if (p->fds[i] >= 0) {
+                p->st.fds |= 1u << i;
+                fds[n++] = p->fds[i];
+            }
+        ctl_send(CAY_G_STATE, &p->st, sizeof p->st, fds, n);
+    }
+    cay_g_hello h = { CAY_INIT_VERSION, G.bound, "" };
+    ctl_send(CAY_G_READY, &h, sizeof h, NULL, 0);
+}
+
+static const struct {
+    uint16_t type;
+    uint16_t body;
+} sizes[] = {
+    { CAY_G_CONFIG, sizeof(cay_g_config) }, { CAY_G_SPAWN, sizeof(cay_g_spawn) }, { CAY_G_KEEP, sizeof(cay_g_proc) },
+    { CAY_G_SIGNAL, sizeof(cay_g_proc) },   { CAY_G_CLOSE, sizeof(cay_g_proc) },  { CAY_G_ACK, sizeof(cay_g_proc) },
+    { CAY_G_FORGET, sizeof(cay_g_proc) },   { CAY_G_SESSION, sizeof(cay_g_session) }, { CAY_G_ADOPT, sizeof(cay_g_hello) },
+};
+
+static void dispatch(size_t n, int *fds, int nfds)
+{
+    const cay_msg *h = (const cay_msg *)G.buf;
+    const char *body = G.buf + sizeof *h;
+    size_t need = 0;
+    for (size_t i = 0; i < CAY_LEN(sizes); i++)
+        if (sizes[i].type == h->type)
+            need = sizes[i].body;
+    if (n < sizeof *h + need || !need || h->magic != CAY_MSG_MAGIC)
+        return;
+    const char *tail = body + need;
+    size_t len = n - sizeof *h - need;
+    const cay_g_proc *pm = (const cay_g_proc *)body;
+    gproc *p;
+    switch (h->type) {
+    case CAY_G_CONFIG: on_config((const cay_g_config *)body, tail, len); break;
+    case CAY_G_SPAWN: spawn_run((const cay_g_spawn *)body, tail, len, fds, nfds); break;
+    case CAY_G_SIGNAL: on_signal(pm); break;
+    case CAY_G_KEEP: on_keep(pm, fds, nfds); break;
+    case CAY_G_CLOSE:
+        if ((p = gproc_find(pm->proc)))
+            cay__close_fd(&p->fds[0]);
+        break;
+    case CAY_G_FORGET:
+        if ((p = gproc_find(pm->proc)))
+            gproc_drop(p);
+        break;
+    case CAY_G_SESSION: on_session((const cay_g_session *)body, tail, len, fds, nfds); break;
+    case CAY_G_ADOPT: on_adopt((const cay_g_hello *)body); break;
+    default: break;
+    }
+}
+
+static void on_ctl(void)
+{
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    ssize_t n = cay__fd_recv(G.ctl, G.buf, CAY_MSG_MAX, fds, &nfds, 0);
+    if (n <= 0) {
+        if (n == 0 || errno != EMSGSIZE)
+            cay__close_fd(&G.ctl); /* the keeper died; the next one comes through the listening socket */
+        return;
+    }
+    dispatch((size_t)n, fds, nfds);
+    for (int i = 0; i < nfds; i++)
+        cay__close_fd(&fds[i]);
+    if (n > 8192) /* a rare large packet does not stay in memory */
+        madvise(G.buf, CAY_MSG_MAX, MADV_DONTNEED);
+}
+
+/* ---- children ---- */
+
+static void ended(gproc *p, int status, const struct rusage *ru)
+{
+    p->st.ended = 1;
+    p->st.exit.status = status;
+    if (ru) {
+        p->st.exit.cpu_us = (uint64_t)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000u +
+                            (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
+        p->st.exit.max_rss = (uint64_t)ru->ru_maxrss * 1024;
+    }
+    ctl_send(CAY_G_EXITED, &p->st.exit, sizeof p->st.exit, NULL, 0);
+}
+
+static void reap(void)
+{
+    struct signalfd_siginfo si[4];
+    while (read(G.sig, si, sizeof si) > 0)
+        ;
+    for (;;) {
+        struct rusage ru;
+        int status, pid = (int)wait4(-1, &status, WNOHANG, &ru);
+        if (pid <= 0)
+            break;
+        for (gproc *p = G.procs; p < G.procs + GPROCS; p++) {
+            if (!p->used)
+                continue;
+            if (!p->shim && !p->st.ended && p->st.exit.pid == pid)
+                ended(p, status, &ru);
+            else if (p->shim == pid) {
+                p->shim = 0;
+                if (!p->st.ended) /* the sub-reaper itself was killed, by memory pressure perhaps */
+                    ended(p, G.shims[p - G.procs] ? G.shims[p - G.procs] - 1 : status, &ru);
+            }
+        }
+    }
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+        if (p->used && p->shim && !p->st.ended && G.shims[p - G.procs])
+            ended(p, G.shims[p - G.procs] - 1, NULL);
+}
+
+static void on_listen(void)
+{
+    int fd = accept4(G.listen, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    cay__close_fd(&G.ctl);
+    G.ctl = fd;
+}
+
+static _Noreturn void loop(void)
+{
+    for (;;) {
+        struct pollfd p[3] = { { G.sig, POLLIN, 0 }, { G.ctl, POLLIN, 0 }, { G.listen, POLLIN, 0 } };
+        if (poll(p, 3, -1) < 0)
+            continue;
+        if (p[0].revents)
+            reap();
+        if (p[1].revents)
+            on_ctl();
+        if (p[2].revents)
+            on_listen();
+    }
+}
+
+static void *pages(size_t n)
+{
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        _exit(12);
+    return p;
+}
+
+static _Noreturn void give_up(const char *step)
+{
+    cay_g_result r = { .sys = errno ? errno : EIO };
+    cay__str_copy(r.step, sizeof r.step, step);
+    ctl_send(CAY_G_BOUND, &r, sizeof r, NULL, 0);
+    _exit(1);
+}
+
+_Noreturn void init_main(int ctl, int listen_fd, int mode, bool uid0)
+{
+    sigset_t all;
+    cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };
+    cay_g_result res;
+
+    G.ctl = ctl;
+    G.listen = listen_fd;
+    G.mode = mode;
+    G.uid0 = uid0;
+    G.buf = pages(CAY_MSG_MAX);
+    G.procs = pages(sizeof(gproc) * GPROCS);
+    G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    int binder = binder_start(ctl);
+    if (G.shims == MAP_FAILED || binder < 0)
+        give_up("binder");
+    if (!lock_down())
+        give_up("privileges");
+    sigset_t some;
+    sigemptyset(&some);
+    sigaddset(&some, SIGCHLD);
+    sigaddset(&some, SIGUSR1); /* a sub-reaper has news */
+    G.sig = signalfd(-1, &some, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (G.sig < 0)
+        give_up("signals");
+    ctl_send(CAY_G_READY, &hello, sizeof hello, NULL, 0);
+
+    int rc = binder_wait(binder, &res);
+    if (rc == -2)
+        _exit(0);
+    if (rc == 0 && cay__landlock_scopes() < 0) {
+        res.sys = errno;
+        cay__str_copy(res.step, sizeof res.step, "landlock");
+        rc = -1;
+    }
+    ctl_send(CAY_G_BOUND, &res, sizeof res, NULL, 0);
+    if (rc < 0)
+        _exit(1);
+    G.bound = true;
+    loop();
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guest/init.h - pid 1 of a sandbox.
+ *
+ *   init.c   the loop: messages, reaping, adoption     spawn.c  one command, vfork-style
+ *   bind.c   the binder: mounts the root, then dies    user.c   who is "user", from /etc/passwd
+ *   tree.c   signals to a whole tree of processes
+ *
+ * No stdio, no heap: memory comes from mmap and is given back, so that an idle init costs a few pages.
+ */
+#pragma once
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <guest/proto.h>
+#include <sys/types.h>
+
+/* What init holds of a command until the keeper forgets it. */
+typedef struct gproc {
+    cay_g_state st;
+    int         fds[5]; /* as in cay_g_state.fds; -1: none */
+    int         shim;   /* pid of its sub-reaper, or 0 */
+    int         used;
+} gproc;
+
+#define GPROCS 520
+
+typedef struct ident {
+    uid_t uid;
+    gid_t gid;
+    char  name[64], home[128], shell[64];
+} ident;
+
+typedef struct guest {
+    int        ctl, listen, sig;
+    int        mode;  /* CAY_MODE_… */
+    bool       uid0;  /* single-id map whose one id is 0 */
+    char       instance[CAY_WIRE_ID];
+    bool       bound;
+    char      *config; /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
+    size_t     config_len;
+    uint64_t   nofile, fsize;
+    char      *buf; /* one packet */
+    gproc     *procs;
+    int32_t   *shims; /* shared page: wait status of each slot's command, told by its sub-reaper */
+    dev_t      root_dev;
+    ino_t      root_ino;
+} guest;
+extern guest G;
+
+_Noreturn void init_main(int ctl, int listen_fd, int mode, bool uid0);
+/* bind.c */
+int  binder_start(int ctl); /* pid of the binder; keeps SYS_ADMIN until it has bound */
+int  binder_wait(int pid, cay_g_result *res);
+/* spawn.c */
+void spawn_run(const cay_g_spawn *m, const char *blob, size_t len, int *fds, int nfds);
+int  spawn_worker(const char *user, int sock);
+void drop_to(const ident *id, bool root_profile);
+/* user.c */
+int  user_find(const char *name, ident *out); /* 0 or errno */
+const char *config_get(unsigned field); /* 0 user, 1 workdir, 2 hostname, 3 shell */
+/* tree.c */
+void tree_signal(int pid, int sig, bool self);
+bool tree_empty(int pid);
+/* init.c */
+void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
+gproc *gproc_find(const char *id);
+gproc *gproc_new(void);
+void gproc_drop(gproc *p);

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One command: vfork-style, so that its cost is a bare spawn's. Everything is looked up and laid out before the
+ * clone; the child only makes system calls. The filter, no_new_privs and Landlock are inherited from init.
+ */
+#include "init.h"
+#include "session.h"
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+#define CHILD_STACK 32768
+
+/* What the child needs, and where it says why it could not. It runs in our memory. */
+typedef struct plan {
+    const cay_g_spawn *m;
+    ident        id;
+    const char  *cwd;
+    char       **argv, **envp;
+    const char  *path; /* PATH value for the search */
+    int          io[3], group;
+    int          slave;
+    gproc       *g;
+    volatile int sys;
+    const char *volatile step;
+} plan;
+
+/* ---- identity ---- */
+
+/* All five capability sets empty, or the root profile's; raw calls: libc's wrappers would signal other threads. */
+void drop_to(const ident *id, bool root_profile)
+{
+    struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct none[2] = { { 0 } };
+    if (!root_profile)
+        for (unsigned c = 0; c < 16; c++)
+            if (prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1)
+                prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
+    if (G.mode != CAY_MODE_SINGLE) {
+        gid_t g = id->gid;
+        if (syscall(SYS_setgroups, 1, &g) < 0 || syscall(SYS_setresgid, g, g, g) < 0 ||
+            syscall(SYS_setresuid, id->uid, id->uid, id->uid) < 0)
+            _exit(126);
+    }
+    if (!root_profile && syscall(SYS_capset, &h, none) < 0)
+        _exit(126);
+}
+
+/* ---- the child ---- */
+
+static void die(plan *p, const char *step)
+{
+    p->sys = errno ? errno : EIO;
+    p->step = step;
+    _exit(127);
+}
+
+static void wire(plan *p)
+{
+    if (p->slave >= 0) {
+        if (ioctl(p->slave, TIOCSCTTY, 0) < 0)
+            die(p, "terminal");
+        p->io[0] = p->io[1] = p->io[2] = p->slave;
+    }
+    for (int i = 0; i < 3; i++)
+        if (p->io[i] >= 0 && p->io[i] < 3 && p->io[i] != i)
+            die(p, "descriptors"); /* init never holds 0–2, so a move cannot overwrite a later one */
+    for (int i = 0; i < 3; i++)
+        if (dup2(p->io[i], i) < 0)
+            die(p, "descriptors");
+    syscall(SYS_close_range, 3u, ~0u, 0);
+}
+
+static void run(plan *p)
+{
+    const char *a0 = p->argv[0];
+    char file[512];
+    int seen = ENOENT;
+    if (strchr(a0, '/')) {
+        execve(a0, p->argv, p->envp);
+        die(p, "exec");
+    }
+    for (const char *s = p->path; *s;) {
+        size_t n = strcspn(s, ":");
+        if (n && n + strlen(a0) + 2 < sizeof file) {
+            memcpy(file, s, n);
+            file[n] = '/';
+            memcpy(file + n + 1, a0, strlen(a0) + 1);
+            execve(file, p->argv, p->envp);
+            if (errno != ENOENT && errno != ENOTDIR)
+                seen = errno;
+        }
+        s += n + (s[n] == ':');
+    }
+    errno = seen;
+    die(p, "exec");
+}
+
+static int child(void *arg)
+{
+    plan *p = arg;
+    struct sigaction dfl = { .sa_handler = SIG_DFL };
+    bool root = p->id.uid == 0;
+
+    if (p->group >= 0 && write(p->group, "0", 1) != 1)
+        die(p, "group");
+    if (setsid() < 0)
+        die(p, "session");
+    wire(p);
+    /* init holds these only to give them on; a tenant's child never sees them. */
+    drop_to(&p->id, root);
+    umask(022);
+    for (int s = 1; s < 65; s++)
+        if (s != SIGKILL && s != SIGSTOP)
+            sigaction(s, &dfl, NULL);
+    if (chdir(p->cwd) < 0)
+        die(p, "cwd");
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    run(p);
+    return 127;
+}
+
+static int vspawn(plan *p)
+{
+    char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
+        return -1;
+    int pid = clone(child, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+    int e = errno;
+    munmap(stack, CHILD_STACK);
+    errno = e;
+    return pid;
+}
+
+/* ---- without a group: a sub-reaper in front ---- */
+
+static _Noreturn void shim_main(plan *p, int slot, int report)
+{
+    int32_t head[2] = { 0, 0 };
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    head[0] = vspawn(p);
+    head[1] = p->sys ? p->sys : head[0] < 0 ? errno : 0;
+    cay__fd_write_all(report, head, sizeof head);
+    cay__fd_close_from(0); /* holds no stream open, and nothing of init's */
+    if (head[1])
+        _exit(127);
+    for (;;) {
+        int status, pid = (int)waitpid(-1, &status, 0);
+        if (pid == head[0]) {
+            G.shims[slot] = status + 1;
+            kill(1, SIGUSR1);
+        } else if (pid < 0 && errno == ECHILD) {
+            _exit(0);
+        }
+    }
+}
+
+static int shim_spawn(plan *p)
+{
+    int fds[2], slot = (int)(p->g - G.procs);
+    int32_t head[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return -1;
+    G.shims[slot] = 0;
+    int shim = (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (shim == 0)
+        shim_main(p, slot, fds[1]);
+    close(fds[1]);
+    bool told = shim > 0 && cay__fd_read_all(fds[0], head, sizeof head) == sizeof head;
+    close(fds[0]);
+    if (!told) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (head[1]) {
+        p->sys = head[1];
+        if (!p->step)
+            p->step = "exec";
+        return head[0];
+    }
+    p->g->shim = shim;
+    return head[0];
+}
+
+/* ---- laying out argv and environment ---- */
+
+static const char *next(const char **s, const char *end)
+{
+    const char *p = *s;
+    size_t n = p < end ? strnlen(p, (size_t)(end - p)) : 0;
+    if (p >= end || p + n == end)
+        return NULL;
+    *s = p + n + 1;
+    return p;
+}
+
+static bool same_key(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "=");
+    return !strncmp(a, b, n + 1);
+}
+
+static size_t env_put(char **envp, size_t n, const char *kv)
+{
+    for (size_t i = 0; i < n; i++)
+        if (same_key(kv, envp[i])) {
+            envp[i] = (char *)kv;
+            return n;
+        }
+    envp[n] = (char *)kv;
+    return n + 1;
+}
+
+typedef struct names {
+    char home[160], user[80], logname[80], shell[80];
+} names;
+
+static size_t base_env(plan *p, names *n, size_t at)
+{
+    cay__str_join(n->home, sizeof n->home, "HOME=", p->id.home, NULL);
+    cay__str_join(n->user, sizeof n->user, "USER=", p->id.name, NULL);
+    cay__str_join(n->logname, sizeof n->logname, "LOGNAME=", p->id.name, NULL);
+    cay__str_join(n->shell, sizeof n->shell, "SHELL=", p->id.shell, NULL);
+    at = env_put(p->envp, at, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    at = env_put(p->envp, at, n->home);
+    at = env_put(p->envp, at, n->user);
+    at = env_put(p->envp, at, n->logname);
+    at = env_put(p->envp, at, n->shell);
+    at = env_put(p->envp, at, "LANG=C.UTF-8");
+    if (p->m->flags & CAY_SPAWN_TTY)
+        at = env_put(p->envp, at, "TERM=xterm-256color");
+    const char *s = G.config, *end = G.config + G.config_len;
+    for (int skip = 0; skip < 4; skip++)
+        next(&s, end);
+    for (const char *kv; (kv = next(&s, end));)
+        if (strchr(kv, '='))
+            at = env_put(p->envp, at, kv);
+    return at;
+}
+
+/* The sandbox's own shell: bash where there is one. */
+static const char *find_shell(void)
+{
+    const char *given = config_get(3);
+    if (*given)
+        return given;
+    return access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+}
+
+static const char *resolve_cwd(const plan *p, const char *asked, char *room, size_t cap)
+{
+    const char *work = config_get(1);
+    if (!*asked)
+        return work;
+    if (asked[0] == '/')
+        return asked;
+    if (asked[0] == '~' && (asked[1] == '/' || !asked[1]))
+        cay__str_join(room, cap, p->id.home, asked + 1, NULL);
+    else
+        cay__str_join(room, cap, work, "/", asked, NULL);
+    return room;
+}
+
+static size_t config_env_count(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < G.config_len; i++)
+        n += G.config[i] == 0;
+    return n;
+}
+
+/* Points argv and envp into the blob. Returns the errno, and the step in *step. */
+static int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t len, const char **step)
+{
+    const char *s = blob, *end = blob + len;
+    const char *user = next(&s, end), *cwd = next(&s, end), *tag = next(&s, end);
+    *step = "request";
+    if (!user || !cwd || !tag)
+        return EINVAL;
+    *step = "user";
+    int rc = user_find(*user ? user : config_get(0), &p->id);
+    if (rc)
+        return rc;
+    p->cwd = resolve_cwd(p, cwd, room, cap);
+    size_t a = 0, e = 0;
+    if (p->m->flags & CAY_SPAWN_SHELL) {
+        p->argv[a++] = (char *)find_shell();
+        p->argv[a++] = p->m->flags & CAY_SPAWN_LOGIN ? "-lc" : "-c";
+    }
+    *step = "request";
+    for (uint32_t i = 0; i < p->m->argc; i++)
+        if (!(p->argv[a++] = (char *)next(&s, end)))
+            return EINVAL;
+    if (!(p->m->flags & CAY_SPAWN_ENV_ONLY))
+        e = base_env(p, nm, e);
+    for (uint32_t i = 0; i < p->m->envc; i++) {
+        const char *kv = next(&s, end);
+        if (!kv || !strchr(kv, '=') || *kv == '=')
+            return EINVAL;
+        e = env_put(p->envp, e, kv);
+    }
+    p->path = "/usr/local/bin:/usr/bin:/bin";
+    for (size_t i = 0; i < e; i++)
+        if (!strncmp(p->envp[i], "PATH=", 5))
+            p->path = p->envp[i] + 5;
+    return p->argv[0] && *p->argv[0] ? 0 : EINVAL;
+}
+
+/* ---- terminals ---- */
+
+/* Our own devpts instance: nothing of it exists outside. */
+static int open_pty(const cay_g_spawn *m, int *slave)
+{
+    int unlock = 0;
+    CAY_AUTOFD master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+        return -1;
+    *slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (*slave < 0)
+        return -1;
+    struct winsize ws = { .ws_row = m->rows ? m->rows : 24, .ws_col = m->cols ? m->cols : 80 };
+    ioctl(*slave, TIOCSWINSZ, &ws);
+    return CAY_STEAL_FD(master);
+}
+
+/* ---- the request ---- */
+
+static void sort_fds(const cay_g_spawn *m, plan *p, gproc *g, int *fds, int nfds)
+{
+    static const uint32_t child_bits[] = { CAY_GS_IN, CAY_GS_OUT, CAY_GS_ERR };
+    static const uint32_t hold_bits[] = { CAY_GS_HOLD_IN, CAY_GS_HOLD_OUT, CAY_GS_HOLD_ERR };
+    int at = 0;
+    for (int i = 0; i < 3; i++)
+        p->io[i] = (m->flags & child_bits[i]) && at < nfds ? fds[at++] : -1;
+    for (int i = 0; i < 3; i++)
+        if ((m->flags & hold_bits[i]) && at < nfds) {
+            g->fds[i] = fds[at];
+            fds[at++] = -1; /* stays open */
+        }
+    if ((m->flags & CAY_GS_GROUP) && at < nfds)
+        p->group = fds[at];
+}
+
+static int start(plan *p, gproc *g, int *master, const char **step)
+{
+    int pid;
+    if (p->m->flags & CAY_SPAWN_TTY) {
+        *step = "terminal";
+        *master = open_pty(p->m, &p->slave);
+        if (*master < 0)
+            return -1;
+        /* The slave belongs to the user, as login would make it. */
+        if (fchown(p->slave, p->id.uid, (gid_t)-1) < 0 && errno != EPERM && errno != EINVAL)
+            return -1;
+    } else if (p->io[0] < 0) {
+        *step = "/dev/null";
+        p->io[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (p->io[0] < 0)
+            return -1;
+    }
+    *step = "exec";
+    pid = p->m->flags & CAY_GS_REAPER ? shim_spawn(p) : vspawn(p);
+    cay__close_fd(&p->slave);
+    (void)g;
+    return pid;
+}
+
+static const char *blob_of(const cay_g_spawn *m, const char *tail, size_t *len, int *fds, int *nfds, char **map)
+{
+    *map = NULL;
+    if (!(m->flags & CAY_SPAWN_BLOB_FD))
+        return tail;
+    struct stat st;
+    if (*nfds < 1 || fstat(fds[*nfds - 1], &st) < 0 || st.st_size < m->blob || m->blob > CAY_BLOB_MAX)
+        return NULL;
+    *map = mmap(NULL, m->blob, PROT_READ, MAP_PRIVATE, fds[*nfds - 1], 0);
+    if (*map == MAP_FAILED) {
+        *map = NULL;
+        return NULL;
+    }
+    close(fds[--*nfds]);
+    fds[*nfds] = -1;
+    *len = m->blob;
+    return *map;
+}
+
+static void answer(const cay_g_spawn *m, int pid, int sys, const char *step, int master)
+{
+    cay_g_result r = { .pid = pid, .sys = sys };
+    memcpy(r.proc, m->proc, sizeof r.proc);
+    cay__str_copy(r.step, sizeof r.step, sys ? step : "");
+    ctl_send(CAY_G_SPAWNED, &r, sizeof r, &master, master >= 0 ? 1 : 0);
+}
+
+void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int nfds)
+{
+    plan p = { .m = m, .io = { -1, -1, -1 }, .group = -1, .slave = -1 };
+    names nm;
+    char room[4096], *map;
+    const char *step = "request";
+    int master = -1, null_in = -1;
+    const char *blob = blob_of(m, tail, &len, fds, &nfds, &map);
+    gproc *g = blob ? gproc_new() : NULL;
+
+    if (!g) {
+        answer(m, -1, blob ? EAGAIN : EINVAL, "request", -1);
+        return;
+    }
+    p.g = g;
+    sort_fds(m, &p, g, fds, nfds);
+    size_t slots = (size_t)m->argc + m->envc + config_env_count() + 32;
+    size_t bytes = slots * 2 * sizeof(char *);
+    p.argv = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int sys = 0, pid = -1;
+    if (p.argv == MAP_FAILED || m->argc > CAY_BLOB_MAX / 2 || m->envc > CAY_BLOB_MAX / 2) {
+        sys = ENOMEM;
+    } else {
+        p.envp = p.argv + slots;
+        sys = lay_out(&p, &nm, room, sizeof room, blob, len, &step);
+    }
+    if (!sys) {
+        bool own_null = p.io[0] < 0;
+        pid = start(&p, g, &master, &step);
+        null_in = own_null && !(m->flags & CAY_SPAWN_TTY) ? p.io[0] : -1;
+        if (pid < 0)
+            sys = errno;
+        else if (p.sys) {
+            sys = p.sys;
+            step = p.step;
+            if (!g->shim)
+                waitpid(pid, NULL, 0);
+        }
+    }
+    cay__close_fd(&null_in);
+    if (p.argv != MAP_FAILED)
+        munmap(p.argv, bytes);
+    if (map)
+        munmap(map, len);
+    if (sys) {
+        gproc_drop(g);
+        cay__close_fd(&master);
+        answer(m, -1, sys, step, -1);
+        return;
+    }
+    g->st.spawn = *m;
+    memcpy(g->st.exit.proc, m->proc, sizeof g->st.exit.proc);
+    g->st.exit.pid = pid;
+    answer(m, pid, 0, "", master);
+    if (master >= 0)
+        g->fds[1] = master;
+}
+
+/* ---- file worker ---- */
+
+int spawn_worker(const char *user, int sock)
+{
+    ident id;
+    int rc = user_find(*user ? user : config_get(0), &id);
+    if (rc)
+        return rc;
+    int pid = (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid < 0)
+        return errno;
+    if (pid > 0)
+        return 0;
+    /* Nothing of init's may stay: only the session socket. */
+    if (dup3(sock, 3, O_CLOEXEC) < 0 && sock != 3)
+        _exit(1);
+    cay__fd_close_from(4);
+    G.ctl = G.listen = -1;
+    setsid();
+    umask(022);
+    drop_to(&id, id.uid == 0);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    cay__session_main(3, config_get(1), id.home);
+}

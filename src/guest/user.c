@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init.h"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define PASSWD_MAX 65536
+
+const char *config_get(unsigned field)
+{
+    const char *p = G.config, *end = G.config + G.config_len;
+    for (; field && p < end; field--)
+        p += strlen(p) + 1;
+    return p < end ? p : "";
+}
+
+/* The file belongs to the tenant: it may be a FIFO, huge, or nonsense. */
+static ssize_t read_passwd(char *buf)
+{
+    CAY_AUTOFD fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return -1;
+    return cay__fd_read_all(fd, buf, PASSWD_MAX);
+}
+
+static bool number(const char *s, const char *end, uint32_t *out)
+{
+    uint64_t v = 0;
+    if (s == end || end - s > 10)
+        return false;
+    for (; s < end; s++) {
+        if (*s < '0' || *s > '9')
+            return false;
+        v = v * 10 + (uint64_t)(*s - '0');
+    }
+    *out = (uint32_t)v;
+    return v < UINT32_MAX;
+}
+
+static void copy(char *dst, size_t cap, const char *s, const char *end)
+{
+    size_t n = CAY_MIN((size_t)(end - s), cap - 1);
+    memcpy(dst, s, n);
+    dst[n] = 0;
+}
+
+/* name:x:uid:gid:gecos:home:shell */
+static bool parse_line(const char *s, const char *end, ident *out)
+{
+    const char *f[8];
+    unsigned n = 0;
+    f[n++] = s;
+    for (const char *p = s; p < end && n < 7; p++)
+        if (*p == ':')
+            f[n++] = p + 1;
+    if (n < 7 || !number(f[2], f[3] - 1, &out->uid) || !number(f[3], f[4] - 1, &out->gid))
+        return false;
+    copy(out->name, sizeof out->name, f[0], f[1] - 1);
+    copy(out->home, sizeof out->home, f[5], f[6] - 1);
+    copy(out->shell, sizeof out->shell, f[6], end);
+    return true;
+}
+
+static bool search(const char *buf, size_t len, const char *name, uint32_t uid, bool by_uid, ident *out)
+{
+    const char *end = buf + len;
+    for (const char *s = buf; s < end;) {
+        const char *e = memchr(s, '\n', (size_t)(end - s));
+        e = e ? e : end;
+        if (parse_line(s, e, out) && (by_uid ? out->uid == uid : !strcmp(out->name, name)))
+            return true;
+        s = e + 1;
+    }
+    return false;
+}
+
+/* Names that must work whatever the template holds. */
+static bool built_in(const char *name, bool by_uid, uint32_t uid, ident *out)
+{
+    memset(out, 0, sizeof *out);
+    if (by_uid ? uid == 0 : !strcmp(name, "root")) {
+        cay__str_copy(out->name, sizeof out->name, "root");
+        cay__str_copy(out->home, sizeof out->home, "/root");
+    } else if (by_uid || !strcmp(name, "user")) {
+        out->uid = out->gid = by_uid ? uid : 1000;
+        cay__str_copy(out->name, sizeof out->name, by_uid ? name : "user");
+        cay__str_copy(out->home, sizeof out->home, by_uid ? "/" : "/home/user");
+    } else {
+        return false;
+    }
+    cay__str_copy(out->shell, sizeof out->shell, "/bin/sh");
+    return true;
+}
+
+int user_find(const char *name, ident *out)
+{
+    uint32_t uid = 0;
+    bool by_uid = number(name, name + strlen(name), &uid);
+    char *buf = mmap(NULL, PASSWD_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buf == MAP_FAILED)
+        return ENOMEM;
+    ssize_t n = read_passwd(buf);
+    bool ok = (n > 0 && search(buf, (size_t)n, name, uid, by_uid, out)) || built_in(name, by_uid, uid, out);
+    munmap(buf, PASSWD_MAX);
+    if (!ok)
+        return ENOENT;
+    /* A one-id map has nobody else to become. */
+    if (G.mode == CAY_MODE_SINGLE && out->uid != (G.uid0 ? 0u : 1000u))
+        return EPERM;
+    if (!out->shell[0])
+        cay__str_copy(out->shell, sizeof out->shell, "/bin/sh");
+    if (out->uid > 65535 || out->gid > 65535)
+        return ERANGE;
+    return 0;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Taking over from a keeper that died. The journal says which inits there were; each that still is the same process
+ * (pid and start time) is asked through its socket what it holds. The rest is cleared away.
+ */
+#include "keeper.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#ifndef NS_GET_PARENT
+#define NS_GET_PARENT _IO(0xb7, 0x2)
+#endif
+#define CLAIM_MS 10000 /* a client of an ephemeral sandbox comes back within this time, or it ends */
+
+typedef struct told {
+    char    id[CAY_WIRE_ID];
+    char    reason[16];
+    int32_t code;
+} told;
+
+static struct {
+    jrec  *live;
+    size_t n, cap;
+    told  *exits; /* why commands ended, as the dead keeper knew it */
+    size_t nexits, exits_cap;
+    char   boot[CAY_WIRE_ID];
+    char   instance[CAY_WIRE_ID];
+} A;
+
+void boot_id(char out[CAY_WIRE_ID])
+{
+    char buf[64] = "";
+    cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", buf, sizeof buf);
+    memset(out, 0, CAY_WIRE_ID);
+    for (size_t i = 0, n = 0; buf[i] && n < CAY_WIRE_ID - 1; i++)
+        if (buf[i] != '-' && buf[i] != '\n')
+            out[n++] = buf[i];
+}
+
+uint64_t proc_start_time(int pid)
+{
+    char path[64], n[21], buf[512];
+    uint64_t v = 0;
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
+    if (pid <= 0 || cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0)
+        return 0;
+    char *p = strrchr(buf, ')');
+    for (int i = 0; p && i < 20; i++)
+        p = strchr(p + 1, ' ');
+    for (p = p ? p + 1 : buf; *p >= '0' && *p <= '9'; p++)
+        v = v * 10 + (uint64_t)(*p - '0');
+    return v;
+}
+
+static jrec *entry(const char *name, bool make)
+{
+    for (size_t i = 0; i < A.n; i++)
+        if (!strcmp(A.live[i].box, name))
+            return &A.live[i];
+    if (!make)
+        return NULL;
+    if (A.n == A.cap) {
+        A.cap = A.cap ? A.cap * 2 : 64;
+        A.live = realloc(A.live, A.cap * sizeof *A.live);
+        if (!A.live)
+            abort();
+    }
+    memset(&A.live[A.n], 0, sizeof *A.live);
+    return &A.live[A.n++];
+}
+
+static void note_exit(const jrec *r)
+{
+    if (A.nexits == A.exits_cap) {
+        A.exits_cap = A.exits_cap ? A.exits_cap * 2 : 64;
+        A.exits = realloc(A.exits, A.exits_cap * sizeof *A.exits);
+        if (!A.exits)
+            abort();
+    }
+    told *t = &A.exits[A.nexits++];
+    memcpy(t->id, r->id, sizeof t->id);
+    memcpy(t->reason, r->reason, sizeof t->reason);
+    t->code = r->code;
+}
+
+static void on_record(const jrec *r, void *arg)
+{
+    (void)arg;
+    jrec *e;
+    switch (r->op) {
+    case J_OPEN:
+        A.n = A.nexits = 0;
+        memcpy(A.boot, r->id, sizeof A.boot);
+        memcpy(A.instance, r->box, sizeof A.instance);
+        break;
+    case J_PARKING: case J_PARKED: case J_LIVE: *entry(r->box, true) = *r; break;
+    case J_DEADLINE:
+        if ((e = entry(r->box, false))) {
+            e->a = r->a;
+            e->b = r->b;
+        }
+        break;
+    case J_GONE:
+        if ((e = entry(r->box, false)))
+            *e = A.live[--A.n];
+        break;
+    case J_EXIT: note_exit(r); break;
+    default: break;
+    }
+}
+
+static bool alive(const jrec *r)
+{
+    return r->pid > 0 && r->start && proc_start_time(r->pid) == r->start;
+}
+
+/* Before the namespaces: where an init of the last keeper lives is where the next keeper must live too. */
+int adopt_plan(void)
+{
+    char now[CAY_WIRE_ID], path[64], n[21];
+    journal_read(on_record, NULL);
+    boot_id(now);
+    if (strcmp(now, A.boot)) /* another boot: nothing of it runs, no pid means anything */
+        A.n = 0;
+    for (size_t i = 0; i < A.n; i++) {
+        if (!alive(&A.live[i]) || geteuid() == 0)
+            continue;
+        cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)A.live[i].pid), "/ns/user", NULL);
+        CAY_AUTOFD own = open(path, O_RDONLY | O_CLOEXEC);
+        int parent = own < 0 ? -1 : ioctl(own, NS_GET_PARENT);
+        if (parent >= 0)
+            return parent;
+    }
+    return -1;
+}
+
+const char *adopt_instance(void);
+const char *adopt_instance(void)
+{
+    return cay__id_valid(A.instance, 'i') ? A.instance : NULL;
+}
+
+/* ---- what init says ---- */
+
+void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds)
+{
+    int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;
+    char id[CAY_WIRE_ID];
+    cay__str_copy(id, sizeof id, s->spawn.proc);
+    if (!cay__id_valid(id, 'p') || proc_find(b, id) || b->nprocs >= PROCS_MAX)
+        return;
+    for (int i = 0; i < 5; i++)
+        if (s->fds >> i & 1 && at < nfds)
+            slot[i] = CAY_STEAL_FD(fds[at++]);
+    proc *p = proc_new(b, id);
+    memcpy(p->tag, s->spawn.tag, sizeof p->tag);
+    memcpy(p->title, s->spawn.title, sizeof p->title);
+    p->tag[sizeof p->tag - 1] = p->title[sizeof p->title - 1] = 0;
+    p->pid = s->exit.pid;
+    p->flags = s->spawn.flags & 0x7ffu;
+    p->ring_bytes = RING_DEFAULT;
+    p->started_ms = s->spawn.started_ms;
+    p->started = true;
+    b->nlive++;
+    for (int i = 0; i < 2; i++)
+        if (slot[3 + i] >= 0 && !ring_adopt(&p->out[i], slot[3 + i]))
+            close(slot[3 + i]);
+    if (p->flags & CAY_SPAWN_TTY)
+        p->in.fd = slot[1];
+    proc_open_io(p, slot[0], slot[1], slot[2]);
+    for (size_t i = 0; i < A.nexits; i++)
+        if (!strcmp(A.exits[i].id, id) && !strcmp(A.exits[i].reason, "time"))
+            p->killing = 1;
+    if (s->ended)
+        proc_exited(b, &s->exit);
+    else if (s->spawn.timeout_ms) {
+        int64_t left = s->spawn.started_ms + (int64_t)s->spawn.timeout_ms - cay__wall_ms();
+        proc_arm(p, (uint64_t)CAY_MIN(CAY_MAX(left, 1), (int64_t)s->spawn.timeout_ms));
+    }
+}
+
+static int dial(const char *name)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    struct timeval tv = { 2, 0 };
+    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    cay__str_join(sa.sun_path, sizeof sa.sun_path, "/r/", name, NULL);
+    if (s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
+        return -1;
+    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
+    return CAY_STEAL_FD(s);
+}
+
+/* The one place where the keeper waits for an init: it has nobody else to serve yet. */
+static bool ask(box *b)
+{
+    struct {
+        cay_msg     h;
+        cay_g_hello m;
+    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_ADOPT, 0, 0 }, { CAY_INIT_VERSION, 0, "" } };
+    char buf[sizeof(cay_msg) + sizeof(cay_g_state)];
+    memcpy(pkt.m.instance, K.instance, sizeof pkt.m.instance);
+    b->ctl.fd = dial(b->name);
+    if (b->ctl.fd < 0 || cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) < 0)
+        return false;
+    for (int i = 0; i < 4 * PROCS_MAX; i++) {
+        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+        ssize_t n = cay__fd_recv(b->ctl.fd, buf, sizeof buf, fds, &nfds, 0);
+        const cay_msg *h = (const cay_msg *)buf;
+        if (n < (ssize_t)sizeof *h)
+            return false;
+        bool ready = h->type == CAY_G_READY, state = h->type == CAY_G_STATE;
+        if (state && n >= (ssize_t)(sizeof *h + sizeof(cay_g_state)))
+            adopt_state(b, (const cay_g_state *)(h + 1), fds, nfds);
+        else if (h->type == CAY_G_EXITED && n >= (ssize_t)(sizeof *h + sizeof(cay_g_exit)))
+            proc_exited(b, (const cay_g_exit *)(h + 1));
+        for (int k = 0; k < nfds; k++)
+            cay__close_fd(&fds[k]);
+        if (ready)
+            return cay__fd_nonblock(b->ctl.fd, true);
+    }
+    return false;
+}
+
+static void unclaimed(cay__timer *t)
+{
+    box *b = (box *)((char *)t - offsetof(box, claim));
+    if (!b->owner)
+        box_stop(b, "client-gone", true);
+}
+
+static void take_over(const jrec *r)
+{
+    char path[64], n[21], buf[16];
+    box *b = box_new();
+    memcpy(b->name, r->box, sizeof b->name);
+    memcpy(b->id, r->id, sizeof b->id);
+    b->flags = r->flags;
+    b->block = r->block;
+    b->pid = r->pid;
+    b->start = r->start;
+    b->phase = BOX_LIVE;
+    b->state = CAY_RUNNING;
+    b->created_ms = r->time_ms;
+    b->deadline_boot = r->a;
+    b->idle_ms = (uint64_t)r->b;
+    K.nlive++;
+    if (b->block) {
+        uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
+        if (k < BLOCKS_MAX)
+            K.block_used[k / 64] |= 1ull << (k % 64);
+    }
+    b->death.fd = (int)syscall(SYS_pidfd_open, b->pid, 0);
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)b->pid), "/ns/user", NULL);
+    b->userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+    cgroup_box_open(b);
+    /* The pid could have been reused between the look and the descriptor: look again through the held one. */
+    if (b->death.fd < 0 || proc_start_time(b->pid) != b->start || !ask(b)) {
+        dprintf(2, "adopt %s: %s\n", b->id, strerror(errno));
+        if (b->death.fd >= 0 && proc_start_time(b->pid) == b->start)
+            syscall(SYS_pidfd_send_signal, b->death.fd, SIGKILL, NULL, 0);
+        b->forget_files = b->flags & CAY_CREATE_EPHEMERAL;
+        cay__str_copy(b->reason, sizeof b->reason, "lost");
+        box_free(b);
+        return;
+    }
+    if (b->tenant_fd >= 0 && cay__fd_read_file(b->tenant_fd, "cgroup.freeze", buf, sizeof buf) > 0 && buf[0] == '1')
+        b->state = CAY_PAUSED;
+    box_watch_init(b);
+    deadline_touch(b);
+    deadline_arm(b);
+    if (b->flags & CAY_CREATE_EPHEMERAL) {
+        b->claim.fn = unclaimed;
+        cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + CLAIM_MS);
+    }
+    CAY_FAULT("keeper.adopt.one");
+}
+
+/* A parked one of the last keeper, or a sandbox that ended unseen: nothing of it stays but its files. */
+static void clear_away(const jrec *r)
+{
+    if (alive(r)) {
+        CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+        if (fd >= 0 && proc_start_time(r->pid) == r->start) {
+            syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+            /* until it is gone its groups are busy */
+            for (int i = 0; i < 200 && proc_start_time(r->pid) == r->start; i++)
+                usleep(1000);
+        }
+    }
+    box *b = box_new();
+    memcpy(b->name, r->box, sizeof b->name);
+    memcpy(b->id, r->id, sizeof b->id);
+    b->forget_files = r->flags & CAY_CREATE_EPHEMERAL;
+    cay__str_copy(b->reason, sizeof b->reason, "lost");
+    if (b->id[0])
+        K.nlive++;
+    box_free(b);
+}
+
+/* Directories of pools and of removals that were cut short, and sockets nobody listens on. */
+static void sweep_dirs(void)
+{
+    CAY_AUTOFD at = openat(K.home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = at < 0 ? NULL : fdopendir(dup(at));
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (!cay__str_starts(e->d_name, ".old-") && !cay__str_starts(e->d_name, ".pool-"))
+            continue;
+        cay_job j = { .type = CAY_JOB_RMTREE };
+        if (cay__str_join(j.name, sizeof j.name, "sandboxes/", e->d_name, NULL))
+            job_send(&K.janitor, &j, NULL, 0, NULL);
+    }
+    closedir(d);
+}
+
+void adopt_run(void)
+{
+    size_t keep = 0;
+    char now[CAY_WIRE_ID];
+    boot_id(now);
+    /* The journal names every one of them until each is dealt with: a kill in here loses nothing. */
+    journal_start(now, A.live, A.n);
+    CAY_FAULT("keeper.adopt.start");
+    for (size_t i = 0; i < A.n; i++)
+        if (A.live[i].op == J_LIVE && alive(&A.live[i]))
+            take_over(&A.live[i]), keep++;
+    for (size_t i = 0; i < A.n; i++)
+        if (!(A.live[i].op == J_LIVE && alive(&A.live[i])))
+            clear_away(&A.live[i]);
+    sweep_dirs();
+    cgroup_reap_strays();
+    free(A.live);
+    A.live = NULL;
+    A.n = 0;
+}

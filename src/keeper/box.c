@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeper.h"
+#include "mnt.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+box *box_new(void)
+{
+    box *b = cay__alloc(sizeof *b);
+    cay__id_make(b->name, 'b');
+    b->ctl.fd = b->death.fd = b->listen_fd = b->userns_fd = b->clone_fd[0] = b->clone_fd[1] = -1;
+    b->cg_fd = b->tenant_fd = b->tenant_procs_fd = -1;
+    b->next = K.boxes;
+    K.boxes = b;
+    K.nboxes++;
+    return b;
+}
+
+box *box_find(const char *id)
+{
+    for (box *b = K.boxes; b; b = b->next)
+        if (b->id[0] && !strncmp(b->id, id, sizeof b->id))
+            return b;
+    return NULL;
+}
+
+static void drop_waiters(box *b)
+{
+    cay_m_boxinfo info;
+    box_info(b, &info);
+    for (waiter *w = b->waiters, *next; w; w = next) {
+        next = w->next;
+        reply(w->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+        free(w);
+    }
+    b->waiters = NULL;
+    for (session_wait *s = b->sessions, *next; s; s = next) {
+        next = s->next;
+        if (s->c)
+            reply_error(s->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
+        free(s);
+    }
+    b->sessions = NULL;
+}
+
+bool box_remove_files(const char *dir)
+{
+    char from[64], to[64];
+    cay_job j = { .type = CAY_JOB_RMTREE };
+    /* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a sandbox. */
+    cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
+    char id[CAY_WIRE_ID];
+    cay__id_make(id, 'b');
+    cay__str_join(to, sizeof to, "sandboxes/.old-", id, NULL);
+    if (renameat(K.home_fd, from, K.home_fd, to) < 0)
+        return false;
+    CAY_FAULT("keeper.destroy.renamed");
+    cay__str_copy(j.name, sizeof j.name, to);
+    job_send(&K.janitor, &j, NULL, 0, NULL);
+    return true;
+}
+
+static void pool_dir(const box *b, char *out, size_t cap)
+{
+    cay__str_join(out, cap, ".pool-", b->name, NULL);
+}
+
+/* Everything of a box whose init is dead, or never came to be. */
+void box_free(box *b)
+{
+    char dir[48], sock[32];
+    for (box **p = &K.boxes; *p; p = &(*p)->next)
+        if (*p == b) {
+            *p = b->next;
+            break;
+        }
+    K.nboxes--;
+    if (b->id[0])
+        K.nlive--;
+    cay__timer_cancel(&b->timer);
+    cay__timer_cancel(&b->claim);
+    proc_lost(b);
+    while (b->procs)
+        proc_free(b->procs);
+    drop_waiters(b);
+    if (b->pending) {
+        reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended while it was being made: %s", b->reason);
+        pending_free(b->pending);
+    }
+    for (job_wait *j = K.jobs; j; j = j->next)
+        if (j->b == b)
+            j->b = NULL;
+    if (b->ctl.fd >= 0)
+        cay__loop_del(&K.loop, &b->ctl);
+    if (b->death.fd >= 0)
+        cay__loop_del(&K.loop, &b->death);
+    cay__close_fd(&b->ctl.fd);
+    cay__close_fd(&b->death.fd);
+    cay__close_fd(&b->listen_fd);
+    cay__close_fd(&b->userns_fd);
+    cay__close_fd(&b->clone_fd[0]);
+    cay__close_fd(&b->clone_fd[1]);
+    CAY_FAULT("keeper.free.groups");
+    cgroup_box_remove(b);
+    cay__str_join(sock, sizeof sock, b->name, NULL);
+    unlinkat(K.run_fd, sock, 0);
+    if (b->forget_files && b->id[0])
+        box_remove_files(b->id);
+    if (!b->id[0]) {
+        pool_dir(b, dir, sizeof dir);
+        box_remove_files(dir);
+    }
+    if (b->block) {
+        uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
+        K.block_used[k / 64] &= ~(1ull << (k % 64));
+    }
+    journal_put(J_GONE, b, b->id, 0, b->reason);
+    free(b);
+}
+
+void box_info(const box *b, cay_m_boxinfo *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out->id, b->id, sizeof out->id);
+    cay__str_copy(out->reason, sizeof out->reason, b->reason);
+    out->state = b->phase == BOX_DYING ? CAY_STOPPED : b->state;
+    out->pid = b->pid;
+    out->flags = b->flags;
+    out->block = b->block;
+    out->procs = b->nlive;
+    out->created_ms = b->created_ms;
+    out->deadline_ms = b->deadline_boot ? cay__wall_ms() + b->deadline_boot - cay__boot_ms() : 0;
+    out->idle_ms = b->idle_ms;
+}
+
+void box_set_state(box *b, cay_state s, const char *kind, const char *reason)
+{
+    b->state = s;
+    cay__str_copy(b->reason, sizeof b->reason, reason);
+    event_send(b->id, kind, reason, "", 0);
+}
+
+/* ---- messages from init ---- */
+
+static void on_init(box *b, const cay_msg *h, const char *body, size_t len, int *fds, int nfds)
+{
+    switch (h->type) {
+    case CAY_G_READY:
+        if (b->phase == BOX_PARKING && len >= sizeof(cay_g_hello))
+            pool_parked(b);
+        break;
+    case CAY_G_BOUND:
+        if (len >= sizeof(cay_g_result))
+            box_bound(b, (const cay_g_result *)body);
+        break;
+    case CAY_G_SPAWNED:
+        if (len >= sizeof(cay_g_result))
+            proc_started(b, (const cay_g_result *)body, fds, nfds);
+        break;
+    case CAY_G_EXITED:
+        if (len >= sizeof(cay_g_exit))
+            proc_exited(b, (const cay_g_exit *)body);
+        break;
+    case CAY_G_STATE:
+        if (len >= sizeof(cay_g_state))
+            adopt_state(b, (const cay_g_state *)body, fds, nfds);
+        break;
+    case CAY_G_TAKEN:
+        if (len >= sizeof(cay_g_result) && b->sessions) {
+            const cay_g_result *r = (const cay_g_result *)body;
+            session_wait *s = b->sessions;
+            b->sessions = s->next;
+            if (s->c && r->sys)
+                reply_error(s->c, cay_code_of_errno(r->sys), r->sys, r->sys == EPERM ? "user_not_mapped" : "user_unknown",
+                            "no such user in the sandbox", NULL);
+            else if (s->c)
+                reply_ok(s->c);
+            free(s);
+        }
+        break;
+    default: break;
+    }
+}
+
+static void on_ctl(cay__watch *w, uint32_t ev)
+{
+    box *b = (box *)((char *)w - offsetof(box, ctl));
+    char buf[sizeof(cay_msg) + sizeof(cay_g_state)];
+    (void)ev;
+    for (int i = 0; i < 16; i++) {
+        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+        ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
+        const cay_msg *h = (const cay_msg *)buf;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) { /* init ends: its pidfd tells the rest */
+            cay__loop_del(&K.loop, w);
+            cay__close_fd(&w->fd);
+            return;
+        }
+        if (n >= (ssize_t)sizeof *h && h->magic == CAY_MSG_MAGIC)
+            on_init(b, h, buf + sizeof *h, (size_t)n - sizeof *h, fds, nfds);
+        for (int k = 0; k < nfds; k++)
+            cay__close_fd(&fds[k]);
+        if (w->fd < 0)
+            return;
+    }
+}
+
+/* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts. */
+static void on_death(cay__watch *w, uint32_t ev)
+{
+    box *b = (box *)((char *)w - offsetof(box, death));
+    (void)ev;
+    if (b->ctl.fd >= 0)
+        on_ctl(&b->ctl, 0); /* its last words */
+    if (b->id[0] && b->phase != BOX_DYING)
+        box_set_state(b, CAY_STOPPED, "stopped", "init-ended");
+    else if (b->id[0])
+        event_send(b->id, b->forget_files ? "removed" : "stopped", b->reason, "", 0);
+    b->state = b->forget_files ? CAY_GONE : CAY_STOPPED;
+    box_free(b);
+    pool_refill_soon();
+}
+
+void box_watch_init(box *b)
+{
+    b->ctl.events = b->death.events = EPOLLIN;
+    b->ctl.fn = on_ctl;
+    b->death.fn = on_death;
+    cay__loop_add(&K.loop, &b->ctl);
+    cay__loop_add(&K.loop, &b->death);
+}
+
+/* ---- binding a root ---- */
+
+static int usr_clone(const box *b)
+{
+    CAY_AUTOFD t = mnt_open_tree(AT_FDCWD, "/usr", OPEN_TREE_CLONE | AT_RECURSIVE);
+    if (t < 0 || mnt_setattr(t, "", AT_EMPTY_PATH | AT_RECURSIVE, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, -1) < 0)
+        return -1;
+    /* Owners as root saw them; where the filesystem cannot, they show as nobody. */
+    if (K.mode == CAY_MODE_ROOT)
+        mnt_setattr(t, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd);
+    return CAY_STEAL_FD(t);
+}
+
+static const char *config_field(const pending *p, unsigned field)
+{
+    const char *s = p->config, *end = p->config + p->config_len;
+    for (; field && s < end; field--)
+        s += strlen(s) + 1;
+    return s < end ? s : "";
+}
+
+/* Sends BIND with all descriptors; returns the step that failed. */
+static const char *send_bind(box *b, pending *p, const char *dir)
+{
+    struct {
+        cay_msg    h;
+        cay_g_bind m;
+        char       tail[CAY_GRANTS_MAX * 256];
+    } pkt;
+    int fds[CAY__FDS_MAX], n = 0, own[2] = { -1, -1 };
+    bool foreign = p && (p->m.flags & CAY_CREATE_ROOT_FD);
+    bool durable = p && (p->m.flags & CAY_CREATE_DURABLE);
+    int lower = foreign && p->nmounts ? p->mounts[0] : -1, grants = foreign ? 1 : 0;
+
+    memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
+    pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
+    pkt.m.flags = foreign ? CAY_GB_FOREIGN : CAY_GB_USR;
+    if (p)
+        cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, config_field(p, 2));
+    if (K.mode == CAY_MODE_ROOT) {
+        if (lower >= 0 && mnt_setattr(lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
+            return "the root directory's filesystem cannot show other owners";
+        own[0] = rootfs_overlay(b, dir, durable, lower);
+        if (own[0] < 0)
+            return "overlay";
+        pkt.m.flags |= CAY_GB_OVERLAY;
+        fds[n++] = own[0];
+    } else {
+        pkt.m.flags |= CAY_GB_STATE | (durable ? CAY_GB_DURABLE : 0) | (lower >= 0 ? CAY_GB_LOWER : 0);
+        cay__str_copy(pkt.m.layer, sizeof pkt.m.layer, p ? p->m.layer : K.layer);
+        cay__str_copy(pkt.m.dir, sizeof pkt.m.dir, dir);
+        fds[n++] = b->clone_fd[0];
+        fds[n++] = b->clone_fd[1];
+        if (lower >= 0)
+            fds[n++] = lower;
+    }
+    if (!foreign) {
+        own[1] = usr_clone(b);
+        if (own[1] < 0)
+            return "/usr";
+        fds[n++] = own[1];
+    }
+    size_t at = 0;
+    for (int i = 0; p && K.mode == CAY_MODE_ROOT && i < p->nmounts; i++)
+        if (i >= grants && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
+            return "a granted directory's filesystem cannot show other owners";
+    for (int i = grants; p && i < p->nmounts; i++) {
+        fds[n++] = p->mounts[i];
+        size_t len = strlen(p->targets[i - grants]) + 1;
+        memcpy(pkt.tail + at, p->targets[i - grants], len);
+        at += len;
+        pkt.m.ngrants++;
+    }
+    ssize_t rc = cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0);
+    cay__close_fd(&own[0]);
+    cay__close_fd(&own[1]);
+    cay__close_fd(&b->clone_fd[0]);
+    cay__close_fd(&b->clone_fd[1]);
+    return rc < 0 ? "init" : NULL;
+}
+
+void box_bind(box *b, pending *p)
+{
+    char dir[48];
+    b->phase = BOX_BINDING;
+    b->pending = p;
+    if (p) {
+        p->b = b;
+        cay__str_copy(dir, sizeof dir, p->m.id);
+        /* From here on the box is the sandbox's: a crash finds it by this record. */
+        cay__str_copy(b->id, sizeof b->id, p->m.id);
+        b->flags = p->m.flags;
+        K.nlive++;
+        journal_put(J_LIVE, b, b->id, 0, "");
+    } else {
+        pool_dir(b, dir, sizeof dir);
+        b->prebound = true;
+    }
+    CAY_FAULT("keeper.bind.intent");
+    const char *step = rootfs_make_dirs(dir) < 0 ? "directories" : send_bind(b, p, dir);
+    CAY_FAULT("keeper.bind.sent");
+    if (!step)
+        return;
+    int e = errno;
+    dprintf(2, "bind: %s: %s\n", step, strerror(e));
+    if (p) {
+        reply_error(p->c, e == ENOSPC || e == EDQUOT ? CAY_ENOSPACE : CAY_ESYS, e, "bind_failed", "the root could not be mounted: %s", step);
+        b->pending = NULL;
+        b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
+        pending_free(p);
+    }
+    box_stop(b, "bind-failed", b->forget_files);
+}
+
+void box_bound(box *b, const cay_g_result *r)
+{
+    char step[sizeof r->step];
+    cay__str_copy(step, sizeof step, r->step);
+    pending *p = b->pending;
+    if (r->sys || b->phase != BOX_BINDING) {
+        dprintf(2, "bound: %s: %s\n", step, strerror(r->sys));
+        if (p) {
+            reply_error(p->c, cay_code_of_errno(r->sys), r->sys, "bind_failed", "the root could not be mounted: %s", step);
+            b->pending = NULL;
+            b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
+            pending_free(p);
+        }
+        box_stop(b, "bind-failed", b->forget_files);
+        return;
+    }
+    b->phase = BOX_BOUND;
+    if (p) {
+        b->pending = NULL;
+        box_hand_out(b, p);
+    } else if (K.waiting) {
+        pending *w = K.waiting;
+        K.waiting = w->next;
+        if (!K.waiting)
+            K.waiting_tail = &K.waiting;
+        if (!pool_take(w)) {
+            w->next = K.waiting;
+            K.waiting = w;
+            if (!w->next)
+                K.waiting_tail = &w->next;
+        }
+    }
+}
+
+/* ---- handing out ---- */
+
+static uint64_t cpu_mask(const box *b)
+{
+    long cores = CAY_MIN(sysconf(_SC_NPROCESSORS_ONLN), 64);
+    uint64_t want = b->limits.cpu_milli == UINT64_MAX ? 64 : (b->limits.cpu_milli + 999) / 1000, mask = 0;
+    if ((b->flags & CAY_CREATE_NO_PIN) || want >= (uint64_t)cores)
+        return 0;
+    for (uint64_t i = 0; i < want; i++)
+        mask |= 1ull << (K.cpu_next++ % (unsigned)cores);
+    return mask;
+}
+
+static bool send_config(box *b, const pending *p)
+{
+    struct {
+        cay_msg      h;
+        cay_g_config m;
+    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_CONFIG, 0, 0 }, { 0 } };
+    head.m.nofile = b->limits.nofile;
+    head.m.fsize = b->limits.disk;
+    /* Without a memory group the data segment of each process is what can be bounded. */
+    head.m.as_limit = K.features & CAY_FEAT_MEMORY ? UINT64_MAX : b->limits.memory;
+    head.m.cpus = cpu_mask(b);
+    struct iovec iov[2] = { { &head, sizeof head }, { p->config, p->config_len } };
+    return cay__fd_sendv(b->ctl.fd, iov, 2, NULL, 0, 0) >= 0;
+}
+
+static void take_request(box *b, const cay_m_create *m)
+{
+    if (!b->id[0])
+        K.nlive++;
+    memcpy(b->id, m->id, sizeof b->id);
+    b->flags = m->flags;
+    b->limits = (cay_limits){ m->memory, m->swap, m->cpu_milli, m->pids, m->disk, m->inodes, m->nofile, m->io_read, m->io_write };
+    b->created_ms = cay__wall_ms();
+}
+
+void box_hand_out(box *b, pending *p)
+{
+    char from[64], to[64], dir[48];
+    take_request(b, &p->m);
+    journal_put(J_LIVE, b, b->id, 0, "");
+    CAY_FAULT("keeper.create.recorded");
+    if (b->prebound) {
+        pool_dir(b, dir, sizeof dir);
+        cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
+        cay__str_join(to, sizeof to, "sandboxes/", b->id, NULL);
+        if (renameat(K.home_fd, from, K.home_fd, to) < 0) {
+            reply_error(p->c, errno == ENOTEMPTY || errno == EEXIST ? CAY_EEXIST : CAY_ESYS, errno, "", "its directory could not be made", NULL);
+            pending_free(p);
+            box_stop(b, "directory", true);
+            return;
+        }
+    }
+    if (!cgroup_limits(b)) {
+        reply_error(p->c, CAY_EINVAL, errno, "limit_refused", "the kernel refused a limit: %s", strerror(errno));
+        b->forget_files = !(b->flags & CAY_CREATE_KEPT);
+        pending_free(p);
+        box_stop(b, "limits", b->forget_files);
+        return;
+    }
+    b->phase = BOX_LIVE;
+    send_config(b, p);
+    deadline_set(b, p->m.ttl_ms, p->m.idle_ms);
+    box_set_state(b, CAY_RUNNING, "created", "");
+    if (b->flags & CAY_CREATE_EPHEMERAL)
+        b->owner = p->c;
+    if (!p->c && (b->flags & CAY_CREATE_EPHEMERAL))
+        box_stop(b, "client-gone", true);
+    CAY_FAULT("keeper.create.answer");
+    cay_m_boxinfo info;
+    box_info(b, &info);
+    reply(p->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+    pending_free(p);
+    pool_refill_soon();
+}
+
+/* ---- ending ---- */
+
+void box_stop(box *b, const char *reason, bool forget_files)
+{
+    b->forget_files |= forget_files;
+    if (b->phase == BOX_DYING)
+        return;
+    cay__str_copy(b->reason, sizeof b->reason, reason);
+    b->phase = BOX_DYING;
+    CAY_FAULT("keeper.stop.kill");
+    if (b->death.fd < 0) {
+        box_free(b);
+        return;
+    }
+    /* pid 1 of its namespace: the kernel takes the rest along. A v2-frozen process dies too. */
+    syscall(SYS_pidfd_send_signal, b->death.fd, SIGKILL, NULL, 0);
+}
+
+/* ---- the create request ---- */
+
+void pending_free(pending *p)
+{
+    for (int i = 0; i < p->nfds; i++)
+        cay__close_fd(&p->fds[i]);
+    for (int i = 0; i < p->nmounts; i++)
+        cay__close_fd(&p->mounts[i]);
+    free(p->config);
+    free(p);
+}
+
+static void enqueue(pending *p)
+{
+    if (pool_take(p))
+        return;
+    p->next = NULL;
+    *K.waiting_tail = p;
+    K.waiting_tail = &p->next;
+    cay__timer_cancel(&K.refill);
+    pool_refill_soon();
+}
+
+static void clone_next(pending *p);
+
+static void cloned(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+{
+    pending *p = j->p;
+    if (d->sys || nfds != 1) {
+        reply_error(p->c, cay_code_of_errno(d->sys), d->sys, "grant_refused", "a directory could not be shown inside: %s", d->step);
+        pending_free(p);
+        return;
+    }
+    p->mounts[p->nmounts++] = fds[0];
+    fds[0] = -1;
+    clone_next(p);
+}
+
+/* Grants one after another through the janitor; then the request goes on. The paths follow the config blob. */
+static void clone_next(pending *p)
+{
+    if (p->nmounts == p->nfds) {
+        enqueue(p);
+        return;
+    }
+    int i = p->nmounts;
+    bool root = (p->m.flags & CAY_CREATE_ROOT_FD) && i == 0;
+    int grant = i - ((p->m.flags & CAY_CREATE_ROOT_FD) ? 1 : 0);
+    cay_job j = { .type = CAY_JOB_CLONE, .rec = 0, .ro = root || !(p->m.grants_rw >> grant & 1) };
+    char link[48], n[21];
+    cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)p->fds[i]), NULL);
+    ssize_t len = readlink(link, j.path, sizeof j.path - 1);
+    if (len <= 0 || j.path[0] != '/') {
+        reply_error(p->c, CAY_EINVAL, errno, "grant_refused", "a granted directory has no path", NULL);
+        pending_free(p);
+        return;
+    }
+    j.path[len] = 0;
+    job_wait *w = cay__alloc(sizeof *w);
+    w->p = p;
+    w->fn = cloned;
+    int fds[2] = { p->fds[i], -1 };
+    job_send(&K.janitor, &j, fds, 1, w);
+}
+
+static bool take_targets(pending *p, const char *tail, size_t len)
+{
+    /* config blob, NUL, then one target a grant */
+    const char *s = tail, *end = tail + len;
+    for (uint32_t i = 0; i < p->m.ngrants; i++) {
+        size_t n = strnlen(s, (size_t)(end - s));
+        if (s + n >= end || n >= sizeof p->targets[i] || s[0] != '/')
+            return false;
+        memcpy(p->targets[i], s, n + 1);
+        s += n + 1;
+    }
+    p->config_len = (size_t)(end - s);
+    p->config = cay__alloc(p->config_len + 1);
+    memcpy(p->config, s, p->config_len);
+    /* user, workdir, hostname and shell must be there: init looks them up by place */
+    unsigned nul = 0;
+    for (size_t i = 0; i < p->config_len; i++)
+        nul += p->config[i] == 0;
+    return nul >= 4 && p->config[p->config_len - 1] == 0;
+}
+
+void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds)
+{
+    box *old = box_find(m->id);
+    if (old && old->phase == BOX_LIVE) { /* asked again after a lost answer: the same sandbox, owned by who asks */
+        cay_m_boxinfo info;
+        if (old->flags & CAY_CREATE_EPHEMERAL) {
+            old->owner = c;
+            cay__timer_cancel(&old->claim);
+        }
+        box_info(old, &info);
+        reply(c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+        return;
+    }
+    bool root = m->flags & CAY_CREATE_ROOT_FD;
+    if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || nfds != (int)m->ngrants + (root ? 1 : 0) ||
+        strchr(m->layer, '/') || m->layer[0] == '.' || memchr(m->layer, 0, sizeof m->layer) == NULL) {
+        reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", "create %s is not well-formed", old ? old->id : "request");
+        return;
+    }
+    if (!m->layer[0] && !root) {
+        reply_error(c, CAY_EINVAL, 0, "bad_request", "create names neither a layer nor a root", NULL);
+        return;
+    }
+    pending *p = cay__alloc(sizeof *p);
+    p->c = c;
+    p->m = *m;
+    if (!take_targets(p, tail, len)) {
+        reply_error(c, CAY_EINVAL, 0, "bad_request", "the config of a create is not well-formed", NULL);
+        pending_free(p);
+        return;
+    }
+    for (int i = 0; i < nfds; i++)
+        p->fds[p->nfds++] = CAY_STEAL_FD(fds[i]);
+    CAY_FAULT("keeper.create.start");
+    clone_next(p);
+}
+
+void box_on_client_gone(client *c)
+{
+    for (pending **q = &K.waiting; *q;) {
+        pending *p = *q;
+        if (p->c == c) {
+            *q = p->next;
+            if (K.waiting_tail == &p->next)
+                K.waiting_tail = q;
+            pending_free(p);
+        } else {
+            q = &p->next;
+        }
+    }
+    for (job_wait *j = K.jobs; j; j = j->next)
+        if (j->p && j->p->c == c)
+            j->p->c = NULL;
+    for (box *b = K.boxes, *next; b; b = next) {
+        next = b->next;
+        waiter_drop(&b->waiters, c);
+        for (session_wait *s = b->sessions; s; s = s->next)
+            if (s->c == c)
+                s->c = NULL;
+        if (b->pending && b->pending->c == c)
+            b->pending->c = NULL;
+        if (b->owner == c) {
+            b->owner = NULL;
+            box_stop(b, "client-gone", true);
+        }
+    }
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups. On v2: cay-INSTANCE/BOX/{init,tenant}; only tenant is limited and frozen, commands with a time-out get a
+ * child of it. On v1: cay-INSTANCE/BOX per controller, joined at park and never left. Everything is reached through
+ * descriptors opened before the keeper left the host's tree.
+ */
+#include "keeper.h"
+#include "cgfind.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static const char *const v2_on = "+memory +pids +cpu +io";
+
+static int open_dir(int at, const char *path)
+{
+    return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool has_controller(int dir, const char *name)
+{
+    char buf[256];
+    if (cay__fd_read_file(dir, "cgroup.subtree_control", buf, sizeof buf) <= 0)
+        return false;
+    for (char *w = buf, *save; (w = strtok_r(w, " \n", &save)); w = NULL)
+        if (!strcmp(w, name))
+            return true;
+    return false;
+}
+
+/* Controllers one at a time: a missing one must not cost the others. */
+static void enable(int dir)
+{
+    char list[64], *save;
+    cay__str_copy(list, sizeof list, v2_on);
+    for (char *w = list; (w = strtok_r(w, " ", &save)); w = NULL)
+        cay__fd_write_file(dir, "cgroup.subtree_control", w);
+}
+
+static void name_of(char *out, size_t cap)
+{
+    char eight[9];
+    memcpy(eight, K.instance + 1, 8);
+    eight[8] = 0;
+    cay__str_join(out, cap, "cay-", eight, NULL);
+}
+
+static int our_dir(const char *base)
+{
+    char name[32];
+    name_of(name, sizeof name);
+    CAY_AUTOFD at = open_dir(AT_FDCWD, base);
+    if (at < 0 || (mkdirat(at, name, 0755) < 0 && errno != EEXIST))
+        return -1;
+    return open_dir(at, name);
+}
+
+/* A group with processes cannot hand controllers down (except the root): step aside into a leaf of our own. */
+static void step_aside(const char *base)
+{
+    CAY_AUTOFD at = open_dir(AT_FDCWD, base);
+    if (at < 0)
+        return;
+    if (mkdirat(at, "cay-keeper", 0755) == 0 || errno == EEXIST)
+        cay__fd_write_file(at, "cay-keeper/cgroup.procs", "0");
+    enable(at);
+}
+
+static void find_v2(const cgfind *f)
+{
+    CAY_AUTOFD at = open_dir(AT_FDCWD, f->v2);
+    if (at < 0)
+        return;
+    enable(at);
+    if (!f->v2_root && !has_controller(at, "memory"))
+        step_aside(f->v2);
+    K.cg.v2_fd = our_dir(f->v2);
+    if (K.cg.v2_fd < 0)
+        return;
+    enable(K.cg.v2_fd);
+    K.cg.v2 = true;
+    K.cg.v2_memory = has_controller(K.cg.v2_fd, "memory");
+    K.cg.v2_pids = has_controller(K.cg.v2_fd, "pids");
+    K.cg.v2_cpu = has_controller(K.cg.v2_fd, "cpu");
+    K.cg.v2_io = has_controller(K.cg.v2_fd, "io");
+}
+
+void cgroup_discover(void)
+{
+    static char mi[65536], cg[8192];
+    static cgfind f;
+    cgroups *g = &K.cg;
+    g->v2_fd = -1;
+    for (int i = 0; i < CG_V1_COUNT; i++)
+        g->v1_fd[i] = -1;
+    if (cay__fd_read_file(AT_FDCWD, "/proc/self/mountinfo", mi, sizeof mi) <= 0 ||
+        cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", cg, sizeof cg) <= 0)
+        return;
+    cgfind_parse(mi, cg, &f);
+    if (f.v2[0])
+        find_v2(&f);
+    for (int i = 0; i < CG_V1_COUNT; i++)
+        if (f.v1[i][0])
+            g->v1_fd[i] = our_dir(f.v1[i]);
+    K.features |= (g->v2 ? CAY_FEAT_CG2 : 0) | (g->v2_memory || g->v1_fd[CG_MEMORY] >= 0 ? CAY_FEAT_MEMORY : 0) |
+                  (g->v2_pids || g->v1_fd[CG_PIDS] >= 0 ? CAY_FEAT_PIDS : 0) |
+                  (g->v2_cpu || g->v1_fd[CG_CPU] >= 0 ? CAY_FEAT_CPU : 0) |
+                  (g->v2_io || g->v1_fd[CG_IO] >= 0 ? CAY_FEAT_IO : 0);
+}
+
+/* ---- one sandbox ---- */
+
+static char *sub(char *buf, size_t cap, const char *a, const char *b)
+{
+    cay__str_join(buf, cap, a, b, NULL);
+    return buf;
+}
+
+int cgroup_box_open(box *b)
+{
+    char p[64];
+    if (!K.cg.v2)
+        return 0;
+    b->cg_fd = open_dir(K.cg.v2_fd, b->name);
+    b->tenant_fd = open_dir(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"));
+    b->tenant_procs_fd = openat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant/cgroup.procs"), O_WRONLY | O_CLOEXEC);
+    return b->tenant_procs_fd < 0 ? -1 : 0;
+}
+
+bool cgroup_box_make(box *b)
+{
+    char p[64];
+    for (int i = 0; i < CG_V1_COUNT; i++)
+        if (K.cg.v1_fd[i] >= 0 && mkdirat(K.cg.v1_fd[i], b->name, 0755) < 0)
+            return false;
+    if (!K.cg.v2)
+        return true;
+    if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 || mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/init"), 0755) < 0 ||
+        mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"), 0755) < 0)
+        return false;
+    if (K.cg.v2_memory || K.cg.v2_pids || K.cg.v2_cpu) {
+        CAY_AUTOFD d = open_dir(K.cg.v2_fd, b->name);
+        enable(d);
+    }
+    return cgroup_box_open(b) == 0;
+}
+
+int cgroup_join_files(box *b, int *v1)
+{
+    char p[64];
+    int n = 0;
+    for (int i = 0; i < CG_V1_COUNT; i++)
+        if (K.cg.v1_fd[i] >= 0) {
+            v1[n] = openat(K.cg.v1_fd[i], sub(p, sizeof p, b->name, "/tasks"), O_WRONLY | O_CLOEXEC);
+            if (v1[n] < 0)
+                return -1;
+            n++;
+        }
+    return n;
+}
+
+/* rmdir is refused for a moment after the last process went; the caller's timer comes back. */
+static bool remove_dir(int at, const char *path)
+{
+    for (int i = 0; i < 20; i++) {
+        if (unlinkat(at, path, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            return true;
+        if (errno != EBUSY)
+            return false;
+        usleep(100);
+    }
+    return false;
+}
+
+static void remove_children(int at, const char *path)
+{
+    int fd = open_dir(at, path);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        cay__close_fd(&fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(d));)
+        if (e->d_type == DT_DIR && e->d_name[0] != '.')
+            remove_dir(dirfd(d), e->d_name);
+    closedir(d);
+}
+
+static bool remove_name(const char *name)
+{
+    char p[64];
+    bool ok = true;
+    if (K.cg.v2) {
+        remove_children(K.cg.v2_fd, sub(p, sizeof p, name, "/tenant"));
+        remove_dir(K.cg.v2_fd, sub(p, sizeof p, name, "/tenant"));
+        remove_dir(K.cg.v2_fd, sub(p, sizeof p, name, "/init"));
+        ok &= remove_dir(K.cg.v2_fd, name);
+    }
+    for (int i = 0; i < CG_V1_COUNT; i++)
+        if (K.cg.v1_fd[i] >= 0)
+            ok &= remove_dir(K.cg.v1_fd[i], name);
+    return ok;
+}
+
+void cgroup_box_remove(box *b)
+{
+    cay__close_fd(&b->cg_fd);
+    cay__close_fd(&b->tenant_fd);
+    cay__close_fd(&b->tenant_procs_fd);
+    remove_name(b->name);
+}
+
+/* Groups of ours that no box owns, left by a keeper that was killed. Only names below our own instance's group. */
+static void reap_dir(int at)
+{
+    int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));) {
+        bool known = !cay__id_valid(e->d_name, 'b');
+        for (box *b = K.boxes; b && !known; b = b->next)
+            known = !strcmp(b->name, e->d_name);
+        if (!known)
+            remove_name(e->d_name);
+    }
+    closedir(d);
+}
+
+void cgroup_reap_strays(void)
+{
+    if (K.cg.v2)
+        reap_dir(K.cg.v2_fd);
+    for (int i = 0; i < CG_V1_COUNT; i++)
+        if (K.cg.v1_fd[i] >= 0)
+            reap_dir(K.cg.v1_fd[i]);
+}
+
+/* ---- limits ---- */
+
+static bool put(int dir, const char *name, const char *file, const char *value)
+{
+    char p[96];
+    cay__str_join(p, sizeof p, name, file, NULL);
+    return cay__fd_write_file(dir, p, value);
+}
+
+static const char *num(char *buf, uint64_t v, const char *none)
+{
+    return v == UINT64_MAX ? none : cay__str_u64(buf, v);
+}
+
+static bool memory_limit(const box *b)
+{
+    char n[21], s[21];
+    const cay_limits *l = &b->limits;
+    uint64_t both;
+    if (__builtin_add_overflow(l->memory, l->swap, &both))
+        both = UINT64_MAX;
+    if (K.cg.v2_memory) {
+        put(K.cg.v2_fd, b->name, "/tenant/memory.oom.group", "0");
+        put(K.cg.v2_fd, b->name, "/tenant/memory.swap.max", num(s, l->swap, "max"));
+        return put(K.cg.v2_fd, b->name, "/tenant/memory.max", num(n, l->memory, "max"));
+    }
+    if (K.cg.v1_fd[CG_MEMORY] < 0)
+        return true;
+    if (!put(K.cg.v1_fd[CG_MEMORY], b->name, "/memory.limit_in_bytes", num(n, l->memory, "-1")))
+        return false;
+    put(K.cg.v1_fd[CG_MEMORY], b->name, "/memory.memsw.limit_in_bytes", num(s, both, "-1")); /* where swap is counted */
+    return true;
+}
+
+static bool cpu_limit(const box *b)
+{
+    char n[21], line[48];
+    uint64_t quota = b->limits.cpu_milli == UINT64_MAX ? UINT64_MAX : b->limits.cpu_milli * 100; /* of 100,000 us */
+    if (K.cg.v2_cpu) {
+        cay__str_join(line, sizeof line, num(n, quota, "max"), " 100000", NULL);
+        return put(K.cg.v2_fd, b->name, "/tenant/cpu.max", line);
+    }
+    return K.cg.v1_fd[CG_CPU] < 0 || put(K.cg.v1_fd[CG_CPU], b->name, "/cpu.cfs_quota_us", num(n, quota, "-1"));
+}
+
+static bool pids_limit(const box *b)
+{
+    char n[21];
+    if (K.cg.v2_pids)
+        return put(K.cg.v2_fd, b->name, "/tenant/pids.max", num(n, b->limits.pids, "max"));
+    /* On v1 init and its file worker share the group: room for them on top. */
+    uint64_t v = b->limits.pids > UINT64_MAX - 4 ? UINT64_MAX : b->limits.pids + 4;
+    return K.cg.v1_fd[CG_PIDS] < 0 || put(K.cg.v1_fd[CG_PIDS], b->name, "/pids.max", num(n, v, "max"));
+}
+
+/* "MAJ:MIN" of the disk below the state directory: a partition is throttled through its disk. */
+static bool home_disk(char *out, size_t cap)
+{
+    struct stat st;
+    char a[21], b[21];
+    if (fstat(K.home_fd, &st) < 0)
+        return false;
+    const char *maj = cay__str_u64(a, (st.st_dev >> 8) & 0xfff), *min = cay__str_u64(b, st.st_dev & 0xff);
+    return (st.st_dev >> 8 & 0xfff) != 0 && cay__str_join(out, cap, maj, ":", min, NULL);
+}
+
+static bool io_limit(const box *b)
+{
+    char dev[32], line[128], r[21], w[21];
+    const cay_limits *l = &b->limits;
+    if ((l->io_read == UINT64_MAX && l->io_write == UINT64_MAX) || !(K.features & CAY_FEAT_IO))
+        return true;
+    if (!home_disk(dev, sizeof dev))
+        return false;
+    if (K.cg.v2_io) {
+        cay__str_join(line, sizeof line, dev, " rbps=", num(r, l->io_read, "max"), " wbps=", num(w, l->io_write, "max"), NULL);
+        return put(K.cg.v2_fd, b->name, "/tenant/io.max", line);
+    }
+    cay__str_join(line, sizeof line, dev, " ", num(r, l->io_read, "0"), NULL);
+    bool ok = put(K.cg.v1_fd[CG_IO], b->name, "/blkio.throttle.read_bps_device", line);
+    cay__str_join(line, sizeof line, dev, " ", num(w, l->io_write, "0"), NULL);
+    return put(K.cg.v1_fd[CG_IO], b->name, "/blkio.throttle.write_bps_device", line) && ok;
+}
+
+bool cgroup_limits(box *b)
+{
+    return memory_limit(b) && cpu_limit(b) && pids_limit(b) && io_limit(b);
+}
+
+/* ---- pause, kill, what was used ---- */
+
+bool cgroup_freeze(box *b, bool on)
+{
+    char buf[256];
+    if (b->tenant_fd < 0 || !cay__fd_write_file(b->tenant_fd, "cgroup.freeze", on ? "1" : "0"))
+        return false;
+    /* cgroup.events notifies up to 10 ms late: read it again instead. */
+    for (int i = 0; i < 1000; i++) {
+        if (cay__fd_read_file(b->tenant_fd, "cgroup.events", buf, sizeof buf) <= 0)
+            return false;
+        if (strstr(buf, on ? "frozen 1" : "frozen 0"))
+            return true;
+        usleep(50);
+    }
+    return true;
+}
+
+int cgroup_exec_make(proc *p)
+{
+    char n[21], path[40];
+    if (p->b->tenant_fd < 0)
+        return -1;
+    cay__str_join(p->group, sizeof p->group, "x", cay__str_u64(n, p->b->next_group++), NULL);
+    if (mkdirat(p->b->tenant_fd, p->group, 0755) < 0)
+        return -1;
+    p->group_fd = open_dir(p->b->tenant_fd, p->group);
+    return openat(p->b->tenant_fd, sub(path, sizeof path, p->group, "/cgroup.procs"), O_WRONLY | O_CLOEXEC);
+}
+
+/* Processes that outlive their command stay in its group; the group goes with the sandbox then. */
+void cgroup_exec_remove(proc *p)
+{
+    if (p->group_fd < 0)
+        return;
+    if (unlinkat(p->b->tenant_fd, p->group, AT_REMOVEDIR) == 0)
+        cay__close_fd(&p->group_fd);
+}
+
+bool cgroup_exec_kill(proc *p)
+{
+    return p->group_fd >= 0 && cay__fd_write_file(p->group_fd, "cgroup.kill", "1");
+}
+
+static uint64_t word(const char *text, const char *key)
+{
+    const char *p = text;
+    size_t n = strlen(key);
+    uint64_t v = 0;
+    for (; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL)
+        if (!strncmp(p, key, n) && (p[n] == ' ' || !n)) {
+            for (p += n + (n > 0); *p >= '0' && *p <= '9'; p++)
+                v = v * 10 + (uint64_t)(*p - '0');
+            return v;
+        }
+    return 0;
+}
+
+static uint64_t get(int dir, const char *name, const char *file, const char *key)
+{
+    char p[96], buf[4096];
+    if (dir < 0)
+        return 0;
+    cay__str_join(p, sizeof p, name, file, NULL);
+    return cay__fd_read_file(dir, p, buf, sizeof buf) > 0 ? word(buf, key) : 0;
+}
+
+void cgroup_usage(box *b, cay_m_usage *u)
+{
+    const cgroups *g = &K.cg;
+    u->cpu_us = get(g->v2 ? g->v2_fd : -1, b->name, "/cpu.stat", "usage_usec");
+    if (g->v2_memory) {
+        u->memory = get(g->v2_fd, b->name, "/tenant/memory.current", "");
+        u->memory_peak = get(g->v2_fd, b->name, "/tenant/memory.peak", "");
+        u->oom_kills = get(g->v2_fd, b->name, "/tenant/memory.events", "oom_kill");
+    } else {
+        u->memory = get(g->v1_fd[CG_MEMORY], b->name, "/memory.usage_in_bytes", "");
+        u->memory_peak = get(g->v1_fd[CG_MEMORY], b->name, "/memory.max_usage_in_bytes", "");
+        u->oom_kills = get(g->v1_fd[CG_MEMORY], b->name, "/memory.oom_control", "oom_kill");
+    }
+    int pids = g->v2_pids ? g->v2_fd : g->v1_fd[CG_PIDS];
+    u->pids = get(pids, b->name, g->v2_pids ? "/tenant/pids.current" : "/pids.current", "");
+    u->pids_hits = get(pids, b->name, g->v2_pids ? "/tenant/pids.events" : "/pids.events", "max");
+}

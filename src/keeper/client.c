@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeper.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* ---- answers ---- */
+
+void reply(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen)
+{
+    cay_msg h = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tlen, 0 };
+    struct iovec v[3] = { { &h, sizeof h }, { (void *)body, blen }, { (void *)tail, tlen } };
+    /* A client that does not read its answers is not waited for: it finds its connection closed. */
+    if (c && cay__fd_sendv(c->w.fd, v, tlen ? 3 : 2, NULL, 0, MSG_DONTWAIT) < 0)
+        shutdown(c->w.fd, SHUT_RDWR);
+}
+
+void reply_ok(client *c)
+{
+    reply(c, CAY_MSG_OK, NULL, 0, NULL, 0);
+}
+
+void reply_error(client *c, int code, int sys, const char *reason, const char *fmt, const char *arg)
+{
+    cay_m_error e = { .code = code, .sys = sys };
+    const char *mark = arg ? strstr(fmt, "%s") : NULL;
+    cay__str_copy(e.reason, sizeof e.reason, reason);
+    if (mark) {
+        char head[128];
+        size_t n = CAY_MIN((size_t)(mark - fmt), sizeof head - 1);
+        memcpy(head, fmt, n);
+        head[n] = 0;
+        cay__str_join(e.msg, sizeof e.msg, head, arg, mark + 2, NULL);
+    } else {
+        cay__str_copy(e.msg, sizeof e.msg, fmt);
+    }
+    reply(c, CAY_MSG_ERROR, &e, sizeof e, NULL, 0);
+}
+
+void event_send(const char *id, const char *kind, const char *reason, const char *process, int code)
+{
+    cay_event_wire e = { .time_ms = cay__wall_ms(), .seq = ++K.event_seq, .code = code };
+    cay__str_copy(e.sandbox, sizeof e.sandbox, id);
+    cay__str_copy(e.process, sizeof e.process, process);
+    cay__str_copy(e.kind, sizeof e.kind, kind);
+    cay__str_copy(e.reason, sizeof e.reason, reason);
+    for (client *c = K.clients; c; c = c->next) {
+        if (!c->events || (c->events_id[0] && strcmp(c->events_id, id)))
+            continue;
+        if (c->events_lost) { /* tell a slow reader first how much it missed */
+            cay_event_wire l = { .time_ms = e.time_ms, .seq = e.seq, .code = (int32_t)c->events_lost, .kind = "lost" };
+            if (cay__fd_send(c->w.fd, &l, sizeof l, NULL, 0, MSG_DONTWAIT) < 0) {
+                c->events_lost++;
+                continue;
+            }
+            c->events_lost = 0;
+        }
+        if (cay__fd_send(c->w.fd, &e, sizeof e, NULL, 0, MSG_DONTWAIT) < 0)
+            c->events_lost++;
+    }
+}
+
+/* ---- requests ---- */
+
+typedef struct request {
+    client     *c;
+    const void *body;
+    const char *tail;
+    size_t      tail_len;
+    int        *fds;
+    int         nfds;
+} request;
+
+static box *find_box(const request *r, const char *id)
+{
+    box *b = box_find(id);
+    if (!b || b->phase != BOX_LIVE) {
+        reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
+        return NULL;
+    }
+    deadline_touch(b);
+    return b;
+}
+
+static proc *find_proc(const request *r, const char *id, const char *ref)
+{
+    box *b = find_box(r, id);
+    proc *p = b ? proc_find(b, ref) : NULL;
+    if (b && (!p || !p->started)) {
+        reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox", NULL);
+        return NULL;
+    }
+    return p;
+}
+
+static void on_hello(const request *r)
+{
+    cay_m_hello h = { .version = CAY_MSG_VERSION, .mode = (uint8_t)K.mode, .landlock_abi = (uint8_t)K.landlock_abi, .features = K.features, .pid = getpid() };
+    /* Level 3 is an own range of ids and limits that hold; as root without those it is what an ordinary user gets. */
+    const uint32_t limits = CAY_FEAT_MEMORY | CAY_FEAT_PIDS | CAY_FEAT_CPU;
+    h.level = K.mode == CAY_MODE_ROOT && (K.features & limits) == limits ? CAY_LEVEL_ROOT : CAY_LEVEL_ROOTLESS;
+    memcpy(h.instance, K.instance, sizeof h.instance);
+    reply(r->c, CAY_MSG_HELLO, &h, sizeof h, NULL, 0);
+}
+
+static void on_create(const request *r)
+{
+    box_create(r->c, r->body, r->tail, r->tail_len, r->fds, r->nfds);
+}
+
+static void on_list(const request *r)
+{
+    const cay_m_box *m = r->body;
+    cay_m_boxinfo info;
+    size_t n = strlen(m->id);
+    for (box *b = K.boxes; b; b = b->next) {
+        if (!b->id[0] || b->phase < BOX_LIVE || strncmp(b->id, m->id, n))
+            continue;
+        box_info(b, &info);
+        reply(r->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+    }
+    reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
+}
+
+void waiter_add(waiter **list, client *c)
+{
+    waiter *w = cay__alloc(sizeof *w);
+    *w = (waiter){ c, *list };
+    *list = w;
+}
+
+void waiter_drop(waiter **list, const client *c)
+{
+    while (*list)
+        if ((*list)->c == c) {
+            waiter *dead = *list;
+            *list = dead->next;
+            free(dead);
+        } else {
+            list = &(*list)->next;
+        }
+}
+
+static void on_stop(const request *r)
+{
+    const cay_m_box *m = r->body;
+    box *b = box_find(m->id);
+    if (!b) {
+        reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
+        return;
+    }
+    waiter_add(&b->waiters, r->c);
+    box_stop(b, "killed", false);
+}
+
+/* A sandbox that runs no more may still have files. */
+static void on_destroy(const request *r)
+{
+    const cay_m_box *m = r->body;
+    box *b = box_find(m->id);
+    if (b) {
+        waiter_add(&b->waiters, r->c);
+        box_stop(b, "removed", true);
+        return;
+    }
+    if (!cay__id_valid(m->id, 'c')) {
+        reply_error(r->c, CAY_EINVAL, 0, "bad_id", "not a sandbox id", NULL);
+        return;
+    }
+    if (box_remove_files(m->id))
+        reply_ok(r->c);
+    else
+        reply_error(r->c, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, errno, "sandbox_not_found", "nothing is kept of this sandbox", NULL);
+}
+
+static void on_pause(const request *r)
+{
+    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
+    if (!b)
+        return;
+    if (b->state == CAY_PAUSED) {
+        reply_ok(r->c);
+        return;
+    }
+    CAY_FAULT("keeper.pause.freeze");
+    if (!cgroup_freeze(b, true)) {
+        reply_error(r->c, CAY_ENOTSUP, errno, "no_freezer", "this host gives no cgroup to freeze; start under systemd with delegation, or as root", NULL);
+        return;
+    }
+    box_set_state(b, CAY_PAUSED, "paused", "asked");
+    reply_ok(r->c);
+}
+
+static void on_resume(const request *r)
+{
+    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
+    if (!b)
+        return;
+    if (b->state == CAY_PAUSED) {
+        CAY_FAULT("keeper.resume.thaw");
+        cgroup_freeze(b, false);
+        box_set_state(b, CAY_RUNNING, "resumed", "");
+        deadline_touch(b);
+    }
+    reply_ok(r->c);
+}
+
+static void on_extend(const request *r)
+{
+    const cay_m_box *m = r->body;
+    box *b = find_box(r, m->id);
+    if (!b)
+        return;
+    deadline_set(b, m->a, m->b);
+    journal_put(J_DEADLINE, b, b->id, 0, "");
+    reply_ok(r->c);
+}
+
+static void on_box_wait(const request *r)
+{
+    box *b = box_find(((const cay_m_box *)r->body)->id);
+    if (b)
+        waiter_add(&b->waiters, r->c);
+    else
+        reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
+}
+
+static void on_usage(const request *r)
+{
+    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
+    cay_m_usage u = { 0 };
+    if (!b)
+        return;
+    cgroup_usage(b, &u);
+    u.disk = b->disk_used;
+    u.inodes = b->disk_inodes;
+    reply(r->c, CAY_MSG_USAGE, &u, sizeof u, NULL, 0);
+}
+
+/* The client's socket goes to init, which forks a worker for it; nothing of it passes through here again. */
+static void on_session(const request *r)
+{
+    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
+    struct {
+        cay_msg       h;
+        cay_g_session m;
+    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SESSION, (uint32_t)r->tail_len, 0 }, { 0 } };
+    if (!b)
+        return;
+    if (r->nfds != 1 || r->tail_len > 63) {
+        reply_error(r->c, CAY_EINVAL, 0, "bad_request", "a session needs one socket and a user", NULL);
+        return;
+    }
+    struct iovec v[2] = { { &head, sizeof head }, { (void *)r->tail, r->tail_len } };
+    if (b->ctl.fd < 0 || cay__fd_sendv(b->ctl.fd, v, 2, r->fds, 1, 0) < 0) {
+        reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
+        return;
+    }
+    session_wait *s = cay__alloc(sizeof *s), **p = &b->sessions;
+    s->c = r->c;
+    while (*p)
+        p = &(*p)->next;
+    *p = s;
+}
+
+static void on_spawn(const request *r)
+{
+    const cay_m_spawn *m = r->body;
+    box *b = box_find(m->id);
+    if (b)
+        deadline_touch(b);
+    proc_spawn(r->c, m, r->tail, r->tail_len, r->fds, r->nfds);
+}
+
+static void on_proc_find(const request *r)
+{
+    const cay_m_ref *m = r->body;
+    proc *p = find_proc(r, m->id, m->ref);
+    if (p)
+        proc_answer(r->c, p, m->flags);
+}
+
+static void on_procs(const request *r)
+{
+    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
+    if (!b)
+        return;
+    for (proc *p = b->procs; p; p = p->next) {
+        if (p->started)
+            proc_reply(r->c, p);
+    }
+    reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
+}
+
+static stream *find_stream(const request *r, proc **out)
+{
+    const cay_m_stream *m = r->body;
+    proc *p = find_proc(r, m->id, m->proc);
+    if (!p)
+        return NULL;
+    *out = p;
+    if (m->which == CAY_STDOUT || (m->which == CAY_STDERR && !(p->flags & CAY_SPAWN_TTY)))
+        return &p->out[m->which - 1];
+    reply_error(r->c, CAY_EINVAL, 0, "no_stream", "this process has no such stream", NULL);
+    return NULL;
+}
+
+static void on_output(const request *r)
+{
+    const cay_m_stream *m = r->body;
+    proc *p;
+    stream *s = find_stream(r, &p);
+    cay_m_data d;
+    if (!s)
+        return;
+    if (r->nfds != 1) {
+        reply_error(r->c, CAY_EINVAL, 0, "bad_request", "output needs one descriptor", NULL);
+        return;
+    }
+    if (stream_attach(s, m->offset, CAY_STEAL_FD(r->fds[0]), &d))
+        reply(r->c, CAY_MSG_DATA, &d, sizeof d, NULL, 0);
+    else
+        reply_error(r->c, CAY_EINVAL, 0, "bad_request", "that descriptor cannot be watched", NULL);
+}
+
+static void on_read(const request *r)
+{
+    const cay_m_stream *m = r->body;
+    static char buf[CAY_CHUNK];
+    proc *p;
+    stream *s = find_stream(r, &p);
+    cay_m_data d;
+    if (!s)
+        return;
+    size_t n = stream_read(s, m->offset, buf, CAY_MIN(m->a, sizeof buf), &d);
+    reply(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
+}
+
+static void on_write(const request *r)
+{
+    const cay_m_stream *m = r->body;
+    proc *p = find_proc(r, m->id, m->proc);
+    if (p)
+        proc_write(r->c, p, r->tail, r->tail_len);
+}
+
+static void on_close_stdin(const request *r)
+{
+    const cay_m_stream *m = r->body;
+    proc *p = find_proc(r, m->id, m->proc);
+    if (!p)
+        return;
+    proc_close_stdin(p);
+    reply_ok(r->c);
+}
+
+static void on_resize(const request *r)
+{
+    const cay_m_stream *m = r->body;
+    proc *p = find_proc(r, m->id, m->proc);
+    if (p)
+        proc_resize(r->c, p, (unsigned)CAY_MIN(m->a, 70000u), (unsigned)CAY_MIN(m->b, 70000u));
+}
+
+static void on_signal(const request *r)
+{
+    const cay_m_stream *m = r->body;
+    proc *p = find_proc(r, m->id, m->proc);
+    if (p)
+        proc_signal(r->c, p, (int)CAY_MIN(m->a, 1000u), (int)CAY_MIN(m->b, 1000u));
+}
+
+static void on_events(const request *r)
+{
+    const cay_m_box *m = r->body;
+    memcpy(r->c->events_id, m->id, sizeof r->c->events_id);
+    reply_ok(r->c);
+    r->c->events = true;
+}
+
+#ifdef CAY_FAULTS
+static void on_fault(const request *r)
+{
+    char spec[96] = "";
+    if (r->tail_len < sizeof spec)
+        memcpy(spec, r->tail, r->tail_len);
+    cay__fault_set(spec);
+    reply_ok(r->c);
+}
+#endif
+
+static const struct {
+    uint16_t type;
+    uint16_t body;
+    void   (*fn)(const request *r);
+} table[] = {
+    { CAY_MSG_HELLO, sizeof(cay_m_hello), on_hello },
+    { CAY_MSG_CREATE, sizeof(cay_m_create), on_create },
+    { CAY_MSG_LIST, sizeof(cay_m_box), on_list },
+    { CAY_MSG_STOP, sizeof(cay_m_box), on_stop },
+    { CAY_MSG_DESTROY, sizeof(cay_m_box), on_destroy },
+    { CAY_MSG_PAUSE, sizeof(cay_m_box), on_pause },
+    { CAY_MSG_RESUME, sizeof(cay_m_box), on_resume },
+    { CAY_MSG_EXTEND, sizeof(cay_m_box), on_extend },
+    { CAY_MSG_BOX_WAIT, sizeof(cay_m_box), on_box_wait },
+    { CAY_MSG_USAGE, sizeof(cay_m_box), on_usage },
+    { CAY_MSG_SESSION, sizeof(cay_m_box), on_session },
+    { CAY_MSG_SPAWN, sizeof(cay_m_spawn), on_spawn },
+    { CAY_MSG_PROC_FIND, sizeof(cay_m_ref), on_proc_find },
+    { CAY_MSG_PROCS, sizeof(cay_m_box), on_procs },
+    { CAY_MSG_OUTPUT, sizeof(cay_m_stream), on_output },
+    { CAY_MSG_READ, sizeof(cay_m_stream), on_read },
+    { CAY_MSG_WRITE, sizeof(cay_m_stream), on_write },
+    { CAY_MSG_CLOSE_STDIN, sizeof(cay_m_stream), on_close_stdin },
+    { CAY_MSG_RESIZE, sizeof(cay_m_stream), on_resize },
+    { CAY_MSG_SIGNAL, sizeof(cay_m_stream), on_signal },
+    { CAY_MSG_EVENTS, sizeof(cay_m_box), on_events },
+#ifdef CAY_FAULTS
+    { CAY_MSG_FAULT, 0, on_fault },
+#endif
+};
+
+/* Every body begins with one or two ids; each must end inside its field before anyone looks at it as a string. */
+static bool strings_end(uint16_t type, const char *body)
+{
+    switch (type) {
+    case CAY_MSG_HELLO: case CAY_MSG_FAULT: return true;
+    case CAY_MSG_PROC_FIND: return memchr(body, 0, CAY_WIRE_ID) && memchr(body + CAY_WIRE_ID, 0, sizeof((cay_m_ref *)0)->ref);
+    case CAY_MSG_SPAWN: case CAY_MSG_OUTPUT: case CAY_MSG_READ: case CAY_MSG_WRITE: case CAY_MSG_CLOSE_STDIN:
+    case CAY_MSG_RESIZE: case CAY_MSG_SIGNAL:
+        return memchr(body, 0, CAY_WIRE_ID) && memchr(body + CAY_WIRE_ID, 0, CAY_WIRE_ID);
+    default: return memchr(body, 0, CAY_WIRE_ID);
+    }
+}
+
+/* Public for the fuzz target: one packet as it came. */
+void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds);
+void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
+{
+    const cay_msg *h = (const cay_msg *)buf;
+    if (n < sizeof *h || h->magic != CAY_MSG_MAGIC) {
+        reply_error(c, CAY_EINVAL, 0, "bad_request", "not a message of ours", NULL);
+        return;
+    }
+    if (h->version != CAY_MSG_VERSION) {
+        reply_error(c, CAY_ENOTSUP, 0, "version", "the keeper speaks another version; end its sandboxes and try again", NULL);
+        return;
+    }
+    for (size_t i = 0; i < CAY_LEN(table); i++) {
+        if (table[i].type != h->type)
+            continue;
+        size_t fixed = sizeof *h + table[i].body;
+        if (n < fixed || n - fixed != h->tail || !strings_end(h->type, buf + sizeof *h))
+            break;
+        request r = { c, buf + sizeof *h, buf + fixed, n - fixed, fds, nfds };
+        table[i].fn(&r);
+        return;
+    }
+    reply_error(c, CAY_EINVAL, 0, "bad_request", "unknown or malformed request", NULL);
+}
+
+/* ---- connections ---- */
+
+static void maybe_leave(cay__timer *t)
+{
+    (void)t;
+    if (!K.clients && !K.nlive && !K.waiting)
+        K.loop.stop = true;
+}
+
+void client_close(client *c)
+{
+    for (client **p = &K.clients; *p; p = &(*p)->next)
+        if (*p == c) {
+            *p = c->next;
+            break;
+        }
+    proc_on_client_gone(c);
+    box_on_client_gone(c);
+    cay__loop_del(&K.loop, &c->w);
+    close(c->w.fd);
+    free(c);
+    if (!K.clients) {
+        K.leave.fn = maybe_leave;
+        cay__timer_arm(&K.loop, &K.leave, cay__boot_ms() + 60000);
+    }
+}
+
+static void on_client(cay__watch *w, uint32_t ev)
+{
+    client *c = (client *)w;
+    static char buf[CAY_MSG_MAX];
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    (void)ev;
+    ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EMSGSIZE)) {
+        if (errno == EMSGSIZE)
+            reply_error(c, CAY_ETOOBIG, 0, "bad_request", "a message is too long", NULL);
+        return;
+    }
+    if (n <= 0) {
+        client_close(c);
+        return;
+    }
+    K.last_request_us = cay__now_us();
+    client_packet(c, buf, (size_t)n, fds, nfds);
+    for (int i = 0; i < nfds; i++)
+        cay__close_fd(&fds[i]);
+}
+
+void client_accept(cay__watch *w, uint32_t ev)
+{
+    (void)ev;
+    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct ucred cr;
+    socklen_t n = sizeof cr;
+    if (fd < 0)
+        return;
+    /* The directory is 0700; who still comes is asked. Seen from our user namespace, the owner is 0. */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 || cr.uid != 0) {
+        close(fd);
+        return;
+    }
+    client *c = cay__alloc(sizeof *c);
+    c->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_client };
+    c->next = K.clients;
+    K.clients = c;
+    cay__timer_cancel(&K.leave);
+    if (!cay__loop_add(&K.loop, &c->w))
+        client_close(c);
+}

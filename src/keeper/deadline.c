@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clock of every sandbox: it ends, or pauses, when its time is over or when nothing was asked of it and no command of
+ * the API ran for its idle time. CLOCK_BOOTTIME, so that a suspended machine does not stretch a life.
+ */
+#include "keeper.h"
+#include <stdio.h>
+
+static void expire(box *b, const char *reason)
+{
+    journal_put(J_EXIT, b, b->id, 0, reason);
+    CAY_FAULT("keeper.deadline.expire");
+    if ((b->flags & CAY_CREATE_PAUSE) && cgroup_freeze(b, true)) {
+        b->deadline_boot = 0;
+        box_set_state(b, CAY_PAUSED, "paused", reason);
+        return;
+    }
+    box_stop(b, reason, b->flags & CAY_CREATE_EPHEMERAL);
+}
+
+static int64_t idle_at(const box *b)
+{
+    return b->idle_ms ? b->touched_boot + (int64_t)b->idle_ms : INT64_MAX;
+}
+
+static void on_time(cay__timer *t)
+{
+    box *b = (box *)((char *)t - offsetof(box, timer));
+    int64_t now = cay__boot_ms();
+    if (b->phase != BOX_LIVE || b->state == CAY_PAUSED)
+        return;
+    if (b->nlive) /* a command runs: not idle */
+        b->touched_boot = now;
+    if (b->deadline_boot && now >= b->deadline_boot)
+        expire(b, "ttl");
+    else if (now >= idle_at(b))
+        expire(b, "idle");
+    else
+        deadline_arm(b);
+}
+
+void deadline_arm(box *b)
+{
+    int64_t at = CAY_MIN(b->deadline_boot ? b->deadline_boot : INT64_MAX, idle_at(b));
+    cay__timer_cancel(&b->timer);
+    if (at == INT64_MAX)
+        return;
+    b->timer.fn = on_time;
+    cay__timer_arm(&K.loop, &b->timer, at);
+}
+
+/* Cheap: the timer looks again when it fires. */
+void deadline_touch(box *b)
+{
+    b->touched_boot = cay__boot_ms();
+}
+
+void deadline_set(box *b, uint64_t ttl_ms, uint64_t idle_ms)
+{
+    int64_t now = cay__boot_ms();
+    const uint64_t most = (uint64_t)INT64_MAX / 4;
+    if (ttl_ms)
+        b->deadline_boot = ttl_ms == UINT64_MAX ? 0 : now + (int64_t)CAY_MIN(ttl_ms, most);
+    if (idle_ms)
+        b->idle_ms = idle_ms == UINT64_MAX ? 0 : CAY_MIN(idle_ms, most);
+    b->touched_boot = now;
+    deadline_arm(b);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keeper/job.h - what the keeper asks of its helpers, and what they answer.
+ *
+ * Helpers run the program that is also init (guest code), started from the sealed memfd. Zygotes, one a
+ * core, park sandboxes: clone with namespaces blocks its caller for a millisecond. The janitor keeps the
+ * host's mount tree, clones grants out of it, and removes and measures directory trees.
+ * SEQPACKET on descriptor 3, one job at a time, answered in order.
+ */
+#pragma once
+#include <stdint.h>
+
+enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU };
+
+#define CAY_JOB_V1_MAX 4
+
+typedef struct cay_job {
+    uint32_t type;
+    uint32_t seq;
+    uint32_t mode;    /* CAY_MODE_… */
+    uint32_t block;   /* PARK: first id of the range; root mode */
+    uint32_t uid0;    /* PARK: single-id map onto 0 */
+    uint32_t ro, rec; /* CLONE */
+    uint32_t nv1;     /* PARK: how many v1 task files come along */
+    uint32_t cg2;     /* PARK: a v2 group directory comes along */
+    uint32_t spare;
+    char     name[64];   /* RMTREE, DU: below the state directory */
+    char     path[4096]; /* CLONE: where the descriptor that comes along was opened */
+} cay_job;
+
+typedef struct cay_job_done {
+    uint32_t seq;
+    int32_t  sys; /* errno, 0: done */
+    int32_t  pid;
+    uint32_t spare;
+    uint64_t start;         /* PARK: start time, proc(5) field 22 */
+    uint64_t bytes, inodes; /* DU */
+    char     step[40];
+} cay_job_done;
+/* PARK in: [listening socket] [v2 group] [v1 task files…]; out: [pidfd] [control socket] [user ns] [clone of sandboxes/] [clone of layers/]
+ * CLONE in: [the directory]; out: [detached mount] */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keeper.log: what the kernel holds. Fixed-size checksummed records, appended, never synced: a power cut changes the boot
+ * id and stops everything it speaks of. Rewritten at each start with what is still there.
+ */
+#include "keeper.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define MAGIC 0x6a796163u /* "cayj" */
+#define FILE_NAME "keeper.log"
+
+static uint32_t sum(const jrec *r)
+{
+    jrec c = *r;
+    c.crc = 0;
+    return cay__crc32c(0, &c, sizeof c);
+}
+
+static bool ends(const char *s, size_t cap)
+{
+    return memchr(s, 0, cap) != NULL;
+}
+
+bool journal_check(const jrec *r)
+{
+    return r->magic == MAGIC && r->crc == sum(r) && r->op >= J_OPEN && r->op <= J_GONE && ends(r->box, sizeof r->box) &&
+           ends(r->id, sizeof r->id) && ends(r->reason, sizeof r->reason);
+}
+
+/* A torn record at the end is what a kill in the middle of a write leaves; one in the middle is skipped. */
+int journal_read(void (*fn)(const jrec *r, void *arg), void *arg)
+{
+    CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    jrec r;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -1;
+    while (cay__fd_read_all(fd, &r, sizeof r) == sizeof r)
+        if (journal_check(&r))
+            fn(&r, arg);
+    return 0;
+}
+
+static bool write_rec(int fd, jrec *r)
+{
+    r->magic = MAGIC;
+    r->seq = ++K.journal_seq;
+    r->time_ms = cay__wall_ms();
+    r->crc = sum(r);
+    return write(fd, r, sizeof *r) == sizeof *r;
+}
+
+bool journal_start(const char *boot, const jrec *live, size_t n)
+{
+    jrec open = { .op = J_OPEN };
+    CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return false;
+    memcpy(open.box, K.instance, sizeof open.box);
+    cay__str_copy(open.id, sizeof open.id, boot);
+    if (!write_rec(fd, &open))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        jrec r = live[i];
+        if (!write_rec(fd, &r))
+            return false;
+    }
+    if (renameat(K.home_fd, FILE_NAME ".new", K.home_fd, FILE_NAME) < 0)
+        return false;
+    K.journal_fd = CAY_STEAL_FD(fd);
+    return true;
+}
+
+void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason)
+{
+    jrec r = { .op = (uint16_t)op, .flags = (uint16_t)b->flags, .pid = b->pid, .start = b->start, .block = b->block, .code = code };
+    if (op == J_LIVE || op == J_DEADLINE) {
+        r.a = b->deadline_boot;
+        r.b = (int64_t)b->idle_ms;
+    }
+    memcpy(r.box, b->name, sizeof r.box);
+    cay__str_copy(r.id, sizeof r.id, id);
+    cay__str_copy(r.reason, sizeof r.reason, reason);
+    CAY_FAULT("keeper.journal.write");
+    /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. */
+    if (K.journal_fd >= 0)
+        (void)!write_rec(K.journal_fd, &r);
+}

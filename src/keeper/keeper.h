@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * keeper/keeper.h - the objects of the keeper and who may touch them.
+ *
+ *   main.c     start, lock, loop        enter.c    own user and mount namespace, the small tree
+ *   client.c   connections and replies  box.c      a sandbox: create, stop, pause, destroy
+ *   pool.c     parked sandboxes, helpers  rootfs.c overlay and layers
+ *   proc.c     commands, exits, time-outs stream.c output rings and their readers
+ *   cgroup.c   groups and limits        deadline.c time-to-live, idle
+ *   journal.c  what the kernel holds    adopt.c    taking over after a death
+ *
+ * One thread. Nothing here blocks: what may block is a helper's job. Every packet, from client, helper or
+ * init, is checked for length and range before use.
+ */
+#pragma once
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/loop.h>
+#include <base/str.h>
+#include <stdio.h>
+#include <cay/service.h>
+#include <cay/sys/provider.h>
+#include <guest/proto.h>
+#include <keeper/job.h>
+
+#define STORE_BASE   0x70000000u /* ids on disk; above every range systemd hands out */
+#define BLOCK_IDS    65536u
+#define BLOCKS_MAX   4092u
+#define RING_DEFAULT (1u << 20)
+#define RING_MAX     (16u << 20)
+#define PROCS_MAX    512 /* kept per sandbox, live and ended */
+
+typedef struct box box;
+typedef struct proc proc;
+typedef struct client client;
+typedef struct helper helper;
+
+/* ---- one stream of a process ---- */
+typedef struct reader {
+    cay__watch     w; /* the client's write end; first, so that a watch is its reader */
+    struct stream *s;
+    uint64_t       at; /* next offset it gets */
+    int64_t        stalled_ms;
+    struct reader *next;
+} reader;
+
+typedef struct ring {
+    int      fd; /* memfd, -1 until the first byte */
+    char    *map;
+    uint32_t size;
+} ring;
+
+typedef struct stream {
+    cay__watch w; /* read end or pty master; fd -1 when over */
+    proc      *p;
+    int        which; /* 0 stdout, 1 stderr */
+    ring       ring;
+    uint64_t   head; /* bytes ever seen */
+    uint64_t   lost; /* bytes that left the ring unread by an attached reader */
+    reader    *readers;
+    bool       paused; /* waiting for a blocking reader */
+} stream;
+
+/* ---- one command ---- */
+struct proc {
+    proc       *next;
+    box        *b;
+    char        id[CAY_WIRE_ID];
+    char        tag[40], title[64];
+    int         pid;
+    uint32_t    flags;
+    uint32_t    ring_bytes;
+    int64_t     started_ms;
+    stream      out[2];
+    cay__watch  in;       /* write end of stdin, watched while a write waits; the pty master for a tty */
+    client     *writer;   /* whose WRITE waits */
+    char       *in_data;
+    size_t      in_len, in_at;
+    client     *starter;  /* awaits the SPAWN answer */
+    int         group_fd; /* directory of its own group, -1: none */
+    char        group[16];
+    cay__timer  timer; /* time-out, then the kill after TERM, then the 200 ms after exit */
+    int         killing; /* 0 no, 1 TERM sent, 2 KILL sent */
+    bool        started, ended, settled; /* exit known; exit told */
+    cay_m_exit  exit;
+    struct waiter *waiters;
+};
+
+typedef struct waiter {
+    client        *c;
+    struct waiter *next;
+} waiter;
+
+/* ---- one sandbox, parked or bound ---- */
+enum box_phase { BOX_PARKING, BOX_PARKED, BOX_BINDING, BOX_BOUND, BOX_LIVE, BOX_DYING };
+
+struct box {
+    box       *next;
+    char       name[CAY_WIRE_ID]; /* of the parked unit: names groups and socket */
+    char       id[CAY_WIRE_ID];   /* of the sandbox, "" while in the pool */
+    enum box_phase phase;
+    cay_state  state;
+    uint32_t   flags; /* CAY_CREATE_… */
+    uint32_t   block;
+    int        pid;
+    uint64_t   start;
+    cay__watch ctl;   /* init's control socket */
+    cay__watch death; /* pidfd */
+    int        listen_fd, userns_fd, clone_fd[2]; /* clones of sandboxes/ and layers/ until it is bound */
+    int        cg_fd, tenant_fd, tenant_procs_fd; /* v2 */
+    bool       prebound;
+    bool       uid0;
+    bool       forget_files; /* remove its directory when it is dead */
+    char       reason[24];
+    client    *owner;  /* of an ephemeral one */
+    client    *creator; /* awaits the CREATE answer */
+    struct pending *pending; /* create request while binding */
+    cay_limits limits;
+    int64_t    created_ms, deadline_boot, touched_boot;
+    uint64_t   idle_ms;
+    cay__timer timer;
+    cay__timer claim; /* an ephemeral one after adoption */
+    proc      *procs;
+    unsigned   nprocs, nlive, next_group;
+    uint64_t   oom_seen, pids_seen;
+    uint64_t   disk_used, disk_inodes;
+    struct waiter *waiters; /* BOX_WAIT, STOP and DESTROY */
+    struct session_wait *sessions;
+};
+
+typedef struct session_wait {
+    client              *c;
+    struct session_wait *next;
+} session_wait;
+
+/* A create that waits for a parked box, a grant or the bind. */
+typedef struct pending {
+    struct pending *next;
+    client         *c;
+    box            *b;
+    cay_m_create    m;
+    char           *config;
+    size_t          config_len;
+    int             fds[1 + CAY_GRANTS_MAX]; /* as sent by the client */
+    int             nfds;
+    int             mounts[1 + CAY_GRANTS_MAX]; /* detached clones made by the janitor */
+    int             nmounts;
+    char            targets[CAY_GRANTS_MAX][256];
+} pending;
+
+struct client {
+    cay__watch w;
+    client    *next;
+    bool       events;
+    char       events_id[CAY_WIRE_ID];
+    uint64_t   events_lost;
+};
+
+typedef struct job_wait {
+    struct job_wait *next;
+    uint32_t         seq;
+    uint32_t         type;
+    box             *b;
+    pending         *p;
+    int              index;
+    void           (*fn)(struct job_wait *j, const cay_job_done *d, int *fds, int nfds);
+} job_wait;
+
+struct helper {
+    cay__watch w;
+    int        pid;
+    unsigned   busy;
+};
+
+typedef struct cgroups {
+    bool v2, v2_memory, v2_pids, v2_cpu, v2_io;
+    int  v2_fd;                  /* our directory cay-<instance> */
+    int  v1_fd[CAY_JOB_V1_MAX];  /* memory, pids, cpu, blkio; -1: not there */
+} cgroups;
+
+typedef struct keeper {
+    cay__loop   loop;
+    int         mode;
+    int         home_fd, run_fd, listen_fd, lock_fd; /* of the small tree */
+    int         memfd; /* cay-init, sealed */
+    char        instance[CAY_WIRE_ID];
+    char        layer[64]; /* of the default template */
+    uint32_t    features;
+    int         landlock_abi;
+    cgroups     cg;
+    cay__watch  listener;
+    client     *clients;
+    box        *boxes;
+    unsigned    nboxes, nlive;
+    pending    *waiting, **waiting_tail; /* creates without a box yet */
+    helper      zygotes[8], janitor;
+    unsigned    nzygotes;
+    job_wait   *jobs;
+    uint32_t    job_seq;
+    uint32_t    block_next;
+    uint64_t    block_used[(BLOCKS_MAX + 63) / 64];
+    cay__timer  refill, leave, sweep;
+    int64_t     last_request_us;
+    int         journal_fd;
+    uint64_t    journal_seq, event_seq;
+    unsigned    cpu_next;
+} keeper;
+
+extern keeper K; /* the one keeper of this process; main.c */
+
+/* enter.c */
+int  enter_namespaces(int adopt_userns);
+int  enter_tree(const char *home, const char *run);
+/* cgroup.c */
+void cgroup_discover(void);
+bool cgroup_box_make(box *b);
+void cgroup_box_remove(box *b);      /* also by name only, after a crash */
+int  cgroup_box_open(box *b);
+bool cgroup_limits(box *b);
+bool cgroup_freeze(box *b, bool on);
+int  cgroup_exec_make(proc *p);      /* own group of a command; its cgroup.procs, or -1 */
+void cgroup_exec_remove(proc *p);
+bool cgroup_exec_kill(proc *p);
+void cgroup_usage(box *b, cay_m_usage *u);
+int  cgroup_join_files(box *b, int *v1); /* opens v1 task files */
+void cgroup_reap_strays(void);
+/* rootfs.c */
+int  rootfs_seal(void);
+int  rootfs_make_dirs(const char *dir);
+int  rootfs_overlay(box *b, const char *dir, bool durable, int lower_fd);
+int  overlay_mount(const char *lower, const char *upper, const char *work, bool user_xattr, bool is_volatile);
+/* pool.c */
+bool pool_start(void);
+void pool_refill_soon(void);
+bool pool_take(pending *p);
+void pool_parked(box *b);
+void pool_drain(void);
+uint32_t job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
+helper *job_zygote(void);
+/* box.c */
+box *box_new(void);
+box *box_find(const char *id);
+void box_free(box *b);
+void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds);
+void box_bind(box *b, pending *p);
+void box_bound(box *b, const cay_g_result *r);
+void box_hand_out(box *b, pending *p);
+void box_stop(box *b, const char *reason, bool forget_files);
+void box_set_state(box *b, cay_state s, const char *kind, const char *reason);
+void box_info(const box *b, cay_m_boxinfo *out);
+void box_watch_init(box *b);
+void box_on_client_gone(client *c);
+void pending_free(pending *p);
+bool box_remove_files(const char *dir); /* below sandboxes/: out of sight now, gone soon */
+/* proc.c */
+void  proc_spawn(client *c, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);
+void  proc_started(box *b, const cay_g_result *r, int *fds, int nfds);
+void  proc_exited(box *b, const cay_g_exit *x);
+proc *proc_find(box *b, const char *ref);
+void  proc_settle(proc *p);
+void  proc_free(proc *p);
+void  proc_lost(box *b); /* the sandbox died: every command ends now */
+void  proc_reply(client *c, const proc *p);
+void  proc_answer(client *c, proc *p, uint32_t flags); /* and the exit, now or later, when WAIT is set */
+void  proc_write(client *c, proc *p, const char *data, size_t len);
+void  proc_close_stdin(proc *p);
+void  proc_resize(client *c, proc *p, unsigned cols, unsigned rows);
+void  proc_signal(client *c, proc *p, int sig, int scope);
+void  proc_on_client_gone(client *c);
+proc *proc_new(box *b, const char *id);
+void  proc_open_io(proc *p, int in, int out, int err);
+void  proc_arm(proc *p, uint64_t timeout_ms);
+/* stream.c */
+void stream_open(stream *s, int fd);
+bool stream_drain(stream *s); /* true when it is over */
+void stream_close(stream *s);
+void stream_end_readers(stream *s);
+bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out);
+size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out);
+bool ring_adopt(stream *s, int fd);
+/* deadline.c */
+void deadline_touch(box *b);
+void deadline_set(box *b, uint64_t ttl_ms, uint64_t idle_ms);
+void deadline_arm(box *b);
+/* client.c */
+void client_accept(cay__watch *w, uint32_t ev);
+void client_close(client *c);
+void waiter_add(waiter **list, client *c);
+void waiter_drop(waiter **list, const client *c);
+void reply(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen);
+void reply_ok(client *c);
+void reply_error(client *c, int code, int sys, const char *reason, const char *fmt, const char *arg);
+void event_send(const char *id, const char *kind, const char *reason, const char *process, int code);
+/* journal.c */
+enum jop { J_OPEN = 1, J_PARKING, J_PARKED, J_LIVE, J_DEADLINE, J_EXIT, J_GONE };
+typedef struct jrec {
+    uint32_t magic, crc;
+    uint64_t seq;
+    int64_t  time_ms;
+    uint16_t op, flags;
+    int32_t  pid;
+    uint64_t start;
+    uint32_t block;
+    int32_t  code;
+    char     box[CAY_WIRE_ID], id[CAY_WIRE_ID];
+    int64_t  a, b;
+    char     reason[16];
+} jrec;
+_Static_assert(sizeof(jrec) == 128, "journal records are 128 bytes");
+bool journal_check(const jrec *r);
+int  journal_read(void (*fn)(const jrec *r, void *arg), void *arg); /* through K.home_fd */
+bool journal_start(const char *boot, const jrec *live, size_t n);
+void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason);
+/* adopt.c */
+int  adopt_plan(void);  /* before the namespaces: who is still there; a user namespace to join, or -1 */
+void adopt_run(void);   /* after them */
+void boot_id(char out[CAY_WIRE_ID]);
+uint64_t proc_start_time(int pid);
+void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds);

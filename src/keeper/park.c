@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "park.h"
+#include "mnt.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <guest/init.h>
+#include <linux/sched.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define STORE_BASE 0x70000000u
+
+/* ---- the net namespace: owned by the user namespace above the sandbox's, loopback up ---- */
+
+static bool make_netns(void)
+{
+    struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK };
+    if (unshare(CLONE_NEWNET) < 0)
+        return false;
+    CAY_AUTOFD s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (s < 0 || ioctl(s, SIOCSIFFLAGS, &ifr) < 0)
+        return false;
+    /* No capability over this namespace will exist inside, so low ports are opened to everybody there. */
+    cay__fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    return true;
+}
+
+/* ---- what the child does, before anything of a tenant exists ---- */
+
+static _Noreturn void die(int ctl, const char *step)
+{
+    cay_g_result r = { .sys = errno ? errno : EIO };
+    cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BOUND, 0, 0 };
+    char pkt[sizeof h + sizeof r];
+    cay__str_copy(r.step, sizeof r.step, step);
+    memcpy(pkt, &h, sizeof h);
+    memcpy(pkt + sizeof h, &r, sizeof r);
+    cay__fd_send(ctl, pkt, sizeof pkt, NULL, 0, 0);
+    _exit(1);
+}
+
+static const char *const masked[] = {
+    "acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "timer_list", "timer_stats", "sched_debug",
+    "scsi", "kallsyms", "kmsg", "config.gz", "vmallocinfo", "slabinfo", "pagetypeinfo", "sysrq-trigger",
+};
+static const char *const read_only[] = { "bus", "fs", "irq", "sys" };
+
+/* Sources of masks are ours: the stage's empty directory and the null of our own /dev tree. */
+static bool mask_proc(void)
+{
+    char path[64];
+    struct stat st;
+    for (size_t i = 0; i < CAY_LEN(masked); i++) {
+        cay__str_join(path, sizeof path, "/t/proc/", masked[i], NULL);
+        if (lstat(path, &st) < 0)
+            continue;
+        if (mount(S_ISDIR(st.st_mode) ? "/t/e" : "/d/null", path, NULL, MS_BIND, NULL) < 0 ||
+            mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSUID, 0, -1) < 0)
+            return false;
+    }
+    for (size_t i = 0; i < CAY_LEN(read_only); i++) {
+        cay__str_join(path, sizeof path, "/t/proc/", read_only[i], NULL);
+        if (lstat(path, &st) < 0)
+            continue;
+        if (mount(path, path, NULL, MS_BIND, NULL) < 0 || mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Every start looks like a boot of its own. */
+static bool own_boot_id(void)
+{
+    static const char hex[] = "0123456789abcdef";
+    unsigned char r[16];
+    char id[38];
+    size_t n = 0;
+    cay__random(r, sizeof r);
+    r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
+    r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            id[n++] = '-';
+        id[n++] = hex[r[i] >> 4];
+        id[n++] = hex[r[i] & 15];
+    }
+    id[n++] = '\n';
+    CAY_AUTOFD fd = open("/t/b", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    return fd >= 0 && cay__fd_write_all(fd, id, n) &&
+           mount("/t/b", "/t/proc/sys/kernel/random/boot_id", NULL, MS_BIND, NULL) == 0 &&
+           mnt_setattr(AT_FDCWD, "/t/proc/sys/kernel/random/boot_id", 0, MOUNT_ATTR_RDONLY, 0, -1) == 0;
+}
+
+static bool make_dev(int mode)
+{
+    CAY_AUTOFD tree = mnt_open_tree(AT_FDCWD, "/d", OPEN_TREE_CLONE | AT_RECURSIVE);
+    if (tree < 0 || mnt_move(tree, "", AT_FDCWD, "/t/dev", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return false;
+    const char *opt = mode == CAY_MODE_SINGLE ? "newinstance,ptmxmode=0666,mode=0620"
+                                              : "newinstance,ptmxmode=0666,mode=0620,gid=5";
+    return mount("devpts", "/t/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, opt) == 0 &&
+           mount("/t/run/shm", "/t/dev/shm", NULL, MS_BIND, NULL) == 0;
+}
+
+static void stage(int ctl, int mode)
+{
+    static const char *const dirs[] = { "/t/proc", "/t/dev", "/t/run", "/t/n", "/t/i", "/t/i/sandboxes", "/t/i/layers", "/t/l" };
+    if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=256k,nr_inodes=64") < 0)
+        die(ctl, "stage");
+    for (size_t i = 0; i < CAY_LEN(dirs); i++)
+        if (mkdir(dirs[i], 0755) < 0)
+            die(ctl, "stage");
+    if (mkdir("/t/e", 0555) < 0)
+        die(ctl, "stage");
+    if (mount("proc", "/t/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+        die(ctl, "proc");
+    if (!mask_proc() || !own_boot_id())
+        die(ctl, "proc masks");
+    if (mount("tmpfs", "/t/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") < 0 ||
+        mkdir("/t/run/shm", 01777) < 0 || chmod("/t/run/shm", 01777) < 0 || mkdir("/t/run/lock", 01777) < 0 ||
+        chmod("/t/run/lock", 01777) < 0)
+        die(ctl, "run");
+    if (!make_dev(mode))
+        die(ctl, "dev");
+    if (chdir("/t") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        die(ctl, "stage pivot");
+}
+
+/* init keeps three descriptors of ours and no others; 0–2 are the stage's null, so that none received can be one of
+ * those. */
+static void own_descriptors(int *ctl, int *listen_fd)
+{
+    int c = fcntl(*ctl, F_DUPFD_CLOEXEC, 10), l = fcntl(*listen_fd, F_DUPFD_CLOEXEC, 10);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (c < 0 || l < 0 || null < 0)
+        die(*ctl, "descriptors");
+    for (int i = 0; i < 3; i++)
+        dup2(null, i);
+    dup3(c, 3, O_CLOEXEC);
+    dup3(l, 4, O_CLOEXEC);
+    cay__fd_close_from(5);
+    *ctl = 3;
+    *listen_fd = 4;
+}
+
+static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go)
+{
+    char c;
+    int listen_fd = fds[0];
+    /* Our peer's ends are closed already: if zygote or keeper die now, this read ends and so do we. */
+    if (read(go, &c, 1) != 1)
+        _exit(0);
+    CAY_FAULT("init.park.go");
+    signal(SIGCHLD, SIG_DFL); /* the zygote ignores it; pid 1 must not */
+    for (uint32_t i = 0; i < job->nv1; i++)
+        if (write(fds[1 + job->cg2 + i], "0", 1) != 1)
+            die(ctl, "cgroup");
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        die(ctl, "cgroup namespace");
+    if (job->mode != CAY_MODE_SINGLE &&
+        (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0))
+        die(ctl, "ids");
+    if (sethostname("cay", 3) < 0)
+        die(ctl, "hostname");
+    /* A second layer under the filter's rule against nested user namespaces. */
+    cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
+    umask(0);
+    stage(ctl, (int)job->mode);
+    umask(022);
+    setsid();
+    own_descriptors(&ctl, &listen_fd);
+    CAY_FAULT("init.park.staged");
+    init_main(ctl, listen_fd, (int)job->mode, job->uid0);
+}
+
+/* ---- what the zygote does meanwhile ---- */
+
+static bool write_map(int pid, const char *file, const char *text)
+{
+    char path[64], n[21];
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/", file, NULL);
+    return cay__fd_write_file(AT_FDCWD, path, text);
+}
+
+static bool write_maps(int pid, const cay_job *job)
+{
+    char block[64], n[21];
+    const char *map = "0 0 1\n1 1 65535\n"; /* repeats the parent's extents: one line across two is EPERM */
+    if (job->mode == CAY_MODE_ROOT) {
+        cay__str_join(block, sizeof block, "0 ", cay__str_u64(n, job->block), " 65536\n", NULL);
+        map = block;
+    } else if (job->mode == CAY_MODE_SINGLE) {
+        map = job->uid0 ? "0 0 1\n" : "1000 0 1\n";
+    }
+    return write_map(pid, "uid_map", map) && write_map(pid, "gid_map", map);
+}
+
+static int open_ns(int pid)
+{
+    char path[64], n[21];
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/ns/user", NULL);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Layers lie on disk under one fixed range; a user namespace that nobody lives in maps it onto this sandbox's. */
+static int store_userns(uint32_t block)
+{
+    int go[2];
+    char map[64], a[21], b[21];
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return -1;
+    int pid = (int)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid == 0) {
+        char c;
+        close(go[1]);
+        _exit(read(go[0], &c, 1) == 1);
+    }
+    close(go[0]);
+    int fd = -1;
+    if (pid > 0) {
+        cay__str_join(map, sizeof map, cay__str_u64(a, STORE_BASE), " ", cay__str_u64(b, block), " 65536\n", NULL);
+        if (write_map(pid, "uid_map", map) && write_map(pid, "gid_map", map))
+            fd = open_ns(pid);
+        int e = errno;
+        kill(pid, SIGKILL);
+        errno = e;
+    }
+    close(go[1]);
+    return fd;
+}
+
+static int state_clone(const char *dir, int ns)
+{
+    CAY_AUTOFD tree = mnt_open_tree(AT_FDCWD, dir, OPEN_TREE_CLONE);
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (ns >= 0 ? MOUNT_ATTR_IDMAP : 0);
+    if (tree < 0 || mnt_setattr(tree, "", AT_EMPTY_PATH, set, 0, ns) < 0)
+        return -1;
+    return CAY_STEAL_FD(tree);
+}
+
+/* Detached clones of the two directories that roots are made from, owners shown as this sandbox's. Not of the state
+ * directory itself: that one is closed to everybody but its owner, whom the map does not have. */
+static bool state_clones(const cay_job *job, park_result *out)
+{
+    CAY_AUTOFD ns = -1;
+    if (job->mode == CAY_MODE_ROOT && (ns = store_userns(job->block)) < 0)
+        return false;
+    out->boxes = state_clone("sandboxes", ns);
+    out->layers = out->boxes < 0 ? -1 : state_clone("layers", ns);
+    return out->layers >= 0;
+}
+
+static uint64_t start_time(int pid)
+{
+    char path[64], n[21], buf[512];
+    uint64_t v = 0;
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
+    if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0)
+        return 0;
+    char *p = strrchr(buf, ')');
+    for (int i = 0; p && i < 20; i++)
+        p = strchr(p + 1, ' ');
+    for (p = p ? p + 1 : buf; *p >= '0' && *p <= '9'; p++)
+        v = v * 10 + (uint64_t)(*p - '0');
+    return v;
+}
+
+const char *park(const cay_job *job, const int *fds, park_result *out)
+{
+    int ctl[2] = { -1, -1 }, go[2] = { -1, -1 }, pidfd = -1;
+    const char *step = "net namespace";
+    if (!make_netns())
+        return step;
+    step = "sockets";
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, go) < 0)
+        goto fail;
+    struct clone_args a = {
+        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
+                 (job->cg2 ? CLONE_INTO_CGROUP : 0),
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .exit_signal = SIGCHLD,
+        .cgroup = job->cg2 ? (uint64_t)fds[1] : 0,
+    };
+    step = "namespaces";
+    out->pid = (int)syscall(SYS_clone3, &a, sizeof a);
+    if (out->pid == 0) {
+        close(ctl[0]);
+        close(go[0]);
+        child(job, fds, ctl[1], go[1]);
+    }
+    if (out->pid < 0)
+        goto fail;
+    CAY_FAULT("zygote.park.cloned");
+    step = "id maps";
+    if (!write_maps(out->pid, job) || (out->userns = open_ns(out->pid)) < 0)
+        goto fail;
+    step = "state clone";
+    if (!state_clones(job, out))
+        goto fail;
+    out->start = start_time(out->pid);
+    CAY_FAULT("zygote.park.mapped");
+    if (write(go[0], "g", 1) != 1)
+        goto fail;
+    close(go[0]);
+    close(go[1]);
+    close(ctl[1]);
+    out->ctl = ctl[0];
+    out->pidfd = pidfd;
+    return NULL;
+fail:;
+    int e = errno;
+    if (out->pid > 0)
+        kill(out->pid, SIGKILL);
+    cay__close_fd(&ctl[0]);
+    cay__close_fd(&ctl[1]);
+    cay__close_fd(&go[0]);
+    cay__close_fd(&go[1]);
+    cay__close_fd(&pidfd);
+    errno = e;
+    return step;
+}

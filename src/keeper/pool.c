@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sandboxes made ahead of time, and the helpers that make them. Parking takes kernel-wide locks, so the pool is filled
+ * when nothing else happens: after a few quiet milliseconds, or when it has nearly run out.
+ */
+#include "keeper.h"
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#define QUIET_US     4000
+#define POOL_BOUND   3 /* ready with the default template */
+#define POOL_RAW     1 /* waiting for any root */
+#define POOL_PARKING 2 /* at a time, per zygote */
+
+extern const char cay_init_image[], cay_init_image_end[];
+
+/* ---- helpers ---- */
+
+typedef struct start_args {
+    const char *role, *dir;
+    int         sock;
+    bool        host_tree;
+} start_args;
+
+static int helper_child(void *arg)
+{
+    start_args *a = arg;
+    char *const argv[] = { "cay-init", (char *)a->role, (char *)a->dir, NULL };
+    char *fault = getenv("CAY_FAULT"), env0[128] = "";
+    char *env[] = { env0, NULL };
+    if (fault)
+        cay__str_join(env0, sizeof env0, "CAY_FAULT=", fault, NULL);
+    else
+        env[0] = NULL;
+    /* The janitor stays in the host's tree, in a mount namespace that follows the host's. */
+    if (a->host_tree && unshare(CLONE_NEWNS) < 0)
+        _exit(1);
+    if (dup2(a->sock, 3) < 0)
+        _exit(1);
+    syscall(SYS_close_range, 4u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+    syscall(SYS_execveat, K.memfd, "", argv, env, AT_EMPTY_PATH);
+    _exit(127);
+}
+
+static void helper_on(cay__watch *w, uint32_t ev);
+
+static bool helper_start(helper *h, const char *role, const char *dir, bool host_tree)
+{
+    int sv[2];
+    static char stack[16384] __attribute__((aligned(16)));
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+        return false;
+    start_args a = { role, dir, sv[1], host_tree };
+    h->pid = clone(helper_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &a);
+    close(sv[1]);
+    if (h->pid < 0) {
+        close(sv[0]);
+        return false;
+    }
+    h->w = (cay__watch){ .fd = sv[0], .events = EPOLLIN, .fn = helper_on };
+    return true;
+}
+
+static bool seal_image(void)
+{
+    size_t n = (size_t)(cay_init_image_end - cay_init_image);
+    K.memfd = (int)syscall(SYS_memfd_create, "cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return K.memfd >= 0 && cay__fd_write_all(K.memfd, cay_init_image, n) &&
+           fcntl(K.memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0;
+}
+
+/* Called twice: with home before the small tree is entered, without it after. */
+bool pool_start_janitor(const char *home);
+bool pool_start_janitor(const char *home)
+{
+    return seal_image() && helper_start(&K.janitor, "janitor", home, true);
+}
+
+bool pool_start(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
+    for (unsigned i = 0; i < K.nzygotes; i++)
+        if (!helper_start(&K.zygotes[i], "zygote", "/s", false) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
+            return false;
+    return cay__loop_add(&K.loop, &K.janitor.w);
+}
+
+uint32_t job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w)
+{
+    j->seq = ++K.job_seq;
+    if (w) {
+        w->seq = j->seq;
+        w->type = j->type;
+        w->next = K.jobs;
+        K.jobs = w;
+    }
+    h->busy++;
+    if (cay__fd_send(h->w.fd, j, sizeof *j, fds, nfds, 0) < 0)
+        h->busy--;
+    return j->seq;
+}
+
+static void helper_on(cay__watch *w, uint32_t ev)
+{
+    helper *h = (helper *)w;
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    cay_job_done d;
+    (void)ev;
+    ssize_t n = cay__fd_recv(w->fd, &d, sizeof d, fds, &nfds, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN)) {
+        K.loop.stop = true; /* a helper died: the next keeper starts whole, and adopts */
+        return;
+    }
+    if (n != sizeof d)
+        return;
+    h->busy -= h->busy > 0;
+    d.step[sizeof d.step - 1] = 0;
+    for (job_wait **p = &K.jobs; *p; p = &(*p)->next)
+        if ((*p)->seq == d.seq) {
+            job_wait *j = *p;
+            *p = j->next;
+            j->fn(j, &d, fds, nfds);
+            free(j);
+            break;
+        }
+    for (int i = 0; i < nfds; i++)
+        cay__close_fd(&fds[i]);
+}
+
+helper *job_zygote(void)
+{
+    helper *best = &K.zygotes[0];
+    for (unsigned i = 1; i < K.nzygotes; i++)
+        if (K.zygotes[i].busy < best->busy)
+            best = &K.zygotes[i];
+    return best;
+}
+
+/* ---- parking ---- */
+
+static uint32_t block_take(void)
+{
+    for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
+        uint32_t k = (K.block_next + i) % BLOCKS_MAX;
+        if (!(K.block_used[k / 64] >> (k % 64) & 1)) {
+            K.block_used[k / 64] |= 1ull << (k % 64);
+            K.block_next = k + 1;
+            return STORE_BASE + (k + 1) * BLOCK_IDS;
+        }
+    }
+    return 0;
+}
+
+static int listen_socket(const char *name)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    cay__str_join(sa.sun_path, sizeof sa.sun_path, "/r/", name, NULL);
+    unlink(sa.sun_path);
+    if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(s, 2) < 0)
+        return -1;
+    return CAY_STEAL_FD(s);
+}
+
+static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+{
+    box *b = j->b;
+    if (d->sys || nfds != 5 || !b) {
+        dprintf(2, "park: %s: %s\n", d->step, strerror(d->sys));
+        /* Somebody may be waiting for it: say why, instead of trying for ever. */
+        while (K.waiting) {
+            pending *p = K.waiting;
+            K.waiting = p->next;
+            reply_error(p->c, CAY_EISOLATION, d->sys, "park_failed", "a sandbox cannot be made on this host: %s", d->step);
+            pending_free(p);
+        }
+        K.waiting_tail = &K.waiting;
+        if (b)
+            box_free(b);
+        return;
+    }
+    b->pid = d->pid;
+    b->start = d->start;
+    b->death.fd = fds[0];
+    b->ctl.fd = fds[1];
+    b->userns_fd = fds[2];
+    b->clone_fd[0] = fds[3];
+    b->clone_fd[1] = fds[4];
+    for (int i = 0; i < nfds; i++)
+        fds[i] = -1;
+    cay__fd_nonblock(b->ctl.fd, true);
+    journal_put(J_PARKED, b, "", 0, "");
+    CAY_FAULT("keeper.park.recorded");
+    box_watch_init(b);
+}
+
+static bool park_one(bool uid0)
+{
+    if (K.nboxes >= BLOCKS_MAX - 8)
+        return false;
+    box *b = box_new();
+    b->uid0 = uid0;
+    b->phase = BOX_PARKING;
+    b->block = K.mode == CAY_MODE_ROOT ? block_take() : 0;
+    journal_put(J_PARKING, b, "", 0, "");
+    CAY_FAULT("keeper.park.intent");
+    int fds[2 + CAY_JOB_V1_MAX], n = 0, v1[CAY_JOB_V1_MAX], nv1;
+    CAY_AUTOFD init_dir = -1;
+    b->listen_fd = listen_socket(b->name);
+    if (b->listen_fd < 0 || !cgroup_box_make(b) || (nv1 = cgroup_join_files(b, v1)) < 0) {
+        dprintf(2, "park: %s\n", strerror(errno));
+        box_free(b);
+        return false;
+    }
+    cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = b->block, .uid0 = uid0, .nv1 = (uint32_t)nv1, .cg2 = K.cg.v2 };
+    fds[n++] = b->listen_fd;
+    if (K.cg.v2) {
+        init_dir = openat(b->cg_fd, "init", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        fds[n++] = init_dir;
+    }
+    for (int i = 0; i < nv1; i++)
+        fds[n++] = v1[i];
+    job_wait *w = cay__alloc(sizeof *w);
+    w->b = b;
+    w->fn = parked;
+    job_send(job_zygote(), &j, fds, n, w);
+    for (int i = 0; i < nv1; i++)
+        close(v1[i]);
+    cay__close_fd(&b->listen_fd); /* init holds it; we come back through the path */
+    return true;
+}
+
+typedef struct counts {
+    unsigned parking, raw, binding, bound, uid0;
+} counts;
+
+static counts count(void)
+{
+    counts c = { 0 };
+    for (box *b = K.boxes; b; b = b->next) {
+        c.parking += b->phase == BOX_PARKING;
+        c.uid0 += b->uid0 && b->phase == BOX_PARKING;
+        c.raw += b->phase == BOX_PARKED;
+        c.binding += b->phase == BOX_BINDING && !b->pending;
+        c.bound += b->phase == BOX_BOUND;
+    }
+    return c;
+}
+
+/* ---- demand ---- */
+
+static bool default_root(const pending *p)
+{
+    const uint32_t special = CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_UID0;
+    const char *host = p->config;
+    for (int i = 0; i < 2; i++)
+        host += strlen(host) + 1;
+    return !(p->m.flags & special) && !p->m.ngrants && !strcmp(p->m.layer, K.layer) && (!*host || !strcmp(host, "cay"));
+}
+
+/* A box for a waiting create: ready made if the request is an ordinary one, else one to bind now. */
+bool pool_take(pending *p)
+{
+    bool uid0 = p->m.flags & CAY_CREATE_UID0;
+    box *raw = NULL;
+    for (box *b = K.boxes; b; b = b->next) {
+        if (b->phase == BOX_BOUND && default_root(p)) {
+            box_hand_out(b, p);
+            return true;
+        }
+        if (b->phase == BOX_PARKED && b->uid0 == uid0)
+            raw = b;
+    }
+    if (!raw)
+        return false;
+    box_bind(raw, p);
+    return true;
+}
+
+void pool_parked(box *b)
+{
+    b->phase = BOX_PARKED;
+    for (pending **q = &K.waiting; *q; q = &(*q)->next)
+        if (!!((*q)->m.flags & CAY_CREATE_UID0) == b->uid0) {
+            pending *p = *q;
+            *q = p->next;
+            if (K.waiting_tail == &p->next)
+                K.waiting_tail = q;
+            box_bind(b, p);
+            return;
+        }
+    counts c = count();
+    if (K.layer[0] && !b->uid0 && c.raw > POOL_RAW && c.bound + c.binding < POOL_BOUND)
+        box_bind(b, NULL);
+}
+
+static void refill(cay__timer *t)
+{
+    counts c = count();
+    unsigned waiting = 0, want0 = 0;
+    (void)t;
+    for (pending *p = K.waiting; p; p = p->next)
+        if (p->m.flags & CAY_CREATE_UID0)
+            want0++;
+        else
+            waiting++;
+    unsigned have = c.raw + c.bound + c.binding + c.parking - c.uid0, want = waiting + POOL_BOUND + POOL_RAW;
+    bool quiet = cay__now_us() - K.last_request_us >= QUIET_US;
+    /* What somebody waits for is made at once; what is only kept ready waits for quiet, unless nearly gone. */
+    if (!quiet && c.bound + c.binding >= 2)
+        want = waiting;
+    unsigned most = POOL_PARKING * K.nzygotes;
+    while (c.parking < most && want0 > c.uid0 && park_one(true))
+        c.parking++, c.uid0++;
+    while (c.parking < most && have < want && park_one(false))
+        c.parking++, have++;
+    /* A raw one too many because a prebound one was taken: bind it now that it is quiet. */
+    for (box *b = K.boxes; b && K.layer[0]; b = b->next)
+        if (b->phase == BOX_PARKED && !b->uid0 && c.raw > POOL_RAW && c.bound + c.binding < POOL_BOUND) {
+            box_bind(b, NULL);
+            c.raw--, c.binding++;
+        }
+    if (have < waiting + POOL_BOUND + POOL_RAW)
+        pool_refill_soon();
+}
+
+void pool_refill_soon(void)
+{
+    if (K.refill.prev)
+        return;
+    K.refill.fn = refill;
+    cay__timer_arm(&K.loop, &K.refill, cay__boot_ms() + (K.waiting ? 0 : QUIET_US / 1000 + 1));
+}
+
+void pool_drain(void)
+{
+    for (box *b = K.boxes, *next; b; b = next) {
+        next = b->next;
+        if (b->phase < BOX_LIVE && b->pid > 0)
+            syscall(SYS_pidfd_send_signal, b->death.fd, SIGKILL, NULL, 0);
+    }
+}

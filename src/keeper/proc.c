@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeper.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+#define GRACE_MS  1000 /* between TERM and KILL */
+#define SETTLE_MS 200  /* a background child may hold the pipe for so long */
+
+static void to_init(proc *p, uint16_t type, uint64_t a, uint64_t b)
+{
+    struct {
+        cay_msg    h;
+        cay_g_proc m;
+    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 }, { .a = a, .b = b } };
+    memcpy(pkt.m.proc, p->id, sizeof pkt.m.proc);
+    if (p->b->ctl.fd >= 0)
+        cay__fd_send(p->b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0);
+}
+
+/* ---- life of the record ---- */
+
+proc *proc_new(box *b, const char *id)
+{
+    proc *p = cay__alloc(sizeof *p);
+    p->b = b;
+    cay__str_copy(p->id, sizeof p->id, id);
+    p->group_fd = p->in.fd = -1;
+    for (int i = 0; i < 2; i++) {
+        p->out[i].p = p;
+        p->out[i].which = i;
+        p->out[i].w.fd = p->out[i].ring.fd = -1;
+    }
+    p->next = b->procs;
+    b->procs = p;
+    b->nprocs++;
+    return p;
+}
+
+static void drop_stdin(proc *p)
+{
+    if (p->in.fd < 0)
+        return;
+    if (p->in.events)
+        cay__loop_del(&K.loop, &p->in);
+    if (p->flags & CAY_SPAWN_TTY)
+        p->in.fd = -1; /* the master belongs to the output stream */
+    else
+        cay__close_fd(&p->in.fd);
+    p->in.events = 0;
+}
+
+void proc_free(proc *p)
+{
+    for (proc **q = &p->b->procs; *q; q = &(*q)->next)
+        if (*q == p) {
+            *q = p->next;
+            break;
+        }
+    p->b->nprocs--;
+    if (p->started && !p->ended)
+        p->b->nlive--;
+    cay__timer_cancel(&p->timer);
+    drop_stdin(p);
+    free(p->in_data);
+    stream_close(&p->out[0]);
+    stream_close(&p->out[1]);
+    cgroup_exec_remove(p);
+    cay__close_fd(&p->group_fd);
+    for (waiter *w = p->waiters, *next; w; w = next) {
+        next = w->next;
+        reply_error(w->c, CAY_EGONE, 0, "process_gone", "the process is no longer kept", NULL);
+        free(w);
+    }
+    free(p);
+}
+
+/* Room for one more: the command that ended longest ago is forgotten. */
+static bool make_room(box *b)
+{
+    if (b->nprocs < PROCS_MAX)
+        return true;
+    proc *victim = NULL;
+    for (proc *p = b->procs; p; p = p->next)
+        if (p->settled && !p->waiters)
+            victim = p; /* the list is newest first */
+    if (!victim)
+        return false;
+    to_init(victim, CAY_G_FORGET, 0, 0);
+    proc_free(victim);
+    return true;
+}
+
+proc *proc_find(box *b, const char *ref)
+{
+    uint64_t pid = 0;
+    bool number = cay__str_to_u64(ref, &pid);
+    proc *ended = NULL;
+    for (proc *p = b->procs; p; p = p->next) {
+        if (!strcmp(p->id, ref))
+            return p;
+        if ((number && (uint64_t)p->pid == pid) || (p->tag[0] && !strcmp(p->tag, ref))) {
+            if (!p->ended)
+                return p;
+            ended = ended ? ended : p;
+        }
+    }
+    return ended;
+}
+
+void proc_reply(client *c, const proc *p)
+{
+    char tail[sizeof p->tag + sizeof p->title + 1];
+    cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->settled,
+                     .code = p->exit.code, .signal = p->exit.signal };
+    memcpy(m.proc, p->id, sizeof m.proc);
+    memcpy(m.reason, p->exit.reason, sizeof m.reason);
+    size_t a = strlen(p->tag) + 1, b = strlen(p->title) + 1;
+    memcpy(tail, p->tag, a);
+    memcpy(tail + a, p->title, b);
+    tail[a + b] = 0; /* the user: init knows */
+    reply(c, CAY_MSG_PROC, &m, sizeof m, tail, a + b + 1);
+}
+
+/* ---- starting ---- */
+
+void proc_answer(client *c, proc *p, uint32_t flags)
+{
+    proc_reply(c, p);
+    if (!(flags & CAY_SPAWN_WAIT))
+        return;
+    if (p->settled) {
+        reply(c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
+        return;
+    }
+    waiter_add(&p->waiters, c);
+}
+
+typedef struct pipes {
+    int in[2], out[2], err[2];
+} pipes;
+
+static void close_pipes(pipes *p)
+{
+    int *all = (int *)p;
+    for (int i = 0; i < 6; i++)
+        cay__close_fd(&all[i]);
+}
+
+static bool make_pipes(const cay_m_spawn *m, pipes *p)
+{
+    *p = (pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 } };
+    if (m->flags & CAY_SPAWN_TTY)
+        return true;
+    if (((m->flags & CAY_SPAWN_STDIN) && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 || pipe2(p->err, O_CLOEXEC) < 0) {
+        close_pipes(p);
+        return false;
+    }
+    return true;
+}
+
+static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
+{
+    int want = !!(m->flags & CAY_SPAWN_OUT) + !!(m->flags & CAY_SPAWN_ERR) + !!(m->flags & CAY_SPAWN_BLOB_FD);
+    bool fd = m->flags & CAY_SPAWN_BLOB_FD;
+    return cay__id_valid(m->proc, 'p') && nfds == want && memchr(m->tag, 0, sizeof m->tag) &&
+           memchr(m->title, 0, sizeof m->title) && m->blob <= CAY_BLOB_MAX &&
+           (fd || tail == m->blob) && m->argc >= 1 && m->argc <= m->blob && m->envc <= m->blob && m->ring <= RING_MAX &&
+           !(m->flags & ~0x7ffu);
+}
+
+/* Sends SPAWN to init: the child's ends, the ends init holds for the next keeper, the group, the blob. */
+static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t len, pipes *io, int group, int blob)
+{
+    struct {
+        cay_msg     h;
+        cay_g_spawn m;
+    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SPAWN, (uint32_t)len, 0 }, { .flags = 0 } };
+    int fds[8], n = 0;
+    cay_g_spawn *g = &head.m;
+    memcpy(g->proc, p->id, sizeof g->proc);
+    memcpy(g->tag, p->tag, sizeof g->tag);
+    memcpy(g->title, p->title, sizeof g->title);
+    g->flags = m->flags & 0x7ffu;
+    g->cols = m->cols;
+    g->rows = m->rows;
+    g->argc = m->argc;
+    g->envc = m->envc;
+    g->blob = m->blob;
+    g->timeout_ms = m->timeout_ms;
+    g->started_ms = p->started_ms;
+    const struct {
+        int      fd;
+        uint32_t flag;
+    } list[] = {
+        { io->in[0], CAY_GS_IN },       { io->out[1], CAY_GS_OUT },      { io->err[1], CAY_GS_ERR },
+        { io->in[1], CAY_GS_HOLD_IN },  { io->out[0], CAY_GS_HOLD_OUT }, { io->err[0], CAY_GS_HOLD_ERR },
+        { group, CAY_GS_GROUP },        { blob, 0 },
+    };
+    for (size_t i = 0; i < CAY_LEN(list); i++)
+        if (list[i].fd >= 0) {
+            fds[n++] = list[i].fd;
+            g->flags |= list[i].flag;
+        }
+    if (m->timeout_ms && group < 0)
+        g->flags |= CAY_GS_REAPER;
+    struct iovec iov[2] = { { &head, sizeof head }, { (void *)tail, len } };
+    return cay__fd_sendv(p->b->ctl.fd, iov, 2, fds, n, 0) >= 0;
+}
+
+void proc_open_io(proc *p, int in, int out, int err)
+{
+    if (in >= 0) {
+        p->in = (cay__watch){ .fd = in };
+        cay__fd_nonblock(in, true);
+    }
+    if (out >= 0)
+        stream_open(&p->out[0], out);
+    if (err >= 0)
+        stream_open(&p->out[1], err);
+}
+
+static box *ready_box(client *c, const char *id)
+{
+    box *b = box_find(id);
+    if (!b || b->phase != BOX_LIVE) {
+        reply_error(c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
+        return NULL;
+    }
+    if (b->state != CAY_RUNNING) {
+        reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first", NULL);
+        return NULL;
+    }
+    return b;
+}
+
+void proc_spawn(client *c, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds)
+{
+    box *b = ready_box(c, m->id);
+    if (!b)
+        return;
+    proc *old = proc_find(b, m->proc);
+    if (old) { /* asked again after a lost answer */
+        proc_answer(c, old, m->flags);
+        return;
+    }
+    old = m->tag[0] ? proc_find(b, m->tag) : NULL;
+    if (!well_formed(m, len, nfds) || (old && !old->ended) || !make_room(b)) {
+        bool tag = old && !old->ended;
+        reply_error(c, tag ? CAY_EEXIST : CAY_EINVAL, 0, tag ? "tag_in_use" : "bad_request",
+                    tag ? "a running process has this tag already" : "the spawn request is not well-formed", NULL);
+        return;
+    }
+    pipes io;
+    if (!make_pipes(m, &io)) {
+        reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL);
+        return;
+    }
+    proc *p = proc_new(b, m->proc);
+    cay__str_copy(p->tag, sizeof p->tag, m->tag);
+    cay__str_copy(p->title, sizeof p->title, m->title);
+    p->flags = m->flags & 0x7ffu;
+    p->ring_bytes = m->ring ? CAY_MAX((m->ring + 4095u) & ~4095u, 4096u) : RING_DEFAULT;
+    p->started_ms = cay__wall_ms();
+    p->starter = c;
+    CAY_AUTOFD own = m->timeout_ms ? cgroup_exec_make(p) : -1;
+    int group = own >= 0 ? own : b->tenant_procs_fd;
+    int at = 0, rd_out = -1, rd_err = -1;
+    if (m->flags & CAY_SPAWN_OUT)
+        rd_out = CAY_STEAL_FD(fds[at++]);
+    if (m->flags & CAY_SPAWN_ERR)
+        rd_err = CAY_STEAL_FD(fds[at++]);
+    int blob = m->flags & CAY_SPAWN_BLOB_FD ? fds[at] : -1;
+    CAY_FAULT("keeper.spawn.send");
+    bool sent = send_spawn(p, m, tail, len, &io, group, blob);
+    CAY_FAULT("keeper.spawn.sent");
+    proc_open_io(p, CAY_STEAL_FD(io.in[1]), CAY_STEAL_FD(io.out[0]), CAY_STEAL_FD(io.err[0]));
+    close_pipes(&io);
+    cay_m_data d;
+    if (rd_out >= 0)
+        stream_attach(&p->out[0], 0, rd_out, &d);
+    if (rd_err >= 0)
+        stream_attach(&p->out[1], 0, rd_err, &d);
+    if (m->timeout_ms)
+        proc_arm(p, m->timeout_ms);
+    if (!sent) {
+        int e = errno;
+        reply_error(c, e == EAGAIN ? CAY_EBUSY : CAY_EGONE, e, "", "init does not answer", NULL);
+        proc_free(p);
+    }
+}
+
+void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
+{
+    char id[CAY_WIRE_ID], step[32];
+    cay__str_copy(id, sizeof id, r->proc);
+    cay__str_copy(step, sizeof step, r->step);
+    proc *p = proc_find(b, id);
+    if (!p || p->started)
+        return;
+    client *c = p->starter;
+    p->starter = NULL;
+    if (r->sys) {
+        bool exec = !strcmp(step, "exec"), cwd = !strcmp(step, "cwd"), user = !strcmp(step, "user");
+        int code = r->sys == ENOENT || r->sys == ENOTDIR ? CAY_ENOENT : cay_code_of_errno(r->sys);
+        reply_error(c, code, r->sys, exec ? "exec_failed" : cwd ? "cwd_failed" : user ? "user_unknown" : "spawn_failed",
+                    exec   ? (r->sys == ENOENT ? "no such command in the sandbox" : "the command cannot be executed")
+                    : cwd  ? "the working directory cannot be entered"
+                    : user ? (r->sys == EPERM ? "only the sandbox's one user exists here; other users need sub-ids, see /etc/subuid"
+                                              : "no such user in the sandbox")
+                           : "the command could not be started: %s",
+                    step);
+        proc_free(p);
+        return;
+    }
+    p->started = true;
+    p->pid = r->pid;
+    b->nlive++;
+    if ((p->flags & CAY_SPAWN_TTY) && nfds == 1) {
+        p->in.fd = fds[0];
+        stream_open(&p->out[0], CAY_STEAL_FD(fds[0]));
+        for (reader *x = p->out[0].readers; x; x = x->next)
+            x->at = 0;
+    }
+    event_send(b->id, "exec", "", p->id, 0);
+    CAY_FAULT("keeper.spawn.answer");
+    if (c)
+        proc_answer(c, p, p->flags);
+}
+
+/* ---- ending ---- */
+
+/* Which limit, if any, ended it: read only when something went wrong. */
+static const char *why(proc *p, int status)
+{
+    box *b = p->b;
+    cay_m_usage u = { 0 };
+    if (p->killing)
+        return "time";
+    if (status == 0)
+        return "exit";
+    cgroup_usage(b, &u);
+    bool oom = u.oom_kills > b->oom_seen, pids = u.pids_hits > b->pids_seen;
+    b->oom_seen = u.oom_kills;
+    b->pids_seen = u.pids_hits;
+    if (oom && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return "oom";
+    if (oom)
+        event_send(b->id, "limit", "oom", p->id, 0);
+    if (pids)
+        event_send(b->id, "limit", "pids", p->id, 0);
+    if (pids)
+        return "pids";
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ)
+        return "disk";
+    return oom ? "oom" : WIFSIGNALED(status) ? "signal" : "exit";
+}
+
+static void on_settle(cay__timer *t)
+{
+    proc *p = (proc *)((char *)t - offsetof(proc, timer));
+    if (p->ended && !p->settled) {
+        stream_drain(&p->out[0]);
+        stream_drain(&p->out[1]);
+        p->settled = true;
+        proc_settle(p);
+    }
+}
+
+/* Tells the exit once the output is in, or 200 ms later. */
+void proc_settle(proc *p)
+{
+    bool over = p->out[0].w.fd < 0 && p->out[1].w.fd < 0;
+    if (!p->ended || (!over && !p->settled))
+        return;
+    if (p->settled && !p->waiters && !p->out[0].readers && !p->out[1].readers)
+        return;
+    bool first = !p->settled;
+    p->settled = true;
+    cay__timer_cancel(&p->timer);
+    p->exit.lost_out = p->out[0].lost;
+    p->exit.lost_err = p->out[1].lost;
+    stream_end_readers(&p->out[0]);
+    stream_end_readers(&p->out[1]);
+    for (waiter *w = p->waiters, *next; w; w = next) {
+        next = w->next;
+        reply(w->c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
+        free(w);
+    }
+    p->waiters = NULL;
+    if (first)
+        deadline_touch(p->b);
+}
+
+static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint64_t rss)
+{
+    memcpy(p->exit.proc, p->id, sizeof p->exit.proc);
+    p->exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    p->exit.code = p->exit.signal ? 128 + p->exit.signal : WEXITSTATUS(status);
+    p->exit.cpu_us = cpu;
+    p->exit.max_rss = rss;
+    cay__str_copy(p->exit.reason, sizeof p->exit.reason, reason);
+    p->ended = true;
+    if (p->started)
+        p->b->nlive--;
+    drop_stdin(p);
+    if (p->writer)
+        reply_error(p->writer, CAY_ESTATE, EPIPE, "stdin_closed", "the process ended before it read everything", NULL);
+    p->writer = NULL;
+}
+
+void proc_exited(box *b, const cay_g_exit *x)
+{
+    char id[CAY_WIRE_ID];
+    cay__str_copy(id, sizeof id, x->proc);
+    proc *p = proc_find(b, id);
+    if (!p || p->ended)
+        return;
+    const char *reason = why(p, x->status);
+    bool killing = p->killing;
+    end_with(p, x->status, reason, x->cpu_us, x->max_rss);
+    if (killing) { /* nothing of a timed-out command stays */
+        cgroup_exec_kill(p);
+        to_init(p, CAY_G_SIGNAL, SIGKILL, CAY_SCOPE_TREE);
+    }
+    cgroup_exec_remove(p);
+    journal_put(J_EXIT, b, p->id, x->status, reason);
+    CAY_FAULT("keeper.exit.recorded");
+    event_send(b->id, "exit", reason, p->id, p->exit.code);
+    cay__timer_cancel(&p->timer);
+    bool a = stream_drain(&p->out[0]), e = stream_drain(&p->out[1]);
+    if (a && e) {
+        proc_settle(p);
+        return;
+    }
+    p->timer.fn = on_settle;
+    cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + SETTLE_MS);
+}
+
+void proc_lost(box *b)
+{
+    for (proc *p = b->procs, *next; p; p = next) {
+        next = p->next;
+        if (p->starter)
+            reply_error(p->starter, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
+        p->starter = NULL;
+        if (!p->ended)
+            end_with(p, SIGKILL, "killed", 0, 0);
+        stream_drain(&p->out[0]);
+        stream_drain(&p->out[1]);
+        p->settled = true;
+        proc_settle(p);
+    }
+}
+
+/* ---- time-outs ---- */
+
+static void on_timeout(cay__timer *t)
+{
+    proc *p = (proc *)((char *)t - offsetof(proc, timer));
+    if (p->ended)
+        return;
+    if (p->killing == 0) {
+        p->killing = 1;
+        event_send(p->b->id, "limit", "time", p->id, 0);
+        journal_put(J_EXIT, p->b, p->id, 0, "time");
+        to_init(p, CAY_G_SIGNAL, SIGTERM, CAY_SCOPE_TREE);
+        cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + GRACE_MS);
+        CAY_FAULT("keeper.timeout.term");
+    } else {
+        p->killing = 2;
+        cgroup_exec_kill(p);
+        to_init(p, CAY_G_SIGNAL, SIGKILL, CAY_SCOPE_TREE);
+        cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + GRACE_MS);
+    }
+}
+
+void proc_arm(proc *p, uint64_t timeout_ms)
+{
+    p->timer.fn = on_timeout;
+    cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + (int64_t)CAY_MIN(timeout_ms, (uint64_t)INT64_MAX / 4));
+}
+
+/* ---- stdin, size, signals ---- */
+
+static void on_writable(cay__watch *w, uint32_t ev)
+{
+    proc *p = (proc *)((char *)w - offsetof(proc, in));
+    ssize_t n = 0;
+    (void)ev;
+    while (p->in_at < p->in_len && (n = write(w->fd, p->in_data + p->in_at, p->in_len - p->in_at)) > 0)
+        p->in_at += (size_t)n;
+    if (n < 0 && errno == EAGAIN)
+        return;
+    cay__loop_del(&K.loop, w);
+    w->events = 0;
+    client *c = p->writer;
+    p->writer = NULL;
+    if (p->in_at == p->in_len)
+        reply_ok(c);
+    else
+        reply_error(c, CAY_ESTATE, errno, "stdin_closed", "the process no longer reads its input", NULL);
+}
+
+void proc_write(client *c, proc *p, const char *data, size_t len)
+{
+    if (p->in.fd < 0 || p->ended) {
+        reply_error(c, CAY_ESTATE, 0, "stdin_closed", "stdin of this process is not open", NULL);
+        return;
+    }
+    if (p->writer) {
+        reply_error(c, CAY_EBUSY, 0, "stdin_busy", "another write to this process is under way", NULL);
+        return;
+    }
+    ssize_t n = write(p->in.fd, data, len);
+    if (n == (ssize_t)len) {
+        reply_ok(c);
+        return;
+    }
+    if (n < 0 && errno != EAGAIN) {
+        reply_error(c, CAY_ESTATE, errno, "stdin_closed", "the process no longer reads its input", NULL);
+        return;
+    }
+    size_t at = n > 0 ? (size_t)n : 0;
+    free(p->in_data);
+    p->in_data = cay__alloc(len - at);
+    memcpy(p->in_data, data + at, len - at);
+    p->in_len = len - at;
+    p->in_at = 0;
+    p->writer = c;
+    if (p->flags & CAY_SPAWN_TTY) { /* one descriptor, two watches: epoll wants two descriptors */
+        int d = fcntl(p->in.fd, F_DUPFD_CLOEXEC, 3);
+        p->in.fd = d >= 0 ? d : p->in.fd;
+    }
+    p->in.fn = on_writable;
+    p->in.events = EPOLLOUT;
+    cay__loop_add(&K.loop, &p->in);
+}
+
+void proc_close_stdin(proc *p)
+{
+    if (p->flags & CAY_SPAWN_TTY) {
+        char eot = 4;
+        if (p->in.fd >= 0)
+            (void)!write(p->in.fd, &eot, 1);
+        return;
+    }
+    drop_stdin(p);
+    to_init(p, CAY_G_CLOSE, 0, 0);
+}
+
+void proc_resize(client *c, proc *p, unsigned cols, unsigned rows)
+{
+    struct winsize ws = { .ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows };
+    if (!(p->flags & CAY_SPAWN_TTY) || p->out[0].w.fd < 0 || cols > 65535 || rows > 65535 || ioctl(p->out[0].w.fd, TIOCSWINSZ, &ws) < 0)
+        reply_error(c, CAY_ESTATE, 0, "no_tty", "this process has no terminal", NULL);
+    else
+        reply_ok(c);
+}
+
+void proc_signal(client *c, proc *p, int sig, int scope)
+{
+    if (sig < 0 || sig > 64 || scope < 0 || scope > 2) {
+        reply_error(c, CAY_EINVAL, 0, "bad_signal", "no such signal or scope", NULL);
+        return;
+    }
+    if (p->ended && scope != CAY_SCOPE_TREE) {
+        reply_error(c, CAY_ENOENT, ESRCH, "process_ended", "the process has ended", NULL);
+        return;
+    }
+    if (scope == CAY_SCOPE_TREE && sig == SIGKILL)
+        cgroup_exec_kill(p);
+    to_init(p, CAY_G_SIGNAL, (uint64_t)sig, (uint64_t)scope);
+    reply_ok(c);
+}
+
+void proc_on_client_gone(client *c)
+{
+    for (box *b = K.boxes; b; b = b->next)
+        for (proc *p = b->procs; p; p = p->next) {
+            if (p->starter == c)
+                p->starter = NULL;
+            if (p->writer == c)
+                p->writer = NULL;
+            waiter_drop(&p->waiters, c);
+        }
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output of a command: read from its pipe or terminal into a bounded ring, and given to any number of readers. A reader
+ * that is up to date gets the pipe's own pages by tee(2), so that attached output is copied no more often than kept
+ * output; one that is behind is fed from the ring.
+ *
+ * The ring is a memfd that init keeps a copy of: a header page {magic, size, head}, then the bytes. After an adoption its
+ * header is untrusted.
+ */
+#include "keeper.h"
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define HEADER     4096u
+#define RING_MAGIC 0x72796163u /* "cayr" */
+#define STALL_MS   30000
+#define BATCH      (256u << 10)
+
+typedef struct ring_head {
+    uint32_t magic, size;
+    uint64_t head, lost;
+} ring_head;
+
+static void on_source(cay__watch *w, uint32_t ev);
+static void on_reader(cay__watch *w, uint32_t ev);
+
+/* ---- the ring ---- */
+
+static bool ring_map(ring *r)
+{
+    r->map = mmap(NULL, HEADER + r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+    if (r->map != MAP_FAILED)
+        return true;
+    r->map = NULL;
+    return false;
+}
+
+static bool ring_make(stream *s)
+{
+    ring *r = &s->ring;
+    r->size = s->p->ring_bytes;
+    r->fd = (int)syscall(SYS_memfd_create, "cay-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (r->fd < 0 || ftruncate(r->fd, HEADER + r->size) < 0 ||
+        fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 || !ring_map(r)) {
+        cay__close_fd(&r->fd);
+        return false;
+    }
+    *(ring_head *)r->map = (ring_head){ RING_MAGIC, r->size, 0, 0 };
+    struct {
+        cay_msg    h;
+        cay_g_proc m;
+    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_KEEP, 0, 0 }, { .a = (uint64_t)s->which } };
+    memcpy(pkt.m.proc, s->p->id, sizeof pkt.m.proc);
+    if (s->p->b->ctl.fd >= 0)
+        cay__fd_send(s->p->b->ctl.fd, &pkt, sizeof pkt, &r->fd, 1, 0);
+    return true;
+}
+
+bool ring_adopt(stream *s, int fd)
+{
+    struct stat st;
+    ring_head h;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) || fstat(fd, &st) < 0 ||
+        pread(fd, &h, sizeof h, 0) != sizeof h || h.magic != RING_MAGIC || h.size == 0 || h.size > RING_MAX ||
+        st.st_size != (off_t)(HEADER + h.size) || h.head > INT64_MAX || h.lost > h.head)
+        return false;
+    s->ring.fd = fd;
+    s->ring.size = h.size;
+    if (!ring_map(&s->ring)) {
+        s->ring.fd = -1;
+        return false;
+    }
+    s->head = h.head;
+    s->lost = h.lost;
+    return true;
+}
+
+static uint64_t oldest(const stream *s)
+{
+    return s->head > s->ring.size ? s->head - s->ring.size : 0;
+}
+
+/* Up to n bytes of the source into the ring. Returns as read(2). */
+static ssize_t ring_fill(stream *s, size_t n)
+{
+    ring *r = &s->ring;
+    size_t at = s->head % r->size;
+    n = CAY_MIN(n, (size_t)r->size);
+    struct iovec v[2] = { { r->map + HEADER + at, CAY_MIN(n, r->size - at) }, { r->map + HEADER, 0 } };
+    v[1].iov_len = n - v[0].iov_len;
+    ssize_t k = readv(s->w.fd, v, v[1].iov_len ? 2 : 1);
+    if (k > 0) {
+        s->head += (uint64_t)k;
+        ((ring_head *)r->map)->head = s->head;
+    }
+    return k;
+}
+
+/* A contiguous piece of the ring from offset on. */
+static const char *ring_at(const stream *s, uint64_t offset, size_t *n)
+{
+    size_t at = offset % s->ring.size;
+    *n = (size_t)CAY_MIN(s->head - offset, s->ring.size - at);
+    return s->ring.map + HEADER + at;
+}
+
+/* ---- readers ---- */
+
+static void reader_free(reader *r)
+{
+    stream *s = r->s;
+    for (reader **p = &s->readers; *p; p = &(*p)->next)
+        if (*p == r) {
+            *p = r->next;
+            break;
+        }
+    cay__loop_del(&K.loop, &r->w);
+    close(r->w.fd);
+    free(r);
+}
+
+static bool over(const stream *s)
+{
+    return s->w.fd < 0 || s->p->settled;
+}
+
+/* From the ring, until the reader is up to date or its pipe is full. False when the reader is gone. */
+static bool reader_feed(reader *r)
+{
+    stream *s = r->s;
+    while (r->at < s->head) {
+        size_t n;
+        if (r->at < oldest(s)) {
+            s->lost += oldest(s) - r->at;
+            r->at = oldest(s);
+        }
+        const char *p = ring_at(s, r->at, &n);
+        ssize_t k = write(r->w.fd, p, n);
+        if (k < 0 && errno == EAGAIN) {
+            cay__loop_set(&K.loop, &r->w, EPOLLOUT);
+            return true;
+        }
+        if (k <= 0) {
+            reader_free(r);
+            return false;
+        }
+        r->at += (uint64_t)k;
+        r->stalled_ms = 0;
+    }
+    if (over(s)) {
+        reader_free(r);
+        return false;
+    }
+    cay__loop_set(&K.loop, &r->w, 0); /* hang-up is always reported */
+    return true;
+}
+
+static void on_reader(cay__watch *w, uint32_t ev)
+{
+    reader *r = (reader *)w;
+    stream *s = r->s;
+    if (ev & (EPOLLERR | EPOLLHUP))
+        reader_free(r);
+    else
+        reader_feed(r);
+    if (s->paused && s->w.fd >= 0) {
+        s->paused = false;
+        cay__loop_set(&K.loop, &s->w, EPOLLIN);
+    }
+}
+
+bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
+{
+    uint64_t from = offset == CAY_FROM_NOW ? s->head : CAY_MIN(offset, s->head);
+    uint64_t at = CAY_MAX(from, oldest(s));
+    *out = (cay_m_data){ .offset = at, .lost = at - from, .eof = over(s) };
+    cay__fd_nonblock(fd, true);
+    reader *r = cay__alloc(sizeof *r);
+    r->s = s;
+    r->at = at;
+    r->w = (cay__watch){ .fd = fd, .events = 0, .fn = on_reader };
+    if (!cay__loop_add(&K.loop, &r->w)) {
+        close(fd);
+        free(r);
+        return false;
+    }
+    r->next = s->readers;
+    s->readers = r;
+    reader_feed(r);
+    return true;
+}
+
+/* ---- the source ---- */
+
+/* With on_full block, a reader that is a ring behind holds the writer; not for longer than half a minute. */
+static bool must_wait(stream *s)
+{
+    if (!(s->p->flags & CAY_SPAWN_BLOCK))
+        return false;
+    int64_t now = cay__now_ms();
+    for (reader *r = s->readers; r; r = r->next)
+        if (s->head - r->at >= s->ring.size / 2) {
+            if (!r->stalled_ms)
+                r->stalled_ms = now;
+            if (now - r->stalled_ms < STALL_MS)
+                return true;
+        }
+    return false;
+}
+
+/* The one reader that has everything so far gets the pipe's pages themselves. */
+static ssize_t pass_on(stream *s)
+{
+    reader *r = s->readers;
+    if (!r || r->next || r->at != s->head || (s->p->flags & CAY_SPAWN_TTY))
+        return 0;
+    ssize_t n = tee(s->w.fd, r->w.fd, BATCH, SPLICE_F_NONBLOCK);
+    return n > 0 ? n : 0;
+}
+
+static void stream_over(stream *s)
+{
+    cay__loop_del(&K.loop, &s->w);
+    cay__close_fd(&s->w.fd);
+}
+
+/* One helping from the source. 1: more may come, 0: nothing now, -1: over. */
+static int pump(stream *s)
+{
+    if (s->ring.fd < 0) {
+        int n = 0;
+        /* Most commands print nothing: no ring until there is something to keep. */
+        if (ioctl(s->w.fd, FIONREAD, &n) == 0 && n == 0 && !(s->p->flags & CAY_SPAWN_TTY)) {
+            char c;
+            ssize_t k = read(s->w.fd, &c, 1);
+            if (k == 0 || (k < 0 && errno != EAGAIN))
+                return -1;
+            if (k < 0)
+                return 0;
+            if (!ring_make(s))
+                return -1;
+            s->ring.map[HEADER] = c;
+            s->head = ((ring_head *)s->ring.map)->head = 1;
+            return 1;
+        }
+        if (!ring_make(s))
+            return -1;
+    }
+    ssize_t passed = pass_on(s);
+    ssize_t k = ring_fill(s, passed > 0 ? (size_t)passed : BATCH / 4);
+    if (k < 0 && errno == EAGAIN)
+        return 0;
+    if (k <= 0) /* a terminal whose last slave closed says EIO */
+        return -1;
+    if (passed > 0)
+        s->readers->at += (uint64_t)k;
+    for (reader *r = s->readers, *next; r; r = next) {
+        next = r->next;
+        if (r->at < s->head)
+            reader_feed(r);
+    }
+    return 1;
+}
+
+static void on_source(cay__watch *w, uint32_t ev)
+{
+    stream *s = (stream *)w;
+    (void)ev;
+    if (s->ring.fd >= 0 && must_wait(s)) {
+        s->paused = true;
+        cay__loop_set(&K.loop, &s->w, 0);
+        return;
+    }
+    if (pump(s) < 0) {
+        stream_over(s);
+        proc_settle(s->p);
+    }
+}
+
+void stream_open(stream *s, int fd)
+{
+    cay__fd_nonblock(fd, true);
+    s->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_source };
+    if (!cay__loop_add(&K.loop, &s->w))
+        cay__close_fd(&s->w.fd);
+}
+
+bool stream_drain(stream *s)
+{
+    for (int i = 0; s->w.fd >= 0 && i < 64; i++) {
+        if (s->ring.fd >= 0 && must_wait(s))
+            return false;
+        int k = pump(s);
+        if (k < 0)
+            stream_over(s);
+        if (k <= 0)
+            break;
+    }
+    return s->w.fd < 0;
+}
+
+/* Readers get their end: those that are up to date now, the others when they are. */
+void stream_end_readers(stream *s)
+{
+    for (reader *r = s->readers, *next; r; r = next) {
+        next = r->next;
+        reader_feed(r);
+    }
+}
+
+void stream_close(stream *s)
+{
+    while (s->readers)
+        reader_free(s->readers);
+    if (s->w.fd >= 0)
+        stream_over(s);
+    if (s->ring.map)
+        munmap(s->ring.map, HEADER + s->ring.size);
+    s->ring.map = NULL;
+    cay__close_fd(&s->ring.fd);
+}
+
+size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out)
+{
+    uint64_t from = offset == CAY_FROM_NOW ? s->head : CAY_MIN(offset, s->head);
+    uint64_t at = s->ring.fd >= 0 ? CAY_MAX(from, oldest(s)) : from;
+    size_t done = 0;
+    *out = (cay_m_data){ .offset = at, .lost = at - from };
+    while (s->ring.fd >= 0 && done < cap && at < s->head) {
+        size_t n;
+        const char *p = ring_at(s, at, &n);
+        n = CAY_MIN(n, cap - done);
+        memcpy(buf + done, p, n);
+        done += n;
+        at += n;
+    }
+    out->eof = at == s->head && over(s);
+    return done;
+}

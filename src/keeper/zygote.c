@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The helper program, which is also init: "zygote" parks sandboxes, "janitor" clones grants and removes trees.
+ * Started by the keeper from a sealed memfd, in the keeper's user namespace; leaves when the keeper does.
+ */
+#include "job.h"
+#include "mnt.h"
+#include "park.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <guest/proto.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define SOCK 3
+
+static cay_job job;
+
+static void done(cay_job_done *d, const int *fds, int nfds)
+{
+    d->seq = job.seq;
+    cay__fd_send(SOCK, d, sizeof *d, fds, nfds, 0);
+}
+
+static void failed(const char *step)
+{
+    cay_job_done d = { .sys = errno ? errno : EIO };
+    cay__str_copy(d.step, sizeof d.step, step);
+    done(&d, NULL, 0);
+}
+
+/* ---- zygote ---- */
+
+static void do_park(int *fds, int nfds)
+{
+    park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .boxes = -1, .layers = -1 };
+    if (nfds != 1 + (int)job.cg2 + (int)job.nv1) {
+        errno = EINVAL;
+        failed("job");
+        return;
+    }
+    const char *step = park(&job, fds, &r);
+    if (step) {
+        failed(step);
+    } else {
+        cay_job_done d = { .pid = r.pid, .start = r.start };
+        int out[5] = { r.pidfd, r.ctl, r.userns, r.boxes, r.layers };
+        done(&d, out, 5);
+    }
+    cay__close_fd(&r.pidfd);
+    cay__close_fd(&r.ctl);
+    cay__close_fd(&r.userns);
+    cay__close_fd(&r.boxes);
+    cay__close_fd(&r.layers);
+}
+
+/* ---- janitor ---- */
+
+/* The client opened the directory with its own rights and sent the descriptor; we open the same path in our copy of
+ * the host's tree and go on only if both are one directory. */
+static void do_clone(int *fds, int nfds)
+{
+    struct stat a, b;
+    if (nfds < 1 || fstat(fds[0], &a) < 0) {
+        failed("grant");
+        return;
+    }
+    CAY_AUTOFD dir = open(job.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 || fstat(dir, &b) < 0) {
+        failed("grant");
+        return;
+    }
+    if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
+        errno = ESTALE;
+        failed("grant changed while it was opened");
+        return;
+    }
+    CAY_AUTOFD tree = mnt_open_tree(dir, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | (job.rec ? AT_RECURSIVE : 0u));
+    if (tree < 0) {
+        failed("clone");
+        return;
+    }
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (job.ro ? MOUNT_ATTR_RDONLY : 0);
+    unsigned rec = job.rec ? AT_RECURSIVE : 0u;
+    if (mnt_setattr(tree, "", AT_EMPTY_PATH | rec, set, 0, -1) < 0) {
+        failed("flags");
+        return;
+    }
+    cay_job_done d = { 0 };
+    done(&d, &tree, 1);
+}
+
+/* Contents first; a directory without rights is given some: overlay's work has mode 000. */
+static bool remove_tree(int at, const char *name)
+{
+    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
+        return true;
+    fchmodat(at, name, 0700, 0);
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        cay__close_fd(&fd);
+        return false;
+    }
+    bool ok = true;
+    for (struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            ok &= remove_tree(dirfd(d), e->d_name);
+    closedir(d);
+    return (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT) && ok;
+}
+
+static void do_rmtree(void)
+{
+    cay_job_done d = { 0 };
+    CAY_FAULT("janitor.rmtree");
+    if (!remove_tree(AT_FDCWD, job.name)) {
+        failed("remove");
+        return;
+    }
+    done(&d, NULL, 0);
+}
+
+static void measure(int at, const char *name, cay_job_done *d, unsigned depth)
+{
+    struct stat st;
+    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    d->bytes += (uint64_t)st.st_blocks * 512;
+    d->inodes++;
+    if (!S_ISDIR(st.st_mode) || depth > 128)
+        return;
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        cay__close_fd(&fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            measure(dirfd(dir), e->d_name, d, depth + 1);
+    closedir(dir);
+}
+
+static void do_du(void)
+{
+    cay_job_done d = { 0 };
+    measure(AT_FDCWD, job.name, &d, 0);
+    done(&d, NULL, 0);
+}
+
+/* ---- both ---- */
+
+/* argv: program, role, state directory as the helper sees it */
+int main(int argc, char **argv)
+{
+    if (argc < 3 || chdir(argv[2]) < 0)
+        return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, argv[1]);
+    signal(SIGCHLD, SIG_IGN); /* inits are watched by pidfd; nobody waits for them */
+    for (;;) {
+        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+        ssize_t n = cay__fd_recv(SOCK, &job, sizeof job, fds, &nfds, 0);
+        if (n != sizeof job)
+            return 0;
+        job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] = 0;
+        switch (job.type) {
+        case CAY_JOB_PARK: do_park(fds, nfds); break;
+        case CAY_JOB_CLONE: do_clone(fds, nfds); break;
+        case CAY_JOB_RMTREE: do_rmtree(); break;
+        case CAY_JOB_DU: do_du(); break;
+        default:
+            errno = EINVAL;
+            failed("job");
+        }
+        for (int i = 0; i < nfds; i++)
+            close(fds[i]);
+    }
+}

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "native.h"
+#include <base/base.h>
+#include <base/buf.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <sandbox/sandbox.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+/* ---- the create request ---- */
+
+static uint64_t limit(uint64_t asked, uint64_t usual)
+{
+    return asked ? asked : usual;
+}
+
+static void fill_limits(cay_m_create *m, const cay_limits *l)
+{
+    m->memory = limit(l->memory, 2ull << 30);
+    m->swap = l->swap;
+    m->cpu_milli = limit(l->cpu_milli, 2000);
+    m->pids = limit(l->pids, 512);
+    m->disk = limit(l->disk, 10ull << 30);
+    m->inodes = limit(l->inodes, 1000000);
+    m->nofile = limit(l->nofile, 4096);
+    m->io_read = limit(l->io_read, CAY_UNLIMITED);
+    m->io_write = limit(l->io_write, CAY_UNLIMITED);
+}
+
+/* Targets of the grants, then user, workdir, hostname, shell and the environment. */
+static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_err *err)
+{
+    for (size_t i = 0; i < spec->ngrants; i++) {
+        const char *t = spec->grants[i].target;
+        if (!t || t[0] != '/' || !t[1] || strlen(t) > 255 || strstr(t, "/../") || strchr(t, '\n'))
+            return cay_fail_why(err, CAY_EINVAL, "grant_target", "grant target %s: give an absolute path below /, at most 255 bytes, without ..", t ? t : "(none)");
+        cay__buf_add(b, t, strlen(t) + 1);
+    }
+    const char *fields[] = { user, spec->workdir ? spec->workdir : "/workspace", spec->hostname ? spec->hostname : "", "" };
+    for (size_t i = 0; i < CAY_LEN(fields); i++)
+        cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
+    for (const cay_pair *e = spec->env; e && e->key; e++) {
+        if (!*e->key || strchr(e->key, '='))
+            return cay_fail_why(err, CAY_EINVAL, "env_key", "environment variable %s: a name is not empty and has no =", e->key);
+        cay__buf_str(b, e->key);
+        cay__buf_str(b, "=");
+        cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
+    }
+    if (b->full)
+        return cay_fail_why(err, CAY_ETOOBIG, "environment_too_long", "environment and grants of a sandbox are longer than %u bytes", CAY_TAIL_MAX);
+    return 0;
+}
+
+static int open_dir(const char *path, const char *what, int *out, cay_err *err)
+{
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
+    *out = fd;
+    return 0;
+}
+
+typedef struct fdset {
+    int fds[1 + CAY_GRANTS_MAX], n;
+} fdset;
+
+static void fdset_close(fdset *s)
+{
+    for (int i = 0; i < s->n; i++)
+        close(s->fds[i]);
+}
+
+static int fill_fds(fdset *s, cay_m_create *m, const cay_create *spec, cay_err *err)
+{
+    if (spec->ngrants > CAY_GRANTS_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "too_many_grants", "%zu grants: at most %d", spec->ngrants, CAY_GRANTS_MAX);
+    if (spec->root) {
+        CAY_TRY(open_dir(spec->root, "root", &s->fds[s->n], err));
+        s->n++;
+        m->flags |= CAY_CREATE_ROOT_FD;
+    }
+    for (size_t i = 0; i < spec->ngrants; i++) {
+        CAY_TRY(open_dir(spec->grants[i].source, "grant", &s->fds[s->n], err));
+        s->n++;
+        if (spec->grants[i].rw)
+            m->grants_rw |= 1u << i;
+    }
+    m->ngrants = (uint32_t)spec->ngrants;
+    return 0;
+}
+
+/* Who commands run as when nobody is named. A foreign root has no `user`; what an ordinary user granted for writing
+ * belongs to uid 0 inside, because sub-ids show it so. */
+static const char *default_user(const cay__native *n, const cay_create *spec)
+{
+    if (spec->user)
+        return spec->user;
+    if (spec->root)
+        return n->hello.mode == CAY_MODE_SINGLE ? "user" : "root";
+    for (size_t i = 0; i < spec->ngrants; i++)
+        if (spec->grants[i].rw && n->hello.mode == CAY_MODE_RANGE)
+            return "root";
+    return "user";
+}
+
+static int check_user(const cay__native *n, const char *user, cay_m_create *m, cay_err *err)
+{
+    if (n->hello.mode != CAY_MODE_SINGLE || !strcmp(user, "user") || !strcmp(user, "1000"))
+        return 0;
+    if (!strcmp(user, "root") || !strcmp(user, "0")) {
+        m->flags |= CAY_CREATE_UID0;
+        return 0;
+    }
+    return cay_fail_why(err, CAY_EINVAL, "user_not_mapped", "user %s: without a range in /etc/subuid a sandbox has one user; ask for user or root, or add a range", user);
+}
+
+static cay__nbox *box_new(cay__native *n, const char *id);
+
+int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_create *spec, bool kept,
+                     cay__nbox **out, cay_err *err)
+{
+    cay_m_create m = { 0 };
+    __attribute__((cleanup(fdset_close))) fdset fds = { .n = 0 };
+    CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
+    CAY_TRY(cay__native_meet(n, call, err));
+    CAY_TRY(cay__native_require(&n->hello, spec->min_level, spec->require, err));
+    if (spec->template_ && strcmp(spec->template_, "host"))
+        return cay_fail_why(err, CAY_ENOENT, "template_unknown", "no template %s here; use host, or --root DIR", spec->template_);
+    cay__str_copy(m.id, sizeof m.id, id);
+    m.flags = (spec->ephemeral ? CAY_CREATE_EPHEMERAL : 0) | (spec->no_pin ? CAY_CREATE_NO_PIN : 0) |
+              (spec->durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) |
+              (spec->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
+    fill_limits(&m, &spec->limits);
+    m.ttl_ms = spec->ttl_ms;
+    m.idle_ms = spec->idle_ms;
+    CAY_TRY(fill_fds(&fds, &m, spec, err));
+    const char *user = default_user(n, spec);
+    CAY_TRY(check_user(n, user, &m, err));
+    CAY_TRY(fill_tail(&tail, spec, user, err));
+    if (!spec->root)
+        CAY_TRY(cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
+    CAY_FAULT("client.create.send");
+    cay__ask ask = { CAY_MSG_CREATE, &m, sizeof m, tail.data, tail.len, fds.fds, fds.n };
+    cay__reply r = { 0 };
+    int sock = -1;
+    if (spec->ephemeral)
+        CAY_TRY(cay__link_begin(&n->link, call, &ask, &r, &sock, err));
+    else
+        CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
+    CAY_FAULT("client.create.answered");
+    cay__nbox *b = box_new(n, id);
+    b->owner = sock;
+    *out = b;
+    return 0;
+}
+
+/* ---- handles ---- */
+
+static int open_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
+{
+    cay__nbox *b = arg;
+    cay_m_box m = { 0 };
+    int sv[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "session socket");
+    CAY_AUTOFD mine = sv[0], theirs = sv[1];
+    memcpy(m.id, b->id, sizeof m.id);
+    cay__ask ask = { CAY_MSG_SESSION, &m, sizeof m, user, user ? strlen(user) : 0, &theirs, 1 };
+    cay__reply r = { 0 };
+    CAY_TRY(cay__link_call(&b->n->link, call, &ask, &r, err));
+    *sock = CAY_STEAL_FD(mine);
+    return 0;
+}
+
+static cay__nbox *box_new(cay__native *n, const char *id)
+{
+    cay__nbox *b = cay__alloc(sizeof *b);
+    b->n = n;
+    b->owner = -1;
+    cay__str_copy(b->id, sizeof b->id, id);
+    cay__sessions_open(&b->sessions, open_session, b);
+    return b;
+}
+
+void cay__nbox_release(void *box)
+{
+    cay__nbox *b = box;
+    cay__sessions_close(&b->sessions);
+    cay__close_fd(&b->owner);
+    free(b->layers);
+    free(b);
+}
+
+static int ask_box(cay__native *n, const cay_call *call, uint16_t type, const char *id, uint64_t a, uint64_t c, cay__reply *r, cay_err *err)
+{
+    cay_m_box m = { .a = a, .b = c };
+    cay__str_copy(m.id, sizeof m.id, id);
+    cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
+    return cay__link_call(&n->link, call, &ask, r, err);
+}
+
+/* LIST answers with any number of boxes and END. fn's non-zero return ends it. */
+static int list_boxes(cay__native *n, const cay_call *call, const char *prefix, int (*fn)(const cay_m_boxinfo *, void *), void *arg, cay_err *err)
+{
+    cay_m_box m = { 0 };
+    cay__str_copy(m.id, sizeof m.id, prefix);
+    cay__ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
+    cay__reply r = { 0 };
+    CAY_AUTOFD sock = -1;
+    int got = -1;
+    CAY_TRY(cay__link_begin(&n->link, call, &ask, &r, &got, err));
+    sock = got;
+    while (r.type == CAY_MSG_BOX) {
+        r.box.id[sizeof r.box.id - 1] = r.box.reason[sizeof r.box.reason - 1] = 0;
+        int rc = fn(&r.box, arg);
+        if (rc)
+            return rc < 0 ? rc : 0;
+        CAY_TRY(cay__link_next(sock, call, CAY_MSG_BOX, &r, err));
+    }
+    cay__link_give(&n->link, CAY_STEAL_FD(sock));
+    return 0;
+}
+
+typedef struct look {
+    cay_m_boxinfo info;
+    int           n;
+} look;
+
+static int on_look(const cay_m_boxinfo *info, void *arg)
+{
+    look *l = arg;
+    l->info = *info;
+    l->n++;
+    return 0;
+}
+
+int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out, cay_err *err)
+{
+    look l = { .n = 0 };
+    CAY_TRY(cay__native_meet(n, call, err));
+    CAY_TRY(list_boxes(n, call, id, on_look, &l, err));
+    if (l.n == 0 || l.info.state == CAY_STOPPED)
+        return cay_fail_why(err, CAY_EGONE, "not_running", "sandbox %s does not run", id);
+    cay__nbox *b = box_new(n, id);
+    b->info = l.info;
+    *out = b;
+    return 0;
+}
+
+/* ---- operations ---- */
+
+int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
+{
+    cay__nbox *b = box;
+    return cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);
+}
+
+int cay__nbox_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err)
+{
+    cay__nbox *b = box;
+    return cay__proc_attach(&b->n->link, b->id, call, ref, proc, err);
+}
+
+int cay__nbox_destroy(void *box, const cay_call *call, cay_err *err)
+{
+    cay__nbox *b = box;
+    cay__reply r = { 0 };
+    cay__sessions_drop(&b->sessions);
+    CAY_FAULT("client.destroy.send");
+    cay_err e = CAY_ERR_INIT;
+    int rc = ask_box(b->n, call, CAY_MSG_DESTROY, b->id, 0, 0, &r, &e);
+    if (rc == 0 || rc == CAY_ENOENT) {
+        cay__nbox_release(b);
+        return 0;
+    }
+    if (err)
+        *err = e;
+    return rc;
+}
+
+int cay__nbox_stop(void *box, const cay_call *call, cay_err *err)
+{
+    cay__nbox *b = box;
+    cay__reply r = { 0 };
+    cay__sessions_drop(&b->sessions);
+    return ask_box(b->n, call, CAY_MSG_STOP, b->id, 0, 0, &r, err);
+}
+
+int cay__nbox_pause(void *box, const cay_call *call, cay_err *err)
+{
+    cay__nbox *b = box;
+    cay__reply r = { 0 };
+    return ask_box(b->n, call, CAY_MSG_PAUSE, b->id, 0, 0, &r, err);
+}
+
+int cay__nbox_resume(void *box, const cay_call *call, cay_err *err)
+{
+    cay__nbox *b = box;
+    cay__reply r = { 0 };
+    return ask_box(b->n, call, CAY_MSG_RESUME, b->id, 0, 0, &r, err);
+}
+
+int cay__nbox_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
+{
+    cay__nbox *b = box;
+    cay__reply r = { 0 };
+    return ask_box(b->n, call, CAY_MSG_EXTEND, b->id, ttl_ms, idle_ms, &r, err);
+}
+
+int cay__nbox_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)
+{
+    cay__nbox *b = box;
+    cay__reply r = { 0 };
+    CAY_TRY(ask_box(b->n, call, CAY_MSG_USAGE, b->id, 0, 0, &r, err));
+    *out = (cay_usage){ .size = sizeof *out, .cpu_us = r.usage.cpu_us, .memory = r.usage.memory, .memory_peak = r.usage.memory_peak,
+                        .pids = r.usage.pids, .disk = r.usage.disk, .inodes = r.usage.inodes,
+                        .oom_kills = r.usage.oom_kills, .pids_hits = r.usage.pids_hits };
+    return 0;
+}
+
+int cay__nbox_wait(void *box, const cay_call *call, cay_state *state, cay_err *err)
+{
+    cay__nbox *b = box;
+    cay__reply r = { 0 };
+    cay_err e = CAY_ERR_INIT;
+    int rc = ask_box(b->n, call, CAY_MSG_BOX_WAIT, b->id, 0, 0, &r, &e);
+    if (rc == CAY_ENOENT) {
+        *state = CAY_STOPPED;
+        return 0;
+    }
+    if (rc < 0) {
+        if (err)
+            *err = e;
+        return rc;
+    }
+    *state = (cay_state)r.box.state;
+    return 0;
+}
+
+int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err)
+{
+    cay__nbox *b = box;
+    look l = { .n = 0 };
+    CAY_TRY(list_boxes(b->n, call, b->id, on_look, &l, err));
+    if (l.n == 0)
+        return cay_fail_why(err, CAY_EGONE, "not_running", "sandbox %s does not run", b->id);
+    CAY_TRY(cay__native_meet(b->n, call, err));
+    b->info = l.info;
+    if (!b->layers) {
+        b->layers = cay__alloc(sizeof *b->layers * CAY__LAYERS_MAX);
+        b->nlayers = cay__native_layers(&b->n->hello, b->layers, CAY__LAYERS_MAX);
+    }
+    *out = (cay_box_status){ .size = sizeof *out, .state = (cay_state)l.info.state, .reason = b->info.reason,
+                             .level = (cay_level)b->n->hello.level, .layers = b->layers, .nlayers = b->nlayers,
+                             .deadline_ms = l.info.deadline_ms, .idle_ms = l.info.idle_ms, .pid = l.info.pid, .path = "" };
+    return 0;
+}
+
+/* Live processes come from inside, with what the keeper knows of those it started; then those that ended. */
+typedef struct kept_list {
+    cay_proc_info *v;
+    char         (*text)[2][104];
+    size_t         n, cap;
+} kept_list;
+
+static int on_kept(const cay__kept *k, void *arg)
+{
+    kept_list *l = arg;
+    if (l->n == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 32;
+        l->v = realloc(l->v, l->cap * sizeof *l->v);
+        l->text = realloc(l->text, l->cap * sizeof *l->text);
+        if (!l->v || !l->text)
+            abort();
+    }
+    cay_proc_info *i = &l->v[l->n];
+    memset(i, 0, sizeof *i);
+    cay__str_join(l->text[l->n][0], sizeof l->text[0][0], k->p.proc, NULL);
+    l->text[l->n][0][CAY_WIRE_ID] = 0;
+    cay__str_copy(l->text[l->n][0] + CAY_WIRE_ID + 1, sizeof l->text[0][0] - CAY_WIRE_ID - 1, k->tag);
+    cay__str_copy(l->text[l->n][1], sizeof l->text[0][1], k->command);
+    i->size = sizeof *i;
+    i->pid = k->p.pid;
+    i->state = k->p.ended ? 'X' : 'S';
+    i->tty = k->p.flags & CAY_SPAWN_TTY;
+    i->started_ms = k->p.started_ms;
+    i->exit = (cay_exit){ .size = sizeof i->exit, .code = k->p.code, .signal = k->p.signal };
+    cay__str_copy(i->exit.reason, sizeof i->exit.reason, k->p.reason);
+    l->n++;
+    return 0;
+}
+
+typedef struct merge {
+    kept_list *l;
+    int      (*fn)(const cay_proc_info *, void *);
+    void      *arg;
+} merge;
+
+static void name_kept(const kept_list *l, size_t i, cay_proc_info *p)
+{
+    p->id = l->text[i][0];
+    p->tag = l->text[i][0] + CAY_WIRE_ID + 1;
+    p->tty = l->v[i].tty;
+}
+
+static int on_live(const cay_proc_info *info, void *arg)
+{
+    merge *m = arg;
+    cay_proc_info p = *info;
+    for (size_t i = 0; i < m->l->n; i++)
+        if (m->l->v[i].pid == p.pid && m->l->v[i].state != 'X')
+            name_kept(m->l, i, &p);
+    return m->fn(&p, m->arg);
+}
+
+int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+{
+    cay__nbox *b = box;
+    kept_list l = { .n = 0 };
+    merge m = { &l, fn, arg };
+    int rc = cay__procs_kept(&b->n->link, b->id, call, on_kept, &l, err);
+    if (rc == 0)
+        rc = cay__nf_ps(&b->sessions, call, on_live, &m, err);
+    for (size_t i = 0; rc == 0 && i < l.n; i++) {
+        if (l.v[i].state != 'X')
+            continue;
+        name_kept(&l, i, &l.v[i]);
+        l.v[i].command = l.text[i][1];
+        l.v[i].user = "";
+        rc = fn(&l.v[i], arg);
+    }
+    free(l.v);
+    free(l.text);
+    return rc;
+}
+
+#define S (&((cay__nbox *)box)->sessions)
+int cay__nbox_open_read(void *box, const cay_call *c, const char *p, const cay_read *s, int *fd, cay_err *e) { return cay__nf_open_read(S, c, p, s, fd, e); }
+int cay__nbox_put(void *box, const cay_call *c, const char *p, const void *d, size_t n, const cay_write *s, cay_err *e) { return cay__nf_put(S, c, p, d, n, s, e); }
+int cay__nbox_open_write(void *box, const cay_call *c, const char *p, const cay_write *s, void **up, int *fd, cay_err *e) { return cay__nf_open_write(S, c, p, s, up, fd, e); }
+int cay__nbox_stat(void *box, const cay_call *c, const char *p, bool f, cay_stat *o, cay_err *e) { return cay__nf_stat(S, c, p, f, o, e); }
+int cay__nbox_mkdir(void *box, const cay_call *c, const char *p, uint32_t m, bool a, cay_err *e) { return cay__nf_mkdir(S, c, p, m, a, e); }
+int cay__nbox_remove(void *box, const cay_call *c, const char *p, bool r, cay_err *e) { return cay__nf_remove(S, c, p, r, e); }
+int cay__nbox_rename(void *box, const cay_call *c, const char *f, const char *t, cay_err *e) { return cay__nf_rename(S, c, f, t, e); }
+int cay__nbox_chmod(void *box, const cay_call *c, const char *p, uint32_t m, cay_err *e) { return cay__nf_chmod(S, c, p, m, e); }
+int cay__nbox_chown(void *box, const cay_call *c, const char *p, uint32_t u, uint32_t g, cay_err *e) { return cay__nf_chown(S, c, p, u, g, e); }
+int cay__nbox_symlink(void *box, const cay_call *c, const char *t, const char *p, cay_err *e) { return cay__nf_symlink(S, c, t, p, e); }
+int cay__nbox_getxattr(void *box, const cay_call *c, const char *p, const char *n, void *b, size_t *l, cay_err *e) { return cay__nf_getxattr(S, c, p, n, b, l, e); }
+int cay__nbox_setxattr(void *box, const cay_call *c, const char *p, const char *n, const void *v, size_t l, cay_err *e) { return cay__nf_setxattr(S, c, p, n, v, l, e); }
+int cay__nbox_listxattr(void *box, const cay_call *c, const char *p, int (*fn)(const char *, void *), void *a, cay_err *e) { return cay__nf_listxattr(S, c, p, fn, a, e); }
+int cay__nbox_list_dir(void *box, const cay_call *c, const char *p, unsigned d, int (*fn)(const cay_dirent *, void *), void *a, cay_err *e) { return cay__nf_list_dir(S, c, p, d, fn, a, e); }
+int cay__nbox_glob(void *box, const cay_call *c, const char *b, const char *p, int (*fn)(const cay_dirent *, void *), void *a, cay_err *e) { return cay__nf_glob(S, c, b, p, fn, a, e); }
+int cay__nbox_grep(void *box, const cay_call *c, const char *b, const cay_grep *g, int (*fn)(const cay_match *, void *), void *a, cay_err *e) { return cay__nf_grep(S, c, b, g, fn, a, e); }
+int cay__nbox_watch_open(void *box, const cay_call *c, const char *p, bool r, void **w, int *fd, cay_err *e) { return cay__nf_watch_open(S, c, p, r, w, fd, e); }
+int cay__nbox_ports(void *box, const cay_call *c, int (*fn)(const cay_port *, void *), void *a, cay_err *e) { return cay__nf_ports(S, c, fn, a, e); }
+int cay__nbox_connect(void *box, const cay_call *c, uint16_t p, int *fd, cay_err *e) { return cay__nf_connect(S, c, p, fd, e); }
+#undef S
+
+const cay_provider_ops cay__native_hot = { CAY__NATIVE_HOT };
+
+/* ---- without a service ---- */
+
+static void drop_native(cay_sandbox *sb)
+{
+    cay__native_close(sb->owner);
+}
+
+static cay_sandbox *handle(cay__native *n, cay__nbox *b)
+{
+    cay_sandbox *sb = cay__sandbox_new(&cay__native_hot, b->id, b);
+    sb->state = b->info.state ? (int)b->info.state : CAY_RUNNING;
+    sb->owner = n;
+    sb->drop = drop_native;
+    return sb;
+}
+
+int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out, cay_err *err)
+{
+    cay__native *n;
+    cay__nbox *b = NULL;
+    look l = { .n = 0 };
+    CAY_TRY(cay__native_open(home, NULL, &n, err));
+    int rc = strlen(id_prefix) > CAY_ID_LEN ? cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix) : list_boxes(n, NULL, id_prefix, on_look, &l, err);
+    if (rc == 0 && l.n != 1)
+        rc = cay_fail_why(err, l.n ? CAY_EINVAL : CAY_ENOENT, l.n ? "id_ambiguous" : "sandbox_not_found",
+                          l.n ? "%s could be any of %d sandboxes: give more of the id" : "no running sandbox %s", id_prefix, l.n);
+    if (rc == 0)
+        rc = cay__nbox_attach(n, NULL, l.info.id, &b, err);
+    if (rc < 0) {
+        cay__native_close(n);
+        return rc;
+    }
+    *out = handle(n, b);
+    return 0;
+}
+
+int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_sandbox **out, cay_err *err)
+{
+    cay__native *n;
+    cay__nbox *b;
+    char id[CAY_ID_LEN + 1];
+    cay_create s = *spec;
+    s.ephemeral = true;
+    cay__id_make(id, 'c');
+    CAY_TRY(cay__native_open(home, NULL, &n, err));
+    int rc = cay__nbox_create(n, NULL, id, &s, false, &b, err);
+    if (rc < 0) {
+        cay__native_close(n);
+        return rc;
+    }
+    *out = handle(n, b);
+    return 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * provider/native/native.h - sandboxes held by the keeper.
+ *
+ *   start.c  find or start the keeper    layer.c  what template `host` is made of
+ *   box.c    create, stop, pause, …      probe.c  what this host can give, and why not more
+ *   client.c proc.c  the wire            session.c files.c …  the worker inside
+ *
+ * No JSON here but in provider.c: the small static command links the rest.
+ */
+#pragma once
+#include "client.h"
+#include "session.h"
+#include <base/path.h>
+
+typedef struct cay__native {
+    char        home[CAY__HOME_MAX];
+    char        run[CAY__RUN_MAX];
+    char        libexec[CAY__HOME_MAX]; /* where the keeper is said to be, or "" */
+    char        keeper[CAY__HOME_MAX];  /* the program, once it was needed */
+    int         home_fd;
+    cay__link   link;
+    pthread_mutex_t lock; /* hello */
+    bool        met;
+    cay_m_hello hello;
+} cay__native;
+
+typedef struct cay__nbox {
+    cay__native  *n;
+    char          id[CAY_WIRE_ID];
+    int           owner; /* connection that keeps an ephemeral one alive, or -1 */
+    cay__sessions sessions;
+    cay_layer    *layers; /* made once, for status() */
+    size_t        nlayers;
+    char          reason[24];
+    cay_m_boxinfo info;
+} cay__nbox;
+
+/* start.c */
+int  cay__native_open(const char *home, const char *libexec, cay__native **out, cay_err *err);
+void cay__native_close(cay__native *n);
+/* Says hello once, starting the keeper when there is none. */
+int  cay__native_meet(cay__native *n, const cay_call *call, cay_err *err);
+
+/* layer.c: makes layers/<name> for template `host` when it is missing or the host changed. */
+int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err);
+
+/* box.c */
+int  cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_create *spec, bool kept,
+                      cay__nbox **out, cay_err *err);
+int  cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out, cay_err *err);
+void cay__nbox_release(void *box);
+
+/* probe.c */
+#define CAY__LAYERS_MAX 24
+size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max);
+/* CAY_EISOLATION naming each missing feature, its cause and remedy. */
+int    cay__native_require(const cay_m_hello *h, int min_level, const char *const *require, cay_err *err);
+/* Why there is no keeper: fills a layer list without one. */
+size_t cay__native_why_not(const cay_err *why, cay_layer *out, size_t max, char *room, size_t cap);
+
+int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err);
+int cay__nbox_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err);
+int cay__nbox_destroy(void *box, const cay_call *call, cay_err *err);
+int cay__nbox_stop(void *box, const cay_call *call, cay_err *err);
+int cay__nbox_pause(void *box, const cay_call *call, cay_err *err);
+int cay__nbox_resume(void *box, const cay_call *call, cay_err *err);
+int cay__nbox_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err);
+int cay__nbox_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err);
+int cay__nbox_wait(void *box, const cay_call *call, cay_state *state, cay_err *err);
+int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
+int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err);
+int cay__nbox_open_read(void *box, const cay_call *c, const char *p, const cay_read *s, int *fd, cay_err *e);
+int cay__nbox_put(void *box, const cay_call *c, const char *p, const void *d, size_t n, const cay_write *s, cay_err *e);
+int cay__nbox_open_write(void *box, const cay_call *c, const char *p, const cay_write *s, void **up, int *fd, cay_err *e);
+int cay__nbox_stat(void *box, const cay_call *c, const char *p, bool f, cay_stat *o, cay_err *e);
+int cay__nbox_mkdir(void *box, const cay_call *c, const char *p, uint32_t m, bool a, cay_err *e);
+int cay__nbox_remove(void *box, const cay_call *c, const char *p, bool r, cay_err *e);
+int cay__nbox_rename(void *box, const cay_call *c, const char *f, const char *t, cay_err *e);
+int cay__nbox_chmod(void *box, const cay_call *c, const char *p, uint32_t m, cay_err *e);
+int cay__nbox_chown(void *box, const cay_call *c, const char *p, uint32_t u, uint32_t g, cay_err *e);
+int cay__nbox_symlink(void *box, const cay_call *c, const char *t, const char *p, cay_err *e);
+int cay__nbox_getxattr(void *box, const cay_call *c, const char *p, const char *n, void *b, size_t *l, cay_err *e);
+int cay__nbox_setxattr(void *box, const cay_call *c, const char *p, const char *n, const void *v, size_t l, cay_err *e);
+int cay__nbox_listxattr(void *box, const cay_call *c, const char *p, int (*fn)(const char *, void *), void *a, cay_err *e);
+int cay__nbox_list_dir(void *box, const cay_call *c, const char *p, unsigned d, int (*fn)(const cay_dirent *, void *), void *a, cay_err *e);
+int cay__nbox_glob(void *box, const cay_call *c, const char *b, const char *p, int (*fn)(const cay_dirent *, void *), void *a, cay_err *e);
+int cay__nbox_grep(void *box, const cay_call *c, const char *b, const cay_grep *g, int (*fn)(const cay_match *, void *), void *a, cay_err *e);
+int cay__nbox_watch_open(void *box, const cay_call *c, const char *p, bool r, void **w, int *fd, cay_err *e);
+int cay__nbox_ports(void *box, const cay_call *c, int (*fn)(const cay_port *, void *), void *a, cay_err *e);
+int cay__nbox_connect(void *box, const cay_call *c, uint16_t p, int *fd, cay_err *e);
+
+/* The operations on a box, as members of a cay_provider_ops: the static command's table, and the service's. */
+#define CAY__NATIVE_HOT \
+    .size = sizeof(cay_provider_ops), .name = "native", .release = cay__nbox_release, \
+    .proc_release = cay__proc_release, .proc_id = cay__proc_id, .proc_output = cay__proc_output, \
+    .proc_write = cay__proc_write, .proc_close_stdin = cay__proc_close_stdin, .proc_signal = cay__proc_signal, \
+    .proc_wait = cay__proc_wait, .proc_exit_fd = cay__proc_exit_fd, .proc_read = cay__proc_read, \
+    .proc_resize = cay__proc_resize, .commit_write = cay__nf_commit_write, .abort_write = cay__nf_abort_write, \
+    .watch_next = cay__nf_watch_next, .watch_close = cay__nf_watch_close, \
+    .spawn = cay__nbox_spawn, .proc_attach = cay__nbox_proc_attach, .destroy = cay__nbox_destroy, \
+    .stop = cay__nbox_stop, .pause = cay__nbox_pause, .resume = cay__nbox_resume, .extend = cay__nbox_extend, \
+    .usage = cay__nbox_usage, .wait = cay__nbox_wait, .status = cay__nbox_status, .procs = cay__nbox_procs, \
+    .open_read = cay__nbox_open_read, .put = cay__nbox_put, .open_write = cay__nbox_open_write, \
+    .stat = cay__nbox_stat, .mkdir = cay__nbox_mkdir, .remove = cay__nbox_remove, .rename = cay__nbox_rename, \
+    .chmod = cay__nbox_chmod, .chown = cay__nbox_chown, .symlink = cay__nbox_symlink, \
+    .getxattr = cay__nbox_getxattr, .setxattr = cay__nbox_setxattr, .listxattr = cay__nbox_listxattr, \
+    .list_dir = cay__nbox_list_dir, .glob = cay__nbox_glob, .grep = cay__nbox_grep, \
+    .watch_open = cay__nbox_watch_open, .ports = cay__nbox_ports, .connect = cay__nbox_connect
+extern const cay_provider_ops cay__native_hot;
+
+/* For the small static command: handles straight from the keeper. A handle owns what it needs. */
+struct cay_sandbox;
+int cay__native_find(const char *home, const char *id_prefix, struct cay_sandbox **out, cay_err *err);
+int cay__native_create_ephemeral(const char *home, const cay_create *spec, struct cay_sandbox **out, cay_err *err);

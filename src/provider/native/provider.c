@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native provider as the service sees it. */
+#include "native.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <provider/provider.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static int op_open(const cay_provider_conf *conf, void **self, cay_err *err)
+{
+    return cay__native_open(conf->home, conf->libexec, (cay__native **)self, err);
+}
+
+static void op_close(void *self)
+{
+    cay__native_close(self);
+}
+
+static int op_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+{
+    return cay__nbox_create(self, call, id, spec, false, (cay__nbox **)box, err);
+}
+
+static int op_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+{
+    return cay__nbox_create(self, call, id, spec, true, (cay__nbox **)box, err);
+}
+
+static int op_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box, cay_err *err)
+{
+    (void)state;
+    return cay__nbox_attach(self, call, id, (cay__nbox **)box, err);
+}
+
+static bool is_ours(int sandboxes, const char *id)
+{
+    char upper[40];
+    struct stat st;
+    cay__str_join(upper, sizeof upper, id, "/upper", NULL);
+    return fstatat(sandboxes, upper, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Directories are the list: a sandbox that runs has one, and so has one that only has files left. Other providers
+ * have theirs beside ours; only ours have an upper. */
+static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg, cay_err *err)
+{
+    cay__native *n = self;
+    int fd = openat(n->home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)call;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "list sandboxes");
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        close(fd);
+        return cay_fail_sys(err, CAY_ESYS, "list sandboxes");
+    }
+    int rc = 0;
+    for (struct dirent *e; rc == 0 && (e = readdir(d));)
+        if (cay__id_valid(e->d_name, 'c') && is_ours(dirfd(d), e->d_name))
+            rc = fn(e->d_name, arg);
+    closedir(d);
+    return rc;
+}
+
+static int op_remove_files(void *self, const cay_call *call, const char *id, cay_err *err)
+{
+    cay__native *n = self;
+    cay_m_box m = { 0 };
+    cay_err e = CAY_ERR_INIT;
+    cay__reply r = { 0 };
+    cay__str_copy(m.id, sizeof m.id, id);
+    cay__ask ask = { .type = CAY_MSG_DESTROY, .body = &m, .len = sizeof m };
+    int rc = cay__link_call(&n->link, call, &ask, &r, &e);
+    if (rc == CAY_ENOENT)
+        return 0;
+    if (rc < 0 && err)
+        *err = e;
+    return rc;
+}
+
+static int op_events(void *self, const char *id, int *fd, cay_err *err)
+{
+    cay__native *n = self;
+    cay_m_box m = { 0 };
+    cay__reply r = { 0 };
+    cay__str_copy(m.id, sizeof m.id, id ? id : "");
+    cay__ask ask = { .type = CAY_MSG_EVENTS, .body = &m, .len = sizeof m };
+    return cay__link_begin(&n->link, NULL, &ask, &r, fd, err);
+}
+
+typedef struct orphan {
+    cay__native *n;
+    const cay_call *call;
+    int  (*known)(const char *id, void *arg);
+    void  *arg;
+    size_t removed;
+} orphan;
+
+static int on_dir(const char *id, void *arg)
+{
+    orphan *o = arg;
+    cay__nbox *b;
+    if (o->known(id, o->arg))
+        return 0;
+    /* An ephemeral one has no row but an owner: it is left alone while it runs. */
+    if (cay__nbox_attach(o->n, o->call, id, &b, NULL) == 0) {
+        bool ephemeral = b->info.flags & CAY_CREATE_EPHEMERAL;
+        cay__nbox_release(b);
+        if (ephemeral)
+            return 0;
+    }
+    if (op_remove_files(o->n, o->call, id, NULL) == 0)
+        o->removed++;
+    return 0;
+}
+
+static int op_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg), void *arg, size_t *removed, cay_err *err)
+{
+    orphan o = { self, call, known, arg, 0 };
+    CAY_TRY(op_list(self, call, on_dir, &o, err));
+    *removed = o.removed;
+    return 0;
+}
+
+static int op_probe(void *self, cay_probe **out, cay_err *err)
+{
+    cay__native *n = self;
+    cay_layer layers[CAY__LAYERS_MAX];
+    char room[256];
+    cay_err why = CAY_ERR_INIT;
+    static const char *const modes[] = { "root", "range", "single" };
+    (void)err;
+    if (cay__native_meet(n, NULL, &why) < 0) {
+        size_t k = cay__native_why_not(&why, layers, CAY__LAYERS_MAX, room, sizeof room);
+        *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, k);
+        return 0;
+    }
+    size_t k = cay__native_layers(&n->hello, layers, CAY__LAYERS_MAX);
+    *out = cay__probe_new((cay_level)n->hello.level, n->hello.mode < CAY_LEN(modes) ? modes[n->hello.mode] : "single", layers, k);
+    return 0;
+}
+
+const cay_provider_ops cay__provider_native = {
+    CAY__NATIVE_HOT,
+    .open = op_open,
+    .close = op_close,
+    .create = op_create,
+    .start = op_start,
+    .attach = op_attach,
+    .list = op_list,
+    .remove_files = op_remove_files,
+    .events = op_events,
+    .gc = op_gc,
+    .probe = op_probe,
+};

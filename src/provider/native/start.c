@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "native.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+/* ---- where the program is ---- */
+
+static bool try_dir(char *out, size_t cap, const char *dir, const char *sub)
+{
+    return cay__str_join(out, cap, dir, sub, "/cay-keeper", NULL) && access(out, X_OK) == 0;
+}
+
+static int find_keeper(const char *libexec, char *out, size_t cap, cay_err *err)
+{
+    char exe[PATH_MAX];
+    const char *env = getenv("CAY_LIBEXEC");
+    if (*libexec && try_dir(out, cap, libexec, ""))
+        return 0;
+    if (env && *env && try_dir(out, cap, env, ""))
+        return 0;
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n > 0) {
+        exe[n] = 0;
+        char *slash = strrchr(exe, '/');
+        if (slash)
+            *slash = 0;
+        if (try_dir(out, cap, exe, "/../libexec/cay") || try_dir(out, cap, exe, ""))
+            return 0;
+    }
+    if (try_dir(out, cap, CAY_LIBEXEC, ""))
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "keeper_missing", "cay-keeper was not found in %s; set CAY_LIBEXEC to where it is", CAY_LIBEXEC);
+}
+
+/* ---- starting it ---- */
+
+typedef struct launch {
+    cay__native *n;
+    const char  *layer;
+    int          ready;
+    bool         scope; /* under systemd, in a scope with its own groups */
+} launch;
+
+static int launch_child(void *arg)
+{
+    launch *l = arg;
+    char fd[21];
+    char *plain[] = { l->n->keeper, l->n->home, l->n->run, (char *)l->layer, cay__str_u64(fd, (uint64_t)l->ready), NULL };
+    char *scope[] = { "systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes", "--",
+                      plain[0], plain[1], plain[2], plain[3], plain[4], NULL };
+    fcntl(l->ready, F_SETFD, 0);
+    setsid();
+    if (l->scope)
+        execvp(scope[0], scope);
+    execv(plain[0], plain);
+    _exit(127);
+}
+
+/* An ordinary user's limits hold only in groups that systemd hands over. */
+static bool want_scope(void)
+{
+    char path[PATH_MAX];
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    return geteuid() != 0 && run && cay__str_join(path, sizeof path, run, "/systemd/private", NULL) && access(path, F_OK) == 0 &&
+           access("/usr/bin/systemd-run", X_OK) == 0;
+}
+
+static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
+{
+    int fds[2];
+    char line[256], stack[16384] __attribute__((aligned(16)));
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "start the keeper");
+    launch l = { n, layer, fds[1], want_scope() };
+    CAY_FAULT("client.keeper.launch");
+    int pid = clone(launch_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &l);
+    close(fds[1]);
+    if (pid < 0) {
+        close(fds[0]);
+        return cay_fail_sys(err, CAY_ESYS, "start the keeper");
+    }
+    ssize_t k = cay__fd_read_all(fds[0], line, sizeof line - 1);
+    close(fds[0]);
+    line[CAY_MAX(k, 0)] = 0;
+    if (!strncmp(line, "ok\n", 3))
+        return 0; /* it is not waited for: it lives on without us, and init reaps it then */
+    waitpid(pid, NULL, 0);
+    line[strcspn(line, "\n")] = 0;
+    if (!strncmp(line, "another keeper", 14))
+        return cay_fail_why(err, CAY_EBUSY, "keeper_busy", "another keeper serves %s but does not answer", n->home);
+    return cay_fail_why(err, CAY_EISOLATION, "keeper_failed", "no sandbox can be made on this host: %s; `cay doctor` tells more", *line ? line : "cay-keeper did not start");
+}
+
+static int knock(cay__native *n)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (s < 0 || !cay__str_join(sa.sun_path, sizeof sa.sun_path, n->run, "/keeper.sock", NULL) ||
+        connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
+        return -1;
+    return CAY_STEAL_FD(s);
+}
+
+/* One starter at a time; who waited finds the keeper of who came first. */
+static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
+{
+    cay__native *n = arg;
+    char path[PATH_MAX], layer[64];
+    (void)call;
+    *sock = knock(n);
+    if (*sock >= 0)
+        return 0;
+    CAY_TRY(find_keeper(n->libexec, n->keeper, sizeof n->keeper, err));
+    CAY_TRY(cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err));
+    cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
+    CAY_AUTOFD lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (lock < 0 || flock(lock, LOCK_EX) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
+    for (int i = 0; i < 50; i++) {
+        if ((*sock = knock(n)) >= 0)
+            return 0;
+        CAY_TRY(cay__host_layer(n->home_fd, layer, sizeof layer, err));
+        int rc = launch_keeper(n, layer, err);
+        if (rc == CAY_EBUSY) { /* the old one is on its way out */
+            usleep(20000);
+            continue;
+        }
+        CAY_TRY(rc);
+    }
+    return CAY_EBUSY;
+}
+
+/* ---- the provider's own object ---- */
+
+int cay__native_open(const char *home, const char *libexec, cay__native **out, cay_err *err)
+{
+    cay__native *n = cay__alloc(sizeof *n);
+    n->home_fd = -1;
+    cay__str_copy(n->libexec, sizeof n->libexec, libexec ? libexec : "");
+    int rc = cay__home_find(home, n->home, sizeof n->home, err);
+    if (rc == 0)
+        rc = cay__home_open(n->home, &n->home_fd, err);
+    if (rc == 0)
+        rc = cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err);
+    if (rc < 0) {
+        cay__close_fd(&n->home_fd);
+        free(n);
+        return rc;
+    }
+    pthread_mutex_init(&n->lock, NULL);
+    cay__link_open(&n->link, dial, n, "keeper");
+    *out = n;
+    return 0;
+}
+
+void cay__native_close(cay__native *n)
+{
+    cay__link_close(&n->link);
+    pthread_mutex_destroy(&n->lock);
+    cay__close_fd(&n->home_fd);
+    free(n);
+}
+
+int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
+{
+    cay_m_hello m = { .version = CAY_MSG_VERSION };
+    cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
+    cay__reply r = { 0 };
+    pthread_mutex_lock(&n->lock);
+    bool met = n->met;
+    pthread_mutex_unlock(&n->lock);
+    if (met)
+        return 0;
+    CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
+    pthread_mutex_lock(&n->lock);
+    n->hello = r.hello;
+    n->hello.instance[sizeof n->hello.instance - 1] = 0;
+    n->met = true;
+    pthread_mutex_unlock(&n->lock);
+    return 0;
+}
