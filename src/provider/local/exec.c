@@ -228,7 +228,7 @@ static void on_failed(proc *p, const child_msg *m)
     cay__str_copy(step, sizeof step, m->text);
     int code = m->a == ENOENT ? CAY_ENOENT : cay_code_of_errno(m->a);
     const char *why = strcmp(step, "exec") != 0 ? step : m->a == ENOENT ? "command_not_found" : "command_not_started";
-    snprintf(msg, sizeof msg, "start %.100s: %s: %s", p->command, step, strerror(m->a));
+    snprintf(msg, sizeof msg, "%s: %s", step, strerror(m->a));
     for (conn *c = p->h->conns; c; c = c->next)
         if (c->spawning == p) {
             c->spawning = NULL;
@@ -568,7 +568,7 @@ static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int
     k->s.cwd = open_cwd(c->h, k->cwd);
     if (k->s.cwd < 0) {
         int e = errno;
-        snprintf(msg, sizeof msg, "cwd %.120s: %s", *k->cwd ? k->cwd : c->h->workdir, strerror(e));
+        snprintf(msg, sizeof msg, "working directory: %s", strerror(e));
         cay__conn_error(c, cay_code_of_errno(e), e, "cwd", msg);
     } else if (!open_streams(k, m)) {
         cay__conn_error(c, CAY_ENOSPACE, errno, "streams", "no more descriptors for the process's streams");

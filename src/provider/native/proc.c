@@ -177,7 +177,12 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     make_blob(spec, &blob, &m);
     if (blob.full)
         return cay_fail_why(err, CAY_ETOOBIG, "arguments_too_long", "the command is longer than %u bytes", CAY_BLOB_MAX);
-    CAY_TRY(send_spawn(p, call, spec, &m, &blob, err));
+    int rc = send_spawn(p, call, spec, &m, &blob, err);
+    /* The peer does not read the strings it hands on, so it cannot name what failed. */
+    if (rc == CAY_ENOENT || rc == CAY_EPERM || rc == CAY_ETYPE)
+        return spec->cwd ? cay_wrap(err, rc, "start %.60s in %.120s", spec->shell ? "a shell" : spec->argv[0], spec->cwd)
+                         : cay_wrap(err, rc, "start %.120s", spec->shell ? "a shell" : spec->argv[0]);
+    CAY_TRY(rc);
     *out = CAY_STEAL(p);
     return 0;
 }
