@@ -179,7 +179,12 @@ static int step_pause(tour *t, cay_err *err)
     CAY_TRY(cay_sandbox_spawn(t->sb, NULL, &spec, &p, err));
     CAY_TRY(cay_proc_output(p, NULL, CAY_STDOUT, 0, &out, err));
     poll(NULL, 0, 50);
-    CAY_TRY(cay_sandbox_pause(t->sb, NULL, err));
+    int rc = cay_sandbox_pause(t->sb, NULL, err);
+    if (rc == CAY_ENOTSUP || rc == CAY_EISOLATION) {
+        say(t, "not on this host: %s", err->msg);
+        return cay_proc_signal(p, NULL, 9, CAY_SCOPE_TREE, err);
+    }
+    CAY_TRY(rc);
     poll(NULL, 0, 30);
     cay__fd_nonblock(out, true);
     while (read(out, buf, sizeof buf) > 0)

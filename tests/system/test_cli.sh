@@ -10,7 +10,8 @@ cd "$t/w" || exit 1
 n=0 bad=0 code=0
 cleanup() {
     "$cay" ls -q 2>/dev/null | while read -r i; do "$cay" rm -qf "$i" 2>/dev/null; done
-    cd / && rm -rf "$t"
+    cd / && chmod -R u+rwx "$t" 2>/dev/null # the kernel's own directories of an overlay have no rights at all
+    rm -rf "$t" 2>/dev/null
 }
 trap cleanup EXIT
 trap 'exit 1' INT TERM HUP
@@ -199,12 +200,17 @@ run "$cay" port forward "$id" 70000; is 2 && errs 70000; ok 'a port out of range
 # ---- life
 run "$cay" top --once; is 0 && says "$id"; ok 'top --once'
 run "$cay" top --json; is 0 && json <"$t/out"; ok 'top --json is JSON'
-"$cay" events -n 1 --for 5s --json "$id" >"$t/events" 2>&1 & w=$!
-sleep 0.3; "$cay" pause -q "$id" 2>"$t/err"; code=$?; wait $w
-is 0 && json <"$t/events"; ok 'pause, and events tell it'
-run "$cay" inspect "$id"; says '"state": "paused"'; ok 'it is paused'
-run "$cay" exec "$id" -- true; is 125; ok 'exec in a paused sandbox is refused'
-run "$cay" resume "$id"; is 0; run "$cay" exec "$id" -- true; is 0; ok 'resume'
+if "$cay" pause -q "$id" 2>"$t/err"; then
+    "$cay" resume -q "$id"
+    "$cay" events -n 1 --for 5s --json "$id" >"$t/events" 2>&1 & w=$!
+    sleep 0.3; "$cay" pause -q "$id" 2>"$t/err"; code=$?; wait $w
+    is 0 && json <"$t/events"; ok 'pause, and events tell it'
+    run "$cay" inspect "$id"; says '"state": "paused"'; ok 'it is paused'
+    run "$cay" exec "$id" -- true; is 125; ok 'exec in a paused sandbox is refused'
+    run "$cay" resume "$id"; is 0; run "$cay" exec "$id" -- true; is 0; ok 'resume'
+else
+    errs "$id" || errs freeze; ok 'a host that cannot freeze says so'
+fi
 run "$cay" extend --ttl 2h "$id"; is 0; ok 'extend'
 run "$cay" extend "$id"; is 2; ok 'extend by nothing'
 run "$cay" rm "$id"; is 1 && errs 'rm -f'; ok 'rm of a running one needs -f'
