@@ -34,7 +34,10 @@ static void drop_waiters(box *b)
     box_info(b, &info);
     for (waiter *w = b->waiters, *next; w; w = next) {
         next = w->next;
-        reply(w->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+        if (w->plain)
+            reply_ok(w->c);
+        else
+            reply(w->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
         free(w);
     }
     b->waiters = NULL;

@@ -123,10 +123,10 @@ static void on_list(const request *r)
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
 }
 
-void waiter_add(waiter **list, client *c)
+void waiter_add(waiter **list, client *c, bool plain)
 {
     waiter *w = cay__alloc(sizeof *w);
-    *w = (waiter){ c, *list };
+    *w = (waiter){ c, plain, *list };
     *list = w;
 }
 
@@ -150,7 +150,7 @@ static void on_stop(const request *r)
         reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
         return;
     }
-    waiter_add(&b->waiters, r->c);
+    waiter_add(&b->waiters, r->c, true);
     box_stop(b, "killed", false);
 }
 
@@ -160,7 +160,7 @@ static void on_destroy(const request *r)
     const cay_m_box *m = r->body;
     box *b = box_find(m->id);
     if (b) {
-        waiter_add(&b->waiters, r->c);
+        waiter_add(&b->waiters, r->c, true);
         box_stop(b, "removed", true);
         return;
     }
@@ -221,7 +221,7 @@ static void on_box_wait(const request *r)
 {
     box *b = box_find(((const cay_m_box *)r->body)->id);
     if (b)
-        waiter_add(&b->waiters, r->c);
+        waiter_add(&b->waiters, r->c, false);
     else
         reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
 }

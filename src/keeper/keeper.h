@@ -89,6 +89,7 @@ struct proc {
 
 typedef struct waiter {
     client        *c;
+    bool           plain; /* OK is all it wants to hear */
     struct waiter *next;
 } waiter;
 
@@ -286,7 +287,7 @@ void deadline_arm(box *b);
 /* client.c */
 void client_accept(cay__watch *w, uint32_t ev);
 void client_close(client *c);
-void waiter_add(waiter **list, client *c);
+void waiter_add(waiter **list, client *c, bool plain);
 void waiter_drop(waiter **list, const client *c);
 void reply(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen);
 void reply_ok(client *c);

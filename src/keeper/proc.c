@@ -138,7 +138,7 @@ void proc_answer(client *c, proc *p, uint32_t flags)
         reply(c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
         return;
     }
-    waiter_add(&p->waiters, c);
+    waiter_add(&p->waiters, c, false);
 }
 
 typedef struct pipes {

@@ -34,8 +34,8 @@ enum cay_msg_type {
     CAY_MSG_HELLO = 1,   /* cay_m_hello → cay_m_hello */
     CAY_MSG_CREATE,      /* cay_m_create, tail: a target NUL per grant, config blob; fds: [root] [grants…] → CAY_MSG_BOX */
     CAY_MSG_LIST,        /* cay_m_box (id: prefix or "") → CAY_MSG_BOX … CAY_MSG_END */
-    CAY_MSG_STOP,        /* cay_m_box → CAY_MSG_BOX once no process is left */
-    CAY_MSG_DESTROY,     /* cay_m_box → CAY_MSG_BOX once it is gone; files follow in the background */
+    CAY_MSG_STOP,        /* cay_m_box → OK once no process is left */
+    CAY_MSG_DESTROY,     /* cay_m_box → OK once it is gone; files follow in the background */
     CAY_MSG_PAUSE,       /* cay_m_box → OK */
     CAY_MSG_RESUME,      /* cay_m_box → OK */
     CAY_MSG_EXTEND,      /* cay_m_box (a: ttl_ms, b: idle_ms; 0 leaves, UINT64_MAX removes) → OK */

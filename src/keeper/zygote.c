@@ -166,6 +166,9 @@ int main(int argc, char **argv)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, argv[1]);
+    /* What runs inside is pid 1 of a sandbox: its command line says no more than that. */
+    for (int i = 1; i < argc; i++)
+        memset(argv[i], 0, strlen(argv[i]));
     signal(SIGCHLD, SIG_IGN); /* inits are watched by pidfd; nobody waits for them */
     for (;;) {
         int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
