@@ -6,15 +6,35 @@
 #include "init.h"
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/syscall.h>
 
-/* /proc/PID/task/PID/children lists them, blank-separated; threads other than the first are walked too by
- * the callers' repetition, because a child's parent is shown under the thread that made it. */
+struct dent { /* linux_dirent64 */
+    uint64_t       ino;
+    int64_t        off;
+    unsigned short reclen;
+    unsigned char  type;
+    char           name[];
+};
+
+/* Children are listed, blank-separated, under each thread that made them. Reads one thread's list after another. */
 static ssize_t children(int pid, char *buf, size_t cap)
 {
-    char path[64], a[21];
-    char *n = cay__str_u64(a, (uint64_t)pid);
-    cay__str_join(path, sizeof path, "/proc/", n, "/task/", n, "/children", NULL);
-    return cay__fd_read_file(AT_FDCWD, path, buf, cap);
+    char path[64], a[21], dents[1024];
+    size_t at = 0;
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(a, (uint64_t)pid), "/task", NULL);
+    CAY_AUTOFD dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (long n; dir >= 0 && (n = syscall(SYS_getdents64, dir, dents, sizeof dents)) > 0;)
+        for (long i = 0; i < n;) {
+            const struct dent *d = (const struct dent *)(dents + i);
+            i += d->reclen;
+            if (d->name[0] == '.' || cap - at < 64)
+                continue;
+            cay__str_join(path, sizeof path, d->name, "/children", NULL);
+            ssize_t k = cay__fd_read_file(dir, path, buf + at, cap - at);
+            at += k > 0 ? (size_t)k : 0;
+        }
+    buf[at] = 0;
+    return (ssize_t)at;
 }
 
 static void walk(int pid, int sig, unsigned depth)
@@ -35,11 +55,17 @@ static void walk(int pid, int sig, unsigned depth)
     }
 }
 
+/* Children before their parent: an orphan would be adopted away. A parent that is to die is stopped first, so that it
+ * makes no more of them while the walk goes on. */
 void tree_signal(int pid, int sig, bool self)
 {
+    if (self && sig == SIGKILL)
+        kill(pid, SIGSTOP);
+    walk(pid, sig, 0);
+    for (int i = 0; self && sig == SIGKILL && i < 100 && !tree_empty(pid); i++)
+        walk(pid, sig, 0);
     if (self)
         kill(pid, sig);
-    walk(pid, sig, 0);
 }
 
 bool tree_empty(int pid)

@@ -57,7 +57,8 @@ typedef struct stream {
     int        which; /* 0 stdout, 1 stderr */
     ring       ring;
     uint64_t   head; /* bytes ever seen */
-    uint64_t   lost; /* bytes that left the ring unread by an attached reader */
+    uint64_t   seen; /* what some reader has had */
+    uint64_t   lost; /* bytes that left the ring before */
     reader    *readers;
     bool       paused; /* waiting for a blocking reader */
 } stream;

@@ -92,13 +92,19 @@ static ssize_t ring_fill(stream *s, size_t n)
 {
     ring *r = &s->ring;
     size_t at = s->head % r->size;
+    uint64_t before = oldest(s);
     n = CAY_MIN(n, (size_t)r->size);
     struct iovec v[2] = { { r->map + HEADER + at, CAY_MIN(n, r->size - at) }, { r->map + HEADER, 0 } };
     v[1].iov_len = n - v[0].iov_len;
     ssize_t k = readv(s->w.fd, v, v[1].iov_len ? 2 : 1);
     if (k > 0) {
         s->head += (uint64_t)k;
+        /* Lost is what goes before any reader had it. */
+        before = CAY_MAX(before, s->seen);
+        if (oldest(s) > before)
+            s->lost += oldest(s) - before;
         ((ring_head *)r->map)->head = s->head;
+        ((ring_head *)r->map)->lost = s->lost;
     }
     return k;
 }
@@ -126,9 +132,10 @@ static void reader_free(reader *r)
     free(r);
 }
 
+/* A terminal has no source until init has made it. */
 static bool over(const stream *s)
 {
-    return s->w.fd < 0 || s->p->settled;
+    return s->p->settled || (s->w.fd < 0 && (s->p->started || !(s->p->flags & CAY_SPAWN_TTY)));
 }
 
 /* From the ring, until the reader is up to date or its pipe is full. False when the reader is gone. */
@@ -137,10 +144,7 @@ static bool reader_feed(reader *r)
     stream *s = r->s;
     while (r->at < s->head) {
         size_t n;
-        if (r->at < oldest(s)) {
-            s->lost += oldest(s) - r->at;
-            r->at = oldest(s);
-        }
+        r->at = CAY_MAX(r->at, oldest(s));
         const char *p = ring_at(s, r->at, &n);
         ssize_t k = write(r->w.fd, p, n);
         if (k < 0 && errno == EAGAIN) {
@@ -153,6 +157,7 @@ static bool reader_feed(reader *r)
         }
         r->at += (uint64_t)k;
         r->stalled_ms = 0;
+        s->seen = CAY_MAX(s->seen, r->at);
     }
     if (over(s)) {
         reader_free(r);
@@ -199,29 +204,35 @@ bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
 
 /* ---- the source ---- */
 
-/* With on_full block, a reader that is a ring behind holds the writer; not for longer than half a minute. */
-static bool must_wait(stream *s)
+/* How much may be read now. With on_full block, what a reader has not had is not overwritten, and the writer waits;
+ * not for longer than half a minute. */
+static size_t room(stream *s)
 {
-    if (!(s->p->flags & CAY_SPAWN_BLOCK))
-        return false;
+    size_t n = BATCH / 4;
+    if (!(s->p->flags & CAY_SPAWN_BLOCK) || s->ring.fd < 0)
+        return n;
     int64_t now = cay__now_ms();
-    for (reader *r = s->readers; r; r = r->next)
-        if (s->head - r->at >= s->ring.size / 2) {
-            if (!r->stalled_ms)
-                r->stalled_ms = now;
-            if (now - r->stalled_ms < STALL_MS)
-                return true;
+    for (reader *r = s->readers; r; r = r->next) {
+        uint64_t behind = s->head - r->at;
+        if (behind < s->ring.size) {
+            n = CAY_MIN(n, s->ring.size - (size_t)behind);
+            continue;
         }
-    return false;
+        if (!r->stalled_ms)
+            r->stalled_ms = now;
+        if (now - r->stalled_ms < STALL_MS)
+            return 0;
+    }
+    return n;
 }
 
 /* The one reader that has everything so far gets the pipe's pages themselves. */
-static ssize_t pass_on(stream *s)
+static ssize_t pass_on(stream *s, size_t most)
 {
     reader *r = s->readers;
     if (!r || r->next || r->at != s->head || (s->p->flags & CAY_SPAWN_TTY))
         return 0;
-    ssize_t n = tee(s->w.fd, r->w.fd, BATCH, SPLICE_F_NONBLOCK);
+    ssize_t n = tee(s->w.fd, r->w.fd, most, SPLICE_F_NONBLOCK);
     return n > 0 ? n : 0;
 }
 
@@ -253,14 +264,17 @@ static int pump(stream *s)
         if (!ring_make(s))
             return -1;
     }
-    ssize_t passed = pass_on(s);
-    ssize_t k = ring_fill(s, passed > 0 ? (size_t)passed : BATCH / 4);
+    size_t most = room(s);
+    ssize_t passed = pass_on(s, most);
+    ssize_t k = ring_fill(s, passed > 0 ? (size_t)passed : most);
     if (k < 0 && errno == EAGAIN)
         return 0;
     if (k <= 0) /* a terminal whose last slave closed says EIO */
         return -1;
-    if (passed > 0)
+    if (passed > 0) {
         s->readers->at += (uint64_t)k;
+        s->seen = CAY_MAX(s->seen, s->readers->at);
+    }
     for (reader *r = s->readers, *next; r; r = next) {
         next = r->next;
         if (r->at < s->head)
@@ -273,7 +287,7 @@ static void on_source(cay__watch *w, uint32_t ev)
 {
     stream *s = (stream *)w;
     (void)ev;
-    if (s->ring.fd >= 0 && must_wait(s)) {
+    if (room(s) == 0) {
         s->paused = true;
         cay__loop_set(&K.loop, &s->w, 0);
         return;
@@ -295,7 +309,7 @@ void stream_open(stream *s, int fd)
 bool stream_drain(stream *s)
 {
     for (int i = 0; s->w.fd >= 0 && i < 64; i++) {
-        if (s->ring.fd >= 0 && must_wait(s))
+        if (room(s) == 0)
             return false;
         int k = pump(s);
         if (k < 0)

@@ -106,6 +106,17 @@ static void make_blob(const cay_spawn *s, cay__buf *b, cay_m_spawn *m)
     m->blob = (uint32_t)b->len;
 }
 
+/* What people are shown of it; the peer hands the rest on unread. */
+static void make_title(const cay_spawn *s, char *out, size_t cap)
+{
+    cay__str_copy(out, cap, s->shell ? s->shell : s->argv[0]);
+    for (size_t i = 1; !s->shell && s->argv[i]; i++) {
+        size_t n = strlen(out);
+        if (!cay__str_join(out + n, cap - n, " ", s->argv[i], NULL))
+            break;
+    }
+}
+
 static int seal_blob(const cay__buf *b, int *out, cay_err *err)
 {
     CAY_AUTOFD fd = memfd_create("cay-spawn", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -174,6 +185,7 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     cay__str_copy(m.id, sizeof m.id, box);
     cay__str_copy(m.proc, sizeof m.proc, p->id);
     cay__str_copy(m.tag, sizeof m.tag, spec->tag ? spec->tag : "");
+    make_title(spec, m.title, sizeof m.title);
     make_blob(spec, &blob, &m);
     if (blob.full)
         return cay_fail_why(err, CAY_ETOOBIG, "arguments_too_long", "the command is longer than %u bytes", CAY_BLOB_MAX);
