@@ -172,6 +172,13 @@ fi
 run "$cay" files ls "$id" evil; is 0 && says 'x\x1b]52;c;eA==\x07y' && ! grep -q "$esc" "$t/out"; ok 'a hostile name is shown, not sent'
 run "$cay" files ls --json "$id" evil; is 0 && json <"$t/out" && ! grep -q "$esc" "$t/out"; ok 'and in JSON'
 
+if command -v bash >/dev/null; then
+    "$cay" exec -qd --tag odd "$id" -- bash -c 'exec -a "$(printf "a\033]0;t\007b")" sleep 60' >/dev/null
+    sleep 0.3
+    run "$cay" ps "$id"; is 0 && says sleep || says 'a\x1b]0;t'; ! grep -q "$esc" "$t/out"; ok 'a hostile process name is shown, not sent'
+    "$cay" signal -s KILL "$id" odd
+fi
+
 # ---- ports
 if "$cay" exec "$id" -- sh -c 'command -v python3' >/dev/null 2>&1; then
     "$cay" exec -qd --tag web "$id" -- python3 -c '
