@@ -349,6 +349,8 @@ void box_bind(box *b, pending *p)
         b->pending = NULL;
         b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
         pending_free(p);
+    } else {
+        pool_failed();
     }
     box_stop(b, "bind-failed", b->forget_files);
 }
@@ -365,11 +367,14 @@ void box_bound(box *b, const cay_g_result *r)
             b->pending = NULL;
             b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
             pending_free(p);
+        } else {
+            pool_failed();
         }
         box_stop(b, "bind-failed", b->forget_files);
         return;
     }
     b->phase = BOX_BOUND;
+    K.pool_fails = 0;
     if (p) {
         b->pending = NULL;
         box_hand_out(b, p);

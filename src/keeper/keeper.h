@@ -204,6 +204,8 @@ typedef struct keeper {
     uint64_t    block_used[(BLOCKS_MAX + 63) / 64];
     cay__timer  refill, leave, sweep;
     int64_t     last_request_us;
+    int64_t     pool_again_ms; /* nothing is made ahead before then: it failed */
+    unsigned    pool_fails;    /* in a row */
     int         journal_fd;
     uint64_t    journal_seq, event_seq;
     unsigned    cpu_next;
@@ -237,6 +239,7 @@ bool pool_start(void);
 void pool_refill_soon(void);
 bool pool_take(pending *p);
 void pool_parked(box *b);
+void pool_failed(void); /* one that nobody waits for could not be made */
 void pool_drain(void);
 uint32_t job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
 helper *job_zygote(void);

@@ -170,10 +170,18 @@ static int listen_socket(const char *name)
     return CAY_STEAL_FD(s);
 }
 
+/* On a host that cannot, trying again at once would burn a core for ever: 1 s, 2 s, … 64 s. */
+void pool_failed(void)
+{
+    K.pool_again_ms = cay__boot_ms() + (1000ll << CAY_MIN(K.pool_fails, 6u));
+    K.pool_fails++;
+}
+
 static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
     if (d->sys || nfds != 5 || !b) {
+        pool_failed();
         dprintf(2, "park: %s: %s\n", d->step, strerror(d->sys));
         /* Somebody may be waiting for it: say why, instead of trying for ever. */
         while (K.waiting) {
@@ -217,6 +225,7 @@ static bool park_one(bool uid0)
     b->listen_fd = listen_socket(b->name);
     if (b->listen_fd < 0 || !cgroup_box_make(b) || (nv1 = cgroup_join_files(b, v1)) < 0) {
         dprintf(2, "park: %s\n", strerror(errno));
+        pool_failed();
         box_free(b);
         return false;
     }
@@ -298,6 +307,8 @@ void pool_parked(box *b)
             return;
         }
     counts c = count();
+    if (cay__boot_ms() < K.pool_again_ms)
+        return;
     if (K.layer[0] && !b->uid0 && c.raw > POOL_RAW && c.bound + c.binding < POOL_BOUND)
         box_bind(b, NULL);
 }
@@ -315,7 +326,8 @@ static void refill(cay__timer *t)
     unsigned have = c.raw + c.bound + c.binding + c.parking - c.uid0, want = waiting + POOL_BOUND + POOL_RAW;
     bool quiet = cay__now_us() - K.last_request_us >= QUIET_US;
     /* What somebody waits for is made at once; what is only kept ready waits for quiet, unless nearly gone. */
-    if (!quiet && c.bound + c.binding >= 2)
+    bool resting = cay__boot_ms() < K.pool_again_ms;
+    if (resting || (!quiet && c.bound + c.binding >= 2))
         want = waiting;
     unsigned most = POOL_PARKING * K.nzygotes;
     while (c.parking < most && want0 > c.uid0 && park_one(true))
@@ -323,7 +335,7 @@ static void refill(cay__timer *t)
     while (c.parking < most && have < want && park_one(false))
         c.parking++, have++;
     /* A raw one too many because a prebound one was taken: bind it now that it is quiet. */
-    for (box *b = K.boxes; b && K.layer[0]; b = b->next)
+    for (box *b = K.boxes; b && K.layer[0] && !resting; b = b->next)
         if (b->phase == BOX_PARKED && !b->uid0 && c.raw > POOL_RAW && c.bound + c.binding < POOL_BOUND) {
             box_bind(b, NULL);
             c.raw--, c.binding++;
@@ -334,10 +346,13 @@ static void refill(cay__timer *t)
 
 void pool_refill_soon(void)
 {
-    if (K.refill.prev)
+    int64_t at = cay__boot_ms();
+    if (!K.waiting)
+        at = CAY_MAX(at + QUIET_US / 1000 + 1, K.pool_again_ms);
+    if (K.refill.prev && K.refill.at_ms <= at)
         return;
     K.refill.fn = refill;
-    cay__timer_arm(&K.loop, &K.refill, cay__boot_ms() + (K.waiting ? 0 : QUIET_US / 1000 + 1));
+    cay__timer_arm(&K.loop, &K.refill, at);
 }
 
 void pool_drain(void)

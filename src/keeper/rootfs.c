@@ -34,6 +34,9 @@ int rootfs_seal(void)
     char path[128];
     if ((mkdirat(K.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) || (mkdirat(K.home_fd, "layers", 0711) < 0 && errno != EEXIST))
         return -1;
+    /* Ids of a sandbox have to pass, whoever made them before us and under which umask. */
+    if (fchmodat(K.home_fd, "sandboxes", 0711, 0) < 0 || fchmodat(K.home_fd, "layers", 0711, 0) < 0)
+        return -1;
     if (!K.layer[0])
         return 0;
     cay__str_join(path, sizeof path, "layers/", K.layer, NULL);
