@@ -131,6 +131,13 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len)
 static void on_signal(const cay_g_proc *m)
 {
     gproc *p = gproc_find(m->proc);
+    if (!m->proc[0] && (m->a == SIGSTOP || m->a == SIGCONT)) { /* where there is no group to freeze: all but us */
+        kill(-1, (int)m->a);
+        for (size_t i = 0; i < CAY_LEN(G.workers); i++)
+            if (G.workers[i])
+                kill(G.workers[i], SIGCONT);
+        return;
+    }
     if (!p || m->a > 64)
         return;
     int pid = p->st.exit.pid, sig = (int)m->a;
@@ -270,6 +277,9 @@ static void reap(void)
         int status, pid = (int)wait4(-1, &status, WNOHANG, &ru);
         if (pid <= 0)
             break;
+        for (size_t i = 0; i < CAY_LEN(G.workers); i++)
+            if (G.workers[i] == pid)
+                G.workers[i] = 0;
         for (gproc *p = G.procs; p < G.procs + GPROCS; p++) {
             if (!p->used)
                 continue;

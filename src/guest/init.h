@@ -43,6 +43,7 @@ typedef struct guest {
     uint64_t   nofile, fsize;
     char      *buf; /* one packet */
     gproc     *procs;
+    int        workers[32]; /* file workers that run */
     int32_t   *shims; /* shared page: wait status of each slot's command, told by its sub-reaper */
     dev_t      root_dev;
     ino_t      root_ino;

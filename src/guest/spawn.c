@@ -471,6 +471,11 @@ int spawn_worker(const char *user, int sock)
     int pid = (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid < 0)
         return errno;
+    for (size_t i = 0; pid > 0 && i < CAY_LEN(G.workers); i++)
+        if (!G.workers[i]) {
+            G.workers[i] = pid;
+            break;
+        }
     if (pid > 0)
         return 0;
     /* Nothing of init's may stay: only the session socket. */

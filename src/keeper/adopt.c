@@ -105,11 +105,14 @@ static void on_record(const jrec *r, void *arg)
         if ((e = entry(r->box, false))) {
             e->a = r->a;
             e->b = r->b;
+            e->code = r->code ? r->code : e->code;
         }
         break;
     case J_GONE:
         if ((e = entry(r->box, false)))
             *e = A.live[--A.n];
+        if (r->id[0] && !(r->flags & CAY_CREATE_EPHEMERAL))
+            box_note_gone(r->id, r->reason);
         break;
     case J_EXIT: note_exit(r); break;
     default: break;
@@ -172,8 +175,8 @@ void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds)
     for (int i = 0; i < 2; i++)
         if (slot[3 + i] >= 0 && !ring_adopt(&p->out[i], slot[3 + i]))
             close(slot[3 + i]);
-    if (p->flags & CAY_SPAWN_TTY)
-        p->in.fd = slot[1];
+    if ((p->flags & CAY_SPAWN_TTY) && slot[1] >= 0 && slot[0] < 0)
+        slot[0] = fcntl(slot[1], F_DUPFD_CLOEXEC, 3);
     proc_open_io(p, slot[0], slot[1], slot[2]);
     for (size_t i = 0; i < A.nexits; i++)
         if (!strcmp(A.exits[i].id, id) && !strcmp(A.exits[i].reason, "time"))
@@ -238,7 +241,7 @@ static void unclaimed(cay__timer *t)
 
 static void take_over(const jrec *r)
 {
-    char path[64], n[21], buf[16];
+    char path[64], n[21];
     box *b = box_new();
     memcpy(b->name, r->box, sizeof b->name);
     memcpy(b->id, r->id, sizeof b->id);
@@ -247,7 +250,7 @@ static void take_over(const jrec *r)
     b->pid = r->pid;
     b->start = r->start;
     b->phase = BOX_LIVE;
-    b->state = CAY_RUNNING;
+    b->state = r->code == CAY_PAUSED ? CAY_PAUSED : CAY_RUNNING;
     b->created_ms = r->time_ms;
     b->deadline_boot = r->a;
     b->idle_ms = (uint64_t)r->b;
@@ -271,8 +274,6 @@ static void take_over(const jrec *r)
         box_free(b);
         return;
     }
-    if (b->tenant_fd >= 0 && cay__fd_read_file(b->tenant_fd, "cgroup.freeze", buf, sizeof buf) > 0 && buf[0] == '1')
-        b->state = CAY_PAUSED;
     box_watch_init(b);
     deadline_touch(b);
     deadline_arm(b);

@@ -121,8 +121,17 @@ void box_free(box *b)
         uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
         K.block_used[k / 64] &= ~(1ull << (k % 64));
     }
+    if (b->id[0] && !b->forget_files)
+        box_note_gone(b->id, b->reason);
     journal_put(J_GONE, b, b->id, 0, b->reason);
     free(b);
+}
+
+void box_note_gone(const char *id, const char *reason)
+{
+    unsigned i = K.ngone++ % CAY_LEN(K.gone);
+    cay__str_copy(K.gone[i].id, sizeof K.gone[i].id, id);
+    cay__str_copy(K.gone[i].reason, sizeof K.gone[i].reason, reason);
 }
 
 void box_info(const box *b, cay_m_boxinfo *out)
@@ -144,7 +153,19 @@ void box_set_state(box *b, cay_state s, const char *kind, const char *reason)
 {
     b->state = s;
     cay__str_copy(b->reason, sizeof b->reason, reason);
+    journal_put(J_DEADLINE, b, b->id, (int)s, "");
     event_send(b->id, kind, reason, "", 0);
+}
+
+/* Without a group to freeze, init stops every process by signal: they can tell, and a new one is a gap. */
+void box_freeze(box *b, bool on)
+{
+    struct {
+        cay_msg    h;
+        cay_g_proc m;
+    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SIGNAL, 0, 0 }, { .a = on ? SIGSTOP : SIGCONT } };
+    if (!cgroup_freeze(b, on) && b->ctl.fd >= 0)
+        cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0);
 }
 
 /* ---- messages from init ---- */

@@ -120,6 +120,15 @@ static void on_list(const request *r)
         box_info(b, &info);
         reply(r->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
     }
+    for (unsigned i = 0; n == CAY__ID_LEN && !box_find(m->id) && i < CAY_LEN(K.gone); i++)
+        if (!strcmp(K.gone[i].id, m->id)) { /* stopped: why, for whoever still asks */
+            memset(&info, 0, sizeof info);
+            memcpy(info.id, K.gone[i].id, sizeof info.id);
+            memcpy(info.reason, K.gone[i].reason, sizeof info.reason);
+            info.state = CAY_STOPPED;
+            reply(r->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+            break;
+        }
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
 }
 
@@ -184,10 +193,7 @@ static void on_pause(const request *r)
         return;
     }
     CAY_FAULT("keeper.pause.freeze");
-    if (!cgroup_freeze(b, true)) {
-        reply_error(r->c, CAY_ENOTSUP, errno, "no_freezer", "this host gives no cgroup to freeze; start under systemd with delegation, or as root", NULL);
-        return;
-    }
+    box_freeze(b, true);
     box_set_state(b, CAY_PAUSED, "paused", "asked");
     reply_ok(r->c);
 }
@@ -199,7 +205,7 @@ static void on_resume(const request *r)
         return;
     if (b->state == CAY_PAUSED) {
         CAY_FAULT("keeper.resume.thaw");
-        cgroup_freeze(b, false);
+        box_freeze(b, false);
         box_set_state(b, CAY_RUNNING, "resumed", "");
         deadline_touch(b);
     }
@@ -233,6 +239,7 @@ static void on_usage(const request *r)
     if (!b)
         return;
     cgroup_usage(b, &u);
+    u.cpu_us = CAY_MAX(u.cpu_us, b->cpu_us);
     u.disk = b->disk_used;
     u.inodes = b->disk_inodes;
     reply(r->c, CAY_MSG_USAGE, &u, sizeof u, NULL, 0);

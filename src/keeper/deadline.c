@@ -10,7 +10,8 @@ static void expire(box *b, const char *reason)
 {
     journal_put(J_EXIT, b, b->id, 0, reason);
     CAY_FAULT("keeper.deadline.expire");
-    if ((b->flags & CAY_CREATE_PAUSE) && cgroup_freeze(b, true)) {
+    if (b->flags & CAY_CREATE_PAUSE) {
+        box_freeze(b, true);
         b->deadline_boot = 0;
         box_set_state(b, CAY_PAUSED, "paused", reason);
         return;

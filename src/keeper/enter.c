@@ -7,82 +7,12 @@
 #include "mnt.h"
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 
 /* ---- the user namespace ---- */
-
-/* "name:start:count" lines of /etc/subuid, by name or by number. */
-static bool sub_range(const char *file, const char *name, uid_t uid, uint64_t *start, uint64_t *count)
-{
-    char buf[16384], num[21];
-    if (cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) <= 0)
-        return false;
-    const char *id = cay__str_u64(num, uid);
-    for (char *line = buf, *save; (line = strtok_r(line, "\n", &save)); line = NULL) {
-        char *a = strchr(line, ':'), *b = a ? strchr(a + 1, ':') : NULL;
-        if (!b)
-            continue;
-        *a = *b = 0;
-        if ((!strcmp(line, name) || !strcmp(line, id)) && cay__str_to_u64(a + 1, start) &&
-            cay__str_to_u64(b + 1, count) && *count >= 65535)
-            return true;
-    }
-    return false;
-}
-
-static bool user_name(uid_t uid, char *out, size_t cap)
-{
-    char buf[16384], num[21];
-    const char *id = cay__str_u64(num, uid);
-    if (cay__fd_read_file(AT_FDCWD, "/etc/passwd", buf, sizeof buf) <= 0)
-        return false;
-    for (char *line = buf, *save; (line = strtok_r(line, "\n", &save)); line = NULL) {
-        char *a = strchr(line, ':'), *b = a ? strchr(a + 1, ':') : NULL, *c = b ? strchr(b + 1, ':') : NULL;
-        if (!c)
-            continue;
-        *a = *c = 0;
-        if (!strcmp(b + 1, id))
-            return cay__str_copy(out, cap, line);
-    }
-    return false;
-}
-
-static int run_mapper(const char *tool, int pid, uid_t own, uint64_t start)
-{
-    char p[21], o[21], s[21];
-    char *argv[] = { (char *)tool, cay__str_u64(p, (uint64_t)pid), "0", cay__str_u64(o, own), "1", "1",
-                     cay__str_u64(s, start), "65535", NULL };
-    char *env[] = { "PATH=/usr/bin:/bin", NULL };
-    int child = fork(), status = 0;
-    if (child == 0) {
-        execve(tool, argv, env);
-        _exit(127);
-    }
-    return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? 0 : -1;
-}
-
-/* A process left outside maps us: newuidmap is set-uid and must be asked from the parent namespace. */
-static int start_mapper(int keeper_pid, int go)
-{
-    char name[64] = "", c;
-    uint64_t us = 0, gs = 0, n;
-    uid_t uid = getuid();
-    user_name(uid, name, sizeof name);
-    bool ranges = sub_range("/etc/subuid", name, uid, &us, &n) && sub_range("/etc/subgid", name, uid, &gs, &n);
-    int pid = fork();
-    if (pid != 0)
-        return pid;
-    if (read(go, &c, 1) != 1 || !ranges)
-        _exit(1);
-    if (run_mapper("/usr/bin/newuidmap", keeper_pid, uid, us) || run_mapper("/usr/bin/newgidmap", keeper_pid, getgid(), gs))
-        _exit(1);
-    _exit(0);
-}
 
 static bool map_single(uid_t uid, gid_t gid)
 {
@@ -96,24 +26,16 @@ static bool map_single(uid_t uid, gid_t gid)
     return cay__fd_write_file(AT_FDCWD, "/proc/self/gid_map", map);
 }
 
-static int own_userns(void)
+/* newuidmap is set-uid and must be asked from outside: whoever started us does that, if the user has a range. */
+static int own_userns(int starter)
 {
-    int go[2], status = 1;
+    char line[40], n[21], answer = 'n';
     uid_t uid = getuid();
     gid_t gid = getgid();
-    if (pipe2(go, O_CLOEXEC) < 0)
+    if (unshare(CLONE_NEWUSER) < 0)
         return -1;
-    int mapper = start_mapper(getpid(), go[0]);
-    close(go[0]);
-    if (mapper < 0 || unshare(CLONE_NEWUSER) < 0) {
-        int e = errno;
-        close(go[1]);
-        errno = e;
-        return -1;
-    }
-    bool asked = write(go[1], "g", 1) == 1;
-    close(go[1]);
-    bool mapped = asked && waitpid(mapper, &status, 0) == mapper && status == 0;
+    cay__str_join(line, sizeof line, "map ", cay__str_u64(n, (uint64_t)getpid()), NULL);
+    bool mapped = write(starter, line, strlen(line)) > 0 && read(starter, &answer, 1) == 1 && answer == 'y';
     if (!mapped && !map_single(uid, gid))
         return -1;
     K.mode = mapped ? CAY_MODE_RANGE : CAY_MODE_SINGLE;
@@ -134,11 +56,11 @@ static int join_userns(int fd)
     return 0;
 }
 
-int enter_namespaces(int adopt_userns)
+int enter_namespaces(int adopt_userns, int starter)
 {
     K.mode = CAY_MODE_ROOT;
     if (geteuid() != 0) {
-        if ((adopt_userns >= 0 ? join_userns(adopt_userns) : own_userns()) < 0)
+        if ((adopt_userns >= 0 ? join_userns(adopt_userns) : own_userns(starter)) < 0)
             return -1;
         if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
             return -1;

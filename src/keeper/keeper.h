@@ -126,6 +126,7 @@ struct box {
     proc      *procs;
     unsigned   nprocs, nlive, next_group;
     uint64_t   oom_seen, pids_seen;
+    uint64_t   cpu_us; /* of commands that ended: all there is where no group counts */
     uint64_t   disk_used, disk_inodes;
     struct waiter *waiters; /* BOX_WAIT, STOP and DESTROY */
     struct session_wait *sessions;
@@ -209,12 +210,16 @@ typedef struct keeper {
     int         journal_fd;
     uint64_t    journal_seq, event_seq;
     unsigned    cpu_next;
+    struct {
+        char id[CAY_WIRE_ID], reason[24];
+    } gone[64]; /* the last sandboxes that stopped, and why */
+    unsigned    ngone;
 } keeper;
 
 extern keeper K; /* the one keeper of this process; main.c */
 
 /* enter.c */
-int  enter_namespaces(int adopt_userns);
+int  enter_namespaces(int adopt_userns, int starter);
 int  enter_tree(const char *home, const char *run);
 /* cgroup.c */
 void cgroup_discover(void);
@@ -255,8 +260,10 @@ void box_stop(box *b, const char *reason, bool forget_files);
 void box_set_state(box *b, cay_state s, const char *kind, const char *reason);
 void box_info(const box *b, cay_m_boxinfo *out);
 void box_watch_init(box *b);
+void box_freeze(box *b, bool on);
 void box_on_client_gone(client *c);
 void pending_free(pending *p);
+void box_note_gone(const char *id, const char *reason);
 bool box_remove_files(const char *dir); /* below sandboxes/: out of sight now, gone soon */
 /* proc.c */
 void  proc_spawn(client *c, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);

@@ -2,8 +2,9 @@
 /*
  * cay-keeper HOME RUN LAYER READY-FD: holds the sandboxes of one state directory.
  *
- * Started by the first client that needs it. Writes one line to READY-FD: "ok", or what is wrong. Leaves a minute after
- * the last sandbox and client are gone, or when its state directory vanishes.
+ * Started by the first client that needs it. Says one thing on READY-FD: "ok", or what is wrong; before that, as an
+ * ordinary user's, "map PID", answered by y or n. Leaves a minute after the last sandbox and client are gone, or when
+ * its state directory vanishes.
  */
 #include "keeper.h"
 #include <fcntl.h>
@@ -167,7 +168,7 @@ int main(int argc, char **argv)
     cgroup_discover();
     K.landlock_abi = cay__landlock_abi();
     K.features |= CAY_FEAT_NETNS | CAY_FEAT_SECCOMP | CAY_FEAT_IDMAP | (K.landlock_abi > 0 ? CAY_FEAT_LANDLOCK : 0);
-    if (enter_namespaces(userns) < 0)
+    if (enter_namespaces(userns, ready_fd) < 0)
         die("user namespace");
     cay__close_fd(&userns);
     if (!pool_start_janitor(home))

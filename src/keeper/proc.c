@@ -48,10 +48,7 @@ static void drop_stdin(proc *p)
         return;
     if (p->in.events)
         cay__loop_del(&K.loop, &p->in);
-    if (p->flags & CAY_SPAWN_TTY)
-        p->in.fd = -1; /* the master belongs to the output stream */
-    else
-        cay__close_fd(&p->in.fd);
+    cay__close_fd(&p->in.fd);
     p->in.events = 0;
 }
 
@@ -322,10 +319,8 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
     p->pid = r->pid;
     b->nlive++;
     if ((p->flags & CAY_SPAWN_TTY) && nfds == 1) {
-        p->in.fd = fds[0];
-        stream_open(&p->out[0], CAY_STEAL_FD(fds[0]));
-        for (reader *x = p->out[0].readers; x; x = x->next)
-            x->at = 0;
+        int in = fcntl(fds[0], F_DUPFD_CLOEXEC, 3); /* one watch a descriptor */
+        proc_open_io(p, in, CAY_STEAL_FD(fds[0]), -1);
     }
     event_send(b->id, "exec", "", p->id, 0);
     CAY_FAULT("keeper.spawn.answer");
@@ -403,6 +398,7 @@ static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint
     p->exit.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     p->exit.code = p->exit.signal ? 128 + p->exit.signal : WEXITSTATUS(status);
     p->exit.cpu_us = cpu;
+    p->b->cpu_us += cpu;
     p->exit.max_rss = rss;
     cay__str_copy(p->exit.reason, sizeof p->exit.reason, reason);
     p->ended = true;
@@ -533,10 +529,6 @@ void proc_write(client *c, proc *p, const char *data, size_t len)
     p->in_len = len - at;
     p->in_at = 0;
     p->writer = c;
-    if (p->flags & CAY_SPAWN_TTY) { /* one descriptor, two watches: epoll wants two descriptors */
-        int d = fcntl(p->in.fd, F_DUPFD_CLOEXEC, 3);
-        p->in.fd = d >= 0 ? d : p->in.fd;
-    }
     p->in.fn = on_writable;
     p->in.events = EPOLLOUT;
     cay__loop_add(&K.loop, &p->in);

@@ -243,7 +243,7 @@ int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__
     CAY_TRY(cay__native_meet(n, call, err));
     CAY_TRY(list_boxes(n, call, id, on_look, &l, err));
     if (l.n == 0 || l.info.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_EGONE, "not_running", "sandbox %s does not run", id);
+        return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running", "sandbox %s does not run", id);
     cay__nbox *b = box_new(n, id);
     b->info = l.info;
     *out = b;
@@ -345,8 +345,8 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
     cay__nbox *b = box;
     look l = { .n = 0 };
     CAY_TRY(list_boxes(b->n, call, b->id, on_look, &l, err));
-    if (l.n == 0)
-        return cay_fail_why(err, CAY_EGONE, "not_running", "sandbox %s does not run", b->id);
+    if (l.n == 0 || l.info.state == CAY_STOPPED)
+        return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running", "sandbox %s does not run", b->id);
     CAY_TRY(cay__native_meet(b->n, call, err));
     b->info = l.info;
     if (!b->layers) {

@@ -42,6 +42,9 @@ void cay__native_close(cay__native *n);
 /* Says hello once, starting the keeper when there is none. */
 int  cay__native_meet(cay__native *n, const cay_call *call, cay_err *err);
 
+/* subid.c: gives the user namespace of that process the user's whole range; false when there is none. */
+bool cay__subid_map(int pid);
+
 /* layer.c: makes layers/<name> for template `host` when it is missing or the host changed. */
 int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err);
 

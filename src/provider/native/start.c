@@ -77,11 +77,26 @@ static bool want_scope(void)
            access("/usr/bin/systemd-run", X_OK) == 0;
 }
 
+/* What it says before it serves: "map PID", answered by us, then "ok" or what is wrong. */
+static void listen_to(int fd, char *line, size_t cap)
+{
+    for (;;) {
+        ssize_t k = recv(fd, line, cap - 1, 0);
+        line[CAY_MAX(k, 0)] = 0;
+        uint64_t pid;
+        if (!cay__str_starts(line, "map ") || !cay__str_to_u64(line + 4, &pid))
+            return;
+        const char *answer = cay__subid_map((int)pid) ? "y" : "n";
+        if (send(fd, answer, 1, MSG_NOSIGNAL) != 1)
+            return;
+    }
+}
+
 static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
 {
     int fds[2];
     char line[256], stack[16384] __attribute__((aligned(16)));
-    if (pipe2(fds, O_CLOEXEC) < 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return cay_fail_sys(err, CAY_ESYS, "start the keeper");
     launch l = { n, layer, fds[1], want_scope() };
     CAY_FAULT("client.keeper.launch");
@@ -91,9 +106,8 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
         close(fds[0]);
         return cay_fail_sys(err, CAY_ESYS, "start the keeper");
     }
-    ssize_t k = cay__fd_read_all(fds[0], line, sizeof line - 1);
+    listen_to(fds[0], line, sizeof line);
     close(fds[0]);
-    line[CAY_MAX(k, 0)] = 0;
     if (!strncmp(line, "ok\n", 3))
         return 0; /* it is not waited for: it lives on without us, and init reaps it then */
     waitpid(pid, NULL, 0);
