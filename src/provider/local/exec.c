@@ -244,7 +244,8 @@ static void on_ctl(cay__watch *w, uint32_t events)
     child_msg m;
     (void)events;
     ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
-    if (n < 0 && errno == EAGAIN)
+    /* A reaper that left an order of ours unread is told by ECONNRESET first; what it said comes after. */
+    if (n < 0 && (errno == EAGAIN || errno == ECONNRESET))
         return;
     if (n == sizeof m && m.op == CHILD_STARTED) {
         on_started(p, &m);

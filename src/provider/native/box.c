@@ -411,8 +411,11 @@ static int on_live(const cay_proc_info *info, void *arg)
     merge *m = arg;
     cay_proc_info p = *info;
     for (size_t i = 0; i < m->l->n; i++)
-        if (m->l->v[i].pid == p.pid && m->l->v[i].state != 'X')
+        if (m->l->v[i].pid == p.pid && m->l->v[i].state != 'X') {
             name_kept(m->l, i, &p);
+            if (!p.command[0] || p.command[0] == '[') /* between fork and exec, or a zombie: no arguments of its own */
+                p.command = m->l->text[i][1];
+        }
     return m->fn(&p, m->arg);
 }
 

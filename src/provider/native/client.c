@@ -137,8 +137,12 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
                            { out->bytes, want },
                            { own ? out->tail : spill, own ? out->tail_cap : sizeof spill } };
     struct msghdr m = { .msg_iov = io, .msg_iovlen = 3 };
-    for (;;) {
+    for (bool reset = false;;) {
         ssize_t n = recvmsg(sock, &m, MSG_DONTWAIT);
+        if (n < 0 && errno == ECONNRESET && !reset) { /* told once, before what the peer said last */
+            reset = true;
+            continue;
+        }
         if (n > 0 && (m.msg_flags & MSG_TRUNC))
             return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "a packet from the %s is too long", peer);
         if (n > 0)

@@ -99,7 +99,7 @@ int cay__nbox_connect(void *box, const cay_call *c, uint16_t p, int *fd, cay_err
     .proc_release = cay__proc_release, .proc_id = cay__proc_id, .proc_output = cay__proc_output, \
     .proc_write = cay__proc_write, .proc_close_stdin = cay__proc_close_stdin, .proc_signal = cay__proc_signal, \
     .proc_wait = cay__proc_wait, .proc_exit_fd = cay__proc_exit_fd, .proc_read = cay__proc_read, \
-    .proc_resize = cay__proc_resize, .commit_write = cay__nf_commit_write, .abort_write = cay__nf_abort_write, \
+    .proc_breaks = cay__proc_breaks, .proc_resize = cay__proc_resize, .commit_write = cay__nf_commit_write, .abort_write = cay__nf_abort_write, \
     .watch_next = cay__nf_watch_next, .watch_close = cay__nf_watch_close, \
     .spawn = cay__nbox_spawn, .proc_attach = cay__nbox_proc_attach, .destroy = cay__nbox_destroy, \
     .stop = cay__nbox_stop, .pause = cay__nbox_pause, .resume = cay__nbox_resume, .extend = cay__nbox_extend, \
