@@ -310,6 +310,15 @@ int cay__nbox_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t 
     return ask_box(b->n, call, CAY_MSG_EXTEND, b->id, ttl_ms, idle_ms, &r, err);
 }
 
+static int add_usage(const cay_proc_info *i, void *arg)
+{
+    cay_usage *u = arg;
+    u->cpu_us += i->cpu_us;
+    u->memory += i->rss;
+    u->pids++;
+    return 0;
+}
+
 int cay__nbox_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)
 {
     cay__nbox *b = box;
@@ -318,6 +327,9 @@ int cay__nbox_usage(void *box, const cay_call *call, cay_usage *out, cay_err *er
     *out = (cay_usage){ .size = sizeof *out, .cpu_us = r.usage.cpu_us, .memory = r.usage.memory, .memory_peak = r.usage.memory_peak,
                         .pids = r.usage.pids, .disk = r.usage.disk, .inodes = r.usage.inodes,
                         .oom_kills = r.usage.oom_kills, .pids_hits = r.usage.pids_hits };
+    /* No group counts: the processes that are there now, and what those that ended used. */
+    if (!(b->n->hello.features & CAY_FEAT_MEMORY))
+        return cay__nf_ps(&b->sessions, call, add_usage, out, err);
     return 0;
 }
 
