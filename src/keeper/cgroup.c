@@ -236,6 +236,19 @@ void cgroup_reap_strays(void)
             reap_dir(K.cg.v1_fd[i]);
 }
 
+/* Our own groups, when nothing is left in them. Each is named from its parent's side. */
+void cgroup_leave(void)
+{
+    char name[32];
+    const int dirs[] = { K.cg.v2_fd, K.cg.v1_fd[0], K.cg.v1_fd[1], K.cg.v1_fd[2], K.cg.v1_fd[3] };
+    name_of(name, sizeof name);
+    for (size_t i = 0; i < CAY_LEN(dirs); i++) {
+        CAY_AUTOFD up = dirs[i] < 0 ? -1 : openat(dirs[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (up >= 0)
+            unlinkat(up, name, AT_REMOVEDIR);
+    }
+}
+
 /* ---- limits ---- */
 
 static bool put(int dir, const char *name, const char *file, const char *value)

@@ -50,6 +50,24 @@ static bool write_rec(int fd, jrec *r)
     return write(fd, r, sizeof *r) == sizeof *r;
 }
 
+/* One record for each box there is: all the past that matters. */
+static void compact(void)
+{
+    char now[CAY_WIRE_ID];
+    size_t n = 0;
+    jrec *v = cay__alloc(sizeof *v * (K.nboxes + 1));
+    for (const box *b = K.boxes; b; b = b->next) {
+        jrec *r = &v[n++];
+        *r = (jrec){ .op = b->id[0] ? J_LIVE : b->pid ? J_PARKED : J_PARKING, .flags = (uint16_t)b->flags, .pid = b->pid,
+                     .start = b->start, .block = b->block, .code = (int32_t)b->state, .a = b->deadline_boot, .b = (int64_t)b->idle_ms };
+        memcpy(r->box, b->name, sizeof r->box);
+        memcpy(r->id, b->id, sizeof r->id);
+    }
+    boot_id(now);
+    journal_start(now, v, n);
+    free(v);
+}
+
 bool journal_start(const char *boot, const jrec *live, size_t n)
 {
     jrec open = { .op = J_OPEN };
@@ -67,7 +85,9 @@ bool journal_start(const char *boot, const jrec *live, size_t n)
     }
     if (renameat(K.home_fd, FILE_NAME ".new", K.home_fd, FILE_NAME) < 0)
         return false;
+    cay__close_fd(&K.journal_fd);
     K.journal_fd = CAY_STEAL_FD(fd);
+    K.journal_len = 0;
     return true;
 }
 
@@ -85,4 +105,6 @@ void journal_put(enum jop op, const box *b, const char *id, int code, const char
     /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. */
     if (K.journal_fd >= 0)
         (void)!write_rec(K.journal_fd, &r);
+    if (++K.journal_len > 65536)
+        compact();
 }

@@ -207,7 +207,9 @@ typedef struct keeper {
     int64_t     last_request_us;
     int64_t     pool_again_ms; /* nothing is made ahead before then: it failed */
     unsigned    pool_fails;    /* in a row */
+    bool        vanished; /* the state directory was removed under us */
     int         journal_fd;
+    unsigned    journal_len; /* records since it was last written anew */
     uint64_t    journal_seq, event_seq;
     unsigned    cpu_next;
     struct {
@@ -234,6 +236,7 @@ bool cgroup_exec_kill(proc *p);
 void cgroup_usage(box *b, cay_m_usage *u);
 int  cgroup_join_files(box *b, int *v1); /* opens v1 task files */
 void cgroup_reap_strays(void);
+void cgroup_leave(void);
 /* rootfs.c */
 int  rootfs_seal(void);
 int  rootfs_make_dirs(const char *dir);
@@ -245,7 +248,7 @@ void pool_refill_soon(void);
 bool pool_take(pending *p);
 void pool_parked(box *b);
 void pool_failed(void); /* one that nobody waits for could not be made */
-void pool_drain(void);
+void pool_drain(bool all);
 uint32_t job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
 helper *job_zygote(void);
 /* box.c */

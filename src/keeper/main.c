@@ -115,7 +115,7 @@ static void sweep(cay__timer *t)
     static unsigned turn;
     (void)t;
     if (fstat(K.home_fd, &st) < 0 || st.st_nlink == 0)
-        K.loop.stop = true;
+        K.vanished = K.loop.stop = true;
     unsigned i = 0, n = 0;
     for (box *b = K.boxes; b; b = b->next)
         n += b->phase == BOX_LIVE;
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     close(ready_fd);
     while (!K.loop.stop)
         cay__loop_step(&K.loop, -1);
-    pool_drain();
+    pool_drain(K.vanished);
     unlinkat(K.run_fd, "keeper.sock", 0);
     return 0;
 }

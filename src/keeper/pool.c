@@ -6,6 +6,7 @@
 #include "keeper.h"
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -355,11 +356,22 @@ void pool_refill_soon(void)
     cay__timer_arm(&K.loop, &K.refill, at);
 }
 
-void pool_drain(void)
+/* Before leaving: what is only parked goes, with groups, sockets and directories; sandboxes too when `all`. */
+void pool_drain(bool all)
 {
     for (box *b = K.boxes, *next; b; b = next) {
         next = b->next;
-        if (b->phase < BOX_LIVE && b->pid > 0)
+        if (b->phase >= BOX_LIVE && !all)
+            continue;
+        struct pollfd p = { b->death.fd, POLLIN, 0 };
+        if (b->death.fd >= 0) {
             syscall(SYS_pidfd_send_signal, b->death.fd, SIGKILL, NULL, 0);
+            poll(&p, 1, 2000);
+        }
+        box_free(b);
     }
+    for (int64_t end = cay__now_ms() + 5000; K.janitor.busy && cay__now_ms() < end;)
+        cay__loop_step(&K.loop, 100);
+    if (!K.boxes)
+        cgroup_leave();
 }
