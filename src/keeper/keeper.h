@@ -199,6 +199,7 @@ typedef struct keeper {
     pending    *waiting, **waiting_tail; /* creates without a box yet */
     helper      zygotes[8], janitor;
     unsigned    nzygotes;
+    unsigned    pool_bound, pool_raw; /* how many are kept ready */
     job_wait   *jobs;
     uint32_t    job_seq;
     uint32_t    block_next;

@@ -16,8 +16,9 @@
 #include <sys/un.h>
 
 #define QUIET_US     4000
-#define POOL_BOUND   3 /* ready with the default template */
-#define POOL_RAW     1 /* waiting for any root */
+#define POOL_BOUND   3 /* ready with the default template, unless $CAY_POOL says otherwise */
+#define POOL_RAW     1 /* waiting for any root; none when $CAY_POOL is 0 */
+#define POOL_MOST    256
 #define POOL_PARKING 2 /* at a time, per zygote */
 
 extern const char cay_init_image[], cay_init_image_end[];
@@ -84,9 +85,21 @@ bool pool_start_janitor(const char *home)
     return seal_image() && helper_start(&K.janitor, "janitor", home, true);
 }
 
+/* How many are kept ready is the operator's to say: of idle ones each takes some hundred kilobytes. */
+static void pool_size(void)
+{
+    const char *given = getenv("CAY_POOL");
+    uint64_t n;
+    if (!given || !cay__str_to_u64(given, &n))
+        n = POOL_BOUND;
+    K.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
+    K.pool_raw = n ? POOL_RAW : 0;
+}
+
 bool pool_start(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    pool_size();
     K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
     for (unsigned i = 0; i < K.nzygotes; i++)
         if (!helper_start(&K.zygotes[i], "zygote", "/s", false) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
@@ -310,7 +323,7 @@ void pool_parked(box *b)
     counts c = count();
     if (cay__boot_ms() < K.pool_again_ms)
         return;
-    if (K.layer[0] && !b->uid0 && c.raw > POOL_RAW && c.bound + c.binding < POOL_BOUND)
+    if (K.layer[0] && !b->uid0 && c.raw > K.pool_raw && c.bound + c.binding < K.pool_bound)
         box_bind(b, NULL);
 }
 
@@ -324,7 +337,7 @@ static void refill(cay__timer *t)
             want0++;
         else
             waiting++;
-    unsigned have = c.raw + c.bound + c.binding + c.parking - c.uid0, want = waiting + POOL_BOUND + POOL_RAW;
+    unsigned have = c.raw + c.bound + c.binding + c.parking - c.uid0, want = waiting + K.pool_bound + K.pool_raw;
     bool quiet = cay__now_us() - K.last_request_us >= QUIET_US;
     /* What somebody waits for is made at once; what is only kept ready waits for quiet, unless nearly gone. */
     bool resting = cay__boot_ms() < K.pool_again_ms;
@@ -337,11 +350,11 @@ static void refill(cay__timer *t)
         c.parking++, have++;
     /* A raw one too many because a prebound one was taken: bind it now that it is quiet. */
     for (box *b = K.boxes; b && K.layer[0] && !resting; b = b->next)
-        if (b->phase == BOX_PARKED && !b->uid0 && c.raw > POOL_RAW && c.bound + c.binding < POOL_BOUND) {
+        if (b->phase == BOX_PARKED && !b->uid0 && c.raw > K.pool_raw && c.bound + c.binding < K.pool_bound) {
             box_bind(b, NULL);
             c.raw--, c.binding++;
         }
-    if (have < waiting + POOL_BOUND + POOL_RAW)
+    if (have < waiting + K.pool_bound + K.pool_raw)
         pool_refill_soon();
 }
 
