@@ -17,6 +17,7 @@ deps: ## install the missing Debian packages, or name the command that does
 	@tools/deps
 
 $(BUILD)/build.ninja:
+	@echo 'building in $(BUILD): a minute, the first time'
 	@mkdir -p $(BUILD)
 	@meson setup $(BUILD) --prefix=$(PREFIX) >$(BUILD)/setup.log 2>&1 || { cat $(BUILD)/setup.log; exit 1; }
 
