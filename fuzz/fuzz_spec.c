@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON of a create request as it is kept in a record: what is read, written and read again is the same. */
 #include <base/base.h>
+#include <sandbox/limits.h>
 #include <service/spec.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -7,6 +7,7 @@
 #include "init.h"
 #include <fcntl.h>
 #include <keeper/overlay.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <signal.h>
@@ -90,6 +91,8 @@ static bool put_file(int root, const char *dir, const char *name, const char *te
         return fail(name);
     unlinkat(at, ".cay-new", 0);
     CAY_AUTOFD fd = openat(at, ".cay-new", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EOVERFLOW))
+        return fail("the root is another user's");
     if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || renameat(at, ".cay-new", at, name) < 0)
         return fail(name);
     return true;
@@ -112,6 +115,35 @@ static bool complete(int root, const char *hostname)
     /* Owner 1000 where the map has it; a one-id map keeps the only owner there is. */
     if (fchownat(ws, "", 1000, 1000, AT_EMPTY_PATH) < 0)
         return errno == EINVAL || errno == EPERM ? true : fail("workspace");
+    return true;
+}
+
+/* In a checkout that may be written, what the host's own tools would later run or obey stays as it is. ".git" is bound
+ * onto itself so that it cannot be renamed away from under its covers. */
+static const struct {
+    const char *path;
+    bool        ro;
+} guarded[] = {
+    { ".git", false },  { ".git/config", true }, { ".git/hooks", true }, { ".gitmodules", true }, { ".husky", true },
+    { ".bashrc", true }, { ".bash_profile", true }, { ".profile", true }, { ".zshrc", true },     { ".envrc", true },
+    { ".vscode", true }, { ".idea", true },       { ".claude", true },   { ".codex", true },      { ".cursor", true },
+    { ".mcp.json", true },
+};
+
+static bool guard(int root, const char *target)
+{
+    CAY_AUTOFD dir = walk_dir(root, target);
+    if (dir < 0)
+        return fail(target);
+    for (size_t i = 0; i < CAY_LEN(guarded); i++) {
+        CAY_AUTOFD at = cay__fd_openat2(dir, guarded[i].path, O_PATH | O_NOFOLLOW, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        if (at < 0)
+            continue; /* not there: it is not made just to be covered */
+        CAY_AUTOFD tree = mnt_open_tree(at, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | AT_RECURSIVE);
+        if (tree < 0 || (guarded[i].ro && mnt_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0, -1) < 0) ||
+            mnt_move(tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+            return fail(guarded[i].path);
+    }
     return true;
 }
 
@@ -174,7 +206,7 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
         size_t n = strnlen(targets, len);
         if (n == len)
             return fail("grant");
-        if (!attach(take(fds, nfds, &at), root, targets, targets))
+        if (!attach(take(fds, nfds, &at), root, targets, targets) || ((m->grants_rw >> i & 1) && !guard(root, targets)))
             return false;
         targets += n + 1;
         len -= n + 1;

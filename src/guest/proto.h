@@ -51,6 +51,7 @@ enum {
 typedef struct cay_g_bind {
     uint32_t flags;
     uint32_t ngrants; /* targets follow in the tail, each NUL-terminated */
+    uint32_t grants_rw; /* bit per grant: existing files that run code on the host are covered read-only */
     char     layer[64], dir[64]; /* with STATE: below layers/ and sandboxes/ */
     char     hostname[64];       /* "" leaves it */
 } cay_g_bind;

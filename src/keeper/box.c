@@ -298,6 +298,8 @@ static const char *send_bind(box *b, pending *p, const char *dir)
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
     pkt.m.flags = foreign ? CAY_GB_FOREIGN : CAY_GB_USR;
     if (p)
+        pkt.m.grants_rw = p->m.grants_rw;
+    if (p)
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, config_field(p, 2));
     if (K.mode == CAY_MODE_ROOT) {
         if (lower >= 0 && mnt_setattr(lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)

@@ -6,9 +6,12 @@
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
+#include <base/json.h>
 #include <base/str.h>
+#include <sandbox/limits.h>
 
-#define UNDO_MS 20000
+#define UNDO_MS    20000
+#define META_BYTES 65536
 
 static const cay_layer *find_layer(const cay_probe *p, const char *name)
 {
@@ -83,12 +86,23 @@ static int check_isolation(cay_service *svc, cay__place *p, const cay_create *c,
     return rc;
 }
 
+static int check_metadata(const char *text, cay_err *err)
+{
+    if (!text)
+        return 0;
+    if (strlen(text) > META_BYTES)
+        return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big", "metadata is longer than %d bytes", META_BYTES);
+    CAY_AUTOJSON *j = NULL;
+    return cay__json_object("metadata", text, &j, err);
+}
+
 static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *err)
 {
     cay__place *p;
     CAY_TRY(cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));
     c->provider = p->ops->name;
     CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
+    CAY_TRY(check_metadata(c->metadata, err));
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
                             p->ops->name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service.h"
 #include "spec.h"
+#include <sandbox/limits.h>
 
 typedef struct full {
     cay_info   info; /* first: the caller has a pointer to it */

@@ -7,6 +7,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <poll.h>
+#include <sandbox/limits.h>
 
 #define WAIT_STEP_MS 100
 

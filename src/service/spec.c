@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spec.h"
-#include "limits.h"
 #include <base/base.h>
 #include <base/json.h>
 #include <base/mutant.h>
+#include <sandbox/limits.h>
 
 /* One way to write a field and to read it back. write gives NULL for what is not set. read fails for a value of
  * another type. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service/spec.h - a create request: judged before anything is made, kept as JSON, and read back.
+ * service/spec.h - a create request kept as JSON, and read back. What judges it is in sandbox/limits.h.
  */
 #pragma once
 #include <base/arena.h>
@@ -24,12 +24,3 @@ void cay__spec_free(cay__spec *s);
 char *cay__pairs_text(const cay_pair *pairs);
 /* And back, in mem, ended by a NULL key. NULL when a member is not a string. */
 cay_pair *cay__pairs_read(cay__arena *mem, const json_t *obj);
-
-/* 0 becomes the default that cay/service.h names. */
-void cay__limits_fill(cay_limits *l);
-
-/* Every field for itself: form, range, and that what it names on the host is there and may be shown.
- * home_fd and run: the state and runtime directories, which are never shown. */
-int cay__create_check(const cay_create *spec, int home_fd, const char *run, cay_err *err);
-/* One host directory that is to be shown inside; `what` names the field. */
-int cay__source_check(const char *what, const char *path, int home_fd, const char *run, cay_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
 #include <base/json.h>
+#include <sandbox/limits.h>
 #include <service/spec.h>
 #include <setjmp.h>
 #include <stdarg.h>

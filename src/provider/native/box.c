@@ -6,28 +6,25 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <sandbox/limits.h>
 #include <sandbox/sandbox.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 /* ---- the create request ---- */
 
-static uint64_t limit(uint64_t asked, uint64_t usual)
+static void fill_limits(cay_m_create *m, cay_limits l)
 {
-    return asked ? asked : usual;
-}
-
-static void fill_limits(cay_m_create *m, const cay_limits *l)
-{
-    m->memory = limit(l->memory, 2ull << 30);
-    m->swap = l->swap;
-    m->cpu_milli = limit(l->cpu_milli, 2000);
-    m->pids = limit(l->pids, 512);
-    m->disk = limit(l->disk, 10ull << 30);
-    m->inodes = limit(l->inodes, 1000000);
-    m->nofile = limit(l->nofile, 4096);
-    m->io_read = limit(l->io_read, CAY_UNLIMITED);
-    m->io_write = limit(l->io_write, CAY_UNLIMITED);
+    cay__limits_fill(&l);
+    m->memory = l.memory;
+    m->swap = l.swap;
+    m->cpu_milli = l.cpu_milli;
+    m->pids = l.pids;
+    m->disk = l.disk;
+    m->inodes = l.inodes;
+    m->nofile = l.nofile;
+    m->io_read = l.io_read;
+    m->io_write = l.io_write;
 }
 
 /* Targets of the grants, then user, workdir, hostname, shell and the environment. */
@@ -133,7 +130,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     m.flags = (spec->ephemeral ? CAY_CREATE_EPHEMERAL : 0) | (spec->no_pin ? CAY_CREATE_NO_PIN : 0) |
               (spec->durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) |
               (spec->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
-    fill_limits(&m, &spec->limits);
+    fill_limits(&m, spec->limits);
     m.ttl_ms = spec->ttl_ms;
     m.idle_ms = spec->idle_ms;
     CAY_TRY(fill_fds(&fds, &m, spec, err));
@@ -521,7 +518,9 @@ int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_s
     s.ephemeral = true;
     cay__id_make(id, 'c');
     CAY_TRY(cay__native_open(home, NULL, &n, err));
-    int rc = cay__nbox_create(n, NULL, id, &s, false, &b, err);
+    int rc = cay__create_check(&s, n->home_fd, n->run, err);
+    if (rc == 0)
+        rc = cay__nbox_create(n, NULL, id, &s, false, &b, err);
     if (rc < 0) {
         cay__native_close(n);
         return rc;

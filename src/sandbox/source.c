@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which directories of the host may be shown inside a sandbox. */
-#include "spec.h"
+#include "limits.h"
 #include <base/base.h>
 #include <fcntl.h>
 #include <sys/stat.h>

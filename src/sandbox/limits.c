@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "limits.h"
-#include "spec.h"
 #include <base/base.h>
 
 #define KIB ((uint64_t)1 << 10)

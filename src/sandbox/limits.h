@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sandbox/limits.h - what a create request may say: every limit with its range and default, and the judge of the rest.
+ * No JSON: the small static command asks it too.
+ */
+#pragma once
+#include <cay/service.h>
+
+typedef struct cay__limit {
+    const char *name;
+    size_t      at; /* in cay_limits */
+    uint64_t    least, most, normal;
+} cay__limit;
+
+#define CAY__LIMITS 9
+extern const cay__limit cay__limit_table[CAY__LIMITS];
+
+/* 0 becomes the default that cay/service.h names. */
+void cay__limits_fill(cay_limits *l);
+
+/* Every field for itself but metadata: form, range, and that what it names on the host is there and may be shown.
+ * home_fd and run: the state and runtime directories, which are never shown. */
+int cay__create_check(const cay_create *spec, int home_fd, const char *run, cay_err *err);
+/* One host directory that is to be shown inside; `what` names the field. */
+int cay__source_check(const char *what, const char *path, int home_fd, const char *run, cay_err *err);

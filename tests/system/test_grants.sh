@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_grants.sh CAY: directories of the host shown inside, and foreign roots, as whoever runs this.
+set -u
+cay=$(realpath "$1")
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home"
+passed=0 failed=0
+finish() {
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    chmod -R u+rwx "$tmp" 2>/dev/null
+    rm -rf "$tmp"
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+    fi
+}
+run() { timeout -k 1 20 "$cay" run "$@" </dev/null 2>"$tmp/err"; }
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+
+mkdir -p "$tmp/g/.git/hooks" "$tmp/g/.vscode"
+echo kept >"$tmp/g/.git/config"
+echo text >"$tmp/g/file"
+chmod -R a+rX "$tmp"
+
+ok "a grant is read" same "$(run --mount "$tmp/g:/data" -- cat /data/file)" text
+run --mount "$tmp/g:/data" -- touch /data/new
+ok "a grant is read-only unless asked" [ ! -e "$tmp/g/new" ]
+ok "and says so" grep -q "Read-only file system" "$tmp/err"
+
+user=root
+run --mount "$tmp/g:/data:rw" --user $user -- sh -c 'echo in > /data/new'
+ok "a writable grant is written" same "$(cat "$tmp/g/new" 2>/dev/null)" in
+ok "and said aloud" grep -q "writable from inside" "$tmp/err"
+run --mount "$tmp/g:/data:rw" --user $user -- sh -c 'echo evil > /data/.git/config; echo evil > /data/.git/hooks/pre-commit;
+    mv /data/.git /data/.old; rm -rf /data/.vscode; echo x > /data/.vscode/tasks.json'
+ok "the checkout's config stays" same "$(cat "$tmp/g/.git/config")" kept
+ok "no hook is planted" [ ! -e "$tmp/g/.git/hooks/pre-commit" ]
+ok "the repository is not moved away" [ -d "$tmp/g/.git" ]
+ok "nor an editor's settings" [ ! -e "$tmp/g/.vscode/tasks.json" ]
+
+for bad in /proc /sys /dev / "$CAY_HOME" "$tmp/g/file" "$tmp/missing"; do
+    run --mount "$bad:/x" -- true
+    rc=$?
+    ok "grant of $bad is refused" [ $rc = 125 -o $rc = 2 ]
+    ok "and named" grep -q "$bad" "$tmp/err"
+done
+run --mount "$tmp/g:/../x" -- true
+rc=$?
+ok "a target with .. is refused" [ $rc = 125 -o $rc = 2 ]
+
+# A small foreign root: a shell, what it links, and nothing else.
+r="$tmp/root"
+mkdir -p "$r/usr/bin" "$r/etc"
+ln -s usr/bin "$r/bin"
+for p in bash cat id; do
+    cp "/usr/bin/$p" "$r/usr/bin/"
+    ldd "/usr/bin/$p" | grep -o '/[^ ]*\.so[^ ]*' | while read -r l; do
+        mkdir -p "$r$(dirname "$l")" && cp -L "$l" "$r$l"
+    done
+done
+ln -s bash "$r/usr/bin/sh"
+ok "a foreign root runs" same "$(run --root "$r" -- /bin/sh -c 'cat /etc/hostname')" cay
+run --root "$r" -- /bin/sh -c 'echo x > /etc/x && cat /etc/x' >"$tmp/out"
+ok "it is writable inside" same "$(cat "$tmp/out")" x
+ok "and untouched outside" [ ! -e "$r/etc/x" ] && [ ! -e "$r/etc/hosts" ]
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
