@@ -18,16 +18,40 @@ char *support_home(void)
     return cay__strdup(path);
 }
 
+typedef struct leaving {
+    int         root;
+    const char *home;
+    char        run[CAY__RUN_MAX], sock[CAY__RUN_MAX + 16];
+} leaving;
+
+/* A keeper may still be removing what was destroyed, under ids that only it may touch. */
+static bool home_gone(void *arg)
+{
+    leaving *l = arg;
+    cay__fs fs = { .root = l->root };
+    return cay__fs_remove(&fs, l->home, true) == 0 || errno == ENOENT;
+}
+
+static bool keeper_gone(void *arg)
+{
+    leaving *l = arg;
+    return access(l->sock, F_OK) < 0;
+}
+
 void support_home_remove(char *home)
 {
     CAY_AUTOFD fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    char run[CAY__RUN_MAX];
-    if (fd >= 0 && cay__run_dir(fd, run, sizeof run, false, NULL) == 0)
-        rmdir(run); /* a keeper that still runs has its socket there: then it stays */
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    cay__fs fs = { .root = root };
-    if (cay__fs_remove(&fs, home, true) < 0)
+    leaving l = { .root = root, .home = home };
+    bool run = fd >= 0 && cay__run_dir(fd, l.run, sizeof l.run, false, NULL) == 0;
+    bool gone = support_until(home_gone, &l, 2000);
+    if (!gone && geteuid() == 0) /* an ordinary user's overlays leave what only the keeper or root can remove */
         fprintf(stderr, "cannot remove %s: %s\n", home, strerror(errno));
+    cay__close_fd(&fd);
+    snprintf(l.sock, sizeof l.sock, "%s/keeper.sock", l.run);
+    /* Its directory's number may be given to the next home, and that must not find this keeper. */
+    if (run && gone && support_until(keeper_gone, &l, 5000))
+        rmdir(l.run);
     free(home);
 }
 
