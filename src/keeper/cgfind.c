@@ -64,6 +64,7 @@ static void one_mount(char *line, const char *cgroup, cgfind *out)
         return;
     if (!strcmp(type, "cgroup2") && !out->v2[0] && own_path(cgroup, "", path, sizeof path)) {
         join(out->v2, sizeof out->v2, f[4], f[3], path);
+        cay__str_copy(out->v2_top, sizeof out->v2_top, f[4]);
         out->v2_root = !strcmp(path, "/") && !strcmp(f[3], "/");
     }
     if (strcmp(type, "cgroup"))

@@ -66,15 +66,20 @@ static void step_aside(const char *base)
     enable(at);
 }
 
+/* Root works from the top, where controllers can always be handed down: a login session's own group has other
+ * processes and cannot. An ordinary user has only what was delegated. */
 static void find_v2(const cgfind *f)
 {
-    CAY_AUTOFD at = open_dir(AT_FDCWD, f->v2);
+    const char *base = geteuid() == 0 ? f->v2_top : f->v2;
+    CAY_AUTOFD at = open_dir(AT_FDCWD, base);
     if (at < 0)
         return;
     enable(at);
-    if (!f->v2_root && !has_controller(at, "memory"))
-        step_aside(f->v2);
-    K.cg.v2_fd = our_dir(f->v2);
+    if (!has_controller(at, "memory") && !(geteuid() == 0 && f->v2_root)) {
+        base = f->v2;
+        step_aside(base);
+    }
+    K.cg.v2_fd = our_dir(base);
     if (K.cg.v2_fd < 0)
         return;
     enable(K.cg.v2_fd);
