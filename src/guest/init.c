@@ -2,6 +2,7 @@
 #include "init.h"
 #include "landlock.h"
 #include "seccomp.h"
+#include <base/sanitize.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
@@ -100,7 +101,7 @@ static void set_limits(const cay_g_config *m)
         set_limit(RLIMIT_NOFILE, m->nofile, CAY_MAX(m->nofile, 65536));
     if (m->fsize != UINT64_MAX)
         set_limit(RLIMIT_FSIZE, m->fsize, m->fsize);
-    if (m->as_limit != UINT64_MAX)
+    if (m->as_limit != UINT64_MAX && !CAY__SANITIZED) /* then each command sets it: we have a large shadow */
         set_limit(RLIMIT_DATA, m->as_limit, m->as_limit);
     set_limit(RLIMIT_CORE, 0, 0);
     set_limit(RLIMIT_MEMLOCK, 8 << 20, 8 << 20);
@@ -125,6 +126,7 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len)
     G.config_len = len;
     G.nofile = m->nofile;
     G.fsize = m->fsize;
+    G.data = m->as_limit;
     set_limits(m);
 }
 

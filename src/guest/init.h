@@ -40,7 +40,7 @@ typedef struct guest {
     bool       bound;
     char      *config; /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
     size_t     config_len;
-    uint64_t   nofile, fsize;
+    uint64_t   nofile, fsize, data;
     char      *buf; /* one packet */
     gproc     *procs;
     int        workers[32]; /* file workers that run */

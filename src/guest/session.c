@@ -3,6 +3,7 @@
 #include "session_ops.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/sanitize.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -173,10 +174,9 @@ _Noreturn void cay__session_main(int sock, const char *workdir, const char *home
     signal(SIGPIPE, SIG_IGN);
     umask(022);
     /* A regular expression can ask for any amount of memory; the limit makes that an error of its own. */
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow alone takes terabytes of addresses */
     struct rlimit lim = { 256u << 20, 256u << 20 };
-    setrlimit(RLIMIT_AS, &lim);
-#endif
+    if (!CAY__SANITIZED) /* whose shadow alone is larger */
+        setrlimit(RLIMIT_AS, &lim);
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root >= 0)
         cay__session_serve(sock, root, workdir, home);

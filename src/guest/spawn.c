@@ -5,6 +5,7 @@
  */
 #include "init.h"
 #include "session.h"
+#include <base/sanitize.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -123,6 +125,8 @@ static int child(void *arg)
             sigaction(s, &dfl, NULL);
     if (chdir(p->cwd) < 0)
         die(p, "cwd");
+    if (CAY__SANITIZED && G.data != UINT64_MAX)
+        setrlimit(RLIMIT_DATA, &(struct rlimit){ G.data, G.data });
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -7,6 +7,7 @@
  * its state directory vanishes.
  */
 #include "keeper.h"
+#include <base/sanitize.h>
 #include <fcntl.h>
 #include <guest/landlock.h>
 #include <signal.h>
@@ -39,9 +40,11 @@ static void detach(const char *run)
     char log[4096];
     if (setsid() < 0 && errno != EPERM)
         die("session");
+    const char *reports = CAY__SANITIZED ? getenv("CAY_REPORTS") : NULL;
     cay__str_join(log, sizeof log, run, "/keeper.err", NULL);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int err = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC)
+                      : open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || err < 0)
         die(log);
     dup2(null, 0);

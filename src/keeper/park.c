@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
+#include <base/sanitize.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <guest/init.h>
@@ -142,7 +143,7 @@ static void own_descriptors(int *ctl, int *listen_fd)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (c < 0 || l < 0 || null < 0)
         die(*ctl, "descriptors");
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < (CAY__SANITIZED ? 2 : 3); i++)
         dup2(null, i);
     dup3(c, 3, O_CLOEXEC);
     dup3(l, 4, O_CLOEXEC);
