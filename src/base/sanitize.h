@@ -17,3 +17,12 @@
 #ifndef CAY__SANITIZED
 #define CAY__SANITIZED 0
 #endif
+
+/* A stack that a child of clone(CLONE_VM) ran on: frames that ended in exec or _exit left their marks in the shadow. */
+#if CAY__SANITIZED
+#include <stddef.h>
+void __asan_unpoison_memory_region(const volatile void *p, size_t n);
+#define CAY__STACK_USED(p, n) __asan_unpoison_memory_region(p, n)
+#else
+#define CAY__STACK_USED(p, n) ((void)0)
+#endif

@@ -5,6 +5,7 @@
  * /dev and /run in, pivots, and ends. init reaps it before the first instruction of a tenant.
  */
 #include "init.h"
+#include <base/sanitize.h>
 #include <fcntl.h>
 #include <keeper/overlay.h>
 #include <linux/openat2.h>
@@ -250,6 +251,7 @@ int binder_wait(int pid, cay_g_result *res)
         ;
     if (rc != pid)
         status = 1; /* whoever we waited for, it was not a binder that succeeded */
+    CAY__STACK_USED(B.stack, STACK);
     munmap(B.stack, STACK);
     memset(res, 0, sizeof *res);
     if (status == 0) {

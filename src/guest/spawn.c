@@ -141,6 +141,7 @@ static int vspawn(plan *p)
         return -1;
     int pid = clone(child, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     int e = errno;
+    CAY__STACK_USED(stack, CHILD_STACK);
     munmap(stack, CHILD_STACK);
     errno = e;
     return pid;

@@ -4,6 +4,7 @@
  * when nothing else happens: after a few quiet milliseconds, or when it has nearly run out.
  */
 #include "keeper.h"
+#include <base/sanitize.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <poll.h>
@@ -61,6 +62,7 @@ static bool helper_start(helper *h, const char *role, const char *dir, bool host
         return false;
     start_args a = { role, dir, sv[1], host_tree };
     h->pid = clone(helper_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &a);
+    CAY__STACK_USED(stack, sizeof stack);
     close(sv[1]);
     if (h->pid < 0) {
         close(sv[0]);
