@@ -43,8 +43,9 @@ static void detach(const char *run)
     const char *reports = CAY__SANITIZED ? getenv("CAY_REPORTS") : NULL;
     cay__str_join(log, sizeof log, run, "/keeper.err", NULL);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC)
-                      : open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (err < 0)
+        err = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || err < 0)
         die(log);
     dup2(null, 0);
