@@ -20,7 +20,7 @@ static const struct {
 };
 
 /* Any of these says that a directory is a state directory already. */
-static const char *const marks[] = { "store.db", "keeper.log", "sandboxes" };
+static const char *const marks[] = { "store.db", "keeper.log", "sandboxes", "process" };
 
 const char *cay__fs_remote(uint64_t magic)
 {

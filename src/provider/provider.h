@@ -6,6 +6,7 @@
 #include <cay/sys/provider.h>
 
 extern const cay_provider_ops cay__local;
+extern const cay_provider_ops cay__process;
 extern const cay_provider_ops cay__provider_native;
 
 /* Ends with NULL. */

@@ -4,6 +4,7 @@
 /* One row each; the order is that of `cay doctor`. */
 const cay_provider_ops *const cay__providers[] = {
     &cay__provider_native,
+    &cay__process,
     &cay__local,
     NULL,
 };

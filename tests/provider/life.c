@@ -292,6 +292,7 @@ static void ports_are_listed_and_reached(void **state)
     NEED(ports);
     NEED(connect);
     NEED_SHELL();
+    need("a network inside", strcmp(S.ops->name, "process") != 0);
     ERR;
     cay_result r = sh(S.sb, "command -v python3 >/dev/null && echo yes");
     bool python = strcmp(r.out, "yes\n") == 0;
@@ -393,6 +394,11 @@ static void the_status_tells_level_and_layers(void **state)
         for (size_t i = 0; i < st.nlayers; i++)
             if (strcmp(st.layers[i].name, "nofile-limit") != 0)
                 assert_string_equal(st.layers[i].state, "off");
+    } else if (strcmp(S.ops->name, "process") == 0) {
+        assert_int_equal(st.level, CAY_LEVEL_PROCESS);
+        assert_true(st.path[0] == '/');
+        for (size_t i = 0; i < st.nlayers; i++) /* whatever is not on says why */
+            assert_true(strcmp(st.layers[i].state, "on") == 0 || (st.layers[i].why[0] && st.layers[i].remedy[0]));
     } else if (strcmp(S.ops->name, "native") == 0) {
         assert_true(st.level >= CAY_LEVEL_PROCESS);
         assert_true(st.nlayers > 0);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 static const char magic[8] = "caylocal";
-enum { VERSION = 1 };
+enum { VERSION = 2 };
 
 static void boot_id(char *buf, size_t cap)
 {

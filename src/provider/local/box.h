@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * provider/local/box.h - what is on disk for one local sandbox, read by the library and by cay-local.
+ * provider/local/box.h - what is on disk for one sandbox without namespaces, read by the library and by cay-local.
  *
- *     local/<id>/meta    a fixed record: state, deadlines; replaced by rename
+ *     local/<id>/meta    a fixed record: state, deadlines, limits; replaced by rename
  *     local/<id>/config  workdir, home, then KEY=VALUE…, each NUL-terminated
  *     local/<id>/lock    held by cay-local as long as it lives
  *     local/<id>/procs   pid and start time of what was started, for whoever cleans up
  *     local/<id>/root/   what paths are resolved in: workspace, home, tmp
  *
- * Not below sandboxes/, which is the keeper's: each removes what it finds there without a record.
+ * Those of provider process are below process/ instead of local/. Not below sandboxes/, which is the keeper's: each removes what it finds there without a record.
  */
 #pragma once
 #include <cay/service.h>
@@ -27,6 +27,8 @@ typedef struct local_meta {
     char     boot[40]; /* boot id of its processes */
     int64_t  created_ms, deadline_ms; /* wall clock */
     uint64_t idle_ms, nofile;
+    uint64_t memory, pids, disk; /* at level 1; 0: none */
+    uint32_t level, spare;       /* cay_level: 1 puts its processes in a jail */
 } local_meta;
 
 /* CAY_ENOENT: no such box. A box of another boot is given as stopped, reason "reboot". */

@@ -82,6 +82,11 @@ static _Noreturn void command(const child_spec *s, int fail)
             die(fail, "nofile");
     }
     reset_signals();
+    const char *step = s->jail ? cay__jail_limits(s->jail) : NULL;
+    if (s->jail && !step)
+        step = cay__jail_enter(s->jail->root, s->tty);
+    if (step)
+        die(fail, step);
     environ = (char **)s->env;
     execvp(s->argv[0], s->argv);
     die(fail, "exec");
@@ -211,7 +216,7 @@ static _Noreturn void reaper_start(const child_spec *s, int ctl)
     reaper r = { .ctl = ctl };
     sigset_t chld;
     /* The reaper must hold no end of anybody else's pipe. */
-    int keep[] = { s->cwd, s->in, s->out, s->err, ctl };
+    int keep[] = { s->cwd, s->in, s->out, s->err, ctl, s->jail ? s->jail->root : -1 };
     cay__child_close_others(keep, CAY_LEN(keep));
     prctl(PR_SET_NAME, "cay-reaper");
     prctl(PR_SET_CHILD_SUBREAPER, 1);

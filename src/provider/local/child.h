@@ -7,6 +7,7 @@
  * cay-local over a socket and kills all it has when that socket ends: nothing outlives cay-local.
  */
 #pragma once
+#include "jail.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,6 +19,7 @@ typedef struct child_spec {
     const char  *tty;           /* path of the terminal, or NULL */
     uint16_t     cols, rows;
     uint64_t     nofile;        /* 0: leave */
+    const jail  *jail;          /* NULL: none */
 } child_spec;
 
 enum child_op {

@@ -104,7 +104,7 @@ typedef struct request {
 
 static void on_hello(request *r)
 {
-    cay_m_hello m = { .version = CAY_MSG_VERSION, .level = CAY_LEVEL_NONE, .pid = getpid() };
+    cay_m_hello m = { .version = CAY_MSG_VERSION, .level = (uint8_t)r->c->h->meta.level, .pid = getpid() };
     cay__conn_send(r->c, CAY_MSG_HELLO, &m, sizeof m, NULL, 0);
 }
 
@@ -169,7 +169,7 @@ static void on_session(request *r)
         return;
     }
     if (!cay__exec_user_is_us(user)) {
-        cay__conn_error(r->c, CAY_ENOTSUP, 0, "user_not_supported", "provider local has one user; use provider native for others");
+        cay__conn_error(r->c, CAY_ENOTSUP, 0, "user_not_supported", "this sandbox has one user, who made it; other users need provider native and a host with namespaces");
         return;
     }
     pid_t pid = fork();
@@ -181,6 +181,9 @@ static void on_session(request *r)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         prctl(PR_SET_NAME, "cay-session");
         cay__child_close_others(keep, CAY_LEN(keep));
+        /* At level 1 what reads the tenant's files and names has no more rights than the tenant. */
+        if (h->meta.level >= CAY_LEVEL_PROCESS && cay__jail_enter(h->fs.root, NULL))
+            _exit(1);
         cay__session_serve(r->fds[0], h->fs.root, h->workdir, h->home);
         _exit(0);
     }

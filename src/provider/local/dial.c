@@ -10,10 +10,23 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 enum { START_MS = 5000 };
+
+int cay__local_run(local *l, cay_err *err)
+{
+    char base[CAY__RUN_MAX], run[sizeof l->run];
+    CAY_TRY(cay__run_dir(l->home_fd, base, sizeof base, true, err));
+    cay__str_join(run, sizeof run, base, l->kind->run, NULL);
+    if (mkdir(run, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make the runtime directory %s", run);
+    if (!l->run[0]) /* later it is the same, and other threads read it */
+        memcpy(l->run, run, sizeof run);
+    return 0;
+}
 
 static bool address(const local *l, const char *id, struct sockaddr_un *a)
 {
@@ -49,7 +62,7 @@ static int make_socket(local_box *b, int *out, cay_err *err)
 {
     struct sockaddr_un a;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    CAY_TRY(cay__run_dir(b->l->home_fd, b->l->run, sizeof b->l->run, true, err));
+    CAY_TRY(cay__local_run(b->l, err));
     if (!address(b->l, b->id, &a))
         return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket", b->l->run);
     unlink(a.sun_path);

@@ -548,9 +548,9 @@ static bool refuse(conn *c, const plan *k, const cay_m_spawn *m)
 {
     proc *same = *k->tag ? cay__exec_find(c->h, k->tag) : NULL;
     if (!cay__exec_user_is_us(k->user))
-        cay__conn_error(c, CAY_ENOTSUP, 0, "user_not_supported", "provider local runs everything as the user who made the sandbox; use provider native for others");
+        cay__conn_error(c, CAY_ENOTSUP, 0, "user_not_supported", "this sandbox has one user, who made it; other users need provider native and a host with namespaces");
     else if ((m->flags & CAY_SPAWN_ROOT) && geteuid() != 0)
-        cay__conn_error(c, CAY_ENOTSUP, 0, "profile_not_supported", "provider local has no root profile; use provider native");
+        cay__conn_error(c, CAY_ENOTSUP, 0, "profile_not_supported", "there is no root profile without namespaces; use provider native");
     else if (same && !same->reaped)
         cay__conn_error(c, CAY_EEXIST, 0, "tag_in_use", "a live process has that tag already");
     else
@@ -566,6 +566,7 @@ static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int
     k->s.cols = m->cols;
     k->s.rows = m->rows;
     k->s.nofile = c->h->meta.nofile;
+    k->s.jail = cay__host_jail(c->h);
     k->s.cwd = open_cwd(c->h, k->cwd);
     if (k->s.cwd < 0) {
         int e = errno;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-local ID: holds one sandbox of level 0. Started by the library with
+ * cay-local ID: holds one sandbox of level 0 or 1. Started by the library with
  *     3  the listening socket      4  the sandbox's directory      5  its lock, held as long as we live
  * It leaves session and terminal, and ends when the sandbox is stopped or its directory vanishes. All
  * that it started ends with it.
+ *
+ * cay-local --try: goes into the jail of level 1 itself and says "ok", or the step that failed and why.
  */
 #include "host.h"
 #include "tree.h"
@@ -35,6 +37,16 @@ void cay__host_box(const host *h, cay_m_boxinfo *out)
                             .idle_ms = h->meta.idle_ms };
     memcpy(out->id, h->id, sizeof out->id);
     memcpy(out->reason, h->meta.reason, sizeof out->reason);
+}
+
+const jail *cay__host_jail(host *h)
+{
+    const local_meta *m = &h->meta;
+    if (m->level < CAY_LEVEL_PROCESS)
+        return NULL;
+    h->jail = (jail){ .root = h->fs.root, .memory = m->memory, .disk = m->disk,
+                      .tasks = m->pids ? m->pids + cay__jail_others() : 0 };
+    return &h->jail;
 }
 
 /* ------------------------------------------------------------------ life */
@@ -278,9 +290,20 @@ static void leave(host *h)
     }
 }
 
+static int try_jail(void)
+{
+    CAY_AUTOFD root = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const char *step = root < 0 ? "/usr" : cay__jail_enter(root, NULL);
+    int e = errno;
+    dprintf(1, step ? "%s: %s\n" : "ok\n", step, strerror(e));
+    return step != NULL;
+}
+
 int main(int argc, char **argv)
 {
     static host h = { .dir = FD_DIR, .journal = -1 };
+    if (argc == 2 && !strcmp(argv[1], "--try"))
+        return try_jail();
     if (argc != 2 || !cay__id_valid(argv[1], 'c') || fcntl(FD_LOCK, F_GETFD) < 0) {
         fprintf(stderr, "cay-local: started by libcay, not by hand\n");
         return 2;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * provider/local/host.h - inside cay-local: one process that holds one sandbox without walls.
+ * provider/local/host.h - inside cay-local: one process that holds one sandbox without namespaces.
  *
  *   host.c  life: start, deadlines, stop        conn.c   requests of keeper/proto.h
  *   exec.c  its processes and their streams     child.c  how one is started
@@ -62,6 +62,7 @@ struct host {
     char        root[CAY__FS_PATH_MAX]; /* where root/ is on the host */
     cay__fs     fs;
     local_meta  meta;
+    jail        jail;
     cay__watch  listen, signals;
     cay__timer  deadline, idle, look;
     conn       *conns;
@@ -73,6 +74,8 @@ struct host {
 };
 
 /* host.c */
+/* What its processes are put in: NULL at level 0. Lives until the next call. */
+const jail *cay__host_jail(host *h);
 void cay__host_used(host *h);
 void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms);
 void cay__host_pause(host *h, bool on);

@@ -10,18 +10,23 @@
 #include <sys/stat.h>
 
 #define OFF(n) { n, "off", "provider local isolates nothing", "use provider native: --isolation process, rootless or root" }
-const cay_layer cay__local_layers[] = {
+static const cay_layer layers[] = {
     OFF("user-namespace"), OFF("mount-namespace"), OFF("pid-namespace"), OFF("network-namespace"),
     OFF("ipc-namespace"),  OFF("seccomp"),         OFF("landlock"),      OFF("capabilities"),
     OFF("memory-limit"),   OFF("cpu-limit"),       OFF("pids-limit"),    OFF("disk-quota"),
     OFF("io-limit"),       OFF("egress-policy"),
     { "nofile-limit", "on", "", "" },
 };
-const size_t cay__local_nlayers = CAY_LEN(cay__local_layers);
+
+static const cay_layer *list_layers(size_t *n)
+{
+    *n = CAY_LEN(layers);
+    return layers;
+}
 
 /* ------------------------------------------------------------------ the provider */
 
-static void local_close(void *self)
+void cay__local_close(void *self)
 {
     local *l = self;
     free(l->home);
@@ -31,24 +36,25 @@ static void local_close(void *self)
     free(l);
 }
 
-static int local_open(const cay_provider_conf *conf, void **self, cay_err *err)
+int cay__local_open(const cay_provider_conf *conf, const local_kind *kind, void **self, cay_err *err)
 {
     local *l = cay__alloc(sizeof *l);
     int rc = 0;
+    l->kind = kind;
     l->home = cay__strdup(conf->home);
     l->libexec = cay__strdup(conf->libexec);
     l->boxes = -1;
     l->home_fd = open(conf->home, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (l->home_fd < 0 || (mkdirat(l->home_fd, "local", 0700) < 0 && errno != EEXIST))
+    if (l->home_fd < 0 || (mkdirat(l->home_fd, kind->dir, 0700) < 0 && errno != EEXIST))
         rc = cay_fail_sys(err, CAY_ESYS, "state directory %s", conf->home);
     if (rc == 0)
-        l->boxes = openat(l->home_fd, "local", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        l->boxes = openat(l->home_fd, kind->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (rc == 0 && l->boxes < 0)
-        rc = cay_fail_sys(err, CAY_ESYS, "%s/local", conf->home);
+        rc = cay_fail_sys(err, CAY_ESYS, "%s/%s", conf->home, kind->dir);
     if (rc == 0)
-        rc = cay__run_dir(l->home_fd, l->run, CAY__RUN_MAX, true, err);
+        rc = cay__local_run(l, err);
     if (rc < 0) {
-        local_close(l);
+        cay__local_close(l);
         return rc;
     }
     *self = l;
@@ -58,7 +64,7 @@ static int local_open(const cay_provider_conf *conf, void **self, cay_err *err)
 static int local_probe(void *self, cay_probe **out, cay_err *err)
 {
     (void)self, (void)err;
-    *out = cay__probe_new(CAY_LEVEL_NONE, "none", cay__local_layers, cay__local_nlayers);
+    *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, CAY_LEN(layers));
     return 0;
 }
 
@@ -75,8 +81,9 @@ static bool other(const char *given, const char *usual)
 }
 
 /* What cannot be kept is refused before anything is made. */
-static int check(const cay_create *s, cay_err *err)
+static int check(local *l, const cay_create *s, cay_err *err)
 {
+    (void)l;
     if (s->min_level > CAY_LEVEL_NONE)
         return cay_fail_why(err, CAY_EISOLATION, "level_missing", "provider local gives level 0 (none) and %d was asked for; use provider native", s->min_level);
     for (size_t i = 0; s->require && s->require[i]; i++)
@@ -116,14 +123,26 @@ static int write_config(int dir, const cay_create *s, cay_err *err)
     return 0;
 }
 
-static local_meta first_meta(const cay_create *s)
+static uint64_t limit(uint64_t asked, uint64_t usual)
+{
+    return asked == CAY_UNLIMITED ? 0 : asked ? asked : usual;
+}
+
+static local_meta first_meta(const local_kind *k, const cay_create *s)
 {
     local_meta m = { .state = CAY_RUNNING, .created_ms = cay__wall_ms() };
     m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) | (s->ephemeral ? LOCAL_EPHEMERAL : 0);
     m.idle_ms = s->idle_ms == CAY_UNLIMITED ? 0 : s->idle_ms;
     if (s->ttl_ms && s->ttl_ms != CAY_UNLIMITED)
         m.deadline_ms = m.created_ms + (int64_t)CAY_MIN(s->ttl_ms, (uint64_t)INT64_MAX / 4);
+    m.level = k->level;
     m.nofile = s->limits.nofile == CAY_UNLIMITED ? 0 : s->limits.nofile;
+    if (k->level == CAY_LEVEL_NONE)
+        return m;
+    m.nofile = limit(s->limits.nofile, 4096);
+    m.memory = limit(s->limits.memory, 2ull << 30);
+    m.pids = limit(s->limits.pids, 512);
+    m.disk = limit(s->limits.disk, 10ull << 30);
     return m;
 }
 
@@ -131,7 +150,7 @@ static local_meta first_meta(const cay_create *s)
 static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
 {
     char tmp[40];
-    local_meta m = first_meta(s);
+    local_meta m = first_meta(l->kind, s);
     cay__str_join(tmp, sizeof tmp, ".new-", id, NULL);
     cay__fs boxes = { .root = l->boxes };
     cay__fs_remove(&boxes, tmp, true);
@@ -158,7 +177,7 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
 
 /* ------------------------------------------------------------------ handles */
 
-static void box_release(void *box)
+void cay__local_release(void *box)
 {
     local_box *b = box;
     cay__sessions_close(&b->sessions);
@@ -195,7 +214,7 @@ static int box_open(local *l, const char *id, local_box **out, cay_err *err)
     if (rc == 0)
         rc = find_path(b, err);
     if (rc < 0) {
-        box_release(b);
+        cay__local_release(b);
         return rc == CAY_ENOENT ? CAY_EGONE : rc;
     }
     *out = b;
@@ -210,12 +229,12 @@ static int wake(local_box *b, const cay_call *call, cay_err *err)
     return cay__link_call(&b->link, call, &ask, NULL, err);
 }
 
-static int box_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+int cay__local_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
                       void **box, cay_err *err)
 {
     local *l = self;
     local_box *b = NULL;
-    CAY_TRY(check(spec, err));
+    CAY_TRY(l->kind->check(l, spec, err));
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
     if (faccessat(l->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
@@ -223,14 +242,14 @@ static int box_create(void *self, const cay_call *call, const char *id, const ca
     CAY_TRY(box_open(l, id, &b, err));
     int rc = wake(b, call, err);
     if (rc < 0) {
-        box_release(b);
+        cay__local_release(b);
         return rc;
     }
     *box = b;
     return 0;
 }
 
-static int box_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box,
+int cay__local_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box,
                       cay_err *err)
 {
     (void)call, (void)state;
@@ -241,12 +260,13 @@ static int box_attach(void *self, const cay_call *call, const char *id, const ca
 }
 
 /* A stopped box begins a new life on its files, with new deadlines. */
-static int box_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box,
+int cay__local_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box,
                      cay_err *err)
 {
     local_box *b = NULL;
-    local_meta m, fresh = first_meta(spec);
-    CAY_TRY(check(spec, err));
+    local *l = self;
+    local_meta m, fresh = first_meta(l->kind, spec);
+    CAY_TRY(l->kind->check(l, spec, err));
     CAY_TRY(box_open(self, id, &b, err));
     int rc = cay__local_meta_read(b->dir, &m, err);
     if (rc == 0 && m.state == CAY_STOPPED) {
@@ -256,7 +276,7 @@ static int box_start(void *self, const cay_call *call, const char *id, const cay
     if (rc == 0)
         rc = wake(b, call, err);
     if (rc < 0) {
-        box_release(b);
+        cay__local_release(b);
         return rc;
     }
     *box = b;
@@ -279,23 +299,23 @@ static int remove_dir(local *l, const char *id, cay_err *err)
     return 0;
 }
 
-static int box_destroy(void *box, const cay_call *call, cay_err *err)
+int cay__local_destroy(void *box, const cay_call *call, cay_err *err)
 {
     local_box *b = box;
     int rc = cay__local_stop(b, call, err);
     if (rc < 0 && rc != CAY_ESTATE)
         return rc;
     CAY_TRY(remove_dir(b->l, b->id, err));
-    box_release(b);
+    cay__local_release(b);
     return 0;
 }
 
-static int remove_files(void *self, const cay_call *call, const char *id, cay_err *err)
+int cay__local_remove_files(void *self, const cay_call *call, const char *id, cay_err *err)
 {
     local_box *b = NULL;
     if (box_open(self, id, &b, NULL) == 0) {
         int rc = cay__local_stop(b, call, err);
-        box_release(b);
+        cay__local_release(b);
         if (rc < 0 && rc != CAY_ESTATE)
             return rc;
     }
@@ -321,7 +341,7 @@ static int on_dir(const cay__fs_entry *e, void *arg)
     return rc ? rc : CAY__FS_SKIP;
 }
 
-static int box_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg,
+int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg,
                     cay_err *err)
 {
     local *l = self;
@@ -329,7 +349,7 @@ static int box_list(void *self, const cay_call *call, int (*fn)(const char *id, 
     cay__fs boxes = { .root = l->boxes };
     (void)call;
     int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
-    return rc == -1 ? cay_fail_sys(err, CAY_ESYS, "list %s/local", l->home) : rc;
+    return rc == -1 ? cay_fail_sys(err, CAY_ESYS, "list %s/%s", l->home, l->kind->dir) : rc;
 }
 
 static int on_leftover(const cay__fs_entry *e, void *arg)
@@ -354,11 +374,11 @@ static int on_stray(const char *id, void *arg)
 {
     stray *s = arg;
     if (!s->known(id, s->arg))
-        s->removed += remove_files(s->l, NULL, id, NULL) == 0;
+        s->removed += cay__local_remove_files(s->l, NULL, id, NULL) == 0;
     return 0;
 }
 
-static int box_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg), void *arg,
+int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg), void *arg,
                   size_t *removed, cay_err *err)
 {
     local *l = self;
@@ -366,82 +386,32 @@ static int box_gc(void *self, const cay_call *call, int (*known)(const char *id,
     stray s = { .l = l, .known = known, .arg = arg };
     cay__fs boxes = { .root = l->boxes };
     cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_leftover, .arg = &k, .depth = 1 });
-    CAY_TRY(box_list(l, call, on_stray, &s, err));
+    CAY_TRY(cay__local_list(l, call, on_stray, &s, err));
     *removed = k.removed + s.removed;
     return 0;
 }
 
 /* ------------------------------------------------------------------ processes */
 
-static int box_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
+int cay__local_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
 {
     local_box *b = box;
     return cay__proc_spawn(&b->link, b->id, call, spec, proc, err);
 }
 
-static int proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err)
+int cay__local_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err)
 {
     local_box *b = box;
     return cay__proc_attach(&b->link, b->id, call, ref, proc, err);
 }
 
-const cay_provider_ops cay__local = {
-    .size = sizeof cay__local,
-    .name = "local",
-    .open = local_open,
-    .close = local_close,
-    .create = box_create,
-    .attach = box_attach,
-    .release = box_release,
-    .destroy = box_destroy,
-    .spawn = box_spawn,
-    .proc_attach = proc_attach,
-    .proc_release = cay__proc_release,
-    .proc_id = cay__proc_id,
-    .proc_output = cay__proc_output,
-    .proc_write = cay__proc_write,
-    .proc_close_stdin = cay__proc_close_stdin,
-    .proc_signal = cay__proc_signal,
-    .proc_wait = cay__proc_wait,
-    .proc_exit_fd = cay__proc_exit_fd,
-    .status = cay__local_status,
-    .proc_read = cay__proc_read,
-    .proc_breaks = cay__proc_breaks,
-    .proc_resize = cay__proc_resize,
-    .procs = cay__local_procs,
-    .probe = local_probe,
-    .list = box_list,
-    .start = box_start,
-    .stop = cay__local_stop,
-    .pause = cay__local_pause,
-    .resume = cay__local_resume,
-    .extend = cay__local_extend,
-    .usage = cay__local_usage,
-    .wait = cay__local_wait,
-    .events = cay__local_events,
-    .gc = box_gc,
-    .remove_files = remove_files,
-    .open_read = cay__local_open_read,
-    .put = cay__local_put,
-    .open_write = cay__local_open_write,
-    .commit_write = cay__nf_commit_write,
-    .abort_write = cay__nf_abort_write,
-    .stat = cay__local_stat,
-    .mkdir = cay__local_mkdir,
-    .remove = cay__local_remove,
-    .rename = cay__local_rename,
-    .chmod = cay__local_chmod,
-    .chown = cay__local_chown,
-    .symlink = cay__local_symlink,
-    .getxattr = cay__local_getxattr,
-    .setxattr = cay__local_setxattr,
-    .listxattr = cay__local_listxattr,
-    .list_dir = cay__local_list_dir,
-    .glob = cay__local_glob,
-    .grep = cay__local_grep,
-    .watch_open = cay__local_watch_open,
-    .watch_next = cay__nf_watch_next,
-    .watch_close = cay__nf_watch_close,
-    .ports = cay__local_ports,
-    .connect = cay__local_connect,
-};
+/* ------------------------------------------------------------------ level 0 */
+
+static const local_kind none = { "local", "", CAY_LEVEL_NONE, check, list_layers };
+
+static int local_open(const cay_provider_conf *conf, void **self, cay_err *err)
+{
+    return cay__local_open(conf, &none, self, err);
+}
+
+const cay_provider_ops cay__local = { CAY__LOCAL_OPS, .name = "local", .open = local_open, .probe = local_probe };

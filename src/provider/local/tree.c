@@ -16,16 +16,16 @@ bool cay__tree_look(pid_t pid, tree_proc *out)
     if (cay__fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
         return false;
     char *p = strrchr(text, ')'); /* the name before it may hold anything */
-    unsigned long utime = 0, stime = 0, rss = 0;
+    unsigned long utime = 0, stime = 0, rss = 0, threads = 0;
     unsigned long long start = 0;
     int ppid = 0;
     char state = 0;
-    if (!p || sscanf(p + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d %llu %*u %lu",
-                     &state, &ppid, &utime, &stime, &start, &rss) != 6)
+    if (!p || sscanf(p + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %lu %*d %llu %*u %lu",
+                     &state, &ppid, &utime, &stime, &threads, &start, &rss) != 7)
         return false;
     uint64_t tick = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
     *out = (tree_proc){ .pid = pid, .ppid = ppid, .state = state, .start = start,
-                        .cpu_us = (utime + stime) * tick,
+                        .cpu_us = (utime + stime) * tick, .threads = threads,
                         .rss = rss * (uint64_t)sysconf(_SC_PAGESIZE) };
     return true;
 }

@@ -12,7 +12,7 @@ typedef struct tree_proc {
     char     state;
     bool     below;      /* a descendant of the root that was asked for */
     uint64_t start;      /* clock ticks since boot: with the pid it names a process for ever */
-    uint64_t cpu_us, rss;
+    uint64_t cpu_us, rss, threads;
 } tree_proc;
 
 /* Calls fn for each descendant of root, not root itself. A non-zero return ends it and is returned;
