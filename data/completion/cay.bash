@@ -34,7 +34,7 @@ _cay() {
     --home | --root) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --mount) compopt -o nospace; COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --env-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
-    --provider) COMPREPLY=($(compgen -W 'native local' -- "$cur")); return ;;
+    --provider) COMPREPLY=($(compgen -W 'native process local' -- "$cur")); return ;;
     --isolation | --need) COMPREPLY=($(compgen -W 'none process rootless root' -- "$cur")); return ;;
     --on-expiry) COMPREPLY=($(compgen -W 'kill pause' -- "$cur")); return ;;
     --profile) COMPREPLY=($(compgen -W 'default root' -- "$cur")); return ;;

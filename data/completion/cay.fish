@@ -63,7 +63,7 @@ complete -c cay -l home -x -a '(__fish_complete_directories)'
 complete -c cay -l root -x -a '(__fish_complete_directories)'
 complete -c cay -l mount -x -a '(__fish_complete_directories)'
 complete -c cay -l env-file -r -F
-complete -c cay -l provider -x -a 'native local'
+complete -c cay -l provider -x -a 'native process local'
 complete -c cay -l isolation -x -a 'none process rootless root'
 complete -c cay -l need -x -a 'none process rootless root'
 complete -c cay -l on-expiry -x -a 'kill pause'

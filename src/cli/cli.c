@@ -12,7 +12,7 @@ cli_globals cli;
 const opt_def cli_global_opts[] = {
     { "home", 0, "DIR", "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)", OPT_STR,
       offsetof(cli_globals, home) },
-    { "provider", 0, "NAME", "where sandboxes run: native (default, or $CAY_PROVIDER) or local", OPT_STR,
+    { "provider", 0, "NAME", "where sandboxes run: native (default, or $CAY_PROVIDER), process or local", OPT_STR,
       offsetof(cli_globals, provider) },
     { "json", 0, NULL, "answer in JSON", OPT_FLAG, offsetof(cli_globals, json) },
     { "quiet", 'q', NULL, "say less: no notes; lists give ids only", OPT_FLAG, offsetof(cli_globals, quiet) },

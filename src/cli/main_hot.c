@@ -31,8 +31,8 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
     if (provider && strcmp(provider, "native"))
         step_aside();
     int rc = cay__native_find(cli.home, id, out, err);
-    /* A name, a stopped sandbox or another provider's: the store knows. */
-    if (rc == CAY_ENOENT || rc == CAY_EGONE)
+    /* A name, a stopped sandbox or another provider's, as all are where there is no keeper: the store knows. */
+    if (rc == CAY_ENOENT || rc == CAY_EGONE || rc == CAY_EISOLATION)
         step_aside();
     return rc;
 }
@@ -41,7 +41,10 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
     if (!spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
         step_aside();
-    return cay__native_create_ephemeral(cli.home, spec, out, err);
+    int rc = cay__native_create_ephemeral(cli.home, spec, out, err);
+    if (rc == CAY_EISOLATION) /* level 1 may do; the service knows */
+        step_aside();
+    return rc;
 }
 
 /* The keeper ends it with our connection, off the path of whoever waits for us. */

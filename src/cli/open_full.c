@@ -38,11 +38,24 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
     return cay_service_find(svc, NULL, id, out, err);
 }
 
+/* Never a weaker wall in silence. */
+static void tell_level(cay_sandbox *sb, const cay_create *spec)
+{
+    cay_info *info = NULL;
+    if ((spec->provider && strcmp(spec->provider, "native")) || cay_sandbox_describe(sb, NULL, &info, NULL) < 0)
+        return;
+    if (info->level == CAY_LEVEL_PROCESS)
+        out_note("cay: isolation process (1): this host refuses namespaces; `cay doctor` tells why");
+    cay_info_free(info);
+}
+
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
     cay_service *svc;
     CAY_TRY(cli_service(&svc, err));
-    return cay_service_create(svc, NULL, spec, out, err);
+    CAY_TRY(cay_service_create(svc, NULL, spec, out, err));
+    tell_level(*out, spec);
+    return 0;
 }
 
 void cli_box_discard(cay_sandbox *sb)

@@ -68,6 +68,16 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
     return CAY_EISOLATION;
 }
 
+static int level_missing(const cay__place *p, const cay_probe *probe, int want, cay_err *err)
+{
+    const cay_layer *l = find_layer(probe, "user-namespace");
+    bool cause = l && strcmp(l->state, "on") != 0 && l->why;
+    return cay_fail_why(err, CAY_EISOLATION, "level_missing", "provider %s gives level %d (%s) here and %d (%s) is asked for; %.100s%s%.80s",
+                        p->ops->name, (int)probe->level, cay_level_name(probe->level), want,
+                        cay_level_name((cay_level)want), cause ? l->why : "cay doctor tells the cause",
+                        cause && l->remedy && *l->remedy ? ": " : "", cause && l->remedy ? l->remedy : "");
+}
+
 static int check_isolation(cay_service *svc, cay__place *p, const cay_create *c, cay_err *err)
 {
     cay_probe *probe = NULL;
@@ -76,10 +86,7 @@ static int check_isolation(cay_service *svc, cay__place *p, const cay_create *c,
     CAY_TRY(cay_service_probe(svc, p->ops->name, &probe, err));
     int rc = 0;
     if ((int)probe->level < c->min_level)
-        rc = cay_fail_why(err, CAY_EISOLATION, "level_missing",
-                          "provider %s gives level %d (%s) here and %d (%s) is asked for; cay doctor tells the cause",
-                          p->ops->name, (int)probe->level, cay_level_name(probe->level), c->min_level,
-                          cay_level_name((cay_level)c->min_level));
+        rc = level_missing(p, probe, c->min_level, err);
     if (rc == 0)
         rc = check_features(probe, c->require, err);
     cay_probe_free(probe);
@@ -157,23 +164,47 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     return rc;
 }
 
-int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
+static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const cay_create *c, cay_sandbox **out,
+                     cay_err *err)
 {
-    cay_create c;
-    cay__place *p = NULL;
     char id[CAY_ID_LEN + 1];
     void *box = NULL;
-    CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
-    CAY_TRY(cay__call_check(call, "create", err));
-    CAY_TRY(check(svc, &c, &p, err));
     cay__id_make(id, 'c');
-    if (!c.ephemeral)
-        CAY_TRY(record(svc, id, &c, err));
-    int rc = make(svc, call, p, id, &c, &box, err);
+    if (!c->ephemeral)
+        CAY_TRY(record(svc, id, c, err));
+    int rc = make(svc, call, p, id, c, &box, err);
     if (rc < 0) {
-        undo(svc, id, &c);
+        undo(svc, id, c);
         return cay_wrap(err, rc, "create %s", id);
     }
     *out = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
     return 0;
+}
+
+/* A weaker wall only for the one cause it is meant for, and only where the request accepts it. */
+static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__place **p)
+{
+    const cay_provider_ops *ops = (*p)->ops;
+    if (why->code != CAY_EISOLATION || c->min_level > CAY_LEVEL_PROCESS ||
+        (strcmp(why->reason, "namespaces_refused") != 0 && strcmp(why->reason, "park_failed") != 0) ||
+        ops->size < sizeof *ops || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0)
+        return false;
+    c->provider = (*p)->ops->name;
+    return true;
+}
+
+int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
+{
+    cay_create c;
+    cay__place *p = NULL;
+    cay_err why = CAY_ERR_INIT;
+    CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
+    CAY_TRY(cay__call_check(call, "create", err));
+    CAY_TRY(check(svc, &c, &p, err));
+    int rc = create_at(svc, call, p, &c, out, &why);
+    if (rc < 0 && stand_in(svc, &why, &c, &p))
+        return create_at(svc, call, p, &c, out, err);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
 }

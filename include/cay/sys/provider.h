@@ -131,6 +131,10 @@ typedef struct cay_provider_ops {
     int  (*ports)(void *box, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg,
                   cay_err *err);
     int  (*connect)(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err);
+
+    /* The provider that makes a sandbox when create() ends with CAY_EISOLATION, reason "namespaces_refused" or
+     * "park_failed", and the request accepts its level. The sandbox is that one's, and its description says so. */
+    const char *instead;
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

@@ -59,8 +59,8 @@ void cay__nbox_release(void *box);
 size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max);
 /* CAY_EISOLATION naming each missing feature, its cause and remedy. */
 int    cay__native_require(const cay_m_hello *h, int min_level, const char *const *require, cay_err *err);
-/* Why there is no keeper: fills a layer list without one. */
-size_t cay__native_why_not(const cay_err *why, cay_layer *out, size_t max, char *room, size_t cap);
+/* Why there is no keeper. */
+const char *cay__native_why_not(const cay_err *why, const char **remedy);
 
 int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err);
 int cay__nbox_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err);

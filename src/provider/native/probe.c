@@ -103,16 +103,15 @@ static const char *cause(const char **remedy)
         *remedy = "start the outer container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --privileged";
         return "the container around us blocks unshare or mount";
     }
-    return "";
+    return NULL;
 }
 
-size_t cay__native_why_not(const cay_err *why, cay_layer *out, size_t max, char *room, size_t cap)
+const char *cay__native_why_not(const cay_err *why, const char **remedy)
 {
-    static const char *const names[] = { "user-namespace", "mount-namespace", "pid-namespace", "net-namespace" };
-    const char *remedy, *text = cause(&remedy);
-    cay__str_copy(room, cap, *text ? text : why->msg);
-    size_t n = 0;
-    for (size_t i = 0; i < CAY_LEN(names) && n < max; i++)
-        out[n++] = (cay_layer){ names[i], "off", room, remedy };
-    return n;
+    const char *text = cause(remedy);
+    if (text)
+        return text;
+    if (!strcmp(why->reason, "namespaces_refused"))
+        *remedy = "let the container or policy around this process allow unshare(2) and mount(2)";
+    return why->msg;
 }

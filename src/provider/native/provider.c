@@ -29,10 +29,21 @@ static int op_start(void *self, const cay_call *call, const char *id, const cay_
     return cay__nbox_create(self, call, id, spec, true, (cay__nbox **)box, err);
 }
 
+static bool has_dir(const cay__native *n, const char *id)
+{
+    char path[48];
+    struct stat st;
+    cay__str_join(path, sizeof path, "sandboxes/", id, NULL);
+    return fstatat(n->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static int op_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box, cay_err *err)
 {
     (void)state;
-    return cay__nbox_attach(self, call, id, (cay__nbox **)box, err);
+    int rc = cay__nbox_attach(self, call, id, (cay__nbox **)box, err);
+    if (rc == CAY_EISOLATION && !has_dir(self, id)) /* where no keeper can be, none has made it */
+        return cay_fail_why(err, CAY_EGONE, "not_running", "sandbox %s does not run", id);
+    return rc;
 }
 
 static bool is_ours(int sandboxes, const char *id)
@@ -74,7 +85,7 @@ static int op_remove_files(void *self, const cay_call *call, const char *id, cay
     cay__str_copy(m.id, sizeof m.id, id);
     cay__ask ask = { .type = CAY_MSG_DESTROY, .body = &m, .len = sizeof m };
     int rc = cay__link_call(&n->link, call, &ask, &r, &e);
-    if (rc == CAY_ENOENT)
+    if (rc == CAY_ENOENT || (rc == CAY_EISOLATION && !has_dir(n, id)))
         return 0;
     if (rc < 0 && err)
         *err = e;
@@ -125,17 +136,42 @@ static int op_gc(void *self, const cay_call *call, int (*known)(const char *id, 
     return 0;
 }
 
+/* Without namespaces there may still be level 1. Its rows, with what forbids more. */
+static int probe_below(const cay__native *n, const cay_err *why, cay_probe **out, cay_err *err)
+{
+    cay_provider_conf conf = { .size = sizeof conf, .home = n->home, .libexec = n->libexec };
+    cay_layer layers[CAY__LAYERS_MAX];
+    const char *remedy, *text = cay__native_why_not(why, &remedy);
+    cay_probe *p = NULL;
+    void *self;
+    CAY_TRY(cay__process.open(&conf, &self, err));
+    int rc = cay__process.probe(self, &p, err);
+    cay__process.close(self);
+    CAY_TRY(rc);
+    size_t k = 0;
+    if (p->level == CAY_LEVEL_NONE)
+        layers[k++] = (cay_layer){ "user-namespace", "off", text, remedy };
+    for (size_t i = 0; i < p->nlayers && k < CAY__LAYERS_MAX; i++) {
+        const cay_layer *l = &p->layers[i];
+        layers[k++] = strstr(l->name, "-namespace") ? (cay_layer){ l->name, l->state, text, remedy } : *l;
+    }
+    *out = cay__probe_new(p->level, p->mode, layers, k);
+    cay_probe_free(p);
+    return 0;
+}
+
 static int op_probe(void *self, cay_probe **out, cay_err *err)
 {
     cay__native *n = self;
     cay_layer layers[CAY__LAYERS_MAX];
-    char room[256];
     cay_err why = CAY_ERR_INIT;
     static const char *const modes[] = { "root", "range", "single" };
-    (void)err;
     if (cay__native_meet(n, NULL, &why) < 0) {
-        size_t k = cay__native_why_not(&why, layers, CAY__LAYERS_MAX, room, sizeof room);
-        *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, k);
+        if (!strcmp(why.reason, "namespaces_refused"))
+            return probe_below(n, &why, out, err);
+        const char *remedy, *text = cay__native_why_not(&why, &remedy);
+        layers[0] = (cay_layer){ "keeper", "off", text, remedy };
+        *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, 1);
         return 0;
     }
     size_t k = cay__native_layers(&n->hello, layers, CAY__LAYERS_MAX);
@@ -145,6 +181,7 @@ static int op_probe(void *self, cay_probe **out, cay_err *err)
 
 const cay_provider_ops cay__provider_native = {
     CAY__NATIVE_HOT,
+    .instead = "process",
     .open = op_open,
     .close = op_close,
     .create = op_create,

@@ -114,6 +114,9 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
     line[strcspn(line, "\n")] = 0;
     if (!strncmp(line, "another keeper", 14))
         return cay_fail_why(err, CAY_EBUSY, "keeper_busy", "another keeper serves %s but does not answer", n->home);
+    /* The one cause for which level 1 stands in: a full disk or a broken store must not weaken the wall. */
+    if (cay__str_starts(line, "user namespace:") || cay__str_starts(line, "mount namespace:"))
+        return cay_fail_why(err, CAY_EISOLATION, "namespaces_refused", "this host refuses namespaces (%s); `cay doctor` tells more", line);
     return cay_fail_why(err, CAY_EISOLATION, "keeper_failed", "no sandbox can be made on this host: %s; `cay doctor` tells more", *line ? line : "cay-keeper did not start");
 }
 
