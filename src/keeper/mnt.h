@@ -34,3 +34,9 @@ static inline int mnt_setattr(int dir, const char *path, unsigned flags, uint64_
     struct mount_attr a = { .attr_set = set, .attr_clr = clear, .userns_fd = userns < 0 ? 0 : (uint64_t)userns };
     return (int)syscall(SYS_mount_setattr, dir, path, flags, &a, sizeof a);
 }
+/* Nothing that is mounted elsewhere appears below it, nor the other way round. */
+static inline int mnt_private(int tree, unsigned rec)
+{
+    struct mount_attr a = { .propagation = 1u << 18 }; /* MS_PRIVATE of mount(2) */
+    return (int)syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | rec, &a, sizeof a);
+}
