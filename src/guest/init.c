@@ -130,6 +130,8 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len)
     set_limits(m);
 }
 
+static void reap(void);
+
 static void on_signal(const cay_g_proc *m)
 {
     gproc *p = gproc_find(m->proc);
@@ -148,6 +150,9 @@ static void on_signal(const cay_g_proc *m)
         if (sig == SIGKILL)
             for (int i = 0; i < 100 && !tree_empty(p->shim); i++)
                 tree_signal(p->shim, sig, false);
+    } else if (m->b == 2 && p->stray) {
+        for (int i = 0; tree_strays(sig) && sig == SIGKILL && i < 100; i++)
+            reap();
     } else if (m->b == 2 && !p->st.ended) {
         tree_signal(pid, sig, true);
     } else if (!p->st.ended) {
@@ -289,8 +294,10 @@ static void reap(void)
                 ended(p, status, &ru);
             else if (p->shim == pid) {
                 p->shim = 0;
-                if (!p->st.ended) /* the sub-reaper itself was killed, by memory pressure perhaps */
-                    ended(p, G.shims[p - G.procs] ? G.shims[p - G.procs] - 1 : status, &ru);
+                if (!p->st.ended && G.shims[p - G.procs])
+                    ended(p, G.shims[p - G.procs] - 1, &ru);
+                else if (!p->st.ended) /* the sub-reaper itself was killed: the command is our own child now */
+                    p->stray = true;
             }
         }
     }

@@ -21,6 +21,7 @@ typedef struct gproc {
     cay_g_state st;
     int         fds[5]; /* as in cay_g_state.fds; -1: none */
     int         shim;   /* pid of its sub-reaper, or 0 */
+    bool        stray;  /* its sub-reaper was killed: its orphans are among our own children */
     int         used;
 } gproc;
 
@@ -64,6 +65,7 @@ const char *config_get(unsigned field); /* 0 user, 1 workdir, 2 hostname, 3 shel
 /* tree.c */
 void tree_signal(int pid, int sig, bool self);
 bool tree_empty(int pid);
+unsigned tree_strays(int sig); /* our children that are nobody's, and theirs; how many of ours */
 /* init.c */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
 gproc *gproc_find(const char *id);

@@ -37,17 +37,23 @@ static ssize_t children(int pid, char *buf, size_t cap)
     return (ssize_t)at;
 }
 
+static int next_pid(char **s)
+{
+    int pid = 0;
+    for (; **s >= '0' && **s <= '9'; ++*s)
+        pid = pid * 10 + (**s - '0');
+    while (**s == ' ')
+        ++*s;
+    return pid;
+}
+
 static void walk(int pid, int sig, unsigned depth)
 {
     char buf[1024];
     if (depth > 64 || children(pid, buf, sizeof buf) <= 0)
         return;
     for (char *s = buf; *s;) {
-        int child = 0;
-        for (; *s >= '0' && *s <= '9'; s++)
-            child = child * 10 + (*s - '0');
-        while (*s == ' ')
-            s++;
+        int child = next_pid(&s);
         if (child > 1) {
             walk(child, sig, depth + 1);
             kill(child, sig);
@@ -72,4 +78,33 @@ bool tree_empty(int pid)
 {
     char buf[64];
     return children(pid, buf, sizeof buf) <= 0;
+}
+
+static bool known(int pid)
+{
+    for (size_t i = 0; i < CAY_LEN(G.workers); i++)
+        if (G.workers[i] == pid)
+            return true;
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+        if (p->used && (p->shim == pid || (!p->stray && !p->st.ended && p->st.exit.pid == pid)))
+            return true;
+    return false;
+}
+
+/* A command that may signal its sub-reaper, being of the same user, kills it and leaves the tree. Its orphans cannot be told
+ * from those of others then; they go together. */
+unsigned tree_strays(int sig)
+{
+    char buf[4096];
+    unsigned n = 0;
+    if (children(1, buf, sizeof buf) <= 0)
+        return 0;
+    for (char *s = buf; *s;) {
+        int child = next_pid(&s);
+        if (child > 1 && !known(child)) {
+            tree_signal(child, sig, true);
+            n++;
+        }
+    }
+    return n;
 }
