@@ -59,6 +59,17 @@ uint64_t proc_start_time(int pid)
     return v;
 }
 
+static void *grow(void *v, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap)
+        return v;
+    *cap = *cap ? *cap * 2 : 64;
+    v = realloc(v, *cap * size);
+    if (!v)
+        abort();
+    return v;
+}
+
 static jrec *entry(const char *name, bool make)
 {
     for (size_t i = 0; i < A.n; i++)
@@ -66,24 +77,14 @@ static jrec *entry(const char *name, bool make)
             return &A.live[i];
     if (!make)
         return NULL;
-    if (A.n == A.cap) {
-        A.cap = A.cap ? A.cap * 2 : 64;
-        A.live = realloc(A.live, A.cap * sizeof *A.live);
-        if (!A.live)
-            abort();
-    }
+    A.live = grow(A.live, A.n, &A.cap, sizeof *A.live);
     memset(&A.live[A.n], 0, sizeof *A.live);
     return &A.live[A.n++];
 }
 
 static void note_exit(const jrec *r)
 {
-    if (A.nexits == A.exits_cap) {
-        A.exits_cap = A.exits_cap ? A.exits_cap * 2 : 64;
-        A.exits = realloc(A.exits, A.exits_cap * sizeof *A.exits);
-        if (!A.exits)
-            abort();
-    }
+    A.exits = grow(A.exits, A.nexits, &A.exits_cap, sizeof *A.exits);
     told *t = &A.exits[A.nexits++];
     memcpy(t->id, r->id, sizeof t->id);
     memcpy(t->reason, r->reason, sizeof t->reason);

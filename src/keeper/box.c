@@ -390,6 +390,8 @@ void box_bound(box *b, const cay_g_result *r)
             b->pending = NULL;
             b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
             pending_free(p);
+        } else if (b->phase == BOX_PARKING) { /* init came to be, but could not set itself up */
+            pool_refuse(step, r->sys);
         } else {
             pool_failed();
         }

@@ -472,8 +472,8 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
 static void maybe_leave(cay__timer *t)
 {
     (void)t;
-    if (!K.clients && !K.nlive && !K.waiting)
-        K.loop.stop = true;
+    K.loop.stop |= !K.clients && !K.nlive && !K.waiting;
+    cay__timer_arm(&K.loop, &K.leave, cay__boot_ms() + 60000); /* a sandbox may end with nobody connected */
 }
 
 void client_close(client *c)

@@ -208,6 +208,7 @@ typedef struct keeper {
     int64_t     last_request_us;
     int64_t     pool_again_ms; /* nothing is made ahead before then: it failed */
     unsigned    pool_fails;    /* in a row */
+    bool        leaving;  /* nothing more is made */
     bool        vanished; /* the state directory was removed under us */
     int         journal_fd;
     unsigned    journal_len; /* records since it was last written anew */
@@ -249,6 +250,7 @@ void pool_refill_soon(void);
 bool pool_take(pending *p);
 void pool_parked(box *b);
 void pool_failed(void); /* one that nobody waits for could not be made */
+void pool_refuse(const char *step, int sys); /* none can be parked: who waits is told */
 void pool_drain(bool all);
 uint32_t job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
 helper *job_zygote(void);

@@ -193,20 +193,25 @@ void pool_failed(void)
     K.pool_fails++;
 }
 
+/* Somebody may be waiting for what could not be parked: say why, instead of trying for ever. */
+void pool_refuse(const char *step, int sys)
+{
+    pool_failed();
+    dprintf(2, "park: %s: %s\n", step, strerror(sys));
+    while (K.waiting) {
+        pending *p = K.waiting;
+        K.waiting = p->next;
+        reply_error(p->c, CAY_EISOLATION, sys, "park_failed", "a sandbox cannot be made on this host: %s", step);
+        pending_free(p);
+    }
+    K.waiting_tail = &K.waiting;
+}
+
 static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
     if (d->sys || nfds != 5 || !b) {
-        pool_failed();
-        dprintf(2, "park: %s: %s\n", d->step, strerror(d->sys));
-        /* Somebody may be waiting for it: say why, instead of trying for ever. */
-        while (K.waiting) {
-            pending *p = K.waiting;
-            K.waiting = p->next;
-            reply_error(p->c, CAY_EISOLATION, d->sys, "park_failed", "a sandbox cannot be made on this host: %s", d->step);
-            pending_free(p);
-        }
-        K.waiting_tail = &K.waiting;
+        pool_refuse(d->step, d->sys);
         if (b)
             box_free(b);
         return;
@@ -363,6 +368,8 @@ static void refill(cay__timer *t)
 void pool_refill_soon(void)
 {
     int64_t at = cay__boot_ms();
+    if (K.leaving)
+        return;
     if (!K.waiting)
         at = CAY_MAX(at + QUIET_US / 1000 + 1, K.pool_again_ms);
     if (K.refill.prev && K.refill.at_ms <= at)
@@ -374,6 +381,8 @@ void pool_refill_soon(void)
 /* Before leaving: what is only parked goes, with groups, sockets and directories; sandboxes too when `all`. */
 void pool_drain(bool all)
 {
+    K.leaving = true;
+    cay__timer_cancel(&K.refill);
     for (box *b = K.boxes, *next; b; b = next) {
         next = b->next;
         if (b->phase >= BOX_LIVE && !all)
