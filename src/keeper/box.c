@@ -76,11 +76,7 @@ static void pool_dir(const box *b, char *out, size_t cap)
 void box_free(box *b)
 {
     char dir[48], sock[32];
-    for (box **p = &K.boxes; *p; p = &(*p)->next)
-        if (*p == b) {
-            *p = b->next;
-            break;
-        }
+    UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->id[0])
         K.nlive--;

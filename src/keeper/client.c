@@ -478,11 +478,7 @@ static void maybe_leave(cay__timer *t)
 
 void client_close(client *c)
 {
-    for (client **p = &K.clients; *p; p = &(*p)->next)
-        if (*p == c) {
-            *p = c->next;
-            break;
-        }
+    UNLINK(K.clients, c);
     proc_on_client_gone(c);
     box_on_client_gone(c);
     cay__loop_del(&K.loop, &c->w);

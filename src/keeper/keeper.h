@@ -31,6 +31,16 @@
 #define RING_MAX     (16u << 20)
 #define PROCS_MAX    512 /* kept per sandbox, live and ended */
 
+/* Takes a node out of a list that is linked by `next`. */
+#define UNLINK(head, node)                                                        \
+    do {                                                                          \
+        __typeof__(node) *at_ = &(head);                                          \
+        while (*at_ && *at_ != (node))                                            \
+            at_ = &(*at_)->next;                                                  \
+        if (*at_)                                                                 \
+            *at_ = (node)->next;                                                  \
+    } while (0)
+
 typedef struct box box;
 typedef struct proc proc;
 typedef struct client client;

@@ -54,11 +54,7 @@ static void drop_stdin(proc *p)
 
 void proc_free(proc *p)
 {
-    for (proc **q = &p->b->procs; *q; q = &(*q)->next)
-        if (*q == p) {
-            *q = p->next;
-            break;
-        }
+    UNLINK(p->b->procs, p);
     p->b->nprocs--;
     if (p->started && !p->ended)
         p->b->nlive--;

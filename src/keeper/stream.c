@@ -122,11 +122,7 @@ static const char *ring_at(const stream *s, uint64_t offset, size_t *n)
 static void reader_free(reader *r)
 {
     stream *s = r->s;
-    for (reader **p = &s->readers; *p; p = &(*p)->next)
-        if (*p == r) {
-            *p = r->next;
-            break;
-        }
+    UNLINK(s->readers, r);
     cay__loop_del(&K.loop, &r->w);
     close(r->w.fd);
     free(r);
