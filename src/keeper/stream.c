@@ -179,7 +179,7 @@ static void on_reader(cay__watch *w, uint32_t ev)
 
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
 {
-    uint64_t from = offset == CAY_FROM_NOW ? s->head : CAY_MIN(offset, s->head);
+    uint64_t from = offset == CAY_FROM_NOW ? s->head : offset; /* may be still to come */
     uint64_t at = CAY_MAX(from, oldest(s));
     *out = (cay_m_data){ .offset = at, .lost = at - from, .eof = over(s) };
     cay__fd_nonblock(fd, true);
@@ -209,7 +209,7 @@ static size_t room(stream *s)
         return n;
     int64_t now = cay__now_ms();
     for (reader *r = s->readers; r; r = r->next) {
-        uint64_t behind = s->head - r->at;
+        uint64_t behind = s->head > r->at ? s->head - r->at : 0;
         if (behind < s->ring.size) {
             n = CAY_MIN(n, s->ring.size - (size_t)behind);
             continue;
@@ -339,7 +339,7 @@ void stream_close(stream *s)
 
 size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out)
 {
-    uint64_t from = offset == CAY_FROM_NOW ? s->head : CAY_MIN(offset, s->head);
+    uint64_t from = offset == CAY_FROM_NOW ? s->head : offset; /* may be still to come */
     uint64_t at = s->ring.fd >= 0 ? CAY_MAX(from, oldest(s)) : from;
     size_t done = 0;
     *out = (cay_m_data){ .offset = at, .lost = at - from };
@@ -351,6 +351,6 @@ size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data
         done += n;
         at += n;
     }
-    out->eof = at == s->head && over(s);
+    out->eof = at >= s->head && over(s);
     return done;
 }

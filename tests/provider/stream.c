@@ -25,6 +25,22 @@ static void output_can_be_had_from_any_offset(void **state)
     cay_proc_unref(p);
 }
 
+static void an_offset_may_be_still_to_come(void **state)
+{
+    (void)state;
+    ERR;
+    CAY_AUTOFD fd = -1;
+    cay_proc *p = start(S.sb, (cay_spawn){ .argv = ARGV("cat"), .stdin_mode = CAY_STDIN_PIPE });
+    OK(cay_proc_output(p, NULL, CAY_STDOUT, 3, &fd, E));
+    OK(cay_proc_write(p, NULL, "abcdef", 6, E));
+    char buf[4] = "";
+    assert_int_equal(cay__fd_read_all(fd, buf, 3), 3);
+    assert_string_equal(buf, "def");
+    OK(cay_proc_close_stdin(p, NULL, E));
+    assert_int_equal(wait_for(p, 5000).code, 0);
+    cay_proc_unref(p);
+}
+
 static void many_readers_get_the_same(void **state)
 {
     (void)state;
@@ -250,6 +266,7 @@ tests suite_stream(size_t *n)
 {
     static const struct CMUnitTest t[] = {
         cmocka_unit_test(output_can_be_had_from_any_offset),
+        cmocka_unit_test(an_offset_may_be_still_to_come),
         cmocka_unit_test(many_readers_get_the_same),
         cmocka_unit_test(polling_reads_advance_and_end),
         cmocka_unit_test(a_full_ring_drops_the_oldest_and_counts),

@@ -201,7 +201,7 @@ void cay__stream_close(stream *s)
 void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint64_t *lost)
 {
     reader *r = cay__alloc(sizeof *r);
-    uint64_t pos = CAY_MIN(offset, last(s));
+    uint64_t pos = offset == UINT64_MAX ? last(s) : offset; /* may be still to come */
     *lost = pos < s->start ? s->start - pos : 0;
     *from = pos + *lost;
     *r = (reader){ .w = { .fd = fd, .events = 0, .fn = on_reader }, .s = s, .pos = *from, .next = s->readers };
@@ -215,18 +215,18 @@ void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint
 size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint64_t *from,
                         uint64_t *lost, bool *eof)
 {
-    uint64_t pos = CAY_MIN(offset, s->end);
+    uint64_t pos = offset == UINT64_MAX ? s->end : offset;
     *lost = pos < s->start ? s->start - pos : 0;
     pos += *lost;
     *from = pos;
-    size_t n = (size_t)CAY_MIN(cap, s->end - pos);
+    size_t n = pos < s->end ? (size_t)CAY_MIN(cap, s->end - pos) : 0;
     for (size_t done = 0; done < n;) {
         uint64_t at = (pos + done) % s->cap;
         size_t k = (size_t)CAY_MIN(n - done, s->cap - at);
         memcpy(buf + done, s->ring + at, k);
         done += k;
     }
-    s->taken = CAY_MAX(s->taken, pos + n);
+    s->taken = n ? CAY_MAX(s->taken, pos + n) : s->taken;
     *eof = s->over && pos + n >= s->final;
     return n;
 }
