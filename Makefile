@@ -34,7 +34,7 @@ bench: deps build ## one JSON line per figure, its floor and peers beside it
 	@tools/need bench/run "the benchmarks" && bench/run $(BUILD)
 
 fuzz: deps ## fuzz every parser; SECONDS=N per target, 5 unless told
-	@tools/need fuzz/run "the fuzz targets" && fuzz/run
+	@tools/need fuzz/run "the fuzz targets" && fuzz/run $(or $(SECONDS),60)
 
 soak: deps build ## the long kill and leak tests
 	@tools/need tests/soak "the soak test" && tests/soak $(BUILD)
