@@ -15,6 +15,7 @@
 #include <guest/proto.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -99,13 +100,39 @@ static void do_clone(int *fds, int nfds)
     done(&d, &tree, 1);
 }
 
-/* Contents first; a directory without rights is given some: overlay's work has mode 000. */
-static bool remove_tree(int at, const char *name)
+#define DEPTH_REMOVE  64
+#define DEPTH_MEASURE 2048 /* a path has 4095 bytes: who nests deeper means to hide */
+
+/* A directory without rights is given some: overlay's work has mode 000. */
+static int open_any(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES && fchmodat(at, name, 0700, 0) == 0)
+        fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd;
+}
+
+/* A tenant nests deeper than there are descriptors or stack: what lies too deep is moved up to the top, to be removed
+ * from there in another round. */
+static bool lift(int at, const char *name)
+{
+    char to[128], id[CAY_WIRE_ID];
+    cay__id_make(id, 'b');
+    cay__str_join(to, sizeof to, job.name, "/", id, NULL);
+    return renameat(at, name, AT_FDCWD, to) == 0;
+}
+
+/* Contents first. */
+static bool remove_tree(int at, const char *name, unsigned depth, bool *lifted)
 {
     if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
         return true;
-    fchmodat(at, name, 0700, 0);
-    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (depth > DEPTH_REMOVE) {
+        if (unlinkat(at, name, AT_REMOVEDIR) == 0)
+            return true;
+        return lift(at, name) ? (*lifted = true) : false;
+    }
+    int fd = open_any(at, name);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
@@ -114,7 +141,7 @@ static bool remove_tree(int at, const char *name)
     bool ok = true;
     for (struct dirent *e; (e = readdir(d));)
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            ok &= remove_tree(dirfd(d), e->d_name);
+            ok &= remove_tree(dirfd(d), e->d_name, depth + 1, lifted);
     closedir(d);
     return (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT) && ok;
 }
@@ -122,27 +149,38 @@ static bool remove_tree(int at, const char *name)
 static void do_rmtree(void)
 {
     cay_job_done d = { 0 };
+    bool lifted;
     CAY_FAULT("janitor.rmtree");
-    if (!remove_tree(AT_FDCWD, job.name)) {
-        failed("remove");
-        return;
-    }
+    do {
+        lifted = false;
+        if (!remove_tree(AT_FDCWD, job.name, 0, &lifted) && !lifted) {
+            failed("remove");
+            return;
+        }
+    } while (lifted);
     done(&d, NULL, 0);
 }
 
+/* What cannot be seen into counts as beyond every limit. A file of many names counts once. */
 static void measure(int at, const char *name, cay_job_done *d, unsigned depth)
 {
     struct stat st;
-    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (d->inodes == UINT64_MAX || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return;
-    d->bytes += (uint64_t)st.st_blocks * 512;
+    bool dir_ = S_ISDIR(st.st_mode);
+    d->bytes += (uint64_t)st.st_blocks * 512 / (dir_ ? 1 : CAY_MAX(st.st_nlink, 1));
     d->inodes++;
-    if (!S_ISDIR(st.st_mode) || depth > 128)
+    if (!dir_)
         return;
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir) {
-        cay__close_fd(&fd);
+    if (!dir || depth > DEPTH_MEASURE) {
+        if (dir || errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+            d->bytes = d->inodes = UINT64_MAX;
+        if (dir)
+            closedir(dir);
+        else
+            cay__close_fd(&fd);
         return;
     }
     for (struct dirent *e; (e = readdir(dir));)
