@@ -97,8 +97,9 @@ static void set_limit(int what, rlim_t soft, rlim_t hard)
 
 static void set_limits(const cay_g_config *m)
 {
+    /* For commands. We hold what many of them left, and a descriptor that finds no room takes its whole message along. */
     if (m->nofile != UINT64_MAX)
-        set_limit(RLIMIT_NOFILE, m->nofile, CAY_MAX(m->nofile, 65536));
+        set_limit(RLIMIT_NOFILE, CAY_MAX(m->nofile, 65536), CAY_MAX(m->nofile, 65536));
     if (m->fsize != UINT64_MAX)
         set_limit(RLIMIT_FSIZE, m->fsize, m->fsize);
     if (m->as_limit != UINT64_MAX && !CAY__SANITIZED) /* then each command sets it: we have a large shadow */
@@ -150,6 +151,7 @@ static void on_signal(const cay_g_proc *m)
         if (sig == SIGKILL)
             for (int i = 0; i < 100 && !tree_empty(p->shim); i++)
                 tree_signal(p->shim, sig, false);
+        kill(p->shim, SIGCONT); /* where it is of the tenant's user, it may have been stopped: it has to tell the end */
     } else if (m->b == 2 && p->stray) {
         for (int i = 0; tree_strays(sig) && sig == SIGKILL && i < 100; i++)
             reap();

@@ -20,6 +20,7 @@
 #include <termios.h>
 
 #define CHILD_STACK 32768
+#define ENV_MAX     8192 /* each is compared with those before it */
 
 /* What the child needs, and where it says why it could not. It runs in our memory. */
 typedef struct plan {
@@ -117,14 +118,19 @@ static int child(void *arg)
     if (setsid() < 0)
         die(p, "session");
     wire(p);
-    /* init holds these only to give them on; a tenant's child never sees them. */
-    drop_to(&p->id, root);
     umask(022);
     for (int s = 1; s < 65; s++)
         if (s != SIGKILL && s != SIGSTOP)
             sigaction(s, &dfl, NULL);
+    /* From here on the tenant may signal us, and a stopped child holds init up: as little as can be comes after it. */
+    drop_to(&p->id, root);
     if (chdir(p->cwd) < 0)
         die(p, "cwd");
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && G.nofile < lim.rlim_cur) {
+        lim.rlim_cur = G.nofile;
+        setrlimit(RLIMIT_NOFILE, &lim);
+    }
     if (CAY__SANITIZED && G.data != UINT64_MAX)
         setrlimit(RLIMIT_DATA, &(struct rlimit){ G.data, G.data });
     sigset_t none;
@@ -308,6 +314,8 @@ static int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob,
             return EINVAL;
     if (!(p->m->flags & CAY_SPAWN_ENV_ONLY))
         e = base_env(p, nm, e);
+    if (p->m->envc > ENV_MAX)
+        return E2BIG;
     for (uint32_t i = 0; i < p->m->envc; i++) {
         const char *kv = next(&s, end);
         if (!kv || !strchr(kv, '=') || *kv == '=')
