@@ -5,7 +5,7 @@
 
 bool cay__str_copy(char *dst, size_t cap, const char *src)
 {
-    size_t n = strlen(src), k = n < cap ? n : cap - 1;
+    size_t n = strnlen(src, cap), k = n < cap ? n : cap - 1; /* a field of a packet may lack its end */
     memcpy(dst, src, k);
     dst[k] = 0;
     return n < cap;

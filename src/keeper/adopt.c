@@ -308,18 +308,19 @@ static void clear_away(const jrec *r)
 }
 
 /* Directories of pools and of removals that were cut short, and sockets nobody listens on. */
-static void sweep_dirs(void)
+void sweep_dirs(bool pool)
 {
+    K.trash = false;
     CAY_AUTOFD at = openat(K.home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = at < 0 ? NULL : fdopendir(dup(at));
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d));) {
-        if (!cay__str_starts(e->d_name, ".old-") && !cay__str_starts(e->d_name, ".pool-"))
+        if (!cay__str_starts(e->d_name, ".old-") && !(pool && cay__str_starts(e->d_name, ".pool-")))
             continue;
         cay_job j = { .type = CAY_JOB_RMTREE };
-        if (cay__str_join(j.name, sizeof j.name, "sandboxes/", e->d_name, NULL))
-            job_send(&K.janitor, &j, NULL, 0, NULL);
+        if (cay__str_join(j.name, sizeof j.name, "sandboxes/", e->d_name, NULL) && !job_send(&K.janitor, &j, NULL, 0, NULL))
+            break;
     }
     closedir(d);
 }
@@ -338,7 +339,7 @@ void adopt_run(void)
     for (size_t i = 0; i < A.n; i++)
         if (!(A.live[i].op == J_LIVE && alive(&A.live[i])))
             clear_away(&A.live[i]);
-    sweep_dirs();
+    sweep_dirs(true);
     cgroup_reap_strays();
     free(A.live);
     A.live = NULL;

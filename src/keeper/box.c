@@ -185,10 +185,6 @@ static void on_init(box *b, const cay_msg *h, const char *body, size_t len, int 
         if (len >= sizeof(cay_g_exit))
             proc_exited(b, (const cay_g_exit *)body);
         break;
-    case CAY_G_STATE:
-        if (len >= sizeof(cay_g_state))
-            adopt_state(b, (const cay_g_state *)body, fds, nfds);
-        break;
     case CAY_G_TAKEN:
         if (len >= sizeof(cay_g_result) && b->sessions) {
             const cay_g_result *r = (const cay_g_result *)body;
@@ -285,7 +281,8 @@ static const char *send_bind(box *b, pending *p, const char *dir)
         cay_g_bind m;
         char       tail[CAY_GRANTS_MAX * 256];
     } pkt;
-    int fds[CAY__FDS_MAX], n = 0, own[2] = { -1, -1 };
+    int fds[CAY__FDS_MAX], n = 0;
+    CAY_AUTOFD overlay = -1, usr = -1;
     bool foreign = p && (p->m.flags & CAY_CREATE_ROOT_FD);
     bool durable = p && (p->m.flags & CAY_CREATE_DURABLE);
     int lower = foreign && p->nmounts ? p->mounts[0] : -1, grants = foreign ? 1 : 0;
@@ -300,11 +297,11 @@ static const char *send_bind(box *b, pending *p, const char *dir)
     if (K.mode == CAY_MODE_ROOT) {
         if (lower >= 0 && mnt_setattr(lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
             return "the root directory's filesystem cannot show other owners";
-        own[0] = rootfs_overlay(b, dir, durable, lower);
-        if (own[0] < 0)
+        overlay = rootfs_overlay(b, dir, durable, lower);
+        if (overlay < 0)
             return "overlay";
         pkt.m.flags |= CAY_GB_OVERLAY;
-        fds[n++] = own[0];
+        fds[n++] = overlay;
     } else {
         pkt.m.flags |= CAY_GB_STATE | (durable ? CAY_GB_DURABLE : 0) | (lower >= 0 ? CAY_GB_LOWER : 0);
         cay__str_copy(pkt.m.layer, sizeof pkt.m.layer, p ? p->m.layer : K.layer);
@@ -315,10 +312,10 @@ static const char *send_bind(box *b, pending *p, const char *dir)
             fds[n++] = lower;
     }
     if (!foreign) {
-        own[1] = usr_clone(b);
-        if (own[1] < 0)
+        usr = usr_clone(b);
+        if (usr < 0)
             return "/usr";
-        fds[n++] = own[1];
+        fds[n++] = usr;
     }
     size_t at = 0;
     for (int i = 0; p && K.mode == CAY_MODE_ROOT && i < p->nmounts; i++)
@@ -332,8 +329,6 @@ static const char *send_bind(box *b, pending *p, const char *dir)
         pkt.m.ngrants++;
     }
     ssize_t rc = cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0);
-    cay__close_fd(&own[0]);
-    cay__close_fd(&own[1]);
     cay__close_fd(&b->clone_fd[0]);
     cay__close_fd(&b->clone_fd[1]);
     return rc < 0 ? "init" : NULL;
@@ -571,7 +566,10 @@ static void clone_next(pending *p)
     w->p = p;
     w->fn = cloned;
     int fds[2] = { p->fds[i], -1 };
-    job_send(&K.janitor, &j, fds, 1, w);
+    if (job_send(&K.janitor, &j, fds, 1, w))
+        return;
+    reply_error(p->c, CAY_EBUSY, errno, "keeper_busy", "too much is being removed at once; try again", NULL);
+    pending_free(p);
 }
 
 static bool take_targets(pending *p, const char *tail, size_t len)
@@ -610,7 +608,7 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
     }
     bool root = m->flags & CAY_CREATE_ROOT_FD;
     if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || nfds != (int)m->ngrants + (root ? 1 : 0) ||
-        strchr(m->layer, '/') || m->layer[0] == '.' || memchr(m->layer, 0, sizeof m->layer) == NULL) {
+        memchr(m->layer, 0, sizeof m->layer) == NULL || strpbrk(m->layer, "/:,\\") || m->layer[0] == '.') {
         reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", "create %s is not well-formed", old ? old->id : "request");
         return;
     }

@@ -173,7 +173,6 @@ struct client {
 typedef struct job_wait {
     struct job_wait *next;
     uint32_t         seq;
-    uint32_t         type;
     box             *b;
     pending         *p;
     int              index;
@@ -219,6 +218,7 @@ typedef struct keeper {
     int64_t     pool_again_ms; /* nothing is made ahead before then: it failed */
     unsigned    pool_fails;    /* in a row */
     bool        leaving;  /* nothing more is made */
+    bool        trash;    /* removals wait until the janitor has time */
     bool        vanished; /* the state directory was removed under us */
     int         journal_fd;
     unsigned    journal_len; /* records since it was last written anew */
@@ -262,7 +262,7 @@ void pool_parked(box *b);
 void pool_failed(void); /* one that nobody waits for could not be made */
 void pool_refuse(const char *step, int sys); /* none can be parked: who waits is told */
 void pool_drain(bool all);
-uint32_t job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
+bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
 helper *job_zygote(void);
 /* box.c */
 box *box_new(void);
@@ -303,6 +303,7 @@ void  proc_arm(proc *p, uint64_t timeout_ms);
 void stream_open(stream *s, int fd);
 bool stream_drain(stream *s); /* true when it is over */
 void stream_close(stream *s);
+void stream_resume(stream *s); /* looks again whether a reader made room, or waited too long */
 void stream_end_readers(stream *s);
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out);
 size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out);
@@ -342,6 +343,7 @@ bool journal_start(const char *boot, const jrec *live, size_t n);
 void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason);
 /* adopt.c */
 int  adopt_plan(void);  /* before the namespaces: who is still there; a user namespace to join, or -1 */
+void sweep_dirs(bool pool); /* removes what was cut short; also what a dead keeper's pool left */
 void adopt_run(void);   /* after them */
 void boot_id(char out[CAY_WIRE_ID]);
 uint64_t proc_start_time(int pid);

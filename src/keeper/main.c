@@ -121,8 +121,11 @@ static void sweep(cay__timer *t)
     if (fstat(K.home_fd, &st) < 0 || st.st_nlink == 0)
         K.vanished = K.loop.stop = true;
     unsigned i = 0, n = 0;
-    for (box *b = K.boxes; b; b = b->next)
+    for (box *b = K.boxes; b; b = b->next) {
         n += b->phase == BOX_LIVE;
+        for (proc *p = b->procs; p; p = p->next)
+            stream_resume(&p->out[0]), stream_resume(&p->out[1]);
+    }
     for (box *b = K.boxes; b && K.janitor.busy == 0; b = b->next) {
         if (b->phase != BOX_LIVE || !b->limits.disk || i++ != turn % n)
             continue;

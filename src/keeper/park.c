@@ -277,7 +277,11 @@ static uint64_t start_time(int pid)
 const char *park(const cay_job *job, const int *fds, park_result *out)
 {
     int ctl[2] = { -1, -1 }, go[2] = { -1, -1 }, pidfd = -1;
-    const char *step = "net namespace";
+    const char *step = "id range";
+    errno = ERANGE;
+    if (job->mode == CAY_MODE_ROOT && job->block <= STORE_BASE) /* none was free: never the host's own ids */
+        return step;
+    step = "net namespace";
     if (!make_netns())
         return step;
     step = "sockets";

@@ -102,6 +102,7 @@ bool pool_start(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     pool_size();
+    cay__random(&K.block_next, sizeof K.block_next); /* another state directory's keeper hands out of the same range */
     K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
     for (unsigned i = 0; i < K.nzygotes; i++)
         if (!helper_start(&K.zygotes[i], "zygote", "/s", false) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
@@ -109,19 +110,22 @@ bool pool_start(void)
     return cay__loop_add(&K.loop, &K.janitor.w);
 }
 
-uint32_t job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w)
+/* False when the helper has more before it than its socket holds: a removal is then found again by its name. */
+bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w)
 {
     j->seq = ++K.job_seq;
+    if (cay__fd_send(h->w.fd, j, sizeof *j, fds, nfds, MSG_DONTWAIT) < 0) {
+        K.trash |= j->type == CAY_JOB_RMTREE;
+        free(w);
+        return false;
+    }
+    h->busy++;
     if (w) {
         w->seq = j->seq;
-        w->type = j->type;
         w->next = K.jobs;
         K.jobs = w;
     }
-    h->busy++;
-    if (cay__fd_send(h->w.fd, j, sizeof *j, fds, nfds, 0) < 0)
-        h->busy--;
-    return j->seq;
+    return true;
 }
 
 static void helper_on(cay__watch *w, uint32_t ev)
@@ -149,6 +153,8 @@ static void helper_on(cay__watch *w, uint32_t ev)
         }
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
+    if (K.trash && !K.janitor.busy)
+        sweep_dirs(false);
 }
 
 helper *job_zygote(void)

@@ -171,10 +171,13 @@ static void on_reader(cay__watch *w, uint32_t ev)
         reader_free(r);
     else
         reader_feed(r);
-    if (s->paused && s->w.fd >= 0) {
-        s->paused = false;
-        cay__loop_set(&K.loop, &s->w, EPOLLIN);
-    }
+    stream_resume(s);
+}
+
+void stream_resume(stream *s)
+{
+    if (s->paused && s->w.fd >= 0)
+        s->paused = !cay__loop_add(&K.loop, &s->w);
 }
 
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
@@ -260,7 +263,7 @@ static int pump(stream *s)
         if (!ring_make(s))
             return -1;
     }
-    size_t most = room(s);
+    size_t most = CAY_MIN(room(s), (size_t)s->ring.size); /* what is passed on is kept too */
     ssize_t passed = pass_on(s, most);
     ssize_t k = ring_fill(s, passed > 0 ? (size_t)passed : most);
     if (k < 0 && errno == EAGAIN)
@@ -285,7 +288,7 @@ static void on_source(cay__watch *w, uint32_t ev)
     (void)ev;
     if (room(s) == 0) {
         s->paused = true;
-        cay__loop_set(&K.loop, &s->w, 0);
+        cay__loop_del(&K.loop, &s->w); /* a hang-up would be told again and again */
         return;
     }
     if (pump(s) < 0) {
