@@ -18,9 +18,8 @@
 
 guest G;
 
-/* CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE: what the root profile may have,
- * all of it in this sandbox's user namespace only. */
-#define KEEP_CAPS 0x5fbu
+/* KEEP_CAPS: CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE: what the root profile may
+ * have, all of it in this sandbox's user namespace only. */
 
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
 {
@@ -79,7 +78,8 @@ static bool lock_down(void)
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     if (syscall(SYS_capset, &h, d) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return false;
-    int rc = cay__seccomp_install(CAY_PROFILE_DEFAULT);
+    cay__random(G.key, sizeof G.key);
+    int rc = cay__seccomp_install_keyed(G.key);
     errno = rc < 0 ? -rc : 0;
     return rc == 0;
 }
@@ -363,6 +363,9 @@ _Noreturn void init_main(int ctl, int listen_fd, int mode, bool uid0)
     G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
+    for (int i = 1; i < 65; i++) /* execve(2) keeps what is ignored: commands start with nothing of that */
+        if (i != SIGKILL && i != SIGSTOP)
+            sigaction(i, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
     int binder = binder_start(ctl);
     if (G.shims == MAP_FAILED || binder < 0)
         give_up("binder");

@@ -42,6 +42,8 @@ typedef struct guest {
     char      *config; /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
     size_t     config_len;
     uint64_t   nofile, fsize, data;
+    uint64_t   key[4]; /* opens clone3(2) to init alone: seccomp.h; forgotten in every fork that serves a tenant */
+    bool       no_into; /* this host does not let us start commands in their group */
     char      *buf; /* one packet */
     gproc     *procs;
     int        workers[32]; /* file workers that run */
@@ -59,6 +61,7 @@ int  binder_wait(int pid, cay_g_result *res);
 void spawn_run(const cay_g_spawn *m, const char *blob, size_t len, int *fds, int nfds);
 int  spawn_worker(const char *user, int sock);
 void drop_to(const ident *id, bool root_profile);
+#define KEEP_CAPS 0x5fbu /* init.c tells which */
 /* user.c */
 int  user_find(const char *name, ident *out); /* 0 or errno */
 const char *config_get(unsigned field); /* 0 user, 1 workdir, 2 hostname, 3 shell */

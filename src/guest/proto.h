@@ -78,6 +78,7 @@ enum {
     CAY_GS_HOLD_OUT = 1u << 20,
     CAY_GS_HOLD_ERR = 1u << 21,
     CAY_GS_GROUP = 1u << 22,  /* cgroup.procs of the group the child enters by writing 0 */
+    CAY_GS_INTO = 1u << 24,   /* directory of that group, for a child that is born in it */
     CAY_GS_REAPER = 1u << 23, /* no group: put a sub-reaper in front, so that the tree can be killed */
 };
 

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +26,26 @@ int cay__seccomp_install(int profile)
     case CAY_PROFILE_NESTED: return INSTALL(cay__filter_nested);
     }
     return -EINVAL;
+}
+
+int cay__seccomp_install_keyed(const uint64_t key[CAY_CLONE_KEY])
+{
+    enum { WORDS = 2 * CAY_CLONE_KEY, LOCK = 2 + 2 * WORDS + 1 };
+    struct sock_filter f[LOCK + sizeof cay__filter_default / sizeof *cay__filter_default];
+    uint32_t word[WORDS];
+    size_t n = 0;
+    memcpy(word, key, sizeof word); /* in memory order, as seccomp_data has its arguments */
+    f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    f[n] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, (uint8_t)(LOCK - n - 1));
+    n++;
+    for (unsigned i = 0; i < WORDS; i++) {
+        f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offsetof(struct seccomp_data, args[2]) + 4 * i));
+        f[n] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, word[i], 0, (uint8_t)(LOCK - n - 1));
+        n++;
+    }
+    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    memcpy(f + n, cay__filter_default, sizeof cay__filter_default); /* its jumps are relative */
+    return install(f, sizeof f / sizeof *f);
 }
 
 int cay__seccomp_level1(int network)

@@ -8,6 +8,7 @@
 #include <base/sanitize.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -29,7 +30,8 @@ typedef struct plan {
     const char  *cwd;
     char       **argv, **envp;
     const char  *path; /* PATH value for the search */
-    int          io[3], group;
+    int          io[3];
+    int          into, group; /* its cgroup: the directory to be born in, the file to move by where that fails */
     int          slave;
     gproc       *g;
     volatile int sys;
@@ -43,10 +45,9 @@ void drop_to(const ident *id, bool root_profile)
 {
     struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
     struct __user_cap_data_struct none[2] = { { 0 } };
-    if (!root_profile)
-        for (unsigned c = 0; c < 16; c++)
-            if (prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1)
-                prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
+    for (unsigned c = 0; !root_profile && c < 16; c++)
+        if (KEEP_CAPS >> c & 1)
+            prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
     if (G.mode != CAY_MODE_SINGLE) {
         gid_t g = id->gid;
         if (syscall(SYS_setgroups, 1, &g) < 0 || syscall(SYS_setresgid, g, g, g) < 0 ||
@@ -110,7 +111,6 @@ static void run(plan *p)
 static int child(void *arg)
 {
     plan *p = arg;
-    struct sigaction dfl = { .sa_handler = SIG_DFL };
     bool root = p->id.uid == 0;
 
     if (p->group >= 0 && write(p->group, "0", 1) != 1)
@@ -119,9 +119,6 @@ static int child(void *arg)
         die(p, "session");
     wire(p);
     umask(022);
-    for (int s = 1; s < 65; s++)
-        if (s != SIGKILL && s != SIGSTOP)
-            sigaction(s, &dfl, NULL);
     /* From here on the tenant may signal us, and a stopped child holds init up: as little as can be comes after it. */
     drop_to(&p->id, root);
     if (chdir(p->cwd) < 0)
@@ -140,12 +137,51 @@ static int child(void *arg)
     return 127;
 }
 
+/* clone3(2) with init's key in the registers that the call leaves alone; the child goes to fn on the stack of a. */
+static long clone3_keyed(struct clone_args *a, int (*fn)(void *), void *arg)
+{
+#if defined(__x86_64__)
+    register uint64_t k1 __asm__("r10") = G.key[1], k2 __asm__("r8") = G.key[2], k3 __asm__("r9") = G.key[3];
+    register void *given __asm__("r12") = arg;
+    long rc;
+    __asm__ volatile("syscall\n\ttest %%eax, %%eax\n\tjnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\tmov %%r12, %%rdi\n\tcall *%%rbx\n\tud2\n1:"
+                     : "=a"(rc)
+                     : "a"((long)SYS_clone3), "D"(a), "S"(sizeof *a), "d"(G.key[0]), "r"(k1), "r"(k2), "r"(k3), "b"(fn), "r"(given)
+                     : "rcx", "r11", "memory");
+    errno = rc < 0 ? (int)-rc : 0;
+    return rc < 0 ? -1 : rc;
+#else
+    (void)a, (void)fn, (void)arg;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
+/* A process that moves into a group waits for every CPU to pass a quiescent state, some ten milliseconds on a machine
+ * that rests; one that is born there does not. */
+static int born_into(plan *p, char *stack)
+{
+    struct clone_args a = { .flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)p->into,
+                            .stack = (uint64_t)(uintptr_t)stack, .stack_size = CHILD_STACK };
+    int move = p->group;
+    p->group = -1;
+    int pid = (int)clone3_keyed(&a, child, p);
+    if (pid < 0) { /* full, or a group that ends at its namespace: it moves there by itself */
+        G.no_into = errno != EAGAIN;
+        p->group = move;
+    }
+    return pid;
+}
+
 static int vspawn(plan *p)
 {
     char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED)
         return -1;
-    int pid = clone(child, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+    int pid = p->into >= 0 && !G.no_into ? born_into(p, stack) : -1;
+    if (pid < 0)
+        pid = clone(child, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     int e = errno;
     CAY__STACK_USED(stack, CHILD_STACK);
     munmap(stack, CHILD_STACK);
@@ -163,6 +199,7 @@ static _Noreturn void shim_main(plan *p, int slot, int report)
     head[1] = p->sys ? p->sys : head[0] < 0 ? errno : 0;
     cay__fd_write_all(report, head, sizeof head);
     cay__fd_close_from(0); /* holds no stream open, and nothing of init's */
+    memset(G.key, 0, sizeof G.key);
     if (head[1])
         _exit(127);
     for (;;) {
@@ -361,7 +398,9 @@ static void sort_fds(const cay_g_spawn *m, plan *p, gproc *g, int *fds, int nfds
             fds[at++] = -1; /* stays open */
         }
     if ((m->flags & CAY_GS_GROUP) && at < nfds)
-        p->group = fds[at];
+        p->group = fds[at++];
+    if ((m->flags & CAY_GS_INTO) && at < nfds)
+        p->into = fds[at];
 }
 
 static int start(plan *p, gproc *g, int *master, const char **step)
@@ -417,7 +456,7 @@ static void answer(const cay_g_spawn *m, int pid, int sys, const char *step, int
 
 void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int nfds)
 {
-    plan p = { .m = m, .io = { -1, -1, -1 }, .group = -1, .slave = -1 };
+    plan p = { .m = m, .io = { -1, -1, -1 }, .group = -1, .into = -1, .slave = -1 };
     names nm;
     char room[4096], *map;
     const char *step = "request";
@@ -496,6 +535,7 @@ int spawn_worker(const char *user, int sock)
         _exit(1);
     cay__fd_close_from(4);
     G.ctl = G.listen = -1;
+    memset(G.key, 0, sizeof G.key);
     setsid();
     umask(022);
     drop_to(&id, id.uid == 0);

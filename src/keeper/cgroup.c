@@ -121,6 +121,14 @@ static char *sub(char *buf, size_t cap, const char *a, const char *b)
     return buf;
 }
 
+/* As root, init may start commands in these groups: clone3(2) asks whether it could write to this file. */
+static void let_in(const box *b, int at, const char *group)
+{
+    char p[64];
+    if (K.mode == CAY_MODE_ROOT)
+        (void)!fchownat(at, sub(p, sizeof p, group, "/cgroup.procs"), b->block, b->block, 0);
+}
+
 int cgroup_box_open(box *b)
 {
     char p[64];
@@ -143,6 +151,8 @@ bool cgroup_box_make(box *b)
     if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 || mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/init"), 0755) < 0 ||
         mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"), 0755) < 0)
         return false;
+    let_in(b, K.cg.v2_fd, b->name);
+    let_in(b, K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"));
     if (K.cg.v2_memory || K.cg.v2_pids || K.cg.v2_cpu) {
         CAY_AUTOFD d = open_dir(K.cg.v2_fd, b->name);
         enable(d);
@@ -369,6 +379,7 @@ int cgroup_exec_make(proc *p)
     cay__str_join(p->group, sizeof p->group, "x", cay__str_u64(n, p->b->next_group++), NULL);
     if (mkdirat(p->b->tenant_fd, p->group, 0755) < 0)
         return -1;
+    let_in(p->b, p->b->tenant_fd, p->group);
     p->group_fd = open_dir(p->b->tenant_fd, p->group);
     return openat(p->b->tenant_fd, sub(path, sizeof path, p->group, "/cgroup.procs"), O_WRONLY | O_CLOEXEC);
 }

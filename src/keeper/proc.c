@@ -174,7 +174,7 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
         cay_msg     h;
         cay_g_spawn m;
     } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SPAWN, (uint32_t)len, 0 }, { .flags = 0 } };
-    int fds[8], n = 0;
+    int fds[9], n = 0, into = p->group_fd >= 0 ? p->group_fd : p->b->tenant_fd;
     cay_g_spawn *g = &head.m;
     memcpy(g->proc, p->id, sizeof g->proc);
     memcpy(g->tag, p->tag, sizeof g->tag);
@@ -193,7 +193,7 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     } list[] = {
         { io->in[0], CAY_GS_IN },       { io->out[1], CAY_GS_OUT },      { io->err[1], CAY_GS_ERR },
         { io->in[1], CAY_GS_HOLD_IN },  { io->out[0], CAY_GS_HOLD_OUT }, { io->err[0], CAY_GS_HOLD_ERR },
-        { group, CAY_GS_GROUP },        { blob, 0 },
+        { group, CAY_GS_GROUP },        { into, CAY_GS_INTO },           { blob, 0 },
     };
     for (size_t i = 0; i < CAY_LEN(list); i++)
         if (list[i].fd >= 0) {

@@ -10,12 +10,14 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -544,9 +546,49 @@ static void filters_stack(void **s)
     assert_int_equal(cay__seccomp_install(-1), -EINVAL);
 }
 
+/* A child that ends at once, or the errno; the size and flags are right, so only the filter can refuse. */
+static int cloned(uint64_t k0, uint64_t k1, uint64_t k2, uint64_t k3)
+{
+    struct clone_args a = {.exit_signal = SIGCHLD};
+    long pid = syscall(SYS_clone3, &a, sizeof a, k0, k1, k2, k3);
+    if (pid == 0)
+        _exit(0);
+    return pid < 0 ? errno : waitpid((pid_t)pid, NULL, 0) == pid ? 0 : -1;
+}
+
+static int keyed(int profile)
+{
+    static const uint64_t key[CAY_CLONE_KEY] = {0x1111111122222222, 0x3333333344444444,
+                                                0x5555555566666666, 0x7777777788888888};
+    (void)profile;
+    if (cay__seccomp_install_keyed(key) < 0 || cloned(key[0], key[1], key[2], key[3]))
+        return 1;
+    for (int word = 0; word < 8; word++) { /* every half of every register counts */
+        uint64_t k[CAY_CLONE_KEY];
+        memcpy(k, key, sizeof k);
+        k[word / 2] ^= 1ull << (word % 2 * 32);
+        if (cloned(k[0], k[1], k[2], k[3]) != ENOSYS)
+            return 2 + word;
+    }
+    return cloned(0, 0, 0, 0) != ENOSYS || expect("setns", SYS_setns, EPERM);
+}
+
+static void clone3_opens_to_the_key_alone(void **s)
+{
+    (void)s;
+    pid_t pid = fork();
+    int status;
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? 99 : keyed(0));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clone3_opens_to_the_key_alone),
         cmocka_unit_test(every_number_gets_its_row),
         cmocka_unit_test(foreign_numbers_do_not_exist),
         cmocka_unit_test(argument_rules_see_what_the_kernel_sees),
