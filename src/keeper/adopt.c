@@ -340,7 +340,7 @@ void adopt_run(void)
         if (!(A.live[i].op == J_LIVE && alive(&A.live[i])))
             clear_away(&A.live[i]);
     sweep_dirs(true);
-    cgroup_reap_strays();
+    K.strays = !cgroup_reap_strays();
     free(A.live);
     A.live = NULL;
     A.n = 0;

@@ -75,7 +75,7 @@ static void pool_dir(const box *b, char *out, size_t cap)
 /* Everything of a box whose init is dead, or never came to be. */
 void box_free(box *b)
 {
-    char dir[48], sock[32];
+    char dir[48];
     UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->id[0])
@@ -85,6 +85,13 @@ void box_free(box *b)
     proc_lost(b);
     while (b->procs)
         proc_free(b->procs);
+    /* Who waits for the end is answered when a kill of ours could not undo it any more. */
+    unlinkat(K.run_fd, b->name, 0);
+    if (b->forget_files && b->id[0])
+        box_remove_files(b->id);
+    if (b->id[0] && !b->forget_files)
+        box_note_gone(b->id, b->reason);
+    journal_put(J_GONE, b, b->id, 0, b->reason);
     drop_waiters(b);
     if (b->pending) {
         reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended while it was being made: %s", b->reason);
@@ -105,10 +112,6 @@ void box_free(box *b)
     cay__close_fd(&b->clone_fd[1]);
     CAY_FAULT("keeper.free.groups");
     cgroup_box_remove(b);
-    cay__str_join(sock, sizeof sock, b->name, NULL);
-    unlinkat(K.run_fd, sock, 0);
-    if (b->forget_files && b->id[0])
-        box_remove_files(b->id);
     if (!b->id[0]) {
         pool_dir(b, dir, sizeof dir);
         box_remove_files(dir);
@@ -117,9 +120,6 @@ void box_free(box *b)
         uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
         K.block_used[k / 64] &= ~(1ull << (k % 64));
     }
-    if (b->id[0] && !b->forget_files)
-        box_note_gone(b->id, b->reason);
-    journal_put(J_GONE, b, b->id, 0, b->reason);
     free(b);
 }
 

@@ -226,29 +226,30 @@ void cgroup_box_remove(box *b)
 }
 
 /* Groups of ours that no box owns, left by a keeper that was killed. Only names below our own instance's group. */
-static void reap_dir(int at)
+static bool reap_dir(int at)
 {
+    bool all = true;
     int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d)
-        return;
+        return true;
     for (struct dirent *e; (e = readdir(d));) {
         bool known = !cay__id_valid(e->d_name, 'b');
         for (box *b = K.boxes; b && !known; b = b->next)
             known = !strcmp(b->name, e->d_name);
         if (!known)
-            remove_name(e->d_name);
+            all &= remove_name(e->d_name);
     }
     closedir(d);
+    return all;
 }
 
-void cgroup_reap_strays(void)
+bool cgroup_reap_strays(void)
 {
-    if (K.cg.v2)
-        reap_dir(K.cg.v2_fd);
+    bool all = !K.cg.v2 || reap_dir(K.cg.v2_fd);
     for (int i = 0; i < CG_V1_COUNT; i++)
-        if (K.cg.v1_fd[i] >= 0)
-            reap_dir(K.cg.v1_fd[i]);
+        all &= K.cg.v1_fd[i] < 0 || reap_dir(K.cg.v1_fd[i]);
+    return all;
 }
 
 /* Our own groups, when nothing is left in them. Each is named from its parent's side. */

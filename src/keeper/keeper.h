@@ -217,6 +217,7 @@ typedef struct keeper {
     int64_t     last_request_us;
     int64_t     pool_again_ms; /* nothing is made ahead before then: it failed */
     unsigned    pool_fails;    /* in a row */
+    bool        strays;   /* groups of a dead keeper whose last process is still on its way out */
     bool        leaving;  /* nothing more is made */
     bool        trash;    /* removals wait until the janitor has time */
     bool        vanished; /* the state directory was removed under us */
@@ -247,7 +248,7 @@ void cgroup_exec_remove(proc *p);
 bool cgroup_exec_kill(proc *p);
 void cgroup_usage(box *b, cay_m_usage *u);
 int  cgroup_join_files(box *b, int *v1); /* opens v1 task files */
-void cgroup_reap_strays(void);
+bool cgroup_reap_strays(void); /* false: some are still busy */
 void cgroup_leave(void);
 /* rootfs.c */
 int  rootfs_seal(void);

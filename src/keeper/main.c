@@ -120,6 +120,7 @@ static void sweep(cay__timer *t)
     (void)t;
     if (fstat(K.home_fd, &st) < 0 || st.st_nlink == 0)
         K.vanished = K.loop.stop = true;
+    K.strays = K.strays && !cgroup_reap_strays();
     unsigned i = 0, n = 0;
     for (box *b = K.boxes; b; b = b->next) {
         n += b->phase == BOX_LIVE;
