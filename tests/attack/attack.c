@@ -62,12 +62,19 @@ static bool bring(const char *build)
 
 /* ---- what the case asks of the host ---- */
 
-static bool hide_boot_id(void)
+/* Every process one pid namespace below: all sandboxes, parked ones too. */
+static bool power_cut(void)
 {
-    char path[400];
-    snprintf(path, sizeof path, "%s/boot-id", W.dir);
-    return host_put(path, "11111111-2222-4333-8444-555555555555\n") &&
-           mount(path, "/proc/sys/kernel/random/boot_id", NULL, MS_BIND, NULL) == 0;
+    DIR *d = opendir("/proc");
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[300], text[8192], *ns;
+        unsigned a, b;
+        snprintf(path, sizeof path, "/proc/%s/status", e->d_name);
+        if (atoi(e->d_name) > 1 && host_get(path, text, sizeof text) && (ns = strstr(text, "\nNSpid:")) &&
+            sscanf(ns, "\nNSpid: %u %u", &a, &b) == 2)
+            kill(atoi(e->d_name), SIGKILL);
+    }
+    return d && closedir(d) == 0;
 }
 
 static bool serve(const char *ask)
@@ -77,12 +84,10 @@ static bool serve(const char *ask)
         return mount("cay-attack", path, "tmpfs", 0, "mode=777") == 0;
     if (sscanf(ask, "umount %399s", path) == 1)
         return umount2(path, MNT_DETACH) == 0;
-    if (!strcmp(ask, "boot-id"))
-        return hide_boot_id();
-    if (!strcmp(ask, "boot-id back"))
-        return umount2("/proc/sys/kernel/random/boot_id", 0) == 0;
     if (sscanf(ask, "next-pid %399s", path) == 1)
         return host_put("/proc/sys/kernel/ns_last_pid", path);
+    if (!strcmp(ask, "power-cut"))
+        return power_cut();
     if (sscanf(ask, "kill %399s", path) == 1)
         return kill(atoi(path), SIGKILL) == 0;
     return false;
@@ -243,7 +248,7 @@ static void find_sockets(const char *base)
     DIR *d = opendir(base);
     for (struct dirent *e; d && (e = readdir(d));)
         if (e->d_name[0] != '.')
-            snprintf(W.sockets, sizeof W.sockets, "%s/%.40s", base, e->d_name);
+            snprintf(W.sockets, sizeof W.sockets, "%.300s/%.40s", base, e->d_name);
     if (d)
         closedir(d);
 }
