@@ -131,8 +131,6 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len)
     set_limits(m);
 }
 
-static void reap(void);
-
 static void on_signal(const cay_g_proc *m)
 {
     gproc *p = gproc_find(m->proc);
@@ -276,7 +274,7 @@ static void ended(gproc *p, int status, const struct rusage *ru)
     ctl_send(CAY_G_EXITED, &p->st.exit, sizeof p->st.exit, NULL, 0);
 }
 
-static void reap(void)
+void reap(void)
 {
     struct signalfd_siginfo si[4];
     while (read(G.sig, si, sizeof si) > 0)

@@ -71,6 +71,7 @@ bool tree_empty(int pid);
 unsigned tree_strays(int sig); /* our children that are nobody's, and theirs; how many of ours */
 /* init.c */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
+void reap(void); /* takes every child that ended, and tells of those that are commands */
 gproc *gproc_find(const char *id);
 gproc *gproc_new(void);
 void gproc_drop(gproc *p);

@@ -227,6 +227,12 @@ static int shim_spawn(plan *p)
     bool told = shim > 0 && cay__fd_read_all(fds[0], head, sizeof head) == sizeof head;
     close(fds[0]);
     if (!told) {
+        /* Killed by the very command it started: that one must not run on unrecorded. It is our child once the
+         * sub-reaper is reaped. */
+        if (shim > 0)
+            waitpid(shim, NULL, 0);
+        for (int i = 0; tree_strays(SIGKILL) && i < 100; i++)
+            reap();
         errno = EAGAIN;
         return -1;
     }
