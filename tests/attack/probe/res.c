@@ -232,11 +232,11 @@ static void chain(int argc, char **argv)
         pause();
 }
 
-/* Kills what stands between pid 1 and us, if it can, and stays. */
+/* Kills what stands between pid 1 and us, if it can, and stays. ARG: ms to wait before. */
 static void orphan(int argc, char **argv)
 {
-    (void)argc, (void)argv;
     deaf();
+    nap(argc > 0 ? (unsigned)atoi(argv[0]) : 100);
     if (getppid() > 1)
         kill(getppid(), SIGKILL);
     if (fork() == 0) {
