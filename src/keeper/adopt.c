@@ -145,7 +145,6 @@ int adopt_plan(void)
     return -1;
 }
 
-const char *adopt_instance(void);
 const char *adopt_instance(void)
 {
     return cay__id_valid(A.instance, 'i') ? A.instance : NULL;

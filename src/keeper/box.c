@@ -265,7 +265,7 @@ static int usr_clone(const box *b)
     return CAY_STEAL_FD(t);
 }
 
-static const char *config_field(const pending *p, unsigned field)
+const char *pending_field(const pending *p, unsigned field)
 {
     const char *s = p->config, *end = p->config + p->config_len;
     for (; field && s < end; field--)
@@ -293,7 +293,7 @@ static const char *send_bind(box *b, pending *p, const char *dir)
     if (p)
         pkt.m.grants_rw = p->m.grants_rw;
     if (p)
-        cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, config_field(p, 2));
+        cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
     if (K.mode == CAY_MODE_ROOT) {
         if (lower >= 0 && mnt_setattr(lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
             return "the root directory's filesystem cannot show other owners";

@@ -442,7 +442,6 @@ static bool strings_end(uint16_t type, const char *body)
 }
 
 /* Public for the fuzz target: one packet as it came. */
-void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds);
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
 {
     const cay_msg *h = (const cay_msg *)buf;

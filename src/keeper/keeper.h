@@ -254,8 +254,8 @@ void cgroup_leave(void);
 int  rootfs_seal(void);
 int  rootfs_make_dirs(const char *dir);
 int  rootfs_overlay(box *b, const char *dir, bool durable, int lower_fd);
-int  overlay_mount(const char *lower, const char *upper, const char *work, bool user_xattr, bool is_volatile);
 /* pool.c */
+bool pool_start_janitor(const char *home); /* before the small tree is entered */
 bool pool_start(void);
 void pool_refill_soon(void);
 bool pool_take(pending *p);
@@ -280,6 +280,7 @@ void box_watch_init(box *b);
 void box_freeze(box *b, bool on);
 void box_on_client_gone(client *c);
 void pending_free(pending *p);
+const char *pending_field(const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
 void box_note_gone(const char *id, const char *reason);
 bool box_remove_files(const char *dir); /* below sandboxes/: out of sight now, gone soon */
 /* proc.c */
@@ -315,6 +316,7 @@ void deadline_set(box *b, uint64_t ttl_ms, uint64_t idle_ms);
 void deadline_arm(box *b);
 /* client.c */
 void client_accept(cay__watch *w, uint32_t ev);
+void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds);
 void client_close(client *c);
 void waiter_add(waiter **list, client *c, bool plain);
 void waiter_drop(waiter **list, const client *c);
@@ -343,6 +345,7 @@ int  journal_read(void (*fn)(const jrec *r, void *arg), void *arg); /* through K
 bool journal_start(const char *boot, const jrec *live, size_t n);
 void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason);
 /* adopt.c */
+const char *adopt_instance(void);
 int  adopt_plan(void);  /* before the namespaces: who is still there; a user namespace to join, or -1 */
 void sweep_dirs(bool pool); /* removes what was cut short; also what a dead keeper's pool left */
 void adopt_run(void);   /* after them */

@@ -19,9 +19,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-bool pool_start_janitor(const char *home);
-const char *adopt_instance(void);
-
 keeper K;
 static int ready_fd = -1;
 

@@ -81,27 +81,20 @@ static bool seal_image(void)
 }
 
 /* Called twice: with home before the small tree is entered, without it after. */
-bool pool_start_janitor(const char *home);
 bool pool_start_janitor(const char *home)
 {
     return seal_image() && helper_start(&K.janitor, "janitor", home, true);
 }
 
-/* How many are kept ready is the operator's to say: of idle ones each takes some hundred kilobytes. */
-static void pool_size(void)
-{
-    const char *given = getenv("CAY_POOL");
-    uint64_t n;
-    if (!given || !cay__str_to_u64(given, &n))
-        n = POOL_BOUND;
-    K.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
-    K.pool_raw = n ? POOL_RAW : 0;
-}
-
 bool pool_start(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    pool_size();
+    const char *given = getenv("CAY_POOL"); /* idle ones take some hundred kilobytes each: the operator's to say */
+    uint64_t n = POOL_BOUND;
+    if (given)
+        cay__str_to_u64(given, &n);
+    K.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
+    K.pool_raw = n ? POOL_RAW : 0;
     cay__random(&K.block_next, sizeof K.block_next); /* another state directory's keeper hands out of the same range */
     K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
     for (unsigned i = 0; i < K.nzygotes; i++)
@@ -296,9 +289,7 @@ static counts count(void)
 static bool default_root(const pending *p)
 {
     const uint32_t special = CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_UID0;
-    const char *host = p->config;
-    for (int i = 0; i < 2; i++)
-        host += strlen(host) + 1;
+    const char *host = pending_field(p, 2);
     return !(p->m.flags & special) && !p->m.ngrants && !strcmp(p->m.layer, K.layer) && (!*host || !strcmp(host, "cay"));
 }
 
