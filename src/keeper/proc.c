@@ -347,7 +347,7 @@ static const char *why(proc *p, int status)
         event_send(b->id, "limit", "pids", p->id, 0);
     if (pids)
         return "pids";
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ)
+    if ((WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) || b->disk_used > b->limits.disk / 64 * 63)
         return "disk";
     return oom ? "oom" : WIFSIGNALED(status) ? "signal" : "exit";
 }

@@ -6,6 +6,7 @@
 #include "job.h"
 #include "mnt.h"
 #include "park.h"
+#include "quota.h"
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -150,6 +151,10 @@ static void do_rmtree(void)
 {
     cay_job_done d = { 0 };
     bool lifted;
+    char upper[80];
+    /* A whole sandbox takes its project along; a used work directory is only a part of one. */
+    cay__str_join(upper, sizeof upper, job.name, "/upper", NULL);
+    uint32_t project = quota_project(upper);
     CAY_FAULT("janitor.rmtree");
     do {
         lifted = false;
@@ -158,6 +163,7 @@ static void do_rmtree(void)
             return;
         }
     } while (lifted);
+    quota_forget(project);
     done(&d, NULL, 0);
 }
 
@@ -192,7 +198,8 @@ static void measure(int at, const char *name, cay_job_done *d, unsigned depth)
 static void do_du(void)
 {
     cay_job_done d = { 0 };
-    measure(AT_FDCWD, job.name, &d, 0);
+    if (!quota_used(quota_project(job.name), &d.bytes, &d.inodes))
+        measure(AT_FDCWD, job.name, &d, 0);
     done(&d, NULL, 0);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "native.h"
+#include "quota.h"
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/fault.h>
@@ -150,6 +151,12 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     CAY_FAULT("client.create.answered");
     cay__nbox *b = box_new(n, id);
     b->owner = sock;
+    int rc = n->hello.features & CAY_FEAT_QUOTA ? cay__quota_set(n->home_fd, id, m.disk, m.inodes, err) : 0;
+    if (rc < 0) { /* nobody has it yet */
+        if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)
+            cay__nbox_release(b);
+        return rc;
+    }
     *out = b;
     return 0;
 }
