@@ -519,6 +519,11 @@ void client_accept(cay__watch *w, uint32_t ev)
     socklen_t n = sizeof cr;
     if (fd < 0)
         return;
+    /* A new state directory may have got the inode, and with it the socket's path, of ours that was removed. */
+    if (home_vanished()) {
+        close(fd);
+        return;
+    }
     /* The directory is 0700; who still comes is asked. Seen from our user namespace, the owner is 0. */
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 || cr.uid != 0) {
         close(fd);

@@ -315,6 +315,7 @@ void deadline_touch(box *b);
 void deadline_set(box *b, uint64_t ttl_ms, uint64_t idle_ms);
 void deadline_arm(box *b);
 /* client.c */
+bool home_vanished(void); /* main.c: and then we are on our way out */
 void client_accept(cay__watch *w, uint32_t ev);
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds);
 void client_close(client *c);

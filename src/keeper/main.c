@@ -110,13 +110,19 @@ static void measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     box_stop(b, "disk", b->flags & CAY_CREATE_EPHEMERAL);
 }
 
-static void sweep(cay__timer *t)
+bool home_vanished(void)
 {
     struct stat st;
+    if (fstat(K.home_fd, &st) == 0 && st.st_nlink > 0)
+        return false;
+    return K.vanished = K.loop.stop = true;
+}
+
+static void sweep(cay__timer *t)
+{
     static unsigned turn;
     (void)t;
-    if (fstat(K.home_fd, &st) < 0 || st.st_nlink == 0)
-        K.vanished = K.loop.stop = true;
+    home_vanished();
     K.strays = K.strays && !cgroup_reap_strays();
     unsigned i = 0, n = 0;
     for (box *b = K.boxes; b; b = b->next) {

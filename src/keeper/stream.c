@@ -10,7 +10,7 @@
 #include "keeper.h"
 #include <fcntl.h>
 #include <linux/memfd.h>
-#include <sys/ioctl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -244,23 +244,11 @@ static void stream_over(stream *s)
 /* One helping from the source. 1: more may come, 0: nothing now, -1: over. */
 static int pump(stream *s)
 {
-    if (s->ring.fd < 0) {
-        int n = 0;
-        /* Most commands print nothing: no ring until there is something to keep. */
-        if (ioctl(s->w.fd, FIONREAD, &n) == 0 && n == 0 && !(s->p->flags & CAY_SPAWN_TTY)) {
-            char c;
-            ssize_t k = read(s->w.fd, &c, 1);
-            if (k == 0 || (k < 0 && errno != EAGAIN))
-                return -1;
-            if (k < 0)
-                return 0;
-            if (!ring_make(s))
-                return -1;
-            s->ring.map[HEADER] = c;
-            s->head = ((ring_head *)s->ring.map)->head = 1;
-            return 1;
-        }
-        if (!ring_make(s))
+    if (s->ring.fd < 0) { /* most commands print nothing: no ring until there is something to keep */
+        struct pollfd q = { s->w.fd, POLLIN, 0 };
+        if (poll(&q, 1, 0) <= 0)
+            return 0;
+        if (!(q.revents & POLLIN) || !ring_make(s))
             return -1;
     }
     size_t most = CAY_MIN(room(s), (size_t)s->ring.size); /* what is passed on is kept too */
