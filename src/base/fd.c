@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fd.h"
 #include "base.h"
+#include "str.h"
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/socket.h>
@@ -171,3 +172,18 @@ int64_t cay__now_ms(void) { return clock_ns(CLOCK_MONOTONIC) / 1000000; }
 int64_t cay__now_us(void) { return clock_ns(CLOCK_MONOTONIC) / 1000; }
 int64_t cay__boot_ms(void) { return clock_ns(CLOCK_BOOTTIME) / 1000000; }
 int64_t cay__wall_ms(void) { return clock_ns(CLOCK_REALTIME) / 1000000; }
+
+uint64_t cay__start_time(int pid)
+{
+    char path[64], n[21], buf[512];
+    uint64_t v = 0;
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
+    if (pid <= 0 || cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0)
+        return 0;
+    char *p = strrchr(buf, ')');
+    for (int i = 0; p && i < 20; i++)
+        p = strchr(p + 1, ' ');
+    for (p = p ? p + 1 : buf; *p >= '0' && *p <= '9'; p++)
+        v = v * 10 + (uint64_t)(*p - '0');
+    return v;
+}

@@ -25,6 +25,8 @@ bool    cay__fd_write_all(int fd, const void *data, size_t len);
 ssize_t cay__fd_read_all(int fd, void *data, size_t cap); /* up to cap, until end */
 /* A small file relative to dir, NUL-terminated. */
 ssize_t cay__fd_read_file(int dir, const char *path, char *buf, size_t cap);
+/* When a process began, in ticks since boot; 0 when there is none. With the pid it names one process for good. */
+uint64_t cay__start_time(int pid);
 bool    cay__fd_write_file(int dir, const char *path, const char *text);
 void    cay__fd_close_from(int first);
 bool    cay__fd_nonblock(int fd, bool on);

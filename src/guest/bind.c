@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #define STACK 32768
+#define FOLLOW (CAY__MUTANT("walk-links") ? 0 : O_NOFOLLOW)
 
 static struct {
     int         ctl;
@@ -54,9 +55,9 @@ static int walk_dir(int at, const char *path)
         memcpy(part, path, n);
         part[n] = 0;
         path += n;
-        int next = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int next = openat(dir, part, O_PATH | O_DIRECTORY | FOLLOW | O_CLOEXEC);
         if (next < 0 && errno == ENOENT && mkdirat(dir, part, 0755) == 0)
-            next = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            next = openat(dir, part, O_PATH | O_DIRECTORY | FOLLOW | O_CLOEXEC);
         int e = errno;
         close(dir);
         errno = e;
@@ -212,7 +213,8 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
         targets += n + 1;
         len -= n + 1;
     }
-    if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+    if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+        (!CAY__MUTANT("old-root") && umount2(".", MNT_DETACH) < 0) || chdir("/") < 0)
         return fail("pivot");
     return true;
 }

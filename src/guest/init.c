@@ -69,7 +69,7 @@ static bool lock_down(void)
     struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
     struct __user_cap_data_struct d[2] = { { KEEP_CAPS, KEEP_CAPS, 0 }, { 0, 0, 0 } };
 
-    if (prctl(PR_SET_DUMPABLE, 0) < 0)
+    if (prctl(PR_SET_DUMPABLE, CAY__MUTANT("dumpable")) < 0)
         return false;
     for (unsigned c = 0; c <= 63; c++)
         if (!(c < 32 && (KEEP_CAPS >> c & 1)) && prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1 &&
@@ -98,7 +98,7 @@ static void set_limit(int what, rlim_t soft, rlim_t hard)
 static void set_limits(const cay_g_config *m)
 {
     /* For commands. We hold what many of them left, and a descriptor that finds no room takes its whole message along. */
-    if (m->nofile != UINT64_MAX)
+    if (m->nofile != UINT64_MAX && !CAY__MUTANT("nofile"))
         set_limit(RLIMIT_NOFILE, CAY_MAX(m->nofile, 65536), CAY_MAX(m->nofile, 65536));
     if (m->fsize != UINT64_MAX)
         set_limit(RLIMIT_FSIZE, m->fsize, m->fsize);

@@ -12,6 +12,7 @@
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <guest/proto.h>
 #include <sys/types.h>

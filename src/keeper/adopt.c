@@ -44,21 +44,6 @@ void boot_id(char out[CAY_WIRE_ID])
             out[n++] = buf[i];
 }
 
-uint64_t proc_start_time(int pid)
-{
-    char path[64], n[21], buf[512];
-    uint64_t v = 0;
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
-    if (pid <= 0 || cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0)
-        return 0;
-    char *p = strrchr(buf, ')');
-    for (int i = 0; p && i < 20; i++)
-        p = strchr(p + 1, ' ');
-    for (p = p ? p + 1 : buf; *p >= '0' && *p <= '9'; p++)
-        v = v * 10 + (uint64_t)(*p - '0');
-    return v;
-}
-
 static void *grow(void *v, size_t n, size_t *cap, size_t size)
 {
     if (n < *cap)
@@ -122,7 +107,7 @@ static void on_record(const jrec *r, void *arg)
 
 static bool alive(const jrec *r)
 {
-    return r->pid > 0 && r->start && proc_start_time(r->pid) == r->start;
+    return r->pid > 0 && r->start && cay__start_time(r->pid) == r->start;
 }
 
 /* Before the namespaces: where an init of the last keeper lives is where the next keeper must live too. */
@@ -265,9 +250,9 @@ static void take_over(const jrec *r)
     b->userns_fd = open(path, O_RDONLY | O_CLOEXEC);
     cgroup_box_open(b);
     /* The pid could have been reused between the look and the descriptor: look again through the held one. */
-    if (b->death.fd < 0 || proc_start_time(b->pid) != b->start || !ask(b)) {
+    if (b->death.fd < 0 || cay__start_time(b->pid) != b->start || !ask(b)) {
         dprintf(2, "adopt %s: %s\n", b->id, strerror(errno));
-        if (b->death.fd >= 0 && proc_start_time(b->pid) == b->start)
+        if (b->death.fd >= 0 && cay__start_time(b->pid) == b->start)
             syscall(SYS_pidfd_send_signal, b->death.fd, SIGKILL, NULL, 0);
         b->forget_files = b->flags & CAY_CREATE_EPHEMERAL;
         cay__str_copy(b->reason, sizeof b->reason, "lost");
@@ -289,10 +274,10 @@ static void clear_away(const jrec *r)
 {
     if (alive(r)) {
         CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-        if (fd >= 0 && proc_start_time(r->pid) == r->start) {
+        if (fd >= 0 && cay__start_time(r->pid) == r->start) {
             syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
             /* until it is gone its groups are busy */
-            for (int i = 0; i < 200 && proc_start_time(r->pid) == r->start; i++)
+            for (int i = 0; i < 200 && cay__start_time(r->pid) == r->start; i++)
                 usleep(1000);
         }
     }

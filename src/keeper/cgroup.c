@@ -258,6 +258,7 @@ void cgroup_leave(void)
     char name[32];
     const int dirs[] = { K.cg.v2_fd, K.cg.v1_fd[0], K.cg.v1_fd[1], K.cg.v1_fd[2], K.cg.v1_fd[3] };
     name_of(name, sizeof name);
+    cgroup_reap_strays();
     for (size_t i = 0; i < CAY_LEN(dirs); i++) {
         CAY_AUTOFD up = dirs[i] < 0 ? -1 : openat(dirs[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (up >= 0)
@@ -351,7 +352,8 @@ static bool io_limit(const box *b)
 
 bool cgroup_limits(box *b)
 {
-    return memory_limit(b) && cpu_limit(b) && pids_limit(b) && io_limit(b);
+    return (CAY__MUTANT("memory-limit") || memory_limit(b)) && (CAY__MUTANT("cpu-limit") || cpu_limit(b)) &&
+           (CAY__MUTANT("pids-limit") || pids_limit(b)) && io_limit(b);
 }
 
 /* ---- pause, kill, what was used ---- */

@@ -17,6 +17,7 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/loop.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <stdio.h>
 #include <cay/service.h>
@@ -351,5 +352,4 @@ int  adopt_plan(void);  /* before the namespaces: who is still there; a user nam
 void sweep_dirs(bool pool); /* removes what was cut short; also what a dead keeper's pool left */
 void adopt_run(void);   /* after them */
 void boot_id(char out[CAY_WIRE_ID]);
-uint64_t proc_start_time(int pid);
 void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds);

@@ -6,6 +6,7 @@
  * header is taken and the two old functions are declared here.
  */
 #pragma once
+#include <base/mutant.h>
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <stdint.h>
@@ -37,6 +38,6 @@ static inline int mnt_setattr(int dir, const char *path, unsigned flags, uint64_
 /* Nothing that is mounted elsewhere appears below it, nor the other way round. */
 static inline int mnt_private(int tree, unsigned rec)
 {
-    struct mount_attr a = { .propagation = 1u << 18 }; /* MS_PRIVATE of mount(2) */
+    struct mount_attr a = { .propagation = CAY__MUTANT("propagation") ? 0 : 1u << 18 }; /* MS_PRIVATE of mount(2) */
     return (int)syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | rec, &a, sizeof a);
 }

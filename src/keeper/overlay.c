@@ -42,7 +42,7 @@ int cay__overlay(const char *layer, const char *lower, const char *dir, bool use
     *step = "overlay";
     if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return -1;
-    CAY_AUTOFD mnt = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    CAY_AUTOFD mnt = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, (CAY__MUTANT("nosuid") ? 0 : MOUNT_ATTR_NOSUID) | (CAY__MUTANT("nodev") ? 0 : MOUNT_ATTR_NODEV));
     if (mnt < 0)
         return -1;
     /* With an upper it cannot write to, overlayfs comes up read-only and says nothing. */

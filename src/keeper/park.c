@@ -59,7 +59,7 @@ static bool mask_proc(void)
 {
     char path[64];
     struct stat st;
-    for (size_t i = 0; i < CAY_LEN(masked); i++) {
+    for (size_t i = 0; i < CAY_LEN(masked) && !CAY__MUTANT("masks"); i++) {
         cay__str_join(path, sizeof path, "/t/proc/", masked[i], NULL);
         if (lstat(path, &st) < 0)
             continue;
@@ -67,7 +67,7 @@ static bool mask_proc(void)
             mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSUID, 0, -1) < 0)
             return false;
     }
-    for (size_t i = 0; i < CAY_LEN(read_only); i++) {
+    for (size_t i = 0; i < CAY_LEN(read_only) && !CAY__MUTANT("proc-ro"); i++) {
         cay__str_join(path, sizeof path, "/t/proc/", read_only[i], NULL);
         if (lstat(path, &st) < 0)
             continue;
@@ -121,9 +121,10 @@ static void stage(int ctl, int mode)
             die(ctl, "stage");
     if (mkdir("/t/e", 0555) < 0)
         die(ctl, "stage");
-    if (mount("proc", "/t/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+    if (CAY__MUTANT("own-proc") ? mount("/proc", "/t/proc", NULL, MS_BIND | MS_REC, NULL) < 0
+                                : mount("proc", "/t/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
         die(ctl, "proc");
-    if (!mask_proc() || !own_boot_id())
+    if (!mask_proc() || (!CAY__MUTANT("boot-id") && !own_boot_id()))
         die(ctl, "proc masks");
     if (mount("tmpfs", "/t/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") < 0 ||
         mkdir("/t/run/shm", 01777) < 0 || chmod("/t/run/shm", 01777) < 0 || mkdir("/t/run/lock", 01777) < 0 ||
@@ -164,7 +165,7 @@ static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go)
     for (uint32_t i = 0; i < job->nv1; i++)
         if (write(fds[1 + job->cg2 + i], "0", 1) != 1)
             die(ctl, "cgroup");
-    if (unshare(CLONE_NEWCGROUP) < 0)
+    if (!CAY__MUTANT("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
         die(ctl, "cgroup namespace");
     if (job->mode != CAY_MODE_SINGLE &&
         (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0))
@@ -172,7 +173,7 @@ static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go)
     if (sethostname("cay", 3) < 0)
         die(ctl, "hostname");
     /* A second layer under the filter's rule against nested user namespaces. */
-    cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0");
+    cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", CAY__MUTANT("max-userns") ? "1000" : "0");
     umask(0);
     stage(ctl, (int)job->mode);
     umask(022);
@@ -259,21 +260,6 @@ static bool state_clones(const cay_job *job, park_result *out)
     return out->layers >= 0;
 }
 
-static uint64_t start_time(int pid)
-{
-    char path[64], n[21], buf[512];
-    uint64_t v = 0;
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
-    if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0)
-        return 0;
-    char *p = strrchr(buf, ')');
-    for (int i = 0; p && i < 20; i++)
-        p = strchr(p + 1, ' ');
-    for (p = p ? p + 1 : buf; *p >= '0' && *p <= '9'; p++)
-        v = v * 10 + (uint64_t)(*p - '0');
-    return v;
-}
-
 const char *park(const cay_job *job, const int *fds, park_result *out)
 {
     int ctl[2] = { -1, -1 }, go[2] = { -1, -1 }, pidfd = -1;
@@ -282,14 +268,14 @@ const char *park(const cay_job *job, const int *fds, park_result *out)
     if (job->mode == CAY_MODE_ROOT && job->block <= STORE_BASE) /* none was free: never the host's own ids */
         return step;
     step = "net namespace";
-    if (!make_netns())
+    if (!CAY__MUTANT("netns") && !make_netns())
         return step;
     step = "sockets";
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0 ||
         socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, go) < 0)
         goto fail;
     struct clone_args a = {
-        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
+        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | (CAY__MUTANT("ipcns") ? 0 : CLONE_NEWIPC) | CLONE_NEWUTS | CLONE_PIDFD |
                  (job->cg2 ? CLONE_INTO_CGROUP : 0),
         .pidfd = (uint64_t)(uintptr_t)&pidfd,
         .exit_signal = SIGCHLD,
@@ -311,7 +297,7 @@ const char *park(const cay_job *job, const int *fds, park_result *out)
     step = "state clone";
     if (!state_clones(job, out))
         goto fail;
-    out->start = start_time(out->pid);
+    out->start = cay__start_time(out->pid);
     CAY_FAULT("zygote.park.mapped");
     if (write(go[0], "g", 1) != 1)
         goto fail;

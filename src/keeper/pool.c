@@ -393,8 +393,6 @@ void pool_drain(bool all)
     }
     for (int64_t end = cay__now_ms() + 5000; K.janitor.busy && cay__now_ms() < end;)
         cay__loop_step(&K.loop, 100);
-    if (!K.boxes) {
-        cgroup_reap_strays();
+    if (!K.boxes)
         cgroup_leave();
-    }
 }

@@ -455,7 +455,7 @@ void proc_lost(box *b)
 static void on_timeout(cay__timer *t)
 {
     proc *p = (proc *)((char *)t - offsetof(proc, timer));
-    if (p->ended)
+    if (p->ended || (p->killing && CAY__MUTANT("tree-kill")))
         return;
     if (p->killing == 0) {
         p->killing = 1;

@@ -90,7 +90,7 @@ static void do_clone(int *fds, int nfds)
         failed("clone");
         return;
     }
-    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (job.ro ? MOUNT_ATTR_RDONLY : 0);
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (job.ro && !CAY__MUTANT("grant-ro") ? MOUNT_ATTR_RDONLY : 0);
     unsigned rec = job.rec ? AT_RECURSIVE : 0u;
     /* Private: what the host mounts below it later must not appear inside. */
     if (mnt_setattr(tree, "", AT_EMPTY_PATH | rec, set, 0, -1) < 0 || mnt_private(tree, rec) < 0) {

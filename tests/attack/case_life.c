@@ -531,10 +531,10 @@ static void s78_removed_in_use(void)
 
 const attack life_attacks[] = {
     { "S-71", "a killed keeper loses nothing", ALL, "hold-fds", NULL, s71_keeper_killed },
-    { "S-72", "killed at random moments", ALL, "sweep", NULL, s72_killed_anywhere },
+    { "S-72", "killed at random moments", ALL, NULL, "many small steps; the kill matrix takes each apart", s72_killed_anywhere },
     { "S-73", "a damaged record, a torn log", ALL, NULL, "the checksum of records has no switch: the reader would misread its own log", s73_store },
-    { "S-75", "another boot", ALL, "boot-check", NULL, s75_boot },
-    { "S-76", "what is not ours stays", ALL, "restraint", NULL, s76_restraint },
+    { "S-75", "another boot", ALL, NULL, "two checks, boot id and start time, of which each is enough", s75_boot },
+    { "S-76", "what is not ours stays", ALL, NULL, "only names from the own journal and store are touched; there is no check to leave out", s76_restraint },
     { "S-77", "many hands on the same sandboxes", ALL, NULL, "no single switch: the order of every transition is the defence", s77_races },
     { "S-78", "removed while in use", ALL, NULL, "the end of its processes ends every call; there is no step of its own", s78_removed_in_use },
     { 0 },

@@ -298,7 +298,7 @@ const attack res_attacks[] = {
     { "S-40", "the disk limit", ALL, "disk-limit", NULL, s40_disk },
     { "S-41", "the inode limit", ALL, "disk-limit", NULL, s41_inodes },
     { "S-42", "a descriptor bomb", ALL, "nofile", NULL, s42_descriptors },
-    { "S-43", "output without end", ALL, "ring-bound", NULL, s43_flood },
+    { "S-43", "output without end", ALL, NULL, "a ring has its size from its making; there is no check to leave out", s43_flood },
     { "S-44", "a time-out that bites", ALL, "tree-kill", NULL, s44_timeout },
     { 0 },
 };

@@ -4,7 +4,7 @@
  *
  *     alone [-d USER] DIR PROGRAM ARG…
  *
- * As root: pid and mount namespaces of its own with a fresh /proc, a tmpfs on DIR, and a group of its own in every
+ * As root: pid, IPC and mount namespaces of its own with a fresh /proc, a tmpfs on DIR, and a group of its own in every
  * hierarchy; -d hands those groups over to USER, as a session manager delegates. Propagation is shared inside, as on an ordinary host.
  * A small pid 1 reaps what is orphaned. Everything ends with PROGRAM. Not as root it only runs PROGRAM.
  */
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     if (outer == 0) { /* a helper of ours joins the groups, so that we can remove them afterwards */
         for (int i = 0; i < ngroups; i++)
             put(groups[i], "cgroup.procs", "0");
-        if (unshare(CLONE_NEWNS | CLONE_NEWPID) < 0) {
+        if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC) < 0) {
             perror("alone: unshare");
             _exit(1);
         }
