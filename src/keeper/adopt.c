@@ -180,7 +180,7 @@ static int dial(const char *name)
     struct timeval tv = { 2, 0 };
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     cay__str_join(sa.sun_path, sizeof sa.sun_path, "/r/", name, NULL);
-    if (s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
+    if (s < 0 || setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv) < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
         return -1;
     setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
     return CAY_STEAL_FD(s);
@@ -198,7 +198,7 @@ static bool ask(box *b)
     b->ctl.fd = dial(b->name);
     if (b->ctl.fd < 0 || cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) < 0)
         return false;
-    for (int i = 0; i < 4 * PROCS_MAX; i++) {
+    for (int64_t end = cay__now_ms() + 4000; cay__now_ms() < end;) { /* all of it, not each packet: it may be hostile */
         int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
         ssize_t n = cay__fd_recv(b->ctl.fd, buf, sizeof buf, fds, &nfds, 0);
         const cay_msg *h = (const cay_msg *)buf;

@@ -50,21 +50,25 @@ static void drop_waiters(box *b)
     b->sessions = NULL;
 }
 
-bool box_remove_files(const char *dir)
+/* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a sandbox. */
+bool box_trash(int at, const char *name)
 {
-    char from[64], to[64];
-    cay_job j = { .type = CAY_JOB_RMTREE };
-    /* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a sandbox. */
-    cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
     char id[CAY_WIRE_ID];
+    cay_job j = { .type = CAY_JOB_RMTREE };
     cay__id_make(id, 'b');
-    cay__str_join(to, sizeof to, "sandboxes/.old-", id, NULL);
-    if (renameat(K.home_fd, from, K.home_fd, to) < 0)
+    cay__str_join(j.name, sizeof j.name, "sandboxes/.old-", id, NULL);
+    if (renameat(at, name, K.home_fd, j.name) < 0)
         return false;
     CAY_FAULT("keeper.destroy.renamed");
-    cay__str_copy(j.name, sizeof j.name, to);
     job_send(&K.janitor, &j, NULL, 0, NULL);
     return true;
+}
+
+bool box_remove_files(const char *dir)
+{
+    char from[64];
+    cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
+    return box_trash(K.home_fd, from);
 }
 
 static void pool_dir(const box *b, char *out, size_t cap)
@@ -533,7 +537,7 @@ static void clone_next(pending *p);
 static void cloned(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     pending *p = j->p;
-    if (d->sys || nfds != 1) {
+    if (d->sys || nfds != 1 || !p->c) { /* nothing is made for who has gone */
         reply_error(p->c, cay_code_of_errno(d->sys), d->sys, "grant_refused", "a directory could not be shown inside: %s", d->step);
         pending_free(p);
         return;

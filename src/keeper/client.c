@@ -274,10 +274,9 @@ static void on_session(const request *r)
 static void on_spawn(const request *r)
 {
     const cay_m_spawn *m = r->body;
-    box *b = box_find(m->id);
+    box *b = find_box(r, m->id);
     if (b)
-        deadline_touch(b);
-    proc_spawn(r->c, m, r->tail, r->tail_len, r->fds, r->nfds);
+        proc_spawn(r->c, b, m, r->tail, r->tail_len, r->fds, r->nfds);
 }
 
 static void on_proc_find(const request *r)
@@ -293,10 +292,9 @@ static void on_procs(const request *r)
     box *b = find_box(r, ((const cay_m_box *)r->body)->id);
     if (!b)
         return;
-    for (proc *p = b->procs; p; p = p->next) {
+    for (proc *p = b->procs; p; p = p->next)
         if (p->started)
             proc_reply(r->c, p);
-    }
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
 }
 
@@ -514,7 +512,7 @@ static void on_client(cay__watch *w, uint32_t ev)
 void client_accept(cay__watch *w, uint32_t ev)
 {
     (void)ev;
-    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), room = 4 << 20;
     struct ucred cr;
     socklen_t n = sizeof cr;
     if (fd < 0)
@@ -529,6 +527,9 @@ void client_accept(cay__watch *w, uint32_t ev)
         close(fd);
         return;
     }
+    /* A list is sent in one go: of many sandboxes, or all the commands that one keeps. */
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) < 0)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     client *c = cay__alloc(sizeof *c);
     c->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_client };
     c->next = K.clients;

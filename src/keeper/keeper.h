@@ -31,6 +31,7 @@
 #define RING_DEFAULT (1u << 20)
 #define RING_MAX     (16u << 20)
 #define PROCS_MAX    512 /* kept per sandbox, live and ended */
+#define KEPT_MAX     (64ull << 20) /* output kept of them: it is our memory, not the sandbox's */
 
 /* Takes a node out of a list that is linked by `next`. */
 #define UNLINK(head, node)                                                        \
@@ -136,6 +137,7 @@ struct box {
     cay__timer claim; /* an ephemeral one after adoption */
     proc      *procs;
     unsigned   nprocs, nlive, next_group;
+    uint64_t   kept; /* bytes of output in rings */
     uint64_t   oom_seen, pids_seen;
     uint64_t   cpu_us; /* of commands that ended: all there is where no group counts */
     uint64_t   disk_used, disk_inodes;
@@ -283,9 +285,10 @@ void box_on_client_gone(client *c);
 void pending_free(pending *p);
 const char *pending_field(const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
 void box_note_gone(const char *id, const char *reason);
+bool box_trash(int at, const char *name); /* out of sight now, gone soon */
 bool box_remove_files(const char *dir); /* below sandboxes/: out of sight now, gone soon */
 /* proc.c */
-void  proc_spawn(client *c, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);
+void  proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);
 void  proc_started(box *b, const cay_g_result *r, int *fds, int nfds);
 void  proc_exited(box *b, const cay_g_exit *x);
 proc *proc_find(box *b, const char *ref);

@@ -73,19 +73,19 @@ void proc_free(proc *p)
     free(p);
 }
 
-/* Room for one more: the command that ended longest ago is forgotten. */
+/* Room for one more: commands that ended longest ago are forgotten. */
 static bool make_room(box *b)
 {
-    if (b->nprocs < PROCS_MAX)
-        return true;
-    proc *victim = NULL;
-    for (proc *p = b->procs; p; p = p->next)
-        if (p->settled && !p->waiters)
-            victim = p; /* the list is newest first */
-    if (!victim)
-        return false;
-    to_init(victim, CAY_G_FORGET, 0, 0);
-    proc_free(victim);
+    while (b->nprocs >= PROCS_MAX || b->kept > KEPT_MAX) {
+        proc *victim = NULL;
+        for (proc *p = b->procs; p; p = p->next)
+            if (p->settled && !p->waiters)
+                victim = p; /* the list is newest first */
+        if (!victim)
+            return b->nprocs < PROCS_MAX && b->kept < 4 * KEPT_MAX;
+        to_init(victim, CAY_G_FORGET, 0, 0);
+        proc_free(victim);
+    }
     return true;
 }
 
@@ -218,25 +218,12 @@ void proc_open_io(proc *p, int in, int out, int err)
         stream_open(&p->out[1], err);
 }
 
-static box *ready_box(client *c, const char *id)
+void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds)
 {
-    box *b = box_find(id);
-    if (!b || b->phase != BOX_LIVE) {
-        reply_error(c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
-        return NULL;
-    }
     if (b->state != CAY_RUNNING) {
         reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first", NULL);
-        return NULL;
-    }
-    return b;
-}
-
-void proc_spawn(client *c, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds)
-{
-    box *b = ready_box(c, m->id);
-    if (!b)
         return;
+    }
     proc *old = proc_find(b, m->proc);
     if (old) { /* asked again after a lost answer */
         proc_answer(c, old, m->flags);

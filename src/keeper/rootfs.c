@@ -52,7 +52,7 @@ int rootfs_seal(void)
 /* sandboxes/DIR/{upper,work}. A kept sandbox keeps its upper; work is always new, `volatile` marks a used one. */
 int rootfs_make_dirs(const char *dir)
 {
-    char path[64], old[64];
+    char path[64];
     cay__str_join(path, sizeof path, "sandboxes/", dir, NULL);
     if (mkdirat(K.home_fd, path, 0711) < 0 && errno != EEXIST)
         return -1;
@@ -64,14 +64,8 @@ int rootfs_make_dirs(const char *dir)
     struct stat st;
     if (fstatat(at, "work/work", &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
-    cay_job j = { .type = CAY_JOB_RMTREE };
-    char id[CAY_WIRE_ID];
-    cay__id_make(id, 'b');
-    cay__str_join(old, sizeof old, "sandboxes/.old-", id, NULL);
-    if (renameat(at, "work", K.home_fd, old) < 0 || make_dir(at, "work", 0755, store_id(0)) < 0)
+    if (!box_trash(at, "work") || make_dir(at, "work", 0755, store_id(0)) < 0)
         return -1;
-    cay__str_copy(j.name, sizeof j.name, old);
-    job_send(&K.janitor, &j, NULL, 0, NULL);
     return 0;
 }
 

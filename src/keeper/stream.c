@@ -62,6 +62,11 @@ static bool ring_make(stream *s)
     return true;
 }
 
+static uint64_t held(const stream *s)
+{
+    return CAY_MIN(s->head, (uint64_t)s->ring.size);
+}
+
 bool ring_adopt(stream *s, int fd)
 {
     struct stat st;
@@ -79,6 +84,7 @@ bool ring_adopt(stream *s, int fd)
     }
     s->head = h.head;
     s->lost = h.lost;
+    s->p->b->kept += held(s);
     return true;
 }
 
@@ -98,7 +104,9 @@ static ssize_t ring_fill(stream *s, size_t n)
     v[1].iov_len = n - v[0].iov_len;
     ssize_t k = readv(s->w.fd, v, v[1].iov_len ? 2 : 1);
     if (k > 0) {
+        s->p->b->kept -= held(s);
         s->head += (uint64_t)k;
+        s->p->b->kept += held(s);
         /* Lost is what goes before any reader had it. */
         before = CAY_MAX(before, s->seen);
         if (oldest(s) > before)
@@ -322,6 +330,7 @@ void stream_close(stream *s)
         reader_free(s->readers);
     if (s->w.fd >= 0)
         stream_over(s);
+    s->p->b->kept -= held(s);
     if (s->ring.map)
         munmap(s->ring.map, HEADER + s->ring.size);
     s->ring.map = NULL;
