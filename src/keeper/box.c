@@ -359,9 +359,10 @@ void box_bind(box *b, pending *p)
     CAY_FAULT("keeper.bind.intent");
     const char *step = rootfs_make_dirs(dir) < 0 ? "directories" : send_bind(b, p, dir);
     CAY_FAULT("keeper.bind.sent");
+    int e = errno;
+    rootfs_release();
     if (!step)
         return;
-    int e = errno;
     dprintf(2, "bind: %s: %s\n", step, strerror(e));
     if (p) {
         reply_error(p->c, e == ENOSPC || e == EDQUOT ? CAY_ENOSPACE : CAY_ESYS, e, "bind_failed", "the root could not be mounted: %s", step);

@@ -256,7 +256,8 @@ void cgroup_leave(void);
 /* rootfs.c */
 int  rootfs_seal(void);
 int  rootfs_make_dirs(const char *dir);
-int  rootfs_overlay(box *b, const char *dir, bool durable, int lower_fd);
+int  rootfs_overlay(box *b, const char *dir, bool durable, int lower_fd); /* rootfs_release() afterwards, whatever it says */
+void rootfs_release(void);
 /* pool.c */
 bool pool_start_janitor(const char *home); /* before the small tree is entered */
 bool pool_start(void);

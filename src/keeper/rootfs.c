@@ -96,12 +96,14 @@ out:;
     int saved = errno;
     if (chdir("/") < 0)
         abort();
-    umount2("/m/sandboxes", MNT_DETACH);
-    umount2("/m/layers", MNT_DETACH);
-    if (lower_fd >= 0)
-        umount2("/l", MNT_DETACH);
-    cay__close_fd(&b->clone_fd[0]);
-    cay__close_fd(&b->clone_fd[1]);
     errno = saved;
     return mnt;
+}
+
+/* What rootfs_overlay() attached, if anything. Each of these waits for a grace period, so init is told first. */
+void rootfs_release(void)
+{
+    umount2("/m/sandboxes", MNT_DETACH);
+    umount2("/m/layers", MNT_DETACH);
+    umount2("/l", MNT_DETACH);
 }
