@@ -146,6 +146,8 @@ static void s40_disk(void)
     overfill("workspace", &spec, hard, "for i in 1 2 3 4; do /tmp/probe fill /workspace/f$i 16; done; sleep 10");
     overfill("home", &spec, hard, "for i in 1 2 3 4; do /tmp/probe fill ~/f$i 16; done; sleep 10");
     overfill("tmp", &spec, hard, "for i in 1 2 3 4; do /tmp/probe fill /tmp/f$i 16; done; sleep 10");
+    overfill("deep", &spec, hard, "d=/workspace; for i in $(seq 150); do d=$d/d; done; mkdir -p $d; "
+                                  "for i in 1 2 3 4; do /tmp/probe fill $d/f$i 16; done; sleep 10");
     /* one file is stopped at once in every case */
     sb = box_new(&spec);
     char out[4096] = "";
@@ -173,6 +175,13 @@ static void s42_descriptors(void)
     if (W.mode & MANY_IDS)
         inside(small, "root", "fd-bomb", "512", NULL);
     CHECK(command(sb, NULL, "true", NULL, 0) == 0, "no command after the bomb");
+    box_remove(small);
+    /* init keeps what commands printed under no such limit */
+    spec.limits.nofile = 64;
+    small = box_new(&spec);
+    for (int i = 0; i < 40; i++)
+        if (command(small, NULL, "echo a; echo b >&2", NULL, 0) != 0)
+            give_up("command %d of a sandbox with 64 descriptors", i);
     box_remove(small);
     box_remove(sb);
 }
@@ -272,6 +281,19 @@ static void must_not_escape(cay_sandbox *sb)
     CHECK(left == 0, "%d orphans are left", left);
 }
 
+/* Who stands before the command is stopped by it where both are of one user: the end must be told all the same. */
+static void must_be_told(cay_sandbox *sb)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_proc *p = NULL;
+    cay_exit end = { .size = sizeof end };
+    cay_spawn s = { .size = sizeof s, .shell = "kill -STOP $PPID; sleep 30", .timeout_ms = 300 };
+    if (cay_sandbox_spawn(sb, within(5000), &s, &p, &err) < 0)
+        give_up("spawn: %s", err.msg);
+    CHECK(cay_proc_wait(p, within(5000), &end, &err) == 0, "the end is not told: %s", err.msg);
+    cay_proc_unref(p);
+}
+
 static void s44_timeout(void)
 {
     static const char *const ways[] = { "stubborn", "meek", "chain", "orphan" };
@@ -283,6 +305,7 @@ static void s44_timeout(void)
     }
     cay_sandbox *sb = box_new(NULL);
     must_not_escape(sb);
+    must_be_told(sb);
     /* and a result does not wait for a child that holds the pipe */
     char out[256];
     int64_t t = now_ms();
