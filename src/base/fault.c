@@ -3,7 +3,9 @@
 #ifdef CAY_FAULTS
 #include "base.h"
 #include "str.h"
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <time.h>
 
 extern const char *const __start_cay_faults[], *const __stop_cay_faults[];
@@ -12,6 +14,25 @@ static const char *const none __attribute__((used, section("cay_faults"))) = "";
 static char spec[96];
 static unsigned countdown;
 static bool loaded;
+static _Atomic unsigned *hits; /* shared with whoever counts; survives a change of root, not an exec */
+static int hits_fd = -1;
+
+static void map_hits(void)
+{
+    const char *path = getenv("CAY_FAULT_HITS");
+    hits_fd = path && *path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    void *p = hits_fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *hits, PROT_READ | PROT_WRITE, MAP_SHARED, hits_fd, 0);
+    hits = p == MAP_FAILED ? NULL : p;
+}
+
+int cay__fault_load(void)
+{
+    if (!loaded) {
+        cay__fault_set(getenv("CAY_FAULT"));
+        map_hits();
+    }
+    return hits_fd;
+}
 
 void cay__fault_set(const char *s)
 {
@@ -28,14 +49,17 @@ void cay__fault_set(const char *s)
 
 bool cay__fault(const char *name)
 {
-    if (!loaded)
-        cay__fault_set(getenv("CAY_FAULT"));
+    cay__fault_load();
     size_t n = strlen(name);
     if (strncmp(spec, name, n) || spec[n] != '=' || countdown == 0 || --countdown)
         return false;
     const char *act = spec + n + 1;
-    if (!strcmp(act, "kill"))
+    if (hits)
+        ++*hits;
+    if (!strcmp(act, "kill")) {
         kill(getpid(), SIGKILL);
+        _exit(137); /* pid 1 of a namespace does not hear its own signals */
+    }
     if (cay__str_starts(act, "delay:")) {
         uint64_t ms = 0;
         cay__str_to_u64(act + 6, &ms);

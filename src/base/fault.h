@@ -7,7 +7,9 @@
  *
  * Nothing is left of them outside test builds (-Dfaults=true). The environment variable CAY_FAULT, or
  * cay__fault_set(), holds "point=kill", "point=fail" or "point=delay:MS", with "@N" for the Nth time
- * only. cay__fault_list() walks all points that this program has, whether reached or not.
+ * only. cay__fault_list() walks all points that this program has, whether reached or not; `cay-keeper --faults`
+ * prints those of keeper, helpers and init. CAY_FAULT_HITS names a file whose first word counts how often the
+ * armed point was reached.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,6 +17,7 @@
 #ifdef CAY_FAULTS
 bool cay__fault(const char *name); /* true: pretend to fail; sets errno to EIO */
 void cay__fault_set(const char *spec);
+int  cay__fault_load(void); /* reads the environment now; the descriptor of the counter, or -1 */
 void cay__fault_list(void (*fn)(const char *name));
 #define CAY__FAULT_NAME(name)                                                         \
     ({                                                                                \
