@@ -311,8 +311,13 @@ static void on_listen(void)
     int fd = accept4(G.listen, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0)
         return;
+    /* What the dead keeper still said counts: rings to hold, commands to start. */
+    struct pollfd old = { G.ctl, POLLIN, 0 };
+    while (G.ctl >= 0 && poll(&old, 1, 0) > 0)
+        on_ctl();
     cay__close_fd(&G.ctl);
     G.ctl = fd;
+    CAY_FAULT("init.adopt.accepted");
 }
 
 static _Noreturn void loop(void)

@@ -87,9 +87,12 @@ typedef struct cay_g_spawn {
     uint32_t flags; /* CAY_SPAWN_… and CAY_GS_… */
     uint16_t cols, rows;
     uint32_t argc, envc, blob;
+    uint32_t ring;       /* from here on for the record only: the next keeper asks */
+    uint64_t timeout_ms;
+    int64_t  deadline;   /* of the time-out, CLOCK_BOOTTIME ms */
+    int64_t  started_ms; /* wall clock */
+    uint32_t group;      /* 1 + number of its own group, 0: none */
     uint32_t spare;
-    uint64_t timeout_ms; /* for the record only: the keeper is the clock */
-    int64_t  started_ms;
     char     tag[40], title[64];
 } cay_g_spawn;
 

@@ -18,15 +18,15 @@
 #define NS_GET_PARENT _IO(0xb7, 0x2)
 #endif
 #define CLAIM_MS 10000 /* a client of an ephemeral sandbox comes back within this time, or it ends */
+#define LOOK_MS  1000  /* unless its process is known: then as soon as that one is dead */
 
 typedef struct told {
     char    id[CAY_WIRE_ID];
     char    reason[16];
-    int32_t code;
 } told;
 
 static struct {
-    jrec  *live;
+    jkept *live;
     size_t n, cap;
     told  *exits; /* why commands ended, as the dead keeper knew it */
     size_t nexits, exits_cap;
@@ -55,10 +55,10 @@ static void *grow(void *v, size_t n, size_t *cap, size_t size)
     return v;
 }
 
-static jrec *entry(const char *name, bool make)
+static jkept *entry(const char *name, bool make)
 {
     for (size_t i = 0; i < A.n; i++)
-        if (!strcmp(A.live[i].box, name))
+        if (!strcmp(A.live[i].r.box, name))
             return &A.live[i];
     if (!make)
         return NULL;
@@ -73,25 +73,28 @@ static void note_exit(const jrec *r)
     told *t = &A.exits[A.nexits++];
     memcpy(t->id, r->id, sizeof t->id);
     memcpy(t->reason, r->reason, sizeof t->reason);
-    t->code = r->code;
 }
 
 static void on_record(const jrec *r, void *arg)
 {
     (void)arg;
-    jrec *e;
+    jkept *e;
     switch (r->op) {
     case J_OPEN:
         A.n = A.nexits = 0;
         memcpy(A.boot, r->id, sizeof A.boot);
         memcpy(A.instance, r->box, sizeof A.instance);
         break;
-    case J_PARKING: case J_PARKED: case J_LIVE: *entry(r->box, true) = *r; break;
+    case J_PARKING: case J_PARKED: case J_TAKEN: case J_LIVE: entry(r->box, true)->r = *r; break;
+    case J_MORE:
+        if ((e = entry(r->box, false)))
+            e->more = *r;
+        break;
     case J_DEADLINE:
         if ((e = entry(r->box, false))) {
-            e->a = r->a;
-            e->b = r->b;
-            e->code = r->code ? r->code : e->code;
+            e->r.a = r->a;
+            e->r.b = r->b;
+            e->r.code = r->code ? r->code : e->r.code;
         }
         break;
     case J_GONE:
@@ -119,9 +122,9 @@ int adopt_plan(void)
     if (strcmp(now, A.boot)) /* another boot: nothing of it runs, no pid means anything */
         A.n = 0;
     for (size_t i = 0; i < A.n; i++) {
-        if (!alive(&A.live[i]) || geteuid() == 0)
+        if (!alive(&A.live[i].r) || geteuid() == 0)
             continue;
-        cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)A.live[i].pid), "/ns/user", NULL);
+        cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)A.live[i].r.pid), "/ns/user", NULL);
         CAY_AUTOFD own = open(path, O_RDONLY | O_CLOEXEC);
         int parent = own < 0 ? -1 : ioctl(own, NS_GET_PARENT);
         if (parent >= 0)
@@ -153,7 +156,7 @@ void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds)
     p->tag[sizeof p->tag - 1] = p->title[sizeof p->title - 1] = 0;
     p->pid = s->exit.pid;
     p->flags = s->spawn.flags & 0x7ffu;
-    p->ring_bytes = RING_DEFAULT;
+    p->ring_bytes = s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX ? s->spawn.ring & ~4095u : RING_DEFAULT;
     p->started_ms = s->spawn.started_ms;
     p->started = true;
     b->nlive++;
@@ -163,15 +166,17 @@ void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds)
     if ((p->flags & CAY_SPAWN_TTY) && slot[1] >= 0 && slot[0] < 0)
         slot[0] = fcntl(slot[1], F_DUPFD_CLOEXEC, 3);
     proc_open_io(p, slot[0], slot[1], slot[2]);
+    cgroup_exec_adopt(p, s->spawn.group);
     for (size_t i = 0; i < A.nexits; i++)
-        if (!strcmp(A.exits[i].id, id) && !strcmp(A.exits[i].reason, "time"))
-            p->killing = 1;
+        if (!strcmp(A.exits[i].id, id)) {
+            p->killing = !strcmp(A.exits[i].reason, "time");
+            if (s->ended)
+                memcpy(p->exit.reason, A.exits[i].reason, sizeof p->exit.reason);
+        }
     if (s->ended)
         proc_exited(b, &s->exit);
-    else if (s->spawn.timeout_ms) {
-        int64_t left = s->spawn.started_ms + (int64_t)s->spawn.timeout_ms - cay__wall_ms();
-        proc_arm(p, (uint64_t)CAY_MIN(CAY_MAX(left, 1), (int64_t)s->spawn.timeout_ms));
-    }
+    else if (s->spawn.timeout_ms)
+        proc_arm(p, CAY_MIN((uint64_t)CAY_MAX(s->spawn.deadline - cay__boot_ms(), 1), s->spawn.timeout_ms));
 }
 
 static int dial(const char *name)
@@ -220,13 +225,19 @@ static bool ask(box *b)
 static void unclaimed(cay__timer *t)
 {
     box *b = (box *)((char *)t - offsetof(box, claim));
-    if (!b->owner)
+    if (b->owner)
+        return;
+    if (b->owner_start && proc_start_time(b->owner_pid) == b->owner_start)
+        cay__timer_arm(&K.loop, t, cay__boot_ms() + LOOK_MS); /* it had no reason yet to come back */
+    else
         box_stop(b, "client-gone", true);
 }
 
-static void take_over(const jrec *r)
+static void take_over(const jkept *e)
 {
     char path[64], n[21];
+    const jrec *r = &e->r;
+    cay_m_usage u = { 0 };
     box *b = box_new();
     memcpy(b->name, r->box, sizeof b->name);
     memcpy(b->id, r->id, sizeof b->id);
@@ -239,6 +250,10 @@ static void take_over(const jrec *r)
     b->created_ms = r->time_ms;
     b->deadline_boot = r->a;
     b->idle_ms = (uint64_t)r->b;
+    b->owner_pid = e->more.pid;
+    b->owner_start = e->more.start;
+    b->limits.disk = (uint64_t)e->more.a;
+    b->limits.inodes = (uint64_t)e->more.b;
     K.nlive++;
     if (b->block) {
         uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
@@ -249,6 +264,9 @@ static void take_over(const jrec *r)
     cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)b->pid), "/ns/user", NULL);
     b->userns_fd = open(path, O_RDONLY | O_CLOEXEC);
     cgroup_box_open(b);
+    cgroup_usage(b, &u);
+    b->oom_seen = u.oom_kills;
+    b->pids_seen = u.pids_hits;
     /* The pid could have been reused between the look and the descriptor: look again through the held one. */
     if (b->death.fd < 0 || cay__start_time(b->pid) != b->start || !ask(b)) {
         dprintf(2, "adopt %s: %s\n", b->id, strerror(errno));
@@ -264,7 +282,7 @@ static void take_over(const jrec *r)
     deadline_arm(b);
     if (b->flags & CAY_CREATE_EPHEMERAL) {
         b->claim.fn = unclaimed;
-        cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + CLAIM_MS);
+        cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + (b->owner_start ? 0 : CLAIM_MS));
     }
     CAY_FAULT("keeper.adopt.one");
 }
@@ -284,7 +302,8 @@ static void clear_away(const jrec *r)
     box *b = box_new();
     memcpy(b->name, r->box, sizeof b->name);
     memcpy(b->id, r->id, sizeof b->id);
-    b->forget_files = r->flags & CAY_CREATE_EPHEMERAL;
+    /* Files of one that nobody was told of go too, unless they are older than it. */
+    b->forget_files = (r->flags & CAY_CREATE_EPHEMERAL) || (r->op == J_TAKEN && !(r->flags & CAY_CREATE_KEPT));
     cay__str_copy(b->reason, sizeof b->reason, "lost");
     if (b->id[0])
         K.nlive++;
@@ -311,21 +330,21 @@ void sweep_dirs(bool pool)
 
 void adopt_run(void)
 {
-    size_t keep = 0;
     char now[CAY_WIRE_ID];
     boot_id(now);
     /* The journal names every one of them until each is dealt with: a kill in here loses nothing. */
     journal_start(now, A.live, A.n);
     CAY_FAULT("keeper.adopt.start");
     for (size_t i = 0; i < A.n; i++)
-        if (A.live[i].op == J_LIVE && alive(&A.live[i]))
-            take_over(&A.live[i]), keep++;
+        if (A.live[i].r.op == J_LIVE && alive(&A.live[i].r))
+            take_over(&A.live[i]);
+    CAY_FAULT("keeper.adopt.taken");
     for (size_t i = 0; i < A.n; i++)
-        if (!(A.live[i].op == J_LIVE && alive(&A.live[i])))
-            clear_away(&A.live[i]);
+        if (!(A.live[i].r.op == J_LIVE && alive(&A.live[i].r)))
+            clear_away(&A.live[i].r);
+    CAY_FAULT("keeper.adopt.cleared");
     sweep_dirs(true);
+    CAY_FAULT("keeper.adopt.swept");
     K.strays = !cgroup_reap_strays();
     free(A.live);
-    A.live = NULL;
-    A.n = 0;
 }

@@ -80,6 +80,7 @@ static void pool_dir(const box *b, char *out, size_t cap)
 void box_free(box *b)
 {
     char dir[48];
+    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->listen_fd, &b->userns_fd, &b->clone_fd[0], &b->clone_fd[1] };
     UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->id[0])
@@ -91,10 +92,12 @@ void box_free(box *b)
         proc_free(b->procs);
     /* Who waits for the end is answered when a kill of ours could not undo it any more. */
     unlinkat(K.run_fd, b->name, 0);
+    CAY_FAULT("keeper.free.files");
     if (b->forget_files && b->id[0])
         box_remove_files(b->id);
     if (b->id[0] && !b->forget_files)
         box_note_gone(b->id, b->reason);
+    CAY_FAULT("keeper.free.record");
     journal_put(J_GONE, b, b->id, 0, b->reason);
     drop_waiters(b);
     if (b->pending) {
@@ -108,12 +111,8 @@ void box_free(box *b)
         cay__loop_del(&K.loop, &b->ctl);
     if (b->death.fd >= 0)
         cay__loop_del(&K.loop, &b->death);
-    cay__close_fd(&b->ctl.fd);
-    cay__close_fd(&b->death.fd);
-    cay__close_fd(&b->listen_fd);
-    cay__close_fd(&b->userns_fd);
-    cay__close_fd(&b->clone_fd[0]);
-    cay__close_fd(&b->clone_fd[1]);
+    for (size_t i = 0; i < CAY_LEN(fds); i++)
+        cay__close_fd(fds[i]);
     CAY_FAULT("keeper.free.groups");
     cgroup_box_remove(b);
     if (!b->id[0]) {
@@ -160,12 +159,8 @@ void box_set_state(box *b, cay_state s, const char *kind, const char *reason)
 /* Without a group to freeze, init stops every process by signal: they can tell, and a new one is a gap. */
 void box_freeze(box *b, bool on)
 {
-    struct {
-        cay_msg    h;
-        cay_g_proc m;
-    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SIGNAL, 0, 0 }, { .a = on ? SIGSTOP : SIGCONT } };
-    if (!cgroup_freeze(b, on) && b->ctl.fd >= 0)
-        cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0);
+    if (!cgroup_freeze(b, on))
+        box_tell(b, CAY_G_SIGNAL, "", on ? SIGSTOP : SIGCONT, 0, -1);
 }
 
 /* ---- messages from init ---- */
@@ -238,6 +233,8 @@ static void on_death(cay__watch *w, uint32_t ev)
     (void)ev;
     if (b->ctl.fd >= 0)
         on_ctl(&b->ctl, 0); /* its last words */
+    if (b->phase == BOX_PARKING)
+        pool_failed(ESRCH, "init ended");
     if (b->id[0] && b->phase != BOX_DYING)
         box_set_state(b, CAY_STOPPED, "stopped", "init-ended");
     else if (b->id[0])
@@ -339,6 +336,21 @@ static const char *send_bind(box *b, pending *p, const char *dir)
     return rc < 0 ? "init" : NULL;
 }
 
+static void bind_failed(box *b, int sys, const char *step)
+{
+    pending *p = b->pending;
+    if (p) {
+        dprintf(2, "bind: %s: %s\n", step, strerror(sys));
+        reply_error(p->c, cay_code_of_errno(sys), sys, "bind_failed", "the root could not be mounted: %s", step);
+        b->pending = NULL;
+        b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
+        pending_free(p);
+    } else {
+        pool_failed(sys, step);
+    }
+    box_stop(b, "bind-failed", b->forget_files);
+}
+
 void box_bind(box *b, pending *p)
 {
     char dir[48];
@@ -351,7 +363,7 @@ void box_bind(box *b, pending *p)
         cay__str_copy(b->id, sizeof b->id, p->m.id);
         b->flags = p->m.flags;
         K.nlive++;
-        journal_put(J_LIVE, b, b->id, 0, "");
+        journal_put(J_TAKEN, b, b->id, 0, "");
     } else {
         pool_dir(b, dir, sizeof dir);
         b->prebound = true;
@@ -361,18 +373,8 @@ void box_bind(box *b, pending *p)
     CAY_FAULT("keeper.bind.sent");
     int e = errno;
     rootfs_release();
-    if (!step)
-        return;
-    dprintf(2, "bind: %s: %s\n", step, strerror(e));
-    if (p) {
-        reply_error(p->c, e == ENOSPC || e == EDQUOT ? CAY_ENOSPACE : CAY_ESYS, e, "bind_failed", "the root could not be mounted: %s", step);
-        b->pending = NULL;
-        b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
-        pending_free(p);
-    } else {
-        pool_failed();
-    }
-    box_stop(b, "bind-failed", b->forget_files);
+    if (step)
+        bind_failed(b, e, step);
 }
 
 void box_bound(box *b, const cay_g_result *r)
@@ -381,22 +383,12 @@ void box_bound(box *b, const cay_g_result *r)
     cay__str_copy(step, sizeof step, r->step);
     pending *p = b->pending;
     if (r->sys || b->phase != BOX_BINDING) {
-        dprintf(2, "bound: %s: %s\n", step, strerror(r->sys));
-        if (p) {
-            reply_error(p->c, cay_code_of_errno(r->sys), r->sys, "bind_failed", "the root could not be mounted: %s", step);
-            b->pending = NULL;
-            b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
-            pending_free(p);
-        } else if (b->phase == BOX_PARKING) { /* init came to be, but could not set itself up */
-            pool_refuse(step, r->sys);
-        } else {
-            pool_failed();
-        }
-        box_stop(b, "bind-failed", b->forget_files);
+        bind_failed(b, r->sys, step);
         return;
     }
     b->phase = BOX_BOUND;
     K.pool_fails = 0;
+    CAY_FAULT("keeper.bind.bound");
     if (p) {
         b->pending = NULL;
         box_hand_out(b, p);
@@ -452,11 +444,19 @@ static void take_request(box *b, const cay_m_create *m)
     b->created_ms = cay__wall_ms();
 }
 
+static void box_own(box *b, client *c)
+{
+    b->owner = c;
+    b->owner_pid = c ? c->pid : 0;
+    b->owner_start = proc_start_time(b->owner_pid);
+    cay__timer_cancel(&b->claim);
+}
+
 void box_hand_out(box *b, pending *p)
 {
     char from[64], to[64], dir[48];
     take_request(b, &p->m);
-    journal_put(J_LIVE, b, b->id, 0, "");
+    journal_put(J_TAKEN, b, b->id, 0, "");
     CAY_FAULT("keeper.create.recorded");
     if (b->prebound) {
         pool_dir(b, dir, sizeof dir);
@@ -469,6 +469,7 @@ void box_hand_out(box *b, pending *p)
             return;
         }
     }
+    CAY_FAULT("keeper.create.named");
     if (!cgroup_limits(b)) {
         reply_error(p->c, CAY_EINVAL, errno, "limit_refused", "the kernel refused a limit: %s", strerror(errno));
         b->forget_files = !(b->flags & CAY_CREATE_KEPT);
@@ -478,10 +479,15 @@ void box_hand_out(box *b, pending *p)
     }
     b->phase = BOX_LIVE;
     send_config(b, p);
+    CAY_FAULT("keeper.create.configured");
     deadline_set(b, p->m.ttl_ms, p->m.idle_ms);
-    box_set_state(b, CAY_RUNNING, "created", "");
     if (b->flags & CAY_CREATE_EPHEMERAL)
-        b->owner = p->c;
+        box_own(b, p->c);
+    /* Whole now: from here on a crash leaves it to the next keeper, and a client that asks again gets this one. */
+    journal_put(J_MORE, b, b->id, 0, "");
+    CAY_FAULT("keeper.create.more");
+    journal_put(J_LIVE, b, b->id, 0, "");
+    box_set_state(b, CAY_RUNNING, "created", "");
     if (!p->c && (b->flags & CAY_CREATE_EPHEMERAL))
         box_stop(b, "client-gone", true);
     CAY_FAULT("keeper.create.answer");
@@ -508,6 +514,7 @@ void box_stop(box *b, const char *reason, bool forget_files)
     }
     /* pid 1 of its namespace: the kernel takes the rest along. A v2-frozen process dies too. */
     syscall(SYS_pidfd_send_signal, b->death.fd, CAY__MUTANT("destroy-kill") ? 0 : SIGKILL, NULL, 0);
+    CAY_FAULT("keeper.stop.killed");
 }
 
 /* ---- the create request ---- */
@@ -604,10 +611,8 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
     box *old = box_find(m->id);
     if (old && old->phase == BOX_LIVE) { /* asked again after a lost answer: the same sandbox, owned by who asks */
         cay_m_boxinfo info;
-        if (old->flags & CAY_CREATE_EPHEMERAL) {
-            old->owner = c;
-            cay__timer_cancel(&old->claim);
-        }
+        if (old->flags & CAY_CREATE_EPHEMERAL)
+            box_own(old, c);
         box_info(old, &info);
         reply(c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
         return;

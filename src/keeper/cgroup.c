@@ -11,16 +11,17 @@
 #include <sys/stat.h>
 
 static const char *const v2_on = "+memory +pids +cpu +io";
+static const char down[] = "cgroup.subtree_control";
 
 static int open_dir(int at, const char *path)
 {
     return openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static bool has_controller(int dir, const char *name)
+static bool has_controller(int dir, const char *file, const char *name)
 {
     char buf[256];
-    if (cay__fd_read_file(dir, "cgroup.subtree_control", buf, sizeof buf) <= 0)
+    if (cay__fd_read_file(dir, file, buf, sizeof buf) <= 0)
         return false;
     for (char *w = buf, *save; (w = strtok_r(w, " \n", &save)); w = NULL)
         if (!strcmp(w, name))
@@ -34,7 +35,7 @@ static void enable(int dir)
     char list[64], *save;
     cay__str_copy(list, sizeof list, v2_on);
     for (char *w = list; (w = strtok_r(w, " ", &save)); w = NULL)
-        cay__fd_write_file(dir, "cgroup.subtree_control", w);
+        cay__fd_write_file(dir, down, w);
 }
 
 static void name_of(char *out, size_t cap)
@@ -75,19 +76,20 @@ static void find_v2(const cgfind *f)
     if (at < 0)
         return;
     enable(at);
-    if (!has_controller(at, "memory") && !(geteuid() == 0 && f->v2_root)) {
+    if (!has_controller(at, down, "memory") && !(geteuid() == 0 && f->v2_root)) {
         base = f->v2;
-        step_aside(base);
+        if (has_controller(at, "cgroup.controllers", "memory"))
+            step_aside(base);
     }
     K.cg.v2_fd = our_dir(base);
     if (K.cg.v2_fd < 0)
         return;
     enable(K.cg.v2_fd);
     K.cg.v2 = true;
-    K.cg.v2_memory = has_controller(K.cg.v2_fd, "memory");
-    K.cg.v2_pids = has_controller(K.cg.v2_fd, "pids");
-    K.cg.v2_cpu = has_controller(K.cg.v2_fd, "cpu");
-    K.cg.v2_io = has_controller(K.cg.v2_fd, "io");
+    K.cg.v2_memory = has_controller(K.cg.v2_fd, down, "memory");
+    K.cg.v2_pids = has_controller(K.cg.v2_fd, down, "pids");
+    K.cg.v2_cpu = has_controller(K.cg.v2_fd, down, "cpu");
+    K.cg.v2_io = has_controller(K.cg.v2_fd, down, "io");
 }
 
 void cgroup_discover(void)
@@ -146,6 +148,7 @@ bool cgroup_box_make(box *b)
     for (int i = 0; i < CG_V1_COUNT; i++)
         if (K.cg.v1_fd[i] >= 0 && mkdirat(K.cg.v1_fd[i], b->name, 0755) < 0)
             return false;
+    CAY_FAULT("keeper.groups.v1");
     if (!K.cg.v2)
         return true;
     if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 || mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/init"), 0755) < 0 ||
@@ -379,12 +382,23 @@ int cgroup_exec_make(proc *p)
     char n[21], path[40];
     if (p->b->tenant_fd < 0)
         return -1;
-    cay__str_join(p->group, sizeof p->group, "x", cay__str_u64(n, p->b->next_group++), NULL);
-    if (mkdirat(p->b->tenant_fd, p->group, 0755) < 0)
-        return -1;
+    do /* one that outlived its command may still have the name after an adoption */
+        cay__str_join(p->group, sizeof p->group, "x", cay__str_u64(n, p->b->next_group++), NULL);
+    while (mkdirat(p->b->tenant_fd, p->group, 0755) < 0 && errno == EEXIST);
     let_in(p->b, p->b->tenant_fd, p->group);
     p->group_fd = open_dir(p->b->tenant_fd, p->group);
+    CAY_FAULT("keeper.spawn.group");
     return openat(p->b->tenant_fd, sub(path, sizeof path, p->group, "/cgroup.procs"), O_WRONLY | O_CLOEXEC);
+}
+
+void cgroup_exec_adopt(proc *p, uint32_t number)
+{
+    char n[21];
+    if (!number || p->b->tenant_fd < 0)
+        return;
+    cay__str_join(p->group, sizeof p->group, "x", cay__str_u64(n, number - 1), NULL);
+    p->group_fd = open_dir(p->b->tenant_fd, p->group);
+    p->b->next_group = CAY_MAX(p->b->next_group, number);
 }
 
 /* Processes that outlive their command stay in its group; the group goes with the sandbox then. */

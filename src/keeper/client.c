@@ -153,8 +153,7 @@ void waiter_drop(waiter **list, const client *c)
 
 static void on_stop(const request *r)
 {
-    const cay_m_box *m = r->body;
-    box *b = box_find(m->id);
+    box *b = box_find(((const cay_m_box *)r->body)->id);
     if (!b) {
         reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
         return;
@@ -194,6 +193,7 @@ static void on_pause(const request *r)
     }
     CAY_FAULT("keeper.pause.freeze");
     box_freeze(b, true);
+    CAY_FAULT("keeper.pause.frozen");
     box_set_state(b, CAY_PAUSED, "paused", "asked");
     reply_ok(r->c);
 }
@@ -208,6 +208,7 @@ static void on_resume(const request *r)
         box_freeze(b, false);
         box_set_state(b, CAY_RUNNING, "resumed", "");
         deadline_touch(b);
+        deadline_arm(b); /* it stood still while the sandbox did */
     }
     reply_ok(r->c);
 }
@@ -219,6 +220,7 @@ static void on_extend(const request *r)
     if (!b)
         return;
     deadline_set(b, m->a, m->b);
+    CAY_FAULT("keeper.extend.record");
     journal_put(J_DEADLINE, b, b->id, 0, "");
     reply_ok(r->c);
 }
@@ -260,6 +262,7 @@ static void on_session(const request *r)
         return;
     }
     struct iovec v[2] = { { &head, sizeof head }, { (void *)r->tail, r->tail_len } };
+    CAY_FAULT("keeper.session.send");
     if (b->ctl.fd < 0 || cay__fd_sendv(b->ctl.fd, v, 2, r->fds, 1, 0) < 0) {
         reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
         return;
@@ -532,6 +535,7 @@ void client_accept(cay__watch *w, uint32_t ev)
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     client *c = cay__alloc(sizeof *c);
     c->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_client };
+    c->pid = cr.pid;
     c->next = K.clients;
     K.clients = c;
     cay__timer_cancel(&K.leave);

@@ -13,6 +13,7 @@ static void expire(box *b, const char *reason)
     if (b->flags & CAY_CREATE_PAUSE) {
         box_freeze(b, true);
         b->deadline_boot = 0;
+        journal_put(J_DEADLINE, b, b->id, 0, "");
         box_set_state(b, CAY_PAUSED, "paused", reason);
         return;
     }

@@ -17,28 +17,20 @@ static uint32_t sum(const jrec *r)
     return cay__crc32c(0, &c, sizeof c);
 }
 
-static bool ends(const char *s, size_t cap)
-{
-    return memchr(s, 0, cap) != NULL;
-}
-
 bool journal_check(const jrec *r)
 {
-    return r->magic == MAGIC && r->crc == sum(r) && r->op >= J_OPEN && r->op <= J_GONE && ends(r->box, sizeof r->box) &&
-           ends(r->id, sizeof r->id) && ends(r->reason, sizeof r->reason);
+    return r->magic == MAGIC && r->crc == sum(r) && r->op >= J_OPEN && r->op <= J_MORE && memchr(r->box, 0, sizeof r->box) &&
+           memchr(r->id, 0, sizeof r->id) && memchr(r->reason, 0, sizeof r->reason);
 }
 
 /* A torn record at the end is what a kill in the middle of a write leaves; one in the middle is skipped. */
-int journal_read(void (*fn)(const jrec *r, void *arg), void *arg)
+void journal_read(void (*fn)(const jrec *r, void *arg), void *arg)
 {
     CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     jrec r;
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -1;
-    while (cay__fd_read_all(fd, &r, sizeof r) == sizeof r)
+    while (fd >= 0 && cay__fd_read_all(fd, &r, sizeof r) == sizeof r)
         if (journal_check(&r))
             fn(&r, arg);
-    return 0;
 }
 
 static bool write_rec(int fd, jrec *r)
@@ -50,25 +42,41 @@ static bool write_rec(int fd, jrec *r)
     return write(fd, r, sizeof *r) == sizeof *r;
 }
 
-/* One record for each box there is: all the past that matters. */
+static jrec rec_of(enum jop op, const box *b, const char *id, int code, const char *reason)
+{
+    jrec r = { .op = (uint16_t)op, .flags = (uint16_t)b->flags, .pid = b->pid, .start = b->start, .block = b->block, .code = code };
+    if (op == J_LIVE || op == J_DEADLINE) {
+        r.a = b->deadline_boot;
+        r.b = (int64_t)b->idle_ms;
+    }
+    if (op == J_MORE) {
+        r.pid = b->owner_pid;
+        r.start = b->owner_start;
+        r.a = (int64_t)b->limits.disk;
+        r.b = (int64_t)b->limits.inodes;
+    }
+    memcpy(r.box, b->name, sizeof r.box);
+    cay__str_copy(r.id, sizeof r.id, id);
+    cay__str_copy(r.reason, sizeof r.reason, reason);
+    return r;
+}
+
+/* What there is of each box: all the past that matters. */
 static void compact(void)
 {
     char now[CAY_WIRE_ID];
     size_t n = 0;
-    jrec *v = cay__alloc(sizeof *v * (K.nboxes + 1));
+    jkept *v = cay__alloc(sizeof *v * (K.nboxes + 1));
     for (const box *b = K.boxes; b; b = b->next) {
-        jrec *r = &v[n++];
-        *r = (jrec){ .op = b->id[0] ? J_LIVE : b->pid ? J_PARKED : J_PARKING, .flags = (uint16_t)b->flags, .pid = b->pid,
-                     .start = b->start, .block = b->block, .code = (int32_t)b->state, .a = b->deadline_boot, .b = (int64_t)b->idle_ms };
-        memcpy(r->box, b->name, sizeof r->box);
-        memcpy(r->id, b->id, sizeof r->id);
+        enum jop op = !b->id[0] ? (b->pid ? J_PARKED : J_PARKING) : b->phase < BOX_LIVE ? J_TAKEN : J_LIVE;
+        v[n++] = (jkept){ rec_of(op, b, b->id, (int)b->state, ""), rec_of(J_MORE, b, b->id, 0, "") };
     }
     boot_id(now);
     journal_start(now, v, n);
     free(v);
 }
 
-bool journal_start(const char *boot, const jrec *live, size_t n)
+bool journal_start(const char *boot, const jkept *live, size_t n)
 {
     jrec open = { .op = J_OPEN };
     CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -79,10 +87,11 @@ bool journal_start(const char *boot, const jrec *live, size_t n)
     if (!write_rec(fd, &open))
         return false;
     for (size_t i = 0; i < n; i++) {
-        jrec r = live[i];
-        if (!write_rec(fd, &r))
+        jkept k = live[i];
+        if (!write_rec(fd, &k.r) || (k.more.op && !write_rec(fd, &k.more)))
             return false;
     }
+    CAY_FAULT("keeper.journal.written");
     if (renameat(K.home_fd, FILE_NAME ".new", K.home_fd, FILE_NAME) < 0)
         return false;
     cay__close_fd(&K.journal_fd);
@@ -93,14 +102,7 @@ bool journal_start(const char *boot, const jrec *live, size_t n)
 
 void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason)
 {
-    jrec r = { .op = (uint16_t)op, .flags = (uint16_t)b->flags, .pid = b->pid, .start = b->start, .block = b->block, .code = code };
-    if (op == J_LIVE || op == J_DEADLINE) {
-        r.a = b->deadline_boot;
-        r.b = (int64_t)b->idle_ms;
-    }
-    memcpy(r.box, b->name, sizeof r.box);
-    cay__str_copy(r.id, sizeof r.id, id);
-    cay__str_copy(r.reason, sizeof r.reason, reason);
+    jrec r = rec_of(op, b, id, code, reason);
     CAY_FAULT("keeper.journal.write");
     /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. */
     if (K.journal_fd >= 0)

@@ -128,6 +128,8 @@ struct box {
     bool       forget_files; /* remove its directory when it is dead */
     char       reason[24];
     client    *owner;  /* of an ephemeral one */
+    int        owner_pid;
+    uint64_t   owner_start;
     client    *creator; /* awaits the CREATE answer */
     struct pending *pending; /* create request while binding */
     cay_limits limits;
@@ -168,6 +170,7 @@ typedef struct pending {
 struct client {
     cay__watch w;
     client    *next;
+    int        pid;
     bool       events;
     char       events_id[CAY_WIRE_ID];
     uint64_t   events_lost;
@@ -224,6 +227,7 @@ typedef struct keeper {
     bool        leaving;  /* nothing more is made */
     bool        trash;    /* removals wait until the janitor has time */
     bool        vanished; /* the state directory was removed under us */
+    bool        broken;   /* a helper died */
     int         journal_fd;
     unsigned    journal_len; /* records since it was last written anew */
     uint64_t    journal_seq, event_seq;
@@ -251,6 +255,7 @@ void cgroup_exec_remove(proc *p);
 bool cgroup_exec_kill(proc *p);
 void cgroup_usage(box *b, cay_m_usage *u);
 int  cgroup_join_files(box *b, int *v1); /* opens v1 task files */
+void cgroup_exec_adopt(proc *p, uint32_t number);
 bool cgroup_reap_strays(void); /* false: some are still busy */
 void cgroup_leave(void);
 /* rootfs.c */
@@ -264,8 +269,7 @@ bool pool_start(void);
 void pool_refill_soon(void);
 bool pool_take(pending *p);
 void pool_parked(box *b);
-void pool_failed(void); /* one that nobody waits for could not be made */
-void pool_refuse(const char *step, int sys); /* none can be parked: who waits is told */
+void pool_failed(int sys, const char *step); /* one that is for nobody yet could not be made */
 void pool_drain(bool all);
 bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
 helper *job_zygote(void);
@@ -281,6 +285,7 @@ void box_stop(box *b, const char *reason, bool forget_files);
 void box_set_state(box *b, cay_state s, const char *kind, const char *reason);
 void box_info(const box *b, cay_m_boxinfo *out);
 void box_watch_init(box *b);
+bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd); /* a cay_g_proc; proc.c */
 void box_freeze(box *b, bool on);
 void box_on_client_gone(client *c);
 void pending_free(pending *p);
@@ -331,7 +336,11 @@ void reply_ok(client *c);
 void reply_error(client *c, int code, int sys, const char *reason, const char *fmt, const char *arg);
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code);
 /* journal.c */
-enum jop { J_OPEN = 1, J_PARKING, J_PARKED, J_LIVE, J_DEADLINE, J_EXIT, J_GONE };
+enum jop {
+    J_OPEN = 1, J_PARKING, J_PARKED, J_LIVE, J_DEADLINE, J_EXIT, J_GONE,
+    J_TAKEN, /* it is to become this sandbox; nobody was told yet */
+    J_MORE,  /* pid, start: who owns an ephemeral one; a, b: limits of disk and inodes */
+};
 typedef struct jrec {
     uint32_t magic, crc;
     uint64_t seq;
@@ -347,8 +356,11 @@ typedef struct jrec {
 } jrec;
 _Static_assert(sizeof(jrec) == 128, "journal records are 128 bytes");
 bool journal_check(const jrec *r);
-int  journal_read(void (*fn)(const jrec *r, void *arg), void *arg); /* through K.home_fd */
-bool journal_start(const char *boot, const jrec *live, size_t n);
+void journal_read(void (*fn)(const jrec *r, void *arg), void *arg); /* through K.home_fd */
+typedef struct jkept { /* what stands in it of one box */
+    jrec r, more;
+} jkept;
+bool journal_start(const char *boot, const jkept *live, size_t n);
 void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason);
 /* adopt.c */
 const char *adopt_instance(void);

@@ -19,6 +19,10 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#ifdef CAY_FAULTS
+int pool_print_faults(void);
+#endif
+
 keeper K;
 static int ready_fd = -1;
 
@@ -38,6 +42,9 @@ static void detach(const char *run)
     if (setsid() < 0 && errno != EPERM)
         die("session");
     const char *reports = CAY__SANITIZED ? getenv("CAY_REPORTS") : NULL;
+    int pid = fork(); /* nobody's child, so nobody's zombie; and never again a session's leader */
+    if (pid)
+        _exit(pid < 0);
     cay__str_join(log, sizeof log, run, "/keeper.err", NULL);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
@@ -151,9 +158,22 @@ static void on_term(int sig)
     K.loop.stop = true;
 }
 
+#ifdef CAY_FAULTS
+static void print_name(const char *name)
+{
+    dprintf(1, "%s\n", name);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     uint64_t fd;
+#ifdef CAY_FAULTS
+    if (argc == 2 && !strcmp(argv[1], "--faults")) {
+        cay__fault_list(print_name);
+        return pool_print_faults();
+    }
+#endif
     if (argc != 5 || !cay__str_to_u64(argv[4], &fd)) {
         dprintf(2, "cay-keeper is started by cay; it takes HOME RUN LAYER READY-FD\n");
         return 2;
@@ -165,6 +185,7 @@ int main(int argc, char **argv)
     if (!cay__str_copy(K.layer, sizeof K.layer, argv[3]))
         die("layer");
     detach(run);
+    CAY_FAULT("keeper.start.detached"); /* the first: the environment is read while paths of the host mean something */
     lock(run);
     prctl(PR_SET_NAME, "cay-keeper");
     K.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -182,6 +203,7 @@ int main(int argc, char **argv)
     if (enter_namespaces(userns, ready_fd) < 0)
         die("user namespace");
     cay__close_fd(&userns);
+    CAY_FAULT("keeper.start.namespaces");
     if (!pool_start_janitor(home))
         die("janitor");
     if (enter_tree(home, run) < 0)
@@ -191,7 +213,9 @@ int main(int argc, char **argv)
     adopt_run();
     if (!pool_start())
         die("zygotes");
+    CAY_FAULT("keeper.start.listen");
     listen_here();
+    CAY_FAULT("keeper.start.ready");
     signal(SIGTERM, on_term);
     signal(SIGINT, on_term);
     signal(SIGCHLD, SIG_IGN);
@@ -203,7 +227,9 @@ int main(int argc, char **argv)
     close(ready_fd);
     while (!K.loop.stop)
         cay__loop_step(&K.loop, -1);
-    pool_drain(K.vanished);
     unlinkat(K.run_fd, "keeper.sock", 0);
+    CAY_FAULT("keeper.leave.drain");
+    if (!K.broken) /* else the next one has whole helpers */
+        pool_drain(K.vanished);
     return 0;
 }

@@ -165,6 +165,7 @@ static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go)
     for (uint32_t i = 0; i < job->nv1; i++)
         if (write(fds[1 + job->cg2 + i], "0", 1) != 1)
             die(ctl, "cgroup");
+    CAY_FAULT("init.park.grouped");
     if (!CAY__MUTANT("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
         die(ctl, "cgroup namespace");
     if (job->mode != CAY_MODE_SINGLE &&
@@ -301,6 +302,7 @@ const char *park(const cay_job *job, const int *fds, park_result *out)
     CAY_FAULT("zygote.park.mapped");
     if (write(go[0], "g", 1) != 1)
         goto fail;
+    CAY_FAULT("zygote.park.went");
     close(go[0]);
     close(go[1]);
     close(ctl[1]);

@@ -7,7 +7,6 @@
 #include <base/sanitize.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -21,6 +20,7 @@
 #define POOL_RAW     1 /* waiting for any root; none when $CAY_POOL is 0 */
 #define POOL_MOST    256
 #define POOL_PARKING 2 /* at a time, per zygote */
+#define FAILS_MAX    3 /* in a row: then it is no accident */
 
 extern const char cay_init_image[], cay_init_image_end[];
 
@@ -36,18 +36,25 @@ static int helper_child(void *arg)
 {
     start_args *a = arg;
     char *const argv[] = { "cay-init", (char *)a->role, (char *)a->dir, NULL };
-    char *fault = getenv("CAY_FAULT"), env0[128] = "";
-    char *env[] = { env0, NULL };
-    if (fault)
-        cay__str_join(env0, sizeof env0, "CAY_FAULT=", fault, NULL);
-    else
-        env[0] = NULL;
+    char *env[] = { NULL, NULL, NULL };
+#ifdef CAY_FAULTS
+    char fault[128];
+    if (getenv("CAY_FAULT") && cay__str_join(fault, sizeof fault, "CAY_FAULT=", getenv("CAY_FAULT"), NULL)) {
+        env[0] = fault;
+        env[1] = "CAY_FAULT_HITS=/proc/self/fd/4";
+    }
+#endif
     /* The janitor stays in the host's tree, in a mount namespace that follows the host's. */
     if (a->host_tree && unshare(CLONE_NEWNS) < 0)
         _exit(1);
     if (dup2(a->sock, 3) < 0)
         _exit(1);
-    syscall(SYS_close_range, 4u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+    unsigned first = 4;
+#ifdef CAY_FAULTS
+    if (cay__fault_load() >= 0 && dup2(cay__fault_load(), 4) == 4 && fcntl(4, F_SETFD, 0) == 0)
+        first = 5;
+#endif
+    syscall(SYS_close_range, first, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
     syscall(SYS_execveat, K.memfd, "", argv, env, AT_EMPTY_PATH);
     _exit(127);
 }
@@ -80,7 +87,17 @@ static bool seal_image(void)
            fcntl(K.memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0;
 }
 
-/* Called twice: with home before the small tree is entered, without it after. */
+#ifdef CAY_FAULTS
+int pool_print_faults(void);
+int pool_print_faults(void)
+{
+    char *argv[] = { "cay-init", "--faults", NULL }, *env[] = { NULL };
+    if (seal_image())
+        syscall(SYS_execveat, K.memfd, "", argv, env, AT_EMPTY_PATH);
+    return 1;
+}
+#endif
+
 bool pool_start_janitor(const char *home)
 {
     return seal_image() && helper_start(&K.janitor, "janitor", home, true);
@@ -129,7 +146,7 @@ static void helper_on(cay__watch *w, uint32_t ev)
     (void)ev;
     ssize_t n = cay__fd_recv(w->fd, &d, sizeof d, fds, &nfds, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN)) {
-        K.loop.stop = true; /* a helper died: the next keeper starts whole, and adopts */
+        K.broken = K.loop.stop = true; /* a helper died: the next keeper starts whole, and adopts */
         return;
     }
     if (n != sizeof d)
@@ -186,17 +203,13 @@ static int listen_socket(const char *name)
 }
 
 /* On a host that cannot, trying again at once would burn a core for ever: 1 s, 2 s, … 64 s. */
-void pool_failed(void)
+void pool_failed(int sys, const char *step)
 {
     K.pool_again_ms = cay__boot_ms() + (1000ll << CAY_MIN(K.pool_fails, 6u));
-    K.pool_fails++;
-}
-
-/* Somebody may be waiting for what could not be parked: say why, instead of trying for ever. */
-void pool_refuse(const char *step, int sys)
-{
-    pool_failed();
     dprintf(2, "park: %s: %s\n", step, strerror(sys));
+    if (++K.pool_fails < FAILS_MAX)
+        return;
+    /* Somebody may be waiting for it: say why, instead of trying for ever. */
     while (K.waiting) {
         pending *p = K.waiting;
         K.waiting = p->next;
@@ -210,20 +223,18 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
     if (d->sys || nfds != 5 || !b) {
-        pool_refuse(d->step, d->sys);
+        pool_failed(d->sys, d->step);
         if (b)
             box_free(b);
         return;
     }
     b->pid = d->pid;
     b->start = d->start;
-    b->death.fd = fds[0];
-    b->ctl.fd = fds[1];
-    b->userns_fd = fds[2];
-    b->clone_fd[0] = fds[3];
-    b->clone_fd[1] = fds[4];
-    for (int i = 0; i < nfds; i++)
-        fds[i] = -1;
+    b->death.fd = CAY_STEAL_FD(fds[0]);
+    b->ctl.fd = CAY_STEAL_FD(fds[1]);
+    b->userns_fd = CAY_STEAL_FD(fds[2]);
+    b->clone_fd[0] = CAY_STEAL_FD(fds[3]);
+    b->clone_fd[1] = CAY_STEAL_FD(fds[4]);
     cay__fd_nonblock(b->ctl.fd, true);
     journal_put(J_PARKED, b, "", 0, "");
     CAY_FAULT("keeper.park.recorded");
@@ -244,8 +255,7 @@ static bool park_one(bool uid0)
     CAY_AUTOFD init_dir = -1;
     b->listen_fd = listen_socket(b->name);
     if (b->listen_fd < 0 || !cgroup_box_make(b) || (nv1 = cgroup_join_files(b, v1)) < 0) {
-        dprintf(2, "park: %s\n", strerror(errno));
-        pool_failed();
+        pool_failed(errno, "groups or socket");
         box_free(b);
         return false;
     }
@@ -261,6 +271,7 @@ static bool park_one(bool uid0)
     w->b = b;
     w->fn = parked;
     job_send(job_zygote(), &j, fds, n, w);
+    CAY_FAULT("keeper.park.sent");
     for (int i = 0; i < nv1; i++)
         close(v1[i]);
     cay__close_fd(&b->listen_fd); /* init holds it; we come back through the path */
@@ -378,21 +389,21 @@ void pool_refill_soon(void)
 /* Before leaving: what is only parked goes, with groups, sockets and directories; sandboxes too when `all`. */
 void pool_drain(bool all)
 {
+    unsigned left = 1;
     K.leaving = true;
     cay__timer_cancel(&K.refill);
-    for (box *b = K.boxes, *next; b; b = next) {
-        next = b->next;
-        if (b->phase >= BOX_LIVE && !all)
-            continue;
-        struct pollfd p = { b->death.fd, POLLIN, 0 };
-        if (b->death.fd >= 0) {
-            syscall(SYS_pidfd_send_signal, b->death.fd, SIGKILL, NULL, 0);
-            poll(&p, 1, 2000);
+    for (int64_t end = cay__boot_ms() + 5000; (left || K.janitor.busy) && cay__boot_ms() < end; cay__loop_step(&K.loop, 20)) {
+        left = 0;
+        for (box *b = K.boxes, *next; b; b = next) {
+            next = b->next;
+            if (b->phase == BOX_LIVE && !all)
+                continue;
+            left++; /* one that a zygote works on has no pid yet */
+            if (b->pid > 0)
+                box_stop(b, "leaving", all);
         }
-        box_free(b);
     }
-    for (int64_t end = cay__now_ms() + 5000; K.janitor.busy && cay__now_ms() < end;)
-        cay__loop_step(&K.loop, 100);
+    CAY_FAULT("keeper.leave.groups");
     if (!K.boxes)
         cgroup_leave();
 }

@@ -12,15 +12,19 @@
 #define GRACE_MS  1000 /* between TERM and KILL */
 #define SETTLE_MS 200  /* a background child may hold the pipe for so long */
 
-static void to_init(proc *p, uint16_t type, uint64_t a, uint64_t b)
+bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd)
 {
     struct {
         cay_msg    h;
         cay_g_proc m;
-    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 }, { .a = a, .b = b } };
-    memcpy(pkt.m.proc, p->id, sizeof pkt.m.proc);
-    if (p->b->ctl.fd >= 0)
-        cay__fd_send(p->b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0);
+    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 }, { .a = x, .b = y } };
+    cay__str_copy(pkt.m.proc, sizeof pkt.m.proc, id);
+    return b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, &fd, fd >= 0, 0) >= 0;
+}
+
+static void to_init(proc *p, uint16_t type, uint64_t a, uint64_t b)
+{
+    box_tell(p->b, type, p->id, a, b, -1);
 }
 
 /* ---- life of the record ---- */
@@ -185,8 +189,11 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     g->argc = m->argc;
     g->envc = m->envc;
     g->blob = m->blob;
+    g->ring = p->ring_bytes;
     g->timeout_ms = m->timeout_ms;
+    g->deadline = p->timer.at_ms;
     g->started_ms = p->started_ms;
+    g->group = p->group_fd >= 0 ? p->b->next_group : 0;
     const struct {
         int      fd;
         uint32_t flag;
@@ -218,6 +225,16 @@ void proc_open_io(proc *p, int in, int out, int err)
         stream_open(&p->out[1], err);
 }
 
+/* Readers that come along. */
+static void attach_readers(proc *p, uint32_t flags, int *fds, int nfds)
+{
+    static const uint32_t bits[] = { CAY_SPAWN_OUT, CAY_SPAWN_ERR };
+    cay_m_data d;
+    for (int i = 0, at = 0; i < 2; i++)
+        if ((flags & bits[i]) && at < nfds)
+            stream_attach(&p->out[i], 0, CAY_STEAL_FD(fds[at++]), &d);
+}
+
 void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds)
 {
     if (b->state != CAY_RUNNING) {
@@ -226,7 +243,11 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
     }
     proc *old = proc_find(b, m->proc);
     if (old) { /* asked again after a lost answer */
-        proc_answer(c, old, m->flags);
+        attach_readers(old, m->flags, fds, nfds);
+        if (old->started)
+            proc_answer(c, old, m->flags);
+        else
+            old->starter = c;
         return;
     }
     old = m->tag[0] ? proc_find(b, m->tag) : NULL;
@@ -250,24 +271,15 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
     p->starter = c;
     CAY_AUTOFD own = m->timeout_ms ? cgroup_exec_make(p) : -1;
     int group = own >= 0 ? own : b->tenant_procs_fd;
-    int at = 0, rd_out = -1, rd_err = -1;
-    if (m->flags & CAY_SPAWN_OUT)
-        rd_out = CAY_STEAL_FD(fds[at++]);
-    if (m->flags & CAY_SPAWN_ERR)
-        rd_err = CAY_STEAL_FD(fds[at++]);
-    int blob = m->flags & CAY_SPAWN_BLOB_FD ? fds[at] : -1;
+    int blob = m->flags & CAY_SPAWN_BLOB_FD ? fds[nfds - 1] : -1;
+    if (m->timeout_ms)
+        proc_arm(p, m->timeout_ms);
     CAY_FAULT("keeper.spawn.send");
     bool sent = send_spawn(p, m, tail, len, &io, group, blob);
     CAY_FAULT("keeper.spawn.sent");
     proc_open_io(p, CAY_STEAL_FD(io.in[1]), CAY_STEAL_FD(io.out[0]), CAY_STEAL_FD(io.err[0]));
     close_pipes(&io);
-    cay_m_data d;
-    if (rd_out >= 0)
-        stream_attach(&p->out[0], 0, rd_out, &d);
-    if (rd_err >= 0)
-        stream_attach(&p->out[1], 0, rd_err, &d);
-    if (m->timeout_ms)
-        proc_arm(p, m->timeout_ms);
+    attach_readers(p, m->flags, fds, nfds);
     if (!sent) {
         int e = errno;
         reply_error(c, e == EAGAIN ? CAY_EBUSY : CAY_EGONE, e, "", "init does not answer", NULL);
@@ -318,6 +330,8 @@ static const char *why(proc *p, int status)
 {
     box *b = p->b;
     cay_m_usage u = { 0 };
+    if (p->exit.reason[0]) /* as the last keeper saw it */
+        return p->exit.reason;
     if (p->killing)
         return "time";
     if (status == 0)
@@ -360,6 +374,7 @@ void proc_settle(proc *p)
         return;
     bool first = !p->settled;
     p->settled = true;
+    CAY_FAULT("keeper.exit.tell");
     cay__timer_cancel(&p->timer);
     p->exit.lost_out = p->out[0].lost;
     p->exit.lost_err = p->out[1].lost;
@@ -400,7 +415,8 @@ void proc_exited(box *b, const cay_g_exit *x)
     proc *p = proc_find(b, id);
     if (!p || p->ended)
         return;
-    const char *reason = why(p, x->status);
+    char reason[sizeof p->exit.reason];
+    cay__str_copy(reason, sizeof reason, why(p, x->status));
     bool killing = p->killing;
     end_with(p, x->status, reason, x->cpu_us, x->max_rss);
     if (killing) { /* nothing of a timed-out command stays */
@@ -453,6 +469,7 @@ static void on_timeout(cay__timer *t)
         CAY_FAULT("keeper.timeout.term");
     } else {
         p->killing = 2;
+        CAY_FAULT("keeper.timeout.kill");
         cgroup_exec_kill(p);
         to_init(p, CAY_G_SIGNAL, SIGKILL, CAY_SCOPE_TREE);
         cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + GRACE_MS);
@@ -496,7 +513,9 @@ void proc_write(client *c, proc *p, const char *data, size_t len)
         reply_error(c, CAY_EBUSY, 0, "stdin_busy", "another write to this process is under way", NULL);
         return;
     }
+    CAY_FAULT("keeper.stdin.write");
     ssize_t n = write(p->in.fd, data, len);
+    CAY_FAULT("keeper.stdin.written");
     if (n == (ssize_t)len) {
         reply_ok(c);
         return;

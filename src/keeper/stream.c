@@ -52,13 +52,8 @@ static bool ring_make(stream *s)
         return false;
     }
     *(ring_head *)r->map = (ring_head){ RING_MAGIC, r->size, 0, 0 };
-    struct {
-        cay_msg    h;
-        cay_g_proc m;
-    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_KEEP, 0, 0 }, { .a = (uint64_t)s->which } };
-    memcpy(pkt.m.proc, s->p->id, sizeof pkt.m.proc);
-    if (s->p->b->ctl.fd >= 0)
-        cay__fd_send(s->p->b->ctl.fd, &pkt, sizeof pkt, &r->fd, 1, 0);
+    box_tell(s->p->b, CAY_G_KEEP, s->p->id, (uint64_t)s->which, 0, r->fd);
+    CAY_FAULT("keeper.ring.made");
     return true;
 }
 

@@ -53,6 +53,7 @@ static void do_park(int *fds, int nfds)
     if (step) {
         failed(step);
     } else {
+        CAY_FAULT("zygote.park.answer");
         cay_job_done d = { .pid = r.pid, .start = r.start };
         int out[5] = { r.pidfd, r.ctl, r.userns, r.boxes, r.layers };
         done(&d, out, 5);
@@ -164,6 +165,7 @@ static void do_rmtree(void)
         }
     } while (lifted);
     quota_forget(project);
+    CAY_FAULT("janitor.rmtree.done");
     done(&d, NULL, 0);
 }
 
@@ -205,9 +207,25 @@ static void do_du(void)
 
 /* ---- both ---- */
 
+#ifdef CAY_FAULTS
+static void print_name(const char *name)
+{
+    cay__fd_write_all(1, name, strlen(name));
+    cay__fd_write_all(1, "\n", 1);
+}
+#endif
+
 /* argv: program, role, state directory as the helper sees it */
 int main(int argc, char **argv)
 {
+#ifdef CAY_FAULTS
+    if (argc == 2 && !strcmp(argv[1], "--faults")) {
+        cay__fault_list(print_name);
+        return 0;
+    }
+    cay__fault_load();
+    cay__fd_close_from(4);
+#endif
     if (argc < 3 || chdir(argv[2]) < 0)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -116,6 +116,7 @@ static int check_user(const cay__native *n, const char *user, cay_m_create *m, c
 }
 
 static cay__nbox *box_new(cay__native *n, const char *id);
+static void own(cay__nbox *b, int sock);
 
 int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_create *spec, bool kept,
                      cay__nbox **out, cay_err *err)
@@ -150,7 +151,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
     CAY_FAULT("client.create.answered");
     cay__nbox *b = box_new(n, id);
-    b->owner = sock;
+    if (sock >= 0)
+        own(b, sock);
     int rc = n->hello.features & CAY_FEAT_QUOTA ? cay__quota_set(n->home_fd, id, m.disk, m.inodes, err) : 0;
     if (rc < 0) { /* nobody has it yet */
         if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)
@@ -159,6 +161,61 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     }
     *out = b;
     return 0;
+}
+
+/* ---- ephemeral boxes: whoever holds the connection is their owner ---- */
+
+static void own(cay__nbox *b, int sock)
+{
+    pthread_mutex_lock(&b->n->own_lock);
+    b->owner = sock;
+    b->next_owned = b->n->owned;
+    b->n->owned = b;
+    pthread_mutex_unlock(&b->n->own_lock);
+}
+
+/* A create of a box that is there is answered with it, and makes the asker its owner. */
+static void claim(cay__nbox *b)
+{
+    char probe;
+    cay_m_create m = { .flags = CAY_CREATE_EPHEMERAL };
+    cay__ask ask = { .type = CAY_MSG_CREATE, .body = &m, .len = sizeof m };
+    cay__reply r = { 0 };
+    int sock = -1;
+    if (recv(b->owner, &probe, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+        return; /* its keeper is alive */
+    memcpy(m.id, b->id, sizeof m.id);
+    CAY_FAULT("client.claim.send");
+    cay__link fresh = { .dial = b->n->link.dial, .arg = b->n, .peer = "keeper", .lock = PTHREAD_MUTEX_INITIALIZER };
+    if (cay__link_begin(&fresh, NULL, &ask, &r, &sock, NULL) == 0) {
+        close(b->owner);
+        b->owner = sock;
+    }
+    cay__link_close(&fresh);
+}
+
+void cay__nbox_claim_all(void *native)
+{
+    cay__native *n = native;
+    pthread_mutex_lock(&n->own_lock);
+    for (cay__nbox *b = n->owned; b; b = b->next_owned)
+        claim(b);
+    pthread_mutex_unlock(&n->own_lock);
+}
+
+static void disown(cay__nbox *b)
+{
+    if (b->owner < 0)
+        return;
+    pthread_mutex_lock(&b->n->own_lock);
+    for (cay__nbox **p = &b->n->owned; *p; p = &(*p)->next_owned)
+        if (*p == b) {
+            *p = b->next_owned;
+            break;
+        }
+    claim(b); /* a keeper that does not know us would never hear that we are done */
+    pthread_mutex_unlock(&b->n->own_lock);
+    cay__close_fd(&b->owner);
 }
 
 /* ---- handles ---- */
@@ -193,7 +250,7 @@ void cay__nbox_release(void *box)
 {
     cay__nbox *b = box;
     cay__sessions_close(&b->sessions);
-    cay__close_fd(&b->owner);
+    disown(b);
     free(b->layers);
     free(b);
 }
@@ -290,7 +347,14 @@ int cay__nbox_stop(void *box, const cay_call *call, cay_err *err)
     cay__nbox *b = box;
     cay__reply r = { 0 };
     cay__sessions_drop(&b->sessions);
-    return ask_box(b->n, call, CAY_MSG_STOP, b->id, 0, 0, &r, err);
+    CAY_FAULT("client.stop.send");
+    cay_err e = CAY_ERR_INIT;
+    int rc = ask_box(b->n, call, CAY_MSG_STOP, b->id, 0, 0, &r, &e);
+    if (rc == CAY_ENOENT) /* asked twice because the first answer was lost, or it ended by itself */
+        return 0;
+    if (rc < 0 && err)
+        *err = e;
+    return rc;
 }
 
 int cay__nbox_pause(void *box, const cay_call *call, cay_err *err)
@@ -484,6 +548,9 @@ const cay_provider_ops cay__native_hot = { CAY__NATIVE_HOT };
 
 static void drop_native(cay_sandbox *sb)
 {
+    void *box = atomic_exchange(&sb->box, NULL);
+    if (box)
+        cay__nbox_release(box); /* while there is still a keeper to be told */
     cay__native_close(sb->owner);
 }
 

@@ -197,6 +197,8 @@ int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay
         if (rc != CAY_EGONE || (sent && ask->type == CAY_MSG_WRITE))
             return rc;
         drop_idle(l); /* all of them led to the one that died */
+        if (l->broke)
+            l->broke(l->arg);
     }
     if (rc < 0)
         return rc;

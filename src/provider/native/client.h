@@ -19,6 +19,8 @@
 typedef struct cay__link {
     /* Makes a connection, starting the peer when it is not there. May be called from any thread. */
     int           (*dial)(void *arg, const cay_call *call, int *sock, cay_err *err);
+    /* The peer died and another may have taken over; NULL: nobody needs to know. From any thread. */
+    void          (*broke)(void *arg);
     void           *arg;
     const char     *peer; /* for messages: "keeper" */
     pthread_mutex_t lock;

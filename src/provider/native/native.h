@@ -22,6 +22,8 @@ typedef struct cay__native {
     cay__link   link;
     pthread_mutex_t lock; /* hello */
     bool        met;
+    pthread_mutex_t own_lock; /* what follows */
+    struct cay__nbox *owned;  /* ephemeral boxes that live as long as we hold their connection */
     cay_m_hello hello;
 } cay__native;
 
@@ -29,6 +31,7 @@ typedef struct cay__nbox {
     cay__native  *n;
     char          id[CAY_WIRE_ID];
     int           owner; /* connection that keeps an ephemeral one alive, or -1 */
+    struct cay__nbox *next_owned;
     cay__sessions sessions;
     cay_layer    *layers; /* made once, for status() */
     size_t        nlayers;
@@ -53,6 +56,7 @@ int  cay__nbox_create(cay__native *n, const cay_call *call, const char *id, cons
                       cay__nbox **out, cay_err *err);
 int  cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out, cay_err *err);
 void cay__nbox_release(void *box);
+void cay__nbox_claim_all(void *native); /* a keeper died: tell the next one whose the ephemeral boxes are */
 
 /* probe.c */
 #define CAY__LAYERS_MAX 24

@@ -346,6 +346,8 @@ static int reconnect(nproc *p, const cay_call *call, cay_err *err)
     CAY_AUTOFD conn = -1;
     cay_m_proc m;
     p->breaks++;
+    if (p->link->broke)
+        p->link->broke(p->link->arg);
     int rc = find(p->link, p->box, call, p->id, &m, &conn, err);
     if (rc == CAY_ENOENT || rc == CAY_ESTATE) {
         cay_m_exit lost = { .code = 128 + SIGKILL, .signal = SIGKILL, .reason = "lost" };

@@ -114,9 +114,11 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
     }
     listen_to(fds[0], line, sizeof line);
     close(fds[0]);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) /* what we started; the keeper is its child, and nobody's then */
+        ;
+    CAY_FAULT("client.keeper.launched");
     if (!strncmp(line, "ok\n", 3))
-        return 0; /* it is not waited for: it lives on without us, and init reaps it then */
-    waitpid(pid, NULL, 0);
+        return 0;
     line[strcspn(line, "\n")] = 0;
     if (!strncmp(line, "another keeper", 14))
         return cay_fail_why(err, CAY_EBUSY, "keeper_busy", "another keeper serves %s but does not answer", n->home);
@@ -183,7 +185,9 @@ int cay__native_open(const char *home, const char *libexec, cay__native **out, c
         return rc;
     }
     pthread_mutex_init(&n->lock, NULL);
+    pthread_mutex_init(&n->own_lock, NULL);
     cay__link_open(&n->link, dial, n, "keeper");
+    n->link.broke = cay__nbox_claim_all;
     *out = n;
     return 0;
 }
@@ -192,6 +196,7 @@ void cay__native_close(cay__native *n)
 {
     cay__link_close(&n->link);
     pthread_mutex_destroy(&n->lock);
+    pthread_mutex_destroy(&n->own_lock);
     cay__close_fd(&n->home_fd);
     free(n);
 }
