@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -233,15 +232,21 @@ static void unclaimed(cay__timer *t)
         box_stop(b, "client-gone", true);
 }
 
-static void take_over(const jkept *e)
+static box *box_of(const jrec *r)
 {
-    char path[64], n[21];
-    const jrec *r = &e->r;
-    cay_m_usage u = { 0 };
     box *b = box_new();
     memcpy(b->name, r->box, sizeof b->name);
     memcpy(b->id, r->id, sizeof b->id);
     b->flags = r->flags;
+    K.nlive += b->id[0] != 0;
+    return b;
+}
+
+static void take_over(const jkept *e)
+{
+    const jrec *r = &e->r;
+    cay_m_usage u = { 0 };
+    box *b = box_of(r);
     b->block = r->block;
     b->pid = r->pid;
     b->start = r->start;
@@ -254,15 +259,12 @@ static void take_over(const jkept *e)
     b->owner_start = e->more.start;
     b->limits.disk = (uint64_t)e->more.a;
     b->limits.inodes = (uint64_t)e->more.b;
-    K.nlive++;
     if (b->block) {
         uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
         if (k < BLOCKS_MAX)
             K.block_used[k / 64] |= 1ull << (k % 64);
     }
     b->death.fd = (int)syscall(SYS_pidfd_open, b->pid, 0);
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)b->pid), "/ns/user", NULL);
-    b->userns_fd = open(path, O_RDONLY | O_CLOEXEC);
     cgroup_box_open(b);
     cgroup_usage(b, &u);
     b->oom_seen = u.oom_kills;
@@ -299,14 +301,10 @@ static void clear_away(const jrec *r)
                 usleep(1000);
         }
     }
-    box *b = box_new();
-    memcpy(b->name, r->box, sizeof b->name);
-    memcpy(b->id, r->id, sizeof b->id);
+    box *b = box_of(r);
     /* Files of one that nobody was told of go too, unless they are older than it. */
     b->forget_files = (r->flags & CAY_CREATE_EPHEMERAL) || (r->op == J_TAKEN && !(r->flags & CAY_CREATE_KEPT));
     cay__str_copy(b->reason, sizeof b->reason, "lost");
-    if (b->id[0])
-        K.nlive++;
     box_free(b);
 }
 

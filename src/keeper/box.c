@@ -3,7 +3,6 @@
 #include "mnt.h"
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -165,37 +164,32 @@ void box_freeze(box *b, bool on)
 
 /* ---- messages from init ---- */
 
-static void on_init(box *b, const cay_msg *h, const char *body, size_t len, int *fds, int nfds)
+static void session_taken(box *b, const cay_g_result *r)
 {
+    session_wait *s = b->sessions;
+    if (!s)
+        return;
+    b->sessions = s->next;
+    if (s->c && r->sys)
+        reply_error(s->c, cay_code_of_errno(r->sys), r->sys, r->sys == EPERM ? "user_not_mapped" : "user_unknown",
+                    "no such user in the sandbox", NULL);
+    else if (s->c)
+        reply_ok(s->c);
+    free(s);
+}
+
+static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int *fds, int nfds)
+{
+    if (len < (h->type == CAY_G_READY ? sizeof(cay_g_hello) : h->type == CAY_G_EXITED ? sizeof(cay_g_exit) : sizeof(cay_g_result)))
+        return;
     switch (h->type) {
+    case CAY_G_BOUND: box_bound(b, body); break;
+    case CAY_G_SPAWNED: proc_started(b, body, fds, nfds); break;
+    case CAY_G_EXITED: proc_exited(b, body); break;
+    case CAY_G_TAKEN: session_taken(b, body); break;
     case CAY_G_READY:
-        if (b->phase == BOX_PARKING && len >= sizeof(cay_g_hello))
+        if (b->phase == BOX_PARKING)
             pool_parked(b);
-        break;
-    case CAY_G_BOUND:
-        if (len >= sizeof(cay_g_result))
-            box_bound(b, (const cay_g_result *)body);
-        break;
-    case CAY_G_SPAWNED:
-        if (len >= sizeof(cay_g_result))
-            proc_started(b, (const cay_g_result *)body, fds, nfds);
-        break;
-    case CAY_G_EXITED:
-        if (len >= sizeof(cay_g_exit))
-            proc_exited(b, (const cay_g_exit *)body);
-        break;
-    case CAY_G_TAKEN:
-        if (len >= sizeof(cay_g_result) && b->sessions) {
-            const cay_g_result *r = (const cay_g_result *)body;
-            session_wait *s = b->sessions;
-            b->sessions = s->next;
-            if (s->c && r->sys)
-                reply_error(s->c, cay_code_of_errno(r->sys), r->sys, r->sys == EPERM ? "user_not_mapped" : "user_unknown",
-                            "no such user in the sandbox", NULL);
-            else if (s->c)
-                reply_ok(s->c);
-            free(s);
-        }
         break;
     default: break;
     }

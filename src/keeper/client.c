@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper.h"
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 

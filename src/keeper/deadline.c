@@ -4,7 +4,6 @@
  * the API ran for its idle time. CLOCK_BOOTTIME, so that a suspended machine does not stretch a life.
  */
 #include "keeper.h"
-#include <stdio.h>
 
 static void expire(box *b, const char *reason)
 {

@@ -7,7 +7,6 @@
 #include "mnt.h"
 #include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>

@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <guest/landlock.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -2,7 +2,6 @@
 #include "keeper.h"
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
