@@ -226,7 +226,7 @@ static void unclaimed(cay__timer *t)
     box *b = (box *)((char *)t - offsetof(box, claim));
     if (b->owner)
         return;
-    if (b->owner_start && proc_start_time(b->owner_pid) == b->owner_start)
+    if (b->owner_start && cay__start_time(b->owner_pid) == b->owner_start)
         cay__timer_arm(&K.loop, t, cay__boot_ms() + LOOK_MS); /* it had no reason yet to come back */
     else
         box_stop(b, "client-gone", true);

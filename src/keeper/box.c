@@ -442,7 +442,7 @@ static void box_own(box *b, client *c)
 {
     b->owner = c;
     b->owner_pid = c ? c->pid : 0;
-    b->owner_start = proc_start_time(b->owner_pid);
+    b->owner_start = cay__start_time(b->owner_pid);
     cay__timer_cancel(&b->claim);
 }
 
