@@ -9,6 +9,8 @@
  *   end             removes every sandbox
  *   signal N        sends a signal to the keeper of this state directory and waits for its end
  *   faults          the fault points of a client
+ *   waves N W       N sandboxes made, used and removed, W at once
+ *   cycles N        one after another; the keeper may grow neither in memory nor in descriptors
  */
 #include "../support/ledger.h"
 #include <base/base.h>
@@ -402,6 +404,64 @@ static int end(void)
     return bad;
 }
 
+static int one_life(void)
+{
+    cay_result r = { .size = sizeof r };
+    cay_spawn s = { .size = sizeof s, .shell = "echo alive; exit 7" };
+    cay_sandbox *sb = service() ? make((cay_create){ 0 }, NULL) : NULL;
+    int bad = !sb || !OK(cay_sandbox_run(sb, CALL, &s, NULL, 0, 0, &r, E), "run") || r.exit.code != 7 || strcmp(r.out, "alive\n");
+    if (sb && !OK(cay_sandbox_remove(sb, CALL, E), "remove"))
+        bad = 1;
+    cay_result_clear(&r);
+    cay_sandbox_unref(sb);
+    cay_service_close(svc);
+    return bad;
+}
+
+static int waves(int n, int width)
+{
+    int bad = 0, status;
+    for (int done = 0; done < n; done += width) {
+        for (int i = 0; i < width; i++)
+            if (fork() == 0)
+                _exit(one_life());
+        for (int i = 0; i < width; i++)
+            bad += wait(&status) < 0 || status != 0;
+    }
+    if (bad)
+        ledger_note("bad %d of %d lives failed", bad, n);
+    return bad != 0;
+}
+
+static void size_of_keeper(long *kb, int *fds)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", keeper_pid());
+    const char *rss = cay__fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 ? strstr(text, "RssAnon:") : NULL;
+    *kb = rss ? strtol(rss + 8, NULL, 10) : 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", keeper_pid());
+    DIR *d = opendir(path);
+    for (*fds = 0; d && readdir(d);)
+        ++*fds;
+    if (d)
+        closedir(d);
+}
+
+static int cycles(int n)
+{
+    long kb[2];
+    int fds[2], bad = waves(50, 1);
+    poll(NULL, 0, 1000);
+    size_of_keeper(&kb[0], &fds[0]);
+    bad |= waves(n, 1);
+    poll(NULL, 0, 1000);
+    size_of_keeper(&kb[1], &fds[1]);
+    printf("%d cycles: keeper %ld kB then %ld kB, %d then %d descriptors\n", n, kb[0], kb[1], fds[0], fds[1]);
+    if (kb[1] > kb[0] + kb[0] / 20 + 128 || fds[1] > fds[0] + 8)
+        ledger_note("bad growth: %ld to %ld kB, %d to %d descriptors", kb[0], kb[1], fds[0], fds[1]);
+    return bad;
+}
+
 static int start(void)
 {
     cay__native *n = NULL;
@@ -430,6 +490,10 @@ int main(int argc, char **argv)
         return start();
     if (!strcmp(role, "signal"))
         return tell((int)n);
+    if (!strcmp(role, "waves") && argc > 3)
+        return waves((int)n, atoi(argv[3]));
+    if (!strcmp(role, "cycles"))
+        return cycles((int)n);
     if (!strcmp(role, "load"))
         return load((int)n, argv[3]);
 #ifdef CAY_FAULTS
