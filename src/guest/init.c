@@ -211,11 +211,13 @@ static const struct {
     { CAY_G_FORGET, sizeof(cay_g_proc) },   { CAY_G_SESSION, sizeof(cay_g_session) }, { CAY_G_ADOPT, sizeof(cay_g_hello) },
 };
 
-static void dispatch(size_t n, int *fds, int nfds)
+void init_packet(const char *buf, size_t n, int *fds, int nfds)
 {
-    const cay_msg *h = (const cay_msg *)G.buf;
-    const char *body = G.buf + sizeof *h;
+    const cay_msg *h = (const cay_msg *)buf;
+    const char *body = buf + sizeof *h;
     size_t need = 0;
+    if (n < sizeof *h)
+        return;
     for (size_t i = 0; i < CAY_LEN(sizes); i++)
         if (sizes[i].type == h->type)
             need = sizes[i].body;
@@ -253,7 +255,7 @@ static void on_ctl(void)
             cay__close_fd(&G.ctl); /* the keeper died; the next one comes through the listening socket */
         return;
     }
-    dispatch((size_t)n, fds, nfds);
+    init_packet(G.buf, (size_t)n, fds, nfds);
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
     if (n > 8192) /* a rare large packet does not stay in memory */

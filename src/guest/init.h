@@ -65,12 +65,15 @@ void drop_to(const ident *id, bool root_profile);
 #define KEEP_CAPS 0x5fbu /* init.c tells which */
 /* user.c */
 int  user_find(const char *name, ident *out); /* 0 or errno */
+int  user_search(const char *file, size_t len, const char *name, ident *out); /* the same in the text of a passwd file */
+ssize_t user_read(const char *path, char *buf, size_t cap); /* such a file, if it is one; -1: it is not */
 const char *config_get(unsigned field); /* 0 user, 1 workdir, 2 hostname, 3 shell */
 /* tree.c */
 void tree_signal(int pid, int sig, bool self);
 bool tree_empty(int pid);
 unsigned tree_strays(int sig); /* our children that are nobody's, and theirs; how many of ours */
 /* init.c */
+void init_packet(const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
 void reap(void); /* takes every child that ended, and tells of those that are commands */
 gproc *gproc_find(const char *id);

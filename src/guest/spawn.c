@@ -5,6 +5,7 @@
  */
 #include "init.h"
 #include "session.h"
+#include <base/mutant.h>
 #include <base/sanitize.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -256,7 +257,7 @@ static const char *next(const char **s, const char *end)
 {
     const char *p = *s;
     size_t n = p < end ? strnlen(p, (size_t)(end - p)) : 0;
-    if (p >= end || p + n == end)
+    if (p >= end || (p + n == end && !CAY__MUTANT("fuzz-guest_msg")))
         return NULL;
     *s = p + n + 1;
     return p;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init.h"
+#include <base/mutant.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,13 +16,13 @@ const char *config_get(unsigned field)
 }
 
 /* The file belongs to the tenant: it may be a FIFO, huge, or nonsense. */
-static ssize_t read_passwd(char *buf)
+ssize_t user_read(const char *path, char *buf, size_t cap)
 {
-    CAY_AUTOFD fd = open("/etc/passwd", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return -1;
-    return cay__fd_read_all(fd, buf, PASSWD_MAX);
+    return cay__fd_read_all(fd, buf, cap);
 }
 
 static bool number(const char *s, const char *end, uint32_t *out)
@@ -54,7 +55,7 @@ static bool parse_line(const char *s, const char *end, ident *out)
     for (const char *p = s; p < end && n < 7; p++)
         if (*p == ':')
             f[n++] = p + 1;
-    if (n < 7 || !number(f[2], f[3] - 1, &out->uid) || !number(f[3], f[4] - 1, &out->gid))
+    if (n < (CAY__MUTANT("fuzz-passwd") ? 6 : 7) || !number(f[2], f[3] - 1, &out->uid) || !number(f[3], f[4] - 1, &out->gid))
         return false;
     copy(out->name, sizeof out->name, f[0], f[1] - 1);
     copy(out->home, sizeof out->home, f[5], f[6] - 1);
@@ -93,17 +94,11 @@ static bool built_in(const char *name, bool by_uid, uint32_t uid, ident *out)
     return true;
 }
 
-int user_find(const char *name, ident *out)
+int user_search(const char *file, size_t len, const char *name, ident *out)
 {
     uint32_t uid = 0;
     bool by_uid = number(name, name + strlen(name), &uid);
-    char *buf = mmap(NULL, PASSWD_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (buf == MAP_FAILED)
-        return ENOMEM;
-    ssize_t n = read_passwd(buf);
-    bool ok = (n > 0 && search(buf, (size_t)n, name, uid, by_uid, out)) || built_in(name, by_uid, uid, out);
-    munmap(buf, PASSWD_MAX);
-    if (!ok)
+    if (!search(file, len, name, uid, by_uid, out) && !built_in(name, by_uid, uid, out))
         return ENOENT;
     /* A one-id map has nobody else to become. */
     if (G.mode == CAY_MODE_SINGLE && out->uid != (G.uid0 ? 0u : 1000u))
@@ -113,4 +108,15 @@ int user_find(const char *name, ident *out)
     if (out->uid > 65535 || out->gid > 65535)
         return ERANGE;
     return 0;
+}
+
+int user_find(const char *name, ident *out)
+{
+    char *buf = mmap(NULL, PASSWD_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buf == MAP_FAILED)
+        return ENOMEM;
+    ssize_t n = user_read("/etc/passwd", buf, PASSWD_MAX);
+    int rc = user_search(buf, n > 0 ? (size_t)n : 0, name, out);
+    munmap(buf, PASSWD_MAX);
+    return rc;
 }

@@ -116,6 +116,8 @@ static bool alive(const jrec *r)
 int adopt_plan(void)
 {
     char now[CAY_WIRE_ID], path[64], n[21];
+    A.n = A.nexits = 0;
+    A.boot[0] = A.instance[0] = 0;
     journal_read(on_record, NULL);
     boot_id(now);
     if (strcmp(now, A.boot)) /* another boot: nothing of it runs, no pid means anything */

@@ -329,6 +329,7 @@ bool home_vanished(void); /* main.c: and then we are on our way out */
 void client_accept(cay__watch *w, uint32_t ev);
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds);
 void client_close(client *c);
+void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
 void waiter_add(waiter **list, client *c, bool plain);
 void waiter_drop(waiter **list, const client *c);
 void reply(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper.h"
+#include <base/mutant.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -290,7 +291,10 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
 {
     char id[CAY_WIRE_ID], step[32];
     cay__str_copy(id, sizeof id, r->proc);
-    cay__str_copy(step, sizeof step, r->step);
+    if (CAY__MUTANT("fuzz-init_msg"))
+        memcpy(step, r->step, sizeof step);
+    else
+        cay__str_copy(step, sizeof step, r->step);
     proc *p = proc_find(b, id);
     if (!p || p->started)
         return;

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "keeper.h"
+#include <base/fsop.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <termios.h>
+
+keeper K; /* main.c has it in the product */
+extern const char cay_init_image[], cay_init_image_end[];
+const char cay_init_image[1], cay_init_image_end[1];
+
+static void pair(int sv[2])
+{
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sv) < 0)
+        abort();
+}
+
+static int tree(const char *top, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", top, name);
+    if (mkdir(path, 0755) < 0)
+        abort();
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+client *fake_client(int *peer)
+{
+    int sv[2];
+    pair(sv);
+    client *c = cay__alloc(sizeof *c);
+    c->w.fd = sv[0];
+    c->next = K.clients;
+    K.clients = c;
+    *peer = sv[1];
+    return c;
+}
+
+box *fake_box(const char *id, enum box_phase phase, int *peer)
+{
+    int sv[2];
+    box *b = box_new();
+    pair(sv);
+    cay__str_copy(b->id, sizeof b->id, id);
+    K.nlive += b->id[0] != 0;
+    b->ctl.fd = sv[0];
+    b->death.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* no pidfd: a signal to it reaches nobody */
+    b->phase = phase;
+    b->state = CAY_RUNNING;
+    b->limits = (cay_limits){ .memory = UINT64_MAX, .disk = UINT64_MAX };
+    box_watch_init(b);
+    *peer = sv[1];
+    return b;
+}
+
+static void add_proc(fake *f)
+{
+    int in[2], out[2], err[2];
+    if (pipe2(in, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
+        abort();
+    proc *p = proc_new(f->b, FAKE_PROC);
+    p->pid = 7;
+    p->ring_bytes = 4096;
+    p->flags = CAY_SPAWN_STDIN;
+    p->started = true;
+    f->b->nlive++;
+    cay__str_copy(p->tag, sizeof p->tag, "tag");
+    proc_open_io(p, in[1], out[0], err[0]);
+    f->in = in[0];
+    f->out = out[1];
+    f->err = err[1];
+    if (write(f->out, "some output\n", 12) != 12)
+        abort();
+}
+
+static void add_tty(fake *f)
+{
+    int unlock = 0, master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    f->tty = -1;
+    if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+        return;
+    f->tty = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+    proc *p = proc_new(f->b, FAKE_TTY);
+    p->pid = 8;
+    p->ring_bytes = 4096;
+    p->flags = CAY_SPAWN_TTY;
+    p->started = true;
+    f->b->nlive++;
+    p->in.fd = master;
+    stream_open(&p->out[0], master);
+}
+
+static void add_pool(fake *f)
+{
+    int peer;
+    char dir[64];
+    box *b = fake_box("", BOX_BOUND, &peer);
+    close(peer);
+    cay__str_copy(b->name, sizeof b->name, FAKE_POOL);
+    b->prebound = true;
+    snprintf(dir, sizeof dir, "sandboxes/.pool-%s", b->name);
+    mkdirat(K.home_fd, dir, 0755);
+    (void)f;
+}
+
+void fake_open(fake *f)
+{
+    int sv[2];
+    *f = (fake){ .dir = "/dev/shm/cay-fake-XXXXXX" };
+    memset(&K, 0, sizeof K);
+    signal(SIGPIPE, SIG_IGN); /* as main.c does */
+    if (!cay__loop_open(&K.loop) || !mkdtemp(f->dir))
+        abort();
+    K.mode = CAY_MODE_SINGLE;
+    K.journal_fd = K.listen_fd = K.lock_fd = K.memfd = K.cg.v2_fd = -1;
+    for (int i = 0; i < CAY_JOB_V1_MAX; i++)
+        K.cg.v1_fd[i] = -1;
+    K.waiting_tail = &K.waiting;
+    cay__str_copy(K.instance, sizeof K.instance, "iaaaaaaaaaaaaaaaaaaa");
+    cay__str_copy(K.layer, sizeof K.layer, "l");
+    K.home_fd = tree(f->dir, "home");
+    K.run_fd = tree(f->dir, "run");
+    mkdirat(K.home_fd, "sandboxes", 0755);
+    mkdirat(K.home_fd, "layers", 0755);
+    pair(sv);
+    f->helper = sv[1];
+    K.janitor.w = K.zygotes[0].w = (cay__watch){ .fd = sv[0] };
+    K.nzygotes = 1;
+    f->c[0] = fake_client(&f->peer[0]);
+    f->c[1] = fake_client(&f->peer[1]);
+    f->b = fake_box(FAKE_BOX, BOX_LIVE, &f->init);
+    add_proc(f);
+    add_tty(f);
+    add_pool(f);
+}
+
+static void drain(int fd)
+{
+    static char buf[CAY_MSG_MAX];
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    while (fd >= 0 && cay__fd_recv(fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT) > 0) {
+        for (int i = 0; i < nfds; i++)
+            close(fds[i]);
+        nfds = CAY__FDS_MAX;
+    }
+}
+
+/* Every job is answered: a grant's clone is the directory itself, everything else has nothing to show. */
+static void answer_jobs(fake *f)
+{
+    cay_job j;
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    while (cay__fd_recv(f->helper, &j, sizeof j, fds, &nfds, MSG_DONTWAIT) == sizeof j) {
+        cay_job_done d = { .seq = j.seq, .sys = j.type == CAY_JOB_PARK ? EPERM : 0, .step = "fake" };
+        for (job_wait **p = &K.jobs; *p; p = &(*p)->next)
+            if ((*p)->seq == d.seq) {
+                job_wait *w = *p;
+                *p = w->next;
+                w->fn(w, &d, fds, nfds);
+                free(w);
+                break;
+            }
+        for (int i = 0; i < nfds; i++)
+            cay__close_fd(&fds[i]);
+        nfds = CAY__FDS_MAX;
+    }
+}
+
+void fake_turn(fake *f)
+{
+    for (int i = 0; i < 3; i++) {
+        for (box *b = K.boxes; b; b = b->next)
+            if (b->phase == BOX_DYING && b->death.fd >= 0)
+                eventfd_write(b->death.fd, 1); /* as the kernel would say */
+        cay__loop_step(&K.loop, 0);
+        answer_jobs(f);
+    }
+    drain(f->init);
+    drain(f->peer[0]);
+    drain(f->peer[1]);
+}
+
+void fake_close(fake *f)
+{
+    while (K.clients)
+        client_close(K.clients);
+    while (K.boxes)
+        box_free(K.boxes);
+    while (K.waiting) {
+        pending *p = K.waiting;
+        K.waiting = p->next;
+        pending_free(p);
+    }
+    while (K.jobs) {
+        job_wait *w = K.jobs;
+        K.jobs = w->next;
+        if (w->p)
+            pending_free(w->p);
+        free(w);
+    }
+    int fds[] = { f->helper, f->init, f->peer[0], f->peer[1], f->out, f->err, f->in, f->tty, K.janitor.w.fd };
+    for (size_t i = 0; i < CAY_LEN(fds); i++)
+        cay__close_fd(&fds[i]);
+    cay__close_fd(&K.home_fd);
+    cay__close_fd(&K.run_fd);
+    cay__loop_close(&K.loop);
+    CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    cay__fs fs = { .root = root };
+    if (cay__fs_remove(&fs, f->dir, true) < 0)
+        abort();
+}
