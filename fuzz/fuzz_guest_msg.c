@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 int  __wrap_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 int  __wrap_kill(pid_t pid, int sig);
 int  __wrap_setrlimit(int what, const struct rlimit *r);
+int  __wrap_setrlimit64(int what, const struct rlimit *r);
 long __wrap_syscall(long nr, ...);
 
 enum { PACKETS = 8 };
@@ -39,6 +40,11 @@ int __wrap_setrlimit(int what, const struct rlimit *r)
 {
     (void)what, (void)r;
     return 0;
+}
+
+int __wrap_setrlimit64(int what, const struct rlimit *r)
+{
+    return __wrap_setrlimit(what, r);
 }
 
 long __wrap_syscall(long nr, ...)

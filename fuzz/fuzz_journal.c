@@ -14,7 +14,7 @@ static void check(const jrec *r, void *arg)
 {
     (void)arg;
     if (!memchr(r->box, 0, sizeof r->box) || !memchr(r->id, 0, sizeof r->id) || !memchr(r->reason, 0, sizeof r->reason) ||
-        r->op < J_OPEN || r->op > J_GONE)
+        r->op < J_OPEN || r->op > J_MORE)
         abort();
     seen++;
 }
@@ -42,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         len -= n;
     }
     seen = 0;
-    if (journal_read(check, NULL) < 0 || seen > whole)
+    journal_read(check, NULL);
+    if (seen > whole)
         abort();
     int ns = adopt_plan(); /* believes nothing about a pid that is not the same process any more */
     cay__close_fd(&ns);

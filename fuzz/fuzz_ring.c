@@ -29,8 +29,9 @@ static void step(fake *f, stream *s, const uint8_t *op)
     int p[2];
     size_t n;
     switch (op[0] % 4) {
-    case 0: n = stream_read(s, at, buf, 1 + op[3] * 128u, &d);
-        if (d.offset > s->head || n > sizeof buf || d.offset + n > s->head)
+    case 0:
+        n = stream_read(s, at, buf, 1 + op[3] * 128u, &d);
+        if (n > sizeof buf || (n && (d.offset > s->head || n > s->head - d.offset)))
             abort();
         break;
     case 1:

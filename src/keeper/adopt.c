@@ -78,6 +78,9 @@ static void on_record(const jrec *r, void *arg)
 {
     (void)arg;
     jkept *e;
+    /* Names become paths below the state directory, whatever the sum says. */
+    if (r->op != J_OPEN && (!cay__id_valid(r->box, 'b') || (r->id[0] && !cay__id_valid(r->id, 0))))
+        return;
     switch (r->op) {
     case J_OPEN:
         A.n = A.nexits = 0;
@@ -117,7 +120,7 @@ int adopt_plan(void)
 {
     char now[CAY_WIRE_ID], path[64], n[21];
     A.n = A.nexits = 0;
-    A.boot[0] = A.instance[0] = 0;
+    A.boot[0] = 0;
     journal_read(on_record, NULL);
     boot_id(now);
     if (strcmp(now, A.boot)) /* another boot: nothing of it runs, no pid means anything */
@@ -177,7 +180,7 @@ void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds)
     if (s->ended)
         proc_exited(b, &s->exit);
     else if (s->spawn.timeout_ms)
-        proc_arm(p, CAY_MIN((uint64_t)CAY_MAX(s->spawn.deadline - cay__boot_ms(), 1), s->spawn.timeout_ms));
+        proc_arm(p, CAY_MIN((uint64_t)CAY_MAX(CAY_MAX(s->spawn.deadline, 0) - cay__boot_ms(), 1), s->spawn.timeout_ms));
 }
 
 static int dial(const char *name)
@@ -261,11 +264,9 @@ static void take_over(const jkept *e)
     b->owner_start = e->more.start;
     b->limits.disk = (uint64_t)e->more.a;
     b->limits.inodes = (uint64_t)e->more.b;
-    if (b->block) {
-        uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
-        if (k < BLOCKS_MAX)
-            K.block_used[k / 64] |= 1ull << (k % 64);
-    }
+    uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
+    if (b->block && k < BLOCKS_MAX)
+        K.block_used[k / 64] |= 1ull << (k % 64);
     b->death.fd = (int)syscall(SYS_pidfd_open, b->pid, 0);
     cgroup_box_open(b);
     cgroup_usage(b, &u);

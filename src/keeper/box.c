@@ -118,10 +118,9 @@ void box_free(box *b)
         pool_dir(b, dir, sizeof dir);
         box_remove_files(dir);
     }
-    if (b->block) {
-        uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
+    uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
+    if (b->block && k < BLOCKS_MAX) /* one that was adopted has it from the journal */
         K.block_used[k / 64] &= ~(1ull << (k % 64));
-    }
     free(b);
 }
 

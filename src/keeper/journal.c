@@ -4,7 +4,6 @@
  * id and stops everything it speaks of. Rewritten at each start with what is still there.
  */
 #include "keeper.h"
-#include <base/mutant.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 

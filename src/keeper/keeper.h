@@ -18,6 +18,7 @@
 #include <base/fd.h>
 #include <base/loop.h>
 #include <base/mutant.h>
+#include <base/sanitize.h>
 #include <base/str.h>
 #include <stdio.h>
 #include <cay/service.h>
@@ -327,7 +328,6 @@ void deadline_arm(box *b);
 /* client.c */
 bool home_vanished(void); /* main.c: and then we are on our way out */
 void client_accept(cay__watch *w, uint32_t ev);
-void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds);
 void client_close(client *c);
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
 void waiter_add(waiter **list, client *c, bool plain);

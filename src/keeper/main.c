@@ -7,7 +7,6 @@
  * its state directory vanishes.
  */
 #include "keeper.h"
-#include <base/sanitize.h>
 #include <fcntl.h>
 #include <guest/landlock.h>
 #include <signal.h>
@@ -47,8 +46,7 @@ static void detach(const char *run)
     cay__str_join(log, sizeof log, run, "/keeper.err", NULL);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-    if (err < 0)
-        err = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    err = err >= 0 ? err : open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || err < 0)
         die(log);
     dup2(null, 0);

@@ -4,7 +4,6 @@
  * when nothing else happens: after a few quiet milliseconds, or when it has nearly run out.
  */
 #include "keeper.h"
-#include <base/sanitize.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sched.h>
@@ -254,7 +253,8 @@ static bool park_one(bool uid0)
     int fds[2 + CAY_JOB_V1_MAX], n = 0, v1[CAY_JOB_V1_MAX], nv1;
     CAY_AUTOFD init_dir = -1;
     b->listen_fd = listen_socket(b->name);
-    if (b->listen_fd < 0 || !cgroup_box_make(b) || (nv1 = cgroup_join_files(b, v1)) < 0) {
+    /* Without a range of its own a sandbox would have the host's ids. */
+    if (b->listen_fd < 0 || (K.mode == CAY_MODE_ROOT && !b->block) || !cgroup_box_make(b) || (nv1 = cgroup_join_files(b, v1)) < 0) {
         pool_failed(errno, "groups or socket");
         box_free(b);
         return false;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper.h"
-#include <base/mutant.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -250,8 +249,9 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
             old->starter = c;
         return;
     }
-    old = m->tag[0] ? proc_find(b, m->tag) : NULL;
-    if (!well_formed(m, len, nfds) || (old && !old->ended) || !make_room(b)) {
+    bool good = well_formed(m, len, nfds); /* first of all: only then is the tag a string */
+    old = good && m->tag[0] ? proc_find(b, m->tag) : NULL;
+    if (!good || (old && !old->ended) || !make_room(b)) {
         bool tag = old && !old->ended;
         reply_error(c, tag ? CAY_EEXIST : CAY_EINVAL, 0, tag ? "tag_in_use" : "bad_request",
                     tag ? "a running process has this tag already" : "the spawn request is not well-formed", NULL);
@@ -291,10 +291,7 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
 {
     char id[CAY_WIRE_ID], step[32];
     cay__str_copy(id, sizeof id, r->proc);
-    if (CAY__MUTANT("fuzz-init_msg"))
-        memcpy(step, r->step, sizeof step);
-    else
-        cay__str_copy(step, sizeof step, r->step);
+    cay__str_copy(step, CAY__MUTANT("fuzz-init_msg") ? 2 * sizeof step : sizeof step, r->step);
     proc *p = proc_find(b, id);
     if (!p || p->started)
         return;
@@ -416,7 +413,7 @@ void proc_exited(box *b, const cay_g_exit *x)
     char id[CAY_WIRE_ID];
     cay__str_copy(id, sizeof id, x->proc);
     proc *p = proc_find(b, id);
-    if (!p || p->ended)
+    if (!p || !p->started || p->ended)
         return;
     char reason[sizeof p->exit.reason];
     cay__str_copy(reason, sizeof reason, why(p, x->status));

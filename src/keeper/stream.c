@@ -8,7 +8,6 @@
  * header is untrusted.
  */
 #include "keeper.h"
-#include <base/mutant.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <poll.h>
