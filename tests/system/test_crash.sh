@@ -37,6 +37,12 @@ as() {
         HOME=$ROOM setpriv --reuid="$user" --regid="$user" --init-groups "$@" </dev/null
     fi
 }
+# The judges end without giving memory back, which is no finding of a build with sanitizers.
+judge() {
+    program=$1
+    shift
+    ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0" "$build/tests/support/$program" "$@"
+}
 role() { as timeout -k1 60 "$crash" "$@" 2>>said; }
 hits() { od -An -tu4 -N4 led/hits | tr -d ' '; }
 run_dir() { # where the sockets of this state directory are
@@ -53,7 +59,7 @@ begin() {
     chown -R "$user" led home run
     rm -rf /run/cay/*
     : >said
-    "$build/tests/support/leftovers" before before "$home" "$ROOM/run" >judged 2>&1
+    judge leftovers before before "$home" "$ROOM/run" >judged 2>&1
 }
 
 # A keeper that leaves in peace takes everything with it; what it may not take is the state directory itself.
@@ -76,7 +82,7 @@ finish() {
     mkdir -p home run
     chmod 700 home run
     # shellcheck disable=SC2086
-    "$build/tests/support/leftovers" after before "$home" "$ROOM/run" $dirs >>judged 2>&1 || :
+    judge leftovers after before "$home" "$ROOM/run" $dirs >>judged 2>&1 || :
 }
 
 one() { # POINT
@@ -119,7 +125,7 @@ one() { # POINT
     role observe >observed || echo "observe failed" >>judged
     init=
     case $1 in init.*) init=init ;; esac
-    "$build/tests/support/ledger" led/ledger observed $init >>judged 2>&1
+    judge ledger led/ledger observed $init >>judged 2>&1
     before_end=$(hits)
     finish
     case $1 in *:*) ;; *) [ "$(hits)" -gt 0 ] || echo "not reached" >>judged ;; esac
