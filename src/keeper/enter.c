@@ -66,7 +66,7 @@ int enter_namespaces(int adopt_userns, int starter)
     }
     if (unshare(CLONE_NEWNS) < 0)
         return -1;
-    /* Slave for now: the janitor's copy goes on seeing what the host mounts later. */
+    /* Slave, until the janitor has its copy: that one goes on seeing what the host mounts later. */
     return mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL);
 }
 
