@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * egress/proto.h - what the keeper says to cay-egress, and what it answers.
+ *
+ * SOCK_SEQPACKET, one packet a message: a cay_msg head (keeper/proto.h) with these types, a fixed body, then `tail` bytes. The
+ * keeper is the only peer: egress listens on a socket that the keeper made in the runtime directory and handed over as descriptor 3;
+ * a keeper that starts anew dials it and lends everything again, which changes nothing for what egress already holds (the same id
+ * and cookie). Requests carry a number of the sender's choice that comes back in the answer; answers may come in any order.
+ *
+ * A sandbox's listeners, DNS sockets and name map are lent, never owned: egress may die at any time, and the next one goes on.
+ * Its policy is a file that only the keeper writes; a descriptor of it comes along, read at once.
+ *
+ * Started as: cay-egress, descriptor 3 the listening socket, 4 the directory for audit records ($CAY_HOME/net, egress may write there),
+ * 5 the operator's file (absent: /dev/null), environment empty, own session. In root mode it runs under EGRESS_ID without any capability.
+ */
+#pragma once
+#include <keeper/proto.h>
+
+#define CAY_N_VERSION 1
+
+enum cay_n_type {
+    CAY_N_LEND = 1, /* cay_n_box; fds: [tcp listener] [dns tcp] [dns udp] [name map] [policy] → ACK */
+    CAY_N_POLICY,   /* cay_n_box; fds: [policy] → ACK when it holds: later flows obey, forbidden ones are cut within 2 s */
+    CAY_N_DROP,     /* cay_n_box: the sandbox is gone → ACK */
+    CAY_N_DIAL,     /* cay_n_dial, tail: name: connect for the control plane under the sandbox's policy → DIALED */
+    CAY_N_OPERATOR, /* fds: [operator's file] → ACK */
+    CAY_N_WHY,      /* cay_n_dial, tail: name → WHAT */
+
+    CAY_N_ACK = 50, /* cay_n_ack */
+    CAY_N_DIALED,   /* cay_n_ack; fds: [connected socket] when sys and reason are 0 */
+    CAY_N_WHAT,     /* cay_n_ack: verdict in reason, rule in msg */
+};
+
+enum {
+    CAY_N_FALLBACK = 1u << 0, /* no TPROXY: nat redirect; the destination is SO_ORIGINAL_DST */
+    CAY_N_IMPLICIT = 1u << 1, /* DIAL: this one fetch is allowed unless the operator or a blocked range says no */
+};
+
+typedef struct cay_n_box {
+    uint64_t seq;
+    char     id[CAY_WIRE_ID];
+    uint64_t cookie;   /* SO_NETNS_COOKIE of the listeners */
+    uint64_t revision; /* of the policy; grows */
+    uint32_t flags, spare;
+} cay_n_box;
+
+typedef struct cay_n_dial {
+    uint64_t seq;
+    char     id[CAY_WIRE_ID];
+    uint16_t port, proto; /* cay__net_proto */
+    uint32_t flags;
+} cay_n_dial;
+
+typedef struct cay_n_ack {
+    uint64_t seq;
+    char     id[CAY_WIRE_ID];
+    uint64_t revision;
+    int32_t  code; /* cay_code, 0: done */
+    int32_t  sys;
+    char     reason[40];
+    char     msg[216];
+} cay_n_ack;
+
+/* The name map: a memfd of this size, lent read-write. Entry n (from 1) is 198.18.0.0 + 256 + n and fd63:6179:0:1::n. Written by
+ * egress alone, an entry before the count; the sandbox's init holds a copy for adoption, so every byte is checked when it is
+ * read back: a forged name is still judged by the policy. */
+#define CAY_N_NAMES 8192u
+typedef struct cay_n_map {
+    uint32_t magic, count;
+    uint64_t spare[7];
+    char     name[CAY_N_NAMES][256];
+} cay_n_map;

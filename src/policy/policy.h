@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy/policy.h - what a sandbox may reach: the rules, their text, and the decision.
+ *
+ * One text for people, the command line, the store and egress. A rule is
+ *
+ *     [!][SCHEME://]TARGET[:PORT[-PORT]]
+ *
+ * `!` denies. SCHEME is tls, http or tcp, with `+opaque` behind tls where a hello without a readable name is accepted.
+ * TARGET is an exact name, `*.name` (below it), `**.name` (it and below it), an address or CIDR (IPv6 with a port in
+ * brackets), or `any`. Without a port a rule holds for 443 as tls and 80 as http; a port without a scheme is tls on
+ * 443, http on 80 and tcp elsewhere. A preset (policy/presets.c) is a word that stands for a list of such rules.
+ *
+ * A whole policy is lines of text, read by egress from a file that only the keeper writes:
+ *
+ *     cay-net 1
+ *     mode off|all|rules
+ *     rule RULE              any number, in order of precedence: any deny before any allow
+ *     rate up|down BYTES     per second
+ *     connections N          at once
+ *     bind …                 a credential's destination (policy/binding.c); never its value
+ *
+ * The operator's file has the same lines and `lift CIDR` (takes a range out of those that are always blocked),
+ * `service NAME:PORT ADDRESS:PORT` (a service of the host offered under a name) and `resolver ADDRESS[:PORT]`.
+ * Pure code: no descriptors, no clock, no allocation besides the policy's own.
+ */
+#pragma once
+#include <base/base.h>
+#include <cay/error.h>
+
+#define CAY__POLICY_MAX   (256u << 10) /* bytes of text */
+#define CAY__RULES_MAX    4096u
+#define CAY__NAME_MAX     253
+
+typedef enum cay__net_mode { CAY__NET_OFF, CAY__NET_ALL, CAY__NET_RULES } cay__net_mode;
+typedef enum cay__net_proto { CAY__NET_TLS = 1, CAY__NET_HTTP, CAY__NET_TCP } cay__net_proto;
+typedef enum cay__target { CAY__T_ANY, CAY__T_EXACT, CAY__T_BELOW, CAY__T_BOTH, CAY__T_CIDR } cay__target;
+
+typedef struct cay__rule {
+    bool           deny, opaque;
+    cay__target    target;
+    cay__net_proto proto;    /* 0: 443 tls and 80 http */
+    uint16_t       lo, hi;   /* 0, 0: no port was named */
+    uint8_t        addr[16]; /* CIDR: IPv4 as mapped */
+    uint8_t        bits;     /* of 128 */
+    char           name[CAY__NAME_MAX + 1]; /* folded, A-label form, no trailing dot */
+} cay__rule;
+
+typedef struct cay__service_rule {
+    char     name[CAY__NAME_MAX + 1];
+    uint16_t port, to_port;
+    uint8_t  to[16];
+} cay__service_rule;
+
+typedef struct cay__policy {
+    cay__net_mode mode;
+    cay__rule    *rules;
+    size_t        nrules;
+    uint64_t      rate_up, rate_down; /* bytes a second, 0: none */
+    uint32_t      connections;        /* 0: none */
+    /* operator's file only */
+    cay__rule         *lifts;
+    size_t             nlifts;
+    cay__service_rule *services;
+    size_t             nservices;
+    uint8_t            resolver[16];
+    uint16_t           resolver_port; /* 0: the host's own */
+    /* bindings: policy/binding.h */
+    struct cay__binding *bindings;
+    size_t               nbindings;
+} cay__policy;
+
+typedef struct cay__verdict {
+    bool                     allow;
+    const char              *reason; /* stable word: "operator_deny", "blocked_range", "tenant_deny", "allowed", "default_deny", "off",
+                                        "implicit", "service" */
+    const cay__rule         *rule;    /* that decided, or NULL */
+    cay__net_proto           proto;   /* how the flow has to look; TCP: anything */
+    bool                     opaque;
+    const cay__service_rule *service; /* connect there instead */
+} cay__verdict;
+
+/* One rule or preset name; a preset appends several. CAY_EINVAL with a message that names the rule, what is wrong and the remedy. */
+int  cay__rule_add(cay__policy *p, const char *text, cay_err *err);
+int  cay__rule_text(const cay__rule *r, char *buf, size_t size); /* back into text: its length */
+/* A whole file. On failure *p is empty again. `operator_` allows the operator's lines. Refuses duplicates that contradict each
+ * other (the same target and port both allowed and denied), names the line. */
+int  cay__policy_read(cay__policy *p, const char *text, size_t len, bool operator_, cay_err *err);
+int  cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *err); /* malloc() */
+void cay__policy_clear(cay__policy *p);
+
+/* Names: folds case, removes one trailing dot, checks labels; IDN only in A-label form. Returns false for what is no host name. */
+bool cay__name_fold(const char *in, size_t len, char out[CAY__NAME_MAX + 1]);
+
+/* May this name be looked up at all (some port of it is allowed)? */
+cay__verdict cay__decide_lookup(const cay__policy *op, const cay__policy *p, const char *name);
+/* A connection to a name, before its address is known; `implicit` for the one fetch of decisions 29. */
+cay__verdict cay__decide_name(const cay__policy *op, const cay__policy *p, const char *name, uint16_t port, bool implicit);
+/* A connection to an address (IPv4 as mapped): named none when the program dialled it itself; with a name after look-up, where only
+ * the blocked ranges and the operator's CIDR rules count. */
+cay__verdict cay__decide_addr(const cay__policy *op, const cay__policy *p, const char *name, const uint8_t addr[16], uint16_t port);
+/* The range among the always-blocked that holds it ("loopback", "private", "link-local", …), or NULL. */
+const char *cay__blocked_range(const uint8_t addr[16]);
+/* Presets, for lists: name i, its rules as words; NULL after the last. */
+const char *cay__preset(size_t i, const char *const **rules);
