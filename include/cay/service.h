@@ -114,6 +114,7 @@ typedef struct cay_create {
     bool               ephemeral; /* no row in the store; gone when its last client and process are */
     bool               no_pin;    /* leave CPU affinity alone */
     bool               durable;   /* mount without `volatile` */
+    const char        *net;       /* what it may reach: a policy's text (cay/policy.h); NULL: nothing */
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

@@ -22,6 +22,9 @@ struct cay_sandbox {
     void                   *owner; /* the cay_service, or NULL */
 };
 
+/* An operation that was added after the first release: there, and not NULL. */
+#define CAY__HAS(ops, op) ((ops)->size > offsetof(cay_provider_ops, op) && (ops)->op)
+
 struct cay_proc {
     cay_sandbox *sb; /* counted */
     void        *obj;

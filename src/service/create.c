@@ -187,7 +187,7 @@ static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__p
     const cay_provider_ops *ops = (*p)->ops;
     if (why->code != CAY_EISOLATION || c->min_level > CAY_LEVEL_PROCESS ||
         (strcmp(why->reason, "namespaces_refused") != 0 && strcmp(why->reason, "park_failed") != 0) ||
-        ops->size < sizeof *ops || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0)
+        ops->size < offsetof(cay_provider_ops, policy) || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0)
         return false;
     c->provider = (*p)->ops->name;
     return true;

@@ -135,6 +135,18 @@ typedef struct cay_provider_ops {
     /* The provider that makes a sandbox when create() ends with CAY_EISOLATION, reason "namespaces_refused" or
      * "park_failed", and the request accepts its level. The sandbox is that one's, and its description says so. */
     const char *instead;
+
+    /* Network. What a sandbox may reach is one text (cay/policy.h tells its lines); create() and start() find it in
+     * spec->net, checked, NULL meaning nothing. A provider without policy() is never given one.
+     * policy: from its return on new flows obey, and flows that it forbids are cut within 2 s. All or nothing: when it
+     * fails the former one stays. *revision grows with each. policy_get: the one that holds; *text from malloc(). */
+    int  (*policy)(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err);
+    int  (*policy_get)(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err);
+    /* A connected stream for the control plane, judged as if the sandbox asked. `implicit`: this one fetch needs no rule
+     * of the sandbox; the operator's rules and the blocked ranges still hold. host: a folded name, or an address. */
+    int  (*dial)(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit, int *fd, cay_err *err);
+    /* The value behind a bind line's credential, now or anew; NULL takes it away. Kept in locked memory, never written. */
+    int  (*secret)(void *box, const cay_call *call, const char *name, const void *value, size_t len, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */
