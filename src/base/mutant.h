@@ -10,6 +10,11 @@
  */
 #pragma once
 
+/* Programs built by musl get the name as an argument instead: one command builds each as a whole. */
+#if !defined CAY_MUTANT && __has_include(<mutant_name.h>)
+#include <mutant_name.h>
+#endif
+
 #ifdef CAY_MUTANT
 #define CAY__MUTANT(name) (__builtin_strcmp(CAY_MUTANT, name) == 0)
 #else
