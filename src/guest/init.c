@@ -251,7 +251,9 @@ static void on_ctl(void)
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     ssize_t n = cay__fd_recv(G.ctl, G.buf, CAY_MSG_MAX, fds, &nfds, 0);
     if (n <= 0) {
-        if (n == 0 || errno != EMSGSIZE)
+        /* A keeper that died over something we said resets the connection; that is told once, before its last words:
+         * rings to hold, commands to start. */
+        if (n == 0 || (errno != EMSGSIZE && errno != ECONNRESET))
             cay__close_fd(&G.ctl); /* the keeper died; the next one comes through the listening socket */
         return;
     }

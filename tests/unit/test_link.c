@@ -16,6 +16,7 @@ typedef struct peer {
     int       life;   /* how many requests the next connection serves before it dies */
     int       dialed;
     int       served; /* WRITE requests seen */
+    int       adopting; /* how many PAUSE requests find the sandbox not yet taken over */
     pthread_t threads[8];
 } peer;
 
@@ -34,6 +35,7 @@ static void answer(int sock, uint16_t type, const void *body, size_t len, const 
 static void serve(conn *c, const cay_msg *m)
 {
     cay_m_error e = { .code = CAY_ENOENT, .sys = 2, .reason = "sandbox_not_found", .msg = "no such sandbox" };
+    cay_m_error later = { .code = CAY_EBUSY, .reason = "sandbox_adopting", .msg = "not yet" };
     cay_m_proc proc = { .proc = "pabc", .pid = 42 };
     cay_m_exit ex = { .code = 7, .reason = "exit" };
     cay_m_data data = { .offset = 3, .lost = 3 };
@@ -52,6 +54,12 @@ static void serve(conn *c, const cay_msg *m)
     case CAY_MSG_RESUME: answer(c->sock, CAY_MSG_HELLO, &(cay_m_hello){ 0 }, sizeof(cay_m_hello), NULL, 0); break;
     case CAY_MSG_SIGNAL: cay__fd_send(c->sock, "short", 5, NULL, 0, 0); break;
     case CAY_MSG_STOP: break; /* never answers */
+    case CAY_MSG_PAUSE:
+        if (c->p->adopting-- > 0)
+            answer(c->sock, CAY_MSG_ERROR, &later, sizeof later, NULL, 0);
+        else
+            answer(c->sock, CAY_MSG_OK, NULL, 0, NULL, 0);
+        break;
     case CAY_MSG_WRITE: c->p->served++; answer(c->sock, CAY_MSG_OK, NULL, 0, NULL, 0); break;
     default: answer(c->sock, CAY_MSG_ERROR, &e, sizeof e, NULL, 0); break;
     }
@@ -172,6 +180,32 @@ static void a_write_is_not_repeated_once_sent(void **state)
     assert_int_equal(f->p.served, 1);
 }
 
+/* "Gone" is said of a sandbox; where another keeper adopts it, the death of one says nothing of it. */
+static void a_peer_that_is_adopted_from_is_not_the_sandbox(void **state)
+{
+    fix *f = *state;
+    cay__ask a = ask(CAY_MSG_WRITE), h = ask(CAY_MSG_HELLO);
+    cay_err e = CAY_ERR_INIT;
+    f->l.adopts = true;
+    f->p.life = 1;
+    assert_int_equal(cay__link_call(&f->l, NULL, &h, NULL, NULL), 0);
+    assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, &e), CAY_EUPSTREAM);
+    assert_string_equal(e.reason, "peer_died");
+}
+
+static void a_request_is_repeated_while_the_keeper_adopts(void **state)
+{
+    fix *f = *state;
+    cay__ask a = ask(CAY_MSG_PAUSE);
+    f->p.adopting = 3;
+    assert_int_equal(cay__link_call(&f->l, NULL, &a, NULL, NULL), 0);
+    assert_int_equal(f->p.adopting, -1);
+    cay_call c = { .size = sizeof c, .deadline_ms = cay__now_ms() + 50 };
+    f->p.adopting = 1000;
+    assert_int_equal(cay__link_call(&f->l, &c, &a, NULL, NULL), CAY_ETIMEOUT);
+    assert_int_equal(f->p.dialed, 1);
+}
+
 static void deadline_and_cancel_end_a_call(void **state)
 {
     fix *f = *state;
@@ -264,6 +298,8 @@ int main(void)
         T(an_error_answer_becomes_a_cay_err),
         T(a_request_is_repeated_when_the_peer_dies),
         T(a_write_is_not_repeated_once_sent),
+        T(a_peer_that_is_adopted_from_is_not_the_sandbox),
+        T(a_request_is_repeated_while_the_keeper_adopts),
         T(deadline_and_cancel_end_a_call),
         T(wrong_packets_are_refused),
         T(exit_is_kept_and_its_descriptor_stays_readable),

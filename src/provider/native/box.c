@@ -279,7 +279,7 @@ static int list_boxes(cay__native *n, const cay_call *call, const char *prefix, 
         int rc = fn(&r.box, arg);
         if (rc)
             return rc < 0 ? rc : 0;
-        CAY_TRY(cay__link_next(sock, call, CAY_MSG_BOX, &r, err));
+        CAY_TRY(cay__link_died(&n->link, cay__link_next(sock, call, CAY_MSG_BOX, &r, err), err));
     }
     cay__link_give(&n->link, CAY_STEAL_FD(sock));
     return 0;
@@ -298,11 +298,27 @@ static int on_look(const cay_m_boxinfo *info, void *arg)
     return 0;
 }
 
+/* A keeper that dies in the middle of its answer has said nothing. */
+static int look_up(cay__native *n, const cay_call *call, const char *id, look *l, cay_err *err)
+{
+    int rc = 0;
+    for (int i = 0; i < 4; i++) {
+        cay_err e = CAY_ERR_INIT;
+        l->n = 0;
+        rc = list_boxes(n, call, id, on_look, l, &e);
+        if (rc < 0 && err)
+            *err = e;
+        if (rc == 0 || strcmp(e.reason, "peer_died"))
+            break;
+    }
+    return rc;
+}
+
 int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out, cay_err *err)
 {
     look l = { .n = 0 };
     CAY_TRY(cay__native_meet(n, call, err));
-    CAY_TRY(list_boxes(n, call, id, on_look, &l, err));
+    CAY_TRY(look_up(n, call, id, &l, err));
     if (l.n == 0 || l.info.state == CAY_STOPPED)
         return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running", "sandbox %s does not run", id);
     cay__nbox *b = box_new(n, id);
@@ -424,7 +440,7 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
 {
     cay__nbox *b = box;
     look l = { .n = 0 };
-    CAY_TRY(list_boxes(b->n, call, b->id, on_look, &l, err));
+    CAY_TRY(look_up(b->n, call, b->id, &l, err));
     if (l.n == 0 || l.info.state == CAY_STOPPED)
         return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running", "sandbox %s does not run", b->id);
     CAY_TRY(cay__native_meet(b->n, call, err));

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { TRIES = 4 };
+enum { TRIES = 4, ADOPT_MS = 30000 };
 
 /* What answers a request, and how long its body is. */
 static uint16_t answer_of(uint16_t request)
@@ -182,26 +182,55 @@ static int once(cay__link *l, const cay_call *call, const cay__ask *ask, cay__re
     return 0;
 }
 
+int cay__link_died(const cay__link *l, int rc, cay_err *err)
+{
+    if (rc != CAY_EGONE || !l->adopts)
+        return rc;
+    return cay_fail_why(err, CAY_EUPSTREAM, "peer_died", "the %s ended during the call; what it held lives on", l->peer);
+}
+
+/* A keeper that has just taken over may still wait for the sandbox to tell what runs in it. */
+static bool adopting(const cay__reply *r)
+{
+    return r->type == CAY_MSG_ERROR && !strncmp(r->error.reason, "sandbox_adopting", sizeof r->error.reason);
+}
+
+static int pause_for(const cay_call *call, int ms, const char *peer, cay_err *err)
+{
+    CAY_TRY(cay__call_check(call, peer, err));
+    struct pollfd p = { .fd = cay__call_cancel(call), .events = POLLIN };
+    int left = cay__call_left(call);
+    poll(&p, 1, left < 0 ? ms : CAY_MIN(left, ms));
+    return 0;
+}
+
 int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
                     int *sock, cay_err *err)
 {
     int s = -1, rc = 0;
+    int64_t start = cay__now_ms();
     for (int i = 0; i < TRIES; i++) {
         cay_err why = CAY_ERR_INIT;
         bool sent;
         rc = once(l, call, ask, out, &s, &sent, &why);
+        if (rc == 0 && adopting(out) && cay__now_ms() - start < ADOPT_MS) {
+            cay__link_give(l, CAY_STEAL_FD(s));
+            CAY_TRY(pause_for(call, 20, l->peer, err));
+            i--;
+            continue;
+        }
         if (rc == 0)
             break;
         if (err)
             *err = why;
         if (rc != CAY_EGONE || (sent && ask->type == CAY_MSG_WRITE))
-            return rc;
+            return cay__link_died(l, rc, err);
         drop_idle(l); /* all of them led to the one that died */
         if (l->broke)
             l->broke(l->arg);
     }
     if (rc < 0)
-        return rc;
+        return cay__link_died(l, rc, err);
     if (out->type == CAY_MSG_ERROR) {
         cay__link_give(l, s);
         return as_error(&out->error, err);

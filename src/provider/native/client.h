@@ -23,6 +23,7 @@ typedef struct cay__link {
     void          (*broke)(void *arg);
     void           *arg;
     const char     *peer; /* for messages: "keeper" */
+    bool            adopts; /* another takes over what a dead peer held: its death is nobody else's */
     pthread_mutex_t lock;
     int             idle[CAY__LINK_IDLE];
     int             nidle;
@@ -60,7 +61,8 @@ typedef struct cay__reply {
 } cay__reply;
 
 /* ERROR answers become err; any other answer than the one proto.h names beside the request is
- * CAY_EUPSTREAM. WRITE is not repeated once it was sent: bytes must not arrive twice. */
+ * CAY_EUPSTREAM. WRITE is not repeated once it was sent: bytes must not arrive twice. When the peer dies again and
+ * again: CAY_EGONE if all it held died with it, CAY_EUPSTREAM if another adopts that. */
 int cay__link_call(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
                    cay_err *err);
 
@@ -72,6 +74,8 @@ int  cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, ca
  * CAY_EGONE when the peer died. */
 int  cay__link_next(int sock, const cay_call *call, uint16_t want, cay__reply *out, cay_err *err);
 void cay__link_give(cay__link *l, int sock);
+/* CAY_EGONE of such a link as what it means to others. */
+int  cay__link_died(const cay__link *l, int rc, cay_err *err);
 
 /* ------------------------------------------------------------------ processes */
 

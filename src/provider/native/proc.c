@@ -448,7 +448,7 @@ int cay__procs_kept(cay__link *l, const char *box, const cay_call *call,
         int rc = fn(&k, arg);
         if (rc)
             return rc;
-        CAY_TRY(cay__link_next(sock, call, CAY_MSG_PROC, &r, err));
+        CAY_TRY(cay__link_died(l, cay__link_next(sock, call, CAY_MSG_PROC, &r, err), err));
     }
     cay__link_give(l, CAY_STEAL_FD(sock));
     return 0;

@@ -2,6 +2,7 @@
 #include "native.h"
 #include "quota.h"
 #include <base/base.h>
+#include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -17,6 +18,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+
+enum { START_MS = 20000 };
 
 /* ---- where the program is ---- */
 
@@ -143,7 +146,6 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
 {
     cay__native *n = arg;
     char path[PATH_MAX], layer[64];
-    (void)call;
     *sock = knock(n);
     if (*sock >= 0)
         return 0;
@@ -153,18 +155,19 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
     CAY_AUTOFD lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) < 0)
         return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
-    for (int i = 0; i < 50; i++) {
+    for (int64_t end = cay__now_ms() + START_MS;;) {
         if ((*sock = knock(n)) >= 0)
             return 0;
         CAY_TRY(cay__host_layer(n->home_fd, layer, sizeof layer, err));
         int rc = launch_keeper(n, layer, err);
-        if (rc == CAY_EBUSY) { /* the old one is on its way out */
+        if (rc < 0 && (rc != CAY_EBUSY || cay__now_ms() > end))
+            return rc;
+        /* The old one is on its way out, or one whose starter was killed is on its way in: adopting takes its time. */
+        if (rc == CAY_EBUSY) {
+            CAY_TRY(cay__call_check(call, "start the keeper", err));
             usleep(20000);
-            continue;
         }
-        CAY_TRY(rc);
     }
-    return CAY_EBUSY;
 }
 
 /* ---- the provider's own object ---- */
@@ -188,6 +191,7 @@ int cay__native_open(const char *home, const char *libexec, cay__native **out, c
     pthread_mutex_init(&n->own_lock, NULL);
     cay__link_open(&n->link, dial, n, "keeper");
     n->link.broke = cay__nbox_claim_all;
+    n->link.adopts = true;
     *out = n;
     return 0;
 }
