@@ -69,28 +69,28 @@ typedef struct request {
     size_t      tail_len;
     int        *fds;
     int         nfds;
+    box        *b; /* found already, where the table says so */
+    proc       *p;
 } request;
 
-static box *find_box(const request *r, const char *id)
+static bool find_box(request *r, const char *id)
 {
-    box *b = box_find(id);
-    if (!b || b->phase != BOX_LIVE) {
+    r->b = box_find(id);
+    if (!r->b || r->b->phase != BOX_LIVE) {
         reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
-        return NULL;
+        return false;
     }
-    deadline_touch(b);
-    return b;
+    deadline_touch(r->b);
+    return true;
 }
 
-static proc *find_proc(const request *r, const char *id, const char *ref)
+static bool find_proc(request *r, const char *ref)
 {
-    box *b = find_box(r, id);
-    proc *p = b ? proc_find(b, ref) : NULL;
-    if (b && (!p || !p->started)) {
-        reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox", NULL);
-        return NULL;
-    }
-    return p;
+    r->p = proc_find(r->b, ref);
+    if (r->p && r->p->started)
+        return true;
+    reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox", NULL);
+    return false;
 }
 
 static void on_hello(const request *r)
@@ -183,9 +183,7 @@ static void on_destroy(const request *r)
 
 static void on_pause(const request *r)
 {
-    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
-    if (!b)
-        return;
+    box *b = r->b;
     if (b->state == CAY_PAUSED) {
         reply_ok(r->c);
         return;
@@ -199,9 +197,7 @@ static void on_pause(const request *r)
 
 static void on_resume(const request *r)
 {
-    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
-    if (!b)
-        return;
+    box *b = r->b;
     if (b->state == CAY_PAUSED) {
         CAY_FAULT("keeper.resume.thaw");
         box_freeze(b, false);
@@ -215,12 +211,9 @@ static void on_resume(const request *r)
 static void on_extend(const request *r)
 {
     const cay_m_box *m = r->body;
-    box *b = find_box(r, m->id);
-    if (!b)
-        return;
-    deadline_set(b, m->a, m->b);
+    deadline_set(r->b, m->a, m->b);
     CAY_FAULT("keeper.extend.record");
-    journal_put(J_DEADLINE, b, b->id, 0, "");
+    journal_put(J_DEADLINE, r->b, r->b->id, 0, "");
     reply_ok(r->c);
 }
 
@@ -235,10 +228,8 @@ static void on_box_wait(const request *r)
 
 static void on_usage(const request *r)
 {
-    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
+    box *b = r->b;
     cay_m_usage u = { 0 };
-    if (!b)
-        return;
     cgroup_usage(b, &u);
     u.cpu_us = CAY_MAX(u.cpu_us, b->cpu_us);
     u.disk = b->disk_used;
@@ -249,13 +240,11 @@ static void on_usage(const request *r)
 /* The client's socket goes to init, which forks a worker for it; nothing of it passes through here again. */
 static void on_session(const request *r)
 {
-    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
+    box *b = r->b;
     struct {
         cay_msg       h;
         cay_g_session m;
     } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SESSION, (uint32_t)r->tail_len, 0 }, { 0 } };
-    if (!b)
-        return;
     if (r->nfds != 1 || r->tail_len > 63) {
         reply_error(r->c, CAY_EINVAL, 0, "bad_request", "a session needs one socket and a user", NULL);
         return;
@@ -275,68 +264,49 @@ static void on_session(const request *r)
 
 static void on_spawn(const request *r)
 {
-    const cay_m_spawn *m = r->body;
-    box *b = find_box(r, m->id);
-    if (b)
-        proc_spawn(r->c, b, m, r->tail, r->tail_len, r->fds, r->nfds);
+    proc_spawn(r->c, r->b, r->body, r->tail, r->tail_len, r->fds, r->nfds);
 }
 
 static void on_proc_find(const request *r)
 {
-    const cay_m_ref *m = r->body;
-    proc *p = find_proc(r, m->id, m->ref);
-    if (p)
-        proc_answer(r->c, p, m->flags);
+    proc_answer(r->c, r->p, ((const cay_m_ref *)r->body)->flags);
 }
 
 static void on_procs(const request *r)
 {
-    box *b = find_box(r, ((const cay_m_box *)r->body)->id);
-    if (!b)
-        return;
+    box *b = r->b;
     for (proc *p = b->procs; p; p = p->next)
         if (p->started)
             proc_reply(r->c, p);
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
 }
 
-static stream *find_stream(const request *r, proc **out)
+static stream *find_stream(const request *r)
 {
     const cay_m_stream *m = r->body;
-    proc *p = find_proc(r, m->id, m->proc);
-    if (!p)
-        return NULL;
-    *out = p;
-    if (m->which == CAY_STDOUT || (m->which == CAY_STDERR && !(p->flags & CAY_SPAWN_TTY)))
-        return &p->out[m->which - 1];
+    if (m->which == CAY_STDOUT || (m->which == CAY_STDERR && !(r->p->flags & CAY_SPAWN_TTY)))
+        return &r->p->out[m->which - 1];
     reply_error(r->c, CAY_EINVAL, 0, "no_stream", "this process has no such stream", NULL);
     return NULL;
 }
 
 static void on_output(const request *r)
 {
-    const cay_m_stream *m = r->body;
-    proc *p;
-    stream *s = find_stream(r, &p);
+    stream *s = find_stream(r);
     cay_m_data d;
     if (!s)
         return;
-    if (r->nfds != 1) {
-        reply_error(r->c, CAY_EINVAL, 0, "bad_request", "output needs one descriptor", NULL);
-        return;
-    }
-    if (stream_attach(s, m->offset, CAY_STEAL_FD(r->fds[0]), &d))
+    if (r->nfds == 1 && stream_attach(s, ((const cay_m_stream *)r->body)->offset, CAY_STEAL_FD(r->fds[0]), &d))
         reply(r->c, CAY_MSG_DATA, &d, sizeof d, NULL, 0);
     else
-        reply_error(r->c, CAY_EINVAL, 0, "bad_request", "that descriptor cannot be watched", NULL);
+        reply_error(r->c, CAY_EINVAL, 0, "bad_request", "output needs one descriptor that can be watched", NULL);
 }
 
 static void on_read(const request *r)
 {
     const cay_m_stream *m = r->body;
     static char buf[CAY_CHUNK];
-    proc *p;
-    stream *s = find_stream(r, &p);
+    stream *s = find_stream(r);
     cay_m_data d;
     if (!s)
         return;
@@ -346,36 +316,25 @@ static void on_read(const request *r)
 
 static void on_write(const request *r)
 {
-    const cay_m_stream *m = r->body;
-    proc *p = find_proc(r, m->id, m->proc);
-    if (p)
-        proc_write(r->c, p, r->tail, r->tail_len);
+    proc_write(r->c, r->p, r->tail, r->tail_len);
 }
 
 static void on_close_stdin(const request *r)
 {
-    const cay_m_stream *m = r->body;
-    proc *p = find_proc(r, m->id, m->proc);
-    if (!p)
-        return;
-    proc_close_stdin(p);
+    proc_close_stdin(r->p);
     reply_ok(r->c);
 }
 
 static void on_resize(const request *r)
 {
     const cay_m_stream *m = r->body;
-    proc *p = find_proc(r, m->id, m->proc);
-    if (p)
-        proc_resize(r->c, p, (unsigned)CAY_MIN(m->a, 70000u), (unsigned)CAY_MIN(m->b, 70000u));
+    proc_resize(r->c, r->p, (unsigned)CAY_MIN(m->a, 70000u), (unsigned)CAY_MIN(m->b, 70000u));
 }
 
 static void on_signal(const request *r)
 {
     const cay_m_stream *m = r->body;
-    proc *p = find_proc(r, m->id, m->proc);
-    if (p)
-        proc_signal(r->c, p, (int)CAY_MIN(m->a, 1000u), (int)CAY_MIN(m->b, 1000u));
+    proc_signal(r->c, r->p, (int)CAY_MIN(m->a, 1000u), (int)CAY_MIN(m->b, 1000u));
 }
 
 static void on_events(const request *r)
@@ -397,34 +356,36 @@ static void on_fault(const request *r)
 }
 #endif
 
+enum { NOTHING, BOX, PROC }; /* what must run for a request to make sense: the ids come first in its body */
+
 static const struct {
-    uint16_t type;
-    uint16_t body;
+    uint16_t type, body;
+    int      need;
     void   (*fn)(const request *r);
 } table[] = {
-    { CAY_MSG_HELLO, sizeof(cay_m_hello), on_hello },
-    { CAY_MSG_CREATE, sizeof(cay_m_create), on_create },
-    { CAY_MSG_LIST, sizeof(cay_m_box), on_list },
-    { CAY_MSG_STOP, sizeof(cay_m_box), on_stop },
-    { CAY_MSG_DESTROY, sizeof(cay_m_box), on_destroy },
-    { CAY_MSG_PAUSE, sizeof(cay_m_box), on_pause },
-    { CAY_MSG_RESUME, sizeof(cay_m_box), on_resume },
-    { CAY_MSG_EXTEND, sizeof(cay_m_box), on_extend },
-    { CAY_MSG_BOX_WAIT, sizeof(cay_m_box), on_box_wait },
-    { CAY_MSG_USAGE, sizeof(cay_m_box), on_usage },
-    { CAY_MSG_SESSION, sizeof(cay_m_box), on_session },
-    { CAY_MSG_SPAWN, sizeof(cay_m_spawn), on_spawn },
-    { CAY_MSG_PROC_FIND, sizeof(cay_m_ref), on_proc_find },
-    { CAY_MSG_PROCS, sizeof(cay_m_box), on_procs },
-    { CAY_MSG_OUTPUT, sizeof(cay_m_stream), on_output },
-    { CAY_MSG_READ, sizeof(cay_m_stream), on_read },
-    { CAY_MSG_WRITE, sizeof(cay_m_stream), on_write },
-    { CAY_MSG_CLOSE_STDIN, sizeof(cay_m_stream), on_close_stdin },
-    { CAY_MSG_RESIZE, sizeof(cay_m_stream), on_resize },
-    { CAY_MSG_SIGNAL, sizeof(cay_m_stream), on_signal },
-    { CAY_MSG_EVENTS, sizeof(cay_m_box), on_events },
+    { CAY_MSG_HELLO, sizeof(cay_m_hello), NOTHING, on_hello },
+    { CAY_MSG_CREATE, sizeof(cay_m_create), NOTHING, on_create },
+    { CAY_MSG_LIST, sizeof(cay_m_box), NOTHING, on_list },
+    { CAY_MSG_STOP, sizeof(cay_m_box), NOTHING, on_stop },
+    { CAY_MSG_DESTROY, sizeof(cay_m_box), NOTHING, on_destroy },
+    { CAY_MSG_PAUSE, sizeof(cay_m_box), BOX, on_pause },
+    { CAY_MSG_RESUME, sizeof(cay_m_box), BOX, on_resume },
+    { CAY_MSG_EXTEND, sizeof(cay_m_box), BOX, on_extend },
+    { CAY_MSG_BOX_WAIT, sizeof(cay_m_box), NOTHING, on_box_wait },
+    { CAY_MSG_USAGE, sizeof(cay_m_box), BOX, on_usage },
+    { CAY_MSG_SESSION, sizeof(cay_m_box), BOX, on_session },
+    { CAY_MSG_SPAWN, sizeof(cay_m_spawn), BOX, on_spawn },
+    { CAY_MSG_PROC_FIND, sizeof(cay_m_ref), PROC, on_proc_find },
+    { CAY_MSG_PROCS, sizeof(cay_m_box), BOX, on_procs },
+    { CAY_MSG_OUTPUT, sizeof(cay_m_stream), PROC, on_output },
+    { CAY_MSG_READ, sizeof(cay_m_stream), PROC, on_read },
+    { CAY_MSG_WRITE, sizeof(cay_m_stream), PROC, on_write },
+    { CAY_MSG_CLOSE_STDIN, sizeof(cay_m_stream), PROC, on_close_stdin },
+    { CAY_MSG_RESIZE, sizeof(cay_m_stream), PROC, on_resize },
+    { CAY_MSG_SIGNAL, sizeof(cay_m_stream), PROC, on_signal },
+    { CAY_MSG_EVENTS, sizeof(cay_m_box), NOTHING, on_events },
 #ifdef CAY_FAULTS
-    { CAY_MSG_FAULT, 0, on_fault },
+    { CAY_MSG_FAULT, 0, NOTHING, on_fault },
 #endif
 };
 
@@ -458,8 +419,10 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
         size_t fixed = sizeof *h + table[i].body;
         if (n < fixed || (n - fixed != h->tail && !CAY__MUTANT("fuzz-control")) || !strings_end(h->type, buf + sizeof *h))
             break;
-        request r = { c, buf + sizeof *h, buf + fixed, h->tail, fds, nfds };
-        table[i].fn(&r);
+        request r = { c, buf + sizeof *h, buf + fixed, h->tail, fds, nfds, NULL, NULL };
+        const char *id = r.body;
+        if ((table[i].need == NOTHING || find_box(&r, id)) && (table[i].need != PROC || find_proc(&r, id + CAY_WIRE_ID)))
+            table[i].fn(&r);
         return;
     }
     reply_error(c, CAY_EINVAL, 0, "bad_request", "unknown or malformed request", NULL);
