@@ -36,15 +36,26 @@ static bool own_path(const char *text, const char *name, char *out, size_t cap)
     return false;
 }
 
-/* Mount point + our path, less the part of the hierarchy that the mount does not show. */
+/* The kernel writes space, tab, newline and backslash as three octal digits. */
+static void plain(char *s)
+{
+    char *to = s;
+    for (; *s; s++) {
+        bool escape = *s == '\\' && strspn(s + 1, "01234567") >= 3;
+        *to++ = escape ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
+        s += escape ? 3 : 0;
+    }
+    *to = 0;
+}
+
+/* Mount point + our path, less the part of the hierarchy that the mount does not show. A path that leads out of our cgroup
+ * namespace, or a mount from elsewhere: the top of what we see is all there is. "" when it is too long to be named. */
 static void join(char *dst, size_t cap, const char *point, const char *root, const char *path)
 {
-    size_t n = strlen(root);
-    if (n > 1 && !strncmp(path, root, n))
-        path += n;
-    else if (n > 1)
-        path = ""; /* mounted from elsewhere: the top of what we see is all there is */
-    cay__str_join(dst, cap, point, strcmp(path, "/") ? path : "", NULL);
+    size_t n = strcmp(root, "/") ? strlen(root) : 0;
+    bool below = !strncmp(path, root, n) && (!path[n] || path[n] == '/') && !cay__str_starts(path, "/..");
+    if (!cay__str_join(dst, cap, point, below && strcmp(path + n, "/") ? path + n : "", NULL))
+        dst[0] = 0;
 }
 
 static void one_mount(char *line, const char *cgroup, cgfind *out)
@@ -59,6 +70,7 @@ static void one_mount(char *line, const char *cgroup, cgfind *out)
     for (int i = 0; i < 6; i++, p = NULL)
         if (!(f[i] = strtok_r(p, " ", &save)))
             return;
+    plain(f[3]), plain(f[4]);
     char *type = strtok_r(dash + 3, " ", &save), *source = strtok_r(NULL, " ", &save), *opts = strtok_r(NULL, " ", &save);
     if (!type || !source || !opts)
         return;

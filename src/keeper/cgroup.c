@@ -95,15 +95,20 @@ static void find_v2(const cgfind *f)
 void cgroup_discover(void)
 {
     static char mi[65536], cg[8192];
+    if (cay__fd_read_file(AT_FDCWD, "/proc/self/mountinfo", mi, sizeof mi) <= 0 ||
+        cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", cg, sizeof cg) <= 0)
+        mi[0] = cg[0] = 0;
+    cgroup_use(mi, cg);
+}
+
+void cgroup_use(char *mountinfo, char *own)
+{
     static cgfind f;
     cgroups *g = &K.cg;
     g->v2_fd = -1;
     for (int i = 0; i < CG_V1_COUNT; i++)
         g->v1_fd[i] = -1;
-    if (cay__fd_read_file(AT_FDCWD, "/proc/self/mountinfo", mi, sizeof mi) <= 0 ||
-        cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", cg, sizeof cg) <= 0)
-        return;
-    cgfind_parse(mi, cg, &f);
+    cgfind_parse(mountinfo, own, &f);
     if (f.v2[0])
         find_v2(&f);
     for (int i = 0; i < CG_V1_COUNT; i++)

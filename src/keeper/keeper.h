@@ -246,6 +246,7 @@ int  enter_namespaces(int adopt_userns, int starter);
 int  enter_tree(const char *home, const char *run);
 /* cgroup.c */
 void cgroup_discover(void);
+void cgroup_use(char *mountinfo, char *own); /* from the texts of the two files in /proc/self; both are changed */
 bool cgroup_box_make(box *b);
 void cgroup_box_remove(box *b);      /* also by name only, after a crash */
 int  cgroup_box_open(box *b);
