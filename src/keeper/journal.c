@@ -9,6 +9,7 @@
 
 #define MAGIC 0x6a796163u /* "cayj" */
 #define FILE_NAME "keeper.log"
+#define COMPACT_AT 65536 /* records */
 
 static uint32_t sum(const jrec *r)
 {
@@ -104,9 +105,10 @@ void journal_put(enum jop op, const box *b, const char *id, int code, const char
 {
     jrec r = rec_of(op, b, id, code, reason);
     CAY_FAULT("keeper.journal.write");
-    /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. */
-    if (K.journal_fd >= 0)
-        (void)!write_rec(K.journal_fd, &r);
-    if (++K.journal_len > 65536)
+    if (++K.journal_len > COMPACT_AT) /* before it: what this record says may not stand in the box yet */
         compact();
+    /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. But behind a piece of a record
+     * nothing could be read again, so the next one has it all written anew. */
+    if (K.journal_fd >= 0 && !write_rec(K.journal_fd, &r))
+        K.journal_len = COMPACT_AT;
 }
