@@ -238,10 +238,20 @@ static ssize_t pass_on(stream *s, size_t most)
     return n > 0 ? n : 0;
 }
 
+/* Readers get their end: those that are up to date now, the others when they are. */
+void stream_end_readers(stream *s)
+{
+    for (reader *r = s->readers, *next; r; r = next) {
+        next = r->next;
+        reader_feed(r);
+    }
+}
+
 static void stream_over(stream *s)
 {
     cay__loop_del(&K.loop, &s->w);
     cay__close_fd(&s->w.fd);
+    stream_end_readers(s); /* the command may run on without it */
 }
 
 /* One helping from the source. 1: more may come, 0: nothing now, -1: over. */
@@ -308,15 +318,6 @@ bool stream_drain(stream *s)
             break;
     }
     return s->w.fd < 0;
-}
-
-/* Readers get their end: those that are up to date now, the others when they are. */
-void stream_end_readers(stream *s)
-{
-    for (reader *r = s->readers, *next; r; r = next) {
-        next = r->next;
-        reader_feed(r);
-    }
 }
 
 void stream_close(stream *s)
