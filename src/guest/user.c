@@ -39,11 +39,15 @@ static bool number(const char *s, const char *end, uint32_t *out)
     return v < UINT32_MAX;
 }
 
-static void copy(char *dst, size_t cap, const char *s, const char *end)
+/* A name cut short would be somebody else's, a path cut short another place. */
+static bool copy(char *dst, size_t cap, const char *s, const char *end)
 {
-    size_t n = CAY_MIN((size_t)(end - s), cap - 1);
+    size_t n = (size_t)(end - s);
+    if (n >= cap || memchr(s, 0, n))
+        return false;
     memcpy(dst, s, n);
     dst[n] = 0;
+    return true;
 }
 
 /* name:x:uid:gid:gecos:home:shell */
@@ -57,10 +61,8 @@ static bool parse_line(const char *s, const char *end, ident *out)
             f[n++] = p + 1;
     if (n < (CAY__MUTANT("fuzz-passwd") ? 6 : 7) || !number(f[2], f[3] - 1, &out->uid) || !number(f[3], f[4] - 1, &out->gid))
         return false;
-    copy(out->name, sizeof out->name, f[0], f[1] - 1);
-    copy(out->home, sizeof out->home, f[5], f[6] - 1);
-    copy(out->shell, sizeof out->shell, f[6], end);
-    return true;
+    return copy(out->name, sizeof out->name, f[0], f[1] - 1) && copy(out->home, sizeof out->home, f[5], f[6] - 1) &&
+           copy(out->shell, sizeof out->shell, f[6], end);
 }
 
 static bool search(const char *buf, size_t len, const char *name, uint32_t uid, bool by_uid, ident *out)
