@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "httphead.h"
+#include <base/base.h>
+#include <base/mutant.h>
+#include <strings.h>
+
+/* What a head told. */
+typedef struct head {
+    int      hosts, lengths;
+    bool     chunked, upgrade, websocket, coded;
+    uint64_t length;
+    char     host[256];
+} head;
+
+typedef struct span {
+    const char *p;
+    size_t      n;
+} span;
+
+static bool is_token(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+static bool same(span s, const char *word)
+{
+    return s.n == strlen(word) && !strncasecmp(s.p, word, s.n);
+}
+
+/* A word in a list with commas. */
+static bool lists(span s, const char *word)
+{
+    while (s.n) {
+        const char *comma = memchr(s.p, ',', s.n);
+        span one = { s.p, comma ? (size_t)(comma - s.p) : s.n };
+        s = comma ? (span){ comma + 1, s.n - one.n - 1 } : (span){ s.p, 0 };
+        while (one.n && (*one.p == ' ' || *one.p == '\t'))
+            one.p++, one.n--;
+        while (one.n && (one.p[one.n - 1] == ' ' || one.p[one.n - 1] == '\t'))
+            one.n--;
+        if (same(one, word))
+            return true;
+    }
+    return false;
+}
+
+/* HOST or HOST:PORT into folded text without a trailing dot. False when it is neither, or for another port. */
+static bool read_authority(span s, uint16_t port, char out[256])
+{
+    size_t n = s.n;
+    if (s.n && s.p[0] == '[') { /* an address is never the name we look for, but say which */
+        const char *end = memchr(s.p, ']', s.n);
+        n = end ? (size_t)(end - s.p) + 1 : 0;
+    } else {
+        const char *colon = memchr(s.p, ':', s.n);
+        n = colon ? (size_t)(colon - s.p) : s.n;
+    }
+    if (n == 0 || (n > 255 && !CAY__MUTANT("fuzz-http_head")))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        char c = s.p[i];
+        out[i] = (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+    }
+    out[n] = 0;
+    if (n > 1 && out[n - 1] == '.')
+        out[n - 1] = 0;
+    if (n == s.n)
+        return true;
+    uint32_t v = 0;
+    if (s.p[n] != ':' || s.n - n > 6 || s.n - n < 2)
+        return false;
+    for (size_t i = n + 1; i < s.n; i++) {
+        if (s.p[i] < '0' || s.p[i] > '9')
+            return false;
+        v = v * 10 + (uint32_t)(s.p[i] - '0');
+    }
+    return v == port;
+}
+
+/* A line without its CRLF. HTTP_MORE when its end is not there; HTTP_BAD for a bare CR, LF or NUL. */
+static int next_line(const char *p, size_t len, size_t *at, span *line)
+{
+    const char *lf = *at < len ? memchr(p + *at, '\n', len - *at) : NULL;
+    size_t end = lf ? (size_t)(lf - p) : len;
+    for (size_t i = *at; i < end; i++)
+        if (p[i] == 0 || (p[i] == '\r' && i + 1 != end))
+            return HTTP_BAD;
+    if (!lf)
+        return HTTP_MORE;
+    if (end == *at || p[end - 1] != '\r')
+        return HTTP_BAD;
+    *line = (span){ p + *at, end - 1 - *at };
+    *at = end + 1;
+    return HTTP_OK;
+}
+
+/* METHOD SP target SP HTTP/1.x. The authority of an absolute target goes to host. */
+static int read_request(span l, uint16_t port, char host[256], const char **why)
+{
+    size_t m = 0;
+    while (m < l.n && is_token((unsigned char)l.p[m]))
+        m++;
+    span method = { l.p, m };
+    const char *sp = m && m < l.n && l.p[m] == ' ' ? memchr(l.p + m + 1, ' ', l.n - m - 1) : NULL;
+    *why = "http_unreadable";
+    if (!sp)
+        return HTTP_BAD;
+    span target = { l.p + m + 1, (size_t)(sp - l.p) - m - 1 }, version = { sp + 1, l.n - (size_t)(sp + 1 - l.p) };
+    if (same(method, "CONNECT")) {
+        *why = "http_connect";
+        return HTTP_BAD;
+    }
+    if (!target.n || !(same(version, "HTTP/1.1") || same(version, "HTTP/1.0")) || version.p[0] != 'H')
+        return HTTP_BAD;
+    for (size_t i = 0; i < target.n; i++)
+        if ((unsigned char)target.p[i] <= ' ' || target.p[i] == 0x7f)
+            return HTTP_BAD;
+    host[0] = 0;
+    if (target.p[0] == '/' || same(target, "*"))
+        return HTTP_OK;
+    if (target.n < 8 || strncasecmp(target.p, "http://", 7))
+        return HTTP_BAD;
+    span rest = { target.p + 7, target.n - 7 };
+    size_t n = 0;
+    while (n < rest.n && !strchr("/?#", rest.p[n]))
+        n++;
+    /* user@host in a target is how one reader is led astray from another. */
+    if (memchr(rest.p, '@', n) || !read_authority((span){ rest.p, n }, port, host))
+        return HTTP_OTHER;
+    return HTTP_OK;
+}
+
+static bool read_length(span v, uint64_t *out)
+{
+    *out = 0;
+    if (!v.n || v.n > 18)
+        return false;
+    for (size_t i = 0; i < v.n; i++) {
+        if (v.p[i] < '0' || v.p[i] > '9')
+            return false;
+        *out = *out * 10 + (uint64_t)(v.p[i] - '0');
+    }
+    return true;
+}
+
+static int read_field(span l, uint16_t port, head *h)
+{
+    size_t n = 0;
+    while (n < l.n && is_token((unsigned char)l.p[n]))
+        n++;
+    if (!n || n == l.n || l.p[n] != ':') /* a folded line begins with a space and ends here, too */
+        return HTTP_BAD;
+    span key = { l.p, n }, v = { l.p + n + 1, l.n - n - 1 };
+    while (v.n && (*v.p == ' ' || *v.p == '\t'))
+        v.p++, v.n--;
+    while (v.n && (v.p[v.n - 1] == ' ' || v.p[v.n - 1] == '\t'))
+        v.n--;
+    uint64_t length;
+    if (same(key, "host")) {
+        h->hosts++;
+        if (!read_authority(v, port, h->host))
+            return HTTP_OTHER;
+    } else if (same(key, "content-length")) {
+        if (!read_length(v, &length) || (h->lengths++ && length != h->length))
+            return HTTP_BAD;
+        h->length = length;
+    } else if (same(key, "transfer-encoding")) {
+        if (h->coded || !same(v, "chunked"))
+            return HTTP_BAD;
+        h->coded = h->chunked = true;
+    } else if (same(key, "connection")) {
+        h->upgrade |= lists(v, "upgrade");
+    } else if (same(key, "upgrade")) {
+        h->websocket |= lists(v, "websocket");
+    }
+    return HTTP_OK;
+}
+
+static int read_head(http_state *s, const char *p, size_t len, const char *name, uint16_t port, char host[256],
+                     const char **why)
+{
+    head h = { 0 };
+    span line;
+    size_t at = 0;
+    int fields = 0, rc;
+    /* Empty lines before a request are allowed (RFC 9112, 2.2); a few. */
+    while (at + 1 < len && at < 8 && p[at] == '\r' && p[at + 1] == '\n')
+        at += 2;
+    if ((rc = next_line(p, len, &at, &line)) != HTTP_OK)
+        return rc;
+    if ((rc = read_request(line, port, host, why)) != HTTP_OK)
+        return rc;
+    if (host[0] && strcmp(host, name) != 0)
+        return HTTP_OTHER;
+    for (;;) {
+        if ((rc = next_line(p, len, &at, &line)) != HTTP_OK)
+            return rc;
+        if (!line.n)
+            break;
+        if (++fields > HTTP_FIELDS)
+            return HTTP_BAD;
+        if ((rc = read_field(line, port, &h)) != HTTP_OK) {
+            memcpy(host, h.host, sizeof h.host);
+            return rc;
+        }
+    }
+    memcpy(host, h.host, sizeof h.host);
+    if (h.hosts != 1) {
+        *why = h.hosts ? "http_two_hosts" : "http_no_host";
+        return HTTP_BAD;
+    }
+    if (strcmp(h.host, name) != 0)
+        return HTTP_OTHER;
+    if (h.chunked && h.lengths)
+        return HTTP_BAD;
+    s->left = at + (h.chunked ? 0 : h.length);
+    s->next = h.chunked ? HTTP_CHUNK : h.upgrade && h.websocket ? HTTP_ASKED : HTTP_HEAD;
+    return HTTP_OK;
+}
+
+/* HEX[;ext] CRLF data CRLF is one piece. */
+static int read_chunk(http_state *s, const char *p, size_t len)
+{
+    span line;
+    size_t at = 0, i = 0;
+    uint64_t size = 0;
+    int rc = next_line(p, CAY_MIN(len, 1024), &at, &line);
+    if (rc != HTTP_OK)
+        return rc == HTTP_MORE && len >= 1024 ? HTTP_BAD : rc;
+    for (; i < line.n && i < 15; i++) {
+        char c = (char)(line.p[i] | 0x20);
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            break;
+        size = size << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    if (i == 0 || (i < line.n && line.p[i] != ';' && line.p[i] != ' '))
+        return HTTP_BAD;
+    s->left = at + (size ? size + 2 : 0);
+    s->next = size ? HTTP_CHUNK : HTTP_TRAILER;
+    return HTTP_OK;
+}
+
+static int read_trailer(http_state *s, const char *p, size_t len)
+{
+    span line;
+    size_t at = 0;
+    int fields = 0, rc;
+    while ((rc = next_line(p, len, &at, &line)) == HTTP_OK) {
+        if (++fields > HTTP_FIELDS)
+            return HTTP_BAD;
+        if (!line.n) {
+            *s = (http_state){ at, HTTP_HEAD };
+            return HTTP_OK;
+        }
+    }
+    return rc;
+}
+
+int http_unit(http_state *s, const char *p, size_t len, const char *name, uint16_t port, char host[256], const char **why)
+{
+    int rc;
+    host[0] = 0;
+    *why = "http_unreadable";
+    if (s->next == HTTP_CHUNK)
+        rc = read_chunk(s, p, CAY_MIN(len, HTTP_HEAD_MAX));
+    else if (s->next == HTTP_TRAILER)
+        rc = read_trailer(s, p, CAY_MIN(len, HTTP_HEAD_MAX));
+    else
+        rc = read_head(s, p, CAY_MIN(len, HTTP_HEAD_MAX), name, port, host, why);
+    if (rc == HTTP_MORE && len >= HTTP_HEAD_MAX) {
+        *why = "http_head_too_long";
+        return HTTP_BAD;
+    }
+    if (rc == HTTP_OTHER)
+        *why = "http_host_mismatch";
+    return rc;
+}
+
+int http_answer(http_state *s, const char *p, size_t len)
+{
+    static const char yes[] = "HTTP/1.1 101";
+    size_t n = CAY_MIN(len, sizeof yes - 1);
+    if (!strncmp(p, yes, n) && n < sizeof yes - 1)
+        return HTTP_MORE;
+    s->next = !strncmp(p, yes, n) ? HTTP_TUNNEL : HTTP_HEAD;
+    return HTTP_OK;
+}
