@@ -34,22 +34,33 @@ void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int n
 
 /* ---- commands init remembers ---- */
 
+static uint64_t key_of(const char *id)
+{
+    uint64_t k;
+    memcpy(&k, id, sizeof k);
+    return k | 1; /* 0 is nobody's */
+}
+
 gproc *gproc_find(const char *id)
 {
-    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
-        if (p->used && !strncmp(p->st.spawn.proc, id, CAY_WIRE_ID))
-            return p;
+    uint64_t k = key_of(id);
+    for (size_t i = 0; i < GPROCS; i++)
+        if (G.keys[i] == k && !strncmp(G.procs[i].st.spawn.proc, id, CAY_WIRE_ID))
+            return &G.procs[i];
     return NULL;
 }
 
-gproc *gproc_new(void)
+gproc *gproc_new(const char *id)
 {
-    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
-        if (!p->used) {
+    for (size_t i = 0; i < GPROCS; i++)
+        if (!G.keys[i]) {
+            gproc *p = &G.procs[i];
             memset(p, 0, sizeof *p);
-            for (size_t i = 0; i < CAY_LEN(p->fds); i++)
-                p->fds[i] = -1;
-            p->used = 1;
+            for (size_t f = 0; f < CAY_LEN(p->fds); f++)
+                p->fds[f] = -1;
+            p->used = true;
+            G.keys[i] = key_of(id);
+            G.pids[i] = 0;
             return p;
         }
     return NULL;
@@ -57,9 +68,36 @@ gproc *gproc_new(void)
 
 void gproc_drop(gproc *p)
 {
-    for (size_t i = 0; i < CAY_LEN(p->fds); i++)
-        cay__close_fd(&p->fds[i]);
-    p->used = 0;
+    size_t i = (size_t)(p - G.procs);
+    for (size_t k = 0; k < CAY_LEN(p->fds); k++)
+        cay__close_fd(&p->fds[k]);
+    G.nheld -= G.held[i];
+    G.nshims -= p->shim != 0;
+    p->used = G.held[i] = false;
+    p->shim = 0;
+    G.keys[i] = 0;
+    G.pids[i] = 0;
+}
+
+/* Pipes of commands that ended are kept while there is something in them, or somebody who may write, and no longer:
+ * each start of a command copies and closes all our descriptors. A few are looked at each time, in turn. */
+static void let_go(void)
+{
+    for (unsigned n = 0, looked = 0; n < GPROCS && looked < 4 && G.nheld; n++) {
+        unsigned i = G.next_held++ % GPROCS;
+        gproc *p = &G.procs[i];
+        if (!G.held[i])
+            continue;
+        looked++;
+        struct pollfd q[2] = { { p->fds[1], POLLIN, 0 }, { p->fds[2], POLLIN, 0 } };
+        if (poll(q, 2, 0) < 0)
+            continue;
+        for (int k = 0; k < 2; k++)
+            if (!(q[k].revents & POLLIN) && (q[k].revents & POLLHUP))
+                cay__close_fd(&p->fds[1 + k]);
+        G.held[i] = p->fds[1] >= 0 || p->fds[2] >= 0;
+        G.nheld -= !G.held[i];
+    }
 }
 
 /* ---- privilege ---- */
@@ -268,6 +306,7 @@ static void on_ctl(void)
 
 static void ended(gproc *p, int status, const struct rusage *ru)
 {
+    size_t i = (size_t)(p - G.procs);
     p->st.ended = 1;
     p->st.exit.status = status;
     if (ru) {
@@ -276,38 +315,47 @@ static void ended(gproc *p, int status, const struct rusage *ru)
         p->st.exit.max_rss = (uint64_t)ru->ru_maxrss * 1024;
     }
     ctl_send(CAY_G_EXITED, &p->st.exit, sizeof p->st.exit, NULL, 0);
+    G.held[i] = !(p->st.spawn.flags & CAY_SPAWN_TTY) && (p->fds[1] >= 0 || p->fds[2] >= 0);
+    G.nheld += G.held[i];
+}
+
+static void reaped(size_t i, int status, const struct rusage *ru)
+{
+    gproc *p = &G.procs[i];
+    G.pids[i] = 0;
+    if (!p->shim) {
+        ended(p, status, ru);
+        return;
+    }
+    p->shim = 0;
+    G.nshims--;
+    if (!p->st.ended && G.shims[i]) {
+        ended(p, G.shims[i] - 1, ru);
+    } else if (!p->st.ended) { /* the sub-reaper itself was killed: the command is our own child now */
+        p->stray = true;
+        G.pids[i] = p->st.exit.pid;
+    }
 }
 
 void reap(void)
 {
     struct signalfd_siginfo si[4];
-    while (read(G.sig, si, sizeof si) > 0)
+    struct rusage ru;
+    int status, pid;
+    while (read(G.sig, si, sizeof si) == sizeof si)
         ;
-    for (;;) {
-        struct rusage ru;
-        int status, pid = (int)wait4(-1, &status, WNOHANG, &ru);
-        if (pid <= 0)
-            break;
+    while ((pid = (int)wait4(-1, &status, WNOHANG, &ru)) > 0) {
         for (size_t i = 0; i < CAY_LEN(G.workers); i++)
             if (G.workers[i] == pid)
                 G.workers[i] = 0;
-        for (gproc *p = G.procs; p < G.procs + GPROCS; p++) {
-            if (!p->used)
-                continue;
-            if (!p->shim && !p->st.ended && p->st.exit.pid == pid)
-                ended(p, status, &ru);
-            else if (p->shim == pid) {
-                p->shim = 0;
-                if (!p->st.ended && G.shims[p - G.procs])
-                    ended(p, G.shims[p - G.procs] - 1, &ru);
-                else if (!p->st.ended) /* the sub-reaper itself was killed: the command is our own child now */
-                    p->stray = true;
-            }
-        }
+        for (size_t i = 0; i < GPROCS; i++)
+            if (G.pids[i] == pid)
+                reaped(i, status, &ru);
     }
-    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+    for (gproc *p = G.procs; G.nshims && p < G.procs + GPROCS; p++)
         if (p->used && p->shim && !p->st.ended && G.shims[p - G.procs])
             ended(p, G.shims[p - G.procs] - 1, NULL);
+    let_go();
 }
 
 static void on_listen(void)

@@ -23,7 +23,7 @@ typedef struct gproc {
     int         fds[5]; /* as in cay_g_state.fds; -1: none */
     int         shim;   /* pid of its sub-reaper, or 0 */
     bool        stray;  /* its sub-reaper was killed: its orphans are among our own children */
-    int         used;
+    bool        used;
 } gproc;
 
 #define GPROCS 520
@@ -47,6 +47,11 @@ typedef struct guest {
     bool       no_into; /* this host does not let us start commands in their group */
     char      *buf; /* one packet */
     gproc     *procs;
+    uint64_t   keys[GPROCS]; /* how the id of each begins, 0: free; beside each other, so that a search is cheap */
+    int32_t    pids[GPROCS]; /* whose end is awaited: the command's or its sub-reaper's */
+    bool       held[GPROCS]; /* it ended, and its pipes may have something for the next keeper */
+    unsigned   nheld, next_held, nshims;
+    char      *stack; /* of children until they execute */
     int        workers[32]; /* file workers that run */
     int32_t   *shims; /* shared page: wait status of each slot's command, told by its sub-reaper */
     dev_t      root_dev;
@@ -77,5 +82,5 @@ void init_packet(const char *buf, size_t n, int *fds, int nfds); /* as it came; 
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
 void reap(void); /* takes every child that ended, and tells of those that are commands */
 gproc *gproc_find(const char *id);
-gproc *gproc_new(void);
+gproc *gproc_new(const char *id);
 void gproc_drop(gproc *p);

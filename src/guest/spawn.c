@@ -23,6 +23,7 @@
 
 #define CHILD_STACK 32768
 #define ENV_MAX     8192 /* each is compared with those before it */
+#define FEW         512  /* strings that need no memory of their own */
 
 /* What the child needs, and where it says why it could not. It runs in our memory. */
 typedef struct plan {
@@ -79,8 +80,12 @@ static void wire(plan *p)
     for (int i = 0; i < 3; i++)
         if (p->io[i] >= 0 && p->io[i] < 3 && p->io[i] != i)
             die(p, "descriptors"); /* init never holds 0–2, so a move cannot overwrite a later one */
+    if (p->io[0] < 0)
+        p->io[0] = open("/dev/null", O_RDONLY);
+    if (p->io[0] < 0)
+        die(p, "/dev/null");
     for (int i = 0; i < 3; i++)
-        if (dup2(p->io[i], i) < 0)
+        if (p->io[i] != i && dup2(p->io[i], i) < 0)
             die(p, "descriptors");
     for (int fd = 3; CAY__MUTANT("close-fds") && fd < 64; fd++)
         fcntl(fd, F_SETFD, 0);
@@ -181,15 +186,17 @@ static int born_into(plan *p, char *stack)
 
 static int vspawn(plan *p)
 {
-    char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (stack == MAP_FAILED)
-        return -1;
-    int pid = p->into >= 0 && !G.no_into ? born_into(p, stack) : -1;
+    if (!G.stack) { /* kept: an idle init that never started anything has none */
+        char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        if (stack == MAP_FAILED)
+            return -1;
+        G.stack = stack;
+    }
+    int pid = p->into >= 0 && !G.no_into ? born_into(p, G.stack) : -1;
     if (pid < 0)
-        pid = clone(child, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+        pid = clone(child, G.stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     int e = errno;
-    CAY__STACK_USED(stack, CHILD_STACK);
-    munmap(stack, CHILD_STACK);
+    CAY__STACK_USED(G.stack, CHILD_STACK);
     errno = e;
     return pid;
 }
@@ -415,7 +422,7 @@ static void sort_fds(const cay_g_spawn *m, plan *p, gproc *g, int *fds, int nfds
         p->into = fds[at];
 }
 
-static int start(plan *p, gproc *g, int *master, const char **step)
+static int start(plan *p, int *master, const char **step)
 {
     int pid;
     if (p->m->flags & CAY_SPAWN_TTY) {
@@ -426,16 +433,10 @@ static int start(plan *p, gproc *g, int *master, const char **step)
         /* The slave belongs to the user, as login would make it. */
         if (fchown(p->slave, p->id.uid, (gid_t)-1) < 0 && errno != EPERM && errno != EINVAL)
             return -1;
-    } else if (p->io[0] < 0) {
-        *step = "/dev/null";
-        p->io[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (p->io[0] < 0)
-            return -1;
     }
     *step = "exec";
     pid = p->m->flags & CAY_GS_REAPER ? shim_spawn(p) : vspawn(p);
     cay__close_fd(&p->slave);
-    (void)g;
     return pid;
 }
 
@@ -470,11 +471,11 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
 {
     plan p = { .m = m, .io = { -1, -1, -1 }, .group = -1, .into = -1, .slave = -1 };
     names nm;
-    char room[4096], *map;
+    char room[4096], *map, *few[FEW];
     const char *step = "request";
-    int master = -1, null_in = -1;
+    int master = -1;
     const char *blob = blob_of(m, tail, &len, fds, &nfds, &map);
-    gproc *g = blob ? gproc_new() : NULL;
+    gproc *g = blob ? gproc_new(m->proc) : NULL;
 
     if (!g) {
         answer(m, -1, blob ? EAGAIN : EINVAL, "request", -1);
@@ -484,7 +485,11 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     sort_fds(m, &p, g, fds, nfds);
     size_t slots = (size_t)m->argc + m->envc + config_env_count() + 32;
     size_t bytes = slots * 2 * sizeof(char *);
-    p.argv = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    p.argv = few;
+    if (bytes > sizeof few)
+        p.argv = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    else
+        memset(few, 0, sizeof few);
     int sys = 0, pid = -1;
     if (p.argv == MAP_FAILED || m->argc > CAY_BLOB_MAX / 2 || m->envc > CAY_BLOB_MAX / 2) {
         sys = ENOMEM;
@@ -493,9 +498,7 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
         sys = lay_out(&p, &nm, room, sizeof room, blob, len, &step);
     }
     if (!sys) {
-        bool own_null = p.io[0] < 0;
-        pid = start(&p, g, &master, &step);
-        null_in = own_null && !(m->flags & CAY_SPAWN_TTY) ? p.io[0] : -1;
+        pid = start(&p, &master, &step);
         if (pid < 0)
             sys = errno;
         else if (p.sys) {
@@ -505,8 +508,7 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
                 waitpid(pid, NULL, 0);
         }
     }
-    cay__close_fd(&null_in);
-    if (p.argv != MAP_FAILED)
+    if (p.argv != MAP_FAILED && p.argv != few)
         munmap(p.argv, bytes);
     if (map)
         munmap(map, len);
@@ -519,6 +521,8 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     g->st.spawn = *m;
     memcpy(g->st.exit.proc, m->proc, sizeof g->st.exit.proc);
     g->st.exit.pid = pid;
+    G.nshims += g->shim != 0;
+    G.pids[g - G.procs] = g->shim ? g->shim : pid;
     answer(m, pid, 0, "", master);
     if (master >= 0)
         g->fds[1] = master;
