@@ -14,14 +14,14 @@ static const char *const none __attribute__((used, section("cay_faults"))) = "";
 static char spec[96];
 static unsigned countdown;
 static bool loaded;
-static _Atomic unsigned *hits; /* shared with whoever counts; survives a change of root, not an exec */
+static _Atomic int64_t *hits; /* shared with whoever counts; survives a change of root, not an exec */
 static int hits_fd = -1;
 
 static void map_hits(void)
 {
     const char *path = getenv("CAY_FAULT_HITS");
     hits_fd = path && *path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    void *p = hits_fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *hits, PROT_READ | PROT_WRITE, MAP_SHARED, hits_fd, 0);
+    void *p = hits_fd < 0 ? MAP_FAILED : mmap(NULL, 2 * sizeof *hits, PROT_READ | PROT_WRITE, MAP_SHARED, hits_fd, 0);
     hits = p == MAP_FAILED ? NULL : p;
 }
 
@@ -68,6 +68,12 @@ bool cay__fault(const char *name)
     }
     errno = EIO;
     return !strcmp(act, "fail");
+}
+
+int64_t cay__fault_clock(void)
+{
+    cay__fault_load();
+    return hits ? hits[1] : 0;
 }
 
 void cay__fault_list(void (*fn)(const char *name))

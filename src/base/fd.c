@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fd.h"
 #include "base.h"
+#include "fault.h"
+#include "mutant.h"
 #include "str.h"
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -168,10 +170,10 @@ static int64_t clock_ns(clockid_t id)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int64_t cay__now_ms(void) { return clock_ns(CLOCK_MONOTONIC) / 1000000; }
+int64_t cay__wall_ms(void) { return clock_ns(CLOCK_REALTIME) / 1000000 + CAY_FAULT_CLOCK(); }
+int64_t cay__now_ms(void) { return CAY__MUTANT("wall-clock") ? cay__wall_ms() : clock_ns(CLOCK_MONOTONIC) / 1000000; }
 int64_t cay__now_us(void) { return clock_ns(CLOCK_MONOTONIC) / 1000; }
-int64_t cay__boot_ms(void) { return clock_ns(CLOCK_BOOTTIME) / 1000000; }
-int64_t cay__wall_ms(void) { return clock_ns(CLOCK_REALTIME) / 1000000; }
+int64_t cay__boot_ms(void) { return CAY__MUTANT("wall-clock") ? cay__wall_ms() : clock_ns(CLOCK_BOOTTIME) / 1000000; }
 
 uint64_t cay__start_time(int pid)
 {

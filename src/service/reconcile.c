@@ -39,6 +39,13 @@ static int64_t start_time(int64_t pid)
     return p ? strtoll(p, NULL, 10) : -1;
 }
 
+/* Records carry the wall clock, which may be set: a time that is far ahead has passed, too. */
+static bool older(int64_t since_ms, int64_t most_ms)
+{
+    int64_t age = cay__wall_ms() - since_ms;
+    return age > most_ms || age < -most_ms;
+}
+
 static int64_t pid_space(void)
 {
     struct stat st;
@@ -47,17 +54,17 @@ static int64_t pid_space(void)
 
 void cay__creator_text(char *buf, size_t cap)
 {
-    snprintf(buf, cap, "{\"creator\":{\"pid\":%d,\"start\":%lld,\"space\":%lld}}", (int)getpid(),
-             (long long)start_time(getpid()), (long long)pid_space());
+    snprintf(buf, cap, "{\"creator\":{\"pid\":%d,\"start\":%lld,\"space\":%lld,\"boot_ms\":%lld}}", (int)getpid(),
+             (long long)start_time(getpid()), (long long)pid_space(), (long long)cay__boot_ms());
 }
 
 static bool maker_is_dead(const cay_row *row)
 {
     CAY_AUTOJSON *j = NULL;
     const json_t *c = cay__json_object("", row->box, &j, NULL) == 0 ? json_object_get(j, "creator") : NULL;
-    int64_t pid = cay__json_int(c, "pid", 0), start = cay__json_int(c, "start", -1);
+    int64_t pid = cay__json_int(c, "pid", 0), start = cay__json_int(c, "start", -1), since = cay__json_int(c, "boot_ms", -1);
     if (!c || pid <= 0 || cay__json_int(c, "space", 0) != pid_space())
-        return cay__wall_ms() - row->created_ms > GRACE_MS;
+        return since < 0 ? older(row->created_ms, GRACE_MS) : cay__boot_ms() - since > GRACE_MS;
     return start_time(pid) != start;
 }
 
@@ -144,7 +151,7 @@ static void settle_start(cay_service *svc, const cay_row *row)
         }
         p->ops->release(box);
     }
-    if ((rc == 0 || rc == CAY_EGONE) && cay__wall_ms() - row->changed_ms > START_MS)
+    if ((rc == 0 || rc == CAY_EGONE) && older(row->changed_ms, START_MS))
         svc->store->move(svc->db, row->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "lost", NULL, NULL);
 }
 

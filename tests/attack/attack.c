@@ -12,13 +12,14 @@
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-static const attack *const themes[] = { ns_attacks, fs_attacks, proc_attacks, sys_attacks, res_attacks, life_attacks, cli_attacks };
-enum { CASE_SECONDS = 90 };
+static const attack *const themes[] = { ns_attacks, fs_attacks, proc_attacks, sys_attacks, res_attacks, life_attacks, cli_attacks, clock_attacks };
+enum { CASE_SECONDS = 90, SKIPPED = 77 };
 
 static const struct {
     const char *name, *user;
@@ -45,7 +46,7 @@ static int run(const char *const *argv, const char *out)
 /* A build tree may lie where the user of the mode cannot look: the programs come along. */
 static bool bring(const char *build)
 {
-    static const char *const files[] = { "cay-keeper", "cay", "cay-full", "src/libcay.so.0", "tests/attack/probe" };
+    static const char *const files[] = { "cay-keeper", "cay", "cay-full", "cay-local", "src/libcay.so.0", "tests/attack/probe" };
     mkdir(W.bin, 0755);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char from[600], to[400];
@@ -105,6 +106,7 @@ static void become_user(void)
     setenv("CAY_LIBEXEC", W.bin, 1);
     setenv("LD_LIBRARY_PATH", W.bin, 1);
     setenv("CAY_ATTACK_SECRET", SECRET, 1); /* must not be found inside */
+    setenv("CAY_FAULT_HITS", W.clock_file, 1);
     if (chdir(W.dir) < 0)
         give_up("%s: %s", W.dir, strerror(errno));
 }
@@ -133,7 +135,7 @@ static int child(const attack *a)
     W.out = NULL;
     cay_service_list(W.svc, within(10000), NULL, remove_one, NULL, &err);
     cay_service_close(W.svc);
-    return W.failed ? 1 : 0;
+    return W.failed ? 1 : W.skipped ? SKIPPED : 0;
 }
 
 static int parent(int pid, int sock)
@@ -183,11 +185,12 @@ static int judge(const char *verb, const char *build)
     return rc;
 }
 
-static bool one_case(const attack *a, const char *build)
+/* 0, 1 or SKIPPED. */
+static int one_case(const attack *a, const char *build)
 {
     int sock[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
-        return false;
+        return 1;
     fflush(stdout);
     int pid = fork();
     if (pid == 0) {
@@ -198,17 +201,29 @@ static bool one_case(const attack *a, const char *build)
         _exit(rc);
     }
     close(sock[1]);
-    bool bad = parent(pid, sock[0]) != 0;
+    int verdict = parent(pid, sock[0]);
     close(sock[0]);
     keeper_kill(SIGTERM);
     if (build && judge("after", build) != 0) {
         printf("#   BREACH: something is left\n");
-        bad = true;
+        verdict = 1;
     }
-    return !bad;
+    return verdict;
 }
 
 /* ---- the world ---- */
+
+static bool make_clock(void)
+{
+    snprintf(W.clock_file, sizeof W.clock_file, "%s/clock", W.dir);
+    int fd = open(W.clock_file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    void *p = fd < 0 || fchmod(fd, 0666) < 0 || ftruncate(fd, 4096) < 0 ? MAP_FAILED
+                                                                        : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    W.clock = p;
+    return p != MAP_FAILED;
+}
 
 static bool set_up(const char *mode, const char *dir)
 {
@@ -239,7 +254,7 @@ static bool set_up(const char *mode, const char *dir)
         perror("/run/cay");
         return false;
     }
-    return true;
+    return make_clock();
 }
 
 /* The one directory below this that is ours: named by the state directory. */
@@ -253,10 +268,18 @@ static void find_sockets(const char *base)
         closedir(d);
 }
 
-/* Templates, locks and logs are made by the first sandbox and stay: not a leak of any case. */
+/* Templates, locks, logs and directories for sockets are made by the first sandbox and stay: not a leak of any case. */
 static void first_sandbox(void)
 {
+    cay_create local = { .size = sizeof local, .provider = "local" };
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb = NULL;
+    size_t removed;
     box_remove(box_new(NULL));
+    if (cay_service_create(W.svc, within(20000), &local, &sb, &err) < 0)
+        give_up("create at level 0: %s", err.msg);
+    box_remove(sb);
+    cay_service_gc(W.svc, within(10000), &removed, &err); /* opens every provider */
 }
 
 static int list(void)
@@ -288,7 +311,7 @@ int main(int argc, char **argv)
     }
     if (!set_up(argv[1], argv[2]) || !bring(argv[3]))
         return 1;
-    if (!one_case(&warm, NULL)) {
+    if (one_case(&warm, NULL) != 0) {
         printf("Bail out! no sandbox can be made\n");
         return 1;
     }
@@ -301,9 +324,10 @@ int main(int argc, char **argv)
                 continue;
             int64_t t = now_ms();
             judge("before", argv[3]);
-            bool good = one_case(a, argv[3]);
-            printf("%s %d - %s %s (%lld ms)\n", good ? "ok" : "not ok", ++n, a->id, a->title, (long long)(now_ms() - t));
-            bad += !good;
+            int verdict = one_case(a, argv[3]);
+            printf("%s %d - %s %s (%lld ms)%s\n", verdict == 0 || verdict == SKIPPED ? "ok" : "not ok", ++n, a->id, a->title,
+                   (long long)(now_ms() - t), verdict == SKIPPED ? " # SKIP here" : "");
+            bad += verdict != 0 && verdict != SKIPPED;
         }
     printf("1..%d\n", n);
     return bad || !n;

@@ -25,7 +25,8 @@ typedef struct attack {
     void      (*run)(void);
 } attack;
 
-extern const attack ns_attacks[], fs_attacks[], proc_attacks[], sys_attacks[], res_attacks[], life_attacks[], cli_attacks[];
+extern const attack ns_attacks[], fs_attacks[], proc_attacks[], sys_attacks[], res_attacks[], life_attacks[], cli_attacks[],
+    clock_attacks[];
 
 typedef struct world {
     unsigned     mode;
@@ -33,10 +34,13 @@ typedef struct world {
     uid_t        uid;
     gid_t        gid;
     char         dir[256], home[300], run[300], bin[300]; /* all below dir, which is a tmpfs */
+    char         clock_file[300];
     char         sockets[400]; /* the keeper's own directory below run */
     cay_service *svc;
     int          failed;
+    bool         skipped;
     sigjmp_buf  *out;  /* where a case that gives up goes */
+    int64_t     *clock; /* what our programs add to the wall clock */
     int          host; /* to the parent, which is root where the suite is */
 } world;
 extern world W;
@@ -48,6 +52,8 @@ __attribute__((format(printf, 1, 2))) void breach(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void note(const char *fmt, ...);
 /* Cannot go on: the case fails here, and what it made is removed. */
 __attribute__((format(printf, 1, 2), noreturn)) void give_up(const char *fmt, ...);
+/* This host or build cannot show it: said aloud, and no success. */
+void skip(const char *why);
 #define CHECK(cond, ...) ((cond) ? (void)0 : breach(__VA_ARGS__))
 
 /* ---- sandboxes ---- */
@@ -80,5 +86,7 @@ long host_rss(int pid);                    /* bytes */
 bool host_put(const char *path, const char *text);
 bool host_get(const char *path, char *buf, size_t cap);
 int64_t now_ms(void);
+/* Sets the wall clock of our programs, in builds with fault points; false in others. */
+bool set_clock(int64_t ahead_ms);
 void nap(unsigned ms);
 const cay_call *within(unsigned ms); /* a deadline from now; of this thread until its next call */

@@ -44,6 +44,11 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
     return 0;
 }
 
+int64_t cay__local_deadline_ms(const local_meta *m)
+{
+    return m->deadline_boot ? cay__wall_ms() + m->deadline_boot - cay__boot_ms() : 0;
+}
+
 int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
 {
     char tmp[40];

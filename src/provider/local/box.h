@@ -25,11 +25,15 @@ typedef struct local_meta {
     uint32_t crc; /* of the record with 0 here */
     char     reason[24];
     char     boot[40]; /* boot id of its processes */
-    int64_t  created_ms, deadline_ms; /* wall clock */
+    int64_t  created_ms; /* wall clock */
+    int64_t  deadline_boot; /* boot clock, which nobody sets; 0: none */
     uint64_t idle_ms, nofile;
     uint64_t memory, pids, disk; /* at level 1; 0: none */
     uint32_t level, spare;       /* cay_level: 1 puts its processes in a jail */
 } local_meta;
+
+/* As people are told it: by the wall clock of now. */
+int64_t cay__local_deadline_ms(const local_meta *m);
 
 /* CAY_ENOENT: no such box. A box of another boot is given as stopped, reason "reboot". */
 int cay__local_meta_read(int dir, local_meta *out, cay_err *err);

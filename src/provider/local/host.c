@@ -33,7 +33,7 @@ static void save(host *h)
 void cay__host_box(const host *h, cay_m_boxinfo *out)
 {
     *out = (cay_m_boxinfo){ .state = h->meta.state, .pid = getpid(), .procs = (uint32_t)cay__exec_live(h),
-                            .created_ms = h->meta.created_ms, .deadline_ms = h->meta.deadline_ms,
+                            .created_ms = h->meta.created_ms, .deadline_ms = cay__local_deadline_ms(&h->meta),
                             .idle_ms = h->meta.idle_ms };
     memcpy(out->id, h->id, sizeof out->id);
     memcpy(out->reason, h->meta.reason, sizeof out->reason);
@@ -88,7 +88,7 @@ static void expire(host *h, const char *reason)
         return;
     }
     cay__host_pause(h, true);
-    h->meta.deadline_ms = 0;
+    h->meta.deadline_boot = 0;
     cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
     save(h);
 }
@@ -97,8 +97,8 @@ static void arm(host *h)
 {
     cay__timer_cancel(&h->deadline);
     cay__timer_cancel(&h->idle);
-    if (h->meta.deadline_ms)
-        cay__timer_arm(&h->loop, &h->deadline, cay__boot_ms() + h->meta.deadline_ms - cay__wall_ms());
+    if (h->meta.deadline_boot)
+        cay__timer_arm(&h->loop, &h->deadline, h->meta.deadline_boot);
     if (h->meta.idle_ms)
         cay__timer_arm(&h->loop, &h->idle, h->used_ms + (int64_t)h->meta.idle_ms);
 }
@@ -138,7 +138,7 @@ static int64_t bounded(uint64_t ms)
 void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms)
 {
     if (ttl_ms)
-        h->meta.deadline_ms = ttl_ms == UINT64_MAX ? 0 : cay__wall_ms() + bounded(ttl_ms);
+        h->meta.deadline_boot = ttl_ms == UINT64_MAX ? 0 : cay__boot_ms() + bounded(ttl_ms);
     if (idle_ms)
         h->meta.idle_ms = idle_ms == UINT64_MAX ? 0 : (uint64_t)bounded(idle_ms);
     save(h);

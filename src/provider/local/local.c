@@ -134,7 +134,7 @@ static local_meta first_meta(const local_kind *k, const cay_create *s)
     m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) | (s->ephemeral ? LOCAL_EPHEMERAL : 0);
     m.idle_ms = s->idle_ms == CAY_UNLIMITED ? 0 : s->idle_ms;
     if (s->ttl_ms && s->ttl_ms != CAY_UNLIMITED)
-        m.deadline_ms = m.created_ms + (int64_t)CAY_MIN(s->ttl_ms, (uint64_t)INT64_MAX / 4);
+        m.deadline_boot = cay__boot_ms() + (int64_t)CAY_MIN(s->ttl_ms, (uint64_t)INT64_MAX / 4);
     m.level = k->level;
     m.nofile = s->limits.nofile == CAY_UNLIMITED ? 0 : s->limits.nofile;
     if (k->level == CAY_LEVEL_NONE)
