@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules that cannot all be meant: refused as a whole, naming both. */
+#include "policy.h"
+
+static void ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi)
+{
+    *lo = r->lo ? r->lo : r->deny ? 1 : i ? 80 : 443;
+    *hi = r->lo ? r->hi : r->deny ? 65535 : *lo;
+}
+
+/* Every port of b is one of a. */
+static bool covers_ports(const cay__rule *a, const cay__rule *b)
+{
+    unsigned alo, ahi, blo, bhi;
+    ports(a, 0, &alo, &ahi);
+    for (unsigned i = 0; i < 2; i++) {
+        ports(b, i, &blo, &bhi);
+        if (blo < alo || bhi > ahi)
+            return false;
+    }
+    return true;
+}
+
+/* Every name and address of b is one of a. */
+static bool covers_target(const cay__rule *a, const cay__rule *b)
+{
+    bool same = !strcmp(a->name, b->name), below = cay__name_below(b->name, a->name);
+    switch (a->target) {
+    case CAY__T_ANY: return true;
+    case CAY__T_EXACT: return b->target == CAY__T_EXACT && same;
+    case CAY__T_BELOW: return (b->target == CAY__T_BELOW && same) || (b->target != CAY__T_CIDR && b->target != CAY__T_ANY && below);
+    case CAY__T_BOTH: return b->target != CAY__T_CIDR && b->target != CAY__T_ANY && (same || below);
+    case CAY__T_CIDR:
+        return b->target == CAY__T_CIDR && a->bits <= b->bits && cay__addr_is_v4(a->addr) == cay__addr_is_v4(b->addr) &&
+               cay__addr_within(b->addr, a->addr, a->bits);
+    }
+    return false;
+}
+
+static int conflict(const cay__rule *a, const cay__rule *b, const char *why, cay_err *err)
+{
+    char x[CAY__RULE_MAX], y[CAY__RULE_MAX];
+    cay__rule_text(a, x, sizeof x);
+    cay__rule_text(b, y, sizeof y);
+    return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "rules %.70s and %.70s contradict each other: %s", x, y, why);
+}
+
+static bool same_target(const cay__rule *a, const cay__rule *b)
+{
+    return a->target == b->target && !strcmp(a->name, b->name) && a->bits == b->bits && !memcmp(a->addr, b->addr, 16);
+}
+
+static cay__net_proto proto_at(const cay__rule *r, unsigned port)
+{
+    return r->proto ? r->proto : port == 443 ? CAY__NET_TLS : port == 80 ? CAY__NET_HTTP : CAY__NET_TCP;
+}
+
+/* A flow cannot have to be both. tcp beside either is the wider grant, and holds. */
+static bool split(const cay__rule *a, const cay__rule *b)
+{
+    unsigned alo, ahi, blo, bhi;
+    for (unsigned i = 0; i < 4; i++) {
+        ports(a, i & 1, &alo, &ahi);
+        ports(b, i >> 1, &blo, &bhi);
+        unsigned lo = CAY_MAX(alo, blo), hi = CAY_MIN(ahi, bhi);
+        const unsigned look[] = { lo, 80, 443 };
+        for (size_t k = 0; k < CAY_LEN(look); k++) {
+            unsigned x = look[k];
+            cay__net_proto pa = proto_at(a, x), pb = proto_at(b, x);
+            if (x >= lo && x <= hi && pa != pb && pa != CAY__NET_TCP && pb != CAY__NET_TCP)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* `github,!github.com:22` means the preset without that one. */
+static void prune(cay__policy *p)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < p->nrules; i++) {
+        bool dead = false;
+        for (size_t k = 0; k < p->nrules && p->rules[i].preset && !p->rules[i].deny && !dead; k++)
+            dead = p->rules[k].deny && covers_target(&p->rules[k], &p->rules[i]) && covers_ports(&p->rules[k], &p->rules[i]);
+        if (!dead)
+            p->rules[kept++] = p->rules[i];
+    }
+    /* The room of the list follows from its count (cay__grow): make it so again. */
+    size_t room = 1;
+    while (room < kept)
+        room *= 2;
+    if (kept < p->nrules) {
+        cay__rule *less = kept ? realloc(p->rules, room * sizeof *less) : NULL;
+        if (!kept)
+            free(p->rules);
+        else if (!less)
+            abort();
+        p->rules = less;
+        p->nrules = kept;
+    }
+}
+
+int cay__policy_check(cay__policy *p, cay_err *err)
+{
+    prune(p);
+    if (p->mode == CAY__NET_OFF && p->nrules)
+        return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "off and rules are both given; leave one away");
+    for (size_t i = 0; i < p->nrules; i++) {
+        const cay__rule *b = &p->rules[i];
+        if (b->deny)
+            continue;
+        if (p->mode == CAY__NET_ALL) {
+            char text[CAY__RULE_MAX];
+            cay__rule_text(b, text, sizeof text);
+            return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
+                                "all and rule %.80s are both given; all allows it already: beside all only denies have a meaning", text);
+        }
+        for (size_t k = 0; k < p->nrules; k++) {
+            const cay__rule *a = &p->rules[k];
+            if (a->deny && covers_target(a, b) && covers_ports(a, b))
+                return conflict(b, a, "a deny comes before any allow, so the first would never hold", err);
+            if (!a->deny && k > i && same_target(a, b) && split(a, b))
+                return conflict(b, a, "one port as tls and as http; tcp:// takes both", err);
+        }
+    }
+    return 0;
+}

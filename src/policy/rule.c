@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rule: from text, and back. */
+#include "policy.h"
+#include <base/buf.h>
+#include <base/str.h>
+#include <stdio.h>
+#include <strings.h>
+
+typedef struct parse {
+    const char *whole; /* as it was given, for messages */
+    cay_err    *err;
+} parse;
+
+static int bad(const parse *at, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int bad(const parse *at, const char *fmt, ...)
+{
+    char why[160];
+    va_list ap;
+    CAY_AUTOBUF b = CAY__BUF(256);
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    cay__buf_safe(&b, at->whole, CAY_MIN(strlen(at->whole), (size_t)60), false);
+    return cay_fail_why(at->err, CAY_EINVAL, "policy_invalid", "rule \"%s\": %s", b.data ? b.data : "", why);
+}
+
+static int take_port(const parse *at, const char *s, const char *end, uint16_t *out)
+{
+    unsigned v = 0;
+    const char *c = s;
+    for (; c < end && *c >= '0' && *c <= '9' && c - s < 6; c++)
+        v = v * 10 + (unsigned)(*c - '0');
+    if (c == s || c != end || *s == '0' || v > 65535)
+        return bad(at, "\"%.*s\" is not a port; give 1 to 65535, or a range such as 8000-8100", (int)CAY_MIN(end - s, 12), s);
+    *out = (uint16_t)v;
+    return 0;
+}
+
+static int take_ports(const parse *at, const char *s, cay__rule *r)
+{
+    const char *dash = strchr(s, '-'), *end = s + strlen(s);
+    CAY_TRY(take_port(at, s, dash ? dash : end, &r->lo));
+    r->hi = r->lo;
+    if (dash)
+        CAY_TRY(take_port(at, dash + 1, end, &r->hi));
+    return r->hi < r->lo ? bad(at, "the range of ports ends before it begins") : 0;
+}
+
+static const struct scheme {
+    const char    *name;
+    cay__net_proto proto;
+    bool           opaque;
+    uint16_t       port; /* when none is given */
+} schemes[] = {
+    { "tls://", CAY__NET_TLS, false, 443 },
+    { "tls+opaque://", CAY__NET_TLS, true, 443 },
+    { "http://", CAY__NET_HTTP, false, 80 },
+    { "tcp://", CAY__NET_TCP, false, 0 },
+};
+
+static int take_scheme(const parse *at, const char **s, cay__rule *r, uint16_t *port)
+{
+    const char *sep = strstr(*s, "://");
+    if (!sep)
+        return 0;
+    for (size_t i = 0; i < CAY_LEN(schemes); i++)
+        if (cay__str_starts(*s, schemes[i].name)) {
+            if (r->deny)
+                return bad(at, "a deny has no scheme: name the port instead");
+            r->proto = schemes[i].proto;
+            r->opaque = schemes[i].opaque;
+            *port = schemes[i].port;
+            *s += strlen(schemes[i].name);
+            return 0;
+        }
+    if (cay__str_starts(*s, "https://"))
+        return bad(at, "write tls:// for https, or leave the scheme away");
+    return bad(at, "scheme \"%.*s\" is not known; there are tls, tls+opaque, http and tcp", (int)CAY_MIN(sep - *s, 16), *s);
+}
+
+static int take_address(const parse *at, const char *s, cay__rule *r)
+{
+    char text[CAY__ADDR_MAX + 8];
+    if (!cay__str_copy(text, sizeof text, s))
+        return bad(at, "that is no address");
+    char *slash = strchr(text, '/');
+    if (slash)
+        *slash++ = '\0';
+    if (strchr(text, '%'))
+        return bad(at, "an address with a zone reaches only this host's links; leave the zone away");
+    if (!cay__addr_parse(text, r->addr))
+        return bad(at, strchr(text, ':') ? "that is no IPv6 address; IPv4 ones are written 192.0.2.1"
+                                         : "addresses are four decimal numbers, 0 to 255, without leading zeros");
+    bool v4 = cay__addr_is_v4(r->addr);
+    uint64_t most = v4 ? 32 : 128, bits = most;
+    if (slash && (!cay__str_to_u64(slash, &bits) || bits > most || (slash[0] == '0' && slash[1])))
+        return bad(at, "\"/%.6s\" is not a prefix length; give /0 to /%d", slash, (int)most);
+    r->target = CAY__T_CIDR;
+    r->bits = (uint8_t)(bits + (v4 ? 96 : 0));
+    uint8_t net[16] = { 0 };
+    for (unsigned i = 0; i < r->bits; i++)
+        net[i / 8] |= (uint8_t)(r->addr[i / 8] & 0x80 >> i % 8);
+    if (memcmp(net, r->addr, 16) != 0) {
+        char want[CAY__ADDR_MAX];
+        cay__addr_text(net, want);
+        return bad(at, "it has bits behind its prefix; the network is %s/%d", want, (int)bits);
+    }
+    return 0;
+}
+
+static int no_name(const parse *at, const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)s[i] >= 0x80)
+            return bad(at, "names are given in A-label form (xn--…); idn2(1) tells it for a name with other letters");
+    if (memchr(s, '*', len))
+        return bad(at, "a wildcard stands alone at the front: *.name is below it, **.name it and below; any is everything");
+    if (memchr(s, '/', len))
+        return bad(at, "a rule has no path; it ends with the port");
+    if (memmem(s, len, "..", 2) || *s == '.')
+        return bad(at, "it has an empty label");
+    if (len > CAY__NAME_MAX)
+        return bad(at, "a name has at most %d bytes", CAY__NAME_MAX);
+    return bad(at, "that is no host name: labels of 1 to 63 letters, digits, '-' (not at their ends) or '_'");
+}
+
+static int take_name(const parse *at, const char *s, size_t len, cay__rule *r)
+{
+    r->target = CAY__T_EXACT;
+    if (len > 3 && !memcmp(s, "**.", 3)) {
+        r->target = CAY__T_BOTH;
+        s += 3, len -= 3;
+    } else if (len > 2 && !memcmp(s, "*.", 2)) {
+        r->target = CAY__T_BELOW;
+        s += 2, len -= 2;
+    }
+    if (!cay__name_fold(s, len, r->name)) {
+        char plain[16];
+        size_t n = CAY_MIN(len, sizeof plain - 1), dots = 0;
+        for (size_t i = 0; i < len; i++)
+            dots += s[i] == '.';
+        memcpy(plain, s, n), plain[n] = '\0';
+        for (size_t i = 0; i < n; i++)
+            plain[i] = (char)(plain[i] >= 'A' && plain[i] <= 'Z' ? plain[i] + 32 : plain[i]);
+        if (len <= n && dots <= 3 && len && s[len - 1] != '.' && cay__name_is_number(plain))
+            return bad(at, "that is an address in an odd spelling; write it as four decimal numbers, such as 192.0.2.1");
+        return no_name(at, s, len);
+    }
+    if (cay__name_is_local(r->name))
+        return bad(at, "localhost is the sandbox itself; a service of the host is offered by the operator's egress.conf");
+    return 0;
+}
+
+static bool four_numbers(const char *s, size_t len)
+{
+    size_t dots = 0;
+    for (size_t i = 0; i < len; i++) {
+        dots += s[i] == '.';
+        if (!(s[i] >= '0' && s[i] <= '9') && s[i] != '.')
+            return false;
+    }
+    return dots == 3;
+}
+
+static const char *const *preset_rules(const char *word)
+{
+    const char *name;
+    const char *const *rules;
+    for (size_t i = 0; (name = cay__preset(i, &rules)); i++)
+        if (!strcasecmp(name, word))
+            return rules;
+    return NULL;
+}
+
+/* Splits TARGET from :PORT. An address of IPv6 has colons of its own; with a port it stands in brackets. */
+static int take_target(const parse *at, const char *s, cay__rule *r)
+{
+    char text[CAY__RULE_MAX];
+    const char *colon = strchr(s, ':');
+    bool v6 = colon && strchr(colon + 1, ':');
+    if (*s == '[') {
+        const char *end = strchr(s, ']');
+        if (!end || (end[1] && end[1] != ':'))
+            return bad(at, "after [ADDRESS] comes :PORT or nothing");
+        if (end[1])
+            CAY_TRY(take_ports(at, end + 2, r));
+        snprintf(text, sizeof text, "%.*s", (int)CAY_MIN(end - s - 1, (long)sizeof text), s + 1);
+        return strchr(text, ':') ? take_address(at, text, r) : bad(at, "brackets are for IPv6 addresses");
+    }
+    if (v6)
+        return take_address(at, s, r);
+    if (colon)
+        CAY_TRY(take_ports(at, colon + 1, r));
+    size_t len = colon ? (size_t)(colon - s) : strlen(s);
+    if (len >= sizeof text)
+        return bad(at, "it is too long");
+    memcpy(text, s, len), text[len] = '\0';
+    const char *slash = strchr(text, '/');
+    if (!len)
+        return bad(at, "it names nothing; give a name, an address or any");
+    if (!strcasecmp(text, "any"))
+        return r->target = CAY__T_ANY, 0;
+    if (!strcmp(text, "*") || !strcmp(text, "**"))
+        return bad(at, "write any for everything");
+    if (four_numbers(text, slash ? (size_t)(slash - text) : len))
+        return take_address(at, text, r);
+    CAY_TRY(take_name(at, text, len, r));
+    if (r->target == CAY__T_EXACT && (!strcmp(r->name, "any") || preset_rules(r->name)))
+        return bad(at, "%s is a word of ours and no host", r->name); /* "any." must not come back as any */
+    if (r->target == CAY__T_EXACT && !strchr(r->name, '.') && !colon)
+        return bad(at, "no preset has that name (cay net presets lists them); a host of one label needs its port");
+    return 0;
+}
+
+int cay__rule_parse(const char *text, cay__rule *r, cay_err *err)
+{
+    parse at = { .whole = text, .err = err };
+    uint16_t port = 0;
+    memset(r, 0, sizeof *r);
+    const char *s = text;
+    r->deny = *s == '!';
+    s += r->deny;
+    CAY_TRY(take_scheme(&at, &s, r, &port));
+    for (const char *c = s; *c; c++)
+        if (*c == ' ' || *c == '\t')
+            return bad(&at, "a rule has no blanks");
+    CAY_TRY(take_target(&at, s, r));
+    if (!r->lo && r->proto == CAY__NET_TCP)
+        return bad(&at, "tcp:// needs a port; 1-65535 for all");
+    if (!r->lo && r->proto)
+        r->lo = r->hi = port;
+    /* One way to say one thing. */
+    if (!r->opaque && r->lo && r->lo == r->hi &&
+        r->proto == (r->lo == 443 ? CAY__NET_TLS : r->lo == 80 ? CAY__NET_HTTP : CAY__NET_TCP))
+        r->proto = 0;
+    if (r->opaque && r->target == CAY__T_CIDR)
+        return bad(&at, "a rule for addresses has no name to hide; leave +opaque away");
+    return 0;
+}
+
+bool cay__rule_same(const cay__rule *a, const cay__rule *b)
+{
+    return a->deny == b->deny && a->opaque == b->opaque && a->target == b->target && a->proto == b->proto && a->lo == b->lo &&
+           a->hi == b->hi && a->bits == b->bits && !memcmp(a->addr, b->addr, 16) && !strcmp(a->name, b->name);
+}
+
+void *cay__grow(void *list, size_t n, size_t each)
+{
+    /* Full whenever the count is a power of two: so no capacity has to be kept. */
+    if (n & (n - 1))
+        return list;
+    void *more = realloc(list, (n ? n * 2 : 1) * each);
+    if (!more)
+        abort();
+    return more;
+}
+
+static int append(cay__policy *p, const cay__rule *r, cay_err *err)
+{
+    for (size_t i = 0; i < p->nrules; i++)
+        if (cay__rule_same(&p->rules[i], r)) {
+            p->rules[i].preset &= r->preset;
+            return 0;
+        }
+    if (p->nrules >= CAY__RULES_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u rules; use wildcards or CIDRs",
+                            CAY__RULES_MAX);
+    p->rules = cay__grow(p->rules, p->nrules, sizeof *p->rules);
+    p->rules[p->nrules++] = *r;
+    return 0;
+}
+
+int cay__rule_add(cay__policy *p, const char *text, cay_err *err)
+{
+    cay__rule r;
+    bool deny = *text == '!';
+    char word[32];
+    size_t len = strcspn(text + deny, ":");
+    snprintf(word, sizeof word, "%.*s", (int)CAY_MIN(len, sizeof word), text + deny);
+    const char *const *list = len < sizeof word ? preset_rules(word) : NULL;
+    if (list && text[deny + len])
+        return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "rule \"%.40s\": a preset has ports of its own; leave yours away", text);
+    if (!list) {
+        CAY_TRY(cay__rule_parse(text, &r, err));
+        return append(p, &r, err);
+    }
+    for (; *list; list++) {
+        CAY_TRY(cay__rule_parse(*list, &r, err));
+        r.preset = true;
+        if (deny) { /* whatever the port */
+            r.deny = true;
+            r.opaque = false;
+            r.proto = 0;
+            r.lo = r.hi = 0;
+        }
+        CAY_TRY(append(p, &r, err));
+    }
+    return 0;
+}
+
+int cay__rule_text(const cay__rule *r, char *buf, size_t size)
+{
+    static const char *const scheme[] = { "", "tls://", "http://", "tcp://" };
+    char target[CAY__NAME_MAX + 8], port[16] = "", addr[CAY__ADDR_MAX];
+    bool v4 = cay__addr_is_v4(r->addr);
+    if (r->lo)
+        snprintf(port, sizeof port, r->hi > r->lo ? ":%d-%d" : ":%d", (int)r->lo, (int)r->hi);
+    switch (r->target) {
+    case CAY__T_ANY: snprintf(target, sizeof target, "any"); break;
+    case CAY__T_EXACT: snprintf(target, sizeof target, "%s", r->name); break;
+    case CAY__T_BELOW: snprintf(target, sizeof target, "*.%s", r->name); break;
+    case CAY__T_BOTH: snprintf(target, sizeof target, "**.%s", r->name); break;
+    case CAY__T_CIDR:
+        cay__addr_text(r->addr, addr);
+        snprintf(target, sizeof target, r->bits < 128 ? "%s%s/%d%s" : "%s%s%.0d%s", *port && !v4 ? "[" : "", addr,
+                 r->bits < 128 ? r->bits - (v4 ? 96 : 0) : 0, *port && !v4 ? "]" : "");
+        break;
+    }
+    return snprintf(buf, size, "%s%s%s%s", r->deny ? "!" : "", r->opaque ? "tls+opaque://" : scheme[r->proto], target, port);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A whole policy as lines of text, the operator's file too; and the words of the command line. */
+#include "policy.h"
+#include <base/buf.h>
+#include <base/str.h>
+#include <stdio.h>
+
+#define LINE_MAX_ 1024
+#define HEAD      "cay-net 1"
+
+typedef struct reader {
+    cay__policy *p;
+    bool         operator_;
+    bool         head, mode, rate[2], connections, resolver;
+    cay_err     *err;
+} reader;
+
+static int bad(reader *rd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int bad(reader *rd, const char *fmt, ...)
+{
+    char why[200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return cay_fail_why(rd->err, CAY_EINVAL, "policy_invalid", "%s", why);
+}
+
+static int once(reader *rd, bool *seen, const char *what)
+{
+    if (*seen)
+        return bad(rd, "%s is given twice", what);
+    *seen = true;
+    return 0;
+}
+
+static int on_mode(reader *rd, char *rest)
+{
+    static const char *const names[] = { "off", "all", "rules" };
+    CAY_TRY(once(rd, &rd->mode, "mode"));
+    for (size_t i = 0; i < CAY_LEN(names); i++)
+        if (!strcmp(rest, names[i]))
+            return rd->p->mode = (cay__net_mode)i, 0;
+    return bad(rd, "mode \"%.20s\" is not known; there are off, all and rules", rest);
+}
+
+static int on_rule(reader *rd, char *rest)
+{
+    return cay__rule_add(rd->p, rest, rd->err);
+}
+
+static int on_deny(reader *rd, char *rest)
+{
+    char text[LINE_MAX_ + 2];
+    if (*rest == '!')
+        return bad(rd, "deny %.60s: a deny line has no ! of its own", rest);
+    cay__str_join(text, sizeof text, "!", rest, NULL);
+    return cay__rule_add(rd->p, text, rd->err);
+}
+
+static int on_rate(reader *rd, char *rest)
+{
+    char *value = strchr(rest, ' ');
+    if (value)
+        *value++ = '\0';
+    bool up = !strcmp(rest, "up");
+    uint64_t v = 0;
+    if (!value || (!up && strcmp(rest, "down") != 0))
+        return bad(rd, "rate %.20s: write rate up BYTES or rate down BYTES, per second", rest);
+    CAY_TRY(once(rd, &rd->rate[up], up ? "rate up" : "rate down"));
+    if (!cay__str_to_size(value, &v) || v < CAY__RATE_LEAST || v > CAY__RATE_MOST)
+        return bad(rd, "rate %s %.30s: give bytes per second, %u to %llu, such as 512k or 10m", rest, value, CAY__RATE_LEAST,
+                   (unsigned long long)CAY__RATE_MOST);
+    *(up ? &rd->p->rate_up : &rd->p->rate_down) = v;
+    return 0;
+}
+
+static int on_connections(reader *rd, char *rest)
+{
+    uint64_t v;
+    CAY_TRY(once(rd, &rd->connections, "connections"));
+    if (!cay__str_to_u64(rest, &v) || !v || v > CAY__CONNECTIONS_MOST)
+        return bad(rd, "connections %.30s: give 1 to %u at once", rest, CAY__CONNECTIONS_MOST);
+    rd->p->connections = (uint32_t)v;
+    return 0;
+}
+
+static int on_lift(reader *rd, char *rest)
+{
+    cay__rule r;
+    cay__policy *p = rd->p;
+    CAY_TRY(cay__rule_parse(rest, &r, rd->err));
+    const char *wrong = r.deny || r.lo || r.proto || r.target != CAY__T_CIDR ? "give an address or CIDR alone" : cay__lift_wrong(&r);
+    if (wrong)
+        return bad(rd, "lift %.60s: %s", rest, wrong);
+    p->lifts = cay__grow(p->lifts, p->nlifts, sizeof r);
+    p->lifts[p->nlifts++] = r;
+    return 0;
+}
+
+/* ADDRESS:PORT as a rule for one address and one port. */
+static int take_endpoint(reader *rd, const char *what, const char *text, uint16_t port, uint8_t addr[16], uint16_t *out)
+{
+    cay__rule r;
+    CAY_TRY(cay__rule_parse(text, &r, rd->err));
+    if (r.deny || r.proto || r.target != CAY__T_CIDR || r.bits != 128 || r.lo != r.hi || (!r.lo && !port))
+        return bad(rd, "%s %.60s: give one address%s", what, text, port ? ", with or without a port" : " and its port");
+    memcpy(addr, r.addr, 16);
+    *out = r.lo ? r.lo : port;
+    return 0;
+}
+
+static int on_service(reader *rd, char *rest)
+{
+    cay__rule r;
+    cay__policy *p = rd->p;
+    cay__service_rule s = { 0 };
+    char *to = strchr(rest, ' ');
+    if (to)
+        *to++ = '\0';
+    if (!to)
+        return bad(rd, "service %.60s: write service NAME:PORT ADDRESS:PORT", rest);
+    CAY_TRY(cay__rule_parse(rest, &r, rd->err));
+    if (r.deny || r.opaque || r.target != CAY__T_EXACT || !r.lo || r.lo != r.hi)
+        return bad(rd, "service %.60s: it is offered under one name and one port", rest);
+    memcpy(s.name, r.name, sizeof s.name);
+    s.port = r.lo;
+    for (size_t i = 0; i < p->nservices; i++)
+        if (p->services[i].port == s.port && !strcmp(p->services[i].name, s.name))
+            return bad(rd, "service %.60s is given twice", rest);
+    CAY_TRY(take_endpoint(rd, "service", to, 0, s.to, &s.to_port));
+    p->services = cay__grow(p->services, p->nservices, sizeof s);
+    p->services[p->nservices++] = s;
+    return 0;
+}
+
+static int on_resolver(reader *rd, char *rest)
+{
+    CAY_TRY(once(rd, &rd->resolver, "resolver"));
+    return take_endpoint(rd, "resolver", rest, 53, rd->p->resolver, &rd->p->resolver_port);
+}
+
+static const struct {
+    const char *word;
+    bool        operators;
+    int (*fn)(reader *rd, char *rest);
+} lines[] = {
+    { "mode", false, on_mode },       { "rule", false, on_rule },     { "rate", false, on_rate },
+    { "connections", false, on_connections }, { "deny", true, on_deny }, { "lift", true, on_lift },
+    { "service", true, on_service },  { "resolver", true, on_resolver },
+};
+
+static int read_line(reader *rd, char *s)
+{
+    for (char *c = s; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return bad(rd, "it has a control character");
+    if (!rd->head && (!strcmp(s, HEAD) || !rd->operator_)) {
+        if (strcmp(s, HEAD) != 0)
+            return bad(rd, "a policy begins with the line %s", HEAD);
+        rd->head = true;
+        return 0;
+    }
+    if (!*s || *s == '#')
+        return 0;
+    rd->head = true;
+    char *rest = strchr(s, ' ');
+    if (rest)
+        *rest++ = '\0';
+    for (size_t i = 0; i < CAY_LEN(lines); i++) {
+        if (strcmp(s, lines[i].word) != 0)
+            continue;
+        if (lines[i].operators && !rd->operator_)
+            return bad(rd, "%s is for the operator's egress.conf only", s);
+        if (!rest || !*rest)
+            return bad(rd, "%s needs a value", s);
+        return lines[i].fn(rd, rest);
+    }
+    return bad(rd, "\"%.20s\" is not known", s);
+}
+
+static int read_lines(reader *rd, const char *text, size_t len)
+{
+    char line[LINE_MAX_];
+    for (size_t at = 0, n = 1; at < len; n++) {
+        const char *end = memchr(text + at, '\n', len - at);
+        size_t k = end ? (size_t)(end - text) - at : len - at;
+        int rc = 0;
+        if (k >= sizeof line)
+            rc = bad(rd, "longer than %d bytes", LINE_MAX_ - 1);
+        else {
+            memcpy(line, text + at, k);
+            line[k] = '\0';
+            rc = memchr(line, 0, k) ? bad(rd, "it has a control character") : read_line(rd, line);
+        }
+        if (rc < 0)
+            return cay_wrap(rd->err, rc, "line %zu", n);
+        at += k + 1;
+    }
+    if (!rd->head && !rd->operator_)
+        return bad(rd, "a policy begins with the line %s", HEAD);
+    if (!rd->mode)
+        rd->p->mode = rd->operator_ ? CAY__NET_ALL : rd->p->nrules ? CAY__NET_RULES : CAY__NET_OFF;
+    return cay__policy_check(rd->p, rd->err);
+}
+
+int cay__policy_read(cay__policy *p, const char *text, size_t len, bool operator_, cay_err *err)
+{
+    reader rd = { .p = p, .operator_ = operator_, .err = err };
+    memset(p, 0, sizeof *p);
+    if (len > CAY__POLICY_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bytes", CAY__POLICY_MAX);
+    int rc = read_lines(&rd, text, len);
+    if (rc < 0)
+        cay__policy_clear(p);
+    return rc;
+}
+
+static void add_endpoint(cay__buf *b, const uint8_t addr[16], uint16_t port)
+{
+    char text[CAY__ADDR_MAX];
+    bool v4 = cay__addr_is_v4(addr);
+    cay__addr_text(addr, text);
+    cay__buf_fmt(b, v4 ? "%s:%d" : "[%s]:%d", text, (int)port);
+}
+
+int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *err)
+{
+    static const char *const modes[] = { "off", "all", "rules" };
+    CAY_AUTOBUF b = CAY__BUF(CAY__POLICY_MAX);
+    char one[CAY__RULE_MAX];
+    cay__buf_fmt(&b, HEAD "\nmode %s\n", modes[p->mode]);
+    for (size_t i = 0; i < p->nrules; i++) {
+        cay__rule_text(&p->rules[i], one, sizeof one);
+        cay__buf_fmt(&b, "rule %s\n", one);
+    }
+    if (p->rate_up)
+        cay__buf_fmt(&b, "rate up %llu\n", (unsigned long long)p->rate_up);
+    if (p->rate_down)
+        cay__buf_fmt(&b, "rate down %llu\n", (unsigned long long)p->rate_down);
+    if (p->connections)
+        cay__buf_fmt(&b, "connections %u\n", p->connections);
+    for (size_t i = 0; i < p->nlifts; i++) {
+        cay__rule_text(&p->lifts[i], one, sizeof one);
+        cay__buf_fmt(&b, "lift %s\n", one);
+    }
+    for (size_t i = 0; i < p->nservices; i++) {
+        cay__buf_fmt(&b, "service %s:%d ", p->services[i].name, (int)p->services[i].port);
+        add_endpoint(&b, p->services[i].to, p->services[i].to_port);
+        cay__buf_str(&b, "\n");
+    }
+    if (p->resolver_port) {
+        cay__buf_str(&b, "resolver ");
+        add_endpoint(&b, p->resolver, p->resolver_port);
+        cay__buf_str(&b, "\n");
+    }
+    if (b.full)
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bytes", CAY__POLICY_MAX);
+    *len = b.len;
+    *text = CAY_STEAL(b.data);
+    return 0;
+}
+
+void cay__policy_clear(cay__policy *p)
+{
+    free(p->rules);
+    free(p->lifts);
+    free(p->services);
+    memset(p, 0, sizeof *p);
+}
+
+static int add_word(cay__policy *p, const char *word, bool first, cay_err *err)
+{
+    bool off = !strcmp(word, "off"), all = !strcmp(word, "all");
+    if (!*word)
+        return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "a network rule is empty; give off, all, a preset or rules between commas");
+    if ((off && !first) || (!off && p->mode == CAY__NET_OFF && !first))
+        return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "off and rules are both given; leave one away");
+    if (off)
+        return 0;
+    if (all)
+        return p->mode = CAY__NET_ALL, 0;
+    CAY_TRY(cay__rule_add(p, word, err));
+    if (p->mode != CAY__NET_ALL)
+        p->mode = CAY__NET_RULES;
+    return 0;
+}
+
+int cay__policy_words(cay__policy *p, const char *words, cay_err *err)
+{
+    char word[LINE_MAX_];
+    for (const char *s = words;; s++) {
+        size_t n = strcspn(s, ",");
+        if (n >= sizeof word)
+            return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "rule \"%.40s…\": longer than %d bytes", s, LINE_MAX_ - 1);
+        memcpy(word, s, n);
+        word[n] = '\0';
+        CAY_TRY(add_word(p, word, !p->words, err));
+        p->words = true;
+        s += n;
+        if (!*s)
+            return 0;
+    }
+}
