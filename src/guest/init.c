@@ -110,9 +110,11 @@ static bool lock_down(void)
     if (prctl(PR_SET_DUMPABLE, CAY__MUTANT("dumpable")) < 0)
         return false;
     for (unsigned c = 0; c <= 63; c++)
-        if (!(c < 32 && (KEEP_CAPS >> c & 1)) && prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1 &&
-            prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
-            return false;
+        if (!(c < 32 && (KEEP_CAPS >> c & 1)) && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) {
+            if (errno != EINVAL || prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1)
+                return false;
+            break; /* past the last one this kernel knows */
+        }
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     if (syscall(SYS_capset, &h, d) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return false;
@@ -418,9 +420,6 @@ _Noreturn void init_main(int ctl, int listen_fd, int mode, bool uid0)
     G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    for (int i = 1; i < 65; i++) /* execve(2) keeps what is ignored: commands start with nothing of that */
-        if (i != SIGKILL && i != SIGSTOP)
-            sigaction(i, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
     int binder = binder_start(ctl);
     if (G.shims == MAP_FAILED || binder < 0)
         give_up("binder");

@@ -99,7 +99,7 @@ static int make_dev(int host_dev)
         }
         CAY_AUTOFD node = mnt_open_tree(host_dev, nodes[i].name, OPEN_TREE_CLONE);
         CAY_AUTOFD at = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
-        if (node < 0 || at < 0 || mnt_setattr(node, "", AT_EMPTY_PATH, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0, -1) < 0 ||
+        if (node < 0 || at < 0 || mnt_setattr(node, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0, -1) < 0 ||
             mnt_move(node, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
             return -1;
     }

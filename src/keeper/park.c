@@ -54,24 +54,29 @@ static const char *const masked[] = {
 };
 static const char *const read_only[] = { "bus", "fs", "irq", "sys" };
 
-/* Sources of masks are ours: the stage's empty directory and the null of our own /dev tree. */
+/* The kernel has no such entry, rather than we no such source. */
+static bool absent(const char *path)
+{
+    struct stat st;
+    return errno == ENOENT && lstat(path, &st) < 0 && errno == ENOENT;
+}
+
+/* Sources of masks are ours: null and an empty directory of the common /dev tree, which is read-only, nosuid and noexec:
+ * a bind inherits that, and no call is needed to say it again. */
 static bool mask_proc(void)
 {
     char path[64];
-    struct stat st;
     for (size_t i = 0; i < CAY_LEN(masked) && !CAY__MUTANT("masks"); i++) {
         cay__str_join(path, sizeof path, "/t/proc/", masked[i], NULL);
-        if (lstat(path, &st) < 0)
-            continue;
-        if (mount(S_ISDIR(st.st_mode) ? "/t/e" : "/d/null", path, NULL, MS_BIND, NULL) < 0 ||
-            mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NOSUID, 0, -1) < 0)
+        int rc = mount("/d/null", path, NULL, MS_BIND, NULL);
+        if (rc < 0 && errno == ENOTDIR)
+            rc = mount("/d/pts", path, NULL, MS_BIND, NULL);
+        if (rc < 0 && !absent(path))
             return false;
     }
     for (size_t i = 0; i < CAY_LEN(read_only) && !CAY__MUTANT("proc-ro"); i++) {
         cay__str_join(path, sizeof path, "/t/proc/", read_only[i], NULL);
-        if (lstat(path, &st) < 0)
-            continue;
-        if (mount(path, path, NULL, MS_BIND, NULL) < 0 || mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
+        if (mount(path, path, NULL, MS_BIND, NULL) < 0 ? !absent(path) : mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
             return false;
     }
     return true;
@@ -108,27 +113,25 @@ static bool make_dev(int mode)
     const char *opt = mode == CAY_MODE_SINGLE ? "newinstance,ptmxmode=0666,mode=0620"
                                               : "newinstance,ptmxmode=0666,mode=0620,gid=5";
     return mount("devpts", "/t/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, opt) == 0 &&
-           mount("/t/run/shm", "/t/dev/shm", NULL, MS_BIND, NULL) == 0;
+           mount("/t/r/shm", "/t/dev/shm", NULL, MS_BIND, NULL) == 0;
 }
 
+/* One tmpfs of its own: /run and /dev/shm are directories of it, and so is the place where a root is put together. What is
+ * not shown by a mount of its own cannot be reached once the stage is gone. */
 static void stage(int ctl, int mode)
 {
-    static const char *const dirs[] = { "/t/proc", "/t/dev", "/t/run", "/t/n", "/t/i", "/t/i/sandboxes", "/t/i/layers", "/t/l" };
-    if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=256k,nr_inodes=64") < 0)
+    static const char *const dirs[] = { "/t/proc", "/t/dev", "/t/run", "/t/n", "/t/i", "/t/i/sandboxes", "/t/i/layers", "/t/l", "/t/r" };
+    if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") < 0)
         die(ctl, "stage");
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (mkdir(dirs[i], 0755) < 0)
             die(ctl, "stage");
-    if (mkdir("/t/e", 0555) < 0)
-        die(ctl, "stage");
     if (CAY__MUTANT("own-proc") ? mount("/proc", "/t/proc", NULL, MS_BIND | MS_REC, NULL) < 0
                                 : mount("proc", "/t/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
         die(ctl, "proc");
     if (!mask_proc() || (!CAY__MUTANT("boot-id") && !own_boot_id()))
         die(ctl, "proc masks");
-    if (mount("tmpfs", "/t/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") < 0 ||
-        mkdir("/t/run/shm", 01777) < 0 || chmod("/t/run/shm", 01777) < 0 || mkdir("/t/run/lock", 01777) < 0 ||
-        chmod("/t/run/lock", 01777) < 0)
+    if (mkdir("/t/r/shm", 01777) < 0 || mkdir("/t/r/lock", 01777) < 0 || mount("/t/r", "/t/run", NULL, MS_BIND, NULL) < 0)
         die(ctl, "run");
     if (!make_dev(mode))
         die(ctl, "dev");

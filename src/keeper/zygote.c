@@ -233,6 +233,9 @@ int main(int argc, char **argv)
     /* What runs inside is pid 1 of a sandbox: its command line says no more than that. */
     for (int i = 1; i < argc; i++)
         memset(argv[i], 0, strlen(argv[i]));
+    for (int i = 1; i < 65; i++) /* execve(2) keeps what is ignored: commands start with nothing of that */
+        if (i != SIGKILL && i != SIGSTOP)
+            sigaction(i, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
     signal(SIGCHLD, SIG_IGN); /* inits are watched by pidfd; nobody waits for them */
     for (;;) {
         int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
