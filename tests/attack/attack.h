@@ -83,6 +83,7 @@ int  keeper_pid(void);                     /* of W.home; 0 when there is none */
 void keeper_kill(int sig);                 /* and waits until it is gone */
 int  host_count(const char *comm);         /* processes of that name, anywhere */
 long host_rss(int pid);                    /* bytes */
+int  host_shell(const char *cmd);          /* its exit code */
 bool host_put(const char *path, const char *text);
 bool host_get(const char *path, char *buf, size_t cap);
 int64_t now_ms(void);

@@ -176,6 +176,43 @@ static void s12_readonly(void)
     canary_check(dir);
 }
 
+/* A checkout that may be written: what the host's own tools obey there stays as it was, a file ".git" too. */
+static void s12_checkout(void)
+{
+    static const char *const obeyed[] = { "a/.git/config", "a/.git/hooks/x", "a/.git/modules/m/config", "a/.git/info/attributes",
+                                          "a/.envrc",      "a/.vscode/tasks.json", "b/.git" };
+    static const char attack_on[] = "cd /a; for f in .git/config .git/hooks/x .git/modules/m/config .git/info/attributes .envrc .vscode/tasks.json; do "
+                                    "echo evil >$f; echo evil >>$f; rm -f $f; ln -f $f link && echo evil >link; "
+                                    "echo evil >new; mv -f new $f; cp --remove-destination new $f; done; "
+                                    "mv .git old; rm -rf .git/hooks .git/config .vscode; mv .git/hooks .git/h; mv .vscode v; mkdir .git/hooks/y; "
+                                    "cd /b; echo gitdir: /evil >.git; rm -f .git; mv .git old; echo evil >new; mv -f new .git; true";
+    char dir[300], path[500], cmd[2400], text[64];
+    snprintf(dir, sizeof dir, "%s/checkout", W.dir);
+    snprintf(cmd, sizeof cmd, "mkdir -p %s/a/.git/hooks %s/a/.git/modules/m %s/a/.git/info %s/a/.vscode %s/b && cd %s && for f in a/.git/config "
+             "a/.git/hooks/x a/.git/modules/m/config a/.git/info/attributes a/.envrc a/.vscode/tasks.json b/.git; do echo mine >$f; done; chmod -R a+rwX .",
+             dir, dir, dir, dir, dir, dir);
+    if (host_shell(cmd) != 0)
+        give_up("set-up of %s", dir);
+    char a[400], b[400];
+    snprintf(a, sizeof a, "%s/a", dir);
+    snprintf(b, sizeof b, "%s/b", dir);
+    cay_grant g[] = { { .source = a, .target = "/a", .rw = true }, { .source = b, .target = "/b", .rw = true } };
+    cay_create spec = { .size = sizeof spec, .grants = g, .ngrants = 2 };
+    cay_sandbox *sb = box_new(&spec);
+    command(sb, NULL, attack_on, NULL, 0);
+    if (W.mode & MANY_IDS)
+        command(sb, "root", attack_on, NULL, 0);
+    CHECK(command(sb, W.mode & MANY_IDS ? "root" : NULL, "echo x >/a/plain && echo x >/a/.git/HEAD && echo x >/b/plain", NULL, 0) == 0,
+          "the rest of the checkout cannot be written");
+    box_remove(sb);
+    for (size_t i = 0; i < sizeof obeyed / sizeof *obeyed; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, obeyed[i]);
+        CHECK(host_get(path, text, sizeof text) && !strcmp(text, "mine\n"), "%s now holds \"%s\"", obeyed[i], text);
+    }
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    host_shell(cmd);
+}
+
 static void s13_special(void)
 {
     static const char *const names[] = { "fifo", "sock", "link", "zero", "loop", "/dev/zero", "/workspace", "/proc/kmsg" };
@@ -308,6 +345,7 @@ const attack fs_attacks[] = {
       "file operations are made by a worker inside the mount namespace; there is no check that could be left out", s09_links },
     { "S-10", "names that change under the file API", ALL, NULL, "as S-09", s10_race },
     { "S-12", "a read-only grant is read-only", ALL, "grant-ro", NULL, s12_readonly },
+    { "S-12b", "a writable checkout keeps what the host obeys", ALL, "guard", NULL, s12_checkout },
     { "S-13", "special files do not hold the API", ALL, "file-type", NULL, s13_special },
     { "S-14", "mounts do not propagate", ALL, "propagation", NULL, s14_propagation },
     { "S-17", "a template cannot bend mounts", ALL, "walk-links", NULL, s17_template },

@@ -159,18 +159,6 @@ static void s72_killed_anywhere(void)
 
 /* ---- S-73: the store ---- */
 
-static int host_shell(const char *cmd)
-{
-    int status = -1;
-    int pid = fork();
-    if (pid == 0) {
-        execl("/bin/sh", "sh", "-c", cmd, (char *)NULL);
-        _exit(127);
-    }
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static int damaged;
 static int tell(const cay_info *info, void *arg)
 {

@@ -407,3 +407,15 @@ bool host_get(const char *path, char *buf, size_t cap)
         fclose(f);
     return n > 0;
 }
+
+int host_shell(const char *cmd)
+{
+    int status = -1;
+    int pid = fork();
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", cmd, (char *)NULL);
+        _exit(127);
+    }
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
