@@ -72,6 +72,8 @@ static void detach(const char *run)
         r.rlim_cur = r.rlim_max;
         setrlimit(RLIMIT_NOFILE, &r);
     }
+    /* Of us and of all that descend from us. At 1, and only there, a host whose cores go to a program starts none. */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ 1, 1 });
 }
 
 /* One keeper per state directory: the lock lives as long as the process. */

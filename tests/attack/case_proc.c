@@ -2,6 +2,7 @@
 /* S-16, S-18 to S-21: /proc, /dev, descriptors, terminals. */
 #include "attack.h"
 #include <fcntl.h>
+#include <sys/resource.h>
 
 static void s16_masks(void)
 {
@@ -57,6 +58,19 @@ static void s18_descriptors(void)
     box_remove(sb);
 }
 
+/* A crash inside must not start the host's core handler. */
+static void s18_cores(void)
+{
+    struct rlimit r = { 1, 1 };
+    cay_sandbox *sb = box_new(NULL);
+    getrlimit(RLIMIT_CORE, &r);
+    const char *want = W.mode != ROOT && r.rlim_max == 0 ? "0" : "1";
+    inside(sb, NULL, "core", want, NULL);
+    if (W.mode & MANY_IDS)
+        inside(sb, "root", "core", want, NULL);
+    box_remove(sb);
+}
+
 static void s19_secrets(void)
 {
     cay_sandbox *sb = box_new(NULL); /* the worker that took the probe is there too */
@@ -98,6 +112,7 @@ static void s21_devices(void)
 const attack proc_attacks[] = {
     { "S-16", "masked and read-only paths of /proc", ALL, "masks proc-ro boot-id", NULL, s16_masks },
     { "S-18", "exactly three descriptors", ALL, "close-fds", NULL, s18_descriptors },
+    { "S-18b", "no crash inside reaches the host's core handler", ALL, "seccomp-core", NULL, s18_cores },
     { "S-19", "init and helpers give nothing away", ALL, "dumpable", NULL, s19_secrets },
     { "S-20", "terminals cannot be typed into", ALL, "seccomp-tiocsti", NULL, s20_terminal },
     { "S-21", "only harmless devices", ALL, "nodev", NULL, s21_devices },

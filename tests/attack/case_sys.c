@@ -102,9 +102,9 @@ static void s27_coverage(void)
 const attack sys_attacks[] = {
     { "S-22", "no io_uring", ALL, "seccomp-iouring", NULL, s22_iouring },
     { "S-23", "no mount call", ALL, "seccomp-mount", NULL, s23_mounts },
-    { "S-24", "every denied number", ALL, "seccomp-modules seccomp-keyctl seccomp-handle seccomp-clock seccomp-prctl", NULL, s24_table },
+    { "S-24", "every denied number", ALL, "seccomp-off seccomp-modules seccomp-keyctl seccomp-handle seccomp-clock seccomp-prctl", NULL, s24_table },
     { "S-25", "socket families and upper-layer protocols", ALL, "seccomp-socket seccomp-ulp", NULL, s25_families },
     { "S-26", "no foreign ABI", ALL, "seccomp-abi", NULL, s26_abi },
-    { "S-27", "the filter is everywhere, and programs work", ALL, "seccomp-off", NULL, s27_coverage },
+    { "S-27", "the filter is everywhere, and programs work", ALL, "seccomp-none", NULL, s27_coverage },
     { 0 },
 };

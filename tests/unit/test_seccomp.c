@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -51,8 +52,10 @@ static const struct filter {
 };
 enum { LEVEL1 = 3, LEVEL1_NETWORK = 4 };
 
-/* Runs the program as the kernel would: the errno it answers, 0 for allowed, -1 for anything else.
- */
+enum { NOTHING = -2 };
+
+/* Runs the program as the kernel would: the errno it answers, 0 for allowed, NOTHING for a call that is left out and told
+ * as done, -1 for anything else. */
 static int simulate(const struct filter *f, const struct seccomp_data *d)
 {
     uint32_t a = 0;
@@ -71,7 +74,7 @@ static int simulate(const struct filter *f, const struct seccomp_data *d)
             if (i->k == SECCOMP_RET_ALLOW)
                 return 0;
             return (i->k & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO
-                       ? (int)(i->k & SECCOMP_RET_DATA)
+                       ? (i->k & SECCOMP_RET_DATA ? (int)(i->k & SECCOMP_RET_DATA) : NOTHING)
                        : -1;
         case BPF_JMP | BPF_JEQ | BPF_K: yes = a == i->k; break;
         case BPF_JMP | BPF_JGE | BPF_K: yes = a >= i->k; break;
@@ -180,6 +183,15 @@ static const struct vector {
     {-2, SYS_setsockopt, {3, IPPROTO_TCP, TCP_ULP}, EPERM},
     {-2, SYS_setsockopt, {3, HIGH | IPPROTO_TCP, HIGH | TCP_ULP}, EPERM},
     {-2, SYS_setsockopt, {3, SOL_SOCKET, 31}, 0},
+    {-2, SYS_setrlimit, {RLIMIT_NOFILE, 1}, 0},
+    {-2, SYS_setrlimit, {RLIMIT_CORE, 1}, NOTHING},
+    {-2, SYS_setrlimit, {HIGH | RLIMIT_CORE, 1}, NOTHING},
+    {-2, SYS_prlimit64, {0, RLIMIT_NOFILE, 1, 1}, 0},
+    {-2, SYS_prlimit64, {0, RLIMIT_CORE, 0, 1}, 0},
+    {-2, SYS_prlimit64, {0, RLIMIT_CORE, 1, 0}, NOTHING},
+    {-2, SYS_prlimit64, {0, RLIMIT_CORE, HIGH, 0}, NOTHING},
+    {-2, SYS_prlimit64, {1, HIGH | RLIMIT_CORE, 1, 1}, EPERM},
+    {-2, SYS_prlimit64, {1, RLIMIT_CORE, 1, HIGH}, EPERM},
     {-2, SYS_ioctl, {0, TIOCSTI}, EPERM},
     {-2, SYS_ioctl, {0, HIGH | TIOCSTI}, EPERM},
     {-2, SYS_ioctl, {0, 0x100000000ull | TIOCLINUX}, EPERM},
@@ -414,7 +426,7 @@ static int arguments(int profile)
         uint64_t first = v->nr == SYS_ioctl        ? (uint64_t)end[0]
                          : v->nr == SYS_setsockopt ? (uint64_t)tcp
                                                    : v->args[0];
-        if (!v->want || (v->filter != -2 && v->filter != profile))
+        if (v->want <= 0 || (v->filter != -2 && v->filter != profile))
             continue;
         errno = 0;
         if (syscall(v->nr, first, v->args[1], v->args[2], "tls", 4L, 0L) == -1 && errno == v->want)

@@ -33,7 +33,8 @@ const char *cay__jail_limits(const jail *j)
     for (size_t i = 0; i < CAY_LEN(rows); i++)
         if (rows[i].to && !lower(rows[i].what, rows[i].to))
             return "limits";
-    return lower(RLIMIT_CORE, 0) ? NULL : "limits";
+    /* Not 0: at 1, and only there, a host whose cores go to a program starts none (core(5)). */
+    return lower(RLIMIT_CORE, 1) ? NULL : "limits";
 }
 
 /* All five sets. Cutting the bounding set needs CAP_SETPCAP; who has not that has nothing to cut for, because

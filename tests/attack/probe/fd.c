@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* S-18. ARG "tty": all three are one terminal. */
@@ -37,11 +38,25 @@ static void fds(int argc, char **argv)
         closedir(d);
     if (n < 3)
         breach("only %d descriptors", n);
-    struct rlimit r;
-    if (getrlimit(RLIMIT_CORE, &r) == 0 && r.rlim_max == 0)
-        ok("no core is written");
+}
+
+/* At a core limit of 1, and at no other, neither a file is written nor the host's handler started. ARG: 0 where an
+ * ordinary user may not have 1. */
+static void core(int argc, char **argv)
+{
+    rlim_t want = argc > 0 ? (rlim_t)atoi(argv[0]) : 1;
+    struct rlimit r = { 9, 9 };
+    static const struct rlimit zero, most = { RLIM_INFINITY, RLIM_INFINITY };
+    syscall(SYS_setrlimit, (long)RLIMIT_CORE, &zero);
+    syscall(SYS_setrlimit, 0x300000000L | RLIMIT_CORE, &zero);
+    syscall(SYS_setrlimit, (long)RLIMIT_CORE, &most);
+    syscall(SYS_prlimit64, 0L, (long)RLIMIT_CORE, &zero, NULL);
+    syscall(SYS_prlimit64, (long)getpid(), 0x300000000L | RLIMIT_CORE, &zero, NULL);
+    must_fail("prlimit64 with both", syscall(SYS_prlimit64, 0L, (long)RLIMIT_CORE, &zero, &r), EPERM);
+    if (getrlimit(RLIMIT_CORE, &r) == 0 && r.rlim_cur == want && r.rlim_max == want)
+        ok("the core limit stays %ld", (long)want);
     else
-        breach("a core may be written");
+        breach("the core limit is %ld, at most %ld", (long)r.rlim_cur, (long)r.rlim_max);
 }
 
 static int one(int kind)
@@ -82,4 +97,4 @@ static void bomb(int argc, char **argv)
     must_fail("raise the hard limit", setrlimit(RLIMIT_NOFILE, &more), EPERM);
 }
 
-const probe fd_probes[] = { { "fds", fds }, { "fd-bomb", bomb }, { NULL, NULL } };
+const probe fd_probes[] = { { "fds", fds }, { "core", core }, { "fd-bomb", bomb }, { NULL, NULL } };
