@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules that cannot all be meant: refused as a whole, naming both. */
-#include "policy.h"
+#include "binding.h"
 
 static void ports(const cay__rule *r, unsigned i, unsigned *lo, unsigned *hi)
 {
@@ -123,5 +123,5 @@ int cay__policy_check(cay__policy *p, cay_err *err)
                 return conflict(b, a, "one port as tls and as http; tcp:// takes both", err);
         }
     }
-    return 0;
+    return cay__bindings_check(p, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A whole policy as lines of text, the operator's file too; and the words of the command line. */
-#include "policy.h"
+#include "binding.h"
 #include <base/buf.h>
 #include <base/str.h>
 #include <stdio.h>
@@ -85,6 +85,15 @@ static int on_connections(reader *rd, char *rest)
     return 0;
 }
 
+static int on_bind(reader *rd, char *rest)
+{
+    char *to = strchr(rest, ' ');
+    if (!to)
+        return bad(rd, "bind %.40s: write bind NAME DESTINATION[,KIND][,METHODS]", rest);
+    *to++ = '\0';
+    return cay__binding_add(rd->p, rest, to, rd->err);
+}
+
 static int on_lift(reader *rd, char *rest)
 {
     cay__rule r;
@@ -146,6 +155,7 @@ static const struct {
     int (*fn)(reader *rd, char *rest);
 } lines[] = {
     { "mode", false, on_mode },       { "rule", false, on_rule },     { "rate", false, on_rate },
+    { "bind", false, on_bind },
     { "connections", false, on_connections }, { "deny", true, on_deny }, { "lift", true, on_lift },
     { "service", true, on_service },  { "resolver", true, on_resolver },
 };
@@ -170,6 +180,8 @@ static int read_line(reader *rd, char *s)
     for (size_t i = 0; i < CAY_LEN(lines); i++) {
         if (strcmp(s, lines[i].word) != 0)
             continue;
+        if (rd->operator_ && lines[i].fn == on_bind)
+            return bad(rd, "bind is for a sandbox's policy, not for egress.conf");
         if (lines[i].operators && !rd->operator_)
             return bad(rd, "%s is for the operator's egress.conf only", s);
         if (!rest || !*rest)
@@ -240,6 +252,11 @@ int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *e
         cay__buf_fmt(&b, "rate down %llu\n", (unsigned long long)p->rate_down);
     if (p->connections)
         cay__buf_fmt(&b, "connections %u\n", p->connections);
+    for (size_t i = 0; i < p->nbindings; i++) {
+        char bound[CAY__BINDING_TEXT];
+        cay__binding_text(&p->bindings[i], bound, sizeof bound);
+        cay__buf_fmt(&b, "bind %s %s\n", p->bindings[i].name, bound);
+    }
     for (size_t i = 0; i < p->nlifts; i++) {
         cay__rule_text(&p->lifts[i], one, sizeof one);
         cay__buf_fmt(&b, "lift %s\n", one);
@@ -266,6 +283,7 @@ void cay__policy_clear(cay__policy *p)
     free(p->rules);
     free(p->lifts);
     free(p->services);
+    free(p->bindings);
     memset(p, 0, sizeof *p);
 }
 

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bindings from text and back, and those that cannot stand beside each other. */
+#include "binding.h"
+#include <base/str.h>
+#include <stdio.h>
+#include <strings.h>
+
+static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" };
+static const struct {
+    const char    *word;
+    cay__bind_kind kind;
+} kinds[] = {
+    { "bearer", CAY__BIND_BEARER },
+    { "header:", CAY__BIND_HEADER },
+    { "basic:", CAY__BIND_BASIC },
+    { "query:", CAY__BIND_QUERY },
+};
+/* They frame the message or belong to one hop: a value there would change what the server reads, not who asks. */
+static const char *const framing[] = { "host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade",
+                                       "keep-alive", "proxy-connection", "expect", "content-encoding", "proxy-authorization" };
+
+static int bad(const char *name, cay_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int bad(const char *name, cay_err *err, const char *fmt, ...)
+{
+    char why[180];
+    va_list ap;
+    CAY_AUTOBUF b = CAY__BUF(160);
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    cay__buf_safe(&b, name, CAY_MIN(strlen(name), (size_t)40), false);
+    return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %s: %s", b.data ? b.data : "", why);
+}
+
+static bool is_token(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+bool cay__secret_name_ok(const char *name)
+{
+    if (!*name || (*name >= '0' && *name <= '9') || strlen(name) >= sizeof((cay__binding *)0)->name)
+        return false;
+    for (; *name; name++)
+        if (!(*name >= 'a' && *name <= 'z') && !(*name >= 'A' && *name <= 'Z') && !(*name >= '0' && *name <= '9') && *name != '_')
+            return false;
+    return true;
+}
+
+uint32_t cay__method_bit(const char *method, size_t len)
+{
+    for (size_t i = 0; i < CAY_LEN(methods); i++)
+        if (strlen(methods[i]) == len && !memcmp(methods[i], method, len))
+            return 1u << i;
+    return 0;
+}
+
+static int take_methods(const char *name, const char *s, cay__binding *b, cay_err *err)
+{
+    for (;; s++) {
+        size_t n = strcspn(s, "+");
+        uint32_t bit = cay__method_bit(s, n);
+        if (!bit)
+            return bad(name, err, "\"%.24s\" is neither a kind (bearer, header:NAME, basic:USER, query:KEY) nor methods such as GET+POST", s);
+        b->methods |= bit;
+        s += n;
+        if (!*s)
+            return 0;
+    }
+}
+
+static int take_kind(const char *name, const char *s, cay__binding *b, bool *known, cay_err *err)
+{
+    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
+        const char *arg = s + strlen(kinds[i].word);
+        bool takes = kinds[i].kind != CAY__BIND_BEARER;
+        if (!cay__str_starts(s, kinds[i].word) || (!takes && *arg))
+            continue;
+        *known = true;
+        if (b->kind)
+            return bad(name, err, "its kind is given twice");
+        b->kind = kinds[i].kind;
+        if (takes && (!*arg || !cay__str_copy(b->arg, sizeof b->arg, arg)))
+            return bad(name, err, "%s needs a name of at most %zu bytes behind it", kinds[i].word, sizeof b->arg - 1);
+        for (const char *c = arg; *c; c++)
+            if (b->kind == CAY__BIND_BASIC ? *c <= 0x20 || *c >= 0x7f || *c == ':' : !is_token(*c) || (b->kind == CAY__BIND_QUERY && strchr("%+&#'", *c) != NULL))
+                return bad(name, err, "%s has a character that cannot stand there", s);
+        for (size_t k = 0; b->kind == CAY__BIND_HEADER && k < CAY_LEN(framing); k++)
+            if (!strcasecmp(b->arg, framing[k]))
+                return bad(name, err, "header %s frames the request and cannot carry a secret", b->arg);
+        return 0;
+    }
+    *known = false;
+    return 0;
+}
+
+static bool path_char(char c)
+{
+    return c > 0x20 && c < 0x7f && !strchr("?#,\\\"<>^`{|}", c);
+}
+
+/* Nothing that a server could read as another path. */
+static bool plain_path(const char *s, size_t len)
+{
+    if (!len || *s != '/')
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        bool start = s[i] == '/';
+        if (!path_char(s[i]))
+            return false;
+        if (start && i + 1 < len && s[i + 1] == '/')
+            return false;
+        if (start && i + 1 < len && s[i + 1] == '.') {
+            size_t k = i + 2 + (i + 2 < len && s[i + 2] == '.');
+            if (k == len || s[k] == '/' || s[k] == ';')
+                return false;
+        }
+        if (s[i] == '%') {
+            char hex[3] = { 0 };
+            if (i + 2 >= len)
+                return false;
+            memcpy(hex, s + i + 1, 2);
+            if (!strcasecmp(hex, "2e") || !strcasecmp(hex, "2f") || !strcasecmp(hex, "5c") || !strcasecmp(hex, "25") || !strcmp(hex, "00"))
+                return false;
+        }
+    }
+    return true;
+}
+
+static int take_destination(const char *name, const char *dest, size_t len, cay__binding *b, cay_err *err)
+{
+    char host[CAY__RULE_MAX];
+    cay__rule r;
+    b->tls = true;
+    if (len > 8 && !memcmp(dest, "https://", 8))
+        dest += 8, len -= 8;
+    else if (len > 7 && !memcmp(dest, "http://", 7))
+        dest += 7, len -= 7, b->tls = false;
+    else if (memmem(dest, len, "://", 3))
+        return bad(name, err, "its scheme is https or http");
+    const char *slash = memchr(dest, '/', len);
+    size_t n = slash ? (size_t)(slash - dest) : len, rest = len - n;
+    if (!n || n >= sizeof host - 8)
+        return bad(name, err, "give a destination: HOST[:PORT][/PATH]");
+    memcpy(host, dest, n);
+    snprintf(host + n, sizeof host - n, "%s", memchr(dest, ':', n) ? "" : b->tls ? ":443" : ":80");
+    int rc = cay__rule_parse(host, &r, err);
+    if (rc < 0)
+        return cay_wrap(err, rc, "secret %.40s", name);
+    if (r.deny || r.proto || r.target != CAY__T_EXACT || r.lo != r.hi)
+        return bad(name, err, "\"%.80s\" is not one host; a secret goes to one exact name and port", host);
+    memcpy(b->host, r.name, sizeof b->host);
+    b->port = r.lo;
+    if (!rest)
+        return cay__str_copy(b->path, sizeof b->path, "/"), 0;
+    if (rest >= sizeof b->path || !plain_path(slash, rest))
+        return bad(name, err, "its path is longer than %zu bytes or no plain path (no .., //, %%2f, ?, or comma)", sizeof b->path - 1);
+    memcpy(b->path, slash, rest);
+    while (rest > 1 && b->path[rest - 1] == '/') /* "/a/" holds as "/a" does */
+        b->path[--rest] = '\0';
+    return 0;
+}
+
+int cay__binding_add(cay__policy *p, const char *name, const char *destination, cay_err *err)
+{
+    cay__binding b = { 0 };
+    char option[160];
+    if (!cay__secret_name_ok(name))
+        return bad(name, err, "its name is a variable's: letters, digits and '_', at most %zu bytes", sizeof b.name - 1);
+    cay__str_copy(b.name, sizeof b.name, name);
+    size_t n = strcspn(destination, ",");
+    CAY_TRY(take_destination(name, destination, n, &b, err));
+    for (const char *s = destination + n; *s; s += n) {
+        bool known;
+        n = strcspn(++s, ",");
+        if (n >= sizeof option)
+            return bad(name, err, "an option is too long");
+        memcpy(option, s, n), option[n] = '\0';
+        CAY_TRY(take_kind(name, option, &b, &known, err));
+        if (!known && b.methods)
+            return bad(name, err, "\"%.24s\": its methods are given twice", option);
+        if (!known)
+            CAY_TRY(take_methods(name, option, &b, err));
+    }
+    if (!b.kind)
+        b.kind = CAY__BIND_BEARER;
+    if (p->nbindings >= CAY__BINDINGS_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bindings of secrets", CAY__BINDINGS_MAX);
+    p->bindings = cay__grow(p->bindings, p->nbindings, sizeof b);
+    p->bindings[p->nbindings++] = b;
+    return 0;
+}
+
+int cay__binding_text(const cay__binding *b, char *buf, size_t size)
+{
+    char list[64] = "";
+    for (size_t i = 0; i < CAY_LEN(methods); i++)
+        if (b->methods & 1u << i) {
+            size_t n = strlen(list);
+            snprintf(list + n, sizeof list - n, "%s%s", n ? "+" : ",", methods[i]);
+        }
+    return snprintf(buf, size, "%s://%s:%d%s,%s%s%s", b->tls ? "https" : "http", b->host, (int)b->port, b->path,
+                    kinds[b->kind - CAY__BIND_BEARER].word, b->arg, list);
+}
+
+static bool path_holds(const char *path, const char *target, size_t len)
+{
+    size_t n = strlen(path);
+    if (n == 1)
+        return true;
+    return len >= n && !memcmp(path, target, n) && (len == n || target[n] == '/');
+}
+
+static bool overlap(const cay__binding *a, const cay__binding *b)
+{
+    bool one_method = !a->methods || !b->methods || (a->methods & b->methods);
+    return a->tls == b->tls && a->port == b->port && !strcmp(a->host, b->host) && one_method &&
+           (path_holds(a->path, b->path, strlen(b->path)) || path_holds(b->path, a->path, strlen(a->path)));
+}
+
+int cay__bindings_check(const cay__policy *p, cay_err *err)
+{
+    for (size_t i = 0; i < p->nbindings; i++) {
+        const cay__binding *b = &p->bindings[i];
+        cay__verdict v = cay__decide_name(NULL, p, b->host, b->port, false);
+        if (!v.allow || v.proto == (b->tls ? CAY__NET_HTTP : CAY__NET_TLS))
+            return cay_fail_why(err, CAY_EINVAL, "secret_without_rule",
+                                "secret %s is bound to %s://%.80s:%d, which no rule allows; add the rule %s://%.80s:%d", b->name,
+                                b->tls ? "https" : "http", b->host, (int)b->port, b->tls ? "tls" : "http", b->host, (int)b->port);
+        for (size_t k = 0; k < i; k++)
+            if (overlap(b, &p->bindings[k]))
+                return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
+                                    "secrets %s and %s both fit requests to %.80s:%d; a request takes one: tell them apart by path or method",
+                                    p->bindings[k].name, b->name, b->host, (int)b->port);
+    }
+    return 0;
+}
+
+bool cay__binding_for_host(const cay__policy *p, const char *host, uint16_t port, bool tls)
+{
+    for (size_t i = 0; i < p->nbindings; i++)
+        if (p->bindings[i].tls == tls && p->bindings[i].port == port && !strcmp(p->bindings[i].host, host))
+            return true;
+    return false;
+}
+
+const cay__binding *cay__binding_find(const cay__policy *p, bool tls, const char *host, uint16_t port, const char *method, size_t mlen,
+                                      const char *target, size_t tlen, bool *many)
+{
+    const cay__binding *found = NULL;
+    uint32_t bit = cay__method_bit(method, mlen);
+    const char *query = memchr(target, '?', tlen);
+    size_t n = query ? (size_t)(query - target) : tlen;
+    bool plain = plain_path(target, n);
+    *many = false;
+    for (size_t i = 0; i < p->nbindings; i++) {
+        const cay__binding *b = &p->bindings[i];
+        if (b->tls != tls || b->port != port || strcmp(b->host, host) != 0 || (b->methods && !(b->methods & bit)))
+            continue;
+        if (strcmp(b->path, "/") != 0 && !(plain && path_holds(b->path, target, n)))
+            continue;
+        if (found)
+            return *many = true, NULL;
+        found = b;
+    }
+    return found;
+}
