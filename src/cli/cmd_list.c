@@ -3,10 +3,9 @@
 #include "boxopt.h"
 #include "main.h"
 #include "open.h"
-#include "out.h"
+#include "rows.h"
 #include "show.h"
 #include <base/base.h>
-#include <base/fd.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
@@ -22,19 +21,10 @@ static const opt_def ls_defs[] = {
     OPT_END
 };
 
-typedef struct view {
-    out_table table;
-    out_json  json;
-    int64_t   now;
-} view;
-
-static void add_row(view *v, const cay_info *i)
+static void add_row(rows *v, const cay_info *i)
 {
     char text[OUT_HUMAN];
     out_table *t = &v->table;
-    CAY_AUTOBUF labels = CAY__BUF(400);
-    for (const cay_pair *p = i->labels; p && p->key; p++)
-        cay__buf_fmt(&labels, "%s%s=%s", labels.len ? " " : "", p->key, p->value);
     out_cell(t, OUT_BOLD, i->id);
     out_cell(t, OUT_PLAIN, i->name && *i->name ? i->name : "-");
     out_cell(t, show_state_style(i->state), cay_state_name(i->state));
@@ -43,12 +33,12 @@ static void add_row(view *v, const cay_info *i)
     out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(v->now - i->created_ms, 0)));
     out_cell(t, OUT_PLAIN, i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
     out_cell(t, OUT_DIM, i->reason && *i->reason ? i->reason : "-");
-    out_cell(t, OUT_DIM, labels.len ? labels.data : "-");
+    rows_labels(v, i->labels);
 }
 
 static int on_info(const cay_info *i, void *arg)
 {
-    view *v = arg;
+    rows *v = arg;
     if (cli.json)
         show_info_json(&v->json, i);
     else if (cli.quiet)
@@ -79,20 +69,11 @@ static int list(const cay_filter *f)
                                           NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    view v = { .json = OUT_JSON(true), .now = cay__wall_ms() };
+    rows r;
     if (cli_service(&svc, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    out_table_open(&v.table, titles);
-    js_open(&v.json, '[');
-    int rc = cay_service_list(svc, NULL, f, on_info, &v, &err);
-    js_close(&v.json, ']');
-    if (rc >= 0 && cli.json)
-        js_flush(&v.json);
-    else if (rc >= 0 && !cli.quiet)
-        out_table_print(&v.table);
-    out_table_close(&v.table);
-    cay__buf_clear(&v.json.b);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    rows_open(&r, titles);
+    return rows_done(&r, cay_service_list(svc, NULL, f, on_info, &r, &err), &err);
 }
 
 static int ls(void *opts, int argc, char **argv)

@@ -2,8 +2,8 @@
 /* cay port ls, forward, connect: servers inside, reached from here. */
 #include "main.h"
 #include "open.h"
-#include "out.h"
 #include "parse.h"
+#include "rows.h"
 #include <arpa/inet.h>
 #include <base/base.h>
 #include <base/fd.h>
@@ -18,14 +18,9 @@ enum { CONNECTIONS = 256, CHUNK = 64 << 10 };
 
 /* ------------------------------------------------------------------ ls */
 
-typedef struct view {
-    out_table table;
-    out_json  json;
-} view;
-
 static int on_port(const cay_port *p, void *arg)
 {
-    view *v = arg;
+    rows *v = arg;
     if (cli.json) {
         js_open(&v->json, '{');
         js_ku64(&v->json, "port", p->port);
@@ -47,22 +42,13 @@ static int port_ls(void *opts, int argc, char **argv)
     static const char *const titles[] = { ">PORT", "ADDRESS", ">PID", NULL };
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    view v = { .json = OUT_JSON(true) };
+    rows r;
     (void)opts;
     (void)argc;
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    out_table_open(&v.table, titles);
-    js_open(&v.json, '[');
-    int rc = cay_port_list(sb, NULL, on_port, &v, &err);
-    js_close(&v.json, ']');
-    if (rc >= 0 && cli.json)
-        js_flush(&v.json);
-    else if (rc >= 0 && !cli.quiet)
-        out_table_print(&v.table);
-    out_table_close(&v.table);
-    cay__buf_clear(&v.json.b);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    rows_open(&r, titles);
+    return rows_done(&r, cay_port_list(sb, NULL, on_port, &r, &err), &err);
 }
 
 const cli_verb cli_port_ls = {
