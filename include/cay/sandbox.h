@@ -38,6 +38,7 @@ typedef enum cay_env_mode {
     CAY_ENV_ONLY,    /* exactly env */
 } cay_env_mode;
 
+#define CAY_PROC_LABELS_MAX 1024 /* bytes; a description of more belongs in a file */
 typedef struct cay_spawn {
     size_t             size;
     const char *const *argv;       /* NULL-terminated; argv[0] is searched in PATH; or use shell */
@@ -53,7 +54,8 @@ typedef struct cay_spawn {
     uint16_t           cols, rows; /* of the tty; 0: 80 × 24 */
     uint64_t           timeout_ms; /* 0: none. TERM to the tree, KILL one second later */
     const char        *tag;        /* a name to attach by; unique among live processes, or NULL */
-    const cay_pair    *labels;     /* ends with a NULL key */
+    const cay_pair    *labels;     /* ends with a NULL key; told by cay_sandbox_procs(). All keys and
+                                      values together, each with one byte more: CAY_PROC_LABELS_MAX */
     uint32_t           ring_bytes; /* kept output per stream; 0: 1 MiB */
     cay_on_full        on_full;
     bool               attach;     /* readers are made with the process: the first cay_proc_output() of
@@ -133,6 +135,7 @@ typedef struct cay_proc_info {
     uint64_t    cpu_us, rss;
     int64_t     started_ms; /* wall clock */
     cay_exit    exit;       /* when state is 'X' */
+    const cay_pair *labels; /* as given to cay_sandbox_spawn(); ends with a NULL key, never NULL */
 } cay_proc_info;
 CAY_API int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
                               int (*fn)(const cay_proc_info *info, void *arg), void *arg,

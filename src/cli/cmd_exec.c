@@ -15,17 +15,16 @@ static int exec_(void *opts, int argc, char **argv)
     const proc_opts *o = opts;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    cli_pairs env = { 0 };
-    cay_spawn spawn;
+    proc_spec spec = { 0 };
     int code;
     argv[argc] = NULL;
-    if (proc_spec_make(o, argv + 1, &env, &spawn, &err) < 0)
+    if (proc_spec_make(o, argv + 1, &spec, &err) < 0)
         code = cli_usage(&cli_exec, &err);
     else if (cli_box_find(argv[0], &sb, &err) < 0)
         code = cli_fail(&err, CLI_BEFORE);
     else
-        code = proc_go(sb, o, &spawn);
-    pairs_clear(&env);
+        code = proc_go(sb, o, &spec.spawn);
+    proc_spec_clear(&spec);
     return code;
 }
 

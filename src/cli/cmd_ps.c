@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay ps: what runs inside. */
+#include "boxopt.h"
 #include "cli.h"
 #include "open.h"
-#include "out.h"
+#include "rows.h"
 #include <base/base.h>
-#include <base/fd.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct ps_args {
-    bool all;
+    bool     all;
+    opt_list labels;
 } ps_args;
 
 static const opt_def defs[] = {
     { "all", 'a', NULL, "also those that ended and are still known", OPT_FLAG, offsetof(ps_args, all) },
+    { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST, offsetof(ps_args, labels) },
     OPT_END
 };
 
 typedef struct view {
-    const ps_args *args;
-    out_table      table;
-    out_json       json;
-    int64_t        now;
+    rows            rows;
+    bool            all;
+    const cay_pair *want; /* every one of these labels */
 } view;
 
 static const char *state_word(char s)
@@ -40,7 +41,7 @@ static const char *state_word(char s)
 static void add_row(view *v, const cay_proc_info *p)
 {
     char text[OUT_HUMAN];
-    out_table *t = &v->table;
+    out_table *t = &v->rows.table;
     out_cellf(t, OUT_PLAIN, "%d", p->pid);
     out_cellf(t, OUT_PLAIN, "%d", p->ppid);
     out_cell(t, OUT_PLAIN, p->user);
@@ -50,15 +51,16 @@ static void add_row(view *v, const cay_proc_info *p)
         out_cell(t, p->state == 'R' ? OUT_GOOD : OUT_PLAIN, state_word(p->state));
     out_cell(t, OUT_PLAIN, out_span(text, p->cpu_us / 1000));
     out_cell(t, OUT_PLAIN, out_size(text, p->rss));
-    out_cell(t, OUT_PLAIN, p->started_ms ? out_span(text, (uint64_t)CAY_MAX(v->now - p->started_ms, 0)) : "-");
+    out_cell(t, OUT_PLAIN, p->started_ms ? out_span(text, (uint64_t)CAY_MAX(v->rows.now - p->started_ms, 0)) : "-");
     out_cell(t, OUT_DIM, *p->id ? p->id : "-");
     out_cell(t, OUT_PLAIN, *p->tag ? p->tag : "-");
+    rows_labels(&v->rows, p->labels);
     out_cell(t, OUT_PLAIN, p->command);
 }
 
 static void add_json(view *v, const cay_proc_info *p)
 {
-    out_json *j = &v->json;
+    out_json *j = &v->rows.json;
     js_open(j, '{');
     js_kstr(j, "id", p->id);
     js_kstr(j, "tag", p->tag);
@@ -71,6 +73,11 @@ static void add_json(view *v, const cay_proc_info *p)
     js_ku64(j, "rss", p->rss);
     js_ki64(j, "started_ms", p->started_ms);
     js_kstr(j, "command", p->command);
+    js_key(j, "labels");
+    js_open(j, '{');
+    for (const cay_pair *l = p->labels; l->key; l++)
+        js_kstr(j, l->key, l->value);
+    js_close(j, '}');
     if (p->state == 'X') {
         js_key(j, "exit");
         js_open(j, '{');
@@ -82,10 +89,22 @@ static void add_json(view *v, const cay_proc_info *p)
     js_close(j, '}');
 }
 
+static bool carries(const cay_pair *have, const cay_pair *want)
+{
+    for (; want && want->key; want++) {
+        const cay_pair *h = have;
+        while (h->key && (strcmp(h->key, want->key) || strcmp(h->value, want->value)))
+            h++;
+        if (!h->key)
+            return false;
+    }
+    return true;
+}
+
 static int on_proc(const cay_proc_info *p, void *arg)
 {
     view *v = arg;
-    if (p->state == 'X' && !v->args->all)
+    if ((p->state == 'X' && !v->all) || !carries(p->labels, v->want))
         return 0;
     if (cli.json)
         add_json(v, p);
@@ -99,34 +118,36 @@ static int on_proc(const cay_proc_info *p, void *arg)
 
 static int ps(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { ">PID", ">PPID", "USER", "STATE", ">CPU",   ">MEMORY",
-                                          ">AGE", "ID",    "TAG",  "COMMAND", NULL };
+    static const char *const titles[] = { ">PID", ">PPID", "USER", "STATE",  ">CPU",    ">MEMORY",
+                                          ">AGE", "ID",    "TAG",  "LABELS", "COMMAND", NULL };
+    const ps_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    view v = { .args = opts, .json = OUT_JSON(true), .now = cay__wall_ms() };
+    cli_pairs labels = { 0 };
+    view v = { .all = a->all };
+    int code;
     (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    out_table_open(&v.table, titles);
-    js_open(&v.json, '[');
-    int rc = cay_sandbox_procs(sb, NULL, on_proc, &v, &err);
-    js_close(&v.json, ']');
-    if (rc >= 0 && cli.json)
-        js_flush(&v.json);
-    else if (rc >= 0 && !cli.quiet)
-        out_table_print(&v.table);
-    out_table_close(&v.table);
-    cay__buf_clear(&v.json.b);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (pairs_labels(&labels, &a->labels, &err) < 0) {
+        code = cli_usage(&cli_ps, &err);
+    } else if (cli_box_find(argv[0], &sb, &err) < 0) {
+        code = cli_fail(&err, CLI_FAIL);
+    } else {
+        v.want = labels.v;
+        rows_open(&v.rows, titles);
+        code = rows_done(&v.rows, cay_sandbox_procs(sb, NULL, on_proc, &v, &err), &err);
+    }
+    pairs_clear(&labels);
+    return code;
 }
 
 const cli_verb cli_ps = {
     .name = "ps",
-    .operands = "[-a] ID",
+    .operands = "[-a] [--label KEY=VALUE] ID",
     .summary = "list the processes of a sandbox",
     .text = "Processes started through cay have an ID, and keep it and their exit code for a while after the end.",
     .examples = "  cay ps c7f\n"
                 "  cay ps -a --json c7f\n"
+                "  cay ps --label job=42 c7f\n"
                 "  cay ps -q c7f                        # ids alone",
     .opts = { { defs, 0 } },
     .size = sizeof(ps_args),

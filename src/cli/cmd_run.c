@@ -41,15 +41,14 @@ static int run(void *opts, int argc, char **argv)
     const run_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     box_spec spec = { 0 };
-    cli_pairs env = { 0 };
-    cay_spawn spawn;
+    proc_spec proc = { 0 };
     int code;
     argv[argc] = NULL;
-    if (proc_spec_make(&a->proc, argv, &env, &spawn, &err) < 0 || box_spec_make(&a->box, &spec, &err) < 0)
+    if (proc_spec_make(&a->proc, argv, &proc, &err) < 0 || box_spec_make(&a->box, &spec, &err) < 0)
         code = cli_usage(&cli_run, &err);
     else
-        code = go(a, &spawn, &spec);
-    pairs_clear(&env);
+        code = go(a, &proc.spawn, &spec);
+    proc_spec_clear(&proc);
     box_spec_clear(&spec);
     return code;
 }

@@ -43,14 +43,13 @@ static int shell(void *opts, int argc, char **argv)
     char *words[] = { sh, dash_c, line, NULL };
     proc_opts *o = &((shell_args *)opts)->proc;
     cay_err err = CAY_ERR_INIT;
-    cli_pairs env = { 0 };
-    cay_spawn spawn;
+    proc_spec spec = { 0 };
     /* Lines from a pipe are commands too; then there is no terminal to give. */
     o->input = true;
     o->tty = isatty(0) && !cli.json;
-    int code = proc_spec_make(o, words, &env, &spawn, &err) < 0 ? cli_usage(&cli_shell, &err)
-                                                                 : go(argc ? argv[0] : NULL, o, &spawn);
-    pairs_clear(&env);
+    int code = proc_spec_make(o, words, &spec, &err) < 0 ? cli_usage(&cli_shell, &err)
+                                                         : go(argc ? argv[0] : NULL, o, &spec.spawn);
+    proc_spec_clear(&spec);
     return code;
 }
 

@@ -30,6 +30,7 @@ const opt_def proc_env_defs[] = {
     { "env-only", 0, NULL, "exactly this environment, nothing of the sandbox's", OPT_FLAG, AT(env_only) },
     { "user", 'u', "USER", "name or uid inside", OPT_STR, AT(user) },
     { "workdir", 'w', "DIR", "directory to start in", OPT_STR, AT(workdir) },
+    { "label", 'l', "KEY=VALUE", "a label of the command; `cay ps --label` filters by it", OPT_LIST, AT(labels) },
     OPT_END
 };
 
@@ -47,8 +48,9 @@ static void add_term(cli_pairs *env)
     }
 }
 
-int proc_spec_make(const proc_opts *o, char **argv, cli_pairs *env, cay_spawn *out, cay_err *err)
+int proc_spec_make(const proc_opts *o, char **argv, proc_spec *out, cay_err *err)
 {
+    cli_pairs *env = &out->env;
     bool words = argv && argv[0];
     if (o->shell && words)
         return cay_fail(err, CAY_EINVAL, "--shell and a command (\"%s\") exclude each other", argv[0]);
@@ -63,18 +65,25 @@ int proc_spec_make(const proc_opts *o, char **argv, cli_pairs *env, cay_spawn *o
     if (o->tag)
         CAY_TRY(cli_check_name("--tag", o->tag, err));
     CAY_TRY(pairs_env(env, &o->env, &o->env_files, err));
+    CAY_TRY(pairs_labels(&out->labels, &o->labels, err));
     if (o->tty)
         add_term(env);
-    *out = (cay_spawn){
-        .size = sizeof *out, .argv = o->shell ? NULL : (const char *const *)argv, .shell = o->shell,
+    out->spawn = (cay_spawn){
+        .size = sizeof out->spawn, .argv = o->shell ? NULL : (const char *const *)argv, .shell = o->shell,
         .login = o->login, .env = env->v, .env_mode = o->env_only ? CAY_ENV_ONLY : CAY_ENV_ADD, .cwd = o->workdir,
         .user = o->user, .profile = o->profile, .stdin_mode = o->input ? CAY_STDIN_PIPE : CAY_STDIN_NULL,
         .tty = o->tty, .timeout_ms = o->timeout_ms == CAY_UNLIMITED ? 0 : o->timeout_ms, .tag = o->tag,
-        .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK, .attach = !o->detach && !o->tty && !cli.json,
+        .labels = out->labels.v, .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK, .attach = !o->detach && !o->tty && !cli.json,
     };
     if (o->tty)
-        term_size(isatty(0) ? 0 : 1, &out->cols, &out->rows);
+        term_size(isatty(0) ? 0 : 1, &out->spawn.cols, &out->spawn.rows);
     return 0;
+}
+
+void proc_spec_clear(proc_spec *s)
+{
+    pairs_clear(&s->env);
+    pairs_clear(&s->labels);
 }
 
 /* docker's codes: 127 not found, 126 found but cannot run, 125 everything else that is ours. */

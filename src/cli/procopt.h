@@ -13,12 +13,18 @@ typedef struct proc_opts {
     /* of exec and shell; run describes these for the whole sandbox */
     bool        detach, env_only;
     const char *user, *workdir;
-    opt_list    env, env_files;
+    opt_list    env, env_files, labels;
 } proc_opts;
 extern const opt_def proc_opt_defs[]; /* how it is attached */
 extern const opt_def proc_env_defs[]; /* as whom, where, with what environment */
 
-/* Fills a spawn request; argv may be NULL with o->shell. Clear env afterwards in any case. */
-int proc_spec_make(const proc_opts *o, char **argv, cli_pairs *env, cay_spawn *out, cay_err *err);
+/* A spawn request, and what its pointers point to. */
+typedef struct proc_spec {
+    cay_spawn spawn;
+    cli_pairs env, labels;
+} proc_spec;
+/* argv may be NULL with o->shell. Clear it afterwards in any case. */
+int  proc_spec_make(const proc_opts *o, char **argv, proc_spec *out, cay_err *err);
+void proc_spec_clear(proc_spec *s);
 /* Starts it in sb, moves its streams, tells why it ended; returns the exit code of this program. */
 int proc_go(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec);

@@ -23,7 +23,7 @@ guest G;
 
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
 {
-    char pkt[sizeof(cay_msg) + sizeof(cay_g_state)];
+    char pkt[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
     cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 };
     if (G.ctl < 0)
         return;
@@ -235,7 +235,10 @@ static void on_adopt(const cay_g_hello *m)
                 p->st.fds |= 1u << i;
                 fds[n++] = p->fds[i];
             }
-        ctl_send(CAY_G_STATE, &p->st, sizeof p->st, fds, n);
+        char state[sizeof p->st + CAY_LABELS_MAX];
+        memcpy(state, &p->st, sizeof p->st);
+        memcpy(state + sizeof p->st, G.labels[p - G.procs], p->nlabels);
+        ctl_send(CAY_G_STATE, state, sizeof p->st + p->nlabels, fds, n);
     }
     cay_g_hello h = { CAY_INIT_VERSION, G.bound, "" };
     ctl_send(CAY_G_READY, &h, sizeof h, NULL, 0);
@@ -416,6 +419,7 @@ _Noreturn void init_main(int ctl, int listen_fd, int mode, bool uid0)
     G.uid0 = uid0;
     G.buf = pages(CAY_MSG_MAX);
     G.procs = pages(sizeof(gproc) * GPROCS);
+    G.labels = pages(sizeof *G.labels * GPROCS);
     G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);

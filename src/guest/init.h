@@ -24,6 +24,7 @@ typedef struct gproc {
     int         shim;   /* pid of its sub-reaper, or 0 */
     bool        stray;  /* its sub-reaper was killed: its orphans are among our own children */
     bool        used;
+    uint32_t    nlabels;
 } gproc;
 
 #define GPROCS 520
@@ -52,6 +53,7 @@ typedef struct guest {
     bool       held[GPROCS]; /* it ended, and its pipes may have something for the next keeper */
     unsigned   nheld, next_held, nshims;
     char      *stack; /* of children until they execute */
+    char     (*labels)[CAY_LABELS_MAX]; /* of each slot, for the next keeper; not read here, and not touched while there are none */
     int        workers[32]; /* file workers that run */
     int32_t   *shims; /* shared page: wait status of each slot's command, told by its sub-reaper */
     dev_t      root_dev;

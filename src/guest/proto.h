@@ -16,7 +16,7 @@
 enum cay_g_type {
     CAY_G_BIND = 1,   /* keeper → binder: cay_g_bind; fds as its flags tell */
     CAY_G_CONFIG,     /* cay_g_config, tail: config blob */
-    CAY_G_SPAWN,      /* cay_g_spawn, tail: blob; fds: see cay_g_spawn */
+    CAY_G_SPAWN,      /* cay_g_spawn, tail: blob unless in a memfd, then labels; fds: see cay_g_spawn */
     CAY_G_KEEP,       /* cay_g_proc (a: which); fds: [ring]: hold it for the next keeper */
     CAY_G_SIGNAL,     /* cay_g_proc (a: signal, b: cay_scope) */
     CAY_G_CLOSE,      /* cay_g_proc: drop the held stdin write end */
@@ -30,7 +30,7 @@ enum cay_g_type {
     CAY_G_SPAWNED,    /* cay_g_result; fds: [pty master] */
     CAY_G_EXITED,     /* cay_g_exit */
     CAY_G_TAKEN,      /* cay_g_result: answer to SESSION */
-    CAY_G_STATE,      /* cay_g_state; fds as its flags tell */
+    CAY_G_STATE,      /* cay_g_state, tail: labels; fds as its flags tell */
 };
 
 typedef struct cay_g_hello {

@@ -440,11 +440,16 @@ static int start(plan *p, int *master, const char **step)
     return pid;
 }
 
+/* *len: of the tail; then of the blob, and what is behind it in the tail are the labels. */
 static const char *blob_of(const cay_g_spawn *m, const char *tail, size_t *len, int *fds, int *nfds, char **map)
 {
     *map = NULL;
-    if (!(m->flags & CAY_SPAWN_BLOB_FD))
+    if (!(m->flags & CAY_SPAWN_BLOB_FD)) {
+        if (*len < m->blob)
+            return NULL;
+        *len = m->blob;
         return tail;
+    }
     struct stat st;
     if (*nfds < 1 || fstat(fds[*nfds - 1], &st) < 0 || st.st_size < m->blob || m->blob > CAY_BLOB_MAX)
         return NULL;
@@ -474,6 +479,7 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     char room[4096], *map, *few[FEW];
     const char *step = "request";
     int master = -1;
+    size_t whole = len;
     const char *blob = blob_of(m, tail, &len, fds, &nfds, &map);
     gproc *g = blob ? gproc_new(m->proc) : NULL;
 
@@ -519,6 +525,9 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
         return;
     }
     g->st.spawn = *m;
+    size_t strings = map ? 0 : len;
+    g->nlabels = (uint32_t)CAY_MIN(whole - strings, CAY_LABELS_MAX);
+    memcpy(G.labels[g - G.procs], tail + strings, g->nlabels);
     memcpy(g->st.exit.proc, m->proc, sizeof g->st.exit.proc);
     g->st.exit.pid = pid;
     G.nshims += g->shim != 0;

@@ -144,7 +144,7 @@ const char *adopt_instance(void)
 
 /* ---- what init says ---- */
 
-void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds)
+void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
 {
     int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;
     char id[CAY_WIRE_ID];
@@ -158,6 +158,7 @@ void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds)
     memcpy(p->tag, s->spawn.tag, sizeof p->tag);
     memcpy(p->title, s->spawn.title, sizeof p->title);
     p->tag[sizeof p->tag - 1] = p->title[sizeof p->title - 1] = 0;
+    proc_label(p, (const char *)(s + 1), len - sizeof *s);
     p->pid = s->exit.pid;
     p->flags = s->spawn.flags & 0x7ffu;
     p->ring_bytes = s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX ? s->spawn.ring & ~4095u : RING_DEFAULT;
@@ -202,7 +203,7 @@ static bool ask(box *b)
         cay_msg     h;
         cay_g_hello m;
     } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_ADOPT, 0, 0 }, { CAY_INIT_VERSION, 0, "" } };
-    char buf[sizeof(cay_msg) + sizeof(cay_g_state)];
+    char buf[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
     memcpy(pkt.m.instance, K.instance, sizeof pkt.m.instance);
     b->ctl.fd = dial(b->name);
     if (b->ctl.fd < 0 || cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) < 0)
@@ -215,7 +216,7 @@ static bool ask(box *b)
             return false;
         bool ready = h->type == CAY_G_READY, state = h->type == CAY_G_STATE;
         if (state && n >= (ssize_t)(sizeof *h + sizeof(cay_g_state)))
-            adopt_state(b, (const cay_g_state *)(h + 1), fds, nfds);
+            adopt_state(b, (const cay_g_state *)(h + 1), (size_t)n - sizeof *h, fds, nfds);
         else if (h->type == CAY_G_EXITED && n >= (ssize_t)(sizeof *h + sizeof(cay_g_exit)))
             proc_exited(b, (const cay_g_exit *)(h + 1));
         for (int k = 0; k < nfds; k++)

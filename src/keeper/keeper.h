@@ -82,6 +82,8 @@ struct proc {
     box        *b;
     char        id[CAY_WIRE_ID];
     char        tag[40], title[64];
+    char       *labels; /* as they came, never read here */
+    size_t      nlabels;
     int         pid;
     uint32_t    flags;
     uint32_t    ring_bytes;
@@ -311,6 +313,7 @@ void  proc_resize(client *c, proc *p, unsigned cols, unsigned rows);
 void  proc_signal(client *c, proc *p, int sig, int scope);
 void  proc_on_client_gone(client *c);
 proc *proc_new(box *b, const char *id);
+void  proc_label(proc *p, const char *labels, size_t n); /* once */
 void  proc_open_io(proc *p, int in, int out, int err);
 void  proc_arm(proc *p, uint64_t timeout_ms);
 /* stream.c */
@@ -370,4 +373,4 @@ int  adopt_plan(void);  /* before the namespaces: who is still there; a user nam
 void sweep_dirs(bool pool); /* removes what was cut short; also what a dead keeper's pool left */
 void adopt_run(void);   /* after them */
 void boot_id(char out[CAY_WIRE_ID]);
-void adopt_state(box *b, const cay_g_state *s, int *fds, int nfds);
+void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds); /* len: with the labels behind it */

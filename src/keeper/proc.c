@@ -45,6 +45,14 @@ proc *proc_new(box *b, const char *id)
     return p;
 }
 
+void proc_label(proc *p, const char *labels, size_t n)
+{
+    p->nlabels = CAY_MIN(n, CAY_LABELS_MAX);
+    p->labels = p->nlabels ? cay__alloc(p->nlabels) : NULL;
+    if (p->labels)
+        memcpy(p->labels, labels, p->nlabels);
+}
+
 static void drop_stdin(proc *p)
 {
     if (p->in.fd < 0)
@@ -64,6 +72,7 @@ void proc_free(proc *p)
     cay__timer_cancel(&p->timer);
     drop_stdin(p);
     free(p->in_data);
+    free(p->labels);
     stream_close(&p->out[0]);
     stream_close(&p->out[1]);
     cgroup_exec_remove(p);
@@ -111,7 +120,7 @@ proc *proc_find(box *b, const char *ref)
 
 void proc_reply(client *c, const proc *p)
 {
-    char tail[sizeof p->tag + sizeof p->title + 1];
+    char tail[sizeof p->tag + sizeof p->title + 1 + CAY_LABELS_MAX];
     cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->settled,
                      .code = p->exit.code, .signal = p->exit.signal };
     memcpy(m.proc, p->id, sizeof m.proc);
@@ -120,7 +129,9 @@ void proc_reply(client *c, const proc *p)
     memcpy(tail, p->tag, a);
     memcpy(tail + a, p->title, b);
     tail[a + b] = 0; /* the user: init knows */
-    reply(c, CAY_MSG_PROC, &m, sizeof m, tail, a + b + 1);
+    if (p->labels)
+        memcpy(tail + a + b + 1, p->labels, p->nlabels);
+    reply(c, CAY_MSG_PROC, &m, sizeof m, tail, a + b + 1 + p->nlabels);
 }
 
 /* ---- starting ---- */
@@ -163,10 +174,10 @@ static bool make_pipes(const cay_m_spawn *m, pipes *p)
 static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
 {
     int want = !!(m->flags & CAY_SPAWN_OUT) + !!(m->flags & CAY_SPAWN_ERR) + !!(m->flags & CAY_SPAWN_BLOB_FD);
-    bool fd = m->flags & CAY_SPAWN_BLOB_FD;
+    size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
     return cay__id_valid(m->proc, 'p') && nfds == want && memchr(m->tag, 0, sizeof m->tag) &&
            memchr(m->title, 0, sizeof m->title) && m->blob <= CAY_BLOB_MAX &&
-           (fd || tail == m->blob) && m->argc >= 1 && m->argc <= m->blob && m->envc <= m->blob && m->ring <= RING_MAX &&
+           tail >= strings && tail - strings <= CAY_LABELS_MAX && m->argc >= 1 && m->argc <= m->blob && m->envc <= m->blob && m->ring <= RING_MAX &&
            !(m->flags & ~0x7ffu);
 }
 
@@ -265,6 +276,8 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
     proc *p = proc_new(b, m->proc);
     cay__str_copy(p->tag, sizeof p->tag, m->tag);
     cay__str_copy(p->title, sizeof p->title, m->title);
+    size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
+    proc_label(p, tail + strings, len - strings);
     p->flags = m->flags & 0x7ffu;
     p->ring_bytes = m->ring ? CAY_MAX((m->ring + 4095u) & ~4095u, 4096u) : RING_DEFAULT;
     p->started_ms = cay__wall_ms();

@@ -21,6 +21,7 @@
 #define CAY_BLOB_MAX    (4u << 20)
 #define CAY_CHUNK       32768u /* WRITE and READ move at most this much at once */
 #define CAY_WIRE_ID     24
+#define CAY_LABELS_MAX  1024u  /* of one process: key NUL value NUL … */
 
 typedef struct cay_msg {
     uint32_t magic;
@@ -42,7 +43,7 @@ enum cay_msg_type {
     CAY_MSG_BOX_WAIT,    /* cay_m_box → CAY_MSG_BOX when it stopped or is gone (…) */
     CAY_MSG_USAGE,       /* cay_m_box → cay_m_usage */
     CAY_MSG_SESSION,     /* cay_m_box, tail: user name; fds: [socket] → OK */
-    CAY_MSG_SPAWN,       /* cay_m_spawn, tail: blob; fds: [out reader] [err reader] [blob] → CAY_MSG_PROC
+    CAY_MSG_SPAWN,       /* cay_m_spawn, tail: blob unless in a memfd, then labels; fds: [out reader] [err reader] [blob] → CAY_MSG_PROC
                             (… CAY_MSG_EXIT when CAY_SPAWN_WAIT) */
     CAY_MSG_PROC_FIND,   /* cay_m_ref → CAY_MSG_PROC (… CAY_MSG_EXIT when CAY_SPAWN_WAIT) */
     CAY_MSG_PROCS,       /* cay_m_box → CAY_MSG_PROC … CAY_MSG_END */
@@ -59,7 +60,7 @@ enum cay_msg_type {
     CAY_MSG_ERROR,       /* cay_m_error */
     CAY_MSG_END,         /* end of a list */
     CAY_MSG_BOX,         /* cay_m_boxinfo */
-    CAY_MSG_PROC,        /* cay_m_proc, tail: tag NUL command NUL user NUL */
+    CAY_MSG_PROC,        /* cay_m_proc, tail: tag NUL command NUL user NUL labels */
     CAY_MSG_EXIT,        /* cay_m_exit */
     CAY_MSG_DATA,        /* cay_m_data */
 };

@@ -121,6 +121,21 @@ int cay_proc_exit_fd(cay_proc *p, cay_err *err)
     return p->sb->ops->proc_exit_fd(p->obj, err);
 }
 
+typedef struct teller {
+    int (*fn)(const cay_proc_info *info, void *arg);
+    void *arg;
+} teller;
+
+/* Processes that nobody started through us have no labels. */
+static int tell(const cay_proc_info *info, void *arg)
+{
+    static const cay_pair none = { NULL, NULL };
+    const teller *t = arg;
+    cay_proc_info i = *info;
+    i.labels = i.labels ? i.labels : &none;
+    return t->fn(&i, t->arg);
+}
+
 int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
                       int (*fn)(const cay_proc_info *info, void *arg), void *arg, cay_err *err)
 {
@@ -128,5 +143,5 @@ int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
     if (!sb->ops->procs)
         return cay__no_such_op(sb, "list processes", err);
     CAY_TRY(cay__sandbox_files(sb, err)); /* looking is allowed while paused */
-    return sb->ops->procs(sb->box, call, fn, arg, err);
+    return sb->ops->procs(sb->box, call, tell, &(teller){ fn, arg }, err);
 }

@@ -91,10 +91,15 @@ static int check_tag(const char *tag, cay_err *err)
 
 int cay__spawn_check(const cay_spawn *s, cay_err *err)
 {
-    size_t sum = 0;
+    size_t sum = 0, labels = 0;
     CAY_TRY(check_command(s, &sum, err));
     CAY_TRY(check_pairs("environment variable", s->env, true, &sum, err));
     CAY_TRY(check_pairs("label", s->labels, false, &sum, err));
+    for (const cay_pair *l = s->labels; l && l->key; l++)
+        labels += strlen(l->key) + strlen(l->value) + 2;
+    if (labels > CAY_PROC_LABELS_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels of a process have %zu bytes together; at most %d", labels,
+                            CAY_PROC_LABELS_MAX);
     if (s->cwd) {
         int rc = cay__path_check(s->cwd, err);
         if (rc < 0)

@@ -418,6 +418,80 @@ static void long_arguments_go_through(void **state)
     free(arg);
 }
 
+typedef struct labelled {
+    const char *id;
+    char        state, text[128];
+    int         strangers; /* not ours, and with labels */
+} labelled;
+
+static int note_labels(const cay_proc_info *i, void *arg)
+{
+    labelled *l = arg;
+    if (strcmp(i->id, l->id)) {
+        l->strangers += !*i->id && i->labels->key;
+        return 0;
+    }
+    l->state = i->state;
+    l->text[0] = 0;
+    for (const cay_pair *p = i->labels; p->key; p++) {
+        size_t at = strlen(l->text);
+        snprintf(l->text + at, sizeof l->text - at, "%s=%s;", p->key, p->value);
+    }
+    return 0;
+}
+
+static void labels_are_listed_with_live_and_ended(void **state)
+{
+    (void)state;
+    NEED(procs);
+    ERR;
+    const cay_pair labels[] = { { "job", "42" }, { "empty", "" }, { "what", "a=b c\303\244" }, { NULL, NULL } };
+    cay_proc *p = start(S.sb, (cay_spawn){ .size = sizeof(cay_spawn), .argv = ARGV("sleep", "60"), .labels = labels });
+    labelled l = { .id = cay_proc_id(p) };
+    OK(cay_sandbox_procs(S.sb, NULL, note_labels, &l, E));
+    assert_true(l.state && l.state != 'X');
+    assert_string_equal(l.text, "job=42;empty=;what=a=b c\303\244;");
+    assert_int_equal(l.strangers, 0);
+    OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_ONE, E));
+    wait_for(p, 5000);
+    OK(cay_sandbox_procs(S.sb, NULL, note_labels, &l, E));
+    assert_int_equal(l.state, 'X');
+    assert_string_equal(l.text, "job=42;empty=;what=a=b c\303\244;");
+    cay_proc_unref(p);
+
+    p = start(S.sb, (cay_spawn){ .size = sizeof(cay_spawn), .argv = ARGV("true") });
+    wait_for(p, 5000);
+    l = (labelled){ .id = cay_proc_id(p), .text = "?" };
+    OK(cay_sandbox_procs(S.sb, NULL, note_labels, &l, E));
+    assert_string_equal(l.text, "");
+    cay_proc_unref(p);
+}
+
+static void labels_are_bounded_and_go_beside_long_arguments(void **state)
+{
+    (void)state;
+    NEED(procs);
+    ERR;
+    char value[CAY_PROC_LABELS_MAX + 1], *arg = cay__alloc(90001);
+    cay_pair labels[] = { { "k", value }, { NULL, NULL } };
+    cay_proc *p = NULL;
+    memset(value, 'v', sizeof value);
+    value[CAY_PROC_LABELS_MAX - 2] = 0;
+    cay_spawn s = { .size = sizeof s, .argv = ARGV("echo", "x"), .labels = labels };
+    assert_int_equal(cay_sandbox_spawn(S.sb, NULL, &s, &p, E), CAY_ETOOBIG);
+    assert_string_equal(e_.reason, "labels_too_big");
+    value[CAY_PROC_LABELS_MAX - 3] = 0;
+    memset(arg, 'a', 90000);
+    s.argv = (const char *const[]){ "echo", arg, NULL };
+    p = start(S.sb, s);
+    wait_for(p, 5000);
+    labelled l = { .id = cay_proc_id(p) };
+    OK(cay_sandbox_procs(S.sb, NULL, note_labels, &l, E));
+    assert_int_equal(strncmp(l.text, "k=vvvv", 6), 0);
+    cay_proc_unref(p);
+    free(arg);
+}
+
 static void no_zombie_stays(void **state)
 {
     (void)state;
@@ -452,6 +526,8 @@ tests suite_proc(size_t *n)
         cmocka_unit_test(exit_descriptor_becomes_readable),
         cmocka_unit_test(deadline_and_cancel_of_calls),
         cmocka_unit_test(long_arguments_go_through),
+        cmocka_unit_test(labels_are_listed_with_live_and_ended),
+        cmocka_unit_test(labels_are_bounded_and_go_beside_long_arguments),
         cmocka_unit_test(no_zombie_stays),
     };
     *n = CAY_LEN(t);

@@ -5,6 +5,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <provider/native/client.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
@@ -20,6 +21,7 @@ struct mproc {
     mbox    *b;
     char     id[CAY_ID_LEN + 1], tag[40], command[256];
     int      pid;
+    cay_pair *labels;
     char   **argv;
     bool     stdin_open, ended;
     char    *in, *out;
@@ -162,6 +164,9 @@ static mproc *proc_new(mbox *b, const cay_spawn *s)
     }
     cay__id_make(p->id, 'p');
     cay__str_copy(p->tag, sizeof p->tag, s->tag ? s->tag : "");
+    CAY_AUTOBUF labels = CAY__BUF(CAY_PROC_LABELS_MAX);
+    cay__labels_add(&labels, s->labels);
+    p->labels = cay__labels_make(labels.data, labels.len);
     p->pid = ++pids;
     p->stdin_open = s->stdin_mode == CAY_STDIN_PIPE;
     p->exit_fd = eventfd(0, EFD_CLOEXEC);
@@ -357,7 +362,8 @@ static int procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info 
     pthread_mutex_lock(&memory_lock);
     for (mproc *p = ((mbox *)box)->procs; p && rc == 0; p = p->next) {
         cay_proc_info i = { .size = sizeof i, .id = p->id, .tag = p->tag, .command = p->command, .user = "user",
-                            .pid = p->pid, .state = p->ended ? 'X' : 'S', .started_ms = p->started_ms, .exit = p->exit };
+                            .pid = p->pid, .state = p->ended ? 'X' : 'S', .started_ms = p->started_ms, .exit = p->exit,
+                            .labels = p->labels };
         rc = fn(&i, arg);
     }
     pthread_mutex_unlock(&memory_lock);
@@ -394,6 +400,7 @@ static void box_free(mbox *b)
         for (size_t i = 0; p->argv[i]; i++)
             free(p->argv[i]);
         free(p->argv);
+        free(p->labels);
         free(p->in);
         free(p->out);
         close(p->exit_fd);

@@ -111,6 +111,11 @@ sleep 0.5
 run "$cay" ps "$id"; is 0 && says ticker && says "$p"; ok 'ps shows it'
 run "$cay" ps --json "$id"; is 0 && json <"$t/out"; ok 'ps --json is JSON'
 run "$cay" ps -q "$id"; is 0 && says "$p"; ok 'ps -q gives ids'
+run "$cay" exec -d -l job=42 -l 'who=a b' "$id" -- sleep 60; is 0; labelled=$(cat "$t/out")
+run "$cay" ps -l job=42 -l 'who=a b' "$id"; is 0 && says "$labelled" && says 'job=42 who=a b' && ! says "$p"; ok 'ps --label filters'
+run "$cay" ps --json -l job=42 "$id"; is 0 && json <"$t/out" && says '"job": "42"'; ok 'labels are in the JSON'
+run "$cay" ps -q -l job=43 "$id"; is 0 && [ ! -s "$t/out" ]; ok 'another label is another command'
+run "$cay" exec -l nonsense "$id" -- true; is 2 && errs nonsense; ok 'a label without a value is named'
 run "$cay" logs "$id" ticker; is 0 && says one && errs two; ok 'logs by tag, each stream to its own'
 run "$cay" logs --stdout -n 1 "$id" "$p"; is 0 && says tick && ! says one; ok 'logs -n'
 code=0; "$cay" logs -f "$id" ticker 2>/dev/null | head -n 2 >"$t/out"; says one; ok 'logs -f ends quietly when its reader leaves'

@@ -53,7 +53,7 @@ static void ok(conn *c)
 void cay__conn_send_proc(conn *c, const proc *p)
 {
     cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->reaped };
-    char tail[512];
+    char tail[512 + CAY_LABELS_MAX];
     size_t n = 0;
     memcpy(m.proc, p->id, sizeof m.proc);
     const char *const text[] = { p->tag, p->command, "" };
@@ -62,7 +62,9 @@ void cay__conn_send_proc(conn *c, const proc *p)
         memcpy(tail + n, text[i], k);
         n += k;
     }
-    cay__conn_send(c, CAY_MSG_PROC, &m, sizeof m, tail, n);
+    if (p->nlabels)
+        memcpy(tail + n, p->labels, p->nlabels);
+    cay__conn_send(c, CAY_MSG_PROC, &m, sizeof m, tail, n + p->nlabels);
 }
 
 void cay__conn_event(host *h, const char *kind, const char *reason, const char *process, int code)
@@ -243,10 +245,11 @@ static void on_spawn(request *r)
             m.blob = 0;
     }
     const char *blob = in_fd ? map : r->tail;
-    if (!blob || !m.blob || (!in_fd && m.blob != r->head.tail) || !whole(blob, m.blob, strings) || !cay__id_valid(m.proc, 'p'))
+    size_t strings_len = in_fd ? 0 : m.blob;
+    if (!blob || !m.blob || strings_len > r->head.tail || r->head.tail - strings_len > CAY_LABELS_MAX || !whole(blob, m.blob, strings) || !cay__id_valid(m.proc, 'p'))
         cay__conn_error(r->c, CAY_EINVAL, 0, "protocol", "the strings of the spawn request are not whole");
     else
-        cay__exec_spawn(r->c, &m, blob, r->fds, r->nfds - in_fd);
+        cay__exec_spawn(r->c, &m, blob, r->tail + strings_len, r->head.tail - strings_len, r->fds, r->nfds - in_fd);
     free(map);
 }
 

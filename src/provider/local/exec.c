@@ -72,6 +72,7 @@ static void proc_free(proc *p)
     cay__timer_cancel(&p->timeout);
     cay__timer_cancel(&p->kill);
     cay__timer_cancel(&p->linger);
+    free(p->labels);
     free(p);
 }
 
@@ -339,7 +340,8 @@ typedef struct plan {
     int         mine[3]; /* our ends: stdin, stdout or terminal, stderr */
     char        tty[64];
     char      **argv;
-    const char *user, *cwd, *tag;
+    const char *user, *cwd, *tag, *labels;
+    size_t      nlabels;
 } plan;
 
 static void plan_close(plan *k)
@@ -490,6 +492,8 @@ static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
     p->h = h;
     memcpy(p->id, m->proc, sizeof p->id);
     cay__str_copy(p->tag, sizeof p->tag, k->tag);
+    p->nlabels = k->nlabels;
+    p->labels = memcpy(cay__alloc(k->nlabels), k->labels, k->nlabels);
     p->flags = m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
     p->started_ms = cay__wall_ms();
     p->ctl.fd = p->in.fd = p->out[0].w.fd = p->out[1].w.fd = -1;
@@ -579,9 +583,9 @@ static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int
     }
 }
 
-void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, int *fds, int nfds)
+void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels, size_t nlabels, int *fds, int nfds)
 {
-    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 } };
+    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 }, .labels = labels, .nlabels = nlabels };
     const char *at = blob;
     if (m->argc < 1 || m->argc > ARGS_MAX) {
         cay__conn_error(c, CAY_ETOOBIG, 0, "arguments_too_many", "too many arguments; pass them by a file");

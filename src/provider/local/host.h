@@ -38,6 +38,8 @@ struct feed {
 struct proc {
     host       *h;
     char        id[CAY_WIRE_ID], tag[40], command[256];
+    char       *labels; /* as they came */
+    size_t      nlabels;
     uint32_t    flags;
     int         pid;
     uint64_t    start; /* with the pid it names the process for ever */
@@ -92,7 +94,7 @@ void cay__conn_event(host *h, const char *kind, const char *reason, const char *
 void cay__conn_stopped(host *h);
 
 /* exec.c */
-void  cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, int *fds, int nfds);
+void  cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels, size_t nlabels, int *fds, int nfds);
 bool  cay__exec_user_is_us(const char *user);
 proc *cay__exec_find(host *h, const char *ref);
 void  cay__exec_write(conn *c, proc *p, const char *data, size_t len);

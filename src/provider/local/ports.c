@@ -235,6 +235,7 @@ static int show_live(const tree_proc *p, void *arg)
         i.command = e->text + 48;
         i.tty = e->k.p.flags & CAY_SPAWN_TTY;
         i.started_ms = e->k.p.started_ms;
+        i.labels = e->k.labels;
     }
     return r->fn(&i, r->arg);
 }
@@ -244,7 +245,7 @@ static int show_ended(roll *r, kept *e, const cay_call *call)
     void *proc = NULL;
     cay_proc_info i = { .size = sizeof i, .id = e->k.p.proc, .tag = e->text, .command = e->text + 48, .user = "",
                         .pid = e->k.p.pid, .state = 'X', .tty = e->k.p.flags & CAY_SPAWN_TTY,
-                        .started_ms = e->k.p.started_ms, .exit.size = sizeof i.exit };
+                        .started_ms = e->k.p.started_ms, .labels = e->k.labels, .exit.size = sizeof i.exit };
     if (cay__proc_attach(&r->b->link, r->b->id, call, e->k.p.proc, &proc, NULL) < 0)
         return 0; /* forgotten meanwhile */
     int rc = cay__proc_wait(proc, call, &i.exit, NULL);
@@ -264,6 +265,8 @@ int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_i
     for (size_t i = 0; rc == 0 && i < r.len; i++)
         if (r.at[i].k.p.ended)
             rc = show_ended(&r, &r.at[i], call);
+    for (size_t i = 0; i < r.len; i++)
+        free(r.at[i].k.labels);
     free(r.at);
     return rc;
 }

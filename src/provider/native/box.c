@@ -483,6 +483,7 @@ static int on_kept(const cay__kept *k, void *arg)
     i->state = k->p.ended ? 'X' : 'S';
     i->tty = k->p.flags & CAY_SPAWN_TTY;
     i->started_ms = k->p.started_ms;
+    i->labels = k->labels;
     i->exit = (cay_exit){ .size = sizeof i->exit, .code = k->p.code, .signal = k->p.signal };
     cay__str_copy(i->exit.reason, sizeof i->exit.reason, k->p.reason);
     l->n++;
@@ -500,6 +501,7 @@ static void name_kept(const kept_list *l, size_t i, cay_proc_info *p)
     p->id = l->text[i][0];
     p->tag = l->text[i][0] + CAY_WIRE_ID + 1;
     p->tty = l->v[i].tty;
+    p->labels = l->v[i].labels;
 }
 
 static int on_live(const cay_proc_info *info, void *arg)
@@ -531,6 +533,8 @@ int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_in
         l.v[i].user = "";
         rc = fn(&l.v[i], arg);
     }
+    for (size_t i = 0; i < l.n; i++)
+        free((void *)l.v[i].labels);
     free(l.v);
     free(l.text);
     return rc;

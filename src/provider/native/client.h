@@ -10,6 +10,7 @@
  * which is how the peer learns of it. No JSON, no stdio: the static command links this.
  */
 #pragma once
+#include <base/buf.h>
 #include <cay/sys/provider.h>
 #include <keeper/proto.h>
 #include <pthread.h>
@@ -104,6 +105,10 @@ unsigned    cay__proc_breaks(void *proc);
 typedef struct cay__kept {
     cay_m_proc  p;
     const char *tag, *command, *user;
+    cay_pair   *labels; /* the callback's to free() */
 } cay__kept;
+/* Labels travel as key NUL value NUL …. Back from there whatever came is made into pairs; free() takes all of it. */
+void      cay__labels_add(cay__buf *b, const cay_pair *labels);
+cay_pair *cay__labels_make(const char *text, size_t n);
 int cay__procs_kept(cay__link *l, const char *box, const cay_call *call,
                     int (*fn)(const cay__kept *k, void *arg), void *arg, cay_err *err);

@@ -106,6 +106,32 @@ static void make_blob(const cay_spawn *s, cay__buf *b, cay_m_spawn *m)
     m->blob = (uint32_t)b->len;
 }
 
+void cay__labels_add(cay__buf *b, const cay_pair *labels)
+{
+    for (; labels && labels->key; labels++) {
+        add(b, labels->key);
+        add(b, labels->value);
+    }
+}
+
+/* What has no end or no value is left out. */
+cay_pair *cay__labels_make(const char *text, size_t n)
+{
+    size_t strings = 0, at = 0;
+    for (size_t i = 0; i < n; i++)
+        strings += !text[i];
+    cay_pair *v = cay__alloc((strings / 2 + 1) * sizeof *v + n);
+    char *s = (char *)(v + strings / 2 + 1);
+    if (n)
+        memcpy(s, text, n);
+    for (; at < strings / 2; at++) {
+        v[at].key = s;
+        v[at].value = s += strlen(s) + 1;
+        s += strlen(s) + 1;
+    }
+    return v;
+}
+
 /* What people are shown of it; the peer hands the rest on unread. */
 static void make_title(const cay_spawn *s, char *out, size_t cap)
 {
@@ -139,10 +165,11 @@ static int make_reader(int *rd, int *wr, cay_err *err)
 
 /* Descriptors go in the order proto.h names: readers' write ends, then the long blob. */
 static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_spawn *m,
-                      const cay__buf *blob, cay_err *err)
+                      cay__buf *blob, cay_err *err)
 {
     int fds[3] = { -1, -1, -1 }, n = 0, rc = 0;
-    cay__reply r = { 0 };
+    char room[1024 + CAY_LABELS_MAX];
+    cay__reply r = { .tail = room, .tail_cap = sizeof room };
     cay__ask ask = { .type = CAY_MSG_SPAWN, .body = m, .len = sizeof *m };
 
     for (int i = 0; rc == 0 && s->attach && i < (s->tty ? 1 : 2); i++) {
@@ -154,13 +181,11 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
         rc = seal_blob(blob, &fds[n], err);
         n += rc == 0;
         m->flags |= CAY_SPAWN_BLOB_FD;
-    } else {
-        ask.tail = blob->data;
-        ask.tail_len = blob->len;
+        blob->len = 0;
     }
-    char tail[1024];
-    r.tail = tail;
-    r.tail_cap = sizeof tail;
+    cay__labels_add(blob, s->labels);
+    ask.tail = blob->data;
+    ask.tail_len = blob->len;
     ask.fds = fds;
     ask.nfds = n;
     if (rc == 0)
@@ -175,7 +200,7 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
 int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const cay_spawn *spec,
                     void **out, cay_err *err)
 {
-    CAY_AUTOBUF blob = CAY__BUF(CAY_BLOB_MAX);
+    CAY_AUTOBUF blob = CAY__BUF(CAY_BLOB_MAX + CAY_LABELS_MAX);
     AUTOPROC p = proc_new(l, box);
     cay_m_spawn m = { .cols = spec->cols, .rows = spec->rows, .timeout_ms = spec->timeout_ms,
                       .ring = spec->ring_bytes, .flags = flags_of(spec) };
@@ -187,7 +212,7 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     cay__str_copy(m.tag, sizeof m.tag, spec->tag ? spec->tag : "");
     make_title(spec, m.title, sizeof m.title);
     make_blob(spec, &blob, &m);
-    if (blob.full)
+    if (blob.full || blob.len > CAY_BLOB_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "arguments_too_long", "the command is longer than %u bytes", CAY_BLOB_MAX);
     int rc = send_spawn(p, call, spec, &m, &blob, err);
     /* The peer does not read the strings it hands on, so it cannot name what failed. */
@@ -203,7 +228,7 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
 static int find(cay__link *l, const char *box, const cay_call *call, const char *ref, cay_m_proc *found,
                 int *conn, cay_err *err)
 {
-    char tail[1024];
+    char tail[1024 + CAY_LABELS_MAX];
     cay_m_ref m = { .flags = CAY_SPAWN_WAIT };
     cay__ask ask = { .type = CAY_MSG_PROC_FIND, .body = &m, .len = sizeof m };
     cay__reply r = { .tail = tail, .tail_cap = sizeof tail };
@@ -445,6 +470,8 @@ int cay__procs_kept(cay__link *l, const char *box, const cay_call *call,
         k.command = k.tag + strlen(k.tag) + 1;
         k.user = k.command + strlen(k.command) + 1;
         k.p.proc[sizeof k.p.proc - 1] = 0;
+        const char *labels = k.user + strlen(k.user) + 1, *end = tail + r.tail_len;
+        k.labels = cay__labels_make(labels, labels < end ? (size_t)(end - labels) : 0);
         int rc = fn(&k, arg);
         if (rc)
             return rc;
