@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         G.procs = calloc(GPROCS, sizeof *G.procs);
         G.shims = calloc(GPROCS, sizeof *G.shims);
     }
-    G.ctl = G.listen = G.sig = -1;
+    G.ctl = G.listen = G.sig = G.net[0] = G.net[1] = G.net[2] = G.net[3] = -1;
     calls = 0;
     for (int i = 0; i < PACKETS && len >= 3; i++) {
         int fds[CAY__FDS_MAX], nfds = 0;

@@ -407,7 +407,7 @@ static _Noreturn void give_up(const char *step)
     _exit(1);
 }
 
-_Noreturn void init_main(int ctl, int listen_fd, int mode, bool uid0)
+_Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, bool uid0)
 {
     sigset_t all;
     cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };
@@ -415,6 +415,8 @@ _Noreturn void init_main(int ctl, int listen_fd, int mode, bool uid0)
 
     G.ctl = ctl;
     G.listen = listen_fd;
+    memcpy(G.net, net, 3 * sizeof *net);
+    G.net[3] = -1;
     G.mode = mode;
     G.uid0 = uid0;
     G.buf = pages(CAY_MSG_MAX);

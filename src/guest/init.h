@@ -37,6 +37,7 @@ typedef struct ident {
 
 typedef struct guest {
     int        ctl, listen, sig;
+    int        net[4]; /* held for the next keeper: tcp listener, dns tcp, dns udp, name map; -1: none */
     int        mode;  /* CAY_MODE_… */
     bool       uid0;  /* single-id map whose one id is 0 */
     char       instance[CAY_WIRE_ID];
@@ -61,7 +62,7 @@ typedef struct guest {
 } guest;
 extern guest G;
 
-_Noreturn void init_main(int ctl, int listen_fd, int mode, bool uid0);
+_Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, bool uid0);
 /* bind.c */
 int  binder_start(int ctl); /* pid of the binder; keeps SYS_ADMIN until it has bound */
 int  binder_wait(int pid, cay_g_result *res);

@@ -6,6 +6,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <keeper/netns.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -52,6 +53,8 @@ static bool parse_line(const char *line, int family, listener *out)
     if (strlen(f[1]) <= words * 8 || !hex_addr(f[1], words, out->p.addr) ||
         !cay__hex(f[1] + words * 8 + 1, &port) || !cay__hex(f[3], &state) || !cay__str_to_u64(f[9], &inode) ||
         state != TCP_LISTEN_STATE || !port || port > 65535)
+        return false;
+    if (port == 53 || port == CAY__NET_PORT) /* ours: nobody else can bind them */
         return false;
     out->p.port = (uint16_t)port;
     out->inode = inode;

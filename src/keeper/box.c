@@ -12,7 +12,7 @@ box *box_new(void)
     box *b = cay__alloc(sizeof *b);
     cay__id_make(b->name, 'b');
     b->ctl.fd = b->death.fd = b->listen_fd = b->userns_fd = b->clone_fd[0] = b->clone_fd[1] = -1;
-    b->cg_fd = b->tenant_fd = b->tenant_procs_fd = -1;
+    b->cg_fd = b->tenant_fd = b->tenant_procs_fd = b->net_fd[0] = b->net_fd[1] = b->net_fd[2] = b->net_fd[3] = -1;
     b->next = K.boxes;
     K.boxes = b;
     K.nboxes++;
@@ -79,7 +79,8 @@ static void pool_dir(const box *b, char *out, size_t cap)
 void box_free(box *b)
 {
     char dir[48];
-    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->listen_fd, &b->userns_fd, &b->clone_fd[0], &b->clone_fd[1] };
+    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->listen_fd, &b->userns_fd, &b->clone_fd[0], &b->clone_fd[1],
+                          &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
     UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->id[0])
@@ -144,6 +145,7 @@ void box_info(const box *b, cay_m_boxinfo *out)
     out->created_ms = b->created_ms;
     out->deadline_ms = b->deadline_boot ? cay__wall_ms() + b->deadline_boot - cay__boot_ms() : 0;
     out->idle_ms = b->idle_ms;
+    out->cookie = b->cookie;
 }
 
 void box_set_state(box *b, cay_state s, const char *kind, const char *reason)

@@ -32,10 +32,12 @@ typedef struct cay_job_done {
     uint32_t seq;
     int32_t  sys; /* errno, 0: done */
     int32_t  pid;
-    uint32_t spare;
+    uint32_t net;           /* PARK: how TCP comes to the listener, keeper/netns.h; 0: the three sockets are not there */
     uint64_t start;         /* PARK: start time, proc(5) field 22 */
+    uint64_t cookie;        /* PARK: SO_NETNS_COOKIE */
     uint64_t bytes, inodes; /* DU */
     char     step[40];
 } cay_job_done;
 /* PARK in: [listening socket] [v2 group] [v1 task files…]; out: [pidfd] [control socket] [user ns] [clone of sandboxes/] [clone of layers/]
+ *          [tcp listener] [dns tcp] [dns udp]
  * CLONE in: [the directory]; out: [detached mount] */

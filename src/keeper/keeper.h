@@ -126,6 +126,9 @@ struct box {
     cay__watch death; /* pidfd */
     int        listen_fd, userns_fd, clone_fd[2]; /* clones of sandboxes/ and layers/ until it is bound */
     int        cg_fd, tenant_fd, tenant_procs_fd; /* v2 */
+    int        net_fd[4]; /* of its net namespace: tcp listener, dns tcp, dns udp; and the name map; -1: none */
+    uint32_t   net;       /* keeper/netns.h: how TCP comes to the listener */
+    uint64_t   cookie;    /* SO_NETNS_COOKIE: which namespace those are of */
     bool       prebound;
     bool       uid0;
     bool       forget_files; /* remove its directory when it is dead */

@@ -9,30 +9,13 @@
 #include <fcntl.h>
 #include <guest/init.h>
 #include <linux/sched.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #define STORE_BASE 0x70000000u
-
-/* ---- the net namespace: owned by the user namespace above the sandbox's, loopback up ---- */
-
-static bool make_netns(void)
-{
-    struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK };
-    if (unshare(CLONE_NEWNET) < 0)
-        return false;
-    CAY_AUTOFD s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (s < 0 || ioctl(s, SIOCSIFFLAGS, &ifr) < 0)
-        return false;
-    /* No capability over this namespace will exist inside, so low ports are opened to everybody there. */
-    cay__fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-    return true;
-}
 
 /* ---- what the child does, before anything of a tenant exists ---- */
 
@@ -139,24 +122,27 @@ static void stage(int ctl, int mode)
         die(ctl, "stage pivot");
 }
 
-/* init keeps three descriptors of ours and no others; 0–2 are the stage's null, so that none received can be one of
- * those. */
-static void own_descriptors(int *ctl, int *listen_fd)
+/* init keeps these descriptors of ours and no others; 0–2 are the stage's null, so that none received can be one of
+ * those. The network's sockets are only held, for a keeper that comes after this one. */
+static void own_descriptors(int *ctl, int *listen_fd, netns *net)
 {
-    int c = fcntl(*ctl, F_DUPFD_CLOEXEC, 10), l = fcntl(*listen_fd, F_DUPFD_CLOEXEC, 10);
+    int *mine[2 + CAY__NET_FDS] = { ctl, listen_fd, &net->fd[0], &net->fd[1], &net->fd[2] };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (c < 0 || l < 0 || null < 0)
-        die(*ctl, "descriptors");
+    for (size_t i = 0; i < CAY_LEN(mine); i++)
+        if (null < 0 || (*mine[i] >= 0 && (*mine[i] = fcntl(*mine[i], F_DUPFD_CLOEXEC, 16)) < 0))
+            die(*ctl, "descriptors");
     for (int i = 0; i < (CAY__SANITIZED ? 2 : 3); i++)
         dup2(null, i);
-    dup3(c, 3, O_CLOEXEC);
-    dup3(l, 4, O_CLOEXEC);
-    cay__fd_close_from(5);
-    *ctl = 3;
-    *listen_fd = 4;
+    int at = 3;
+    for (size_t i = 0; i < CAY_LEN(mine); i++)
+        if (*mine[i] >= 0) {
+            dup3(*mine[i], at, O_CLOEXEC);
+            *mine[i] = at++;
+        }
+    cay__fd_close_from(at);
 }
 
-static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go)
+static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go, netns *net)
 {
     char c;
     int listen_fd = fds[0];
@@ -182,9 +168,9 @@ static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go)
     stage(ctl, (int)job->mode);
     umask(022);
     setsid();
-    own_descriptors(&ctl, &listen_fd);
+    own_descriptors(&ctl, &listen_fd, net);
     CAY_FAULT("init.park.staged");
-    init_main(ctl, listen_fd, (int)job->mode, job->uid0);
+    init_main(ctl, listen_fd, net->fd, (int)job->mode, job->uid0);
 }
 
 /* ---- what the zygote does meanwhile ---- */
@@ -271,8 +257,8 @@ const char *park(const cay_job *job, const int *fds, park_result *out)
     errno = ERANGE;
     if (job->mode == CAY_MODE_ROOT && job->block <= STORE_BASE) /* none was free: never the host's own ids */
         return step;
-    step = "net namespace";
-    if (!CAY__MUTANT("netns") && !make_netns())
+    out->net = (netns){ .fd = { -1, -1, -1 } };
+    if (!CAY__MUTANT("netns") && (step = netns_make(&out->net)))
         return step;
     step = "sockets";
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0 ||
@@ -290,7 +276,7 @@ const char *park(const cay_job *job, const int *fds, park_result *out)
     if (out->pid == 0) {
         close(ctl[0]);
         close(go[0]);
-        child(job, fds, ctl[1], go[1]);
+        child(job, fds, ctl[1], go[1], &out->net);
     }
     if (out->pid < 0)
         goto fail;

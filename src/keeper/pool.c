@@ -4,6 +4,7 @@
  * when nothing else happens: after a few quiet milliseconds, or when it has nearly run out.
  */
 #include "keeper.h"
+#include "netns.h"
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sched.h>
@@ -221,7 +222,7 @@ void pool_failed(int sys, const char *step)
 static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
-    if (d->sys || nfds != 5 || !b) {
+    if (d->sys || nfds != (d->net ? 8 : 5) || !b) {
         pool_failed(d->sys, d->step);
         if (b)
             box_free(b);
@@ -234,6 +235,11 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     b->userns_fd = CAY_STEAL_FD(fds[2]);
     b->clone_fd[0] = CAY_STEAL_FD(fds[3]);
     b->clone_fd[1] = CAY_STEAL_FD(fds[4]);
+    for (int i = 5; i < nfds; i++)
+        b->net_fd[i - 5] = CAY_STEAL_FD(fds[i]);
+    b->net = d->net;
+    b->cookie = d->cookie;
+    K.features |= CAY_FEAT_NET_TRIED | (d->net == CAY__NET_TPROXY ? CAY_FEAT_NFT : d->net == CAY__NET_NAT ? CAY_FEAT_NAT : 0);
     cay__fd_nonblock(b->ctl.fd, true);
     journal_put(J_PARKED, b, "", 0, "");
     CAY_FAULT("keeper.park.recorded");

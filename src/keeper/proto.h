@@ -76,10 +76,12 @@ enum {
     CAY_FEAT_IO = 1u << 4,
     CAY_FEAT_QUOTA = 1u << 5,    /* project quota on the state directory */
     CAY_FEAT_NETNS = 1u << 6,
-    CAY_FEAT_NFT = 1u << 7,
+    CAY_FEAT_NFT = 1u << 7,      /* TCP is handed over by tproxy: a policy can be had */
     CAY_FEAT_LANDLOCK = 1u << 8,
     CAY_FEAT_IDMAP = 1u << 9,
     CAY_FEAT_SECCOMP = 1u << 10,
+    CAY_FEAT_NAT = 1u << 11,       /* by nat redirect instead */
+    CAY_FEAT_NET_TRIED = 1u << 12, /* a net namespace was made: the two above mean what they say */
 };
 
 typedef struct cay_m_hello {
@@ -133,6 +135,7 @@ typedef struct cay_m_boxinfo {
     int64_t  created_ms;  /* wall clock */
     int64_t  deadline_ms; /* wall clock, 0: none */
     uint64_t idle_ms;
+    uint64_t cookie; /* SO_NETNS_COOKIE of its net namespace, 0: not known */
 } cay_m_boxinfo;
 
 typedef struct cay_m_usage {

@@ -43,7 +43,7 @@ static void failed(const char *step)
 
 static void do_park(int *fds, int nfds)
 {
-    park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .boxes = -1, .layers = -1 };
+    park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .boxes = -1, .layers = -1, .net = { .fd = { -1, -1, -1 } } };
     if (nfds != 1 + (int)job.cg2 + (int)job.nv1) {
         errno = EINVAL;
         failed("job");
@@ -54,15 +54,16 @@ static void do_park(int *fds, int nfds)
         failed(step);
     } else {
         CAY_FAULT("zygote.park.answer");
-        cay_job_done d = { .pid = r.pid, .start = r.start };
-        int out[5] = { r.pidfd, r.ctl, r.userns, r.boxes, r.layers };
-        done(&d, out, 5);
+        cay_job_done d = { .pid = r.pid, .start = r.start, .net = (uint32_t)r.net.how, .cookie = r.net.cookie };
+        int out[5 + CAY__NET_FDS] = { r.pidfd, r.ctl, r.userns, r.boxes, r.layers, r.net.fd[0], r.net.fd[1], r.net.fd[2] };
+        done(&d, out, r.net.how ? 5 + CAY__NET_FDS : 5);
     }
     cay__close_fd(&r.pidfd);
     cay__close_fd(&r.ctl);
     cay__close_fd(&r.userns);
     cay__close_fd(&r.boxes);
     cay__close_fd(&r.layers);
+    netns_close(&r.net);
 }
 
 /* ---- janitor ---- */

@@ -559,8 +559,17 @@ int cay__nbox_glob(void *box, const cay_call *c, const char *b, const char *p, i
 int cay__nbox_grep(void *box, const cay_call *c, const char *b, const cay_grep *g, int (*fn)(const cay_match *, void *), void *a, cay_err *e) { return cay__nf_grep(S, c, b, g, fn, a, e); }
 int cay__nbox_watch_open(void *box, const cay_call *c, const char *p, bool r, void **w, int *fd, cay_err *e) { return cay__nf_watch_open(S, c, p, r, w, fd, e); }
 int cay__nbox_ports(void *box, const cay_call *c, int (*fn)(const cay_port *, void *), void *a, cay_err *e) { return cay__nf_ports(S, c, fn, a, e); }
-int cay__nbox_connect(void *box, const cay_call *c, uint16_t p, int *fd, cay_err *e) { return cay__nf_connect(S, c, p, fd, e); }
 #undef S
+
+/* The keeper, not the sandbox, says which network the socket has to be of. */
+int cay__nbox_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)
+{
+    cay__nbox *b = box;
+    look l = { .n = 0 };
+    CAY_TRY(look_up(b->n, call, b->id, &l, err));
+    b->sessions.netns = l.n ? l.info.cookie : 0;
+    return cay__nf_connect(&b->sessions, call, port, fd, err);
+}
 
 const cay_provider_ops cay__native_hot = { CAY__NATIVE_HOT };
 
