@@ -442,8 +442,9 @@ _Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, boo
     int rc = binder_wait(binder, &res);
     if (rc == -2)
         _exit(0);
-    if (rc == 0 && cay__landlock_scopes() < 0) {
-        res.sys = errno;
+    int scopes = rc == 0 ? cay__landlock_scopes() : 0;
+    if (scopes < 0) {
+        res.sys = -scopes;
         cay__str_copy(res.step, sizeof res.step, "landlock");
         rc = -1;
     }

@@ -56,6 +56,7 @@ void drop_to(const ident *id, bool root_profile)
         if (syscall(SYS_setgroups, 1, &g) < 0 || syscall(SYS_setresgid, g, g, g) < 0 ||
             syscall(SYS_setresuid, id->uid, id->uid, id->uid) < 0)
             _exit(126);
+        prctl(PR_SET_DUMPABLE, CAY__MUTANT("dumpable")); /* another uid set it to what fs.suid_dumpable says, and the memory is still init's */
     }
     if (!root_profile && syscall(SYS_capset, &h, none) < 0)
         _exit(126);

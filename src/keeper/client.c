@@ -487,7 +487,7 @@ void client_accept(cay__watch *w, uint32_t ev)
         return;
     }
     /* The directory is 0700; who still comes is asked. Seen from our user namespace, the owner is 0. */
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 || cr.uid != 0) {
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 || (cr.uid != 0 && !CAY__MUTANT("peer"))) {
         close(fd);
         return;
     }

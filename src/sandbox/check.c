@@ -73,7 +73,7 @@ static int check_template(const cay_create *c, int home_fd, const char *run, cay
     if (c->template_ && strcmp(c->template_, "host") != 0)
         return cay_fail_why(err, CAY_ENOENT, "template_not_found",
                             "there is no template %.60s; use host, or a directory by root", c->template_);
-    return c->root ? cay__source_check("root", c->root, home_fd, run, err) : 0;
+    return c->root ? cay__source_check("root", c->root, home_fd, run, NULL, err) : 0;
 }
 
 static int check_env(const cay_pair *env, cay_err *err)
@@ -149,7 +149,7 @@ static int check_grants(const cay_create *c, int home_fd, const char *run, cay_e
                 return bad("mount target", g->target, "given twice", err);
         if (!g->source || !*g->source)
             return bad("mount", "", "give the directory to show", err);
-        CAY_TRY(cay__source_check("mount", g->source, home_fd, run, err));
+        CAY_TRY(cay__source_check("mount", g->source, home_fd, run, NULL, err));
     }
     return 0;
 }

@@ -65,7 +65,7 @@ static int check_dir(const char *what, const char *path, int fd, const struct st
     return 0;
 }
 
-int cay__source_check(const char *what, const char *path, int home_fd, const char *run, cay_err *err)
+int cay__source_check(const char *what, const char *path, int home_fd, const char *run, int *out, cay_err *err)
 {
     struct stat st;
     if (*path != '/')
@@ -85,5 +85,7 @@ int cay__source_check(const char *what, const char *path, int home_fd, const cha
         return refuse(what, path, "it holds the state directory or is in it", err);
     if (overlaps(fd, &st, run_fd))
         return refuse(what, path, "it holds the keeper's sockets or is in their directory", err);
+    if (out)
+        *out = CAY_STEAL_FD(fd);
     return 0;
 }

@@ -16,6 +16,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 static const attack *const themes[] = { ns_attacks, fs_attacks, proc_attacks, sys_attacks, res_attacks, life_attacks, cli_attacks, clock_attacks };
@@ -78,6 +79,34 @@ static bool power_cut(void)
     return d && closedir(d) == 0;
 }
 
+/* Another user of the host, at a socket whose directories and mode would let him in: is he refused? */
+static bool stranger_refused(const char *path)
+{
+    static const struct {
+        uint32_t magic;
+        uint16_t version, type;
+        uint32_t tail, spare;
+        uint32_t hello[10];
+    } ask = { .magic = 0x31796163u, .version = 1, .type = 1, .hello = { 1 } };
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    char answer[512];
+    int status = -1, pid = fork();
+    if (pid == 0) {
+        int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        struct timeval most = { 3, 0 };
+        snprintf(sa.sun_path, sizeof sa.sun_path, "%.107s", path);
+        setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+        if (setgroups(0, NULL) < 0 || setgid(65533) < 0 || setuid(65533) < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
+            _exit(2); /* not even there: the case shows nothing */
+        if (send(s, &ask, sizeof ask, MSG_NOSIGNAL) < 0)
+            _exit(0);
+        ssize_t n = recv(s, answer, sizeof answer, 0);
+        _exit(n > 0 || (n < 0 && errno == EAGAIN));
+    }
+    waitpid(pid, &status, 0);
+    return status == 0;
+}
+
 static bool serve(const char *ask)
 {
     char path[400];
@@ -87,6 +116,8 @@ static bool serve(const char *ask)
         return umount2(path, MNT_DETACH) == 0;
     if (sscanf(ask, "next-pid %399s", path) == 1)
         return host_put("/proc/sys/kernel/ns_last_pid", path);
+    if (sscanf(ask, "stranger %399s", path) == 1)
+        return stranger_refused(path);
     if (!strcmp(ask, "power-cut"))
         return power_cut();
     if (sscanf(ask, "kill %399s", path) == 1)

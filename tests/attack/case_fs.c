@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* A directory of the host that everybody may change, with one file: the canary. */
@@ -176,6 +177,68 @@ static void s12_readonly(void)
     canary_check(dir);
 }
 
+/* ---- grants of what must not be shown ---- */
+
+static struct {
+    char          real[300], link[300];
+    volatile bool stop;
+} X;
+
+static void *exchange(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; !X.stop; nap(i++ % 3))
+        syscall(SYS_renameat2, AT_FDCWD, X.real, AT_FDCWD, X.link, 2 /* RENAME_EXCHANGE */);
+    return NULL;
+}
+
+/* Neither by name, nor by a link, nor by a name that is another directory at the next look. */
+static void s12_refused(void)
+{
+    char boxes[400], link[400];
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb = NULL;
+    pthread_t t;
+    unsigned made = 0, tries = 0;
+    snprintf(boxes, sizeof boxes, "%s/sandboxes", W.home);
+    snprintf(link, sizeof link, "%s/link", W.dir);
+    snprintf(X.real, sizeof X.real, "%.200s/swap", W.dir);
+    snprintf(X.link, sizeof X.link, "%.200s/swap2", W.dir);
+    if (symlink(W.home, link) < 0 || symlink(W.home, X.link) < 0 || mkdir(X.real, 0777) < 0)
+        give_up("set-up: %s", strerror(errno));
+    const char *never[] = { W.home, W.dir, boxes, link, W.sockets, "/", "/proc", "/proc/self", "/sys/kernel", "/dev", "/dev/pts", "/dev/null" };
+    cay_grant g = { .target = "/grant", .rw = true };
+    cay_create spec = { .size = sizeof spec, .grants = &g, .ngrants = 1 };
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        g.source = never[i];
+        int rc = cay_service_create(W.svc, within(10000), &spec, &sb, &err);
+        CHECK(rc == CAY_EPERM || rc == CAY_ETYPE || rc == CAY_EINVAL || rc == CAY_ENOENT, "a grant of %s gives %s", never[i], cay_code_name(rc));
+        if (rc == 0)
+            box_remove(sb);
+    }
+    g.source = X.real;
+    pthread_create(&t, NULL, exchange, NULL);
+    for (int64_t end = now_ms() + 2000; now_ms() < end; tries++) {
+        bool yes = false;
+        if (cay_service_create(W.svc, within(10000), &spec, &sb, &err) < 0)
+            continue;
+        made++;
+        if (cay_file_exists(sb, within(5000), "/grant/store.db", &yes, &err) == 0 && yes)
+            breach("the state directory is granted");
+        box_remove(sb);
+        if (yes)
+            break;
+    }
+    X.stop = true;
+    pthread_join(t, NULL);
+    note("%u of %u creates worked", made, tries);
+    CHECK(tries > 20, "only %u tries", tries);
+    unlink(link);
+    for (int i = 0; i < 2; i++)
+        if (unlink(i ? X.link : X.real) < 0)
+            rmdir(i ? X.link : X.real);
+}
+
 /* A checkout that may be written: what the host's own tools obey there stays as it was, a file ".git" too. */
 static void s12_checkout(void)
 {
@@ -346,6 +409,7 @@ const attack fs_attacks[] = {
     { "S-10", "names that change under the file API", ALL, NULL, "as S-09", s10_race },
     { "S-12", "a read-only grant is read-only", ALL, "grant-ro", NULL, s12_readonly },
     { "S-12b", "a writable checkout keeps what the host obeys", ALL, "guard", NULL, s12_checkout },
+    { "S-12c", "no grant of the state, the sockets, the kernel's views", ALL, "grant-race", NULL, s12_refused },
     { "S-13", "special files do not hold the API", ALL, "file-type", NULL, s13_special },
     { "S-14", "mounts do not propagate", ALL, "propagation", NULL, s14_propagation },
     { "S-17", "a template cannot bend mounts", ALL, "walk-links", NULL, s17_template },

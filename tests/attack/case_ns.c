@@ -63,6 +63,71 @@ static void s03_pid1(void)
     box_remove(sb);
 }
 
+/* Who stops init's children may hold init itself, but nobody else, and no call for longer than it was given. */
+static void s03_held(void)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb = box_new(NULL), *other = box_new(NULL);
+    cay_spawn plain = { .size = sizeof plain, .argv = (const char *[]){ "true", NULL } }, limited = plain;
+    limited.timeout_ms = 500;
+    cay_proc *p = inside_start(sb, NULL, "stopper", "20000", NULL);
+    unsigned fine = 0, late = 0;
+    for (int i = 0; i < 12; i++) {
+        cay_result r = { .size = sizeof r };
+        int64_t t = now_ms();
+        int rc = cay_sandbox_run(sb, within(400), i % 2 ? &limited : &plain, NULL, 0, 0, &r, &err);
+        CHECK(now_ms() - t <= 1400, "a call with a deadline of 400 ms took %lld ms", (long long)(now_ms() - t));
+        CHECK(rc == 0 || rc == CAY_ETIMEOUT || rc == CAY_EBUSY, "a command gives %s: %s", cay_code_name(rc), err.msg);
+        fine += rc == 0;
+        late += rc == CAY_ETIMEOUT;
+        if (rc == 0)
+            cay_result_clear(&r);
+        bool yes;
+        t = now_ms();
+        rc = cay_file_exists(sb, within(200), "/tmp/probe", &yes, &err);
+        CHECK(now_ms() - t <= 1200, "a look at a file with a deadline of 200 ms took %lld ms", (long long)(now_ms() - t));
+        CHECK(rc == 0 || rc == CAY_ETIMEOUT || rc == CAY_EBUSY || rc == CAY_EGONE, "a look at a file gives %s: %s", cay_code_name(rc), err.msg);
+        t = now_ms();
+        CHECK(command(other, NULL, "true", NULL, 0) == 0 && now_ms() - t < 1000, "the neighbour's command took %lld ms", (long long)(now_ms() - t));
+    }
+    note("%u commands worked, %u were late", fine, late);
+    cay_proc_unref(p);
+    /* the next keeper is not held either */
+    keeper_kill(SIGKILL);
+    int64_t t = now_ms();
+    CHECK(command(other, NULL, "true", NULL, 0) == 0, "the neighbour is lost with the keeper");
+    CHECK(now_ms() - t < 3000, "a new keeper took %lld ms beside a held init", (long long)(now_ms() - t));
+    t = now_ms();
+    box_remove(sb);
+    CHECK(now_ms() - t <= 2000, "the removal took %lld ms", (long long)(now_ms() - t));
+    box_remove(other);
+}
+
+/* A local user who comes to the keeper's socket, where somebody opened the way. */
+static void s45_stranger(void)
+{
+    char sock[500], dir[3][400];
+    mode_t was[3];
+    struct stat st;
+    cay_sandbox *sb = box_new(NULL);
+    CHECK(stat(W.sockets, &st) == 0 && (st.st_mode & 077) == 0, "the directory of the sockets has mode %o", st.st_mode);
+    snprintf(sock, sizeof sock, "%s/keeper.sock", W.sockets);
+    if (chmod(sock, 0777) < 0)
+        give_up("%s: %s", sock, strerror(errno));
+    for (int i = 0; i < 3; i++) { /* it, and the two above */
+        snprintf(dir[i], sizeof dir[i], "%s", i ? dir[i - 1] : W.sockets);
+        if (i)
+            *strrchr(dir[i], '/') = 0;
+        was[i] = stat(dir[i], &st) == 0 ? st.st_mode & 07777 : 0;
+        (void)!chmod(dir[i], was[i] | 0755);
+    }
+    CHECK(as_host("stranger %s", sock), "the keeper answers another user");
+    CHECK(command(sb, NULL, "true", NULL, 0) == 0, "the keeper serves nobody any more");
+    for (int i = 0; i < 3; i++)
+        (void)!chmod(dir[i], was[i]);
+    box_remove(sb);
+}
+
 static void s04_userns(void)
 {
     cay_sandbox *sb = box_new(NULL);
@@ -189,7 +254,9 @@ const attack ns_attacks[] = {
     { "S-01", "no other process is seen", ALL, "own-proc", NULL, s01_process_view },
     { "S-02", "daemons end with their sandbox", ALL, "destroy-kill", NULL, s02_leftovers },
     { "S-03", "pid 1 cannot be killed from inside, and its end is told", ALL, "init-death", NULL, s03_pid1 },
+    { "S-03b", "a held init holds nobody else", ALL, NULL, "nothing waits for init without a deadline; there is no one step to leave out", s03_held },
     { "S-04", "no nested namespace", ALL, "seccomp-clone max-userns", NULL, s04_userns },
+    { "S-45", "the keeper answers its own user only", ALL, "peer", NULL, s45_stranger },
     { "S-05", "no namespace to join", ALL, "cgroupns", NULL, s05_setns },
     { "S-06", "exec gains no rights", ALL, "caps nosuid", "no_new_privs: without it neither filter nor Landlock can be installed", s06_gain },
     { "S-07", "IPC objects and abstract sockets are apart", ALL, "ipcns netns", NULL, s07_ipc },

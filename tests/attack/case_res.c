@@ -296,7 +296,7 @@ static void must_be_told(cay_sandbox *sb)
 
 static void s44_timeout(void)
 {
-    static const char *const ways[] = { "stubborn", "meek", "chain", "orphan" };
+    static const char *const ways[] = { "stubborn", "meek", "chain", "sibling", "orphan" };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         cay_sandbox *sb = box_new(NULL);
         must_end(sb, ways[i]);

@@ -5,6 +5,7 @@
 #include <base/buf.h>
 #include <base/fault.h>
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <sandbox/limits.h>
@@ -52,13 +53,12 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
     return 0;
 }
 
-static int open_dir(const char *path, const char *what, int *out, cay_err *err)
+/* What is shown is what was looked at: below a directory that another sandbox may write, names change. */
+static int open_dir(const cay__native *n, const char *path, const char *what, int *out, cay_err *err)
 {
-    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
-    *out = fd;
-    return 0;
+    if (CAY__MUTANT("grant-race"))
+        return (*out = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0 ? cay_fail_sys(err, CAY_ESYS, "%s %s", what, path) : 0;
+    return cay__source_check(what, path, n->home_fd, n->run, out, err);
 }
 
 typedef struct fdset {
@@ -71,17 +71,17 @@ static void fdset_close(fdset *s)
         close(s->fds[i]);
 }
 
-static int fill_fds(fdset *s, cay_m_create *m, const cay_create *spec, cay_err *err)
+static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, cay_err *err)
 {
     if (spec->ngrants > CAY_GRANTS_MAX)
         return cay_fail_why(err, CAY_EINVAL, "too_many_grants", "%zu grants: at most %d", spec->ngrants, CAY_GRANTS_MAX);
     if (spec->root) {
-        CAY_TRY(open_dir(spec->root, "root", &s->fds[s->n], err));
+        CAY_TRY(open_dir(n, spec->root, "root", &s->fds[s->n], err));
         s->n++;
         m->flags |= CAY_CREATE_ROOT_FD;
     }
     for (size_t i = 0; i < spec->ngrants; i++) {
-        CAY_TRY(open_dir(spec->grants[i].source, "grant", &s->fds[s->n], err));
+        CAY_TRY(open_dir(n, spec->grants[i].source, "mount", &s->fds[s->n], err));
         s->n++;
         if (spec->grants[i].rw)
             m->grants_rw |= 1u << i;
@@ -135,7 +135,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     fill_limits(&m, spec->limits);
     m.ttl_ms = spec->ttl_ms;
     m.idle_ms = spec->idle_ms;
-    CAY_TRY(fill_fds(&fds, &m, spec, err));
+    CAY_TRY(fill_fds(n, &fds, &m, spec, err));
     const char *user = default_user(n, spec);
     CAY_TRY(check_user(n, user, &m, err));
     CAY_TRY(fill_tail(&tail, spec, user, err));

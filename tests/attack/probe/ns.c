@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- S-01: nobody else is seen ---- */
@@ -111,6 +112,21 @@ static void pid1(int argc, char **argv)
         breach("pid 1 is gone");
 }
 
+/* Stops whatever it may, again and again: commands between their start and their first instruction hold init, file workers
+ * hold their clients. ARG: ms. */
+static void stopper(int argc, char **argv)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    time_t end = t.tv_sec + 1 + (argc > 0 ? atol(argv[0]) : 5000) / 1000;
+    dprintf(1, "ready\n");
+    do {
+        for (int i = 0; i < 100; i++)
+            kill(-1, SIGSTOP);
+        clock_gettime(CLOCK_MONOTONIC, &t);
+    } while (t.tv_sec < end);
+}
+
 /* ---- S-04: no nested namespace ---- */
 
 static int nothing(void *arg)
@@ -161,6 +177,29 @@ static void userns(int argc, char **argv)
 static char **host_ns;
 static int nhost_ns;
 
+static void not_the_hosts(const char *what, int fd)
+{
+    char path[64], id[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(path, id, sizeof id - 1);
+    id[n < 0 ? 0 : n] = 0;
+    for (int i = 0; i < nhost_ns; i++)
+        if (!strcmp(host_ns[i], id))
+            breach("%s gives the host's %s", what, id);
+    must_fail(what, syscall(SYS_setns, (long)fd, 0L), EPERM);
+    close(fd);
+}
+
+/* What the kernel hands out beside a handle: the owner and parent of a namespace, the namespaces of a process. */
+static void ask_around(const char *what, int fd, unsigned long first, unsigned long last)
+{
+    for (unsigned long r = first; r <= last; r++) {
+        int got = (int)syscall(SYS_ioctl, (long)fd, (long)r, 0L);
+        if (got > 2)
+            not_the_hosts(what, got);
+    }
+}
+
 static void try_ns(int pid)
 {
     char dir[64], path[400], id[64];
@@ -179,6 +218,7 @@ static void try_ns(int pid)
         if (fd < 0)
             continue;
         must_fail(path, syscall(SYS_setns, (long)fd, 0L), EPERM);
+        ask_around(path, fd, 0xb701, 0xb702);
         close(fd);
     }
     if (d)
@@ -186,6 +226,7 @@ static void try_ns(int pid)
     int fd = (int)syscall(SYS_pidfd_open, (long)pid, 0L);
     if (fd >= 0) {
         must_fail("setns by pidfd", syscall(SYS_setns, (long)fd, (long)(CLONE_NEWNS | CLONE_NEWUSER)), EPERM);
+        ask_around("a pidfd", fd, 0xff01, 0xff0a);
         close(fd);
     }
 }
@@ -298,6 +339,7 @@ static void ipc_find(int argc, char **argv)
 
 const probe ns_probes[] = {
     { "pids", pids },       { "leave", leave },       { "pid1", pid1 },   { "userns", userns },
+    { "stopper", stopper },
     { "setns", setns_all }, { "rights", rights },     { "filecaps", filecaps }, { "flags", flags },
     { "ipc-make", ipc_make }, { "ipc-find", ipc_find }, { NULL, NULL },
 };

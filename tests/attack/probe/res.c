@@ -219,6 +219,25 @@ static void meek(int argc, char **argv)
         pause();
 }
 
+/* Its children are not its own but its parent's. */
+static void sibling(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    deaf();
+    for (int i = 0; i < 4; i++)
+        if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0) {
+            setsid();
+            if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0)
+                setsid();
+            for (;;)
+                pause();
+        }
+    nap(100);
+    ready();
+    for (;;)
+        pause();
+}
+
 /* The same as a chain of processes each made by a second thread. ARG: its length. */
 static void chain(int argc, char **argv)
 {
@@ -263,6 +282,7 @@ static void count(int argc, char **argv)
 
 const probe res_probes[] = {
     { "forks", forks },   { "idle", idle },         { "wild", wild },         { "memory", memory }, { "fill", fill },     { "inodes", inodes },
-    { "spin", spin },     { "flood", flood },       { "stubborn", stubborn }, { "meek", meek }, { "chain", chain }, { "orphan", orphan },
+    { "spin", spin },     { "flood", flood },       { "stubborn", stubborn }, { "meek", meek }, { "chain", chain },
+    { "sibling", sibling }, { "orphan", orphan },
     { "count", count },   { NULL, NULL },
 };
