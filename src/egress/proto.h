@@ -23,12 +23,14 @@ enum cay_n_type {
     CAY_N_POLICY,   /* cay_n_box; fds: [policy] → ACK when it holds: later flows obey, forbidden ones are cut within 2 s */
     CAY_N_DROP,     /* cay_n_box: the sandbox is gone → ACK */
     CAY_N_DIAL,     /* cay_n_dial, tail: name: connect for the control plane under the sandbox's policy → DIALED */
-    CAY_N_OPERATOR, /* fds: [operator's file] → ACK */
+    CAY_N_OPERATOR, /* cay_n_box (seq alone counts); fds: [operator's file] → ACK */
     CAY_N_WHY,      /* cay_n_dial, tail: name → WHAT */
+    CAY_N_INTERCEPT, /* cay_n_box (seq); fds: [socket] → ACK: flows to destinations with a binding go there (cay_n_flow); without one they are refused */
 
     CAY_N_ACK = 50, /* cay_n_ack */
     CAY_N_DIALED,   /* cay_n_ack; fds: [connected socket] when sys and reason are 0 */
-    CAY_N_WHAT,     /* cay_n_ack: verdict in reason, rule in msg */
+    CAY_N_WHAT,     /* cay_n_ack: verdict in reason, rule in msg; code EPERM when it is no */
+    CAY_N_FLOW,     /* to the interceptor: cay_n_flow, tail: name; fds: [the sandbox's side] [connected upstream] */
 };
 
 enum {
@@ -61,10 +63,21 @@ typedef struct cay_n_ack {
     char     msg[216];
 } cay_n_ack;
 
+/* A connection for the interceptor. Both sockets are non-blocking and reset when they are closed without more (SO_LINGER); nothing of
+ * the sandbox's first flight has been taken out. The interceptor owns both, and every byte from there on. */
+typedef struct cay_n_flow {
+    char     id[CAY_WIRE_ID];
+    uint64_t flow; /* its number in the records */
+    uint8_t  addr[16];
+    uint16_t port, proto;
+    uint32_t spare;
+} cay_n_flow;
+
 /* The name map: a memfd of this size, lent read-write. Entry n (from 1) is 198.18.0.0 + 256 + n and fd63:6179:0:1::n. Written by
  * egress alone, an entry before the count; the sandbox's init holds a copy for adoption, so every byte is checked when it is
  * read back: a forged name is still judged by the policy. */
-#define CAY_N_NAMES 8192u
+#define CAY_N_NAMES     8192u
+#define CAY_N_MAP_MAGIC 0x706d6e63u /* written with the first name; an empty map is all zeros */
 typedef struct cay_n_map {
     uint32_t magic, count;
     uint64_t spare[7];

@@ -23,7 +23,7 @@
  *
  * The operator's file has the same lines and `lift CIDR` (takes a range out of those that are always blocked),
  * `service NAME:PORT ADDRESS:PORT` (a service of the host offered under a name, to sandboxes whose rules allow that name) and
- * `resolver ADDRESS[:PORT]`; `deny TARGET[:PORT]` is `rule !…`. Its mode is `all` unless it says otherwise; with `rules` its
+ * `resolver ADDRESS[:PORT]`; `roots FILE` names certificates that are trusted besides the host's where credentials are added; `deny TARGET[:PORT]` is `rule !…`. Its mode is `all` unless it says otherwise; with `rules` its
  * allow rules are the most that any sandbox may reach. Blank lines and those that begin with # are skipped.
  * Pure code: no descriptors, no clock, no allocation besides the policy's own.
  */
@@ -74,6 +74,7 @@ typedef struct cay__policy {
     size_t             nservices;
     uint8_t            resolver[16];
     uint16_t           resolver_port; /* 0: the host's own */
+    char               roots[256];    /* file of certificates that cay-intercept trusts besides the host's */
     /* bindings: policy/binding.h */
     struct cay__binding *bindings;
     size_t               nbindings;

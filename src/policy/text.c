@@ -149,6 +149,15 @@ static int on_resolver(reader *rd, char *rest)
     return take_endpoint(rd, "resolver", rest, 53, rd->p->resolver, &rd->p->resolver_port);
 }
 
+static int on_roots(reader *rd, char *rest)
+{
+    if (rd->p->roots[0])
+        return bad(rd, "roots is given twice");
+    if (rest[0] != '/' || !cay__str_copy(rd->p->roots, sizeof rd->p->roots, rest))
+        return bad(rd, "roots %.60s: give the absolute path of a file in PEM form", rest);
+    return 0;
+}
+
 static const struct {
     const char *word;
     bool        operators;
@@ -157,7 +166,7 @@ static const struct {
     { "mode", false, on_mode },       { "rule", false, on_rule },     { "rate", false, on_rate },
     { "bind", false, on_bind },
     { "connections", false, on_connections }, { "deny", true, on_deny }, { "lift", true, on_lift },
-    { "service", true, on_service },  { "resolver", true, on_resolver },
+    { "service", true, on_service },  { "resolver", true, on_resolver }, { "roots", true, on_roots },
 };
 
 static int read_line(reader *rd, char *s)
@@ -271,6 +280,8 @@ int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *e
         add_endpoint(&b, p->resolver, p->resolver_port);
         cay__buf_str(&b, "\n");
     }
+    if (p->roots[0])
+        cay__buf_fmt(&b, "roots %s\n", p->roots);
     if (b.full)
         return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bytes", CAY__POLICY_MAX);
     *len = b.len;

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "intercept.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <openssl/x509v3.h>
+#include <stdio.h>
+
+static void on_in(cay__watch *w, uint32_t events)
+{
+    (void)events;
+    relay_step(OWNER(w, flow, in.w));
+}
+
+static void on_out(cay__watch *w, uint32_t events)
+{
+    (void)events;
+    relay_step(OWNER(w, flow, out.w));
+}
+
+static void too_late(cay__timer *t)
+{
+    flow *f = OWNER(t, flow, late);
+    if (f->page) {
+        flow_end(f, true);
+        return;
+    }
+    note(f, NULL, false, "too_slow");
+    flow_end(f, false);
+}
+
+void flow_end(flow *f, bool orderly)
+{
+    cay__timer_cancel(&f->late);
+    side_close(&f->in, orderly);
+    side_close(&f->out, orderly);
+    *f->prev = f->next;
+    if (f->next)
+        f->next->prev = f->prev;
+    explicit_bzero(f->r.in, IN_MAX);
+    explicit_bzero(f->r.down, DOWN_MAX);
+    if (f->r.head)
+        explicit_bzero(f->r.head, f->r.head_len);
+    mask_clear(&f->r.mask);
+    free(f->r.in);
+    free(f->r.down);
+    free(f->r.head);
+    free(f->page);
+    free(f);
+    I.nflows--;
+}
+
+void flow_say(flow *f, int status, const char *reason, const char *text)
+{
+    char *page = NULL;
+    const char *title = status == 400 ? "Bad Request" : status == 403 ? "Forbidden" : "Bad Gateway";
+    int n = asprintf(&page,
+                     "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nX-Cay-Reason: %s\r\nConnection: close\r\n"
+                     "Content-Length: %zu\r\n\r\ncay: %s\n",
+                     status, title, reason, strlen(text) + 6, text);
+    side_close(&f->out, false);
+    f->page = n < 0 ? cay__strdup("") : page;
+    f->page_len = n < 0 ? 0 : (size_t)n;
+    cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + 3000);
+}
+
+/* The sandbox's side speaks with a leaf of its own authority; the other one has to show a certificate of that name. */
+static bool with_tls(flow *f)
+{
+    X509 *cert = ca_leaf(&f->v->ca, f->name);
+    f->in.ssl = cert ? SSL_new(f->v->ctx) : NULL;
+    f->out.ssl = SSL_new(I.up);
+    if (!f->in.ssl || !f->out.ssl || SSL_use_certificate(f->in.ssl, cert) != 1 ||
+        SSL_use_PrivateKey(f->in.ssl, f->v->ca.leaf_key) != 1 || SSL_set_fd(f->in.ssl, f->in.w.fd) != 1 ||
+        SSL_set_fd(f->out.ssl, f->out.w.fd) != 1 || SSL_set_tlsext_host_name(f->out.ssl, f->name) != 1 ||
+        SSL_set1_host(f->out.ssl, f->name) != 1)
+        return false;
+    SSL_set_hostflags(f->out.ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    SSL_set_accept_state(f->in.ssl);
+    SSL_set_connect_state(f->out.ssl);
+    f->in.shaking = f->out.shaking = true;
+    return true;
+}
+
+void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int out)
+{
+    char folded[CAY__NAME_MAX + 1];
+    vault *v = vault_find(m->id);
+    if (!v || !cay__name_fold(name, len, folded) || I.nflows >= FLOWS_MAX || !cay__fd_nonblock(in, true) || !cay__fd_nonblock(out, true)) {
+        side a = { .w.fd = in }, b = { .w.fd = out };
+        side_close(&a, false);
+        side_close(&b, false);
+        return;
+    }
+    flow *f = cay__alloc(sizeof *f);
+    *f = (flow){ .v = v, .number = m->flow, .port = m->port, .tls = m->proto != CAY__NET_HTTP, .late.fn = too_late, .next = v->flows, .prev = &v->flows };
+    cay__str_copy(f->name, sizeof f->name, folded);
+    f->in.w = (cay__watch){ .fd = in, .events = EPOLLIN, .fn = on_in };
+    f->out.w = (cay__watch){ .fd = out, .events = EPOLLIN, .fn = on_out };
+    f->r.in = cay__alloc(IN_MAX);
+    f->r.down = cay__alloc(DOWN_MAX);
+    if (v->flows)
+        v->flows->prev = &f->next;
+    v->flows = f;
+    I.nflows++;
+    cay__loop_add(&I.loop, &f->in.w);
+    cay__loop_add(&I.loop, &f->out.w);
+    if (f->tls && !with_tls(f)) {
+        note(f, NULL, false, "own_tls");
+        flow_end(f, false);
+        return;
+    }
+    cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + SHAKE_MS);
+    relay_step(f);
+}

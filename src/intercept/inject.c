@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request's head, rewritten. What a client sent in the place of a credential goes, whether one fits this request or not: a program
+ * inside can neither choose between its own and ours, nor be made to send ours under another name.
+ */
+#include "intercept.h"
+#include <base/buf.h>
+#include <strings.h>
+
+typedef struct span {
+    const char *p;
+    size_t      n;
+} span;
+
+typedef struct request {
+    span method, path, query, version, fields; /* fields: all lines behind the first */
+    bool has_query;
+} request;
+
+/* The head was read by http_unit() before: its form is right. An absolute target loses its authority, which was judged there. */
+static void split(const char *p, size_t len, request *r)
+{
+    const char *eol = memmem(p, len, "\r\n", 2), *sp = memchr(p, ' ', len), *sp2 = memchr(sp + 1, ' ', (size_t)(eol - sp - 1));
+    span target = { sp + 1, (size_t)(sp2 - sp - 1) };
+    r->method = (span){ p, (size_t)(sp - p) };
+    r->version = (span){ sp2 + 1, (size_t)(eol - sp2 - 1) };
+    r->fields = (span){ eol + 2, len - (size_t)(eol + 2 - p) };
+    if (target.p[0] != '/' && target.p[0] != '*') {
+        size_t skip = (size_t)((const char *)memmem(target.p, target.n, "//", 2) - target.p) + 2;
+        while (skip < target.n && target.p[skip] != '/' && target.p[skip] != '?')
+            skip++;
+        target = (span){ target.p + skip, target.n - skip };
+    }
+    const char *q = memchr(target.p, '?', target.n);
+    r->has_query = q;
+    r->path = (span){ target.p, q ? (size_t)(q - target.p) : target.n };
+    r->query = q ? (span){ q + 1, target.n - r->path.n - 1 } : (span){ target.p, 0 };
+    if (!r->path.n)
+        r->path = (span){ "/", 1 };
+}
+
+static bool here(const cay__binding *b, const char *name, uint16_t port, bool tls)
+{
+    return b->tls == tls && b->port == port && !strcmp(b->host, name);
+}
+
+static void add_query(cay__buf *out, const vault *v, const char *name, uint16_t port, bool tls, const request *r, const cay__binding *use,
+                      const cay__buf *value)
+{
+    CAY_AUTOBUF now = CAY__BUF(HEAD_MAX), next = CAY__BUF(HEAD_MAX);
+    cay__buf_add(&now, r->query.p, r->query.n);
+    for (size_t i = 0; i < v->policy.nbindings; i++) {
+        const cay__binding *b = &v->policy.bindings[i];
+        if (b->kind != CAY__BIND_QUERY || !here(b, name, port, tls) || !now.len)
+            continue;
+        cay__query_without(now.data, now.len, b->arg, &next);
+        now.len = 0;
+        cay__buf_add(&now, next.data ? next.data : "", next.len);
+        next.len = 0;
+    }
+    bool ours = use && use->kind == CAY__BIND_QUERY;
+    if (ours)
+        cay__buf_fmt(&now, "%s%s=%.*s", now.len ? "&" : "", use->arg, (int)value->len, value->data);
+    if (now.len || r->has_query)
+        cay__buf_fmt(out, "?%.*s", (int)now.len, now.data ? now.data : "");
+    out->full |= now.full;
+    if (now.data)
+        explicit_bzero(now.data, now.len);
+}
+
+/* A credential's place at this host, or what would hide an answer from the mask. */
+static bool goes(const vault *v, const char *name, uint16_t port, bool tls, span key, bool used)
+{
+    for (size_t i = 0; i < v->policy.nbindings; i++) {
+        const cay__binding *b = &v->policy.bindings[i];
+        const char *h = here(b, name, port, tls) ? cay__binding_header(b) : NULL;
+        if (h && strlen(h) == key.n && !strncasecmp(h, key.p, key.n))
+            return true;
+    }
+    return used && key.n == 15 && !strncasecmp(key.p, "Accept-Encoding", 15);
+}
+
+static void add_fields(cay__buf *out, const vault *v, const char *name, uint16_t port, bool tls, const request *r, bool used)
+{
+    for (size_t at = 0; at < r->fields.n;) {
+        const char *line = r->fields.p + at, *eol = memmem(line, r->fields.n - at, "\r\n", 2);
+        size_t n = eol ? (size_t)(eol - line) : 0;
+        if (!n)
+            return;
+        const char *colon = memchr(line, ':', n);
+        if (colon && !goes(v, name, port, tls, (span){ line, (size_t)(colon - line) }, used))
+            cay__buf_add(out, line, n + 2);
+        at += n + 2;
+    }
+}
+
+int inject(const vault *v, const char *name, uint16_t port, bool tls, const char *p, size_t len, injected *out, cay_err *err)
+{
+    request r;
+    bool many = false;
+    split(p, len, &r);
+    const cay__binding *use = cay__binding_find(&v->policy, tls, name, port, r.method.p, r.method.n, r.path.p, r.path.n, &many);
+    if (many)
+        return cay_fail_why(err, CAY_EPERM, "secret_ambiguous", "more than one credential fits this request to %s", name);
+    const secret *s = use ? vault_secret(v, use->name) : NULL;
+    out->binding = use;
+    if (use && !s)
+        return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "secret %s has no value any more; give it again", use->name);
+    cay__buf value = CAY__BUF(HEAD_MAX), head = CAY__BUF(HEAD_MAX);
+    if (use && !cay__binding_render(use, s->value, s->len, &value))
+        value.full = true;
+    cay__buf_fmt(&head, "%.*s %.*s", (int)r.method.n, r.method.p, (int)r.path.n, r.path.p);
+    add_query(&head, v, name, port, tls, &r, use, &value);
+    cay__buf_fmt(&head, " %.*s\r\n", (int)r.version.n, r.version.p);
+    add_fields(&head, v, name, port, tls, &r, use);
+    if (use && use->kind != CAY__BIND_QUERY)
+        cay__buf_fmt(&head, "%s: %.*s\r\n", cay__binding_header(use), (int)value.len, value.data);
+    if (use)
+        cay__buf_str(&head, "Accept-Encoding: identity\r\n");
+    cay__buf_str(&head, "\r\n");
+    bool full = head.full || value.full;
+    if (value.data && !full) { /* what an answer may echo: the form it went in, and the value itself */
+        const char *cut = use->kind == CAY__BIND_BEARER || use->kind == CAY__BIND_BASIC ? strchr(value.data, ' ') + 1 : value.data;
+        mask_add(out->mask, cut, value.len - (size_t)(cut - value.data));
+        mask_add(out->mask, s->value, s->len);
+    }
+    if (value.data)
+        explicit_bzero(value.data, value.len);
+    cay__buf_clear(&value);
+    if (full) {
+        if (head.data)
+            explicit_bzero(head.data, head.len);
+        cay__buf_clear(&head);
+        return cay_fail_why(err, CAY_ETOOBIG, "http_head_too_long", "the request's head with its credential has more than %d bytes", HEAD_MAX);
+    }
+    out->head = head.data;
+    out->len = head.len;
+    return 0;
+}

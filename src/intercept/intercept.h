@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * intercept/intercept.h - the parts of cay-intercept and what they share.
+ *
+ *   main.c    start, and what the keeper says     vault.c   a sandbox: its bindings and their values
+ *   ca.c      its authority and certificates      flow.c    a connection between two sides
+ *   side.c    one side, with TLS or without       relay.c   requests up, answers down
+ *   inject.c  what a request gets, and loses      mask.c    what an answer must not carry back
+ *
+ * One thread. The only process that ever holds the value of a secret; it dials nobody, opens no file besides the roots that it
+ * trusts, and gives every answer through a mask that covers the values it added.
+ */
+#pragma once
+#include "proto.h"
+#include <base/base.h>
+#include <base/loop.h>
+#include <openssl/ssl.h>
+#include <policy/binding.h>
+#include <policy/policy.h>
+
+#define OWNER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+enum {
+    HEAD_MAX = 32 << 10,
+    IN_MAX = 36 << 10,  /* a head and something behind it */
+    DOWN_MAX = 32 << 10,
+    FLOWS_MAX = 1024,
+    SHAKE_MS = 15000,   /* both handshakes and the first head */
+    LEAVES_MAX = 256,
+    ALONE_MS = 60000,
+};
+
+typedef struct vault vault;
+typedef struct flow flow;
+
+/* ---- ca.c ---- */
+typedef struct leaf {
+    struct leaf *next;
+    X509        *cert;
+    char         name[256];
+} leaf;
+typedef struct authority {
+    EVP_PKEY *key, *leaf_key;
+    X509     *cert;
+    leaf     *leaves;
+    unsigned  nleaves;
+    char     *pem; /* of the certificate */
+    size_t    pem_len;
+} authority;
+bool  ca_open(authority *a, int vault_fd); /* reads it, or makes it and writes it there */
+X509 *ca_leaf(authority *a, const char *name);
+void  ca_close(authority *a);
+
+/* ---- vault.c ---- */
+typedef struct secret {
+    char     *name;
+    char     *value; /* locked, zeroed when it goes */
+    size_t    len;
+} secret;
+struct vault {
+    vault      *next;
+    char        id[CAY_WIRE_ID];
+    uint64_t    revision;
+    cay__policy policy;
+    secret     *secrets;
+    size_t      nsecrets;
+    authority   ca;
+    SSL_CTX    *ctx; /* for the sandbox's side */
+    flow       *flows;
+};
+vault *vault_find(const char *id);
+int    vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err);
+void   vault_drop(vault *v);
+const secret *vault_secret(const vault *v, const char *name);
+
+/* ---- mask.c: values out of answers ---- */
+typedef struct needle {
+    struct needle *next;
+    size_t         len;
+    char           bytes[]; /* the value, or its base64 form; zeroed when it goes */
+} needle;
+typedef struct mask {
+    needle *needles;
+} mask;
+void   mask_add(mask *m, const char *bytes, size_t len);
+void   mask_clear(mask *m);
+/* Covers whole values in p with `*`, byte for byte, so that no length changes. Returns how many bytes are safe to pass on: the rest may be the
+ * beginning of a value. `end`: nothing will follow. */
+size_t mask_apply(const mask *m, char *p, size_t len, bool end);
+
+/* ---- side.c ---- */
+enum { SIDE_AGAIN = -1, SIDE_BROKEN = -2 };
+typedef struct side {
+    cay__watch w;
+    SSL       *ssl; /* NULL: plain */
+    bool       shaking, eof, shut;
+    uint32_t   want; /* EPOLL… that the last call waited for */
+} side;
+bool    side_shake(side *s);                            /* true when done; else want, or broken with want 0 */
+ssize_t side_read(side *s, void *p, size_t n);          /* 0: an orderly end */
+ssize_t side_write(side *s, const void *p, size_t n);
+void    side_finish(side *s);                           /* says that no more comes */
+void    side_close(side *s, bool orderly);
+
+/* ---- flow.c, relay.c ---- */
+typedef struct relay {
+    char    *in;  /* from the sandbox, not yet judged or not yet sent */
+    size_t   len, pass; /* in `in`; of them, what may go as it is */
+    char    *head; /* a rewritten head on its way up */
+    size_t   head_len, head_at;
+    char    *down;
+    size_t   down_len, down_ok;
+    uint64_t left;  /* of a body, beyond `len` */
+    uint8_t  next;  /* http_next */
+    bool     tunnel, answered;
+    mask     mask;
+} relay;
+
+struct flow {
+    flow      *next, **prev;
+    vault     *v;
+    side       in, out;
+    relay      r;
+    cay__timer late;
+    uint64_t   number; /* egress's, for the record */
+    char       name[256];
+    uint16_t   port;
+    bool       tls;
+    char      *page; /* our own answer instead of the server's */
+    size_t     page_len, page_at;
+};
+void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int out);
+void flow_end(flow *f, bool orderly);
+void flow_say(flow *f, int status, const char *reason, const char *text); /* an own answer, then the end */
+/* Moves what can be moved. False: the flow is over (and freed). */
+bool relay_step(flow *f);
+
+/* ---- inject.c: pure, but for the vault it reads ---- */
+typedef struct injected {
+    char          *head; /* malloc() */
+    size_t         len;
+    const cay__binding *binding; /* that was used, or NULL */
+    mask          *mask;    /* in: gets what must not come back */
+} injected;
+/* p..len is one whole request head. 0, or a code with a reason that the page tells. */
+int inject(const vault *v, const char *name, uint16_t port, bool tls, const char *p, size_t len, injected *out, cay_err *err);
+
+/* ---- main.c ---- */
+typedef struct intercept {
+    cay__loop  loop;
+    cay__watch listen, egress;
+    SSL_CTX   *up; /* for the other side: the host's roots */
+    cay__policy op;
+    vault     *vaults;
+    unsigned   nflows, nlinks;
+    int64_t    alone_since;
+} intercept;
+extern intercept I;
+void note(const flow *f, const cay__binding *b, bool allowed, const char *reason);

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-intercept: puts credentials into requests that leave a sandbox. Started by the keeper at the first binding, as intercept/proto.h
+ * says; leaves when nobody needs it. Descriptor 3 is the keeper's listening socket, 4 the operator's file.
+ */
+#include "intercept.h"
+#include <base/fd.h>
+#include <base/sanitize.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum { FD_LISTEN = 3, FD_OPERATOR = 4, FD_FIRST = 5, LINKS_MAX = 8 };
+
+intercept I = { .egress.fd = -1 };
+
+typedef struct link_ {
+    cay__watch w;
+} link_;
+
+static void answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *err, int code)
+{
+    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_BOUND, v ? (uint32_t)v->ca.pem_len : 0, 0 };
+    cay_n_ack a = { .seq = m->seq, .revision = v ? v->revision : 0, .code = code, .sys = err->sys };
+    memcpy(a.id, m->id, sizeof a.id);
+    cay__str_copy(a.reason, sizeof a.reason, err->reason);
+    cay__str_copy(a.msg, sizeof a.msg, err->msg);
+    struct iovec io[3] = { { &h, sizeof h }, { &a, sizeof a }, { v ? v->ca.pem : NULL, h.tail } };
+    cay__fd_sendv(l->w.fd, io, 3, NULL, 0, MSG_DONTWAIT);
+}
+
+/* ---- egress ---- */
+
+static void close_egress(void)
+{
+    if (I.egress.fd < 0)
+        return;
+    cay__loop_del(&I.loop, &I.egress);
+    cay__close_fd(&I.egress.fd);
+}
+
+static void on_egress(cay__watch *w, uint32_t events)
+{
+    (void)events;
+    struct {
+        cay_msg    h;
+        cay_n_flow m;
+        char       name[256];
+    } pkt;
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    ssize_t n = cay__fd_recv(w->fd, &pkt, sizeof pkt, fds, &nfds, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n <= 0) { /* its next one gets another pair from the keeper */
+        close_egress();
+        return;
+    }
+    size_t fixed = sizeof pkt.h + sizeof pkt.m;
+    if (nfds == 2 && n > (ssize_t)fixed && pkt.h.magic == CAY_MSG_MAGIC && pkt.h.version == CAY_N_VERSION && pkt.h.type == CAY_N_FLOW &&
+        fixed + pkt.h.tail == (size_t)n && memchr(pkt.m.id, 0, sizeof pkt.m.id)) {
+        flow_start(&pkt.m, pkt.name, pkt.h.tail, fds[0], fds[1]);
+        return;
+    }
+    while (nfds > 0)
+        close(fds[--nfds]);
+}
+
+void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)
+{
+    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_NOTE, 0, 0 };
+    cay_i_note m = { .flow = f->number, .port = f->port, .allowed = allowed };
+    memcpy(m.id, f->v->id, sizeof m.id);
+    cay__str_copy(m.name, sizeof m.name, f->name);
+    cay__str_copy(m.secret, sizeof m.secret, b ? b->name : "");
+    cay__str_copy(m.reason, sizeof m.reason, reason);
+    struct iovec io[2] = { { &h, sizeof h }, { &m, sizeof m } };
+    if (I.egress.fd >= 0)
+        cay__fd_sendv(I.egress.fd, io, 2, NULL, 0, MSG_DONTWAIT);
+}
+
+/* ---- the keeper ---- */
+
+static int take_operator(int fd, cay_err *err)
+{
+    static char text[CAY__POLICY_MAX];
+    cay__policy op;
+    ssize_t n = pread(fd, text, sizeof text, 0);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "the operator's file");
+    CAY_TRY(cay__policy_read(&op, text, (size_t)n, true, err));
+    if (op.roots[0] && SSL_CTX_load_verify_file(I.up, op.roots) != 1) {
+        ERR_clear_error();
+        int rc = cay_fail_why(err, CAY_EINVAL, "roots_unreadable", "roots %.150s: no certificates could be read from it", op.roots);
+        cay__policy_clear(&op);
+        return rc;
+    }
+    cay__policy_clear(&I.op);
+    I.op = op;
+    return 0;
+}
+
+static int serve(link_ *l, uint16_t type, const cay_n_box *m, const int *fds, int nfds, vault **v, cay_err *err)
+{
+    (void)l;
+    if (!cay__id_valid(m->id, 'c') && type != CAY_I_OPERATOR)
+        return cay_fail_why(err, CAY_EINVAL, "bad_id", "that is no sandbox's id");
+    switch (type) {
+    case CAY_I_BIND:
+        return nfds == 3 ? vault_bind(m, fds, v, err) : cay_fail(err, CAY_EINVAL, "a binding comes with three descriptors");
+    case CAY_I_OPERATOR:
+        return nfds == 1 ? take_operator(fds[0], err) : cay_fail(err, CAY_EINVAL, "the operator's file is missing");
+    case CAY_I_DROP: {
+        vault *old = vault_find(m->id);
+        if (old)
+            vault_drop(old);
+        return 0;
+    }
+    default: return cay_fail(err, CAY_EINVAL, "message %u is not known", type);
+    }
+}
+
+static void close_link(link_ *l)
+{
+    cay__loop_del(&I.loop, &l->w);
+    close(l->w.fd);
+    free(l);
+    if (!--I.nlinks)
+        I.alone_since = cay__boot_ms();
+}
+
+static void on_link(cay__watch *w, uint32_t events)
+{
+    (void)events;
+    link_ *l = OWNER(w, link_, w);
+    struct {
+        cay_msg   h;
+        cay_n_box m;
+    } pkt = { 0 };
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    ssize_t n = cay__fd_recv(w->fd, &pkt, sizeof pkt, fds, &nfds, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < (ssize_t)sizeof pkt.h || pkt.h.magic != CAY_MSG_MAGIC || pkt.h.version != CAY_N_VERSION) {
+        while (n > 0 && nfds > 0)
+            close(fds[--nfds]);
+        close_link(l);
+        return;
+    }
+    if (pkt.h.type == CAY_I_EGRESS && nfds == 1) {
+        close_egress();
+        I.egress = (cay__watch){ .fd = fds[0], .events = EPOLLIN, .fn = on_egress };
+        if (!cay__loop_add(&I.loop, &I.egress))
+            cay__close_fd(&I.egress.fd);
+        return;
+    }
+    cay_err err = CAY_ERR_INIT;
+    vault *v = NULL;
+    pkt.m.id[sizeof pkt.m.id - 1] = 0;
+    int rc = n == sizeof pkt ? serve(l, pkt.h.type, &pkt.m, fds, nfds, &v, &err) : cay_fail(&err, CAY_EINVAL, "a message of another length");
+    answer(l, &pkt.m, v, &err, rc);
+    while (nfds > 0)
+        close(fds[--nfds]);
+}
+
+static void on_listen(cay__watch *w, uint32_t events)
+{
+    (void)events;
+    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (I.nlinks >= LINKS_MAX) {
+        close(fd);
+        return;
+    }
+    link_ *l = cay__alloc(sizeof *l);
+    l->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_link };
+    cay__loop_add(&I.loop, &l->w);
+    I.nlinks++;
+}
+
+/* ---- start ---- */
+
+static int complain(const char *what, const char *why)
+{
+    dprintf(2, "cay-intercept: %s: %s\n", what, why);
+    return 1;
+}
+
+static SSL_CTX *client_side(void)
+{
+    static const unsigned char only[] = "\x08http/1.1";
+    SSL_CTX *c = SSL_CTX_new(TLS_client_method());
+    if (!c)
+        return NULL;
+    SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
+    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_alpn_protos(c, only, sizeof only - 1);
+    SSL_CTX_set_default_verify_paths(c);
+    return c;
+}
+
+/* No core, no tracer, no new rights: the values live here. */
+static void harden(void)
+{
+    struct rlimit none = { 0, 0 }, files;
+    setrlimit(RLIMIT_CORE, &none);
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int main(void)
+{
+    int on = 0;
+    socklen_t len = sizeof on;
+    cay_err err = CAY_ERR_INIT;
+    if (!CAY__SANITIZED)
+        cay__fd_close_from(FD_FIRST);
+    harden();
+    if (getsockopt(FD_LISTEN, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
+        return complain("descriptor 3", "has to be the keeper's listening socket; this program is started by cay-keeper");
+    if (!cay__loop_open(&I.loop) || !(I.up = client_side()))
+        return complain("start", "no epoll or no TLS");
+    if (take_operator(FD_OPERATOR, &err) < 0)
+        return complain("the operator's file", err.msg);
+    close(FD_OPERATOR);
+    cay__fd_nonblock(FD_LISTEN, true);
+    fcntl(FD_LISTEN, F_SETFD, FD_CLOEXEC);
+    I.listen = (cay__watch){ .fd = FD_LISTEN, .events = EPOLLIN, .fn = on_listen };
+    if (!cay__loop_add(&I.loop, &I.listen))
+        return complain("epoll", strerror(errno));
+    I.alone_since = cay__boot_ms();
+    while (I.nlinks || I.vaults || cay__boot_ms() - I.alone_since < ALONE_MS)
+        cay__loop_step(&I.loop, 5000);
+    return 0;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests go up one by one: each head is judged and may get a value; bodies pass as they are. Answers come down through the mask.
+ * Every step moves what can be moved now; a side that has to wait says for what in side.want.
+ */
+#include "intercept.h"
+#include <egress/httphead.h>
+#include <stdio.h>
+
+static void eat(relay *r, size_t n)
+{
+    explicit_bzero(r->in, n); /* a program inside may have sent secrets of its own */
+    memmove(r->in, r->in + n, r->len - n);
+    r->len -= n;
+}
+
+/* One whole head at the front of `in`, which is `n` bytes long. */
+static bool take_head(flow *f, size_t n)
+{
+    relay *r = &f->r;
+    injected got = { .mask = &r->mask };
+    cay_err err = CAY_ERR_INIT;
+    int rc = inject(f->v, f->name, f->port, f->tls, r->in, n, &got, &err);
+    if (rc < 0) {
+        note(f, got.binding, false, err.reason);
+        flow_say(f, 403, err.reason, err.msg);
+        return false;
+    }
+    if (got.binding)
+        note(f, got.binding, true, "added");
+    r->head = got.head;
+    r->head_len = got.len;
+    r->head_at = 0;
+    eat(r, n);
+    return true;
+}
+
+/* How many bytes at the front of `in` may go up? False: a page is on its way. */
+static bool judge(flow *f)
+{
+    relay *r = &f->r;
+    while (!r->pass && !r->head && r->len) {
+        if (r->tunnel) {
+            r->pass = r->len;
+        } else if (r->left) {
+            r->pass = (size_t)CAY_MIN(r->left, r->len);
+            r->left -= r->pass;
+        } else if (r->next == HTTP_ASKED) {
+            return true; /* the server's answer decides what these bytes are */
+        } else {
+            http_state s = { 0, r->next };
+            char host[256];
+            const char *why;
+            while (r->next == HTTP_HEAD && r->len >= 2 && r->in[0] == '\r' && r->in[1] == '\n')
+                eat(r, 2);
+            int rc = http_unit(&s, r->in, r->len, f->name, f->port, host, &why);
+            if (rc == HTTP_MORE)
+                return true;
+            if (rc != HTTP_OK) {
+                note(f, NULL, false, why);
+                flow_say(f, rc == HTTP_OTHER ? 403 : 400, why, "the request is not one that can be judged");
+                return false;
+            }
+            size_t head = 0;
+            if (r->next == HTTP_HEAD) {
+                head = (size_t)((char *)memmem(r->in, r->len, "\r\n\r\n", 4) - r->in) + 4;
+                if (!take_head(f, head))
+                    return false;
+                cay__timer_cancel(&f->late);
+            }
+            r->left = s.left - head;
+            r->next = s.next;
+        }
+    }
+    return true;
+}
+
+/* -1: over; 0: nothing moved; 1: something did. */
+static int up(flow *f)
+{
+    relay *r = &f->r;
+    int moved = 0;
+    if (!f->in.eof && r->len < IN_MAX) {
+        ssize_t n = side_read(&f->in, r->in + r->len, IN_MAX - r->len);
+        if (n == SIDE_BROKEN)
+            return -1;
+        if (n == 0) {
+            f->in.eof = true;
+            moved = 1;
+        }
+        if (n > 0) {
+            r->len += (size_t)n;
+            moved = 1;
+        }
+    }
+    if (!judge(f))
+        return 1;
+    const char *p = r->head ? r->head + r->head_at : r->in;
+    size_t len = r->head ? r->head_len - r->head_at : r->pass;
+    if (len) {
+        ssize_t n = side_write(&f->out, p, len);
+        if (n == SIDE_BROKEN)
+            return -1;
+        if (n <= 0)
+            return moved;
+        moved = 1;
+        if (!r->head) {
+            eat(r, (size_t)n);
+            r->pass -= (size_t)n;
+        } else if ((r->head_at += (size_t)n) == r->head_len) {
+            explicit_bzero(r->head, r->head_len);
+            free(CAY_STEAL(r->head));
+        }
+    } else if (f->in.eof && !f->out.shut) {
+        if (r->len && r->next != HTTP_ASKED)
+            return -1; /* it ended in the middle of a request */
+        side_finish(&f->out);
+        moved = 1;
+    }
+    return moved;
+}
+
+static int down(flow *f)
+{
+    relay *r = &f->r;
+    int moved = 0;
+    if (!f->out.eof && r->down_len < DOWN_MAX) {
+        ssize_t n = side_read(&f->out, r->down + r->down_len, DOWN_MAX - r->down_len);
+        if (n == SIDE_BROKEN)
+            return -1;
+        if (n == 0) {
+            f->out.eof = true;
+            moved = 1;
+        }
+        if (n > 0) {
+            if (r->next == HTTP_ASKED && !r->left) {
+                http_state s = { 0, HTTP_ASKED };
+                if (http_answer(&s, r->down + r->down_ok, r->down_len + (size_t)n - r->down_ok) == HTTP_OK) {
+                    r->tunnel = s.next == HTTP_TUNNEL;
+                    r->next = HTTP_HEAD;
+                }
+            }
+            r->down_len += (size_t)n;
+            moved = 1;
+        }
+    }
+    r->down_ok += mask_apply(&r->mask, r->down + r->down_ok, r->down_len - r->down_ok, f->out.eof || r->down_len == DOWN_MAX);
+    if (r->down_ok) {
+        ssize_t n = side_write(&f->in, r->down, r->down_ok);
+        if (n == SIDE_BROKEN)
+            return -1;
+        if (n <= 0)
+            return moved;
+        memmove(r->down, r->down + n, r->down_len - (size_t)n);
+        r->down_len -= (size_t)n;
+        r->down_ok -= (size_t)n;
+        return 1;
+    }
+    return moved;
+}
+
+/* The answer is ours; what the program still sends is read and forgotten, so that it can read why. */
+static int say(flow *f)
+{
+    char scrap[4096];
+    if (f->in.shaking)
+        return side_shake(&f->in) ? 1 : f->in.want ? 0 : -1;
+    if (f->page_at < f->page_len) {
+        ssize_t n = side_write(&f->in, f->page + f->page_at, f->page_len - f->page_at);
+        f->page_at += n > 0 ? (size_t)n : 0;
+        return n == SIDE_BROKEN ? -1 : n > 0;
+    }
+    side_finish(&f->in);
+    ssize_t n = side_read(&f->in, scrap, sizeof scrap);
+    return n > 0 ? 1 : n == SIDE_AGAIN ? 0 : -1;
+}
+
+/* Both handshakes at once; -1: the sandbox's failed. */
+static int shake(flow *f)
+{
+    bool in = side_shake(&f->in), out = side_shake(&f->out);
+    if (!in && !f->in.want)
+        return -1;
+    if (!out && !f->out.want) {
+        char why[400];
+        snprintf(why, sizeof why, "%s: its certificate or TLS is not acceptable (%s)", f->name,
+                 X509_verify_cert_error_string(SSL_get_verify_result(f->out.ssl)));
+        note(f, NULL, false, "upstream_tls");
+        flow_say(f, 502, "upstream_tls", why);
+        return 1;
+    }
+    return in && out;
+}
+
+bool relay_step(flow *f)
+{
+    for (int moved = 1; moved > 0;) {
+        f->in.want = f->out.want = 0;
+        if (f->page) {
+            moved = say(f);
+        } else if (f->in.shaking || f->out.shaking) {
+            moved = shake(f);
+        } else {
+            moved = up(f);
+            int more = moved < 0 || f->page ? 0 : down(f);
+            moved = moved < 0 || more < 0 ? -1 : moved | more;
+            if (!f->page && f->out.eof && !f->r.down_len && moved >= 0) {
+                flow_end(f, true);
+                return false;
+            }
+        }
+        if (moved < 0) {
+            flow_end(f, f->page && f->page_at == f->page_len);
+            return false;
+        }
+    }
+    cay__loop_set(&I.loop, &f->in.w, f->in.want);
+    if (f->out.w.fd >= 0)
+        cay__loop_set(&I.loop, &f->out.w, f->out.want);
+    return true;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "intercept.h"
+#include <openssl/err.h>
+#include <sys/socket.h>
+
+/* What an SSL call that did not finish waits for; 0: it never will. */
+static uint32_t waits_for(side *s, int rc)
+{
+    int e = SSL_get_error(s->ssl, rc);
+    ERR_clear_error();
+    return e == SSL_ERROR_WANT_READ ? EPOLLIN : e == SSL_ERROR_WANT_WRITE ? EPOLLOUT : 0;
+}
+
+bool side_shake(side *s)
+{
+    if (!s->shaking)
+        return true;
+    ERR_clear_error();
+    int rc = SSL_do_handshake(s->ssl);
+    if (rc == 1) {
+        s->shaking = false;
+        s->want = 0;
+        return true;
+    }
+    s->want = waits_for(s, rc);
+    return false;
+}
+
+static ssize_t plain(side *s, ssize_t n, uint32_t want)
+{
+    if (n >= 0)
+        return n;
+    if (errno == EAGAIN || errno == EINTR) {
+        s->want |= want;
+        return SIDE_AGAIN;
+    }
+    return SIDE_BROKEN;
+}
+
+ssize_t side_read(side *s, void *p, size_t n)
+{
+    if (!s->ssl)
+        return plain(s, recv(s->w.fd, p, n, 0), EPOLLIN);
+    size_t got;
+    ERR_clear_error();
+    int rc = SSL_read_ex(s->ssl, p, n, &got);
+    if (rc == 1)
+        return (ssize_t)got;
+    if (SSL_get_error(s->ssl, rc) == SSL_ERROR_ZERO_RETURN)
+        return 0;
+    uint32_t want = waits_for(s, rc);
+    s->want |= want;
+    return want ? SIDE_AGAIN : SIDE_BROKEN;
+}
+
+ssize_t side_write(side *s, const void *p, size_t n)
+{
+    if (!s->ssl)
+        return plain(s, send(s->w.fd, p, n, MSG_NOSIGNAL), EPOLLOUT);
+    size_t put;
+    ERR_clear_error();
+    int rc = SSL_write_ex(s->ssl, p, n, &put);
+    if (rc == 1)
+        return (ssize_t)put;
+    uint32_t want = waits_for(s, rc);
+    s->want |= want;
+    return want ? SIDE_AGAIN : SIDE_BROKEN;
+}
+
+void side_finish(side *s)
+{
+    if (s->shut)
+        return;
+    s->shut = true;
+    if (s->ssl && !s->shaking) {
+        ERR_clear_error();
+        SSL_shutdown(s->ssl);
+        ERR_clear_error();
+    }
+    shutdown(s->w.fd, SHUT_WR);
+}
+
+/* Not orderly: a reset, so that what was cut off never looks complete. */
+void side_close(side *s, bool orderly)
+{
+    if (s->w.fd < 0)
+        return;
+    struct linger l = { !orderly, 0 };
+    setsockopt(s->w.fd, SOL_SOCKET, SO_LINGER, &l, sizeof l);
+    if (orderly)
+        side_finish(s);
+    SSL_free(s->ssl);
+    s->ssl = NULL;
+    cay__loop_del(&I.loop, &s->w);
+    cay__close_fd(&s->w.fd);
+}

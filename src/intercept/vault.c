@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "intercept.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+vault *vault_find(const char *id)
+{
+    vault *v = I.vaults;
+    while (v && strcmp(v->id, id) != 0)
+        v = v->next;
+    return v;
+}
+
+const secret *vault_secret(const vault *v, const char *name)
+{
+    for (size_t i = 0; i < v->nsecrets; i++)
+        if (!strcmp(v->secrets[i].name, name))
+            return &v->secrets[i];
+    return NULL;
+}
+
+static void forget(secret *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (s[i].value) {
+            explicit_bzero(s[i].value, s[i].len);
+            munlock(s[i].value, s[i].len + 1);
+        }
+        free(s[i].value);
+        free(s[i].name);
+    }
+    free(s);
+}
+
+static char *copy(const char *p, size_t n)
+{
+    char *s = cay__alloc(n + 1);
+    memcpy(s, p, n);
+    return s;
+}
+
+/* Entries of cay_i_secret. The mapping is the only reader of the memfd, and ends here. */
+static int read_secrets(int fd, secret **out, size_t *nout, cay_err *err)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (fstat(fd, &st) < 0 || seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK) || st.st_size > (off_t)CAY_I_SECRETS_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "secrets_unreadable", "the secrets are not in a sealed memory file of at most 1 MiB");
+    *out = NULL;
+    *nout = 0;
+    if (!st.st_size)
+        return 0;
+    size_t len = (size_t)st.st_size, at = 0, n = 0;
+    const char *p = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED)
+        return cay_fail_sys(err, CAY_ESYS, "the secrets cannot be mapped");
+    secret *list = NULL;
+    while (len - at >= sizeof(cay_i_secret)) {
+        cay_i_secret e;
+        memcpy(&e, p + at, sizeof e);
+        at += sizeof e;
+        if (!e.name || e.name > 63 || !e.value || e.value > CAY__SECRET_MAX || len - at < e.name + e.value)
+            break;
+        secret *more = realloc(list, (n + 1) * sizeof *list);
+        if (!more)
+            break;
+        list = more;
+        list[n] = (secret){ copy(p + at, e.name), copy(p + at + e.name, e.value), e.value };
+        mlock(list[n++].value, e.value + 1u);
+        at += e.name + e.value;
+    }
+    munmap((void *)(uintptr_t)p, len);
+    if (at != len) {
+        forget(list, n);
+        return cay_fail_why(err, CAY_EINVAL, "secrets_unreadable", "the list of secrets is broken");
+    }
+    *out = list;
+    *nout = n;
+    return 0;
+}
+
+/* A value goes into a line of a head: nothing in it may end that line. */
+static int check(const cay__policy *p, const secret *s, size_t n, cay_err *err)
+{
+    for (size_t i = 0; i < p->nbindings; i++) {
+        const secret *found = NULL;
+        for (size_t k = 0; k < n; k++)
+            if (!strcmp(s[k].name, p->bindings[i].name))
+                found = &s[k];
+        if (!found)
+            return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "the policy binds secret %s, which was not given", p->bindings[i].name);
+        for (size_t k = 0; k < found->len; k++)
+            if ((unsigned char)found->value[k] < ' ' || found->value[k] == 0x7f)
+                return cay_fail_why(err, CAY_EINVAL, "secret_control", "secret %s has a control character in it: it cannot be sent in a header", found->name);
+    }
+    return 0;
+}
+
+static int alpn(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in, unsigned inlen, void *arg)
+{
+    (void)ssl, (void)arg;
+    static const unsigned char only[] = "\x08http/1.1";
+    return SSL_select_next_proto((unsigned char **)(uintptr_t)out, outlen, only, sizeof only - 1, in, inlen) == OPENSSL_NPN_NEGOTIATED
+               ? SSL_TLSEXT_ERR_OK
+               : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static SSL_CTX *server_side(void)
+{
+    SSL_CTX *c = SSL_CTX_new(TLS_server_method());
+    if (!c)
+        return NULL;
+    SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
+    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_alpn_select_cb(c, alpn, NULL);
+    SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
+    return c;
+}
+
+static int fill(vault *v, const int fds[3], cay_err *err)
+{
+    static char text[CAY__POLICY_MAX];
+    ssize_t n = pread(fds[0], text, sizeof text, 0);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "the policy cannot be read");
+    CAY_TRY(cay__policy_read(&v->policy, text, (size_t)n, false, err));
+    CAY_TRY(read_secrets(fds[1], &v->secrets, &v->nsecrets, err));
+    CAY_TRY(check(&v->policy, v->secrets, v->nsecrets, err));
+    if (!ca_open(&v->ca, fds[2]) || !(v->ctx = server_side()))
+        return cay_fail_why(err, CAY_ESYS, "authority", "the sandbox's certificate authority cannot be made");
+    return 0;
+}
+
+static void empty(vault *v)
+{
+    cay__policy_clear(&v->policy);
+    forget(v->secrets, v->nsecrets);
+    ca_close(&v->ca);
+    SSL_CTX_free(v->ctx);
+}
+
+int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
+{
+    vault fresh = { .revision = m->revision };
+    int rc = fill(&fresh, fds, err);
+    if (rc < 0) {
+        empty(&fresh);
+        return rc;
+    }
+    vault *v = vault_find(m->id);
+    if (!v) {
+        v = cay__alloc(sizeof *v);
+        cay__str_copy(v->id, sizeof v->id, m->id);
+        v->next = I.vaults;
+        I.vaults = v;
+    } else { /* its flows go on with new values from their next request */
+        empty(v);
+    }
+    fresh.next = v->next;
+    fresh.flows = v->flows;
+    memcpy(fresh.id, v->id, sizeof fresh.id);
+    *v = fresh;
+    if (v->flows)
+        v->flows->prev = &v->flows;
+    for (flow *f = v->flows, *next; f; f = next) {
+        next = f->next;
+        if (!cay__decide_name(&I.op, &v->policy, f->name, f->port, false).allow)
+            flow_end(f, false);
+    }
+    *out = v;
+    return 0;
+}
+
+void vault_drop(vault *v)
+{
+    while (v->flows)
+        flow_end(v->flows, false);
+    vault **at = &I.vaults;
+    while (*at != v)
+        at = &(*at)->next;
+    *at = v->next;
+    empty(v);
+    free(v);
+}

@@ -1,0 +1,280 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_intercept BUILD: cay-intercept alone, with this program as its keeper, its egress, the sandbox and the server."""
+import base64, fcntl, http.client, http.server, os, socket, ssl, struct, subprocess, sys, tempfile, threading
+
+build = sys.argv[1]
+work = tempfile.mkdtemp()
+MAGIC, BIND, DROP, EGRESS, BOUND, FLOW, NOTE = 0x31796163, 1, 2, 3, 50, 53, 80
+ID = b"c" + b"a" * 19
+SECRET = "s3cret-VALUE-1"
+failed = 0
+
+
+def check(what, ok, more=""):
+    global failed
+    print(("ok   " if ok else "FAIL ") + what + ("" if ok else ": %s" % (more,)))
+    failed += not ok
+
+
+def openssl(*args):
+    subprocess.run(["openssl", *args], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=work)
+
+
+def authority():
+    """An authority of the test's own, a certificate for api.test, and one of another name."""
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test", "-days", "2")
+    for name in ("api.test", "wrong.test"):
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", name + ".key", "-out", name + ".csr", "-subj", "/CN=" + name)
+        with open(work + "/ext", "w") as f:
+            f.write("subjectAltName=DNS:%s\n" % name)
+        openssl("x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "ext", "-out", name + ".pem")
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    """Says back what it was sent, as a careless server would."""
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        n = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(n)
+        if self.headers.get("Upgrade"):
+            self.send_response(101)
+            self.send_header("Upgrade", "websocket")
+            self.send_header("Connection", "Upgrade")
+            self.end_headers()
+            while True:
+                got = self.connection.recv(100)
+                if not got:
+                    break
+                self.connection.sendall(got.upper())
+            self.close_connection = True
+            return
+        seen.append((self.command, self.path, dict(self.headers), body))
+        text = ("%s %s\n%s%s" % (self.command, self.path, self.headers, body.decode())).encode()
+        self.send_response(200)
+        self.send_header("X-Echo", self.headers.get("Authorization", "none"))
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_POST = do_PUT = do_DELETE = do_GET
+
+    def log_message(self, *args):
+        pass
+
+
+def server(cert):
+    s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    s.daemon_threads = True
+    s.handle_error = lambda *args: None  # flows that are cut
+    if cert:
+        ctx = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        ctx.load_cert_chain("%s/%s.pem" % (work, cert), "%s/%s.key" % (work, cert))
+        s.socket = ctx.wrap_socket(s.socket, server_side=True)
+    threading.Thread(target=s.serve_forever, daemon=True).start()
+    return s.server_address[1]
+
+
+def memfd(data, seal):
+    fd = os.memfd_create("x", os.MFD_ALLOW_SEALING)
+    os.write(fd, data)
+    if seal:
+        fcntl.fcntl(fd, 1033, 0xF)  # F_ADD_SEALS
+    return fd
+
+
+def secrets(**values):
+    out = b""
+    for k, v in values.items():
+        out += struct.pack("=II", len(k), len(v)) + k.encode() + v.encode()
+    return memfd(out, True)
+
+
+def head(kind, tail=0):
+    return struct.pack("=IHHII", MAGIC, 1, kind, tail, 0)
+
+
+def box(kind, seq, fds, rev=1):
+    socket.send_fds(keeper, [head(kind) + struct.pack("=Q24sQQII", seq, ID, 7, rev, 0, 0)], fds)
+    got = keeper.recv(65536)
+    code, sys_ = struct.unpack("=ii", got[16 + 8 + 24 + 8 : 16 + 8 + 24 + 16])
+    reason = got[16 + 48 : 16 + 88].split(b"\0")[0].decode()
+    msg = got[16 + 88 : 16 + 304].split(b"\0")[0].decode()
+    return code, reason, msg, got[16 + 304 :].decode()
+
+
+def flow(port, tls=True, name=b"api.test", number=1):
+    """The sandbox's end of a flow that egress handed over."""
+    mine, theirs = socket.socketpair()
+    up = socket.create_connection(("127.0.0.1", port))
+    bound = 443 if tls else 80
+    socket.send_fds(egress, [head(FLOW, len(name)) + struct.pack("=24sQ16sHHI", ID, number, b"\0" * 16, bound, 1 if tls else 2, 0) + name], [theirs.fileno(), up.fileno()])
+    theirs.close()
+    up.close()
+    mine.settimeout(20)
+    return mine
+
+
+def inside(sock, alpn=None, name="api.test"):
+    ctx = ssl.create_default_context(cadata=root)
+    if alpn:
+        ctx.set_alpn_protocols(alpn)
+    return ctx.wrap_socket(sock, server_hostname=name)
+
+
+def client(sock):
+    c = http.client.HTTPConnection("api.test")
+    c.sock = sock
+    return c
+
+
+def notes():
+    out = []
+    egress.settimeout(0.3)
+    try:
+        while True:
+            m = egress.recv(1024)
+            out.append((m[16 + 32 + 256 : 16 + 32 + 320].split(b"\0")[0].decode(), m[16 + 32 + 320 + 4 :].split(b"\0")[0].decode()))
+    except socket.timeout:
+        return out
+
+
+authority()
+seen = []
+good, wrong, plain = server("api.test"), server("wrong.test"), server(None)
+listen = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listen.bind(work + "/i")
+listen.listen()
+with open(work + "/operator", "w") as f:
+    f.write("roots %s/ca.pem\n" % work)
+operator = os.open(work + "/operator", os.O_RDONLY)
+
+
+def start():
+    def plumb():
+        os.dup2(listen.fileno(), 13)
+        os.dup2(operator, 14)
+        os.dup2(13, 3)
+        os.dup2(14, 4)
+    return subprocess.Popen([build + "/cay-intercept"], env={}, pass_fds=(3, 4), preexec_fn=plumb)
+
+
+prog = start()
+keeper = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+keeper.connect(work + "/i")
+keeper.settimeout(20)
+
+
+def pair():
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    socket.send_fds(keeper, [head(EGRESS)], [b.fileno()])
+    b.close()
+    return a
+
+
+egress = pair()
+POLICY = b"cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/v1\nbind PASS http://api.test,basic:me\n"
+policy, vault = memfd(POLICY, False), memfd(b"", False)
+try:
+    code, reason, msg, _ = box(BIND, 1, [policy, secrets(KEY=SECRET), vault])
+    check("a binding without its value is refused by name", code < 0 and reason == "secret_unknown" and "PASS" in msg, (code, reason, msg))
+    code, reason, msg, _ = box(BIND, 2, [policy, secrets(KEY="a\r\nX: y", PASS="p"), vault])
+    check("a value with a line's end is refused", code < 0 and reason == "secret_control", (reason, msg))
+    code, reason, msg, _ = box(BIND, 3, [policy, memfd(b"\xff" * 20, True), vault])
+    check("a broken list of values is refused", code < 0 and reason == "secrets_unreadable", (reason, msg))
+    code, reason, msg, root = box(BIND, 4, [policy, secrets(KEY=SECRET, PASS="open sesame"), vault])
+    check("bindings hold", code == 0 and "BEGIN CERTIFICATE" in root and "PRIVATE" not in root, (reason, msg))
+
+    c = client(inside(flow(good)))
+    c.request("GET", "/v1/x", headers={"Authorization": "Bearer placeholder", "Accept-Encoding": "gzip"})
+    r = c.getresponse()
+    text, echo = r.read().decode(), r.headers["X-Echo"]
+    check("the server sees the value", seen[-1][2].get("Authorization") == "Bearer " + SECRET, seen[-1])
+    check("the sandbox does not", SECRET not in text and SECRET not in echo and "*" * len(SECRET) in text, text)
+    c.request("POST", "/v1/y", body=b"x" * 100000, headers={"Content-Type": "text/plain"})
+    check("a kept connection gets it again, bodies pass", len(c.getresponse().read()) > 100000 and seen[-1][3] == b"x" * 100000)
+    c.request("POST", "/v1/z", body=(b"ab" for _ in range(3)), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
+    c.getresponse().read()
+    check("chunks pass", seen[-1][1] == "/v1/z")
+    c.close()
+    c = client(inside(flow(good)))
+    c.request("GET", "/other", headers={"Authorization": "mine"})
+    c.getresponse().read()
+    check("another path gets nothing", "Authorization" not in seen[-1][2], seen[-1])
+    check("both are told to egress", ("KEY", "added") in notes())
+    c.request("GET", "/v1/x", headers={"Host": "evil.test"})
+    r = c.getresponse()
+    check("another Host on the connection is refused", r.status == 403 and r.headers["X-Cay-Reason"] == "http_host_mismatch", r.status)
+
+    s = inside(flow(good))
+    s.sendall(b"GET /ws HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    got = s.recv(1000)
+    s.sendall(b"hello")
+    while b"HELLO" not in got and len(got) < 5000:
+        more = s.recv(1000)
+        if not more:
+            break
+        got += more
+    check("a WebSocket goes through", b"101" in got and b"HELLO" in got, got)
+    s.close()
+
+    r = client(inside(flow(wrong)))
+    r.request("GET", "/v1/x")
+    a = r.getresponse()
+    check("a server with another's certificate gets nothing", a.status == 502 and a.headers["X-Cay-Reason"] == "upstream_tls", a.status)
+    n = len(seen)
+    c = client(flow(plain, tls=False))
+    c.request("GET", "/", headers={})
+    c.getresponse().read()
+    want = "Basic " + base64.b64encode(b"me:open sesame").decode()
+    check("plain http has its own bindings", len(seen) == n + 1 and seen[-1][2].get("Authorization") == want, seen[-1])
+    try:
+        inside(flow(good), alpn=["h2"])
+        check("h2 alone is refused", False)
+    except ssl.SSLError as e:
+        check("h2 alone is refused", "ALERT" in str(e).upper() or "alert" in str(e), e)
+    s = inside(flow(good), alpn=["h2", "http/1.1"])
+    check("http/1.1 is chosen", s.selected_alpn_protocol() == "http/1.1")
+    s.close()
+
+    old = client(inside(flow(good)))
+    old.request("GET", "/v1/a")
+    old.getresponse().read()
+    box(BIND, 5, [policy, secrets(KEY="rotated-VALUE", PASS="p2"), vault], 2)
+    old.request("GET", "/v1/b")
+    old.getresponse().read()
+    check("a new value holds from the next request on", seen[-1][2]["Authorization"] == "Bearer rotated-VALUE", seen[-1])
+    tight = memfd(b"cay-net 1\nmode rules\nrule other.test\n", False)
+    box(BIND, 6, [tight, secrets(), vault], 3)
+    try:
+        old.request("GET", "/v1/c")
+        old.getresponse()
+        check("a policy that forbids the name cuts its flows", False)
+    except (ConnectionError, http.client.HTTPException, OSError):
+        check("a policy that forbids the name cuts its flows", True)
+
+    prog.kill()
+    prog.wait()
+    prog = start()
+    keeper.close()
+    keeper = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    keeper.connect(work + "/i")
+    egress = pair()
+    again = box(BIND, 7, [policy, secrets(KEY=SECRET, PASS="p"), vault], 4)[3]
+    check("the next one has the same authority", again == root)
+    c = client(inside(flow(good)))
+    c.request("GET", "/v1/x")
+    check("and serves", c.getresponse().status == 200)
+    box(DROP, 8, [])
+    s = flow(good)
+    try:
+        s.sendall(b"x")
+        check("a sandbox that is gone is served no more", s.recv(10) == b"")
+    except ConnectionError:
+        check("a sandbox that is gone is served no more", True)
+finally:
+    prog.kill()
+    prog.wait()
+    subprocess.run(["rm", "-rf", work])
+sys.exit(1 if failed else 0)
