@@ -59,7 +59,8 @@ typedef struct cay_spawn {
     uint32_t           ring_bytes; /* kept output per stream; 0: 1 MiB */
     cay_on_full        on_full;
     bool               attach;     /* readers are made with the process: the first cay_proc_output() of
-                                      each stream from its start has every byte, and costs nothing */
+                                      each stream from its start has every byte, and costs nothing. The
+                                      call may return two milliseconds later, or with the end known */
 } cay_spawn;
 
 typedef struct cay_exit {

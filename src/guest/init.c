@@ -73,7 +73,8 @@ void gproc_drop(gproc *p)
         cay__close_fd(&p->fds[k]);
     G.nheld -= G.held[i];
     G.nshims -= p->shim != 0;
-    p->used = G.held[i] = false;
+    G.nlate -= p->late;
+    p->used = p->late = G.held[i] = false;
     p->shim = 0;
     G.keys[i] = 0;
     G.pids[i] = 0;
@@ -311,6 +312,8 @@ static void on_ctl(void)
 static void ended(gproc *p, int status, const struct rusage *ru)
 {
     size_t i = (size_t)(p - G.procs);
+    G.nlate -= p->late;
+    p->late = false;
     p->st.ended = 1;
     p->st.exit.status = status;
     if (ru) {
@@ -376,11 +379,25 @@ static void on_listen(void)
     CAY_FAULT("init.adopt.accepted");
 }
 
+/* Those that did not end at once. */
+static void tell_late(void)
+{
+    for (gproc *p = G.procs; G.nlate && p < G.procs + GPROCS; p++)
+        if (p->late) {
+            p->late = false;
+            G.nlate--;
+            spawn_tell(p, -1);
+        }
+}
+
 static _Noreturn void loop(void)
 {
     for (;;) {
         struct pollfd p[3] = { { G.sig, POLLIN, 0 }, { G.ctl, POLLIN, 0 }, { G.listen, POLLIN, 0 } };
-        if (poll(p, 3, -1) < 0)
+        int n = poll(p, 3, G.nlate ? (int)CAY_MAX(G.late_until - cay__now_ms(), 0) : -1);
+        if (G.nlate && cay__now_ms() >= G.late_until)
+            tell_late();
+        if (n < 0)
             continue;
         if (p[0].revents)
             reap();

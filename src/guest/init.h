@@ -23,6 +23,7 @@ typedef struct gproc {
     int         fds[5]; /* as in cay_g_state.fds; -1: none */
     int         shim;   /* pid of its sub-reaper, or 0 */
     bool        stray;  /* its sub-reaper was killed: its orphans are among our own children */
+    bool        late;   /* the keeper has not heard that it started: it may end first */
     bool        used;
     uint32_t    nlabels;
 } gproc;
@@ -52,7 +53,8 @@ typedef struct guest {
     uint64_t   keys[GPROCS]; /* how the id of each begins, 0: free; beside each other, so that a search is cheap */
     int32_t    pids[GPROCS]; /* whose end is awaited: the command's or its sub-reaper's */
     bool       held[GPROCS]; /* it ended, and its pipes may have something for the next keeper */
-    unsigned   nheld, next_held, nshims;
+    unsigned   nheld, next_held, nshims, nlate;
+    int64_t    late_until; /* then those that are late are told of */
     char      *stack; /* of children until they execute */
     char     (*labels)[CAY_LABELS_MAX]; /* of each slot, for the next keeper; not read here, and not touched while there are none */
     int        workers[32]; /* file workers that run */
@@ -68,6 +70,7 @@ int  binder_start(int ctl); /* pid of the binder; keeps SYS_ADMIN until it has b
 int  binder_wait(int pid, cay_g_result *res);
 /* spawn.c */
 void spawn_run(const cay_g_spawn *m, const char *blob, size_t len, int *fds, int nfds);
+void spawn_tell(gproc *g, int master); /* that it started */
 int  spawn_worker(const char *user, int sock);
 void drop_to(const ident *id, bool root_profile);
 #define KEEP_CAPS 0x5fbu /* init.c tells which */
@@ -86,4 +89,5 @@ void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int n
 void reap(void); /* takes every child that ended, and tells of those that are commands */
 gproc *gproc_find(const char *id);
 gproc *gproc_new(const char *id);
+#define LATE_MS 2
 void gproc_drop(gproc *p);

@@ -28,7 +28,7 @@ enum cay_g_type {
     CAY_G_READY = 50, /* cay_g_hello: parked, or the end of the adoption's list */
     CAY_G_BOUND,      /* cay_g_result */
     CAY_G_SPAWNED,    /* cay_g_result; fds: [pty master] */
-    CAY_G_EXITED,     /* cay_g_exit */
+    CAY_G_EXITED,     /* cay_g_exit; of a CAY_SPAWN_LATE that ends at once there is no SPAWNED */
     CAY_G_TAKEN,      /* cay_g_result: answer to SESSION */
     CAY_G_STATE,      /* cay_g_state, tail: labels; fds as its flags tell */
 };

@@ -465,11 +465,18 @@ static const char *blob_of(const cay_g_spawn *m, const char *tail, size_t *len, 
     return *map;
 }
 
-static void answer(const cay_g_spawn *m, int pid, int sys, const char *step, int master)
+static void failed(const cay_g_spawn *m, int sys, const char *step)
 {
-    cay_g_result r = { .pid = pid, .sys = sys };
+    cay_g_result r = { .pid = -1, .sys = sys };
     memcpy(r.proc, m->proc, sizeof r.proc);
-    cay__str_copy(r.step, sizeof r.step, sys ? step : "");
+    cay__str_copy(r.step, sizeof r.step, step);
+    ctl_send(CAY_G_SPAWNED, &r, sizeof r, NULL, 0);
+}
+
+void spawn_tell(gproc *g, int master)
+{
+    cay_g_result r = { .pid = g->st.exit.pid };
+    memcpy(r.proc, g->st.exit.proc, sizeof r.proc);
     ctl_send(CAY_G_SPAWNED, &r, sizeof r, &master, master >= 0 ? 1 : 0);
 }
 
@@ -485,7 +492,7 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     gproc *g = blob ? gproc_new(m->proc) : NULL;
 
     if (!g) {
-        answer(m, -1, blob ? EAGAIN : EINVAL, "request", -1);
+        failed(m, blob ? EAGAIN : EINVAL, "request");
         return;
     }
     p.g = g;
@@ -522,7 +529,7 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     if (sys) {
         gproc_drop(g);
         cay__close_fd(&master);
-        answer(m, -1, sys, step, -1);
+        failed(m, sys, step);
         return;
     }
     g->st.spawn = *m;
@@ -533,9 +540,14 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     g->st.exit.pid = pid;
     G.nshims += g->shim != 0;
     G.pids[g - G.procs] = g->shim ? g->shim : pid;
-    answer(m, pid, 0, "", master);
-    if (master >= 0)
-        g->fds[1] = master;
+    g->fds[1] = master >= 0 ? master : g->fds[1];
+    if (!(m->flags & CAY_SPAWN_LATE)) {
+        spawn_tell(g, master);
+        return;
+    }
+    g->late = true;
+    if (!G.nlate++)
+        G.late_until = cay__now_ms() + LATE_MS;
 }
 
 /* ---- file worker ---- */

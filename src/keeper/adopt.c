@@ -160,7 +160,7 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     p->tag[sizeof p->tag - 1] = p->title[sizeof p->title - 1] = 0;
     proc_label(p, (const char *)(s + 1), len - sizeof *s);
     p->pid = s->exit.pid;
-    p->flags = s->spawn.flags & 0x7ffu;
+    p->flags = s->spawn.flags & CAY_SPAWN_ALL;
     p->ring_bytes = s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX ? s->spawn.ring & ~4095u : RING_DEFAULT;
     p->started_ms = s->spawn.started_ms;
     p->started = true;

@@ -55,6 +55,7 @@ typedef struct reader {
     struct stream *s;
     uint64_t       at; /* next offset it gets */
     int64_t        stalled_ms;
+    bool           watched;
     struct reader *next;
 } reader;
 
@@ -73,7 +74,7 @@ typedef struct stream {
     uint64_t   seen; /* what some reader has had */
     uint64_t   lost; /* bytes that left the ring before */
     reader    *readers;
-    bool       paused; /* waiting for a blocking reader */
+    bool       paused; /* not looked at: its command has not started, or it waits for a blocking reader */
 } stream;
 
 /* ---- one command ---- */
@@ -323,7 +324,7 @@ void  proc_arm(proc *p, uint64_t timeout_ms);
 void stream_open(stream *s, int fd);
 bool stream_drain(stream *s); /* true when it is over */
 void stream_close(stream *s);
-void stream_resume(stream *s); /* looks again whether a reader made room, or waited too long */
+void stream_resume(stream *s); /* its command started; or look again whether a reader made room, or waited too long */
 void stream_end_readers(stream *s);
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out);
 size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out);

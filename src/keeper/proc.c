@@ -121,10 +121,8 @@ proc *proc_find(box *b, const char *ref)
 void proc_reply(client *c, const proc *p)
 {
     char tail[sizeof p->tag + sizeof p->title + 1 + CAY_LABELS_MAX];
-    cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->settled,
-                     .code = p->exit.code, .signal = p->exit.signal };
+    cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->settled, .told = p->settled, .exit = p->exit };
     memcpy(m.proc, p->id, sizeof m.proc);
-    memcpy(m.reason, p->exit.reason, sizeof m.reason);
     size_t a = strlen(p->tag) + 1, b = strlen(p->title) + 1;
     memcpy(tail, p->tag, a);
     memcpy(tail + a, p->title, b);
@@ -139,13 +137,16 @@ void proc_reply(client *c, const proc *p)
 void proc_answer(client *c, proc *p, uint32_t flags)
 {
     proc_reply(c, p);
-    if (!(flags & CAY_SPAWN_WAIT))
-        return;
-    if (p->settled) {
-        reply(c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
-        return;
-    }
-    waiter_add(&p->waiters, c, false);
+    if ((flags & CAY_SPAWN_WAIT) && !p->settled)
+        waiter_add(&p->waiters, c, false);
+}
+
+static void answer_starter(proc *p)
+{
+    client *c = p->starter;
+    p->starter = NULL;
+    if (c)
+        proc_answer(c, p, p->flags);
 }
 
 typedef struct pipes {
@@ -178,7 +179,7 @@ static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
     return cay__id_valid(m->proc, 'p') && nfds == want && memchr(m->tag, 0, sizeof m->tag) &&
            memchr(m->title, 0, sizeof m->title) && m->blob <= CAY_BLOB_MAX &&
            tail >= strings && tail - strings <= CAY_LABELS_MAX && m->argc >= 1 && m->argc <= m->blob && m->envc <= m->blob && m->ring <= RING_MAX &&
-           !(m->flags & ~0x7ffu);
+           !(m->flags & ~(uint32_t)CAY_SPAWN_ALL);
 }
 
 /* Sends SPAWN to init: the child's ends, the ends init holds for the next keeper, the group, the blob. */
@@ -193,7 +194,7 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     memcpy(g->proc, p->id, sizeof g->proc);
     memcpy(g->tag, p->tag, sizeof g->tag);
     memcpy(g->title, p->title, sizeof g->title);
-    g->flags = m->flags & 0x7ffu;
+    g->flags = p->flags;
     g->cols = m->cols;
     g->rows = m->rows;
     g->argc = m->argc;
@@ -278,7 +279,7 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
     cay__str_copy(p->title, sizeof p->title, m->title);
     size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
     proc_label(p, tail + strings, len - strings);
-    p->flags = m->flags & 0x7ffu;
+    p->flags = m->flags;
     p->ring_bytes = m->ring ? CAY_MAX((m->ring + 4095u) & ~4095u, 4096u) : RING_DEFAULT;
     p->started_ms = cay__wall_ms();
     p->starter = c;
@@ -300,6 +301,14 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
     }
 }
 
+static void begin(proc *p, int pid)
+{
+    p->started = true;
+    p->pid = pid;
+    p->b->nlive++;
+    event_send(p->b->id, "exec", "", p->id, 0);
+}
+
 void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
 {
     char id[CAY_WIRE_ID], step[32];
@@ -308,9 +317,8 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
     proc *p = proc_find(b, id);
     if (!p || p->started)
         return;
-    client *c = p->starter;
-    p->starter = NULL;
     if (r->sys) {
+        client *c = p->starter;
         bool exec = !strcmp(step, "exec"), cwd = !strcmp(step, "cwd"), user = !strcmp(step, "user");
         int code = r->sys == ENOENT || r->sys == ENOTDIR ? CAY_ENOENT : cay_code_of_errno(r->sys);
         reply_error(c, code, r->sys, exec ? "exec_failed" : cwd ? "cwd_failed" : user ? "user_unknown" : "spawn_failed",
@@ -323,17 +331,15 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
         proc_free(p);
         return;
     }
-    p->started = true;
-    p->pid = r->pid;
-    b->nlive++;
+    begin(p, r->pid);
     if ((p->flags & CAY_SPAWN_TTY) && nfds == 1) {
         int in = fcntl(fds[0], F_DUPFD_CLOEXEC, 3); /* one watch a descriptor */
         proc_open_io(p, in, CAY_STEAL_FD(fds[0]), -1);
     }
-    event_send(b->id, "exec", "", p->id, 0);
+    stream_resume(&p->out[0]);
+    stream_resume(&p->out[1]);
     CAY_FAULT("keeper.spawn.answer");
-    if (c)
-        proc_answer(c, p, p->flags);
+    answer_starter(p);
 }
 
 /* ---- ending ---- */
@@ -426,8 +432,10 @@ void proc_exited(box *b, const cay_g_exit *x)
     char id[CAY_WIRE_ID];
     cay__str_copy(id, sizeof id, x->proc);
     proc *p = proc_find(b, id);
-    if (!p || !p->started || p->ended)
+    if (!p || p->ended)
         return;
+    if (!p->started)
+        begin(p, x->pid);
     char reason[sizeof p->exit.reason];
     cay__str_copy(reason, sizeof reason, why(p, x->status));
     bool killing = p->killing;
@@ -444,10 +452,13 @@ void proc_exited(box *b, const cay_g_exit *x)
     bool a = stream_drain(&p->out[0]), e = stream_drain(&p->out[1]);
     if (a && e) {
         proc_settle(p);
-        return;
+    } else {
+        p->timer.fn = on_settle;
+        cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + SETTLE_MS);
+        stream_resume(&p->out[0]);
+        stream_resume(&p->out[1]);
     }
-    p->timer.fn = on_settle;
-    cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + SETTLE_MS);
+    answer_starter(p);
 }
 
 void proc_lost(box *b)

@@ -44,8 +44,8 @@ enum cay_msg_type {
     CAY_MSG_USAGE,       /* cay_m_box → cay_m_usage */
     CAY_MSG_SESSION,     /* cay_m_box, tail: user name; fds: [socket] → OK */
     CAY_MSG_SPAWN,       /* cay_m_spawn, tail: blob unless in a memfd, then labels; fds: [out reader] [err reader] [blob] → CAY_MSG_PROC
-                            (… CAY_MSG_EXIT when CAY_SPAWN_WAIT) */
-    CAY_MSG_PROC_FIND,   /* cay_m_ref → CAY_MSG_PROC (… CAY_MSG_EXIT when CAY_SPAWN_WAIT) */
+                            (… CAY_MSG_EXIT when CAY_SPAWN_WAIT, unless PROC tells it) */
+    CAY_MSG_PROC_FIND,   /* cay_m_ref → CAY_MSG_PROC (… CAY_MSG_EXIT likewise) */
     CAY_MSG_PROCS,       /* cay_m_box → CAY_MSG_PROC … CAY_MSG_END */
     CAY_MSG_OUTPUT,      /* cay_m_stream; fds: [write end] → CAY_MSG_DATA without tail */
     CAY_MSG_READ,        /* cay_m_stream → CAY_MSG_DATA, tail: bytes */
@@ -154,6 +154,8 @@ enum {
     CAY_SPAWN_OUT = 1u << 8,   /* a descriptor for each of these comes along, in this order */
     CAY_SPAWN_ERR = 1u << 9,
     CAY_SPAWN_BLOB_FD = 1u << 10, /* last descriptor: memfd with the blob instead of the tail */
+    CAY_SPAWN_LATE = 1u << 11, /* the answer may wait a moment, so that that of a short command tells its exit as well */
+    CAY_SPAWN_ALL = (1u << 12) - 1,
 };
 
 typedef struct cay_m_spawn {
@@ -182,22 +184,22 @@ typedef struct cay_m_stream {
     uint64_t a, b;
 } cay_m_stream;
 
-typedef struct cay_m_proc {
-    char     proc[CAY_WIRE_ID];
-    int32_t  pid; /* inside */
-    uint32_t flags;
-    int64_t  started_ms; /* wall clock */
-    uint32_t ended;
-    int32_t  code, signal; /* when it ended */
-    char     reason[16];
-} cay_m_proc;
-
 typedef struct cay_m_exit {
     char     proc[CAY_WIRE_ID];
     int32_t  code, signal;
     char     reason[16];
     uint64_t cpu_us, max_rss, lost_out, lost_err;
 } cay_m_exit;
+
+typedef struct cay_m_proc {
+    char     proc[CAY_WIRE_ID];
+    int32_t  pid; /* inside */
+    uint32_t flags;
+    int64_t  started_ms; /* wall clock */
+    uint32_t ended;
+    uint32_t told; /* the exit is in here, and no EXIT follows */
+    cay_m_exit exit;
+} cay_m_proc;
 
 typedef struct cay_m_data {
     uint64_t offset; /* of the first byte given */

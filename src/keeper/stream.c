@@ -46,6 +46,7 @@ static bool ring_make(stream *s)
     ring *r = &s->ring;
     r->size = s->p->ring_bytes;
     r->fd = (int)syscall(SYS_memfd_create, "cay-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    cay__fd_nonblock(s->w.fd, true); /* until here it was only asked whether there is something */
     if (r->fd < 0 || ftruncate(r->fd, HEADER + r->size) < 0 ||
         fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0 || !ring_map(r)) {
         cay__close_fd(&r->fd);
@@ -126,7 +127,8 @@ static void reader_free(reader *r)
 {
     stream *s = r->s;
     UNLINK(s->readers, r);
-    cay__loop_del(&K.loop, &r->w);
+    if (r->watched)
+        cay__loop_del(&K.loop, &r->w);
     close(r->w.fd);
     free(r);
 }
@@ -137,6 +139,16 @@ static bool over(const stream *s)
     return s->p->settled || (s->w.fd < 0 && (s->p->started || !(s->p->flags & CAY_SPAWN_TTY)));
 }
 
+/* Not before there is something to give, or the command has turned out to run for a while. */
+static bool reader_watch(reader *r)
+{
+    if (!r->watched) {
+        cay__fd_nonblock(r->w.fd, true);
+        r->watched = cay__loop_add(&K.loop, &r->w);
+    }
+    return r->watched;
+}
+
 /* From the ring, until the reader is up to date or its pipe is full. False when the reader is gone. */
 static bool reader_feed(reader *r)
 {
@@ -145,7 +157,7 @@ static bool reader_feed(reader *r)
         size_t n;
         r->at = CAY_MAX(r->at, oldest(s));
         const char *p = ring_at(s, r->at, &n);
-        ssize_t k = write(r->w.fd, p, n);
+        ssize_t k = reader_watch(r) ? write(r->w.fd, p, n) : 0;
         if (k < 0 && errno == EAGAIN) {
             cay__loop_set(&K.loop, &r->w, EPOLLOUT);
             return true;
@@ -179,8 +191,15 @@ static void on_reader(cay__watch *w, uint32_t ev)
 
 void stream_resume(stream *s)
 {
+    if (!s->p->started)
+        return;
     if (s->paused && s->w.fd >= 0)
         s->paused = !cay__loop_add(&K.loop, &s->w);
+    for (reader *r = s->readers, *next; r; r = next) {
+        next = r->next;
+        if (!reader_watch(r))
+            reader_free(r);
+    }
 }
 
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
@@ -188,12 +207,11 @@ bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
     uint64_t from = offset == CAY_FROM_NOW ? s->head : offset; /* may be still to come */
     uint64_t at = CAY_MAX(from, oldest(s));
     *out = (cay_m_data){ .offset = at, .lost = at - from, .eof = over(s) };
-    cay__fd_nonblock(fd, true);
     reader *r = cay__alloc(sizeof *r);
     r->s = s;
     r->at = at;
     r->w = (cay__watch){ .fd = fd, .events = 0, .fn = on_reader };
-    if (!cay__loop_add(&K.loop, &r->w)) {
+    if (s->p->started && !reader_watch(r)) {
         close(fd);
         free(r);
         return false;
@@ -249,7 +267,8 @@ void stream_end_readers(stream *s)
 
 static void stream_over(stream *s)
 {
-    cay__loop_del(&K.loop, &s->w);
+    if (!s->paused)
+        cay__loop_del(&K.loop, &s->w);
     cay__close_fd(&s->w.fd);
     stream_end_readers(s); /* the command may run on without it */
 }
@@ -300,10 +319,9 @@ static void on_source(cay__watch *w, uint32_t ev)
 
 void stream_open(stream *s, int fd)
 {
-    cay__fd_nonblock(fd, true);
     s->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_source };
-    if (!cay__loop_add(&K.loop, &s->w))
-        cay__close_fd(&s->w.fd);
+    s->paused = true;
+    stream_resume(s);
 }
 
 bool stream_drain(stream *s)

@@ -484,8 +484,8 @@ static int on_kept(const cay__kept *k, void *arg)
     i->tty = k->p.flags & CAY_SPAWN_TTY;
     i->started_ms = k->p.started_ms;
     i->labels = k->labels;
-    i->exit = (cay_exit){ .size = sizeof i->exit, .code = k->p.code, .signal = k->p.signal };
-    cay__str_copy(i->exit.reason, sizeof i->exit.reason, k->p.reason);
+    i->exit = (cay_exit){ .size = sizeof i->exit, .code = k->p.exit.code, .signal = k->p.exit.signal };
+    cay__str_copy(i->exit.reason, sizeof i->exit.reason, k->p.exit.reason);
     l->n++;
     return 0;
 }

@@ -137,8 +137,9 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
                            { out->bytes, want },
                            { own ? out->tail : spill, own ? out->tail_cap : sizeof spill } };
     struct msghdr m = { .msg_iov = io, .msg_iovlen = 3 };
+    bool forever = cay__call_cancel(call) < 0 && cay__call_left(call) < 0;
     for (bool reset = false;;) {
-        ssize_t n = recvmsg(sock, &m, MSG_DONTWAIT);
+        ssize_t n = recvmsg(sock, &m, forever ? 0 : MSG_DONTWAIT);
         if (n < 0 && errno == ECONNRESET && !reset) { /* told once, before what the peer said last */
             reset = true;
             continue;

@@ -25,8 +25,10 @@ typedef struct nproc {
     pthread_mutex_t lock;     /* what follows */
     int             conn;     /* where EXIT will come */
     bool            exposed;  /* conn was given out to poll on */
+    bool            told;     /* its exit came with the first answer, and early has it */
     bool            ended;
     unsigned        breaks;
+    cay_m_exit      early;
     cay_exit        exit;
     int             first[2]; /* readers made with the process, not yet asked for */
 } nproc;
@@ -78,6 +80,7 @@ static uint32_t flags_of(const cay_spawn *s)
     f |= s->env_mode == CAY_ENV_ONLY ? CAY_SPAWN_ENV_ONLY : 0;
     f |= s->profile && strcmp(s->profile, "root") == 0 ? CAY_SPAWN_ROOT : 0;
     f |= s->on_full == CAY_FULL_BLOCK ? CAY_SPAWN_BLOCK : 0;
+    f |= s->attach && !(f & CAY_SPAWN_STDIN) ? CAY_SPAWN_LATE : 0;
     return f;
 }
 
@@ -163,6 +166,13 @@ static int make_reader(int *rd, int *wr, cay_err *err)
     return 0;
 }
 
+static void take_answer(nproc *p, const cay_m_proc *m)
+{
+    p->pid = m->pid;
+    p->told = m->told;
+    p->early = m->exit;
+}
+
 /* Descriptors go in the order proto.h names: readers' write ends, then the long blob. */
 static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_spawn *m,
                       cay__buf *blob, cay_err *err)
@@ -193,7 +203,7 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
     for (int i = 0; i < n; i++)
         close(fds[i]);
     if (rc == 0)
-        p->pid = r.proc.pid;
+        take_answer(p, &r.proc);
     return rc;
 }
 
@@ -248,7 +258,7 @@ int cay__proc_attach(cay__link *l, const char *box, const cay_call *call, const 
     CAY_TRY(find(l, box, call, ref, &m, &p->conn, err));
     memcpy(p->id, m.proc, sizeof p->id);
     p->id[sizeof p->id - 1] = 0;
-    p->pid = m.pid;
+    take_answer(p, &m);
     p->tty = m.flags & CAY_SPAWN_TTY;
     *out = CAY_STEAL(p);
     return 0;
@@ -382,12 +392,16 @@ static int reconnect(nproc *p, const cay_call *call, cay_err *err)
     CAY_TRY(rc);
     if (dup3(conn, p->conn, O_CLOEXEC) < 0)
         return cay_fail_sys(err, CAY_ESYS, "dup");
+    if (m.told)
+        keep_exit(p, &m.exit);
     return 0;
 }
 
 /* Takes what is there without waiting. 1: nothing yet. */
 static int look(nproc *p, const cay_call *call, cay_err *err)
 {
+    if (p->told && !p->ended) /* not before: until its output was read, the peer must not have died */
+        keep_exit(p, &p->early);
     if (p->ended)
         return 0;
     static const cay_call now = { .size = sizeof now, .deadline_ms = 1 }; /* long past: never waits */
@@ -435,6 +449,8 @@ int cay__proc_exit_fd(void *proc, cay_err *err)
 {
     nproc *p = proc;
     pthread_mutex_lock(&p->lock);
+    if (p->told && !p->ended)
+        keep_exit(p, &p->early);
     if (p->conn < 0)
         p->conn = eventfd(1, EFD_CLOEXEC); /* it has ended, and its connection serves others */
     p->exposed = true;
