@@ -325,7 +325,7 @@ void stream_open(stream *s, int fd);
 bool stream_drain(stream *s); /* true when it is over */
 void stream_close(stream *s);
 void stream_resume(stream *s); /* its command started; or look again whether a reader made room, or waited too long */
-void stream_end_readers(stream *s);
+void stream_feed(stream *s);
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out);
 size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out);
 bool ring_adopt(stream *s, int fd);

@@ -397,8 +397,8 @@ void proc_settle(proc *p)
     cay__timer_cancel(&p->timer);
     p->exit.lost_out = p->out[0].lost;
     p->exit.lost_err = p->out[1].lost;
-    stream_end_readers(&p->out[0]);
-    stream_end_readers(&p->out[1]);
+    stream_feed(&p->out[0]);
+    stream_feed(&p->out[1]);
     for (waiter *w = p->waiters, *next; w; w = next) {
         next = w->next;
         reply(w->c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
@@ -515,12 +515,18 @@ static void on_writable(cay__watch *w, uint32_t ev)
     (void)ev;
     while (p->in_at < p->in_len && (n = write(w->fd, p->in_data + p->in_at, p->in_len - p->in_at)) > 0)
         p->in_at += (size_t)n;
-    if (n < 0 && errno == EAGAIN)
+    bool watched = w->events, again = n < 0 && errno == EAGAIN;
+    w->events = again ? EPOLLOUT : 0;
+    if (again && !watched)
+        cay__loop_add(&K.loop, w);
+    if (again)
         return;
-    cay__loop_del(&K.loop, w);
-    w->events = 0;
+    if (watched)
+        cay__loop_del(&K.loop, w);
     client *c = p->writer;
     p->writer = NULL;
+    free(p->in_data);
+    p->in_data = NULL;
     if (p->in_at == p->in_len)
         reply_ok(c);
     else
@@ -537,27 +543,16 @@ void proc_write(client *c, proc *p, const char *data, size_t len)
         reply_error(c, CAY_EBUSY, 0, "stdin_busy", "another write to this process is under way", NULL);
         return;
     }
-    CAY_FAULT("keeper.stdin.write");
-    ssize_t n = write(p->in.fd, data, len);
-    CAY_FAULT("keeper.stdin.written");
-    if (n == (ssize_t)len) {
-        reply_ok(c);
-        return;
-    }
-    if (n < 0 && errno != EAGAIN) {
-        reply_error(c, CAY_ESTATE, errno, "stdin_closed", "the process no longer reads its input", NULL);
-        return;
-    }
-    size_t at = n > 0 ? (size_t)n : 0;
-    free(p->in_data);
-    p->in_data = cay__alloc(len - at);
-    memcpy(p->in_data, data + at, len - at);
-    p->in_len = len - at;
+    free(p->in_data); /* of a writer that went away */
+    p->in_data = cay__alloc(len + 1);
+    memcpy(p->in_data, data, len);
+    p->in_len = len;
     p->in_at = 0;
     p->writer = c;
     p->in.fn = on_writable;
-    p->in.events = EPOLLOUT;
-    cay__loop_add(&K.loop, &p->in);
+    CAY_FAULT("keeper.stdin.write");
+    on_writable(&p->in, 0);
+    CAY_FAULT("keeper.stdin.written");
 }
 
 void proc_close_stdin(proc *p)

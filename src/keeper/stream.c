@@ -256,8 +256,8 @@ static ssize_t pass_on(stream *s, size_t most)
     return n > 0 ? n : 0;
 }
 
-/* Readers get their end: those that are up to date now, the others when they are. */
-void stream_end_readers(stream *s)
+/* Readers get what is there and, when that is all, their end. */
+void stream_feed(stream *s)
 {
     for (reader *r = s->readers, *next; r; r = next) {
         next = r->next;
@@ -270,7 +270,7 @@ static void stream_over(stream *s)
     if (!s->paused)
         cay__loop_del(&K.loop, &s->w);
     cay__close_fd(&s->w.fd);
-    stream_end_readers(s); /* the command may run on without it */
+    stream_feed(s); /* the command may run on without it */
 }
 
 /* One helping from the source. 1: more may come, 0: nothing now, -1: over. */
@@ -294,11 +294,7 @@ static int pump(stream *s)
         s->readers->at += (uint64_t)k;
         s->seen = CAY_MAX(s->seen, s->readers->at);
     }
-    for (reader *r = s->readers, *next; r; r = next) {
-        next = r->next;
-        if (r->at < s->head)
-            reader_feed(r);
-    }
+    stream_feed(s);
     return 1;
 }
 
