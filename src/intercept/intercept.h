@@ -5,6 +5,7 @@
  *   main.c    start, and what the keeper says     vault.c   a sandbox: its bindings and their values
  *   ca.c      its authority and certificates      flow.c    a connection between two sides
  *   side.c    one side, with TLS or without       relay.c   requests up, answers down
+ *   trust.c   what the sandbox has to trust
  *   inject.c  what a request gets, and loses      mask.c    what an answer must not carry back
  *
  * One thread. The only process that ever holds the value of a secret; it dials nobody, opens no file besides the roots that it
@@ -50,6 +51,8 @@ typedef struct authority {
 bool  ca_open(authority *a, int vault_fd); /* reads it, or makes it and writes it there */
 X509 *ca_leaf(authority *a, const char *name);
 void  ca_close(authority *a);
+/* trust.c: a sealed memfd as proto.h says, or -1. */
+int trust_files(const authority *a, const char *roots);
 
 /* ---- vault.c ---- */
 typedef struct secret {

@@ -26,13 +26,14 @@ typedef struct link_ {
 
 static void answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *err, int code)
 {
-    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_BOUND, v ? (uint32_t)v->ca.pem_len : 0, 0 };
+    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_BOUND, 0, 0 };
+    CAY_AUTOFD trust = v ? trust_files(&v->ca, I.op.roots) : -1;
     cay_n_ack a = { .seq = m->seq, .revision = v ? v->revision : 0, .code = code, .sys = err->sys };
     memcpy(a.id, m->id, sizeof a.id);
     cay__str_copy(a.reason, sizeof a.reason, err->reason);
     cay__str_copy(a.msg, sizeof a.msg, err->msg);
-    struct iovec io[3] = { { &h, sizeof h }, { &a, sizeof a }, { v ? v->ca.pem : NULL, h.tail } };
-    cay__fd_sendv(l->w.fd, io, 3, NULL, 0, MSG_DONTWAIT);
+    struct iovec io[2] = { { &h, sizeof h }, { &a, sizeof a } };
+    cay__fd_sendv(l->w.fd, io, 2, &trust, trust >= 0, MSG_DONTWAIT);
 }
 
 /* ---- egress ---- */

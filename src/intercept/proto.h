@@ -14,11 +14,11 @@
 
 enum cay_i_type {
     CAY_I_BIND = 1, /* cay_n_box; fds: [policy] [secrets] [vault] → BOUND */
-    CAY_I_DROP,     /* cay_n_box: the sandbox is gone → BOUND without tail */
+    CAY_I_DROP,     /* cay_n_box: the sandbox is gone → BOUND */
     CAY_I_EGRESS,   /* fds: [socket]: flows come from there; the former one is closed → nothing */
-    CAY_I_OPERATOR, /* cay_n_box; fds: [operator's file] → BOUND without tail */
+    CAY_I_OPERATOR, /* cay_n_box; fds: [operator's file] → BOUND */
 
-    CAY_I_BOUND = 50, /* cay_n_ack, tail: the authority's certificate, PEM */
+    CAY_I_BOUND = 50, /* cay_n_ack; fds: [trust], after BIND */
 
     CAY_I_NOTE = 80, /* to egress, which sends CAY_N_FLOW: cay_i_note, for its record */
 };
@@ -33,7 +33,7 @@ typedef struct cay_i_note {
     char     reason[36];
 } cay_i_note;
 
-/* The secrets' memfd: entries one after another, no gaps. */
+/* The secrets' memfd, and that of the files ca.pem, bundle.pem and cacerts that a sandbox has to trust: entries one after another, no gaps. */
 typedef struct cay_i_secret {
     uint32_t name, value; /* lengths; the bytes follow in this order */
 } cay_i_secret;

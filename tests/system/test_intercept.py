@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """test_intercept BUILD: cay-intercept alone, with this program as its keeper, its egress, the sandbox and the server."""
-import base64, fcntl, http.client, http.server, os, socket, ssl, struct, subprocess, sys, tempfile, threading
+import base64, fcntl, hashlib, http.client, http.server, os, socket, ssl, struct, subprocess, sys, tempfile, threading
 
 build = sys.argv[1]
 work = tempfile.mkdtemp()
@@ -97,11 +97,39 @@ def head(kind, tail=0):
 
 def box(kind, seq, fds, rev=1):
     socket.send_fds(keeper, [head(kind) + struct.pack("=Q24sQQII", seq, ID, 7, rev, 0, 0)], fds)
-    got = keeper.recv(65536)
+    got, fds, _, _ = socket.recv_fds(keeper, 65536, 4)
     code, sys_ = struct.unpack("=ii", got[16 + 8 + 24 + 8 : 16 + 8 + 24 + 16])
     reason = got[16 + 48 : 16 + 88].split(b"\0")[0].decode()
     msg = got[16 + 88 : 16 + 304].split(b"\0")[0].decode()
-    return code, reason, msg, got[16 + 304 :].decode()
+    return code, reason, msg, trusted(fds[0]) if fds else {}
+
+
+def trusted(fd):
+    """The files that the sandbox gets."""
+    data, at, out = os.pread(fd, 1 << 24, 0), 0, {}
+    os.close(fd)
+    while at < len(data):
+        n, m = struct.unpack("=II", data[at : at + 8])
+        out[data[at + 8 : at + 8 + n].decode()] = data[at + 8 + n : at + 8 + n + m]
+        at += 8 + n + m
+    return out
+
+
+def jks(data):
+    """The certificates of a Java key store, or None when its sum is wrong."""
+    if hashlib.sha1("changeit".encode("utf-16-be") + b"Mighty Aphrodite" + data[:-20]).digest() != data[-20:]:
+        return None
+    magic, version, count = struct.unpack(">III", data[:12])
+    at, out = 12, []
+    for _ in range(count):
+        tag, n = struct.unpack(">IH", data[at : at + 6])
+        at += 6 + n + 8
+        n = struct.unpack(">H", data[at : at + 2])[0]
+        at += 2 + n
+        n = struct.unpack(">I", data[at : at + 4])[0]
+        out.append(data[at + 4 : at + 4 + n])
+        at += 4 + n
+    return out if (magic, version, at) == (0xFEEDFEED, 2, len(data) - 20) else None
 
 
 def flow(port, tls=True, name=b"api.test", number=1):
@@ -183,8 +211,13 @@ try:
     check("a value with a line's end is refused", code < 0 and reason == "secret_control", (reason, msg))
     code, reason, msg, _ = box(BIND, 3, [policy, memfd(b"\xff" * 20, True), vault])
     check("a broken list of values is refused", code < 0 and reason == "secrets_unreadable", (reason, msg))
-    code, reason, msg, root = box(BIND, 4, [policy, secrets(KEY=SECRET, PASS="open sesame"), vault])
-    check("bindings hold", code == 0 and "BEGIN CERTIFICATE" in root and "PRIVATE" not in root, (reason, msg))
+    code, reason, msg, files = box(BIND, 4, [policy, secrets(KEY=SECRET, PASS="open sesame"), vault])
+    root = files["ca.pem"].decode()
+    check("bindings hold", code == 0 and "BEGIN CERTIFICATE" in root and b"PRIVATE" not in b"".join(files.values()), (reason, msg))
+    der = ssl.PEM_cert_to_DER_cert(root)
+    stock = jks(files["cacerts"])
+    check("the bundle has the host's roots and the authority", root in files["bundle.pem"].decode() and files["bundle.pem"].count(b"BEGIN CERT") > 1)
+    check("Java's store has them too", stock and der in stock and len(stock) == files["bundle.pem"].count(b"BEGIN CERT"))
 
     c = client(inside(flow(good)))
     c.request("GET", "/v1/x", headers={"Authorization": "Bearer placeholder", "Accept-Encoding": "gzip"})
@@ -261,7 +294,7 @@ try:
     keeper = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     keeper.connect(work + "/i")
     egress = pair()
-    again = box(BIND, 7, [policy, secrets(KEY=SECRET, PASS="p"), vault], 4)[3]
+    again = box(BIND, 7, [policy, secrets(KEY=SECRET, PASS="p"), vault], 4)[3]["ca.pem"].decode()
     check("the next one has the same authority", again == root)
     c = client(inside(flow(good)))
     c.request("GET", "/v1/x")
