@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 
 static const attack *const themes[] = { ns_attacks, fs_attacks, proc_attacks, sys_attacks, res_attacks, life_attacks, cli_attacks, clock_attacks };
-enum { CASE_SECONDS = 90, SKIPPED = 77 };
+enum { CASE_SECONDS = 900, SKIPPED = 77 }; /* a tenth of it in the ordinary run */
 
 static const struct {
     const char *name, *user;
@@ -172,7 +172,7 @@ static int child(const attack *a)
 static int parent(int pid, int sock)
 {
     int status = -1;
-    int64_t end = now_ms() + CASE_SECONDS * 1000;
+    int64_t end = now_ms() + many(CASE_SECONDS) * 1000;
     for (;;) {
         char ask[600];
         struct pollfd p = { sock, POLLIN, 0 };
@@ -185,7 +185,7 @@ static int parent(int pid, int sock)
         if (waitpid(pid, &status, WNOHANG) == pid)
             break;
         if (now_ms() > end) {
-            printf("#   BREACH: still not done after %d s\n", CASE_SECONDS);
+            printf("#   BREACH: still not done after %u s\n", many(CASE_SECONDS));
             kill(pid, SIGKILL);
             waitpid(pid, &status, 0);
             return 1;

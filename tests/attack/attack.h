@@ -56,6 +56,9 @@ __attribute__((format(printf, 1, 2), noreturn)) void give_up(const char *fmt, ..
 void skip(const char *why);
 #define CHECK(cond, ...) ((cond) ? (void)0 : breach(__VA_ARGS__))
 
+/* A tenth of a count in the ordinary run, all of it in the soak test (CAY_ATTACK_FULL). */
+unsigned many(unsigned full);
+
 /* ---- sandboxes ---- */
 cay_service *service_open(void);        /* W.home */
 cay_sandbox *box_new(const cay_create *spec); /* NULL: the default; the probe is in it */

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { BOXES = 8 };
+enum { BOXES = 20 };
 
 static cay_sandbox *find(const char *id)
 {
@@ -53,9 +53,10 @@ static void s71_keeper_killed(void)
     cay_err err = CAY_ERR_INIT;
     cay_write w = { .size = sizeof w };
     char id[BOXES][32];
+    int nboxes = (int)many(BOXES) > 8 ? BOXES : 8;
     cay_sandbox *sb;
     cay_proc *p;
-    for (int i = 0; i < BOXES; i++) {
+    for (int i = 0; i < nboxes; i++) {
         cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "/tmp/probe", "count", "/tmp/stop", NULL }, .tag = "ticks" };
         cay_spawn t = { .size = sizeof t, .argv = (const char *[]){ "cat", NULL }, .tty = true, .tag = "term" };
         sb = box_new(NULL);
@@ -75,14 +76,14 @@ static void s71_keeper_killed(void)
     nap(1200);
     int64_t start = now_ms();
     reopen();
-    for (int i = 0; i < BOXES; i++) {
+    for (int i = 0; i < nboxes; i++) {
         sb = find(id[i]);
         cay_state s = box_state(sb, NULL, 0);
         CHECK(s == CAY_RUNNING, "%s is %s after the keeper's death", id[i], cay_state_name(s));
         cay_sandbox_unref(sb);
     }
     CHECK(now_ms() - start < 2000, "taking over took %lld ms", (long long)(now_ms() - start));
-    for (int i = 0; i < BOXES; i++) {
+    for (int i = 0; i < nboxes; i++) {
         cay_exit end = { .size = sizeof end };
         sb = find(id[i]);
         if (i && cay_file_put(sb, within(5000), "/tmp/stop", "", 0, &w, &err) < 0)
@@ -140,7 +141,7 @@ static void s72_killed_anywhere(void)
     snprintf(id, sizeof id, "%s", cay_sandbox_id(kept));
     for (int i = 0; i < 3; i++)
         pthread_create(&t[i], NULL, creates, (void *)&stop);
-    for (int i = 0; i < 12; i++) {
+    for (unsigned i = 0; i < many(200); i++) {
         nap(20 + (unsigned)rand_r(&seed) % 150);
         int pid = keeper_pid();
         if (pid)
@@ -433,13 +434,13 @@ static int any(const cay_info *info, void *arg)
 
 static void s77_races(void)
 {
-    enum { HANDS = 16 };
+    enum { HANDS = 50 };
     cay_err err = CAY_ERR_INIT;
     pthread_t t[HANDS];
     int n = 0;
     for (uintptr_t i = 0; i < HANDS; i++)
         pthread_create(&t[i], NULL, hand, (void *)(i + 1));
-    nap(6000);
+    nap(many(60000));
     R.stop = true;
     for (int i = 0; i < HANDS; i++)
         pthread_join(t[i], NULL);

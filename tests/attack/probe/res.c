@@ -134,6 +134,9 @@ static void spin(int argc, char **argv)
     int n = argc > 0 ? atoi(argv[0]) : 64;
     unsigned ms = argc > 1 ? (unsigned)atoi(argv[1]) : 3000;
     pthread_t t;
+    cpu_set_t all; /* the processors it was given are only a hint */
+    memset(&all, 0xff, sizeof all);
+    sched_setaffinity(0, sizeof all, &all);
     for (int i = 0; i < n; i++)
         if (pthread_create(&t, NULL, burn, NULL) != 0)
             breach("thread %d", i);
