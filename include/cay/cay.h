@@ -4,3 +4,4 @@
 #include <cay/error.h>
 #include <cay/service.h>
 #include <cay/sandbox.h>
+#include <cay/policy.h>

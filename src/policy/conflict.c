@@ -37,6 +37,11 @@ static bool covers_target(const cay__rule *a, const cay__rule *b)
     return false;
 }
 
+bool cay__rule_covers(const cay__rule *a, const cay__rule *b)
+{
+    return covers_target(a, b) && covers_ports(a, b);
+}
+
 static int conflict(const cay__rule *a, const cay__rule *b, const char *why, cay_err *err)
 {
     char x[CAY__RULE_MAX], y[CAY__RULE_MAX];
@@ -45,7 +50,7 @@ static int conflict(const cay__rule *a, const cay__rule *b, const char *why, cay
     return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "rules %.70s and %.70s contradict each other: %s", x, y, why);
 }
 
-static bool same_target(const cay__rule *a, const cay__rule *b)
+bool cay__rule_same_target(const cay__rule *a, const cay__rule *b)
 {
     return a->target == b->target && !strcmp(a->name, b->name) && a->bits == b->bits && !memcmp(a->addr, b->addr, 16);
 }
@@ -85,19 +90,7 @@ static void prune(cay__policy *p)
         if (!dead)
             p->rules[kept++] = p->rules[i];
     }
-    /* The room of the list follows from its count (cay__grow): make it so again. */
-    size_t room = 1;
-    while (room < kept)
-        room *= 2;
-    if (kept < p->nrules) {
-        cay__rule *less = kept ? realloc(p->rules, room * sizeof *less) : NULL;
-        if (!kept)
-            free(p->rules);
-        else if (!less)
-            abort();
-        p->rules = less;
-        p->nrules = kept;
-    }
+    p->nrules = kept;
 }
 
 int cay__policy_check(cay__policy *p, cay_err *err)
@@ -119,7 +112,7 @@ int cay__policy_check(cay__policy *p, cay_err *err)
             const cay__rule *a = &p->rules[k];
             if (a->deny && covers_target(a, b) && covers_ports(a, b))
                 return conflict(b, a, "a deny comes before any allow, so the first would never hold", err);
-            if (!a->deny && k > i && same_target(a, b) && split(a, b))
+            if (!a->deny && k > i && cay__rule_same_target(a, b) && split(a, b))
                 return conflict(b, a, "one port as tls and as http; tcp:// takes both", err);
         }
     }

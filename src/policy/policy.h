@@ -97,6 +97,9 @@ int  cay__rule_add(cay__policy *p, const char *text, cay_err *err);
 int  cay__rule_parse(const char *text, cay__rule *out, cay_err *err); /* no preset */
 int  cay__rule_text(const cay__rule *r, char *buf, size_t size); /* back into text: its length; CAY__RULE_MAX always holds it */
 bool cay__rule_same(const cay__rule *a, const cay__rule *b);
+bool cay__rule_same_target(const cay__rule *a, const cay__rule *b);
+/* Everything that b speaks of, a speaks of too. a is a deny. */
+bool cay__rule_covers(const cay__rule *a, const cay__rule *b);
 /* What people write: "off", "all", or rules and presets between commas; may be called again to add. Sets the mode. */
 int  cay__policy_words(cay__policy *p, const char *words, cay_err *err);
 /* Rules that contradict each other: an allow that a deny covers whole, one port as tls and as http, allows beside `all`. Those of

@@ -246,7 +246,7 @@ bool cay__rule_same(const cay__rule *a, const cay__rule *b)
 
 void *cay__grow(void *list, size_t n, size_t each)
 {
-    /* Full whenever the count is a power of two: so no capacity has to be kept. */
+    /* It may be full whenever the count is a power of two: so no capacity has to be kept. */
     if (n & (n - 1))
         return list;
     void *more = realloc(list, (n ? n * 2 : 1) * each);

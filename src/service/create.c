@@ -109,6 +109,7 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     CAY_TRY(cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));
     c->provider = p->ops->name;
     CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
+    CAY_TRY(cay__net_check(c, p->ops, err));
     CAY_TRY(check_metadata(c->metadata, err));
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
@@ -187,7 +188,8 @@ static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__p
     const cay_provider_ops *ops = (*p)->ops;
     if (why->code != CAY_EISOLATION || c->min_level > CAY_LEVEL_PROCESS ||
         (strcmp(why->reason, "namespaces_refused") != 0 && strcmp(why->reason, "park_failed") != 0) ||
-        ops->size < offsetof(cay_provider_ops, policy) || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0)
+        ops->size < offsetof(cay_provider_ops, policy) || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0 ||
+        cay__net_check(c, (*p)->ops, NULL) < 0)
         return false;
     c->provider = (*p)->ops->name;
     return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spec.h"
+#include "net.h"
 #include <base/base.h>
 #include <base/json.h>
 #include <base/mutant.h>
@@ -127,6 +128,21 @@ char *cay__pairs_text(const cay_pair *pairs)
     return cay__json_text(o, CAY__SPEC_MAX);
 }
 
+static json_t *write_net(const void *f)
+{
+    const char *s = *(const char *const *)f;
+    return s ? cay__policy_json(s) : NULL;
+}
+
+static bool read_net(cay__arena *mem, const json_t *j, void *f)
+{
+    char *s = NULL;
+    if (cay__policy_of_json(j, &s, NULL) < 0)
+        return false;
+    *(const char **)f = cay__arena_adopt(mem, s);
+    return true;
+}
+
 static json_t *write_strs(const void *f)
 {
     const char *const *p = *(const char *const *const *)f;
@@ -151,7 +167,7 @@ static bool read_strs(cay__arena *mem, const json_t *j, void *f)
 static const kind str_kind = { write_str, read_str }, u64_kind = { write_u64, read_u64 },
                   int_kind = { write_int, read_int }, bool_kind = { write_bool, read_bool },
                   expiry_kind = { write_expiry, read_expiry }, pairs_kind = { write_pairs, read_pairs },
-                  strs_kind = { write_strs, read_strs };
+                  strs_kind = { write_strs, read_strs }, net_kind = { write_net, read_net };
 
 typedef struct field {
     const char *name;
@@ -165,7 +181,7 @@ static const field fields[] = {
     F("user", str, user),          F("workdir", str, workdir), F("env", pairs, env),
     F("min_level", int, min_level), F("require", strs, require), F("ttl_ms", u64, ttl_ms),
     F("idle_ms", u64, idle_ms),    F("on_expiry", expiry, on_expiry), F("no_pin", bool, no_pin),
-    F("durable", bool, durable),
+    F("durable", bool, durable),   F("net", net, net),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },

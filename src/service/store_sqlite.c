@@ -121,6 +121,32 @@ static int s_move(void *self, const char *id, unsigned from, cay_state to, const
     return cay__db_write(self, final ? CAY__TX_DURABLE | CAY__TX_FREES : 0, do_move, &m, err);
 }
 
+typedef struct respec {
+    const char *id, *spec;
+    int64_t     version;
+} respec;
+
+static int do_respec(cay__db *db, void *arg, cay_err *err)
+{
+    const respec *r = arg;
+    cay_state now = CAY_STATE_NONE;
+    CAY_TRY(state_of(db, r->id, &now, err));
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_RESPEC, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, r->id);
+    sqlite3_bind_int64(st, 2, r->version);
+    bind_text(st, 3, r->spec);
+    sqlite3_bind_int64(st, 4, cay__wall_ms());
+    CAY_TRY(cay__db_step(db, st, "record the change", err));
+    return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s was changed meanwhile", r->id);
+}
+
+static int s_respec(void *self, const char *id, int64_t version, const char *spec, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE, do_respec, &(respec){ id, spec, version }, err);
+}
+
 static int do_remove(cay__db *db, void *arg, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_REMOVE, err);
@@ -344,4 +370,5 @@ const cay_store_ops cay__store_sqlite = {
     .resolve = s_resolve,
     .note_put = s_note_put,
     .note_get = s_note_get,
+    .respec = s_respec,
 };

@@ -49,6 +49,7 @@ static void every_field_comes_back(void **st)
         .on_expiry = CAY_EXPIRE_PAUSE,
         .no_pin = true,
         .durable = true,
+        .net = "cay-net 1\nmode rules\nrule example.com\n",
     };
     cay__spec *s = read_back(&c);
     const cay_create *r = &s->create;
@@ -59,6 +60,7 @@ static void every_field_comes_back(void **st)
     assert_string_equal(r->hostname, "h");
     assert_string_equal(r->user, "u");
     assert_string_equal(r->workdir, "/w");
+    assert_string_equal(r->net, c.net);
     for (int i = 0; i < 3; i++) {
         assert_string_equal(r->env[i].key, env[i].key);
         assert_string_equal(r->env[i].value, env[i].value);

@@ -626,10 +626,34 @@ static void a_full_disk_lets_things_be_removed(void **s)
     assert_int_equal(umount(home), 0);
 }
 
+static int take_version(const cay_row *r, void *arg)
+{
+    *(int64_t *)arg = r->version;
+    return strcmp(r->spec, "{\"a\":1}") != 0;
+}
+
+static void respec_needs_the_version_it_saw(void **s)
+{
+    (void)s;
+    void *st = open_store();
+    char id[CAY_ID_LEN + 1];
+    int64_t version = 0;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(put(st, id, "", CAY_RUNNING, "{}", &err), 0);
+    assert_int_equal(ops->get(st, id, take_version, &version, &err), 1);
+    assert_int_equal(ops->respec(st, id, version, "{\"a\":1}", &err), 0);
+    assert_int_equal(ops->respec(st, id, version, "{\"a\":2}", &err), CAY_ESTATE);
+    assert_string_equal(err.reason, "state_changed");
+    assert_int_equal(ops->get(st, id, take_version, &version, &err), 0);
+    assert_int_equal(ops->respec(st, "caaaaaaaaaaaaaaaaaaa", 1, "{}", &err), CAY_ENOENT);
+    ops->close(st);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        T(respec_needs_the_version_it_saw),
         T(a_row_is_inserted_moved_and_removed),
         T(states_that_are_never_kept_are_refused),
         T(lists_are_filtered_and_paged_in_order),

@@ -53,6 +53,8 @@ typedef struct cay_store_ops {
     int  (*note_put)(void *self, const char *space, const char *key, const char *value, cay_err *err);
     int  (*note_get)(void *self, const char *space, const char *key,
                      int (*fn)(const char *value, void *arg), void *arg, cay_err *err);
+    /* Another request behind the same sandbox, if the row still has that version, else CAY_ESTATE with reason "state_changed". */
+    int  (*respec)(void *self, const char *id, int64_t version, const char *spec, cay_err *err);
 } cay_store_ops;
 
 extern const cay_store_ops cay__store_sqlite;

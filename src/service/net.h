@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/net.h - policies beside the record: as JSON, and the operator's file.
+ */
+#pragma once
+#include "service.h"
+#include <jansson.h>
+#include <policy/binding.h>
+
+#define CAY__EGRESS_CONF "egress.conf" /* the operator's file, in the state directory */
+#define CAY__AUDIT_DIR   "net"         /* egress's records, likewise */
+
+/* A policy's text as a JSON object; NULL when it cannot be read. */
+json_t *cay__policy_json(const char *text);
+/* And back; free() it. CAY_EINVAL names the member. */
+int cay__policy_of_json(const json_t *j, char **text, cay_err *err);
+/* The operator's file as it is now; none gives the defaults. */
+int cay__operator_read(const cay_service *svc, cay__policy *out, cay_err *err);
