@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The binder: shares init's memory, files and root directory, but keeps SYS_ADMIN in the sandbox's user
- * namespace and has no filter. It sleeps until the keeper names a root, mounts it, moves the ready /proc,
- * /dev and /run in, pivots, and ends. init reaps it before the first instruction of a tenant.
+ * namespace and has no filter. It sleeps until the keeper names a root, mounts it unless it stands there already,
+ * moves the ready /proc, /dev, /run and /usr in, pivots, and ends. init reaps it before the first instruction of a tenant.
  */
 #include "init.h"
 #include <base/sanitize.h>
@@ -76,13 +76,31 @@ static bool attach(int mount_fd, int root, const char *target, const char *step)
     return true;
 }
 
-/* A tree already mounted in the stage, with all that is mounted inside it: one call. */
-static bool move_in(const char *from, int root, const char *target)
+/* The new root is put on `at`, then what stands ready below `base` goes into it, each tree with all that is mounted inside
+ * by one call. The root's own descriptor names it from then on: a root that covers another cannot be reached by name. */
+const char *root_enter(int root, const char *at, const char *base, bool usr)
 {
-    CAY_AUTOFD dir = walk_dir(root, target);
-    if (dir < 0 || mnt_move(AT_FDCWD, from, dir, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
-        return fail(target);
-    return true;
+    static const char *const trees[] = { "/proc", "/dev", "/run", "/usr" };
+    struct stat st;
+    if (mnt_move(root, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0 || fstat(root, &st) < 0)
+        return "root";
+    G.root_dev = st.st_dev;
+    G.root_ino = st.st_ino;
+    for (size_t i = 0; i < CAY_LEN(trees) - !usr; i++) {
+        char from[16];
+        cay__str_join(from, sizeof from, base, trees[i], NULL);
+        CAY_AUTOFD dir = walk_dir(root, trees[i]);
+        if (dir < 0 || mnt_move(AT_FDCWD, from, dir, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
+            return trees[i];
+    }
+    return NULL;
+}
+
+const char *root_pivot(int root)
+{
+    bool ok = fchdir(root) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 && (CAY__MUTANT("old-root") || umount2(".", MNT_DETACH) == 0) &&
+              chdir("/") == 0;
+    return ok ? NULL : "pivot";
 }
 
 static bool put_file(int root, const char *dir, const char *name, const char *text)
@@ -161,53 +179,24 @@ static int take(int *fds, int nfds, int *at)
 /* The root: ready made, or an overlay made here on clones of its directories. */
 static int root_mount(const cay_g_bind *m, int *fds, int nfds, int *at)
 {
+    const char *step = "state clone";
     if (m->flags & CAY_GB_OVERLAY)
         return take(fds, nfds, at);
-    int boxes = take(fds, nfds, at), layers = take(fds, nfds, at);
     int lower = m->flags & CAY_GB_LOWER ? take(fds, nfds, at) : -1;
-    /* The clones must be attached: layers of a detached one cannot be cloned before 6.15. */
-    if (mnt_move(boxes, "", AT_FDCWD, "/i/sandboxes", MOVE_MOUNT_F_EMPTY_PATH) < 0 ||
-        mnt_move(layers, "", AT_FDCWD, "/i/layers", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
-        fail("state clone");
-        return -1;
-    }
+    /* Before Linux 6.15 layers must be attached, and never may a sandbox use those of a mount that was detached outside. */
     if (lower >= 0 && mnt_move(lower, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) < 0) {
         fail("root directory");
         return -1;
     }
-    if (chdir("/i") < 0) {
-        fail("state clone");
-        return -1;
-    }
-    const char *step = "overlay";
-    int fd = cay__overlay(lower >= 0 ? NULL : m->layer, "/l", m->dir, true, !(m->flags & CAY_GB_DURABLE), &step);
+    overlay_at names = { -1, -1, -1, lower >= 0 ? NULL : m->layer, m->dir };
+    int fd = chdir("/i") < 0 ? -1 : cay__overlay(&names, true, !(m->flags & CAY_GB_DURABLE), &step);
     if (fd < 0)
         fail(step);
     return fd;
 }
 
-static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int *fds, int nfds)
+static bool attach_grants(const cay_g_bind *m, int root, const char *targets, size_t len, int *fds, int nfds, int at)
 {
-    int at = 0;
-    int mnt = root_mount(m, fds, nfds, &at);
-    if (mnt < 0)
-        return B.sys ? false : fail("root");
-    if (mnt_move(mnt, "", AT_FDCWD, "/n", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return fail("root");
-    CAY_AUTOFD root = open("/n", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct stat st;
-    if (root < 0 || fstat(root, &st) < 0)
-        return fail("root");
-    G.root_dev = st.st_dev;
-    G.root_ino = st.st_ino;
-    if ((m->flags & CAY_GB_USR) && !attach(take(fds, nfds, &at), root, "/usr", "/usr"))
-        return false;
-    if (m->hostname[0] && sethostname(m->hostname, strlen(m->hostname)) < 0)
-        return fail("hostname");
-    if ((m->flags & CAY_GB_FOREIGN) && !complete(root, m->hostname[0] ? m->hostname : "cay"))
-        return false;
-    if (!move_in("/proc", root, "/proc") || !move_in("/dev", root, "/dev") || !move_in("/run", root, "/run"))
-        return false;
     for (uint32_t i = 0; i < m->ngrants; i++) {
         size_t n = strnlen(targets, len);
         if (n == len)
@@ -217,10 +206,30 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
         targets += n + 1;
         len -= n + 1;
     }
-    if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
-        (!CAY__MUTANT("old-root") && umount2(".", MNT_DETACH) < 0) || chdir("/") < 0)
-        return fail("pivot");
     return true;
+}
+
+static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int *fds, int nfds)
+{
+    int at = 0;
+    const char *step;
+    if (m->hostname[0] && sethostname(m->hostname, strlen(m->hostname)) < 0)
+        return fail("hostname");
+    if (m->flags & CAY_GB_HERE) {
+        CAY_AUTOFD here = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return here < 0 ? fail("root") : attach_grants(m, here, targets, len, fds, nfds, at);
+    }
+    int made = root_mount(m, fds, nfds, &at);
+    CAY_AUTOFD root = m->flags & CAY_GB_OVERLAY ? fcntl(made, F_DUPFD_CLOEXEC, 3) : made;
+    if (root < 0)
+        return B.sys ? false : fail("root");
+    if ((step = root_enter(root, "/", "", m->flags & CAY_GB_USR)))
+        return fail(step);
+    if ((m->flags & CAY_GB_FOREIGN) && !complete(root, m->hostname[0] ? m->hostname : "cay"))
+        return false;
+    if (!attach_grants(m, root, targets, len, fds, nfds, at))
+        return false;
+    return (step = root_pivot(root)) ? fail(step) : true;
 }
 
 static int binder(void *arg)
@@ -260,19 +269,21 @@ int binder_wait(int pid, cay_g_result *res)
     CAY__STACK_USED(B.stack, STACK);
     munmap(B.stack, STACK);
     memset(res, 0, sizeof *res);
-    if (status == 0) {
-        struct stat st;
-        /* What we stand on is what was mounted, or nothing runs. */
-        if (stat("/", &st) < 0 || st.st_dev != G.root_dev || st.st_ino != G.root_ino) {
-            B.sys = EXDEV;
-            B.step = "root check";
-            status = 1;
-        }
-    }
-    if (status) {
-        res->sys = B.sys ? B.sys : EIO;
-        cay__str_copy(res->step, sizeof res->step, B.step ? B.step : "binder");
-        return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? -2 : -1;
-    }
-    return 0;
+    if (status == 0)
+        return root_check(res);
+    res->sys = B.sys ? B.sys : EIO;
+    cay__str_copy(res->step, sizeof res->step, B.step ? B.step : "binder");
+    return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? -2 : -1;
+}
+
+/* What we stand on is what was mounted, or nothing runs. */
+int root_check(cay_g_result *res)
+{
+    struct stat st;
+    memset(res, 0, sizeof *res);
+    if (stat("/", &st) == 0 && st.st_dev == G.root_dev && st.st_ino == G.root_ino)
+        return 0;
+    res->sys = EXDEV;
+    cay__str_copy(res->step, sizeof res->step, "root check");
+    return -1;
 }

@@ -296,8 +296,11 @@ static void on_ctl(void)
     if (n <= 0) {
         /* A keeper that died over something we said resets the connection; that is told once, before its last words:
          * rings to hold, commands to start. */
-        if (n == 0 || (errno != EMSGSIZE && errno != ECONNRESET))
+        if (n == 0 || (errno != EMSGSIZE && errno != ECONNRESET)) {
+            if (!G.config) /* we were nobody's yet, and it may have died before it wrote down that we are */
+                _exit(0);
             cay__close_fd(&G.ctl); /* the keeper died; the next one comes through the listening socket */
+        }
         return;
     }
     init_packet(G.buf, (size_t)n, fds, nfds);
@@ -424,7 +427,7 @@ static _Noreturn void give_up(const char *step)
     _exit(1);
 }
 
-_Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, bool uid0)
+_Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, bool uid0, bool bound)
 {
     sigset_t all;
     cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };
@@ -442,7 +445,7 @@ _Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, boo
     G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    int binder = binder_start(ctl);
+    int binder = bound ? 0 : binder_start(ctl);
     if (G.shims == MAP_FAILED || binder < 0)
         give_up("binder");
     if (!lock_down())
@@ -454,9 +457,10 @@ _Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, boo
     G.sig = signalfd(-1, &some, SFD_CLOEXEC | SFD_NONBLOCK);
     if (G.sig < 0)
         give_up("signals");
-    ctl_send(CAY_G_READY, &hello, sizeof hello, NULL, 0);
+    if (!bound)
+        ctl_send(CAY_G_READY, &hello, sizeof hello, NULL, 0);
 
-    int rc = binder_wait(binder, &res);
+    int rc = bound ? root_check(&res) : binder_wait(binder, &res);
     if (rc == -2)
         _exit(0);
     int scopes = rc == 0 ? cay__landlock_scopes() : 0;

@@ -64,10 +64,14 @@ typedef struct guest {
 } guest;
 extern guest G;
 
-_Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, bool uid0);
+/* bound: it stands on its root, and there is nothing for a binder to do. */
+_Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, bool uid0, bool bound);
 /* bind.c */
 int  binder_start(int ctl); /* pid of the binder; keeps SYS_ADMIN until it has bound */
 int  binder_wait(int pid, cay_g_result *res);
+int  root_check(cay_g_result *res); /* 0, or -1 when "/" is not what was mounted last */
+const char *root_enter(int root, const char *at, const char *base, bool usr); /* NULL, or what could not be mounted */
+const char *root_pivot(int root);
 /* spawn.c */
 void spawn_run(const cay_g_spawn *m, const char *blob, size_t len, int *fds, int nfds);
 void spawn_tell(gproc *g, int master); /* that it started */

@@ -41,18 +41,18 @@ typedef struct cay_g_hello {
 
 /* What the binder mounts. Descriptors in this order, each only when its flag is set, then the grants. */
 enum {
-    CAY_GB_OVERLAY = 1u << 0, /* the root, ready made by the keeper */
-    CAY_GB_STATE = 1u << 1,   /* clones of sandboxes/ and layers/: the binder makes the overlay itself */
-    CAY_GB_LOWER = 1u << 2,   /* with STATE: a detached lower directory instead of the named layer */
-    CAY_GB_USR = 1u << 3,     /* read-only /usr of template `host` */
-    CAY_GB_DURABLE = 1u << 4, /* with STATE: without `volatile` */
+    CAY_GB_OVERLAY = 1u << 0, /* the root, ready made by a zygote */
+    CAY_GB_HERE = 1u << 1,    /* no root: it stands on it since it was parked */
+    CAY_GB_LOWER = 1u << 2,   /* a detached lower directory instead of the named layer */
+    CAY_GB_USR = 1u << 3,     /* its /usr is the host's, of template `host` */
+    CAY_GB_DURABLE = 1u << 4, /* without `volatile` */
     CAY_GB_FOREIGN = 1u << 5, /* any root filesystem: complete its /etc and make /workspace */
-};
+}; /* neither OVERLAY nor HERE: the binder makes an overlay of what is attached below /i */
 typedef struct cay_g_bind {
     uint32_t flags;
     uint32_t ngrants; /* targets follow in the tail, each NUL-terminated */
     uint32_t grants_rw; /* bit per grant: existing files that run code on the host are covered read-only */
-    char     layer[64], dir[64]; /* with STATE: below layers/ and sandboxes/ */
+    char     layer[64], dir[64]; /* of the binder's overlay: below layers/ and sandboxes/ */
     char     hostname[64];       /* "" leaves it */
 } cay_g_bind;
 

@@ -11,7 +11,7 @@ box *box_new(void)
 {
     box *b = cay__alloc(sizeof *b);
     cay__id_make(b->name, 'b');
-    b->ctl.fd = b->death.fd = b->listen_fd = b->userns_fd = b->clone_fd[0] = b->clone_fd[1] = -1;
+    b->ctl.fd = b->death.fd = b->listen_fd = b->userns_fd = -1;
     b->cg_fd = b->tenant_fd = b->tenant_procs_fd = b->net_fd[0] = b->net_fd[1] = b->net_fd[2] = b->net_fd[3] = -1;
     b->next = K.boxes;
     K.boxes = b;
@@ -70,17 +70,11 @@ bool box_remove_files(const char *dir)
     return box_trash(K.home_fd, from);
 }
 
-static void pool_dir(const box *b, char *out, size_t cap)
-{
-    cay__str_join(out, cap, ".pool-", b->name, NULL);
-}
-
 /* Everything of a box whose init is dead, or never came to be. */
 void box_free(box *b)
 {
     char dir[48];
-    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->listen_fd, &b->userns_fd, &b->clone_fd[0], &b->clone_fd[1],
-                          &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
+    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->listen_fd, &b->userns_fd, &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
     UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->id[0])
@@ -115,7 +109,7 @@ void box_free(box *b)
         cay__close_fd(fds[i]);
     CAY_FAULT("keeper.free.groups");
     cgroup_box_remove(b);
-    if (!b->id[0]) {
+    if (b->pooled) {
         pool_dir(b, dir, sizeof dir);
         box_remove_files(dir);
     }
@@ -188,10 +182,6 @@ static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int 
     case CAY_G_SPAWNED: proc_started(b, body, fds, nfds); break;
     case CAY_G_EXITED: proc_exited(b, body); break;
     case CAY_G_TAKEN: session_taken(b, body); break;
-    case CAY_G_READY:
-        if (b->phase == BOX_PARKING)
-            pool_parked(b);
-        break;
     default: break;
     }
 }
@@ -228,7 +218,7 @@ static void on_death(cay__watch *w, uint32_t ev)
     (void)ev;
     if (b->ctl.fd >= 0)
         on_ctl(&b->ctl, 0); /* its last words */
-    if (b->phase == BOX_PARKING)
+    if (b->phase == BOX_PARKING || (b->phase == BOX_BINDING && !b->pending))
         pool_failed(ESRCH, "init ended");
     if (b->id[0] && b->phase != BOX_DYING)
         box_set_state(b, CAY_STOPPED, "stopped", "init-ended");
@@ -251,17 +241,6 @@ void box_watch_init(box *b)
 
 /* ---- binding a root ---- */
 
-static int usr_clone(const box *b)
-{
-    CAY_AUTOFD t = mnt_open_tree(AT_FDCWD, "/usr", OPEN_TREE_CLONE | AT_RECURSIVE);
-    if (t < 0 || mnt_setattr(t, "", AT_EMPTY_PATH | AT_RECURSIVE, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, -1) < 0)
-        return -1;
-    /* Owners as root saw them; where the filesystem cannot, they show as nobody. */
-    if (K.mode == CAY_MODE_ROOT)
-        mnt_setattr(t, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd);
-    return CAY_STEAL_FD(t);
-}
-
 const char *pending_field(const pending *p, unsigned field)
 {
     const char *s = p->config, *end = p->config + p->config_len;
@@ -270,8 +249,14 @@ const char *pending_field(const pending *p, unsigned field)
     return s < end ? s : "";
 }
 
-/* Sends BIND with all descriptors; returns the step that failed. */
-static const char *send_bind(box *b, pending *p, const char *dir)
+/* Not the one that every sandbox is parked with. */
+bool special_root(const pending *p)
+{
+    return (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE)) || strcmp(p->m.layer, K.layer) != 0;
+}
+
+/* Sends BIND with all descriptors; returns the step that failed. root: another than it was parked with, or -1. */
+static const char *send_bind(box *b, pending *p, int root)
 {
     struct {
         cay_msg    h;
@@ -279,56 +264,41 @@ static const char *send_bind(box *b, pending *p, const char *dir)
         char       tail[CAY_GRANTS_MAX * 256];
     } pkt;
     int fds[CAY__FDS_MAX], n = 0;
-    CAY_AUTOFD overlay = -1, usr = -1;
-    bool foreign = p && (p->m.flags & CAY_CREATE_ROOT_FD);
-    bool durable = p && (p->m.flags & CAY_CREATE_DURABLE);
-    int lower = foreign && p->nmounts ? p->mounts[0] : -1, grants = foreign ? 1 : 0;
+    int grants = p && (p->m.flags & CAY_CREATE_ROOT_FD) ? 1 : 0;
 
     memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
-    pkt.m.flags = foreign ? CAY_GB_FOREIGN : CAY_GB_USR;
-    if (p)
+    pkt.m.flags = (grants ? CAY_GB_FOREIGN : CAY_GB_USR) | (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
+    if (p) {
         pkt.m.grants_rw = p->m.grants_rw;
-    if (p)
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
-    if (K.mode == CAY_MODE_ROOT) {
-        if (lower >= 0 && mnt_setattr(lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
-            return "the root directory's filesystem cannot show other owners";
-        overlay = rootfs_overlay(b, dir, durable, lower);
-        if (overlay < 0)
-            return "overlay";
-        pkt.m.flags |= CAY_GB_OVERLAY;
-        fds[n++] = overlay;
-    } else {
-        pkt.m.flags |= CAY_GB_STATE | (durable ? CAY_GB_DURABLE : 0) | (lower >= 0 ? CAY_GB_LOWER : 0);
-        cay__str_copy(pkt.m.layer, sizeof pkt.m.layer, p ? p->m.layer : K.layer);
-        cay__str_copy(pkt.m.dir, sizeof pkt.m.dir, dir);
-        fds[n++] = b->clone_fd[0];
-        fds[n++] = b->clone_fd[1];
-        if (lower >= 0)
-            fds[n++] = lower;
     }
-    if (!foreign) {
-        usr = usr_clone(b);
-        if (usr < 0)
-            return "/usr";
-        fds[n++] = usr;
+    if (K.mode == CAY_MODE_ROOT) {
+        pkt.m.flags |= root >= 0 ? CAY_GB_OVERLAY : CAY_GB_HERE;
+        if (root >= 0)
+            fds[n++] = root;
+    } else {
+        cay__str_copy(pkt.m.layer, sizeof pkt.m.layer, p ? p->m.layer : K.layer);
+        if (p && special_root(p))
+            cay__str_copy(pkt.m.dir, sizeof pkt.m.dir, b->id);
+        else
+            pool_dir(b, pkt.m.dir, sizeof pkt.m.dir);
+        if (grants) {
+            pkt.m.flags |= CAY_GB_LOWER;
+            fds[n++] = p->mounts[0];
+        }
     }
     size_t at = 0;
-    for (int i = 0; p && K.mode == CAY_MODE_ROOT && i < p->nmounts; i++)
-        if (i >= grants && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
-            return "a granted directory's filesystem cannot show other owners";
     for (int i = grants; p && i < p->nmounts; i++) {
+        if (K.mode == CAY_MODE_ROOT && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
+            return "a granted directory's filesystem cannot show other owners";
         fds[n++] = p->mounts[i];
         size_t len = strlen(p->targets[i - grants]) + 1;
         memcpy(pkt.tail + at, p->targets[i - grants], len);
         at += len;
         pkt.m.ngrants++;
     }
-    ssize_t rc = cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0);
-    cay__close_fd(&b->clone_fd[0]);
-    cay__close_fd(&b->clone_fd[1]);
-    return rc < 0 ? "init" : NULL;
+    return cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0) < 0 ? "init" : NULL;
 }
 
 static void bind_failed(box *b, int sys, const char *step)
@@ -346,30 +316,49 @@ static void bind_failed(box *b, int sys, const char *step)
     box_stop(b, "bind-failed", b->forget_files);
 }
 
+static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+{
+    box *b = j->b;
+    K.trash |= d->trash;
+    if (!b || b->phase != BOX_BINDING)
+        return;
+    const char *step = d->sys ? d->step : send_bind(b, b->pending, nfds ? fds[0] : -1);
+    if (step)
+        bind_failed(b, d->sys ? d->sys : errno, step);
+}
+
+/* A root of its own wants directories and, as root, an overlay: a zygote's work. */
+static const char *ask_root(box *b, pending *p)
+{
+    int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL;
+    cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE };
+    if (lower && K.mode == CAY_MODE_ROOT && mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
+        return "the root directory's filesystem cannot show other owners";
+    cay__str_copy(j.name, sizeof j.name, b->id);
+    cay__str_copy(j.path, sizeof j.path, p->m.layer);
+    job_wait *w = cay__alloc(sizeof *w);
+    w->b = b;
+    w->fn = rooted;
+    return job_send(job_zygote(), &j, lower, lower != NULL, w) ? NULL : "zygote";
+}
+
 void box_bind(box *b, pending *p)
 {
-    char dir[48];
     b->phase = BOX_BINDING;
     b->pending = p;
     if (p) {
         p->b = b;
-        cay__str_copy(dir, sizeof dir, p->m.id);
         /* From here on the box is the sandbox's: a crash finds it by this record. */
         cay__str_copy(b->id, sizeof b->id, p->m.id);
         b->flags = p->m.flags;
         K.nlive++;
         journal_put(J_TAKEN, b, b->id, 0, "");
-    } else {
-        pool_dir(b, dir, sizeof dir);
-        b->prebound = true;
     }
     CAY_FAULT("keeper.bind.intent");
-    const char *step = rootfs_make_dirs(dir) < 0 ? "directories" : send_bind(b, p, dir);
+    const char *step = p && special_root(p) ? ask_root(b, p) : send_bind(b, p, -1);
     CAY_FAULT("keeper.bind.sent");
-    int e = errno;
-    rootfs_release();
     if (step)
-        bind_failed(b, e, step);
+        bind_failed(b, errno, step);
 }
 
 void box_bound(box *b, const cay_g_result *r)
@@ -387,17 +376,8 @@ void box_bound(box *b, const cay_g_result *r)
     if (p) {
         b->pending = NULL;
         box_hand_out(b, p);
-    } else if (K.waiting) {
-        pending *w = K.waiting;
-        K.waiting = w->next;
-        if (!K.waiting)
-            K.waiting_tail = &K.waiting;
-        if (!pool_take(w)) {
-            w->next = K.waiting;
-            K.waiting = w;
-            if (!w->next)
-                K.waiting_tail = &w->next;
-        }
+    } else {
+        pool_serve();
     }
 }
 
@@ -453,17 +433,22 @@ void box_hand_out(box *b, pending *p)
     take_request(b, &p->m);
     journal_put(J_TAKEN, b, b->id, 0, "");
     CAY_FAULT("keeper.create.recorded");
-    if (b->prebound) {
-        pool_dir(b, dir, sizeof dir);
+    pool_dir(b, dir, sizeof dir);
+    if (b->pooled && special_root(p)) {
+        box_remove_files(dir);
+    } else if (b->pooled) {
         cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
         cay__str_join(to, sizeof to, "sandboxes/", b->id, NULL);
         if (renameat(K.home_fd, from, K.home_fd, to) < 0) {
             reply_error(p->c, errno == ENOTEMPTY || errno == EEXIST ? CAY_EEXIST : CAY_ESYS, errno, "", "its directory could not be made", NULL);
             pending_free(p);
+            b->id[0] = 0; /* that directory is another's */
+            K.nlive--;
             box_stop(b, "directory", true);
             return;
         }
     }
+    b->pooled = false;
     CAY_FAULT("keeper.create.named");
     if (!cgroup_limits(b)) {
         reply_error(p->c, CAY_EINVAL, errno, "limit_refused", "the kernel refused a limit: %s", strerror(errno));

@@ -10,7 +10,7 @@
 #pragma once
 #include <stdint.h>
 
-enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU };
+enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT };
 
 #define CAY_JOB_V1_MAX 4
 
@@ -23,9 +23,10 @@ typedef struct cay_job {
     uint32_t ro, rec; /* CLONE */
     uint32_t nv1;     /* PARK: how many v1 task files come along */
     uint32_t cg2;     /* PARK: a v2 group directory comes along */
-    uint32_t spare;
-    char     name[64];   /* RMTREE, DU: below the state directory */
-    char     path[4096]; /* CLONE: where the descriptor that comes along was opened */
+    uint32_t durable; /* ROOT: without `volatile` */
+    uint32_t ahead;   /* PARK: stands on its root already, and nothing is to be bound later */
+    char     name[64];   /* RMTREE, DU: below the state directory; PARK, ROOT: below sandboxes/ */
+    char     path[4096]; /* CLONE: where the descriptor that comes along was opened; PARK, ROOT: layer, "" none */
 } cay_job;
 
 typedef struct cay_job_done {
@@ -33,11 +34,12 @@ typedef struct cay_job_done {
     int32_t  sys; /* errno, 0: done */
     int32_t  pid;
     uint32_t net;           /* PARK: how TCP comes to the listener, keeper/netns.h; 0: the three sockets are not there */
+    uint32_t trash;         /* PARK, ROOT: something was put aside for removal */
     uint64_t start;         /* PARK: start time, proc(5) field 22 */
     uint64_t cookie;        /* PARK: SO_NETNS_COOKIE */
     uint64_t bytes, inodes; /* DU */
     char     step[40];
 } cay_job_done;
-/* PARK in: [listening socket] [v2 group] [v1 task files…]; out: [pidfd] [control socket] [user ns] [clone of sandboxes/] [clone of layers/]
- *          [tcp listener] [dns tcp] [dns udp]
+/* PARK in: [listening socket] [v2 group] [v1 task files…]; out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp]
+ * ROOT in: [lower directory, a detached mount]; out, as root: [overlay]
  * CLONE in: [the directory]; out: [detached mount] */

@@ -4,7 +4,7 @@
  *
  *   main.c     start, lock, loop        enter.c    own user and mount namespace, the small tree
  *   client.c   connections and replies  box.c      a sandbox: create, stop, pause, destroy
- *   pool.c     parked sandboxes, helpers  rootfs.c overlay and layers
+ *   pool.c     parked sandboxes, helpers  rootfs.c sandboxes/, layers/
  *   proc.c     commands, exits, time-outs stream.c output rings and their readers
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
  *   journal.c  what the kernel holds    adopt.c    taking over after a death
@@ -125,12 +125,13 @@ struct box {
     uint64_t   start;
     cay__watch ctl;   /* init's control socket */
     cay__watch death; /* pidfd */
-    int        listen_fd, userns_fd, clone_fd[2]; /* clones of sandboxes/ and layers/ until it is bound */
+    int        listen_fd, userns_fd;
     int        cg_fd, tenant_fd, tenant_procs_fd; /* v2 */
     int        net_fd[4]; /* of its net namespace: tcp listener, dns tcp, dns udp; and the name map; -1: none */
     uint32_t   net;       /* keeper/netns.h: how TCP comes to the listener */
     uint64_t   cookie;    /* SO_NETNS_COOKIE: which namespace those are of */
-    bool       prebound;
+    bool       ahead;   /* bound to the default root before anybody asks */
+    bool       pooled;  /* its files are still those of the pool */
     bool       uid0;
     bool       forget_files; /* remove its directory when it is dead */
     char       reason[24];
@@ -224,7 +225,7 @@ typedef struct keeper {
     unsigned    pool_bound, pool_raw; /* how many are kept ready */
     job_wait   *jobs;
     uint32_t    job_seq;
-    uint32_t    block_next;
+    uint32_t    block_first;
     uint64_t    block_used[(BLOCKS_MAX + 63) / 64];
     cay__timer  refill, leave, sweep;
     int64_t     last_request_us;
@@ -268,15 +269,14 @@ bool cgroup_reap_strays(void); /* false: some are still busy */
 void cgroup_leave(void);
 /* rootfs.c */
 int  rootfs_seal(void);
-int  rootfs_make_dirs(const char *dir);
-int  rootfs_overlay(box *b, const char *dir, bool durable, int lower_fd); /* rootfs_release() afterwards, whatever it says */
-void rootfs_release(void);
 /* pool.c */
 bool pool_start_janitor(const char *home); /* before the small tree is entered */
 bool pool_start(void);
 void pool_refill_soon(void);
 bool pool_take(pending *p);
+void pool_serve(void); /* what waits, as far as there are boxes */
 void pool_parked(box *b);
+void pool_dir(const box *b, char *out, size_t cap); /* below sandboxes/ */
 void pool_failed(int sys, const char *step); /* one that is for nobody yet could not be made */
 void pool_drain(bool all);
 bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
@@ -286,6 +286,7 @@ box *box_new(void);
 box *box_find(const char *id);
 void box_free(box *b);
 void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds);
+bool special_root(const pending *p);
 void box_bind(box *b, pending *p);
 void box_bound(box *b, const cay_g_result *r);
 void box_hand_out(box *b, pending *p);

@@ -11,26 +11,29 @@ static bool set(int fs, const char *key, const char *value)
     return syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, key, value, 0) == 0;
 }
 
-int cay__overlay(const char *layer, const char *lower, const char *dir, bool user_xattr, bool is_volatile,
-                 const char **step)
+static bool set_layers(int fs, const overlay_at *at)
 {
-    char low[128], upper[128], work[128];
-    if (layer)
-        cay__str_join(low, sizeof low, "layers/", layer, NULL);
-    else
-        cay__str_copy(low, sizeof low, lower);
-    cay__str_join(upper, sizeof upper, "sandboxes/", dir, "/upper", NULL);
-    cay__str_join(work, sizeof work, "sandboxes/", dir, "/work", NULL);
+    char low[128] = "/l", upper[128], work[128];
+    if (at->upper >= 0)
+        return syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "lowerdir+", NULL, at->lower) == 0 &&
+               syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "upperdir", NULL, at->upper) == 0 &&
+               syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "workdir", NULL, at->work) == 0;
+    if (at->layer)
+        cay__str_join(low, sizeof low, "layers/", at->layer, NULL);
+    cay__str_join(upper, sizeof upper, "sandboxes/", at->dir, "/upper", NULL);
+    cay__str_join(work, sizeof work, "sandboxes/", at->dir, "/work", NULL);
+    return set(fs, "lowerdir", low) && set(fs, "upperdir", upper) && set(fs, "workdir", work);
+}
 
+int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const char **step)
+{
     CAY_AUTOFD fs = (int)syscall(SYS_fsopen, "overlay", FSOPEN_CLOEXEC);
     *step = "overlay";
     if (fs < 0)
         return -1;
-    *step = low;
-    if (!set(fs, "lowerdir", low) || !set(fs, "upperdir", upper) || !set(fs, "workdir", work)) {
-        *step = "layers";
+    *step = "layers";
+    if (!set_layers(fs, at))
         return -1;
-    }
     *step = "overlay options";
     if (!set(fs, "redirect_dir", user_xattr ? "nofollow" : "on") || !set(fs, "index", "off") ||
         !set(fs, "metacopy", "off"))

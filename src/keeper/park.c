@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "park.h"
 #include "mnt.h"
+#include "root.h"
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -15,7 +16,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define STORE_BASE 0x70000000u
+/* What the zygote hands its child when the maps are written. */
+typedef struct stage_fds {
+    int usr, root, boxes, layers; /* -1: none */
+} stage_fds;
 
 /* ---- what the child does, before anything of a tenant exists ---- */
 
@@ -99,14 +103,21 @@ static bool make_dev(int mode)
            mount("/t/r/shm", "/t/dev/shm", NULL, MS_BIND, NULL) == 0;
 }
 
-/* One tmpfs of its own: /run and /dev/shm are directories of it, and so is the place where a root is put together. What is
- * not shown by a mount of its own cannot be reached once the stage is gone. */
-static void stage(int ctl, int mode)
+static bool put(int tree, const char *to)
 {
-    static const char *const dirs[] = { "/t/proc", "/t/dev", "/t/run", "/t/n", "/t/i", "/t/i/sandboxes", "/t/i/layers", "/t/l", "/t/r" };
+    return tree < 0 || mnt_move(tree, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH) == 0;
+}
+
+/* One tmpfs of its own: /run and /dev/shm are directories of it, and so is the place where a root is put together. What is
+ * not shown by a mount of its own cannot be reached once the stage is gone. As root that is now: the default root is there,
+ * and a request for another one changes over from it. */
+static void stage(int ctl, int mode, const stage_fds *f)
+{
+    static const char *const dirs[] = { "/t/proc", "/t/dev", "/t/run", "/t/usr", "/t/n", "/t/r", "/t/l", "/t/i", "/t/i/sandboxes", "/t/i/layers" };
+    size_t n = f->root >= 0 ? 6 : CAY_LEN(dirs);
     if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") < 0)
         die(ctl, "stage");
-    for (size_t i = 0; i < CAY_LEN(dirs); i++)
+    for (size_t i = 0; i < n; i++)
         if (mkdir(dirs[i], 0755) < 0)
             die(ctl, "stage");
     if (CAY__MUTANT("own-proc") ? mount("/proc", "/t/proc", NULL, MS_BIND | MS_REC, NULL) < 0
@@ -118,8 +129,15 @@ static void stage(int ctl, int mode)
         die(ctl, "run");
     if (!make_dev(mode))
         die(ctl, "dev");
-    if (chdir("/t") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+    if (!put(f->usr, "/t/usr") || !put(f->boxes, "/t/i/sandboxes") || !put(f->layers, "/t/i/layers"))
+        die(ctl, "usr");
+    if (f->root >= 0) {
+        const char *step = root_enter(f->root, "/t/n", "/t", true);
+        if (step || (step = root_pivot(f->root)))
+            die(ctl, step);
+    } else if (chdir("/t") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) {
         die(ctl, "stage pivot");
+    }
 }
 
 /* init keeps these descriptors of ours and no others; 0–2 are the stage's null, so that none received can be one of
@@ -145,10 +163,11 @@ static void own_descriptors(int *ctl, int *listen_fd, netns *net)
 static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go, netns *net)
 {
     char c;
-    int listen_fd = fds[0];
+    int listen_fd = fds[0], got[3] = { -1, -1, -1 }, n = 3;
     /* Our peer's ends are closed already: if zygote or keeper die now, this read ends and so do we. */
-    if (read(go, &c, 1) != 1)
+    if (cay__fd_recv(go, &c, 1, got, &n, 0) != 1)
         _exit(0);
+    const stage_fds f = { got[0], c == 'r' ? got[1] : -1, c == 'c' ? got[1] : -1, c == 'c' ? got[2] : -1 };
     CAY_FAULT("init.park.go");
     signal(SIGCHLD, SIG_DFL); /* the zygote ignores it; pid 1 must not */
     for (uint32_t i = 0; i < job->nv1; i++)
@@ -165,22 +184,15 @@ static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go,
     /* A second layer under the filter's rule against nested user namespaces. */
     cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", CAY__MUTANT("max-userns") ? "1000" : "0");
     umask(0);
-    stage(ctl, (int)job->mode);
+    stage(ctl, (int)job->mode, &f);
     umask(022);
     setsid();
     own_descriptors(&ctl, &listen_fd, net);
     CAY_FAULT("init.park.staged");
-    init_main(ctl, listen_fd, net->fd, (int)job->mode, job->uid0);
+    init_main(ctl, listen_fd, net->fd, (int)job->mode, job->uid0, job->ahead && f.root >= 0);
 }
 
 /* ---- what the zygote does meanwhile ---- */
-
-static bool write_map(int pid, const char *file, const char *text)
-{
-    char path[64], n[21];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/", file, NULL);
-    return cay__fd_write_file(AT_FDCWD, path, text);
-}
 
 static bool write_maps(int pid, const cay_job *job)
 {
@@ -192,73 +204,42 @@ static bool write_maps(int pid, const cay_job *job)
     } else if (job->mode == CAY_MODE_SINGLE) {
         map = job->uid0 ? "0 0 1\n" : "1000 0 1\n";
     }
-    return write_map(pid, "uid_map", map) && write_map(pid, "gid_map", map);
+    return root_write_map(pid, "uid_map", map) && root_write_map(pid, "gid_map", map);
 }
 
-static int open_ns(int pid)
+/* Everything that the child mounts and cannot make itself, then the word to go on. */
+static const char *send_off(const cay_job *job, int go, int userns, int root)
 {
-    char path[64], n[21];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/ns/user", NULL);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* Layers lie on disk under one fixed range; a user namespace that nobody lives in maps it onto this sandbox's. */
-static int store_userns(uint32_t block)
-{
-    int go[2];
-    char map[64], a[21], b[21];
-    if (pipe2(go, O_CLOEXEC) < 0)
-        return -1;
-    int pid = (int)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
-    if (pid == 0) {
-        char c;
-        close(go[1]);
-        _exit(read(go[0], &c, 1) == 1);
+    CAY_AUTOFD usr = root_usr(job, userns);
+    if (usr < 0)
+        return "/usr";
+    if (job->mode == CAY_MODE_ROOT) {
+        int fds[2] = { usr, root };
+        return cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, root >= 0 ? 2 : 1, 0) == 1 ? NULL : "init";
     }
-    close(go[0]);
-    int fd = -1;
-    if (pid > 0) {
-        cay__str_join(map, sizeof map, cay__str_u64(a, STORE_BASE), " ", cay__str_u64(b, block), " 65536\n", NULL);
-        if (write_map(pid, "uid_map", map) && write_map(pid, "gid_map", map))
-            fd = open_ns(pid);
-        int e = errno;
-        kill(pid, SIGKILL);
-        errno = e;
-    }
-    close(go[1]);
-    return fd;
-}
-
-static int state_clone(const char *dir, int ns)
-{
-    CAY_AUTOFD tree = mnt_open_tree(AT_FDCWD, dir, OPEN_TREE_CLONE);
-    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (ns >= 0 ? MOUNT_ATTR_IDMAP : 0);
-    if (tree < 0 || mnt_setattr(tree, "", AT_EMPTY_PATH, set, 0, ns) < 0)
-        return -1;
-    return CAY_STEAL_FD(tree);
-}
-
-/* Detached clones of the two directories that roots are made from, owners shown as this sandbox's. Not of the state
- * directory itself: that one is closed to everybody but its owner, whom the map does not have. */
-static bool state_clones(const cay_job *job, park_result *out)
-{
-    CAY_AUTOFD ns = -1;
-    if (job->mode == CAY_MODE_ROOT && (ns = store_userns(job->block)) < 0)
-        return false;
-    out->boxes = state_clone("sandboxes", ns);
-    out->layers = out->boxes < 0 ? -1 : state_clone("layers", ns);
-    return out->layers >= 0;
+    CAY_AUTOFD boxes = root_clone("sandboxes", -1);
+    CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", -1);
+    if (layers < 0)
+        return "state clone";
+    int fds[3] = { usr, boxes, layers };
+    return cay__fd_send(go, "c", 1, fds, 3, 0) == 1 ? NULL : "init";
 }
 
 const char *park(const cay_job *job, const int *fds, park_result *out)
 {
     int ctl[2] = { -1, -1 }, go[2] = { -1, -1 }, pidfd = -1;
+    CAY_AUTOFD root = -1;
     const char *step = "id range";
     errno = ERANGE;
     if (job->mode == CAY_MODE_ROOT && job->block <= STORE_BASE) /* none was free: never the host's own ids */
         return step;
     out->net = (netns){ .fd = { -1, -1, -1 } };
     if (!CAY__MUTANT("netns") && (step = netns_make(&out->net)))
+        return step;
+    step = "directories";
+    if (!root_dirs(job, &out->trash))
+        return step;
+    if (job->mode == CAY_MODE_ROOT && job->path[0] && (root = root_make(job, -1, &step)) < 0)
         return step;
     step = "sockets";
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0 ||
@@ -282,14 +263,11 @@ const char *park(const cay_job *job, const int *fds, park_result *out)
         goto fail;
     CAY_FAULT("zygote.park.cloned");
     step = "id maps";
-    if (!write_maps(out->pid, job) || (out->userns = open_ns(out->pid)) < 0)
-        goto fail;
-    step = "state clone";
-    if (!state_clones(job, out))
+    if (!write_maps(out->pid, job) || (out->userns = root_open_userns(out->pid)) < 0)
         goto fail;
     out->start = cay__start_time(out->pid);
     CAY_FAULT("zygote.park.mapped");
-    if (write(go[0], "g", 1) != 1)
+    if ((step = send_off(job, go[0], out->userns, root)))
         goto fail;
     CAY_FAULT("zygote.park.went");
     close(go[0]);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper/park.h - a sandbox made ahead of time: every namespace, /proc, /dev and /run, filter, no root yet. */
+/* keeper/park.h - a sandbox made ahead of time: every namespace, /proc, /dev, /run and /usr, filter, and as root the default root. */
 #pragma once
 #include "job.h"
 #include "netns.h"
+#include <stdbool.h>
 
 typedef struct park_result {
     int      pid;
     uint64_t start;
     int      pidfd, ctl, userns;
-    int      boxes, layers; /* detached clones of sandboxes/ and layers/ */
     netns    net;
+    bool     trash;
 } park_result;
 
 /* fds as listed in job.h. NULL, or the step that failed with errno set and nothing left. */

@@ -112,7 +112,7 @@ bool pool_start(void)
         cay__str_to_u64(given, &n);
     K.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
     K.pool_raw = n ? POOL_RAW : 0;
-    cay__random(&K.block_next, sizeof K.block_next); /* another state directory's keeper hands out of the same range */
+    cay__random(&K.block_first, sizeof K.block_first); /* another state directory's keeper hands out of the same range */
     K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
     for (unsigned i = 0; i < K.nzygotes; i++)
         if (!helper_start(&K.zygotes[i], "zygote", "/s", false) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
@@ -178,17 +178,22 @@ helper *job_zygote(void)
 
 /* ---- parking ---- */
 
+/* The first that is free, so that zygotes find most of them in their cache. */
 static uint32_t block_take(void)
 {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
-        uint32_t k = (K.block_next + i) % BLOCKS_MAX;
+        uint32_t k = (K.block_first + i) % BLOCKS_MAX;
         if (!(K.block_used[k / 64] >> (k % 64) & 1)) {
             K.block_used[k / 64] |= 1ull << (k % 64);
-            K.block_next = k + 1;
             return STORE_BASE + (k + 1) * BLOCK_IDS;
         }
     }
     return 0;
+}
+
+void pool_dir(const box *b, char *out, size_t cap)
+{
+    cay__str_join(out, cap, ".pool-", b->name, NULL);
 }
 
 static int listen_socket(const char *name)
@@ -222,7 +227,8 @@ void pool_failed(int sys, const char *step)
 static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
-    if (d->sys || nfds != (d->net ? 8 : 5) || !b) {
+    K.trash |= d->trash;
+    if (d->sys || nfds != (d->net ? 6 : 3) || !b) {
         pool_failed(d->sys, d->step);
         if (b)
             box_free(b);
@@ -233,10 +239,8 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     b->death.fd = CAY_STEAL_FD(fds[0]);
     b->ctl.fd = CAY_STEAL_FD(fds[1]);
     b->userns_fd = CAY_STEAL_FD(fds[2]);
-    b->clone_fd[0] = CAY_STEAL_FD(fds[3]);
-    b->clone_fd[1] = CAY_STEAL_FD(fds[4]);
-    for (int i = 5; i < nfds; i++)
-        b->net_fd[i - 5] = CAY_STEAL_FD(fds[i]);
+    for (int i = 3; i < nfds; i++)
+        b->net_fd[i - 3] = CAY_STEAL_FD(fds[i]);
     b->net = d->net;
     b->cookie = d->cookie;
     K.features |= CAY_FEAT_NET_TRIED | (d->net == CAY__NET_TPROXY ? CAY_FEAT_NFT : d->net == CAY__NET_NAT ? CAY_FEAT_NAT : 0);
@@ -244,14 +248,20 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     journal_put(J_PARKED, b, "", 0, "");
     CAY_FAULT("keeper.park.recorded");
     box_watch_init(b);
+    if (b->ahead)
+        b->phase = BOX_BINDING; /* it says BOUND by itself */
+    else
+        pool_parked(b); /* it is told at once what to be: init reads that when it is ready */
 }
 
-static bool park_one(bool uid0)
+static bool park_one(bool uid0, bool ahead)
 {
     if (K.nboxes >= BLOCKS_MAX - 8)
         return false;
     box *b = box_new();
     b->uid0 = uid0;
+    b->ahead = ahead;
+    b->pooled = true;
     b->phase = BOX_PARKING;
     b->block = K.mode == CAY_MODE_ROOT ? block_take() : 0;
     journal_put(J_PARKING, b, "", 0, "");
@@ -265,7 +275,9 @@ static bool park_one(bool uid0)
         box_free(b);
         return false;
     }
-    cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = b->block, .uid0 = uid0, .nv1 = (uint32_t)nv1, .cg2 = K.cg.v2 };
+    cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = b->block, .uid0 = uid0, .nv1 = (uint32_t)nv1, .cg2 = K.cg.v2, .ahead = ahead };
+    pool_dir(b, j.name, sizeof j.name);
+    cay__str_copy(j.path, sizeof j.path, K.layer);
     fds[n++] = b->listen_fd;
     if (K.cg.v2) {
         init_dir = openat(b->cg_fd, "init", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -285,16 +297,19 @@ static bool park_one(bool uid0)
 }
 
 typedef struct counts {
-    unsigned parking, raw, binding, bound, uid0;
+    unsigned parking, ahead, uid0; /* at the zygotes; of these to be bound, for uid 0 */
+    unsigned raw, binding, bound;
 } counts;
 
 static counts count(void)
 {
     counts c = { 0 };
     for (box *b = K.boxes; b; b = b->next) {
-        c.parking += b->phase == BOX_PARKING;
-        c.uid0 += b->uid0 && b->phase == BOX_PARKING;
-        c.raw += b->phase == BOX_PARKED;
+        bool parking = b->phase == BOX_PARKING;
+        c.parking += parking;
+        c.ahead += parking && b->ahead;
+        c.uid0 += parking && b->uid0;
+        c.raw += b->phase == BOX_PARKED && !b->uid0;
         c.binding += b->phase == BOX_BINDING && !b->pending;
         c.bound += b->phase == BOX_BOUND;
     }
@@ -305,77 +320,97 @@ static counts count(void)
 
 static bool default_root(const pending *p)
 {
-    const uint32_t special = CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_UID0;
     const char *host = pending_field(p, 2);
-    return !(p->m.flags & special) && !p->m.ngrants && !strcmp(p->m.layer, K.layer) && (!*host || !strcmp(host, "cay"));
+    return !special_root(p) && !(p->m.flags & CAY_CREATE_UID0) && !p->m.ngrants && (!*host || !strcmp(host, "cay"));
 }
 
 /* A box for a waiting create: ready made if the request is an ordinary one, else one to bind now. */
-bool pool_take(pending *p)
+static box *find_for(const pending *p)
 {
     bool uid0 = p->m.flags & CAY_CREATE_UID0;
     box *raw = NULL;
     for (box *b = K.boxes; b; b = b->next) {
-        if (b->phase == BOX_BOUND && default_root(p)) {
-            box_hand_out(b, p);
-            return true;
-        }
+        if (b->phase == BOX_BOUND && default_root(p))
+            return b;
         if (b->phase == BOX_PARKED && b->uid0 == uid0)
             raw = b;
     }
-    if (!raw)
+    return raw;
+}
+
+bool pool_take(pending *p)
+{
+    box *b = find_for(p);
+    if (b && b->phase == BOX_BOUND)
+        box_hand_out(b, p);
+    else if (b)
+        box_bind(b, p);
+    return b;
+}
+
+void pool_serve(void)
+{
+    for (pending **q = &K.waiting; *q;) {
+        pending *p = *q;
+        if (!find_for(p)) {
+            q = &p->next;
+            continue;
+        }
+        *q = p->next;
+        if (K.waiting_tail == &p->next)
+            K.waiting_tail = q;
+        pool_take(p);
+        q = &K.waiting; /* an answer that finds its client gone takes others out of the list */
+    }
+}
+
+/* One that was parked for any root becomes the default one while there are too few of those. */
+static bool bind_ahead(box *b, const counts *c)
+{
+    if (!K.layer[0] || b->phase != BOX_PARKED || b->uid0 || c->raw <= K.pool_raw || c->bound + c->binding >= K.pool_bound ||
+        cay__boot_ms() < K.pool_again_ms)
         return false;
-    box_bind(raw, p);
+    box_bind(b, NULL);
     return true;
 }
 
 void pool_parked(box *b)
 {
     b->phase = BOX_PARKED;
-    for (pending **q = &K.waiting; *q; q = &(*q)->next)
-        if (!!((*q)->m.flags & CAY_CREATE_UID0) == b->uid0) {
-            pending *p = *q;
-            *q = p->next;
-            if (K.waiting_tail == &p->next)
-                K.waiting_tail = q;
-            box_bind(b, p);
-            return;
-        }
+    pool_serve();
     counts c = count();
-    if (cay__boot_ms() < K.pool_again_ms)
-        return;
-    if (K.layer[0] && !b->uid0 && c.raw > K.pool_raw && c.bound + c.binding < K.pool_bound)
-        box_bind(b, NULL);
+    bind_ahead(b, &c);
 }
 
+/* What somebody waits for is made at once; what is only kept ready waits for quiet, unless nearly gone. */
 static void refill(cay__timer *t)
 {
     counts c = count();
-    unsigned waiting = 0, want0 = 0;
+    unsigned plain = 0, other = 0, want0 = 0, most = POOL_PARKING * K.nzygotes;
+    bool can = K.mode == CAY_MODE_ROOT && K.layer[0], quiet = cay__now_us() - K.last_request_us >= QUIET_US;
     (void)t;
     for (pending *p = K.waiting; p; p = p->next)
         if (p->m.flags & CAY_CREATE_UID0)
             want0++;
+        else if (can && default_root(p))
+            plain++;
         else
-            waiting++;
-    unsigned have = c.raw + c.bound + c.binding + c.parking - c.uid0, want = waiting + K.pool_bound + K.pool_raw;
-    bool quiet = cay__now_us() - K.last_request_us >= QUIET_US;
-    /* What somebody waits for is made at once; what is only kept ready waits for quiet, unless nearly gone. */
-    bool resting = cay__boot_ms() < K.pool_again_ms;
-    if (resting || (!quiet && c.bound + c.binding >= 2))
-        want = waiting;
-    unsigned most = POOL_PARKING * K.nzygotes;
-    while (c.parking < most && want0 > c.uid0 && park_one(true))
-        c.parking++, c.uid0++;
-    while (c.parking < most && have < want && park_one(false))
-        c.parking++, have++;
-    /* A raw one too many because a prebound one was taken: bind it now that it is quiet. */
-    for (box *b = K.boxes; b && K.layer[0] && !resting; b = b->next)
-        if (b->phase == BOX_PARKED && !b->uid0 && c.raw > K.pool_raw && c.bound + c.binding < K.pool_bound) {
-            box_bind(b, NULL);
+            other++;
+    unsigned more = can ? K.pool_bound : 0, raw = K.pool_raw + K.pool_bound - more;
+    unsigned have = c.bound + c.ahead + (can ? c.binding : 0), have_raw = c.raw + c.parking - c.ahead - c.uid0 + (can ? 0 : c.binding + c.bound);
+    bool all = cay__boot_ms() >= K.pool_again_ms && (quiet || c.bound + c.binding < 2);
+    for (int ready = 0; ready <= all; ready++) {
+        for (; c.parking < most && want0 > c.uid0 && park_one(true, false); c.uid0++)
+            c.parking++;
+        for (; c.parking < most && have < plain + (ready ? more : 0) && park_one(false, true); have++)
+            c.parking++;
+        for (; c.parking < most && have_raw < other + (ready ? raw : 0) && park_one(false, false); have_raw++)
+            c.parking++;
+    }
+    for (box *b = K.boxes; b; b = b->next)
+        if (bind_ahead(b, &c))
             c.raw--, c.binding++;
-        }
-    if (have < waiting + K.pool_bound + K.pool_raw)
+    if (have < plain + more || have_raw < other + raw)
         pool_refill_soon();
 }
 

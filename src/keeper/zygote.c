@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper program, which is also init: "zygote" parks sandboxes, "janitor" clones grants and removes trees.
+ * The helper program, which is also init: "zygote" parks sandboxes and makes roots, "janitor" clones grants and removes trees.
  * Started by the keeper from a sealed memfd, in the keeper's user namespace; leaves when the keeper does.
  */
 #include "job.h"
 #include "mnt.h"
 #include "park.h"
 #include "quota.h"
+#include "root.h"
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -43,7 +44,7 @@ static void failed(const char *step)
 
 static void do_park(int *fds, int nfds)
 {
-    park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .boxes = -1, .layers = -1, .net = { .fd = { -1, -1, -1 } } };
+    park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .net = { .fd = { -1, -1, -1 } } };
     if (nfds != 1 + (int)job.cg2 + (int)job.nv1) {
         errno = EINVAL;
         failed("job");
@@ -54,16 +55,29 @@ static void do_park(int *fds, int nfds)
         failed(step);
     } else {
         CAY_FAULT("zygote.park.answer");
-        cay_job_done d = { .pid = r.pid, .start = r.start, .net = (uint32_t)r.net.how, .cookie = r.net.cookie };
-        int out[5 + CAY__NET_FDS] = { r.pidfd, r.ctl, r.userns, r.boxes, r.layers, r.net.fd[0], r.net.fd[1], r.net.fd[2] };
-        done(&d, out, r.net.how ? 5 + CAY__NET_FDS : 5);
+        cay_job_done d = { .pid = r.pid, .start = r.start, .trash = r.trash, .net = (uint32_t)r.net.how, .cookie = r.net.cookie };
+        int out[3 + CAY__NET_FDS] = { r.pidfd, r.ctl, r.userns, r.net.fd[0], r.net.fd[1], r.net.fd[2] };
+        done(&d, out, r.net.how ? 3 + CAY__NET_FDS : 3);
     }
     cay__close_fd(&r.pidfd);
     cay__close_fd(&r.ctl);
     cay__close_fd(&r.userns);
-    cay__close_fd(&r.boxes);
-    cay__close_fd(&r.layers);
     netns_close(&r.net);
+}
+
+/* Another root than the default one. */
+static void do_root(const int *fds, int nfds)
+{
+    cay_job_done d = { 0 };
+    bool trash = false;
+    const char *step = "directories";
+    CAY_AUTOFD root = -1;
+    if (!root_dirs(&job, &trash) || (job.mode == CAY_MODE_ROOT && (root = root_make(&job, nfds ? fds[0] : -1, &step)) < 0)) {
+        failed(step);
+        return;
+    }
+    d.trash = trash;
+    done(&d, &root, root >= 0);
 }
 
 /* ---- janitor ---- */
@@ -229,6 +243,9 @@ int main(int argc, char **argv)
 #endif
     if (argc < 3 || chdir(argv[2]) < 0)
         return 2;
+    /* A zygote mounts in a namespace of its own, which its children copy. */
+    if (!strcmp(argv[1], "zygote") && unshare(CLONE_NEWNS) < 0)
+        return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, argv[1]);
     /* What runs inside is pid 1 of a sandbox: its command line says no more than that. */
@@ -246,6 +263,7 @@ int main(int argc, char **argv)
         job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] = 0;
         switch (job.type) {
         case CAY_JOB_PARK: do_park(fds, nfds); break;
+        case CAY_JOB_ROOT: do_root(fds, nfds); break;
         case CAY_JOB_CLONE: do_clone(fds, nfds); break;
         case CAY_JOB_RMTREE: do_rmtree(); break;
         case CAY_JOB_DU: do_du(); break;

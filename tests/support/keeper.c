@@ -105,7 +105,7 @@ static void add_pool(fake *f)
     box *b = fake_box("", BOX_BOUND, &peer);
     close(peer);
     cay__str_copy(b->name, sizeof b->name, FAKE_POOL);
-    b->prebound = true;
+    b->pooled = true;
     snprintf(dir, sizeof dir, "sandboxes/.pool-%s", b->name);
     mkdirat(K.home_fd, dir, 0755);
     (void)f;

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * On disk everything belongs to one fixed range of ids that means nothing to the host; idmapped clones of sandboxes/ and
+ * layers/ show it as the sandbox's own. The last reference to a mount waits for a grace period when it is dropped, and a user
+ * namespace wants a process to be born, so the clones of a block of ids are kept: blocks are handed out again, lowest first.
+ */
+#include "root.h"
+#include "mnt.h"
+#include "overlay.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <guest/proto.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#define KEPT 64
+
+typedef struct clones {
+    uint32_t block;
+    int      userns, boxes, layers;
+} clones;
+
+static clones   kept[KEPT];
+static unsigned kept_next;
+static bool     attach; /* this kernel wants layers of a mount that is attached */
+
+/* ---- directories ---- */
+
+static bool make_dir(const cay_job *job, int at, const char *name)
+{
+    if (mkdirat(at, name, 0755) < 0)
+        return errno == EEXIST;
+    return job->mode != CAY_MODE_ROOT || fchownat(at, name, STORE_BASE, STORE_BASE, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool root_dirs(const cay_job *job, bool *trash)
+{
+    char path[96], old[64], id[CAY_WIRE_ID];
+    struct stat st;
+    cay__str_join(path, sizeof path, "sandboxes/", job->name, NULL);
+    if (mkdir(path, 0711) < 0 && errno != EEXIST)
+        return false;
+    CAY_AUTOFD at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (at < 0 || !make_dir(job, at, "upper") || !make_dir(job, at, "work"))
+        return false;
+    if (fstatat(at, "work/work", &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return true;
+    /* `volatile` marks a work directory as used, for good. */
+    cay__id_make(id, 'b');
+    cay__str_join(old, sizeof old, "sandboxes/.old-", id, NULL);
+    *trash = renameat(at, "work", AT_FDCWD, old) == 0;
+    return *trash && make_dir(job, at, "work");
+}
+
+/* ---- ids ---- */
+
+bool root_write_map(int pid, const char *file, const char *text)
+{
+    char path[64], n[21];
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/", file, NULL);
+    return cay__fd_write_file(AT_FDCWD, path, text);
+}
+
+int root_open_userns(int pid)
+{
+    char path[64], n[21];
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/ns/user", NULL);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* A user namespace that nobody lives in maps the store's range onto this block. */
+static int store_userns(uint32_t block)
+{
+    int go[2];
+    char map[64], a[21], b[21];
+    if (pipe2(go, O_CLOEXEC) < 0)
+        return -1;
+    int pid = (int)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid == 0) {
+        char c;
+        close(go[1]);
+        _exit(read(go[0], &c, 1) == 1);
+    }
+    close(go[0]);
+    int fd = -1;
+    if (pid > 0) {
+        cay__str_join(map, sizeof map, cay__str_u64(a, STORE_BASE), " ", cay__str_u64(b, block), " 65536\n", NULL);
+        if (root_write_map(pid, "uid_map", map) && root_write_map(pid, "gid_map", map))
+            fd = root_open_userns(pid);
+        int e = errno;
+        kill(pid, SIGKILL);
+        errno = e;
+    }
+    close(go[1]);
+    return fd;
+}
+
+/* ---- clones ---- */
+
+/* Not of the state directory itself: that one is closed to everybody but its owner, whom the map does not have. */
+int root_clone(const char *dir, int userns)
+{
+    CAY_AUTOFD tree = mnt_open_tree(AT_FDCWD, dir, OPEN_TREE_CLONE);
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (userns >= 0 ? MOUNT_ATTR_IDMAP : 0);
+    if (tree < 0 || mnt_setattr(tree, "", AT_EMPTY_PATH, set, 0, userns) < 0)
+        return -1;
+    return CAY_STEAL_FD(tree);
+}
+
+int root_usr(const cay_job *job, int userns)
+{
+    const uint64_t set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    CAY_AUTOFD t = mnt_open_tree(AT_FDCWD, "/usr", OPEN_TREE_CLONE | AT_RECURSIVE);
+    if (t < 0 || mnt_setattr(t, "", AT_EMPTY_PATH | AT_RECURSIVE, set, 0, -1) < 0)
+        return -1;
+    /* Owners as root saw them; where the filesystem cannot, they show as nobody. */
+    if (job->mode == CAY_MODE_ROOT)
+        mnt_setattr(t, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, userns);
+    return CAY_STEAL_FD(t);
+}
+
+static const clones *clones_of(uint32_t block)
+{
+    for (unsigned i = 0; i < KEPT; i++)
+        if (kept[i].block == block)
+            return &kept[i];
+    CAY_AUTOFD ns = store_userns(block);
+    CAY_AUTOFD boxes = ns < 0 ? -1 : root_clone("sandboxes", ns);
+    CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", ns);
+    if (layers < 0)
+        return NULL;
+    clones *c = &kept[kept_next++ % KEPT];
+    if (c->block) {
+        close(c->userns);
+        close(c->boxes);
+        close(c->layers);
+    }
+    *c = (clones){ block, CAY_STEAL_FD(ns), CAY_STEAL_FD(boxes), CAY_STEAL_FD(layers) };
+    return c;
+}
+
+/* ---- the overlay ---- */
+
+/* The mounter's fsuid must lie in the block, or overlayfs cannot make its work directory and comes up read-only without
+ * a word. */
+static int overlay_as(const cay_job *job, const overlay_at *at, const char **step)
+{
+    prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP);
+    setfsgid(job->block);
+    setfsuid(job->block);
+    int mnt = cay__overlay(at, false, !job->durable, step), e = errno;
+    setfsuid(0);
+    setfsgid(0);
+    prctl(PR_SET_SECUREBITS, 0);
+    errno = e;
+    return mnt;
+}
+
+static int overlay_detached(const cay_job *job, const clones *c, int lower, const char **step)
+{
+    char upper[96], work[96];
+    cay__str_join(upper, sizeof upper, job->name, "/upper", NULL);
+    cay__str_join(work, sizeof work, job->name, "/work", NULL);
+    CAY_AUTOFD l = lower >= 0 ? fcntl(lower, F_DUPFD_CLOEXEC, 3) : openat(c->layers, job->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD u = openat(c->boxes, upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD w = openat(c->boxes, work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *step = "layers";
+    if (l < 0 || u < 0 || w < 0)
+        return -1;
+    return overlay_as(job, &(overlay_at){ .lower = l, .upper = u, .work = w }, step);
+}
+
+/* Before Linux 6.15: clones of our own, attached in the zygote's mount namespace for the moment of the mount. */
+static int overlay_attached(const cay_job *job, const clones *c, int lower, const char **step)
+{
+    CAY_AUTOFD boxes = root_clone("sandboxes", c->userns);
+    CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", c->userns);
+    int mnt = -1, e;
+    *step = "state clone";
+    if (layers < 0 || mnt_move(boxes, "", AT_FDCWD, "/m/sandboxes", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return -1;
+    if (mnt_move(layers, "", AT_FDCWD, "/m/layers", MOVE_MOUNT_F_EMPTY_PATH) == 0 &&
+        (lower < 0 || mnt_move(lower, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0) && chdir("/m") == 0)
+        mnt = overlay_as(job, &(overlay_at){ -1, -1, -1, lower >= 0 ? NULL : job->path, job->name }, step);
+    e = errno;
+    if (chdir("/s") < 0)
+        _exit(1); /* every name of ours starts there */
+    umount2("/m/sandboxes", MNT_DETACH);
+    umount2("/m/layers", MNT_DETACH);
+    umount2("/l", MNT_DETACH);
+    errno = e;
+    return mnt;
+}
+
+int root_make(const cay_job *job, int lower, const char **step)
+{
+    const clones *c = clones_of(job->block);
+    *step = "state clone";
+    if (!c)
+        return -1;
+    int mnt = attach ? -1 : overlay_detached(job, c, lower, step);
+    if (mnt >= 0)
+        return mnt;
+    mnt = overlay_attached(job, c, lower, step);
+    attach |= mnt >= 0;
+    return mnt;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* keeper/root.h - the directories and the root of one sandbox, made by a zygote in the state directory. */
+#pragma once
+#include "job.h"
+#include <stdbool.h>
+
+#define STORE_BASE 0x70000000u /* ids on disk; above every range systemd hands out */
+
+/* sandboxes/job->name with upper and work. A kept sandbox keeps its upper; *trash: a used work was put aside. */
+bool root_dirs(const cay_job *job, bool *trash);
+/* Root mode: the overlay of those directories over layer job->path, or over the directory `lower`, as a detached mount;
+ * -1 with errno and *step. */
+int root_make(const cay_job *job, int lower, const char **step);
+/* Rootless: a detached clone of a directory of ours, nosuid and nodev, for the sandbox's own namespace. */
+int root_clone(const char *dir, int userns);
+/* Read-only /usr of the host; as root with owners as the sandbox's user namespace has them. */
+int root_usr(const cay_job *job, int userns);
+
+/* A process of the user namespace that is being made: its map, and a descriptor of it. */
+bool root_write_map(int pid, const char *file, const char *text);
+int  root_open_userns(int pid);
