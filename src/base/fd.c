@@ -5,7 +5,6 @@
 #include "mutant.h"
 #include "str.h"
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -145,22 +144,6 @@ bool cay__fd_nonblock(int fd, bool on)
 {
     int fl = fcntl(fd, F_GETFL);
     return fl >= 0 && fcntl(fd, F_SETFL, on ? fl | O_NONBLOCK : fl & ~O_NONBLOCK) == 0;
-}
-
-int cay__fd_openat2(int dir, const char *path, uint64_t flags, uint32_t mode, uint64_t resolve)
-{
-    struct open_how how = {
-        .flags = flags | O_CLOEXEC,
-        .mode = (flags & (O_CREAT | O_TMPFILE)) ? mode : 0,
-        .resolve = resolve | RESOLVE_NO_MAGICLINKS,
-    };
-    /* EAGAIN: somebody renames below us while ".." is resolved; security.md allows 128 tries. */
-    for (int i = 0; i < 128; i++) {
-        long fd = syscall(SYS_openat2, dir, path, &how, sizeof how);
-        if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
-            return (int)fd;
-    }
-    return -1;
 }
 
 static int64_t clock_ns(clockid_t id)

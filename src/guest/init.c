@@ -155,12 +155,8 @@ static void set_limits(const cay_g_config *m)
 
 /* ---- messages from the keeper ---- */
 
-static void on_config(const cay_g_config *m, const char *tail, size_t len, int *fds, int nfds)
+static void on_config(const cay_g_config *m, const char *tail, size_t len)
 {
-    for (int i = 0; i < 2 && nfds == 2; i++) {
-        cay__close_fd(&G.tenant[i]);
-        G.tenant[i] = CAY_STEAL_FD(fds[i]);
-    }
     char *copy = mmap(NULL, len + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
         return;
@@ -229,7 +225,10 @@ static void on_session(const cay_g_session *m, const char *tail, size_t len, int
 /* A new keeper asks what is here. */
 static void on_adopt(const cay_g_hello *m)
 {
+    cay_g_result net = { .pid = 0 };
     memcpy(G.instance, m->instance, sizeof G.instance);
+    if (G.net[0] >= 0)
+        ctl_send(CAY_G_NET, &net, sizeof net, G.net, 4);
     for (gproc *p = G.procs; p < G.procs + GPROCS; p++) {
         int fds[5], n = 0;
         if (!p->used)
@@ -275,7 +274,7 @@ void init_packet(const char *buf, size_t n, int *fds, int nfds)
     const cay_g_proc *pm = (const cay_g_proc *)body;
     gproc *p;
     switch (h->type) {
-    case CAY_G_CONFIG: on_config((const cay_g_config *)body, tail, len, fds, nfds); break;
+    case CAY_G_CONFIG: on_config((const cay_g_config *)body, tail, len); break;
     case CAY_G_SPAWN: spawn_run((const cay_g_spawn *)body, tail, len, fds, nfds); break;
     case CAY_G_SIGNAL: on_signal(pm); break;
     case CAY_G_KEEP: on_keep(pm, fds, nfds); break;
@@ -431,7 +430,7 @@ static _Noreturn void give_up(const char *step)
     _exit(1);
 }
 
-_Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, bool uid0, bool bound)
+_Noreturn void init_main(int ctl, int listen_fd, const int net[4], int mode, bool uid0, bool bound)
 {
     sigset_t all;
     cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };
@@ -439,11 +438,9 @@ _Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, boo
 
     G.ctl = ctl;
     G.listen = listen_fd;
-    memcpy(G.net, net, 3 * sizeof *net);
-    G.net[3] = -1;
+    memcpy(G.net, net, sizeof G.net);
     G.mode = mode;
     G.uid0 = uid0;
-    G.tenant[0] = G.tenant[1] = -1;
     G.buf = pages(CAY_MSG_MAX);
     G.procs = pages(sizeof(gproc) * GPROCS);
     G.labels = pages(sizeof *G.labels * GPROCS);

@@ -46,7 +46,6 @@ typedef struct guest {
     char      *config; /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
     size_t     config_len;
     uint64_t   nofile, fsize, data;
-    int        tenant[2]; /* cgroup.procs and directory of the group that commands belong to, -1: none */
     uint64_t   key[4]; /* opens clone3(2) to init alone: seccomp.h; forgotten in every fork that serves a tenant */
     bool       no_into; /* this host does not let us start commands in their group */
     char      *buf; /* one packet */
@@ -66,7 +65,7 @@ typedef struct guest {
 extern guest G;
 
 /* bound: it stands on its root, and there is nothing for a binder to do. */
-_Noreturn void init_main(int ctl, int listen_fd, const int net[3], int mode, bool uid0, bool bound);
+_Noreturn void init_main(int ctl, int listen_fd, const int net[4], int mode, bool uid0, bool bound);
 /* bind.c */
 int  binder_start(int ctl); /* pid of the binder; keeps SYS_ADMIN until it has bound */
 int  binder_wait(int pid, cay_g_result *res);

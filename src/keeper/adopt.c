@@ -4,7 +4,6 @@
  * (pid and start time) is asked through its socket what it holds. The rest is cleared away.
  */
 #include "keeper.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -219,6 +218,8 @@ static bool ask(box *b)
             adopt_state(b, (const cay_g_state *)(h + 1), (size_t)n - sizeof *h, fds, nfds);
         else if (h->type == CAY_G_EXITED && n >= (ssize_t)(sizeof *h + sizeof(cay_g_exit)))
             proc_exited(b, (const cay_g_exit *)(h + 1));
+        else if (h->type == CAY_G_NET)
+            net_adopt(b, fds, nfds);
         for (int k = 0; k < nfds; k++)
             cay__close_fd(&fds[k]);
         if (ready)
@@ -265,6 +266,8 @@ static void take_over(const jkept *e)
     b->owner_start = e->more.start;
     b->limits.disk = (uint64_t)e->more.a;
     b->limits.inodes = (uint64_t)e->more.b;
+    b->cookie = e->more.cookie;
+    b->net = e->more.net;
     uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
     if (b->block && k < BLOCKS_MAX)
         K.block_used[k / 64] |= 1ull << (k % 64);
@@ -315,19 +318,8 @@ static void clear_away(const jrec *r)
 /* Directories of pools and of removals that were cut short, and sockets nobody listens on. */
 void sweep_dirs(bool pool)
 {
-    K.trash = false;
-    CAY_AUTOFD at = openat(K.home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = at < 0 ? NULL : fdopendir(dup(at));
-    if (!d)
-        return;
-    for (struct dirent *e; (e = readdir(d));) {
-        if (!cay__str_starts(e->d_name, ".old-") && !(pool && cay__str_starts(e->d_name, ".pool-")))
-            continue;
-        cay_job j = { .type = CAY_JOB_RMTREE };
-        if (cay__str_join(j.name, sizeof j.name, "sandboxes/", e->d_name, NULL) && !job_send(&K.janitor, &j, NULL, 0, NULL))
-            break;
-    }
-    closedir(d);
+    cay_job j = { .type = CAY_JOB_SWEEP, .rec = pool };
+    K.trash = !job_send(&K.janitor, &j, NULL, 0, NULL);
 }
 
 void adopt_run(void)

@@ -6,12 +6,12 @@
 
 /* ---- answers ---- */
 
-void reply(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen)
+void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen, const int *fds, int nfds)
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tlen, 0 };
     struct iovec v[3] = { { &h, sizeof h }, { (void *)body, blen }, { (void *)tail, tlen } };
     /* A client that does not read its answers is not waited for: it finds its connection closed. */
-    if (c && cay__fd_sendv(c->w.fd, v, tlen ? 3 : 2, NULL, 0, MSG_DONTWAIT) < 0)
+    if (c && cay__fd_sendv(c->w.fd, v, tlen ? 3 : 2, fds, nfds, MSG_DONTWAIT) < 0)
         shutdown(c->w.fd, SHUT_RDWR);
 }
 
@@ -20,11 +20,20 @@ void reply_ok(client *c)
     reply(c, CAY_MSG_OK, NULL, 0, NULL, 0);
 }
 
-void reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more)
+void reply_error(client *c, int code, int sys, const char *reason, const char *fmt, const char *arg)
 {
     cay_m_error e = { .code = code, .sys = sys };
+    const char *mark = arg ? strstr(fmt, "%s") : NULL;
     cay__str_copy(e.reason, sizeof e.reason, reason);
-    cay__str_join(e.msg, sizeof e.msg, msg, more ? ": " : NULL, more, NULL);
+    if (mark) {
+        char head[128];
+        size_t n = CAY_MIN((size_t)(mark - fmt), sizeof head - 1);
+        memcpy(head, fmt, n);
+        head[n] = 0;
+        cay__str_join(e.msg, sizeof e.msg, head, arg, mark + 2, NULL);
+    } else {
+        cay__str_copy(e.msg, sizeof e.msg, fmt);
+    }
     reply(c, CAY_MSG_ERROR, &e, sizeof e, NULL, 0);
 }
 
@@ -246,7 +255,7 @@ static void on_session(const request *r)
         reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
         return;
     }
-    waiter *s = cay__alloc(sizeof *s), **p = &b->sessions;
+    session_wait *s = cay__alloc(sizeof *s), **p = &b->sessions;
     s->c = r->c;
     while (*p)
         p = &(*p)->next;
@@ -328,6 +337,11 @@ static void on_signal(const request *r)
     proc_signal(r->c, r->p, (int)CAY_MIN(m->a, 1000u), (int)CAY_MIN(m->b, 1000u));
 }
 
+static void on_net(const request *r)
+{
+    net_ask(r->c, r->b, r->body, r->nfds == 1 ? r->fds[0] : -1);
+}
+
 static void on_events(const request *r)
 {
     const cay_m_box *m = r->body;
@@ -375,6 +389,7 @@ static const struct {
     { CAY_MSG_RESIZE, sizeof(cay_m_stream), PROC, on_resize },
     { CAY_MSG_SIGNAL, sizeof(cay_m_stream), PROC, on_signal },
     { CAY_MSG_EVENTS, sizeof(cay_m_box), NOTHING, on_events },
+    { CAY_MSG_NET, sizeof(cay_m_net), BOX, on_net },
 #ifdef CAY_FAULTS
     { CAY_MSG_FAULT, 0, NOTHING, on_fault },
 #endif
@@ -389,6 +404,7 @@ static bool strings_end(uint16_t type, const char *body)
     case CAY_MSG_SPAWN: case CAY_MSG_OUTPUT: case CAY_MSG_READ: case CAY_MSG_WRITE: case CAY_MSG_CLOSE_STDIN:
     case CAY_MSG_RESIZE: case CAY_MSG_SIGNAL:
         return memchr(body, 0, CAY_WIRE_ID) && memchr(body + CAY_WIRE_ID, 0, CAY_WIRE_ID);
+    case CAY_MSG_NET: return memchr(body, 0, CAY_WIRE_ID) && memchr(((const cay_m_net *)body)->name, 0, sizeof((cay_m_net *)0)->name);
     default: return memchr(body, 0, CAY_WIRE_ID);
     }
 }

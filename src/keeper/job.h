@@ -4,13 +4,15 @@
  *
  * Helpers run the program that is also init (guest code), started from the sealed memfd. Zygotes, one a
  * core, park sandboxes: clone with namespaces blocks its caller for a millisecond. The janitor keeps the
- * host's mount tree, clones grants out of it, and removes and measures directory trees.
+ * host's mount tree, clones grants out of it, and removes and measures directory trees. The lender (keeper/lend.c)
+ * starts cay-egress at the first policy and tells it what each sandbox may reach.
  * SEQPACKET on descriptor 3, one job at a time, answered in order.
  */
 #pragma once
+#include <keeper/proto.h>
 #include <stdint.h>
 
-enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT };
+enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT, CAY_JOB_SWEEP, CAY_JOB_NET };
 
 #define CAY_JOB_V1_MAX 4
 
@@ -25,6 +27,11 @@ typedef struct cay_job {
     uint32_t cg2;     /* PARK: a v2 group directory comes along */
     uint32_t durable; /* ROOT: without `volatile` */
     uint32_t ahead;   /* PARK: stands on its root already, and nothing is to be bound later */
+    uint32_t how;     /* NET: how TCP comes to the listener, keeper/netns.h */
+    uint64_t cookie;  /* NET: of the sockets that come along */
+    uint32_t client;  /* NET: a client's request, not the keeper's own */
+    uint32_t spare;
+    cay_m_net net;
     char     name[64];   /* RMTREE, DU: below the state directory; PARK, ROOT: below sandboxes/ */
     char     path[4096]; /* CLONE: where the descriptor that comes along was opened; PARK, ROOT: layer, "" none */
 } cay_job;
@@ -33,13 +40,18 @@ typedef struct cay_job_done {
     uint32_t seq;
     int32_t  sys; /* errno, 0: done */
     int32_t  pid;
-    uint32_t net;           /* PARK: how TCP comes to the listener, keeper/netns.h; 0: the three sockets are not there */
+    uint32_t how;           /* PARK: how TCP comes to the listener, keeper/netns.h; 0: the three sockets are not there */
     uint32_t trash;         /* PARK, ROOT: something was put aside for removal */
     uint64_t start;         /* PARK: start time, proc(5) field 22 */
     uint64_t cookie;        /* PARK: SO_NETNS_COOKIE */
     uint64_t bytes, inodes; /* DU */
     char     step[40];
+    cay_m_error   error; /* NET: code 0: done */
+    cay_m_netinfo net;
 } cay_job_done;
 /* PARK in: [listening socket] [v2 group] [v1 task files…]; out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp]
+ *          [name map]
  * ROOT in: [lower directory, a detached mount]; out, as root: [overlay]
- * CLONE in: [the directory]; out: [detached mount] */
+ * CLONE in: [the directory]; out: [detached mount]
+ * SWEEP: what removals left behind; rec: a dead keeper's pool too
+ * NET, to the lender, in: [tcp listener] [dns tcp] [dns udp] [name map], SET: [policy]; out: GET [policy], DIAL [socket] */

@@ -50,15 +50,17 @@ static jrec rec_of(enum jop op, const box *b, const char *id, int code, const ch
         r.a = b->deadline_boot;
         r.b = (int64_t)b->idle_ms;
     }
+    memcpy(r.box, b->name, sizeof r.box);
+    cay__str_copy(r.id, sizeof r.id, id);
+    cay__str_copy(r.reason, sizeof r.reason, reason);
     if (op == J_MORE) {
         r.pid = b->owner_pid;
         r.start = b->owner_start;
         r.a = (int64_t)b->limits.disk;
         r.b = (int64_t)b->limits.inodes;
+        r.cookie = b->cookie;
+        r.net = b->net;
     }
-    memcpy(r.box, b->name, sizeof r.box);
-    cay__str_copy(r.id, sizeof r.id, id);
-    cay__str_copy(r.reason, sizeof r.reason, reason);
     return r;
 }
 

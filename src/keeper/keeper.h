@@ -8,6 +8,7 @@
  *   proc.c     commands, exits, time-outs stream.c output rings and their readers
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
  *   journal.c  what the kernel holds    adopt.c    taking over after a death
+ *   net.c      policies, and the sockets of net namespaces: handed to the lender, a helper
  *
  * One thread. Nothing here blocks: what may block is a helper's job. Every packet, from client, helper or
  * init, is checked for length and range before use.
@@ -77,14 +78,9 @@ typedef struct stream {
     bool       paused; /* not looked at: its command has not started, or it waits for a blocking reader */
 } stream;
 
-typedef struct own_group {
-    int      dir, procs; /* the directory, -1: no group, and its cgroup.procs */
-    uint32_t number;     /* 1 + the one in its name */
-} own_group;
-
 /* ---- one command ---- */
 struct proc {
-    proc       *next, *newer; /* of its sandbox, newest first */
+    proc       *next;
     box        *b;
     char        id[CAY_WIRE_ID];
     char        tag[40], title[64];
@@ -100,9 +96,10 @@ struct proc {
     char       *in_data;
     size_t      in_len, in_at;
     client     *starter;  /* awaits the SPAWN answer */
-    own_group   group;    /* when it has a time-out */
+    int         group_fd; /* directory of its own group, -1: none */
+    char        group[16];
     cay__timer  timer; /* time-out, then the kill after TERM, then the 200 ms after exit */
-    bool        killing; /* its time is over: TERM was sent */
+    int         killing; /* 0 no, 1 TERM sent, 2 KILL sent */
     bool        started, ended, settled; /* exit known; exit told */
     cay_m_exit  exit;
     struct waiter *waiters;
@@ -130,10 +127,12 @@ struct box {
     cay__watch ctl;   /* init's control socket */
     cay__watch death; /* pidfd */
     int        listen_fd, userns_fd;
-    int        cg_fd, tenant_fd; /* v2 */
+    int        cg_fd, tenant_fd, tenant_procs_fd; /* v2 */
     int        net_fd[4]; /* of its net namespace: tcp listener, dns tcp, dns udp; and the name map; -1: none */
     uint32_t   net;       /* keeper/netns.h: how TCP comes to the listener */
     uint64_t   cookie;    /* SO_NETNS_COOKIE: which namespace those are of */
+    bool       lent;      /* cay-egress may have them */
+    bool       restore;   /* its policy of before could not be told yet */
     bool       ahead;   /* bound to the default root before anybody asks */
     bool       pooled;  /* its files are still those of the pool */
     bool       uid0;
@@ -149,17 +148,20 @@ struct box {
     uint64_t   idle_ms;
     cay__timer timer;
     cay__timer claim; /* an ephemeral one after adoption */
-    proc      *procs, *oldest;
-    unsigned   nprocs, nlive, last_group;
-    char       forget[CAY_WIRE_ID]; /* a command init need not remember; told with the next one */
-    own_group  idle; /* one that a command left empty */
+    proc      *procs;
+    unsigned   nprocs, nlive, next_group;
     uint64_t   kept; /* bytes of output in rings */
     uint64_t   oom_seen, pids_seen;
     uint64_t   cpu_us; /* of commands that ended: all there is where no group counts */
     uint64_t   disk_used, disk_inodes;
     struct waiter *waiters; /* BOX_WAIT, STOP and DESTROY */
-    struct waiter *sessions; /* in the order in which init answers */
+    struct session_wait *sessions;
 };
+
+typedef struct session_wait {
+    client              *c;
+    struct session_wait *next;
+} session_wait;
 
 /* A create that waits for a parked box, a grant or the bind. */
 typedef struct pending {
@@ -190,6 +192,7 @@ typedef struct job_wait {
     uint32_t         seq;
     box             *b;
     pending         *p;
+    client          *c;
     int              index;
     void           (*fn)(struct job_wait *j, const cay_job_done *d, int *fds, int nfds);
 } job_wait;
@@ -209,6 +212,7 @@ typedef struct cgroups {
 typedef struct keeper {
     cay__loop   loop;
     int         mode;
+    char      **argv;
     int         home_fd, run_fd, listen_fd, lock_fd; /* of the small tree */
     int         memfd; /* cay-init, sealed */
     char        instance[CAY_WIRE_ID];
@@ -221,7 +225,7 @@ typedef struct keeper {
     box        *boxes;
     unsigned    nboxes, nlive;
     pending    *waiting, **waiting_tail; /* creates without a box yet */
-    helper      zygotes[8], janitor;
+    helper      zygotes[8], janitor, lender;
     unsigned    nzygotes;
     unsigned    pool_bound, pool_raw; /* how many are kept ready */
     job_wait   *jobs;
@@ -260,7 +264,7 @@ void cgroup_box_remove(box *b);      /* also by name only, after a crash */
 int  cgroup_box_open(box *b);
 bool cgroup_limits(box *b);
 bool cgroup_freeze(box *b, bool on);
-void cgroup_exec_make(proc *p);      /* own group of a command, where there can be one */
+int  cgroup_exec_make(proc *p);      /* own group of a command; its cgroup.procs, or -1 */
 void cgroup_exec_remove(proc *p);
 bool cgroup_exec_kill(proc *p);
 void cgroup_usage(box *b, cay_m_usage *u);
@@ -271,7 +275,7 @@ void cgroup_leave(void);
 /* rootfs.c */
 int  rootfs_seal(void);
 /* pool.c */
-bool pool_start_janitor(const char *home); /* before the small tree is entered */
+bool pool_start_janitor(const char *home); /* and the lender, before the small tree is entered */
 bool pool_start(void);
 void pool_refill_soon(void);
 bool pool_take(pending *p);
@@ -282,6 +286,10 @@ void pool_failed(int sys, const char *step); /* one that is for nobody yet could
 void pool_drain(bool all);
 bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
 helper *job_zygote(void);
+/* net.c */
+void net_ask(client *c, box *b, const cay_m_net *m, int text);
+void net_restore(box *b); /* the policy of its earlier life, if it has one */
+void net_adopt(box *b, int *fds, int nfds);
 /* box.c */
 box *box_new(void);
 box *box_find(const char *id);
@@ -342,9 +350,10 @@ void client_close(client *c);
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
 void waiter_add(waiter **list, client *c, bool plain);
 void waiter_drop(waiter **list, const client *c);
-void reply(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen);
+void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen, const int *fds, int nfds);
+#define reply(c, type, body, blen, tail, tlen) reply_fds(c, type, body, blen, tail, tlen, NULL, 0)
 void reply_ok(client *c);
-void reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more); /* "msg: more" */
+void reply_error(client *c, int code, int sys, const char *reason, const char *fmt, const char *arg);
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code);
 /* journal.c */
 enum jop {
@@ -363,7 +372,13 @@ typedef struct jrec {
     int32_t  code;
     char     box[CAY_WIRE_ID], id[CAY_WIRE_ID];
     int64_t  a, b;
-    char     reason[16];
+    union {
+        char reason[16];
+        struct {
+            uint64_t cookie; /* J_MORE */
+            uint32_t net;
+        };
+    };
 } jrec;
 _Static_assert(sizeof(jrec) == 128, "journal records are 128 bytes");
 bool journal_check(const jrec *r);

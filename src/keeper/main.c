@@ -132,6 +132,8 @@ static void sweep(cay__timer *t)
     K.strays = K.strays && !cgroup_reap_strays();
     unsigned i = 0, n = 0;
     for (box *b = K.boxes; b; b = b->next) {
+        if (b->restore)
+            net_restore(b);
         n += b->phase == BOX_LIVE;
         for (proc *p = b->procs; p; p = p->next)
             stream_resume(&p->out[0]), stream_resume(&p->out[1]);
@@ -179,6 +181,7 @@ int main(int argc, char **argv)
     }
     const char *home = argv[1], *run = argv[2];
     ready_fd = (int)fd;
+    K.argv = argv;
     K.journal_fd = -1;
     K.waiting_tail = &K.waiting;
     if (!cay__str_copy(K.layer, sizeof K.layer, argv[3]))

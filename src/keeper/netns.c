@@ -4,12 +4,15 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/mutant.h>
+#include <egress/proto.h>
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netns_batch.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #ifndef SO_NETNS_COOKIE
@@ -143,7 +146,7 @@ static int any_socket(int type, uint16_t port)
     return CAY_STEAL_FD(s);
 }
 
-bool netns_serve(const int fd[CAY__NET_FDS])
+bool netns_serve(const int *fd)
 {
     struct sockaddr_in6 sa = { 0 };
     socklen_t n = sizeof sa;
@@ -155,12 +158,22 @@ bool netns_serve(const int fd[CAY__NET_FDS])
            listen(fd[CAY__NET_TCP_FD], BACKLOG) == 0 && listen(fd[CAY__NET_DNS_TCP], BACKLOG) == 0;
 }
 
+/* Names that the sandbox was told, with their numbers: as old as the namespace, whoever serves it. */
+static int make_map(void)
+{
+    CAY_AUTOFD fd = (int)syscall(SYS_memfd_create, "cay-names", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, sizeof(cay_n_map)) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+        return -1;
+    return CAY_STEAL_FD(fd);
+}
+
 static const char *make_sockets(netns *n)
 {
     socklen_t len = sizeof n->cookie;
     n->fd[CAY__NET_TCP_FD] = any_socket(SOCK_STREAM, CAY__NET_PORT);
     n->fd[CAY__NET_DNS_TCP] = any_socket(SOCK_STREAM, 53);
     n->fd[CAY__NET_DNS_UDP] = any_socket(SOCK_DGRAM, 53);
+    n->fd[CAY__NET_MAP] = make_map();
     for (int i = 0; i < CAY__NET_FDS; i++)
         if (n->fd[i] < 0)
             return "network sockets";
@@ -172,7 +185,7 @@ static const char *make_sockets(netns *n)
 const char *netns_make(netns *out)
 {
     bool six;
-    *out = (netns){ .how = CAY__NET_NONE, .fd = { -1, -1, -1 } };
+    *out = (netns){ .how = CAY__NET_NONE, .fd = { -1, -1, -1, -1 } };
     if (unshare(CLONE_NEWNET) < 0)
         return "net namespace";
     CAY_FAULT("zygote.netns.made");

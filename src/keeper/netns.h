@@ -13,13 +13,13 @@
 #define CAY__NET_OWN4 "198.18.0.1"
 #define CAY__NET_OWN6 "fd63:6179::1"
 
-enum { CAY__NET_TCP_FD, CAY__NET_DNS_TCP, CAY__NET_DNS_UDP, CAY__NET_FDS };
+enum { CAY__NET_TCP_FD, CAY__NET_DNS_TCP, CAY__NET_DNS_UDP, CAY__NET_MAP, CAY__NET_FDS };
 /* How connections come to the listener. NONE: they are refused, and no policy but `off` can be had. */
 enum { CAY__NET_NONE, CAY__NET_NAT, CAY__NET_TPROXY };
 
 typedef struct netns {
     int      how;
-    int      fd[CAY__NET_FDS]; /* -1 when how is NONE */
+    int      fd[CAY__NET_FDS]; /* three sockets and the name map of egress/proto.h; -1 when how is NONE */
     uint64_t cookie;           /* SO_NETNS_COOKIE */
 } netns;
 
@@ -28,4 +28,4 @@ const char *netns_make(netns *out);
 void        netns_close(netns *n);
 /* From here on connections and queries wait for whoever is lent the sockets; before, they are refused at once.
  * EADDRINUSE: a program inside has UDP port 53. Again changes nothing. */
-bool        netns_serve(const int fd[CAY__NET_FDS]);
+bool        netns_serve(const int *fd);

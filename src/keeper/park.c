@@ -144,7 +144,7 @@ static void stage(int ctl, int mode, const stage_fds *f)
  * those. The network's sockets are only held, for a keeper that comes after this one. */
 static void own_descriptors(int *ctl, int *listen_fd, netns *net)
 {
-    int *mine[2 + CAY__NET_FDS] = { ctl, listen_fd, &net->fd[0], &net->fd[1], &net->fd[2] };
+    int *mine[2 + CAY__NET_FDS] = { ctl, listen_fd, &net->fd[0], &net->fd[1], &net->fd[2], &net->fd[3] };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (size_t i = 0; i < CAY_LEN(mine); i++)
         if (null < 0 || (*mine[i] >= 0 && (*mine[i] = fcntl(*mine[i], F_DUPFD_CLOEXEC, 16)) < 0))
@@ -233,7 +233,7 @@ const char *park(const cay_job *job, const int *fds, park_result *out)
     errno = ERANGE;
     if (job->mode == CAY_MODE_ROOT && job->block <= STORE_BASE) /* none was free: never the host's own ids */
         return step;
-    out->net = (netns){ .fd = { -1, -1, -1 } };
+    out->net = (netns){ .fd = { -1, -1, -1, -1 } };
     if (!CAY__MUTANT("netns") && (step = netns_make(&out->net)))
         return step;
     step = "directories";

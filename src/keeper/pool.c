@@ -35,7 +35,8 @@ typedef struct start_args {
 static int helper_child(void *arg)
 {
     start_args *a = arg;
-    char *const argv[] = { "cay-init", (char *)a->role, (char *)a->dir, NULL };
+    char mode[] = { (char)('0' + K.mode), 0 };
+    char *const argv[] = { "cay-init", (char *)a->role, (char *)a->dir, mode, K.argv[2], K.argv[0], NULL };
     char *env[] = { NULL, NULL, NULL };
 #ifdef CAY_FAULTS
     char fault[128];
@@ -100,7 +101,7 @@ int pool_print_faults(void)
 
 bool pool_start_janitor(const char *home)
 {
-    return seal_image() && helper_start(&K.janitor, "janitor", home, true);
+    return seal_image() && helper_start(&K.janitor, "janitor", home, true) && helper_start(&K.lender, "lender", home, true);
 }
 
 bool pool_start(void)
@@ -117,7 +118,7 @@ bool pool_start(void)
     for (unsigned i = 0; i < K.nzygotes; i++)
         if (!helper_start(&K.zygotes[i], "zygote", "/s", false) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
             return false;
-    return cay__loop_add(&K.loop, &K.janitor.w);
+    return cay__loop_add(&K.loop, &K.janitor.w) && cay__loop_add(&K.loop, &K.lender.w);
 }
 
 /* False when the helper has more before it than its socket holds: a removal is then found again by its name. */
@@ -218,7 +219,7 @@ void pool_failed(int sys, const char *step)
     while (K.waiting) {
         pending *p = K.waiting;
         K.waiting = p->next;
-        reply_error(p->c, CAY_EISOLATION, sys, "park_failed", "a sandbox cannot be made on this host", step);
+        reply_error(p->c, CAY_EISOLATION, sys, "park_failed", "a sandbox cannot be made on this host: %s", step);
         pending_free(p);
     }
     K.waiting_tail = &K.waiting;
@@ -228,7 +229,7 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
     K.trash |= d->trash;
-    if (d->sys || nfds != (d->net ? 6 : 3) || !b) {
+    if (d->sys || nfds != (d->how ? 7 : 3) || !b) {
         pool_failed(d->sys, d->step);
         if (b)
             box_free(b);
@@ -241,9 +242,9 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     b->userns_fd = CAY_STEAL_FD(fds[2]);
     for (int i = 3; i < nfds; i++)
         b->net_fd[i - 3] = CAY_STEAL_FD(fds[i]);
-    b->net = d->net;
+    b->net = d->how;
     b->cookie = d->cookie;
-    K.features |= CAY_FEAT_NET_TRIED | (d->net == CAY__NET_TPROXY ? CAY_FEAT_NFT : d->net == CAY__NET_NAT ? CAY_FEAT_NAT : 0);
+    K.features |= CAY_FEAT_NET_TRIED | (d->how == CAY__NET_TPROXY ? CAY_FEAT_NFT : d->how == CAY__NET_NAT ? CAY_FEAT_NAT : 0);
     cay__fd_nonblock(b->ctl.fd, true);
     journal_put(J_PARKED, b, "", 0, "");
     CAY_FAULT("keeper.park.recorded");

@@ -55,6 +55,7 @@ enum cay_msg_type {
     CAY_MSG_SIGNAL,      /* cay_m_stream (a: signal, b: cay_scope) → OK */
     CAY_MSG_EVENTS,      /* cay_m_box (id or "") → OK, then cay_event_wire packets (…) */
     CAY_MSG_FAULT,       /* test builds: tail "point=action" → OK */
+    CAY_MSG_NET,         /* cay_m_net; SET: fds: [policy] → cay_m_netinfo; GET: fds: [policy]; DIAL: fds: [connected socket] */
 
     CAY_MSG_OK = 100,
     CAY_MSG_ERROR,       /* cay_m_error */
@@ -137,6 +138,35 @@ typedef struct cay_m_boxinfo {
     uint64_t idle_ms;
     uint64_t cookie; /* SO_NETNS_COOKIE of its net namespace, 0: not known */
 } cay_m_boxinfo;
+
+/* What a sandbox may reach. The text is opaque here: a sealed memfd of at most CAY_NET_TEXT bytes, the file format of policy/policy.h. */
+#define CAY_NET_TEXT (256u << 10)
+enum cay_net_op {
+    CAY_NET_SET = 1, /* answered once it holds; revision: the one it must replace, 0: any */
+    CAY_NET_GET,     /* the one that holds; revision 0 and no descriptor: none was ever set, `off` */
+    CAY_NET_DIAL,    /* connect for the control plane; flags: CAY_NET_IMPLICIT */
+    CAY_NET_WHY,     /* what would be decided: reason and rule in the answer */
+    CAY_NET_RESTORE, /* between keeper and helper: as it was set before */
+    CAY_NET_DROP,    /* and: the sandbox is gone */
+};
+enum { CAY_NET_IMPLICIT = 1u << 0 };
+
+typedef struct cay_m_net {
+    char     id[CAY_WIRE_ID];
+    uint64_t revision;
+    uint32_t op, flags;
+    uint16_t port, proto;
+    uint32_t spare;
+    char     name[256];
+} cay_m_net;
+
+typedef struct cay_m_netinfo {
+    uint64_t revision;
+    int32_t  code; /* WHY: 0 allowed, else what a connection would get */
+    uint32_t spare;
+    char     reason[40];
+    char     msg[216];
+} cay_m_netinfo;
 
 typedef struct cay_m_usage {
     uint64_t cpu_us, memory, memory_peak, pids, disk, inodes, oom_kills, pids_hits;

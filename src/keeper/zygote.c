@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper program, which is also init: "zygote" parks sandboxes and makes roots, "janitor" clones grants and removes trees.
+ * The helper program, which is also init: "zygote" parks sandboxes and makes roots, "janitor" clones grants and removes trees,
+ * "lender" speaks with cay-egress.
  * Started by the keeper from a sealed memfd, in the keeper's user namespace; leaves when the keeper does.
  */
 #include "job.h"
+#include "lend.h"
 #include "mnt.h"
 #include "park.h"
 #include "quota.h"
@@ -44,7 +46,7 @@ static void failed(const char *step)
 
 static void do_park(int *fds, int nfds)
 {
-    park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .net = { .fd = { -1, -1, -1 } } };
+    park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .net = { .fd = { -1, -1, -1, -1 } } };
     if (nfds != 1 + (int)job.cg2 + (int)job.nv1) {
         errno = EINVAL;
         failed("job");
@@ -55,8 +57,8 @@ static void do_park(int *fds, int nfds)
         failed(step);
     } else {
         CAY_FAULT("zygote.park.answer");
-        cay_job_done d = { .pid = r.pid, .start = r.start, .trash = r.trash, .net = (uint32_t)r.net.how, .cookie = r.net.cookie };
-        int out[3 + CAY__NET_FDS] = { r.pidfd, r.ctl, r.userns, r.net.fd[0], r.net.fd[1], r.net.fd[2] };
+        cay_job_done d = { .pid = r.pid, .start = r.start, .trash = r.trash, .how = (uint32_t)r.net.how, .cookie = r.net.cookie };
+        int out[3 + CAY__NET_FDS] = { r.pidfd, r.ctl, r.userns, r.net.fd[0], r.net.fd[1], r.net.fd[2], r.net.fd[3] };
         done(&d, out, r.net.how ? 3 + CAY__NET_FDS : 3);
     }
     cay__close_fd(&r.pidfd);
@@ -163,9 +165,8 @@ static bool remove_tree(int at, const char *name, unsigned depth, bool *lifted)
     return (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT) && ok;
 }
 
-static void do_rmtree(void)
+static bool rmtree(void)
 {
-    cay_job_done d = { 0 };
     bool lifted;
     char upper[80];
     /* A whole sandbox takes its project along; a used work directory is only a part of one. */
@@ -174,14 +175,21 @@ static void do_rmtree(void)
     CAY_FAULT("janitor.rmtree");
     do {
         lifted = false;
-        if (!remove_tree(AT_FDCWD, job.name, 0, &lifted) && !lifted) {
-            failed("remove");
-            return;
-        }
+        if (!remove_tree(AT_FDCWD, job.name, 0, &lifted) && !lifted)
+            return false;
     } while (lifted);
     quota_forget(project);
     CAY_FAULT("janitor.rmtree.done");
-    done(&d, NULL, 0);
+    return true;
+}
+
+static void do_rmtree(void)
+{
+    cay_job_done d = { 0 };
+    if (rmtree())
+        done(&d, NULL, 0);
+    else
+        failed("remove");
 }
 
 /* What cannot be seen into counts as beyond every limit. A file of many names counts once. */
@@ -212,6 +220,22 @@ static void measure(int at, const char *name, cay_job_done *d, unsigned depth)
     closedir(dir);
 }
 
+/* What was moved out of sight and not removed, and with `rec` what a dead keeper's pool left. */
+static void do_sweep(void)
+{
+    DIR *d = opendir("sandboxes");
+    cay_job_done done_ = { 0 };
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!cay__str_starts(e->d_name, ".old-") && !(job.rec && cay__str_starts(e->d_name, ".pool-")))
+            continue;
+        if (cay__str_join(job.name, sizeof job.name, "sandboxes/", e->d_name, NULL))
+            rmtree();
+    }
+    if (d)
+        closedir(d);
+    done(&done_, NULL, 0);
+}
+
 static void do_du(void)
 {
     cay_job_done d = { 0 };
@@ -230,7 +254,8 @@ static void print_name(const char *name)
 }
 #endif
 
-/* argv: program, role, state directory as the helper sees it */
+/* argv: program, role, state directory as the helper sees it, mode, runtime directory of the host's tree, the keeper's
+ * program */
 int main(int argc, char **argv)
 {
 #ifdef CAY_FAULTS
@@ -241,13 +266,15 @@ int main(int argc, char **argv)
     cay__fault_load();
     cay__fd_close_from(4);
 #endif
-    if (argc < 3 || chdir(argv[2]) < 0)
+    if (argc < 6 || chdir(argv[2]) < 0)
         return 2;
     /* A zygote mounts in a namespace of its own, which its children copy. */
     if (!strcmp(argv[1], "zygote") && unshare(CLONE_NEWNS) < 0)
         return 2;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, argv[1]);
+    if (!strcmp(argv[1], "lender"))
+        lender_main(SOCK, argv[3][0] - '0', argv[4], argv[5]);
     /* What runs inside is pid 1 of a sandbox: its command line says no more than that. */
     for (int i = 1; i < argc; i++)
         memset(argv[i], 0, strlen(argv[i]));
@@ -267,6 +294,7 @@ int main(int argc, char **argv)
         case CAY_JOB_CLONE: do_clone(fds, nfds); break;
         case CAY_JOB_RMTREE: do_rmtree(); break;
         case CAY_JOB_DU: do_du(); break;
+        case CAY_JOB_SWEEP: do_sweep(); break;
         default:
             errno = EINVAL;
             failed("job");

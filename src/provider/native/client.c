@@ -16,6 +16,7 @@ static uint16_t answer_of(uint16_t request)
     switch (request) {
     case CAY_MSG_HELLO: return CAY_MSG_HELLO;
     case CAY_MSG_USAGE: return CAY_MSG_USAGE;
+    case CAY_MSG_NET: return CAY_MSG_NET;
     case CAY_MSG_CREATE: case CAY_MSG_LIST: case CAY_MSG_BOX_WAIT: return CAY_MSG_BOX;
     case CAY_MSG_SPAWN: case CAY_MSG_PROC_FIND: case CAY_MSG_PROCS: return CAY_MSG_PROC;
     case CAY_MSG_OUTPUT: case CAY_MSG_READ: return CAY_MSG_DATA;
@@ -28,6 +29,7 @@ static size_t body_of(uint16_t type)
     switch (type) {
     case CAY_MSG_HELLO: return sizeof(cay_m_hello);
     case CAY_MSG_USAGE: return sizeof(cay_m_usage);
+    case CAY_MSG_NET: return sizeof(cay_m_netinfo);
     case CAY_MSG_BOX: return sizeof(cay_m_boxinfo);
     case CAY_MSG_PROC: return sizeof(cay_m_proc);
     case CAY_MSG_EXIT: return sizeof(cay_m_exit);
@@ -137,9 +139,20 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
                            { out->bytes, want },
                            { own ? out->tail : spill, own ? out->tail_cap : sizeof spill } };
     struct msghdr m = { .msg_iov = io, .msg_iovlen = 3 };
+    union {
+        char           room[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } ctl;
+    if (out->fd) {
+        m.msg_control = ctl.room;
+        m.msg_controllen = sizeof ctl.room;
+    }
     bool forever = cay__call_cancel(call) < 0 && cay__call_left(call) < 0;
     for (bool reset = false;;) {
-        ssize_t n = recvmsg(sock, &m, forever ? 0 : MSG_DONTWAIT);
+        ssize_t n = recvmsg(sock, &m, (forever ? 0 : MSG_DONTWAIT) | MSG_CMSG_CLOEXEC);
+        struct cmsghdr *c = n > 0 && out->fd ? CMSG_FIRSTHDR(&m) : NULL;
+        if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+            memcpy(out->fd, CMSG_DATA(c), sizeof(int));
         if (n < 0 && errno == ECONNRESET && !reset) { /* told once, before what the peer said last */
             reset = true;
             continue;

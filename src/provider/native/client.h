@@ -50,12 +50,14 @@ typedef struct cay__reply {
         cay_m_hello   hello;
         cay_m_boxinfo box;
         cay_m_usage   usage;
+        cay_m_netinfo net;
         cay_m_proc    proc;
         cay_m_exit    exit;
         cay_m_data    data;
         cay_m_error   error;
         char          bytes[512];
     };
+    int   *fd;       /* in: where a descriptor that comes along goes, or NULL */
     char  *tail;     /* in: room for a tail, or NULL */
     size_t tail_cap;
     size_t tail_len; /* out */

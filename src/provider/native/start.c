@@ -149,7 +149,10 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
     *sock = knock(n);
     if (*sock >= 0)
         return 0;
+    char real[PATH_MAX];
     CAY_TRY(find_keeper(n->libexec, n->keeper, sizeof n->keeper, err));
+    if (realpath(n->keeper, real)) /* it looks for cay-egress beside itself, from another directory */
+        cay__str_copy(n->keeper, sizeof n->keeper, real);
     CAY_TRY(cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err));
     cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
     CAY_AUTOFD lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);

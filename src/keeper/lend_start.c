@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting cay-egress as egress/proto.h says: unprivileged, in its own session, with three descriptors. */
+#include "lend.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <keeper/proto.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+static bool path_of(char *out, size_t cap, const char *run, const char *name)
+{
+    return cay__str_join(out, cap, run, "/", name, NULL);
+}
+
+static int unix_socket(struct sockaddr_un *sa, const char *run, const char *name)
+{
+    *sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    errno = ENAMETOOLONG;
+    return path_of(sa->sun_path, sizeof sa->sun_path, run, name) ? socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) : -1;
+}
+
+int egress_dial(const char *run)
+{
+    struct sockaddr_un sa;
+    CAY_AUTOFD s = unix_socket(&sa, run, "egress.sock");
+    return s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0 ? -1 : CAY_STEAL_FD(s);
+}
+
+/* Under its name only when it listens: who dials it finds somebody, or nothing. */
+static int listen_at(const char *run)
+{
+    struct sockaddr_un sa;
+    char name[sizeof sa.sun_path];
+    CAY_AUTOFD s = unix_socket(&sa, run, "egress.new");
+    unlink(sa.sun_path);
+    if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(s, 8) < 0 || !path_of(name, sizeof name, run, "egress.sock") ||
+        rename(sa.sun_path, name) < 0)
+        return -1;
+    return CAY_STEAL_FD(s);
+}
+
+int operator_open(void)
+{
+    int fd = open("egress.conf", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT)
+        fd = open("/etc/cay/egress.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    /* One that is there and cannot be read is not none: egress refuses to start without its operator's word. */
+    return fd < 0 && errno == ENOENT ? open("/dev/null", O_RDONLY | O_CLOEXEC) : fd;
+}
+
+/* Records of what was decided; cay-egress may write there and nowhere else. */
+static int records(int mode)
+{
+    uid_t owner = mode == CAY_MODE_ROOT ? EGRESS_ID : 0;
+    if ((mkdir("net", 0700) < 0 && errno != EEXIST) || lchown("net", owner, owner) < 0)
+        return -1;
+    return open("net", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* No capability in any set, and no way back to one. */
+static bool become_nobody(int mode)
+{
+    struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct none[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
+    if (CAY__MUTANT("egress-root"))
+        return true;
+    for (unsigned c = 0; c <= 63; c++)
+        if (prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
+            return false;
+    prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED);
+    if (mode == CAY_MODE_ROOT && (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, EGRESS_ID, EGRESS_ID, EGRESS_ID) < 0 ||
+                                  syscall(SYS_setresuid, EGRESS_ID, EGRESS_ID, EGRESS_ID) < 0))
+        return false;
+    return syscall(SYS_capset, &h, none) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+}
+
+static _Noreturn void child(const char *program, int mode, const int fds[3], int tell)
+{
+    char *const argv[] = { "cay-egress", NULL }, *const env[] = { NULL };
+    int high[4];
+    setsid();
+    umask(077);
+    for (int i = 0; i < 4; i++)
+        high[i] = fcntl(i < 3 ? fds[i] : tell, F_DUPFD_CLOEXEC, 16);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, 0);
+    dup2(null, 1);
+    for (int i = 0; i < 3; i++)
+        dup2(high[i], 3 + i);
+    int exe = open(program, O_RDONLY | O_CLOEXEC); /* before its directory may be out of reach */
+    if (exe >= 0 && chdir("/") == 0 && become_nobody(mode)) {
+        syscall(SYS_close_range, 6, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+        syscall(SYS_execveat, exe, "", argv, env, AT_EMPTY_PATH);
+    }
+    (void)!write(high[3], &errno, sizeof errno);
+    _exit(127);
+}
+
+/* "PID START": which process it is, for whoever has to end it. */
+static void write_pid(const char *run, int pid)
+{
+    char path[4096], line[64], a[21], b[21];
+    path_of(path, sizeof path, run, "egress.pid");
+    cay__str_join(line, sizeof line, cay__str_u64(a, (uint64_t)pid), " ", cay__str_u64(b, cay__start_time(pid)), "\n", NULL);
+    CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        cay__fd_write_all(fd, line, strlen(line));
+}
+
+void egress_stop(const char *run, int sig)
+{
+    char path[4096], line[64] = "", *gap;
+    uint64_t pid, start;
+    path_of(path, sizeof path, run, "egress.pid");
+    if (cay__fd_read_file(AT_FDCWD, path, line, sizeof line) <= 0 || !(gap = strchr(line, ' ')))
+        return;
+    *gap++ = 0;
+    gap[strcspn(gap, "\n")] = 0;
+    if (!cay__str_to_u64(line, &pid) || !cay__str_to_u64(gap, &start) || !pid)
+        return;
+    CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, (int)pid, 0);
+    if (fd >= 0 && start && cay__start_time((int)pid) == start)
+        syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
+}
+
+const char *egress_start(const char *run, const char *keeper, int mode)
+{
+    char program[4096];
+    const char *slash = strrchr(keeper, '/');
+    int tell[2], e = 0;
+    if (!slash || (size_t)(slash - keeper) + sizeof "/cay-egress" > sizeof program) {
+        errno = ENOENT;
+        return "cay-egress";
+    }
+    memcpy(program, keeper, (size_t)(slash - keeper));
+    cay__str_copy(program + (slash - keeper), sizeof "/cay-egress", "/cay-egress");
+    CAY_AUTOFD l = listen_at(run), dir = records(mode), op = operator_open();
+    if (l < 0)
+        return "its socket";
+    if (dir < 0)
+        return "the directory net of the state directory";
+    if (op < 0)
+        return "the operator's file egress.conf";
+    if (pipe2(tell, O_CLOEXEC) < 0)
+        return "pipe";
+    CAY_FAULT("lender.egress.start");
+    int pid = fork();
+    if (pid == 0)
+        child(program, mode, (int[]){ l, dir, op }, tell[1]);
+    close(tell[1]);
+    bool failed = pid < 0 || read(tell[0], &e, sizeof e) == sizeof e;
+    close(tell[0]);
+    if (failed) {
+        errno = pid < 0 ? errno : e;
+        return "cay-egress";
+    }
+    write_pid(run, pid);
+    CAY_FAULT("lender.egress.started");
+    return NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What sandboxes may reach. Policies, cay-egress and what it is lent are the lender's business, a helper (lend.c); here a
+ * request gets the sockets of its sandbox and finds its way, and its answer the way back.
+ */
+#include "keeper.h"
+
+static void told(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+{
+    CAY_FAULT("keeper.net.answer");
+    if (d->error.code && !j->c)
+        dprintf(2, "network: %.*s\n", (int)sizeof d->error.msg, d->error.msg);
+    else if (d->error.code)
+        reply(j->c, CAY_MSG_ERROR, &d->error, sizeof d->error, NULL, 0);
+    else
+        reply_fds(j->c, CAY_MSG_NET, &d->net, sizeof d->net, NULL, 0, fds, nfds);
+}
+
+void net_ask(client *c, box *b, const cay_m_net *m, int text)
+{
+    cay_job j = { .type = CAY_JOB_NET, .how = b->net, .cookie = b->cookie, .client = c != NULL, .net = *m };
+    int fds[5] = { b->net_fd[0], b->net_fd[1], b->net_fd[2], b->net_fd[3], text }, n = text >= 0 ? 5 : 4;
+    job_wait *w = cay__alloc(sizeof *w);
+    *w = (job_wait){ .b = b, .c = c, .fn = told };
+    memcpy(j.net.id, b->id, sizeof j.net.id);
+    CAY_FAULT("keeper.net.ask");
+    bool sent = job_send(&K.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0, w);
+    CAY_FAULT("keeper.net.asked");
+    b->lent |= sent && (m->op == CAY_NET_SET || m->op == CAY_NET_RESTORE);
+    b->restore = !sent && m->op == CAY_NET_RESTORE; /* the next sweep tries again */
+    if (!sent)
+        reply_error(c, CAY_EBUSY, errno, "keeper_busy", "the network's helper has too much to do; try again", NULL);
+}
+
+void net_restore(box *b)
+{
+    net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_RESTORE }, -1);
+}
+
+/* From init, which may be the tenant's by now: the lender compares them with the journal's cookie before they are used. */
+void net_adopt(box *b, int *fds, int nfds)
+{
+    for (int i = 0; i < CAY_MIN(nfds, 4); i++)
+        if (b->net_fd[i] < 0)
+            b->net_fd[i] = CAY_STEAL_FD(fds[i]);
+    net_restore(b);
+}
