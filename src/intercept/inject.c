@@ -5,6 +5,7 @@
  */
 #include "intercept.h"
 #include <base/buf.h>
+#include <base/mutant.h>
 #include <strings.h>
 
 typedef struct span {
@@ -74,7 +75,7 @@ static bool goes(const vault *v, const char *name, uint16_t port, bool tls, span
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
         const char *h = here(b, name, port, tls) ? cay__binding_header(b) : NULL;
-        if (h && strlen(h) == key.n && !strncasecmp(h, key.p, key.n))
+        if (h && strlen(h) == key.n && (CAY__MUTANT("fuzz-inject") ? !memcmp(h, key.p, key.n) : !strncasecmp(h, key.p, key.n)))
             return true;
     }
     return used && key.n == 15 && !strncasecmp(key.p, "Accept-Encoding", 15);
