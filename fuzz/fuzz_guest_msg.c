@@ -68,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (!G.procs) {
         G.procs = calloc(GPROCS, sizeof *G.procs);
         G.shims = calloc(GPROCS, sizeof *G.shims);
+        G.labels = calloc(GPROCS, sizeof *G.labels);
     }
     G.ctl = G.listen = G.sig = G.net[0] = G.net[1] = G.net[2] = G.net[3] = -1;
     calls = 0;

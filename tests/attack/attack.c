@@ -112,6 +112,8 @@ static bool serve(const char *ask)
     char path[400];
     if (sscanf(ask, "mount %399s", path) == 1)
         return mount("cay-attack", path, "tmpfs", 0, "mode=777") == 0;
+    if (sscanf(ask, "small %399s", path) == 1)
+        return mount("cay-attack", path, "tmpfs", 0, "mode=777,size=24m") == 0;
     if (sscanf(ask, "umount %399s", path) == 1)
         return umount2(path, MNT_DETACH) == 0;
     if (sscanf(ask, "next-pid %399s", path) == 1)

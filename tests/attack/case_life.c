@@ -204,6 +204,102 @@ static void s73_store(void)
     box_remove(box_new(NULL));
 }
 
+/* As a full disk gives it: the state directory of another instance, on a filesystem of its own. */
+static void s73_full(void)
+{
+    cay_err err = CAY_ERR_INIT;
+    char keep[300], small[280], filler[400];
+    cay_sandbox *a, *b = NULL;
+    int n = 0;
+    snprintf(keep, sizeof keep, "%s", W.home);
+    snprintf(small, sizeof small, "%s/small", W.dir);
+    snprintf(filler, sizeof filler, "%s/filler", small);
+    mkdir(small, 0700);
+    if (!as_host("small %s", small))
+        give_up("the host cannot mount");
+    cay_service *first = W.svc;
+    snprintf(W.home, sizeof W.home, "%s/home", small);
+    mkdir(W.home, 0700);
+    W.svc = service_open();
+    a = box_new(NULL);
+    int fd = open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    static char block[4096];
+    while (write(fd, block, sizeof block) > 0)
+        ;
+    close(fd);
+    cay_create spec = { .size = sizeof spec };
+    int rc = cay_service_create(W.svc, within(15000), &spec, &b, &err);
+    CHECK(rc == 0 || (rc != CAY_ETIMEOUT && err.msg[0]), "a create on a full disk gives %s: \"%s\"", cay_code_name(rc), err.msg);
+    note("a create on a full disk: %s", rc == 0 ? "works" : err.msg);
+    if (rc == 0)
+        box_remove(b);
+    CHECK(cay_service_list(W.svc, within(5000), NULL, tell, &n, &err) == 0 && n == 1, "%d sandboxes are listed on a full disk: %s", n, err.msg);
+    CHECK(command(a, NULL, "true", NULL, 0) == 0, "no command runs on a full disk");
+    keeper_kill(SIGKILL);
+    CHECK(command(a, NULL, "true", NULL, 0) == 0, "a new keeper does not take over on a full disk");
+    unlink(filler);
+    CHECK(command(a, NULL, "echo x >/workspace/x && test -x /tmp/probe", NULL, 0) == 0, "the sandbox is damaged");
+    box_remove(box_new(NULL));
+    box_remove(a);
+    keeper_kill(SIGTERM);
+    cay_service_close(W.svc);
+    snprintf(W.home, sizeof W.home, "%s", keep);
+    W.svc = first;
+    CHECK(as_host("umount %s", small), "the small filesystem is held");
+    rmdir(small);
+}
+
+/* ---- S-74: a newer program comes, an older one is refused ---- */
+
+static void s74_upgrade(void)
+{
+    enum { MANY = 10 };
+    cay_err err = CAY_ERR_INIT;
+    cay_open spec = { .size = sizeof spec, .home = W.home, .libexec = W.bin };
+    cay_service *svc = NULL;
+    cay_sandbox *sb[MANY];
+    cay_proc *p[MANY];
+    char cmd[900], id[MANY][32];
+    for (int i = 0; i < MANY; i++) {
+        cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "/tmp/probe", "count", "/tmp/stop", NULL }, .tag = "ticks" };
+        sb[i] = box_new(NULL);
+        snprintf(id[i], sizeof id[i], "%s", cay_sandbox_id(sb[i]));
+        if (cay_sandbox_spawn(sb[i], within(5000), &s, &p[i], &err) < 0)
+            give_up("spawn: %s", err.msg);
+        cay_proc_unref(p[i]);
+        cay_sandbox_unref(sb[i]);
+    }
+    /* a store of a version to come: refused, and not a byte of it written */
+    cay_service_close(W.svc);
+    W.svc = NULL;
+    snprintf(cmd, sizeof cmd, "cd %s && sqlite3 store.db 'pragma user_version' >was && sqlite3 store.db 'pragma user_version=9999; pragma wal_checkpoint(truncate)' >/dev/null && cksum store.db >sum", W.home);
+    CHECK(host_shell(cmd) == 0, "the version could not be changed");
+    int rc = cay_service_open(&spec, &svc, &err);
+    CHECK(rc < 0 && !strcmp(err.reason, "store_newer"), "a newer store gives %s: %s", cay_code_name(rc), err.msg);
+    if (rc == 0)
+        cay_service_close(svc);
+    snprintf(cmd, sizeof cmd, "cd %s && cksum store.db | cmp - sum && sqlite3 store.db \"pragma user_version=$(cat was)\" && rm sum was", W.home);
+    CHECK(host_shell(cmd) == 0, "a newer store was written to");
+    /* the keeper is told to leave, as an installer does, and the next program finds another */
+    keeper_kill(SIGTERM);
+    int64_t t = now_ms();
+    W.svc = service_open();
+    for (int i = 0; i < MANY; i++) {
+        sb[i] = find(id[i]);
+        CHECK(box_state(sb[i], NULL, 0) == CAY_RUNNING, "%s does not run any more", id[i]);
+    }
+    CHECK(now_ms() - t < 2000, "taking %d over took %lld ms", MANY, (long long)(now_ms() - t));
+    for (int i = 0; i < MANY; i++) {
+        cay_exit end = { .size = sizeof end };
+        if (cay_file_put(sb[i], within(5000), "/tmp/stop", "", 0, NULL, &err) < 0 || cay_sandbox_attach(sb[i], within(5000), "ticks", &p[i], &err) < 0)
+            give_up("%s: %s", id[i], err.msg);
+        CHECK(cay_proc_wait(p[i], within(5000), &end, &err) == 0 && end.code == 42, "code %d reason %s: %s", end.code, end.reason, err.msg);
+        check_ticks(p[i]);
+        cay_proc_unref(p[i]);
+        box_remove(sb[i]);
+    }
+}
+
 /* ---- S-75: another boot ---- */
 
 static uint32_t crc32c(const unsigned char *p, size_t n)
@@ -522,6 +618,8 @@ const attack life_attacks[] = {
     { "S-71", "a killed keeper loses nothing", ALL, "hold-fds", NULL, s71_keeper_killed },
     { "S-72", "killed at random moments", ALL, NULL, "many small steps; the kill matrix takes each apart", s72_killed_anywhere },
     { "S-73", "a damaged record, a torn log", ALL, NULL, "the checksum of records has no switch: the reader would misread its own log", s73_store },
+    { "S-73b", "a full disk", ALL, NULL, "no one check: every write of ours may fail and says so", s73_full },
+    { "S-74", "a newer store is refused, a new keeper takes over", ALL, "hold-fds", NULL, s74_upgrade },
     { "S-75", "another boot", ALL, NULL, "two checks, boot id and start time, of which each is enough", s75_boot },
     { "S-76", "what is not ours stays", ALL, NULL, "only names from the own journal and store are touched; there is no check to leave out", s76_restraint },
     { "S-77", "many hands on the same sandboxes", ALL, NULL, "no single switch: the order of every transition is the defence", s77_races },
