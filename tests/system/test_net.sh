@@ -1,0 +1,226 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_net.sh BUILD [CASE…]: what a sandbox may reach, by keeper and cay-egress together. Run it in tests/support/netlab.
+set -u
+build=$(realpath "$1")
+shift
+[ -n "${NETLAB:-}" ] || { echo "test_net.sh runs inside tests/support/netlab"; exit 77; }
+CAY_HOME=$(mktemp -d "${TMPDIR:-/tmp}/cay-net.XXXXXX") CAY_LIBEXEC=$build CAY_POOL=2
+export CAY_HOME CAY_LIBEXEC CAY_POOL
+cay=$build/cay drive=$build/tests/support/netdrive
+bad=0 made=
+dir=$CAY_HOME.d
+mkdir -p "$dir"
+
+keeper() { pgrep -f "cay-keeper $CAY_HOME " | head -1; }
+run_dir() { tr '\0' '\n' <"/proc/$(keeper)/cmdline" | sed -n 3p; }
+egress() { cut -d' ' -f1 "$(run_dir)/egress.pid" 2>/dev/null; }
+tidy() {
+    for id in $made; do timeout 20 "$cay" rm -f "$id" >/dev/null 2>&1; done
+    run=$(run_dir) k=$(keeper)
+    [ -n "$k" ] && kill "$k"
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -n "$k" ] && kill -0 "$k" 2>/dev/null || break
+        sleep 0.25
+    done
+    rm -rf "$CAY_HOME" "$dir"
+}
+trap tidy EXIT
+fail() { echo "  $*"; bad=1; now=1; }
+policy() { # WORDS…: a file of it
+    mode=rules
+    [ "$1" = all ] || [ "$1" = off ] && { mode=$1; shift; }
+    { printf 'cay-net 1\nmode %s\n' "$mode"; for r; do echo "rule $r"; done; } >"$dir/policy"
+    echo "$dir/policy"
+}
+create() { # [RULE…] → $id
+    if [ $# -gt 0 ]; then id=$(timeout 20 "$drive" create "$(policy "$@")"); else id=$(timeout 20 "$drive" create); fi
+    [ -n "$id" ] || fail "create failed"
+    made="$made $id"
+}
+inside() { timeout -k1 30 "$cay" exec "$id" -- "$@" </dev/null 2>&1; }
+get() { inside curl -sS -m "${2:-6}" "$1"; }
+reaches() { get "$1" | grep -q "^hello from" || fail "$1 was not reached: $(get "$1")"; }
+refused() { get "$1" | grep -q "^hello from" && fail "$1 was reached"; }
+quick() { # COMMAND…: fails, and within a second
+    t=$(date +%s%N)
+    "$@" >/dev/null 2>&1 && fail "worked: $*"
+    t=$((($(date +%s%N) - t) / 1000000))
+    [ "$t" -lt 1500 ] || fail "$t ms until refused: $*"
+}
+
+case_off() {
+    create
+    : >"$NETLAB/queries"
+    : >"$NETLAB/flows"
+    for to in http://93.184.216.34/ http://10.0.0.5/ 'http://[2606:2800::1]/' http://203.0.113.2:8080/ http://good.test/ http://169.254.169.254/; do
+        quick inside curl -sS -m 10 "$to"
+    done
+    quick inside python3 -c 'import socket; s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.sendto(b"x",("1.1.1.1",443))'
+    [ ! -s "$NETLAB/queries" ] && [ ! -s "$NETLAB/flows" ] || fail "packets under off: $(cat "$NETLAB/queries" "$NETLAB/flows")"
+    [ "$("$drive" get "$id" | head -1)" = 0 ] || fail "a revision without a policy"
+}
+
+case_names() {
+    create good.test '**.wild.test:8080'
+    : >"$NETLAB/queries"
+    reaches http://good.test/
+    reaches http://a.wild.test:8080/
+    refused http://a.wild.test/
+    refused http://other.test/
+    refused http://93.184.216.34/
+    refused http://sub.good.test/
+    grep -vE ' (good|a\.wild)\.test$' "$NETLAB/queries" && fail "queries for names that are not allowed"
+    [ "$("$drive" get "$id" | sed -n 4p)" = "rule good.test" ] || fail "another policy comes back"
+}
+
+case_live() {
+    create good.test
+    reaches http://good.test/
+    r=$("$drive" policy "$id" "$(policy other.test)")
+    [ "$r" = 2 ] || fail "revision $r"
+    reaches http://other.test/
+    refused http://good.test/
+    echo nonsense | "$drive" policy "$id" - 2>"$dir/err" && fail "nonsense was accepted"
+    grep -q policy_invalid "$dir/err" || fail "$(cat "$dir/err")"
+    "$drive" policy "$id" "$(policy 'a..b')" 2>/dev/null && fail "a broken rule was accepted"
+    [ "$("$drive" get "$id" | head -1)" = 2 ] || fail "a refused policy changed the revision"
+    reaches http://other.test/
+    "$drive" policy "$id" "$(policy off)" >/dev/null || fail "off was refused"
+    refused http://other.test/
+    "$drive" create "$dir/err" >/dev/null 2>&1 && fail "a sandbox with a broken policy was made"
+}
+
+case_late() { # off first, then a way out
+    create
+    quick inside curl -sS -m 10 http://good.test/
+    "$drive" policy "$id" "$(policy good.test)" >/dev/null || fail "policy"
+    reaches http://good.test/
+}
+
+case_port53() {
+    create
+    timeout 10 "$cay" exec "$id" -- sh -c 'python3 -c "
+import socket,time
+s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.bind((\"0.0.0.0\",53)); time.sleep(60)" >/dev/null 2>&1 & sleep 0.5' </dev/null
+    "$drive" policy "$id" "$(policy good.test)" 2>"$dir/err" && fail "set although port 53 is taken"
+    grep -q port_53_taken "$dir/err" || fail "$(cat "$dir/err")"
+    inside pkill python3
+    "$drive" policy "$id" "$(policy good.test)" >/dev/null || fail "still refused"
+    reaches http://good.test/
+}
+
+case_egress_dies() {
+    create good.test
+    reaches http://good.test/
+    for i in 1 2 3 4 5; do
+        e=$(egress)
+        kill -9 "$e" || fail "no egress"
+        reaches http://good.test/
+        [ "$(egress)" != "$e" ] || fail "the same process"
+        refused http://other.test/
+    done
+    [ "$("$drive" get "$id" | head -1)" = 1 ] || fail "the revision changed"
+}
+
+case_egress_hangs() {
+    create good.test
+    reaches http://good.test/
+    e=$(egress)
+    kill -STOP "$e"
+    "$drive" policy "$id" "$(policy other.test)" >/dev/null || fail "no policy after a wedge"
+    kill -0 "$e" 2>/dev/null && [ "$(egress)" = "$e" ] && fail "the wedged one is kept"
+    reaches http://other.test/
+    refused http://good.test/
+}
+
+case_keeper_dies() {
+    create good.test
+    reaches http://good.test/
+    for i in 1 2 3; do
+        k=$(keeper) e=$(egress)
+        kill -9 "$k"
+        sleep 0.2
+        reaches http://good.test/ # the next keeper, the same egress
+        [ "$(keeper)" != "$k" ] || fail "the same keeper"
+        [ "$(egress)" = "$e" ] || fail "another egress"
+        [ "$("$drive" get "$id" | head -1)" = $i ] || fail "revision $("$drive" get "$id" | head -1), not $i"
+        r=$("$drive" policy "$id" "$(policy good.test)")
+        [ "$r" = $((i + 1)) ] || fail "revision $r after an adoption"
+        refused http://other.test/
+    done
+}
+
+case_both_die() {
+    create good.test
+    reaches http://good.test/
+    before=$(inside getent ahostsv4 good.test | head -1 | cut -d' ' -f1)
+    kill -9 "$(egress)" "$(keeper)"
+    sleep 0.2
+    reaches http://good.test/
+    refused http://other.test/
+    after=$(inside getent ahostsv4 good.test | head -1 | cut -d' ' -f1)
+    [ "$before" = "$after" ] || fail "the name had $before, now $after"
+}
+
+case_gone() { # nothing of a removed sandbox stays with egress
+    create good.test
+    reaches http://good.test/
+    n=$(ls "/proc/$(egress)/fd" | wc -l)
+    for i in 1 2 3; do
+        keep=$id
+        create other.test
+        reaches http://other.test/
+        timeout 20 "$cay" rm -f "$id" >/dev/null || fail "rm"
+        id=$keep
+    done
+    sleep 0.5
+    m=$(ls "/proc/$(egress)/fd" | wc -l)
+    [ "$m" -le $((n + 2)) ] || fail "egress holds $m descriptors, before $n"
+    reaches http://good.test/
+}
+
+case_dial() {
+    create good.test
+    printf 'GET / HTTP/1.0\r\n\r\n' | "$drive" dial "$id" good.test 80 | grep -q "hello from" || fail "dial good.test"
+    "$drive" dial "$id" other.test 80 </dev/null 2>"$dir/err" && fail "dialled other.test"
+    printf 'GET / HTTP/1.0\r\n\r\n' | "$drive" dial "$id" other.test 80 implicit | grep -q "hello from" || fail "implicit"
+    "$drive" dial "$id" inside.test 80 implicit </dev/null 2>"$dir/err" && fail "dialled a private address"
+    create
+    printf 'GET / HTTP/1.0\r\n\r\n' | "$drive" dial "$id" other.test 80 implicit | grep -q "hello from" || fail "implicit under off"
+    refused http://other.test/
+}
+
+case_operator() {
+    create all
+    reaches http://other.test/
+    refused http://inside.test/
+    printf 'cay-net 1\nmode all\nrule !other.test\nlift 10.0.0.0/24\n' >"$CAY_HOME/egress.new"
+    mv "$CAY_HOME/egress.new" "$CAY_HOME/egress.conf"
+    sleep 0.5
+    refused http://other.test/
+    reaches http://inside.test/
+    kill -9 "$(egress)"
+    sleep 0.3
+    refused http://other.test/
+    rm "$CAY_HOME/egress.conf"
+    sleep 0.5
+    reaches http://other.test/
+}
+
+case_nobody() { # who egress is
+    create good.test
+    e=$(egress)
+    grep -E '^Cap(Eff|Prm|Bnd|Amb|Inh):' "/proc/$e/status" | grep -v '0000000000000000$' && fail "egress has capabilities"
+    grep -q '^NoNewPrivs:.*1$' "/proc/$e/status" || fail "no_new_privs"
+    [ "$(id -u)" = 0 ] && ! grep -q '^Uid:.2147352576' "/proc/$e/status" && fail "not its own id"
+    :
+}
+
+cases=${*:-$(sed -n 's/^case_\([a-z0-9_]*\)().*/\1/p' "$0")}
+for c in $cases; do
+    now=0
+    "case_$c"
+    [ $now = 0 ] && echo "ok - $c" || echo "not ok - $c"
+done
+exit $bad
