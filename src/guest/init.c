@@ -155,8 +155,12 @@ static void set_limits(const cay_g_config *m)
 
 /* ---- messages from the keeper ---- */
 
-static void on_config(const cay_g_config *m, const char *tail, size_t len)
+static void on_config(const cay_g_config *m, const char *tail, size_t len, int *fds, int nfds)
 {
+    for (int i = 0; i < 2 && nfds == 2; i++) {
+        cay__close_fd(&G.tenant[i]);
+        G.tenant[i] = CAY_STEAL_FD(fds[i]);
+    }
     char *copy = mmap(NULL, len + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
         return;
@@ -274,7 +278,7 @@ void init_packet(const char *buf, size_t n, int *fds, int nfds)
     const cay_g_proc *pm = (const cay_g_proc *)body;
     gproc *p;
     switch (h->type) {
-    case CAY_G_CONFIG: on_config((const cay_g_config *)body, tail, len); break;
+    case CAY_G_CONFIG: on_config((const cay_g_config *)body, tail, len, fds, nfds); break;
     case CAY_G_SPAWN: spawn_run((const cay_g_spawn *)body, tail, len, fds, nfds); break;
     case CAY_G_SIGNAL: on_signal(pm); break;
     case CAY_G_KEEP: on_keep(pm, fds, nfds); break;
@@ -441,6 +445,7 @@ _Noreturn void init_main(int ctl, int listen_fd, const int net[4], int mode, boo
     memcpy(G.net, net, sizeof G.net);
     G.mode = mode;
     G.uid0 = uid0;
+    G.tenant[0] = G.tenant[1] = -1;
     G.buf = pages(CAY_MSG_MAX);
     G.procs = pages(sizeof(gproc) * GPROCS);
     G.labels = pages(sizeof *G.labels * GPROCS);

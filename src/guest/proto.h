@@ -15,7 +15,7 @@
 
 enum cay_g_type {
     CAY_G_BIND = 1,   /* keeper → binder: cay_g_bind; fds as its flags tell */
-    CAY_G_CONFIG,     /* cay_g_config, tail: config blob */
+    CAY_G_CONFIG,     /* cay_g_config, tail: config blob; fds: [cgroup.procs, directory of the tenant's group] */
     CAY_G_SPAWN,      /* cay_g_spawn, tail: blob unless in a memfd, then labels; fds: see cay_g_spawn */
     CAY_G_KEEP,       /* cay_g_proc (a: which); fds: [ring]: hold it for the next keeper. */
     CAY_G_SIGNAL,     /* cay_g_proc (a: signal, b: cay_scope) */
@@ -78,8 +78,8 @@ enum {
     CAY_GS_HOLD_IN = 1u << 19,  /* write end of stdin, read ends of stdout and stderr: held by init */
     CAY_GS_HOLD_OUT = 1u << 20,
     CAY_GS_HOLD_ERR = 1u << 21,
-    CAY_GS_GROUP = 1u << 22,  /* cgroup.procs of the group the child enters by writing 0 */
-    CAY_GS_INTO = 1u << 24,   /* directory of that group, for a child that is born in it */
+    CAY_GS_GROUP = 1u << 22,  /* a group of its own and not the tenant's: cgroup.procs, which the child enters by writing 0 */
+    CAY_GS_INTO = 1u << 24,   /* … and the directory, for a child that is born in it */
     CAY_GS_REAPER = 1u << 23, /* no group: put a sub-reaper in front, so that the tree can be killed */
 };
 
@@ -94,6 +94,7 @@ typedef struct cay_g_spawn {
     int64_t  started_ms; /* wall clock */
     uint32_t group;      /* 1 + number of its own group, 0: none */
     uint32_t spare;
+    char     forget[CAY_WIRE_ID]; /* as by FORGET, before anything else; "": nobody */
     char     tag[40], title[64];
 } cay_g_spawn;
 

@@ -482,12 +482,15 @@ void spawn_tell(gproc *g, int master)
 
 void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int nfds)
 {
-    plan p = { .m = m, .io = { -1, -1, -1 }, .group = -1, .into = -1, .slave = -1 };
+    plan p = { .m = m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
     names nm;
     char room[4096], *map, *few[FEW];
     const char *step = "request";
     int master = -1;
     size_t whole = len;
+    gproc *past = m->forget[0] ? gproc_find(m->forget) : NULL;
+    if (past)
+        gproc_drop(past);
     const char *blob = blob_of(m, tail, &len, fds, &nfds, &map);
     gproc *g = blob ? gproc_new(m->proc) : NULL;
 

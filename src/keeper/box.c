@@ -12,7 +12,7 @@ box *box_new(void)
     box *b = cay__alloc(sizeof *b);
     cay__id_make(b->name, 'b');
     b->ctl.fd = b->death.fd = b->listen_fd = b->userns_fd = -1;
-    b->cg_fd = b->tenant_fd = b->tenant_procs_fd = b->net_fd[0] = b->net_fd[1] = b->net_fd[2] = b->net_fd[3] = -1;
+    b->cg_fd = b->tenant_fd = b->idle.dir = b->idle.procs = b->net_fd[0] = b->net_fd[1] = b->net_fd[2] = b->net_fd[3] = -1;
     b->next = K.boxes;
     K.boxes = b;
     K.nboxes++;
@@ -40,7 +40,7 @@ static void drop_waiters(box *b)
         free(w);
     }
     b->waiters = NULL;
-    for (session_wait *s = b->sessions, *next; s; s = next) {
+    for (waiter *s = b->sessions, *next; s; s = next) {
         next = s->next;
         if (s->c)
             reply_error(s->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
@@ -97,7 +97,7 @@ void box_free(box *b)
     journal_put(J_GONE, b, b->id, 0, b->reason);
     drop_waiters(b);
     if (b->pending) {
-        reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended while it was being made: %s", b->reason);
+        reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended while it was being made", b->reason);
         pending_free(b->pending);
     }
     for (job_wait *j = K.jobs; j; j = j->next)
@@ -163,7 +163,7 @@ void box_freeze(box *b, bool on)
 
 static void session_taken(box *b, const cay_g_result *r)
 {
-    session_wait *s = b->sessions;
+    waiter *s = b->sessions;
     if (!s)
         return;
     b->sessions = s->next;
@@ -192,25 +192,21 @@ static void on_ctl(cay__watch *w, uint32_t ev)
 {
     box *b = (box *)((char *)w - offsetof(box, ctl));
     char buf[sizeof(cay_msg) + sizeof(cay_g_state)];
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     (void)ev;
-    for (int i = 0; i < 16; i++) {
-        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-        ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
-        const cay_msg *h = (const cay_msg *)buf;
-        if (n < 0 && errno == EAGAIN)
-            return;
-        if (n <= 0) { /* init ends: its pidfd tells the rest */
-            cay__loop_del(&K.loop, w);
-            cay__close_fd(&w->fd);
-            return;
-        }
-        if (n >= (ssize_t)sizeof *h && h->magic == CAY_MSG_MAGIC)
-            on_init(b, h, buf + sizeof *h, (size_t)n - sizeof *h, fds, nfds);
-        for (int k = 0; k < nfds; k++)
-            cay__close_fd(&fds[k]);
-        if (w->fd < 0)
-            return;
+    ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
+    const cay_msg *h = (const cay_msg *)buf;
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0) { /* init ends: its pidfd tells the rest */
+        cay__loop_del(&K.loop, w);
+        cay__close_fd(&w->fd);
+        return;
     }
+    if (n >= (ssize_t)sizeof *h && h->magic == CAY_MSG_MAGIC)
+        on_init(b, h, buf + sizeof *h, (size_t)n - sizeof *h, fds, nfds);
+    for (int k = 0; k < nfds; k++)
+        cay__close_fd(&fds[k]);
 }
 
 /* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts. */
@@ -218,7 +214,7 @@ static void on_death(cay__watch *w, uint32_t ev)
 {
     box *b = (box *)((char *)w - offsetof(box, death));
     (void)ev;
-    if (b->ctl.fd >= 0)
+    for (int i = 0; i < 64 && b->ctl.fd >= 0; i++)
         on_ctl(&b->ctl, 0); /* its last words */
     if (b->phase == BOX_PARKING || (b->phase == BOX_BINDING && !b->pending))
         pool_failed(ESRCH, "init ended");
@@ -308,7 +304,7 @@ static void bind_failed(box *b, int sys, const char *step)
     pending *p = b->pending;
     if (p) {
         dprintf(2, "bind: %s: %s\n", step, strerror(sys));
-        reply_error(p->c, cay_code_of_errno(sys), sys, "bind_failed", "the root could not be mounted: %s", step);
+        reply_error(p->c, cay_code_of_errno(sys), sys, "bind_failed", "the root could not be mounted", step);
         b->pending = NULL;
         b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
         pending_free(p);
@@ -408,7 +404,8 @@ static bool send_config(box *b, const pending *p)
     head.m.as_limit = K.features & CAY_FEAT_MEMORY ? UINT64_MAX : b->limits.memory;
     head.m.cpus = cpu_mask(b);
     struct iovec iov[2] = { { &head, sizeof head }, { p->config, p->config_len } };
-    return cay__fd_sendv(b->ctl.fd, iov, 2, NULL, 0, 0) >= 0;
+    CAY_AUTOFD procs = b->tenant_fd < 0 ? -1 : openat(b->tenant_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    return cay__fd_sendv(b->ctl.fd, iov, 2, (int[]){ procs, b->tenant_fd }, procs >= 0 ? 2 : 0, 0) >= 0;
 }
 
 static void take_request(box *b, const cay_m_create *m)
@@ -453,7 +450,7 @@ void box_hand_out(box *b, pending *p)
     b->pooled = false;
     CAY_FAULT("keeper.create.named");
     if (!cgroup_limits(b)) {
-        reply_error(p->c, CAY_EINVAL, errno, "limit_refused", "the kernel refused a limit: %s", strerror(errno));
+        reply_error(p->c, CAY_EINVAL, errno, "limit_refused", "the kernel refused a limit", strerror(errno));
         b->forget_files = !(b->flags & CAY_CREATE_KEPT);
         pending_free(p);
         box_stop(b, "limits", b->forget_files);
@@ -530,7 +527,7 @@ static void cloned(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     pending *p = j->p;
     if (d->sys || nfds != 1 || !p->c) { /* nothing is made for who has gone */
-        reply_error(p->c, cay_code_of_errno(d->sys), d->sys, "grant_refused", "a directory could not be shown inside: %s", d->step);
+        reply_error(p->c, cay_code_of_errno(d->sys), d->sys, "grant_refused", "a directory could not be shown inside", d->step);
         pending_free(p);
         return;
     }
@@ -604,7 +601,7 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
     bool root = m->flags & CAY_CREATE_ROOT_FD;
     if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || nfds != (int)m->ngrants + (root ? 1 : 0) ||
         memchr(m->layer, 0, sizeof m->layer) == NULL || strpbrk(m->layer, "/:,\\") || m->layer[0] == '.') {
-        reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", "create %s is not well-formed", old ? old->id : "request");
+        reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", old ? "the sandbox of this id is just ending" : "the create request is not well-formed", NULL);
         return;
     }
     if (!m->layer[0] && !root) {
@@ -647,7 +644,7 @@ void box_on_client_gone(client *c)
     for (box *b = K.boxes, *next; b; b = next) {
         next = b->next;
         waiter_drop(&b->waiters, c);
-        for (session_wait *s = b->sessions; s; s = s->next)
+        for (waiter *s = b->sessions; s; s = s->next)
             if (s->c == c)
                 s->c = NULL;
         if (b->pending && b->pending->c == c)

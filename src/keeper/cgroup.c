@@ -143,8 +143,7 @@ int cgroup_box_open(box *b)
         return 0;
     b->cg_fd = open_dir(K.cg.v2_fd, b->name);
     b->tenant_fd = open_dir(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"));
-    b->tenant_procs_fd = openat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant/cgroup.procs"), O_WRONLY | O_CLOEXEC);
-    return b->tenant_procs_fd < 0 ? -1 : 0;
+    return b->tenant_fd < 0 ? -1 : 0;
 }
 
 bool cgroup_box_make(box *b)
@@ -227,9 +226,10 @@ static bool remove_name(const char *name)
 
 void cgroup_box_remove(box *b)
 {
+    cay__close_fd(&b->idle.dir);
+    cay__close_fd(&b->idle.procs);
     cay__close_fd(&b->cg_fd);
     cay__close_fd(&b->tenant_fd);
-    cay__close_fd(&b->tenant_procs_fd);
     remove_name(b->name);
 }
 
@@ -382,42 +382,59 @@ bool cgroup_freeze(box *b, bool on)
     return true;
 }
 
-int cgroup_exec_make(proc *p)
+static char *exec_name(char *out, size_t cap, uint32_t number)
 {
-    char n[21], path[40];
-    if (p->b->tenant_fd < 0)
-        return -1;
-    do /* one that outlived its command may still have the name after an adoption */
-        cay__str_join(p->group, sizeof p->group, "x", cay__str_u64(n, p->b->next_group++), NULL);
-    while (mkdirat(p->b->tenant_fd, p->group, 0755) < 0 && errno == EEXIST);
-    let_in(p->b, p->b->tenant_fd, p->group);
-    p->group_fd = open_dir(p->b->tenant_fd, p->group);
-    CAY_FAULT("keeper.spawn.group");
-    return openat(p->b->tenant_fd, sub(path, sizeof path, p->group, "/cgroup.procs"), O_WRONLY | O_CLOEXEC);
+    char n[21];
+    return sub(out, cap, "x", cay__str_u64(n, number - 1));
 }
 
 void cgroup_exec_adopt(proc *p, uint32_t number)
 {
-    char n[21];
+    char name[24], path[40];
     if (!number || p->b->tenant_fd < 0)
         return;
-    cay__str_join(p->group, sizeof p->group, "x", cay__str_u64(n, number - 1), NULL);
-    p->group_fd = open_dir(p->b->tenant_fd, p->group);
-    p->b->next_group = CAY_MAX(p->b->next_group, number);
+    exec_name(name, sizeof name, number);
+    p->group = (own_group){ open_dir(p->b->tenant_fd, name),
+                            openat(p->b->tenant_fd, sub(path, sizeof path, name, "/cgroup.procs"), O_RDWR | O_CLOEXEC), number };
+    p->b->last_group = CAY_MAX(p->b->last_group, number);
 }
 
-/* Processes that outlive their command stay in its group; the group goes with the sandbox then. */
+void cgroup_exec_make(proc *p)
+{
+    char name[24];
+    box *b = p->b;
+    p->group = b->idle;
+    b->idle.dir = b->idle.procs = -1;
+    if (p->group.dir >= 0 || b->tenant_fd < 0)
+        return;
+    do /* one that outlived its command may still have the name after an adoption */
+        exec_name(name, sizeof name, ++b->last_group);
+    while (mkdirat(b->tenant_fd, name, 0755) < 0 && errno == EEXIST);
+    let_in(b, b->tenant_fd, name);
+    cgroup_exec_adopt(p, b->last_group);
+    CAY_FAULT("keeper.spawn.group");
+}
+
+/* An empty one serves the next command. Processes that outlive their command stay in its group; it goes with the
+ * sandbox then. */
 void cgroup_exec_remove(proc *p)
 {
-    if (p->group_fd < 0)
+    char one, name[24];
+    box *b = p->b;
+    if (p->group.dir < 0)
         return;
-    if (unlinkat(p->b->tenant_fd, p->group, AT_REMOVEDIR) == 0)
-        cay__close_fd(&p->group_fd);
+    if (b->idle.dir < 0 && pread(p->group.procs, &one, 1, 0) == 0) {
+        b->idle = p->group;
+        p->group.dir = p->group.procs = -1;
+    } else if (unlinkat(b->tenant_fd, exec_name(name, sizeof name, p->group.number), AT_REMOVEDIR) == 0) {
+        cay__close_fd(&p->group.dir);
+        cay__close_fd(&p->group.procs);
+    }
 }
 
 bool cgroup_exec_kill(proc *p)
 {
-    return p->group_fd >= 0 && cay__fd_write_file(p->group_fd, "cgroup.kill", "1");
+    return p->group.dir >= 0 && cay__fd_write_file(p->group.dir, "cgroup.kill", "1");
 }
 
 static uint64_t word(const char *text, const char *key)

@@ -20,20 +20,11 @@ void reply_ok(client *c)
     reply(c, CAY_MSG_OK, NULL, 0, NULL, 0);
 }
 
-void reply_error(client *c, int code, int sys, const char *reason, const char *fmt, const char *arg)
+void reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more)
 {
     cay_m_error e = { .code = code, .sys = sys };
-    const char *mark = arg ? strstr(fmt, "%s") : NULL;
     cay__str_copy(e.reason, sizeof e.reason, reason);
-    if (mark) {
-        char head[128];
-        size_t n = CAY_MIN((size_t)(mark - fmt), sizeof head - 1);
-        memcpy(head, fmt, n);
-        head[n] = 0;
-        cay__str_join(e.msg, sizeof e.msg, head, arg, mark + 2, NULL);
-    } else {
-        cay__str_copy(e.msg, sizeof e.msg, fmt);
-    }
+    cay__str_join(e.msg, sizeof e.msg, msg, more ? ": " : NULL, more, NULL);
     reply(c, CAY_MSG_ERROR, &e, sizeof e, NULL, 0);
 }
 
@@ -255,7 +246,7 @@ static void on_session(const request *r)
         reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
         return;
     }
-    session_wait *s = cay__alloc(sizeof *s), **p = &b->sessions;
+    waiter *s = cay__alloc(sizeof *s), **p = &b->sessions;
     s->c = r->c;
     while (*p)
         p = &(*p)->next;

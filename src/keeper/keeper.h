@@ -78,9 +78,14 @@ typedef struct stream {
     bool       paused; /* not looked at: its command has not started, or it waits for a blocking reader */
 } stream;
 
+typedef struct own_group {
+    int      dir, procs; /* the directory, -1: no group, and its cgroup.procs */
+    uint32_t number;     /* 1 + the one in its name */
+} own_group;
+
 /* ---- one command ---- */
 struct proc {
-    proc       *next;
+    proc       *next, *newer; /* of its sandbox, newest first */
     box        *b;
     char        id[CAY_WIRE_ID];
     char        tag[40], title[64];
@@ -96,10 +101,9 @@ struct proc {
     char       *in_data;
     size_t      in_len, in_at;
     client     *starter;  /* awaits the SPAWN answer */
-    int         group_fd; /* directory of its own group, -1: none */
-    char        group[16];
+    own_group   group;    /* when it has a time-out */
     cay__timer  timer; /* time-out, then the kill after TERM, then the 200 ms after exit */
-    int         killing; /* 0 no, 1 TERM sent, 2 KILL sent */
+    bool        killing; /* its time is over: TERM was sent */
     bool        started, ended, settled; /* exit known; exit told */
     cay_m_exit  exit;
     struct waiter *waiters;
@@ -127,7 +131,7 @@ struct box {
     cay__watch ctl;   /* init's control socket */
     cay__watch death; /* pidfd */
     int        listen_fd, userns_fd;
-    int        cg_fd, tenant_fd, tenant_procs_fd; /* v2 */
+    int        cg_fd, tenant_fd; /* v2 */
     int        net_fd[4]; /* of its net namespace: tcp listener, dns tcp, dns udp; and the name map; -1: none */
     uint32_t   net;       /* keeper/netns.h: how TCP comes to the listener */
     uint64_t   cookie;    /* SO_NETNS_COOKIE: which namespace those are of */
@@ -148,20 +152,17 @@ struct box {
     uint64_t   idle_ms;
     cay__timer timer;
     cay__timer claim; /* an ephemeral one after adoption */
-    proc      *procs;
-    unsigned   nprocs, nlive, next_group;
+    proc      *procs, *oldest;
+    unsigned   nprocs, nlive, last_group;
+    char       forget[CAY_WIRE_ID]; /* a command init need not remember; told with the next one */
+    own_group  idle; /* one that a command left empty */
     uint64_t   kept; /* bytes of output in rings */
     uint64_t   oom_seen, pids_seen;
     uint64_t   cpu_us; /* of commands that ended: all there is where no group counts */
     uint64_t   disk_used, disk_inodes;
     struct waiter *waiters; /* BOX_WAIT, STOP and DESTROY */
-    struct session_wait *sessions;
+    struct waiter *sessions; /* in the order in which init answers */
 };
-
-typedef struct session_wait {
-    client              *c;
-    struct session_wait *next;
-} session_wait;
 
 /* A create that waits for a parked box, a grant or the bind. */
 typedef struct pending {
@@ -264,7 +265,7 @@ void cgroup_box_remove(box *b);      /* also by name only, after a crash */
 int  cgroup_box_open(box *b);
 bool cgroup_limits(box *b);
 bool cgroup_freeze(box *b, bool on);
-int  cgroup_exec_make(proc *p);      /* own group of a command; its cgroup.procs, or -1 */
+void cgroup_exec_make(proc *p);      /* own group of a command, where there can be one */
 void cgroup_exec_remove(proc *p);
 bool cgroup_exec_kill(proc *p);
 void cgroup_usage(box *b, cay_m_usage *u);
@@ -353,7 +354,7 @@ void waiter_drop(waiter **list, const client *c);
 void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen, const int *fds, int nfds);
 #define reply(c, type, body, blen, tail, tlen) reply_fds(c, type, body, blen, tail, tlen, NULL, 0)
 void reply_ok(client *c);
-void reply_error(client *c, int code, int sys, const char *reason, const char *fmt, const char *arg);
+void reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more); /* "msg: more" */
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code);
 /* journal.c */
 enum jop {

@@ -219,7 +219,7 @@ void pool_failed(int sys, const char *step)
     while (K.waiting) {
         pending *p = K.waiting;
         K.waiting = p->next;
-        reply_error(p->c, CAY_EISOLATION, sys, "park_failed", "a sandbox cannot be made on this host: %s", step);
+        reply_error(p->c, CAY_EISOLATION, sys, "park_failed", "a sandbox cannot be made on this host", step);
         pending_free(p);
     }
     K.waiting_tail = &K.waiting;

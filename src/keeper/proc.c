@@ -33,13 +33,14 @@ proc *proc_new(box *b, const char *id)
     proc *p = cay__alloc(sizeof *p);
     p->b = b;
     cay__str_copy(p->id, sizeof p->id, id);
-    p->group_fd = p->in.fd = -1;
+    p->group.dir = p->group.procs = p->in.fd = -1;
     for (int i = 0; i < 2; i++) {
         p->out[i].p = p;
         p->out[i].which = i;
         p->out[i].w.fd = p->out[i].ring.fd = -1;
     }
     p->next = b->procs;
+    *(b->procs ? &b->procs->newer : &b->oldest) = p;
     b->procs = p;
     b->nprocs++;
     return p;
@@ -65,7 +66,8 @@ static void drop_stdin(proc *p)
 
 void proc_free(proc *p)
 {
-    UNLINK(p->b->procs, p);
+    *(p->newer ? &p->newer->next : &p->b->procs) = p->next;
+    *(p->next ? &p->next->newer : &p->b->oldest) = p->newer;
     p->b->nprocs--;
     if (p->started && !p->ended)
         p->b->nlive--;
@@ -76,7 +78,8 @@ void proc_free(proc *p)
     stream_close(&p->out[0]);
     stream_close(&p->out[1]);
     cgroup_exec_remove(p);
-    cay__close_fd(&p->group_fd);
+    cay__close_fd(&p->group.dir);
+    cay__close_fd(&p->group.procs);
     for (waiter *w = p->waiters, *next; w; w = next) {
         next = w->next;
         reply_error(w->c, CAY_EGONE, 0, "process_gone", "the process is no longer kept", NULL);
@@ -89,13 +92,14 @@ void proc_free(proc *p)
 static bool make_room(box *b)
 {
     while (b->nprocs >= PROCS_MAX || b->kept > KEPT_MAX) {
-        proc *victim = NULL;
-        for (proc *p = b->procs; p; p = p->next)
-            if (p->settled && !p->waiters)
-                victim = p; /* the list is newest first */
+        proc *victim = b->oldest;
+        while (victim && (!victim->settled || victim->waiters))
+            victim = victim->newer;
         if (!victim)
             return b->nprocs < PROCS_MAX && b->kept < 4 * KEPT_MAX;
-        to_init(victim, CAY_G_FORGET, 0, 0);
+        if (b->forget[0])
+            box_tell(b, CAY_G_FORGET, b->forget, 0, 0, -1);
+        memcpy(b->forget, victim->id, sizeof b->forget);
         proc_free(victim);
     }
     return true;
@@ -107,7 +111,7 @@ proc *proc_find(box *b, const char *ref)
     bool number = cay__str_to_u64(ref, &pid);
     proc *ended = NULL;
     for (proc *p = b->procs; p; p = p->next) {
-        if (!strcmp(p->id, ref))
+        if (p->id[1] == ref[1] && !strcmp(p->id, ref)) /* few calls: most have gone by their second letter */
             return p;
         if ((number && (uint64_t)p->pid == pid) || (p->tag[0] && !strcmp(p->tag, ref))) {
             if (!p->ended)
@@ -149,26 +153,21 @@ static void answer_starter(proc *p)
         proc_answer(c, p, p->flags);
 }
 
-typedef struct pipes {
-    int in[2], out[2], err[2];
-} pipes;
-
-static void close_pipes(pipes *p)
+/* One pipe for each of stdin, stdout and stderr that is to have one. */
+static void close_pipes(int io[6])
 {
-    int *all = (int *)p;
     for (int i = 0; i < 6; i++)
-        cay__close_fd(&all[i]);
+        cay__close_fd(&io[i]);
 }
 
-static bool make_pipes(const cay_m_spawn *m, pipes *p)
+static bool make_pipes(uint32_t flags, int io[6])
 {
-    *p = (pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 } };
-    if (m->flags & CAY_SPAWN_TTY)
-        return true;
-    if (((m->flags & CAY_SPAWN_STDIN) && pipe2(p->in, O_CLOEXEC) < 0) || pipe2(p->out, O_CLOEXEC) < 0 || pipe2(p->err, O_CLOEXEC) < 0) {
-        close_pipes(p);
-        return false;
-    }
+    memset(io, -1, 6 * sizeof *io);
+    for (int i = flags & CAY_SPAWN_STDIN ? 0 : 2; i < 6 && !(flags & CAY_SPAWN_TTY); i += 2)
+        if (pipe2(io + i, O_CLOEXEC) < 0) {
+            close_pipes(io);
+            return false;
+        }
     return true;
 }
 
@@ -183,13 +182,13 @@ static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
 }
 
 /* Sends SPAWN to init: the child's ends, the ends init holds for the next keeper, the group, the blob. */
-static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t len, pipes *io, int group, int blob)
+static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t len, const int io[6], int blob)
 {
     struct {
         cay_msg     h;
         cay_g_spawn m;
     } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SPAWN, (uint32_t)len, 0 }, { .flags = 0 } };
-    int fds[9], n = 0, into = p->group_fd >= 0 ? p->group_fd : p->b->tenant_fd;
+    int fds[9], n = 0;
     cay_g_spawn *g = &head.m;
     memcpy(g->proc, p->id, sizeof g->proc);
     memcpy(g->tag, p->tag, sizeof g->tag);
@@ -204,21 +203,23 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     g->timeout_ms = m->timeout_ms;
     g->deadline = p->timer.at_ms;
     g->started_ms = p->started_ms;
-    g->group = p->group_fd >= 0 ? p->b->next_group : 0;
+    g->group = p->group.dir >= 0 ? p->group.number : 0;
+    memcpy(g->forget, p->b->forget, sizeof g->forget);
+    p->b->forget[0] = 0;
     const struct {
         int      fd;
         uint32_t flag;
     } list[] = {
-        { io->in[0], CAY_GS_IN },       { io->out[1], CAY_GS_OUT },      { io->err[1], CAY_GS_ERR },
-        { io->in[1], CAY_GS_HOLD_IN },  { io->out[0], CAY_GS_HOLD_OUT }, { io->err[0], CAY_GS_HOLD_ERR },
-        { group, CAY_GS_GROUP },        { into, CAY_GS_INTO },           { blob, 0 },
+        { io[0], CAY_GS_IN },              { io[3], CAY_GS_OUT },         { io[5], CAY_GS_ERR },
+        { io[1], CAY_GS_HOLD_IN },         { io[2], CAY_GS_HOLD_OUT },    { io[4], CAY_GS_HOLD_ERR },
+        { p->group.procs, CAY_GS_GROUP },  { p->group.dir, CAY_GS_INTO }, { blob, 0 },
     };
     for (size_t i = 0; i < CAY_LEN(list); i++)
         if (list[i].fd >= 0) {
             fds[n++] = list[i].fd;
             g->flags |= list[i].flag;
         }
-    if (m->timeout_ms && group < 0)
+    if (m->timeout_ms && p->b->tenant_fd < 0)
         g->flags |= CAY_GS_REAPER;
     struct iovec iov[2] = { { &head, sizeof head }, { (void *)tail, len } };
     return cay__fd_sendv(p->b->ctl.fd, iov, 2, fds, n, 0) >= 0;
@@ -269,8 +270,8 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
                     tag ? "a running process has this tag already" : "the spawn request is not well-formed", NULL);
         return;
     }
-    pipes io;
-    if (!make_pipes(m, &io)) {
+    int io[6];
+    if (!make_pipes(m->flags, io)) {
         reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL);
         return;
     }
@@ -283,16 +284,15 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
     p->ring_bytes = m->ring ? CAY_MAX((m->ring + 4095u) & ~4095u, 4096u) : RING_DEFAULT;
     p->started_ms = cay__wall_ms();
     p->starter = c;
-    CAY_AUTOFD own = m->timeout_ms ? cgroup_exec_make(p) : -1;
-    int group = own >= 0 ? own : b->tenant_procs_fd;
-    int blob = m->flags & CAY_SPAWN_BLOB_FD ? fds[nfds - 1] : -1;
-    if (m->timeout_ms)
+    if (m->timeout_ms) {
+        cgroup_exec_make(p);
         proc_arm(p, m->timeout_ms);
+    }
     CAY_FAULT("keeper.spawn.send");
-    bool sent = send_spawn(p, m, tail, len, &io, group, blob);
+    bool sent = send_spawn(p, m, tail, len, io, m->flags & CAY_SPAWN_BLOB_FD ? fds[nfds - 1] : -1);
     CAY_FAULT("keeper.spawn.sent");
-    proc_open_io(p, CAY_STEAL_FD(io.in[1]), CAY_STEAL_FD(io.out[0]), CAY_STEAL_FD(io.err[0]));
-    close_pipes(&io);
+    proc_open_io(p, CAY_STEAL_FD(io[1]), CAY_STEAL_FD(io[2]), CAY_STEAL_FD(io[4]));
+    close_pipes(io);
     attach_readers(p, m->flags, fds, nfds);
     if (!sent) {
         int e = errno;
@@ -318,16 +318,15 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
     if (!p || p->started)
         return;
     if (r->sys) {
-        client *c = p->starter;
         bool exec = !strcmp(step, "exec"), cwd = !strcmp(step, "cwd"), user = !strcmp(step, "user");
         int code = r->sys == ENOENT || r->sys == ENOTDIR ? CAY_ENOENT : cay_code_of_errno(r->sys);
-        reply_error(c, code, r->sys, exec ? "exec_failed" : cwd ? "cwd_failed" : user ? "user_unknown" : "spawn_failed",
+        reply_error(p->starter, code, r->sys, exec ? "exec_failed" : cwd ? "cwd_failed" : user ? "user_unknown" : "spawn_failed",
                     exec   ? (r->sys == ENOENT ? "no such command in the sandbox" : "the command cannot be executed")
                     : cwd  ? "the working directory cannot be entered"
                     : user ? (r->sys == EPERM ? "only the sandbox's one user exists here; other users need sub-ids, see /etc/subuid"
                                               : "no such user in the sandbox")
-                           : "the command could not be started: %s",
-                    step);
+                           : "the command could not be started",
+                    exec || cwd || user ? NULL : step);
         proc_free(p);
         return;
     }
@@ -372,24 +371,11 @@ static const char *why(proc *p, int status)
     return oom ? "oom" : WIFSIGNALED(status) ? "signal" : "exit";
 }
 
-static void on_settle(cay__timer *t)
-{
-    proc *p = (proc *)((char *)t - offsetof(proc, timer));
-    if (p->ended && !p->settled) {
-        stream_drain(&p->out[0]);
-        stream_drain(&p->out[1]);
-        p->settled = true;
-        proc_settle(p);
-    }
-}
-
 /* Tells the exit once the output is in, or 200 ms later. */
 void proc_settle(proc *p)
 {
     bool over = p->out[0].w.fd < 0 && p->out[1].w.fd < 0;
     if (!p->ended || (!over && !p->settled))
-        return;
-    if (p->settled && !p->waiters && !p->out[0].readers && !p->out[1].readers)
         return;
     bool first = !p->settled;
     p->settled = true;
@@ -407,6 +393,19 @@ void proc_settle(proc *p)
     p->waiters = NULL;
     if (first)
         deadline_touch(p->b);
+}
+
+static void settle_now(proc *p)
+{
+    stream_drain(&p->out[0]);
+    stream_drain(&p->out[1]);
+    p->settled = true;
+    proc_settle(p);
+}
+
+static void on_settle(cay__timer *t)
+{
+    settle_now((proc *)((char *)t - offsetof(proc, timer)));
 }
 
 static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint64_t rss)
@@ -438,9 +437,8 @@ void proc_exited(box *b, const cay_g_exit *x)
         begin(p, x->pid);
     char reason[sizeof p->exit.reason];
     cay__str_copy(reason, sizeof reason, why(p, x->status));
-    bool killing = p->killing;
     end_with(p, x->status, reason, x->cpu_us, x->max_rss);
-    if (killing) { /* nothing of a timed-out command stays */
+    if (p->killing) { /* nothing of a timed-out command stays */
         cgroup_exec_kill(p);
         to_init(p, CAY_G_SIGNAL, SIGKILL, CAY_SCOPE_TREE);
     }
@@ -470,10 +468,7 @@ void proc_lost(box *b)
         p->starter = NULL;
         if (!p->ended)
             end_with(p, SIGKILL, "killed", 0, 0);
-        stream_drain(&p->out[0]);
-        stream_drain(&p->out[1]);
-        p->settled = true;
-        proc_settle(p);
+        settle_now(p);
     }
 }
 
@@ -484,20 +479,17 @@ static void on_timeout(cay__timer *t)
     proc *p = (proc *)((char *)t - offsetof(proc, timer));
     if (p->ended || (p->killing && CAY__MUTANT("tree-kill")))
         return;
-    if (p->killing == 0) {
-        p->killing = 1;
+    if (!p->killing) {
         event_send(p->b->id, "limit", "time", p->id, 0);
         journal_put(J_EXIT, p->b, p->id, 0, "time");
-        to_init(p, CAY_G_SIGNAL, SIGTERM, CAY_SCOPE_TREE);
-        cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + GRACE_MS);
         CAY_FAULT("keeper.timeout.term");
     } else {
-        p->killing = 2;
         CAY_FAULT("keeper.timeout.kill");
         cgroup_exec_kill(p);
-        to_init(p, CAY_G_SIGNAL, SIGKILL, CAY_SCOPE_TREE);
-        cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + GRACE_MS);
     }
+    to_init(p, CAY_G_SIGNAL, p->killing ? SIGKILL : SIGTERM, CAY_SCOPE_TREE);
+    p->killing = true;
+    cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + GRACE_MS);
 }
 
 void proc_arm(proc *p, uint64_t timeout_ms)

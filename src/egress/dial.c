@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A name or an address into a connected socket: look up, judge every address that came, connect to the first that answers.
+ *
+ * The address that was judged is the one that is connected to; nobody resolves the name a second time in between.
+ */
+#include "egress.h"
+#include <base/fd.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+enum { AT_ONCE = 2 };
+
+typedef struct try_ {
+    cay__watch w;
+    dial      *d;
+    uint8_t    addr[16];
+} try_;
+
+struct dial {
+    egress    *e;
+    box       *b;
+    char       name[CAY__NAME_MAX + 1]; /* "": an address was given */
+    uint32_t   number;                  /* of the name in the sandbox's map, for its memory; 0: none */
+    uint16_t   port;
+    bool       trusted; /* the operator named the address: a service of the host */
+    resolve   *look_up;
+    uint8_t    addr[2 * DNS_ADDRS][16];
+    int        n, at;
+    try_       tries[AT_ONCE];
+    later      late;
+    int64_t    deadline;
+    const char *reason; /* the last that went wrong */
+    int        sys;
+    uint8_t    bad[16];
+    dial_done *done;
+    void      *arg;
+};
+
+/* RTM_GETROUTE: what would the kernel do with a packet for this address? Its own addresses, those of any interface, broadcast and
+ * anycast have another type than unicast, whatever the operator lifted: the host is never reached this way. */
+bool route_leads_out(egress *e, const uint8_t addr[16])
+{
+    bool v4 = addr_is_v4(addr);
+    struct {
+        struct nlmsghdr h;
+        struct rtmsg    r;
+        struct rtattr   a;
+        uint8_t         addr[16];
+    } q = { .h = { .nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST },
+            .r = { .rtm_family = v4 ? AF_INET : AF_INET6, .rtm_dst_len = v4 ? 32 : 128 },
+            .a = { .rta_type = RTA_DST } };
+    union {
+        char            room[4096];
+        struct nlmsghdr h;
+    } in;
+    size_t len = v4 ? 4 : 16;
+    memcpy(q.addr, v4 ? addr + 12 : addr, len);
+    q.a.rta_len = (unsigned short)(sizeof q.a + len);
+    q.h.nlmsg_len = (uint32_t)(offsetof(__typeof__(q), addr) + len);
+    if (CAY__MUTANT("net-own-address"))
+        return true;
+    for (ssize_t n; (n = recv(e->route, in.room, sizeof in, MSG_DONTWAIT)) > 0;)
+        ; /* nothing of an earlier question is left over */
+    if (send(e->route, &q, q.h.nlmsg_len, 0) < 0)
+        return false;
+    ssize_t n = recv(e->route, in.room, sizeof in, 0);
+    if (n < (ssize_t)NLMSG_LENGTH(sizeof(struct rtmsg)) || in.h.nlmsg_type != RTM_NEWROUTE)
+        return false; /* an error: no way there */
+    const struct rtmsg *r = NLMSG_DATA(&in.h);
+    return r->rtm_type == RTN_UNICAST;
+}
+
+static void try_shut(try_ *t)
+{
+    if (t->w.fd < 0)
+        return;
+    cay__loop_del(&t->d->e->loop, &t->w);
+    sock_close(t->d->e, t->w.fd);
+    t->w.fd = -1;
+}
+
+void dial_cancel(dial *d)
+{
+    for (int i = 0; i < AT_ONCE; i++)
+        try_shut(&d->tries[i]);
+    if (d->look_up)
+        resolve_cancel(d->look_up);
+    later_stop(&d->late);
+    free(d);
+}
+
+static void finish(dial *d, int fd, const uint8_t *addr)
+{
+    dial_done *done = d->done;
+    void *arg = d->arg;
+    const char *reason = fd < 0 ? d->reason : NULL;
+    int sys = d->sys;
+    uint8_t where[16];
+    memcpy(where, fd < 0 ? d->bad : addr, 16);
+    dial_cancel(d);
+    done(arg, fd, where, reason, sys);
+}
+
+static void go(dial *d);
+
+static void on_late(later *l)
+{
+    dial *d = OWNER(l, dial, late);
+    if (cay__boot_ms() >= d->deadline) {
+        if (!d->reason || d->look_up || d->at < d->n || d->tries[0].w.fd >= 0 || d->tries[1].w.fd >= 0) {
+            d->reason = d->look_up ? "resolver_failed" : "connect_timeout";
+            d->sys = ETIMEDOUT;
+        }
+        finish(d, -1, NULL);
+        return;
+    }
+    go(d);
+}
+
+/* Fails, but not before whoever started it has returned. */
+static void give_up(dial *d)
+{
+    d->deadline = 0;
+    later_set(d->e, &d->late, 0, on_late);
+}
+
+static void on_try(cay__watch *w, uint32_t events)
+{
+    try_ *t = OWNER(w, try_, w);
+    dial *d = t->d;
+    int e = 0;
+    socklen_t len = sizeof e;
+    (void)events;
+    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0)
+        e = errno;
+    if (e) {
+        d->reason = "connect_failed";
+        d->sys = e;
+        memcpy(d->bad, t->addr, 16);
+        try_shut(t);
+        go(d);
+        return;
+    }
+    int fd = w->fd;
+    uint8_t addr[16];
+    memcpy(addr, t->addr, 16);
+    cay__loop_del(&d->e->loop, w);
+    w->fd = -1;
+    finish(d, fd, addr);
+}
+
+/* Is this address one that the policy lets us dial? */
+static bool may(dial *d, const uint8_t addr[16])
+{
+    if (d->trusted)
+        return true;
+    memcpy(d->bad, addr, 16);
+    if (d->name[0]) {
+        cay__verdict v = cay__decide_addr(d->e->op, &d->b->policy, d->name, addr, d->port);
+        if (!v.allow) {
+            d->reason = v.reason;
+            d->sys = EACCES;
+            return false;
+        }
+    }
+    if (!route_leads_out(d->e, addr)) {
+        d->reason = "own_address";
+        d->sys = ENETUNREACH;
+        return false;
+    }
+    return true;
+}
+
+static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
+{
+    static const struct linger reset = { 1, 0 };
+    static const int on = 1, idle = 60, every = 20, count = 6;
+    struct sockaddr_storage to;
+    unsigned len = addr_to_sock(addr, d->port, &to);
+    int fd = sock_open(d->e, to.ss_family, SOCK_STREAM);
+    if (fd < 0) {
+        d->reason = "descriptors_limit";
+        d->sys = errno;
+        return false;
+    }
+    /* When we die, the other end shall see a reset and never a clean end. */
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    memcpy(t->addr, addr, 16);
+    if (connect(fd, (struct sockaddr *)&to, len) < 0 && errno != EINPROGRESS) {
+        d->reason = "connect_failed";
+        d->sys = errno;
+        memcpy(d->bad, addr, 16);
+        sock_close(d->e, fd);
+        return false;
+    }
+    t->w = (cay__watch){ .fd = fd, .events = EPOLLOUT, .fn = on_try };
+    cay__loop_add(&d->e->loop, &t->w);
+    return true;
+}
+
+/* Starts the next address when there is a free hand; the other goes on meanwhile. */
+static void go(dial *d)
+{
+    try_ *t = d->tries[0].w.fd < 0 ? &d->tries[0] : d->tries[1].w.fd < 0 ? &d->tries[1] : NULL;
+    bool busy = d->tries[0].w.fd >= 0 || d->tries[1].w.fd >= 0;
+    int64_t left = d->deadline - cay__boot_ms();
+    while (t && d->at < d->n) {
+        const uint8_t *addr = d->addr[d->at++];
+        if (may(d, addr) && try_one(d, t, addr)) {
+            later_set(d->e, &d->late, d->at < d->n ? CAY_MIN(left, EYEBALL_MS) : left, on_late);
+            return;
+        }
+    }
+    if (busy)
+        later_set(d->e, &d->late, left, on_late);
+    else
+        give_up(d);
+}
+
+static void remember(dial *d, uint32_t ttl)
+{
+    box *b = d->b;
+    int64_t ms = CAY_MIN((int64_t)ttl * 1000, CACHE_MS);
+    if (!b || !d->number || ms <= 0)
+        return;
+    lookup **l = &b->cache[d->number % CACHE];
+    if (!*l)
+        *l = cay__alloc(sizeof **l);
+    (*l)->name = d->number;
+    (*l)->n = d->n;
+    (*l)->until = cay__boot_ms() + ms;
+    memcpy((*l)->addr, d->addr, sizeof d->addr);
+}
+
+static void on_found(void *arg, const uint8_t (*addr)[16], int n, uint32_t ttl, const char *reason)
+{
+    dial *d = arg;
+    d->look_up = NULL;
+    d->n = n;
+    if (!n) {
+        d->reason = reason;
+        d->sys = EHOSTUNREACH;
+        give_up(d);
+        return;
+    }
+    memcpy(d->addr, addr, (size_t)n * 16);
+    remember(d, ttl);
+    go(d);
+}
+
+dial *dial_start(egress *e, box *b, const char *name, uint32_t number, const uint8_t *addr, uint16_t port, bool trusted, dial_done *done,
+                 void *arg)
+{
+    dial *d = cay__alloc(sizeof *d);
+    *d = (dial){ .e = e, .b = b, .number = number, .port = port, .trusted = trusted, .done = done, .arg = arg };
+    d->deadline = cay__boot_ms() + DIAL_MS;
+    for (int i = 0; i < AT_ONCE; i++)
+        d->tries[i] = (try_){ .w.fd = -1, .d = d };
+    if (addr) {
+        memcpy(d->addr[0], addr, 16);
+        d->n = 1;
+        go(d);
+        return d;
+    }
+    cay__str_copy(d->name, sizeof d->name, name);
+    lookup *l = number ? b->cache[number % CACHE] : NULL;
+    if (l && l->name == number && l->until > cay__boot_ms()) {
+        d->n = l->n;
+        memcpy(d->addr, l->addr, sizeof d->addr);
+        go(d);
+        return d;
+    }
+    later_set(e, &d->late, DIAL_MS, on_late);
+    d->look_up = resolve_start(e, d->name, on_found, d);
+    return d;
+}

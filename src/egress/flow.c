@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection from its accept to the verdict: where did the program want to go, under which name, may it, and does its first flight say
+ * the same? Only then is anything resolved or dialled.
+ */
+#include "egress.h"
+#include "hello.h"
+#include <base/fd.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+enum { ACCEPTS = 32, POLITE = 64 /* refusals with a reason, beyond a limit */, ORIGINAL_DST = 80 /* of both families; linux/netfilter_ipv4.h and the C library do not mix */ };
+
+const char *flow_name(const flow *f)
+{
+    return box_name(f->box, f->name);
+}
+
+void flow_want(flow *f, cay__watch *w, uint32_t events)
+{
+    cay__loop *l = &f->box->e->loop;
+    uint8_t *on = w == &f->in ? &f->in_on : &f->out_on;
+    if (*on && events) {
+        cay__loop_set(l, w, events);
+    } else if (*on) { /* taken out and not just silent: EPOLLHUP cannot be silenced */
+        cay__loop_del(l, w);
+        *on = 0;
+    } else if (events) {
+        w->events = events;
+        *on = cay__loop_add(l, w);
+    }
+}
+
+/* Wakes us when so many bytes are there, and not before: MSG_PEEK leaves them, and a level-triggered loop would spin. */
+void flow_lowat(flow *f, uint32_t n)
+{
+    int v = (int)n;
+    if (f->lowat == n)
+        return;
+    f->lowat = n;
+    setsockopt(f->in.fd, SOL_SOCKET, SO_RCVLOWAT, &v, sizeof v);
+}
+
+static void record_it(flow *f, const char *event, const char *verdict, const char *reason, const char *seen, bool end)
+{
+    static const uint8_t nowhere[16];
+    const uint8_t *addr = memcmp(f->peer, nowhere, 16) ? f->peer : flow_name(f) ? NULL : f->addr;
+    audit(f->box, &(record){ .event = event, .verdict = verdict, .reason = reason, .name = flow_name(f), .flow = f->id,
+                             .addr = addr, .port = f->port,
+                             .proto = f->proto, .rule = f->rule, .seen = seen, .end = end, .up = f->bytes[0], .down = f->bytes[1],
+                             .ms = cay__now_ms() - f->began });
+}
+
+static void deny(flow *f, const char *reason, const char *seen)
+{
+    record_it(f, "connect", "deny", reason, seen, false);
+    refuse(f, reason, 403);
+}
+
+void flow_free(flow *f)
+{
+    box *b = f->box;
+    for (int i = 0; i < 2; i++) {
+        cay__watch *w = i ? &f->out : &f->in;
+        if (w->fd < 0)
+            continue;
+        flow_want(f, w, 0);
+        sock_close(b->e, w->fd);
+    }
+    if (f->dial)
+        dial_cancel(f->dial);
+    copy_unstall(f);
+    later_stop(&f->late);
+    *f->prev = f->next;
+    if (f->next)
+        f->next->prev = f->prev;
+    b->nflows--;
+    free(f);
+}
+
+void flow_end(flow *f, const char *reason, bool orderly)
+{
+    static const struct linger none = { 0, 0 };
+    if (f->state == FLOW_COPY)
+        record_it(f, "end", orderly ? "closed" : "cut", reason, NULL, true);
+    else if (reason && f->state < FLOW_REFUSE)
+        record_it(f, "connect", "fail", reason, NULL, false);
+    if (orderly)
+        for (int i = 0; i < 2; i++)
+            setsockopt(i ? f->out.fd : f->in.fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    flow_free(f);
+}
+
+static void on_in(cay__watch *w, uint32_t events);
+
+static void on_out(cay__watch *w, uint32_t events)
+{
+    copy_event(OWNER(w, flow, out), true, events);
+}
+
+static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *reason, int sys)
+{
+    flow *f = arg;
+    f->dial = NULL;
+    memcpy(f->peer, addr, 16);
+    if (fd < 0) {
+        bool no = sys == EACCES || !strcmp(reason, "own_address");
+        record_it(f, "connect", no ? "deny" : "fail", reason, NULL, false);
+        refuse(f, reason, no ? 403 : sys == ETIMEDOUT ? 504 : 502);
+        return;
+    }
+    const char *name = flow_name(f);
+    if (name && intercept_wanted(f->box, name, f->port, f->proto == CAY__NET_TLS)) {
+        bool given = intercept_give(f, fd);
+        sock_close(f->box->e, fd);
+        record_it(f, "connect", given ? "allow" : "deny", given ? "intercepted" : "no_interceptor", NULL, false);
+        if (given)
+            flow_free(f);
+        else
+            refuse(f, "no_interceptor", 403);
+        return;
+    }
+    later_stop(&f->late);
+    record_it(f, "connect", "allow", f->reason, NULL, false);
+    f->out = (cay__watch){ .fd = fd, .fn = on_out };
+    copy_start(f);
+}
+
+static void start_dial(flow *f, const cay__service_rule *service)
+{
+    box *b = f->box;
+    f->state = FLOW_DIAL;
+    flow_lowat(f, 1);
+    later_stop(&f->late);
+    flow_want(f, &f->in, EPOLLERR); /* a program that gives up is heard, one that has only finished talking is not */
+    if (service)
+        f->dial = dial_start(b->e, b, NULL, 0, service->to, service->to_port, true, on_dialed, f);
+    else if (f->name)
+        f->dial = dial_start(b->e, b, flow_name(f), f->name, NULL, f->port, false, on_dialed, f);
+    else
+        f->dial = dial_start(b->e, b, NULL, 0, f->addr, f->port, false, on_dialed, f);
+}
+
+static cay__verdict verdict(const flow *f)
+{
+    const box *b = f->box;
+    const char *name = flow_name(f);
+    return name ? cay__decide_name(b->e->op, &b->policy, name, f->port, false) : cay__decide_addr(b->e->op, &b->policy, NULL, f->addr, f->port);
+}
+
+static void go_on(flow *f)
+{
+    cay__verdict v = verdict(f); /* the service, if any, is looked up again: no pointer into a policy is kept but the rule's */
+    if (v.allow)
+        start_dial(f, v.service);
+    else
+        deny(f, v.reason, NULL);
+}
+
+/* The server name has to be the one whose address was dialled. */
+static bool hello_fits(flow *f, const hello *h)
+{
+    char sni[CAY__NAME_MAX + 1];
+    const char *name = flow_name(f);
+    if (!name || CAY__MUTANT("net-sni"))
+        return true;
+    if (h->ech && !f->opaque) {
+        deny(f, "tls_ech", h->sni);
+        return false;
+    }
+    if (!h->named) {
+        if (!f->opaque)
+            deny(f, "tls_no_name", NULL);
+        return f->opaque;
+    }
+    if (cay__name_fold(h->sni, h->sni_len, sni) && !strcmp(sni, name))
+        return true;
+    if (f->opaque && h->ech) /* the outer name of a hidden one belongs to whoever serves it */
+        return true;
+    deny(f, "tls_name_mismatch", h->sni);
+    return false;
+}
+
+static void peek_tls(flow *f, size_t n, bool ended)
+{
+    hello h;
+    int rc = hello_read(f->box->e->buffer, n, &h);
+    if (rc == HELLO_MORE && !ended) {
+        flow_lowat(f, (uint32_t)h.need);
+        return;
+    }
+    if (rc == HELLO_OK) {
+        if (hello_fits(f, &h))
+            go_on(f);
+    } else if (f->opaque)
+        go_on(f);
+    else
+        deny(f, "tls_unreadable", NULL);
+}
+
+static void peek_http(flow *f, size_t n, bool ended)
+{
+    http_state s = { 0 };
+    char host[256];
+    const char *why, *name = flow_name(f);
+    int rc = name ? http_unit(&s, (char *)f->box->e->buffer, n, name, f->port, host, &why) : HTTP_OK;
+    if (rc == HTTP_MORE && !ended)
+        flow_lowat(f, (uint32_t)n + 1);
+    else if (rc == HTTP_OK || CAY__MUTANT("net-host"))
+        go_on(f);
+    else
+        deny(f, rc == HTTP_MORE ? "http_unreadable" : why, host);
+}
+
+static void peek(flow *f, uint32_t events)
+{
+    egress *e = f->box->e;
+    ssize_t n = recv(f->in.fd, e->buffer, HTTP_HEAD_MAX + HELLO_MAX, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0) { /* opened and closed without a word, as those do who wait for a port */
+        flow_end(f, "closed_early", n == 0);
+        return;
+    }
+    bool ended = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+    if (f->proto == CAY__NET_TLS)
+        peek_tls(f, (size_t)n, ended);
+    else
+        peek_http(f, (size_t)n, ended);
+}
+
+static void on_silence(later *l)
+{
+    flow *f = OWNER(l, flow, late);
+    record_it(f, "connect", "deny", "hello_timeout", NULL, false);
+    f->state = FLOW_REFUSE;
+    flow_end(f, NULL, false);
+}
+
+static void on_in(cay__watch *w, uint32_t events)
+{
+    flow *f = OWNER(w, flow, in);
+    switch (f->state) {
+    case FLOW_PEEK: peek(f, events); break;
+    case FLOW_DIAL: flow_end(f, "closed_early", false); break;
+    case FLOW_COPY: copy_event(f, false, events); break;
+    default: refuse_event(f, events);
+    }
+}
+
+static void first_verdict(flow *f)
+{
+    cay__verdict v = verdict(f);
+    f->rule = v.rule;
+    f->reason = v.reason;
+    f->proto = (uint8_t)v.proto;
+    f->opaque = v.opaque;
+    f->service = v.service != NULL;
+    if (f->name && !flow_name(f)) {
+        deny(f, "unknown_address", NULL);
+    } else if (!v.allow) {
+        deny(f, v.reason, NULL);
+    } else if (v.proto == CAY__NET_TCP) {
+        start_dial(f, v.service);
+    } else {
+        f->state = FLOW_PEEK;
+        flow_want(f, &f->in, EPOLLIN | EPOLLRDHUP);
+        later_set(f->box->e, &f->late, HELLO_MS, on_silence);
+    }
+}
+
+void flow_judge(flow *f)
+{
+    if (f->state >= FLOW_REFUSE)
+        return;
+    cay__verdict v = verdict(f);
+    const char *name = flow_name(f), *reason = v.reason;
+    bool stays = v.allow && (v.service != NULL) == f->service && (v.proto == CAY__NET_TCP || v.proto == f->proto) && (v.opaque || !f->opaque);
+    if (stays && f->state == FLOW_COPY && !v.service) {
+        cay__verdict where = cay__decide_addr(f->box->e->op, &f->box->policy, name, f->peer, f->port);
+        stays = where.allow;
+        reason = where.reason;
+    }
+    f->rule = v.rule;
+    if (stays || CAY__MUTANT("net-cut"))
+        return;
+    if (f->state == FLOW_COPY) {
+        flow_end(f, v.allow && !strcmp(reason, "allowed") ? "policy_changed" : reason, false);
+        return;
+    }
+    if (f->dial)
+        dial_cancel(f->dial);
+    f->dial = NULL;
+    deny(f, v.allow ? "policy_changed" : reason, NULL);
+}
+
+static bool destination(const box *b, int fd, uint8_t addr[16], uint16_t *port)
+{
+    struct sockaddr_storage s;
+    socklen_t len = sizeof s;
+    if (getsockname(fd, (struct sockaddr *)&s, &len) < 0 || !addr_from_sock(&s, addr, port))
+        return false;
+    if (!b->fallback)
+        return true; /* TPROXY: the socket is bound to what was dialled */
+    bool v4 = addr_is_v4(addr);
+    len = sizeof s;
+    if (getsockopt(fd, v4 ? SOL_IP : SOL_IPV6, ORIGINAL_DST, &s, &len) == 0)
+        return addr_from_sock(&s, addr, port);
+    return true; /* a listener for one port, without any redirection */
+}
+
+static unsigned most_flows(const box *b)
+{
+    /* No sandbox may take the last descriptors from the others. */
+    unsigned all = b->e->fds_max / 2, fair = b->e->nboxes > 1 ? all - all / 4 : all;
+    return b->policy.connections ? CAY_MIN(b->policy.connections, fair) : fair;
+}
+
+static void accept_one(box *b, int fd)
+{
+    static const struct linger reset = { 1, 0 };
+    static const int on = 1;
+    egress *e = b->e;
+    flow *f = cay__alloc(sizeof *f);
+    *f = (flow){ .in = { .fd = fd, .fn = on_in }, .out.fd = -1, .box = b, .id = ++e->flow_seq, .began = cay__now_ms(), .lowat = 1, .chunk = { 14, 14 } };
+    f->next = b->flows;
+    f->prev = &b->flows;
+    if (f->next)
+        f->next->prev = &f->next;
+    b->flows = f;
+    e->fds++;
+    unsigned most = most_flows(b), had = b->nflows++;
+    /* From here to its orderly end this socket is reset when it is closed: a dead egress must not look like the end of a file. */
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (!destination(b, fd, f->addr, &f->port)) {
+        flow_end(f, "unknown_address", false);
+        return;
+    }
+    f->name = synthetic(f->addr);
+    bool many = had >= most, none = !sock_room(e, 3);
+    if (!many && !none) {
+        first_verdict(f);
+        return;
+    }
+    const char *why = many && b->policy.connections ? "connections_limit" : "descriptors_limit";
+    record_it(f, "connect", "deny", why, NULL, false);
+    f->state = FLOW_REFUSE;
+    if (none || had >= most + POLITE)
+        flow_end(f, NULL, false);
+    else
+        refuse(f, why, 503);
+}
+
+static void on_rest(later *l)
+{
+    box *b = OWNER(l, box, rest);
+    cay__loop_set(&b->e->loop, &b->tcp, EPOLLIN);
+}
+
+void on_tcp(cay__watch *w, uint32_t events)
+{
+    box *b = OWNER(w, box, tcp);
+    (void)events;
+    for (int i = 0; i < ACCEPTS; i++) {
+        int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            accept_one(b, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            cay__loop_set(&b->e->loop, w, 0); /* or the loop spins */
+            later_set(b->e, &b->rest, 100, on_rest);
+        }
+        if (errno == ECONNABORTED || errno == EINTR)
+            continue;
+        return;
+    }
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a refusal looks to the program. The handshake has happened before any policy could speak, so the connection is open: where the
+ * program expects HTTP it gets a page, where it expects TLS an alert, elsewhere a reset. It is listened to until it has finished talking,
+ * because closing a socket with unread bytes would reset away what was just said.
+ */
+#include "egress.h"
+#include <base/buf.h>
+#include <sys/socket.h>
+
+enum { DRAIN_MAX = 64 << 10 };
+
+static const char *status_text(unsigned status)
+{
+    return status == 403 ? "Forbidden" : status == 503 ? "Service Unavailable" : status == 504 ? "Gateway Timeout" : "Bad Gateway";
+}
+
+/* The rule that would allow it. */
+static void remedy(const flow *f, cay__buf *b)
+{
+    char addr[CAY__ADDR_MAX];
+    const char *name = flow_name(f), *scheme = "";
+    bool usual = f->port == 443 || f->port == 80;
+    if (!strncmp(f->reason, "tls_", 4) && strcmp(f->reason, "tls_name_mismatch") != 0)
+        scheme = "tls+opaque://";
+    else if (!strncmp(f->reason, "http_", 5) && strcmp(f->reason, "http_host_mismatch") != 0)
+        scheme = "tcp://";
+    if (!name) {
+        cay__addr_text(f->addr, addr);
+        name = addr;
+    }
+    bool v6 = strchr(name, ':') != NULL;
+    cay__buf_fmt(b, "cay net allow %s '%s%s%s%s", f->box->id, scheme, v6 ? "[" : "", name, v6 ? "]" : "");
+    if (!usual || *scheme)
+        cay__buf_fmt(b, ":%u", f->port);
+    cay__buf_str(b, "'\n");
+}
+
+static void page(const flow *f)
+{
+    CAY_AUTOBUF body = CAY__BUF(2048);
+    CAY_AUTOBUF all = CAY__BUF(4096);
+    char addr[CAY__ADDR_MAX];
+    const char *name = flow_name(f);
+    if (!name) {
+        cay__addr_text(f->addr, addr);
+        name = addr;
+    }
+    if (f->status == 403)
+        cay__buf_fmt(&body, "cay: the network policy of this sandbox does not let it reach %s port %u: %s\n", name, f->port, f->reason);
+    else
+        cay__buf_fmt(&body, "cay: %s port %u cannot be reached: %s\n", name, f->port, f->reason);
+    if (f->status == 403) {
+        cay__buf_str(&body, "To allow it, on the host: ");
+        remedy(f, &body);
+    }
+    cay__buf_fmt(&all,
+                 "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
+                 "X-Cay-Reason: %s\r\nConnection: close\r\n\r\n",
+                 f->status, status_text(f->status), body.len, f->reason);
+    cay__buf_add(&all, body.data, body.len);
+    send(f->in.fd, all.data, all.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void alert(const flow *f)
+{
+    /* 112 unrecognized_name: curl and others print it as such; 80 internal_error when the way was allowed and led nowhere. */
+    uint8_t a[] = { 21, 3, 3, 0, 2, 2, f->status == 403 ? 112 : 80 };
+    send(f->in.fd, a, sizeof a, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void on_over(later *l)
+{
+    flow *f = OWNER(l, flow, late);
+    flow_end(f, NULL, f->state == FLOW_DRAIN);
+}
+
+void refuse(flow *f, const char *reason, uint16_t status)
+{
+    f->reason = reason;
+    f->status = status;
+    if (f->dial) {
+        dial_cancel(f->dial);
+        f->dial = NULL;
+    }
+    unsigned look = f->proto && f->proto != CAY__NET_TCP ? f->proto : f->port == 443 ? CAY__NET_TLS : f->port == 80 ? CAY__NET_HTTP : CAY__NET_TCP;
+    if (look == CAY__NET_TCP || f->state == FLOW_COPY) {
+        flow_end(f, NULL, false);
+        return;
+    }
+    f->proto = (uint8_t)look;
+    f->state = FLOW_REFUSE;
+    flow_lowat(f, 1);
+    flow_want(f, &f->in, EPOLLIN);
+    later_set(f->box->e, &f->late, REFUSE_MS, on_over);
+}
+
+void refuse_event(flow *f, uint32_t events)
+{
+    egress *e = f->box->e;
+    (void)events;
+    ssize_t n = recv(f->in.fd, e->buffer, sizeof e->buffer, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0) {
+        flow_end(f, NULL, n == 0 && f->state == FLOW_DRAIN);
+        return;
+    }
+    f->bytes[0] += (uint64_t)n;
+    if (f->state == FLOW_REFUSE) {
+        /* Speak only to who speaks that: an alert to something else is noise in a log. */
+        if (f->proto == CAY__NET_TLS && e->buffer[0] == 22)
+            alert(f);
+        else if (e->buffer[0] >= 'A' && e->buffer[0] <= 'Z')
+            page(f);
+        else {
+            flow_end(f, NULL, false);
+            return;
+        }
+        shutdown(f->in.fd, SHUT_WR);
+        f->state = FLOW_DRAIN;
+        later_set(e, &f->late, REFUSE_MS, on_over);
+    } else if (f->bytes[0] > DRAIN_MAX)
+        flow_end(f, NULL, false);
+}
