@@ -14,7 +14,7 @@
  *         tproxy to :15001 accept
  *         tcp flags & (syn|ack) == syn reject with tcp reset }     reached when nobody holds the listener
  *       chain filt { type filter hook output priority filter; policy accept;
- *         meta l4proto tcp accept ; loopback and own addresses accept
+ *         meta l4proto tcp accept ; loopback and own addresses accept ; multicast reject
  *         udp dport 53 accept ; udp sport 53 accept
  *         reject }
  *
@@ -309,11 +309,28 @@ static void nat_chain(void)
     rule_end();
 }
 
+/* Nobody answers there, so a query would be lost without a word. */
+static void reject_multicast(const char *of)
+{
+    static const unsigned char family[] = { NFPROTO_IPV4, NFPROTO_IPV6 }, first[] = { 0xe0, 0xff }, mask[] = { 0xf0, 0xff };
+    for (int i = 0; i < 2; i++) {
+        rule(of, 0);
+        meta(NFT_META_NFPROTO);
+        cmp(NFT_CMP_EQ, &family[i], 1);
+        payload(NFT_PAYLOAD_NETWORK_HEADER, i ? 24 : 16, 1);
+        mask1(mask[i]);
+        cmp(NFT_CMP_EQ, &first[i], 1);
+        reject(NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_PORT_UNREACH);
+        rule_end();
+    }
+}
+
 static void filter_chain(void)
 {
     chain("filt", "filter", NF_INET_LOCAL_OUT, NF_IP_PRI_FILTER);
     accept_l4("filt", NFT_CMP_EQ);
     accept_near("filt");
+    reject_multicast("filt");
     accept_port53("filt", IPPROTO_UDP, 2);
     accept_port53("filt", IPPROTO_UDP, 0);
     rule("filt", NLM_F_ACK); /* the last one answers for all: a refusal of an earlier one comes before it */

@@ -132,6 +132,9 @@ void egress_stop(const char *run, int sig)
     CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, (int)pid, 0);
     if (fd >= 0 && start && cay__start_time((int)pid) == start)
         syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
+    unlink(path);
+    path_of(path, sizeof path, run, "egress.sock");
+    unlink(path);
 }
 
 const char *egress_start(const char *run, const char *keeper, int mode)

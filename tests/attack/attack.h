@@ -26,7 +26,7 @@ typedef struct attack {
 } attack;
 
 extern const attack ns_attacks[], fs_attacks[], proc_attacks[], sys_attacks[], res_attacks[], life_attacks[], cli_attacks[],
-    clock_attacks[];
+    clock_attacks[], net_attacks[];
 
 typedef struct world {
     unsigned     mode;
@@ -80,7 +80,7 @@ cay_proc *inside_start(cay_sandbox *sb, cay_spawn *base, const char *name, ...) 
 int command(cay_sandbox *sb, const char *user, const char *shell, char *out, size_t cap);
 
 /* ---- the host ---- */
-/* "mount PATH", "small PATH", "umount PATH", "next-pid N", "kill PID", "power-cut", "stranger SOCKET": by the parent, as root where it is. */
+/* "mount PATH", "small PATH", "umount PATH", "next-pid N", "kill PID", "stop PID", "power-cut", "stranger SOCKET": by the parent, as root where it is. */
 bool as_host(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int  keeper_pid(void);                     /* of W.home; 0 when there is none */
 void keeper_kill(int sig);                 /* and waits until it is gone */

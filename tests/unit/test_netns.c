@@ -205,6 +205,9 @@ static int datagrams(netns *n)
         CHECK(sendto(u, "x", 1, 0, (void *)&sa, len) < 0 && (errno == EPERM || errno == ENETUNREACH));
         close(u);
     }
+    struct sockaddr_storage mdns = addr("224.0.0.251", 53, &len);
+    int m = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK(sendto(m, "x", 1, 0, (void *)&mdns, len) < 0 && errno == EPERM);
     int u = dial("127.0.0.1", 9999, SOCK_DGRAM);
     CHECK(u >= 0 && write(u, "x", 1) == 1); /* loopback datagrams work */
     return 0;
