@@ -20,7 +20,7 @@ _cay() {
         *)
             if [ -z "$verb" ]; then
                 verb=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && { [ "$verb" = files ] || [ "$verb" = port ]; }; then
+            elif [ -z "$sub" ] && [[ $verb == @(files|net|port) ]]; then
                 sub=${COMP_WORDS[i]}
             else
                 [ $n = 0 ] && id=${COMP_WORDS[i]}
@@ -36,6 +36,7 @@ _cay() {
     --env-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --provider) COMPREPLY=($(compgen -W 'native process local' -- "$cur")); return ;;
     --isolation | --need) COMPREPLY=($(compgen -W 'none process rootless root' -- "$cur")); return ;;
+    --net) COMPREPLY=($(compgen -W 'off all alpine crates debian docker github go maven npm pypi rubygems ubuntu' -- "$cur")); return ;;
     --on-expiry) COMPREPLY=($(compgen -W 'kill pause' -- "$cur")); return ;;
     --profile) COMPREPLY=($(compgen -W 'default root' -- "$cur")); return ;;
     --scope) COMPREPLY=($(compgen -W 'one group tree' -- "$cur")); return ;;
@@ -46,7 +47,7 @@ _cay() {
         COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
         return
     fi
-    if [ -z "$sub" ] && { [ "$verb" = files ] || [ "$verb" = port ]; }; then
+    if [ -z "$sub" ] && [[ $verb == @(files|net|port) ]]; then
         COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
         return
     fi

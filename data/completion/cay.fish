@@ -25,10 +25,10 @@ function __cay_complete
     set -l cur (commandline -ct)
     switch "$before[1]"
         case ''
-            cay completion verbs 2>/dev/null | string match -rv '^(files|port) '
-            printf 'files\tfiles inside a sandbox\nport\tports inside a sandbox\n'
+            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port) '
+            printf 'files\tfiles inside a sandbox\nnet\twhat a sandbox may reach\nport\tports inside a sandbox\n'
             return
-        case files port
+        case files net port
             if test (count $before) -lt 2
                 cay completion verbs 2>/dev/null | string replace -rf "^$before[1] " ''
                 return
@@ -43,7 +43,7 @@ function __cay_complete
     switch $before[1]
         case run create doctor gc tour version completion
         case help
-            cay completion verbs 2>/dev/null | string match -rv '^(files|port) '
+            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port) '
         case attach logs signal
             if test (count $before) = 1
                 cay completion ids 2>/dev/null
@@ -64,6 +64,7 @@ complete -c cay -l root -x -a '(__fish_complete_directories)'
 complete -c cay -l mount -x -a '(__fish_complete_directories)'
 complete -c cay -l env-file -r -F
 complete -c cay -l provider -x -a 'native process local'
+complete -c cay -l net -x -a 'off all alpine crates debian docker github go maven npm pypi rubygems ubuntu'
 complete -c cay -l isolation -x -a 'none process rootless root'
 complete -c cay -l need -x -a 'none process rootless root'
 complete -c cay -l on-expiry -x -a 'kill pause'

@@ -85,8 +85,8 @@ CAY_API int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host,
 typedef struct cay_net_record {
     size_t      size;
     int64_t     time_ms;   /* wall clock */
-    const char *event;     /* "dns", "flow", "end", "fetch", "policy", "lost" */
-    const char *verdict;   /* "allow", "deny", "fail", … */
+    const char *event;     /* "dns", "connect", "end", "fetch", "policy", "lost" */
+    const char *verdict;   /* "allow", "deny", "fail"; of "end": "closed", "cut" */
     const char *reason, *name, *address, *proto, *rule;
     const char *seen;      /* what the program said instead of the name */
     uint16_t    port;

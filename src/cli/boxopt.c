@@ -6,6 +6,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <cay/policy.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -33,6 +34,11 @@ const opt_def box_opt_defs[] = {
     { "nofile", 0, "N", "open files per process (default 4096)", OPT_NUM, AT(limits.nofile), 16, 1u << 20 },
     { "io-read", 0, "SIZE", "bytes read from disk per second", OPT_SIZE, AT(limits.io_read), 4096, MOST_BYTES },
     { "io-write", 0, "SIZE", "bytes written to disk per second", OPT_SIZE, AT(limits.io_write), 4096, MOST_BYTES },
+    { "net", 0, "off|all|RULE[,RULE…]", "what it may reach (default off): presets (pypi, github, …), names, CIDRs, :port; ! denies", OPT_LIST,
+      AT(net) },
+    { "net-up", 0, "SIZE", "bytes sent to the network per second", OPT_SIZE, AT(net_up), 1024, 1ull << 40 },
+    { "net-down", 0, "SIZE", "bytes received per second", OPT_SIZE, AT(net_down), 1024, 1ull << 40 },
+    { "net-connections", 0, "N", "connections to the network at once", OPT_NUM, AT(net_connections), 1, 1000000 },
     { "isolation", 0, "LEVEL", "least wall accepted: process, rootless, root, vm; none gives no wall at all", OPT_STR,
       AT(isolation) },
     { "require", 0, "FEATURE", "refuse unless the host enforces it: memory-limit, pids-limit, disk-quota, …", OPT_LIST,
@@ -179,6 +185,23 @@ static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
     return 0;
 }
 
+static int make_net(const box_opts *o, box_spec *s, cay_err *err)
+{
+    const char *rules[OPT_LIST_MAX + 1];
+    bool limits = o->net_up || o->net_down || o->net_connections;
+    if (!o->net.n && limits)
+        return cay_fail(err, CAY_EINVAL, "--net-up, --net-down and --net-connections limit a network; give --net too");
+    if (!o->net.n)
+        return 0;
+    memcpy(rules, o->net.v, o->net.n * sizeof *rules);
+    rules[o->net.n] = NULL;
+    cay_policy p = { .size = sizeof p, .rules = rules, .connections = (uint32_t)o->net_connections,
+                     .rate_up = o->net_up == CAY_UNLIMITED ? 0 : o->net_up, .rate_down = o->net_down == CAY_UNLIMITED ? 0 : o->net_down };
+    int rc = cay_policy_text(&p, &s->net, err);
+    s->create.net = s->net;
+    return rc < 0 ? cay_wrap(err, rc, "--net") : 0;
+}
+
 static int check_texts(const box_opts *o, cay_err *err)
 {
     const struct {
@@ -213,6 +236,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(pairs_env(&s->env, &o->env, &o->env_files, err));
     CAY_TRY(pairs_labels(&s->labels, &o->labels, err));
     CAY_TRY(make_grants(o, s, err));
+    CAY_TRY(make_net(o, s, err));
     c->env = s->env.v;
     c->labels = s->labels.v;
     for (size_t i = 0; i < o->require.n; i++)
@@ -236,5 +260,6 @@ void box_spec_clear(box_spec *s)
     pairs_clear(&s->labels);
     free(s->mounts);
     free(s->grants);
+    free(s->net);
     memset(s, 0, sizeof *s);
 }

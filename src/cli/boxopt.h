@@ -8,9 +8,9 @@
 
 typedef struct box_opts {
     const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry;
-    opt_list    env, env_files, labels, mounts, require;
+    opt_list    env, env_files, labels, mounts, require, net;
     cay_limits  limits;
-    uint64_t    ttl_ms, idle_ms;
+    uint64_t    ttl_ms, idle_ms, net_up, net_down, net_connections;
     bool        no_pin, durable;
 } box_opts;
 extern const opt_def box_opt_defs[];
@@ -34,6 +34,7 @@ typedef struct box_spec {
     struct cli_mount  *mounts;
     cay_grant         *grants;
     const char        *require[OPT_LIST_MAX + 1];
+    char              *net;
 } box_spec;
 int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */
 /* What the user should hear aloud: no wall, writable grants. */

@@ -54,6 +54,7 @@ const cli_verb cli_create = {
     .examples = "  id=$(cay create)\n"
                 "  cay create --name build --memory 4G --cpus 2 --ttl 1h\n"
                 "  cay create --mount ~/project:/workspace/project:rw\n"
+                "  cay create --net 'all,!**.internal.example'      # everything public but\n"
                 "  cay create --isolation root --require disk-quota  # refuse rather than do less",
     .opts = { { box_opt_defs, 0 } },
     .size = sizeof(box_opts),

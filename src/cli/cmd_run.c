@@ -65,6 +65,7 @@ const cli_verb cli_run = {
                 "  cay run --mount . -w /workspace/src -- make test # this directory, read-only\n"
                 "  cay run --memory 256m --cpus 0.5 --timeout 10s -- python3 -c 'print(1)'\n"
                 "  tar c src | cay run -i -- tar t                  # standard input goes in\n"
+                "  cay run --net pypi,github -- pip install rich    # these and nothing else\n"
                 "  cay run --json -- false                          # result and output as one object",
     .opts = { { proc_opt_defs, offsetof(run_args, proc) }, { defs, 0 }, { box_opt_defs, offsetof(run_args, box) } },
     .size = sizeof(run_args),

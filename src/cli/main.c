@@ -18,6 +18,8 @@ const cli_verb *const cli_verbs[] = {
     &cli_cp, &cli_files_ls, &cli_files_cat, &cli_files_put, &cli_files_stat, &cli_files_mkdir, &cli_files_rm,
     &cli_files_mv, &cli_files_chmod, &cli_files_chown, &cli_files_ln, &cli_files_find, &cli_files_grep,
     &cli_files_watch, &cli_files_xattr,
+    HEADING("network"),
+    &cli_net_show, &cli_net_allow, &cli_net_deny, &cli_net_set, &cli_net_log, &cli_net_blocked, &cli_net_why, &cli_net_presets,
     HEADING("ports inside"),
     &cli_port_ls, &cli_port_forward, &cli_port_connect,
     HEADING("watching and cleaning"),

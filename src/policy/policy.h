@@ -21,7 +21,7 @@
  *     connections N          at once
  *     bind …                 a credential's destination (policy/binding.c); never its value
  *
- * The operator's file has the same lines and `lift CIDR` (takes a range out of those that are always blocked),
+ * The operator's file has mode and rule lines too, and `lift CIDR` (takes a range out of those that are always blocked),
  * `service NAME:PORT ADDRESS:PORT` (a service of the host offered under a name, to sandboxes whose rules allow that name) and
  * `resolver ADDRESS[:PORT]`; `roots FILE` names certificates that are trusted besides the host's where credentials are added; `deny TARGET[:PORT]` is `rule !…`. Its mode is `all` unless it says otherwise; with `rules` its
  * allow rules are the most that any sandbox may reach. Blank lines and those that begin with # are skipped.

@@ -160,13 +160,19 @@ static int on_roots(reader *rd, char *rest)
 
 static const struct {
     const char *word;
-    bool        operators;
+    enum { BOTH, SANDBOX, OPERATOR } whose;
     int (*fn)(reader *rd, char *rest);
 } lines[] = {
-    { "mode", false, on_mode },       { "rule", false, on_rule },     { "rate", false, on_rate },
-    { "bind", false, on_bind },
-    { "connections", false, on_connections }, { "deny", true, on_deny }, { "lift", true, on_lift },
-    { "service", true, on_service },  { "resolver", true, on_resolver }, { "roots", true, on_roots },
+    { "mode", BOTH, on_mode },
+    { "rule", BOTH, on_rule },
+    { "rate", SANDBOX, on_rate },
+    { "connections", SANDBOX, on_connections },
+    { "bind", SANDBOX, on_bind },
+    { "deny", OPERATOR, on_deny },
+    { "lift", OPERATOR, on_lift },
+    { "service", OPERATOR, on_service },
+    { "resolver", OPERATOR, on_resolver },
+    { "roots", OPERATOR, on_roots },
 };
 
 static int read_line(reader *rd, char *s)
@@ -189,9 +195,9 @@ static int read_line(reader *rd, char *s)
     for (size_t i = 0; i < CAY_LEN(lines); i++) {
         if (strcmp(s, lines[i].word) != 0)
             continue;
-        if (rd->operator_ && lines[i].fn == on_bind)
-            return bad(rd, "bind is for a sandbox's policy, not for egress.conf");
-        if (lines[i].operators && !rd->operator_)
+        if (rd->operator_ && lines[i].whose == SANDBOX)
+            return bad(rd, "%s is for a sandbox's policy, not for egress.conf", s);
+        if (lines[i].whose == OPERATOR && !rd->operator_)
             return bad(rd, "%s is for the operator's egress.conf only", s);
         if (!rest || !*rest)
             return bad(rd, "%s needs a value", s);

@@ -445,8 +445,9 @@ static void lookups_need_an_open_port(void **state)
 static void files_are_written_as_they_are_read(void **state)
 {
     (void)state;
-    static const char text[] = "cay-net 1\nmode rules\nrule example.com\nrule !10.0.0.0/8\nrule [2001:db8::1]:443\nrate up 1048576\n"
-                               "rate down 2097152\nconnections 64\nlift 10.0.0.0/8\nservice db:5432 127.0.0.1:5432\n"
+    static const char limits[] = "cay-net 1\nmode all\nrate up 1048576\nrate down 2097152\nconnections 64\n";
+    static const char text[] = "cay-net 1\nmode rules\nrule example.com\nrule !10.0.0.0/8\nrule [2001:db8::1]:443\n"
+                               "lift 10.0.0.0/8\nservice db:5432 127.0.0.1:5432\n"
                                "resolver [2606:4700::1111]:53\n";
     cay__policy p;
     char *out = NULL;
@@ -459,6 +460,12 @@ static void files_are_written_as_they_are_read(void **state)
     assert_int_equal(len, sizeof text - 1);
     free(out);
     cay__policy_clear(&p);
+    assert_int_equal(cay__policy_read(&p, limits, sizeof limits - 1, false, &err), 0);
+    assert_int_equal(cay__policy_write(&p, &out, &len, &err), 0);
+    assert_string_equal(out, limits);
+    free(out);
+    cay__policy_clear(&p);
+    assert_int_equal(cay__policy_read(&p, limits, sizeof limits - 1, true, &err), CAY_EINVAL);
     assert_int_equal(cay__policy_read(&p, "", 0, true, &err), 0); /* /dev/null */
     assert_int_equal(p.mode, CAY__NET_ALL);
 }

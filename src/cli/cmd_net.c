@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay net show, set, allow, deny, why, presets: what a sandbox may reach. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include "parse.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <cay/policy.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
+
+static const char *const mode_names[] = { "off", "off", "all", "rules" };
+
+static void show_policy(const cay_policy *p)
+{
+    char n[OUT_HUMAN];
+    out_fmt("%s%s%s\n", out_on(1, OUT_BOLD), mode_names[p->mode], out_off(1));
+    for (const char *const *r = p->rules; *r; r++) {
+        bool deny = **r == '!';
+        out_fmt("  %s%s%s %s\n", out_on(1, deny ? OUT_BAD : OUT_GOOD), deny ? "deny " : "allow", out_off(1), *r + deny);
+    }
+    for (const cay_bind *b = p->bindings; b->name; b++)
+        out_fmt("  secret %s → %s\n", b->name, b->destination);
+    if (p->rate_up)
+        out_fmt("  up %s/s\n", out_size(n, p->rate_up));
+    if (p->rate_down)
+        out_fmt("  down %s/s\n", out_size(n, p->rate_down));
+    if (p->connections)
+        out_fmt("  at most %u connections\n", p->connections);
+}
+
+static int show(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOPTR(cay_policy) p = NULL;
+    CAY_AUTOFREE char *text = NULL, *json = NULL;
+    uint64_t revision = 0;
+    (void)opts, (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_get_policy(sb, NULL, &text, &revision, &err) < 0 ||
+        cay_policy_parse(text, &p, &err) < 0 || cay_policy_to_json(text, &json, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cli.json) {
+        out_json j = OUT_JSON(false);
+        js_open(&j, '{');
+        js_ku64(&j, "revision", revision);
+        js_key(&j, "policy");
+        js_raw(&j, json);
+        js_close(&j, '}');
+        js_flush(&j);
+    } else if (cli.quiet) {
+        for (const char *const *r = p->rules; *r; r++)
+            out_fmt("%s\n", *r);
+    } else {
+        show_policy(p);
+    }
+    return CLI_OK;
+}
+
+const cli_verb cli_net_show = {
+    .name = "net show",
+    .operands = "ID",
+    .summary = "show what a sandbox may reach",
+    .text = "Presets are shown as the rules they stand for.",
+    .examples = "  cay net show c7f\n"
+                "  cay net show --json c7f",
+    .min = 1,
+    .max = 1,
+    .fn = show,
+};
+
+static int answer(uint64_t revision)
+{
+    if (cli.json) {
+        out_json j = OUT_JSON(false);
+        js_open(&j, '{');
+        js_ku64(&j, "revision", revision);
+        js_close(&j, '}');
+        js_flush(&j);
+    } else if (revision) {
+        out_note("cay: revision %llu holds", (unsigned long long)revision);
+    } else {
+        out_note("cay: kept; it holds from the next start on");
+    }
+    return CLI_OK;
+}
+
+static int set(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOPTR(cay_policy) now = NULL;
+    CAY_AUTOFREE char *text = NULL, *before = NULL;
+    uint64_t revision = 0;
+    (void)opts;
+    argv[argc] = NULL;
+    cay_policy p = { .size = sizeof p, .rules = (const char *const *)argv + 1 };
+    /* The words first: a mistake in them asks nobody. */
+    if (cay_policy_text(&p, &text, &err) < 0)
+        return cli_usage(&cli_net_set, &err);
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_get_policy(sb, NULL, &before, NULL, &err) < 0 ||
+        cay_policy_parse(before, &now, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    /* Limits and bindings stay as they are. */
+    p.rate_up = now->rate_up;
+    p.rate_down = now->rate_down;
+    p.connections = now->connections;
+    p.bindings = now->bindings;
+    free(CAY_STEAL(text));
+    if (cay_policy_text(&p, &text, &err) < 0 || cay_sandbox_set_policy(sb, NULL, text, &revision, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return answer(revision);
+}
+
+const cli_verb cli_net_set = {
+    .name = "net set",
+    .operands = "ID off|all|RULE…",
+    .summary = "put other rules in place of those that hold",
+    .text = "Takes effect at once: flows that the new rules forbid are cut within 2 s. Limits and bound secrets stay. When a rule\n"
+            "cannot be read nothing changes.",
+    .examples = "  cay net set c7f off\n"
+                "  cay net set c7f pypi npm '!registry.npmjs.org:80'",
+    .min = 2,
+    .max = CLI_ANY,
+    .fn = set,
+};
+
+static int add(const cli_verb *v, bool deny, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const char *rules[OPT_LIST_MAX + 1];
+    char *owned[OPT_LIST_MAX] = { 0 };
+    uint64_t revision = 0;
+    int n = argc - 1, code = CLI_OK;
+    if (n > OPT_LIST_MAX) {
+        cay_fail(&err, CAY_EINVAL, "more than %d rules at once", OPT_LIST_MAX);
+        return cli_usage(v, &err);
+    }
+    for (int i = 0; i < n; i++) {
+        bool has = argv[i + 1][0] == '!';
+        size_t len = strlen(argv[i + 1]) + 2;
+        if (has && !deny) {
+            cay_fail(&err, CAY_EINVAL, "\"%.60s\" denies; use `cay net deny`", argv[i + 1]);
+            code = cli_usage(v, &err);
+        }
+        owned[i] = cay__alloc(len);
+        cay__str_join(owned[i], len, deny && !has ? "!" : "", argv[i + 1], NULL);
+        rules[i] = owned[i];
+    }
+    rules[n] = NULL;
+    if (code == CLI_OK && (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_net_add(sb, NULL, rules, &revision, &err) < 0))
+        code = cli_fail(&err, CLI_FAIL);
+    for (int i = 0; i < n; i++)
+        free(owned[i]);
+    return code == CLI_OK ? answer(revision) : code;
+}
+
+static int allow(void *opts, int argc, char **argv)
+{
+    (void)opts;
+    return add(&cli_net_allow, false, argc, argv);
+}
+
+static int deny(void *opts, int argc, char **argv)
+{
+    (void)opts;
+    return add(&cli_net_deny, true, argc, argv);
+}
+
+const cli_verb cli_net_allow = {
+    .name = "net allow",
+    .operands = "ID RULE…",
+    .summary = "let a running sandbox reach more",
+    .text = "A deny of exactly that is taken away. A wider deny stays, and is named.",
+    .examples = "  cay net allow c7f pypi\n"
+                "  cay net allow c7f db.example.com:5432",
+    .min = 2,
+    .max = CLI_ANY,
+    .fn = allow,
+};
+
+const cli_verb cli_net_deny = {
+    .name = "net deny",
+    .operands = "ID RULE…",
+    .summary = "let a running sandbox reach less",
+    .text = "Allows that it covers are taken away; live flows to there are cut within 2 s. Without a port it holds for all.",
+    .examples = "  cay net deny c7f evil.example.com\n"
+                "  cay net deny c7f '**.example.com' 203.0.113.0/24",
+    .min = 2,
+    .max = CLI_ANY,
+    .fn = deny,
+};
+
+/* HOST, HOST:PORT, [ADDRESS]:PORT. */
+static int take_place(const char *text, char *host, size_t cap, uint16_t *port, cay_err *err)
+{
+    const char *colon = strrchr(text, ':'), *end = NULL;
+    *port = 0;
+    bool bracket = *text == '[', plain_v6 = !bracket && colon && strchr(text, ':') != colon;
+    if (bracket) {
+        end = strchr(text, ']');
+        if (!end || (end[1] && end[1] != ':'))
+            return cay_fail(err, CAY_EINVAL, "\"%.80s\": after [ADDRESS] comes :PORT or nothing", text);
+        colon = end[1] ? end + 1 : NULL;
+    } else {
+        end = colon && !plain_v6 ? colon : text + strlen(text);
+    }
+    if (colon && !plain_v6)
+        CAY_TRY(cli_parse_port(colon + 1, port, err));
+    size_t n = (size_t)(end - text) - bracket;
+    if (!n || n >= cap)
+        return cay_fail(err, CAY_EINVAL, "\"%.80s\": want HOST, HOST:PORT or [ADDRESS]:PORT", text);
+    memcpy(host, text + bracket, n);
+    host[n] = '\0';
+    return 0;
+}
+
+static void why_json(const char *host, uint16_t port, const cay_net_verdict *v)
+{
+    out_json j = OUT_JSON(true);
+    js_open(&j, '{');
+    js_kstr(&j, "host", host);
+    if (port)
+        js_ku64(&j, "port", port);
+    js_kbool(&j, "allow", v->allow);
+    js_kstr(&j, "reason", v->reason);
+    js_kstr(&j, "rule", v->rule);
+    if (*v->range)
+        js_kstr(&j, "range", v->range);
+    if (*v->proto)
+        js_kstr(&j, "proto", v->proto);
+    if (*v->remedy)
+        js_kstr(&j, "remedy", v->remedy);
+    js_close(&j, '}');
+    js_flush(&j);
+}
+
+static const char *why_text(const cay_net_verdict *v)
+{
+    static const struct {
+        const char *reason, *text;
+    } rows[] = {
+        { "allowed", "allowed" },
+        { "service", "allowed: a service of the host that the operator offers" },
+        { "off", "refused: its network is off" },
+        { "default_deny", "refused: no rule allows it" },
+        { "tenant_deny", "refused by its own rule" },
+        { "operator_deny", "refused by the operator" },
+        { "blocked_range", "refused: addresses of that range are never reached" },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++)
+        if (!strcmp(rows[i].reason, v->reason))
+            return rows[i].text;
+    return v->reason;
+}
+
+static int why(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_net_verdict v = { .size = sizeof v };
+    char host[300];
+    uint16_t port;
+    (void)opts, (void)argc;
+    if (take_place(argv[1], host, sizeof host, &port, &err) < 0)
+        return cli_usage(&cli_net_why, &err);
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_net_why(sb, NULL, host, port, &v, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cli.json) {
+        why_json(host, port, &v);
+        return v.allow ? CLI_OK : CLI_FAIL;
+    }
+    out_fmt("%s%s%s", out_on(1, v.allow ? OUT_GOOD : OUT_BAD), why_text(&v), out_off(1));
+    if (*v.rule)
+        out_fmt(", rule %s", v.rule);
+    if (*v.range)
+        out_fmt(" (%s)", v.range);
+    if (v.allow && *v.proto && strcmp(v.proto, "tcp") != 0)
+        out_fmt(", as %s", v.proto);
+    out_str("\n");
+    if (*v.remedy && (!strcmp(v.reason, "default_deny") || !strcmp(v.reason, "off")))
+        out_fmt("try: cay net allow %s %s\n", cay_sandbox_id(sb), v.remedy);
+    else if (*v.remedy)
+        out_fmt("%s\n", v.remedy);
+    return v.allow ? CLI_OK : CLI_FAIL;
+}
+
+const cli_verb cli_net_why = {
+    .name = "net why",
+    .operands = "ID HOST[:PORT]",
+    .summary = "tell whether it may be reached, and which rule says so",
+    .text = "Without a port: may the name be looked up. The exit code is 0 when it is allowed and 1 when it is not. Nothing is sent;\n"
+            "where a name leads is judged when it is dialled.",
+    .examples = "  cay net why c7f pypi.org:443\n"
+                "  cay net why c7f 169.254.169.254:80",
+    .min = 2,
+    .max = 2,
+    .fn = why,
+};
+
+static int presets(void *opts, int argc, char **argv)
+{
+    const char *name;
+    const char *const *rules;
+    bool found = false;
+    out_json j = OUT_JSON(true);
+    (void)opts;
+    js_open(&j, '{');
+    for (size_t i = 0; (name = cay_net_preset(i, &rules)); i++) {
+        if (argc && strcmp(argv[0], name) != 0)
+            continue;
+        found = true;
+        js_key(&j, name);
+        js_open(&j, '[');
+        if (!cli.json)
+            out_fmt("%s%-9s%s", out_on(1, OUT_BOLD), name, out_off(1));
+        for (const char *const *r = rules; *r; r++) {
+            js_str(&j, *r);
+            if (!cli.json && !cli.quiet)
+                out_fmt(" %s", *r);
+        }
+        if (!cli.json)
+            out_str("\n");
+        js_close(&j, ']');
+    }
+    js_close(&j, '}');
+    if (cli.json && found)
+        js_flush(&j);
+    cay__buf_clear(&j.b);
+    if (found)
+        return CLI_OK;
+    cay_err err = CAY_ERR_INIT;
+    cay_fail(&err, CAY_ENOENT, "no preset %.40s; `cay net presets` lists them", argv[0]);
+    return cli_fail(&err, CLI_FAIL);
+}
+
+const cli_verb cli_net_presets = {
+    .name = "net presets",
+    .operands = "[NAME]",
+    .summary = "list the words that stand for several rules",
+    .examples = "  cay net presets\n"
+                "  cay net presets github",
+    .max = 1,
+    .fn = presets,
+};

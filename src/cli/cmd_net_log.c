@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay net log and blocked: what a sandbox did reach, and what it was refused. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/policy.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+typedef struct log_args {
+    uint64_t count;
+    bool     denied, follow;
+} log_args;
+
+static const opt_def log_defs[] = {
+    { "count", 'n', "N", "only the last N", OPT_NUM, offsetof(log_args, count), 1 },
+    { "denied", 0, NULL, "only what was refused", OPT_FLAG, offsetof(log_args, denied) },
+    { "follow", 'f', NULL, "go on with what comes, until interrupted", OPT_FLAG, offsetof(log_args, follow) },
+    OPT_END
+};
+
+typedef struct walk {
+    const log_args *a;
+    uint64_t        seen, skip; /* records that fit; of them, how many are not printed */
+    bool            print;
+} walk;
+
+static void print_record(const cay_net_record *r)
+{
+    char when[OUT_HUMAN], a[OUT_HUMAN], b[OUT_HUMAN];
+    bool deny = !strcmp(r->verdict, "deny"), end = !strcmp(r->event, "end");
+    out_fmt("%s%s%s %s%-5s%s ", out_on(1, OUT_DIM), out_time(when, r->time_ms), out_off(1),
+            out_on(1, deny ? OUT_BAD : !strcmp(r->verdict, "allow") ? OUT_GOOD : OUT_PLAIN), *r->verdict ? r->verdict : "-", out_off(1));
+    out_safe(r->event);
+    if (*r->name || *r->address) {
+        out_str(" ");
+        out_safe(*r->name ? r->name : r->address);
+        if (r->port)
+            out_fmt(":%u", r->port);
+    }
+    if (*r->name && *r->address) {
+        out_str(" at ");
+        out_safe(r->address);
+    }
+    if (*r->rule) {
+        out_str(" by ");
+        out_safe(r->rule);
+    } else if (*r->reason) {
+        out_str(" ");
+        out_safe(r->reason);
+    }
+    if (*r->seen) {
+        out_str(", said ");
+        out_safe(r->seen);
+    }
+    if (end)
+        out_fmt(", up %s, down %s", out_size(a, r->up), out_size(b, r->down));
+    if (r->count)
+        out_fmt(" %" PRIu64 " records", r->count);
+    out_str("\n");
+}
+
+static int on_record(const cay_net_record *r, void *arg)
+{
+    walk *w = arg;
+    if (w->a->denied && strcmp(r->verdict, "deny") != 0)
+        return 0;
+    w->seen++;
+    if (!w->print || w->seen <= w->skip)
+        return 0;
+    if (cli.json)
+        out_fmt("%s\n", r->json);
+    else
+        print_record(r);
+    return 0;
+}
+
+static int net_log(void *opts, int argc, char **argv)
+{
+    const log_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    walk all = { .a = a };
+    if (a->count && cay_net_log(sb, on_record, &all, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    walk w = { .a = a, .print = true, .skip = all.seen > a->count ? all.seen - a->count : 0 };
+    for (;;) {
+        w.seen = 0;
+        if (cay_net_log(sb, on_record, &w, &err) < 0)
+            return cli_fail(&err, CLI_FAIL);
+        if (!a->follow || out_broken())
+            return CLI_OK;
+        /* A log that was turned over is shorter than what we saw: begin with what is there. */
+        w.skip = w.seen < w.skip ? 0 : w.seen;
+        usleep(500000);
+    }
+}
+
+const cli_verb cli_net_log = {
+    .name = "net log",
+    .operands = "[--denied] [-n N] [-f] ID",
+    .summary = "show what a sandbox reached and was refused",
+    .text = "One line for each decision and one for the end of each flow. Names and addresses, never paths, queries or headers.\n"
+            "With --json the records as they were written, one a line.",
+    .examples = "  cay net log c7f\n"
+                "  cay net log --denied -f c7f\n"
+                "  cay net log --json c7f | jq -r 'select(.event == \"end\") | .name' | sort | uniq -c",
+    .opts = { { log_defs, 0 } },
+    .size = sizeof(log_args),
+    .min = 1,
+    .max = 1,
+    .fn = net_log,
+};
+
+/* ------------------------------------------------------------------ blocked */
+
+typedef struct refused {
+    char     host[256], reason[40];
+    uint16_t port;
+    uint64_t count;
+    int64_t  last_ms;
+} refused;
+
+enum { PLACES = 4096 };
+typedef struct places {
+    refused *at;
+    size_t   n;
+    uint64_t more; /* that did not fit */
+} places;
+
+static int on_refused(const cay_net_record *r, void *arg)
+{
+    places *p = arg;
+    const char *host = *r->name ? r->name : r->address;
+    if (strcmp(r->verdict, "deny") != 0 || !*host)
+        return 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->at[i].port == r->port && !strcmp(p->at[i].host, host)) {
+            p->at[i].count++;
+            p->at[i].last_ms = r->time_ms;
+            cay__str_copy(p->at[i].reason, sizeof p->at[i].reason, r->reason);
+            return 0;
+        }
+    if (p->n == PLACES) {
+        p->more++;
+        return 0;
+    }
+    refused *n = &p->at[p->n++];
+    *n = (refused){ .port = r->port, .count = 1, .last_ms = r->time_ms };
+    cay__str_copy(n->host, sizeof n->host, host);
+    cay__str_copy(n->reason, sizeof n->reason, r->reason);
+    return 0;
+}
+
+/* What would let it pass by the policy of now. */
+static void remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap)
+{
+    cay_net_verdict v = { .size = sizeof v };
+    if (cay_net_why(sb, NULL, r->host, r->port, &v, NULL) < 0)
+        cay__str_copy(out, cap, "");
+    else
+        cay__str_copy(out, cap, v.allow ? "allowed now" : v.remedy);
+}
+
+static void blocked_json(cay_sandbox *sb, const places *p)
+{
+    out_json j = OUT_JSON(true);
+    char allow[400];
+    js_open(&j, '[');
+    for (size_t i = 0; i < p->n; i++) {
+        const refused *r = &p->at[i];
+        js_open(&j, '{');
+        js_kstr(&j, "host", r->host);
+        js_ku64(&j, "port", r->port);
+        js_kstr(&j, "reason", r->reason);
+        js_ku64(&j, "count", r->count);
+        js_ki64(&j, "last_ms", r->last_ms);
+        remedy(sb, r, allow, sizeof allow);
+        js_kstr(&j, "allow", allow);
+        js_close(&j, '}');
+    }
+    js_close(&j, ']');
+    js_flush(&j);
+}
+
+static void blocked_table(cay_sandbox *sb, const places *p)
+{
+    static const char *const titles[] = { "HOST", ">PORT", "REASON", ">TIMES", "LAST", "WOULD ALLOW IT", NULL };
+    out_table t;
+    char when[OUT_HUMAN], allow[400];
+    out_table_open(&t, titles);
+    for (size_t i = 0; i < p->n; i++) {
+        const refused *r = &p->at[i];
+        out_cell(&t, OUT_BOLD, r->host);
+        if (r->port)
+            out_cellf(&t, OUT_PLAIN, "%u", r->port);
+        else
+            out_cell(&t, OUT_PLAIN, "-");
+        out_cell(&t, OUT_PLAIN, r->reason);
+        out_cellf(&t, OUT_PLAIN, "%" PRIu64, r->count);
+        out_cell(&t, OUT_DIM, out_time(when, r->last_ms));
+        remedy(sb, r, allow, sizeof allow);
+        out_cell(&t, OUT_PLAIN, allow);
+    }
+    out_table_print(&t);
+}
+
+static int blocked(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOFREE refused *room = cay__alloc(PLACES * sizeof *room);
+    places p = { .at = room };
+    (void)opts, (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_net_log(sb, on_refused, &p, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cli.json)
+        blocked_json(sb, &p);
+    else if (p.n)
+        blocked_table(sb, &p);
+    else
+        out_note("cay: nothing was refused");
+    if (p.more)
+        out_note("cay: %" PRIu64 " more refusals are not shown", p.more);
+    return CLI_OK;
+}
+
+const cli_verb cli_net_blocked = {
+    .name = "net blocked",
+    .operands = "ID",
+    .summary = "list what was refused, and the rule that would allow it",
+    .examples = "  cay net blocked c7f\n"
+                "  cay net allow c7f $(cay net blocked --json c7f | jq -r '.[0].allow')",
+    .min = 1,
+    .max = 1,
+    .fn = blocked,
+};
