@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper.h"
 #include "mnt.h"
+#include "netns.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -70,6 +71,14 @@ bool box_remove_files(const char *dir)
     return box_trash(K.home_fd, from);
 }
 
+/* The kernel takes net namespaces down in one thread, with the lock that making one needs, and those that wait go in one
+ * round: so several are let go together. */
+void nets_drop(void)
+{
+    while (K.nnets)
+        cay__close_fd(&K.nets[--K.nnets]);
+}
+
 /* Everything of a box whose init is dead, or never came to be. */
 void box_free(box *b)
 {
@@ -107,6 +116,10 @@ void box_free(box *b)
         cay__loop_del(&K.loop, &b->ctl);
     if (b->death.fd >= 0)
         cay__loop_del(&K.loop, &b->death);
+    if (K.nnets == CAY_LEN(K.nets))
+        nets_drop();
+    if (b->net_fd[CAY__NET_DNS_UDP] >= 0)
+        K.nets[K.nnets++] = CAY_STEAL_FD(b->net_fd[CAY__NET_DNS_UDP]);
     for (size_t i = 0; i < CAY_LEN(fds); i++)
         cay__close_fd(fds[i]);
     CAY_FAULT("keeper.free.groups");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups. On v2: cay-INSTANCE/BOX/{init,tenant}; only tenant is limited and frozen, commands with a time-out get a
- * child of it. On v1: cay-INSTANCE/BOX per controller, joined at park and never left. Everything is reached through
- * descriptors opened before the keeper left the host's tree.
+ * Groups. On v2: cay-INSTANCE/BOX/tenant; only tenant is limited and frozen, commands with a time-out get a child of it. init
+ * is in BOX itself, or, where v2 has controllers and a group with children may have no processes, in BOX/init; its cgroup
+ * namespace begins at BOX either way. On v1: cay-INSTANCE/BOX per controller, joined at park and never left. Everything is reached
+ * through descriptors opened before the keeper left the host's tree.
  */
 #include "keeper.h"
 #include "cgfind.h"
@@ -90,6 +91,7 @@ static void find_v2(const cgfind *f)
     K.cg.v2_pids = has_controller(K.cg.v2_fd, down, "pids");
     K.cg.v2_cpu = has_controller(K.cg.v2_fd, down, "cpu");
     K.cg.v2_io = has_controller(K.cg.v2_fd, down, "io");
+    K.cg.leaf = K.cg.v2_memory || K.cg.v2_pids || K.cg.v2_cpu || K.cg.v2_io;
 }
 
 void cgroup_discover(void)
@@ -149,35 +151,44 @@ int cgroup_box_open(box *b)
 bool cgroup_box_make(box *b)
 {
     char p[64];
-    for (int i = 0; i < CG_V1_COUNT; i++)
+    for (int i = 0; i < CG_IO; i++) /* that one only for who asks for its limits */
         if (K.cg.v1_fd[i] >= 0 && mkdirat(K.cg.v1_fd[i], b->name, 0755) < 0)
             return false;
     CAY_FAULT("keeper.groups.v1");
     if (!K.cg.v2)
         return true;
-    if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 || mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/init"), 0755) < 0 ||
-        mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"), 0755) < 0)
+    if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 || mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"), 0755) < 0 ||
+        (K.cg.leaf && mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/init"), 0755) < 0))
         return false;
     let_in(b, K.cg.v2_fd, b->name);
     let_in(b, K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"));
-    if (K.cg.v2_memory || K.cg.v2_pids || K.cg.v2_cpu) {
-        CAY_AUTOFD d = open_dir(K.cg.v2_fd, b->name);
-        enable(d);
-    }
     return cgroup_box_open(b) == 0;
 }
 
-int cgroup_join_files(box *b, int *v1)
+/* Not before init has left for its leaf. */
+void cgroup_box_enable(box *b)
+{
+    if (K.cg.leaf)
+        enable(b->cg_fd);
+}
+
+/* For the zygote: [v2 group] [v2 leaf] [v1 task files…]. How many, -1: one is missing. */
+int cgroup_join_files(box *b, int *fds, cay_job *j)
 {
     char p[64];
     int n = 0;
-    for (int i = 0; i < CG_V1_COUNT; i++)
-        if (K.cg.v1_fd[i] >= 0) {
-            v1[n] = openat(K.cg.v1_fd[i], sub(p, sizeof p, b->name, "/tasks"), O_WRONLY | O_CLOEXEC);
-            if (v1[n] < 0)
-                return -1;
-            n++;
-        }
+    j->cg2 = K.cg.v2 + K.cg.leaf;
+    if (K.cg.v2)
+        fds[n++] = open_dir(K.cg.v2_fd, b->name);
+    if (K.cg.leaf)
+        fds[n++] = open_dir(b->cg_fd, "init");
+    for (int i = 0; i < CG_IO; i++)
+        if (K.cg.v1_fd[i] >= 0)
+            fds[n++] = openat(K.cg.v1_fd[i], sub(p, sizeof p, b->name, "/tasks"), O_WRONLY | O_CLOEXEC);
+    j->nv1 = (uint32_t)n - j->cg2;
+    for (int i = 0; i < n; i++)
+        if (fds[i] < 0)
+            return -1;
     return n;
 }
 
@@ -215,7 +226,8 @@ static bool remove_name(const char *name)
     if (K.cg.v2) {
         remove_children(K.cg.v2_fd, sub(p, sizeof p, name, "/tenant"));
         remove_dir(K.cg.v2_fd, sub(p, sizeof p, name, "/tenant"));
-        remove_dir(K.cg.v2_fd, sub(p, sizeof p, name, "/init"));
+        if (K.cg.leaf)
+            remove_dir(K.cg.v2_fd, sub(p, sizeof p, name, "/init"));
         ok &= remove_dir(K.cg.v2_fd, name);
     }
     for (int i = 0; i < CG_V1_COUNT; i++)
@@ -312,6 +324,8 @@ static bool cpu_limit(const box *b)
 {
     char n[21], line[48];
     uint64_t quota = b->limits.cpu_milli == UINT64_MAX ? UINT64_MAX : b->limits.cpu_milli * 100; /* of 100,000 us */
+    if (b->limits.cpu_milli / 1000 >= (uint64_t)sysconf(_SC_NPROCESSORS_CONF))
+        return true; /* more than there is: the group is new and has no limit */
     if (K.cg.v2_cpu) {
         cay__str_join(line, sizeof line, num(n, quota, "max"), " 100000", NULL);
         return put(K.cg.v2_fd, b->name, "/tenant/cpu.max", line);
@@ -352,6 +366,10 @@ static bool io_limit(const box *b)
         cay__str_join(line, sizeof line, dev, " rbps=", num(r, l->io_read, "max"), " wbps=", num(w, l->io_write, "max"), NULL);
         return put(K.cg.v2_fd, b->name, "/tenant/io.max", line);
     }
+    /* Only init is there yet. */
+    if ((mkdirat(K.cg.v1_fd[CG_IO], b->name, 0755) < 0 && errno != EEXIST) ||
+        !put(K.cg.v1_fd[CG_IO], b->name, "/cgroup.procs", cay__str_u64(r, (uint64_t)b->pid)))
+        return false;
     cay__str_join(line, sizeof line, dev, " ", num(r, l->io_read, "0"), NULL);
     bool ok = put(K.cg.v1_fd[CG_IO], b->name, "/blkio.throttle.read_bps_device", line);
     cay__str_join(line, sizeof line, dev, " ", num(w, l->io_write, "0"), NULL);

@@ -12,9 +12,10 @@
 #include <keeper/proto.h>
 #include <stdint.h>
 
-enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT, CAY_JOB_SWEEP, CAY_JOB_NET };
+enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT, CAY_JOB_GROUPS, CAY_JOB_SWEEP, CAY_JOB_NET };
 
 #define CAY_JOB_V1_MAX 4
+#define CAY_JOB_GROUPS_MAX (3 + CAY_JOB_V1_MAX) /* descriptors of GROUPS */
 
 typedef struct cay_job {
     uint32_t type;
@@ -23,8 +24,8 @@ typedef struct cay_job {
     uint32_t block;   /* PARK: first id of the range; root mode */
     uint32_t uid0;    /* PARK: single-id map onto 0 */
     uint32_t ro, rec; /* CLONE */
-    uint32_t nv1;     /* PARK: how many v1 task files come along */
-    uint32_t cg2;     /* PARK: a v2 group directory comes along */
+    uint32_t nv1;     /* GROUPS: how many v1 task files come along */
+    uint32_t cg2;     /* GROUPS: how many v2 directories: the box's, and init's where it has its own */
     uint32_t durable; /* ROOT: without `volatile` */
     uint32_t ahead;   /* PARK: stands on its root already, and nothing is to be bound later */
     uint32_t how;     /* NET: how TCP comes to the listener, keeper/netns.h */
@@ -49,8 +50,9 @@ typedef struct cay_job_done {
     cay_m_error   error; /* NET: code 0: done */
     cay_m_netinfo net;
 } cay_job_done;
-/* PARK in: [listening socket] [v2 group] [v1 task files…]; out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp]
- *          [name map]
+/* PARK is followed by GROUPS: the keeper makes the groups while the zygote makes the net namespace and the root.
+ * GROUPS in: [listening socket] [v2 groups…] [v1 task files…], nothing: they could not be made
+ * PARK out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp] [name map]
  * ROOT in: [lower directory, a detached mount]; out, as root: [overlay]
  * CLONE in: [the directory]; out: [detached mount]
  * SWEEP: what removals left behind; rec: a dead keeper's pool too

@@ -206,6 +206,7 @@ struct helper {
 
 typedef struct cgroups {
     bool v2, v2_memory, v2_pids, v2_cpu, v2_io;
+    bool leaf; /* some of these: init needs a group of its own */
     int  v2_fd;                  /* our directory cay-<instance> */
     int  v1_fd[CAY_JOB_V1_MAX];  /* memory, pids, cpu, blkio; -1: not there */
 } cgroups;
@@ -250,6 +251,8 @@ typedef struct keeper {
         char id[CAY_WIRE_ID], reason[24];
     } gone[64]; /* the last sandboxes that stopped, and why */
     unsigned    ngone;
+    int         nets[8]; /* each the last hold on a net namespace whose sandbox is gone */
+    unsigned    nnets;
 } keeper;
 
 extern keeper K; /* the one keeper of this process; main.c */
@@ -269,7 +272,8 @@ void cgroup_exec_make(proc *p);      /* own group of a command, where there can 
 void cgroup_exec_remove(proc *p);
 bool cgroup_exec_kill(proc *p);
 void cgroup_usage(box *b, cay_m_usage *u);
-int  cgroup_join_files(box *b, int *v1); /* opens v1 task files */
+void cgroup_box_enable(box *b);
+int  cgroup_join_files(box *b, int *fds, cay_job *j);
 void cgroup_exec_adopt(proc *p, uint32_t number);
 bool cgroup_reap_strays(void); /* false: some are still busy */
 void cgroup_leave(void);
@@ -295,6 +299,7 @@ void net_adopt(box *b, int *fds, int nfds);
 box *box_new(void);
 box *box_find(const char *id);
 void box_free(box *b);
+void nets_drop(void);
 void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds);
 bool special_root(const pending *p);
 void box_bind(box *b, pending *p);

@@ -129,6 +129,7 @@ static void sweep(cay__timer *t)
     static unsigned turn;
     (void)t;
     home_vanished();
+    nets_drop();
     K.strays = K.strays && !cgroup_reap_strays();
     unsigned i = 0, n = 0;
     for (box *b = K.boxes; b; b = b->next) {

@@ -12,9 +12,16 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+
+/* What came with GROUPS. */
+typedef struct groups {
+    int      fds[CAY_JOB_GROUPS_MAX], nfds;
+    uint32_t cg2, nv1;
+} groups;
 
 /* What the zygote hands its child when the maps are written. */
 typedef struct stage_fds {
@@ -160,22 +167,29 @@ static void own_descriptors(int *ctl, int *listen_fd, netns *net)
     cay__fd_close_from(at);
 }
 
-static _Noreturn void child(const cay_job *job, const int *fds, int ctl, int go, netns *net)
+/* The groups of v1, and a cgroup namespace that begins at the sandbox's groups. */
+static const char *enter_groups(const groups *g)
+{
+    for (uint32_t i = 0; i < g->nv1; i++)
+        if (write(g->fds[1 + g->cg2 + i], "0", 1) != 1)
+            return "cgroup";
+    return CAY__MUTANT("cgroupns") || unshare(CLONE_NEWCGROUP) == 0 ? NULL : "cgroup namespace";
+}
+
+static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go, netns *net)
 {
     char c;
-    int listen_fd = fds[0], got[3] = { -1, -1, -1 }, n = 3;
+    int listen_fd = g->fds[0], got[3] = { -1, -1, -1 }, n = 3;
     /* Our peer's ends are closed already: if zygote or keeper die now, this read ends and so do we. */
     if (cay__fd_recv(go, &c, 1, got, &n, 0) != 1)
         _exit(0);
     const stage_fds f = { got[0], c == 'r' ? got[1] : -1, c == 'c' ? got[1] : -1, c == 'c' ? got[2] : -1 };
     CAY_FAULT("init.park.go");
     signal(SIGCHLD, SIG_DFL); /* the zygote ignores it; pid 1 must not */
-    for (uint32_t i = 0; i < job->nv1; i++)
-        if (write(fds[1 + job->cg2 + i], "0", 1) != 1)
-            die(ctl, "cgroup");
+    const char *step = g->cg2 > 1 ? NULL : enter_groups(g);
+    if (step)
+        die(ctl, step);
     CAY_FAULT("init.park.grouped");
-    if (!CAY__MUTANT("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
-        die(ctl, "cgroup namespace");
     if (job->mode != CAY_MODE_SINGLE &&
         (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0))
         die(ctl, "ids");
@@ -225,10 +239,85 @@ static const char *send_off(const cay_job *job, int go, int userns, int root)
     return cay__fd_send(go, "c", 1, fds, 3, 0) == 1 ? NULL : "init";
 }
 
-const char *park(const cay_job *job, const int *fds, park_result *out)
+static bool take_groups(int keeper, groups *g)
 {
-    int ctl[2] = { -1, -1 }, go[2] = { -1, -1 }, pidfd = -1;
-    CAY_AUTOFD root = -1;
+    static cay_job more;
+    g->nfds = CAY_LEN(g->fds);
+    ssize_t n = cay__fd_recv(keeper, &more, sizeof more, g->fds, &g->nfds, 0);
+    g->cg2 = more.cg2;
+    g->nv1 = more.nv1;
+    errno = n == sizeof more ? ENOENT : EIO;
+    return n == sizeof more && more.type == CAY_JOB_GROUPS && g->nfds && (uint64_t)g->nfds == 1ull + g->cg2 + g->nv1;
+}
+
+/* ---- the clone ---- */
+
+/* In a page that the process in between shares. */
+typedef struct birth {
+    struct clone_args  a;
+    const cay_job     *job;
+    const groups      *g;
+    int                ctl[2], go[2], pidfd, pid, sys;
+    const char        *step;
+    netns             *net;
+} birth;
+
+static void born(birth *b)
+{
+    const birth mine = *b; /* the child shares *b, and its parent goes on */
+    int pid = (int)syscall(SYS_clone3, &b->a, sizeof b->a);
+    if (pid == 0) {
+        close(mine.ctl[0]);
+        close(mine.go[0]);
+        child(mine.job, mine.g, mine.ctl[1], mine.go[1], mine.net);
+    }
+    b->pid = pid;
+    b->sys = errno;
+}
+
+/* A cgroup namespace begins where its maker is. Where init has a leaf of its own, its groups are entered by a process in
+ * between, which is born in the sandbox's group and gives birth to init in the leaf; moving init later would wait for a
+ * grace period. */
+static _Noreturn void between(birth *b)
+{
+    b->step = enter_groups(b->g);
+    b->sys = errno;
+    if (!b->step)
+        born(b);
+    _exit(0);
+}
+
+static bool bear(birth *b)
+{
+    const groups *g = b->g;
+    b->a.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | (CAY__MUTANT("ipcns") ? 0 : CLONE_NEWIPC) | CLONE_NEWUTS | CLONE_PIDFD;
+    b->a.pidfd = (uint64_t)(uintptr_t)&b->pidfd;
+    b->a.exit_signal = SIGCHLD;
+    if (g->cg2) {
+        b->a.flags |= CLONE_INTO_CGROUP;
+        b->a.cgroup = (uint64_t)g->fds[g->cg2];
+    }
+    if (g->cg2 < 2) {
+        born(b);
+    } else {
+        b->a.flags |= CLONE_PARENT; /* the zygote's child, as ever */
+        b->a.exit_signal = 0;
+        struct clone_args m = { .flags = CLONE_FILES | CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)g->fds[1] };
+        int mid = (int)syscall(SYS_clone3, &m, sizeof m);
+        if (mid == 0)
+            between(b);
+        if (mid < 0)
+            b->sys = errno;
+        else
+            waitpid(mid, NULL, 0); /* gone from the group: controllers can be handed down in it */
+    }
+    errno = b->sys;
+    return b->pid > 0;
+}
+
+/* The net namespace, the directories and the root, while the keeper makes the groups. */
+static const char *prepare(const cay_job *job, park_result *out, int *root)
+{
     const char *step = "id range";
     errno = ERANGE;
     if (job->mode == CAY_MODE_ROOT && job->block <= STORE_BASE) /* none was free: never the host's own ids */
@@ -236,55 +325,61 @@ const char *park(const cay_job *job, const int *fds, park_result *out)
     out->net = (netns){ .fd = { -1, -1, -1, -1 } };
     if (!CAY__MUTANT("netns") && (step = netns_make(&out->net)))
         return step;
-    step = "directories";
     if (!root_dirs(job, &out->trash))
+        return "directories";
+    if (job->mode == CAY_MODE_ROOT && job->path[0] && (*root = root_make(job, -1, &step)) < 0)
         return step;
-    if (job->mode == CAY_MODE_ROOT && job->path[0] && (root = root_make(job, -1, &step)) < 0)
-        return step;
+    return NULL;
+}
+
+const char *park(const cay_job *job, int keeper, park_result *out)
+{
+    groups g = { .nfds = 0 };
+    static birth *shared;
+    if (!shared && (shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
+        _exit(1);
+    birth *b = shared;
+    *b = (birth){ .job = job, .g = &g, .ctl = { -1, -1 }, .go = { -1, -1 }, .pidfd = -1, .pid = -1, .net = &out->net };
+    CAY_AUTOFD root = -1;
+    const char *step = prepare(job, out, &root);
+    int e = errno;
+    bool came = take_groups(keeper, &g); /* whatever happened: it is there to be read */
+    e = step ? e : errno;
+    if (!step && !came)
+        step = "groups or socket";
+    errno = e;
+    if (step)
+        goto fail;
     step = "sockets";
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ctl) < 0 ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, go) < 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b->ctl) < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, b->go) < 0)
         goto fail;
-    struct clone_args a = {
-        .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | (CAY__MUTANT("ipcns") ? 0 : CLONE_NEWIPC) | CLONE_NEWUTS | CLONE_PIDFD |
-                 (job->cg2 ? CLONE_INTO_CGROUP : 0),
-        .pidfd = (uint64_t)(uintptr_t)&pidfd,
-        .exit_signal = SIGCHLD,
-        .cgroup = job->cg2 ? (uint64_t)fds[1] : 0,
-    };
     step = "namespaces";
-    out->pid = (int)syscall(SYS_clone3, &a, sizeof a);
-    if (out->pid == 0) {
-        close(ctl[0]);
-        close(go[0]);
-        child(job, fds, ctl[1], go[1], &out->net);
-    }
-    if (out->pid < 0)
+    if (!bear(b)) {
+        step = b->step ? b->step : step;
         goto fail;
+    }
     CAY_FAULT("zygote.park.cloned");
     step = "id maps";
-    if (!write_maps(out->pid, job) || (out->userns = root_open_userns(out->pid)) < 0)
+    if (!write_maps(b->pid, job) || (out->userns = root_open_userns(b->pid)) < 0)
         goto fail;
-    out->start = cay__start_time(out->pid);
+    out->start = cay__start_time(b->pid);
     CAY_FAULT("zygote.park.mapped");
-    if ((step = send_off(job, go[0], out->userns, root)))
+    if ((step = send_off(job, b->go[0], out->userns, root)))
         goto fail;
     CAY_FAULT("zygote.park.went");
-    close(go[0]);
-    close(go[1]);
-    close(ctl[1]);
-    out->ctl = ctl[0];
-    out->pidfd = pidfd;
-    return NULL;
+    out->pid = b->pid;
+    out->ctl = CAY_STEAL_FD(b->ctl[0]);
+    out->pidfd = CAY_STEAL_FD(b->pidfd);
 fail:;
-    int e = errno;
-    if (out->pid > 0)
-        kill(out->pid, SIGKILL);
-    cay__close_fd(&ctl[0]);
-    cay__close_fd(&ctl[1]);
-    cay__close_fd(&go[0]);
-    cay__close_fd(&go[1]);
-    cay__close_fd(&pidfd);
+    e = errno;
+    if (step && b->pid > 0)
+        kill(b->pid, SIGKILL);
+    int *const ours[] = { &b->ctl[0], &b->ctl[1], &b->go[0], &b->go[1], &b->pidfd };
+    for (size_t i = 0; i < CAY_LEN(ours); i++)
+        cay__close_fd(ours[i]);
+    for (int i = 0; i < g.nfds; i++)
+        close(g.fds[i]);
     errno = e;
     return step;
 }

@@ -13,5 +13,5 @@ typedef struct park_result {
     bool     trash;
 } park_result;
 
-/* fds as listed in job.h. NULL, or the step that failed with errno set and nothing left. */
-const char *park(const cay_job *job, const int *fds, park_result *out);
+/* keeper: where GROUPS comes from. NULL, or the step that failed with errno set and nothing left. */
+const char *park(const cay_job *job, int keeper, park_result *out);

@@ -247,6 +247,7 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     K.features |= CAY_FEAT_NET_TRIED | (d->how == CAY__NET_TPROXY ? CAY_FEAT_NFT : d->how == CAY__NET_NAT ? CAY_FEAT_NAT : 0);
     cay__fd_nonblock(b->ctl.fd, true);
     journal_put(J_PARKED, b, "", 0, "");
+    cgroup_box_enable(b);
     CAY_FAULT("keeper.park.recorded");
     box_watch_init(b);
     if (b->ahead)
@@ -255,45 +256,43 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         pool_parked(b); /* it is told at once what to be: init reads that when it is ready */
 }
 
+/* Without a range of its own a sandbox would have the host's ids. */
 static bool park_one(bool uid0, bool ahead)
 {
-    if (K.nboxes >= BLOCKS_MAX - 8)
+    uint32_t block = K.mode == CAY_MODE_ROOT ? block_take() : 0;
+    if (K.nboxes >= BLOCKS_MAX - 8 || (K.mode == CAY_MODE_ROOT && !block))
         return false;
     box *b = box_new();
     b->uid0 = uid0;
     b->ahead = ahead;
     b->pooled = true;
     b->phase = BOX_PARKING;
-    b->block = K.mode == CAY_MODE_ROOT ? block_take() : 0;
+    b->block = block;
     journal_put(J_PARKING, b, "", 0, "");
     CAY_FAULT("keeper.park.intent");
-    int fds[2 + CAY_JOB_V1_MAX], n = 0, v1[CAY_JOB_V1_MAX], nv1;
-    CAY_AUTOFD init_dir = -1;
-    b->listen_fd = listen_socket(b->name);
-    /* Without a range of its own a sandbox would have the host's ids. */
-    if (b->listen_fd < 0 || (K.mode == CAY_MODE_ROOT && !b->block) || !cgroup_box_make(b) || (nv1 = cgroup_join_files(b, v1)) < 0) {
-        pool_failed(errno, "groups or socket");
-        box_free(b);
-        return false;
-    }
-    cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = b->block, .uid0 = uid0, .nv1 = (uint32_t)nv1, .cg2 = K.cg.v2, .ahead = ahead };
+    cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = block, .uid0 = uid0, .ahead = ahead };
+    int fds[CAY_JOB_GROUPS_MAX], n = 0;
+    helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
     cay__str_copy(j.path, sizeof j.path, K.layer);
-    fds[n++] = b->listen_fd;
-    if (K.cg.v2) {
-        init_dir = openat(b->cg_fd, "init", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        fds[n++] = init_dir;
-    }
-    for (int i = 0; i < nv1; i++)
-        fds[n++] = v1[i];
     job_wait *w = cay__alloc(sizeof *w);
     w->b = b;
     w->fn = parked;
-    job_send(job_zygote(), &j, fds, n, w);
+    if (!job_send(z, &j, NULL, 0, w)) {
+        box_free(b);
+        return false;
+    }
     CAY_FAULT("keeper.park.sent");
-    for (int i = 0; i < nv1; i++)
-        close(v1[i]);
-    cay__close_fd(&b->listen_fd); /* init holds it; we come back through the path */
+    for (size_t i = 0; i < CAY_LEN(fds); i++)
+        fds[i] = -1;
+    fds[0] = listen_socket(b->name);
+    if (fds[0] < 0 || !cgroup_box_make(b) || (n = cgroup_join_files(b, fds + 1, &j)) < 0)
+        n = -1;
+    j.type = CAY_JOB_GROUPS;
+    cay__fd_send(z->w.fd, &j, sizeof j, fds, n + 1, 0); /* the zygote waits for it: there is room, or soon will be */
+    CAY_FAULT("keeper.park.groups");
+    for (size_t i = 0; i < CAY_LEN(fds); i++)
+        cay__close_fd(&fds[i]); /* init holds the socket; we come back through the path */
     return true;
 }
 
@@ -445,6 +444,7 @@ void pool_drain(bool all)
                 box_stop(b, "leaving", all);
         }
     }
+    nets_drop();
     CAY_FAULT("keeper.leave.groups");
     if (!K.boxes)
         cgroup_leave();

@@ -44,15 +44,10 @@ static void failed(const char *step)
 
 /* ---- zygote ---- */
 
-static void do_park(int *fds, int nfds)
+static void do_park(void)
 {
     park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .net = { .fd = { -1, -1, -1, -1 } } };
-    if (nfds != 1 + (int)job.cg2 + (int)job.nv1) {
-        errno = EINVAL;
-        failed("job");
-        return;
-    }
-    const char *step = park(&job, fds, &r);
+    const char *step = park(&job, SOCK, &r);
     if (step) {
         failed(step);
     } else {
@@ -289,7 +284,7 @@ int main(int argc, char **argv)
             return 0;
         job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] = 0;
         switch (job.type) {
-        case CAY_JOB_PARK: do_park(fds, nfds); break;
+        case CAY_JOB_PARK: do_park(); break;
         case CAY_JOB_ROOT: do_root(fds, nfds); break;
         case CAY_JOB_CLONE: do_clone(fds, nfds); break;
         case CAY_JOB_RMTREE: do_rmtree(); break;
