@@ -15,6 +15,11 @@ MAP_SIZE = 64 + 8192 * 256
 RESOLVER, HOST4, HOST6 = "192.0.2.53", "203.0.113.%d", "2001:db8::%x"
 
 
+def with_us():
+    """For preexec_fn: ends when we do, however that is."""
+    libc.prctl(1, 9)
+
+
 def sh(*argv):
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
@@ -47,7 +52,7 @@ class Space:
     """A net namespace, held by a sleeping child."""
 
     def __init__(self):
-        self.holder = subprocess.Popen(["unshare", "-n", "sleep", "3600"])
+        self.holder = subprocess.Popen(["unshare", "-n", "sleep", "3600"], preexec_fn=with_us, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         host = os.readlink("/proc/self/ns/net")
         while os.readlink(f"/proc/{self.holder.pid}/ns/net") == host:
             time.sleep(0.005)
@@ -182,7 +187,7 @@ class Box:
             n //= 32
         self.lab, self.id, self.revision = lab, "c" + text, 1
         a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.proc = subprocess.Popen([netbox, str(b.fileno()), "sleep", "3600"], pass_fds=[b.fileno()])
+        self.proc = subprocess.Popen([netbox, str(b.fileno()), "sleep", "3600"], pass_fds=[b.fileno()], preexec_fn=with_us, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         b.close()
         a.settimeout(10)
         data, self.fds, _, _ = socket.recv_fds(a, 64, 8)
@@ -389,6 +394,7 @@ class Lab:
 
         def child():
             import resource
+            with_us()
             setns(self.up.fd)
             high = [os.dup(fd) + 0 for fd in (listener, audit, op)]
             high = [__import__("fcntl").fcntl(fd, 0, 100) for fd in high]
