@@ -67,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (!G.procs) {
         G.procs = calloc(GPROCS, sizeof *G.procs);
+        G.labels = calloc(GPROCS, sizeof *G.labels);
         G.shims = calloc(GPROCS, sizeof *G.shims);
         G.labels = calloc(GPROCS, sizeof *G.labels);
     }
