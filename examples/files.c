@@ -5,17 +5,10 @@
  * Paths are resolved inside the sandbox, relative ones below its working directory; nothing on the
  * host can be named. A put replaces the file whole: a reader sees the old bytes or the new ones.
  */
-#include <cay/cay.h>
-#include <stdio.h>
+#include "sandboxed.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static int fail(const cay_err *err)
-{
-    fprintf(stderr, "files: %s: %s\n", cay_code_name(err->code), err->msg);
-    return 1;
-}
 
 static int print_entry(const cay_dirent *ent, void *arg)
 {
@@ -84,22 +77,5 @@ static int work(cay_sandbox *sb, cay_err *err)
 
 int main(int argc, char **argv)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_open open = { .size = sizeof open, .provider = argc > 1 ? argv[1] : "native" };
-    cay_create spec = { .size = sizeof spec, .name = "files", .ttl_ms = 60000 };
-    cay_service *svc;
-    cay_sandbox *sb;
-
-    if (cay_service_open(&open, &svc, &err) < 0)
-        return fail(&err);
-    int rc = cay_service_create(svc, NULL, &spec, &sb, &err);
-    if (rc == 0) {
-        rc = work(sb, &err);
-        int gone = cay_sandbox_remove(sb, NULL, rc < 0 ? NULL : &err);
-        if (rc == 0)
-            rc = gone;
-        cay_sandbox_unref(sb);
-    }
-    cay_service_close(svc);
-    return rc < 0 ? fail(&err) : 0;
+    return sandboxed("files", argc > 1 ? argv[1] : NULL, work);
 }

@@ -6,20 +6,13 @@
  * the stream from the offset asked for and ends with the process, so poll(2), splice(2) or a thread
  * per reader all work. Any number of readers may look at one stream; this program has one for each.
  */
-#include <cay/cay.h>
+#include "sandboxed.h"
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Reads numbers; answers with squares on stdout and a progress note on stderr. */
 static const char script[] = "while read -r n; do echo $((n * n)); echo \"did $n\" >&2; done";
-
-static int fail(const cay_err *err)
-{
-    fprintf(stderr, "stream: %s: %s\n", cay_code_name(err->code), err->msg);
-    return 1;
-}
 
 /* Prints what both descriptors yield, each line marked by its stream, until both have ended. */
 static void show(int out, int errout)
@@ -84,22 +77,5 @@ static int talk(cay_sandbox *sb, cay_err *err)
 
 int main(int argc, char **argv)
 {
-    cay_err err = CAY_ERR_INIT;
-    cay_open open = { .size = sizeof open, .provider = argc > 1 ? argv[1] : "native" };
-    cay_create spec = { .size = sizeof spec, .name = "stream", .ttl_ms = 60000 };
-    cay_service *svc;
-    cay_sandbox *sb;
-
-    if (cay_service_open(&open, &svc, &err) < 0)
-        return fail(&err);
-    int rc = cay_service_create(svc, NULL, &spec, &sb, &err);
-    if (rc == 0) {
-        rc = talk(sb, &err);
-        int gone = cay_sandbox_remove(sb, NULL, rc < 0 ? NULL : &err);
-        if (rc == 0)
-            rc = gone;
-        cay_sandbox_unref(sb);
-    }
-    cay_service_close(svc);
-    return rc < 0 ? fail(&err) : 0;
+    return sandboxed("stream", argc > 1 ? argv[1] : NULL, talk);
 }
