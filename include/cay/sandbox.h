@@ -32,7 +32,12 @@ typedef enum cay_on_full {
     CAY_FULL_DROP = 0, /* oldest bytes go, counted */
     CAY_FULL_BLOCK,    /* the writer waits for attached readers; 30 s without a read turns it to drop */
 } cay_on_full;
-typedef enum cay_scope { CAY_SCOPE_ONE = 0, CAY_SCOPE_GROUP, CAY_SCOPE_TREE } cay_scope;
+typedef enum cay_scope {
+    CAY_SCOPE_ONE = 0,
+    CAY_SCOPE_GROUP, /* its process group */
+    CAY_SCOPE_TREE,  /* it and all it started */
+    CAY_SCOPE_BELOW, /* all it started, not itself */
+} cay_scope;
 typedef enum cay_env_mode {
     CAY_ENV_ADD = 0, /* the sandbox's environment, then env */
     CAY_ENV_ONLY,    /* exactly env */

@@ -231,21 +231,21 @@ typedef struct signal_args {
 
 static const opt_def signal_defs[] = {
     { "signal", 's', "SIGNAL", "a name or number (default TERM)", OPT_STR, offsetof(signal_args, signal) },
-    { "scope", 0, "one|group|tree", "whom it reaches (default tree: it and all it started)", OPT_STR,
+    { "scope", 0, "one|group|tree|below", "whom it reaches (default tree: it and all it started)", OPT_STR,
       offsetof(signal_args, scope) },
     OPT_END
 };
 
 static int parse_scope(const char *s, cay_scope *out, cay_err *err)
 {
-    static const char *const names[] = { "one", "group", "tree" };
+    static const char *const names[] = { "one", "group", "tree", "below" };
     *out = CAY_SCOPE_TREE;
     for (size_t i = 0; s && i < CAY_LEN(names); i++)
         if (!strcmp(s, names[i])) {
             *out = (cay_scope)i;
             return 0;
         }
-    return s ? cay_fail(err, CAY_EINVAL, "--scope \"%s\": want one, group or tree", s) : 0;
+    return s ? cay_fail(err, CAY_EINVAL, "--scope \"%s\": want one, group, tree or below", s) : 0;
 }
 
 static int signal_(void *opts, int argc, char **argv)

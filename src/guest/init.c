@@ -199,6 +199,8 @@ static void on_signal(const cay_g_proc *m)
             reap();
     } else if (m->b == 2 && !p->st.ended) {
         tree_signal(pid, sig, true);
+    } else if (m->b == 3 && !p->st.ended) {
+        tree_signal(pid, sig, false);
     } else if (!p->st.ended) {
         kill(m->b == 1 ? -pid : pid, sig);
     }

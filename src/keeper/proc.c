@@ -570,7 +570,7 @@ void proc_resize(client *c, proc *p, unsigned cols, unsigned rows)
 
 void proc_signal(client *c, proc *p, int sig, int scope)
 {
-    if (sig < 0 || sig > 64 || scope < 0 || scope > 2) {
+    if (sig < 0 || sig > 64 || scope < 0 || scope > CAY_SCOPE_BELOW) {
         reply_error(c, CAY_EINVAL, 0, "bad_signal", "no such signal or scope", NULL);
         return;
     }

@@ -100,7 +100,7 @@ int cay_proc_signal(cay_proc *p, const cay_call *call, int sig, cay_scope scope,
 {
     if (sig < 0 || sig >= NSIG)
         return cay_fail_why(err, CAY_EINVAL, "signal_invalid", "signal %d: give 0 to %d", sig, NSIG - 1);
-    if (scope != CAY_SCOPE_ONE && scope != CAY_SCOPE_GROUP && scope != CAY_SCOPE_TREE)
+    if ((unsigned)scope > CAY_SCOPE_BELOW)
         return cay_fail_why(err, CAY_EINVAL, "scope_unknown", "scope %d is not known", (int)scope);
     CAY_TRY(cay__call_check(call, "signal", err));
     touch(p);

@@ -288,6 +288,22 @@ static void signals_reach_one_group_or_tree(void **state)
     cay_proc_unref(p);
 }
 
+static void below_is_all_but_the_process(void **state)
+{
+    (void)state;
+    NEED_SHELL();
+    ERR;
+    cay_proc *p = start(S.sb, (cay_spawn){ .size = sizeof(cay_spawn), .shell = "(sleep 61; sleep 61) & sh -c 'sleep 61; true'; echo rest; exit 5" });
+    int fd = -1;
+    poll(NULL, 0, 500);
+    OK(cay_proc_output(p, NULL, CAY_STDOUT, CAY_FROM_START, &fd, E));
+    OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_BELOW, E));
+    expect(fd, "rest");
+    close(fd);
+    assert_int_equal(wait_for(p, 5000).code, 5);
+    cay_proc_unref(p);
+}
+
 static void attach_by_id_pid_and_tag(void **state)
 {
     (void)state;
@@ -521,6 +537,7 @@ tests suite_proc(size_t *n)
         cmocka_unit_test(a_term_that_is_obeyed_needs_no_grace),
         cmocka_unit_test(a_background_child_does_not_delay_the_result),
         cmocka_unit_test(signals_reach_one_group_or_tree),
+        cmocka_unit_test(below_is_all_but_the_process),
         cmocka_unit_test(attach_by_id_pid_and_tag),
         cmocka_unit_test(processes_are_listed),
         cmocka_unit_test(exit_descriptor_becomes_readable),

@@ -329,10 +329,10 @@ static int proc_close_stdin(void *proc, const cay_call *call, cay_err *err)
 static int proc_signal(void *proc, const cay_call *call, int sig, cay_scope scope, cay_err *err)
 {
     mproc *p = proc;
-    (void)call, (void)scope;
+    (void)call;
     pthread_mutex_lock(&memory_lock);
     bool ended = p->ended;
-    if (!ended && sig)
+    if (!ended && sig && scope != CAY_SCOPE_BELOW) /* there is nothing below */
         p->sig = sig;
     pthread_cond_broadcast(&memory_change);
     pthread_mutex_unlock(&memory_lock);

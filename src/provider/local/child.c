@@ -144,6 +144,8 @@ static void obey(reaper *r)
     if (m.b == CAY_SCOPE_TREE) {
         r->killing |= m.a == SIGKILL;
         cay__tree_signal(getpid(), m.a);
+    } else if (m.b == CAY_SCOPE_BELOW && r->main > 0) {
+        cay__tree_signal(r->main, m.a);
     } else if (r->main > 0) { /* not reaped yet, so the number is still its own */
         kill(m.b == CAY_SCOPE_GROUP ? -r->main : r->main, m.a);
     }

@@ -325,7 +325,7 @@ static void on_read(request *r, proc *p, const cay_m_stream *m)
 static void on_signal(request *r, proc *p, const cay_m_stream *m)
 {
     char msg[96];
-    if (m->a < NSIG && m->b <= CAY_SCOPE_TREE && cay__exec_signal(p, (int)m->a, (cay_scope)m->b)) {
+    if (m->a < NSIG && m->b <= CAY_SCOPE_BELOW && cay__exec_signal(p, (int)m->a, (cay_scope)m->b)) {
         ok(r->c);
         return;
     }
