@@ -5,3 +5,4 @@
 #include <cay/service.h>
 #include <cay/sandbox.h>
 #include <cay/policy.h>
+#include <cay/shell.h>

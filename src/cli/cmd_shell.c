@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay shell: a person inside. */
+/* cay shell: a person inside; with --name a shell that stays, one command at a time. */
 #include "cli.h"
 #include "open.h"
 #include "out.h"
 #include "procopt.h"
 #include <base/base.h>
+#include <base/fd.h>
+#include <cay/shell.h>
+#include <signal.h>
+#include <sys/signalfd.h>
 
 typedef struct shell_args {
-    proc_opts proc;
+    proc_opts   proc;
+    const char *name;
+    bool        end;
 } shell_args;
 
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 #define AT(field) (offsetof(shell_args, proc) + offsetof(proc_opts, field))
 static const opt_def defs[] = {
     { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
@@ -18,6 +25,10 @@ static const opt_def defs[] = {
     { "workdir", 'w', "DIR", "directory to start in", OPT_STR, AT(workdir) },
     { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need", OPT_STR, AT(profile) },
     { "tag", 0, "NAME", "a name to find the shell by", OPT_STR, AT(tag) },
+    { "name", 'n', "NAME", "a shell that stays: run LINE in it; started when there is none", OPT_STR, offsetof(shell_args, name) },
+    { "login", 0, NULL, "with --name: start it as a login shell", OPT_FLAG, AT(login) },
+    { "timeout", 0, "TIME", "with --name: interrupt LINE after this time, and keep the shell", OPT_MS, AT(timeout_ms), 1 },
+    { "end", 0, NULL, "with --name: end the shell and what it started", OPT_FLAG, offsetof(shell_args, end) },
     OPT_END
 };
 
@@ -36,8 +47,106 @@ static int go(const char *id, const proc_opts *o, const cay_spawn *spawn)
     return code;
 }
 
+/* ------------------------------------------------------------------ one that stays */
+
+static int print_output(cay_stream which, const void *data, size_t len, void *arg)
+{
+    (void)arg;
+    out_data(which == CAY_STDERR ? 2 : 1, data, len);
+    return out_broken();
+}
+
+/* The words as a shell would see them on one line, or standard input when there are none. */
+static int read_line(int argc, char **argv, cay__buf *b, cay_err *err)
+{
+    for (int i = 0; i < argc; i++)
+        cay__buf_fmt(b, "%s%s", i ? " " : "", argv[i]);
+    if (!argc && isatty(0))
+        return cay_fail(err, CAY_EINVAL, "no command; give one, or feed it by standard input");
+    if (!argc) {
+        char *room = cay__buf_room(b, CAY_SHELL_LINE_MAX + 1);
+        ssize_t n = cay__fd_read_all(0, room, CAY_SHELL_LINE_MAX + 1);
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read standard input");
+        if (memchr(room, 0, (size_t)n))
+            return cay_fail(err, CAY_EINVAL, "standard input has a zero byte; a command is text");
+        cay__buf_used(b, (size_t)n);
+    }
+    return b->len ? 0 : cay_fail(err, CAY_EINVAL, "the command is empty");
+}
+
+static int run_line(cay_shell *sh, const shell_args *a, const char *line)
+{
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+    cay_err err = CAY_ERR_INIT;
+    cay_result r = { .size = sizeof r };
+    cay_shell_cmd cmd = { .size = sizeof cmd, .line = line, .output = cli.json ? NULL : print_output,
+                          .timeout_ms = a->proc.timeout_ms == CAY_UNLIMITED ? 0 : a->proc.timeout_ms };
+    /* Ctrl-C is for the command: it is interrupted, and the shell stays. */
+    sigset_t stop;
+    sigemptyset(&stop);
+    for (size_t i = 0; i < CAY_LEN(signals); i++)
+        sigaddset(&stop, signals[i]);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    CAY_AUTOFD fd = signalfd(-1, &stop, SFD_CLOEXEC);
+    cay_call call = { .size = sizeof call, .cancel_fd = fd };
+    int rc = cay_shell_run(sh, fd > 0 ? &call : NULL, &cmd, &r, &err);
+    if (rc == CAY_ECANCELED)
+        return 128 + SIGINT;
+    if (rc < 0)
+        return cli_fail(&err, CLI_BEFORE);
+    if (rc > 0)
+        return CLI_OK; /* nobody reads any more */
+    if (cli.json)
+        proc_print_result(&r);
+    else if (!strcmp(r.exit.reason, "ended"))
+        out_note("cay: the shell has ended; the next command starts a new one");
+    else if (!strcmp(r.exit.reason, "time"))
+        out_note("cay: time-out: the command was interrupted; the shell is kept");
+    int code = r.exit.code;
+    cay_result_clear(&r);
+    return code;
+}
+
+static int stay(const shell_args *a, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOBUF line = CAY__BUF(CAY_SHELL_LINE_MAX + 2);
+    cli_pairs env = { 0 };
+    cay_shell *sh = NULL;
+    int code;
+    if (!argc)
+        cay_fail(&err, CAY_EINVAL, "--name needs the sandbox: give its id");
+    else if (a->end && argc > 1)
+        cay_fail(&err, CAY_EINVAL, "--end and a command (\"%s\") exclude each other", argv[1]);
+    if (err.code || (!a->end && read_line(argc - 1, argv + 1, &line, &err) < 0) || pairs_env(&env, &a->proc.env, &a->proc.env_files, &err) < 0) {
+        pairs_clear(&env);
+        return cli_usage(&cli_shell, &err);
+    }
+    cay_shell_spec spec = { .size = sizeof spec, .name = a->name, .attach = a->end, .login = a->proc.login, .env = env.v,
+                            .cwd = a->proc.workdir, .user = a->proc.user, .profile = a->proc.profile };
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_shell_open(sb, NULL, &spec, &sh, &err) < 0)
+        code = cli_fail(&err, CLI_BEFORE);
+    else if (a->end)
+        code = cay_shell_end(sh, NULL, &err) < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    else
+        code = run_line(sh, a, line.data);
+    cay_shell_unref(sh);
+    pairs_clear(&env);
+    return code;
+}
+
 static int shell(void *opts, int argc, char **argv)
 {
+    const shell_args *a = opts;
+    cay_err wrong = CAY_ERR_INIT;
+    if (a->name)
+        return stay(a, argc, argv);
+    if (a->end || argc > 1 || a->proc.timeout_ms || a->proc.login) {
+        cay_fail(&wrong, CAY_EINVAL, "%s needs --name", a->end ? "--end" : argc > 1 ? "a command" : a->proc.login ? "--login" : "--timeout");
+        return cli_usage(&cli_shell, &wrong);
+    }
     static char sh[] = "/bin/sh", dash_c[] = "-c";
     static char line[] = "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi";
     char *words[] = { sh, dash_c, line, NULL };
@@ -55,16 +164,22 @@ static int shell(void *opts, int argc, char **argv)
 
 const cli_verb cli_shell = {
     .name = "shell",
-    .operands = "[OPTIONS] [ID]",
+    .operands = "[OPTIONS] [ID [LINE…]]",
     .summary = "open a shell in a sandbox; without ID in a fresh one that goes away with it",
     .text = "With a terminal you get job control, colours and your window's size. Without one the shell reads its\n"
-            "commands from standard input.",
+            "commands from standard input.\n"
+            "With --name the shell stays: directory, variables and background jobs last from one `cay shell --name` to\n"
+            "the next, from whichever program. Each runs LINE (or standard input) and ends with its exit code.",
     .examples = "  cay shell c7f\n"
                 "  cay shell                            # look around, leave no trace\n"
                 "  cay shell -u root --profile root c7f\n"
-                "  echo 'ls; pwd' | cay shell c7f",
+                "  echo 'ls; pwd' | cay shell c7f\n"
+                "  cay shell --name dev c7f 'cd src; export CC=clang'\n"
+                "  cay shell --name dev --timeout 5m c7f make\n"
+                "  cay shell --name dev --end c7f",
     .opts = { { defs, 0 } },
     .size = sizeof(shell_args),
-    .max = 1,
+    .stop_after = 2,
+    .max = CLI_ANY,
     .fn = shell,
 };

@@ -99,7 +99,7 @@ static int fail_start(cay_err *err, const cay_spawn *spec)
     return cli_fail(err, cannot ? CLI_CANNOT : CLI_NOT_FOUND);
 }
 
-static void print_result(const cay_result *r)
+void proc_print_result(const cay_result *r)
 {
     out_json j = OUT_JSON(false);
     js_open(&j, '{');
@@ -134,7 +134,7 @@ static int go_json(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
     }
     if (cay_sandbox_run(sb, NULL, spec, input, (size_t)n, JSON_OUTPUT, &r, &err) < 0)
         return fail_start(&err, spec);
-    print_result(&r);
+    proc_print_result(&r);
     int code = r.exit.code;
     cay_result_clear(&r);
     return code;

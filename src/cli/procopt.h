@@ -26,5 +26,6 @@ typedef struct proc_spec {
 /* argv may be NULL with o->shell. Clear it afterwards in any case. */
 int  proc_spec_make(const proc_opts *o, char **argv, proc_spec *out, cay_err *err);
 void proc_spec_clear(proc_spec *s);
+void proc_print_result(const cay_result *r); /* --json: one object */
 /* Starts it in sb, moves its streams, tells why it ended; returns the exit code of this program. */
 int proc_go(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec);

@@ -57,6 +57,7 @@ typedef const struct CMUnitTest *tests;
 tests suite_proc(size_t *n);
 tests suite_stream(size_t *n);
 tests suite_tty(size_t *n);
+tests suite_shell(size_t *n);
 tests suite_files(size_t *n);
 tests suite_names(size_t *n);
 tests suite_life(size_t *n);

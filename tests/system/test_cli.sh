@@ -126,6 +126,16 @@ sleep 0.3
 run "$cay" ps -a "$id"; is 0 && says "$p" && says 137; ok 'ps -a remembers how it ended'
 run timeout -s INT 1 "$cay" exec "$id" -- sh -c 'trap "echo caught; exit 9" INT; while :; do sleep 0.1; done'; says caught; ok 'INT is forwarded'
 code=0; printf 'echo from-shell\nexit 5\n' | "$cay" shell "$id" >"$t/out" 2>"$t/err" || code=$?; is 5 && says from-shell; ok 'shell reads commands from a pipe'
+run "$cay" shell --name dev "$id" 'mkdir -p d; cd d; X=5; echo err >&2; (exit 3)'; is 3 && errs err; ok 'a named shell passes code and streams'
+run "$cay" shell --name dev "$id" echo '$X' '${PWD##*/}'; is 0 && says '5 d'; ok 'and keeps directory and variables'
+run "$cay" shell --name dev --timeout 300ms "$id" 'while :; do sleep 1; done; echo never'; is 130 && errs time-out && ! says never; ok 'a time-out interrupts its command'
+run timeout -s INT 1 "$cay" shell --name dev "$id" 'trap "" INT; sleep 60'; run "$cay" shell --name dev "$id" 'trap - INT; echo $X'; is 0 && says 5; ok 'Ctrl-C is for the command, not for the shell'
+code=0; printf 'for i in 1 2\ndo echo $i\ndone\n' | "$cay" shell --json -n dev "$id" >"$t/out" 2>"$t/err" || code=$?; is 0 && json <"$t/out" && says '1\u000a2\u000a'; ok 'a script by standard input, the result as JSON'
+run "$cay" ps -l cay.kind=shell "$id"; is 0 && says shell:dev; ok 'it is a process with a tag and a label'
+run "$cay" shell --name dev "$id" exit 4; is 4 && errs 'has ended'; run "$cay" shell --name dev "$id" 'echo "${X-new}"'; says new; ok 'after exit the name starts a new one'
+run "$cay" shell --name dev --end "$id"; is 0; run "$cay" shell --name dev --end "$id"; is 125 && errs 'no shell dev'; ok 'shell --end'
+run "$cay" shell --name 'a b' "$id" true; is 125 && errs 'a b'; ok 'a bad name of a shell is named'
+run "$cay" shell "$id" true; is 2 && errs "needs --name"; ok 'a command for shell needs --name'
 run "$cay" exec "$id" -- printf '\033]52;c;x\007'; is 0 && grep -q "$esc" "$t/out"; ok 'bytes into a pipe are untouched'
 
 # ---- files
