@@ -236,5 +236,13 @@ cay__verdict cay__decide_lookup(const cay__policy *op, const cay__policy *p, con
                 return (cay__verdict){ .allow = true, .reason = "allowed", .rule = r, .proto = proto_of(r, port), .opaque = r->opaque };
         }
     }
+    if (!strcmp(v.reason, "default_deny")) { /* no allow speaks of it; perhaps a deny does, which tells more */
+        ask q = { .name = name, .port = 65535 };
+        const cay__rule *deny = op ? find_deny(op, &q) : NULL;
+        if (deny && !deny->lo)
+            return refuse("operator_deny", deny);
+        if ((deny = find_deny(p, &q)) && !deny->lo)
+            return refuse("tenant_deny", deny);
+    }
     return v;
 }

@@ -419,6 +419,8 @@ static void lookups_need_an_open_port(void **state)
         { "", "all,!example.com", "example.com", "tenant_deny" },
         { "", "all,!example.com:443", "example.com", "allowed" },
         { "", "example.com", "a.example.com", "default_deny" },
+        { "", "example.com,!a.example.com", "a.example.com", "tenant_deny" },
+        { "deny a.example.com\n", "example.com", "a.example.com", "operator_deny" },
         { "", "example.com,!example.com:443", "example.com", "allowed" },
         { "", "*.example.com,!a.example.com:80,!a.example.com:443", "a.example.com", "tenant_deny" },
         { "", "1.1.1.1", "example.com", "default_deny" },

@@ -145,10 +145,11 @@ typedef struct cay_provider_ops {
     /* A connected stream for the control plane, judged as if the sandbox asked. `implicit`: this one fetch needs no rule
      * of the sandbox; the operator's rules and the blocked ranges still hold. host: a folded name, or an address. */
     int  (*dial)(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit, int *fd, cay_err *err);
-    /* The values behind the policy's bind lines, all of them, now or anew: a sealed memfd of entries without gaps, each two uint32_t
-     * (length of name, length of value) and then the bytes of both. They are kept in memory and nowhere else. Comes before the
-     * policy() that binds them; fd stays the caller's. */
-    int  (*secrets)(void *box, const cay_call *call, int fd, cay_err *err);
+    /* The values behind the bind lines of this policy, all of them, now or anew: a sealed memfd of entries without gaps, each two
+     * uint32_t (length of name, length of value) and then the bytes of both. They are kept in memory and nowhere else. Comes before
+     * the policy() that binds them; `values` stays the caller's. *trust: a memfd of such entries, the files (ca.pem, bundle.pem, cacerts)
+     * that programs inside have to trust, which the library puts into /etc/cay; -1: none. */
+    int  (*secrets)(void *box, const cay_call *call, const char *text, size_t len, int values, int *trust, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */
