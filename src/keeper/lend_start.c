@@ -10,6 +10,7 @@
 #include <keeper/proto.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -130,8 +131,12 @@ void egress_stop(const char *run, int sig)
     if (!cay__str_to_u64(line, &pid) || !cay__str_to_u64(gap, &start) || !pid)
         return;
     CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, (int)pid, 0);
-    if (fd >= 0 && start && cay__start_time((int)pid) == start)
+    if (fd >= 0 && start && cay__start_time((int)pid) == start) {
+        struct pollfd p = { fd, POLLIN, 0 };
         syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
+        if (poll(&p, 1, 1000) == 0)
+            syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+    }
     unlink(path);
     path_of(path, sizeof path, run, "egress.sock");
     unlink(path);

@@ -232,7 +232,9 @@ int main(int argc, char **argv)
         cay__loop_step(&K.loop, -1);
     unlinkat(K.run_fd, "keeper.sock", 0);
     CAY_FAULT("keeper.leave.drain");
-    if (!K.broken) /* else the next one has whole helpers */
+    if (!K.broken) { /* else the next one has whole helpers */
         pool_drain(K.vanished);
+        lender_leave();
+    }
     return 0;
 }

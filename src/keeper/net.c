@@ -4,6 +4,8 @@
  * request gets the sockets of its sandbox and finds its way, and its answer the way back.
  */
 #include "keeper.h"
+#include <sys/socket.h>
+#include <sys/time.h>
 
 static void told(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
@@ -44,4 +46,14 @@ void net_adopt(box *b, int *fds, int nfds)
         if (b->net_fd[i] < 0)
             b->net_fd[i] = CAY_STEAL_FD(fds[i]);
     net_restore(b);
+}
+
+void lender_leave(void)
+{
+    cay_job_done d;
+    struct timeval tv = { 3, 0 };
+    setsockopt(K.lender.w.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
+    shutdown(K.lender.w.fd, SHUT_WR);
+    while (recv(K.lender.w.fd, &d, sizeof d, 0) > 0)
+        ;
 }

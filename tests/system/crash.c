@@ -17,6 +17,7 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <cay/policy.h>
 #include <cay/sandbox.h>
 #include <cay/service.h>
 #include <dirent.h>
@@ -70,6 +71,16 @@ static void put(cay_sandbox *sb, const char *path, size_t len)
     if (OK(cay_file_put(sb, CALL, path, data, len, NULL, E), "put"))
         ledger_note("ack put %s %s %016lx", cay_sandbox_id(sb), path, h);
     free(data);
+}
+
+/* What it may reach, written down like a file. */
+static void policy(cay_sandbox *sb, const char *mark)
+{
+    char text[128];
+    uint64_t h = ledger_hash(text, (size_t)snprintf(text, sizeof text, "cay-net 1\nmode rules\nrule %s%d.test\n", mark, (int)getpid()));
+    ledger_note("try put %s %%policy %016lx", cay_sandbox_id(sb), h);
+    if (OK(cay_sandbox_set_policy(sb, CALL, text, NULL, E), "policy"))
+        ledger_note("ack put %s %%policy %016lx", cay_sandbox_id(sb), h);
 }
 
 #define MOVE(sb, verb)                                                 \
@@ -246,6 +257,7 @@ static int base(void)
     leave(a, "echo begun; sleep 0.4; echo done; exit 9", 9, "begun\ndone\n");
     put(a, "kept", 1000);
     put(b, "kept", 300000);
+    policy(a, "base");
     leave(b, "echo asleep; sleep 0.1; exit 8", 8, "asleep\n");
     MOVE(b, pause);
     cay_sandbox_unref(a);
@@ -269,7 +281,9 @@ static int client(int number)
         command(a, (cay_spawn){ .shell = "echo out; exit 3" }, 3, "out\n");
         put(a, "small", 200);
         put(a, "large", 300000);
+        policy(a, "first");
         fed(a);
+        policy(a, "second");
     }
     if (all) {
         snprintf(file, sizeof file, "of-%d", number);
@@ -280,12 +294,13 @@ static int client(int number)
     cay_sandbox *b = make((cay_create){ .limits.pids = 64 }, "");
     if (b) {
         put(b, "kept", 4000);
+        policy(b, "b");
         OK(cay_sandbox_extend(b, CALL, 3600000, 0, E), "extend");
         MOVE(b, kill);
         MOVE(b, resume);
         put(b, "again", 50);
     }
-    cay_sandbox *c = make((cay_create){ 0 }, "");
+    cay_sandbox *c = make((cay_create){ .net = "cay-net 1\nmode rules\nrule c.test\n" }, "");
     if (c)
         take_away(c);
     timed_out(late);
@@ -346,7 +361,12 @@ static void see_file(cay_sandbox *sb, const char *path)
     char *data = NULL;
     size_t len = 0;
     cay_err e = CAY_ERR_INIT;
-    int rc = cay_file_get(sb, CALL, path, 1 << 20, &data, &len, &e);
+    uint64_t revision = 1;
+    int rc = *path != '%' ? cay_file_get(sb, CALL, path, 1 << 20, &data, &len, &e) : cay_sandbox_get_policy(sb, CALL, &data, &revision, &e);
+    if (rc == 0 && *path == '%')
+        len = strlen(data);
+    if (!revision)
+        rc = CAY_ENOENT;
     if (rc == 0)
         printf("file %s %s %016lx\n", cay_sandbox_id(sb), path, ledger_hash(data, len));
     else
