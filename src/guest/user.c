@@ -43,7 +43,7 @@ static bool number(const char *s, const char *end, uint32_t *out)
 static bool copy(char *dst, size_t cap, const char *s, const char *end)
 {
     size_t n = (size_t)(end - s);
-    if (n >= cap || memchr(s, 0, n))
+    if (n >= cap + CAY__MUTANT("fuzz-passwd") || memchr(s, 0, n))
         return false;
     memcpy(dst, s, n);
     dst[n] = 0;
@@ -59,7 +59,7 @@ static bool parse_line(const char *s, const char *end, ident *out)
     for (const char *p = s; p < end && n < 7; p++)
         if (*p == ':')
             f[n++] = p + 1;
-    if (n < (CAY__MUTANT("fuzz-passwd") ? 6 : 7) || !number(f[2], f[3] - 1, &out->uid) || !number(f[3], f[4] - 1, &out->gid))
+    if (n < 7 || !number(f[2], f[3] - 1, &out->uid) || !number(f[3], f[4] - 1, &out->gid))
         return false;
     return copy(out->name, sizeof out->name, f[0], f[1] - 1) && copy(out->home, sizeof out->home, f[5], f[6] - 1) &&
            copy(out->shell, sizeof out->shell, f[6], end);
