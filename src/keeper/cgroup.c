@@ -413,7 +413,7 @@ void cgroup_exec_adopt(proc *p, uint32_t number)
         return;
     exec_name(name, sizeof name, number);
     p->group = (own_group){ open_dir(p->b->tenant_fd, name),
-                            openat(p->b->tenant_fd, sub(path, sizeof path, name, "/cgroup.procs"), O_RDWR | O_CLOEXEC), number };
+                            openat(p->b->tenant_fd, sub(path, sizeof path, name, "/cgroup.procs"), O_RDWR | O_CLOEXEC), number, true };
     p->b->last_group = CAY_MAX(p->b->last_group, number);
 }
 
@@ -430,18 +430,20 @@ void cgroup_exec_make(proc *p)
     while (mkdirat(b->tenant_fd, name, 0755) < 0 && errno == EEXIST);
     let_in(b, b->tenant_fd, name);
     cgroup_exec_adopt(p, b->last_group);
+    p->group.killed = false; /* of one that was adopted nobody knows */
     CAY_FAULT("keeper.spawn.group");
 }
 
-/* An empty one serves the next command. Processes that outlive their command stay in its group; it goes with the
- * sandbox then. */
+/* An empty one serves the next command, unless it was killed: the mark of a kill stays (seen on Linux 6.18), and whoever
+ * is born into such a group is taken for one that raced with it, and killed too. Processes that outlive their command
+ * stay in its group; it goes with the sandbox then. */
 void cgroup_exec_remove(proc *p)
 {
     char one, name[24];
     box *b = p->b;
     if (p->group.dir < 0)
         return;
-    if (b->idle.dir < 0 && pread(p->group.procs, &one, 1, 0) == 0) {
+    if (b->idle.dir < 0 && !p->group.killed && pread(p->group.procs, &one, 1, 0) == 0) {
         b->idle = p->group;
         p->group.dir = p->group.procs = -1;
     } else if (unlinkat(b->tenant_fd, exec_name(name, sizeof name, p->group.number), AT_REMOVEDIR) == 0) {
@@ -452,6 +454,7 @@ void cgroup_exec_remove(proc *p)
 
 bool cgroup_exec_kill(proc *p)
 {
+    p->group.killed = true;
     return p->group.dir >= 0 && cay__fd_write_file(p->group.dir, "cgroup.kill", "1");
 }
 

@@ -81,11 +81,13 @@ typedef struct stream {
 typedef struct own_group {
     int      dir, procs; /* the directory, -1: no group, and its cgroup.procs */
     uint32_t number;     /* 1 + the one in its name */
+    bool     killed;
 } own_group;
 
 /* ---- one command ---- */
 struct proc {
     proc       *next, *newer; /* of its sandbox, newest first */
+    proc       *same;         /* chain in K.procs */
     box        *b;
     char        id[CAY_WIRE_ID];
     char        tag[40], title[64];
@@ -225,6 +227,7 @@ typedef struct keeper {
     cay__watch  listener;
     client     *clients;
     box        *boxes;
+    proc       *procs[1024]; /* by id */
     unsigned    nboxes, nlive;
     pending    *waiting, **waiting_tail; /* creates without a box yet */
     helper      zygotes[8], janitor, lender;
@@ -353,6 +356,7 @@ void deadline_arm(box *b);
 /* client.c */
 bool home_vanished(void); /* main.c: and then we are on our way out */
 void client_accept(cay__watch *w, uint32_t ev);
+void hello_write(void);
 void client_close(client *c);
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
 void waiter_add(waiter **list, client *c, bool plain);
