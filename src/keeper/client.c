@@ -84,13 +84,28 @@ static bool find_proc(request *r, const char *ref)
     return false;
 }
 
-static void on_hello(const request *r)
+static cay_m_hello hello(void)
 {
     cay_m_hello h = { .version = CAY_MSG_VERSION, .mode = (uint8_t)K.mode, .landlock_abi = (uint8_t)K.landlock_abi, .features = K.features, .pid = getpid() };
     /* Level 3 is an own range of ids and limits that hold; as root without those it is what an ordinary user gets. */
     const uint32_t limits = CAY_FEAT_MEMORY | CAY_FEAT_PIDS | CAY_FEAT_CPU;
     h.level = K.mode == CAY_MODE_ROOT && (K.features & limits) == limits ? CAY_LEVEL_ROOT : CAY_LEVEL_ROOTLESS;
     memcpy(h.instance, K.instance, sizeof h.instance);
+    return h;
+}
+
+/* The same for those who connect: reading it saves them a question. */
+void hello_write(void)
+{
+    cay_m_hello h = hello();
+    CAY_AUTOFD fd = openat(K.run_fd, "hello.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, &h, sizeof h) != sizeof h || renameat(K.run_fd, "hello.new", K.run_fd, "hello") < 0)
+        unlinkat(K.run_fd, "hello", 0);
+}
+
+static void on_hello(const request *r)
+{
+    cay_m_hello h = hello();
     reply(r->c, CAY_MSG_HELLO, &h, sizeof h, NULL, 0);
 }
 

@@ -92,6 +92,7 @@ static void listen_here(void)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = "/r/keeper.new" };
     unlink(sa.sun_path);
+    hello_write();
     K.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (K.listen_fd < 0 || bind(K.listen_fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(K.listen_fd, 512) < 0 ||
         renameat(K.run_fd, "keeper.new", K.run_fd, "keeper.sock") < 0)
@@ -230,6 +231,7 @@ int main(int argc, char **argv)
     close(ready_fd);
     while (!K.loop.stop)
         cay__loop_step(&K.loop, -1);
+    unlinkat(K.run_fd, "hello", 0);
     unlinkat(K.run_fd, "keeper.sock", 0);
     CAY_FAULT("keeper.leave.drain");
     if (!K.broken) { /* else the next one has whole helpers */

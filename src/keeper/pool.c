@@ -244,7 +244,10 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         b->net_fd[i - 3] = CAY_STEAL_FD(fds[i]);
     b->net = d->how;
     b->cookie = d->cookie;
+    uint32_t before = K.features;
     K.features |= CAY_FEAT_NET_TRIED | (d->how == CAY__NET_TPROXY ? CAY_FEAT_NFT : d->how == CAY__NET_NAT ? CAY_FEAT_NAT : 0);
+    if (K.features != before)
+        hello_write();
     cay__fd_nonblock(b->ctl.fd, true);
     journal_put(J_PARKED, b, "", 0, "");
     cgroup_box_enable(b);

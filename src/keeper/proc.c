@@ -28,6 +28,11 @@ static void to_init(proc *p, uint16_t type, uint64_t a, uint64_t b)
 
 /* ---- life of the record ---- */
 
+static proc **bucket(const char *id)
+{
+    return &K.procs[cay__hash(id, CAY__ID_LEN) % CAY_LEN(K.procs)];
+}
+
 proc *proc_new(box *b, const char *id)
 {
     proc *p = cay__alloc(sizeof *p);
@@ -43,6 +48,8 @@ proc *proc_new(box *b, const char *id)
     *(b->procs ? &b->procs->newer : &b->oldest) = p;
     b->procs = p;
     b->nprocs++;
+    p->same = *bucket(id);
+    *bucket(id) = p;
     return p;
 }
 
@@ -68,6 +75,10 @@ void proc_free(proc *p)
 {
     *(p->newer ? &p->newer->next : &p->b->procs) = p->next;
     *(p->next ? &p->next->newer : &p->b->oldest) = p->newer;
+    proc **at = bucket(p->id);
+    while (*at != p)
+        at = &(*at)->same;
+    *at = p->same;
     p->b->nprocs--;
     if (p->started && !p->ended)
         p->b->nlive--;
@@ -110,9 +121,12 @@ proc *proc_find(box *b, const char *ref)
     uint64_t pid = 0;
     bool number = cay__str_to_u64(ref, &pid);
     proc *ended = NULL;
+    if (cay__id_valid(ref, 'p')) {
+        for (ended = *bucket(ref); ended && (ended->b != b || strcmp(ended->id, ref));)
+            ended = ended->same;
+        return ended;
+    }
     for (proc *p = b->procs; p; p = p->next) {
-        if (p->id[1] == ref[1] && !strcmp(p->id, ref)) /* few calls: most have gone by their second letter */
-            return p;
         if ((number && (uint64_t)p->pid == pid) || (p->tag[0] && !strcmp(p->tag, ref))) {
             if (!p->ended)
                 return p;

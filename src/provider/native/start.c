@@ -208,6 +208,19 @@ void cay__native_close(cay__native *n)
     free(n);
 }
 
+/* What the keeper wrote down before it listened. The connection comes first: then the words are this keeper's. */
+static int read_hello(cay__native *n, const cay_call *call, cay_m_hello *out, bool *there, cay_err *err)
+{
+    char path[PATH_MAX];
+    CAY_AUTOFD sock = -1;
+    CAY_TRY(dial(n, call, &sock, err));
+    cay__str_join(path, sizeof path, n->run, "/hello", NULL);
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    *there = fd >= 0 && read(fd, out, sizeof *out) == sizeof *out && out->version == CAY_MSG_VERSION;
+    cay__link_give(&n->link, CAY_STEAL_FD(sock));
+    return 0;
+}
+
 int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
 {
     cay_m_hello m = { .version = CAY_MSG_VERSION };
@@ -218,7 +231,10 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
     pthread_mutex_unlock(&n->lock);
     if (met)
         return 0;
-    CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
+    bool there = false;
+    CAY_TRY(read_hello(n, call, &r.hello, &there, err));
+    if (!there)
+        CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
     pthread_mutex_lock(&n->lock);
     n->hello = r.hello;
     n->hello.instance[sizeof n->hello.instance - 1] = 0;
