@@ -20,7 +20,7 @@ typedef struct probe {
     void (*run)(int argc, char **argv);
 } probe;
 
-extern const probe ns_probes[], fs_probes[], proc_probes[], fd_probes[], sys_probes[], res_probes[], tty_probes[], net_probes[];
+extern const probe ns_probes[], fs_probes[], proc_probes[], fd_probes[], sys_probes[], res_probes[], tty_probes[], net_probes[], egress_probes[];
 
 __attribute__((format(printf, 1, 2))) void ok(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void breach(const char *fmt, ...);
