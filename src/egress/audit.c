@@ -132,6 +132,8 @@ void audit(box *b, const record *r)
     if (r->proto)
         field(&l, "proto", proto_name(r->proto));
     field(&l, "seen", r->seen);
+    if (r->secret)
+        field(&l, "secret", r->secret);
     if (r->rule && cay__rule_text(r->rule, rule, sizeof rule) > 0)
         field(&l, "rule", rule);
     if (r->end)

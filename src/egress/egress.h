@@ -87,7 +87,7 @@ struct egress {
     unsigned     fds, fds_max; /* in use, roughly; what we allow ourselves */
     uint64_t     flow_seq;
     int          audit_dir, route;
-    int          intercept; /* socket of the interceptor, or -1 */
+    cay__watch   intercept; /* socket of the interceptor; fd -1: none */
     server       servers[RESOLVE_SERVERS];
     int          nservers;
     int64_t      servers_at, servers_stamp;
@@ -222,6 +222,7 @@ typedef struct record {
     const char      *name;
     const uint8_t   *addr;
     const char      *seen; /* what the program said instead: server name or Host */
+    const char      *secret; /* a credential's name */
     const cay__rule *rule;
     uint64_t         flow;
     uint16_t         port;
@@ -238,6 +239,7 @@ const char *proto_name(unsigned proto);
 /* intercept.c */
 bool intercept_wanted(const box *b, const char *name, uint16_t port, bool tls);
 bool intercept_give(flow *f, int upstream);
+void intercept_take(egress *e, int fd); /* another one, or none */
 
 /* harden.c */
 void harden_first(egress *e);

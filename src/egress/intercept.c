@@ -15,6 +15,48 @@ bool intercept_wanted(const box *b, const char *name, uint16_t port, bool tls)
     return cay__binding_for_host(&b->policy, name, port, tls);
 }
 
+/* Which credential went into a request, or why none did: its name, never its value. */
+static void on_note(cay__watch *w, uint32_t events)
+{
+    (void)events;
+    egress *e = OWNER(w, egress, intercept);
+    struct {
+        cay_msg    h;
+        cay_n_note n;
+    } m;
+    int none = 0;
+    ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, &none, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0) { /* it is gone; the keeper brings the next one */
+        intercept_take(e, -1);
+        return;
+    }
+    if (n != (ssize_t)sizeof m || m.h.type != CAY_N_NOTE)
+        return;
+    m.n.id[sizeof m.n.id - 1] = m.n.name[sizeof m.n.name - 1] = m.n.secret[sizeof m.n.secret - 1] = m.n.reason[sizeof m.n.reason - 1] = 0;
+    box *b = box_find(e, m.n.id);
+    if (b)
+        audit(b, &(record){ .event = "credential", .verdict = m.n.allowed ? "allow" : "deny", .reason = m.n.reason, .name = m.n.name,
+                            .secret = m.n.secret[0] ? m.n.secret : NULL, .flow = m.n.flow, .port = m.n.port });
+}
+
+void intercept_take(egress *e, int fd)
+{
+    if (e->intercept.fd >= 0) {
+        cay__loop_del(&e->loop, &e->intercept);
+        sock_close(e, e->intercept.fd);
+    }
+    e->intercept = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_note };
+    if (fd < 0)
+        return;
+    e->fds++;
+    if (!cay__loop_add(&e->loop, &e->intercept)) {
+        sock_close(e, fd);
+        e->intercept.fd = -1;
+    }
+}
+
 /* False: nobody takes it. On success both sockets are gone from here. */
 bool intercept_give(flow *f, int upstream)
 {
@@ -23,17 +65,15 @@ bool intercept_give(flow *f, int upstream)
     cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = CAY_N_FLOW, .tail = name ? (uint32_t)strlen(name) : 0 };
     cay_n_flow m = { .flow = f->id, .port = f->port, .proto = f->proto };
     int fds[2] = { f->in.fd, upstream };
-    if (e->intercept < 0)
+    if (e->intercept.fd < 0)
         return false;
     cay__str_copy(m.id, sizeof m.id, f->box->id);
     memcpy(m.addr, f->peer, 16);
     flow_lowat(f, 1);
     struct iovec io[3] = { { &head, sizeof head }, { &m, sizeof m }, { (void *)name, head.tail } };
-    if (cay__fd_sendv(e->intercept, io, 3, fds, 2, MSG_DONTWAIT) < 0) {
-        if (errno != EAGAIN) { /* it is gone; the keeper brings the next one */
-            sock_close(e, e->intercept);
-            e->intercept = -1;
-        }
+    if (cay__fd_sendv(e->intercept.fd, io, 3, fds, 2, MSG_DONTWAIT) < 0) {
+        if (errno != EAGAIN)
+            intercept_take(e, -1);
         return false;
     }
     return true;

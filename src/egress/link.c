@@ -237,9 +237,7 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
     } else if (type == CAY_N_OPERATOR) {
         rc = set_operator(e, fds[0], &err);
     } else {
-        sock_close(e, e->intercept);
-        e->intercept = CAY_STEAL_FD(fds[0]);
-        e->fds++;
+        intercept_take(e, CAY_STEAL_FD(fds[0]));
     }
     fill(&a, rc, &err);
     b = box_find(e, m->id);

@@ -175,7 +175,7 @@ static bool set_up(egress *e)
 
 int main(void)
 {
-    static egress e = { .tick.fn = tick, .intercept = -1, .route = -1 };
+    static egress e = { .tick.fn = tick, .intercept.fd = -1, .route = -1 };
     if (!CAY__SANITIZED)
         cay__fd_close_from(FD_FIRST);
     harden_first(&e);

@@ -31,6 +31,7 @@ enum cay_n_type {
     CAY_N_DIALED,   /* cay_n_ack; fds: [connected socket] when sys and reason are 0 */
     CAY_N_WHAT,     /* cay_n_ack: verdict in reason, rule in msg; code EPERM when it is no */
     CAY_N_FLOW,     /* to the interceptor: cay_n_flow, tail: name; fds: [the sandbox's side] [connected upstream] */
+    CAY_N_NOTE,     /* from the interceptor: cay_n_note, for the record */
 };
 
 enum {
@@ -72,6 +73,16 @@ typedef struct cay_n_flow {
     uint16_t port, proto;
     uint32_t spare;
 } cay_n_flow;
+
+/* What became of a request in a flow that was handed over. */
+typedef struct cay_n_note {
+    char     id[CAY_WIRE_ID];
+    uint64_t flow;
+    char     name[256];
+    char     secret[64]; /* its name; "": none was concerned */
+    uint16_t port, allowed;
+    char     reason[36];
+} cay_n_note;
 
 /* The name map: a memfd of this size, lent read-write. Entry n (from 1) is 198.18.0.0 + 256 + n and fd63:6179:0:1::n. Written by
  * egress alone, an entry before the count; the sandbox's init holds a copy for adoption, so every byte is checked when it is

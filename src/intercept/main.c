@@ -75,8 +75,8 @@ static void on_egress(cay__watch *w, uint32_t events)
 
 void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)
 {
-    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_I_NOTE, 0, 0 };
-    cay_i_note m = { .flow = f->number, .port = f->port, .allowed = allowed };
+    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_NOTE, 0, 0 };
+    cay_n_note m = { .flow = f->number, .port = f->port, .allowed = allowed };
     memcpy(m.id, f->v->id, sizeof m.id);
     cay__str_copy(m.name, sizeof m.name, f->name);
     cay__str_copy(m.secret, sizeof m.secret, b ? b->name : "");

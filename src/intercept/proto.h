@@ -6,7 +6,7 @@
  * dials it and binds again. Secrets come in a sealed memfd that nobody but this process ever maps. The vault is a memfd of the
  * keeper's in which the sandbox's own authority is kept, so that the next interceptor speaks with the same certificate.
  *
- * Egress has one end of a socket pair, made by the keeper, and hands flows over on it: both sockets, with the ClientHello
+ * Egress has one end of a socket pair, made by the keeper, and hands flows over on it (CAY_N_FLOW): both sockets, with the ClientHello
  * still unread in the first and the second connected to an address that the policy allows. Nothing else is dialled from here.
  */
 #pragma once
@@ -19,19 +19,7 @@ enum cay_i_type {
     CAY_I_OPERATOR, /* cay_n_box; fds: [operator's file] → BOUND */
 
     CAY_I_BOUND = 50, /* cay_n_ack; fds: [trust], after BIND */
-
-    CAY_I_NOTE = 80, /* to egress, which sends CAY_N_FLOW: cay_i_note, for its record */
 };
-
-typedef struct cay_i_note {
-    char     id[CAY_WIRE_ID];
-    uint64_t flow;
-    char     name[256];
-    char     secret[64]; /* its name */
-    uint16_t port;
-    uint16_t allowed; /* it was added */
-    char     reason[36];
-} cay_i_note;
 
 /* The secrets' memfd, and that of the files ca.pem, bundle.pem and cacerts that a sandbox has to trust: entries one after another, no gaps. */
 typedef struct cay_i_secret {

@@ -87,7 +87,7 @@ void box_free(box *b)
     UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->lent)
-        net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_DROP }, -1);
+        net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_DROP }, NULL, 0);
     if (b->id[0])
         K.nlive--;
     cay__timer_cancel(&b->timer);

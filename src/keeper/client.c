@@ -345,7 +345,7 @@ static void on_signal(const request *r)
 
 static void on_net(const request *r)
 {
-    net_ask(r->c, r->b, r->body, r->nfds == 1 ? r->fds[0] : -1);
+    net_ask(r->c, r->b, r->body, r->fds, r->nfds);
 }
 
 static void on_events(const request *r)

@@ -295,7 +295,7 @@ void pool_drain(bool all);
 bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
 helper *job_zygote(void);
 /* net.c */
-void net_ask(client *c, box *b, const cay_m_net *m, int text);
+void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore);
 void net_restore(box *b); /* the policy of its earlier life, if it has one */
 void net_adopt(box *b, int *fds, int nfds);
 void lender_leave(void); /* takes cay-egress along, unless it is needed */

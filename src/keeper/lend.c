@@ -67,7 +67,7 @@ static const char off_text[] = "cay-net 1\nmode off\n";
 
 /* ---- answers to the keeper ---- */
 
-static void answer(uint32_t seq, int code, int sys, const char *reason, const char *msg, const cay_m_netinfo *net, int fd)
+void lender_answer(uint32_t seq, int code, int sys, const char *reason, const char *msg, const cay_m_netinfo *net, int fd)
 {
     cay_job_done d = { .seq = seq, .error = { .code = code, .sys = sys } };
     if (!seq) {
@@ -84,7 +84,7 @@ static void answer(uint32_t seq, int code, int sys, const char *reason, const ch
 
 static void refuse(uint32_t seq, int code, const char *reason, const char *msg)
 {
-    answer(seq, code, errno, reason, msg, NULL, -1);
+    lender_answer(seq, code, errno, reason, msg, NULL, -1);
 }
 
 /* ---- policies on disk: "cay-policy REVISION", spaces up to 39 bytes, newline, the text ---- */
@@ -308,8 +308,8 @@ static bool connect_egress(void)
     if (cay__boot_ms() < L.again_ms)
         return false;
     L.since_ms = cay__boot_ms();
-    L.egress = egress_dial(L.run);
-    const char *step = L.egress < 0 ? egress_start(L.run, L.keeper, L.mode) : NULL;
+    L.egress = outside_dial(L.run, OUT_EGRESS);
+    const char *step = L.egress < 0 ? outside_start(L.run, L.keeper, L.mode, OUT_EGRESS) : NULL;
     if (step) {
         char msg[216];
         cay__str_join(msg, sizeof msg, "cay-egress cannot be started: ", step, ": ", strerror(errno), NULL);
@@ -317,10 +317,11 @@ static bool connect_egress(void)
         return false;
     }
     if (L.egress < 0)
-        L.egress = egress_dial(L.run);
+        L.egress = outside_dial(L.run, OUT_EGRESS);
     if (L.egress < 0)
         lost("cay-egress does not answer on its socket");
     CAY_FAULT("lender.egress.connected");
+    secrets_pair(L.egress, true);
     return L.egress >= 0;
 }
 
@@ -442,7 +443,7 @@ static void settled(ask *a, const cay_n_ack *k)
     }
     CAY_FAULT("lender.policy.kept");
     cay_m_netinfo info = { .revision = l ? l->revision : 0 };
-    answer(a->job, k->code, k->sys, k->reason, k->msg, &info, -1);
+    lender_answer(a->job, k->code, k->sys, k->reason, k->msg, &info, -1);
 }
 
 static void on_egress(void)
@@ -470,7 +471,7 @@ static void on_egress(void)
         cay__str_copy(info.reason, sizeof info.reason, m.a.reason);
         cay__str_copy(info.msg, sizeof info.msg, m.a.msg);
         bool failed = m.h.type == CAY_N_DIALED && (m.a.code || nfds != 1);
-        answer(a->job, failed ? (m.a.code ? m.a.code : CAY_EUPSTREAM) : 0, m.a.sys, m.a.reason, m.a.msg, &info, nfds == 1 ? fds[0] : -1);
+        lender_answer(a->job, failed ? (m.a.code ? m.a.code : CAY_EUPSTREAM) : 0, m.a.sys, m.a.reason, m.a.msg, &info, nfds == 1 ? fds[0] : -1);
     } else if (n == (ssize_t)sizeof m && m.a.code) {
         dprintf(2, "network: %s\n", m.a.msg); /* the operator's file */
     }
@@ -490,7 +491,7 @@ static void do_get(void)
     if (fd < 0 && errno != ENOENT)
         refuse(job.seq, CAY_ESYS, "policy_unreadable", "the sandbox's policy cannot be read");
     else
-        answer(job.seq, 0, 0, "", "", &info, info.revision ? fd : -1);
+        lender_answer(job.seq, 0, 0, "", "", &info, info.revision ? fd : -1);
 }
 
 static void do_drop(void)
@@ -504,6 +505,7 @@ static void do_drop(void)
         refuse(a->job, CAY_EGONE, "sandbox_gone", "the sandbox ended");
         drop_ask(a);
     }
+    secrets_drop(job.net.id);
     if (l && L.egress >= 0)
         say_box(CAY_N_DROP, l, ++L.seq, 0, -1);
     if (l)
@@ -526,7 +528,7 @@ static void do_restore(int *fds, int nfds)
     CAY_AUTOFD text = read_policy(job.net.id, &revision);
     if (text < 0) {
         if (errno == ENOENT)
-            answer(job.seq, 0, 0, "", "", NULL, -1);
+            lender_answer(job.seq, 0, 0, "", "", NULL, -1);
         else
             refuse(job.seq, CAY_ESYS, "policy_unreadable", "the sandbox's policy cannot be read: it reaches nothing until a new one is set");
         return;
@@ -545,6 +547,14 @@ static void on_job(int *fds, int nfds)
     uint32_t op = job.net.op;
     bool set = op == CAY_NET_SET;
     errno = 0;
+    if (job.type == CAY_JOB_NET && op == CAY_NET_SECRETS) {
+        if (nfds == 6 && text_ok(fds[4]))
+            secrets_job(&job, fds);
+        else
+            refuse(job.seq, CAY_EINVAL, "bad_request", "secrets come with the policy that binds them, each in one sealed file");
+        secrets_pair(L.egress, false);
+        return;
+    }
     if (job.type != CAY_JOB_NET || !op || op > CAY_NET_DROP || (job.client && op >= CAY_NET_RESTORE) || (set && (nfds != 5 || !text_ok(fds[4])))) {
         if (set && job.type == CAY_JOB_NET && !job.how)
             take_in(fds, 0);
@@ -601,7 +611,7 @@ static void late(void)
             continue;
         }
         /* Wedged: nothing that it holds is served. The next one takes up what waits. */
-        egress_stop(L.run, SIGKILL);
+        outside_stop(L.run, OUT_EGRESS, SIGKILL);
         lost("cay-egress does not answer");
         return;
     }
@@ -609,8 +619,9 @@ static void late(void)
 
 static void leave(void)
 {
+    secrets_leave();
     if (!L.all) /* else the next keeper finds it at work */
-        egress_stop(L.run, SIGTERM);
+        outside_stop(L.run, OUT_EGRESS, SIGTERM);
     _exit(0);
 }
 
@@ -623,6 +634,7 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
     L.keeper = keeper;
     prctl(PR_SET_PDEATHSIG, 0); /* the keeper's end of our socket tells us, and leaves time to tidy up */
     signal(SIGCHLD, SIG_IGN);
+    secrets_open(run, keeper, mode);
     L.notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     const uint32_t changes = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE;
     if (L.notify >= 0) {
@@ -631,9 +643,13 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
     }
     for (;;) {
         pump();
-        struct pollfd p[3] = { { L.sock, POLLIN, 0 }, { L.egress, POLLIN, 0 }, { L.notify, POLLIN, 0 } };
-        if (poll(p, 3, wait_ms()) < 0)
+        struct pollfd p[4] = { { L.sock, POLLIN, 0 }, { L.egress, POLLIN, 0 }, { L.notify, POLLIN, 0 }, { secrets_fd(), POLLIN, 0 } };
+        if (poll(p, 4, wait_ms()) < 0)
             continue;
+        if (p[3].revents) {
+            secrets_lost();
+            secrets_pair(L.egress, false);
+        }
         char events[4096];
         ssize_t got = p[2].revents ? read(L.notify, events, sizeof events) : 0;
         for (ssize_t at = 0; at + (ssize_t)sizeof(struct inotify_event) <= got;) {

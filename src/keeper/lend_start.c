@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting cay-egress as egress/proto.h says: unprivileged, in its own session, with three descriptors. */
+/* Starting cay-egress and cay-intercept as their proto.h say: unprivileged, in a session of their own, with a few descriptors. */
 #include "lend.h"
 #include <base/base.h>
 #include <base/fault.h>
@@ -19,33 +19,35 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-static bool path_of(char *out, size_t cap, const char *run, const char *name)
+static const char *const names[] = { [OUT_EGRESS] = "egress", [OUT_INTERCEPT] = "intercept" };
+
+static bool path_of(char *out, size_t cap, const char *run, enum outside who, const char *end)
 {
-    return cay__str_join(out, cap, run, "/", name, NULL);
+    return cay__str_join(out, cap, run, "/", names[who], end, NULL);
 }
 
-static int unix_socket(struct sockaddr_un *sa, const char *run, const char *name)
+static int unix_socket(struct sockaddr_un *sa, const char *run, enum outside who, const char *end)
 {
     *sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
     errno = ENAMETOOLONG;
-    return path_of(sa->sun_path, sizeof sa->sun_path, run, name) ? socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) : -1;
+    return path_of(sa->sun_path, sizeof sa->sun_path, run, who, end) ? socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) : -1;
 }
 
-int egress_dial(const char *run)
+int outside_dial(const char *run, enum outside who)
 {
     struct sockaddr_un sa;
-    CAY_AUTOFD s = unix_socket(&sa, run, "egress.sock");
+    CAY_AUTOFD s = unix_socket(&sa, run, who, ".sock");
     return s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0 ? -1 : CAY_STEAL_FD(s);
 }
 
 /* Under its name only when it listens: who dials it finds somebody, or nothing. */
-static int listen_at(const char *run)
+static int listen_at(const char *run, enum outside who)
 {
     struct sockaddr_un sa;
     char name[sizeof sa.sun_path];
-    CAY_AUTOFD s = unix_socket(&sa, run, "egress.new");
+    CAY_AUTOFD s = unix_socket(&sa, run, who, ".new");
     unlink(sa.sun_path);
-    if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(s, 8) < 0 || !path_of(name, sizeof name, run, "egress.sock") ||
+    if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(s, 8) < 0 || !path_of(name, sizeof name, run, who, ".sock") ||
         rename(sa.sun_path, name) < 0)
         return -1;
     return CAY_STEAL_FD(s);
@@ -86,44 +88,44 @@ static bool become_nobody(int mode)
     return syscall(SYS_capset, &h, none) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
-static _Noreturn void child(const char *program, int mode, const int fds[3], int tell)
+static _Noreturn void child(const char *program, int mode, const int *fds, int nfds, int tell)
 {
-    char *const argv[] = { "cay-egress", NULL }, *const env[] = { NULL };
+    char *const argv[] = { strrchr(program, '/') + 1, NULL }, *const env[] = { NULL };
     int high[4];
     setsid();
     umask(077);
-    for (int i = 0; i < 4; i++)
-        high[i] = fcntl(i < 3 ? fds[i] : tell, F_DUPFD_CLOEXEC, 16);
+    for (int i = 0; i <= nfds; i++)
+        high[i] = fcntl(i < nfds ? fds[i] : tell, F_DUPFD_CLOEXEC, 16);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(null, 0);
     dup2(null, 1);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < nfds; i++)
         dup2(high[i], 3 + i);
     int exe = open(program, O_RDONLY | O_CLOEXEC); /* before its directory may be out of reach */
     if (exe >= 0 && chdir("/") == 0 && become_nobody(mode)) {
-        syscall(SYS_close_range, 6, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
+        syscall(SYS_close_range, 3 + (unsigned)nfds, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
         syscall(SYS_execveat, exe, "", argv, env, AT_EMPTY_PATH);
     }
-    (void)!write(high[3], &errno, sizeof errno);
+    (void)!write(high[nfds], &errno, sizeof errno);
     _exit(127);
 }
 
 /* "PID START": which process it is, for whoever has to end it. */
-static void write_pid(const char *run, int pid)
+static void write_pid(const char *run, enum outside who, int pid)
 {
     char path[4096], line[64], a[21], b[21];
-    path_of(path, sizeof path, run, "egress.pid");
+    path_of(path, sizeof path, run, who, ".pid");
     cay__str_join(line, sizeof line, cay__str_u64(a, (uint64_t)pid), " ", cay__str_u64(b, cay__start_time(pid)), "\n", NULL);
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         cay__fd_write_all(fd, line, strlen(line));
 }
 
-void egress_stop(const char *run, int sig)
+void outside_stop(const char *run, enum outside who, int sig)
 {
     char path[4096], line[64] = "", *gap;
     uint64_t pid, start;
-    path_of(path, sizeof path, run, "egress.pid");
+    path_of(path, sizeof path, run, who, ".pid");
     if (cay__fd_read_file(AT_FDCWD, path, line, sizeof line) <= 0 || !(gap = strchr(line, ' ')))
         return;
     *gap++ = 0;
@@ -138,42 +140,42 @@ void egress_stop(const char *run, int sig)
             syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
     }
     unlink(path);
-    path_of(path, sizeof path, run, "egress.sock");
+    path_of(path, sizeof path, run, who, ".sock");
     unlink(path);
 }
 
-const char *egress_start(const char *run, const char *keeper, int mode)
+const char *outside_start(const char *run, const char *keeper, int mode, enum outside who)
 {
     char program[4096];
     const char *slash = strrchr(keeper, '/');
     int tell[2], e = 0;
-    if (!slash || (size_t)(slash - keeper) + sizeof "/cay-egress" > sizeof program) {
-        errno = ENOENT;
-        return "cay-egress";
-    }
+    errno = ENOENT;
+    if (!slash || (size_t)(slash - keeper) + sizeof "/cay-intercept" > sizeof program)
+        return "its program";
     memcpy(program, keeper, (size_t)(slash - keeper));
-    cay__str_copy(program + (slash - keeper), sizeof "/cay-egress", "/cay-egress");
-    CAY_AUTOFD l = listen_at(run), dir = records(mode), op = operator_open();
+    cay__str_join(program + (slash - keeper), sizeof program - (size_t)(slash - keeper), "/cay-", names[who], NULL);
+    CAY_AUTOFD l = listen_at(run, who), op = operator_open(), dir = who == OUT_EGRESS ? records(mode) : -1;
     if (l < 0)
         return "its socket";
-    if (dir < 0)
+    if (who == OUT_EGRESS && dir < 0)
         return "the directory net of the state directory";
     if (op < 0)
         return "the operator's file egress.conf";
     if (pipe2(tell, O_CLOEXEC) < 0)
         return "pipe";
+    const int fds[3] = { l, who == OUT_EGRESS ? dir : op, op };
     CAY_FAULT("lender.egress.start");
     int pid = fork();
     if (pid == 0)
-        child(program, mode, (int[]){ l, dir, op }, tell[1]);
+        child(program, mode, fds, who == OUT_EGRESS ? 3 : 2, tell[1]);
     close(tell[1]);
     bool failed = pid < 0 || read(tell[0], &e, sizeof e) == sizeof e;
     close(tell[0]);
     if (failed) {
         errno = pid < 0 ? errno : e;
-        return "cay-egress";
+        return "its program";
     }
-    write_pid(run, pid);
+    write_pid(run, who, pid);
     CAY_FAULT("lender.egress.started");
     return NULL;
 }

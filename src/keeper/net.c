@@ -18,10 +18,12 @@ static void told(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         reply_fds(j->c, CAY_MSG_NET, &d->net, sizeof d->net, NULL, 0, fds, nfds);
 }
 
-void net_ask(client *c, box *b, const cay_m_net *m, int text)
+void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
 {
     cay_job j = { .type = CAY_JOB_NET, .how = b->net, .cookie = b->cookie, .client = c != NULL, .net = *m };
-    int fds[5] = { b->net_fd[0], b->net_fd[1], b->net_fd[2], b->net_fd[3], text }, n = text >= 0 ? 5 : 4;
+    int fds[6] = { b->net_fd[0], b->net_fd[1], b->net_fd[2], b->net_fd[3] }, n = 4;
+    while (n < 4 + CAY_MIN(nmore, 2))
+        fds[n] = more[n - 4], n++;
     job_wait *w = cay__alloc(sizeof *w);
     *w = (job_wait){ .b = b, .c = c, .fn = told };
     memcpy(j.net.id, b->id, sizeof j.net.id);
@@ -36,7 +38,7 @@ void net_ask(client *c, box *b, const cay_m_net *m, int text)
 
 void net_restore(box *b)
 {
-    net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_RESTORE }, -1);
+    net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_RESTORE }, NULL, 0);
 }
 
 /* From init, which may be the tenant's by now: the lender compares them with the journal's cookie before they are used. */

@@ -146,6 +146,7 @@ enum cay_net_op {
     CAY_NET_GET,     /* the one that holds; revision 0 and no descriptor: none was ever set, `off` */
     CAY_NET_DIAL,    /* connect for the control plane; flags: CAY_NET_IMPLICIT */
     CAY_NET_WHY,     /* what would be decided: reason and rule in the answer */
+    CAY_NET_SECRETS, /* fds: [policy] [values, intercept/proto.h] → fds: [files that the sandbox has to trust]; then SET */
     CAY_NET_RESTORE, /* between keeper and helper: as it was set before */
     CAY_NET_DROP,    /* and: the sandbox is gone */
 };

@@ -5,7 +5,7 @@ import base64, fcntl, hashlib, http.client, http.server, os, socket, ssl, struct
 
 build = sys.argv[1]
 work = tempfile.mkdtemp()
-MAGIC, BIND, DROP, EGRESS, BOUND, FLOW, NOTE = 0x31796163, 1, 2, 3, 50, 53, 80
+MAGIC, BIND, DROP, EGRESS, BOUND, FLOW = 0x31796163, 1, 2, 3, 50, 53
 ID = b"c" + b"a" * 19
 SECRET = "s3cret-VALUE-1"
 failed = 0

@@ -100,6 +100,7 @@ int cay__nbox_connect(void *box, const cay_call *c, uint16_t p, int *fd, cay_err
 int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err);
 int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err);
 int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit, int *fd, cay_err *err);
+int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t len, int values, int *trust, cay_err *err);
 
 /* The operations on a box, as members of a cay_provider_ops: the static command's table, and the service's. */
 #define CAY__NATIVE_HOT \
@@ -118,7 +119,7 @@ int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t p
     .getxattr = cay__nbox_getxattr, .setxattr = cay__nbox_setxattr, .listxattr = cay__nbox_listxattr, \
     .list_dir = cay__nbox_list_dir, .glob = cay__nbox_glob, .grep = cay__nbox_grep, \
     .watch_open = cay__nbox_watch_open, .ports = cay__nbox_ports, .connect = cay__nbox_connect, \
-    .policy = cay__nbox_policy, .policy_get = cay__nbox_policy_get, .dial = cay__nbox_dial
+    .policy = cay__nbox_policy, .policy_get = cay__nbox_policy_get, .dial = cay__nbox_dial, .secrets = cay__nbox_secrets
 extern const cay_provider_ops cay__native_hot;
 
 /* For the small static command: handles straight from the keeper. A handle owns what it needs. */

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *text, cay__reply *r, cay_err *err)
+static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *fds, int nfds, cay__reply *r, cay_err *err)
 {
     memcpy(m->id, b->id, sizeof m->id);
-    cay__ask ask = { .type = CAY_MSG_NET, .body = m, .len = sizeof *m, .fds = text, .nfds = text != NULL };
+    cay__ask ask = { .type = CAY_MSG_NET, .body = m, .len = sizeof *m, .fds = fds, .nfds = nfds };
     return cay__link_call(&b->n->link, call, &ask, r, err);
 }
 
@@ -34,7 +34,7 @@ int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t l
     if (!len || len > CAY_NET_TEXT)
         return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
     CAY_TRY(text_fd(text, len, &fd, err));
-    CAY_TRY(ask_net(box, call, &m, &fd, &r, err));
+    CAY_TRY(ask_net(box, call, &m, &fd, 1, &r, err));
     if (revision)
         *revision = r.net.revision;
     return 0;
@@ -47,7 +47,7 @@ int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *l
     CAY_AUTOFD fd = -1;
     cay__reply r = { .fd = &fd };
     struct stat st = { .st_size = sizeof off - 1 };
-    CAY_TRY(ask_net(box, call, &m, NULL, &r, err));
+    CAY_TRY(ask_net(box, call, &m, NULL, 0, &r, err));
     if (revision)
         *revision = r.net.revision;
     if (!text)
@@ -73,9 +73,22 @@ int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t p
     cay__reply r = { .fd = &fd };
     if (!cay__str_copy(m.name, sizeof m.name, host))
         return cay_fail_why(err, CAY_EINVAL, "host_invalid", "a host name has at most 253 bytes");
-    CAY_TRY(ask_net(box, call, &m, NULL, &r, err));
+    CAY_TRY(ask_net(box, call, &m, NULL, 0, &r, err));
     if (fd < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "the keeper gave no connection to %s", host);
     *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t len, int values, int *trust, cay_err *err)
+{
+    cay_m_net m = { .op = CAY_NET_SECRETS };
+    CAY_AUTOFD policy = -1, files = -1;
+    cay__reply r = { .fd = &files };
+    if (!len || len > CAY_NET_TEXT)
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
+    CAY_TRY(text_fd(text, len, &policy, err));
+    CAY_TRY(ask_net(box, call, &m, (int[]){ policy, values }, 2, &r, err));
+    *trust = CAY_STEAL_FD(files);
     return 0;
 }
