@@ -347,7 +347,7 @@ class Lab:
             if subprocess.run(["sh", "-c", f"command -v {tool}"], stdout=subprocess.DEVNULL).returncode:
                 print(f"{tool} is not installed: make deps")
                 sys.exit(77)
-        self.program, self.netbox, self.nofile = egress, netbox, nofile
+        self.program, self.netbox, self.nofile = os.path.abspath(egress), os.path.abspath(netbox), nofile
         self.boxes, self.proc, self.keeper = [], None, None
         self.dir = tempfile.mkdtemp(prefix="cay-lab-", dir="/dev/shm")
         self.audit = self.dir + "/net"
