@@ -20,7 +20,7 @@ _cay() {
         *)
             if [ -z "$verb" ]; then
                 verb=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && [[ $verb == @(files|net|port) ]]; then
+            elif [ -z "$sub" ] && [[ $verb == @(files|net|port|secret) ]]; then
                 sub=${COMP_WORDS[i]}
             else
                 [ $n = 0 ] && id=${COMP_WORDS[i]}
@@ -47,7 +47,7 @@ _cay() {
         COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
         return
     fi
-    if [ -z "$sub" ] && [[ $verb == @(files|net|port) ]]; then
+    if [ -z "$sub" ] && [[ $verb == @(files|net|port|secret) ]]; then
         COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
         return
     fi

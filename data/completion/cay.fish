@@ -25,10 +25,10 @@ function __cay_complete
     set -l cur (commandline -ct)
     switch "$before[1]"
         case ''
-            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port) '
-            printf 'files\tfiles inside a sandbox\nnet\twhat a sandbox may reach\nport\tports inside a sandbox\n'
+            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port|secret) '
+            printf 'files\tfiles inside a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\n'
             return
-        case files net port
+        case files net port secret
             if test (count $before) -lt 2
                 cay completion verbs 2>/dev/null | string replace -rf "^$before[1] " ''
                 return
@@ -43,7 +43,7 @@ function __cay_complete
     switch $before[1]
         case run create doctor gc tour version completion
         case help
-            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port) '
+            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port|secret) '
         case attach logs signal
             if test (count $before) = 1
                 cay completion ids 2>/dev/null

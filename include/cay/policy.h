@@ -96,6 +96,14 @@ typedef struct cay_net_record {
 /* Calls fn for each record, oldest first; a non-zero return stops and is returned. The log has at most a few megabytes. */
 CAY_API int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err);
 
+/* Reads the sources of its secrets anew and hands the values over: rotation without a restart. CAY_ESTATE when it is not running. */
+CAY_API int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err);
+/* Secrets of the store, for sources "store:NAME": encrypted under a key in a file outside the state directory ($CAY_SECRET_KEY, a systemd
+ * credential cay-secret-key, /etc/cay/secret.key or ~/.config/cay/secret.key; made at the first put). */
+CAY_API int cay_secret_put(cay_service *svc, const char *name, const void *value, size_t len, cay_err *err);
+CAY_API int cay_secret_remove(cay_service *svc, const char *name, cay_err *err); /* CAY_ENOENT when not there */
+CAY_API int cay_secret_list(cay_service *svc, int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg, cay_err *err);
+
 /* A fetch for a sandbox by whoever serves it: a URL of a manifest, a template's layer. Schemes https and http. The URL's own scheme,
  * host and port need no rule of the sandbox for this one fetch; the operator's rules and the blocked ranges hold. Redirects: at most 5,
  * each judged again; another host or port needs a rule. */

@@ -88,6 +88,14 @@ typedef struct cay_pair {
     const char *value;
 } cay_pair;
 
+/* A secret that never enters: inside, variable `name` holds a placeholder; the value is put into requests to the destination on
+ * their way out. */
+typedef struct cay_secret {
+    const char *name;        /* letters, digits and '_' */
+    const char *source;      /* "env:VARIABLE", "file:PATH", "cmd:NAME" (of secrets.conf), "store:NAME" */
+    const char *destination; /* as in cay_bind (cay/policy.h); NULL: spec->net binds it already */
+} cay_secret;
+
 typedef enum cay_expiry { CAY_EXPIRE_KILL = 0, CAY_EXPIRE_PAUSE = 1 } cay_expiry;
 
 typedef struct cay_create {
@@ -115,6 +123,8 @@ typedef struct cay_create {
     bool               no_pin;    /* leave CPU affinity alone */
     bool               durable;   /* mount without `volatile` */
     const char        *net;       /* what it may reach: a policy's text (cay/policy.h); NULL: nothing */
+    const cay_secret  *secrets;   /* one name may come again with another destination and the same source */
+    size_t             nsecrets;
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

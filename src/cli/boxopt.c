@@ -36,6 +36,8 @@ const opt_def box_opt_defs[] = {
     { "io-write", 0, "SIZE", "bytes written to disk per second", OPT_SIZE, AT(limits.io_write), 4096, MOST_BYTES },
     { "net", 0, "off|all|RULE[,RULE…]", "what it may reach (default off): presets (pypi, github, …), names, CIDRs, :port; ! denies", OPT_LIST,
       AT(net) },
+    { "secret", 0, "NAME=SOURCE@DESTINATION", "a secret that never enters: SOURCE env:VAR, file:PATH, cmd:NAME or store:NAME; needs --net", OPT_LIST,
+      AT(secrets) },
     { "net-up", 0, "SIZE", "bytes sent to the network per second", OPT_SIZE, AT(net_up), 1024, 1ull << 40 },
     { "net-down", 0, "SIZE", "bytes received per second", OPT_SIZE, AT(net_down), 1024, 1ull << 40 },
     { "net-connections", 0, "N", "connections to the network at once", OPT_NUM, AT(net_connections), 1, 1000000 },
@@ -202,6 +204,51 @@ static int make_net(const box_opts *o, box_spec *s, cay_err *err)
     return rc < 0 ? cay_wrap(err, rc, "--net") : 0;
 }
 
+/* NAME=SOURCE@DESTINATION; a file's path may have an @, a destination has none (but basic:USER, behind its comma, may). */
+static int take_secret(char *text, char **path, cay_secret *out, cay_err *err)
+{
+    char *eq = strchr(text, '='), *comma = NULL, *at = NULL;
+    for (char *c = eq; c && *c; c++) {
+        if (*c == '@' && !comma)
+            at = c;
+        if (*c == ',' && at)
+            comma = c;
+    }
+    if (!eq || eq == text || !at || at == eq + 1 || !at[1])
+        return cay_fail(err, CAY_EINVAL, "--secret \"%.40s\": want NAME=SOURCE@DESTINATION, such as TOKEN=env:TOKEN@api.example.com", text);
+    *eq = *at = '\0';
+    *out = (cay_secret){ .name = text, .source = eq + 1, .destination = at + 1 };
+    if (!strncmp(out->source, "file:", 5) && out->source[5] && out->source[5] != '/') {
+        char cwd[4096];
+        size_t n = strlen(out->source) + sizeof cwd + 2;
+        if (!getcwd(cwd, sizeof cwd))
+            return cay_fail_sys(err, CAY_ESYS, "--secret %s", text);
+        *path = cay__alloc(n);
+        cay__str_join(*path, n, "file:", cwd, "/", out->source + 5, NULL);
+        out->source = *path;
+    }
+    return 0;
+}
+
+static int make_secrets(const box_opts *o, box_spec *s, cay_err *err)
+{
+    size_t n = o->secrets.n;
+    if (!n)
+        return 0;
+    if (!o->net.n)
+        return cay_fail(err, CAY_EINVAL, "--secret goes to a destination that --net has to allow; give --net too");
+    s->secrets = cay__alloc(n * sizeof *s->secrets);
+    s->secret_texts = cay__alloc(2 * n * sizeof *s->secret_texts);
+    s->nsecret_texts = 2 * n;
+    for (size_t i = 0; i < n; i++) {
+        s->secret_texts[2 * i] = cay__strdup(o->secrets.v[i]);
+        CAY_TRY(take_secret(s->secret_texts[2 * i], &s->secret_texts[2 * i + 1], &s->secrets[i], err));
+    }
+    s->create.secrets = s->secrets;
+    s->create.nsecrets = n;
+    return 0;
+}
+
 static int check_texts(const box_opts *o, cay_err *err)
 {
     const struct {
@@ -237,6 +284,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(pairs_labels(&s->labels, &o->labels, err));
     CAY_TRY(make_grants(o, s, err));
     CAY_TRY(make_net(o, s, err));
+    CAY_TRY(make_secrets(o, s, err));
     c->env = s->env.v;
     c->labels = s->labels.v;
     for (size_t i = 0; i < o->require.n; i++)
@@ -261,5 +309,9 @@ void box_spec_clear(box_spec *s)
     free(s->mounts);
     free(s->grants);
     free(s->net);
+    for (size_t i = 0; s->secret_texts && i < s->nsecret_texts; i++)
+        free(s->secret_texts[i]);
+    free(s->secret_texts);
+    free(s->secrets);
     memset(s, 0, sizeof *s);
 }

@@ -8,7 +8,7 @@
 
 typedef struct box_opts {
     const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry;
-    opt_list    env, env_files, labels, mounts, require, net;
+    opt_list    env, env_files, labels, mounts, require, net, secrets;
     cay_limits  limits;
     uint64_t    ttl_ms, idle_ms, net_up, net_down, net_connections;
     bool        no_pin, durable;
@@ -35,6 +35,9 @@ typedef struct box_spec {
     cay_grant         *grants;
     const char        *require[OPT_LIST_MAX + 1];
     char              *net;
+    cay_secret        *secrets;
+    char             **secret_texts; /* what they point into */
+    size_t             nsecret_texts;
 } box_spec;
 int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */
 /* What the user should hear aloud: no wall, writable grants. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
+#include "secret.h"
 #include "service.h"
 #include "spec.h"
 #include <base/buf.h>
@@ -110,6 +111,8 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     c->provider = p->ops->name;
     CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
     CAY_TRY(cay__net_check(c, p->ops, err));
+    if (c->nsecrets && !CAY__HAS(p->ops, secrets))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", p->ops->name);
     CAY_TRY(check_metadata(c->metadata, err));
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
@@ -143,18 +146,25 @@ static void undo(cay_service *svc, const char *id, const cay_create *c)
         svc->store->remove(svc->db, id, NULL);
 }
 
-static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *c, void **box,
+static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *whole, void **box,
                 cay_err *err)
 {
     void *self;
     CAY_AUTOFREE char *text = NULL;
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    /* Nothing is bound before the values are there. */
+    cay_create plain = *whole, *c = &plain;
+    if (whole->nsecrets)
+        CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_FAULT("create.recorded");
     if (CAY_FAULT_FAILS("create.make"))
         return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
     CAY_TRY(p->ops->create(self, call, id, c, box, err));
     CAY_FAULT("create.made");
-    int rc = cay__box_text(p->ops, *box, &text, err);
+    int rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
+    if (rc == 0)
+        rc = cay__box_text(p->ops, *box, &text, err);
     if (rc == 0 && !c->ephemeral)
         rc = cay__svc_move(svc, id, CAY_RUNNING, "", text, err);
     CAY_FAULT("create.moved");
@@ -200,8 +210,10 @@ int cay_service_create(cay_service *svc, const cay_call *call, const cay_create 
     cay_create c;
     cay__place *p = NULL;
     cay_err why = CAY_ERR_INIT;
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
     CAY_TRY(cay__call_check(call, "create", err));
+    CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
     int rc = create_at(svc, call, p, &c, out, &why);
     if (rc < 0 && stand_in(svc, &why, &c, &p))

@@ -28,6 +28,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_NOTE_PUT] = "INSERT INTO notes(space,key,value) VALUES(?1,?2,?3)"
                         " ON CONFLICT(space,key) DO UPDATE SET value=excluded.value",
     [CAY__Q_NOTE_DROP] = "DELETE FROM notes WHERE space=?1 AND key=?2",
+    [CAY__Q_NOTE_LIST] = "SELECT key,value FROM notes WHERE space=?1 AND substr(key,1,length(?2))=?2 ORDER BY key",
     [CAY__Q_NOTE_GET] = "SELECT value FROM notes WHERE space=?1 AND key=?2",
 };
 

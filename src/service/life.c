@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to a whole sandbox. Each may be asked twice, and by two programs at once. */
+#include "secret.h"
 #include "service.h"
 #include "spec.h"
 #include <base/call.h>
@@ -111,6 +112,23 @@ static void adopt_box(cay_sandbox *sb, look *l, cay_state state)
         cay__handle_rebox(sb, CAY_STEAL(l->t.box), state);
 }
 
+/* With secrets: started without the lines that bind them, then the values, then those. */
+static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, const cay_call *call, const char *id, cay__spec *spec,
+                     void **box, cay_err *err)
+{
+    cay_create plain = spec->create;
+    if (plain.nsecrets)
+        CAY_TRY(cay__secrets_net_before(plain.net, &spec->mem, &plain.net, err));
+    CAY_TRY(ops->start(self, call, id, &plain, box, err));
+    int rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
+    if (rc < 0) {
+        if (ops->stop)
+            ops->stop(*box, NULL, NULL);
+        ops->release(CAY_STEAL(*box));
+    }
+    return rc;
+}
+
 static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *err)
 {
     cay__place *p;
@@ -129,7 +147,7 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
     if (rc == 0)
         rc = svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL, err);
     CAY_FAULT("resume.intended");
-    if (rc == 0 && (rc = p->ops->start(self, call, sb->id, &spec->create, &box, err)) < 0)
+    if (rc == 0 && (rc = start_box(svc, p->ops, self, call, sb->id, spec, &box, err)) < 0)
         svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, l->row->row.reason, NULL, NULL);
     cay__spec_free(spec);
     CAY_FAULT("resume.started");

@@ -189,6 +189,11 @@ static const field grant_fields[] = {
     { "rw", &bool_kind, offsetof(cay_grant, rw) },
 };
 
+static const field secret_fields[] = {
+    { "name", &str_kind, offsetof(cay_secret, name) },
+    { "source", &str_kind, offsetof(cay_secret, source) },
+};
+
 static void write_fields(json_t *o, const field *f, size_t n, const void *from)
 {
     for (; n--; f++) {
@@ -245,6 +250,39 @@ static int read_grants(cay__arena *mem, const json_t *a, cay_create *c, cay_err 
     return 0;
 }
 
+/* Where values come from; where they go is in the policy's bind lines. */
+static json_t *secrets_json(const cay_create *c)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < c->nsecrets; i++) {
+        bool again = false;
+        for (size_t k = 0; k < i; k++)
+            again |= !strcmp(c->secrets[k].name, c->secrets[i].name);
+        json_t *o = again ? NULL : json_object();
+        if (o) {
+            write_fields(o, secret_fields, CAY_LEN(secret_fields), &c->secrets[i]);
+            json_array_append_new(list, o);
+        }
+    }
+    return list;
+}
+
+static int read_secrets(cay__arena *mem, const json_t *a, cay_create *c, cay_err *err)
+{
+    size_t n = json_array_size(a);
+    if (a && !json_is_array(a))
+        return cay_fail(err, CAY_EINVAL, "record: secrets is not a list");
+    cay_secret *s = n ? cay__arena_take(mem, n * sizeof *s) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        CAY_TRY(read_fields(mem, json_array_get(a, i), secret_fields, CAY_LEN(secret_fields), &s[i], err));
+        if (!s[i].name || !s[i].source)
+            return cay_fail(err, CAY_EINVAL, "record: a secret lacks its name or source");
+    }
+    c->secrets = s;
+    c->nsecrets = n;
+    return 0;
+}
+
 int cay__spec_text(const cay_create *spec, char **out, cay_err *err)
 {
     CAY_AUTOJSON *o = json_object();
@@ -257,6 +295,8 @@ int cay__spec_text(const cay_create *spec, char **out, cay_err *err)
         json_array_append_new(grants, g);
     }
     json_object_set_new(o, "grants", grants);
+    if (spec->nsecrets)
+        json_object_set_new(o, "secrets", secrets_json(spec));
     char *text = cay__json_text(o, CAY__SPEC_MAX);
     if (!text)
         return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the request is larger than %u bytes; shorten env",
@@ -274,6 +314,7 @@ static int read_row(const cay_row *row, cay__spec *s, cay_err *err)
     CAY_TRY(read_fields(&s->mem, o, fields, CAY_LEN(fields), c, err));
     CAY_TRY(read_limits(json_object_get(o, "limits"), &c->limits, err));
     CAY_TRY(read_grants(&s->mem, json_object_get(o, "grants"), c, err));
+    CAY_TRY(read_secrets(&s->mem, json_object_get(o, "secrets"), c, err));
     if (!(c->labels = cay__pairs_read(&s->mem, labels)))
         return cay_fail(err, CAY_EINVAL, "record: a label is not a string");
     c->provider = cay__arena_str(&s->mem, row->provider);

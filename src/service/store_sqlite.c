@@ -356,6 +356,55 @@ static int s_note_get(void *self, const char *space, const char *key, int (*fn)(
     return rc < 0 ? rc : fn(value, arg);
 }
 
+typedef struct pair {
+    char *key, *value;
+} pair;
+typedef struct pairs {
+    pair  *at;
+    size_t n;
+} pairs;
+
+static void pairs_free(pairs *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        free(p->at[i].key);
+        free(p->at[i].value);
+    }
+    free(p->at);
+}
+
+static int notes_locked(cay__db *db, const char *space, const char *prefix, pairs *out, cay_err *err)
+{
+    int rc;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_NOTE_LIST, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, space);
+    bind_text(st, 2, prefix);
+    while ((rc = cay__db_step(db, st, "read the notes", err)) == 1) {
+        out->at = realloc(out->at, (out->n + 1) * sizeof *out->at);
+        if (!out->at)
+            abort();
+        out->at[out->n].key = cay__strdup((const char *)sqlite3_column_text(st, 0));
+        out->at[out->n++].value = cay__strdup((const char *)sqlite3_column_text(st, 1));
+    }
+    return rc;
+}
+
+static int s_note_list(void *self, const char *space, const char *prefix, int (*fn)(const char *, const char *, void *), void *arg,
+                       cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    __attribute__((cleanup(pairs_free))) pairs all = { 0 };
+    pthread_mutex_lock(&db->lock);
+    int rc = notes_locked(db, space, prefix ? prefix : "", &all, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    for (size_t i = 0; rc == 0 && i < all.n; i++)
+        rc = fn(all.at[i].key, all.at[i].value, arg);
+    return rc;
+}
+
 const cay_store_ops cay__store_sqlite = {
     .size = sizeof cay__store_sqlite,
     .name = "sqlite",
@@ -370,5 +419,6 @@ const cay_store_ops cay__store_sqlite = {
     .resolve = s_resolve,
     .note_put = s_note_put,
     .note_get = s_note_get,
+    .note_list = s_note_list,
     .respec = s_respec,
 };

@@ -53,6 +53,9 @@ typedef struct cay_store_ops {
     int  (*note_put)(void *self, const char *space, const char *key, const char *value, cay_err *err);
     int  (*note_get)(void *self, const char *space, const char *key,
                      int (*fn)(const char *value, void *arg), void *arg, cay_err *err);
+    /* The notes of a space whose key begins with prefix, by key. */
+    int  (*note_list)(void *self, const char *space, const char *prefix,
+                      int (*fn)(const char *key, const char *value, void *arg), void *arg, cay_err *err);
     /* Another request behind the same sandbox, if the row still has that version, else CAY_ESTATE with reason "state_changed". */
     int  (*respec)(void *self, const char *id, int64_t version, const char *spec, cay_err *err);
 } cay_store_ops;

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay secret set, ls, rm, renew: values that no sandbox ever sees. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cay/policy.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+enum { VALUE_MAX = 65536 };
+
+static int set(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    char *value = cay__alloc(VALUE_MAX + 3);
+    (void)opts, (void)argc;
+    if (isatty(0))
+        out_note("cay: type the value and Enter, then Ctrl-D; it is shown as you type, a pipe would not");
+    ssize_t n = cay__fd_read_all(0, value, VALUE_MAX + 2);
+    if (n > 0 && value[n - 1] == '\n')
+        n--;
+    int rc = n < 0 ? cay_fail_sys(&err, CAY_ESYS, "read the value") : cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_secret_put(svc, argv[0], value, (size_t)n, &err);
+    explicit_bzero(value, VALUE_MAX + 3);
+    free(value);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_secret_set = {
+    .name = "secret set",
+    .operands = "NAME",
+    .summary = "keep a secret for --secret …=store:NAME@…",
+    .text = "The value comes from standard input, one line. It is encrypted under a key outside the state directory: $CAY_SECRET_KEY,\n"
+            "a systemd credential cay-secret-key, /etc/cay/secret.key or ~/.config/cay/secret.key, made when it is missing.",
+    .examples = "  pass show github | cay secret set GITHUB_TOKEN\n"
+                "  cay run --net github --secret GITHUB_TOKEN=store:GITHUB_TOKEN@api.github.com -- gh repo list",
+    .min = 1,
+    .max = 1,
+    .fn = set,
+};
+
+typedef struct view {
+    out_table table;
+    out_json  json;
+} view;
+
+static int on_secret(const char *name, int64_t changed_ms, void *arg)
+{
+    view *v = arg;
+    char when[OUT_HUMAN];
+    if (cli.json) {
+        js_open(&v->json, '{');
+        js_kstr(&v->json, "name", name);
+        js_ki64(&v->json, "changed_ms", changed_ms);
+        js_close(&v->json, '}');
+    } else if (cli.quiet) {
+        out_fmt("%s\n", name);
+    } else {
+        out_cell(&v->table, OUT_BOLD, name);
+        out_cell(&v->table, OUT_PLAIN, out_time(when, changed_ms));
+    }
+    return 0;
+}
+
+static int ls(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { "NAME", "CHANGED", NULL };
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    view v = { .json = OUT_JSON(true) };
+    (void)opts, (void)argc, (void)argv;
+    out_table_open(&v.table, titles);
+    js_open(&v.json, '[');
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_secret_list(svc, on_secret, &v, &err);
+    js_close(&v.json, ']');
+    if (rc == 0 && cli.json)
+        js_flush(&v.json);
+    else if (rc == 0 && !cli.quiet)
+        out_table_print(&v.table);
+    out_table_close(&v.table);
+    cay__buf_clear(&v.json.b);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_secret_ls = {
+    .name = "secret ls",
+    .operands = "",
+    .summary = "list the names of stored secrets",
+    .examples = "  cay secret ls",
+    .fn = ls,
+};
+
+static int drop(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    (void)opts;
+    for (int i = 0; i < argc; i++)
+        if (cli_service(&svc, &err) < 0 || cay_secret_remove(svc, argv[i], &err) < 0)
+            return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_secret_rm = {
+    .name = "secret rm",
+    .operands = "NAME…",
+    .summary = "forget stored secrets",
+    .text = "Sandboxes that run keep the value they were given until they end.",
+    .examples = "  cay secret rm GITHUB_TOKEN",
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = drop,
+};
+
+static int renew(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    (void)opts, (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_renew_secrets(sb, NULL, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_secret_renew = {
+    .name = "secret renew",
+    .operands = "ID",
+    .summary = "read a sandbox's secrets anew from their sources",
+    .text = "New requests carry the new values; nothing inside is restarted.",
+    .examples = "  cay secret renew c7f",
+    .min = 1,
+    .max = 1,
+    .fn = renew,
+};

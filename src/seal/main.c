@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-seal seal|open NAME: standard input encrypted or opened under the key in descriptor 3, to standard output.
+ *
+ * AES-256-GCM; NAME is authenticated too, so that a value cannot be passed off as another's. A program of its own, so that the library
+ * links no cryptography and the key is in no long-lived process. Exit status: 0; 1 trouble; 2 the key is not 64 hex digits; 3 the data
+ * was not sealed under this key and name.
+ */
+#include <errno.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum { KEY_FD = 3, KEY = 32, NONCE = 12, TAG = 16, MOST = 1 << 17 };
+static const unsigned char magic[4] = { 'c', 'a', 'y', '1' };
+
+static ssize_t take(int fd, unsigned char *to, size_t most)
+{
+    size_t n = 0;
+    for (ssize_t k; n < most; n += (size_t)k) {
+        k = read(fd, to + n, most - n);
+        if (k < 0 && errno == EINTR)
+            k = 0;
+        else if (k <= 0)
+            return k < 0 ? -1 : (ssize_t)n;
+    }
+    return (ssize_t)n;
+}
+
+static bool give(const unsigned char *from, size_t n)
+{
+    for (ssize_t k; n; from += k, n -= (size_t)k)
+        if ((k = write(1, from, n)) < 0 && errno != EINTR)
+            return false;
+        else if (k < 0)
+            k = 0;
+    return true;
+}
+
+static int digit(unsigned char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool read_key(unsigned char key[KEY])
+{
+    unsigned char text[2 * KEY + 2];
+    ssize_t n = take(KEY_FD, text, sizeof text);
+    if (n != 2 * KEY && !(n == 2 * KEY + 1 && text[2 * KEY] == '\n'))
+        return false;
+    for (size_t i = 0; i < KEY; i++) {
+        int a = digit(text[2 * i]), b = digit(text[2 * i + 1]);
+        if (a < 0 || b < 0)
+            return false;
+        key[i] = (unsigned char)(a * 16 + b);
+    }
+    explicit_bzero(text, sizeof text);
+    return true;
+}
+
+static int seal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name, const unsigned char *in, int len, unsigned char *out)
+{
+    unsigned char *nonce = out + sizeof magic, *text = nonce + NONCE;
+    int n = 0, last = 0;
+    memcpy(out, magic, sizeof magic);
+    if (RAND_bytes(nonce, NONCE) != 1 || EVP_EncryptInit_ex(c, EVP_aes_256_gcm(), NULL, key, nonce) != 1 ||
+        EVP_EncryptUpdate(c, NULL, &n, (const unsigned char *)name, (int)strlen(name)) != 1 || EVP_EncryptUpdate(c, text, &n, in, len) != 1 ||
+        EVP_EncryptFinal_ex(c, text + n, &last) != 1 || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_GET_TAG, TAG, text + n + last) != 1)
+        return -1;
+    return (int)sizeof magic + NONCE + n + last + TAG;
+}
+
+static int unseal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name, unsigned char *in, int len, unsigned char *out)
+{
+    int n = 0, last = 0, head = (int)sizeof magic + NONCE;
+    if (len < head + TAG || memcmp(in, magic, sizeof magic) != 0)
+        return -1;
+    int text = len - head - TAG;
+    if (EVP_DecryptInit_ex(c, EVP_aes_256_gcm(), NULL, key, in + sizeof magic) != 1 ||
+        EVP_DecryptUpdate(c, NULL, &n, (const unsigned char *)name, (int)strlen(name)) != 1 ||
+        EVP_DecryptUpdate(c, out, &n, in + head, text) != 1 || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_SET_TAG, TAG, in + head + text) != 1 ||
+        EVP_DecryptFinal_ex(c, out + n, &last) != 1)
+        return -1;
+    return n + last;
+}
+
+int main(int argc, char **argv)
+{
+    static unsigned char in[MOST + 1], out[MOST + 64], key[KEY];
+    prctl(PR_SET_DUMPABLE, 0);
+    if (argc != 3 || (strcmp(argv[1], "seal") != 0 && strcmp(argv[1], "open") != 0) || strlen(argv[2]) > 256)
+        return 1;
+    bool to = !strcmp(argv[1], "seal");
+    if (!read_key(key))
+        return 2;
+    ssize_t n = take(0, in, sizeof in);
+    EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
+    if (n < 0 || n > MOST || !c)
+        return 1;
+    int len = to ? seal(c, key, argv[2], in, (int)n, out) : unseal(c, key, argv[2], in, (int)n, out);
+    int code = len < 0 ? (to ? 1 : 3) : give(out, (size_t)len) ? 0 : 1;
+    EVP_CIPHER_CTX_free(c);
+    explicit_bzero(in, sizeof in);
+    explicit_bzero(out, sizeof out);
+    explicit_bzero(key, sizeof key);
+    return code;
+}

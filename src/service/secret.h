@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/secret.h - secrets on their way from a source to whoever puts them into requests. A value is wiped as soon as it is handed on,
+ * and stands in no message.
+ */
+#pragma once
+#include "service.h"
+#include <base/arena.h>
+#include <sys/mman.h>
+
+#define CAY__SECRETS_CONF "secrets.conf" /* the operator's commands, in the state directory */
+#define CAY__NOTE_SECRET  "secret"
+#define cay__memfd(name) memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)
+
+typedef struct cay__value {
+    char  *data; /* malloc(), `len` bytes */
+    size_t len;
+} cay__value;
+void cay__value_wipe(cay__value *v);
+
+/* "env:…", "file:…", "cmd:…", "store:…". */
+int cay__secret_source_check(const char *name, const char *source, cay_err *err);
+int cay__secret_read(cay_service *svc, const char *name, const char *source, cay__value *out, cay_err *err);
+int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_err *err); /* of the store */
+
+/* The request with its secrets worked in: destinations become bind lines of net, a placeholder and the variables of the trust files
+ * join env. What it makes lives in mem. */
+int cay__secrets_prepare(cay_create *c, cay__arena *mem, cay_err *err);
+/* net without its bind lines, for the moment before the values are there. In mem. */
+int cay__secrets_net_before(const char *net, cay__arena *mem, const char **out, cay_err *err);
+/* Reads every source, hands the values over, then the policy that binds them, then what to trust. */
+int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box, const cay_call *call, const cay_create *c, cay_err *err);
