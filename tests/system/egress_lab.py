@@ -11,7 +11,6 @@ import array, ctypes, json, os, socket, ssl, struct, subprocess, sys, tempfile, 
 libc = ctypes.CDLL(None, use_errno=True)
 MAGIC, VERSION = 0x31796163, 1
 LEND, POLICY, DROP, DIAL, OPERATOR, WHY, INTERCEPT = 1, 2, 3, 4, 5, 6, 7
-MAP_SIZE = 64 + 8192 * 256
 RESOLVER, HOST4, HOST6 = "192.0.2.53", "203.0.113.%d", "2001:db8::%x"
 
 
@@ -195,8 +194,7 @@ class Box:
         if len(data) != 16:
             sys.exit(77)
         self.how, self.cookie = struct.unpack("QQ", data)
-        self.map = os.memfd_create("map", os.MFD_CLOEXEC)
-        os.ftruncate(self.map, MAP_SIZE)
+        *self.fds, self.map = self.fds
         self.ns = os.open(f"/proc/{self.proc.pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         self.policy_fd = self.policy_file(policy)
         lab.boxes.append(self)
