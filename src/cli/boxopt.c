@@ -5,6 +5,7 @@
 #include "parse.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/guarded.h>
 #include <base/str.h>
 #include <cay/policy.h>
 #include <fcntl.h>
@@ -293,17 +294,44 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     return 0;
 }
 
-void box_spec_tell(const box_spec *s)
+_Static_assert(CAY_LEN(cay__guarded) <= 32, "a bit each");
+
+static uint32_t guarded_there(const char *dir)
 {
+    uint32_t there = 0;
+    char path[4096];
+    struct stat st;
+    for (size_t i = 0; i < CAY_LEN(cay__guarded); i++)
+        if (cay__str_join(path, sizeof path, dir, "/", cay__guarded[i].path, NULL) && lstat(path, &st) == 0)
+            there |= 1u << i;
+    return there;
+}
+
+void box_spec_look(const box_spec *s)
+{
+    for (size_t i = 0; s->had && i < s->create.ngrants; i++) {
+        uint32_t new = s->grants[i].rw ? guarded_there(s->grants[i].source) & ~s->had[i] : 0;
+        for (size_t k = 0; k < CAY_LEN(cay__guarded); k++)
+            if (new >> k & 1)
+                out_note("cay: %s appeared in %s: look at it before a tool of yours obeys it", cay__guarded[k].path, s->grants[i].source);
+    }
+}
+
+void box_spec_tell(box_spec *s)
+{
+    s->had = s->create.ngrants ? cay__alloc(s->create.ngrants * sizeof *s->had) : NULL;
     if (s->create.provider && !strcmp(s->create.provider, "local"))
         out_note("cay: isolation none: commands run as you, with all your rights");
     for (size_t i = 0; i < s->create.ngrants; i++)
         if (s->grants[i].rw)
             out_note("cay: %s is writable from inside at %s", s->grants[i].source, s->grants[i].target);
+    for (size_t i = 0; i < s->create.ngrants; i++)
+        s->had[i] = s->grants[i].rw ? guarded_there(s->grants[i].source) : 0;
 }
 
 void box_spec_clear(box_spec *s)
 {
+    free(s->had);
     pairs_clear(&s->env);
     pairs_clear(&s->labels);
     free(s->mounts);

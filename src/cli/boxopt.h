@@ -38,8 +38,11 @@ typedef struct box_spec {
     cay_secret        *secrets;
     char             **secret_texts; /* what they point into */
     size_t             nsecret_texts;
+    uint32_t          *had; /* of each grant, as bits: what was there of base/guarded.h */
 } box_spec;
 int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */
 /* What the user should hear aloud: no wall, writable grants. */
-void box_spec_tell(const box_spec *s);
+void box_spec_tell(box_spec *s);
+/* Afterwards: what appeared meanwhile in writable grants that tools of the host obey. */
+void box_spec_look(const box_spec *s);
 void box_spec_clear(box_spec *s);

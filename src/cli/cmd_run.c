@@ -27,6 +27,7 @@ static int go(const run_args *a, const cay_spawn *spawn, box_spec *spec)
         return cli_fail(&err, CLI_BEFORE);
     box_spec_tell(spec);
     int code = proc_go(sb, &a->proc, spawn);
+    box_spec_look(spec);
     if (a->keep) {
         out_note("cay: kept %s; `cay rm %s` removes it", cay_sandbox_id(sb), cay_sandbox_id(sb));
         cay_sandbox_unref(sb);

@@ -5,6 +5,7 @@
  * moves the ready /proc, /dev, /run and /usr in, pivots, and ends. init reaps it before the first instruction of a tenant.
  */
 #include "init.h"
+#include <base/guarded.h>
 #include <base/sanitize.h>
 #include <fcntl.h>
 #include <keeper/overlay.h>
@@ -138,35 +139,23 @@ static bool complete(int root, const char *hostname)
     return true;
 }
 
-/* In a checkout that may be written, what the host's own tools would later run or obey stays as it is. ".git" is bound
- * onto itself so that it cannot be renamed away from under its covers. */
-static const struct {
-    const char *path;
-    bool        ro;
-} guarded[] = {
-    { ".git", false },  { ".git/config", true }, { ".git/hooks", true }, { ".gitmodules", true }, { ".husky", true },
-    { ".git/commondir", true }, { ".git/config.worktree", true }, { ".git/info", true }, { ".git/modules", true },
-    { ".bashrc", true }, { ".bash_profile", true }, { ".profile", true }, { ".zshrc", true },     { ".envrc", true },
-    { ".vscode", true }, { ".idea", true },       { ".claude", true },   { ".codex", true },      { ".cursor", true },
-    { ".mcp.json", true },
-};
-
+/* In a checkout that may be written, what the host's own tools would later run or obey stays as it is. */
 static bool guard(int root, const char *target)
 {
     CAY_AUTOFD dir = walk_dir(root, target);
     if (dir < 0)
         return fail(target);
-    for (size_t i = 0; i < CAY_LEN(guarded) && !CAY__MUTANT("guard"); i++) {
-        CAY_AUTOFD at = cay__fd_openat2(dir, guarded[i].path, O_PATH | O_NOFOLLOW, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    for (size_t i = 0; i < CAY_LEN(cay__guarded) && !CAY__MUTANT("guard"); i++) {
+        CAY_AUTOFD at = cay__fd_openat2(dir, cay__guarded[i].path, O_PATH | O_NOFOLLOW, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         if (at < 0)
             continue; /* not there: it is not made just to be covered */
         struct stat st;
         CAY_AUTOFD tree = mnt_open_tree(at, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | AT_RECURSIVE);
         /* A ".git" that is a file names the repository to obey: that is as good as its config. */
-        bool ro = fstat(at, &st) < 0 || guarded[i].ro || !S_ISDIR(st.st_mode);
+        bool ro = fstat(at, &st) < 0 || cay__guarded[i].ro || !S_ISDIR(st.st_mode);
         if (tree < 0 || (ro && mnt_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, MOUNT_ATTR_RDONLY, 0, -1) < 0) ||
             mnt_move(tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-            return fail(guarded[i].path);
+            return fail(cay__guarded[i].path);
     }
     return true;
 }

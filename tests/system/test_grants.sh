@@ -46,6 +46,10 @@ run --mount "$tmp/g:/data:rw" --user $user -- sh -c 'echo evil > /data/.git/conf
 ok "the checkout's config stays" same "$(cat "$tmp/g/.git/config")" kept
 ok "no hook is planted" [ ! -e "$tmp/g/.git/hooks/pre-commit" ]
 ok "the repository is not moved away" [ -d "$tmp/g/.git" ]
+ok "what is covered is no news" [ -z "$(grep appeared "$tmp/err")" ]
+run --mount "$tmp/g:/data:rw" --user $user -- sh -c 'echo evil > /data/.envrc; echo evil > /data/.git/commondir'
+ok "what was missing is told when it appears" [ "$(grep -c "\.envrc appeared in\|\.git/commondir appeared in" "$tmp/err")" = 2 ]
+rm -f "$tmp/g/.envrc" "$tmp/g/.git/commondir"
 ok "nor an editor's settings" [ ! -e "$tmp/g/.vscode/tasks.json" ]
 
 for bad in /proc /sys /dev / "$CAY_HOME" "$tmp/g/file" "$tmp/missing"; do

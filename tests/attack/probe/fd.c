@@ -38,6 +38,14 @@ static void fds(int argc, char **argv)
         closedir(d);
     if (n < 3)
         breach("only %d descriptors", n);
+    static const char *const signals[] = { "SigBlk", "SigIgn" };
+    for (size_t i = 0; i < 2; i++) {
+        char buf[64];
+        if (strtoull(status_line("self", signals[i], buf, sizeof buf), NULL, 16) == 0)
+            ok("%s is empty", signals[i]);
+        else
+            breach("%s is %s", signals[i], buf);
+    }
 }
 
 /* At a core limit of 1, and at no other, neither a file is written nor the host's handler started. ARG: 0 where an
