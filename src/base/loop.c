@@ -10,12 +10,6 @@ bool cay__loop_open(cay__loop *l)
     return l->ep >= 0;
 }
 
-void cay__loop_close(cay__loop *l)
-{
-    close(l->ep);
-    l->ep = -1;
-}
-
 bool cay__loop_add(cay__loop *l, cay__watch *w)
 {
     struct epoll_event e = { .events = w->events, .data.ptr = w };

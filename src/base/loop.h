@@ -40,7 +40,6 @@ typedef struct cay__loop {
 } cay__loop;
 
 bool cay__loop_open(cay__loop *l);
-void cay__loop_close(cay__loop *l);
 bool cay__loop_add(cay__loop *l, cay__watch *w);
 bool cay__loop_set(cay__loop *l, cay__watch *w, uint32_t events); /* 0 keeps it, silent */
 void cay__loop_del(cay__loop *l, cay__watch *w);                  /* before closing w->fd */

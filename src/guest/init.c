@@ -228,6 +228,15 @@ static void on_session(const cay_g_session *m, const char *tail, size_t len, int
     ctl_send(CAY_G_TAKEN, &r, sizeof r, NULL, 0);
 }
 
+/* Commands use a group one after another: a new keeper may take it for the last one's only. */
+static void disown_group(gproc *p)
+{
+    for (gproc *q = G.procs; p->st.ended && p->st.spawn.group && q < G.procs + GPROCS; q++)
+        if (q != p && q->used && q->st.spawn.group == p->st.spawn.group &&
+            (!q->st.ended || q->st.spawn.started_ms >= p->st.spawn.started_ms))
+            p->st.spawn.group = 0;
+}
+
 /* A new keeper asks what is here. */
 static void on_adopt(const cay_g_hello *m)
 {
@@ -239,6 +248,7 @@ static void on_adopt(const cay_g_hello *m)
         int fds[5], n = 0;
         if (!p->used)
             continue;
+        disown_group(p);
         p->st.fds = 0;
         for (unsigned i = 0; i < CAY_LEN(p->fds); i++)
             if (p->fds[i] >= 0) {

@@ -9,14 +9,15 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/un.h>
 
 #ifndef NS_GET_PARENT
 #define NS_GET_PARENT _IO(0xb7, 0x2)
 #endif
+#define EXITS    8192
 #define CLAIM_MS 10000 /* a client of an ephemeral sandbox comes back within this time, or it ends */
 #define LOOK_MS  1000  /* unless its process is known: then as soon as that one is dead */
+#define ASK_MS   100   /* between two tries to reach an init */
 
 typedef struct told {
     char    id[CAY_WIRE_ID];
@@ -26,8 +27,8 @@ typedef struct told {
 static struct {
     jkept *live;
     size_t n, cap;
-    told  *exits; /* why commands ended, as the dead keeper knew it */
-    size_t nexits, exits_cap;
+    told   exits[EXITS]; /* why commands ended, as the dead keeper knew it: the last ones */
+    size_t nexits;
     char   boot[CAY_WIRE_ID];
     char   instance[CAY_WIRE_ID];
 } A;
@@ -42,17 +43,6 @@ void boot_id(char out[CAY_WIRE_ID])
             out[n++] = buf[i];
 }
 
-static void *grow(void *v, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return v;
-    *cap = *cap ? *cap * 2 : 64;
-    v = realloc(v, *cap * size);
-    if (!v)
-        abort();
-    return v;
-}
-
 static jkept *entry(const char *name, bool make)
 {
     for (size_t i = 0; i < A.n; i++)
@@ -60,15 +50,15 @@ static jkept *entry(const char *name, bool make)
             return &A.live[i];
     if (!make)
         return NULL;
-    A.live = grow(A.live, A.n, &A.cap, sizeof *A.live);
+    if (A.n == A.cap && !(A.live = realloc(A.live, (A.cap = A.cap * 2 + 64) * sizeof *A.live)))
+        abort();
     memset(&A.live[A.n], 0, sizeof *A.live);
     return &A.live[A.n++];
 }
 
 static void note_exit(const jrec *r)
 {
-    A.exits = grow(A.exits, A.nexits, &A.exits_cap, sizeof *A.exits);
-    told *t = &A.exits[A.nexits++];
+    told *t = &A.exits[A.nexits++ % EXITS];
     memcpy(t->id, r->id, sizeof t->id);
     memcpy(t->reason, r->reason, sizeof t->reason);
 }
@@ -148,6 +138,8 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;
     char id[CAY_WIRE_ID];
     cay__str_copy(id, sizeof id, s->spawn.proc);
+    if (cay__id_valid(id, 'p') && proc_find(b, id) && s->ended) /* it was lost to us for a while only */
+        proc_exited(b, &s->exit);
     if (!cay__id_valid(id, 'p') || proc_find(b, id) || b->nprocs >= PROCS_MAX)
         return;
     for (int i = 0; i < 5; i++)
@@ -171,7 +163,7 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
         slot[0] = fcntl(slot[1], F_DUPFD_CLOEXEC, 3);
     proc_open_io(p, slot[0], slot[1], slot[2]);
     cgroup_exec_adopt(p, s->spawn.group);
-    for (size_t i = 0; i < A.nexits; i++)
+    for (size_t i = 0; i < CAY_MIN(A.nexits, (size_t)EXITS); i++)
         if (!strcmp(A.exits[i].id, id)) {
             p->killing = !strcmp(A.exits[i].reason, "time");
             if (s->ended)
@@ -186,46 +178,35 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
 static int dial(const char *name)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
-    struct timeval tv = { 2, 0 };
-    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     cay__str_join(sa.sun_path, sizeof sa.sun_path, "/r/", name, NULL);
-    if (s < 0 || setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv) < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
-        return -1;
-    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
-    return CAY_STEAL_FD(s);
+    return s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0 ? -1 : CAY_STEAL_FD(s);
 }
 
-/* The one place where the keeper waits for an init: it has nobody else to serve yet. */
-static bool ask(box *b)
+/* init may be slow, stopped, or held up by a command that is just being born. As long as it lives it is asked again:
+ * only its death, which its pidfd tells, ends the sandbox. */
+static void ask(cay__timer *t)
 {
+    box *b = (box *)((char *)t - offsetof(box, claim));
     struct {
         cay_msg     h;
         cay_g_hello m;
     } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_ADOPT, 0, 0 }, { CAY_INIT_VERSION, 0, "" } };
-    char buf[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
     memcpy(pkt.m.instance, K.instance, sizeof pkt.m.instance);
     b->ctl.fd = dial(b->name);
-    if (b->ctl.fd < 0 || cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) < 0)
-        return false;
-    for (int64_t end = cay__now_ms() + 4000; cay__now_ms() < end;) { /* all of it, not each packet: it may be hostile */
-        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-        ssize_t n = cay__fd_recv(b->ctl.fd, buf, sizeof buf, fds, &nfds, 0);
-        const cay_msg *h = (const cay_msg *)buf;
-        if (n < (ssize_t)sizeof *h)
-            return false;
-        bool ready = h->type == CAY_G_READY, state = h->type == CAY_G_STATE;
-        if (state && n >= (ssize_t)(sizeof *h + sizeof(cay_g_state)))
-            adopt_state(b, (const cay_g_state *)(h + 1), (size_t)n - sizeof *h, fds, nfds);
-        else if (h->type == CAY_G_EXITED && n >= (ssize_t)(sizeof *h + sizeof(cay_g_exit)))
-            proc_exited(b, (const cay_g_exit *)(h + 1));
-        else if (h->type == CAY_G_NET)
-            net_adopt(b, fds, nfds);
-        for (int k = 0; k < nfds; k++)
-            cay__close_fd(&fds[k]);
-        if (ready)
-            return cay__fd_nonblock(b->ctl.fd, true);
-    }
-    return false;
+    if (b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) >= 0 && cay__loop_add(&K.loop, &b->ctl))
+        return;
+    if (!t->at_ms)
+        dprintf(2, "%lld adopt %s: %s; asked again\n", (long long)cay__wall_ms(), b->id, strerror(errno));
+    cay__close_fd(&b->ctl.fd);
+    adopt_ask(b);
+}
+
+void adopt_ask(box *b)
+{
+    b->adopting = true;
+    b->claim.fn = ask;
+    cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + ASK_MS);
 }
 
 static void unclaimed(cay__timer *t)
@@ -277,19 +258,28 @@ static void take_over(const jkept *e)
     b->oom_seen = u.oom_kills;
     b->pids_seen = u.pids_hits;
     /* The pid could have been reused between the look and the descriptor: look again through the held one. */
-    if (b->death.fd < 0 || cay__start_time(b->pid) != b->start || !ask(b)) {
-        dprintf(2, "adopt %s: %s\n", b->id, strerror(errno));
-        if (b->death.fd >= 0 && cay__start_time(b->pid) == b->start)
-            syscall(SYS_pidfd_send_signal, b->death.fd, SIGKILL, NULL, 0);
+    if (b->death.fd < 0 || cay__start_time(b->pid) != b->start) {
         b->forget_files = b->flags & CAY_CREATE_EPHEMERAL;
         cay__str_copy(b->reason, sizeof b->reason, "lost");
         box_free(b);
         return;
     }
+    /* A kill between the freezing and its record leaves what nobody was told: the record counts. */
+    if (b->state == CAY_RUNNING)
+        cgroup_freeze(b, false);
     box_watch_init(b);
     deadline_touch(b);
     deadline_arm(b);
-    if (b->flags & CAY_CREATE_EPHEMERAL) {
+    b->adopting = true;
+    ask(&b->claim);
+}
+
+/* It has told everything. */
+void adopt_done(box *b)
+{
+    b->adopting = false;
+    cay__timer_cancel(&b->claim);
+    if ((b->flags & CAY_CREATE_EPHEMERAL) && !b->owner) {
         b->claim.fn = unclaimed;
         cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + (b->owner_start ? 0 : CLAIM_MS));
     }
@@ -330,11 +320,13 @@ void adopt_run(void)
     journal_start(now, A.live, A.n);
     CAY_FAULT("keeper.adopt.start");
     for (size_t i = 0; i < A.n; i++)
-        if (A.live[i].r.op == J_LIVE && alive(&A.live[i].r))
+        if (A.live[i].r.op == J_LIVE && alive(&A.live[i].r)) {
             take_over(&A.live[i]);
+            A.live[i].r.op = 0;
+        }
     CAY_FAULT("keeper.adopt.taken");
     for (size_t i = 0; i < A.n; i++)
-        if (!(A.live[i].r.op == J_LIVE && alive(&A.live[i].r)))
+        if (A.live[i].r.op)
             clear_away(&A.live[i].r);
     CAY_FAULT("keeper.adopt.cleared");
     sweep_dirs(true);

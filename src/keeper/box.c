@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#define BIRTH_MS 1000 /* a pause waits so long for commands that are being started */
+
 box *box_new(void)
 {
     box *b = cay__alloc(sizeof *b);
@@ -105,6 +107,7 @@ void box_free(box *b)
     CAY_FAULT("keeper.free.record");
     journal_put(J_GONE, b, b->id, 0, b->reason);
     drop_waiters(b);
+    reply_error(b->pauser, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
     if (b->pending) {
         reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended while it was being made", b->reason);
         pending_free(b->pending);
@@ -136,9 +139,10 @@ void box_free(box *b)
 
 void box_note_gone(const char *id, const char *reason)
 {
-    unsigned i = K.ngone++ % CAY_LEN(K.gone);
-    cay__str_copy(K.gone[i].id, sizeof K.gone[i].id, id);
-    cay__str_copy(K.gone[i].reason, sizeof K.gone[i].reason, reason);
+    cay_m_boxinfo *g = &K.gone[K.ngone++ % CAY_LEN(K.gone)];
+    *g = (cay_m_boxinfo){ .state = CAY_STOPPED };
+    cay__str_copy(g->id, sizeof g->id, id);
+    cay__str_copy(g->reason, sizeof g->reason, reason);
 }
 
 void box_info(const box *b, cay_m_boxinfo *out)
@@ -172,6 +176,39 @@ void box_freeze(box *b, bool on)
         box_tell(b, CAY_G_SIGNAL, "", on ? SIGSTOP : SIGCONT, 0, -1);
 }
 
+/* A command that is born into a frozen group holds init up until it thaws, so those on their way come first. One that
+ * is stopped by its own sandbox is not waited for. */
+static void freeze_now(cay__timer *t)
+{
+    box *b = (box *)((char *)t - offsetof(box, timer));
+    cay__timer_cancel(t);
+    CAY_FAULT("keeper.pause.freeze");
+    box_freeze(b, true);
+    CAY_FAULT("keeper.pause.frozen");
+    box_set_state(b, CAY_PAUSED, "paused", b->pausing);
+    reply_ok(b->pauser);
+    b->pausing = NULL;
+    b->pauser = NULL;
+}
+
+void box_spawned(box *b)
+{
+    for (proc *p = b->procs; p && b->pausing; p = p->next)
+        if (!p->started)
+            return;
+    if (b->pausing)
+        freeze_now(&b->timer);
+}
+
+void box_pause(box *b, const char *reason, client *c)
+{
+    b->pausing = reason;
+    b->pauser = c;
+    b->timer.fn = freeze_now;
+    cay__timer_arm(&K.loop, &b->timer, cay__boot_ms() + BIRTH_MS);
+    box_spawned(b);
+}
+
 /* ---- messages from init ---- */
 
 static void session_taken(box *b, const cay_g_result *r)
@@ -190,13 +227,18 @@ static void session_taken(box *b, const cay_g_result *r)
 
 static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int *fds, int nfds)
 {
-    if (len < (h->type == CAY_G_READY ? sizeof(cay_g_hello) : h->type == CAY_G_EXITED ? sizeof(cay_g_exit) : sizeof(cay_g_result)))
+    bool adoption = h->type == CAY_G_READY || h->type == CAY_G_STATE || h->type == CAY_G_NET;
+    if ((adoption && !b->adopting) || len < (h->type == CAY_G_READY ? sizeof(cay_g_hello) : h->type == CAY_G_EXITED ? sizeof(cay_g_exit)
+               : h->type == CAY_G_STATE ? sizeof(cay_g_state) : sizeof(cay_g_result)))
         return;
     switch (h->type) {
     case CAY_G_BOUND: box_bound(b, body); break;
     case CAY_G_SPAWNED: proc_started(b, body, fds, nfds); break;
     case CAY_G_EXITED: proc_exited(b, body); break;
     case CAY_G_TAKEN: session_taken(b, body); break;
+    case CAY_G_READY: adopt_done(b); break;
+    case CAY_G_STATE: adopt_state(b, body, len, fds, nfds); break;
+    case CAY_G_NET: net_adopt(b, fds, nfds); break;
     default: break;
     }
 }
@@ -204,16 +246,18 @@ static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int 
 static void on_ctl(cay__watch *w, uint32_t ev)
 {
     box *b = (box *)((char *)w - offsetof(box, ctl));
-    char buf[sizeof(cay_msg) + sizeof(cay_g_state)];
+    char buf[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     (void)ev;
     ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
     const cay_msg *h = (const cay_msg *)buf;
-    if (n < 0 && errno == EAGAIN)
+    if (n < 0 && (errno == EAGAIN || errno == ECONNRESET)) /* a reset is told once, before the last words */
         return;
-    if (n <= 0) { /* init ends: its pidfd tells the rest */
+    if (n <= 0) { /* init ends, and its pidfd tells the rest; or we had no room for what it sent */
         cay__loop_del(&K.loop, w);
         cay__close_fd(&w->fd);
+        if (b->phase == BOX_LIVE)
+            adopt_ask(b);
         return;
     }
     if (n >= (ssize_t)sizeof *h && h->magic == CAY_MSG_MAGIC)
@@ -245,7 +289,7 @@ void box_watch_init(box *b)
     b->ctl.events = b->death.events = EPOLLIN;
     b->ctl.fn = on_ctl;
     b->death.fn = on_death;
-    cay__loop_add(&K.loop, &b->ctl);
+    cay__loop_add(&K.loop, &b->ctl); /* of one that is adopted: not yet there */
     if (!CAY__MUTANT("init-death"))
         cay__loop_add(&K.loop, &b->death);
 }
@@ -372,6 +416,19 @@ void box_bind(box *b, pending *p)
         bind_failed(b, errno, step);
 }
 
+static void enqueue(pending *p)
+{
+    if (pool_take(p))
+        return;
+    pending **q = &K.waiting;
+    while (*q)
+        q = &(*q)->next;
+    *q = p;
+    p->next = NULL;
+    cay__timer_cancel(&K.refill);
+    pool_refill_soon();
+}
+
 void box_bound(box *b, const cay_g_result *r)
 {
     char step[sizeof r->step];
@@ -436,7 +493,8 @@ static void box_own(box *b, client *c)
     b->owner = c;
     b->owner_pid = c ? c->pid : 0;
     b->owner_start = cay__start_time(b->owner_pid);
-    cay__timer_cancel(&b->claim);
+    if (!b->adopting)
+        cay__timer_cancel(&b->claim);
 }
 
 void box_hand_out(box *b, pending *p)
@@ -521,17 +579,6 @@ void pending_free(pending *p)
         cay__close_fd(&p->mounts[i]);
     free(p->config);
     free(p);
-}
-
-static void enqueue(pending *p)
-{
-    if (pool_take(p))
-        return;
-    p->next = NULL;
-    *K.waiting_tail = p;
-    K.waiting_tail = &p->next;
-    cay__timer_cancel(&K.refill);
-    pool_refill_soon();
 }
 
 static void clone_next(pending *p);
@@ -637,16 +684,12 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
 
 void box_on_client_gone(client *c)
 {
-    for (pending **q = &K.waiting; *q;) {
-        pending *p = *q;
-        if (p->c == c) {
-            *q = p->next;
-            if (K.waiting_tail == &p->next)
-                K.waiting_tail = q;
-            pending_free(p);
-        } else {
-            q = &p->next;
-        }
+    for (pending *p = K.waiting, *next; p; p = next) {
+        next = p->next;
+        if (p->c != c)
+            continue;
+        UNLINK(K.waiting, p);
+        pending_free(p);
     }
     for (job_wait *j = K.jobs; j; j = j->next) {
         if (j->p && j->p->c == c)
@@ -662,6 +705,8 @@ void box_on_client_gone(client *c)
                 s->c = NULL;
         if (b->pending && b->pending->c == c)
             b->pending->c = NULL;
+        if (b->pauser == c)
+            b->pauser = NULL;
         if (b->owner == c) {
             b->owner = NULL;
             box_stop(b, "client-gone", true);

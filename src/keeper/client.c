@@ -20,12 +20,13 @@ void reply_ok(client *c)
     reply(c, CAY_MSG_OK, NULL, 0, NULL, 0);
 }
 
-void reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more)
+bool reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more)
 {
     cay_m_error e = { .code = code, .sys = sys };
     cay__str_copy(e.reason, sizeof e.reason, reason);
     cay__str_join(e.msg, sizeof e.msg, msg, more ? ": " : NULL, more, NULL);
     reply(c, CAY_MSG_ERROR, &e, sizeof e, NULL, 0);
+    return false;
 }
 
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code)
@@ -60,29 +61,9 @@ typedef struct request {
     size_t      tail_len;
     int        *fds;
     int         nfds;
-    box        *b; /* found already, where the table says so */
+    box        *b; /* as the table demands */
     proc       *p;
 } request;
-
-static bool find_box(request *r, const char *id)
-{
-    r->b = box_find(id);
-    if (!r->b || r->b->phase != BOX_LIVE) {
-        reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
-        return false;
-    }
-    deadline_touch(r->b);
-    return true;
-}
-
-static bool find_proc(request *r, const char *ref)
-{
-    r->p = proc_find(r->b, ref);
-    if (r->p && r->p->started)
-        return true;
-    reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox", NULL);
-    return false;
-}
 
 static cay_m_hello hello(void)
 {
@@ -127,11 +108,7 @@ static void on_list(const request *r)
     }
     for (unsigned i = 0; n == CAY__ID_LEN && !box_find(m->id) && i < CAY_LEN(K.gone); i++)
         if (!strcmp(K.gone[i].id, m->id)) { /* stopped: why, for whoever still asks */
-            memset(&info, 0, sizeof info);
-            memcpy(info.id, K.gone[i].id, sizeof info.id);
-            memcpy(info.reason, K.gone[i].reason, sizeof info.reason);
-            info.state = CAY_STOPPED;
-            reply(r->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+            reply(r->c, CAY_MSG_BOX, &K.gone[i], sizeof K.gone[i], NULL, 0);
             break;
         }
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
@@ -158,13 +135,8 @@ void waiter_drop(waiter **list, const client *c)
 
 static void on_stop(const request *r)
 {
-    box *b = box_find(((const cay_m_box *)r->body)->id);
-    if (!b) {
-        reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
-        return;
-    }
-    waiter_add(&b->waiters, r->c, true);
-    box_stop(b, "killed", false);
+    waiter_add(&r->b->waiters, r->c, true);
+    box_stop(r->b, "killed", false);
 }
 
 /* A sandbox that runs no more may still have files. */
@@ -189,27 +161,22 @@ static void on_destroy(const request *r)
 
 static void on_pause(const request *r)
 {
-    box *b = r->b;
-    if (b->state == CAY_PAUSED) {
+    if (r->b->state == CAY_PAUSED)
         reply_ok(r->c);
-        return;
-    }
-    CAY_FAULT("keeper.pause.freeze");
-    box_freeze(b, true);
-    CAY_FAULT("keeper.pause.frozen");
-    box_set_state(b, CAY_PAUSED, "paused", "asked");
-    reply_ok(r->c);
+    else if (r->b->pausing)
+        reply_error(r->c, CAY_EBUSY, 0, "sandbox_pausing", "the sandbox is being paused already", NULL);
+    else
+        box_pause(r->b, "asked", r->c);
 }
 
 static void on_resume(const request *r)
 {
-    box *b = r->b;
-    if (b->state == CAY_PAUSED) {
+    if (r->b->state == CAY_PAUSED) {
         CAY_FAULT("keeper.resume.thaw");
-        box_freeze(b, false);
-        box_set_state(b, CAY_RUNNING, "resumed", "");
-        deadline_touch(b);
-        deadline_arm(b); /* it stood still while the sandbox did */
+        box_freeze(r->b, false);
+        box_set_state(r->b, CAY_RUNNING, "resumed", "");
+        deadline_touch(r->b);
+        deadline_arm(r->b); /* it stood still while the sandbox did */
     }
     reply_ok(r->c);
 }
@@ -225,28 +192,22 @@ static void on_extend(const request *r)
 
 static void on_box_wait(const request *r)
 {
-    box *b = box_find(((const cay_m_box *)r->body)->id);
-    if (b)
-        waiter_add(&b->waiters, r->c, false);
-    else
-        reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
+    waiter_add(&r->b->waiters, r->c, false);
 }
 
 static void on_usage(const request *r)
 {
-    box *b = r->b;
     cay_m_usage u = { 0 };
-    cgroup_usage(b, &u);
-    u.cpu_us = CAY_MAX(u.cpu_us, b->cpu_us);
-    u.disk = b->disk_used;
-    u.inodes = b->disk_inodes;
+    cgroup_usage(r->b, &u);
+    u.cpu_us = CAY_MAX(u.cpu_us, r->b->cpu_us);
+    u.disk = r->b->disk_used;
+    u.inodes = r->b->disk_inodes;
     reply(r->c, CAY_MSG_USAGE, &u, sizeof u, NULL, 0);
 }
 
 /* The client's socket goes to init, which forks a worker for it; nothing of it passes through here again. */
 static void on_session(const request *r)
 {
-    box *b = r->b;
     struct {
         cay_msg       h;
         cay_g_session m;
@@ -257,11 +218,11 @@ static void on_session(const request *r)
     }
     struct iovec v[2] = { { &head, sizeof head }, { (void *)r->tail, r->tail_len } };
     CAY_FAULT("keeper.session.send");
-    if (b->ctl.fd < 0 || cay__fd_sendv(b->ctl.fd, v, 2, r->fds, 1, 0) < 0) {
+    if (r->b->ctl.fd < 0 || cay__fd_sendv(r->b->ctl.fd, v, 2, r->fds, 1, 0) < 0) {
         reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
         return;
     }
-    waiter *s = cay__alloc(sizeof *s), **p = &b->sessions;
+    waiter *s = cay__alloc(sizeof *s), **p = &r->b->sessions;
     s->c = r->c;
     while (*p)
         p = &(*p)->next;
@@ -280,8 +241,7 @@ static void on_proc_find(const request *r)
 
 static void on_procs(const request *r)
 {
-    box *b = r->b;
-    for (proc *p = b->procs; p; p = p->next)
+    for (proc *p = r->b->procs; p; p = p->next)
         if (p->started)
             proc_reply(r->c, p);
     reply(r->c, CAY_MSG_END, NULL, 0, NULL, 0);
@@ -289,9 +249,9 @@ static void on_procs(const request *r)
 
 static stream *find_stream(const request *r)
 {
-    const cay_m_stream *m = r->body;
-    if (m->which == CAY_STDOUT || (m->which == CAY_STDERR && !(r->p->flags & CAY_SPAWN_TTY)))
-        return &r->p->out[m->which - 1];
+    uint32_t which = ((const cay_m_stream *)r->body)->which;
+    if (which == CAY_STDOUT || (which == CAY_STDERR && !(r->p->flags & CAY_SPAWN_TTY)))
+        return &r->p->out[which - 1];
     reply_error(r->c, CAY_EINVAL, 0, "no_stream", "this process has no such stream", NULL);
     return NULL;
 }
@@ -367,52 +327,58 @@ static void on_fault(const request *r)
 }
 #endif
 
-enum { NOTHING, BOX, PROC }; /* what must run for a request to make sense: the ids come first in its body */
+/* What must be there before the request is looked at: strings that end inside their fields, then what they name. */
+enum need { NOTHING, ID, BOX, LIVE, TOLD, PROC }; /* each includes those before it; TOLD: its init has answered */
 
 static const struct {
-    uint16_t type, body;
-    int      need;
-    void   (*fn)(const request *r);
+    uint16_t  type, body;
+    enum need need;
+    uint16_t  ref; /* room of a second string, behind the id */
+    void    (*fn)(const request *r);
 } table[] = {
-    { CAY_MSG_HELLO, sizeof(cay_m_hello), NOTHING, on_hello },
-    { CAY_MSG_CREATE, sizeof(cay_m_create), NOTHING, on_create },
-    { CAY_MSG_LIST, sizeof(cay_m_box), NOTHING, on_list },
-    { CAY_MSG_STOP, sizeof(cay_m_box), NOTHING, on_stop },
-    { CAY_MSG_DESTROY, sizeof(cay_m_box), NOTHING, on_destroy },
-    { CAY_MSG_PAUSE, sizeof(cay_m_box), BOX, on_pause },
-    { CAY_MSG_RESUME, sizeof(cay_m_box), BOX, on_resume },
-    { CAY_MSG_EXTEND, sizeof(cay_m_box), BOX, on_extend },
-    { CAY_MSG_BOX_WAIT, sizeof(cay_m_box), NOTHING, on_box_wait },
-    { CAY_MSG_USAGE, sizeof(cay_m_box), BOX, on_usage },
-    { CAY_MSG_SESSION, sizeof(cay_m_box), BOX, on_session },
-    { CAY_MSG_SPAWN, sizeof(cay_m_spawn), BOX, on_spawn },
-    { CAY_MSG_PROC_FIND, sizeof(cay_m_ref), PROC, on_proc_find },
-    { CAY_MSG_PROCS, sizeof(cay_m_box), BOX, on_procs },
-    { CAY_MSG_OUTPUT, sizeof(cay_m_stream), PROC, on_output },
-    { CAY_MSG_READ, sizeof(cay_m_stream), PROC, on_read },
-    { CAY_MSG_WRITE, sizeof(cay_m_stream), PROC, on_write },
-    { CAY_MSG_CLOSE_STDIN, sizeof(cay_m_stream), PROC, on_close_stdin },
-    { CAY_MSG_RESIZE, sizeof(cay_m_stream), PROC, on_resize },
-    { CAY_MSG_SIGNAL, sizeof(cay_m_stream), PROC, on_signal },
-    { CAY_MSG_EVENTS, sizeof(cay_m_box), NOTHING, on_events },
-    { CAY_MSG_NET, sizeof(cay_m_net), BOX, on_net },
+    { CAY_MSG_HELLO, sizeof(cay_m_hello), NOTHING, 0, on_hello },
+    { CAY_MSG_CREATE, sizeof(cay_m_create), ID, 0, on_create },
+    { CAY_MSG_LIST, sizeof(cay_m_box), ID, 0, on_list },
+    { CAY_MSG_STOP, sizeof(cay_m_box), BOX, 0, on_stop },
+    { CAY_MSG_DESTROY, sizeof(cay_m_box), ID, 0, on_destroy },
+    { CAY_MSG_PAUSE, sizeof(cay_m_box), TOLD, 0, on_pause },
+    { CAY_MSG_RESUME, sizeof(cay_m_box), LIVE, 0, on_resume }, /* init may wait for it */
+    { CAY_MSG_EXTEND, sizeof(cay_m_box), LIVE, 0, on_extend },
+    { CAY_MSG_BOX_WAIT, sizeof(cay_m_box), BOX, 0, on_box_wait },
+    { CAY_MSG_USAGE, sizeof(cay_m_box), LIVE, 0, on_usage },
+    { CAY_MSG_SESSION, sizeof(cay_m_box), TOLD, 0, on_session },
+    { CAY_MSG_SPAWN, sizeof(cay_m_spawn), TOLD, CAY_WIRE_ID, on_spawn },
+    { CAY_MSG_PROC_FIND, sizeof(cay_m_ref), PROC, sizeof((cay_m_ref *)0)->ref, on_proc_find },
+    { CAY_MSG_PROCS, sizeof(cay_m_box), TOLD, 0, on_procs },
+    { CAY_MSG_OUTPUT, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_output },
+    { CAY_MSG_READ, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_read },
+    { CAY_MSG_WRITE, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_write },
+    { CAY_MSG_CLOSE_STDIN, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_close_stdin },
+    { CAY_MSG_RESIZE, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_resize },
+    { CAY_MSG_SIGNAL, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_signal },
+    { CAY_MSG_EVENTS, sizeof(cay_m_box), ID, 0, on_events },
+    { CAY_MSG_NET, sizeof(cay_m_net), TOLD, 0, on_net },
 #ifdef CAY_FAULTS
-    { CAY_MSG_FAULT, 0, NOTHING, on_fault },
+    { CAY_MSG_FAULT, 0, NOTHING, 0, on_fault },
 #endif
 };
 
-/* Every body begins with one or two ids; each must end inside its field before anyone looks at it as a string. */
-static bool strings_end(uint16_t type, const char *body)
+/* Finds what the request names, or answers why not. */
+static bool find(request *r, enum need need)
 {
-    switch (type) {
-    case CAY_MSG_HELLO: case CAY_MSG_FAULT: return true;
-    case CAY_MSG_PROC_FIND: return memchr(body, 0, CAY_WIRE_ID) && memchr(body + CAY_WIRE_ID, 0, sizeof((cay_m_ref *)0)->ref);
-    case CAY_MSG_SPAWN: case CAY_MSG_OUTPUT: case CAY_MSG_READ: case CAY_MSG_WRITE: case CAY_MSG_CLOSE_STDIN:
-    case CAY_MSG_RESIZE: case CAY_MSG_SIGNAL:
-        return memchr(body, 0, CAY_WIRE_ID) && memchr(body + CAY_WIRE_ID, 0, CAY_WIRE_ID);
-    case CAY_MSG_NET: return memchr(body, 0, CAY_WIRE_ID) && memchr(((const cay_m_net *)body)->name, 0, sizeof((cay_m_net *)0)->name);
-    default: return memchr(body, 0, CAY_WIRE_ID);
-    }
+    const char *id = r->body;
+    if (need < BOX)
+        return true;
+    r->b = box_find(id);
+    if (!r->b || (need >= LIVE && r->b->phase != BOX_LIVE))
+        return reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
+    if (need >= TOLD && r->b->adopting)
+        return reply_error(r->c, CAY_EBUSY, 0, "sandbox_adopting", "its init has not answered the new keeper yet; try again", NULL);
+    if (need >= LIVE)
+        deadline_touch(r->b);
+    r->p = need == PROC ? proc_find(r->b, id + CAY_WIRE_ID) : NULL;
+    return need < PROC || (r->p && r->p->started) ||
+           reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox", NULL);
 }
 
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
@@ -430,11 +396,12 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
         if (table[i].type != h->type)
             continue;
         size_t fixed = sizeof *h + table[i].body;
-        if (n < fixed || (n - fixed != h->tail && !CAY__MUTANT("fuzz-control")) || !strings_end(h->type, buf + sizeof *h))
+        const char *body = buf + sizeof *h;
+        if (n < fixed || (n - fixed != h->tail && !CAY__MUTANT("fuzz-control")) || (table[i].need && !memchr(body, 0, CAY_WIRE_ID)) ||
+            (table[i].ref && !memchr(body + CAY_WIRE_ID, 0, table[i].ref)))
             break;
-        request r = { c, buf + sizeof *h, buf + fixed, h->tail, fds, nfds, NULL, NULL };
-        const char *id = r.body;
-        if ((table[i].need == NOTHING || find_box(&r, id)) && (table[i].need != PROC || find_proc(&r, id + CAY_WIRE_ID)))
+        request r = { c, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
+        if (find(&r, table[i].need))
             table[i].fn(&r);
         return;
     }

@@ -10,10 +10,8 @@ static void expire(box *b, const char *reason)
     journal_put(J_EXIT, b, b->id, 0, reason);
     CAY_FAULT("keeper.deadline.expire");
     if (b->flags & CAY_CREATE_PAUSE) {
-        box_freeze(b, true);
         b->deadline_boot = 0;
-        journal_put(J_DEADLINE, b, b->id, 0, "");
-        box_set_state(b, CAY_PAUSED, "paused", reason);
+        box_pause(b, reason, NULL);
         return;
     }
     box_stop(b, reason, b->flags & CAY_CREATE_EPHEMERAL);
@@ -30,7 +28,7 @@ static void on_time(cay__timer *t)
     int64_t now = cay__boot_ms();
     if (b->phase != BOX_LIVE || b->state == CAY_PAUSED)
         return;
-    if (b->nlive) /* a command runs: not idle */
+    if (b->nlive || b->adopting) /* a command runs, or may: not idle */
         b->touched_boot = now;
     if (b->deadline_boot && now >= b->deadline_boot)
         expire(b, "ttl");
@@ -43,6 +41,8 @@ static void on_time(cay__timer *t)
 void deadline_arm(box *b)
 {
     int64_t at = CAY_MIN(b->deadline_boot ? b->deadline_boot : INT64_MAX, idle_at(b));
+    if (b->pausing) /* it is the pause's meanwhile */
+        return;
     cay__timer_cancel(&b->timer);
     if (at == INT64_MAX)
         return;

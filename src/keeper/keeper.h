@@ -153,7 +153,10 @@ struct box {
     int64_t    created_ms, deadline_boot, touched_boot;
     uint64_t   idle_ms;
     cay__timer timer;
-    cay__timer claim; /* an ephemeral one after adoption */
+    cay__timer claim; /* until init has answered a new keeper; then of an ephemeral one, until its owner has */
+    bool       adopting; /* init has not told yet what it holds */
+    const char *pausing; /* why it will be frozen, once no command is being born */
+    client    *pauser;
     proc      *procs, *oldest;
     unsigned   nprocs, nlive, last_group;
     char       forget[CAY_WIRE_ID]; /* a command init need not remember; told with the next one */
@@ -229,7 +232,7 @@ typedef struct keeper {
     box        *boxes;
     proc       *procs[1024]; /* by id */
     unsigned    nboxes, nlive;
-    pending    *waiting, **waiting_tail; /* creates without a box yet */
+    pending    *waiting; /* creates without a box yet */
     helper      zygotes[8], janitor, lender;
     unsigned    nzygotes;
     unsigned    pool_bound, pool_raw; /* how many are kept ready */
@@ -250,9 +253,7 @@ typedef struct keeper {
     unsigned    journal_len; /* records since it was last written anew */
     uint64_t    journal_seq, event_seq;
     unsigned    cpu_next;
-    struct {
-        char id[CAY_WIRE_ID], reason[24];
-    } gone[64]; /* the last sandboxes that stopped, and why */
+    cay_m_boxinfo gone[64]; /* the last sandboxes that stopped, and why */
     unsigned    ngone;
     int         nets[8]; /* each the last hold on a net namespace whose sandbox is gone */
     unsigned    nnets;
@@ -315,6 +316,8 @@ void box_info(const box *b, cay_m_boxinfo *out);
 void box_watch_init(box *b);
 bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd); /* a cay_g_proc; proc.c */
 void box_freeze(box *b, bool on);
+void box_pause(box *b, const char *reason, client *c); /* c is answered when it stands still */
+void box_spawned(box *b); /* one that was being born is there, or failed */
 void box_on_client_gone(client *c);
 void pending_free(pending *p);
 const char *pending_field(const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
@@ -364,7 +367,7 @@ void waiter_drop(waiter **list, const client *c);
 void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen, const int *fds, int nfds);
 #define reply(c, type, body, blen, tail, tlen) reply_fds(c, type, body, blen, tail, tlen, NULL, 0)
 void reply_ok(client *c);
-void reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more); /* "msg: more" */
+bool reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more); /* "msg: more"; false */
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code);
 /* journal.c */
 enum jop {
@@ -404,5 +407,7 @@ const char *adopt_instance(void);
 int  adopt_plan(void);  /* before the namespaces: who is still there; a user namespace to join, or -1 */
 void sweep_dirs(bool pool); /* removes what was cut short; also what a dead keeper's pool left */
 void adopt_run(void);   /* after them */
+void adopt_ask(box *b); /* the connection to its init is gone, though it may live */
+void adopt_done(box *b);
 void boot_id(char out[CAY_WIRE_ID]);
 void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds); /* len: with the labels behind it */

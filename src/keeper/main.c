@@ -21,6 +21,8 @@
 int pool_print_faults(void);
 #endif
 
+#define LOG_MAX (64 << 10)
+
 keeper K;
 static int ready_fd = -1;
 
@@ -36,7 +38,7 @@ static _Noreturn void die(const char *what)
 /* Away from the caller's session, terminal, directory and descriptors. */
 static void detach(const char *run)
 {
-    char log[4096];
+    char log[4096], old[4096];
     if (setsid() < 0 && errno != EPERM)
         die("session");
     const char *reports = CAY__SANITIZED ? getenv("CAY_REPORTS") : NULL;
@@ -46,7 +48,10 @@ static void detach(const char *run)
     cay__str_join(log, sizeof log, run, "/keeper.err", NULL);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-    err = err >= 0 ? err : open(log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct stat st;
+    if (stat(log, &st) == 0 && st.st_size > LOG_MAX && cay__str_join(old, sizeof old, log, ".old", NULL))
+        rename(log, old); /* what an earlier keeper said explains what this one finds */
+    err = err >= 0 ? err : open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || err < 0)
         die(log);
     dup2(null, 0);
@@ -185,7 +190,6 @@ int main(int argc, char **argv)
     ready_fd = (int)fd;
     K.argv = argv;
     K.journal_fd = -1;
-    K.waiting_tail = &K.waiting;
     if (!cay__str_copy(K.layer, sizeof K.layer, argv[3]))
         die("layer");
     detach(run);

@@ -27,6 +27,7 @@ void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
     job_wait *w = cay__alloc(sizeof *w);
     *w = (job_wait){ .b = b, .c = c, .fn = told };
     memcpy(j.net.id, b->id, sizeof j.net.id);
+    j.net.name[sizeof j.net.name - 1] = 0;
     CAY_FAULT("keeper.net.ask");
     bool sent = job_send(&K.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0, w);
     CAY_FAULT("keeper.net.asked");

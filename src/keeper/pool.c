@@ -222,7 +222,6 @@ void pool_failed(int sys, const char *step)
         reply_error(p->c, CAY_EISOLATION, sys, "park_failed", "a sandbox cannot be made on this host", step);
         pending_free(p);
     }
-    K.waiting_tail = &K.waiting;
 }
 
 static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
@@ -353,17 +352,14 @@ bool pool_take(pending *p)
 
 void pool_serve(void)
 {
-    for (pending **q = &K.waiting; *q;) {
-        pending *p = *q;
+    for (pending *p = K.waiting; p;) {
         if (!find_for(p)) {
-            q = &p->next;
+            p = p->next;
             continue;
         }
-        *q = p->next;
-        if (K.waiting_tail == &p->next)
-            K.waiting_tail = q;
+        UNLINK(K.waiting, p);
         pool_take(p);
-        q = &K.waiting; /* an answer that finds its client gone takes others out of the list */
+        p = K.waiting; /* an answer that finds its client gone takes others out of the list */
     }
 }
 

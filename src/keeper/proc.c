@@ -263,7 +263,7 @@ static void attach_readers(proc *p, uint32_t flags, int *fds, int nfds)
 
 void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds)
 {
-    if (b->state != CAY_RUNNING) {
+    if (b->state != CAY_RUNNING || b->pausing) {
         reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first", NULL);
         return;
     }
@@ -342,6 +342,7 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
                            : "the command could not be started",
                     exec || cwd || user ? NULL : step);
         proc_free(p);
+        box_spawned(b);
         return;
     }
     begin(p, r->pid);
@@ -353,6 +354,7 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
     stream_resume(&p->out[1]);
     CAY_FAULT("keeper.spawn.answer");
     answer_starter(p);
+    box_spawned(b);
 }
 
 /* ---- ending ---- */
@@ -471,6 +473,7 @@ void proc_exited(box *b, const cay_g_exit *x)
         stream_resume(&p->out[1]);
     }
     answer_starter(p);
+    box_spawned(b);
 }
 
 void proc_lost(box *b)

@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 #define HEADER     4096u
 #define RING_MAGIC 0x72796163u /* "cayr" */
@@ -80,6 +79,9 @@ bool ring_adopt(stream *s, int fd)
     }
     s->head = h.head;
     s->lost = h.lost;
+    off_t pos = s->p->flags & CAY_SPAWN_TTY ? -1 : lseek(fd, 0, SEEK_CUR) - (off_t)HEADER;
+    if (pos >= 0 && pos <= (off_t)h.size) /* further than was written down: the kill came before that */
+        s->head += (h.size - h.head % h.size + (uint64_t)pos) % h.size;
     s->p->b->kept += held(s);
     return true;
 }
@@ -89,17 +91,20 @@ static uint64_t oldest(const stream *s)
     return s->head > s->ring.size ? s->head - s->ring.size : 0;
 }
 
-/* Up to n bytes of the source into the ring. Returns as read(2). */
+/* Up to n bytes of the source into the ring. Returns as read(2). The bytes of a pipe are moved to where the memfd's own
+ * offset stands, and that is advanced in the same system call: a kill leaves no byte taken but not counted. What one
+ * read(2) took of a terminal, which cannot be spliced, goes with a kill in that moment. */
 static ssize_t ring_fill(stream *s, size_t n)
 {
     ring *r = &s->ring;
     size_t at = s->head % r->size;
     uint64_t before = oldest(s);
-    n = CAY_MIN(n, (size_t)r->size);
-    struct iovec v[2] = { { r->map + HEADER + at, CAY_MIN(n, r->size - at) }, { r->map + HEADER, 0 } };
-    v[1].iov_len = n - v[0].iov_len;
-    ssize_t k = readv(s->w.fd, v, v[1].iov_len ? 2 : 1);
+    bool tty = s->p->flags & CAY_SPAWN_TTY;
+    if (!tty && at == 0)
+        lseek(r->fd, HEADER, SEEK_SET);
+    ssize_t k = tty ? read(s->w.fd, r->map + HEADER + at, n) : splice(s->w.fd, NULL, r->fd, NULL, n, SPLICE_F_NONBLOCK);
     if (k > 0) {
+        CAY_FAULT("keeper.ring.filled");
         s->p->b->kept -= held(s);
         s->head += (uint64_t)k;
         s->p->b->kept += held(s);
@@ -283,7 +288,9 @@ static int pump(stream *s)
         if (!(q.revents & POLLIN) || !ring_make(s))
             return -1;
     }
-    size_t most = CAY_MIN(room(s), (size_t)s->ring.size); /* what is passed on is kept too */
+    /* What is passed on is kept too. Up to the ring's end, and never a whole round: what is known after a kill is only where in it
+     * we stood. */
+    size_t most = CAY_MIN(room(s), CAY_MIN(s->ring.size - s->head % s->ring.size, s->ring.size / 2));
     ssize_t passed = pass_on(s, most);
     ssize_t k = ring_fill(s, passed > 0 ? (size_t)passed : most);
     if (k < 0 && errno == EAGAIN)

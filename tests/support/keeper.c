@@ -123,7 +123,6 @@ void fake_open(fake *f)
     K.journal_fd = K.listen_fd = K.lock_fd = K.memfd = K.cg.v2_fd = -1;
     for (int i = 0; i < CAY_JOB_V1_MAX; i++)
         K.cg.v1_fd[i] = -1;
-    K.waiting_tail = &K.waiting;
     cay__str_copy(K.instance, sizeof K.instance, "iaaaaaaaaaaaaaaaaaaa");
     cay__str_copy(K.layer, sizeof K.layer, "l");
     K.home_fd = tree(f->dir, "home");
@@ -211,7 +210,7 @@ void fake_close(fake *f)
         cay__close_fd(&fds[i]);
     cay__close_fd(&K.home_fd);
     cay__close_fd(&K.run_fd);
-    cay__loop_close(&K.loop);
+    close(K.loop.ep);
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     cay__fs fs = { .root = root };
     if (cay__fs_remove(&fs, f->dir, true) < 0)

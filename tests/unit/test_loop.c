@@ -33,7 +33,7 @@ static int set_up(void **s)
 static int tear_down(void **s)
 {
     (void)s;
-    cay__loop_close(&L);
+    close(L.ep);
     return 0;
 }
 

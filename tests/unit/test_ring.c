@@ -33,7 +33,7 @@ static int tear_down(void **s)
 
 static void turn(void)
 {
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 24; i++) /* half a ring at once */
         cay__loop_step(&K.loop, 0);
 }
 
@@ -55,6 +55,31 @@ static void is_output(const char *got, uint64_t from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         assert_int_equal(got[i], byte_at(from + i));
+}
+
+/* A kill after the bytes were taken and before that was written down: the memfd's own offset knows. */
+static void what_was_taken_before_a_kill_is_found(void **s)
+{
+    (void)s;
+    uint64_t at = 12;
+    cay_m_data d;
+    turn();
+    for (int round = 0; round < 40; round++) {
+        size_t size;
+        uint64_t before = out->head;
+        print(&at, 333);
+        turn();
+        int copy = fcntl(out->ring.fd, F_DUPFD_CLOEXEC, 3);
+        assert_int_equal(pwrite(copy, &before, sizeof before, 8), sizeof before); /* what stands in the header */
+        proc *next = proc_new(f.b, "pbbbbbbbbbbbbbbbbbbb");
+        assert_true(ring_adopt(&next->out[0], copy));
+        assert_int_equal(next->out[0].head, at);
+        next->started = next->ended = next->settled = true;
+        size = stream_read(&next->out[0], at - 300, buf, sizeof buf, &d);
+        assert_int_equal(size, 300);
+        is_output(buf, at - 300, 300);
+        proc_free(next);
+    }
 }
 
 static void the_oldest_bytes_go_first_and_are_counted(void **s)
@@ -304,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(the_oldest_bytes_go_first_and_are_counted),
+        CASE(what_was_taken_before_a_kill_is_found),
         CASE(a_write_larger_than_the_ring_keeps_its_end),
         CASE(offsets_still_to_come_and_beyond),
         CASE(two_readers_get_the_same),

@@ -229,7 +229,7 @@ int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay
         rc = once(l, call, ask, out, &s, &sent, &why);
         if (rc == 0 && adopting(out) && cay__now_ms() - start < ADOPT_MS) {
             cay__link_give(l, CAY_STEAL_FD(s));
-            CAY_TRY(pause_for(call, 20, l->peer, err));
+            CAY_TRY(pause_for(call, cay__now_ms() - start < 50 ? 2 : 20, l->peer, err));
             i--;
             continue;
         }

@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-enum { START_MS = 20000 };
+enum { START_MS = 20000, TRIES = 5 };
 
 /* ---- where the program is ---- */
 
@@ -122,13 +122,15 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
     CAY_FAULT("client.keeper.launched");
     if (!strncmp(line, "ok\n", 3))
         return 0;
+    if (!*line) /* a keeper that cannot says why; this one was killed */
+        return CAY_EGONE;
     line[strcspn(line, "\n")] = 0;
     if (!strncmp(line, "another keeper", 14))
         return cay_fail_why(err, CAY_EBUSY, "keeper_busy", "another keeper serves %s but does not answer", n->home);
     /* The one cause for which level 1 stands in: a full disk or a broken store must not weaken the wall. */
     if (cay__str_starts(line, "user namespace:") || cay__str_starts(line, "mount namespace:"))
         return cay_fail_why(err, CAY_EISOLATION, "namespaces_refused", "this host refuses namespaces (%s); `cay doctor` tells more", line);
-    return cay_fail_why(err, CAY_EISOLATION, "keeper_failed", "no sandbox can be made on this host: %s; `cay doctor` tells more", *line ? line : "cay-keeper did not start");
+    return cay_fail_why(err, CAY_EISOLATION, "keeper_failed", "no sandbox can be made on this host: %s; `cay doctor` tells more", line);
 }
 
 static int knock(cay__native *n)
@@ -158,11 +160,16 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
     CAY_AUTOFD lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (lock < 0 || flock(lock, LOCK_EX) < 0)
         return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
+    int died = 0;
     for (int64_t end = cay__now_ms() + START_MS;;) {
         if ((*sock = knock(n)) >= 0)
             return 0;
         CAY_TRY(cay__host_layer(n->home_fd, layer, sizeof layer, err));
         int rc = launch_keeper(n, layer, err);
+        if (rc == CAY_EGONE && ++died == TRIES)
+            return cay_fail_why(err, CAY_EISOLATION, "keeper_failed", "cay-keeper ended %d times before it served; `cay doctor` tells more", died);
+        if (rc == CAY_EGONE)
+            continue;
         if (rc < 0 && (rc != CAY_EBUSY || cay__now_ms() > end))
             return rc;
         /* The old one is on its way out, or one whose starter was killed is on its way in: adopting takes its time. */
