@@ -50,20 +50,33 @@ gproc *gproc_find(const char *id)
     return NULL;
 }
 
+/* We have room for more than a keeper remembers. What fills it nevertheless is what one died over before it told us to
+ * forget: the longest past goes. */
+static gproc *longest_past(void)
+{
+    gproc *old = NULL;
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+        if (p->st.ended && (!old || p->st.spawn.started_ms < old->st.spawn.started_ms))
+            old = p;
+    if (old)
+        gproc_drop(old);
+    return old;
+}
+
 gproc *gproc_new(const char *id)
 {
-    for (size_t i = 0; i < GPROCS; i++)
-        if (!G.keys[i]) {
-            gproc *p = &G.procs[i];
-            memset(p, 0, sizeof *p);
-            for (size_t f = 0; f < CAY_LEN(p->fds); f++)
-                p->fds[f] = -1;
-            p->used = true;
-            G.keys[i] = key_of(id);
-            G.pids[i] = 0;
-            return p;
-        }
-    return NULL;
+    size_t i = 0;
+    while (i < GPROCS && G.keys[i])
+        i++;
+    gproc *p = i < GPROCS ? &G.procs[i] : longest_past();
+    if (!p)
+        return NULL;
+    memset(p, 0, sizeof *p);
+    for (size_t f = 0; f < CAY_LEN(p->fds); f++)
+        p->fds[f] = -1;
+    p->used = true;
+    G.keys[p - G.procs] = key_of(id);
+    return p;
 }
 
 void gproc_drop(gproc *p)

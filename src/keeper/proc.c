@@ -21,11 +21,6 @@ bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int
     return b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, &fd, fd >= 0, 0) >= 0;
 }
 
-static void to_init(proc *p, uint16_t type, uint64_t a, uint64_t b)
-{
-    box_tell(p->b, type, p->id, a, b, -1);
-}
-
 /* ---- life of the record ---- */
 
 static proc **bucket(const char *id)
@@ -219,7 +214,6 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     g->started_ms = p->started_ms;
     g->group = p->group.dir >= 0 ? p->group.number : 0;
     memcpy(g->forget, p->b->forget, sizeof g->forget);
-    p->b->forget[0] = 0;
     const struct {
         int      fd;
         uint32_t flag;
@@ -236,7 +230,10 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     if (m->timeout_ms && p->b->tenant_fd < 0)
         g->flags |= CAY_GS_REAPER;
     struct iovec iov[2] = { { &head, sizeof head }, { (void *)tail, len } };
-    return cay__fd_sendv(p->b->ctl.fd, iov, 2, fds, n, 0) >= 0;
+    if (cay__fd_sendv(p->b->ctl.fd, iov, 2, fds, n, 0) < 0)
+        return false;
+    p->b->forget[0] = 0;
+    return true;
 }
 
 void proc_open_io(proc *p, int in, int out, int err)
@@ -456,7 +453,7 @@ void proc_exited(box *b, const cay_g_exit *x)
     end_with(p, x->status, reason, x->cpu_us, x->max_rss);
     if (p->killing) { /* nothing of a timed-out command stays */
         cgroup_exec_kill(p);
-        to_init(p, CAY_G_SIGNAL, SIGKILL, CAY_SCOPE_TREE);
+        box_tell(p->b, CAY_G_SIGNAL, p->id, SIGKILL, CAY_SCOPE_TREE, -1);
     }
     cgroup_exec_remove(p);
     journal_put(J_EXIT, b, p->id, x->status, reason);
@@ -504,7 +501,7 @@ static void on_timeout(cay__timer *t)
         CAY_FAULT("keeper.timeout.kill");
         cgroup_exec_kill(p);
     }
-    to_init(p, CAY_G_SIGNAL, p->killing ? SIGKILL : SIGTERM, CAY_SCOPE_TREE);
+    box_tell(p->b, CAY_G_SIGNAL, p->id, p->killing ? SIGKILL : SIGTERM, CAY_SCOPE_TREE, -1);
     p->killing = true;
     cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + GRACE_MS);
 }
@@ -573,7 +570,7 @@ void proc_close_stdin(proc *p)
         return;
     }
     drop_stdin(p);
-    to_init(p, CAY_G_CLOSE, 0, 0);
+    box_tell(p->b, CAY_G_CLOSE, p->id, 0, 0, -1);
 }
 
 void proc_resize(client *c, proc *p, unsigned cols, unsigned rows)
@@ -597,7 +594,7 @@ void proc_signal(client *c, proc *p, int sig, int scope)
     }
     if (scope == CAY_SCOPE_TREE && sig == SIGKILL)
         cgroup_exec_kill(p);
-    to_init(p, CAY_G_SIGNAL, (uint64_t)sig, (uint64_t)scope);
+    box_tell(p->b, CAY_G_SIGNAL, p->id, (uint64_t)sig, (uint64_t)scope, -1);
     reply_ok(c);
 }
 

@@ -216,13 +216,12 @@ bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
     r->s = s;
     r->at = at;
     r->w = (cay__watch){ .fd = fd, .events = 0, .fn = on_reader };
-    if (s->p->started && !reader_watch(r)) {
-        close(fd);
-        free(r);
-        return false;
-    }
     r->next = s->readers;
     s->readers = r;
+    if (s->p->started && !reader_watch(r)) {
+        reader_free(r);
+        return false;
+    }
     reader_feed(r);
     return true;
 }
