@@ -165,10 +165,10 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     int rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
     if (rc == 0)
         rc = cay__box_text(p->ops, *box, &text, err);
-    if (rc == 0 && !c->ephemeral)
-        rc = cay__svc_move(svc, id, CAY_RUNNING, "", text, err);
+    int moved = rc == 0 && !c->ephemeral ? cay__svc_move(svc, id, CAY_RUNNING, "", text, err) : 0;
     CAY_FAULT("create.moved");
-    if (rc == CAY_ENOENT || rc == CAY_ESTATE)
+    rc = rc < 0 ? rc : moved;
+    if (moved == CAY_ENOENT || moved == CAY_ESTATE)
         rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s was removed while it was being created", id);
     if (rc < 0)
         p->ops->release(*box);
