@@ -4,6 +4,7 @@
 #include "netns.h"
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,7 +15,7 @@ box *box_new(void)
 {
     box *b = cay__alloc(sizeof *b);
     cay__id_make(b->name, 'b');
-    b->ctl.fd = b->death.fd = b->listen_fd = b->userns_fd = -1;
+    b->ctl.fd = b->death.fd = b->userns_fd = b->mnt_fd = -1;
     b->cg_fd = b->tenant_fd = b->idle.dir = b->idle.procs = b->net_fd[0] = b->net_fd[1] = b->net_fd[2] = b->net_fd[3] = -1;
     b->next = K.boxes;
     K.boxes = b;
@@ -52,25 +53,20 @@ static void drop_waiters(box *b)
     b->sessions = NULL;
 }
 
-/* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a sandbox. */
-bool box_trash(int at, const char *name)
+/* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a sandbox. mounts: what still
+ * holds its mount namespace, or -1. */
+bool box_remove_files(const char *dir, int mounts)
 {
-    char id[CAY_WIRE_ID];
+    char from[64], id[CAY_WIRE_ID];
     cay_job j = { .type = CAY_JOB_RMTREE };
+    cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
     cay__id_make(id, 'b');
     cay__str_join(j.name, sizeof j.name, "sandboxes/.old-", id, NULL);
-    if (renameat(at, name, K.home_fd, j.name) < 0)
+    if (renameat(K.home_fd, from, K.home_fd, j.name) < 0)
         return false;
     CAY_FAULT("keeper.destroy.renamed");
-    job_send(&K.janitor, &j, NULL, 0, NULL);
+    job_send(&K.janitor, &j, &mounts, mounts >= 0, NULL);
     return true;
-}
-
-bool box_remove_files(const char *dir)
-{
-    char from[64];
-    cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
-    return box_trash(K.home_fd, from);
 }
 
 /* The kernel takes net namespaces down in one thread, with the lock that making one needs, and those that wait go in one
@@ -85,7 +81,7 @@ void nets_drop(void)
 void box_free(box *b)
 {
     char dir[48];
-    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->listen_fd, &b->userns_fd, &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
+    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->userns_fd, &b->mnt_fd, &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
     UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->lent)
@@ -101,7 +97,7 @@ void box_free(box *b)
     unlinkat(K.run_fd, b->name, 0);
     CAY_FAULT("keeper.free.files");
     if (b->forget_files && b->id[0])
-        box_remove_files(b->id);
+        box_remove_files(b->id, b->mnt_fd);
     if (b->id[0] && !b->forget_files)
         box_note_gone(b->id, b->reason);
     CAY_FAULT("keeper.free.record");
@@ -129,7 +125,7 @@ void box_free(box *b)
     cgroup_box_remove(b);
     if (b->pooled) {
         pool_dir(b, dir, sizeof dir);
-        box_remove_files(dir);
+        box_remove_files(dir, -1);
     }
     uint32_t k = (b->block - STORE_BASE) / BLOCK_IDS - 1;
     if (b->block && k < BLOCKS_MAX) /* one that was adopted has it from the journal */
@@ -266,7 +262,7 @@ static void on_ctl(cay__watch *w, uint32_t ev)
         cay__close_fd(&fds[k]);
 }
 
-/* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts. */
+/* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts unless we hold them. */
 static void on_death(cay__watch *w, uint32_t ev)
 {
     box *b = (box *)((char *)w - offsetof(box, death));
@@ -392,8 +388,7 @@ static const char *ask_root(box *b, pending *p)
     cay__str_copy(j.name, sizeof j.name, b->id);
     cay__str_copy(j.path, sizeof j.path, p->m.layer);
     job_wait *w = cay__alloc(sizeof *w);
-    w->b = b;
-    w->fn = rooted;
+    *w = (job_wait){ .b = b, .fn = rooted };
     return job_send(job_zygote(), &j, lower, lower != NULL, w) ? NULL : "zygote";
 }
 
@@ -503,9 +498,10 @@ void box_hand_out(box *b, pending *p)
     take_request(b, &p->m);
     journal_put(J_TAKEN, b, b->id, 0, "");
     CAY_FAULT("keeper.create.recorded");
+    b->loose = !p->m.ngrants && !special_root(p);
     pool_dir(b, dir, sizeof dir);
     if (b->pooled && special_root(p)) {
-        box_remove_files(dir);
+        box_remove_files(dir, -1);
     } else if (b->pooled) {
         cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
         cay__str_join(to, sizeof to, "sandboxes/", b->id, NULL);
@@ -564,6 +560,11 @@ void box_stop(box *b, const char *reason, bool forget_files)
         box_free(b);
         return;
     }
+    /* Its mounts wait for grace periods when they go, and nobody has to wait for that when they are only its own: the janitor
+     * lets go of them before it removes the files, while it keeps up. Older kernels say no, and it is init's end that takes
+     * longer. */
+    if (b->loose && b->forget_files && K.janitor.busy < 4)
+        b->mnt_fd = ioctl(b->death.fd, _IO(0xff, 3), 0); /* PIDFD_GET_MNT_NAMESPACE, Linux 6.11 */
     /* pid 1 of its namespace: the kernel takes the rest along. A v2-frozen process dies too. */
     syscall(SYS_pidfd_send_signal, b->death.fd, CAY__MUTANT("destroy-kill") ? 0 : SIGKILL, NULL, 0);
     CAY_FAULT("keeper.stop.killed");
@@ -617,8 +618,7 @@ static void clone_next(pending *p)
     }
     j.path[len] = 0;
     job_wait *w = cay__alloc(sizeof *w);
-    w->p = p;
-    w->fn = cloned;
+    *w = (job_wait){ .p = p, .fn = cloned };
     int fds[2] = { p->fds[i], -1 };
     if (job_send(&K.janitor, &j, fds, 1, w))
         return;

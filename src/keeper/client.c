@@ -153,7 +153,7 @@ static void on_destroy(const request *r)
         reply_error(r->c, CAY_EINVAL, 0, "bad_id", "not a sandbox id", NULL);
         return;
     }
-    if (box_remove_files(m->id))
+    if (box_remove_files(m->id, -1))
         reply_ok(r->c);
     else
         reply_error(r->c, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, errno, "sandbox_not_found", "nothing is kept of this sandbox", NULL);

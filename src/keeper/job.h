@@ -55,5 +55,6 @@ typedef struct cay_job_done {
  * PARK out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp] [name map]
  * ROOT in: [lower directory, a detached mount]; out, as root: [overlay]
  * CLONE in: [the directory]; out: [detached mount]
+ * RMTREE in: [mount namespace that still shows it]
  * SWEEP: what removals left behind; rec: a dead keeper's pool too
  * NET, to the lender, in: [tcp listener] [dns tcp] [dns udp] [name map], SET: [policy]; out: GET [policy], DIAL [socket] */

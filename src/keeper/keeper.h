@@ -132,7 +132,7 @@ struct box {
     uint64_t   start;
     cay__watch ctl;   /* init's control socket */
     cay__watch death; /* pidfd */
-    int        listen_fd, userns_fd;
+    int        userns_fd, mnt_fd; /* the second while it is being ended */
     int        cg_fd, tenant_fd; /* v2 */
     int        net_fd[4]; /* of its net namespace: tcp listener, dns tcp, dns udp; and the name map; -1: none */
     uint32_t   net;       /* keeper/netns.h: how TCP comes to the listener */
@@ -140,6 +140,7 @@ struct box {
     bool       lent;      /* cay-egress may have them */
     bool       restore;   /* its policy of before could not be told yet */
     bool       ahead;   /* bound to the default root before anybody asks */
+    bool       loose;   /* nothing of the host but its /usr is mounted in it */
     bool       pooled;  /* its files are still those of the pool */
     bool       uid0;
     bool       forget_files; /* remove its directory when it is dead */
@@ -322,8 +323,7 @@ void box_on_client_gone(client *c);
 void pending_free(pending *p);
 const char *pending_field(const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
 void box_note_gone(const char *id, const char *reason);
-bool box_trash(int at, const char *name); /* out of sight now, gone soon */
-bool box_remove_files(const char *dir); /* below sandboxes/: out of sight now, gone soon */
+bool box_remove_files(const char *dir, int mounts); /* below sandboxes/: out of sight now, gone soon */
 /* proc.c */
 void  proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);
 void  proc_started(box *b, const cay_g_result *r, int *fds, int nfds);

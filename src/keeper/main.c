@@ -151,8 +151,7 @@ static void sweep(cay__timer *t)
         cay_job j = { .type = CAY_JOB_DU };
         cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id, "/upper", NULL);
         job_wait *w = cay__alloc(sizeof *w);
-        w->b = b;
-        w->fn = measured;
+        *w = (job_wait){ .b = b, .fn = measured };
         job_send(&K.janitor, &j, NULL, 0, w);
         turn++;
         break;

@@ -261,8 +261,9 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 /* Without a range of its own a sandbox would have the host's ids. */
 static bool park_one(bool uid0, bool ahead)
 {
-    uint32_t block = K.mode == CAY_MODE_ROOT ? block_take() : 0;
-    if (K.nboxes >= BLOCKS_MAX - 8 || (K.mode == CAY_MODE_ROOT && !block))
+    bool room = K.nboxes < BLOCKS_MAX - 8;
+    uint32_t block = room && K.mode == CAY_MODE_ROOT ? block_take() : 0;
+    if (!room || (K.mode == CAY_MODE_ROOT && !block))
         return false;
     box *b = box_new();
     b->uid0 = uid0;
@@ -273,23 +274,20 @@ static bool park_one(bool uid0, bool ahead)
     journal_put(J_PARKING, b, "", 0, "");
     CAY_FAULT("keeper.park.intent");
     cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = block, .uid0 = uid0, .ahead = ahead };
-    int fds[CAY_JOB_GROUPS_MAX], n = 0;
+    int fds[CAY_JOB_GROUPS_MAX], n;
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
     cay__str_copy(j.path, sizeof j.path, K.layer);
     job_wait *w = cay__alloc(sizeof *w);
-    w->b = b;
-    w->fn = parked;
+    *w = (job_wait){ .b = b, .fn = parked };
     if (!job_send(z, &j, NULL, 0, w)) {
         box_free(b);
         return false;
     }
     CAY_FAULT("keeper.park.sent");
-    for (size_t i = 0; i < CAY_LEN(fds); i++)
-        fds[i] = -1;
+    memset(fds, -1, sizeof fds);
     fds[0] = listen_socket(b->name);
-    if (fds[0] < 0 || !cgroup_box_make(b) || (n = cgroup_join_files(b, fds + 1, &j)) < 0)
-        n = -1;
+    n = fds[0] < 0 || !cgroup_box_make(b) ? -1 : cgroup_join_files(b, fds + 1, &j);
     j.type = CAY_JOB_GROUPS;
     cay__fd_send(z->w.fd, &j, sizeof j, fds, n + 1, 0); /* the zygote waits for it: there is room, or soon will be */
     CAY_FAULT("keeper.park.groups");

@@ -4,20 +4,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static uid_t store_id(uid_t inside)
+/* For the sandbox's ordinary user. */
+static int make_dir(int at, const char *name)
 {
-    if (K.mode == CAY_MODE_ROOT)
-        return STORE_BASE + inside;
-    return K.mode == CAY_MODE_SINGLE ? 0 : inside;
-}
-
-static int make_dir(int at, const char *name, mode_t mode, uid_t owner)
-{
-    if (mkdirat(at, name, 0700) < 0)
+    uid_t owner = K.mode == CAY_MODE_SINGLE ? 0 : 1000 + (K.mode == CAY_MODE_ROOT ? STORE_BASE : 0);
+    if (mkdirat(at, name, 0755) < 0)
         return errno == EEXIST ? 0 : -1;
-    if (fchownat(at, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(at, name, mode, 0) < 0)
-        return -1;
-    return 0;
+    return fchownat(at, name, owner, owner, AT_SYMLINK_NOFOLLOW);
 }
 
 /* What needs an owner that only exists in our user namespace is put into the default layer here. */
@@ -35,8 +28,8 @@ int rootfs_seal(void)
     CAY_AUTOFD at = openat(K.home_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (at < 0)
         return -1;
-    if (make_dir(at, "workspace", 0755, store_id(1000)) < 0)
+    if (make_dir(at, "workspace") < 0)
         return -1;
     CAY_AUTOFD home = openat(at, "home", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    return home < 0 ? -1 : make_dir(home, "user", 0755, store_id(1000));
+    return home < 0 ? -1 : make_dir(home, "user");
 }

@@ -178,9 +178,11 @@ static bool rmtree(void)
     return true;
 }
 
-static void do_rmtree(void)
+static void do_rmtree(int *fds, int nfds)
 {
     cay_job_done d = { 0 };
+    for (int i = 0; i < nfds; i++)
+        cay__close_fd(&fds[i]); /* what is mounted of it goes first */
     if (rmtree())
         done(&d, NULL, 0);
     else
@@ -287,7 +289,7 @@ int main(int argc, char **argv)
         case CAY_JOB_PARK: do_park(); break;
         case CAY_JOB_ROOT: do_root(fds, nfds); break;
         case CAY_JOB_CLONE: do_clone(fds, nfds); break;
-        case CAY_JOB_RMTREE: do_rmtree(); break;
+        case CAY_JOB_RMTREE: do_rmtree(fds, nfds); break;
         case CAY_JOB_DU: do_du(); break;
         case CAY_JOB_SWEEP: do_sweep(); break;
         default:
