@@ -192,8 +192,10 @@ void on_dns_tcp(cay__watch *w, uint32_t events)
     (void)events;
     for (int i = 0; i < ROUNDS; i++) {
         int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0)
+        if (fd < 0) {
+            accept_failed(b, w);
             return;
+        }
         if (b->nconns >= DNS_CONNS || !sock_room(b->e, 1)) {
             close(fd);
             continue;

@@ -50,7 +50,7 @@ static size_t read_name(const uint8_t *p, size_t len, size_t at, bool pointers, 
             if (!pointers || at + 2 > len || ++jumps > JUMPS)
                 return 0;
             size_t to = get16(p + at) & 0x3fff;
-            if (to >= floor && !CAY__MUTANT("fuzz-dns_reply"))
+            if (to >= floor)
                 return 0;
             next = next ? next : at + 2;
             at = floor = to;
@@ -294,7 +294,7 @@ static bool walk_answers(const uint8_t *p, size_t len, size_t at, unsigned count
                 return false;
             *aliased = true;
             out->ttl = CAY_MIN(out->ttl, ttl);
-        } else if (t == type && out->n < DNS_ADDRS && size == (t == DNS_A ? 4 : 16)) {
+        } else if (t == type && (out->n < DNS_ADDRS || CAY__MUTANT("fuzz-dns_reply")) && size == (t == DNS_A ? 4 : 16)) {
             uint8_t *a = out->addr[out->n++];
             memcpy(a, mapped, 12);
             memcpy(a + (t == DNS_A ? 12 : 0), p + data, size);

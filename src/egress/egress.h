@@ -123,7 +123,7 @@ struct box {
     lookup   *cache[CACHE];
 
     flow     *flows;
-    unsigned  nflows;
+    unsigned  nflows, nlive; /* all; those that are not being refused */
     flow     *stalled;
     cay__timer refill;
     bucket    bucket[2];
@@ -180,6 +180,7 @@ struct flow {
     http_state  http;
 };
 void        on_tcp(cay__watch *w, uint32_t events);
+void        accept_failed(box *b, cay__watch *w); /* errno tells: no descriptors means a rest */
 void        flow_judge(flow *f);
 /* Ends it. orderly: both sides finished; else they are reset. Writes the last record. */
 void        flow_end(flow *f, const char *reason, bool orderly);

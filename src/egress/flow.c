@@ -74,6 +74,7 @@ void flow_free(flow *f)
         dial_cancel(f->dial);
     copy_unstall(f);
     later_stop(&f->late);
+    b->nlive -= f->state < FLOW_REFUSE;
     *f->prev = f->next;
     if (f->next)
         f->next->prev = f->prev;
@@ -171,10 +172,11 @@ static bool hello_fits(flow *f, const hello *h)
         deny(f, "tls_ech", h->sni);
         return false;
     }
+    if (!h->named && f->opaque)
+        return true;
     if (!h->named) {
-        if (!f->opaque)
-            deny(f, "tls_no_name", NULL);
-        return f->opaque;
+        deny(f, "tls_no_name", NULL);
+        return false;
     }
     if (cay__name_fold(h->sni, h->sni_len, sni) && !strcmp(sni, name))
         return true;
@@ -236,7 +238,6 @@ static void on_silence(later *l)
 {
     flow *f = OWNER(l, flow, late);
     record_it(f, "connect", "deny", "hello_timeout", NULL, false);
-    f->state = FLOW_REFUSE;
     flow_end(f, NULL, false);
 }
 
@@ -279,6 +280,8 @@ void flow_judge(flow *f)
     cay__verdict v = verdict(f);
     const char *name = flow_name(f), *reason = v.reason;
     bool stays = v.allow && (v.service != NULL) == f->service && (v.proto == CAY__NET_TCP || v.proto == f->proto) && (v.opaque || !f->opaque);
+    if (stays && f->state == FLOW_COPY && v.service)
+        stays = !memcmp(f->peer, v.service->to, 16);
     if (stays && f->state == FLOW_COPY && !v.service) {
         cay__verdict where = cay__decide_addr(f->box->e->op, &f->box->policy, name, f->peer, f->port);
         stays = where.allow;
@@ -332,7 +335,8 @@ static void accept_one(box *b, int fd)
         f->next->prev = &f->next;
     b->flows = f;
     e->fds++;
-    unsigned most = most_flows(b), had = b->nflows++;
+    unsigned most = most_flows(b), had = b->nlive++;
+    b->nflows++;
     /* From here to its orderly end this socket is reset when it is closed: a dead egress must not look like the end of a file. */
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -348,8 +352,7 @@ static void accept_one(box *b, int fd)
     }
     const char *why = many && b->policy.connections ? "connections_limit" : "descriptors_limit";
     record_it(f, "connect", "deny", why, NULL, false);
-    f->state = FLOW_REFUSE;
-    if (none || had >= most + POLITE)
+    if (none || b->nflows >= most + POLITE)
         flow_end(f, NULL, false);
     else
         refuse(f, why, 503);
@@ -359,6 +362,15 @@ static void on_rest(later *l)
 {
     box *b = OWNER(l, box, rest);
     cay__loop_set(&b->e->loop, &b->tcp, EPOLLIN);
+    cay__loop_set(&b->e->loop, &b->dns_tcp, EPOLLIN);
+}
+
+void accept_failed(box *b, cay__watch *w)
+{
+    if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+        return;
+    cay__loop_set(&b->e->loop, w, 0); /* or the loop spins */
+    later_set(b->e, &b->rest, 100, on_rest);
 }
 
 void on_tcp(cay__watch *w, uint32_t events)
@@ -371,12 +383,9 @@ void on_tcp(cay__watch *w, uint32_t events)
             accept_one(b, fd);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            cay__loop_set(&b->e->loop, w, 0); /* or the loop spins */
-            later_set(b->e, &b->rest, 100, on_rest);
-        }
         if (errno == ECONNABORTED || errno == EINTR)
             continue;
+        accept_failed(b, w);
         return;
     }
 }

@@ -40,13 +40,24 @@ static int files(void)
     return rc == -ENOSYS || rc == -EOPNOTSUPP ? 0 : rc; /* an old kernel: the ids of the process are the wall */
 }
 
+#if defined __x86_64__
+#define ARCH AUDIT_ARCH_X86_64
+#elif defined __aarch64__
+#define ARCH AUDIT_ARCH_AARCH64
+#else
+#error "no system call table for this architecture"
+#endif
+
 /* The frequent ones first: a filter is walked from its top. */
 static const int calls[] = {
-    SYS_recvfrom, SYS_sendto, SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_ctl, SYS_clock_gettime, SYS_accept4, SYS_close, SYS_connect,
+    SYS_recvfrom, SYS_sendto, SYS_epoll_pwait, SYS_epoll_ctl, SYS_clock_gettime, SYS_accept4, SYS_close, SYS_connect,
     SYS_setsockopt, SYS_getsockopt, SYS_getsockname, SYS_shutdown, SYS_recvmsg, SYS_sendmsg, SYS_write, SYS_read, SYS_getrandom, SYS_pread64,
-    SYS_pwrite64, SYS_openat, SYS_open, SYS_fcntl, SYS_fstat, SYS_stat, SYS_newfstatat, SYS_lseek, SYS_renameat, SYS_unlinkat, SYS_mmap, SYS_munmap,
+    SYS_pwrite64, SYS_openat, SYS_fcntl, SYS_fstat, SYS_newfstatat, SYS_lseek, SYS_renameat, SYS_unlinkat, SYS_mmap, SYS_munmap,
     SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_readv, SYS_writev, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_geteuid,
     SYS_restart_syscall, SYS_exit, SYS_exit_group, SYS_futex,
+#ifdef SYS_open /* old spellings, which newer architectures have not */
+    SYS_epoll_wait, SYS_open, SYS_stat,
+#endif
 };
 
 static int filter(void)
@@ -55,7 +66,7 @@ static int filter(void)
     unsigned short n = 0;
 #define EMIT(...) f[n++] = (struct sock_filter)__VA_ARGS__
     EMIT({ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch) });
-    EMIT({ BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AUDIT_ARCH_X86_64 });
+    EMIT({ BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCH });
     EMIT({ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS });
     EMIT({ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr) });
     for (size_t i = 0; i < CAY_LEN(calls); i++) {

@@ -89,6 +89,7 @@ void refuse(flow *f, const char *reason, uint16_t status)
         return;
     }
     f->proto = (uint8_t)look;
+    f->box->nlive -= f->state < FLOW_REFUSE; /* no longer one of those that a limit counts */
     f->state = FLOW_REFUSE;
     flow_lowat(f, 1);
     flow_want(f, &f->in, EPOLLIN);
