@@ -211,12 +211,12 @@ static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
 /* Starts the next address when there is a free hand; the other goes on meanwhile. */
 static void go(dial *d)
 {
-    try_ *t = d->tries[0].w.fd < 0 ? &d->tries[0] : d->tries[1].w.fd < 0 ? &d->tries[1] : NULL;
+    int hand = d->tries[0].w.fd < 0 ? 0 : d->tries[1].w.fd < 0 ? 1 : AT_ONCE;
     bool busy = d->tries[0].w.fd >= 0 || d->tries[1].w.fd >= 0;
     int64_t left = d->deadline - cay__boot_ms();
-    while (t && d->at < d->n) {
+    while (hand < AT_ONCE && d->at < d->n) {
         const uint8_t *addr = d->addr[d->at++];
-        if (may(d, addr) && try_one(d, t, addr)) {
+        if (may(d, addr) && try_one(d, &d->tries[hand], addr)) {
             later_set(d->e, &d->late, d->at < d->n ? CAY_MIN(left, EYEBALL_MS) : left, on_late);
             return;
         }
