@@ -5,6 +5,7 @@
  *
  *   create [POLICY]         → id              policy ID POLICY   → revision     get ID → revision, text
  *   dial ID HOST PORT [implicit] → connects, sends stdin, prints what comes back
+ *   bind ID POLICY NAME=VALUE…  → names of the files to trust, one a line
  *   hello                   → features as a number
  * Fails with "CODE REASON: MESSAGE" on stderr and status 1.
  */
@@ -15,6 +16,7 @@
 #include <inttypes.h>
 #include <provider/native/native.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 static char text[CAY_NET_TEXT + 2];
@@ -44,6 +46,35 @@ static int talk(int fd)
             return 1;
     close(fd);
     return n < 0;
+}
+
+/* "NAME=VALUE" as entries of intercept/proto.h, sealed. */
+static int make_values(char **word)
+{
+    int fd = memfd_create("values", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    for (; *word; word++) {
+        char *value = strchr(*word, '=');
+        if (!value)
+            exit(2);
+        uint32_t len[2] = { (uint32_t)(value - *word), (uint32_t)strlen(value + 1) };
+        if (!cay__fd_write_all(fd, len, sizeof len) || !cay__fd_write_all(fd, *word, len[0]) || !cay__fd_write_all(fd, value + 1, len[1]))
+            exit(2);
+    }
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    return fd;
+}
+
+static void print_names(int fd)
+{
+    uint32_t len[2];
+    off_t at = 0;
+    while (fd >= 0 && pread(fd, len, sizeof len, at) == sizeof len) {
+        char name[256] = "";
+        if (len[0] >= sizeof name || pread(fd, name, len[0], at + (off_t)sizeof len) != (ssize_t)len[0])
+            break;
+        puts(name);
+        at += (off_t)(sizeof len + len[0] + len[1]);
+    }
 }
 
 static int verb(cay__native *n, int argc, char **argv, cay_err *err)
@@ -76,6 +107,12 @@ static int verb(cay__native *n, int argc, char **argv, cay_err *err)
         if ((rc = cay__nbox_policy_get(b, NULL, &got, &len, &revision, err)) == 0)
             printf("%" PRIu64 "\n%.*s", revision, (int)len, got);
         free(got);
+    } else if (!strcmp(argv[1], "bind") && argc >= 5) {
+        size_t len = slurp(argv[3]);
+        CAY_AUTOFD values = make_values(argv + 4);
+        if ((rc = cay__nbox_secrets(b, NULL, text, len, values, &fd, err)) == 0)
+            print_names(fd);
+        cay__close_fd(&fd);
     } else if (!strcmp(argv[1], "dial") && argc >= 5) {
         if ((rc = cay__nbox_dial(b, NULL, argv[3], (uint16_t)atoi(argv[4]), argc > 5, &fd, err)) == 0)
             rc = talk(fd) ? CAY_ESYS : 0;
@@ -90,7 +127,7 @@ int main(int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     const char *home = getenv("CAY_HOME");
     if (argc < 2 || !home || (argc < 3 && strcmp(argv[1], "create") != 0 && strcmp(argv[1], "hello") != 0)) {
-        fprintf(stderr, "usage: netdrive create|policy|get|dial|hello …, with CAY_HOME\n");
+        fprintf(stderr, "usage: netdrive create|policy|get|bind|dial|hello …, with CAY_HOME\n");
         return 2;
     }
     int rc = cay__native_open(home, getenv("CAY_LIBEXEC") ? getenv("CAY_LIBEXEC") : "", &n, &err);

@@ -208,6 +208,42 @@ case_operator() {
     reaches http://other.test/
 }
 
+case_secret() { # a value that the server sees and the sandbox does not
+    [ -x "$build/cay-intercept" ] || { echo "  skipped: cay-intercept is not built"; return; }
+    create good.test
+    printf 'cay-net 1\nmode rules\nrule good.test\nrule other.test\nbind KEY http://good.test\n' >"$dir/bound"
+    "$drive" bind "$id" "$dir/bound" KEY=sesame-8842 >"$dir/trust" || fail "bind"
+    grep -q ca.pem "$dir/trust" || fail "nothing to trust: $(cat "$dir/trust")"
+    "$drive" policy "$id" "$dir/bound" >/dev/null || fail "policy"
+    : >"$NETLAB/heads"
+    reaches http://good.test/
+    reaches http://other.test/
+    [ "$(grep -c 'sesame-8842' "$NETLAB/heads")" = 1 ] || fail "the server saw: $(cat "$NETLAB/heads")"
+    inside sh -c 'env; cat /proc/*/environ /proc/*/cmdline' | grep -q sesame && fail "the value is inside"
+    grep -rq sesame-8842 "$CAY_HOME" && fail "the value is on the disk"
+    kill -9 "$(cut -d' ' -f1 "$(run_dir)/intercept.pid")"
+    sleep 0.6
+    : >"$NETLAB/heads"
+    reaches http://good.test/
+    grep -q sesame-8842 "$NETLAB/heads" || fail "not after the interceptor's death"
+    kill -9 "$(egress)"
+    sleep 0.4
+    : >"$NETLAB/heads"
+    reaches http://good.test/
+    grep -q sesame-8842 "$NETLAB/heads" || fail "not after egress' death"
+    kill -9 "$(keeper)"
+    sleep 0.3
+    "$drive" get "$id" >/dev/null
+    : >"$NETLAB/heads"
+    reaches http://good.test/
+    grep -q sesame-8842 "$NETLAB/heads" || fail "not after the keeper's death"
+    "$drive" bind "$id" "$dir/bound" KEY=other-value >/dev/null || fail "rotation"
+    reaches http://good.test/
+    grep -q other-value "$NETLAB/heads" || fail "the new value is not used"
+    "$drive" bind "$id" "$dir/bound" NOKEY=x 2>"$dir/err" && fail "a binding without its value was accepted"
+    grep -q secret_unknown "$dir/err" || fail "$(cat "$dir/err")"
+}
+
 case_nobody() { # who egress is
     create good.test
     e=$(egress)
