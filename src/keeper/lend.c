@@ -5,7 +5,6 @@
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
-#include <base/mutant.h>
 #include <base/str.h>
 #include <egress/proto.h>
 #include <fcntl.h>
@@ -186,7 +185,7 @@ static bool sound(const int *fd, uint64_t cookie)
         if (option(fd[i], SO_DOMAIN) != AF_INET6 || option(fd[i], SO_TYPE) != want[i].type || option(fd[i], SO_PROTOCOL) != want[i].protocol ||
             getsockname(fd[i], (struct sockaddr *)&sa, &len) < 0 || (ntohs(sa.sin6_port) != want[i].port && (want[i].type == SOCK_STREAM || sa.sin6_port)))
             return false;
-        if (cookie && !CAY__MUTANT("netns-cookie") && (getsockopt(fd[i], SOL_SOCKET, SO_NETNS_COOKIE, &is, &n) < 0 || is != cookie))
+        if (cookie && (getsockopt(fd[i], SOL_SOCKET, SO_NETNS_COOKIE, &is, &n) < 0 || is != cookie))
             return false;
     }
     int seals = fcntl(fd[CAY__NET_MAP], F_GET_SEALS);

@@ -162,6 +162,23 @@ static int egress_pid(void)
     return host_get(path, text, sizeof text) ? atoi(text) : 0;
 }
 
+/* It reads what hostile programs send: it must have nothing that is worth taking. */
+static void egress_is_nobody(void)
+{
+    static const char *const none[] = { "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb" };
+    char path[64], text[8192], want[64];
+    snprintf(path, sizeof path, "/proc/%d/status", egress_pid());
+    if (!host_get(path, text, sizeof text))
+        give_up("egress does not run");
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        snprintf(want, sizeof want, "\n%s:\t0000000000000000\n", none[i]);
+        CHECK(strstr(text, want), "egress has rights: %s is not empty", none[i]);
+    }
+    CHECK(strstr(text, "\nNoNewPrivs:\t1\n"), "egress could gain rights");
+    CHECK(strstr(text, "\nSeccomp:\t2\n"), "egress has no filter");
+    CHECK(W.mode != ROOT || !strstr(text, "\nUid:\t0"), "egress is the host's root");
+}
+
 static void s34_closed(void)
 {
     cay_err err = CAY_ERR_INIT;
@@ -179,6 +196,7 @@ static void s34_closed(void)
     if (cay_sandbox_set_policy(sb, within(10000), "cay-net 1\nmode rules\nrule nobody.test\n", &revision, &err) < 0)
         give_up("policy: %s", err.msg);
     CHECK(cay_sandbox_set_policy(sb, within(10000), bad.net, NULL, &err) < 0, "a broken policy was accepted");
+    egress_is_nobody();
     for (unsigned i = 0; i < many(40); i++) {
         int pid = egress_pid();
         if (i % 4 == 3)
@@ -203,7 +221,7 @@ static void s34_closed(void)
 
 const attack net_attacks[] = {
     { "S-28", "nothing leaves without a policy, and all is refused at once", ALL, "netns netfilter", NULL, s28_off },
-    { "S-34", "a dead or wedged egress, a broken policy: nothing opens", ALL, NULL, "the way out is egress itself: without it there is none to open", s34_closed },
+    { "S-34", "a dead or wedged egress, a broken policy: nothing opens", ALL, "egress-root", NULL, s34_closed },
     { "S-35", "no neighbour and no port of the host is in reach", ALL, "netns", NULL, s35_lateral },
     { 0 },
 };
