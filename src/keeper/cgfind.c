@@ -14,26 +14,16 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* The path that /proc/self/cgroup gives for a v1 controller, or for v2 when name is "". */
-static bool own_path(const char *text, const char *name, char *out, size_t cap)
+typedef struct own {
+    const char *list, *path; /* controllers, "" for v2; our group there */
+} own;
+
+/* Of a v1 controller, or of v2 when name is "". */
+static const char *own_path(const own *o, const char *name)
 {
-    for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-        const char *a = strchr(line, ':'), *b = a ? strchr(a + 1, ':') : NULL, *e = b ? strchr(b, '\n') : NULL;
-        char list[128];
-        if (!b)
-            continue;
-        size_t n = (size_t)(b - a - 1), m = e ? (size_t)(e - b - 1) : strlen(b + 1);
-        if (n >= sizeof list || m >= cap)
-            continue;
-        memcpy(list, a + 1, n);
-        list[n] = 0;
-        if (*name ? !has_word(list, name) : n != 0)
-            continue;
-        memcpy(out, b + 1, m);
-        out[m] = 0;
-        return true;
-    }
-    return false;
+    while (o->list && (*name ? !has_word(o->list, name) : *o->list))
+        o++;
+    return o->path;
 }
 
 /* The kernel writes space, tab, newline and backslash as three octal digits. */
@@ -58,11 +48,11 @@ static void join(char *dst, size_t cap, const char *point, const char *root, con
         dst[0] = 0;
 }
 
-static void one_mount(char *line, const char *cgroup, cgfind *out)
+static void one_mount(char *line, const own *groups, cgfind *out)
 {
     /* id parent maj:min root point opts [optional…] - type source superopts */
     char *f[6], *save, *dash = strstr(line, " - ");
-    char path[512];
+    const char *path;
     if (!dash)
         return;
     *dash = 0;
@@ -74,7 +64,7 @@ static void one_mount(char *line, const char *cgroup, cgfind *out)
     char *type = strtok_r(dash + 3, " ", &save), *source = strtok_r(NULL, " ", &save), *opts = strtok_r(NULL, " ", &save);
     if (!type || !source || !opts)
         return;
-    if (!strcmp(type, "cgroup2") && !out->v2[0] && own_path(cgroup, "", path, sizeof path)) {
+    if (!strcmp(type, "cgroup2") && !out->v2[0] && (path = own_path(groups, ""))) {
         join(out->v2, sizeof out->v2, f[4], f[3], path);
         cay__str_copy(out->v2_top, sizeof out->v2_top, f[4]);
         out->v2_root = !strcmp(path, "/") && !strcmp(f[3], "/");
@@ -82,14 +72,21 @@ static void one_mount(char *line, const char *cgroup, cgfind *out)
     if (strcmp(type, "cgroup"))
         return;
     for (int i = 0; i < CG_V1_COUNT; i++)
-        if (!out->v1[i][0] && has_word(opts, v1_names[i]) && own_path(cgroup, v1_names[i], path, sizeof path))
+        if (!out->v1[i][0] && has_word(opts, v1_names[i]) && (path = own_path(groups, v1_names[i])))
             join(out->v1[i], sizeof out->v1[i], f[4], f[3], path);
 }
 
 void cgfind_parse(char *mountinfo, char *cgroup, cgfind *out)
 {
-    char *save;
+    own groups[32] = { 0 };
+    char *save, *list, *path;
+    size_t n = 0;
     memset(out, 0, sizeof *out);
+    for (char *line = cgroup; n < CAY_LEN(groups) - 1 && (line = strtok_r(line, "\n", &save)); line = NULL)
+        if ((list = strchr(line, ':')) && (path = strchr(list + 1, ':'))) {
+            *path = 0;
+            groups[n++] = (own){ list + 1, path + 1 };
+        }
     for (char *line = mountinfo; (line = strtok_r(line, "\n", &save)); line = NULL)
-        one_mount(line, cgroup, out);
+        one_mount(line, groups, out);
 }
