@@ -277,8 +277,9 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
     old = good && m->tag[0] ? proc_find(b, m->tag) : NULL;
     if (!good || (old && !old->ended) || !make_room(b)) {
         bool tag = old && !old->ended;
-        reply_error(c, tag ? CAY_EEXIST : CAY_EINVAL, 0, tag ? "tag_in_use" : "bad_request",
-                    tag ? "a running process has this tag already" : "the spawn request is not well-formed", NULL);
+        reply_error(c, !good ? CAY_EINVAL : tag ? CAY_EEXIST : CAY_ENOSPACE, 0, !good ? "bad_request" : tag ? "tag_in_use" : "processes_full",
+                    !good ? "the spawn request is not well-formed" : tag ? "a running process has this tag already"
+                          : "512 commands run in this sandbox, or too much output of running ones is kept; end some", NULL);
         return;
     }
     int io[6];
