@@ -61,7 +61,7 @@ typedef struct cay_spawn {
     const char        *tag;        /* a name to attach by; unique among live processes, or NULL */
     const cay_pair    *labels;     /* ends with a NULL key; told by cay_sandbox_procs(). All keys and
                                       values together, each with one byte more: CAY_PROC_LABELS_MAX */
-    uint32_t           ring_bytes; /* kept output per stream; 0: 1 MiB */
+    uint32_t           ring_bytes; /* kept output per stream, 4 KiB to 16 MiB, in memory; 0: 1 MiB */
     cay_on_full        on_full;
     bool               attach;     /* readers are made with the process: the first cay_proc_output() of
                                       each stream from its start has every byte, and costs nothing. The

@@ -135,7 +135,7 @@ const cli_verb cli_logs = {
     .operands = "[-f] ID [PROCESS]",
     .summary = "show what a command printed",
     .text = "PROCESS is its id, its pid inside, or its tag; without it the one started last is meant. Output goes to\n"
-            "the same stream it came from. The newest part is kept (1 MiB a stream), and what is gone is told.",
+            "the same stream it came from. The newest part is kept (1 MiB a stream, or --kept), and what is gone is told.",
     .examples = "  cay logs c7f\n"
                 "  cay logs -f c7f web\n"
                 "  cay logs --stderr -n 20 c7f pdk2",

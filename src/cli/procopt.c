@@ -20,6 +20,7 @@ const opt_def proc_opt_defs[] = {
     { "login", 0, NULL, "with --shell: a login shell", OPT_FLAG, AT(login) },
     { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need", OPT_STR, AT(profile) },
     { "tag", 0, "NAME", "a name to find the command by", OPT_STR, AT(tag) },
+    { "kept", 0, "SIZE", "most output kept of each stream, 4k to 16m (default 1m)", OPT_SIZE, AT(kept), 4096, 16 << 20 },
     OPT_END
 };
 
@@ -73,7 +74,7 @@ int proc_spec_make(const proc_opts *o, char **argv, proc_spec *out, cay_err *err
         .login = o->login, .env = env->v, .env_mode = o->env_only ? CAY_ENV_ONLY : CAY_ENV_ADD, .cwd = o->workdir,
         .user = o->user, .profile = o->profile, .stdin_mode = o->input ? CAY_STDIN_PIPE : CAY_STDIN_NULL,
         .tty = o->tty, .timeout_ms = o->timeout_ms == CAY_UNLIMITED ? 0 : o->timeout_ms, .tag = o->tag,
-        .labels = out->labels.v, .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK, .attach = !o->detach && !o->tty && !cli.json,
+        .ring_bytes = (uint32_t)o->kept, .labels = out->labels.v, .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK, .attach = !o->detach && !o->tty && !cli.json,
     };
     if (o->tty)
         term_size(isatty(0) ? 0 : 1, &out->spawn.cols, &out->spawn.rows);

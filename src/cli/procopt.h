@@ -9,7 +9,7 @@
 typedef struct proc_opts {
     bool        input, tty, login;
     const char *shell, *profile, *tag;
-    uint64_t    timeout_ms;
+    uint64_t    timeout_ms, kept;
     /* of exec and shell; run describes these for the whole sandbox */
     bool        detach, env_only;
     const char *user, *workdir;

@@ -10,7 +10,7 @@ enum {
     TAG_MAX = 39,
     USER_MAX = 63,
     RING_MIN = 4096,
-    RING_MAX = 64 << 20,
+    RING_MAX = 16 << 20, /* the keeper's memory, not the sandbox's */
 };
 
 static bool has_control(const char *s)

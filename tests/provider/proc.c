@@ -79,6 +79,7 @@ static void bad_requests_are_refused_by_field(void **state)
         { .size = sizeof bad[0], .argv = ARGV("true"), .user = "a:b" },
         { .size = sizeof bad[0], .argv = ARGV("true"), .profile = "god" },
         { .size = sizeof bad[0], .argv = ARGV("true"), .ring_bytes = 5 },
+        { .size = sizeof bad[0], .argv = ARGV("true"), .ring_bytes = (16 << 20) + 1 },
         { .size = 0, .argv = ARGV("true") },
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {

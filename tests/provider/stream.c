@@ -262,9 +262,23 @@ static void twenty_threads_at_once(void **state)
         fail_msg("%s", why);
 }
 
+static void a_large_ring_keeps_all_of_it(void **state)
+{
+    (void)state;
+    NEED_SHELL();
+    size_t len = 0;
+    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "head -c 9000000 /dev/zero | tr '\\0' x", .ring_bytes = 16 << 20 });
+    assert_int_equal(wait_for(p, 20000).lost_out, 0);
+    char *out = drain(p, CAY_STDOUT, 0, &len);
+    assert_int_equal(len, 9000000);
+    free(out);
+    cay_proc_unref(p);
+}
+
 tests suite_stream(size_t *n)
 {
     static const struct CMUnitTest t[] = {
+        cmocka_unit_test(a_large_ring_keeps_all_of_it),
         cmocka_unit_test(output_can_be_had_from_any_offset),
         cmocka_unit_test(an_offset_may_be_still_to_come),
         cmocka_unit_test(many_readers_get_the_same),

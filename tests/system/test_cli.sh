@@ -119,6 +119,9 @@ run "$cay" exec -l nonsense "$id" -- true; is 2 && errs nonsense; ok 'a label wi
 run "$cay" logs "$id" ticker; is 0 && says one && errs two; ok 'logs by tag, each stream to its own'
 run "$cay" logs --stdout -n 1 "$id" "$p"; is 0 && says tick && ! says one; ok 'logs -n'
 code=0; "$cay" logs -f "$id" ticker 2>/dev/null | head -n 2 >"$t/out"; says one; ok 'logs -f ends quietly when its reader leaves'
+p2=$("$cay" exec -d --kept 4k "$id" -- sh -c 'seq 10000' 2>"$t/err"); sleep 0.5
+run "$cay" logs "$id" "$p2"; is 0 && says 10000 && [ "$(wc -c <"$t/out")" -le 4096 ] && errs 'no longer kept'; ok 'exec --kept bounds what is kept, and logs says what went'
+run "$cay" exec --kept 1k "$id" -- true; is 2 && errs '--kept'; ok 'a size that cannot be kept is refused'
 run "$cay" logs "$id" nosuch; is 1 && errs nosuch; ok 'logs of an unknown process'
 run "$cay" signal -s KILL "$id" ticker; is 0; ok 'signal'
 run "$cay" signal -s NOSUCH "$id" ticker; is 2 && errs NOSUCH; ok 'an unknown signal is named'
