@@ -472,8 +472,9 @@ static void pausing(bool kills)
     int ran = 0;
     for (size_t i = 0; i < CAY_LEN(t); i++)
         t[i].stop = true;
-    for (size_t i = 0; i < CAY_LEN(t); i++) {
+    for (size_t i = 0; i < CAY_LEN(t); i++)
         pthread_join(t[i].thread, NULL);
+    for (size_t i = 0; i < CAY_LEN(t); i++) {
         ran += t[i].ran;
         if (t[i].wrong)
             fail_msg("%d commands went wrong: %s", t[i].wrong, t[i].why);

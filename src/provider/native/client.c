@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { TRIES = 4, ADOPT_MS = 30000 };
+enum { TRIES = 10, ADOPT_MS = 30000 };
 
 /* What answers a request, and how long its body is. */
 static uint16_t answer_of(uint16_t request)
