@@ -196,6 +196,7 @@ struct client {
 
 typedef struct job_wait {
     struct job_wait *next;
+    helper          *h; /* who is at it */
     uint32_t         seq;
     box             *b;
     pending         *p;
@@ -205,8 +206,10 @@ typedef struct job_wait {
 } job_wait;
 
 struct helper {
-    cay__watch w;
-    int        pid;
+    cay__watch  w;
+    const char *role, *dir;
+    int         pid, ns; /* ns: the mount namespace of one that stays in the host's tree, -1: made when it starts; 0: ours */
+    int64_t     since_ms;
     unsigned   busy;
 };
 

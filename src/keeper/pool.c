@@ -20,23 +20,18 @@
 #define POOL_RAW     1 /* waiting for any root; none when $CAY_POOL is 0 */
 #define POOL_MOST    256
 #define POOL_PARKING 2 /* at a time, per zygote */
+#define LIFE_MS      1000 /* a helper that does not live so long is not started again */
 #define FAILS_MAX    3 /* in a row: then it is no accident */
 
 extern const char cay_init_image[], cay_init_image_end[];
 
 /* ---- helpers ---- */
 
-typedef struct start_args {
-    const char *role, *dir;
-    int         sock;
-    bool        host_tree;
-} start_args;
-
 static int helper_child(void *arg)
 {
-    start_args *a = arg;
+    const helper *h = arg;
     char mode[] = { (char)('0' + K.mode), 0 };
-    char *const argv[] = { "cay-init", (char *)a->role, (char *)a->dir, mode, K.argv[2], K.argv[0], NULL };
+    char *const argv[] = { "cay-init", (char *)h->role, (char *)h->dir, mode, K.argv[2], K.argv[0], NULL };
     char *env[] = { NULL, NULL, NULL };
 #ifdef CAY_FAULTS
     char fault[128];
@@ -45,10 +40,8 @@ static int helper_child(void *arg)
         env[1] = "CAY_FAULT_HITS=/proc/self/fd/4";
     }
 #endif
-    /* The janitor stays in the host's tree, in a mount namespace that follows the host's. */
-    if (a->host_tree && unshare(CLONE_NEWNS) < 0)
-        _exit(1);
-    if (dup2(a->sock, 3) < 0)
+    /* The janitor stays in the host's tree, in a mount namespace that follows the host's; one that takes its place, too. */
+    if ((h->ns < 0 && unshare(CLONE_NEWNS) < 0) || (h->ns > 0 && setns(h->ns, CLONE_NEWNS) < 0) || dup2(h->w.fd, 3) < 0)
         _exit(1);
     unsigned first = 4;
 #ifdef CAY_FAULTS
@@ -62,22 +55,45 @@ static int helper_child(void *arg)
 
 static void helper_on(cay__watch *w, uint32_t ev);
 
-static bool helper_start(helper *h, const char *role, const char *dir, bool host_tree)
+static bool helper_start(helper *h, const char *role, const char *dir, int ns)
 {
     int sv[2];
+    char path[48], n[21];
     static char stack[16384] __attribute__((aligned(16)));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
         return false;
-    start_args a = { role, dir, sv[1], host_tree };
-    h->pid = clone(helper_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &a);
+    *h = (helper){ { .fd = sv[1], .events = EPOLLIN, .fn = helper_on }, role, dir, 0, ns, cay__boot_ms(), 0 };
+    h->pid = clone(helper_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, h);
     CAY__STACK_USED(stack, sizeof stack);
     close(sv[1]);
-    if (h->pid < 0) {
-        close(sv[0]);
-        return false;
+    h->w.fd = sv[0];
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)h->pid), "/ns/mnt", NULL);
+    h->ns = h->pid > 0 && ns < 0 ? open(path, O_RDONLY | O_CLOEXEC) : ns;
+    return h->pid > 0 && h->ns >= 0;
+}
+
+/* What it was at is lost: who waits is told, removals are found again by their names, inits that were half made end by
+ * themselves. One that dies again at once takes us along: the next keeper starts whole, and adopts. */
+static void helper_lost(helper *h)
+{
+    cay_job_done d = { .sys = EAGAIN, .step = "a helper ended; try again", .error = { CAY_EBUSY, 0, "keeper_busy", "a helper ended; try again" } };
+    dprintf(2, "%lld %s ended\n", (long long)cay__wall_ms(), h->role);
+    cay__loop_del(&K.loop, &h->w);
+    cay__close_fd(&h->w.fd);
+    K.broken = cay__boot_ms() - h->since_ms < LIFE_MS || !helper_start(h, h->role, h->dir, h->ns) || !cay__loop_add(&K.loop, &h->w);
+    K.loop.stop |= K.broken;
+    K.trash = K.strays = true;
+    for (job_wait *j = K.jobs, *next; j; j = next) {
+        next = j->next;
+        if (j->h != h)
+            continue;
+        UNLINK(K.jobs, j);
+        j->fn(j, &d, NULL, 0);
+        free(j);
     }
-    h->w = (cay__watch){ .fd = sv[0], .events = EPOLLIN, .fn = helper_on };
-    return true;
+    for (box *b = K.boxes; b && h == &K.lender; b = b->next)
+        b->restore |= b->lent;
+    pool_refill_soon();
 }
 
 static bool seal_image(void)
@@ -101,7 +117,7 @@ int pool_print_faults(void)
 
 bool pool_start_janitor(const char *home)
 {
-    return seal_image() && helper_start(&K.janitor, "janitor", home, true) && helper_start(&K.lender, "lender", home, true);
+    return seal_image() && helper_start(&K.janitor, "janitor", home, -1) && helper_start(&K.lender, "lender", home, -1);
 }
 
 bool pool_start(void)
@@ -116,7 +132,7 @@ bool pool_start(void)
     cay__random(&K.block_first, sizeof K.block_first); /* another state directory's keeper hands out of the same range */
     K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
     for (unsigned i = 0; i < K.nzygotes; i++)
-        if (!helper_start(&K.zygotes[i], "zygote", "/s", false) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
+        if (!helper_start(&K.zygotes[i], "zygote", "/s", 0) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
             return false;
     return cay__loop_add(&K.loop, &K.janitor.w) && cay__loop_add(&K.loop, &K.lender.w);
 }
@@ -133,6 +149,7 @@ bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w)
     h->busy++;
     if (w) {
         w->seq = j->seq;
+        w->h = h;
         w->next = K.jobs;
         K.jobs = w;
     }
@@ -146,8 +163,8 @@ static void helper_on(cay__watch *w, uint32_t ev)
     cay_job_done d;
     (void)ev;
     ssize_t n = cay__fd_recv(w->fd, &d, sizeof d, fds, &nfds, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN)) {
-        K.broken = K.loop.stop = true; /* a helper died: the next keeper starts whole, and adopts */
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != ECONNRESET)) { /* a reset is told before its last words */
+        helper_lost(h);
         return;
     }
     if (n != sizeof d)

@@ -41,6 +41,14 @@ static bool of_proc(int pid, const char *file, char *buf, size_t cap)
     return cay__fd_read_file(AT_FDCWD, path, buf, cap) > 0;
 }
 
+static int parent_of(int pid)
+{
+    char stat[512];
+    const char *p = of_proc(pid, "stat", stat, sizeof stat) ? strrchr(stat, ')') : NULL;
+    int up = 0;
+    return p && sscanf(p, ") %*c %d", &up) == 1 ? up : 0;
+}
+
 /* The process that fn likes; the youngest of several. */
 static int find_process(bool (*fn)(int pid, const void *arg), const void *arg)
 {
@@ -69,6 +77,18 @@ static bool is_keeper(int pid, const void *arg)
 static int keeper(void)
 {
     return find_process(is_keeper, NULL);
+}
+
+typedef struct helper_of {
+    int         keeper;
+    const char *role;
+} helper_of;
+
+static bool is_helper(int pid, const void *arg)
+{
+    const helper_of *h = arg;
+    char comm[64] = "";
+    return parent_of(pid) == h->keeper && of_proc(pid, "comm", comm, sizeof comm) && cay__str_starts(comm, h->role);
 }
 
 static void kill_keeper(void)
@@ -496,6 +516,61 @@ static void pause_and_kills_of_the_keeper_do_not_wedge(void **state)
     pausing(true);
 }
 
+/* ---- helpers ---- */
+
+typedef struct another {
+    helper_of h;
+    int       old;
+} another;
+
+static bool is_another(int pid, const void *arg)
+{
+    const another *a = arg;
+    return pid != a->old && is_helper(pid, &a->h);
+}
+
+static bool has_another(void *arg)
+{
+    return find_process(is_another, arg) != 0;
+}
+
+static void a_helper_that_dies_is_replaced(void **state)
+{
+    static const char *const roles[] = { "zygote", "janitor", "lender", "zygote" };
+    (void)state;
+    cay_sandbox *sb = make((cay_create){ 0 });
+    char dir[] = "/tmp/cay-grant-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    int pid = keeper();
+    for (size_t i = 0; i < CAY_LEN(roles); i++) {
+        nap(1200); /* one that dies at once would take the keeper along */
+        another a = { { pid, roles[i] }, 0 };
+        a.old = find_process(is_helper, &a.h);
+        assert_true(a.old > 0);
+        stopped s = { make((cay_create){ .ttl_ms = 700 }), "" };
+        kill(a.old, SIGKILL);
+        assert_true(support_until(has_another, &a, 5000));
+        nap(900); /* nobody asks, and yet */
+        assert_true(has_stopped(&s));
+        assert_string_equal(s.reason, "ttl");
+        cay_sandbox_unref(s.sb);
+        cay_grant g = { .source = dir, .target = "/mnt/g" };
+        cay_sandbox *more[6];
+        for (size_t k = 0; k < CAY_LEN(more); k++)
+            more[k] = make((cay_create){ .grants = &g, .ngrants = k == 0 }); /* more than lay ready */
+        assert_int_equal(run(more[0], "test -d /mnt/g"), 0);
+        assert_int_equal(run(more[5], "exit 3"), 3);
+        for (size_t k = 0; k < CAY_LEN(more); k++) {
+            OK(cay_sandbox_remove(more[k], CALL(20000), E));
+            cay_sandbox_unref(more[k]);
+        }
+        assert_int_equal(keeper(), pid);
+    }
+    assert_int_equal(run(sb, "exit 2"), 2);
+    rmdir(dir);
+    cay_sandbox_unref(sb);
+}
+
 int main(int argc, char **argv)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, up, down)
@@ -508,6 +583,7 @@ int main(int argc, char **argv)
         T(a_dead_init_is_noticed),
         T(pause_waits_for_commands_that_are_being_born),
         T(pause_and_kills_of_the_keeper_do_not_wedge),
+        T(a_helper_that_dies_is_replaced),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
