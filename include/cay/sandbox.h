@@ -284,6 +284,19 @@ CAY_API int cay_port_list(cay_sandbox *sb, const cay_call *call,
 /* A connected stream to 127.0.0.1:port (or ::1) inside. CAY_ENOENT when nobody listens. */
 CAY_API int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd,
                              cay_err *err);
+/* Lets whoever has the token reach a port, through a server that asks cay_port_token_check(). Kept with the sandbox as a hash: the
+ * token is told once. ttl_ms 0: a day; at most 7 days. Exposing a port again makes its former token void. */
+typedef struct cay_exposed {
+    size_t   size;
+    uint16_t port;
+    int64_t  created_ms, expires_ms; /* wall clock */
+    char     token[72]; /* in the answer of cay_port_expose() alone, else "" */
+} cay_exposed;
+CAY_API int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err);
+CAY_API int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err);
+CAY_API int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg, cay_err *err);
+/* 0, or CAY_EPERM for a wrong or expired token and for whatever does not exist, alike. */
+CAY_API int cay_port_token_check(cay_service *svc, const char *id, uint16_t port, const char *token, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -252,6 +252,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
     CAY_FAULT("remove.intended");
     CAY_TRY(cay__box_wipe(svc, call, row, err));
     CAY_FAULT("remove.wiped");
+    cay__expose_forget(svc, row->id);
     int rc = svc->store->remove(svc->db, row->id, err);
     return rc == CAY_ENOENT ? 0 : rc;
 }

@@ -95,5 +95,7 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *tr
 int cay__reconcile(cay_service *svc, cay_err *err);
 /* Finishes a deletion whose intent is recorded. */
 int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
+/* Tokens of its ports; expose.c. */
+void cay__expose_forget(cay_service *svc, const char *id);
 /* Who makes a sandbox, as JSON for the box column while it is being made. */
 void cay__creator_text(char *buf, size_t cap);

@@ -3,6 +3,7 @@
 #include "fake.h"
 #include <cay/cay.h>
 #include <policy/url.h>
+#include <service/sha256.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
@@ -411,13 +412,70 @@ static void urls_have_one_reading(void **st)
     assert_null(strstr(err.msg, "s3cret"));
 }
 
+static int one_port(const cay_exposed *e, void *arg)
+{
+    assert_string_equal(e->token, "");
+    *(int *)arg += e->port;
+    return 0;
+}
+
+static void tokens_open_one_port_for_a_time(void **st)
+{
+    (void)st;
+    char hash[CAY__SHA256_HEX], long_text[200];
+    cay__sha256_hex("abc", 3, hash);
+    assert_string_equal(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    cay__sha256_hex("", 0, hash);
+    assert_string_equal(hash, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    memset(long_text, 'a', sizeof long_text);
+    cay__sha256_hex(long_text, 119, hash);
+    assert_string_equal(hash, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb");
+    cay_service *svc = open_svc();
+    cay_sandbox *sb = make(svc, NULL);
+    cay_err err = CAY_ERR_INIT;
+    cay_exposed a = { .size = sizeof a }, b = { .size = sizeof b };
+    char id[CAY_ID_LEN + 1], file[200];
+    int ports = 0;
+    cay__str_copy(id, sizeof id, cay_sandbox_id(sb));
+    assert_int_equal(cay_port_expose(sb, 8000, 0, &a, &err), 0);
+    assert_int_equal(cay_port_expose(sb, 8001, 1, &b, &err), 0);
+    assert_int_equal(cay_port_expose(sb, 0, 0, &b, &err), CAY_EINVAL);
+    assert_int_equal(cay_port_expose(sb, 8000, 8 * 86400000ull, &b, &err), CAY_EINVAL);
+    assert_int_equal(cay_port_token_check(svc, id, 8000, a.token, &err), 0);
+    assert_int_equal(cay_port_token_check(svc, id, 8001, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(svc, "caaaaaaaaaaaaaaaaaaa", 8000, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(svc, "../x", 8000, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(svc, id, 8000, "", &err), CAY_EPERM);
+    usleep(3000);
+    assert_int_equal(cay_port_token_check(svc, id, 8001, b.token, &err), CAY_EPERM); /* its time is over */
+    assert_int_equal(cay_port_exposed(sb, one_port, &ports, &err), 0);
+    assert_int_equal(ports, 8000);
+    snprintf(file, sizeof file, "%s/store.db-wal", home);
+    static char text[1 << 20];
+    CAY_AUTOFD fd = open(file, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : 0;
+    assert_true(n <= 0 || !memmem(text, (size_t)n, a.token, strlen(a.token))); /* its hash alone is kept */
+    char first[sizeof a.token];
+    memcpy(first, a.token, sizeof first);
+    assert_int_equal(cay_port_expose(sb, 8000, 0, &a, &err), 0);
+    assert_int_equal(cay_port_token_check(svc, id, 8000, first, &err), CAY_EPERM);
+    assert_int_equal(cay_port_unexpose(sb, 8000, &err), 0);
+    assert_int_equal(cay_port_unexpose(sb, 8000, &err), CAY_ENOENT);
+    assert_int_equal(cay_port_token_check(svc, id, 8000, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_expose(sb, 8000, 0, &a, &err), 0);
+    assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
+    assert_int_equal(cay_port_token_check(svc, id, 8000, a.token, &err), CAY_EPERM);
+    cay_sandbox_unref(sb);
+    cay_service_close(svc);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(policy_is_kept_and_taken_up_again), T(a_refused_policy_leaves_the_former), T(providers_without_policy_refuse_by_name),
         T(live_rules_take_effect_over_older_ones), T(why_names_rule_and_remedy), T(log_passes_over_broken_lines),
-        T(json_is_the_same_policy), T(fetches_follow_only_what_is_judged), T(urls_have_one_reading),
+        T(json_is_the_same_policy), T(fetches_follow_only_what_is_judged), T(urls_have_one_reading), T(tokens_open_one_port_for_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay port expose, unexpose, exposed: tokens for ports, for the preview proxy of a server. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include "parse.h"
+#include <base/base.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+typedef struct expose_args {
+    uint64_t expires_ms;
+} expose_args;
+
+static const opt_def expose_defs[] = {
+    { "expires", 0, "TIME", "how long the token holds (default 1d, at most 7d)", OPT_MS, offsetof(expose_args, expires_ms), 1000, 7 * 86400000ull },
+    OPT_END
+};
+
+static void exposed_json(out_json *j, const cay_exposed *e)
+{
+    js_open(j, '{');
+    js_ku64(j, "port", e->port);
+    if (*e->token)
+        js_kstr(j, "token", e->token);
+    js_ki64(j, "created_ms", e->created_ms);
+    js_ki64(j, "expires_ms", e->expires_ms);
+    js_close(j, '}');
+}
+
+static int expose(void *opts, int argc, char **argv)
+{
+    const expose_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_exposed e = { .size = sizeof e };
+    uint16_t port;
+    char when[OUT_HUMAN];
+    (void)argc;
+    if (cli_parse_port(argv[1], &port, &err) < 0)
+        return cli_usage(&cli_port_expose, &err);
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_port_expose(sb, port, a->expires_ms, &e, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cli.json) {
+        out_json j = OUT_JSON(true);
+        exposed_json(&j, &e);
+        js_flush(&j);
+    } else {
+        out_fmt("%s\n", e.token);
+        out_note("cay: opens port %u of %s until %s; it is not shown again", port, cay_sandbox_id(sb), out_time(when, e.expires_ms));
+    }
+    explicit_bzero(&e, sizeof e);
+    return CLI_OK;
+}
+
+const cli_verb cli_port_expose = {
+    .name = "port expose",
+    .operands = "[--expires TIME] ID PORT",
+    .summary = "make a token that opens a port to whoever has it",
+    .text = "For the preview proxy of a server. The token is printed once and kept as a hash; a new one makes the former void.",
+    .examples = "  cay port expose c7f 8000\n"
+                "  cay port expose --expires 2h --json c7f 8000",
+    .opts = { { expose_defs, 0 } },
+    .size = sizeof(expose_args),
+    .min = 2,
+    .max = 2,
+    .fn = expose,
+};
+
+static int unexpose(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    uint16_t port;
+    (void)opts, (void)argc;
+    if (cli_parse_port(argv[1], &port, &err) < 0)
+        return cli_usage(&cli_port_unexpose, &err);
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_port_unexpose(sb, port, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_port_unexpose = {
+    .name = "port unexpose",
+    .operands = "ID PORT",
+    .summary = "take the token of a port back",
+    .examples = "  cay port unexpose c7f 8000",
+    .min = 2,
+    .max = 2,
+    .fn = unexpose,
+};
+
+typedef struct view {
+    out_table table;
+    out_json  json;
+} view;
+
+static int on_exposed(const cay_exposed *e, void *arg)
+{
+    view *v = arg;
+    char when[OUT_HUMAN];
+    if (cli.json)
+        exposed_json(&v->json, e);
+    else if (cli.quiet)
+        out_fmt("%u\n", e->port);
+    else {
+        out_cellf(&v->table, OUT_BOLD, "%u", e->port);
+        out_cell(&v->table, OUT_PLAIN, out_time(when, e->expires_ms));
+    }
+    return 0;
+}
+
+static int exposed(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { ">PORT", "EXPIRES", NULL };
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    view v = { .json = OUT_JSON(true) };
+    (void)opts, (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    out_table_open(&v.table, titles);
+    js_open(&v.json, '[');
+    int rc = cay_port_exposed(sb, on_exposed, &v, &err);
+    js_close(&v.json, ']');
+    if (rc == 0 && cli.json)
+        js_flush(&v.json);
+    else if (rc == 0 && !cli.quiet)
+        out_table_print(&v.table);
+    out_table_close(&v.table);
+    cay__buf_clear(&v.json.b);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_port_exposed = {
+    .name = "port exposed",
+    .operands = "ID",
+    .summary = "list the ports that a token opens",
+    .examples = "  cay port exposed c7f",
+    .min = 1,
+    .max = 1,
+    .fn = exposed,
+};
