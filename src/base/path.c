@@ -111,7 +111,7 @@ static bool is_ours_or_empty(int dir)
         return false;
     bool empty = true;
     for (struct dirent *e; empty && (e = readdir(d));)
-        empty = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+        empty = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, "egress.conf"); /* the operator was here first */
     closedir(d);
     return empty;
 }

@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-enum { ANSWER_MS = 5000 };
+enum { ANSWER_MS = 5000, TRIES = 4, PAUSE_MS = 20 };
 
 typedef struct held {
     struct held *next;
@@ -127,16 +127,20 @@ static const char *reach(void)
 /* 0, or a code with reason and message in *ack. */
 static int bind_one(const held *h, cay_n_ack *ack, int *trust)
 {
-    const char *step = reach();
+    const char *step = NULL;
     *ack = (cay_n_ack){ 0 };
-    CAY_FAULT("lender.secrets.say");
-    if (!step && say(CAY_I_BIND, h, h->fd, 3) && hear(ack, trust))
-        return ack->code;
+    for (int i = 0; i < TRIES; i++) { /* one that is dying may still be dialled */
+        step = reach();
+        CAY_FAULT("lender.secrets.say");
+        if (!step && say(CAY_I_BIND, h, h->fd, 3) && hear(ack, trust))
+            return ack->code;
+        cay__close_fd(&S.fd);
+        poll(NULL, 0, PAUSE_MS);
+    }
     ack->sys = errno;
     ack->code = CAY_EBUSY;
     cay__str_copy(ack->reason, sizeof ack->reason, "intercept_failed");
     cay__str_join(ack->msg, sizeof ack->msg, "cay-intercept, which adds credentials, ", step ? "cannot be started: " : "does not answer", step ? step : "", NULL);
-    cay__close_fd(&S.fd);
     return ack->code;
 }
 

@@ -59,21 +59,36 @@ typedef struct launch {
     bool         scope; /* under systemd, in a scope with its own groups */
 } launch;
 
+/* What the keeper, or systemd-run, has any use for. The rest of our environment is not for a process that stays: it may hold secrets. */
+static void keep_env(char **env, size_t room)
+{
+    static const char *const names[] = { "PATH=",          "HOME=",        "LANG=",         "XDG_RUNTIME_DIR=", "DBUS_SESSION_BUS_ADDRESS=",
+                                         "CAY_POOL=",      "CAY_FAULT=",   "CAY_FAULT_HITS=", "CAY_REPORTS=",     "ASAN_OPTIONS=",
+                                         "UBSAN_OPTIONS=", "LSAN_OPTIONS=" };
+    size_t n = 0;
+    for (char **e = environ; e && *e; e++)
+        for (size_t i = 0; i < CAY_LEN(names) && n + 1 < room; i++)
+            if (cay__str_starts(*e, names[i]))
+                env[n++] = *e;
+    env[n] = NULL;
+}
+
 static int launch_child(void *arg)
 {
     launch *l = arg;
-    char fd[21];
+    char fd[21], *env[16];
     char *plain[] = { l->n->keeper, l->n->home, l->n->run, (char *)l->layer, cay__str_u64(fd, (uint64_t)l->ready), NULL };
     char *scope[] = { "systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes", "--",
                       plain[0], plain[1], plain[2], plain[3], plain[4], NULL };
+    keep_env(env, CAY_LEN(env));
     fcntl(l->ready, F_SETFD, 0);
     setsid();
     /* Overlays write with their maker's capabilities, and on ext4 this one goes beyond every quota and takes the
      * blocks reserved for root. */
     prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);
     if (l->scope)
-        execvp(scope[0], scope);
-    execv(plain[0], plain);
+        execvpe(scope[0], scope, env);
+    execve(plain[0], plain, env);
     _exit(127);
 }
 

@@ -1,0 +1,127 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_secrets.sh BUILD: credentials that are added on the way out and are nowhere else (S-67). Run it in tests/support/netlab with
+# tests/support/apiserver as its world.
+set -u
+build=$(realpath "$1")
+[ -n "${NETLAB:-}" ] || { echo "test_secrets.sh runs inside tests/support/netlab"; exit 77; }
+for tool in curl openssl; do
+    command -v $tool >/dev/null || { echo "$tool is not installed: make deps"; exit 77; }
+done
+CAY_HOME=$(mktemp -d "${TMPDIR:-/tmp}/cay-sec.XXXXXX") CAY_LIBEXEC=$build CAY_POOL=2
+export CAY_HOME CAY_LIBEXEC CAY_POOL
+cay="timeout -k1 30 $build/cay"
+value=sentinel-$$-VALUE-never-inside
+other=sentinel-$$-OTHER-never-inside
+n=0 bad=0 id=
+
+check() { # WHAT COMMAND…
+    n=$((n + 1)) what=$1
+    shift
+    if "$@" >/dev/null 2>&1; then echo "ok $n - $what"; else echo "not ok $n - $what"; bad=1; fi
+}
+has() { case $1 in *"$2"*) return 0 ;; *) return 1 ;; esac }
+hasnt() { ! has "$@"; }
+keeper() { pgrep -f "cay-keeper $CAY_HOME " | head -1; }
+run_dir() { tr '\0' '\n' <"/proc/$(keeper)/cmdline" | sed -n 3p; }
+pid_of() { cut -d' ' -f1 "$run/$1.pid"; }
+fetch() { $cay exec "$id" -- curl -sS -m 10 "$1" 2>&1 </dev/null; }
+tidy() {
+    [ -n "$id" ] && $cay rm -f "$id" >/dev/null 2>&1
+    k=$(keeper)
+    [ -n "$k" ] && kill "$k"
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        [ -n "$k" ] && kill -0 "$k" 2>/dev/null || break
+        sleep 0.25
+    done
+    rm -rf "$CAY_HOME"
+}
+trap tidy EXIT
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    [ -e "$NETLAB/ready" ] && break
+    sleep 0.25
+done
+echo "roots $NETLAB/ca.pem" >"$CAY_HOME/egress.conf" # an operator may write it before anything else is there
+
+KEY=$value
+export KEY
+bound="--net tls://api.test:8443 --secret KEY=env:KEY@api.test:8443/v1"
+got=$($cay run $bound -- sh -c 'echo "key=$KEY"; curl -sS -m 10 https://api.test:8443/v1/run' 2>&1 </dev/null)
+check "cay run: the server sees the value" grep -q "path=/v1/run auth=Bearer $value" "$NETLAB/seen"
+check "the program inside sees neither it nor its echo" hasnt "$got" "$value"
+check "but a placeholder" has "$got" "key=cay-secret-"
+[ $bad = 0 ] || echo "$got"
+
+id=$($cay create $bound </dev/null)
+got=$(fetch https://api.test:8443/v1/a)
+check "cay create: a request of a kept sandbox gets it" grep -q "path=/v1/a auth=Bearer $value" "$NETLAB/seen"
+got=$(fetch https://api.test:8443/elsewhere)
+check "another path does not" grep -q "path=/elsewhere auth=None" "$NETLAB/seen"
+got=$(fetch https://other.test/)
+check "another name is not reached" has "$got" "Could not resolve"
+$cay exec "$id" -- sh -c 'command -v python3 >/dev/null && python3 -c "
+import urllib.request
+urllib.request.urlopen(\"https://api.test:8443/v1/python\").read()"' </dev/null >/dev/null 2>&1 &&
+    check "python trusts the sandbox's authority" grep -q "path=/v1/python auth=Bearer $value" "$NETLAB/seen"
+log=$($cay net log "$id" </dev/null)
+check "the record names the credential's use" has "$log" "credential"
+
+# Nowhere else: inside, then in everything that we keep.
+inside=$($cay exec "$id" -- sh -c "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'; grep -rsl --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr sentinel-$$ /" </dev/null)
+check "no process and no file inside has it" hasnt "$inside" "$value"
+run=$(run_dir)
+check "the state directory has not" sh -c "! grep -rsl 'sentinel-$$' '$CAY_HOME'"
+check "nor the runtime directory, with the keeper's words" sh -c "! grep -rsl 'sentinel-$$' '$run'"
+for p in keeper egress intercept; do
+    pid=$(if [ $p = keeper ]; then keeper; else pid_of $p; fi)
+    check "nor environment or arguments of cay-$p" sh -c "! cat /proc/$pid/environ /proc/$pid/cmdline 2>/dev/null | grep -q 'sentinel-$$'"
+done
+if [ "$(id -u)" = 0 ]; then
+    cat >"$CAY_HOME.py" <<'P'
+import re, sys
+mem, want = open("/proc/%s/mem" % sys.argv[1], "rb", 0), sys.argv[2].encode()
+for line in open("/proc/%s/maps" % sys.argv[1]):
+    a, b = (int(x, 16) for x in line.split()[0].split("-"))
+    if "r" in line.split()[1]:
+        try:
+            mem.seek(a)
+            if want in mem.read(b - a):
+                sys.exit(0)
+        except (OSError, ValueError, OverflowError):
+            pass
+sys.exit(1)
+P
+    check "the search of memory finds it where it is" /usr/bin/python3 "$CAY_HOME.py" "$(pid_of intercept)" "$value"
+    for p in keeper egress; do
+        pid=$(if [ $p = keeper ]; then keeper; else pid_of $p; fi)
+        check "the memory of cay-$p has it not" sh -c "! /usr/bin/python3 '$CAY_HOME.py' $pid '$value'"
+    done
+    rm -f "$CAY_HOME.py"
+fi
+
+# Deaths, a change, the end.
+kill -9 "$(pid_of intercept)"
+sleep 0.5
+got=$(fetch https://api.test:8443/v1/after-death)
+check "a new interceptor goes on with the same authority" grep -q "path=/v1/after-death auth=Bearer $value" "$NETLAB/seen"
+kill -9 "$(pid_of egress)"
+got=$(fetch https://api.test:8443/v1/after-egress)
+check "and with a new egress" grep -q "path=/v1/after-egress auth=Bearer $value" "$NETLAB/seen"
+k=$(keeper)
+kill -9 "$k"
+got=$(fetch https://api.test:8443/v1/after-keeper)
+check "a keeper's death loses no value" grep -q "path=/v1/after-keeper auth=Bearer $value" "$NETLAB/seen"
+KEY=$other
+if $cay net secret --help >/dev/null 2>&1; then
+    $cay net secret "$id" KEY=env:KEY </dev/null >/dev/null 2>&1
+    got=$(fetch https://api.test:8443/v1/rotated)
+    check "a value changes under a live sandbox" grep -q "path=/v1/rotated auth=Bearer $other" "$NETLAB/seen"
+fi
+got=$($cay create --net good.test --secret KEY=env:KEY@api.test:8443 2>&1 </dev/null)
+check "a binding that no rule covers is refused" has "$got" "api.test"
+unset KEY
+got=$($cay create $bound 2>&1 </dev/null)
+check "and one whose source is not there" has "$got" KEY
+[ $bad = 0 ] || cat "$run/keeper.err"
+echo "1..$n"
+exit $bad
