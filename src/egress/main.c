@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 enum { FD_LISTEN = 3, FD_AUDIT = 4, FD_OPERATOR = 5, FD_FIRST = 6, SWEEP_MS = 5000 };
 
@@ -191,6 +192,10 @@ int main(void)
         if (now - sweep >= SWEEP_MS) {
             links_sweep(&e);
             sweep = now;
+            /* A state directory that is gone has no keeper to come: what is still lent would be held for nobody, for ever. */
+            struct stat st;
+            if (e.alone_since && fstat(e.audit_dir, &st) == 0 && st.st_nlink == 0)
+                return 0;
         }
         if (e.alone_since && !e.boxes && now - e.alone_since >= ALONE_MS)
             return 0;

@@ -23,7 +23,7 @@ static void remedy(const flow *f, cay__buf *b)
     bool usual = f->port == 443 || f->port == 80;
     if (!strncmp(f->reason, "tls_", 4) && strcmp(f->reason, "tls_name_mismatch") != 0)
         scheme = "tls+opaque://";
-    else if (!strncmp(f->reason, "http_", 5) && strcmp(f->reason, "http_host_mismatch") != 0)
+    else if (!strncmp(f->reason, "tls_", 4) || !strncmp(f->reason, "http_", 5)) /* whatever it says */
         scheme = "tcp://";
     if (!name) {
         cay__addr_text(f->addr, addr);
@@ -46,12 +46,15 @@ static void page(const flow *f)
         cay__addr_text(f->addr, addr);
         name = addr;
     }
-    if (f->status == 403)
+    bool said = !strncmp(f->reason, "tls_", 4) || !strncmp(f->reason, "http_", 5);
+    if (said)
+        cay__buf_fmt(&body, "cay: this sandbox may reach %s port %u, but not with what was said there: %s\n", name, f->port, f->reason);
+    else if (f->status == 403)
         cay__buf_fmt(&body, "cay: the network policy of this sandbox does not let it reach %s port %u: %s\n", name, f->port, f->reason);
     else
         cay__buf_fmt(&body, "cay: %s port %u cannot be reached: %s\n", name, f->port, f->reason);
-    if (f->status == 403) {
-        cay__buf_str(&body, "To allow it, on the host: ");
+    if (f->status == 403 && strcmp(f->reason, "own_address") != 0 && strcmp(f->reason, "blocked_range") != 0 && strcmp(f->reason, "operator_deny") != 0) {
+        cay__buf_str(&body, said ? "To allow it whatever is said, on the host: " : "To allow it, on the host: ");
         remedy(f, &body);
     }
     cay__buf_fmt(&all,

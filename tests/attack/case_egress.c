@@ -182,7 +182,7 @@ static void s33_around(void)
 
 const attack egress_attacks[] = {
     { "S-29", "ranges that are always blocked stay so under policy all", ALL, "net-ranges", NULL, s29_ranges },
-    { "S-30", "only the name that is allowed, whatever the program says", ALL, "net-sni net-host net-lookup", NULL, s30_names },
+    { "S-30", "only the name that is allowed, whatever the program says", ALL, "net-sni net-host", NULL, s30_names },
     { "S-31", "no question for a name leaves", ALL, "net-lookup", NULL, s31_leak },
     { "S-32", "a name that turns inward is caught when it is dialled", ALL, "net-ranges", NULL, s32_rebinding },
     { "S-33", "no proxy to be passed by: datagrams, raw sockets and own relays", ALL, NULL, "the walls are those of S-28 (netfilter), S-25 (the filter) and S-30", s33_around },

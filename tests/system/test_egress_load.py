@@ -305,6 +305,18 @@ def few_descriptors(lab):
         tight.end()
 
 
+def leaves_with_its_state_directory(lab):
+    """Without a keeper, and with nobody who could send another, what is lent must not hold it for ever."""
+    own = Lab(lab.program, lab.netbox)
+    try:
+        own.box("cay-net 1\nmode all\n")
+        own.keeper.s.close()
+        shutil.rmtree(own.audit)
+        assert own.proc.wait(30) == 0
+    finally:
+        own.end()
+
+
 def real_programs(lab):
     """curl, git, python, node: against servers with certificates of the lab's own CA."""
     t = Tls(lab)
@@ -390,7 +402,7 @@ def real_programs(lab):
     print("     " + ", ".join(ran))
 
 
-TESTS = [ten_thousand_connections, a_large_transfer, stuck_flows_cost_nothing, killed_under_load, flips_under_load, few_descriptors, real_programs]
+TESTS = [ten_thousand_connections, a_large_transfer, stuck_flows_cost_nothing, killed_under_load, flips_under_load, few_descriptors, leaves_with_its_state_directory, real_programs]
 if __name__ == "__main__":
     if sys.argv[1] == "--as":
         asyncio.run(globals()[sys.argv[2]](*sys.argv[3:]))
