@@ -131,6 +131,7 @@ static void output_is_streamed_whole_and_bounded(void **state)
     assert_true(cay__now_ms() - s.first_ms > 500); /* not only at the end */
     assert_true(cay__now_ms() - t0 >= 1000);
     assert_int_equal(s.total, 11);
+    cay_result_clear(&r);
     assert_int_equal(count_out(sh, "head -c 5000000 /dev/zero; head -c 1000 /dev/zero >&2"), 5000000); /* more than is kept */
     c = (cay_shell_cmd){ .size = sizeof c, .line = "head -c 100000 /dev/zero | tr '\\0' x", .max_output = 1000 };
     OK(cay_shell_run(sh, NULL, &c, &r, E));
