@@ -444,6 +444,39 @@ static void gc_removes_what_no_record_owns(void **state)
     assert_int_equal(status(S.sb).state, CAY_RUNNING);
 }
 
+/* A policy that nobody holds to is worse than none: there is one, numbered, or it is refused by name before anything is made. */
+static void a_policy_holds_or_is_refused_by_name(void **state)
+{
+    (void)state;
+    ERR;
+    static const char first[] = "cay-net 1\nmode rules\nrule example.com\n", second[] = "cay-net 1\nmode off\n";
+    cay_create c = { .size = sizeof c, .net = first };
+    if (!CAY__HAS(S.ops, policy)) {
+        assert_int_equal(cay__net_check(&c, S.ops, E), CAY_ENOTSUP);
+        assert_non_null(strstr(e_.msg, S.ops->name));
+        return;
+    }
+    OK(cay__net_check(&c, S.ops, E));
+    c.net = "cay-net 1\nrule a.*.b\n";
+    assert_int_equal(cay__net_check(&c, S.ops, E), CAY_EINVAL);
+    c.net = first;
+    cay_sandbox *sb = box_new(&c);
+    char *text = NULL;
+    size_t len = 0;
+    uint64_t before = 0, after = 0;
+    OK(S.ops->policy_get(sb->box, NULL, &text, &len, &before, E));
+    assert_int_equal(len, sizeof first - 1);
+    assert_memory_equal(text, first, len);
+    free(text);
+    OK(S.ops->policy(sb->box, NULL, second, sizeof second - 1, &after, E));
+    assert_true(after > before);
+    OK(S.ops->policy_get(sb->box, NULL, &text, &len, &before, E));
+    assert_memory_equal(text, second, sizeof second - 1);
+    assert_int_equal(before, after);
+    free(text);
+    box_end(sb);
+}
+
 tests suite_life(size_t *n)
 {
     static const struct CMUnitTest t[] = {
@@ -462,6 +495,7 @@ tests suite_life(size_t *n)
         cmocka_unit_test(the_status_tells_level_and_layers),
         cmocka_unit_test(what_cannot_be_enforced_is_refused),
         cmocka_unit_test(gc_removes_what_no_record_owns),
+        cmocka_unit_test(a_policy_holds_or_is_refused_by_name),
     };
     *n = CAY_LEN(t);
     return t;

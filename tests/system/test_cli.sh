@@ -222,6 +222,38 @@ fi
 run "$cay" port connect "$id" 1; is 1; ok 'port connect where nobody listens'
 run "$cay" port forward "$id" 70000; is 2 && errs 70000; ok 'a port out of range is named'
 
+# ---- network
+run "$cay" net presets; is 0 && says pypi.org:443; ok 'net presets are readable'
+run "$cay" net presets nosuch; is 1 && errs nosuch; ok 'a preset that is not there is named'
+run "$cay" run --net 'a.*.example' -- true; is 2 && errs 'wildcard stands alone'; ok 'run refuses a rule that cannot be read'
+run "$cay" run --net 'example.com,!**.com' -- true; is 2 && errs contradict; ok 'run refuses rules that contradict each other'
+run "$cay" run --net-up 1m -- true; is 2 && errs 'give --net too'; ok 'run refuses limits of no network'
+run "$cay" run --secret T=env:T@example.com -- true; is 2 && errs 'give --net too'; ok 'run refuses a secret without a way'
+run "$cay" run --net pypi --secret T=bad -- true; is 2 && errs NAME=SOURCE@DESTINATION; ok 'run refuses a secret that cannot be read'
+if [ "$provider" = native ] && "$cay" doctor | grep -q 'on *egress-policy'; then
+    nid=$("$cay" create -q --net 'pypi,*.example.com:8443' --net-up 1m)
+    run "$cay" net show "$nid"; is 0 && says 'allow *.example.com:8443' && says 'up 1 MiB/s'; ok 'net show tells rules and limits'
+    run "$cay" net show --json "$nid"; is 0 && json <"$t/out" && says '"mode":"rules"'; ok 'net show as JSON'
+    run "$cay" net why "$nid" pypi.org:443; is 0 && says 'rule pypi.org:443'; ok 'net why names the rule'
+    run "$cay" net why --json "$nid" 169.254.169.254:80; is 1 && json <"$t/out" && says metadata; ok 'net why knows the blocked ranges'
+    run "$cay" net why "$nid" 0x7f.1; is 1 && errs 'no host name'; ok 'net why refuses a spelled address'
+    run "$cay" net allow "$nid" db.example.org:5432; is 0 && run "$cay" net why "$nid" db.example.org:5432 && is 0; ok 'net allow holds at once'
+    run "$cay" net deny "$nid" '**.example.org'; is 0 && run "$cay" net why "$nid" db.example.org:5432 && is 1; ok 'net deny takes allows away'
+    run "$cay" net allow "$nid" 'a b'; is 1 && errs blanks; ok 'net allow refuses what cannot be read'
+    run "$cay" net set "$nid" off; is 0 && run "$cay" net show "$nid" && says off && says 'up 1 MiB/s'; ok 'net set keeps limits'
+    "$cay" exec "$nid" -- sh -c 'exec 3<>/dev/tcp/none.example.net/80' 2>/dev/null </dev/null
+    "$cay" exec "$nid" -- getent hosts none.example.net >/dev/null 2>&1 </dev/null
+    run "$cay" net log "$nid"; is 0; ok 'net log can be read'
+    run "$cay" net blocked --json "$nid"; is 0 && json <"$t/out"; ok 'net blocked as JSON'
+    run "$cay" port expose --expires 1h "$nid" 8000; is 0 && says cayp_; ok 'port expose prints a token'
+    run "$cay" port exposed --json "$nid"; is 0 && says 8000 && ! says cayp_; ok 'port exposed lists without it'
+    run "$cay" port unexpose "$nid" 8000; is 0 && run "$cay" port unexpose "$nid" 8000 && is 1; ok 'port unexpose takes it back'
+    run "$cay" kill "$nid"; run "$cay" net set "$nid" pypi; is 0 && run "$cay" resume "$nid" && run "$cay" net show "$nid" && says pypi.org:443; ok 'a stopped one takes its policy up'
+    "$cay" rm -qf "$nid"
+elif [ "$provider" != native ]; then
+    run "$cay" run --net pypi -- true; is 125 && errs "provider $provider"; ok 'a provider without policies refuses by name'
+fi
+
 # ---- life
 run "$cay" top --once; is 0 && says "$id"; ok 'top --once'
 run "$cay" top --json; is 0 && json <"$t/out"; ok 'top --json is JSON'
