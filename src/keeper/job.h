@@ -50,7 +50,7 @@ typedef struct cay_job_done {
     cay_m_error   error; /* NET: code 0: done */
     cay_m_netinfo net;
 } cay_job_done;
-/* PARK is followed by GROUPS: the keeper makes the groups while the zygote makes the net namespace and the root.
+/* PARK is followed by GROUPS: the keeper makes the groups while the zygote makes the net namespace.
  * GROUPS in: [listening socket] [v2 groups…] [v1 task files…], nothing: they could not be made
  * PARK out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp] [name map]
  * ROOT in: [lower directory, a detached mount]; out, as root: [overlay]

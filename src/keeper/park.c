@@ -23,7 +23,7 @@ typedef struct groups {
     uint32_t cg2, nv1;
 } groups;
 
-/* What the zygote hands its child when the maps are written. */
+/* What the zygote hands its child while that one makes its own mounts. */
 typedef struct stage_fds {
     int usr, root, boxes, layers; /* -1: none */
 } stage_fds;
@@ -115,13 +115,24 @@ static bool put(int tree, const char *to)
     return tree < 0 || mnt_move(tree, "", AT_FDCWD, to, MOVE_MOUNT_F_EMPTY_PATH) == 0;
 }
 
+/* Made by the zygote meanwhile. */
+static void take_root(int go, stage_fds *f)
+{
+    char c;
+    int got[3] = { -1, -1, -1 }, n = 3;
+    if (cay__fd_recv(go, &c, 1, got, &n, 0) != 1)
+        _exit(0);
+    *f = (stage_fds){ got[0], c == 'r' ? got[1] : -1, c == 'c' ? got[1] : -1, c == 'c' ? got[2] : -1 };
+}
+
 /* One tmpfs of its own: /run and /dev/shm are directories of it, and so is the place where a root is put together. What is
  * not shown by a mount of its own cannot be reached once the stage is gone. As root that is now: the default root is there,
  * and a request for another one changes over from it. */
-static void stage(int ctl, int mode, const stage_fds *f)
+static bool stage(int ctl, int go, int mode)
 {
+    stage_fds f;
     static const char *const dirs[] = { "/t/proc", "/t/dev", "/t/run", "/t/usr", "/t/n", "/t/r", "/t/l", "/t/i", "/t/i/sandboxes", "/t/i/layers" };
-    size_t n = f->root >= 0 ? 6 : CAY_LEN(dirs);
+    size_t n = mode == CAY_MODE_ROOT ? 6 : CAY_LEN(dirs);
     if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") < 0)
         die(ctl, "stage");
     for (size_t i = 0; i < n; i++)
@@ -136,15 +147,17 @@ static void stage(int ctl, int mode, const stage_fds *f)
         die(ctl, "run");
     if (!make_dev(mode))
         die(ctl, "dev");
-    if (!put(f->usr, "/t/usr") || !put(f->boxes, "/t/i/sandboxes") || !put(f->layers, "/t/i/layers"))
+    take_root(go, &f);
+    if (!put(f.usr, "/t/usr") || !put(f.boxes, "/t/i/sandboxes") || !put(f.layers, "/t/i/layers"))
         die(ctl, "usr");
-    if (f->root >= 0) {
-        const char *step = root_enter(f->root, "/t/n", "/t", true);
-        if (step || (step = root_pivot(f->root)))
+    if (f.root >= 0) {
+        const char *step = root_enter(f.root, "/t/n", "/t", true);
+        if (step || (step = root_pivot(f.root)))
             die(ctl, step);
     } else if (chdir("/t") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) {
         die(ctl, "stage pivot");
     }
+    return f.root >= 0;
 }
 
 /* init keeps these descriptors of ours and no others; 0–2 are the stage's null, so that none received can be one of
@@ -179,11 +192,10 @@ static const char *enter_groups(const groups *g)
 static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go, netns *net)
 {
     char c;
-    int listen_fd = g->fds[0], got[3] = { -1, -1, -1 }, n = 3;
+    int listen_fd = g->fds[0];
     /* Our peer's ends are closed already: if zygote or keeper die now, this read ends and so do we. */
-    if (cay__fd_recv(go, &c, 1, got, &n, 0) != 1)
+    if (read(go, &c, 1) != 1)
         _exit(0);
-    const stage_fds f = { got[0], c == 'r' ? got[1] : -1, c == 'c' ? got[1] : -1, c == 'c' ? got[2] : -1 };
     CAY_FAULT("init.park.go");
     signal(SIGCHLD, SIG_DFL); /* the zygote ignores it; pid 1 must not */
     const char *step = g->cg2 > 1 ? NULL : enter_groups(g);
@@ -198,12 +210,12 @@ static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go
     /* A second layer under the filter's rule against nested user namespaces. */
     cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", CAY__MUTANT("max-userns") ? "1000" : "0");
     umask(0);
-    stage(ctl, (int)job->mode, &f);
+    bool rooted = stage(ctl, go, (int)job->mode);
     umask(022);
     setsid();
     own_descriptors(&ctl, &listen_fd, net);
     CAY_FAULT("init.park.staged");
-    init_main(ctl, listen_fd, net->fd, (int)job->mode, job->uid0, job->ahead && f.root >= 0);
+    init_main(ctl, listen_fd, net->fd, (int)job->mode, job->uid0, job->ahead && rooted);
 }
 
 /* ---- what the zygote does meanwhile ---- */
@@ -221,13 +233,18 @@ static bool write_maps(int pid, const cay_job *job)
     return root_write_map(pid, "uid_map", map) && root_write_map(pid, "gid_map", map);
 }
 
-/* Everything that the child mounts and cannot make itself, then the word to go on. */
-static const char *send_off(const cay_job *job, int go, int userns, int root)
+/* Everything that the child mounts and cannot make itself. */
+static const char *send_root(const cay_job *job, int go, int userns, bool *trash)
 {
-    CAY_AUTOFD usr = root_usr(job, userns);
+    const char *step;
+    CAY_AUTOFD usr = root_usr(job, userns), root = -1;
     if (usr < 0)
         return "/usr";
+    if (!root_dirs(job, trash))
+        return "directories";
     if (job->mode == CAY_MODE_ROOT) {
+        if (job->path[0] && (root = root_make(job, -1, &step)) < 0)
+            return step;
         int fds[2] = { usr, root };
         return cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, root >= 0 ? 2 : 1, 0) == 1 ? NULL : "init";
     }
@@ -315,8 +332,8 @@ static bool bear(birth *b)
     return b->pid > 0;
 }
 
-/* The net namespace, the directories and the root, while the keeper makes the groups. */
-static const char *prepare(const cay_job *job, park_result *out, int *root)
+/* The net namespace, while the keeper makes the groups. */
+static const char *prepare(const cay_job *job, park_result *out)
 {
     const char *step = "id range";
     errno = ERANGE;
@@ -324,10 +341,6 @@ static const char *prepare(const cay_job *job, park_result *out, int *root)
         return step;
     out->net = (netns){ .fd = { -1, -1, -1, -1 } };
     if (!CAY__MUTANT("netns") && (step = netns_make(&out->net)))
-        return step;
-    if (!root_dirs(job, &out->trash))
-        return "directories";
-    if (job->mode == CAY_MODE_ROOT && job->path[0] && (*root = root_make(job, -1, &step)) < 0)
         return step;
     return NULL;
 }
@@ -340,8 +353,7 @@ const char *park(const cay_job *job, int keeper, park_result *out)
         _exit(1);
     birth *b = shared;
     *b = (birth){ .job = job, .g = &g, .ctl = { -1, -1 }, .go = { -1, -1 }, .pidfd = -1, .pid = -1, .net = &out->net };
-    CAY_AUTOFD root = -1;
-    const char *step = prepare(job, out, &root);
+    const char *step = prepare(job, out);
     int e = errno;
     bool came = take_groups(keeper, &g); /* whatever happened: it is there to be read */
     e = step ? e : errno;
@@ -363,10 +375,10 @@ const char *park(const cay_job *job, int keeper, park_result *out)
     step = "id maps";
     if (!write_maps(b->pid, job) || (out->userns = root_open_userns(b->pid)) < 0)
         goto fail;
-    out->start = cay__start_time(b->pid);
     CAY_FAULT("zygote.park.mapped");
-    if ((step = send_off(job, b->go[0], out->userns, root)))
+    if (write(b->go[0], "g", 1) != 1 || (step = send_root(job, b->go[0], out->userns, &out->trash)))
         goto fail;
+    out->start = cay__start_time(b->pid);
     CAY_FAULT("zygote.park.went");
     out->pid = b->pid;
     out->ctl = CAY_STEAL_FD(b->ctl[0]);

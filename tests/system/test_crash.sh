@@ -125,6 +125,7 @@ one() { # POINT
         ;;
     *) role load 2 "$1=kill" ;;
     esac || echo "a client crashed" >>judged
+    case $1 in init.bind.*) role signal 9 ;; esac # what was stopped meanwhile is looked at through a keeper that can bind
     role observe >observed || echo "observe failed" >>judged
     init=
     case $1 in init.*) init=init ;; esac
