@@ -496,6 +496,7 @@ void box_hand_out(box *b, pending *p)
 {
     char from[64], to[64], dir[48];
     take_request(b, &p->m);
+    b->maker = p->c ? p->c->pid : 0;
     journal_put(J_TAKEN, b, b->id, 0, "");
     CAY_FAULT("keeper.create.recorded");
     b->loose = !p->m.ngrants && !special_root(p);
@@ -650,6 +651,11 @@ static bool take_targets(pending *p, const char *tail, size_t len)
 void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds)
 {
     box *old = box_find(m->id);
+    bool twice = old && old->phase == BOX_LIVE && old->maker && old->maker != c->pid && !(m->flags & CAY_CREATE_KEPT);
+    for (pending *p = K.waiting; p; p = p->next)
+        twice |= !strcmp(p->m.id, m->id);
+    if (twice && !reply_error(c, CAY_EEXIST, 0, "sandbox_exists", "another sandbox of this id is there, or being made", NULL))
+        return;
     if (old && old->phase == BOX_LIVE) { /* asked again after a lost answer: the same sandbox, owned by who asks */
         cay_m_boxinfo info;
         if (old->flags & CAY_CREATE_EPHEMERAL)

@@ -155,6 +155,7 @@ struct box {
     uint64_t   idle_ms;
     cay__timer timer;
     cay__timer claim; /* until init has answered a new keeper; then of an ephemeral one, until its owner has */
+    int        maker;    /* who asked for it, of this keeper */
     bool       adopting; /* init has not told yet what it holds */
     const char *pausing; /* why it will be frozen, once no command is being born */
     client    *pauser;

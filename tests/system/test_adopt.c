@@ -516,6 +516,43 @@ static void pause_and_kills_of_the_keeper_do_not_wedge(void **state)
     pausing(true);
 }
 
+/* ---- one id, two creates ---- */
+
+static int create_raw(const char *id)
+{
+    cay_provider_conf conf = { .size = sizeof conf, .home = home, .libexec = support_libexec(), .instance = "test" };
+    cay_create c = { .size = sizeof c };
+    void *self = NULL, *box = NULL;
+    cay_err e = CAY_ERR_INIT;
+    if (cay__provider_native.open(&conf, &self, &e) < 0)
+        return CAY_ESYS;
+    int rc = cay__provider_native.create(self, CALL(20000), id, &c, &box, &e);
+    if (rc == 0)
+        cay__provider_native.release(box);
+    cay__provider_native.close(self);
+    return rc;
+}
+
+static void an_id_is_given_once(void **state)
+{
+    (void)state;
+    char id[CAY_ID_LEN + 1];
+    int status;
+    cay__id_make(id, 'c');
+    assert_int_equal(create_raw(id), 0);
+    assert_int_equal(create_raw(id), 0); /* who asked before may have missed the answer */
+    int pid = fork();
+    if (pid == 0)
+        _exit(create_raw(id) == CAY_EEXIST ? 0 : 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    kill_keeper(); /* the next one does not know who asked */
+    assert_int_equal(create_raw(id), 0);
+    size_t removed = 0;
+    OK(cay_service_gc(svc, CALL(20000), &removed, E));
+    assert_int_equal(removed, 1);
+}
+
 /* ---- helpers ---- */
 
 typedef struct another {
@@ -583,6 +620,7 @@ int main(int argc, char **argv)
         T(a_dead_init_is_noticed),
         T(pause_waits_for_commands_that_are_being_born),
         T(pause_and_kills_of_the_keeper_do_not_wedge),
+        T(an_id_is_given_once),
         T(a_helper_that_dies_is_replaced),
     };
     if (argc > 1)
