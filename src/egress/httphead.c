@@ -7,7 +7,7 @@
 /* What a head told. */
 typedef struct head {
     int      hosts, lengths;
-    bool     chunked, upgrade, websocket, coded;
+    bool     chunked, upgrade, websocket, coded, expect, old; /* old: HTTP/1.0 */
     uint64_t length;
     char     host[256];
 } head;
@@ -95,7 +95,7 @@ static int next_line(const char *p, size_t len, size_t *at, span *line)
 }
 
 /* METHOD SP target SP HTTP/1.x. The authority of an absolute target goes to host. */
-static int read_request(span l, uint16_t port, char host[256], const char **why)
+static int read_request(span l, uint16_t port, char host[256], bool *old, const char **why)
 {
     size_t m = 0;
     while (m < l.n && is_token((unsigned char)l.p[m]))
@@ -115,6 +115,7 @@ static int read_request(span l, uint16_t port, char host[256], const char **why)
     for (size_t i = 0; i < target.n; i++)
         if ((unsigned char)target.p[i] <= ' ' || target.p[i] == 0x7f)
             return HTTP_BAD;
+    *old = version.p[7] == '0';
     host[0] = 0;
     if (target.p[0] == '/' || same(target, "*"))
         return HTTP_OK;
@@ -170,6 +171,8 @@ static int read_field(span l, uint16_t port, head *h)
         h->coded = h->chunked = true;
     } else if (same(key, "connection")) {
         h->upgrade |= lists(v, "upgrade");
+    } else if (same(key, "expect")) {
+        h->expect = true;
     } else if (same(key, "upgrade")) {
         h->websocket |= lists(v, "websocket");
     }
@@ -188,7 +191,7 @@ static int read_head(http_state *s, const char *p, size_t len, const char *name,
         at += 2;
     if ((rc = next_line(p, len, &at, &line)) != HTTP_OK)
         return rc;
-    if ((rc = read_request(line, port, host, why)) != HTTP_OK)
+    if ((rc = read_request(line, port, host, &h.old, why)) != HTTP_OK)
         return rc;
     if (host[0] && strcmp(host, name) != 0)
         return HTTP_OTHER;
@@ -211,14 +214,24 @@ static int read_head(http_state *s, const char *p, size_t len, const char *name,
     }
     if (strcmp(h.host, name) != 0)
         return HTTP_OTHER;
-    if (h.chunked && h.lengths)
+    if (h.chunked && (h.lengths || h.old)) /* servers differ in what they make of it */
         return HTTP_BAD;
+    if (h.upgrade && h.websocket && (s->heads || h.expect)) {
+        *why = "http_late_upgrade";
+        return HTTP_BAD;
+    }
+    s->heads = 1;
     s->left = at + (h.chunked ? 0 : h.length);
     s->next = h.chunked ? HTTP_CHUNK : h.upgrade && h.websocket ? HTTP_ASKED : HTTP_HEAD;
     return HTTP_OK;
 }
 
-/* HEX[;ext] CRLF data CRLF is one piece. */
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* HEX[;ext] CRLF, then so many bytes. */
 static int read_chunk(http_state *s, const char *p, size_t len)
 {
     span line;
@@ -227,16 +240,24 @@ static int read_chunk(http_state *s, const char *p, size_t len)
     int rc = next_line(p, CAY_MIN(len, 1024), &at, &line);
     if (rc != HTTP_OK)
         return rc == HTTP_MORE && len >= 1024 ? HTTP_BAD : rc;
-    for (; i < line.n && i < 15; i++) {
-        char c = (char)(line.p[i] | 0x20);
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            break;
-        size = size << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    if (i == 0 || (i < line.n && line.p[i] != ';' && line.p[i] != ' '))
+    for (int d; i < line.n && i < 15 && (d = hex_digit(line.p[i])) >= 0; i++)
+        size = size << 4 | (uint64_t)d;
+    if (i == 0 || (i < line.n && line.p[i] != ';'))
         return HTTP_BAD;
-    s->left = at + (size ? size + 2 : 0);
-    s->next = size ? HTTP_CHUNK : HTTP_TRAILER;
+    s->left = at + size;
+    s->next = size ? HTTP_CHUNK_END : HTTP_TRAILER;
+    return HTTP_OK;
+}
+
+/* Two bytes that some server might read otherwise are two readers of one body. */
+static int read_chunk_end(http_state *s, const char *p, size_t len)
+{
+    if (p[0] != '\r' || (len > 1 && p[1] != '\n'))
+        return HTTP_BAD;
+    if (len < 2)
+        return HTTP_MORE;
+    s->left = 2;
+    s->next = HTTP_CHUNK;
     return HTTP_OK;
 }
 
@@ -249,9 +270,14 @@ static int read_trailer(http_state *s, const char *p, size_t len)
         if (++fields > HTTP_FIELDS)
             return HTTP_BAD;
         if (!line.n) {
-            *s = (http_state){ at, HTTP_HEAD };
+            s->left = at;
+            s->next = HTTP_HEAD;
             return HTTP_OK;
         }
+        /* What belongs into a head has no place here, and nothing that is no field either. */
+        head h = { 0 };
+        if (read_field(line, 0, &h) != HTTP_OK || h.hosts || h.lengths || h.coded || h.upgrade || h.websocket)
+            return HTTP_BAD;
     }
     return rc;
 }
@@ -263,6 +289,8 @@ int http_unit(http_state *s, const char *p, size_t len, const char *name, uint16
     *why = "http_unreadable";
     if (s->next == HTTP_CHUNK)
         rc = read_chunk(s, p, CAY_MIN(len, HTTP_HEAD_MAX));
+    else if (s->next == HTTP_CHUNK_END)
+        rc = read_chunk_end(s, p, len);
     else if (s->next == HTTP_TRAILER)
         rc = read_trailer(s, p, CAY_MIN(len, HTTP_HEAD_MAX));
     else

@@ -17,7 +17,8 @@
 
 typedef enum http_next {
     HTTP_HEAD,    /* a request */
-    HTTP_CHUNK,   /* a chunk, or the last one with its trailer */
+    HTTP_CHUNK,   /* a chunk's size, or the last one's */
+    HTTP_CHUNK_END, /* the line's end behind a chunk's bytes */
     HTTP_TRAILER, /* lines behind the last chunk */
     HTTP_ASKED,   /* an upgrade was asked for: the server's answer decides */
     HTTP_TUNNEL,  /* anything */
@@ -27,11 +28,13 @@ typedef enum http_next {
 typedef struct http_state {
     uint64_t left; /* bytes that may pass unseen */
     uint8_t  next; /* http_next, when left is 0 */
+    uint8_t  heads; /* 1: not the first request of this connection */
 } http_state;
 
 enum { HTTP_OK, HTTP_MORE, HTTP_BAD, HTTP_OTHER };
 
-/* With left 0 and next HEAD, CHUNK or TRAILER. HTTP_OK: *s tells how much may pass now. HTTP_MORE: needs more than len bytes.
+/* With left 0 and next HEAD, CHUNK, CHUNK_END or TRAILER. An upgrade has to be the first request: behind another one the answer could not
+ * be told from a body. HTTP_OK: *s tells how much may pass now. HTTP_MORE: needs more than len bytes.
  * HTTP_OTHER: for another host, which `host` (256 bytes) then names. HTTP_BAD: *why is a stable word. `name` is folded. */
 int http_unit(http_state *s, const char *p, size_t len, const char *name, uint16_t port, char host[256], const char **why);
 /* The first bytes of the server's answer, when next is ASKED: HTTP_MORE until it can be told. */

@@ -45,8 +45,9 @@ void flow_end(flow *f, bool orderly)
     free(f->r.down);
     free(f->r.head);
     free(f->page);
-    free(f);
+    f->v->nflows--;
     I.nflows--;
+    free(f);
 }
 
 void flow_say(flow *f, int status, const char *reason, const char *text)
@@ -85,7 +86,7 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
 {
     char folded[CAY__NAME_MAX + 1];
     vault *v = vault_find(m->id);
-    if (!v || !cay__name_fold(name, len, folded) || I.nflows >= FLOWS_MAX || !cay__fd_nonblock(in, true) || !cay__fd_nonblock(out, true)) {
+    if (!v || !cay__name_fold(name, len, folded) || I.nflows >= FLOWS_MAX || v->nflows >= FLOWS_EACH || !cay__fd_nonblock(in, true) || !cay__fd_nonblock(out, true)) {
         side a = { .w.fd = in }, b = { .w.fd = out };
         side_close(&a, false);
         side_close(&b, false);
@@ -94,16 +95,17 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
     flow *f = cay__alloc(sizeof *f);
     *f = (flow){ .v = v, .number = m->flow, .port = m->port, .tls = m->proto != CAY__NET_HTTP, .late.fn = too_late, .next = v->flows, .prev = &v->flows };
     cay__str_copy(f->name, sizeof f->name, folded);
-    f->in.w = (cay__watch){ .fd = in, .events = EPOLLIN, .fn = on_in };
-    f->out.w = (cay__watch){ .fd = out, .events = EPOLLIN, .fn = on_out };
+    f->in.w = (cay__watch){ .fd = in, .fn = on_in };
+    f->out.w = (cay__watch){ .fd = out, .fn = on_out };
     f->r.in = cay__alloc(IN_MAX);
     f->r.down = cay__alloc(DOWN_MAX);
     if (v->flows)
         v->flows->prev = &f->next;
     v->flows = f;
+    v->nflows++;
     I.nflows++;
-    cay__loop_add(&I.loop, &f->in.w);
-    cay__loop_add(&I.loop, &f->out.w);
+    memcpy(f->addr, m->addr, sizeof f->addr);
+    mask_bound(v, f->name, f->port, f->tls, &f->r.mask);
     if (f->tls && !with_tls(f)) {
         note(f, NULL, false, "own_tls");
         flow_end(f, false);

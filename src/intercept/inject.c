@@ -69,19 +69,34 @@ static void add_query(cay__buf *out, const vault *v, const char *name, uint16_t 
         explicit_bzero(now.data, now.len);
 }
 
-/* A credential's place at this host, or what would hide an answer from the mask. */
-static bool goes(const vault *v, const char *name, uint16_t port, bool tls, span key, bool used)
+static bool is(span s, const char *word)
 {
+    return s.n == strlen(word) && !strncasecmp(s.p, word, s.n);
+}
+
+/* A credential's place at this host; what would hide an answer from the mask, or cut one out of its middle; what lets a server take the
+ * request for another than we judged; and an upgrade to anything but a WebSocket, whose bytes are no requests any more. */
+static bool goes(const vault *v, const char *name, uint16_t port, bool tls, span key, span value)
+{
+    static const char *const never[] = { "Accept-Encoding", "TE", "Range", "If-Range", "X-HTTP-Method-Override", "X-HTTP-Method",
+                                         "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "HTTP2-Settings" };
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
         const char *h = here(b, name, port, tls) ? cay__binding_header(b) : NULL;
-        if (h && strlen(h) == key.n && (CAY__MUTANT("fuzz-inject") ? !memcmp(h, key.p, key.n) : !strncasecmp(h, key.p, key.n)))
+        if (h && (CAY__MUTANT("fuzz-inject") ? strlen(h) == key.n && !memcmp(h, key.p, key.n) : is(key, h)))
             return true;
     }
-    return used && key.n == 15 && !strncasecmp(key.p, "Accept-Encoding", 15);
+    for (size_t i = 0; i < CAY_LEN(never); i++)
+        if (is(key, never[i]))
+            return true;
+    while (value.n && (*value.p == ' ' || *value.p == '\t'))
+        value = (span){ value.p + 1, value.n - 1 };
+    while (value.n && (value.p[value.n - 1] == ' ' || value.p[value.n - 1] == '\t'))
+        value.n--;
+    return is(key, "Upgrade") && !is(value, "websocket");
 }
 
-static void add_fields(cay__buf *out, const vault *v, const char *name, uint16_t port, bool tls, const request *r, bool used)
+static void add_fields(cay__buf *out, const vault *v, const char *name, uint16_t port, bool tls, const request *r)
 {
     for (size_t at = 0; at < r->fields.n;) {
         const char *line = r->fields.p + at, *eol = memmem(line, r->fields.n - at, "\r\n", 2);
@@ -89,9 +104,31 @@ static void add_fields(cay__buf *out, const vault *v, const char *name, uint16_t
         if (!n)
             return;
         const char *colon = memchr(line, ':', n);
-        if (colon && !goes(v, name, port, tls, (span){ line, (size_t)(colon - line) }, used))
+        if (colon && !goes(v, name, port, tls, (span){ line, (size_t)(colon - line) }, (span){ colon + 1, n - (size_t)(colon - line) - 1 }))
             cay__buf_add(out, line, n + 2);
         at += n + 2;
+    }
+}
+
+/* What an answer may echo: the form it went in, and the value itself. */
+static void cover(mask *m, const cay__binding *b, const secret *s, const cay__buf *value)
+{
+    const char *cut = b->kind == CAY__BIND_BEARER || b->kind == CAY__BIND_BASIC ? strchr(value->data, ' ') + 1 : value->data;
+    mask_add(m, cut, value->len - (size_t)(cut - value->data));
+    mask_add(m, s->value, s->len);
+}
+
+void mask_bound(const vault *v, const char *name, uint16_t port, bool tls, mask *m)
+{
+    for (size_t i = 0; i < v->policy.nbindings; i++) {
+        const cay__binding *b = &v->policy.bindings[i];
+        const secret *s = here(b, name, port, tls) ? vault_secret(v, b->name) : NULL;
+        cay__buf value = CAY__BUF(HEAD_MAX);
+        if (s && cay__binding_render(b, s->value, s->len, &value))
+            cover(m, b, s, &value);
+        if (value.data)
+            explicit_bzero(value.data, value.len);
+        cay__buf_clear(&value);
     }
 }
 
@@ -100,6 +137,8 @@ int inject(const vault *v, const char *name, uint16_t port, bool tls, const char
     request r;
     bool many = false;
     split(p, len, &r);
+    if (is(r.method, "TRACE")) /* made to say everything back */
+        return cay_fail_why(err, CAY_EPERM, "http_trace", "TRACE is not for a destination with a credential");
     const cay__binding *use = cay__binding_find(&v->policy, tls, name, port, r.method.p, r.method.n, r.path.p, r.path.n, &many);
     if (many)
         return cay_fail_why(err, CAY_EPERM, "secret_ambiguous", "more than one credential fits this request to %s", name);
@@ -113,18 +152,13 @@ int inject(const vault *v, const char *name, uint16_t port, bool tls, const char
     cay__buf_fmt(&head, "%.*s %.*s", (int)r.method.n, r.method.p, (int)r.path.n, r.path.p);
     add_query(&head, v, name, port, tls, &r, use, &value);
     cay__buf_fmt(&head, " %.*s\r\n", (int)r.version.n, r.version.p);
-    add_fields(&head, v, name, port, tls, &r, use);
+    add_fields(&head, v, name, port, tls, &r);
     if (use && use->kind != CAY__BIND_QUERY)
         cay__buf_fmt(&head, "%s: %.*s\r\n", cay__binding_header(use), (int)value.len, value.data);
-    if (use)
-        cay__buf_str(&head, "Accept-Encoding: identity\r\n");
-    cay__buf_str(&head, "\r\n");
+    cay__buf_str(&head, "Accept-Encoding: identity\r\n\r\n");
     bool full = head.full || value.full;
-    if (value.data && !full) { /* what an answer may echo: the form it went in, and the value itself */
-        const char *cut = use->kind == CAY__BIND_BEARER || use->kind == CAY__BIND_BASIC ? strchr(value.data, ' ') + 1 : value.data;
-        mask_add(out->mask, cut, value.len - (size_t)(cut - value.data));
-        mask_add(out->mask, s->value, s->len);
-    }
+    if (value.data && !full)
+        cover(out->mask, use, s, &value);
     if (value.data)
         explicit_bzero(value.data, value.len);
     cay__buf_clear(&value);

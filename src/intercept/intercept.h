@@ -26,6 +26,7 @@ enum {
     IN_MAX = 36 << 10,  /* a head and something behind it */
     DOWN_MAX = 32 << 10,
     FLOWS_MAX = 1024,
+    FLOWS_EACH = FLOWS_MAX / 4,
     SHAKE_MS = 15000,   /* both handshakes and the first head */
     LEAVES_MAX = 256,
     ALONE_MS = 60000,
@@ -70,9 +71,12 @@ struct vault {
     authority   ca;
     SSL_CTX    *ctx; /* for the sandbox's side */
     flow       *flows;
+    unsigned    nflows;
 };
 vault *vault_find(const char *id);
 int    vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err);
+int    vault_policy(vault *v, int fd, cay_err *err); /* another policy, the same values */
+void   vault_judge(vault *v);                         /* ends the flows that may be no more */
 void   vault_drop(vault *v);
 const secret *vault_secret(const vault *v, const char *name);
 
@@ -96,13 +100,14 @@ enum { SIDE_AGAIN = -1, SIDE_BROKEN = -2 };
 typedef struct side {
     cay__watch w;
     SSL       *ssl; /* NULL: plain */
-    bool       shaking, eof, shut;
+    bool       shaking, eof, shut, watched;
     uint32_t   want; /* EPOLL… that the last call waited for */
 } side;
 bool    side_shake(side *s);                            /* true when done; else want, or broken with want 0 */
 ssize_t side_read(side *s, void *p, size_t n);          /* 0: an orderly end */
 ssize_t side_write(side *s, const void *p, size_t n);
 void    side_finish(side *s);                           /* says that no more comes */
+void    side_wait(side *s);                             /* for what it wants */
 void    side_close(side *s, bool orderly);
 
 /* ---- flow.c, relay.c ---- */
@@ -114,8 +119,8 @@ typedef struct relay {
     char    *down;
     size_t   down_len, down_ok;
     uint64_t left;  /* of a body, beyond `len` */
-    uint8_t  next;  /* http_next */
-    bool     tunnel, answered;
+    uint8_t  next, heads;  /* http_state */
+    bool     tunnel;
     mask     mask;
 } relay;
 
@@ -127,6 +132,7 @@ struct flow {
     cay__timer late;
     uint64_t   number; /* egress's, for the record */
     char       name[256];
+    uint8_t    addr[16]; /* where the other side is */
     uint16_t   port;
     bool       tls;
     char      *page; /* our own answer instead of the server's */
@@ -146,6 +152,8 @@ typedef struct injected {
     mask          *mask;    /* in: gets what must not come back */
 } injected;
 /* p..len is one whole request head. 0, or a code with a reason that the page tells. */
+/* Covers in m whatever is bound to that destination. */
+void mask_bound(const vault *v, const char *name, uint16_t port, bool tls, mask *m);
 int inject(const vault *v, const char *name, uint16_t port, bool tls, const char *p, size_t len, injected *out, cay_err *err);
 
 /* ---- main.c ---- */

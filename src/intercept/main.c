@@ -57,7 +57,7 @@ static void on_egress(cay__watch *w, uint32_t events)
     } pkt;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     ssize_t n = cay__fd_recv(w->fd, &pkt, sizeof pkt, fds, &nfds, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == EMSGSIZE))
         return;
     if (n <= 0) { /* its next one gets another pair from the keeper */
         close_egress();
@@ -104,6 +104,8 @@ static int take_operator(int fd, cay_err *err)
     }
     cay__policy_clear(&I.op);
     I.op = op;
+    for (vault *v = I.vaults; v; v = v->next)
+        vault_judge(v);
     return 0;
 }
 
@@ -115,6 +117,15 @@ static int serve(link_ *l, uint16_t type, const cay_n_box *m, const int *fds, in
     switch (type) {
     case CAY_I_BIND:
         return nfds == 3 ? vault_bind(m, fds, v, err) : cay_fail(err, CAY_EINVAL, "a binding comes with three descriptors");
+    case CAY_I_POLICY: {
+        vault *old = vault_find(m->id);
+        if (nfds != 1)
+            return cay_fail(err, CAY_EINVAL, "the policy is missing");
+        int rc = old ? vault_policy(old, fds[0], err) : 0;
+        if (rc < 0) /* what it binds now has no value here: nothing is served under the former one either */
+            vault_drop(old);
+        return rc;
+    }
     case CAY_I_OPERATOR:
         return nfds == 1 ? take_operator(fds[0], err) : cay_fail(err, CAY_EINVAL, "the operator's file is missing");
     case CAY_I_DROP: {
@@ -176,7 +187,11 @@ static void on_listen(cay__watch *w, uint32_t events)
     int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    if (I.nlinks >= LINKS_MAX) {
+    struct ucred who;
+    socklen_t len = sizeof who;
+    /* The keeper's helper is root or has our own id. The directory keeps others out already. */
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == 0 || who.uid == geteuid());
+    if (!known || I.nlinks >= LINKS_MAX) {
         close(fd);
         return;
     }

@@ -16,6 +16,7 @@ enum cay_i_type {
     CAY_I_BIND = 1, /* cay_n_box; fds: [policy] [secrets] [vault] → BOUND */
     CAY_I_DROP,     /* cay_n_box: the sandbox is gone → BOUND */
     CAY_I_EGRESS,   /* fds: [socket]: flows come from there; the former one is closed → nothing */
+    CAY_I_POLICY,   /* cay_n_box; fds: [policy]: it holds from now on, with the values that are there; flows it forbids end → BOUND */
     CAY_I_OPERATOR, /* cay_n_box; fds: [operator's file] → BOUND */
 
     CAY_I_BOUND = 50, /* cay_n_ack; fds: [trust], after BIND */

@@ -7,11 +7,23 @@
 #include <egress/httphead.h>
 #include <stdio.h>
 
+enum { ROUNDS = 32 };
+
 static void eat(relay *r, size_t n)
 {
     explicit_bzero(r->in, n); /* a program inside may have sent secrets of its own */
     memmove(r->in, r->in + n, r->len - n);
     r->len -= n;
+}
+
+/* Empty lines before a request (RFC 9112, 2.2); http_unit() refuses more than a few of them. */
+static void skip_empty(relay *r)
+{
+    size_t n = 0;
+    while (n < 8 && n + 1 < r->len && r->in[n] == '\r' && r->in[n + 1] == '\n')
+        n += 2;
+    if (n)
+        eat(r, n);
 }
 
 /* One whole head at the front of `in`, which is `n` bytes long. */
@@ -48,14 +60,20 @@ static bool judge(flow *f)
         } else if (r->next == HTTP_ASKED) {
             return true; /* the server's answer decides what these bytes are */
         } else {
-            http_state s = { 0, r->next };
+            http_state s = { 0, r->next, r->heads };
             char host[256];
             const char *why;
-            while (r->next == HTTP_HEAD && r->len >= 2 && r->in[0] == '\r' && r->in[1] == '\n')
-                eat(r, 2);
+            if (r->next == HTTP_HEAD)
+                skip_empty(r);
+            if (!r->len)
+                return true;
             int rc = http_unit(&s, r->in, r->len, f->name, f->port, host, &why);
             if (rc == HTTP_MORE)
                 return true;
+            if (rc == HTTP_OK && r->next == HTTP_TRAILER && s.left != 2) { /* a place for a credential of the client's own */
+                rc = HTTP_BAD;
+                why = "http_trailer";
+            }
             if (rc != HTTP_OK) {
                 note(f, NULL, false, why);
                 flow_say(f, rc == HTTP_OTHER ? 403 : 400, why, "the request is not one that can be judged");
@@ -70,6 +88,7 @@ static bool judge(flow *f)
             }
             r->left = s.left - head;
             r->next = s.next;
+            r->heads = s.heads;
         }
     }
     return true;
@@ -133,18 +152,20 @@ static int down(flow *f)
             moved = 1;
         }
         if (n > 0) {
-            if (r->next == HTTP_ASKED && !r->left) {
-                http_state s = { 0, HTTP_ASKED };
-                if (http_answer(&s, r->down + r->down_ok, r->down_len + (size_t)n - r->down_ok) == HTTP_OK) {
-                    r->tunnel = s.next == HTTP_TUNNEL;
-                    r->next = HTTP_HEAD;
-                }
-            }
             r->down_len += (size_t)n;
             moved = 1;
         }
     }
-    r->down_ok += mask_apply(&r->mask, r->down + r->down_ok, r->down_len - r->down_ok, f->out.eof || r->down_len == DOWN_MAX);
+    if (r->next == HTTP_ASKED && r->down_len) { /* the answer to an upgrade, which was the first request: it begins here */
+        http_state s = { 0, HTTP_ASKED, 1 };
+        if (http_answer(&s, r->down, r->down_len) == HTTP_MORE && !f->out.eof)
+            return moved;
+        r->tunnel = s.next == HTTP_TUNNEL;
+        r->next = HTTP_HEAD;
+        if (!r->tunnel && r->down_len > 9 && r->down[9] == '1')
+            return -1; /* an answer before the answer: what follows cannot be told */
+    }
+    r->down_ok += mask_apply(&r->mask, r->down + r->down_ok, r->down_len - r->down_ok, f->out.eof);
     if (r->down_ok) {
         ssize_t n = side_write(&f->in, r->down, r->down_ok);
         if (n == SIDE_BROKEN)
@@ -194,7 +215,8 @@ static int shake(flow *f)
 
 bool relay_step(flow *f)
 {
-    for (int moved = 1; moved > 0;) {
+    int rounds = 0;
+    for (int moved = 1; moved > 0 && rounds < ROUNDS; rounds++) {
         f->in.want = f->out.want = 0;
         if (f->page) {
             moved = say(f);
@@ -214,8 +236,9 @@ bool relay_step(flow *f)
             return false;
         }
     }
-    cay__loop_set(&I.loop, &f->in.w, f->in.want);
-    if (f->out.w.fd >= 0)
-        cay__loop_set(&I.loop, &f->out.w, f->out.want);
+    if (rounds == ROUNDS) /* others' turn; we come again at once, because one can be written to */
+        f->in.want = EPOLLIN | EPOLLOUT;
+    side_wait(&f->in);
+    side_wait(&f->out);
     return true;
 }

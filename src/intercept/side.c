@@ -80,6 +80,22 @@ void side_finish(side *s)
     shutdown(s->w.fd, SHUT_WR);
 }
 
+/* Not at all while it waits for nothing: the end of a connection is told even to who asks for no event. */
+void side_wait(side *s)
+{
+    if (s->w.fd < 0)
+        return;
+    if (!s->want && s->watched) {
+        cay__loop_del(&I.loop, &s->w);
+        s->watched = false;
+    } else if (s->want && s->watched) {
+        cay__loop_set(&I.loop, &s->w, s->want);
+    } else if (s->want) {
+        s->w.events = s->want;
+        s->watched = cay__loop_add(&I.loop, &s->w);
+    }
+}
+
 /* Not orderly: a reset, so that what was cut off never looks complete. */
 void side_close(side *s, bool orderly)
 {
@@ -91,6 +107,7 @@ void side_close(side *s, bool orderly)
         side_finish(s);
     SSL_free(s->ssl);
     s->ssl = NULL;
-    cay__loop_del(&I.loop, &s->w);
+    if (s->watched)
+        cay__loop_del(&I.loop, &s->w);
     cay__close_fd(&s->w.fd);
 }

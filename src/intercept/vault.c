@@ -120,13 +120,16 @@ static SSL_CTX *server_side(void)
     return c;
 }
 
-static int fill(vault *v, const int fds[3], cay_err *err)
+static int read_policy(int fd, cay__policy *out, cay_err *err)
 {
     static char text[CAY__POLICY_MAX];
-    ssize_t n = pread(fds[0], text, sizeof text, 0);
-    if (n < 0)
-        return cay_fail_sys(err, CAY_ESYS, "the policy cannot be read");
-    CAY_TRY(cay__policy_read(&v->policy, text, (size_t)n, false, err));
+    ssize_t n = pread(fd, text, sizeof text, 0);
+    return n < 0 ? cay_fail_sys(err, CAY_ESYS, "the policy cannot be read") : cay__policy_read(out, text, (size_t)n, false, err);
+}
+
+static int fill(vault *v, const int fds[3], cay_err *err)
+{
+    CAY_TRY(read_policy(fds[0], &v->policy, err));
     CAY_TRY(read_secrets(fds[1], &v->secrets, &v->nsecrets, err));
     CAY_TRY(check(&v->policy, v->secrets, v->nsecrets, err));
     if (!ca_open(&v->ca, fds[2]) || !(v->ctx = server_side()))
@@ -140,6 +143,31 @@ static void empty(vault *v)
     forget(v->secrets, v->nsecrets);
     ca_close(&v->ca);
     SSL_CTX_free(v->ctx);
+}
+
+void vault_judge(vault *v)
+{
+    for (flow *f = v->flows, *next; f; f = next) {
+        next = f->next;
+        cay__verdict by_name = cay__decide_name(&I.op, &v->policy, f->name, f->port, false);
+        if (!by_name.allow || (!by_name.service && !cay__decide_addr(&I.op, &v->policy, f->name, f->addr, f->port).allow))
+            flow_end(f, false);
+    }
+}
+
+int vault_policy(vault *v, int fd, cay_err *err)
+{
+    cay__policy p;
+    CAY_TRY(read_policy(fd, &p, err));
+    int rc = check(&p, v->secrets, v->nsecrets, err);
+    if (rc < 0) {
+        cay__policy_clear(&p);
+        return rc;
+    }
+    cay__policy_clear(&v->policy);
+    v->policy = p;
+    vault_judge(v);
+    return 0;
 }
 
 int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
@@ -161,15 +189,12 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
     }
     fresh.next = v->next;
     fresh.flows = v->flows;
+    fresh.nflows = v->nflows;
     memcpy(fresh.id, v->id, sizeof fresh.id);
     *v = fresh;
     if (v->flows)
         v->flows->prev = &v->flows;
-    for (flow *f = v->flows, *next; f; f = next) {
-        next = f->next;
-        if (!cay__decide_name(&I.op, &v->policy, f->name, f->port, false).allow)
-            flow_end(f, false);
-    }
+    vault_judge(v);
     *out = v;
     return 0;
 }

@@ -396,6 +396,7 @@ static void pump(void)
         cay_n_box m = { .seq = ++L.seq };
         CAY_AUTOFD op = operator_open();
         L.reload = op >= 0 && !say(CAY_N_OPERATOR, &m, sizeof m, NULL, &op, 1);
+        secrets_operator(op);
     }
     /* What an egress before had is lent to this one first. */
     for (lent *l = L.all; l; l = l->next)
@@ -430,6 +431,7 @@ static void settled(ask *a, const cay_n_ack *k)
             l->policy = CAY_STEAL_FD(a->policy);
             l->revision = a->revision;
             keep_new(l->id);
+            secrets_policy(l->id, l->policy);
         }
         l->told = true;
         if (newer) { /* of a set that nobody was told of: what was acknowledged counts */

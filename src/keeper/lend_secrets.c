@@ -185,6 +185,35 @@ void secrets_job(const cay_job *job, const int *fds)
     lender_answer(job->seq, rc, ack.sys, ack.reason, ack.msg, &info, trust);
 }
 
+void secrets_policy(const char *id, int policy)
+{
+    held *h = find(id), box = { 0 };
+    cay_n_ack ack;
+    int trust = -1;
+    cay__str_copy(box.id, sizeof box.id, id);
+    if (h) {
+        int copy = fcntl(policy, F_DUPFD_CLOEXEC, 3);
+        if (copy >= 0) {
+            cay__close_fd(&h->fd[0]);
+            h->fd[0] = copy;
+        }
+    }
+    if (S.fd < 0) /* one from before us may be there */
+        S.fd = outside_dial(S.run, OUT_INTERCEPT);
+    if (S.fd >= 0 && say(CAY_I_POLICY, &box, &policy, 1) && hear(&ack, &trust) && ack.code)
+        dprintf(2, "network: secrets of %s: %s\n", id, ack.msg);
+    cay__close_fd(&trust);
+}
+
+void secrets_operator(int fd)
+{
+    cay_n_ack ack;
+    int trust = -1;
+    if (S.fd >= 0 && say(CAY_I_OPERATOR, NULL, &fd, 1) && hear(&ack, &trust) && ack.code)
+        dprintf(2, "network: %s\n", ack.msg);
+    cay__close_fd(&trust);
+}
+
 void secrets_drop(const char *id)
 {
     held *h = find(id), gone = { 0 };

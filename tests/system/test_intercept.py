@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """test_intercept BUILD: cay-intercept alone, with this program as its keeper, its egress, the sandbox and the server."""
-import base64, fcntl, hashlib, http.client, http.server, os, socket, ssl, struct, subprocess, sys, tempfile, threading
+import base64, fcntl, hashlib, http.client, http.server, os, socket, ssl, struct, subprocess, sys, tempfile, threading, time
 
 build = sys.argv[1]
 work = tempfile.mkdtemp()
-MAGIC, BIND, DROP, EGRESS, BOUND, FLOW = 0x31796163, 1, 2, 3, 50, 53
+MAGIC, BIND, DROP, EGRESS, POLICY, BOUND, FLOW = 0x31796163, 1, 2, 3, 4, 50, 53
 ID = b"c" + b"a" * 19
 SECRET = "s3cret-VALUE-1"
 failed = 0
@@ -137,7 +137,7 @@ def flow(port, tls=True, name=b"api.test", number=1):
     mine, theirs = socket.socketpair()
     up = socket.create_connection(("127.0.0.1", port))
     bound = 443 if tls else 80
-    socket.send_fds(egress, [head(FLOW, len(name)) + struct.pack("=24sQ16sHHI", ID, number, b"\0" * 16, bound, 1 if tls else 2, 0) + name], [theirs.fileno(), up.fileno()])
+    socket.send_fds(egress, [head(FLOW, len(name)) + struct.pack("=24sQ16sHHI", ID, number, bytes(10) + b"\xff\xff" + bytes([93, 184, 216, 34]), bound, 1 if tls else 2, 0) + name], [theirs.fileno(), up.fileno()])
     theirs.close()
     up.close()
     mine.settimeout(20)
@@ -202,8 +202,8 @@ def pair():
 
 
 egress = pair()
-POLICY = b"cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/v1\nbind PASS http://api.test,basic:me\n"
-policy, vault = memfd(POLICY, False), memfd(b"", False)
+TEXT = b"cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/v1\nbind PASS http://api.test,basic:me\n"
+policy, vault = memfd(TEXT, False), memfd(b"", False)
 try:
     code, reason, msg, _ = box(BIND, 1, [policy, secrets(KEY=SECRET), vault])
     check("a binding without its value is refused by name", code < 0 and reason == "secret_unknown" and "PASS" in msg, (code, reason, msg))
@@ -279,13 +279,29 @@ try:
     old.getresponse().read()
     check("a new value holds from the next request on", seen[-1][2]["Authorization"] == "Bearer rotated-VALUE", seen[-1])
     tight = memfd(b"cay-net 1\nmode rules\nrule other.test\n", False)
-    box(BIND, 6, [tight, secrets(), vault], 3)
+    box(POLICY, 6, [tight], 3)
     try:
         old.request("GET", "/v1/c")
         old.getresponse()
         check("a policy that forbids the name cuts its flows", False)
     except (ConnectionError, http.client.HTTPException, OSError):
         check("a policy that forbids the name cuts its flows", True)
+
+    box(BIND, 61, [policy, secrets(KEY=SECRET, PASS="p"), vault], 4)
+    lazy = flow(good)
+    lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    lazy = inside(lazy)
+    for pad in range(40):  # every alignment of the value in what is held back while nobody reads
+        lazy.sendall(b"POST /v1/echo HTTP/1.1\r\nHost: api.test\r\nContent-Length: %d\r\n\r\n" % (7000 + pad) + b"x" * (7000 + pad))
+    time.sleep(1)
+    got = b""
+    while got.count(b"HTTP/1.1 200") < 40:
+        more = lazy.recv(65536)
+        if not more:
+            break
+        got += more
+    check("who does not read gets no piece of it", SECRET.encode()[:9] not in got and got.count(b"*" * len(SECRET)) >= 40, len(got))
+    lazy.close()
 
     prog.kill()
     prog.wait()

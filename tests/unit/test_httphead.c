@@ -81,6 +81,14 @@ static void what_readers_could_differ_about_is_refused(void **s)
         "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nAAAAA\n10\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n5 6\r\nAAAAA\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n\x15\r\nAAAAA\r\n0\r\n\r\n",
+        "POST / HTTP/1.0\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: good.test\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno field\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: good.test\r\nExpect: 100-continue\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        GOOD "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         size_t n;

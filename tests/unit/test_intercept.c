@@ -69,11 +69,24 @@ static void test_own_goes(void **state)
     expect("api.test", "GET /v1/x HTTP/1.1\r\nauthorization: mine\r\nHost: api.test\r\nAccept-Encoding: gzip\r\nX: y\r\n\r\n",
            "GET /v1/x HTTP/1.1\r\nHost: api.test\r\nX: y\r\nAuthorization: Bearer s3cret-value\r\nAccept-Encoding: identity\r\n\r\n");
     /* Where no binding fits nothing is added, and what stands in its place goes all the same. */
-    expect("api.test", "GET /other HTTP/1.1\r\nAuthorization: mine\r\nHost: api.test\r\n\r\n", "GET /other HTTP/1.1\r\nHost: api.test\r\n\r\n");
-    expect("api.test", "DELETE /v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n", "DELETE /v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n");
-    expect("api.test", "GET /v1/../admin HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v1/../admin HTTP/1.1\r\nHost: api.test\r\n\r\n");
-    expect("api.test", "GET /v1/%2e%2e/admin HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v1/%2e%2e/admin HTTP/1.1\r\nHost: api.test\r\n\r\n");
-    expect("api.test", "GET /v10 HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v10 HTTP/1.1\r\nHost: api.test\r\n\r\n");
+    expect("api.test", "GET /other HTTP/1.1\r\nAuthorization: mine\r\nHost: api.test\r\n\r\n", "GET /other HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "DELETE /v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n", "DELETE /v1/x HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "GET /v1/../admin HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v1/../admin HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "GET /v1/%2e%2e/admin HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v1/%2e%2e/admin HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "GET /v10 HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v10 HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+}
+
+static void test_tricks(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    assert_null(sent("api.test", "TRACE /v1 HTTP/1.1\r\nHost: api.test\r\n\r\n", &err));
+    assert_string_equal(err.reason, "http_trace");
+    expect("api.test",
+           "DELETE /v1 HTTP/1.1\r\nHost: api.test\r\nX-HTTP-Method-Override: GET\r\nX-Original-URL: /v1\r\nRange: bytes=0-9\r\nUpgrade: tcp\r\n\r\n",
+           "DELETE /v1 HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "PUT /v1 HTTP/1.1\r\nHost: api.test\r\nUpgrade:  websocket \r\n\r\n",
+           "PUT /v1 HTTP/1.1\r\nHost: api.test\r\nUpgrade:  websocket \r\nAccept-Encoding: identity\r\n\r\n");
 }
 
 static void test_absolute(void **state)
@@ -81,7 +94,7 @@ static void test_absolute(void **state)
     (void)state;
     expect("api.test", "GET http://api.test/v1/x?q HTTP/1.1\r\nHost: api.test\r\n\r\n",
            "GET /v1/x?q HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer s3cret-value\r\nAccept-Encoding: identity\r\n\r\n");
-    expect("api.test", "GET http://api.test HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n");
+    expect("api.test", "GET http://api.test HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET / HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
 }
 
 static void test_too_long(void **state)
@@ -130,7 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),    cmocka_unit_test(test_own_goes), cmocka_unit_test(test_absolute),
-        cmocka_unit_test(test_too_long), cmocka_unit_test(test_mask),
+        cmocka_unit_test(test_too_long), cmocka_unit_test(test_tricks), cmocka_unit_test(test_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
