@@ -105,7 +105,11 @@ import socket,time
 s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.bind((\"0.0.0.0\",53)); time.sleep(60)" >/dev/null 2>&1 & sleep 0.5' </dev/null
     "$drive" policy "$id" "$(policy good.test)" 2>"$dir/err" && fail "set although port 53 is taken"
     grep -q port_53_taken "$dir/err" || fail "$(cat "$dir/err")"
-    inside pkill python3
+    inside pkill -9 python3
+    for i in 1 2 3 4 5 6 7 8 9 10; do # until it is gone
+        inside pgrep python3 >/dev/null || break
+        sleep 0.1
+    done
     "$drive" policy "$id" "$(policy good.test)" >/dev/null || fail "still refused"
     reaches http://good.test/
 }

@@ -154,10 +154,13 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     if (sock >= 0)
         own(b, sock);
     int rc = n->hello.features & CAY_FEAT_QUOTA ? cay__quota_set(n->home_fd, id, m.disk, m.inodes, err) : 0;
-    /* Until it holds, the sandbox reaches nothing. One that ran before may have been given another since. */
+    /* One that ran before still has its former policy: what the request says takes its place, nothing means off. */
     uint64_t revision = 0;
-    if (rc == 0 && spec->net && !(kept && cay__nbox_policy_get(b, call, NULL, NULL, &revision, NULL) == 0 && revision))
-        rc = cay__nbox_policy(b, call, spec->net, strlen(spec->net), &revision, err);
+    const char *net = spec->net;
+    if (rc == 0 && kept && !net && (rc = cay__nbox_policy_get(b, call, NULL, NULL, &revision, err)) == 0 && revision)
+        net = "cay-net 1\nmode off\n";
+    if (rc == 0 && net)
+        rc = cay__nbox_policy(b, call, net, strlen(net), &revision, err);
     if (rc < 0) { /* nobody has it yet */
         if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)
             cay__nbox_release(b);
