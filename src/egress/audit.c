@@ -41,7 +41,7 @@ static bool log_open(box *b)
 
 static void log_shut(box *b)
 {
-    sock_close(b->e, b->log_fd);
+    sock_close(b->e, NULL, b->log_fd);
     b->log_fd = -1;
 }
 

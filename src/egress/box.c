@@ -90,7 +90,7 @@ static int names_load(box *b, cay_err *err)
     if (head[0] == 0 && head[1] == 0)
         return 0;
     if (head[0] != CAY_N_MAP_MAGIC || head[1] > CAY_N_NAMES)
-        return cay_fail(err, CAY_EINVAL, "lend %s: the name map is damaged", b->id);
+        return 0; /* damaged: as if it were empty, and the next name makes it sound */
     for (uint32_t i = 0; i < head[1]; i++) {
         if (pread(b->map, text, sizeof text, (off_t)(fixed + i * sizeof text)) != sizeof text)
             return cay_fail_sys(err, CAY_ESYS, "lend %s: read the name map", b->id);
@@ -242,7 +242,8 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
     cay__loop_add(&e->loop, &b->dns_udp);
     b->next = e->boxes;
     e->boxes = b;
-    e->nboxes++;
+    if (e->nboxes++ == 0)
+        alarm_set(true);
     e->fds += 4;
     return 0;
 }
@@ -261,14 +262,15 @@ void box_drop(box *b)
     cay__watch *const w[] = { &b->tcp, &b->dns_tcp, &b->dns_udp };
     for (size_t i = 0; i < CAY_LEN(w); i++) {
         cay__loop_del(&e->loop, w[i]);
-        sock_close(e, w[i]->fd);
+        sock_close(e, NULL, w[i]->fd);
     }
-    sock_close(e, b->map);
+    sock_close(e, NULL, b->map);
     for (box **p = &e->boxes; *p; p = &(*p)->next)
         if (*p == b) {
             *p = b->next;
             break;
         }
-    e->nboxes--;
+    if (--e->nboxes == 0)
+        alarm_set(false);
     box_free(b);
 }

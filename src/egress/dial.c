@@ -66,9 +66,13 @@ bool route_leads_out(egress *e, const uint8_t addr[16])
         return true;
     for (ssize_t n; (n = recv(e->route, in.room, sizeof in, MSG_DONTWAIT)) > 0;)
         ; /* nothing of an earlier question is left over */
-    if (send(e->route, &q, q.h.nlmsg_len, 0) < 0)
-        return false;
-    ssize_t n = recv(e->route, in.room, sizeof in, 0);
+    while (send(e->route, &q, q.h.nlmsg_len, 0) < 0)
+        if (errno != EINTR)
+            return false;
+    ssize_t n;
+    do
+        n = recv(e->route, in.room, sizeof in, 0);
+    while (n < 0 && errno == EINTR);
     if (n < (ssize_t)NLMSG_LENGTH(sizeof(struct rtmsg)) || in.h.nlmsg_type != RTM_NEWROUTE)
         return false; /* an error: no way there */
     const struct rtmsg *r = NLMSG_DATA(&in.h);
@@ -80,7 +84,7 @@ static void try_shut(try_ *t)
     if (t->w.fd < 0)
         return;
     cay__loop_del(&t->d->e->loop, &t->w);
-    sock_close(t->d->e, t->w.fd);
+    sock_close(t->d->e, t->d->b, t->w.fd);
     t->w.fd = -1;
 }
 
@@ -182,7 +186,7 @@ static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
     static const int on = 1, idle = 60, every = 20, count = 6;
     struct sockaddr_storage to;
     unsigned len = addr_to_sock(addr, d->port, &to);
-    int fd = sock_open(d->e, to.ss_family, SOCK_STREAM);
+    int fd = sock_open(d->e, d->b, to.ss_family, SOCK_STREAM);
     if (fd < 0) {
         d->reason = "descriptors_limit";
         d->sys = errno;
@@ -200,7 +204,7 @@ static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
         d->reason = "connect_failed";
         d->sys = errno;
         memcpy(d->bad, addr, 16);
-        sock_close(d->e, fd);
+        sock_close(d->e, d->b, fd);
         return false;
     }
     t->w = (cay__watch){ .fd = fd, .events = EPOLLOUT, .fn = on_try };
@@ -281,6 +285,6 @@ dial *dial_start(egress *e, box *b, const char *name, uint32_t number, const uin
         return d;
     }
     later_set(e, &d->late, DIAL_MS, on_late);
-    d->look_up = resolve_start(e, d->name, on_found, d);
+    d->look_up = resolve_start(e, b, d->name, on_found, d);
     return d;
 }

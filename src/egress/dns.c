@@ -100,8 +100,17 @@ static size_t answer(box *b, const uint8_t *in, size_t len, uint8_t *out, size_t
 
 void on_dns_udp(cay__watch *w, uint32_t events)
 {
+    static const int off;
     box *b = OWNER(w, box, dns_udp);
-    (void)events;
+    if (events & EPOLLHUP) {
+        box_tampered(b);
+        return;
+    }
+    /* Init may have asked for a queue of errors, which nobody here reads: it is emptied, or the loop spins. */
+    if (events & EPOLLERR) {
+        setsockopt(w->fd, IPPROTO_IPV6, IPV6_RECVERR, &off, sizeof off);
+        setsockopt(w->fd, IPPROTO_IP, IP_RECVERR, &off, sizeof off);
+    }
     for (int i = 0; i < ROUNDS; i++) {
         uint8_t in[DNS_QUERY_MAX], out[DNS_SIZE];
         union {
@@ -113,8 +122,11 @@ void on_dns_udp(cay__watch *w, uint32_t events)
         struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &io, .msg_iovlen = 1, .msg_control = ctl.room,
                             .msg_controllen = sizeof ctl.room };
         ssize_t n = recvmsg(w->fd, &m, MSG_DONTWAIT);
-        if (n < 0)
+        if (n < 0) {
+            if (i == 0 && errno == EAGAIN)
+                box_rest(b, w); /* woken for nothing, and perhaps again at once */
             return;
+        }
         if (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
             continue;
         io = (struct iovec){ out, answer(b, in, (size_t)n, out, sizeof out, true) };
@@ -137,7 +149,7 @@ void dns_conn_close(dns_conn *c)
 {
     egress *e = c->b->e;
     cay__loop_del(&e->loop, &c->w);
-    sock_close(e, c->w.fd);
+    sock_close(e, c->b, c->w.fd);
     later_stop(&c->late);
     *c->prev = c->next;
     if (c->next)
@@ -189,18 +201,20 @@ static void on_conn(cay__watch *w, uint32_t events)
 void on_dns_tcp(cay__watch *w, uint32_t events)
 {
     box *b = OWNER(w, box, dns_tcp);
-    (void)events;
+    if (events & EPOLLHUP) {
+        box_tampered(b);
+        return;
+    }
     for (int i = 0; i < ROUNDS; i++) {
-        int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            accept_failed(b, w);
+        int fd = box_accept(b, w);
+        if (fd < 0)
             return;
-        }
         if (b->nconns >= DNS_CONNS || !sock_room(b->e, 1)) {
             close(fd);
             continue;
         }
         b->e->fds++;
+        b->fds++;
         dns_conn *c = cay__alloc(sizeof *c);
         c->b = b;
         c->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_conn };

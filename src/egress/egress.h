@@ -38,6 +38,7 @@ enum {
     PAST_MAX = 8 << 20,     /* of those of sandboxes that are gone */
     LOG_RATE = 2000,        /* records a second of one sandbox; beyond they are counted */
     TICK_MS = 25,
+    ALARM_MS = 1000,        /* no call waits for longer, whatever a sandbox did to what it lent */
 };
 
 typedef struct egress egress;
@@ -92,6 +93,7 @@ struct egress {
     int          nservers;
     int64_t      servers_at, servers_stamp;
     int64_t      alone_since; /* 0: a keeper is connected */
+    int64_t      pair_ms;     /* an interceptor was asked for */
     box         *log_box;     /* whose records are in log */
     size_t       log_len;
     char         log[32 << 10];
@@ -124,6 +126,9 @@ struct box {
 
     flow     *flows;
     unsigned  nflows, nlive; /* all; those that are not being refused */
+    unsigned  fds;           /* held for it: flows, tries, questions */
+    unsigned  slow;          /* accepts that slept */
+    int64_t   slow_ms;       /* since when they are counted */
     flow     *stalled;
     cay__timer refill;
     bucket    bucket[2];
@@ -140,6 +145,7 @@ struct box {
 int  box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, cay_err *err);
 int  box_policy(box *b, uint64_t revision, int fd, cay_err *err);
 void box_drop(box *b);
+void alarm_set(bool on);
 box *box_find(egress *e, const char *id);
 void box_judge(box *b); /* after a change: cut what is no longer allowed */
 /* The number of a folded name; 0 when there is no room. *fresh: it was not there before. */
@@ -180,7 +186,10 @@ struct flow {
     http_state  http;
 };
 void        on_tcp(cay__watch *w, uint32_t events);
-void        accept_failed(box *b, cay__watch *w); /* errno tells: no descriptors means a rest */
+/* A connection of one of its listeners; -1: no more for now; -2: the listener was tampered with, and the sandbox is dropped. */
+int         box_accept(box *b, cay__watch *w);
+void        box_rest(box *b, cay__watch *w); /* no events for a moment, or the loop spins */
+void        box_tampered(box *b);
 void        flow_judge(flow *f);
 /* Ends it. orderly: both sides finished; else they are reset. Writes the last record. */
 void        flow_end(flow *f, const char *reason, bool orderly);
@@ -209,13 +218,14 @@ bool  route_leads_out(egress *e, const uint8_t addr[16]);
 
 /* resolve.c. done() is never called before resolve_start() returns. n 0: reason tells why. */
 typedef void resolve_done(void *arg, const uint8_t (*addr)[16], int n, uint32_t ttl, const char *reason);
-resolve *resolve_start(egress *e, const char *name, resolve_done *done, void *arg);
+resolve *resolve_start(egress *e, box *b, const char *name, resolve_done *done, void *arg);
 void     resolve_cancel(resolve *r);
 
 /* link.c */
 void on_listen(cay__watch *w, uint32_t events);
 void links_sweep(egress *e);
 void links_forget(box *b); /* fetches in its name end */
+void links_pair(egress *e); /* the keeper is asked for an interceptor, not too often */
 
 /* audit.c */
 typedef struct record {
@@ -246,9 +256,9 @@ void intercept_take(egress *e, int fd); /* another one, or none */
 void harden_first(egress *e);
 bool harden_last(egress *e);
 
-/* Sockets, counted. */
-int  sock_open(egress *e, int family, int type);
-void sock_close(egress *e, int fd);
+/* Sockets, counted, for a sandbox or (NULL) for nobody. */
+int  sock_open(egress *e, box *b, int family, int type);
+void sock_close(egress *e, box *b, int fd);
 bool sock_room(const egress *e, unsigned n);
 /* An address of 16 bytes as the kernel takes it; the length. */
 struct sockaddr_storage;

@@ -8,11 +8,13 @@
 #include <base/fd.h>
 #include <base/mutant.h>
 #include <base/str.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
-enum { ACCEPTS = 32, POLITE = 64 /* refusals with a reason, beyond a limit */, ORIGINAL_DST = 80 /* of both families; linux/netfilter_ipv4.h and the C library do not mix */ };
+enum { FLOW_FDS = 3 /* of one that dials */, SLEPT_MS = 5, SLEEPS = 4, SLEEPS_MS = 60000, ACCEPTS = 32, POLITE = 64 /* refusals with a reason, beyond a limit */, ORIGINAL_DST = 80 /* of both families; linux/netfilter_ipv4.h and the C library do not mix */ };
 
 const char *flow_name(const flow *f)
 {
@@ -68,7 +70,7 @@ void flow_free(flow *f)
         if (w->fd < 0)
             continue;
         flow_want(f, w, 0);
-        sock_close(b->e, w->fd);
+        sock_close(b->e, b, w->fd);
     }
     if (f->dial)
         dial_cancel(f->dial);
@@ -116,7 +118,7 @@ static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *rea
     const char *name = flow_name(f);
     if (name && intercept_wanted(f->box, name, f->port, f->proto == CAY__NET_TLS)) {
         bool given = intercept_give(f, fd);
-        sock_close(f->box->e, fd);
+        sock_close(f->box->e, f->box, fd);
         record_it(f, "connect", given ? "allow" : "deny", given ? "intercepted" : "no_interceptor", NULL, false);
         if (given)
             flow_free(f);
@@ -315,17 +317,19 @@ static bool destination(const box *b, int fd, uint8_t addr[16], uint16_t *port)
     return true; /* a listener for one port, without any redirection */
 }
 
-static unsigned most_flows(const box *b)
+/* No sandbox may take the last descriptors from the others: each has its equal share, and more only while twice as many are free. */
+static bool within_share(const box *b)
 {
-    /* No sandbox may take the last descriptors from the others. */
-    unsigned all = b->e->fds_max / 2, fair = b->e->nboxes > 1 ? all - all / 4 : all;
-    return b->policy.connections ? CAY_MIN(b->policy.connections, fair) : fair;
+    const egress *e = b->e;
+    unsigned all = e->fds_max, share = e->nboxes > 1 ? all / e->nboxes : all - all / 8;
+    unsigned spare = e->fds < all && e->nboxes > 1 ? (all - e->fds) / 2 : 0;
+    return b->fds + FLOW_FDS <= CAY_MAX(share, spare);
 }
 
 static void accept_one(box *b, int fd)
 {
     static const struct linger reset = { 1, 0 };
-    static const int on = 1;
+    static const int on = 1, whole = -1;
     egress *e = b->e;
     flow *f = cay__alloc(sizeof *f);
     *f = (flow){ .in = { .fd = fd, .fn = on_in }, .out.fd = -1, .box = b, .id = ++e->flow_seq, .began = cay__now_ms(), .lowat = 1, .chunk = { 14, 14 } };
@@ -335,8 +339,12 @@ static void accept_one(box *b, int fd)
         f->next->prev = &f->next;
     b->flows = f;
     e->fds++;
-    unsigned most = most_flows(b), had = b->nlive++;
+    b->fds++;
+    b->nlive++;
     b->nflows++;
+    /* Init can have set these on the listener, whose children have them too: what is judged has to be what is sent on. */
+    setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &whole, sizeof whole);
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &on, sizeof on);
     /* From here to its orderly end this socket is reset when it is closed: a dead egress must not look like the end of a file. */
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -345,14 +353,15 @@ static void accept_one(box *b, int fd)
         return;
     }
     f->name = synthetic(f->addr);
-    bool many = had >= most, none = !sock_room(e, 3);
+    bool many = b->policy.connections && b->nlive > b->policy.connections, none = !sock_room(e, FLOW_FDS);
+    many |= !within_share(b);
     if (!many && !none) {
         first_verdict(f);
         return;
     }
-    const char *why = many && b->policy.connections ? "connections_limit" : "descriptors_limit";
+    const char *why = b->policy.connections && b->nlive > b->policy.connections ? "connections_limit" : "descriptors_limit";
     record_it(f, "connect", "deny", why, NULL, false);
-    if (none || b->nflows >= most + POLITE)
+    if (none || b->nflows - b->nlive >= POLITE)
         flow_end(f, NULL, false);
     else
         refuse(f, why, 503);
@@ -363,29 +372,77 @@ static void on_rest(later *l)
     box *b = OWNER(l, box, rest);
     cay__loop_set(&b->e->loop, &b->tcp, EPOLLIN);
     cay__loop_set(&b->e->loop, &b->dns_tcp, EPOLLIN);
+    cay__loop_set(&b->e->loop, &b->dns_udp, EPOLLIN);
 }
 
-void accept_failed(box *b, cay__watch *w)
+void box_rest(box *b, cay__watch *w)
 {
-    if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
-        return;
-    cay__loop_set(&b->e->loop, w, 0); /* or the loop spins */
+    cay__loop_set(&b->e->loop, w, 0);
     later_set(b->e, &b->rest, 100, on_rest);
+}
+
+void box_tampered(box *b)
+{
+    audit(b, &(record){ .event = "connect", .verdict = "deny", .reason = "listener_tampered" });
+    box_drop(b);
+}
+
+static long sleeps(void)
+{
+    struct rusage r = { 0 };
+    getrusage(RUSAGE_SELF, &r);
+    return r.ru_nvcsw;
+}
+
+/* One accept that slept may have waited for memory; several in a minute were made to. */
+static bool made_to_wait(box *b, int64_t began, long slept)
+{
+    int64_t now = cay__now_ms();
+    if (now - began < SLEPT_MS || sleeps() == slept)
+        return false;
+    if (!b->slow || now - b->slow_ms > SLEEPS_MS) {
+        b->slow = 0;
+        b->slow_ms = now;
+    }
+    return ++b->slow >= SLEEPS;
+}
+
+/* Init shares the listener's open file. It may let it block (then the alarm ends the wait: a listener that does not block is never
+ * interrupted), give it a time-out, take connections away, or shut it down. */
+int box_accept(box *b, cay__watch *w)
+{
+    for (int i = 0; i < ACCEPTS; i++) {
+        int flags = fcntl(w->fd, F_GETFL);
+        int64_t began = cay__now_ms();
+        long slept = sleeps();
+        int fd = flags & O_NONBLOCK ? accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1, e = errno;
+        if (!(flags & O_NONBLOCK) || made_to_wait(b, began, slept) || (fd < 0 && e == EINTR)) {
+            if (fd >= 0)
+                close(fd);
+            box_tampered(b);
+            return -2;
+        }
+        if (fd >= 0)
+            return fd;
+        if (e == EMFILE || e == ENFILE || e == ENOBUFS || e == ENOMEM)
+            box_rest(b, w);
+        if (e != ECONNABORTED)
+            return -1;
+    }
+    return -1;
 }
 
 void on_tcp(cay__watch *w, uint32_t events)
 {
     box *b = OWNER(w, box, tcp);
-    (void)events;
-    for (int i = 0; i < ACCEPTS; i++) {
-        int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            accept_one(b, fd);
-            continue;
-        }
-        if (errno == ECONNABORTED || errno == EINTR)
-            continue;
-        accept_failed(b, w);
+    if (events & EPOLLHUP) { /* shut down by init */
+        box_tampered(b);
         return;
+    }
+    for (int i = 0; i < ACCEPTS; i++) {
+        int fd = box_accept(b, w);
+        if (fd < 0)
+            return;
+        accept_one(b, fd);
     }
 }

@@ -54,7 +54,7 @@ static const int calls[] = {
     SYS_setsockopt, SYS_getsockopt, SYS_getsockname, SYS_shutdown, SYS_recvmsg, SYS_sendmsg, SYS_write, SYS_read, SYS_getrandom, SYS_pread64,
     SYS_pwrite64, SYS_openat, SYS_fcntl, SYS_fstat, SYS_newfstatat, SYS_lseek, SYS_renameat, SYS_unlinkat, SYS_mmap, SYS_munmap,
     SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_readv, SYS_writev, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_geteuid,
-    SYS_restart_syscall, SYS_exit, SYS_exit_group, SYS_futex,
+    SYS_setitimer, SYS_getrusage, SYS_restart_syscall, SYS_exit, SYS_exit_group, SYS_futex,
 #ifdef SYS_open /* old spellings, which newer architectures have not */
     SYS_epoll_wait, SYS_open, SYS_stat,
 #endif

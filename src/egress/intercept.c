@@ -30,6 +30,7 @@ static void on_note(cay__watch *w, uint32_t events)
         return;
     if (n <= 0) { /* it is gone; the keeper brings the next one */
         intercept_take(e, -1);
+        links_pair(e);
         return;
     }
     if (n != (ssize_t)sizeof m || m.h.type != CAY_N_NOTE)
@@ -45,14 +46,14 @@ void intercept_take(egress *e, int fd)
 {
     if (e->intercept.fd >= 0) {
         cay__loop_del(&e->loop, &e->intercept);
-        sock_close(e, e->intercept.fd);
+        sock_close(e, NULL, e->intercept.fd);
     }
     e->intercept = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_note };
     if (fd < 0)
         return;
     e->fds++;
     if (!cay__loop_add(&e->loop, &e->intercept)) {
-        sock_close(e, fd);
+        sock_close(e, NULL, fd);
         e->intercept.fd = -1;
     }
 }
@@ -65,15 +66,19 @@ bool intercept_give(flow *f, int upstream)
     cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = CAY_N_FLOW, .tail = name ? (uint32_t)strlen(name) : 0 };
     cay_n_flow m = { .flow = f->id, .port = f->port, .proto = f->proto };
     int fds[2] = { f->in.fd, upstream };
-    if (e->intercept.fd < 0)
+    if (e->intercept.fd < 0) {
+        links_pair(e);
         return false;
+    }
     cay__str_copy(m.id, sizeof m.id, f->box->id);
     memcpy(m.addr, f->peer, 16);
     flow_lowat(f, 1);
     struct iovec io[3] = { { &head, sizeof head }, { &m, sizeof m }, { (void *)name, head.tail } };
     if (cay__fd_sendv(e->intercept.fd, io, 3, fds, 2, MSG_DONTWAIT) < 0) {
-        if (errno != EAGAIN)
+        if (errno != EAGAIN) {
             intercept_take(e, -1);
+            links_pair(e);
+        }
         return false;
     }
     return true;

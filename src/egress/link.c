@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { ORPHAN_MS = 60000 };
+enum { ORPHAN_MS = 60000, PAIR_MS = 1000 };
 
 struct link_ {
     cay__watch w;
@@ -14,6 +14,7 @@ struct link_ {
     link_     *next;
     unsigned   number;
     int64_t    since;
+    bool       busy, dead; /* its message is being dealt with; closed meanwhile */
 };
 
 /* One DIAL under way. It outlives its link, whose number is then found no more. */
@@ -31,8 +32,10 @@ struct fetch {
 static void link_close(link_ *k)
 {
     egress *e = k->e;
+    if (k->dead)
+        return;
     cay__loop_del(&e->loop, &k->w);
-    sock_close(e, k->w.fd);
+    sock_close(e, NULL, k->w.fd);
     for (link_ **p = &e->links; *p; p = &(*p)->next)
         if (*p == k) {
             *p = k->next;
@@ -40,7 +43,9 @@ static void link_close(link_ *k)
         }
     if (--e->nlinks == 0)
         e->alone_since = cay__boot_ms();
-    free(k);
+    k->dead = true;
+    if (!k->busy) /* else on_link() does it */
+        free(k);
 }
 
 /* Sandboxes whose keeper is gone, and that its successor has not lent again in a minute, are gone too: their sockets would keep a net
@@ -66,10 +71,25 @@ static bool reply(link_ *k, uint16_t type, const cay_n_ack *a, int fd)
 {
     cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = type };
     struct iovec io[2] = { { &head, sizeof head }, { (void *)a, sizeof *a } };
+    if (k->dead)
+        return false;
     if (cay__fd_sendv(k->w.fd, io, 2, &fd, fd >= 0, MSG_DONTWAIT) >= 0)
         return true;
     link_close(k);
     return false;
+}
+
+void links_pair(egress *e)
+{
+    const cay_n_ack a = { 0 };
+    int64_t now = cay__boot_ms();
+    if (e->pair_ms && now - e->pair_ms < PAIR_MS)
+        return;
+    e->pair_ms = now;
+    for (link_ *k = e->links, *next; k; k = next) {
+        next = k->next;
+        reply(k, CAY_N_PAIR, &a, -1);
+    }
 }
 
 static void fill(cay_n_ack *a, int rc, const cay_err *err)
@@ -113,7 +133,7 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
             reply(k, CAY_N_DIALED, &a, fd);
             break;
         }
-    sock_close(e, fd);
+    sock_close(e, b, fd);
     free(q);
 }
 
@@ -277,6 +297,7 @@ static void on_link(cay__watch *w, uint32_t events)
         memcpy(&box_, in + sizeof head, body);
         sound = memchr(box_.id, 0, sizeof box_.id);
     }
+    k->busy = true;
     /* What is no message of ours ends the connection, not the process. */
     if (!sound)
         link_close(k);
@@ -284,6 +305,9 @@ static void on_link(cay__watch *w, uint32_t events)
         on_host(k, &dial_, name, head.type == CAY_N_WHY);
     else
         on_box(k, head.type, &box_, fds);
+    k->busy = false;
+    if (k->dead)
+        free(k);
     for (int i = 0; i < n; i++)
         if (fds[i] >= 0)
             close(fds[i]);

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 enum { FD_LISTEN = 3, FD_AUDIT = 4, FD_OPERATOR = 5, FD_FIRST = 6, SWEEP_MS = 5000 };
 
@@ -66,12 +67,24 @@ void later_stop(later *l)
     l->prev = NULL;
 }
 
+static void on_alarm(int sig)
+{
+    (void)sig;
+}
+
+/* A sandbox's init shares the open files of the listeners that were lent, and can make them block: then the alarm ends the wait. */
+void alarm_set(bool on)
+{
+    const struct timeval every = { .tv_sec = on ? ALARM_MS / 1000 : 0 };
+    setitimer(ITIMER_REAL, &(struct itimerval){ every, every }, NULL);
+}
+
 bool sock_room(const egress *e, unsigned n)
 {
     return e->fds + n <= e->fds_max;
 }
 
-int sock_open(egress *e, int family, int type)
+int sock_open(egress *e, box *b, int family, int type)
 {
     if (!sock_room(e, 1)) {
         errno = EMFILE;
@@ -79,15 +92,19 @@ int sock_open(egress *e, int family, int type)
     }
     int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     e->fds += fd >= 0;
+    if (b)
+        b->fds += fd >= 0;
     return fd;
 }
 
-void sock_close(egress *e, int fd)
+void sock_close(egress *e, box *b, int fd)
 {
     if (fd < 0)
         return;
     close(fd);
     e->fds--;
+    if (b)
+        b->fds--;
 }
 
 bool addr_is_v4(const uint8_t addr[16])
@@ -156,6 +173,7 @@ static bool set_up(egress *e)
     e->audit_dir = FD_AUDIT;
     fcntl(FD_AUDIT, F_SETFD, FD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);
+    sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_alarm }, NULL); /* no SA_RESTART */
     if (!cay__loop_open(&e->loop))
         return complain("epoll", strerror(errno)), false;
     cay_err err = CAY_ERR_INIT;

@@ -31,7 +31,8 @@ enum cay_n_type {
     CAY_N_DIALED,   /* cay_n_ack; fds: [connected socket] when sys and reason are 0 */
     CAY_N_WHAT,     /* cay_n_ack: verdict in reason, rule in msg; code EPERM when it is no */
     CAY_N_FLOW,     /* to the interceptor: cay_n_flow, tail: name; fds: [the sandbox's side] [connected upstream] */
-    CAY_N_NOTE,     /* from the interceptor: cay_n_note, for the record */
+    CAY_N_PAIR = 60, /* cay_n_ack, unasked: a flow needs the interceptor, and there is none: INTERCEPT anew */
+    CAY_N_NOTE = 54, /* from the interceptor: cay_n_note, for the record */
 };
 
 enum {

@@ -24,6 +24,7 @@ typedef struct ask {
 
 struct resolve {
     egress       *e;
+    box          *b; /* in whose name, NULL: nobody's */
     char          name[CAY__NAME_MAX + 1];
     ask           ask[2];
     int           tries, failures;
@@ -84,7 +85,7 @@ static void shut(resolve *r, cay__watch *w)
     if (w->fd < 0)
         return;
     cay__loop_del(&r->e->loop, w);
-    sock_close(r->e, w->fd);
+    sock_close(r->e, r->b, w->fd);
     w->fd = -1;
 }
 
@@ -215,9 +216,9 @@ static void by_tcp(resolve *r, ask *a)
     if (r->tcp.fd >= 0)
         return; /* one after the other: the second comes with the next try */
     unsigned len = addr_to_sock(s->addr, s->port, &to);
-    int fd = sock_open(r->e, to.ss_family, SOCK_STREAM);
+    int fd = sock_open(r->e, r->b, to.ss_family, SOCK_STREAM);
     if (fd < 0 || (connect(fd, (struct sockaddr *)&to, len) < 0 && errno != EINPROGRESS)) {
-        sock_close(r->e, fd);
+        sock_close(r->e, r->b, fd);
         return;
     }
     if (!r->stream)
@@ -245,7 +246,7 @@ static void go(resolve *r)
     later_set(e, &r->late, patience[r->tries++], on_late);
     r->failures = 0;
     unsigned len = addr_to_sock(s->addr, s->port, &to);
-    int fd = sock_open(e, to.ss_family, SOCK_DGRAM);
+    int fd = sock_open(e, r->b, to.ss_family, SOCK_DGRAM);
     if (fd < 0)
         return;
     r->udp = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_udp };
@@ -263,10 +264,11 @@ static void go(resolve *r)
     }
 }
 
-resolve *resolve_start(egress *e, const char *name, resolve_done *done, void *arg)
+resolve *resolve_start(egress *e, box *b, const char *name, resolve_done *done, void *arg)
 {
     resolve *r = cay__alloc(sizeof *r);
     r->e = e;
+    r->b = b;
     r->done = done;
     r->arg = arg;
     r->udp.fd = r->tcp.fd = -1;

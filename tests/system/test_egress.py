@@ -543,6 +543,114 @@ def records_are_escaped_and_bounded(lab):
     assert not os.path.exists(f"{lab.audit}/{b.id}.jsonl") and b.id in open(f"{lab.audit}/past.jsonl").read()
 
 
+def answers(b, addr, within=3):
+    """One byte there and back."""
+    began = time.time()
+    s = b.connect(addr, 5000)
+    s.sendall(b"x")
+    assert s.recv(1) == b"x" and time.time() - began < within, time.time() - began
+    s.close()
+
+
+def past(lab, b, reason):
+    until = time.time() + 5
+    while time.time() < until:
+        p = f"{lab.audit}/past.jsonl"
+        if os.path.exists(p) and any(b.id in l and reason in l for l in open(p)):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no {reason} of {b.id}")
+
+
+def a_listener_that_init_tampers_with_hurts_nobody_else(lab):
+    import fcntl
+    lab.serve(HOST4 % 58, 5000, echo)
+    lab.resolver.table["tamper.test"] = [HOST4 % 58]
+    good = lab.box(rules("tamper.test:5000"))
+    addr = good.look_up("tamper.test")
+
+    def poke(b):
+        def go():
+            s = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            s.connect_ex((addr, 5000))
+            return s
+        return inside(b.ns, go)
+
+    for which in (0, 1, 2):
+        bad = lab.box(rules("tamper.test:5000"))
+        bad.look_up("tamper.test")
+        if which == 0:
+            fcntl.fcntl(bad.fds[0], fcntl.F_SETFL, os.O_RDWR)
+        else:
+            s = socket.socket(fileno=os.dup(bad.fds[0 if which == 1 else 2]))
+            try:
+                s.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        held = poke(bad)
+        past(lab, bad, "listener_tampered")
+        answers(good, addr)
+        held.close()
+    # Flipped all the time, so that it blocks between a look at it and the accept.
+    bad = lab.box(rules("tamper.test:5000"))
+    bad.look_up("tamper.test")
+    end = time.time() + 6
+
+    def flip():
+        while time.time() < end:
+            for _ in range(50):
+                fcntl.fcntl(bad.fds[0], fcntl.F_SETFL, os.O_RDWR)
+                fcntl.fcntl(bad.fds[0], fcntl.F_SETFL, os.O_RDWR | os.O_NONBLOCK)
+
+    t = threading.Thread(target=flip)
+    t.start()
+    held = []
+    while time.time() < end:
+        held.append(poke(bad))
+        answers(good, addr)
+        time.sleep(0.02)
+    t.join()
+    past(lab, bad, "listener_tampered")
+    for s in held:
+        s.close()
+
+
+def what_is_judged_is_what_is_sent(lab):
+    """SO_PEEK_OFF of the listener is its children's too: the hello that is looked at would not be the first."""
+    got = []
+
+    def take(c):
+        got.append(c.recv(4096))
+    lab.serve(HOST4 % 59, 443, take)
+    lab.resolver.table["peek.test"] = [HOST4 % 59]
+    b = lab.box(rules("peek.test"))
+    addr = b.look_up("peek.test")
+    evil, fair = client_hello("evil.test"), client_hello("peek.test")
+    s = socket.socket(fileno=os.dup(b.fds[0]))
+    s.setsockopt(socket.SOL_SOCKET, 42, len(evil))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1 << 20)
+    s.detach()
+    c = b.connect(addr, 443)
+    c.sendall(evil + fair)
+    b.last(event="connect", verdict="deny", reason="tls_name_mismatch", seen="evil.test")
+    c.close()
+    c = b.connect(addr, 443)
+    c.sendall(fair)
+    until = time.time() + 5
+    while not got and time.time() < until:
+        time.sleep(0.02)
+    assert got == [fair], "a fair one passes"
+    c.close()
+
+
+def a_damaged_map_is_an_empty_one(lab):
+    lab.resolver.table["map.test"] = [HOST4 % 58]
+    b = lab.box(rules("map.test:5000"), lend=False)
+    os.pwrite(b.map, b"\xff" * 8, 0)
+    assert b.lend()["code"] == 0
+    assert b.look_up("map.test") == "198.18.1.1"
+
+
 def memory_stays_small(lab):
     lab.serve(HOST4 % 57, 5000, echo)
     lab.resolver.table["m.test"] = [HOST4 % 57]
@@ -573,6 +681,6 @@ def memory_stays_small(lab):
         s.close()
 
 
-TESTS = [v for k, v in list(globals().items()) if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rules", "host", "reset", "hello", "said")]
+TESTS = [v for k, v in list(globals().items()) if callable(v) and getattr(v, "__module__", "") == "__main__" and k not in ("rules", "host", "reset", "hello", "said", "answers", "past")]
 if __name__ == "__main__":
     main(sys.argv[1], sys.argv[2], [t for t in TESTS if not sys.argv[3:] or t.__name__ in sys.argv[3:]])
