@@ -24,7 +24,7 @@
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
-enum { ANSWER_MS = 5000, DIAL_MS = 60000, STEADY_MS = 5000, WINDOW = 32, TRIES = 3, HEAD = 40 };
+enum { ANSWER_MS = 5000, DIAL_MS = 60000, STEADY_MS = 5000, AGAIN_MS = 60000, WINDOW = 32, TRIES = 3, HEAD = 40 };
 
 /* One sandbox that cay-egress serves, or has to be told of again. */
 typedef struct lent {
@@ -35,6 +35,8 @@ typedef struct lent {
     int          fd[CAY__NET_FDS];
     int          policy; /* the text that holds, sealed; -1: none yet */
     bool         told;   /* the egress that we speak with has it */
+    unsigned     refused; /* it did not want it, so many times; */
+    int64_t      again_ms; /* not asked again before */
 } lent;
 
 /* One thing that is to be said to cay-egress. */
@@ -284,8 +286,11 @@ static void lost(const char *why)
     L.out = 0;
     L.fails = now - L.since_ms > STEADY_MS ? 1 : L.fails + 1;
     L.again_ms = L.fails > 1 ? now + (50ll << CAY_MIN(L.fails, 7u)) : now;
-    for (lent *l = L.all; l; l = l->next)
+    for (lent *l = L.all; l; l = l->next) {
         l->told = false;
+        l->refused = 0;
+        l->again_ms = 0;
+    }
     for (ask *a = L.asks, *next; a; a = next) {
         next = a->next;
         bool dial = a->seq && (a->m.op == CAY_NET_DIAL || a->m.op == CAY_NET_WHY);
@@ -400,7 +405,7 @@ static void pump(void)
     }
     /* What an egress before had is lent to this one first. */
     for (lent *l = L.all; l; l = l->next)
-        if (!l->told && l->policy >= 0 && !asked(l->id)) {
+        if (!l->told && l->policy >= 0 && l->again_ms <= cay__boot_ms() && !asked(l->id)) {
             cay_m_net m = { .op = CAY_NET_RESTORE };
             memcpy(m.id, l->id, sizeof m.id);
             new_ask(0, &m, -1);
@@ -409,8 +414,13 @@ static void pump(void)
         next = a->next;
         lent *l = find(a->m.id);
         bool dial = a->m.op == CAY_NET_DIAL || a->m.op == CAY_NET_WHY;
-        if (!a->seq && l && !busy(a, a->m.id) && (!dial || l->told))
+        if (!a->seq && l && dial && !l->told && l->refused) {
+            errno = 0;
+            refuse(a->job, CAY_EBUSY, "egress_failed", "cay-egress does not take this sandbox; keeper.err of the runtime directory says why");
+            drop_ask(a);
+        } else if (!a->seq && l && !busy(a, a->m.id) && (!dial || l->told)) {
             begin(a, l);
+        }
     }
 }
 
@@ -447,6 +457,16 @@ static void settled(ask *a, const cay_n_ack *k)
     lender_answer(a->job, k->code, k->sys, k->reason, k->msg, &info, -1);
 }
 
+/* A sandbox that egress does not take is offered again, ever more seldom, and complained of once. True: it was already. */
+static bool put_off(const ask *a, const cay_n_ack *k)
+{
+    lent *l = find(a->m.id);
+    if (!k->code || !l || l->told)
+        return false;
+    l->again_ms = cay__boot_ms() + CAY_MIN(250ll << CAY_MIN(l->refused, 10u), AGAIN_MS);
+    return l->refused++ && !a->job && a->policy < 0;
+}
+
 static void on_egress(void)
 {
     struct {
@@ -466,7 +486,10 @@ static void on_egress(void)
     while (a && (!a->seq || a->seq != m.a.seq))
         a = a->next;
     if (a && m.h.type == CAY_N_ACK) {
-        settled(a, &m.a);
+        if (!put_off(a, &m.a))
+            settled(a, &m.a);
+    } else if (n == (ssize_t)sizeof m && m.h.type == CAY_N_PAIR) {
+        secrets_pair(L.egress, true);
     } else if (a) {
         cay_m_netinfo info = { .revision = m.a.revision, .code = m.a.code };
         cay__str_copy(info.reason, sizeof info.reason, m.a.reason);
@@ -590,6 +613,9 @@ static int wait_ms(void)
     int64_t now = cay__boot_ms(), at = INT64_MAX;
     if (L.egress < 0 && (L.asks || L.all))
         at = L.again_ms;
+    for (const lent *l = L.all; l; l = l->next)
+        if (L.egress >= 0 && !l->told && l->policy >= 0 && !asked(l->id))
+            at = CAY_MIN(at, l->again_ms);
     for (const ask *a = L.asks; a; a = a->next)
         if (a->seq)
             at = CAY_MIN(at, a->until);
