@@ -35,8 +35,8 @@ typedef struct lent {
     int          fd[CAY__NET_FDS];
     int          policy; /* the text that holds, sealed; -1: none yet */
     bool         told;   /* the egress that we speak with has it */
-    unsigned     refused; /* it did not want it, so many times; */
-    int64_t      again_ms; /* not asked again before */
+    unsigned     refused;  /* so many times it did not want it */
+    int64_t      again_ms; /* and is not asked again before */
 } lent;
 
 /* One thing that is to be said to cay-egress. */
@@ -288,8 +288,7 @@ static void lost(const char *why)
     L.again_ms = L.fails > 1 ? now + (50ll << CAY_MIN(L.fails, 7u)) : now;
     for (lent *l = L.all; l; l = l->next) {
         l->told = false;
-        l->refused = 0;
-        l->again_ms = 0;
+        l->again_ms = l->refused = 0;
     }
     for (ask *a = L.asks, *next; a; a = next) {
         next = a->next;
@@ -393,9 +392,7 @@ static bool asked(const char *id)
 
 static void pump(void)
 {
-    if (!L.asks && !L.all)
-        return;
-    if (!connect_egress())
+    if ((!L.asks && !L.all) || !connect_egress())
         return;
     if (L.reload) {
         cay_n_box m = { .seq = ++L.seq };
