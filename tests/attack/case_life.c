@@ -45,7 +45,7 @@ static void check_ticks(cay_proc *p)
             breach("after tick %d comes \"%s\"", want - 1, l);
             return;
         }
-    CHECK(want > 5 && lost == 0, "%d ticks, %llu bytes lost", want, (unsigned long long)lost);
+    CHECK(want > 2 && lost == 0, "%d ticks, %llu bytes lost", want, (unsigned long long)lost);
 }
 
 static void s71_keeper_killed(void)
