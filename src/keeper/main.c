@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #ifdef CAY_FAULTS
@@ -64,9 +65,8 @@ static void detach(const char *run)
     fcntl(3, F_SETFD, FD_CLOEXEC);
     cay__fd_close_from(4);
     umask(022);
-    for (int s = 1; s < 32; s++)
-        if (s != SIGKILL && s != SIGSTOP)
-            signal(s, SIG_DFL);
+    for (int s = 1; s <= 64; s++) /* by hand: the C library keeps two of them for itself, and an ignored one is inherited */
+        syscall(SYS_rt_sigaction, s, &(uint64_t[4]){ 0 }, NULL, 8);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     sigset_t none;
