@@ -11,6 +11,7 @@ import array, ctypes, json, os, socket, ssl, struct, subprocess, sys, tempfile, 
 libc = ctypes.CDLL(None, use_errno=True)
 MAGIC, VERSION = 0x31796163, 1
 LEND, POLICY, DROP, DIAL, OPERATOR, WHY, INTERCEPT = 1, 2, 3, 4, 5, 6, 7
+PAIR = 60
 RESOLVER, HOST4, HOST6 = "192.0.2.53", "203.0.113.%d", "2001:db8::%x"
 
 
@@ -312,7 +313,7 @@ class Keeper:
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.s.settimeout(10)
         self.s.connect(path)
-        self.seq = 0
+        self.seq = self.pairs = 0
 
     def send(self, kind, body, tail=b"", fds=()):
         data = struct.pack("IHHII", MAGIC, VERSION, kind, len(tail), 0) + body + tail
@@ -323,6 +324,9 @@ class Keeper:
         if not data:
             raise ConnectionError("egress hung up")
         kind = struct.unpack("H", data[6:8])[0]
+        if kind == PAIR:
+            self.pairs += 1
+            return self.recv()
         seq, bid, revision, code, sys_ = struct.unpack("Q24sQii", data[16 : 16 + 48])
         text = lambda b: b.split(b"\0")[0].decode()
         return dict(kind=kind, seq=seq, revision=revision, code=code, sys=sys_, reason=text(data[64:104]), msg=text(data[104:320]), fds=fds)

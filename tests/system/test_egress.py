@@ -651,6 +651,32 @@ def a_damaged_map_is_an_empty_one(lab):
     assert b.look_up("map.test") == "198.18.1.1"
 
 
+def a_keeper_that_leaves_in_the_middle(lab):
+    """Its fetches end with the sandbox, and the answers have nowhere to go."""
+    lab.resolver.mute = True
+    for _ in range(5):
+        b = lab.box("cay-net 1\nmode off\n")
+        k = Keeper(lab.dir + "/egress")
+        for i in range(4):
+            k.send(DIAL, struct.pack("Q24sHHI", i + 1, b.id.encode(), 443, 0, 2), b"mute.test")
+        k.send(DROP, struct.pack("Q24sQQII", 9, b.id.encode(), b.cookie, 1, 0, 0))
+        k.s.close()
+        b.drop()
+    lab.resolver.mute = False
+    assert lab.proc.poll() is None
+
+
+def a_lost_interceptor_is_asked_for(lab):
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    k = Keeper(lab.dir + "/egress")
+    assert k.box(INTERCEPT, None, [its.fileno()])["code"] == 0
+    its.close()
+    ours.close()
+    time.sleep(0.2)
+    assert k.box(DROP, None, [])["code"] == 0 and k.pairs == 1
+    k.s.close()
+
+
 def memory_stays_small(lab):
     lab.serve(HOST4 % 57, 5000, echo)
     lab.resolver.table["m.test"] = [HOST4 % 57]
