@@ -305,6 +305,31 @@ def few_descriptors(lab):
         tight.end()
 
 
+def one_that_dials_nowhere_leaves_room(lab):
+    """A flow under way holds more than one descriptor; the other sandbox has its share all the same."""
+    tight = Lab(lab.program, lab.netbox, nofile=512)
+    srv = world_echo(tight, HOST4 % 16, 5000)
+    try:
+        tight.resolver.table["few.test"] = [HOST4 % 16]
+        hog, other = tight.box(rules("*.hog.test:5000")), tight.box(rules("few.test:5000"))
+        addr = other.look_up("few.test")
+        tight.resolver.mute = True
+        names = [hog.look_up(f"n{i}.hog.test") for i in range(300)]
+        held = [hog.connect(a, 5000) for a in names]
+        hog.last(event="connect", verdict="deny", reason="descriptors_limit")
+        tight.resolver.mute = False
+        socks = [other.connect(addr, 5000) for _ in range(60)]
+        for s in socks:
+            s.sendall(b"x")
+            assert s.recv(1) == b"x"
+        for s in socks + held:
+            s.close()
+    finally:
+        srv.kill()
+        srv.wait()
+        tight.end()
+
+
 def leaves_with_its_state_directory(lab):
     """Without a keeper, and with nobody who could send another, what is lent must not hold it for ever."""
     own = Lab(lab.program, lab.netbox)
@@ -402,7 +427,7 @@ def real_programs(lab):
     print("     " + ", ".join(ran))
 
 
-TESTS = [ten_thousand_connections, a_large_transfer, stuck_flows_cost_nothing, killed_under_load, flips_under_load, few_descriptors, leaves_with_its_state_directory, real_programs]
+TESTS = [ten_thousand_connections, a_large_transfer, stuck_flows_cost_nothing, killed_under_load, flips_under_load, few_descriptors, one_that_dials_nowhere_leaves_room, leaves_with_its_state_directory, real_programs]
 if __name__ == "__main__":
     if sys.argv[1] == "--as":
         asyncio.run(globals()[sys.argv[2]](*sys.argv[3:]))
