@@ -278,6 +278,7 @@ static int seen(const cay__kept *k, void *arg)
         assert_string_equal(k->tag, "unended");
         assert_string_equal(k->command, "");
     }
+    free(k->labels);
     return 0;
 }
 
