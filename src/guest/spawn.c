@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -226,6 +227,16 @@ static _Noreturn void shim_main(plan *p, int slot, int report)
     }
 }
 
+/* What it started may be of the same user and stop it before it has told; it may not hold us up for long. */
+static bool shim_told(int shim, int fd, int32_t head[2])
+{
+    struct pollfd p = { fd, POLLIN, 0 };
+    for (int stops = 0, status; poll(&p, 1, 10) <= 0;)
+        if (waitpid(shim, &status, WUNTRACED | WNOHANG) == shim && WIFSTOPPED(status))
+            kill(shim, ++stops > 20 ? SIGKILL : SIGCONT);
+    return cay__fd_read_all(fd, head, 2 * sizeof *head) == 2 * sizeof *head;
+}
+
 static int shim_spawn(plan *p)
 {
     int fds[2], slot = (int)(p->g - G.procs);
@@ -237,7 +248,7 @@ static int shim_spawn(plan *p)
     if (shim == 0)
         shim_main(p, slot, fds[1]);
     close(fds[1]);
-    bool told = shim > 0 && cay__fd_read_all(fds[0], head, sizeof head) == sizeof head;
+    bool told = shim > 0 && shim_told(shim, fds[0], head);
     close(fds[0]);
     if (!told) {
         /* Killed by the very command it started: that one must not run on unrecorded. It is our child once the
