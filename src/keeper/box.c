@@ -14,7 +14,7 @@
 box *box_new(void)
 {
     box *b = cay__alloc(sizeof *b);
-    cay__id_make(b->name, 'b');
+    cay_job_name(b->name, getpid());
     b->ctl.fd = b->death.fd = b->userns_fd = b->mnt_fd = -1;
     b->cg_fd = b->tenant_fd = b->idle.dir = b->idle.procs = b->net_fd[0] = b->net_fd[1] = b->net_fd[2] = b->net_fd[3] = -1;
     b->next = K.boxes;

@@ -9,6 +9,7 @@
  * SEQPACKET on descriptor 3, one job at a time, answered in order.
  */
 #pragma once
+#include <base/str.h>
 #include <keeper/proto.h>
 #include <stdint.h>
 
@@ -58,3 +59,11 @@ typedef struct cay_job_done {
  * RMTREE in: [mount namespace that still shows it]
  * SWEEP: what removals left behind; rec: a dead keeper's pool too
  * NET, to the lender, in: [tcp listener] [dns tcp] [dns udp] [name map], SET: [policy]; out: GET [policy], DIAL [socket] */
+
+/* A fresh name for a parked sandbox: letters two to five tell the keeper's pid, so that a sweep knows the pool of the living one. */
+static inline void cay_job_name(char name[CAY_WIRE_ID], int keeper)
+{
+    cay__id_make(name, 'b');
+    for (int i = 1; i <= 4; i++, keeper >>= 5)
+        name[i] = "abcdefghijklmnopqrstuvwxyz234567"[keeper & 31];
+}

@@ -222,8 +222,12 @@ static void do_sweep(void)
 {
     DIR *d = opendir("sandboxes");
     cay_job_done done_ = { 0 };
+    char name[CAY_WIRE_ID], ours[16];
+    cay_job_name(name, getppid()); /* parks already, while we look */
+    name[5] = 0;
+    cay__str_join(ours, sizeof ours, ".pool-", name, NULL);
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (!cay__str_starts(e->d_name, ".old-") && !(job.rec && cay__str_starts(e->d_name, ".pool-")))
+        if (!cay__str_starts(e->d_name, ".old-") && !(job.rec && cay__str_starts(e->d_name, ".pool-") && !cay__str_starts(e->d_name, ours)))
             continue;
         if (cay__str_join(job.name, sizeof job.name, "sandboxes/", e->d_name, NULL))
             rmtree();

@@ -144,7 +144,7 @@ one() { # POINT
     printf '%-28s %4s %7s  %s\n' "$1" "$(hits)" "$errors" "$verdict"
     if [ -s judged ] || [ -n "${VERBOSE-}" ]; then
         sort -u judged | head -20 | sed 's/^/    # /'
-        sort said | uniq -c | head -20 | sed 's/^/    # said: /'
+        grep -avE '^ *#[0-9]+ |^$' said | sort | uniq -c | head -20 | sed 's/^/    # said: /'
     fi
 }
 
