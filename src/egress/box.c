@@ -234,6 +234,9 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
     take_policy(b, &p, m->revision);
     if (old)
         box_drop(old); /* the same sandbox on a new namespace */
+    /* Inherited by what is accepted: killed between that and our first word, it is a reset as well. */
+    const struct linger reset = { 1, 0 };
+    setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     b->tcp = (cay__watch){ .fd = fds[0], .events = EPOLLIN, .fn = on_tcp };
     b->dns_tcp = (cay__watch){ .fd = fds[1], .events = EPOLLIN, .fn = on_dns_tcp };
     b->dns_udp = (cay__watch){ .fd = fds[2], .events = EPOLLIN, .fn = on_dns_udp };
