@@ -155,7 +155,8 @@ class Capture:
             elif kind == 0x86DD:
                 proto, dst = f[20], socket.inet_ntop(socket.AF_INET6, f[38:54])
                 port = struct.unpack(">H", f[56:58])[0] if proto in (6, 17) else 0
-                if proto != 58:
+                # The link's own words come with its life: neighbours (58), and what groups it listens to (behind a hop-by-hop header).
+                if proto != 58 and dst != "ff02::16":
                     self.seen.add((proto, dst, port))
 
 
