@@ -205,7 +205,7 @@ def killed_under_load(lab):
     srv = world_echo(lab, HOST4 % 13, 5000)
     b = lab.box(rules("kill.test:5000"))
     addr = b.look_up("kill.test")
-    before = set(lab.capture.seen)
+    before = lab.capture.so_far()
     try:
         p = role(b.proc.pid, "churn", addr, 5000, times * 0.2 + 1)
         q = role(b.proc.pid, "churn", "203.0.113.99", 5000, times * 0.2 + 1)  # has no rule
