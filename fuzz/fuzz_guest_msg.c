@@ -69,7 +69,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         G.procs = calloc(GPROCS, sizeof *G.procs);
         G.labels = calloc(GPROCS, sizeof *G.labels);
         G.shims = calloc(GPROCS, sizeof *G.shims);
-        G.labels = calloc(GPROCS, sizeof *G.labels);
     }
     G.ctl = G.listen = G.sig = G.net[0] = G.net[1] = G.net[2] = G.net[3] = -1;
     calls = 0;

@@ -120,7 +120,7 @@ static bool plain_path(const char *s, size_t len)
             if (i + 2 >= len)
                 return false;
             memcpy(hex, s + i + 1, 2);
-            if (!strcasecmp(hex, "2e") || !strcasecmp(hex, "2f") || !strcasecmp(hex, "5c") || !strcasecmp(hex, "25") || !strcmp(hex, "00"))
+            if (strspn(hex, "0123456789abcdefABCDEF") != 2 || !strcasecmp(hex, "2e") || !strcasecmp(hex, "2f") || !strcasecmp(hex, "5c") || !strcasecmp(hex, "25") || !strcmp(hex, "00"))
                 return false;
         }
     }
