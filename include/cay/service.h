@@ -96,6 +96,13 @@ typedef struct cay_secret {
     const char *destination; /* as in cay_bind (cay/policy.h); NULL: spec->net binds it already */
 } cay_secret;
 
+/* A named volume shown inside. */
+typedef struct cay_volume_use {
+    const char *name;
+    const char *target; /* absolute path inside */
+    bool        rw;
+} cay_volume_use;
+
 typedef enum cay_expiry { CAY_EXPIRE_KILL = 0, CAY_EXPIRE_PAUSE = 1 } cay_expiry;
 
 typedef struct cay_create {
@@ -125,6 +132,16 @@ typedef struct cay_create {
     const char        *net;       /* what it may reach: a policy's text (cay/policy.h); NULL: nothing */
     const cay_secret  *secrets;   /* one name may come again with another destination and the same source */
     size_t             nsecrets;
+    const char        *from;      /* snapshot to stand on: id, unique prefix or label; NULL: the template alone */
+    const char        *manifest;  /* what is put into it: JSON text, see cay/manifest.h; NULL: nothing */
+    const char        *manifest_base; /* directory that relative host paths of the manifest start from; NULL: it may have none */
+    const char        *on;        /* host directory shown copy-on-write at /workspace; NULL: none */
+    unsigned           checkpoint; /* keep that many automatic snapshots, one after each exec; 0: none */
+    const cay_volume_use *volumes;
+    size_t             nvolumes;
+    const char *const *layers;    /* set by the service for the provider: names of the layers that the sandbox stands on above its template,
+                                     bottom first; what a caller gives here is not read */
+    size_t             nlayers;
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

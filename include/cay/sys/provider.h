@@ -39,6 +39,34 @@ typedef struct cay_box_status {
     const char *path;
 } cay_box_status;
 
+/* Layers. A layer is an immutable tree below layers/ of the state directory, in the form that overlayfs gives an upper directory. Its
+ * name is 1 to 63 of [a-z0-9-], the first no '-', and never a path. A stack is a list of names, bottom first. */
+#define CAY_LAYER_NAME 64  /* with its NUL */
+#define CAY_STACK_MAX  128 /* layers of one stack, the template's included */
+
+/* What may run while a snapshot is taken. */
+typedef enum cay_snap_how {
+    CAY_SNAP_ANY = 0, /* whatever runs is held still for the moment it takes */
+    CAY_SNAP_QUIET,   /* nothing: CAY_EBUSY, reason "processes_running", when a process of the sandbox is alive */
+    CAY_SNAP_STOP,    /* as ANY, and where there is no freezer processes are stopped by signals, which they can tell */
+} cay_snap_how;
+
+typedef struct cay_snap {
+    size_t      size;
+    const char *layer; /* to be made, of this name; the same name again, after an answer that was lost, is the same layer */
+    cay_snap_how how;
+    const char *last;  /* the last layer that was cloned of this box while processes ran, to share unchanged files with; NULL: none */
+} cay_snap;
+
+typedef struct cay_snapped {
+    size_t      size;
+    const char *method;    /* "swap", "btrfs", "reflink", "copy"; a constant */
+    bool        stacked;   /* the layer is part of the box's own stack now, on top of it */
+    uint64_t    frozen_us; /* how long its processes, or requests for new ones, waited */
+    uint64_t    total_us;
+    uint64_t    bytes, files; /* that the layer holds; 0: nobody counted */
+} cay_snapped;
+
 typedef struct cay_provider_ops {
     size_t      size;
     const char *name;
@@ -150,6 +178,17 @@ typedef struct cay_provider_ops {
      * the policy() that binds them; `values` stays the caller's. *trust: a memfd of such entries, the files (ca.pem, bundle.pem, cacerts)
      * that programs inside have to trust, which the library puts into /etc/cay; -1: none. */
     int  (*secrets)(void *box, const cay_call *call, const char *text, size_t len, int values, int *trust, cay_err *err);
+
+    /* Snapshots. create() and start() find the stack above the template in spec->layers; a provider without snapshot() is never given one.
+     * snapshot: what the box has above its stack becomes a layer. All or nothing: when it fails there is no such layer and the box is as
+     * it was. Requests for processes and files that come meanwhile wait and do not fail. CAY_ENOTSUP, reason "snapshot_unsupported":
+     * this box cannot.
+     * restack: the box stands on these layers above its template, and what it had above its former stack is thrown away. Its processes
+     * end first; id, network, ports and limits stay, and so does what is in /run and /dev/shm. When it fails the box has its former root.
+     * layer_remove: the tree goes, perhaps after the answer; one that is not there is success. The caller knows that no box stands on it. */
+    int  (*snapshot)(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err);
+    int  (*restack)(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err);
+    int  (*layer_remove)(void *self, const cay_call *call, const char *layer, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */
