@@ -21,7 +21,7 @@
     do {                                          \
         cay_err e_ = CAY_ERR_INIT, *E = &e_;      \
         if ((call) < 0)                           \
-            fail_msg("%s: %s", #call, e_.msg);    \
+            fail_msg("%s: %s (%s, errno %d)", #call, e_.msg, e_.reason, e_.sys);    \
     } while (0)
 
 static char *home;
