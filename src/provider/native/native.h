@@ -44,6 +44,8 @@ int  cay__native_open(const char *home, const char *libexec, cay__native **out, 
 void cay__native_close(cay__native *n);
 /* Says hello once, starting the keeper when there is none. */
 int  cay__native_meet(cay__native *n, const cay_call *call, cay_err *err);
+/* The user namespace that layers of this state directory belong to; *fd stays as it is when we are root ourselves. */
+int  cay__native_userns(const char *home, const char *libexec, const cay_call *call, int *fd, cay_err *err);
 
 /* subid.c: gives the user namespace of that process the user's whole range; false when there is none. */
 bool cay__subid_map(int pid);

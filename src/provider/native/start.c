@@ -9,10 +9,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/nsfs.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -265,4 +267,44 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
     n->met = true;
     pthread_mutex_unlock(&n->lock);
     return 0;
+}
+
+/* ---- its user namespace ---- */
+
+/* Layers belong to ids of the keeper's namespace. The connection lives through the look at /proc, so the pid was its own. */
+static int open_userns(int sock, int *fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    char path[64], n[21], byte;
+    uid_t owner;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
+        return -1;
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)peer.pid), "/ns/user", NULL);
+    CAY_AUTOFD ns = open(path, O_RDONLY | O_CLOEXEC);
+    if (ns < 0 || ioctl(ns, NS_GET_OWNER_UID, &owner) < 0)
+        return -1;
+    errno = owner == geteuid() ? ESRCH : EPERM;
+    if (owner != geteuid() || recv(sock, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
+        return -1;
+    *fd = CAY_STEAL_FD(ns);
+    return 0;
+}
+
+int cay__native_userns(const char *home, const char *libexec, const cay_call *call, int *fd, cay_err *err)
+{
+    cay__native *n;
+    if (geteuid() == 0)
+        return 0;
+    CAY_TRY(cay__native_open(home, libexec, &n, err));
+    int rc = 0;
+    for (int i = 0; i < TRIES; i++) { /* one that leaves just now is replaced by the next dial */
+        CAY_AUTOFD sock = -1;
+        rc = dial(n, call, &sock, err);
+        if (rc < 0 || (rc = open_userns(sock, fd)) == 0)
+            break;
+        rc = cay_fail_sys(err, CAY_ESYS, "enter the keeper's user namespace");
+    }
+    cay__native_close(n);
+    return rc;
 }

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * digest LAYER: one SHA-256 over the sorted tree. Two trees with the same names, kinds, modes, owners, attributes and bytes
+ * have the same digest, on whatever filesystem and in whichever mode they are: times, inode numbers and holes do not count.
+ */
+#include "tool.h"
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+
+#define CHUNK (1u << 20)
+#define BLOCK 4096u
+
+/* The first path of each inode that has several names. */
+typedef struct first {
+    dev_t  dev;
+    ino_t  ino;
+    char  *path;
+} first;
+
+typedef struct digest {
+    EVP_MD_CTX *all;
+    char       *chunk;
+    first      *v;
+    size_t      n, cap; /* a hash table, cap is a power of two */
+    uint64_t    bytes, files;
+} digest;
+
+static void add(digest *d, const void *p, size_t n)
+{
+    if (EVP_DigestUpdate(d->all, p, n) != 1)
+        abort();
+}
+
+static void add_num(digest *d, uint64_t v)
+{
+    uint8_t b[8];
+    for (int i = 0; i < 8; i++)
+        b[i] = (uint8_t)(v >> 8 * i);
+    add(d, b, sizeof b);
+}
+
+static void add_bytes(digest *d, const void *p, size_t n)
+{
+    add_num(d, n);
+    add(d, p, n);
+}
+
+/* ---- hard links ---- */
+
+static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
+{
+    size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
+    while (v[i].path && (v[i].dev != dev || v[i].ino != ino))
+        i = (i + 1) & (cap - 1);
+    return &v[i];
+}
+
+static const char *first_path(digest *d, const struct stat *st, const char *path)
+{
+    if (2 * (d->n + 1) > d->cap) {
+        size_t cap = d->cap ? 2 * d->cap : 256;
+        first *v = cay__alloc(cap * sizeof *v);
+        for (size_t i = 0; i < d->cap; i++)
+            if (d->v[i].path)
+                *slot(v, cap, d->v[i].dev, d->v[i].ino) = d->v[i];
+        free(d->v);
+        d->v = v;
+        d->cap = cap;
+    }
+    first *f = slot(d->v, d->cap, st->st_dev, st->st_ino);
+    if (f->path)
+        return f->path;
+    *f = (first){ st->st_dev, st->st_ino, cay__strdup(path) };
+    d->n++;
+    return NULL;
+}
+
+/* ---- bytes ---- */
+
+static bool all_zero(const char *p, size_t n)
+{
+    return !*p && !memcmp(p, p + 1, n - 1);
+}
+
+/* Block by block with its offset, blocks of zeros left out: where a filesystem keeps holes makes no difference, and a huge
+ * hole costs nothing. */
+static int add_data(digest *d, int fd, uint64_t size)
+{
+    for (off_t at = 0; (uint64_t)at < size;) {
+        off_t data = lseek(fd, at, SEEK_DATA);
+        if (data < 0)
+            return errno == ENXIO ? 0 : -1;
+        at = data & ~(off_t)(BLOCK - 1);
+        size_t have = 0;
+        while (have < CHUNK) {
+            ssize_t n = pread(fd, d->chunk + have, CHUNK - have, at + (off_t)have);
+            if (n < 0)
+                return -1;
+            if (n == 0)
+                break;
+            have += (size_t)n;
+        }
+        if (!have)
+            return 0;
+        for (size_t i = 0; i < have; i += BLOCK) {
+            size_t n = CAY_MIN(BLOCK, have - i);
+            if (all_zero(d->chunk + i, n))
+                continue;
+            add_num(d, (uint64_t)at + i);
+            add_bytes(d, d->chunk + i, n);
+        }
+        at += (off_t)have;
+    }
+    return 0;
+}
+
+static int add_file(digest *d, int dir, const char *name, const struct stat *st)
+{
+    struct stat now;
+    CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
+    if (fd < 0)
+        fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &now) < 0)
+        return -1;
+    errno = ESTALE;
+    if (now.st_ino != st->st_ino || !S_ISREG(now.st_mode))
+        return -1;
+    add_num(d, (uint64_t)now.st_size);
+    d->bytes += (uint64_t)now.st_blocks * 512;
+    return add_data(d, fd, (uint64_t)now.st_size);
+}
+
+/* ---- an entry ---- */
+
+static int add_xattrs(digest *d, const tool *t, int dir, const char *name)
+{
+    xattrs x;
+    if (xattrs_read(t, dir, name, &x) < 0)
+        return -1;
+    add_num(d, x.n);
+    for (size_t i = 0; i < x.n; i++) {
+        add_bytes(d, x.v[i].name, strlen(x.v[i].name));
+        add_bytes(d, x.v[i].value, x.v[i].len);
+    }
+    xattrs_clear(&x);
+    return 0;
+}
+
+static int add_node(digest *d, const tool *t, int dir, const char *name, const char *path, const struct stat *st)
+{
+    uint32_t base = t->root ? TOOL_STORE : 0;
+    char target[4096];
+    const char *other = S_ISREG(st->st_mode) && st->st_nlink > 1 ? first_path(d, st, path) : NULL;
+    add_bytes(d, path, strlen(path));
+    d->files++;
+    if (other) {
+        add(d, "h", 1);
+        add_bytes(d, other, strlen(other));
+        return 0;
+    }
+    add_num(d, st->st_mode);
+    add_num(d, (uint32_t)(st->st_uid - base));
+    add_num(d, (uint32_t)(st->st_gid - base));
+    if (add_xattrs(d, t, dir, name) < 0)
+        return -1;
+    if (S_ISREG(st->st_mode))
+        return add_file(d, dir, name, st);
+    if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
+        add_num(d, st->st_rdev);
+    if (S_ISLNK(st->st_mode)) {
+        ssize_t n = readlinkat(dir, name, target, sizeof target);
+        if (n < 0)
+            return -1;
+        add_bytes(d, target, (size_t)n);
+    }
+    return 0;
+}
+
+static int on_enter(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
+{
+    *down = true;
+    if (add_node(w->arg, w->t, crawl_fd(&w->at), name, w->path.data, st) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path.data);
+    return 0;
+}
+
+static void digest_end(digest *d)
+{
+    for (size_t i = 0; i < d->cap; i++)
+        free(d->v[i].path);
+    free(d->v);
+    free(d->chunk);
+    EVP_MD_CTX_free(d->all);
+}
+
+int digest_run(tool *t, cay_err *err)
+{
+    unsigned char sum[32];
+    char hex[65];
+    int root;
+    struct stat st;
+    if (t->nargs != 1)
+        return cay_fail(err, CAY_EINVAL, "digest takes one layer");
+    CAY_TRY(tool_layer_open(t, t->args[0], &root, err));
+    digest d = { .all = EVP_MD_CTX_new(), .chunk = cay__alloc(CHUNK) };
+    if (!d.all || EVP_DigestInit_ex(d.all, EVP_sha256(), NULL) != 1)
+        abort();
+    walk w = { .t = t, .enter = on_enter, .arg = &d };
+    add(&d, "cay-layer 1\n", 12);
+    int rc = fstat(root, &st) < 0 || add_node(&d, t, root, ".", "", &st) < 0 ? cay_fail_sys(err, CAY_ESYS, "read layer %s", t->args[0]) : 0;
+    if (rc == 0)
+        rc = walk_tree(&w, root, err);
+    else
+        close(root);
+    if (rc == 0 && EVP_DigestFinal_ex(d.all, sum, NULL) != 1)
+        abort();
+    digest_end(&d);
+    if (rc < 0)
+        return cay_wrap(err, rc, "digest of %s", t->args[0]);
+    for (size_t i = 0; i < sizeof sum; i++)
+        snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+    cay__rec_str(&t->out, hex);
+    cay__rec_num(&t->out, d.bytes);
+    cay__rec_num(&t->out, d.files);
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tool.h"
+#include <base/str.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+
+#define LIST_MAX  (64u << 10)
+#define VALUE_MAX (64u << 10)
+
+/* What overlayfs writes for its own use: where a file came from, counters. It tells nothing about the content. */
+static const char *const volatile_ones[] = { "overlay.origin", "overlay.impure", "overlay.nlink", "overlay.upper", "overlay.uuid", "overlay.protattr", "overlay.whiteouts" };
+
+bool meta_whiteout(const struct stat *st)
+{
+    return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+}
+
+void meta_path(char out[300], int dir, const char *name)
+{
+    snprintf(out, 300, "/proc/self/fd/%d/%s", dir, name);
+}
+
+/* Names the attribute without telling in which mode it was written; false: it is not content. */
+static bool outer_name(const char *name, char out[256])
+{
+    const char *rest = cay__str_starts(name, "trusted.overlay.") ? name + 8 : cay__str_starts(name, "user.overlay.") ? name + 5 : name;
+    if (rest == name && (cay__str_starts(name, "trusted.") || cay__str_starts(name, "system.") || cay__str_starts(name, "security.selinux")))
+        return false;
+    for (size_t i = 0; i < CAY_LEN(volatile_ones); i++)
+        if (!strcmp(rest, volatile_ones[i]))
+            return false;
+    return cay__str_copy(out, 256, rest);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const xattr *)a)->name, ((const xattr *)b)->name);
+}
+
+static int read_one(const char *path, const char *name, xattr *x)
+{
+    char value[VALUE_MAX];
+    ssize_t n = lgetxattr(path, name, value, sizeof value);
+    if (n < 0)
+        return errno == ENODATA ? 0 : -1;
+    x->len = (size_t)n;
+    x->value = cay__alloc(x->len);
+    memcpy(x->value, value, x->len);
+    return 1;
+}
+
+int xattrs_read(const tool *t, int dir, const char *name, xattrs *out)
+{
+    char path[300], *list = NULL;
+    (void)t;
+    *out = (xattrs){ 0 };
+    meta_path(path, dir, name);
+    ssize_t n = llistxattr(path, NULL, 0);
+    if (n <= 0)
+        return n < 0 && errno != ENOTSUP ? -1 : 0;
+    if (n > (ssize_t)LIST_MAX) {
+        errno = EFBIG;
+        return -1;
+    }
+    list = cay__alloc(LIST_MAX);
+    n = llistxattr(path, list, LIST_MAX);
+    size_t count = 0;
+    for (ssize_t i = 0; i < n; i += (ssize_t)strlen(list + i) + 1)
+        count++;
+    out->v = cay__alloc(count * sizeof *out->v);
+    int rc = n < 0 ? -1 : 0;
+    for (ssize_t i = 0; rc >= 0 && i < n; i += (ssize_t)strlen(list + i) + 1) {
+        xattr *x = &out->v[out->n];
+        if (!outer_name(list + i, x->name))
+            continue;
+        rc = read_one(path, list + i, x);
+        out->n += rc > 0;
+    }
+    free(list);
+    if (rc < 0)
+        xattrs_clear(out);
+    else if (out->n > 1)
+        qsort(out->v, out->n, sizeof *out->v, by_name);
+    return rc < 0 ? -1 : 0;
+}
+
+void xattrs_clear(xattrs *x)
+{
+    for (size_t i = 0; i < x->n; i++)
+        free(x->v[i].value);
+    free(x->v);
+    *x = (xattrs){ 0 };
+}
+
+const xattr *xattrs_find(const xattrs *x, const char *name)
+{
+    for (size_t i = 0; i < x->n; i++)
+        if (!strcmp(x->v[i].name, name))
+            return &x->v[i];
+    return NULL;
+}
+
+int xattr_set(const tool *t, int dir, const char *name, const xattr *x)
+{
+    char path[300], inner[300];
+    meta_path(path, dir, name);
+    snprintf(inner, sizeof inner, "%s%s", cay__str_starts(x->name, "overlay.") ? t->root ? "trusted." : "user." : "", x->name);
+    return lsetxattr(path, inner, x->value, x->len, 0);
+}

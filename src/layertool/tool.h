@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layertool/tool.h - cay-layer from inside: what a verb is given, and how one is added.
+ *
+ *     cay-layer VERB        3: socket of records (layer/record.h)   4: state directory
+ *                           5: user namespace to enter, if any      6…: the verb's own descriptors
+ *
+ * main.c enters the namespaces, reads the request and calls the verb; the verb returns 0 after it has put its result into
+ * t->out (sent as DONE), or a code with its error. As root ids on disk are TOOL_STORE + id; otherwise we are root of the
+ * user namespace they belong to, and id 0 is the caller. The mount namespace is ours alone, so a verb mounts what it likes.
+ *
+ * A new verb: a file verb.c with `int verb_run(tool *t, cay_err *err)`, its declaration below, its row in main.c's table.
+ * Records of its own start at CAY__REC_VERB. What it makes is made below layers/ under a name of tool_stage() and renamed
+ * when it is whole; whoever finds such a name after a crash may remove it.
+ *
+ *   verb     arguments              answer (DONE)
+ *   digest   layer                  hex digest, bytes, files
+ *   remove   layer…                 -                              also what crashes left behind
+ */
+#pragma once
+#include <base/base.h>
+#include <base/fault.h>
+#include <layer/record.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+enum { TOOL_SOCK = 3, TOOL_HOME, TOOL_USER, TOOL_FD };
+#define TOOL_STORE     0x70000000u /* as STORE_BASE of keeper/keeper.h */
+#define TOOL_STACK_MAX 128
+
+typedef struct tool {
+    bool         root; /* plain root: ids are moved by TOOL_STORE, overlay's attributes are trusted.* */
+    int          home, layers; /* the state directory and layers/ in it, in our mount namespace; also the working directory */
+    const char **args;
+    size_t       nargs;
+    cay__buf     out; /* what DONE will carry */
+    unsigned     ticks;
+} tool;
+
+/* ---- main.c ---- */
+
+/* A name that a layer may have: no slash, no dot in front, at most 63 bytes. Fails naming it. */
+int tool_layer_name(const char *name, cay_err *err);
+/* Opens layers/<name>. */
+int tool_layer_open(tool *t, const char *name, int *fd, cay_err *err);
+/* Makes layers/.stage-… for something that is not whole yet and opens it; tool_publish() renames it, tool_unstage() removes it. */
+int  tool_stage(tool *t, char name[40], int *fd, cay_err *err);
+int  tool_publish(tool *t, const char *stage, const char *layer, cay_err *err);
+void tool_unstage(tool *t, const char *stage);
+/* Now and then, in loops: CAY_ECANCELED once nobody waits for the answer. */
+int tool_check(tool *t, cay_err *err);
+/* Sends a record before the result. */
+int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err);
+
+/* ---- crawl.c: a place in a tree of any depth ---- */
+
+/* Down by one name, up again. The descriptors of the last 128 levels are kept; further up it goes by "..", checked by
+ * device and inode, so that neither stack nor descriptors grow with the depth a sandbox chose. */
+typedef struct crawl {
+    struct crawl_level *lv;
+    size_t              n, cap;
+} crawl;
+
+void crawl_open(crawl *c, int fd); /* takes the descriptor over */
+void crawl_close(crawl *c);
+int  crawl_fd(const crawl *c); /* of the directory it is in, -1: this tree has none here */
+int  crawl_down(crawl *c, const char *name); /* never by a link; -1 and errno */
+void crawl_nothing(crawl *c);                /* down to where this tree has nothing */
+int  crawl_up(crawl *c);                     /* -1: the way up is not the way down: somebody moves directories */
+#define CRAWL_DEPTH 100000 /* levels; a deeper tree is ETOOBIG */
+
+/* Names of a directory, sorted by byte. */
+typedef struct names {
+    char  **v;
+    size_t  n, cap, at; /* at: the next one, for who walks */
+    size_t  bytes;
+} names;
+/* Adds those of fd (-1: none); EFBIG beyond a ceiling. */
+int  names_read(names *l, int fd);
+void names_add(names *l, const char *name);
+void names_sort(names *l); /* and drop doubles */
+void names_clear(names *l);
+
+/* A walk: calls enter() for each entry in order of the path; it tells whether to go down. leave() follows when all that is
+ * below has been seen, with the crawl back in the entry's parent. */
+typedef struct walk {
+    tool  *t;
+    crawl  at;
+    cay__buf path; /* of the entry, without a leading slash */
+    int  (*enter)(struct walk *w, const char *name, const struct stat *st, bool *down, cay_err *err);
+    int  (*leave)(struct walk *w, const char *name, cay_err *err);
+    void  *arg;
+} walk;
+int walk_tree(walk *w, int root, cay_err *err); /* takes root over */
+
+/* ---- meta.c: what an inode carries besides bytes ---- */
+
+/* Extended attributes that belong to the content, sorted; those that overlayfs only notes for itself are left out, and
+ * trusted.overlay.X and user.overlay.X both appear as overlay.X. `at` is an open file or directory, or -1 with a path
+ * relative to dir (for links and devices). */
+typedef struct xattr {
+    char   name[256];
+    char  *value;
+    size_t len;
+} xattr;
+typedef struct xattrs {
+    xattr *v;
+    size_t n;
+} xattrs;
+int  xattrs_read(const tool *t, int dir, const char *name, xattrs *out);
+void xattrs_clear(xattrs *x);
+const xattr *xattrs_find(const xattrs *x, const char *name);
+/* Sets one, by its outer name; overlay.X becomes what this mode calls it. */
+int  xattr_set(const tool *t, int dir, const char *name, const xattr *x);
+bool meta_whiteout(const struct stat *st);
+/* A path that reaches name in dir for calls that have no *at form and follow no link in its last part. */
+void meta_path(char out[300], int dir, const char *name);
+
+/* ---- one file per verb ---- */
+
+int digest_run(tool *t, cay_err *err);
+int remove_run(tool *t, cay_err *err);
+/* All that is below fd, which is closed. */
+int remove_tree(tool *t, int fd, cay_err *err);
