@@ -20,7 +20,7 @@ _cay() {
         *)
             if [ -z "$verb" ]; then
                 verb=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && [[ $verb == @(files|net|port|secret) ]]; then
+            elif [ -z "$sub" ] && [[ $verb == @(files|net|port|secret|volume) ]]; then
                 sub=${COMP_WORDS[i]}
             else
                 [ $n = 0 ] && id=${COMP_WORDS[i]}
@@ -47,7 +47,7 @@ _cay() {
         COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
         return
     fi
-    if [ -z "$sub" ] && [[ $verb == @(files|net|port|secret) ]]; then
+    if [ -z "$sub" ] && [[ $verb == @(files|net|port|secret|volume) ]]; then
         COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
         return
     fi
@@ -55,6 +55,7 @@ _cay() {
     -*) _cay_reply options "$verb" ${sub:+"$sub"}; return ;;
     esac
     case $verb in
+    volume) [ "$sub" = create ] || [ "$sub" = ls ] || COMPREPLY=($(compgen -W "$(cay -q volume ls 2>/dev/null)" -- "$cur")) ;;
     run | create | doctor | gc | tour | version | completion) ;;
     help) COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur")) ;;
     attach | logs | signal) if [ $n = 0 ]; then _cay_reply ids; else _cay_reply procs "$id"; fi ;;

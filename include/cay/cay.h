@@ -6,3 +6,4 @@
 #include <cay/sandbox.h>
 #include <cay/policy.h>
 #include <cay/shell.h>
+#include <cay/volume.h>

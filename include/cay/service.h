@@ -96,7 +96,7 @@ typedef struct cay_secret {
     const char *destination; /* as in cay_bind (cay/policy.h); NULL: spec->net binds it already */
 } cay_secret;
 
-/* A named volume shown inside. */
+/* A named volume (cay/volume.h) shown inside. */
 typedef struct cay_volume_use {
     const char *name;
     const char *target; /* absolute path inside */

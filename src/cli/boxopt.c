@@ -21,6 +21,7 @@ const opt_def box_opt_defs[] = {
     { "root", 0, "DIR", "any root filesystem directory instead, read-only below", OPT_STR, AT(root) },
     { "mount", 0, "DIR[:TARGET][:ro|:rw]", "show a host directory inside; read-only unless :rw", OPT_LIST,
       AT(mounts) },
+    { "volume", 0, "NAME:TARGET[:ro]", "show a volume of `cay volume create` inside; writable unless :ro", OPT_LIST, AT(volumes) },
     { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
     { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
     { "user", 'u', "USER", "name or uid inside (default user, uid 1000)", OPT_STR, AT(user) },
@@ -172,6 +173,23 @@ static int make_grants(const box_opts *o, box_spec *s, cay_err *err)
     return 0;
 }
 
+static int make_volumes(const box_opts *o, box_spec *s, cay_err *err)
+{
+    size_t n = o->volumes.n;
+    if (!n)
+        return 0;
+    s->volumes = cay__alloc(n * sizeof *s->volumes);
+    s->volume_texts = cay__alloc(n * sizeof *s->volume_texts);
+    for (size_t i = 0; i < n; i++) {
+        struct cli_volume *v = &s->volume_texts[i];
+        CAY_TRY(cli_parse_volume(o->volumes.v[i], v, err));
+        s->volumes[i] = (cay_volume_use){ .name = v->name, .target = v->target, .rw = v->rw };
+    }
+    s->create.volumes = s->volumes;
+    s->create.nvolumes = n;
+    return 0;
+}
+
 /* "none" is the one level that has to be asked for by name, and it means provider local. */
 static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
 {
@@ -284,6 +302,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(pairs_env(&s->env, &o->env, &o->env_files, err));
     CAY_TRY(pairs_labels(&s->labels, &o->labels, err));
     CAY_TRY(make_grants(o, s, err));
+    CAY_TRY(make_volumes(o, s, err));
     CAY_TRY(make_net(o, s, err));
     CAY_TRY(make_secrets(o, s, err));
     c->env = s->env.v;
@@ -336,6 +355,8 @@ void box_spec_clear(box_spec *s)
     pairs_clear(&s->labels);
     free(s->mounts);
     free(s->grants);
+    free(s->volumes);
+    free(s->volume_texts);
     free(s->net);
     for (size_t i = 0; s->secret_texts && i < s->nsecret_texts; i++)
         free(s->secret_texts[i]);

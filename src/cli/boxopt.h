@@ -8,7 +8,7 @@
 
 typedef struct box_opts {
     const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry;
-    opt_list    env, env_files, labels, mounts, require, net, secrets;
+    opt_list    env, env_files, labels, mounts, volumes, require, net, secrets;
     cay_limits  limits;
     uint64_t    ttl_ms, idle_ms, net_up, net_down, net_connections;
     bool        no_pin, durable;
@@ -33,6 +33,8 @@ typedef struct box_spec {
     cli_pairs          env, labels;
     struct cli_mount  *mounts;
     cay_grant         *grants;
+    cay_volume_use    *volumes;
+    struct cli_volume *volume_texts; /* what they point into */
     const char        *require[OPT_LIST_MAX + 1];
     char              *net;
     cay_secret        *secrets;

@@ -23,6 +23,8 @@ const cli_verb *const cli_verbs[] = {
     &cli_secret_set, &cli_secret_ls, &cli_secret_rm, &cli_secret_renew,
     HEADING("ports inside"),
     &cli_port_ls, &cli_port_forward, &cli_port_connect, &cli_port_expose, &cli_port_unexpose, &cli_port_exposed,
+    HEADING("volumes"),
+    &cli_volume_create, &cli_volume_ls, &cli_volume_inspect, &cli_volume_rm,
     HEADING("watching and cleaning"),
     &cli_top, &cli_events, &cli_gc,
     HEADING("about cay"),

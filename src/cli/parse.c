@@ -93,6 +93,24 @@ int cli_parse_mount(const char *text, cli_mount *out, cay_err *err)
     return 0;
 }
 
+int cli_parse_volume(const char *text, cli_volume *out, cay_err *err)
+{
+    size_t n = strlen(text), cut = strcspn(text, ":");
+    out->rw = true;
+    if (n > cut + 3 && (!strcmp(text + n - 3, ":ro") || !strcmp(text + n - 3, ":rw"))) {
+        out->rw = text[n - 1] == 'w';
+        n -= 3;
+    }
+    size_t len = n > cut ? n - cut - 1 : 0;
+    if (!cut || cut >= sizeof out->name || !len || len >= sizeof out->target || text[cut + 1] != '/' || memchr(text, '/', cut))
+        return cay_fail(err, CAY_EINVAL, "--volume \"%.80s\": want NAME:TARGET[:ro] with an absolute TARGET of at most 255 bytes", text);
+    memcpy(out->name, text, cut);
+    out->name[cut] = 0;
+    memcpy(out->target, text + cut + 1, len);
+    out->target[len] = 0;
+    return 0;
+}
+
 int cli_parse_pair(const char *text, bool inherit, char **key, const char **value, cay_err *err)
 {
     const char *eq = strchr(text, '=');

@@ -24,6 +24,14 @@ typedef struct cli_mount {
 } cli_mount;
 int cli_parse_mount(const char *text, cli_mount *out, cay_err *err);
 
+/* NAME:TARGET[:ro|:rw], writable unless said otherwise. */
+typedef struct cli_volume {
+    char name[64];
+    char target[256];
+    bool rw;
+} cli_volume;
+int cli_parse_volume(const char *text, cli_volume *out, cay_err *err);
+
 /* KEY=VALUE; KEY must look like a name. With inherit a bare KEY takes our own value. *key is new. */
 int cli_parse_pair(const char *text, bool inherit, char **key, const char **value, cay_err *err);
 /* "1.5" CPUs as thousandths; "unlimited". */

@@ -303,7 +303,7 @@ const char *pending_field(const pending *p, unsigned field)
 /* Not the one that every sandbox is parked with. */
 bool special_root(const pending *p)
 {
-    return (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE)) || strcmp(p->m.layer, K.layer) != 0;
+    return p->m.grants_store || (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE)) || strcmp(p->m.layer, K.layer) != 0;
 }
 
 /* Sends BIND with all descriptors; returns the step that failed. root: another than it was parked with, or -1. */
@@ -321,7 +321,7 @@ static const char *send_bind(box *b, pending *p, int root)
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
     pkt.m.flags = (grants ? CAY_GB_FOREIGN : CAY_GB_USR) | (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
     if (p) {
-        pkt.m.grants_rw = p->m.grants_rw;
+        pkt.m.grants_rw = p->m.grants_rw & ~p->m.grants_store; /* the host's own tools obey nothing in a volume */
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
     }
     if (K.mode == CAY_MODE_ROOT) {
@@ -341,7 +341,7 @@ static const char *send_bind(box *b, pending *p, int root)
     }
     size_t at = 0;
     for (int i = grants; p && i < p->nmounts; i++) {
-        if (K.mode == CAY_MODE_ROOT && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
+        if (K.mode == CAY_MODE_ROOT && !(p->m.grants_store >> (i - grants) & 1) && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
             return "a granted directory's filesystem cannot show other owners";
         fds[n++] = p->mounts[i];
         size_t len = strlen(p->targets[i - grants]) + 1;
@@ -381,15 +381,19 @@ static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 /* A root of its own wants directories and, as root, an overlay: a zygote's work. */
 static const char *ask_root(box *b, pending *p)
 {
-    int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL;
-    cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE };
+    int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[1 + CAY_GRANTS_MAX], n = 0, first = lower != NULL;
+    cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE, .lower = lower != NULL };
     if (lower && K.mode == CAY_MODE_ROOT && mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";
     cay__str_copy(j.name, sizeof j.name, b->id);
     cay__str_copy(j.path, sizeof j.path, p->m.layer);
+    /* Volumes keep their owners as layers do, and are shown through the same map. */
+    for (int i = 0; i < p->nmounts; i++)
+        if (i < first || p->m.grants_store >> (i - first) & 1)
+            fds[n++] = p->mounts[i];
     job_wait *w = cay__alloc(sizeof *w);
     *w = (job_wait){ .b = b, .fn = rooted };
-    return job_send(job_zygote(), &j, lower, lower != NULL, w) ? NULL : "zygote";
+    return job_send(job_zygote(), &j, fds, n, w) ? NULL : "zygote";
 }
 
 void box_bind(box *b, pending *p)
@@ -670,10 +674,8 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
         reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", old ? "the sandbox of this id is just ending" : "the create request is not well-formed", NULL);
         return;
     }
-    if (!m->layer[0] && !root) {
-        reply_error(c, CAY_EINVAL, 0, "bad_request", "create names neither a layer nor a root", NULL);
+    if (!m->layer[0] && !root && !reply_error(c, CAY_EINVAL, 0, "bad_request", "create names neither a layer nor a root", NULL))
         return;
-    }
     pending *p = cay__alloc(sizeof *p);
     p->c = c;
     p->m = *m;

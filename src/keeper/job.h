@@ -32,7 +32,7 @@ typedef struct cay_job {
     uint32_t how;     /* NET: how TCP comes to the listener, keeper/netns.h */
     uint64_t cookie;  /* NET: of the sockets that come along */
     uint32_t client;  /* NET: a client's request, not the keeper's own */
-    uint32_t spare;
+    uint32_t lower;   /* ROOT: the first descriptor is the lower directory */
     cay_m_net net;
     char     name[64];   /* RMTREE, DU: below the state directory; PARK, ROOT: below sandboxes/ */
     char     path[4096]; /* CLONE: where the descriptor that comes along was opened; PARK, ROOT: layer, "" none */
@@ -54,7 +54,7 @@ typedef struct cay_job_done {
 /* PARK is followed by GROUPS: the keeper makes the groups while the zygote makes the net namespace.
  * GROUPS in: [listening socket] [v2 groups…] [v1 task files…], nothing: they could not be made
  * PARK out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp] [name map]
- * ROOT in: [lower directory, a detached mount]; out, as root: [overlay]
+ * ROOT in: [lower directory, a detached mount] [volumes, likewise: as root they come to show the block's ids]; out, as root: [overlay]
  * CLONE in: [the directory]; out: [detached mount]
  * RMTREE in: [mount namespace that still shows it]
  * SWEEP: what removals left behind; rec: a dead keeper's pool too

@@ -111,8 +111,8 @@ typedef struct cay_m_create {
     char     id[CAY_WIRE_ID];
     uint32_t flags;
     uint32_t ngrants;
-    uint32_t grants_rw; /* bit per grant */
-    uint32_t spare;
+    uint32_t grants_rw;    /* bit per grant */
+    uint32_t grants_store; /* likewise: a volume, whose owners are of the store's range */
     uint64_t memory, swap, cpu_milli, pids, disk, inodes, nofile, io_read, io_write; /* UINT64_MAX: none */
     uint64_t ttl_ms, idle_ms;
     char     layer[64]; /* template layer below layers/ */

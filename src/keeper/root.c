@@ -145,6 +145,16 @@ static const clones *clones_of(uint32_t block)
     return c;
 }
 
+bool root_map(uint32_t block, const int *mounts, int n, const char **step)
+{
+    const clones *c = n > 0 ? clones_of(block) : NULL;
+    *step = "volume: its filesystem cannot show other owners";
+    for (int i = 0; i < n; i++)
+        if (!c || mnt_setattr(mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, c->userns) < 0)
+            return false;
+    return true;
+}
+
 /* ---- the overlay ---- */
 
 /* The mounter's fsuid must lie in the block, or overlayfs cannot make its work directory and comes up read-only without

@@ -13,6 +13,8 @@ bool root_dirs(const cay_job *job, bool *trash);
 int root_make(const cay_job *job, int lower, const char **step);
 /* Rootless: a detached clone of a directory of ours, nosuid and nodev, for the sandbox's own namespace. */
 int root_clone(const char *dir, int userns);
+/* Root mode: detached mounts of the store's files show them as the block's. */
+bool root_map(uint32_t block, const int *mounts, int n, const char **step);
 /* Read-only /usr of the host; as root with owners as the sandbox's user namespace has them. */
 int root_usr(const cay_job *job, int userns);
 

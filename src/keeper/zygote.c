@@ -69,7 +69,9 @@ static void do_root(const int *fds, int nfds)
     bool trash = false;
     const char *step = "directories";
     CAY_AUTOFD root = -1;
-    if (!root_dirs(&job, &trash) || (job.mode == CAY_MODE_ROOT && (root = root_make(&job, nfds ? fds[0] : -1, &step)) < 0)) {
+    int lower = job.lower && nfds ? fds[0] : -1, first = lower >= 0;
+    if (!root_dirs(&job, &trash) || (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
+        (job.mode == CAY_MODE_ROOT && (root = root_make(&job, lower, &step)) < 0)) {
         failed(step);
         return;
     }

@@ -24,6 +24,7 @@ static const struct {
 } verbs[] = {
     { "digest", digest_run },
     { "remove", remove_run },
+    { "volume", volume_run },
 };
 
 /* ---- for the verbs ---- */

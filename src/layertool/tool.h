@@ -16,6 +16,10 @@
  *   verb     arguments              answer (DONE)
  *   digest   layer                  hex digest, bytes, files
  *   remove   layer…                 -                              also what crashes left behind
+ *   volume   make NAME              -                              volumes/NAME, user 1000's; one that is there stays
+ *            look NAME              bytes, files
+ *            remove NAME            -                              out of sight by one rename
+ *            sweep                  -                              what was removed goes
  */
 #pragma once
 #include <base/base.h>
@@ -121,5 +125,6 @@ void meta_path(char out[300], int dir, const char *name);
 
 int digest_run(tool *t, cay_err *err);
 int remove_run(tool *t, cay_err *err);
+int volume_run(tool *t, cay_err *err);
 /* All that is below fd, which is closed. */
 int remove_tree(tool *t, int fd, cay_err *err);

@@ -5,6 +5,7 @@
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/str.h>
+#include <cay/volume.h>
 #include <ctype.h>
 
 #define PATH_BYTES  4095
@@ -128,6 +129,44 @@ static int check_limits(const cay_create *c, cay_err *err)
     return 0;
 }
 
+bool cay__volume_name(const char *name)
+{
+    return name && is_word(name, CAY_VOLUME_NAME, "._-");
+}
+
+static int check_target(const char *target, cay_err *err)
+{
+    static const char *const taken[] = { "/proc", "/sys", "/dev", "/" };
+    if (!target || !is_inside_path(target))
+        return bad("mount target", target ? target : "", "give an absolute path inside, without . or ..", err);
+    for (size_t k = 0; k < CAY_LEN(taken); k++) {
+        size_t n = strlen(taken[k]);
+        if (!strcmp(target, taken[k]) || (n > 1 && !strncmp(target, taken[k], n) && target[n] == '/'))
+            return bad("mount target", target, "nothing may be put over /, /proc, /sys or /dev", err);
+    }
+    return 0;
+}
+
+static int check_volumes(const cay_create *c, cay_err *err)
+{
+    if (c->nvolumes + c->ngrants > GRANTS_MOST)
+        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu directories and volumes are to be shown; at most %d",
+                            c->nvolumes + c->ngrants, GRANTS_MOST);
+    for (size_t i = 0; i < c->nvolumes; i++) {
+        const cay_volume_use *v = &c->volumes[i];
+        if (!cay__volume_name(v->name))
+            return bad("volume", v->name ? v->name : "", "1 to 48 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
+        CAY_TRY(check_target(v->target, err));
+        for (size_t k = 0; k < c->ngrants; k++)
+            if (!strcmp(v->target, c->grants[k].target))
+                return bad("mount target", v->target, "given twice", err);
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(v->target, c->volumes[k].target))
+                return bad("mount target", v->target, "given twice", err);
+    }
+    return 0;
+}
+
 static int check_grants(const cay_create *c, int home_fd, const char *run, cay_err *err)
 {
     if (c->ngrants > GRANTS_MOST)
@@ -135,15 +174,7 @@ static int check_grants(const cay_create *c, int home_fd, const char *run, cay_e
                             c->ngrants, GRANTS_MOST);
     for (size_t i = 0; i < c->ngrants; i++) {
         const cay_grant *g = &c->grants[i];
-        static const char *const taken[] = { "/proc", "/sys", "/dev", "/" };
-        if (!g->target || !is_inside_path(g->target))
-            return bad("mount target", g->target ? g->target : "", "give an absolute path inside, without . or ..",
-                       err);
-        for (size_t k = 0; k < CAY_LEN(taken); k++) {
-            size_t n = strlen(taken[k]);
-            if (!strcmp(g->target, taken[k]) || (n > 1 && !strncmp(g->target, taken[k], n) && g->target[n] == '/'))
-                return bad("mount target", g->target, "nothing may be put over /, /proc, /sys or /dev", err);
-        }
+        CAY_TRY(check_target(g->target, err));
         for (size_t k = 0; k < i; k++)
             if (!strcmp(g->target, c->grants[k].target))
                 return bad("mount target", g->target, "given twice", err);
@@ -161,5 +192,6 @@ int cay__create_check(const cay_create *c, int home_fd, const char *run, cay_err
     CAY_TRY(check_env(c->env, err));
     CAY_TRY(check_labels(c, err));
     CAY_TRY(check_template(c, home_fd, run, err));
-    return check_grants(c, home_fd, run, err);
+    CAY_TRY(check_grants(c, home_fd, run, err));
+    return check_volumes(c, err);
 }

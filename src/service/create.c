@@ -3,6 +3,7 @@
 #include "secret.h"
 #include "service.h"
 #include "spec.h"
+#include "volume.h"
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/fault.h>
@@ -113,6 +114,8 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     CAY_TRY(cay__net_check(c, p->ops, err));
     if (c->nsecrets && !CAY__HAS(p->ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", p->ops->name);
+    if (c->nvolumes && !CAY__HAS(p->ops, volume))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "volume %s: provider %s has no volumes", c->volumes[0].name, p->ops->name);
     CAY_TRY(check_metadata(c->metadata, err));
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
@@ -183,9 +186,12 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
     cay__id_make(id, 'c');
     if (!c->ephemeral)
         CAY_TRY(record(svc, id, c, err));
-    int rc = make(svc, call, p, id, c, &box, err);
+    int rc = cay__volumes_take(svc, call, id, c, err);
+    if (rc == 0)
+        rc = make(svc, call, p, id, c, &box, err);
     if (rc < 0) {
         undo(svc, id, c);
+        cay__volumes_forget(svc, id);
         return cay_wrap(err, rc, "create %s", id);
     }
     *out = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
@@ -199,7 +205,7 @@ static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__p
     if (why->code != CAY_EISOLATION || c->min_level > CAY_LEVEL_PROCESS ||
         (strcmp(why->reason, "namespaces_refused") != 0 && strcmp(why->reason, "park_failed") != 0) ||
         ops->size < offsetof(cay_provider_ops, policy) || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0 ||
-        cay__net_check(c, (*p)->ops, NULL) < 0)
+        cay__net_check(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
         return false;
     c->provider = (*p)->ops->name;
     return true;

@@ -3,6 +3,7 @@
 #include "secret.h"
 #include "service.h"
 #include "spec.h"
+#include "volume.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -224,6 +225,8 @@ static int wipe_unrecorded(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     cay_row row = { .size = sizeof row, .id = sb->id, .provider = sb->ops->name, .state = CAY_RUNNING };
     CAY_TRY(sb->owner ? cay__box_wipe(sb->owner, call, &row, err) : 0);
+    if (sb->owner)
+        cay__volumes_forget(sb->owner, sb->id);
     atomic_store(&sb->state, CAY_GONE);
     return 0;
 }
@@ -253,6 +256,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
     CAY_TRY(cay__box_wipe(svc, call, row, err));
     CAY_FAULT("remove.wiped");
     cay__expose_forget(svc, row->id);
+    cay__volumes_forget(svc, row->id);
     int rc = svc->store->remove(svc->db, row->id, err);
     return rc == CAY_ENOENT ? 0 : rc;
 }

@@ -58,7 +58,7 @@ void cay__creator_text(char *buf, size_t cap)
              (long long)start_time(getpid()), (long long)pid_space(), (long long)cay__boot_ms());
 }
 
-static bool maker_is_dead(const cay_row *row)
+bool cay__maker_is_dead(const cay_row *row)
 {
     CAY_AUTOJSON *j = NULL;
     const json_t *c = cay__json_object("", row->box, &j, NULL) == 0 ? json_object_get(j, "creator") : NULL;
@@ -168,7 +168,7 @@ static int settle(const cay_row *row, void *arg)
     CAY_FAULT("reconcile.row");
     switch (row->state) {
     case CAY_CREATING:
-        if ((w->rebooted || maker_is_dead(row)) &&
+        if ((w->rebooted || cay__maker_is_dead(row)) &&
             svc->store->move(svc->db, row->id, CAY__BIT(CAY_CREATING), CAY_DELETING, "its maker died", NULL, NULL) == 0)
             finish(svc, row);
         break;

@@ -99,3 +99,5 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
 void cay__expose_forget(cay_service *svc, const char *id);
 /* Who makes a sandbox, as JSON for the box column while it is being made. */
 void cay__creator_text(char *buf, size_t cap);
+/* By that text in row->box. */
+bool cay__maker_is_dead(const cay_row *row);

@@ -189,6 +189,12 @@ static const field grant_fields[] = {
     { "rw", &bool_kind, offsetof(cay_grant, rw) },
 };
 
+static const field volume_fields[] = {
+    { "name", &str_kind, offsetof(cay_volume_use, name) },
+    { "target", &str_kind, offsetof(cay_volume_use, target) },
+    { "rw", &bool_kind, offsetof(cay_volume_use, rw) },
+};
+
 static const field secret_fields[] = {
     { "name", &str_kind, offsetof(cay_secret, name) },
     { "source", &str_kind, offsetof(cay_secret, source) },
@@ -250,6 +256,33 @@ static int read_grants(cay__arena *mem, const json_t *a, cay_create *c, cay_err 
     return 0;
 }
 
+static json_t *volumes_json(const cay_create *c)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < c->nvolumes; i++) {
+        json_t *o = json_object();
+        write_fields(o, volume_fields, CAY_LEN(volume_fields), &c->volumes[i]);
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static int read_volumes(cay__arena *mem, const json_t *a, cay_create *c, cay_err *err)
+{
+    size_t n = json_array_size(a);
+    if (a && !json_is_array(a))
+        return cay_fail(err, CAY_EINVAL, "record: volumes is not a list");
+    cay_volume_use *v = n ? cay__arena_take(mem, n * sizeof *v) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        CAY_TRY(read_fields(mem, json_array_get(a, i), volume_fields, CAY_LEN(volume_fields), &v[i], err));
+        if (!v[i].name || !v[i].target)
+            return cay_fail(err, CAY_EINVAL, "record: a volume lacks its name or target");
+    }
+    c->volumes = v;
+    c->nvolumes = n;
+    return 0;
+}
+
 /* Where values come from; where they go is in the policy's bind lines. */
 static json_t *secrets_json(const cay_create *c)
 {
@@ -297,6 +330,8 @@ int cay__spec_text(const cay_create *spec, char **out, cay_err *err)
     json_object_set_new(o, "grants", grants);
     if (spec->nsecrets)
         json_object_set_new(o, "secrets", secrets_json(spec));
+    if (spec->nvolumes)
+        json_object_set_new(o, "volumes", volumes_json(spec));
     char *text = cay__json_text(o, CAY__SPEC_MAX);
     if (!text)
         return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the request is larger than %u bytes; shorten env",
@@ -315,6 +350,7 @@ static int read_row(const cay_row *row, cay__spec *s, cay_err *err)
     CAY_TRY(read_limits(json_object_get(o, "limits"), &c->limits, err));
     CAY_TRY(read_grants(&s->mem, json_object_get(o, "grants"), c, err));
     CAY_TRY(read_secrets(&s->mem, json_object_get(o, "secrets"), c, err));
+    CAY_TRY(read_volumes(&s->mem, json_object_get(o, "volumes"), c, err));
     if (!(c->labels = cay__pairs_read(&s->mem, labels)))
         return cay_fail(err, CAY_EINVAL, "record: a label is not a string");
     c->provider = cay__arena_str(&s->mem, row->provider);

@@ -70,5 +70,13 @@ x sh -c 'echo y >kept; mkdir a; mv a b; ls'; is 0 && says kept; ok 'and is writt
 x sh -c 'i=0; while head -c 1000000 /dev/zero >"f$i"; do i=$((i + 1)); [ $i -lt 90 ] || break; done; cat f* | wc -c' 2>/dev/null
 [ "$(cat "$t/out")" -le $((20 * 1048576 * 105 / 100)) ]; ok 'and has the same limit'
 run "$cay" rm -f "$id" "$id2"; is 0; ok 'rm'
+
+# A volume has a limit of its own.
+run "$cay" volume create vol --size 10m; is 0 && [ ! -s "$t/err" ]; ok 'a volume with a limit that holds'
+run "$cay" run -q --disk 100m --volume vol:/vol -- sh -c 'i=0; while head -c 1000000 /dev/zero >/vol/f$i; do i=$((i + 1)); [ $i -lt 50 ] || break; done; cat /vol/f* | wc -c'
+grep -qi 'no space\|quota exceeded' "$t/err" && [ "$(cat "$t/out")" -le $((10 * 1048576)) ]; ok 'writing into it ends there'
+run "$cay" run -q --disk 5m --volume vol:/vol -- sh -c 'head -c 4000000 /dev/zero >f && rm /vol/f0 && echo x >/vol/g'; is 0; ok "it and the sandbox's own files do not count together"
+run "$cay" volume inspect vol; says '"quota": "on"'; ok 'inspect says so'
+run "$cay" volume rm vol; is 0; ok 'volume rm'
 echo "1..$n"
 exit "$bad"

@@ -67,6 +67,22 @@ typedef struct cay_snapped {
     uint64_t    bytes, files; /* that the layer holds; 0: nobody counted */
 } cay_snapped;
 
+/* Named volumes: what is asked of one, and what is answered. */
+typedef enum cay_volume_op {
+    CAY_VOLUME_MAKE = 1,
+    CAY_VOLUME_LOOK,
+    CAY_VOLUME_REMOVE, /* out of sight: quick */
+    CAY_VOLUME_SWEEP,  /* what was removed, and what a crash left of that, goes; no name */
+} cay_volume_op;
+typedef struct cay_volume_ask {
+    size_t        size;
+    cay_volume_op op;
+    const char   *name;  /* 1 to 48 of [A-Za-z0-9._-], the first a letter or digit */
+    uint64_t      limit; /* MAKE: most bytes, 0: none */
+    uint64_t      used, inodes; /* LOOK's answer */
+    bool          hard;         /* MAKE's and LOOK's: the kernel holds a limit */
+} cay_volume_ask;
+
 typedef struct cay_provider_ops {
     size_t      size;
     const char *name;
@@ -189,6 +205,10 @@ typedef struct cay_provider_ops {
     int  (*snapshot)(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err);
     int  (*restack)(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err);
     int  (*layer_remove)(void *self, const cay_call *call, const char *layer, cay_err *err);
+
+    /* Volumes: files that outlive sandboxes, shown in any number of them at once by spec->volumes. MAKE of one that is there and
+     * REMOVE of one that is not are success. */
+    int  (*volume)(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

@@ -29,15 +29,21 @@ static void fill_limits(cay_m_create *m, cay_limits l)
     m->io_write = l.io_write;
 }
 
-/* Targets of the grants, then user, workdir, hostname, shell and the environment. */
+static int add_target(cay__buf *b, const char *t, cay_err *err)
+{
+    if (!t || t[0] != '/' || !t[1] || strlen(t) > 255 || strstr(t, "/../") || strchr(t, '\n'))
+        return cay_fail_why(err, CAY_EINVAL, "grant_target", "grant target %s: give an absolute path below /, at most 255 bytes, without ..", t ? t : "(none)");
+    cay__buf_add(b, t, strlen(t) + 1);
+    return 0;
+}
+
+/* Targets of the grants and volumes, then user, workdir, hostname, shell and the environment. */
 static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_err *err)
 {
-    for (size_t i = 0; i < spec->ngrants; i++) {
-        const char *t = spec->grants[i].target;
-        if (!t || t[0] != '/' || !t[1] || strlen(t) > 255 || strstr(t, "/../") || strchr(t, '\n'))
-            return cay_fail_why(err, CAY_EINVAL, "grant_target", "grant target %s: give an absolute path below /, at most 255 bytes, without ..", t ? t : "(none)");
-        cay__buf_add(b, t, strlen(t) + 1);
-    }
+    for (size_t i = 0; i < spec->ngrants; i++)
+        CAY_TRY(add_target(b, spec->grants[i].target, err));
+    for (size_t i = 0; i < spec->nvolumes; i++)
+        CAY_TRY(add_target(b, spec->volumes[i].target, err));
     const char *fields[] = { user, spec->workdir ? spec->workdir : "/workspace", spec->hostname ? spec->hostname : "", "" };
     for (size_t i = 0; i < CAY_LEN(fields); i++)
         cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
@@ -71,10 +77,31 @@ static void fdset_close(fdset *s)
         close(s->fds[i]);
 }
 
+/* Grants come first, so the bits go on behind theirs. */
+static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, cay_err *err)
+{
+    char path[80];
+    for (size_t i = 0; i < spec->nvolumes; i++) {
+        const cay_volume_use *v = &spec->volumes[i];
+        uint32_t bit = 1u << (spec->ngrants + i);
+        if (!cay__volume_name(v->name) || !cay__str_join(path, sizeof path, "volumes/", v->name, NULL))
+            return cay_fail_why(err, CAY_EINVAL, "volume_name", "\"%.60s\" is no volume's name", v->name);
+        int fd = openat(n->home_fd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+            return errno == ENOENT ? cay_fail_why(err, CAY_ENOENT, "volume_not_found", "volume %s has no files here", v->name)
+                                   : cay_fail_sys(err, CAY_ESYS, "volume %s", v->name);
+        s->fds[s->n++] = fd;
+        m->grants_store |= bit;
+        m->grants_rw |= v->rw ? bit : 0;
+    }
+    m->ngrants += (uint32_t)spec->nvolumes;
+    return 0;
+}
+
 static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, cay_err *err)
 {
-    if (spec->ngrants > CAY_GRANTS_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "too_many_grants", "%zu grants: at most %d", spec->ngrants, CAY_GRANTS_MAX);
+    if (spec->ngrants + spec->nvolumes > CAY_GRANTS_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "too_many_grants", "%zu directories and volumes: at most %d", spec->ngrants + spec->nvolumes, CAY_GRANTS_MAX);
     if (spec->root) {
         CAY_TRY(open_dir(n, spec->root, "root", &s->fds[s->n], err));
         s->n++;
@@ -87,7 +114,7 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_c
             m->grants_rw |= 1u << i;
     }
     m->ngrants = (uint32_t)spec->ngrants;
-    return 0;
+    return fill_volumes(n, s, m, spec, err);
 }
 
 /* Who commands run as when nobody is named. A foreign root has no `user`; what an ordinary user granted for writing

@@ -60,6 +60,9 @@ int  cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay_
 void cay__nbox_release(void *box);
 void cay__nbox_claim_all(void *native); /* a keeper died: tell the next one whose the ephemeral boxes are */
 
+/* volume.c: as `volume` of cay_provider_ops; not for the static command. */
+int cay__native_volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
+
 /* probe.c */
 #define CAY__LAYERS_MAX 24
 size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max);

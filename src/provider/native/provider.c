@@ -191,5 +191,6 @@ const cay_provider_ops cay__provider_native = {
     .remove_files = op_remove_files,
     .events = op_events,
     .gc = op_gc,
+    .volume = cay__native_volume,
     .probe = op_probe,
 };

@@ -67,19 +67,28 @@ static bool mark_tree(int fd, uint32_t project, unsigned depth)
     return ok;
 }
 
-/* A sandbox that is started again has its project already; only its work directory is new, and a rename out of another
- * project would be refused (EXDEV), so it has to have the same. */
-static bool give_project(int dir, uint32_t *project)
+/* The project a directory has, or a random new one. */
+static bool pick_project(int dir, uint32_t *project, bool *fresh)
 {
     struct fsxattr x;
     if (ioctl(dir, FS_IOC_FSGETXATTR, &x) < 0)
         return false;
-    bool fresh = x.fsx_projid < FIRST;
+    *fresh = x.fsx_projid < FIRST;
     *project = x.fsx_projid;
-    if (fresh && getrandom(project, sizeof *project, 0) != sizeof *project)
+    if (*fresh && getrandom(project, sizeof *project, 0) != sizeof *project)
         return false;
-    if (fresh)
+    if (*fresh)
         *project = FIRST | (*project & (FIRST - 1));
+    return true;
+}
+
+/* A sandbox that is started again has its project already; only its work directory is new, and a rename out of another
+ * project would be refused (EXDEV), so it has to have the same. */
+static bool give_project(int dir, uint32_t *project)
+{
+    bool fresh;
+    if (!pick_project(dir, project, &fresh))
+        return false;
     int in = openat(dir, fresh ? "." : "work", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return in >= 0 && mark_tree(in, *project, 0);
 }
@@ -96,4 +105,32 @@ int cay__quota_set(int home_fd, const char *id, uint64_t disk, uint64_t inodes, 
     if (dir < 0 || !give_project(dir, &project) || control(dir, Q_SETQUOTA, project, &q) < 0)
         return cay_fail_sys(err, CAY_ESYS, "set the disk quota of %s", id);
     return 0;
+}
+
+static int open_volume(int home_fd, const char *name)
+{
+    char path[80];
+    cay__str_join(path, sizeof path, "volumes/", name, NULL);
+    return openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int cay__quota_volume(int home_fd, const char *name, uint64_t bytes, cay_err *err)
+{
+    struct if_dqblk q = { .dqb_bhardlimit = CAY_MAX(bytes / QIF_DQBLKSIZE, 1), .dqb_valid = QIF_LIMITS };
+    uint32_t project = 0;
+    CAY_AUTOFD dir = open_volume(home_fd, name);
+    CAY_AUTOFD tree = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (tree < 0 || !pick_project(dir, &project, &(bool){ false }) || !mark_tree(CAY_STEAL_FD(tree), project, 0) ||
+        control(dir, Q_SETQUOTA, project, &q) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "set the disk quota of volume %s", name);
+    return 0;
+}
+
+void cay__quota_drop(int home_fd, const char *name)
+{
+    struct if_dqblk none = { .dqb_valid = QIF_LIMITS };
+    struct fsxattr x;
+    CAY_AUTOFD dir = open_volume(home_fd, name);
+    if (dir >= 0 && ioctl(dir, FS_IOC_FSGETXATTR, &x) == 0 && x.fsx_projid >= FIRST)
+        control(dir, Q_SETQUOTA, x.fsx_projid, &none);
 }

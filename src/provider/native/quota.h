@@ -13,3 +13,6 @@
 bool cay__quota_there(int home_fd);
 /* Gives the sandbox's directory a project of its own, if it has none yet, and that project its limits. */
 int cay__quota_set(int home_fd, const char *id, uint64_t disk, uint64_t inodes, cay_err *err);
+/* The same for a named volume; and no limit any more, before its directory goes. */
+int  cay__quota_volume(int home_fd, const char *name, uint64_t bytes, cay_err *err);
+void cay__quota_drop(int home_fd, const char *name);

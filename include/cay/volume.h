@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/volume.h - named directories that outlive sandboxes and are shown in any number of them at once.
+ *
+ *   cay_volume_create()   make one        cay_volume_find()    one, with what it holds and who uses it
+ *   cay_volume_list()     all of them     cay_volume_remove()  remove it with all that is in it
+ *
+ * cay_create.volumes shows them inside. They belong to the sandboxes' user 1000 whichever sandbox looks, are never part of a
+ * snapshot, and count in no sandbox's disk limit. Calls may block.
+ */
+#pragma once
+#include <cay/service.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CAY_VOLUME_NAME 48 /* longest name: letters, digits, '.', '_', '-', beginning with a letter or digit */
+
+typedef struct cay_volume {
+    size_t      size;
+    const char *name, *provider;
+    uint64_t    limit;      /* bytes; 0: none */
+    const char *quota;      /* "on": the kernel holds the limit; "soft": it is only watched; "none" */
+    uint64_t    used, inodes;
+    int64_t     created_ms; /* wall clock */
+    const char *const *users; /* ids of the sandboxes that have it, stopped ones too; NULL-terminated */
+    size_t      nusers;
+} cay_volume;
+
+typedef struct cay_volume_spec {
+    size_t      size;
+    const char *name;
+    const char *provider; /* NULL: the service's default */
+    uint64_t    limit;    /* bytes; 0: none */
+} cay_volume_spec;
+
+/* CAY_EEXIST when the name is taken, CAY_ENOTSUP where the provider has no volumes. */
+CAY_API int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *spec, cay_err *err);
+/* The caller frees the answer with cay_volume_free(). */
+CAY_API int  cay_volume_find(cay_service *svc, const cay_call *call, const char *name, cay_volume **out, cay_err *err);
+CAY_API void cay_volume_free(cay_volume *v);
+/* By name; a non-zero return of fn stops and is returned. */
+CAY_API int cay_volume_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_volume *v, void *arg), void *arg,
+                            cay_err *err);
+/* CAY_EBUSY, reason "volume_used", naming a sandbox, while one has it. */
+CAY_API int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, cay_err *err);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay volume create, ls, inspect, rm: directories that outlive sandboxes. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <cay/volume.h>
+
+typedef struct create_args {
+    uint64_t size;
+} create_args;
+
+static const opt_def create_defs[] = {
+    { "size", 0, "SIZE", "most it may hold (default: no limit)", OPT_SIZE, offsetof(create_args, size), 1u << 20, 1ull << 60 },
+    OPT_END
+};
+
+static int create(void *opts, int argc, char **argv)
+{
+    const create_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cay_volume *v = NULL;
+    cay_volume_spec spec = { .size = sizeof spec, .name = argv[0], .provider = cli_provider(), .limit = a->size };
+    (void)argc;
+    if (cli_service(&svc, &err) < 0 || cay_volume_create(svc, NULL, &spec, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (a->size && a->size != CAY_UNLIMITED && cay_volume_find(svc, NULL, argv[0], &v, NULL) == 0) {
+        if (!strcmp(v->quota, "soft"))
+            out_note("cay: the size of %s is only watched (soft): the state directory has no project quota; `cay doctor` tells more", argv[0]);
+        cay_volume_free(v);
+    }
+    if (!cli.quiet)
+        out_fmt("%s\n", argv[0]);
+    return CLI_OK;
+}
+
+const cli_verb cli_volume_create = {
+    .name = "volume create",
+    .operands = "[OPTIONS] NAME",
+    .summary = "make a named volume for --volume NAME:/path",
+    .text = "A volume outlives sandboxes and may be shown in several at once. It is never part of a snapshot.",
+    .examples = "  cay volume create cache --size 5G\n"
+                "  cay run --volume cache:/cache -- sh -c 'date >> /cache/log'",
+    .opts = { { create_defs, 0 } },
+    .size = sizeof(create_args),
+    .min = 1,
+    .max = 1,
+    .fn = create,
+};
+
+static void volume_json(out_json *j, const cay_volume *v)
+{
+    js_open(j, '{');
+    js_kstr(j, "name", v->name);
+    js_kstr(j, "provider", v->provider);
+    js_klimit(j, "limit", v->limit ? v->limit : CAY_UNLIMITED);
+    js_kstr(j, "quota", v->quota);
+    js_ku64(j, "used", v->used);
+    js_ku64(j, "inodes", v->inodes);
+    js_ki64(j, "created_ms", v->created_ms);
+    js_key(j, "users");
+    js_open(j, '[');
+    for (size_t i = 0; i < v->nusers; i++)
+        js_str(j, v->users[i]);
+    js_close(j, ']');
+    js_close(j, '}');
+}
+
+typedef struct view {
+    out_table table;
+    out_json  json;
+} view;
+
+static int on_volume(const cay_volume *v, void *arg)
+{
+    view *w = arg;
+    char a[OUT_HUMAN], b[OUT_HUMAN], c[OUT_HUMAN];
+    if (cli.json) {
+        volume_json(&w->json, v);
+    } else if (cli.quiet) {
+        out_fmt("%s\n", v->name);
+    } else {
+        out_cell(&w->table, OUT_BOLD, v->name);
+        out_cell(&w->table, OUT_PLAIN, out_size(a, v->used));
+        out_cellf(&w->table, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-", !strcmp(v->quota, "soft") ? " (soft)" : "");
+        out_cellf(&w->table, OUT_PLAIN, "%zu", v->nusers);
+        out_cell(&w->table, OUT_DIM, out_time(c, v->created_ms));
+    }
+    return 0;
+}
+
+static int ls(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { "NAME", ">USED", ">LIMIT", ">SANDBOXES", "CREATED", NULL };
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    view v = { .json = OUT_JSON(true) };
+    (void)opts, (void)argc, (void)argv;
+    out_table_open(&v.table, titles);
+    js_open(&v.json, '[');
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_volume_list(svc, NULL, on_volume, &v, &err);
+    js_close(&v.json, ']');
+    if (rc == 0 && cli.json)
+        js_flush(&v.json);
+    else if (rc == 0 && !cli.quiet)
+        out_table_print(&v.table);
+    out_table_close(&v.table);
+    cay__buf_clear(&v.json.b);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_volume_ls = {
+    .name = "volume ls",
+    .operands = "",
+    .summary = "list the volumes, with what they hold",
+    .examples = "  cay volume ls",
+    .fn = ls,
+};
+
+static int inspect(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cay_volume *v = NULL;
+    out_json j = OUT_JSON(true);
+    (void)opts, (void)argc;
+    if (cli_service(&svc, &err) < 0 || cay_volume_find(svc, NULL, argv[0], &v, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    volume_json(&j, v);
+    js_flush(&j);
+    cay__buf_clear(&j.b);
+    cay_volume_free(v);
+    return CLI_OK;
+}
+
+const cli_verb cli_volume_inspect = {
+    .name = "volume inspect",
+    .operands = "NAME",
+    .summary = "all that is known of one volume, as JSON",
+    .examples = "  cay volume inspect cache",
+    .min = 1,
+    .max = 1,
+    .fn = inspect,
+};
+
+static int drop(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    (void)opts;
+    for (int i = 0; i < argc; i++)
+        if (cli_service(&svc, &err) < 0 || cay_volume_remove(svc, NULL, argv[i], &err) < 0)
+            return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_volume_rm = {
+    .name = "volume rm",
+    .operands = "NAME…",
+    .summary = "remove volumes with all that is in them",
+    .text = "Refused while a sandbox has it, a stopped one too.",
+    .examples = "  cay volume rm cache",
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = drop,
+};

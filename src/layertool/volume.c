@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* volume make|look|remove|sweep NAME: directories below volumes/ that outlive sandboxes. */
+#include "tool.h"
+#include <base/str.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+#define USER 1000 /* whose they are in every sandbox */
+
+static int fail_at(const char *what, const char *name, cay_err *err)
+{
+    int sys = errno;
+    cay_fail_why(err, CAY_ESYS, "volume_failed", "%s volume %.60s: %s", what, name, strerror(sys));
+    if (err)
+        err->sys = sys;
+    return CAY_ESYS;
+}
+
+static int open_dir(int at, const char *name)
+{
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int make(tool *t, int volumes, const char *name, cay_err *err)
+{
+    uid_t owner = USER + (t->root ? TOOL_STORE : 0);
+    struct stat st;
+    if (mkdirat(volumes, name, 0755) < 0 && errno != EEXIST)
+        return fail_at("make", name, err);
+    if (fstatat(volumes, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid != 0)
+        return 0; /* made before; one that was cut short is still ours */
+    CAY_FAULT("layer.volume.made");
+    /* Where the map has one id, that one owns it. */
+    if (fchownat(volumes, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 && (t->root || errno != EINVAL)) {
+        int rc = fail_at("make", name, err);
+        unlinkat(volumes, name, AT_REMOVEDIR);
+        return rc;
+    }
+    return 0;
+}
+
+typedef struct sum {
+    uint64_t bytes, files;
+} sum;
+
+static int on_enter(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
+{
+    sum *s = w->arg;
+    (void)name, (void)err;
+    *down = S_ISDIR(st->st_mode);
+    s->bytes += (uint64_t)st->st_blocks * 512 / (*down ? 1 : CAY_MAX(st->st_nlink, 1)); /* a file of many names counts once */
+    s->files++;
+    return 0;
+}
+
+static int on_leave(walk *w, const char *name, cay_err *err)
+{
+    (void)w, (void)name, (void)err;
+    return 0;
+}
+
+static int look(tool *t, int volumes, const char *name, cay_err *err)
+{
+    sum s = { 0 };
+    walk w = { .t = t, .enter = on_enter, .leave = on_leave, .arg = &s };
+    int fd = open_dir(volumes, name);
+    if (fd < 0 && errno != ENOENT)
+        return fail_at("look into", name, err);
+    if (fd >= 0)
+        CAY_TRY(walk_tree(&w, fd, err));
+    cay__rec_num(&t->out, s.bytes);
+    cay__rec_num(&t->out, s.files);
+    return 0;
+}
+
+static int hide(tool *t, int volumes, const char *name, cay_err *err)
+{
+    char gone[40], id[24];
+    (void)t;
+    cay__id_make(id, 'l');
+    cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
+    return renameat(volumes, name, volumes, gone) < 0 && errno != ENOENT ? fail_at("remove", name, err) : 0;
+}
+
+/* Who is at it holds a lock on it. */
+static int sweep(tool *t, int volumes, const char *name, cay_err *err)
+{
+    names l = { 0 };
+    int rc = names_read(&l, volumes) < 0 ? fail_at("list", "", err) : 0;
+    (void)name;
+    for (size_t i = 0; rc == 0 && i < l.n; i++) {
+        CAY_AUTOFD lock = cay__str_starts(l.v[i], ".gone-") ? open_dir(volumes, l.v[i]) : -1;
+        if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
+            continue;
+        int fd = open_dir(volumes, l.v[i]);
+        rc = fd < 0 ? 0 : remove_tree(t, fd, err);
+        if (rc == 0 && unlinkat(volumes, l.v[i], AT_REMOVEDIR) < 0 && errno != ENOENT)
+            rc = fail_at("remove", l.v[i], err);
+    }
+    names_clear(&l);
+    return rc;
+}
+
+static const struct {
+    const char *word;
+    int (*fn)(tool *t, int volumes, const char *name, cay_err *err);
+} ops[] = { { "make", make }, { "look", look }, { "remove", hide }, { "sweep", sweep } };
+
+int volume_run(tool *t, cay_err *err)
+{
+    if (t->nargs != 2)
+        return cay_fail_why(err, CAY_EINVAL, "protocol", "volume wants a word and a name");
+    CAY_TRY(tool_layer_name(t->args[1], err)); /* one component, and none that begins with a dot */
+    if (mkdirat(t->home, "volumes", 0711) < 0 && errno != EEXIST)
+        return fail_at("make the directory of", t->args[1], err);
+    CAY_AUTOFD volumes = open_dir(t->home, "volumes");
+    if (volumes < 0)
+        return fail_at("open the directory of", t->args[1], err);
+    for (size_t i = 0; i < CAY_LEN(ops); i++)
+        if (!strcmp(ops[i].word, t->args[0]))
+            return ops[i].fn(t, volumes, t->args[1], err);
+    return cay_fail_why(err, CAY_EINVAL, "protocol", "volume knows no word %.20s", t->args[0]);
+}

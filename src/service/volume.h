@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service/volume.h - which sandbox has which volume. */
+#pragma once
+#include <cay/volume.h>
+
+/* Before the sandbox is made: every volume it names is there, and stays there as long as the sandbox does. */
+int  cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, const cay_create *c, cay_err *err);
+void cay__volumes_forget(cay_service *svc, const char *id);

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fake.h"
+#include <cay/cay.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <sandbox/limits.h>
+
+static char home[64];
+static struct {
+    char name[64];
+    bool there, fails;
+} disk; /* what the provider has of a volume; one is enough */
+
+static int volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err)
+{
+    (void)self, (void)call;
+    if (disk.fails)
+        return cay_fail_why(err, CAY_ESYS, "volume_failed", "no room");
+    if (ask->op == CAY_VOLUME_MAKE)
+        cay__str_copy(disk.name, sizeof disk.name, ask->name);
+    if (ask->op == CAY_VOLUME_MAKE || ask->op == CAY_VOLUME_REMOVE)
+        disk.there = ask->op == CAY_VOLUME_MAKE;
+    ask->used = 4096;
+    ask->inodes = 1;
+    return 0;
+}
+
+static cay_provider_ops with_volumes;
+static const cay_provider_ops *list[] = { &with_volumes, NULL };
+
+static cay_service *open_svc(void)
+{
+    cay_service *svc = NULL;
+    cay_err err = CAY_ERR_INIT;
+    with_volumes = *fake_list_of_one[0];
+    with_volumes.size = sizeof with_volumes;
+    with_volumes.volume = volume;
+    cay_open o = { .size = sizeof o, .home = home, .provider = "fake", .extra = list };
+    if (cay_service_open(&o, &svc, &err) < 0)
+        fail_msg("open: %s", err.msg);
+    return svc;
+}
+
+static int set_up(void **s)
+{
+    (void)s;
+    memset(&fake, 0, sizeof fake);
+    memset(&disk, 0, sizeof disk);
+    cay__str_copy(home, sizeof home, "/tmp/cay-test-volume-XXXXXX");
+    return mkdtemp(home) ? 0 : -1;
+}
+
+static void remove_in(const char *path)
+{
+    char p[700];
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        snprintf(p, sizeof p, "%s/%s", path, e->d_name);
+        if (unlink(p) < 0)
+            remove_in(p);
+    }
+    if (d)
+        closedir(d);
+    rmdir(path);
+}
+
+static int tear_down(void **s)
+{
+    (void)s;
+    remove_in(home);
+    return fake.boxes || fake.opened ? -1 : 0;
+}
+
+static int create(cay_service *svc, const char *name, uint64_t limit, cay_err *err)
+{
+    return cay_volume_create(svc, NULL, &(cay_volume_spec){ .size = sizeof(cay_volume_spec), .name = name, .limit = limit }, err);
+}
+
+static int with(cay_service *svc, const cay_volume_use *v, size_t n, cay_sandbox **sb, cay_err *err)
+{
+    cay_create c = { .size = sizeof c, .volumes = v, .nvolumes = n };
+    return cay_service_create(svc, NULL, &c, sb, err);
+}
+
+static void names(void **s)
+{
+    (void)s;
+    static const char *const good[] = { "a", "A9", "my-cache_1.0", "0" };
+    static const char *const bad[] = { "", ".", "..", ".a", "-a", "_a", "a/b", "a b", "a\n", "\xc3\xa4",
+                                       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
+    for (size_t i = 0; i < CAY_LEN(good); i++)
+        assert_true(cay__volume_name(good[i]));
+    for (size_t i = 0; i < CAY_LEN(bad); i++)
+        assert_false(cay__volume_name(bad[i]));
+    assert_false(cay__volume_name(NULL));
+}
+
+static void made_found_and_removed(void **s)
+{
+    (void)s;
+    cay_err err = CAY_ERR_INIT;
+    cay_volume *v = NULL;
+    cay_service *svc = open_svc();
+    assert_int_equal(create(svc, "../x", 0, &err), CAY_EINVAL);
+    assert_int_equal(create(svc, "data", 1 << 20, &err), 0);
+    assert_int_equal(create(svc, "data", 0, &err), CAY_EEXIST);
+    assert_string_equal(err.reason, "volume_exists");
+    assert_int_equal(cay_volume_find(svc, NULL, "data", &v, &err), 0);
+    assert_string_equal(v->name, "data");
+    assert_string_equal(v->quota, "soft");
+    assert_int_equal(v->limit, 1 << 20);
+    assert_int_equal(v->used, 4096);
+    assert_int_equal(v->nusers, 0);
+    cay_volume_free(v);
+    assert_int_equal(cay_volume_remove(svc, NULL, "data", &err), 0);
+    assert_false(disk.there);
+    assert_int_equal(cay_volume_remove(svc, NULL, "data", &err), CAY_ENOENT);
+    assert_int_equal(cay_volume_find(svc, NULL, "data", &v, &err), CAY_ENOENT);
+    cay_service_close(svc);
+}
+
+static void a_failed_one_leaves_nothing(void **s)
+{
+    (void)s;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc = open_svc();
+    disk.fails = true;
+    assert_int_equal(create(svc, "data", 0, &err), CAY_ESYS);
+    disk.fails = false; /* its removal failed, too: what is recorded says that it is not finished */
+    cay_sandbox *sb = NULL;
+    cay_volume_use use = { "data", "/data", true };
+    assert_int_equal(with(svc, &use, 1, &sb, &err), CAY_ESTATE);
+    assert_string_equal(err.reason, "volume_unfinished");
+    assert_int_equal(create(svc, "data", 0, &err), 0);
+    assert_true(disk.there);
+    cay_service_close(svc);
+}
+
+static void kept_while_a_sandbox_has_it(void **s)
+{
+    (void)s;
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb = NULL;
+    cay_volume *v = NULL;
+    cay_service *svc = open_svc();
+    cay_volume_use use = { "data", "/data", true };
+    assert_int_equal(with(svc, &use, 1, &sb, &err), CAY_ENOENT);
+    assert_string_equal(err.reason, "volume_not_found");
+    assert_int_equal(create(svc, "data", 0, &err), 0);
+    if (with(svc, &use, 1, &sb, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(cay_volume_remove(svc, NULL, "data", &err), CAY_EBUSY);
+    assert_string_equal(err.reason, "volume_used");
+    assert_non_null(strstr(err.msg, cay_sandbox_id(sb)));
+    assert_int_equal(cay_volume_find(svc, NULL, "data", &v, &err), 0);
+    assert_int_equal(v->nusers, 1);
+    assert_string_equal(v->users[0], cay_sandbox_id(sb));
+    assert_null(v->users[1]);
+    cay_volume_free(v);
+    assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
+    cay_sandbox_unref(sb);
+    assert_int_equal(cay_volume_remove(svc, NULL, "data", &err), 0);
+    cay_service_close(svc);
+}
+
+static void targets(void **s)
+{
+    (void)s;
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb = NULL;
+    cay_service *svc = open_svc();
+    static const char *const bad[] = { "rel", "/", "/proc/x", "/dev", "/a/../b", "/a\nb" };
+    assert_int_equal(create(svc, "data", 0, &err), 0);
+    for (size_t i = 0; i < CAY_LEN(bad); i++)
+        assert_int_equal(with(svc, &(cay_volume_use){ "data", bad[i], true }, 1, &sb, &err), CAY_EINVAL);
+    cay_volume_use twice[] = { { "data", "/a", true }, { "data", "/a", false } };
+    assert_int_equal(with(svc, twice, 2, &sb, &err), CAY_EINVAL);
+    assert_int_equal(cay_volume_remove(svc, NULL, "data", &err), 0);
+    cay_service_close(svc);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names),
+        cmocka_unit_test_setup_teardown(made_found_and_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_one_leaves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(kept_while_a_sandbox_has_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(targets, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
