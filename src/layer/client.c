@@ -193,3 +193,20 @@ int cay__layer_remove(const cay__layer_at *at, const cay_call *call, const char 
     cay__layer_ask ask = { .verb = "remove", .args = &layer, .nargs = 1 };
     return cay__layer_run(at, call, &ask, NULL, err);
 }
+
+int cay__layer_merge(const cay__layer_at *at, const cay_call *call, const char *const *below, size_t nbelow, const char *const *stack, size_t n,
+                     const char *name, cay_err *err)
+{
+    const char **args = cay__alloc((nbelow + n + 2) * sizeof *args);
+    size_t k = 0;
+    for (size_t i = 0; i < nbelow; i++)
+        args[k++] = below[i];
+    args[k++] = "--";
+    for (size_t i = 0; i < n; i++)
+        args[k++] = stack[i];
+    args[k++] = name;
+    cay__layer_ask ask = { .verb = "merge", .args = args, .nargs = k };
+    int rc = cay__layer_run(at, call, &ask, NULL, err);
+    free(args);
+    return rc;
+}

@@ -10,7 +10,7 @@ enum { KEPT = 128 };
 
 typedef struct crawl_level {
     int   fd; /* -1: closed meanwhile, or nothing is here */
-    bool  nothing;
+    bool  nothing, jumped; /* jumped: ".." does not lead back, so the one above stays open */
     dev_t dev;
     ino_t ino;
 } crawl_level;
@@ -24,7 +24,7 @@ static void push(crawl *c, crawl_level l)
             abort();
     }
     c->lv[c->n++] = l;
-    if (c->n > KEPT + 1) /* the root's is kept for good */
+    if (c->n > KEPT + 1 && !c->lv[c->n - KEPT + 1].jumped) /* the root's is kept for good */
         cay__close_fd(&c->lv[c->n - KEPT].fd);
 }
 
@@ -58,6 +58,11 @@ int crawl_fd(const crawl *c)
     return c->lv[c->n - 1].fd;
 }
 
+int crawl_root(const crawl *c)
+{
+    return c->lv[0].fd;
+}
+
 int crawl_down(crawl *c, const char *name)
 {
     if (c->n >= CRAWL_DEPTH) {
@@ -74,6 +79,13 @@ int crawl_down(crawl *c, const char *name)
 void crawl_nothing(crawl *c)
 {
     push(c, level_of(-1));
+}
+
+void crawl_jump(crawl *c, int fd)
+{
+    crawl_level l = level_of(fd);
+    l.jumped = true;
+    push(c, l);
 }
 
 int crawl_up(crawl *c)

@@ -23,6 +23,7 @@ static const struct {
     int (*run)(tool *t, cay_err *err);
 } verbs[] = {
     { "digest", digest_run },
+    { "merge", merge_run },
     { "remove", remove_run },
     { "volume", volume_run },
 };

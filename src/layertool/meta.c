@@ -109,3 +109,24 @@ int xattr_set(const tool *t, int dir, const char *name, const xattr *x)
     snprintf(inner, sizeof inner, "%s%s", cay__str_starts(x->name, "overlay.") ? t->root ? "trusted." : "user." : "", x->name);
     return lsetxattr(path, inner, x->value, x->len, 0);
 }
+
+int meta_follow(int root, int dir, const char *to)
+{
+    char name[256];
+    if (*to != '/')
+        return dir < 0 ? -1 : openat(dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int at = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (at >= 0) {
+        to += strspn(to, "/");
+        size_t n = strcspn(to, "/");
+        if (!n)
+            break;
+        bool fits = n < sizeof name;
+        cay__str_copy(name, CAY_MIN(n + 1, sizeof name), to);
+        int next = fits && strcmp(name, "..") ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        cay__close_fd(&at);
+        at = next;
+        to += n;
+    }
+    return at;
+}

@@ -20,6 +20,7 @@
  *            look NAME              bytes, files
  *            remove NAME            -                              out of sight by one rename
  *            sweep                  -                              what was removed goes
+ *   merge    below… -- layer… new   -                              bottom first; what hides something below stays
  */
 #pragma once
 #include <base/base.h>
@@ -39,7 +40,8 @@ typedef struct tool {
     const char **args;
     size_t       nargs;
     cay__buf     out; /* what DONE will carry */
-    unsigned     ticks;
+    unsigned     ticks, views;
+    const char  *scratch; /* what stack_open() covered */
 } tool;
 
 /* ---- main.c ---- */
@@ -57,6 +59,12 @@ int tool_check(tool *t, cay_err *err);
 /* Sends a record before the result. */
 int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err);
 
+/* ---- stack.c ---- */
+
+/* Mounts the merged view of a stack, bottom first, read-only; the descriptor of its root. /tmp is gone for us then: what a
+ * verb needs of the host's tree it has opened before. */
+int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *err);
+
 /* ---- crawl.c: a place in a tree of any depth ---- */
 
 /* Down by one name, up again. The descriptors of the last 128 levels are kept; further up it goes by "..", checked by
@@ -69,8 +77,10 @@ typedef struct crawl {
 void crawl_open(crawl *c, int fd); /* takes the descriptor over */
 void crawl_close(crawl *c);
 int  crawl_fd(const crawl *c); /* of the directory it is in, -1: this tree has none here */
+int  crawl_root(const crawl *c);
 int  crawl_down(crawl *c, const char *name); /* never by a link; -1 and errno */
 void crawl_nothing(crawl *c);                /* down to where this tree has nothing */
+void crawl_jump(crawl *c, int fd);           /* down to somewhere else in the same tree (-1: nothing); takes fd over */
 int  crawl_up(crawl *c);                     /* -1: the way up is not the way down: somebody moves directories */
 #define CRAWL_DEPTH 100000 /* levels; a deeper tree is ETOOBIG */
 
@@ -118,6 +128,11 @@ const xattr *xattrs_find(const xattrs *x, const char *name);
 /* Sets one, by its outer name; overlay.X becomes what this mode calls it. */
 int  xattr_set(const tool *t, int dir, const char *name, const xattr *x);
 bool meta_whiteout(const struct stat *st);
+/* Marks of overlayfs on a directory, merge.c: what is below does not show; it is shown from another path. */
+bool meta_opaque(const tool *t, int dir, const char *name);
+bool meta_redirect(const tool *t, int dir, const char *name, char *to, size_t cap);
+/* Opens what a redirect names: an absolute path from the tree's root, or a name in `dir` (-1: none). No link is followed. */
+int  meta_follow(int root, int dir, const char *to);
 /* A path that reaches name in dir for calls that have no *at form and follow no link in its last part. */
 void meta_path(char out[300], int dir, const char *name);
 
@@ -126,5 +141,6 @@ void meta_path(char out[300], int dir, const char *name);
 int digest_run(tool *t, cay_err *err);
 int remove_run(tool *t, cay_err *err);
 int volume_run(tool *t, cay_err *err);
+int merge_run(tool *t, cay_err *err);
 /* All that is below fd, which is closed. */
 int remove_tree(tool *t, int fd, cay_err *err);

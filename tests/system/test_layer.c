@@ -149,6 +149,44 @@ static void removal_is_whole_and_may_be_repeated(void **state)
     assert_int_equal(faccessat(layers, "one", F_OK, 0), 0);
 }
 
+static bool there(const char *path)
+{
+    return faccessat(layers, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void whiteout(const char *path)
+{
+    assert_int_equal(mknodat(layers, path, S_IFCHR, makedev(0, 0)), 0);
+}
+
+static void a_merged_stack_hides_what_its_layers_hid(void **state)
+{
+    static const char *const dirs[] = { "base", "base/d", "base/full", "s1", "s1/d", "s1/full", "s2", "s2/d" };
+    cay__layer_at a = at();
+    cay_err err = CAY_ERR_INIT;
+    (void)state;
+    for (size_t i = 0; i < CAY_LEN(dirs); i++)
+        assert_int_equal(mkdirat(layers, dirs[i], 0755), 0);
+    put("base/d/low", "low");
+    put("base/full/low", "low");
+    put("s1/d/new", "new");
+    put("s1/d/kept", "kept");
+    put("s1/full/only", "only");
+    whiteout("s2/d/low");
+    whiteout("s2/d/new");
+    whiteout("s2/full");
+    const char *below[] = { "base" }, *stack[] = { "s1", "s2" };
+    if (cay__layer_merge(&a, NULL, below, 1, stack, 2, "merged", &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_true(there("merged/d/kept") && there("merged/d/low") && there("merged/full"));
+    assert_false(there("merged/d/new")); /* a whiteout of what nobody has */
+    assert_false(there("merged/full/only"));
+    assert_int_equal(cay__layer_merge(&a, NULL, below, 1, stack, 2, "merged", &err), CAY_EEXIST);
+    const char *missing[] = { "s1", "nosuch" };
+    assert_int_equal(cay__layer_merge(&a, NULL, below, 1, missing, 2, "other", &err), CAY_ENOENT);
+    assert_false(there("other"));
+}
+
 static void wrong_requests_are_refused(void **state)
 {
     static const char *const bad[] = { "", "../escape", ".hidden", "a/b", "colon:ed" };
@@ -176,6 +214,7 @@ int main(void)
         cmocka_unit_test(a_hole_costs_nothing_and_is_zeros),
         cmocka_unit_test(a_thousand_levels_are_walked_and_removed),
         cmocka_unit_test(removal_is_whole_and_may_be_repeated),
+        cmocka_unit_test(a_merged_stack_hides_what_its_layers_hid),
         cmocka_unit_test(wrong_requests_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
