@@ -222,10 +222,11 @@ typedef struct cay_event {
     int64_t     time_ms;  /* wall clock */
     uint64_t    seq;
     const char *sandbox;  /* id */
-    const char *kind;     /* "created" "paused" "resumed" "stopped" "removed" "exec" "exit" "limit" "lost" */
+    const char *kind;     /* "created" "paused" "resumed" "stopped" "removed" "exec" "exit" "limit" "net" "lost" */
     const char *reason;   /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", … or "" */
     const char *process;  /* id or "" */
     int         code;     /* exit code of "exit", else 0 */
+    const struct cay_net_record *net; /* of "net" (cay/policy.h), what was decided; else NULL */
 } cay_event;
 typedef struct cay_events cay_events;
 /* sandbox_id NULL: all. Events from now on; a slow reader gets kind "lost" with the count in code. */

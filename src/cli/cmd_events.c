@@ -5,6 +5,7 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <cay/policy.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
@@ -20,6 +21,19 @@ static const opt_def defs[] = {
     OPT_END
 };
 
+/* dns good.test, connect good.test:443 … */
+static void print_net(const cay_net_record *r)
+{
+    out_str(" ");
+    out_safe(r->event);
+    if (*r->name || *r->address) {
+        out_str(" ");
+        out_safe(*r->name ? r->name : r->address);
+    }
+    if (r->port)
+        out_fmt(":%u", r->port);
+}
+
 static void print_event(const cay_event *e)
 {
     char when[OUT_HUMAN];
@@ -33,6 +47,10 @@ static void print_event(const cay_event *e)
         js_kstr(&j, "reason", e->reason);
         js_kstr(&j, "process", e->process);
         js_ki64(&j, "code", e->code);
+        if (e->net) {
+            js_key(&j, "net");
+            js_raw(&j, e->net->json);
+        }
         js_close(&j, '}');
         js_flush(&j);
         return;
@@ -43,6 +61,8 @@ static void print_event(const cay_event *e)
         out_str(" ");
         out_safe(e->process);
     }
+    if (e->net)
+        print_net(e->net);
     if (!strcmp(e->kind, "exit") || !strcmp(e->kind, "lost"))
         out_fmt(" %d", e->code);
     if (e->reason && *e->reason) {
@@ -88,7 +108,7 @@ const cli_verb cli_events = {
     .name = "events",
     .operands = "[-n N] [--for TIME] [ID]",
     .summary = "print what happens to sandboxes and their commands from now on",
-    .text = "created paused resumed stopped removed exec exit limit; `lost` tells how many a slow reader missed.",
+    .text = "created paused resumed stopped removed exec exit limit net; `lost` tells how many a slow reader missed.",
     .examples = "  cay events\n"
                 "  cay events --json -n 1 c7f           # wait for the next one",
     .opts = { { defs, 0 } },

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The streams of all providers as one. */
+/* The streams of all providers as one, and what egress decided. */
+#include "events_net.h"
+#include "net.h"
 #include "service.h"
 #include <base/call.h>
 #include <base/fd.h>
+#include <base/json.h>
 #include <base/str.h>
+#include <cay/policy.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -18,6 +22,9 @@ struct cay_events {
     char           sandbox[CAY_ID_LEN + 1]; /* "" for all */
     size_t         n;
     cay_event_wire wire; /* the strings of the last event */
+    cay__net_events *net;
+    json_t        *json; /* what the record points into */
+    cay_net_record record;
     source         sources[];
 };
 
@@ -69,6 +76,7 @@ static int start(cay_events *ev, cay_err *err)
         good += one == 0;
         rc = one < 0 ? one : rc;
     }
+    ev->net = good ? cay__net_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
     return good ? 0 : rc; /* one that is down does not silence the others */
 }
 
@@ -95,13 +103,13 @@ int cay_events_fd(const cay_events *ev)
     return ev->ep;
 }
 
-static void fill(cay_events *ev, cay_event *out)
+static void fill(cay_events *ev, const cay_net_record *net, cay_event *out)
 {
     cay_event_wire *w = &ev->wire;
     w->sandbox[sizeof w->sandbox - 1] = w->process[sizeof w->process - 1] = 0;
     w->kind[sizeof w->kind - 1] = w->reason[sizeof w->reason - 1] = 0;
     cay_event e = { .size = sizeof e, .time_ms = w->time_ms, .seq = w->seq, .sandbox = w->sandbox, .kind = w->kind,
-                    .reason = w->reason, .process = w->process, .code = w->code };
+                    .reason = w->reason, .process = w->process, .code = w->code, .net = net };
     cay__answer_give(out, &e, sizeof e);
 }
 
@@ -111,7 +119,7 @@ static int say_lost(cay_events *ev, int count, const char *reason, cay_event *ou
     ev->wire = (cay_event_wire){ .time_ms = cay__wall_ms(), .code = count, .kind = "lost" };
     cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, ev->sandbox);
     cay__str_copy(ev->wire.reason, sizeof ev->wire.reason, reason);
-    fill(ev, out);
+    fill(ev, NULL, out);
     return 0;
 }
 
@@ -130,6 +138,21 @@ static bool all_ended(const cay_events *ev)
     return true;
 }
 
+/* Records are egress's own words; one that cannot be read says so by its count. */
+static int net_event(cay_events *ev, const char *line, cay_event *out)
+{
+    json_decref(ev->json);
+    ev->json = NULL;
+    if (cay__json_object("record", line, &ev->json, NULL) < 0)
+        return say_lost(ev, 1, "malformed", out);
+    ev->record = cay__net_record_of(ev->json, line);
+    ev->wire = (cay_event_wire){ .time_ms = ev->record.time_ms, .kind = "net" };
+    cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, cay__json_str(ev->json, "box", ""));
+    cay__str_copy(ev->wire.reason, sizeof ev->wire.reason, *ev->record.verdict ? ev->record.verdict : ev->record.event);
+    fill(ev, &ev->record, out);
+    return 0;
+}
+
 int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_err *err)
 {
     for (;;) {
@@ -139,6 +162,16 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
         CAY_TRY(cay__call_wait(call, ev->ep, EPOLLIN, "events", err));
         if (epoll_wait(ev->ep, &e, 1, 0) <= 0)
             continue;
+        if (e.data.ptr == ev->net) {
+            int lost = 0;
+            cay__net_events_read(ev->net);
+            const char *line = cay__net_events_take(ev->net, &lost);
+            if (lost)
+                return say_lost(ev, lost, "net", out);
+            if (line)
+                return net_event(ev, line, out);
+            continue;
+        }
         source *s = e.data.ptr;
         ssize_t n = recv(s->fd, &ev->wire, sizeof ev->wire, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -147,7 +180,7 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
             return source_ended(ev, s, out);
         if (n != (ssize_t)sizeof ev->wire)
             return say_lost(ev, 1, "malformed", out);
-        fill(ev, out);
+        fill(ev, NULL, out);
         return 0;
     }
 }
@@ -158,6 +191,8 @@ void cay_events_close(cay_events *ev)
         return;
     for (size_t i = 0; i < ev->n; i++)
         cay__close_fd(&ev->sources[i].fd);
+    cay__net_events_close(ev->net);
+    json_decref(ev->json);
     cay__close_fd(&ev->ep);
     cay__svc_unref(ev->svc);
     free(ev);

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "service.h"
+#include <cay/policy.h>
 #include <jansson.h>
 #include <policy/binding.h>
 
@@ -16,3 +17,5 @@ json_t *cay__policy_json(const char *text);
 int cay__policy_of_json(const json_t *j, char **text, cay_err *err);
 /* The operator's file as it is now; none gives the defaults. */
 int cay__operator_read(const cay_service *svc, cay__policy *out, cay_err *err);
+/* A line of egress's audit log, parsed; the answer points into both. */
+cay_net_record cay__net_record_of(const json_t *o, const char *line);

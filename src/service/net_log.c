@@ -10,13 +10,10 @@
 
 #define LINE_MOST 8192
 
-static int give(char *line, int (*fn)(const cay_net_record *, void *), void *arg)
+cay_net_record cay__net_record_of(const json_t *o, const char *line)
 {
-    CAY_AUTOJSON *o = NULL;
-    if (cay__json_object("record", line, &o, NULL) < 0)
-        return 0;
-    cay_net_record r = {
-        .size = sizeof r, .json = line, .time_ms = cay__json_int(o, "t", 0), .event = cay__json_str(o, "event", ""),
+    return (cay_net_record){
+        .size = sizeof(cay_net_record), .json = line, .time_ms = cay__json_int(o, "t", 0), .event = cay__json_str(o, "event", ""),
         .verdict = cay__json_str(o, "verdict", ""), .reason = cay__json_str(o, "reason", ""), .name = cay__json_str(o, "name", ""),
         .address = cay__json_str(o, "addr", ""), .proto = cay__json_str(o, "proto", ""), .rule = cay__json_str(o, "rule", ""),
         .seen = cay__json_str(o, "seen", ""), .port = (uint16_t)cay__json_int(o, "port", 0),
@@ -24,6 +21,14 @@ static int give(char *line, int (*fn)(const cay_net_record *, void *), void *arg
         .down = (uint64_t)cay__json_int(o, "down", 0), .ms = (uint64_t)cay__json_int(o, "ms", 0),
         .count = (uint64_t)cay__json_int(o, "count", 0),
     };
+}
+
+static int give(char *line, int (*fn)(const cay_net_record *, void *), void *arg)
+{
+    CAY_AUTOJSON *o = NULL;
+    if (cay__json_object("record", line, &o, NULL) < 0)
+        return 0;
+    cay_net_record r = cay__net_record_of(o, line);
     return fn(&r, arg);
 }
 

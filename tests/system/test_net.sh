@@ -248,6 +248,27 @@ case_secret() { # a value that the server sees and the sandbox does not
     grep -q secret_unknown "$dir/err" || fail "$(cat "$dir/err")"
 }
 
+case_events() { # decisions are events, too, from the first one of this state directory on
+    create http://good.test
+    timeout -k1 60 "$cay" events --json "$id" >"$dir/events" 2>&1 </dev/null &
+    follower=$!
+    for i in $(seq 60); do # until it listens: each command is an event
+        inside true
+        grep -q '"kind":"exec"' "$dir/events" && break
+        sleep 0.25
+    done
+    reaches http://good.test/
+    refused http://other.test/
+    for i in $(seq 60); do
+        grep -q '"reason":"deny".*"name":"other.test"' "$dir/events" && grep -q '"reason":"allow".*"name":"good.test"' "$dir/events" && break
+        sleep 0.25
+    done
+    kill $follower
+    wait $follower 2>/dev/null
+    grep '"kind":"net"' "$dir/events" | grep -q '"reason":"deny".*"name":"other.test"' || fail "no event of a refusal: $(cat "$dir/events")"
+    grep '"kind":"net"' "$dir/events" | grep -q '"reason":"allow".*"name":"good.test"' || fail "no event of a flow: $(cat "$dir/events")"
+}
+
 case_nobody() { # who egress is
     create good.test
     e=$(egress)
