@@ -6,6 +6,7 @@
 #include "rows.h"
 #include "show.h"
 #include <base/base.h>
+#include <cay/policy.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
@@ -40,7 +41,7 @@ static int on_info(const cay_info *i, void *arg)
 {
     rows *v = arg;
     if (cli.json)
-        show_info_json(&v->json, i);
+        show_info_json(&v->json, i, NULL);
     else if (cli.quiet)
         out_fmt("%s\n", i->id);
     else
@@ -116,10 +117,15 @@ static int inspect_one(const char *id, const inspect_args *a, out_json *j)
     cay_info *info = NULL;
     if (cli_box_find(id, &sb, &err) < 0 || cay_sandbox_describe(sb, NULL, &info, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (a->text)
+    if (a->text) {
         show_info_text(info);
-    else
-        show_info_json(j, info);
+    } else {
+        CAY_AUTOFREE char *text = NULL, *net = NULL;
+        /* A stopped one, or one of another provider, has none to show. */
+        if (cay_sandbox_get_policy(sb, NULL, &text, NULL, NULL) == 0)
+            cay_policy_to_json(text, &net, NULL);
+        show_info_json(j, info, net);
+    }
     cay_info_free(info);
     return CLI_OK;
 }

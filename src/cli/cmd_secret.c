@@ -3,6 +3,7 @@
 #include "main.h"
 #include "open.h"
 #include "out.h"
+#include "term.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/policy.h>
@@ -10,17 +11,28 @@
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 enum { VALUE_MAX = 65536 };
 
+/* One line that is typed, unseen; or all of a pipe, of which a last newline is not part. */
+static ssize_t read_value(char *value)
+{
+    ssize_t n = 0;
+    if (!isatty(0) || !term_hide(0)) {
+        n = cay__fd_read_all(0, value, VALUE_MAX + 2);
+        return n > 0 && value[n - 1] == '\n' ? n - 1 : n;
+    }
+    out_note("cay: type the value and Enter; it is not shown");
+    while (n < VALUE_MAX + 1 && read(0, value + n, 1) == 1 && value[n] != '\n')
+        n++;
+    term_restore();
+    return n;
+}
+
 static int set(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     char *value = cay__alloc(VALUE_MAX + 3);
     (void)opts, (void)argc;
-    if (isatty(0))
-        out_note("cay: type the value and Enter, then Ctrl-D; it is shown as you type, a pipe would not");
-    ssize_t n = cay__fd_read_all(0, value, VALUE_MAX + 2);
-    if (n > 0 && value[n - 1] == '\n')
-        n--;
+    ssize_t n = read_value(value);
     int rc = n < 0 ? cay_fail_sys(&err, CAY_ESYS, "read the value") : cli_service(&svc, &err);
     if (rc == 0)
         rc = cay_secret_put(svc, argv[0], value, (size_t)n, &err);
@@ -33,7 +45,7 @@ const cli_verb cli_secret_set = {
     .name = "secret set",
     .operands = "NAME",
     .summary = "keep a secret for --secret …=store:NAME@…",
-    .text = "The value comes from standard input, one line. It is encrypted under a key outside the state directory: $CAY_SECRET_KEY,\n"
+    .text = "The value comes from standard input, or is asked for on a terminal without being shown. It is encrypted under a key outside the state directory: $CAY_SECRET_KEY,\n"
             "a systemd credential cay-secret-key, /etc/cay/secret.key or ~/.config/cay/secret.key, made when it is missing.",
     .examples = "  pass show github | cay secret set GITHUB_TOKEN\n"
                 "  cay run --net github --secret GITHUB_TOKEN=store:GITHUB_TOKEN@api.github.com -- gh repo list",

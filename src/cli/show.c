@@ -84,7 +84,7 @@ static void labels_json(out_json *j, const cay_pair *p)
     js_close(j, '}');
 }
 
-void show_info_json(out_json *j, const cay_info *i)
+void show_info_json(out_json *j, const cay_info *i, const char *net)
 {
     js_open(j, '{');
     js_kstr(j, "id", i->id);
@@ -119,6 +119,10 @@ void show_info_json(out_json *j, const cay_info *i)
     limits_json(j, &i->limits);
     js_key(j, "layers");
     show_layers_json(j, i->layers, i->nlayers);
+    if (net) {
+        js_key(j, "net");
+        js_raw(j, net);
+    }
     js_close(j, '}');
 }
 

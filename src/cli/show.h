@@ -6,7 +6,7 @@
 #include "out.h"
 #include <cay/service.h>
 
-void show_info_json(out_json *j, const cay_info *info);
+void show_info_json(out_json *j, const cay_info *info, const char *net); /* net: its policy as JSON, or NULL */
 void show_info_text(const cay_info *info); /* for people, one field a line */
 out_style show_state_style(cay_state s);
 /* Layers of isolation, each with its cause and remedy when not on. */

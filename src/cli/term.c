@@ -30,7 +30,7 @@ static void on_death(int sig)
     raise(sig);
 }
 
-bool term_raw(int fd)
+static bool enter(int fd, void (*change)(struct termios *))
 {
     static bool armed;
     static const int deaths[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
@@ -46,13 +46,28 @@ bool term_raw(int fd)
             sigaction(deaths[i], &(struct sigaction){ .sa_handler = on_death, .sa_flags = (int)SA_RESETHAND }, NULL);
     }
     t = saved;
-    cfmakeraw(&t);
+    change(&t);
     raw_fd = fd;
     if (tcsetattr(fd, TCSADRAIN, &t) < 0) {
         raw_fd = -1;
         return false;
     }
     return true;
+}
+
+bool term_raw(int fd)
+{
+    return enter(fd, cfmakeraw);
+}
+
+static void hide(struct termios *t)
+{
+    t->c_lflag = (t->c_lflag & ~(tcflag_t)ECHO) | ECHONL;
+}
+
+bool term_hide(int fd)
+{
+    return enter(fd, hide);
 }
 
 bool term_is_raw(void)

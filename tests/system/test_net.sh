@@ -257,6 +257,7 @@ case_events() { # decisions are events, too, from the first one of this state di
         grep -q '"kind":"exec"' "$dir/events" && break
         sleep 0.25
     done
+    timeout -k1 20 "$cay" inspect "$id" </dev/null | grep -q '"net": {"mode":"rules"' || fail "inspect does not tell the policy"
     reaches http://good.test/
     refused http://other.test/
     for i in $(seq 60); do

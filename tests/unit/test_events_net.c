@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <base/base.h>
+#include <base/str.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static const char *next(cay__net_events *n)
 static int up(void **s)
 {
     (void)s;
-    strcpy(home + strlen(home) - 6, "XXXXXX");
+    cay__str_copy(home, sizeof home, "/tmp/cay-events-XXXXXX");
     assert_non_null(mkdtemp(home));
     svc.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ep = epoll_create1(EPOLL_CLOEXEC);
