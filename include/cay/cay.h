@@ -5,5 +5,6 @@
 #include <cay/service.h>
 #include <cay/sandbox.h>
 #include <cay/policy.h>
+#include <cay/manifest.h>
 #include <cay/shell.h>
 #include <cay/volume.h>

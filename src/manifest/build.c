@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builders: each makes the JSON that a text would have had and gives it to the same reader. */
+#include "manifest.h"
+#include <stdio.h>
+
+static void put(json_t *o, const char *key, const char *value)
+{
+    if (value)
+        json_object_set_new(o, key, json_string(value));
+}
+
+static void put_list(json_t *o, const char *key, const char *const *list)
+{
+    json_t *a = list ? json_array() : NULL;
+    for (; a && *list; list++)
+        json_array_append_new(a, json_string(*list));
+    if (a)
+        json_object_set_new(o, key, a);
+}
+
+/* Takes o over. Whatever is not UTF-8 was lost on the way here, and its field with it: the reader says that it is missing. */
+static int add(cay_manifest *m, const char *path, json_t *o, const cay_entry *e, cay_err *err)
+{
+    CAY_AUTOJSON *own = o;
+    if (e) {
+        put(o, "description", e->description);
+        put(o, "group", e->group);
+        put(o, "permissions", e->permissions);
+        json_object_set_new(o, "ephemeral", json_boolean(e->ephemeral));
+    }
+    CAY_TRY(cay__entry_read(m, "", SIZE_MAX, path, o, err));
+    return 0;
+}
+
+static json_t *typed(const char *type)
+{
+    return json_pack("{s:s}", "type", type);
+}
+
+int cay_manifest_file(cay_manifest *m, const char *path, const void *data, size_t len, const cay_entry *e, cay_err *err)
+{
+    json_t *o = typed("file"), *text = json_stringn(data ? data : "", len);
+    bool raw = !text;
+    json_object_set_new(o, "content", raw ? json_string("") : text);
+    CAY_TRY(add(m, path, o, e, err));
+    if (raw) { /* bytes that are no text go around JSON, and leave as base64 */
+        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        cay__entry *last = &m->entries[m->n - 1];
+        unsigned char *copy = cay__arena_take(&m->mem, len + 1);
+        CAY_AUTOBUF b = CAY__BUF(len / 3 * 4 + 8);
+        memcpy(copy, data, len);
+        for (size_t i = 0; i < len; i += 3) {
+            uint32_t v = (uint32_t)copy[i] << 16 | (uint32_t)(i + 1 < len ? copy[i + 1] : 0) << 8 | (i + 2 < len ? copy[i + 2] : 0);
+            char four[4] = { digits[v >> 18], digits[v >> 12 & 63], i + 1 < len ? digits[v >> 6 & 63] : '=', i + 2 < len ? digits[v & 63] : '=' };
+            cay__buf_add(&b, four, 4);
+        }
+        json_object_del(last->fields, "content");
+        json_object_set_new(last->fields, "content_base64", json_string(b.data ? b.data : ""));
+        last->data = copy;
+        last->len = len;
+    }
+    return 0;
+}
+
+int cay_manifest_dir(cay_manifest *m, const char *path, const cay_entry *e, cay_err *err)
+{
+    return add(m, path, typed("dir"), e, err);
+}
+
+int cay_manifest_local_file(cay_manifest *m, const char *path, const char *src, const cay_entry *e, cay_err *err)
+{
+    json_t *o = typed("local_file");
+    put(o, "src", src);
+    return add(m, path, o, e, err);
+}
+
+int cay_manifest_local_dir(cay_manifest *m, const char *path, const cay_local_dir *s, const cay_entry *e, cay_err *err)
+{
+    json_t *o = typed("local_dir");
+    if (s) {
+        put(o, "src", s->src);
+        put(o, "ignore_file", s->ignore_file);
+        put_list(o, "exclude", s->exclude);
+    }
+    return add(m, path, o, e, err);
+}
+
+int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo *s, const cay_entry *e, cay_err *err)
+{
+    json_t *o = typed("git_repo");
+    put(o, "repo", s->repo);
+    put(o, "host", s->host);
+    put(o, "ref", s->ref);
+    put(o, "subpath", s->subpath);
+    put(o, "credentials", s->credentials);
+    put_list(o, "sparse_checkout", s->sparse);
+    if (s->whole || s->depth)
+        json_object_set_new(o, "depth", json_integer(s->whole ? 0 : s->depth));
+    return add(m, path, o, e, err);
+}
+
+static json_t *remote(const char *type, const cay_remote *s)
+{
+    json_t *o = typed(type), *headers = s->headers && s->headers->key ? json_object() : NULL;
+    put(o, "url", s->url);
+    put(o, "sha256", s->sha256);
+    put(o, "format", s->format);
+    if (s->max_bytes)
+        json_object_set_new(o, "max_bytes", json_integer((json_int_t)s->max_bytes));
+    for (const cay_pair *p = s->headers; headers && p->key; p++)
+        json_object_set_new(headers, p->key, json_string(p->value));
+    if (headers)
+        json_object_set_new(o, "headers", headers);
+    return o;
+}
+
+int cay_manifest_remote_file(cay_manifest *m, const char *path, const cay_remote *s, const cay_entry *e, cay_err *err)
+{
+    return add(m, path, remote("remote_file", s), e, err);
+}
+
+int cay_manifest_remote_dir(cay_manifest *m, const char *path, const cay_remote *s, const cay_entry *e, cay_err *err)
+{
+    return add(m, path, remote("remote_dir", s), e, err);
+}
+
+int cay_manifest_bind(cay_manifest *m, const char *path, const char *source, bool rw, cay_err *err)
+{
+    json_t *o = json_pack("{s:s,s:{s:s},s:b}", "type", "mount", "mount_strategy", "type", "local_bind", "read_only", !rw);
+    put(o, "source", source);
+    return add(m, path, o, NULL, err);
+}
+
+int cay_manifest_mount(cay_manifest *m, const char *path, const char *type, const char *fields, cay_err *err)
+{
+    json_t *o = NULL;
+    CAY_TRY(cay__json_object("fields of a mount", fields, &o, err));
+    put(o, "type", type);
+    return add(m, path, o, NULL, err);
+}
+
+int cay_manifest_entry(cay_manifest *m, const char *path, const char *json, cay_err *err)
+{
+    json_t *o = NULL;
+    CAY_TRY(cay__json_object("entry", json, &o, err));
+    return add(m, path, o, NULL, err);
+}
+
+int cay_manifest_env(cay_manifest *m, const char *name, const char *value, const char *source, bool ephemeral, cay_err *err)
+{
+    CAY_AUTOJSON *o = json_pack("{s:b}", "ephemeral", ephemeral);
+    if (source)
+        json_object_set_new(o, "value", json_pack("{s:s,s:s}", "type", "ref", "source", source));
+    else
+        put(o, "value", value);
+    return cay__env_read(m, name, o, err);
+}
+
+int cay_manifest_user(cay_manifest *m, const char *name, cay_err *err)
+{
+    return cay__user_add(m, name, err);
+}
+
+int cay_manifest_group(cay_manifest *m, const char *name, const char *const *users, cay_err *err)
+{
+    CAY_AUTOJSON *o = json_object();
+    put(o, "name", name);
+    put_list(o, "users", users);
+    return cay__group_read(m, o, err);
+}
+
+int cay_manifest_set_root(cay_manifest *m, const char *root, cay_err *err)
+{
+    return cay__root_set(m, root, err);
+}
+
+static int set_top(cay_manifest *m, json_t *o, cay_err *err)
+{
+    CAY_AUTOJSON *own = o;
+    return cay__top_read(m, own, err);
+}
+
+int cay_manifest_set_run_as(cay_manifest *m, const char *user, cay_err *err)
+{
+    json_t *o = json_object();
+    put(o, "run_as", user);
+    return set_top(m, o, err);
+}
+
+int cay_manifest_set_policy(cay_manifest *m, const char *text, cay_err *err)
+{
+    json_t *o = json_object();
+    put(o, "policy", text);
+    return set_top(m, o, err);
+}
+
+int cay_manifest_set_limits(cay_manifest *m, unsigned entries, unsigned files, cay_err *err)
+{
+    return set_top(m, json_pack("{s:{s:o,s:o}}", "concurrency_limits", "manifest_entries", entries ? json_integer(entries) : json_null(),
+                                "local_dir_files", files ? json_integer(files) : json_null()), err);
+}
+
+int cay_manifest_path_grant(cay_manifest *m, const char *path, const char *host_path, bool read_only, cay_err *err)
+{
+    CAY_AUTOJSON *o = json_pack("{s:b}", "read_only", read_only);
+    put(o, "path", path);
+    put(o, "host_path", host_path);
+    return cay__grant_read(m, o, err);
+}

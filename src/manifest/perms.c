@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Permissions in their three spellings: {"owner":7,"group":5,"other":5}, "rwxr-xr-x", "0755" (or the number itself). */
+#include "manifest.h"
+
+static int bad(const char *entry, cay_err *err)
+{
+    return cay__bad(err, "manifest_invalid", entry, "permissions",
+                    "permissions are {\"owner\":7,\"group\":5,\"other\":5}, \"rwxr-xr-x\" or \"0755\"");
+}
+
+static const cay__field fields[] = {
+    { "owner", CAY__UINT, 0 }, { "group", CAY__UINT, 0 }, { "other", CAY__UINT, 0 }, { "directory", CAY__BOOL, 0 }, { NULL },
+};
+
+static int from_object(const char *entry, const json_t *j, uint32_t *mode, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__canonical(entry, j, &o, err));
+    CAY_TRY(cay__fields_check("manifest_invalid", entry, o, fields, err));
+    int64_t owner = cay__json_int(o, "owner", 7), group = cay__json_int(o, "group", 0), other = cay__json_int(o, "other", 0);
+    if (owner > 7 || group > 7 || other > 7)
+        return bad(entry, err);
+    *mode = (uint32_t)(owner << 6 | group << 3 | other);
+    return 0;
+}
+
+/* Nine letters; the third of each set may carry set-uid, set-gid or sticky: s, S, t, T. */
+static bool from_letters(const char *s, uint32_t *mode)
+{
+    static const char plain[] = "rwxrwxrwx";
+    uint32_t m = 0;
+    for (int i = 0; i < 9; i++) {
+        uint32_t bit = 1u << (8 - i), special = 01000u << (2 - i / 3);
+        char low = i == 8 ? 't' : 's', high = i == 8 ? 'T' : 'S';
+        if (s[i] == plain[i])
+            m |= bit;
+        else if (i % 3 == 2 && s[i] == low)
+            m |= bit | special;
+        else if (i % 3 == 2 && s[i] == high)
+            m |= special;
+        else if (s[i] != '-')
+            return false;
+    }
+    *mode = m;
+    return true;
+}
+
+static bool from_octal(const char *s, uint32_t *mode)
+{
+    uint32_t m = 0;
+    s += s[0] == '0' && (s[1] == 'o' || s[1] == 'O') ? 2 : 0;
+    size_t n = strlen(s);
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] < '0' || s[i] > '7')
+            return false;
+        m = m * 8 + (uint32_t)(s[i] - '0');
+    }
+    *mode = m;
+    return n >= 3 && n <= 5 && m <= 07777;
+}
+
+int cay__mode_read(const char *entry, const json_t *j, uint32_t *mode, cay_err *err)
+{
+    const char *s = json_string_value(j);
+    size_t n = s ? json_string_length(j) : 0;
+    if (json_is_object(j))
+        return from_object(entry, j, mode, err);
+    if (json_is_integer(j) && json_integer_value(j) >= 0 && json_integer_value(j) <= 07777) {
+        *mode = (uint32_t)json_integer_value(j);
+        return 0;
+    }
+    if (n == 10 && strchr("-d", *s) && from_letters(s + 1, mode))
+        return 0;
+    if ((n == 9 && from_letters(s, mode)) || (s && n == strlen(s) && from_octal(s, mode)))
+        return 0;
+    return bad(entry, err);
+}
