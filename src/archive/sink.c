@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream of items into a directory.
+ *
+ * One thread reads and makes directories and links, in order; small files are gathered into batches that others write, because
+ * that is where the time goes. Every path is opened beneath the root without following any link, so a stream that lies about
+ * what it made cannot lead out.
+ */
+#include "item.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+
+#define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV)
+enum { BATCH = 1 << 20, BIG = 256 << 10, BATCHES = 4, THREADS_MAX = 8 };
+
+typedef struct batch {
+    size_t len;
+    char   data[BATCH];
+} batch;
+
+/* A file in a batch; its path, attributes and bytes follow. */
+typedef struct small {
+    cay__item it;
+    size_t    path_len, data_len;
+} small;
+
+/* A directory's own mode and time come last: making what is inside would change them. */
+typedef struct late {
+    struct late *next;
+    cay__item    it;
+    char         path[];
+} late;
+
+typedef struct sink {
+    cay__sink      *o;
+    int             root, parent; /* parent: of the last path, O_PATH */
+    char            parent_path[CAY__ITEM_PATH];
+    cay__items_in   in;
+    late           *dirs;
+    batch          *now;
+    /* between the threads */
+    pthread_mutex_t lock;
+    pthread_cond_t  more, idle;
+    batch          *free[BATCHES], *full[BATCHES];
+    size_t          nfree, nfull, busy;
+    bool            stop;
+    int             failed; /* code of the first failure of a writer, told in err */
+    cay_err         err;
+    pthread_t       thread[THREADS_MAX];
+    size_t          nthreads;
+} sink;
+
+/* ---- one inode ---- */
+
+static int set_attrs(sink *s, int fd, const cay__item *it, cay_err *err)
+{
+    const char *name, *value;
+    size_t at = 0, len;
+    while (cay__item_attr(it, &at, &name, &value, &len)) {
+        if (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13) || (s->o->overlay && !strncmp(name, s->o->overlay, strlen(s->o->overlay))))
+            return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.120s: attribute %.60s is none that an archive may set", it->path, name);
+        if (fsetxattr(fd, name, value, len, 0) < 0 && errno != ENOTSUP)
+            return cay_fail_sys(err, CAY_ESYS, "%.150s: attribute %.60s", it->path, name);
+    }
+    return at > it->extra_len ? cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "%.150s: attributes are cut", it->path) : 0;
+}
+
+static int own(sink *s, int fd, const cay__item *it, cay_err *err)
+{
+    const cay__sink *o = s->o;
+    uint32_t uid = o->one_owner ? o->uid : it->uid, gid = o->one_owner ? o->gid : it->gid;
+    if (!o->owners)
+        return 0;
+    if (uid > 65535 || gid > 65535)
+        return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.150s: owner %u:%u is beyond 65535", it->path, uid, gid);
+    if (fchown(fd, o->uid_base + uid, o->uid_base + gid) < 0 && !(errno == EINVAL && !o->uid_base)) /* one id is all there is */
+        return cay_fail_sys(err, CAY_ESYS, "%.150s: owner %u:%u", it->path, uid, gid);
+    return 0;
+}
+
+static int finish(sink *s, int fd, const cay__item *it, cay_err *err)
+{
+    struct timespec t[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = it->mtime, .tv_nsec = it->nsec } };
+    CAY_TRY(own(s, fd, it, err));
+    if (fchmod(fd, it->mode & 07777) < 0 || futimens(fd, t) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%.150s: mode and time", it->path);
+    return 0;
+}
+
+static int refused_path(cay_err *err, const char *path)
+{
+    if (errno == EEXIST)
+        return cay_fail_why(err, CAY_EINVAL, "archive_duplicate", "%.150s: comes twice", path);
+    if (errno == ELOOP || errno == EXDEV || errno == ENOTDIR)
+        return cay_fail_why(err, CAY_EINVAL, "archive_link", "%.150s: is below something that is no directory", path);
+    return cay_fail_sys(err, CAY_ESYS, "make %.150s", path);
+}
+
+static int create_file(sink *s, const cay__item *it, int *fd, cay_err *err)
+{
+    *fd = cay__fd_openat2(s->root, it->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600, BENEATH);
+    return *fd < 0 ? refused_path(err, it->path) : 0;
+}
+
+/* The directory that holds path, kept for the next that is in the same one. */
+static int parent_of(sink *s, const char *path, int *fd, const char **leaf, cay_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    *leaf = slash ? slash + 1 : path;
+    if (!slash) {
+        *fd = s->root;
+        return 0;
+    }
+    if (s->parent < 0 || strncmp(s->parent_path, path, n) || s->parent_path[n]) {
+        char up[CAY__ITEM_PATH];
+        memcpy(up, path, n);
+        up[n] = 0;
+        cay__close_fd(&s->parent);
+        s->parent = cay__fd_openat2(s->root, up, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+        if (s->parent < 0)
+            return refused_path(err, path);
+        memcpy(s->parent_path, up, n + 1);
+    }
+    *fd = s->parent;
+    return 0;
+}
+
+/* ---- batches ---- */
+
+static int write_small(sink *s, const small *f, const char *data, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(create_file(s, &f->it, &fd, err));
+    if (!cay__fd_write_all(fd, data, f->data_len))
+        return cay_fail_sys(err, CAY_ESYS, "write %.150s", f->it.path);
+    CAY_TRY(set_attrs(s, fd, &f->it, err));
+    return finish(s, fd, &f->it, err);
+}
+
+static int write_batch(sink *s, batch *b, cay_err *err)
+{
+    for (size_t at = 0; at < b->len;) {
+        small f;
+        memcpy(&f, b->data + at, sizeof f);
+        f.it.path = b->data + at + sizeof f;
+        f.it.extra = f.it.path + f.path_len + 1;
+        const char *data = f.it.extra + f.it.extra_len;
+        CAY_TRY(write_small(s, &f, data, err));
+        at = (size_t)(data + f.data_len - b->data);
+    }
+    b->len = 0;
+    return 0;
+}
+
+static void *writer(void *arg)
+{
+    sink *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->nfull && !s->stop)
+            pthread_cond_wait(&s->more, &s->lock);
+        if (!s->nfull)
+            break;
+        batch *b = s->full[--s->nfull];
+        s->busy++;
+        cay_err e = CAY_ERR_INIT;
+        bool skip = s->failed < 0;
+        pthread_mutex_unlock(&s->lock);
+        int rc = skip ? 0 : write_batch(s, b, &e);
+        pthread_mutex_lock(&s->lock);
+        b->len = 0;
+        if (rc < 0 && !s->failed) {
+            s->failed = rc;
+            s->err = e;
+        }
+        s->free[s->nfree++] = b;
+        s->busy--;
+        pthread_cond_broadcast(&s->idle);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static int failure(sink *s, cay_err *err)
+{
+    if (s->failed < 0 && err)
+        *err = s->err;
+    return s->failed;
+}
+
+/* Gives the batch at hand away and takes an empty one. */
+static int dispatch(sink *s, cay_err *err)
+{
+    if (!s->nthreads)
+        return write_batch(s, s->now, err);
+    pthread_mutex_lock(&s->lock);
+    s->full[s->nfull++] = s->now;
+    pthread_cond_signal(&s->more);
+    while (!s->nfree)
+        pthread_cond_wait(&s->idle, &s->lock);
+    s->now = s->free[--s->nfree];
+    int rc = failure(s, err);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+/* All that was given away is written. */
+static int barrier(sink *s, cay_err *err)
+{
+    CAY_TRY(dispatch(s, err));
+    pthread_mutex_lock(&s->lock);
+    while (s->nfull || s->busy)
+        pthread_cond_wait(&s->idle, &s->lock);
+    int rc = failure(s, err);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+/* ---- items ---- */
+
+static int count(sink *s, size_t bytes, cay_err *err)
+{
+    cay__sink *o = s->o;
+    o->bytes += bytes;
+    if (o->max_bytes && o->bytes > o->max_bytes)
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "more than %llu bytes come out of it", (unsigned long long)o->max_bytes);
+    return 0;
+}
+
+static int big_file(sink *s, const cay__item *it, const char *have, size_t len, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    const char *p = have;
+    size_t n = len;
+    CAY_TRY(create_file(s, it, &fd, err));
+    while (n) {
+        if (!cay__fd_write_all(fd, p, n))
+            return cay_fail_sys(err, CAY_ESYS, "write %.150s", it->path);
+        CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
+        CAY_TRY(count(s, n, err));
+        if (s->o->seen && n)
+            s->o->seen(NULL, p, n, s->o->arg);
+        if (s->o->check)
+            CAY_TRY(s->o->check(s->o->items, s->o->bytes, s->o->arg, err));
+    }
+    CAY_TRY(set_attrs(s, fd, it, err));
+    return finish(s, fd, it, err);
+}
+
+static int take_file(sink *s, const cay__item *it, cay_err *err)
+{
+    small f = { .it = *it, .path_len = strlen(it->path) };
+    size_t head = sizeof f + f.path_len + 1 + it->extra_len, n;
+    const char *p;
+    if (s->now->len + head + BIG + CAY__ITEM_PIECE > BATCH)
+        CAY_TRY(dispatch(s, err));
+    batch *b = s->now;
+    char *at = b->data + b->len;
+    memcpy(at + sizeof f, it->path, f.path_len + 1);
+    memcpy(at + sizeof f + f.path_len + 1, it->extra, it->extra_len);
+    do {
+        CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
+        CAY_TRY(count(s, n, err));
+        if (s->o->seen && n)
+            s->o->seen(NULL, p, n, s->o->arg);
+        memcpy(at + head + f.data_len, p, n);
+        f.data_len += n;
+        if (f.data_len > BIG)
+            return big_file(s, it, at + head, f.data_len, err);
+    } while (n);
+    memcpy(at, &f, sizeof f);
+    b->len += head + f.data_len;
+    return 0;
+}
+
+static int take_dir(sink *s, const cay__item *it, cay_err *err)
+{
+    const char *leaf;
+    int up;
+    CAY_AUTOFD fd = -1;
+    bool root = !strcmp(it->path, ".");
+    if (it->flags & CAY__ITEM_OPAQUE && (!s->o->overlay || root))
+        return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.150s: only an archive of ours may hide a lower directory", it->path);
+    if (!root) {
+        CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
+        if (mkdirat(up, leaf, 0700) < 0 && errno != EEXIST)
+            return refused_path(err, it->path);
+    }
+    fd = root ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+              : cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+    if (fd < 0)
+        return refused_path(err, it->path);
+    CAY_TRY(set_attrs(s, fd, it, err));
+    if (it->flags & CAY__ITEM_OPAQUE) {
+        char name[64];
+        size_t n = strlen(s->o->overlay);
+        memcpy(name, s->o->overlay, n);
+        memcpy(name + n, "opaque", 7);
+        if (fsetxattr(fd, name, "y", 1, 0) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", it->path);
+    }
+    size_t len = strlen(it->path) + 1;
+    late *l = cay__alloc(sizeof *l + len);
+    l->it = *it;
+    memcpy(l->path, it->path, len);
+    l->it.path = l->path;
+    l->it.extra_len = 0;
+    l->next = s->dirs;
+    s->dirs = l;
+    return 0;
+}
+
+static int take_link(sink *s, const cay__item *it, cay_err *err)
+{
+    const cay__sink *o = s->o;
+    struct timespec t[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = it->mtime, .tv_nsec = it->nsec } };
+    const char *leaf;
+    int up;
+    CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
+    if (!it->target[0])
+        return cay_fail_why(err, CAY_EINVAL, "archive_link", "%.150s: a link to nowhere", it->path);
+    if (symlinkat(it->target, up, leaf) < 0)
+        return refused_path(err, it->path);
+    uint32_t uid = o->one_owner ? o->uid : it->uid, gid = o->one_owner ? o->gid : it->gid;
+    if (o->owners && uid <= 65535 && gid <= 65535 &&
+        fchownat(up, leaf, o->uid_base + uid, o->uid_base + gid, AT_SYMLINK_NOFOLLOW) < 0 && !(errno == EINVAL && !o->uid_base))
+        return cay_fail_sys(err, CAY_ESYS, "%.150s: owner", it->path);
+    if (utimensat(up, leaf, t, AT_SYMLINK_NOFOLLOW) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%.150s: time", it->path);
+    return 0;
+}
+
+static int take_hard(sink *s, const cay__item *it, cay_err *err)
+{
+    struct stat st;
+    const char *leaf, *to;
+    int up;
+    CAY_TRY(barrier(s, err));
+    CAY_TRY(parent_of(s, it->target, &up, &to, err));
+    CAY_AUTOFD from = cay__fd_openat2(up, to, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+    if (from < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode))
+        return cay_fail_why(err, CAY_EINVAL, "archive_link", "%.120s: a hard link to %.100s, which is no earlier file", it->path, it->target);
+    CAY_AUTOFD old = dup(up); /* parent_of keeps one only */
+    CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
+    if (old < 0 || linkat(old, to, up, leaf, 0) < 0)
+        return refused_path(err, it->path);
+    return 0;
+}
+
+static int take_gone(sink *s, const cay__item *it, cay_err *err)
+{
+    const char *leaf;
+    int up;
+    if (!s->o->overlay)
+        return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.150s: only an archive of ours may remove a lower file", it->path);
+    CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
+    return mknodat(up, leaf, S_IFCHR, makedev(0, 0)) < 0 ? refused_path(err, it->path) : 0;
+}
+
+static int take(sink *s, const cay__item *it, cay_err *err)
+{
+    cay__sink *o = s->o;
+    if (it->type == CAY__ITEM_NOTE)
+        return o->note ? o->note(it->path, it->extra, it->extra_len, o->arg, err) : 0;
+    if (!cay__item_path_ok(it->path, it->type == CAY__ITEM_DIR) || (it->type == CAY__ITEM_HARD && !cay__item_path_ok(it->target, false)))
+        return cay_fail_why(err, CAY_EINVAL, "archive_path", "\"%.150s\" is no path below the root", it->path);
+    if (o->max_items && o->items >= o->max_items)
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "it has more than %llu members", (unsigned long long)o->max_items);
+    o->items++;
+    if (o->seen)
+        o->seen(it, NULL, 0, o->arg);
+    if (o->check && o->items % 64 == 0)
+        CAY_TRY(o->check(o->items, o->bytes, o->arg, err));
+    switch (it->type) {
+    case CAY__ITEM_FILE: return take_file(s, it, err);
+    case CAY__ITEM_DIR: return take_dir(s, it, err);
+    case CAY__ITEM_LINK: return take_link(s, it, err);
+    case CAY__ITEM_HARD: return take_hard(s, it, err);
+    default: return take_gone(s, it, err);
+    }
+}
+
+/* Deepest first, as they were made last. */
+static int finish_dirs(sink *s, cay_err *err)
+{
+    for (late *l = s->dirs; l; l = l->next) {
+        bool root = !strcmp(l->path, ".");
+        CAY_AUTOFD fd = root ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                             : cay__fd_openat2(s->root, l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+        if (fd < 0)
+            return refused_path(err, l->path);
+        CAY_TRY(finish(s, fd, &l->it, err));
+    }
+    return 0;
+}
+
+static int items(sink *s, cay_err *err)
+{
+    cay__item it;
+    for (;;) {
+        CAY_TRY(cay__item_next(&s->in, &it, err));
+        if (it.type == CAY__ITEM_END)
+            break;
+        CAY_TRY(take(s, &it, err));
+    }
+    if (it.size != s->o->bytes || it.mode != (uint32_t)s->o->items)
+        return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "the archive's reader lost something on the way");
+    CAY_TRY(barrier(s, err));
+    return finish_dirs(s, err);
+}
+
+/* ---- the whole ---- */
+
+/* Opens `below`, making what is missing of it. */
+static int go_below(sink *s, cay_err *err)
+{
+    char path[CAY__ITEM_PATH];
+    if (!s->o->below)
+        return 0;
+    if (!cay__item_path_ok(s->o->below, false))
+        return cay_fail(err, CAY_EINVAL, "\"%.150s\" is no path below the root", s->o->below);
+    for (const char *p = s->o->below;; p++) {
+        p += strcspn(p, "/");
+        memcpy(path, s->o->below, (size_t)(p - s->o->below));
+        path[p - s->o->below] = 0;
+        cay__item dir = { .type = CAY__ITEM_DIR, .mode = 0755, .uid = s->o->uid, .gid = s->o->gid, .path = path, .mtime = 0 };
+        dir.mtime = cay__wall_ms() / 1000;
+        CAY_TRY(take_dir(s, &dir, err));
+        CAY_AUTOFD fd = cay__fd_openat2(s->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+        if (fd < 0)
+            return refused_path(err, path);
+        CAY_TRY(finish(s, fd, &dir, err));
+        if (!*p) {
+            cay__close_fd(&s->root);
+            cay__close_fd(&s->parent);
+            s->root = CAY_STEAL_FD(fd);
+            break;
+        }
+    }
+    for (late *l; (l = s->dirs);) {
+        s->dirs = l->next;
+        free(l);
+    }
+    return 0;
+}
+
+static void start_threads(sink *s)
+{
+    sigset_t all, old;
+    for (size_t i = 0; i < BATCHES; i++)
+        s->free[s->nfree++] = cay__alloc(sizeof(batch));
+    s->now = s->free[--s->nfree];
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's */
+    while (s->nthreads < CAY_MIN(s->o->threads, (unsigned)THREADS_MAX) && pthread_create(&s->thread[s->nthreads], NULL, writer, s) == 0)
+        s->nthreads++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void end(sink *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    if (s->failed == 0 && s->nfull)
+        s->failed = CAY_ECANCELED; /* the reader failed: what waits is not written any more */
+    pthread_cond_broadcast(&s->more);
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < s->nthreads; i++)
+        pthread_join(s->thread[i], NULL);
+    while (s->nfree)
+        free(s->free[--s->nfree]);
+    free(s->now);
+    for (late *l; (l = s->dirs);) {
+        s->dirs = l->next;
+        free(l);
+    }
+    cay__close_fd(&s->root);
+    cay__close_fd(&s->parent);
+    cay__items_close(&s->in);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->more);
+    pthread_cond_destroy(&s->idle);
+}
+
+int cay__sink_run(cay__sink *o, int fd, cay_err *err)
+{
+    sink *s = cay__alloc(sizeof *s);
+    *s = (sink){ .o = o, .parent = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER };
+    o->items = o->bytes = 0;
+    s->root = openat(o->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cay__items_open(&s->in, fd);
+    start_threads(s);
+    int rc = s->root < 0 ? cay_fail_sys(err, CAY_ESYS, "open the directory for the archive") : go_below(s, err);
+    if (rc == 0)
+        rc = items(s, err);
+    end(s);
+    free(s);
+    return rc;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The Agents SDK for JavaScript keeps a workspace as one JSON text:
+ *
+ *     {"version":1, "directories":["a",…], "files":[{"path":"a/b","data":"base64…"},…]}
+ *
+ * It is read as it comes, since a whole one does not have to fit into memory: that is why no JSON library does it. A file's path has
+ * to come before its data, as the SDK writes it. Unknown members are refused.
+ */
+#include "unpack.h"
+#include <base/buf.h>
+
+typedef struct js {
+    unpack        *u;
+    stream        *s;
+    const uint8_t *p;
+    size_t         n;
+    uint64_t       at; /* bytes so far, for messages */
+} js;
+
+static int bad(js *j, const char *why)
+{
+    return fail(j->u, "", "archive_corrupt", "byte %llu: %s", (unsigned long long)j->at, why);
+}
+
+/* The next byte, not taken; -1 at the end, -2 after a failure. */
+static int peek(js *j)
+{
+    const void *p;
+    if (j->n == 0) {
+        if (stream_read(j->s, &p, &j->n) < 0)
+            return -2;
+        if (j->n == 0)
+            return -1;
+        j->p = p;
+    }
+    return *j->p;
+}
+
+static int take(js *j)
+{
+    int c = peek(j);
+    if (c >= 0) {
+        j->p++;
+        j->n--;
+        j->at++;
+    }
+    return c;
+}
+
+static int skip(js *j)
+{
+    int c;
+    while ((c = peek(j)) == ' ' || c == '\t' || c == '\n' || c == '\r')
+        take(j);
+    return c;
+}
+
+static int want(js *j, char c)
+{
+    char why[32];
+    int got = skip(j);
+    if (got == c) {
+        take(j);
+        return 0;
+    }
+    snprintf(why, sizeof why, "'%c' is missing", c);
+    return got == -2 ? -1 : bad(j, why);
+}
+
+/* ---- strings ---- */
+
+static int hex4(js *j, unsigned *out)
+{
+    *out = 0;
+    for (int i = 0; i < 4; i++) {
+        int c = take(j);
+        int v = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        if (v < 0)
+            return c == -2 ? -1 : bad(j, "four hex digits belong after \\u");
+        *out = *out << 4 | (unsigned)v;
+    }
+    return 0;
+}
+
+static size_t utf8(char *out, unsigned c)
+{
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (char)(0xc0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 63));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (char)(0xe0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 63));
+        out[2] = (char)(0x80 | (c & 63));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | c >> 18);
+    out[1] = (char)(0x80 | (c >> 12 & 63));
+    out[2] = (char)(0x80 | (c >> 6 & 63));
+    out[3] = (char)(0x80 | (c & 63));
+    return 4;
+}
+
+static int escape(js *j, char *out, size_t *n)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    unsigned c, low;
+    int k = take(j);
+    const char *f = k > 0 ? strchr(from, k) : NULL;
+    if (f) {
+        out[0] = to[f - from];
+        *n = 1;
+        return 0;
+    }
+    if (k != 'u')
+        return k == -2 ? -1 : bad(j, "an unknown escape");
+    if (hex4(j, &c) < 0)
+        return -1;
+    if (c >= 0xd800 && c < 0xdc00) {
+        if (take(j) != '\\' || take(j) != 'u' || hex4(j, &low) < 0 || low < 0xdc00 || low > 0xdfff)
+            return j->u->failed ? -1 : bad(j, "half a surrogate pair");
+        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+    } else if (c >= 0xdc00 && c < 0xe000) {
+        return bad(j, "half a surrogate pair");
+    }
+    if (c == 0)
+        return bad(j, "a NUL in a string");
+    *n = utf8(out, c);
+    return 0;
+}
+
+/* One character of a string, as its bytes; *n 0: the string ends. */
+static int next_char(js *j, char *out, size_t *n)
+{
+    int c = take(j);
+    *n = 0;
+    if (c == '"')
+        return 0;
+    if (c == '\\')
+        return escape(j, out, n);
+    if (c < 0x20)
+        return c == -2 ? -1 : bad(j, c == -1 ? "it ends in a string" : "a control character in a string");
+    out[0] = (char)c;
+    *n = 1;
+    return 0;
+}
+
+static int string(js *j, char *out, size_t cap)
+{
+    size_t len = 0, n;
+    char c[4];
+    if (want(j, '"') < 0)
+        return -1;
+    for (;;) {
+        if (next_char(j, c, &n) < 0)
+            return -1;
+        if (!n)
+            break;
+        if (len + n >= cap)
+            return bad(j, "a name too long");
+        memcpy(out + len, c, n);
+        len += n;
+    }
+    out[len] = 0;
+    for (size_t i = 0; i < len;) {
+        size_t k = cay__utf8_len(out + i, len - i);
+        if (!k)
+            return bad(j, "a name that is not UTF-8");
+        i += k;
+    }
+    return 0;
+}
+
+/* ---- what is in it ---- */
+
+static int digit64(int c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+static int data(js *j, const char *path)
+{
+    char out[3 * 4096];
+    size_t len = 0, n, have = 0, pad = 0;
+    uint32_t acc = 0;
+    char c[4];
+    if (want(j, '"') < 0)
+        return -1;
+    for (;;) {
+        if (next_char(j, c, &n) < 0)
+            return -1;
+        if (!n)
+            break;
+        int v = n == 1 ? digit64((uint8_t)c[0]) : -1;
+        if (n == 1 && c[0] == '=' && have >= 2 && ++pad <= 4 - have)
+            continue;
+        if (v < 0 || pad)
+            return fail(j->u, path, "archive_corrupt", "data that is no base64");
+        acc = acc << 6 | (uint32_t)v;
+        if (++have < 4)
+            continue;
+        out[len++] = (char)(acc >> 16);
+        out[len++] = (char)(acc >> 8);
+        out[len++] = (char)acc;
+        have = 0;
+        acc = 0;
+        if (len == sizeof out) {
+            if (grow(j->u, path, len) < 0)
+                return -1;
+            cay__item_data(&j->u->out, out, len);
+            len = 0;
+        }
+    }
+    if (have == 1 || (pad && have + pad != 4))
+        return fail(j->u, path, "archive_corrupt", "data that is no base64");
+    if (have >= 2)
+        out[len++] = (char)(acc >> (have == 2 ? 4 : 10));
+    if (have == 3)
+        out[len++] = (char)(acc >> 2);
+    if (grow(j->u, path, len) < 0)
+        return -1;
+    cay__item_data(&j->u->out, out, len);
+    cay__item_done(&j->u->out);
+    return 0;
+}
+
+static int member(js *j, const char *raw, char type)
+{
+    char path[CAY__ITEM_PATH];
+    if (name_clean(j->u, raw, path) < 0)
+        return -1;
+    if (!strcmp(path, "."))
+        return type == CAY__ITEM_DIR ? 0 : fail(j->u, raw, "archive_path", "the root is no file");
+    if (name_add(j->u, path, type) < 0)
+        return -1;
+    cay__item_put(&j->u->out, &(cay__item){ .type = type, .path = path, .mode = type == CAY__ITEM_DIR ? 0755 : 0644, .uid = 1000, .gid = 1000,
+                                            .size = UINT64_MAX });
+    return 0;
+}
+
+static int directory(js *j)
+{
+    char raw[CAY__ITEM_PATH];
+    return string(j, raw, sizeof raw) < 0 ? -1 : member(j, raw, CAY__ITEM_DIR);
+}
+
+static int file(js *j)
+{
+    char key[32], raw[CAY__ITEM_PATH];
+    bool named = false, filled = false;
+    if (want(j, '{') < 0)
+        return -1;
+    do {
+        if (string(j, key, sizeof key) < 0 || want(j, ':') < 0)
+            return -1;
+        if (!strcmp(key, "path") && !named) {
+            if (string(j, raw, sizeof raw) < 0 || member(j, raw, CAY__ITEM_FILE) < 0)
+                return -1;
+            named = true;
+        } else if (!strcmp(key, "data") && !filled) {
+            if (!named)
+                return bad(j, "a file's \"path\" has to come before its \"data\"");
+            if (data(j, raw) < 0)
+                return -1;
+            filled = true;
+        } else {
+            return bad(j, "a file has one \"path\" and one \"data\" and nothing else");
+        }
+    } while (skip(j) == ',' && take(j));
+    return want(j, '}') < 0 ? -1 : named && filled ? 0 : bad(j, "a file needs \"path\" and \"data\"");
+}
+
+static int list(js *j, int (*each)(js *j))
+{
+    if (want(j, '[') < 0)
+        return -1;
+    if (skip(j) == ']') {
+        take(j);
+        return 0;
+    }
+    do
+        if (each(j) < 0)
+            return -1;
+    while (skip(j) == ',' && take(j));
+    return want(j, ']');
+}
+
+static int version(js *j)
+{
+    if (skip(j) != '1')
+        return fail(j->u, "", "archive_format", "its version is not 1");
+    take(j);
+    int c = peek(j);
+    return c >= '0' && c <= '9' ? fail(j->u, "", "archive_format", "its version is not 1") : 0;
+}
+
+int read_js(unpack *u, stream *s)
+{
+    static const struct {
+        const char *key;
+        int (*list)(js *j);
+    } lists[] = { { "directories", directory }, { "files", file } };
+    js j = { .u = u, .s = s };
+    char key[32];
+    unsigned had = 0;
+    if (want(&j, '{') < 0)
+        return -1;
+    do {
+        if (string(&j, key, sizeof key) < 0 || want(&j, ':') < 0)
+            return -1;
+        unsigned bit = !strcmp(key, "version") ? 4 : !strcmp(key, lists[0].key) ? 1 : !strcmp(key, lists[1].key) ? 2 : 0;
+        if (!bit || had & bit)
+            return bad(&j, bit ? "a member that comes twice" : "it has version, directories and files and nothing else");
+        had |= bit;
+        if ((bit == 4 ? version(&j) : list(&j, lists[bit - 1].list)) < 0)
+            return -1;
+    } while (skip(&j) == ',' && take(&j));
+    if (want(&j, '}') < 0)
+        return -1;
+    if (skip(&j) != -1)
+        return u->failed ? -1 : bad(&j, "something comes after it");
+    return had == 7 ? 0 : bad(&j, "it lacks version, directories or files");
+}
