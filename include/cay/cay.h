@@ -7,4 +7,5 @@
 #include <cay/policy.h>
 #include <cay/manifest.h>
 #include <cay/shell.h>
+#include <cay/snapshot.h>
 #include <cay/volume.h>

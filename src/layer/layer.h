@@ -69,3 +69,5 @@ int cay__layer_remove(const cay__layer_at *at, const cay_call *call, const char 
  * template's layer, and others when only the upper part of a stack is merged. On top of them it does what the stack did. */
 int cay__layer_merge(const cay__layer_at *at, const cay_call *call, const char *const *below, size_t nbelow, const char *const *stack, size_t n,
                      const char *name, cay_err *err);
+/* The layer below layers/ that a template is; made when it is missing. CAY_ENOTSUP for a directory of the host. */
+int cay__layer_template(int home_fd, const char *template_, char *name, size_t cap, cay_err *err);

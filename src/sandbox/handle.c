@@ -28,6 +28,7 @@ void cay_sandbox_unref(cay_sandbox *sb)
         sb->drop(sb);
     if (sb->box)
         sb->ops->release(sb->box);
+    free(atomic_load(&sb->ended_err));
     free(sb);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox.h"
 #include <base/call.h>
+#include <cay/snapshot.h>
 #include <signal.h>
 
 void cay_proc_unref(cay_proc *p)
@@ -107,10 +108,36 @@ int cay_proc_signal(cay_proc *p, const cay_call *call, int sig, cay_scope scope,
     return p->sb->ops->proc_signal(p->obj, call, sig, scope, err);
 }
 
+/* Told once; what goes wrong is no failure of the command. */
+static void tell_end(cay_proc *p)
+{
+    cay_sandbox *sb = p->sb;
+    if (!sb->ended || !atomic_exchange(&p->untold, false))
+        return;
+    cay_err *why = cay__alloc(sizeof *why);
+    *why = (cay_err)CAY_ERR_INIT;
+    if (sb->ended(sb, why) == 0) {
+        free(why);
+        why = NULL;
+    }
+    free(atomic_exchange(&sb->ended_err, why));
+}
+
+int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err)
+{
+    cay_err *why = atomic_exchange(&sb->ended_err, NULL);
+    int rc = why ? why->code : 0;
+    if (why && err)
+        *err = *why;
+    free(why);
+    return rc;
+}
+
 int cay_proc_wait(cay_proc *p, const cay_call *call, cay_exit *out, cay_err *err)
 {
     cay_exit e = { .size = sizeof e };
     CAY_TRY(p->sb->ops->proc_wait(p->obj, call, &e, err));
+    tell_end(p);
     if (out)
         cay__answer_give(out, &e, sizeof e);
     return 0;

@@ -19,6 +19,11 @@ struct cay_sandbox {
     /* Set by service/: note that the sandbox is used; drop what hangs on the handle. May be NULL. */
     void                  (*touch)(cay_sandbox *sb);
     void                  (*drop)(cay_sandbox *sb);
+    /* A command that was started through this handle has ended and was waited for; NULL: nobody cares. What goes wrong is kept
+     * for cay_sandbox_checkpoint_error(). */
+    int                   (*ended)(cay_sandbox *sb, cay_err *err);
+    unsigned                checkpoint; /* automatic snapshots to keep */
+    _Atomic(cay_err *)      ended_err;
     void                   *owner; /* the cay_service, or NULL */
 };
 
@@ -28,6 +33,7 @@ struct cay_sandbox {
 struct cay_proc {
     cay_sandbox *sb; /* counted */
     void        *obj;
+    atomic_bool  untold; /* started here, and its end was not told to sb->ended yet */
 };
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)

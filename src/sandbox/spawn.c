@@ -135,6 +135,7 @@ int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *sp
     cay_proc *p = cay__alloc(sizeof *p);
     p->sb = cay_sandbox_ref(sb);
     p->obj = obj;
+    atomic_init(&p->untold, true);
     *out = p;
     return 0;
 }

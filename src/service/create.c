@@ -2,6 +2,7 @@
 /* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
 #include "secret.h"
 #include "service.h"
+#include "snapshot.h"
 #include "spec.h"
 #include "volume.h"
 #include <base/buf.h>
@@ -14,6 +15,7 @@
 
 #define UNDO_MS    20000
 #define META_BYTES 65536
+#define CHECKPOINTS_MOST 10000
 
 static const cay_layer *find_layer(const cay_probe *p, const char *name)
 {
@@ -120,6 +122,12 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
                             p->ops->name);
+    if (c->checkpoint && c->ephemeral)
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_ephemeral", "checkpoints of a sandbox that is thrown away would be, too; keep it (--keep)");
+    if ((c->nlayers || c->checkpoint) && !CAY__HAS(p->ops, snapshot))
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s has no snapshots", p->ops->name);
+    if (c->checkpoint > CHECKPOINTS_MOST)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "checkpoint is %u; keep 1 to %d", c->checkpoint, CHECKPOINTS_MOST);
     CAY_TRY(check_isolation(svc, p, c, err));
     *place = p;
     return 0;
@@ -147,6 +155,8 @@ static void undo(cay_service *svc, const char *id, const cay_create *c)
         cay__svc_move(svc, id, CAY_DELETING, "create failed", NULL, NULL);
     else
         svc->store->remove(svc->db, id, NULL);
+    cay__stack_release(svc, id);
+    cay__checkpoint_unmark(svc, id);
 }
 
 static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *whole, void **box,
@@ -161,6 +171,7 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
         CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_FAULT("create.recorded");
+    CAY_TRY(cay__stack_hold(svc, id, c, err));
     if (CAY_FAULT_FAILS("create.make"))
         return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
     CAY_TRY(p->ops->create(self, call, id, c, box, err));
@@ -184,6 +195,8 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
     char id[CAY_ID_LEN + 1];
     void *box = NULL;
     cay__id_make(id, 'c');
+    if (c->checkpoint)
+        CAY_TRY(cay__checkpoint_mark(svc, id, err));
     if (!c->ephemeral)
         CAY_TRY(record(svc, id, c, err));
     int rc = cay__volumes_take(svc, call, id, c, err);
@@ -194,7 +207,13 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
         cay__volumes_forget(svc, id);
         return cay_wrap(err, rc, "create %s", id);
     }
-    *out = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
+    cay_sandbox *sb = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
+    if (c->checkpoint && (rc = cay__checkpoint_begin(sb, call, c->checkpoint, err)) < 0) {
+        cay_sandbox_remove(sb, NULL, NULL);
+        cay_sandbox_unref(sb);
+        return cay_wrap(err, rc, "create %s", id);
+    }
+    *out = sb;
     return 0;
 }
 
@@ -202,7 +221,7 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
 static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__place **p)
 {
     const cay_provider_ops *ops = (*p)->ops;
-    if (why->code != CAY_EISOLATION || c->min_level > CAY_LEVEL_PROCESS ||
+    if (why->code != CAY_EISOLATION || c->nlayers || c->checkpoint || c->min_level > CAY_LEVEL_PROCESS ||
         (strcmp(why->reason, "namespaces_refused") != 0 && strcmp(why->reason, "park_failed") != 0) ||
         ops->size < offsetof(cay_provider_ops, policy) || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0 ||
         cay__net_check(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
@@ -219,6 +238,7 @@ int cay_service_create(cay_service *svc, const cay_call *call, const cay_create 
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
     CAY_TRY(cay__call_check(call, "create", err));
+    CAY_TRY(cay__stack_prepare(svc, &c, &mem, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
     int rc = create_at(svc, call, p, &c, out, &why);

@@ -3,6 +3,28 @@
 #include <base/base.h>
 #include <base/fault.h>
 
+/* Every layer that somebody stands on. ?2: a sandbox that does not count, or ''. */
+#define LIST_OR_NONE(text) "CASE WHEN json_valid(" text ") THEN " text " ELSE '{}' END"
+#define IN_USE                                                                                              \
+    "SELECT j.value FROM snapshots s, json_each(" LIST_OR_NONE("s.layers") ") j"                            \
+    " UNION ALL SELECT id FROM snapshots"                                                                   \
+    " UNION ALL SELECT j.value FROM sandboxes b, json_each(" LIST_OR_NONE("b.spec") ",'$.layers') j WHERE b.id<>?2" \
+    " UNION ALL SELECT j.value FROM notes n, json_each(" LIST_OR_NONE("n.value") ",'$.layers') j WHERE n.space='lease'" \
+    " UNION ALL SELECT j.value FROM jobs k, json_each(" LIST_OR_NONE("k.detail") ") j WHERE k.kind='merge'" \
+    " UNION ALL SELECT j.value FROM jobs k, json_each(" LIST_OR_NONE("k.detail") ",'$.layers') j WHERE k.kind='undo'" \
+    " UNION ALL SELECT subject FROM jobs WHERE kind IN('merge','merged')"
+/* A record that cannot be read may stand on anything. */
+#define DAMAGED                                                  \
+    "EXISTS(SELECT 1 FROM sandboxes WHERE NOT json_valid(spec))" \
+    " OR EXISTS(SELECT 1 FROM snapshots WHERE NOT json_valid(layers))"
+#define SNAP_COLUMNS                                                                                            \
+    "id,sandbox,parent,label,provider,template,method,digest,state,boot,mark,metadata,layers,spec,"             \
+    "automatic,durable,created_ms,bytes,files,frozen_us,total_us"
+#define SNAPS                                                                                                      \
+    "SELECT " SNAP_COLUMNS ",coalesce(u.n,0) FROM snapshots s LEFT JOIN (SELECT CASE WHEN json_valid(spec)"        \
+    " THEN json_extract(spec,'$.from') END AS stands, count(*) AS n FROM sandboxes GROUP BY 1) u ON u.stands=s.id "
+#define BOX_LAYERS "CASE WHEN json_valid(spec) THEN json_extract(spec,'$.layers') END"
+
 static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_BEGIN] = "BEGIN IMMEDIATE",
     [CAY__Q_COMMIT] = "COMMIT",
@@ -30,6 +52,38 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_NOTE_DROP] = "DELETE FROM notes WHERE space=?1 AND key=?2",
     [CAY__Q_NOTE_LIST] = "SELECT key,value FROM notes WHERE space=?1 AND substr(key,1,length(?2))=?2 ORDER BY key",
     [CAY__Q_NOTE_GET] = "SELECT value FROM notes WHERE space=?1 AND key=?2",
+    [CAY__Q_SNAP_INSERT] = "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,"
+                           "?15,?16,?17,?18,?19,?20,?21)",
+    [CAY__Q_SNAP_READY] = "UPDATE snapshots SET state='ready', mark='', method=?2, layers=?3, bytes=?4, files=?5, frozen_us=?6,"
+                          " total_us=?7 WHERE id=?1",
+    [CAY__Q_SNAP_STACK] = "UPDATE sandboxes SET spec=json_set(spec,'$.layers',json(?2),'$.from',?3), changed_ms=?4, version=version+1"
+                          " WHERE id=?1 AND json_valid(spec)",
+    [CAY__Q_SNAP_SETTLED] = "UPDATE snapshots SET digest=CASE ?2 WHEN '' THEN digest ELSE ?2 END, durable=CASE ?3 WHEN '1' THEN 1 ELSE durable END WHERE id=?1",
+    [CAY__Q_SNAP_REMOVE] = "DELETE FROM snapshots WHERE id=?1",
+    [CAY__Q_SNAP_GET] = SNAPS "WHERE id=?1",
+    [CAY__Q_SNAP_LIST] = SNAPS "WHERE seq>?1 AND (?2 IS NULL OR sandbox=?2) ORDER BY seq",
+    [CAY__Q_SNAP_SEQ] = "SELECT seq FROM snapshots WHERE id=?1",
+    [CAY__Q_SNAP_RESOLVE] = "SELECT id FROM snapshots WHERE id>=?1 AND id<?1||char(0x10ffff)"
+                            " UNION SELECT id FROM snapshots WHERE label=?1 LIMIT ?2",
+    [CAY__Q_LAYERS_FREE] = "INSERT OR IGNORE INTO jobs(kind,subject,detail,created_ms) SELECT DISTINCT 'remove',c.value,?4,?3"
+                           " FROM json_each(?1) c WHERE c.value GLOB '[sg]*' AND c.value NOT IN (" IN_USE ") AND NOT (" DAMAGED ")",
+    [CAY__Q_LAYERS_OF] = "SELECT coalesce(" BOX_LAYERS ",'[]'),provider FROM sandboxes WHERE id=?1",
+    [CAY__Q_LAYER_USED] = "SELECT ?1 IN (" IN_USE ") OR " DAMAGED
+                          " OR EXISTS(SELECT 1 FROM notes WHERE space='manifest' AND (key=?1 OR instr(value,?1)))",
+    [CAY__Q_MERGE_SNAPS] = "UPDATE snapshots SET layers=?2||substr(layers,length(?1)+1)"
+                           " WHERE state='ready' AND substr(layers,1,length(?1)+1)=?1||','",
+    [CAY__Q_MERGE_BOXES] = "UPDATE sandboxes SET spec=json_set(spec,'$.layers',json(?2||substr(" BOX_LAYERS ",length(?1)+1))), version=version+1"
+                           " WHERE substr(" BOX_LAYERS ",1,length(?1)+1)=?1||','"
+                           " AND CASE WHEN ?3 IS NULL THEN state='stopped' AND reason<>'starting' ELSE id=?3 END",
+    [CAY__Q_MERGE_LEFT] = "SELECT (SELECT count(*) FROM snapshots WHERE substr(layers,1,length(?1)+1)=?1||',')"
+                          "+(SELECT count(*) FROM sandboxes WHERE substr(" BOX_LAYERS ",1,length(?1)+1)=?1||',')",
+    [CAY__Q_JOB_PUT] = "INSERT INTO jobs(kind,subject,detail,created_ms) VALUES(?1,?2,?3,?4)"
+                       " ON CONFLICT(kind,subject) DO UPDATE SET detail=excluded.detail",
+    [CAY__Q_JOB_DROP] = "DELETE FROM jobs WHERE kind=?1 AND subject=?2",
+    [CAY__Q_JOB_LIST] = "SELECT kind,subject,detail,created_ms FROM jobs WHERE kind=?1 ORDER BY seq",
+    [CAY__Q_UNSETTLED] = "SELECT (EXISTS(SELECT 1 FROM jobs WHERE kind<>'merged')"
+                         " OR EXISTS(SELECT 1 FROM snapshots WHERE durable=0 AND boot=?1))"
+                         "+2*(EXISTS(SELECT 1 FROM jobs WHERE kind='undo') OR EXISTS(SELECT 1 FROM snapshots WHERE state='making'))",
 };
 
 static int disk_full(const char *what, cay_err *err)

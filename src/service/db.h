@@ -15,6 +15,9 @@ enum cay__query {
     CAY__Q_INSTANCE,
     CAY__Q_INSERT, CAY__Q_STATE, CAY__Q_MOVE, CAY__Q_RESPEC, CAY__Q_REMOVE, CAY__Q_GET, CAY__Q_SEQ, CAY__Q_LIST, CAY__Q_RESOLVE,
     CAY__Q_NOTE_PUT, CAY__Q_NOTE_DROP, CAY__Q_NOTE_GET, CAY__Q_NOTE_LIST,
+    CAY__Q_SNAP_INSERT, CAY__Q_SNAP_READY, CAY__Q_SNAP_STACK, CAY__Q_SNAP_SETTLED, CAY__Q_SNAP_REMOVE, CAY__Q_SNAP_GET, CAY__Q_SNAP_LIST,
+    CAY__Q_SNAP_SEQ, CAY__Q_SNAP_RESOLVE, CAY__Q_LAYERS_FREE, CAY__Q_LAYERS_OF, CAY__Q_LAYER_USED, CAY__Q_MERGE_SNAPS, CAY__Q_MERGE_BOXES,
+    CAY__Q_MERGE_LEFT, CAY__Q_JOB_PUT, CAY__Q_JOB_DROP, CAY__Q_JOB_LIST, CAY__Q_UNSETTLED,
     CAY__Q_COUNT,
 };
 
@@ -27,7 +30,7 @@ typedef struct cay__db {
     char            instance[CAY_ID_LEN + 1];
 } cay__db;
 
-#define CAY__SCHEMA 1 /* what this library writes; kept in user_version */
+#define CAY__SCHEMA 2 /* what this library writes; kept in user_version */
 
 /* dir is taken over. */
 int  cay__db_open(const char *where, int dir, cay__db **out, cay_err *err);
@@ -48,6 +51,25 @@ enum {
 };
 /* Runs fn in one transaction, under the lock. It is committed when fn returns 0 and rolled back otherwise. */
 int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *db, void *arg, cay_err *err), void *arg, cay_err *err);
+
+/* store_snaps.c: before its row goes, jobs "remove" for the layers of a sandbox that nobody else names. In a transaction. */
+int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err);
+
+/* The functions of snapshots and jobs, for cay__store_sqlite. */
+int cay__s_snap_insert(void *, const cay_snap_row *, cay_err *);
+int cay__s_snap_ready(void *, const cay_snap_row *, bool, cay_err *);
+int cay__s_snap_settled(void *, const char *, const char *, bool, cay_err *);
+int cay__s_snap_remove(void *, const char *, cay_err *);
+int cay__s_snap_list(void *, const char *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
+int cay__s_snap_get(void *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
+int cay__s_snap_resolve(void *, const char *, char (*)[CAY_ID_LEN + 1], size_t, size_t *, cay_err *);
+int cay__s_restack(void *, const char *, const char *, const char *, cay_err *);
+int cay__s_layer_used(void *, const char *, bool *, cay_err *);
+int cay__s_layers_merge(void *, const char *, const char *, const char *, const char *, size_t *, cay_err *);
+int cay__s_job_put(void *, const char *, const char *, const char *, cay_err *);
+int cay__s_job_drop(void *, const char *, const char *, cay_err *);
+int cay__s_job_list(void *, const char *, int (*)(const cay_job *, void *), void *, cay_err *);
+int cay__s_unsettled(void *, const char *, unsigned *, cay_err *);
 
 /* 8 MiB set aside so that removing still works on a full disk. */
 void cay__reserve_make(int dir);

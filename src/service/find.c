@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which sandboxes there are. */
 #include "service.h"
+#include "snapshot.h"
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/str.h>
@@ -72,6 +73,7 @@ static int find_row(cay_service *svc, const cay_call *call, const cay_row *row, 
         return cay_wrap(err, rc, "sandbox %s", row->id);
     }
     *out = cay__handle_new(svc, t.ops ? t.ops : &nobody, row->id, CAY_STEAL(t.box), t.state);
+    cay__checkpoint_look(*out, row);
     return 0;
 }
 

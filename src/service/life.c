@@ -2,6 +2,7 @@
 /* What is done to a whole sandbox. Each may be asked twice, and by two programs at once. */
 #include "secret.h"
 #include "service.h"
+#include "snapshot.h"
 #include "spec.h"
 #include "volume.h"
 #include <base/call.h>
@@ -65,7 +66,7 @@ static int look_at(cay_sandbox *sb, const cay_call *call, look *l, cay_err *err)
     return rc;
 }
 
-static int wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_err *err)
+int cay__wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_err *err)
 {
     switch (s) {
     case CAY_GONE: return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "%s: sandbox %s is gone", verb, sb->id);
@@ -98,7 +99,7 @@ int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err)
     if (l.t.state == CAY_PAUSED)
         return 0;
     if (l.t.state != CAY_RUNNING)
-        return wrong_state(sb, "pause", l.t.state, err);
+        return cay__wrong_state(sb, "pause", l.t.state, err);
     if (!sb->ops->pause)
         return cay__no_such_op(sb, "pause", err);
     CAY_TRY(sb->ops->pause(l.box, call, err));
@@ -142,14 +143,19 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
     if (!p->ops->start)
         return cay__no_such_op(sb, "start again", err);
     CAY_TRY(cay__svc_self(svc, p, &self, err));
-    CAY_TRY(cay__spec_read(&l->row->row, &spec, err));
-    int rc = cay__create_check(&spec->create, svc->home_fd, svc->run, err);
-    /* The intent first: if this program dies now, the next one looks whether it runs. */
-    if (rc == 0)
-        rc = svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL, err);
+    CAY_AUTOFREE char *reason = cay__strdup(l->row->row.reason);
+    /* The intent first: if this program dies now, the next one looks whether it runs. From now on nobody merges its layers. */
+    CAY_TRY(svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL, err));
     CAY_FAULT("resume.intended");
-    if (rc == 0 && (rc = start_box(svc, p->ops, self, call, sb->id, spec, &box, err)) < 0)
-        svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, l->row->row.reason, NULL, NULL);
+    int rc = cay__stack_renew(svc, sb->id, &l->row, err);
+    if (rc == 0)
+        rc = cay__spec_read(&l->row->row, &spec, err);
+    if (rc == 0)
+        rc = cay__create_check(&spec->create, svc->home_fd, svc->run, err);
+    if (rc == 0)
+        rc = start_box(svc, p->ops, self, call, sb->id, spec, &box, err);
+    if (rc < 0)
+        svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, reason, NULL, NULL);
     cay__spec_free(spec);
     CAY_FAULT("resume.started");
     CAY_TRY(rc);
@@ -174,7 +180,7 @@ int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
     case CAY_RUNNING: adopt_box(sb, &l, CAY_RUNNING); return 0;
     case CAY_STOPPED: return start_again(sb, call, &l, err);
     case CAY_PAUSED: break;
-    default: return wrong_state(sb, "resume", l.t.state, err);
+    default: return cay__wrong_state(sb, "resume", l.t.state, err);
     }
     if (!sb->ops->resume)
         return cay__no_such_op(sb, "resume", err);
@@ -192,7 +198,7 @@ int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, u
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "ttl and idle time are at most a hundred years");
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.box)
-        return wrong_state(sb, "extend", l.t.state, err);
+        return cay__wrong_state(sb, "extend", l.t.state, err);
     return sb->ops->extend ? sb->ops->extend(l.box, call, ttl_ms, idle_ms, err) : cay__no_such_op(sb, "extend", err);
 }
 
@@ -202,7 +208,7 @@ int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay
     cay_usage u = { .size = sizeof u };
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.box)
-        return wrong_state(sb, "usage", l.t.state, err);
+        return cay__wrong_state(sb, "usage", l.t.state, err);
     if (!sb->ops->usage)
         return cay__no_such_op(sb, "usage", err);
     CAY_TRY(sb->ops->usage(l.box, call, &u, err));
@@ -215,7 +221,7 @@ int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, 
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.row && l.t.state == CAY_GONE)
-        return wrong_state(sb, "describe", CAY_GONE, err);
+        return cay__wrong_state(sb, "describe", CAY_GONE, err);
     *out = cay__info_new(sb->id, l.row ? &l.row->row : NULL, &l.t);
     return 0;
 }
@@ -225,8 +231,10 @@ static int wipe_unrecorded(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     cay_row row = { .size = sizeof row, .id = sb->id, .provider = sb->ops->name, .state = CAY_RUNNING };
     CAY_TRY(sb->owner ? cay__box_wipe(sb->owner, call, &row, err) : 0);
-    if (sb->owner)
+    if (sb->owner) {
         cay__volumes_forget(sb->owner, sb->id);
+        cay__stack_release(sb->owner, sb->id);
+    }
     atomic_store(&sb->state, CAY_GONE);
     return 0;
 }
@@ -240,7 +248,7 @@ int cay_sandbox_kill(cay_sandbox *sb, const cay_call *call, cay_err *err)
     if (l.t.state == CAY_STOPPED)
         return 0;
     if (!l.box)
-        return wrong_state(sb, "kill", l.t.state, err);
+        return cay__wrong_state(sb, "kill", l.t.state, err);
     if (!sb->ops->stop)
         return cay__no_such_op(sb, "kill and keep the files", err);
     int rc = sb->ops->stop(l.box, call, err);
@@ -257,6 +265,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
     CAY_FAULT("remove.wiped");
     cay__expose_forget(svc, row->id);
     cay__volumes_forget(svc, row->id);
+    cay__checkpoint_unmark(svc, row->id);
     int rc = svc->store->remove(svc->db, row->id, err);
     return rc == CAY_ENOENT ? 0 : rc;
 }

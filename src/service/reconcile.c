@@ -7,10 +7,12 @@
  *   stopped, "starting"         running if it is alive, else stopped
  *   deleting                    the deletion is finished
  *   no record, after a reboot   removed
+ *   snapshot "making", no maker completed when its layer is there, else dropped
  *
  * One program at a time does it; the others go on, since every look at a single sandbox does the same for it.
  */
 #include "service.h"
+#include "snapshot.h"
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/json.h>
@@ -199,10 +201,16 @@ static int same_text(const char *value, void *arg)
 
 static void boot_note(char *buf, size_t cap)
 {
-    char id[64] = "";
-    cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", id, sizeof id);
-    id[strcspn(id, "\n")] = 0;
+    char id[64];
+    cay__boot_id(id, sizeof id);
     snprintf(buf, cap, "\"%.40s\"", id);
+}
+
+/* Snapshots and undos that somebody began and did not end. */
+static bool has_broken(cay_service *svc)
+{
+    unsigned what = 0;
+    return svc->store->unsettled(svc->db, "", &what, NULL) == 0 && (what & CAY_STORE_BROKEN);
 }
 
 int cay__reconcile(cay_service *svc, cay_err *err)
@@ -213,11 +221,14 @@ int cay__reconcile(cay_service *svc, cay_err *err)
     int any = svc->store->list(svc->db, NULL, needs_it, NULL, err);
     if (any < 0)
         return any;
-    if (!any && known == 1)
+    bool broken = has_broken(svc);
+    if (!any && !broken && known == 1)
         return 0;
     CAY_AUTOFD lock = openat(svc->home_fd, "reconcile.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
         return 0; /* somebody is at it, or the disk is full; single looks do the same */
+    if (broken) /* before a sandbox is started on layers that it may not know of */
+        cay__snap_reconcile(svc);
     work w = { .svc = svc, .rebooted = known == 0 };
     int rc = svc->store->list(svc->db, NULL, settle, &w, err);
     free(w.ids);

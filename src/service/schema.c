@@ -26,6 +26,20 @@ static const char *const steps[CAY__SCHEMA] = {
     "CREATE INDEX sandboxes_name ON sandboxes(name) WHERE name<>'';"
     "CREATE TABLE notes(space TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
     " PRIMARY KEY(space,key)) STRICT, WITHOUT ROWID;",
+
+    "CREATE TABLE snapshots("
+    " seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, sandbox TEXT NOT NULL, parent TEXT NOT NULL,"
+    " label TEXT NOT NULL, provider TEXT NOT NULL, template TEXT NOT NULL, method TEXT NOT NULL, digest TEXT NOT NULL,"
+    " state TEXT NOT NULL, boot TEXT NOT NULL, mark TEXT NOT NULL, metadata TEXT NOT NULL, layers TEXT NOT NULL,"
+    " spec TEXT NOT NULL, automatic INTEGER NOT NULL, durable INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, files INTEGER NOT NULL, frozen_us INTEGER NOT NULL, total_us INTEGER NOT NULL) STRICT;"
+    "CREATE UNIQUE INDEX snapshots_label ON snapshots(label) WHERE label<>'';"
+    "CREATE INDEX snapshots_sandbox ON snapshots(sandbox);"
+    "CREATE INDEX snapshots_later ON snapshots(boot) WHERE durable=0;"
+    "CREATE INDEX snapshots_making ON snapshots(id) WHERE state='making';"
+    "CREATE TABLE jobs("
+    " seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, detail TEXT NOT NULL,"
+    " created_ms INTEGER NOT NULL, UNIQUE(kind,subject)) STRICT;",
 };
 
 static const char on_connect[] = "PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=256;";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service.h"
+#include "snapshot.h"
 #include <base/buf.h>
 #include <base/str.h>
 #include <jansson.h>
@@ -188,6 +189,12 @@ int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *rem
 
 int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
 {
+    size_t boxes = 0, layers = 0;
     CAY_TRY(cay__reconcile(svc, err));
-    return cay__svc_sweep(svc, call, true, removed, err);
+    CAY_TRY(cay__svc_sweep(svc, call, true, &boxes, err));
+    CAY_TRY(cay__layers_sweep(svc, call, &layers, err));
+    CAY_TRY(cay_service_settle(svc, call, err));
+    if (removed)
+        *removed = boxes + layers;
+    return 0;
 }

@@ -93,6 +93,8 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *tr
 
 /* Brings records and facts together after a crash or a reboot. Never fails because of one sandbox. */
 int cay__reconcile(cay_service *svc, cay_err *err);
+/* Why `verb` cannot be done in that state, and what helps. life.c */
+int cay__wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_err *err);
 /* Finishes a deletion whose intent is recorded. */
 int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
 /* Tokens of its ports; expose.c. */

@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/json.h>
 #include <base/mutant.h>
+#include <cay/sys/provider.h>
 #include <sandbox/limits.h>
 
 /* One way to write a field and to read it back. write gives NULL for what is not set. read fails for a value of
@@ -181,7 +182,8 @@ static const field fields[] = {
     F("user", str, user),          F("workdir", str, workdir), F("env", pairs, env),
     F("min_level", int, min_level), F("require", strs, require), F("ttl_ms", u64, ttl_ms),
     F("idle_ms", u64, idle_ms),    F("on_expiry", expiry, on_expiry), F("no_pin", bool, no_pin),
-    F("durable", bool, durable),   F("net", net, net),
+    F("durable", bool, durable),   F("net", net, net),         F("from", str, from),
+    F("checkpoint", int, checkpoint),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },
@@ -316,6 +318,25 @@ static int read_secrets(cay__arena *mem, const json_t *a, cay_create *c, cay_err
     return 0;
 }
 
+static json_t *layers_json(const cay_create *c)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < c->nlayers; i++)
+        json_array_append_new(list, json_string(c->layers[i]));
+    return list;
+}
+
+static int read_layers(cay__arena *mem, const json_t *a, cay_create *c, cay_err *err)
+{
+    size_t n = json_array_size(a);
+    const char *const *list = NULL;
+    if (a && (n >= CAY_STACK_MAX || !read_strs(mem, a, &list)))
+        return cay_fail(err, CAY_EINVAL, "record: layers is not a list of at most %d names", CAY_STACK_MAX - 1);
+    c->layers = list;
+    c->nlayers = n;
+    return 0;
+}
+
 int cay__spec_text(const cay_create *spec, char **out, cay_err *err)
 {
     CAY_AUTOJSON *o = json_object();
@@ -332,6 +353,8 @@ int cay__spec_text(const cay_create *spec, char **out, cay_err *err)
         json_object_set_new(o, "secrets", secrets_json(spec));
     if (spec->nvolumes)
         json_object_set_new(o, "volumes", volumes_json(spec));
+    if (spec->nlayers)
+        json_object_set_new(o, "layers", layers_json(spec));
     char *text = cay__json_text(o, CAY__SPEC_MAX);
     if (!text)
         return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the request is larger than %u bytes; shorten env",
@@ -351,6 +374,7 @@ static int read_row(const cay_row *row, cay__spec *s, cay_err *err)
     CAY_TRY(read_grants(&s->mem, json_object_get(o, "grants"), c, err));
     CAY_TRY(read_secrets(&s->mem, json_object_get(o, "secrets"), c, err));
     CAY_TRY(read_volumes(&s->mem, json_object_get(o, "volumes"), c, err));
+    CAY_TRY(read_layers(&s->mem, json_object_get(o, "layers"), c, err));
     if (!(c->labels = cay__pairs_read(&s->mem, labels)))
         return cay_fail(err, CAY_EINVAL, "record: a label is not a string");
     c->provider = cay__arena_str(&s->mem, row->provider);

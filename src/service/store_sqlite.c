@@ -149,6 +149,7 @@ static int s_respec(void *self, const char *id, int64_t version, const char *spe
 
 static int do_remove(cay__db *db, void *arg, cay_err *err)
 {
+    CAY_TRY(cay__layers_free_of(db, arg, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_REMOVE, err);
     if (!st)
         return err->code;
@@ -421,4 +422,18 @@ const cay_store_ops cay__store_sqlite = {
     .note_get = s_note_get,
     .note_list = s_note_list,
     .respec = s_respec,
+    .snap_insert = cay__s_snap_insert,
+    .snap_ready = cay__s_snap_ready,
+    .snap_settled = cay__s_snap_settled,
+    .snap_remove = cay__s_snap_remove,
+    .snap_list = cay__s_snap_list,
+    .snap_get = cay__s_snap_get,
+    .snap_resolve = cay__s_snap_resolve,
+    .restack = cay__s_restack,
+    .layer_used = cay__s_layer_used,
+    .layers_merge = cay__s_layers_merge,
+    .job_put = cay__s_job_put,
+    .job_drop = cay__s_job_drop,
+    .job_list = cay__s_job_list,
+    .unsettled = cay__s_unsettled,
 };

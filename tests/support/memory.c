@@ -13,10 +13,6 @@
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t  memory_change = PTHREAD_COND_INITIALIZER;
 
-typedef struct memory {
-    mbox *boxes;
-} memory;
-
 struct mproc {
     mbox    *b;
     char     id[CAY_ID_LEN + 1], tag[40], command[256];
@@ -370,16 +366,29 @@ static int procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info 
     return rc;
 }
 
+bool memory_runs(const mbox *b)
+{
+    for (const mproc *p = b->procs; p; p = p->next)
+        if (!p->ended)
+            return true;
+    return false;
+}
+
 /* ------------------------------------------------------------------ boxes */
 
 static int mem_open(const cay_provider_conf *conf, void **self, cay_err *err)
 {
-    (void)conf, (void)err;
-    *self = cay__alloc(sizeof(memory));
+    memory *m = cay__alloc(sizeof *m);
+    int rc = memory_layers_open(m, conf ? conf->home : NULL);
+    if (rc < 0) {
+        free(m);
+        return cay_fail_sys(err, CAY_ESYS, "open the state directory");
+    }
+    *self = m;
     return 0;
 }
 
-static void kill_all(mbox *b)
+void memory_kill_all(mbox *b)
 {
     pthread_mutex_lock(&memory_lock);
     for (mproc *p = b->procs; p; p = p->next)
@@ -416,9 +425,10 @@ static void mem_close(void *self)
     while (m->boxes) {
         mbox *b = m->boxes;
         m->boxes = b->next;
-        kill_all(b);
+        memory_kill_all(b);
         box_free(b);
     }
+    memory_layers_close(m);
     free(m);
 }
 
@@ -438,17 +448,27 @@ static int create(void *self, const cay_call *call, const char *id, const cay_cr
         return cay_fail_why(err, CAY_EISOLATION, "level", "provider memory gives level 0 (none)");
     pthread_mutex_lock(&memory_lock);
     mbox *b = box_find(m, id);
+    int rc = 0;
     if (!b) {
         b = cay__alloc(sizeof *b);
         cay__str_copy(b->id, sizeof b->id, id);
+        b->m = m;
         b->state = CAY_RUNNING;
         memory_files_init(b);
-        b->next = m->boxes;
-        m->boxes = b;
+        if (spec->nlayers)
+            rc = memory_stand_on(b, spec->layers, spec->nlayers, err);
+        if (rc == 0) {
+            memory_upper_make(b);
+            b->next = m->boxes;
+            m->boxes = b;
+        } else {
+            memory_files_free(b);
+            free(CAY_STEAL(b));
+        }
     }
     pthread_mutex_unlock(&memory_lock);
     *box = b;
-    return 0;
+    return rc;
 }
 
 static int attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box, cay_err *err)
@@ -472,7 +492,8 @@ static int destroy(void *box, const cay_call *call, cay_err *err)
 {
     mbox *b = box;
     (void)call, (void)err;
-    kill_all(b);
+    memory_kill_all(b);
+    memory_upper_drop(b);
     b->gone = true; /* its memory stays for handles on its processes */
     return 0;
 }
@@ -489,7 +510,7 @@ static void set_state(mbox *b, cay_state state, const char *reason)
 static int stop(void *box, const cay_call *call, cay_err *err)
 {
     (void)call, (void)err;
-    kill_all(box);
+    memory_kill_all(box);
     set_state(box, CAY_STOPPED, "killed");
     return 0;
 }
@@ -553,5 +574,5 @@ const cay_provider_ops cay__memory = {
     .open_read = memory_open_read, .put = memory_put, .open_write = memory_open_write,
     .commit_write = memory_commit_write, .abort_write = memory_abort_write, .stat = memory_stat, .mkdir = memory_mkdir,
     .remove = memory_remove, .rename = memory_rename, .chmod = memory_chmod, .symlink = memory_symlink,
-    .list_dir = memory_list_dir,
+    .list_dir = memory_list_dir, .snapshot = memory_snapshot, .restack = memory_restack, .layer_remove = memory_layer_remove,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The in-memory provider's own parts: boxes and processes in memory.c, files in memory_files.c. */
+/* The in-memory provider's own parts: boxes and processes in memory.c, files in memory_files.c, layers in memory_layers.c. */
 #pragma once
 #include "support.h"
 #include <base/base.h>
@@ -16,9 +16,24 @@ struct mfile {
     mfile   *next; /* sorted by path */
 };
 
+/* A layer holds all of the workspace as it was, and has an empty directory on disk, where the service looks for it. */
+typedef struct mlayer mlayer;
+struct mlayer {
+    char    name[CAY_LAYER_NAME];
+    mfile  *files;
+    mlayer *next;
+};
+
 typedef struct mproc mproc;
 typedef struct mbox mbox;
+typedef struct memory {
+    mbox   *boxes;
+    mlayer *layers;
+    int     home; /* the state directory, or -1 */
+} memory;
+
 struct mbox {
+    memory   *m;
     char      id[CAY_ID_LEN + 1];
     cay_state state;
     char      reason[24];
@@ -31,6 +46,21 @@ struct mbox {
 /* One lock and one condition for everything: simple, and tests are small. */
 extern pthread_mutex_t memory_lock;
 extern pthread_cond_t  memory_change;
+
+bool memory_runs(const mbox *b); /* a process of it is alive; under the lock */
+void memory_kill_all(mbox *b);
+
+mfile *memory_files_copy(const mfile *files);
+void   memory_files_drop(mfile *files);
+
+int  memory_layers_open(memory *m, const char *home);
+void memory_layers_close(memory *m);
+void memory_upper_make(mbox *b); /* sandboxes/ID/upper, as empty as the layers */
+void memory_upper_drop(mbox *b);
+int  memory_stand_on(mbox *b, const char *const *layers, size_t n, cay_err *err);
+int  memory_snapshot(void *, const cay_call *, const cay_snap *, cay_snapped *, cay_err *);
+int  memory_restack(void *, const cay_call *, const char *const *, size_t, cay_err *);
+int  memory_layer_remove(void *, const cay_call *, const char *, cay_err *);
 
 mfile *memory_file_find(mbox *b, const char *path);
 void   memory_files_init(mbox *b);

@@ -101,6 +101,31 @@ void memory_files_free(mbox *b)
         drop(b, b->files);
 }
 
+mfile *memory_files_copy(const mfile *files)
+{
+    mfile *all = NULL, **at = &all;
+    for (; files; files = files->next, at = &(*at)->next) {
+        mfile *f = cay__alloc(sizeof *f);
+        *f = *files;
+        f->path = cay__strdup(files->path);
+        f->data = cay__alloc(files->len + 1);
+        memcpy(f->data, files->data, files->len);
+        f->next = NULL;
+        *at = f;
+    }
+    return all;
+}
+
+void memory_files_drop(mfile *files)
+{
+    for (mfile *next; files; files = next) {
+        next = files->next;
+        free(files->path);
+        free(files->data);
+        free(files);
+    }
+}
+
 static int refused(cay_err *err, const char *path, int sys)
 {
     errno = sys;

@@ -28,6 +28,33 @@ typedef struct cay_row {
     int64_t     version;  /* grows with every change; compare-and-set */
 } cay_row;
 
+/* One snapshot as recorded. */
+typedef struct cay_snap_row {
+    size_t      size;
+    const char *id, *sandbox, *parent, *label, *provider, *template_, *method, *digest;
+    const char *state;    /* "making", "ready"; reading: "damaged" when the row cannot be believed */
+    const char *boot;     /* id of the boot it was made in */
+    const char *mark;     /* making: what the sandbox's upper directory was before */
+    const char *metadata; /* JSON object or "" */
+    const char *layers;   /* JSON list of layer names, bottom first, its own last; the template is not among them */
+    const char *spec;     /* JSON: the request behind its sandbox */
+    bool        automatic, durable;
+    int64_t     created_ms;
+    uint64_t    bytes, files, frozen_us, total_us;
+    size_t      depth, users; /* only when reading */
+} cay_snap_row;
+
+/* Work that outlives who began it. */
+typedef struct cay_job {
+    size_t      size;
+    const char *kind;    /* "remove" a layer, "merge" into one, "merged", "undo" of a sandbox */
+    const char *subject;
+    const char *detail;  /* remove: the provider; merge, merged: the layers as a JSON list; undo: {"to","mark","layers"} */
+    int64_t     created_ms;
+} cay_job;
+
+enum { CAY_STORE_LATER = 1, CAY_STORE_BROKEN = 2 };
+
 typedef struct cay_store_ops {
     size_t      size;
     const char *name; /* "sqlite" */
@@ -58,6 +85,33 @@ typedef struct cay_store_ops {
                       int (*fn)(const char *key, const char *value, void *arg), void *arg, cay_err *err);
     /* Another request behind the same sandbox, if the row still has that version, else CAY_ESTATE with reason "state_changed". */
     int  (*respec)(void *self, const char *id, int64_t version, const char *spec, cay_err *err);
+
+    /* Snapshots. A layer is in use while the stack of a sandbox or snapshot names it, or a job or lease does; that is asked
+     * each time and never counted. Whatever takes the last user of a layer away leaves a job "remove" for it, in the same
+     * transaction. CAY_EEXIST: "label_in_use", "snapshot_exists". */
+    int  (*snap_insert)(void *self, const cay_snap_row *row, cay_err *err);
+    /* It is made: state, method, layers and figures. `stacked`: the sandbox now stands on these layers, too. */
+    int  (*snap_ready)(void *self, const cay_snap_row *row, bool stacked, cay_err *err);
+    int  (*snap_settled)(void *self, const char *id, const char *digest, bool durable, cay_err *err);
+    int  (*snap_remove)(void *self, const char *id, cay_err *err); /* CAY_ENOENT, "snapshot_not_found" */
+    /* In order of creation; sandbox, after: or NULL. */
+    int  (*snap_list)(void *self, const char *sandbox, const char *after, int (*fn)(const cay_snap_row *, void *), void *arg,
+                      cay_err *err);
+    int  (*snap_get)(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err);
+    int  (*snap_resolve)(void *self, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err);
+    /* The sandbox stands on other layers, and on snapshot `from`; ends a job "undo" of it. */
+    int  (*restack)(void *self, const char *id, const char *layers, const char *from, cay_err *err);
+    int  (*layer_used)(void *self, const char *layer, bool *used, cay_err *err);
+    /* Stacks that begin with `layers` (a JSON list) and go on begin with `merged` instead: of snapshots, and of sandboxes
+     * that are stopped, or only of sandbox `id` whatever its state. *left: so many still begin with it. */
+    int  (*layers_merge)(void *self, const char *layers, const char *merged, const char *provider, const char *id, size_t *left,
+                         cay_err *err);
+    int  (*job_put)(void *self, const char *kind, const char *subject, const char *detail, cay_err *err);
+    int  (*job_drop)(void *self, const char *kind, const char *subject, cay_err *err);
+    int  (*job_list)(void *self, const char *kind, int (*fn)(const cay_job *, void *), void *arg, cay_err *err);
+    /* CAY_STORE_LATER: jobs other than "merged", or snapshots of boot `boot` that are not durable. CAY_STORE_BROKEN: snapshots or
+     * undos that were begun and not ended, by somebody who lives or not. */
+    int  (*unsettled)(void *self, const char *boot, unsigned *what, cay_err *err);
 } cay_store_ops;
 
 extern const cay_store_ops cay__store_sqlite;

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/snapshot.h - a workspace that is kept: saved, branched, taken back.
+ *
+ *   cay_sandbox_snapshot()   save it as it is now         cay_service_snapshots()  those there are
+ *   cay_service_fork()       N sandboxes from one         cay_snapshot_remove()    forget one
+ *   cay_sandbox_undo()       back to a snapshot           cay_service_settle()     what may wait
+ *
+ * A snapshot is a stack of immutable layers, of which most are shared with others; making one costs the same however
+ * many files there are, when no process of the sandbox is running. It outlives its sandbox. docs/layers.md tells how.
+ */
+#pragma once
+#include <cay/service.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cay_snapshot {
+    size_t      size;
+    const char *id, *sandbox;
+    const char *parent;    /* the one before it, which may be gone; "" without */
+    const char *label;     /* unique, or "" */
+    const char *metadata;  /* JSON object or "" */
+    const char *method;    /* how it was made: "swap", "btrfs", "reflink", "copy", "import" */
+    const char *digest;    /* "sha256:…" of its own layer; "" until it is settled */
+    const char *provider, *template_;
+    bool        durable;   /* on the disk for sure */
+    bool        maybe_incomplete; /* the machine went down before it was: files may be cut */
+    bool        automatic; /* a checkpoint after a command */
+    int64_t     created_ms;
+    uint64_t    bytes, files; /* of its own layer, where the method counts them; else 0 */
+    uint64_t    frozen_us, total_us;
+    size_t      depth;     /* layers above the template */
+    size_t      users;     /* sandboxes standing on it */
+} cay_snapshot;
+
+typedef struct cay_snapshot_spec {
+    size_t      size;
+    const char *label;    /* 1 to 63 letters, digits, '.', '_', '-'; no other snapshot has it */
+    const char *metadata; /* one JSON object, or NULL */
+    bool        quiet;    /* CAY_EBUSY, reason "processes_running", rather than while processes run */
+    bool        stop;     /* where processes cannot be frozen they are stopped by signals meanwhile */
+} cay_snapshot_spec;
+
+/* A stopped sandbox is started for it and stopped again. Free the answer with cay_snapshot_free(). */
+CAY_API int  cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec, cay_snapshot **out,
+                                  cay_err *err);
+CAY_API void cay_snapshot_free(cay_snapshot *s);
+/* ref: an id, its beginning if only one has that, or a label. */
+CAY_API int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref, cay_snapshot **out, cay_err *err);
+
+typedef struct cay_snapshot_filter {
+    size_t      size;
+    const char *sandbox; /* id; NULL: of all */
+    const char *label;   /* or NULL */
+    const char *after;   /* id after which to continue, or NULL */
+    size_t      limit;   /* 0: all */
+} cay_snapshot_filter;
+/* Oldest first; a non-zero return of fn stops and is returned. */
+CAY_API int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snapshot_filter *filter,
+                                  int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err);
+/* The record goes at once. Layers that others stand on stay until the last of them is gone; *deferred tells. */
+CAY_API int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref, bool *deferred, cay_err *err);
+
+typedef struct cay_fork {
+    size_t      size;
+    size_t      n;        /* 0: one; at most 1000 */
+    const char *name;     /* of the first; others get -2, -3, …; NULL: none has one */
+    const cay_pair *labels; /* instead of those it had; NULL: the same */
+    uint64_t    ttl_ms;   /* 0: as it was */
+} cay_fork;
+/* from: a sandbox, which is snapshotted first, or a snapshot. Each gets its own id, host name, machine id, network and
+ * tokens; what else the sandbox was asked to be stays. All or none are made; then fn gets each, with a reference that
+ * is given back afterwards. */
+CAY_API int cay_service_fork(cay_service *svc, const cay_call *call, const char *from, const cay_fork *spec,
+                             int (*fn)(cay_sandbox *, void *), void *arg, cay_err *err);
+
+/* Processes end, what was written since goes; id, network and ports stay. to: a snapshot of this sandbox or one that it
+ * descends from. NULL: the last one; when that is the checkpoint after the last command, the one before it. */
+CAY_API int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out, cay_err *err);
+/* What kept the last automatic checkpoint of this handle from being made; 0 when nothing did. */
+CAY_API int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err);
+
+/* What snapshots leave for later: bringing them to the disk, digests, merging deep stacks, removing layers that nobody
+ * names. The command line does it after its answer; other programs call it now and then, on a thread that may wait.
+ * One program at a time does it; another one returns at once. */
+CAY_API int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err);
+/* Is there anything for it to do? Cheap. */
+CAY_API bool cay_service_unsettled(cay_service *svc);
+
+#ifdef __cplusplus
+}
+#endif

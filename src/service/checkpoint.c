@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A snapshot after each command, when the sandbox was asked for it; the oldest go again. */
+#include "snapshot.h"
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+/* ------------------------------------------------------------------ pruning */
+
+typedef struct prune {
+    cay__snaprow **at; /* automatic ones of this sandbox without a label, oldest first */
+    size_t         n, cap;
+} prune;
+
+static void prune_free(prune *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        free(p->at[i]);
+    free(p->at);
+}
+
+/* Whoever gave it a label wants it for good. */
+static int gather(const cay_snap_row *row, void *arg)
+{
+    prune *p = arg;
+    if (!row->automatic || *row->label || strcmp(row->state, "ready") != 0)
+        return 0;
+    if (p->n == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 32;
+        p->at = realloc(p->at, p->cap * sizeof *p->at);
+        if (!p->at)
+            abort();
+    }
+    p->at[p->n++] = cay__snaprow_copy(row);
+    return 0;
+}
+
+static cay__snaprow **find(prune *p, const char *id)
+{
+    for (size_t i = p->n; i-- > 0;)
+        if (p->at[i] && !strcmp(p->at[i]->row.id, id))
+            return &p->at[i];
+    return NULL;
+}
+
+/* The newest `keep` of those that the present state descends from stay; what was undone goes with the next checkpoint. */
+static int cut(cay_service *svc, const char *sandbox, const char *newest, unsigned keep, cay_err *err)
+{
+    __attribute__((cleanup(prune_free))) prune p = { 0 };
+    char at[CAY_ID_LEN + 1];
+    CAY_TRY(svc->store->snap_list(svc->db, sandbox, NULL, gather, &p, err));
+    if (p.n <= keep)
+        return 0;
+    cay__str_copy(at, sizeof at, newest);
+    for (unsigned kept = 0; kept < keep && *at;) {
+        CAY_AUTOFREE cay__snaprow *other = NULL;
+        cay__snaprow **mine = find(&p, at);
+        if (mine) {
+            cay__str_copy(at, sizeof at, (*mine)->row.parent);
+            free(CAY_STEAL(*mine));
+            kept++;
+        } else { /* one with a label stands between */
+            bool there = cay__snap_row(svc, at, &other, NULL) == 0;
+            cay__str_copy(at, sizeof at, there ? other->row.parent : "");
+        }
+    }
+    for (size_t i = 0; i < p.n; i++) {
+        int rc = p.at[i] ? svc->store->snap_remove(svc->db, p.at[i]->row.id, err) : 0;
+        if (rc < 0 && rc != CAY_ENOENT)
+            return rc;
+    }
+    return 0;
+}
+
+static int checkpoint(cay_sandbox *sb, cay_err *err)
+{
+    char id[CAY_ID_LEN + 1];
+    CAY_TRY(cay__snap_take(sb, NULL, NULL, true, id, err));
+    return cut(sb->owner, sb->id, id, sb->checkpoint, err);
+}
+
+/* ------------------------------------------------------------------ arming */
+
+void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep)
+{
+    sb->checkpoint = keep;
+    sb->ended = keep ? checkpoint : NULL;
+}
+
+void cay__checkpoint_look(cay_sandbox *sb, const cay_row *row)
+{
+    CAY_AUTOJSON *o = NULL;
+    if (row->state == CAY_DAMAGED || !strstr(row->spec, "\"checkpoint\"") || cay__json_object("", row->spec, &o, NULL) < 0)
+        return;
+    int64_t keep = cay__json_int(o, "checkpoint", 0);
+    if (keep > 0 && keep <= INT32_MAX)
+        cay__checkpoint_arm(sb, (unsigned)keep);
+}
+
+int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, cay_err *err)
+{
+    char id[CAY_ID_LEN + 1];
+    cay__checkpoint_arm(sb, keep);
+    return cay__snap_take(sb, call, NULL, true, id, err);
+}
+
+/* ------------------------------------------------------------------ the mark for the small program */
+
+int cay__checkpoint_mark(cay_service *svc, const char *id, cay_err *err)
+{
+    char path[64];
+    cay__str_join(path, sizeof path, CAY__MARKS_DIR "/", id, NULL);
+    if (mkdirat(svc->home_fd, CAY__MARKS_DIR, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make " CAY__MARKS_DIR);
+    CAY_AUTOFD fd = openat(svc->home_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make %s", path) : 0;
+}
+
+void cay__checkpoint_unmark(cay_service *svc, const char *id)
+{
+    char path[64];
+    if (cay__id_valid(id, 'c') && cay__str_join(path, sizeof path, CAY__MARKS_DIR "/", id, NULL))
+        unlinkat(svc->home_fd, path, 0);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What snapshots leave for later, by one program at a time, which may be killed at any moment:
+ *
+ *   layers that nobody names     jobs "remove", and what a dead maker left below layers/
+ *   snapshots that are young     syncfs(2) of the state directory, then digest and `durable`
+ *   stacks beyond 32 layers      the lower ones become one: job "merge" until the new layer is there, "merged" until nobody
+ *                                stands on the old ones; a sandbox that runs changes over when it starts again
+ */
+#include "snapshot.h"
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <layer/layer.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define DEEP      32      /* layers, and more are merged */
+#define LEAVE     16      /* of the uppermost that stay as they are, so that the next merge is not due at once */
+#define GRACE_MS  600000  /* of a layer that nobody names: its maker may be about to */
+#define ROUNDS    8
+
+typedef struct settling {
+    cay_service    *svc;
+    const cay_call *call;
+    cay_err        *err;
+    size_t          done; /* in this round */
+    int             rc;   /* the first failure; the rest is done all the same */
+} settling;
+
+static void failed(settling *s, int rc, const cay_err *why)
+{
+    if (s->rc == 0) {
+        s->rc = rc;
+        if (s->err)
+            *s->err = *why;
+    }
+}
+
+static cay__layer_at where(const cay_service *svc)
+{
+    return (cay__layer_at){ .home = svc->home, .libexec = svc->libexec };
+}
+
+int cay__layers_place(cay_service *svc, const char *provider, cay__place **place, void **self, cay_err *err)
+{
+    CAY_TRY(cay__svc_place(svc, provider && *provider ? provider : svc->provider, place, err));
+    if (!CAY__HAS((*place)->ops, layer_remove))
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s has no layers", (*place)->ops->name);
+    return cay__svc_self(svc, *place, self, err);
+}
+
+/* ------------------------------------------------------------------ layers that nobody names */
+
+static int remove_layer(settling *s, const char *layer, const char *provider, cay_err *err)
+{
+    cay__place *p;
+    void *self;
+    CAY_TRY(cay__layers_place(s->svc, provider, &p, &self, err));
+    return p->ops->layer_remove(self, s->call, layer, err);
+}
+
+static int remove_job(const cay_job *job, void *arg)
+{
+    settling *s = arg;
+    cay_err err = CAY_ERR_INIT;
+    bool used = true;
+    CAY_TRY(cay__call_check(s->call, "settle", s->err));
+    int rc = s->svc->store->layer_used(s->svc->db, job->subject, &used, &err);
+    if (rc == 0 && !used)
+        rc = cay__layer_name_ok(job->subject) ? remove_layer(s, job->subject, job->detail, &err) : 0;
+    CAY_FAULT("settle.removed");
+    if (rc == 0)
+        rc = s->svc->store->job_drop(s->svc->db, "remove", job->subject, &err);
+    if (rc < 0)
+        failed(s, rc, &err);
+    else
+        s->done++;
+    return 0;
+}
+
+static bool is_young(int dir, const char *name)
+{
+    struct statx st;
+    if (statx(dir, name, AT_SYMLINK_NOFOLLOW, STATX_CTIME, &st) < 0)
+        return true;
+    int64_t age = cay__wall_ms() - ((int64_t)st.stx_ctime.tv_sec * 1000 + st.stx_ctime.tv_nsec / 1000000);
+    return age >= 0 && age < GRACE_MS;
+}
+
+int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
+{
+    settling s = { .svc = svc, .call = call, .err = err };
+    int fd = openat(svc->home_fd, CAY__LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    int rc = 0;
+    if (!d)
+        cay__close_fd(&fd);
+    for (struct dirent *e; rc == 0 && d && (e = readdir(d));) {
+        bool used = true;
+        /* A template is never of these kinds. */
+        if (!cay__layer_name_ok(e->d_name) || is_young(fd, e->d_name) || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used)
+            continue;
+        rc = remove_layer(&s, e->d_name, "", err);
+        *removed += rc == 0;
+    }
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ to the disk */
+
+typedef struct young {
+    const char *boot;
+    char      (*ids)[CAY_ID_LEN + 1];
+    size_t      n;
+} young;
+
+static int find_young(const cay_snap_row *row, void *arg)
+{
+    young *y = arg;
+    if (row->durable || strcmp(row->boot, y->boot) != 0 || strcmp(row->state, "ready") != 0)
+        return 0;
+    y->ids = realloc(y->ids, (y->n + 1) * sizeof *y->ids);
+    if (!y->ids)
+        abort();
+    cay__str_copy(y->ids[y->n++], sizeof *y->ids, row->id);
+    return 0;
+}
+
+static int settle_one(settling *s, const char *id, cay_err *err)
+{
+    cay__layer_at at = where(s->svc);
+    char hex[65], digest[80] = "";
+    int rc = cay__layer_digest(&at, s->call, id, hex, NULL, NULL, err);
+    if (rc == 0)
+        cay__str_join(digest, sizeof digest, "sha256:", hex, NULL);
+    CAY_FAULT("settle.digested");
+    /* On the disk it is, with or without a digest. */
+    int put = s->svc->store->snap_settled(s->svc->db, id, digest, true, rc == 0 ? err : NULL);
+    return rc < 0 ? rc : put;
+}
+
+static int settle_young(settling *s)
+{
+    char boot[64];
+    cay__boot_id(boot, sizeof boot);
+    young y = { .boot = boot };
+    int rc = s->svc->store->snap_list(s->svc->db, NULL, NULL, find_young, &y, s->err);
+    if (rc == 0 && y.n && syncfs(s->svc->home_fd) < 0)
+        rc = cay_fail_sys(s->err, CAY_ESYS, "write the state directory to the disk");
+    CAY_FAULT("settle.synced");
+    for (size_t i = 0; rc == 0 && i < y.n; i++) {
+        cay_err err = CAY_ERR_INIT;
+        rc = cay__call_check(s->call, "settle", s->err);
+        int one = rc == 0 ? settle_one(s, y.ids[i], &err) : 0;
+        if (one < 0 && one != CAY_ENOENT) /* removed meanwhile */
+            failed(s, one, &err);
+        s->done++;
+    }
+    free(y.ids);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ merging */
+
+typedef struct deep {
+    char *layers; /* of the deepest stack */
+    char *provider;
+    size_t n;
+} deep;
+
+static void is_deep(deep *d, const cay__stack *s, const char *provider)
+{
+    if (s->n <= DEEP || s->n <= d->n)
+        return;
+    cay__stack lower;
+    cay__stack_of(s->name, s->n - LEAVE, &lower, NULL);
+    free(d->layers);
+    free(d->provider);
+    d->layers = cay__stack_text(&lower);
+    d->provider = cay__strdup(provider);
+    d->n = s->n;
+}
+
+static int deep_snap(const cay_snap_row *row, void *arg)
+{
+    cay__stack s;
+    /* What stands on a directory of the host stays as it is: whiteouts could not be judged. */
+    if (row->depth > DEEP && *row->template_ != '/' && !strcmp(row->state, "ready") && cay__stack_read(row->layers, &s, NULL) == 0)
+        is_deep(arg, &s, row->provider);
+    return 0;
+}
+
+static int merge_layers(settling *s, const char *layers, const char *to, cay_err *err)
+{
+    cay__layer_at at = where(s->svc);
+    cay__stack stack;
+    struct stat st;
+    char path[64], below[CAY_LAYER_NAME];
+    cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", to, NULL);
+    if (fstatat(s->svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0; /* somebody was killed after that */
+    CAY_TRY(cay__stack_read(layers, &stack, err));
+    CAY_TRY(cay__layer_template(s->svc->home_fd, "host", below, sizeof below, err));
+    const char *under[] = { below };
+    CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
+    /* Before the old ones may go. */
+    return syncfs(s->svc->home_fd) < 0 ? cay_fail_sys(err, CAY_ESYS, "write the state directory to the disk") : 0;
+}
+
+/* From the intent on; any part of it may have been done by somebody who was killed. */
+static int merge_job(const cay_job *job, void *arg)
+{
+    settling *s = arg;
+    cay_err err = CAY_ERR_INIT;
+    CAY_TRY(cay__call_check(s->call, "settle", s->err));
+    int rc = merge_layers(s, job->detail, job->subject, &err);
+    CAY_FAULT("settle.merged");
+    if (rc == 0)
+        rc = s->svc->store->job_put(s->svc->db, "merged", job->subject, job->detail, &err);
+    if (rc == 0)
+        rc = s->svc->store->job_drop(s->svc->db, "merge", job->subject, &err);
+    if (rc < 0)
+        failed(s, rc, &err);
+    else
+        s->done++;
+    return 0;
+}
+
+/* The new layer is held by who stands on it alone; there may be nobody any more. */
+static int end_merged(settling *s, const char *layer, cay_err *err)
+{
+    bool used = true;
+    CAY_TRY(s->svc->store->job_drop(s->svc->db, "merged", layer, err));
+    CAY_TRY(s->svc->store->layer_used(s->svc->db, layer, &used, err));
+    return used ? 0 : s->svc->store->job_put(s->svc->db, "remove", layer, "", err);
+}
+
+/* Whoever can changes over; when nobody is left the old layers are nobody's. */
+static int merged_job(const cay_job *job, void *arg)
+{
+    settling *s = arg;
+    cay_err err = CAY_ERR_INIT;
+    size_t left = 1;
+    int rc = s->svc->store->layers_merge(s->svc->db, job->detail, job->subject, s->svc->provider, NULL, &left, &err);
+    CAY_FAULT("settle.swapped");
+    if (rc == 0 && left == 0)
+        rc = end_merged(s, job->subject, &err);
+    if (rc < 0)
+        failed(s, rc, &err);
+    return 0;
+}
+
+static int known_merge(const cay_job *job, void *arg)
+{
+    return !strcmp(job->detail, arg);
+}
+
+static int begin_merge(settling *s)
+{
+    deep d = { 0 };
+    char name[CAY_ID_LEN + 1];
+    cay_store_ops const *st = s->svc->store;
+    int rc = st->snap_list(s->svc->db, NULL, NULL, deep_snap, &d, s->err);
+    if (rc == 0 && d.n) {
+        cay__id_make(name, 'g');
+        int known = st->job_list(s->svc->db, "merge", known_merge, d.layers, s->err);
+        if (known == 0)
+            known = st->job_list(s->svc->db, "merged", known_merge, d.layers, s->err);
+        rc = known < 0 ? known : known ? 0 : st->job_put(s->svc->db, "merge", name, d.layers, s->err);
+        CAY_FAULT("settle.intended");
+    }
+    free(d.layers);
+    free(d.provider);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static int round_of(settling *s)
+{
+    const cay_store_ops *st = s->svc->store;
+    s->done = 0;
+    CAY_TRY(settle_young(s));
+    CAY_TRY(begin_merge(s));
+    CAY_TRY(st->job_list(s->svc->db, "merge", merge_job, s, s->err));
+    CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s, s->err));
+    return st->job_list(s->svc->db, "remove", remove_job, s, s->err);
+}
+
+int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err)
+{
+    settling s = { .svc = svc, .call = call, .err = err };
+    int rc = 0;
+    CAY_TRY(cay__call_check(call, "settle", err));
+    CAY_AUTOFD lock = openat(svc->home_fd, "settle.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open settle.lock");
+    if (flock(lock, LOCK_EX | LOCK_NB) < 0)
+        return 0; /* somebody is at it, and looks again before it ends */
+    cay__leases_drop(svc);
+    for (int i = 0; rc == 0 && i < ROUNDS; i++) {
+        rc = round_of(&s);
+        if (!s.done)
+            break;
+    }
+    return rc < 0 ? rc : s.rc;
+}
+
+bool cay_service_unsettled(cay_service *svc)
+{
+    char boot[64];
+    unsigned what = 0;
+    cay__boot_id(boot, sizeof boot);
+    return svc->store->unsettled(svc->db, boot, &what, NULL) == 0 && (what & CAY_STORE_LATER);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taking a snapshot: recorded as wanted, made, recorded as made. And what is done when somebody died in between. */
+#include "snapshot.h"
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define META_BYTES 65536
+#define LOCK_STEP  2 /* ms */
+
+/* ------------------------------------------------------------------ one at a time */
+
+/* A byte of one file for each sandbox: nothing is left behind. Two sandboxes may share one, and then wait for each other. */
+int cay__box_lock(cay_service *svc, const cay_call *call, const char *id, bool wait, int *out, cay_err *err)
+{
+    CAY_AUTOFD fd = openat(svc->home_fd, "stacks.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = cay__hash(id, strlen(id)), .l_len = 1 };
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open stacks.lock");
+    while (fcntl(fd, F_OFD_SETLK, &l) < 0) {
+        struct pollfd p = { .fd = cay__call_cancel(call), .events = POLLIN };
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return cay_fail_sys(err, CAY_ESYS, "lock stacks.lock");
+        if (!wait)
+            return cay_fail_why(err, CAY_EBUSY, "stack_busy", "another program works on the layers of sandbox %s; try again", id);
+        poll(&p, 1, LOCK_STEP);
+        CAY_TRY(cay__call_check(call, "wait for the sandbox's layers", err));
+    }
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+void cay__upper_path(char *buf, size_t cap, const char *id)
+{
+    cay__str_join(buf, cap, "sandboxes/", id, "/upper", NULL);
+}
+
+/* An inode's number may come again; with the time of its birth it does not. */
+void cay__upper_mark(const cay_service *svc, const char *path, char *buf)
+{
+    struct statx st;
+    *buf = 0;
+    if (statx(svc->home_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) == 0)
+        snprintf(buf, CAY__MARK, "%x:%x:%llx:%llx.%x", st.stx_dev_major, st.stx_dev_minor, (unsigned long long)st.stx_ino,
+                 (unsigned long long)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
+}
+
+static bool layer_there(const cay_service *svc, const char *layer)
+{
+    char path[64];
+    struct stat st;
+    cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", layer, NULL);
+    return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* ------------------------------------------------------------------ the sandbox, awake */
+
+int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void **box, bool *started, cay_err *err)
+{
+    cay_service *svc = sb->owner;
+    for (int tries = 0;; tries++) {
+        CAY_AUTOFREE cay__row *row = NULL;
+        cay__truth t;
+        CAY_TRY(cay__svc_row(svc, sb->id, &row, err));
+        int rc = cay__truth_find(svc, call, &row->row, &t, err);
+        if (rc == 0 && cay__state_live(t.state) && t.box) {
+            *box = CAY_STEAL(t.box);
+            return 0;
+        }
+        cay__truth_clear(&t);
+        CAY_TRY(rc);
+        if (t.state != CAY_STOPPED || tries)
+            return cay__wrong_state(sb, verb, t.state, err);
+        CAY_TRY(cay_sandbox_resume(sb, call, err));
+        *started = true;
+    }
+}
+
+static int no_record(const cay_sandbox *sb, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ENOTSUP, "snapshot_ephemeral",
+                        "sandbox %s is thrown away with its command and keeps no record; use `cay create`, or `cay run --keep`", sb->id);
+}
+
+static int check(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *s, cay_err *err)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    CAY_AUTOJSON *meta = NULL;
+    CAY_TRY(cay__call_check(call, "snapshot", err));
+    s->label = s->label && *s->label ? s->label : NULL;
+    CAY_TRY(cay__snap_label_check(s->label, err));
+    if (s->metadata && strlen(s->metadata) > META_BYTES)
+        return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big", "metadata is longer than %d bytes", META_BYTES);
+    if (s->metadata)
+        CAY_TRY(cay__json_object("metadata", s->metadata, &meta, err));
+    if (s->quiet && s->stop)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "quiet and stop exclude each other");
+    int rc = sb->owner ? cay__svc_row(sb->owner, sb->id, &row, err) : CAY_ENOENT;
+    if (rc == CAY_ENOENT)
+        return no_record(sb, err);
+    CAY_TRY(rc);
+    if (row->row.state == CAY_DAMAGED || row->row.state == CAY_DELETING || row->row.state == CAY_CREATING)
+        return cay__wrong_state(sb, "snapshot", row->row.state, err);
+    if (!CAY__HAS(sb->ops, snapshot))
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s cannot take snapshots", sb->ops->name);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the record */
+
+/* What a fork needs to be like it: the request and the labels. */
+static int spec_for_forks(const cay_row *row, char **out, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL, *labels = NULL;
+    CAY_TRY(cay__json_object("record: spec", row->spec, &o, err));
+    CAY_TRY(cay__json_object("record: labels", row->labels, &labels, err));
+    json_object_set(o, "labels", labels);
+    json_object_del(o, "layers");
+    *out = cay__json_text(o, 2 * CAY__SPEC_MAX);
+    return *out ? 0 : cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the record of sandbox %s is too big", row->id);
+}
+
+typedef struct last {
+    const char *below; /* the stack that it must have below its own layer */
+    char        id[CAY_ID_LEN + 1];
+} last;
+
+/* The newest clone of what is above the same stack: unchanged files can be shared with it. */
+static int find_last(const cay_snap_row *r, void *arg)
+{
+    last *l = arg;
+    cay__stack s;
+    if (strcmp(r->state, "ready") != 0 || !strcmp(r->method, "swap") || cay__stack_read(r->layers, &s, NULL) < 0 || !s.n ||
+        strcmp(s.name[s.n - 1], r->id) != 0)
+        return 0;
+    s.n--;
+    CAY_AUTOFREE char *below = cay__stack_text(&s);
+    if (!strcmp(below, l->below))
+        cay__str_copy(l->id, sizeof l->id, r->id);
+    return 0;
+}
+
+/* It is there: its stack is the sandbox's with it on top. */
+static int complete(cay_service *svc, const cay_snap_row *row, const cay_snapped *how, cay_err *err)
+{
+    cay__stack stack;
+    cay_snap_row done = *row;
+    CAY_TRY(cay__stack_read(row->layers, &stack, err));
+    CAY_TRY(cay__stack_push(&stack, row->id, err));
+    CAY_AUTOFREE char *layers = cay__stack_text(&stack);
+    done.layers = layers;
+    done.method = how->method;
+    done.bytes = how->bytes;
+    done.files = how->files;
+    done.frozen_us = how->frozen_us;
+    done.total_us = how->total_us;
+    return svc->store->snap_ready(svc->db, &done, how->stacked, err);
+}
+
+/* Nobody knows how it ended. The layer tells: is it what the sandbox wrote into, then the sandbox stands on it. */
+static int find_out(cay_service *svc, const cay_snap_row *row, cay_err *err)
+{
+    char path[64], now[CAY__MARK];
+    cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", row->id, NULL);
+    cay__upper_mark(svc, path, now);
+    if (!layer_there(svc, row->id))
+        return svc->store->snap_remove(svc->db, row->id, err);
+    bool swapped = *row->mark && !strcmp(now, row->mark);
+    cay_snapped how = { .size = sizeof how, .method = swapped ? "swap" : "copy", .stacked = swapped };
+    return complete(svc, row, &how, err);
+}
+
+static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, void *box, const cay_snap_row *row,
+                const cay_snapshot_spec *s, cay_err *err)
+{
+    last l = { .below = row->layers };
+    cay_snapped made = { .size = sizeof made };
+    svc->store->snap_list(svc->db, row->sandbox, NULL, find_last, &l, NULL);
+    cay_snap want = { .size = sizeof want, .layer = row->id, .last = *l.id ? l.id : NULL,
+                      .how = s->quiet ? CAY_SNAP_QUIET : s->stop ? CAY_SNAP_STOP : CAY_SNAP_ANY };
+    CAY_TRY(svc->store->snap_insert(svc->db, row, err));
+    CAY_FAULT("snapshot.recorded");
+    int rc = CAY_FAULT_FAILS("snapshot.make") ? cay_fail_sys(err, CAY_ESYS, "make the snapshot") : ops->snapshot(box, call, &want, &made, err);
+    CAY_FAULT("snapshot.made");
+    if (rc == 0)
+        rc = complete(svc, row, &made, err);
+    else if (!layer_there(svc, row->id))
+        svc->store->snap_remove(svc->db, row->id, NULL);
+    else /* its answer was lost, but it is there */
+        rc = find_out(svc, row, err);
+    CAY_FAULT("snapshot.ready");
+    return rc;
+}
+
+/* Under the lock: the stack that the sandbox has now is the one below. */
+static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box, const cay_snapshot_spec *s, bool automatic, char *id, cay_err *err)
+{
+    cay_service *svc = sb->owner;
+    CAY_AUTOFREE cay__row *box_row = NULL;
+    CAY_AUTOFREE char *layers = NULL, *forks = NULL;
+    char boot[64], mark[CAY__MARK], upper[64];
+    cay__spec *spec = NULL;
+    cay__stack stack;
+    CAY_TRY(cay__svc_row(svc, sb->id, &box_row, err));
+    CAY_TRY(spec_for_forks(&box_row->row, &forks, err));
+    CAY_TRY(cay__spec_read(&box_row->row, &spec, err));
+    int rc = cay__stack_of(spec->create.layers, spec->create.nlayers, &stack, err);
+    if (rc == 0 && stack.n == CAY__STACK_MAX)
+        rc = cay__stack_push(&stack, id, err); /* tells why not */
+    if (rc == 0) {
+        const cay_create *c = &spec->create;
+        layers = cay__stack_text(&stack);
+        cay__boot_id(boot, sizeof boot);
+        cay__upper_path(upper, sizeof upper, sb->id);
+        cay__upper_mark(svc, upper, mark);
+        cay_snap_row row = { .size = sizeof row, .id = id, .sandbox = sb->id, .parent = c->from, .label = s->label, .provider = sb->ops->name,
+                             .template_ = c->root ? c->root : c->template_ ? c->template_ : "host", .state = "making", .boot = boot,
+                             .mark = mark, .metadata = s->metadata, .layers = layers, .spec = forks, .automatic = automatic };
+        rc = take(svc, call, sb->ops, box, &row, s, err);
+    }
+    cay__spec_free(spec);
+    return rc;
+}
+
+int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *given, bool automatic, char *id, cay_err *err)
+{
+    cay_snapshot_spec s;
+    CAY_AUTOFD lock = -1;
+    void *box = NULL;
+    bool started = false;
+    CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_snapshot_spec", err));
+    CAY_TRY(check(sb, call, &s, err));
+    cay__id_make(id, 's');
+    CAY_TRY(cay__box_awake(sb, call, "snapshot", &box, &started, err));
+    int rc = cay__box_lock(sb->owner, call, sb->id, true, &lock, err);
+    if (rc == 0)
+        rc = record_and_take(sb, call, box, &s, automatic, id, err);
+    sb->ops->release(box);
+    cay__close_fd(&lock);
+    if (started)
+        cay_sandbox_kill(sb, NULL, NULL);
+    return rc < 0 ? cay_wrap(err, rc, "snapshot %s", sb->id) : 0;
+}
+
+int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec, cay_snapshot **out, cay_err *err)
+{
+    char id[CAY_ID_LEN + 1];
+    CAY_TRY(cay__snap_take(sb, call, spec, false, id, err));
+    return out ? cay_service_snapshot(sb->owner, call, id, out, err) : 0;
+}
+
+/* ------------------------------------------------------------------ after a crash */
+
+static int settle_row(const cay_snap_row *row, void *arg)
+{
+    cay_service *svc = arg;
+    CAY_AUTOFD lock = -1;
+    if (strcmp(row->state, "making") != 0 || cay__box_lock(svc, NULL, row->sandbox, false, &lock, NULL) < 0)
+        return 0; /* whoever has the lock is at it */
+    CAY_AUTOFREE cay__snaprow *now = NULL;
+    if (cay__snap_row(svc, row->id, &now, NULL) == 0 && !strcmp(now->row.state, "making"))
+        find_out(svc, &now->row, NULL);
+    return 0;
+}
+
+static int still_there(const cay_job *job, void *arg)
+{
+    return !strcmp(job->subject, arg);
+}
+
+/* The sandbox has another directory to write into: then it stands on the layers it was to go back to. */
+static int settle_undo(const cay_job *job, void *arg)
+{
+    cay_service *svc = arg;
+    CAY_AUTOFD lock = -1;
+    CAY_AUTOJSON *o = NULL;
+    char upper[64], now[CAY__MARK];
+    if (cay__box_lock(svc, NULL, job->subject, false, &lock, NULL) < 0 ||
+        svc->store->job_list(svc->db, "undo", still_there, (void *)job->subject, NULL) != 1)
+        return 0;
+    int rc = cay__json_object("job", job->detail, &o, NULL);
+    CAY_AUTOFREE char *layers = rc == 0 ? cay__json_text(json_object_get(o, "layers"), 8192) : NULL;
+    cay__upper_path(upper, sizeof upper, job->subject);
+    cay__upper_mark(svc, upper, now);
+    if (layers && *now && strcmp(now, cay__json_str(o, "mark", "")) != 0)
+        rc = svc->store->restack(svc->db, job->subject, layers, cay__json_str(o, "to", ""), NULL);
+    if (rc < 0 || !layers || !*now || !strcmp(now, cay__json_str(o, "mark", "")))
+        svc->store->job_drop(svc->db, "undo", job->subject, NULL);
+    return 0;
+}
+
+void cay__snap_reconcile(cay_service *svc)
+{
+    svc->store->snap_list(svc->db, NULL, NULL, settle_row, svc, NULL);
+    svc->store->job_list(svc->db, "undo", settle_undo, svc, NULL);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox stands on: a snapshot's layers at create, merged ones when it starts again. */
+#include "snapshot.h"
+#include <base/fault.h>
+#include <base/json.h>
+#include <base/str.h>
+
+static int other_template(const cay_snap_row *s, const char *given, cay_err *err)
+{
+    return cay_fail_why(err, CAY_EINVAL, "snapshot_template", "snapshot %s stands on %.100s, not on %.60s; leave --template and --root out", s->id,
+                        s->template_, given);
+}
+
+static int match(cay_service *svc, const cay_snap_row *s, cay_create *c, cay__arena *mem, cay_err *err)
+{
+    const char *provider = c->provider && *c->provider ? c->provider : svc->named ? svc->provider : NULL;
+    const char *given = c->root ? c->root : c->template_;
+    if (provider && strcmp(provider, s->provider) != 0)
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_provider", "snapshot %s was made by provider %.40s and cannot be used by %.40s", s->id,
+                            s->provider, provider);
+    if (given && strcmp(given, s->template_) != 0)
+        return other_template(s, given, err);
+    c->provider = cay__arena_str(mem, s->provider);
+    if (!given && *s->template_ == '/')
+        c->root = cay__arena_str(mem, s->template_);
+    else if (!given)
+        c->template_ = cay__arena_str(mem, s->template_);
+    return 0;
+}
+
+int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    c->layers = NULL;
+    c->nlayers = 0;
+    if (!c->from)
+        return 0;
+    CAY_TRY(cay__snap_find(svc, c->from, &row, err));
+    CAY_TRY(match(svc, &row->row, c, mem, err));
+    cay__stack *stack = cay__arena_take(mem, sizeof *stack);
+    CAY_TRY(cay__stack_read(row->row.layers, stack, err));
+    c->from = cay__arena_str(mem, row->row.id);
+    c->layers = stack->name;
+    c->nlayers = stack->n;
+    return 0;
+}
+
+/* Somebody whose record names no layers: a note does, as long as its maker lives. */
+static int lease(cay_service *svc, const char *id, const cay_create *c, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    char creator[160];
+    json_t *list = json_array();
+    for (size_t i = 0; i < c->nlayers; i++)
+        json_array_append_new(list, json_string(c->layers[i]));
+    cay__creator_text(creator, sizeof creator);
+    int rc = cay__json_object("creator", creator, &o, err);
+    json_object_set_new(o, "layers", list);
+    CAY_AUTOFREE char *text = rc == 0 ? cay__json_text(o, 16384) : NULL;
+    return text ? svc->store->note_put(svc->db, CAY__NOTE_LEASE, id, text, err) : rc;
+}
+
+int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    cay_err own = CAY_ERR_INIT;
+    if (!c->nlayers)
+        return 0;
+    if (c->ephemeral)
+        CAY_TRY(lease(svc, id, c, err));
+    CAY_FAULT("create.held");
+    if (!c->from || cay__snap_row(svc, c->from, &row, &own) == 0)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "snapshot %s was removed meanwhile", c->from);
+}
+
+static int copy_layers(const char *value, void *arg)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY_AUTOFREE char *text = cay__json_object("", value, &o, NULL) == 0 ? cay__json_text(json_object_get(o, "layers"), 8192) : NULL;
+    return cay__stack_read(text ? text : "", arg, NULL);
+}
+
+void cay__stack_release(cay_service *svc, const char *id)
+{
+    cay__stack held;
+    int had = svc->store->note_get(svc->db, CAY__NOTE_LEASE, id, copy_layers, &held, NULL);
+    if (had == CAY_ENOENT || svc->store->note_put(svc->db, CAY__NOTE_LEASE, id, NULL, NULL) < 0)
+        return;
+    for (size_t i = 0; had == 0 && i < held.n; i++) { /* should we die here, a sweep finds them */
+        bool used = true;
+        if (*held.name[i] != 'm' && svc->store->layer_used(svc->db, held.name[i], &used, NULL) == 0 && !used)
+            svc->store->job_put(svc->db, "remove", held.name[i], "", NULL);
+    }
+}
+
+typedef struct leases {
+    cay_service *svc;
+    char       (*dead)[CAY_ID_LEN + 1];
+    size_t       n;
+} leases;
+
+/* Its maker is dead; the provider ends the sandbox with it, and is asked whether it has. */
+static int judge_lease(const char *key, const char *value, void *arg)
+{
+    leases *l = arg;
+    cay__place *p;
+    void *box = NULL;
+    cay_row row = { .size = sizeof row, .id = key, .provider = l->svc->provider, .state = CAY_CREATING, .box = value };
+    if (!cay__maker_is_dead(&row) || strlen(key) > CAY_ID_LEN)
+        return 0;
+    int rc = cay__box_attach(l->svc, NULL, &row, &p, &box, NULL);
+    if (rc == 0)
+        p->ops->release(box);
+    if (rc != CAY_EGONE && rc != CAY_ENOENT)
+        return 0;
+    l->dead = realloc(l->dead, (l->n + 1) * sizeof *l->dead);
+    if (!l->dead)
+        abort();
+    cay__str_copy(l->dead[l->n++], sizeof *l->dead, key);
+    return 0;
+}
+
+void cay__leases_drop(cay_service *svc)
+{
+    leases l = { .svc = svc };
+    svc->store->note_list(svc->db, CAY__NOTE_LEASE, "", judge_lease, &l, NULL);
+    for (size_t i = 0; i < l.n; i++)
+        cay__stack_release(svc, l.dead[i]);
+    free(l.dead);
+}
+
+typedef struct renewal {
+    cay_service *svc;
+    const char  *id, *provider;
+    cay_err     *err;
+} renewal;
+
+static int renew(const cay_job *job, void *arg)
+{
+    const renewal *r = arg;
+    return r->svc->store->layers_merge(r->svc->db, job->detail, job->subject, r->provider, r->id, NULL, r->err);
+}
+
+int cay__stack_renew(cay_service *svc, const char *id, cay__row **row, cay_err *err)
+{
+    renewal r = { svc, id, (*row)->row.provider, err };
+    cay__row *fresh = NULL;
+    CAY_TRY(svc->store->job_list(svc->db, "merged", renew, &r, err));
+    CAY_TRY(cay__svc_row(svc, id, &fresh, err));
+    free(*row);
+    *row = fresh;
+    return 0;
+}

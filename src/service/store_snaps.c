@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots, the layers they stand on, and jobs, in store.db. sys/store.h tells what each call promises. */
+#include "db.h"
+#include "snaprow.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+
+static void bind_text(sqlite3_stmt *st, int i, const char *s)
+{
+    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
+}
+
+static int no_snapshot(const char *id, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "there is no snapshot %.64s; cay snapshots shows those there are", id);
+}
+
+/* One statement with up to four texts; the count of changed rows, or an error. */
+static int change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c, const char *what, cay_err *err)
+{
+    const char *texts[] = { a, b, c };
+    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
+    if (!st)
+        return err->code;
+    for (int i = 0; i < (int)CAY_LEN(texts); i++)
+        if (texts[i])
+            bind_text(st, i + 1, texts[i]);
+    CAY_TRY(cay__db_step(db, st, what, err));
+    return sqlite3_changes(db->sql);
+}
+
+/* Jobs for those of `layers` that nobody names, sandbox `but` not counted. Their detail is who has to remove them. */
+static int free_layers(cay__db *db, const char *layers, const char *but, const char *provider, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYERS_FREE, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, layers);
+    bind_text(st, 2, but);
+    sqlite3_bind_int64(st, 3, cay__wall_ms());
+    bind_text(st, 4, provider);
+    return cay__db_step(db, st, "release layers", err);
+}
+
+static int layers_of(cay__db *db, const char *sandbox, char **out, char **provider, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYERS_OF, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, sandbox);
+    CAY_TRY(cay__db_step(db, st, "read the layers of the sandbox", err));
+    *out = cay__strdup((const char *)sqlite3_column_text(st, 0)); /* NULL without a row: "" */
+    *provider = cay__strdup((const char *)sqlite3_column_text(st, 1));
+    return 0;
+}
+
+int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err)
+{
+    CAY_AUTOFREE char *layers = NULL, *provider = NULL;
+    cay__stack stack;
+    CAY_TRY(layers_of(db, sandbox, &layers, &provider, err));
+    /* What is no list of layers names none that could be freed. */
+    return cay__stack_read(layers, &stack, NULL) < 0 || !stack.n ? 0 : free_layers(db, layers, sandbox, provider, err);
+}
+
+/* ------------------------------------------------------------------ changes */
+
+static int do_insert(cay__db *db, void *arg, cay_err *err)
+{
+    const cay_snap_row *r = arg;
+    const char *texts[] = { r->id,    r->sandbox, r->parent, r->label,    r->provider, r->template_, r->method, r->digest,
+                            r->state, r->boot,    r->mark,   r->metadata, r->layers,   r->spec };
+    const int64_t numbers[] = { r->automatic, r->durable, r->created_ms ? r->created_ms : cay__wall_ms(), (int64_t)r->bytes,
+                                (int64_t)r->files, (int64_t)r->frozen_us, (int64_t)r->total_us };
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_INSERT, err);
+    if (!st)
+        return err->code;
+    for (size_t i = 0; i < CAY_LEN(texts); i++)
+        bind_text(st, (int)i + 1, texts[i]);
+    for (size_t i = 0; i < CAY_LEN(numbers); i++)
+        sqlite3_bind_int64(st, (int)(i + CAY_LEN(texts)) + 1, numbers[i]);
+    int rc = cay__db_step(db, st, "record the snapshot", err);
+    if (rc != CAY_EEXIST)
+        return rc;
+    if (strstr(sqlite3_errmsg(db->sql), "label"))
+        return cay_fail_why(err, rc, "label_in_use", "another snapshot has the label %s; choose one, or `cay snapshot rm %s`", r->label, r->label);
+    return cay_fail_why(err, rc, "snapshot_exists", "snapshot %s is there already", r->id);
+}
+
+int cay__s_snap_insert(void *self, const cay_snap_row *row, cay_err *err)
+{
+    if (!row->id || !cay__id_valid(row->id, 's'))
+        return cay_fail(err, CAY_EINVAL, "a record of a snapshot needs its id");
+    return cay__db_write(self, CAY__TX_DURABLE, do_insert, (void *)row, err);
+}
+
+/* The sandbox stands on `layers`, on top of which is snapshot `from`. */
+static int stack_box(cay__db *db, const char *id, const char *layers, const char *from, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_STACK, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, id);
+    bind_text(st, 2, layers);
+    bind_text(st, 3, from);
+    sqlite3_bind_int64(st, 4, cay__wall_ms());
+    CAY_TRY(cay__db_step(db, st, "record the layers", err));
+    return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
+}
+
+typedef struct ready {
+    const cay_snap_row *row;
+    bool                stacked;
+} ready;
+
+static int do_ready(cay__db *db, void *arg, cay_err *err)
+{
+    const ready *a = arg;
+    const cay_snap_row *r = a->row;
+    const int64_t numbers[] = { (int64_t)r->bytes, (int64_t)r->files, (int64_t)r->frozen_us, (int64_t)r->total_us };
+    {
+        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_READY, err);
+        if (!st)
+            return err->code;
+        bind_text(st, 1, r->id);
+        bind_text(st, 2, r->method);
+        bind_text(st, 3, r->layers);
+        for (size_t i = 0; i < CAY_LEN(numbers); i++)
+            sqlite3_bind_int64(st, (int)i + 4, numbers[i]);
+        CAY_TRY(cay__db_step(db, st, "record the snapshot", err));
+    }
+    if (!sqlite3_changes(db->sql))
+        return no_snapshot(r->id, err);
+    if (!a->stacked)
+        return 0;
+    int rc = stack_box(db, r->sandbox, r->layers, r->id, err);
+    return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile; the snapshot outlives it */
+}
+
+int cay__s_snap_ready(void *self, const cay_snap_row *row, bool stacked, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE, do_ready, &(ready){ row, stacked }, err);
+}
+
+typedef struct settled {
+    const char *id, *digest;
+    bool        durable;
+} settled;
+
+static int do_settled(cay__db *db, void *arg, cay_err *err)
+{
+    const settled *s = arg;
+    int n = change(db, CAY__Q_SNAP_SETTLED, s->id, s->digest ? s->digest : "", s->durable ? "1" : "0", "record the digest", err);
+    return n < 0 ? n : 0;
+}
+
+int cay__s_snap_settled(void *self, const char *id, const char *digest, bool durable, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE, do_settled, &(settled){ id, digest, durable }, err);
+}
+
+static cay__snaprow *take_row(sqlite3_stmt *st)
+{
+    cay__snap_cols c;
+    int64_t *const numbers[] = { &c.automatic, &c.durable, &c.created_ms, &c.bytes, &c.files, &c.frozen_us, &c.total_us, &c.users };
+    for (int i = 0; i < (int)CAY_LEN(c.text); i++) {
+        c.text[i] = (const char *)sqlite3_column_text(st, i);
+        c.len[i] = c.text[i] ? (size_t)sqlite3_column_bytes(st, i) : 0;
+    }
+    for (int i = 0; i < (int)CAY_LEN(numbers); i++)
+        *numbers[i] = sqlite3_column_int64(st, (int)CAY_LEN(c.text) + i);
+    return cay__snaprow_new(&c);
+}
+
+static int get_locked(cay__db *db, const char *id, cay__snaprow **out, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_GET, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, id);
+    int rc = cay__db_step(db, st, "read the snapshot", err);
+    if (rc == 1)
+        *out = take_row(st);
+    return rc == 0 ? no_snapshot(id, err) : rc < 0 ? rc : 0;
+}
+
+static int do_remove(cay__db *db, void *arg, cay_err *err)
+{
+    const char *id = arg;
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    char own[CAY_ID_LEN + 8];
+    CAY_TRY(get_locked(db, id, &row, err));
+    CAY_TRY(change(db, CAY__Q_SNAP_REMOVE, id, NULL, NULL, "remove the record", err));
+    CAY_TRY(free_layers(db, row->row.layers, "", row->row.provider, err));
+    cay__str_join(own, sizeof own, "[\"", id, "\"]", NULL); /* one that was being made is not in its list */
+    return free_layers(db, own, "", row->row.provider, err);
+}
+
+int cay__s_snap_remove(void *self, const char *id, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_remove, (void *)id, err);
+}
+
+typedef struct restack {
+    const char *id, *layers, *from;
+} restack;
+
+static int do_restack(cay__db *db, void *arg, cay_err *err)
+{
+    const restack *r = arg;
+    CAY_AUTOFREE char *old = NULL, *provider = NULL;
+    CAY_TRY(layers_of(db, r->id, &old, &provider, err));
+    CAY_TRY(stack_box(db, r->id, r->layers, r->from, err));
+    CAY_TRY(change(db, CAY__Q_JOB_DROP, "undo", r->id, NULL, "record the layers", err));
+    return *old ? free_layers(db, old, "", provider, err) : 0;
+}
+
+int cay__s_restack(void *self, const char *id, const char *layers, const char *from, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE, do_restack, &(restack){ id, layers, from }, err);
+}
+
+/* ------------------------------------------------------------------ merging */
+
+typedef struct merge {
+    const char *layers, *merged, *provider, *id;
+    size_t     *left;
+} merge;
+
+static int do_merge(cay__db *db, void *arg, cay_err *err)
+{
+    const merge *m = arg;
+    char to[CAY_ID_LEN + 8];
+    CAY_AUTOFREE char *from = cay__strdup(m->layers); /* as a beginning: without the bracket that ends it */
+    if (*from)
+        from[strlen(from) - 1] = 0;
+    cay__str_join(to, sizeof to, "[\"", m->merged, "\"", NULL);
+    if (!m->id)
+        CAY_TRY(change(db, CAY__Q_MERGE_SNAPS, from, to, NULL, "record the merge", err));
+    CAY_TRY(change(db, CAY__Q_MERGE_BOXES, from, to, m->id, "record the merge", err));
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MERGE_LEFT, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, from);
+    CAY_TRY(cay__db_step(db, st, "record the merge", err));
+    *m->left = (size_t)sqlite3_column_int64(st, 0);
+    cay__db_done(&st);
+    /* Who merged, or its successor, is told by job "merge" or "merged"; as long as it is there the new layer is in use. */
+    return free_layers(db, m->layers, "", m->provider, err);
+}
+
+int cay__s_layers_merge(void *self, const char *layers, const char *merged, const char *provider, const char *id, size_t *left,
+                        cay_err *err)
+{
+    size_t none;
+    return cay__db_write(self, CAY__TX_DURABLE, do_merge, &(merge){ layers, merged, provider, id, left ? left : &none }, err);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    pthread_mutex_lock(&db->lock);
+    int rc = get_locked(db, id, &row, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    return rc < 0 ? rc : fn(&row->row, arg);
+}
+
+typedef struct rows {
+    cay__snaprow **at;
+    size_t         n, cap;
+} rows;
+
+static void rows_free(rows *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        free(r->at[i]);
+    free(r->at);
+}
+
+static void rows_add(rows *r, cay__snaprow *row)
+{
+    if (r->n == r->cap) {
+        r->cap = r->cap ? r->cap * 2 : 32;
+        r->at = realloc(r->at, r->cap * sizeof *r->at);
+        if (!r->at)
+            abort();
+    }
+    r->at[r->n++] = row;
+}
+
+static int seq_of(cay__db *db, const char *id, int64_t *out, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_SEQ, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, id);
+    int rc = cay__db_step(db, st, "read the snapshots", err);
+    if (rc == 1)
+        *out = sqlite3_column_int64(st, 0);
+    return rc == 0 ? no_snapshot(id, err) : rc < 0 ? rc : 0;
+}
+
+static int list_locked(cay__db *db, const char *sandbox, const char *after, rows *out, cay_err *err)
+{
+    int64_t seq = INT64_MIN;
+    int rc;
+    if (after)
+        CAY_TRY(seq_of(db, after, &seq, err));
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_LIST, err);
+    if (!st)
+        return err->code;
+    sqlite3_bind_int64(st, 1, seq);
+    if (sandbox)
+        bind_text(st, 2, sandbox);
+    while ((rc = cay__db_step(db, st, "read the snapshots", err)) == 1)
+        rows_add(out, take_row(st));
+    return rc;
+}
+
+int cay__s_snap_list(void *self, const char *sandbox, const char *after, int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    __attribute__((cleanup(rows_free))) rows all = { 0 };
+    pthread_mutex_lock(&db->lock);
+    int rc = list_locked(db, sandbox, after, &all, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    for (size_t i = 0; rc == 0 && i < all.n; i++)
+        rc = fn(&all.at[i]->row, arg);
+    return rc;
+}
+
+static int resolve_locked(cay__db *db, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+{
+    int rc;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_RESOLVE, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, ref);
+    sqlite3_bind_int64(st, 2, (int64_t)CAY_MIN(max, (size_t)1 << 20));
+    while ((rc = cay__db_step(db, st, "look up the snapshot", err)) == 1)
+        if (sqlite3_column_bytes(st, 0) <= CAY_ID_LEN && *n < max)
+            cay__str_copy(ids[(*n)++], sizeof *ids, (const char *)sqlite3_column_text(st, 0));
+    return rc;
+}
+
+int cay__s_snap_resolve(void *self, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    size_t got = 0;
+    pthread_mutex_lock(&db->lock);
+    int rc = *ref ? resolve_locked(db, ref, ids, max, &got, err ? err : &own) : 0;
+    pthread_mutex_unlock(&db->lock);
+    if (rc == 0)
+        *n = got;
+    return rc;
+}
+
+/* The one number that a query with up to two texts gives. */
+static int number(cay__db *db, enum cay__query q, const char *a, const char *b, int64_t *out, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, a);
+    if (b)
+        bind_text(st, 2, b);
+    int rc = cay__db_step(db, st, "read the store", err);
+    if (rc == 1)
+        *out = sqlite3_column_int64(st, 0);
+    return rc < 0 ? rc : 0;
+}
+
+int cay__s_layer_used(void *self, const char *layer, bool *used, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    int64_t n = 1;
+    pthread_mutex_lock(&db->lock);
+    int rc = number(db, CAY__Q_LAYER_USED, layer, "", &n, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    *used = n != 0;
+    return rc;
+}
+
+int cay__s_unsettled(void *self, const char *boot, unsigned *what, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    int64_t n = 0;
+    pthread_mutex_lock(&db->lock);
+    int rc = number(db, CAY__Q_UNSETTLED, boot, NULL, &n, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    *what = (unsigned)n;
+    return rc;
+}
+
+/* ------------------------------------------------------------------ jobs */
+
+static int do_put(cay__db *db, void *arg, cay_err *err)
+{
+    const cay_job *j = arg;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_PUT, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, j->kind);
+    bind_text(st, 2, j->subject);
+    bind_text(st, 3, j->detail);
+    sqlite3_bind_int64(st, 4, cay__wall_ms());
+    return cay__db_step(db, st, "record the job", err);
+}
+
+int cay__s_job_put(void *self, const char *kind, const char *subject, const char *detail, cay_err *err)
+{
+    cay_job j = { .size = sizeof j, .kind = kind, .subject = subject, .detail = detail };
+    return cay__db_write(self, CAY__TX_DURABLE, do_put, &j, err);
+}
+
+static int do_drop(cay__db *db, void *arg, cay_err *err)
+{
+    const cay_job *j = arg;
+    int n = change(db, CAY__Q_JOB_DROP, j->kind, j->subject, NULL, "end the job", err);
+    return n < 0 ? n : 0;
+}
+
+int cay__s_job_drop(void *self, const char *kind, const char *subject, cay_err *err)
+{
+    cay_job j = { .size = sizeof j, .kind = kind, .subject = subject };
+    return cay__db_write(self, CAY__TX_FREES, do_drop, &j, err);
+}
+
+typedef struct jobs {
+    char  *text[3];
+    int64_t created_ms;
+} jobs;
+typedef struct job_rows {
+    jobs  *at;
+    size_t n;
+} job_rows;
+
+static void job_rows_free(job_rows *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        for (size_t k = 0; k < CAY_LEN(r->at[i].text); k++)
+            free(r->at[i].text[k]);
+    free(r->at);
+}
+
+static int jobs_locked(cay__db *db, const char *kind, job_rows *out, cay_err *err)
+{
+    int rc;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_LIST, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, kind);
+    while ((rc = cay__db_step(db, st, "read the jobs", err)) == 1) {
+        out->at = realloc(out->at, (out->n + 1) * sizeof *out->at);
+        if (!out->at)
+            abort();
+        jobs *j = &out->at[out->n++];
+        for (int k = 0; k < (int)CAY_LEN(j->text); k++)
+            j->text[k] = cay__strdup((const char *)sqlite3_column_text(st, k));
+        j->created_ms = sqlite3_column_int64(st, 3);
+    }
+    return rc;
+}
+
+int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_job *, void *), void *arg, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    __attribute__((cleanup(job_rows_free))) job_rows all = { 0 };
+    pthread_mutex_lock(&db->lock);
+    int rc = jobs_locked(db, kind, &all, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    for (size_t i = 0; rc == 0 && i < all.n; i++) {
+        const jobs *j = &all.at[i];
+        cay_job job = { .size = sizeof job, .kind = j->text[0], .subject = j->text[1], .detail = j->text[2], .created_ms = j->created_ms };
+        rc = fn(&job, arg);
+    }
+    return rc;
+}
