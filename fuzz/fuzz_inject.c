@@ -37,6 +37,14 @@ static size_t lines(const char *p, size_t len, const char *name)
     return n;
 }
 
+static size_t fields(const char *p, size_t len)
+{
+    size_t n = 0;
+    for (const char *at = p, *eol; (eol = memmem(at, len - (size_t)(at - p), "\r\n", 2)); at = eol + 2)
+        n++;
+    return n - 2; /* the first and the last line are none */
+}
+
 static void look(const vault *v, const char *p, size_t len, const http_state *was, size_t head)
 {
     mask m = { 0 };
@@ -50,7 +58,9 @@ static void look(const vault *v, const char *p, size_t len, const http_state *wa
         return;
     }
     http_state is = { 0 };
-    if (http_unit(&is, got.head, got.len, "api.test", 443, host, &why) != HTTP_OK || is.next != was->next || is.left - got.len != was->left - head)
+    size_t more = lines(got.head, got.len, "Accept-Encoding") + (got.binding != NULL); /* a server may have another limit than ours */
+    bool room = fields(p, head) + more <= HTTP_FIELDS;
+    if (room && (http_unit(&is, got.head, got.len, "api.test", 443, host, &why) != HTTP_OK || is.next != was->next || is.left - got.len != was->left - head))
         abort();
     if (count(got.head, got.len) > before + (got.binding != NULL) || (got.binding && count(got.head, got.len) == 0))
         abort();
