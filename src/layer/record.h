@@ -21,6 +21,8 @@ enum cay__rec_type {
     CAY__REC_DONE,    /* from it, last: the verb's result */
     CAY__REC_FAIL,    /* from it, last: number code, number errno, string reason, string message */
     CAY__REC_VERB = 16, /* from here on each verb has its own, in both directions */
+    CAY__REC_CHANGE = CAY__REC_VERB, /* diff: layertool/diff.c tells their fields */
+    CAY__REC_TEXT,
 };
 
 /* ---- writing: a cay__buf collects the bytes of one record ---- */

@@ -17,11 +17,11 @@
 
 #define ARGS_MAX 1024
 
-
 static const struct {
     const char *name;
     int (*run)(tool *t, cay_err *err);
 } verbs[] = {
+    { "diff", diff_run },
     { "digest", digest_run },
     { "merge", merge_run },
     { "remove", remove_run },

@@ -20,6 +20,7 @@
  *            look NAME              bytes, files
  *            remove NAME            -                              out of sight by one rename
  *            sweep                  -                              what was removed goes
+ *   diff     words, see diff.c      changes, texts left out        CHANGE and TEXT records before
  *   merge    below… -- layer… new   -                              bottom first; what hides something below stays
  */
 #pragma once
@@ -64,6 +65,11 @@ int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err);
 /* Mounts the merged view of a stack, bottom first, read-only; the descriptor of its root. /tmp is gone for us then: what a
  * verb needs of the host's tree it has opened before. */
 int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *err);
+
+/* ---- diff.c ---- */
+
+/* sandboxes/ID/upper or sandboxes/ID/on-upper; path NULL: -1. */
+int tool_top_open(tool *t, const char *path, int *fd, cay_err *err);
 
 /* ---- crawl.c: a place in a tree of any depth ---- */
 
@@ -142,5 +148,6 @@ int digest_run(tool *t, cay_err *err);
 int remove_run(tool *t, cay_err *err);
 int volume_run(tool *t, cay_err *err);
 int merge_run(tool *t, cay_err *err);
+int diff_run(tool *t, cay_err *err);
 /* All that is below fd, which is closed. */
 int remove_tree(tool *t, int fd, cay_err *err);

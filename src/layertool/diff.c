@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * diff WORD…: what differs between two points.
+ *
+ *   a=LAYER b=LAYER          the stacks, bottom first
+ *   a-top=PATH b-top=PATH    the upper directory of a living sandbox, below the state directory: sandboxes/ID/upper
+ *   on                       both stand on the directory behind TOOL_FD instead; owners do not count
+ *   under=NAME skip=NAME     only this directory of the root; all but this one
+ *   prefix=PATH              in front of every path that is told
+ *   patch context=N          with the text of each change
+ *   every                    each file below deleted and renamed directories
+ *
+ * CHANGE: number kind, bytes path, bytes from ("" none), numbers old mode, new mode, old size, new size, what (CHANGE_…);
+ * a mode of 0: it is not there. TEXT: bytes of a patch, which belong to the change before. DONE: number of changes, number of
+ * those whose text was left out because the patch grew too long.
+ */
+#include "compare.h"
+#include "patch.h"
+#include <base/str.h>
+#include <fcntl.h>
+
+#define CHANGES_MAX 1000000u
+
+typedef struct ask {
+    const char *a[TOOL_STACK_MAX], *b[TOOL_STACK_MAX];
+    size_t      na, nb;
+    const char *a_top, *b_top, *under, *skip, *prefix;
+    bool        on, patch, every;
+    uint64_t    context;
+} ask;
+
+typedef struct sink {
+    const ask *ask;
+    cay__buf   rec, text, path, from;
+    uint64_t   changes, bytes, left_out;
+} sink;
+
+static int parse(tool *t, ask *q, cay_err *err)
+{
+    for (size_t i = 0; i < t->nargs; i++) {
+        const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
+        size_t n = eq ? (size_t)(eq - w) : strlen(w);
+        const struct {
+            const char  *word;
+            const char **to;
+            bool        *flag;
+        } words[] = { { "a-top", &q->a_top, NULL }, { "b-top", &q->b_top, NULL }, { "under", &q->under, NULL }, { "skip", &q->skip, NULL },
+                      { "prefix", &q->prefix, NULL }, { "on", NULL, &q->on },     { "patch", NULL, &q->patch }, { "every", NULL, &q->every } };
+        bool known = false;
+        for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
+            known = strlen(words[k].word) == n && !strncmp(words[k].word, w, n);
+            if (known && words[k].to)
+                *words[k].to = v;
+            else if (known)
+                *words[k].flag = true;
+        }
+        if (!known && n == 1 && *w == 'a' && q->na < TOOL_STACK_MAX)
+            known = (q->a[q->na++] = v);
+        else if (!known && n == 1 && *w == 'b' && q->nb < TOOL_STACK_MAX)
+            known = (q->b[q->nb++] = v);
+        else if (!known && n == 7 && !strncmp(w, "context", n))
+            known = cay__str_to_u64(v, &q->context) && q->context <= 1000;
+        if (!known)
+            return cay_fail(err, CAY_EINVAL, "diff: %.60s", w);
+    }
+    return 0;
+}
+
+/* Only the places that sandboxes write to. */
+int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
+{
+    static const char *const tails[] = { "/upper", "/on-upper" };
+    char id[CAY__ID_LEN + 1];
+    bool fits = false;
+    if (!path) {
+        *fd = -1;
+        return 0;
+    }
+    if (cay__str_starts(path, "sandboxes/") && strlen(path) > 10 + CAY__ID_LEN) {
+        memcpy(id, path + 10, CAY__ID_LEN);
+        id[CAY__ID_LEN] = 0;
+        for (size_t i = 0; i < CAY_LEN(tails); i++)
+            fits |= cay__id_valid(id, 'c') && !strcmp(path + 10 + CAY__ID_LEN, tails[i]);
+    }
+    if (!fits)
+        return cay_fail(err, CAY_EINVAL, "diff: %.60s is no upper directory", path);
+    *fd = openat(t->home, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %s", path) : 0;
+}
+
+static bool same_stack(const ask *q)
+{
+    if (q->on)
+        return true;
+    bool same = q->na == q->nb;
+    for (size_t i = 0; same && i < q->na; i++)
+        same = !strcmp(q->a[i], q->b[i]);
+    return same;
+}
+
+static int open_views(tool *t, const ask *q, compare *c, cay_err *err)
+{
+    CAY_AUTOFD a = -1, b = -1, a_top = -1, b_top = -1;
+    c->same_base = same_stack(q);
+    if (q->on)
+        a = openat(TOOL_FD, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    else
+        CAY_TRY(stack_open(t, q->a, q->na, &a, err));
+    if (a < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open the directory underneath");
+    if (!c->same_base)
+        CAY_TRY(stack_open(t, q->b, q->nb, &b, err));
+    else if ((b = openat(a, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open a stack");
+    CAY_TRY(tool_top_open(t, q->a_top, &a_top, err));
+    CAY_TRY(tool_top_open(t, q->b_top, &b_top, err));
+    view_open(&c->a, CAY_STEAL_FD(a), CAY_STEAL_FD(a_top));
+    view_open(&c->b, CAY_STEAL_FD(b), CAY_STEAL_FD(b_top));
+    return 0;
+}
+
+static int send_text(tool *t, sink *s, cay_err *err)
+{
+    for (size_t at = 0; at < s->text.len;) {
+        size_t n = CAY_MIN(s->text.len - at, (size_t)64 << 10);
+        cay__rec_bytes(&s->rec, s->text.data + at, n);
+        CAY_TRY(tool_say(t, CAY__REC_TEXT, &s->rec, err));
+        at += n;
+    }
+    return 0;
+}
+
+static const char *told(const sink *s, const char *path, cay__buf *room)
+{
+    if (!s->ask->prefix || !path)
+        return path ? path : "";
+    room->len = 0;
+    cay__buf_str(room, s->ask->prefix);
+    cay__buf_str(room, path);
+    return room->full ? path : room->data;
+}
+
+static int on_change(compare *c, const change *ch, cay_err *err)
+{
+    sink *s = c->arg;
+    change as = *ch;
+    if (++s->changes > CHANGES_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "diff_too_big", "more than %u changes; ask for a part of the tree", CHANGES_MAX);
+    as.path = told(s, ch->path, &s->path);
+    as.from = ch->from && (ch->kind == 'R' || (c->every && ch->a.there)) ? told(s, ch->from, &s->from) : NULL;
+    cay__rec_num(&s->rec, (unsigned char)ch->kind);
+    cay__rec_str(&s->rec, as.path);
+    cay__rec_str(&s->rec, as.from);
+    cay__rec_num(&s->rec, ch->a.there ? ch->a.st.st_mode : 0);
+    cay__rec_num(&s->rec, ch->b.there ? ch->b.st.st_mode : 0);
+    cay__rec_num(&s->rec, ch->a.there ? (uint64_t)ch->a.st.st_size : 0);
+    cay__rec_num(&s->rec, ch->b.there ? (uint64_t)ch->b.st.st_size : 0);
+    cay__rec_num(&s->rec, ch->what);
+    if (s->rec.full || s->rec.len > CAY__REC_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "diff_too_big", "a path is too long to be told");
+    CAY_TRY(tool_say(c->t, CAY__REC_CHANGE, &s->rec, err));
+    if (!s->ask->patch)
+        return 0;
+    s->text.len = 0;
+    s->text.full = false;
+    patch_add(&as, (unsigned)s->ask->context, &s->text);
+    if (s->text.full || s->bytes + s->text.len > PATCH_MAX) {
+        s->left_out++;
+        return 0;
+    }
+    s->bytes += s->text.len;
+    return send_text(c->t, s, err);
+}
+
+/* To the directory that was asked for; a side that has none there has nothing. */
+static int go_under(compare *c, const char *name, cay_err *err)
+{
+    view *both[] = { &c->a, &c->b };
+    for (size_t i = 0; i < 2; i++) {
+        entry e;
+        bool other;
+        view_look(both[i], name, &e);
+        if (!e.there || !S_ISDIR(e.st.st_mode))
+            view_nothing(both[i]);
+        else if (view_down(c->t, both[i], name, &other) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "enter %.60s", name);
+        else if (other)
+            c->same_base = false;
+    }
+    return 0;
+}
+
+int diff_run(tool *t, cay_err *err)
+{
+    ask q = { .context = 3 };
+    sink s = { .ask = &q, .rec = CAY__BUF(CAY__REC_MAX), .text = CAY__BUF(8u << 20), .path = CAY__BUF(CAY__REC_MAX), .from = CAY__BUF(CAY__REC_MAX) };
+    CAY_TRY(parse(t, &q, err));
+    compare c = { .t = t, .every = q.every || q.patch, .renames = true, .owners = !q.on, .under = q.under, .skip = q.skip, .fn = on_change, .arg = &s };
+    CAY_TRY(open_views(t, &q, &c, err));
+    int rc = q.under ? go_under(&c, q.under, err) : 0;
+    if (rc == 0)
+        rc = compare_run(&c, err);
+    view_close(&c.a);
+    view_close(&c.b);
+    cay__buf_clear(&s.rec);
+    cay__buf_clear(&s.text);
+    cay__buf_clear(&s.path);
+    cay__buf_clear(&s.from);
+    cay__rec_num(&t->out, s.changes);
+    cay__rec_num(&t->out, s.left_out);
+    return rc;
+}
