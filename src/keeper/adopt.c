@@ -254,6 +254,8 @@ static void take_over(const jkept *e)
         K.block_used[k / 64] |= 1ull << (k % 64);
     b->death.fd = (int)syscall(SYS_pidfd_open, b->pid, 0);
     cgroup_box_open(b);
+    if (b->cg_fd >= 0) /* whoever it stood still for finds that its keeper is gone */
+        cay__fd_write_file(b->cg_fd, "cgroup.freeze", "0");
     cgroup_usage(b, &u);
     b->oom_seen = u.oom_kills;
     b->pids_seen = u.pids_hits;

@@ -90,6 +90,7 @@ void box_free(box *b)
         K.nlive--;
     cay__timer_cancel(&b->timer);
     cay__timer_cancel(&b->claim);
+    freeze_end(b);
     proc_lost(b);
     while (b->procs)
         proc_free(b->procs);

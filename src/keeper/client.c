@@ -308,6 +308,18 @@ static void on_net(const request *r)
     net_ask(r->c, r->b, r->body, r->fds, r->nfds);
 }
 
+static void on_freeze(const request *r)
+{
+    freeze_ask(r->c, r->b, r->body);
+}
+
+static void on_thaw(const request *r)
+{
+    if (r->b->frozen_for == r->c)
+        freeze_end(r->b);
+    reply_ok(r->c);
+}
+
 static void on_events(const request *r)
 {
     const cay_m_box *m = r->body;
@@ -358,6 +370,8 @@ static const struct {
     { CAY_MSG_SIGNAL, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_signal },
     { CAY_MSG_EVENTS, sizeof(cay_m_box), ID, 0, on_events },
     { CAY_MSG_NET, sizeof(cay_m_net), TOLD, 0, on_net },
+    { CAY_MSG_FREEZE, sizeof(cay_m_box), TOLD, 0, on_freeze },
+    { CAY_MSG_THAW, sizeof(cay_m_box), LIVE, 0, on_thaw },
 #ifdef CAY_FAULTS
     { CAY_MSG_FAULT, 0, NOTHING, 0, on_fault },
 #endif
@@ -401,7 +415,7 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
             (table[i].ref && !memchr(body + CAY_WIRE_ID, 0, table[i].ref)))
             break;
         request r = { c, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
-        if (find(&r, table[i].need))
+        if (find(&r, table[i].need) && !(r.b && freeze_hold(c, r.b, buf, n, fds, nfds)))
             table[i].fn(&r);
         return;
     }
@@ -420,6 +434,7 @@ static void maybe_leave(cay__timer *t)
 void client_close(client *c)
 {
     UNLINK(K.clients, c);
+    freeze_client_gone(c);
     proc_on_client_gone(c);
     box_on_client_gone(c);
     cay__loop_del(&K.loop, &c->w);

@@ -8,6 +8,7 @@
  *   proc.c     commands, exits, time-outs stream.c output rings and their readers
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
  *   journal.c  what the kernel holds    adopt.c    taking over after a death
+ *   freeze.c   standing still for who copies its files
  *   net.c      policies, and the sockets of net namespaces: handed to the lender, a helper
  *
  * One thread. Nothing here blocks: what may block is a helper's job. Every packet, from client, helper or
@@ -159,6 +160,8 @@ struct box {
     bool       adopting; /* init has not told yet what it holds */
     const char *pausing; /* why it will be frozen, once no command is being born */
     client    *pauser;
+    client    *frozen_for; /* stands still while this one copies its files */
+    struct held *held;     /* requests that wait meanwhile */
     proc      *procs, *oldest;
     unsigned   nprocs, nlive, last_group;
     char       forget[CAY_WIRE_ID]; /* a command init need not remember; told with the next one */
@@ -328,6 +331,11 @@ void pending_free(pending *p);
 const char *pending_field(const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
 void box_note_gone(const char *id, const char *reason);
 bool box_remove_files(const char *dir, int mounts); /* below sandboxes/: out of sight now, gone soon */
+/* freeze.c */
+void freeze_ask(client *c, box *b, const cay_m_box *m);
+void freeze_end(box *b);
+bool freeze_hold(client *c, box *b, const char *packet, size_t len, int *fds, int nfds); /* true: it waits, and has the descriptors */
+void freeze_client_gone(const client *c);
 /* proc.c */
 void  proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);
 void  proc_started(box *b, const cay_g_result *r, int *fds, int nfds);

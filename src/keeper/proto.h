@@ -56,6 +56,9 @@ enum cay_msg_type {
     CAY_MSG_EVENTS,      /* cay_m_box (id or "") → OK, then cay_event_wire packets (…) */
     CAY_MSG_FAULT,       /* test builds: tail "point=action" → OK */
     CAY_MSG_NET,         /* cay_m_net; SET: fds: [policy] → cay_m_netinfo; GET: fds: [policy]; DIAL: fds: [connected socket] */
+    CAY_MSG_FREEZE,      /* cay_m_box (a: CAY_FREEZE_…) → CAY_MSG_BOX; fds: [cgroup.events of what is being frozen]. Nothing of the sandbox
+                            runs, and nothing new begins, until THAW or the end of the connection (…) */
+    CAY_MSG_THAW,        /* cay_m_box → OK */
 
     CAY_MSG_OK = 100,
     CAY_MSG_ERROR,       /* cay_m_error */
@@ -65,6 +68,8 @@ enum cay_msg_type {
     CAY_MSG_EXIT,        /* cay_m_exit */
     CAY_MSG_DATA,        /* cay_m_data */
 };
+
+enum { CAY_FREEZE_STOP = 1u << 0 }; /* without a freezer (no descriptor comes): the asker stops the processes */
 
 enum { CAY_MODE_ROOT = 0, CAY_MODE_RANGE = 1, CAY_MODE_SINGLE = 2 };
 

@@ -63,6 +63,9 @@ void cay__nbox_claim_all(void *native); /* a keeper died: tell the next one whos
 /* volume.c: as `volume` of cay_provider_ops; not for the static command. */
 int cay__native_volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
 
+/* clone.c: a snapshot while processes run. */
+int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err);
+
 /* probe.c */
 #define CAY__LAYERS_MAX 24
 size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max);

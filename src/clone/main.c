@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clone.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+#define INDEX   "clone.index"
+#define TICK_NS 20000000 /* two ticks of the coarsest clock that a filesystem stamps files with */
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+typedef struct job {
+    const char  *id, *layer;
+    bool         stop;
+    int          dir, layers; /* sandboxes/<id>, layers/ */
+    int          upper, stage;
+    char         stage_name[40];
+    struct stat  st; /* of upper */
+    clone_index  last;
+    clone_tree   tree;
+    clone_answer answer;
+} job;
+
+volatile sig_atomic_t clone_canceled;
+
+static void on_term(int sig)
+{
+    (void)sig;
+    clone_canceled = 1;
+}
+
+__attribute__((format(printf, 4, 5))) static int fail(job *j, int code, const char *reason, const char *fmt, ...)
+{
+    int sys = errno;
+    va_list ap;
+    j->answer.code = code == CAY_ESYS ? cay_code_of_errno(sys) : code;
+    j->answer.sys = code == CAY_ESYS ? sys : 0;
+    cay__str_copy(j->answer.reason, sizeof j->answer.reason, reason);
+    va_start(ap, fmt);
+    int n = vsnprintf(j->answer.msg, sizeof j->answer.msg, fmt, ap);
+    va_end(ap);
+    if (code == CAY_ESYS && n >= 0 && (size_t)n < sizeof j->answer.msg)
+        snprintf(j->answer.msg + n, sizeof j->answer.msg - (size_t)n, ": %s", strerror(sys));
+    return j->answer.code;
+}
+
+/* ---- before anything stands still ---- */
+
+static int enter(job *j)
+{
+    char path[64];
+    struct rlimit r;
+    signal(SIGPIPE, SIG_IGN);
+    sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_term }, NULL);
+    prctl(PR_SET_NAME, "cay-clone");
+    for (int fd = CLONE_HOME; fd <= CLONE_USER; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0) { /* two descriptors for each level of the tree */
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+    /* Rootless: the ids on disk are those of the keeper's user namespace, and its processes are below it. */
+    if (fcntl(CLONE_USER, F_GETFD) >= 0 && (setns(CLONE_USER, CLONE_NEWUSER) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
+        return fail(j, CAY_ESYS, "", "enter the keeper's user namespace");
+    umask(0);
+    cay__str_join(path, sizeof path, "sandboxes/", j->id, NULL);
+    j->dir = openat(CLONE_HOME, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    j->upper = j->dir < 0 ? -1 : openat(j->dir, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    j->layers = openat(CLONE_HOME, "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (j->upper < 0 || j->layers < 0 || fstat(j->upper, &j->st) < 0)
+        return fail(j, CAY_ESYS, "", "open what sandbox %s has written", j->id);
+    return 0;
+}
+
+/* The name and the lock that cay-layer knows, which removes what a killed one of us leaves. */
+static int make_stage(job *j)
+{
+    char id[24];
+    cay__id_make(id, 'l');
+    cay__str_join(j->stage_name, sizeof j->stage_name, ".stage-", id, NULL);
+    if (mkdirat(j->layers, j->stage_name, 0700) < 0)
+        return fail(j, CAY_ESYS, "", "make layers/%s", j->stage_name);
+    j->stage = openat(j->layers, j->stage_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (j->stage < 0 || flock(j->stage, LOCK_EX | LOCK_NB) < 0)
+        return fail(j, CAY_ESYS, "", "make layers/%s", j->stage_name);
+    CAY_FAULT("clone.stage");
+    return 0;
+}
+
+static void prepare(job *j)
+{
+    clone_tree *t = &j->tree;
+    struct statfs fs;
+    t->upper = j->upper;
+    t->to = j->stage;
+    t->base = -1;
+    t->last = &j->last;
+    if (index_load(&j->last, j->dir, INDEX, &j->st))
+        t->base = openat(j->layers, j->last.layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    t->next.dev = j->st.st_dev;
+    t->next.ino = j->st.st_ino;
+    cay__str_copy(t->next.layer, sizeof t->next.layer, j->layer);
+    if (fstatfs(j->upper, &fs) < 0)
+        return;
+    t->doubt = fs.f_type == TMPFS_MAGIC;
+    t->how = fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC ? COPY_SHARED : COPY_BYTES;
+    /* A reflink writes out what the file still has in memory: better now than while everything stands still. */
+    if (t->how == COPY_SHARED)
+        syncfs(j->upper);
+}
+
+/* ---- the moment ---- */
+
+static int take(job *j, const clone_hold *h)
+{
+    clone_tree *t = &j->tree;
+    clock_gettime(CLOCK_REALTIME, &t->fresh);
+    t->fresh.tv_nsec -= TICK_NS;
+    if (t->fresh.tv_nsec < 0) {
+        t->fresh.tv_sec--;
+        t->fresh.tv_nsec += 1000000000;
+    }
+    mapped_files(&t->mapped, h->init, j->upper);
+    CAY_FAULT("clone.walk");
+    if (!clone_tree_walk(t)) {
+        t->path[CAY_MIN(sizeof t->path - 1, 160u)] = 0;
+        if (clone_canceled)
+            return fail(j, CAY_ECANCELED, "canceled", "the snapshot was canceled");
+        if (errno == ENAMETOOLONG)
+            return fail(j, CAY_ETOOBIG, "tree_too_deep", "directories are nested too deep at /%s to be copied; end the processes and try again", t->path);
+        return fail(j, CAY_ESYS, "", "copy /%s", t->path);
+    }
+    CAY_FAULT("clone.walked");
+    if (!hold_still(h))
+        return fail(j, CAY_EBUSY, "snapshot_interrupted", "the sandbox went on before its snapshot was complete; try again");
+    return 0;
+}
+
+static int publish(job *j)
+{
+    if (syscall(SYS_renameat2, j->layers, j->stage_name, j->layers, j->layer, RENAME_NOREPLACE) < 0)
+        return fail(j, CAY_ESYS, "", "publish layer %s", j->layer);
+    j->stage_name[0] = 0;
+    CAY_FAULT("clone.published");
+    index_save(&j->tree.next, j->dir, INDEX, INDEX ".new"); /* without one the next clone copies more */
+    return 0;
+}
+
+static int run(job *j)
+{
+    struct stat st;
+    clone_hold h = { .events = -1, .guard = -1 };
+    CAY_TRY(enter(j));
+    cay__str_copy(j->answer.method, sizeof j->answer.method, "copy");
+    /* An answer that was lost: the layer is there, whole. */
+    if (fstatat(j->layers, j->layer, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    CAY_TRY(make_stage(j));
+    prepare(j);
+    int rc = hold_begin(&h, j->id, j->stop, &j->answer);
+    if (rc == 0)
+        rc = take(j, &h);
+    hold_end(&h, j->id);
+    j->answer.frozen_us = (uint64_t)(h.until_us - h.since_us);
+    if (rc == 0)
+        rc = publish(j);
+    if (j->tree.shared)
+        cay__str_copy(j->answer.method, sizeof j->answer.method, "reflink");
+    j->answer.bytes = j->tree.bytes;
+    j->answer.files = j->tree.files;
+    return rc;
+}
+
+static bool name_valid(const char *s)
+{
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    return n && n < 64 && !s[n] && s[0] != '-';
+}
+
+int main(int argc, char **argv)
+{
+    int64_t since = cay__now_us();
+    job j = { .dir = -1, .layers = -1, .upper = -1, .stage = -1, .tree.base = -1 };
+#ifdef CAY_FAULTS
+    if (argc == 2 && !strcmp(argv[1], "--faults")) {
+        cay__fault_list((void (*)(const char *))(void *)puts);
+        return 0;
+    }
+    cay__fault_load();
+#endif
+    if (argc < 3 || !cay__id_valid(argv[1], 'c') || !name_valid(argv[2]) || fcntl(CLONE_ANSWER, F_GETFD) < 0) {
+        dprintf(2, "cay-clone is started by libcay; it copies what a running sandbox has written\n");
+        return 2;
+    }
+    j.id = argv[1];
+    j.layer = argv[2];
+    j.stop = argc > 3 && !strcmp(argv[3], "--stop");
+    int rc = run(&j);
+    if (j.stage_name[0])
+        clone_tree_remove(j.layers, j.stage_name);
+    j.answer.total_us = (uint64_t)(cay__now_us() - since);
+    CAY_FAULT("clone.answer");
+    bool said = cay__fd_write_all(CLONE_ANSWER, &j.answer, sizeof j.answer);
+    index_free(&j.last);
+    index_free(&j.tree.next);
+    inode_set_free(&j.tree.mapped);
+    return rc < 0 || !said;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Standing still without a freezer: SIGSTOP for every process of the sandbox, init first, so that nobody sees a child of its stop.
+ * A stopped process neither runs nor forks, so once two walks find the same processes and all of them at rest, it is so.
+ * The guard is a process of its own: it lives on when cay-clone is killed, sees its socket end, and continues what it stopped.
+ */
+#include "clone.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#define STOP_MS 5000
+
+/* ---- who is in it ---- */
+
+static bool pid_ns(int pid, struct stat *st)
+{
+    char path[64], n[21];
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/ns/pid", NULL);
+    return stat(path, st) == 0;
+}
+
+/* In that namespace, or in one below it. */
+static bool inside(int pid, const struct stat *ns, const struct stat *own)
+{
+    char path[64], n[21];
+    struct stat st;
+    if (!pid_ns(pid, &st) || st.st_ino == own->st_ino)
+        return false;
+    if (st.st_ino == ns->st_ino)
+        return true;
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)pid), "/ns/pid", NULL);
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd >= 0) {
+        int up = ioctl(fd, NS_GET_PARENT);
+        cay__close_fd(&fd);
+        fd = up;
+        if (fd >= 0 && fstat(fd, &st) == 0 && st.st_ino == ns->st_ino)
+            return true;
+    }
+    return false;
+}
+
+bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg)
+{
+    struct stat ns, own;
+    uint64_t pid;
+    if (!pid_ns(init, &ns) || !pid_ns(getpid(), &own) || ns.st_ino == own.st_ino)
+        return false;
+    DIR *d = opendir("/proc");
+    bool ok = d && fn(init, arg);
+    for (struct dirent *e; ok && (e = readdir(d));)
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && cay__str_to_u64(e->d_name, &pid) && (int)pid != init && inside((int)pid, &ns, &own))
+            ok = fn((int)pid, arg);
+    if (d)
+        closedir(d);
+    return ok;
+}
+
+/* ---- the guard ---- */
+
+#define PROCESSES_MAX 65536
+
+/* Shared with cay-clone, which continues them if the guard is killed. */
+typedef struct stopped {
+    int      pid;
+    bool     ours; /* else it stood still already */
+    uint64_t start;
+} stopped;
+
+typedef struct guard_list {
+    _Atomic size_t n;
+    stopped        at[PROCESSES_MAX];
+} guard_list;
+
+static guard_list *S;
+static struct {
+    size_t seen;   /* in this walk */
+    bool   fresh;  /* somebody new was met */
+    bool   moving; /* somebody is not at rest yet */
+} W;
+
+bool guard_prepare(void)
+{
+    S = mmap(NULL, sizeof *S, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return S != MAP_FAILED;
+}
+
+/* The letter of /proc/…/stat. */
+static char state_of(const char *file)
+{
+    char buf[512];
+    const char *end = cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
+    return end && end[1] ? end[2] : 'X';
+}
+
+/* A parent that waits for its vfork(2) child sleeps until that one, which is stopped, goes on. */
+static bool waits_for_child(const char *task)
+{
+    char path[360], buf[64];
+    cay__str_join(path, sizeof path, task, "/syscall", NULL);
+    if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0 || buf[0] < '0' || buf[0] > '9')
+        return false;
+    long call = strtol(buf, NULL, 10);
+#ifdef SYS_vfork
+    if (call == SYS_vfork)
+        return true;
+#endif
+    return call == SYS_clone || call == SYS_clone3;
+}
+
+/* Every thread: stopped, traced and stopped, or dead. */
+static bool at_rest(int pid)
+{
+    char dir[64], n[21], task[340], file[360];
+    cay__str_join(dir, sizeof dir, "/proc/", cay__str_u64(n, (uint64_t)pid), "/task", NULL);
+    DIR *d = opendir(dir);
+    bool rest = true;
+    for (struct dirent *e; d && rest && (e = readdir(d));) {
+        if (e->d_name[0] == '.')
+            continue;
+        cay__str_join(task, sizeof task, dir, "/", e->d_name, NULL);
+        cay__str_join(file, sizeof file, task, "/stat", NULL);
+        char s = state_of(file);
+        rest = strchr("TtZX", s) || (s == 'D' && waits_for_child(task));
+    }
+    if (d)
+        closedir(d);
+    return rest;
+}
+
+/* By pidfd: what has the number later is not meant. */
+static bool send_to(int pid, uint64_t start, int sig)
+{
+    CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    return fd >= 0 && cay__start_time(pid) == start && syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) == 0;
+}
+
+static bool on_stop(int pid, void *arg)
+{
+    char file[64], n[21];
+    uint64_t start = cay__start_time(pid);
+    (void)arg;
+    if (!start)
+        return true;
+    W.seen++;
+    W.moving |= !at_rest(pid);
+    for (size_t i = 0; i < S->n; i++)
+        if (S->at[i].pid == pid && S->at[i].start == start)
+            return true;
+    W.fresh = true;
+    if (S->n == PROCESSES_MAX)
+        return false;
+    cay__str_join(file, sizeof file, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
+    /* One that stands still already does so for a reason of its own, and is not continued either. */
+    bool ours = state_of(file) != 'T';
+    S->at[S->n] = (stopped){ pid, ours, start };
+    S->n++; /* known before it is stopped, to whoever continues it */
+    if (ours)
+        send_to(pid, start, SIGSTOP);
+    return true;
+}
+
+static bool stop_all(int init)
+{
+    for (int64_t end = cay__now_ms() + STOP_MS; cay__now_ms() < end;) {
+        size_t before = W.seen;
+        W.seen = 0;
+        W.fresh = W.moving = false;
+        if (!each_process(init, on_stop, NULL)) {
+            errno = ESRCH;
+            return false;
+        }
+        if (!W.fresh && !W.moving && W.seen == before)
+            return true;
+        if (!W.fresh)
+            usleep(200);
+    }
+    errno = ETIMEDOUT;
+    return false;
+}
+
+/* Children before their parents: a parent that runs again finds none of them stopped. */
+void guard_release(void)
+{
+    for (; S->n; S->n--) {
+        const stopped *s = &S->at[S->n - 1];
+        if (s->ours)
+            send_to(s->pid, s->start, SIGCONT);
+    }
+}
+
+void guard_main(int sock, int init)
+{
+    char said[5] = "y", c;
+    setsid(); /* what ends cay-clone's whole group is not for us */
+    prctl(PR_SET_NAME, "cay-guard");
+    for (int i = 1; i < 32; i++)
+        signal(i, i == SIGCHLD ? SIG_DFL : SIG_IGN);
+    if (!stop_all(init)) {
+        int sys = errno;
+        said[0] = 'n';
+        memcpy(said + 1, &sys, sizeof sys);
+    }
+    CAY_FAULT("clone.guard.stopped");
+    if (send(sock, said, sizeof said, MSG_NOSIGNAL) == sizeof said)
+        while (read(sock, &c, 1) < 0 && errno == EINTR)
+            ;
+    guard_release();
+    _exit(0);
+}

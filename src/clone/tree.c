@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "clone.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+
+#define DEPTH_MAX 1500 /* two descriptors each; a path of 4095 bytes has seldom more */
+
+/* ---- files of several names ---- */
+
+typedef struct twin {
+    uint64_t ino;
+    char    *path; /* its first name below the new layer */
+} twin;
+
+static struct {
+    twin  *at;
+    size_t n, size;
+} twins;
+
+static twin *twin_slot(uint64_t ino)
+{
+    size_t h = (size_t)(ino * 0x9e3779b97f4a7c15ull) & (twins.size - 1);
+    while (twins.at[h].path && twins.at[h].ino != ino)
+        h = (h + 1) & (twins.size - 1);
+    return &twins.at[h];
+}
+
+static twin *twin_of(uint64_t ino)
+{
+    if (twins.n * 2 >= twins.size) {
+        twin *old = twins.at;
+        size_t n = twins.size;
+        twins.size = CAY_MAX(n * 2, 256u);
+        twins.at = cay__alloc(twins.size * sizeof *twins.at);
+        for (size_t i = 0; i < n; i++)
+            if (old[i].path)
+                *twin_slot(old[i].ino) = old[i];
+        free(old);
+    }
+    return twin_slot(ino);
+}
+
+static void twins_free(void)
+{
+    for (size_t i = 0; i < twins.size; i++)
+        free(twins.at[i].path);
+    free(twins.at);
+    memset(&twins, 0, sizeof twins);
+}
+
+/* ---- one entry ---- */
+
+/* The same as in the last clone: another name of that file. False: it has to be copied, whatever the reason. */
+static bool link_last(clone_tree *t, int from, const char *name, int to, const struct stat *st)
+{
+    const clone_mark *m = t->base >= 0 && !inode_set_has(&t->mapped, st->st_ino) ? index_find(t->last, st) : NULL;
+    if (!m)
+        return false;
+    const char *path = t->last->names + m->path;
+    if (t->doubt && S_ISREG(st->st_mode) && st->st_size && !same_bytes(from, name, t->base, path))
+        return false;
+    return linkat(t->base, path, to, name, 0) == 0; /* gone, or with too many names already: then not */
+}
+
+static bool copy_entry(clone_tree *t, int from, const char *name, int to, const struct stat *st)
+{
+    if (clone_canceled) {
+        errno = ECANCELED;
+        return false;
+    }
+    twin *other = st->st_nlink > 1 ? twin_of(st->st_ino) : NULL;
+    t->files++;
+    if (other && other->path)
+        return linkat(t->to, other->path, to, name, 0) == 0;
+    t->bytes += (uint64_t)st->st_size;
+    if (!link_last(t, from, name, to, st)) {
+        CAY_FAULT("clone.copy");
+        if (!(S_ISREG(st->st_mode) ? copy_file(from, name, to, st, t->how, &t->shared) : copy_special(from, name, to, st)))
+            return false;
+        t->copied += (uint64_t)st->st_size;
+    }
+    if (other) {
+        *other = (twin){ st->st_ino, cay__strdup(t->path) };
+        twins.n++;
+    }
+    /* What is mapped changes without a trace for as long as it is, and so does what changed in this very tick of the clock. */
+    bool fresh = st->st_ctim.tv_sec > t->fresh.tv_sec || (st->st_ctim.tv_sec == t->fresh.tv_sec && st->st_ctim.tv_nsec >= t->fresh.tv_nsec);
+    if (!fresh && !inode_set_has(&t->mapped, st->st_ino))
+        index_add(&t->next, st, t->path);
+    return true;
+}
+
+static bool copy_dir(clone_tree *t, int from, int to);
+
+static bool enter_dir(clone_tree *t, int from, const char *name, int to, const struct stat *st)
+{
+    CAY_AUTOFD in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
+    if (in < 0 || mkdirat(to, name, 0700) < 0)
+        return false;
+    CAY_AUTOFD out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (out < 0 || ++t->depth > DEPTH_MAX) {
+        if (out >= 0)
+            errno = ENAMETOOLONG;
+        return false;
+    }
+    t->files++;
+    if (!copy_dir(t, in, out) || !copy_looks(in, out, st))
+        return false;
+    t->depth--;
+    return true;
+}
+
+static bool copy_dir(clone_tree *t, int from, int to)
+{
+    size_t len = t->len;
+    int fd = fcntl(from, F_DUPFD_CLOEXEC, 3);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    bool ok = d;
+    for (struct dirent *e; ok && (errno = 0, e = readdir(d));) {
+        struct stat st;
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        size_t n = strlen(e->d_name);
+        if (len + n + 2 > sizeof t->path) {
+            errno = ENAMETOOLONG;
+            ok = false;
+            break;
+        }
+        memcpy(t->path + len, e->d_name, n + 1);
+        ok = fstatat(from, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+        if (ok && S_ISDIR(st.st_mode)) {
+            memcpy(t->path + len + n, "/", 2);
+            t->len = len + n + 1;
+            ok = enter_dir(t, from, e->d_name, to, &st);
+            t->len = len;
+        } else if (ok) {
+            ok = copy_entry(t, from, e->d_name, to, &st);
+        }
+    }
+    int sys = errno;
+    if (d)
+        closedir(d);
+    else
+        cay__close_fd(&fd);
+    errno = sys;
+    if (ok)
+        t->path[len] = 0;
+    return ok && sys == 0;
+}
+
+bool clone_tree_walk(clone_tree *t)
+{
+    struct stat st;
+    errno = 0;
+    bool ok = copy_dir(t, t->upper, t->to) && fstat(t->upper, &st) == 0 && copy_looks(t->upper, t->to, &st);
+    int sys = errno;
+    twins_free();
+    errno = sys;
+    return ok;
+}
+
+/* Our own half-made tree: what lies deeper than we go was never made. */
+void clone_tree_remove(int at, const char *name)
+{
+    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
+        return;
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        cay__close_fd(&fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            clone_tree_remove(dirfd(d), e->d_name);
+    closedir(d);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
