@@ -22,6 +22,8 @@ _cay() {
                 verb=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [[ $verb == @(files|net|port|secret|volume) ]]; then
                 sub=${COMP_WORDS[i]}
+            elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
+                sub=${COMP_WORDS[i]}
             else
                 [ $n = 0 ] && id=${COMP_WORDS[i]}
                 ((n++))
@@ -31,6 +33,7 @@ _cay() {
     done
 
     case $prev in
+    --from | --to) _cay_reply snapshots; return ;;
     --home | --root) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --mount) compopt -o nospace; COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --env-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -56,6 +59,15 @@ _cay() {
     esac
     case $verb in
     volume) [ "$sub" = create ] || [ "$sub" = ls ] || COMPREPLY=($(compgen -W "$(cay -q volume ls 2>/dev/null)" -- "$cur")) ;;
+    snapshot)
+        if [ -n "$sub" ]; then
+            _cay_reply snapshots
+        elif [ $n = 0 ]; then
+            COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^snapshot //p")
+                $(cay completion ids 2>/dev/null | cut -f1)" -- "$cur"))
+        fi
+        ;;
+    fork) COMPREPLY=($(compgen -W "$({ cay completion ids; cay completion snapshots; } 2>/dev/null | cut -f1)" -- "$cur")) ;;
     run | create | doctor | gc | tour | version | completion) ;;
     help) COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur")) ;;
     attach | logs | signal) if [ $n = 0 ]; then _cay_reply ids; else _cay_reply procs "$id"; fi ;;

@@ -25,7 +25,7 @@ function __cay_complete
     set -l cur (commandline -ct)
     switch "$before[1]"
         case ''
-            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port|secret|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port|secret|snapshot|volume) '
             printf 'files\tfiles inside a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\nvolume\tdirectories that outlive sandboxes\n'
             return
         case files net port secret volume
@@ -36,6 +36,10 @@ function __cay_complete
             set -l pair $before[1..2]
             set before "$pair" $before[3..-1]
     end
+    if test "$before[1]" = snapshot; and contains -- "$before[2]" export import inspect pull push rm
+        set -l pair $before[1..2]
+        set before "$pair" $before[3..-1]
+    end
     if string match -q -- '-*' "$cur"
         cay completion options (string split ' ' -- $before[1]) 2>/dev/null | string replace -r '=\t' \t
         return
@@ -43,7 +47,15 @@ function __cay_complete
     switch $before[1]
         case run create doctor gc tour version completion
         case help
-            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port|secret|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(files|net|port|secret|snapshot|volume) '
+        case 'snapshot *'
+            cay completion snapshots 2>/dev/null
+        case snapshot
+            cay completion verbs 2>/dev/null | string replace -rf '^snapshot ' ''
+            cay completion ids 2>/dev/null
+        case fork
+            cay completion ids 2>/dev/null
+            cay completion snapshots 2>/dev/null
         case attach logs signal
             if test (count $before) = 1
                 cay completion ids 2>/dev/null
@@ -59,6 +71,8 @@ function __cay_complete
 end
 
 complete -c cay -f -a '(__cay_complete)'
+complete -c cay -l from -x -a '(cay completion snapshots 2>/dev/null)'
+complete -c cay -l to -x -a '(cay completion snapshots 2>/dev/null)'
 complete -c cay -l home -x -a '(__fish_complete_directories)'
 complete -c cay -l root -x -a '(__fish_complete_directories)'
 complete -c cay -l mount -x -a '(__fish_complete_directories)'

@@ -86,7 +86,7 @@ CAY_API int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err);
  * names. The command line does it after its answer; other programs call it now and then, on a thread that may wait.
  * One program at a time does it; another one returns at once. */
 CAY_API int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err);
-/* Is there anything for it to do? Cheap. */
+/* Is there anything for it to do that nobody is at? Cheap. */
 CAY_API bool cay_service_unsettled(cay_service *svc);
 
 #ifdef __cplusplus

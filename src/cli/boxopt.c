@@ -18,6 +18,9 @@ const opt_def box_opt_defs[] = {
     { "label", 'l', "KEY=VALUE", "a label; `cay ls --label` filters by it", OPT_LIST, AT(labels) },
     { "template", 0, "NAME", "what it starts from (default host: this machine's /usr, read-only)", OPT_STR,
       AT(template_) },
+    { "from", 0, "SNAPSHOT", "begin with the files of a snapshot: an id or a label", OPT_STR, AT(from) },
+    { "checkpoint", 0, "N", "a snapshot after each command, for `cay undo`; the last N are kept (default 20)", OPT_NUM, AT(checkpoint), 1, 10000,
+      .bare = "20" },
     { "root", 0, "DIR", "any root filesystem directory instead, read-only below", OPT_STR, AT(root) },
     { "mount", 0, "DIR[:TARGET][:ro|:rw]", "show a host directory inside; read-only unless :rw", OPT_LIST,
       AT(mounts) },
@@ -294,7 +297,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
         .size = sizeof *c, .template_ = o->template_, .root = o->root, .name = o->name, .hostname = o->hostname,
         .user = o->user, .workdir = o->workdir, .metadata = o->metadata, .limits = o->limits,
         .ttl_ms = o->ttl_ms == CAY_UNLIMITED ? 0 : o->ttl_ms, .idle_ms = o->idle_ms == CAY_UNLIMITED ? 0 : o->idle_ms,
-        .no_pin = o->no_pin, .durable = o->durable,
+        .from = o->from, .checkpoint = (unsigned)o->checkpoint, .no_pin = o->no_pin, .durable = o->durable,
         .on_expiry = o->on_expiry && !strcmp(o->on_expiry, "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL,
     };
     CAY_TRY(check_texts(o, err));

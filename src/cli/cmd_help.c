@@ -5,6 +5,7 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/str.h>
+#include <cay/snapshot.h>
 
 static void overview(const char *family)
 {
@@ -21,7 +22,7 @@ static void overview(const char *family)
         if (!(*p)->fn && !family)
             cay__buf_fmt(&b, "\n%s%s%s\n", bold, (*p)->name, off);
         if ((*p)->fn && (!family || (cay__str_starts((*p)->name, family) && (*p)->name[strlen(family)] == ' ')))
-            cay__buf_fmt(&b, "  %-14s %s\n", (*p)->name, (*p)->summary);
+            cay__buf_fmt(&b, "  %-16s %s\n", (*p)->name, (*p)->summary);
     }
     if (!family) {
         cay__buf_fmt(&b, "\n%severywhere%s\n", bold, off);
@@ -155,6 +156,19 @@ static int complete_procs(const char *id)
     return rc < 0 ? CLI_FAIL : CLI_OK;
 }
 
+static int on_snapshot(const cay_snapshot *s, void *arg)
+{
+    (void)arg;
+    out_fmt("%s\t%s\n", s->id, *s->label ? s->label : s->sandbox);
+    return 0;
+}
+
+static int complete_snapshots(void)
+{
+    cay_service *svc;
+    return cli_service(&svc, NULL) < 0 || cay_service_snapshots(svc, NULL, NULL, on_snapshot, NULL, NULL) < 0 ? CLI_FAIL : CLI_OK;
+}
+
 static int completion(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
@@ -172,15 +186,17 @@ static int completion(void *opts, int argc, char **argv)
     }
     if (!strcmp(argv[0], "ids"))
         return complete_ids();
+    if (!strcmp(argv[0], "snapshots"))
+        return complete_snapshots();
     if (!strcmp(argv[0], "procs") && argc > 1)
         return complete_procs(argv[1]);
-    cay_fail(&err, CAY_EINVAL, "want verbs, options VERB, ids, or procs ID");
+    cay_fail(&err, CAY_EINVAL, "want verbs, options VERB, ids, snapshots, or procs ID");
     return cli_usage(&cli_completion, &err);
 }
 
 const cli_verb cli_completion = {
     .name = "completion",
-    .operands = "verbs | options VERB | ids | procs ID",
+    .operands = "verbs | options VERB | ids | snapshots | procs ID",
     .summary = "words for the shell's completion, each with a tab and its meaning",
     .min = 1,
     .max = 3,

@@ -5,6 +5,7 @@
 #include "out.h"
 #include "parse.h"
 #include <base/base.h>
+#include <cay/snapshot.h>
 #include <base/fd.h>
 #include <signal.h>
 
@@ -282,16 +283,37 @@ const cli_verb cli_signal = {
     .fn = signal_,
 };
 
+typedef struct gc_args {
+    bool settle;
+} gc_args;
+
+static const opt_def gc_defs[] = {
+    { "settle", 0, NULL, "only what snapshots left for later: to the disk, digests, merging deep stacks", OPT_FLAG, offsetof(gc_args, settle) },
+    OPT_END
+};
+
+/* Again when more came meanwhile; whoever brought it saw that we are at it. */
+static int settle(cay_service *svc, cay_err *err)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < 100 && cay_service_unsettled(svc); i++)
+        rc = cay_service_settle(svc, NULL, err);
+    return rc;
+}
+
 static int gc(void *opts, int argc, char **argv)
 {
+    const gc_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     size_t n = 0;
-    (void)opts;
+    cli_settling = true;
     (void)argc;
     (void)argv;
-    if (cli_service(&svc, &err) < 0 || cay_service_gc(svc, NULL, &n, &err) < 0)
+    if (cli_service(&svc, &err) < 0 || (a->settle ? settle(svc, &err) : cay_service_gc(svc, NULL, &n, &err)) < 0)
         return cli_fail(&err, CLI_FAIL);
+    if (a->settle)
+        return CLI_OK;
     if (cli.json)
         out_fmt("{\"removed\":%zu}\n", n);
     else if (!cli.quiet)
@@ -301,8 +323,10 @@ static int gc(void *opts, int argc, char **argv)
 
 const cli_verb cli_gc = {
     .name = "gc",
-    .operands = "",
-    .summary = "remove what no record owns: dead directories, groups and sockets of ours",
-    .text = "Sandboxes are never removed by this, stopped ones neither.",
+    .operands = "[--settle]",
+    .summary = "remove what no record owns: dead directories, groups, sockets and layers of ours",
+    .text = "Sandboxes and snapshots are never removed by this, stopped ones neither.",
+    .opts = { { gc_defs, 0 } },
+    .size = sizeof(gc_args),
     .fn = gc,
 };

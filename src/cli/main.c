@@ -12,6 +12,8 @@ const cli_verb *const cli_verbs[] = {
     &cli_tour, &cli_doctor, &cli_run, &cli_shell,
     HEADING("sandboxes"),
     &cli_create, &cli_ls, &cli_inspect, &cli_pause, &cli_resume, &cli_extend, &cli_wait, &cli_kill, &cli_rm,
+    HEADING("workspaces"),
+    &cli_snapshot, &cli_snapshots, &cli_fork, &cli_undo, &cli_snapshot_inspect, &cli_snapshot_rm,
     HEADING("commands inside"),
     &cli_exec, &cli_attach, &cli_ps, &cli_logs, &cli_signal,
     HEADING("files inside"),
@@ -32,19 +34,24 @@ const cli_verb *const cli_verbs[] = {
     NULL,
 };
 
-/* The verb that argv begins with, and how many words it has. */
+/* The verb that argv begins with, and how many words it has: `snapshot rm` rather than `snapshot`. */
 static const cli_verb *find_verb(int argc, char **argv, int *words)
 {
+    const cli_verb *alone = NULL;
     for (const cli_verb *const *p = cli_verbs; *p; p++) {
         const char *second = strchr((*p)->name, ' ');
         size_t first = second ? (size_t)(second - (*p)->name) : strlen((*p)->name);
         if (!(*p)->fn || strlen(argv[0]) != first || memcmp(argv[0], (*p)->name, first))
             continue;
-        *words = second ? 2 : 1;
-        if (!second || (argc > 1 && !strcmp(argv[1], second + 1)))
+        if (!second) {
+            alone = *p;
+        } else if (argc > 1 && !strcmp(argv[1], second + 1)) {
+            *words = 2;
             return *p;
+        }
     }
-    return NULL;
+    *words = 1;
+    return alone;
 }
 
 /* `cay files`, or `cay files foo`: a family whose second word is missing or wrong. */

@@ -8,6 +8,7 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/path.h>
+#include <base/str.h>
 #include <provider/native/native.h>
 #include <sandbox/sandbox.h>
 #include <signal.h>
@@ -26,6 +27,14 @@ static void step_aside(void)
     _exit(cli_fail(&err, CLI_BEFORE));
 }
 
+/* A snapshot after each command is the service's work; it leaves a mark for us (service/checkpoint.c). */
+static bool wants_checkpoint(const char *id)
+{
+    char home[CAY__HOME_MAX], path[CAY__HOME_MAX + 64];
+    return cay__home_find(cli.home, home, sizeof home, NULL) == 0 && cay__str_join(path, sizeof path, home, "/checkpoint/", id, NULL) &&
+           access(path, F_OK) == 0;
+}
+
 int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
 {
     const char *provider = cli_provider();
@@ -33,14 +42,14 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
         step_aside();
     int rc = cay__native_find(cli.home, id, out, err);
     /* A name, a stopped sandbox or another provider's, as all are where there is no keeper: the store knows. */
-    if (rc == CAY_ENOENT || rc == CAY_EGONE || rc == CAY_EISOLATION)
+    if (rc == CAY_ENOENT || rc == CAY_EGONE || rc == CAY_EISOLATION || (rc == 0 && wants_checkpoint(cay_sandbox_id(*out))))
         step_aside();
     return rc;
 }
 
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
-    if (spec->nsecrets || spec->nvolumes || (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
+    if (spec->from || spec->checkpoint || spec->nsecrets || spec->nvolumes || (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
         step_aside();
     int rc = cay__native_create_ephemeral(cli.home, spec, out, err);
     if (rc == CAY_EISOLATION) /* level 1 may do; the service knows */

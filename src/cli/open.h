@@ -17,3 +17,4 @@ void cli_box_discard(cay_sandbox *sb);
 
 /* Full program only: the service, opened at first use and closed at exit. */
 int cli_service(cay_service **out, cay_err *err);
+extern bool cli_settling; /* we are the ones who do what was left for later: nobody else is started for it at exit */

@@ -5,14 +5,43 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/path.h>
+#include <cay/snapshot.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 
 static cay_service *service;
+bool cli_settling;
+
+/* What snapshots leave for later is done by a program of its own, after our answer: nobody waits for it. */
+static void settle_later(const char *home)
+{
+    char path[4096];
+    const char *argv[] = { "cay", "--home", home, "gc", "--settle", "--quiet", NULL };
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0 || fork() != 0)
+        return;
+    path[n] = 0;
+    setsid();
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3; fd++) /* a pipe of ours ends with us */
+        dup2(null, fd);
+    setpriority(PRIO_PROCESS, 0, 10);
+    if (chdir("/") == 0)
+        execv(path, (char *const *)argv);
+    _exit(127);
+}
 
 static void close_service(void)
 {
-    if (service)
-        cay_service_close(service);
+    CAY_AUTOFREE char *home = NULL;
+    if (!service)
+        return;
+    if (!cli_settling && cay_service_unsettled(service))
+        home = cay__strdup(cay_service_home(service));
+    cay_service_close(service);
     service = NULL;
+    if (home)
+        settle_later(home);
 }
 
 int cli_service(cay_service **out, cay_err *err)

@@ -138,6 +138,8 @@ static int take_long(const opt_spec *spec, int argc, char **argv, int *at, cay_e
         return unknown(spec, name, len, err);
     if (d->kind == OPT_FLAG && value)
         return cay_fail(err, CAY_EINVAL, "--%s takes no value", d->name);
+    if (!value && d->bare)
+        value = d->bare;
     if (d->kind != OPT_FLAG && !value) {
         if (*at + 1 >= argc)
             return cay_fail(err, CAY_EINVAL, "--%s wants %s", d->name, d->arg);
@@ -202,7 +204,7 @@ void opt_help(const opt_def *defs, cay__buf *out)
         else
             cay__buf_fmt(out, "      --%s", d->name);
         if (d->arg)
-            cay__buf_fmt(out, " %s", d->arg);
+            cay__buf_fmt(out, d->bare ? "[=%s]" : " %s", d->arg);
         size_t used = out->len - from;
         if (used + 2 > COLUMN) {
             cay__buf_str(out, "\n");

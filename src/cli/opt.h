@@ -32,6 +32,7 @@ typedef struct opt_def {
     opt_kind    kind;
     size_t      offset; /* into the struct that the table fills */
     uint64_t    min, max; /* of numbers, sizes and times; max 0 means no ceiling */
+    const char *bare;     /* not NULL: the value may be left out, which means this one, and is given by --name=VALUE only */
 } opt_def;
 #define OPT_END { .name = NULL }
 

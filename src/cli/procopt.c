@@ -7,6 +7,7 @@
 #include "term.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <cay/snapshot.h>
 
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 #define AT(field) offsetof(proc_opts, field)
@@ -120,6 +121,14 @@ void proc_print_result(const cay_result *r)
     js_flush(&j);
 }
 
+/* The command is done, whatever became of the snapshot after it. */
+static void tell_checkpoint(cay_sandbox *sb)
+{
+    cay_err err = CAY_ERR_INIT;
+    if (cay_sandbox_checkpoint_error(sb, &err) < 0)
+        out_note("cay: no checkpoint: %s", err.msg);
+}
+
 /* --json: collect everything, answer with one object. */
 static int go_json(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
 {
@@ -136,6 +145,7 @@ static int go_json(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
     if (cay_sandbox_run(sb, NULL, spec, input, (size_t)n, JSON_OUTPUT, &r, &err) < 0)
         return fail_start(&err, spec);
     proc_print_result(&r);
+    tell_checkpoint(sb);
     int code = r.exit.code;
     cay_result_clear(&r);
     return code;
@@ -161,5 +171,6 @@ int proc_go(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
     if (pump_run(p, &how, &ex, &left, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     pump_tell(&ex);
+    tell_checkpoint(sb);
     return ex.code;
 }

@@ -6,6 +6,9 @@
 #include "out.h"
 #include <cay/service.h>
 
+/* cmd_snapshot.c */
+struct cay_snapshot;
+void show_snapshot_json(out_json *j, const struct cay_snapshot *s);
 void show_info_json(out_json *j, const cay_info *info, const char *net); /* net: its policy as JSON, or NULL */
 void show_info_text(const cay_info *info); /* for people, one field a line */
 out_style show_state_style(cay_state s);

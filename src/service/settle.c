@@ -318,5 +318,8 @@ bool cay_service_unsettled(cay_service *svc)
     char boot[64];
     unsigned what = 0;
     cay__boot_id(boot, sizeof boot);
+    CAY_AUTOFD lock = openat(svc->home_fd, "settle.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) < 0)
+        return false;
     return svc->store->unsettled(svc->db, boot, &what, NULL) == 0 && (what & CAY_STORE_LATER);
 }

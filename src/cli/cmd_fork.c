@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay fork and cay undo: several ways on from one point, and the way back. */
+#include "boxopt.h"
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include "show.h"
+#include <base/base.h>
+#include <cay/snapshot.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+
+typedef struct fork_args {
+    uint64_t    n, ttl_ms;
+    const char *name;
+    opt_list    labels;
+} fork_args;
+
+static const opt_def fork_defs[] = {
+    { "count", 'n', "N", "how many (default 1)", OPT_NUM, offsetof(fork_args, n), 1, 1000 },
+    { "name", 0, "NAME", "a name; with several, the others get NAME-2, NAME-3, …", OPT_STR, offsetof(fork_args, name) },
+    { "label", 'l', "KEY=VALUE", "labels instead of those it has", OPT_LIST, offsetof(fork_args, labels) },
+    { "ttl", 0, "TIME", "end them after this time", OPT_MS, offsetof(fork_args, ttl_ms), 1 },
+    OPT_END
+};
+
+static int on_fork(cay_sandbox *sb, void *arg)
+{
+    out_json *j = arg;
+    cay_info *info = NULL;
+    if (!cli.json) {
+        out_fmt("%s\n", cay_sandbox_id(sb));
+    } else if (cay_sandbox_describe(sb, NULL, &info, NULL) == 0) {
+        show_info_json(j, info, NULL);
+        cay_info_free(info);
+    }
+    return 0;
+}
+
+static int go(const fork_args *a, const char *from, cli_pairs *labels)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    out_json j = OUT_JSON(true);
+    cay_fork spec = { .size = sizeof spec, .n = (size_t)a->n, .name = a->name, .labels = labels->v, .ttl_ms = a->ttl_ms };
+    js_open(&j, '[');
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_service_fork(svc, NULL, from, &spec, on_fork, &j, &err);
+    js_close(&j, ']');
+    if (rc == 0 && cli.json)
+        js_flush(&j);
+    cay__buf_clear(&j.b);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+static int fork_(void *opts, int argc, char **argv)
+{
+    const fork_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cli_pairs labels = { 0 };
+    (void)argc;
+    int code = pairs_labels(&labels, &a->labels, &err) < 0 ? cli_usage(&cli_fork, &err) : go(a, argv[0], &labels);
+    pairs_clear(&labels);
+    return code;
+}
+
+const cli_verb cli_fork = {
+    .name = "fork",
+    .operands = "[-n N] [--name NAME] ID|SNAPSHOT",
+    .summary = "make sandboxes that go on from a sandbox or snapshot, and print their ids",
+    .text = "A sandbox is snapshotted first and goes on as it was. Each fork has its own id, host name, machine id, network and tokens;\n"
+            "limits, environment and policy are those of the first. No process comes along. All are made or none.",
+    .examples = "  cay fork c7f\n"
+                "  for id in $(cay fork -n 3 c7f); do cay exec \"$id\" -- ./try-something & done; wait\n"
+                "  cay fork --name second tested",
+    .opts = { { fork_defs, 0 } },
+    .size = sizeof(fork_args),
+    .min = 1,
+    .max = 1,
+    .fn = fork_,
+};
+
+typedef struct undo_args {
+    const char *to;
+} undo_args;
+
+static const opt_def undo_defs[] = {
+    { "to", 0, "SNAPSHOT", "back to this one (default: the last; with --checkpoint, before the last command)", OPT_STR, offsetof(undo_args, to) },
+    OPT_END
+};
+
+static int undo(void *opts, int argc, char **argv)
+{
+    const undo_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_undo(sb, NULL, a->to, &s, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cli.json) {
+        out_json j = OUT_JSON(true);
+        show_snapshot_json(&j, s);
+        js_flush(&j);
+        cay__buf_clear(&j.b);
+    } else {
+        out_fmt("%s\n", s->id);
+    }
+    return CLI_OK;
+}
+
+const cli_verb cli_undo = {
+    .name = "undo",
+    .operands = "[--to SNAPSHOT] ID",
+    .summary = "take a sandbox back to a snapshot, and print which",
+    .text = "Its processes end and what it wrote since is gone; id, network, ports and limits stay. The snapshot may be one of this sandbox\n"
+            "or one that it came from. In a sandbox with --checkpoint each undo takes one command back.",
+    .examples = "  id=$(cay create --checkpoint)\n"
+                "  cay exec $id -- rm -rf src\n"
+                "  cay undo $id\n"
+                "  cay undo --to tested $id",
+    .opts = { { undo_defs, 0 } },
+    .size = sizeof(undo_args),
+    .min = 1,
+    .max = 1,
+    .fn = undo,
+};

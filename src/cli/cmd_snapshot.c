@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay snapshot, snapshots, snapshot inspect, snapshot rm: workspaces that are kept. */
+#include "main.h"
+#include "open.h"
+#include "rows.h"
+#include "show.h"
+#include <base/base.h>
+#include <cay/snapshot.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+
+void show_snapshot_json(out_json *j, const cay_snapshot *s)
+{
+    js_open(j, '{');
+    js_kstr(j, "id", s->id);
+    js_kstr(j, "sandbox", s->sandbox);
+    js_kstr(j, "parent", s->parent);
+    js_kstr(j, "label", s->label);
+    js_kstr(j, "method", s->method);
+    js_kstr(j, "provider", s->provider);
+    js_kstr(j, "template", s->template_);
+    js_kstr(j, "digest", s->digest);
+    js_kbool(j, "durable", s->durable);
+    js_kbool(j, "maybe_incomplete", s->maybe_incomplete);
+    js_kbool(j, "automatic", s->automatic);
+    js_ki64(j, "created_ms", s->created_ms);
+    js_ku64(j, "bytes", s->bytes);
+    js_ku64(j, "files", s->files);
+    js_ku64(j, "frozen_us", s->frozen_us);
+    js_ku64(j, "total_us", s->total_us);
+    js_ku64(j, "depth", s->depth);
+    js_ku64(j, "users", s->users);
+    js_key(j, "metadata");
+    if (*s->metadata)
+        js_raw(j, s->metadata);
+    else
+        js_null(j);
+    js_close(j, '}');
+}
+
+static void print_json(const cay_snapshot *s)
+{
+    out_json j = OUT_JSON(true);
+    show_snapshot_json(&j, s);
+    js_flush(&j);
+    cay__buf_clear(&j.b);
+}
+
+/* ------------------------------------------------------------------ take */
+
+typedef struct take_args {
+    const char *label, *metadata;
+    bool        quiet, stop;
+} take_args;
+
+static const opt_def take_defs[] = {
+    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR, offsetof(take_args, label) },
+    { "meta", 0, "JSON", "one JSON object kept with it", OPT_STR, offsetof(take_args, metadata) },
+    { "quiet", 0, NULL, "refuse while a process of the sandbox is running", OPT_FLAG, offsetof(take_args, quiet) },
+    { "stop", 0, NULL, "where processes cannot be frozen, stop them by signals for the moment", OPT_FLAG, offsetof(take_args, stop) },
+    OPT_END
+};
+
+static int take(void *opts, int argc, char **argv)
+{
+    const take_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    cay_snapshot_spec spec = { .size = sizeof spec, .label = a->label, .metadata = a->metadata, .quiet = a->quiet, .stop = a->stop };
+    (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_snapshot(sb, NULL, &spec, &s, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cli.json)
+        print_json(s);
+    else
+        out_fmt("%s\n", s->id);
+    return CLI_OK;
+}
+
+const cli_verb cli_snapshot = {
+    .name = "snapshot",
+    .operands = "[OPTIONS] ID",
+    .summary = "keep a sandbox's files as they are now, and print the snapshot's id",
+    .text = "It takes about a millisecond however many files there are, when no process runs inside; otherwise processes are held\n"
+            "still for the moment it takes. Snapshots outlive their sandbox. See also `cay snapshots`, `cay fork`, `cay undo`,\n"
+            "`cay snapshot inspect` and `cay snapshot rm`.",
+    .examples = "  cay snapshot c7f\n"
+                "  cay snapshot --label tested --meta '{\"commit\":\"a1b2c3\"}' c7f\n"
+                "  cay create --from tested",
+    .opts = { { take_defs, 0 } },
+    .size = sizeof(take_args),
+    .min = 1,
+    .max = 1,
+    .fn = take,
+};
+
+/* ------------------------------------------------------------------ list */
+
+static const char *state_of(const cay_snapshot *s)
+{
+    return s->maybe_incomplete ? "maybe-incomplete" : s->durable ? "durable" : "settling";
+}
+
+static int on_snapshot(const cay_snapshot *s, void *arg)
+{
+    rows *r = arg;
+    out_table *t = &r->table;
+    char text[OUT_HUMAN];
+    if (cli.json) {
+        show_snapshot_json(&r->json, s);
+        return out_broken();
+    }
+    if (cli.quiet) {
+        out_fmt("%s\n", s->id);
+        return out_broken();
+    }
+    out_cell(t, OUT_BOLD, s->id);
+    out_cell(t, OUT_PLAIN, *s->label ? s->label : s->automatic ? "(checkpoint)" : "-");
+    out_cell(t, OUT_PLAIN, *s->sandbox ? s->sandbox : "-");
+    out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(r->now - s->created_ms, 0)));
+    out_cell(t, OUT_PLAIN, s->method);
+    out_cellf(t, OUT_PLAIN, "%zu", s->depth);
+    out_cellf(t, OUT_PLAIN, "%zu", s->users);
+    out_cell(t, s->maybe_incomplete ? OUT_BAD : s->durable ? OUT_GOOD : OUT_DIM, state_of(s));
+    return out_broken();
+}
+
+static int list(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { "ID", "LABEL", "SANDBOX", ">AGE", "METHOD", ">LAYERS", ">USERS", "STATE", NULL };
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_service *svc;
+    cay_snapshot_filter f = { .size = sizeof f };
+    rows r;
+    (void)opts;
+    int rc = cli_service(&svc, &err);
+    if (rc == 0 && argc)
+        rc = cli_box_find(argv[0], &sb, &err);
+    if (rc == CAY_ENOENT && strlen(argv[0]) == CAY_ID_LEN)
+        f.sandbox = argv[0]; /* snapshots outlive their sandbox */
+    else if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (sb)
+        f.sandbox = cay_sandbox_id(sb);
+    rows_open(&r, titles);
+    return rows_done(&r, cay_service_snapshots(svc, NULL, &f, on_snapshot, &r, &err), &err);
+}
+
+const cli_verb cli_snapshots = {
+    .name = "snapshots",
+    .operands = "[ID]",
+    .summary = "list snapshots, of all sandboxes or of one, oldest first",
+    .text = "LAYERS is how many it stands on, USERS how many sandboxes stand on it. A snapshot is `settling` until it is on the disk for\n"
+            "sure, which is seen to in the background, then `durable`; `maybe-incomplete` when the machine went down before that.",
+    .examples = "  cay snapshots\n"
+                "  cay snapshots c7f --json\n"
+                "  cay snapshots -q c7f | xargs -r cay snapshot rm",
+    .max = 1,
+    .fn = list,
+};
+
+/* ------------------------------------------------------------------ one of them */
+
+static int inspect(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    cay_service *svc;
+    (void)opts, (void)argc;
+    if (cli_service(&svc, &err) < 0 || cay_service_snapshot(svc, NULL, argv[0], &s, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    print_json(s);
+    return CLI_OK;
+}
+
+const cli_verb cli_snapshot_inspect = {
+    .name = "snapshot inspect",
+    .operands = "SNAPSHOT",
+    .summary = "tell all that is known of a snapshot, as JSON",
+    .text = "SNAPSHOT is an id, its beginning, or a label.",
+    .examples = "  cay snapshot inspect tested | jq -r .digest",
+    .min = 1,
+    .max = 1,
+    .fn = inspect,
+};
+
+typedef struct rm_args {
+    bool force;
+} rm_args;
+
+static const opt_def rm_defs[] = {
+    { "force", 'f', NULL, "one that is not there is no error", OPT_FLAG, offsetof(rm_args, force) },
+    OPT_END
+};
+
+static int rm(void *opts, int argc, char **argv)
+{
+    const rm_args *a = opts;
+    int code = CLI_OK;
+    for (int i = 0; i < argc; i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay_service *svc;
+        bool deferred = false;
+        int rc = cli_service(&svc, &err);
+        if (rc == 0)
+            rc = cay_snapshot_remove(svc, NULL, argv[i], &deferred, &err);
+        if (rc < 0 && !(a->force && rc == CAY_ENOENT))
+            code = cli_fail(&err, CLI_FAIL);
+        else if (rc == 0 && !cli.quiet)
+            out_fmt("%s\n", argv[i]);
+        if (rc == 0 && deferred)
+            out_note("cay: %s is forgotten; sandboxes or snapshots stand on its files, which stay until the last of them is gone", argv[i]);
+    }
+    return code;
+}
+
+const cli_verb cli_snapshot_rm = {
+    .name = "snapshot rm",
+    .operands = "[-f] SNAPSHOT…",
+    .summary = "forget snapshots",
+    .text = "Files that a sandbox or another snapshot stands on stay until the last of them is gone.",
+    .examples = "  cay snapshot rm tested",
+    .opts = { { rm_defs, 0 } },
+    .size = sizeof(rm_args),
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = rm,
+};
