@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bandwidth of a sandbox in one direction: a bucket that holds an eighth of a second, at least one full segment. */
-#include "egress.h"
+#include "bucket.h"
+#include <base/base.h>
 
 enum { LEAST = 16384 };
 

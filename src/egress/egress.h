@@ -13,6 +13,7 @@
 #pragma once
 #include "dnsmsg.h"
 #include "httphead.h"
+#include "bucket.h"
 #include "proto.h"
 #include <base/base.h>
 #include <base/loop.h>
@@ -58,16 +59,6 @@ struct later {
 };
 void later_set(egress *e, later *l, int64_t ms, void (*fn)(later *l));
 void later_stop(later *l);
-
-typedef struct bucket {
-    uint64_t rate; /* bytes a second; 0: no limit */
-    uint64_t tokens;
-    int64_t  at_us;
-} bucket;
-/* How much of `want` may go now. */
-size_t bucket_take(bucket *b, size_t want, int64_t now_us);
-void   bucket_set(bucket *b, uint64_t rate, int64_t now_us);
-void   bucket_back(bucket *b, size_t unused);
 
 typedef struct server {
     uint8_t  addr[16];

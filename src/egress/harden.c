@@ -3,14 +3,12 @@
  * What this process gives up before it reads the first byte from a sandbox: new privileges, dumps, every file but the resolvers' and its
  * records, and every system call that moving bytes does not need.
  */
+#include "allow.h"
 #include "egress.h"
 #include <base/sanitize.h>
 #include <guest/landlock.h>
 #include <limits.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/netlink.h>
-#include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -40,15 +38,6 @@ static int files(void)
     return rc == -ENOSYS || rc == -EOPNOTSUPP ? 0 : rc; /* an old kernel: the ids of the process are the wall */
 }
 
-#if defined __x86_64__
-#define ARCH AUDIT_ARCH_X86_64
-#elif defined __aarch64__
-#define ARCH AUDIT_ARCH_AARCH64
-#else
-#error "no system call table for this architecture"
-#endif
-
-/* The frequent ones first: a filter is walked from its top. */
 static const int calls[] = {
     SYS_recvfrom, SYS_sendto, SYS_epoll_pwait, SYS_epoll_ctl, SYS_clock_gettime, SYS_accept4, SYS_close, SYS_connect,
     SYS_setsockopt, SYS_getsockopt, SYS_getsockname, SYS_shutdown, SYS_recvmsg, SYS_sendmsg, SYS_write, SYS_read, SYS_getrandom, SYS_pread64,
@@ -59,30 +48,6 @@ static const int calls[] = {
     SYS_epoll_wait, SYS_open, SYS_stat,
 #endif
 };
-
-static int filter(void)
-{
-    struct sock_filter f[2 * CAY_LEN(calls) + 16];
-    unsigned short n = 0;
-#define EMIT(...) f[n++] = (struct sock_filter)__VA_ARGS__
-    EMIT({ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch) });
-    EMIT({ BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCH });
-    EMIT({ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS });
-    EMIT({ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr) });
-    for (size_t i = 0; i < CAY_LEN(calls); i++) {
-        EMIT({ BPF_JMP | BPF_JEQ | BPF_K, 0, 1, (unsigned)calls[i] });
-        EMIT({ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW });
-    }
-    EMIT({ BPF_JMP | BPF_JEQ | BPF_K, 0, 3, SYS_socket }); /* for IPv4 and IPv6 */
-    EMIT({ BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, args[0]) });
-    EMIT({ BPF_JMP | BPF_JEQ | BPF_K, 2, 0, AF_INET });
-    EMIT({ BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AF_INET6 });
-    EMIT({ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM });
-    EMIT({ BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW });
-#undef EMIT
-    struct sock_fprog prog = { n, f };
-    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0);
-}
 
 bool harden_last(egress *e)
 {
@@ -97,5 +62,5 @@ bool harden_last(egress *e)
         errno = -rc;
         return false;
     }
-    return filter() == 0 || errno == EINVAL;
+    return allow_calls(calls, CAY_LEN(calls), true) == 0 || errno == EINVAL;
 }

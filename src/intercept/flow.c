@@ -17,6 +17,17 @@ static void on_out(cay__watch *w, uint32_t events)
     relay_step(OWNER(w, flow, out.w));
 }
 
+/* A test build may wait less. */
+static int64_t idle_ms(void)
+{
+#ifdef CAY_FAULTS
+    const char *less = getenv("CAY_INTERCEPT_IDLE_MS");
+    if (less)
+        return atoi(less);
+#endif
+    return IDLE_MS;
+}
+
 static void too_late(cay__timer *t)
 {
     flow *f = OWNER(t, flow, late);
@@ -24,13 +35,35 @@ static void too_late(cay__timer *t)
         flow_end(f, true);
         return;
     }
-    note(f, NULL, false, "too_slow");
+    int64_t idle = cay__boot_ms() - f->moved_ms;
+    if (f->begun && idle < idle_ms()) {
+        cay__timer_arm(&I.loop, &f->late, f->moved_ms + idle_ms());
+        return;
+    }
+    note(f, NULL, false, f->begun ? "idle" : "too_slow");
     flow_end(f, false);
+}
+
+static void on_pause(cay__timer *t)
+{
+    relay_step(OWNER(t, flow, pause));
+}
+
+void flow_begun(flow *f)
+{
+    f->begun = true;
+    cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + idle_ms());
+}
+
+void flow_pause(flow *f)
+{
+    cay__timer_arm(&I.loop, &f->pause, cay__boot_ms() + PAUSE_MS);
 }
 
 void flow_end(flow *f, bool orderly)
 {
     cay__timer_cancel(&f->late);
+    cay__timer_cancel(&f->pause);
     side_close(&f->in, orderly);
     side_close(&f->out, orderly);
     *f->prev = f->next;
@@ -93,7 +126,7 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
         return;
     }
     flow *f = cay__alloc(sizeof *f);
-    *f = (flow){ .v = v, .number = m->flow, .port = m->port, .tls = m->proto != CAY__NET_HTTP, .late.fn = too_late, .next = v->flows, .prev = &v->flows };
+    *f = (flow){ .v = v, .number = m->flow, .port = m->port, .tls = m->proto != CAY__NET_HTTP, .late.fn = too_late, .pause.fn = on_pause, .moved_ms = cay__boot_ms(), .next = v->flows, .prev = &v->flows };
     cay__str_copy(f->name, sizeof f->name, folded);
     f->in.w = (cay__watch){ .fd = in, .fn = on_in };
     f->out.w = (cay__watch){ .fd = out, .fn = on_out };

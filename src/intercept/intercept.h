@@ -15,6 +15,7 @@
 #include "proto.h"
 #include <base/base.h>
 #include <base/loop.h>
+#include <egress/bucket.h>
 #include <openssl/ssl.h>
 #include <policy/binding.h>
 #include <policy/policy.h>
@@ -28,6 +29,8 @@ enum {
     FLOWS_MAX = 1024,
     FLOWS_EACH = FLOWS_MAX / 4,
     SHAKE_MS = 15000,   /* both handshakes and the first head */
+    IDLE_MS = 3600000,  /* not a byte in either direction */
+    PAUSE_MS = 10,      /* until a bucket is looked at again */
     LEAVES_MAX = 256,
     ALONE_MS = 60000,
 };
@@ -72,6 +75,7 @@ struct vault {
     SSL_CTX    *ctx; /* for the sandbox's side */
     flow       *flows;
     unsigned    nflows;
+    bucket      rate[2]; /* up, down */
 };
 vault *vault_find(const char *id);
 int    vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err);
@@ -129,18 +133,21 @@ struct flow {
     vault     *v;
     side       in, out;
     relay      r;
-    cay__timer late;
+    cay__timer late, pause; /* pause: a bucket was empty */
+    int64_t    moved_ms;    /* when a byte last did */
     uint64_t   number; /* egress's, for the record */
     char       name[256];
     uint8_t    addr[16]; /* where the other side is */
     uint16_t   port;
-    bool       tls;
+    bool       tls, begun; /* begun: the first request was taken */
     char      *page; /* our own answer instead of the server's */
     size_t     page_len, page_at;
 };
 void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int out);
 void flow_end(flow *f, bool orderly);
 void flow_say(flow *f, int status, const char *reason, const char *text); /* an own answer, then the end */
+void flow_begun(flow *f);
+void flow_pause(flow *f); /* comes again when its bandwidth may have some left */
 /* Moves what can be moved. False: the flow is over (and freed). */
 bool relay_step(flow *f);
 

@@ -4,6 +4,7 @@
  * Every step moves what can be moved now; a side that has to wait says for what in side.want.
  */
 #include "intercept.h"
+#include <base/fd.h>
 #include <egress/httphead.h>
 #include <stdio.h>
 
@@ -84,7 +85,8 @@ static bool judge(flow *f)
                 head = (size_t)((char *)memmem(r->in, r->len, "\r\n\r\n", 4) - r->in) + 4;
                 if (!take_head(f, head))
                     return false;
-                cay__timer_cancel(&f->late);
+                if (!f->begun)
+                    flow_begun(f);
             }
             r->left = s.left - head;
             r->next = s.next;
@@ -94,13 +96,33 @@ static bool judge(flow *f)
     return true;
 }
 
+/* What one read may bring now, under the sandbox's bandwidth in this direction; 0: nothing, and a pause was asked for. */
+static size_t quota(flow *f, int dir, size_t room)
+{
+    size_t n = bucket_take(&f->v->rate[dir], room, cay__now_us());
+    if (!n)
+        flow_pause(f);
+    return n;
+}
+
+/* side_read() as far as the bandwidth goes. */
+static ssize_t limited(flow *f, int dir, side *s, void *p, size_t room)
+{
+    size_t may = quota(f, dir, room);
+    ssize_t n = may ? side_read(s, p, may) : SIDE_AGAIN;
+    bucket_back(&f->v->rate[dir], may - (n > 0 ? (size_t)n : 0));
+    if (n > 0)
+        f->moved_ms = cay__boot_ms();
+    return n;
+}
+
 /* -1: over; 0: nothing moved; 1: something did. */
 static int up(flow *f)
 {
     relay *r = &f->r;
     int moved = 0;
     if (!f->in.eof && r->len < IN_MAX) {
-        ssize_t n = side_read(&f->in, r->in + r->len, IN_MAX - r->len);
+        ssize_t n = limited(f, 0, &f->in, r->in + r->len, IN_MAX - r->len);
         if (n == SIDE_BROKEN)
             return -1;
         if (n == 0) {
@@ -144,7 +166,7 @@ static int down(flow *f)
     relay *r = &f->r;
     int moved = 0;
     if (!f->out.eof && r->down_len < DOWN_MAX) {
-        ssize_t n = side_read(&f->out, r->down + r->down_len, DOWN_MAX - r->down_len);
+        ssize_t n = limited(f, 1, &f->out, r->down + r->down_len, DOWN_MAX - r->down_len);
         if (n == SIDE_BROKEN)
             return -1;
         if (n == 0) {

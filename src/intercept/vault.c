@@ -147,6 +147,8 @@ static void empty(vault *v)
 
 void vault_judge(vault *v)
 {
+    bucket_set(&v->rate[0], v->policy.rate_up, cay__now_us());
+    bucket_set(&v->rate[1], v->policy.rate_down, cay__now_us());
     for (flow *f = v->flows, *next; f; f = next) {
         next = f->next;
         cay__verdict by_name = cay__decide_name(&I.op, &v->policy, f->name, f->port, false);
@@ -191,6 +193,7 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
     fresh.flows = v->flows;
     fresh.nflows = v->nflows;
     memcpy(fresh.id, v->id, sizeof fresh.id);
+    memcpy(fresh.rate, v->rate, sizeof fresh.rate);
     *v = fresh;
     if (v->flows)
         v->flows->prev = &v->flows;

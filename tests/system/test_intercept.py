@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_intercept BUILD: cay-intercept alone, with this program as its keeper, its egress, the sandbox and the server."""
+"""test_intercept BUILD [faults]: cay-intercept alone, with this program as its keeper, its egress, the sandbox and the server."""
 import base64, fcntl, hashlib, http.client, http.server, os, socket, ssl, struct, subprocess, sys, tempfile, threading, time
 
 build = sys.argv[1]
@@ -185,7 +185,7 @@ def start():
         os.dup2(operator, 14)
         os.dup2(13, 3)
         os.dup2(14, 4)
-    return subprocess.Popen([build + "/cay-intercept"], env={}, pass_fds=(3, 4), preexec_fn=plumb)
+    return subprocess.Popen([build + "/cay-intercept"], env={k: v for k, v in os.environ.items() if k.startswith("CAY_INTERCEPT")}, pass_fds=(3, 4), preexec_fn=plumb)
 
 
 prog = start()
@@ -303,8 +303,17 @@ try:
     check("who does not read gets no piece of it", SECRET.encode()[:9] not in got and got.count(b"*" * len(SECRET)) >= 40, len(got))
     lazy.close()
 
+    box(BIND, 62, [memfd(TEXT + b"rate down 65536\n", False), secrets(KEY=SECRET, PASS="p"), vault], 5)
+    c = client(inside(flow(good)))
+    began = time.monotonic()
+    c.request("POST", "/v1/slow", body=b"x" * 200000)
+    n, took = len(c.getresponse().read()), time.monotonic() - began
+    check("bandwidth is limited here, too", n > 200000 and took > 1.5, (n, took))
+    c.close()
+
     prog.kill()
     prog.wait()
+    os.environ["CAY_INTERCEPT_IDLE_MS"] = "1500" # heeded by a build with fault points
     prog = start()
     keeper.close()
     keeper = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -314,7 +323,14 @@ try:
     check("the next one has the same authority", again == root)
     c = client(inside(flow(good)))
     c.request("GET", "/v1/x")
-    check("and serves", c.getresponse().status == 200)
+    r = c.getresponse()
+    check("and serves", r.status == 200)
+    if len(sys.argv) > 2:
+        r.read()
+        try:
+            check("a flow without a byte ends", c.sock.recv(1) == b"" and ("", "idle") in notes())
+        except ConnectionError:
+            check("a flow without a byte ends", ("", "idle") in notes())
     box(DROP, 8, [])
     s = flow(good)
     try:
