@@ -87,6 +87,12 @@ bool cay__id_valid(const char *s, char kind)
     return !s[CAY__ID_LEN] && s[0] >= 'a' && (!kind || s[0] == kind);
 }
 
+bool cay__layer_valid(const char *s)
+{
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    return n && n < 64 && !s[n] && s[0] != '-';
+}
+
 uint32_t cay__hash(const void *p, size_t n)
 {
     uint32_t h = 2166136261u;

@@ -28,6 +28,8 @@ bool cay__str_starts(const char *s, const char *prefix);
 void cay__id_make(char *dst, char kind);
 /* A whole id of that kind; kind 0 means any. */
 bool cay__id_valid(const char *s, char kind);
+/* A layer's name: 1 to 63 of [a-z0-9-], the first no '-'. */
+bool cay__layer_valid(const char *s);
 /* Fills from getrandom(2); aborts when the kernel cannot. */
 void cay__random(void *dst, size_t n);
 

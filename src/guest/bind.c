@@ -38,7 +38,7 @@ static bool fail(const char *step)
 }
 
 /* A directory below `at`, made where missing, never through a link. Returns its O_PATH descriptor. */
-static int walk_dir(int at, const char *path)
+int root_dir(int at, const char *path)
 {
     char part[256];
     int dir = openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -69,7 +69,7 @@ static int walk_dir(int at, const char *path)
 
 static bool attach(int mount_fd, int root, const char *target, const char *step)
 {
-    CAY_AUTOFD dir = walk_dir(root, target);
+    CAY_AUTOFD dir = root_dir(root, target);
     if (dir < 0)
         return fail(step);
     if (mnt_move(mount_fd, "", dir, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
@@ -90,7 +90,7 @@ const char *root_enter(int root, const char *at, const char *base, bool usr)
     for (size_t i = 0; i < CAY_LEN(trees) - !usr; i++) {
         char from[16];
         cay__str_join(from, sizeof from, base, trees[i], NULL);
-        CAY_AUTOFD dir = walk_dir(root, trees[i]);
+        CAY_AUTOFD dir = root_dir(root, trees[i]);
         if (dir < 0 || mnt_move(AT_FDCWD, from, dir, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
             return trees[i];
     }
@@ -106,7 +106,7 @@ const char *root_pivot(int root)
 
 static bool put_file(int root, const char *dir, const char *name, const char *text)
 {
-    CAY_AUTOFD d = walk_dir(root, dir);
+    CAY_AUTOFD d = root_dir(root, dir);
     CAY_AUTOFD at = d < 0 ? -1 : openat(d, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return fail(name);
@@ -129,8 +129,8 @@ static bool complete(int root, const char *hostname)
     cay__str_join(line, sizeof line, hostname, "\n", NULL);
     if (!put_file(root, "/etc", "hostname", line))
         return false;
-    CAY_AUTOFD ws = walk_dir(root, "/workspace");
-    CAY_AUTOFD tmp = walk_dir(root, "/tmp");
+    CAY_AUTOFD ws = root_dir(root, "/workspace");
+    CAY_AUTOFD tmp = root_dir(root, "/tmp");
     if (ws < 0 || tmp < 0)
         return fail("workspace");
     /* Owner 1000 where the map has it; a one-id map keeps the only owner there is. */
@@ -142,7 +142,7 @@ static bool complete(int root, const char *hostname)
 /* In a checkout that may be written, what the host's own tools would later run or obey stays as it is. */
 static bool guard(int root, const char *target)
 {
-    CAY_AUTOFD dir = walk_dir(root, target);
+    CAY_AUTOFD dir = root_dir(root, target);
     if (dir < 0)
         return fail(target);
     for (size_t i = 0; i < CAY_LEN(cay__guarded) && !CAY__MUTANT("guard"); i++) {
@@ -177,7 +177,7 @@ static int root_mount(const cay_g_bind *m, int *fds, int nfds, int *at)
         fail("root directory");
         return -1;
     }
-    overlay_at names = { -1, -1, -1, lower >= 0 ? NULL : m->layer, m->dir };
+    overlay_at names = { -1, -1, lower, (const char *const[]){ m->layer }, lower < 0, m->dir };
     int fd = chdir("/i") < 0 ? -1 : cay__overlay(&names, true, !(m->flags & CAY_GB_DURABLE), &step);
     if (fd < 0)
         fail(step);

@@ -241,6 +241,35 @@ static void on_session(const cay_g_session *m, const char *tail, size_t len, int
     ctl_send(CAY_G_TAKEN, &r, sizeof r, NULL, 0);
 }
 
+/* Stopped all at once, so that none makes another while they are ended one by one; then the workers go on. */
+static void end_all(void)
+{
+    kill(-1, SIGSTOP);
+    tree_tenants(SIGKILL);
+    for (size_t i = 0; i < CAY_LEN(G.workers); i++)
+        if (G.workers[i])
+            kill(G.workers[i], SIGCONT);
+}
+
+static void on_quiet(const cay_g_proc *m)
+{
+    cay_g_result r = { .pid = 0 };
+    reap();
+    if (m->a)
+        end_all();
+    reap();
+    r.sys = G.lock < 0 && worker_lock() < 0 ? errno : tree_tenants(0) ? EBUSY : 0;
+    ctl_send(CAY_G_STILL, &r, sizeof r, &G.lock, G.lock >= 0);
+}
+
+/* Those that watch look whether the root is another; the rest does not hear it. */
+static void on_swapped(void)
+{
+    for (size_t i = 0; i < CAY_LEN(G.workers); i++)
+        if (G.workers[i])
+            kill(G.workers[i], SIGUSR1);
+}
+
 /* Commands use a group one after another: a new keeper may take it for the last one's only. */
 static void disown_group(gproc *p)
 {
@@ -284,6 +313,7 @@ static const struct {
     { CAY_G_CONFIG, sizeof(cay_g_config) }, { CAY_G_SPAWN, sizeof(cay_g_spawn) }, { CAY_G_KEEP, sizeof(cay_g_proc) },
     { CAY_G_SIGNAL, sizeof(cay_g_proc) },   { CAY_G_CLOSE, sizeof(cay_g_proc) },  { CAY_G_ACK, sizeof(cay_g_proc) },
     { CAY_G_FORGET, sizeof(cay_g_proc) },   { CAY_G_SESSION, sizeof(cay_g_session) }, { CAY_G_ADOPT, sizeof(cay_g_hello) },
+    { CAY_G_QUIET, sizeof(cay_g_proc) },    { CAY_G_SWAPPED, sizeof(cay_g_proc) },
 };
 
 void init_packet(const char *buf, size_t n, int *fds, int nfds)
@@ -317,6 +347,8 @@ void init_packet(const char *buf, size_t n, int *fds, int nfds)
         break;
     case CAY_G_SESSION: on_session((const cay_g_session *)body, tail, len, fds, nfds); break;
     case CAY_G_ADOPT: on_adopt((const cay_g_hello *)body); break;
+    case CAY_G_QUIET: on_quiet(pm); break;
+    case CAY_G_SWAPPED: on_swapped(); break;
     default: break;
     }
 }
@@ -470,7 +502,7 @@ _Noreturn void init_main(int ctl, int listen_fd, const int net[4], int mode, boo
     memcpy(G.net, net, sizeof G.net);
     G.mode = mode;
     G.uid0 = uid0;
-    G.tenant[0] = G.tenant[1] = -1;
+    G.tenant[0] = G.tenant[1] = G.lock = -1;
     G.buf = pages(CAY_MSG_MAX);
     G.procs = pages(sizeof(gproc) * GPROCS);
     G.labels = pages(sizeof *G.labels * GPROCS);

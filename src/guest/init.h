@@ -58,7 +58,8 @@ typedef struct guest {
     int64_t    late_until; /* then those that are late are told of */
     char      *stack; /* of children until they execute */
     char     (*labels)[CAY_LABELS_MAX]; /* of each slot, for the next keeper; not read here, and not touched while there are none */
-    int        workers[32]; /* file workers that run */
+    int        workers[256]; /* file workers that run */
+    int        lock; /* memfd; each worker locks an opening of its own, shared, while it serves; -1: there was none yet */
     int32_t   *shims; /* shared page: wait status of each slot's command, told by its sub-reaper */
     dev_t      root_dev;
     ino_t      root_ino;
@@ -73,10 +74,12 @@ int  binder_wait(int pid, cay_g_result *res);
 int  root_check(cay_g_result *res); /* 0, or -1 when "/" is not what was mounted last */
 const char *root_enter(int root, const char *at, const char *base, bool usr); /* NULL, or what could not be mounted */
 const char *root_pivot(int root);
+int  root_dir(int at, const char *path); /* O_PATH; made where missing, never through a link */
 /* spawn.c */
 void spawn_run(const cay_g_spawn *m, const char *blob, size_t len, int *fds, int nfds);
 void spawn_tell(gproc *g, int master); /* that it started */
 int  spawn_worker(const char *user, int sock);
+int  worker_lock(void); /* makes G.lock */
 void drop_to(const ident *id, bool root_profile);
 #define KEEP_CAPS 0x5fbu /* init.c tells which */
 /* user.c */
@@ -88,6 +91,7 @@ const char *config_get(unsigned field); /* 0 user, 1 workdir, 2 hostname, 3 shel
 void tree_signal(int pid, int sig, bool self);
 bool tree_empty(int pid);
 unsigned tree_strays(int sig); /* our children that are nobody's, and theirs; how many of ours */
+bool tree_tenants(int sig); /* whether a process lives that is neither ours nor a worker's; sig 0, or what each is sent */
 /* init.c */
 void init_packet(const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);

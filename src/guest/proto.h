@@ -24,6 +24,8 @@ enum cay_g_type {
     CAY_G_FORGET,     /* cay_g_proc: drop everything held for it */
     CAY_G_SESSION,    /* cay_g_session, tail: user; fds: [socket] */
     CAY_G_ADOPT,      /* a new keeper: cay_g_hello; answers CAY_G_STATE … CAY_G_READY */
+    CAY_G_QUIET,      /* cay_g_proc (a: 1 ends every process of the tenant first) → CAY_G_STILL */
+    CAY_G_SWAPPED,    /* cay_g_proc: it stands on another root; watches are set anew */
 
     CAY_G_READY = 50, /* cay_g_hello: parked, or the end of the adoption's list */
     CAY_G_BOUND,      /* cay_g_result */
@@ -31,7 +33,8 @@ enum cay_g_type {
     CAY_G_EXITED,     /* cay_g_exit; of a CAY_SPAWN_LATE that ends at once there is no SPAWNED */
     CAY_G_TAKEN,      /* cay_g_result: answer to SESSION */
     CAY_G_STATE,      /* cay_g_state, tail: labels; fds as its flags tell */
-    CAY_G_NET,        /* cay_g_result; fds: [tcp listener] [dns tcp] [dns udp] [name map]: what was held of the network */
+    CAY_G_STILL = 57, /* cay_g_result, EBUSY: some are alive; fds: [lock that file workers hold shared while they serve] */
+    CAY_G_NET = 56,   /* cay_g_result; fds: [tcp listener] [dns tcp] [dns udp] [name map]: what was held of the network */
 };
 
 typedef struct cay_g_hello {

@@ -149,6 +149,7 @@ int cay__ses_read(cay__ses *s)
         }
     }
     s->flags = CAY_SES_BUSY;
+    cay__ses_leave(s); /* what is open stays open, whatever root there is */
     /* From here on the stream alone tells whether anyone listens: the client drops the session. The
      * answer's head is packed in front of what was read. */
     if (cay__ses_answer(s, 0, -1) == 0 && send_all(s->fd, buf, got) && pour(s, file, want - got))

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -122,6 +123,25 @@ static bool fits(const cay__ses *s)
            (has & DATA || !r->data) && (s->fd >= 0) == !!(has & FD);
 }
 
+bool cay__ses_enter(cay__ses *s)
+{
+    if (s->lock < 0)
+        return true;
+    while (flock(s->lock, LOCK_SH) < 0)
+        if (errno != EINTR)
+            return false;
+    s->fs.root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return s->fs.root >= 0;
+}
+
+void cay__ses_leave(cay__ses *s)
+{
+    if (s->lock < 0)
+        return;
+    cay__close_fd(&s->fs.root);
+    flock(s->lock, LOCK_UN);
+}
+
 /* One request. False: the session is over. */
 static bool serve_one(cay__ses *s)
 {
@@ -136,20 +156,27 @@ static bool serve_one(cay__ses *s)
     s->flags = 0;
     s->a = 0;
     s->sent_ms = cay__now_ms();
+    if (!cay__ses_enter(s)) {
+        cay__close_fd(&s->fd);
+        return false;
+    }
     errno = ENOSYS;
     int rc = fits(s) ? ops[s->req->op].fn(s) : -1;
+    int e = errno;
+    cay__ses_leave(s); /* who is answered may ask for another root */
+    errno = e;
     if (rc == 0 || rc == -1)
         rc = cay__ses_answer(s, rc < 0 ? errno ? errno : EIO : 0, -1) < 0 ? CAY__SES_END : CAY__SES_DONE;
     cay__close_fd(&s->fd);
     return rc != CAY__SES_END;
 }
 
-void cay__session_serve(int sock, int root, const char *workdir, const char *home)
+static void serve(int sock, int root, int lock, const char *workdir, const char *home)
 {
     char *mem = mmap(NULL, 2 * CAY_SES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mem == MAP_FAILED)
         return;
-    cay__ses s = { .sock = sock, .fd = -1, .in = mem, .out = mem + CAY_SES_MAX };
+    cay__ses s = { .sock = sock, .fd = -1, .lock = lock, .in = mem, .out = mem + CAY_SES_MAX };
     s.fs = (cay__fs){ .root = root, .workdir = workdir, .home = home, .stop = cay__ses_gone, .stop_arg = &s };
     s.req = (const cay_ses_req *)(void *)s.in;
     while (serve_one(&s))
@@ -157,19 +184,29 @@ void cay__session_serve(int sock, int root, const char *workdir, const char *hom
     munmap(mem, 2 * CAY_SES_MAX);
 }
 
-_Noreturn void cay__session_main(int sock, const char *workdir, const char *home)
+void cay__session_serve(int sock, int root, const char *workdir, const char *home)
+{
+    serve(sock, root, -1, workdir, home);
+}
+
+static void woken(int sig)
+{
+    (void)sig;
+}
+
+_Noreturn void cay__session_main(int sock, int lock, const char *workdir, const char *home)
 {
     /* Nothing of init may stay open beside the tenant's files. */
-    if (sock != 3) {
-        dup3(sock, 3, O_CLOEXEC);
-        sock = 3;
-    }
-    cay__fd_close_from(4);
+    if (sock != 3 || lock != 4)
+        _exit(1);
+    cay__fd_close_from(5);
     /* The tenant must not read or steer the worker although it runs under the same ids. */
     prctl(PR_SET_DUMPABLE, 0);
     prctl(PR_SET_NAME, "cay-session");
     sigset_t none;
     sigemptyset(&none);
+    sigaddset(&none, SIGUSR1); /* the root may be another: heard by a watch alone, while it waits */
+    signal(SIGUSR1, woken);
     sigprocmask(SIG_SETMASK, &none, NULL); /* init blocks what it reads from a signalfd */
     signal(SIGPIPE, SIG_IGN);
     umask(022);
@@ -177,8 +214,6 @@ _Noreturn void cay__session_main(int sock, const char *workdir, const char *home
     struct rlimit lim = { 256u << 20, 256u << 20 };
     if (!CAY__SANITIZED) /* whose shadow alone is larger */
         setrlimit(RLIMIT_AS, &lim);
-    CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root >= 0)
-        cay__session_serve(sock, root, workdir, home);
+    serve(sock, -1, lock, workdir, home);
     _exit(0);
 }

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Runs in the forked worker, already under the user's ids, root directory "/", workdir given.
- * Never returns. Closes every descriptor but the socket. */
-_Noreturn void cay__session_main(int sock, const char *workdir, const char *home);
+/* Runs in the forked worker, already under the user's ids, root directory "/", workdir given. The root may become another one between
+ * two requests: lock is held shared, flock(2), while one is served. Never returns. Closes every descriptor but these two. */
+_Noreturn void cay__session_main(int sock, int lock, const char *workdir, const char *home);
 
 /* The same below any directory, until the socket ends; takes neither descriptor. Uses no global state, so a
  * test or the local provider can run it in a forked child. SIGPIPE must be ignored. */

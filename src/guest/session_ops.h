@@ -25,7 +25,13 @@ typedef struct cay__ses {
     int64_t            sent_ms;              /* when the last packet of this answer left */
     uint64_t           a;
     uint16_t           flags;                /* of the final answer */
+    int                lock;                 /* held while a request is served, whose root is then "/"; -1: it has one root for ever */
 } cay__ses;
+
+/* Takes the lock and opens the root; and gives both back, which an operation does by itself when it needs names no more but goes on for
+ * long. Nothing where there is no lock. */
+bool cay__ses_enter(cay__ses *s);
+void cay__ses_leave(cay__ses *s);
 
 /* Adds one record made of up to three parts; sends what is there when it is full or old. -1: client gone, or the
  * record can never fit (E2BIG). */

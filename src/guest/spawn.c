@@ -566,12 +566,27 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
 
 /* ---- file worker ---- */
 
+int worker_lock(void)
+{
+    return G.lock = (int)syscall(SYS_memfd_create, "cay-files", 1u /* MFD_CLOEXEC */);
+}
+
+/* A lock belongs to one opening of the file. */
+static int own_lock(void)
+{
+    char path[48], n[21];
+    cay__str_join(path, sizeof path, "/proc/self/fd/", cay__str_u64(n, (uint64_t)G.lock), NULL);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
 int spawn_worker(const char *user, int sock)
 {
     ident id;
     int rc = user_find(*user ? user : config_get(0), &id);
     if (rc)
         return rc;
+    if (G.lock < 0 && worker_lock() < 0)
+        return errno;
     int pid = (int)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid < 0)
         return errno;
@@ -582,10 +597,11 @@ int spawn_worker(const char *user, int sock)
         }
     if (pid > 0)
         return 0;
-    /* Nothing of init's may stay: only the session socket. */
-    if (dup3(sock, 3, O_CLOEXEC) < 0 && sock != 3)
+    /* Nothing of init's may stay: only the session socket, and a lock that init and the keeper have too. */
+    int lock = own_lock();
+    if (lock < 0 || (lock = fcntl(lock, F_DUPFD_CLOEXEC, 5)) < 0 || (dup3(sock, 3, O_CLOEXEC) < 0 && sock != 3) || dup3(lock, 4, O_CLOEXEC) < 0)
         _exit(1);
-    cay__fd_close_from(4);
+    cay__fd_close_from(5);
     G.ctl = G.listen = -1;
     memset(G.key, 0, sizeof G.key);
     setsid();
@@ -594,5 +610,5 @@ int spawn_worker(const char *user, int sock)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    cay__session_main(3, config_get(1), id.home);
+    cay__session_main(3, 4, config_get(1), id.home);
 }

@@ -80,11 +80,38 @@ bool tree_empty(int pid)
     return children(pid, buf, sizeof buf) <= 0;
 }
 
-static bool known(int pid)
+static bool worker(int pid)
 {
     for (size_t i = 0; i < CAY_LEN(G.workers); i++)
         if (G.workers[i] == pid)
             return true;
+    return false;
+}
+
+bool tree_tenants(int sig)
+{
+    char dents[2048];
+    bool any = false;
+    CAY_AUTOFD dir = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (long n; dir >= 0 && (n = syscall(SYS_getdents64, dir, dents, sizeof dents)) > 0;)
+        for (long i = 0; i < n;) {
+            const struct dent *d = (const struct dent *)(dents + i);
+            char *name = (char *)d->name;
+            int pid = next_pid(&name);
+            i += d->reclen;
+            if (*name || pid <= 1 || worker(pid))
+                continue;
+            any = true;
+            if (sig)
+                kill(pid, sig);
+        }
+    return any || dir < 0;
+}
+
+static bool known(int pid)
+{
+    if (worker(pid))
+        return true;
     for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
         if (p->used && (p->shim == pid || (!p->stray && !p->st.ended && p->st.exit.pid == pid)))
             return true;

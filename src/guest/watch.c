@@ -12,6 +12,8 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 
@@ -401,15 +403,47 @@ static bool send_changes(watcher *w)
     return true;
 }
 
+static void forget_all(watcher *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        free(w->nodes[i].name);
+    w->n = 0;
+    cay__close_fd(&w->in);
+}
+
+/* The same place in another root. What changed on the way there was not seen. */
+static void follow(watcher *w)
+{
+    struct stat a, b;
+    if (w->s->lock < 0 || fstat(w->s->fs.root, &a) < 0 || stat("/", &b) < 0 || (a.st_dev == b.st_dev && a.st_ino == b.st_ino))
+        return;
+    forget_all(w);
+    cay__close_fd(&w->s->fs.root);
+    w->half = false;
+    w->ino = 0;
+    w->in = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    CAY_AUTOFD top = w->in >= 0 && cay__ses_enter(w->s) ? open_top(w) : -1;
+    w->over = top < 0 || add_tree(w, top, 0, "", "", false) < 0;
+    flock(w->s->lock, LOCK_UN);
+    cay__wqueue_lost(&w->q);
+}
+
 static void run(watcher *w)
 {
+    sigset_t none;
+    sigemptyset(&none);
     for (;;) {
         struct pollfd p[2] = { { .fd = w->in, .events = POLLIN }, { .fd = w->s->sock, .events = POLLIN } };
         if (cay__wqueue_size(&w->q) && !w->half)
             p[1].events |= POLLOUT;
-        int n = poll(p, 2, w->half ? PAIR_MS : -1);
+        struct timespec pair = { 0, PAIR_MS * 1000000 };
+        int n = ppoll(p, 2, w->half ? &pair : NULL, w->s->lock >= 0 ? &none : NULL);
         if (n < 0 && errno != EINTR)
             return;
+        if (n < 0) {
+            p[0].revents = p[1].revents = 0;
+            follow(w);
+        }
         /* The client has nothing to say here: a packet, like a hang-up, is the end. */
         if (p[1].revents & (POLLIN | POLLHUP | POLLERR))
             return;
@@ -431,19 +465,21 @@ int cay__ses_watch(cay__ses *s)
 {
     watcher w = { .s = s, .recursive = s->req->flags & CAY_SES_RECURSIVE };
     CAY_AUTOFD top = open_top(&w);
-    CAY_AUTOFD in = top < 0 ? -1 : inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (in < 0 || !cay__wqueue_open(&w.q))
+    w.in = top < 0 ? -1 : inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (w.in < 0 || !cay__wqueue_open(&w.q)) {
+        cay__close_fd(&w.in);
         return -1;
-    w.in = in;
+    }
     int rc = add_tree(&w, top, 0, "", "", false);
     cay__close_fd(&top);
+    if (rc == 0 && s->lock >= 0)
+        flock(s->lock, LOCK_UN); /* another root may come; this one is kept until it is known */
     if (rc == 0 && cay__ses_answer(s, 0, -1) == 0) {
         run(&w);
         rc = CAY__SES_END;
     }
     int e = errno;
-    for (size_t i = 0; i < w.n; i++)
-        free(w.nodes[i].name);
+    forget_all(&w);
     free(w.nodes);
     cay__wqueue_close(&w.q);
     errno = e;

@@ -286,6 +286,7 @@ void adopt_done(box *b)
         cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + (b->owner_start ? 0 : CLAIM_MS));
     }
     CAY_FAULT("keeper.adopt.one");
+    turn_adopt(b);
 }
 
 /* A parked one of the last keeper, or a sandbox that ended unseen: nothing of it stays but its files. */

@@ -15,7 +15,7 @@ box *box_new(void)
 {
     box *b = cay__alloc(sizeof *b);
     cay_job_name(b->name, getpid());
-    b->ctl.fd = b->death.fd = b->userns_fd = b->mnt_fd = -1;
+    b->ctl.fd = b->death.fd = b->userns_fd = b->mnt_fd = b->lower_fd = -1;
     b->cg_fd = b->tenant_fd = b->idle.dir = b->idle.procs = b->net_fd[0] = b->net_fd[1] = b->net_fd[2] = b->net_fd[3] = -1;
     b->next = K.boxes;
     K.boxes = b;
@@ -55,11 +55,10 @@ static void drop_waiters(box *b)
 
 /* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a sandbox. mounts: what still
  * holds its mount namespace, or -1. */
-bool box_remove_files(const char *dir, int mounts)
+bool remove_files(const char *from, int mounts)
 {
-    char from[64], id[CAY_WIRE_ID];
+    char id[CAY_WIRE_ID];
     cay_job j = { .type = CAY_JOB_RMTREE };
-    cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
     cay__id_make(id, 'b');
     cay__str_join(j.name, sizeof j.name, "sandboxes/.old-", id, NULL);
     if (renameat(K.home_fd, from, K.home_fd, j.name) < 0)
@@ -67,6 +66,12 @@ bool box_remove_files(const char *dir, int mounts)
     CAY_FAULT("keeper.destroy.renamed");
     job_send(&K.janitor, &j, &mounts, mounts >= 0, NULL);
     return true;
+}
+
+bool box_remove_files(const char *dir, int mounts)
+{
+    char from[64];
+    return cay__str_join(from, sizeof from, "sandboxes/", dir, NULL) && remove_files(from, mounts);
 }
 
 /* The kernel takes net namespaces down in one thread, with the lock that making one needs, and those that wait go in one
@@ -81,7 +86,7 @@ void nets_drop(void)
 void box_free(box *b)
 {
     char dir[48];
-    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->userns_fd, &b->mnt_fd, &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
+    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->userns_fd, &b->mnt_fd, &b->lower_fd, &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
     UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->lent)
@@ -104,6 +109,7 @@ void box_free(box *b)
     CAY_FAULT("keeper.free.record");
     journal_put(J_GONE, b, b->id, 0, b->reason);
     drop_waiters(b);
+    turn_drop(b);
     reply_error(b->pauser, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
     if (b->pending) {
         reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended while it was being made", b->reason);
@@ -233,6 +239,7 @@ static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int 
     case CAY_G_SPAWNED: proc_started(b, body, fds, nfds); break;
     case CAY_G_EXITED: proc_exited(b, body); break;
     case CAY_G_TAKEN: session_taken(b, body); break;
+    case CAY_G_STILL: turn_still(b, body, fds, nfds); break;
     case CAY_G_READY: adopt_done(b); break;
     case CAY_G_STATE: adopt_state(b, body, len, fds, nfds); break;
     case CAY_G_NET: net_adopt(b, fds, nfds); break;
@@ -304,7 +311,7 @@ const char *pending_field(const pending *p, unsigned field)
 /* Not the one that every sandbox is parked with. */
 bool special_root(const pending *p)
 {
-    return p->m.grants_store || (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE)) || strcmp(p->m.layer, K.layer) != 0;
+    return p->m.grants_store || (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE)) || p->m.nlayers || strcmp(p->m.layer, K.layer) != 0;
 }
 
 /* Sends BIND with all descriptors; returns the step that failed. root: another than it was parked with, or -1. */
@@ -325,7 +332,7 @@ static const char *send_bind(box *b, pending *p, int root)
         pkt.m.grants_rw = p->m.grants_rw & ~p->m.grants_store; /* the host's own tools obey nothing in a volume */
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
     }
-    if (K.mode == CAY_MODE_ROOT) {
+    if (K.mode == CAY_MODE_ROOT || root >= 0) {
         pkt.m.flags |= root >= 0 ? CAY_GB_OVERLAY : CAY_GB_HERE;
         if (root >= 0)
             fds[n++] = root;
@@ -383,11 +390,12 @@ static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 static const char *ask_root(box *b, pending *p)
 {
     int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[1 + CAY_GRANTS_MAX], n = 0, first = lower != NULL;
-    cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE, .lower = lower != NULL };
+    cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE, .lower = lower != NULL,
+                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers };
     if (lower && K.mode == CAY_MODE_ROOT && mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";
     cay__str_copy(j.name, sizeof j.name, b->id);
-    cay__str_copy(j.path, sizeof j.path, p->m.layer);
+    cay__str_copy(j.path, sizeof j.path, p->stack);
     /* Volumes keep their owners as layers do, and are shown through the same map. */
     for (int i = 0; i < p->nmounts; i++)
         if (i < first || p->m.grants_store >> (i - first) & 1)
@@ -505,6 +513,8 @@ void box_hand_out(box *b, pending *p)
     journal_put(J_TAKEN, b, b->id, 0, "");
     CAY_FAULT("keeper.create.recorded");
     b->loose = !p->m.ngrants && !special_root(p);
+    if (p->m.flags & CAY_CREATE_ROOT_FD)
+        b->lower_fd = CAY_STEAL_FD(p->mounts[0]);
     pool_dir(b, dir, sizeof dir);
     if (b->pooled && special_root(p)) {
         box_remove_files(dir, -1);
@@ -603,7 +613,7 @@ static void cloned(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     clone_next(p);
 }
 
-/* Grants one after another through the janitor; then the request goes on. The paths follow the config blob. */
+/* Grants one after another through the janitor; then the request goes on. */
 static void clone_next(pending *p)
 {
     if (p->nmounts == p->nfds) {
@@ -634,14 +644,21 @@ static void clone_next(pending *p)
 
 static bool take_targets(pending *p, const char *tail, size_t len)
 {
-    /* config blob, NUL, then one target a grant */
     const char *s = tail, *end = tail + len;
+    size_t at = 0;
+    cay__str_join(p->stack, sizeof p->stack, p->m.flags & CAY_CREATE_ROOT_FD ? "/" : p->m.layer, "\n", NULL);
     for (uint32_t i = 0; i < p->m.ngrants; i++) {
         size_t n = strnlen(s, (size_t)(end - s));
         if (s + n >= end || n >= sizeof p->targets[i] || s[0] != '/')
             return false;
         memcpy(p->targets[i], s, n + 1);
         s += n + 1;
+    }
+    for (uint32_t i = 0; i < p->m.nlayers; i++, s += at + 1) {
+        size_t n = strlen(p->stack);
+        at = strnlen(s, (size_t)(end - s));
+        if (s + at >= end || !cay__layer_valid(s) || !cay__str_join(p->stack + n, sizeof p->stack - n, s, "\n", NULL))
+            return false;
     }
     p->config_len = (size_t)(end - s);
     p->config = cay__alloc(p->config_len + 1);
@@ -671,7 +688,7 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
     }
     bool root = m->flags & CAY_CREATE_ROOT_FD;
     if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || nfds != (int)m->ngrants + (root ? 1 : 0) ||
-        memchr(m->layer, 0, sizeof m->layer) == NULL || strpbrk(m->layer, "/:,\\") || m->layer[0] == '.') {
+        m->nlayers >= CAY_STACK_MAX || !memchr(m->layer, 0, sizeof m->layer) || (m->layer[0] && !cay__layer_valid(m->layer))) {
         reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", old ? "the sandbox of this id is just ending" : "the create request is not well-formed", NULL);
         return;
     }

@@ -303,6 +303,32 @@ static void on_signal(const request *r)
     proc_signal(r->c, r->p, (int)CAY_MIN(m->a, 1000u), (int)CAY_MIN(m->b, 1000u));
 }
 
+static void on_snapshot(const request *r)
+{
+    if (!turn_ask(r->c, r->b, r->body, NULL, 0, false))
+        reply_error(r->c, CAY_EINVAL, 0, "layer_name", "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
+}
+
+static void on_restack(const request *r)
+{
+    if (!turn_ask(r->c, r->b, r->body, r->tail, r->tail_len, true))
+        reply_error(r->c, CAY_EINVAL, 0, "layer_name", "the list of layers is not well-formed", NULL);
+}
+
+static void on_unlayer(const request *r)
+{
+    const cay_m_layer *m = r->body;
+    char from[80];
+    if (!memchr(m->layer, 0, sizeof m->layer) || !cay__layer_valid(m->layer))
+        reply_error(r->c, CAY_EINVAL, 0, "layer_name", "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
+    else if (!strcmp(m->layer, K.layer))
+        reply_error(r->c, CAY_EBUSY, 0, "layer_in_use", "the default template stands on this layer", NULL);
+    else if (cay__str_join(from, sizeof from, "layers/", m->layer, NULL) && !remove_files(from, -1) && errno != ENOENT)
+        reply_error(r->c, CAY_ESYS, errno, "", "the layer could not be removed", strerror(errno));
+    else
+        reply_ok(r->c);
+}
+
 static void on_net(const request *r)
 {
     net_ask(r->c, r->b, r->body, r->fds, r->nfds);
@@ -372,6 +398,9 @@ static const struct {
     { CAY_MSG_NET, sizeof(cay_m_net), TOLD, 0, on_net },
     { CAY_MSG_FREEZE, sizeof(cay_m_box), TOLD, 0, on_freeze },
     { CAY_MSG_THAW, sizeof(cay_m_box), LIVE, 0, on_thaw },
+    { CAY_MSG_SNAPSHOT, sizeof(cay_m_layer), TOLD, 0, on_snapshot },
+    { CAY_MSG_RESTACK, sizeof(cay_m_layer), TOLD, 0, on_restack },
+    { CAY_MSG_UNLAYER, sizeof(cay_m_layer), ID, 0, on_unlayer },
 #ifdef CAY_FAULTS
     { CAY_MSG_FAULT, 0, NOTHING, 0, on_fault },
 #endif
@@ -415,7 +444,7 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
             (table[i].ref && !memchr(body + CAY_WIRE_ID, 0, table[i].ref)))
             break;
         request r = { c, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
-        if (find(&r, table[i].need) && !(r.b && freeze_hold(c, r.b, buf, n, fds, nfds)))
+        if (find(&r, table[i].need) && !(r.b && hold(c, r.b, table[i].need == TOLD, buf, n, fds, nfds)))
             table[i].fn(&r);
         return;
     }
@@ -434,7 +463,9 @@ static void maybe_leave(cay__timer *t)
 void client_close(client *c)
 {
     UNLINK(K.clients, c);
+    hold_client_gone(c);
     freeze_client_gone(c);
+    turn_client_gone(c);
     proc_on_client_gone(c);
     box_on_client_gone(c);
     cay__loop_del(&K.loop, &c->w);

@@ -13,9 +13,10 @@
 #include <keeper/proto.h>
 #include <stdint.h>
 
-enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT, CAY_JOB_GROUPS, CAY_JOB_SWEEP, CAY_JOB_NET };
+enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT, CAY_JOB_GROUPS, CAY_JOB_SWEEP, CAY_JOB_NET, CAY_JOB_SWAP };
 
 #define CAY_JOB_V1_MAX 4
+#define CAY_STACK_TEXT 4096 /* a stack as text, keeper/stack.h */
 #define CAY_JOB_GROUPS_MAX (3 + CAY_JOB_V1_MAX) /* descriptors of GROUPS */
 
 typedef struct cay_job {
@@ -33,17 +34,23 @@ typedef struct cay_job {
     uint64_t cookie;  /* NET: of the sockets that come along */
     uint32_t client;  /* NET: a client's request, not the keeper's own */
     uint32_t lower;   /* ROOT: the first descriptor is the lower directory */
+    uint32_t inside;  /* ROOT: the binder makes the overlay */
+    int32_t  pid;     /* SWAP: init */
+    uint32_t wait_ms; /* SWAP: so long for file requests that are being served */
     cay_m_net net;
+    char     layer[64];  /* SWAP: what the upper becomes, "": it is thrown away */
     char     name[64];   /* RMTREE, DU: below the state directory; PARK, ROOT: below sandboxes/ */
-    char     path[4096]; /* CLONE: where the descriptor that comes along was opened; PARK, ROOT: layer, "" none */
+    char     path[4096]; /* CLONE: where the descriptor that comes along was opened; PARK, ROOT: stack, "" none;
+                            SWAP: the stack to go to, "" the present one and `layer` */
 } cay_job;
 
 typedef struct cay_job_done {
     uint32_t seq;
     int32_t  sys; /* errno, 0: done */
     int32_t  pid;
+    uint32_t swapped;       /* SWAP: it stands on the new root, now or already */
     uint32_t how;           /* PARK: how TCP comes to the listener, keeper/netns.h; 0: the three sockets are not there */
-    uint32_t trash;         /* PARK, ROOT: something was put aside for removal */
+    uint32_t trash;         /* PARK, ROOT, SWAP: something was put aside for removal */
     uint64_t start;         /* PARK: start time, proc(5) field 22 */
     uint64_t cookie;        /* PARK: SO_NETNS_COOKIE */
     uint64_t bytes, inodes; /* DU */
@@ -54,7 +61,8 @@ typedef struct cay_job_done {
 /* PARK is followed by GROUPS: the keeper makes the groups while the zygote makes the net namespace.
  * GROUPS in: [listening socket] [v2 groups…] [v1 task files…], nothing: they could not be made
  * PARK out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp] [name map]
- * ROOT in: [lower directory, a detached mount] [volumes, likewise: as root they come to show the block's ids]; out, as root: [overlay]
+ * ROOT in: [lower directory, a detached mount] [volumes, likewise: as root they come to show the block's ids]; out, unless inside: [overlay]
+ * SWAP in: [init's pidfd] [lock of its file workers] [lower directory]; out: [the old root]. keeper/swap.h tells the rest
  * CLONE in: [the directory]; out: [detached mount]
  * RMTREE in: [mount namespace that still shows it]
  * SWEEP: what removals left behind; rec: a dead keeper's pool too

@@ -9,6 +9,8 @@
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
  *   journal.c  what the kernel holds    adopt.c    taking over after a death
  *   freeze.c   standing still for who copies its files
+ *   turn.c     another root under a live one: snapshots, going back
+ *   hold.c     requests that wait for either
  *   net.c      policies, and the sockets of net namespaces: handed to the lender, a helper
  *
  * One thread. Nothing here blocks: what may block is a helper's job. Every packet, from client, helper or
@@ -134,6 +136,7 @@ struct box {
     cay__watch ctl;   /* init's control socket */
     cay__watch death; /* pidfd */
     int        userns_fd, mnt_fd; /* the second while it is being ended */
+    int        lower_fd; /* what a root of its own stands on, -1: a layer, or a keeper that died had it */
     int        cg_fd, tenant_fd; /* v2 */
     int        net_fd[4]; /* of its net namespace: tcp listener, dns tcp, dns udp; and the name map; -1: none */
     uint32_t   net;       /* keeper/netns.h: how TCP comes to the listener */
@@ -172,6 +175,8 @@ struct box {
     uint64_t   disk_used, disk_inodes;
     struct waiter *waiters; /* BOX_WAIT, STOP and DESTROY */
     struct waiter *sessions; /* in the order in which init answers */
+    struct turn *turn; /* it is being put onto another root */
+    uint64_t   below_bytes, below_inodes; /* in layers that its upper became */
 };
 
 /* A create that waits for a parked box, a grant or the bind. */
@@ -187,6 +192,7 @@ typedef struct pending {
     int             mounts[1 + CAY_GRANTS_MAX]; /* detached clones made by the janitor */
     int             nmounts;
     char            targets[CAY_GRANTS_MAX][256];
+    char            stack[CAY_STACK_TEXT]; /* what it is to stand on, keeper/stack.h */
 } pending;
 
 struct client {
@@ -330,12 +336,16 @@ void box_on_client_gone(client *c);
 void pending_free(pending *p);
 const char *pending_field(const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
 void box_note_gone(const char *id, const char *reason);
-bool box_remove_files(const char *dir, int mounts); /* below sandboxes/: out of sight now, gone soon */
+bool remove_files(const char *from, int mounts); /* below the state directory: out of sight now, gone soon */
+bool box_remove_files(const char *dir, int mounts); /* the same below sandboxes/ */
 /* freeze.c */
 void freeze_ask(client *c, box *b, const cay_m_box *m);
 void freeze_end(box *b);
-bool freeze_hold(client *c, box *b, const char *packet, size_t len, int *fds, int nfds); /* true: it waits, and has the descriptors */
 void freeze_client_gone(const client *c);
+/* hold.c */
+bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds, int nfds); /* true: it waits, and has the descriptors; told: init has to serve it */
+void hold_release(box *b);
+void hold_client_gone(const client *c);
 /* proc.c */
 void  proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);
 void  proc_started(box *b, const cay_g_result *r, int *fds, int nfds);
@@ -364,6 +374,12 @@ void stream_feed(stream *s);
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out);
 size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out);
 bool ring_adopt(stream *s, int fd);
+/* turn.c */
+bool turn_ask(client *c, box *b, const cay_m_layer *m, const char *tail, size_t len, bool restack);
+void turn_adopt(box *b);  /* finishes what a keeper that died had begun */
+void turn_still(box *b, const cay_g_result *r, int *fds, int nfds);
+void turn_drop(box *b);   /* the sandbox ended */
+void turn_client_gone(const client *c);
 /* deadline.c */
 void deadline_touch(box *b);
 void deadline_set(box *b, uint64_t ttl_ms, uint64_t idle_ms);

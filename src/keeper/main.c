@@ -114,9 +114,9 @@ static void measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     (void)fds, (void)nfds;
     if (!b || b->phase != BOX_LIVE || d->sys || CAY__MUTANT("disk-limit"))
         return;
-    b->disk_used = d->bytes;
-    b->disk_inodes = d->inodes;
-    if (d->bytes <= b->limits.disk && d->inodes <= b->limits.inodes)
+    b->disk_used = d->bytes + b->below_bytes;
+    b->disk_inodes = d->inodes + b->below_inodes;
+    if (b->disk_used <= b->limits.disk && b->disk_inodes <= b->limits.inodes)
         return;
     event_send(b->id, "limit", "disk", "", 0);
     box_stop(b, "disk", b->flags & CAY_CREATE_EPHEMERAL);

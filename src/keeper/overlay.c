@@ -11,18 +11,39 @@ static bool set(int fs, const char *key, const char *value)
     return syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, key, value, 0) == 0;
 }
 
-static bool set_layers(int fs, const overlay_at *at)
+/* The directory `name` below `dir`, by descriptor (Linux 6.13). */
+static bool set_fd(int fs, const char *key, int dir, const char *name)
 {
-    char low[128] = "/l", upper[128], work[128];
-    if (at->upper >= 0)
-        return syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "lowerdir+", NULL, at->lower) == 0 &&
-               syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "upperdir", NULL, at->upper) == 0 &&
-               syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, "workdir", NULL, at->work) == 0;
-    if (at->layer)
-        cay__str_join(low, sizeof low, "layers/", at->layer, NULL);
-    cay__str_join(upper, sizeof upper, "sandboxes/", at->dir, "/upper", NULL);
-    cay__str_join(work, sizeof work, "sandboxes/", at->dir, "/work", NULL);
-    return set(fs, "lowerdir", low) && set(fs, "upperdir", upper) && set(fs, "workdir", work);
+    CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 && syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, key, NULL, fd) == 0;
+}
+
+static bool set_name(int fs, const char *key, const char *below, const char *name)
+{
+    char path[160];
+    return cay__str_join(path, sizeof path, below, "/", name, NULL) && set(fs, key, path);
+}
+
+/* The uppermost comes first. Several by name want Linux 6.7. */
+static bool set_layers(int fs, const overlay_at *at, const char **step)
+{
+    static char missing[80];
+    bool fds = at->boxes >= 0;
+    const char *key = fds || at->n + (at->base >= 0) > 1 ? "lowerdir+" : "lowerdir";
+    char upper[96], work[96];
+    for (size_t i = at->n; i-- > 0;)
+        if (!(fds ? set_fd(fs, key, at->layers, at->layer[i]) : set_name(fs, key, "layers", at->layer[i]))) {
+            cay__str_join(missing, sizeof missing, "layer ", at->layer[i], NULL);
+            *step = missing;
+            return false;
+        }
+    *step = "layers";
+    if (at->base >= 0 && !(fds ? syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, key, NULL, at->base) == 0 : set(fs, key, "/l")))
+        return false;
+    cay__str_join(upper, sizeof upper, at->dir, "/upper", NULL);
+    cay__str_join(work, sizeof work, at->dir, "/work", NULL);
+    return fds ? set_fd(fs, "upperdir", at->boxes, upper) && set_fd(fs, "workdir", at->boxes, work)
+               : set_name(fs, "upperdir", "sandboxes", upper) && set_name(fs, "workdir", "sandboxes", work);
 }
 
 int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const char **step)
@@ -31,8 +52,7 @@ int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const 
     *step = "overlay";
     if (fs < 0)
         return -1;
-    *step = "layers";
-    if (!set_layers(fs, at))
+    if (!set_layers(fs, at, step))
         return -1;
     *step = "overlay options";
     if (!set(fs, "redirect_dir", user_xattr ? "nofollow" : "on") || !set(fs, "index", "off") ||

@@ -294,7 +294,7 @@ static bool park_one(bool uid0, bool ahead)
     int fds[CAY_JOB_GROUPS_MAX], n;
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
-    cay__str_copy(j.path, sizeof j.path, K.layer);
+    cay__str_join(j.path, sizeof j.path, K.layer, K.layer[0] ? "\n" : "", NULL);
     job_wait *w = cay__alloc(sizeof *w);
     *w = (job_wait){ .b = b, .fn = parked };
     if (!job_send(z, &j, NULL, 0, w)) {

@@ -33,7 +33,7 @@ typedef struct cay_msg {
 
 enum cay_msg_type {
     CAY_MSG_HELLO = 1,   /* cay_m_hello → cay_m_hello */
-    CAY_MSG_CREATE,      /* cay_m_create, tail: a target NUL per grant, config blob; fds: [root] [grants…] → CAY_MSG_BOX */
+    CAY_MSG_CREATE,      /* cay_m_create, tail: a target NUL per grant, a name NUL per layer, config blob; fds: [root] [grants…] → CAY_MSG_BOX */
     CAY_MSG_LIST,        /* cay_m_box (id: prefix or "") → CAY_MSG_BOX … CAY_MSG_END */
     CAY_MSG_STOP,        /* cay_m_box → OK once no process is left */
     CAY_MSG_DESTROY,     /* cay_m_box → OK once it is gone; files follow in the background */
@@ -59,6 +59,9 @@ enum cay_msg_type {
     CAY_MSG_FREEZE,      /* cay_m_box (a: CAY_FREEZE_…) → CAY_MSG_BOX; fds: [cgroup.events of what is being frozen]. Nothing of the sandbox
                             runs, and nothing new begins, until THAW or the end of the connection (…) */
     CAY_MSG_THAW,        /* cay_m_box → OK */
+    CAY_MSG_SNAPSHOT,    /* cay_m_layer: the upper becomes this layer, if nothing runs → CAY_MSG_SNAPPED */
+    CAY_MSG_RESTACK,     /* cay_m_layer (a: how many), tail: a name NUL per layer above the template: processes end, the upper is thrown away → OK */
+    CAY_MSG_UNLAYER,     /* cay_m_layer (id ""): removes this layer, if it is there → OK */
 
     CAY_MSG_OK = 100,
     CAY_MSG_ERROR,       /* cay_m_error */
@@ -67,6 +70,7 @@ enum cay_msg_type {
     CAY_MSG_PROC,        /* cay_m_proc, tail: tag NUL command NUL user NUL labels */
     CAY_MSG_EXIT,        /* cay_m_exit */
     CAY_MSG_DATA,        /* cay_m_data */
+    CAY_MSG_SNAPPED,     /* cay_m_snapped */
 };
 
 enum { CAY_FREEZE_STOP = 1u << 0 }; /* without a freezer (no descriptor comes): the asker stops the processes */
@@ -118,16 +122,28 @@ typedef struct cay_m_create {
     uint32_t ngrants;
     uint32_t grants_rw;    /* bit per grant */
     uint32_t grants_store; /* likewise: a volume, whose owners are of the store's range */
+    uint32_t nlayers; /* above the template */
+    uint32_t spare;
     uint64_t memory, swap, cpu_milli, pids, disk, inodes, nofile, io_read, io_write; /* UINT64_MAX: none */
     uint64_t ttl_ms, idle_ms;
     char     layer[64]; /* template layer below layers/ */
-    /* tail: targets of the grants, each NUL-terminated, then the config blob of guest/proto.h */
+    /* tail: targets of the grants and names of the layers, bottom first, each NUL-terminated, then the config blob of guest/proto.h */
 } cay_m_create;
 
 typedef struct cay_m_box {
     char     id[CAY_WIRE_ID];
     uint64_t a, b;
 } cay_m_box;
+
+typedef struct cay_m_layer {
+    char     id[CAY_WIRE_ID];
+    char     layer[64];
+    uint64_t a;
+} cay_m_layer;
+
+typedef struct cay_m_snapped {
+    uint64_t frozen_us, total_us;
+} cay_m_snapped;
 
 typedef struct cay_m_boxinfo {
     char     id[CAY_WIRE_ID];

@@ -7,6 +7,8 @@
 #include "root.h"
 #include "mnt.h"
 #include "overlay.h"
+#include "stack.h"
+#include "swap.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -39,23 +41,34 @@ static bool make_dir(const cay_job *job, int at, const char *name)
     return job->mode != CAY_MODE_ROOT || fchownat(at, name, STORE_BASE, STORE_BASE, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+bool root_trash(int at, const char *name)
+{
+    char old[64], id[CAY_WIRE_ID];
+    cay__id_make(id, 'b');
+    cay__str_join(old, sizeof old, "sandboxes/.old-", id, NULL);
+    return renameat(at, name, AT_FDCWD, old) == 0;
+}
+
+bool root_fresh(const cay_job *job, int at)
+{
+    return make_dir(job, at, "upper") && make_dir(job, at, "work");
+}
+
 bool root_dirs(const cay_job *job, bool *trash)
 {
-    char path[96], old[64], id[CAY_WIRE_ID];
+    char path[96];
     struct stat st;
     cay__str_join(path, sizeof path, "sandboxes/", job->name, NULL);
     if (mkdir(path, 0711) < 0 && errno != EEXIST)
         return false;
     CAY_AUTOFD at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (at < 0 || !make_dir(job, at, "upper") || !make_dir(job, at, "work"))
+    if (at < 0 || !swap_bury(at, trash) || !root_fresh(job, at) || !stack_write(at, "stack", job->path))
         return false;
     if (fstatat(at, "work/work", &st, AT_SYMLINK_NOFOLLOW) < 0)
         return true;
     /* `volatile` marks a work directory as used, for good. */
-    cay__id_make(id, 'b');
-    cay__str_join(old, sizeof old, "sandboxes/.old-", id, NULL);
-    *trash = renameat(at, "work", AT_FDCWD, old) == 0;
-    return *trash && make_dir(job, at, "work");
+    *trash |= root_trash(at, "work");
+    return make_dir(job, at, "work") && *trash;
 }
 
 /* ---- ids ---- */
@@ -161,6 +174,8 @@ bool root_map(uint32_t block, const int *mounts, int n, const char **step)
  * a word. */
 static int overlay_as(const cay_job *job, const overlay_at *at, const char **step)
 {
+    if (job->mode != CAY_MODE_ROOT)
+        return cay__overlay(at, true, !job->durable, step);
     prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP);
     setfsgid(job->block);
     setfsuid(job->block);
@@ -172,32 +187,21 @@ static int overlay_as(const cay_job *job, const overlay_at *at, const char **ste
     return mnt;
 }
 
-static int overlay_detached(const cay_job *job, const clones *c, int lower, const char **step)
-{
-    char upper[96], work[96];
-    cay__str_join(upper, sizeof upper, job->name, "/upper", NULL);
-    cay__str_join(work, sizeof work, job->name, "/work", NULL);
-    CAY_AUTOFD l = lower >= 0 ? fcntl(lower, F_DUPFD_CLOEXEC, 3) : openat(c->layers, job->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    CAY_AUTOFD u = openat(c->boxes, upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    CAY_AUTOFD w = openat(c->boxes, work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    *step = "layers";
-    if (l < 0 || u < 0 || w < 0)
-        return -1;
-    return overlay_as(job, &(overlay_at){ .lower = l, .upper = u, .work = w }, step);
-}
-
 /* Before Linux 6.15: clones of our own, attached in the zygote's mount namespace for the moment of the mount. */
-static int overlay_attached(const cay_job *job, const clones *c, int lower, const char **step)
+static int overlay_attached(const cay_job *job, int userns, overlay_at *at, const char **step)
 {
-    CAY_AUTOFD boxes = root_clone("sandboxes", c->userns);
-    CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", c->userns);
+    CAY_AUTOFD boxes = root_clone("sandboxes", userns);
+    CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", userns);
     int mnt = -1, e;
+    at->boxes = at->layers = -1;
     *step = "state clone";
     if (layers < 0 || mnt_move(boxes, "", AT_FDCWD, "/m/sandboxes", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -1;
+    /* The one below may be asked for again: a copy of it is attached. */
+    CAY_AUTOFD base = at->base < 0 ? -1 : mnt_open_tree(at->base, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
     if (mnt_move(layers, "", AT_FDCWD, "/m/layers", MOVE_MOUNT_F_EMPTY_PATH) == 0 &&
-        (lower < 0 || mnt_move(lower, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0) && chdir("/m") == 0)
-        mnt = overlay_as(job, &(overlay_at){ -1, -1, -1, lower >= 0 ? NULL : job->path, job->name }, step);
+        (at->base < 0 || mnt_move(base, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0) && chdir("/m") == 0)
+        mnt = overlay_as(job, at, step);
     e = errno;
     if (chdir("/s") < 0)
         _exit(1); /* every name of ours starts there */
@@ -210,14 +214,30 @@ static int overlay_attached(const cay_job *job, const clones *c, int lower, cons
 
 int root_make(const cay_job *job, int lower, const char **step)
 {
-    const clones *c = clones_of(job->block);
-    *step = "state clone";
-    if (!c)
+    static clones plain = { .userns = -1, .boxes = -1, .layers = -1 };
+    stack s; /* nothing static here: what a zygote writes later, every init before it has its own copy of */
+    const clones *c = &plain;
+    *step = "stack";
+    if (!stack_parse(&s, job->path))
         return -1;
-    int mnt = attach ? -1 : overlay_detached(job, c, lower, step);
+    *step = "state clone";
+    if (job->mode == CAY_MODE_ROOT) {
+        c = clones_of(job->block);
+    } else if (plain.boxes < 0) { /* all sandboxes of an ordinary user have one map */
+        plain.boxes = open("sandboxes", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        plain.layers = open("layers", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (!c || c->boxes < 0 || c->layers < 0)
+        return -1;
+    *step = "root directory";
+    errno = ENOENT;
+    if (s.foreign != (lower >= 0))
+        return -1;
+    overlay_at at = { c->boxes, c->layers, lower, s.name, s.n, job->name };
+    int mnt = attach ? -1 : overlay_as(job, &at, step);
     if (mnt >= 0)
         return mnt;
-    mnt = overlay_attached(job, c, lower, step);
+    mnt = overlay_attached(job, c->userns, &at, step);
     attach |= mnt >= 0;
     return mnt;
 }

@@ -10,6 +10,7 @@
 #include "park.h"
 #include "quota.h"
 #include "root.h"
+#include "swap.h"
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -71,12 +72,23 @@ static void do_root(const int *fds, int nfds)
     CAY_AUTOFD root = -1;
     int lower = job.lower && nfds ? fds[0] : -1, first = lower >= 0;
     if (!root_dirs(&job, &trash) || (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
-        (job.mode == CAY_MODE_ROOT && (root = root_make(&job, lower, &step)) < 0)) {
+        (!job.inside && (root = root_make(&job, lower, &step)) < 0)) {
         failed(step);
         return;
     }
     d.trash = trash;
     done(&d, &root, root >= 0);
+}
+
+static void do_swap(const int *fds, int nfds)
+{
+    swap_result r;
+    const char *step = swap_run(&job, fds, nfds, &r);
+    cay_job_done d = { .sys = step ? errno ? errno : EIO : 0, .swapped = r.swapped, .trash = r.trash };
+    cay__str_copy(d.step, sizeof d.step, step ? step : "");
+    CAY_FAULT("zygote.swap.answer");
+    done(&d, &r.old, r.old >= 0);
+    cay__close_fd(&r.old);
 }
 
 /* ---- janitor ---- */
@@ -290,10 +302,11 @@ int main(int argc, char **argv)
         ssize_t n = cay__fd_recv(SOCK, &job, sizeof job, fds, &nfds, 0);
         if (n != sizeof job)
             return 0;
-        job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] = 0;
+        job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] = job.layer[sizeof job.layer - 1] = 0;
         switch (job.type) {
         case CAY_JOB_PARK: do_park(); break;
         case CAY_JOB_ROOT: do_root(fds, nfds); break;
+        case CAY_JOB_SWAP: do_swap(fds, nfds); break;
         case CAY_JOB_CLONE: do_clone(fds, nfds); break;
         case CAY_JOB_RMTREE: do_rmtree(fds, nfds); break;
         case CAY_JOB_DU: do_du(); break;

@@ -205,7 +205,7 @@ static int down(void **state)
 
 int main(int argc, char **argv)
 {
-    tests (*const parts[])(size_t *) = { suite_proc, suite_stream, suite_tty, suite_shell, suite_files, suite_names, suite_life };
+    tests (*const parts[])(size_t *) = { suite_proc, suite_stream, suite_tty, suite_shell, suite_files, suite_names, suite_life, suite_snapshot };
     struct CMUnitTest all[200];
     size_t n = 0;
     if (argc > 1 && strcmp(argv[1], "--reattach") == 0)

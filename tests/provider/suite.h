@@ -61,4 +61,5 @@ tests suite_shell(size_t *n);
 tests suite_files(size_t *n);
 tests suite_names(size_t *n);
 tests suite_life(size_t *n);
+tests suite_snapshot(size_t *n);
 int   reattach_main(int argc, char **argv);

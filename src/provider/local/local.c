@@ -95,6 +95,8 @@ static int check(local *l, const cay_create *s, cay_err *err)
         return refuse(err, "another root filesystem");
     if (s->ngrants)
         return refuse(err, "mounts: its processes see the host's files as they are");
+    if (s->nlayers)
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider local has no snapshots: its workspace is a plain directory; use provider native");
     if (other(s->hostname, "cay"))
         return refuse(err, "a host name of its own");
     if (other(s->user, "user"))

@@ -174,6 +174,8 @@ static int check(local *l, const cay_create *s, cay_err *err)
         return refuse(err, "another root filesystem (--root)", NEED_NS);
     if (s->ngrants)
         return refuse(err, "mounts", "copy the directory in with cay cp");
+    if (s->nlayers)
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider process has no snapshots: its workspace is a plain directory; %s", NEED_NS);
     if (other(s->hostname, "cay"))
         return refuse(err, "a host name of its own", "leave --hostname out");
     if (other(s->user, "user"))

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#define LAYER_NAMES_MAX 4000 /* bytes of all their names */
+
 /* ---- the create request ---- */
 
 static void fill_limits(cay_m_create *m, cay_limits l)
@@ -37,13 +39,22 @@ static int add_target(cay__buf *b, const char *t, cay_err *err)
     return 0;
 }
 
-/* Targets of the grants and volumes, then user, workdir, hostname, shell and the environment. */
+/* Targets of the grants and volumes, the stack, then user, workdir, hostname, shell and the environment. */
 static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_err *err)
 {
+    size_t names = 0;
     for (size_t i = 0; i < spec->ngrants; i++)
         CAY_TRY(add_target(b, spec->grants[i].target, err));
     for (size_t i = 0; i < spec->nvolumes; i++)
         CAY_TRY(add_target(b, spec->volumes[i].target, err));
+    for (size_t i = 0; i < spec->nlayers; i++) {
+        if (!cay__layer_valid(spec->layers[i]))
+            return cay_fail_why(err, CAY_EINVAL, "layer_name", "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -", spec->layers[i]);
+        names += strlen(spec->layers[i]) + 1;
+        cay__buf_add(b, spec->layers[i], strlen(spec->layers[i]) + 1);
+    }
+    if (spec->nlayers >= CAY_STACK_MAX || names > LAYER_NAMES_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_full", "%zu layers: a sandbox stands on at most %d; let them be merged", spec->nlayers, CAY_STACK_MAX - 1);
     const char *fields[] = { user, spec->workdir ? spec->workdir : "/workspace", spec->hostname ? spec->hostname : "", "" };
     for (size_t i = 0; i < CAY_LEN(fields); i++)
         cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
@@ -114,6 +125,7 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_c
             m->grants_rw |= 1u << i;
     }
     m->ngrants = (uint32_t)spec->ngrants;
+    m->nlayers = (uint32_t)spec->nlayers;
     return fill_volumes(n, s, m, spec, err);
 }
 

@@ -20,6 +20,7 @@ static uint16_t answer_of(uint16_t request)
     case CAY_MSG_CREATE: case CAY_MSG_LIST: case CAY_MSG_BOX_WAIT: return CAY_MSG_BOX;
     case CAY_MSG_SPAWN: case CAY_MSG_PROC_FIND: case CAY_MSG_PROCS: return CAY_MSG_PROC;
     case CAY_MSG_OUTPUT: case CAY_MSG_READ: return CAY_MSG_DATA;
+    case CAY_MSG_SNAPSHOT: return CAY_MSG_SNAPPED;
     default: return CAY_MSG_OK;
     }
 }
@@ -34,6 +35,7 @@ static size_t body_of(uint16_t type)
     case CAY_MSG_PROC: return sizeof(cay_m_proc);
     case CAY_MSG_EXIT: return sizeof(cay_m_exit);
     case CAY_MSG_DATA: return sizeof(cay_m_data);
+    case CAY_MSG_SNAPPED: return sizeof(cay_m_snapped);
     case CAY_MSG_ERROR: return sizeof(cay_m_error);
     default: return 0;
     }

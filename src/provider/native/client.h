@@ -54,6 +54,7 @@ typedef struct cay__reply {
         cay_m_proc    proc;
         cay_m_exit    exit;
         cay_m_data    data;
+        cay_m_snapped snapped;
         cay_m_error   error;
         char          bytes[512];
     };

@@ -104,6 +104,10 @@ int cay__nbox_grep(void *box, const cay_call *c, const char *b, const cay_grep *
 int cay__nbox_watch_open(void *box, const cay_call *c, const char *p, bool r, void **w, int *fd, cay_err *e);
 int cay__nbox_ports(void *box, const cay_call *c, int (*fn)(const cay_port *, void *), void *a, cay_err *e);
 int cay__nbox_connect(void *box, const cay_call *c, uint16_t p, int *fd, cay_err *e);
+/* snapshot.c */
+int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err);
+int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err);
+int cay__native_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err);
 /* net.c */
 int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err);
 int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err);

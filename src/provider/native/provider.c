@@ -48,14 +48,17 @@ static int op_attach(void *self, const cay_call *call, const char *id, const cay
 
 static bool is_ours(int sandboxes, const char *id)
 {
-    char upper[40];
+    static const char *const has[] = { "/upper", "/stack" }; /* while it is put onto another root it has no upper for a moment */
+    char path[40];
     struct stat st;
-    cay__str_join(upper, sizeof upper, id, "/upper", NULL);
-    return fstatat(sandboxes, upper, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    for (size_t i = 0; i < CAY_LEN(has); i++)
+        if (cay__str_join(path, sizeof path, id, has[i], NULL) && fstatat(sandboxes, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            return true;
+    return false;
 }
 
 /* Directories are the list: a sandbox that runs has one, and so has one that only has files left. Other providers
- * have theirs beside ours; only ours have an upper. */
+ * have theirs beside ours; only ours have these. */
 static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg, cay_err *err)
 {
     cay__native *n = self;
@@ -193,4 +196,7 @@ const cay_provider_ops cay__provider_native = {
     .gc = op_gc,
     .volume = cay__native_volume,
     .probe = op_probe,
+    .snapshot = cay__nbox_snapshot,
+    .restack = cay__nbox_restack,
+    .layer_remove = cay__native_layer_remove,
 };

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests that wait until a sandbox goes on. One that stands still has an init that reads nothing, and whoever filled its socket
+ * would hold us up; one that is put onto another root must not be asked for anything until it stands there.
+ */
+#include "keeper.h"
+
+typedef struct held {
+    struct held *next;
+    client      *c;
+    size_t       len;
+    int          fds[CAY__FDS_MAX], nfds;
+    _Alignas(8) char packet[];
+} held;
+
+bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds, int nfds)
+{
+    held *h, **last = &b->held;
+    uint16_t type = ((const cay_msg *)packet)->type;
+    bool still = b->frozen_for && (type == CAY_MSG_SPAWN || type == CAY_MSG_SESSION || type == CAY_MSG_SNAPSHOT || type == CAY_MSG_RESTACK);
+    if (!still && !(b->turn && told))
+        return false;
+    h = cay__alloc(sizeof *h + len);
+    *h = (held){ .c = c, .len = len, .nfds = nfds };
+    memcpy(h->packet, packet, len);
+    for (int i = 0; i < nfds; i++)
+        h->fds[i] = CAY_STEAL_FD(fds[i]);
+    while (*last)
+        last = &(*last)->next;
+    *last = h;
+    return true;
+}
+
+static void held_free(held *h)
+{
+    for (int i = 0; i < h->nfds; i++)
+        cay__close_fd(&h->fds[i]);
+    free(h);
+}
+
+/* In the order in which they came. The first of them may make the others wait again. */
+void hold_release(box *b)
+{
+    held *list = b->held;
+    b->held = NULL;
+    for (held *h = list, *next; h; h = next) {
+        next = h->next;
+        client_packet(h->c, h->packet, h->len, h->fds, h->nfds);
+        held_free(h);
+    }
+}
+
+void hold_client_gone(const client *c)
+{
+    for (box *b = K.boxes; b; b = b->next)
+        for (held **p = &b->held; *p;)
+            if ((*p)->c == c) {
+                held *dead = *p;
+                *p = dead->next;
+                held_free(dead);
+            } else {
+                p = &(*p)->next;
+            }
+}

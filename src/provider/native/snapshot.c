@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots of a box, and the layers they are. */
+#include "native.h"
+#include <base/base.h>
+#include <base/buf.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+
+static int check_name(const char *layer, cay_err *err)
+{
+    if (layer && cay__layer_valid(layer))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "layer_name", "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -", layer ? layer : "(none)");
+}
+
+/* Nothing runs: the upper itself becomes the layer. */
+static int swap(cay__nbox *b, const cay_call *call, const char *layer, cay_snapped *out, cay_err *err)
+{
+    cay_m_layer m = { .a = 0 };
+    cay__reply r = { 0 };
+    cay__str_copy(m.id, sizeof m.id, b->id);
+    cay__str_copy(m.layer, sizeof m.layer, layer);
+    cay__ask ask = { .type = CAY_MSG_SNAPSHOT, .body = &m, .len = sizeof m };
+    CAY_FAULT("client.snapshot.send");
+    CAY_TRY(cay__link_call(&b->n->link, call, &ask, &r, err));
+    CAY_FAULT("client.snapshot.answered");
+    out->method = "swap";
+    out->stacked = true;
+    out->frozen_us = r.snapped.frozen_us;
+    return 0;
+}
+
+int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+{
+    int64_t start = cay__now_us();
+    *out = (cay_snapped){ .size = sizeof *out };
+    CAY_TRY(check_name(spec->layer, err));
+    CAY_TRY(swap(box, call, spec->layer, out, err));
+    out->total_us = (uint64_t)(cay__now_us() - start);
+    return 0;
+}
+
+int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err)
+{
+    cay__nbox *b = box;
+    cay_m_layer m = { .a = n };
+    CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
+    cay__str_copy(m.id, sizeof m.id, b->id);
+    if (n >= CAY_STACK_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_full", "%zu layers: a sandbox stands on at most %d; let them be merged", n, CAY_STACK_MAX - 1);
+    for (size_t i = 0; i < n; i++) {
+        CAY_TRY(check_name(layers[i], err));
+        cay__buf_add(&tail, layers[i], strlen(layers[i]) + 1);
+    }
+    cay__ask ask = { .type = CAY_MSG_RESTACK, .body = &m, .len = sizeof m, .tail = tail.data, .tail_len = tail.len };
+    CAY_FAULT("client.restack.send");
+    return cay__link_call(&b->n->link, call, &ask, NULL, err);
+}
+
+int cay__native_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err)
+{
+    cay__native *n = self;
+    cay_m_layer m = { .a = 0 };
+    CAY_TRY(check_name(layer, err));
+    CAY_TRY(cay__native_meet(n, call, err));
+    cay__str_copy(m.layer, sizeof m.layer, layer);
+    cay__ask ask = { .type = CAY_MSG_UNLAYER, .body = &m, .len = sizeof m };
+    return cay__link_call(&n->link, call, &ask, NULL, err);
+}
