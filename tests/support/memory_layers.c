@@ -59,13 +59,20 @@ static mlayer *layer_find(memory *m, const char *name)
     return l;
 }
 
+static int check_name(const char *layer, cay_err *err)
+{
+    return cay__layer_valid(layer) ? 0 : cay_fail_why(err, CAY_EINVAL, "layer_name", "%.63s is no layer's name", layer);
+}
+
 /* The uppermost holds all; the others have to be there all the same. */
 int memory_stand_on(mbox *b, const char *const *layers, size_t n, cay_err *err)
 {
     mlayer *top = NULL;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        CAY_TRY(check_name(layers[i], err));
         if (!(top = layer_find(b->m, layers[i])))
             return cay_fail_why(err, CAY_ENOENT, "layer_not_found", "there is no layer %s", layers[i]);
+    }
     memory_files_free(b);
     if (top)
         b->files = memory_files_copy(top->files);
@@ -92,6 +99,7 @@ int memory_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_s
 {
     mbox *b = box;
     (void)call;
+    CAY_TRY(check_name(spec->layer, err));
     pthread_mutex_lock(&memory_lock);
     bool runs = memory_runs(b), there = layer_find(b->m, spec->layer);
     if (runs && spec->how == CAY_SNAP_QUIET) {
@@ -136,7 +144,8 @@ int memory_layer_remove(void *self, const cay_call *call, const char *layer, cay
 {
     memory *m = self;
     char path[CAY_LAYER_NAME + 16];
-    (void)call, (void)err;
+    (void)call;
+    CAY_TRY(check_name(layer, err));
     pthread_mutex_lock(&memory_lock);
     for (mlayer **at = &m->layers, *l; (l = *at); at = &l->next)
         if (!strcmp(l->name, layer)) {
