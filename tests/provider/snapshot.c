@@ -155,6 +155,30 @@ static void what_runs_is_no_quiet_box(void **state)
     drop(spec.layer);
 }
 
+static void a_snapshot_of_what_runs_is_a_copy(void **state)
+{
+    (void)state;
+    ERR;
+    NEED(snapshot);
+    NEED_SHELL();
+    cay_sandbox *sb = box_new(NULL);
+    cay_snapped out = { .size = sizeof out };
+    cay_snap spec = { .size = sizeof spec, .layer = layer(0), .how = CAY_SNAP_STOP };
+    put(sb, "a", "1");
+    cay_proc *p = start(sb, (cay_spawn){ .shell = "exec sleep 1000" });
+    OK(S.ops->snapshot(sb->box, NULL, &spec, &out, E));
+    assert_false(out.stacked);
+    put(sb, "a", "2");
+    cay_create c = { .size = sizeof c, .layers = &spec.layer, .nlayers = 1 };
+    cay_sandbox *fork = box_new(&c);
+    text_is(fork, "a", "1");
+    box_end(fork);
+    OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_TREE, E));
+    cay_proc_unref(p);
+    box_end(sb);
+    drop(spec.layer);
+}
+
 static void an_upload_is_no_quiet_box(void **state)
 {
     (void)state;
@@ -395,6 +419,7 @@ tests suite_snapshot(size_t *n)
         cmocka_unit_test(commands_see_one_root_before_and_after),
         cmocka_unit_test(a_snapshot_asked_for_twice_is_one),
         cmocka_unit_test(what_runs_is_no_quiet_box),
+        cmocka_unit_test(a_snapshot_of_what_runs_is_a_copy),
         cmocka_unit_test(an_upload_is_no_quiet_box),
         cmocka_unit_test(requests_wait_while_the_root_changes),
         cmocka_unit_test(a_watch_follows_to_the_new_root),

@@ -34,9 +34,16 @@ static int swap(cay__nbox *b, const cay_call *call, const char *layer, cay_snapp
 int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
 {
     int64_t start = cay__now_us();
+    cay_err why = CAY_ERR_INIT;
     *out = (cay_snapped){ .size = sizeof *out };
     CAY_TRY(check_name(spec->layer, err));
-    CAY_TRY(swap(box, call, spec->layer, out, err));
+    int rc = swap(box, call, spec->layer, out, &why);
+    bool runs = !strcmp(why.reason, "processes_running") || !strcmp(why.reason, "snapshot_unsupported");
+    if (rc < 0 && runs && spec->how != CAY_SNAP_QUIET)
+        return cay__nbox_clone(box, call, spec, out, err);
+    if (rc < 0 && err)
+        *err = why;
+    CAY_TRY(rc);
     out->total_us = (uint64_t)(cay__now_us() - start);
     return 0;
 }
