@@ -9,3 +9,4 @@
 #include <cay/shell.h>
 #include <cay/snapshot.h>
 #include <cay/volume.h>
+#include <cay/workspace.h>

@@ -107,12 +107,21 @@ void cay__buf_json(cay__buf *b, const char *s, size_t n)
     cay__buf_add(b, "\"", 1);
 }
 
+/* Marks that turn the direction of text around: what is shown would not be what is there. U+061C, U+200E and F, U+202A to E,
+ * U+2066 to 9. */
+static bool turns_text(const unsigned char *u, size_t k)
+{
+    return (k == 2 && u[0] == 0xd8 && u[1] == 0x9c) ||
+           (k == 3 && u[0] == 0xe2 && ((u[1] == 0x80 && (u[2] == 0x8e || u[2] == 0x8f || (u[2] >= 0xaa && u[2] <= 0xae))) ||
+                                       (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9)));
+}
+
 void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines)
 {
     while (n) {
         size_t k = cay__utf8_len(s, n);
         unsigned char c = (unsigned char)*s;
-        bool c1 = k == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0;
+        bool c1 = (k == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0) || turns_text((const unsigned char *)s, k);
         if (k == 1 && keep_newlines && (c == '\n' || c == '\t')) {
             cay__buf_add(b, s, 1);
         } else if (k == 0 || c < 0x20 || c == 0x7f || c1) {

@@ -23,6 +23,7 @@ enum cay__rec_type {
     CAY__REC_VERB = 16, /* from here on each verb has its own, in both directions */
     CAY__REC_CHANGE = CAY__REC_VERB, /* diff: layertool/diff.c tells their fields */
     CAY__REC_TEXT,
+    CAY__REC_READY,
 };
 
 /* ---- writing: a cay__buf collects the bytes of one record ---- */

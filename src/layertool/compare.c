@@ -76,13 +76,19 @@ static bool same_link(const entry *a, const char *an, const entry *b, const char
     return n >= 0 && n == m && !memcmp(x, y, (size_t)n);
 }
 
+/* As it is inside; a root of the host has such ids already. */
+static uint32_t inside(uint32_t id)
+{
+    return id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE : id;
+}
+
 /* Both are of one type. A file that vanishes meanwhile differs. */
 static unsigned differs(const compare *c, const entry *a, const char *an, const entry *b, const char *bn)
 {
     unsigned what = 0;
     if ((a->st.st_mode & 07777) != (b->st.st_mode & 07777) && !S_ISLNK(a->st.st_mode))
         what |= CHANGE_MODE;
-    if (c->owners && (a->st.st_uid != b->st.st_uid || a->st.st_gid != b->st.st_gid))
+    if (c->owners && (inside(a->st.st_uid) != inside(b->st.st_uid) || inside(a->st.st_gid) != inside(b->st.st_gid)))
         what |= CHANGE_OWNER;
     if (S_ISLNK(a->st.st_mode) && !same_link(a, an, b, bn))
         what |= CHANGE_CONTENT;

@@ -4,12 +4,14 @@
  *
  *   a=LAYER b=LAYER          the stacks, bottom first
  *   a-top=PATH b-top=PATH    the upper directory of a living sandbox, below the state directory: sandboxes/ID/upper
+ *   root=DIR                 below both stacks, a directory of the host
  *   on                       both stand on the directory behind TOOL_FD instead; owners do not count
  *   under=NAME skip=NAME     only this directory of the root; all but this one
  *   prefix=PATH              in front of every path that is told
  *   patch context=N          with the text of each change
  *   every                    each file below deleted and renamed directories
  *
+ * READY: both sides are open, and what becomes of the sandbox's directories makes no difference any more.
  * CHANGE: number kind, bytes path, bytes from ("" none), numbers old mode, new mode, old size, new size, what (CHANGE_…);
  * a mode of 0: it is not there. TEXT: bytes of a patch, which belong to the change before. DONE: number of changes, number of
  * those whose text was left out because the patch grew too long.
@@ -45,7 +47,7 @@ static int parse(tool *t, ask *q, cay_err *err)
             const char **to;
             bool        *flag;
         } words[] = { { "a-top", &q->a_top, NULL }, { "b-top", &q->b_top, NULL }, { "under", &q->under, NULL }, { "skip", &q->skip, NULL },
-                      { "prefix", &q->prefix, NULL }, { "on", NULL, &q->on },     { "patch", NULL, &q->patch }, { "every", NULL, &q->every } };
+                      { "prefix", &q->prefix, NULL }, { "root", &t->bottom, NULL }, { "on", NULL, &q->on },     { "patch", NULL, &q->patch }, { "every", NULL, &q->every } };
         bool known = false;
         for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
             known = strlen(words[k].word) == n && !strncmp(words[k].word, w, n);
@@ -197,7 +199,9 @@ int diff_run(tool *t, cay_err *err)
     CAY_TRY(parse(t, &q, err));
     compare c = { .t = t, .every = q.every || q.patch, .renames = true, .owners = !q.on, .under = q.under, .skip = q.skip, .fn = on_change, .arg = &s };
     CAY_TRY(open_views(t, &q, &c, err));
-    int rc = q.under ? go_under(&c, q.under, err) : 0;
+    int rc = tool_say(t, CAY__REC_READY, &s.rec, err);
+    if (rc == 0 && q.under)
+        rc = go_under(&c, q.under, err);
     if (rc == 0)
         rc = compare_run(&c, err);
     view_close(&c.a);

@@ -40,10 +40,23 @@ static int overlay(tool *t, const char *options, int *fd)
     return *fd < 0 ? -1 : 0;
 }
 
+/* A directory of the host, whose name may have what separates options and layers. */
+static bool add_escaped(char *to, size_t cap, size_t *len, const char *path)
+{
+    for (; *path && *len + 4 < cap; path++) {
+        if (strchr(":,\\", *path))
+            to[(*len)++] = '\\';
+        to[(*len)++] = *path;
+    }
+    to[(*len)++] = ':';
+    to[*len] = 0;
+    return !*path;
+}
+
 int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *err)
 {
     char options[4096];
-    if (n == 0)
+    if (n == 0 && !t->bottom)
         return cay_fail(err, CAY_EINVAL, "a stack without layers");
     if (n > TOOL_STACK_MAX)
         return cay_fail(err, CAY_ETOOBIG, "a stack of %zu layers; %d are the most", n, TOOL_STACK_MAX);
@@ -58,6 +71,7 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
         fits = cay__str_join(options + len, sizeof options - len, layers[i], ":", NULL);
         len += strlen(options + len);
     }
+    fits = fits && (!t->bottom || add_escaped(options, sizeof options, &len, t->bottom));
     /* Nothing at the bottom: an overlay without an upper wants two layers. */
     if (!fits || !cay__str_join(options + len, sizeof options - len, t->scratch, "/empty", NULL))
         return cay_fail(err, CAY_ETOOBIG, "the names of %zu layers are too long", n);

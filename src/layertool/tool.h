@@ -43,6 +43,7 @@ typedef struct tool {
     cay__buf     out; /* what DONE will carry */
     unsigned     ticks, views;
     const char  *scratch; /* what stack_open() covered */
+    const char  *bottom;  /* a directory of the host below every stack, or NULL */
 } tool;
 
 /* ---- main.c ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
+#include "diff.h"
 #include "secret.h"
 #include "service.h"
 #include "snapshot.h"
@@ -156,6 +157,7 @@ static void undo(cay_service *svc, const char *id, const cay_create *c)
     else
         svc->store->remove(svc->db, id, NULL);
     cay__stack_release(svc, id);
+    cay__start_forget(svc, id);
     cay__checkpoint_unmark(svc, id);
 }
 
@@ -197,8 +199,10 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
     cay__id_make(id, 'c');
     if (c->checkpoint)
         CAY_TRY(cay__checkpoint_mark(svc, id, err));
-    if (!c->ephemeral)
+    if (!c->ephemeral) {
         CAY_TRY(record(svc, id, c, err));
+        cay__start_note(svc, id, c);
+    }
     int rc = cay__volumes_take(svc, call, id, c, err);
     if (rc == 0)
         rc = make(svc, call, p, id, c, &box, err);

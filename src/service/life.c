@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to a whole sandbox. Each may be asked twice, and by two programs at once. */
+#include "diff.h"
 #include "secret.h"
 #include "service.h"
 #include "snapshot.h"
@@ -264,6 +265,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
     CAY_TRY(cay__box_wipe(svc, call, row, err));
     CAY_FAULT("remove.wiped");
     cay__expose_forget(svc, row->id);
+    cay__start_forget(svc, row->id);
     cay__volumes_forget(svc, row->id);
     cay__checkpoint_unmark(svc, row->id);
     int rc = svc->store->remove(svc->db, row->id, err);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "changes.h"
+#include <base/base.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static out_style style_of(char kind)
+{
+    return kind == 'A' ? OUT_GOOD : kind == 'D' ? OUT_BAD : kind == 'M' ? OUT_WARN : OUT_BOLD;
+}
+
+void change_print(const cay_file_change *c, const char *prefix)
+{
+    const char *slash = S_ISDIR(c->new_mode ? c->new_mode : c->old_mode) ? "/" : "";
+    out_fmt("%s%c%s ", out_on(1, style_of(c->kind)), c->kind, out_off(1));
+    if (c->kind == 'R') {
+        out_str(prefix);
+        out_safe(c->from);
+        out_fmt("%s -> ", slash);
+    }
+    out_str(prefix);
+    out_safe(c->path);
+    out_str(slash);
+    if (c->kind == 'M' && !c->content && c->mode)
+        out_fmt("  (mode %04o -> %04o)", c->old_mode & 07777, c->new_mode & 07777);
+    else if (c->kind == 'M' && !c->content && c->owner)
+        out_str("  (owner)");
+    out_str("\n");
+}
+
+static const char *type_of(uint32_t mode)
+{
+    return S_ISDIR(mode) ? "dir" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "symlink" : "other";
+}
+
+static bool is_utf8(const char *s)
+{
+    for (size_t n = strlen(s), k; n; s += k, n -= k)
+        if (!(k = cay__utf8_len(s, n)))
+            return false;
+    return true;
+}
+
+/* A name that is no text is told a second time, so that it can be found. */
+static void path_json(out_json *j, const char *key, const char *path)
+{
+    js_kstr(j, key, path);
+    if (is_utf8(path))
+        return;
+    CAY_AUTOBUF hex = CAY__BUF(2u << 20);
+    for (const unsigned char *p = (const unsigned char *)path; *p; p++)
+        cay__buf_fmt(&hex, "%02x", *p);
+    CAY_AUTOBUF name = CAY__BUF(64);
+    cay__buf_fmt(&name, "%s_hex", key);
+    js_kstr(j, name.data, hex.data);
+}
+
+static void side_json(out_json *j, const char *key, uint32_t mode, uint64_t size)
+{
+    char text[16];
+    js_key(j, key);
+    if (!mode) {
+        js_null(j);
+        return;
+    }
+    snprintf(text, sizeof text, "%04o", mode & 07777);
+    js_open(j, '{');
+    js_kstr(j, "type", type_of(mode));
+    js_kstr(j, "mode", text);
+    js_ku64(j, "size", size);
+    js_close(j, '}');
+}
+
+void change_json(out_json *j, const cay_file_change *c, bool patch, const char *result)
+{
+    char kind[2] = { c->kind, 0 };
+    js_open(j, '{');
+    js_kstr(j, "kind", kind);
+    path_json(j, "path", c->path);
+    if (*c->from)
+        path_json(j, "from", c->from);
+    side_json(j, "old", c->old_mode, c->old_size);
+    side_json(j, "new", c->new_mode, c->new_size);
+    if (c->kind == 'M') {
+        js_kbool(j, "content", c->content);
+        js_kbool(j, "mode", c->mode);
+        js_kbool(j, "owner", c->owner);
+    }
+    if (patch && c->text) {
+        js_key(j, "patch");
+        js_bytes(j, c->text, c->text_len);
+    }
+    if (result)
+        js_kstr(j, "result", result);
+    js_close(j, '}');
+}
