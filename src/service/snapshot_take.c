@@ -13,6 +13,7 @@
 
 #define META_BYTES 65536
 #define LOCK_STEP  2 /* ms */
+#define DECIDE_MS  5000
 
 /* ------------------------------------------------------------------ one at a time */
 
@@ -257,11 +258,34 @@ int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapsh
 
 /* ------------------------------------------------------------------ after a crash */
 
+static bool at_it(const cay_service *svc, const char *id)
+{
+    char path[64], text[128];
+    cay__str_join(path, sizeof path, "sandboxes/", id, "/swap", NULL);
+    return cay__fd_read_file(svc->home_fd, path, text, sizeof text) > 0;
+}
+
+/* A provider that died over it finishes or takes back before it serves the sandbox again: only then the disk tells. One that is not
+ * alive is as it was left. */
+static bool decided(cay_service *svc, const char *id)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    cay__truth t = { 0 };
+    if (cay__svc_row(svc, id, &row, NULL) < 0)
+        return true;
+    int rc = cay__truth_find(svc, NULL, &row->row, &t, NULL);
+    bool live = rc == 0 && cay__state_live(t.state);
+    cay__truth_clear(&t);
+    for (int64_t until = cay__now_ms() + DECIDE_MS; live && at_it(svc, id) && cay__now_ms() < until;)
+        poll(NULL, 0, LOCK_STEP);
+    return rc == 0 && !(live && at_it(svc, id));
+}
+
 static int settle_row(const cay_snap_row *row, void *arg)
 {
     cay_service *svc = arg;
     CAY_AUTOFD lock = -1;
-    if (strcmp(row->state, "making") != 0 || cay__box_lock(svc, NULL, row->sandbox, false, &lock, NULL) < 0)
+    if (strcmp(row->state, "making") != 0 || cay__box_lock(svc, NULL, row->sandbox, false, &lock, NULL) < 0 || !decided(svc, row->sandbox))
         return 0; /* whoever has the lock is at it */
     CAY_AUTOFREE cay__snaprow *now = NULL;
     if (cay__snap_row(svc, row->id, &now, NULL) == 0 && !strcmp(now->row.state, "making"))
@@ -280,17 +304,21 @@ static int settle_undo(const cay_job *job, void *arg)
     cay_service *svc = arg;
     CAY_AUTOFD lock = -1;
     CAY_AUTOJSON *o = NULL;
-    char upper[64], now[CAY__MARK];
-    if (cay__box_lock(svc, NULL, job->subject, false, &lock, NULL) < 0 ||
+    char upper[64], aside[64], now[CAY__MARK];
+    struct stat st;
+    if (cay__box_lock(svc, NULL, job->subject, false, &lock, NULL) < 0 || !decided(svc, job->subject) ||
         svc->store->job_list(svc->db, "undo", still_there, (void *)job->subject, NULL) != 1)
         return 0;
     int rc = cay__json_object("job", job->detail, &o, NULL);
     CAY_AUTOFREE char *layers = rc == 0 ? cay__json_text(json_object_get(o, "layers"), 8192) : NULL;
     cay__upper_path(upper, sizeof upper, job->subject);
     cay__upper_mark(svc, upper, now);
-    if (layers && *now && strcmp(now, cay__json_str(o, "mark", "")) != 0)
+    /* What a sandbox that is not alive had put aside it gets back when it starts. */
+    cay__str_join(aside, sizeof aside, "sandboxes/", job->subject, "/aside", NULL);
+    bool done = layers && *now && strcmp(now, cay__json_str(o, "mark", "")) != 0 && fstatat(svc->home_fd, aside, &st, AT_SYMLINK_NOFOLLOW) < 0;
+    if (done)
         rc = svc->store->restack(svc->db, job->subject, layers, cay__json_str(o, "to", ""), NULL);
-    if (rc < 0 || !layers || !*now || !strcmp(now, cay__json_str(o, "mark", "")))
+    if (rc < 0 || !done)
         svc->store->job_drop(svc->db, "undo", job->subject, NULL);
     return 0;
 }

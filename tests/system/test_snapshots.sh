@@ -1,0 +1,159 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_snapshots.sh CAY: snapshots, forks, undo and checkpoints with real sandboxes, as whoever runs this.
+set -u
+cay=$(realpath "$1")
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home"
+passed=0 failed=0
+finish() {
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    chmod -R u+rwx "$tmp" 2>/dev/null
+    rm -rf "$tmp"
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        head -3 "$tmp/err"
+    fi
+}
+c() { timeout -k 1 30 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+fails() { # WORD COMMAND…: it fails, and its reason is WORD
+    word=$1
+    shift
+    c --json "$@" >/dev/null
+    rc=$?
+    [ $rc != 0 ] && grep -q "\"reason\":\"$word\"" "$tmp/err" || { cat "$tmp/err"; false; }
+}
+until_() { # CONDITION…: becomes true
+    for _ in $(seq 300); do
+        "$@" && return 0
+        sleep 0.1
+    done
+    false
+}
+layers() { find "$CAY_HOME/layers" -mindepth 1 -maxdepth 1 -name '[sg]???????????????????' 2>/dev/null | wc -l; }
+is_durable() { c snapshot inspect "$1" | grep -q '"durable": true'; }
+
+# ---- take, list, inspect
+id=$(c create --name box)
+ok "a sandbox is made" [ ${#id} = 20 ]
+c exec "$id" -- sh -c 'mkdir d; echo one > d/f; chmod 640 d/f; ln -s f d/l; ln d/f d/h; mkfifo d/p; echo gone > old'
+s1=$(c snapshot --label one --meta '{"n":1}' box)
+ok "a snapshot is taken" [ ${#s1} = 20 ]
+ok "it has a layer" [ -d "$CAY_HOME/layers/$s1" ]
+ok "a quiet one copies nothing" same "$(c snapshot inspect one | sed -n 's/.*"method": "\(.*\)".*/\1/p')" swap
+ok "its metadata is kept" sh -c "'$cay' snapshot inspect one </dev/null | tr -d ' \n' | grep -q '\"metadata\":{\"n\":1}'"
+ok "files are there afterwards" same "$(c exec "$id" -- cat d/f)" one
+c exec "$id" -- sh -c 'echo two > d/f; rm old; echo new > new; chmod 600 d/f'
+s2=$(c snapshot "$id")
+ok "both are listed" same "$(c snapshots -q box | tr '\n' ' ')" "$s1 $s2 "
+ok "as a table" sh -c "'$cay' snapshots </dev/null | grep -q '^$s1  *one '"
+ok "its parent is told" same "$(c snapshot inspect "$s2" | sed -n 's/.*"parent": "\(.*\)".*/\1/p')" "$s1"
+
+# ---- what is refused
+ok "a label is unique" fails label_in_use snapshot --label one box
+ok "and well formed" fails label_invalid snapshot --label 'a/b' box
+ok "an unknown snapshot is named" fails snapshot_not_found snapshot inspect nosuch
+ok "an unknown sandbox, too" fails sandbox_not_found snapshot nosuch
+ok "another template" fails snapshot_template create --from one --root "$tmp"
+ok "another provider" fails snapshot_provider create --from one --provider local
+ok "checkpoints need a record" fails snapshot_ephemeral run --checkpoint -- true
+c exec -d --tag nap box -- sleep 60 >/dev/null
+ok "quiet means quiet" fails processes_running snapshot --quiet box
+c signal -s KILL box nap
+
+# ---- forks and --from
+ok "run --from sees the old files" same "$(c run --from one -- sh -c 'cat d/f old; stat -c %a d/f')" "one
+gone
+640"
+forks=$(c fork -n 3 --name twin one)
+ok "three forks" same "$(echo "$forks" | wc -l)" 3
+for f in $forks; do
+    ok "a fork has the files" same "$(c exec "$f" -- sh -c 'cat d/f d/l d/h old; stat -c %a%F d/f d/p; stat -c %h d/f')" "one
+one
+one
+gone
+640regular file
+644fifo
+2"
+    ok "and a name of its own" [ "$(c exec "$f" -- hostname)" != cay ]
+    c exec "$f" -- sh -c "echo $f > mine; rm old"
+done
+names=$(for f in $forks; do c exec "$f" -- hostname; done | sort -u | wc -l)
+ok "which the others do not have" same "$names" 3
+f=$(echo "$forks" | head -1)
+ok "forks are apart" same "$(c exec twin-2 -- cat mine | cut -c1)$(c exec twin -- ls mine)" "cmine"
+ok "a fork of a sandbox has its newest state" same "$(c exec "$(c fork box)" -- cat new)" new
+ok "nobody shares an upper" same "$(c exec box -- cat d/f)" two
+
+# ---- undo
+c exec box -- sh -c 'echo three > d/f; rm -rf new; mkdir x'
+ok "undo tells where it went" [ "$(c undo --to "$s2" box)" = "$s2" ]
+ok "what was written is gone, what was removed is back" same "$(c exec box -- sh -c 'cat d/f new; ls')" "two
+new
+d
+new"
+c exec box -- sh -c 'echo x > late'
+c undo --to one box >/dev/null
+ok "further back" same "$(c exec box -- sh -c 'cat d/f old; ls')" "one
+gone
+d
+old"
+ok "not to a stranger's" fails snapshot_foreign undo --to "$(c snapshot twin)" box
+ok "a sandbox without one cannot" fails undo_nothing undo "$(c create)"
+c exec box -- sh -c 'echo y > late'
+c kill box >/dev/null
+ok "a stopped one goes back" [ "$(c undo box)" = "$s1" ]
+c resume box >/dev/null
+ok "and has the files" same "$(c exec box -- ls)" "d
+old"
+
+# ---- what runs goes on
+c exec -d --tag web box -- python3 -m http.server 8000 >/dev/null
+until_ sh -c "'$cay' port ls box </dev/null 2>/dev/null | grep -q 8000"
+s3=$(c snapshot box) || { # nothing to freeze with: signals then, if one agrees
+    ok "without a freezer the remedy is told" grep -q -e --stop "$tmp/err"
+    s3=$(c snapshot --stop box)
+}
+ok "a snapshot while a process runs" [ ${#s3} = 20 ]
+ok "the service serves on" sh -c "printf 'GET /d/f HTTP/1.0\r\n\r\n' | timeout 10 '$cay' port connect box 8000 2>/dev/null | grep -q '^one'"
+ok "its process is the same" same "$(c ps box | grep -c http.server)" 1
+c signal -s KILL box web
+until_ sh -c "! '$cay' ps box </dev/null | grep -q http.server"
+c snapshot --quiet box >/dev/null
+ok "and quietly again" [ $? = 0 ]
+
+# ---- checkpoints
+k=$(c create --checkpoint=3)
+for n in 1 2 3 4 5; do c exec "$k" -- sh -c "echo $n > n"; done
+ok "checkpoints are kept by count" same "$(c snapshots -q "$k" | wc -l)" 3
+c undo "$k" >/dev/null
+ok "one undo is one command" same "$(c exec "$k" -- cat n)" 4 # this exec makes a checkpoint, too
+ok "a run with --keep has them" sh -c "'$cay' run --keep --checkpoint -- true </dev/null 2>&1 | grep -q kept"
+
+# ---- removal
+ok "one in use is deferred" sh -c "'$cay' snapshot rm one </dev/null 2>&1 | grep -q 'stay until'"
+ok "and not found any more" fails snapshot_not_found snapshot inspect one
+ok "its layer stays for the forks" [ -d "$CAY_HOME/layers/$s1" ]
+ok "who can be used" same "$(c exec twin-3 -- cat d/f)" one
+ok "snapshots become durable" until_ is_durable "$s3"
+ok "with a digest" sh -c "'$cay' snapshot inspect $s3 </dev/null | grep -q '\"digest\": \"sha256:[0-9a-f]'"
+for x in $(c ls -q); do c rm -f "$x" >/dev/null; done
+c snapshots -q >"$tmp/all"
+while read -r s; do c snapshot rm "$s" >/dev/null; done <"$tmp/all"
+ok "nothing is left" until_ sh -c "'$cay' gc --settle </dev/null; [ \$(find '$CAY_HOME/layers' -mindepth 1 -maxdepth 1 -name '[sg]*' | wc -l) = 0 ]"
+ok "no sandbox either" until_ sh -c "[ -z \"\$(ls '$CAY_HOME/sandboxes' 2>/dev/null)\" ]"
+ok "no mark" [ -z "$(ls "$CAY_HOME/checkpoint")" ]
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
