@@ -4,6 +4,7 @@
 #include <cay/error.h>
 #include <cay/service.h>
 #include <cay/sandbox.h>
+#include <cay/patch.h>
 #include <cay/policy.h>
 #include <cay/manifest.h>
 #include <cay/shell.h>

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A patch carried out in a sandbox. */
+#include "lines.h"
+#include <base/buf.h>
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/patch.h>
+#include <stdio.h>
+
+#define PATH_MAX_ 4096
+
+typedef struct target {
+    cay_sandbox          *sb;
+    const cay_call       *call;
+    const cay_patch_spec *spec;
+    const char           *root, *cwd;
+    char                  workdir[PATH_MAX_];
+    int                 (*fn)(const char *line, void *arg);
+    void                 *arg;
+} target;
+
+static int bad_path(cay_err *err, const char *path, const char *reason)
+{
+    int rc = cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_path", "%.120s: %s", path,
+                          !strcmp(reason, "empty") ? "a path is empty" : "the path leaves the workspace");
+    if (err)
+        snprintf(err->detail, sizeof err->detail, "{\"reason\":\"%s\"}", reason);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ paths */
+
+/* Joins base and path without ".", ".." and double slashes, in buf; ".." at the top stays at the top. */
+static bool clean(const char *base, const char *path, char *buf, size_t cap)
+{
+    size_t n = 0;
+    const char *parts[2] = { path[0] == '/' ? "" : base, path };
+    for (size_t k = 0; k < 2; k++)
+        for (const char *p = parts[k]; *p;) {
+            size_t len = strcspn(p, "/");
+            if (len == 2 && p[0] == '.' && p[1] == '.') {
+                while (n && buf[--n] != '/')
+                    ;
+            } else if (len && !(len == 1 && *p == '.')) {
+                if (n + len + 2 > cap)
+                    return false;
+                buf[n++] = '/';
+                memcpy(buf + n, p, len);
+                n += len;
+            }
+            p += len + (p[len] == '/');
+        }
+    if (!n)
+        buf[n++] = '/';
+    buf[n] = 0;
+    return true;
+}
+
+static bool below(const char *path, const char *root)
+{
+    size_t n = strlen(root);
+    return !strcmp(root, "/") || (!strncmp(path, root, n) && path[n] == '/');
+}
+
+int cay_patch_path(const char *path, const char *root, const char *cwd, char *buf, size_t cap, cay_err *err)
+{
+    if (!*path)
+        return bad_path(err, "\"\"", "empty");
+    if (!clean(cwd ? cwd : root, path, buf, cap) || strchr(path, '\n') || !below(buf, root) || !strcmp(buf, root))
+        return bad_path(err, path, "escape_root");
+    return 0;
+}
+
+/* Links on the way that lead out are refused too. What a racing process does to them in between stays inside the sandbox. */
+static int follow(const target *t, const char *asked, char *path, cay_err *err)
+{
+    char part[PATH_MAX_], next[PATH_MAX_ + 256];
+    unsigned links = 0;
+    for (size_t at = strlen(t->root) > 1 ? strlen(t->root) + 1 : 1; path[at - 1];) {
+        size_t end = at + strcspn(path + at, "/");
+        cay_stat st = { .size_of = sizeof st };
+        snprintf(part, sizeof part, "%.*s", (int)end, path);
+        int rc = cay_file_stat(t->sb, t->call, part, false, &st, err);
+        if (rc == CAY_ENOENT)
+            return 0;
+        CAY_TRY(rc);
+        if (st.type == CAY_LINK) {
+            if (++links > 40 || strlen(st.target) >= sizeof st.target - 1)
+                return bad_path(err, asked, "escape_root");
+            *strrchr(part, '/') = 0;
+            snprintf(next, sizeof next, "%s%s", st.target, path + end);
+            if (!clean(part, next, path, PATH_MAX_) || !below(path, t->root))
+                return bad_path(err, asked, "escape_root");
+            at = strlen(t->root) > 1 ? strlen(t->root) + 1 : 1;
+            continue;
+        }
+        if (!path[end])
+            return 0;
+        at = end + 1;
+    }
+    return 0;
+}
+
+static int resolve(const target *t, const char *path, char *buf, cay_err *err)
+{
+    char whole[PATH_MAX_];
+    CAY_TRY(cay_patch_path(path, t->root, t->cwd, buf, PATH_MAX_, err));
+    cay__str_copy(whole, sizeof whole, buf);
+    return follow(t, path, whole, err);
+}
+
+/* ------------------------------------------------------------------ one file */
+
+static int read_text(const target *t, const char *path, const char *shown, cay__buf *b, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    cay_read spec = { .size = sizeof spec, .user = t->spec->user };
+    int rc = cay_file_open_read(t->sb, t->call, path, &spec, &fd, err);
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, rc, "apply_patch_file_not_found", "%.160s: there is no such file to change", shown);
+    CAY_TRY(rc);
+    for (;;) {
+        CAY_TRY(cay__call_wait(t->call, fd, 1 /* POLLIN */, shown, err));
+        char *room = cay__buf_room(b, 65536);
+        ssize_t n = room ? read(fd, room, 65536) : -1;
+        if (!room)
+            return cay_fail(err, CAY_ETOOBIG, "%.160s is larger than 64 MiB", shown);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read %.160s", shown);
+        cay__buf_used(b, (size_t)n);
+        if (!n)
+            break;
+    }
+    for (size_t i = 0, k; i < b->len; i += k)
+        if (!b->data[i] || !(k = cay__utf8_len(b->data + i, b->len - i)))
+            return cay_fail_why(err, CAY_ETYPE, "apply_patch_decode_error", "%.160s is no UTF-8 text", shown);
+    return 0;
+}
+
+static int put(const target *t, const char *path, const char *data, size_t len, bool exclusive, cay_err *err)
+{
+    cay_write w = { .size = sizeof w, .parents = true, .exclusive = exclusive, .user = t->spec->user };
+    return cay_file_put(t->sb, t->call, path, data, len, &w, err);
+}
+
+static int tell(const target *t, const char *verb, const char *path, const char *to)
+{
+    char line[2 * PATH_MAX_ + 32];
+    snprintf(line, sizeof line, to ? "%s %s to %s" : "%s %s", verb, path, to);
+    return t->fn ? t->fn(line, t->arg) : 0;
+}
+
+static int create(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(CAY_PATCH_MAX);
+    CAY__AUTOLINES l = { 0 };
+    cay__lines_split(&l, op->diff, strlen(op->diff));
+    if (l.n && !l.v[l.n - 1].n)
+        l.n--;
+    for (size_t i = 0; i < l.n; i++) {
+        if (!l.v[i].n || l.v[i].p[0] != '+')
+            return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff", "%.120s: line %zu of a new file does not begin with +", op->path, i + 1);
+        if (i)
+            cay__buf_str(&b, "\n");
+        cay__buf_add(&b, l.v[i].p + 1, l.v[i].n - 1);
+    }
+    if (!t->spec->dry)
+        CAY_TRY(put(t, path, b.data ? b.data : "", b.len, t->spec->exclusive, err));
+    return tell(t, "Created", op->path, NULL);
+}
+
+static int update(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
+{
+    CAY_AUTOBUF old = CAY__BUF(CAY_PATCH_MAX);
+    CAY_AUTOFREE char *text = NULL;
+    char to[PATH_MAX_];
+    size_t len;
+    if (op->move_to)
+        CAY_TRY(resolve(t, op->move_to, to, err));
+    bool moves = op->move_to && strcmp(to, path);
+    CAY_TRY(read_text(t, path, op->path, &old, err));
+    int rc = cay_patch_update(old.data ? old.data : "", old.len, op->diff, &text, &len, NULL, err);
+    if (rc < 0)
+        return cay_wrap(err, rc, "%.100s", op->path);
+    if (!t->spec->dry) {
+        cay_stat st = { .size_of = sizeof st };
+        CAY_TRY(cay_file_stat(t->sb, t->call, path, true, &st, err));
+        cay_write w = { .size = sizeof w, .parents = true, .mode = st.mode & 07777, .user = t->spec->user };
+        CAY_TRY(cay_file_put(t->sb, t->call, moves ? to : path, text, len, &w, err));
+        if (moves)
+            CAY_TRY(cay_file_remove(t->sb, t->call, path, false, err));
+    }
+    CAY_TRY(tell(t, "Updated", op->path, NULL));
+    return moves ? tell(t, "Moved", op->path, op->move_to) : 0;
+}
+
+static int delete(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
+{
+    cay_stat st = { .size_of = sizeof st };
+    int rc = cay_file_stat(t->sb, t->call, path, false, &st, err);
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, rc, "apply_patch_file_not_found", "%.160s: there is no such file to delete", op->path);
+    CAY_TRY(rc);
+    if (st.type == CAY_DIR)
+        return cay_fail(err, CAY_ETYPE, "%.160s is a directory; a patch deletes files", op->path);
+    if (!t->spec->dry)
+        CAY_TRY(cay_file_remove(t->sb, t->call, path, false, err));
+    return tell(t, "Deleted", op->path, NULL);
+}
+
+static int find_root(target *t, cay_err *err)
+{
+    cay_info *info = NULL;
+    t->root = t->spec->root;
+    if (!t->root) {
+        CAY_TRY(cay_sandbox_describe(t->sb, t->call, &info, err));
+        bool fits = clean("/", info->workdir && *info->workdir ? info->workdir : "/workspace", t->workdir, sizeof t->workdir);
+        cay_info_free(info);
+        if (!fits)
+            return cay_fail(err, CAY_ETOOBIG, "the sandbox's working directory has too long a name");
+        t->root = t->workdir;
+    }
+    t->cwd = t->spec->cwd ? t->spec->cwd : t->root;
+    return 0;
+}
+
+int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p, const cay_patch_spec *spec,
+                    int (*fn)(const char *line, void *arg), void *arg, cay_err *err)
+{
+    static const cay_patch_spec plain = { .size = sizeof plain };
+    target t = { .sb = sb, .call = call, .spec = spec ? spec : &plain, .fn = fn, .arg = arg };
+    char path[PATH_MAX_];
+    CAY_TRY(find_root(&t, err));
+    for (size_t i = 0; i < p->n; i++) { /* before the first change */
+        CAY_TRY(resolve(&t, p->ops[i].path, path, err));
+        if (p->ops[i].move_to)
+            CAY_TRY(resolve(&t, p->ops[i].move_to, path, err));
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        const cay_patch_op *op = &p->ops[i];
+        CAY_TRY(resolve(&t, op->path, path, err));
+        CAY_TRY(op->kind == CAY_PATCH_CREATE   ? create(&t, op, path, err)
+                : op->kind == CAY_PATCH_UPDATE ? update(&t, op, path, err)
+                                               : delete(&t, op, path, err));
+    }
+    return 0;
+}
