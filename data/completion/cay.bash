@@ -43,7 +43,11 @@ _cay() {
     --on-expiry) COMPREPLY=($(compgen -W 'kill pause' -- "$cur")); return ;;
     --profile) COMPREPLY=($(compgen -W 'default root' -- "$cur")); return ;;
     --scope) COMPREPLY=($(compgen -W 'one group tree' -- "$cur")); return ;;
-    --state) COMPREPLY=($(compgen -W 'creating running paused stopped deleting' -- "$cur")); return ;;
+    --instructions | --resume | --session | --trace) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    --approve) COMPREPLY=($(compgen -W 'auto ask never' -- "$cur")); return ;;
+    --api) COMPREPLY=($(compgen -W 'responses chat' -- "$cur")); return ;;
+    --sandbox) _cay_reply ids; return ;;
+    --state) if [ "$verb" = agent ]; then COMPREPLY=($(compgen -f -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'creating running paused stopped deleting' -- "$cur")); return ;;
     esac
 
     if [ -z "$verb" ]; then
@@ -68,7 +72,7 @@ _cay() {
         fi
         ;;
     fork) COMPREPLY=($(compgen -W "$({ cay completion ids; cay completion snapshots; } 2>/dev/null | cut -f1)" -- "$cur")) ;;
-    run | create | doctor | gc | tour | version | completion) ;;
+    run | create | agent | doctor | gc | tour | version | completion) ;;
     help) COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur")) ;;
     attach | logs | signal) if [ $n = 0 ]; then _cay_reply ids; else _cay_reply procs "$id"; fi ;;
     cp)

@@ -4,6 +4,7 @@
 #include <cay/error.h>
 #include <cay/service.h>
 #include <cay/sandbox.h>
+#include <cay/agent.h>
 #include <cay/patch.h>
 #include <cay/policy.h>
 #include <cay/manifest.h>
@@ -11,3 +12,5 @@
 #include <cay/snapshot.h>
 #include <cay/volume.h>
 #include <cay/workspace.h>
+#include <cay/sys/capability.h>
+#include <cay/trace.h>

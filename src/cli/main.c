@@ -9,7 +9,7 @@
 #define HEADING(text) &(const cli_verb){ .name = text }
 const cli_verb *const cli_verbs[] = {
     HEADING("start here"),
-    &cli_tour, &cli_doctor, &cli_run, &cli_shell,
+    &cli_tour, &cli_doctor, &cli_run, &cli_shell, &cli_agent,
     HEADING("sandboxes"),
     &cli_create, &cli_ls, &cli_inspect, &cli_pause, &cli_resume, &cli_extend, &cli_wait, &cli_kill, &cli_rm,
     HEADING("workspaces"),
@@ -19,7 +19,7 @@ const cli_verb *const cli_verbs[] = {
     HEADING("files inside"),
     &cli_cp, &cli_files_ls, &cli_files_cat, &cli_files_put, &cli_files_stat, &cli_files_mkdir, &cli_files_rm,
     &cli_files_mv, &cli_files_chmod, &cli_files_chown, &cli_files_ln, &cli_files_find, &cli_files_grep,
-    &cli_files_watch, &cli_files_xattr,
+    &cli_files_watch, &cli_files_xattr, &cli_files_patch,
     HEADING("network"),
     &cli_net_show, &cli_net_allow, &cli_net_deny, &cli_net_set, &cli_net_log, &cli_net_blocked, &cli_net_why, &cli_net_presets,
     &cli_secret_set, &cli_secret_ls, &cli_secret_rm, &cli_secret_renew,

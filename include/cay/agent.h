@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/agent.h - agents: instructions, tools and a model, given a sandbox to work in.
+ *
+ *   cay_agent_run()      from a prompt to an answer        cay_run_result_free()
+ *   cay_agent_as_tool()  one agent as a tool of another    cay_tool_free()
+ *   cay_state_open()     a run that waits for approval     cay_state_approve(), cay_state_reject()
+ *   cay_cap_shell() …    what an agent may do in a sandbox: cay/sys/capability.h
+ *
+ * An agent is a description owned by the caller; zero means the default. A run is one thread: callbacks come on the thread that
+ * called cay_agent_run(). Keys, history, approvals and traces stay on this side; only tool calls reach the sandbox.
+ * JSON is text, items in the form of the Responses API.
+ */
+#pragma once
+#include <cay/error.h>
+#include <cay/sandbox.h>
+#include <cay/sys/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cay_agent cay_agent;
+typedef struct cay_run cay_run; /* one trip through the loop, for callbacks */
+typedef struct cay_capability cay_capability;
+typedef struct cay_conversation cay_conversation;
+typedef struct cay_tracer cay_tracer;
+
+/* What callbacks may ask of the run they are called by. */
+CAY_API const cay_agent *cay_run_agent(const cay_run *run);   /* the caller's own object */
+CAY_API cay_sandbox     *cay_run_sandbox(const cay_run *run); /* of the current agent, or NULL; not a new reference */
+CAY_API void            *cay_run_context(const cay_run *run); /* cay_run_config.context */
+CAY_API const cay_call  *cay_run_call(const cay_run *run);
+CAY_API cay_tokens       cay_run_usage(const cay_run *run);
+
+/* ------------------------------------------------------------------ tools */
+
+typedef struct cay_tool_call {
+    cay_run    *run;
+    const char *tool, *call_id;
+    const char *arguments; /* a JSON object that fits the schema; of a free-form tool: its text */
+} cay_tool_call;
+
+/* What a tool answers with; each call adds. Errors of the run are returned instead. */
+typedef struct cay_tool_output cay_tool_output;
+CAY_API void cay_output_text(cay_tool_output *out, const char *text, size_t len);
+CAY_API void cay_output_image(cay_tool_output *out, const char *media_type, const void *data, size_t len);
+
+typedef struct cay_tool {
+    size_t      size;
+    const char *name;        /* letters, digits, _ and -; at most 64 */
+    const char *description;
+    const char *parameters;  /* JSON schema of an object; NULL: no parameters */
+    bool        strict;      /* ask the endpoint to hold to the schema */
+    const char *grammar;     /* a free-form tool with this Lark grammar; "" for any text. Its parameters are the function form, used
+                                where the endpoint has no free-form tools; NULL: {"input": text} */
+    /* A negative return becomes a text for the model, or ends the run with `raises`. */
+    int       (*call)(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err);
+    void       *arg;
+    void      (*drop)(void *arg); /* frees arg, for tools that own it; or NULL */
+    bool        approval;         /* wait for somebody's yes before each call */
+    bool      (*needs_approval)(void *arg, const cay_tool_call *call); /* or ask here, instead */
+    bool        raises;
+    uint64_t    timeout_ms;       /* 0: none */
+} cay_tool;
+
+/* ------------------------------------------------------------------ guards, hooks, handoffs */
+
+typedef struct cay_guard {
+    const char *name;
+    /* text: what came in, or the answer that would go out. 0: fine; 1: tripped, the run ends (info, malloc'ed JSON, or NULL). */
+    int       (*check)(void *arg, cay_run *run, const char *text, char **info, cay_err *err);
+    void       *arg;
+} cay_guard;
+
+typedef struct cay_hooks {
+    void *arg;
+    void (*agent_start)(void *arg, cay_run *run);
+    void (*agent_end)(void *arg, cay_run *run, const char *output);
+    void (*model_start)(void *arg, cay_run *run, const char *instructions, const char *input);
+    void (*model_end)(void *arg, cay_run *run, const cay_model_reply *reply);
+    void (*tool_start)(void *arg, cay_run *run, const cay_tool_call *call);
+    void (*tool_end)(void *arg, cay_run *run, const cay_tool_call *call, const char *output);
+    void (*handoff)(void *arg, cay_run *run, const cay_agent *from, const cay_agent *to);
+} cay_hooks;
+
+typedef struct cay_handoff {
+    cay_agent  *agent;
+    const char *tool;        /* NULL: "transfer_to_" and the agent's name */
+    const char *description; /* NULL: made of the agent's name and handoff_description */
+} cay_handoff;
+
+typedef enum cay_tool_use {
+    CAY_TOOLS_AGAIN = 0, /* the model sees what tools answered */
+    CAY_TOOLS_STOP,      /* the first tool's answer is the final one */
+    CAY_TOOLS_STOP_AT,   /* so for the tools of stop_at */
+} cay_tool_use;
+
+struct cay_agent {
+    size_t      size;
+    const char *name;
+    const char *instructions;
+    /* Or made for each turn; *text is malloc'ed. */
+    int       (*instruct)(cay_run *run, const cay_agent *agent, char **text, cay_err *err);
+    const char *handoff_description;
+    cay_model  *model; /* NULL: the run's */
+    cay_model_settings settings;
+    const cay_tool *const *tools;
+    size_t      ntools;
+    const cay_handoff *handoffs;
+    size_t      nhandoffs;
+    const cay_guard *input_guards, *output_guards;
+    size_t      ninput_guards, noutput_guards;
+    const cay_hooks *hooks;
+    const char *output_schema; /* the answer is JSON that fits; NULL: text */
+    bool        output_strict;
+    cay_tool_use tool_use;
+    const char *const *stop_at;    /* NULL-terminated */
+    bool        keep_tool_choice; /* "required" stays so after a tool was called */
+
+    /* With a sandbox: */
+    bool        sandbox;
+    const char *base_instructions; /* instead of the built-in prompt; "" for none */
+    const char *manifest;          /* what a new sandbox starts with: JSON (cay/manifest.h), or NULL */
+    cay_capability *const *capabilities; /* NULL: filesystem, shell, compaction */
+    size_t      ncapabilities;
+    const char *run_as;            /* user of its commands and files inside; NULL: the sandbox's */
+
+    void       *busy_;             /* ours: a sandbox agent is in one run at a time */
+};
+
+/* A tool that runs `agent` on its "input" and answers with its output. The run's config is inherited; a sandbox agent has a sandbox
+ * of its own unless one was given to the run. Lives as long as both; cay_tool_free() frees it. */
+CAY_API cay_tool *cay_agent_as_tool(cay_agent *agent, const char *tool, const char *description);
+CAY_API void      cay_tool_free(cay_tool *t);
+
+/* ------------------------------------------------------------------ a run */
+
+typedef enum cay_run_event_kind {
+    CAY_RUN_RAW = 1, /* a piece of the model's stream: name is its type, json the event */
+    CAY_RUN_AGENT,   /* another agent goes on: name is its name */
+    CAY_RUN_ITEM,    /* name: message_output_created, tool_called, tool_output, reasoning_item_created, handoff_requested, handoff_occured,
+                        approval_requested, compaction_created; json the item */
+    CAY_RUN_NOTE,    /* something to tell people: name is a word (retry, sandbox, compacting, cleanup), json a string */
+} cay_run_event_kind;
+typedef struct cay_run_event {
+    size_t             size;
+    cay_run_event_kind kind;
+    const cay_agent   *agent;
+    const char        *name, *json;
+} cay_run_event;
+
+typedef enum cay_verdict { CAY_ASK_LATER = 0, CAY_APPROVE, CAY_APPROVE_ALWAYS, CAY_REJECT, CAY_REJECT_ALWAYS } cay_verdict;
+
+typedef struct cay_run_config {
+    size_t      size;
+    cay_model  *model;             /* for agents that have none */
+    unsigned    max_turns;         /* 0: 10 */
+    const cay_hooks *hooks;
+    const cay_guard *input_guards, *output_guards;
+    size_t      ninput_guards, noutput_guards;
+    void       *context;
+    int       (*on_event)(void *arg, const cay_run_event *ev); /* a negative return cancels the run */
+    void       *event_arg;
+    /* Asked at once when a tool waits for approval; NULL, or CAY_ASK_LATER: the run ends and tells its interruptions.
+     * *message (malloc'ed) may say why not. */
+    cay_verdict (*approve)(void *arg, const cay_tool_call *call, char **message);
+    void       *approve_arg;
+    const char *state;             /* JSON of an interrupted run, to go on with; then no input is given */
+
+    /* Where sandbox agents work. First that is given: sandbox; the state's own; a new one by `create`. */
+    cay_service      *service;
+    cay_sandbox      *sandbox;     /* used by all agents of the run, never ended by it */
+    const cay_create *create;      /* how a new one is made; NULL: defaults. name, labels and manifest are filled in when they are not set */
+    bool              keep;        /* a sandbox of our making is not removed at the end */
+    const char       *cwd;         /* below the working directory: where relative paths of tools begin; no wall */
+
+    cay_conversation *conversation; /* what was said before, and where new items are kept; or NULL */
+    const char *conversation_id, *group_id; /* to find memory and traces by; or NULL */
+    const char *rollout_id;                 /* of memory; NULL: conversation, session or group id, else a new one */
+    const char *workflow;                   /* name of the trace; NULL: "Agent workflow" */
+    cay_tracer *tracer;                     /* or NULL */
+    unsigned    nest_;                      /* ours: how deep agents call each other */
+} cay_run_config;
+
+typedef struct cay_interruption {
+    const char *call_id, *agent, *tool, *arguments;
+} cay_interruption;
+
+typedef struct cay_run_result {
+    size_t      size;
+    const char *output;    /* text or JSON of the last agent; NULL when interrupted */
+    const char *agent;     /* name of the last one */
+    const char *items;     /* what this run added, a list */
+    const char *history;   /* input and items: the input of a next run */
+    const char *state;     /* JSON to go on with after an interruption, or NULL */
+    const char *sandbox;   /* id of the last sandbox that still is there, or NULL */
+    const char *response_id; /* of the last answer, or NULL */
+    const char *trace_id;    /* or NULL */
+    cay_tokens  usage;
+    unsigned    turns;
+    const cay_interruption *interruptions;
+    size_t      ninterruptions;
+} cay_run_result;
+
+/* input: text, or a JSON list of items when it begins with '['. Errors have reasons: max_turns, model_behavior, model_refusal,
+ * guardrail_input, guardrail_output, tool_failed, agent_busy, run_state, and those of models and sandboxes.
+ * On an error *out is untouched; what the run made is cleaned up. */
+CAY_API int  cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config,
+                           cay_run_result **out, cay_err *err);
+CAY_API void cay_run_result_free(cay_run_result *r);
+
+/* ------------------------------------------------------------------ approvals of an interrupted run */
+
+typedef struct cay_state_doc cay_state_doc;
+CAY_API int  cay_state_open(const char *json, cay_state_doc **out, cay_err *err); /* CAY_EINVAL "run_state", never telling its content */
+CAY_API void cay_state_close(cay_state_doc *st);
+CAY_API const cay_interruption *cay_state_interruptions(const cay_state_doc *st, size_t *n);
+/* always: for every later call of that tool in this run too. CAY_ENOENT when no such call waits. */
+CAY_API int  cay_state_approve(cay_state_doc *st, const char *call_id, bool always, cay_err *err);
+CAY_API int  cay_state_reject(cay_state_doc *st, const char *call_id, bool always, const char *message, cay_err *err);
+CAY_API char *cay_state_text(const cay_state_doc *st); /* for cay_run_config.state; the caller frees */
+
+/* ------------------------------------------------------------------ conversations */
+
+typedef struct cay_conversation_ops {
+    size_t size;
+    int  (*load)(void *self, char **items, cay_err *err);             /* a JSON list, malloc'ed */
+    int  (*append)(void *self, const char *items, cay_err *err);      /* new ones, a JSON list */
+    int  (*clear)(void *self, cay_err *err);
+    void (*close)(void *self);
+} cay_conversation_ops;
+/* Takes self. */
+CAY_API cay_conversation *cay_conversation_new(const cay_conversation_ops *ops, void *self, const char *id);
+CAY_API cay_conversation *cay_conversation_memory(const char *id);
+/* In a SQLite file, made when it is missing (0600). */
+CAY_API int  cay_conversation_sqlite(const char *path, const char *id, cay_conversation **out, cay_err *err);
+CAY_API int  cay_conversation_items(cay_conversation *c, char **items, cay_err *err);
+CAY_API int  cay_conversation_clear(cay_conversation *c, cay_err *err);
+CAY_API void cay_conversation_free(cay_conversation *c);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/sys/capability.h - what an agent may do in its sandbox: ours, and how to write one.
+ *
+ *   cay_cap_shell()       exec_command, write_stdin         cay_cap_filesystem()  apply_patch, view_image
+ *   cay_cap_compaction()  histories that outgrow a model    cay_cap_skills()      SKILL.md directories
+ *   cay_cap_memory()      what earlier runs learnt          cay_cap_free()
+ *
+ * A capability is a description. Each run binds it to its sandbox with start(), which gives what it keeps for that run; several
+ * runs may use one description at a time.
+ */
+#pragma once
+#include <cay/agent.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a capability is bound to. */
+typedef struct cay_scope_info {
+    size_t       size;
+    cay_run     *run;
+    cay_sandbox *sandbox;
+    const char  *user;    /* run_as, or NULL */
+    const char  *workdir; /* of the sandbox: the root of its workspace */
+    const char  *cwd;     /* absolute: where relative paths of this run begin */
+    cay_model   *model;
+} cay_scope_info;
+
+struct cay_rollout;
+typedef struct cay_capability_ops {
+    size_t      size;
+    const char *name;
+    const char *const *needs; /* names of capabilities that must be there too, NULL-terminated; or NULL */
+    int  (*start)(void *self, const cay_scope_info *scope, void **bound, cay_err *err);
+    void (*stop)(void *bound);
+    /* From here on NULL means nothing of that kind. */
+    bool (*check)(void *bound);                                     /* false: its tools are taken away for this run */
+    int  (*tools)(void *bound, const cay_tool *const **out, size_t *n, cay_err *err); /* live until stop() */
+    int  (*instructions)(void *bound, char **text, cay_err *err);   /* each turn; malloc'ed, NULL for none */
+    int  (*sampling)(void *bound, char **extra, cay_err *err);      /* JSON object for the model's request, malloc'ed */
+    int  (*history)(void *bound, const char *items, char **instead, cay_err *err); /* each turn; leave *instead NULL to change nothing */
+    int  (*manifest)(void *self, const char *manifest, char **instead, cay_err *err); /* before a new sandbox is made */
+    int  (*finish)(void *bound, const struct cay_rollout *rollout, cay_err *err);    /* the run ended; never fails it */
+    void (*close)(void *self);
+} cay_capability_ops;
+
+/* How a run went, for those who remember. */
+typedef struct cay_rollout {
+    size_t      size;
+    const char *id;
+    const char *input, *items, *interruptions; /* lists */
+    const char *state;  /* completed, interrupted, cancelled, failed, max_turns_exceeded, guardrail_tripped */
+    const char *reason, *message; /* of the error, or NULL */
+    const char *output; /* or NULL */
+} cay_rollout;
+
+/* Takes self. */
+CAY_API cay_capability *cay_capability_new(const cay_capability_ops *ops, void *self);
+CAY_API void            cay_cap_free(cay_capability *c);
+CAY_API const char     *cay_cap_name(const cay_capability *c);
+
+typedef struct cay_shell_options {
+    size_t   size;
+    uint64_t max_output_tokens; /* where the model names no limit; 0: all, up to 1 MiB */
+    bool     approval;          /* every exec_command waits for a yes */
+    bool   (*needs_approval)(void *arg, const cay_tool_call *call);
+    void    *arg;
+} cay_shell_options;
+CAY_API cay_capability *cay_cap_shell(const cay_shell_options *o); /* o may be NULL */
+
+typedef struct cay_filesystem_options {
+    size_t size;
+    bool   approval; /* every apply_patch that can be read waits for a yes */
+    bool (*needs_approval)(void *arg, const char *const *paths, size_t n); /* canonical paths, relative to the workspace where inside */
+    void  *arg;
+    bool   exclusive; /* Add File over a file that is there fails */
+} cay_filesystem_options;
+CAY_API cay_capability *cay_cap_filesystem(const cay_filesystem_options *o);
+
+typedef struct cay_compaction_options {
+    size_t   size;
+    uint64_t threshold; /* tokens; 0: 0.9 of the model's window where it is known, else 240,000 */
+    bool     local;     /* summarise here even where the endpoint could */
+} cay_compaction_options;
+CAY_API cay_capability *cay_cap_compaction(const cay_compaction_options *o);
+
+#ifdef __cplusplus
+}
+#endif

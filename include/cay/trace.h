@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/trace.h - what a run did and how long it took, as spans.
+ *
+ *   cay_tracer_file()   one JSON object a line          cay_tracer_http()  to a collector: OTLP, or the Agents SDK's ingest form
+ *   cay_tracer_new()    to a function of yours          cay_tracer_free()  sends what is left
+ *
+ * A trace has an id "trace_…" and spans "span_…": agent, generation, function, handoff, guardrail, and custom ones for the sandbox
+ * (sandbox.prepare_agent, sandbox.create_session, sandbox.cleanup). Spans hold names and counts; what was said, commands and output are
+ * in none. Spans wait in memory, at most 8,192, and are sent together: at the end of a run, or when 256 have gathered.
+ */
+#pragma once
+#include <cay/agent.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cay_trace_sink {
+    size_t size;
+    /* JSON objects; CAY_ERR of any kind is counted, and what was to be sent is lost. */
+    int  (*write)(void *self, const char *const *objects, size_t n, cay_err *err);
+    void (*close)(void *self); /* or NULL */
+} cay_trace_sink;
+
+/* Takes self. */
+CAY_API cay_tracer *cay_tracer_new(const cay_trace_sink *sink, void *self);
+CAY_API int  cay_tracer_file(const char *path, cay_tracer **out, cay_err *err); /* appended to; made with mode 0600 */
+typedef struct cay_tracer_http_spec {
+    size_t      size;
+    const char *url;
+    bool        otlp; /* OTLP/HTTP JSON; else {"data": [trace and span objects]} */
+    const char *const *headers; /* NULL-terminated, or NULL */
+    const char *key;  /* "env:NAME" or NULL: sent as a bearer token */
+} cay_tracer_http_spec;
+CAY_API int  cay_tracer_http(const cay_tracer_http_spec *spec, cay_tracer **out, cay_err *err);
+CAY_API int  cay_tracer_flush(cay_tracer *t, cay_err *err);
+CAY_API uint64_t cay_tracer_lost(const cay_tracer *t); /* objects that could not be kept or sent */
+CAY_API void cay_tracer_free(cay_tracer *t);
+
+/* A span of your own below the run's: "sandbox." and name. End it with what failed, or NULL. */
+typedef struct cay_span cay_span;
+CAY_API cay_span *cay_sandbox_span(cay_run *run, const char *name);
+CAY_API void      cay_span_end(cay_span *s, const cay_err *fault);
+
+#ifdef __cplusplus
+}
+#endif

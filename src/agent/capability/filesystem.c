@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* apply_patch and view_image. */
+#include <base/buf.h>
+#include <base/call.h>
+#include <base/json.h>
+#include <cay/patch.h>
+#include <cay/sys/capability.h>
+#include <ctype.h>
+#include <poll.h>
+#include <stdio.h>
+#include <strings.h>
+
+enum { IMAGE_MAX = 10 << 20 };
+
+typedef struct filesystem {
+    cay_filesystem_options o;
+} filesystem;
+
+typedef struct bound {
+    const filesystem *fs;
+    cay_sandbox      *sb;
+    char             *root, *cwd, *user;
+    cay_tool          patch, image;
+    const cay_tool   *tools[2];
+} bound;
+
+static const char grammar[] =
+    "start: begin op+ end\n"
+    "begin: \"*** Begin Patch\" LF\n"
+    "end: \"*** End Patch\" LF?\n"
+    "op: add | delete | update\n"
+    "add: \"*** Add File: \" path LF added+\n"
+    "delete: \"*** Delete File: \" path LF\n"
+    "update: \"*** Update File: \" path LF move? change\n"
+    "move: \"*** Move to: \" path LF\n"
+    "change: (anchor | line)+ eof?\n"
+    "anchor: (\"@@\" | \"@@ \" /(.+)/) LF\n"
+    "line: (\"+\" | \"-\" | \" \") /(.*)/ LF\n"
+    "added: \"+\" /(.*)/ LF\n"
+    "eof: \"*** End of File\" LF\n"
+    "path: /(.+)/\n"
+    "%import common.LF\n";
+static const char patch_parameters[] =
+    "{\"type\":\"object\",\"required\":[],\"additionalProperties\":true,\"properties\":{"
+    "\"patch\":{\"type\":\"string\",\"description\":\"The whole patch, from *** Begin Patch to *** End Patch.\"},"
+    "\"operation\":{\"type\":\"object\"},\"operations\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"command\":{\"type\":\"array\"},"
+    "\"type\":{\"type\":\"string\",\"enum\":[\"create_file\",\"update_file\",\"delete_file\"]},\"path\":{\"type\":\"string\"},"
+    "\"diff\":{\"type\":\"string\"},\"moveTo\":{\"type\":\"string\"}}}";
+static const char image_parameters[] =
+    "{\"type\":\"object\",\"required\":[\"path\"],\"properties\":{\"path\":{\"type\":\"string\",\"minLength\":1,"
+    "\"description\":\"An image file; relative to your working directory.\"}}}";
+
+static const char about[] =
+    "## Files\n"
+    "- Change files with apply_patch. Paths are relative to your working directory and stay inside the workspace:\n"
+    "      *** Begin Patch\n"
+    "      *** Update File: src/a.py\n"
+    "      @@ def f():\n"
+    "       a line of context\n"
+    "      -an old line\n"
+    "      +a new line\n"
+    "      *** Add File: b.txt\n"
+    "      +every line of a new file begins with a plus\n"
+    "      *** Delete File: c.txt\n"
+    "      *** End Patch\n"
+    "  Give about three lines of context before and after a change, and @@ lines that name the function or class when that is not enough.\n"
+    "  \"*** Move to: PATH\" behind an Update File line renames; \"*** End of File\" behind a change binds it to the end.\n"
+    "- Look at images with view_image.";
+
+/* ------------------------------------------------------------------ apply_patch */
+
+static int add_line(const char *line, void *arg)
+{
+    cay__buf *b = arg;
+    cay__buf_fmt(b, "%s%s", b->len ? "\n" : "", line);
+    return 0;
+}
+
+static int apply_patch(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    bound *b = arg;
+    CAY_AUTOBUF done = CAY__BUF(1 << 20);
+    cay_patch *p = NULL;
+    cay_patch_spec spec = { .size = sizeof spec, .root = b->root, .cwd = b->cwd, .user = b->user, .exclusive = b->fs->o.exclusive };
+    int rc = cay_patch_parse(call->arguments, &p, err);
+    if (rc == 0)
+        rc = cay_patch_apply(b->sb, cay_run_call(call->run), p, &spec, add_line, &done, err);
+    cay_patch_free(p);
+    if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT || rc == CAY_EGONE)
+        return rc;
+    if (rc < 0) /* the model can mend it: told as it is, after what was done before */
+        cay__buf_fmt(&done, "%sapply_patch failed: %s", done.len ? "\n" : "", err->msg);
+    cay_output_text(out, done.data ? done.data : "", done.len);
+    return 0;
+}
+
+/* A patch that cannot be read, or leaves the workspace, asks nobody: it only fails. */
+static bool patch_asks(void *arg, const cay_tool_call *call)
+{
+    const bound *b = arg;
+    enum { MOST = 256 };
+    cay_patch *p = NULL;
+    char path[4096];
+    char *paths[MOST];
+    size_t n = 0, root = strlen(b->root);
+    bool sound = true, yes = b->fs->o.approval;
+    if (cay_patch_parse(call->arguments, &p, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < p->n && sound; i++) {
+        const char *both[] = { p->ops[i].path, p->ops[i].move_to };
+        for (size_t k = 0; k < 2 && both[k] && sound; k++) {
+            sound = n < MOST && cay_patch_path(both[k], b->root, b->cwd, path, sizeof path, NULL) == 0;
+            if (sound)
+                paths[n++] = cay__strdup(path + (strcmp(b->root, "/") ? root + 1 : 1));
+        }
+    }
+    if (sound && b->fs->o.needs_approval)
+        yes = b->fs->o.needs_approval(b->fs->o.arg, (const char *const *)paths, n);
+    while (n)
+        free(paths[--n]);
+    cay_patch_free(p);
+    return sound && yes;
+}
+
+/* ------------------------------------------------------------------ view_image */
+
+static bool is_svg(const char *data, size_t len, const char *path)
+{
+    char head[2049];
+    size_t n = 0;
+    const char *dot = strrchr(path, '.');
+    while (len && isspace((unsigned char)*data))
+        data++, len--;
+    for (; n < CAY_MIN(len, sizeof head - 1); n++)
+        head[n] = (char)tolower((unsigned char)data[n]);
+    head[n] = 0;
+    if (!strncmp(head, "<svg", 4) || (!strncmp(head, "<?xml", 5) && strstr(head, "<svg")))
+        return true;
+    return dot && (!strcasecmp(dot, ".svg") || !strcasecmp(dot, ".svgz"));
+}
+
+static const char *media_type(const char *d, size_t n, const char *path)
+{
+    static const struct {
+        const char *magic;
+        size_t      len;
+        const char *type;
+    } kinds[] = {
+        { "\x89PNG\r\n\x1a\n", 8, "image/png" }, { "\xff\xd8\xff", 3, "image/jpeg" }, { "GIF87a", 6, "image/gif" },  { "GIF89a", 6, "image/gif" },
+        { "BM", 2, "image/bmp" },                { "II*\0", 4, "image/tiff" },        { "MM\0*", 4, "image/tiff" },
+    };
+    for (size_t i = 0; i < CAY_LEN(kinds); i++)
+        if (n >= kinds[i].len && !memcmp(d, kinds[i].magic, kinds[i].len))
+            return kinds[i].type;
+    if (n >= 12 && !memcmp(d, "RIFF", 4) && !memcmp(d + 8, "WEBP", 4))
+        return "image/webp";
+    return is_svg(d, n, path) ? "image/svg+xml" : NULL;
+}
+
+static int read_image(bound *b, const cay_call *call, const char *path, cay__buf *data, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    cay_read spec = { .size = sizeof spec, .length = IMAGE_MAX + 1, .user = b->user };
+    CAY_TRY(cay_file_open_read(b->sb, call, path, &spec, &fd, err));
+    for (ssize_t n = 1; n > 0;) {
+        CAY_TRY(cay__call_wait(call, fd, POLLIN, path, err));
+        char *room = cay__buf_room(data, 65536);
+        n = room ? read(fd, room, 65536) : 0;
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            n = 1;
+        else if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read");
+        else if (room)
+            cay__buf_used(data, (size_t)n);
+    }
+    return 0;
+}
+
+__attribute__((format(printf, 2, 3))) static int say(cay_tool_output *out, const char *fmt, ...)
+{
+    char text[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    cay_output_text(out, text, strlen(text));
+    return 0;
+}
+
+static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    bound *b = arg;
+    CAY_AUTOJSON *a = NULL;
+    CAY_AUTOBUF data = CAY__BUF(IMAGE_MAX + 131072);
+    char whole[4096];
+    cay_err why = CAY_ERR_INIT;
+    CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
+    const char *path = cay__json_str(a, "path", "");
+    if (cay_patch_path(path, b->root, b->cwd, whole, sizeof whole, &why) < 0)
+        return say(out, "image path `%.200s` is outside the workspace", path);
+    int rc = read_image(b, cay_run_call(call->run), whole, &data, &why);
+    if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT || rc == CAY_EGONE) {
+        *err = why;
+        return rc;
+    }
+    if (rc == CAY_ENOENT)
+        return say(out, "image path `%.200s` was not found", path);
+    if (rc < 0)
+        return say(out, "image path `%.200s` cannot be read (%s): %s", path, cay_code_name(rc), why.msg);
+    if (data.len > IMAGE_MAX)
+        return say(out, "image path `%.200s` is larger than 10MB", path);
+    const char *type = data.len ? media_type(data.data, data.len, path) : NULL;
+    if (!type)
+        return say(out, "image path `%.200s` is not a supported image file", path);
+    cay_output_image(out, type, data.data, data.len);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the capability */
+
+static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+{
+    bound *b = cay__alloc(sizeof *b);
+    (void)err;
+    b->fs = self;
+    b->sb = cay_sandbox_ref(scope->sandbox);
+    b->root = cay__strdup(scope->workdir);
+    b->cwd = cay__strdup(scope->cwd);
+    b->user = scope->user ? cay__strdup(scope->user) : NULL;
+    b->patch = (cay_tool){ .size = sizeof b->patch, .name = "apply_patch", .grammar = grammar, .parameters = patch_parameters, .call = apply_patch, .arg = b,
+                           .needs_approval = patch_asks,
+                           .description = "Adds, changes, moves and deletes files by a patch. It is a free-form tool: do not wrap the patch in JSON." };
+    if (!cay_model_kind(scope->model)->custom_tools)
+        b->patch.description = "Adds, changes, moves and deletes files: give the whole patch as text in \"patch\".";
+    b->image = (cay_tool){ .size = sizeof b->image, .name = "view_image", .parameters = image_parameters, .call = view_image, .arg = b,
+                           .description = "Shows you an image of the sandbox: PNG, JPEG, GIF, WebP, BMP, TIFF or SVG, at most 10 MiB." };
+    b->tools[0] = &b->image;
+    b->tools[1] = &b->patch;
+    *out = b;
+    return 0;
+}
+
+static void stop(void *arg)
+{
+    bound *b = arg;
+    cay_sandbox_unref(b->sb);
+    free(b->root);
+    free(b->cwd);
+    free(b->user);
+    free(b);
+}
+
+static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+{
+    bound *b = arg;
+    (void)err;
+    *out = b->tools;
+    *n = CAY_LEN(b->tools);
+    return 0;
+}
+
+static int instructions(void *arg, char **text, cay_err *err)
+{
+    (void)arg;
+    (void)err;
+    *text = cay__strdup(about);
+    return 0;
+}
+
+static const cay_capability_ops ops = { .size = sizeof ops, .name = "filesystem", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
+                                        .close = free };
+
+cay_capability *cay_cap_filesystem(const cay_filesystem_options *o)
+{
+    filesystem *f = cay__alloc(sizeof *f);
+    if (o)
+        memcpy(&f->o, o, CAY_MIN(o->size, sizeof f->o));
+    return cay_capability_new(&ops, f);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exec_command and write_stdin: commands that answer, or go on while the agent does something else. */
+#include "sessions.h"
+#include <base/fd.h>
+#include <base/json.h>
+#include <cay/sys/capability.h>
+#include <poll.h>
+#include <signal.h>
+
+typedef struct shell {
+    cay_shell_options o;
+} shell;
+
+typedef struct bound {
+    const shell   *shell;
+    cay__cmds  sessions;
+    char          *cwd, *user;
+    cay_tool       exec, write;
+    const cay_tool *tools[2];
+} bound;
+
+static const char exec_parameters[] =
+    "{\"type\":\"object\",\"required\":[\"cmd\"],\"properties\":{"
+    "\"cmd\":{\"type\":\"string\",\"minLength\":1,\"description\":\"Shell command line to run.\"},"
+    "\"workdir\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null,\"description\":\"Directory to run it in; relative to your working directory.\"},"
+    "\"shell\":{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null,\"description\":\"Shell program; the sandbox's own by default.\"},"
+    "\"login\":{\"type\":\"boolean\",\"default\":true,\"description\":\"Run it as a login shell.\"},"
+    "\"tty\":{\"type\":\"boolean\",\"default\":false,\"description\":\"Give it a terminal, so that write_stdin can type into it.\"},"
+    "\"yield_time_ms\":{\"type\":\"integer\",\"minimum\":0,\"default\":10000,\"description\":\"How long to wait for it before you are told what it printed so far.\"},"
+    "\"max_output_tokens\":{\"anyOf\":[{\"type\":\"integer\",\"minimum\":1},{\"type\":\"null\"}],\"default\":null,\"description\":\"Longer output is cut in the middle.\"}}}";
+static const char write_parameters[] =
+    "{\"type\":\"object\",\"required\":[\"session_id\"],\"properties\":{"
+    "\"session_id\":{\"type\":\"integer\",\"description\":\"The number that exec_command told.\"},"
+    "\"chars\":{\"type\":\"string\",\"default\":\"\",\"description\":\"What to type; empty to only look at what it printed.\"},"
+    "\"yield_time_ms\":{\"type\":\"integer\",\"minimum\":0,\"default\":250,\"description\":\"How long to wait for output.\"},"
+    "\"max_output_tokens\":{\"anyOf\":[{\"type\":\"integer\",\"minimum\":1},{\"type\":\"null\"}],\"default\":null,\"description\":\"Longer output is cut in the middle.\"}}}";
+
+static const char about_shell[] =
+    "## Shell\n"
+    "- Run commands with exec_command. One that is still running when its yield time is over gives you a session ID: look at it again with\n"
+    "  write_stdin and empty chars, and type into it with chars if it was started with tty true.\n"
+    "- Interrupt a command by writing the character Ctrl-C (\\u0003) to its session.\n"
+    "- Search with rg and rg --files where ripgrep is installed; it is faster than grep and find.\n"
+    "- Do not write scripts only to print parts of files; sed -n, head and tail do that.";
+
+/* ------------------------------------------------------------------ answers */
+
+static void tell(const bound *b, cay__told *t, cay__printed *p, const json_t *args, cay_tool_output *out)
+{
+    CAY_AUTOBUF text = CAY__BUF(8 * CAY__KEEP_BYTES);
+    CAY_AUTOBUF all = CAY__BUF(16 * CAY__KEEP_BYTES);
+    if (p) {
+        cay__printed_text(p, &text);
+        t->text = text.data;
+        t->len = text.len;
+    }
+    t->max_tokens = (uint64_t)cay__json_int(args, "max_output_tokens", (int64_t)b->shell->o.max_output_tokens);
+    cay__tell_command(t, &all);
+    cay_output_text(out, all.data, all.len);
+}
+
+/* A mistake that the model can mend is told in the form of a command that failed. */
+static int tell_mistake(const bound *b, const char *text, cay_tool_output *out)
+{
+    cay__told t = { .ended = true, .code = 1, .text = text, .len = strlen(text) };
+    tell(b, &t, NULL, NULL, out);
+    return 0;
+}
+
+static int answer(bound *b, cay__cmd *s, const cay_call *call, int64_t began_us, uint64_t yield_ms, const json_t *args, cay_tool_output *out, cay_err *err)
+{
+    cay__printed p = CAY__PRINTED;
+    int rc = cay__cmd_collect(s, call, yield_ms, &p, err);
+    if (rc == 0) {
+        cay__told t = { .seconds = (double)(cay__now_us() - began_us) / 1e6, .ended = s->exited, .code = s->exit.code, .session = s->id };
+        tell(b, &t, &p, args, out);
+        if (s->exited)
+            cay__cmd_drop(s);
+    }
+    cay__buf_clear(&p.b);
+    return rc;
+}
+
+static bool ours_to_tell(int rc)
+{
+    return rc < 0 && rc != CAY_ECANCELED && rc != CAY_ETIMEOUT && rc != CAY_EGONE;
+}
+
+/* ------------------------------------------------------------------ tools */
+
+static int exec_command(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    bound *b = arg;
+    CAY_AUTOJSON *a = NULL;
+    CAY_AUTOBUF dir = CAY__BUF(8192);
+    const cay_call *c = cay_run_call(call->run);
+    int64_t began = cay__now_us();
+    CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
+    const char *cmd = cay__json_str(a, "cmd", NULL), *program = cay__json_str(a, "shell", NULL), *workdir = cay__json_str(a, "workdir", NULL);
+    bool login = cay__json_bool(a, "login", true);
+    if (!cmd)
+        return tell_mistake(b, "cmd has a NUL character in it", out);
+    const char *named[] = { program ? program : "sh", login && program ? "-lc" : "-c", cmd, NULL };
+    cay_spawn spec = { .size = sizeof spec, .user = b->user, .tty = cay__json_bool(a, "tty", false), .cols = 80, .rows = 24 };
+    if (workdir && *workdir && workdir[0] != '/' && workdir[0] != '~')
+        cay__buf_fmt(&dir, "%s/%s", b->cwd, workdir);
+    else
+        cay__buf_str(&dir, workdir && *workdir ? workdir : b->cwd);
+    spec.cwd = dir.data;
+    if (!program && login)
+        spec.shell = cmd, spec.login = true;
+    else
+        spec.argv = named;
+    cay__cmd *s = NULL;
+    cay_err why = CAY_ERR_INIT;
+    int rc = dir.full ? cay_fail(&why, CAY_ETOOBIG, "workdir is too long") : cay__cmd_start(&b->sessions, c, &spec, &s, &why);
+    if (ours_to_tell(rc))
+        return tell_mistake(b, why.msg, out);
+    if (rc < 0) {
+        *err = why;
+        return rc;
+    }
+    return answer(b, s, c, began, (uint64_t)cay__json_int(a, "yield_time_ms", 10000), a, out, err);
+}
+
+static int feed(cay__cmd *s, const cay_call *call, const char *chars, size_t n, cay_err *err)
+{
+    if (!s->tty && n == 1 && chars[0] == 3)
+        return cay_proc_signal(s->p, call, SIGINT, CAY_SCOPE_TREE, err);
+    CAY_TRY(cay_proc_write(s->p, call, chars, n, err));
+    poll(NULL, 0, 100); /* most programs answer within it: one answer instead of two */
+    return 0;
+}
+
+static int write_stdin(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    bound *b = arg;
+    CAY_AUTOJSON *a = NULL;
+    const cay_call *c = cay_run_call(call->run);
+    int64_t began = cay__now_us();
+    cay_err why = CAY_ERR_INIT;
+    cay__cmd *s = NULL;
+    CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
+    const json_t *chars = json_object_get(a, "chars");
+    size_t n = json_is_string(chars) ? json_string_length(chars) : 0;
+    uint64_t yield = (uint64_t)cay__json_int(a, "yield_time_ms", 250);
+    int rc = cay__cmd_find(&b->sessions, c, cay__json_int(a, "session_id", -1), &s, &why);
+    if (rc == 0 && n && !s->tty && !(n == 1 && json_string_value(chars)[0] == 3))
+        return tell_mistake(b, "stdin is not available for this process; start it with tty true to type into it", out);
+    if (rc == 0 && n)
+        rc = feed(s, c, json_string_value(chars), n, &why);
+    if (rc == CAY_ESTATE || rc == CAY_EGONE)
+        rc = 0; /* it ended meanwhile: what it said last is the answer */
+    if (ours_to_tell(rc))
+        return tell_mistake(b, why.msg, out);
+    if (rc < 0) {
+        *err = why;
+        return rc;
+    }
+    return answer(b, s, c, began, n ? yield : CAY_MAX(yield, (uint64_t)CAY__YIELD_POLL), a, out, err);
+}
+
+static bool asks(void *arg, const cay_tool_call *call)
+{
+    const bound *b = arg;
+    return b->shell->o.needs_approval(b->shell->o.arg, call);
+}
+
+/* ------------------------------------------------------------------ the capability */
+
+static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+{
+    bound *b = cay__alloc(sizeof *b);
+    (void)err;
+    b->shell = self;
+    b->sessions.sb = cay_sandbox_ref(scope->sandbox);
+    b->cwd = cay__strdup(scope->cwd);
+    b->user = scope->user ? cay__strdup(scope->user) : NULL;
+    for (size_t i = 0; i < CAY_LEN(b->sessions.v); i++)
+        b->sessions.v[i].fd[0] = b->sessions.v[i].fd[1] = -1;
+    b->exec = (cay_tool){ .size = sizeof b->exec, .name = "exec_command", .parameters = exec_parameters, .call = exec_command, .arg = b,
+                          .description = "Runs a command in the sandbox and tells what it printed and how it ended, or a session ID when it is still running.",
+                          .approval = b->shell->o.approval, .needs_approval = b->shell->o.needs_approval ? asks : NULL };
+    b->write = (cay_tool){ .size = sizeof b->write, .name = "write_stdin", .parameters = write_parameters, .call = write_stdin, .arg = b,
+                           .description = "Types into a running command, or looks at what it printed meanwhile." };
+    b->tools[0] = &b->exec;
+    b->tools[1] = &b->write;
+    *out = b;
+    return 0;
+}
+
+static void stop(void *arg)
+{
+    bound *b = arg;
+    cay__cmds_drop(&b->sessions);
+    cay_sandbox_unref(b->sessions.sb);
+    free(b->cwd);
+    free(b->user);
+    free(b);
+}
+
+static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+{
+    bound *b = arg;
+    (void)err;
+    *out = b->tools;
+    *n = CAY_LEN(b->tools);
+    return 0;
+}
+
+static int instructions(void *arg, char **text, cay_err *err)
+{
+    (void)arg;
+    (void)err;
+    *text = cay__strdup(about_shell);
+    return 0;
+}
+
+static const cay_capability_ops ops = { .size = sizeof ops, .name = "shell", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
+                                        .close = free };
+
+cay_capability *cay_cap_shell(const cay_shell_options *o)
+{
+    shell *s = cay__alloc(sizeof *s);
+    if (o)
+        memcpy(&s->o, o, CAY_MIN(o->size, sizeof s->o));
+    return cay_capability_new(&ops, s);
+}

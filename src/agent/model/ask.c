@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One question to an endpoint: tries, waits in between, and what its errors say. */
+#include "endpoint.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <net/sse.h>
+#include <poll.h>
+#include <stdio.h>
+
+enum { EVENT_MAX = 32 << 20, ANSWER_MAX = 64 << 20, ERROR_MAX = 1 << 20, WAIT_MAX = 60000 };
+
+typedef struct attempt {
+    const cay__ask *ask;
+    cay__sse        sse;
+    cay__buf        body;
+    bool            stream, told; /* told: something of the answer was passed on */
+} attempt;
+
+static int on_sse(const char *name, const char *data, size_t len, void *arg, cay_err *err)
+{
+    attempt *a = arg;
+    a->told = true;
+    return a->ask->on_event(name, data, len, a->ask->arg, err);
+}
+
+static int on_head(int status, const char *type, void *arg, cay_err *err)
+{
+    attempt *a = arg;
+    (void)err;
+    a->stream = status / 100 == 2 && !strcmp(type, "text/event-stream");
+    a->body.max = status / 100 == 2 ? ANSWER_MAX : ERROR_MAX;
+    return 0;
+}
+
+static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
+{
+    attempt *a = arg;
+    if (a->stream)
+        return cay__sse_feed(&a->sse, bytes, n, err);
+    cay__buf_add(&a->body, bytes, n);
+    return a->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the model's answer is larger than %zu bytes", a->body.max) : 0;
+}
+
+/* ------------------------------------------------------------------ errors */
+
+/* The server's words for people; ours to cut, and never with the key in them. */
+static void server_words(const cay__endpoint *e, const cay__buf *body, char *out, size_t cap)
+{
+    CAY_AUTOJSON *j = body->len ? json_loads(body->data, JSON_DECODE_ANY, NULL) : NULL;
+    const json_t *er = json_object_get(j, "error");
+    const char *said = json_is_string(er) ? json_string_value(er) : cay__json_str(er, "message", cay__json_str(j, "message", cay__json_str(j, "detail", "")));
+    CAY_AUTOBUF safe = CAY__BUF(4096);
+    cay__buf_safe(&safe, said, strnlen(said, 400), false);
+    cay__str_copy(out, cap, safe.len ? safe.data : "");
+    if (e->key && strlen(e->key) >= 8)
+        for (char *k; (k = strstr(out, e->key));)
+            memset(k, '*', strlen(e->key));
+}
+
+static int code_of(int status)
+{
+    return status == 401 || status == 403 ? CAY_EAUTH
+           : status == 404                ? CAY_ENOENT
+           : status == 429                ? CAY_ERATE
+           : status == 408                ? CAY_ETIMEOUT
+           : status == 413                ? CAY_ETOOBIG
+           : status / 100 == 4            ? CAY_EINVAL
+                                          : CAY_EUPSTREAM;
+}
+
+static int status_error(const cay__endpoint *e, const cay__http_reply *r, const cay__buf *body, cay_err *err)
+{
+    char said[160], id[110] = "";
+    server_words(e, body, said, sizeof said);
+    if (*r->request_id)
+        snprintf(id, sizeof id, " (request %.60s)", r->request_id);
+    int rc = cay_fail_why(err, code_of(r->status), "model_http", "the model's server answered %d%s%s%s", r->status, *said ? ": " : "", said, id);
+    if (err) {
+        bool again = r->status == 408 || r->status == 409 || r->status == 425 || r->status == 429 || r->status >= 500;
+        err->retry = again ? CAY_RETRY_YES : CAY_RETRY_NO;
+        err->retry_after_ms = r->retry_after_ms;
+    }
+    return rc;
+}
+
+/* ------------------------------------------------------------------ tries */
+
+static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err *err)
+{
+    char url[2048];
+    if ((size_t)snprintf(url, sizeof url, "%s%s", e->base, a->ask->path) >= sizeof url)
+        return cay_fail(err, CAY_ETOOBIG, "the model's address is too long");
+    cay__http_req q = { .url = url, .headers = (const char *const *)e->headers, .body = a->ask->body, .body_len = a->ask->body_len,
+                        .connect_ms = e->connect_ms, .idle_ms = e->idle_ms, .total_ms = e->total_ms, .max_body = 4ull * ANSWER_MAX,
+                        .on_head = on_head, .on_data = on_data, .arg = a };
+    cay__http_reply r;
+    CAY_TRY(cay__http_do(e->http, call, &q, &r, err));
+    if (r.status / 100 != 2)
+        return status_error(e, &r, &a->body, err);
+    if (a->stream)
+        return 0;
+    CAY_AUTOJSON *j = NULL;
+    int rc = cay__json_object("the model's answer", a->body.len ? a->body.data : "", &j, err);
+    if (rc < 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server answered with something that is no JSON object");
+    a->told = true;
+    return a->ask->on_json(j, a->ask->arg, err);
+}
+
+static uint64_t wait_for(const cay_err *err, unsigned attempt_no)
+{
+    uint32_t rnd;
+    cay__random(&rnd, sizeof rnd);
+    uint64_t ms = CAY_MIN((uint64_t)500 << CAY_MIN(attempt_no, 5u), (uint64_t)8000);
+    ms -= ms / 4 * (rnd % 1000) / 1000; /* so that many who were refused at once do not come back at once */
+    return err->retry_after_ms ? CAY_MAX((uint64_t)err->retry_after_ms, ms / 8) : ms;
+}
+
+static int pause_for(const cay_call *call, uint64_t ms, cay_err *err)
+{
+    int64_t end = cay__now_ms() + (int64_t)ms;
+    struct pollfd p = { .fd = cay__call_cancel(call), .events = POLLIN };
+    for (int64_t left; (left = end - cay__now_ms()) > 0;) {
+        int bound = cay__call_left(call);
+        poll(&p, 1, (int)(bound >= 0 ? CAY_MIN((int64_t)bound, left) : left));
+        CAY_TRY(cay__call_check(call, "waiting for the model's server", err));
+    }
+    return 0;
+}
+
+int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__ask *ask, cay_err *err)
+{
+    if (!e->http)
+        CAY_TRY(cay__http_open(&e->http, err));
+    for (unsigned i = 0;; i++) {
+        attempt a = { .ask = ask, .sse = CAY__SSE(EVENT_MAX, on_sse, &a), .body = CAY__BUF(ERROR_MAX) };
+        cay_err own = CAY_ERR_INIT;
+        int rc = try_once(e, call, &a, &own);
+        bool told = a.told;
+        cay__sse_end(&a.sse);
+        cay__buf_clear(&a.body);
+        /* Once a piece was passed on, asking again would say it twice. */
+        bool again = rc < 0 && !told && i < e->retries && own.retry == CAY_RETRY_YES && own.retry_after_ms <= WAIT_MAX && rc != CAY_ECANCELED;
+        if (!again) {
+            if (rc < 0 && err)
+                *err = own;
+            return rc;
+        }
+        uint64_t ms = wait_for(&own, i);
+        if (ask->on_retry && (rc = ask->on_retry(i + 1, ms, own.msg, ask->arg)) < 0)
+            return cay_fail(err, rc, "the run was ended");
+        CAY_TRY(pause_for(call, ms, err));
+    }
+}
+
+/* ------------------------------------------------------------------ bodies */
+
+static void begin_member(cay__body *b, const char *key)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (!strcmp(b->keys[i], key) && !b->twice)
+            b->twice = cay__strdup(key);
+    if (b->n < CAY_LEN(b->keys))
+        b->keys[b->n++] = key;
+    cay__buf_str(&b->b, b->b.len ? "," : "{");
+    cay__buf_json(&b->b, key, strlen(key));
+    cay__buf_str(&b->b, ":");
+}
+
+void cay__body_raw(cay__body *b, const char *key, const char *json)
+{
+    begin_member(b, key);
+    cay__buf_str(&b->b, json);
+}
+
+void cay__body_str(cay__body *b, const char *key, const char *text)
+{
+    begin_member(b, key);
+    cay__buf_json(&b->b, text, strlen(text));
+}
+
+int cay__body_merge(cay__body *b, const char *what, const char *object, json_t **keep, cay_err *err)
+{
+    const char *key;
+    json_t *v;
+    if (!object)
+        return 0;
+    CAY_TRY(cay__json_object(what, object, keep, err));
+    json_object_foreach(*keep, key, v) {
+        CAY_AUTOFREE char *text = cay__json_text(v, ERROR_MAX);
+        cay__body_raw(b, key, text ? text : "null");
+    }
+    return 0;
+}
+
+int cay__body_end(cay__body *b, cay_err *err)
+{
+    CAY_AUTOFREE char *twice = b->twice;
+    b->twice = NULL;
+    cay__buf_str(&b->b, "}");
+    if (twice)
+        return cay_fail_why(err, CAY_EINVAL, "model_settings", "\"%.60s\" of the model's request is given twice", twice);
+    return b->b.full ? cay_fail(err, CAY_ETOOBIG, "the model's request is larger than %zu bytes", b->b.max) : 0;
+}

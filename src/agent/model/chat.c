@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chat Completions, as OpenAI-compatible servers speak it: vLLM, llama.cpp, Ollama, LiteLLM. */
+#include "chat.h"
+#include "endpoint.h"
+#include <base/str.h>
+#include <stdio.h>
+
+enum { BODY_MAX = 256 << 20, CALLS_MAX = 128, TEXT_MAX = 64 << 20 };
+
+typedef struct chat_model {
+    cay__endpoint e;
+} chat_model;
+
+/* A tool call whose pieces are still coming. */
+typedef struct call_piece {
+    cay__buf id, name, arguments;
+} call_piece;
+
+typedef struct answer {
+    const cay_model_request *req;
+    char       id[96];
+    cay__buf   text, refusal, thought;
+    call_piece calls[CALLS_MAX];
+    size_t     ncalls;
+    json_t    *usage;
+    bool       done, any; /* a reason to stop was told; a choice was seen */
+} answer;
+
+/* ------------------------------------------------------------------ the request */
+
+static void add_raw(cay__body *b, const char *key, json_t *value)
+{
+    CAY_AUTOFREE char *text = cay__json_text(value, BODY_MAX);
+    cay__body_raw(b, key, text ? text : "null");
+    json_decref(value);
+}
+
+static void add_settings(cay__body *b, const cay_model_settings *s, bool tools)
+{
+    static const char *const words[] = { "auto", "required", "none" };
+    bool word = false;
+    char num[40];
+    if (s->has_temperature)
+        snprintf(num, sizeof num, "%.6g", s->temperature), cay__body_raw(b, "temperature", num);
+    if (s->has_top_p)
+        snprintf(num, sizeof num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
+    if (s->max_output_tokens)
+        snprintf(num, sizeof num, "%llu", (unsigned long long)s->max_output_tokens), cay__body_raw(b, "max_tokens", num);
+    if (s->reasoning)
+        cay__body_str(b, "reasoning_effort", s->reasoning);
+    if (s->verbosity)
+        cay__body_str(b, "verbosity", s->verbosity);
+    if (s->store)
+        cay__body_raw(b, "store", "true");
+    if (!tools)
+        return;
+    for (size_t i = 0; s->tool_choice && i < CAY_LEN(words); i++)
+        word = word || !strcmp(s->tool_choice, words[i]);
+    if (s->tool_choice && word)
+        cay__body_str(b, "tool_choice", s->tool_choice);
+    else if (s->tool_choice)
+        add_raw(b, "tool_choice", json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name", s->tool_choice));
+    if (s->parallel)
+        cay__body_raw(b, "parallel_tool_calls", s->parallel > 0 ? "true" : "false");
+}
+
+static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__body *b, cay_err *err)
+{
+    CAY_AUTOJSON *items = NULL, *tools = NULL, *schema = NULL, *keep = NULL;
+    CAY_TRY(cay__json_any("the input", q->input, &items, err));
+    if (q->tools)
+        CAY_TRY(cay__json_any("the tools", q->tools, &tools, err));
+    if (q->output_schema)
+        CAY_TRY(cay__json_object("the output's schema", q->output_schema, &schema, err));
+    cay__body_str(b, "model", e->model);
+    add_raw(b, "messages", cay__chat_messages(items, q->instructions));
+    if (json_array_size(tools))
+        add_raw(b, "tools", cay__chat_tools(tools));
+    if (schema)
+        add_raw(b, "response_format", json_pack("{s:s, s:{s:s, s:b, s:O}}", "type", "json_schema", "json_schema", "name", "final_output", "strict",
+                                                q->output_strict, "schema", schema));
+    if (q->settings)
+        add_settings(b, q->settings, json_array_size(tools) > 0);
+    if (e->stream) {
+        cay__body_raw(b, "stream", "true");
+        cay__body_raw(b, "stream_options", "{\"include_usage\":true}");
+    }
+    int rc = cay__body_merge(b, "the settings' extra", q->settings ? q->settings->extra : NULL, &keep, err);
+    int end = cay__body_end(b, rc == 0 ? err : NULL);
+    return rc < 0 ? rc : end;
+}
+
+/* ------------------------------------------------------------------ the answer */
+
+static int emit(answer *a, const char *type, json_t *ev, cay_err *err)
+{
+    int rc = 0;
+    if (a->req->on_event) {
+        json_object_set_new(ev, "type", json_string(type));
+        CAY_AUTOFREE char *text = cay__json_text(ev, TEXT_MAX);
+        rc = text ? a->req->on_event(type, text, a->req->arg) : 0;
+    }
+    json_decref(ev);
+    return rc < 0 ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended") : 0;
+}
+
+static bool add_piece(cay__buf *b, const json_t *s)
+{
+    if (json_is_string(s))
+        cay__buf_add(b, json_string_value(s), json_string_length(s));
+    return !b->full;
+}
+
+static int too_much(cay_err *err)
+{
+    return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the model's answer is larger than 64 MiB or has more than %d tool calls", CALLS_MAX);
+}
+
+static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
+{
+    int64_t index = cay__json_int(tc, "index", (int64_t)at);
+    if (index < 0 || index >= CALLS_MAX)
+        return too_much(err);
+    call_piece *c = &a->calls[index];
+    if ((size_t)index >= a->ncalls)
+        a->ncalls = (size_t)index + 1;
+    c->id.max = c->name.max = 1024;
+    c->arguments.max = TEXT_MAX;
+    const json_t *f = json_object_get(tc, "function"), *args = json_object_get(f, "arguments");
+    if (!c->id.len && !add_piece(&c->id, json_object_get(tc, "id")))
+        return too_much(err);
+    if (!add_piece(&c->name, json_object_get(f, "name")))
+        return too_much(err);
+    if (json_is_object(args)) { /* Ollama's own shape */
+        CAY_AUTOFREE char *text = cay__json_text(args, TEXT_MAX);
+        cay__buf_str(&c->arguments, text ? text : "{}");
+    } else if (!add_piece(&c->arguments, args)) {
+        return too_much(err);
+    }
+    return emit(a, "response.function_call_arguments.delta", json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta", json_is_string(args) ? json_string_value(args) : ""), err);
+}
+
+/* A delta of a stream, or the message of a whole answer. */
+static int take_message(answer *a, const json_t *m, cay_err *err)
+{
+    const json_t *text = json_object_get(m, "content"), *thought = json_object_get(m, "reasoning_content");
+    size_t i;
+    json_t *tc;
+    if (!json_is_string(thought))
+        thought = json_object_get(m, "reasoning");
+    if (!add_piece(&a->text, text) || !add_piece(&a->refusal, json_object_get(m, "refusal")) || !add_piece(&a->thought, thought))
+        return too_much(err);
+    if (json_is_string(text) && json_string_length(text))
+        CAY_TRY(emit(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err));
+    if (json_is_string(thought) && json_string_length(thought))
+        CAY_TRY(emit(a, "response.reasoning_summary_text.delta", json_pack("{s:O}", "delta", thought), err));
+    json_array_foreach(json_object_get(m, "tool_calls"), i, tc) {
+        CAY_TRY(take_call(a, tc, i, err));
+    }
+    return 0;
+}
+
+static int take(answer *a, const json_t *doc, const char *member, cay_err *err)
+{
+    const json_t *er = json_object_get(doc, "error"), *choice = json_array_get(json_object_get(doc, "choices"), 0);
+    if (json_is_object(er) || json_is_string(er))
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_failed", "the model failed: %.160s",
+                            json_is_string(er) ? json_string_value(er) : cay__json_str(er, "message", "no reason told"));
+    if (!*a->id)
+        cay__str_copy(a->id, sizeof a->id, cay__json_str(doc, "id", ""));
+    if (json_is_object(json_object_get(doc, "usage"))) {
+        json_decref(a->usage);
+        a->usage = json_incref(json_object_get(doc, "usage"));
+    }
+    if (!choice)
+        return 0;
+    a->any = true;
+    a->done = a->done || json_is_string(json_object_get(choice, "finish_reason"));
+    return take_message(a, json_object_get(choice, member), err);
+}
+
+static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
+{
+    answer *a = arg;
+    (void)name;
+    (void)len;
+    if (!strcmp(data, "[DONE]")) {
+        a->done = true;
+        return 0;
+    }
+    CAY_AUTOJSON *j = NULL;
+    if (cay__json_object("an event", data, &j, NULL) < 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server sent an event that is no JSON object");
+    return take(a, j, "delta", err);
+}
+
+static int on_json(json_t *doc, void *arg, cay_err *err)
+{
+    answer *a = arg;
+    a->done = true;
+    return take(a, doc, "message", err);
+}
+
+static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
+{
+    return emit(arg, "cay.retry", json_pack("{s:i, s:I, s:s}", "attempt", (int)attempt, "wait_ms", (json_int_t)ms, "why", why), NULL);
+}
+
+/* ------------------------------------------------------------------ back to items */
+
+static json_t *message_item(const char *part, const char *key, const cay__buf *text)
+{
+    return json_pack("{s:s, s:s, s:s, s:[{s:s, s:o}]}", "type", "message", "role", "assistant", "status", "completed", "content", "type", part, key,
+                     json_stringn(text->data, text->len));
+}
+
+static json_t *call_item(const call_piece *c, size_t i, const char *answer_id)
+{
+    char id[160];
+    if (c->id.len)
+        cay__str_copy(id, sizeof id, c->id.data);
+    else
+        snprintf(id, sizeof id, "call_%s_%zu", answer_id, i); /* servers that name none */
+    return json_pack("{s:s, s:s, s:o, s:o, s:s}", "type", "function_call", "call_id", id, "name", json_stringn(c->name.data ? c->name.data : "", c->name.len),
+                     "arguments", json_stringn(c->arguments.len ? c->arguments.data : "{}", c->arguments.len ? c->arguments.len : 2), "status", "completed");
+}
+
+static cay_tokens tokens(const json_t *u)
+{
+    cay_tokens t = { .requests = 1 };
+    t.input = (uint64_t)CAY_MAX(cay__json_int(u, "prompt_tokens", 0), 0);
+    t.output = (uint64_t)CAY_MAX(cay__json_int(u, "completion_tokens", 0), 0);
+    t.total = (uint64_t)CAY_MAX(cay__json_int(u, "total_tokens", (int64_t)(t.input + t.output)), 0);
+    t.cached = (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "prompt_tokens_details"), "cached_tokens", 0), 0);
+    t.reasoning = (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "completion_tokens_details"), "reasoning_tokens", 0), 0);
+    return t;
+}
+
+static int finish(answer *a, cay_model_reply *out, cay_err *err)
+{
+    if (!a->done || !a->any)
+        return cay_fail_why(err, CAY_EUPSTREAM, a->any ? "model_cut" : "model_answer",
+                            a->any ? "the model's stream ended before its answer did" : "the model's answer holds no choice");
+    CAY_AUTOJSON *items = json_array();
+    if (a->thought.len)
+        json_array_append_new(items, json_pack("{s:s, s:[{s:s, s:o}]}", "type", "reasoning", "summary", "type", "summary_text", "text",
+                                               json_stringn(a->thought.data, a->thought.len)));
+    if (a->text.len || (!a->ncalls && !a->refusal.len)) {
+        cay__buf_str(&a->text, "");
+        json_array_append_new(items, message_item("output_text", "text", &a->text));
+    }
+    if (a->refusal.len)
+        json_array_append_new(items, message_item("refusal", "refusal", &a->refusal));
+    for (size_t i = 0; i < a->ncalls; i++)
+        json_array_append_new(items, call_item(&a->calls[i], i, *a->id ? a->id : "x"));
+    out->output = cay__json_text(items, BODY_MAX);
+    out->id = *a->id ? cay__strdup(a->id) : NULL;
+    out->usage = tokens(a->usage);
+    return out->output ? 0 : cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's answer is no sound text");
+}
+
+static void answer_free(answer *a)
+{
+    for (size_t i = 0; i < a->ncalls; i++) {
+        cay__buf_clear(&a->calls[i].id);
+        cay__buf_clear(&a->calls[i].name);
+        cay__buf_clear(&a->calls[i].arguments);
+    }
+    cay__buf_clear(&a->text);
+    cay__buf_clear(&a->refusal);
+    cay__buf_clear(&a->thought);
+    json_decref(a->usage);
+    free(a);
+}
+
+static int ask(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err)
+{
+    chat_model *m = self;
+    cay__body b = { .b = CAY__BUF(BODY_MAX) };
+    answer *a = cay__alloc(sizeof *a);
+    *a = (answer){ .req = req, .text = CAY__BUF(TEXT_MAX), .refusal = CAY__BUF(TEXT_MAX), .thought = CAY__BUF(TEXT_MAX) };
+    int rc = make_body(&m->e, req, &b, err);
+    if (rc == 0) {
+        cay__ask q = { .path = "/chat/completions", .body = b.b.data, .body_len = b.b.len, .on_event = on_event, .on_json = on_json, .on_retry = on_retry, .arg = a };
+        rc = cay__endpoint_ask(&m->e, call, &q, err);
+    }
+    if (rc == 0)
+        rc = finish(a, out, err);
+    cay__buf_clear(&b.b);
+    answer_free(a);
+    return rc;
+}
+
+static void close_chat(void *self)
+{
+    chat_model *m = self;
+    cay__endpoint_clear(&m->e);
+    free(m);
+}
+
+static const cay_model_ops ops = { .size = sizeof ops, .name = "chat", .images = true, .ask = ask, .close = close_chat };
+
+int cay__model_chat(cay__endpoint *e, cay_model **out)
+{
+    chat_model *m = cay__alloc(sizeof *m);
+    m->e = *e;
+    *out = cay_model_new(&ops, m, e->model);
+    return 0;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "endpoint.h"
+#include <base/fd.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define DEFAULT_BASE "https://api.openai.com/v1"
+enum { KEY_MAX = 4096, CONFIG_MAX = 1 << 20 };
+
+/* ------------------------------------------------------------------ configuration */
+
+/* The member "model" of $XDG_CONFIG_HOME/cay/config.json; *out stays NULL when there is none. */
+static int read_config(json_t **out, cay_err *err)
+{
+    char path[4096];
+    const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (dir && dir[0] == '/')
+        snprintf(path, sizeof path, "%s/cay/config.json", dir);
+    else if (home && home[0] == '/')
+        snprintf(path, sizeof path, "%s/.config/cay/config.json", home);
+    else
+        return 0;
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return errno == ENOENT || errno == ENOTDIR ? 0 : cay_fail_sys(err, CAY_ESYS, "%s", path);
+    CAY_AUTOFREE char *text = cay__alloc(CONFIG_MAX + 1);
+    ssize_t n = cay__fd_read_all(fd, text, CONFIG_MAX);
+    if (n < 0 || n == CONFIG_MAX)
+        return n < 0 ? cay_fail_sys(err, CAY_ESYS, "%s", path) : cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
+    CAY_AUTOJSON *j = NULL;
+    CAY_TRY(cay__json_object(path, text, &j, err));
+    json_t *m = json_object_get(j, "model");
+    if (m && !json_is_object(m))
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: \"model\" is no object", path);
+    *out = json_incref(m);
+    return 0;
+}
+
+static int read_key_file(const char *path, char **out, cay_err *err)
+{
+    struct stat st;
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "model_key", "the model's key: %s: %s", path, strerror(errno));
+    if (st.st_mode & 077)
+        return cay_fail_why(err, CAY_EPERM, "model_key", "the model's key: others may read %s; chmod 600 it", path);
+    char *text = cay__alloc(KEY_MAX + 1);
+    ssize_t n = cay__fd_read_all(fd, text, KEY_MAX);
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' '))
+        text[--n] = 0;
+    if (n > 0) {
+        *out = text;
+        return 0;
+    }
+    free(text);
+    return cay_fail_why(err, CAY_ENOENT, "model_key", "the model's key: %s is empty", path);
+}
+
+static int read_key(const char *source, char **out, cay_err *err)
+{
+    if (source && !strcmp(source, "none"))
+        return 0;
+    if (source && !strncmp(source, "file:", 5))
+        return read_key_file(source + 5, out, err);
+    if (source && strncmp(source, "env:", 4)) /* what stands there may be a key: it is not told */
+        return cay_fail_why(err, CAY_EINVAL, "model_key", "the model's key is named by its source: env:NAME, file:PATH or none");
+    const char *name = source ? source + 4 : "OPENAI_API_KEY", *value = getenv(name);
+    if (source && (!value || !*value))
+        return cay_fail_why(err, CAY_ENOENT, "model_key", "the model's key: variable %.60s is not set", name);
+    if (value && strlen(value) > KEY_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "model_key", "the model's key in %.60s is longer than 4 KiB", name);
+    *out = value && *value ? cay__strdup(value) : NULL;
+    return 0;
+}
+
+static const char *choose(const char *given, const char *variable, const json_t *conf, const char *key, const char *none)
+{
+    const char *env = variable ? getenv(variable) : NULL;
+    return given && *given ? given : env && *env ? env : cay__json_str(conf, key, none);
+}
+
+static void add_header(cay__endpoint *e, const char *name, const char *value)
+{
+    size_t n = strlen(name) + strlen(value) + 3;
+    char *h = cay__alloc(n);
+    snprintf(h, n, "%s%s%s", name, *value ? ": " : "", value);
+    e->headers = realloc(e->headers, (e->nheaders + 2) * sizeof *e->headers);
+    if (!e->headers)
+        abort();
+    e->headers[e->nheaders++] = h;
+    e->headers[e->nheaders] = NULL;
+}
+
+static int set_headers(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err)
+{
+    const char *name;
+    json_t *v;
+    add_header(e, "Content-Type", "application/json");
+    if (e->key)
+        add_header(e, "Authorization: Bearer", "");
+    if (e->key) { /* "Authorization: Bearer KEY" without a second copy of the key to wipe */
+        char **h = &e->headers[e->nheaders - 1];
+        size_t n = strlen(*h), k = strlen(e->key);
+        *h = realloc(*h, n + k + 2);
+        if (!*h)
+            abort();
+        (*h)[n] = ' ';
+        memcpy(*h + n + 1, e->key, k + 1);
+    }
+    json_object_foreach(json_object_get(conf, "headers"), name, v) {
+        if (!json_is_string(v))
+            return cay_fail_why(err, CAY_EINVAL, "config_invalid", "header %.60s of the configuration is no text", name);
+        add_header(e, name, json_string_value(v));
+    }
+    for (size_t i = 0; spec->headers && spec->headers[i]; i++)
+        add_header(e, spec->headers[i], "");
+    return 0;
+}
+
+static int check(const cay__endpoint *e, const cay_model_open_spec *spec, cay_err *err)
+{
+    if (strncmp(e->base, "https://", 8) && strncmp(e->base, "http://", 7))
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "the model's address \"%.100s\" begins with neither https:// nor http://", e->base);
+    if (strcmp(e->api, "responses") && strcmp(e->api, "chat"))
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "the model's api \"%.40s\" is neither responses nor chat", e->api);
+    if (e->key && !strncmp(e->base, "http://", 7) && !cay__http_is_loopback(e->base) && !spec->plain_key)
+        return cay_fail_why(err, CAY_EPERM, "model_key", "the key would travel to %.100s unencrypted; use https://, or key source none", e->base);
+    if (e->key && strpbrk(e->key, "\r\n"))
+        return cay_fail_why(err, CAY_EINVAL, "model_key", "the model's key has a line break in it");
+    return 0;
+}
+
+int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_err *err)
+{
+    CAY_AUTOJSON *conf = NULL;
+    memset(e, 0, sizeof *e);
+    CAY_TRY(read_config(&conf, err));
+    const char *name = choose(spec->model, "CAY_MODEL", conf, "name", NULL);
+    if (!name)
+        return cay_fail_why(err, CAY_EINVAL, "model_missing", "which model? give --model NAME, set CAY_MODEL, or \"model\": {\"name\": …} in the configuration");
+    e->model = cay__strdup(name);
+    e->base = cay__strdup(choose(spec->base_url, "OPENAI_BASE_URL", conf, "base_url", DEFAULT_BASE));
+    e->api = cay__strdup(choose(spec->api, "CAY_MODEL_API", conf, "api", "responses"));
+    for (size_t n = strlen(e->base); n && e->base[n - 1] == '/';)
+        e->base[--n] = 0;
+    e->retries = spec->retries == CAY_NO_RETRY ? 0 : spec->retries ? spec->retries : 4;
+    e->connect_ms = spec->connect_ms ? spec->connect_ms : 30000;
+    e->idle_ms = spec->idle_ms ? spec->idle_ms : 300000;
+    e->total_ms = spec->total_ms ? spec->total_ms : 1800000;
+    e->stream = !spec->no_stream;
+    int rc = read_key(choose(spec->key, NULL, conf, "key", NULL), &e->key, err);
+    if (rc == 0)
+        rc = check(e, spec, err);
+    if (rc == 0)
+        rc = set_headers(e, spec, conf, err);
+    if (rc < 0)
+        cay__endpoint_clear(e);
+    return rc;
+}
+
+static void wipe(char *s)
+{
+    if (s)
+        explicit_bzero(s, strlen(s));
+    free(s);
+}
+
+void cay__endpoint_clear(cay__endpoint *e)
+{
+    cay__http_close(e->http);
+    for (size_t i = 0; i < e->nheaders; i++)
+        wipe(e->headers[i]);
+    free(e->headers);
+    wipe(e->key);
+    free(e->base);
+    free(e->model);
+    free(e->api);
+    memset(e, 0, sizeof *e);
+}

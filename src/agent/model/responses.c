@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Responses API: our own items, sent and received as they are. */
+#include "endpoint.h"
+#include <stdio.h>
+#include <strings.h>
+
+enum { BODY_MAX = 256 << 20, ITEMS_MAX = 4096 };
+
+typedef struct responses {
+    cay__endpoint e;
+} responses;
+
+/* One answer as it comes in. */
+typedef struct answer {
+    const cay_model_request *req;
+    json_t *items; /* that were told to be done */
+    json_t *end;   /* the response of the last event */
+    bool    failed;
+} answer;
+
+/* ------------------------------------------------------------------ the request */
+
+static bool reasons(const char *model, const cay_model_settings *s)
+{
+    const char *slash = strrchr(model, '/');
+    model = slash ? slash + 1 : model;
+    return (s && s->reasoning) || !strncasecmp(model, "gpt-5", 5) || !strncasecmp(model, "o1", 2) || !strncasecmp(model, "o3", 2) ||
+           !strncasecmp(model, "o4", 2) || !strncasecmp(model, "codex", 5);
+}
+
+static void add_text(cay__body *b, const cay_model_request *q)
+{
+    const char *verbosity = q->settings ? q->settings->verbosity : NULL;
+    CAY_AUTOBUF t = CAY__BUF(1 << 20);
+    if (!q->output_schema && !verbosity)
+        return;
+    cay__buf_str(&t, "{");
+    if (q->output_schema)
+        cay__buf_fmt(&t, "\"format\":{\"type\":\"json_schema\",\"name\":\"final_output\",\"strict\":%s,\"schema\":%s}", q->output_strict ? "true" : "false",
+                     q->output_schema);
+    if (verbosity) {
+        cay__buf_fmt(&t, "%s\"verbosity\":", q->output_schema ? "," : "");
+        cay__buf_json(&t, verbosity, strlen(verbosity));
+    }
+    cay__buf_str(&t, "}");
+    cay__body_raw(b, "text", t.data);
+}
+
+static void add_choice(cay__body *b, const char *choice)
+{
+    static const char *const words[] = { "auto", "required", "none" };
+    for (size_t i = 0; i < CAY_LEN(words); i++)
+        if (!strcmp(choice, words[i])) {
+            cay__body_str(b, "tool_choice", choice);
+            return;
+        }
+    CAY_AUTOBUF t = CAY__BUF(512);
+    cay__buf_str(&t, "{\"type\":\"function\",\"name\":");
+    cay__buf_json(&t, choice, strnlen(choice, 64));
+    cay__buf_str(&t, "}");
+    cay__body_raw(b, "tool_choice", t.data);
+}
+
+static void add_settings(cay__body *b, const cay_model_settings *s)
+{
+    char num[40];
+    if (s->has_temperature)
+        snprintf(num, sizeof num, "%.6g", s->temperature), cay__body_raw(b, "temperature", num);
+    if (s->has_top_p)
+        snprintf(num, sizeof num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
+    if (s->max_output_tokens)
+        snprintf(num, sizeof num, "%llu", (unsigned long long)s->max_output_tokens), cay__body_raw(b, "max_output_tokens", num);
+    if (s->reasoning) {
+        CAY_AUTOBUF t = CAY__BUF(512);
+        cay__buf_str(&t, "{\"effort\":");
+        cay__buf_json(&t, s->reasoning, strnlen(s->reasoning, 40));
+        cay__buf_str(&t, "}");
+        cay__body_raw(b, "reasoning", t.data);
+    }
+}
+
+static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__body *b, cay_err *err)
+{
+    CAY_AUTOJSON *keep = NULL, *keep2 = NULL;
+    const cay_model_settings *s = q->settings;
+    bool store = s && s->store, tools = q->tools && strcmp(q->tools, "[]");
+    cay__body_str(b, "model", e->model);
+    if (q->previous_id)
+        cay__body_str(b, "previous_response_id", q->previous_id);
+    if (q->instructions)
+        cay__body_str(b, "instructions", q->instructions);
+    cay__body_raw(b, "input", q->input);
+    if (tools)
+        cay__body_raw(b, "tools", q->tools);
+    if (tools && s && s->tool_choice)
+        add_choice(b, s->tool_choice);
+    if (tools && s && s->parallel)
+        cay__body_raw(b, "parallel_tool_calls", s->parallel > 0 ? "true" : "false");
+    add_text(b, q);
+    if (s)
+        add_settings(b, s);
+    cay__body_raw(b, "store", store ? "true" : "false");
+    if (!store && reasons(e->model, s)) /* so that what it thought can be sent back though nobody keeps it */
+        cay__body_raw(b, "include", "[\"reasoning.encrypted_content\"]");
+    if (e->stream)
+        cay__body_raw(b, "stream", "true");
+    int rc = cay__body_merge(b, "the settings' extra", s ? s->extra : NULL, &keep, err);
+    if (rc == 0)
+        rc = cay__body_merge(b, "what capabilities add", q->extra, &keep2, err);
+    int end = cay__body_end(b, rc == 0 ? err : NULL);
+    return rc < 0 ? rc : end;
+}
+
+/* ------------------------------------------------------------------ the answer */
+
+static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
+{
+    answer *a = arg;
+    (void)name;
+    (void)len;
+    if (!strcmp(data, "[DONE]"))
+        return 0;
+    CAY_AUTOJSON *j = NULL;
+    if (cay__json_object("an event", data, &j, NULL) < 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server sent an event that is no JSON object");
+    const char *type = cay__json_str(j, "type", "");
+    if (!strcmp(type, "error"))
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_failed", "the model's server broke off: %.150s",
+                            cay__json_str(json_object_get(j, "error"), "message", cay__json_str(j, "message", "no reason told")));
+    if (!strcmp(type, "response.output_item.done") && json_is_object(json_object_get(j, "item")) && json_array_size(a->items) < ITEMS_MAX)
+        json_array_append(a->items, json_object_get(j, "item"));
+    if (!strcmp(type, "response.completed") || !strcmp(type, "response.incomplete") || !strcmp(type, "response.failed")) {
+        json_decref(a->end);
+        a->end = json_incref(json_object_get(j, "response"));
+        a->failed = !strcmp(type, "response.failed");
+    }
+    if (a->req->on_event && a->req->on_event(type, data, a->req->arg) < 0)
+        return cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended");
+    return 0;
+}
+
+static int on_json(json_t *doc, void *arg, cay_err *err)
+{
+    answer *a = arg;
+    (void)err;
+    a->end = json_incref(doc);
+    return 0;
+}
+
+static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
+{
+    answer *a = arg;
+    CAY_AUTOBUF b = CAY__BUF(2048);
+    cay__buf_fmt(&b, "{\"type\":\"cay.retry\",\"attempt\":%u,\"wait_ms\":%llu,\"why\":", attempt, (unsigned long long)ms);
+    cay__buf_json(&b, why, strlen(why));
+    cay__buf_str(&b, "}");
+    return a->req->on_event && b.data ? a->req->on_event("cay.retry", b.data, a->req->arg) : 0;
+}
+
+static cay_tokens tokens(const json_t *u)
+{
+    cay_tokens t = { .requests = 1 };
+    t.input = (uint64_t)CAY_MAX(cay__json_int(u, "input_tokens", 0), 0);
+    t.output = (uint64_t)CAY_MAX(cay__json_int(u, "output_tokens", 0), 0);
+    t.total = (uint64_t)CAY_MAX(cay__json_int(u, "total_tokens", (int64_t)(t.input + t.output)), 0);
+    t.cached = (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "input_tokens_details"), "cached_tokens", 0), 0);
+    t.reasoning = (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "output_tokens_details"), "reasoning_tokens", 0), 0);
+    return t;
+}
+
+static int finish(answer *a, cay_model_reply *out, cay_err *err)
+{
+    const json_t *r = a->end, *output = json_object_get(r, "output");
+    if (!r)
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_cut", "the model's stream ended before its answer did");
+    const char *status = cay__json_str(r, "status", "completed");
+    if (a->failed || !strcmp(status, "failed") || json_is_object(json_object_get(r, "error")))
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_failed", "the model failed: %.160s",
+                            cay__json_str(json_object_get(r, "error"), "message", "no reason told"));
+    if (!json_array_size(output) && json_array_size(a->items))
+        output = a->items; /* servers that leave the last event empty */
+    if (!json_array_size(output))
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's answer is empty (%.60s)",
+                            cay__json_str(json_object_get(r, "incomplete_details"), "reason", status));
+    out->output = cay__json_text(output, BODY_MAX);
+    const char *id = cay__json_str(r, "id", NULL);
+    out->id = id ? cay__strdup(id) : NULL;
+    out->usage = tokens(json_object_get(r, "usage"));
+    return 0;
+}
+
+static int ask(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err)
+{
+    responses *m = self;
+    cay__body b = { .b = CAY__BUF(BODY_MAX) };
+    answer a = { .req = req, .items = json_array() };
+    int rc = make_body(&m->e, req, &b, err);
+    if (rc == 0) {
+        cay__ask q = { .path = "/responses", .body = b.b.data, .body_len = b.b.len, .on_event = on_event, .on_json = on_json, .on_retry = on_retry, .arg = &a };
+        rc = cay__endpoint_ask(&m->e, call, &q, err);
+    }
+    if (rc == 0)
+        rc = finish(&a, out, err);
+    cay__buf_clear(&b.b);
+    json_decref(a.items);
+    json_decref(a.end);
+    return rc;
+}
+
+static void close_responses(void *self)
+{
+    responses *m = self;
+    cay__endpoint_clear(&m->e);
+    free(m);
+}
+
+static const cay_model_ops ops = { .size = sizeof ops, .name = "responses", .custom_tools = true, .compaction = true, .images = true,
+                                   .ask = ask, .close = close_responses };
+
+int cay__model_responses(cay__endpoint *e, cay_model **out)
+{
+    responses *m = cay__alloc(sizeof *m);
+    m->e = *e;
+    *out = cay_model_new(&ops, m, e->model);
+    return 0;
+}

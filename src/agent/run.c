@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "run.h"
+#include "trace.h"
+#include <base/arena.h>
+#include <base/call.h>
+#include <base/str.h>
+#include <stdio.h>
+
+enum { MAX_TURNS = 10, KEPT_MS = 24 * 3600 * 1000 };
+
+const cay_agent *cay_run_agent(const cay_run *r) { return r->seat->agent; }
+cay_sandbox *cay_run_sandbox(const cay_run *r) { return r->seat->sb; }
+void *cay_run_context(const cay_run *r) { return r->conf->context; }
+const cay_call *cay_run_call(const cay_run *r) { return r->call; }
+cay_tokens cay_run_usage(const cay_run *r) { return r->usage; }
+
+int cay__call_check_run(const cay_run *r)
+{
+    return r->canceled ? CAY_ECANCELED : cay__call_check(r->call, "run", NULL);
+}
+
+int cay__call_fail_run(const cay_run *r, cay_err *err)
+{
+    return r->canceled ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended") : cay__call_check(r->call, "run", err);
+}
+
+/* ------------------------------------------------------------------ events and items */
+
+int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json, cay_err *err)
+{
+    if (!r->conf->on_event)
+        return 0;
+    CAY_AUTOFREE char *text = cay__json_text(json, CAY__TEXT_MAX);
+    cay_run_event ev = { .size = sizeof ev, .kind = kind, .agent = r->seat ? r->seat->agent : NULL, .name = name, .json = text ? text : "null" };
+    if (r->conf->on_event(r->conf->event_arg, &ev) >= 0)
+        return 0;
+    r->canceled = true;
+    return cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended");
+}
+
+int cay__run_note(cay_run *r, const char *name, const char *text, cay_err *err)
+{
+    CAY_AUTOJSON *j = json_string(text);
+    return cay__run_event(r, CAY_RUN_NOTE, name, j ? j : json_null(), err);
+}
+
+int cay__run_add(cay_run *r, const char *event, json_t *item, cay_err *err)
+{
+    CAY_AUTOJSON *own = item;
+    if (json_array_size(r->items) >= CAY__ITEMS_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "history_too_big", "the run has made more than %d items", CAY__ITEMS_MAX);
+    json_array_append(r->items, own);
+    /* What it thought cannot be sent back when nobody kept it and it came without its sealed form. */
+    bool lost = cay__item_is(own, "reasoning") && !json_object_get(own, "encrypted_content") && !strncmp(cay__json_str(own, "id", ""), "rs_", 3);
+    if (!lost || r->seat->agent->settings.store)
+        json_array_append(r->context, own);
+    return cay__run_event(r, CAY_RUN_ITEM, event, own, err);
+}
+
+/* ------------------------------------------------------------------ guards */
+
+static int guard(cay_run *r, const cay_guard *list, size_t n, const char *text, bool in, cay_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        CAY_AUTOFREE char *info = NULL;
+        cay__span *span = cay__span_begin(r, "guardrail", list[i].name ? list[i].name : "guardrail");
+        int rc = list[i].check(list[i].arg, r, text, &info, err);
+        cay__span_data(span, "triggered", json_boolean(rc > 0));
+        cay__span_end(span, NULL);
+        CAY_TRY(rc);
+        if (rc == 0)
+            continue;
+        rc = in ? cay_fail_why(err, CAY_EPERM, "guardrail_input", "guard %.60s does not let the input in", list[i].name ? list[i].name : "")
+                : cay_fail_why(err, CAY_EPERM, "guardrail_output", "guard %.60s does not let the answer out", list[i].name ? list[i].name : "");
+        if (err && info)
+            cay__str_copy(err->detail, sizeof err->detail, strlen(info) < sizeof err->detail ? info : "");
+        return rc;
+    }
+    return 0;
+}
+
+static int guard_input(cay_run *r, cay_err *err)
+{
+    const cay_agent *a = r->seat->agent;
+    CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
+    size_t i;
+    json_t *item;
+    if (!r->conf->ninput_guards && !a->ninput_guards)
+        return 0;
+    cay__buf_str(&b, "");
+    json_array_foreach(r->input, i, item) {
+        CAY_AUTOFREE char *text = cay__item_text(item);
+        if (text)
+            cay__buf_fmt(&b, "%s%s", b.len ? "\n" : "", text);
+    }
+    CAY_TRY(guard(r, r->conf->input_guards, r->conf->ninput_guards, b.data, true, err));
+    return guard(r, a->input_guards, a->ninput_guards, b.data, true, err);
+}
+
+static int guard_output(cay_run *r, cay_err *err)
+{
+    const cay_agent *a = r->seat->agent;
+    CAY_TRY(guard(r, r->conf->output_guards, r->conf->noutput_guards, r->output, false, err));
+    return guard(r, a->output_guards, a->noutput_guards, r->output, false, err);
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+static void hooks_agent(cay_run *r, const char *output)
+{
+    const cay_hooks *both[] = { r->conf->hooks, r->seat->agent->hooks };
+    for (size_t i = 0; i < 2; i++) {
+        if (both[i] && !output && both[i]->agent_start)
+            both[i]->agent_start(both[i]->arg, r);
+        if (both[i] && output && both[i]->agent_end)
+            both[i]->agent_end(both[i]->arg, r, output);
+    }
+}
+
+static int go(cay_run *r, cay_err *err)
+{
+    const cay__seat *greeted = NULL;
+    for (cay__next next = CAY__AGAIN; next == CAY__AGAIN;) {
+        CAY_TRY(cay__call_check_run(r) < 0 ? cay__call_fail_run(r, err) : 0);
+        if (!r->resumed && r->turn >= r->max_turns)
+            return cay_fail_why(err, CAY_ETOOBIG, "max_turns", "the run has not ended after %u turns; raise max_turns if it should go on", r->max_turns);
+        if (!r->agent_span)
+            r->agent_span = cay__span_begin(r, "agent", r->seat->agent->name);
+        CAY_TRY(cay__seat_prepare(r, r->seat, err));
+        if (greeted != r->seat)
+            hooks_agent(r, NULL);
+        greeted = r->seat;
+        r->turn += !r->resumed;
+        CAY_TRY(cay__turn(r, &next, err));
+        if (next == CAY__FINAL)
+            CAY_TRY(guard_output(r, err));
+        if (next == CAY__FINAL)
+            hooks_agent(r, r->output);
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ beginning and end */
+
+static void choose_rollout(cay_run *r)
+{
+    const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, r->conf->group_id };
+    for (size_t i = 0; i < CAY_LEN(ids) && !*r->rollout; i++)
+        if (ids[i])
+            cay__str_copy(r->rollout, sizeof r->rollout, ids[i]);
+    if (!*r->rollout)
+        snprintf(r->rollout, sizeof r->rollout, "run-%s", r->id);
+}
+
+static int begin(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
+{
+    CAY_AUTOFREE char *before = NULL;
+    if (r->conf->state) {
+        if (input)
+            return cay_fail(err, CAY_EINVAL, "a run that goes on from a state takes no new input");
+        return cay__state_load(r, agent, r->conf->state, err);
+    }
+    CAY_TRY(cay__input_items(input, &r->input, err));
+    cay__id_make(r->id, 'r');
+    r->items = json_array();
+    r->approvals = json_object();
+    r->pending = json_array();
+    r->seat = cay__seat_of(r, agent);
+    r->max_turns = r->conf->max_turns ? r->conf->max_turns : MAX_TURNS;
+    if (r->conf->conversation) {
+        CAY_TRY(cay_conversation_items(r->conf->conversation, &before, err));
+        CAY_TRY(cay__json_any("the conversation", before, &r->context, err));
+    }
+    if (!json_is_array(r->context)) {
+        json_decref(r->context);
+        r->context = json_array();
+    }
+    json_array_extend(r->context, r->input);
+    choose_rollout(r);
+    return guard_input(r, err);
+}
+
+static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
+{
+    static const struct {
+        const char *reason, *state;
+    } states[] = { { "max_turns", "max_turns_exceeded" }, { "guardrail_input", "guardrail_tripped" }, { "guardrail_output", "guardrail_tripped" } };
+    const char *state = rc == 0 ? (json_array_size(r->pending) ? "interrupted" : "completed") : rc == CAY_ECANCELED ? "cancelled" : "failed";
+    for (size_t i = 0; rc < 0 && i < CAY_LEN(states); i++)
+        if (!strcmp(err->reason, states[i].reason))
+            state = states[i].state;
+    CAY_AUTOFREE char *input = NULL;
+    CAY_AUTOFREE char *items = NULL;
+    CAY_AUTOFREE char *waits = NULL;
+    for (const cay__seat *s = r->seats; s; s = s->next)
+        for (size_t i = 0; i < s->ncaps; i++) {
+            const cay_capability_ops *ops = s->caps[i].cap->ops;
+            cay_err own = CAY_ERR_INIT;
+            if (!ops->finish)
+                continue;
+            if (!input) {
+                input = cay__json_text(r->conf->state ? r->pending : r->input, CAY__TEXT_MAX);
+                items = cay__json_text(r->items, CAY__TEXT_MAX);
+                waits = cay__json_text(r->pending, CAY__TEXT_MAX);
+            }
+            cay_rollout o = { .size = sizeof o, .id = r->rollout, .input = r->conf->state ? "[]" : input, .items = items, .interruptions = waits,
+                              .state = state, .reason = rc < 0 ? err->reason : NULL, .message = rc < 0 ? err->msg : NULL, .output = rc == 0 ? r->output : NULL };
+            if (ops->finish(s->caps[i].bound, &o, &own) < 0)
+                cay__run_note(r, ops->name, own.msg, NULL);
+        }
+}
+
+/* What was said is kept even when the run failed later: the tools have done it. */
+static int keep_conversation(cay_run *r, int rc, cay_err *err)
+{
+    if (!r->conf->conversation || !r->items || (rc < 0 && !json_array_size(r->items)))
+        return 0;
+    CAY_AUTOJSON *new = json_array();
+    if (!r->conf->state)
+        json_array_extend(new, r->input);
+    for (size_t i = r->kept; i < json_array_size(r->items); i++)
+        json_array_append(new, json_array_get(r->items, i));
+    CAY_AUTOFREE char *text = cay__json_text(new, CAY__TEXT_MAX);
+    return text ? cay__conversation_append(r->conf->conversation, text, err) : 0;
+}
+
+/* ------------------------------------------------------------------ the result */
+
+typedef struct result {
+    cay_run_result pub;
+    cay__arena     arena;
+} result;
+
+static const char *keep_text(result *res, char *text)
+{
+    return text ? cay__arena_adopt(&res->arena, text) : NULL;
+}
+
+static void interruptions(cay_run *r, result *res)
+{
+    size_t n = json_array_size(r->pending), i;
+    json_t *c;
+    cay_interruption *list = cay__arena_take(&res->arena, (n + 1) * sizeof *list);
+    json_array_foreach(r->pending, i, c)
+        list[i] = (cay_interruption){ .call_id = cay__arena_str(&res->arena, cay__json_str(c, "call_id", "")), .agent = res->pub.agent,
+                                      .tool = cay__arena_str(&res->arena, cay__json_str(c, "name", "")),
+                                      .arguments = cay__arena_str(&res->arena, cay__json_str(c, cay__item_is(c, "custom_tool_call") ? "input" : "arguments", "")) };
+    res->pub.interruptions = list;
+    res->pub.ninterruptions = n;
+    CAY_AUTOJSON *st = cay__state_save(r);
+    res->pub.state = keep_text(res, cay__json_text(st, CAY__TEXT_MAX));
+}
+
+static cay_run_result *make_result(cay_run *r, bool keep)
+{
+    result *res = cay__alloc(sizeof *res);
+    CAY_AUTOJSON *history = json_deep_copy(r->context);
+    res->pub = (cay_run_result){ .size = sizeof res->pub, .usage = r->usage, .turns = r->turn };
+    res->pub.agent = cay__arena_str(&res->arena, r->seat->agent->name);
+    res->pub.items = keep_text(res, cay__json_text(r->items, CAY__TEXT_MAX));
+    res->pub.history = keep_text(res, cay__json_text(history, CAY__TEXT_MAX));
+    res->pub.response_id = r->response_id ? cay__arena_str(&res->arena, r->response_id) : NULL;
+    res->pub.trace_id = cay__trace_id(r) ? cay__arena_str(&res->arena, cay__trace_id(r)) : NULL;
+    res->pub.sandbox = keep && r->seat->sb ? cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)) : NULL;
+    if (json_array_size(r->pending))
+        interruptions(r, res);
+    else
+        res->pub.output = keep_text(res, CAY_STEAL(r->output));
+    return &res->pub;
+}
+
+void cay_run_result_free(cay_run_result *pub)
+{
+    result *res = (result *)pub;
+    if (!res)
+        return;
+    cay__arena_clear(&res->arena);
+    free(res);
+}
+
+/* A sandbox that waits with the run is not thrown away, and not kept for ever either. */
+static void close_run(cay_run *r, bool waits, const cay_err *fault)
+{
+    for (cay__seat *s = r->seats, *next; s; s = next) {
+        next = s->next;
+        if (s->sb && s->owned && waits && !r->conf->keep)
+            cay_sandbox_extend(s->sb, NULL, KEPT_MS, KEPT_MS, NULL);
+        cay__seat_close(r, s, waits || r->conf->keep);
+    }
+    cay__span_end(r->agent_span, NULL);
+    cay__trace_end(r, fault);
+    json_decref(r->input);
+    json_decref(r->context);
+    json_decref(r->items);
+    json_decref(r->approvals);
+    json_decref(r->pending);
+    free(r->response_id);
+    free(r->output);
+}
+
+int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config, cay_run_result **out, cay_err *err)
+{
+    static const cay_run_config plain = { .size = sizeof plain };
+    cay_run r = { .conf = config ? config : &plain, .call = call };
+    cay_err own = CAY_ERR_INIT;
+    r.nest = r.conf->nest_;
+    if (!agent->name || !*agent->name)
+        return cay_fail(err, CAY_EINVAL, "an agent has a name");
+    cay__trace_begin(&r);
+    int rc = begin(&r, agent, input, &own);
+    if (rc == 0)
+        rc = go(&r, &own);
+    if (r.seat)
+        tell_capabilities(&r, rc, &own);
+    int kept = keep_conversation(&r, rc, rc == 0 ? &own : NULL);
+    rc = rc < 0 ? rc : kept;
+    bool waits = rc == 0 && json_array_size(r.pending);
+    if (rc == 0)
+        *out = make_result(&r, waits || r.conf->keep || r.conf->sandbox);
+    close_run(&r, waits, rc < 0 ? &own : NULL);
+    if (rc < 0 && err)
+        *err = own;
+    return rc;
+}
+
+/* ------------------------------------------------------------------ an agent as a tool */
+
+typedef struct agent_tool {
+    cay_tool   tool;
+    cay_agent *agent;
+    char      *name, *description;
+} agent_tool;
+
+static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    agent_tool *t = arg;
+    const cay_run *outer = call->run;
+    cay_run_config conf = *outer->conf;
+    CAY_AUTOJSON *args = NULL;
+    cay_run_result *res = NULL;
+    if (outer->nest >= CAY__NEST_MAX)
+        return cay_fail(err, CAY_ETOOBIG, "agents call each other %d deep; that is enough", CAY__NEST_MAX);
+    CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
+    conf.state = NULL;
+    conf.conversation = NULL;
+    conf.on_event = NULL;
+    conf.nest_ = outer->nest + 1;
+    conf.tracer = NULL;
+    if (!conf.model)
+        conf.model = cay__seat_model(outer, outer->seat);
+    CAY_TRY(cay_agent_run(t->agent, outer->call, cay__json_str(args, "input", ""), &conf, &res, err));
+    int rc = res->output ? 0 : cay_fail(err, CAY_ENOTSUP, "agent %.60s waits for an approval, which an agent used as a tool cannot do", t->agent->name);
+    if (rc == 0)
+        cay_output_text(out, res->output, strlen(res->output));
+    cay_run_result_free(res);
+    return rc;
+}
+
+static void drop_agent_tool(void *arg)
+{
+    agent_tool *t = arg;
+    free(t->name);
+    free(t->description);
+    free(t);
+}
+
+cay_tool *cay_agent_as_tool(cay_agent *agent, const char *tool, const char *description)
+{
+    agent_tool *t = cay__alloc(sizeof *t);
+    char name[65];
+    cay__tool_name(name, sizeof name, "", tool ? tool : agent->name);
+    t->agent = agent;
+    t->name = cay__strdup(name);
+    t->description = cay__strdup(description ? description : agent->handoff_description);
+    t->tool = (cay_tool){ .size = sizeof t->tool, .name = t->name, .description = t->description, .call = call_agent, .arg = t, .drop = drop_agent_tool,
+                          .parameters = "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\",\"minLength\":1}},\"required\":[\"input\"]}" };
+    return &t->tool;
+}
+
+void cay_tool_free(cay_tool *t)
+{
+    if (t && t->drop)
+        t->drop(t->arg);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent/run.h - one run from the inside. run.c drives it; turn.c asks the model; calls.c does what it asks for; seat.c gives an
+ * agent its sandbox and capabilities; prompt.c writes its instructions; state.c saves and loads a run that waits.
+ */
+#pragma once
+#include <base/json.h>
+#include <cay/agent.h>
+#include <cay/sys/capability.h>
+
+enum { CAY__TEXT_MAX = 256 << 20, CAY__ITEMS_MAX = 100000, CAY__CALLS_MAX = 256, CAY__NEST_MAX = 8 };
+
+struct cay_capability {
+    const cay_capability_ops *ops;
+    void                     *self;
+};
+
+typedef struct cay__bound {
+    cay_capability *cap;
+    void           *bound;
+} cay__bound;
+
+/* An agent's place in a run: its sandbox, capabilities and tools. */
+typedef struct cay__seat cay__seat;
+struct cay__seat {
+    cay_agent       *agent;
+    char             key[96]; /* its name, with a number when two agents share one */
+    cay_sandbox     *sb;
+    bool             owned, ready, busy; /* the sandbox is ours to end; prepared; busy_ is ours to clear */
+    char             workdir[1024], cwd[1024];
+    cay__bound      *caps;
+    size_t           ncaps;
+    cay_capability **made; /* the default ones, ours */
+    size_t           nmade;
+    const cay_tool **tools;
+    size_t           ntools;
+    char            *tools_json, *extra;
+    char            *resume; /* id of its sandbox in a state, until it was found */
+    cay__seat       *next;
+};
+
+struct cay_run {
+    const cay_run_config *conf;
+    const cay_call       *call;
+    cay__seat            *seats, *seat;
+    json_t               *input;   /* of this run */
+    json_t               *context; /* what the model is sent: what was before, input, items; cut by compaction */
+    json_t               *items;   /* what this run added */
+    json_t               *approvals, *pending; /* by tool; calls that wait */
+    size_t                kept;    /* items that the conversation holds already */
+    cay_tokens            usage;
+    unsigned              turn, max_turns, nest;
+    bool                  tools_used, canceled, resumed;
+    char                 *response_id, *output;
+    char                  id[24], rollout[136];
+    struct cay__span     *span, *agent_span;
+};
+
+/* What one turn led to. */
+typedef enum cay__next { CAY__AGAIN = 0, CAY__FINAL, CAY__WAIT } cay__next;
+
+/* run.c */
+int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json, cay_err *err);
+int cay__run_note(cay_run *r, const char *name, const char *text, cay_err *err);
+/* Takes item; adds it to what was generated and to the context, and tells of it. */
+int cay__run_add(cay_run *r, const char *event, json_t *item, cay_err *err);
+
+/* Was it canceled, or is its deadline over? The second fills err. */
+int cay__call_check_run(const cay_run *r);
+int cay__call_fail_run(const cay_run *r, cay_err *err);
+
+/* turn.c */
+int cay__turn(cay_run *r, cay__next *next, cay_err *err);
+/* calls.c: what calls ask for; those that wait for approval stay in r->pending. *handoff: somebody else goes on; *stop: malloc'ed
+ * output of a tool that ends the run, or NULL. */
+int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *err);
+/* tools.c */
+const cay_tool    *cay__tool_find(const cay__seat *s, const char *name);
+const cay_handoff *cay__handoff_find(const cay__seat *s, const char *name);
+int   cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err *err);
+bool  cay__tool_name(char *dst, size_t cap, const char *prefix, const char *name);
+struct cay_tool_output {
+    json_t  *parts; /* images, and texts before them */
+    cay__buf text;
+};
+json_t *cay__output_take(cay_tool_output *o); /* a string, or a list of parts */
+
+/* seat.c */
+cay__seat *cay__seat_of(cay_run *r, cay_agent *a);
+int  cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err);
+void cay__seat_close(cay_run *r, cay__seat *s, bool keep);
+cay_model *cay__seat_model(const cay_run *r, const cay__seat *s);
+
+/* prompt.c */
+int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err);
+extern const char cay__base_prompt[];
+
+/* state.c */
+json_t *cay__state_save(const cay_run *r);
+int     cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err);
+int     cay__state_check(const json_t *st, cay_err *err);
+
+/* conversation.c */
+int cay__conversation_append(cay_conversation *c, const char *items, cay_err *err);
+const char *cay__conversation_id(const cay_conversation *c);
+
+/* items.c */
+char *cay__item_text(const json_t *item); /* of a message; malloc'ed, or NULL */
+bool  cay__item_is(const json_t *item, const char *type);
+bool  cay__item_is_call(const json_t *item);
+int   cay__input_items(const char *input, json_t **out, cay_err *err);
+
+/* schema.c: does value fit; *where is told in the error. */
+int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err);
+
+/* The default capabilities, ours to free. */
+size_t cay__default_capabilities(cay_capability **out);

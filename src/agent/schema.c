@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of JSON Schema that tools and outputs use; what is not known is not judged. */
+#include "run.h"
+#include <stdio.h>
+
+enum { DEEP = 64 };
+
+typedef struct place {
+    const json_t       *root;
+    const struct place *up;
+    const char         *key;
+    size_t              index;
+    unsigned            depth;
+} place;
+
+static void path_of(const place *p, cay__buf *b)
+{
+    if (!p->up)
+        return;
+    path_of(p->up, b);
+    if (p->key)
+        cay__buf_fmt(b, "%s%.40s", b->len ? "." : "", p->key);
+    else
+        cay__buf_fmt(b, "[%zu]", p->index);
+}
+
+static int wrong(const place *p, cay_err *err, const char *what, const char *more)
+{
+    CAY_AUTOBUF b = CAY__BUF(400);
+    path_of(p, &b);
+    return cay_fail_why(err, CAY_EINVAL, "schema", "%s%s%s%.100s", b.len ? b.data : "", b.len ? ": " : "", what, more);
+}
+
+static bool is_type(const json_t *v, const char *t)
+{
+    static const struct {
+        const char *name;
+        json_type   type;
+    } types[] = { { "string", JSON_STRING }, { "object", JSON_OBJECT }, { "array", JSON_ARRAY }, { "null", JSON_NULL }, { "integer", JSON_INTEGER } };
+    if (!strcmp(t, "boolean"))
+        return json_is_boolean(v);
+    if (!strcmp(t, "number"))
+        return json_is_number(v);
+    if (!strcmp(t, "integer") && json_is_real(v))
+        return json_real_value(v) > -9e15 && json_real_value(v) < 9e15 && (double)(int64_t)json_real_value(v) == json_real_value(v);
+    for (size_t i = 0; i < CAY_LEN(types); i++)
+        if (!strcmp(types[i].name, t))
+            return json_typeof(v) == types[i].type;
+    return true;
+}
+
+static int check_type(const place *p, const json_t *type, const json_t *v, cay_err *err)
+{
+    size_t i;
+    json_t *t;
+    if (json_is_string(type))
+        return is_type(v, json_string_value(type)) ? 0 : wrong(p, err, "want ", json_string_value(type));
+    json_array_foreach(type, i, t)
+        if (json_is_string(t) && is_type(v, json_string_value(t)))
+            return 0;
+    return json_array_size(type) ? wrong(p, err, "of a wrong type", "") : 0;
+}
+
+static int check(const place *p, const json_t *s, const json_t *v, cay_err *err);
+
+static int check_object(const place *p, const json_t *s, const json_t *v, cay_err *err)
+{
+    const json_t *props = json_object_get(s, "properties"), *more = json_object_get(s, "additionalProperties");
+    const char *key;
+    json_t *one;
+    size_t i;
+    json_array_foreach(json_object_get(s, "required"), i, one)
+        if (json_is_string(one) && !json_object_get(v, json_string_value(one)))
+            return wrong(p, err, "lacks ", json_string_value(one));
+    json_object_foreach((json_t *)v, key, one) {
+        const json_t *ps = json_object_get(props, key);
+        place at = { .root = p->root, .up = p, .key = key, .depth = p->depth + 1 };
+        if (!ps && json_is_false(more))
+            return wrong(p, err, "there is no ", key);
+        if (ps || json_is_object(more))
+            CAY_TRY(check(&at, ps ? ps : more, one, err));
+    }
+    return 0;
+}
+
+static int check_array(const place *p, const json_t *s, const json_t *v, cay_err *err)
+{
+    const json_t *items = json_object_get(s, "items");
+    size_t i;
+    json_t *one;
+    if ((int64_t)json_array_size(v) < cay__json_int(s, "minItems", 0) || (int64_t)json_array_size(v) > cay__json_int(s, "maxItems", INT64_MAX))
+        return wrong(p, err, "has too few or too many members", "");
+    json_array_foreach(v, i, one) {
+        place at = { .root = p->root, .up = p, .index = i, .depth = p->depth + 1 };
+        if (json_is_object(items))
+            CAY_TRY(check(&at, items, one, err));
+    }
+    return 0;
+}
+
+static int64_t characters(const json_t *v)
+{
+    const char *s = json_string_value(v);
+    int64_t n = 0;
+    for (size_t i = 0; i < json_string_length(v); i++)
+        n += (s[i] & 0xc0) != 0x80;
+    return n;
+}
+
+static int check_scalar(const place *p, const json_t *s, const json_t *v, cay_err *err)
+{
+    const json_t *e = json_object_get(s, "enum"), *c = json_object_get(s, "const"), *least = json_object_get(s, "minimum"), *most = json_object_get(s, "maximum");
+    size_t i;
+    json_t *one;
+    bool found = !json_is_array(e);
+    json_array_foreach(e, i, one)
+        found = found || json_equal(one, v);
+    if (!found || (c && !json_equal(c, v)))
+        return wrong(p, err, "is none of the values that are allowed", "");
+    if (json_is_number(v) && ((json_is_number(least) && json_number_value(v) < json_number_value(least)) ||
+                              (json_is_number(most) && json_number_value(v) > json_number_value(most))))
+        return wrong(p, err, "is too small or too large", "");
+    if (json_is_string(v) && (characters(v) < cay__json_int(s, "minLength", 0) || characters(v) > cay__json_int(s, "maxLength", INT64_MAX)))
+        return wrong(p, err, json_string_length(v) ? "is too short or too long" : "is empty", "");
+    return 0;
+}
+
+static int check_choices(const place *p, const json_t *s, const json_t *v, cay_err *err)
+{
+    static const char *const any[] = { "anyOf", "oneOf" };
+    size_t i;
+    json_t *one;
+    for (size_t k = 0; k < CAY_LEN(any); k++) {
+        const json_t *list = json_object_get(s, any[k]);
+        bool fits = !json_array_size(list);
+        json_array_foreach(list, i, one)
+            fits = fits || check(p, one, v, NULL) == 0;
+        if (!fits)
+            return wrong(p, err, "fits none of the forms that are allowed", "");
+    }
+    json_array_foreach(json_object_get(s, "allOf"), i, one) {
+        CAY_TRY(check(p, one, v, err));
+    }
+    return 0;
+}
+
+static const json_t *follow(const json_t *root, const char *ref)
+{
+    const char *name = !strncmp(ref, "#/$defs/", 8) ? ref + 8 : !strncmp(ref, "#/definitions/", 14) ? ref + 14 : NULL;
+    const json_t *defs = json_object_get(root, !strncmp(ref, "#/$defs/", 8) ? "$defs" : "definitions");
+    return !strcmp(ref, "#") ? root : name ? json_object_get(defs, name) : NULL;
+}
+
+static int check(const place *p, const json_t *s, const json_t *v, cay_err *err)
+{
+    if (p->depth > DEEP)
+        return wrong(p, err, "nested too deeply", "");
+    if (!json_is_object(s))
+        return json_is_false(s) ? wrong(p, err, "is not allowed", "") : 0;
+    const char *ref = cay__json_str(s, "$ref", NULL);
+    if (ref) {
+        place at = *p;
+        at.depth++;
+        const json_t *to = follow(p->root, ref);
+        return to ? check(&at, to, v, err) : 0;
+    }
+    CAY_TRY(check_type(p, json_object_get(s, "type"), v, err));
+    CAY_TRY(check_scalar(p, s, v, err));
+    CAY_TRY(check_choices(p, s, v, err));
+    if (json_is_object(v))
+        return check_object(p, s, v, err);
+    return json_is_array(v) ? check_array(p, s, v, err) : 0;
+}
+
+int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err)
+{
+    place p = { .root = schema };
+    return check(&p, schema, value, err);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An agent's place in a run: the sandbox it works in, its capabilities bound to it, and the tools of both. */
+#include "run.h"
+#include "trace.h"
+#include <base/str.h>
+#include <stdio.h>
+
+enum { IDLE_MS = 4 * 3600 * 1000 }; /* of a sandbox of ours, should this program be killed */
+
+cay__seat *cay__seat_of(cay_run *r, cay_agent *a)
+{
+    unsigned same = 1;
+    cay__seat *s, **end = &r->seats;
+    for (; (s = *end); end = &s->next) {
+        if (s->agent == a)
+            return s;
+        same += !strcmp(s->agent->name, a->name);
+    }
+    s = cay__alloc(sizeof *s);
+    s->agent = a;
+    if (same > 1)
+        snprintf(s->key, sizeof s->key, "%.80s#%u", a->name, same);
+    else
+        snprintf(s->key, sizeof s->key, "%.90s", a->name);
+    *end = s;
+    return s;
+}
+
+cay_model *cay__seat_model(const cay_run *r, const cay__seat *s)
+{
+    return s->agent->model ? s->agent->model : r->conf->model;
+}
+
+/* ------------------------------------------------------------------ the sandbox */
+
+/* A saved state names sandboxes; only those that a run of ours with that very id made are taken. */
+static int find_again(cay_run *r, cay__seat *s, cay_err *err)
+{
+    CAY_AUTOFREE char *id = CAY_STEAL(s->resume);
+    cay_sandbox *sb = NULL;
+    cay_info *info = NULL;
+    bool ours = false;
+    int rc = cay_service_find(r->conf->service, r->call, id, &sb, err);
+    if (rc < 0)
+        return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
+    rc = cay_sandbox_describe(sb, r->call, &info, err);
+    for (const cay_pair *l = rc == 0 ? info->labels : NULL; l && l->key; l++)
+        ours = ours || (!strcmp(l->key, "cay.run") && !strcmp(l->value, r->id));
+    if (rc == 0)
+        cay_info_free(info);
+    if (rc == 0 && !ours)
+        rc = cay_fail_why(err, CAY_EPERM, "run_state", "the state of the run names a sandbox that is not its own");
+    if (rc < 0) {
+        cay_sandbox_unref(sb);
+        return rc;
+    }
+    s->sb = sb;
+    s->owned = true;
+    return 0;
+}
+
+static int make_new(cay_run *r, cay__seat *s, cay_err *err)
+{
+    enum { MOST = 64 };
+    cay_pair labels[MOST + 3];
+    size_t n = 0;
+    cay_create spec = { .size = sizeof spec };
+    if (r->conf->create)
+        memcpy(&spec, r->conf->create, CAY_MIN(r->conf->create->size, sizeof spec));
+    spec.size = sizeof spec;
+    for (const cay_pair *l = spec.labels; l && l->key && n < MOST; l++)
+        labels[n++] = *l;
+    labels[n++] = (cay_pair){ "cay.run", r->id };
+    labels[n++] = (cay_pair){ "cay.agent", s->key };
+    labels[n] = (cay_pair){ NULL, NULL };
+    spec.labels = labels;
+    spec.ephemeral = false; /* a run that waits for approval finds it again */
+    if (!spec.idle_ms && !spec.ttl_ms && !r->conf->keep)
+        spec.idle_ms = IDLE_MS;
+    cay__span *span = cay__span_begin(r, "custom", "sandbox.create_session");
+    cay_err own = CAY_ERR_INIT;
+    int rc = cay_service_create(r->conf->service, r->call, &spec, &s->sb, &own);
+    cay__span_end(span, rc < 0 ? &own : NULL);
+    if (rc < 0) {
+        if (err)
+            *err = own;
+        return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
+    }
+    s->owned = true;
+    return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
+}
+
+static int get_sandbox(cay_run *r, cay__seat *s, cay_err *err)
+{
+    if (r->conf->sandbox) {
+        free(CAY_STEAL(s->resume));
+        s->sb = cay_sandbox_ref(r->conf->sandbox);
+        return 0;
+    }
+    if (!r->conf->service)
+        return cay_fail_why(err, CAY_EINVAL, "sandbox_config_invalid",
+                            "agent %.60s works in a sandbox: give the run one (cay_run_config.sandbox) or a service to make it (.service)", s->agent->name);
+    return s->resume ? find_again(r, s, err) : make_new(r, s, err);
+}
+
+static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
+{
+    const char *cwd = r->conf->cwd;
+    cay_stat st = { .size_of = sizeof st };
+    if (!cwd || !*cwd) {
+        cay__str_copy(s->cwd, sizeof s->cwd, s->workdir);
+        return 0;
+    }
+    if (cwd[0] == '/' || !strcmp(cwd, "..") || !strncmp(cwd, "../", 3) || strstr(cwd, "/../") || (strlen(cwd) > 2 && !strcmp(cwd + strlen(cwd) - 3, "/..")))
+        return cay_fail_why(err, CAY_EINVAL, "sandbox_config_invalid", "cwd \"%.100s\" is not below the working directory", cwd);
+    if ((size_t)snprintf(s->cwd, sizeof s->cwd, "%s/%s", s->workdir, cwd) >= sizeof s->cwd)
+        return cay_fail(err, CAY_ETOOBIG, "cwd is too long");
+    int rc = cay_file_stat(s->sb, r->call, s->cwd, true, &st, err);
+    if (rc == 0 && st.type != CAY_DIR)
+        rc = cay_fail(err, CAY_ETYPE, "%.200s is no directory", s->cwd);
+    return rc < 0 ? cay_wrap(err, rc, "cwd of the run") : 0;
+}
+
+static int look_around(cay_run *r, cay__seat *s, cay_err *err)
+{
+    cay_info *info = NULL;
+    CAY_TRY(cay_sandbox_describe(s->sb, r->call, &info, err));
+    cay_state state = info->state;
+    cay__str_copy(s->workdir, sizeof s->workdir, info->workdir && *info->workdir ? info->workdir : "/workspace");
+    cay_info_free(info);
+    if (state == CAY_PAUSED || state == CAY_STOPPED)
+        CAY_TRY(cay_sandbox_resume(s->sb, r->call, err));
+    return 0;
+}
+
+/* ------------------------------------------------------------------ capabilities */
+
+static bool has_capability(const cay__seat *s, const char *name)
+{
+    for (size_t i = 0; i < s->ncaps; i++)
+        if (!strcmp(s->caps[i].cap->ops->name, name))
+            return true;
+    return false;
+}
+
+static int check_needs(const cay__seat *s, cay_err *err)
+{
+    for (size_t i = 0; i < s->ncaps; i++)
+        for (const char *const *n = s->caps[i].cap->ops->needs; n && *n; n++)
+            if (!has_capability(s, *n))
+                return cay_fail_why(err, CAY_EINVAL, "capability_missing", "capability %s of agent %.60s needs capability %s beside it",
+                                    s->caps[i].cap->ops->name, s->agent->name, *n);
+    return 0;
+}
+
+static int bind(cay_run *r, cay__seat *s, cay_err *err)
+{
+    cay_capability *const *list = s->agent->capabilities;
+    cay_capability *standard[8];
+    size_t n = s->agent->ncapabilities;
+    if (!list) {
+        n = s->nmade = cay__default_capabilities(standard);
+        s->made = cay__alloc(n * sizeof *s->made);
+        memcpy(s->made, standard, n * sizeof *s->made);
+        list = s->made;
+    }
+    s->caps = cay__alloc((n ? n : 1) * sizeof *s->caps);
+    for (size_t i = 0; i < n; i++)
+        s->caps[i].cap = list[i];
+    s->ncaps = n;
+    int rc = check_needs(s, err);
+    size_t done = 0;
+    cay_scope_info scope = { .size = sizeof scope, .run = r, .sandbox = s->sb, .user = s->agent->run_as, .workdir = s->workdir, .cwd = s->cwd,
+                             .model = cay__seat_model(r, s) };
+    for (; rc == 0 && done < n; done += rc == 0)
+        if (list[done]->ops->start && (rc = list[done]->ops->start(list[done]->self, &scope, &s->caps[done].bound, err)) < 0)
+            cay_wrap(err, rc, "capability %s", list[done]->ops->name);
+    s->ncaps = done; /* what was not started is not stopped */
+    return rc;
+}
+
+static void add_tools(cay__seat *s, const cay_tool *const *list, size_t n)
+{
+    s->tools = realloc(s->tools, (s->ntools + n + 1) * sizeof *s->tools);
+    if (!s->tools)
+        abort();
+    memcpy(s->tools + s->ntools, list, n * sizeof *list);
+    s->ntools += n;
+}
+
+static int merge_extra(cay__seat *s, char *more, cay_err *err)
+{
+    CAY_AUTOFREE char *text = more;
+    CAY_AUTOJSON *a = NULL, *b = NULL;
+    if (!text)
+        return 0;
+    CAY_TRY(cay__json_object("a capability's addition to the request", text, &b, err));
+    if (s->extra)
+        CAY_TRY(cay__json_object("the request", s->extra, &a, err));
+    json_t *both = a ? a : b;
+    if (a)
+        json_object_update_recursive(a, b);
+    free(s->extra);
+    s->extra = cay__json_text(both, 1 << 20);
+    return 0;
+}
+
+static int gather(cay_run *r, cay__seat *s, cay_err *err)
+{
+    add_tools(s, s->agent->tools, s->agent->ntools);
+    for (size_t i = 0; i < s->ncaps; i++) {
+        const cay_capability_ops *ops = s->caps[i].cap->ops;
+        const cay_tool *const *tools = NULL;
+        size_t n = 0;
+        char *more = NULL;
+        if (ops->check && !ops->check(s->caps[i].bound))
+            continue;
+        if (ops->tools)
+            CAY_TRY(ops->tools(s->caps[i].bound, &tools, &n, err));
+        if (n)
+            add_tools(s, tools, n);
+        if (ops->sampling)
+            CAY_TRY(ops->sampling(s->caps[i].bound, &more, err));
+        CAY_TRY(merge_extra(s, more, err));
+    }
+    return cay__tools_json(s, cay__seat_model(r, s), &s->tools_json, err);
+}
+
+static int take_agent(cay__seat *s, cay_err *err)
+{
+    void *free_ = NULL;
+    if (!__atomic_compare_exchange_n(&s->agent->busy_, &free_, (void *)s, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return cay_fail_why(err, CAY_EBUSY, "agent_busy", "agent %.60s is in another run already; a run of its own needs a copy of it", s->agent->name);
+    s->busy = true;
+    return 0;
+}
+
+int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
+{
+    if (!cay__seat_model(r, s))
+        return cay_fail_why(err, CAY_EINVAL, "model_missing", "agent %.60s has no model, and the run has none for it", s->agent->name);
+    if (s->ready)
+        return s->sb ? check_cwd(r, s, err) : 0;
+    cay__span *span = cay__span_begin(r, "custom", "sandbox.prepare_agent");
+    cay_err own = CAY_ERR_INIT;
+    int rc = 0;
+    if (s->agent->sandbox) {
+        rc = take_agent(s, &own);
+        if (rc == 0)
+            rc = get_sandbox(r, s, &own);
+        if (rc == 0)
+            rc = look_around(r, s, &own);
+        if (rc == 0)
+            rc = check_cwd(r, s, &own);
+        if (rc == 0)
+            rc = bind(r, s, &own);
+    }
+    if (rc == 0)
+        rc = gather(r, s, &own);
+    s->ready = rc == 0;
+    cay__span_end(span, rc < 0 ? &own : NULL);
+    if (rc < 0 && err)
+        *err = own;
+    return rc;
+}
+
+void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
+{
+    for (size_t i = s->ncaps; i-- > 0;)
+        if (s->caps[i].cap->ops->stop)
+            s->caps[i].cap->ops->stop(s->caps[i].bound);
+    for (size_t i = 0; i < s->nmade; i++)
+        cay_cap_free(s->made[i]);
+    if (s->sb && s->owned && !keep) {
+        cay_err err = CAY_ERR_INIT;
+        cay__span *span = cay__span_begin(r, "custom", "sandbox.cleanup");
+        int rc = cay_sandbox_remove(s->sb, NULL, &err);
+        cay__span_end(span, rc < 0 ? &err : NULL);
+        if (rc < 0) /* the run's own result stands */
+            cay__run_note(r, "cleanup", err.msg, NULL);
+    }
+    if (s->sb)
+        cay_sandbox_unref(s->sb);
+    if (s->busy)
+        __atomic_store_n(&s->agent->busy_, NULL, __ATOMIC_RELEASE);
+    free(s->caps);
+    free(s->made);
+    free(s->tools);
+    free(s->tools_json);
+    free(s->extra);
+    free(s->resume);
+    free(s);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A run that waits for approval, as JSON. Whoever brings it back may have changed it: nothing in it is obeyed that does not fit the
+ * agents at hand. Calls that wait must be calls that were made, once, and were not answered; a sandbox must be the run's own.
+ */
+#include "run.h"
+#include <base/str.h>
+
+#define VERSION "cay-1"
+
+static int bad(cay_err *err, const char *what)
+{
+    return cay_fail_why(err, CAY_EINVAL, "run_state", "the state of the run cannot be used: %s", what);
+}
+
+/* ------------------------------------------------------------------ saving */
+
+json_t *cay__state_save(const cay_run *r)
+{
+    json_t *sessions = json_object();
+    for (const cay__seat *s = r->seats; s; s = s->next)
+        if (s->sb && s->owned)
+            json_object_set_new(sessions, s->key, json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox", cay_sandbox_id(s->sb)));
+        else if (s->resume) /* not touched in this run: kept for the next */
+            json_object_set_new(sessions, s->key, json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox", s->resume));
+    const cay_tokens *u = &r->usage;
+    return json_pack("{s:s, s:s, s:i, s:i, s:{s:s, s:s}, s:O, s:O, s:O, s:{s:O, s:{s:I, s:I, s:I, s:I, s:I, s:I}}, s:O, s:s?, s:s, s:{s:s, s:o}}",
+                     "$schemaVersion", VERSION, "run_id", r->id, "current_turn", (int)r->turn, "max_turns", (int)r->max_turns,
+                     "current_agent", "name", r->seat->agent->name, "key", r->seat->key,
+                     "original_input", r->input, "generated_items", r->items, "context_items", r->context,
+                     "context", "approvals", r->approvals, "usage", "requests", (json_int_t)u->requests, "input_tokens", (json_int_t)u->input, "cached_tokens",
+                     (json_int_t)u->cached, "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning, "total_tokens", (json_int_t)u->total,
+                     "interruptions", r->pending, "previous_response_id", r->response_id, "rollout_id", r->rollout,
+                     "sandbox", "current_agent_key", r->seat->key, "sessions_by_agent", sessions);
+}
+
+/* ------------------------------------------------------------------ checking */
+
+static bool list_of_objects(const json_t *l, size_t most)
+{
+    size_t i;
+    json_t *v;
+    if (!json_is_array(l) || json_array_size(l) > most)
+        return false;
+    json_array_foreach(l, i, v)
+        if (!json_is_object(v))
+            return false;
+    return true;
+}
+
+static int check_pending(const json_t *st, const json_t *call, cay_err *err)
+{
+    const char *id = cay__json_str(call, "call_id", "");
+    size_t i, made = 0, waits = 0;
+    json_t *v;
+    if (!cay__item_is_call(call) || !*id)
+        return bad(err, "what waits is no tool call");
+    json_array_foreach(json_object_get(st, "generated_items"), i, v) {
+        if (strcmp(cay__json_str(v, "call_id", ""), id))
+            continue;
+        if (!cay__item_is_call(v))
+            return bad(err, "a call that waits was answered already");
+        if (!json_equal(v, call))
+            return bad(err, "a call that waits is not the one that was made");
+        made++;
+    }
+    json_array_foreach(json_object_get(st, "interruptions"), i, v)
+        waits += !strcmp(cay__json_str(v, "call_id", ""), id);
+    return made == 1 && waits == 1 ? 0 : bad(err, "a call that waits was not made once");
+}
+
+static bool sound_verdicts(const json_t *v)
+{
+    size_t i;
+    json_t *id;
+    if (!v || json_is_boolean(v))
+        return true;
+    json_array_foreach(v, i, id)
+        if (!json_is_string(id))
+            return false;
+    return json_is_array(v);
+}
+
+int cay__state_check(const json_t *st, cay_err *err)
+{
+    const char *key;
+    size_t i;
+    json_t *v;
+    if (strcmp(cay__json_str(st, "$schemaVersion", ""), VERSION))
+        return bad(err, "it is of another version; this cay reads " VERSION);
+    if (!cay__id_valid(cay__json_str(st, "run_id", ""), 'r') || !list_of_objects(json_object_get(st, "original_input"), CAY__ITEMS_MAX) ||
+        !list_of_objects(json_object_get(st, "generated_items"), CAY__ITEMS_MAX) || !list_of_objects(json_object_get(st, "context_items"), CAY__ITEMS_MAX) ||
+        !list_of_objects(json_object_get(st, "interruptions"), CAY__CALLS_MAX) || !json_is_object(json_object_get(st, "context")))
+        return bad(err, "a part of it is missing or of a wrong kind");
+    int64_t turn = cay__json_int(st, "current_turn", -1), most = cay__json_int(st, "max_turns", -1);
+    if (turn < 0 || turn > 1000000 || most < 1 || most > 1000000)
+        return bad(err, "its turns are no counts");
+    json_array_foreach(json_object_get(st, "interruptions"), i, v) {
+        CAY_TRY(check_pending(st, v, err));
+    }
+    const json_t *approvals = json_object_get(json_object_get(st, "context"), "approvals");
+    if (!json_is_object(approvals))
+        return bad(err, "its approvals are of a wrong kind");
+    json_object_foreach((json_t *)approvals, key, v)
+        if (!json_is_object(v) || !sound_verdicts(json_object_get(v, "approved")) || !sound_verdicts(json_object_get(v, "rejected")))
+            return bad(err, "its approvals are of a wrong kind");
+    json_object_foreach(json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), key, v)
+        if (!cay__id_valid(cay__json_str(v, "sandbox", ""), 'c'))
+            return bad(err, "it names a sandbox by something that is no id");
+    return 0;
+}
+
+/* ------------------------------------------------------------------ loading */
+
+/* Every agent that can be reached from the first gets its seat, in one order, so that keys mean the same as when it was saved. */
+static void seat_all(cay_run *r, cay_agent *a, unsigned depth)
+{
+    for (const cay__seat *s = r->seats; s; s = s->next)
+        if (s->agent == a)
+            return;
+    cay__seat_of(r, a);
+    for (size_t i = 0; depth < 32 && i < a->nhandoffs; i++)
+        seat_all(r, a->handoffs[i].agent, depth + 1);
+}
+
+static json_t *copy_of(const json_t *st, const char *key)
+{
+    return json_deep_copy(json_object_get(st, key));
+}
+
+static cay_tokens usage_of(const json_t *u)
+{
+#define N(key) ((uint64_t)CAY_MAX(cay__json_int(u, key, 0), 0))
+    return (cay_tokens){ N("requests"), N("input_tokens"), N("cached_tokens"), N("output_tokens"), N("reasoning_tokens"), N("total_tokens") };
+#undef N
+}
+
+int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err)
+{
+    CAY_AUTOJSON *st = NULL;
+    cay_err quiet = CAY_ERR_INIT;
+    if (cay__json_object("it", text, &st, &quiet) < 0) /* its text may hold anything: not told */
+        return bad(err, "it is no sound JSON object");
+    CAY_TRY(cay__state_check(st, err));
+    seat_all(r, start, 0);
+    const char *key = cay__json_str(json_object_get(st, "current_agent"), "key", "");
+    for (cay__seat *s = r->seats; s; s = s->next) {
+        const json_t *kept = json_object_get(json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), s->key);
+        if (kept)
+            s->resume = cay__strdup(cay__json_str(kept, "sandbox", ""));
+        if (!strcmp(s->key, key))
+            r->seat = s;
+    }
+    if (!r->seat)
+        return bad(err, "the agent that it waits for cannot be reached from this one");
+    const char *rollout = cay__json_str(st, "rollout_id", "");
+    cay__str_copy(r->id, sizeof r->id, cay__json_str(st, "run_id", ""));
+    cay__str_copy(r->rollout, sizeof r->rollout, rollout);
+    r->input = copy_of(st, "original_input");
+    r->items = copy_of(st, "generated_items");
+    r->context = copy_of(st, "context_items");
+    r->pending = copy_of(st, "interruptions");
+    r->approvals = json_deep_copy(json_object_get(json_object_get(st, "context"), "approvals"));
+    r->usage = usage_of(json_object_get(json_object_get(st, "context"), "usage"));
+    r->turn = (unsigned)cay__json_int(st, "current_turn", 0);
+    r->max_turns = r->conf->max_turns ? r->conf->max_turns : (unsigned)cay__json_int(st, "max_turns", 10);
+    const char *id = cay__json_str(st, "previous_response_id", NULL);
+    r->response_id = id ? cay__strdup(id) : NULL;
+    r->kept = json_array_size(r->items);
+    r->resumed = json_array_size(r->pending) > 0;
+    r->tools_used = true;
+    return 0;
+}

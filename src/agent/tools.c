@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tools of an agent as a model sees them, and what they answer with. */
+#include "run.h"
+#include <ctype.h>
+#include <stdio.h>
+
+enum { OUTPUT_MAX = 32 << 20 };
+#define NO_PARAMETERS "{\"type\":\"object\",\"properties\":{},\"required\":[]}"
+#define TEXT_PARAMETERS "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":[\"input\"]}"
+
+/* Letters, digits and _; as models want function names. */
+bool cay__tool_name(char *dst, size_t cap, const char *prefix, const char *name)
+{
+    size_t n = 0;
+    for (const char *s = prefix; *s && n + 1 < cap; s++)
+        dst[n++] = *s;
+    for (const char *s = name; *s && n + 1 < cap; s++)
+        dst[n++] = isalnum((unsigned char)*s) ? (char)tolower((unsigned char)*s) : '_';
+    dst[n] = 0;
+    return strlen(prefix) + strlen(name) < cap;
+}
+
+const cay_tool *cay__tool_find(const cay__seat *s, const char *name)
+{
+    for (size_t i = 0; i < s->ntools; i++)
+        if (!strcmp(s->tools[i]->name, name))
+            return s->tools[i];
+    return NULL;
+}
+
+static void handoff_name(const cay_handoff *h, char *buf, size_t cap)
+{
+    if (h->tool)
+        snprintf(buf, cap, "%s", h->tool);
+    else
+        cay__tool_name(buf, cap, "transfer_to_", h->agent->name);
+}
+
+const cay_handoff *cay__handoff_find(const cay__seat *s, const char *name)
+{
+    char buf[96];
+    for (size_t i = 0; i < s->agent->nhandoffs; i++) {
+        handoff_name(&s->agent->handoffs[i], buf, sizeof buf);
+        if (!strcmp(buf, name))
+            return &s->agent->handoffs[i];
+    }
+    return NULL;
+}
+
+static int parameters(const char *tool, const char *text, json_t **out, cay_err *err)
+{
+    int rc = cay__json_object("its parameters", text, out, err);
+    return rc < 0 ? cay_wrap(err, rc, "tool %.64s", tool) : 0;
+}
+
+static int add_tool(json_t *list, const cay_tool *t, bool custom, cay_err *err)
+{
+    const char *about = t->description ? t->description : "";
+    if (!t->name || !*t->name || strlen(t->name) > 64 || strspn(t->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(t->name))
+        return cay_fail(err, CAY_EINVAL, "a tool's name \"%.70s\" has letters, digits, _ and -, and at most 64 of them", t->name ? t->name : "");
+    if (t->grammar && custom) {
+        json_t *j = json_pack("{s:s, s:s, s:s}", "type", "custom", "name", t->name, "description", about);
+        if (*t->grammar)
+            json_object_set_new(j, "format", json_pack("{s:s, s:s, s:s}", "type", "grammar", "syntax", "lark", "definition", t->grammar));
+        json_array_append_new(list, j);
+        return 0;
+    }
+    json_t *p = NULL;
+    CAY_TRY(parameters(t->name, t->parameters ? t->parameters : t->grammar ? TEXT_PARAMETERS : NO_PARAMETERS, &p, err));
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name", t->name, "description", about, "parameters", p, "strict",
+                                          t->strict && !t->grammar));
+    return 0;
+}
+
+static void add_handoff(json_t *list, const cay_handoff *h)
+{
+    char name[96], about[512];
+    handoff_name(h, name, sizeof name);
+    snprintf(about, sizeof about, "Handoff to the %s agent to handle the request. %s", h->agent->name, h->agent->handoff_description ? h->agent->handoff_description : "");
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:{s:s, s:{}, s:[], s:b}, s:b}", "type", "function", "name", name, "description",
+                                          h->description ? h->description : about, "parameters", "type", "object", "properties", "required",
+                                          "additionalProperties", 0, "strict", 0));
+}
+
+int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err *err)
+{
+    CAY_AUTOJSON *list = json_array();
+    char name[96];
+    for (size_t i = 0; i < s->ntools; i++) {
+        if (cay__tool_find(s, s->tools[i]->name) != s->tools[i])
+            return cay_fail(err, CAY_EINVAL, "agent %.60s has two tools named %.64s", s->agent->name, s->tools[i]->name);
+        CAY_TRY(add_tool(list, s->tools[i], cay_model_kind(m)->custom_tools, err));
+    }
+    for (size_t i = 0; i < s->agent->nhandoffs; i++) {
+        handoff_name(&s->agent->handoffs[i], name, sizeof name);
+        if (cay__tool_find(s, name) || cay__handoff_find(s, name) != &s->agent->handoffs[i])
+            return cay_fail(err, CAY_EINVAL, "agent %.60s has two tools named %.64s; give the handoff a name of its own", s->agent->name, name);
+        add_handoff(list, &s->agent->handoffs[i]);
+    }
+    *out = cay__json_text(list, CAY__TEXT_MAX);
+    return *out ? 0 : cay_fail(err, CAY_EINVAL, "the tools of agent %.60s are no UTF-8 text", s->agent->name);
+}
+
+/* ------------------------------------------------------------------ output */
+
+/* Text for a model: broken UTF-8 and NUL bytes replaced. */
+static void add_sound(cay__buf *b, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t k = s[i] ? cay__utf8_len(s + i, n - i) : 0;
+        if (k)
+            cay__buf_add(b, s + i, k);
+        else
+            cay__buf_str(b, "\xef\xbf\xbd");
+        i += k ? k : 1;
+    }
+}
+
+void cay_output_text(cay_tool_output *o, const char *text, size_t len)
+{
+    o->text.max = OUTPUT_MAX;
+    size_t sound = 0, k; /* whole stretches at once */
+    while (sound < len && text[sound] && (k = cay__utf8_len(text + sound, len - sound)))
+        sound += k;
+    cay__buf_add(&o->text, text, sound);
+    add_sound(&o->text, text + sound, len - sound);
+}
+
+static void flush_text(cay_tool_output *o)
+{
+    if (o->text.len)
+        json_array_append_new(o->parts, json_pack("{s:s, s:o}", "type", "input_text", "text", json_stringn(o->text.data, o->text.len)));
+    cay__buf_clear(&o->text);
+}
+
+static void base64(cay__buf *b, const uint8_t *p, size_t n)
+{
+    static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *w = cay__buf_room(b, (n + 2) / 3 * 4), *at = w;
+    if (!w)
+        return;
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
+        *at++ = set[v >> 18];
+        *at++ = set[v >> 12 & 63];
+        *at++ = i + 1 < n ? set[v >> 6 & 63] : '=';
+        *at++ = i + 2 < n ? set[v & 63] : '=';
+    }
+    cay__buf_used(b, (size_t)(at - w));
+}
+
+void cay_output_image(cay_tool_output *o, const char *media_type, const void *data, size_t len)
+{
+    CAY_AUTOBUF url = CAY__BUF(64u << 20);
+    if (!o->parts)
+        o->parts = json_array();
+    flush_text(o);
+    cay__buf_fmt(&url, "data:%s;base64,", media_type);
+    base64(&url, data, len);
+    json_array_append_new(o->parts, json_pack("{s:s, s:o}", "type", "input_image", "image_url", json_stringn(url.data, url.len)));
+}
+
+json_t *cay__output_take(cay_tool_output *o)
+{
+    json_t *j;
+    if (o->parts) {
+        flush_text(o);
+        j = CAY_STEAL(o->parts);
+    } else {
+        j = json_stringn(o->text.data ? o->text.data : "", o->text.len);
+    }
+    cay__buf_clear(&o->text);
+    return j ? j : json_string("");
+}

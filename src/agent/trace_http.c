@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spans to a collector over HTTP: OTLP/HTTP JSON, or the form that the Agents SDK's backend takes. */
+#include "trace.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/trace.h>
+#include <net/http.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { BODY_MAX = 64 << 20, TRIES = 3, WAIT_MS = 10000 };
+
+typedef struct collector {
+    cay__http *http;
+    char      *url;
+    char     **headers;
+    size_t     n;
+    bool       otlp;
+} collector;
+
+/* "2026-01-31T12:00:00.123456+00:00" as nanoseconds since 1970. */
+static void nanoseconds(const char *text, char buf[24])
+{
+    struct tm tm = { 0 };
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    long micro = rest && *rest == '.' ? strtol(rest + 1, NULL, 10) : 0;
+    snprintf(buf, 24, "%lld", (long long)timegm(&tm) * 1000000000ll + micro * 1000ll);
+}
+
+/* Their ids are bare hexadecimal digits of a fixed length. */
+static void bare_id(const char *id, size_t len, char *buf)
+{
+    const char *hex = strchr(id, '_');
+    snprintf(buf, len + 1, "%-*.*s", (int)len, (int)len, hex ? hex + 1 : id);
+    for (size_t i = 0; i < len; i++)
+        if (buf[i] == ' ')
+            buf[i] = '0';
+}
+
+static json_t *attribute(const char *key, const char *value)
+{
+    return json_pack("{s:s, s:{s:s}}", "key", key, "value", "stringValue", value);
+}
+
+static json_t *otlp_span(const json_t *s)
+{
+    const json_t *data = json_object_get(s, "span_data"), *error = json_object_get(s, "error");
+    char trace_id[33], id[17], parent[17] = "", from[24], to[24];
+    const char *up = cay__json_str(s, "parent_id", NULL);
+    bare_id(cay__json_str(s, "trace_id", ""), 32, trace_id);
+    bare_id(cay__json_str(s, "id", ""), 16, id);
+    if (up)
+        bare_id(up, 16, parent);
+    nanoseconds(cay__json_str(s, "started_at", ""), from);
+    nanoseconds(cay__json_str(s, "ended_at", ""), to);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:[o], s:{s:i}}", "traceId", trace_id, "spanId", id, "parentSpanId", parent, "name",
+                          cay__json_str(data, "name", ""), "kind", 1, "startTimeUnixNano", from, "endTimeUnixNano", to, "attributes",
+                          attribute("cay.span.type", cay__json_str(data, "type", "custom")), "status", "code", json_is_object(error) ? 2 : 1);
+    if (o && json_is_object(error))
+        json_object_set_new(json_object_get(o, "status"), "message", json_string(cay__json_str(error, "message", "")));
+    return o;
+}
+
+static json_t *otlp_body(const char *const *objects, size_t n)
+{
+    json_t *spans = json_array();
+    for (size_t i = 0; i < n; i++) {
+        CAY_AUTOJSON *s = json_loads(objects[i], 0, NULL);
+        json_t *one = s && !strcmp(cay__json_str(s, "object", ""), "trace.span") ? otlp_span(s) : NULL;
+        if (one)
+            json_array_append_new(spans, one);
+    }
+    return json_pack("{s:[{s:{s:[o]}, s:[{s:{s:s}, s:o}]}]}", "resourceSpans", "resource", "attributes", attribute("service.name", "cay"), "scopeSpans", "scope", "name",
+                     "cay", "spans", spans);
+}
+
+static char *body_of(const collector *c, const char *const *objects, size_t n)
+{
+    if (c->otlp) {
+        CAY_AUTOJSON *j = otlp_body(objects, n);
+        return j ? cay__json_text(j, BODY_MAX) : NULL;
+    }
+    cay__buf b = CAY__BUF(BODY_MAX);
+    cay__buf_str(&b, "{\"data\":[");
+    for (size_t i = 0; i < n; i++)
+        cay__buf_fmt(&b, "%s%s", i ? "," : "", objects[i]);
+    cay__buf_str(&b, "]}");
+    return b.data;
+}
+
+static int send_spans(void *self, const char *const *objects, size_t n, cay_err *err)
+{
+    collector *c = self;
+    CAY_AUTOFREE char *body = body_of(c, objects, n);
+    if (!body)
+        return cay_fail(err, CAY_ETOOBIG, "the spans are too large to send");
+    if (!c->http)
+        CAY_TRY(cay__http_open(&c->http, err));
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + WAIT_MS }; /* a run does not wait long for its trace */
+    for (int i = 0;; i++) {
+        CAY_AUTOBUF answer = CAY__BUF(65536);
+        cay__http_reply r;
+        cay__http_req q = { .url = c->url, .headers = (const char *const *)c->headers, .body = body, .body_len = strlen(body), .connect_ms = 3000 };
+        int rc = cay__http_fetch(c->http, &call, &q, &r, &answer, err);
+        if (rc == 0 && r.status / 100 == 2)
+            return 0;
+        if (rc == 0 && (r.status < 500 || i + 1 == TRIES))
+            return cay_fail(err, CAY_EUPSTREAM, "the trace collector answered %d", r.status);
+        if (rc < 0 && (i + 1 == TRIES || rc == CAY_ETIMEOUT))
+            return rc;
+    }
+}
+
+static void close_collector(void *self)
+{
+    collector *c = self;
+    cay__http_close(c->http);
+    for (size_t i = 0; i < c->n; i++) {
+        explicit_bzero(c->headers[i], strlen(c->headers[i]));
+        free(c->headers[i]);
+    }
+    free(c->headers);
+    free(c->url);
+    free(c);
+}
+
+static void add_header(collector *c, const char *a, const char *b)
+{
+    size_t n = strlen(a) + strlen(b) + 1;
+    c->headers = realloc(c->headers, (c->n + 2) * sizeof *c->headers);
+    if (!c->headers)
+        abort();
+    c->headers[c->n] = cay__alloc(n);
+    cay__str_join(c->headers[c->n++], n, a, b, NULL);
+    c->headers[c->n] = NULL;
+}
+
+static const cay_trace_sink sink = { .size = sizeof sink, .write = send_spans, .close = close_collector };
+
+int cay_tracer_http(const cay_tracer_http_spec *spec, cay_tracer **out, cay_err *err)
+{
+    const char *name = spec->key && !strncmp(spec->key, "env:", 4) ? spec->key + 4 : NULL, *key = name ? getenv(name) : NULL;
+    if (!spec->url || (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7)))
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "\"%.100s\" is no address of a trace collector", spec->url ? spec->url : "");
+    if (spec->key && !key)
+        return cay_fail_why(err, CAY_ENOENT, "trace_key", "the trace collector's key is named by env:NAME, and that variable has to be set");
+    if (key && !strncmp(spec->url, "http://", 7) && !cay__http_is_loopback(spec->url))
+        return cay_fail_why(err, CAY_EPERM, "trace_key", "the key would travel to %.100s unencrypted; use https://", spec->url);
+    collector *c = cay__alloc(sizeof *c);
+    c->url = cay__strdup(spec->url);
+    c->otlp = spec->otlp;
+    add_header(c, "Content-Type: application/json", "");
+    if (!spec->otlp)
+        add_header(c, "OpenAI-Beta: traces=v1", "");
+    if (key)
+        add_header(c, "Authorization: Bearer ", key);
+    for (size_t i = 0; spec->headers && spec->headers[i]; i++)
+        add_header(c, spec->headers[i], "");
+    *out = cay_tracer_new(&sink, c);
+    return 0;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One turn: the model is asked, and what it answers is sorted into messages, calls and the final word. */
+#include "run.h"
+#include "trace.h"
+
+static int on_model_event(const char *type, const char *data, void *arg)
+{
+    cay_run *r = arg;
+    if (!r->conf->on_event)
+        return 0;
+    cay_run_event ev = { .size = sizeof ev, .kind = strcmp(type, "cay.retry") ? CAY_RUN_RAW : CAY_RUN_NOTE, .agent = r->seat->agent,
+                         .name = strcmp(type, "cay.retry") ? type : "retry", .json = data };
+    return r->conf->on_event(r->conf->event_arg, &ev);
+}
+
+/* ------------------------------------------------------------------ asking */
+
+/* What capabilities make of the history: compaction cuts it. */
+static int rewrite(cay_run *r, char **text, cay_err *err)
+{
+    for (size_t i = 0; i < r->seat->ncaps; i++) {
+        const cay__bound *b = &r->seat->caps[i];
+        char *instead = NULL;
+        if (!b->cap->ops->history)
+            continue;
+        CAY_TRY(b->cap->ops->history(b->bound, *text, &instead, err));
+        if (!instead)
+            continue;
+        json_t *j = NULL;
+        free(*text);
+        *text = instead;
+        CAY_TRY(cay__json_any("the history", instead, &j, err));
+        json_decref(r->context);
+        r->context = j;
+    }
+    return 0;
+}
+
+static void hooks_before(cay_run *r, const char *instructions, const char *input)
+{
+    const cay_hooks *both[] = { r->conf->hooks, r->seat->agent->hooks };
+    for (size_t i = 0; i < 2; i++)
+        if (both[i] && both[i]->model_start)
+            both[i]->model_start(both[i]->arg, r, instructions, input);
+}
+
+static void hooks_after(cay_run *r, const cay_model_reply *reply)
+{
+    const cay_hooks *both[] = { r->conf->hooks, r->seat->agent->hooks };
+    for (size_t i = 0; i < 2; i++)
+        if (both[i] && both[i]->model_end)
+            both[i]->model_end(both[i]->arg, r, reply);
+}
+
+static void add_usage(cay_tokens *sum, const cay_tokens *u)
+{
+    sum->requests += u->requests;
+    sum->input += u->input;
+    sum->cached += u->cached;
+    sum->output += u->output;
+    sum->reasoning += u->reasoning;
+    sum->total += u->total;
+}
+
+static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
+{
+    cay__seat *s = r->seat;
+    cay_model *m = cay__seat_model(r, s);
+    cay_model_settings set = s->agent->settings;
+    CAY_AUTOFREE char *instructions = NULL;
+    CAY_AUTOFREE char *input = NULL;
+    CAY_TRY(cay__instructions(r, s, &instructions, err));
+    input = cay__json_text(r->context, CAY__TEXT_MAX);
+    if (!input)
+        return cay_fail_why(err, CAY_ETOOBIG, "history_too_big", "what was said so far is larger than 256 MiB");
+    CAY_TRY(rewrite(r, &input, err));
+    if (r->tools_used && !s->agent->keep_tool_choice)
+        set.tool_choice = NULL; /* a tool that must be called was; else it would be so for ever */
+    cay_model_request q = { .size = sizeof q, .instructions = instructions && *instructions ? instructions : NULL, .input = input, .tools = s->tools_json,
+                            .output_schema = s->agent->output_schema, .output_strict = s->agent->output_strict, .settings = &set, .extra = s->extra,
+                            .on_event = on_model_event, .arg = r };
+    hooks_before(r, instructions, input);
+    cay__span *span = cay__span_begin(r, "generation", cay_model_name(m));
+    cay_err own = CAY_ERR_INIT;
+    int rc = cay_model_ask(m, r->call, &q, reply, &own);
+    if (rc == 0)
+        cay__span_data(span, "usage", json_pack("{s:I, s:I}", "input_tokens", (json_int_t)reply->usage.input, "output_tokens", (json_int_t)reply->usage.output));
+    cay__span_end(span, rc < 0 ? &own : NULL);
+    if (rc < 0) {
+        if (err)
+            *err = own;
+        return rc;
+    }
+    add_usage(&r->usage, &reply->usage);
+    hooks_after(r, reply);
+    free(r->response_id);
+    r->response_id = reply->id ? cay__strdup(reply->id) : NULL;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ sorting */
+
+static int behavior(cay_err *err, const char *what)
+{
+    return cay_fail_why(err, CAY_EUPSTREAM, "model_behavior", "the model's answer cannot be used: %s", what);
+}
+
+static const struct {
+    const char *type, *event;
+} known[] = {
+    { "message", "message_output_created" }, { "function_call", "tool_called" }, { "custom_tool_call", "tool_called" },
+    { "reasoning", "reasoning_item_created" }, { "compaction", "compaction_created" },
+};
+
+/* Calls get an id that is theirs alone in this run: outputs and approvals go by it. */
+static int check_call(const cay_run *r, const json_t *item, cay_err *err)
+{
+    const char *id = cay__json_str(item, "call_id", "");
+    size_t i;
+    json_t *old;
+    if (!*id || strlen(id) > 256)
+        return behavior(err, "a tool call has no id");
+    json_array_foreach(r->items, i, old)
+        if (cay__item_is_call(old) && !strcmp(cay__json_str(old, "call_id", ""), id))
+            return behavior(err, "two tool calls have the same id");
+    return 0;
+}
+
+static int take_item(cay_run *r, json_t *item, json_t *calls, json_t **message, cay_err *err)
+{
+    const char *event = "message_output_created";
+    if (!json_is_object(item))
+        return behavior(err, "an item is no object");
+    for (size_t i = 0; i < CAY_LEN(known); i++)
+        if (cay__item_is(item, known[i].type))
+            event = known[i].event;
+    if (cay__item_is_call(item)) {
+        CAY_TRY(check_call(r, item, err));
+        if (json_array_size(calls) >= CAY__CALLS_MAX)
+            return behavior(err, "it has more than 256 tool calls");
+        if (cay__handoff_find(r->seat, cay__json_str(item, "name", "")))
+            event = "handoff_requested";
+        json_array_append(calls, item);
+    }
+    if (cay__item_is(item, "message"))
+        *message = item;
+    return cay__run_add(r, event, json_incref(item), err);
+}
+
+static bool refused(const json_t *message)
+{
+    size_t i;
+    json_t *p;
+    json_array_foreach(json_object_get(message, "content"), i, p)
+        if (!strcmp(cay__json_str(p, "type", ""), "refusal"))
+            return true;
+    return false;
+}
+
+static int final_output(cay_run *r, const json_t *message, cay_err *err)
+{
+    const cay_agent *a = r->seat->agent;
+    CAY_AUTOFREE char *text = message ? cay__item_text(message) : NULL;
+    if (message && refused(message) && (!text || !*text))
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_refusal", "the model refused: %.160s",
+                            cay__json_str(json_array_get(json_object_get(message, "content"), 0), "refusal", ""));
+    if (!text)
+        return behavior(err, "it has neither a message nor a tool call");
+    if (a->output_schema) {
+        CAY_AUTOJSON *value = NULL, *schema = NULL;
+        cay_err why = CAY_ERR_INIT;
+        CAY_TRY(cay__json_object("the output's schema", a->output_schema, &schema, err));
+        if (cay__json_any("it", text, &value, &why) < 0 || cay__schema_check(schema, value, &why) < 0)
+            return cay_fail_why(err, CAY_EUPSTREAM, "model_behavior", "the model's answer does not fit its schema: %.160s", why.msg);
+    }
+    free(r->output);
+    r->output = CAY_STEAL(text);
+    return 0;
+}
+
+int cay__turn(cay_run *r, cay__next *next, cay_err *err)
+{
+    CAY_AUTOJSON *output = NULL, *calls = json_array();
+    CAY_AUTOFREE char *stop = NULL;
+    json_t *message = NULL, *item;
+    bool handoff = false;
+    size_t i;
+    if (r->resumed) {
+        r->resumed = false;
+        json_array_extend(calls, r->pending);
+    } else {
+        cay_model_reply reply = { .size = sizeof reply };
+        CAY_TRY(ask(r, &reply, err));
+        int rc = cay__json_any("its items", reply.output, &output, err);
+        cay_model_reply_clear(&reply);
+        if (rc < 0 || !json_is_array(output))
+            return behavior(err, "it is no list of items");
+        json_array_foreach(output, i, item) {
+            CAY_TRY(take_item(r, item, calls, &message, err));
+        }
+    }
+    if (json_array_size(calls))
+        CAY_TRY(cay__calls(r, calls, &handoff, &stop, err));
+    if (json_array_size(r->pending)) {
+        *next = CAY__WAIT;
+    } else if (stop) {
+        free(r->output);
+        r->output = CAY_STEAL(stop);
+        *next = CAY__FINAL;
+    } else if (json_array_size(calls)) {
+        *next = CAY__AGAIN;
+    } else {
+        CAY_TRY(final_output(r, message, err));
+        *next = CAY__FINAL;
+    }
+    return 0;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent_show.h"
+#include "cli.h"
+#include <base/fd.h>
+#include <base/json.h>
+#include <stdio.h>
+
+enum { SHOWN_LINES = 8, SHOWN_WIDTH = 160 };
+
+void agent_show_begin(agent_show *s)
+{
+    *s = (agent_show){ .live = isatty(1) && !cli.json };
+}
+
+static void to(int fd, const char *text)
+{
+    cay__fd_write_all(fd, text, strlen(text));
+}
+
+static void safe(int fd, const char *text, size_t n)
+{
+    CAY_AUTOBUF b = CAY__BUF(n * 4 + 8);
+    cay__buf_safe(&b, text, n, true);
+    if (b.len)
+        cay__fd_write_all(fd, b.data, b.len);
+}
+
+/* Progress goes to standard error unless it was asked to be quiet. */
+static void line(agent_show *s, out_style style, const char *text)
+{
+    if (cli.quiet || cli.json)
+        return;
+    if (s->in_line)
+        to(1, "\n");
+    s->in_line = false;
+    to(2, out_on(2, style));
+    safe(2, text, strlen(text));
+    to(2, out_off(2));
+    to(2, "\n");
+}
+
+/* ------------------------------------------------------------------ calls and outputs */
+
+void agent_show_call(int fd, const char *tool, const char *arguments)
+{
+    CAY_AUTOJSON *a = json_loads(arguments, 0, NULL);
+    const char *what = arguments;
+    static const char *const keys[] = { "cmd", "patch", "path", "input", "skill_name", "chars" };
+    for (size_t i = 0; i < CAY_LEN(keys); i++)
+        if (json_is_string(json_object_get(a, keys[i]))) {
+            what = json_string_value(json_object_get(a, keys[i]));
+            break;
+        }
+    to(fd, out_on(fd, OUT_BOLD));
+    safe(fd, tool, strlen(tool));
+    to(fd, out_off(fd));
+    to(fd, " ");
+    size_t n = 0, lines = 0; /* of a patch or script: enough to see what it is */
+    while (what[n] && lines < 24 && n < 4000)
+        lines += what[n++] == '\n';
+    safe(fd, what, n);
+    if (what[n])
+        to(fd, "…");
+    if (n && what[n - 1] != '\n')
+        to(fd, "\n");
+}
+
+static void show_output(agent_show *s, const json_t *item)
+{
+    const json_t *out = json_object_get(item, "output");
+    const char *text = json_is_string(out) ? json_string_value(out) : "(an image)";
+    const char *body = strstr(text, "Output:\n");
+    size_t lines = 0;
+    if (body) { /* the head of a command's answer says only how it ended */
+        const char *code = strstr(text, "Process exited with code ");
+        if (code && code < body && strncmp(code + 25, "0\n", 2)) {
+            char told[64];
+            snprintf(told, sizeof told, "  exit code %.*s", (int)strcspn(code + 25, "\n"), code + 25);
+            line(s, OUT_WARN, told);
+        }
+        text = body + 8;
+    }
+    for (const char *p = text; *p; lines++) {
+        char one[SHOWN_WIDTH + 8] = "  ";
+        size_t n = strcspn(p, "\n");
+        if (lines == SHOWN_LINES) {
+            line(s, OUT_DIM, "  …");
+            break;
+        }
+        size_t cut = CAY_MIN(n, (size_t)SHOWN_WIDTH);
+        while (cut && cut < n && (p[cut] & 0xc0) == 0x80)
+            cut--;
+        while (cut && p[cut - 1] == '\r') /* a terminal's line end */
+            cut--;
+        memcpy(one + 2, p, cut);
+        one[2 + cut] = 0;
+        line(s, OUT_DIM, one);
+        p += n + (p[n] == '\n');
+    }
+}
+
+static void show_item(agent_show *s, const char *name, const char *json)
+{
+    CAY_AUTOJSON *item = json_loads(json, JSON_DECODE_ANY, NULL);
+    if (!strcmp(name, "message_output_created")) {
+        if (s->in_line)
+            to(1, "\n");
+        s->in_line = false;
+    } else if ((!strcmp(name, "tool_called") || !strcmp(name, "handoff_requested")) && !cli.quiet) {
+        bool custom = json_object_get(item, "input") != NULL;
+        if (s->in_line)
+            to(1, "\n");
+        s->in_line = false;
+        s->streamed = false;
+        to(2, out_on(2, OUT_TITLE));
+        to(2, "→ ");
+        to(2, out_off(2));
+        agent_show_call(2, cay__json_str(item, "name", ""), cay__json_str(item, custom ? "input" : "arguments", ""));
+    } else if (!strcmp(name, "tool_output")) {
+        show_output(s, item);
+    } else if (!strcmp(name, "approval_requested")) {
+        line(s, OUT_WARN, "  waits for approval");
+    }
+}
+
+static void show_delta(agent_show *s, const char *json)
+{
+    CAY_AUTOJSON *ev = json_loads(json, 0, NULL);
+    const json_t *d = json_object_get(ev, "delta");
+    if (!s->live || !json_is_string(d) || !json_string_length(d))
+        return;
+    safe(1, json_string_value(d), json_string_length(d));
+    s->in_line = json_string_value(d)[json_string_length(d) - 1] != '\n';
+    s->streamed = true;
+}
+
+static void show_note(agent_show *s, const char *name, const char *json)
+{
+    CAY_AUTOJSON *j = json_loads(json, JSON_DECODE_ANY, NULL);
+    char text[600];
+    if (!strcmp(name, "retry"))
+        snprintf(text, sizeof text, "cay: asking again in %.1f s: %.300s", (double)cay__json_int(j, "wait_ms", 0) / 1000, cay__json_str(j, "why", ""));
+    else if (!strcmp(name, "sandbox"))
+        snprintf(text, sizeof text, "cay: sandbox %.100s", json_is_string(j) ? json_string_value(j) : "");
+    else
+        snprintf(text, sizeof text, "cay: %.40s: %.400s", name, json_is_string(j) ? json_string_value(j) : "");
+    line(s, OUT_DIM, text);
+}
+
+/* ------------------------------------------------------------------ events */
+
+static void json_line(const cay_run_event *ev)
+{
+    static const char *const kinds[] = { [CAY_RUN_RAW] = "raw", [CAY_RUN_AGENT] = "agent", [CAY_RUN_ITEM] = "item", [CAY_RUN_NOTE] = "note" };
+    out_json j = OUT_JSON(false);
+    js_open(&j, '{');
+    js_kstr(&j, "event", kinds[ev->kind]);
+    js_kstr(&j, "name", ev->name);
+    js_kstr(&j, "agent", ev->agent ? ev->agent->name : "");
+    js_key(&j, "data");
+    js_raw(&j, ev->json);
+    js_close(&j, '}');
+    js_flush(&j);
+}
+
+int agent_show_event(void *arg, const cay_run_event *ev)
+{
+    agent_show *s = arg;
+    if (cli.json)
+        json_line(ev);
+    else if (ev->kind == CAY_RUN_RAW && !strcmp(ev->name, "response.output_text.delta"))
+        show_delta(s, ev->json);
+    else if (ev->kind == CAY_RUN_ITEM)
+        show_item(s, ev->name, ev->json);
+    else if (ev->kind == CAY_RUN_NOTE)
+        show_note(s, ev->name, ev->json);
+    return out_broken() ? -1 : 0;
+}
+
+static void json_result(const cay_run_result *r, const char *state_file)
+{
+    out_json j = OUT_JSON(false);
+    js_open(&j, '{');
+    js_kstr(&j, "event", r->output ? "result" : "interrupted");
+    js_key(&j, "output");
+    r->output ? js_str(&j, r->output) : js_null(&j);
+    js_kstr(&j, "agent", r->agent);
+    js_ku64(&j, "turns", r->turns);
+    js_key(&j, "usage");
+    js_open(&j, '{');
+    js_ku64(&j, "requests", r->usage.requests);
+    js_ku64(&j, "input_tokens", r->usage.input);
+    js_ku64(&j, "cached_tokens", r->usage.cached);
+    js_ku64(&j, "output_tokens", r->usage.output);
+    js_ku64(&j, "total_tokens", r->usage.total);
+    js_close(&j, '}');
+    js_key(&j, "sandbox");
+    r->sandbox ? js_str(&j, r->sandbox) : js_null(&j);
+    js_key(&j, "interruptions");
+    js_open(&j, '[');
+    for (size_t i = 0; i < r->ninterruptions; i++) {
+        js_open(&j, '{');
+        js_kstr(&j, "call_id", r->interruptions[i].call_id);
+        js_kstr(&j, "tool", r->interruptions[i].tool);
+        js_kstr(&j, "arguments", r->interruptions[i].arguments);
+        js_close(&j, '}');
+    }
+    js_close(&j, ']');
+    js_key(&j, "state_file");
+    state_file && !r->output ? js_str(&j, state_file) : js_null(&j);
+    js_close(&j, '}');
+    js_flush(&j);
+}
+
+void agent_show_result(agent_show *s, const cay_run_result *r, const char *state_file)
+{
+    if (cli.json) {
+        json_result(r, state_file);
+        return;
+    }
+    if (r->output && !(s->live && s->streamed)) {
+        out_data(1, r->output, strlen(r->output));
+        if (!*r->output || r->output[strlen(r->output) - 1] != '\n')
+            out_str("\n");
+    }
+    char text[200];
+    snprintf(text, sizeof text, "cay: %u turn%s, %llu tokens in, %llu out", r->turns, r->turns == 1 ? "" : "s", (unsigned long long)r->usage.input,
+             (unsigned long long)r->usage.output);
+    line(s, OUT_DIM, text);
+}

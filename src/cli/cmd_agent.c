@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay agent: one task for an agent in a sandbox. */
+#include "agent_show.h"
+#include "boxopt.h"
+#include "main.h"
+#include "open.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/agent.h>
+#include <cay/sys/capability.h>
+#include <cay/trace.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
+
+typedef struct agent_args {
+    box_opts    box;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort;
+    uint64_t    max_turns;
+    bool        keep, no_stream;
+} agent_args;
+
+#define AT(field) offsetof(agent_args, field)
+static const opt_def defs[] = {
+    { "model", 0, "NAME", "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)", OPT_STR, AT(model) },
+    { "base-url", 0, "URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", OPT_STR, AT(base_url) },
+    { "api", 0, "responses|chat", "what is spoken there (default responses)", OPT_STR, AT(api) },
+    { "key", 0, "SOURCE", "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR, AT(key) },
+    { "effort", 0, "WORD", "how hard it thinks: low, medium, high", OPT_STR, AT(effort) },
+    { "instructions", 0, "FILE", "what the agent is told besides its task", OPT_STR, AT(instructions) },
+    { "approve", 0, "auto|ask|never", "commands and patches: run them (default), ask first, or refuse them", OPT_STR, AT(approve) },
+    { "max-turns", 0, "N", "most times the model is asked (default 100)", OPT_NUM, AT(max_turns), 1, 100000 },
+    { "state", 0, "FILE", "where a run that waits for approval is saved", OPT_STR, AT(state) },
+    { "resume", 0, "FILE", "go on with a run that was saved", OPT_STR, AT(resume) },
+    { "session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it", OPT_STR, AT(session) },
+    { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
+    { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
+    { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG, AT(keep) },
+    { "trace", 0, "FILE", "append spans of the run there, a JSON object a line", OPT_STR, AT(trace) },
+    { "no-stream", 0, NULL, "ask for whole answers instead of pieces", OPT_FLAG, AT(no_stream) },
+    OPT_END
+};
+
+/* ------------------------------------------------------------------ Ctrl-C */
+
+static int stop_pipe[2] = { -1, -1 };
+static volatile sig_atomic_t stops;
+
+static void on_stop(int sig)
+{
+    int e = errno;
+    if (stops++ > 0 || write(stop_pipe[1], "x", 1) < 0) /* the second time: somebody wants to be gone */
+        _exit(128 + sig);
+    errno = e;
+}
+
+static int catch_stop(void)
+{
+    struct sigaction sa = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
+    if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        return 0;
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    return stop_pipe[0];
+}
+
+/* ------------------------------------------------------------------ asking */
+
+/* Answers come from the terminal itself, so that a task may be piped in. */
+static cay_verdict ask(void *arg, const cay_tool_call *call, char **message)
+{
+    const char *mode = arg;
+    char said[256] = "";
+    if (!strcmp(mode, "never"))
+        return CAY_REJECT;
+    if (!strcmp(mode, "auto"))
+        return CAY_APPROVE;
+    CAY_AUTOFD tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
+    if (tty < 0)
+        return CAY_ASK_LATER;
+    agent_show_call(tty, call->tool, call->arguments);
+    static const char question[] = "run it? y(es), a(lways), n(o), l(ater), or why not: ";
+    cay__fd_write_all(tty, question, sizeof question - 1);
+    ssize_t n = read(tty, said, sizeof said - 1);
+    if (n <= 0)
+        return CAY_ASK_LATER;
+    said[n] = 0;
+    said[strcspn(said, "\r\n")] = 0;
+    if (!strcmp(said, "y") || !strcmp(said, "yes"))
+        return CAY_APPROVE;
+    if (!strcmp(said, "a") || !strcmp(said, "always"))
+        return CAY_APPROVE_ALWAYS;
+    if (!strcmp(said, "l") || !strcmp(said, "later") || !*said)
+        return CAY_ASK_LATER;
+    if (strcmp(said, "n") && strcmp(said, "no"))
+        *message = cay__strdup(said);
+    return CAY_REJECT;
+}
+
+/* ------------------------------------------------------------------ files */
+
+static int read_text(const char *what, const char *path, char **out, cay_err *err)
+{
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
+    if (st.st_size > TEXT_MOST)
+        return cay_fail(err, CAY_ETOOBIG, "%s %s is larger than 64 MiB", what, path);
+    CAY_AUTOFREE char *text = cay__alloc((size_t)TEXT_MOST + 1);
+    ssize_t n = cay__fd_read_all(fd, text, TEXT_MOST);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
+    if (strlen(text) != (size_t)n)
+        return cay_fail(err, CAY_EINVAL, "%s %s has a NUL byte", what, path);
+    *out = cay__strdup(text);
+    return 0;
+}
+
+/* Whole or not at all, and for its owner only: it holds all that was said. */
+static int save_state(const char *path, const char *text, cay_err *err)
+{
+    char tmp[4096];
+    if ((size_t)snprintf(tmp, sizeof tmp, "%s.new", path) >= sizeof tmp)
+        return cay_fail(err, CAY_ETOOBIG, "--state %.100s: too long a name", path);
+    unlink(tmp);
+    CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || fsync(fd) < 0 || rename(tmp, path) < 0) {
+        int rc = cay_fail_sys(err, CAY_ESYS, "--state %s", path);
+        unlink(tmp);
+        return rc;
+    }
+    return 0;
+}
+
+static int open_session(const char *text, cay_conversation **out, cay_err *err)
+{
+    CAY_AUTOFREE char *path = cay__strdup(text);
+    char *colon = strrchr(path, ':');
+    if (colon && strchr(colon, '/'))
+        colon = NULL;
+    if (colon)
+        *colon++ = 0;
+    int rc = cay_conversation_sqlite(path, colon && *colon ? colon : "default", out, err);
+    return rc < 0 ? cay_wrap(err, rc, "--session") : 0;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+typedef struct parts {
+    box_spec          box;
+    char             *instructions, *state;
+    cay_model        *model;
+    cay_sandbox      *sandbox;
+    cay_tracer       *tracer;
+    cay_conversation *session;
+    cay_capability   *caps[3];
+} parts;
+
+static void parts_clear(parts *p)
+{
+    for (size_t i = 0; i < CAY_LEN(p->caps); i++)
+        cay_cap_free(p->caps[i]);
+    cay_conversation_free(p->session);
+    cay_tracer_free(p->tracer);
+    if (p->sandbox)
+        cay_sandbox_unref(p->sandbox);
+    cay_model_free(p->model);
+    free(p->instructions);
+    free(p->state);
+    box_spec_clear(&p->box);
+}
+
+static const char *mode_of(const agent_args *a)
+{
+    return a->approve ? a->approve : "auto";
+}
+
+static int check(const agent_args *a, int argc, cay_err *err)
+{
+    const char *mode = mode_of(a);
+    if (strcmp(mode, "auto") && strcmp(mode, "ask") && strcmp(mode, "never"))
+        return cay_fail(err, CAY_EINVAL, "--approve \"%.40s\": want auto, ask or never", mode);
+    if (a->resume && argc)
+        return cay_fail(err, CAY_EINVAL, "--resume goes on with a task that was given; it takes no new one");
+    if (!a->resume && !argc)
+        return cay_fail(err, CAY_EINVAL, "what is to be done? give a task, or - to read it from standard input");
+    CAY_AUTOFD tty = !strcmp(mode, "ask") && !a->state ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1;
+    if (!strcmp(mode, "ask") && !a->state && tty < 0)
+        return cay_fail(err, CAY_EINVAL, "--approve ask: there is no terminal to ask on; give --state FILE to save the run until it is approved");
+    return 0;
+}
+
+static int gather(const agent_args *a, parts *p, cay_err *err)
+{
+    bool asks = strcmp(mode_of(a), "auto");
+    cay_model_open_spec m = { .size = sizeof m, .model = a->model, .base_url = a->base_url, .api = a->api, .key = a->key, .no_stream = a->no_stream };
+    cay_shell_options shell = { .size = sizeof shell, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
+    cay_filesystem_options files = { .size = sizeof files, .approval = asks };
+    CAY_TRY(cay_model_open(&m, &p->model, err));
+    if (a->instructions)
+        CAY_TRY(read_text("--instructions", a->instructions, &p->instructions, err));
+    if (a->resume)
+        CAY_TRY(read_text("--resume", a->resume, &p->state, err));
+    if (a->trace)
+        CAY_TRY(cay_tracer_file(a->trace, &p->tracer, err));
+    if (a->session)
+        CAY_TRY(open_session(a->session, &p->session, err));
+    if (a->sandbox)
+        CAY_TRY(cli_box_find(a->sandbox, &p->sandbox, err));
+    p->caps[0] = cay_cap_filesystem(&files);
+    p->caps[1] = cay_cap_shell(&shell);
+    p->caps[2] = cay_cap_compaction(NULL);
+    return 0;
+}
+
+static int finish(const agent_args *a, agent_show *show, const cay_run_result *r)
+{
+    cay_err err = CAY_ERR_INIT;
+    if (r->state && a->state && save_state(a->state, r->state, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    agent_show_result(show, r, a->state);
+    if (r->state && a->state)
+        out_note("cay: %zu call%s wait%s for approval; `cay agent --resume %s` goes on", r->ninterruptions, r->ninterruptions == 1 ? "" : "s",
+                 r->ninterruptions == 1 ? "s" : "", a->state);
+    else if (r->state)
+        out_note("cay: stopped before a call that was not approved; with --state FILE the run could go on later");
+    if (r->output && a->keep && r->sandbox)
+        out_note("cay: kept %s; `cay rm %s` removes it", r->sandbox, r->sandbox);
+    return r->state ? WAITS : CLI_OK;
+}
+
+static int go(const agent_args *a, const char *task, parts *p)
+{
+    cay_err err = CAY_ERR_INIT;
+    agent_show show;
+    cay_run_result *r = NULL;
+    cay_agent agent = { .size = sizeof agent, .name = "Agent", .instructions = p->instructions, .sandbox = true, .capabilities = p->caps,
+                        .ncapabilities = CAY_LEN(p->caps), .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
+    cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
+                            .event_arg = &show, .approve = ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
+                            .create = &p->box.create, .keep = a->keep, .cwd = a->cwd, .tracer = p->tracer, .conversation = p->session };
+    if (cli_service(&conf.service, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    agent_show_begin(&show);
+    if (!a->sandbox)
+        box_spec_tell(&p->box);
+    cay_call call = { .size = sizeof call, .cancel_fd = catch_stop() };
+    int rc = cay_agent_run(&agent, &call, task, &conf, &r, &err);
+    if (!a->sandbox)
+        box_spec_look(&p->box);
+    if (rc < 0)
+        return cli_fail(&err, rc == CAY_ECANCELED ? 128 + SIGINT : CLI_FAIL);
+    int code = finish(a, &show, r);
+    cay_run_result_free(r);
+    return code;
+}
+
+static int agent(void *opts, int argc, char **argv)
+{
+    const agent_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    parts p = { .box = { .net = NULL } };
+    CAY_AUTOFREE char *piped = NULL;
+    int code;
+    if (check(a, argc, &err) < 0 || box_spec_make(&a->box, &p.box, &err) < 0)
+        code = cli_usage(&cli_agent, &err);
+    else if ((argc && !strcmp(argv[0], "-") && read_text("task", "/dev/stdin", &piped, &err) < 0) || gather(a, &p, &err) < 0)
+        code = cli_fail(&err, CLI_FAIL);
+    else
+        code = go(a, piped ? piped : argc ? argv[0] : NULL, &p);
+    parts_clear(&p);
+    return code;
+}
+
+const cli_verb cli_agent = {
+    .name = "agent",
+    .operands = "[OPTIONS] TASK",
+    .summary = "give an agent one task in a sandbox",
+    .text = "A model works on the task with a shell and files in a fresh sandbox, which is removed afterwards. Its key stays outside. The\n"
+            "answer goes to standard output, progress to standard error. The status is 0 when it answered, 1 when the run failed, 3 when it\n"
+            "waits for approval.",
+    .examples = "  cay agent --mount . 'what does this project do?'\n"
+                "  cay agent --model gpt-5.5 --net pypi 'write a script that plots primes, and run it' --keep\n"
+                "  cay agent --api chat --base-url http://localhost:11434/v1 --model qwen3 'hello'   # Ollama\n"
+                "  cay agent --approve ask --state run.json 'clean up'; cay agent --resume run.json --approve auto\n"
+                "  git diff | cay agent -                               # the task from standard input\n"
+                "  cay agent --model scripted:demo.json 'show me'       # replays a file, no network",
+    .opts = { { defs, 0 }, { box_opt_defs, offsetof(agent_args, box) } },
+    .size = sizeof(agent_args),
+    .max = 1,
+    .fn = agent,
+};

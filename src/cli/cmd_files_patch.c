@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay files patch: what an agent's apply_patch does, by hand. */
+#include "files.h"
+#include "main.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cay/patch.h>
+#include <fcntl.h>
+
+typedef struct patch_args {
+    bool dry, exclusive;
+} patch_args;
+
+static const opt_def defs[] = {
+    { "dry-run", 'n', NULL, "only tell whether it would apply", OPT_FLAG, offsetof(patch_args, dry) },
+    { "exclusive", 0, NULL, "an added file may not be there already", OPT_FLAG, offsetof(patch_args, exclusive) },
+    OPT_END
+};
+
+static int read_patch(const char *path, char **out, cay_err *err)
+{
+    CAY_AUTOFD own = strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
+    int fd = strcmp(path, "-") ? own : 0;
+    cay__buf b = CAY__BUF(CAY_PATCH_MAX);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%s", path);
+    for (ssize_t n = 1; n > 0;) {
+        char *room = cay__buf_room(&b, 65536);
+        n = room ? read(fd, room, 65536) : -1;
+        if (n > 0)
+            cay__buf_used(&b, (size_t)n);
+        else if (n < 0) {
+            int rc = room ? cay_fail_sys(err, CAY_ESYS, "%s", path) : cay_fail(err, CAY_ETOOBIG, "%s is larger than 64 MiB", path);
+            cay__buf_clear(&b);
+            return rc;
+        }
+    }
+    cay__buf_str(&b, "");
+    *out = b.data;
+    return 0;
+}
+
+static int tell(const char *line, void *arg)
+{
+    out_json *j = arg;
+    if (cli.json)
+        js_str(j, line);
+    else
+        out_safe(line), out_str("\n");
+    return 0;
+}
+
+static int files_patch(void *opts, int argc, char **argv)
+{
+    const patch_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    files_words w;
+    CAY_AUTOFREE char *text = NULL;
+    cay_patch *p = NULL;
+    out_json j = OUT_JSON(true);
+    int code = files_begin(&cli_files_patch, argc, argv, 1, 1, &w);
+    if (!code) {
+        cay_patch_spec spec = { .size = sizeof spec, .dry = a->dry, .exclusive = a->exclusive };
+        js_open(&j, '[');
+        if (read_patch(w.v[0], &text, &err) < 0 || cay_patch_parse(text, &p, &err) < 0 || cay_patch_apply(w.sb, NULL, p, &spec, tell, &j, &err) < 0)
+            code = cli_fail(&err, CLI_FAIL);
+        js_close(&j, ']');
+        if (cli.json && !code)
+            js_flush(&j);
+    }
+    cay__buf_clear(&j.b);
+    cay_patch_free(p);
+    files_end(&w);
+    return code;
+}
+
+const cli_verb cli_files_patch = {
+    .name = "files patch",
+    .operands = "[-n] ID FILE",
+    .summary = "apply a patch as agents write them (*** Begin Patch …)",
+    .text = "FILE is on your side, - is standard input. Files are added, changed, moved and deleted by context, without line\n"
+            "numbers; paths stay below the working directory. Every path is checked before the first change.",
+    .examples = "  cay files patch c7f fix.patch\n"
+                "  cay files patch -n c7f - < fix.patch     # would it apply?",
+    .opts = { { defs, 0 } },
+    .size = sizeof(patch_args),
+    .min = 1,
+    .max = 2,
+    .fn = files_patch,
+};
