@@ -10,6 +10,7 @@
 #include <cay/manifest.h>
 #include <cay/shell.h>
 #include <cay/snapshot.h>
+#include <cay/state.h>
 #include <cay/volume.h>
 #include <cay/workspace.h>
 #include <cay/sys/capability.h>

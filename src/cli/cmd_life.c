@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay pause, resume, extend, kill, rm, wait, gc, signal: what happens to whole sandboxes. */
+/* cay pause, extend, kill, rm, wait, gc, signal: what happens to whole sandboxes. */
 #include "main.h"
 #include "open.h"
 #include "out.h"
@@ -47,28 +47,6 @@ const cli_verb cli_pause = {
     .min = 1,
     .max = CLI_ANY,
     .fn = pause_,
-};
-
-static int do_resume(cay_sandbox *sb, const void *arg, cay_err *err)
-{
-    (void)arg;
-    return cay_sandbox_resume(sb, NULL, err);
-}
-
-static int resume(void *opts, int argc, char **argv)
-{
-    (void)opts;
-    return each(argc, argv, do_resume, NULL);
-}
-
-const cli_verb cli_resume = {
-    .name = "resume",
-    .operands = "ID…",
-    .summary = "let paused sandboxes go on, and start stopped ones again on their files",
-    .examples = "  cay resume c7f",
-    .min = 1,
-    .max = CLI_ANY,
-    .fn = resume,
 };
 
 typedef struct extend_args {

@@ -11,7 +11,7 @@ const cli_verb *const cli_verbs[] = {
     HEADING("start here"),
     &cli_tour, &cli_doctor, &cli_run, &cli_shell, &cli_agent,
     HEADING("sandboxes"),
-    &cli_create, &cli_ls, &cli_inspect, &cli_pause, &cli_resume, &cli_extend, &cli_wait, &cli_kill, &cli_rm,
+    &cli_create, &cli_ls, &cli_inspect, &cli_pause, &cli_resume, &cli_state, &cli_extend, &cli_wait, &cli_kill, &cli_rm,
     HEADING("workspaces"),
     &cli_snapshot, &cli_snapshots, &cli_fork, &cli_undo, &cli_diff, &cli_snapshot_inspect, &cli_snapshot_rm,
     HEADING("commands inside"),

@@ -191,12 +191,10 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     return rc;
 }
 
-static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const cay_create *c, cay_sandbox **out,
+static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *c, cay_sandbox **out,
                      cay_err *err)
 {
-    char id[CAY_ID_LEN + 1];
     void *box = NULL;
-    cay__id_make(id, 'c');
     if (c->checkpoint)
         CAY_TRY(cay__checkpoint_mark(svc, id, err));
     if (!c->ephemeral) {
@@ -236,7 +234,13 @@ static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__p
 
 int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
 {
+    return cay__create_as(svc, call, NULL, given, out, err);
+}
+
+int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given, cay_sandbox **out, cay_err *err)
+{
     cay_create c;
+    char id[CAY_ID_LEN + 1];
     cay__place *p = NULL;
     cay_err why = CAY_ERR_INIT;
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
@@ -245,9 +249,11 @@ int cay_service_create(cay_service *svc, const cay_call *call, const cay_create 
     CAY_TRY(cay__stack_prepare(svc, &c, &mem, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
-    int rc = create_at(svc, call, p, &c, out, &why);
+    cay__id_make(id, 'c');
+    int rc = create_at(svc, call, p, as ? as : id, &c, out, &why);
+    cay__id_make(id, 'c');
     if (rc < 0 && stand_in(svc, &why, &c, &p))
-        return create_at(svc, call, p, &c, out, err);
+        return create_at(svc, call, p, as ? as : id, &c, out, err);
     if (rc < 0 && err)
         *err = why;
     return rc;

@@ -99,6 +99,8 @@ int cay__wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_e
 int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
 /* Tokens of its ports; expose.c. */
 void cay__expose_forget(cay_service *svc, const char *id);
+/* cay_service_create() under an id that was another's life before: of a session that comes back (create.c). NULL: a new one. */
+int cay__create_as(cay_service *svc, const cay_call *call, const char *id, const cay_create *spec, cay_sandbox **out, cay_err *err);
 /* Who makes a sandbox, as JSON for the box column while it is being made. */
 void cay__creator_text(char *buf, size_t cap);
 /* By that text in row->box. */

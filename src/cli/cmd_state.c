@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay state, cay resume: leave a sandbox in one program and come back to it in another. */
+#include "boxopt.h"
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/state.h>
+#include <fcntl.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+enum { MANIFEST_MAX = 64 << 20 };
+
+/* ------------------------------------------------------------------ state */
+
+typedef struct state_args {
+    bool snapshot;
+} state_args;
+
+static const opt_def state_defs[] = {
+    { "snapshot", 0, NULL, "save the workspace first, so that the state outlives the sandbox", OPT_FLAG, offsetof(state_args, snapshot) },
+    OPT_END
+};
+
+static int state(void *opts, int argc, char **argv)
+{
+    const state_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOFREE char *json = NULL;
+    cay_save_state spec = { .size = sizeof spec, .snapshot = a->snapshot };
+    (void)argc;
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_save_state(sb, NULL, &spec, &json, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    out_fmt("%s\n", json);
+    return CLI_OK;
+}
+
+const cli_verb cli_state = {
+    .name = "state",
+    .operands = "[OPTIONS] ID",
+    .summary = "print what is needed to come back to a sandbox, as JSON",
+    .text = "It holds no secret, no path of the host and no other right; what was left out is named, and given again to\n"
+            "`cay resume --state`. Variables of --env are in it as they are.",
+    .examples = "  cay state --snapshot c7f > session.json\n"
+                "  cay resume --state session.json",
+    .opts = { { state_defs, 0 } },
+    .size = sizeof(state_args),
+    .min = 1,
+    .max = 1,
+    .fn = state,
+};
+
+/* ------------------------------------------------------------------ resume */
+
+typedef struct resume_args {
+    const char *state, *manifest;
+    box_opts    box;
+} resume_args;
+
+#define AT(field) offsetof(resume_args, field)
+#define BOX(field) offsetof(resume_args, box.field)
+#define MOST_BYTES (1ull << 60)
+static const opt_def resume_defs[] = {
+    { "state", 0, "FILE", "come back to the sandbox of this state; - is standard input", OPT_STR, AT(state) },
+    { "manifest", 0, "FILE", "with --state: the manifest, for what the state leaves out", OPT_STR, AT(manifest) },
+    { "mount", 0, "DIR[:TARGET][:ro|:rw]", "with --state: a host directory again", OPT_LIST, BOX(mounts) },
+    { "volume", 0, "NAME:TARGET[:ro]", "with --state: a volume again", OPT_LIST, BOX(volumes) },
+    { "root", 0, "DIR", "with --state: the root filesystem directory again", OPT_STR, BOX(root) },
+    { "env", 'e', "KEY=VALUE", "with --state: a variable that it leaves out", OPT_LIST, BOX(env) },
+    { "env-file", 0, "FILE", "with --state: the same from lines of KEY=VALUE", OPT_LIST, BOX(env_files) },
+    { "net", 0, "off|all|RULE[,RULE…]", "with --state: what it may reach, again", OPT_LIST, BOX(net) },
+    { "secret", 0, "NAME=SOURCE@DESTINATION", "with --state: a secret again; needs --net", OPT_LIST, BOX(secrets) },
+    { "isolation", 0, "LEVEL", "with --state: least wall accepted; never less than the state says", OPT_STR, BOX(isolation) },
+    { "memory", 'm', "SIZE", "with --state: allow a limit beyond the default; so do the next ones", OPT_SIZE, BOX(limits.memory), 1u << 20, MOST_BYTES },
+    { "swap", 0, "SIZE", "most swap", OPT_SIZE, BOX(limits.swap), 0, MOST_BYTES },
+    { "cpus", 0, "N", "CPU time", OPT_CPUS, BOX(limits.cpu_milli) },
+    { "pids", 0, "N", "most processes and threads", OPT_NUM, BOX(limits.pids), 1, CAY_UNLIMITED },
+    { "disk", 0, "SIZE", "most disk for its own files", OPT_SIZE, BOX(limits.disk), 1u << 20, MOST_BYTES },
+    { "inodes", 0, "N", "most files of its own", OPT_NUM, BOX(limits.inodes), 16, CAY_UNLIMITED },
+    { "nofile", 0, "N", "open files per process", OPT_NUM, BOX(limits.nofile), 16, 1u << 20 },
+    OPT_END
+};
+
+/* A whole file, or standard input; the caller frees. */
+static int read_file(const char *option, const char *path, size_t most, char **out, size_t *len, cay_err *err)
+{
+    bool in = !strcmp(path, "-");
+    int fd = in ? 0 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%s %s", option, path);
+    CAY_AUTOBUF b = CAY__BUF(most + 1);
+    char chunk[65536];
+    ssize_t n;
+    while ((n = read(fd, chunk, sizeof chunk)) > 0 && !b.full)
+        cay__buf_add(&b, chunk, (size_t)n);
+    int rc = n < 0 ? cay_fail_sys(err, CAY_ESYS, "%s %s", option, path) : 0;
+    if (!in)
+        close(fd);
+    if (rc == 0 && (b.full || b.len > most))
+        rc = cay_fail(err, CAY_ETOOBIG, "%s %s is larger than %zu bytes", option, path, most);
+    if (rc < 0)
+        return rc;
+    cay__buf_add(&b, "", 1);
+    *len = b.len - 1;
+    *out = cay__alloc(b.len);
+    memcpy(*out, b.data, b.len);
+    return 0;
+}
+
+static int answer(cay_sandbox *sb, cay_resumed how)
+{
+    if (cli.json) {
+        out_json j = OUT_JSON(true);
+        js_open(&j, '{');
+        js_kstr(&j, "id", cay_sandbox_id(sb));
+        js_kstr(&j, "how", cay_resumed_name(how));
+        js_close(&j, '}');
+        js_flush(&j);
+        cay__buf_clear(&j.b);
+    } else {
+        static const char *const tell[] = { [CAY_RESUMED_ALIVE] = "it was alive", [CAY_RESUMED_KEPT] = "started on its files",
+                                            [CAY_RESUMED_RESTORED] = "taken back to its snapshot", [CAY_RESUMED_REBUILT] = "made again from its snapshot" };
+        out_note("cay: %s: %s", cay_sandbox_id(sb), tell[how]);
+        if (!cli.quiet)
+            out_fmt("%s\n", cay_sandbox_id(sb));
+    }
+    return CLI_OK;
+}
+
+static int from_state(const resume_args *a, box_spec *with)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOFREE char *text = NULL, *manifest = NULL, *base = NULL;
+    cay_service *svc;
+    cay_resumed how;
+    size_t len = 0, n = 0;
+    if (read_file("--state", a->state, CAY_STATE_BYTES, &text, &len, &err) < 0 ||
+        (a->manifest && read_file("--manifest", a->manifest, MANIFEST_MAX, &manifest, &n, &err) < 0))
+        return cli_fail(&err, CLI_FAIL);
+    if (a->manifest && strcmp(a->manifest, "-") != 0 && (base = realpath(a->manifest, NULL)))
+        *strrchr(base, '/') = 0;
+    with->create.manifest = manifest;
+    with->create.manifest_base = base && *base ? base : manifest ? "/" : NULL;
+    cay_resume_state r = { .size = sizeof r, .state = text, .len = len, .with = &with->create };
+    if (cli_service(&svc, &err) < 0 || cay_service_resume_state(svc, NULL, &r, &sb, &how, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return answer(sb, how);
+}
+
+static int by_id(int argc, char **argv)
+{
+    int code = CLI_OK;
+    for (int i = 0; i < argc; i++) {
+        cay_err err = CAY_ERR_INIT;
+        CAY_AUTOPTR(cay_sandbox) sb = NULL;
+        if (cli_box_find(argv[i], &sb, &err) < 0 || cay_sandbox_resume(sb, NULL, &err) < 0)
+            code = cli_fail(&err, CLI_FAIL);
+        else if (!cli.quiet)
+            out_fmt("%s\n", cay_sandbox_id(sb));
+    }
+    return code;
+}
+
+static int resume(void *opts, int argc, char **argv)
+{
+    const resume_args *a = opts;
+    static const resume_args none;
+    cay_err err = CAY_ERR_INIT;
+    box_spec with;
+    if (!a->state && argc && !memcmp(a, &none, sizeof none))
+        return by_id(argc, argv);
+    if (!a->state || argc) {
+        cay_fail(&err, CAY_EINVAL, a->state ? "--state names the sandbox; give no ID beside it" : argc ? "these options go with --state FILE" : "give an ID, or --state FILE");
+        return cli_usage(&cli_resume, &err);
+    }
+    int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err) : from_state(a, &with);
+    box_spec_clear(&with);
+    return code;
+}
+
+const cli_verb cli_resume = {
+    .name = "resume",
+    .operands = "ID…|--state FILE [OPTIONS]",
+    .summary = "let paused sandboxes go on, start stopped ones again, or come back by a state",
+    .text = "With --state: a sandbox that lives is found as it is; one that is stopped is started, and taken back to the state's\n"
+            "snapshot when its files differ; one that is gone is made again from the snapshot. A state gives no rights: what it\n"
+            "left out has to be given again, and the message says what.",
+    .examples = "  cay resume c7f\n"
+                "  cay resume --state session.json\n"
+                "  cay resume --state session.json --net pypi --mount ~/src:/workspace/src",
+    .opts = { { resume_defs, 0 } },
+    .size = sizeof(resume_args),
+    .max = CLI_ANY,
+    .fn = resume,
+};

@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_state.sh CAY: states of sessions, saved and resumed, as whoever runs this.
+set -u
+cay=$(realpath "$1")
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home"
+passed=0 failed=0
+finish() {
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    rm -rf "$tmp"
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        sed 's/^/  err: /' "$tmp/err"
+    fi
+}
+c() { timeout -k 1 30 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+says() { grep -qF -- "$1" "$tmp/err"; }
+fails() { ! c "$@" >/dev/null; }
+how() { c --json resume --state "$@" | sed -n 's/.*"how": "\(.*\)".*/\1/p'; }
+
+mkdir "$tmp/shared"
+echo host >"$tmp/shared/f"
+chmod -R a+rX "$tmp"
+c volume create data >/dev/null
+
+id=$(c create --name web -e PLAIN=yes)
+c exec "$id" -- sh -c 'echo one >/workspace/f; mkdir /workspace/d; echo x >/workspace/d/g'
+ok "a state without snapshot" c state "$id" >"$tmp/plain.json"
+ok "is one JSON object" same "$(python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(s["type"], s["session_id"], s["snapshot"]["type"])' "$tmp/plain.json")" "cay $id noop"
+ok "with a snapshot" c state --snapshot "$id" >"$tmp/s.json"
+ok "it has a fingerprint" grep -q '"snapshot_fingerprint_version":"cay_layers_sha256_v1"' "$tmp/s.json"
+
+p=$(c exec -d "$id" -- sleep 100 2>/dev/null | tail -n 1)
+c exec "$id" -- sh -c 'echo two >/workspace/f'
+ok "the living one is found" same "$(how "$tmp/s.json")" alive
+ok "and left as it is" same "$(c exec "$id" -- cat /workspace/f)" two
+c pause "$id" >/dev/null
+if [ $? = 0 ]; then
+    ok "a paused one goes on" same "$(how "$tmp/s.json")" alive
+    ok "and works" same "$(c exec "$id" -- cat /workspace/f)" two
+fi
+c kill "$id" >/dev/null
+ok "a stopped one that changed is taken back" same "$(how "$tmp/s.json")" restored
+ok "to its snapshot" same "$(c exec "$id" -- sh -c 'cat /workspace/f /workspace/d/g')" "one
+x"
+c kill "$id" >/dev/null
+ok "one that did not change is only started" same "$(how "$tmp/s.json")" kept
+c exec --user root "$id" -- sh -c 'echo elsewhere >/var/tmp/x' 2>/dev/null || c exec "$id" -- sh -c 'echo elsewhere >/tmp/x'
+c kill "$id" >/dev/null
+ok "what is outside of the workspace does not count" same "$(how "$tmp/s.json")" kept
+c rm -f "$id" >/dev/null
+ok "one that is gone is made again" same "$(how "$tmp/s.json")" rebuilt
+ok "under its id, with its files and variables" same "$(c exec "$id" -- sh -c 'cat /workspace/f; echo $PLAIN')" "one
+yes"
+ok "standard input" same "$(timeout 30 "$cay" --json resume --state - <"$tmp/s.json" 2>"$tmp/err" | grep -c alive)" 1
+c rm -f "$id" >/dev/null
+ok "without a snapshot it is lost" fails resume --state "$tmp/plain.json"
+ok "and that is said" says "no snapshot"
+s=$(sed -n 's/.*"id":"\(s[a-z2-7]*\)".*/\1/p' "$tmp/s.json")
+c snapshot rm "$s" >/dev/null
+ok "nor without its snapshot" fails resume --state "$tmp/s.json"
+
+# Rights are named, not carried.
+id=$(c create --mount "$tmp/shared:/shared" --volume data:/data --memory 4G)
+c exec "$id" -- sh -c 'echo in >/data/f; echo kept >/workspace/f'
+c state --snapshot "$id" >"$tmp/r.json"
+ok "no path of the host is in it" sh -c "! grep -q '$tmp' '$tmp/r.json'"
+ok "what was left out is named" grep -q '"grants":\[{"target":"/shared","rw":false}\]' "$tmp/r.json"
+ok "the living one needs nothing" same "$(how "$tmp/r.json")" alive
+c rm -f "$id" >/dev/null
+ok "made again it does" fails resume --state "$tmp/r.json"
+ok "a directory" says "--mount DIR:/shared"
+ok "a volume" says "--volume data:/data"
+ok "a limit beyond the default" says memory
+ok "all of it given" same "$(how "$tmp/r.json" --mount "$tmp/shared:/shared" --volume data:/data --memory 4G)" rebuilt
+ok "works" same "$(c exec "$id" -- cat /shared/f /data/f /workspace/f)" "host
+in
+kept"
+other=$(c create)
+c state --snapshot "$other" >"$tmp/o.json"
+c rm -f "$id" "$other" >/dev/null
+o=$(sed -n 's/.*"id":"\(s[a-z2-7]*\)".*/\1/p' "$tmp/o.json")
+sed "s/\"id\":\"s[a-z2-7]*\"/\"id\":\"$o\"/" "$tmp/s.json" >"$tmp/forged.json"
+ok "another's snapshot is refused" fails resume --state "$tmp/forged.json"
+ok "and said" says "is not one of sandbox"
+sed 's/"provider":"native"/"provider":"local"/' "$tmp/o.json" >"$tmp/forged.json"
+ok "a weaker provider is refused" fails resume --state "$tmp/forged.json"
+sed 's/"limits":{/"root":"\/","limits":{/' "$tmp/o.json" >"$tmp/forged.json"
+ok "a path of the host is refused" fails resume --state "$tmp/forged.json"
+ok "named" says "which no state may"
+echo '{"type":"docker"}' >"$tmp/forged.json"
+ok "another's kind" fails resume --state "$tmp/forged.json"
+ok "a usage error" fails resume --state "$tmp/o.json" "$other"
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
