@@ -141,7 +141,7 @@ static const struct {
 } reasons[] = {
     { "archive_path", CAY_EINVAL },      { "archive_link", CAY_EINVAL },    { "archive_special", CAY_EINVAL },
     { "archive_duplicate", CAY_EINVAL }, { "archive_corrupt", CAY_EINVAL }, { "archive_limit", CAY_ETOOBIG },
-    { "archive_format", CAY_EINVAL },
+    { "archive_format", CAY_EINVAL },    { "fetch_failed", CAY_EUPSTREAM },
 };
 
 static int told(const cay__item *it, cay_err *err)

@@ -89,6 +89,7 @@ bool cay__item_path_ok(const char *path, bool dot);
 typedef struct cay__sink {
     int         root;    /* an empty directory; everything is made beneath it, no link is followed */
     const char *below;   /* a path in it that everything goes under, made when missing; NULL: root itself */
+    const char *only;    /* a directory of the archive: what is in it, and nothing else, goes to the root; NULL: all */
     unsigned    threads; /* more that write small files; 0: none */
     bool        owners;  /* chown to uid_base + uid, gid likewise; else files are whoever's this process is */
     uint32_t    uid_base;
@@ -103,7 +104,7 @@ typedef struct cay__sink {
     /* Now and then; negative stops. May be NULL. */
     int       (*check)(uint64_t items, uint64_t bytes, void *arg, cay_err *err);
     void       *arg;
-    uint64_t    items, bytes; /* answer */
+    uint64_t    items, bytes; /* answer: what came, wanted or not */
 } cay__sink;
 /* Reads up to END. What was made before a failure is left to the caller to remove. */
 int cay__sink_run(cay__sink *s, int fd, cay_err *err);

@@ -45,6 +45,7 @@ typedef struct sink {
     char            parent_path[CAY__ITEM_PATH];
     cay__items_in   in;
     late           *dirs;
+    bool            wanted; /* something was below `only` */
     batch          *now;
     /* between the threads */
     pthread_mutex_t lock;
@@ -366,7 +367,42 @@ static int take_gone(sink *s, const cay__item *it, cay_err *err)
     return mknodat(up, leaf, S_IFCHR, makedev(0, 0)) < 0 ? refused_path(err, it->path) : 0;
 }
 
-static int take(sink *s, const cay__item *it, cay_err *err)
+/* A path as it is below `only`; NULL when it is elsewhere. */
+static const char *below_only(const sink *s, const char *path)
+{
+    size_t n = strlen(s->o->only);
+    if (strncmp(path, s->o->only, n) || (path[n] && path[n] != '/'))
+        return NULL;
+    return path[n] ? path + n + 1 : ".";
+}
+
+static bool narrow(sink *s, cay__item *it)
+{
+    const char *path = below_only(s, it->path);
+    if (!path || (it->type != CAY__ITEM_DIR && !strcmp(path, ".")))
+        return false;
+    if (it->type == CAY__ITEM_HARD) {
+        const char *to = below_only(s, it->target);
+        it->target = to ? to : "."; /* which is no file: refused */
+    }
+    it->path = path;
+    s->wanted = true;
+    return true;
+}
+
+/* Bytes of a file that nobody wants still count. */
+static int read_over(sink *s, cay_err *err)
+{
+    const char *p;
+    size_t n;
+    do {
+        CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
+        CAY_TRY(count(s, n, err));
+    } while (n);
+    return 0;
+}
+
+static int take(sink *s, cay__item *it, cay_err *err)
 {
     cay__sink *o = s->o;
     if (it->type == CAY__ITEM_NOTE)
@@ -380,6 +416,8 @@ static int take(sink *s, const cay__item *it, cay_err *err)
         o->seen(it, NULL, 0, o->arg);
     if (o->check && o->items % 64 == 0)
         CAY_TRY(o->check(o->items, o->bytes, o->arg, err));
+    if (o->only && !narrow(s, it))
+        return read_over(s, err);
     switch (it->type) {
     case CAY__ITEM_FILE: return take_file(s, it, err);
     case CAY__ITEM_DIR: return take_dir(s, it, err);
@@ -414,6 +452,8 @@ static int items(sink *s, cay_err *err)
     }
     if (it.size != s->o->bytes || it.mode != (uint32_t)s->o->items)
         return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "the archive's reader lost something on the way");
+    if (s->o->only && !s->wanted)
+        return cay_fail_why(err, CAY_EINVAL, "archive_path", "there is no directory %.150s in it", s->o->only);
     CAY_TRY(barrier(s, err));
     return finish_dirs(s, err);
 }

@@ -13,11 +13,12 @@ typedef struct cay__fetch_ask {
     const char   *entry;  /* its path, for messages */
     const char   *type;   /* "git_repo", "remote_file", "remote_dir" */
     const json_t *fields; /* as manifest/kinds.c has judged them */
+    const char   *net;    /* policy of the sandbox that is being made, as text; NULL: none. A redirect to another host needs a rule of it */
     const char   *known;  /* the identity that the first question gave: the content has to be that; NULL: the first question */
 } cay__fetch_ask;
 
 typedef struct cay__fetched {
-    char   identity[200]; /* commit, SHA-256, URL with ETag …: the same word means the same bytes. "": cannot be told without fetching; then
+    char   identity[200]; /* commit, SHA-256, ETag with its URL …: the same word means the same bytes. "": cannot be told without fetching; then
                              the answer has the content at once and this is told by it */
     int    fd;            /* the directory (git_repo, remote_dir) or the file (remote_file), readable by path too until cleared; -1: not asked for */
     void  *own;           /* of who fetched */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A directory of this sandbox as items: what a clone has made. */
 #include "unpack.h"
+#include <base/fd.h>
 #include <base/fsop.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 
 static int contents(unpack *u, const cay__fs_entry *e)
 {
@@ -49,7 +51,8 @@ static int on_entry(const cay__fs_entry *e, void *arg)
 
 int read_tree(unpack *u, const char *dir)
 {
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    /* A part of the way may be what a stranger put there. */
+    int fd = cay__fd_openat2(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd < 0)
         return fail(u, dir, "archive_reader", "cannot be read: %s", strerror(errno));
     cay__fs_walk w = { .fn = on_entry, .arg = u, .flags = CAY__FS_ONE_MOUNT | CAY__FS_STRICT };

@@ -376,12 +376,12 @@ def a_directory_is_told():
         os.chmod(d + "/t/run", 0o755)
         os.symlink("/etc", d + "/t/out")
         os.mkfifo(d + "/t/fifo")
-        p = subprocess.run([prog, "clone", "walk", d + "/t"], stdout=subprocess.PIPE)
+        p = subprocess.run([prog, "clone", "walk", "t"], cwd=d, stdout=subprocess.PIPE)
         got = paths(items(p.stdout))
         assert set(got) == {".git", ".git/objects", "run", "out"} and got["run"][3] == 0o755 and got["out"][2] == "/etc"
         os.symlink(d + "/t", d + "/l")
-        p = subprocess.run([prog, "clone", "walk", d + "/l"], stdout=subprocess.PIPE)
-        assert p.returncode == 1
+        for out in ("l", "t/out", "t/../t", d + "/t", "nowhere"):
+            assert subprocess.run([prog, "clone", "walk", out], cwd=d, stdout=subprocess.PIPE).returncode == 1
 
 
 helpers = {items, unpack, refused, tar, info, raw_header, pax, paths, peak}
