@@ -20,6 +20,8 @@
 #include <cay/policy.h>
 #include <cay/sandbox.h>
 #include <cay/service.h>
+#include <cay/snapshot.h>
+#include <cay/volume.h>
 #include <dirent.h>
 #include <poll.h>
 #include <provider/native/native.h>
@@ -234,6 +236,63 @@ static void throw_away(void)
     cay_sandbox_unref(sb);
 }
 
+static bool snapshot(cay_sandbox *sb, bool quiet, char id[64])
+{
+    cay_snapshot *s = NULL;
+    cay_snapshot_spec spec = { .size = sizeof spec, .quiet = quiet, .stop = !quiet };
+    if (!OK(cay_sandbox_snapshot(sb, CALL, &spec, &s, E), "snapshot"))
+        return false;
+    snprintf(id, 64, "%s", s->id);
+    cay_snapshot_free(s);
+    return true;
+}
+
+/* What was there when it was saved is there after the way back, and what came later is not. */
+static void there_and_back(void)
+{
+    char id[64], other[64];
+    bool late = false;
+    cay_sandbox *sb = make((cay_create){ 0 }, "");
+    if (!sb)
+        return;
+    put(sb, "before", 3000);
+    bool saved = snapshot(sb, true, id);
+    put(sb, "before", 3000); /* what it stands on can be written to, whatever happened */
+    if (saved && OK(cay_file_put(sb, CALL, "late", "x", 1, NULL, E), "put") && OK(cay_sandbox_undo(sb, CALL, id, NULL, E), "undo") &&
+        OK(cay_file_exists(sb, CALL, "late", &late, E), "exists") && late)
+        ledger_note("bad undo: what came after the snapshot is still there");
+    put(sb, "after", 200);
+    cay_proc *p = spawn(sb, (cay_spawn){ .shell = "exec sleep 60" });
+    if (p && snapshot(sb, false, other))
+        OK(cay_snapshot_remove(svc, CALL, other, NULL, E), "remove snapshot"); /* nobody stands on it */
+    cay_proc_unref(p);
+    if (saved)
+        OK(cay_snapshot_remove(svc, CALL, id, NULL, E), "remove snapshot");
+    cay_sandbox_unref(sb);
+}
+
+/* Deep enough to be merged, by the one client that is to die over it. */
+static void settle(void)
+{
+    char id[64];
+    const char *fault = getenv("CAY_FAULT");
+    cay_sandbox *sb = fault && strstr(fault, "settle.") ? make((cay_create){ 0 }, "") : NULL;
+    for (int i = 0; sb && i < 36; i++)
+        snapshot(sb, true, id);
+    if (sb)
+        put(sb, "kept", 100);
+    OK(cay_service_settle(svc, CALL, E), "settle");
+    cay_sandbox_unref(sb);
+}
+
+static void volume(void)
+{
+    char name[32];
+    snprintf(name, sizeof name, "v%d", (int)getpid());
+    if (OK(cay_volume_create(svc, CALL, &(cay_volume_spec){ .size = sizeof(cay_volume_spec), .name = name }, E), "volume"))
+        OK(cay_volume_remove(svc, CALL, name, E), "remove volume");
+}
+
 static cay_sandbox *shared(int n)
 {
     char id[64] = "";
@@ -291,6 +350,9 @@ static int client(int number)
         command(all, (cay_spawn){ .shell = "exit 2" }, 2, "");
     }
     throw_away();
+    there_and_back();
+    settle();
+    volume();
     cay_sandbox *b = make((cay_create){ .limits.pids = 64 }, "");
     if (b) {
         put(b, "kept", 4000);
