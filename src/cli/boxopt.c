@@ -21,6 +21,7 @@ const opt_def box_opt_defs[] = {
     { "from", 0, "SNAPSHOT", "begin with the files of a snapshot: an id or a label", OPT_STR, AT(from) },
     { "checkpoint", 0, "N", "a snapshot after each command, for `cay undo`; the last N are kept (default 20)", OPT_NUM, AT(checkpoint), 1, 10000,
       .bare = "20" },
+    { "on", 0, "DIR", "show your directory at /workspace, copy-on-write; `cay diff` and `cay apply` tell and take what changed", OPT_STR, AT(on) },
     { "root", 0, "DIR", "any root filesystem directory instead, read-only below", OPT_STR, AT(root) },
     { "mount", 0, "DIR[:TARGET][:ro|:rw]", "show a host directory inside; read-only unless :rw", OPT_LIST,
       AT(mounts) },
@@ -193,6 +194,20 @@ static int make_volumes(const box_opts *o, box_spec *s, cay_err *err)
     return 0;
 }
 
+static int make_on(const box_opts *o, box_spec *s, cay_err *err)
+{
+    struct stat st;
+    if (!o->on)
+        return 0;
+    s->on = realpath(o->on, NULL);
+    if (!s->on || stat(s->on, &st) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--on %s", o->on);
+    if (!S_ISDIR(st.st_mode))
+        return cay_fail(err, CAY_ETYPE, "--on %s is not a directory", o->on);
+    s->create.on = s->on;
+    return 0;
+}
+
 /* "none" is the one level that has to be asked for by name, and it means provider local. */
 static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
 {
@@ -306,6 +321,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(pairs_labels(&s->labels, &o->labels, err));
     CAY_TRY(make_grants(o, s, err));
     CAY_TRY(make_volumes(o, s, err));
+    CAY_TRY(make_on(o, s, err));
     CAY_TRY(make_net(o, s, err));
     CAY_TRY(make_secrets(o, s, err));
     c->env = s->env.v;
@@ -361,6 +377,7 @@ void box_spec_clear(box_spec *s)
     free(s->volumes);
     free(s->volume_texts);
     free(s->net);
+    free(s->on);
     for (size_t i = 0; s->secret_texts && i < s->nsecret_texts; i++)
         free(s->secret_texts[i]);
     free(s->secret_texts);

@@ -7,7 +7,7 @@
 #include <cay/service.h>
 
 typedef struct box_opts {
-    const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry, *from;
+    const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry, *from, *on;
     opt_list    env, env_files, labels, mounts, volumes, require, net, secrets;
     cay_limits  limits;
     uint64_t    ttl_ms, idle_ms, net_up, net_down, net_connections, checkpoint;
@@ -40,6 +40,7 @@ typedef struct box_spec {
     cay_secret        *secrets;
     char             **secret_texts; /* what they point into */
     size_t             nsecret_texts;
+    char              *on;  /* whole path of --on */
     uint32_t          *had; /* of each grant, as bits: what was there of base/guarded.h */
 } box_spec;
 int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */

@@ -6,29 +6,55 @@
 #include "out.h"
 #include "procopt.h"
 #include <base/base.h>
+#include <base/fd.h>
+#include <fcntl.h>
+#include <stdio.h>
 
 typedef struct run_args {
     box_opts  box;
     proc_opts proc;
     bool      keep;
+    const char *id_file;
 } run_args;
 
 static const opt_def defs[] = {
     { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG, offsetof(run_args, keep) },
+    { "id-file", 0, "FILE", "write the id of a sandbox that is kept into this file, before the command starts", OPT_STR, offsetof(run_args, id_file) },
     OPT_END
 };
+
+static int write_id(const char *path, const char *id, cay_err *err)
+{
+    char line[64];
+    CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+    int n = snprintf(line, sizeof line, "%s\n", id);
+    return fd < 0 || !cay__fd_write_all(fd, line, (size_t)n) ? cay_fail_sys(err, CAY_ESYS, "--id-file %s", path) : 0;
+}
 
 static int go(const run_args *a, const cay_spawn *spawn, box_spec *spec)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
-    spec->create.ephemeral = !a->keep;
+    bool keep = a->keep || a->box.on; /* what it changes is to be seen afterwards */
+    if (a->id_file && !keep) {
+        cay_fail(&err, CAY_EINVAL, "--id-file: the sandbox is thrown away; add --keep or --on");
+        return cli_usage(&cli_run, &err);
+    }
+    spec->create.ephemeral = !keep;
     if (cli_box_create(&spec->create, &sb, &err) < 0)
         return cli_fail(&err, CLI_BEFORE);
+    if (a->id_file && write_id(a->id_file, cay_sandbox_id(sb), &err) < 0) {
+        cli_box_discard(sb);
+        return cli_fail(&err, CLI_BEFORE);
+    }
     box_spec_tell(spec);
     int code = proc_go(sb, &a->proc, spawn);
     box_spec_look(spec);
-    if (a->keep) {
+    if (a->box.on) {
+        out_note("cay: kept %s; `cay diff %s` shows what changed, `cay apply %s` takes it over, `cay rm %s` forgets it", cay_sandbox_id(sb), cay_sandbox_id(sb),
+                 cay_sandbox_id(sb), cay_sandbox_id(sb));
+        cay_sandbox_unref(sb);
+    } else if (a->keep) {
         out_note("cay: kept %s; `cay rm %s` removes it", cay_sandbox_id(sb), cay_sandbox_id(sb));
         cay_sandbox_unref(sb);
     } else {
@@ -62,6 +88,7 @@ const cli_verb cli_run = {
             "cannot be run, 125 when the sandbox could not be made. Nothing of your home, environment or network is\n"
             "inside unless you give it.",
     .examples = "  cay run -- uname -a\n"
+                "  cay run --on . -- make                           # on a copy of this directory that costs nothing\n"
                 "  cay run -it -- bash                              # a shell; your terminal becomes its own\n"
                 "  cay run --mount . -w /workspace/src -- make test # this directory, read-only\n"
                 "  cay run --memory 256m --cpus 0.5 --timeout 10s -- python3 -c 'print(1)'\n"

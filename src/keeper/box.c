@@ -311,7 +311,7 @@ const char *pending_field(const pending *p, unsigned field)
 /* Not the one that every sandbox is parked with. */
 bool special_root(const pending *p)
 {
-    return p->m.grants_store || (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE)) || p->m.nlayers || strcmp(p->m.layer, K.layer) != 0;
+    return p->m.grants_store || (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_ON)) || p->m.nlayers || strcmp(p->m.layer, K.layer) != 0;
 }
 
 /* Sends BIND with all descriptors; returns the step that failed. root: another than it was parked with, or -1. */
@@ -349,7 +349,8 @@ static const char *send_bind(box *b, pending *p, int root)
     }
     size_t at = 0;
     for (int i = grants; p && i < p->nmounts; i++) {
-        if (K.mode == CAY_MODE_ROOT && !(p->m.grants_store >> (i - grants) & 1) && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
+        bool own = (p->m.grants_store >> (i - grants) & 1) || ((p->m.flags & CAY_CREATE_ON) && i == grants);
+        if (K.mode == CAY_MODE_ROOT && !own && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
             return "a granted directory's filesystem cannot show other owners";
         fds[n++] = p->mounts[i];
         size_t len = strlen(p->targets[i - grants]) + 1;
@@ -381,7 +382,13 @@ static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     K.trash |= d->trash;
     if (!b || b->phase != BOX_BINDING)
         return;
-    const char *step = d->sys ? d->step : send_bind(b, b->pending, nfds ? fds[0] : -1);
+    pending *p = b->pending;
+    if (p && (p->m.flags & CAY_CREATE_ON) && nfds > 0) { /* instead of the directory itself */
+        int *shown = &p->mounts[(p->m.flags & CAY_CREATE_ROOT_FD) != 0];
+        close(*shown);
+        *shown = CAY_STEAL_FD(fds[--nfds]);
+    }
+    const char *step = d->sys ? d->step : send_bind(b, p, nfds ? fds[0] : -1);
     if (step)
         bind_failed(b, d->sys ? d->sys : errno, step);
 }
@@ -391,14 +398,14 @@ static const char *ask_root(box *b, pending *p)
 {
     int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[1 + CAY_GRANTS_MAX], n = 0, first = lower != NULL;
     cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE, .lower = lower != NULL,
-                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers };
+                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers, .on = p->m.flags & CAY_CREATE_ON };
     if (lower && K.mode == CAY_MODE_ROOT && mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";
     cay__str_copy(j.name, sizeof j.name, b->id);
     cay__str_copy(j.path, sizeof j.path, p->stack);
     /* Volumes keep their owners as layers do, and are shown through the same map. */
     for (int i = 0; i < p->nmounts; i++)
-        if (i < first || p->m.grants_store >> (i - first) & 1)
+        if (i < first || (j.on && i == first) || p->m.grants_store >> (i - first) & 1)
             fds[n++] = p->mounts[i];
     job_wait *w = cay__alloc(sizeof *w);
     *w = (job_wait){ .b = b, .fn = rooted };
@@ -687,7 +694,7 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
         return;
     }
     bool root = m->flags & CAY_CREATE_ROOT_FD;
-    if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || nfds != (int)m->ngrants + (root ? 1 : 0) ||
+    if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || ((m->flags & CAY_CREATE_ON) && !m->ngrants) || nfds != (int)m->ngrants + (root ? 1 : 0) ||
         m->nlayers >= CAY_STACK_MAX || !memchr(m->layer, 0, sizeof m->layer) || (m->layer[0] && !cay__layer_valid(m->layer))) {
         reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", old ? "the sandbox of this id is just ending" : "the create request is not well-formed", NULL);
         return;

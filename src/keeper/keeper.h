@@ -31,7 +31,7 @@
 #include <keeper/job.h>
 
 #define STORE_BASE   0x70000000u /* ids on disk; above every range systemd hands out */
-#define BLOCK_IDS    65536u
+#define BLOCK_IDS  65536u
 #define BLOCKS_MAX   4092u
 #define RING_DEFAULT (1u << 20)
 #define RING_MAX     (16u << 20)

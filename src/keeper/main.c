@@ -149,7 +149,7 @@ static void sweep(cay__timer *t)
         if (b->phase != BOX_LIVE || !b->limits.disk || i++ != turn % n)
             continue;
         cay_job j = { .type = CAY_JOB_DU };
-        cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id, "/upper", NULL);
+        cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id, b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
         job_wait *w = cay__alloc(sizeof *w);
         *w = (job_wait){ .b = b, .fn = measured };
         job_send(&K.janitor, &j, NULL, 0, w);

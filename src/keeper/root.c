@@ -87,11 +87,10 @@ int root_open_userns(int pid)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* A user namespace that nobody lives in maps the store's range onto this block. */
-static int store_userns(uint32_t block)
+/* A user namespace that nobody lives in, for its maps. */
+static int map_userns(const char *uids, const char *gids)
 {
     int go[2];
-    char map[64], a[21], b[21];
     if (pipe2(go, O_CLOEXEC) < 0)
         return -1;
     int pid = (int)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -103,8 +102,7 @@ static int store_userns(uint32_t block)
     close(go[0]);
     int fd = -1;
     if (pid > 0) {
-        cay__str_join(map, sizeof map, cay__str_u64(a, STORE_BASE), " ", cay__str_u64(b, block), " 65536\n", NULL);
-        if (root_write_map(pid, "uid_map", map) && root_write_map(pid, "gid_map", map))
+        if (root_write_map(pid, "uid_map", uids) && root_write_map(pid, "gid_map", gids))
             fd = root_open_userns(pid);
         int e = errno;
         kill(pid, SIGKILL);
@@ -112,6 +110,22 @@ static int store_userns(uint32_t block)
     }
     close(go[1]);
     return fd;
+}
+
+static void add_map(char map[256], uint32_t from, uint32_t to, uint32_t n)
+{
+    char a[21], b[21], c[21];
+    size_t len = strlen(map);
+    if (n)
+        cay__str_join(map + len, 256 - len, cay__str_u64(a, from), " ", cay__str_u64(b, to), " ", cay__str_u64(c, n), "\n", NULL);
+}
+
+/* Maps the store's range onto this block. */
+static int store_userns(uint32_t block)
+{
+    char map[256] = "";
+    add_map(map, STORE_BASE, block, BLOCK_IDS);
+    return map_userns(map, map);
 }
 
 /* ---- clones ---- */
@@ -212,32 +226,95 @@ static int overlay_attached(const cay_job *job, int userns, overlay_at *at, cons
     return mnt;
 }
 
-int root_make(const cay_job *job, int lower, const char **step)
+static const clones *clones_for(const cay_job *job)
 {
     static clones plain = { .userns = -1, .boxes = -1, .layers = -1 };
-    stack s; /* nothing static here: what a zygote writes later, every init before it has its own copy of */
-    const clones *c = &plain;
-    *step = "stack";
-    if (!stack_parse(&s, job->path))
-        return -1;
-    *step = "state clone";
-    if (job->mode == CAY_MODE_ROOT) {
-        c = clones_of(job->block);
-    } else if (plain.boxes < 0) { /* all sandboxes of an ordinary user have one map */
+    if (job->mode == CAY_MODE_ROOT)
+        return clones_of(job->block);
+    if (plain.boxes < 0) { /* all sandboxes of an ordinary user have one map */
         plain.boxes = open("sandboxes", O_PATH | O_DIRECTORY | O_CLOEXEC);
         plain.layers = open("layers", O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
-    if (!c || c->boxes < 0 || c->layers < 0)
-        return -1;
-    *step = "root directory";
-    errno = ENOENT;
-    if (s.foreign != (lower >= 0))
-        return -1;
-    overlay_at at = { c->boxes, c->layers, lower, s.name, s.n, job->name };
+    return plain.boxes < 0 || plain.layers < 0 ? NULL : &plain;
+}
+
+static int overlay_of(const cay_job *job, const clones *c, overlay_at at, const char **step)
+{
     int mnt = attach ? -1 : overlay_as(job, &at, step);
     if (mnt >= 0)
         return mnt;
     mnt = overlay_attached(job, c->userns, &at, step);
     attach |= mnt >= 0;
     return mnt;
+}
+
+int root_make(const cay_job *job, int lower, const char **step)
+{
+    stack s; /* nothing static here: what a zygote writes later, every init before it has its own copy of */
+    *step = "stack";
+    if (!stack_parse(&s, job->path))
+        return -1;
+    *step = "state clone";
+    const clones *c = clones_for(job);
+    if (!c)
+        return -1;
+    *step = "root directory";
+    errno = ENOENT;
+    if (s.foreign != (lower >= 0))
+        return -1;
+    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name }, step);
+}
+
+/* ---- a directory of the host, copy-on-write ---- */
+
+/* Ids of the host as they are, but its owner and the sandbox's user change places: what is the owner's is the user's inside. */
+static void swap_map(char map[256], uint32_t owner, uint32_t block)
+{
+    uint32_t lo = CAY_MIN(owner, 1000u), hi = CAY_MAX(owner, 1000u);
+    map[0] = 0;
+    add_map(map, 0, block, lo);
+    add_map(map, lo, block + (hi < BLOCK_IDS ? hi : lo), lo == owner || hi < BLOCK_IDS);
+    add_map(map, lo + 1, block + lo + 1, CAY_MIN(hi, BLOCK_IDS) - CAY_MIN(lo + 1, hi));
+    add_map(map, hi, block + lo, hi != lo);
+    add_map(map, hi + 1, block + hi + 1, hi < BLOCK_IDS ? BLOCK_IDS - hi - 1 : 0);
+}
+
+static bool on_dirs(const cay_job *job, const struct stat *st, bool *trash)
+{
+    char path[96];
+    struct stat old;
+    uid_t owner = job->mode == CAY_MODE_ROOT ? STORE_BASE + 1000 : 0;
+    cay__str_join(path, sizeof path, "sandboxes/", job->name, "/on", NULL);
+    if (mkdir(path, 0711) < 0 && errno != EEXIST)
+        return false;
+    CAY_AUTOFD at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (at < 0)
+        return false;
+    if (fstatat(at, "work/work", &old, AT_SYMLINK_NOFOLLOW) == 0 && !(*trash |= root_trash(at, "work")))
+        return false;
+    bool fresh = fstatat(at, "upper", &old, AT_SYMLINK_NOFOLLOW) < 0;
+    if (!root_fresh(job, at))
+        return false;
+    /* What is seen of the directory itself: permissions as it has them, the user's. */
+    return !fresh || (fchownat(at, "upper", owner, owner, AT_SYMLINK_NOFOLLOW) == 0 && fchmodat(at, "upper", (st->st_mode & 0777) | 0700, 0) == 0);
+}
+
+int root_on(const cay_job *job, int lower, bool *trash, const char **step)
+{
+    char uids[256], gids[256], dir[64];
+    struct stat st;
+    *step = "directories";
+    const clones *c = clones_for(job);
+    if (!c || fstat(lower, &st) < 0 || !on_dirs(job, &st, trash))
+        return -1;
+    if (job->mode == CAY_MODE_ROOT) {
+        *step = "its filesystem cannot show other owners";
+        swap_map(uids, st.st_uid, job->block);
+        swap_map(gids, st.st_gid, job->block);
+        CAY_AUTOFD ns = map_userns(uids, gids);
+        if (ns < 0 || mnt_setattr(lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, ns) < 0)
+            return -1;
+    }
+    cay__str_join(dir, sizeof dir, job->name, "/on", NULL);
+    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, NULL, 0, dir }, step);
 }

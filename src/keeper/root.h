@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #define STORE_BASE 0x70000000u /* ids on disk; above every range systemd hands out */
+#define BLOCK_IDS  65536u
 
 /* sandboxes/job->name with upper and work. A kept sandbox keeps its upper; *trash: a used work was put aside. */
 bool root_dirs(const cay_job *job, bool *trash);
@@ -13,6 +14,9 @@ bool root_trash(int at, const char *name);   /* out of sight, for the janitor */
 /* The overlay of those directories over the stack job->path, whose bottom may be the directory `lower`, as a detached mount; -1 with
  * errno and *step. */
 int root_make(const cay_job *job, int lower, const char **step);
+/* A directory of the host, a detached mount, as an overlay whose upper is sandboxes/job->name/on/upper: its owner is the sandbox's
+ * user inside. -1 with errno and *step. */
+int root_on(const cay_job *job, int lower, bool *trash, const char **step);
 /* Rootless: a detached clone of a directory of ours, nosuid and nodev, for the sandbox's own namespace. */
 int root_clone(const char *dir, int userns);
 /* Root mode: detached mounts of the store's files show them as the block's. */

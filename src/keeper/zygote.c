@@ -69,15 +69,20 @@ static void do_root(const int *fds, int nfds)
     cay_job_done d = { 0 };
     bool trash = false;
     const char *step = "directories";
-    CAY_AUTOFD root = -1;
-    int lower = job.lower && nfds ? fds[0] : -1, first = lower >= 0;
-    if (!root_dirs(&job, &trash) || (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
+    CAY_AUTOFD root = -1, on = -1;
+    int lower = job.lower && nfds ? fds[0] : -1, first = lower >= 0, n = 0, out[2];
+    if (!root_dirs(&job, &trash) || (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
+        (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
         (!job.inside && (root = root_make(&job, lower, &step)) < 0)) {
         failed(step);
         return;
     }
     d.trash = trash;
-    done(&d, &root, root >= 0);
+    if (root >= 0)
+        out[n++] = root;
+    if (on >= 0)
+        out[n++] = on;
+    done(&d, out, n);
 }
 
 static void do_swap(const int *fds, int nfds)

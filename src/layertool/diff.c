@@ -71,7 +71,7 @@ static int parse(tool *t, ask *q, cay_err *err)
 /* Only the places that sandboxes write to. */
 int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
 {
-    static const char *const tails[] = { "/upper", "/on-upper" };
+    static const char *const tails[] = { "/upper", "/on/upper" };
     char id[CAY__ID_LEN + 1];
     bool fits = false;
     if (!path) {

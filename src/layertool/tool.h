@@ -69,7 +69,7 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
 
 /* ---- diff.c ---- */
 
-/* sandboxes/ID/upper or sandboxes/ID/on-upper; path NULL: -1. */
+/* sandboxes/ID/upper or sandboxes/ID/on/upper; path NULL: -1. */
 int tool_top_open(tool *t, const char *path, int *fd, cay_err *err);
 
 /* ---- crawl.c: a place in a tree of any depth ---- */

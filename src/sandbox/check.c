@@ -185,6 +185,22 @@ static int check_grants(const cay_create *c, int home_fd, const char *run, cay_e
     return 0;
 }
 
+/* A directory of the host underneath /workspace. */
+static int check_on(const cay_create *c, int home_fd, const char *run, cay_err *err)
+{
+    if (!c->on)
+        return 0;
+    if (c->from)
+        return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and from are both given: a snapshot has a /workspace of its own; use one of them");
+    for (size_t i = 0; i < c->ngrants; i++)
+        if (!strcmp(c->grants[i].target, "/workspace"))
+            return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and a mount on /workspace are both given; use one of them");
+    for (size_t i = 0; i < c->nvolumes; i++)
+        if (!strcmp(c->volumes[i].target, "/workspace"))
+            return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and a volume on /workspace are both given; use one of them");
+    return cay__source_check("on", c->on, home_fd, run, NULL, err);
+}
+
 int cay__create_check(const cay_create *c, int home_fd, const char *run, cay_err *err)
 {
     CAY_TRY(check_names(c, err));
@@ -193,5 +209,6 @@ int cay__create_check(const cay_create *c, int home_fd, const char *run, cay_err
     CAY_TRY(check_labels(c, err));
     CAY_TRY(check_template(c, home_fd, run, err));
     CAY_TRY(check_grants(c, home_fd, run, err));
-    return check_volumes(c, err);
+    CAY_TRY(check_volumes(c, err));
+    return check_on(c, home_fd, run, err);
 }

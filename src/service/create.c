@@ -123,6 +123,8 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
                             p->ops->name);
+    if (c->on && strcmp(p->ops->name, "native") != 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on: provider %s cannot show a directory copy-on-write", p->ops->name);
     if (c->checkpoint && c->ephemeral)
         return cay_fail_why(err, CAY_EINVAL, "snapshot_ephemeral", "checkpoints of a sandbox that is thrown away would be, too; keep it (--keep)");
     if ((c->nlayers || c->checkpoint) && !CAY__HAS(p->ops, snapshot))
@@ -223,7 +225,7 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
 static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__place **p)
 {
     const cay_provider_ops *ops = (*p)->ops;
-    if (why->code != CAY_EISOLATION || c->nlayers || c->checkpoint || c->min_level > CAY_LEVEL_PROCESS ||
+    if (why->code != CAY_EISOLATION || c->nlayers || c->on || c->checkpoint || c->min_level > CAY_LEVEL_PROCESS ||
         (strcmp(why->reason, "namespaces_refused") != 0 && strcmp(why->reason, "park_failed") != 0) ||
         ops->size < offsetof(cay_provider_ops, policy) || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0 ||
         cay__net_check(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))

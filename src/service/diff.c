@@ -277,7 +277,7 @@ static int diff_on(asked *q, cay_err *err)
     add(&w, "on", "");
     for (int i = 0; i < 2; i++) {
         const cay__point *side = i ? &q->b : &q->a;
-        cay__str_join(top, sizeof top, "sandboxes/", side->id, "/on-upper", NULL);
+        cay__str_join(top, sizeof top, "sandboxes/", side->id, "/on/upper", NULL);
         if (*side->on)
             add(&w, i ? "b-top=" : "a-top=", top);
     }

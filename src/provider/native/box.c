@@ -43,6 +43,8 @@ static int add_target(cay__buf *b, const char *t, cay_err *err)
 static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_err *err)
 {
     size_t names = 0;
+    if (spec->on) /* before what may be shown below it */
+        CAY_TRY(add_target(b, "/workspace", err));
     for (size_t i = 0; i < spec->ngrants; i++)
         CAY_TRY(add_target(b, spec->grants[i].target, err));
     for (size_t i = 0; i < spec->nvolumes; i++)
@@ -94,7 +96,7 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
     char path[80];
     for (size_t i = 0; i < spec->nvolumes; i++) {
         const cay_volume_use *v = &spec->volumes[i];
-        uint32_t bit = 1u << (spec->ngrants + i);
+        uint32_t bit = 1u << ((spec->on != NULL) + spec->ngrants + i);
         if (!cay__volume_name(v->name) || !cay__str_join(path, sizeof path, "volumes/", v->name, NULL))
             return cay_fail_why(err, CAY_EINVAL, "volume_name", "\"%.60s\" is no volume's name", v->name);
         int fd = openat(n->home_fd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -111,20 +113,26 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
 
 static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, cay_err *err)
 {
-    if (spec->ngrants + spec->nvolumes > CAY_GRANTS_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "too_many_grants", "%zu directories and volumes: at most %d", spec->ngrants + spec->nvolumes, CAY_GRANTS_MAX);
+    size_t on = spec->on != NULL;
+    if (on + spec->ngrants + spec->nvolumes > CAY_GRANTS_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "too_many_grants", "%zu directories and volumes: at most %d", on + spec->ngrants + spec->nvolumes, CAY_GRANTS_MAX);
     if (spec->root) {
         CAY_TRY(open_dir(n, spec->root, "root", &s->fds[s->n], err));
         s->n++;
         m->flags |= CAY_CREATE_ROOT_FD;
     }
+    if (on) {
+        CAY_TRY(open_dir(n, spec->on, "on", &s->fds[s->n], err));
+        s->n++;
+        m->flags |= CAY_CREATE_ON;
+    }
     for (size_t i = 0; i < spec->ngrants; i++) {
         CAY_TRY(open_dir(n, spec->grants[i].source, "mount", &s->fds[s->n], err));
         s->n++;
         if (spec->grants[i].rw)
-            m->grants_rw |= 1u << i;
+            m->grants_rw |= 1u << (on + i);
     }
-    m->ngrants = (uint32_t)spec->ngrants;
+    m->ngrants = (uint32_t)(on + spec->ngrants);
     m->nlayers = (uint32_t)spec->nlayers;
     return fill_volumes(n, s, m, spec, err);
 }
@@ -137,6 +145,8 @@ static const char *default_user(const cay__native *n, const cay_create *spec)
         return spec->user;
     if (spec->root)
         return n->hello.mode == CAY_MODE_SINGLE ? "user" : "root";
+    if (spec->on && n->hello.mode == CAY_MODE_RANGE)
+        return "root";
     for (size_t i = 0; i < spec->ngrants; i++)
         if (spec->grants[i].rw && n->hello.mode == CAY_MODE_RANGE)
             return "root";
