@@ -305,7 +305,7 @@ static void on_signal(const request *r)
 
 static void on_snapshot(const request *r)
 {
-    if (!turn_ask(r->c, r->b, r->body, NULL, 0, false))
+    if (!turn_ask(r->c, r->b, r->body, r->tail, r->tail_len, false))
         reply_error(r->c, CAY_EINVAL, 0, "layer_name", "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
 }
 

@@ -59,7 +59,7 @@ enum cay_msg_type {
     CAY_MSG_FREEZE,      /* cay_m_box (a: CAY_FREEZE_…) → CAY_MSG_BOX; fds: [cgroup.events of what is being frozen]. Nothing of the sandbox
                             runs, and nothing new begins, until THAW or the end of the connection (…) */
     CAY_MSG_THAW,        /* cay_m_box → OK */
-    CAY_MSG_SNAPSHOT,    /* cay_m_layer: the upper becomes this layer, if nothing runs → CAY_MSG_SNAPPED */
+    CAY_MSG_SNAPSHOT,    /* cay_m_layer: the upper becomes this layer, if nothing runs; a and tail as below: the same files in fewer layers, to stand on → CAY_MSG_SNAPPED */
     CAY_MSG_RESTACK,     /* cay_m_layer (a: how many), tail: a name NUL per layer above the template: processes end, the upper is thrown away → OK */
     CAY_MSG_UNLAYER,     /* cay_m_layer (id ""): removes this layer, if it is there → OK */
 

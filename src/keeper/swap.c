@@ -324,11 +324,11 @@ static const char *begin(swap *s)
     errno = EEXIST;
     if (there(AT_FDCWD, s->aside))
         return "layer";
-    /* All of the present one and a layer; or its bottom and what is wanted above. */
-    bool ok = add(s, now->foreign ? "/" : now->name[0]);
-    for (size_t i = now->foreign ? 0 : 1; ok && *layer && i < now->n; i++)
+    /* Its bottom, what is wanted above, or all of the present one, and a layer. */
+    bool ok = add(s, now->foreign ? "/" : now->name[0]), same = *layer && !s->job->path[0];
+    for (size_t i = now->foreign ? 0 : 1; ok && same && i < now->n; i++)
         ok = add(s, now->name[i]);
-    ok = ok && (*layer ? add(s, layer) : cay__str_join(s->next + strlen(s->next), sizeof s->next - strlen(s->next), s->job->path, NULL));
+    ok = ok && cay__str_join(s->next + strlen(s->next), sizeof s->next - strlen(s->next), s->job->path, NULL) && (!*layer || add(s, layer));
     errno = E2BIG;
     if (!ok || !stack_parse(&s->then, s->next))
         return "stack";

@@ -178,13 +178,13 @@ bool turn_ask(client *c, box *b, const cay_m_layer *m, const char *tail, size_t 
 {
     const char *s = tail, *end = tail + len;
     turn *t = turn_new(c, b, restack);
-    bool ok = restack ? m->a < CAY_STACK_MAX : memchr(m->layer, 0, sizeof m->layer) && cay__layer_valid(m->layer);
-    for (uint64_t i = 0; ok && restack && i < m->a; i++) {
+    bool ok = m->a < CAY_STACK_MAX && (restack || (memchr(m->layer, 0, sizeof m->layer) && cay__layer_valid(m->layer)));
+    for (uint64_t i = 0; ok && i < m->a; i++) {
         size_t n = strnlen(s, (size_t)(end - s)), at = strlen(t->job.path);
         ok = s + n < end && cay__layer_valid(s) && cay__str_join(t->job.path + at, sizeof t->job.path - at, s, "\n", NULL);
         s += n + 1;
     }
-    if (!ok || (restack && s != end)) {
+    if (!ok || s != end) {
         b->turn = NULL;
         free(t);
         return false;

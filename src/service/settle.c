@@ -288,6 +288,7 @@ static int round_of(settling *s)
     const cay_store_ops *st = s->svc->store;
     s->done = 0;
     CAY_TRY(settle_young(s));
+    CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s, s->err)); /* what can change over needs no merge */
     CAY_TRY(begin_merge(s));
     CAY_TRY(st->job_list(s->svc->db, "merge", merge_job, s, s->err));
     CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s, s->err));

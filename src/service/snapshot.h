@@ -52,6 +52,8 @@ int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_e
 void cay__stack_release(cay_service *svc, const char *id);
 /* Merges that were made while it ran, before it starts again. Its row is read anew. */
 int cay__stack_renew(cay_service *svc, const char *id, cay__row **row, cay_err *err);
+/* The same files in fewer layers, where some were merged; false when there is nothing to change. */
+bool cay__stack_merged(cay_service *svc, cay__stack *s);
 /* Leases of makers that are dead. */
 void cay__leases_drop(cay_service *svc);
 

@@ -177,14 +177,16 @@ static int find_out(cay_service *svc, const cay_snap_row *row, cay_err *err)
     return complete(svc, row, &how, err);
 }
 
+/* below: what the sandbox shall stand on instead of the stack it has; NULL: on that. */
 static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, void *box, const cay_snap_row *row,
-                const cay_snapshot_spec *s, cay_err *err)
+                const cay__stack *below, const cay_snapshot_spec *s, cay_err *err)
 {
     last l = { .below = row->layers };
     cay_snapped made = { .size = sizeof made };
     svc->store->snap_list(svc->db, row->sandbox, NULL, find_last, &l, NULL);
     cay_snap want = { .size = sizeof want, .layer = row->id, .last = *l.id ? l.id : NULL,
-                      .how = s->quiet ? CAY_SNAP_QUIET : s->stop ? CAY_SNAP_STOP : CAY_SNAP_ANY };
+                      .how = s->quiet ? CAY_SNAP_QUIET : s->stop ? CAY_SNAP_STOP : CAY_SNAP_ANY,
+                      .layers = below ? below->name : NULL, .nlayers = below ? below->n : 0 };
     CAY_TRY(svc->store->snap_insert(svc->db, row, err));
     CAY_FAULT("snapshot.recorded");
     int rc = CAY_FAULT_FAILS("snapshot.make") ? cay_fail_sys(err, CAY_ESYS, "make the snapshot") : ops->snapshot(box, call, &want, &made, err);
@@ -212,6 +214,7 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box, con
     CAY_TRY(spec_for_forks(&box_row->row, &forks, err));
     CAY_TRY(cay__spec_read(&box_row->row, &spec, err));
     int rc = cay__stack_of(spec->create.layers, spec->create.nlayers, &stack, err);
+    bool merged = rc == 0 && cay__stack_merged(svc, &stack);
     if (rc == 0 && stack.n == CAY__STACK_MAX)
         rc = cay__stack_push(&stack, id, err); /* tells why not */
     if (rc == 0) {
@@ -223,7 +226,7 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box, con
         cay_snap_row row = { .size = sizeof row, .id = id, .sandbox = sb->id, .parent = c->from, .label = s->label, .provider = sb->ops->name,
                              .template_ = c->root ? c->root : c->template_ ? c->template_ : "host", .state = "making", .boot = boot,
                              .mark = mark, .metadata = s->metadata, .layers = layers, .spec = forks, .automatic = automatic };
-        rc = take(svc, call, sb->ops, box, &row, s, err);
+        rc = take(svc, call, sb->ops, box, &row, merged ? &stack : NULL, s, err);
     }
     cay__spec_free(spec);
     return rc;

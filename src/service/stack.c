@@ -130,6 +130,28 @@ void cay__leases_drop(cay_service *svc)
     free(l.dead);
 }
 
+static int shorten(const cay_job *job, void *arg)
+{
+    cay__stack *s = arg, lower, upper;
+    if (cay__stack_read(job->detail, &lower, NULL) < 0 || !lower.n || lower.n > s->n)
+        return 0;
+    for (size_t i = 0; i < lower.n; i++)
+        if (strcmp(lower.name[i], s->name[i]) != 0)
+            return 0;
+    if (cay__stack_of(s->name + lower.n, s->n - lower.n, &upper, NULL) < 0 ||
+        cay__stack_of((const char *const[]){ job->subject }, 1, s, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < upper.n; i++)
+        cay__stack_push(s, upper.name[i], NULL);
+    return 0;
+}
+
+bool cay__stack_merged(cay_service *svc, cay__stack *s)
+{
+    size_t n = s->n;
+    return svc->store->job_list(svc->db, "merged", shorten, s, NULL) == 0 && s->n != n;
+}
+
 typedef struct renewal {
     cay_service *svc;
     const char  *id, *provider;

@@ -134,7 +134,11 @@ static int do_ready(cay__db *db, void *arg, cay_err *err)
         return no_snapshot(r->id, err);
     if (!a->stacked)
         return 0;
+    CAY_AUTOFREE char *old = NULL, *provider = NULL;
+    CAY_TRY(layers_of(db, r->sandbox, &old, &provider, err));
     int rc = stack_box(db, r->sandbox, r->layers, r->id, err);
+    if (rc == 0 && *old) /* it may have changed over to a merged one */
+        rc = free_layers(db, old, "", provider, err);
     return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile; the snapshot outlives it */
 }
 

@@ -41,7 +41,10 @@ until_() { # CONDITION…: becomes true
     done
     false
 }
-layers() { find "$CAY_HOME/layers" -mindepth 1 -maxdepth 1 -name '[sg]???????????????????' 2>/dev/null | wc -l; }
+left() { # no layer of a snapshot or a merge
+    c gc --settle
+    [ -z "$(ls "$CAY_HOME/layers" | grep '^[sg].\{19\}$')" ]
+}
 is_durable() { c snapshot inspect "$1" | grep -q '"durable": true'; }
 
 # ---- take, list, inspect
@@ -141,6 +144,23 @@ c undo "$k" >/dev/null
 ok "one undo is one command" same "$(c exec "$k" -- cat n)" 4 # this exec makes a checkpoint, too
 ok "a run with --keep has them" sh -c "'$cay' run --keep --checkpoint -- true </dev/null 2>&1 | grep -q kept"
 
+# ---- deep stacks become shallow, under the feet of a running sandbox
+deep=$(c create --checkpoint=2 --name deep)
+c exec deep -- sh -c 'mkdir -p a/b; echo deep > a/b/c; echo gone > z'
+for n in $(seq 36); do
+    c exec deep -- sh -c "echo $n > f$n; rm -f z f$((n - 20)); mkdir -p t$((n % 5)); echo $n > t$((n % 5))/$n; [ $n != 9 ] || mv a moved; [ $n != 20 ] || rm -r t3" ||
+        ok "command $n" false
+done
+shallow() {
+    c gc --settle && c exec deep -- true && [ "$(c snapshot inspect "$(c snapshots -q deep | tail -1)" | sed -n 's/.*"depth": \([0-9]*\).*/\1/p')" -le 32 ]
+}
+ok "a deep stack is merged" until_ shallow
+want=$(echo deep; seq 17 36 | sed 's/^/f/' | sort; echo moved; for n in 0 1 2 3 4; do echo "t$n"; done; echo 23 28 33)
+ok "nothing is lost by that" same "$(c exec deep -- sh -c 'cat moved/b/c; ls | LC_ALL=C sort; cd t3; echo $(ls | sort -n)')" "$want"
+c kill deep >/dev/null
+c resume deep >/dev/null
+ok "nor by starting again" same "$(c exec deep -- sh -c 'cat moved/b/c; ls | LC_ALL=C sort; cd t3; echo $(ls | sort -n)')" "$want"
+
 # ---- removal
 ok "one in use is deferred" sh -c "'$cay' snapshot rm one </dev/null 2>&1 | grep -q 'stay until'"
 ok "and not found any more" fails snapshot_not_found snapshot inspect one
@@ -151,7 +171,7 @@ ok "with a digest" sh -c "'$cay' snapshot inspect $s3 </dev/null | grep -q '\"di
 for x in $(c ls -q); do c rm -f "$x" >/dev/null; done
 c snapshots -q >"$tmp/all"
 while read -r s; do c snapshot rm "$s" >/dev/null; done <"$tmp/all"
-ok "nothing is left" until_ sh -c "'$cay' gc --settle </dev/null; [ \$(find '$CAY_HOME/layers' -mindepth 1 -maxdepth 1 -name '[sg]*' | wc -l) = 0 ]"
+ok "nothing is left" until_ left
 ok "no sandbox either" until_ sh -c "[ -z \"\$(ls '$CAY_HOME/sandboxes' 2>/dev/null)\" ]"
 ok "no mark" [ -z "$(ls "$CAY_HOME/checkpoint")" ]
 

@@ -56,6 +56,9 @@ typedef struct cay_snap {
     const char *layer; /* to be made, of this name; the same name again, after an answer that was lost, is the same layer */
     cay_snap_how how;
     const char *last;  /* the last layer that was cloned of this box while processes ran, to share unchanged files with; NULL: none */
+    const char *const *layers; /* the same files as the stack it has, in fewer layers: what it shall stand on below the new one, if the
+                                  new one becomes part of its stack; NULL: what it stands on now */
+    size_t      nlayers;
 } cay_snap;
 
 typedef struct cay_snapped {

@@ -14,14 +14,27 @@ static int check_name(const char *layer, cay_err *err)
     return cay_fail_why(err, CAY_EINVAL, "layer_name", "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -", layer ? layer : "(none)");
 }
 
-/* Nothing runs: the upper itself becomes the layer. */
-static int swap(cay__nbox *b, const cay_call *call, const char *layer, cay_snapped *out, cay_err *err)
+static int add_names(cay__buf *tail, const char *const *layers, size_t n, cay_err *err)
 {
-    cay_m_layer m = { .a = 0 };
+    if (n >= CAY_STACK_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_full", "%zu layers: a sandbox stands on at most %d; let them be merged", n, CAY_STACK_MAX - 1);
+    for (size_t i = 0; i < n; i++) {
+        CAY_TRY(check_name(layers[i], err));
+        cay__buf_add(tail, layers[i], strlen(layers[i]) + 1);
+    }
+    return 0;
+}
+
+/* Nothing runs: the upper itself becomes the layer. */
+static int swap(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+{
+    cay_m_layer m = { .a = spec->nlayers };
     cay__reply r = { 0 };
+    CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
+    CAY_TRY(add_names(&tail, spec->layers, spec->nlayers, err));
     cay__str_copy(m.id, sizeof m.id, b->id);
-    cay__str_copy(m.layer, sizeof m.layer, layer);
-    cay__ask ask = { .type = CAY_MSG_SNAPSHOT, .body = &m, .len = sizeof m };
+    cay__str_copy(m.layer, sizeof m.layer, spec->layer);
+    cay__ask ask = { .type = CAY_MSG_SNAPSHOT, .body = &m, .len = sizeof m, .tail = tail.data, .tail_len = tail.len };
     CAY_FAULT("client.snapshot.send");
     CAY_TRY(cay__link_call(&b->n->link, call, &ask, &r, err));
     CAY_FAULT("client.snapshot.answered");
@@ -37,7 +50,7 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
     cay_err why = CAY_ERR_INIT;
     *out = (cay_snapped){ .size = sizeof *out };
     CAY_TRY(check_name(spec->layer, err));
-    int rc = swap(box, call, spec->layer, out, &why);
+    int rc = swap(box, call, spec, out, &why);
     bool runs = !strcmp(why.reason, "processes_running") || !strcmp(why.reason, "snapshot_unsupported");
     if (rc < 0 && runs && spec->how != CAY_SNAP_QUIET)
         return cay__nbox_clone(box, call, spec, out, err);
@@ -54,12 +67,7 @@ int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers
     cay_m_layer m = { .a = n };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     cay__str_copy(m.id, sizeof m.id, b->id);
-    if (n >= CAY_STACK_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "stack_full", "%zu layers: a sandbox stands on at most %d; let them be merged", n, CAY_STACK_MAX - 1);
-    for (size_t i = 0; i < n; i++) {
-        CAY_TRY(check_name(layers[i], err));
-        cay__buf_add(&tail, layers[i], strlen(layers[i]) + 1);
-    }
+    CAY_TRY(add_names(&tail, layers, n, err));
     cay__ask ask = { .type = CAY_MSG_RESTACK, .body = &m, .len = sizeof m, .tail = tail.data, .tail_len = tail.len };
     CAY_FAULT("client.restack.send");
     return cay__link_call(&b->n->link, call, &ask, NULL, err);
