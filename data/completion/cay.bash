@@ -20,7 +20,7 @@ _cay() {
         *)
             if [ -z "$verb" ]; then
                 verb=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && [[ $verb == @(files|net|port|secret|volume) ]]; then
+            elif [ -z "$sub" ] && [[ $verb == @(files|manifest|net|port|secret|volume) ]]; then
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
                 sub=${COMP_WORDS[i]}
@@ -54,7 +54,7 @@ _cay() {
         COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
         return
     fi
-    if [ -z "$sub" ] && [[ $verb == @(files|net|port|secret|volume) ]]; then
+    if [ -z "$sub" ] && [[ $verb == @(files|manifest|net|port|secret|volume) ]]; then
         COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
         return
     fi

@@ -148,6 +148,16 @@ CAY_API char *cay_manifest_describe(const cay_manifest *m, unsigned depth);
  * counts; writing below a read-only one is "workspace_archive_write_error". The caller frees *out. */
 CAY_API int cay_manifest_resolve(const cay_manifest *m, const char *path, bool for_write, char **out, cay_err *err);
 
+/* What there would be to do: local sources are looked at as for a sandbox, nothing is read, fetched or made. */
+typedef struct cay_manifest_sum {
+    size_t   size;
+    uint64_t entries, files, bytes; /* files: with the members of local directories */
+    uint64_t ephemeral, mounts, fetched;
+    uint64_t skipped;               /* sockets, pipes and devices in local directories */
+} cay_manifest_sum;
+/* base: directory that relative host paths start from; NULL: there may be none. */
+CAY_API int cay_manifest_look(const cay_manifest *m, const char *base, cay_manifest_sum *out, cay_err *err);
+
 /* ------------------------------------------------------------------ changing a live sandbox */
 
 typedef struct cay_manifest_delta {

@@ -22,6 +22,7 @@ extern "C" {
 typedef struct cay_service cay_service;
 typedef struct cay_sandbox cay_sandbox;
 struct cay_provider_ops;
+struct cay_manifest_progress; /* cay/manifest.h */
 
 #define CAY_ID_LEN 20 /* [a-z2-7], first letter tells the kind */
 
@@ -142,6 +143,9 @@ typedef struct cay_create {
     const char *const *layers;    /* set by the service for the provider: names of the layers that the sandbox stands on above its template,
                                      bottom first; what a caller gives here is not read */
     size_t             nlayers;
+    bool               manifest_trusted; /* it is the caller's own: it may grant paths and refer to variables, files and secrets of the host */
+    void             (*progress)(const struct cay_manifest_progress *p, void *arg); /* while a manifest's layer is built; NULL: nobody looks */
+    void              *progress_arg;
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

@@ -19,6 +19,7 @@ const opt_def box_opt_defs[] = {
     { "template", 0, "NAME", "what it starts from (default host: this machine's /usr, read-only)", OPT_STR,
       AT(template_) },
     { "from", 0, "SNAPSHOT", "begin with the files of a snapshot: an id or a label", OPT_STR, AT(from) },
+    { "manifest", 0, "FILE", "what is put into it first: files, repositories, mounts, accounts; - reads standard input", OPT_STR, AT(manifest) },
     { "checkpoint", 0, "N", "a snapshot after each command, for `cay undo`; the last N are kept (default 20)", OPT_NUM, AT(checkpoint), 1, 10000,
       .bare = "20" },
     { "on", 0, "DIR", "show your directory at /workspace, copy-on-write; `cay diff` and `cay apply` tell and take what changed", OPT_STR, AT(on) },
@@ -312,7 +313,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
         .size = sizeof *c, .template_ = o->template_, .root = o->root, .name = o->name, .hostname = o->hostname,
         .user = o->user, .workdir = o->workdir, .metadata = o->metadata, .limits = o->limits,
         .ttl_ms = o->ttl_ms == CAY_UNLIMITED ? 0 : o->ttl_ms, .idle_ms = o->idle_ms == CAY_UNLIMITED ? 0 : o->idle_ms,
-        .from = o->from, .checkpoint = (unsigned)o->checkpoint, .no_pin = o->no_pin, .durable = o->durable,
+        .from = o->from, .manifest = o->manifest, .checkpoint = (unsigned)o->checkpoint, .no_pin = o->no_pin, .durable = o->durable,
         .on_expiry = o->on_expiry && !strcmp(o->on_expiry, "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL,
     };
     CAY_TRY(check_texts(o, err));

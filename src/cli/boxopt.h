@@ -7,7 +7,7 @@
 #include <cay/service.h>
 
 typedef struct box_opts {
-    const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry, *from, *on;
+    const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry, *from, *on, *manifest;
     opt_list    env, env_files, labels, mounts, volumes, require, net, secrets;
     cay_limits  limits;
     uint64_t    ttl_ms, idle_ms, net_up, net_down, net_connections, checkpoint;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles from the service, for the full program. */
 #include "cli.h"
+#include "manifest.h"
 #include "open.h"
 #include "out.h"
 #include <base/base.h>
@@ -81,8 +82,13 @@ static void tell_level(cay_sandbox *sb, const cay_create *spec)
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
     cay_service *svc;
+    cay_create whole = *spec;
+    __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
     CAY_TRY(cli_service(&svc, err));
-    CAY_TRY(cay_service_create(svc, NULL, spec, out, err));
+    if (spec->manifest) /* so far the name of its file */
+        CAY_TRY(cli_manifest_read(spec->manifest, &file, err));
+    cli_manifest_give(&file, &whole);
+    CAY_TRY(cay_service_create(svc, NULL, &whole, out, err));
     tell_level(*out, spec);
     return 0;
 }

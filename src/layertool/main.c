@@ -21,6 +21,7 @@ static const struct {
     const char *name;
     int (*run)(tool *t, cay_err *err);
 } verbs[] = {
+    { "build", build_run },
     { "diff", diff_run },
     { "digest", digest_run },
     { "merge", merge_run },

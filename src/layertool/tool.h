@@ -15,6 +15,7 @@
  *
  *   verb     arguments              answer (DONE)
  *   digest   layer                  hex digest, bytes, files
+ *   build    new entries each below… nodes, bytes                   a plan (build.h) at TOOL_FD; records: nodes and bytes so far
  *   remove   layer…                 -                              also what crashes left behind
  *   volume   make NAME              -                              volumes/NAME, user 1000's; one that is there stays
  *            look NAME              bytes, files
@@ -145,6 +146,7 @@ void meta_path(char out[300], int dir, const char *name);
 
 /* ---- one file per verb ---- */
 
+int build_run(tool *t, cay_err *err);
 int digest_run(tool *t, cay_err *err);
 int remove_run(tool *t, cay_err *err);
 int volume_run(tool *t, cay_err *err);

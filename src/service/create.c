@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
 #include "diff.h"
+#include "manifest.h"
 #include "secret.h"
 #include "service.h"
 #include "snapshot.h"
@@ -163,7 +164,7 @@ static void undo(cay_service *svc, const char *id, const cay_create *c)
     cay__checkpoint_unmark(svc, id);
 }
 
-static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *whole, void **box,
+static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *whole, const cay__mani *f, void **box,
                 cay_err *err)
 {
     void *self;
@@ -173,6 +174,7 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     cay_create plain = *whole, *c = &plain;
     if (whole->nsecrets)
         CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
+    plain.env = cay__mani_env(f, plain.env, &mem);
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_FAULT("create.recorded");
     CAY_TRY(cay__stack_hold(svc, id, c, err));
@@ -181,6 +183,9 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     CAY_TRY(p->ops->create(self, call, id, c, box, err));
     CAY_FAULT("create.made");
     int rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
+    if (rc == 0)
+        rc = cay__mani_apply(f, p->ops, id, *box, call, err);
+    CAY_FAULT("create.applied");
     if (rc == 0)
         rc = cay__box_text(p->ops, *box, &text, err);
     int moved = rc == 0 && !c->ephemeral ? cay__svc_move(svc, id, CAY_RUNNING, "", text, err) : 0;
@@ -193,7 +198,7 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     return rc;
 }
 
-static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *c, cay_sandbox **out,
+static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *c, const cay__mani *f, cay_sandbox **out,
                      cay_err *err)
 {
     void *box = NULL;
@@ -205,7 +210,7 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
     }
     int rc = cay__volumes_take(svc, call, id, c, err);
     if (rc == 0)
-        rc = make(svc, call, p, id, c, &box, err);
+        rc = make(svc, call, p, id, c, f, &box, err);
     if (rc < 0) {
         undo(svc, id, c);
         cay__volumes_forget(svc, id);
@@ -248,14 +253,17 @@ int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
     CAY_TRY(cay__call_check(call, "create", err));
+    CAY__AUTOMANI f = { 0 };
     CAY_TRY(cay__stack_prepare(svc, &c, &mem, err));
+    CAY_TRY(cay__mani_prepare(svc, &c, &mem, &f, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
+    CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
     cay__id_make(id, 'c');
-    int rc = create_at(svc, call, p, as ? as : id, &c, out, &why);
+    int rc = create_at(svc, call, p, as ? as : id, &c, &f, out, &why);
     cay__id_make(id, 'c');
     if (rc < 0 && stand_in(svc, &why, &c, &p))
-        return create_at(svc, call, p, as ? as : id, &c, out, err);
+        return create_at(svc, call, p, as ? as : id, &c, &f, out, err);
     if (rc < 0 && err)
         *err = why;
     return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to a whole sandbox. Each may be asked twice, and by two programs at once. */
 #include "diff.h"
+#include "manifest.h"
 #include "secret.h"
 #include "service.h"
 #include "snapshot.h"
@@ -120,10 +121,16 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
                      void **box, cay_err *err)
 {
     cay_create plain = spec->create;
+    CAY__AUTOMANI f = { 0 };
     if (plain.nsecrets)
         CAY_TRY(cay__secrets_net_before(plain.net, &spec->mem, &plain.net, err));
+    CAY_TRY(cay__mani_prepare(svc, &plain, &spec->mem, &f, err));
+    CAY_TRY(cay__mani_build(svc, call, ops, &plain, &spec->mem, &f, err));
+    plain.env = cay__mani_env(&f, plain.env, &spec->mem);
     CAY_TRY(ops->start(self, call, id, &plain, box, err));
     int rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
+    if (rc == 0)
+        rc = cay__mani_apply(&f, ops, id, *box, call, err);
     if (rc < 0) {
         if (ops->stop)
             ops->stop(*box, NULL, NULL);

@@ -183,7 +183,7 @@ static const field fields[] = {
     F("min_level", int, min_level), F("require", strs, require), F("ttl_ms", u64, ttl_ms),
     F("idle_ms", u64, idle_ms),    F("on_expiry", expiry, on_expiry), F("no_pin", bool, no_pin),
     F("durable", bool, durable),   F("net", net, net),         F("from", str, from),
-    F("checkpoint", int, checkpoint), F("on", str, on),
+    F("checkpoint", int, checkpoint), F("on", str, on), F("manifest", str, manifest),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },

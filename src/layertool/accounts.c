@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Users and groups of a manifest as lines of /etc/passwd and /etc/group, on top of those of the stack below. */
+#include "build.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+
+enum { FIRST_ID = 1001, LAST_ID = 59999, FILE_BYTES = 1 << 20 };
+
+int build_below(build *b, const char *path, int flags)
+{
+    errno = ENOENT;
+    for (size_t i = b->nbelow; i-- > 0;) {
+        int dir = b->below[i][0] == '/' ? open(b->below[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                        : openat(b->t->layers, b->below[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (dir < 0)
+            return -1;
+        int fd = cay__fd_openat2(dir, path, (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        int e = errno;
+        close(dir);
+        errno = e;
+        if (fd >= 0 || errno != ENOENT)
+            return fd;
+    }
+    return -1;
+}
+
+/* Its text, NUL-terminated; "" where there is none. */
+static int read_below(build *b, const char *path, char *text, cay_err *err)
+{
+    CAY_AUTOFD fd = build_below(b, path, O_RDONLY);
+    struct stat st;
+    text[0] = 0;
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size >= FILE_BYTES)
+        return cay_fail_why(err, CAY_ETYPE, "accounts_unreadable", "accounts: /%s of the template is no file that can be read", path);
+    ssize_t n = cay__fd_read_all(fd, text, FILE_BYTES - 1);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "accounts: read /%s", path);
+    text[n] = 0;
+    return 0;
+}
+
+/* The line of a name, and the number in its third field. */
+static const char *find_line(const char *text, const char *name, uint32_t *id)
+{
+    size_t n = strlen(name);
+    for (const char *s = text; *s; s = strchrnul(s, '\n'), s += *s == '\n') {
+        if (strncmp(s, name, n) || s[n] != ':')
+            continue;
+        const char *second = strchr(s + n + 1, ':');
+        *id = second ? (uint32_t)strtoul(second + 1, NULL, 10) : 0;
+        return s;
+    }
+    return NULL;
+}
+
+static bool has_id(const char *text, uint32_t id)
+{
+    for (const char *s = text; *s; s = strchrnul(s, '\n'), s += *s == '\n') {
+        const char *c = strchr(s, ':');
+        c = c ? strchr(c + 1, ':') : NULL;
+        if (c && c < strchrnul(s, '\n') && strtoul(c + 1, NULL, 10) == id)
+            return true;
+    }
+    return false;
+}
+
+typedef struct texts {
+    char    *passwd, *group;
+    cay__buf new_passwd, new_group;
+    uint32_t next;
+} texts;
+
+static int next_id(texts *x, uint32_t *id, cay_err *err)
+{
+    for (; x->next <= LAST_ID; x->next++)
+        if (!has_id(x->passwd, x->next) && !has_id(x->group, x->next)) {
+            *id = x->next++;
+            return 0;
+        }
+    return cay_fail_why(err, CAY_ENOSPACE, "accounts_full", "accounts: no id is free from %d to %d", FIRST_ID, LAST_ID);
+}
+
+static void end_line(cay__buf *b)
+{
+    if (b->len && b->data[b->len - 1] != '\n')
+        cay__buf_str(b, "\n");
+}
+
+/* A group that is there gets the members at the end of its line. */
+static void write_groups(build *b, texts *x)
+{
+    for (const char *s = x->group, *e; *s; s = e + (*e == '\n')) {
+        e = strchrnul(s, '\n');
+        cay__buf_add(&x->new_group, s, (size_t)(e - s));
+        for (size_t i = 0; i < b->ngroups; i++) {
+            size_t n = strlen(b->groups[i].name);
+            if (strncmp(s, b->groups[i].name, n) || s[n] != ':')
+                continue;
+            for (size_t k = 0; k < b->groups[i].n; k++)
+                cay__buf_fmt(&x->new_group, "%s%s", k || e[-1] != ':' ? "," : "", b->groups[i].users[k]);
+        }
+        cay__buf_str(&x->new_group, "\n");
+    }
+}
+
+static int add_groups(build *b, texts *x, cay_err *err)
+{
+    write_groups(b, x);
+    for (size_t i = 0; i < b->ngroups; i++) {
+        build_group *g = &b->groups[i];
+        if (find_line(x->group, g->name, &g->gid))
+            continue;
+        CAY_TRY(next_id(x, &g->gid, err));
+        cay__buf_fmt(&x->new_group, "%s:x:%u:", g->name, g->gid);
+        for (size_t k = 0; k < g->n; k++)
+            cay__buf_fmt(&x->new_group, "%s%s", k ? "," : "", g->users[k]);
+        cay__buf_str(&x->new_group, "\n");
+    }
+    return 0;
+}
+
+static int add_users(build *b, texts *x, cay_err *err)
+{
+    cay__buf_str(&x->new_passwd, x->passwd);
+    end_line(&x->new_passwd);
+    for (size_t i = 0; i < b->nusers; i++) {
+        uint32_t gid = 0;
+        if (find_line(x->passwd, b->users[i], &b->uids[i]))
+            continue;
+        for (size_t k = 0; k < b->ngroups; k++)
+            if (!strcmp(b->groups[k].name, b->users[i]))
+                gid = b->groups[k].gid;
+        if (!gid && !find_line(x->group, b->users[i], &gid)) {
+            CAY_TRY(next_id(x, &gid, err));
+            cay__buf_fmt(&x->new_group, "%s:x:%u:\n", b->users[i], gid);
+            b->uids[i] = gid; /* one number for both, as everywhere */
+        } else
+            CAY_TRY(next_id(x, &b->uids[i], err));
+        cay__buf_fmt(&x->new_passwd, "%s:x:%u:%u::/home/%s:/usr/sbin/nologin\n", b->users[i], b->uids[i], gid, b->users[i]);
+    }
+    return 0;
+}
+
+/* Numbers for the names that nodes have. */
+static int resolve(build *b, const texts *x, cay_err *err)
+{
+    uint32_t uid = 1000, gid = 1000;
+    if (*b->owner) {
+        const char *line = find_line(x->new_passwd.data ? x->new_passwd.data : "", b->owner, &uid);
+        if (!line)
+            return cay_fail_why(err, CAY_ENOENT, "account_missing", "accounts: the template has no user %.32s", b->owner);
+        const char *c = strchr(strchr(strchr(line, ':') + 1, ':') + 1, ':');
+        gid = c ? (uint32_t)strtoul(c + 1, NULL, 10) : uid;
+    }
+    for (size_t i = 0; i < b->nnodes; i++) {
+        build_node *n = &b->nodes[i];
+        n->uid = n->entry ? uid : 0;
+        n->gid = n->entry ? gid : 0;
+        if (*n->group && !find_line(x->new_group.data ? x->new_group.data : "", n->group, &n->gid))
+            return cay_fail_why(err, CAY_ENOENT, "account_missing", "entry %.80s: the template has no group %.32s", n->path, n->group);
+    }
+    return 0;
+}
+
+static int put(build *b, const char *name, const cay__buf *text, cay_err *err)
+{
+    uid_t root = b->t->root ? TOOL_STORE : 0;
+    CAY_AUTOFD fd = openat(b->stage, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0 || !cay__fd_write_all(fd, text->data, text->len) || fchown(fd, root, root) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "accounts: write /%s", name);
+    return 0;
+}
+
+static int store(build *b, const texts *x, cay_err *err)
+{
+    uid_t base = b->t->root ? TOOL_STORE : 0;
+    if (mkdirat(b->stage, "etc", 0755) < 0 || fchownat(b->stage, "etc", base, base, 0) < 0 || mkdirat(b->stage, "home", 0755) < 0 ||
+        fchownat(b->stage, "home", base, base, 0) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "accounts");
+    for (size_t i = 0; i < b->nusers; i++) {
+        char home[64];
+        CAY_AUTOFD there = -1;
+        cay__str_join(home, sizeof home, "home/", b->users[i], NULL);
+        there = build_below(b, home, O_PATH);
+        if (there < 0 && (mkdirat(b->stage, home, 0755) < 0 || fchownat(b->stage, home, base + b->uids[i], base + b->uids[i], 0) < 0))
+            return cay_fail_sys(err, CAY_ESYS, "accounts: make /%s", home);
+    }
+    CAY_TRY(put(b, "etc/passwd", &x->new_passwd, err));
+    return put(b, "etc/group", &x->new_group, err);
+}
+
+static int work(build *b, texts *x, cay_err *err)
+{
+    CAY_TRY(read_below(b, "etc/passwd", x->passwd, err));
+    CAY_TRY(read_below(b, "etc/group", x->group, err));
+    CAY_TRY(add_groups(b, x, err));
+    CAY_TRY(add_users(b, x, err));
+    CAY_TRY(resolve(b, x, err));
+    if (!b->nusers && !b->ngroups)
+        return 0;
+    if (b->single)
+        return cay_fail_why(err, CAY_ENOTSUP, "single_id", "users and groups need a range of ids; let the administrator add you to /etc/subuid and /etc/subgid");
+    return store(b, x, err);
+}
+
+int build_accounts(build *b, cay_err *err)
+{
+    texts x = { .passwd = cay__alloc(FILE_BYTES), .group = cay__alloc(FILE_BYTES), .new_passwd = CAY__BUF(4 << 20), .new_group = CAY__BUF(4 << 20),
+                .next = FIRST_ID };
+    int rc = work(b, &x, err);
+    free(x.passwd);
+    free(x.group);
+    cay__buf_clear(&x.new_passwd);
+    cay__buf_clear(&x.new_group);
+    return rc;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Local directories: each name relative to its parent's descriptor, no link ever followed. */
+#include "plan.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+
+int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const char *word, int sys)
+{
+    const char *reason = e->kind->id == CAY__LOCAL_FILE ? "local_file_read_error" : "local_dir_read_error";
+    const char *why = !strcmp(word, "symlink_not_supported")    ? "it is a link that leaves the source"
+                      : !strcmp(word, "outside_base_dir")       ? "it is outside the manifest's directory; grant it with extra_path_grants"
+                      : !strcmp(word, "path_changed_during_copy") ? "it changed while it was being read; try again when it is at rest"
+                      : !strcmp(word, "not_a_file")             ? "it is not a regular file"
+                      : !strcmp(word, "not_a_directory")        ? "it is not a directory"
+                                                                : strerror(sys);
+    int rc = cay__bad(err, reason, e->path, word, "%.100s: %s", what, why);
+    if (err && sys) {
+        err->sys = sys;
+        err->code = rc = !strcmp(word, "path_not_found") ? CAY_ENOENT : sys == EACCES || sys == EPERM ? CAY_EPERM : rc;
+    }
+    return rc;
+}
+
+static void ident(cay__ident *id, const struct stat *st)
+{
+    *id = (cay__ident){ .size = (uint64_t)st->st_size, .dev = st->st_dev, .ino = st->st_ino,
+                        .mtime = st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec,
+                        .ctime = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec };
+}
+
+static int count(cay__plan *p, const cay__entry *e, uint64_t bytes, cay_err *err)
+{
+    p->files++;
+    p->bytes += bytes;
+    if (p->files > CAY__PLAN_FILES || p->bytes > CAY__PLAN_BYTES)
+        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "entry %.80s: more than %u files or 64 GiB together; leave some out with exclude", e->path,
+                            CAY__PLAN_FILES);
+    return 0;
+}
+
+int cay__plan_file(cay__plan *p, const cay__entry *e, uint32_t source, const char *rel, const char *path, const struct stat *st, cay_err *err)
+{
+    cay__node n = { .type = 'f', .ephemeral = cay__plan_ephemeral(p, e), .mode = e->has_mode ? e->mode : (st->st_mode & 0777) | 0200, .entry = (uint32_t)(e - p->m->entries) + 1,
+                    .root = source, .path = path, .group = e->group ? e->group : "", .text = rel, .len = strlen(rel) };
+    ident(&n.id, st);
+    CAY_TRY(count(p, e, n.id.size, err));
+    return cay__plan_add(p, &n, err) ? 0 : CAY_EINVAL;
+}
+
+/* Kept when it leads to somewhere inside; one that leads nowhere is judged by its words. */
+static bool link_stays(int top, const char *rel, const char *target)
+{
+    int depth = 0;
+    if (*target == '/')
+        return false;
+    CAY_AUTOFD to = cay__fd_openat2(top, rel, O_PATH | O_CLOEXEC, 0, RESOLVE_BENEATH);
+    if (to >= 0 || errno == EXDEV)
+        return to >= 0;
+    for (const char *s = rel; *s; s++)
+        depth += *s == '/';
+    for (const char *s = target, *e; *s; s = e + (*e == '/')) {
+        e = s + strcspn(s, "/");
+        depth += e - s == 2 && s[0] == '.' && s[1] == '.' ? -1 : e == s || (e - s == 1 && *s == '.') ? 0 : 1;
+        if (depth < 0)
+            return false;
+    }
+    return true;
+}
+
+typedef struct walk {
+    cay__plan         *p;
+    const cay__entry  *e;
+    const cay__ignore *ignore;
+    uint32_t           source;
+    int                top;   /* of the walk */
+    const char        *inside; /* where the top is in the source, "" or with a '/' at its end */
+    const char        *path;   /* where it goes */
+} walk;
+
+static char *join(cay__plan *p, const char *a, const char *b, const char *c)
+{
+    size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
+    char *s = cay__arena_take(&p->mem, n);
+    cay__str_join(s, n, a, b, c, NULL);
+    return s;
+}
+
+static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth, cay_err *err);
+
+static int on_link(const walk *w, int dir, const char *name, const char *rel, const char *to, cay_err *err)
+{
+    char target[4096];
+    ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
+    if (n < 0)
+        return cay__local_bad(err, w->e, rel, "path_changed_during_copy", errno);
+    target[n] = 0;
+    if (!link_stays(w->top, rel, target))
+        return cay__local_bad(err, w->e, rel, "symlink_not_supported", 0);
+    cay__node node = { .type = 'l', .ephemeral = cay__plan_ephemeral(w->p, w->e), .mode = 0777, .entry = (uint32_t)(w->e - w->p->m->entries) + 1, .path = to,
+                       .group = w->e->group ? w->e->group : "", .text = cay__arena_str(&w->p->mem, target), .len = (size_t)n };
+    CAY_TRY(count(w->p, w->e, 0, err));
+    return cay__plan_add(w->p, &node, err) ? 0 : CAY_EINVAL;
+}
+
+static int on_dir(const walk *w, int dir, const char *name, const char *rel, const char *to, const struct stat *st, unsigned depth, cay_err *err)
+{
+    struct stat now;
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return cay__local_bad(err, w->e, rel, errno == EACCES ? "unreadable" : "path_changed_during_copy", errno);
+    if (fstat(fd, &now) < 0 || now.st_ino != st->st_ino || now.st_dev != st->st_dev) {
+        close(fd);
+        return cay__local_bad(err, w->e, rel, "path_changed_during_copy", 0);
+    }
+    cay__node node = { .type = 'd', .ephemeral = cay__plan_ephemeral(w->p, w->e), .mode = (st->st_mode & 0777) | 0700, .entry = (uint32_t)(w->e - w->p->m->entries) + 1,
+                       .path = to, .group = w->e->group ? w->e->group : "", .text = "" };
+    if (!cay__plan_add(w->p, &node, err)) {
+        close(fd);
+        return CAY_EINVAL;
+    }
+    return walk_dir(w, fd, rel, depth + 1, err);
+}
+
+static int on_name(const walk *w, int dir, const char *up, const char *name, unsigned depth, cay_err *err)
+{
+    struct stat st;
+    if (strpbrk(name, "\n\r"))
+        return cay__local_bad(err, w->e, name, "control_character", EINVAL);
+    const char *rel = *up ? join(w->p, up, "/", name) : cay__arena_str(&w->p->mem, name);
+    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return cay__local_bad(err, w->e, rel, "path_changed_during_copy", errno);
+    if (cay__ignored(w->ignore, rel, S_ISDIR(st.st_mode)))
+        return 0;
+    const char *to = join(w->p, w->path, "/", rel);
+    if (strlen(to) >= CAY_MANIFEST_PATH)
+        return cay__local_bad(err, w->e, rel, "too_long", ENAMETOOLONG);
+    if (S_ISDIR(st.st_mode))
+        return on_dir(w, dir, name, rel, to, &st, depth, err);
+    if (S_ISLNK(st.st_mode))
+        return on_link(w, dir, name, rel, to, err);
+    if (S_ISREG(st.st_mode))
+        return cay__plan_file(w->p, w->e, w->source, *w->inside ? join(w->p, w->inside, rel, "") : rel, to, &st, err);
+    w->p->skipped++; /* sockets, pipes, devices: nothing that could be copied */
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sorted, so that the same directory is the same list. */
+static int read_names(const walk *w, int fd, const char *rel, char ***names, size_t *n, cay_err *err)
+{
+    DIR *d = fdopendir(fd);
+    if (!d) {
+        close(fd);
+        return cay__local_bad(err, w->e, rel, "unreadable", errno);
+    }
+    errno = 0;
+    for (struct dirent *x; (x = readdir(d)); errno = 0) {
+        if (!strcmp(x->d_name, ".") || !strcmp(x->d_name, ".."))
+            continue;
+        *names = cay__more(*names, *n, sizeof **names);
+        (*names)[(*n)++] = cay__strdup(x->d_name);
+    }
+    int e = errno;
+    closedir(d);
+    if (*n)
+        qsort(*names, *n, sizeof **names, by_name);
+    return e ? cay__local_bad(err, w->e, rel, "unreadable", e) : 0;
+}
+
+static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth, cay_err *err)
+{
+    char **names = NULL;
+    size_t n = 0;
+    CAY_AUTOFD dir = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (dir < 0 || depth > 512) {
+        close(fd);
+        return cay__local_bad(err, w->e, rel, depth > 512 ? "too_deep" : "unreadable", depth > 512 ? ELOOP : errno);
+    }
+    int rc = read_names(w, fd, rel, &names, &n, err);
+    for (size_t i = 0; i < n; i++) {
+        if (rc == 0)
+            rc = on_name(w, dir, rel, names[i], depth, err);
+        free(names[i]);
+    }
+    free(names);
+    return rc;
+}
+
+int cay__plan_walk(cay__plan *p, const cay__entry *e, int fd, uint32_t source, const char *rel, const char *path, const cay__ignore *ignore, cay_err *err)
+{
+    CAY_AUTOFD top = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    const walk w = { .p = p, .e = e, .ignore = ignore, .source = source, .top = top, .inside = *rel ? join(p, rel, "/", "") : "", .path = path };
+    return walk_dir(&w, fd, "", 1, err);
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A manifest on its way into a sandbox: judged whole, built once, found again by what it is. */
+#include "manifest.h"
+#include "secret.h"
+#include "sha256.h"
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <layer/layer.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+void cay__mani_clear(cay__mani *f)
+{
+    for (cay_pair *p = f->extra; p && p->key; p++)
+        explicit_bzero((char *)p->value, strlen(p->value));
+    if (f->planned)
+        cay__plan_clear(&f->plan);
+    cay_manifest_free(f->m);
+    *f = (cay__mani){ 0 };
+}
+
+/* ------------------------------------------------------------------ the kept text */
+
+static int see_text(const char *value, void *arg)
+{
+    (void)value, (void)arg;
+    return 0;
+}
+
+/* {"trusted":true,"base":"/x","manifest":{…}} under a key made of it: the same text is kept once. */
+static int keep_text(cay_service *svc, const cay__mani *f, cay__arena *mem, const char **key, cay_err *err)
+{
+    CAY_AUTOJSON *o = json_pack("{s:b,s:o}", "trusted", f->trusted, "manifest", cay__manifest_json(f->m, false));
+    char hex[CAY__SHA256_HEX], *id = cay__arena_take(mem, CAY_ID_LEN + 1);
+    if (f->base)
+        json_object_set_new(o, "base", cay__json_bytes(f->base));
+    CAY_AUTOFREE char *text = cay__json_text(o, 4 * (size_t)CAY_MANIFEST_BYTES);
+    if (!text)
+        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: its text is too long");
+    cay__sha256_hex(text, strlen(text), hex);
+    id[0] = 't';
+    for (int i = 1; i < CAY_ID_LEN; i++) /* 95 bits */
+        id[i] = "abcdefghijklmnopqrstuvwxyz234567"[strtoul((char[]){ hex[2 * i], hex[2 * i + 1], 0 }, NULL, 16) & 31];
+    *key = id;
+    return svc->store->note_get(svc->db, CAY__NOTE_MANIFEST, id, see_text, NULL, NULL) < 0 ? svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, id, text, err) : 0;
+}
+
+static int copy_text(const char *value, void *arg)
+{
+    *(char **)arg = cay__strdup(value);
+    return 0;
+}
+
+static int load_text(cay_service *svc, const char *key, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    CAY_AUTOFREE char *text = NULL, *json = NULL;
+    CAY_AUTOJSON *o = NULL;
+    int rc = svc->store->note_get(svc->db, CAY__NOTE_MANIFEST, key, copy_text, &text, err);
+    if (rc < 0)
+        return rc == CAY_ENOENT ? cay_fail_why(err, CAY_ENOENT, "manifest_missing", "the manifest %s of this sandbox is not kept any more", key) : rc;
+    CAY_TRY(cay__json_object("record: manifest", text, &o, err));
+    char *base = cay__json_to_bytes(json_object_get(o, "base"));
+    f->base = base ? cay__arena_adopt(mem, base) : NULL;
+    f->trusted = cay__json_bool(o, "trusted", false);
+    json = cay__json_text(json_object_get(o, "manifest"), 4 * (size_t)CAY_MANIFEST_BYTES);
+    return cay_manifest_parse(json ? json : "", json ? strlen(json) : 0, f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err);
+}
+
+/* ------------------------------------------------------------------ the request */
+
+static bool has_env(const cay_pair *env, const char *name)
+{
+    for (; env && env->key; env++)
+        if (!strcmp(env->key, name))
+            return true;
+    return false;
+}
+
+static size_t count_env(const cay_pair *env)
+{
+    size_t n = 0;
+    while (env && env[n].key)
+        n++;
+    return n;
+}
+
+/* What the request says itself wins. Plain values join it; the others wait for the moment they are needed. */
+static void take_env(const cay_manifest *m, cay_create *c, cay__arena *mem)
+{
+    size_t n = 0, own = count_env(c->env);
+    cay_pair *list = cay__arena_take(mem, (m->nenv + own + 1) * sizeof *list);
+    for (size_t i = 0; i < m->nenv; i++)
+        if (m->env[i].value && !m->env[i].ephemeral && !has_env(c->env, m->env[i].name))
+            list[n++] = (cay_pair){ cay__arena_str(mem, m->env[i].name), cay__arena_str(mem, m->env[i].value) };
+    for (size_t i = 0; i < own; i++)
+        list[n++] = c->env[i];
+    if (n)
+        c->env = list;
+}
+
+static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    size_t n = 0;
+    f->extra = cay__arena_take(mem, (f->m->nenv + 1) * sizeof *f->extra);
+    for (size_t i = 0; i < f->m->nenv; i++) {
+        const cay__env *v = &f->m->env[i];
+        cay__value value = { 0 };
+        if (has_env(c->env, v->name) || (v->value && !v->ephemeral))
+            continue;
+        if (v->source) {
+            int rc = cay__secret_read(svc, v->name, v->source, &value, err);
+            if (rc < 0)
+                return cay_wrap(err, rc, "environment");
+        } else if (v->value) {
+            value = (cay__value){ cay__strdup(v->value), strlen(v->value) };
+        } else if (f->done) {
+            continue; /* ephemeral, and this is not the first start: it is gone, as it was meant to be */
+        } else {
+            return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "environment %.60s: its value was left out when the manifest was saved; give it again", v->name);
+        }
+        char *copy = cay__arena_take(mem, value.len + 1);
+        memcpy(copy, value.data, value.len);
+        cay__value_wipe(&value);
+        f->extra[n++] = (cay_pair){ v->name, copy };
+        f->extra[n] = (cay_pair){ NULL, NULL };
+    }
+    return 0;
+}
+
+const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__arena *mem)
+{
+    size_t a = count_env(f->extra), b = count_env(env);
+    if (!a)
+        return env;
+    cay_pair *list = cay__arena_take(mem, (a + b + 1) * sizeof *list);
+    memcpy(list, f->extra, a * sizeof *list);
+    if (b)
+        memcpy(list + a, env, b * sizeof *list);
+    return list;
+}
+
+typedef struct grants {
+    cay_create *c;
+    cay__arena *mem;
+    cay__mani  *f;
+    cay_grant  *list;
+    size_t      n;
+    cay_err    *err;
+} grants;
+
+static void add_grant(grants *g, const char *source, const char *target, bool rw)
+{
+    cay_grant *list = cay__arena_take(g->mem, (g->n + 1) * sizeof *list);
+    if (g->n)
+        memcpy(list, g->list, g->n * sizeof *list);
+    list[g->n++] = (cay_grant){ cay__arena_str(g->mem, source), cay__arena_str(g->mem, target), rw };
+    g->list = list;
+}
+
+/* A host directory in place. Somebody else's manifest stays in the directory it was given. */
+static int add_bind(grants *g, const cay_mount_target *t)
+{
+    CAY_AUTOJSON *o = NULL;
+    char whole[PATH_MAX], real[PATH_MAX], base[PATH_MAX] = "";
+    CAY_TRY(cay__json_object("mount", t->fields, &o, g->err));
+    const char *source = cay__json_str(o, "source", "");
+    if (g->f->base && !realpath(g->f->base, base))
+        return cay_fail_sys(g->err, CAY_ESYS, "manifest: its directory %.150s", g->f->base);
+    if (*source != '/' && !g->f->base)
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir", "source %.80s is relative, and the manifest has no directory", source);
+    bool fits = *source == '/' ? cay__str_copy(whole, sizeof whole, source) : cay__str_join(whole, sizeof whole, base, "/", source, NULL);
+    if (!fits || !realpath(whole, real))
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "path_not_found", "source %.80s: %s", source, strerror(fits ? errno : ENAMETOOLONG));
+    if (!g->f->trusted && (!*base || !cay__path_below(real, base)))
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir", "source %.80s is outside the manifest's directory", source);
+    add_grant(g, real, t->path, !t->read_only);
+    return 0;
+}
+
+static int on_mount(const cay_mount_target *t, void *arg)
+{
+    grants *g = arg;
+    if (!strcmp(t->strategy, "local_bind"))
+        return add_bind(g, t);
+    return cay_fail_why(g->err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: this sandbox cannot serve a %s by strategy %.40s", t->entry, t->type, t->strategy);
+}
+
+static int take_grants(cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    grants g = { .c = c, .mem = mem, .f = f, .list = (cay_grant *)c->grants, .n = c->ngrants, .err = err };
+    for (size_t i = 0; i < f->m->ngrants; i++)
+        if (f->m->grants[i].host_path)
+            add_grant(&g, f->m->grants[i].host_path, f->m->grants[i].path, !f->m->grants[i].read_only);
+    CAY_TRY(cay_manifest_mounts(f->m, on_mount, &g));
+    c->grants = g.list;
+    c->ngrants = g.n;
+    return 0;
+}
+
+int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    *f = (cay__mani){ .svc = svc };
+    if (!c->manifest)
+        return 0;
+    if (cay__id_valid(c->manifest, 't')) {
+        f->done = true;
+        return load_text(svc, c->manifest, mem, f, err); /* the rest is in the record */
+    }
+    f->base = c->manifest_base;
+    f->trusted = c->manifest_trusted;
+    CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest), f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+    if (c->on && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
+        return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "a manifest at " CAY__ROOT " and a directory shown there exclude each other; give the manifest another root");
+    if (!c->workdir && strcmp(f->m->root, CAY__ROOT))
+        c->workdir = cay__arena_str(mem, f->m->root);
+    if (!c->user && f->m->run_as)
+        c->user = cay__arena_str(mem, f->m->run_as);
+    if (!c->net && f->m->policy)
+        c->net = cay__arena_str(mem, f->m->policy);
+    take_env(f->m, c, mem);
+    return take_grants(c, mem, f, err);
+}
+
+/* ------------------------------------------------------------------ the layer */
+
+static bool only_ephemeral(const cay__plan *p, const cay__entry *e, void *arg)
+{
+    (void)arg;
+    return cay__plan_ephemeral(p, e);
+}
+
+/* Whom the layer is for and what its accounts stand on. After a power cut what was written last may be lost although its name is there,
+ * so a layer is not taken over from an earlier boot. */
+static void key_more(const cay_create *c, const cay__plan *p, const char *template_, char *buf, size_t cap)
+{
+    char boot[40] = "";
+    bool below = p->m->nusers || p->m->ngroups || p->m->run_as || strchr(p->m->root + 1, '/');
+    cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    int n = snprintf(buf, cap, "uid %u boot %.36s on %s", (unsigned)geteuid(), boot, below ? template_ : "");
+    for (size_t i = 0; below && i < c->nlayers && n > 0 && (size_t)n < cap; i++)
+        n += snprintf(buf + n, cap - (size_t)n, " %s", c->layers[i]);
+}
+
+typedef struct seen {
+    const cay_create *c;
+    const cay__plan  *p;
+} seen;
+
+static int on_progress(cay__rec *rec, void *arg, cay_err *err)
+{
+    const seen *s = arg;
+    (void)err;
+    cay_manifest_progress now = { .size = sizeof now, .entries_total = s->p->files, .bytes_total = s->p->bytes };
+    now.entries = CAY_MIN(cay__rec_get_num(rec), s->p->files);
+    now.bytes = cay__rec_get_num(rec);
+    if (s->c->progress && !rec->bad)
+        s->c->progress(&now, s->c->progress_arg);
+    return 0;
+}
+
+static int run_build(cay_service *svc, const cay_call *call, const cay_create *c, const cay__plan *p, const char *template_, const char *name, cay_err *err)
+{
+    CAY_AUTOFD wire = -1;
+    char each[16], entries[16];
+    const char *args[4 + CAY_STACK_MAX] = { name, entries, each, template_ };
+    seen s = { c, p };
+    snprintf(entries, sizeof entries, "%u", p->m->limit_entries);
+    snprintf(each, sizeof each, "%u", p->m->limit_files);
+    for (size_t i = 0; i < c->nlayers; i++)
+        args[4 + i] = c->layers[i];
+    CAY_TRY(cay__plan_wire(p, &wire, err));
+    const cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    const cay__layer_ask ask = { .verb = "build", .args = args, .nargs = 4 + c->nlayers, .fds = &wire, .nfds = 1, .fn = on_progress, .arg = &s };
+    return cay__layer_run(&at, call, &ask, NULL, err);
+}
+
+/* In the cache? Touched, so that a sweep sees that it is wanted. */
+static bool is_there(cay_service *svc, const char *name)
+{
+    char path[64];
+    struct stat st;
+    cay__str_join(path, sizeof path, "layers/", name, NULL);
+    if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    utimensat(svc->home_fd, path, (struct timespec[2]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } }, AT_SYMLINK_NOFOLLOW);
+    return true;
+}
+
+static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    char template_[PATH_MAX], more[PATH_MAX + 4096];
+    char *name = cay__arena_take(mem, CAY_ID_LEN + 1);
+    if (c->nlayers + 2 > CAY_STACK_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep", "the sandbox would stand on more than %d layers", CAY_STACK_MAX);
+    if (c->root && !realpath(c->root, template_))
+        return cay_fail_sys(err, CAY_ESYS, "root %.150s", c->root);
+    if (!c->root)
+        CAY_TRY(cay__layer_template(svc->home_fd, c->template_ ? c->template_ : "host", template_, sizeof template_, err));
+    key_more(c, &f->plan, template_, more, sizeof more);
+    cay__plan_name(&f->plan, more, name);
+    if (!is_there(svc, name)) {
+        CAY_TRY(cay__plan_fetch(&f->plan, svc, call, err));
+        CAY_FAULT("manifest.build");
+        CAY_TRY(run_build(svc, call, c, &f->plan, template_, name, err));
+        CAY_FAULT("manifest.built");
+    }
+    const char **layers = cay__arena_take(mem, (c->nlayers + 1) * sizeof *layers);
+    if (c->nlayers)
+        memcpy(layers, c->layers, c->nlayers * sizeof *layers);
+    layers[c->nlayers] = name;
+    c->layers = layers;
+    c->nlayers++;
+    return 0;
+}
+
+static int need_accounts(const cay__mani *f, const cay_provider_ops *ops, cay_err *err)
+{
+    if (!f->m->nusers && !f->m->ngroups)
+        return 0;
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "users and groups of a manifest: provider %s has one user", ops->name);
+}
+
+int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    const cay__plan_ask ask = { .base = f->base, .svc = svc, .want = f->done ? only_ephemeral : NULL };
+    cay_err own = CAY_ERR_INIT;
+    if (!f->m)
+        return 0;
+    CAY_TRY(read_extra(svc, c, mem, f, err));
+    CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
+    f->planned = true;
+    if (f->done)
+        return 0;
+    f->apply = !CAY__HAS(ops, snapshot);
+    int rc = f->apply ? 0 : make_layer(svc, call, c, mem, f, &own);
+    if (rc == CAY_EISOLATION) /* a weaker provider may stand in, and has no layers */
+        f->apply = true;
+    else if (rc < 0) {
+        if (err)
+            *err = own;
+        return rc;
+    }
+    if (f->apply)
+        CAY_TRY(need_accounts(f, ops, err));
+    return c->ephemeral ? 0 : keep_text(svc, f, mem, &c->manifest, err);
+}
+
+int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err)
+{
+    if (!f->planned || (!f->apply && !f->plan.ephemeral))
+        return 0;
+    if (!ops->put || !ops->mkdir || !ops->chmod)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "manifest: provider %s cannot write files", ops->name);
+    CAY_TRY(cay__plan_fetch((cay__plan *)&f->plan, f->svc, call, err));
+    cay_sandbox *sb = cay__sandbox_new(ops, id, box);
+    int rc = cay__plan_apply(&f->plan, sb, call, !f->apply, err);
+    sb->box = NULL; /* the caller's */
+    cay_sandbox_unref(sb);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ later */
+
+static int find_key(const cay_row *row, void *arg)
+{
+    CAY_AUTOJSON *o = NULL;
+    const char *key = cay__json_object("", row->spec, &o, NULL) == 0 ? cay__json_str(o, "manifest", NULL) : NULL;
+    if (key)
+        cay__str_copy(arg, CAY_ID_LEN + 1, key);
+    return 0;
+}
+
+static int load_of(cay_sandbox *sb, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    char key[CAY_ID_LEN + 1] = "";
+    cay_service *svc = sb->owner;
+    if (!svc)
+        return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest", sb->id);
+    CAY_TRY(svc->store->get(svc->db, sb->id, find_key, key, err));
+    if (!*key)
+        return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest", sb->id);
+    return load_text(svc, key, mem, f, err);
+}
+
+int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOMANI f = { 0 };
+    CAY_TRY(cay__call_check(call, "manifest", err));
+    CAY_TRY(load_of(sb, &mem, &f, err));
+    return cay_manifest_to_json(f.m, json, err);
+}
+
+typedef struct changed {
+    const char **paths;
+    size_t       n;
+    cay__arena  *mem;
+} changed;
+
+static int on_delta(const cay_manifest_delta *d, void *arg)
+{
+    changed *x = arg;
+    if (strcmp(d->what, "entry") || d->why)
+        return 0;
+    x->paths = cay__more(x->paths, x->n, sizeof *x->paths);
+    x->paths[x->n++] = cay__arena_str(x->mem, d->name);
+    return 0;
+}
+
+static bool is_changed(const cay__plan *p, const cay__entry *e, void *arg)
+{
+    const changed *x = arg;
+    (void)p;
+    for (size_t i = 0; i < x->n; i++)
+        if (!strcmp(x->paths[i], e->path))
+            return true;
+    return false;
+}
+
+typedef struct respec {
+    cay_service *svc;
+    const char  *key;
+    int64_t      version;
+    char        *spec;
+} respec;
+
+static int edit_spec(const cay_row *row, void *arg)
+{
+    respec *r = arg;
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__json_object("record: spec", row->spec, &o, NULL));
+    json_object_set_new(o, "manifest", json_string(r->key));
+    r->version = row->version;
+    r->spec = cay__json_text(o, 4u << 20);
+    return r->spec ? 0 : CAY_ETOOBIG;
+}
+
+static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_err *err)
+{
+    respec r = { .svc = sb->owner };
+    CAY_TRY(keep_text(r.svc, f, mem, &r.key, err));
+    CAY_TRY(r.svc->store->get(r.svc->db, sb->id, edit_spec, &r, err));
+    int rc = r.svc->store->respec(r.svc->db, sb->id, r.version, r.spec, err);
+    free(r.spec);
+    return rc;
+}
+
+int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text, const char *base, unsigned flags, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOMANI old = { 0 }, new_ = { .base = base };
+    changed x = { .mem = &mem };
+    cay_err own = CAY_ERR_INIT;
+    CAY_TRY(cay__sandbox_ready(sb, err));
+    int rc = load_of(sb, &mem, &old, &own);
+    if (rc == CAY_ENOENT && !strcmp(own.reason, "manifest_missing"))
+        old.m = cay_manifest_new();
+    else if (rc < 0) {
+        if (err)
+            *err = own;
+        return rc;
+    }
+    new_.trusted = true; /* it is the caller's word, as with the builders */
+    CAY_TRY(cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &new_.m, err));
+    rc = cay_manifest_change(old.m, new_.m, flags, on_delta, &x, err);
+    const cay__plan_ask ask = { .base = base, .svc = sb->owner, .want = is_changed, .arg = &x };
+    if (rc == 0 && x.n && (rc = cay__plan_make(&new_.plan, new_.m, &ask, call, err)) == 0) {
+        new_.planned = true;
+        rc = cay__plan_fetch(&new_.plan, sb->owner, call, err);
+    }
+    if (rc == 0 && x.n)
+        rc = cay__plan_apply(&new_.plan, sb, call, false, err);
+    free(x.paths);
+    return rc == 0 && sb->owner ? record_new(sb, &new_, &mem, err) : rc;
+}

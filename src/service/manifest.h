@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/manifest.h - a create request's manifest: what it asks of the request, its layer, and what comes after the start.
+ *
+ * In a record c->manifest is not the text but its key (kind 't'): the text, without secret values, is a note of space "manifest" under it.
+ * A request that has such a key stands on the layer already; only what is ephemeral is done for it.
+ */
+#pragma once
+#include "service.h"
+#include <base/arena.h>
+#include <cay/manifest.h>
+#include <plan/plan.h>
+
+#define CAY__NOTE_MANIFEST "manifest"
+
+typedef struct cay__mani {
+    cay_service  *svc;
+    cay_manifest *m;     /* NULL: the request has none */
+    cay__plan     plan;
+    bool          planned;
+    const char   *base;
+    bool          trusted;
+    bool          done;  /* the request had a key: its layer is below already */
+    bool          apply; /* no layer: all of it goes through the file calls */
+    cay_pair     *extra; /* variables that no record has; ends with a NULL key. Wiped at the end */
+} cay__mani;
+#define CAY__AUTOMANI __attribute__((cleanup(cay__mani_clear))) cay__mani
+void cay__mani_clear(cay__mani *f);
+
+/* Reads it and works it into the request: root, user, policy, plain variables, grants and binds. Nothing is made. */
+int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err);
+/* Reads what it refers to, makes the layer if it is not there and puts it on top of the request's stack; keeps the text. */
+int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err);
+/* The request's variables and those that no record has, in mem. */
+const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__arena *mem);
+/* After the start: ephemeral entries, or all where there is no layer. */
+int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err);
+/* Notes that no record names any more. */
+void cay__mani_sweep(cay_service *svc);
