@@ -4,7 +4,7 @@
  *
  * LEDGER is what clients were told (see ledger.h), OBSERVED what is there now:
  *
- *     box BOX STATE        file BOX PATH HASH (- when it is not there)        exit BOX PROC CODE HASH
+ *     box BOX STATE        file BOX PATH HASH (- when it is not there)        exit BOX PROC CODE HASH        snap ID HASH
  *
  * With `init` the victim was a sandbox's own first process: that sandbox may have stopped, its files may not be gone.
  * Prints every loss; exit 1 when there is one.
@@ -142,6 +142,15 @@ static void judge_exit(const text *l, const text *o, const line *e)
         LOST("output of %s in %s: %s, not %s", e->w[3], box, now->w[4], e->w[5]);
 }
 
+static void judge_snap(const text *o, const line *e)
+{
+    const line *now = seen(o, "snap", e->w[2], NULL);
+    if (!now)
+        LOST("snapshot %s", e->w[2]);
+    else if (strcmp(now->w[2], e->w[3]))
+        LOST("what was saved in snapshot %s: %s was acknowledged, there is %s", e->w[2], e->w[3], now->w[2]);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3) {
@@ -158,6 +167,8 @@ int main(int argc, char **argv)
             judge_box(&l, &o, e, init);
         else if (!strcmp(e->w[0], "ack") && (!strcmp(e->w[1], "start") || !strcmp(e->w[1], "exit")))
             judge_exit(&l, &o, e);
+        else if (is(e, "ack", "snap", e->w[2]))
+            judge_snap(&o, e);
         else if (is(e, "try", "put", e->w[2])) {
             bool first = true;
             for (size_t k = 0; k < i && first; k++)

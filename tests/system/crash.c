@@ -247,6 +247,24 @@ static bool snapshot(cay_sandbox *sb, bool quiet, char id[64])
     return true;
 }
 
+static int discard(cay_sandbox *sb, void *arg)
+{
+    (void)arg;
+    OK(cay_sandbox_remove(sb, CALL, E), "remove");
+    return 0;
+}
+
+/* One that stays, with something in it that the ledger knows, and a fork of it. */
+static void save(cay_sandbox *sb)
+{
+    char id[64], text[64];
+    int n = snprintf(text, sizeof text, "stamp %d %lld", (int)getpid(), (long long)cay__now_ms());
+    if (!OK(cay_file_put(sb, CALL, "stamp", text, (size_t)n, NULL, E), "put") || !snapshot(sb, true, id))
+        return;
+    ledger_note("ack snap %s %016lx", id, ledger_hash(text, (size_t)n));
+    OK(cay_service_fork(svc, CALL, id, NULL, discard, NULL, E), "fork");
+}
+
 /* What was there when it was saved is there after the way back, and what came later is not. */
 static void there_and_back(void)
 {
@@ -268,6 +286,7 @@ static void there_and_back(void)
     cay_proc_unref(p);
     if (saved)
         OK(cay_snapshot_remove(svc, CALL, id, NULL, E), "remove snapshot");
+    save(sb);
     cay_sandbox_unref(sb);
 }
 
@@ -448,9 +467,27 @@ static void see_exit(cay_sandbox *sb, const char *proc)
     cay_proc_unref(p);
 }
 
+/* A snapshot is there when a sandbox that stands on it has what was saved. */
+static int see_snapshot(const cay_snapshot *s, void *arg)
+{
+    cay_sandbox *sb = NULL;
+    char *data = NULL;
+    size_t n = 0;
+    (void)arg;
+    cay_create c = { .size = sizeof c, .from = s->id };
+    if (!OK(cay_service_create(svc, CALL, &c, &sb, E), "create from a snapshot"))
+        return 0;
+    if (cay_file_get(sb, CALL, "stamp", 4096, &data, &n, NULL) == 0)
+        printf("snap %s %016lx\n", s->id, ledger_hash(data, n));
+    free(data);
+    OK(cay_sandbox_remove(sb, CALL, E), "remove");
+    cay_sandbox_unref(sb);
+    return 0;
+}
+
 static int observe(void)
 {
-    if (!list())
+    if (!list() || !OK(cay_service_snapshots(svc, CALL, NULL, see_snapshot, NULL, E), "snapshots"))
         return 1;
     for (size_t i = 0; i < nboxes; i++) {
         char line[512], box[64], word[256];
@@ -475,6 +512,13 @@ static int observe(void)
     return 0;
 }
 
+static int forget(const cay_snapshot *s, void *arg)
+{
+    (void)arg;
+    OK(cay_snapshot_remove(svc, CALL, s->id, NULL, E), "remove snapshot");
+    return 0;
+}
+
 static int end(void)
 {
     int bad = 0;
@@ -486,6 +530,8 @@ static int end(void)
             bad = 1;
         cay_sandbox_unref(sb);
     }
+    if (!OK(cay_service_snapshots(svc, CALL, NULL, forget, NULL, E), "snapshots") || !OK(cay_service_settle(svc, CALL, E), "settle"))
+        bad = 1;
     return bad;
 }
 

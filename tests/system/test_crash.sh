@@ -72,6 +72,8 @@ finish() {
     fi
     left=$(cd home 2>/dev/null && find sandboxes -mindepth 1 2>/dev/null | head -3)
     [ -z "$left" ] || echo "left: files $left" >>judged
+    left=$(find home/layers -mindepth 1 -maxdepth 1 -name '[sg]*' 2>/dev/null | head -3)
+    [ -z "$left" ] || echo "left: layers $left" >>judged
     dirs=$(run_dir)
     for d in $dirs; do
         left=$(find "$d" -mindepth 1 ! -name '*.lock' ! -name keeper.err ! -name p | head -3)
