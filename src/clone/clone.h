@@ -84,6 +84,8 @@ void hold_end(clone_hold *h, const char *id);
 
 /* Processes of a pid namespace and of those below it. fn's false ends the walk, and is answered. */
 bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg);
+/* Each of them is in the freezer. guess: on a kernel that does not tell, one that sleeps is. */
+bool all_frozen(int init, bool guess);
 bool guard_prepare(void); /* before the fork: what both know */
 void guard_release(void); /* continues those that were stopped, if that was not done */
 /* Never returns. Stops all, writes one byte ('y', or 'n' and errno), waits until `sock` ends, continues those it stopped. */

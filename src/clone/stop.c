@@ -68,6 +68,72 @@ bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg)
     return ok;
 }
 
+/* ---- who is at rest ---- */
+
+/* The letter of /proc/…/stat. */
+static char state_of(const char *file)
+{
+    char buf[512];
+    const char *end = cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
+    return end && end[1] ? end[2] : 'X';
+}
+
+/* A parent that waits for its vfork(2) child sleeps until that one, which stands still, goes on. */
+static bool waits_for_child(const char *task)
+{
+    char path[360], buf[64];
+    cay__str_join(path, sizeof path, task, "/syscall", NULL);
+    if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0 || buf[0] < '0' || buf[0] > '9')
+        return false;
+    long call = strtol(buf, NULL, 10);
+#ifdef SYS_vfork
+    if (call == SYS_vfork)
+        return true;
+#endif
+    return call == SYS_clone || call == SYS_clone3;
+}
+
+/* A frozen one sleeps where signals are taken, and the kernel says so only of one that is on no run queue. A kernel without names of
+ * its functions says 0: then all that sleep are taken for frozen, which `guess` allows. */
+static bool in_the_freezer(const char *task, bool guess)
+{
+    char path[360], buf[64] = "";
+    cay__str_join(path, sizeof path, task, "/wchan", NULL);
+    if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0 || !strcmp(buf, "0"))
+        return guess;
+    return !strcmp(buf, "get_signal") || !strcmp(buf, "do_freezer_trap");
+}
+
+/* Every thread: stopped, traced and stopped, or dead; or frozen. */
+static bool at_rest(int pid, bool frozen, bool guess)
+{
+    char dir[64], n[21], task[340], file[360];
+    cay__str_join(dir, sizeof dir, "/proc/", cay__str_u64(n, (uint64_t)pid), "/task", NULL);
+    DIR *d = opendir(dir);
+    bool rest = true;
+    for (struct dirent *e; d && rest && (e = readdir(d));) {
+        if (e->d_name[0] == '.')
+            continue;
+        cay__str_join(task, sizeof task, dir, "/", e->d_name, NULL);
+        cay__str_join(file, sizeof file, task, "/stat", NULL);
+        char s = state_of(file);
+        rest = strchr("TtZX", s) || (s == 'D' && waits_for_child(task)) || (s == 'S' && frozen && in_the_freezer(task, guess));
+    }
+    if (d)
+        closedir(d);
+    return rest;
+}
+
+static bool on_frozen(int pid, void *arg)
+{
+    return at_rest(pid, true, *(bool *)arg);
+}
+
+bool all_frozen(int init, bool guess)
+{
+    return each_process(init, on_frozen, &guess);
+}
+
 /* ---- the guard ---- */
 
 #define PROCESSES_MAX 65536
@@ -97,49 +163,6 @@ bool guard_prepare(void)
     return S != MAP_FAILED;
 }
 
-/* The letter of /proc/…/stat. */
-static char state_of(const char *file)
-{
-    char buf[512];
-    const char *end = cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
-    return end && end[1] ? end[2] : 'X';
-}
-
-/* A parent that waits for its vfork(2) child sleeps until that one, which is stopped, goes on. */
-static bool waits_for_child(const char *task)
-{
-    char path[360], buf[64];
-    cay__str_join(path, sizeof path, task, "/syscall", NULL);
-    if (cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) <= 0 || buf[0] < '0' || buf[0] > '9')
-        return false;
-    long call = strtol(buf, NULL, 10);
-#ifdef SYS_vfork
-    if (call == SYS_vfork)
-        return true;
-#endif
-    return call == SYS_clone || call == SYS_clone3;
-}
-
-/* Every thread: stopped, traced and stopped, or dead. */
-static bool at_rest(int pid)
-{
-    char dir[64], n[21], task[340], file[360];
-    cay__str_join(dir, sizeof dir, "/proc/", cay__str_u64(n, (uint64_t)pid), "/task", NULL);
-    DIR *d = opendir(dir);
-    bool rest = true;
-    for (struct dirent *e; d && rest && (e = readdir(d));) {
-        if (e->d_name[0] == '.')
-            continue;
-        cay__str_join(task, sizeof task, dir, "/", e->d_name, NULL);
-        cay__str_join(file, sizeof file, task, "/stat", NULL);
-        char s = state_of(file);
-        rest = strchr("TtZX", s) || (s == 'D' && waits_for_child(task));
-    }
-    if (d)
-        closedir(d);
-    return rest;
-}
-
 /* By pidfd: what has the number later is not meant. */
 static bool send_to(int pid, uint64_t start, int sig)
 {
@@ -155,7 +178,7 @@ static bool on_stop(int pid, void *arg)
     if (!start)
         return true;
     W.seen++;
-    W.moving |= !at_rest(pid);
+    W.moving |= !at_rest(pid, false, false);
     for (size_t i = 0; i < S->n; i++)
         if (S->at[i].pid == pid && S->at[i].start == start)
             return true;

@@ -14,7 +14,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
-enum { ABOVE = 40, TRIES = 4 };
+enum { ABOVE = 40, AGAIN_MS = 10000 };
 
 /* Its descriptors by way of numbers that none of them has: dup2 onto itself would leave close-on-exec. */
 static int start(const char *path, const char *const argv[], const int *fds, size_t n, int *pid, cay_err *err)
@@ -86,19 +86,27 @@ static int as_error(clone_answer *a, cay_err *err)
     return code;
 }
 
+static bool worth_another(const char *reason)
+{
+    return !strcmp(reason, "peer_died") || !strcmp(reason, "snapshot_interrupted") || !strcmp(reason, "sandbox_adopting");
+}
+
 int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
 {
     char program[PATH_MAX];
     clone_answer a;
     CAY_TRY(cay__libexec_find(b->n->libexec, "cay-clone", program, sizeof program, err));
-    for (int i = 0;; i++) { /* a keeper that dies in the middle lets everything go: then once more, with the next one */
+    /* A keeper that dies in the middle lets everything go: then once more, with the next one. */
+    for (int64_t end = cay__now_ms() + AGAIN_MS;;) {
         memset(&a, 0, sizeof a);
         CAY_TRY(once(b, call, spec, program, &a, err));
         if (a.code == 0)
             break;
         int rc = as_error(&a, err);
-        if (i == TRIES || (strcmp(a.reason, "peer_died") && strcmp(a.reason, "snapshot_interrupted")))
+        if (!worth_another(a.reason) || cay__now_ms() > end)
             return rc;
+        CAY_TRY(cay__call_check(call, "snapshot", err));
+        usleep(10000);
     }
     a.method[sizeof a.method - 1] = 0;
     *out = (cay_snapped){ .size = out->size, .method = strcmp(a.method, "reflink") ? "copy" : "reflink", .frozen_us = a.frozen_us,
