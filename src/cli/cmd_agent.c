@@ -230,7 +230,7 @@ static int finish(const agent_args *a, agent_show *show, const cay_run_result *r
     else if (r->state)
         out_note("cay: stopped before a call that was not approved; with --state FILE the run could go on later");
     if (r->output && a->keep && r->sandbox)
-        out_note("cay: kept %s; `cay rm %s` removes it", r->sandbox, r->sandbox);
+        out_note("cay: kept %s; `cay rm -f %s` removes it", r->sandbox, r->sandbox);
     return r->state ? WAITS : CLI_OK;
 }
 

@@ -137,11 +137,20 @@ static int compact_here(bound *b, json_t *items, char **instead, cay_err *err)
 
 /* ------------------------------------------------------------------ the capability */
 
+/* Four bytes are a token; a line's end is one byte of them, however it is written in JSON. */
+static uint64_t tokens(const char *text)
+{
+    size_t n = strlen(text);
+    for (const char *p = text; (p = strstr(p, "\\u000a")); p += 6)
+        n -= 5;
+    return n / 4;
+}
+
 static int history(void *arg, const char *text, char **instead, cay_err *err)
 {
     bound *b = arg;
     CAY_AUTOJSON *items = NULL;
-    bool over = b->local && strlen(text) / 4 > b->threshold;
+    bool over = b->local && tokens(text) > b->threshold;
     if (!over && !strstr(text, "\"compaction\""))
         return 0;
     CAY_TRY(cay__json_any("the history", text, &items, err));

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_model PEER: models asked over HTTP, of a server that behaves and of one that does not. */
+#include "../support/support.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <cay/cay.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+static const char *peer;
+static char *dir;
+static int keep_open = -1, port;
+static pid_t pid;
+static const char *const apis[] = { "responses", "chat" };
+
+static bool has_port(void *arg)
+{
+    char path[300], text[16] = "";
+    (void)arg;
+    snprintf(path, sizeof path, "%s/port", dir);
+    if (cay__fd_read_file(AT_FDCWD, path, text, sizeof text) > 0)
+        port = atoi(text);
+    return port > 0;
+}
+
+static int start_peer(void **state)
+{
+    int p[2];
+    (void)state;
+    dir = support_home();
+    char *argv[] = { (char *)peer, dir, NULL };
+    posix_spawn_file_actions_t fa;
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_adddup2(&fa, p[0], 0);
+    assert_int_equal(posix_spawn(&pid, peer, &fa, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&fa);
+    close(p[0]);
+    keep_open = p[1];
+    setenv("TEST_KEY", "sk-test-1234567890", 1);
+    setenv("XDG_CONFIG_HOME", dir, 1);
+    unsetenv("OPENAI_API_KEY");
+    unsetenv("OPENAI_BASE_URL");
+    unsetenv("CAY_MODEL");
+    unsetenv("CAY_MODEL_API");
+    return support_until(has_port, NULL, 20000) ? 0 : -1;
+}
+
+static int stop_peer(void **state)
+{
+    (void)state;
+    close(keep_open);
+    waitpid(pid, NULL, 0);
+    support_home_remove(dir);
+    return 0;
+}
+
+static cay_model *model_at(const char *scene, cay_model_open_spec s)
+{
+    char url[100];
+    cay_model *m = NULL;
+    cay_err err = CAY_ERR_INIT;
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/%s/v1/", port, scene);
+    s.size = sizeof s;
+    s.model = "m1";
+    s.base_url = url;
+    if (!s.key)
+        s.key = "env:TEST_KEY";
+    if (cay_model_open(&s, &m, &err) < 0)
+        fail_msg("%s", err.msg);
+    return m;
+}
+#define SPEC(...) (cay_model_open_spec){ __VA_ARGS__ }
+
+#define INPUT "[{\"type\":\"message\",\"role\":\"user\",\"content\":\"hi \\u20ac\"}]"
+static char deltas[4096];
+static int retries;
+static int on_event(const char *type, const char *data, void *arg)
+{
+    (void)arg;
+    CAY_AUTOJSON *j = json_loads(data, 0, NULL);
+    assert_non_null(j);
+    if (!strcmp(type, "response.output_text.delta"))
+        snprintf(deltas + strlen(deltas), sizeof deltas - strlen(deltas), "%s", cay__json_str(j, "delta", ""));
+    retries += !strcmp(type, "cay.retry");
+    return 0;
+}
+
+static int ask(cay_model *m, cay_model_request q, cay_model_reply *r, cay_err *err)
+{
+    deltas[0] = 0;
+    retries = 0;
+    q.size = sizeof q;
+    q.input = q.input ? q.input : INPUT;
+    q.on_event = on_event;
+    *r = (cay_model_reply){ .size = sizeof *r };
+    return cay_model_ask(m, NULL, &q, r, err);
+}
+
+static void refused(const char *scene, cay_model_open_spec s, int code, const char *reason, const char *part)
+{
+    for (size_t i = 0; i < CAY_LEN(apis); i++) {
+        cay_model_reply r;
+        cay_err err = CAY_ERR_INIT;
+        s.api = apis[i];
+        cay_model *m = model_at(scene, s);
+        int rc = ask(m, (cay_model_request){ .instructions = "x" }, &r, &err);
+        if (rc != code || strcmp(err.reason, reason) || (part && !strstr(err.msg, part)))
+            fail_msg("%s by %s: %d %s: %s", scene, apis[i], rc, err.reason, err.msg);
+        assert_null(strstr(err.msg, "sk-test"));
+        assert_null(strchr(err.msg, 27));
+        assert_null(r.output);
+        cay_model_free(m);
+    }
+}
+
+static void both_apis_answer_streamed_and_whole(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        cay_model_reply r;
+        cay_err err = CAY_ERR_INIT;
+        cay_model *m = model_at("hello", SPEC(.api = apis[i / 2], .no_stream = i % 2));
+        for (int twice = 0; twice < 2; twice++) {
+            if (ask(m, (cay_model_request){ .instructions = "be kind" }, &r, &err) < 0)
+                fail_msg("%s", err.msg);
+            assert_non_null(strstr(r.output, "\"text\":\"hello, wörld €\""));
+            assert_int_equal(r.usage.input, 100);
+            assert_int_equal(r.usage.cached, 40);
+            assert_int_equal(r.usage.reasoning, 2);
+            assert_int_equal(r.usage.total, 107);
+            assert_non_null(r.id);
+            if (i % 2 == 0)
+                assert_string_equal(deltas, "hello, wörld €");
+            cay_model_reply_clear(&r);
+        }
+        cay_model_free(m);
+    }
+}
+
+static char *last_request(void)
+{
+    char path[300];
+    static char text[1 << 20];
+    snprintf(path, sizeof path, "%s/seen", dir);
+    assert_true(cay__fd_read_file(AT_FDCWD, path, text, sizeof text) > 0);
+    text[strlen(text) - 1] = 0;
+    char *nl = strrchr(text, '\n');
+    return nl ? nl + 1 : text;
+}
+
+static void requests_have_the_form_that_is_asked_for(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "X-Team: blue", NULL };
+    cay_model_settings set = { .size = sizeof set, .has_temperature = true, .temperature = 0.25, .max_output_tokens = 77, .tool_choice = "f", .parallel = -1,
+                               .reasoning = "low", .extra = "{\"seed\":5}" };
+    cay_model_request q = { .instructions = "be kind", .settings = &set, .output_schema = "{\"type\":\"object\"}", .output_strict = true,
+        .tools = "[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\"},\"strict\":false}]",
+        .input = "[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},{\"type\":\"input_image\",\"image_url\":\"data:x\"}]},"
+                 "{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":\"custom_tool_call\",\"call_id\":\"c2\",\"name\":\"g\",\"input\":\"t\"},"
+                 "{\"type\":\"function_call_output\",\"call_id\":\"c1\",\"output\":\"o1\"},"
+                 "{\"type\":\"custom_tool_call_output\",\"call_id\":\"c2\",\"output\":[{\"type\":\"input_image\",\"image_url\":\"data:y\"}]}]" };
+    static const char *const want[2][12] = {
+        { "\"auth\": \"Bearer sk-test-1234567890\"", "\"team\": \"blue\"", "\"instructions\": \"be kind\"", "\"temperature\": 0.25", "\"max_output_tokens\": 77",
+          "\"tool_choice\": {\"type\": \"function\", \"name\": \"f\"}", "\"parallel_tool_calls\": false", "\"reasoning\": {\"effort\": \"low\"}", "\"seed\": 5",
+          "\"name\": \"final_output\"", "\"store\": false", "\"include\": [\"reasoning.encrypted_content\"]" },
+        { "\"auth\": \"Bearer sk-test-1234567890\"", "{\"role\": \"system\", \"content\": \"be kind\"}", "\"max_tokens\": 77", "\"reasoning_effort\": \"low\"", "\"seed\": 5",
+          "\"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}", "\"image_url\": {\"url\": \"data:x\"}", "{\"role\": \"tool\", \"tool_call_id\": \"c1\", \"content\": \"o1\"}",
+          "{\"url\": \"data:y\"}", "\"function\": {\"name\": \"g\", \"arguments\": \"{\\\"input\\\":\\\"t\\\"}\"}", "\"json_schema\": {\"name\": \"final_output\"", "\"include_usage\": true" },
+    };
+    for (size_t i = 0; i < 2; i++) {
+        cay_model_reply r;
+        cay_err err = CAY_ERR_INIT;
+        cay_model *m = model_at("hello", SPEC(.api = apis[i], .headers = headers));
+        if (ask(m, q, &r, &err) < 0)
+            fail_msg("%s", err.msg);
+        const char *sent = last_request();
+        for (size_t k = 0; k < 12; k++)
+            if (!strstr(sent, want[i][k]))
+                fail_msg("%s lacks %s: %s", apis[i], want[i][k], sent);
+        cay_model_reply_clear(&r);
+        set.extra = "{\"model\":\"other\"}";
+        assert_int_equal(ask(m, q, &r, &err), CAY_EINVAL);
+        assert_string_equal(err.reason, "model_settings");
+        set.extra = "{\"seed\":5}";
+        cay_model_free(m);
+    }
+}
+
+static void what_may_pass_is_asked_again(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        cay_model_reply r;
+        cay_err err = CAY_ERR_INIT;
+        cay_model *m = model_at("busy", SPEC(.api = apis[i]));
+        if (ask(m, (cay_model_request){ .instructions = "x" }, &r, &err) < 0)
+            fail_msg("%s", err.msg);
+        assert_int_equal(retries, 2);
+        cay_model_reply_clear(&r);
+        cay_model_free(m);
+    }
+    refused("storm", SPEC(.retries = 1), CAY_EUPSTREAM, "model_http", "500: always");
+    assert_int_equal(retries, 1);
+    refused("wait", SPEC(.retries = 4), CAY_ERATE, "model_http", "much later"); /* an hour is not waited for */
+    assert_int_equal(retries, 0);
+}
+
+static void servers_that_behave_badly_are_told_of(void **state)
+{
+    (void)state;
+    const cay_model_open_spec once = { .retries = CAY_NO_RETRY };
+    refused("auth", once, CAY_EAUTH, "model_http", "request req_7");
+    refused("redirect", once, CAY_EUPSTREAM, "model_http", "302");
+    refused("html", once, CAY_EUPSTREAM, "model_answer", NULL);
+    refused("list", once, CAY_EUPSTREAM, "model_answer", NULL);
+    refused("empty", once, CAY_EUPSTREAM, "model_answer", NULL);
+    refused("cut", once, CAY_EUPSTREAM, "model_cut", NULL);
+    refused("drop", once, CAY_EUPSTREAM, "net_cut", NULL);
+    refused("badevent", once, CAY_EUPSTREAM, "model_answer", NULL);
+    refused("failed", once, CAY_EUPSTREAM, "model_failed", "it broke");
+    refused("silent", SPEC(.retries = CAY_NO_RETRY, .idle_ms = 300), CAY_ETIMEOUT, "net_timeout", "no byte");
+    refused("silent", SPEC(.retries = CAY_NO_RETRY, .total_ms = 300), CAY_ETIMEOUT, "net_timeout", "too long");
+    cay_model_reply r;
+    cay_err err = CAY_ERR_INIT;
+    for (size_t i = 0; i < 2; i++) { /* wrong types are no crash; whatever they mean */
+        cay_model *m = model_at("types", SPEC(.api = apis[i], .retries = CAY_NO_RETRY));
+        if (ask(m, (cay_model_request){ .instructions = "x" }, &r, &err) == 0)
+            cay_model_reply_clear(&r);
+        cay_model_free(m);
+    }
+    cay_model *m = model_at("manycalls", SPEC(.api = "chat"));
+    assert_int_equal(ask(m, (cay_model_request){ .instructions = "x" }, &r, &err), CAY_ETOOBIG);
+    cay_model_free(m);
+}
+
+static void a_request_is_canceled_and_bounded(void **state)
+{
+    (void)state;
+    int p[2];
+    cay_model_reply r = { .size = sizeof r };
+    cay_err err = CAY_ERR_INIT;
+    cay_model_request q = { .size = sizeof q, .input = INPUT };
+    cay_model *m = model_at("silent", SPEC(.retries = 4));
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + 200 };
+    assert_int_equal(cay_model_ask(m, &call, &q, &r, &err), CAY_ETIMEOUT);
+    assert_int_equal(pipe2(p, O_CLOEXEC), 0);
+    assert_int_equal(write(p[1], "x", 1), 1);
+    call = (cay_call){ .size = sizeof call, .cancel_fd = p[0] };
+    assert_int_equal(cay_model_ask(m, &call, &q, &r, &err), CAY_ECANCELED);
+    close(p[0]);
+    close(p[1]);
+    cay_model_free(m);
+}
+
+static void nobody_there_is_told(void **state)
+{
+    (void)state;
+    cay_model *m = NULL;
+    cay_model_reply r;
+    cay_err err = CAY_ERR_INIT;
+    cay_model_open_spec s = { .size = sizeof s, .model = "m", .base_url = "http://127.0.0.1:1/v1", .key = "none", .retries = CAY_NO_RETRY };
+    assert_int_equal(cay_model_open(&s, &m, &err), 0);
+    assert_int_equal(ask(m, (cay_model_request){ .instructions = "x" }, &r, &err), CAY_EUPSTREAM);
+    assert_string_equal(err.reason, "net_unreachable");
+    cay_model_free(m);
+}
+
+static int opens(cay_model_open_spec s, const char *reason)
+{
+    cay_model *m = NULL;
+    cay_err err = CAY_ERR_INIT;
+    s.size = sizeof s;
+    int rc = cay_model_open(&s, &m, &err);
+    if (rc == 0)
+        cay_model_free(m);
+    else if (strcmp(err.reason, reason))
+        fail_msg("%s instead of %s: %s", err.reason, reason, err.msg);
+    assert_null(strstr(err.msg, "sk-"));
+    return rc;
+}
+
+static void keys_come_from_their_sources_alone(void **state)
+{
+    (void)state;
+    char path[300], source[310], config[300];
+    snprintf(path, sizeof path, "%s/key", dir);
+    snprintf(source, sizeof source, "file:%s", path);
+    assert_int_equal(opens(SPEC(.model = "m", .key = "sk-in-the-clear"), "model_key"), CAY_EINVAL);
+    assert_int_equal(opens(SPEC(.model = "m", .key = "env:NOT_SET_HERE"), "model_key"), CAY_ENOENT);
+    assert_int_equal(opens(SPEC(.model = "m", .key = source), "model_key"), CAY_ENOENT);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    assert_int_equal(write(fd, "sk-filekey\n", 11), 11);
+    assert_int_equal(opens(SPEC(.model = "m", .key = source), "model_key"), CAY_EPERM);
+    assert_int_equal(fchmod(fd, 0600), 0);
+    close(fd);
+    assert_int_equal(opens(SPEC(.model = "m", .key = source), ""), 0);
+    assert_int_equal(opens(SPEC(.model = "m", .key = source, .base_url = "http://models.example/v1"), "model_key"), CAY_EPERM);
+    assert_int_equal(opens(SPEC(.model = "m", .key = source, .base_url = "http://models.example/v1", .plain_key = true), ""), 0);
+    assert_int_equal(opens(SPEC(.model = "m", .key = "none", .base_url = "http://models.example/v1"), ""), 0);
+    assert_int_equal(opens(SPEC(.model = "m", .base_url = "ftp://x"), "url_invalid"), CAY_EINVAL);
+    assert_int_equal(opens(SPEC(.model = "m", .api = "soap"), "config_invalid"), CAY_EINVAL);
+    assert_int_equal(opens(SPEC(.key = "none"), "model_missing"), CAY_EINVAL);
+    assert_int_equal(opens(SPEC(.model = "scripted:/nonexistent"), ""), CAY_ENOENT);
+    snprintf(config, sizeof config, "%s/cay", dir);
+    assert_int_equal(mkdir(config, 0700), 0);
+    snprintf(config, sizeof config, "%s/cay/config.json", dir);
+    fd = open(config, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    static const char text[] = "{\"model\":{\"name\":\"from-file\",\"key\":\"none\",\"api\":\"chat\"}}";
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    cay_model *m = NULL;
+    cay_model_open_spec s = { .size = sizeof s };
+    assert_int_equal(cay_model_open(&s, &m, NULL), 0);
+    assert_string_equal(cay_model_name(m), "from-file");
+    assert_string_equal(cay_model_kind(m)->name, "chat");
+    cay_model_free(m);
+    assert_int_equal(ftruncate(fd, 5), 0);
+    close(fd);
+    assert_int_equal(opens(SPEC(.model = "m"), ""), CAY_EINVAL);
+    unlink(config);
+    unlink(path);
+}
+
+int main(int argc, char **argv)
+{
+    peer = argc > 1 ? argv[1] : "";
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(requests_have_the_form_that_is_asked_for),
+        cmocka_unit_test(what_may_pass_is_asked_again), cmocka_unit_test(servers_that_behave_badly_are_told_of),
+        cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(keys_come_from_their_sources_alone),
+    };
+    return cmocka_run_group_tests(tests, start_peer, stop_peer);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The runner without a sandbox: turns, tools, approvals, states, handoffs, guards, outputs. */
+#include "play.h"
+#include <base/str.h>
+#include <sys/stat.h>
+
+static play p;
+static cay_model *model;
+static int calls;
+static char last_args[256];
+
+static int set_up(void **state)
+{
+    (void)state;
+    model = play_model(&p, "play");
+    calls = 0;
+    last_args[0] = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    cay_model_free(model);
+    play_clear(&p);
+    return 0;
+}
+
+static int add(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    (void)arg;
+    (void)err;
+    calls++;
+    cay__str_copy(last_args, sizeof last_args, call->arguments);
+    cay_output_text(out, "sum 42", 6);
+    return 0;
+}
+
+static int broken(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    (void)arg;
+    (void)call;
+    (void)out;
+    return cay_fail(err, CAY_ENOENT, "the abacus is lost");
+}
+
+static const cay_tool add_tool = { .size = sizeof add_tool, .name = "add", .description = "adds", .call = add,
+    .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]}" };
+static const cay_tool guarded_tool = { .size = sizeof guarded_tool, .name = "add", .call = add, .approval = true };
+static const cay_tool broken_tool = { .size = sizeof broken_tool, .name = "broken", .call = broken };
+static const cay_tool raising_tool = { .size = sizeof raising_tool, .name = "broken", .call = broken, .raises = true };
+static const cay_tool *const all_tools[] = { &add_tool, &broken_tool };
+static const cay_tool *const guarded_tools[] = { &guarded_tool };
+
+static cay_run_result *run(cay_agent *a, const char *input, cay_run_config conf)
+{
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    conf.size = sizeof conf;
+    if (!conf.model)
+        conf.model = model;
+    if (cay_agent_run(a, NULL, input, &conf, &r, &err) < 0)
+        fail_msg("%s (%s)", err.msg, err.reason);
+    return r;
+}
+
+static cay_err fails(cay_agent *a, const char *input, cay_run_config conf, const char *reason)
+{
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    conf.size = sizeof conf;
+    if (!conf.model)
+        conf.model = model;
+    assert_true(cay_agent_run(a, NULL, input, &conf, &r, &err) < 0);
+    assert_null(r);
+    if (strcmp(err.reason, reason))
+        fail_msg("reason \"%s\" instead of \"%s\": %s", err.reason, reason, err.msg);
+    return err;
+}
+#define CONF(...) (cay_run_config){ __VA_ARGS__ }
+#define PLAIN (cay_run_config){ .size = sizeof(cay_run_config) }
+
+static void a_tool_is_called_and_its_answer_seen(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "Adder", .instructions = "Add.", .tools = all_tools, .ntools = 2 };
+    p.say[0] = CALL("c1", "add", "{\\\"a\\\": 1}");
+    p.say[1] = TEXT("It is 42.");
+    cay_run_result *r = run(&a, "add one", PLAIN);
+    assert_string_equal(r->output, "It is 42.");
+    assert_string_equal(r->agent, "Adder");
+    assert_int_equal(r->turns, 2);
+    assert_int_equal(r->usage.total, 22);
+    assert_int_equal(calls, 1);
+    assert_string_equal(last_args, "{\"a\": 1}");
+    assert_string_equal(p.instructions[0], "Add.");
+    has(p.input[1], "\"call_id\":\"c1\",\"output\":\"sum 42\"");
+    has(r->items, "It is 42.");
+    has(r->history, "add one");
+    cay_run_result_free(r);
+}
+
+/* What a model does wrong it is told, and may do better. */
+static void mistakes_of_the_model_go_back_to_it(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2 };
+    p.say[0] = "[" CALL_ITEM("c1", "nosuch", "{}") "," CALL_ITEM("c2", "add", "{not json") "," CALL_ITEM("c3", "add", "{\\\"a\\\":\\\"x\\\"}") ","
+               CALL_ITEM("c4", "add", "{}") "," CALL_ITEM("c5", "broken", "{}") "," CALL_ITEM("c6", "add", "[1]") "]";
+    p.say[1] = TEXT("Sorry.");
+    cay_run_result *r = run(&a, "go", PLAIN);
+    assert_int_equal(calls, 0);
+    has(p.input[1], "no tool named");
+    has(p.input[1], "valid JSON");
+    has(p.input[1], "a: want integer");
+    has(p.input[1], "lacks a");
+    has(p.input[1], "the abacus is lost");
+    has(p.input[1], "not a JSON object");
+    cay_run_result_free(r);
+}
+
+static void answers_that_cannot_be_used_end_the_run(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2 };
+    static const char *const bad[] = { "{}", "[1]", "[]", "[" CALL_ITEM("c", "add", "{}") "," CALL_ITEM("c", "add", "{}") "]",
+                                       "[{\"type\":\"function_call\",\"name\":\"add\",\"arguments\":\"{}\"}]" };
+    for (size_t i = 0; i < CAY_LEN(bad); i++) {
+        play_clear(&p);
+        p.say[0] = bad[i];
+        fails(&a, "go", PLAIN, "model_behavior");
+    }
+    play_clear(&p);
+    p.say[0] = "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"no\"}]}]";
+    fails(&a, "go", PLAIN, "model_refusal");
+}
+
+static void a_tool_that_raises_ends_the_run(void **state)
+{
+    (void)state;
+    const cay_tool *const tools[] = { &raising_tool };
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = tools, .ntools = 1 };
+    p.say[0] = CALL("c1", "broken", "{}");
+    has(fails(&a, "go", PLAIN, "tool_failed").msg, "the abacus is lost");
+}
+
+static void turns_have_a_limit(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2 };
+    p.say[0] = CALL("c0", "add", "{\\\"a\\\":1}");
+    p.say[1] = CALL("c1", "add", "{\\\"a\\\":1}");
+    p.say[2] = CALL("c2", "add", "{\\\"a\\\":1}");
+    fails(&a, "go", CONF(.max_turns = 2), "max_turns");
+    assert_int_equal(calls, 2);
+}
+
+static void outputs_fit_their_schema(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A",
+        .output_schema = "{\"type\":\"object\",\"properties\":{\"n\":{\"$ref\":\"#/$defs/n\"},\"tag\":{\"enum\":[\"x\",\"y\"]}},\"required\":[\"n\"],"
+                         "\"additionalProperties\":false,\"$defs\":{\"n\":{\"anyOf\":[{\"type\":\"integer\",\"minimum\":3},{\"type\":\"null\"}]}}}" };
+    static const struct {
+        const char *say;
+        bool        fits;
+    } rows[] = {
+        { TEXT("{\\\"n\\\": 3}"), true },      { TEXT("{\\\"n\\\": null, \\\"tag\\\": \\\"y\\\"}"), true }, { TEXT("{\\\"n\\\": 2}"), false },
+        { TEXT("{\\\"m\\\": 3}"), false },     { TEXT("{\\\"n\\\": 3, \\\"tag\\\": \\\"z\\\"}"), false },   { TEXT("not json"), false },
+        { TEXT("{\\\"n\\\": 3, \\\"k\\\": 1}"), false },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        play_clear(&p);
+        p.say[0] = rows[i].say;
+        if (rows[i].fits)
+            cay_run_result_free(run(&a, "go", PLAIN));
+        else
+            fails(&a, "go", PLAIN, "model_behavior");
+    }
+}
+
+static void a_required_tool_is_required_once(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .settings = { .size = sizeof a.settings, .tool_choice = "required" } };
+    p.say[0] = CALL("c0", "add", "{\\\"a\\\":1}");
+    p.say[1] = TEXT("ok");
+    cay_run_result_free(run(&a, "go", PLAIN));
+    assert_string_equal(p.choice[0], "required");
+    assert_null(p.choice[1]);
+}
+
+static void a_tool_may_have_the_last_word(void **state)
+{
+    (void)state;
+    const char *const at[] = { "add", NULL };
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .tool_use = CAY_TOOLS_STOP_AT, .stop_at = at };
+    p.say[0] = CALL("c0", "add", "{\\\"a\\\":1}");
+    cay_run_result *r = run(&a, "go", PLAIN);
+    assert_string_equal(r->output, "sum 42");
+    cay_run_result_free(r);
+}
+
+/* ------------------------------------------------------------------ approvals */
+
+static cay_agent careful = { .size = sizeof careful, .name = "Careful", .tools = guarded_tools, .ntools = 1 };
+
+static char *interrupted(void)
+{
+    p.say[0] = "[" CALL_ITEM("c1", "add", "{}") "," CALL_ITEM("c2", "add", "{\\\"b\\\":2}") "]";
+    p.say[1] = TEXT("done");
+    cay_run_result *r = run(&careful, "go", PLAIN);
+    assert_null(r->output);
+    assert_non_null(r->state);
+    assert_int_equal(r->ninterruptions, 2);
+    assert_string_equal(r->interruptions[1].call_id, "c2");
+    assert_string_equal(r->interruptions[1].tool, "add");
+    assert_string_equal(r->interruptions[1].arguments, "{\"b\":2}");
+    assert_int_equal(calls, 0);
+    char *st = cay__strdup(r->state);
+    cay_run_result_free(r);
+    return st;
+}
+
+static void a_run_waits_and_goes_on(void **state)
+{
+    (void)state;
+    CAY_AUTOFREE char *st = interrupted();
+    cay_state_doc *d = NULL;
+    size_t n;
+    assert_int_equal(cay_state_open(st, &d, NULL), 0);
+    assert_string_equal(cay_state_interruptions(d, &n)[0].call_id, "c1");
+    assert_int_equal(n, 2);
+    assert_int_equal(cay_state_approve(d, "c1", false, NULL), 0);
+    assert_int_equal(cay_state_reject(d, "c2", false, "not on Mondays", NULL), 0);
+    assert_int_equal(cay_state_approve(d, "c9", false, NULL), CAY_ENOENT);
+    CAY_AUTOFREE char *decided = cay_state_text(d);
+    cay_state_close(d);
+    cay_run_result *r = run(&careful, NULL, CONF(.state = decided));
+    assert_string_equal(r->output, "done");
+    assert_int_equal(calls, 1);
+    assert_int_equal(r->turns, 2);
+    assert_int_equal(r->usage.total, 22);
+    has(p.input[1], "\"call_id\":\"c1\",\"output\":\"sum 42\"");
+    has(p.input[1], "not on Mondays");
+    cay_run_result_free(r);
+}
+
+static void what_is_not_decided_still_waits(void **state)
+{
+    (void)state;
+    CAY_AUTOFREE char *st = interrupted();
+    cay_state_doc *d = NULL;
+    assert_int_equal(cay_state_open(st, &d, NULL), 0);
+    assert_int_equal(cay_state_approve(d, "c1", false, NULL), 0);
+    CAY_AUTOFREE char *decided = cay_state_text(d);
+    cay_state_close(d);
+    cay_run_result *r = run(&careful, NULL, CONF(.state = decided));
+    assert_null(r->output);
+    assert_int_equal(r->ninterruptions, 1);
+    assert_string_equal(r->interruptions[0].call_id, "c2");
+    CAY_AUTOFREE char *second = cay__strdup(r->state);
+    cay_run_result_free(r);
+    assert_int_equal(cay_state_open(second, &d, NULL), 0);
+    assert_int_equal(cay_state_approve(d, "c2", true, NULL), 0);
+    CAY_AUTOFREE char *third = cay_state_text(d);
+    cay_state_close(d);
+    r = run(&careful, NULL, CONF(.state = third));
+    assert_string_equal(r->output, "done");
+    assert_int_equal(calls, 2);
+    cay_run_result_free(r);
+}
+
+/* A state is somebody's file: what was changed in it is not obeyed, and not told either. */
+static void a_state_that_was_tampered_with_is_refused(void **state)
+{
+    (void)state;
+    CAY_AUTOFREE char *st = interrupted();
+    static const struct {
+        const char *path, *key, *value;
+    } changes[] = {
+        { NULL, "$schemaVersion", "\"cay-2\"" },  { NULL, "interruptions", "[{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"add\",\"arguments\":\"{\\\"evil\\\":1}\"}]" },
+        { NULL, "interruptions", "[{\"type\":\"function_call\",\"call_id\":\"c7\",\"name\":\"add\",\"arguments\":\"{}\"}]" },
+        { NULL, "interruptions", "[3]" },         { NULL, "generated_items", "{}" },
+        { NULL, "current_turn", "-1" },           { NULL, "max_turns", "\"x\"" },
+        { NULL, "run_id", "\"../../etc\"" },      { "context", "approvals", "[]" },
+        { "current_agent", "key", "\"Stranger\"" }, { "context", "approvals", "{\"add\":{\"approved\":\"yes\"}}" },
+        { "sandbox", "sessions_by_agent", "{\"Careful\":{\"sandbox\":\"../x\"}}" },
+    };
+    for (size_t i = 0; i < CAY_LEN(changes); i++) {
+        CAY_AUTOJSON *j = json_loads(st, 0, NULL);
+        json_t *at = changes[i].path ? json_object_get(j, changes[i].path) : j;
+        json_object_set_new(at, changes[i].key, json_loads(changes[i].value, JSON_DECODE_ANY, NULL));
+        CAY_AUTOFREE char *text = json_dumps(j, 0);
+        has_not(fails(&careful, NULL, CONF(.state = text), "run_state").msg, "evil");
+    }
+    fails(&careful, NULL, CONF(.state = "{\"secret\": nonsense"), "run_state");
+    assert_int_equal(calls, 0);
+}
+
+static cay_verdict verdict;
+static cay_verdict decide(void *arg, const cay_tool_call *call, char **message)
+{
+    (void)arg;
+    (void)call;
+    if (verdict == CAY_REJECT)
+        *message = cay__strdup("surely not");
+    return verdict;
+}
+
+static void somebody_may_decide_at_once(void **state)
+{
+    (void)state;
+    p.say[0] = CALL("c1", "add", "{}");
+    p.say[1] = CALL("c2", "add", "{}");
+    p.say[2] = TEXT("done");
+    verdict = CAY_REJECT;
+    cay_run_result_free(run(&careful, "go", CONF(.approve = decide)));
+    assert_int_equal(calls, 0);
+    has(p.input[1], "surely not");
+    play_clear(&p);
+    p.say[0] = CALL("c1", "add", "{}");
+    p.say[1] = TEXT("done");
+    verdict = CAY_APPROVE_ALWAYS;
+    cay_run_result_free(run(&careful, "go", CONF(.approve = decide)));
+    assert_int_equal(calls, 1);
+}
+
+/* ------------------------------------------------------------------ handoffs, nesting */
+
+static void work_is_handed_over(void **state)
+{
+    (void)state;
+    cay_agent second = { .size = sizeof second, .name = "Second One", .instructions = "I am second.", .tools = all_tools, .ntools = 2 };
+    const cay_handoff to[] = { { .agent = &second } };
+    cay_agent first = { .size = sizeof first, .name = "First", .instructions = "I am first.", .handoffs = to, .nhandoffs = 1 };
+    p.say[0] = "[" CALL_ITEM("c1", "transfer_to_second_one", "{}") "," CALL_ITEM("c2", "transfer_to_second_one", "{}") "]";
+    p.say[1] = TEXT("second here");
+    cay_run_result *r = run(&first, "go", PLAIN);
+    assert_string_equal(r->agent, "Second One");
+    assert_string_equal(p.instructions[1], "I am second.");
+    has(p.tools[0], "transfer_to_second_one");
+    has_not(p.tools[1], "transfer_to");
+    has(p.input[1], "Multiple handoffs");
+    has(p.input[1], "{\\\"assistant\\\":\\\"Second One\\\"}");
+    cay_run_result_free(r);
+}
+
+static void an_agent_is_a_tool(void **state)
+{
+    (void)state;
+    cay_agent inner = { .size = sizeof inner, .name = "Inner", .instructions = "inner" };
+    cay_tool *t = cay_agent_as_tool(&inner, "ask_inner", "asks it");
+    const cay_tool *const tools[] = { t };
+    cay_agent outer = { .size = sizeof outer, .name = "Outer", .tools = tools, .ntools = 1 };
+    p.say[0] = CALL("c1", "ask_inner", "{\\\"input\\\":\\\"what?\\\"}");
+    p.say[1] = TEXT("inner says hi");
+    p.say[2] = TEXT("outer says hi");
+    cay_run_result *r = run(&outer, "go", PLAIN);
+    assert_string_equal(r->output, "outer says hi");
+    assert_string_equal(p.instructions[1], "inner");
+    has(p.input[1], "what?");
+    has(p.input[2], "inner says hi");
+    cay_run_result_free(r);
+    cay_tool_free(t);
+}
+
+/* ------------------------------------------------------------------ guards, hooks, events */
+
+static int trips(void *arg, cay_run *r, const char *text, char **info, cay_err *err)
+{
+    (void)r;
+    (void)err;
+    if (!strstr(text, arg))
+        return 0;
+    *info = cay__strdup("{\"found\":1}");
+    return 1;
+}
+
+static void guards_stop_what_they_find(void **state)
+{
+    (void)state;
+    const cay_guard in[] = { { .name = "in", .check = trips, .arg = "bomb" } }, out[] = { { .name = "out", .check = trips, .arg = "secret" } };
+    cay_agent a = { .size = sizeof a, .name = "A", .input_guards = in, .ninput_guards = 1, .output_guards = out, .noutput_guards = 1 };
+    cay_err e = fails(&a, "make a bomb", PLAIN, "guardrail_input");
+    assert_string_equal(e.detail, "{\"found\":1}");
+    assert_int_equal(p.at, 0); /* the model never heard of it */
+    p.say[0] = TEXT("a secret");
+    fails(&a, "go", PLAIN, "guardrail_output");
+    p.say[1] = TEXT("fine");
+    cay_run_result_free(run(&a, "go", PLAIN));
+}
+
+static char seen[2048];
+static void note(const char *what)
+{
+    size_t n = strlen(seen);
+    snprintf(seen + n, sizeof seen - n, "%s ", what);
+}
+static void on_start(void *arg, cay_run *r) { note(arg); note(cay_run_agent(r)->name); }
+static void on_end(void *arg, cay_run *r, const char *o) { (void)arg; (void)r; note(o); }
+static void on_tool(void *arg, cay_run *r, const cay_tool_call *c) { (void)arg; (void)r; note(c->tool); }
+static int on_event(void *arg, const cay_run_event *ev)
+{
+    if (ev->kind == CAY_RUN_ITEM)
+        note(ev->name);
+    return arg && !strcmp(ev->name, arg) ? -1 : 0;
+}
+
+static void hooks_and_events_tell_in_order(void **state)
+{
+    (void)state;
+    const cay_hooks h = { .arg = "start", .agent_start = on_start, .agent_end = on_end, .tool_start = on_tool };
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .hooks = &h };
+    seen[0] = 0;
+    p.say[0] = CALL("c1", "add", "{\\\"a\\\":1}");
+    p.say[1] = TEXT("end");
+    cay_run_result_free(run(&a, "go", CONF(.on_event = on_event)));
+    assert_string_equal(seen, "start A tool_called add tool_output message_output_created end ");
+}
+
+static void an_event_may_cancel(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2 };
+    p.say[0] = CALL("c1", "add", "{\\\"a\\\":1}");
+    fails(&a, "go", CONF(.on_event = on_event, .event_arg = "tool_called"), "canceled");
+    assert_int_equal(calls, 0);
+}
+
+/* ------------------------------------------------------------------ conversations */
+
+static void a_conversation_goes_on(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/cay-test-runner-XXXXXX", path[64];
+    cay_agent a = { .size = sizeof a, .name = "A" };
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/c.db", dir);
+    for (int kind = 0; kind < 2; kind++) {
+        cay_conversation *c = kind ? NULL : cay_conversation_memory("x");
+        cay_err err = CAY_ERR_INIT;
+        if (kind && cay_conversation_sqlite(path, "x", &c, &err) < 0)
+            fail_msg("%s", err.msg);
+        play_clear(&p);
+        p.say[0] = TEXT("I am Bob");
+        p.say[1] = TEXT("Bob, as I said");
+        cay_run_result_free(run(&a, "who?", CONF(.conversation = c)));
+        if (kind) {
+            cay_conversation_free(c);
+            assert_int_equal(cay_conversation_sqlite(path, "x", &c, NULL), 0);
+        }
+        cay_run_result_free(run(&a, "again?", CONF(.conversation = c)));
+        has(p.input[1], "who?");
+        has(p.input[1], "I am Bob");
+        has(p.input[1], "again?");
+        assert_int_equal(cay_conversation_clear(c, NULL), 0);
+        char *items = NULL;
+        assert_int_equal(cay_conversation_items(c, &items, NULL), 0);
+        assert_string_equal(items, "[]");
+        free(items);
+        cay_conversation_free(c);
+    }
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 077, 0);
+    unlink(path);
+    rmdir(dir);
+}
+
+static void what_is_asked_wrongly_is_told(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A" }, boxed = { .size = sizeof boxed, .name = "B", .sandbox = true };
+    const cay_tool twice[] = { { .name = "x", .call = add }, { .name = "x", .call = add } }, odd = { .name = "a b", .call = add };
+    const cay_tool *const both[] = { &twice[0], &twice[1] }, *const one[] = { &odd };
+    cay_agent t = { .size = sizeof t, .name = "T", .tools = both, .ntools = 2 }, o = { .size = sizeof o, .name = "O", .tools = one, .ntools = 1 };
+    fails(&a, "", PLAIN, "");
+    fails(&a, "[]", PLAIN, "");
+    fails(&a, "[1]", PLAIN, "");
+    has(fails(&t, "go", PLAIN, "").msg, "two tools named x");
+    has(fails(&o, "go", PLAIN, "").msg, "\"a b\"");
+    fails(&boxed, "go", PLAIN, "sandbox_config_invalid");
+    cay_run_config none = { .size = sizeof none };
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &none, &r, &err), CAY_EINVAL);
+    assert_string_equal(err.reason, "model_missing");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        T(a_tool_is_called_and_its_answer_seen), T(mistakes_of_the_model_go_back_to_it), T(answers_that_cannot_be_used_end_the_run),
+        T(a_tool_that_raises_ends_the_run), T(turns_have_a_limit), T(outputs_fit_their_schema), T(a_required_tool_is_required_once),
+        T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
+        T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(guards_stop_what_they_find), T(hooks_and_events_tell_in_order),
+        T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_sandboxed PROVIDER: agents in real sandboxes. Numbers are those of the conformance cases.
+ */
+#include "play.h"
+#include "../support/support.h"
+#include <agent/capability/output.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <signal.h>
+
+static play p;
+static cay_model *model;
+static cay_service *svc;
+static cay_sandbox *sb; /* one for the tests that may share it */
+static const char *provider;
+static char *home;
+
+static int open_all(void **state)
+{
+    cay_err err = CAY_ERR_INIT;
+    (void)state;
+    home = support_home();
+    cay_open o = { .size = sizeof o, .home = home, .provider = provider, .libexec = support_libexec() };
+    cay_create c = { .size = sizeof c };
+    if (cay_service_open(&o, &svc, &err) < 0 || cay_service_create(svc, NULL, &c, &sb, &err) < 0)
+        fail_msg("%s", err.msg);
+    return 0;
+}
+
+static int count(const cay_info *info, void *arg)
+{
+    (void)info;
+    ++*(int *)arg;
+    return 0;
+}
+
+static int boxes(void)
+{
+    int n = 0;
+    assert_int_equal(cay_service_list(svc, NULL, NULL, count, &n, NULL), 0);
+    return n;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    int rc = cay_sandbox_remove(sb, NULL, NULL);
+    cay_sandbox_unref(sb);
+    rc |= boxes();
+    cay_service_close(svc);
+    support_home_remove(home);
+    return rc;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    model = play_model(&p, "gpt-5.4-mini");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    cay_model_free(model);
+    play_clear(&p);
+    return 0;
+}
+
+static cay_run_result *run_conf(cay_agent *a, const char *input, cay_run_config conf)
+{
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    conf.size = sizeof conf;
+    conf.model = model;
+    conf.service = svc;
+    if (!conf.max_turns)
+        conf.max_turns = 60;
+    if (cay_agent_run(a, NULL, input, &conf, &r, &err) < 0)
+        fail_msg("%s (%s)", err.msg, err.reason);
+    return r;
+}
+
+/* The default agent, in the shared sandbox. */
+static void play_in(size_t turns)
+{
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
+    p.say[turns] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb }));
+    assert_int_equal(p.at, turns + 1);
+}
+
+/* The output of the last call that the model was told of in that turn, with its escapes taken away. */
+static char *told(size_t turn)
+{
+    CAY_AUTOJSON *items = json_loads(p.input[turn], 0, NULL);
+    const json_t *out = json_object_get(json_array_get(items, json_array_size(items) - 1), "output");
+    return json_is_string(out) ? cay__strdup(json_string_value(out)) : json_dumps(out, JSON_ENCODE_ANY);
+}
+
+static void told_has(size_t turn, const char *part)
+{
+    CAY_AUTOFREE char *t = told(turn);
+    has(t, part);
+}
+
+static void told_not(size_t turn, const char *part)
+{
+    CAY_AUTOFREE char *t = told(turn);
+    has_not(t, part);
+}
+
+static void file_is(const char *path, const char *want)
+{
+    char *data = NULL;
+    size_t n = 0;
+    cay_err err = CAY_ERR_INIT;
+    int rc = cay_file_get(sb, NULL, path, 1 << 20, &data, &n, &err);
+    if (!want) {
+        assert_int_equal(rc, CAY_ENOENT);
+        return;
+    }
+    if (rc < 0)
+        fail_msg("%s", err.msg);
+    assert_string_equal(data, want);
+    free(data);
+}
+
+static void put(const char *path, const void *data, size_t n)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_write w = { .size = sizeof w, .parents = true };
+    if (cay_file_put(sb, NULL, path, data, n, &w, &err) < 0)
+        fail_msg("%s: %s", path, err.msg);
+}
+
+static int session_of(size_t turn)
+{
+    CAY_AUTOFREE char *t = told(turn);
+    const char *at = strstr(t, "session ID ");
+    assert_non_null(at);
+    int id = atoi(at + 11);
+    assert_true(id >= 1000 && id <= 99999);
+    return id;
+}
+
+/* ------------------------------------------------------------------ shell */
+
+/* 74, 78 */
+static void the_default_set_is_there(void **state)
+{
+    (void)state;
+    play_in(0);
+    static const char *const names[] = { "exec_command", "write_stdin", "view_image", "apply_patch" };
+    for (size_t i = 0; i < CAY_LEN(names); i++)
+        has(p.tools[0], names[i]);
+    has(p.tools[0], "\"type\":\"custom\",\"name\":\"apply_patch\"");
+    assert_string_equal(p.extra[0], "{\"context_management\":[{\"type\":\"compaction\",\"compact_threshold\":360000}]}");
+    has(p.instructions[0], "# Base instructions");
+    has(p.instructions[0], "# Sandbox capabilities");
+    has(p.instructions[0], "# Filesystem");
+    has_not(p.instructions[0], "# Agent instructions");
+}
+
+static void commands_tell_output_and_code(void **state)
+{
+    (void)state;
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo out; echo err >&2; exit 3\\\"}");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"printf 'a\\\\\\\\377b'\\\"}");
+    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"pwd\\\",\\\"workdir\\\":\\\"sub\\\"}");
+    p.say[3] = CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"true\\\",\\\"workdir\\\":\\\"nosuch\\\"}");
+    put("sub/x", "", 0);
+    play_in(4);
+    told_has(1, "Chunk ID: ");
+    told_has(1, "Wall time: ");
+    told_has(1, "Process exited with code 3\nOutput:\n");
+    told_has(1, "out\n");
+    told_has(1, "err\n");
+    told_has(2, "a\xef\xbf\xbd" "b");
+    told_has(3, "/sub\n");
+    told_has(4, "Process exited with code 1");
+    told_has(4, "nosuch");
+}
+
+/* 61 */
+static void shells_are_chosen(void **state)
+{
+    (void)state;
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo $0\\\",\\\"login\\\":false}");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"shopt -q login_shell && echo login $0\\\",\\\"shell\\\":\\\"/bin/bash\\\"}");
+    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"shopt -q login_shell || echo plain\\\",\\\"shell\\\":\\\"/bin/bash\\\",\\\"login\\\":false}");
+    p.say[3] = CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"true\\\",\\\"shell\\\":\\\"/bin/nosuch\\\"}");
+    play_in(4);
+    told_has(1, "\nsh\n");
+    told_has(2, "login /bin/bash");
+    told_has(3, "plain");
+    told_has(4, "Process exited with code 1");
+}
+
+/* One write_stdin, in a run of its own: which finds the command by its label. */
+static void write_to(int id, const char *chars)
+{
+    char say[300];
+    snprintf(say, sizeof say, "[{\"type\":\"function_call\",\"call_id\":\"w\",\"name\":\"write_stdin\",\"arguments\":"
+             "\"{\\\"session_id\\\":%d,\\\"chars\\\":\\\"%s\\\",\\\"yield_time_ms\\\":30000}\"}]", id, chars);
+    play_clear(&p);
+    p.say[0] = say;
+    play_in(1);
+}
+
+static double wall_time(size_t turn)
+{
+    CAY_AUTOFREE char *t = told(turn);
+    return atof(strstr(t, "Wall time: ") + 11);
+}
+
+/* 52, 53, 57 */
+static void waiting_has_bounds(void **state)
+{
+    (void)state;
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"while [ ! -e go ]; do sleep 0.05; done; echo late\\\",\\\"yield_time_ms\\\":1}");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"echo last words\\\",\\\"yield_time_ms\\\":30000}");
+    play_in(2);
+    int id = session_of(1);
+    assert_true(wall_time(1) >= 0.25); /* a millisecond became a quarter of a second */
+    told_has(2, "exited with code 0\nOutput:\nlast words\n"); /* and half a minute only until it ended */
+    put("go", "", 0);
+    write_to(id, "");
+    told_has(1, "late\n");
+    told_has(1, "exited with code 0");
+    write_to(id, "x"); /* it is known no longer, or known to have ended */
+    told_has(1, "exited with code ");
+}
+
+/* 54, 55, 56 */
+static void commands_are_typed_into(void **state)
+{
+    (void)state;
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"stty size; read x; echo got:$x\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":1}");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"sleep 1000\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":1}");
+    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"sleep 1000\\\",\\\"yield_time_ms\\\":1}");
+    p.say[3] = CALL("c3", "write_stdin", "{\\\"session_id\\\":4}");
+    play_in(4);
+    told_has(4, "Process exited with code 1\n");
+    told_has(4, "no process has the session ID 4");
+    int reads = session_of(1), sleeps = session_of(2), plain = session_of(3);
+    write_to(plain, "hello");
+    told_has(1, "Process exited with code 1\n");
+    told_has(1, "tty");
+    write_to(reads, "hello\\\\n");
+    told_has(1, "24 80");
+    told_has(1, "got:hello");
+    write_to(sleeps, "\\\\u0003");
+    told_has(1, "Process exited with code 130");
+    write_to(plain, "\\\\u0003");
+    told_has(1, "Process exited with code ");
+    told_not(1, "session ID");
+}
+
+/* 59, 60 */
+static void long_output_is_cut_to_its_budget(void **state)
+{
+    (void)state;
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"seq 1 10000\\\",\\\"max_output_tokens\\\":50}");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"seq 1 10000\\\",\\\"max_output_tokens\\\":10}");
+    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"head -c 20000000 /dev/zero | tr '\\\\\\\\0' x; echo end\\\"}");
+    play_in(3);
+    told_has(1, "Original token count: ");
+    told_has(1, "Total output lines: 10000\n\n1\n2\n");
+    told_has(1, "tokens truncated…");
+    told_has(1, "10000\n");
+    CAY_AUTOFREE char *t = told(2);
+    assert_true(strlen(strstr(t, "Output:\n") + 8) <= 40);
+    told_has(3, "bytes in the middle were dropped]");
+    told_has(3, "xend\n");
+    for (uint64_t max = 1; max < 200; max++) { /* every cut is between characters */
+        cay__buf b = CAY__BUF(4096);
+        uint64_t n;
+        char text[3001];
+        for (size_t i = 0; i < 3000; i += 3)
+            memcpy(text + i, "€", 3);
+        cay__truncate(text, 3000, max, &b, &n);
+        assert_true(b.len <= max * 4 && n == 750);
+        for (size_t i = 0, k; i < b.len; i += k)
+            assert_true((k = cay__utf8_len(b.data + i, b.len - i)) > 0);
+        cay__buf_clear(&b);
+    }
+}
+
+/* ------------------------------------------------------------------ files */
+
+/* 64, 69 */
+static void patches_are_carried_out(void **state)
+{
+    (void)state;
+    put("p/old.txt", "one\ntwo\nthree\n", 14);
+    put("p/gone.txt", "x", 1);
+    put("p/same.txt", "a\n", 2);
+    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: p/new/deep.txt\\n+hello\\n+\\n*** Update File: p/old.txt\\n*** Move to: p/moved.txt\\n@@\\n one\\n-two\\n+2\\n"
+                      "*** Delete File: p/gone.txt\\n*** Update File: p/same.txt\\n*** Move to: p/same.txt\\n@@\\n-a\\n+b\\n*** End Patch");
+    play_in(1);
+    told_has(1, "Created p/new/deep.txt\nUpdated p/old.txt\nMoved p/old.txt to p/moved.txt\nDeleted p/gone.txt\nUpdated p/same.txt");
+    file_is("p/new/deep.txt", "hello\n");
+    file_is("p/moved.txt", "one\n2\nthree\n");
+    file_is("p/old.txt", NULL);
+    file_is("p/gone.txt", NULL);
+    file_is("p/same.txt", "b\n");
+}
+
+/* 65, 31 */
+static void patches_do_not_leave_the_workspace(void **state)
+{
+    (void)state;
+    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: e/first.txt\\n+x\\n*** Add File: ../escape.txt\\n+x\\n*** End Patch");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"mkdir -p e; ln -sfn /tmp e/out; ln -sfn e e2\\\"}");
+    p.say[2] = CUSTOM("c2", "apply_patch", "*** Begin Patch\\n*** Add File: e/out/x.txt\\n+x\\n*** End Patch");
+    p.say[3] = CUSTOM("c3", "apply_patch", "*** Begin Patch\\n*** Add File: e2/inside.txt\\n+x\\n*** End Patch");
+    p.say[4] = CUSTOM("c4", "apply_patch", "*** Begin Patch\\n*** Update File: e/none.txt\\n@@\\n-a\\n+b\\n*** End Patch");
+    p.say[5] = CUSTOM("c5", "apply_patch", "nonsense");
+    play_in(6);
+    told_has(1, "leaves the workspace");
+    file_is("e/first.txt", NULL);
+    told_has(3, "leaves the workspace");
+    told_has(4, "Created e2/inside.txt");
+    file_is("e/inside.txt", "x");
+    told_has(5, "no such file");
+    told_has(6, "*** Begin Patch");
+}
+
+static void patches_work_as_functions_too(void **state)
+{
+    (void)state;
+    cay_model_free(model);
+    p.functions = true;
+    model = play_model(&p, "gpt-4o");
+    p.say[0] = CALL("c0", "apply_patch", "{\\\"patch\\\":\\\"*** Begin Patch\\\\n*** Add File: f.txt\\\\n+x\\\\n*** End Patch\\\"}");
+    p.say[1] = CALL("c1", "apply_patch", "{\\\"type\\\":\\\"delete_file\\\",\\\"path\\\":\\\"f.txt\\\"}");
+    play_in(2);
+    has(p.tools[0], "\"type\":\"function\",\"name\":\"apply_patch\"");
+    told_has(1, "Created f.txt");
+    told_has(2, "Deleted f.txt");
+    assert_null(p.extra[0]); /* no context_management for an endpoint that does not know it */
+}
+
+static char asked[256];
+static bool ask_paths(void *arg, const char *const *paths, size_t n)
+{
+    (void)arg;
+    for (size_t i = 0; i < n; i++)
+        snprintf(asked + strlen(asked), sizeof asked - strlen(asked), "%s ", paths[i]);
+    return true;
+}
+
+/* 70, 71 */
+static void approval_of_patches(void **state)
+{
+    (void)state;
+    cay_filesystem_options o = { .size = sizeof o, .needs_approval = ask_paths };
+    cay_capability *caps[] = { cay_cap_filesystem(&o) };
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    asked[0] = 0;
+    p.say[0] = CUSTOM("c0", "apply_patch", "broken");
+    p.say[1] = CUSTOM("c1", "apply_patch", "*** Begin Patch\\n*** Add File: ../x\\n+x\\n*** End Patch");
+    p.say[2] = CUSTOM("c2", "apply_patch", "*** Begin Patch\\n*** Add File: a/./../g//h.txt\\n+x\\n*** End Patch");
+    cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .sandbox = sb });
+    assert_int_equal(r->ninterruptions, 1);
+    assert_string_equal(r->interruptions[0].call_id, "c2");
+    assert_string_equal(asked, "g/h.txt ");
+    file_is("g/h.txt", NULL);
+    cay_run_result_free(r);
+    cay_cap_free(caps[0]);
+}
+
+/* 72, 73 */
+static void images_are_looked_at(void **state)
+{
+    (void)state;
+    static char big[(10 << 20) + 1] = "\x89PNG\r\n\x1a\n";
+    put("i/png.txt", "\x89PNG\r\n\x1a\nrest", 12);
+    put("i/text.png", "hello", 5);
+    put("i/a.svg", "  <?xml version='1.0'?><SVG/>", 29);
+    put("i/big.png", big, sizeof big);
+    p.say[0] = CALL("c0", "view_image", "{\\\"path\\\":\\\"i/png.txt\\\"}");
+    p.say[1] = CALL("c1", "view_image", "{\\\"path\\\":\\\"i/text.png\\\"}");
+    p.say[2] = CALL("c2", "view_image", "{\\\"path\\\":\\\"i/a.svg\\\"}");
+    p.say[3] = CALL("c3", "view_image", "{\\\"path\\\":\\\"i/big.png\\\"}");
+    p.say[4] = CALL("c4", "view_image", "{\\\"path\\\":\\\"i/none.png\\\"}");
+    p.say[5] = CALL("c5", "view_image", "{\\\"path\\\":\\\"../../etc/passwd\\\"}");
+    play_in(6);
+    told_has(1, "\"input_image\"");
+    told_has(1, "data:image/png;base64,iVBORw0KGgpyZXN0");
+    told_has(2, "not a supported image");
+    told_has(3, "data:image/svg+xml;base64,");
+    told_has(4, "larger than 10MB");
+    told_has(5, "`i/none.png` was not found");
+    told_has(6, "outside the workspace");
+}
+
+/* ------------------------------------------------------------------ the sandbox of a run */
+
+/* 89, 91 */
+static void a_given_sandbox_stays_and_a_made_one_goes(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
+    int before = boxes();
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo mine > mark\\\"}");
+    p.say[1] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));
+    assert_int_equal(boxes(), before);
+    file_is("mark", NULL);
+    play_clear(&p);
+    p.say[0] = TEXT("done");
+    cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .keep = true });
+    cay_sandbox *kept = NULL;
+    assert_int_equal(cay_service_find(svc, NULL, r->sandbox, &kept, NULL), 0);
+    assert_int_equal(cay_sandbox_remove(kept, NULL, NULL), 0);
+    cay_sandbox_unref(kept);
+    cay_run_result_free(r);
+}
+
+static int trips(void *arg, cay_run *r, const char *text, char **info, cay_err *err)
+{
+    (void)arg;
+    (void)r;
+    (void)text;
+    (void)info;
+    (void)err;
+    return 1;
+}
+
+/* 90, 92, 95 */
+static void a_run_that_cannot_be_makes_no_sandbox(void **state)
+{
+    (void)state;
+    const cay_guard in[] = { { .name = "in", .check = trips } };
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .input_guards = in, .ninput_guards = 1 };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    int before = boxes();
+    assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
+    assert_string_equal(err.reason, "guardrail_input");
+    a.ninput_guards = 0;
+    a.busy_ = &a;
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EBUSY);
+    assert_string_equal(err.reason, "agent_busy");
+    a.busy_ = NULL;
+    conf.cwd = "nosuch";
+    assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
+    has(err.msg, "cwd");
+    conf.cwd = "../x";
+    assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
+    assert_string_equal(err.reason, "sandbox_config_invalid");
+    assert_int_equal(p.at, 0);
+    assert_int_equal(boxes(), before);
+    assert_null(a.busy_);
+}
+
+/* 95 */
+static void runs_begin_in_their_own_directory(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
+    put("w1/x", "first", 5);
+    put("w2/x", "second", 6);
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat x\\\"}");
+    p.say[1] = CUSTOM("c1", "apply_patch", "*** Begin Patch\\n*** Add File: y\\n+new\\n*** End Patch");
+    p.say[2] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .cwd = "w2" }));
+    told_has(1, "second");
+    has(p.instructions[0], "w2");
+    file_is("w2/y", "new");
+    file_is("w1/y", NULL);
+}
+
+/* 93, and what waits for approval keeps its sandbox and processes */
+static void a_run_goes_on_in_its_own_sandbox(void **state)
+{
+    (void)state;
+    cay_shell_options o = { .size = sizeof o, .approval = true };
+    cay_capability *caps[] = { cay_cap_shell(&o) };
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    int before = boxes();
+    cay_state_doc *d = NULL;
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo kept > mark\\\"}");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"cat mark\\\"}");
+    p.say[2] = TEXT("done");
+    cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .keep = false });
+    assert_int_equal(r->ninterruptions, 1);
+    assert_int_equal(boxes(), before + 1);
+    assert_int_equal(cay_state_open(r->state, &d, NULL), 0);
+    assert_int_equal(cay_state_approve(d, "c0", true, NULL), 0);
+    CAY_AUTOFREE char *st = cay_state_text(d);
+    cay_state_close(d);
+    cay_run_result_free(r);
+
+    CAY_AUTOJSON *j = json_loads(st, 0, NULL); /* another's sandbox is not taken */
+    json_object_set_new(json_object_get(json_object_get(json_object_get(j, "sandbox"), "sessions_by_agent"), "Coder"), "sandbox", json_string(cay_sandbox_id(sb)));
+    CAY_AUTOFREE char *stolen = json_dumps(j, 0);
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .state = stolen };
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_agent_run(&a, NULL, NULL, &conf, &r, &err), CAY_EPERM);
+    assert_string_equal(err.reason, "run_state");
+
+    r = run_conf(&a, NULL, (cay_run_config){ .state = st });
+    assert_string_equal(r->output, "done");
+    told_has(2, "kept\n");
+    assert_int_equal(boxes(), before);
+    cay_run_result_free(r);
+    cay_cap_free(caps[0]);
+}
+
+/* 75 */
+static int nothing(void *self, const cay_scope_info *s, void **out, cay_err *err)
+{
+    (void)self;
+    (void)s;
+    (void)err;
+    *out = NULL;
+    return 0;
+}
+
+static void a_capability_names_what_it_needs(void **state)
+{
+    (void)state;
+    static const char *const needs[] = { "shell", NULL };
+    static const cay_capability_ops ops = { .size = sizeof ops, .name = "odd", .needs = needs, .start = nothing };
+    cay_capability *caps[] = { cay_capability_new(&ops, NULL) };
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb };
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EINVAL);
+    assert_string_equal(err.reason, "capability_missing");
+    has(err.msg, "shell");
+    cay_cap_free(caps[0]);
+}
+
+/* 78, and a summary of our own where the endpoint has none */
+static void histories_are_cut(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
+    p.say[0] = "[{\"type\":\"compaction\",\"id\":\"cmp_1\",\"encrypted_content\":\"zzz\"}," CALL_ITEM("c0", "exec_command", "{\\\"cmd\\\":\\\"true\\\"}") "]";
+    p.say[1] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "the first words", (cay_run_config){ .sandbox = sb }));
+    has(p.input[0], "the first words");
+    has_not(p.input[1], "the first words");
+    has(p.input[1], "[{\"type\":\"compaction\"");
+    play_clear(&p);
+    cay_model_free(model);
+    p.functions = true;
+    model = play_model(&p, "local");
+    cay_compaction_options o = { .size = sizeof o, .threshold = 20000 };
+    cay_capability *caps[] = { cay_cap_shell(NULL), cay_cap_compaction(&o) };
+    cay_agent b = { .size = sizeof b, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"seq 1 10000\\\"}");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"seq 1 10000\\\"}");
+    p.say[2] = TEXT("we counted"); /* the summary */
+    p.say[3] = TEXT("done");
+    cay_run_result_free(run_conf(&b, "the first words", (cay_run_config){ .sandbox = sb }));
+    has(p.instructions[2], "condense");
+    has(p.input[2], "the first words");
+    has(p.input[3], "we counted");
+    has_not(p.input[3], "the first words");
+    for (size_t i = 0; i < 2; i++)
+        cay_cap_free(caps[i]);
+}
+
+int main(int argc, char **argv)
+{
+    provider = argc > 1 ? argv[1] : "native";
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
+        T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
+        T(approval_of_patches), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
+        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_capability_names_what_it_needs), T(histories_are_cut),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

@@ -1,0 +1,150 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_agent.sh CAY PEER: cay agent and cay files patch, with a scripted model and with a server of the tests, as whoever runs this.
+set -u
+cay=$(realpath "$1") peer=$(realpath "$2")
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home" XDG_CONFIG_HOME="$tmp/none"
+unset OPENAI_API_KEY OPENAI_BASE_URL CAY_MODEL CAY_MODEL_API CAY_LIBEXEC
+passed=0 failed=0
+mkfifo "$tmp/stop"
+mkdir "$tmp/peer"
+"$peer" "$tmp/peer" <"$tmp/stop" &
+exec 9>"$tmp/stop"
+finish() {
+    exec 9>&-
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    chmod -R u+rwx "$tmp" 2>/dev/null
+    rm -rf "$tmp"
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        sed 's/^/  /' "$tmp/err"
+    fi
+}
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+has() { case $1 in *"$2"*) ;; *) echo "  got: $1"; false ;; esac; }
+lacks() { ! has "$1" "$2" >/dev/null; }
+# No terminal to ask on, whoever runs the tests.
+agent() { timeout -k 1 60 setsid -w "$cay" agent "$@" </dev/null 2>"$tmp/err"; }
+i=0
+while [ ! -s "$tmp/peer/port" ] && [ $i -lt 200 ]; do sleep 0.1; i=$((i + 1)); done
+url=http://127.0.0.1:$(cat "$tmp/peer/port")
+none() { [ -z "$("$cay" ls -q </dev/null)" ]; }
+
+# A task over each API, streamed and whole, with the key nowhere inside.
+export TEST_KEY=sk-test-0987654321
+for api in responses chat; do
+    for how in "" --no-stream; do
+        # shellcheck disable=SC2086
+        out=$(agent --api $api $how --base-url "$url/task/v1" --key env:TEST_KEY --model gpt-5.5 --keep 'say hello')
+        ok "$api$how answers" same "$out" "Done: 3 Created hello.txt"
+        ok "$api$how shows what it does" has "$(cat "$tmp/err")" "exec_command echo wörld"
+        id=$("$cay" ls -q </dev/null)
+        ok "$api$how has made the file" same "$("$cay" files cat "$id" hello.txt </dev/null)" "made by a model"
+        ok "$api$how: no key inside" lacks "$("$cay" exec "$id" -- sh -c 'env; cat /proc/*/environ' </dev/null 2>/dev/null)" "$TEST_KEY"
+        "$cay" rm -f "$id" </dev/null >/dev/null
+    done
+done
+
+# Errors are told, with status 1 and nothing left.
+agent --base-url "$url/auth/v1" --key env:TEST_KEY --model m hi >/dev/null
+ok "a refused key ends it" same "$?" 1
+ok "and is not shown" lacks "$(cat "$tmp/err")" "$TEST_KEY"
+agent --base-url "$url/loop/v1" --model m --max-turns 3 hi >/dev/null
+ok "an endless loop ends" has "$(cat "$tmp/err")" "3 turns"
+agent --model m --key "$TEST_KEY" hi >/dev/null
+ok "a key on the command line is refused" has "$(cat "$tmp/err")" "env:NAME"
+agent --base-url "$url/hello/v1" --model m >/dev/null
+ok "no task is a usage error" same "$?" 2
+agent --model "scripted:$tmp/nosuch" hi >/dev/null
+ok "no script is told" has "$(cat "$tmp/err")" nosuch
+ok "nothing is left" none
+
+# A scripted model that is hostile: escapes, unknown tools, paths that leave.
+cat >"$tmp/hostile.json" <<'S'
+{"turns": [{"calls": [{"name": "nosuch\u001b[2J", "arguments": {}}, {"name": "exec_command", "arguments": "{broken"},
+                      {"name": "apply_patch", "input": "*** Begin Patch\n*** Add File: /etc/evil\n+x\n*** End Patch"},
+                      {"name": "exec_command", "arguments": {"cmd": "printf '\\033[31mred\\033]0;title\\007'"}}]},
+           {"expect": {"input": ["There is no tool named", "valid JSON", "leaves the workspace"]}, "text": "fin\u001b[31m"}]}
+S
+out=$(agent --model "scripted:$tmp/hostile.json" hi)
+ok "a hostile model is survived" same "$?" 0
+ok "its escapes do not reach the terminal" lacks "$(cat "$tmp/err")" "$(printf '\033')"
+ok "the answer is passed on as it is" same "$out" "$(printf 'fin\033[31m')"
+
+# Events for programs.
+cat >"$tmp/two.json" <<'S'
+{"turns": [{"calls": [{"id": "k1", "name": "exec_command", "arguments": {"cmd": "echo one >> log; cat log"}}]},
+           {"expect": {"last": ["one"]}, "text": "finished"}]}
+S
+agent --json --trace "$tmp/trace" --model "scripted:$tmp/two.json" hi >"$tmp/out"
+ok "every event is JSON" python3 -c 'import json,sys; [json.loads(l) for l in open(sys.argv[1])]' "$tmp/out"
+ok "the last is the result" has "$(tail -n 1 "$tmp/out")" '"event":"result","output":"finished"'
+ok "spans are JSON" python3 -c 'import json,sys; s=[json.loads(l) for l in open(sys.argv[1])]; n=[x["span_data"]["name"] for x in s[1:]]
+assert s[0]["object"]=="trace" and "sandbox.create_session" in n and "exec_command" in n and "Agent" in n, n' "$tmp/trace"
+ok "and hold no command" lacks "$(cat "$tmp/trace")" "echo one"
+
+# A sandbox that is given stays; a conversation goes on.
+id=$("$cay" create </dev/null)
+agent --sandbox "$id" --session "$tmp/talk.db" --model "scripted:$tmp/two.json" 'first words' >/dev/null
+cat >"$tmp/again.json" <<'S'
+{"turns": [{"expect": {"input": ["first words", "finished", "second words"]}, "text": "again"}]}
+S
+ok "a conversation goes on" same "$(agent --sandbox "$id" --session "$tmp/talk.db" --model "scripted:$tmp/again.json" 'second words')" again
+ok "and what was done is there" same "$("$cay" files cat "$id" log </dev/null)" one
+
+# Patches by hand.
+printf '*** Begin Patch\n*** Update File: log\n@@\n-one\n+two\n*** End Patch\n' >"$tmp/p"
+ok "a patch is tried" same "$("$cay" files patch -n "$id" "$tmp/p" </dev/null)" "Updated log"
+ok "without a change" same "$("$cay" files cat "$id" log </dev/null)" one
+ok "and applied" same "$("$cay" files patch "$id" - <"$tmp/p")" "Updated log"
+ok "as told" same "$("$cay" files cat "$id" log </dev/null)" two
+"$cay" files patch "$id" - <"$tmp/p" >/dev/null 2>"$tmp/err"
+ok "the second time it does not fit" has "$(cat "$tmp/err")" "Invalid Context"
+"$cay" rm -f "$id" </dev/null >/dev/null
+
+# Approvals: saved, refused, gone on with in another process.
+agent --approve ask --model "scripted:$tmp/two.json" hi >/dev/null
+ok "nobody to ask is told at once" same "$?" 2
+agent --approve ask --state "$tmp/run.json" --model "scripted:$tmp/two.json" hi >/dev/null
+ok "a run waits" same "$?" 3
+ok "its state is private" same "$(stat -c %a "$tmp/run.json")" 600
+ok "its sandbox waits too" [ -n "$("$cay" ls -q </dev/null)" ]
+cat >"$tmp/rest.json" <<'S'
+{"turns": [{"expect": {"last": ["one"]}, "text": "went on"}]}
+S
+sed 's/echo one/echo evil/' "$tmp/run.json" | sed 's/"interruptions":\[\(.*\)echo evil/"interruptions":[\1echo one/' >"$tmp/evil.json"
+agent --resume "$tmp/evil.json" --model "scripted:$tmp/rest.json" >/dev/null
+ok "a state that was changed is refused" has "$(cat "$tmp/err")" "state of the run cannot be used"
+ok "it goes on" same "$(agent --resume "$tmp/run.json" --approve auto --model "scripted:$tmp/rest.json")" "went on"
+ok "nothing is left after it" none
+cat >"$tmp/no.json" <<'S'
+{"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "true"}}]}, {"expect": {"last": ["not approved"]}, "text": "a pity"}]}
+S
+ok "never is never" same "$(agent --approve never --model "scripted:$tmp/no.json" hi)" "a pity"
+
+# Interrupted in the middle of a command.
+cat >"$tmp/long.json" <<'S'
+{"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "echo going; sleep 1000", "yield_time_ms": 30000}}]}, {"text": "never said"}]}
+S
+setsid "$cay" agent --json --model "scripted:$tmp/long.json" hi </dev/null >"$tmp/out" 2>"$tmp/err" &
+pid=$!
+i=0
+while ! grep -q tool_called "$tmp/out" && [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done
+kill -INT $pid
+wait $pid
+ok "Ctrl-C ends it" same "$?" 130
+ok "with its sandbox" none
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
