@@ -5,6 +5,7 @@
 #include "out.h"
 #include "parse.h"
 #include <base/base.h>
+#include <base/str.h>
 #include <cay/snapshot.h>
 #include <base/fd.h>
 #include <signal.h>
@@ -285,7 +286,11 @@ static int gc(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     size_t n = 0;
+    char path[4096];
     cli_settling = true;
+    /* Started after somebody's answer, it may find that all is gone, and must not make it anew. */
+    if (a->settle && cli.home && cay__str_join(path, sizeof path, cli.home, "/store.db", NULL) && access(path, F_OK) < 0)
+        return CLI_OK;
     (void)argc;
     (void)argv;
     if (cli_service(&svc, &err) < 0 || (a->settle ? settle(svc, &err) : cay_service_gc(svc, NULL, &n, &err)) < 0)

@@ -63,6 +63,9 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_SNAP_GET] = SNAPS "WHERE id=?1",
     [CAY__Q_SNAP_LIST] = SNAPS "WHERE seq>?1 AND (?2 IS NULL OR sandbox=?2) ORDER BY seq",
     [CAY__Q_SNAP_SEQ] = "SELECT seq FROM snapshots WHERE id=?1",
+    [CAY__Q_SNAP_LAST] = "SELECT id FROM snapshots WHERE sandbox=?1 AND state='ready' AND method<>'swap'"
+                         " AND layers=substr(?2,1,length(?2)-1)||CASE ?2 WHEN '[]' THEN '' ELSE ',' END||'\"'||id||'\"]'"
+                         " ORDER BY seq DESC LIMIT 1",
     [CAY__Q_SNAP_RESOLVE] = "SELECT id FROM snapshots WHERE id>=?1 AND id<?1||char(0x10ffff)"
                             " UNION SELECT id FROM snapshots WHERE label=?1 LIMIT ?2",
     [CAY__Q_LAYERS_FREE] = "INSERT OR IGNORE INTO jobs(kind,subject,detail,created_ms) SELECT DISTINCT 'remove',c.value,?4,?3"

@@ -16,7 +16,7 @@ enum cay__query {
     CAY__Q_INSERT, CAY__Q_STATE, CAY__Q_MOVE, CAY__Q_RESPEC, CAY__Q_REMOVE, CAY__Q_GET, CAY__Q_SEQ, CAY__Q_LIST, CAY__Q_RESOLVE,
     CAY__Q_NOTE_PUT, CAY__Q_NOTE_DROP, CAY__Q_NOTE_GET, CAY__Q_NOTE_LIST,
     CAY__Q_SNAP_INSERT, CAY__Q_SNAP_READY, CAY__Q_SNAP_STACK, CAY__Q_SNAP_SETTLED, CAY__Q_SNAP_REMOVE, CAY__Q_SNAP_GET, CAY__Q_SNAP_LIST,
-    CAY__Q_SNAP_SEQ, CAY__Q_SNAP_RESOLVE, CAY__Q_LAYERS_FREE, CAY__Q_LAYERS_OF, CAY__Q_LAYER_USED, CAY__Q_MERGE_SNAPS, CAY__Q_MERGE_BOXES,
+    CAY__Q_SNAP_SEQ, CAY__Q_SNAP_LAST, CAY__Q_SNAP_RESOLVE, CAY__Q_LAYERS_FREE, CAY__Q_LAYERS_OF, CAY__Q_LAYER_USED, CAY__Q_MERGE_SNAPS, CAY__Q_MERGE_BOXES,
     CAY__Q_MERGE_LEFT, CAY__Q_JOB_PUT, CAY__Q_JOB_DROP, CAY__Q_JOB_LIST, CAY__Q_UNSETTLED,
     CAY__Q_COUNT,
 };
@@ -62,6 +62,8 @@ int cay__s_snap_settled(void *, const char *, const char *, bool, cay_err *);
 int cay__s_snap_remove(void *, const char *, cay_err *);
 int cay__s_snap_list(void *, const char *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
 int cay__s_snap_get(void *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
+int cay__s_snap_last(void *, const char *, const char *, char *, cay_err *);
+int cay__s_sync(void *, cay_err *);
 int cay__s_snap_resolve(void *, const char *, char (*)[CAY_ID_LEN + 1], size_t, size_t *, cay_err *);
 int cay__s_restack(void *, const char *, const char *, const char *, cay_err *);
 int cay__s_layer_used(void *, const char *, bool *, cay_err *);

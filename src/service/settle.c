@@ -292,6 +292,7 @@ static int round_of(settling *s)
     CAY_TRY(begin_merge(s));
     CAY_TRY(st->job_list(s->svc->db, "merge", merge_job, s, s->err));
     CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s, s->err));
+    CAY_TRY(st->sync(s->svc->db, s->err)); /* no record may come back after a power cut whose layers are gone */
     return st->job_list(s->svc->db, "remove", remove_job, s, s->err);
 }
 

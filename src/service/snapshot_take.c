@@ -127,26 +127,6 @@ static int spec_for_forks(const cay_row *row, char **out, cay_err *err)
     return *out ? 0 : cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the record of sandbox %s is too big", row->id);
 }
 
-typedef struct last {
-    const char *below; /* the stack that it must have below its own layer */
-    char        id[CAY_ID_LEN + 1];
-} last;
-
-/* The newest clone of what is above the same stack: unchanged files can be shared with it. */
-static int find_last(const cay_snap_row *r, void *arg)
-{
-    last *l = arg;
-    cay__stack s;
-    if (strcmp(r->state, "ready") != 0 || !strcmp(r->method, "swap") || cay__stack_read(r->layers, &s, NULL) < 0 || !s.n ||
-        strcmp(s.name[s.n - 1], r->id) != 0)
-        return 0;
-    s.n--;
-    CAY_AUTOFREE char *below = cay__stack_text(&s);
-    if (!strcmp(below, l->below))
-        cay__str_copy(l->id, sizeof l->id, r->id);
-    return 0;
-}
-
 /* It is there: its stack is the sandbox's with it on top. */
 static int complete(cay_service *svc, const cay_snap_row *row, const cay_snapped *how, cay_err *err)
 {
@@ -181,10 +161,10 @@ static int find_out(cay_service *svc, const cay_snap_row *row, cay_err *err)
 static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, void *box, const cay_snap_row *row,
                 const cay__stack *below, const cay_snapshot_spec *s, cay_err *err)
 {
-    last l = { .below = row->layers };
+    char last[CAY_ID_LEN + 1] = "";
     cay_snapped made = { .size = sizeof made };
-    svc->store->snap_list(svc->db, row->sandbox, NULL, find_last, &l, NULL);
-    cay_snap want = { .size = sizeof want, .layer = row->id, .last = *l.id ? l.id : NULL,
+    svc->store->snap_last(svc->db, row->sandbox, row->layers, last, NULL);
+    cay_snap want = { .size = sizeof want, .layer = row->id, .last = *last ? last : NULL,
                       .how = s->quiet ? CAY_SNAP_QUIET : s->stop ? CAY_SNAP_STOP : CAY_SNAP_ANY,
                       .layers = below ? below->name : NULL, .nlayers = below ? below->n : 0 };
     CAY_TRY(svc->store->snap_insert(svc->db, row, err));

@@ -5,6 +5,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <fcntl.h>
 
 static void bind_text(sqlite3_stmt *st, int i, const char *s)
 {
@@ -144,7 +145,7 @@ static int do_ready(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_snap_ready(void *self, const cay_snap_row *row, bool stacked, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_ready, &(ready){ row, stacked }, err);
+    return cay__db_write(self, 0, do_ready, &(ready){ row, stacked }, err);
 }
 
 typedef struct settled {
@@ -203,7 +204,7 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_snap_remove(void *self, const char *id, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_remove, (void *)id, err);
+    return cay__db_write(self, CAY__TX_FREES, do_remove, (void *)id, err);
 }
 
 typedef struct restack {
@@ -222,7 +223,7 @@ static int do_restack(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_restack(void *self, const char *id, const char *layers, const char *from, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_restack, &(restack){ id, layers, from }, err);
+    return cay__db_write(self, 0, do_restack, &(restack){ id, layers, from }, err);
 }
 
 /* ------------------------------------------------------------------ merging */
@@ -364,6 +365,38 @@ int cay__s_snap_resolve(void *self, const char *ref, char (*ids)[CAY_ID_LEN + 1]
     if (rc == 0)
         *n = got;
     return rc;
+}
+
+static int last_locked(cay__db *db, const char *sandbox, const char *layers, char *id, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_LAST, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, sandbox);
+    bind_text(st, 2, layers);
+    int rc = cay__db_step(db, st, "look up the last copy", err);
+    cay__str_copy(id, CAY_ID_LEN + 1, rc == 1 ? (const char *)sqlite3_column_text(st, 0) : "");
+    return rc < 0 ? rc : 0;
+}
+
+int cay__s_snap_last(void *self, const char *sandbox, const char *layers, char *id, cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    pthread_mutex_lock(&db->lock);
+    int rc = last_locked(db, sandbox, layers, id, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    return rc;
+}
+
+/* Commits are in the log until a checkpoint, which syncs by itself. */
+int cay__s_sync(void *self, cay_err *err)
+{
+    cay__db *db = self;
+    CAY_AUTOFD fd = openat(db->dir, "store.db-wal", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 ? errno != ENOENT : fdatasync(fd) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "write the store to the disk");
+    return 0;
 }
 
 /* The one number that a query with up to two texts gives. */

@@ -88,7 +88,8 @@ typedef struct cay_store_ops {
 
     /* Snapshots. A layer is in use while the stack of a sandbox or snapshot names it, or a job or lease does; that is asked
      * each time and never counted. Whatever takes the last user of a layer away leaves a job "remove" for it, in the same
-     * transaction. CAY_EEXIST: "label_in_use", "snapshot_exists". */
+     * transaction. snap_insert is on the disk when it returns; the others need not be: without them whoever looks at a row "making" or
+     * a job "undo" comes to the same end. CAY_EEXIST: "label_in_use", "snapshot_exists". */
     int  (*snap_insert)(void *self, const cay_snap_row *row, cay_err *err);
     /* It is made: state, method, layers and figures. `stacked`: the sandbox now stands on these layers, too. */
     int  (*snap_ready)(void *self, const cay_snap_row *row, bool stacked, cay_err *err);
@@ -98,6 +99,8 @@ typedef struct cay_store_ops {
     int  (*snap_list)(void *self, const char *sandbox, const char *after, int (*fn)(const cay_snap_row *, void *), void *arg,
                       cay_err *err);
     int  (*snap_get)(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err);
+    /* The newest copy of what is above the stack `layers`, taken while processes of that sandbox ran; "" when there is none. */
+    int  (*snap_last)(void *self, const char *sandbox, const char *layers, char id[CAY_ID_LEN + 1], cay_err *err);
     int  (*snap_resolve)(void *self, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err);
     /* The sandbox stands on other layers, and on snapshot `from`; ends a job "undo" of it. */
     int  (*restack)(void *self, const char *id, const char *layers, const char *from, cay_err *err);
@@ -106,6 +109,8 @@ typedef struct cay_store_ops {
      * that are stopped, or only of sandbox `id` whatever its state. *left: so many still begin with it. */
     int  (*layers_merge)(void *self, const char *layers, const char *merged, const char *provider, const char *id, size_t *left,
                          cay_err *err);
+    /* What was changed before it is on the disk when it returns. */
+    int  (*sync)(void *self, cay_err *err);
     int  (*job_put)(void *self, const char *kind, const char *subject, const char *detail, cay_err *err);
     int  (*job_drop)(void *self, const char *kind, const char *subject, cay_err *err);
     int  (*job_list)(void *self, const char *kind, int (*fn)(const cay_job *, void *), void *arg, cay_err *err);
