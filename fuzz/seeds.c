@@ -151,6 +151,18 @@ static void control(const char *dir)
     create.flags = CAY_CREATE_EPHEMERAL;
     memcpy(create.id, BOX, sizeof BOX);
     seed(dir, "create_own"), ask(0, 0, CAY_MSG_CREATE, &create, sizeof create, "u\0/w\0h\0s\0", 9), ask(3, 0, CAY_MSG_CREATE, &create, sizeof create, "", 0);
+    cay_m_layer layer = { .id = BOX, .layer = "sabc" }, none = { .id = BOX, .layer = "../x", .a = 2 };
+    seed(dir, "snapshot"), ask(0, 0, CAY_MSG_SNAPSHOT, &none, sizeof none, "", 0), ask(0, 0, CAY_MSG_SNAPSHOT, &layer, sizeof layer, "", 0),
+        ask(1, 0x11, CAY_MSG_SESSION, &box, sizeof box, "user", 4), ask(1, 0, CAY_MSG_SNAPSHOT, &layer, sizeof layer, "", 0), ask_box(CAY_MSG_STOP, BOX, 0, 0);
+    layer.a = 2;
+    seed(dir, "restack"), ask(0, 0, CAY_MSG_RESTACK, &none, sizeof none, "a\0", 2), ask(0, 0, CAY_MSG_RESTACK, &layer, sizeof layer, "a\0b\0", 4);
+    seed(dir, "unlayer"), ask(0, 0, CAY_MSG_UNLAYER, &none, sizeof none, "", 0), ask(0, 0, CAY_MSG_UNLAYER, &layer, sizeof layer, "", 0);
+    create.flags = 0;
+    create.nlayers = 2;
+    memcpy(create.id, "cbbbbbbbbbbbbbbbbbbb", CAY_WIRE_ID - 3);
+    memcpy(create.layer, "host-1", 7);
+    seed(dir, "create_stack"), ask(0, 0, CAY_MSG_CREATE, &create, sizeof create, "sa\0sb\0u\0/w\0h\0s\0", 15),
+        ask(0, 0, CAY_MSG_CREATE, &create, sizeof create, "sa\0../x\0u\0/w\0h\0s\0", 17);
     seed(dir, "unknown_type"), ask(0, 0, 77, "", 0, "", 0);
 }
 
@@ -170,6 +182,7 @@ int main(int argc, char **argv)
     packet(0, CAY_G_SESSION, &session, sizeof session, "", 0), packet(0x11, CAY_G_SESSION, &session, sizeof session, "no-such-user", 12);
     seed(dir, "signal"), CONFIG(), proc(0, CAY_G_SIGNAL, "pbbbbbbbbbbbbbbbbbbb", 9, 0), SPAWN(0, 0, 1, 0, PLAIN), proc(0, CAY_G_SIGNAL, P, 65, 0);
     proc(0, CAY_G_FORGET, "none", 0, 0), proc(0, CAY_G_ACK, P, 0, 0);
+    seed(dir, "quiet"), CONFIG(), proc(0, CAY_G_QUIET, "", 0, 0), proc(0, CAY_G_QUIET, "", 1, 0), proc(0, CAY_G_SWAPPED, "", 0, 0);
     seed(dir, "short"), fwrite("\0\4\0cay1", 1, 7, out);
     packet(0, 999, "", 0, "", 0), packet(0, CAY_G_SPAWN, "x", 1, "", 0);
     return fclose(out) != 0;
