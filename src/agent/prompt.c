@@ -66,15 +66,15 @@ static void filesystem_text(const cay_run *r, const cay__seat *s, cay__buf *b)
     if (r->conf->cwd && *r->conf->cwd)
         cay__buf_fmt(b, " Your working directory is %s: relative paths of exec_command, apply_patch and view_image begin there. It is a\n"
                         "starting point, not a wall: the rest of the workspace can be reached too.", s->cwd);
-    if (s->agent->manifest)
-        cay__buf_str(b, " Files were put there for you before you began; list the directory to see them.");
+    if (s->tree && *s->tree)
+        cay__buf_fmt(b, " This was put there before you began:\n\n%s", s->tree);
 }
 
 int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(PROMPT_MAX);
     CAY_AUTOBUF caps = CAY__BUF(PROMPT_MAX);
-    CAY_AUTOBUF fs = CAY__BUF(8192);
+    CAY_AUTOBUF fs = CAY__BUF(65536);
     CAY_AUTOFREE char *made = NULL;
     const cay_agent *a = s->agent;
     if (a->instruct)

@@ -35,6 +35,7 @@ struct cay__seat {
     const cay_tool **tools;
     size_t           ntools;
     char            *tools_json, *extra;
+    char            *tree;   /* of its manifest, or NULL */
     char            *resume; /* id of its sandbox in a state, until it was found */
     cay__seat       *next;
 };

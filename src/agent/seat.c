@@ -3,6 +3,7 @@
 #include "run.h"
 #include "trace.h"
 #include <base/str.h>
+#include <cay/manifest.h>
 #include <stdio.h>
 
 enum { IDLE_MS = 4 * 3600 * 1000 }; /* of a sandbox of ours, should this program be killed */
@@ -59,8 +60,63 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     return 0;
 }
 
+static bool names(const json_t *list, const char *user)
+{
+    size_t i;
+    json_t *v;
+    json_array_foreach(list, i, v)
+        if (!strcmp(json_is_string(v) ? json_string_value(v) : cay__json_str(v, "name", ""), user) || names(json_object_get(v, "users"), user))
+            return true;
+    return false;
+}
+
+/* The user whom the agent works as is made with the sandbox, unless the manifest does so already. */
+static int add_user(char **manifest, const char *user, cay_err *err)
+{
+    CAY_AUTOJSON *m = NULL;
+    CAY_TRY(cay__json_object("the manifest", *manifest ? *manifest : "{}", &m, err));
+    if (names(json_object_get(m, "users"), user) || names(json_object_get(m, "groups"), user))
+        return 0;
+    json_t *users = json_object_get(m, "users");
+    if (!users) {
+        users = json_array();
+        json_object_set_new(m, "users", users);
+    }
+    json_array_append_new(users, json_pack("{s:s}", "name", user));
+    free(*manifest);
+    *manifest = cay__json_text(m, CAY_MANIFEST_BYTES);
+    return *manifest ? 0 : cay_fail(err, CAY_ETOOBIG, "the manifest is larger than 64 MiB");
+}
+
+/* The run's manifest, else the agent's, and what capabilities add to it; *out may stay NULL. */
+static int make_manifest(const cay_create *spec, const cay__seat *s, char **out, cay_err *err)
+{
+    const char *from = spec->manifest ? spec->manifest : s->agent->manifest;
+    CAY_AUTOFREE char *text = from ? cay__strdup(from) : NULL;
+    for (size_t i = 0; s->agent->capabilities && i < s->agent->ncapabilities; i++) {
+        const cay_capability *c = s->agent->capabilities[i];
+        char *instead = NULL;
+        if (!c->ops->manifest)
+            continue;
+        CAY_TRY(c->ops->manifest(c->self, text, &instead, err));
+        if (instead) {
+            free(text);
+            text = instead;
+        }
+    }
+    static const char *const known[] = { "root", "user" };
+    bool there = !s->agent->run_as;
+    for (size_t i = 0; i < CAY_LEN(known) && !there; i++)
+        there = !strcmp(s->agent->run_as, known[i]);
+    if (!there)
+        CAY_TRY(add_user(&text, s->agent->run_as, err));
+    *out = CAY_STEAL(text);
+    return 0;
+}
+
 static int make_new(cay_run *r, cay__seat *s, cay_err *err)
 {
+    CAY_AUTOFREE char *manifest = NULL;
     enum { MOST = 64 };
     cay_pair labels[MOST + 3];
     size_t n = 0;
@@ -74,6 +130,8 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     labels[n++] = (cay_pair){ "cay.agent", s->key };
     labels[n] = (cay_pair){ NULL, NULL };
     spec.labels = labels;
+    CAY_TRY(make_manifest(&spec, s, &manifest, err));
+    spec.manifest = manifest;
     spec.ephemeral = false; /* a run that waits for approval finds it again */
     if (!spec.idle_ms && !spec.ttl_ms && !r->conf->keep)
         spec.idle_ms = IDLE_MS;
@@ -121,6 +179,17 @@ static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
     return rc < 0 ? cay_wrap(err, rc, "cwd of the run") : 0;
 }
 
+/* What was put into it, as a tree for the model; a sandbox without a manifest has none. */
+static void draw_tree(cay_run *r, cay__seat *s)
+{
+    CAY_AUTOFREE char *json = NULL;
+    cay_manifest *m = NULL;
+    if (cay_sandbox_manifest(s->sb, r->call, &json, NULL) < 0 || cay_manifest_parse(json, strlen(json), CAY_MANIFEST_TRUSTED, &m, NULL) < 0)
+        return;
+    s->tree = cay_manifest_describe(m, 3);
+    cay_manifest_free(m);
+}
+
 static int look_around(cay_run *r, cay__seat *s, cay_err *err)
 {
     cay_info *info = NULL;
@@ -130,6 +199,7 @@ static int look_around(cay_run *r, cay__seat *s, cay_err *err)
     cay_info_free(info);
     if (state == CAY_PAUSED || state == CAY_STOPPED)
         CAY_TRY(cay_sandbox_resume(s->sb, r->call, err));
+    draw_tree(r, s);
     return 0;
 }
 
@@ -289,5 +359,6 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
     free(s->tools_json);
     free(s->extra);
     free(s->resume);
+    free(s->tree);
     free(s);
 }

@@ -512,6 +512,22 @@ static void a_run_goes_on_in_its_own_sandbox(void **state)
     cay_cap_free(caps[0]);
 }
 
+static void a_manifest_is_put_in_and_told_of(void **state)
+{
+    (void)state;
+    if (strcmp(provider, "native"))
+        skip();
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .instructions = "Mind the gap.",
+        .manifest = "{\"entries\":{\"docs/README.md\":{\"type\":\"file\",\"content\":\"read me\",\"description\":\"what it is about\"}}}" };
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat docs/README.md\\\"}");
+    p.say[1] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));
+    told_has(1, "read me");
+    has(p.instructions[0], "README.md");
+    has(p.instructions[0], "what it is about");
+    has(p.instructions[0], "# Agent instructions\n\nMind the gap.");
+}
+
 /* 75 */
 static int nothing(void *self, const cay_scope_info *s, void **out, cay_err *err)
 {
@@ -577,7 +593,7 @@ int main(int argc, char **argv)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
         T(approval_of_patches), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
-        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_capability_names_what_it_needs), T(histories_are_cut),
+        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
