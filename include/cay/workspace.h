@@ -40,6 +40,40 @@ typedef struct cay_diff {
 CAY_API int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *diff, int (*fn)(const cay_file_change *, void *), void *arg,
                              uint64_t *left_out, cay_err *err);
 
+typedef enum cay_apply_result {
+    CAY_APPLY_DONE = 0,
+    CAY_APPLY_CONFLICT, /* the directory has it otherwise since the sandbox was made; `force` takes it all the same */
+    CAY_APPLY_GUARDED,  /* a file that tools run or obey without being asked: it has to be named */
+    CAY_APPLY_REFUSED,  /* not a file, directory or link; a link that leaves; a way that is barred */
+    CAY_APPLY_GONE,     /* the sandbox took it back meanwhile */
+    CAY_APPLY_DECLINED, /* choose() said no */
+    CAY_APPLY_SAME,     /* of what changed nothing is taken over: owners, set-uid bits, rights to write for all */
+} cay_apply_result;
+
+typedef struct cay_apply {
+    size_t             size;
+    const char        *dir;   /* NULL: the directory that the sandbox was made on (cay_create.on) */
+    const char *const *paths; /* only these and what is below them, relative to /workspace; each must name a change */
+    size_t             npaths;
+    bool               force; /* conflicts, too */
+    bool               dry;   /* judge everything and write nothing */
+    bool               text;  /* choose() gets each change with its patch */
+    int  (*choose)(const cay_file_change *c, void *arg); /* 1: take it, 0: leave it, negative: stop before anything is written; NULL: all */
+    void (*told)(const cay_file_change *c, cay_apply_result result, const char *why, void *arg); /* each one, once it is done or left; or NULL */
+    void  *arg;
+} cay_apply;
+
+typedef struct cay_applied {
+    size_t size;
+    size_t done, declined;
+    size_t left; /* conflicts, guarded, refused, gone */
+} cay_applied;
+
+/* Puts what the sandbox changed into the directory. Each file is the old one or the new one at any time, whoever is killed.
+ * Owners are the directory's, set-uid bits go, group and others get no right to write that they do not have or the umask does not
+ * give. CAY_ESTATE, "on_missing": it was not made on a directory. */
+CAY_API int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *spec, cay_applied *out, cay_err *err);
+
 #ifdef __cplusplus
 }
 #endif

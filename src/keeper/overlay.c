@@ -55,7 +55,7 @@ int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const 
     if (!set_layers(fs, at, step))
         return -1;
     *step = "overlay options";
-    if (!set(fs, "redirect_dir", user_xattr ? "nofollow" : "on") || !set(fs, "index", "off") ||
+    if (!set(fs, "redirect_dir", user_xattr || at->still ? "nofollow" : "on") || !set(fs, "index", "off") ||
         !set(fs, "metacopy", "off"))
         return -1;
     if (user_xattr && syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)

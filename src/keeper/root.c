@@ -262,7 +262,7 @@ int root_make(const cay_job *job, int lower, const char **step)
     errno = ENOENT;
     if (s.foreign != (lower >= 0))
         return -1;
-    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name }, step);
+    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name, false }, step);
 }
 
 /* ---- a directory of the host, copy-on-write ---- */
@@ -316,5 +316,6 @@ int root_on(const cay_job *job, int lower, bool *trash, const char **step)
             return -1;
     }
     cay__str_join(dir, sizeof dir, job->name, "/on", NULL);
-    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, NULL, 0, dir }, step);
+    /* What is applied to the directory changes it below the overlay: nothing there may stand on a name that goes. */
+    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, NULL, 0, dir, true }, step);
 }

@@ -9,6 +9,7 @@
  *   under=NAME skip=NAME     only this directory of the root; all but this one
  *   prefix=PATH              in front of every path that is told
  *   patch context=N          with the text of each change
+ *   no-renames               a renamed directory is told as deleted and added
  *   every                    each file below deleted and renamed directories
  *
  * READY: both sides are open, and what becomes of the sandbox's directories makes no difference any more.
@@ -27,7 +28,7 @@ typedef struct ask {
     const char *a[TOOL_STACK_MAX], *b[TOOL_STACK_MAX];
     size_t      na, nb;
     const char *a_top, *b_top, *under, *skip, *prefix;
-    bool        on, patch, every;
+    bool        on, patch, every, plain;
     uint64_t    context;
 } ask;
 
@@ -47,7 +48,7 @@ static int parse(tool *t, ask *q, cay_err *err)
             const char **to;
             bool        *flag;
         } words[] = { { "a-top", &q->a_top, NULL }, { "b-top", &q->b_top, NULL }, { "under", &q->under, NULL }, { "skip", &q->skip, NULL },
-                      { "prefix", &q->prefix, NULL }, { "root", &t->bottom, NULL }, { "on", NULL, &q->on },     { "patch", NULL, &q->patch }, { "every", NULL, &q->every } };
+                      { "prefix", &q->prefix, NULL }, { "root", &t->bottom, NULL }, { "on", NULL, &q->on },     { "patch", NULL, &q->patch }, { "every", NULL, &q->every }, { "no-renames", NULL, &q->plain } };
         bool known = false;
         for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
             known = strlen(words[k].word) == n && !strncmp(words[k].word, w, n);
@@ -197,7 +198,7 @@ int diff_run(tool *t, cay_err *err)
     ask q = { .context = 3 };
     sink s = { .ask = &q, .rec = CAY__BUF(CAY__REC_MAX), .text = CAY__BUF(8u << 20), .path = CAY__BUF(CAY__REC_MAX), .from = CAY__BUF(CAY__REC_MAX) };
     CAY_TRY(parse(t, &q, err));
-    compare c = { .t = t, .every = q.every || q.patch, .renames = true, .owners = !q.on, .under = q.under, .skip = q.skip, .fn = on_change, .arg = &s };
+    compare c = { .t = t, .every = q.every || q.patch, .renames = !q.plain, .owners = !q.on, .under = q.under, .skip = q.skip, .fn = on_change, .arg = &s };
     CAY_TRY(open_views(t, &q, &c, err));
     int rc = tool_say(t, CAY__REC_READY, &s.rec, err);
     if (rc == 0 && q.under)

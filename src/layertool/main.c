@@ -22,6 +22,7 @@ static const struct {
     int (*run)(tool *t, cay_err *err);
 } verbs[] = {
     { "build", build_run },
+    { "apply", apply_run },
     { "diff", diff_run },
     { "digest", digest_run },
     { "merge", merge_run },
@@ -111,7 +112,7 @@ static int enter(tool *t, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "enter the state directory");
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a mount namespace");
-    umask(0);
+    t->umask = umask(0);
     if (mkdir("layers", 0711) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make layers/");
     t->home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -21,6 +21,8 @@
  *            look NAME              bytes, files
  *            remove NAME            -                              out of sight by one rename
  *            sweep                  -                              what was removed goes
+ *   apply    top=PATH since=MS [dry] [force], TOOL_FD: the directory; then ITEM records and GO
+ *                                   -                              a RESULT for each
  *   diff     words, see diff.c      changes, texts left out        CHANGE and TEXT records before
  *   merge    below… -- layer… new   -                              bottom first; what hides something below stays
  */
@@ -43,6 +45,7 @@ typedef struct tool {
     size_t       nargs;
     cay__buf     out; /* what DONE will carry */
     unsigned     ticks, views;
+    mode_t       umask; /* the caller's; ours is 0 */
     const char  *scratch; /* what stack_open() covered */
     const char  *bottom;  /* a directory of the host below every stack, or NULL */
 } tool;
@@ -152,5 +155,6 @@ int remove_run(tool *t, cay_err *err);
 int volume_run(tool *t, cay_err *err);
 int merge_run(tool *t, cay_err *err);
 int diff_run(tool *t, cay_err *err);
+int apply_run(tool *t, cay_err *err);
 /* All that is below fd, which is closed. */
 int remove_tree(tool *t, int fd, cay_err *err);

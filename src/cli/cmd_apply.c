@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay apply: what a sandbox changed, into the directory it was made on. */
+#include "changes.h"
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <stdio.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+typedef struct apply_args {
+    bool        yes, dry, force;
+    const char *to;
+} apply_args;
+
+static const opt_def defs[] = {
+    { "yes", 'y', NULL, "take everything over without asking", OPT_FLAG, offsetof(apply_args, yes) },
+    { "dry-run", 'n', NULL, "say what would be done, and write nothing", OPT_FLAG, offsetof(apply_args, dry) },
+    { "force", 0, NULL, "also where the directory changed since the sandbox was made", OPT_FLAG, offsetof(apply_args, force) },
+    { "to", 0, "DIR", "into this directory instead of the one it was made on", OPT_STR, offsetof(apply_args, to) },
+    OPT_END
+};
+
+typedef struct view {
+    bool     all, asks;
+    out_json json;
+} view;
+
+static const char *const words[] = { "applied", "conflict", "guarded", "refused", "gone", "declined", "same" };
+
+static void told(const cay_file_change *c, cay_apply_result r, const char *why, void *arg)
+{
+    view *v = arg;
+    if (cli.json) {
+        change_json(&v->json, c, false, words[r]);
+        return;
+    }
+    if (r == CAY_APPLY_DONE && !cli.quiet && !v->asks)
+        change_print(c, "");
+    if (r == CAY_APPLY_DONE || r == CAY_APPLY_DECLINED || r == CAY_APPLY_SAME)
+        return;
+    CAY_AUTOBUF b = CAY__BUF(8192);
+    cay__buf_safe(&b, c->path, strlen(c->path), false);
+    fprintf(stderr, "cay: %s: %s (%s)\n", b.data ? b.data : "?", why, words[r]);
+}
+
+static void show_text(const cay_file_change *c)
+{
+    if (c->text)
+        out_data(1, c->text, c->text_len);
+    else
+        out_str("(nothing to show: a directory, or permissions alone)\n");
+}
+
+/* y takes it, n leaves it, d shows it, a takes all that follow, q ends before anything is written. */
+static int choose(const cay_file_change *c, void *arg)
+{
+    view *v = arg;
+    char line[64];
+    if (v->all)
+        return 1;
+    for (;;) {
+        change_print(c, "");
+        out_str("  apply? [y/n/d/a/q] ");
+        if (!fgets(line, sizeof line, stdin))
+            return -1;
+        switch (line[0]) {
+        case 'y': return 1;
+        case 'n': return 0;
+        case 'q': return -1;
+        case 'a': return v->all = true;
+        case 'd': show_text(c); break;
+        default: out_str("  y takes it, n leaves it, d shows it, a takes all that follow, q stops and writes nothing\n");
+        }
+    }
+}
+
+static int end(const cay_applied *sum, const apply_args *a, view *v)
+{
+    if (cli.json) {
+        js_close(&v->json, ']');
+        js_flush(&v->json);
+    } else {
+        out_note("cay: %zu %s%s", sum->done, a->dry ? "would be applied" : "applied", sum->left ? "; what was left is named above" : "");
+    }
+    cay__buf_clear(&v->json.b);
+    return sum->left ? CLI_FAIL : CLI_OK;
+}
+
+static int apply(void *opts, int argc, char **argv)
+{
+    const apply_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_applied sum = { .size = sizeof sum };
+    view v = { .all = a->yes, .json = OUT_JSON(true) };
+    bool asks = !a->yes && !a->dry;
+    if (asks && (!isatty(0) || !isatty(1) || cli.json)) {
+        cay_fail(&err, CAY_EINVAL, "there is no terminal to ask on: say --yes to take everything over, or --dry-run to see what that is");
+        return cli_usage(&cli_apply, &err);
+    }
+    v.asks = asks;
+    CAY_AUTOFREE char *to = a->to ? realpath(a->to, NULL) : NULL;
+    if (a->to && !to) {
+        cay_fail_sys(&err, CAY_ESYS, "--to %s", a->to);
+        return cli_fail(&err, CLI_FAIL);
+    }
+    cay_apply spec = { .size = sizeof spec, .dir = to, .paths = (const char *const *)argv + 1, .npaths = (size_t)argc - 1, .force = a->force,
+                       .dry = a->dry, .text = asks, .choose = asks ? choose : NULL, .told = told, .arg = &v };
+    js_open(&v.json, '[');
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_apply(sb, NULL, &spec, &sum, &err) < 0) {
+        cay__buf_clear(&v.json.b);
+        return cli_fail(&err, CLI_FAIL);
+    }
+    return end(&sum, a, &v);
+}
+
+const cli_verb cli_apply = {
+    .name = "apply",
+    .operands = "[OPTIONS] ID [PATH…]",
+    .summary = "take over what a sandbox changed into the directory it was made on",
+    .text = "For sandboxes of `cay run --on DIR` and `cay create --on DIR`. Asks for each change on a terminal. What changed in\n"
+            "the directory meanwhile is a conflict and left, unless --force. Files that tools run or obey without being asked\n"
+            "(.git, .envrc, .vscode, …) and links that leave the directory are only taken when their PATH is given.\n"
+            "Leaves with 1 when something was left.",
+    .examples = "  cay apply c7f2            # one by one\n"
+                "  cay apply c7f2 --yes      # all that is not in the way of anything\n"
+                "  cay apply c7f2 src README.md --yes\n"
+                "  cay apply c7f2 --dry-run",
+    .opts = { { defs, 0 } },
+    .size = sizeof(apply_args),
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = apply,
+};

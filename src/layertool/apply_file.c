@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "apply.h"
+#include <base/fd.h>
+#include <base/guard.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/sendfile.h>
+#include <sys/xattr.h>
+
+#define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV)
+
+/* ---- words ---- */
+
+static int says(item *it, unsigned status, const char *why)
+{
+    it->status = status;
+    snprintf(it->why, sizeof it->why, "%s", why);
+    return 0;
+}
+
+/* Why a call on the user's directory failed, as a result of this one change. */
+static int says_errno(item *it, const char *what)
+{
+    int e = errno;
+    char why[sizeof it->why];
+    snprintf(why, sizeof why, "%s: %s", what, e == ELOOP ? "a link is on the way" : e == EXDEV ? "another filesystem is mounted there" : strerror(e));
+    return says(it, e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST ? CAY__APPLY_CONFLICT : CAY__APPLY_REFUSED, why);
+}
+
+/* ---- ways ---- */
+
+/* The parent of the path's last name, which is put into name. make: directories that are missing are made. */
+static int parent_of(apply *a, const char *path, bool make, char name[256])
+{
+    int at = openat(a->dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (const char *p = path; at >= 0;) {
+        size_t n = strcspn(p, "/");
+        if (!n || n > 255 || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
+            errno = n > 255 ? ENAMETOOLONG : EINVAL;
+            cay__close_fd(&at);
+            break;
+        }
+        memcpy(name, p, n);
+        name[n] = 0;
+        if (!p[n])
+            break;
+        p += n + 1;
+        int next = cay__fd_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+        if (next < 0 && errno == ENOENT && make && mkdirat(at, name, 0777 & ~a->t->umask) == 0)
+            next = cay__fd_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+        cay__close_fd(&at);
+        at = next;
+    }
+    return at;
+}
+
+/* To the directory of the path in the sandbox's view; it is left at the root again by go_home(). */
+static bool go_to(apply *a, const char *path, char name[256])
+{
+    bool other;
+    for (const char *p = path;;) {
+        size_t n = strcspn(p, "/");
+        if (!n || n > 255)
+            return false;
+        memcpy(name, p, n);
+        name[n] = 0;
+        if (!p[n])
+            return true;
+        p += n + 1;
+        entry e;
+        view_look(&a->from, name, &e);
+        if (!e.there || !S_ISDIR(e.st.st_mode) || view_down(a->t, &a->from, name, &other) < 0)
+            return false;
+    }
+}
+
+static void go_home(apply *a)
+{
+    while (a->from.base.n > 1)
+        view_up(&a->from);
+}
+
+/* ---- conflicts ---- */
+
+static bool is_later(const apply *a, const struct stat *st)
+{
+    return (int64_t)st->st_ctim.tv_sec * 1000 + st->st_ctim.tv_nsec / 1000000 > a->since && !applied_has(&a->done, st);
+}
+
+/* A file that the sandbox changed, and that is not there: the user took it away, if the user was in that directory at all. */
+static bool user_removed(const apply *a, int parent, const entry *src, const char *name)
+{
+    struct stat st;
+    char path[300];
+    if (!src->in_top || !S_ISREG(src->st.st_mode) || fstat(parent, &st) < 0 || !is_later(a, &st))
+        return false;
+    meta_path(path, src->dir, name);
+    return lgetxattr(path, a->t->root ? "trusted.overlay.origin" : "user.overlay.origin", NULL, 0) >= 0;
+}
+
+/* ---- putting ---- */
+
+static mode_t mode_for(const apply *a, const struct stat *src, const struct stat *old)
+{
+    /* No set-uid, no set-gid; what group and others may write is what they may already, or what the umask lets. */
+    mode_t may = (old ? old->st_mode : 0) | ~a->t->umask;
+    return src->st_mode & 0777 & may;
+}
+
+static bool own(const apply *a, int fd, int parent, const struct stat *old)
+{
+    struct stat st;
+    if (!a->t->root) /* whoever asks is the owner of what is made */
+        return true;
+    if (!old && fstat(parent, &st) < 0)
+        return false;
+    const struct stat *as = old ? old : &st;
+    return fchownat(fd, "", as->st_uid, as->st_gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool copy(int in, int out)
+{
+    struct stat st;
+    if (fstat(in, &st) < 0 || ftruncate(out, st.st_size) < 0)
+        return false;
+    for (off_t at = 0; at < st.st_size;) {
+        at = lseek(in, at, SEEK_DATA);
+        if (at < 0)
+            return errno == ENXIO;
+        off_t end = lseek(in, at, SEEK_HOLE);
+        if (end < 0 || lseek(out, at, SEEK_SET) < 0 || lseek(in, at, SEEK_SET) < 0)
+            return false;
+        while (at < end) {
+            ssize_t n = copy_file_range(in, NULL, out, NULL, (size_t)(end - at), 0);
+            if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == EPERM))
+                n = sendfile(out, in, NULL, (size_t)(end - at));
+            if (n < 0)
+                return false;
+            if (n == 0) /* it got shorter */
+                return ftruncate(out, at) == 0;
+            at += n;
+        }
+    }
+    return true;
+}
+
+static void remember(apply *a, int parent, const char *name)
+{
+    struct stat st;
+    if (name && fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        applied_add(&a->done, &st);
+    if (fstat(parent, &st) == 0)
+        applied_add(&a->done, &st);
+}
+
+static int put_file(apply *a, item *it, int src, int parent, const char *name, const struct stat *st, const struct stat *old)
+{
+    unlinkat(parent, APPLY_TEMP, 0);
+    CAY_AUTOFD out = openat(parent, APPLY_TEMP, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (out < 0)
+        return says_errno(it, "write");
+    CAY_FAULT("layer.apply.temp");
+    if (!copy(src, out) || !own(a, out, parent, old) || fchmod(out, mode_for(a, st, old)) < 0) {
+        says_errno(it, "write");
+        unlinkat(parent, APPLY_TEMP, 0);
+        return 0;
+    }
+    CAY_FAULT("layer.apply.written");
+    if (renameat(parent, APPLY_TEMP, parent, name) < 0) {
+        says_errno(it, "put in place");
+        unlinkat(parent, APPLY_TEMP, 0);
+        return 0;
+    }
+    CAY_FAULT("layer.apply.renamed");
+    remember(a, parent, name);
+    return says(it, CAY__APPLY_DONE, "");
+}
+
+/* Permissions alone: the file stays the one it is, with all its names. */
+static int put_mode(apply *a, item *it, int parent, const char *name, const struct stat *st, const struct stat *old)
+{
+    char path[40];
+    mode_t mode = mode_for(a, st, old);
+    if (mode == (old->st_mode & 07777))
+        return says(it, CAY__APPLY_SAME, "");
+    if (a->dry)
+        return says(it, CAY__APPLY_DONE, "");
+    CAY_AUTOFD fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat now;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (fd < 0 || fstat(fd, &now) < 0 || now.st_ino != old->st_ino || chmod(path, mode) < 0)
+        return says_errno(it, "set the mode");
+    remember(a, parent, name);
+    return says(it, CAY__APPLY_DONE, "");
+}
+
+static int put_link(apply *a, item *it, const entry *src, const char *src_name, int parent, const char *name, const struct stat *old)
+{
+    char target[4096];
+    ssize_t n = readlinkat(src->dir, src_name, target, sizeof target - 1);
+    if (n <= 0)
+        return says(it, CAY__APPLY_GONE, "it changed meanwhile");
+    target[n] = 0;
+    if (cay__link_leaves(it->path, target) && !it->named)
+        return says(it, CAY__APPLY_REFUSED, "a link that leaves the directory; name it to have it");
+    if (a->dry)
+        return says(it, CAY__APPLY_DONE, "");
+    unlinkat(parent, APPLY_TEMP, 0);
+    if (symlinkat(target, parent, APPLY_TEMP) < 0)
+        return says_errno(it, "make the link");
+    CAY_AUTOFD fd = openat(parent, APPLY_TEMP, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || !own(a, fd, parent, old) || renameat(parent, APPLY_TEMP, parent, name) < 0) {
+        says_errno(it, "put in place");
+        unlinkat(parent, APPLY_TEMP, 0);
+        return 0;
+    }
+    remember(a, parent, name);
+    return says(it, CAY__APPLY_DONE, "");
+}
+
+static int put_dir(apply *a, item *it, int parent, const char *name, const struct stat *st, const struct stat *old)
+{
+    bool fresh = !old || !S_ISDIR(old->st_mode);
+    if (!fresh && mode_for(a, st, old) == (old->st_mode & 0777))
+        return says(it, CAY__APPLY_SAME, "");
+    if (a->dry)
+        return says(it, CAY__APPLY_DONE, "");
+    if (old && fresh && unlinkat(parent, name, 0) < 0)
+        return says_errno(it, "replace");
+    if (fresh && mkdirat(parent, name, 0700) < 0)
+        return says_errno(it, "make");
+    CAY_AUTOFD fd = cay__fd_openat2(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+    if (fd < 0 || (fresh && !own(a, fd, parent, NULL)) || fchmod(fd, mode_for(a, st, fresh ? NULL : old)) < 0)
+        return says_errno(it, "set the mode");
+    remember(a, parent, name);
+    return says(it, CAY__APPLY_DONE, "");
+}
+
+/* What stands in the way of putting it, in the user's directory as it is now. */
+static const char *in_the_way(const apply *a, const item *it, int parent, const entry *src, const char *src_name, const struct stat *old)
+{
+    if (a->force)
+        return NULL;
+    if (old && S_ISDIR(old->st_mode) && S_ISDIR(src->st.st_mode))
+        return NULL;
+    if (old && is_later(a, old))
+        return "it changed in your directory since the sandbox was made";
+    if (!old && it->kind == 'M')
+        return "it is gone from your directory";
+    if (!old && user_removed(a, parent, src, src_name))
+        return "it was removed from your directory since the sandbox was made";
+    return NULL;
+}
+
+static int put(apply *a, item *it, const entry *src, const char *src_name)
+{
+    char name[256];
+    struct stat st = src->st, old;
+    const char *why;
+    CAY_AUTOFD parent = parent_of(a, it->path, !a->dry, name);
+    if (parent < 0 && a->dry && (errno == ENOENT || errno == ENOTDIR))
+        return says(it, CAY__APPLY_DONE, ""); /* its directory comes before it */
+    if (parent < 0)
+        return says_errno(it, "enter its directory");
+    bool there = fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0;
+    if ((why = in_the_way(a, it, parent, src, src_name, there ? &old : NULL)))
+        return says(it, CAY__APPLY_CONFLICT, why);
+    if (there && S_ISDIR(old.st_mode) && !S_ISDIR(st.st_mode) && !a->dry && unlinkat(parent, name, AT_REMOVEDIR) < 0)
+        return says_errno(it, "replace a directory");
+    const struct stat *was = there && !S_ISDIR(old.st_mode) == !S_ISDIR(st.st_mode) ? &old : NULL;
+    if (S_ISDIR(st.st_mode))
+        return put_dir(a, it, parent, name, &st, there ? &old : NULL);
+    if (it->mode_only && was && S_ISREG(old.st_mode))
+        return put_mode(a, it, parent, name, &st, &old);
+    if (S_ISLNK(st.st_mode))
+        return put_link(a, it, src, src_name, parent, name, was);
+    if (!S_ISREG(st.st_mode))
+        return says(it, CAY__APPLY_REFUSED, "only files, directories and links are taken over");
+    CAY_AUTOFD fd = openat(src->dir, src_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return says(it, CAY__APPLY_GONE, "it changed meanwhile");
+    return a->dry ? says(it, CAY__APPLY_DONE, "") : put_file(a, it, fd, parent, name, &st, was);
+}
+
+/* ---- the two steps ---- */
+
+int apply_put(apply *a, item *it, cay_err *err)
+{
+    char name[256];
+    entry e = { .dir = -1 };
+    (void)err;
+    if (go_to(a, it->path, name))
+        view_look(&a->from, name, &e);
+    int rc = e.there ? put(a, it, &e, name) : says(it, CAY__APPLY_GONE, "it is not in the sandbox any more");
+    go_home(a);
+    return rc;
+}
+
+int apply_remove(apply *a, item *it, cay_err *err)
+{
+    char name[256], in[256];
+    struct stat old;
+    entry e = { .dir = -1 };
+    (void)err;
+    if (go_to(a, it->path, in))
+        view_look(&a->from, in, &e);
+    go_home(a);
+    if (e.there)
+        return says(it, CAY__APPLY_GONE, "it is in the sandbox again");
+    CAY_AUTOFD parent = parent_of(a, it->path, false, name);
+    if (parent < 0)
+        return errno == ENOENT ? says(it, CAY__APPLY_DONE, "") : says_errno(it, "enter its directory");
+    if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
+        return says(it, CAY__APPLY_DONE, "");
+    if (!S_ISDIR(old.st_mode) && !a->force && is_later(a, &old))
+        return says(it, CAY__APPLY_CONFLICT, "it changed in your directory since the sandbox was made");
+    if (a->dry)
+        return says(it, CAY__APPLY_DONE, "");
+    if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0)
+        return errno == ENOTEMPTY ? says(it, CAY__APPLY_CONFLICT, "it holds files that stay") : says_errno(it, "remove");
+    CAY_FAULT("layer.apply.removed");
+    remember(a, parent, NULL);
+    return says(it, CAY__APPLY_DONE, "");
+}
