@@ -127,7 +127,8 @@ void mapped_files(inode_set *s, int init, int upper)
     look l = { s, upper };
     if (!each_process(init, on_process, &l))
         s->all = true;
-    qsort(s->ino, s->n, sizeof *s->ino, by_number);
+    if (s->n)
+        qsort(s->ino, s->n, sizeof *s->ino, by_number);
 }
 
 bool inode_set_has(const inode_set *s, uint64_t ino)
