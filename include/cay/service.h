@@ -144,6 +144,7 @@ typedef struct cay_create {
                                      bottom first; what a caller gives here is not read */
     size_t             nlayers;
     bool               manifest_trusted; /* it is the caller's own: it may grant paths and refer to variables, files and secrets of the host */
+    bool               manifest_applied; /* what it puts in place is below already, as in a snapshot; only what is ephemeral is written */
     void             (*progress)(const struct cay_manifest_progress *p, void *arg); /* while a manifest's layer is built; NULL: nobody looks */
     void              *progress_arg;
 } cay_create;

@@ -144,6 +144,7 @@ static int from_state(const resume_args *a, box_spec *with)
     if (a->manifest && strcmp(a->manifest, "-") != 0 && (base = realpath(a->manifest, NULL)))
         *strrchr(base, '/') = 0;
     with->create.manifest = manifest;
+    with->create.manifest_trusted = true;
     with->create.manifest_base = base && *base ? base : manifest ? "/" : NULL;
     cay_resume_state r = { .size = sizeof r, .state = text, .len = len, .with = &with->create };
     if (cli_service(&svc, &err) < 0 || cay_service_resume_state(svc, NULL, &r, &sb, &how, &err) < 0)

@@ -34,6 +34,8 @@ typedef struct ident {
     uid_t uid;
     gid_t gid;
     char  name[64], home[128], shell[64];
+    uint32_t groups[16]; /* the other groups it is a member of */
+    unsigned ngroups;
 } ident;
 
 typedef struct guest {
@@ -84,6 +86,7 @@ void drop_to(const ident *id, bool root_profile);
 #define KEEP_CAPS 0x5fbu /* init.c tells which */
 /* user.c */
 int  user_find(const char *name, ident *out); /* 0 or errno */
+void user_groups(const char *file, size_t len, ident *id); /* its groups, by the text of a group file */
 int  user_search(const char *file, size_t len, const char *name, ident *out); /* the same in the text of a passwd file */
 ssize_t user_read(const char *path, char *buf, size_t cap); /* such a file, if it is one; -1: it is not */
 const char *config_get(unsigned field); /* 0 user, 1 workdir, 2 hostname, 3 shell */

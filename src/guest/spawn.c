@@ -53,8 +53,9 @@ void drop_to(const ident *id, bool root_profile)
         if (KEEP_CAPS >> c & 1)
             prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
     if (G.mode != CAY_MODE_SINGLE) {
-        gid_t g = id->gid;
-        if (syscall(SYS_setgroups, 1, &g) < 0 || syscall(SYS_setresgid, g, g, g) < 0 ||
+        gid_t g = id->gid, all[1 + sizeof id->groups / sizeof *id->groups] = { g };
+        memcpy(all + 1, id->groups, id->ngroups * sizeof *all);
+        if (syscall(SYS_setgroups, 1 + id->ngroups, all) < 0 || syscall(SYS_setresgid, g, g, g) < 0 ||
             syscall(SYS_setresuid, id->uid, id->uid, id->uid) < 0)
             _exit(126);
         prctl(PR_SET_DUMPABLE, CAY__MUTANT("dumpable")); /* another uid set it to what fs.suid_dumpable says, and the memory is still init's */

@@ -112,11 +112,36 @@ int user_search(const char *file, size_t len, const char *name, ident *out)
     return 0;
 }
 
+/* name:x:gid:member,member; as many as there is room for. */
+void user_groups(const char *file, size_t len, ident *id)
+{
+    const char *end = file + len;
+    size_t n = strlen(id->name);
+    id->ngroups = 0;
+    for (const char *s = file, *e; s < end && id->ngroups < sizeof id->groups / sizeof *id->groups; s = e + 1) {
+        uint32_t gid = 0;
+        e = memchr(s, '\n', (size_t)(end - s));
+        e = e ? e : end;
+        const char *a = memchr(s, ':', (size_t)(e - s)), *b = a ? memchr(a + 1, ':', (size_t)(e - a - 1)) : NULL;
+        const char *c = b ? memchr(b + 1, ':', (size_t)(e - b - 1)) : NULL;
+        if (!c || !number(b + 1, c, &gid) || gid > 65535 || gid == id->gid)
+            continue;
+        for (const char *m = c + 1, *x; m <= e; m = x + 1) {
+            x = memchr(m, ',', (size_t)(e - m));
+            x = x ? x : e;
+            if ((size_t)(x - m) == n && n && !memcmp(m, id->name, n)) {
+                id->groups[id->ngroups++] = gid;
+                break;
+            }
+        }
+    }
+}
+
 /* Who was asked for last, and the file it was found in. A file that changed within the last second may change again
  * without a sign. */
 static struct {
     char        name[64];
-    struct stat st;
+    struct stat st, gst;
     ident       id;
 } last;
 
@@ -128,9 +153,9 @@ static bool same_file(const struct stat *a, const struct stat *b)
 
 int user_find(const char *name, ident *out)
 {
-    struct stat st;
-    bool there = stat("/etc/passwd", &st) == 0;
-    if (there && last.st.st_ino && !strcmp(last.name, name) && same_file(&st, &last.st)) {
+    struct stat st, gst = { 0 };
+    bool there = stat("/etc/passwd", &st) == 0 && (stat("/etc/group", &gst) == 0 || errno == ENOENT);
+    if (there && last.st.st_ino && !strcmp(last.name, name) && same_file(&st, &last.st) && same_file(&gst, &last.gst)) {
         *out = last.id;
         return 0;
     }
@@ -140,9 +165,13 @@ int user_find(const char *name, ident *out)
         return ENOMEM;
     ssize_t n = user_read("/etc/passwd", buf, PASSWD_MAX);
     int rc = user_search(buf, n > 0 ? (size_t)n : 0, name, out);
+    n = rc == 0 ? user_read("/etc/group", buf, PASSWD_MAX) : 0;
+    user_groups(buf, n > 0 ? (size_t)n : 0, out);
     munmap(buf, PASSWD_MAX);
-    if (rc == 0 && there && cay__wall_ms() / 1000 > st.st_ctim.tv_sec + 1 && cay__str_copy(last.name, sizeof last.name, name)) {
+    int64_t now = cay__wall_ms() / 1000;
+    if (rc == 0 && there && now > st.st_ctim.tv_sec + 1 && now > gst.st_ctim.tv_sec + 1 && cay__str_copy(last.name, sizeof last.name, name)) {
         last.st = st;
+        last.gst = gst;
         last.id = *out;
     }
     return rc;

@@ -17,7 +17,8 @@ int build_below(build *b, const char *path, int flags)
                                         : openat(b->t->layers, b->below[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (dir < 0)
             return -1;
-        int fd = cay__fd_openat2(dir, path, (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        int fd = cay__fd_openat2(dir, path, (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW | (flags & O_PATH ? 0 : O_NONBLOCK)), 0,
+                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         int e = errno;
         close(dir);
         errno = e;
@@ -130,8 +131,10 @@ static int add_users(build *b, texts *x, cay_err *err)
     end_line(&x->new_passwd);
     for (size_t i = 0; i < b->nusers; i++) {
         uint32_t gid = 0;
-        if (find_line(x->passwd, b->users[i], &b->uids[i]))
+        if (find_line(x->passwd, b->users[i], &b->uids[i])) {
+            b->uids[i] = 0; /* the template's own, with a home or without */
             continue;
+        }
         for (size_t k = 0; k < b->ngroups; k++)
             if (!strcmp(b->groups[k].name, b->users[i]))
                 gid = b->groups[k].gid;
@@ -185,6 +188,8 @@ static int store(build *b, const texts *x, cay_err *err)
     for (size_t i = 0; i < b->nusers; i++) {
         char home[64];
         CAY_AUTOFD there = -1;
+        if (!b->uids[i])
+            continue;
         cay__str_join(home, sizeof home, "home/", b->users[i], NULL);
         there = build_below(b, home, O_PATH);
         if (there < 0 && (mkdirat(b->stage, home, 0755) < 0 || fchownat(b->stage, home, base + b->uids[i], base + b->uids[i], 0) < 0))

@@ -112,6 +112,8 @@ static int make_dir(build *b, const build_node *n, cay_err *err)
     if (n->type == 'p') {
         CAY_AUTOFD there = build_below(b, n->path, O_PATH);
         mode = 0755;
+        if (there < 0 && errno != ENOENT)
+            return cay_fail_sys(err, CAY_ESYS, "root: /%.150s below it", n->path);
         if (there >= 0 && fstat(there, &st) == 0 && S_ISDIR(st.st_mode)) {
             mode = st.st_mode & 07777;
             uid = st.st_uid;

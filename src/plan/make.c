@@ -228,11 +228,12 @@ static int add_local_dir(cay__plan *p, const cay__entry *e, const char *base, co
 
 /* ------------------------------------------------------------------ entries */
 
-static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, cay_service *svc, const cay_call *call, cay_err *err)
+static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay__plan_ask *from, const cay_call *call, cay_err *err)
 {
-    cay__fetch_ask ask = { .entry = e->path, .type = e->kind->name, .fields = e->fields };
+    cay__fetch_ask ask = { .entry = e->path, .type = e->kind->name, .fields = e->fields, .net = from->net };
     cay__fetched f = { .fd = -1 };
-    CAY_TRY(cay__fetch_entry(svc, call, &ask, &f, err));
+    p->net = from->net;
+    CAY_TRY(cay__fetch_entry(from->svc, call, &ask, &f, err));
     n->type = 'g';
     n->text = cay__arena_str(&p->mem, f.identity);
     n->len = strlen(n->text);
@@ -266,7 +267,7 @@ static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const 
         if (!cay__plan_add(p, &n, err))
             return CAY_EINVAL;
         return add_local_dir(p, e, ask->base, path, err);
-    default: return add_fetch(p, e, &n, ask->svc, call, err);
+    default: return add_fetch(p, e, &n, ask, call, err);
     }
 }
 
@@ -295,7 +296,7 @@ static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_service *svc,
     struct stat st;
     uint32_t source;
     if (f->fd < 0) {
-        cay__fetch_ask ask = { .entry = e->path, .type = e->kind->name, .fields = e->fields, .known = n->text };
+        cay__fetch_ask ask = { .entry = e->path, .type = e->kind->name, .fields = e->fields, .net = p->net, .known = n->text };
         cay__fetched_clear(f);
         CAY_TRY(cay__fetch_entry(svc, call, &ask, f, err));
     }

@@ -52,6 +52,7 @@ typedef struct cay__plan {
     uint32_t           *index; /* nodes by path, as in cay_manifest */
     size_t              nindex;
     uint64_t            bytes, files, skipped; /* skipped: sockets, pipes and devices in local directories */
+    const char         *net;
     bool                ephemeral; /* some node is */
 } cay__plan;
 
@@ -62,6 +63,7 @@ typedef struct cay__plan {
 typedef struct cay__plan_ask {
     const char  *base; /* directory that local sources are below, or NULL: there may be none */
     cay_service *svc;  /* for who fetches */
+    const char  *net;  /* policy of the sandbox, for them too */
     bool       (*want)(const cay__plan *p, const cay__entry *e, void *arg); /* NULL: all */
     void        *arg;
 } cay__plan_ask;

@@ -212,11 +212,16 @@ int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__man
     }
     f->base = c->manifest_base;
     f->trusted = c->manifest_trusted;
+    f->done = c->manifest_applied;
     CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest), f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
     if (c->on && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
         return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "a manifest at " CAY__ROOT " and a directory shown there exclude each other; give the manifest another root");
     if (!c->workdir && strcmp(f->m->root, CAY__ROOT))
         c->workdir = cay__arena_str(mem, f->m->root);
+    /* Whoever the request names, if the manifest makes that account, is who the files are for. */
+    for (size_t i = 0; c->user && i < f->m->nusers; i++)
+        if (!strcmp(c->user, f->m->users[i]))
+            f->m->run_as = f->m->users[i];
     if (!c->user && f->m->run_as)
         c->user = cay__arena_str(mem, f->m->run_as);
     if (!c->net && f->m->policy)
@@ -326,15 +331,17 @@ static int need_accounts(const cay__mani *f, const cay_provider_ops *ops, cay_er
 
 int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
-    const cay__plan_ask ask = { .base = f->base, .svc = svc, .want = f->done ? only_ephemeral : NULL };
+    const cay__plan_ask ask = { .base = f->base, .svc = svc, .net = c->net, .want = f->done ? only_ephemeral : NULL };
     cay_err own = CAY_ERR_INIT;
     if (!f->m)
         return 0;
     CAY_TRY(read_extra(svc, c, mem, f, err));
     CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
     f->planned = true;
-    if (f->done)
-        return 0;
+    if (f->done) {
+        bool kept = cay__id_valid(c->manifest, 't') || c->ephemeral;
+        return kept ? 0 : keep_text(svc, f, mem, &c->manifest, err);
+    }
     f->apply = !CAY__HAS(ops, snapshot);
     int rc = f->apply ? 0 : make_layer(svc, call, c, mem, f, &own);
     if (rc == CAY_EISOLATION) /* a weaker provider may stand in, and has no layers */
@@ -393,6 +400,67 @@ int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay
     CAY_TRY(cay__call_check(call, "manifest", err));
     CAY_TRY(load_of(sb, &mem, &f, err));
     return cay_manifest_to_json(f.m, json, err);
+}
+
+int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOMANI f = { 0 };
+    if (!key || !cay__id_valid(key, 't')) {
+        *text = key ? cay__strdup(key) : NULL;
+        return 0;
+    }
+    CAY_TRY(load_text(svc, key, &mem, &f, err));
+    return cay_manifest_to_json(f.m, text, err);
+}
+
+typedef struct hiding {
+    cay_sandbox        *sb;
+    const cay_call     *call;
+    const cay_manifest *m;
+    cay_err            *err;
+} hiding;
+
+static int remove_path(const char *path, void *arg)
+{
+    const hiding *h = arg;
+    CAY_AUTOFREE char *whole = NULL;
+    const cay__entry *e = cay__entry_find(h->m, path);
+    size_t n = strlen(h->m->root) + strlen(path) + 2;
+    if (e && cay__is_mount(e))
+        return 0;
+    whole = cay__alloc(n);
+    cay__str_join(whole, n, h->m->root, "/", path, NULL);
+    int rc = cay_file_remove(h->sb, h->call, whole, true, h->err);
+    return rc == CAY_ENOENT ? 0 : rc;
+}
+
+int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    cay_err own = CAY_ERR_INIT;
+    int rc = load_of(sb, &mem, f, &own);
+    if (rc == CAY_ENOENT)
+        return 0;
+    if (rc < 0 && err)
+        *err = own;
+    CAY_TRY(rc);
+    const cay__plan_ask ask = { .base = f->base, .svc = sb->owner, .want = only_ephemeral };
+    CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
+    f->base = NULL; /* of mem */
+    f->planned = true;
+    if (!f->plan.ephemeral)
+        return 0;
+    CAY_TRY(cay__plan_fetch(&f->plan, sb->owner, call, err));
+    hiding h = { sb, call, f->m, err };
+    return cay_manifest_ephemeral(f->m, remove_path, &h);
+}
+
+int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err)
+{
+    int rc = f->planned && f->plan.ephemeral ? cay__plan_apply(&f->plan, sb, call, true, err) : 0;
+    cay__mani_clear(f);
+    return rc;
 }
 
 typedef struct changed {

@@ -20,7 +20,7 @@ typedef struct cay__mani {
     bool          planned;
     const char   *base;
     bool          trusted;
-    bool          done;  /* the request had a key: its layer is below already */
+    bool          done;  /* its layer is below already */
     bool          apply; /* no layer: all of it goes through the file calls */
     cay_pair     *extra; /* variables that no record has; ends with a NULL key. Wiped at the end */
 } cay__mani;
@@ -35,5 +35,8 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
 const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__arena *mem);
 /* After the start: ephemeral entries, or all where there is no layer. */
 int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err);
-/* Notes that no record names any more. */
-void cay__mani_sweep(cay_service *svc);
+/* Ephemeral entries are not part of a snapshot: away before it, there again behind it. f is cleared by the second. */
+int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err);
+int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err);
+/* The text behind a record's key, as cay_manifest_to_json() gives it; NULL for NULL. The caller frees. */
+int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking a snapshot: recorded as wanted, made, recorded as made. And what is done when somebody died in between. */
+#include "manifest.h"
 #include "snapshot.h"
 #include <base/call.h>
 #include <base/fault.h>
@@ -218,13 +219,18 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
     CAY_AUTOFD lock = -1;
     void *box = NULL;
     bool started = false;
+    CAY__AUTOMANI passing = { 0 };
     CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_snapshot_spec", err));
     CAY_TRY(check(sb, call, &s, err));
     cay__id_make(id, 's');
     CAY_TRY(cay__box_awake(sb, call, "snapshot", &box, &started, err));
     int rc = cay__box_lock(sb->owner, call, sb->id, true, &lock, err);
     if (rc == 0)
+        rc = cay__mani_hide(sb, call, &passing, err);
+    if (rc == 0)
         rc = record_and_take(sb, call, box, &s, automatic, id, err);
+    int back = cay__mani_unhide(sb, call, &passing, rc == 0 ? err : NULL);
+    rc = rc < 0 ? rc : back;
     sb->ops->release(box);
     cay__close_fd(&lock);
     if (started)

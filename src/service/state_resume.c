@@ -9,6 +9,7 @@
  *
  * A sandbox with a record has its rights by that record; the state adds none. One that is made again has only those given now.
  */
+#include "manifest.h"
 #include "service.h"
 #include "state.h"
 #include "state_manifest.h"
@@ -50,11 +51,14 @@ static bool unchanged(const way *w, const cay_row *row)
 {
     char print[65];
     cay__spec *spec = NULL;
+    CAY_AUTOFREE char *text = NULL;
     __attribute__((cleanup(cay__state_manifest_clear))) cay__state_manifest own = { 0 };
     if (!w->given.text) {
         int rc = cay__spec_read(row, &spec, NULL);
         if (rc == 0)
-            rc = cay__state_manifest_of(spec->create.manifest, &own, NULL);
+            rc = cay__mani_text(w->svc, spec->create.manifest, &text, NULL);
+        if (rc == 0)
+            rc = cay__state_manifest_of(text, &own, NULL);
         cay__spec_free(spec);
         if (rc < 0)
             return false;
@@ -157,9 +161,10 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
     c.grants = given->grants, c.ngrants = given->ngrants;
     c.volumes = given->volumes, c.nvolumes = given->nvolumes;
     c.secrets = given->secrets, c.nsecrets = given->nsecrets;
-    c.manifest = given->manifest, c.manifest_base = given->manifest_base;
+    c.manifest = given->manifest, c.manifest_base = given->manifest_base, c.manifest_trusted = given->manifest_trusted;
     c.env = join_env(c.env, given->env, &mem);
     /* The snapshot has what the manifest put there, and what became of it: only what is written at each start is written. */
+    c.manifest_applied = true;
     return cay__create_as(w->svc, w->call, w->s->id, &c, out, err);
 }
 

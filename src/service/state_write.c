@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox as a state: what it was asked to be, without all that gives a right; that is only named. */
+#include "manifest.h"
 #include "service.h"
 #include "state.h"
 #include "state_manifest.h"
@@ -185,6 +186,7 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
     CAY_AUTOPTR(cay_info) info = NULL;
     char snapshot[CAY_ID_LEN + 1];
     cay__spec *spec = NULL;
+    CAY_AUTOFREE char *text = NULL;
     __attribute__((cleanup(cay__state_manifest_clear))) cay__state_manifest m = { 0 };
     if (given)
         CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_save_state", err));
@@ -194,7 +196,9 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     int rc = cay_sandbox_describe(sb, call, &info, err);
     if (rc == 0)
-        rc = cay__state_manifest_of(spec->create.manifest, &m, err);
+        rc = cay__mani_text(sb->owner, spec->create.manifest, &text, err);
+    if (rc == 0)
+        rc = cay__state_manifest_of(text, &m, err);
     if (rc == 0)
         rc = pick_snapshot(sb, call, s.snapshot, snapshot, err);
     if (rc == 0)

@@ -190,6 +190,11 @@ static int fill(int at, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (!put_dir(at, dirs[i].path, dirs[i].mode))
             return cay_fail_sys(err, CAY_ESYS, "layer host: %s", dirs[i].path);
+    /* For the sandbox's ordinary user. Without root only the keeper has the ids for it, and makes them (keeper/rootfs.c). */
+    static const char *const users[] = { "workspace", "home/user" };
+    for (size_t i = 0; geteuid() == 0 && i < CAY_LEN(users); i++)
+        if (!put_dir(at, users[i], 0755) || fchownat(at, users[i], STORE_BASE + 1000, STORE_BASE + 1000, AT_SYMLINK_NOFOLLOW) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "layer host: %s", users[i]);
     CAY_TRY(host_links(at, err));
     if (symlinkat("/run", at, "var/run") < 0 || !own(at, "var/run") || symlinkat("/proc/self/mounts", at, "etc/mtab") < 0 || !own(at, "etc/mtab"))
         return cay_fail_sys(err, CAY_ESYS, "layer host: links");

@@ -1,0 +1,184 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_manifest.sh CAY: manifests with real sandboxes, as whoever runs this. Numbers are those of docs/manifest.md, cases.
+set -u
+cay=$(realpath "$1")
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home"
+passed=0 failed=0
+finish() {
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    chmod -R u+rwx "$tmp" 2>/dev/null
+    rm -rf "$tmp" 2>/dev/null
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        head -3 "$tmp/err"
+    fi
+}
+c() { timeout -k 1 30 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+fails() { # WORD WORD COMMAND…: it fails with this reason, and this one in its detail
+    word=$1 why=$2
+    shift 2
+    c --json "$@" >/dev/null
+    rc=$?
+    [ $rc != 0 ] && grep -q "\"reason\":\"$word\"" "$tmp/err" && grep -q "\"reason\":\"$why\"" "$tmp/err" || { cat "$tmp/err"; false; }
+}
+layers() { ls "$CAY_HOME/layers" 2>/dev/null | grep -c '^m.\{19\}$'; }
+single=false
+[ "$(id -u)" = 0 ] || grep -q "^$(id -un):" /etc/subuid || single=true
+cd "$tmp" || exit 1
+
+mkdir -p src/sub/empty
+printf 'hello\n' >src/a
+printf '#!/bin/sh\necho ran\n' >src/run
+chmod 750 src/run
+printf 'x' >src/sub/b.o
+printf 'keep' >src/sub/keep.o
+ln -s ../a src/sub/link
+printf '*.tmp\nsecret/\n' >src/.ignore
+mkdir src/secret && printf 'no' >src/secret/no && printf 'no' >src/t.tmp
+cat >m.json <<'END'
+{ "entries": {
+    "hello.txt": { "type": "file", "content": "hi\n", "permissions": "rw-r-----" },
+    "bytes": { "type": "file", "content_base64": "AP8K" },
+    "deep/er": { "type": "dir", "children": { "x": { "type": "file", "content": "deep" } } },
+    "tree": { "type": "local_dir", "src": "src", "exclude": ["*.o", "!keep.o"], "ignore_file": ".ignore" },
+    "one": { "type": "local_file", "src": "src/run" },
+    "tree/a2": { "type": "file", "content": "mine" },
+    "eph": { "type": "file", "content": "passing", "ephemeral": true, "permissions": "rw-------" } },
+  "environment": { "PLAIN": "p", "REF": { "type": "ref", "source": "env:TEST_SENTINEL" },
+    "EPH": { "value": "sentinel-eph-4711", "ephemeral": true } } }
+END
+export TEST_SENTINEL=sentinel-ref-0815
+
+# ---- what it puts in place
+c manifest check m.json >out
+ok "check prints the tree" grep -q "/workspace/deep/er/x" out
+ok "check counts" grep -q "8 entries: 11 files" out
+ok "check as JSON" sh -c '"$1" --json manifest check m.json | grep -q "\"files\": 11"' sh "$cay"
+id=$(c create --manifest m.json)
+ok "create" [ -n "$id" ]
+ok "inline text" same "$(c exec "$id" -- cat hello.txt)" hi
+ok "permissions" same "$(c exec "$id" -- stat -c '%a %u' hello.txt)" "640 1000"
+ok "inline bytes" same "$(c exec "$id" -- od -An -tx1 bytes)" " 00 ff 0a"
+ok "children" same "$(c exec "$id" -- cat deep/er/x)" deep
+ok "local file keeps its execute bit" same "$(c exec "$id" -- ./one)" ran
+ok "local dir, excludes, ignore file, empty dirs, links" same "$(c exec "$id" -- sh -c 'cd tree && find . | sort | tr "\n" " "')" \
+    ". ./.ignore ./a ./a2 ./run ./sub ./sub/empty ./sub/keep.o ./sub/link "
+ok "a link stays a link" same "$(c exec "$id" -- readlink tree/sub/link)" ../a
+ok "an entry of its own wins" same "$(c exec "$id" -- cat tree/a2)" mine
+ok "files are the user's" c exec "$id" -- sh -c 'echo more >>tree/a && rm one && mkdir tree/new'
+ok "environment" same "$(c exec "$id" -- sh -c 'echo $PLAIN $REF $EPH')" "p sentinel-ref-0815 sentinel-eph-4711"
+ok "ephemeral entry" same "$(c exec "$id" -- cat eph)" passing
+ok "show has no secret value" sh -c '! "$1" manifest show "$2" | grep -q sentinel-' sh "$cay" "$id"
+ok "show is a manifest" sh -c '"$1" manifest show "$2" >shown.json && "$1" manifest check shown.json >/dev/null' sh "$cay" "$id"
+
+# ---- secrets and ephemeral entries are in no layer, record or snapshot
+ok "no value in the store" sh -c '! grep -rqa "sentinel-" "$CAY_HOME"/store.db*'
+ok "no value in a layer" sh -c '! grep -rqa -e "sentinel-" -e passing "$CAY_HOME"/layers/m* 2>/dev/null'
+snap=$(c snapshot "$id")
+ok "snapshot" [ -n "$snap" ]
+ok "a snapshot has no ephemeral entry" sh -c '! grep -rqa passing "$CAY_HOME/layers/$1"' sh "$snap"
+ok "and it is there again behind it" same "$(c exec "$id" -- cat eph)" passing
+twin=$(c fork "$id")
+ok "a fork gets it anew" same "$(c exec "$twin" -- sh -c 'cat eph; echo; cat tree/a; echo $REF')" "passing
+hello
+more
+sentinel-ref-0815"
+c rm -f "$twin" >/dev/null
+c exec "$id" -- rm eph
+c kill "$id" >/dev/null
+c resume "$id" >/dev/null
+ok "resume writes ephemeral entries only" same "$(c exec "$id" -- sh -c 'cat eph; test -e one || echo gone')" "passinggone"
+ok "resume reads references anew" same "$(c exec "$id" -- sh -c 'echo $PLAIN $REF')" "p sentinel-ref-0815"
+c rm -f "$id" >/dev/null
+
+# ---- the cache tells the truth
+n=$(layers)
+ok "the same manifest is the same layer" sh -c 'test "$("$1" run --manifest m.json -- cat tree/a </dev/null)" = hello' sh "$cay"
+ok "no second layer" same "$(layers)" "$n"
+touch -r src/a stamp
+printf 'hellO\n' >src/a
+touch -r stamp src/a
+ok "one byte, size and mtime restored, is seen" same "$(c run --manifest m.json -- cat tree/a)" hellO
+ok "by another layer" same "$(layers)" "$((n + 1))"
+ok "relative paths start where the file is" sh -c 'cd / && test "$("$1" run --manifest "$2/m.json" -- cat tree/a </dev/null)" = hellO' sh "$cay" "$tmp"
+ok "from standard input" same "$(timeout 30 "$cay" run --manifest - -- cat f <<'END'
+{ "entries": { "f": { "type": "file", "content": "piped" } } }
+END
+)" piped
+
+# ---- what is refused, before anything is made
+before=$(layers)
+mkdir -p other && printf s >other/s && ln -s ../other src/up && ln -s src/a leaf && ln -s src ancestor
+try() { printf '%s' "$1" >bad.json; }
+try '{"entries":{"t":{"type":"local_dir","src":"src"}}}'
+ok "23 a link that leaves" fails local_dir_read_error symlink_not_supported create --manifest bad.json
+rm src/up
+try '{"entries":{"t":{"type":"local_file","src":"leaf"}}}'
+ok "23 a link as leaf" fails local_file_read_error symlink_not_supported create --manifest bad.json
+try '{"entries":{"t":{"type":"local_file","src":"ancestor/a"}}}'
+ok "23 a link as ancestor" fails local_file_read_error symlink_not_supported create --manifest bad.json
+try '{"entries":{"t":{"type":"local_file","src":"/etc/hostname"}}}'
+ok "22 outside without a grant" fails local_file_read_error outside_base_dir create --manifest bad.json
+try '{"entries":{"t":{"type":"local_file","src":"../../etc/hostname"}}}'
+ok "22 out by .." fails local_file_read_error outside_base_dir create --manifest bad.json
+try '{"entries":{"t":{"type":"local_file","src":"/etc/passwd"}},"extra_path_grants":[{"path":"/etc","read_only":true}]}'
+ok "22 with a grant" same "$(c run --manifest bad.json -- head -c 4 t)" root
+before=$(layers)
+ln -s / alias
+try "{\"entries\":{\"t\":{\"type\":\"local_file\",\"src\":\"$tmp/alias/etc/passwd\"}},\"extra_path_grants\":[{\"path\":\"$tmp/alias\"}]}"
+ok "12 a grant that is a link to /" fails local_file_read_error outside_base_dir create --manifest bad.json
+try '{"entries":{"t":{"type":"local_file","src":"nosuch"}}}'
+ok "a source that is not there" fails local_file_read_error path_not_found create --manifest bad.json
+try '{"entries":{"a":{"type":"file","content":"x"},"../b":{"type":"file","content":"x"}}}'
+ok "2 escape" fails invalid_manifest_path escape_root create --manifest bad.json
+ok "nothing was made" same "$(layers) $(c ls -q | wc -l)" "$before 0"
+try '{"entries":{"m":{"type":"mount","source":"other","read_only":true}}}'
+ok "a bind is in place" same "$(c run --manifest bad.json -- sh -c 'cat m/s; echo y >m/s 2>/dev/null || echo ro')" "sro"
+try '{"root":"/home/user/work","entries":{"x":{"type":"file","content":"here"}}}'
+ok "another root is the working directory" same "$(c run --manifest bad.json -- sh -c 'pwd; cat x; stat -c %u:%a /home/user')" "/home/user/work
+here1000:755"
+
+# ---- accounts
+try '{"users":["agent"],"groups":[{"name":"devs","users":["agent","eve"]}],"run_as":"agent","entries":{"f":{"type":"file","content":"x","group":"devs","permissions":"0640"},"g":{"type":"file","content":"e","ephemeral":true}}}'
+if $single; then
+    c --json create --manifest bad.json >/dev/null
+    ok "18 accounts need ids" grep -q '"reason":"single_id"' "$tmp/err"
+else
+    ok "18 accounts are real, and commands run as one" same "$(c run --manifest bad.json -- sh -c 'id -un; id -Gn; stat -c %U:%G:%a f; cat g; id -Gn eve; grep -c ^agent: /etc/passwd')" "agent
+agent devs
+agent:devs:640
+eeve devs
+1"
+fi
+
+# ---- a kill or a failure leaves nothing
+if [ -n "${FAULTS:-}" ]; then
+    for point in layer.build.staged layer.build.copied layer.build.filled layer.build.published manifest.build manifest.built create.applied; do
+        printf '%s' "$point" >src/a
+        rows=$(c ls -q | wc -l)
+        CAY_FAULT="$point=kill" c run --manifest m.json -- true
+        ok "a kill at $point is seen" [ $? != 0 ] || :
+        c gc >/dev/null
+        ok "after a kill at $point it works" same "$(c run --manifest m.json -- cat tree/a)" "$point"
+        ok "and nothing half-made is used" same "$(c ls -q | wc -l)" "$rows"
+    done
+    printf fail >src/a
+    CAY_FAULT=layer.build.fails=fail c run --manifest m.json -- true
+    ok "a failure removes its stage" same "$(ls -A "$CAY_HOME/layers" | grep -c stage-)" 0
+fi
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
