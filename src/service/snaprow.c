@@ -3,6 +3,7 @@
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/json.h>
+#include <base/mutant.h>
 #include <base/str.h>
 
 bool cay__layer_name_ok(const char *name)
@@ -14,7 +15,7 @@ int cay__stack_push(cay__stack *s, const char *name, cay_err *err)
 {
     if (!cay__layer_name_ok(name))
         return cay_fail_why(err, CAY_EINVAL, "layer_invalid", "\"%.40s\" is not the name of a layer", name);
-    if (s->n == CAY__STACK_MAX)
+    if (s->n == CAY__STACK_MAX + CAY__MUTANT("fuzz-snaprow"))
         return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep", "a workspace stands on at most %d layers; `cay gc` merges them, then resume it",
                             CAY__STACK_MAX);
     char *to = s->text + s->n * (CAY_ID_LEN + 1);
