@@ -280,13 +280,13 @@ static void there_and_back(void)
         OK(cay_file_exists(sb, CALL, "late", &late, E), "exists") && late)
         ledger_note("bad undo: what came after the snapshot is still there");
     put(sb, "after", 200);
+    save(sb);
     cay_proc *p = spawn(sb, (cay_spawn){ .shell = "exec sleep 60" });
     if (p && snapshot(sb, false, other))
         OK(cay_snapshot_remove(svc, CALL, other, NULL, E), "remove snapshot"); /* nobody stands on it */
     cay_proc_unref(p);
     if (saved)
         OK(cay_snapshot_remove(svc, CALL, id, NULL, E), "remove snapshot");
-    save(sb);
     cay_sandbox_unref(sb);
 }
 
