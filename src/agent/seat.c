@@ -254,8 +254,8 @@ static void add_tools(cay__seat *s, const cay_tool *const *list, size_t n)
     s->tools = realloc(s->tools, (s->ntools + n + 1) * sizeof *s->tools);
     if (!s->tools)
         abort();
-    memcpy(s->tools + s->ntools, list, n * sizeof *list);
-    s->ntools += n;
+    for (size_t i = 0; i < n; i++)
+        s->tools[s->ntools++] = list[i];
 }
 
 static int merge_extra(cay__seat *s, char *more, cay_err *err)

@@ -7,7 +7,9 @@
 #include <agent/capability/output.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 static play p;
 static cay_model *model;
@@ -554,6 +556,82 @@ static void a_capability_names_what_it_needs(void **state)
     cay_cap_free(caps[0]);
 }
 
+/* 76, 77 */
+static void skills_are_listed_and_loaded(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/cay-test-skills-XXXXXX", path[200];
+    cay_err err = CAY_ERR_INIT;
+    cay_capability *caps[2] = { NULL, NULL };
+    assert_non_null(mkdtemp(dir));
+    static const char *const rows[][2] = { { "one", "---\nname: \"plotter\"\ndescription: plots things\n---\nPlot." }, { "two", "---\nname: same\n---\n" },
+                                           { "three", "---\nname: same\n---\n" }, { "four", "no front matter" } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, rows[i][0]);
+        assert_int_equal(mkdir(path, 0755), 0);
+        snprintf(path, sizeof path, "%s/%s/SKILL.md", dir, rows[i][0]);
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        assert_true(cay__fd_write_all(fd, rows[i][1], strlen(rows[i][1])));
+        close(fd);
+    }
+    snprintf(path, sizeof path, "%s/linked", dir);
+    assert_int_equal(symlink("one", path), 0);
+    cay_skill k = { .name = "lit", .description = "a literal one", .content = "Do it." };
+    cay_skills_options both = { .size = sizeof both, .lazy = dir, .skills = &k, .nskills = 1 };
+    assert_int_equal(cay_cap_skills(&both, &caps[0], &err), CAY_EINVAL);
+    assert_string_equal(err.reason, "skills_config_invalid");
+
+    cay_skills_options lazy = { .size = sizeof lazy, .lazy = dir };
+    assert_int_equal(cay_cap_skills(&lazy, &caps[0], &err), 0);
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    p.say[0] = CALL("c0", "load_skill", "{\\\"skill_name\\\":\\\"plotter\\\"}");
+    p.say[1] = CALL("c1", "load_skill", "{\\\"skill_name\\\":\\\"one\\\"}");
+    p.say[2] = CALL("c2", "load_skill", "{\\\"skill_name\\\":\\\"same\\\"}");
+    p.say[3] = CALL("c3", "load_skill", "{\\\"skill_name\\\":\\\"linked\\\"}");
+    p.say[4] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb }));
+    has(p.instructions[0], "- plotter: plots things (file: .agents/one/SKILL.md)");
+    has(p.instructions[0], "- four: No description");
+    has_not(p.instructions[0], "linked");
+    told_has(1, "{\"status\":\"loaded\",\"skill_name\":\"plotter\",\"path\":\".agents/one\"}");
+    told_has(2, "already_loaded");
+    told_has(3, "ambiguous");
+    told_has(4, "no skill");
+    file_is(".agents/one/SKILL.md", rows[0][1]);
+    a.manifest = "{\"entries\":{\".agents/x\":{\"type\":\"file\",\"content\":\"\"}}}";
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
+    cay_run_result *r = NULL;
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EINVAL);
+    assert_string_equal(err.reason, "skills_config_invalid");
+    cay_cap_free(caps[0]);
+
+    cay_skill_file f = { "scripts/run.sh", "echo ran", 8 };
+    k.files = &f;
+    k.nfiles = 1;
+    cay_skills_options literal = { .size = sizeof literal, .skills = &k, .nskills = 1, .path = "skills" };
+    assert_int_equal(cay_cap_skills(&literal, &caps[0], &err), 0);
+    caps[1] = cay_cap_shell(NULL);
+    cay_agent b = { .size = sizeof b, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    play_clear(&p);
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat skills/lit/SKILL.md; sh skills/lit/scripts/run.sh\\\"}");
+    p.say[1] = TEXT("done");
+    cay_run_result_free(run_conf(&b, "go", (cay_run_config){ .sandbox = strcmp(provider, "native") ? sb : NULL }));
+    has(p.instructions[0], "- lit: a literal one (file: skills/lit/SKILL.md)");
+    told_has(1, "description: a literal one");
+    told_has(1, "ran");
+    cay_cap_free(caps[0]);
+    cay_cap_free(caps[1]);
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        snprintf(path, sizeof path, "%s/%s/SKILL.md", dir, rows[i][0]);
+        unlink(path);
+        snprintf(path, sizeof path, "%s/%s", dir, rows[i][0]);
+        rmdir(path);
+    }
+    snprintf(path, sizeof path, "%s/linked", dir);
+    unlink(path);
+    rmdir(dir);
+}
+
 /* 78, and a summary of our own where the endpoint has none */
 static void histories_are_cut(void **state)
 {
@@ -593,7 +671,7 @@ int main(int argc, char **argv)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
         T(approval_of_patches), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
-        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(histories_are_cut),
+        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(skills_are_listed_and_loaded), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

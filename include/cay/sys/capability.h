@@ -85,6 +85,30 @@ typedef struct cay_compaction_options {
 } cay_compaction_options;
 CAY_API cay_capability *cay_cap_compaction(const cay_compaction_options *o);
 
+/* Directories with a SKILL.md that tells when and how to use them. Exactly one of skills, from and lazy is given. */
+typedef struct cay_skill_file {
+    const char *path; /* below the skill: "scripts/run.sh", "references/…", "assets/…" */
+    const void *data;
+    size_t      len;
+} cay_skill_file;
+typedef struct cay_skill {
+    const char *name, *description;
+    const char *content;       /* of SKILL.md; a front matter is written before it when it has none */
+    const char *compatibility; /* or NULL */
+    const cay_skill_file *files;
+    size_t      nfiles;
+} cay_skill;
+typedef struct cay_skills_options {
+    size_t           size;
+    const cay_skill *skills; /* copied */
+    size_t           nskills;
+    const char      *from;   /* a manifest's entry as JSON: {"type": "local_dir", …}, {"type": "git_repo", …} */
+    const char      *lazy;   /* a directory of the host; load_skill copies one of its skills when it is wanted */
+    const char      *path;   /* where they are in the workspace; NULL: ".agents" */
+} cay_skills_options;
+/* CAY_EINVAL "skills_config_invalid". */
+CAY_API int cay_cap_skills(const cay_skills_options *o, cay_capability **out, cay_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Skills: directories with a SKILL.md. The model sees an index and reads one when its task is of that kind. */
+#include "skill.h"
+#include <base/arena.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+
+enum { INDEX_MAX = 256 };
+#define NO_DESCRIPTION "No description; read its SKILL.md to find out."
+
+typedef struct skills {
+    cay__arena arena;
+    cay_skill *v;
+    size_t     n;
+    char      *from, *lazy, *path;
+} skills;
+
+/* One line of the index. */
+typedef struct listed {
+    char       dir[128];
+    cay__front front;
+} listed;
+
+typedef struct bound {
+    const skills *s;
+    cay_run      *run;
+    cay_sandbox  *sb;
+    char         *root, *user;
+    listed       *v;
+    size_t        n;
+    int           host; /* of lazy skills, or -1 */
+    cay_tool      load;
+    const cay_tool *tools[1];
+} bound;
+
+static int wrong(cay_err *err, const char *what, const char *name)
+{
+    return cay_fail_why(err, CAY_EINVAL, "skills_config_invalid", "skills: %s%s%.100s", what, *name ? ": " : "", name);
+}
+
+/* ------------------------------------------------------------------ literal skills */
+
+static bool plain_path(const char *p)
+{
+    for (const char *s = p; *s; s += strcspn(s, "/"), s += *s == '/') {
+        size_t n = strcspn(s, "/");
+        if (!n || (n == 1 && *s == '.') || (n == 2 && s[0] == '.' && s[1] == '.'))
+            return false;
+    }
+    return *p && *p != '/' && p[strlen(p) - 1] != '/' && !strchr(p, '\\');
+}
+
+/* SKILL.md with a front matter that says what the index says. */
+static char *skill_text(const cay_skill *k)
+{
+    cay__front f;
+    const char *body = k->content ? k->content : "";
+    cay__buf b = CAY__BUF(CAY__SKILL_BYTES);
+    cay__skill_front(body, strlen(body), &f);
+    if (!*f.name && !*f.description) {
+        cay__buf_fmt(&b, "---\nname: %s\ndescription: %s\n", k->name, k->description ? k->description : NO_DESCRIPTION);
+        if (k->compatibility)
+            cay__buf_fmt(&b, "compatibility: %s\n", k->compatibility);
+        cay__buf_str(&b, "---\n\n");
+    }
+    cay__buf_str(&b, body);
+    return b.data;
+}
+
+/* Calls fn with every file of the literal skills, path relative to the workspace. */
+static int each_file(const skills *s, int (*fn)(const char *path, const char *data, size_t len, bool run, void *arg, cay_err *err), void *arg, cay_err *err)
+{
+    char path[2048];
+    for (size_t i = 0; i < s->n; i++) {
+        CAY_AUTOFREE char *text = skill_text(&s->v[i]);
+        snprintf(path, sizeof path, "%s/%s/SKILL.md", s->path, s->v[i].name);
+        CAY_TRY(fn(path, text, strlen(text), false, arg, err));
+        for (size_t k = 0; k < s->v[i].nfiles; k++) {
+            const cay_skill_file *f = &s->v[i].files[k];
+            snprintf(path, sizeof path, "%s/%s/%s", s->path, s->v[i].name, f->path);
+            CAY_TRY(fn(path, f->data, f->len, !strncmp(f->path, "scripts/", 8), arg, err));
+        }
+    }
+    return 0;
+}
+
+static int add_entry(const char *path, const char *data, size_t len, bool run, void *arg, cay_err *err)
+{
+    CAY_AUTOJSON *entry = json_pack("{s:s, s:o?, s:s}", "type", "file", "content", json_stringn(data, len), "permissions", run ? "0755" : "0644");
+    json_t *entries = arg, *old = json_object_get(entries, path);
+    if (!json_object_get(entry, "content"))
+        return wrong(err, "a file is no UTF-8 text", path);
+    if (old && !json_equal(old, entry))
+        return wrong(err, "the manifest has something else there", path);
+    json_object_set(entries, path, entry);
+    return 0;
+}
+
+static int put_file(const char *path, const char *data, size_t len, bool run, void *arg, cay_err *err)
+{
+    bound *b = arg;
+    char whole[4096];
+    cay_stat st = { .size_of = sizeof st };
+    cay_write w = { .size = sizeof w, .parents = true, .mode = run ? 0755 : 0644, .user = b->user };
+    snprintf(whole, sizeof whole, "%s/%s", b->root, path);
+    if (cay_file_stat(b->sb, cay_run_call(b->run), whole, false, &st, NULL) == 0)
+        return 0; /* by the manifest, or by a run before */
+    return cay_file_put(b->sb, cay_run_call(b->run), whole, data, len, &w, err);
+}
+
+/* ------------------------------------------------------------------ the manifest */
+
+static bool overlaps(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    return n <= m ? !strncmp(a, b, n) && (!b[n] || b[n] == '/') : overlaps(b, a);
+}
+
+static int change_manifest(void *self, const char *manifest, char **instead, cay_err *err)
+{
+    const skills *s = self;
+    CAY_AUTOJSON *m = NULL;
+    const char *key;
+    json_t *v;
+    CAY_TRY(cay__json_object("the manifest", manifest ? manifest : "{}", &m, err));
+    json_t *entries = json_object_get(m, "entries");
+    if (!json_is_object(entries)) {
+        entries = json_object();
+        json_object_set_new(m, "entries", entries);
+    }
+    if (s->lazy) {
+        json_object_foreach(entries, key, v)
+            if (overlaps(key, s->path))
+                return wrong(err, "the manifest has an entry where skills are loaded to", key);
+        return 0;
+    }
+    if (s->from && !json_object_get(entries, s->path)) {
+        json_t *entry = NULL;
+        CAY_TRY(cay__json_object("skills", s->from, &entry, err));
+        json_object_set_new(entries, s->path, entry);
+    }
+    CAY_TRY(each_file(s, add_entry, entries, err));
+    *instead = cay__json_text(m, 64u << 20);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the index */
+
+static void add_listed(bound *b, const char *dir, const char *text, size_t len)
+{
+    if (b->n == INDEX_MAX)
+        return;
+    listed *l = &b->v[b->n++];
+    snprintf(l->dir, sizeof l->dir, "%.127s", dir);
+    cay__skill_front(text, len, &l->front);
+    if (!*l->front.name)
+        snprintf(l->front.name, sizeof l->front.name, "%.127s", dir);
+    if (!*l->front.description)
+        snprintf(l->front.description, sizeof l->front.description, "%s", NO_DESCRIPTION);
+}
+
+static int by_dir(const void *a, const void *b)
+{
+    return strcmp(((const listed *)a)->dir, ((const listed *)b)->dir);
+}
+
+static int list_host(bound *b, cay_err *err)
+{
+    b->host = open(b->s->lazy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = b->host < 0 ? NULL : fdopendir(openat(b->host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!d)
+        return cay_fail_why(err, CAY_ENOENT, "skills_config_invalid", "skills: %.100s: %s", b->s->lazy, strerror(errno));
+    CAY_AUTOFREE char *text = cay__alloc(CAY__SKILL_HEAD + 1);
+    for (struct dirent *e; (e = readdir(d));) {
+        char path[300];
+        if (!cay__skill_name(e->d_name))
+            continue;
+        snprintf(path, sizeof path, "%s/SKILL.md", e->d_name);
+        CAY_AUTOFD fd = cay__fd_openat2(b->host, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, text, CAY__SKILL_HEAD);
+        if (n >= 0)
+            add_listed(b, e->d_name, text, (size_t)n);
+    }
+    closedir(d);
+    return 0;
+}
+
+typedef struct found {
+    char   dir[INDEX_MAX][128];
+    size_t n;
+} found;
+
+static int find_dir(const cay_dirent *e, void *arg)
+{
+    found *f = arg;
+    if (e->st.type == CAY_DIR && f->n < INDEX_MAX && strlen(e->path) < sizeof f->dir[0] && cay__skill_name(e->path))
+        snprintf(f->dir[f->n++], sizeof f->dir[0], "%s", e->path);
+    return 0;
+}
+
+/* What is in the sandbox now: of a source that the manifest brought. */
+static int list_inside(bound *b, cay_err *err)
+{
+    char path[4096];
+    CAY_AUTOFREE found *f = cay__alloc(sizeof *f);
+    const cay_call *call = cay_run_call(b->run);
+    snprintf(path, sizeof path, "%s/%s", b->root, b->s->path);
+    int rc = cay_dir_list(b->sb, call, path, 1, find_dir, f, err);
+    if (rc == CAY_ENOENT)
+        return 0;
+    CAY_TRY(rc);
+    for (size_t i = 0; i < f->n; i++) {
+        CAY_AUTOFREE char *text = NULL;
+        size_t len = 0;
+        snprintf(path, sizeof path, "%s/%s/%s/SKILL.md", b->root, b->s->path, f->dir[i]);
+        if (cay_file_get(b->sb, call, path, CAY__SKILL_HEAD, &text, &len, NULL) == 0)
+            add_listed(b, f->dir[i], text, len);
+    }
+    return 0;
+}
+
+static int instructions(void *arg, char **out, cay_err *err)
+{
+    const bound *b = arg;
+    cay__buf t = CAY__BUF(1 << 20);
+    (void)err;
+    if (!b->n)
+        return 0;
+    cay__buf_str(&t, "## Skills\nA skill is a directory with instructions in its SKILL.md. These are there:\n");
+    for (size_t i = 0; i < b->n; i++)
+        cay__buf_fmt(&t, "- %s: %s (file: %s/%s/SKILL.md)\n", b->v[i].front.name, b->v[i].front.description, b->s->path, b->v[i].dir);
+    cay__buf_str(&t, "- Use a skill when the user names it or the task clearly fits its description; not for other turns.\n"
+                     "- Read its SKILL.md first, and of its other files only what that asks for. Paths in it are relative to the skill's directory. Prefer its\n"
+                     "  scripts to writing your own.\n"
+                     "- If a skill is missing or cannot be used, say so in a sentence and go on without it.\n");
+    if (b->host >= 0)
+        cay__buf_str(&t, "- A skill is not in the workspace until load_skill has put it there.\n");
+    *out = t.data;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ load_skill */
+
+static int answer(cay_tool_output *out, const char *status, const listed *l, const char *path)
+{
+    CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:s}", "status", status, "skill_name", l->front.name, "path", path);
+    CAY_AUTOFREE char *text = cay__json_text(j, 8192);
+    cay_output_text(out, text, strlen(text));
+    return 0;
+}
+
+static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    bound *b = arg;
+    CAY_AUTOJSON *a = NULL;
+    CAY_AUTOBUF dirs = CAY__BUF(4096);
+    const listed *hit = NULL;
+    size_t hits = 0;
+    char path[1024], whole[4096];
+    cay_stat st = { .size_of = sizeof st };
+    CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
+    const char *name = cay__json_str(a, "skill_name", "");
+    for (size_t i = 0; i < b->n; i++)
+        if (!strcmp(b->v[i].front.name, name) || !strcmp(b->v[i].dir, name)) {
+            hit = &b->v[i];
+            hits++;
+            cay__buf_fmt(&dirs, "%s%s", dirs.len ? ", " : "", hit->dir);
+        }
+    if (hits != 1)
+        return hits ? cay_fail(err, CAY_EINVAL, "skill \"%.100s\" is ambiguous: %.100s", name, dirs.data)
+                    : cay_fail(err, CAY_ENOENT, "there is no skill \"%.100s\"", name);
+    snprintf(path, sizeof path, "%.800s/%s", b->s->path, hit->dir);
+    snprintf(whole, sizeof whole, "%s/%s", b->root, path);
+    if (cay_file_stat(b->sb, cay_run_call(call->run), whole, false, &st, NULL) == 0)
+        return answer(out, "already_loaded", hit, path);
+    CAY_TRY(cay__skill_copy(b->sb, cay_run_call(call->run), b->host, hit->dir, whole, b->user, err));
+    return answer(out, "loaded", hit, path);
+}
+
+/* ------------------------------------------------------------------ the capability */
+
+static void stop(void *arg)
+{
+    bound *b = arg;
+    if (b->host >= 0)
+        close(b->host);
+    cay_sandbox_unref(b->sb);
+    free(b->root);
+    free(b->user);
+    free(b->v);
+    free(b);
+}
+
+static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+{
+    bound *b = cay__alloc(sizeof *b);
+    *b = (bound){ .s = self, .run = scope->run, .sb = cay_sandbox_ref(scope->sandbox), .root = cay__strdup(scope->workdir),
+                  .user = scope->user ? cay__strdup(scope->user) : NULL, .v = cay__alloc(INDEX_MAX * sizeof *b->v), .host = -1 };
+    b->load = (cay_tool){ .size = sizeof b->load, .name = "load_skill", .description = "Puts a skill into the workspace and tells where.", .call = load_skill, .arg = b,
+                          .parameters = "{\"type\":\"object\",\"required\":[\"skill_name\"],\"properties\":{\"skill_name\":{\"type\":\"string\"}}}" };
+    b->tools[0] = &b->load;
+    int rc = b->s->lazy ? list_host(b, err) : 0;
+    if (rc == 0 && b->s->n)
+        rc = each_file(b->s, put_file, b, err);
+    if (rc == 0 && !b->s->lazy)
+        rc = list_inside(b, err);
+    if (rc < 0) {
+        stop(b);
+        return rc;
+    }
+    qsort(b->v, b->n, sizeof *b->v, by_dir);
+    *out = b;
+    return 0;
+}
+
+static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+{
+    bound *b = arg;
+    (void)err;
+    *out = b->tools;
+    *n = b->host >= 0;
+    return 0;
+}
+
+static void close_skills(void *self)
+{
+    skills *s = self;
+    cay__arena_clear(&s->arena);
+    free(s);
+}
+
+static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *err)
+{
+    if (!k->name || !cay__skill_name(k->name))
+        return wrong(err, "a name has letters, digits, . _ and -", k->name ? k->name : "");
+    cay_skill_file *files = cay__arena_take(&s->arena, (k->nfiles + 1) * sizeof *files);
+    for (size_t i = 0; i < k->nfiles; i++) {
+        const cay_skill_file *f = &k->files[i];
+        if (!f->path || !plain_path(f->path) || !strcmp(f->path, "SKILL.md") ||
+            (strncmp(f->path, "scripts/", 8) && strncmp(f->path, "references/", 11) && strncmp(f->path, "assets/", 7)))
+            return wrong(err, "a file is below scripts/, references/ or assets/", f->path ? f->path : "");
+        for (size_t j = 0; j < i; j++)
+            if (!strcmp(files[j].path, f->path))
+                return wrong(err, "a file is given twice", f->path);
+        char *data = cay__arena_take(&s->arena, f->len + 1);
+        memcpy(data, f->data, f->len);
+        files[i] = (cay_skill_file){ cay__arena_str(&s->arena, f->path), data, f->len };
+    }
+    for (size_t i = 0; i < s->n; i++)
+        if (!strcmp(s->v[i].name, k->name))
+            return wrong(err, "a name is given twice", k->name);
+    *out = (cay_skill){ cay__arena_str(&s->arena, k->name), k->description ? cay__arena_str(&s->arena, k->description) : NULL, cay__arena_str(&s->arena, k->content),
+                        k->compatibility ? cay__arena_str(&s->arena, k->compatibility) : NULL, files, k->nfiles };
+    return 0;
+}
+
+static const cay_capability_ops ops = { .size = sizeof ops, .name = "skills", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
+                                        .manifest = change_manifest, .close = close_skills };
+
+int cay_cap_skills(const cay_skills_options *o, cay_capability **out, cay_err *err)
+{
+    skills *s = cay__alloc(sizeof *s);
+    const char *path = o->path ? o->path : ".agents";
+    int rc = (o->nskills > 0) + (o->from != NULL) + (o->lazy != NULL) == 1 ? 0 : wrong(err, "give exactly one of skills, from and lazy", "");
+    if (rc == 0 && (!plain_path(path) || strlen(path) > 800))
+        rc = wrong(err, "path is a relative path without ..", path);
+    if (rc == 0) {
+        s->path = cay__arena_str(&s->arena, path);
+        s->from = o->from ? cay__arena_str(&s->arena, o->from) : NULL;
+        s->lazy = o->lazy ? cay__arena_str(&s->arena, o->lazy) : NULL;
+        s->v = cay__arena_take(&s->arena, (o->nskills + 1) * sizeof *s->v);
+    }
+    for (size_t i = 0; rc == 0 && i < o->nskills; i++, s->n += rc == 0)
+        rc = copy_skill(s, &o->skills[i], &s->v[i], err);
+    if (rc < 0)
+        close_skills(s);
+    else
+        *out = cay_capability_new(&ops, s);
+    return rc;
+}
