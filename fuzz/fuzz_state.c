@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     for (size_t i = 0; i < s->nvolumes; i++)
         if (!cay__volume_name(s->volumes[i].name))
             abort();
-    cay__state_match(s, NULL, &err);
+    cay__state_match(s, NULL, NULL, &err);
     cay__state_free(s);
     return 0;
 }

@@ -329,7 +329,7 @@ static const char *send_bind(box *b, pending *p, int root)
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
     pkt.m.flags = (grants ? CAY_GB_FOREIGN : CAY_GB_USR) | (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
     if (p) {
-        pkt.m.grants_rw = p->m.grants_rw & ~p->m.grants_store; /* the host's own tools obey nothing in a volume */
+        pkt.m.grants_rw = p->m.grants_rw & ~(p->m.grants_store | p->m.grants_mount); /* the host's own tools obey nothing in a volume */
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
     }
     if (K.mode == CAY_MODE_ROOT || root >= 0) {
@@ -349,7 +349,7 @@ static const char *send_bind(box *b, pending *p, int root)
     }
     size_t at = 0;
     for (int i = grants; p && i < p->nmounts; i++) {
-        bool own = (p->m.grants_store >> (i - grants) & 1) || ((p->m.flags & CAY_CREATE_ON) && i == grants);
+        bool own = ((p->m.grants_store | p->m.grants_mount) >> (i - grants) & 1) || ((p->m.flags & CAY_CREATE_ON) && i == grants);
         if (K.mode == CAY_MODE_ROOT && !own && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
             return "a granted directory's filesystem cannot show other owners";
         fds[n++] = p->mounts[i];
@@ -630,6 +630,12 @@ static void clone_next(pending *p)
     int i = p->nmounts;
     bool root = (p->m.flags & CAY_CREATE_ROOT_FD) && i == 0;
     int grant = i - ((p->m.flags & CAY_CREATE_ROOT_FD) ? 1 : 0);
+    if (grant >= 0 && p->m.grants_mount >> grant & 1) { /* made for this sandbox: only what a grant may be is looked after */
+        uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (p->m.grants_rw >> grant & 1 ? 0 : MOUNT_ATTR_RDONLY);
+        int sys = mnt_setattr(p->fds[i], "", AT_EMPTY_PATH, set, 0, -1) < 0 || mnt_private(p->fds[i], 0) < 0 ? errno : 0;
+        cloned(&(job_wait){ .p = p }, &(cay_job_done){ .sys = sys, .step = "flags" }, &p->fds[i], 1);
+        return;
+    }
     cay_job j = { .type = CAY_JOB_CLONE, .rec = 0, .ro = root || !(p->m.grants_rw >> grant & 1) };
     char link[48], n[21];
     cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)p->fds[i]), NULL);

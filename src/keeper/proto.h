@@ -124,7 +124,7 @@ typedef struct cay_m_create {
     uint32_t grants_rw;    /* bit per grant */
     uint32_t grants_store; /* likewise: a volume, whose owners are of the store's range */
     uint32_t nlayers; /* above the template */
-    uint32_t spare;
+    uint32_t grants_mount; /* bit per grant: the descriptor is a detached mount already, and shows owners as it likes */
     uint64_t memory, swap, cpu_milli, pids, disk, inodes, nofile, io_read, io_write; /* UINT64_MAX: none */
     uint64_t ttl_ms, idle_ms;
     char     layer[64]; /* template layer below layers/ */

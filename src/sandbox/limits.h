@@ -21,6 +21,9 @@ void cay__limits_fill(cay_limits *l);
 /* Every field for itself but metadata: form, range, and that what it names on the host is there and may be shown.
  * home_fd and run: the state and runtime directories, which are never shown. */
 int cay__create_check(const cay_create *spec, int home_fd, const char *run, cay_err *err);
+/* The source of a grant that the library itself gives: a detached mount behind this descriptor of ours. Nobody can ask for one, because
+ * sources with control characters are refused. */
+#define CAY__GRANT_MOUNT "\001mount:"
 /* Is it a volume's name? */
 bool cay__volume_name(const char *name);
 /* One host directory that is to be shown inside; `what` names the field. out: NULL, or the very directory that was looked at;

@@ -2,6 +2,7 @@
 /* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
 #include "diff.h"
 #include "manifest.h"
+#include "mounts.h"
 #include "secret.h"
 #include "service.h"
 #include "snapshot.h"
@@ -172,6 +173,7 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     /* Nothing is bound before the values are there. */
     cay_create plain = *whole, *c = &plain;
+    CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
     if (whole->nsecrets)
         CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
     plain.env = cay__mani_env(f, plain.env, &mem);
@@ -180,9 +182,12 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     CAY_TRY(cay__stack_hold(svc, id, c, err));
     if (CAY_FAULT_FAILS("create.make"))
         return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
+    CAY_TRY(cay__mounts_open(svc, call, id, f, &plain, &mem, &storage, err));
     CAY_TRY(p->ops->create(self, call, id, c, box, err));
     CAY_FAULT("create.made");
-    int rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
+    int rc = cay__mounts_hold(&storage, p->ops, *box, call, err);
+    if (rc == 0)
+        rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
     if (rc == 0)
         rc = cay__mani_apply(f, p->ops, id, *box, call, err);
     CAY_FAULT("create.applied");

@@ -2,6 +2,7 @@
 /* What is done to a whole sandbox. Each may be asked twice, and by two programs at once. */
 #include "diff.h"
 #include "manifest.h"
+#include "mounts.h"
 #include "secret.h"
 #include "service.h"
 #include "snapshot.h"
@@ -122,13 +123,17 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
 {
     cay_create plain = spec->create;
     CAY__AUTOMANI f = { 0 };
+    CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
     if (plain.nsecrets)
         CAY_TRY(cay__secrets_net_before(plain.net, &spec->mem, &plain.net, err));
     CAY_TRY(cay__mani_prepare(svc, &plain, &spec->mem, &f, err));
     CAY_TRY(cay__mani_build(svc, call, ops, &plain, &spec->mem, &f, err));
     plain.env = cay__mani_env(&f, plain.env, &spec->mem);
+    CAY_TRY(cay__mounts_open(svc, call, id, &f, &plain, &spec->mem, &storage, err));
     CAY_TRY(ops->start(self, call, id, &plain, box, err));
-    int rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
+    int rc = cay__mounts_hold(&storage, ops, *box, call, err);
+    if (rc == 0)
+        rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
     if (rc == 0)
         rc = cay__mani_apply(&f, ops, id, *box, call, err);
     if (rc < 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A manifest on its way into a sandbox: judged whole, built once, found again by what it is. */
 #include "manifest.h"
+#include "mounts.h"
 #include "secret.h"
 #include "sha256.h"
 #include <base/call.h>
@@ -186,7 +187,7 @@ static int on_mount(const cay_mount_target *t, void *arg)
     grants *g = arg;
     if (!strcmp(t->strategy, "local_bind"))
         return add_bind(g, t);
-    return cay_fail_why(g->err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: this sandbox cannot serve a %s by strategy %.40s", t->entry, t->type, t->strategy);
+    return cay__mounts_check(t, g->c->provider, g->err); /* what serves it is asked when the sandbox is made */
 }
 
 static int take_grants(cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)

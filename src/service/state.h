@@ -50,4 +50,5 @@ void cay__state_fingerprint(const char *snapshot, const char *manifest, char out
 bool cay__state_same_files(cay_service *svc, const cay_call *call, const cay__state *s, cay_err *err);
 
 /* Everything that was left out is given again, at most as wide as it was. "state_incomplete" lists the rest. */
-int cay__state_match(const cay__state *s, const cay_create *with, cay_err *err);
+struct cay__state_manifest; /* given: what with->manifest brings; NULL: nothing */
+int cay__state_match(const cay__state *s, const cay_create *with, const struct cay__state_manifest *given, cay_err *err);

@@ -27,6 +27,24 @@ static bool is_mount(const char *type)
 
 /* ------------------------------------------------------------------ taking out */
 
+/* Where a value is read from is the business of who has it. */
+static bool is_reference(const json_t *v)
+{
+    return json_is_object(v) && (json_object_get(v, "source") || is_reference(json_object_get(v, "value")));
+}
+
+static void drop_references(json_t *entry)
+{
+    const char *key;
+    json_t *v;
+    void *next;
+    json_object_foreach_safe(entry, next, key, v)
+        if (is_reference(v) || !strcmp(key, "credentials") || !strcmp(key, "headers")) {
+            json_object_del(entry, key);
+            json_object_set_new(entry, "redacted", json_true());
+        }
+}
+
 static void redact_entries(json_t *entries, const char *above, unsigned depth, cay__state_manifest *m)
 {
     const char *key;
@@ -39,6 +57,7 @@ static void redact_entries(json_t *entries, const char *above, unsigned depth, c
         cay__buf_fmt(&path, "%s%s%s", above, *above ? "/" : "", key);
         if (path.full)
             continue;
+        drop_references(e);
         if (is_mount(type)) {
             m->mounts = true;
             json_object_del(e, "source"); /* of a bind: a path of the host */
@@ -56,10 +75,11 @@ static void redact_variables(json_t *environment, cay__state_manifest *m)
     json_t *values = json_object_get(environment, "value"), *v;
     const char *key;
     json_object_foreach(json_is_object(values) ? values : environment, key, v) {
-        if (!cay__json_bool(v, "ephemeral", false) && !cay__json_bool(v, "redacted", false))
+        if (!cay__json_bool(v, "ephemeral", false) && !cay__json_bool(v, "redacted", false) && !is_reference(v))
             continue;
         json_array_append_new(m->variables, json_string(key));
         json_object_del(v, "value");
+        json_object_del(v, "source");
         json_object_set_new(v, "redacted", json_true());
     }
 }
@@ -82,14 +102,21 @@ static int redact(const char *json, cay__state_manifest *m, cay_err *err)
     redact_entries(json_object_get(o, "entries"), "", 0, m);
     redact_variables(json_object_get(o, "environment"), m);
     redact_grants(json_object_get(o, "extra_path_grants"), m);
+    m->policy = json_object_get(o, "policy") != NULL;
     json_object_del(o, "policy"); /* what it may reach is given, not believed */
     m->text = cay__json_text(o, CAY_STATE_BYTES);
     return m->text ? 0 : cay_fail_why(err, CAY_ETOOBIG, "state_too_big", "the manifest has more than %u bytes", CAY_STATE_BYTES);
 }
 
+static int on_target(const cay_mount_target *t, void *arg)
+{
+    json_array_append_new(arg, json_string(t->path));
+    return 0;
+}
+
 static void begin(cay__state_manifest *m)
 {
-    *m = (cay__state_manifest){ .variables = json_array(), .ephemeral = json_array(), .grant_paths = json_array() };
+    *m = (cay__state_manifest){ .variables = json_array(), .ephemeral = json_array(), .grant_paths = json_array(), .targets = json_array() };
 }
 
 int cay__state_manifest_of(const char *text, cay__state_manifest *out, cay_err *err)
@@ -100,6 +127,7 @@ int cay__state_manifest_of(const char *text, cay__state_manifest *out, cay_err *
     if (!text)
         return 0;
     CAY_TRY(cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, err));
+    cay_manifest_mounts(m, on_target, out->targets);
     int rc = cay_manifest_to_json(m, &json, err);
     cay_manifest_free(m);
     return rc < 0 ? rc : redact(json, out, err);
@@ -111,6 +139,7 @@ void cay__state_manifest_clear(cay__state_manifest *m)
     json_decref(m->variables);
     json_decref(m->ephemeral);
     json_decref(m->grant_paths);
+    json_decref(m->targets);
     *m = (cay__state_manifest){ 0 };
 }
 

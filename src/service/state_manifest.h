@@ -10,6 +10,8 @@ typedef struct cay__state_manifest {
     json_t *variables;   /* names of values that are not in it */
     json_t *ephemeral;   /* paths of entries that are written at each start */
     json_t *grant_paths; /* of path grants that were taken out */
+    json_t *targets;     /* where its mounts appear */
+    bool    policy;      /* it says what may be reached */
 } cay__state_manifest;
 
 /* One that is trusted: a record's or the caller's; NULL: none. Clear *out in any case. */

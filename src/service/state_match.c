@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a state leaves out, against what whoever resumes gives. All that is missing is told at once. */
 #include "state.h"
+#include "state_manifest.h"
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/str.h>
@@ -25,10 +26,10 @@ static void missing(list *l, const char *a, const char *b, const char *c, const 
         cay__buf_fmt(&l->detail, "%s%s", l->detail.len ? "," : "{\"missing\":[", quoted.data);
 }
 
-static void match_grants(const cay__state *s, const cay_create *w, list *l)
+static void match_grants(const cay__state *s, const cay_create *w, const cay__state_manifest *m, list *l)
 {
     for (size_t i = 0; i < s->ngrants; i++) {
-        bool found = false;
+        bool found = m && (cay__state_has(m->targets, s->grants[i].target) || cay__state_has(m->grant_paths, s->grants[i].target));
         for (size_t k = 0; k < w->ngrants; k++)
             found |= w->grants[k].target && !strcmp(w->grants[k].target, s->grants[i].target) && (w->grants[k].rw || !s->grants[i].rw);
         if (!found)
@@ -73,14 +74,12 @@ static void match_limits(const cay__state *s, const cay_create *w, list *l)
         uint64_t asked = *(const uint64_t *)(const void *)((const char *)&s->spec->create.limits + t->at);
         uint64_t given = *(const uint64_t *)(const void *)((const char *)&w->limits + t->at);
         char n[24];
-        if (asked > t->normal && given < asked) {
-            cay__str_u64(n, asked);
-            missing(l, "the limit ", t->name, " beyond its default: ", asked == CAY_UNLIMITED ? "unlimited" : n);
-        }
+        if (asked > t->normal && given < asked)
+            missing(l, "the limit ", t->name, " beyond its default: ", asked == CAY_UNLIMITED ? "unlimited" : cay__str_u64(n, asked));
     }
 }
 
-int cay__state_match(const cay__state *s, const cay_create *with, cay_err *err)
+int cay__state_match(const cay__state *s, const cay_create *with, const cay__state_manifest *given, cay_err *err)
 {
     static const cay_create nothing = { .size = sizeof nothing };
     const cay_create *w = with ? with : &nothing;
@@ -90,11 +89,11 @@ int cay__state_match(const cay__state *s, const cay_create *with, cay_err *err)
         missing(&l, "--root DIR", "", "", "");
     if (s->on && !w->on)
         missing(&l, "--on DIR", "", "", "");
-    if (s->network && !w->net)
+    if (s->network && !w->net && !(given && given->policy))
         missing(&l, "--net RULES", "", "", "");
     if (s->mounts && !w->manifest)
         missing(&l, "--manifest FILE with its mounts", "", "", "");
-    match_grants(s, w, &l);
+    match_grants(s, w, given, &l);
     match_names(s, w, &l);
     match_limits(s, w, &l);
     text = l.text;

@@ -150,7 +150,7 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     const cay_create *given = w->with;
     CAY_TRY(check_snapshot(w, err));
-    CAY_TRY(cay__state_match(w->s, given, err));
+    CAY_TRY(cay__state_match(w->s, given, given->manifest ? &w->given : NULL, err));
     cay_create c = w->s->spec->create;
     c.provider = w->s->provider;
     c.min_level = CAY_MAX(w->s->level, given->min_level);
@@ -161,7 +161,7 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
     c.grants = given->grants, c.ngrants = given->ngrants;
     c.volumes = given->volumes, c.nvolumes = given->nvolumes;
     c.secrets = given->secrets, c.nsecrets = given->nsecrets;
-    c.manifest = given->manifest, c.manifest_base = given->manifest_base, c.manifest_trusted = given->manifest_trusted;
+    c.manifest = given->manifest, c.manifest_base = given->manifest_base, c.manifest_trusted = true;
     c.env = join_env(c.env, given->env, &mem);
     /* The snapshot has what the manifest put there, and what became of it: only what is written at each start is written. */
     c.manifest_applied = true;
@@ -176,7 +176,7 @@ static int check_given(way *w, cay_err *err)
         CAY_TRY(cay__state_manifest_of(w->with->manifest, &w->given, err));
     /* Rights of a mount are bound anew at every resume, or not at all. */
     if (w->s->mounts && !w->with->manifest)
-        return cay__state_match(w->s, w->with, err);
+        return cay__state_match(w->s, w->with, NULL, err);
     return w->s->mounts ? cay__state_topology(w->s->manifest, w->given.text, err) : 0;
 }
 

@@ -104,5 +104,30 @@ echo '{"type":"docker"}' >"$tmp/forged.json"
 ok "another's kind" fails resume --state "$tmp/forged.json"
 ok "a usage error" fails resume --state "$tmp/o.json" "$other"
 
+# With a manifest: what is ephemeral is never saved, and written anew; what became of the rest counts.
+cat >"$tmp/m.json" <<'M'
+{"entries":{"a":{"type":"file","content":"base"},"tmp.txt":{"type":"file","content":"vanishing","ephemeral":true}},
+ "environment":{"value":{"E":{"ephemeral":true,"value":"unsaid"},"P":"plain"}}}
+M
+id=$(c create --manifest "$tmp/m.json")
+ok "a manifest is in place" same "$(c exec "$id" -- sh -c 'cat a tmp.txt; echo $E$P')" "basevanishingunsaidplain"
+c exec "$id" -- sh -c 'printf changed >a'
+c state --snapshot "$id" >"$tmp/e.json"
+ok "nothing ephemeral is in its state" sh -c "! grep -q 'vanishing\|unsaid' '$tmp/e.json'"
+ok "but its names are" grep -q '"environment":\["E"\],"ephemeral":\["tmp.txt"\]' "$tmp/e.json"
+c kill "$id" >/dev/null
+ok "unchanged but for that it is kept" same "$(how "$tmp/e.json" --manifest "$tmp/m.json")" kept
+ok "with its files" same "$(c exec "$id" -- cat a)" changed
+c kill "$id" >/dev/null
+sed 's/"content":"base"/"content":"other"/' "$tmp/m.json" >"$tmp/m2.json"
+ok "another manifest forces a restore" same "$(how "$tmp/e.json" --manifest "$tmp/m2.json")" restored
+c rm -f "$id" >/dev/null
+ok "made again it wants them" fails resume --state "$tmp/e.json"
+ok "the entry" says "tmp.txt"
+ok "the variable" says "--env E="
+ok "with the manifest" same "$(how "$tmp/e.json" --manifest "$tmp/m.json")" rebuilt
+ok "saved content wins, ephemeral comes back" same "$(c exec "$id" -- sh -c 'cat a tmp.txt; echo $E$P')" "changedvanishingunsaidplain"
+c rm -f "$id" >/dev/null
+
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

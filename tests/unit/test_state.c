@@ -50,7 +50,7 @@ static void a_sound_one_is_read(void **s)
     assert_string_equal(st->spec->create.env[0].value, "b");
     assert_string_equal(st->spec->create.labels[0].value, "red");
     assert_int_equal(st->spec->create.limits.memory, 1 << 28);
-    assert_int_equal(cay__state_match(st, NULL, &err), 0);
+    assert_int_equal(cay__state_match(st, NULL, NULL, &err), 0);
     cay__state_free(st);
 }
 
@@ -164,7 +164,7 @@ static void what_was_left_out_is_asked_for(void **s)
                                    "\"secrets\":[\"T\"],\"environment\":[\"E\"]}", 0, NULL));
     json_object_set_new(json_object_get(json_object_get(o, "sandbox"), "limits"), "memory", json_string("unlimited"));
     assert_int_equal(parse(o, &st, &err), 0);
-    assert_int_equal(cay__state_match(st, NULL, &err), CAY_EINVAL);
+    assert_int_equal(cay__state_match(st, NULL, NULL, &err), CAY_EINVAL);
     assert_string_equal(err.reason, "state_incomplete");
     static const char *const words[] = { "--root", "--net", "--mount DIR:/x:rw", "--volume v:/v", "--secret T=", "--env E=", "memory" };
     for (size_t i = 0; i < CAY_LEN(words); i++)
@@ -178,11 +178,11 @@ static void what_was_left_out_is_asked_for(void **s)
     cay_pair env[] = { { "E", "1" }, { NULL, NULL } };
     cay_create with = { .size = sizeof with, .root = "/r", .net = "cay-net 1\nmode all\n", .grants = &g, .ngrants = 1, .volumes = &v, .nvolumes = 1,
                         .secrets = &sec, .nsecrets = 1, .env = env, .limits.memory = CAY_UNLIMITED };
-    assert_int_equal(cay__state_match(st, &with, &err), CAY_EINVAL); /* it was writable */
+    assert_int_equal(cay__state_match(st, &with, NULL, &err), CAY_EINVAL); /* it was writable */
     g.rw = true;
-    assert_int_equal(cay__state_match(st, &with, &err), 0);
+    assert_int_equal(cay__state_match(st, &with, NULL, &err), 0);
     v.name = "w";
-    assert_int_equal(cay__state_match(st, &with, &err), CAY_EINVAL);
+    assert_int_equal(cay__state_match(st, &with, NULL, &err), CAY_EINVAL);
     cay__state_free(st);
 }
 

@@ -127,7 +127,15 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_c
         m->flags |= CAY_CREATE_ON;
     }
     for (size_t i = 0; i < spec->ngrants; i++) {
-        CAY_TRY(open_dir(n, spec->grants[i].source, "mount", &s->fds[s->n], err));
+        const char *source = spec->grants[i].source;
+        uint64_t fd;
+        if (cay__str_starts(source, CAY__GRANT_MOUNT) && cay__str_to_u64(source + strlen(CAY__GRANT_MOUNT), &fd)) {
+            if ((s->fds[s->n] = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) < 0)
+                return cay_fail_sys(err, CAY_ESYS, "mount at %s", spec->grants[i].target);
+            m->grants_mount |= 1u << (on + i);
+        } else {
+            CAY_TRY(open_dir(n, source, "mount", &s->fds[s->n], err));
+        }
         s->n++;
         if (spec->grants[i].rw)
             m->grants_rw |= 1u << (on + i);

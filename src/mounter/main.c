@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-mount: serves the storage of one sandbox from outside. It has a mount namespace and a little memory of its own, where keys and
+ * mount points are; rclone runs there. The sandbox gets detached clones of the mounts, by way of the keeper. When the sandbox's init ends,
+ * rclone is told to, mount by mount in the order given, and time to bring away what was written.
+ */
+#include "proto.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <keeper/mnt.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+enum { SOCK = 3, MOST = 12, READY_MS = 30000, STEP_MS = 20, FLUSH_MS = 60000 };
+#define FUSE_MAGIC 0x65735546
+#define CACHES     1024
+
+static struct {
+    char   place[3800], cache[3800]; /* absolute */
+    int    cache_fd;
+    pid_t  rclone[MOST];
+    size_t n;
+} M = { .cache_fd = -1 };
+static volatile sig_atomic_t ended;
+
+static void on_end(int sig)
+{
+    (void)sig;
+    ended = 1;
+}
+
+/* ------------------------------------------------------------------ a place of its own */
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+{
+    (void)st, (void)flag, (void)at;
+    remove(path);
+    return 0;
+}
+
+static void remove_tree(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* What one that was killed had not brought away is lost; its directory goes. Who lives holds a lock on it. */
+static void sweep_caches(const char *home)
+{
+    char path[4096];
+    for (unsigned i = 0; i < CACHES; i++) {
+        snprintf(path, sizeof path, "%s/mounts/cache-%u", home, i);
+        CAY_AUTOFD fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            remove_tree(path);
+    }
+}
+
+static bool take_cache(const char *home)
+{
+    for (unsigned i = 0; i < CACHES; i++) {
+        snprintf(M.cache, sizeof M.cache, "%s/mounts/cache-%u", home, i);
+        if (mkdir(M.cache, 0700) < 0) {
+            if (errno != EEXIST)
+                return false;
+            continue;
+        }
+        M.cache_fd = open(M.cache, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return M.cache_fd >= 0 && flock(M.cache_fd, LOCK_EX | LOCK_NB) == 0;
+    }
+    errno = EMFILE;
+    return false;
+}
+
+static const char *prepare(const char *home)
+{
+    char mounts[4096];
+    snprintf(mounts, sizeof mounts, "%s/mounts", home);
+    snprintf(M.place, sizeof M.place, "%s/mounts/private", home);
+    if ((mkdir(mounts, 0700) < 0 && errno != EEXIST) || (mkdir(M.place, 0700) < 0 && errno != EEXIST))
+        return "make its directories";
+    sweep_caches(home);
+    if (!take_cache(home))
+        return "make its cache";
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, (1ul << 18) | 16384ul, NULL) < 0) /* MS_PRIVATE | MS_REC */
+        return "make a mount namespace";
+    if (mount("cay-mount", M.place, "tmpfs", 2 | 4 /* MS_NOSUID | MS_NODEV */, "mode=700,size=32m") < 0)
+        return "mount its memory";
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ one mount */
+
+static bool put_file(const char *name, const char *text)
+{
+    CAY_AUTOFD fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd >= 0 && cay__fd_write_all(fd, text, strlen(text));
+}
+
+static void run(char *const argv[], const char *log)
+{
+    static const char *const keep[] = { "PATH=", "http_proxy=", "https_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=", "SSL_CERT_FILE=", "SSL_CERT_DIR=" };
+    char *env[16], home[4096];
+    size_t n = 0;
+    sigset_t none;
+    int null = open("/dev/null", O_RDWR), out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    for (char **e = environ; *e; e++)
+        for (size_t i = 0; i < CAY_LEN(keep) && n < 12; i++)
+            if (cay__str_starts(*e, keep[i]))
+                env[n++] = *e;
+    cay__str_join(home, sizeof home, "HOME=", M.place, NULL);
+    env[n++] = home;
+    env[n++] = (char *)"LANG=C.UTF-8";
+    env[n] = NULL;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(out, 2) < 0)
+        _exit(126);
+    syscall(SYS_close_range, 3, ~0u, 0);
+    execvpe(argv[0], argv, env);
+    _exit(127);
+}
+
+static pid_t start(char *const argv[], const char *log)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        run(argv, log);
+    return pid;
+}
+
+static bool is_mounted(const char *at)
+{
+    struct statfs fs;
+    struct stat a, b;
+    if (statfs(at, &fs) == 0 && (uint32_t)fs.f_type == FUSE_MAGIC)
+        return true;
+    return stat(at, &a) == 0 && stat(M.place, &b) == 0 && a.st_dev != b.st_dev;
+}
+
+/* Waits until it is there. 0, or the status with which the program ended, or -1 when it takes too long. */
+static int await(pid_t pid, const char *at, bool kernel)
+{
+    int status = 0;
+    for (int ms = 0; ms < READY_MS && !ended; ms += STEP_MS) {
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            return kernel && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : status ? status : 256;
+        if (!kernel && is_mounted(at))
+            return 0;
+        poll(NULL, 0, STEP_MS);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return -1;
+}
+
+/* The end of what the program said, on one line. */
+static void last_words(const char *log, char *out, size_t cap)
+{
+    CAY_AUTOFD fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    ssize_t n = fd < 0 ? 0 : pread(fd, out, cap - 1, size > (off_t)cap - 1 ? size - (off_t)cap + 1 : 0);
+    out[n > 0 ? n : 0] = 0;
+    for (char *s = out; *s; s++)
+        if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f)
+            *s = ' ';
+}
+
+static size_t command(const cay_mount_ask *a, const char *remote, char *const *more, const char *at, const char *conf, char **argv)
+{
+    size_t n = 0;
+    static char *const always[] = { (char *)"--allow-other", (char *)"--dir-perms", (char *)"0777", (char *)"--file-perms", (char *)"0666", (char *)"--umask",
+                                    (char *)"000", (char *)"--dir-cache-time", (char *)"10s", (char *)"--log-level", (char *)"ERROR" };
+    static char *const writable[] = { (char *)"--vfs-cache-mode", (char *)"writes", (char *)"--vfs-write-back", (char *)"0s" };
+    argv[n++] = (char *)(a->kernel ? "mount" : "rclone");
+    if (a->kernel) {
+        char *const words[] = { (char *)"-t", (char *)"s3files", (char *)"-o", more[0], (char *)"--", (char *)remote, (char *)at };
+        memcpy(argv + n, words, sizeof words);
+        return n + CAY_LEN(words);
+    }
+    argv[n++] = (char *)"mount";
+    argv[n++] = (char *)"--config";
+    argv[n++] = (char *)conf;
+    argv[n++] = (char *)"--cache-dir";
+    argv[n++] = M.cache;
+    memcpy(argv + n, always, sizeof always);
+    n += CAY_LEN(always);
+    if (a->rw)
+        memcpy(argv + n, writable, sizeof writable);
+    else
+        argv[n] = (char *)"--read-only";
+    n += a->rw ? CAY_LEN(writable) : 1;
+    for (uint32_t i = 0; i < a->nargs; i++)
+        argv[n++] = more[i];
+    argv[n++] = (char *)"--";
+    argv[n++] = (char *)remote;
+    argv[n++] = (char *)at;
+    return n;
+}
+
+static int clone_of(const char *at, bool rw)
+{
+    CAY_AUTOFD tree = mnt_open_tree(AT_FDCWD, at, OPEN_TREE_CLONE);
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (rw ? 0 : MOUNT_ATTR_RDONLY);
+    if (tree < 0 || mnt_setattr(tree, "", AT_EMPTY_PATH, set, 0, -1) < 0)
+        return -1;
+    return CAY_STEAL_FD(tree);
+}
+
+static int serve(const cay_mount_ask *a, char *const *text, cay_mount_answer *out)
+{
+    char at[4096], conf[4096], file[4096], log[4096];
+    char *argv[64] = { NULL };
+    snprintf(at, sizeof at, "%s/%zu", M.place, M.n);
+    cay__str_join(conf, sizeof conf, at, ".conf", NULL);
+    cay__str_join(file, sizeof file, at, ".file", NULL);
+    cay__str_join(log, sizeof log, at, ".log", NULL);
+    if (M.n == MOST || mkdir(at, 0700) < 0 || !put_file(conf, text[0]) || (*text[1] && !put_file(file, text[1]))) {
+        out->sys = errno ? errno : EMFILE;
+        cay__str_copy(out->msg, sizeof out->msg, "its files could not be made");
+        return -1;
+    }
+    command(a, text[2], text + 3, at, conf, argv);
+    pid_t pid = start(argv, log);
+    int rc = pid < 0 ? -1 : await(pid, at, a->kernel);
+    if (rc == 0) {
+        M.rclone[M.n++] = a->kernel ? 0 : pid;
+        int fd = clone_of(at, a->rw);
+        if (fd >= 0)
+            return fd;
+    }
+    out->sys = rc == -1 ? ETIMEDOUT : rc ? EIO : errno;
+    out->missing = rc > 0 && WIFEXITED(rc) && WEXITSTATUS(rc) == 127;
+    last_words(log, out->msg, sizeof out->msg);
+    return -1;
+}
+
+/* ------------------------------------------------------------------ the end */
+
+/* A mount whose sandbox is gone has no more writers; what they wrote is brought away before the program ends. */
+static void give_up(void)
+{
+    for (size_t i = 0; i < M.n; i++) {
+        if (!M.rclone[i])
+            continue;
+        kill(M.rclone[i], SIGTERM);
+        for (int ms = 0; waitpid(M.rclone[i], NULL, WNOHANG) == 0; ms += STEP_MS) {
+            if (ms > FLUSH_MS)
+                kill(M.rclone[i], SIGKILL);
+            poll(NULL, 0, STEP_MS);
+        }
+    }
+    umount2(M.place, MNT_DETACH);
+    remove_tree(M.cache);
+}
+
+static void answer(const cay_mount_answer *a, int fd)
+{
+    cay__fd_send(SOCK, a, sizeof *a, &fd, fd >= 0, 0);
+}
+
+static void hold(int pid)
+{
+    cay_mount_answer a = { 0 };
+    CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (init < 0) {
+        a.sys = errno;
+        answer(&a, -1);
+        return;
+    }
+    answer(&a, -1);
+    close(SOCK);
+    struct pollfd p = { .fd = init, .events = POLLIN };
+    while (!ended && poll(&p, 1, -1) <= 0)
+        ;
+}
+
+static bool split(char *tail, size_t len, uint32_t nargs, char **text)
+{
+    size_t n = 0;
+    for (char *s = tail, *end = tail + len; n < nargs + 3u; n++) {
+        size_t k = strnlen(s, (size_t)(end - s));
+        if (s + k >= end)
+            return false;
+        text[n] = s;
+        s += k + 1;
+    }
+    return true;
+}
+
+static void work(void)
+{
+    static char buf[CAY_MOUNT_MAX];
+    while (!ended) {
+        int fds[CAY__FDS_MAX], nfds = 0;
+        char *text[3 + 32];
+        ssize_t n = cay__fd_recv(SOCK, buf, sizeof buf, fds, &nfds, 0);
+        cay_mount_ask *a = (cay_mount_ask *)(void *)buf;
+        cay_mount_answer r = { 0 };
+        if (n < (ssize_t)sizeof *a)
+            return;
+        if (a->op == CAY_MOUNT_HOLD) {
+            hold(a->pid);
+            return;
+        }
+        if (a->op != CAY_MOUNT_MOUNT || a->nargs > 32 || (a->kernel && a->nargs != 1) ||
+            !split(buf + sizeof *a, (size_t)n - sizeof *a, a->nargs, text)) {
+            r.sys = EPROTO;
+            answer(&r, -1);
+            return;
+        }
+        CAY_AUTOFD fd = serve(a, text, &r);
+        explicit_bzero(buf, (size_t)n);
+        answer(&r, fd);
+        if (fd < 0)
+            return;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    cay_mount_answer a = { 0 };
+    if (argc != 2 || argv[1][0] != '/' || strlen(argv[1]) > 3700 || fcntl(SOCK, F_GETFD) < 0) {
+        dprintf(2, "cay-mount is started by libcay; it serves the storage of one sandbox\n");
+        return 2;
+    }
+    /* Whoever started us does not have to wait for our end. */
+    pid_t pid = fork();
+    if (pid)
+        return pid < 0;
+    setsid();
+    umask(077);
+    prctl(PR_SET_NAME, "cay-mount");
+    signal(SIGPIPE, SIG_IGN);
+    sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_end }, NULL);
+    fcntl(SOCK, F_SETFD, FD_CLOEXEC);
+    const char *step = prepare(argv[1]);
+    if (step) {
+        a.sys = errno;
+        cay__str_copy(a.msg, sizeof a.msg, step);
+        answer(&a, -1);
+    } else {
+        work();
+    }
+    give_up();
+    return step != NULL;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mounter/proto.h - what the library says to cay-mount, over a SEQPACKET socket on its descriptor 3.
+ *
+ *     cay-mount STATE-DIRECTORY
+ *
+ * MOUNT: strings behind the head, each with its NUL: config, second file, remote, then nargs arguments. Answered with the detached mount.
+ * HOLD: serve until that process ends. Answered when it is watched; then the socket is of no more use.
+ * When the socket closes before HOLD, all is given up.
+ */
+#pragma once
+#include <stdint.h>
+
+#define CAY_MOUNT_MAX (512u << 10) /* a whole packet */
+enum { CAY_MOUNT_MOUNT = 1, CAY_MOUNT_HOLD };
+
+typedef struct cay_mount_ask {
+    uint32_t op;
+    uint32_t rw, kernel, nargs; /* MOUNT */
+    int32_t  pid;               /* HOLD */
+} cay_mount_ask;
+
+typedef struct cay_mount_answer {
+    int32_t sys;      /* 0: done */
+    uint32_t missing; /* the program that serves it is not installed */
+    char    msg[400];
+} cay_mount_answer;

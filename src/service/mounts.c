@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mounts.h"
+#include "secret.h"
+#include <base/json.h>
+#include <base/str.h>
+#include <manifest/manifest.h>
+#include <sandbox/limits.h>
+#include <stdio.h>
+
+typedef struct list {
+    cay_service       *svc;
+    const cay__mani   *f;
+    cay__arena        *mem;
+    cay__storage_mount m[CAY__STORAGE_MOST + 1];
+    size_t             n;
+    cay_err           *err;
+} list;
+
+static void list_clear(list *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        json_decref(l->m[i].fields);
+}
+
+static bool is_storage(const cay_mount_target *t)
+{
+    return strcmp(t->strategy, "local_bind") != 0;
+}
+
+int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *err)
+{
+    if (strcmp(t->strategy, "in_container") != 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: strategy %.40s is another provider's; give in_container", t->entry, t->strategy);
+    if (provider && *provider && strcmp(provider, "native") != 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: provider %.40s cannot show storage; use provider native", t->entry, provider);
+    return cay__storage_check(&(cay__storage_mount){ .type = t->type, .entry = t->entry }, 1, err);
+}
+
+/* Values of keys that are kept elsewhere. */
+static int read_references(list *l, const char *entry, json_t *fields)
+{
+    const char *key;
+    json_t *v;
+    void *next;
+    json_object_foreach_safe(fields, next, key, v) {
+        const char *source = cay__json_str(v, "source", NULL);
+        cay__value value = { 0 };
+        if (!source || strcmp(cay__json_str(v, "type", "ref"), "ref") != 0)
+            continue;
+        int rc = cay__secret_read(l->svc, key, source, &value, l->err);
+        if (rc < 0)
+            return cay_wrap(l->err, rc, "entry %.60s", entry);
+        json_object_set_new(fields, key, json_stringn(value.data, value.len));
+        cay__value_wipe(&value);
+    }
+    return 0;
+}
+
+static int on_mount(const cay_mount_target *t, void *arg)
+{
+    list *l = arg;
+    const cay__entry *e = cay__entry_find(l->f->m, t->entry);
+    if (!is_storage(t))
+        return 0;
+    if (l->n == CAY__STORAGE_MOST)
+        return cay_fail_why(l->err, CAY_ETOOBIG, "too_many_grants", "more than %d storage mounts", CAY__STORAGE_MOST);
+    if (e && e->redacted)
+        return cay_fail_why(l->err, CAY_EINVAL, "mount_credentials", "entry %.80s: its keys were given as text, and text is not kept; give them as "
+                            "references (env:, file:, cmd:, store:) so that it can be started again", t->entry);
+    cay__storage_mount *m = &l->m[l->n];
+    *m = (cay__storage_mount){ .type = cay__arena_str(l->mem, t->type), .target = cay__arena_str(l->mem, t->path), .entry = cay__arena_str(l->mem, t->entry), .rw = !t->read_only };
+    CAY_TRY(cay__json_object("mount", t->fields, &m->fields, l->err));
+    l->n++;
+    return read_references(l, m->entry, m->fields);
+}
+
+/* Deepest first is how they are taken away; the other way round they are put in. */
+static void add_grants(const list *l, const cay__storage *st, cay_create *c, cay__arena *mem)
+{
+    cay_grant *g = cay__arena_take(mem, (c->ngrants + l->n) * sizeof *g);
+    if (c->ngrants)
+        memcpy(g, c->grants, c->ngrants * sizeof *g);
+    for (size_t i = 0; i < l->n; i++) {
+        size_t k = l->n - 1 - i;
+        char source[32];
+        snprintf(source, sizeof source, CAY__GRANT_MOUNT "%d", st->mounts[k]);
+        g[c->ngrants + i] = (cay_grant){ cay__arena_str(mem, source), l->m[k].target, l->m[k].rw };
+    }
+    c->grants = g;
+    c->ngrants += l->n;
+}
+
+int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, cay_create *c, cay__arena *mem, cay__storage *st,
+                     cay_err *err)
+{
+    __attribute__((cleanup(list_clear))) list l = { .svc = svc, .f = f, .mem = mem, .err = err };
+    if (!f->m)
+        return 0;
+    CAY_TRY(cay_manifest_mounts(f->m, on_mount, &l));
+    if (!l.n)
+        return 0;
+    if (c->provider && strcmp(c->provider, "native") != 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "provider %.40s cannot show storage; use provider native", c->provider);
+    CAY_TRY(cay__storage_open(svc->home, svc->libexec, call, id, l.m, l.n, st, err));
+    add_grants(&l, st, c, mem);
+    return 0;
+}
+
+int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, void *box, const cay_call *call, cay_err *err)
+{
+    cay_box_status s = { .size = sizeof s };
+    if (st->sock < 0)
+        return 0;
+    CAY_TRY(ops->status(box, call, &s, err));
+    return cay__storage_hold(st, s.pid, err);
+}

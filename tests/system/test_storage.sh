@@ -1,0 +1,174 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_storage.sh BUILD SOURCE: storage shown inside a sandbox, against s3rver from npm; as root, and what an ordinary user is told.
+set -u
+build=$(realpath "$1") source=$(realpath "$2")
+[ "$(id -u)" = 0 ] || { echo "test_storage.sh wants root"; exit 77; }
+[ -c /dev/fuse ] || { echo "no /dev/fuse here"; exit 77; }
+for t in node npm python3; do command -v $t >/dev/null || { echo "$t is not installed"; exit 77; }; done
+export PATH="$PATH:$build/borrowed-storage/usr/bin"
+for t in rclone fusermount3; do
+    command -v $t >/dev/null && continue
+    "$source/tools/borrow" "$build/borrowed-storage" rclone fuse3 || exit 77
+done
+# Once in a build tree.
+peer=$build/s3rver
+if [ ! -e "$peer/node_modules/s3rver/package.json" ]; then
+    mkdir -p "$peer"
+    (cd "$peer" && timeout 120 npm install --silent --no-audit --no-fund s3rver@3.7.1 >npm.log 2>&1) ||
+        { echo "s3rver cannot be had from npm: $(tail -n 1 "$peer/npm.log")"; rm -rf "$peer"; exit 77; }
+fi
+
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home" CAY_LIBEXEC="$build" CAY_POOL=1
+cay="timeout -k1 60 $build/cay"
+passed=0 failed=0 server=
+value=sentinel-$$-storage-key
+finish() {
+    for id in $($cay ls -q 2>/dev/null </dev/null); do $cay rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    for i in $(seq 100); do mounters >/dev/null || break; sleep 0.1; done
+    [ -n "$server" ] && kill "$server"
+    rm -rf "$tmp"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM HUP
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        sed 's/^/  err: /' "$tmp/err"
+    fi
+}
+c() { $cay "$@" </dev/null 2>"$tmp/err"; }
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+says() { grep -qF -- "$1" "$tmp/err"; }
+fails() { ! c "$@" >/dev/null; }
+mounters() { # pids of live helpers of this state directory
+    for p in $(pgrep -f "cay-mount $CAY_HOME|rclone mount --config $CAY_HOME/"); do
+        [ "$(sed -n 's/^State:.\(.\).*/\1/p' "/proc/$p/status" 2>/dev/null)" != Z ] && echo "$p" && found=1
+    done
+    [ -n "${found:-}" ] && unset found
+}
+eventually() { for i in $(seq 200); do "$@" && return 0; sleep 0.1; done; return 1; }
+nobody() { ! mounters >/dev/null; }
+object() { [ "$(env -i PATH="$PATH" rclone --config "$tmp/direct" cat "x:$1" 2>/dev/null)" = "$2" ]; }
+
+cat >"$tmp/server.js" <<'J'
+const S3rver = require('s3rver'), fs = require('fs');
+const s = new S3rver({ address: '127.0.0.1', port: 0, directory: process.argv[2], silent: true, vhostBuckets: false,
+    configureBuckets: [{ name: 'pub' }, { name: 'other' }] });
+s.run().then((a) => fs.writeFileSync(process.argv[3], String(a.port)));
+J
+mkdir "$tmp/data"
+(cd "$peer" && NODE_PATH="$peer/node_modules" exec node "$tmp/server.js" "$tmp/data" "$tmp/port" >"$tmp/server.log" 2>&1) &
+server=$!
+eventually test -s "$tmp/port" || { echo "s3rver does not start:"; cat "$tmp/server.log"; exit 1; }
+port=$(cat "$tmp/port")
+cat >"$tmp/direct" <<C
+[x]
+type = s3
+provider = Other
+access_key_id = S3RVER
+secret_access_key = S3RVER
+endpoint = http://127.0.0.1:$port
+no_check_bucket = true
+C
+put() { printf %s "$2" | env -i PATH="$PATH" rclone --config "$tmp/direct" rcat "x:$1"; }
+put pub/dir/one first
+put pub/top text
+put pub/b/keep kept
+
+entry() { # PATH BUCKET READ-ONLY KEY MORE…
+    printf '"%s":{"type":"s3_mount","bucket":"%s","access_key_id":%s,"secret_access_key":%s,"endpoint_url":"http://127.0.0.1:%s","s3_provider":"Other","read_only":%s,%s"mount_strategy":{"type":"in_container","pattern":{"type":"rclone"}}}' \
+        "$1" "$2" "$4" "$4" "$port" "$3" "${5:-}"
+}
+ref='{"type":"ref","source":"env:KEY"}'
+KEY=S3RVER
+export KEY
+{ printf '{"entries":{'; entry ro pub true "$ref"; printf ','; entry rw other false "$ref"; printf ',"hello":{"type":"file","content":"hi"}}}'; } >"$tmp/m.json"
+{ printf '{"entries":{'; entry sub pub true '"S3RVER"' '"prefix":"dir",'; printf '}}'; } >"$tmp/literal.json"
+{ printf '{"entries":{'; entry bad pub true "\"$value\""; printf '}}'; } >"$tmp/wrong.json"
+{ printf '{"entries":{'; entry deep other true "$ref" '"mount_path":"/mnt/a/b",'; printf ','; entry up pub true "$ref" '"mount_path":"/mnt/a",'; printf '}}'; } >"$tmp/nested.json"
+
+ok "a bucket is read" same "$(c run --manifest "$tmp/m.json" -- sh -c 'cat ro/dir/one ro/top hello')" firsttexthi
+ok "read-only is the default" fails run --manifest "$tmp/literal.json" -- sh -c 'echo x >sub/new'
+ok "and said by the kernel" says "Read-only file system"
+ok "only below its prefix" same "$(c run --manifest "$tmp/literal.json" -- ls sub)" one
+ok "nested, each in its place" same "$(c run --manifest "$tmp/nested.json" -- sh -c 'cat /mnt/a/top; ls -d /mnt/a/b; grep -c fuse.rclone /proc/self/mountinfo')" "text/mnt/a/b
+2"
+ok "all helpers end with their sandbox" eventually nobody
+
+id=$(c create --manifest "$tmp/m.json")
+ok "what is written comes to the bucket" c exec "$id" -- sh -c 'echo written >rw/w; mkdir -p rw/d; echo deeper >rw/d/x'
+ok "soon" eventually object other/w written
+ok "directories too" eventually object other/d/x deeper
+ok "the host sees no mount" sh -c '! grep -q fuse.rclone /proc/self/mountinfo'
+put pub/late news
+ok "others' objects appear" eventually sh -c "[ \"\$($cay exec $id -- cat ro/late </dev/null 2>/dev/null)\" = news ]"
+inside=$(c exec "$id" -- sh -c 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr "\0" "\n"; cat /proc/self/mountinfo; ls -A /workspace')
+ok "no key is inside" sh -c '! printf %s "$1" | grep -q "secret_access_key\|S3RVER\|\.sandbox-rclone"' sh "$inside"
+for p in $(mounters); do
+    ok "nor in arguments or environment of $(cat /proc/"$p"/comm)" sh -c "! tr '\\0' '\\n' <'/proc/$p/cmdline' | grep -q S3RVER && { [ \$(cat /proc/$p/comm) != rclone ] || ! grep -q S3RVER /proc/$p/environ; }"
+done
+ok "nor in the state directory" sh -c "! grep -rsq S3RVER '$CAY_HOME'"
+
+c exec "$id" -- sh -c 'echo last >rw/last; sync' >/dev/null
+c kill "$id" >/dev/null
+ok "what was written last is brought away" eventually object other/last last
+ok "helpers end when it is stopped" eventually nobody
+ok "it starts again with its storage" c resume "$id" >/dev/null
+ok "and reads it" same "$(c exec "$id" -- sh -c 'cat rw/last ro/top')" "last
+text"
+pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+kill -9 "$pid"
+ok "a keeper's death changes nothing" same "$(c exec "$id" -- cat ro/top)" text
+ok "a snapshot has none of it" sh -c "$cay snapshot $id </dev/null >/dev/null && ! find '$CAY_HOME/layers' -name top -o -name last | grep -q ."
+
+# A state never carries keys, and a resume binds them anew.
+ok "its state" c state --snapshot "$id" >"$tmp/state.json"
+ok "says what was left out" grep -q '"__openai_agents_redacted_mount_authority":true' "$tmp/state.json"
+ok "and has no key" sh -c "! grep -q 'S3RVER\|env:KEY' '$tmp/state.json'"
+ok "even the living one wants a trusted manifest" fails resume --state "$tmp/state.json"
+ok "and says so" says "--manifest FILE"
+ok "with another topology it is refused" fails resume --state "$tmp/state.json" --manifest "$tmp/nested.json"
+ok "by name" says "not the state's"
+ok "with the same it goes on" same "$(c --json resume --state "$tmp/state.json" --manifest "$tmp/m.json" | grep -c alive)" 1
+c rm -f "$id" >/dev/null
+ok "helpers end when it is removed" eventually nobody
+ok "made again it has its storage" same "$(c --json resume --state "$tmp/state.json" --manifest "$tmp/m.json" | grep -c rebuilt)" 1
+ok "and its files" same "$(c exec "$id" -- cat ro/top hello)" texthi
+c rm -f "$id" >/dev/null
+
+# Refusals.
+id=$(c create --manifest "$tmp/literal.json")
+c kill "$id" >/dev/null
+ok "keys given as text are not kept" fails resume "$id"
+ok "and the remedy is named" says "references"
+c rm -f "$id" >/dev/null
+ok "a wrong key fails, or shows nothing" sh -c "! $cay run --manifest '$tmp/wrong.json' -- ls bad </dev/null >'$tmp/out' 2>'$tmp/err' || [ ! -s '$tmp/out' ]"
+ok "and is in no message" sh -c "! grep -q '$value' '$tmp/err' '$tmp/out'"
+sed 's/"bucket":"pub"/"bucket":"pub","region":"a\\nb"/' "$tmp/literal.json" >"$tmp/break.json"
+ok "a line break in a field is refused" fails run --manifest "$tmp/break.json" -- true
+sed 's/"in_container","pattern":{"type":"rclone"}/"modal_cloud_bucket"/' "$tmp/literal.json" >"$tmp/hosted.json"
+ok "another provider's strategy is refused" fails run --manifest "$tmp/hosted.json" -- true
+ok "early, by name" says "modal_cloud_bucket"
+unset KEY
+ok "a key that is not there" fails run --manifest "$tmp/m.json" -- true
+ok "is named" says KEY
+if id cay-single >/dev/null 2>&1; then
+    chmod 755 "$tmp"
+    chmod 644 "$tmp/literal.json"
+    "$source/tests/provider/run-as" cay-single "$build/cay" run --manifest "$tmp/literal.json" -- true </dev/null >/dev/null 2>"$tmp/err"
+    ok "an ordinary user is told" says "by root only"
+fi
+ok "nothing is left of the helpers" eventually nobody
+ok "nor of their files" same "$(ls -A "$CAY_HOME/mounts")" private
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rclone is told about each storage, to the letter. */
+#include <base/base.h>
+#include <base/json.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <storage/storage.h>
+#include <cmocka.h>
+
+static cay_err err;
+
+static int plan(const char *type, const char *fields, bool rw, cay__storage_plan *out)
+{
+    json_t *o = json_loads(fields, 0, NULL);
+    assert_non_null(o);
+    cay__storage_mount m = { .type = type, .target = "/workspace/d", .entry = "d", .rw = rw, .fields = o };
+    err = (cay_err)CAY_ERR_INIT;
+    int rc = cay__storage_conf(&m, "cabc", 1, "/place", out, &err);
+    json_decref(o);
+    return rc;
+}
+
+static void says(const char *type, const char *fields, const char *config, const char *remote)
+{
+    cay__storage_plan p;
+    if (plan(type, fields, false, &p) < 0)
+        fail_msg("%s: %s", fields, err.msg);
+    assert_string_equal(p.config, config);
+    assert_string_equal(p.remote, remote);
+    assert_false(p.kernel);
+    cay__storage_plan_clear(&p);
+}
+
+static void refuses(const char *type, const char *fields, const char *word)
+{
+    cay__storage_plan p;
+    assert_int_equal(plan(type, fields, false, &p), CAY_EINVAL);
+    assert_string_equal(err.reason, "mount_config_invalid");
+    assert_non_null(strstr(err.msg, word));
+}
+
+static void s3(void **s)
+{
+    (void)s;
+    says("s3_mount", "{\"bucket\":\"b\"}",
+         "[sandbox_s3_cabc]\ntype = s3\nprovider = AWS\nenv_auth = false\nno_check_bucket = true\n", "sandbox_s3_cabc:b");
+    says("s3_mount",
+         "{\"bucket\":\"b\",\"prefix\":\"/a/b\",\"access_key_id\":\"AK\",\"secret_access_key\":\"SK\",\"session_token\":\"ST\",\"region\":\"eu-west-1\","
+         "\"endpoint_url\":\"http://127.0.0.1:1\",\"s3_provider\":\"Minio\",\"mount_strategy\":{\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\",\"remote_name\":\"mine\"}}}",
+         "[mine]\ntype = s3\nprovider = Minio\nenv_auth = false\naccess_key_id = AK\nsecret_access_key = SK\nsession_token = ST\nregion = eu-west-1\n"
+         "endpoint = http://127.0.0.1:1\nno_check_bucket = true\n",
+         "mine:b/a/b");
+}
+
+static void gcs(void **s)
+{
+    (void)s;
+    says("gcs_mount", "{\"bucket\":\"b\",\"access_id\":\"GA\",\"secret_access_key\":\"GS\",\"prefix\":\"p\"}",
+         "[sandbox_gcs_cabc]\ntype = s3\nprovider = GCS\nenv_auth = false\naccess_key_id = GA\nsecret_access_key = GS\n"
+         "endpoint = https://storage.googleapis.com\nno_check_bucket = true\n",
+         "sandbox_gcs_cabc:b/p");
+    says("gcs_mount", "{\"bucket\":\"b\",\"service_account_credentials\":\"{\\n \\\"type\\\": \\\"service_account\\\"\\n}\"}",
+         "[sandbox_gcs_cabc]\ntype = google cloud storage\nno_check_bucket = true\nservice_account_credentials = {\"type\":\"service_account\"}\n", "sandbox_gcs_cabc:b");
+    says("gcs_mount", "{\"bucket\":\"b\",\"access_token\":\"ya29\"}",
+         "[sandbox_gcs_cabc]\ntype = google cloud storage\nno_check_bucket = true\ntoken = {\"access_token\":\"ya29\",\"token_type\":\"Bearer\"}\n", "sandbox_gcs_cabc:b");
+    says("gcs_mount", "{\"bucket\":\"b\",\"service_account_file\":\"/k.json\",\"region\":\"eu\"}",
+         "[sandbox_gcs_cabc]\ntype = google cloud storage\nlocation = eu\nno_check_bucket = true\nservice_account_file = /k.json\n", "sandbox_gcs_cabc:b");
+    says("gcs_mount", "{\"bucket\":\"b\"}", "[sandbox_gcs_cabc]\ntype = google cloud storage\nno_check_bucket = true\nanonymous = true\n", "sandbox_gcs_cabc:b");
+}
+
+static void r2(void **s)
+{
+    (void)s;
+    says("r2_mount", "{\"bucket\":\"b\",\"account_id\":\"0af1\",\"access_key_id\":\"AK\",\"secret_access_key\":\"SK\"}",
+         "[sandbox_r2_cabc]\ntype = s3\nprovider = Cloudflare\nenv_auth = false\naccess_key_id = AK\nsecret_access_key = SK\nregion = auto\n"
+         "endpoint = https://0af1.r2.cloudflarestorage.com\nno_check_bucket = true\n",
+         "sandbox_r2_cabc:b");
+    says("r2_mount", "{\"bucket\":\"b\",\"account_id\":\"0af1\",\"custom_domain\":\"files.example.com\"}",
+         "[sandbox_r2_cabc]\ntype = s3\nprovider = Cloudflare\nenv_auth = false\nregion = auto\nendpoint = https://files.example.com\nno_check_bucket = true\n", "sandbox_r2_cabc:b");
+    refuses("r2_mount", "{\"bucket\":\"b\",\"account_id\":\"x.evil.com/\"}", "account_id");
+}
+
+static void azure(void **s)
+{
+    (void)s;
+    says("azure_blob_mount", "{\"account\":\"acc\",\"container\":\"c\",\"account_key\":\"K==\",\"endpoint\":\"blob.core.windows.net\"}",
+         "[sandbox_azure_blob_cabc]\ntype = azureblob\naccount = acc\nkey = K==\nendpoint = blob.core.windows.net\n", "sandbox_azure_blob_cabc:c");
+    says("azure_blob_mount", "{\"account\":\"acc\",\"container\":\"c\",\"identity_client_id\":\"id\"}",
+         "[sandbox_azure_blob_cabc]\ntype = azureblob\naccount = acc\nuse_msi = true\nmsi_client_id = id\n", "sandbox_azure_blob_cabc:c");
+}
+
+static void box(void **s)
+{
+    (void)s;
+    cay__storage_plan p;
+    says("box_mount", "{\"path\":\"/dir\",\"access_token\":\"T\",\"root_folder_id\":\"7\",\"owned_by\":\"me@x\"}",
+         "[sandbox_box_cabc]\ntype = box\naccess_token = T\nbox_sub_type = user\nroot_folder_id = 7\nowned_by = me@x\n", "sandbox_box_cabc:dir");
+    says("box_mount", "{\"client_id\":\"i\",\"client_secret\":\"s\",\"token\":\"{\\n\\\"access_token\\\":\\\"a\\\"}\",\"box_sub_type\":\"enterprise\"}",
+         "[sandbox_box_cabc]\ntype = box\nclient_id = i\nclient_secret = s\ntoken = {\"access_token\":\"a\"}\nbox_sub_type = enterprise\n", "sandbox_box_cabc:");
+    assert_int_equal(plan("box_mount", "{\"config_credentials\":\"{\\\"k\\\":1}\"}", false, &p), 0);
+    assert_string_equal(p.config, "[sandbox_box_cabc]\ntype = box\nbox_config_file = /place/1.file\nbox_sub_type = user\n");
+    assert_string_equal(p.file, "{\"k\":1}");
+    cay__storage_plan_clear(&p);
+}
+
+static void s3_files(void **s)
+{
+    (void)s;
+    cay__storage_plan p;
+    assert_int_equal(plan("s3_files_mount",
+                          "{\"file_system_id\":\"fs-1\",\"subpath\":\"/a\",\"mount_target_ip\":\"10.0.0.1\",\"access_point\":\"ap\",\"region\":\"us-east-1\","
+                          "\"extra_options\":{\"tls\":null,\"timeo\":\"600\"}}", false, &p), 0);
+    assert_true(p.kernel);
+    assert_string_equal(p.remote, "fs-1:/a");
+    assert_string_equal(p.args[0], "ro,nosuid,nodev,mounttargetip=10.0.0.1,accesspoint=ap,region=us-east-1,tls,timeo=600");
+    cay__storage_plan_clear(&p);
+    assert_int_equal(plan("s3_files_mount", "{\"file_system_id\":\"fs-1\"}", true, &p), 0);
+    assert_string_equal(p.args[0], "rw,nosuid,nodev");
+    cay__storage_plan_clear(&p);
+    refuses("s3_files_mount", "{\"file_system_id\":\"-o suid\"}", "file_system_id");
+    refuses("s3_files_mount", "{\"file_system_id\":\"fs\",\"region\":\"a,suid\"}", "region");
+    refuses("s3_files_mount", "{\"file_system_id\":\"fs\",\"extra_options\":{\"suid\":\"\"}}", "suid");
+}
+
+static void nothing_smuggles_a_line(void **s)
+{
+    (void)s;
+    refuses("s3_mount", "{\"bucket\":\"b\",\"region\":\"x\\nenv_auth = true\"}", "region");
+    refuses("s3_mount", "{\"bucket\":\"b\",\"secret_access_key\":\"x\\ry\"}", "secret_access_key");
+    refuses("box_mount", "{\"token\":\"no json\\nx = 1\"}", "token");
+    refuses("s3_mount", "{\"bucket\":\"b\",\"access_key_id\":{\"type\":\"ref\",\"source\":\"env:X\"}}", "access_key_id");
+    refuses("s3_mount", "{\"bucket\":\"b\",\"mount_strategy\":{\"pattern\":{\"remote_name\":\"a]\"}}}", "remote_name");
+    refuses("s3_mount", "{\"prefix\":\"x\"}", "bucket");
+}
+
+static void arguments(void **s)
+{
+    (void)s;
+    cay__storage_plan p;
+    assert_int_equal(plan("s3_mount", "{\"bucket\":\"b\",\"mount_strategy\":{\"pattern\":{\"extra_args\":[\"--buffer-size\",\"1M\",\"--allow-other\",\"--uid=5\"]}}}", true, &p), 0);
+    assert_int_equal(p.nargs, 3);
+    assert_string_equal(p.args[0], "--buffer-size");
+    assert_string_equal(p.args[1], "1M");
+    assert_string_equal(p.args[2], "--uid=5");
+    cay__storage_plan_clear(&p);
+}
+
+static void secrets_are_cut_out_of_messages(void **s)
+{
+    (void)s;
+    json_t *o = json_pack("{s:s,s:s,s:s}", "bucket", "bucket", "secret_access_key", "verysecret", "access_key_id", "AKID");
+    cay__storage_mount m = { .type = "s3_mount", .entry = "d", .fields = o };
+    char text[] = "bucket: key AKID with verysecret and verysecretverysecret is wrong";
+    cay__storage_redact(&m, text);
+    assert_string_equal(text, "bucket: key *** with *** and ****** is wrong");
+    json_decref(o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(s3), cmocka_unit_test(gcs), cmocka_unit_test(r2), cmocka_unit_test(azure), cmocka_unit_test(box), cmocka_unit_test(s3_files),
+        cmocka_unit_test(nothing_smuggles_a_line), cmocka_unit_test(arguments), cmocka_unit_test(secrets_are_cut_out_of_messages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
