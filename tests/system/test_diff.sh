@@ -1,0 +1,113 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_diff.sh CAY: what a sandbox changed, told as a list, a patch and JSON, whatever it left behind.
+set -u
+cay=$(realpath "$1")
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home"
+passed=0 failed=0
+finish() {
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    chmod -R u+rwx "$tmp" 2>/dev/null
+    rm -rf "$tmp"
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+    fi
+}
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+in_box() { c exec "$id" -- sh -c "$1"; }
+fresh() { id=$(c create); }
+
+fresh
+ok "nothing changed, nothing told" same "$(c diff "$id")" ""
+c diff --exit-code "$id"
+ok "and the status says so" same $? 0
+in_box 'echo one > a; mkdir d; echo two > d/b; ln -s a l'
+ok "what was added" same "$(c diff "$id" | tr '\n' ';')" "A a;A d/;A d/b;A l;"
+c diff --exit-code "$id" >/dev/null
+ok "the status says so" same $? 1
+ok "paths from / on" same "$(c diff --all "$id" | grep -c '^A /workspace/')" 4
+in_box 'echo x > ~/note'
+ok "all is more than the workspace" c diff --all "$id" -q
+ok "and tells the home" sh -c "timeout 60 '$cay' diff --all '$id' </dev/null | grep -q '^A /home/user/note'"
+
+snap=$(c snapshot "$id" --label first)
+ok "a snapshot was taken" [ -n "$snap" ]
+in_box 'echo more >> a; rm -r d; chmod 755 a; rm l; mkdir l; echo in > l/f'
+ok "since a snapshot" same "$(c diff first "$id" | tr '\n' ';')" "M a;D d/;T l/;A l/f;"
+ok "every file of it" same "$(c diff --every first "$id" | tr '\n' ';')" "M a;D d/;D d/b;T l/;A l/f;"
+ok "since the beginning" same "$(c diff "$id" | tr '\n' ';')" "A a;A l/;A l/f;"
+ok "and back" same "$(c diff "$id" first | tr '\n' ';')" "M a;A d/;A d/b;T l;"
+second=$(c snapshot "$id")
+in_box 'rm a'
+ok "between two snapshots" same "$(c diff first "$second" | tr '\n' ';')" "M a;D d/;T l/;A l/f;"
+ok "a snapshot alone is refused" sh -c "! timeout 60 '$cay' diff first </dev/null 2>'$tmp/err'"
+ok "with the reason" grep -q "second point" "$tmp/err"
+ok "an unknown one is refused" sh -c "! timeout 60 '$cay' diff nosuch </dev/null 2>'$tmp/err'"
+
+# A patch leads from one to the other.
+if command -v git >/dev/null; then
+    fresh
+    in_box 'seq 1 100 > numbers; echo "two words" > "a file"; printf "no end" > tail; printf "a\0b" > binary; ln -s x link; echo run > run'
+    c snapshot "$id" --label before >/dev/null
+    mkdir "$tmp/a" "$tmp/b"
+    c cp "$id:." "$tmp/a"
+    in_box 'sed -i s/50/fifty/ numbers; sed -i 1d numbers; rm "a file"; printf "an end\n" > tail; rm link; ln -s y link; chmod 755 run; mkdir n; echo n > n/n; printf "c\0d" > binary'
+    c cp "$id:." "$tmp/b"
+    c diff -p before "$id" >"$tmp/patch"
+    ok "a binary file is noted" grep -q '^# binary: binary' "$tmp/patch"
+    rm "$tmp/a/binary" "$tmp/b/binary"
+    ok "git takes the patch" sh -c "cd '$tmp/a' && GIT_DIR=/nonexistent git apply --whitespace=nowarn ../patch"
+    ok "and makes the other side of it" diff -r --no-dereference "$tmp/a" "$tmp/b"
+    ok "with its modes" [ -x "$tmp/a/run" ]
+    ok "more lines around" sh -c "[ \$(timeout 60 '$cay' diff -U 9 before '$id' </dev/null | wc -l) -gt \$(wc -l <'$tmp/patch') ]"
+fi
+
+# Names and files that are meant to hurt.
+fresh
+in_box 'printf x > "$(printf "esc\033[31m")"; printf x > "$(printf "line\nbreak")"; printf x > "$(printf "turn\342\200\256ed")"; printf x > "$(printf "raw\377")"
+    mkfifo pipe; truncate -s 8G hole; : > locked; chmod 0 locked; mkdir closed; : > closed/in; chmod 0 closed'
+c diff "$id" >"$tmp/list"
+ok "no byte of a name reaches a terminal as it is" sh -c "! LC_ALL=C grep -q '[^ -~]' '$tmp/list'"
+ok "each name is one line" same "$(wc -l <"$tmp/list")" 9
+ok "a name with a line break" grep -qF 'line\x0abreak' "$tmp/list"
+ok "a name that turns text around" grep -qF 'turn\xe2\x80\xaeed' "$tmp/list"
+ok "what is closed is seen" grep -q '^A closed/in$' "$tmp/list"
+ok "JSON is JSON" sh -c "timeout 60 '$cay' diff --json '$id' </dev/null | python3 -c 'import json,sys; d=json.load(sys.stdin); assert len(d)==9, d; assert any(\"path_hex\" in x for x in d)'"
+c diff -p "$id" >"$tmp/patch"
+ok "a pipe and a huge hole do not hold a patch up" same $? 0
+ok "and are noted" sh -c "grep -q '^# pipe: no regular file' '$tmp/patch' && grep -q '^# hole: too long' '$tmp/patch'"
+
+# Deep below, and while it is written.
+deep='import os
+for i in range(700):
+    os.mkdir("directory-number")
+    os.chdir("directory-number")
+open("file", "w").write("deep")'
+fresh
+c exec "$id" -- python3 -c "$deep"
+ok "a path longer than a path may be" same "$(c diff "$id" | wc -l)" 701
+c snapshot "$id" --label deep >/dev/null
+ok "and in layers" same "$(c diff deep "$id" | wc -l)" 0
+c exec -d "$id" -- sh -c 'while :; do mkdir -p x/y/z; echo 1 > x/y/z/f; mv x w; rm -r w; done' >/dev/null
+i=0 good=0
+while [ $i -lt 5 ]; do
+    c diff "$id" >/dev/null && good=$((good + 1))
+    i=$((i + 1))
+done
+ok "a diff of what moves comes to an end" [ $good -gt 0 ]
+c rm -f "$id" >/dev/null
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is never taken over by the way, and which links leave. */
+#include <base/base.h>
+#include <base/guard.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+
+static void what_tools_obey_is_guarded(void **state)
+{
+    static const char *const yes[] = { ".git", ".git/config", ".git/hooks/pre-commit", ".git/objects/aa", "sub/.git", "sub/deep/.git/config", ".GIT/config",
+                                       ".envrc", "a/.envrc", ".vscode/tasks.json", "x/.VsCode/settings.json", ".bashrc", ".claude/settings.json", ".husky/pre-push", ".mcp.json" };
+    static const char *const no[] = { "", "git", ".github/workflows/x.yml", ".gitignore", "src/git/config", "a.git", ".gitx", "x.git/config", ".envrc.example", "envrc", "README" };
+    (void)state;
+    for (size_t i = 0; i < CAY_LEN(yes); i++)
+        if (!cay__path_guarded(yes[i]))
+            fail_msg("%s is not guarded", yes[i]);
+    for (size_t i = 0; i < CAY_LEN(no); i++)
+        if (cay__path_guarded(no[i]))
+            fail_msg("%s is guarded", no[i]);
+}
+
+static void links_that_leave_are_known(void **state)
+{
+    static const struct {
+        const char *path, *target;
+        bool        leaves;
+    } cases[] = {
+        { "l", "a", false },          { "l", "./a/../b", false },   { "l", "..", true },         { "l", "../x", true },      { "l", "/etc/passwd", true },
+        { "d/l", "../a", false },     { "d/l", "../../a", true },   { "d/l", "..", false },      { "d/e/l", "../../x", false }, { "d/e/l", "../../../x", true },
+        { "l", "a/../../x", true },   { "d/l", "a/../../x", false }, { "l", "a//..//../x", true }, { "l", "", false },       { "l", "..x", false },
+        { "l", "...", false },        { "l", "a/b/c/../../../../x", true },
+    };
+    (void)state;
+    for (size_t i = 0; i < CAY_LEN(cases); i++)
+        if (cay__link_leaves(cases[i].path, cases[i].target) != cases[i].leaves)
+            fail_msg("%s -> %s", cases[i].path, cases[i].target);
+}
+
+static void a_path_is_within_whole_names(void **state)
+{
+    (void)state;
+    assert_true(cay__path_within("src/a", "src"));
+    assert_true(cay__path_within("src/a", "src/"));
+    assert_true(cay__path_within("src", "src"));
+    assert_true(cay__path_within("anything", ""));
+    assert_true(cay__path_within("anything", "."));
+    assert_false(cay__path_within("srcs", "src"));
+    assert_false(cay__path_within("src", "src/a"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_tools_obey_is_guarded),
+        cmocka_unit_test(links_that_leave_are_known),
+        cmocka_unit_test(a_path_is_within_whole_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
