@@ -98,6 +98,24 @@ case_late() { # off first, then a way out
     reaches http://good.test/
 }
 
+case_snapshots() { # the way out is as it was: after snapshots, after the way back, and in a fork
+    id=$(timeout 20 "$cay" create --net good.test </dev/null)
+    made="$made $id"
+    reaches http://good.test/
+    for i in 1 2 3; do
+        timeout 20 "$cay" snapshot --quiet "$id" </dev/null >/dev/null 2>"$dir/err" || fail "snapshot $i: $(cat "$dir/err")"
+        reaches http://good.test/
+        refused http://other.test/
+    done
+    timeout 20 "$cay" undo "$id" </dev/null >/dev/null 2>"$dir/err" || fail "undo: $(cat "$dir/err")"
+    reaches http://good.test/
+    refused http://other.test/
+    id=$(timeout 20 "$cay" fork "$id" </dev/null)
+    made="$made $id"
+    reaches http://good.test/
+    refused http://other.test/
+}
+
 case_port53() {
     create
     timeout 10 "$cay" exec "$id" -- sh -c 'python3 -c "
