@@ -5,6 +5,7 @@
  *   cay_sandbox_snapshot()   save it as it is now         cay_service_snapshots()  those there are
  *   cay_service_fork()       N sandboxes from one         cay_snapshot_remove()    forget one
  *   cay_sandbox_undo()       back to a snapshot           cay_service_settle()     what may wait
+ *   cay_service_export()     as an archive                cay_service_import()     and back
  *
  * A snapshot is a stack of immutable layers, of which most are shared with others; making one costs the same however
  * many files there are, when no process of the sandbox is running. It outlives its sandbox. docs/layers.md tells how.
@@ -88,6 +89,46 @@ CAY_API int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err);
 CAY_API int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err);
 /* Is there anything for it to do that nobody is at? Cheap. */
 CAY_API bool cay_service_unsettled(cay_service *svc);
+
+/* ------------------------------------------------------------------ archives; docs/archives.md */
+
+typedef struct cay_export {
+    size_t      size;
+    const char *ref;    /* a snapshot, or a sandbox, of which one is taken for it */
+    const char *since;  /* a snapshot: only what changed after it; NULL: all that is above the template */
+    const char *format; /* "cay" (tar.zst), "tar" (the workspace, as the Agents SDK keeps it), "js" (as its JavaScript does); NULL: "cay" */
+    int       (*progress)(uint64_t files, uint64_t bytes, void *arg); /* now and then; not 0 stops. May be NULL */
+    void       *arg;
+} cay_export;
+typedef struct cay_archived {
+    size_t   size;
+    char     digest[72]; /* "sha256:…" of what is in it */
+    uint64_t files, bytes;
+} cay_archived;
+/* Writes it to fd. The layers are checked against their digests first: "snapshot_damaged". out may be NULL. */
+CAY_API int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *spec, int fd, cay_archived *out, cay_err *err);
+
+typedef struct cay_import {
+    size_t      size;
+    const char *label;    /* of the new snapshot, or NULL */
+    const char *metadata; /* one JSON object; NULL: what the archive has */
+    int       (*progress)(uint64_t files, uint64_t bytes, void *arg);
+    void       *arg;
+} cay_import;
+/* Reads one of those three kinds from fd; it is judged inside a sandbox, and its digest is checked. A difference needs the snapshot that
+ * it was made from: CAY_ENOENT, "parent_missing". A foreign archive becomes /workspace. All or nothing. Free the answer. */
+CAY_API int cay_service_import(cay_service *svc, const cay_call *call, const cay_import *spec, int fd, cay_snapshot **out, cay_err *err);
+
+/* To and from a store: a directory, an http or https URL (PUT and GET; a header by `auth`), or s3://BUCKET/KEY by rclone. url names one
+ * archive; a directory gets one named by the snapshot's id. *where (may be NULL): its URL or path; the caller frees. */
+typedef struct cay_transfer {
+    size_t      size;
+    const char *url;
+    const char *auth; /* where the value of the Authorization header is: "env:…", "file:…", "cmd:…", "store:…"; or NULL */
+} cay_transfer;
+CAY_API int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *spec, const cay_transfer *to, char **where, cay_archived *out,
+                              cay_err *err);
+CAY_API int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *spec, const cay_transfer *from, cay_snapshot **out, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -97,7 +97,7 @@ typedef struct cay__sink {
     bool        one_owner;
     const char *overlay; /* "trusted.overlay." or "user.overlay.": GONE and opaque directories may come; NULL: refused */
     uint64_t    max_bytes, max_items; /* 0: no limit */
-    /* A NOTE; may be NULL. */
+    /* A NOTE; may be NULL. Before the first of the others it may change below, overlay and owner here. */
     int       (*note)(const char *name, const char *text, size_t len, void *arg, cay_err *err);
     /* Every item and its bytes as they pass, for a digest; may be NULL. */
     void      (*seen)(const cay__item *it, const void *data, size_t len, void *arg);

@@ -45,6 +45,7 @@ typedef struct sink {
     char            parent_path[CAY__ITEM_PATH];
     cay__items_in   in;
     late           *dirs;
+    bool            begun;
     bool            wanted; /* something was below `only` */
     batch          *now;
     /* between the threads */
@@ -367,6 +368,39 @@ static int take_gone(sink *s, const cay__item *it, cay_err *err)
     return mknodat(up, leaf, S_IFCHR, makedev(0, 0)) < 0 ? refused_path(err, it->path) : 0;
 }
 
+/* Opens `below`, making what is missing of it. */
+static int go_below(sink *s, cay_err *err)
+{
+    char path[CAY__ITEM_PATH];
+    if (!s->o->below)
+        return 0;
+    if (!cay__item_path_ok(s->o->below, false))
+        return cay_fail(err, CAY_EINVAL, "\"%.150s\" is no path below the root", s->o->below);
+    for (const char *p = s->o->below;; p++) {
+        p += strcspn(p, "/");
+        memcpy(path, s->o->below, (size_t)(p - s->o->below));
+        path[p - s->o->below] = 0;
+        cay__item dir = { .type = CAY__ITEM_DIR, .mode = 0755, .uid = s->o->uid, .gid = s->o->gid, .path = path, .mtime = 0 };
+        dir.mtime = cay__wall_ms() / 1000;
+        CAY_TRY(take_dir(s, &dir, err));
+        CAY_AUTOFD fd = cay__fd_openat2(s->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+        if (fd < 0)
+            return refused_path(err, path);
+        CAY_TRY(finish(s, fd, &dir, err));
+        if (!*p) {
+            cay__close_fd(&s->root);
+            cay__close_fd(&s->parent);
+            s->root = CAY_STEAL_FD(fd);
+            break;
+        }
+    }
+    for (late *l; (l = s->dirs);) {
+        s->dirs = l->next;
+        free(l);
+    }
+    return 0;
+}
+
 /* A path as it is below `only`; NULL when it is elsewhere. */
 static const char *below_only(const sink *s, const char *path)
 {
@@ -407,6 +441,10 @@ static int take(sink *s, cay__item *it, cay_err *err)
     cay__sink *o = s->o;
     if (it->type == CAY__ITEM_NOTE)
         return o->note ? o->note(it->path, it->extra, it->extra_len, o->arg, err) : 0;
+    if (!s->begun) { /* what comes before the tree may have said where it goes */
+        s->begun = true;
+        CAY_TRY(go_below(s, err));
+    }
     if (!cay__item_path_ok(it->path, it->type == CAY__ITEM_DIR) || (it->type == CAY__ITEM_HARD && !cay__item_path_ok(it->target, false)))
         return cay_fail_why(err, CAY_EINVAL, "archive_path", "\"%.150s\" is no path below the root", it->path);
     if (o->max_items && o->items >= o->max_items)
@@ -460,39 +498,6 @@ static int items(sink *s, cay_err *err)
 
 /* ---- the whole ---- */
 
-/* Opens `below`, making what is missing of it. */
-static int go_below(sink *s, cay_err *err)
-{
-    char path[CAY__ITEM_PATH];
-    if (!s->o->below)
-        return 0;
-    if (!cay__item_path_ok(s->o->below, false))
-        return cay_fail(err, CAY_EINVAL, "\"%.150s\" is no path below the root", s->o->below);
-    for (const char *p = s->o->below;; p++) {
-        p += strcspn(p, "/");
-        memcpy(path, s->o->below, (size_t)(p - s->o->below));
-        path[p - s->o->below] = 0;
-        cay__item dir = { .type = CAY__ITEM_DIR, .mode = 0755, .uid = s->o->uid, .gid = s->o->gid, .path = path, .mtime = 0 };
-        dir.mtime = cay__wall_ms() / 1000;
-        CAY_TRY(take_dir(s, &dir, err));
-        CAY_AUTOFD fd = cay__fd_openat2(s->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
-        if (fd < 0)
-            return refused_path(err, path);
-        CAY_TRY(finish(s, fd, &dir, err));
-        if (!*p) {
-            cay__close_fd(&s->root);
-            cay__close_fd(&s->parent);
-            s->root = CAY_STEAL_FD(fd);
-            break;
-        }
-    }
-    for (late *l; (l = s->dirs);) {
-        s->dirs = l->next;
-        free(l);
-    }
-    return 0;
-}
-
 static void start_threads(sink *s)
 {
     sigset_t all, old;
@@ -539,7 +544,7 @@ int cay__sink_run(cay__sink *o, int fd, cay_err *err)
     s->root = openat(o->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cay__items_open(&s->in, fd);
     start_threads(s);
-    int rc = s->root < 0 ? cay_fail_sys(err, CAY_ESYS, "open the directory for the archive") : go_below(s, err);
+    int rc = s->root < 0 ? cay_fail_sys(err, CAY_ESYS, "open the directory for the archive") : 0;
     if (rc == 0)
         rc = items(s, err);
     end(s);

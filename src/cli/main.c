@@ -14,6 +14,7 @@ const cli_verb *const cli_verbs[] = {
     &cli_create, &cli_ls, &cli_inspect, &cli_pause, &cli_resume, &cli_state, &cli_extend, &cli_wait, &cli_kill, &cli_rm,
     HEADING("workspaces"),
     &cli_snapshot, &cli_snapshots, &cli_fork, &cli_undo, &cli_diff, &cli_apply, &cli_snapshot_inspect, &cli_snapshot_rm,
+    &cli_snapshot_export, &cli_snapshot_import, &cli_snapshot_push, &cli_snapshot_pull,
     HEADING("manifests"),
     &cli_manifest_check, &cli_manifest_show,
     HEADING("commands inside"),

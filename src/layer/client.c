@@ -82,7 +82,7 @@ int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__la
     CAY_TRY(cay__call_check(call, ask->verb, err));
     CAY_TRY(cay__home_find(at->home, home, sizeof home, err));
     CAY_TRY(cay__home_open(home, &home_fd, err));
-    CAY_TRY(cay__libexec_find(at->libexec, "cay-layer", path, sizeof path, err));
+    CAY_TRY(cay__libexec_find(at->libexec, ask->program ? ask->program : "cay-layer", path, sizeof path, err));
     CAY_TRY(cay__native_userns(at->home, at->libexec, call, &user, err));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return cay_fail_sys(err, CAY_ESYS, "start cay-layer");

@@ -40,6 +40,7 @@ typedef struct cay__layer_done {
 } cay__layer_done;
 
 typedef struct cay__layer_ask {
+    const char        *program; /* NULL: cay-layer; or cay-pack, which is the same with archives */
     const char        *verb;
     const char *const *args;
     size_t             nargs;

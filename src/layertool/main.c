@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay-layer VERB: works on layer trees for the library. tool.h tells the rest. */
 #include "tool.h"
+#ifdef CAY_PACK
+#include "pack.h"
+#endif
 #include <base/fd.h>
 #include <base/path.h>
 #include <base/str.h>
@@ -28,6 +31,10 @@ static const struct {
     { "merge", merge_run },
     { "remove", remove_run },
     { "volume", volume_run },
+#ifdef CAY_PACK
+    { "pack", pack_run },
+    { "unpack", unpack_run },
+#endif
 };
 
 /* ---- for the verbs ---- */

@@ -60,8 +60,10 @@ int read_any(unpack *u, stream *s, const char *format)
     stream_back(s, p, n);
     if (!n)
         return fail(u, "", "archive_corrupt", "it is empty");
-    if (!strcmp(u->as->name, "auto"))
+    if (!strcmp(u->as->name, "auto")) {
         u->as = profile_find(n >= 512 && !memcmp(b, "cay.json\0", 9) ? "snapshot" : "hydrate");
+        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE, .path = "profile", .extra = u->as->name, .extra_len = strlen(u->as->name) });
+    }
     if (!strcmp(format, "js") || (any && (b[0] == '{' || b[0] == ' ' || b[0] == '\n') && u->as->hydrate))
         return read_js(u, s);
     if (!strcmp(format, "zip") || (any && n >= 4 && !memcmp(b, "PK\3\4", 4)))

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay snapshot export, import, push, pull: snapshots as archives, in files and stores. */
+#include "main.h"
+#include "open.h"
+#include "progress.h"
+#include "show.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <cay/snapshot.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+
+static int on_progress(uint64_t files, uint64_t bytes, void *arg)
+{
+    cli_progress *p = arg;
+    p->files = files;
+    progress_add(p, bytes > p->done ? bytes - p->done : 0);
+    return 0;
+}
+
+static void print_archived(const char *where, const cay_archived *a)
+{
+    if (cli.json) {
+        out_json j = OUT_JSON(true);
+        js_open(&j, '{');
+        js_kstr(&j, "archive", where);
+        js_kstr(&j, "digest", a->digest);
+        js_ku64(&j, "files", a->files);
+        js_ku64(&j, "bytes", a->bytes);
+        js_close(&j, '}');
+        js_flush(&j);
+        cay__buf_clear(&j.b);
+    } else if (!cli.quiet) {
+        out_fmt("%s\n", where);
+    }
+}
+
+static void print_snapshot(const cay_snapshot *s)
+{
+    if (!cli.json) {
+        out_fmt("%s\n", s->id);
+        return;
+    }
+    out_json j = OUT_JSON(true);
+    show_snapshot_json(&j, s);
+    js_flush(&j);
+    cay__buf_clear(&j.b);
+}
+
+/* ------------------------------------------------------------------ export */
+
+typedef struct export_args {
+    const char *output, *since, *format, *auth;
+} export_args;
+
+static const opt_def export_defs[] = {
+    { "output", 'o', "FILE", "into this file, which appears when it is whole; - is standard output", OPT_STR, offsetof(export_args, output) },
+    { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR, offsetof(export_args, since) },
+    { "format", 0, "FORMAT", "cay (tar.zst of everything), tar or js (the workspace, as the Agents SDKs keep it)", OPT_STR, offsetof(export_args, format) },
+    OPT_END
+};
+
+static const char *suffix(const char *format)
+{
+    return !format || !strcmp(format, "cay") ? ".tar.zst" : !strcmp(format, "tar") ? ".tar" : ".json";
+}
+
+static int to_stdout(cay_service *svc, const cay_export *spec, cay_archived *a, cay_err *err)
+{
+    if (isatty(1))
+        return cay_fail_why(err, CAY_EINVAL, "output_terminal", "an archive is nothing for a terminal: name a file by -o, or redirect");
+    return cay_service_export(svc, NULL, spec, 1, a, err);
+}
+
+static int export_run(void *opts, int argc, char **argv)
+{
+    const export_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cli_progress bar;
+    char name[CAY_ID_LEN + 80];
+    cay_archived got = { .size = sizeof got };
+    cay_export spec = { .size = sizeof spec, .ref = argv[0], .since = a->since, .format = a->format, .progress = on_progress, .arg = &bar };
+    CAY_AUTOFREE char *where = NULL;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    (void)argc;
+    int rc = cli_service(&svc, &err);
+    bool out = a->output && !strcmp(a->output, "-");
+    if (rc == 0 && !a->output) {
+        const char *id = cay_service_snapshot(svc, NULL, argv[0], &s, NULL) == 0 ? s->id : argv[0];
+        snprintf(name, sizeof name, "%.64s%s", id, suffix(a->format));
+    }
+    progress_begin(&bar, argv[0], 0);
+    cay_transfer to = { .size = sizeof to, .url = a->output ? a->output : name };
+    if (rc == 0 && !out && strstr(to.url, "://"))
+        rc = cay_fail_why(&err, CAY_EINVAL, "store_url", "-o takes a file; to a store goes `cay snapshot push`");
+    if (rc == 0)
+        rc = out ? to_stdout(svc, &spec, &got, &err) : cay_snapshot_push(svc, NULL, &spec, &to, &where, &got, &err);
+    progress_end(&bar);
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (!out)
+        print_archived(where, &got);
+    return CLI_OK;
+}
+
+const cli_verb cli_snapshot_export = {
+    .name = "snapshot export",
+    .operands = "[OPTIONS] SNAPSHOT|ID",
+    .summary = "write a snapshot into an archive",
+    .text = "The archive has everything above the template; with --since only what changed after another snapshot. Of a sandbox a snapshot is taken\n"
+            "for it. Without -o it is named by the snapshot's id. Its digest is in it, and is checked when it is imported.",
+    .examples = "  cay snapshot export tested -o tested.tar.zst\n"
+                "  cay snapshot export --since ready tested\n"
+                "  cay snapshot export --format tar c7f -o - | tar tv",
+    .opts = { { export_defs, 0 } },
+    .size = sizeof(export_args),
+    .min = 1,
+    .max = 1,
+    .fn = export_run,
+};
+
+/* ------------------------------------------------------------------ import */
+
+typedef struct import_args {
+    const char *label, *metadata, *auth;
+} import_args;
+
+static const opt_def import_defs[] = {
+    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR, offsetof(import_args, label) },
+    { "meta", 0, "JSON", "one JSON object kept with it, instead of the archive's", OPT_STR, offsetof(import_args, metadata) },
+    OPT_END
+};
+
+static int import_run(void *opts, int argc, char **argv)
+{
+    const import_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cli_progress bar;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    (void)argc;
+    cay_import spec = { .size = sizeof spec, .label = a->label, .metadata = a->metadata, .progress = on_progress, .arg = &bar };
+    bool in = !strcmp(argv[0], "-");
+    CAY_AUTOFD fd = in ? -1 : open(argv[0], O_RDONLY | O_CLOEXEC);
+    int rc = fd < 0 && !in ? cay_fail_sys(&err, CAY_ESYS, "open %.150s", argv[0]) : cli_service(&svc, &err);
+    progress_begin(&bar, argv[0], 0);
+    if (rc == 0)
+        rc = cay_service_import(svc, NULL, &spec, in ? 0 : fd, &s, &err);
+    progress_end(&bar);
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    print_snapshot(s);
+    return CLI_OK;
+}
+
+const cli_verb cli_snapshot_import = {
+    .name = "snapshot import",
+    .operands = "[OPTIONS] FILE",
+    .summary = "make a snapshot of an archive, and print its id",
+    .text = "FILE is what `cay snapshot export` wrote, or a tar (plain or compressed) or JSON of an Agents SDK, which becomes /workspace; - is standard\n"
+            "input. It is read inside a sandbox, and nothing of it is used unless all of it is sound.",
+    .examples = "  cay snapshot import tested.tar.zst --label tested\n"
+                "  cay run --from $(cay snapshot import workspace.tar) -- ls",
+    .opts = { { import_defs, 0 } },
+    .size = sizeof(import_args),
+    .min = 1,
+    .max = 1,
+    .fn = import_run,
+};
+
+/* ------------------------------------------------------------------ stores */
+
+static const opt_def push_defs[] = {
+    { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR, offsetof(export_args, since) },
+    { "auth", 0, "SOURCE", "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME", OPT_STR, offsetof(export_args, auth) },
+    OPT_END
+};
+
+static int push_run(void *opts, int argc, char **argv)
+{
+    const export_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cli_progress bar;
+    cay_archived got = { .size = sizeof got };
+    cay_export spec = { .size = sizeof spec, .ref = argv[0], .since = a->since, .progress = on_progress, .arg = &bar };
+    cay_transfer to = { .size = sizeof to, .url = argv[1], .auth = a->auth };
+    CAY_AUTOFREE char *where = NULL;
+    (void)argc;
+    progress_begin(&bar, argv[0], 0);
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_snapshot_push(svc, NULL, &spec, &to, &where, &got, &err);
+    progress_end(&bar);
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    print_archived(where, &got);
+    return CLI_OK;
+}
+
+const cli_verb cli_snapshot_push = {
+    .name = "snapshot push",
+    .operands = "[OPTIONS] SNAPSHOT|ID STORE",
+    .summary = "keep a snapshot's archive in a store",
+    .text = "STORE is a directory, http://… or https://… (one PUT), or s3://BUCKET/KEY by rclone, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and\n"
+            "AWS_ENDPOINT_URL of the environment. It gets the whole archive or nothing.",
+    .examples = "  cay snapshot push tested /mnt/backup\n"
+                "  cay snapshot push tested https://store.example/tested.tar.zst --auth env:STORE_AUTH\n"
+                "  cay snapshot push tested s3://bucket/tested.tar.zst",
+    .opts = { { push_defs, 0 } },
+    .size = sizeof(export_args),
+    .min = 2,
+    .max = 2,
+    .fn = push_run,
+};
+
+static const opt_def pull_defs[] = {
+    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR, offsetof(import_args, label) },
+    { "auth", 0, "SOURCE", "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME", OPT_STR, offsetof(import_args, auth) },
+    OPT_END
+};
+
+static int pull_run(void *opts, int argc, char **argv)
+{
+    const import_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cli_progress bar;
+    cay_import spec = { .size = sizeof spec, .label = a->label, .progress = on_progress, .arg = &bar };
+    cay_transfer from = { .size = sizeof from, .url = argv[0], .auth = a->auth };
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    (void)argc;
+    progress_begin(&bar, argv[0], 0);
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_snapshot_pull(svc, NULL, &spec, &from, &s, &err);
+    progress_end(&bar);
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    print_snapshot(s);
+    return CLI_OK;
+}
+
+const cli_verb cli_snapshot_pull = {
+    .name = "snapshot pull",
+    .operands = "[OPTIONS] STORE",
+    .summary = "make a snapshot of an archive in a store, and print its id",
+    .text = "STORE names one archive: a file, http://…, https://… or s3://BUCKET/KEY; see `cay snapshot push`. It is whole before it is read, and read as\n"
+            "`cay snapshot import` reads it.",
+    .examples = "  cay snapshot pull https://store.example/tested.tar.zst --label tested\n"
+                "  cay snapshot pull s3://bucket/tested.tar.zst",
+    .opts = { { pull_defs, 0 } },
+    .size = sizeof(import_args),
+    .min = 1,
+    .max = 1,
+    .fn = pull_run,
+};

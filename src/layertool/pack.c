@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pack WORD…: what a stack has that another has not, as an archive.
+ *
+ *   format=snapshot|tar|js   ours, the Agents SDK's tar, or its JSON     meta=JSON    what cay.json says
+ *   a=LAYER b=LAYER          the stacks, bottom first                    top=LAYER    b is a and this one more: nothing else is walked
+ *   root=DIR                 below both stacks, a directory of the host  under=NAME   only this directory of the root
+ *   skip=PATH                left out, with all that is below
+ *   threads=N                that compress
+ */
+#include "pack.h"
+#include "compare.h"
+#include <base/str.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#define SKIPS 256
+#define CHUNK (1u << 20)
+#define SAY_EVERY (8u << 20)
+
+typedef struct ask {
+    const char *a[TOOL_STACK_MAX + 1], *b[TOOL_STACK_MAX + 1], *skip[SKIPS];
+    size_t      na, nb, nskip;
+    const char *top, *under, *meta, *format;
+    uint64_t    threads;
+} ask;
+
+/* The first name of a file that has several. */
+typedef struct first {
+    dev_t dev;
+    ino_t ino;
+    char *path;
+} first;
+
+typedef struct pack {
+    tool    *t;
+    ask      q;
+    writer   w;
+    seal     seal;
+    cay__buf chain; /* the deepest directory that was told, with those around it */
+    char    *chunk, *extra;
+    first   *v;
+    size_t   n, cap; /* a hash table */
+    uint64_t items, bytes, said;
+    bool     single; /* one id is all there is */
+} pack;
+
+static int parse(tool *t, ask *q, cay_err *err)
+{
+    for (size_t i = 0; i < t->nargs; i++) {
+        const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
+        size_t n = eq ? (size_t)(eq - w) : 0;
+        const struct {
+            const char  *word;
+            const char **to, **list;
+            size_t      *count, most;
+        } words[] = { { "top", &q->top, 0, 0, 0 },       { "under", &q->under, 0, 0, 0 }, { "meta", &q->meta, 0, 0, 0 },
+                      { "format", &q->format, 0, 0, 0 }, { "root", &t->bottom, 0, 0, 0 }, { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
+                      { "b", 0, q->b, &q->nb, TOOL_STACK_MAX + 1 }, { "skip", 0, q->skip, &q->nskip, SKIPS } };
+        bool known = n == 7 && !strncmp(w, "threads", n) && cay__str_to_u64(v, &q->threads) && q->threads <= 64;
+        for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
+            if (strlen(words[k].word) != n || strncmp(words[k].word, w, n))
+                continue;
+            known = words[k].to || *words[k].count < words[k].most;
+            if (words[k].to)
+                *words[k].to = v;
+            else if (known)
+                words[k].list[(*words[k].count)++] = v;
+        }
+        if (!known)
+            return cay_fail(err, CAY_EINVAL, "pack: %.60s", w);
+    }
+    return 0;
+}
+
+/* ---- what an item says ---- */
+
+static bool skipped(const pack *p, const char *path)
+{
+    for (size_t i = 0; i < p->q.nskip; i++) {
+        size_t n = strlen(p->q.skip[i]);
+        if (!strncmp(path, p->q.skip[i], n) && (!path[n] || path[n] == '/'))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t id_of(const pack *p, uint32_t id)
+{
+    if (p->single)
+        return 1000;
+    return p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE : CAY_MIN(id, 65535u);
+}
+
+static cay__item item_of(const pack *p, char type, const char *path, const struct stat *st)
+{
+    uint32_t mode = type == CAY__ITEM_DIR ? st->st_mode & 03777 : type == CAY__ITEM_LINK ? 0777 : st->st_mode & 0777;
+    return (cay__item){ .type = type, .path = path, .target = "", .mode = mode, .uid = id_of(p, st->st_uid), .gid = id_of(p, st->st_gid),
+                        .mtime = st->st_mtim.tv_sec, .nsec = (uint32_t)st->st_mtim.tv_nsec, .size = (uint64_t)st->st_size, .extra = "" };
+}
+
+/* The tenant's own attributes, as items have them. */
+static int attributes(pack *p, int dir, const char *name, cay__item *it, cay_err *err)
+{
+    xattrs x;
+    if (xattrs_read(p->t, dir, name, &x) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "attributes of %.150s", it->path);
+    size_t len = 0;
+    for (size_t i = 0; i < x.n; i++) {
+        uint16_t a = (uint16_t)(strlen(x.v[i].name) + 1);
+        uint32_t b = (uint32_t)x.v[i].len;
+        if (!cay__str_starts(x.v[i].name, "user.") || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA)
+            continue;
+        memcpy(p->extra + len, &a, sizeof a);
+        memcpy(p->extra + len + sizeof a, &b, sizeof b);
+        memcpy(p->extra + len + sizeof a + sizeof b, x.v[i].name, a);
+        memcpy(p->extra + len + sizeof a + sizeof b + a, x.v[i].value, b);
+        len += sizeof a + sizeof b + a + b;
+    }
+    xattrs_clear(&x);
+    it->extra = p->extra;
+    it->extra_len = len;
+    return 0;
+}
+
+static int tell(pack *p, const cay__item *it, cay_err *err)
+{
+    p->items++;
+    seal_item(&p->seal, it);
+    return p->w.ops->item(&p->w, it, err);
+}
+
+static int progress(pack *p, cay_err *err)
+{
+    if (p->bytes - p->said < SAY_EVERY && p->items % 4096)
+        return 0;
+    CAY_AUTOBUF b = CAY__BUF(64);
+    p->said = p->bytes;
+    cay__rec_num(&b, p->items);
+    cay__rec_num(&b, p->bytes);
+    return tool_say(p->t, CAY__REC_PROGRESS, &b, err);
+}
+
+/* ---- directories around a change ---- */
+
+static bool told(const pack *p, const char *path, size_t n)
+{
+    const char *c = p->chain.data ? p->chain.data : "";
+    return !strncmp(c, path, n) && (!c[n] || c[n] == '/');
+}
+
+static void chain_to(pack *p, const char *path)
+{
+    p->chain.len = 0;
+    cay__buf_str(&p->chain, path);
+}
+
+/* As the archive's reader sees it: from the layer that is being told, else from the whole. */
+static int look(const compare *c, const char *path, int *dir, struct stat *st)
+{
+    int top = crawl_root(&c->b.top), base = crawl_root(&c->b.base);
+    *dir = top;
+    if (top >= 0 && fstatat(top, path, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st->st_mode))
+        return 0;
+    *dir = base;
+    return base >= 0 ? fstatat(base, path, st, AT_SYMLINK_NOFOLLOW) : -1;
+}
+
+static int parents(pack *p, const compare *c, const char *path, cay_err *err)
+{
+    char up[CAY__ITEM_PATH];
+    for (const char *s = path; (s = strchr(s, '/')); s++) {
+        size_t n = (size_t)(s - path);
+        struct stat st;
+        int dir;
+        if (told(p, path, n))
+            continue;
+        memcpy(up, path, n);
+        up[n] = 0;
+        char under[CAY__ITEM_PATH + 64];
+        snprintf(under, sizeof under, "%s%s%s", p->q.under ? p->q.under : "", p->q.under ? "/" : "", up);
+        if (look(c, under, &dir, &st) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "look at %.150s", up);
+        cay__item it = item_of(p, CAY__ITEM_DIR, up, &st);
+        CAY_TRY(attributes(p, dir, under, &it, err));
+        CAY_TRY(tell(p, &it, err));
+        chain_to(p, up);
+    }
+    return 0;
+}
+
+/* ---- files ---- */
+
+static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
+{
+    size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
+    while (v[i].path && (v[i].dev != dev || v[i].ino != ino))
+        i = (i + 1) & (cap - 1);
+    return &v[i];
+}
+
+static const char *first_name(pack *p, const struct stat *st, const char *path)
+{
+    if (2 * (p->n + 1) > p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 256;
+        first *v = cay__alloc(cap * sizeof *v);
+        for (size_t i = 0; i < p->cap; i++)
+            if (p->v[i].path)
+                *slot(v, cap, p->v[i].dev, p->v[i].ino) = p->v[i];
+        free(p->v);
+        p->v = v;
+        p->cap = cap;
+    }
+    first *f = slot(p->v, p->cap, st->st_dev, st->st_ino);
+    if (f->path)
+        return f->path;
+    *f = (first){ st->st_dev, st->st_ino, cay__strdup(path) };
+    p->n++;
+    return NULL;
+}
+
+static int some(pack *p, const void *data, size_t n, cay_err *err)
+{
+    p->bytes += n;
+    seal_data(&p->seal, data, n);
+    CAY_TRY(p->w.ops->data(&p->w, data, n, err));
+    CAY_TRY(progress(p, err));
+    return tool_check(p->t, err);
+}
+
+static int hole(pack *p, uint64_t n, cay_err *err)
+{
+    static const char none[1 << 16];
+    p->bytes += n;
+    CAY_TRY(p->w.ops->hole(&p->w, n, err));
+    for (; n; n -= CAY_MIN(n, sizeof none)) {
+        seal_data(&p->seal, none, (size_t)CAY_MIN(n, sizeof none));
+        CAY_TRY(tool_check(p->t, err));
+    }
+    return 0;
+}
+
+/* Exactly st_size bytes: a header told how many there are. */
+static int contents(pack *p, int fd, const cay__item *it, bool sparse, cay_err *err)
+{
+    uint64_t at = 0;
+    while (at < it->size) {
+        off_t data = sparse ? lseek(fd, (off_t)at, SEEK_DATA) : (off_t)at;
+        uint64_t to = data < 0 ? it->size : CAY_MIN((uint64_t)data, it->size);
+        if (to > at)
+            CAY_TRY(hole(p, to - at, err));
+        at = to;
+        if (at == it->size)
+            break;
+        ssize_t n = pread(fd, p->chunk, (size_t)CAY_MIN(it->size - at, (uint64_t)CHUNK), (off_t)at);
+        if (n <= 0)
+            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.150s", it->path) : cay_fail(err, CAY_EBUSY, "%.150s is shorter than it was", it->path);
+        CAY_TRY(some(p, p->chunk, (size_t)n, err));
+        at += (uint64_t)n;
+    }
+    return p->w.ops->done(&p->w, err);
+}
+
+static int file(pack *p, const change *ch, cay_err *err)
+{
+    struct stat st;
+    CAY_AUTOFD fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
+    if (fd < 0)
+        fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return cay_fail_sys(err, CAY_ESYS, "open %.150s", ch->path);
+    const char *other = st.st_nlink > 1 && p->w.ops->hard_links ? first_name(p, &st, ch->path) : NULL;
+    cay__item it = item_of(p, other ? CAY__ITEM_HARD : CAY__ITEM_FILE, ch->path, &st);
+    if (other) {
+        it.target = other;
+        return tell(p, &it, err);
+    }
+    if (p->w.ops->wants_gone)
+        CAY_TRY(attributes(p, ch->b.dir, ch->name, &it, err));
+    CAY_TRY(tell(p, &it, err));
+    return contents(p, fd, &it, (uint64_t)st.st_blocks * 512 + CHUNK < (uint64_t)st.st_size, err);
+}
+
+static int link_to(pack *p, const change *ch, cay_err *err)
+{
+    char target[CAY__ITEM_PATH];
+    ssize_t n = readlinkat(ch->b.dir, ch->name, target, sizeof target - 1);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read %.150s", ch->path);
+    target[n] = 0;
+    cay__item it = item_of(p, CAY__ITEM_LINK, ch->path, &ch->b.st);
+    it.target = target;
+    return tell(p, &it, err);
+}
+
+static int on_change(compare *c, const change *ch, cay_err *err)
+{
+    pack *p = c->arg;
+    mode_t mode = ch->b.st.st_mode;
+    if (skipped(p, ch->path))
+        return 0;
+    if (strlen(ch->path) + 8 >= CAY__ITEM_PATH)
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_path", "%.100s…: a path of more than 4,000 bytes fits no archive", ch->path);
+    if (ch->kind == 'D' && !p->w.ops->wants_gone)
+        return 0;
+    if (ch->kind != 'D' && !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
+        return 0; /* FIFOs and sockets are nothing without who made them */
+    CAY_TRY(parents(p, c, ch->path, err));
+    CAY_TRY(progress(p, err));
+    if (ch->kind == 'D')
+        return tell(p, &(cay__item){ .type = CAY__ITEM_GONE, .path = ch->path, .target = "", .extra = "" }, err);
+    if (S_ISREG(mode))
+        return file(p, ch, err);
+    if (S_ISLNK(mode))
+        return link_to(p, ch, err);
+    cay__item it = item_of(p, CAY__ITEM_DIR, ch->path, &ch->b.st);
+    CAY_TRY(attributes(p, ch->b.dir, ch->name, &it, err));
+    CAY_TRY(tell(p, &it, err));
+    chain_to(p, ch->path);
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static bool one_id(void)
+{
+    char text[256];
+    unsigned long long a = 0, b = 0, n = 0;
+    FILE *f = fopen("/proc/self/uid_map", "re");
+    bool one = f && fgets(text, sizeof text, f) && sscanf(text, "%llu %llu %llu", &a, &b, &n) == 3 && n == 1;
+    if (f)
+        fclose(f);
+    return one;
+}
+
+static int open_views(pack *p, compare *c, cay_err *err)
+{
+    CAY_AUTOFD a = -1, b = -1, top = -1;
+    if (p->q.top)
+        CAY_TRY(tool_layer_open(p->t, p->q.top, &top, err));
+    CAY_TRY(stack_open(p->t, p->q.a, p->q.na, &a, err));
+    c->same_base = p->q.top != NULL;
+    if (!c->same_base)
+        CAY_TRY(stack_open(p->t, p->q.b, p->q.nb, &b, err));
+    else if ((b = openat(a, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open a stack");
+    view_open(&c->a, CAY_STEAL_FD(a), -1);
+    view_open(&c->b, CAY_STEAL_FD(b), CAY_STEAL_FD(top));
+    return 0;
+}
+
+/* Down to `under` on both sides; the archive's root is what b has there. */
+static int begin(pack *p, compare *c, cay_err *err)
+{
+    view *both[] = { &c->a, &c->b };
+    struct stat st;
+    int dir;
+    if (look(c, p->q.under ? p->q.under : ".", &dir, &st) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "archive_path", "it has no directory /%.100s", p->q.under ? p->q.under : "");
+    cay__item root = item_of(p, CAY__ITEM_DIR, ".", &st);
+    CAY_TRY(tell(p, &root, err));
+    for (size_t i = 0; p->q.under && i < 2; i++) {
+        entry e;
+        bool other;
+        view_look(both[i], p->q.under, &e);
+        if (!e.there || !S_ISDIR(e.st.st_mode))
+            view_nothing(both[i]);
+        else if (view_down(p->t, both[i], p->q.under, &other) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "enter %.60s", p->q.under);
+        else if (other)
+            c->same_base = false;
+    }
+    return 0;
+}
+
+static int all(pack *p, cay_err *err)
+{
+    char hex[65];
+    compare c = { .t = p->t, .owners = true, .under = p->q.under, .fn = on_change, .arg = p };
+    CAY_TRY(open_views(p, &c, err));
+    int rc = p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err);
+    if (rc == 0)
+        rc = begin(p, &c, err);
+    if (rc == 0)
+        rc = compare_run(&c, err);
+    view_close(&c.a);
+    view_close(&c.b);
+    CAY_TRY(rc);
+    CAY_FAULT("pack.told");
+    seal_hex(&p->seal, hex);
+    CAY_TRY(p->w.ops->close(&p->w, hex, err));
+    cay__rec_str(&p->t->out, hex);
+    cay__rec_num(&p->t->out, p->items);
+    cay__rec_num(&p->t->out, p->bytes);
+    return 0;
+}
+
+int pack_run(tool *t, cay_err *err)
+{
+    static const writer_ops *const kinds[] = { &write_snapshot, &write_tar, &write_js };
+    pack *p = cay__alloc(sizeof *p);
+    *p = (pack){ .t = t, .chunk = cay__alloc(CHUNK), .extra = cay__alloc(CAY__ITEM_EXTRA), .chain = CAY__BUF(CAY__ITEM_PATH), .single = !t->root && one_id() };
+    int rc = parse(t, &p->q, err);
+    for (size_t i = 0; rc == 0 && i < CAY_LEN(kinds); i++)
+        if (p->q.format && !strcmp(p->q.format, kinds[i]->name))
+            p->w = (writer){ .ops = kinds[i], .fd = TOOL_FD, .threads = (unsigned)p->q.threads, .out = CAY__BUF(2u << 20), .dirs = CAY__BUF(64u << 20) };
+    if (rc == 0 && !p->w.ops)
+        rc = cay_fail(err, CAY_EINVAL, "pack: format %.40s", p->q.format ? p->q.format : "");
+    seal_open(&p->seal);
+    if (rc == 0)
+        rc = all(p, err);
+    seal_close(&p->seal);
+    for (size_t i = 0; i < p->cap; i++)
+        free(p->v[i].path);
+    free(p->v);
+    free(p->chunk);
+    free(p->extra);
+    cay__buf_clear(&p->chain);
+    cay__buf_clear(&p->w.out);
+    cay__buf_clear(&p->w.dirs);
+    free(p);
+    return rc;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layertool/pack.h - verbs of cay-pack, which is cay-layer with libarchive: starting that costs milliseconds that others need not pay.
+ *
+ *   pack     words, see pack.c       hex digest, items, bytes        PROGRESS records before; the archive goes to TOOL_FD
+ *   unpack   layer                   hex digest, items, bytes        items come from TOOL_FD; META first, which has to be answered
+ */
+#pragma once
+#include "pack_proto.h"
+#include "seal.h"
+#include "tool.h"
+
+/* How one kind of archive is written. Items come in the order of their paths, directories before what is in them. */
+typedef struct writer writer;
+typedef struct writer_ops {
+    const char *name;
+    int (*open)(writer *w, const char *meta, cay_err *err);
+    int (*item)(writer *w, const cay__item *it, cay_err *err);  /* attributes in extra; GONE only when wants_gone */
+    int (*data)(writer *w, const void *p, size_t n, cay_err *err); /* of the FILE just told */
+    int (*hole)(writer *w, uint64_t n, cay_err *err);
+    int (*done)(writer *w, cay_err *err); /* its last byte was told */
+    int (*close)(writer *w, const char *digest, cay_err *err);
+    bool wants_gone, hard_links;
+} writer_ops;
+extern const writer_ops write_snapshot, write_tar, write_js;
+
+struct writer {
+    const writer_ops *ops;
+    int               fd;
+    unsigned          threads;
+    struct archive   *a;
+    struct archive_entry *e;
+    cay__buf          out;   /* js */
+    cay__buf          dirs;
+    uint32_t          acc;   /* base64 under way */
+    unsigned          have;
+    bool              any, any_dir;
+};
+
+int pack_run(tool *t, cay_err *err);
+int unpack_run(tool *t, cay_err *err);

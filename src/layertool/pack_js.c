@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The JSON that the Agents SDK for JavaScript keeps a workspace in: files with their bytes, directories; nothing else. */
+#include "pack.h"
+#include <base/fd.h>
+
+enum { FLUSH = 1 << 20 };
+
+static int flush(writer *w, cay_err *err)
+{
+    if (w->out.full || w->dirs.full)
+        return cay_fail(err, CAY_ETOOBIG, "more directories than this form has room for");
+    if (!cay__fd_write_all(w->fd, w->out.data, w->out.len))
+        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    w->out.len = 0;
+    return 0;
+}
+
+static int open_js(writer *w, const char *meta, cay_err *err)
+{
+    (void)meta;
+    cay__buf_str(&w->out, "{\"version\":1,\"files\":[");
+    return flush(w, err);
+}
+
+static int item(writer *w, const cay__item *it, cay_err *err)
+{
+    if (it->type == CAY__ITEM_DIR && strcmp(it->path, ".")) {
+        cay__buf_str(&w->dirs, w->any_dir ? "," : "");
+        cay__buf_json(&w->dirs, it->path, strlen(it->path));
+        w->any_dir = true;
+    }
+    if (it->type != CAY__ITEM_FILE) /* this form has no links */
+        return 0;
+    cay__buf_str(&w->out, w->any ? ",{\"path\":" : "{\"path\":");
+    cay__buf_json(&w->out, it->path, strlen(it->path));
+    cay__buf_str(&w->out, ",\"data\":\"");
+    w->any = true;
+    w->acc = w->have = 0;
+    return w->out.len > FLUSH ? flush(w, err) : 0;
+}
+
+static int bytes(writer *w, const uint8_t *p, size_t n, cay_err *err)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i++) {
+        w->acc = w->acc << 8 | p[i];
+        if (++w->have < 3)
+            continue;
+        char four[4] = { digit[w->acc >> 18 & 63], digit[w->acc >> 12 & 63], digit[w->acc >> 6 & 63], digit[w->acc & 63] };
+        cay__buf_add(&w->out, four, 4);
+        w->acc = w->have = 0;
+        if (w->out.len > FLUSH)
+            CAY_TRY(flush(w, err));
+    }
+    return 0;
+}
+
+static int data(writer *w, const void *p, size_t n, cay_err *err)
+{
+    return bytes(w, p, n, err);
+}
+
+static int hole(writer *w, uint64_t n, cay_err *err)
+{
+    static const uint8_t none[3 << 12];
+    for (; n; n -= CAY_MIN(n, sizeof none))
+        CAY_TRY(bytes(w, none, (size_t)CAY_MIN(n, sizeof none), err));
+    return 0;
+}
+
+static int done(writer *w, cay_err *err)
+{
+    unsigned had = w->have;
+    size_t len;
+    if (had) { /* three bytes with zeros, of which padding takes the place */
+        static const uint8_t none[2];
+        CAY_TRY(bytes(w, none, 3 - had, err));
+        len = w->out.len;
+        for (unsigned i = 0; i < 3 - had; i++)
+            w->out.data[len - 1 - i] = '=';
+    }
+    cay__buf_str(&w->out, "\"}");
+    return 0;
+}
+
+static int close_js(writer *w, const char *digest, cay_err *err)
+{
+    (void)digest;
+    cay__buf_str(&w->out, "],\"directories\":[");
+    CAY_TRY(flush(w, err));
+    if (w->dirs.len && !cay__fd_write_all(w->fd, w->dirs.data, w->dirs.len))
+        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    cay__buf_str(&w->out, "]}\n");
+    return flush(w, err);
+}
+
+const writer_ops write_js = { "js", open_js, item, data, hole, done, close_js, false, false };

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "seal.h"
+#include "tool.h"
+#include <stdio.h>
+
+#define ATTRS 256
+
+typedef struct attr {
+    const char *name, *value;
+    size_t      len;
+} attr;
+
+void seal_open(seal *s)
+{
+    s->ctx = EVP_MD_CTX_new();
+    if (!s->ctx || EVP_DigestInit_ex(s->ctx, EVP_sha256(), NULL) != 1)
+        abort();
+    seal_data(s, "cay-archive 1\n", 14);
+}
+
+void seal_data(seal *s, const void *p, size_t n)
+{
+    if (n && EVP_DigestUpdate(s->ctx, p, n) != 1)
+        abort();
+}
+
+static void text(seal *s, const char *p, size_t n)
+{
+    uint8_t len[4] = { (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), (uint8_t)(n >> 24) };
+    seal_data(s, len, sizeof len);
+    seal_data(s, p, n);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const attr *)a)->name, ((const attr *)b)->name);
+}
+
+/* libarchive gives them back in another order. */
+static void attributes(seal *s, const cay__item *it)
+{
+    attr v[ATTRS];
+    size_t n = 0, at = 0;
+    while (n < ATTRS && cay__item_attr(it, &at, &v[n].name, &v[n].value, &v[n].len))
+        n++;
+    qsort(v, n, sizeof *v, by_name);
+    for (size_t i = 0; i < n; i++) {
+        text(s, v[i].name, strlen(v[i].name));
+        text(s, v[i].value, v[i].len);
+    }
+}
+
+void seal_item(seal *s, const cay__item *it)
+{
+    bool plain = it->type == CAY__ITEM_HARD || it->type == CAY__ITEM_GONE, link = it->type == CAY__ITEM_LINK;
+    const char *target = it->target ? it->target : "";
+    char head[64];
+    int n = snprintf(head, sizeof head, "%c %x %o %u %u\n", it->type, it->flags & CAY__ITEM_OPAQUE, plain || link ? 0 : it->mode, plain ? 0 : it->uid,
+                     plain ? 0 : it->gid);
+    seal_data(s, head, (size_t)n);
+    text(s, it->path, strlen(it->path));
+    text(s, target, strlen(target));
+    if (!plain)
+        attributes(s, it);
+}
+
+void seal_hex(seal *s, char hex[65])
+{
+    unsigned char sum[32];
+    if (EVP_DigestFinal_ex(s->ctx, sum, NULL) != 1)
+        abort();
+    for (size_t i = 0; i < sizeof sum; i++)
+        snprintf(hex + 2 * i, 3, "%02x", sum[i]);
+}
+
+void seal_close(seal *s)
+{
+    EVP_MD_CTX_free(s->ctx);
+    s->ctx = NULL;
+}
