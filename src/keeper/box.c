@@ -398,7 +398,7 @@ static const char *ask_root(box *b, pending *p)
 {
     int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[1 + CAY_GRANTS_MAX], n = 0, first = lower != NULL;
     cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE, .lower = lower != NULL,
-                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers, .on = p->m.flags & CAY_CREATE_ON };
+                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower, .on = p->m.flags & CAY_CREATE_ON };
     if (lower && K.mode == CAY_MODE_ROOT && mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";
     cay__str_copy(j.name, sizeof j.name, b->id);

@@ -79,6 +79,8 @@ static cay_m_hello hello(void)
 void hello_write(void)
 {
     cay_m_hello h = hello();
+    if (K.leaving) /* it was taken away, for good */
+        return;
     CAY_AUTOFD fd = openat(K.run_fd, "hello.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, &h, sizeof h) != sizeof h || renameat(K.run_fd, "hello.new", K.run_fd, "hello") < 0)
         unlinkat(K.run_fd, "hello", 0);
@@ -303,15 +305,21 @@ static void on_signal(const request *r)
     proc_signal(r->c, r->p, (int)CAY_MIN(m->a, 1000u), (int)CAY_MIN(m->b, 1000u));
 }
 
+/* The overlay over a directory of the host is another than the root's, and has no layers. */
+static bool has_on(const request *r)
+{
+    return (r->b->flags & CAY_CREATE_ON) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_on", "what is written to the directory given by --on is no part of a snapshot; see cay diff and cay apply", NULL);
+}
+
 static void on_snapshot(const request *r)
 {
-    if (!turn_ask(r->c, r->b, r->body, r->tail, r->tail_len, false))
+    if (!has_on(r) && !turn_ask(r->c, r->b, r->body, r->tail, r->tail_len, false))
         reply_error(r->c, CAY_EINVAL, 0, "layer_name", "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
 }
 
 static void on_restack(const request *r)
 {
-    if (!turn_ask(r->c, r->b, r->body, r->tail, r->tail_len, true))
+    if (!has_on(r) && !turn_ask(r->c, r->b, r->body, r->tail, r->tail_len, true))
         reply_error(r->c, CAY_EINVAL, 0, "layer_name", "the list of layers is not well-formed", NULL);
 }
 

@@ -211,8 +211,10 @@ static int overlay_attached(const cay_job *job, int userns, overlay_at *at, cons
     *step = "state clone";
     if (layers < 0 || mnt_move(boxes, "", AT_FDCWD, "/m/sandboxes", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -1;
-    /* The one below may be asked for again: a copy of it is attached. */
+    /* The one below may be asked for again: a copy of it is attached, where a detached mount can be copied. */
     CAY_AUTOFD base = at->base < 0 ? -1 : mnt_open_tree(at->base, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+    if (at->base >= 0 && base < 0)
+        base = fcntl(at->base, F_DUPFD_CLOEXEC, 3);
     if (mnt_move(layers, "", AT_FDCWD, "/m/layers", MOVE_MOUNT_F_EMPTY_PATH) == 0 &&
         (at->base < 0 || mnt_move(base, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0) && chdir("/m") == 0)
         mnt = overlay_as(job, at, step);

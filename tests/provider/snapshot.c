@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layers: a root that becomes one under a sandbox that runs, and stacks of them. */
 #include "suite.h"
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -392,6 +393,109 @@ static void a_stopped_box_starts_on_its_stack(void **state)
         drop(more[i]);
 }
 
+static void host_file(const char *dir, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    assert_true(fd >= 0 && cay__fd_write_all(fd, text, strlen(text)));
+}
+
+static void host_remove(const char *dir, const char *const *files, size_t n)
+{
+    char path[128];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+        assert_int_equal(remove(path), 0);
+    }
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void what_is_mounted_inside_moves_along(void **state)
+{
+    (void)state;
+    ERR;
+    NEED(snapshot);
+    NEED_SHELL();
+    char ro[] = "/tmp/cay-grant-XXXXXX", rw[] = "/tmp/cay-grant-XXXXXX", git[64];
+    assert_true(mkdtemp(ro) && mkdtemp(rw));
+    snprintf(git, sizeof git, "%s/.git", rw);
+    assert_int_equal(mkdir(git, 0755), 0);
+    host_file(git, "config", "obeyed\n");
+    host_file(ro, "f", "host\n");
+    assert_int_equal(chmod(ro, 0755) + chmod(rw, 0777), 0);
+    cay_grant g[] = { { .source = ro, .target = "/a b/deep" }, { .source = rw, .target = "/workspace/in", .rw = true } };
+    cay_create c = { .size = sizeof c, .grants = g, .ngrants = 2 };
+    cay_sandbox *sb = box_new(&c);
+    sh_is(sb, "cat '/a b/deep/f'; echo 1 >in/w && cat in/w; echo x >before", "host\n1\n");
+    const char *first = layer(0);
+    snap(sb, first);
+    sh_is(sb, "cat '/a b/deep/f'; echo 2 >in/w && cat in/w before; echo y 2>/dev/null >'/a b/deep/f' || echo ro; echo z 2>/dev/null >in/.git/config || echo guarded",
+          "host\n2\nx\nro\nguarded\n");
+    OK(S.ops->restack(sb->box, NULL, NULL, 0, E)); /* to a time when the mount points were not there */
+    sh_is(sb, "cat '/a b/deep/f' in/w; ls before 2>/dev/null; echo z 2>/dev/null >in/.git/config || echo guarded", "host\n2\nguarded\n");
+    box_end(sb);
+    drop(first);
+    host_remove(git, (const char *const[]){ "config" }, 1);
+    host_remove(rw, (const char *const[]){ "w" }, 1);
+    host_remove(ro, (const char *const[]){ "f" }, 1);
+}
+
+static void a_root_of_ones_own_can_be_snapshotted(void **state)
+{
+    (void)state;
+    ERR;
+    NEED(snapshot);
+    NEED_SHELL();
+    char root[] = "/tmp/cay-root-XXXXXX", id[CAY_ID_LEN + 1];
+    assert_non_null(mkdtemp(root));
+    assert_int_equal(chmod(root, 0755), 0);
+    host_file(root, "base", "host");
+    cay_create c = { .size = sizeof c, .root = root };
+    cay_sandbox *sb = box_new(&c);
+    snprintf(id, sizeof id, "%s", sb->id);
+    put(sb, "/workspace/a", "1");
+    const char *first = layer(0);
+    snap(sb, first);
+    text_is(sb, "/base", "host");
+    put(sb, "/workspace/a", "2");
+    OK(S.ops->restack(sb->box, NULL, &first, 1, E));
+    text_is(sb, "/workspace/a", "1");
+    OK(S.ops->stop(sb->box, NULL, E));
+    cay_sandbox_unref(sb);
+    void *box = NULL;
+    c.layers = &first;
+    c.nlayers = 1;
+    OK(S.ops->start(S.self, NULL, id, &c, &box, E));
+    sb = cay__sandbox_new(S.ops, id, box);
+    text_is(sb, "/base", "host");
+    text_is(sb, "/workspace/a", "1");
+    box_end(sb);
+    drop(first);
+    host_remove(root, (const char *const[]){ "base" }, 1);
+}
+
+/* What is written there is no part of the root: to leave it out without a word would be a lie. */
+static void a_directory_copied_on_write_is_not_snapshotted(void **state)
+{
+    (void)state;
+    ERR;
+    NEED(snapshot);
+    NEED_SHELL();
+    char dir[] = "/tmp/cay-on-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    cay_create c = { .size = sizeof c, .on = dir };
+    cay_sandbox *sb = box_new(&c);
+    cay_snapped out = { .size = sizeof out };
+    put(sb, "a", "1");
+    assert_int_equal(S.ops->snapshot(sb->box, NULL, &(cay_snap){ .size = sizeof(cay_snap), .layer = layer(0) }, &out, E), CAY_ENOTSUP);
+    assert_string_equal(e_.reason, "snapshot_on");
+    assert_int_equal(S.ops->restack(sb->box, NULL, NULL, 0, E), CAY_ENOTSUP);
+    text_is(sb, "a", "1");
+    box_end(sb);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 static void names_of_layers_are_names(void **state)
 {
     (void)state;
@@ -425,6 +529,9 @@ tests suite_snapshot(size_t *n)
         cmocka_unit_test(a_watch_follows_to_the_new_root),
         cmocka_unit_test(a_box_goes_back_and_lives_on),
         cmocka_unit_test(a_stopped_box_starts_on_its_stack),
+        cmocka_unit_test(what_is_mounted_inside_moves_along),
+        cmocka_unit_test(a_root_of_ones_own_can_be_snapshotted),
+        cmocka_unit_test(a_directory_copied_on_write_is_not_snapshotted),
         cmocka_unit_test(names_of_layers_are_names),
     };
     *n = CAY_LEN(t);

@@ -304,6 +304,18 @@ static void settle(void)
     cay_sandbox_unref(sb);
 }
 
+/* One that nobody built before. */
+static void filled(void)
+{
+    char text[160];
+    bool there = false;
+    snprintf(text, sizeof text, "{\"entries\":{\"f\":{\"type\":\"file\",\"content\":\"%d-%lld\"}}}", (int)getpid(), (long long)cay__now_us());
+    cay_sandbox *sb = make((cay_create){ .manifest = text }, NULL);
+    if (sb && OK(cay_file_exists(sb, CALL, "f", &there, E), "exists") && !there)
+        ledger_note("bad manifest: its file is not there");
+    cay_sandbox_unref(sb);
+}
+
 static void volume(void)
 {
     char name[32];
@@ -373,6 +385,7 @@ static int client(int number)
     if (number == 0) /* one at a time does it, and it is to be the one that dies */
         settle();
     volume();
+    filled();
     cay_sandbox *b = make((cay_create){ .limits.pids = 64 }, "");
     if (b) {
         put(b, "kept", 4000);
