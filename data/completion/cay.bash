@@ -34,7 +34,7 @@ _cay() {
 
     case $prev in
     --from | --to) _cay_reply snapshots; return ;;
-    --home | --root) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    --home | --root | --skills) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --mount) compopt -o nospace; COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --env-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --provider) COMPREPLY=($(compgen -W 'native process local' -- "$cur")); return ;;

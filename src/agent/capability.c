@@ -17,6 +17,11 @@ void cay_cap_free(cay_capability *c)
     free(c);
 }
 
+void *cay__capability_self(const cay_capability *c, const char *name)
+{
+    return strcmp(c->ops->name, name) ? NULL : c->self;
+}
+
 const char *cay_cap_name(const cay_capability *c)
 {
     return c->ops->name;

@@ -142,14 +142,25 @@ static int go(cay_run *r, cay_err *err)
 
 /* ------------------------------------------------------------------ beginning and end */
 
-static void choose_rollout(cay_run *r)
+/* It becomes the name of a file. */
+static bool sound_rollout(const char *id)
 {
-    const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, r->conf->group_id };
+    static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    return *id && !strchr("._-", *id) && strlen(id) <= 128 && strspn(id, set) == strlen(id);
+}
+
+static int choose_rollout(cay_run *r, cay_err *err)
+{
+    const char *session = r->conf->conversation ? cay__conversation_id(r->conf->conversation) : NULL;
+    const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, session, r->conf->group_id };
+    if (ids[0] && !sound_rollout(ids[0]))
+        return cay_fail_why(err, CAY_EINVAL, "rollout_invalid", "rollout id \"%.60s\": want letters, digits, . _ and -, at most 128, the first a letter or digit", ids[0]);
     for (size_t i = 0; i < CAY_LEN(ids) && !*r->rollout; i++)
-        if (ids[i])
+        if (ids[i] && sound_rollout(ids[i]))
             cay__str_copy(r->rollout, sizeof r->rollout, ids[i]);
     if (!*r->rollout)
         snprintf(r->rollout, sizeof r->rollout, "run-%s", r->id);
+    return 0;
 }
 
 static int begin(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
@@ -176,7 +187,7 @@ static int begin(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
         r->context = json_array();
     }
     json_array_extend(r->context, r->input);
-    choose_rollout(r);
+    CAY_TRY(choose_rollout(r, err));
     return guard_input(r, err);
 }
 
@@ -199,8 +210,11 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
             if (!ops->finish)
                 continue;
             if (!input) {
-                input = cay__json_text(r->conf->state ? r->pending : r->input, CAY__TEXT_MAX);
-                items = cay__json_text(r->items, CAY__TEXT_MAX);
+                CAY_AUTOJSON *new = json_array(); /* of this part of the run */
+                for (size_t k = r->kept; k < json_array_size(r->items); k++)
+                    json_array_append(new, json_array_get(r->items, k));
+                input = cay__json_text(r->input, CAY__TEXT_MAX);
+                items = cay__json_text(new, CAY__TEXT_MAX);
                 waits = cay__json_text(r->pending, CAY__TEXT_MAX);
             }
             cay_rollout o = { .size = sizeof o, .id = r->rollout, .input = r->conf->state ? "[]" : input, .items = items, .interruptions = waits,

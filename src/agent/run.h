@@ -114,5 +114,6 @@ int   cay__input_items(const char *input, json_t **out, cay_err *err);
 /* schema.c: does value fit; *where is told in the error. */
 int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err);
 
+void *cay__capability_self(const cay_capability *c, const char *name);
 /* The default capabilities, ours to free. */
 size_t cay__default_capabilities(cay_capability **out);

@@ -19,7 +19,7 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
     box_opts    box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory;
     uint64_t    max_turns;
     bool        keep, no_stream;
 } agent_args;
@@ -37,6 +37,8 @@ static const opt_def defs[] = {
     { "state", 0, "FILE", "where a run that waits for approval is saved", OPT_STR, AT(state) },
     { "resume", 0, "FILE", "go on with a run that was saved", OPT_STR, AT(resume) },
     { "session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it", OPT_STR, AT(session) },
+    { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
+    { "memory", 0, "DIR", "learn from run to run: what was learnt is kept there", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
     { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG, AT(keep) },
@@ -158,7 +160,8 @@ typedef struct parts {
     cay_sandbox      *sandbox;
     cay_tracer       *tracer;
     cay_conversation *session;
-    cay_capability   *caps[3];
+    cay_capability   *caps[5];
+    size_t            ncaps;
 } parts;
 
 static void parts_clear(parts *p)
@@ -195,6 +198,17 @@ static int check(const agent_args *a, int argc, cay_err *err)
     return 0;
 }
 
+static int learn(const agent_args *a, parts *p, cay_err *err)
+{
+    cay_skills_options skills = { .size = sizeof skills, .lazy = a->skills };
+    cay_memory_options memory = { .size = sizeof memory, .read = true, .live_update = true, .generate = true, .store = a->memory };
+    if (a->skills)
+        CAY_TRY(cay_cap_skills(&skills, &p->caps[p->ncaps++], err));
+    if (a->memory)
+        CAY_TRY(cay_cap_memory(&memory, &p->caps[p->ncaps++], err));
+    return 0;
+}
+
 static int gather(const agent_args *a, parts *p, cay_err *err)
 {
     bool asks = strcmp(mode_of(a), "auto");
@@ -212,10 +226,10 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(open_session(a->session, &p->session, err));
     if (a->sandbox)
         CAY_TRY(cli_box_find(a->sandbox, &p->sandbox, err));
-    p->caps[0] = cay_cap_filesystem(&files);
-    p->caps[1] = cay_cap_shell(&shell);
-    p->caps[2] = cay_cap_compaction(NULL);
-    return 0;
+    p->caps[p->ncaps++] = cay_cap_filesystem(&files);
+    p->caps[p->ncaps++] = cay_cap_shell(&shell);
+    p->caps[p->ncaps++] = cay_cap_compaction(NULL);
+    return learn(a, p, err);
 }
 
 static int finish(const agent_args *a, agent_show *show, const cay_run_result *r)
@@ -240,7 +254,7 @@ static int go(const agent_args *a, const char *task, parts *p)
     agent_show show;
     cay_run_result *r = NULL;
     cay_agent agent = { .size = sizeof agent, .name = "Agent", .instructions = p->instructions, .sandbox = true, .capabilities = p->caps,
-                        .ncapabilities = CAY_LEN(p->caps), .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
+                        .ncapabilities = p->ncaps, .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
     cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
                             .event_arg = &show, .approve = ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
                             .create = &p->box.create, .keep = a->keep, .cwd = a->cwd, .tracer = p->tracer, .conversation = p->session };

@@ -632,6 +632,131 @@ static void skills_are_listed_and_loaded(void **state)
     rmdir(dir);
 }
 
+#define EXTRACT(slug, sum, raw) TEXT("{\\\"rollout_slug\\\":\\\"" slug "\\\",\\\"rollout_summary\\\":\\\"" sum "\\\",\\\"raw_memory\\\":\\\"" raw "\\\"}")
+
+static int lines_of(const char *path)
+{
+    char *data = NULL;
+    size_t n = 0;
+    int lines = 0;
+    assert_int_equal(cay_file_get(sb, NULL, path, 1 << 20, &data, &n, NULL), 0);
+    for (size_t i = 0; i < n; i++)
+        lines += data[i] == '\n';
+    free(data);
+    return lines;
+}
+
+static void file_has(const char *path, const char *part)
+{
+    char *data = NULL;
+    size_t n = 0;
+    cay_err err = CAY_ERR_INIT;
+    if (cay_file_get(sb, NULL, path, 1 << 20, &data, &n, &err) < 0)
+        fail_msg("%s: %s", path, err.msg);
+    has(data, part);
+    free(data);
+}
+
+/* 75, 79, 80, 81, 82 */
+static void runs_become_memories(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    unsigned made = 9;
+    cay_memory_options none = { .size = sizeof none }, o = { .size = sizeof o, .read = true, .live_update = true, .generate = true, .max_raw = 2 };
+    cay_capability *caps[3] = { NULL };
+    assert_int_equal(cay_cap_memory(&none, &caps[0], &err), CAY_EINVAL);
+    assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
+    caps[1] = cay_cap_shell(NULL);
+    caps[2] = cay_cap_filesystem(NULL);
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb };
+    cay_run_result *r = NULL;
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EINVAL);
+    has(err.msg, "filesystem");
+    a.ncapabilities = 3;
+    conf.rollout_id = "../x";
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EINVAL);
+    assert_string_equal(err.reason, "rollout_invalid");
+
+    p.say[0] = TEXT("first");
+    p.say[1] = TEXT("second");
+    p.say[2] = EXTRACT("tabs.md", "They like tabs.", "Use tabs."); /* phase one, once for both segments */
+    p.say[3] = CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch"); /* phase two */
+    p.say[4] = TEXT("consolidated");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-1" }));
+    cay_run_result_free(run_conf(&a, "go on", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-1" }));
+    assert_int_equal(lines_of("sessions/talk-1.jsonl"), 2);
+    file_has("sessions/talk-1.jsonl", "\"terminal_state\":\"completed\"");
+    if (cay_memory_flush(caps[0], sb, model, NULL, &made, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(made, 1);
+    assert_int_equal(p.at, 5);
+    has(p.input[2], "2 segments, the last one completed");
+    has(p.input[3], "Mode: INIT");
+    has(p.input[3], "Added: talk-1");
+    file_has("memories/raw_memories/talk-1.md", "rollout_summary_file: talk-1_tabs.md");
+    file_has("memories/rollout_summaries/talk-1_tabs.md", "They like tabs.");
+    file_has("memories/raw_memories.md", "Use tabs.");
+    file_has("memories/phase_two_selection.json", "\"rollout_id\":\"talk-1\"");
+
+    play_clear(&p); /* the next run is told, and teaches nothing */
+    p.say[0] = TEXT("third");
+    p.say[1] = EXTRACT("", "", "");
+    cay_run_result_free(run_conf(&a, "again", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-2" }));
+    has(p.instructions[0], "likes tabs");
+    assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, &made, &err), 0);
+    assert_int_equal(made, 0);
+    file_is("memories/raw_memories/talk-2.md", NULL);
+
+    play_clear(&p); /* a part of a memory is none; two more push the oldest out */
+    p.say[0] = TEXT("x");
+    p.say[1] = TEXT("x");
+    p.say[2] = TEXT("x");
+    p.say[3] = EXTRACT("half", "", "");
+    p.say[4] = EXTRACT("four", "four", "four");
+    p.say[5] = EXTRACT("five", "five", "five");
+    p.say[6] = TEXT("consolidated");
+    cay_run_result_free(run_conf(&a, "a", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-3" }));
+    cay_run_result_free(run_conf(&a, "b", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-4" }));
+    cay_run_result_free(run_conf(&a, "c", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-5" }));
+    assert_true(cay_memory_flush(caps[0], sb, model, NULL, &made, &err) < 0);
+    assert_string_equal(err.reason, "memory_invalid");
+    assert_int_equal(made, 2);
+    assert_int_equal(p.at, 7);
+    has(p.input[6], "Mode: INCREMENTAL");
+    has(p.input[6], "Added: talk-5, talk-4");
+    has(p.input[6], "Removed: talk-1");
+    file_is("memories/raw_memories/talk-3.md", NULL);
+    for (size_t i = 0; i < 3; i++)
+        cay_cap_free(caps[i]);
+}
+
+static void memories_outlive_their_sandbox(void **state)
+{
+    (void)state;
+    char *store = support_home();
+    cay_err err = CAY_ERR_INIT;
+    cay_memory_options o = { .size = sizeof o, .read = true, .generate = true, .store = store };
+    cay_capability *caps[3] = { NULL, cay_cap_shell(NULL), cay_cap_filesystem(NULL) };
+    assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 3 };
+    p.say[0] = TEXT("first");
+    p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
+    p.say[2] = CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch");
+    p.say[3] = TEXT("consolidated");
+    p.say[4] = TEXT("second");
+    p.say[5] = EXTRACT("", "", "");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));
+    assert_int_equal(p.at, 4);
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false })); /* in another sandbox */
+    assert_int_equal(p.at, 6);
+    has(p.instructions[4], "likes tabs");
+    for (size_t i = 0; i < 3; i++)
+        cay_cap_free(caps[i]);
+    support_home_remove(store);
+}
+
 /* 78, and a summary of our own where the endpoint has none */
 static void histories_are_cut(void **state)
 {
@@ -671,7 +796,7 @@ int main(int argc, char **argv)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
         T(approval_of_patches), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
-        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(skills_are_listed_and_loaded), T(histories_are_cut),
+        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(skills_are_listed_and_loaded), T(runs_become_memories), T(memories_outlive_their_sandbox), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -103,6 +103,24 @@ S
 ok "a conversation goes on" same "$(agent --sandbox "$id" --session "$tmp/talk.db" --model "scripted:$tmp/again.json" 'second words')" again
 ok "and what was done is there" same "$("$cay" files cat "$id" log </dev/null)" one
 
+# Skills and memory.
+mkdir -p "$tmp/skills/plot"
+printf -- '---\nname: plotter\ndescription: plots things\n---\nPlot well.\n' >"$tmp/skills/plot/SKILL.md"
+cat >"$tmp/learn.json" <<'S'
+{"turns": [{"expect": {"instructions": ["- plotter: plots things"]}, "calls": [{"name": "load_skill", "arguments": {"skill_name": "plotter"}}]},
+           {"expect": {"last": ["loaded"]}, "calls": [{"name": "exec_command", "arguments": {"cmd": "cat .agents/plot/SKILL.md"}}]},
+           {"expect": {"last": ["Plot well."]}, "text": "plotted"},
+           {"text": "{\"rollout_slug\": \"plots\", \"rollout_summary\": \"Plotted.\", \"raw_memory\": \"They plot.\"}"},
+           {"expect": {"input": ["Mode: INIT"]}, "calls": [{"name": "apply_patch", "input": "*** Begin Patch\n*** Add File: memories/memory_summary.md\n+they plot\n*** End Patch"}]},
+           {"text": "kept"}]}
+S
+ok "a skill is loaded" same "$(agent --skills "$tmp/skills" --memory "$tmp/memory" --model "scripted:$tmp/learn.json" 'plot it')" plotted
+ok "what was learnt is kept" same "$(cat "$tmp/memory/memories/memory_summary.md")" "they plot"
+cat >"$tmp/knows.json" <<'S'
+{"turns": [{"expect": {"instructions": ["they plot"]}, "text": "I remember"}, {"text": "{\"rollout_slug\": \"\", \"rollout_summary\": \"\", \"raw_memory\": \"\"}"}]}
+S
+ok "and known the next time" same "$(agent --memory "$tmp/memory" --model "scripted:$tmp/knows.json" 'well?')" "I remember"
+
 # Patches by hand.
 printf '*** Begin Patch\n*** Update File: log\n@@\n-one\n+two\n*** End Patch\n' >"$tmp/p"
 ok "a patch is tried" same "$("$cay" files patch -n "$id" "$tmp/p" </dev/null)" "Updated log"

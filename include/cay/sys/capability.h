@@ -109,6 +109,28 @@ typedef struct cay_skills_options {
 /* CAY_EINVAL "skills_config_invalid". */
 CAY_API int cay_cap_skills(const cay_skills_options *o, cay_capability **out, cay_err *err);
 
+/* What earlier runs learnt, in files of the workspace: docs/agents.md. At least one of read and generate is chosen. */
+typedef struct cay_memory_options {
+    size_t      size;
+    const char *memories_dir, *sessions_dir; /* below the workspace; NULL: "memories", "sessions" */
+    bool        read;        /* memory_summary.md goes into the instructions; needs shell */
+    bool        live_update; /* and the agent may correct what it finds; needs filesystem too */
+    bool        generate;    /* runs are recorded, and made into memories by cay_memory_flush() */
+    unsigned    max_raw;     /* raw memories that are consolidated; 0: 256; at most 4096 */
+    cay_model  *phase_one, *phase_two; /* NULL: the run's own */
+    const char *extra_prompt;          /* more for both phases, or NULL */
+    const char *store;       /* a directory of the host that keeps the files between sandboxes, or NULL. With it every run that ends is
+                                made into memories at once, as its sandbox may be gone afterwards */
+} cay_memory_options;
+/* CAY_EINVAL "memory_config_invalid". */
+CAY_API int cay_cap_memory(const cay_memory_options *o, cay_capability **out, cay_err *err);
+/* Makes memories of the runs recorded since: phase one for each, phase two once. For a sandbox that the caller keeps: call it before
+ * it is ended. *made (may be NULL) counts rollouts that gave something. A rollout that fails is left out and told in err->msg of the
+ * first; the others are done. */
+CAY_API int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, const cay_call *call, unsigned *made, cay_err *err);
+/* An id for cay_run_config.rollout_id under which several runs are one rollout; dst holds 32 bytes. */
+CAY_API void cay_memory_rollout(char dst[32]);
+
 #ifdef __cplusplus
 }
 #endif

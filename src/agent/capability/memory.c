@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What earlier runs learnt: read into the instructions, recorded as runs end, made into memories afterwards. */
+#include "memory.h"
+#include "output.h"
+#include <base/str.h>
+#include <stdio.h>
+
+typedef struct bound {
+    cay__memory *m;
+    cay_run     *run;
+    cay_sandbox *sb;
+    cay_model   *model;
+    char        *root, *user;
+} bound;
+
+static cay__memory_at where(const bound *b)
+{
+    return (cay__memory_at){ .m = b->m, .sb = b->sb, .call = cay_run_call(b->run), .root = b->root, .user = b->user };
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static int instructions(void *arg, char **out, cay_err *err)
+{
+    const bound *b = arg;
+    const cay__memory_at at = where(b);
+    CAY_AUTOFREE char *text = NULL;
+    CAY_AUTOBUF cut = CAY__BUF(1 << 20);
+    cay__buf t = CAY__BUF(2 << 20);
+    uint64_t before;
+    size_t len = 0;
+    (void)err;
+    if (!b->m->o.read || cay__memory_read(&at, b->m->memories, "memory_summary.md", &text, &len, NULL) < 0 || !len)
+        return 0;
+    cay__truncate(text, len, CAY__MEMORY_SUMMARY_TOKENS, &cut, &before);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    cay__buf_fmt(&t, cay__memory_read_prompt, b->m->memories);
+#pragma GCC diagnostic pop
+    cay__buf_str(&t, b->m->o.live_update ? cay__memory_live_prompt : cay__memory_fixed_prompt);
+    cay__buf_fmt(&t, "\n--- begin of memory_summary.md ---\n%s\n--- end of memory_summary.md ---", cut.data);
+    *out = t.data;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ recording */
+
+static void queue(cay__memory *m, const char *sandbox, const char *id)
+{
+    pthread_mutex_lock(&m->lock);
+    cay__rollout_job **end = &m->jobs;
+    bool there = false;
+    for (; *end; end = &(*end)->next)
+        there = there || (!strcmp((*end)->sandbox, sandbox) && !strcmp((*end)->id, id));
+    if (!there) {
+        cay__rollout_job *j = cay__alloc(sizeof *j);
+        cay__str_copy(j->sandbox, sizeof j->sandbox, sandbox);
+        cay__str_copy(j->id, sizeof j->id, id);
+        *end = j;
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+static int finish(void *arg, const cay_rollout *r, cay_err *err)
+{
+    bound *b = arg;
+    unsigned made;
+    const cay__memory_at at = where(b);
+    if (!b->m->o.generate)
+        return 0;
+    CAY_TRY(cay__memory_record(&at, r, err));
+    queue(b->m, cay_sandbox_id(b->sb), r->id);
+    if (!b->m->store || !strcmp(r->state, "interrupted"))
+        return 0; /* it goes on, or its sandbox stays: cay_memory_flush() */
+    int rc = cay__memory_make(b->m, b->sb, b->root, b->user, b->model, at.call, &made, err);
+    int kept = cay__memory_keep(&at, rc == 0 ? err : NULL);
+    return rc < 0 ? rc : kept;
+}
+
+int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, const cay_call *call, unsigned *made, cay_err *err)
+{
+    cay__memory *m = cay__capability_self(memory, "memory");
+    unsigned n = 0;
+    cay_info *info = NULL;
+    if (!m)
+        return cay_fail(err, CAY_EINVAL, "this capability is not memory");
+    CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
+    int rc = cay__memory_make(m, sb, info->workdir && *info->workdir ? info->workdir : "/workspace", NULL, model, call, &n, err);
+    const cay__memory_at at = { .m = m, .sb = sb, .call = call, .root = info->workdir };
+    if (m->store && rc == 0)
+        rc = cay__memory_keep(&at, err);
+    cay_info_free(info);
+    if (made)
+        *made = n;
+    return rc;
+}
+
+void cay_memory_rollout(char dst[32])
+{
+    char id[24];
+    cay__id_make(id, 'r');
+    snprintf(dst, 32, "rollout-%s", id);
+}
+
+/* ------------------------------------------------------------------ the capability */
+
+static void stop(void *arg)
+{
+    bound *b = arg;
+    cay_sandbox_unref(b->sb);
+    free(b->root);
+    free(b->user);
+    free(b);
+}
+
+static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+{
+    bound *b = cay__alloc(sizeof *b);
+    *b = (bound){ .m = self, .run = scope->run, .sb = cay_sandbox_ref(scope->sandbox), .model = scope->model, .root = cay__strdup(scope->workdir),
+                  .user = scope->user ? cay__strdup(scope->user) : NULL };
+    const cay__memory_at at = where(b);
+    int rc = b->m->store ? cay__memory_fetch(&at, err) : 0;
+    if (rc < 0)
+        stop(b);
+    else
+        *out = b;
+    return rc;
+}
+
+static void close_memory(void *self)
+{
+    cay__memory *m = self;
+    for (cay__rollout_job *j = m->jobs, *next; j; j = next) {
+        next = j->next;
+        free(j);
+    }
+    pthread_mutex_destroy(&m->lock);
+    free(m->memories);
+    free(m->sessions);
+    free(m->extra);
+    free(m->store);
+    free(m);
+}
+
+static const char *const needs_shell[] = { "shell", NULL }, *const needs_both[] = { "shell", "filesystem", NULL };
+#define OPS(n) { .size = sizeof(cay_capability_ops), .name = "memory", .needs = (n), .start = start, .stop = stop, .instructions = instructions, .finish = finish, .close = close_memory }
+static const cay_capability_ops writes = OPS(NULL), reads = OPS(needs_shell), updates = OPS(needs_both);
+
+static bool below(const char *p)
+{
+    return *p && *p != '/' && *p != '.' && !strstr(p, "..") && strlen(p) < 200 && p[strlen(p) - 1] != '/' && !strchr(p, '\n');
+}
+
+int cay_cap_memory(const cay_memory_options *o, cay_capability **out, cay_err *err)
+{
+    const char *memories = o->memories_dir ? o->memories_dir : "memories", *sessions = o->sessions_dir ? o->sessions_dir : "sessions";
+    if (!o->read && !o->generate)
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: choose read, generate or both");
+    if (!below(memories) || !below(sessions) || !strcmp(memories, sessions))
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: its directories are two, below the workspace");
+    if (o->max_raw > 4096)
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: max_raw is at most 4096");
+    cay__memory *m = cay__alloc(sizeof *m);
+    memcpy(&m->o, o, CAY_MIN(o->size, sizeof m->o));
+    m->memories = cay__strdup(memories);
+    m->sessions = cay__strdup(sessions);
+    m->extra = o->extra_prompt ? cay__strdup(o->extra_prompt) : NULL;
+    m->store = o->store ? cay__strdup(o->store) : NULL;
+    pthread_mutex_init(&m->lock, NULL);
+    *out = cay_capability_new(!o->read ? &writes : o->live_update ? &updates : &reads, m);
+    return 0;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent/capability/memory.h - the memory capability from the inside: memory.c binds it, memory_record.c writes what happened,
+ * memory_make.c makes memories of it, memory_store.c carries files between sandbox and host.
+ */
+#pragma once
+#include <base/json.h>
+#include <cay/sys/capability.h>
+#include <pthread.h>
+
+enum { CAY__MEMORY_FILE = 16 << 20, CAY__MEMORY_SUMMARY_TOKENS = 15000, CAY__MEMORY_ROLLOUT_TOKENS = 150000, CAY__MEMORY_FILES = 8192 };
+
+/* A rollout that waits to be made into memories. */
+typedef struct cay__rollout_job cay__rollout_job;
+struct cay__rollout_job {
+    char              sandbox[CAY_ID_LEN + 1], id[136];
+    cay__rollout_job *next;
+};
+
+typedef struct cay__memory {
+    cay_memory_options o;
+    char              *memories, *sessions, *extra, *store;
+    pthread_mutex_t    lock; /* of jobs: several runs may use one description */
+    cay__rollout_job  *jobs;
+} cay__memory;
+
+/* Where it works. */
+typedef struct cay__memory_at {
+    const cay__memory *m;
+    cay_sandbox       *sb;
+    const cay_call    *call;
+    const char        *root, *user;
+} cay__memory_at;
+
+void *cay__capability_self(const cay_capability *c, const char *name); /* NULL when it is another kind */
+void cay__memory_time(char buf[40]);
+int  cay__memory_read(const cay__memory_at *at, const char *dir, const char *name, char **out, size_t *len, cay_err *err); /* CAY_ENOENT */
+int  cay__memory_write(const cay__memory_at *at, const char *dir, const char *name, const char *text, size_t len, bool append, cay_err *err);
+
+int  cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err);
+/* Both phases for the jobs of this sandbox. */
+int  cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, const cay_call *call, unsigned *made, cay_err *err);
+int  cay__memory_fetch(const cay__memory_at *at, cay_err *err); /* store → sandbox */
+int  cay__memory_keep(const cay__memory_at *at, cay_err *err);  /* sandbox → store */
+
+extern const char cay__memory_read_prompt[], cay__memory_live_prompt[], cay__memory_fixed_prompt[], cay__memory_extract_prompt[], cay__memory_consolidate_prompt[];

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records to memories. Phase one reads each rollout alone; phase two, once, consolidates the newest of what they gave. */
+#include "memory.h"
+#include "output.h"
+#include <base/str.h>
+#include <stdio.h>
+
+enum { PHASE_TWO_TURNS = 500 };
+
+typedef struct work {
+    cay__memory_at at;
+    cay_model     *model;
+    cay__memory   *m;
+} work;
+
+/* ------------------------------------------------------------------ phase one */
+
+static const char extract_schema[] =
+    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"rollout_slug\",\"rollout_summary\",\"raw_memory\"],\"properties\":{"
+    "\"rollout_slug\":{\"type\":\"string\"},\"rollout_summary\":{\"type\":\"string\"},\"raw_memory\":{\"type\":\"string\"}}}";
+
+/* How its segments ended; *last is the state of the last one. */
+static void terminal_states(const char *jsonl, cay__buf *out, char last[32])
+{
+    CAY_AUTOFREE char *copy = cay__strdup(jsonl);
+    char *rest = copy;
+    unsigned n = 0;
+    cay__str_copy(last, 32, "completed");
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        CAY_AUTOJSON *j = *line ? json_loads(line, 0, NULL) : NULL;
+        const char *state = cay__json_str(json_object_get(j, "terminal_metadata"), "terminal_state", NULL);
+        if (!state)
+            continue;
+        n++;
+        cay__buf_fmt(out, "%s%.30s", out->len ? ", " : "", state);
+        cay__str_copy(last, 32, state);
+    }
+    cay__buf_fmt(out, " (%u segment%s, the last one %s)", n, n == 1 ? "" : "s", last);
+}
+
+static bool sound_slug(char *slug)
+{
+    size_t n = strlen(slug);
+    if (n > 3 && !strcmp(slug + n - 3, ".md"))
+        slug[n -= 3] = 0;
+    return n && n <= 80 && slug[0] != '-' && slug[0] != '_' && strspn(slug, "abcdefghijklmnopqrstuvwxyz0123456789_-") == n;
+}
+
+static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, char last[32], cay_err *err)
+{
+    CAY_AUTOBUF text = CAY__BUF(4 << 20);
+    CAY_AUTOBUF states = CAY__BUF(65536);
+    CAY_AUTOBUF cut = CAY__BUF(2 << 20);
+    CAY_AUTOBUF told = CAY__BUF(1 << 20);
+    uint64_t before;
+    cay_run_result *r = NULL;
+    terminal_states(jsonl, &states, last);
+    cay__truncate(jsonl, len, CAY__MEMORY_ROLLOUT_TOKENS, &cut, &before);
+    cay__buf_fmt(&text, "How it ended: %s\n", states.data);
+    if (before)
+        cay__buf_fmt(&text, "The record was cut: %zu bytes of %zu are shown.\n", cut.len, len);
+    cay__buf_fmt(&text, "\nThe record:\n%s", cut.data ? cut.data : "");
+    cay__buf_fmt(&told, "%s%s%s", cay__memory_extract_prompt, w->m->extra ? "\n" : "", w->m->extra ? w->m->extra : "");
+    cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-one", .instructions = told.data, .output_schema = extract_schema, .output_strict = true,
+                    .settings = { .size = sizeof a.settings } };
+    cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_one ? w->m->o.phase_one : w->model, .max_turns = 1 };
+    CAY_TRY(cay_agent_run(&a, w->at.call, text.data, &conf, &r, err));
+    int rc = cay__json_object("the memory", r->output, out, err);
+    cay_run_result_free(r);
+    return rc;
+}
+
+/* *made: it taught something. */
+static int phase_one(work *w, const char *id, bool *made, cay_err *err)
+{
+    CAY_AUTOFREE char *jsonl = NULL;
+    CAY_AUTOJSON *j = NULL;
+    CAY_AUTOBUF raw = CAY__BUF(CAY__MEMORY_FILE);
+    CAY_AUTOBUF sum = CAY__BUF(CAY__MEMORY_FILE);
+    char name[400], summary[300], when[40], slug[100], last[32];
+    size_t len = 0;
+    snprintf(name, sizeof name, "%s.jsonl", id);
+    CAY_TRY(cay__memory_read(&w->at, w->m->sessions, name, &jsonl, &len, err));
+    CAY_TRY(ask_one(w, jsonl, len, &j, last, err));
+    const char *s = cay__json_str(j, "rollout_summary", ""), *body = cay__json_str(j, "raw_memory", "");
+    cay__str_copy(slug, sizeof slug, cay__json_str(j, "rollout_slug", ""));
+    *made = *slug || *s || *body;
+    if (!*made)
+        return 0;
+    if (!*s || !*body || !sound_slug(slug))
+        return cay_fail_why(err, CAY_EUPSTREAM, "memory_invalid", "rollout %.60s: the model gave a part of a memory, or a slug that is no name", id);
+    cay__memory_time(when);
+    snprintf(summary, sizeof summary, "%s_%s.md", id, slug);
+    cay__buf_fmt(&raw, "rollout_id: %s\nupdated_at: %s\nrollout_path: %s/%s\nrollout_summary_file: %s\nterminal_state: %s\n\n%s\n", id, when, w->m->sessions, name,
+                 summary, last, body);
+    cay__buf_fmt(&sum, "session_id: %s\nupdated_at: %s\nrollout_path: %s/%s\nterminal_state: %s\n\n%s\n", id, when, w->m->sessions, name, last, s);
+    if (raw.full || sum.full)
+        return cay_fail_why(err, CAY_EUPSTREAM, "memory_invalid", "rollout %.60s: a memory is larger than 16 MiB", id);
+    char path[500];
+    snprintf(path, sizeof path, "rollout_summaries/%s", summary);
+    CAY_TRY(cay__memory_write(&w->at, w->m->memories, path, sum.data, sum.len, false, err));
+    snprintf(path, sizeof path, "raw_memories/%s.md", id);
+    return cay__memory_write(&w->at, w->m->memories, path, raw.data, raw.len, false, err);
+}
+
+/* ------------------------------------------------------------------ phase two */
+
+typedef struct raw {
+    char  name[200], updated[40];
+    char *text;
+    size_t len;
+} raw;
+
+typedef struct raws {
+    raw   *v;
+    size_t n;
+} raws;
+
+static int add_raw(const cay_dirent *e, void *arg)
+{
+    raws *l = arg;
+    size_t n = strlen(e->path);
+    if (e->st.type != CAY_FILE || n < 4 || n >= sizeof l->v[0].name || strcmp(e->path + n - 3, ".md") || l->n == CAY__MEMORY_FILES)
+        return 0;
+    l->v = realloc(l->v, (l->n + 1) * sizeof *l->v);
+    if (!l->v)
+        abort();
+    l->v[l->n] = (raw){ .text = NULL };
+    memcpy(l->v[l->n].name, e->path, n - 3);
+    l->n++;
+    return 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const raw *x = a, *y = b;
+    int c = strcmp(y->updated, x->updated);
+    return c ? c : strcmp(x->name, y->name);
+}
+
+/* A line "key: value" of a memory's head. */
+static void head_value(const char *text, const char *key, char *dst, size_t cap)
+{
+    size_t n = strlen(key);
+    *dst = 0;
+    for (const char *p = text; p && *p && *p != '\n'; p = strchr(p, '\n'), p += p != NULL)
+        if (!strncmp(p, key, n) && p[n] == ':' && p[n + 1] == ' ') {
+            size_t len = strcspn(p + n + 2, "\r\n");
+            snprintf(dst, cap, "%.*s", (int)CAY_MIN(len, cap - 1), p + n + 2);
+            return;
+        }
+}
+
+static int load_raws(work *w, raws *l, cay_err *err)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s/raw_memories", w->at.root, w->m->memories);
+    CAY_TRY(cay_dir_list(w->at.sb, w->at.call, path, 1, add_raw, l, err));
+    for (size_t i = 0; i < l->n; i++) {
+        snprintf(path, sizeof path, "raw_memories/%s.md", l->v[i].name);
+        if (cay__memory_read(&w->at, w->m->memories, path, &l->v[i].text, &l->v[i].len, NULL) < 0)
+            l->v[i].text = cay__strdup("");
+        head_value(l->v[i].text, "updated_at", l->v[i].updated, sizeof l->v[i].updated);
+    }
+    qsort(l->v, l->n, sizeof *l->v, newest_first);
+    return 0;
+}
+
+static bool was_selected(const json_t *selection, const char *id)
+{
+    size_t i;
+    json_t *v;
+    json_array_foreach(json_object_get(selection, "selected"), i, v)
+        if (!strcmp(cay__json_str(v, "rollout_id", ""), id))
+            return true;
+    return false;
+}
+
+static void list_changes(const json_t *old, const raws *l, size_t picked, cay__buf out[3])
+{
+    size_t i;
+    json_t *v;
+    for (size_t k = 0; k < picked; k++) {
+        cay__buf *b = &out[was_selected(old, l->v[k].name) ? 1 : 0];
+        cay__buf_fmt(b, "%s%s", b->len ? ", " : "", l->v[k].name);
+    }
+    json_array_foreach(json_object_get(old, "selected"), i, v) {
+        const char *id = cay__json_str(v, "rollout_id", "");
+        bool there = false;
+        for (size_t k = 0; k < picked; k++)
+            there = there || !strcmp(l->v[k].name, id);
+        if (!there)
+            cay__buf_fmt(&out[2], "%s%.128s", out[2].len ? ", " : "", id);
+    }
+    for (size_t k = picked; k < l->n; k++) /* beyond the limit: not selected any more, or never */
+        if (!was_selected(old, l->v[k].name))
+            cay__buf_fmt(&out[2], "%s%s", out[2].len ? ", " : "", l->v[k].name);
+    for (size_t k = 0; k < 3; k++)
+        if (!out[k].len)
+            cay__buf_str(&out[k], "none");
+}
+
+static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
+{
+    CAY_AUTOBUF told = CAY__BUF(4 << 20);
+    cay_run_result *r = NULL;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    cay__buf_fmt(&told, cay__memory_consolidate_prompt, w->m->memories, first ? "INIT" : "INCREMENTAL", changes[0].data, changes[1].data, changes[2].data);
+#pragma GCC diagnostic pop
+    if (w->m->extra)
+        cay__buf_fmt(&told, "\n%s\n", w->m->extra);
+    cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-two", .sandbox = true, .run_as = w->at.user, .settings = { .size = sizeof a.settings } };
+    cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_two ? w->m->o.phase_two : w->model, .max_turns = PHASE_TWO_TURNS, .sandbox = w->at.sb };
+    CAY_TRY(cay_agent_run(&a, w->at.call, told.data, &conf, &r, err));
+    cay_run_result_free(r);
+    return 0;
+}
+
+static int save_selection(work *w, const raws *l, size_t picked, cay_err *err)
+{
+    char when[40], path[300], summary[300], state[32];
+    CAY_AUTOJSON *list = json_array();
+    cay__memory_time(when);
+    for (size_t i = 0; i < picked; i++) {
+        head_value(l->v[i].text, "rollout_path", path, sizeof path);
+        head_value(l->v[i].text, "rollout_summary_file", summary, sizeof summary);
+        head_value(l->v[i].text, "terminal_state", state, sizeof state);
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s}", "rollout_id", l->v[i].name, "updated_at", l->v[i].updated, "rollout_path", path, "rollout_summary_file",
+                                summary, "terminal_state", state);
+        if (one)
+            json_array_append_new(list, one);
+    }
+    CAY_AUTOJSON *j = json_pack("{s:i, s:s, s:O}", "version", 1, "updated_at", when, "selected", list);
+    CAY_AUTOFREE char *text = cay__json_text(j, CAY__MEMORY_FILE);
+    return cay__memory_write(&w->at, w->m->memories, "phase_two_selection.json", text, strlen(text), false, err);
+}
+
+static int phase_two(work *w, cay_err *err)
+{
+    raws l = { NULL, 0 };
+    CAY_AUTOFREE char *text = NULL;
+    CAY_AUTOBUF all = CAY__BUF(4 * CAY__MEMORY_FILE);
+    cay__buf changes[3] = { CAY__BUF(1 << 20), CAY__BUF(1 << 20), CAY__BUF(1 << 20) };
+    size_t len;
+    int rc = load_raws(w, &l, err);
+    size_t most = w->m->o.max_raw ? w->m->o.max_raw : 256, picked = CAY_MIN(l.n, most);
+    json_t *old = rc == 0 && cay__memory_read(&w->at, w->m->memories, "phase_two_selection.json", &text, &len, NULL) == 0 ? json_loads(text, 0, NULL) : NULL;
+    for (size_t i = 0; rc == 0 && i < picked; i++)
+        cay__buf_fmt(&all, "%s%s", i ? "\n" : "", l.v[i].text);
+    if (rc == 0)
+        rc = cay__memory_write(&w->at, w->m->memories, "raw_memories.md", all.data ? all.data : "", all.len, false, err);
+    if (rc == 0) {
+        list_changes(old, &l, picked, changes);
+        rc = consolidate(w, !old, changes, err);
+    }
+    if (rc == 0)
+        rc = save_selection(w, &l, picked, err);
+    json_decref(old);
+    for (size_t i = 0; i < 3; i++)
+        cay__buf_clear(&changes[i]);
+    for (size_t i = 0; i < l.n; i++)
+        free(l.v[i].text);
+    free(l.v);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ both */
+
+static cay__rollout_job *take_jobs(cay__memory *m, const char *sandbox)
+{
+    cay__rollout_job *list = NULL, **end = &list;
+    pthread_mutex_lock(&m->lock);
+    for (cay__rollout_job **p = &m->jobs, *j; (j = *p);) {
+        if (strcmp(j->sandbox, sandbox)) {
+            p = &j->next;
+            continue;
+        }
+        *p = j->next;
+        j->next = NULL;
+        *end = j;
+        end = &j->next;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return list;
+}
+
+int cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, const cay_call *call, unsigned *made, cay_err *err)
+{
+    work w = { .at = { .m = m, .sb = sb, .call = call, .root = root, .user = user }, .model = model, .m = m };
+    int first = 0;
+    *made = 0;
+    for (cay__rollout_job *j = take_jobs(m, cay_sandbox_id(sb)), *next; j; j = next) {
+        bool some = false;
+        cay_err own = CAY_ERR_INIT;
+        int rc = phase_one(&w, j->id, &some, &own);
+        *made += rc == 0 && some;
+        if (rc < 0 && first == 0) {
+            first = rc;
+            if (err)
+                *err = own;
+        }
+        next = j->next;
+        free(j);
+    }
+    if (*made) {
+        int rc = phase_two(&w, first == 0 ? err : NULL);
+        first = first ? first : rc;
+    }
+    return first;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of memory in a sandbox, and the record of a run: one JSON line per segment. */
+#include "memory.h"
+#include <stdio.h>
+#include <time.h>
+
+void cay__memory_time(char buf[40])
+{
+    struct timespec ts;
+    struct tm tm;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    gmtime_r(&ts.tv_sec, &tm);
+    size_t n = strftime(buf, 24, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(buf + n, 40 - n, ".%06ldZ", ts.tv_nsec / 1000);
+}
+
+static int path_of(const cay__memory_at *at, const char *dir, const char *name, char *buf, size_t cap, cay_err *err)
+{
+    return (size_t)snprintf(buf, cap, "%s/%s/%s", at->root, dir, name) < cap ? 0 : cay_fail(err, CAY_ETOOBIG, "the path of a memory is too long");
+}
+
+int cay__memory_read(const cay__memory_at *at, const char *dir, const char *name, char **out, size_t *len, cay_err *err)
+{
+    char path[4096];
+    CAY_TRY(path_of(at, dir, name, path, sizeof path, err));
+    return cay_file_get(at->sb, at->call, path, CAY__MEMORY_FILE, out, len, err);
+}
+
+int cay__memory_write(const cay__memory_at *at, const char *dir, const char *name, const char *text, size_t len, bool append, cay_err *err)
+{
+    char path[4096];
+    cay_write w = { .size = sizeof w, .parents = true, .append = append, .user = at->user };
+    CAY_TRY(path_of(at, dir, name, path, sizeof path, err));
+    int rc = cay_file_put(at->sb, at->call, path, text, len, &w, err);
+    if (rc == CAY_ENOENT && append) { /* the first line makes the file */
+        w.append = false;
+        rc = cay_file_put(at->sb, at->call, path, text, len, &w, err);
+    }
+    return rc;
+}
+
+/* What was said and done; not what frames it. */
+static json_t *kept_items(const char *text)
+{
+    CAY_AUTOJSON *all = json_loads(text ? text : "[]", 0, NULL);
+    json_t *list = json_array(), *item;
+    size_t i;
+    json_array_foreach(all, i, item) {
+        const char *type = cay__json_str(item, "type", "message"), *role = cay__json_str(item, "role", "");
+        if (strcmp(type, "reasoning") && strcmp(type, "compaction") && strcmp(type, "image_generation_call") && strcmp(role, "system") && strcmp(role, "developer"))
+            json_array_append(list, item);
+    }
+    return list;
+}
+
+int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err)
+{
+    char when[40], name[160];
+    cay__memory_time(when);
+    CAY_AUTOJSON *waits = kept_items(r->interruptions);
+    CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:s?, s:s?, s:b}}", "updated_at", when, "rollout_id", r->id, "input", kept_items(r->input),
+                                "generated_items", kept_items(r->items), "terminal_metadata", "terminal_state", r->state, "exception_type", r->reason,
+                                "exception_message", r->message, "has_final_output", r->output != NULL);
+    if (j && json_array_size(waits))
+        json_object_set(j, "interruptions", waits);
+    if (j && r->output)
+        json_object_set_new(j, "final_output", json_string(r->output));
+    CAY_AUTOFREE char *text = j ? cay__json_text(j, CAY__MEMORY_FILE - 2) : NULL;
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "the record of the run is larger than 16 MiB");
+    size_t n = strlen(text);
+    text[n] = '\n'; /* cay__json_text() leaves room for its end, which is not needed now */
+    snprintf(name, sizeof name, "%s.jsonl", r->id);
+    return cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of memory between a sandbox and a directory of the host. What comes from the sandbox is somebody else's: only plain names below the
+ * two directories are taken, only files, within bounds, and no link of the host is followed.
+ */
+#include "memory.h"
+#include <base/fd.h>
+#include <base/fsop.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { STORE_BYTES = 256 << 20 };
+
+typedef struct transfer {
+    const cay__memory_at *at;
+    const char           *dir;   /* in the sandbox */
+    int                   host;  /* directory that stands for it */
+    uint64_t              bytes;
+    char                (*names)[256];
+    size_t                n;
+    int                   rc;
+    cay_err              *err;
+} transfer;
+
+static bool plain_name(const char *p)
+{
+    for (const char *s = p; *s; s += strcspn(s, "/"), s += *s == '/') {
+        size_t n = strcspn(s, "/");
+        if (!n || *s == '.' || memchr(s, '\n', n))
+            return false;
+    }
+    return *p && *p != '/' && strlen(p) < 256;
+}
+
+static int open_store(const char *store, const char *sub, cay_err *err)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", store, sub);
+    if ((mkdir(store, 0700) < 0 && errno != EEXIST) || (mkdir(path, 0700) < 0 && errno != EEXIST))
+        return cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path) : fd;
+}
+
+/* ------------------------------------------------------------------ into the sandbox */
+
+static int put_one(const cay__fs_entry *e, void *arg)
+{
+    transfer *t = arg;
+    if (S_ISDIR(e->st->st_mode))
+        return plain_name(e->path) ? 0 : CAY__FS_SKIP;
+    if (!S_ISREG(e->st->st_mode) || !plain_name(e->path) || e->st->st_size > CAY__MEMORY_FILE)
+        return 0;
+    CAY_AUTOFD fd = openat(e->dir, e->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    CAY_AUTOFREE char *data = cay__alloc((size_t)e->st->st_size + 1);
+    ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, data, (size_t)e->st->st_size);
+    if (n < 0)
+        return 0;
+    t->bytes += (uint64_t)n;
+    t->rc = t->bytes > STORE_BYTES ? cay_fail(t->err, CAY_ETOOBIG, "the memory store is larger than 256 MiB")
+                                   : cay__memory_write(t->at, t->dir, e->path, data, (size_t)n, false, t->err);
+    return t->rc;
+}
+
+static int fetch_dir(const cay__memory_at *at, const char *sub, const char *dir, cay_err *err)
+{
+    int fd = open_store(at->m->store, sub, err);
+    CAY_TRY(fd);
+    transfer t = { .at = at, .dir = dir, .err = err };
+    cay__fs_walk w = { .fn = put_one, .arg = &t, .depth = 4 };
+    int rc = cay__fs_walk_fd(fd, &w);
+    return t.rc < 0 ? t.rc : rc < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store") : 0;
+}
+
+int cay__memory_fetch(const cay__memory_at *at, cay_err *err)
+{
+    CAY_TRY(fetch_dir(at, "memories", at->m->memories, err));
+    return fetch_dir(at, "sessions", at->m->sessions, err);
+}
+
+/* ------------------------------------------------------------------ out of it */
+
+static int note_name(const cay_dirent *e, void *arg)
+{
+    transfer *t = arg;
+    if (e->st.type != CAY_FILE || !plain_name(e->path) || e->st.size > CAY__MEMORY_FILE || t->n == CAY__MEMORY_FILES)
+        return 0;
+    t->names = realloc(t->names, (t->n + 1) * sizeof *t->names);
+    if (!t->names)
+        abort();
+    snprintf(t->names[t->n++], sizeof *t->names, "%s", e->path);
+    return 0;
+}
+
+static int keep_dir(const cay__memory_at *at, const char *sub, const char *dir, cay_err *err)
+{
+    char path[4096];
+    CAY_AUTOFD fd = open_store(at->m->store, sub, err);
+    transfer t = { .at = at, .dir = dir, .host = fd, .err = err };
+    CAY_TRY(fd);
+    snprintf(path, sizeof path, "%s/%s", at->root, dir);
+    int rc = cay_dir_list(at->sb, at->call, path, 4, note_name, &t, err);
+    if (rc == CAY_ENOENT)
+        rc = 0;
+    const cay__fs fs = { .root = fd };
+    for (size_t i = 0; rc == 0 && i < t.n; i++) {
+        CAY_AUTOFREE char *data = NULL;
+        size_t len = 0;
+        const cay__fs_write w = { .mode = 0600, .parents = true };
+        if (cay__memory_read(at, dir, t.names[i], &data, &len, NULL) < 0)
+            continue; /* changed or gone meanwhile */
+        t.bytes += len;
+        if (t.bytes > STORE_BYTES)
+            rc = cay_fail(err, CAY_ETOOBIG, "the sandbox's memories are larger than 256 MiB");
+        else if (cay__fs_put(&fs, t.names[i], data, len, &w) < 0)
+            rc = cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", t.names[i]);
+    }
+    free(t.names);
+    return rc;
+}
+
+int cay__memory_keep(const cay__memory_at *at, cay_err *err)
+{
+    CAY_TRY(keep_dir(at, "memories", at->m->memories, err));
+    return keep_dir(at, "sessions", at->m->sessions, err);
+}
