@@ -23,7 +23,7 @@ int cay__root_set(cay_manifest *m, const char *root, cay_err *err)
 {
     char *normal = NULL;
     static const char *const kept[] = { "/", "/proc", "/dev", "/sys", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/run" };
-    if (!root || !cay__path_normal(root, &normal) || strstr(root, ".."))
+    if (!root || strstr(root, "..") || !cay__path_normal(root, &normal))
         return bad(err, "root", "root", "it is an absolute path without \"..\", such as /workspace");
     cay__arena_adopt(&m->mem, normal);
     for (size_t i = 0; i < CAY_LEN(kept); i++)

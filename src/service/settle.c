@@ -100,8 +100,10 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
     int rc = 0;
     if (!d)
         cay__close_fd(&fd);
+    bool half = false;
     for (struct dirent *e; rc == 0 && d && (e = readdir(d));) {
         bool used = true;
+        half |= cay__str_starts(e->d_name, ".stage-") || cay__str_starts(e->d_name, ".gone-");
         /* A template is never of these kinds. */
         if (!cay__layer_name_ok(e->d_name) || is_young(fd, e->d_name) || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used)
             continue;
@@ -110,6 +112,11 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
     }
     if (d)
         closedir(d);
+    /* What a cay-layer that was killed left; one that works holds its own. */
+    const cay__layer_at at = where(svc);
+    const cay__layer_ask ask = { .verb = "remove" };
+    if (rc == 0 && half)
+        rc = cay__layer_run(&at, call, &ask, NULL, err);
     return rc;
 }
 
