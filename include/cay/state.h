@@ -38,7 +38,7 @@ typedef struct cay_resume_state {
     size_t            size;
     const char       *state;
     size_t            len;
-    const cay_create *with; /* what the state leaves out: provider, min_level, root, on, grants, volumes, net, secrets, env, limits, manifest and
+    const cay_create *with; /* what the state leaves out: provider, min_level, root, grants, volumes, net, secrets, env, limits, manifest and
                                manifest_base are read; NULL: nothing. All of it is trusted */
 } cay_resume_state;
 

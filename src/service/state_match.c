@@ -87,8 +87,6 @@ int cay__state_match(const cay__state *s, const cay_create *with, const cay__sta
     list l = { .text = text, .detail = detail };
     if (s->root && !w->root)
         missing(&l, "--root DIR", "", "", "");
-    if (s->on && !w->on)
-        missing(&l, "--on DIR", "", "", "");
     if (s->network && !w->net && !(given && given->policy))
         missing(&l, "--net RULES", "", "", "");
     if (s->mounts && !w->manifest)

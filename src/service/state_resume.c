@@ -115,6 +115,9 @@ static int check_snapshot(const way *w, cay_err *err)
 {
     cay_snapshot *snap = NULL;
     cay_err own = CAY_ERR_INIT;
+    if (w->s->on)
+        return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s is gone, and one that was made on a directory of the host cannot be made again from a "
+                            "snapshot; make a new one on it", w->s->id);
     if (!w->s->snapshot[0])
         return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s is gone and its state has no snapshot; save states with a snapshot to outlive it", w->s->id);
     int rc = cay_service_snapshot(w->svc, w->call, w->s->snapshot, &snap, &own);

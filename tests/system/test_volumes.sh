@@ -78,6 +78,23 @@ if [ "$(id -u)" = 0 ]; then
     ok "no file of it is the host's root's" same "$(stat -c %u "$CAY_HOME/volumes/data/id")" $((0x70000000))
     ok "nor gains anything inside" same "$(c run --volume data:/data -- /data/id -u)" 1000
 fi
+# A directory of the host by a manifest: a real bind, either way.
+mkdir "$tmp/host"
+echo outside >"$tmp/host/f"
+chmod 755 "$tmp"
+cat >"$tmp/m.json" <<M
+{"entries":{"ro":{"type":"mount","source":"$tmp/host","mount_strategy":{"type":"local_bind"}},
+            "rw":{"type":"mount","source":"host","read_only":false,"mount_strategy":{"type":"local_bind"}}}}
+M
+ok "a bind is read" same "$(c run --manifest "$tmp/m.json" -- cat ro/f rw/f)" "outside
+outside"
+ok "read-only unless it says so" fails run --manifest "$tmp/m.json" --user root -- sh -c 'echo x >ro/g'
+ok "and said by the kernel" says "Read-only file system"
+ok "writable when it does" c run --manifest "$tmp/m.json" --user root -- sh -c 'echo inside >rw/g'
+ok "in place" same "$(cat "$tmp/host/g")" inside
+sed "s|$tmp/host|/proc|" "$tmp/m.json" >"$tmp/bad.json"
+ok "not of what is never shown" fails run --manifest "$tmp/bad.json" -- true
+
 ok "rm" c volume rm data
 ok "gone" [ ! -e "$CAY_HOME/volumes/data" ]
 ok "and not found" fails volume inspect data
