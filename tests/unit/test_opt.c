@@ -9,7 +9,7 @@
 typedef struct args {
     bool        input, tty;
     const char *name;
-    uint64_t    memory, pids, ttl, cpus;
+    uint64_t    memory, pids, ttl, cpus, keep;
     uint32_t    mode;
     opt_list    env;
 } args;
@@ -23,6 +23,7 @@ static const opt_def defs[] = {
     { "ttl", 0, "TIME", "time", OPT_MS, offsetof(args, ttl), 1 },
     { "cpus", 0, "N", "cpus", OPT_CPUS, offsetof(args, cpus) },
     { "mode", 0, "MODE", "mode", OPT_MODE, offsetof(args, mode) },
+    { "keep", 0, "N", "how many", OPT_NUM, offsetof(args, keep), 1, 100, .bare = "20" },
     { "env", 'e', "KEY=VALUE", "environment", OPT_LIST, offsetof(args, env) },
     OPT_END
 };
@@ -58,6 +59,23 @@ static void every_form_of_an_option_is_taken(void **s)
     assert_int_equal(n, 2);
     assert_string_equal(w[0], "one");
     assert_string_equal(w[1], "two");
+}
+
+static void a_value_may_be_left_out_where_that_means_something(void **s)
+{
+    (void)s;
+    args a;
+    cay_err err;
+    int n;
+    char **w = WORDS("--keep", "7");
+    assert_int_equal(parse(&a, 0, w, &n, &err), 0);
+    assert_int_equal(a.keep, 20);
+    assert_int_equal(n, 1); /* the next word is no value of it */
+    assert_string_equal(w[0], "7");
+    assert_int_equal(parse(&a, 0, WORDS("--keep=7"), &n, &err), 0);
+    assert_int_equal(a.keep, 7);
+    assert_int_equal(parse(&a, 0, WORDS("--keep="), &n, &err), CAY_EINVAL);
+    assert_int_equal(parse(&a, 0, WORDS("--keep=101"), &n, &err), CAY_EINVAL);
 }
 
 static void the_command_keeps_its_own_options(void **s)
@@ -191,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_of_an_option_is_taken),
+        cmocka_unit_test(a_value_may_be_left_out_where_that_means_something),
         cmocka_unit_test(the_command_keeps_its_own_options),
         cmocka_unit_test(mistakes_name_the_option_and_what_was_meant),
         cmocka_unit_test(numbers_outside_their_range_are_refused),

@@ -500,6 +500,21 @@ static void damaged_rows_are_shown_and_hold_their_layers(void **s)
     cay_sandbox_unref(sb);
 }
 
+static void a_sandbox_that_is_going_or_damaged_has_none(void **s)
+{
+    (void)s;
+    cay_snapshot *snap = NULL;
+    cay_sandbox *sb = make((cay_create){ 0 });
+    sql("UPDATE sandboxes SET state='deleting'");
+    FAILS(cay_sandbox_snapshot(sb, NULL, NULL, &snap, &err), CAY_EGONE, "sandbox_deleting");
+    FAILS(cay_sandbox_undo(sb, NULL, NULL, NULL, &err), CAY_EGONE, "sandbox_deleting");
+    sql("UPDATE sandboxes SET state='running', spec='{'");
+    FAILS(cay_sandbox_snapshot(sb, NULL, NULL, &snap, &err), CAY_ESTATE, "sandbox_damaged");
+    FAILS(cay_sandbox_undo(sb, NULL, NULL, NULL, &err), CAY_ESTATE, "sandbox_damaged");
+    assert_int_equal(count(NULL), 0);
+    cay_sandbox_unref(sb);
+}
+
 static void merged_stacks_change_over(void **s)
 {
     (void)s;
@@ -655,6 +670,7 @@ int main(void)
         T(settling_makes_durable),
         T(another_boot_may_have_cut_it),
         T(damaged_rows_are_shown_and_hold_their_layers),
+        T(a_sandbox_that_is_going_or_damaged_has_none),
         T(merged_stacks_change_over),
         T(stacks_are_read_strictly),
         T(leases_hold_the_layers_of_those_without_record),
