@@ -51,8 +51,8 @@ static int go(const run_args *a, const cay_spawn *spawn, box_spec *spec)
     int code = proc_go(sb, &a->proc, spawn);
     box_spec_look(spec);
     if (a->box.on) {
-        out_note("cay: kept %s; `cay diff %s` shows what changed, `cay apply %s` takes it over, `cay rm %s` forgets it", cay_sandbox_id(sb), cay_sandbox_id(sb),
-                 cay_sandbox_id(sb), cay_sandbox_id(sb));
+        const char *id = cay_sandbox_id(sb);
+        out_note("cay: kept %s; look by `cay diff %s`, then `cay apply %s` or `cay rm %s`", id, id, id, id);
         cay_sandbox_unref(sb);
     } else if (a->keep) {
         out_note("cay: kept %s; `cay rm %s` removes it", cay_sandbox_id(sb), cay_sandbox_id(sb));
