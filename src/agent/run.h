@@ -84,6 +84,7 @@ struct cay_tool_output {
     json_t  *parts; /* images, and texts before them */
     cay__buf text;
 };
+void    cay__output_encoded(cay_tool_output *o, const char *media_type, const char *base64);
 json_t *cay__output_take(cay_tool_output *o); /* a string, or a list of parts */
 
 /* seat.c */

@@ -133,7 +133,7 @@ static void flush_text(cay_tool_output *o)
     cay__buf_clear(&o->text);
 }
 
-static void base64(cay__buf *b, const uint8_t *p, size_t n)
+static void to_base64(cay__buf *b, const uint8_t *p, size_t n)
 {
     static const char set[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     char *w = cay__buf_room(b, (n + 2) / 3 * 4), *at = w;
@@ -156,8 +156,22 @@ void cay_output_image(cay_tool_output *o, const char *media_type, const void *da
         o->parts = json_array();
     flush_text(o);
     cay__buf_fmt(&url, "data:%s;base64,", media_type);
-    base64(&url, data, len);
+    to_base64(&url, data, len);
     json_array_append_new(o->parts, json_pack("{s:s, s:o}", "type", "input_image", "image_url", json_stringn(url.data, url.len)));
+}
+
+void cay__output_encoded(cay_tool_output *o, const char *media_type, const char *base64)
+{
+    CAY_AUTOBUF url = CAY__BUF(64u << 20);
+    if (strspn(base64, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") != strlen(base64) || strncmp(media_type, "image/", 6) || strlen(media_type) > 64)
+        return;
+    if (!o->parts)
+        o->parts = json_array();
+    flush_text(o);
+    cay__buf_fmt(&url, "data:%s;base64,%s", media_type, base64);
+    json_t *part = url.full ? NULL : json_pack("{s:s, s:s}", "type", "input_image", "image_url", url.data);
+    if (part)
+        json_array_append_new(o->parts, part);
 }
 
 json_t *cay__output_take(cay_tool_output *o)

@@ -272,6 +272,73 @@ static void nobody_there_is_told(void **state)
     cay_model_free(m);
 }
 
+static int say_twice(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+{
+    int *turn = self;
+    (void)call;
+    (void)err;
+    if ((*turn)++ == 0) {
+        assert_non_null(strstr(q->tools, "in capitals"));
+        assert_null(strstr(q->tools, "bad name"));
+        out->output = cay__strdup("[{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"upper\",\"arguments\":\"{\\\"text\\\":\\\"abc\\\"}\"},"
+                                  "{\"type\":\"function_call\",\"call_id\":\"2\",\"name\":\"fails\",\"arguments\":\"{}\"}]");
+        return 0;
+    }
+    assert_non_null(strstr(q->input, "ABC"));
+    assert_non_null(strstr(q->input, "data:image/png;base64,aGk="));
+    assert_non_null(strstr(q->input, "The tool failed: as told"));
+    out->output = cay__strdup("[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"ok\"}]}]");
+    return 0;
+}
+
+static void use_tools(cay_mcp *m)
+{
+    static const cay_model_ops ops = { .size = sizeof ops, .name = "twice", .custom_tools = true, .ask = say_twice };
+    int turn = 0;
+    cay_agent a = { .size = sizeof a, .name = "A" };
+    cay_model *model = cay_model_new(&ops, &turn, "twice");
+    cay_run_config conf = { .size = sizeof conf, .model = model };
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    a.tools = cay_mcp_tools(m, &a.ntools);
+    assert_int_equal(a.ntools, 2);
+    if (cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_string_equal(r->output, "ok");
+    cay_run_result_free(r);
+    cay_model_free(model);
+}
+
+static void tools_of_mcp_servers_are_used(void **state)
+{
+    (void)state;
+    char program[4096], url[100];
+    cay_mcp *m = NULL;
+    cay_err err = CAY_ERR_INIT;
+    snprintf(program, sizeof program, "%.4000s/mcpserver", peer);
+    char *name = strstr(program, "modelpeer");
+    snprintf(name, 10, "mcpserver");
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/mcp/", port);
+    const char *const argv[] = { program, NULL }, *const odd[] = { program, "odd", NULL };
+    cay_mcp_spec s = { .size = sizeof s, .argv = argv, .host = true };
+    if (cay_mcp_open(&s, NULL, &m, &err) < 0)
+        fail_msg("%s", err.msg);
+    use_tools(m);
+    cay_mcp_close(m);
+    s = (cay_mcp_spec){ .size = sizeof s, .url = url };
+    if (cay_mcp_open(&s, NULL, &m, &err) < 0)
+        fail_msg("%s", err.msg);
+    use_tools(m);
+    cay_mcp_close(m);
+    s = (cay_mcp_spec){ .size = sizeof s, .argv = odd, .host = true };
+    assert_int_equal(cay_mcp_open(&s, NULL, &m, &err), CAY_EUPSTREAM);
+    assert_string_equal(err.reason, "mcp_failed");
+    s.url = url;
+    assert_int_equal(cay_mcp_open(&s, NULL, &m, &err), CAY_EINVAL); /* one or the other */
+    s = (cay_mcp_spec){ .size = sizeof s, .argv = argv };
+    assert_int_equal(cay_mcp_open(&s, NULL, &m, &err), CAY_EINVAL); /* not on the host unless that was said */
+}
+
 static int opens(cay_model_open_spec s, const char *reason)
 {
     cay_model *m = NULL;
@@ -334,6 +401,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(requests_have_the_form_that_is_asked_for),
         cmocka_unit_test(what_may_pass_is_asked_again), cmocka_unit_test(servers_that_behave_badly_are_told_of),
         cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(keys_come_from_their_sources_alone),
+        cmocka_unit_test(tools_of_mcp_servers_are_used),
     };
     return cmocka_run_group_tests(tests, start_peer, stop_peer);
 }

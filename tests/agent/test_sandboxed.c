@@ -556,6 +556,37 @@ static void a_capability_names_what_it_needs(void **state)
     cay_cap_free(caps[0]);
 }
 
+/* A server in a sandbox of its own: it sees nothing of this side, and goes with it. */
+static void an_mcp_server_has_a_sandbox(void **state)
+{
+    (void)state;
+    if (strcmp(provider, "native"))
+        skip();
+    static const char server[] =
+        "import json,sys,os\n"
+        "for l in sys.stdin:\n"
+        " m=json.loads(l)\n"
+        " if 'id' not in m: continue\n"
+        " r={'initialize':{'protocolVersion':'2025-06-18'},'tools/list':{'tools':[{'name':'where'}]},'tools/call':{'content':[{'type':'text','text':os.getcwd()+' '+str(os.path.exists('/home/user'))}]}}[m['method']]\n"
+        " print(json.dumps({'jsonrpc':'2.0','id':m['id'],'result':r}),flush=True)\n";
+    const char *const argv[] = { "python3", "-c", server, NULL };
+    cay_mcp_spec s = { .size = sizeof s, .name = "where", .argv = argv, .service = svc };
+    cay_mcp *m = NULL;
+    cay_err err = CAY_ERR_INIT;
+    int before = boxes();
+    if (cay_mcp_open(&s, NULL, &m, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(boxes(), before + 1);
+    cay_agent a = { .size = sizeof a, .name = "A" };
+    a.tools = cay_mcp_tools(m, &a.ntools);
+    p.say[0] = CALL("c0", "where", "{}");
+    p.say[1] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));
+    told_has(1, "/workspace");
+    cay_mcp_close(m);
+    assert_int_equal(boxes(), before);
+}
+
 /* 76, 77 */
 static void skills_are_listed_and_loaded(void **state)
 {
@@ -796,7 +827,7 @@ int main(int argc, char **argv)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
         T(approval_of_patches), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
-        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(skills_are_listed_and_loaded), T(runs_become_memories), T(memories_outlive_their_sandbox), T(histories_are_cut),
+        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(memories_outlive_their_sandbox), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

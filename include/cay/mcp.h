@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/mcp.h - tools of an MCP server, for agents.
+ *
+ *   cay_mcp_open()   start it or connect to it, and ask for its tools      cay_mcp_close()  end it
+ *   cay_mcp_tools()  they are tools like any other: put them into cay_agent.tools
+ *
+ * A server that is a program runs in a sandbox: the one given, else one of its own. On the host it runs only with `host`. What a server
+ * says is somebody's text: names and schemas are checked, its answers are the tool's output and nothing more. One thread at a time.
+ */
+#pragma once
+#include <cay/agent.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cay_mcp cay_mcp;
+typedef struct cay_mcp_spec {
+    size_t             size;
+    const char        *name;     /* for messages; NULL: "mcp" */
+    /* A program that speaks on its standard streams … */
+    const char *const *argv;     /* NULL-terminated */
+    const cay_pair    *env;      /* ends with a NULL key; or NULL */
+    cay_sandbox       *sandbox;  /* where it runs; NULL: one of its own, by service and create */
+    cay_service       *service;
+    const cay_create  *create;
+    bool               host;     /* on this very machine, with all your rights */
+    /* … or an address that speaks streamable HTTP. */
+    const char        *url;
+    const char *const *headers;  /* "Name: value", NULL-terminated; or NULL */
+    bool               approval; /* every call waits for a yes */
+    uint64_t           timeout_ms; /* of one request; 0: 60 s */
+} cay_mcp_spec;
+
+/* CAY_EUPSTREAM "mcp_failed" when it does not speak MCP. */
+CAY_API int  cay_mcp_open(const cay_mcp_spec *spec, const cay_call *call, cay_mcp **out, cay_err *err);
+CAY_API const cay_tool *const *cay_mcp_tools(const cay_mcp *m, size_t *n); /* live until it is closed */
+CAY_API void cay_mcp_close(cay_mcp *m);
+
+#ifdef __cplusplus
+}
+#endif

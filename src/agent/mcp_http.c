@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An MCP server at an address: a request for each message, answered by a document or a short stream of events. */
+#include "mcp.h"
+#include <net/http.h>
+#include <net/sse.h>
+#include <base/str.h>
+#include <stdio.h>
+
+typedef struct http {
+    cay__http *client;
+    char      *url;
+    char       session[256];
+    char     **headers; /* the caller's, then one for the session */
+    size_t     n;
+} http;
+
+/* One answer on its way. */
+typedef struct incoming {
+    int64_t  id;
+    cay__sse sse;
+    cay__buf body;
+    bool     stream;
+    json_t  *answer;
+} incoming;
+
+static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
+{
+    incoming *in = arg;
+    (void)name;
+    (void)len;
+    (void)err;
+    json_t *j = in->answer ? NULL : json_loads(data, 0, NULL);
+    if (j && cay__mcp_answers(j, in->id))
+        in->answer = j;
+    else
+        json_decref(j);
+    return 0;
+}
+
+static int on_head(int status, const char *type, void *arg, cay_err *err)
+{
+    incoming *in = arg;
+    (void)err;
+    in->stream = status / 100 == 2 && !strcmp(type, "text/event-stream");
+    return 0;
+}
+
+static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
+{
+    incoming *in = arg;
+    if (in->stream)
+        return cay__sse_feed(&in->sse, bytes, n, err);
+    cay__buf_add(&in->body, bytes, n);
+    return in->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "its answer is larger than 64 MiB") : 0;
+}
+
+static int ask(http *h, const cay_call *call, const char *message, incoming *in, cay_err *err)
+{
+    char session[300];
+    cay__http_reply r;
+    cay__http_req q = { .url = h->url, .headers = (const char *const *)h->headers, .body = message, .body_len = strlen(message), .on_head = on_head, .on_data = on_data,
+                        .arg = in, .max_body = CAY__MCP_MESSAGE };
+    snprintf(session, sizeof session, "Mcp-Session-Id: %s", h->session);
+    h->headers[h->n] = *h->session ? session : NULL;
+    int rc = cay__http_do(h->client, call, &q, &r, err);
+    h->headers[h->n] = NULL;
+    CAY_TRY(rc);
+    if (r.status / 100 != 2)
+        return cay_fail_why(err, r.status == 401 || r.status == 403 ? CAY_EAUTH : CAY_EUPSTREAM, "mcp_failed", "it answered %d", r.status);
+    if (*r.session)
+        cay__str_copy(h->session, sizeof h->session, r.session);
+    return 0;
+}
+
+static int exchange(void *self, const cay_call *call, const char *message, int64_t id, json_t **answer, cay_err *err)
+{
+    http *h = self;
+    incoming in = { .id = id, .sse = CAY__SSE(CAY__MCP_MESSAGE, on_event, &in), .body = CAY__BUF(CAY__MCP_MESSAGE) };
+    int rc = h->client ? 0 : cay__http_open(&h->client, err);
+    if (rc == 0)
+        rc = ask(h, call, message, &in, err);
+    if (rc == 0 && id > 0 && !in.stream && in.body.len)
+        on_event("", in.body.data, in.body.len, &in, err);
+    if (rc == 0 && id > 0 && !in.answer)
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it gave no answer");
+    if (rc == 0 && id > 0)
+        *answer = CAY_STEAL(in.answer);
+    json_decref(in.answer);
+    cay__sse_end(&in.sse);
+    cay__buf_clear(&in.body);
+    return rc;
+}
+
+static void close_http(void *self)
+{
+    http *h = self;
+    cay__http_close(h->client);
+    for (size_t i = 0; i < h->n; i++) {
+        explicit_bzero(h->headers[i], strlen(h->headers[i]));
+        free(h->headers[i]);
+    }
+    free(h->headers);
+    free(h->url);
+    free(h);
+}
+
+int cay__mcp_http(const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err)
+{
+    static const char *const ours[] = { "Content-Type: application/json", "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-06-18" };
+    size_t n = 0;
+    if (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7))
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "\"%.100s\" is no http:// or https:// address", spec->url);
+    while (spec->headers && spec->headers[n])
+        n++;
+    http *h = cay__alloc(sizeof *h);
+    h->url = cay__strdup(spec->url);
+    h->headers = cay__alloc((n + CAY_LEN(ours) + 2) * sizeof *h->headers);
+    for (size_t i = 0; i < CAY_LEN(ours); i++)
+        h->headers[h->n++] = cay__strdup(ours[i]);
+    for (size_t i = 0; i < n; i++)
+        h->headers[h->n++] = cay__strdup(spec->headers[i]);
+    *out = (cay__mcp_link){ .self = h, .exchange = exchange, .close = close_http };
+    return 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An MCP server that is a program: one JSON message a line, on its standard streams. */
+#include "mcp.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+typedef struct stdio {
+    cay_sandbox *sb;
+    bool         owned;
+    cay_proc    *p;
+    pid_t        pid; /* on the host */
+    int          in, out;
+    cay__buf     buf;
+} stdio;
+
+static void close_stdio(void *self)
+{
+    stdio *s = self;
+    if (s->p) {
+        cay_proc_signal(s->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
+        cay_proc_unref(s->p);
+    }
+    if (s->in >= 0)
+        close(s->in);
+    if (s->out >= 0)
+        close(s->out);
+    if (s->pid > 0) {
+        kill(s->pid, SIGKILL);
+        waitpid(s->pid, NULL, 0);
+    }
+    if (s->sb && s->owned)
+        cay_sandbox_remove(s->sb, NULL, NULL);
+    if (s->sb)
+        cay_sandbox_unref(s->sb);
+    cay__buf_clear(&s->buf);
+    free(s);
+}
+
+static int start_host(stdio *s, const cay_mcp_spec *spec, cay_err *err)
+{
+    int in[2], out[2];
+    posix_spawn_file_actions_t fa;
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    if (pipe2(out, O_CLOEXEC) < 0) {
+        close(in[0]);
+        close(in[1]);
+        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    }
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_adddup2(&fa, in[0], 0);
+    posix_spawn_file_actions_adddup2(&fa, out[1], 1);
+    int e = posix_spawnp(&s->pid, spec->argv[0], &fa, NULL, (char *const *)spec->argv, environ);
+    posix_spawn_file_actions_destroy(&fa);
+    close(in[0]);
+    close(out[1]);
+    s->in = in[1];
+    s->out = out[0];
+    errno = e;
+    if (e)
+        s->pid = 0;
+    return e ? cay_fail_sys(err, CAY_ESYS, "%.100s", spec->argv[0]) : 0;
+}
+
+static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call, cay_err *err)
+{
+    cay_create create = { .size = sizeof create, .name = spec->name };
+    cay_spawn cmd = { .size = sizeof cmd, .argv = spec->argv, .env = spec->env, .stdin_mode = CAY_STDIN_PIPE, .on_full = CAY_FULL_BLOCK, .attach = true };
+    if (spec->sandbox) {
+        s->sb = cay_sandbox_ref(spec->sandbox);
+    } else if (!spec->service) {
+        return cay_fail(err, CAY_EINVAL, "an MCP server runs in a sandbox: give it one, or a service to make it; or say host");
+    } else {
+        CAY_TRY(cay_service_create(spec->service, call, spec->create ? spec->create : &create, &s->sb, err));
+        s->owned = true;
+    }
+    CAY_TRY(cay_sandbox_spawn(s->sb, call, &cmd, &s->p, err));
+    return cay_proc_output(s->p, call, CAY_STDOUT, CAY_FROM_START, &s->out, err);
+}
+
+static int send_line(stdio *s, const cay_call *call, const char *message, cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(CAY__MCP_MESSAGE);
+    cay__buf_fmt(&b, "%s\n", message);
+    if (b.full)
+        return cay_fail(err, CAY_ETOOBIG, "the message is larger than 64 MiB");
+    if (s->p)
+        return cay_proc_write(s->p, call, b.data, b.len, err);
+    return cay__fd_write_all(s->in, b.data, b.len) ? 0 : cay_fail_sys(err, CAY_ESYS, "write to it");
+}
+
+/* The next whole line of it, taken out of the buffer; NULL: more has to be read. */
+static char *take_line(stdio *s)
+{
+    char *nl = s->buf.len ? memchr(s->buf.data, '\n', s->buf.len) : NULL;
+    if (!nl)
+        return NULL;
+    size_t n = (size_t)(nl - s->buf.data);
+    char *line = cay__alloc(n + 1);
+    memcpy(line, s->buf.data, n);
+    s->buf.len -= n + 1;
+    memmove(s->buf.data, nl + 1, s->buf.len);
+    return line;
+}
+
+static int exchange(void *self, const cay_call *call, const char *message, int64_t id, json_t **answer, cay_err *err)
+{
+    stdio *s = self;
+    CAY_TRY(send_line(s, call, message, err));
+    while (id > 0) {
+        CAY_AUTOFREE char *line = take_line(s);
+        if (line) {
+            json_t *j = json_loads(line, 0, NULL); /* what is no JSON is a program that talks to itself */
+            if (j && cay__mcp_answers(j, id)) {
+                *answer = j;
+                return 0;
+            }
+            json_decref(j);
+            continue;
+        }
+        CAY_TRY(cay__call_wait(call, s->out, POLLIN, "its answer", err));
+        char *room = cay__buf_room(&s->buf, 65536);
+        ssize_t n = room ? read(s->out, room, 65536) : -1;
+        if (!room)
+            return cay_fail(err, CAY_ETOOBIG, "its message is larger than 64 MiB");
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n <= 0)
+            return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it ended without an answer");
+        cay__buf_used(&s->buf, (size_t)n);
+    }
+    return 0;
+}
+
+int cay__mcp_stdio(const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out, cay_err *err)
+{
+    stdio *s = cay__alloc(sizeof *s);
+    *s = (stdio){ .in = -1, .out = -1, .buf = CAY__BUF(CAY__MCP_MESSAGE) };
+    int rc = spec->host ? start_host(s, spec, err) : start_inside(s, spec, call, err);
+    if (rc < 0) {
+        close_stdio(s);
+        return rc;
+    }
+    *out = (cay__mcp_link){ .self = s, .exchange = exchange, .close = close_stdio };
+    return 0;
+}
