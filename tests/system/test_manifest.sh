@@ -144,6 +144,9 @@ try '{"entries":{"t":{"type":"local_file","src":"nosuch"}}}'
 ok "a source that is not there" fails local_file_read_error path_not_found create --manifest bad.json
 try '{"entries":{"a":{"type":"file","content":"x"},"../b":{"type":"file","content":"x"}}}'
 ok "2 escape" fails invalid_manifest_path escape_root create --manifest bad.json
+try '{"entries":{},"environment":{"A":{"type":"ref","source":"env:TEST_NOT_SET_AT_ALL"},"B":"x"}}'
+c --json create --manifest bad.json >/dev/null
+ok "10 a source that fails ends it" grep -q '"reason":"secret_unreadable"' "$tmp/err"
 ok "nothing was made" same "$(layers) $(c ls -q | wc -l)" "$before 0"
 try '{"entries":{"m":{"type":"mount","source":"other","read_only":true}}}'
 ok "a bind is in place" same "$(c run --manifest bad.json -- sh -c 'cat m/s; echo y >m/s 2>/dev/null || echo ro')" "sro"
