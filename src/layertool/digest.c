@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <sys/xattr.h>
 
 #define CHUNK (1u << 20)
 #define BLOCK 4096u
@@ -24,6 +25,10 @@ typedef struct digest {
     first      *v;
     size_t      n, cap; /* a hash table, cap is a power of two */
     uint64_t    bytes, files;
+    const digest_hooks *hooks; /* or NULL */
+    void       *arg;
+    cay_err    *err;
+    int         rc; /* of a hook that failed */
 } digest;
 
 static void add(digest *d, const void *p, size_t n)
@@ -85,15 +90,15 @@ static bool all_zero(const char *p, size_t n)
 
 /* Block by block with its offset, blocks of zeros left out: where a filesystem keeps holes makes no difference, and a huge
  * hole costs nothing. */
-static int add_data(digest *d, int fd, uint64_t size)
+static int add_data(digest *d, int fd, uint64_t size, bool sparse)
 {
     for (off_t at = 0; (uint64_t)at < size;) {
-        off_t data = lseek(fd, at, SEEK_DATA);
+        off_t data = sparse ? lseek(fd, at, SEEK_DATA) : at;
         if (data < 0)
             return errno == ENXIO ? 0 : -1;
         at = data & ~(off_t)(BLOCK - 1);
         size_t have = 0;
-        while (have < CHUNK) {
+        while (have < CHUNK && (uint64_t)at + have < size) {
             ssize_t n = pread(fd, d->chunk + have, CHUNK - have, at + (off_t)have);
             if (n < 0)
                 return -1;
@@ -103,6 +108,8 @@ static int add_data(digest *d, int fd, uint64_t size)
         }
         if (!have)
             return 0;
+        if (d->hooks && (d->rc = d->hooks->data(d->arg, d->chunk, have, (uint64_t)at, d->err)) < 0)
+            return -1;
         for (size_t i = 0; i < have; i += BLOCK) {
             size_t n = CAY_MIN(BLOCK, have - i);
             if (all_zero(d->chunk + i, n))
@@ -115,7 +122,7 @@ static int add_data(digest *d, int fd, uint64_t size)
     return 0;
 }
 
-static int add_file(digest *d, int dir, const char *name, const struct stat *st)
+static int open_file(int dir, const char *name, struct stat *st)
 {
     struct stat now;
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
@@ -126,46 +133,64 @@ static int add_file(digest *d, int dir, const char *name, const struct stat *st)
     errno = ESTALE;
     if (now.st_ino != st->st_ino || !S_ISREG(now.st_mode))
         return -1;
-    add_num(d, (uint64_t)now.st_size);
-    d->bytes += (uint64_t)now.st_blocks * 512;
-    return add_data(d, fd, (uint64_t)now.st_size);
+    *st = now;
+    return CAY_STEAL_FD(fd);
+}
+
+static int add_file(digest *d, int fd, const struct stat *st)
+{
+    add_num(d, (uint64_t)st->st_size);
+    d->bytes += (uint64_t)st->st_blocks * 512;
+    if (add_data(d, fd, (uint64_t)st->st_size, (uint64_t)st->st_blocks * 512 < (uint64_t)st->st_size) < 0)
+        return -1;
+    return d->hooks && (d->rc = d->hooks->end(d->arg, (uint64_t)st->st_size, d->err)) < 0 ? -1 : 0;
 }
 
 /* ---- an entry ---- */
 
-static int add_xattrs(digest *d, const tool *t, int dir, const char *name)
+static void add_xattrs(digest *d, const xattrs *x)
 {
-    xattrs x;
-    if (xattrs_read(t, dir, name, &x) < 0)
-        return -1;
-    add_num(d, x.n);
-    for (size_t i = 0; i < x.n; i++) {
-        add_bytes(d, x.v[i].name, strlen(x.v[i].name));
-        add_bytes(d, x.v[i].value, x.v[i].len);
+    add_num(d, x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        add_bytes(d, x->v[i].name, strlen(x->v[i].name));
+        add_bytes(d, x->v[i].value, x->v[i].len);
     }
-    xattrs_clear(&x);
-    return 0;
 }
 
-static int add_node(digest *d, const tool *t, int dir, const char *name, const char *path, const struct stat *st)
+static int tell(digest *d, int dir, const char *name, const char *path, const struct stat *st, const char *other, const xattrs *x)
+{
+    return d->hooks && (d->rc = d->hooks->node(d->arg, dir, name, path, st, other, x, d->err)) < 0 ? -1 : 0;
+}
+
+static int add_node(digest *d, const tool *t, int dir, const char *name, const char *path, const struct stat *seen)
 {
     uint32_t base = t->root ? TOOL_STORE : 0;
     char target[4096];
-    const char *other = S_ISREG(st->st_mode) && st->st_nlink > 1 ? first_path(d, st, path) : NULL;
+    struct stat now = *seen, *st = &now;
+    xattrs x = { 0 };
+    bool file = S_ISREG(st->st_mode);
+    const char *other = file && st->st_nlink > 1 ? first_path(d, st, path) : NULL;
     add_bytes(d, path, strlen(path));
     d->files++;
     if (other) {
         add(d, "h", 1);
         add_bytes(d, other, strlen(other));
-        return 0;
+        return tell(d, dir, name, path, st, other, &x);
     }
+    CAY_AUTOFD fd = file ? open_file(dir, name, st) : -1;
+    if (file && fd < 0)
+        return -1;
     add_num(d, st->st_mode);
     add_num(d, (uint32_t)(st->st_uid - base));
     add_num(d, (uint32_t)(st->st_gid - base));
-    if (add_xattrs(d, t, dir, name) < 0)
+    /* Most files have none, and by the descriptor that is cheap to learn. */
+    if (!(file && flistxattr(fd, NULL, 0) == 0) && xattrs_read(t, dir, name, &x) < 0)
         return -1;
-    if (S_ISREG(st->st_mode))
-        return add_file(d, dir, name, st);
+    add_xattrs(d, &x);
+    int rc = tell(d, dir, name, path, st, NULL, &x);
+    xattrs_clear(&x);
+    if (rc < 0 || file)
+        return rc < 0 ? rc : add_file(d, fd, st);
     if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
         add_num(d, st->st_rdev);
     if (S_ISLNK(st->st_mode)) {
@@ -180,9 +205,10 @@ static int add_node(digest *d, const tool *t, int dir, const char *name, const c
 static int on_enter(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
 {
     *down = true;
-    if (add_node(w->arg, w->t, crawl_fd(&w->at), name, w->path.data, st) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path.data);
-    return 0;
+    digest *d = w->arg;
+    if (add_node(d, w->t, crawl_fd(&w->at), name, w->path.data, st) == 0)
+        return 0;
+    return d->rc < 0 ? d->rc : cay_fail_sys(err, CAY_ESYS, "read %.150s", w->path.data);
 }
 
 static void digest_end(digest *d)
@@ -194,21 +220,20 @@ static void digest_end(digest *d)
     EVP_MD_CTX_free(d->all);
 }
 
-int digest_run(tool *t, cay_err *err)
+int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *arg, digested *out, cay_err *err)
 {
     unsigned char sum[32];
-    char hex[65];
     int root;
     struct stat st;
-    if (t->nargs != 1)
-        return cay_fail(err, CAY_EINVAL, "digest takes one layer");
-    CAY_TRY(tool_layer_open(t, t->args[0], &root, err));
-    digest d = { .all = EVP_MD_CTX_new(), .chunk = cay__alloc(CHUNK) };
+    CAY_TRY(tool_layer_open(t, layer, &root, err));
+    digest d = { .all = EVP_MD_CTX_new(), .chunk = cay__alloc(CHUNK), .hooks = hooks, .arg = arg, .err = err };
     if (!d.all || EVP_DigestInit_ex(d.all, EVP_sha256(), NULL) != 1)
         abort();
     walk w = { .t = t, .enter = on_enter, .arg = &d };
     add(&d, "cay-layer 1\n", 12);
-    int rc = fstat(root, &st) < 0 || add_node(&d, t, root, ".", "", &st) < 0 ? cay_fail_sys(err, CAY_ESYS, "read layer %s", t->args[0]) : 0;
+    int rc = 0;
+    if (fstat(root, &st) < 0 || add_node(&d, t, root, ".", "", &st) < 0)
+        rc = d.rc < 0 ? d.rc : cay_fail_sys(err, CAY_ESYS, "read layer %s", layer);
     if (rc == 0)
         rc = walk_tree(&w, root, err);
     else
@@ -217,10 +242,20 @@ int digest_run(tool *t, cay_err *err)
         abort();
     digest_end(&d);
     if (rc < 0)
-        return cay_wrap(err, rc, "digest of %s", t->args[0]);
+        return cay_wrap(err, rc, "digest of %s", layer);
+    *out = (digested){ .bytes = d.bytes, .files = d.files };
     for (size_t i = 0; i < sizeof sum; i++)
-        snprintf(hex + 2 * i, 3, "%02x", sum[i]);
-    cay__rec_str(&t->out, hex);
+        snprintf(out->hex + 2 * i, 3, "%02x", sum[i]);
+    return 0;
+}
+
+int digest_run(tool *t, cay_err *err)
+{
+    digested d;
+    if (t->nargs != 1)
+        return cay_fail(err, CAY_EINVAL, "digest takes one layer");
+    CAY_TRY(digest_layer(t, t->args[0], NULL, NULL, &d, err));
+    cay__rec_str(&t->out, d.hex);
     cay__rec_num(&t->out, d.bytes);
     cay__rec_num(&t->out, d.files);
     return 0;

@@ -5,7 +5,8 @@
  *   format=snapshot|tar|js   ours, the Agents SDK's tar, or its JSON     meta=JSON    what cay.json says
  *   a=LAYER b=LAYER          the stacks, bottom first                    top=LAYER    b is a and this one more: nothing else is walked
  *   root=DIR                 below both stacks, a directory of the host  under=NAME   only this directory of the root
- *   skip=PATH                left out, with all that is below
+ *   skip=PATH                left out, with all that is below            raw=1        top as it is, with its digest as a layer; CAY_ENOTSUP,
+ *                                                                                     "pack_redirect", when only a comparison can tell it
  *   threads=N                that compress
  */
 #include "pack.h"
@@ -21,7 +22,7 @@
 typedef struct ask {
     const char *a[TOOL_STACK_MAX + 1], *b[TOOL_STACK_MAX + 1], *skip[SKIPS];
     size_t      na, nb, nskip;
-    const char *top, *under, *meta, *format;
+    const char *top, *under, *meta, *format, *raw;
     uint64_t    threads;
 } ask;
 
@@ -43,6 +44,8 @@ typedef struct pack {
     size_t   n, cap; /* a hash table */
     uint64_t items, bytes, said;
     bool     single; /* one id is all there is */
+    bool     over;   /* raw: bytes of something that is left out */
+    uint64_t at;     /* raw: so far in a file */
 } pack;
 
 static int parse(tool *t, ask *q, cay_err *err)
@@ -55,7 +58,7 @@ static int parse(tool *t, ask *q, cay_err *err)
             const char **to, **list;
             size_t      *count, most;
         } words[] = { { "top", &q->top, 0, 0, 0 },       { "under", &q->under, 0, 0, 0 }, { "meta", &q->meta, 0, 0, 0 },
-                      { "format", &q->format, 0, 0, 0 }, { "root", &t->bottom, 0, 0, 0 }, { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
+                      { "format", &q->format, 0, 0, 0 }, { "root", &t->bottom, 0, 0, 0 }, { "raw", &q->raw, 0, 0, 0 }, { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
                       { "b", 0, q->b, &q->nb, TOOL_STACK_MAX + 1 }, { "skip", 0, q->skip, &q->nskip, SKIPS } };
         bool known = n == 7 && !strncmp(w, "threads", n) && cay__str_to_u64(v, &q->threads) && q->threads <= 64;
         for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
@@ -100,26 +103,31 @@ static cay__item item_of(const pack *p, char type, const char *path, const struc
 }
 
 /* The tenant's own attributes, as items have them. */
+static void take_attrs(pack *p, const xattrs *x, cay__item *it)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        uint16_t a = (uint16_t)(strlen(x->v[i].name) + 1);
+        uint32_t b = (uint32_t)x->v[i].len;
+        if (!cay__str_starts(x->v[i].name, "user.") || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA)
+            continue;
+        memcpy(p->extra + len, &a, sizeof a);
+        memcpy(p->extra + len + sizeof a, &b, sizeof b);
+        memcpy(p->extra + len + sizeof a + sizeof b, x->v[i].name, a);
+        memcpy(p->extra + len + sizeof a + sizeof b + a, x->v[i].value, b);
+        len += sizeof a + sizeof b + a + b;
+    }
+    it->extra = p->extra;
+    it->extra_len = len;
+}
+
 static int attributes(pack *p, int dir, const char *name, cay__item *it, cay_err *err)
 {
     xattrs x;
     if (xattrs_read(p->t, dir, name, &x) < 0)
         return cay_fail_sys(err, CAY_ESYS, "attributes of %.150s", it->path);
-    size_t len = 0;
-    for (size_t i = 0; i < x.n; i++) {
-        uint16_t a = (uint16_t)(strlen(x.v[i].name) + 1);
-        uint32_t b = (uint32_t)x.v[i].len;
-        if (!cay__str_starts(x.v[i].name, "user.") || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA)
-            continue;
-        memcpy(p->extra + len, &a, sizeof a);
-        memcpy(p->extra + len + sizeof a, &b, sizeof b);
-        memcpy(p->extra + len + sizeof a + sizeof b, x.v[i].name, a);
-        memcpy(p->extra + len + sizeof a + sizeof b + a, x.v[i].value, b);
-        len += sizeof a + sizeof b + a + b;
-    }
+    take_attrs(p, &x, it);
     xattrs_clear(&x);
-    it->extra = p->extra;
-    it->extra_len = len;
     return 0;
 }
 
@@ -320,6 +328,81 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     return 0;
 }
 
+/* ---- one layer as it is ---- */
+
+static int raw_kind(pack *p, const char *path, const struct stat *st, const xattrs *x, char *type, unsigned *flags, cay_err *err)
+{
+    const xattr *hidden = xattrs_find(x, "overlay.opaque");
+    *type = S_ISREG(st->st_mode) ? CAY__ITEM_FILE : S_ISDIR(st->st_mode) ? CAY__ITEM_DIR : S_ISLNK(st->st_mode) ? CAY__ITEM_LINK
+            : meta_whiteout(st) ? CAY__ITEM_GONE : 0;
+    if (xattrs_find(x, "overlay.redirect") || (hidden && hidden->len && hidden->value[0] != 'y'))
+        return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect", "%.100s was renamed from below the layer", path);
+    *flags = hidden && hidden->len && *type == CAY__ITEM_DIR ? CAY__ITEM_OPAQUE : 0;
+    if (strlen(path) + 8 >= CAY__ITEM_PATH)
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_path", "%.100s…: a path of more than 4,000 bytes fits no archive", path);
+    p->over = !*type || skipped(p, path); /* FIFOs and sockets are nothing without who made them */
+    return 0;
+}
+
+static int raw_node(void *arg, int dir, const char *name, const char *path, const struct stat *st, const char *other, const xattrs *x, cay_err *err)
+{
+    pack *p = arg;
+    char type = 0, target[CAY__ITEM_PATH];
+    unsigned flags = 0;
+    p->at = 0;
+    CAY_TRY(raw_kind(p, path, st, x, &type, &flags, err));
+    CAY_TRY(progress(p, err));
+    if (p->over)
+        return 0;
+    if (other && skipped(p, other))
+        return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect", "%.100s has its bytes under a name that is left out", path);
+    cay__item it = type == CAY__ITEM_GONE ? (cay__item){ .type = type, .path = path, .target = "", .extra = "" }
+                                          : item_of(p, other ? CAY__ITEM_HARD : type, *path ? path : ".", st);
+    it.flags = flags;
+    if (other)
+        it.target = other;
+    else if (type == CAY__ITEM_LINK) {
+        ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read %.150s", path);
+        target[n] = 0;
+        it.target = target;
+    } else if (type != CAY__ITEM_GONE && *path) {
+        take_attrs(p, x, &it);
+    }
+    return tell(p, &it, err);
+}
+
+static int raw_data(void *arg, const void *data, size_t n, uint64_t at, cay_err *err)
+{
+    pack *p = arg;
+    if (p->over)
+        return 0;
+    if (at > p->at)
+        CAY_TRY(hole(p, at - p->at, err));
+    p->at = at + n;
+    return some(p, data, n, err);
+}
+
+static int raw_end(void *arg, uint64_t size, cay_err *err)
+{
+    pack *p = arg;
+    if (p->over)
+        return 0;
+    if (size > p->at)
+        CAY_TRY(hole(p, size - p->at, err));
+    return p->w.ops->done(&p->w, err);
+}
+
+static int raw(pack *p, digested *as_layer, cay_err *err)
+{
+    static const digest_hooks hooks = { raw_node, raw_data, raw_end };
+    if (!p->q.top)
+        return cay_fail(err, CAY_EINVAL, "pack: raw without a layer");
+    CAY_TRY(p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err));
+    return digest_layer(p->t, p->q.top, &hooks, p, as_layer, err);
+}
+
 /* ---- the whole ---- */
 
 static bool one_id(void)
@@ -373,9 +456,8 @@ static int begin(pack *p, compare *c, cay_err *err)
     return 0;
 }
 
-static int all(pack *p, cay_err *err)
+static int differences(pack *p, cay_err *err)
 {
-    char hex[65];
     compare c = { .t = p->t, .owners = true, .under = p->q.under, .fn = on_change, .arg = p };
     CAY_TRY(open_views(p, &c, err));
     int rc = p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err);
@@ -385,13 +467,21 @@ static int all(pack *p, cay_err *err)
         rc = compare_run(&c, err);
     view_close(&c.a);
     view_close(&c.b);
-    CAY_TRY(rc);
+    return rc;
+}
+
+static int all(pack *p, cay_err *err)
+{
+    char hex[65];
+    digested as_layer = { .hex = "" };
+    CAY_TRY(p->q.raw ? raw(p, &as_layer, err) : differences(p, err));
     CAY_FAULT("pack.told");
     seal_hex(&p->seal, hex);
     CAY_TRY(p->w.ops->close(&p->w, hex, err));
     cay__rec_str(&p->t->out, hex);
     cay__rec_num(&p->t->out, p->items);
     cay__rec_num(&p->t->out, p->bytes);
+    cay__rec_str(&p->t->out, as_layer.hex);
     return 0;
 }
 
@@ -410,6 +500,8 @@ int pack_run(tool *t, cay_err *err)
     if (rc == 0)
         rc = all(p, err);
     seal_close(&p->seal);
+    if (p->w.ops && p->w.ops->drop)
+        p->w.ops->drop(&p->w);
     for (size_t i = 0; i < p->cap; i++)
         free(p->v[i].path);
     free(p->v);

@@ -2,7 +2,7 @@
 /*
  * layertool/pack.h - verbs of cay-pack, which is cay-layer with libarchive: starting that costs milliseconds that others need not pay.
  *
- *   pack     words, see pack.c       hex digest, items, bytes        PROGRESS records before; the archive goes to TOOL_FD
+ *   pack     words, see pack.c       hex digest, items, bytes        and the layer's digest (raw); PROGRESS before; the archive goes to TOOL_FD
  *   unpack   layer                   hex digest, items, bytes        items come from TOOL_FD; META first, which has to be answered
  */
 #pragma once
@@ -20,6 +20,7 @@ typedef struct writer_ops {
     int (*hole)(writer *w, uint64_t n, cay_err *err);
     int (*done)(writer *w, cay_err *err); /* its last byte was told */
     int (*close)(writer *w, const char *digest, cay_err *err);
+    void (*drop)(writer *w); /* whether it was closed or not; may be NULL */
     bool wants_gone, hard_links;
 } writer_ops;
 extern const writer_ops write_snapshot, write_tar, write_js;

@@ -94,4 +94,4 @@ static int close_js(writer *w, const char *digest, cay_err *err)
     return flush(w, err);
 }
 
-const writer_ops write_js = { "js", open_js, item, data, hole, done, close_js, false, false };
+const writer_ops write_js = { "js", open_js, item, data, hole, done, close_js, NULL, false, false };

@@ -106,6 +106,8 @@ static int item(writer *w, const cay__item *it, cay_err *err)
         archive_entry_set_hardlink(e, place(w, it->target, other));
     if (it->type == CAY__ITEM_GONE)
         archive_entry_xattr_add_entry(e, "cay.whiteout", "1", 1);
+    if (it->flags & CAY__ITEM_OPAQUE)
+        archive_entry_xattr_add_entry(e, "cay.opaque", "1", 1);
     while (w->ops->wants_gone && it->extra_len && cay__item_attr(it, &at, &name, &value, &len))
         archive_entry_xattr_add_entry(e, name, value, len);
     int rc = archive_write_header(w->a, e);
@@ -136,10 +138,16 @@ static int close_any(writer *w, const char *digest, cay_err *err)
     int rc = w->ops->wants_gone ? text_member(w, "cay.sha256", digest, err) : 0;
     if (rc == 0 && archive_write_close(w->a) != ARCHIVE_OK)
         rc = broken(w, "the archive", err);
-    archive_entry_free(w->e);
-    archive_write_free(w->a);
     return rc;
 }
 
-const writer_ops write_snapshot = { "snapshot", open_snapshot, item, data, hole, done, close_any, true, true };
-const writer_ops write_tar = { "tar", open_tar, item, data, hole, done, close_any, false, false };
+static void drop(writer *w)
+{
+    if (w->a)
+        archive_write_fail(w->a); /* else it would be finished now, to nobody's use; after close that changes nothing */
+    archive_entry_free(w->e);
+    archive_write_free(w->a);
+}
+
+const writer_ops write_snapshot = { "snapshot", open_snapshot, item, data, hole, done, close_any, drop, true, true };
+const writer_ops write_tar = { "tar", open_tar, item, data, hole, done, close_any, drop, false, false };

@@ -151,6 +151,18 @@ void meta_path(char out[300], int dir, const char *name);
 
 int build_run(tool *t, cay_err *err);
 int digest_run(tool *t, cay_err *err);
+/* The same for who wants to see all that it passes: each entry, then its bytes if it is a file (holes left out) and where they end. `other`: the
+ * first name of a file that has several, for those after it. */
+typedef struct digest_hooks {
+    int (*node)(void *arg, int dir, const char *name, const char *path, const struct stat *st, const char *other, const xattrs *x, cay_err *err);
+    int (*data)(void *arg, const void *p, size_t n, uint64_t at, cay_err *err);
+    int (*end)(void *arg, uint64_t size, cay_err *err);
+} digest_hooks;
+typedef struct digested {
+    char     hex[65];
+    uint64_t bytes, files;
+} digested;
+int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *arg, digested *out, cay_err *err);
 int remove_run(tool *t, cay_err *err);
 int volume_run(tool *t, cay_err *err);
 int merge_run(tool *t, cay_err *err);

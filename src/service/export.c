@@ -2,13 +2,16 @@
 /* A snapshot as an archive: which layers go into it, and whether they are still what they were. */
 #include "archive.h"
 #include <base/call.h>
+#include <base/fd.h>
 #include <base/json.h>
 #include <base/str.h>
 #include <cay/manifest.h>
+#include <fcntl.h>
 #include <layer/layer.h>
 #include <layertool/pack_proto.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define WORDS (2 * CAY__STACK_MAX + 300)
 
@@ -24,6 +27,8 @@ typedef struct work {
     const cay_export *spec;
     cay__snaprow     *snap, *since;
     cay__stack        stack, below; /* whole, and what the archive does not have */
+    bool              one;          /* it has one layer */
+    char              as_layer[65]; /* that layer's digest, where packing told it */
     words             w;
 } work;
 
@@ -103,7 +108,6 @@ static int stacks(work *k, cay_err *err)
 {
     char template_[CAY_LAYER_NAME] = "";
     const char *root = k->snap->row.template_;
-    bool one = begins_with(&k->stack, &k->below) && k->stack.n == k->below.n + 1;
     if (*root == '/')
         add(&k->w, "root=", root);
     else
@@ -114,7 +118,8 @@ static int stacks(work *k, cay_err *err)
         add(&k->w, "a=", template_);
     for (size_t i = 0; i < k->below.n; i++)
         add(&k->w, "a=", k->below.name[i]);
-    if (one) {
+    k->one = begins_with(&k->stack, &k->below) && k->stack.n == k->below.n + 1;
+    if (k->one) {
         add(&k->w, "top=", k->stack.name[k->stack.n - 1]);
         return 0;
     }
@@ -142,19 +147,26 @@ static bool in_below(const work *k, const char *layer)
     return false;
 }
 
+static int damaged(const char *layer, const char *hex, const char *want, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ESYS, "snapshot_damaged", "layer %s has digest %.16s…, and its record %.16s…: the disk or somebody changed it", layer, hex, want);
+}
+
+/* What its record says; false: it was merged, its snapshot is gone, or it is not settled yet. */
+static bool recorded(const work *k, const char *layer, char hex[65])
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    return cay__snap_row(k->svc, layer, &row, NULL) == 0 && cay__str_starts(row->row.digest, "sha256:") && cay__str_copy(hex, 65, row->row.digest + 7);
+}
+
 static int verify(work *k, const char *layer, cay_err *err)
 {
-    char hex[65];
-    CAY_AUTOFREE cay__snaprow *row = NULL;
+    char hex[65], want[65];
     cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
-    /* A layer that was merged, or whose snapshot is gone, has no digest to be measured by. */
-    if (in_below(k, layer) || cay__snap_row(k->svc, layer, &row, NULL) < 0 || !cay__str_starts(row->row.digest, "sha256:"))
+    if (in_below(k, layer) || !recorded(k, layer, want))
         return 0;
     CAY_TRY(cay__layer_digest(&at, k->call, layer, hex, NULL, NULL, err));
-    if (strcmp(hex, row->row.digest + 7))
-        return cay_fail_why(err, CAY_ESYS, "snapshot_damaged", "layer %s has digest %.16s…, and its record %.16s…: the disk or somebody changed it", layer, hex,
-                            row->row.digest + 7);
-    return 0;
+    return strcmp(hex, want) ? damaged(layer, hex, want, err) : 0;
 }
 
 static void *verify_all(void *arg)
@@ -188,6 +200,7 @@ static int pack(work *k, int fd, cay_archived *out, cay_err *err)
     cay__str_join(got.digest, sizeof got.digest, "sha256:", cay__rec_get_str(&done.rec), NULL);
     got.files = cay__rec_get_num(&done.rec);
     got.bytes = cay__rec_get_num(&done.rec);
+    cay__str_copy(k->as_layer, sizeof k->as_layer, cay__rec_get_str(&done.rec));
     bool bad = done.rec.bad;
     cay__layer_done_clear(&done);
     if (bad)
@@ -197,10 +210,62 @@ static int pack(work *k, int fd, cay_archived *out, cay_err *err)
     return 0;
 }
 
-static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err *err)
+/* One layer as it is: what is packed is digested on the way, so nothing is read twice. */
+static int pack_one(work *k, int fd, cay_archived *out, cay_err *err)
+{
+    const char *layer = k->stack.name[k->stack.n - 1];
+    char want[65];
+    add(&k->w, "raw=1", "");
+    int rc = pack(k, fd, out, err);
+    k->w.n--;
+    CAY_TRY(rc);
+    return recorded(k, layer, want) && strcmp(want, k->as_layer) ? damaged(layer, k->as_layer, want, err) : 0;
+}
+
+/* Several, or what only a comparison tells: their digests are taken beside. */
+static int pack_many(work *k, int fd, cay_archived *out, cay_err *err)
 {
     check c = { .k = k, .err = CAY_ERR_INIT };
+    bool beside = pthread_create(&c.thread, NULL, verify_all, &c) == 0;
+    if (!beside)
+        verify_all(&c);
+    int rc = pack(k, fd, out, err);
+    if (beside)
+        pthread_join(c.thread, NULL);
+    if (c.rc < 0 && err)
+        *err = c.err;
+    return c.rc < 0 ? c.rc : rc;
+}
+
+static int copy_out(int from, int to, cay_err *err)
+{
+    char buf[65536];
+    if (lseek(from, 0, SEEK_SET) != 0)
+        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+    for (ssize_t n; (n = read(from, buf, sizeof buf)) != 0;)
+        if (n < 0 || !cay__fd_write_all(to, buf, (size_t)n))
+            return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    return 0;
+}
+
+/* Into a regular file, which may be begun anew. */
+static int to_file(work *k, size_t format, int fd, cay_archived *out, cay_err *err)
+{
+    off_t start = lseek(fd, 0, SEEK_CUR);
+    if (start < 0)
+        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    int rc = k->one && !formats[format].workspace ? pack_one(k, fd, out, err) : CAY_ENOTSUP;
+    if (rc != CAY_ENOTSUP)
+        return rc;
+    if (ftruncate(fd, start) < 0 || lseek(fd, start, SEEK_SET) != start)
+        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    return pack_many(k, fd, out, err);
+}
+
+static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err *err)
+{
     char threads[32], n[21];
+    struct stat st;
     CAY_TRY(cay__stack_read(k->snap->row.layers, &k->stack, err));
     if (k->since)
         CAY_TRY(cay__stack_read(k->since->row.layers, &k->below, err));
@@ -212,16 +277,14 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     skips(k);
     cay__str_join(threads, sizeof threads, "threads=", cay__str_u64(n, (uint64_t)CAY_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1)), NULL);
     add(&k->w, threads, "");
-    /* Beside the packing: a second look at the same bytes, which are in memory then. */
-    bool beside = pthread_create(&c.thread, NULL, verify_all, &c) == 0;
-    if (!beside)
-        verify_all(&c);
-    int rc = pack(k, fd, out, err);
-    if (beside)
-        pthread_join(c.thread, NULL);
-    if (c.rc < 0 && err)
-        *err = c.err;
-    return c.rc < 0 ? c.rc : rc;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return to_file(k, format, fd, out, err);
+    /* Nothing leaves before all of it is known to be sound. */
+    CAY_AUTOFD file = openat(k->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (file < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", k->svc->home);
+    CAY_TRY(to_file(k, format, file, out, err));
+    return copy_out(file, fd, err);
 }
 
 /* A sandbox is saved for the export, and that snapshot goes again. */
