@@ -49,7 +49,7 @@ void tool_unstage(tool *t, const char *stage)
 }
 
 /* Names of tool_stage() and of ourselves that nobody holds any more: their makers have a lock on them while they live. */
-static int sweep(tool *t, cay_err *err)
+int remove_sweep(tool *t, cay_err *err)
 {
     names l = { 0 };
     int rc = names_read(&l, t->layers) < 0 ? cay_fail_sys(err, CAY_ESYS, "list layers/") : 0;
@@ -76,5 +76,5 @@ int remove_run(tool *t, cay_err *err)
             return cay_fail_sys(err, CAY_ESYS, "remove layer %s", t->args[i]);
         CAY_FAULT("layer.remove.renamed");
     }
-    return sweep(t, err);
+    return remove_sweep(t, err);
 }

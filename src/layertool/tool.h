@@ -170,3 +170,5 @@ int diff_run(tool *t, cay_err *err);
 int apply_run(tool *t, cay_err *err);
 /* All that is below fd, which is closed. */
 int remove_tree(tool *t, int fd, cay_err *err);
+/* What the dead left below layers/. */
+int remove_sweep(tool *t, cay_err *err);

@@ -94,6 +94,7 @@ int unpack_run(tool *t, cay_err *err)
     if (t->nargs != 1)
         return cay_fail(err, CAY_EINVAL, "unpack takes one layer");
     CAY_TRY(tool_layer_name(t->args[0], err));
+    remove_sweep(t, NULL); /* an import that was killed left as much as it had */
     CAY_TRY(tool_stage(t, stage, &fd, err));
     i.sink = (cay__sink){ .root = fd, .threads = 2, .owners = true, .uid_base = t->root ? TOOL_STORE : 0, .uid = 1000, .gid = 1000, .max_items = 500000, .max_bytes = 8ull << 30,
                           .overlay = t->root ? "trusted.overlay." : "user.overlay.", .note = on_note, .seen = on_seen, .check = on_check, .arg = &i };

@@ -2,6 +2,7 @@
 /* cay-unpack: see unpack.h. Exit status 0: all of it was told and sound; 1: FAIL was told; 2: wrong words. */
 #include "unpack.h"
 #include <base/mutant.h>
+#include <base/sanitize.h>
 #include <base/str.h>
 #include <locale.h>
 #include <signal.h>
@@ -29,7 +30,7 @@ int main(int argc, char **argv)
 {
     unpack u = { .max = { .input = 2ull << 30, .output = 8ull << 30, .members = 500000, .ratio = 200, .ratio_from = 10 << 20 } };
     /* Whatever a bomb makes a library want: an allocation fails first. */
-    if (!CAY__MUTANT("archive-memory"))
+    if (!CAY__MUTANT("archive-memory") && !CAY__SANITIZED)
         setrlimit(RLIMIT_DATA, &(struct rlimit){ MEMORY, MEMORY });
     setlocale(LC_CTYPE, "C.UTF-8"); /* else libarchive cannot tell names that are not ASCII */
     signal(SIGPIPE, SIG_IGN);
