@@ -110,7 +110,7 @@ enum copy_how { COPY_BYTES, COPY_SHARED }; /* by reflink where the file is large
 bool copy_file(int from, const char *name, int to, const struct stat *st, enum copy_how how, bool *shared);
 bool copy_special(int from, const char *name, int to, const struct stat *st); /* links, pipes, sockets, whiteouts */
 bool copy_looks(int from, int to, const struct stat *st);                     /* owner, attributes, mode, times of an open one */
-bool same_bytes(int a, const char *name, int b, const char *path);
+bool same_bytes(int a, const char *name, int b, const char *path, off_t size);
 
 /* ---- tree.c ---- */
 

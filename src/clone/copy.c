@@ -131,20 +131,20 @@ bool copy_file(int from, const char *name, int to, const struct stat *st, enum c
     return (one || (st->st_size <= SMALL ? copy_small(in, out, st->st_size) : copy_large(in, out, st))) && copy_looks(in, out, st);
 }
 
-bool same_bytes(int a, const char *name, int b, const char *path)
+bool same_bytes(int a, const char *name, int b, const char *path, off_t size)
 {
     static char other[SMALL];
     CAY_AUTOFD x = openat(a, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
     CAY_AUTOFD y = openat(b, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
     if (x < 0 || y < 0)
         return false;
-    for (;;) {
+    while (size > 0) {
         ssize_t n = read(x, buffer, sizeof buffer), k = read(y, other, sizeof other);
-        if (n < 0 || n != k || memcmp(buffer, other, (size_t)n))
+        if (n <= 0 || n != k || memcmp(buffer, other, (size_t)n))
             return false;
-        if (n == 0)
-            return true;
+        size -= n;
     }
+    return size == 0;
 }
 
 /* ---- what has no bytes ---- */

@@ -61,7 +61,7 @@ static bool link_last(clone_tree *t, int from, const char *name, int to, const s
     if (!m)
         return false;
     const char *path = t->last->names + m->path;
-    if (t->doubt && S_ISREG(st->st_mode) && st->st_size && !same_bytes(from, name, t->base, path))
+    if (t->doubt && S_ISREG(st->st_mode) && st->st_size && !same_bytes(from, name, t->base, path, st->st_size))
         return false;
     return linkat(t->base, path, to, name, 0) == 0; /* gone, or with too many names already: then not */
 }
