@@ -118,6 +118,9 @@ typedef struct clone_tree {
     int              upper, to; /* directories */
     int              base;      /* the last clone's layer, or -1 */
     const clone_index *last;
+    int              near; /* a directory of it, whose name is near_path */
+    char             near_path[4096];
+    size_t           near_len;
     clone_index       next;
     inode_set        mapped;
     enum copy_how    how;

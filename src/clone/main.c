@@ -108,7 +108,7 @@ static void prepare(job *j)
     struct statfs fs;
     t->upper = j->upper;
     t->to = j->stage;
-    t->base = -1;
+    t->base = t->near = -1;
     t->last = &j->last;
     if (index_load(&j->last, j->dir, INDEX, &j->st))
         t->base = openat(j->layers, j->last.layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -195,7 +195,7 @@ static bool name_valid(const char *s)
 int main(int argc, char **argv)
 {
     int64_t since = cay__now_us();
-    job j = { .dir = -1, .layers = -1, .upper = -1, .stage = -1, .tree.base = -1 };
+    job j = { .dir = -1, .layers = -1, .upper = -1, .stage = -1, .tree = { .base = -1, .near = -1 } };
 #ifdef CAY_FAULTS
     if (argc == 2 && !strcmp(argv[1], "--faults")) {
         cay__fault_list((void (*)(const char *))(void *)puts);

@@ -54,6 +54,24 @@ static void twins_free(void)
 
 /* ---- one entry ---- */
 
+/* Opens the directory of the last clone in which *path is, which is most often the one of the file before it, and leaves the name. */
+static bool base_dir(clone_tree *t, const char **path)
+{
+    const char *slash = strrchr(*path, '/');
+    size_t n = slash ? (size_t)(slash - *path) : 0;
+    if (n >= sizeof t->near_path)
+        return false;
+    if (t->near < 0 || n != t->near_len || memcmp(t->near_path, *path, n)) {
+        cay__close_fd(&t->near);
+        memcpy(t->near_path, *path, n);
+        t->near_path[n] = 0;
+        t->near_len = n;
+        t->near = openat(t->base, n ? t->near_path : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
+    *path += n + (slash != NULL);
+    return t->near >= 0;
+}
+
 /* The same as in the last clone: another name of that file. False: it has to be copied, whatever the reason. */
 static bool link_last(clone_tree *t, int from, const char *name, int to, const struct stat *st)
 {
@@ -63,7 +81,8 @@ static bool link_last(clone_tree *t, int from, const char *name, int to, const s
     const char *path = t->last->names + m->path;
     if (t->doubt && S_ISREG(st->st_mode) && st->st_size && !same_bytes(from, name, t->base, path, st->st_size))
         return false;
-    return linkat(t->base, path, to, name, 0) == 0; /* gone, or with too many names already: then not */
+    /* gone, or with too many names already: then not */
+    return base_dir(t, &path) && linkat(t->near, path, to, name, 0) == 0;
 }
 
 static bool copy_entry(clone_tree *t, int from, const char *name, int to, const struct stat *st)
@@ -159,6 +178,7 @@ bool clone_tree_walk(clone_tree *t)
     bool ok = copy_dir(t, t->upper, t->to) && fstat(t->upper, &st) == 0 && copy_looks(t->upper, t->to, &st);
     int sys = errno;
     twins_free();
+    cay__close_fd(&t->near);
     errno = sys;
     return ok;
 }
