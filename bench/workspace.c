@@ -102,17 +102,16 @@ static void in_scratch(const char *name)
 static double swap_floor(unsigned layers)
 {
     static unsigned round;
-    char dir[32], opts[4096] = "lowerdir=", name[16];
+    char dir[32], opts[4096], name[16];
+    size_t at = (size_t)snprintf(opts, sizeof opts, "upperdir=u,workdir=w,volatile,lowerdir=");
     snprintf(dir, sizeof dir, "swap%u", round++);
     in_scratch(dir);
     for (unsigned i = layers; i-- > 0;) {
-        snprintf(name, sizeof name, "l%u%s", i, i ? ":" : "");
-        strcat(opts, name);
+        at += (size_t)snprintf(opts + at, sizeof opts - at, "l%u%s", i, i ? ":" : "");
         snprintf(name, sizeof name, "l%u", i);
         if (i + 1 < layers)
             mkdir(name, 0755);
     }
-    strcat(opts, ",upperdir=u,workdir=w,volatile");
     mkdir("u", 0755);
     mkdir("w", 0755);
     mkdir("m", 0755);
