@@ -36,6 +36,7 @@ _cay() {
     --from | --to) _cay_reply snapshots; return ;;
     --home | --root | --skills) COMPREPLY=($(compgen -d -- "$cur")); return ;;
     --mount) compopt -o nospace; COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    --volume) compopt -o nospace; COMPREPLY=($(compgen -S : -W "$(cay -q volume ls 2>/dev/null)" -- "$cur")); return ;;
     --env-file) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --provider) COMPREPLY=($(compgen -W 'native process local' -- "$cur")); return ;;
     --isolation | --need) COMPREPLY=($(compgen -W 'none process rootless root' -- "$cur")); return ;;
@@ -47,7 +48,7 @@ _cay() {
     --approve) COMPREPLY=($(compgen -W 'auto ask never' -- "$cur")); return ;;
     --api) COMPREPLY=($(compgen -W 'responses chat' -- "$cur")); return ;;
     --sandbox) _cay_reply ids; return ;;
-    --state) if [ "$verb" = agent ]; then COMPREPLY=($(compgen -f -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'creating running paused stopped deleting' -- "$cur")); return ;;
+    --state) if [[ $verb == @(agent|resume) ]]; then COMPREPLY=($(compgen -f -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'creating running paused stopped deleting' -- "$cur")); return ;;
     esac
 
     if [ -z "$verb" ]; then

@@ -84,4 +84,5 @@ complete -c cay -l need -x -a 'none process rootless root'
 complete -c cay -l on-expiry -x -a 'kill pause'
 complete -c cay -l profile -x -a 'default root'
 complete -c cay -l scope -x -a 'one group tree'
-complete -c cay -l state -x -a 'creating running paused stopped deleting'
+complete -c cay -n 'not __fish_seen_subcommand_from resume agent' -l state -x -a 'creating running paused stopped deleting'
+complete -c cay -n '__fish_seen_subcommand_from resume agent' -l state -r -F
