@@ -241,22 +241,17 @@ static void on_session(const cay_g_session *m, const char *tail, size_t len, int
     ctl_send(CAY_G_TAKEN, &r, sizeof r, NULL, 0);
 }
 
-/* Stopped all at once, so that none makes another while they are ended one by one; then the workers go on. */
-static void end_all(void)
-{
-    kill(-1, SIGSTOP);
-    tree_tenants(SIGKILL);
-    for (size_t i = 0; i < CAY_LEN(G.workers); i++)
-        if (G.workers[i])
-            kill(G.workers[i], SIGCONT);
-}
-
 static void on_quiet(const cay_g_proc *m)
 {
     cay_g_result r = { .pid = 0 };
     reap();
-    if (m->a)
-        end_all();
+    if (m->a) { /* stopped all at once, so that none makes another while they are ended one by one */
+        kill(-1, SIGSTOP);
+        tree_tenants(SIGKILL);
+    }
+    for (size_t i = 0; i < CAY_LEN(G.workers); i++)
+        if (G.workers[i])
+            kill(G.workers[i], SIGCONT); /* some process of its user may have stopped it, over a request and with its lock */
     reap();
     r.sys = G.lock < 0 && worker_lock() < 0 ? errno : tree_tenants(0) ? EBUSY : 0;
     ctl_send(CAY_G_STILL, &r, sizeof r, &G.lock, G.lock >= 0);

@@ -441,6 +441,40 @@ static void what_is_mounted_inside_moves_along(void **state)
     host_remove(ro, (const char *const[]){ "f" }, 1);
 }
 
+/* Names on the way to a mount point are the tenant's: they may be others by now, and a link may stand where one was. */
+static void a_mount_point_is_where_it_is_and_not_behind_a_link(void **state)
+{
+    (void)state;
+    ERR;
+    NEED(snapshot);
+    NEED_SHELL();
+    char dir[] = "/tmp/cay-grant-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    host_file(dir, "f", "host\n");
+    assert_int_equal(chmod(dir, 0755), 0);
+    cay_create c = { .size = sizeof c, .grants = &(cay_grant){ .source = dir, .target = "/workspace/d/in" }, .ngrants = 1 };
+    const char *first = layer(0), *second = layer(1);
+    cay_sandbox *sb = box_new(NULL);
+    sh_is(sb, "ln -s /etc e && echo ok", "ok\n");
+    snap(sb, first);
+    box_end(sb);
+    sb = box_new(&c);
+    sh_is(sb, "mv -T d e && ln -s /etc d && cat e/in/f", "host\n");
+    snap(sb, second);
+    sh_is(sb, "cat e/in/f; readlink d", "host\n/etc\n");
+    put(sb, "a", "1");
+    assert_true(S.ops->restack(sb->box, NULL, &first, 1, E) < 0); /* there e is a link */
+    text_is(sb, "a", "1");
+    put(sb, "a", "2");
+    sh_is(sb, "cat e/in/f a", "host\n2");
+    OK(S.ops->restack(sb->box, NULL, NULL, 0, E));
+    sh_is(sb, "cat e/in/f; ls /etc/in 2>/dev/null; ls a 2>/dev/null; echo ok", "host\nok\n");
+    box_end(sb);
+    drop(second);
+    drop(first);
+    host_remove(dir, (const char *const[]){ "f" }, 1);
+}
+
 static void a_root_of_ones_own_can_be_snapshotted(void **state)
 {
     (void)state;
@@ -530,6 +564,7 @@ tests suite_snapshot(size_t *n)
         cmocka_unit_test(a_box_goes_back_and_lives_on),
         cmocka_unit_test(a_stopped_box_starts_on_its_stack),
         cmocka_unit_test(what_is_mounted_inside_moves_along),
+        cmocka_unit_test(a_mount_point_is_where_it_is_and_not_behind_a_link),
         cmocka_unit_test(a_root_of_ones_own_can_be_snapshotted),
         cmocka_unit_test(a_directory_copied_on_write_is_not_snapshotted),
         cmocka_unit_test(names_of_layers_are_names),
