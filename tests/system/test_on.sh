@@ -60,6 +60,7 @@ id=$(c create)
 snap=$(c snapshot "$id" --label base)
 ok "a snapshot together with it is refused" not c run --on "$d" --from base -- true
 ok "naming both" says "on and from"
+ok "checkpoints together with it are refused" not c create --on "$d" --checkpoint
 ok "apply to a sandbox on nothing is refused" not take
 ok "naming what else there is" says "cay diff -p"
 ok "a file for an id that is not kept is refused" not c run --id-file "$tmp/id" -- true
