@@ -158,9 +158,17 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_AUTOFREE char *reason = cay__strdup(l->row->row.reason);
     /* The intent first: if this program dies now, the next one looks whether it runs. From now on nobody merges its layers. */
-    CAY_TRY(svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL, err));
+    int rc = svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL, err);
+    if (rc == CAY_ESTATE) /* somebody was faster: what it is now decides */
+        return cay_sandbox_resume(sb, call, err);
+    CAY_TRY(rc);
     CAY_FAULT("resume.intended");
-    int rc = cay__stack_renew(svc, sb->id, &l->row, err);
+    CAY_AUTOFD lock = -1;
+    rc = cay__stack_renew(svc, call, sb->id, &l->row, &lock, err);
+    if (rc == 0 && l->row->row.state != CAY_STOPPED) { /* likewise */
+        cay__close_fd(&lock);
+        return cay_sandbox_resume(sb, call, err);
+    }
     if (rc == 0)
         rc = cay__spec_read(&l->row->row, &spec, err);
     if (rc == 0)

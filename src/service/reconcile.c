@@ -228,7 +228,7 @@ int cay__reconcile(cay_service *svc, cay_err *err)
     if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
         return 0; /* somebody is at it, or the disk is full; single looks do the same */
     if (broken) /* before a sandbox is started on layers that it may not know of */
-        cay__snap_reconcile(svc);
+        cay__snap_reconcile(svc, NULL);
     work w = { .svc = svc, .rebooted = known == 0 };
     int rc = svc->store->list(svc->db, NULL, settle, &w, err);
     free(w.ids);

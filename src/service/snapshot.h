@@ -39,8 +39,9 @@ int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void
 void cay__upper_mark(const cay_service *svc, const char *path, char *buf);
 void cay__upper_path(char *buf, size_t cap, const char *id);
 
-/* After a crash: rows in state "making" and undos that were begun. Never fails because of one. */
-void cay__snap_reconcile(cay_service *svc);
+/* After a crash: rows in state "making" and undos that were begun, and that nobody is at. Never fails because of one. only: those of
+ * one sandbox, whose lock the caller has. */
+void cay__snap_reconcile(cay_service *svc, const char *only);
 
 /* ------------------------------------------------------------------ stack.c */
 
@@ -50,8 +51,9 @@ int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err
 int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_err *err);
 /* A sandbox without record is gone. */
 void cay__stack_release(cay_service *svc, const char *id);
-/* Merges that were made while it ran, before it starts again. Its row is read anew. */
-int cay__stack_renew(cay_service *svc, const char *id, cay__row **row, cay_err *err);
+/* Before it starts again: what somebody left unfinished, and merges that were made while it ran. Its row is read anew. *lock: hold it
+ * until it runs. */
+int cay__stack_renew(cay_service *svc, const cay_call *call, const char *id, cay__row **row, int *lock, cay_err *err);
 /* The same files in fewer layers, where some were merged; false when there is nothing to change. */
 bool cay__stack_merged(cay_service *svc, cay__stack *s);
 /* Leases of makers that are dead. */

@@ -270,12 +270,25 @@ static bool decided(cay_service *svc, const char *id)
     return rc == 0 && !(live && at_it(svc, id));
 }
 
+typedef struct mending {
+    cay_service *svc;
+    const char  *only; /* a sandbox whose lock the caller has; NULL: all that nobody is at */
+} mending;
+
+static bool mine(const mending *m, const char *sandbox, int *lock)
+{
+    if (m->only ? strcmp(m->only, sandbox) != 0 : cay__box_lock(m->svc, NULL, sandbox, false, lock, NULL) < 0)
+        return false;
+    return decided(m->svc, sandbox);
+}
+
 static int settle_row(const cay_snap_row *row, void *arg)
 {
-    cay_service *svc = arg;
+    const mending *m = arg;
+    cay_service *svc = m->svc;
     CAY_AUTOFD lock = -1;
-    if (strcmp(row->state, "making") != 0 || cay__box_lock(svc, NULL, row->sandbox, false, &lock, NULL) < 0 || !decided(svc, row->sandbox))
-        return 0; /* whoever has the lock is at it */
+    if (strcmp(row->state, "making") != 0 || !mine(m, row->sandbox, &lock))
+        return 0;
     CAY_AUTOFREE cay__snaprow *now = NULL;
     if (cay__snap_row(svc, row->id, &now, NULL) == 0 && !strcmp(now->row.state, "making"))
         find_out(svc, &now->row, NULL);
@@ -290,12 +303,13 @@ static int still_there(const cay_job *job, void *arg)
 /* The sandbox has another directory to write into: then it stands on the layers it was to go back to. */
 static int settle_undo(const cay_job *job, void *arg)
 {
-    cay_service *svc = arg;
+    const mending *m = arg;
+    cay_service *svc = m->svc;
     CAY_AUTOFD lock = -1;
     CAY_AUTOJSON *o = NULL;
     char upper[64], aside[64], now[CAY__MARK];
     struct stat st;
-    if (cay__box_lock(svc, NULL, job->subject, false, &lock, NULL) < 0 || !decided(svc, job->subject) ||
+    if (!mine(m, job->subject, &lock) ||
         svc->store->job_list(svc->db, "undo", still_there, (void *)job->subject, NULL) != 1)
         return 0;
     int rc = cay__json_object("job", job->detail, &o, NULL);
@@ -312,8 +326,12 @@ static int settle_undo(const cay_job *job, void *arg)
     return 0;
 }
 
-void cay__snap_reconcile(cay_service *svc)
+void cay__snap_reconcile(cay_service *svc, const char *only)
 {
-    svc->store->snap_list(svc->db, NULL, NULL, settle_row, svc, NULL);
-    svc->store->job_list(svc->db, "undo", settle_undo, svc, NULL);
+    mending m = { svc, only };
+    unsigned what = 0;
+    if (svc->store->unsettled(svc->db, "", &what, NULL) < 0 || !(what & CAY_STORE_BROKEN))
+        return;
+    svc->store->snap_list(svc->db, only, NULL, settle_row, &m, NULL);
+    svc->store->job_list(svc->db, "undo", settle_undo, &m, NULL);
 }

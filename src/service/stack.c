@@ -164,10 +164,12 @@ static int renew(const cay_job *job, void *arg)
     return r->svc->store->layers_merge(r->svc->db, job->detail, job->subject, r->provider, r->id, NULL, r->err);
 }
 
-int cay__stack_renew(cay_service *svc, const char *id, cay__row **row, cay_err *err)
+int cay__stack_renew(cay_service *svc, const cay_call *call, const char *id, cay__row **row, int *lock, cay_err *err)
 {
     renewal r = { svc, id, (*row)->row.provider, err };
     cay__row *fresh = NULL;
+    CAY_TRY(cay__box_lock(svc, call, id, true, lock, err));
+    cay__snap_reconcile(svc, id);
     CAY_TRY(svc->store->job_list(svc->db, "merged", renew, &r, err));
     CAY_TRY(cay__svc_row(svc, id, &fresh, err));
     free(*row);
