@@ -214,7 +214,8 @@ int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__man
     f->base = c->manifest_base;
     f->trusted = c->manifest_trusted;
     f->done = c->manifest_applied;
-    CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest), f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+    if (!cay__seen_find(svc, c, mem, f))
+        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest), f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
     if (c->on && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
         return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "a manifest at " CAY__ROOT " and a directory shown there exclude each other; give the manifest another root");
     if (!c->workdir && strcmp(f->m->root, CAY__ROOT))
@@ -284,16 +285,26 @@ static int run_build(cay_service *svc, const cay_call *call, const cay_create *c
     return cay__layer_run(&at, call, &ask, NULL, err);
 }
 
-/* In the cache? Touched, so that a sweep sees that it is wanted. */
-static bool is_there(cay_service *svc, const char *name)
+bool cay__mani_there(cay_service *svc, const char *name, bool touch)
 {
     char path[64];
     struct stat st;
     cay__str_join(path, sizeof path, "layers/", name, NULL);
     if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
-    utimensat(svc->home_fd, path, (struct timespec[2]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } }, AT_SYMLINK_NOFOLLOW);
+    if (touch)
+        utimensat(svc->home_fd, path, (struct timespec[2]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } }, AT_SYMLINK_NOFOLLOW);
     return true;
+}
+
+static void push_layer(cay_create *c, cay__arena *mem, const char *name)
+{
+    const char **layers = cay__arena_take(mem, (c->nlayers + 1) * sizeof *layers);
+    if (c->nlayers)
+        memcpy(layers, c->layers, c->nlayers * sizeof *layers);
+    layers[c->nlayers] = name;
+    c->layers = layers;
+    c->nlayers++;
 }
 
 static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
@@ -308,18 +319,13 @@ static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay
         CAY_TRY(cay__layer_template(svc->home_fd, c->template_ ? c->template_ : "host", template_, sizeof template_, err));
     key_more(c, &f->plan, template_, more, sizeof more);
     cay__plan_name(&f->plan, more, name);
-    if (!is_there(svc, name)) {
+    if (!cay__mani_there(svc, name, true)) {
         CAY_TRY(cay__plan_fetch(&f->plan, svc, call, err));
         CAY_FAULT("manifest.build");
         CAY_TRY(run_build(svc, call, c, &f->plan, template_, name, err));
         CAY_FAULT("manifest.built");
     }
-    const char **layers = cay__arena_take(mem, (c->nlayers + 1) * sizeof *layers);
-    if (c->nlayers)
-        memcpy(layers, c->layers, c->nlayers * sizeof *layers);
-    layers[c->nlayers] = name;
-    c->layers = layers;
-    c->nlayers++;
+    push_layer(c, mem, name);
     return 0;
 }
 
@@ -337,6 +343,16 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     if (!f->m)
         return 0;
     CAY_TRY(read_extra(svc, c, mem, f, err));
+    if (f->layer && CAY__HAS(ops, snapshot) && c->nlayers + 2 <= CAY_STACK_MAX && cay__mani_there(svc, f->layer, true)) {
+        push_layer(c, mem, f->layer);
+        if (!c->ephemeral)
+            c->manifest = f->key;
+        return 0;
+    }
+    if (f->layer) { /* remembered, and of no use here: then it is read after all */
+        cay_manifest_free(CAY_STEAL(f->m));
+        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest), f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+    }
     CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
     f->planned = true;
     if (f->done) {
@@ -354,7 +370,11 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     }
     if (f->apply)
         CAY_TRY(need_accounts(f, ops, err));
-    return c->ephemeral ? 0 : keep_text(svc, f, mem, &c->manifest, err);
+    if (!c->ephemeral)
+        CAY_TRY(keep_text(svc, f, mem, &c->manifest, err));
+    if (!f->apply)
+        cay__seen_put(svc, f, c->layers[c->nlayers - 1], c->ephemeral ? "" : c->manifest);
+    return 0;
 }
 
 int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err)

@@ -13,6 +13,8 @@
 
 #define CAY__NOTE_MANIFEST "manifest"
 
+#define CAY__SEEN_KEY      65
+
 typedef struct cay__mani {
     cay_service  *svc;
     cay_manifest *m;     /* NULL: the request has none */
@@ -22,6 +24,8 @@ typedef struct cay__mani {
     bool          trusted;
     bool          done;  /* its layer is below already */
     bool          apply; /* no layer: all of it goes through the file calls */
+    char          seen[CAY__SEEN_KEY]; /* manifest_seen.c: under which note a large text is remembered; "" when it is not large */
+    const char   *layer, *key;         /* what that note said; then m has no entries */
     cay_pair     *extra; /* variables that no record has; ends with a NULL key. Wiped at the end */
 } cay__mani;
 #define CAY__AUTOMANI __attribute__((cleanup(cay__mani_clear))) cay__mani
@@ -38,5 +42,12 @@ int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char 
 /* Ephemeral entries are not part of a snapshot: away before it, there again behind it. f is cleared by the second. */
 int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err);
 int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err);
+/* Is the layer there? Touched, so that a sweep sees that it is wanted. */
+bool cay__mani_there(cay_service *svc, const char *name, bool touch);
+/* ---- manifest_seen.c ---- */
+bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f);
+void cay__seen_put(cay_service *svc, const cay__mani *f, const char *layer, const char *key);
+/* Notes that no record needs any more. */
+void cay__mani_sweep(cay_service *svc);
 /* The text behind a record's key, as cay_manifest_to_json() gives it; NULL for NULL. The caller frees. */
 int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "manifest.h"
 #include "service.h"
 #include "snapshot.h"
 #include <base/buf.h>
@@ -193,6 +194,7 @@ int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_
     CAY_TRY(cay__reconcile(svc, err));
     CAY_TRY(cay__svc_sweep(svc, call, true, &boxes, err));
     CAY_TRY(cay__layers_sweep(svc, call, &layers, err));
+    cay__mani_sweep(svc);
     CAY_TRY(cay_service_settle(svc, call, err));
     if (removed)
         *removed = boxes + layers;

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sha256.h"
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t k[64] = {
@@ -39,21 +44,71 @@ static void block(uint32_t h[8], const unsigned char *p)
         h[i] += v[i];
 }
 
+static void blocks_plain(uint32_t h[8], const unsigned char *p, size_t n)
+{
+    for (; n; n--, p += 64)
+        block(h, p);
+}
+
+#ifdef __x86_64__
+/* The processor's own rounds, four at a time: a manifest of many megabytes is told apart in milliseconds. */
+__attribute__((target("sha,sse4.1,ssse3"))) static void blocks_quick(uint32_t h[8], const unsigned char *p, size_t n)
+{
+    const __m128i flip = _mm_set_epi64x(0x0c0d0e0f08090a0bll, 0x0405060700010203ll);
+    __m128i t = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)h), 0xb1);       /* cdab */
+    __m128i cdgh = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(h + 4)), 0x1b); /* efgh */
+    __m128i abef = _mm_alignr_epi8(t, cdgh, 8);
+    cdgh = _mm_blend_epi16(cdgh, t, 0xf0);
+    for (; n; n--, p += 64) {
+        __m128i a = abef, c = cdgh, m[4];
+        for (int i = 0; i < 4; i++)
+            m[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(p + 16 * i)), flip);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            if (i >= 4) {
+                __m128i x = _mm_add_epi32(_mm_sha256msg1_epu32(m[i & 3], m[(i + 1) & 3]), _mm_alignr_epi8(m[(i + 3) & 3], m[(i + 2) & 3], 4));
+                m[i & 3] = _mm_sha256msg2_epu32(x, m[(i + 3) & 3]);
+            }
+            __m128i w = _mm_add_epi32(m[i & 3], _mm_loadu_si128((const __m128i *)(k + 4 * i)));
+            cdgh = _mm_sha256rnds2_epu32(cdgh, abef, w);
+            abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(w, 0x0e));
+        }
+        abef = _mm_add_epi32(abef, a);
+        cdgh = _mm_add_epi32(cdgh, c);
+    }
+    t = _mm_shuffle_epi32(abef, 0x1b);
+    cdgh = _mm_shuffle_epi32(cdgh, 0xb1);
+    _mm_storeu_si128((__m128i *)h, _mm_blend_epi16(t, cdgh, 0xf0));
+    _mm_storeu_si128((__m128i *)(h + 4), _mm_alignr_epi8(cdgh, t, 8));
+}
+
+static bool quick(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1) && (c & bit_SSSE3) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
+}
+#else
+#define blocks_quick blocks_plain
+static bool quick(void)
+{
+    return false;
+}
+#endif
+
 void cay__sha256_hex(const void *data, size_t len, char out[CAY__SHA256_HEX])
 {
     uint32_t h[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
     unsigned char last[128] = { 0 };
     const unsigned char *p = data;
     size_t rest = len % 64, end = rest < 56 ? 64 : 128;
-    for (size_t i = 0; i + 64 <= len; i += 64)
-        block(h, p + i);
+    void (*blocks)(uint32_t *, const unsigned char *, size_t) = len >= 64 && quick() ? blocks_quick : blocks_plain;
+    blocks(h, p, len / 64);
     if (rest)
         memcpy(last, p + len - rest, rest);
     last[rest] = 0x80;
     for (int i = 0; i < 8; i++)
         last[end - 1 - (size_t)i] = (unsigned char)((uint64_t)len * 8 >> 8 * i);
-    for (size_t i = 0; i < end; i += 64)
-        block(h, last + i);
+    blocks(h, last, end / 64);
     for (int i = 0; i < 8; i++)
         snprintf(out + 8 * i, 9, "%08x", h[i]);
 }

@@ -119,6 +119,28 @@ ok "from standard input" same "$(timeout 30 "$cay" run --manifest - -- cat f <<'
 END
 )" piped
 
+# ---- a large one is known again by its text
+large() { # WORD: 200 files of 1 kB, the last says WORD
+    awk -v word="$1" 'BEGIN { printf "{\"environment\":{\"L\":\"%s\"},\"entries\":{", word; for (i = 0; i < 200; i++)
+        printf "\"d%d/f%d\":{\"type\":\"file\",\"content\":\"%01000d%s\"},", i % 9, i, i, word; printf "\"last\":{\"type\":\"file\",\"content\":\"%s\"}}}", word }' >large.json
+}
+n=$(layers)
+for word in one one two one; do
+    large $word
+    ok "a large manifest says $word" same "$(c run --manifest large.json -- sh -c 'cat last; tail -c 3 d0/f9; echo $L; find . -type f | wc -l')" "$word${word}$word
+201"
+done
+ok "by two layers" same "$(layers)" "$((n + 2))"
+large two
+id=$(c create --manifest large.json)
+ok "and is kept" sh -c 'test "$("$1" manifest show "$2" | wc -c)" -gt 200000' sh "$cay" "$id"
+c rm -f "$id" >/dev/null
+id=$(c create --manifest large.json)
+ok "also when it was known" sh -c 'test "$("$1" manifest show "$2" | wc -c)" -gt 200000' sh "$cay" "$id"
+c gc >/dev/null
+ok "a sweep leaves what is in use" sh -c 'test "$("$1" manifest show "$2" | wc -c)" -gt 200000' sh "$cay" "$id"
+c rm -f "$id" >/dev/null
+
 # ---- what is refused, before anything is made
 before=$(layers)
 mkdir -p other && printf s >other/s && ln -s ../other src/up && ln -s src/a leaf && ln -s src ancestor

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <layer/claim.h>
 #include <plan/plan.h>
+#include <service/sha256.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,12 +185,28 @@ static void case_15_directories_come_first(void **s)
     cay_manifest_free(m);
 }
 
+static void hashes_are_what_they_are(void **s)
+{
+    (void)s;
+    char hex[CAY__SHA256_HEX], *million = cay__alloc(1000001);
+    memset(million, 'a', 1000000);
+    cay__sha256_hex("abc", 3, hex);
+    assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    cay__sha256_hex(million, 1000000, hex);
+    assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    cay__sha256_hex(million, 119, hex);
+    assert_string_equal(hex, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb");
+    cay__sha256_hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, hex);
+    assert_string_equal(hex, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    free(million);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(case_14_no_more_entries_than_allowed), cmocka_unit_test(files_of_one_directory_are_bounded),
         cmocka_unit_test(threads_share_all_of_it_within_the_bound), cmocka_unit_test(patterns_as_git_has_them),
-        cmocka_unit_test(a_name_is_what_it_holds), cmocka_unit_test(case_15_directories_come_first),
+        cmocka_unit_test(a_name_is_what_it_holds), cmocka_unit_test(hashes_are_what_they_are), cmocka_unit_test(case_15_directories_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
