@@ -88,7 +88,10 @@ static const char *inside(swap *s, const char *(*fn)(swap *s))
 
 static const char *seal(swap *s)
 {
-    return mnt_setattr(s->old, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0, -1) < 0 ? "read-only" : NULL;
+    if (mnt_setattr(s->old, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY, 0, -1) < 0)
+        return "read-only";
+    CAY_FAULT("zygote.swap.seal");
+    return NULL;
 }
 
 static const char *unseal(swap *s)
@@ -267,6 +270,8 @@ static const char *look(swap *s)
 static const char *finish(swap *s, bool found)
 {
     const char *step = look(s);
+    if (step && !found)
+        forget(s->at); /* nothing was done */
     if (step)
         return step;
     bool aside = there(AT_FDCWD, s->aside), sealed = s->m.line[s->m.root].ro;
@@ -278,7 +283,7 @@ static const char *finish(swap *s, bool found)
         return step;
     }
     if (!sealed && (step = inside(s, seal))) {
-        forget(s->at);
+        take_back(s); /* who was killed in there may have come so far */
         return step;
     }
     CAY_FAULT("zygote.swap.sealed");

@@ -242,7 +242,7 @@ static void requests_wait_while_the_root_changes(void **state)
     pthread_t t;
     int made = 0;
     assert_int_equal(pthread_create(&t, NULL, ask_on, &b), 0);
-    for (int i = 0; i < 4000 && (made < 8 || b.done < 20); i++) {
+    for (int i = 0; i < 1500 && (made < 8 || b.done < 20); i++) {
         poll(NULL, 0, 1);
         cay_err e = CAY_ERR_INIT;
         cay_snapped out = { .size = sizeof out };
