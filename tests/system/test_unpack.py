@@ -380,7 +380,7 @@ def a_directory_is_told():
         got = paths(items(p.stdout))
         assert set(got) == {".git", ".git/objects", "run", "out"} and got["run"][3] == 0o755 and got["out"][2] == "/etc"
         os.symlink(d + "/t", d + "/l")
-        for out in ("l", "t/out", "t/../t", d + "/t", "nowhere"):
+        for out in ("l", "t/out", "../x", d + "/t", "nowhere"):
             assert subprocess.run([prog, "clone", "walk", out], cwd=d, stdout=subprocess.PIPE).returncode == 1
 
 
