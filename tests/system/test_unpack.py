@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """test_unpack.py PROGRAM [CASE…]: what cay-unpack accepts and what it refuses, archive by archive (S-56 to S-61)."""
-import base64, gzip, io, json, os, struct, subprocess, sys, tarfile, tempfile, zipfile
+import base64, gzip, io, json, os, random, struct, subprocess, sys, tarfile, tempfile, zipfile
 
 prog = os.path.abspath(sys.argv[1])
 HEAD = struct.Struct("<IBBHHHIIIIIqQ")
@@ -333,9 +333,9 @@ def s61_headers_that_lie():
     refused(tar(("a", b"1"))[:1024], "archive_corrupt")
     refused(b"", "archive_corrupt")
     refused(b"no archive at all" * 100, "archive_format")
-    bad = bytearray(tar(("a", os.urandom(9000)), mode="w:bz2"))
+    bad = bytearray(tar(("a", random.Random(1).randbytes(9000)), mode="w:bz2"))
     bad[len(bad) // 2] ^= 255
-    refused(bytes(bad), "archive_corrupt")
+    refused(bytes(bad), "archive_corrupt", "tree", "tar")
 
 
 def zips_that_lie():
