@@ -98,7 +98,8 @@ static int on_link(const walk *w, int dir, const char *name, const char *rel, co
     if (n < 0)
         return cay__local_bad(err, w->e, rel, "path_changed_during_copy", errno);
     target[n] = 0;
-    if (!link_stays(w->top, rel, target))
+    /* A repository's links are its content, and are followed by nobody outside the sandbox. */
+    if (w->e->kind->id != CAY__GIT && !link_stays(w->top, rel, target))
         return cay__local_bad(err, w->e, rel, "symlink_not_supported", 0);
     cay__node node = { .type = 'l', .ephemeral = cay__plan_ephemeral(w->p, w->e), .mode = 0777, .entry = (uint32_t)(w->e - w->p->m->entries) + 1, .path = to,
                        .group = w->e->group ? w->e->group : "", .text = cay__arena_str(&w->p->mem, target), .len = (size_t)n };

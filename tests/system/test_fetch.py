@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_fetch.py BUILD DRIVER [CASE…]: what manifests want from elsewhere (S-36, S-62 to S-65, S-67). Run it in tests/support/netlab with
 tests/support/gitserver as its world."""
-import os, shutil, subprocess, sys, tempfile, time
+import json, os, shutil, subprocess, sys, tempfile, time
 
 build, driver = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 lab = os.environ.get("NETLAB")
@@ -225,6 +225,40 @@ def s36_places_that_are_nobodys():
             f.write("roots %s/ca.pem\n" % lab)
 
 
+def cay(*args):
+    p = subprocess.run([build + "/cay", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    return p.returncode, p.stdout.strip(), p.stderr
+
+
+def a_manifest_brings_them_in():
+    """Cache truth: what moved is seen by the second sandbox; what did not is not fetched again."""
+    m = {"entries": {"repo": {"type": "git_repo", "host": "git.test:8444", "repo": "private/repo", "ref": "main", "credentials": "env:TOKEN"},
+                     "part": {"type": "git_repo", "host": "git.test:8444", "repo": "private/repo", "ref": "v1", "subpath": "sub", "credentials": "env:TOKEN"},
+                     "f": {"type": "remote_file", "url": HTTP + "/tagged"}, "t": {"type": "remote_dir", "url": HTTP + "/tree.tar.gz", "subpath": "top"}}}
+    path = home + "/m.json"
+    with open(path, "w") as f:
+        json.dump(m, f)
+    look = "cd /workspace; cat repo/README part/b f t/a; git -C repo log --oneline | wc -l; test -w repo/README && echo mine; env; cat repo/.git/config"
+    for turn in range(2):
+        code, out, err = cay("run", "--manifest", path, "--", "sh", "-c", look)
+        assert code == 0, err
+        assert out.startswith("two\nsub/b") and "tar1\nmine" in out.replace("\n1\nmine", "1\nmine") and TOKEN not in out, out
+        was, now = (now if turn else None), out[out.index("sub/b"):].split("tar")[0]
+        if not turn:
+            before = seen().count("GET /tagged")
+            code, out, err = cay("run", "--manifest", path, "--", "true")
+            assert code == 0 and seen().count("GET /tagged") == before, "an unchanged file was fetched again"
+            urlopen("/turn")
+    assert was != now, (was, now)
+    m["entries"] = {"x": {"type": "remote_file", "url": "http://169.254.169.254/x"}}
+    with open(path, "w") as f:
+        json.dump(m, f)
+    code, out, err = cay("run", "--manifest", path, "--", "true")
+    assert code and "x" in err and "169.254.169.254" in err, err
+    assert subprocess.run(["grep", "-rsq", TOKEN, home]).returncode
+    assert not os.path.isdir(home + "/fetch") or not os.listdir(home + "/fetch")
+
+
 def the_sandboxes_are_gone():
     p = subprocess.run([build + "/cay-full", "ls", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     boxes = home + "/sandboxes"
@@ -237,7 +271,7 @@ def the_sandboxes_are_gone():
     assert '"id"' not in p.stdout, p.stdout
 
 
-helpers = {run, good, refused, commits, tree, read, seen, urlopen, rule}
+helpers = {run, good, refused, commits, tree, read, seen, urlopen, rule, cay}
 cases = [f for f in list(globals().values()) if type(f) is type(run) and f not in helpers]
 wanted, bad = sys.argv[3:], 0
 for n, f in enumerate(cases):

@@ -312,6 +312,7 @@ def s60_many_members_need_little_memory():
 def s61_headers_that_lie():
     refused(pax((b"path", b"../up")) + raw_header(b"harmless") + END, "archive_path", names="../up")
     refused(pax((b"path", b"a"), (b"path", b"b")) + raw_header() + END, "archive_corrupt")
+    refused(pax((b"mtime", b"1"), (b"mtime", b"2")) + raw_header() + END, "archive_corrupt")
     refused(pax((b"path", b"a\0b")) + raw_header() + END, "archive_path")
     refused(pax((b"path", b"a")) + pax((b"path", b"b")) + raw_header() + END, "archive_corrupt")
     refused(pax((b"size", b"-5")) + raw_header() + END, "archive_corrupt")
