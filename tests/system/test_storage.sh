@@ -4,18 +4,19 @@
 set -u
 build=$(realpath "$1") source=$(realpath "$2")
 [ "$(id -u)" = 0 ] || { echo "test_storage.sh wants root"; exit 77; }
-[ -c /dev/fuse ] || { echo "no /dev/fuse here"; exit 77; }
+[ -c /dev/fuse ] && (exec 3<>/dev/fuse) 2>/dev/null || { echo "no /dev/fuse here, or it may not be opened"; exit 77; }
 for t in node npm python3; do command -v $t >/dev/null || { echo "$t is not installed"; exit 77; }; done
-export PATH="$PATH:$build/borrowed-storage/usr/bin"
+export PATH="$PATH:$build/borrowed-storage/usr/bin:$build/borrowed-storage/bin"
 for t in rclone fusermount3; do
     command -v $t >/dev/null && continue
     "$source/tools/borrow" "$build/borrowed-storage" rclone fuse3 || exit 77
+    command -v $t >/dev/null || { echo "$t is not in the packages rclone and fuse3"; exit 77; }
 done
 # Once in a build tree.
 peer=$build/s3rver
 if [ ! -e "$peer/node_modules/s3rver/package.json" ]; then
     mkdir -p "$peer"
-    (cd "$peer" && timeout 120 npm install --silent --no-audit --no-fund s3rver@3.7.1 >npm.log 2>&1) ||
+    (cd "$peer" && timeout 60 npm install --silent --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000 s3rver@3.7.1 >npm.log 2>&1) ||
         { echo "s3rver cannot be had from npm: $(tail -n 1 "$peer/npm.log")"; rm -rf "$peer"; exit 77; }
 fi
 
@@ -97,6 +98,7 @@ export KEY
 { printf '{"entries":{'; entry deep other true "$ref" '"mount_path":"/mnt/a/b",'; printf ','; entry up pub true "$ref" '"mount_path":"/mnt/a",'; printf '}}'; } >"$tmp/nested.json"
 
 ok "a bucket is read" same "$(c run --manifest "$tmp/m.json" -- sh -c 'cat ro/dir/one ro/top hello')" firsttexthi
+[ "$failed" = 0 ] || exit 1 # nothing below can be right
 ok "read-only is the default" fails run --manifest "$tmp/literal.json" -- sh -c 'echo x >sub/new'
 ok "and said by the kernel" says "Read-only file system"
 ok "only below its prefix" same "$(c run --manifest "$tmp/literal.json" -- ls sub)" one
