@@ -32,6 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             abort();
         if (mode == CAY_MODE_SINGLE && id.uid != 1000)
             abort();
+        user_groups(file, rest, &id); /* the same text as a group file */
+        for (unsigned i = 0; i < id.ngroups; i++)
+            if (id.groups[i] > 65535 || id.groups[i] == id.gid)
+                abort();
     }
     free(file);
     return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifest.h"
+#include <base/mutant.h>
 
 static int digit(unsigned char c)
 {
@@ -19,7 +20,7 @@ void *cay__base64(cay__arena *mem, const char *text, size_t len, size_t *out)
     uint32_t bits = 0;
     if (len % 4)
         return NULL;
-    unsigned char *to = cay__arena_take(mem, len / 4 * 3 + 1);
+    unsigned char *to = cay__arena_take(mem, len / 4 * 3 + !CAY__MUTANT("fuzz-manifest"));
     for (size_t i = 0; i < len - pad; i++) {
         int d = digit((unsigned char)text[i]);
         if (d < 0)
