@@ -142,7 +142,9 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
         }
     if (id >= 1000 && id <= 99999) {
         snprintf(w.id, sizeof w.id, "%d", (int)id);
-        CAY_TRY(cay_sandbox_procs(t->sb, call, match, &w, err));
+        /* Who ends between the two halves of a listing, the living and the ended, is in neither: a second one has it. */
+        for (int i = 0; i < 3 && !*w.proc; i++)
+            CAY_TRY(cay_sandbox_procs(t->sb, call, match, &w, err));
     }
     if (!*w.proc)
         return cay_fail_why(err, CAY_ENOENT, "pty_session_not_found", "no process has the session ID %lld; it ended, or was never started", (long long)id);
