@@ -99,6 +99,8 @@ void box_free(box *b)
     proc_lost(b);
     while (b->procs)
         proc_free(b->procs);
+    if (b->pending && !(b->pending->m.flags & CAY_CREATE_KEPT)) /* it never was anybody's */
+        b->forget_files = true;
     /* Who waits for the end is answered when a kill of ours could not undo it any more. */
     unlinkat(K.run_fd, b->name, 0);
     CAY_FAULT("keeper.free.files");
@@ -380,6 +382,8 @@ static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
     K.trash |= d->trash;
+    if (!b && j->dir[0] && !box_find(j->dir))
+        box_remove_files(j->dir, -1);
     if (!b || b->phase != BOX_BINDING)
         return;
     pending *p = b->pending;
@@ -409,6 +413,8 @@ static const char *ask_root(box *b, pending *p)
             fds[n++] = p->mounts[i];
     job_wait *w = cay__alloc(sizeof *w);
     *w = (job_wait){ .b = b, .fn = rooted };
+    if (!(p->m.flags & CAY_CREATE_KEPT))
+        memcpy(w->dir, b->id, sizeof w->dir);
     return job_send(job_zygote(), &j, fds, n, w) ? NULL : "zygote";
 }
 

@@ -212,6 +212,7 @@ typedef struct job_wait {
     pending         *p;
     client          *c;
     int              index;
+    char             dir[CAY_WIRE_ID]; /* below sandboxes/, made by this job for a sandbox that may be gone by then */
     void           (*fn)(struct job_wait *j, const cay_job_done *d, int *fds, int nfds);
 } job_wait;
 
