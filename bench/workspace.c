@@ -188,8 +188,9 @@ static void *write_half(void *arg)
 {
     const half *h = arg;
     char text[1024], path[64];
-    memset(text, 'x', sizeof text);
     for (size_t i = h->first; i < h->n; i += 2) {
+        for (unsigned k = 0, seed = (unsigned)i; k < sizeof text; k++) /* as fill.c */
+            text[k] = (char)('a' + ((seed = seed * 1664525 + 1013904223) >> 28));
         snprintf(path, sizeof path, "d%zu/f%zu", i % 100, i);
         int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         if (fd < 0 || write(fd, text, sizeof text) != sizeof text)
@@ -406,6 +407,67 @@ static void manifests(cay_service *svc)
     figure((fig){ named("local-dir"), "ms", v, 0, v, "<=80", 1 });
 }
 
+/* tar | zstd of a directory, and back, as a user would. */
+static double by_tar(const char *line)
+{
+    int status;
+    double t = now_us();
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", line, NULL);
+        _exit(127);
+    }
+    if (waitpid(pid, &status, 0) != pid || status)
+        give_up("%s: status %x", line, status);
+    return (now_us() - t) / 1e3;
+}
+
+static double export_to(cay_service *svc, const char *ref, const char *since)
+{
+    cay_err err = CAY_ERR_INIT;
+    char path[4200];
+    snprintf(path, sizeof path, "%s/archive", scratch);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    cay_export e = { .size = sizeof e, .ref = ref, .since = since };
+    double t = now_us();
+    need(cay_service_export(svc, NULL, &e, fd, NULL, &err), &err, "export");
+    t = now_us() - t;
+    close(fd);
+    return t / 1e3;
+}
+
+static void archives(cay_service *svc)
+{
+    cay_err err = CAY_ERR_INIT;
+    char first[32], second[32], path[4200];
+    size_t files = quick ? 200 : 10000;
+    cay_sandbox *sb = make(svc, NULL);
+    cay_snapshot *s;
+    put_fill(sb);
+    fill_box(sb, "/workspace/w", files);
+    snapshot(sb, true, NULL, first);
+    fill_box(sb, "/workspace/changed", 20);
+    snapshot(sb, true, NULL, second);
+    double w = write_floor(files);
+    if (chdir(scratch) < 0)
+        give_up("%s: %s", scratch, strerror(errno));
+    by_tar("mkdir few && ls -d write1/d*/* | head -n 20 | xargs cp -t few");
+    double all = by_tar("tar -c write1 | zstd -q -c >whole.tzst"), few = by_tar("tar -c -C few . | zstd -q -c >few.tzst");
+    double part = export_to(svc, second, first), whole = export_to(svc, first, NULL);
+    figure((fig){ named("export-difference"), "ms", part, few, part / few, "<=1.3", 1 });
+    figure((fig){ named("export"), "ms", whole, all, whole / all, "<=1.0", 1 });
+    snprintf(path, sizeof path, "%s/archive", scratch);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cay_import i = { .size = sizeof i };
+    double t = now_us();
+    need(cay_service_import(svc, NULL, &i, fd, &s, &err), &err, "import");
+    t = (now_us() - t) / 1e3;
+    close(fd);
+    cay_snapshot_free(s);
+    figure((fig){ named("import"), "ms", t, w, t / w, "<=1.3", 1 });
+    drop(sb);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3)
@@ -423,6 +485,7 @@ int main(int argc, char **argv)
         deep(svc);
         forks(svc);
         manifests(svc);
+        archives(svc);
     }
     running(svc);
     cay_service_close(svc);
