@@ -64,10 +64,10 @@ int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
     cay__id_make(id, 'l');
     cay__str_join(name, 40, ".stage-", id, NULL);
     if (mkdirat(t->layers, name, 0755) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make layers/%s", name);
+        return cay_fail_sys(err, CAY_ESYS, "make a directory in layers/");
     CAY_AUTOFD at = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0 || flock(at, LOCK_EX | LOCK_NB) < 0 || fchown(at, owner, owner) < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "make layers/%s", name);
+        int rc = cay_fail_sys(err, CAY_ESYS, "make a directory in layers/");
         unlinkat(t->layers, name, AT_REMOVEDIR);
         return rc;
     }
