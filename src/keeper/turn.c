@@ -76,7 +76,7 @@ static void count_below(turn *t)
     cay_job j = { .type = CAY_JOB_DU };
     if (!t->job.layer[0])
         t->b->below_bytes = t->b->below_inodes = 0;
-    if (!t->job.layer[0] || (K.features & CAY_FEAT_QUOTA))
+    if (!t->job.layer[0] || (K.features & CAY_FEAT_QUOTA) || K.janitor.busy > 8)
         return;
     cay__str_join(j.name, sizeof j.name, "layers/", t->job.layer, NULL);
     job_wait *w = cay__alloc(sizeof *w);
