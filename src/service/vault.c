@@ -58,7 +58,8 @@ static int make_key(const char *path, cay_err *err)
     for (char *c = dir + 1; *c; c++)
         if (*c == '/') {
             *c = '\0';
-            if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+            /* The host's is for everybody: the operator's rules are beside the key, which nobody else may read. */
+            if (mkdir(dir, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
                 return cay_fail_sys(err, CAY_ESYS, "make %s", dir);
             *c = '/';
         }

@@ -284,7 +284,7 @@ run "$cay" exec "$id" -- cat f; says kept; ok 'with its files'
 # ---- a terminal
 if "$drive" -e 'x' -- printf x >/dev/null 2>&1; then
     run "$drive" -e '$' -s 'echo $((40+2))\r' -e 42 -s 'exit 3\r' -- "$cay" run -q -it -e PS1='$ ' -- sh; is 3 && errs restored; ok 'run -it'
-    CAY_SECRET_KEY=$t/typed.key run "$drive" -e 'not shown' -s 'hunter2\r' -- "$cay" secret set typed; is 0 && errs restored && ! says hunter2; ok 'a secret that is typed is not shown'
+    run env CAY_SECRET_KEY="$t/typed.key" "$drive" -e 'not shown' -s 'hunter2\r' -- "$cay" secret set typed; is 0 && errs restored && ! says hunter2; ok 'a secret that is typed is not shown'
     run "$drive" -e '$' -r 101,33 -z 300 -s 'stty size\r' -e '33 101' -s 'exit\r' -- "$cay" run -q -it -e PS1='$ ' -- sh; is 0; ok 'a resized window is seen inside'
     run "$drive" -e '$' -s 'sleep 50\r' -z 500 -s '\x03' -e '$' -s 'exit 4\r' -- "$cay" exec -it -e PS1='$ ' "$id" sh; is 4; ok 'Ctrl-C reaches the command, not cay'
     run "$drive" -z 500 -s 'set +o history; PS1=%%; echo re''ady\r' -e ready -s 'sleep 50\r' -z 500 -s '\x1a' -e 'topped' -s 'jobs\r' -e 'sleep 50' -s 'fg\r' -z 300 -s '\x03' -z 300 -s 'exit 6\r' -- "$cay" shell "$id"; is 6; ok 'shell has job control'
