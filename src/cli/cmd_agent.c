@@ -192,6 +192,10 @@ static int check(const agent_args *a, int argc, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "--resume goes on with a task that was given; it takes no new one");
     if (!a->resume && !argc)
         return cay_fail(err, CAY_EINVAL, "what is to be done? give a task, or - to read it from standard input");
+    uint64_t size;
+    struct stat st;
+    if (a->memory && stat(a->memory, &st) < 0 && cay__str_to_size(a->memory, &size))
+        return cay_fail(err, CAY_EINVAL, "--memory %.40s: here it is a directory; -m %.40s limits the sandbox's memory", a->memory, a->memory);
     CAY_AUTOFD tty = !strcmp(mode, "ask") && !a->state ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1;
     if (!strcmp(mode, "ask") && !a->state && tty < 0)
         return cay_fail(err, CAY_EINVAL, "--approve ask: there is no terminal to ask on; give --state FILE to save the run until it is approved");
@@ -243,7 +247,9 @@ static int finish(const agent_args *a, agent_show *show, const cay_run_result *r
                  r->ninterruptions == 1 ? "s" : "", a->state);
     else if (r->state)
         out_note("cay: stopped before a call that was not approved; with --state FILE the run could go on later");
-    if (r->output && a->keep && r->sandbox)
+    if (a->box.on && r->sandbox)
+        out_note("cay: kept %s; look by `cay diff %s`, then `cay apply %s` or `cay rm -f %s`", r->sandbox, r->sandbox, r->sandbox, r->sandbox);
+    else if (r->output && a->keep && r->sandbox)
         out_note("cay: kept %s; `cay rm -f %s` removes it", r->sandbox, r->sandbox);
     return r->state ? WAITS : CLI_OK;
 }
@@ -257,7 +263,7 @@ static int go(const agent_args *a, const char *task, parts *p)
                         .ncapabilities = p->ncaps, .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
     cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
                             .event_arg = &show, .approve = ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
-                            .create = &p->box.create, .keep = a->keep, .cwd = a->cwd, .tracer = p->tracer, .conversation = p->session };
+                            .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .conversation = p->session };
     if (cli_service(&conf.service, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     agent_show_begin(&show);
@@ -295,10 +301,11 @@ const cli_verb cli_agent = {
     .name = "agent",
     .operands = "[OPTIONS] TASK",
     .summary = "give an agent one task in a sandbox",
-    .text = "A model works on the task with a shell and files in a fresh sandbox, which is removed afterwards. Its key stays outside. The\n"
+    .text = "A model works on the task with a shell and files in a fresh sandbox, which is removed afterwards, unless it stands --on a directory. Its key stays outside. The\n"
             "answer goes to standard output, progress to standard error. The status is 0 when it answered, 1 when the run failed, 3 when it\n"
             "waits for approval.",
     .examples = "  cay agent --mount . 'what does this project do?'\n"
+                "  cay agent --on . 'fix the failing test'              # then `cay diff` and `cay apply`\n"
                 "  cay agent --model gpt-5.5 --net pypi 'write a script that plots primes, and run it' --keep\n"
                 "  cay agent --api chat --base-url http://localhost:11434/v1 --model qwen3 'hello'   # Ollama\n"
                 "  cay agent --approve ask --state run.json 'clean up'; cay agent --resume run.json --approve auto\n"

@@ -52,10 +52,10 @@ static int go(const run_args *a, const cay_spawn *spawn, box_spec *spec)
     box_spec_look(spec);
     if (a->box.on) {
         const char *id = cay_sandbox_id(sb);
-        out_note("cay: kept %s; look by `cay diff %s`, then `cay apply %s` or `cay rm %s`", id, id, id, id);
+        out_note("cay: kept %s; look by `cay diff %s`, then `cay apply %s` or `cay rm -f %s`", id, id, id, id);
         cay_sandbox_unref(sb);
     } else if (a->keep) {
-        out_note("cay: kept %s; `cay rm %s` removes it", cay_sandbox_id(sb), cay_sandbox_id(sb));
+        out_note("cay: kept %s; `cay rm -f %s` removes it", cay_sandbox_id(sb), cay_sandbox_id(sb));
         cay_sandbox_unref(sb);
     } else {
         cli_box_discard(sb);

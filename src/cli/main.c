@@ -99,8 +99,10 @@ static int run_verb(int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     int words = 0, code = CLI_OK;
     const cli_verb *v = find_verb(argc, argv, &words);
-    if (!v)
-        return cli.help && is_family(argv[0]) ? cli_help.fn(NULL, 1, argv) : unknown_verb(argc, argv);
+    if (!v) {
+        bool help = cli.help || (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")));
+        return help && is_family(argv[0]) ? cli_help.fn(NULL, 1, argv) : unknown_verb(argc, argv);
+    }
     if (cli_verb_run(v, argc - words, argv + words, &code, &err) < 0)
         return cli_usage(v, &err);
     return code;

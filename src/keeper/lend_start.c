@@ -154,13 +154,15 @@ const char *outside_start(const char *run, const char *keeper, int mode, enum ou
         return "its program";
     memcpy(program, keeper, (size_t)(slash - keeper));
     cay__str_join(program + (slash - keeper), sizeof program - (size_t)(slash - keeper), "/cay-", names[who], NULL);
-    CAY_AUTOFD l = listen_at(run, who), op = operator_open(), dir = who == OUT_EGRESS ? records(mode) : -1;
+    CAY_AUTOFD l = listen_at(run, who);
     if (l < 0)
         return "its socket";
-    if (who == OUT_EGRESS && dir < 0)
-        return "the directory net of the state directory";
+    CAY_AUTOFD op = operator_open();
     if (op < 0)
         return "the operator's file egress.conf";
+    CAY_AUTOFD dir = who == OUT_EGRESS ? records(mode) : -1;
+    if (who == OUT_EGRESS && dir < 0)
+        return "the directory net of the state directory";
     if (pipe2(tell, O_CLOEXEC) < 0)
         return "pipe";
     const int fds[3] = { l, who == OUT_EGRESS ? dir : op, op };

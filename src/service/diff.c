@@ -52,7 +52,7 @@ int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay
     if (is_snap == 0)
         return from_snap(&snap->row, out, err);
     if (is_box == CAY_ENOENT && is_snap == CAY_ENOENT)
-        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox and no snapshot is %.60s; `cay ls -a` and `cay snapshots` show them", ref);
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", ref);
     if (err)
         *err = is_box == CAY_ENOENT ? no_snap : no_box;
     return is_box == CAY_ENOENT ? is_snap : is_box;

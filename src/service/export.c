@@ -298,7 +298,7 @@ static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
         return cay__snap_row(k->svc, taken, &k->snap, err);
     }
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox and no snapshot is %.60s; `cay ls -a` and `cay snapshots` show them", k->spec->ref);
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", k->spec->ref);
     if (rc < 0 && err)
         *err = no_snap;
     return rc;

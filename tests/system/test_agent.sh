@@ -131,6 +131,18 @@ ok "as told" same "$("$cay" files cat "$id" log </dev/null)" two
 ok "the second time it does not fit" has "$(cat "$tmp/err")" "Invalid Context"
 "$cay" rm -f "$id" </dev/null >/dev/null
 
+# On the user's own directory it stays, to be looked at.
+mkdir "$tmp/own"
+echo mine >"$tmp/own/file"
+ok "an agent works on a directory" same "$(agent --on "$tmp/own" --model "scripted:$tmp/two.json" hi | tail -1)" finished
+id=$("$cay" ls -q </dev/null)
+ok "its sandbox is kept, and said so" has "$(cat "$tmp/err")" "kept $id"
+ok "the directory is as it was" same "$(ls "$tmp/own")" file
+ok "what it changed is there to be seen" has "$("$cay" diff "$id" </dev/null 2>&1)" "A log"
+"$cay" rm -f "$id" </dev/null >/dev/null
+agent --memory 64m --model "scripted:$tmp/two.json" hi >/dev/null
+ok "a size is no directory of memories" has "$(cat "$tmp/err")" "-m 64m"
+
 # Approvals: saved, refused, gone on with in another process.
 agent --approve ask --model "scripted:$tmp/two.json" hi >/dev/null
 ok "nobody to ask is told at once" same "$?" 2
