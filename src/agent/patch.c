@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A patch carried out in a sandbox. */
 #include "lines.h"
+#include "patch.h"
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/fd.h>
@@ -16,6 +17,7 @@ typedef struct target {
     const cay_patch_spec *spec;
     const char           *root, *cwd;
     char                  workdir[PATH_MAX_];
+    uint64_t             *left; /* steps of finding places, for all files together */
     int                 (*fn)(const char *line, void *arg);
     void                 *arg;
 } target;
@@ -110,6 +112,12 @@ static int resolve(const target *t, const char *path, char *buf, cay_err *err)
     return follow(t, path, whole, err);
 }
 
+int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, const char *cwd, const char *path, char *buf, cay_err *err)
+{
+    const target t = { .sb = sb, .call = call, .root = root, .cwd = cwd };
+    return resolve(&t, path, buf, err);
+}
+
 /* ------------------------------------------------------------------ one file */
 
 static int read_text(const target *t, const char *path, const char *shown, cay__buf *b, cay_err *err)
@@ -182,7 +190,7 @@ static int update(const target *t, const cay_patch_op *op, const char *path, cay
         CAY_TRY(resolve(t, op->move_to, to, err));
     bool moves = op->move_to && strcmp(to, path);
     CAY_TRY(read_text(t, path, op->path, &old, err));
-    int rc = cay_patch_update(old.data ? old.data : "", old.len, op->diff, &text, &len, NULL, err);
+    int rc = cay__patch_update(old.data ? old.data : "", old.len, op->diff, t->left, &text, &len, NULL, err);
     if (rc < 0)
         return cay_wrap(err, rc, "%.100s", op->path);
     if (!t->spec->dry) {
@@ -231,7 +239,8 @@ int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p, c
                     int (*fn)(const char *line, void *arg), void *arg, cay_err *err)
 {
     static const cay_patch_spec plain = { .size = sizeof plain };
-    target t = { .sb = sb, .call = call, .spec = spec ? spec : &plain, .fn = fn, .arg = arg };
+    uint64_t left = CAY__PATCH_STEPS;
+    target t = { .sb = sb, .call = call, .left = &left, .spec = spec ? spec : &plain, .fn = fn, .arg = arg };
     char path[PATH_MAX_];
     CAY_TRY(find_root(&t, err));
     for (size_t i = 0; i < p->n; i++) { /* before the first change */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One file's text after a diff whose places are told by context. */
 #include "lines.h"
+#include "patch.h"
 #include <base/buf.h>
 #include <cay/patch.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ typedef struct work {
     chunk     *chunks;
     size_t     n, cap, at; /* at: line of the diff */
     unsigned   fuzz;
+    uint64_t  *left; /* steps of comparing */
 } work;
 
 static int bad(const work *w, cay_err *err, const char *what, size_t line)
@@ -60,28 +62,32 @@ static cay__line trim_both(cay__line l)
     return trim_end(l);
 }
 
-static bool same(cay__line a, cay__line b, unsigned fuzz)
+/* Nothing is the same any more once its steps are used up. A step is about what it takes to compare two short lines as they are. */
+static bool same(const work *w, cay__line a, cay__line b, unsigned fuzz)
 {
+    size_t whole = a.n + b.n;
     if (fuzz == 1)
         a = trim_end(a), b = trim_end(b);
     else if (fuzz)
         a = trim_both(a), b = trim_both(b);
-    return a.n == b.n && !memcmp(a.p, b.p, a.n);
+    uint64_t cost = 1 + (fuzz ? 8 : 0) + 2 * (whole - a.n - b.n) + (a.n == b.n ? a.n / 32 : 0);
+    *w->left -= CAY_MIN(cost, *w->left);
+    return *w->left && a.n == b.n && !memcmp(a.p, b.p, a.n);
 }
 
 static const unsigned fuzzes[] = { 0, 1, 100 };
 
 /* Where in the file the context stands, from `start` on; SIZE_MAX: nowhere. */
-static size_t find_from(const cay__lines *file, const cay__lines *context, size_t start, unsigned *fuzz)
+static size_t find_from(const work *w, const cay__lines *file, const cay__lines *context, size_t start, unsigned *fuzz)
 {
     if (!context->n) {
         *fuzz = 0;
         return start;
     }
     for (size_t f = 0; f < CAY_LEN(fuzzes); f++)
-        for (size_t i = start; i + context->n <= file->n; i++) {
+        for (size_t i = start; i + context->n <= file->n && *w->left; i++) {
             size_t k = 0;
-            while (k < context->n && same(file->v[i + k], context->v[k], fuzzes[f]))
+            while (k < context->n && same(w, file->v[i + k], context->v[k], fuzzes[f]))
                 k++;
             if (k == context->n) {
                 *fuzz = fuzzes[f];
@@ -92,18 +98,19 @@ static size_t find_from(const cay__lines *file, const cay__lines *context, size_
 }
 
 /* At the end of the file first; the empty line behind a last newline is no line that a patch would name. */
-static size_t find_at_end(const cay__lines *file, const cay__lines *context, size_t start, unsigned *fuzz)
+static size_t find_at_end(const work *w, const cay__lines *context, size_t start, unsigned *fuzz)
 {
+    const cay__lines *file = &w->file;
     size_t n = file->n, at;
     for (size_t skip = 0; skip < 2 && skip <= n; skip++) {
         if (skip && file->v[n - 1].n)
             break;
         cay__lines upto = { .v = file->v, .n = n - skip };
         if (upto.n >= context->n && upto.n - context->n >= start &&
-            (at = find_from(&upto, context, upto.n - context->n, fuzz)) != SIZE_MAX)
+            (at = find_from(w, &upto, context, upto.n - context->n, fuzz)) != SIZE_MAX)
             return at;
     }
-    at = find_from(file, context, start, fuzz);
+    at = find_from(w, file, context, start, fuzz);
     *fuzz += 10000;
     return at;
 }
@@ -113,12 +120,12 @@ static size_t find_at_end(const cay__lines *file, const cay__lines *context, siz
 /* A line that names a place. The first may stand before the cursor already; the others are looked for ahead. */
 static bool find_anchor(work *w, cay__line text, bool first, size_t *cursor)
 {
-    for (size_t i = 0; first && i < *cursor; i++)
-        if (same(w->file.v[i], text, 0))
+    for (size_t i = 0; first && i < *cursor && *w->left; i++)
+        if (same(w, w->file.v[i], text, 0))
             return true;
     for (unsigned f = 0; f < 2; f++)
-        for (size_t i = *cursor; i < w->file.n; i++)
-            if (same(w->file.v[i], text, f ? 100 : 0)) {
+        for (size_t i = *cursor; i < w->file.n && *w->left; i++)
+            if (same(w, w->file.v[i], text, f ? 100 : 0)) {
                 *cursor = i + 1;
                 w->fuzz += f;
                 return true;
@@ -210,7 +217,7 @@ static int place_section(work *w, size_t *cursor, bool begun, cay_err *err)
     if (rc == 0)
         rc = take_section(w, &s, err);
     if (rc == 0) {
-        at = s.eof ? find_at_end(&w->file, &s.context, *cursor, &fuzz) : find_from(&w->file, &s.context, *cursor, &fuzz);
+        at = s.eof ? find_at_end(w, &s.context, *cursor, &fuzz) : find_from(w, &w->file, &s.context, *cursor, &fuzz);
         rc = at == SIZE_MAX ? no_context(&s, *cursor, err) : 0;
     }
     for (size_t i = s.chunks; rc == 0 && i < w->n; i++)
@@ -261,9 +268,9 @@ static bool has_crlf(const char *text, size_t len)
     return false;
 }
 
-int cay_patch_update(const char *text, size_t len, const char *diff, char **out, size_t *out_len, unsigned *fuzz, cay_err *err)
+int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *left, char **out, size_t *out_len, unsigned *fuzz, cay_err *err)
 {
-    work w = { 0 };
+    work w = { .left = left };
     size_t cursor = 0, dlen = strlen(diff);
     bool crlf = has_crlf(text, len) || (!memchr(text, '\n', len) && has_crlf(diff, dlen)), begun = false;
     cay__buf b = CAY__BUF(CAY_PATCH_MAX);
@@ -274,6 +281,8 @@ int cay_patch_update(const char *text, size_t len, const char *diff, char **out,
     int rc = w.diff.n ? 0 : bad(&w, err, "Nothing in this section", 0);
     for (; rc == 0 && w.at < w.diff.n; begun = true)
         rc = place_section(&w, &cursor, begun, err);
+    if (!*left)
+        rc = cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff", "the places of these changes take too long to find: give lines that are not all alike, or smaller changes");
     if (rc == 0)
         rc = apply_chunks(&w, crlf ? "\r\n" : "\n", &b, err);
     cay__lines_clear(&w.file);
@@ -289,4 +298,10 @@ int cay_patch_update(const char *text, size_t len, const char *diff, char **out,
     *out_len = b.len;
     *out = b.data ? b.data : cay__strdup("");
     return 0;
+}
+
+int cay_patch_update(const char *text, size_t len, const char *diff, char **out, size_t *out_len, unsigned *fuzz, cay_err *err)
+{
+    uint64_t left = CAY__PATCH_STEPS;
+    return cay__patch_update(text, len, diff, &left, out, out_len, fuzz, err);
 }

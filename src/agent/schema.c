@@ -3,7 +3,7 @@
 #include "run.h"
 #include <stdio.h>
 
-enum { DEEP = 64 };
+enum { DEEP = 64, STEPS = 100000, STEP_BYTES = 4096 };
 
 typedef struct place {
     const json_t       *root;
@@ -11,6 +11,7 @@ typedef struct place {
     const char         *key;
     size_t              index;
     unsigned            depth;
+    size_t             *left; /* steps of the whole check: choices of choices grow without end */
 } place;
 
 static void path_of(const place *p, cay__buf *b)
@@ -74,7 +75,7 @@ static int check_object(const place *p, const json_t *s, const json_t *v, cay_er
             return wrong(p, err, "lacks ", json_string_value(one));
     json_object_foreach((json_t *)v, key, one) {
         const json_t *ps = json_object_get(props, key);
-        place at = { .root = p->root, .up = p, .key = key, .depth = p->depth + 1 };
+        place at = { .root = p->root, .up = p, .key = key, .depth = p->depth + 1, .left = p->left };
         if (!ps && json_is_false(more))
             return wrong(p, err, "there is no ", key);
         if (ps || json_is_object(more))
@@ -90,10 +91,11 @@ static int check_array(const place *p, const json_t *s, const json_t *v, cay_err
     json_t *one;
     if ((int64_t)json_array_size(v) < cay__json_int(s, "minItems", 0) || (int64_t)json_array_size(v) > cay__json_int(s, "maxItems", INT64_MAX))
         return wrong(p, err, "has too few or too many members", "");
+    if (!json_is_object(items))
+        return 0;
     json_array_foreach(v, i, one) {
-        place at = { .root = p->root, .up = p, .index = i, .depth = p->depth + 1 };
-        if (json_is_object(items))
-            CAY_TRY(check(&at, items, one, err));
+        place at = { .root = p->root, .up = p, .index = i, .depth = p->depth + 1, .left = p->left };
+        CAY_TRY(check(&at, items, one, err));
     }
     return 0;
 }
@@ -151,8 +153,19 @@ static const json_t *follow(const json_t *root, const char *ref)
     return !strcmp(ref, "#") ? root : name ? json_object_get(defs, name) : NULL;
 }
 
+/* What one schema costs against one value, without what is below them. */
+static bool spend(const place *p, const json_t *s, const json_t *v)
+{
+    size_t cost = 1 + json_array_size(json_object_get(s, "enum")) + json_array_size(json_object_get(s, "required")) +
+                  json_array_size(json_object_get(s, "type")) + json_object_size(v) / 8 + json_string_length(v) / STEP_BYTES;
+    *p->left -= CAY_MIN(cost, *p->left);
+    return *p->left > 0;
+}
+
 static int check(const place *p, const json_t *s, const json_t *v, cay_err *err)
 {
+    if (!spend(p, s, v))
+        return wrong(p, err, "takes too long to check", "");
     if (p->depth > DEEP)
         return wrong(p, err, "nested too deeply", "");
     if (!json_is_object(s))
@@ -174,6 +187,8 @@ static int check(const place *p, const json_t *s, const json_t *v, cay_err *err)
 
 int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err)
 {
-    place p = { .root = schema };
-    return check(&p, schema, value, err);
+    size_t left = STEPS;
+    place p = { .root = schema, .left = &left };
+    int rc = check(&p, schema, value, err);
+    return left ? rc : wrong(&p, err, "takes more than 100000 steps to check against its schema: give less of it at once", "");
 }

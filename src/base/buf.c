@@ -86,6 +86,15 @@ size_t cay__utf8_len(const char *s, size_t n)
     return k;
 }
 
+/* A character that a terminal obeys or that turns the direction of text around, so that what is shown would not be what is there: C1 controls,
+ * U+061C, U+200E and F, U+202A to E, U+2066 to 9. Its code point, else 0. */
+static unsigned hidden(const char *s, size_t k)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    unsigned c = k == 2 ? (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu) : k == 3 ? (u[0] & 0xfu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu) : 0;
+    return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ? c : 0;
+}
+
 void cay__buf_json(cay__buf *b, const char *s, size_t n)
 {
     cay__buf_add(b, "\"", 1);
@@ -98,6 +107,8 @@ void cay__buf_json(cay__buf *b, const char *s, size_t n)
             cay__buf_fmt(b, "\\%c", *s);
         } else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
             cay__buf_fmt(b, "\\u%04x", (unsigned char)*s);
+        } else if (hidden(s, k)) {
+            cay__buf_fmt(b, "\\u%04x", hidden(s, k));
         } else {
             cay__buf_add(b, s, k);
         }
@@ -107,24 +118,14 @@ void cay__buf_json(cay__buf *b, const char *s, size_t n)
     cay__buf_add(b, "\"", 1);
 }
 
-/* Marks that turn the direction of text around: what is shown would not be what is there. U+061C, U+200E and F, U+202A to E,
- * U+2066 to 9. */
-static bool turns_text(const unsigned char *u, size_t k)
-{
-    return (k == 2 && u[0] == 0xd8 && u[1] == 0x9c) ||
-           (k == 3 && u[0] == 0xe2 && ((u[1] == 0x80 && (u[2] == 0x8e || u[2] == 0x8f || (u[2] >= 0xaa && u[2] <= 0xae))) ||
-                                       (u[1] == 0x81 && u[2] >= 0xa6 && u[2] <= 0xa9)));
-}
-
 void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines)
 {
     while (n) {
         size_t k = cay__utf8_len(s, n);
         unsigned char c = (unsigned char)*s;
-        bool c1 = (k == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0) || turns_text((const unsigned char *)s, k);
         if (k == 1 && keep_newlines && (c == '\n' || c == '\t')) {
             cay__buf_add(b, s, 1);
-        } else if (k == 0 || c < 0x20 || c == 0x7f || c1) {
+        } else if (k == 0 || c < 0x20 || c == 0x7f || hidden(s, k)) {
             for (size_t i = 0; i < (k ? k : 1); i++)
                 cay__buf_fmt(b, "\\x%02x", (unsigned char)s[i]);
         } else {

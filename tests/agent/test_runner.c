@@ -80,6 +80,21 @@ static cay_err fails(cay_agent *a, const char *input, cay_run_config conf, const
 #define CONF(...) (cay_run_config){ __VA_ARGS__ }
 #define PLAIN (cay_run_config){ .size = sizeof(cay_run_config) }
 
+/* Choices of choices double with every level: they are refused, not followed to their end. */
+static void a_schema_has_only_so_many_steps(void **state)
+{
+    (void)state;
+    static const cay_tool endless = { .size = sizeof endless, .name = "add", .call = add,
+        .parameters = "{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"anyOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/a\"}]}}}" };
+    static const cay_tool *const tools[] = { &endless };
+    cay_agent a = { .size = sizeof a, .name = "Adder", .tools = tools, .ntools = 1 };
+    p.say[0] = CALL("c1", "add", "{}");
+    p.say[1] = TEXT("a pity");
+    cay_run_result_free(run(&a, "add one", PLAIN));
+    assert_int_equal(calls, 0);
+    has(p.input[1], "100000 steps");
+}
+
 static void a_tool_is_called_and_its_answer_seen(void **state)
 {
     (void)state;
@@ -493,7 +508,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(a_tool_is_called_and_its_answer_seen), T(mistakes_of_the_model_go_back_to_it), T(answers_that_cannot_be_used_end_the_run),
-        T(a_tool_that_raises_ends_the_run), T(turns_have_a_limit), T(outputs_fit_their_schema), T(a_required_tool_is_required_once),
+        T(a_schema_has_only_so_many_steps), T(a_tool_that_raises_ends_the_run), T(turns_have_a_limit), T(outputs_fit_their_schema), T(a_required_tool_is_required_once),
         T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
         T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(guards_stop_what_they_find), T(hooks_and_events_tell_in_order),
         T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told),

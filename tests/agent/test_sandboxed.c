@@ -374,6 +374,61 @@ static void approval_of_patches(void **state)
     cay_cap_free(caps[0]);
 }
 
+static void many_paths_ask_too(void **state)
+{
+    (void)state;
+    cay_filesystem_options o = { .size = sizeof o, .approval = true };
+    cay_capability *caps[] = { cay_cap_filesystem(&o) };
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    CAY_AUTOBUF b = CAY__BUF(1 << 20);
+    cay__buf_str(&b, "[{\"type\":\"custom_tool_call\",\"call_id\":\"c0\",\"name\":\"apply_patch\",\"input\":\"*** Begin Patch\\n");
+    for (int i = 0; i < 300; i++)
+        cay__buf_fmt(&b, "*** Add File: many/%d\\n+x\\n", i);
+    cay__buf_str(&b, "*** End Patch\"}]");
+    p.say[0] = b.data;
+    cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .sandbox = sb });
+    assert_int_equal(r->ninterruptions, 1);
+    file_is("many/0", NULL);
+    cay_run_result_free(r);
+    cay_cap_free(caps[0]);
+}
+
+static cay_verdict only_commands(void *arg, const cay_tool_call *call, char **message)
+{
+    (void)arg;
+    (void)message;
+    snprintf(asked + strlen(asked), sizeof asked - strlen(asked), "%s ", call->call_id);
+    return strcmp(call->tool, "exec_command") ? CAY_REJECT : CAY_APPROVE;
+}
+
+static bool every_call(void *arg, const cay_tool_call *call)
+{
+    (void)arg;
+    (void)call;
+    return true;
+}
+
+static void typing_asks_as_commands_do(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        cay_shell_options o = { .size = sizeof o, .approval = kind == 0, .needs_approval = kind ? every_call : NULL };
+        cay_capability *caps[] = { cay_cap_shell(&o) };
+        cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+        asked[0] = 0;
+        play_clear(&p);
+        p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"true\\\"}");
+        p.say[1] = CALL("c1", "write_stdin", "{\\\"session_id\\\":1}");
+        p.say[2] = CALL("c2", "write_stdin", "{\\\"session_id\\\":1,\\\"chars\\\":\\\"\\\"}");
+        p.say[3] = CALL("c3", "write_stdin", "{\\\"session_id\\\":1,\\\"chars\\\":\\\"rm x\\\\n\\\"}");
+        p.say[4] = TEXT("done");
+        cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .approve = only_commands }));
+        assert_string_equal(asked, "c0 c3 ");
+        told_has(4, "not approved");
+        cay_cap_free(caps[0]);
+    }
+}
+
 /* 72, 73 */
 static void images_are_looked_at(void **state)
 {
@@ -826,7 +881,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
-        T(approval_of_patches), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
+        T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
         T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(memories_outlive_their_sandbox), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Patches on texts; what they do in a sandbox is in tests/agent. Numbers are those of the conformance cases. */
 #include <base/base.h>
+#include <base/buf.h>
 #include <cay/patch.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -164,13 +165,37 @@ static void paths_stay_in_the_workspace(void **state)
     assert_string_equal(buf, "/w/sub/x");
 }
 
+/* A thousand million comparisons are not made. */
+static void what_takes_too_long_is_refused(void **state)
+{
+    (void)state;
+    enum { LINES = 100000 };
+    CAY_AUTOBUF file = CAY__BUF(1 << 20);
+    CAY_AUTOBUF diff = CAY__BUF(1 << 20);
+    for (size_t i = 0; i < LINES; i++)
+        cay__buf_str(&file, "x\n");
+    cay__buf_str(&diff, "@@\n");
+    for (size_t i = 0; i < LINES / 2; i++)
+        cay__buf_str(&diff, " x\n");
+    cay__buf_str(&diff, "-y\n");
+    refuse(file.data, diff.data, "too long to find");
+    file.len = 0;
+    for (size_t i = 0; i < LINES; i++) /* a large file alone is no reason */
+        cay__buf_fmt(&file, "%zu\n", i);
+    char *out = NULL;
+    size_t len;
+    assert_int_equal(cay_patch_update(file.data, file.len, "@@\n  99998 \n-99999\n+y\n", &out, &len, NULL, NULL), 0);
+    assert_string_equal(out + len - 8, "99998\ny\n");
+    free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_finds_its_place_by_context), cmocka_unit_test(blanks_are_forgiven_and_line_ends_stay),
         cmocka_unit_test(the_end_of_the_file_binds_to_the_last), cmocka_unit_test(what_cannot_be_placed_is_refused),
         cmocka_unit_test(an_envelope_that_is_wrong_is_told_where), cmocka_unit_test(every_form_is_read),
-        cmocka_unit_test(paths_stay_in_the_workspace),
+        cmocka_unit_test(paths_stay_in_the_workspace), cmocka_unit_test(what_takes_too_long_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

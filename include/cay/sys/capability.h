@@ -63,8 +63,8 @@ CAY_API const char     *cay_cap_name(const cay_capability *c);
 typedef struct cay_shell_options {
     size_t   size;
     uint64_t max_output_tokens; /* where the model names no limit; 0: all, up to 1 MiB */
-    bool     approval;          /* every exec_command waits for a yes */
-    bool   (*needs_approval)(void *arg, const cay_tool_call *call);
+    bool     approval;          /* every exec_command waits for a yes, and every write_stdin that types something */
+    bool   (*needs_approval)(void *arg, const cay_tool_call *call); /* or is asked about both: call->tool tells them apart */
     void    *arg;
 } cay_shell_options;
 CAY_API cay_capability *cay_cap_shell(const cay_shell_options *o); /* o may be NULL */

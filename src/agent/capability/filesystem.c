@@ -98,18 +98,17 @@ static int apply_patch(void *arg, const cay_tool_call *call, cay_tool_output *ou
 static bool patch_asks(void *arg, const cay_tool_call *call)
 {
     const bound *b = arg;
-    enum { MOST = 256 };
     cay_patch *p = NULL;
     char path[4096];
-    char *paths[MOST];
     size_t n = 0, root = strlen(b->root);
     bool sound = true, yes = b->fs->o.approval;
     if (cay_patch_parse(call->arguments, &p, NULL) < 0)
         return false;
+    CAY_AUTOFREE char **paths = cay__alloc((2 * p->n + 1) * sizeof *paths);
     for (size_t i = 0; i < p->n && sound; i++) {
         const char *both[] = { p->ops[i].path, p->ops[i].move_to };
         for (size_t k = 0; k < 2 && both[k] && sound; k++) {
-            sound = n < MOST && cay_patch_path(both[k], b->root, b->cwd, path, sizeof path, NULL) == 0;
+            sound = cay_patch_path(both[k], b->root, b->cwd, path, sizeof path, NULL) == 0;
             if (sound)
                 paths[n++] = cay__strdup(path + (strcmp(b->root, "/") ? root + 1 : 1));
         }

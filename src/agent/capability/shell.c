@@ -166,6 +166,19 @@ static bool asks(void *arg, const cay_tool_call *call)
     return b->shell->o.needs_approval(b->shell->o.arg, call);
 }
 
+/* What is typed runs as surely as a command; looking on does not. */
+static bool typing_asks(void *arg, const cay_tool_call *call)
+{
+    const bound *b = arg;
+    CAY_AUTOJSON *a = NULL;
+    if (cay__json_object("its arguments", call->arguments, &a, NULL) < 0)
+        return true;
+    const json_t *chars = json_object_get(a, "chars");
+    if (!chars || (json_is_string(chars) && !json_string_length(chars)))
+        return false;
+    return b->shell->o.needs_approval ? asks(arg, call) : b->shell->o.approval;
+}
+
 /* ------------------------------------------------------------------ the capability */
 
 static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
@@ -182,7 +195,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
                           .description = "Runs a command in the sandbox and tells what it printed and how it ended, or a session ID when it is still running.",
                           .approval = b->shell->o.approval, .needs_approval = b->shell->o.needs_approval ? asks : NULL };
     b->write = (cay_tool){ .size = sizeof b->write, .name = "write_stdin", .parameters = write_parameters, .call = write_stdin, .arg = b,
-                           .description = "Types into a running command, or looks at what it printed meanwhile." };
+                           .description = "Types into a running command, or looks at what it printed meanwhile.", .needs_approval = typing_asks };
     b->tools[0] = &b->exec;
     b->tools[1] = &b->write;
     *out = b;
