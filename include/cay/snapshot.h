@@ -114,9 +114,10 @@ typedef struct cay_import {
     const char *metadata; /* one JSON object; NULL: what the archive has */
     int       (*progress)(uint64_t files, uint64_t bytes, void *arg);
     void       *arg;
+    const char *root;     /* the directory of this host that it may stand on, when it was made with cay_create.root; else "import_root" */
 } cay_import;
 /* Reads one of those three kinds from fd; it is judged inside a sandbox, and its digest is checked. A difference needs the snapshot that
- * it was made from: CAY_ENOENT, "parent_missing". A foreign archive becomes /workspace. All or nothing. Free the answer. */
+ * it was made from: CAY_ENOENT, "parent_missing"; CAY_EINVAL, "parent_differs". A foreign archive becomes /workspace. All or nothing. Free the answer. */
 CAY_API int cay_service_import(cay_service *svc, const cay_call *call, const cay_import *spec, int fd, cay_snapshot **out, cay_err *err);
 
 /* To and from a store: a directory, an http or https URL (PUT and GET; a header by `auth`), or s3://BUCKET/KEY by rclone. url names one

@@ -126,12 +126,13 @@ const cli_verb cli_snapshot_export = {
 /* ------------------------------------------------------------------ import */
 
 typedef struct import_args {
-    const char *label, *metadata, *auth;
+    const char *label, *metadata, *auth, *root;
 } import_args;
 
 static const opt_def import_defs[] = {
     { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR, offsetof(import_args, label) },
     { "meta", 0, "JSON", "one JSON object kept with it, instead of the archive's", OPT_STR, offsetof(import_args, metadata) },
+    { "root", 0, "DIR", "the directory of this host that it may stand on, if it was made with --root", OPT_STR, offsetof(import_args, root) },
     OPT_END
 };
 
@@ -143,7 +144,7 @@ static int import_run(void *opts, int argc, char **argv)
     cli_progress bar;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
-    cay_import spec = { .size = sizeof spec, .label = a->label, .metadata = a->metadata, .progress = on_progress, .arg = &bar };
+    cay_import spec = { .size = sizeof spec, .label = a->label, .metadata = a->metadata, .progress = on_progress, .arg = &bar, .root = a->root };
     bool in = !strcmp(argv[0], "-");
     CAY_AUTOFD fd = in ? -1 : open(argv[0], O_RDONLY | O_CLOEXEC);
     int rc = fd < 0 && !in ? cay_fail_sys(&err, CAY_ESYS, "open %.150s", argv[0]) : cli_service(&svc, &err);
@@ -221,6 +222,7 @@ const cli_verb cli_snapshot_push = {
 static const opt_def pull_defs[] = {
     { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR, offsetof(import_args, label) },
     { "auth", 0, "SOURCE", "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME", OPT_STR, offsetof(import_args, auth) },
+    { "root", 0, "DIR", "the directory of this host that it may stand on, if it was made with --root", OPT_STR, offsetof(import_args, root) },
     OPT_END
 };
 
@@ -230,7 +232,7 @@ static int pull_run(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     cli_progress bar;
-    cay_import spec = { .size = sizeof spec, .label = a->label, .progress = on_progress, .arg = &bar };
+    cay_import spec = { .size = sizeof spec, .label = a->label, .progress = on_progress, .arg = &bar, .root = a->root };
     cay_transfer from = { .size = sizeof from, .url = argv[0], .auth = a->auth };
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;

@@ -54,8 +54,12 @@ static int meta(work *k, cay_err *err)
     CAY_AUTOJSON *o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I}", "version", 1, "kind", k->since ? "difference" : "whole", "id", r->id, "label", r->label,
                                 "template", r->template_, "created_ms", (json_int_t)r->created_ms);
     CAY_AUTOJSON *md = NULL;
-    if (k->since)
+    if (k->since) {
+        char digest[72];
+        CAY_TRY(cay__archive_digest(k->svc, k->call, k->since, digest, err));
         json_object_set_new(o, "parent", json_string(k->since->row.id));
+        json_object_set_new(o, "parent_digest", json_string(digest));
+    }
     if (*r->metadata && cay__json_object("metadata", r->metadata, &md, NULL) == 0)
         json_object_set(o, "metadata", md);
     CAY_AUTOFREE char *text = cay__json_text(o, 3500); /* cay-unpack takes 4 kB */
@@ -285,6 +289,31 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", k->svc->home);
     CAY_TRY(to_file(k, format, file, out, err));
     return copy_out(file, fd, err);
+}
+
+static int copy_digest(const char *value, void *arg)
+{
+    return cay__str_copy(arg, 72, value) ? 0 : CAY_EINVAL;
+}
+
+int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *snap, char digest[72], cay_err *err)
+{
+    const cay_export spec = { .size = sizeof spec };
+    cay_archived got = { .size = sizeof got };
+    if (svc->store->note_get(svc->db, CAY__NOTE_WHOLE, snap->row.id, copy_digest, digest, NULL) == 0)
+        return 0;
+    CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (file < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", svc->home);
+    work *k = cay__alloc(sizeof *k);
+    *k = (work){ .svc = svc, .call = call, .spec = &spec, .snap = snap };
+    int rc = export_row(k, 0, file, &got, err);
+    cay__arena_clear(&k->w.mem);
+    free(k);
+    CAY_TRY(rc);
+    cay__str_copy(digest, 72, got.digest);
+    svc->store->note_put(svc->db, CAY__NOTE_WHOLE, snap->row.id, digest, NULL); /* without it the next time takes longer */
+    return 0;
 }
 
 /* A sandbox is saved for the export, and that snapshot goes again. */

@@ -22,6 +22,8 @@ typedef struct work {
     char              id[CAY_ID_LEN + 1], box[CAY_ID_LEN + 1];
     cay__stack        below;
     char              origin[CAY_ID_LEN + 1];
+    bool              whole;
+    char              digest[72]; /* of the archive */
     cay_snap_row      row;
     cay__arena        mem;
     bool              recorded;
@@ -36,21 +38,51 @@ static int copy_id(const char *value, void *arg)
     return 0;
 }
 
-/* The snapshot that a difference was made from: here under its own id, or under the one that its archive got. */
-static int find_parent(work *k, const char *id, cay_err *err)
+/* What an archive of this id became here. Of a whole one the digest is known, so another that claims its id is another. */
+static int imported(const work *k, const char *id, const char *digest, cay__snaprow **row)
 {
-    char here[CAY_ID_LEN + 1] = "";
+    char here[CAY_ID_LEN + 1] = "", key[CAY_ID_LEN + 80];
+    cay__str_join(key, sizeof key, id, *digest ? "/" : "", digest, NULL);
+    int rc = k->svc->store->note_get(k->svc->db, CAY__NOTE_IMPORT, key, copy_id, here, NULL);
+    return rc < 0 ? rc : cay__snap_row(k->svc, here, row, NULL);
+}
+
+/* An id is a word that anybody may write into an archive: what stands there has to be what the difference was made from. */
+static int same_content(const work *k, cay__snaprow *row, const char *id, const char *want, cay_err *err)
+{
+    char digest[72];
+    CAY_TRY(cay__archive_digest(k->svc, k->call, row, digest, err));
+    if (!strcmp(digest, want))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "parent_differs", "it was made from snapshot %s with digest %.16s…, and %s here has %.16s…", id, want, row->row.id, digest);
+}
+
+/* The snapshot that a difference was made from: here under its own id, or under the one that its archive got. */
+static int find_parent(work *k, const char *id, const char *digest, cay_err *err)
+{
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    if (!cay__id_valid(id, 's'))
-        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it is a difference and does not say from what");
-    if (cay__snap_row(k->svc, id, &row, NULL) < 0 &&
-        (k->svc->store->note_get(k->svc->db, CAY__NOTE_IMPORT, id, copy_id, here, NULL) < 0 || cay__snap_row(k->svc, here, &row, NULL) < 0))
+    if (!cay__id_valid(id, 's') || !cay__str_starts(digest, "sha256:") || strlen(digest) != 71)
+        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it is a difference and does not say from what, by id and digest; export it again");
+    if (cay__snap_row(k->svc, id, &row, NULL) < 0 && imported(k, id, digest, &row) < 0 && imported(k, id, "", &row) < 0)
         return cay_fail_why(err, CAY_ENOENT, "parent_missing", "it holds what changed after snapshot %s, which is not here: import that one first", id);
     if (strcmp(row->row.state, "ready"))
         return cay_fail_why(err, CAY_EBUSY, "parent_missing", "snapshot %s is still being made; try again", row->row.id);
+    CAY_TRY(same_content(k, row, id, digest, err));
     k->row.parent = cay__arena_str(&k->mem, row->row.id);
     k->row.template_ = cay__arena_str(&k->mem, row->row.template_);
     return cay__stack_read(row->row.layers, &k->below, err);
+}
+
+/* A template that is a path is a directory of this host, and whoever wrote the archive does not choose which. */
+static int judge_template(const work *k, const char *template_, cay_err *err)
+{
+    const char *root = k->spec->root;
+    if (*template_ != '/' && strcmp(template_, "host"))
+        return cay_fail_why(err, CAY_ENOTSUP, "archive_format", "it stands on template %.40s, which is not here", template_);
+    if (*template_ == '/' && (!root || strcmp(root, template_)))
+        return cay_fail_why(err, CAY_EPERM, "import_root", "it stands on directory %.100s: its sandboxes would show what this host has there; if they may, give "
+                            "--root with exactly that path", template_);
+    return 0;
 }
 
 /* cay.json: written by who knows, read as if by anybody. */
@@ -64,8 +96,9 @@ static int read_meta(work *k, const char *text, cay_err *err)
     const char *kind = cay__json_str(o, "kind", ""), *template_ = cay__json_str(o, "template", "host"), *origin = cay__json_str(o, "id", "");
     if (strcmp(kind, "whole") && strcmp(kind, "difference"))
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "kind \"%.30s\" is neither whole nor difference", kind);
-    if (*template_ != '/' && strcmp(template_, "host"))
-        return cay_fail_why(err, CAY_ENOTSUP, "archive_format", "it stands on template %.40s, which is not here", template_);
+    k->whole = !strcmp(kind, "whole");
+    if (k->whole) /* a difference has its parent's */
+        CAY_TRY(judge_template(k, template_, err));
     k->row.template_ = cay__arena_str(&k->mem, template_);
     if (cay__id_valid(origin, 's'))
         cay__str_copy(k->origin, sizeof k->origin, origin);
@@ -74,7 +107,7 @@ static int read_meta(work *k, const char *text, cay_err *err)
         char *own = cay__json_text(md, 65536);
         k->row.metadata = own ? cay__arena_adopt(&k->mem, own) : "";
     }
-    return strcmp(kind, "difference") ? 0 : find_parent(k, cay__json_str(o, "parent", ""), err);
+    return k->whole ? 0 : find_parent(k, cay__json_str(o, "parent", ""), cay__json_str(o, "parent_digest", ""), err);
 }
 
 static int record(work *k, const char *meta, cay_err *err)
@@ -115,7 +148,7 @@ static int converse(work *k, cay__layer_conn *c, cay_err *err)
             if (k->spec->progress && k->spec->progress(items, bytes, k->spec->arg))
                 return cay_fail(err, CAY_ECANCELED, "import was stopped");
         } else if (r.type == CAY__REC_DONE && k->recorded) {
-            cay__rec_get_str(&r);
+            cay__str_join(k->digest, sizeof k->digest, "sha256:", cay__rec_get_str(&r), NULL);
             k->items = cay__rec_get_num(&r);
             k->bytes = cay__rec_get_num(&r);
             return r.bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack answered in a wrong form") : 0;
@@ -153,6 +186,17 @@ static int make_layer(work *k, int fd, cay_err *err)
     return rc;
 }
 
+/* Later differences find it by this. What is known already is not replaced by whoever claims the same. */
+static void note_origin(const work *k)
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    const char *digest = k->whole ? k->digest : "";
+    char key[CAY_ID_LEN + 80];
+    cay__str_join(key, sizeof key, k->origin, *digest ? "/" : "", digest, NULL);
+    if (*k->origin && imported(k, k->origin, digest, &row) < 0)
+        k->svc->store->note_put(k->svc->db, CAY__NOTE_IMPORT, key, k->id, NULL);
+}
+
 static int finish(work *k, cay_err *err)
 {
     cay_snap_row done = k->row;
@@ -164,8 +208,7 @@ static int finish(work *k, cay_err *err)
     done.files = k->items;
     CAY_FAULT("import.made");
     CAY_TRY(k->svc->store->snap_ready(k->svc->db, &done, false, err));
-    if (*k->origin)
-        k->svc->store->note_put(k->svc->db, CAY__NOTE_IMPORT, k->origin, k->id, NULL);
+    note_origin(k);
     return 0;
 }
 

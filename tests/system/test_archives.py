@@ -88,6 +88,47 @@ def differences_stand_on_what_they_were_made_from():
     assert not [l for l in layers if l.startswith(".stage")], layers
 
 
+def forged(archive, **fields):
+    """The archive with other words in its cay.json, which its digest does not cover."""
+    with open(archive, "rb") as f:
+        plain = subprocess.run(["zstd", "-dqc"], input=f.read(), stdout=subprocess.PIPE, check=True).stdout
+    out = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(plain)) as t, tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as to:
+        for m in t.getmembers():
+            data = t.extractfile(m).read() if m.isreg() else b""
+            if m.name == "cay.json":
+                data = json.dumps({**json.loads(data), **fields}).encode()
+                m.size = len(data)
+            to.addfile(m, io.BytesIO(data) if m.isreg() else None)
+    with open(tmp + "/forged.tar", "wb") as f:
+        f.write(out.getvalue())
+    return tmp + "/forged.tar"
+
+
+def an_archive_does_not_choose_what_it_stands_on():
+    _, first, second = made()
+    elsewhere = {"CAY_HOME": tmp + "/forging"}
+    os.mkdir(tmp + "/forging", 0o700)
+    cay("snapshot", "export", first, "-o", tmp + "/p.tar.zst")
+    cay("snapshot", "export", second, "-o", tmp + "/other.tar.zst")
+    cay("snapshot", "export", second, "--since", first, "-o", tmp + "/d.tar.zst")
+    # a directory of this host
+    bad = forged(tmp + "/p.tar.zst", template="/etc")
+    assert "--root" in refused("import_root", "snapshot", "import", bad)
+    refused("import_root", "snapshot", "import", bad, "--root", "/etc/")
+    assert cay("snapshot", "inspect", cay("snapshot", "import", bad, "--root", "/etc"))
+    refused("archive_format", "snapshot", "import", forged(tmp + "/p.tar.zst", template="../x"))
+    # another's content under the parent's id, before the right one comes
+    refused("archive_corrupt", "snapshot", "import", forged(tmp + "/d.tar.zst", parent_digest=""))
+    cay("snapshot", "import", forged(tmp + "/other.tar.zst", id=first), env=elsewhere)
+    refused("parent_missing", "snapshot", "import", tmp + "/d.tar.zst", env=elsewhere)
+    refused("parent_differs", "snapshot", "import", forged(tmp + "/d.tar.zst", parent=second), env={})
+    parent = cay("snapshot", "import", tmp + "/p.tar.zst", env=elsewhere)
+    cay("snapshot", "import", forged(tmp + "/other.tar.zst", id=first), env=elsewhere)
+    new = cay("snapshot", "import", tmp + "/d.tar.zst", env=elsewhere)
+    assert json.loads(cay("snapshot", "inspect", new, env=elsewhere))["parent"] == parent
+
+
 def the_sdks_forms():
     _, first, second = made()
     with open(tmp + "/s.tar", "wb") as f:
@@ -283,7 +324,7 @@ def nothing_runs_on():
     assert not boxes, boxes
 
 
-helpers = {cay, refused, made, look, sdk_tar, faults}
+helpers = {cay, refused, made, look, sdk_tar, faults, forged}
 cases = [f for f in list(globals().values()) if type(f) is type(cay) and f not in helpers]
 wanted, bad = sys.argv[2:], 0
 for n, f in enumerate(cases):
@@ -301,7 +342,7 @@ for n, f in enumerate(cases):
 print("1..%d" % len(cases))
 for id in subprocess.run([build + "/cay-full", "ls", "-q"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout.split():
     cay("rm", "-f", id, ok=None)
-for h in (home, tmp + "/elsewhere"):
+for h in (home, tmp + "/elsewhere", tmp + "/forging"):
     for pid in subprocess.run(["pgrep", "-f", "cay-keeper " + h], stdout=subprocess.PIPE, text=True).stdout.split():
         os.kill(int(pid), 15)
         for i in range(100):
