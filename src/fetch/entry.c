@@ -4,10 +4,12 @@
 #include "source.h"
 #include "stage.h"
 #include <base/arena.h>
+#include <base/buf.h>
 #include <base/fault.h>
 #include <base/json.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <service/sha256.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -91,6 +93,28 @@ static int read_fields(const cay__fetch_ask *ask, cay__arena *mem, cay__source *
     return 0;
 }
 
+/* ---- which entry it is ---- */
+
+/* Not only what came but all that was asked for: whoever may read one place gets nothing that was brought from another. */
+static int entry_hash(const cay__fetch_ask *ask, char hex[CAY__SHA256_HEX], cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(16u << 20);
+    CAY_AUTOFREE char *text = json_dumps(ask->fields, JSON_COMPACT | JSON_SORT_KEYS);
+    cay__buf_fmt(&b, "%s %s", ask->type, text ? text : "");
+    if (!text || b.full)
+        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "entry %.100s: its text is too long", ask->entry);
+    cay__sha256_hex(b.data, b.len, hex);
+    return 0;
+}
+
+/* "IDENTITY HASH" without its second half. */
+static void without_hash(const char *known, char identity[CAY__IDENTITY])
+{
+    size_t n = CAY_MIN(strcspn(known, " "), (size_t)CAY__IDENTITY - 1);
+    memcpy(identity, known, n);
+    identity[n] = 0;
+}
+
 /* ---- the answer ---- */
 
 static int content(cay_service *svc, const cay_call *call, const cay__source *s, const char *known, cay__fetched *out, cay_err *err)
@@ -122,14 +146,20 @@ static int content(cay_service *svc, const cay_call *call, const cay__source *s,
 int cay__fetch_entry(cay_service *svc, const cay_call *call, const cay__fetch_ask *ask, cay__fetched *out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
-    char identity[CAY__IDENTITY] = "";
+    char identity[CAY__IDENTITY] = "", hex[CAY__SHA256_HEX];
+    cay__fetched f = { .fd = -1 };
     cay__source s;
     CAY_TRY(read_fields(ask, &mem, &s, err));
-    if (!ask->known)
+    CAY_TRY(entry_hash(ask, hex, err));
+    if (ask->known)
+        without_hash(ask->known, identity);
+    else
         CAY_TRY(cay__source_identity(svc, call, &s, identity, err));
-    if (ask->known || !identity[0])
-        return content(svc, call, &s, ask->known, out, err);
-    *out = (cay__fetched){ .fd = -1 };
-    cay__str_copy(out->identity, sizeof out->identity, identity);
+    if (ask->known || !identity[0]) {
+        CAY_TRY(content(svc, call, &s, identity, &f, err));
+        cay__str_copy(identity, sizeof identity, f.identity);
+    }
+    *out = f;
+    cay__str_join(out->identity, sizeof out->identity, identity, " ", hex, NULL);
     return 0;
 }

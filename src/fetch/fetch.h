@@ -18,8 +18,8 @@ typedef struct cay__fetch_ask {
 } cay__fetch_ask;
 
 typedef struct cay__fetched {
-    char   identity[200]; /* commit, SHA-256, ETag with its URL …: the same word means the same bytes. "": cannot be told without fetching; then
-                             the answer has the content at once and this is told by it */
+    char   identity[200]; /* commit, SHA-256 or ETag, and a hash of type and fields: the same word means the same bytes, asked for in the same way
+                             of the same place. What cannot be told without fetching comes with the content at once */
     int    fd;            /* the directory (git_repo, remote_dir) or the file (remote_file), readable by path too until cleared; -1: not asked for */
     void  *own;           /* of who fetched */
     void (*drop)(struct cay__fetched *f);

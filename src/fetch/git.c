@@ -7,12 +7,14 @@
  */
 #include "inside.h"
 #include <base/buf.h>
+#include <base/fd.h>
 #include <base/str.h>
 #include <stdio.h>
 
 #define REPO  "repo" /* in the working directory of the sandbox */
 #define ARGS  40
 #define OUTPUT (8u << 20) /* of ls-remote */
+#define DEADLINE (30 * 60 * 1000) /* of all that git does for one entry */
 enum { HEX_SHORT = 7, HEX_SHA1 = 40, HEX_SHA256 = 64 };
 
 static const char *const safe[] = {
@@ -20,7 +22,7 @@ static const char *const safe[] = {
     "-c", "protocol.allow=never", "-c", "protocol.https.allow=always", "-c", "protocol.http.allow=always",
     "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false",
     "-c", "transfer.bundleURI=false", "-c", "credential.helper=", "-c", "filter.lfs.required=false", "-c", "filter.lfs.smudge=",
-    "-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60", "-c", "gc.auto=0", "-c", "advice.detachedHead=false",
+    "-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60", "-c", "gc.auto=0", "-c", "advice.detachedHead=false",
 };
 static const cay_pair env[] = {
     { "GIT_TERMINAL_PROMPT", "0" }, { "GIT_CONFIG_NOSYSTEM", "1" }, { "GIT_CONFIG_GLOBAL", "/dev/null" }, { "GIT_ALLOW_PROTOCOL", "https:http" },
@@ -33,11 +35,17 @@ typedef struct git {
     const cay__source *f;
     const cay_call   *call;
     cay__oneshot     *o;
+    int64_t           until; /* as cay__now_ms() has it */
 } git;
 
 static int missing(const char *said)
 {
     return strstr(said, "not found") || strstr(said, "No such file");
+}
+
+static int too_slow(const git *g, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ETIMEOUT, "git_clone_error", "git of %.120s took more than %d minutes", g->f->url, DEADLINE / 60000);
 }
 
 /* Runs it; *code is its status, and what it said goes to `out` (NUL-terminated text; may be NULL) and `said`. */
@@ -54,12 +62,19 @@ static int run(const git *g, const char *const *args, const char *cwd, char **ou
         argv[n++] = args[i];
     }
     argv[n] = NULL;
-    cay_spawn spec = { .size = sizeof spec, .argv = argv, .env = env, .cwd = cwd };
+    int64_t left = g->until - cay__now_ms();
+    if (left <= 0)
+        return too_slow(g, err);
+    cay_spawn spec = { .size = sizeof spec, .argv = argv, .env = env, .cwd = cwd, .timeout_ms = (uint64_t)left };
     int rc = cay_sandbox_run(cay__oneshot_sandbox(g->o), g->call, &spec, NULL, 0, OUTPUT, &r, err);
     if (rc == CAY_ENOENT && !cwd)
         return cay_fail_why(err, CAY_ENOENT, "git_missing_in_image", "git is not installed on this host; install the package git");
     if (rc < 0)
         return rc;
+    if (!strcmp(r.exit.reason, "time")) {
+        cay_result_clear(&r);
+        return too_slow(g, err);
+    }
     *code = r.exit.code;
     snprintf(said, 400, "%.399s", cay__source_last_line(r.errout));
     if (out)
@@ -112,6 +127,7 @@ static int start(cay_service *svc, const cay__url *url, git *g, cay_err *err)
     char to[CAY__NAME_MAX + 64], place[CAY__NAME_MAX + 32];
     cay__source_place(url, url->tls ? "https" : "http", place, sizeof place);
     snprintf(to, sizeof to, "%s,basic:x-access-token", place); /* hosts take a token as password, whoever the user */
+    g->until = cay__now_ms() + DEADLINE;
     cay_secret s = { .name = "GIT_TOKEN", .source = g->f->credentials, .destination = to };
     return cay__source_sandbox(svc, g->call, g->f, url, &s, g->f->credentials ? 1 : 0, &g->o, err);
 }

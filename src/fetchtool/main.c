@@ -20,12 +20,14 @@
 
 #define HEADERS_MAX (64u << 10)
 #define NOTE_MAX    4000
+#define DEADLINE    1800 /* seconds, and one more for each MiB that may come */
 
 typedef struct fetch {
     CURL          *curl;
     cay__items_out out;
     char           etag[512], location[NOTE_MAX], type[256];
     uint64_t       bytes, max;
+    long           deadline; /* seconds; 0: none */
     bool           head, began; /* began: the head was told, and the body is under way */
 } fetch;
 
@@ -125,7 +127,7 @@ static void set_up(fetch *f, const char *url, char why[CURL_ERROR_SIZE], struct 
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 30L);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1000L);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, 60L);
     curl_easy_setopt(c, CURLOPT_BUFFERSIZE, 256L << 10);
     curl_easy_setopt(c, CURLOPT_ERRORBUFFER, why);
@@ -139,6 +141,8 @@ static void set_up(fetch *f, const char *url, char why[CURL_ERROR_SIZE], struct 
         curl_easy_setopt(c, CURLOPT_CAINFO, roots);
     if (f->head)
         curl_easy_setopt(c, CURLOPT_NOBODY, 1L);
+    if (f->deadline)
+        curl_easy_setopt(c, CURLOPT_TIMEOUT, f->deadline);
 }
 
 int main(int argc, char **argv)
@@ -153,6 +157,8 @@ int main(int argc, char **argv)
     }
     if (!put && !cay__str_to_u64(argv[3], &f.max))
         return 2;
+    if (!put) /* a server that sends a little now and then holds nobody for ever */
+        f.deadline = DEADLINE + (f.head ? 0 : (long)CAY_MIN(f.max >> 20, 1u << 20));
     signal(SIGPIPE, SIG_IGN);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) || !(f.curl = curl_easy_init()))
         return 1;

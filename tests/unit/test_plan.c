@@ -139,6 +139,29 @@ static void name_of(const char *text, const char *more, char name[CAY_ID_LEN + 1
     cay_manifest_free(m);
 }
 
+/* A commit is the same everywhere, and still who may read one place may not read another's by it. */
+static void a_fetch_is_named_by_all_that_was_asked_for(void **s)
+{
+    (void)s;
+#define GIT(more) "{\"entries\":{\"a\":{\"type\":\"git_repo\",\"ref\":\"0123456789012345678901234567890123456789\"," more "}}}"
+#define FILE_(more) "{\"entries\":{\"a\":{\"type\":\"remote_file\",\"sha256\":\"" SUM "\"," more "}}}"
+#define SUM "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+    static const char *const rows[] = {
+        GIT("\"repo\":\"a/b\""), GIT("\"repo\":\"a/c\""), GIT("\"repo\":\"a/b\",\"host\":\"example.com\""), GIT("\"repo\":\"a/b\",\"subpath\":\"x\""),
+        GIT("\"repo\":\"a/b\",\"depth\":2"), GIT("\"repo\":\"a/b\",\"sparse_checkout\":[\"x\"]"), GIT("\"repo\":\"a/b\",\"credentials\":\"env:T\""),
+        FILE_("\"url\":\"https://a.example/x\""), FILE_("\"url\":\"https://b.example/x\""),
+        FILE_("\"url\":\"https://a.example/x\",\"headers\":{\"A\":{\"type\":\"ref\",\"source\":\"env:T\"}}"),
+    };
+    char names[CAY_LEN(rows)][CAY_ID_LEN + 1], again[CAY_ID_LEN + 1];
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        name_of(rows[i], "t", names[i]);
+        name_of(rows[i], "t", again);
+        assert_string_equal(again, names[i]);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(names[i], names[k]);
+    }
+}
+
 static void a_name_is_what_it_holds(void **s)
 {
     (void)s;
@@ -206,6 +229,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(case_14_no_more_entries_than_allowed), cmocka_unit_test(files_of_one_directory_are_bounded),
         cmocka_unit_test(threads_share_all_of_it_within_the_bound), cmocka_unit_test(patterns_as_git_has_them),
+        cmocka_unit_test(a_fetch_is_named_by_all_that_was_asked_for),
         cmocka_unit_test(a_name_is_what_it_holds), cmocka_unit_test(hashes_are_what_they_are), cmocka_unit_test(case_15_directories_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
