@@ -28,8 +28,8 @@ typedef struct cay_manifest cay_manifest;
 #define CAY_MANIFEST_DEPTH   64u
 #define CAY_MANIFEST_PATH    4096u
 
-/* TRUSTED: written by who runs this program. Without it path grants, credential acknowledgements and references to the host's
- * variables, files, commands and secrets are refused. */
+/* TRUSTED: written by who runs this program. Without it path grants, credential acknowledgements, storage mounts, a policy, root as
+ * run_as and references to the host's variables, files, commands and secrets are refused. */
 enum { CAY_MANIFEST_TRUSTED = 1 };
 
 CAY_API int  cay_manifest_parse(const char *text, size_t len, unsigned flags, cay_manifest **out, cay_err *err);

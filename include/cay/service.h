@@ -143,7 +143,7 @@ typedef struct cay_create {
     const char *const *layers;    /* set by the service for the provider: names of the layers that the sandbox stands on above its template,
                                      bottom first; what a caller gives here is not read */
     size_t             nlayers;
-    bool               manifest_trusted; /* it is the caller's own: it may grant paths and refer to variables, files and secrets of the host */
+    bool               manifest_trusted; /* it is the caller's own: what cay/manifest.h says of TRUSTED */
     bool               manifest_applied; /* what it puts in place is below already, as in a snapshot; only what is ephemeral is written */
     void             (*progress)(const struct cay_manifest_progress *p, void *arg); /* while a manifest's layer is built; NULL: nobody looks */
     void              *progress_arg;

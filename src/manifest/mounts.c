@@ -213,6 +213,8 @@ static int check_hidden(const cay_manifest *m, const cay__entry *e, cay_err *err
 int cay__mount_check(cay_manifest *m, cay__entry *e, cay_err *err)
 {
     const char *at;
+    if (e->kind->id == CAY__STORAGE && !(m->flags & CAY_MANIFEST_TRUSTED))
+        return bad(e, "untrusted_mount", err, "a manifest that is not your own may not mount storage; a trusted manifest is needed for ", e->kind->name);
     e->has_mode = false; /* storage has no owners and modes of its own */
     e->group = NULL;
     CAY_TRY(check_strategy(e, err));

@@ -290,6 +290,8 @@ static int read_run_as(cay_manifest *m, const json_t *j, cay_err *err)
     const char *name = name_of(j);
     if (!name || !*name || strpbrk(name, ":\r\n /"))
         return bad(err, "account", "run_as", "it is the name of a user");
+    if (!(m->flags & CAY_MANIFEST_TRUSTED) && !strcmp(name, "root"))
+        return bad(err, "untrusted_account", "run_as", "a manifest that is not your own may not run as root; a trusted manifest is needed, or --user root");
     m->run_as = take(m, name);
     return 0;
 }
@@ -299,6 +301,8 @@ static int read_policy(cay_manifest *m, const json_t *j, cay_err *err)
 {
     char *text = NULL;
     int rc;
+    if (!(m->flags & CAY_MANIFEST_TRUSTED))
+        return bad(err, "untrusted_policy", "policy", "a manifest that is not your own may not open the network; a trusted manifest is needed, or --net");
     if (json_is_string(j)) {
         cay_policy *p = NULL;
         text = cay__strdup(json_string_value(j));

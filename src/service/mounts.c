@@ -47,6 +47,8 @@ static int read_references(list *l, const char *entry, json_t *fields)
         cay__value value = { 0 };
         if (!source || strcmp(cay__json_str(v, "type", "ref"), "ref") != 0)
             continue;
+        if (!l->f->trusted)
+            return cay__bad(l->err, "manifest_invalid", entry, "untrusted_reference", "%.40s refers to the host; a trusted manifest is needed", key);
         int rc = cay__secret_read(l->svc, key, source, &value, l->err);
         if (rc < 0)
             return cay_wrap(l->err, rc, "entry %.60s", entry);

@@ -200,6 +200,21 @@ static void case_11_grants_need_trust(void **s)
     assert_null(b);
     assert_non_null(c);
     assert_null(parse_as("{\"environment\":{\"A\":{\"type\":\"ref\",\"source\":\"env:HOME\"}}}", 0));
+    static const struct {
+        const char *text, *word;
+    } own[] = {
+        { "{\"policy\":\"cay-net 1\\nmode all\\n\"}", "untrusted_policy" },
+        { "{\"run_as\":\"root\"}", "untrusted_account" },
+        { ENTRY("m", "\"type\":\"gcs_mount\",\"bucket\":\"b\",\"service_account_file\":\"/etc/key\",\"mount_strategy\":{\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\"}}"),
+          "untrusted_mount" },
+    };
+    for (size_t i = 0; i < CAY_LEN(own); i++) {
+        CAY_AUTOPTR(cay_manifest) mine = sound(own[i].text);
+        assert_null(parse_as(own[i].text, 0));
+        assert_non_null(strstr(last.detail, own[i].word));
+        assert_non_null(strstr(last.msg, "a trusted manifest is needed"));
+        assert_non_null(mine);
+    }
     assert_null(parse_as("{\"acknowledgeCredentialExposure\":[\"/workspace/m\"],\"entries\":{\"m\":{" S3("") "}}}", 0));
     assert_non_null(strstr(last.detail, "untrusted_acknowledgement"));
     assert_null(parse_as(ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/b\",\"credentials\":\"env:TOKEN\""), 0));
