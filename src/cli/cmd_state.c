@@ -69,6 +69,7 @@ static const opt_def resume_defs[] = {
     { "mount", 0, "DIR[:TARGET][:ro|:rw]", "with --state: a host directory again", OPT_LIST, BOX(mounts) },
     { "volume", 0, "NAME:TARGET[:ro]", "with --state: a volume again", OPT_LIST, BOX(volumes) },
     { "root", 0, "DIR", "with --state: the root filesystem directory again", OPT_STR, BOX(root) },
+    { "user", 'u', "USER", "with --state: who runs commands inside; needed again for root", OPT_STR, BOX(user) },
     { "env", 'e', "KEY=VALUE", "with --state: a variable that it leaves out", OPT_LIST, BOX(env) },
     { "env-file", 0, "FILE", "with --state: the same from lines of KEY=VALUE", OPT_LIST, BOX(env_files) },
     { "net", 0, "off|all|RULE[,RULE…]", "with --state: what it may reach, again", OPT_LIST, BOX(net) },

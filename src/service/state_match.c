@@ -79,6 +79,12 @@ static void match_limits(const cay__state *s, const cay_create *w, list *l)
     }
 }
 
+/* As guest/user.c reads it: a name or a number. */
+static bool is_root(const char *user)
+{
+    return user && (!strcmp(user, "root") || (*user && !user[strspn(user, "0")]));
+}
+
 int cay__state_match(const cay__state *s, const cay_create *with, const cay__state_manifest *given, cay_err *err)
 {
     static const cay_create nothing = { .size = sizeof nothing };
@@ -89,6 +95,8 @@ int cay__state_match(const cay__state *s, const cay_create *with, const cay__sta
         missing(&l, "--root DIR", "", "", "");
     if (s->network && !w->net && !(given && given->policy))
         missing(&l, "--net RULES", "", "", "");
+    if (is_root(s->spec->create.user) && !w->user)
+        missing(&l, "--user root", "", "", "");
     if (s->mounts && !w->manifest)
         missing(&l, "--manifest FILE with its mounts", "", "", "");
     match_grants(s, w, given, &l);

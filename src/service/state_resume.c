@@ -159,6 +159,8 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
     c.min_level = CAY_MAX(w->s->level, given->min_level);
     c.from = w->s->snapshot;
     c.root = given->root;
+    if (given->user)
+        c.user = given->user;
     c.on = given->on;
     c.net = given->net;
     c.grants = given->grants, c.ngrants = given->ngrants;

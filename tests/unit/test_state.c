@@ -152,6 +152,26 @@ static void another_fingerprint_is_never_equal(void **s)
     assert_string_not_equal(a, b);
 }
 
+/* Nobody is root inside because a text says so. */
+static void root_is_asked_for(void **s)
+{
+    (void)s;
+    static const char *const users[] = { "root", "0", "00" };
+    for (size_t i = 0; i < CAY_LEN(users); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay__state *st = NULL;
+        json_t *o = sound();
+        cay_create with = { .size = sizeof with };
+        json_object_set_new(json_object_get(o, "sandbox"), "user", json_string(users[i]));
+        assert_int_equal(parse(o, &st, &err), 0);
+        assert_int_equal(cay__state_match(st, &with, NULL, &err), CAY_EINVAL);
+        assert_non_null(strstr(err.msg, "--user root"));
+        with.user = "root";
+        assert_int_equal(cay__state_match(st, &with, NULL, &err), 0);
+        cay__state_free(st);
+    }
+}
+
 /* All that is missing is told, and given it is enough. */
 static void what_was_left_out_is_asked_for(void **s)
 {
@@ -194,7 +214,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(forms_and_sizes),
         cmocka_unit_test(another_fingerprint_is_never_equal),
-        cmocka_unit_test(what_was_left_out_is_asked_for),
+        cmocka_unit_test(root_is_asked_for), cmocka_unit_test(what_was_left_out_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
