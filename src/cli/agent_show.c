@@ -41,7 +41,8 @@ static void line(agent_show *s, out_style style, const char *text)
 
 /* ------------------------------------------------------------------ calls and outputs */
 
-void agent_show_call(int fd, const char *tool, const char *arguments)
+/* A call in passing: its tool and what matters most of its arguments. */
+static void show_call(int fd, const char *tool, const char *arguments)
 {
     CAY_AUTOJSON *a = json_loads(arguments, 0, NULL);
     const char *what = arguments;
@@ -115,7 +116,7 @@ static void show_item(agent_show *s, const char *name, const char *json)
         to(2, out_on(2, OUT_TITLE));
         to(2, "→ ");
         to(2, out_off(2));
-        agent_show_call(2, cay__json_str(item, "name", ""), cay__json_str(item, custom ? "input" : "arguments", ""));
+        show_call(2, cay__json_str(item, "name", ""), cay__json_str(item, custom ? "input" : "arguments", ""));
     } else if (!strcmp(name, "tool_output")) {
         show_output(s, item);
     } else if (!strcmp(name, "approval_requested")) {

@@ -20,5 +20,3 @@ typedef struct agent_show {
 void agent_show_begin(agent_show *s);
 int  agent_show_event(void *arg, const cay_run_event *ev); /* cay_run_config.on_event */
 void agent_show_result(agent_show *s, const cay_run_result *r, const char *state_file);
-/* One call for people: its tool and what matters of its arguments. */
-void agent_show_call(int fd, const char *tool, const char *arguments);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay agent: one task for an agent in a sandbox. */
+#include "agent_ask.h"
 #include "agent_show.h"
 #include "boxopt.h"
 #include "main.h"
@@ -70,40 +71,12 @@ static int catch_stop(void)
     return stop_pipe[0];
 }
 
-/* ------------------------------------------------------------------ asking */
-
-/* Answers come from the terminal itself, so that a task may be piped in. */
-static cay_verdict ask(void *arg, const cay_tool_call *call, char **message)
-{
-    const char *mode = arg;
-    char said[256] = "";
-    if (!strcmp(mode, "never"))
-        return CAY_REJECT;
-    if (!strcmp(mode, "auto"))
-        return CAY_APPROVE;
-    CAY_AUTOFD tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
-    if (tty < 0)
-        return CAY_ASK_LATER;
-    agent_show_call(tty, call->tool, call->arguments);
-    static const char question[] = "run it? y(es), a(lways), n(o), l(ater), or why not: ";
-    cay__fd_write_all(tty, question, sizeof question - 1);
-    ssize_t n = read(tty, said, sizeof said - 1);
-    if (n <= 0)
-        return CAY_ASK_LATER;
-    said[n] = 0;
-    said[strcspn(said, "\r\n")] = 0;
-    if (!strcmp(said, "y") || !strcmp(said, "yes"))
-        return CAY_APPROVE;
-    if (!strcmp(said, "a") || !strcmp(said, "always"))
-        return CAY_APPROVE_ALWAYS;
-    if (!strcmp(said, "l") || !strcmp(said, "later") || !*said)
-        return CAY_ASK_LATER;
-    if (strcmp(said, "n") && strcmp(said, "no"))
-        *message = cay__strdup(said);
-    return CAY_REJECT;
-}
-
 /* ------------------------------------------------------------------ files */
+
+static const char *mode_of(const agent_args *a)
+{
+    return a->approve ? a->approve : "auto";
+}
 
 static int read_text(const char *what, const char *path, char **out, cay_err *err)
 {
@@ -137,6 +110,15 @@ static int save_state(const char *path, const char *text, cay_err *err)
         return rc;
     }
     return 0;
+}
+
+/* Whoever could write the file may have put a yes into it: only where nothing is asked does it count. */
+static int read_state(const agent_args *a, char **out, cay_err *err)
+{
+    CAY_AUTOFREE char *text = NULL;
+    CAY_TRY(read_text("--resume", a->resume, &text, err));
+    *out = strcmp(mode_of(a), "auto") ? agent_ask_forget(text) : CAY_STEAL(text);
+    return *out ? 0 : cay_fail_why(err, CAY_EINVAL, "run_state", "--resume %.200s: the state of the run cannot be used: it is no sound JSON object", a->resume);
 }
 
 static int open_session(const char *text, cay_conversation **out, cay_err *err)
@@ -176,11 +158,6 @@ static void parts_clear(parts *p)
     free(p->instructions);
     free(p->state);
     box_spec_clear(&p->box);
-}
-
-static const char *mode_of(const agent_args *a)
-{
-    return a->approve ? a->approve : "auto";
 }
 
 static int check(const agent_args *a, int argc, cay_err *err)
@@ -223,7 +200,7 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
     if (a->instructions)
         CAY_TRY(read_text("--instructions", a->instructions, &p->instructions, err));
     if (a->resume)
-        CAY_TRY(read_text("--resume", a->resume, &p->state, err));
+        CAY_TRY(read_state(a, &p->state, err));
     if (a->trace)
         CAY_TRY(cay_tracer_file(a->trace, &p->tracer, err));
     if (a->session)
@@ -262,7 +239,7 @@ static int go(const agent_args *a, const char *task, parts *p)
     cay_agent agent = { .size = sizeof agent, .name = "Agent", .instructions = p->instructions, .sandbox = true, .capabilities = p->caps,
                         .ncapabilities = p->ncaps, .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
     cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
-                            .event_arg = &show, .approve = ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
+                            .event_arg = &show, .approve = agent_ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
                             .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .conversation = p->session };
     if (cli_service(&conf.service, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
