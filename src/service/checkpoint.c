@@ -74,6 +74,11 @@ static int cut(cay_service *svc, const char *sandbox, const char *newest, unsign
     return 0;
 }
 
+int cay__checkpoint_drop(cay_service *svc, const char *sandbox, cay_err *err)
+{
+    return cut(svc, sandbox, "", 0, err);
+}
+
 static int checkpoint(cay_sandbox *sb, cay_err *err)
 {
     char id[CAY_ID_LEN + 1];

@@ -288,6 +288,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
     cay__start_forget(svc, row->id);
     cay__volumes_forget(svc, row->id);
     cay__checkpoint_unmark(svc, row->id);
+    CAY_TRY(cay__checkpoint_drop(svc, row->id, err));
     int rc = svc->store->remove(svc->db, row->id, err);
     return rc == CAY_ENOENT ? 0 : rc;
 }

@@ -65,6 +65,8 @@ void cay__leases_drop(cay_service *svc);
 void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep);
 void cay__checkpoint_look(cay_sandbox *sb, const cay_row *row); /* arms it when the record asks for it */
 int  cay__checkpoint_mark(cay_service *svc, const char *id, cay_err *err);
+/* Those of a sandbox that goes, but for labelled ones; their layers stay while somebody stands on them. */
+int  cay__checkpoint_drop(cay_service *svc, const char *sandbox, cay_err *err);
 void cay__checkpoint_unmark(cay_service *svc, const char *id);
 /* Arms it and takes the first one, so that the first command can be undone. */
 int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, cay_err *err);

@@ -400,12 +400,6 @@ static int is_labelled(const cay_snapshot *s, void *arg)
     return *s->label != 0;
 }
 
-static int first_id(const cay_snapshot *s, void *arg)
-{
-    cay__str_copy(arg, CAY_ID_LEN + 1, s->id);
-    return 1;
-}
-
 static void checkpoints_are_pruned_but_never_a_label(void **s)
 {
     (void)s;
@@ -429,9 +423,8 @@ static void checkpoints_are_pruned_but_never_a_label(void **s)
     /* All of it can be taken away again. */
     OK(cay_sandbox_remove(sb, NULL, &err));
     cay_sandbox_unref(sb);
+    assert_int_equal(count(NULL), 1); /* checkpoints go with their sandbox, but for those with a label */
     OK(cay_snapshot_remove(svc, NULL, "good", NULL, &err));
-    for (*id = 0; cay_service_snapshots(svc, NULL, &all, first_id, id, &err) == 1;)
-        OK(cay_snapshot_remove(svc, NULL, id, NULL, &err));
     OK(cay_service_settle(svc, NULL, &err));
     char dir[200];
     snprintf(dir, sizeof dir, "%s/layers", home);
