@@ -818,6 +818,62 @@ static void runs_become_memories(void **state)
         cay_cap_free(caps[i]);
 }
 
+/* Who consolidates is not watched by anybody, whatever the run was allowed to. */
+static void consolidating_runs_nothing(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    unsigned made = 0;
+    cay_memory_options o = { .size = sizeof o, .memories_dir = "keep/notes", .sessions_dir = "keep/runs", .generate = true };
+    cay_capability *caps[2] = { NULL, cay_cap_shell(NULL) };
+    assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    put("keep/notes/long.md", "one\ntwo\nthree\n", 14);
+    put("secret.txt", "hidden", 6);
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"ln -s ../../secret.txt keep/notes/link.md\\\"}");
+    p.say[1] = TEXT("first");
+    p.say[2] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
+    p.say[3] = CALL("m0", "exec_command", "{\\\"cmd\\\":\\\"touch ran\\\"}");
+    p.say[4] = CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: outside.txt\\n+x\\n*** End Patch");
+    p.say[5] = CUSTOM("m2", "apply_patch", "*** Begin Patch\\n*** Add File: keep/notes/link.md/../../x\\n+x\\n*** Update File: keep/notes/link.md\\n@@\\n-hidden\\n+x\\n*** End Patch");
+    p.say[6] = CALL("m3", "read_file", "{\\\"path\\\":\\\"secret.txt\\\"}");
+    p.say[7] = CALL("m4", "read_file", "{\\\"path\\\":\\\"keep/notes/link.md\\\"}");
+    p.say[8] = CALL("m5", "list_files", "{}");
+    p.say[9] = CALL("m6", "read_file", "{\\\"path\\\":\\\"keep/notes/long.md\\\",\\\"first\\\":2,\\\"lines\\\":1}");
+    p.say[10] = CUSTOM("m7", "apply_patch", "*** Begin Patch\\n*** Add File: keep/notes/MEMORY.md\\n+tabs\\n*** End Patch");
+    p.say[11] = TEXT("consolidated");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-9" }));
+    if (cay_memory_flush(caps[0], sb, model, NULL, &made, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(p.at, 12);
+    has_not(p.tools[3], "exec_command");
+    has_not(p.tools[3], "view_image");
+    told_has(4, "There is no tool named");
+    file_is("ran", NULL);
+    told_has(5, "leaves the workspace");
+    file_is("outside.txt", NULL);
+    told_has(6, "leaves the workspace");
+    told_has(7, "leaves the workspace");
+    told_has(8, "leaves the workspace");
+    file_is("secret.txt", "hidden");
+    told_has(9, "keep/notes/raw_memories.md (");
+    told_has(9, "keep/notes/long.md (14 bytes)");
+    told_has(10, "two\n(there is more: go on with first 3)");
+    told_not(10, "one");
+    file_has("keep/notes/MEMORY.md", "tabs");
+
+    play_clear(&p); /* a link in its place leads nobody away */
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"mv keep/notes keep/other; ln -s other keep/notes\\\"}");
+    p.say[1] = TEXT("second");
+    p.say[2] = EXTRACT("more", "more", "more");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-10" }));
+    assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, &made, &err), CAY_EINVAL);
+    assert_string_equal(err.reason, "memory_config_invalid");
+    assert_int_equal(p.at, 3);
+    cay_cap_free(caps[0]);
+    cay_cap_free(caps[1]);
+}
+
 static void memories_outlive_their_sandbox(void **state)
 {
     (void)state;
@@ -882,7 +938,7 @@ int main(int argc, char **argv)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
         T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
-        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(memories_outlive_their_sandbox), T(histories_are_cut),
+        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(consolidating_runs_nothing), T(memories_outlive_their_sandbox), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

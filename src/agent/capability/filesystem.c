@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apply_patch and view_image. */
+#include "memory.h"
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/json.h>
+#include <base/str.h>
 #include <cay/patch.h>
-#include <cay/sys/capability.h>
 #include <ctype.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ enum { IMAGE_MAX = 10 << 20 };
 
 typedef struct filesystem {
     cay_filesystem_options o;
+    char                   below[256]; /* patches stay in this directory of the workspace, and there are no images; "": all of it */
 } filesystem;
 
 typedef struct bound {
@@ -64,8 +66,8 @@ static const char about[] =
     "      *** Delete File: c.txt\n"
     "      *** End Patch\n"
     "  Give about three lines of context before and after a change, and @@ lines that name the function or class when that is not enough.\n"
-    "  \"*** Move to: PATH\" behind an Update File line renames; \"*** End of File\" behind a change binds it to the end.\n"
-    "- Look at images with view_image.";
+    "  \"*** Move to: PATH\" behind an Update File line renames; \"*** End of File\" behind a change binds it to the end.";
+static const char about_images[] = "\n- Look at images with view_image.";
 
 /* ------------------------------------------------------------------ apply_patch */
 
@@ -223,7 +225,11 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     (void)err;
     b->fs = self;
     b->sb = cay_sandbox_ref(scope->sandbox);
-    b->root = cay__strdup(scope->workdir);
+    CAY_AUTOBUF root = CAY__BUF(8192);
+    cay__buf_str(&root, scope->workdir);
+    if (*b->fs->below)
+        cay__buf_fmt(&root, "%s%s", strcmp(scope->workdir, "/") ? "/" : "", b->fs->below);
+    b->root = CAY_STEAL(root.data);
     b->cwd = cay__strdup(scope->cwd);
     b->user = scope->user ? cay__strdup(scope->user) : NULL;
     b->patch = (cay_tool){ .size = sizeof b->patch, .name = "apply_patch", .grammar = grammar, .parameters = patch_parameters, .call = apply_patch, .arg = b,
@@ -253,16 +259,18 @@ static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err
 {
     bound *b = arg;
     (void)err;
-    *out = b->tools;
-    *n = CAY_LEN(b->tools);
+    *out = b->tools + !!*b->fs->below;
+    *n = CAY_LEN(b->tools) - !!*b->fs->below;
     return 0;
 }
 
 static int instructions(void *arg, char **text, cay_err *err)
 {
-    (void)arg;
+    const bound *b = arg;
+    cay__buf all = CAY__BUF(8192);
     (void)err;
-    *text = cay__strdup(about);
+    cay__buf_fmt(&all, "%s%s", about, *b->fs->below ? "" : about_images);
+    *text = all.data;
     return 0;
 }
 
@@ -274,5 +282,12 @@ cay_capability *cay_cap_filesystem(const cay_filesystem_options *o)
     filesystem *f = cay__alloc(sizeof *f);
     if (o)
         memcpy(&f->o, o, CAY_MIN(o->size, sizeof f->o));
+    return cay_capability_new(&ops, f);
+}
+
+cay_capability *cay__cap_patch_below(const char *dir)
+{
+    filesystem *f = cay__alloc(sizeof *f);
+    cay__str_copy(f->below, sizeof f->below, dir);
     return cay_capability_new(&ops, f);
 }

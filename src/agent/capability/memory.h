@@ -37,6 +37,10 @@ void cay__memory_time(char buf[40]);
 int  cay__memory_read(const cay__memory_at *at, const char *dir, const char *name, char **out, size_t *len, cay_err *err); /* CAY_ENOENT */
 int  cay__memory_write(const cay__memory_at *at, const char *dir, const char *name, const char *text, size_t len, bool append, cay_err *err);
 
+/* Files of one directory of the workspace, to look at (notes.c) and to patch (filesystem.c): all that those need who only keep notes. */
+cay_capability *cay__cap_notes(const char *dir);
+cay_capability *cay__cap_patch_below(const char *dir);
+
 int  cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err);
 /* Both phases for the jobs of this sandbox. */
 int  cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, const cay_call *call, unsigned *made, cay_err *err);

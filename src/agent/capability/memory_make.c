@@ -200,21 +200,49 @@ static void list_changes(const json_t *old, const raws *l, size_t picked, cay__b
             cay__buf_str(&out[k], "none");
 }
 
+/* A link in its place would lead the notes, and who keeps them, to somewhere else. */
+static int check_place(const work *w, cay_err *err)
+{
+    char path[4096];
+    size_t root = strlen(w->at.root);
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", w->at.root, w->m->memories) >= sizeof path)
+        return cay_fail(err, CAY_ETOOBIG, "the path of the memories is too long");
+    for (char *p = path + root + 1;; p++) {
+        p += strcspn(p, "/");
+        char c = *p;
+        cay_stat st = { .size_of = sizeof st };
+        *p = 0;
+        CAY_TRY(cay_file_stat(w->at.sb, w->at.call, path, false, &st, err));
+        if (st.type != CAY_DIR)
+            return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "%.200s is no directory: memories are not consolidated through a link", path);
+        if (!c)
+            return 0;
+        *p = c;
+    }
+}
+
+/* It reads what models wrote about hostile things, and nobody watches: its tools see and change the memories, and run nothing. */
 static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
 {
     CAY_AUTOBUF told = CAY__BUF(4 << 20);
     cay_run_result *r = NULL;
+    CAY_TRY(check_place(w, err));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     cay__buf_fmt(&told, cay__memory_consolidate_prompt, w->m->memories, first ? "INIT" : "INCREMENTAL", changes[0].data, changes[1].data, changes[2].data);
 #pragma GCC diagnostic pop
     if (w->m->extra)
         cay__buf_fmt(&told, "\n%s\n", w->m->extra);
-    cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-two", .sandbox = true, .run_as = w->at.user, .settings = { .size = sizeof a.settings } };
+    cay_capability *caps[] = { cay__cap_patch_below(w->m->memories), cay__cap_notes(w->m->memories), cay_cap_compaction(NULL) };
+    cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-two", .sandbox = true, .run_as = w->at.user, .capabilities = caps,
+                    .ncapabilities = CAY_LEN(caps), .settings = { .size = sizeof a.settings } };
     cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_two ? w->m->o.phase_two : w->model, .max_turns = PHASE_TWO_TURNS, .sandbox = w->at.sb };
-    CAY_TRY(cay_agent_run(&a, w->at.call, told.data, &conf, &r, err));
-    cay_run_result_free(r);
-    return 0;
+    int rc = cay_agent_run(&a, w->at.call, told.data, &conf, &r, err);
+    if (rc == 0)
+        cay_run_result_free(r);
+    for (size_t i = 0; i < CAY_LEN(caps); i++)
+        cay_cap_free(caps[i]);
+    return rc;
 }
 
 static int save_selection(work *w, const raws *l, size_t picked, cay_err *err)

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of one directory to look at: what an agent needs that keeps notes, and nothing that runs. */
+#include "memory.h"
+#include <agent/patch.h>
+#include <stdio.h>
+
+enum { NAMES = 2000, LINES = 500, SHOWN_BYTES = 128 << 10 };
+
+typedef struct bound {
+    const char     *dir; /* below the workspace; of the capability */
+    cay_sandbox    *sb;
+    char           *root, *cwd;
+    cay_tool        list, read;
+    const cay_tool *tools[2];
+} bound;
+
+static const char list_parameters[] = "{\"type\":\"object\",\"properties\":{}}";
+static const char read_parameters[] =
+    "{\"type\":\"object\",\"required\":[\"path\"],\"properties\":{"
+    "\"path\":{\"type\":\"string\",\"minLength\":1,\"description\":\"As list_files tells it.\"},"
+    "\"first\":{\"type\":\"integer\",\"minimum\":1,\"default\":1,\"description\":\"The first line you want.\"},"
+    "\"lines\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":500,\"default\":500}}}";
+
+static bool ours_to_tell(int rc)
+{
+    return rc < 0 && rc != CAY_ECANCELED && rc != CAY_ETIMEOUT && rc != CAY_EGONE;
+}
+
+/* ------------------------------------------------------------------ tools */
+
+typedef struct listing {
+    const char *dir;
+    cay__buf   *b;
+    size_t      n;
+} listing;
+
+static int add_name(const cay_dirent *e, void *arg)
+{
+    listing *l = arg;
+    if (e->st.type == CAY_FILE && l->n++ < NAMES)
+        cay__buf_fmt(l->b, "%s/%s (%llu bytes)\n", l->dir, e->path, (unsigned long long)e->st.size);
+    return 0;
+}
+
+static int list_files(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    const bound *b = arg;
+    CAY_AUTOBUF text = CAY__BUF(4 << 20);
+    listing l = { .dir = b->dir, .b = &text };
+    CAY_TRY(cay_dir_list(b->sb, cay_run_call(call->run), b->root, 4, add_name, &l, err));
+    if (l.n > NAMES)
+        cay__buf_fmt(&text, "and %zu more\n", l.n - NAMES);
+    cay_output_text(out, text.data ? text.data : "", text.len);
+    return 0;
+}
+
+/* Lines first to first + n - 1, and a line that tells where to go on. */
+static void put_lines(const char *s, size_t len, int64_t first, int64_t n, cay__buf *b)
+{
+    int64_t line = 1;
+    for (const char *p = s, *end = s + len; p < end; line++) {
+        const char *nl = memchr(p, '\n', (size_t)(end - p));
+        size_t k = (size_t)((nl ? nl + 1 : end) - p);
+        if (line >= first + n || (line >= first && b->len && b->len + k > SHOWN_BYTES)) {
+            cay__buf_fmt(b, "%s(there is more: go on with first %lld)\n", b->len && b->data[b->len - 1] != '\n' ? "\n" : "", (long long)line);
+            return;
+        }
+        if (line >= first)
+            cay__buf_add(b, p, CAY_MIN(k, (size_t)SHOWN_BYTES));
+        if (line >= first && k > SHOWN_BYTES)
+            cay__buf_fmt(b, "\n(%zu bytes of this line are left out)\n", k - SHOWN_BYTES);
+        p += k;
+    }
+}
+
+static int read_file(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    const bound *b = arg;
+    CAY_AUTOJSON *a = NULL;
+    CAY_AUTOFREE char *data = NULL;
+    CAY_AUTOBUF text = CAY__BUF(4 * SHOWN_BYTES);
+    char path[4096];
+    size_t len = 0;
+    cay_err why = CAY_ERR_INIT;
+    const cay_call *c = cay_run_call(call->run);
+    CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
+    int rc = cay__patch_resolve(b->sb, c, b->root, b->cwd, cay__json_str(a, "path", ""), path, &why);
+    if (rc == 0)
+        rc = cay_file_get(b->sb, c, path, 4 * (size_t)CAY__MEMORY_FILE, &data, &len, &why);
+    if (ours_to_tell(rc)) {
+        cay__buf_fmt(&text, "it cannot be read: %s", why.msg);
+    } else if (rc < 0) {
+        *err = why;
+        return rc;
+    } else {
+        put_lines(data, len, cay__json_int(a, "first", 1), cay__json_int(a, "lines", LINES), &text);
+    }
+    cay_output_text(out, text.data ? text.data : "", text.len);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the capability */
+
+static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
+{
+    bound *b = cay__alloc(sizeof *b);
+    CAY_AUTOBUF root = CAY__BUF(4096);
+    cay__buf_fmt(&root, "%s/%s", strcmp(scope->workdir, "/") ? scope->workdir : "", (char *)self);
+    if (root.full) {
+        free(b);
+        return cay_fail(err, CAY_ETOOBIG, "the path of the notes is too long");
+    }
+    *b = (bound){ .dir = self, .sb = cay_sandbox_ref(scope->sandbox), .root = CAY_STEAL(root.data), .cwd = cay__strdup(scope->cwd) };
+    b->list = (cay_tool){ .size = sizeof b->list, .name = "list_files", .parameters = list_parameters, .call = list_files, .arg = b,
+                          .description = "Names all files of the notes, with their sizes." };
+    b->read = (cay_tool){ .size = sizeof b->read, .name = "read_file", .parameters = read_parameters, .call = read_file, .arg = b,
+                          .description = "Lines of a file of the notes." };
+    b->tools[0] = &b->list;
+    b->tools[1] = &b->read;
+    *out = b;
+    return 0;
+}
+
+static void stop(void *arg)
+{
+    bound *b = arg;
+    cay_sandbox_unref(b->sb);
+    free(b->root);
+    free(b->cwd);
+    free(b);
+}
+
+static int tools(void *arg, const cay_tool *const **out, size_t *n, cay_err *err)
+{
+    bound *b = arg;
+    (void)err;
+    *out = b->tools;
+    *n = CAY_LEN(b->tools);
+    return 0;
+}
+
+static int instructions(void *arg, char **text, cay_err *err)
+{
+    (void)arg;
+    (void)err;
+    *text = cay__strdup("## Notes\n- There is no shell. list_files names the notes, read_file shows lines of one, apply_patch changes them.");
+    return 0;
+}
+
+static const cay_capability_ops ops = { .size = sizeof ops, .name = "notes", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
+                                        .close = free };
+
+cay_capability *cay__cap_notes(const char *dir)
+{
+    return cay_capability_new(&ops, cay__strdup(dir));
+}
