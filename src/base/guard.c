@@ -25,18 +25,20 @@ bool cay__path_guarded(const char *path)
 bool cay__link_leaves(const char *path, const char *target)
 {
     long depth = 0;
+    bool named = false;
     if (*target == '/')
         return true;
     for (const char *p = path; (p = strchr(p, '/')); p++)
         depth++;
     while (*target) {
         size_t n = strcspn(target, "/");
-        if (n == 2 && target[0] == '.' && target[1] == '.')
-            depth--;
-        else if (n && !(n == 1 && *target == '.'))
-            depth++;
-        if (depth < 0)
-            return true;
+        /* Up from where the link is leads where the path says; up from a name, which may be a link itself, leads anywhere. */
+        if (n == 2 && target[0] == '.' && target[1] == '.') {
+            if (named || --depth < 0)
+                return true;
+        } else if (n && !(n == 1 && *target == '.')) {
+            named = true;
+        }
         target += n + (target[n] == '/');
     }
     return false;
