@@ -87,6 +87,7 @@ bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg);
 /* Each of them is in the freezer. guess: on a kernel that does not tell, one that sleeps is. */
 bool all_frozen(int init, bool guess);
 bool guard_prepare(void); /* before the fork: what both know */
+bool guard_kept(int init); /* nobody of those that were stopped has run since */
 void guard_release(void); /* continues those that were stopped, if that was not done */
 /* Never returns. Stops all, writes one byte ('y', or 'n' and errno), waits until `sock` ends, continues those it stopped. */
 _Noreturn void guard_main(int sock, int init);

@@ -126,11 +126,12 @@ int hold_begin(clone_hold *h, const char *id, bool stop, clone_answer *a)
     return rc;
 }
 
-/* A keeper that died has let go, or the next one has: then nobody knows what was written meanwhile. */
+/* A keeper that died has let go, or the next one has: then nobody knows what was written meanwhile. And a signal, other than a freezer,
+ * is not the last word. */
 bool hold_still(const clone_hold *h)
 {
     struct pollfd p[2] = { { CLONE_KEEPER, POLLIN, 0 }, { h->guard, POLLIN, 0 } };
-    return poll(p, h->guard >= 0 ? 2 : 1, 0) == 0 && (h->events < 0 || frozen(h->events));
+    return poll(p, h->guard >= 0 ? 2 : 1, 0) == 0 && (h->events >= 0 ? frozen(h->events) : guard_kept(h->init));
 }
 
 void hold_end(clone_hold *h, const char *id)

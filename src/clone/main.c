@@ -126,6 +126,11 @@ static void prepare(job *j)
 
 /* ---- the moment ---- */
 
+static int interrupted(job *j)
+{
+    return fail(j, CAY_EBUSY, "snapshot_interrupted", "the sandbox went on before its snapshot was complete; try again");
+}
+
 static int take(job *j, const clone_hold *h)
 {
     clone_tree *t = &j->tree;
@@ -138,17 +143,19 @@ static int take(job *j, const clone_hold *h)
     mapped_files(&t->mapped, h->init, j->upper);
     CAY_FAULT("clone.walk");
     if (!clone_tree_walk(t)) {
+        int sys = errno;
         t->path[CAY_MIN(sizeof t->path - 1, 160u)] = 0;
         if (clone_canceled)
             return fail(j, CAY_ECANCELED, "canceled", "the snapshot was canceled");
+        if (!hold_still(h))
+            return interrupted(j);
+        errno = sys;
         if (errno == ENAMETOOLONG)
             return fail(j, CAY_ETOOBIG, "tree_too_deep", "directories are nested too deep at /%s to be copied; end the processes and try again", t->path);
         return fail(j, CAY_ESYS, "", "copy /%s", t->path);
     }
     CAY_FAULT("clone.walked");
-    if (!hold_still(h))
-        return fail(j, CAY_EBUSY, "snapshot_interrupted", "the sandbox went on before its snapshot was complete; try again");
-    return 0;
+    return hold_still(h) ? 0 : interrupted(j);
 }
 
 static int publish(job *j)

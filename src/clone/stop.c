@@ -147,6 +147,7 @@ typedef struct stopped {
 
 typedef struct guard_list {
     _Atomic size_t n;
+    uint64_t       mark; /* of what all had run until they were stopped */
     stopped        at[PROCESSES_MAX];
 } guard_list;
 
@@ -214,6 +215,83 @@ static bool stop_all(int init)
     return false;
 }
 
+/* ---- whether they stayed so ---- */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+static uint64_t number_after(const char *text, const char *word)
+{
+    const char *at = strstr(text, word);
+    return at ? strtoull(at + strlen(word), NULL, 10) : 0;
+}
+
+/* The end of a file that others make as long as they like: groups stand in the middle. */
+static bool read_end(const char *path, char *buf, size_t cap)
+{
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t have = 0, keep = cap / 2;
+    for (ssize_t n; fd >= 0 && (n = read(fd, buf + have, cap - 1 - have)) > 0;) {
+        have += (size_t)n;
+        if (have > keep) {
+            memmove(buf, buf + have - keep, keep);
+            have = keep;
+        }
+    }
+    buf[have] = 0;
+    return have;
+}
+
+/* One thread: its times and how often it was given a processor. 0: it is dead, which waits for nobody. */
+static uint64_t ran_until_now(const char *task, uint64_t tid)
+{
+    char path[360], buf[4096];
+    unsigned long long user = 0, kernel = 0;
+    /* The letter T comes a moment before the thread leaves its processor; this file is told when it has. */
+    cay__str_join(path, sizeof path, task, "/syscall", NULL);
+    cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf);
+    cay__str_join(path, sizeof path, task, "/stat", NULL);
+    const char *end = cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
+    if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) != 2 || strchr("ZX", end[2]))
+        return 0;
+    cay__str_join(path, sizeof path, task, "/status", NULL);
+    if (!read_end(path, buf, sizeof buf))
+        return 0;
+    return mix(mix(mix(mix(tid, user), kernel), number_after(buf, "\nvoluntary_ctxt_switches:")), number_after(buf, "\nnonvoluntary_ctxt_switches:"));
+}
+
+static bool on_mark(int pid, void *arg)
+{
+    char dir[64], n[21], task[340];
+    uint64_t *sum = arg, tid;
+    cay__str_join(dir, sizeof dir, "/proc/", cay__str_u64(n, (uint64_t)pid), "/task", NULL);
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (cay__str_to_u64(e->d_name, &tid)) {
+            cay__str_join(task, sizeof task, dir, "/", e->d_name, NULL);
+            *sum += ran_until_now(task, tid);
+        }
+    if (d)
+        closedir(d);
+    return true;
+}
+
+static bool on_rest(int pid, void *arg)
+{
+    (void)arg;
+    return at_rest(pid, false, false);
+}
+
+/* A process may be continued by a timer of its own, run, and be stopped again: so what counts is that nobody ran. */
+bool guard_kept(int init)
+{
+    uint64_t now = 0;
+    return each_process(init, on_rest, NULL) && each_process(init, on_mark, &now) && now == S->mark;
+}
+
 /* Children before their parents: a parent that runs again finds none of them stopped. */
 void guard_release(void)
 {
@@ -231,7 +309,7 @@ void guard_main(int sock, int init)
     prctl(PR_SET_NAME, "cay-guard");
     for (int i = 1; i < 32; i++)
         signal(i, i == SIGCHLD ? SIG_DFL : SIG_IGN);
-    if (!stop_all(init)) {
+    if (!stop_all(init) || !each_process(init, on_mark, &S->mark)) {
         int sys = errno;
         said[0] = 'n';
         memcpy(said + 1, &sys, sizeof sys);

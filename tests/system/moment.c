@@ -2,18 +2,21 @@
 /*
  * moment write DIR: counts in eight files, in a shared mapping of a ninth on two of its pages, and in the name of a tenth, always in
  * the same order, until it is killed. A threaded twin whose first thread has ended counts in another mapping.
+ * moment again DIR: the same, and timers continue it soon when it is stopped.
  * moment check DIR: says what was seen, and 1 if it was never so: of two counters the later one is equal or one behind.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FILES 8
@@ -131,16 +134,40 @@ static int check(void)
     return bad || a > b || a + 1 < b; /* the right-hand one of the two is stored first */
 }
 
+#define TIMERS 8
+static timer_t timers[TIMERS];
+
+/* A stop throws away the signal of a timer that is waiting then, and the timer is not set again: so there are several, and each signal
+ * sets them all. */
+static void set_timers(int sig)
+{
+    (void)sig;
+    for (int i = 0; i < TIMERS; i++)
+        timer_settime(timers[i], 0, &(struct itimerspec){ { 0, 250000000 }, { 0, 90000000 + i * 20000000 } }, NULL);
+}
+
+static void continue_always(void)
+{
+    struct sigevent e = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT };
+    for (int i = 0; i < TIMERS; i++)
+        if (timer_create(CLOCK_MONOTONIC, &e, &timers[i]) < 0)
+            die("timer");
+    signal(SIGCONT, set_timers); /* of one that is ignored a timer is not set again either */
+    set_timers(0);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t t;
     if (argc != 3 || chdir(argv[2]) < 0)
-        die("moment write|check DIR");
+        die("moment write|again|check DIR");
     if (!strcmp(argv[1], "check"))
         return check();
     if (fork() == 0) {
         pthread_create(&t, NULL, twin_thread, NULL);
         pthread_exit(NULL);
     }
+    if (!strcmp(argv[1], "again"))
+        continue_always();
     count(NULL);
 }

@@ -157,13 +157,18 @@ static bool twin_there(void *arg)
     return stat(path, &st) == 0 && st.st_size > 4096;
 }
 
-static void start_counting(void)
+static void start_counting_as(const char *line)
 {
     uint64_t n = 0;
     run_shell("mkdir -p /workspace/w /workspace/many; for i in 1 2 3 4 5 6 7 8 9; do echo $i >/workspace/many/$i; done", true);
-    run_shell("exec /home/user/moment write /workspace/w", false);
+    run_shell(line, false);
     assert_true(support_until(counts, &n, 20000));
     assert_true(support_until(twin_there, NULL, 20000));
+}
+
+static void start_counting(void)
+{
+    start_counting_as("exec /home/user/moment write /workspace/w");
 }
 
 /* It runs, and so do commands in it. */
@@ -441,6 +446,26 @@ static void two_at_once_do_not_mix(void **state)
     goes_on();
 }
 
+/* A signal is not the last word: what ran meanwhile is noticed, and the layer is thrown away. If nobody ran, it is a moment. */
+static void one_that_goes_on_by_itself_is_noticed(void **state)
+{
+    (void)state;
+    cay_snapped s = { .size = sizeof s };
+    cay_err e = CAY_ERR_INIT;
+    start_counting_as("exec /home/user/moment again /workspace/w");
+    const char *layer = new_layer();
+    setenv("CAY_FAULT", "clone.walk=delay:300", 1); /* longer than its timers take */
+    int rc = take(layer, CALL(60000), &s, &e);
+    unsetenv("CAY_FAULT");
+    print_message("%d %s\n", rc, e.reason);
+    if (rc == 0)
+        check_moment(layer);
+    else if (!by_signals || rc != CAY_EBUSY || (strcmp(e.reason, "snapshot_interrupted") && strcmp(e.reason, "freeze_timeout")))
+        fail_msg("%s: %s", e.reason, e.msg);
+    assert_int_equal(layer_there(layer), rc == 0);
+    goes_on();
+}
+
 static void a_call_that_is_late_leaves_nothing(void **state)
 {
     (void)state;
@@ -485,6 +510,7 @@ int main(int argc, char **argv)
         T(a_killed_keeper_lets_it_go_on),
         T(requests_wait_meanwhile),
         T(two_at_once_do_not_mix),
+        T(one_that_goes_on_by_itself_is_noticed),
         T(a_call_that_is_late_leaves_nothing),
 #endif
     };
