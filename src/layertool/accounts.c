@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users and groups of a manifest as lines of /etc/passwd and /etc/group, on top of those of the stack below. */
+#include "account.h"
 #include "build.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -45,31 +46,6 @@ static int read_below(build *b, const char *path, char *text, cay_err *err)
     return 0;
 }
 
-/* The line of a name, and the number in its third field. */
-static const char *find_line(const char *text, const char *name, uint32_t *id)
-{
-    size_t n = strlen(name);
-    for (const char *s = text; *s; s = strchrnul(s, '\n'), s += *s == '\n') {
-        if (strncmp(s, name, n) || s[n] != ':')
-            continue;
-        const char *second = strchr(s + n + 1, ':');
-        *id = second ? (uint32_t)strtoul(second + 1, NULL, 10) : 0;
-        return s;
-    }
-    return NULL;
-}
-
-static bool has_id(const char *text, uint32_t id)
-{
-    for (const char *s = text; *s; s = strchrnul(s, '\n'), s += *s == '\n') {
-        const char *c = strchr(s, ':');
-        c = c ? strchr(c + 1, ':') : NULL;
-        if (c && c < strchrnul(s, '\n') && strtoul(c + 1, NULL, 10) == id)
-            return true;
-    }
-    return false;
-}
-
 typedef struct texts {
     char    *passwd, *group;
     cay__buf new_passwd, new_group;
@@ -79,11 +55,18 @@ typedef struct texts {
 static int next_id(texts *x, uint32_t *id, cay_err *err)
 {
     for (; x->next <= LAST_ID; x->next++)
-        if (!has_id(x->passwd, x->next) && !has_id(x->group, x->next)) {
+        if (!account_used(x->passwd, x->next) && !account_used(x->group, x->next)) {
             *id = x->next++;
             return 0;
         }
     return cay_fail_why(err, CAY_ENOSPACE, "accounts_full", "accounts: no id is free from %d to %d", FIRST_ID, LAST_ID);
+}
+
+static int id_of(const char *line, unsigned field, const char *name, uint32_t *id, cay_err *err)
+{
+    if (!account_id(line, field, id))
+        return cay_fail_why(err, CAY_ETYPE, "accounts_unreadable", "accounts: the template's line of %.32s has no id below %u", name, ACCOUNT_IDS);
+    return 0;
 }
 
 static void end_line(cay__buf *b)
@@ -114,8 +97,11 @@ static int add_groups(build *b, texts *x, cay_err *err)
     write_groups(b, x);
     for (size_t i = 0; i < b->ngroups; i++) {
         build_group *g = &b->groups[i];
-        if (find_line(x->group, g->name, &g->gid))
+        const char *line = account_find(x->group, g->name);
+        if (line) {
+            CAY_TRY(id_of(line, 2, g->name, &g->gid, err));
             continue;
+        }
         CAY_TRY(next_id(x, &g->gid, err));
         cay__buf_fmt(&x->new_group, "%s:x:%u:", g->name, g->gid);
         for (size_t k = 0; k < g->n; k++)
@@ -131,14 +117,17 @@ static int add_users(build *b, texts *x, cay_err *err)
     end_line(&x->new_passwd);
     for (size_t i = 0; i < b->nusers; i++) {
         uint32_t gid = 0;
-        if (find_line(x->passwd, b->users[i], &b->uids[i])) {
+        if (account_find(x->passwd, b->users[i])) {
             b->uids[i] = 0; /* the template's own, with a home or without */
             continue;
         }
         for (size_t k = 0; k < b->ngroups; k++)
             if (!strcmp(b->groups[k].name, b->users[i]))
                 gid = b->groups[k].gid;
-        if (!gid && !find_line(x->group, b->users[i], &gid)) {
+        const char *line = gid ? NULL : account_find(x->group, b->users[i]);
+        if (line)
+            CAY_TRY(id_of(line, 2, b->users[i], &gid, err));
+        if (!gid && !line) {
             CAY_TRY(next_id(x, &gid, err));
             cay__buf_fmt(&x->new_group, "%s:x:%u:\n", b->users[i], gid);
             b->uids[i] = gid; /* one number for both, as everywhere */
@@ -154,17 +143,20 @@ static int resolve(build *b, const texts *x, cay_err *err)
 {
     uint32_t uid = 1000, gid = 1000;
     if (*b->owner) {
-        const char *line = find_line(x->new_passwd.data ? x->new_passwd.data : "", b->owner, &uid);
+        const char *line = account_find(x->new_passwd.data ? x->new_passwd.data : "", b->owner);
         if (!line)
             return cay_fail_why(err, CAY_ENOENT, "account_missing", "accounts: the template has no user %.32s", b->owner);
-        const char *c = strchr(strchr(strchr(line, ':') + 1, ':') + 1, ':');
-        gid = c ? (uint32_t)strtoul(c + 1, NULL, 10) : uid;
+        CAY_TRY(id_of(line, 2, b->owner, &uid, err));
+        CAY_TRY(id_of(line, 3, b->owner, &gid, err));
     }
     for (size_t i = 0; i < b->nnodes; i++) {
         build_node *n = &b->nodes[i];
         n->uid = n->entry ? uid : 0;
         n->gid = n->entry ? gid : 0;
-        if (*n->group && !find_line(x->new_group.data ? x->new_group.data : "", n->group, &n->gid))
+        const char *line = *n->group ? account_find(x->new_group.data ? x->new_group.data : "", n->group) : NULL;
+        if (line)
+            CAY_TRY(id_of(line, 2, n->group, &n->gid, err));
+        else if (*n->group)
             return cay_fail_why(err, CAY_ENOENT, "account_missing", "entry %.80s: the template has no group %.32s", n->path, n->group);
     }
     return 0;

@@ -3,9 +3,12 @@
 #include <base/fd.h>
 #include <base/guard.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <sys/fsuid.h>
 #include <sys/sendfile.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV)
@@ -28,6 +31,60 @@ static int says_errno(item *it, const char *what)
     return says(it, e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST ? CAY__APPLY_CONFLICT : CAY__APPLY_REFUSED, why);
 }
 
+/* ---- owners ---- */
+
+/* As plain root: what is made from here on is of this owner from its first moment, so that nothing has to be given away by a name
+ * which the directory's owner may have put onto something else meanwhile. Rights over files are taken back at once: a file's owner
+ * need not be the one who may write the directory. Otherwise whoever asks is the owner of what is made. */
+static bool make_as(const apply *a, uid_t uid, gid_t gid)
+{
+    struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct c[2];
+    if (!a->t->root)
+        return true;
+    setfsgid(gid);
+    setfsuid(uid);
+    if (setfsuid((uid_t)-1) != (int)uid || setfsgid((gid_t)-1) != (int)gid || syscall(SYS_capget, &h, c) < 0)
+        return false;
+    for (size_t i = 0; i < CAY_LEN(c); i++)
+        c[i].effective = c[i].permitted;
+    return syscall(SYS_capset, &h, c) == 0;
+}
+
+static void make_as_root(const apply *a)
+{
+    int e = errno;
+    if (a->t->root) {
+        setfsuid(0);
+        setfsgid(0);
+    }
+    errno = e;
+}
+
+/* As the one who is replaced, else as the directory around it. */
+static bool make_as_one(const apply *a, int parent, const struct stat *old)
+{
+    struct stat st;
+    if (!old && fstat(parent, &st) < 0)
+        return false;
+    old = old ? old : &st;
+    return make_as(a, old->st_uid, old->st_gid);
+}
+
+static bool make_dir(const apply *a, int parent, const char *name, mode_t mode)
+{
+    bool made = make_as_one(a, parent, NULL) && mkdirat(parent, name, mode) == 0;
+    make_as_root(a);
+    return made;
+}
+
+static bool make_link(const apply *a, int parent, const char *target, const struct stat *old)
+{
+    bool made = make_as_one(a, parent, old) && symlinkat(target, parent, APPLY_TEMP) == 0;
+    make_as_root(a);
+    return made;
+}
+
 /* ---- ways ---- */
 
 /* The parent of the path's last name, which is put into name. make: directories that are missing are made. */
@@ -47,7 +104,7 @@ static int parent_of(apply *a, const char *path, bool make, char name[256])
             break;
         p += n + 1;
         int next = cay__fd_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-        if (next < 0 && errno == ENOENT && make && mkdirat(at, name, 0777 & ~a->t->umask) == 0)
+        if (next < 0 && errno == ENOENT && make && make_dir(a, at, name, 0777 & ~a->t->umask))
             next = cay__fd_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
         cay__close_fd(&at);
         at = next;
@@ -95,8 +152,7 @@ static bool user_removed(const apply *a, int parent, const entry *src, const cha
     char path[300];
     if (!src->in_top || !S_ISREG(src->st.st_mode) || fstat(parent, &st) < 0 || !is_later(a, &st))
         return false;
-    meta_path(path, src->dir, name);
-    return lgetxattr(path, a->t->root ? "trusted.overlay.origin" : "user.overlay.origin", NULL, 0) >= 0;
+    return meta_path(path, src->dir, name) && lgetxattr(path, a->t->root ? "trusted.overlay.origin" : "user.overlay.origin", NULL, 0) >= 0;
 }
 
 /* ---- putting ---- */
@@ -108,6 +164,7 @@ static mode_t mode_for(const apply *a, const struct stat *src, const struct stat
     return src->st_mode & 0777 & may;
 }
 
+/* By the descriptor that made it. */
 static bool own(const apply *a, int fd, int parent, const struct stat *old)
 {
     struct stat st;
@@ -116,7 +173,7 @@ static bool own(const apply *a, int fd, int parent, const struct stat *old)
     if (!old && fstat(parent, &st) < 0)
         return false;
     const struct stat *as = old ? old : &st;
-    return fchownat(fd, "", as->st_uid, as->st_gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0;
+    return fchown(fd, as->st_uid, as->st_gid) == 0;
 }
 
 static bool copy(int in, int out)
@@ -177,6 +234,13 @@ static int put_file(apply *a, item *it, int src, int parent, const char *name, c
     return says(it, CAY__APPLY_DONE, "");
 }
 
+/* Still the one that was looked at. */
+static bool same(const struct stat *now, const struct stat *old)
+{
+    errno = ESTALE;
+    return now->st_dev == old->st_dev && now->st_ino == old->st_ino && now->st_uid == old->st_uid;
+}
+
 /* Permissions alone: the file stays the one it is, with all its names. */
 static int put_mode(apply *a, item *it, int parent, const char *name, const struct stat *st, const struct stat *old)
 {
@@ -189,7 +253,7 @@ static int put_mode(apply *a, item *it, int parent, const char *name, const stru
     CAY_AUTOFD fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat now;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (fd < 0 || fstat(fd, &now) < 0 || now.st_ino != old->st_ino || chmod(path, mode) < 0)
+    if (fd < 0 || fstat(fd, &now) < 0 || !same(&now, old) || chmod(path, mode) < 0)
         return says_errno(it, "set the mode");
     remember(a, parent, name);
     return says(it, CAY__APPLY_DONE, "");
@@ -207,10 +271,10 @@ static int put_link(apply *a, item *it, const entry *src, const char *src_name, 
     if (a->dry)
         return says(it, CAY__APPLY_DONE, "");
     unlinkat(parent, APPLY_TEMP, 0);
-    if (symlinkat(target, parent, APPLY_TEMP) < 0)
+    if (!make_link(a, parent, target, old))
         return says_errno(it, "make the link");
-    CAY_AUTOFD fd = openat(parent, APPLY_TEMP, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || !own(a, fd, parent, old) || renameat(parent, APPLY_TEMP, parent, name) < 0) {
+    CAY_FAULT("layer.apply.linked");
+    if (renameat(parent, APPLY_TEMP, parent, name) < 0) {
         says_errno(it, "put in place");
         unlinkat(parent, APPLY_TEMP, 0);
         return 0;
@@ -228,10 +292,15 @@ static int put_dir(apply *a, item *it, int parent, const char *name, const struc
         return says(it, CAY__APPLY_DONE, "");
     if (old && fresh && unlinkat(parent, name, 0) < 0)
         return says_errno(it, "replace");
-    if (fresh && mkdirat(parent, name, 0700) < 0)
-        return says_errno(it, "make");
+    if (fresh) {
+        if (!make_dir(a, parent, name, mode_for(a, st, NULL)))
+            return says_errno(it, "make");
+        remember(a, parent, name);
+        return says(it, CAY__APPLY_DONE, "");
+    }
+    struct stat now;
     CAY_AUTOFD fd = cay__fd_openat2(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-    if (fd < 0 || (fresh && !own(a, fd, parent, NULL)) || fchmod(fd, mode_for(a, st, fresh ? NULL : old)) < 0)
+    if (fd < 0 || fstat(fd, &now) < 0 || !same(&now, old) || fchmod(fd, mode_for(a, st, old)) < 0)
         return says_errno(it, "set the mode");
     remember(a, parent, name);
     return says(it, CAY__APPLY_DONE, "");

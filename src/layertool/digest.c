@@ -12,11 +12,13 @@
 #define CHUNK (1u << 20)
 #define BLOCK 4096u
 
-/* The first path of each inode that has several names. */
+/* Each inode that has several names: which entry of the walk was the first, and its path for who asks by hooks. A sandbox chooses
+ * both how many there are and how long their paths. */
 typedef struct first {
-    dev_t  dev;
-    ino_t  ino;
-    char  *path;
+    dev_t    dev;
+    ino_t    ino;
+    uint64_t entry; /* counted from 1, 0: a free place */
+    char    *path;
 } first;
 
 typedef struct digest {
@@ -24,6 +26,7 @@ typedef struct digest {
     char       *chunk;
     first      *v;
     size_t      n, cap; /* a hash table, cap is a power of two */
+    size_t      path_bytes;
     uint64_t    bytes, files;
     const digest_hooks *hooks; /* or NULL */
     void       *arg;
@@ -56,29 +59,42 @@ static void add_bytes(digest *d, const void *p, size_t n)
 static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
 {
     size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
-    while (v[i].path && (v[i].dev != dev || v[i].ino != ino))
+    while (v[i].entry && (v[i].dev != dev || v[i].ino != ino))
         i = (i + 1) & (cap - 1);
     return &v[i];
 }
 
-static const char *first_path(digest *d, const struct stat *st, const char *path)
+static void grow(digest *d)
 {
-    if (2 * (d->n + 1) > d->cap) {
-        size_t cap = d->cap ? 2 * d->cap : 256;
-        first *v = cay__alloc(cap * sizeof *v);
-        for (size_t i = 0; i < d->cap; i++)
-            if (d->v[i].path)
-                *slot(v, cap, d->v[i].dev, d->v[i].ino) = d->v[i];
-        free(d->v);
-        d->v = v;
-        d->cap = cap;
-    }
+    size_t cap = d->cap ? 2 * d->cap : 256;
+    first *v = cay__alloc(cap * sizeof *v);
+    for (size_t i = 0; i < d->cap; i++)
+        if (d->v[i].entry)
+            *slot(v, cap, d->v[i].dev, d->v[i].ino) = d->v[i];
+    free(d->v);
+    d->v = v;
+    d->cap = cap;
+}
+
+/* *out: its first name, or NULL when this is it. What counts is the place among all entries: files of a layer may have names in
+ * other layers, too, which says nothing about the content. */
+static int first_name(digest *d, const struct stat *st, const char *path, const first **out)
+{
+    *out = NULL;
+    if (2 * (d->n + 1) > d->cap)
+        grow(d);
     first *f = slot(d->v, d->cap, st->st_dev, st->st_ino);
-    if (f->path)
-        return f->path;
-    *f = (first){ st->st_dev, st->st_ino, cay__strdup(path) };
+    if (f->entry) {
+        *out = f;
+        return 0;
+    }
+    size_t len = d->hooks ? strlen(path) + 1 : 0;
+    if (d->n == LINKS_MAX || d->path_bytes + len > LINK_BYTES)
+        return d->rc = cay_fail_why(d->err, CAY_ETOOBIG, "too_many_links", "more files with several names than can be kept in mind (%u, or %u MiB of paths)", LINKS_MAX, LINK_BYTES >> 20);
+    *f = (first){ st->st_dev, st->st_ino, d->files, len ? cay__strdup(path) : NULL };
+    d->path_bytes += len;
     d->n++;
-    return NULL;
+    return 0;
 }
 
 /* ---- bytes ---- */
@@ -169,13 +185,15 @@ static int add_node(digest *d, const tool *t, int dir, const char *name, const c
     struct stat now = *seen, *st = &now;
     xattrs x = { 0 };
     bool file = S_ISREG(st->st_mode);
-    const char *other = file && st->st_nlink > 1 ? first_path(d, st, path) : NULL;
-    add_bytes(d, path, strlen(path));
+    const first *other = NULL;
     d->files++;
+    if (file && st->st_nlink > 1 && first_name(d, st, path, &other) < 0)
+        return -1;
+    add_bytes(d, path, strlen(path));
+    add(d, other ? "h" : "n", 1);
     if (other) {
-        add(d, "h", 1);
-        add_bytes(d, other, strlen(other));
-        return tell(d, dir, name, path, st, other, &x);
+        add_num(d, other->entry);
+        return tell(d, dir, name, path, st, other->path, &x);
     }
     CAY_AUTOFD fd = file ? open_file(dir, name, st) : -1;
     if (file && fd < 0)
@@ -230,7 +248,7 @@ int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *ar
     if (!d.all || EVP_DigestInit_ex(d.all, EVP_sha256(), NULL) != 1)
         abort();
     walk w = { .t = t, .enter = on_enter, .arg = &d };
-    add(&d, "cay-layer 1\n", 12);
+    add(&d, "cay-layer 2\n", 12);
     int rc = 0;
     if (fstat(root, &st) < 0 || add_node(&d, t, root, ".", "", &st) < 0)
         rc = d.rc < 0 ? d.rc : cay_fail_sys(err, CAY_ESYS, "read layer %s", layer);

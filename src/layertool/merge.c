@@ -15,6 +15,7 @@
 #include <sys/xattr.h>
 
 #define REDIRECT_MAX 4096
+#define ACL_MAX      (64u << 10)
 
 /* Where a renamed directory's earlier content waits until its new place is reached. */
 typedef struct held {
@@ -36,7 +37,8 @@ typedef struct merge {
 static bool mark_get(const tool *t, int dir, const char *name, const char *what, char *value, size_t cap)
 {
     char path[300], attr[64];
-    meta_path(path, dir, name);
+    if (!meta_path(path, dir, name))
+        return false;
     snprintf(attr, sizeof attr, "%s.overlay.%s", t->root ? "trusted" : "user", what);
     ssize_t n = lgetxattr(path, attr, value, cap - 1);
     if (n < 0)
@@ -66,9 +68,9 @@ static int mark_set(const tool *t, int dir, const char *name, const char *what, 
 static void mark_drop(const tool *t, int dir, const char *name, const char *what)
 {
     char path[300], attr[64];
-    meta_path(path, dir, name);
     snprintf(attr, sizeof attr, "%s.overlay.%s", t->root ? "trusted" : "user", what);
-    lremovexattr(path, attr);
+    if (meta_path(path, dir, name))
+        lremovexattr(path, attr);
 }
 
 /* ---- the tree ---- */
@@ -86,13 +88,30 @@ static int clear_away(merge *m, int dir, const char *name, cay_err *err)
     return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? cay_fail_sys(err, CAY_ESYS, "replace %.100s", name) : 0;
 }
 
-/* Owner, mode, times and attributes; the marks of directories are the merge's own business. */
+/* As it is, or that there is none: a new directory inherits those that its parent gives by default. */
+static int copy_acls(int from, const char *src, int to, const char *dst)
+{
+    static const char *const kinds[] = { "system.posix_acl_access", "system.posix_acl_default" };
+    char a[300], b[300], value[ACL_MAX];
+    if (!meta_path(a, from, src) || !meta_path(b, to, dst))
+        return -1;
+    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
+        ssize_t n = lgetxattr(a, kinds[i], value, sizeof value);
+        if (n < 0 && errno != ENODATA && errno != ENOTSUP)
+            return -1;
+        if (n >= 0 ? lsetxattr(b, kinds[i], value, (size_t)n, 0) < 0 : lremovexattr(b, kinds[i]) < 0 && errno != ENODATA && errno != ENOTSUP)
+            return -1;
+    }
+    return 0;
+}
+
+/* Owner, mode, access lists, times and attributes; the marks of directories are the merge's own business. */
 static int copy_meta(const tool *t, int from, const char *src, int to, const char *dst, const struct stat *st)
 {
     xattrs x;
     struct timespec times[2] = { st->st_atim, st->st_mtim };
     if (fchownat(to, dst, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(to, dst, st->st_mode & 07777, 0) < 0 ||
-        xattrs_read(t, from, src, &x) < 0)
+        copy_acls(from, src, to, dst) < 0 || xattrs_read(t, from, src, &x) < 0)
         return -1;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < x.n; i++)

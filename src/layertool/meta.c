@@ -17,18 +17,22 @@ bool meta_whiteout(const struct stat *st)
     return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
 }
 
-void meta_path(char out[300], int dir, const char *name)
+bool meta_path(char out[300], int dir, const char *name)
 {
-    snprintf(out, 300, "/proc/self/fd/%d/%s", dir, name);
+    if (snprintf(out, 300, "/proc/self/fd/%d/%s", dir, name) < 300)
+        return true;
+    errno = ENAMETOOLONG;
+    return false;
 }
 
-/* Names the attribute without telling in which mode it was written; false: it is not content. */
-static bool outer_name(const char *name, char out[256])
+/* Names the attribute without telling in which mode it was written; false: it is not content. Where overlayfs writes trusted.*, a
+ * user.overlay.* is the sandbox's and means nothing. */
+static bool outer_name(const tool *t, const char *name, char out[256])
 {
-    const char *rest = cay__str_starts(name, "trusted.overlay.") ? name + 8 : cay__str_starts(name, "user.overlay.") ? name + 5 : name;
+    const char *rest = cay__str_starts(name, t->root ? "trusted.overlay." : "user.overlay.") ? name + (t->root ? 8 : 5) : name;
     if (rest == name && (cay__str_starts(name, "trusted.") || cay__str_starts(name, "system.") || cay__str_starts(name, "security.selinux")))
         return false;
-    for (size_t i = 0; i < CAY_LEN(volatile_ones); i++)
+    for (size_t i = 0; i < CAY_LEN(volatile_ones) && rest != name; i++)
         if (!strcmp(rest, volatile_ones[i]))
             return false;
     return cay__str_copy(out, 256, rest);
@@ -54,9 +58,9 @@ static int read_one(const char *path, const char *name, xattr *x)
 int xattrs_read(const tool *t, int dir, const char *name, xattrs *out)
 {
     char path[300], *list = NULL;
-    (void)t;
     *out = (xattrs){ 0 };
-    meta_path(path, dir, name);
+    if (!meta_path(path, dir, name))
+        return -1;
     ssize_t n = llistxattr(path, NULL, 0);
     if (n <= 0)
         return n < 0 && errno != ENOTSUP ? -1 : 0;
@@ -73,7 +77,7 @@ int xattrs_read(const tool *t, int dir, const char *name, xattrs *out)
     int rc = n < 0 ? -1 : 0;
     for (ssize_t i = 0; rc >= 0 && i < n; i += (ssize_t)strlen(list + i) + 1) {
         xattr *x = &out->v[out->n];
-        if (!outer_name(list + i, x->name))
+        if (!outer_name(t, list + i, x->name))
             continue;
         rc = read_one(path, list + i, x);
         out->n += rc > 0;
@@ -105,7 +109,8 @@ const xattr *xattrs_find(const xattrs *x, const char *name)
 int xattr_set(const tool *t, int dir, const char *name, const xattr *x)
 {
     char path[300], inner[300];
-    meta_path(path, dir, name);
+    if (!meta_path(path, dir, name))
+        return -1;
     snprintf(inner, sizeof inner, "%s%s", cay__str_starts(x->name, "overlay.") ? t->root ? "trusted." : "user." : "", x->name);
     return lsetxattr(path, inner, x->value, x->len, 0);
 }

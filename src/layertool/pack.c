@@ -11,8 +11,10 @@
  */
 #include "pack.h"
 #include "compare.h"
+#include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 
 #define SKIPS 256
@@ -42,6 +44,7 @@ typedef struct pack {
     char    *chunk, *extra;
     first   *v;
     size_t   n, cap; /* a hash table */
+    size_t   path_bytes;
     uint64_t items, bytes, said;
     bool     single; /* one id is all there is */
     bool     over;   /* raw: bytes of something that is left out */
@@ -109,7 +112,7 @@ static void take_attrs(pack *p, const xattrs *x, cay__item *it)
     for (size_t i = 0; i < x->n; i++) {
         uint16_t a = (uint16_t)(strlen(x->v[i].name) + 1);
         uint32_t b = (uint32_t)x->v[i].len;
-        if (!cay__str_starts(x->v[i].name, "user.") || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA)
+        if (!cay__str_starts(x->v[i].name, "user.") || cay__str_starts(x->v[i].name, "user.overlay.") || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA)
             continue;
         memcpy(p->extra + len, &a, sizeof a);
         memcpy(p->extra + len + sizeof a, &b, sizeof b);
@@ -174,6 +177,16 @@ static int look(const compare *c, const char *path, int *dir, struct stat *st)
     return base >= 0 ? fstatat(base, path, st, AT_SYMLINK_NOFOLLOW) : -1;
 }
 
+/* The directory that the path's last name is in. */
+static int open_around(int dir, char *path, const char **name)
+{
+    char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    if (slash)
+        *slash = 0;
+    return cay__fd_openat2(dir, slash ? path : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
 static int parents(pack *p, const compare *c, const char *path, cay_err *err)
 {
     char up[CAY__ITEM_PATH];
@@ -186,11 +199,16 @@ static int parents(pack *p, const compare *c, const char *path, cay_err *err)
         memcpy(up, path, n);
         up[n] = 0;
         char under[CAY__ITEM_PATH + 64];
-        snprintf(under, sizeof under, "%s%s%s", p->q.under ? p->q.under : "", p->q.under ? "/" : "", up);
+        const char *name;
+        if (!cay__str_join(under, sizeof under, p->q.under ? p->q.under : "", p->q.under ? "/" : "", up, NULL))
+            return cay_fail_why(err, CAY_ETOOBIG, "archive_path", "%.100s…: a path of more than 4,000 bytes fits no archive", up);
         if (look(c, under, &dir, &st) < 0)
             return cay_fail_sys(err, CAY_ESYS, "look at %.150s", up);
+        CAY_AUTOFD at = open_around(dir, under, &name);
+        if (at < 0)
+            return cay_fail_sys(err, CAY_ESYS, "enter %.150s", up);
         cay__item it = item_of(p, CAY__ITEM_DIR, up, &st);
-        CAY_TRY(attributes(p, dir, under, &it, err));
+        CAY_TRY(attributes(p, at, name, &it, err));
         CAY_TRY(tell(p, &it, err));
         chain_to(p, up);
     }
@@ -207,7 +225,8 @@ static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
     return &v[i];
 }
 
-static const char *first_name(pack *p, const struct stat *st, const char *path)
+/* *out: the name under which its bytes were told, or NULL. */
+static int first_name(pack *p, const struct stat *st, const char *path, const char **out, cay_err *err)
 {
     if (2 * (p->n + 1) > p->cap) {
         size_t cap = p->cap ? 2 * p->cap : 256;
@@ -220,11 +239,15 @@ static const char *first_name(pack *p, const struct stat *st, const char *path)
         p->cap = cap;
     }
     first *f = slot(p->v, p->cap, st->st_dev, st->st_ino);
+    *out = f->path;
     if (f->path)
-        return f->path;
+        return 0;
+    p->path_bytes += strlen(path) + 1;
+    if (p->n == LINKS_MAX || p->path_bytes > LINK_BYTES)
+        return cay_fail_why(err, CAY_ETOOBIG, "too_many_links", "more files with several names than can be kept in mind (%u, or %u MiB of paths)", LINKS_MAX, LINK_BYTES >> 20);
     *f = (first){ st->st_dev, st->st_ino, cay__strdup(path) };
     p->n++;
-    return NULL;
+    return 0;
 }
 
 static int some(pack *p, const void *data, size_t n, cay_err *err)
@@ -277,7 +300,9 @@ static int file(pack *p, const change *ch, cay_err *err)
         fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return cay_fail_sys(err, CAY_ESYS, "open %.150s", ch->path);
-    const char *other = st.st_nlink > 1 && p->w.ops->hard_links ? first_name(p, &st, ch->path) : NULL;
+    const char *other = NULL;
+    if (st.st_nlink > 1 && p->w.ops->hard_links)
+        CAY_TRY(first_name(p, &st, ch->path, &other, err));
     cay__item it = item_of(p, other ? CAY__ITEM_HARD : CAY__ITEM_FILE, ch->path, &st);
     if (other) {
         it.target = other;

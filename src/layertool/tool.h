@@ -122,8 +122,7 @@ int walk_tree(walk *w, int root, cay_err *err); /* takes root over */
 /* ---- meta.c: what an inode carries besides bytes ---- */
 
 /* Extended attributes that belong to the content, sorted; those that overlayfs only notes for itself are left out, and
- * trusted.overlay.X and user.overlay.X both appear as overlay.X. `at` is an open file or directory, or -1 with a path
- * relative to dir (for links and devices). */
+ * this mode's own, trusted.overlay.X or user.overlay.X, appear as overlay.X. `name` is one name in dir. */
 typedef struct xattr {
     char   name[256];
     char  *value;
@@ -145,12 +144,15 @@ bool meta_redirect(const tool *t, int dir, const char *name, char *to, size_t ca
 /* Opens what a redirect names: an absolute path from the tree's root, or a name in `dir` (-1: none). No link is followed. */
 int  meta_follow(int root, int dir, const char *to);
 /* A path that reaches name in dir for calls that have no *at form and follow no link in its last part. */
-void meta_path(char out[300], int dir, const char *name);
+bool meta_path(char out[300], int dir, const char *name); /* false: ENAMETOOLONG, it is more than one name */
 
 /* ---- one file per verb ---- */
 
 int build_run(tool *t, cay_err *err);
 int digest_run(tool *t, cay_err *err);
+/* Files with several names that are kept in mind while a tree is told, and the bytes of their paths; beyond that "too_many_links". */
+#define LINKS_MAX  (4u << 20)
+#define LINK_BYTES (256u << 20)
 /* The same for who wants to see all that it passes: each entry, then its bytes if it is a file (holes left out) and where they end. `other`: the
  * first name of a file that has several, for those after it. */
 typedef struct digest_hooks {

@@ -129,6 +129,22 @@ def an_archive_does_not_choose_what_it_stands_on():
     assert json.loads(cay("snapshot", "inspect", new, env=elsewhere))["parent"] == parent
 
 
+def directories_far_away_and_marks_that_mean_nothing():
+    # the second layer has a file below directories that did not change and whose path is long; user.overlay.* is the sandbox's own
+    box = cay("create")
+    far = "/".join(["x" * 200] * 3)
+    cay("exec", box, "--", "sh", "-c", "cd /workspace; mkdir -p %s marked; echo in >marked/in" % far)
+    first = cay("snapshot", box)
+    mark = "import os; os.setxattr('marked', 'user.overlay.opaque', b'y')" if os.getuid() == 0 else ""
+    cay("exec", box, "--", "sh", "-c", "cd /workspace; echo y >%s/y; echo more >marked/more; python3 -c \"%s\"" % (far, mark))
+    second = cay("snapshot", box)
+    cay("snapshot", "export", second, "--since", first, "-o", tmp + "/far.tar.zst")
+    new = cay("snapshot", "import", tmp + "/far.tar.zst")
+    text = cay("run", "--from", new, "--", "sh", "-c", "cd /workspace; cat %s/y marked/in marked/more" % far)
+    assert text.split() == ["y", "in", "more"], text
+    cay("rm", "-f", box)
+
+
 def the_sdks_forms():
     _, first, second = made()
     with open(tmp + "/s.tar", "wb") as f:

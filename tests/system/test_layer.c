@@ -6,9 +6,12 @@
 #include <fcntl.h>
 #include <layer/layer.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <support/support.h>
+
+#define FAR "a-hundred-bytes-of-a-name-that-nobody-would-choose-but-who-wants-to-fill-memory-with-paths-of-his-own-"
 
 static char *home;
 static int   layers;
@@ -97,6 +100,66 @@ static void modes_links_and_names_count(void **state)
     digest("one", one);
     assert_string_not_equal(one, two);
 }
+
+/* What other layers share with this one is not part of it, and which two names are one file is. */
+static void names_of_one_file_are_told_apart(void **state)
+{
+    static const char *const names[] = { "l/a", "l/b", "l/c", "l/d" };
+    char one[65], two[65];
+    (void)state;
+    assert_int_equal(mkdirat(layers, "l", 0755), 0);
+    put("l/a", "x");
+    put("l/b", "x");
+    assert_int_equal(linkat(layers, "l/a", layers, "l/c", 0) | linkat(layers, "l/b", layers, "l/d", 0), 0);
+    digest("l", one);
+    assert_int_equal(linkat(layers, "l/b", layers, "elsewhere", 0), 0);
+    digest("l", two);
+    assert_string_equal(one, two);
+    assert_int_equal(renameat2(layers, "l/c", layers, "l/d", RENAME_EXCHANGE), 0);
+    digest("l", two);
+    assert_string_not_equal(one, two);
+    for (size_t i = 0; i < CAY_LEN(names); i++)
+        assert_int_equal(unlinkat(layers, names[i], 0), 0);
+    put("l/one", "x");
+    digest("l", one);
+    assert_int_equal(linkat(layers, "l/one", layers, "elsewhere-too", 0), 0);
+    digest("l", two);
+    assert_string_equal(one, two);
+    assert_int_equal(unlinkat(layers, "elsewhere", 0) | unlinkat(layers, "elsewhere-too", 0), 0);
+}
+
+#ifndef __SANITIZE_ADDRESS__
+/* A thousand names deep down are as cheap as any: 100 MB of paths do not fit into what the tool may have. */
+static void links_deep_down_cost_no_memory(void **state)
+{
+    char name[16], other[16], hex[65];
+    struct rlimit was, small;
+    cay__layer_at a = at();
+    (void)state;
+    assert_int_equal(mkdirat(layers, "far", 0755), 0);
+    int fd = openat(layers, "far", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(mkdirat(fd, FAR, 0755), 0);
+        int next = openat(fd, FAR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        assert_true((fd = next) >= 0);
+    }
+    for (int i = 0; i < 1000; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        snprintf(other, sizeof other, "%d-too", i);
+        close(openat(fd, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+        assert_int_equal(linkat(fd, name, fd, other, 0), 0);
+    }
+    close(fd);
+    assert_int_equal(getrlimit(RLIMIT_DATA, &was), 0);
+    small = was;
+    small.rlim_cur = 64u << 20;
+    assert_int_equal(setrlimit(RLIMIT_DATA, &small), 0);
+    digest("far", hex);
+    assert_int_equal(setrlimit(RLIMIT_DATA, &was), 0);
+    assert_int_equal(cay__layer_remove(&a, NULL, "far", NULL), 0);
+}
+#endif
 
 static void a_hole_costs_nothing_and_is_zeros(void **state)
 {
@@ -210,6 +273,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_content_has_the_same_digest),
+        cmocka_unit_test(names_of_one_file_are_told_apart),
+#ifndef __SANITIZE_ADDRESS__
+        cmocka_unit_test(links_deep_down_cost_no_memory),
+#endif
         cmocka_unit_test(modes_links_and_names_count),
         cmocka_unit_test(a_hole_costs_nothing_and_is_zeros),
         cmocka_unit_test(a_thousand_levels_are_walked_and_removed),

@@ -5,15 +5,38 @@
 Real overlays are written to at random; what their uppers became is merged by cay-layer, and the kernel's view of the merged
 layer is compared with that of the stack.
 """
-import os, subprocess, sys
+import errno, os, struct, subprocess, sys
 from layer_lab import ask, listing, rounds
+
+
+ACLS = ("system.posix_acl_access", "system.posix_acl_default")
+LIST = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, may, who) for tag, may, who in
+                                      ((1, 7, 0xffffffff), (2, 7, 1234), (4, 5, 0xffffffff), (16, 7, 0xffffffff), (32, 5, 0xffffffff)))
+
+
+def give_lists(layer):
+    """Who else may enter: a directory that gives it on, and one in that which has none."""
+    os.makedirs(layer + "/listed/plain")
+    try:
+        for name in ACLS:
+            os.setxattr(layer + "/listed", name, LIST)
+    except OSError as e:
+        if e.errno != errno.ENOTSUP:
+            raise
+
+
+def lists(layer):
+    return [[(x, os.getxattr(layer + d, x)) for x in os.listxattr(layer + d) if x in ACLS] for d in ("/listed", "/listed/plain")]
 
 
 def once(seed, home):
     for _ in range(home.rnd.choice([2, 3, 5])):
         home.snapshot()
     stack = home.stack
+    last, merged = (home.path + "/layers/" + name for name in (stack[-1], "merged"))
+    give_lists(last)
     ask(home.path, "merge", "base", "--", *stack[1:], "merged")
+    assert lists(last) == lists(merged), (seed, lists(last), lists(merged))
     a, b = listing(home.show("/view", stack)), listing(home.show("/view2", ["base", "merged"]))
     if a != b:
         print("seed", seed)

@@ -181,6 +181,25 @@ for point in temp written renamed removed; do
     c rm -f "$id" >/dev/null
 done
 
+# ---- as root: what is made belongs to whose directory it is, and what that one puts in its place meanwhile to nobody else (bites as above)
+if [ "$(id -u)" = 0 ]; then
+    fresh 'ln -s a l; mkdir m; echo new > m/f'
+    chown -R 65534:65534 "$d"
+    echo foreign >"$d/foreign"
+    CAY_FAULT="layer.apply.linked=delay:2000" take &
+    while kill -0 $! 2>/dev/null && [ ! -L "$d/.cay-apply-tmp" ]; do sleep 0.02; done
+    [ ! -L "$d/.cay-apply-tmp" ] || mv -fT "$d/foreign" "$d/.cay-apply-tmp"
+    wait
+    if [ -L "$d/l" ]; then owner=65534 file=foreign; else owner=0 file=l; fi
+    ok "what was swapped stays its owner's" same "$(stat -c %u "$d/$file") $(stat -c %u "$d/l")" "0 $owner"
+    ok "what was made is the user's" same "$(stat -c %u:%g "$d/m" "$d/m/f" | tr '\n' ' ')" "65534:65534 65534:65534 "
+    c rm -f "$id" >/dev/null
+fi
+fresh 'mkdir -p p/q; ln -s ../.. p/q/up; ln -s p/q/up/../secret leak'
+c apply "$id" --yes --json >"$tmp/out"
+ok "a link inside is taken over, one that leaves by another is not" same "$(readlink "$d/p/q/up" "$d/leak")" "../.."
+c rm -f "$id" >/dev/null
+
 # ---- asked one by one
 fresh 'echo new > a; echo new > f; echo new > src/b'
 timeout -k 1 60 python3 - "$cay" "$id" <<'P'
