@@ -608,8 +608,5 @@ int spawn_worker(const char *user, int sock)
     setsid();
     umask(022);
     drop_to(&id, id.uid == 0);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     cay__session_main(3, 4, config_get(1), id.home);
 }
