@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server/server.h - what a dialect sees of the server: its routes, a request, and the ways to answer.
+ *
+ *   cay__req_json()    the body as JSON            cay__reply_json()   answer with JSON
+ *   cay__req_read()    the body in pieces          cay__reply_fd()     answer with what a descriptor yields
+ *   cay__req_query()   ?name=value                 cay__reply_pump()   answer with a stream, without a thread
+ *   cay__req_sandbox() the sandbox of a route      cay__reply_ws()     turn into a WebSocket
+ *
+ * A handler is straight-line code on a worker's small stack (256 KiB); it may block on the body and on providers, within r->call. It answers
+ * exactly once and returns 0, or returns a negative code with *err filled, which the dialect's fail() turns into its status and body.
+ * Everything that streams is given to the loop: a handler never stays for it.
+ */
+#pragma once
+#include <base/arena.h>
+#include <base/buf.h>
+#include <base/json.h>
+#include <cay/cay.h>
+#include <net/head.h>
+
+typedef struct cay__server cay__server;
+typedef struct cay__req cay__req;
+
+/* ------------------------------------------------------------------ routes */
+
+enum {
+    CAY__ROUTE_OPEN = 1u << 0,   /* needs no key */
+    CAY__ROUTE_ADMIN = 1u << 1,  /* needs scope admin */
+    CAY__ROUTE_CREATE = 1u << 2, /* Idempotency-Key: the same answer again for the same key and body */
+    CAY__ROUTE_LOOP = 1u << 3,   /* answers on the loop: it never blocks and reads no body */
+    CAY__ROUTE_RAW = 1u << 4,    /* reads its body itself by cay__req_read() */
+};
+
+typedef struct cay__route {
+    const char *method; /* GET answers HEAD, too */
+    const char *path;   /* below the dialect's base: "/sandboxes/{id}/files"; a last {name*} takes the rest with its slashes */
+    int       (*fn)(cay__req *r, cay_err *err);
+    unsigned    flags;
+    const struct cay__doc *doc; /* what the OpenAPI document tells of it; NULL: it is not in it */
+} cay__route;
+
+typedef struct cay__dialect {
+    const char       *name; /* "native" */
+    const char       *base; /* "/api/v1" */
+    const cay__route *routes;
+    size_t            nroutes;
+    int             (*fail)(cay__req *r, const cay_err *err); /* answers with an error; NULL: problem documents (RFC 9457) */
+    /* The key in a request's own way (a header, a query), or NULL; without this function: Authorization: Bearer, X-API-Key. */
+    const char     *(*key)(cay__req *r);
+} cay__dialect;
+
+extern const cay__dialect *const cay__dialects[]; /* server/dialect/dialects.c, NULL-terminated */
+
+/* ------------------------------------------------------------------ who asks */
+
+typedef enum cay__scope { CAY__SCOPE_NOBODY = 0, CAY__SCOPE_PORT, CAY__SCOPE_FILE, CAY__SCOPE_SANDBOX, CAY__SCOPE_TENANT, CAY__SCOPE_ADMIN } cay__scope;
+typedef struct cay__actor {
+    cay__scope scope;
+    char       tenant[64]; /* "default" until others are made */
+    char       key[16];    /* id of the key; "" without one */
+    char       sandbox[CAY_ID_LEN + 1]; /* with the narrow scopes: the only one it may touch */
+} cay__actor;
+
+/* ------------------------------------------------------------------ a request */
+
+struct cay__req {
+    cay__server        *server;
+    cay_service        *svc;
+    const cay__dialect *dialect;
+    const cay__route   *route;
+    cay__head           head;
+    const char         *param[4]; /* what the {…} of the route matched, in order, decoded; ids are checked for their form by cay__req_sandbox() */
+    cay__actor          who;
+    cay_call            call;     /* its deadline; canceled when the peer hangs up; its trace and actor */
+    cay__arena          arena;    /* lives as long as the request */
+    char                id[CAY_ID_LEN + 1]; /* of this request: in the answer (X-Request-Id), in errors, in the log */
+    const char         *peer;     /* address, for the log */
+    struct cay__conn   *conn;     /* the server's own */
+};
+
+const char *cay__req_query(cay__req *r, const char *name); /* decoded, the first of that name; NULL when there is none */
+bool        cay__req_flag(cay__req *r, const char *name);  /* ?name, ?name=1, ?name=true */
+/* A query that is a number; CAY_EINVAL naming it. */
+int cay__req_number(cay__req *r, const char *name, uint64_t none, uint64_t max, uint64_t *out, cay_err *err);
+/* The whole body: an object of at most 8 MiB (manifests and templates pass more), content type application/json, depth 64. Without a body: {}.
+ * Lives in the request's arena: nothing to free. */
+int cay__req_json(cay__req *r, size_t max, json_t **out, cay_err *err);
+/* The next bytes of the body, decoded from chunks; *n 0 at its end. Sends 100 Continue when it is waited for. */
+int cay__req_read(cay__req *r, void *buf, size_t cap, size_t *n, cay_err *err);
+/* All of it into a descriptor, which stays the caller's. More than max: CAY_ETOOBIG. */
+int cay__req_to_fd(cay__req *r, int fd, uint64_t max, uint64_t *n, cay_err *err);
+/* A sandbox that the one who asks may use, by whole id (or a foreign alias); else CAY_ENOENT, alike for those of others. Wakes nothing. The handle is
+ * given back with the request. */
+int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *err);
+
+/* ------------------------------------------------------------------ answers; each returns 0 */
+
+void cay__reply_field(cay__req *r, const char *name, const char *value); /* one more line of the head, before the answer */
+int  cay__reply(cay__req *r, int status, const char *type, const void *data, size_t len); /* copied; type NULL: no body */
+int  cay__reply_json(cay__req *r, int status, json_t *j); /* takes j */
+/* Yields fd to the peer and closes it. len -1: until its end (chunked). The bytes go from the loop, by splice(2) or sendfile(2) where that works. */
+int  cay__reply_fd(cay__req *r, int status, const char *type, int fd, int64_t len);
+
+/* A stream. Its functions run on the loop and never block; what has to wait says CAY__PUMP_WORK and goes on in work() on a worker, while
+ * nothing else of it runs. `out` is what goes to the peer; pull() is not called while more than 256 KiB wait to be sent.
+ * beat_ms: pull() is called with ready 0 at least that often. close() comes once, last, on any thread. */
+enum { CAY__PUMP_ON = 0, CAY__PUMP_END = 1, CAY__PUMP_WORK = 2 }; /* negative: the connection is cut */
+typedef struct cay__pump {
+    int      fd[3];  /* watched for reading; -1: none. pull() may change them; they stay its own */
+    unsigned beat_ms;
+    void    *self;
+    int    (*pull)(struct cay__pump *p, unsigned ready, cay__buf *out); /* bit i of ready: fd[i] is readable or at its end */
+    int    (*work)(struct cay__pump *p, cay__buf *out);
+    /* What the peer sends after an upgrade: of a WebSocket whole messages of kind CAY__WS_…, else bytes. data NULL: it sends no more. */
+    int    (*push)(struct cay__pump *p, int kind, const char *data, size_t len, cay__buf *out);
+    void   (*close)(struct cay__pump *p);
+} cay__pump;
+int cay__reply_pump(cay__req *r, int status, const char *type, const cay__pump *pump); /* copied; chunked */
+/* One event of an SSE stream into out: id and event may be NULL. */
+void cay__sse_event(cay__buf *out, const char *id, const char *event, const char *data, size_t len);
+
+enum { CAY__WS_TEXT = 1, CAY__WS_BINARY = 2 };
+/* 101, then frames. Checks version and key first; Origin was checked with the request. protocol: the subprotocol chosen, or NULL. */
+int  cay__reply_ws(cay__req *r, const char *protocol, const cay__pump *pump, cay_err *err);
+void cay__ws_send(cay__buf *out, int kind, const void *data, size_t len);
+void cay__ws_close(cay__buf *out, unsigned code, const char *why); /* then return CAY__PUMP_END */
+/* 101 and plain bytes both ways: the preview's tunnel. */
+int  cay__reply_upgrade(cay__req *r, const char *protocol, const cay__pump *pump);
