@@ -75,6 +75,7 @@ struct cay__req {
     cay__arena          arena;    /* lives as long as the request */
     char                id[CAY_ID_LEN + 1]; /* of this request: in the answer (X-Request-Id), in errors, in the log */
     const char         *peer;     /* address, for the log */
+    bool                tls;      /* it came encrypted */
     struct cay__conn   *conn;     /* the server's own */
 };
 
@@ -107,6 +108,8 @@ int  cay__reply_fd(cay__req *r, int status, const char *type, int fd, int64_t le
 enum { CAY__PUMP_ON = 0, CAY__PUMP_END = 1, CAY__PUMP_WORK = 2 }; /* negative: the connection is cut */
 typedef struct cay__pump {
     int      fd[3];  /* watched for reading; -1: none. pull() may change them; they stay its own */
+    unsigned write;  /* bits of those that are watched for writing, too: bit 4 + i of ready */
+    bool     hold;   /* nothing is taken from the peer meanwhile: push() is not called, and TCP lets it wait */
     unsigned beat_ms;
     void    *self;
     int    (*pull)(struct cay__pump *p, unsigned ready, cay__buf *out); /* bit i of ready: fd[i] is readable or at its end */
@@ -124,5 +127,30 @@ enum { CAY__WS_TEXT = 1, CAY__WS_BINARY = 2 };
 int  cay__reply_ws(cay__req *r, const char *protocol, const cay__pump *pump, cay_err *err);
 void cay__ws_send(cay__buf *out, int kind, const void *data, size_t len);
 void cay__ws_close(cay__buf *out, unsigned code, const char *why); /* then return CAY__PUMP_END */
-/* 101 and plain bytes both ways: the preview's tunnel. */
+/* 101 and plain bytes both ways. */
 int  cay__reply_upgrade(cay__req *r, const char *protocol, const cay__pump *pump);
+
+/* The proxy's way: pull() writes the whole answer, its head and framing included, whenever that comes; push() gets the rest of the request's
+ * body, decoded, and NULL at its end (at once without a body). Before cay__reply_raw() nothing of the body may be read. After
+ * `tunnel` was set push() gets bytes as they come. CAY__PUMP_END: with `keep`, and when the body was all taken, another request may follow on
+ * the connection; else it is closed once everything is sent. */
+typedef struct cay__raw {
+    cay__pump pump; /* first: pull() and the others get its address, so they find the rest */
+    bool      keep, tunnel;
+    int       status; /* for the log, once it is known */
+} cay__raw;
+int cay__reply_raw(cay__req *r, const cay__raw *raw); /* copied */
+
+/* ------------------------------------------------------------------ previews: server/preview.h */
+
+/* Asked first for every head: a row when it is for a preview, by its Host or its path. Its dialect is cay__preview_dialect, its route is open
+ * and raw; cay__auth() is not called for it, since its rules about Host and Origin are others. */
+const cay__route *cay__preview_route(const cay__server *s, const cay__head *h);
+extern const cay__dialect cay__preview_dialect;
+struct cay__previews *cay__previews_new(void); /* what the server keeps for them */
+void cay__previews_free(struct cay__previews *p);
+struct cay__previews *cay__server_previews(cay__server *s);
+const char *cay__server_domain(const cay__server *s);   /* that preview hosts are below: "localhost" */
+const char *cay__server_instance(const cay__server *s); /* 8 hex digits that no other server has, the same after a restart */
+/* server/auth.c: fills r->who for that key, nothing else; CAY_EAUTH. */
+int cay__auth_key(cay__req *r, const char *key, cay_err *err);
