@@ -26,7 +26,8 @@ static int answer(cay_run *r, const json_t *call, json_t *output, cay_err *err)
     return cay__run_add(r, "tool_output", item, err);
 }
 
-__attribute__((format(printf, 4, 5))) static int answer_text(cay_run *r, const json_t *call, cay_err *err, const char *fmt, ...)
+/* A text as an output. */
+__attribute__((format(printf, 1, 2))) static json_t *sound(const char *fmt, ...)
 {
     char text[1200];
     va_list ap;
@@ -35,7 +36,7 @@ __attribute__((format(printf, 4, 5))) static int answer_text(cay_run *r, const j
     va_end(ap);
     cay_tool_output o = { 0 };
     cay_output_text(&o, text, strlen(text));
-    return answer(r, call, cay__output_take(&o), err);
+    return cay__output_take(&o);
 }
 
 /* ------------------------------------------------------------------ approvals */
@@ -78,27 +79,27 @@ static bool needs_yes(const one_call *c)
     return c->tool->needs_approval ? c->tool->needs_approval(c->tool->arg, &c->pub) : c->tool->approval;
 }
 
-/* *go: it may run. Otherwise it was answered, or waits in r->pending. */
-static int approve(cay_run *r, const one_call *c, bool *go, cay_err *err)
+/* How far a call got. */
+typedef enum fate { FATE_DONE = 0, FATE_TOLD, FATE_WAITS } fate; /* the tool answered; it did not run, and was told why; nobody decided yet */
+
+/* May it run? FATE_DONE: yes. FATE_TOLD: *out says why not. */
+static fate approve(cay_run *r, const one_call *c, json_t **out)
 {
     const char *message = NULL;
     CAY_AUTOFREE char *said = NULL;
-    *go = true;
-    cay_verdict v = CAY_APPROVE;
-    if (needs_yes(c)) {
-        v = decided(r, c->pub.tool, c->pub.call_id, &message);
-        if (v == CAY_ASK_LATER && r->conf->approve)
-            v = r->conf->approve(r->conf->approve_arg, &c->pub, &said);
-        if (v == CAY_APPROVE_ALWAYS || v == CAY_REJECT_ALWAYS)
-            remember(r, c->pub.tool, v, said);
-    }
+    if (!needs_yes(c))
+        return FATE_DONE;
+    cay_verdict v = decided(r, c->pub.tool, c->pub.call_id, &message);
+    if (v == CAY_ASK_LATER && r->conf->approve)
+        v = r->conf->approve(r->conf->approve_arg, &c->pub, &said);
+    if (v == CAY_APPROVE_ALWAYS || v == CAY_REJECT_ALWAYS)
+        remember(r, c->pub.tool, v, said);
     if (v == CAY_APPROVE || v == CAY_APPROVE_ALWAYS)
-        return 0;
-    *go = false;
-    if (v != CAY_ASK_LATER)
-        return answer_text(r, c->item, err, "%s", said && *said ? said : message ? message : NOT_APPROVED);
-    json_array_append(r->pending, (json_t *)c->item);
-    return cay__run_event(r, CAY_RUN_ITEM, "approval_requested", c->item, err);
+        return FATE_DONE;
+    if (v == CAY_ASK_LATER)
+        return FATE_WAITS;
+    *out = sound("%s", said && *said ? said : message ? message : NOT_APPROVED);
+    return FATE_TOLD;
 }
 
 /* ------------------------------------------------------------------ one tool */
@@ -198,32 +199,55 @@ static bool stops(const cay_agent *a, const char *tool)
     return false;
 }
 
-static int do_call(cay_run *r, const json_t *item, char **stop, cay_err *err)
+/* The one way to a tool: it is found, its arguments fit, it may run, it runs. *out is what it, or we, answer; NULL for FATE_WAITS. */
+static int perform(cay_run *r, const json_t *item, fate *how, json_t **out, cay_err *err)
 {
     one_call c = { .item = item };
+    cay_err why = CAY_ERR_INIT;
+    int rc = 0;
     c.pub = (cay_tool_call){ .run = r, .tool = cay__json_str(item, "name", ""), .call_id = cay__json_str(item, "call_id", "") };
     c.tool = cay__tool_find(r->seat, c.pub.tool);
-    if (!c.tool)
-        return answer_text(r, item, err, "There is no tool named \"%.80s\". Use one of the tools that you were given.", c.pub.tool);
-    cay_err why = CAY_ERR_INIT;
-    json_t *out = NULL;
-    bool go = false;
-    int rc = read_arguments(&c, &why);
-    c.pub.arguments = c.text;
-    if (rc < 0)
-        rc = answer_text(r, item, err, "An error occurred while parsing tool arguments. Please try again with valid JSON. Error: %.400s", why.msg);
-    else
-        rc = approve(r, &c, &go, err);
-    if (rc == 0 && go)
-        rc = run_tool(r, &c, &out, err);
-    if (rc == 0 && go && !*stop && stops(r->seat->agent, c.pub.tool))
-        *stop = json_is_string(out) ? cay__strdup(json_string_value(out)) : cay__json_text(out, CAY__TEXT_MAX);
-    if (rc == 0 && go)
-        rc = answer(r, item, json_incref(out), err);
-    json_decref(out);
+    *how = FATE_TOLD;
+    if (!c.tool) {
+        *out = sound("There is no tool named \"%.80s\". Use one of the tools that you were given.", c.pub.tool);
+    } else if (read_arguments(&c, &why) < 0) {
+        *out = sound("An error occurred while parsing tool arguments. Please try again with valid JSON. Error: %.400s", why.msg);
+    } else {
+        c.pub.arguments = c.text;
+        *how = approve(r, &c, out);
+        if (*how == FATE_DONE)
+            rc = run_tool(r, &c, out, err);
+    }
     json_decref(c.args);
     free(c.text);
     return rc;
+}
+
+static int do_call(cay_run *r, const json_t *item, char **stop, cay_err *err)
+{
+    CAY_AUTOJSON *out = NULL;
+    fate how;
+    CAY_TRY(perform(r, item, &how, &out, err));
+    if (how == FATE_WAITS) {
+        json_array_append(r->pending, (json_t *)item);
+        return cay__run_event(r, CAY_RUN_ITEM, "approval_requested", item, err);
+    }
+    if (how == FATE_DONE && !*stop && stops(r->seat->agent, cay__json_str(item, "name", "")))
+        *stop = json_is_string(out) ? cay__strdup(json_string_value(out)) : cay__json_text(out, CAY__TEXT_MAX);
+    return answer(r, item, json_incref(out), err);
+}
+
+int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const char *arguments, bool *ran, json_t **out, cay_err *err)
+{
+    CAY_AUTOJSON *item = json_pack("{s:s, s:s, s:s, s:s}", "type", "function_call", "call_id", call_id, "name", tool, "arguments", arguments);
+    fate how;
+    if (!item)
+        return cay_fail(err, CAY_EINVAL, "the call is no UTF-8 text");
+    CAY_TRY(perform(r, item, &how, out, err));
+    if (how == FATE_WAITS)
+        *out = sound("Tool %.64s waits for somebody's approval, which cannot be given while code runs. Call it as a tool of your own.", tool);
+    *ran = how == FATE_DONE;
+    return 0;
 }
 
 /* ------------------------------------------------------------------ handoffs */
@@ -235,7 +259,7 @@ static int hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_e
     cay__buf_str(&b, "{\"assistant\":");
     cay__buf_json(&b, h->agent->name, strlen(h->agent->name));
     cay__buf_str(&b, "}");
-    CAY_TRY(answer_text(r, item, err, "%s", b.data ? b.data : "{}"));
+    CAY_TRY(answer(r, item, sound("%s", b.data ? b.data : "{}"), err));
     CAY_TRY(cay__run_event(r, CAY_RUN_ITEM, "handoff_occured", item, err));
     cay__span *span = cay__span_begin(r, "handoff", h->agent->name);
     cay__span_end(span, NULL);
@@ -263,7 +287,7 @@ int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *e
         const cay_handoff *h = cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
         CAY_TRY(cay__call_check_run(r) < 0 ? cay__call_fail_run(r, err) : 0);
         if (h && target) {
-            CAY_TRY(answer_text(r, item, err, "Multiple handoffs detected, ignoring this one."));
+            CAY_TRY(answer(r, item, sound("Multiple handoffs detected, ignoring this one."), err));
         } else if (h) {
             target = h;
             to = item;

@@ -75,6 +75,9 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err);
 /* calls.c: what calls ask for; those that wait for approval stay in r->pending. *handoff: somebody else goes on; *stop: malloc'ed
  * output of a tool that ends the run, or NULL. */
 int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *err);
+/* A call that code makes while a tool runs: the same path as a model's, but nothing of it enters the history. *out: what it answered, or
+ * why it did not run (*ran false). */
+int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const char *arguments, bool *ran, json_t **out, cay_err *err);
 /* tools.c */
 const cay_tool    *cay__tool_find(const cay__seat *s, const char *name);
 const cay_handoff *cay__handoff_find(const cay__seat *s, const char *name);
