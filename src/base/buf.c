@@ -95,10 +95,25 @@ static unsigned hidden(const char *s, size_t k)
     return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ? c : 0;
 }
 
+/* Bytes at the front that stand for themselves in JSON and on a terminal: most of what is ever printed. */
+static size_t plain_run(const char *s, size_t n)
+{
+    size_t k = 0;
+    while (k < n && (unsigned char)(s[k] - 0x20) < 0x5f && s[k] != '"' && s[k] != '\\')
+        k++;
+    return k;
+}
+
 void cay__buf_json(cay__buf *b, const char *s, size_t n)
 {
     cay__buf_add(b, "\"", 1);
     while (n) {
+        size_t run = plain_run(s, n);
+        cay__buf_add(b, s, run);
+        s += run;
+        n -= run;
+        if (!n)
+            break;
         size_t k = cay__utf8_len(s, n);
         if (k == 0) {
             cay__buf_str(b, "\\ufffd");
