@@ -448,6 +448,7 @@ static void archives(cay_service *svc)
     snapshot(sb, true, NULL, first);
     fill_box(sb, "/workspace/changed", 20);
     snapshot(sb, true, NULL, second);
+    need(cay_service_settle(svc, NULL, &err), &err, "settle"); /* digests are made in the background, not by who exports */
     double w = write_floor(files);
     if (chdir(scratch) < 0)
         give_up("%s: %s", scratch, strerror(errno));
