@@ -6,6 +6,7 @@
 #include <cay/sandbox.h>
 #include <cay/agent.h>
 #include <cay/mcp.h>
+#include <cay/note.h>
 #include <cay/patch.h>
 #include <cay/policy.h>
 #include <cay/manifest.h>

@@ -839,6 +839,38 @@ static void probe_tells_layers(void **s)
     cay_service_close(svc);
 }
 
+static int count_notes(const char *key, const char *json, void *arg)
+{
+    (void)key, (void)json;
+    (*(int *)arg)++;
+    return 0;
+}
+
+static void notes_are_kept_apart(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    char *text = NULL;
+    int n = 0;
+    assert_int_equal(cay_note_put(svc, "port", "a/1", "{\"x\":1}", &err), 0); /* the service has a space of that name: not this one */
+    assert_int_equal(cay_note_put(svc, "port", "a/2", "{}", &err), 0);
+    assert_int_equal(cay_note_put(svc, "port", "b", "{}", &err), 0);
+    assert_int_equal(cay_note_get(svc, "port", "a/1", &text, &err), 0);
+    assert_string_equal(text, "{\"x\":1}");
+    free(text);
+    assert_int_equal(cay_note_get(svc, "other", "a/1", &text, &err), CAY_ENOENT);
+    assert_int_equal(cay_note_list(svc, "port", "a/", count_notes, &n, &err), 0);
+    assert_int_equal(n, 2);
+    assert_int_equal(cay_note_put(svc, "port", "a/1", NULL, &err), 0);
+    assert_int_equal(cay_note_get(svc, "port", "a/1", &text, &err), CAY_ENOENT);
+    assert_int_equal(cay_note_put(svc, "Port", "k", "{}", &err), CAY_EINVAL);
+    assert_int_equal(cay_note_put(svc, "port", "", "{}", &err), CAY_EINVAL);
+    assert_int_equal(cay_note_put(svc, "port", "a\nb", "{}", &err), CAY_EINVAL);
+    assert_int_equal(cay_note_put(svc, "port", "k", "[]", &err), CAY_EINVAL);
+    cay_service_close(svc);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 int main(void)
 {
@@ -867,6 +899,7 @@ int main(void)
         T(rival_programs_leave_store_and_boxes_agreeing),
         T(events_of_all_are_one_stream),
         T(probe_tells_layers),
+        T(notes_are_kept_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
