@@ -5,6 +5,7 @@
 #include <cay/service.h>
 #include <cay/sandbox.h>
 #include <cay/agent.h>
+#include <cay/fetch.h>
 #include <cay/mcp.h>
 #include <cay/note.h>
 #include <cay/patch.h>

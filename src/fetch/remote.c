@@ -5,9 +5,11 @@
  */
 #include "inside.h"
 #include <base/buf.h>
+#include <base/call.h>
 #include <base/fd.h>
 #include <base/mutant.h>
 #include <base/str.h>
+#include <cay/fetch.h>
 #include <cay/policy.h>
 #include <fcntl.h>
 #include <service/service.h>
@@ -141,7 +143,8 @@ static int read_reply(const ask *a, int fd, reply *r, int body, cay_err *err)
     return rc;
 }
 
-static int request(ask *a, const char *verb, reply *r, int body, cay_err *err)
+/* in: a body to send, of `max` bytes; -1: none, and at most `max` may come. */
+static int request(ask *a, const char *verb, uint64_t max_bytes, int in, reply *r, int body, cay_err *err)
 {
     char place[CAY__NAME_MAX + 32], url[CAY__URL_MAX + sizeof place], max[24], said[300];
     CAY_AUTOFD headers = -1;
@@ -151,10 +154,12 @@ static int request(ask *a, const char *verb, reply *r, int body, cay_err *err)
     *r = (reply){ 0 };
     cay__source_place(&a->at, a->at.tls ? "https" : "http", place, sizeof place);
     snprintf(url, sizeof url, "%s%s", place, a->at.target);
-    snprintf(max, sizeof max, "%llu", (unsigned long long)most(a->f));
-    CAY_TRY(header_file(a, &headers, err));
+    snprintf(max, sizeof max, "%llu", (unsigned long long)max_bytes);
+    if (in < 0)
+        CAY_TRY(header_file(a, &headers, err));
     const char *const argv[] = { "./cay-fetch", verb, url, max, NULL };
-    CAY_TRY(cay__feed_start(a->o, a->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv }, headers, &feed, err));
+    cay_spawn spec = { .size = sizeof spec, .argv = argv, .timeout_ms = (uint64_t)CAY_MAX(cay__call_left(a->call), 0) }; /* reading its answer waits as long as it does */
+    CAY_TRY(cay__feed_start(a->o, a->call, &spec, in < 0 ? headers : in, &feed, err));
     int rc = read_reply(a, cay__feed_fd(feed), r, body, &why), ended = cay__feed_end(feed, a->call, &end, said, sizeof said, err);
     if (ended < 0)
         return ended;
@@ -191,7 +196,7 @@ static int follow(ask *a, const reply *r, cay_err *err)
 static int hops(ask *a, const char *verb, reply *r, int body, cay_err *err)
 {
     for (unsigned n = 0; n <= REDIRECTS; n++) {
-        CAY_TRY(request(a, verb, r, body, err));
+        CAY_TRY(request(a, verb, most(a->f), -1, r, body, err));
         if (!redirects(r->status) || !r->location[0])
             return 0;
         CAY_TRY(follow(a, r, err));
@@ -289,21 +294,31 @@ static int put_tree(ask *a, int from, int dir, cay__brought *out, cay_err *err)
     return rc;
 }
 
-static int bring(ask *a, const char *known, int dir, cay__brought *out, cay_err *err)
+/* The body, in a file without a name, at its start. */
+static int get(ask *a, reply *r, int *out, cay_err *err)
 {
-    reply r;
     CAY_AUTOFD body = openat(a->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (body < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for what comes");
     CAY_TRY(start(a, err));
-    CAY_TRY(hops(a, "get", &r, body, err));
+    CAY_TRY(hops(a, "get", r, body, err));
     cay__oneshot_close(CAY_STEAL(a->o)); /* its network is not needed any more */
-    if (r.status != 200)
-        return cay_fail_why(err, r.status == 404 || r.status == 410 ? CAY_ENOENT : CAY_EUPSTREAM, "fetch_status", "%.120s: the server answered %u", a->f->url, r.status);
-    CAY_TRY(digest(a->f, body, r.bytes, out, err));
-    CAY_TRY(as_known(a->f, &r, known, out, err));
+    if (r->status != 200)
+        return cay_fail_why(err, r->status == 404 || r->status == 410 ? CAY_ENOENT : CAY_EUPSTREAM, "fetch_status", "%.120s: the server answered %u", a->f->url,
+                            r->status);
     if (lseek(body, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read what came");
+    *out = CAY_STEAL_FD(body);
+    return 0;
+}
+
+static int bring(ask *a, const char *known, int dir, cay__brought *out, cay_err *err)
+{
+    reply r;
+    CAY_AUTOFD body = -1;
+    CAY_TRY(get(a, &r, &body, err));
+    CAY_TRY(digest(a->f, body, r.bytes, out, err));
+    CAY_TRY(as_known(a->f, &r, known, out, err));
     out->bytes = r.bytes;
     out->items = 1;
     return a->f->kind == CAY__SOURCE_FILE ? put_file(body, dir, err) : put_tree(a, body, dir, out, err);
@@ -317,4 +332,58 @@ int cay__remote_fetch(cay_service *svc, const cay_call *call, const cay__source 
     cay__oneshot_close(a->o);
     free(a);
     return rc;
+}
+
+/* ---- for whoever has a URL and no manifest ---- */
+
+static int with_url(cay_service *svc, const cay_call *call, const cay_url *spec, int (*fn)(ask *a, void *arg, cay_err *err), void *arg, cay_err *err)
+{
+    if (!spec || !spec->url)
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "no URL");
+    cay__source f = { .kind = CAY__SOURCE_FILE, .url = spec->url, .net = spec->net, .max_bytes = spec->max_bytes };
+    ask *a = cay__alloc(sizeof *a);
+    *a = (ask){ .svc = svc, .call = call, .f = &f };
+    int rc = fn(a, arg, err);
+    cay__oneshot_close(a->o);
+    free(a);
+    return rc;
+}
+
+typedef struct moved {
+    int      fd;
+    uint64_t bytes;
+} moved;
+
+static int do_get(ask *a, void *arg, cay_err *err)
+{
+    moved *m = arg;
+    reply r;
+    CAY_TRY(get(a, &r, &m->fd, err));
+    m->bytes = r.bytes;
+    return 0;
+}
+
+int cay_url_get(cay_service *svc, const cay_call *call, const cay_url *spec, int *fd, uint64_t *bytes, cay_err *err)
+{
+    moved m = { -1, 0 };
+    CAY_TRY(with_url(svc, call, spec, do_get, &m, err));
+    *fd = m.fd;
+    if (bytes)
+        *bytes = m.bytes;
+    return 0;
+}
+
+static int do_put(ask *a, void *arg, cay_err *err)
+{
+    moved *m = arg;
+    reply r;
+    CAY_TRY(start(a, err));
+    CAY_TRY(request(a, "put", m->bytes, m->fd, &r, -1, err));
+    return r.status >= 200 && r.status < 300 ? 0 : cay_fail_why(err, CAY_EUPSTREAM, "fetch_status", "%.120s: the server answered %u", a->f->url, r.status);
+}
+
+int cay_url_put(cay_service *svc, const cay_call *call, const cay_url *spec, int fd, uint64_t len, cay_err *err)
+{
+    moved m = { fd, len };
+    return with_url(svc, call, spec, do_put, &m, err);
 }

@@ -4,7 +4,8 @@
  *
  *     cay-fetch get|head URL MAX     header lines on standard input; the answer as items (archive/item.h) on standard output:
  *                                    notes status, etag, location, failed; the body as a file
- *     cay-fetch put URL              the body on standard input; header lines on descriptor 3 if there is one; notes as above
+ *     cay-fetch put URL [LENGTH]     the body on standard input; header lines on descriptor 3 if there is one; notes as above. LENGTH is
+ *                                    for an input that is no file: many servers take no chunks
  *
  * For entries of a manifest it runs in a sandbox that reaches that place alone; for snapshot stores beside the command that was told
  * the URL. Redirects are told, never followed: whoever asked judges where they lead.
@@ -149,13 +150,14 @@ int main(int argc, char **argv)
 {
     fetch f = { .max = 1 << 20 };
     char why[CURL_ERROR_SIZE] = "";
-    bool put = argc == 3 && !strcmp(argv[1], "put");
+    uint64_t length = UINT64_MAX;
+    bool put = (argc == 3 || argc == 4) && !strcmp(argv[1], "put");
     f.head = argc == 4 && !strcmp(argv[1], "head");
     if (!put && !f.head && !(argc == 4 && !strcmp(argv[1], "get"))) {
-        fputs("usage: cay-fetch get|head URL MAX, or cay-fetch put URL\n", stderr);
+        fputs("usage: cay-fetch get|head URL MAX, or cay-fetch put URL [LENGTH]\n", stderr);
         return 2;
     }
-    if (!put && !cay__str_to_u64(argv[3], &f.max))
+    if (argc == 4 && !cay__str_to_u64(argv[3], put ? &length : &f.max))
         return 2;
     if (!put) /* a server that sends a little now and then holds nobody for ever */
         f.deadline = DEADLINE + (f.head ? 0 : (long)CAY_MIN(f.max >> 20, 1u << 20));
@@ -169,7 +171,9 @@ int main(int argc, char **argv)
     if (put) {
         curl_easy_setopt(f.curl, CURLOPT_UPLOAD, 1L);
         curl_easy_setopt(f.curl, CURLOPT_READDATA, stdin);
-        if (fstat(0, &st) == 0 && S_ISREG(st.st_mode))
+        if (length != UINT64_MAX)
+            curl_easy_setopt(f.curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)length);
+        else if (fstat(0, &st) == 0 && S_ISREG(st.st_mode))
             curl_easy_setopt(f.curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)st.st_size);
     }
     int rc = told(&f, curl_easy_perform(f.curl), why);
