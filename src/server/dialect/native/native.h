@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server/dialect/native/native.h - the API's own words: handlers, what the document says of them, and shapes that several files use.
+ *
+ * Each operation is a handler cay__on_NAME and a cay__doc cay__doc_NAME in the file of its kind, one line below and one row in native.c.
+ */
+#pragma once
+#include <server/openapi.h>
+#include <server/server.h>
+
+#define CAY__OP(name)                                \
+    int cay__on_##name(cay__req *r, cay_err *err);   \
+    extern const cay__doc cay__doc_##name
+
+/* native.c */
+CAY__OP(openapi);
+/* sandboxes.c, sandbox_create.c, sandbox_life.c */
+CAY__OP(sandbox_create);
+CAY__OP(sandbox_list);
+CAY__OP(sandbox_get);
+CAY__OP(sandbox_patch);
+CAY__OP(sandbox_delete);
+CAY__OP(sandbox_kill);
+CAY__OP(sandbox_pause);
+CAY__OP(sandbox_resume);
+CAY__OP(sandbox_extend);
+CAY__OP(sandbox_fork);
+CAY__OP(sandbox_undo);
+CAY__OP(sandbox_usage);
+CAY__OP(sandbox_wait);
+/* processes.c, process_control.c, stream.c, ws.c */
+CAY__OP(process_start);
+CAY__OP(process_run);
+CAY__OP(process_list);
+CAY__OP(process_get);
+CAY__OP(process_output);
+CAY__OP(process_stream);
+CAY__OP(process_ws);
+CAY__OP(process_stdin);
+CAY__OP(process_signal);
+CAY__OP(process_resize);
+CAY__OP(process_wait);
+CAY__OP(pty_start);
+/* shells.c */
+CAY__OP(shell_open);
+CAY__OP(shell_list);
+CAY__OP(shell_run);
+CAY__OP(shell_end);
+/* files.c, files_content.c, files_edit.c, files_watch.c, multipart.c, tar_out.c, tar_in.c */
+CAY__OP(file_get);
+CAY__OP(file_put);
+CAY__OP(file_post);
+CAY__OP(file_delete);
+CAY__OP(file_stat);
+CAY__OP(file_list);
+CAY__OP(file_glob);
+CAY__OP(file_grep);
+CAY__OP(file_mkdir);
+CAY__OP(file_rename);
+CAY__OP(file_chmod);
+CAY__OP(file_chown);
+CAY__OP(file_symlink);
+CAY__OP(file_xattrs);
+CAY__OP(file_xattr_get);
+CAY__OP(file_xattr_put);
+CAY__OP(file_xattr_delete);
+CAY__OP(file_patch);
+CAY__OP(file_tar_get);
+CAY__OP(file_tar_put);
+CAY__OP(file_watch);
+
+extern const cay__shape cay__sandbox_shape;  /* of a cay_info */
+extern const cay__shape cay__snapshot_shape; /* of a cay_snapshot */
+extern const cay__shape cay__exit_shape;     /* of a cay_exit */
+extern const cay__shape cay__result_shape;   /* of a cay_result */
+extern const cay__shape cay__spawn_shape;    /* of a cay_spawn */
+extern const cay__shape cay__file_shape;     /* of a cay_dirent */
+
+/* The body as JSON, read by a shape into *out. */
+int cay__req_shape(cay__req *r, const cay__shape *s, void *out, cay_err *err);
+/* Answers with one object, or with {"items": […]}. */
+int cay__reply_shape(cay__req *r, int status, const cay__shape *s, const void *obj);
+
+/* A list that grows by calls of cay__items_add(), as the library's functions that call back give it. */
+typedef struct cay__items {
+    cay__req         *r;
+    const cay__shape *shape;
+    cay__buf          b;
+    char              next[64]; /* with a value: where to go on */
+} cay__items;
+void cay__items_begin(cay__items *l, cay__req *r, const cay__shape *s);
+int  cay__items_add(cay__items *l, const void *obj); /* CAY_ETOOBIG when the answer grows beyond 64 MiB */
+int  cay__items_reply(cay__items *l, int status, cay_err *err); /* frees it */
+void cay__items_drop(cay__items *l);
+
+/* The sandbox of the route's first parameter, told as the one who asks may see it. */
+int cay__reply_sandbox(cay__req *r, int status, cay_sandbox *sb, cay_err *err);
+int cay__native_sandbox(cay__req *r, cay_sandbox **out, cay_err *err);
+/* The process of the first two. The caller gives it back. */
+int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err);
+/* A query that has to be there. */
+int cay__native_query(cay__req *r, const char *name, const char **out, cay_err *err);
+/* Answers by following a process: SSE. Takes p. start: begin with a `start` event. */
+int cay__native_stream(cay__req *r, cay_proc *p, const uint64_t offset[2], bool start, cay_err *err);
