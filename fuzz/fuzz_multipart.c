@@ -25,7 +25,7 @@ static int give(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
 static int flat(const uint8_t *data, size_t len, size_t step, cay__buf *out)
 {
     cay__multipart *m;
-    cay__part part;
+    cay__form_part part;
     src s = { data, len, step };
     int rc;
     if (cay__multipart_open("multipart/form-data; boundary=xx", give, &s, &m, NULL) < 0)

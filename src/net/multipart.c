@@ -150,7 +150,7 @@ int cay__multipart_text(cay__multipart *m, size_t max, char **out, cay_err *err)
 
 /* ------------------------------------------------------------------ heads */
 
-static int take_line(char *line, cay__part *out, cay_err *err)
+static int take_line(char *line, cay__form_part *out, cay_err *err)
 {
     char *colon = line + strcspn(line, ": \t"), *v;
     bool named, file;
@@ -171,7 +171,7 @@ static int take_line(char *line, cay__part *out, cay_err *err)
     return 0;
 }
 
-static int take_head(char *head, cay__part *out, cay_err *err)
+static int take_head(char *head, cay__form_part *out, cay_err *err)
 {
     memset(out, 0, sizeof *out);
     for (char *end; *head; head = end + 2) {
@@ -192,7 +192,7 @@ static int need(cay__multipart *m, size_t n, cay_err *err)
     return 0;
 }
 
-int cay__multipart_next(cay__multipart *m, cay__part *out, cay_err *err)
+int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err)
 {
     size_t n;
     if (m->over)

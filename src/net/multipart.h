@@ -15,15 +15,15 @@ typedef struct cay__multipart cay__multipart;
 /* Gives the next bytes; *n 0 at the end. cay__req_read() has this form. */
 typedef int cay__multipart_read(void *arg, void *buf, size_t cap, size_t *n, cay_err *err);
 
-typedef struct cay__part {
+typedef struct cay__form_part {
     char name[256], filename[1024], type[128]; /* type as sent, "" without one */
     bool file;                                 /* it has a filename, be it "" */
-} cay__part;
+} cay__form_part;
 
 int  cay__multipart_open(const char *content_type, cay__multipart_read *read, void *arg, cay__multipart **out, cay_err *err);
 void cay__multipart_close(cay__multipart *m); /* NULL is fine */
 /* 1: *out is filled; 0: that was the last. What is left of the part before is skipped. */
-int cay__multipart_next(cay__multipart *m, cay__part *out, cay_err *err);
+int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err);
 /* *n 0 at the end of the part. */
 int cay__multipart_bytes(cay__multipart *m, void *buf, size_t cap, size_t *n, cay_err *err);
 /* A part as one string of at most max bytes, NUL-terminated, the caller's; more is CAY_ETOOBIG, a NUL inside CAY_EINVAL. */

@@ -27,7 +27,7 @@ static void flat(const char *type, const char *body, size_t len, size_t step, ca
 {
     cay_err err = CAY_ERR_INIT;
     cay__multipart *m = NULL;
-    cay__part part;
+    cay__form_part part;
     src s = { body, len, step };
     int rc = cay__multipart_open(type, give, &s, &m, &err);
     cay__buf_str(out, "");
@@ -90,7 +90,7 @@ static void a_field_is_bounded(void **state)
     (void)state;
     static const char body[] = PART("name=a") "12345\r\n--xx--";
     cay_err err = CAY_ERR_INIT;
-    cay__part part;
+    cay__form_part part;
     for (size_t max = 4; max <= 5; max++) {
         src s = { body, sizeof body - 1, 3 };
         cay__multipart *m;
