@@ -20,7 +20,7 @@ _cay() {
         *)
             if [ -z "$verb" ]; then
                 verb=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && [[ $verb == @(files|manifest|net|port|secret|volume) ]]; then
+            elif [ -z "$sub" ] && [[ $verb == @(files|key|manifest|net|port|secret|tenant|volume) ]]; then
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
                 sub=${COMP_WORDS[i]}
@@ -43,7 +43,7 @@ _cay() {
     --net) COMPREPLY=($(compgen -W 'off all alpine crates debian docker github go maven npm pypi rubygems ubuntu' -- "$cur")); return ;;
     --on-expiry) COMPREPLY=($(compgen -W 'kill pause' -- "$cur")); return ;;
     --profile) COMPREPLY=($(compgen -W 'default root' -- "$cur")); return ;;
-    --scope) COMPREPLY=($(compgen -W 'one group tree' -- "$cur")); return ;;
+    --scope) if [ "$verb" = key ]; then COMPREPLY=($(compgen -W 'admin tenant sandbox port file' -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'one group tree' -- "$cur")); return ;;
     --instructions | --resume | --session | --trace) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --approve) COMPREPLY=($(compgen -W 'auto ask never' -- "$cur")); return ;;
     --api) COMPREPLY=($(compgen -W 'responses chat' -- "$cur")); return ;;
@@ -55,7 +55,7 @@ _cay() {
         COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
         return
     fi
-    if [ -z "$sub" ] && [[ $verb == @(files|manifest|net|port|secret|volume) ]]; then
+    if [ -z "$sub" ] && [[ $verb == @(files|key|manifest|net|port|secret|tenant|volume) ]]; then
         COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
         return
     fi
@@ -63,6 +63,8 @@ _cay() {
     -*) _cay_reply options "$verb" ${sub:+"$sub"}; return ;;
     esac
     case $verb in
+    key) [ "$sub" = revoke ] && COMPREPLY=($(compgen -W "$(cay -q key ls 2>/dev/null)" -- "$cur")) ;;
+    tenant) [[ $sub == @(rm|set) ]] && COMPREPLY=($(compgen -W "$(cay -q tenant ls 2>/dev/null)" -- "$cur")) ;;
     volume) [ "$sub" = create ] || [ "$sub" = ls ] || COMPREPLY=($(compgen -W "$(cay -q volume ls 2>/dev/null)" -- "$cur")) ;;
     snapshot)
         if [ -n "$sub" ]; then

@@ -25,10 +25,10 @@ function __cay_complete
     set -l cur (commandline -ct)
     switch "$before[1]"
         case ''
-            cay completion verbs 2>/dev/null | string match -rv '^(files|manifest|net|port|secret|snapshot|volume) '
-            printf 'files\tfiles inside a sandbox\nmanifest\twhat is put into a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\nvolume\tdirectories that outlive sandboxes\n'
+            cay completion verbs 2>/dev/null | string match -rv '^(files|key|manifest|net|port|secret|snapshot|tenant|volume) '
+            printf 'files\tfiles inside a sandbox\nmanifest\twhat is put into a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\nvolume\tdirectories that outlive sandboxes\nkey\tkeys for the server\ntenant\twho shares this machine\n'
             return
-        case files manifest net port secret volume
+        case files key manifest net port secret tenant volume
             if test (count $before) -lt 2
                 cay completion verbs 2>/dev/null | string replace -rf "^$before[1] " ''
                 return
@@ -47,7 +47,7 @@ function __cay_complete
     switch $before[1]
         case run create doctor gc tour version completion
         case help
-            cay completion verbs 2>/dev/null | string match -rv '^(files|manifest|net|port|secret|snapshot|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(files|key|manifest|net|port|secret|snapshot|tenant|volume) '
         case 'snapshot *'
             cay completion snapshots 2>/dev/null
         case snapshot

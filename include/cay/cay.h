@@ -3,6 +3,7 @@
 #pragma once
 #include <cay/error.h>
 #include <cay/service.h>
+#include <cay/access.h>
 #include <cay/sandbox.h>
 #include <cay/agent.h>
 #include <cay/fetch.h>

@@ -147,6 +147,10 @@ typedef struct cay_create {
     bool               manifest_applied; /* what it puts in place is below already, as in a snapshot; only what is ephemeral is written */
     void             (*progress)(const struct cay_manifest_progress *p, void *arg); /* while a manifest's layer is built; NULL: nobody looks */
     void              *progress_arg;
+    const char        *tenant;    /* whose it is (cay/access.h); NULL: that of the snapshot it stands on, else "default" */
+    const char        *once;      /* a word of the tenant's, at most 255 bytes: whoever comes with it again gets the sandbox of the first time, not another;
+                                     CAY_EBUSY while that is being made. NULL: none */
+    bool               auto_resume; /* cay_sandbox_wake() may resume it: a server does when it is used */
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,
@@ -162,6 +166,7 @@ typedef struct cay_filter {
     const char     *provider; /* or NULL */
     size_t          limit;    /* 0: all */
     const char     *after;    /* id after which to continue, or NULL */
+    const char     *tenant;   /* or NULL: of all */
 } cay_filter;
 
 /* One isolation layer or feature as found: {"seccomp", "on"}, {"memory-limit", "soft", "no cgroup …"}. */
@@ -189,6 +194,8 @@ typedef struct cay_info {
     uint64_t    idle_ms;
     cay_expiry  on_expiry;
     int         pid;      /* of its init on the host, or 0 */
+    const char *tenant;
+    bool        auto_resume;
 } cay_info;
 
 typedef struct cay_usage {
@@ -213,6 +220,8 @@ CAY_API int  cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage 
 
 CAY_API int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err);
 CAY_API int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err);
+/* Before it is used: resumes a paused or stopped one that was made with auto_resume, and leaves all others as they are. */
+CAY_API int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err);
 /* Sets the time left, from now. 0 leaves that one as it is; CAY_UNLIMITED removes it. */
 CAY_API int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms,
                                uint64_t idle_ms, cay_err *err);

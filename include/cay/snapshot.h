@@ -34,6 +34,7 @@ typedef struct cay_snapshot {
     uint64_t    frozen_us, total_us;
     size_t      depth;     /* layers above the template */
     size_t      users;     /* sandboxes standing on it */
+    const char *tenant;
 } cay_snapshot;
 
 typedef struct cay_snapshot_spec {
@@ -50,6 +51,8 @@ CAY_API int  cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const c
 CAY_API void cay_snapshot_free(cay_snapshot *s);
 /* ref: an id, its beginning if only one has that, or a label. */
 CAY_API int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref, cay_snapshot **out, cay_err *err);
+/* Only among those of one tenant; NULL: of all. */
+CAY_API int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_snapshot **out, cay_err *err);
 
 typedef struct cay_snapshot_filter {
     size_t      size;
@@ -57,6 +60,7 @@ typedef struct cay_snapshot_filter {
     const char *label;   /* or NULL */
     const char *after;   /* id after which to continue, or NULL */
     size_t      limit;   /* 0: all */
+    const char *tenant;  /* or NULL: of all */
 } cay_snapshot_filter;
 /* Oldest first; a non-zero return of fn stops and is returned. */
 CAY_API int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snapshot_filter *filter,

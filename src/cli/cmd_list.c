@@ -6,18 +6,21 @@
 #include "rows.h"
 #include "show.h"
 #include <base/base.h>
+#include <cay/access.h>
 #include <cay/policy.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct ls_args {
-    opt_list states, labels;
-    uint64_t limit;
+    opt_list    states, labels;
+    uint64_t    limit;
+    const char *tenant;
 } ls_args;
 
 static const opt_def ls_defs[] = {
     { "state", 's', "STATE", "running, paused, stopped, …", OPT_LIST, offsetof(ls_args, states) },
     { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST, offsetof(ls_args, labels) },
+    { "tenant", 0, "NAME", "only those of one tenant", OPT_STR, offsetof(ls_args, tenant) },
     { "limit", 'n', "N", "at most this many", OPT_NUM, offsetof(ls_args, limit), 1 },
     OPT_END
 };
@@ -27,7 +30,10 @@ static void add_row(rows *v, const cay_info *i)
     char text[OUT_HUMAN];
     out_table *t = &v->table;
     out_cell(t, OUT_BOLD, i->id);
-    out_cell(t, OUT_PLAIN, i->name && *i->name ? i->name : "-");
+    if (strcmp(i->tenant, CAY_TENANT_DEFAULT) != 0) /* shown where it is not everybody's */
+        out_cellf(t, OUT_PLAIN, "%s/%s", i->tenant, i->name && *i->name ? i->name : "-");
+    else
+        out_cell(t, OUT_PLAIN, i->name && *i->name ? i->name : "-");
     out_cell(t, show_state_style(i->state), cay_state_name(i->state));
     out_cell(t, i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, cay_level_name(i->level));
     out_cell(t, OUT_PLAIN, i->provider);
@@ -51,7 +57,7 @@ static int on_info(const cay_info *i, void *arg)
 
 static int make_filter(const ls_args *a, cli_pairs *labels, cay_filter *f, cay_err *err)
 {
-    *f = (cay_filter){ .size = sizeof *f, .limit = (size_t)a->limit, .provider = cli.provider };
+    *f = (cay_filter){ .size = sizeof *f, .limit = (size_t)a->limit, .provider = cli.provider, .tenant = a->tenant };
     for (size_t i = 0; i < a->states.n; i++) {
         cay_state s = cay_state_parse(a->states.v[i]);
         if (s == CAY_STATE_NONE)

@@ -30,6 +30,8 @@ const cli_verb *const cli_verbs[] = {
     &cli_port_ls, &cli_port_forward, &cli_port_connect, &cli_port_expose, &cli_port_unexpose, &cli_port_exposed,
     HEADING("volumes"),
     &cli_volume_create, &cli_volume_ls, &cli_volume_inspect, &cli_volume_rm,
+    HEADING("who may ask"),
+    &cli_key_create, &cli_key_ls, &cli_key_revoke, &cli_tenant_create, &cli_tenant_ls, &cli_tenant_set, &cli_tenant_rm,
     HEADING("watching and cleaning"),
     &cli_top, &cli_events, &cli_gc,
     HEADING("about cay"),

@@ -89,6 +89,7 @@ void show_info_json(out_json *j, const cay_info *i, const char *net)
     js_open(j, '{');
     js_kstr(j, "id", i->id);
     js_kstr(j, "name", i->name);
+    js_kstr(j, "tenant", i->tenant);
     js_kstr(j, "state", cay_state_name(i->state));
     js_kstr(j, "reason", i->reason);
     js_kstr(j, "provider", i->provider);

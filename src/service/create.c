@@ -18,6 +18,7 @@
 
 #define UNDO_MS    20000
 #define META_BYTES 65536
+#define ONCE_BYTES 255
 #define CHECKPOINTS_MOST 10000
 
 static const cay_layer *find_layer(const cay_probe *p, const char *name)
@@ -113,6 +114,11 @@ static int check_metadata(const char *text, cay_err *err)
 static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *err)
 {
     cay__place *p;
+    CAY_TRY(c->tenant ? cay__tenant_check(c->tenant, err) : 0);
+    if (c->once && (!*c->once || strlen(c->once) > ONCE_BYTES))
+        return cay_fail_why(err, CAY_EINVAL, "once_invalid", "the word of one time has 1 to %d bytes", ONCE_BYTES);
+    if (c->ephemeral && (c->once || (c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0)))
+        return cay_fail_why(err, CAY_EINVAL, "tenant_ephemeral", "a sandbox without a record has no tenant and no word of one time; keep it");
     CAY_TRY(cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));
     c->provider = p->ops->name;
     CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
@@ -146,8 +152,11 @@ static int record(cay_service *svc, const char *id, const cay_create *c, cay_err
     if (!(labels = cay__pairs_text(c->labels)))
         return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");
     cay__creator_text(creator, sizeof creator);
+    cay_limits most = c->limits;
+    cay__limits_fill(&most);
     cay_row row = { .size = sizeof row, .id = id, .name = c->name, .provider = c->provider, .state = CAY_CREATING,
-                    .spec = spec, .box = creator, .labels = labels, .metadata = c->metadata };
+                    .spec = spec, .box = creator, .labels = labels, .metadata = c->metadata, .tenant = c->tenant, .once = c->once,
+                    .cpu_milli = most.cpu_milli, .memory = most.memory, .disk = most.disk };
     return svc->store->insert(svc->db, &row, err);
 }
 
@@ -244,6 +253,18 @@ static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__p
     return true;
 }
 
+/* What the first one with that word made. */
+static int find_once(cay_service *svc, const cay_call *call, const cay_create *c, cay_sandbox **out, cay_err *err)
+{
+    char id[CAY_ID_LEN + 1];
+    CAY_AUTOFREE cay__row *row = NULL;
+    CAY_TRY(svc->store->once_find(svc->db, c->tenant ? c->tenant : CAY_TENANT_DEFAULT, c->once, id, err));
+    CAY_TRY(cay__svc_row(svc, id, &row, err));
+    if (row->row.state == CAY_CREATING)
+        return cay_fail_why(err, CAY_EBUSY, "sandbox_creating", "sandbox %s is still being made; try again", id);
+    return cay_service_find(svc, call, id, out, err);
+}
+
 int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
 {
     return cay__create_as(svc, call, NULL, given, out, err);
@@ -266,6 +287,8 @@ int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const
     CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
     cay__id_make(id, 'c');
     int rc = create_at(svc, call, p, as ? as : id, &c, &f, out, &why);
+    if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
+        return find_once(svc, call, &c, out, err);
     cay__id_make(id, 'c');
     if (rc < 0 && stand_in(svc, &why, &c, &p))
         return create_at(svc, call, p, as ? as : id, &c, &f, out, err);

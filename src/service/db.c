@@ -18,11 +18,18 @@
     "EXISTS(SELECT 1 FROM sandboxes WHERE NOT json_valid(spec))" \
     " OR EXISTS(SELECT 1 FROM snapshots WHERE NOT json_valid(layers))"
 #define SNAP_COLUMNS                                                                                            \
-    "id,sandbox,parent,label,provider,template,method,digest,state,boot,mark,metadata,layers,spec,"             \
+    "id,sandbox,parent,label,provider,template,method,digest,state,boot,mark,metadata,layers,spec,tenant,"      \
     "automatic,durable,created_ms,bytes,files,frozen_us,total_us"
 #define SNAPS                                                                                                      \
     "SELECT " SNAP_COLUMNS ",coalesce(u.n,0) FROM snapshots s LEFT JOIN (SELECT CASE WHEN json_valid(spec)"        \
     " THEN json_extract(spec,'$.from') END AS stands, count(*) AS n FROM sandboxes GROUP BY 1) u ON u.stands=s.id "
+#define KEY_COLUMNS "id,hash,tenant,scope,name,sandbox,path,port,created_ms,expires_ms,revoked_ms"
+/* One that is stopped takes no cpu and memory; one that is about to start does. */
+#define LIVE(column) "total(CASE WHEN b.state<>'stopped' OR b.reason='starting' THEN b." column " ELSE 0 END)"
+#define TENANTS                                                                                                          \
+    "SELECT t.name,t.sandboxes,t.cpu_milli,t.memory,t.disk,t.creates,t.created_ms,t.spent,t.spent_ms,count(b.id),"       \
+    LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk) FROM tenants t LEFT JOIN sandboxes b"                           \
+    " ON b.tenant=t.name AND b.state<>'deleting'"
 #define BOX_LAYERS "CASE WHEN json_valid(spec) THEN json_extract(spec,'$.layers') END"
 
 static const char *const queries[CAY__Q_COUNT] = {
@@ -33,18 +40,18 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_NORMAL] = "PRAGMA synchronous=NORMAL",
     [CAY__Q_INSTANCE] = "SELECT value FROM meta WHERE key='instance'",
     [CAY__Q_INSERT] =
-        "INSERT INTO sandboxes(id,name,provider,state,reason,spec,box,labels,metadata,created_ms,changed_ms)"
-        " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
+        "INSERT INTO sandboxes(id,name,provider,state,reason,spec,box,labels,metadata,created_ms,changed_ms,tenant,once,cpu_milli,memory,disk)"
+        " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
     [CAY__Q_STATE] = "SELECT state FROM sandboxes WHERE id=?1",
     [CAY__Q_MOVE] = "UPDATE sandboxes SET state=?2, reason=?3, box=coalesce(?4,box), changed_ms=?5, version=version+1"
                     " WHERE id=?1",
     [CAY__Q_RESPEC] = "UPDATE sandboxes SET spec=?3, changed_ms=?4, version=version+1 WHERE id=?1 AND version=?2",
     [CAY__Q_REMOVE] = "DELETE FROM sandboxes WHERE id=?1",
-    [CAY__Q_GET] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,created_ms,changed_ms,version"
+    [CAY__Q_GET] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,tenant,created_ms,changed_ms,version"
                    " FROM sandboxes WHERE id=?1",
     [CAY__Q_SEQ] = "SELECT seq FROM sandboxes WHERE id=?1",
-    [CAY__Q_LIST] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,created_ms,changed_ms,version"
-                    " FROM sandboxes WHERE seq>?1 AND (?2 IS NULL OR provider=?2) ORDER BY seq",
+    [CAY__Q_LIST] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,tenant,created_ms,changed_ms,version"
+                    " FROM sandboxes WHERE seq>?1 AND (?2 IS NULL OR provider=?2) AND (?3 IS NULL OR tenant=?3) ORDER BY seq",
     [CAY__Q_RESOLVE] = "SELECT id FROM sandboxes WHERE id>=?1 AND id<?1||char(0x10ffff)"
                        " UNION SELECT id FROM sandboxes WHERE name=?1 LIMIT ?2",
     [CAY__Q_NOTE_PUT] = "INSERT INTO notes(space,key,value) VALUES(?1,?2,?3)"
@@ -53,7 +60,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_NOTE_LIST] = "SELECT key,value FROM notes WHERE space=?1 AND substr(key,1,length(?2))=?2 ORDER BY key",
     [CAY__Q_NOTE_GET] = "SELECT value FROM notes WHERE space=?1 AND key=?2",
     [CAY__Q_SNAP_INSERT] = "INSERT INTO snapshots(" SNAP_COLUMNS ") VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,"
-                           "?15,?16,?17,?18,?19,?20,?21)",
+                           "coalesce(nullif(?15,''),(SELECT tenant FROM sandboxes WHERE id=?2),'default'),?16,?17,?18,?19,?20,?21,?22)",
     [CAY__Q_SNAP_READY] = "UPDATE snapshots SET state='ready', mark='', method=?2, layers=?3, bytes=?4, files=?5, frozen_us=?6,"
                           " total_us=?7 WHERE id=?1",
     [CAY__Q_SNAP_STACK] = "UPDATE sandboxes SET spec=json_set(spec,'$.layers',json(?2),'$.from',?3), changed_ms=?4, version=version+1"
@@ -66,8 +73,8 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_SNAP_LAST] = "SELECT id FROM snapshots WHERE sandbox=?1 AND state='ready' AND method<>'swap'"
                          " AND layers=substr(?2,1,length(?2)-1)||CASE ?2 WHEN '[]' THEN '' ELSE ',' END||'\"'||id||'\"]'"
                          " ORDER BY seq DESC LIMIT 1",
-    [CAY__Q_SNAP_RESOLVE] = "SELECT id FROM snapshots WHERE id>=?1 AND id<?1||char(0x10ffff)"
-                            " UNION SELECT id FROM snapshots WHERE label=?1 LIMIT ?2",
+    [CAY__Q_SNAP_RESOLVE] = "SELECT id FROM snapshots WHERE id>=?1 AND id<?1||char(0x10ffff) AND (?3 IS NULL OR tenant=?3)"
+                            " UNION SELECT id FROM snapshots WHERE label=?1 AND (?3 IS NULL OR tenant=?3) LIMIT ?2",
     [CAY__Q_LAYERS_FREE] = "INSERT OR IGNORE INTO jobs(kind,subject,detail,created_ms) SELECT DISTINCT 'remove',c.value,?4,?3"
                            " FROM json_each(?1) c WHERE c.value GLOB '[sg]*' AND c.value NOT IN (" IN_USE ") AND NOT (" DAMAGED ")",
     [CAY__Q_LAYERS_OF] = "SELECT coalesce(" BOX_LAYERS ",'[]'),provider FROM sandboxes WHERE id=?1",
@@ -87,6 +94,23 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_UNSETTLED] = "SELECT (EXISTS(SELECT 1 FROM jobs WHERE kind<>'merged')"
                          " OR EXISTS(SELECT 1 FROM snapshots WHERE durable=0 AND boot=?1))"
                          "+2*(EXISTS(SELECT 1 FROM jobs WHERE kind='undo') OR EXISTS(SELECT 1 FROM snapshots WHERE state='making'))",
+    [CAY__Q_TENANT_PUT] = "INSERT INTO tenants(name,sandboxes,cpu_milli,memory,disk,creates,created_ms) VALUES(?1,?2,?3,?4,?5,?6,?7)",
+    [CAY__Q_TENANT_SET] = "UPDATE tenants SET sandboxes=?2, cpu_milli=?3, memory=?4, disk=?5, creates=?6 WHERE name=?1",
+    [CAY__Q_TENANT_DROP] = "DELETE FROM tenants WHERE name=?1",
+    [CAY__Q_TENANT_BUSY] = "SELECT (SELECT count(*) FROM sandboxes WHERE tenant=?1),(SELECT count(*) FROM snapshots WHERE tenant=?1)",
+    [CAY__Q_TENANT_LIST] = TENANTS " WHERE ?1 IS NULL OR t.name=?1 GROUP BY t.name ORDER BY t.name",
+    [CAY__Q_TENANT_GET] = "SELECT sandboxes,cpu_milli,memory,disk,creates,spent,spent_ms FROM tenants WHERE name=?1",
+    [CAY__Q_TENANT_USES] = "SELECT count(*)," LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk) FROM sandboxes b WHERE b.tenant=?1 AND b.state<>'deleting'",
+    [CAY__Q_TENANT_SPEND] = "UPDATE tenants SET spent=?2, spent_ms=?3 WHERE name=?1",
+    [CAY__Q_KEYS_DROP] = "DELETE FROM keys WHERE tenant=?1",
+    [CAY__Q_KEYS_OF_BOX] = "DELETE FROM keys WHERE sandbox=?1 AND sandbox<>''",
+    [CAY__Q_KEY_PUT] = "INSERT INTO keys(id,hash,tenant,scope,name,sandbox,path,port,created_ms,expires_ms,revoked_ms)"
+                       " SELECT ?1,?2,name,?4,?5,?6,?7,?8,?9,?10,0 FROM tenants WHERE name=?3",
+    [CAY__Q_KEY_GET] = "SELECT " KEY_COLUMNS " FROM keys WHERE id=?1",
+    [CAY__Q_KEY_LIST] = "SELECT " KEY_COLUMNS " FROM keys WHERE ?1 IS NULL OR tenant=?1 ORDER BY created_ms,id",
+    [CAY__Q_KEY_REVOKE] = "UPDATE keys SET revoked_ms=CASE revoked_ms WHEN 0 THEN ?2 ELSE revoked_ms END WHERE id=?1",
+    [CAY__Q_ONCE_FIND] = "SELECT id FROM sandboxes WHERE tenant=?1 AND once=?2",
+    [CAY__Q_BOX_USES] = "SELECT tenant,cpu_milli,memory,disk FROM sandboxes WHERE id=?1",
 };
 
 static int disk_full(const char *what, cay_err *err)

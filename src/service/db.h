@@ -18,6 +18,8 @@ enum cay__query {
     CAY__Q_SNAP_INSERT, CAY__Q_SNAP_READY, CAY__Q_SNAP_STACK, CAY__Q_SNAP_SETTLED, CAY__Q_SNAP_REMOVE, CAY__Q_SNAP_GET, CAY__Q_SNAP_LIST,
     CAY__Q_SNAP_SEQ, CAY__Q_SNAP_LAST, CAY__Q_SNAP_RESOLVE, CAY__Q_LAYERS_FREE, CAY__Q_LAYERS_OF, CAY__Q_LAYER_USED, CAY__Q_MERGE_SNAPS, CAY__Q_MERGE_BOXES,
     CAY__Q_MERGE_LEFT, CAY__Q_JOB_PUT, CAY__Q_JOB_DROP, CAY__Q_JOB_LIST, CAY__Q_UNSETTLED,
+    CAY__Q_TENANT_PUT, CAY__Q_TENANT_SET, CAY__Q_TENANT_DROP, CAY__Q_TENANT_BUSY, CAY__Q_TENANT_LIST, CAY__Q_TENANT_GET, CAY__Q_TENANT_USES, CAY__Q_TENANT_SPEND, CAY__Q_KEYS_DROP, CAY__Q_KEYS_OF_BOX,
+    CAY__Q_KEY_PUT, CAY__Q_KEY_GET, CAY__Q_KEY_LIST, CAY__Q_KEY_REVOKE, CAY__Q_ONCE_FIND, CAY__Q_BOX_USES,
     CAY__Q_COUNT,
 };
 
@@ -30,7 +32,7 @@ typedef struct cay__db {
     char            instance[CAY_ID_LEN + 1];
 } cay__db;
 
-#define CAY__SCHEMA 2 /* what this library writes; kept in user_version */
+#define CAY__SCHEMA 3 /* what this library writes; kept in user_version */
 
 /* dir is taken over. */
 int  cay__db_open(const char *where, int dir, cay__db **out, cay_err *err);
@@ -64,7 +66,7 @@ int cay__s_snap_list(void *, const char *, const char *, int (*)(const cay_snap_
 int cay__s_snap_get(void *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
 int cay__s_snap_last(void *, const char *, const char *, char *, cay_err *);
 int cay__s_sync(void *, cay_err *);
-int cay__s_snap_resolve(void *, const char *, char (*)[CAY_ID_LEN + 1], size_t, size_t *, cay_err *);
+int cay__s_snap_resolve(void *, const char *, const char *, char (*)[CAY_ID_LEN + 1], size_t, size_t *, cay_err *);
 int cay__s_restack(void *, const char *, const char *, const char *, cay_err *);
 int cay__s_layer_used(void *, const char *, bool *, cay_err *);
 int cay__s_layers_merge(void *, const char *, const char *, const char *, const char *, size_t *, cay_err *);
@@ -72,6 +74,21 @@ int cay__s_job_put(void *, const char *, const char *, const char *, cay_err *);
 int cay__s_job_drop(void *, const char *, const char *, cay_err *);
 int cay__s_job_list(void *, const char *, int (*)(const cay_job *, void *), void *, cay_err *);
 int cay__s_unsettled(void *, const char *, unsigned *, cay_err *);
+
+/* store_access.c: whoever makes or starts a sandbox asks these in the same transaction. uses: what it may use, in the order cpu, memory, disk. */
+int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh, cay_err *err);
+int cay__quota_check_start(cay__db *db, const char *id, cay_err *err);
+int64_t cay__quota_amount(uint64_t v); /* as a column: what is more than any host has is the same for all */
+
+/* Its functions for cay__store_sqlite. */
+int cay__s_tenant_put(void *, const cay_tenant *, bool, cay_err *);
+int cay__s_tenant_drop(void *, const char *, cay_err *);
+int cay__s_tenant_list(void *, const char *, int (*)(const cay_tenant *, void *), void *, cay_err *);
+int cay__s_key_put(void *, const cay_key_row *, cay_err *);
+int cay__s_key_get(void *, const char *, int (*)(const cay_key_row *, void *), void *, cay_err *);
+int cay__s_key_list(void *, const char *, int (*)(const cay_key_row *, void *), void *, cay_err *);
+int cay__s_key_revoke(void *, const char *, int64_t, cay_err *);
+int cay__s_once_find(void *, const char *, const char *, char *, cay_err *);
 
 /* 8 MiB set aside so that removing still works on a full disk. */
 void cay__reserve_make(int dir);

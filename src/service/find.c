@@ -94,6 +94,31 @@ int cay_service_find(cay_service *svc, const cay_call *call, const char *ref, ca
     return find_row(svc, call, &row->row, out, err);
 }
 
+static int take_alias(const char *value, void *arg)
+{
+    return cay__str_copy(arg, CAY_ID_LEN + 1, value) && cay__id_valid(arg, 'c') ? 0 : CAY_ENOENT;
+}
+
+/* Another tenant's is not there, in the same words and before anybody is asked about it. */
+int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_sandbox **out, cay_err *err)
+{
+    char id[CAY_ID_LEN + 1];
+    CAY_AUTOFREE cay__row *row = NULL;
+    CAY_TRY(cay__call_check(call, "find", err));
+    if (!ref || !*ref)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "no sandbox is named; give its id");
+    if (cay__id_valid(ref, 'c'))
+        cay__str_copy(id, sizeof id, ref);
+    else if (!tenant || cay__alias_get(svc, tenant, ref, take_alias, id) != 0)
+        return not_found(ref, err);
+    int rc = cay__svc_row(svc, id, &row, err);
+    if (rc == CAY_ENOENT && !tenant)
+        return find_unrecorded(svc, call, id, out, err);
+    if (rc == CAY_ENOENT || (rc == 0 && tenant && strcmp(row->row.tenant, tenant) != 0))
+        return not_found(ref, err);
+    return rc < 0 ? rc : find_row(svc, call, &row->row, out, err);
+}
+
 typedef struct lister {
     cay_service      *svc;
     const cay_call   *call;

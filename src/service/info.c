@@ -36,6 +36,8 @@ static void add_spec(full *f, const cay_create *c)
     i->labels = copy_pairs(&f->mem, c->labels);
     i->limits = c->limits;
     i->on_expiry = c->on_expiry;
+    i->auto_resume = c->auto_resume;
+    i->tenant = or_else(&f->mem, c->tenant, CAY_TENANT_DEFAULT);
     i->idle_ms = c->idle_ms == CAY_UNLIMITED ? 0 : c->idle_ms;
     cay__limits_fill(&i->limits);
 }

@@ -211,6 +211,19 @@ int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return note_state(sb, &l, CAY_RUNNING, "", err);
 }
 
+int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    cay__spec *spec = NULL;
+    cay_state now = (cay_state)atomic_load(&sb->state);
+    if ((now != CAY_PAUSED && now != CAY_STOPPED) || !sb->owner || cay__svc_row(sb->owner, sb->id, &row, NULL) < 0 ||
+        cay__spec_read(&row->row, &spec, NULL) < 0)
+        return 0;
+    bool asked = spec->create.auto_resume;
+    cay__spec_free(spec);
+    return asked ? cay_sandbox_resume(sb, call, err) : 0;
+}
+
 int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
 {
     AUTOLOOK l = { 0 };
@@ -285,6 +298,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
     CAY_TRY(cay__box_wipe(svc, call, row, err));
     CAY_FAULT("remove.wiped");
     cay__expose_forget(svc, row->id);
+    cay__alias_forget(svc, row->id);
     cay__start_forget(svc, row->id);
     cay__volumes_forget(svc, row->id);
     cay__checkpoint_unmark(svc, row->id);

@@ -13,6 +13,12 @@ static const char *object(const char *text, bool may_be_empty, const char *why)
     return cay__json_object("", text, &j, NULL) < 0 ? why : NULL;
 }
 
+bool cay__tenant_valid(const char *name)
+{
+    size_t n = strlen(name);
+    return n && n <= CAY_TENANT_MAX && *name >= 'a' && *name <= 'z' && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+}
+
 /* What is wrong with it, or NULL. */
 static const char *judge(const cay__cols *c, const cay_row *r)
 {
@@ -25,6 +31,8 @@ static const char *judge(const cay__cols *c, const cay_row *r)
         return "record: the state is unknown";
     if (!*r->provider)
         return "record: the provider is missing";
+    if (!cay__tenant_valid(r->tenant))
+        return "record: the tenant is no name";
     const char *why = object(r->spec, false, "record: spec is not a JSON object");
     why = why ? why : object(r->box, true, "record: box is not a JSON object");
     why = why ? why : object(r->labels, false, "record: labels are not a JSON object");
@@ -50,7 +58,7 @@ static cay__row *pack(const cay__cols *c)
         .size = sizeof r->row, .id = at[CAY__COL_ID], .name = at[CAY__COL_NAME], .provider = at[CAY__COL_PROVIDER],
         .reason = at[CAY__COL_REASON], .state = cay_state_parse(at[CAY__COL_STATE]), .spec = at[CAY__COL_SPEC],
         .box = at[CAY__COL_BOX], .labels = at[CAY__COL_LABELS], .metadata = at[CAY__COL_METADATA],
-        .created_ms = c->created_ms, .changed_ms = c->changed_ms, .version = c->version,
+        .created_ms = c->created_ms, .changed_ms = c->changed_ms, .version = c->version, .tenant = at[CAY__COL_TENANT],
     };
     return r;
 }
@@ -73,7 +81,7 @@ cay__row *cay__row_new(const cay__cols *c)
 cay__row *cay__row_copy(const cay_row *row)
 {
     const char *text[] = { row->id,   row->name, row->provider, row->reason,  cay_state_name(row->state),
-                           row->spec, row->box,  row->labels,   row->metadata };
+                           row->spec, row->box,  row->labels,   row->metadata, row->tenant };
     cay__cols c = { .created_ms = row->created_ms, .changed_ms = row->changed_ms, .version = row->version };
     for (size_t i = 0; i < CAY_LEN(text); i++) {
         c.text[i] = text[i] ? text[i] : "";
@@ -89,6 +97,8 @@ bool cay__row_matches(const cay_row *row, const cay_filter *f)
     if (f->states && !(f->states & (1u << row->state)))
         return false;
     if (f->provider && strcmp(f->provider, row->provider) != 0)
+        return false;
+    if (f->tenant && strcmp(f->tenant, row->tenant) != 0)
         return false;
     if (!f->labels || !f->labels->key)
         return true;

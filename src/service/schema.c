@@ -15,6 +15,11 @@
 #define APP_ID  0x63617931 /* "cay1" */
 #define WAIT_MS 10000
 
+/* A limit as it was asked for, in the amount that quotas count; '1<<52' is no limit (cay__quota_amount). */
+#define LIMIT_OF(name, normal)                                                                                           \
+    "CASE WHEN json_valid(spec) THEN CASE json_type(spec,'$.limits." name "') WHEN 'integer' THEN min(json_extract(spec,'$.limits." name "'),1<<52)" \
+    " WHEN 'text' THEN 1<<52 ELSE " normal " END ELSE " normal " END"
+
 /* Step n makes schema n+1 out of schema n, inside one transaction. Steps are never edited once released. */
 static const char *const steps[CAY__SCHEMA] = {
     "CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
@@ -40,6 +45,45 @@ static const char *const steps[CAY__SCHEMA] = {
     "CREATE TABLE jobs("
     " seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, detail TEXT NOT NULL,"
     " created_ms INTEGER NOT NULL, UNIQUE(kind,subject)) STRICT;",
+
+    /* Tenants, keys, what was answered once, the queue. Sandboxes of before are the default tenant's and count with their limits. */
+    "ALTER TABLE sandboxes ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';"
+    "ALTER TABLE sandboxes ADD COLUMN once TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE sandboxes ADD COLUMN cpu_milli INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sandboxes ADD COLUMN memory INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE sandboxes ADD COLUMN disk INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE sandboxes SET cpu_milli=" LIMIT_OF("cpu_milli", "2000") ", memory=" LIMIT_OF("memory", "2147483648")
+    ", disk=" LIMIT_OF("disk", "10737418240") ";"
+    "CREATE INDEX sandboxes_tenant ON sandboxes(tenant);"
+    "CREATE UNIQUE INDEX sandboxes_once ON sandboxes(tenant,once) WHERE once<>'';"
+    "ALTER TABLE snapshots ADD COLUMN tenant TEXT NOT NULL DEFAULT 'default';"
+    "DROP INDEX snapshots_label;"
+    "CREATE UNIQUE INDEX snapshots_label ON snapshots(tenant,label) WHERE label<>'';"
+    "CREATE TABLE tenants("
+    " name TEXT PRIMARY KEY NOT NULL, sandboxes INTEGER NOT NULL, cpu_milli INTEGER NOT NULL, memory INTEGER NOT NULL,"
+    " disk INTEGER NOT NULL, creates INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " spent INTEGER NOT NULL DEFAULT 0, spent_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;"
+    "INSERT INTO tenants(name,sandboxes,cpu_milli,memory,disk,creates,created_ms) VALUES('default',0,0,0,0,0,0);"
+    "CREATE TABLE keys("
+    " id TEXT PRIMARY KEY NOT NULL, hash TEXT NOT NULL, tenant TEXT NOT NULL, scope TEXT NOT NULL, name TEXT NOT NULL,"
+    " sandbox TEXT NOT NULL, path TEXT NOT NULL, port INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    " expires_ms INTEGER NOT NULL, revoked_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX keys_sandbox ON keys(sandbox) WHERE sandbox<>'';"
+    "CREATE TABLE answers("
+    " tenant TEXT NOT NULL, route TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL, owner TEXT NOT NULL,"
+    " status INTEGER NOT NULL, type TEXT NOT NULL, body BLOB NOT NULL, expires_ms INTEGER NOT NULL,"
+    " PRIMARY KEY(tenant,route,key)) STRICT;"
+    "CREATE INDEX answers_expires ON answers(expires_ms);"
+    "CREATE TABLE tasks("
+    " seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, subject TEXT NOT NULL, tenant TEXT NOT NULL,"
+    " key TEXT NOT NULL, detail TEXT NOT NULL, state TEXT NOT NULL, due_ms INTEGER NOT NULL, attempts INTEGER NOT NULL,"
+    " most INTEGER NOT NULL, backoff_ms INTEGER NOT NULL, fence INTEGER NOT NULL, owner TEXT NOT NULL, lease_ms INTEGER NOT NULL,"
+    " error TEXT NOT NULL, created_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL) STRICT;"
+    "CREATE UNIQUE INDEX tasks_key ON tasks(kind,key) WHERE key<>'' AND state IN('waiting','running');"
+    "CREATE INDEX tasks_due ON tasks(due_ms) WHERE state='waiting';"
+    "CREATE INDEX tasks_lease ON tasks(lease_ms) WHERE state='running';"
+    "CREATE INDEX tasks_subject ON tasks(subject);"
+    "CREATE INDEX tasks_ended ON tasks(changed_ms) WHERE state IN('done','canceled');",
 };
 
 static const char on_connect[] = "PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=256;";

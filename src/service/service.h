@@ -37,8 +37,9 @@ struct cay_service {
     void                *db;
     cay__place          *places;
     size_t               nplaces;
-    pthread_mutex_t      lock; /* of retired */
+    pthread_mutex_t      lock; /* of retired and keys */
     cay__retired        *retired;
+    struct cay__keyring *keys; /* NULL until one is shown; access.c */
 };
 
 /* ------------------------------------------------------------------ service.c */
@@ -54,6 +55,14 @@ int cay__svc_row(cay_service *svc, const char *id, cay__row **out, cay_err *err)
 int cay__svc_move(cay_service *svc, const char *id, cay_state to, const char *reason, const char *box, cay_err *err);
 /* Lets providers remove what no record owns; only those in use already unless `all`. */
 int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *removed, cay_err *err);
+
+/* ------------------------------------------------------------------ access.c */
+
+void cay__keyring_free(struct cay__keyring *k);
+/* CAY_EINVAL, "tenant_invalid". */
+int cay__tenant_check(const char *name, cay_err *err);
+int cay__alias_get(cay_service *svc, const char *tenant, const char *alias, int (*fn)(const char *id, void *arg), void *arg);
+void cay__alias_forget(cay_service *svc, const char *id);
 
 /* ------------------------------------------------------------------ box.c */
 

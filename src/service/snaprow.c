@@ -102,6 +102,7 @@ static cay__snaprow *pack(const cay__snap_cols *c)
         .label = at[CAY__SNAP_LABEL], .provider = at[CAY__SNAP_PROVIDER], .template_ = at[CAY__SNAP_TEMPLATE],
         .method = at[CAY__SNAP_METHOD], .digest = at[CAY__SNAP_DIGEST], .state = at[CAY__SNAP_STATE], .boot = at[CAY__SNAP_BOOT],
         .mark = at[CAY__SNAP_MARK], .metadata = at[CAY__SNAP_METADATA], .layers = at[CAY__SNAP_LAYERS], .spec = at[CAY__SNAP_SPEC],
+        .tenant = at[CAY__SNAP_TENANT],
         .automatic = c->automatic != 0, .durable = c->durable != 0, .created_ms = c->created_ms, .bytes = (uint64_t)c->bytes,
         .files = (uint64_t)c->files, .frozen_us = (uint64_t)c->frozen_us, .total_us = (uint64_t)c->total_us, .users = (size_t)c->users,
     };
@@ -123,7 +124,7 @@ cay__snaprow *cay__snaprow_new(const cay__snap_cols *c)
 cay__snaprow *cay__snaprow_copy(const cay_snap_row *r)
 {
     const char *text[] = { r->id,     r->sandbox, r->parent, r->label, r->provider, r->template_, r->method,
-                           r->digest, r->state,   r->boot,   r->mark,  r->metadata, r->layers,    r->spec };
+                           r->digest, r->state,   r->boot,   r->mark,  r->metadata, r->layers,    r->spec, r->tenant };
     cay__snap_cols c = { .automatic = r->automatic, .durable = r->durable, .created_ms = r->created_ms, .bytes = (int64_t)r->bytes,
                          .files = (int64_t)r->files, .frozen_us = (int64_t)r->frozen_us, .total_us = (int64_t)r->total_us,
                          .users = (int64_t)r->users };

@@ -33,7 +33,7 @@ cay_snapshot *cay__snapshot_new(const cay_snap_row *r)
         const char **to, *from;
     } texts[] = { { &s->id, r->id },         { &s->sandbox, r->sandbox },   { &s->parent, r->parent },
                   { &s->label, r->label },   { &s->metadata, r->metadata }, { &s->method, r->method },
-                  { &s->digest, r->digest }, { &s->provider, r->provider }, { &s->template_, r->template_ } };
+                  { &s->digest, r->digest }, { &s->provider, r->provider }, { &s->template_, r->template_ }, { &s->tenant, r->tenant } };
     s->size = sizeof *s;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         *texts[i].to = cay__arena_str(&f->mem, texts[i].from);
@@ -93,13 +93,13 @@ static int not_found(const char *ref, cay_err *err)
                         b.data ? b.data : "without a name");
 }
 
-static int resolve(cay_service *svc, const char *ref, char *id, cay_err *err)
+static int resolve(cay_service *svc, const char *tenant, const char *ref, char *id, cay_err *err)
 {
     char ids[SHOWN][CAY_ID_LEN + 1];
     size_t n = 0, at = 0;
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "no snapshot is named; give an id, its beginning, or a label");
-    CAY_TRY(svc->store->snap_resolve(svc->db, ref, ids, SHOWN, &n, err));
+    CAY_TRY(svc->store->snap_resolve(svc->db, tenant, ref, ids, SHOWN, &n, err));
     if (n == 0)
         return not_found(ref, err);
     for (size_t i = 0; i < n; i++)
@@ -116,9 +116,14 @@ static int resolve(cay_service *svc, const char *ref, char *id, cay_err *err)
 
 int cay__snap_find(cay_service *svc, const char *ref, cay__snaprow **out, cay_err *err)
 {
+    return cay__snap_find_of(svc, NULL, ref, out, err);
+}
+
+int cay__snap_find_of(cay_service *svc, const char *tenant, const char *ref, cay__snaprow **out, cay_err *err)
+{
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    CAY_TRY(resolve(svc, ref, id, err));
+    CAY_TRY(resolve(svc, tenant, ref, id, err));
     CAY_TRY(cay__snap_row(svc, id, &row, err));
     if (!strcmp(row->row.state, "making"))
         return cay_fail_why(err, CAY_EBUSY, "snapshot_making", "snapshot %s is still being made; try again", id);
@@ -137,6 +142,15 @@ int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref
     return 0;
 }
 
+int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_snapshot **out, cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    CAY_TRY(cay__call_check(call, "find", err));
+    CAY_TRY(cay__snap_find_of(svc, tenant, ref, &row, err));
+    *out = cay__snapshot_new(&row->row);
+    return 0;
+}
+
 typedef struct lister {
     const cay_call            *call;
     const cay_snapshot_filter *filter;
@@ -151,7 +165,8 @@ static int list_one(const cay_snap_row *row, void *arg)
 {
     lister *l = arg;
     CAY_TRY(cay__call_check(l->call, "list", l->err));
-    if (!strcmp(row->state, "making") || (l->filter->label && strcmp(row->label, l->filter->label) != 0))
+    if (!strcmp(row->state, "making") || (l->filter->label && strcmp(row->label, l->filter->label) != 0) ||
+        (l->filter->tenant && strcmp(row->tenant, l->filter->tenant) != 0))
         return 0;
     cay_snapshot *s = cay__snapshot_new(row);
     int rc = l->fn(s, l->arg);
@@ -176,7 +191,7 @@ int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref,
     CAY_AUTOFREE cay__snaprow *row = NULL;
     bool used = false;
     CAY_TRY(cay__call_check(call, "remove", err));
-    CAY_TRY(resolve(svc, ref, id, err));
+    CAY_TRY(resolve(svc, NULL, ref, id, err));
     CAY_TRY(cay__snap_row(svc, id, &row, err));
     if (!strcmp(row->row.state, "making"))
         return cay_fail_why(err, CAY_EBUSY, "snapshot_making", "snapshot %s is still being made; try again", id);

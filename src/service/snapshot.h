@@ -20,6 +20,8 @@
 
 /* By id, unique beginning or label; only one that is whole. free() it. */
 int cay__snap_find(cay_service *svc, const char *ref, cay__snaprow **out, cay_err *err);
+/* Only among those of one tenant; NULL: of all. */
+int cay__snap_find_of(cay_service *svc, const char *tenant, const char *ref, cay__snaprow **out, cay_err *err);
 int cay__snap_row(cay_service *svc, const char *id, cay__snaprow **out, cay_err *err);
 cay_snapshot *cay__snapshot_new(const cay_snap_row *row); /* cay_snapshot_free() */
 /* Its label, when one is given: a name as of a sandbox, and not to be taken for an id. */

@@ -184,6 +184,7 @@ static const field fields[] = {
     F("idle_ms", u64, idle_ms),    F("on_expiry", expiry, on_expiry), F("no_pin", bool, no_pin),
     F("durable", bool, durable),   F("net", net, net),         F("from", str, from),
     F("checkpoint", int, checkpoint), F("on", str, on), F("manifest", str, manifest),
+    F("auto_resume", bool, auto_resume),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },
@@ -378,6 +379,7 @@ static int read_row(const cay_row *row, cay__spec *s, cay_err *err)
     if (!(c->labels = cay__pairs_read(&s->mem, labels)))
         return cay_fail(err, CAY_EINVAL, "record: a label is not a string");
     c->provider = cay__arena_str(&s->mem, row->provider);
+    c->tenant = row->tenant ? cay__arena_str(&s->mem, row->tenant) : NULL;
     c->name = row->name && *row->name ? cay__arena_str(&s->mem, row->name) : NULL;
     c->metadata = row->metadata && *row->metadata ? cay__arena_str(&s->mem, row->metadata) : NULL;
     return 0;

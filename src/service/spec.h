@@ -14,9 +14,9 @@ typedef struct cay__spec {
     cay__arena mem;
 } cay__spec;
 
-/* Everything but provider, name, labels and metadata, which have columns of their own. The caller frees. */
+/* Everything but provider, name, labels, metadata and tenant, which have columns of their own. The caller frees. */
 int cay__spec_text(const cay_create *spec, char **out, cay_err *err);
-/* The request behind a record, these four included. CAY_EINVAL names the field that is wrong. */
+/* The request behind a record, these included. CAY_EINVAL names the field that is wrong. */
 int  cay__spec_read(const cay_row *row, cay__spec **out, cay_err *err);
 void cay__spec_free(cay__spec *s);
 

@@ -35,7 +35,9 @@ int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err
     c->nlayers = 0;
     if (!c->from)
         return 0;
-    CAY_TRY(cay__snap_find(svc, c->from, &row, err));
+    CAY_TRY(cay__snap_find_of(svc, c->tenant, c->from, &row, err));
+    if (!c->tenant)
+        c->tenant = cay__arena_str(mem, row->row.tenant);
     CAY_TRY(match(svc, &row->row, c, mem, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_read(row->row.layers, stack, err));

@@ -71,7 +71,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
 {
     const cay_snap_row *r = arg;
     const char *texts[] = { r->id,    r->sandbox, r->parent, r->label,    r->provider, r->template_, r->method, r->digest,
-                            r->state, r->boot,    r->mark,   r->metadata, r->layers,   r->spec };
+                            r->state, r->boot,    r->mark,   r->metadata, r->layers,   r->spec, r->tenant };
     const int64_t numbers[] = { r->automatic, r->durable, r->created_ms ? r->created_ms : cay__wall_ms(), (int64_t)r->bytes,
                                 (int64_t)r->files, (int64_t)r->frozen_us, (int64_t)r->total_us };
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_INSERT, err);
@@ -340,7 +340,7 @@ int cay__s_snap_list(void *self, const char *sandbox, const char *after, int (*f
     return rc;
 }
 
-static int resolve_locked(cay__db *db, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+static int resolve_locked(cay__db *db, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
 {
     int rc;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_RESOLVE, err);
@@ -348,19 +348,21 @@ static int resolve_locked(cay__db *db, const char *ref, char (*ids)[CAY_ID_LEN +
         return err->code;
     bind_text(st, 1, ref);
     sqlite3_bind_int64(st, 2, (int64_t)CAY_MIN(max, (size_t)1 << 20));
+    if (tenant)
+        bind_text(st, 3, tenant);
     while ((rc = cay__db_step(db, st, "look up the snapshot", err)) == 1)
         if (sqlite3_column_bytes(st, 0) <= CAY_ID_LEN && *n < max)
             cay__str_copy(ids[(*n)++], sizeof *ids, (const char *)sqlite3_column_text(st, 0));
     return rc;
 }
 
-int cay__s_snap_resolve(void *self, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+int cay__s_snap_resolve(void *self, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
     size_t got = 0;
     pthread_mutex_lock(&db->lock);
-    int rc = *ref ? resolve_locked(db, ref, ids, max, &got, err ? err : &own) : 0;
+    int rc = *ref ? resolve_locked(db, tenant, ref, ids, max, &got, err ? err : &own) : 0;
     pthread_mutex_unlock(&db->lock);
     if (rc == 0)
         *n = got;

@@ -45,7 +45,10 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
     const cay_row *r = arg;
     const char *texts[] = { r->id, r->name, r->provider, cay_state_name(r->state), r->reason, r->spec, r->box,
                             r->labels ? r->labels : "{}", r->metadata };
+    const char *tenant = r->tenant && *r->tenant ? r->tenant : CAY_TENANT_DEFAULT;
+    const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory), cay__quota_amount(r->disk) };
     int64_t now = cay__wall_ms();
+    CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_INSERT, err);
     if (!st)
         return err->code;
@@ -53,7 +56,13 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
         bind_text(st, (int)i + 1, texts[i]);
     sqlite3_bind_int64(st, 10, r->created_ms ? r->created_ms : now);
     sqlite3_bind_int64(st, 11, r->changed_ms ? r->changed_ms : now);
+    bind_text(st, 12, tenant);
+    bind_text(st, 13, r->once);
+    for (int i = 0; i < (int)CAY_LEN(uses); i++)
+        sqlite3_bind_int64(st, 14 + i, uses[i]);
     int rc = cay__db_step(db, st, "record the sandbox", err);
+    if (rc == CAY_EEXIST && strstr(sqlite3_errmsg(db->sql), "once"))
+        return cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once);
     return rc == CAY_EEXIST ? cay_fail_why(err, rc, "sandbox_exists", "sandbox %s is there already", r->id) : rc;
 }
 
@@ -99,6 +108,8 @@ static int do_move(cay__db *db, void *arg, cay_err *err)
     if (!(m->from & CAY__BIT(now)))
         return cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s is %s and cannot become %s", m->id,
                             cay_state_name(now), cay_state_name(m->to));
+    if (m->to == CAY_STOPPED && m->reason && !strcmp(m->reason, "starting"))
+        CAY_TRY(cay__quota_check_start(db, m->id, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MOVE, err);
     if (!st)
         return err->code;
@@ -147,9 +158,19 @@ static int s_respec(void *self, const char *id, int64_t version, const char *spe
     return cay__db_write(self, CAY__TX_DURABLE, do_respec, &(respec){ id, spec, version }, err);
 }
 
+static int drop_keys(cay__db *db, const char *id, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEYS_OF_BOX, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, id);
+    return cay__db_step(db, st, "remove the keys of the sandbox", err);
+}
+
 static int do_remove(cay__db *db, void *arg, cay_err *err)
 {
     CAY_TRY(cay__layers_free_of(db, arg, err));
+    CAY_TRY(drop_keys(db, arg, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_REMOVE, err);
     if (!st)
         return err->code;
@@ -172,9 +193,9 @@ static cay__row *take_row(sqlite3_stmt *st)
         c.text[i] = (const char *)sqlite3_column_text(st, i);
         c.len[i] = c.text[i] ? (size_t)sqlite3_column_bytes(st, i) : 0;
     }
-    c.created_ms = sqlite3_column_int64(st, 9);
-    c.changed_ms = sqlite3_column_int64(st, 10);
-    c.version = sqlite3_column_int64(st, 11);
+    c.created_ms = sqlite3_column_int64(st, 10);
+    c.changed_ms = sqlite3_column_int64(st, 11);
+    c.version = sqlite3_column_int64(st, 12);
     return cay__row_new(&c);
 }
 
@@ -248,6 +269,8 @@ static int list_locked(cay__db *db, const cay_filter *f, rows *out, cay_err *err
     sqlite3_bind_int64(st, 1, seq);
     if (f && f->provider)
         bind_text(st, 2, f->provider);
+    if (f && f->tenant)
+        bind_text(st, 3, f->tenant);
     while ((rc = cay__db_step(db, st, "read the records", err)) == 1) {
         cay__row *row = take_row(st);
         if (!cay__row_matches(&row->row, f)) {
@@ -438,4 +461,12 @@ const cay_store_ops cay__store_sqlite = {
     .job_drop = cay__s_job_drop,
     .job_list = cay__s_job_list,
     .unsettled = cay__s_unsettled,
+    .tenant_put = cay__s_tenant_put,
+    .tenant_drop = cay__s_tenant_drop,
+    .tenant_list = cay__s_tenant_list,
+    .key_put = cay__s_key_put,
+    .key_get = cay__s_key_get,
+    .key_list = cay__s_key_list,
+    .key_revoke = cay__s_key_revoke,
+    .once_find = cay__s_once_find,
 };

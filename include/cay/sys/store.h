@@ -7,7 +7,7 @@
  * tests/unit/test_store.c is the contract, run against every store there is.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/access.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +26,9 @@ typedef struct cay_row {
     const char *metadata; /* JSON object or "" */
     int64_t     created_ms, changed_ms;
     int64_t     version;  /* grows with every change; compare-and-set */
+    const char *tenant;   /* putting: NULL is "default" */
+    const char *once;     /* putting: a word that no two sandboxes of a tenant have, or NULL; not read back */
+    uint64_t    cpu_milli, memory, disk; /* putting: what it may use, for the quotas */
 } cay_row;
 
 /* One snapshot as recorded. */
@@ -42,7 +45,14 @@ typedef struct cay_snap_row {
     int64_t     created_ms;
     uint64_t    bytes, files, frozen_us, total_us;
     size_t      depth, users; /* only when reading */
+    const char *tenant;   /* putting: NULL is that of the sandbox, "default" when that is gone */
 } cay_snap_row;
+
+/* A key as recorded. */
+typedef struct cay_key_row {
+    cay_key     key;
+    const char *hash; /* SHA-256 of its whole text, hex */
+} cay_key_row;
 
 /* Work that outlives who began it. */
 typedef struct cay_job {
@@ -61,10 +71,12 @@ typedef struct cay_store_ops {
     int  (*open)(const char *where, void **self, cay_err *err); /* CAY_ESTATE: written by a newer cay */
     void (*close)(void *self);
     const char *(*instance)(void *self); /* random id made with the store; lives as long as self */
-    /* CAY_EEXIST when the id is there. Durable when it returns. */
+    /* CAY_EEXIST when the id is there, or with reason "once" the word. CAY_ENOENT, "tenant_not_found". What the tenant has is counted in the same
+     * transaction: CAY_ERATE, "quota_exceeded" or "create_rate". Durable when it returns. */
     int  (*insert)(void *self, const cay_row *row, cay_err *err);
     /* Sets state, reason and box (NULL leaves box) if the row still is in one of the states `from`
-     * (bits), else CAY_ESTATE with reason "state_changed"; CAY_ENOENT when there is no row. */
+     * (bits), else CAY_ESTATE with reason "state_changed"; CAY_ENOENT when there is no row. A stopped one that gets reason "starting"
+     * counts as running, and is refused like a new one. */
     int  (*move)(void *self, const char *id, unsigned from, cay_state to, const char *reason,
                  const char *box, cay_err *err);
     int  (*remove)(void *self, const char *id, cay_err *err); /* CAY_ENOENT when not there */
@@ -101,7 +113,8 @@ typedef struct cay_store_ops {
     int  (*snap_get)(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err);
     /* The newest copy of what is above the stack `layers`, taken while processes of that sandbox ran; "" when there is none. */
     int  (*snap_last)(void *self, const char *sandbox, const char *layers, char id[CAY_ID_LEN + 1], cay_err *err);
-    int  (*snap_resolve)(void *self, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err);
+    /* tenant NULL: of all. Two of one tenant never have the same label. */
+    int  (*snap_resolve)(void *self, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err);
     /* The sandbox stands on other layers, and on snapshot `from`; ends a job "undo" of it. */
     int  (*restack)(void *self, const char *id, const char *layers, const char *from, cay_err *err);
     int  (*layer_used)(void *self, const char *layer, bool *used, cay_err *err);
@@ -117,6 +130,17 @@ typedef struct cay_store_ops {
     /* CAY_STORE_LATER: jobs other than "merged", or snapshots of boot `boot` that are not durable. CAY_STORE_BROKEN: snapshots or
      * undos that were begun and not ended, by somebody who lives or not. */
     int  (*unsettled)(void *self, const char *boot, unsigned *what, cay_err *err);
+
+    /* Who may ask. Durable when they return. "default" is there from the beginning and stays. */
+    int  (*tenant_put)(void *self, const cay_tenant *t, bool fresh, cay_err *err); /* CAY_EEXIST when fresh, else CAY_ENOENT */
+    int  (*tenant_drop)(void *self, const char *name, cay_err *err);               /* with its keys; CAY_ESTATE, "tenant_in_use" */
+    int  (*tenant_list)(void *self, const char *name, int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err); /* NULL: all, by name */
+    int  (*key_put)(void *self, const cay_key_row *row, cay_err *err); /* CAY_EEXIST: the id; CAY_ENOENT: no such tenant */
+    int  (*key_get)(void *self, const char *id, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err);
+    int  (*key_list)(void *self, const char *tenant, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err);
+    int  (*key_revoke)(void *self, const char *id, int64_t at_ms, cay_err *err); /* keeps an earlier time */
+    /* The sandbox that was made with that word; CAY_ENOENT. */
+    int  (*once_find)(void *self, const char *tenant, const char *once, char id[CAY_ID_LEN + 1], cay_err *err);
 } cay_store_ops;
 
 extern const cay_store_ops cay__store_sqlite;

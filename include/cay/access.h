@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/access.h - who may ask for what: tenants with their quotas, and the keys they show.
+ *
+ *   cay_tenant_create()  a name and how much it may have   cay_key_create()  a key, told once
+ *   cay_tenant_list()    with what each of them uses       cay_key_check()   who shows this key?
+ *   cay_key_revoke()     from now on nobody                cay_key_list()    those there are, without their secrets
+ *
+ * A sandbox belongs to one tenant (cay_create.tenant); without a server everything is "default". The store has only a hash of a key.
+ */
+#pragma once
+#include <cay/service.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CAY_TENANT_MAX     63 /* bytes of a name: [a-z0-9-], the first a letter */
+#define CAY_TENANT_DEFAULT "default"
+
+/* What all sandboxes of a tenant may have together. 0: no bound. */
+typedef struct cay_quota {
+    uint64_t sandboxes;       /* that exist, stopped ones too */
+    uint64_t cpu_milli;       /* limits of those that are not stopped, added up */
+    uint64_t memory;          /* likewise, bytes */
+    uint64_t disk;            /* limits of all that exist, bytes */
+    uint64_t creates_per_min; /* new ones in a minute; as many may come at once */
+} cay_quota;
+
+typedef struct cay_tenant {
+    size_t      size;
+    const char *name;
+    cay_quota   most;
+    cay_quota   used; /* only when reading; creates_per_min: those that count now */
+    int64_t     created_ms;
+} cay_tenant;
+
+CAY_API int cay_tenant_create(cay_service *svc, const cay_tenant *spec, cay_err *err); /* CAY_EEXIST */
+CAY_API int cay_tenant_set(cay_service *svc, const cay_tenant *spec, cay_err *err);    /* other quotas; what exists stays */
+/* Its keys go with it. CAY_ESTATE, "tenant_in_use", while it has sandboxes or snapshots; "default" stays always. */
+CAY_API int cay_tenant_remove(cay_service *svc, const char *name, cay_err *err);
+CAY_API int cay_tenant_list(cay_service *svc, int (*fn)(const cay_tenant *t, void *arg), void *arg, cay_err *err);
+CAY_API int cay_tenant_get(cay_service *svc, const char *name, int (*fn)(const cay_tenant *t, void *arg), void *arg, cay_err *err);
+
+/* What a key opens, from little to much. */
+typedef enum cay_key_scope {
+    CAY_KEY_NONE = 0,
+    CAY_KEY_PORT,    /* one port of one sandbox */
+    CAY_KEY_FILE,    /* files of one sandbox at or below a path */
+    CAY_KEY_SANDBOX, /* one sandbox */
+    CAY_KEY_TENANT,  /* all of one tenant */
+    CAY_KEY_ADMIN,   /* everything, tenants and keys too */
+} cay_key_scope;
+CAY_API const char *cay_key_scope_name(cay_key_scope s);
+CAY_API cay_key_scope   cay_key_scope_parse(const char *name); /* CAY_KEY_NONE: no such word */
+
+#define CAY_KEY_ID_LEN 8
+#define CAY_KEY_LEN    76 /* "e2b_", the id, 64 hex digits */
+
+typedef struct cay_key {
+    size_t      size;
+    const char *id;      /* 8 hex digits; only when reading */
+    const char *tenant;  /* NULL: "default" */
+    const char *name;    /* for people, at most 100 bytes; NULL: none */
+    cay_key_scope   scope;   /* CAY_KEY_NONE: tenant */
+    const char *sandbox; /* with sandbox, port and file: whole id */
+    const char *path;    /* with file; absolute; "" when reading others */
+    uint16_t    port;    /* with port */
+    int64_t     created_ms, expires_ms /* 0: never */, revoked_ms /* 0: it is good */; /* wall clock */
+} cay_key;
+
+/* Makes one and tells it: the only time. Keys of one sandbox die with it, those of a port or file after 7 days unless expires_ms says sooner. */
+CAY_API int cay_key_create(cay_service *svc, const cay_key *spec, char text[CAY_KEY_LEN + 1], cay_err *err);
+/* Who shows it? fn gets the key; its return is returned. CAY_EAUTH, "key_invalid", alike for every cause but an end that has passed
+ * ("key_expired", which only who knows the whole key learns). Costs microseconds: what is known is asked again after a second, so a key
+ * that another program revokes dies within one. */
+CAY_API int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
+CAY_API int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err); /* NULL: of all */
+CAY_API int cay_key_revoke(cay_service *svc, const char *id, cay_err *err); /* CAY_ENOENT, "key_not_found"; twice is fine */
+
+/* A sandbox of that tenant by its whole id or an alias of the tenant; those of others are not there. tenant NULL: of any, without aliases. */
+CAY_API int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tenant, const char *id, cay_sandbox **out, cay_err *err);
+/* Another name by which the tenant finds it, such as a UUID: 1 to 128 printing characters. Goes with the sandbox. id NULL takes it away. */
+CAY_API int cay_service_alias(cay_service *svc, const char *tenant, const char *alias, const char *id, cay_err *err);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay key create, ls, revoke: what a server asks for. */
+#include "main.h"
+#include "open.h"
+#include "rows.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cay/access.h>
+
+typedef struct create_args {
+    const char *scope, *tenant, *name, *sandbox, *path;
+    uint64_t    port, ttl_ms;
+} create_args;
+
+static const opt_def create_defs[] = {
+    { "scope", 0, "SCOPE", "admin, tenant (default), sandbox, port or file", OPT_STR, offsetof(create_args, scope) },
+    { "tenant", 0, "NAME", "whose key it is; default: default", OPT_STR, offsetof(create_args, tenant) },
+    { "name", 'n', "TEXT", "what people call it", OPT_STR, offsetof(create_args, name) },
+    { "sandbox", 0, "ID", "with sandbox, port and file: the only one it opens", OPT_STR, offsetof(create_args, sandbox) },
+    { "port", 'p', "PORT", "with port: the only one it opens", OPT_NUM, offsetof(create_args, port), 1, 65535 },
+    { "path", 0, "PATH", "with file: what it opens, and what is below", OPT_STR, offsetof(create_args, path) },
+    { "ttl", 0, "TIME", "until it expires; default: never, for port and file 7 days", OPT_MS, offsetof(create_args, ttl_ms), 1000 },
+    OPT_END
+};
+
+static int create(void *opts, int argc, char **argv)
+{
+    const create_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    char text[CAY_KEY_LEN + 1];
+    cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = a->name, .sandbox = a->sandbox, .path = a->path, .port = (uint16_t)a->port };
+    (void)argc, (void)argv;
+    if (a->scope && (k.scope = cay_key_scope_parse(a->scope)) == CAY_KEY_NONE) {
+        cay_fail(&err, CAY_EINVAL, "--scope \"%.40s\": want admin, tenant, sandbox, port or file", a->scope);
+        return cli_usage(&cli_key_create, &err);
+    }
+    if (a->ttl_ms && a->ttl_ms != CAY_UNLIMITED)
+        k.expires_ms = cay__wall_ms() + (int64_t)CAY_MIN(a->ttl_ms, (uint64_t)1 << 42);
+    if (cli_service(&svc, &err) < 0 || cay_key_create(svc, &k, text, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cli.json) {
+        out_json j = OUT_JSON(true);
+        char id[CAY_KEY_ID_LEN + 1] = "";
+        memcpy(id, text + 4, CAY_KEY_ID_LEN);
+        js_open(&j, '{');
+        js_kstr(&j, "id", id);
+        js_kstr(&j, "key", text);
+        js_close(&j, '}');
+        js_flush(&j);
+        cay__buf_clear(&j.b);
+    } else {
+        out_fmt("%s\n", text);
+        out_note("cay: this is the only time the key is shown; its id is %.8s", text + 4);
+    }
+    explicit_bzero(text, sizeof text);
+    return CLI_OK;
+}
+
+const cli_verb cli_key_create = {
+    .name = "key create",
+    .operands = "[OPTIONS]",
+    .summary = "make a key for the server and print it, this once",
+    .text = "The store has only a hash of it. A key of one sandbox dies with the sandbox.",
+    .examples = "  cay key create --scope admin\n"
+                "  cay key create --tenant acme --name ci --ttl 30d\n"
+                "  cay key create --scope port --sandbox cabc… --port 8080 --ttl 1h",
+    .opts = { { create_defs, 0 } },
+    .size = sizeof(create_args),
+    .fn = create,
+};
+
+typedef struct ls_args {
+    const char *tenant;
+} ls_args;
+
+static const opt_def ls_defs[] = {
+    { "tenant", 0, "NAME", "only those of one", OPT_STR, offsetof(ls_args, tenant) },
+    OPT_END
+};
+
+static const char *state_of(const cay_key *k, int64_t now)
+{
+    return k->revoked_ms ? "revoked" : k->expires_ms && k->expires_ms < now ? "expired" : "good";
+}
+
+static void key_json(out_json *j, const cay_key *k, int64_t now)
+{
+    js_open(j, '{');
+    js_kstr(j, "id", k->id);
+    js_kstr(j, "tenant", k->tenant);
+    js_kstr(j, "scope", cay_key_scope_name(k->scope));
+    js_kstr(j, "name", k->name);
+    js_kstr(j, "state", state_of(k, now));
+    if (*k->sandbox)
+        js_kstr(j, "sandbox", k->sandbox);
+    if (k->port)
+        js_ku64(j, "port", k->port);
+    if (*k->path)
+        js_kstr(j, "path", k->path);
+    js_ki64(j, "created_ms", k->created_ms);
+    if (k->expires_ms)
+        js_ki64(j, "expires_ms", k->expires_ms);
+    if (k->revoked_ms)
+        js_ki64(j, "revoked_ms", k->revoked_ms);
+    js_close(j, '}');
+}
+
+static int on_key(const cay_key *k, void *arg)
+{
+    rows *r = arg;
+    char when[OUT_HUMAN];
+    const char *state = state_of(k, r->now);
+    if (cli.json) {
+        key_json(&r->json, k, r->now);
+    } else if (cli.quiet) {
+        out_fmt("%s\n", k->id);
+    } else {
+        out_cell(&r->table, OUT_BOLD, k->id);
+        out_cell(&r->table, OUT_PLAIN, k->tenant);
+        out_cell(&r->table, OUT_PLAIN, cay_key_scope_name(k->scope));
+        out_cell(&r->table, *state == 'g' ? OUT_GOOD : OUT_DIM, state);
+        out_cell(&r->table, OUT_PLAIN, *k->sandbox ? k->sandbox : "-");
+        out_cell(&r->table, OUT_PLAIN, out_time(when, k->created_ms));
+        out_cell(&r->table, OUT_PLAIN, k->expires_ms ? out_time(when, k->expires_ms) : "-");
+        out_cell(&r->table, OUT_PLAIN, *k->name ? k->name : "-");
+    }
+    return 0;
+}
+
+static int ls(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { "ID", "TENANT", "SCOPE", "STATE", "SANDBOX", "CREATED", "EXPIRES", "NAME", NULL };
+    const ls_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    rows r;
+    (void)argc, (void)argv;
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    rows_open(&r, titles);
+    return rows_done(&r, cay_key_list(svc, a->tenant, on_key, &r, &err), &err);
+}
+
+const cli_verb cli_key_ls = {
+    .name = "key ls",
+    .operands = "[--tenant NAME]",
+    .summary = "list keys by their ids",
+    .examples = "  cay key ls",
+    .opts = { { ls_defs, 0 } },
+    .size = sizeof(ls_args),
+    .fn = ls,
+};
+
+static int revoke_keys(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    (void)opts;
+    for (int i = 0; i < argc; i++)
+        if (cli_service(&svc, &err) < 0 || cay_key_revoke(svc, argv[i], &err) < 0)
+            return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_key_revoke = {
+    .name = "key revoke",
+    .operands = "ID…",
+    .summary = "let keys open nothing any more",
+    .text = "A server that runs knows within a second.",
+    .examples = "  cay key revoke 0123abcd",
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = revoke_keys,
+};

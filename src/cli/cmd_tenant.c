@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay tenant create, ls, set, rm: who shares this machine, and how much each may have. */
+#include "main.h"
+#include "open.h"
+#include "rows.h"
+#include <base/base.h>
+#include <cay/access.h>
+
+typedef struct quota_args {
+    uint64_t sandboxes, cpu_milli, memory, disk, creates;
+} quota_args;
+
+static const opt_def quota_defs[] = {
+    { "sandboxes", 0, "N", "sandboxes that exist", OPT_NUM, offsetof(quota_args, sandboxes), 1 },
+    { "cpus", 0, "N", "CPUs of those that run, together", OPT_CPUS, offsetof(quota_args, cpu_milli) },
+    { "memory", 'm', "SIZE", "memory of those that run, together", OPT_SIZE, offsetof(quota_args, memory) },
+    { "disk", 0, "SIZE", "disk of all, together", OPT_SIZE, offsetof(quota_args, disk) },
+    { "creates", 0, "N", "new sandboxes a minute", OPT_NUM, offsetof(quota_args, creates), 1, 1000000 },
+    OPT_END
+};
+
+/* What is not given stays; "unlimited" takes the bound away. */
+static void lay_over(uint64_t *to, uint64_t given)
+{
+    if (given)
+        *to = given == CAY_UNLIMITED ? 0 : given;
+}
+
+static int put(const char *name, const quota_args *a, bool fresh, cay_quota most)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cay_tenant t = { .size = sizeof t, .name = name, .most = most };
+    lay_over(&t.most.sandboxes, a->sandboxes);
+    lay_over(&t.most.cpu_milli, a->cpu_milli);
+    lay_over(&t.most.memory, a->memory);
+    lay_over(&t.most.disk, a->disk);
+    lay_over(&t.most.creates_per_min, a->creates);
+    if (cli_service(&svc, &err) < 0 || (fresh ? cay_tenant_create : cay_tenant_set)(svc, &t, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+static int create(void *opts, int argc, char **argv)
+{
+    (void)argc;
+    return put(argv[0], opts, true, (cay_quota){ 0 });
+}
+
+const cli_verb cli_tenant_create = {
+    .name = "tenant create",
+    .operands = "[OPTIONS] NAME",
+    .summary = "let somebody else use this machine, within bounds",
+    .text = "What is not bounded here has no bound. Keys for it are made by cay key create --tenant NAME.",
+    .examples = "  cay tenant create acme --sandboxes 50 --memory 64g --creates 120",
+    .opts = { { quota_defs, 0 } },
+    .size = sizeof(quota_args),
+    .min = 1,
+    .max = 1,
+    .fn = create,
+};
+
+static int take_most(const cay_tenant *t, void *arg)
+{
+    *(cay_quota *)arg = t->most;
+    return 0;
+}
+
+static int set(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cay_quota most = { 0 };
+    (void)argc;
+    if (cli_service(&svc, &err) < 0 || cay_tenant_get(svc, argv[0], take_most, &most, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return put(argv[0], opts, false, most);
+}
+
+const cli_verb cli_tenant_set = {
+    .name = "tenant set",
+    .operands = "[OPTIONS] NAME",
+    .summary = "change a tenant's bounds",
+    .text = "What is not named stays; unlimited takes a bound away. What exists stays in any case.",
+    .examples = "  cay tenant set acme --memory unlimited",
+    .opts = { { quota_defs, 0 } },
+    .size = sizeof(quota_args),
+    .min = 1,
+    .max = 1,
+    .fn = set,
+};
+
+static void quota_json(out_json *j, const char *key, const cay_quota *q)
+{
+    js_key(j, key);
+    js_open(j, '{');
+    js_ku64(j, "sandboxes", q->sandboxes);
+    js_ku64(j, "cpu_milli", q->cpu_milli);
+    js_ku64(j, "memory", q->memory);
+    js_ku64(j, "disk", q->disk);
+    js_ku64(j, "creates_per_min", q->creates_per_min);
+    js_close(j, '}');
+}
+
+static void of_cell(out_table *t, const char *used, const char *most)
+{
+    out_cellf(t, OUT_PLAIN, most ? "%s of %s" : "%s", used, most);
+}
+
+static void count_cell(out_table *t, uint64_t used, uint64_t most, unsigned per)
+{
+    if (most)
+        out_cellf(t, OUT_PLAIN, "%.4g of %.4g", (double)used / per, (double)most / per);
+    else
+        out_cellf(t, OUT_PLAIN, "%.4g", (double)used / per);
+}
+
+static int on_tenant(const cay_tenant *t, void *arg)
+{
+    rows *r = arg;
+    char a[OUT_HUMAN], b[OUT_HUMAN];
+    if (cli.json) {
+        js_open(&r->json, '{');
+        js_kstr(&r->json, "name", t->name);
+        quota_json(&r->json, "most", &t->most);
+        quota_json(&r->json, "used", &t->used);
+        js_ki64(&r->json, "created_ms", t->created_ms);
+        js_close(&r->json, '}');
+    } else if (cli.quiet) {
+        out_fmt("%s\n", t->name);
+    } else {
+        out_cell(&r->table, OUT_BOLD, t->name);
+        count_cell(&r->table, t->used.sandboxes, t->most.sandboxes, 1);
+        count_cell(&r->table, t->used.cpu_milli, t->most.cpu_milli, 1000);
+        of_cell(&r->table, out_size(a, t->used.memory), t->most.memory ? out_size(b, t->most.memory) : NULL);
+        of_cell(&r->table, out_size(a, t->used.disk), t->most.disk ? out_size(b, t->most.disk) : NULL);
+        count_cell(&r->table, t->used.creates_per_min, t->most.creates_per_min, 1);
+    }
+    return 0;
+}
+
+static int ls(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { "NAME", ">SANDBOXES", ">CPUS", ">MEMORY", ">DISK", ">CREATES", NULL };
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    rows r;
+    (void)opts, (void)argc, (void)argv;
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    rows_open(&r, titles);
+    return rows_done(&r, cay_tenant_list(svc, on_tenant, &r, &err), &err);
+}
+
+const cli_verb cli_tenant_ls = {
+    .name = "tenant ls",
+    .operands = "",
+    .summary = "list tenants with what they have and may have",
+    .examples = "  cay tenant ls",
+    .fn = ls,
+};
+
+static int drop(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    (void)opts;
+    for (int i = 0; i < argc; i++)
+        if (cli_service(&svc, &err) < 0 || cay_tenant_remove(svc, argv[i], &err) < 0)
+            return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_tenant_rm = {
+    .name = "tenant rm",
+    .operands = "NAME…",
+    .summary = "forget tenants that have nothing any more, with their keys",
+    .examples = "  cay tenant rm acme",
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = drop,
+};

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys: made once, kept as a hash, and remembered for a second so that showing one costs no look into the store. */
+#include "service.h"
+#include "sha256.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <stdio.h>
+
+#define PREFIX     "e2b_"
+#define SLOTS      256
+#define BELIEF_MS  1000
+#define SKEW_MS    60000 /* of clocks that expiry is judged by */
+#define WEEK_MS    (7 * 86400000ll)
+#define NAME_BYTES 100
+#define PATH_BYTES 4096
+
+static const char *const scopes[] = {
+    [CAY_KEY_NONE] = "none",       [CAY_KEY_PORT] = "port",     [CAY_KEY_FILE] = "file",
+    [CAY_KEY_SANDBOX] = "sandbox", [CAY_KEY_TENANT] = "tenant", [CAY_KEY_ADMIN] = "admin",
+};
+
+const char *cay_key_scope_name(cay_key_scope s)
+{
+    return (unsigned)s < CAY_LEN(scopes) ? scopes[s] : scopes[CAY_KEY_NONE];
+}
+
+cay_key_scope cay_key_scope_parse(const char *name)
+{
+    for (size_t i = 1; name && i < CAY_LEN(scopes); i++)
+        if (!strcmp(name, scopes[i]))
+            return (cay_key_scope)i;
+    return CAY_KEY_NONE;
+}
+
+/* ------------------------------------------------------------------ what is known for now */
+
+typedef struct known {
+    atomic_int refs;
+    int64_t    asked_ms;
+    bool       there; /* false: there is no key with that id */
+    char       id[CAY_KEY_ID_LEN + 1], hash[CAY__SHA256_HEX];
+    cay_key    key; /* strings in text */
+    char       text[];
+} known;
+
+struct cay__keyring {
+    known *slot[SLOTS];
+};
+
+static void known_unref(known *k)
+{
+    if (k && atomic_fetch_sub(&k->refs, 1) == 1)
+        free(k);
+}
+CAY_DEFINE_AUTO(known, known_unref)
+
+void cay__keyring_free(struct cay__keyring *ring)
+{
+    for (size_t i = 0; ring && i < SLOTS; i++)
+        known_unref(ring->slot[i]);
+    free(ring);
+}
+
+static size_t slot_of(const char *id)
+{
+    return cay__hash(id, CAY_KEY_ID_LEN) % SLOTS;
+}
+
+static known *remembered(cay_service *svc, const char *id)
+{
+    pthread_mutex_lock(&svc->lock);
+    known *k = svc->keys ? svc->keys->slot[slot_of(id)] : NULL;
+    if (k && (strcmp(k->id, id) != 0 || cay__now_ms() - k->asked_ms > BELIEF_MS))
+        k = NULL;
+    if (k)
+        atomic_fetch_add(&k->refs, 1);
+    pthread_mutex_unlock(&svc->lock);
+    return k;
+}
+
+/* k NULL forgets what is there. */
+static void remember(cay_service *svc, const char *id, known *k)
+{
+    pthread_mutex_lock(&svc->lock);
+    if (!svc->keys)
+        svc->keys = cay__alloc(sizeof *svc->keys);
+    known **at = &svc->keys->slot[slot_of(id)], *old = *at;
+    if (k)
+        atomic_fetch_add(&k->refs, 1);
+    *at = k;
+    pthread_mutex_unlock(&svc->lock);
+    known_unref(old);
+}
+
+static known *known_new(const char *id, const cay_key_row *row)
+{
+    const char *from[4] = { 0 };
+    size_t need = 0;
+    if (row)
+        memcpy(from, (const char *[]){ row->key.tenant, row->key.name, row->key.sandbox, row->key.path }, sizeof from);
+    for (size_t i = 0; i < CAY_LEN(from); i++)
+        need += (from[i] ? strlen(from[i]) : 0) + 1;
+    known *k = cay__alloc(sizeof *k + need);
+    const char **to[] = { &k->key.tenant, &k->key.name, &k->key.sandbox, &k->key.path };
+    atomic_init(&k->refs, 1);
+    k->there = row != NULL;
+    if (row) {
+        k->key = row->key;
+        cay__str_copy(k->hash, sizeof k->hash, row->hash);
+    }
+    k->key.size = sizeof k->key;
+    cay__str_copy(k->id, sizeof k->id, id);
+    k->key.id = k->id;
+    char *p = k->text;
+    for (size_t i = 0; i < CAY_LEN(from); i++) {
+        cay__str_copy(p, strlen(from[i] ? from[i] : "") + 1, from[i] ? from[i] : "");
+        *to[i] = p;
+        p += strlen(p) + 1;
+    }
+    return k;
+}
+
+static int take(const cay_key_row *row, void *arg)
+{
+    *(known **)arg = known_new(row->key.id, row);
+    return 0;
+}
+
+static int ask(cay_service *svc, const char *id, known **out, cay_err *err)
+{
+    known *k = remembered(svc, id);
+    if (!k) {
+        int64_t now = cay__now_ms();
+        int rc = svc->store->key_get(svc->db, id, take, &k, err);
+        if (rc < 0 && rc != CAY_ENOENT)
+            return rc;
+        if (!k)
+            k = known_new(id, NULL);
+        k->asked_ms = now;
+        remember(svc, id, k);
+    }
+    *out = k;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ showing one */
+
+static bool is_hex(const char *s, size_t n)
+{
+    return strspn(s, "0123456789abcdef") >= n;
+}
+
+/* As long for a near miss as for a far one. */
+static bool same(const char *a, const char *b, size_t n)
+{
+    unsigned diff = 0;
+    for (size_t i = 0; i < n; i++)
+        diff |= (unsigned char)a[i] ^ (unsigned char)b[i];
+    return diff == 0;
+}
+
+static int invalid(cay_err *err)
+{
+    return cay_fail_why(err, CAY_EAUTH, "key_invalid", "the key is not known, or was revoked; cay key create makes one");
+}
+
+int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
+{
+    char id[CAY_KEY_ID_LEN + 1] = "", hash[CAY__SHA256_HEX];
+    CAY_AUTOPTR(known) k = NULL;
+    if (!text || strnlen(text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(text, PREFIX) || !is_hex(text + 4, CAY_KEY_LEN - 4))
+        return invalid(err);
+    memcpy(id, text + 4, CAY_KEY_ID_LEN);
+    CAY_TRY(ask(svc, id, &k, err));
+    cay__sha256_hex(text, CAY_KEY_LEN, hash);
+    /* One that is not there is compared with nothing, in the same time. */
+    bool good = same(hash, k->hash, sizeof hash - 1);
+    if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE)
+        return invalid(err);
+    if (k->key.expires_ms && cay__wall_ms() > k->key.expires_ms + SKEW_MS)
+        return cay_fail_why(err, CAY_EAUTH, "key_expired", "key %s has expired; cay key create makes another", id);
+    return fn(&k->key, arg);
+}
+
+/* ------------------------------------------------------------------ making and unmaking */
+
+static int check_name(const char *name, cay_err *err)
+{
+    size_t n = name ? strlen(name) : 0;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+            return cay_fail_why(err, CAY_EINVAL, "key_spec", "the name of the key has a control character");
+    return n > NAME_BYTES ? cay_fail_why(err, CAY_EINVAL, "key_spec", "the name of the key is longer than %d bytes", NAME_BYTES) : 0;
+}
+
+/* A narrow key names what it opens, and nothing else. */
+static int check_narrow(cay_service *svc, const cay_key *k, cay_err *err)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    bool narrow = k->scope < CAY_KEY_TENANT;
+    if (narrow != (k->sandbox && *k->sandbox))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec", narrow ? "scope %s needs a sandbox" : "scope %s takes no sandbox", cay_key_scope_name(k->scope));
+    if ((k->scope == CAY_KEY_PORT) != (k->port != 0))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec", "a port goes with scope port, and only with it");
+    if ((k->scope == CAY_KEY_FILE) != (k->path && *k->path) || (k->path && *k->path && (*k->path != '/' || strlen(k->path) > PATH_BYTES || strstr(k->path, "/.."))))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec", "an absolute path without .. goes with scope file, and only with it");
+    if (narrow && (cay__svc_row(svc, k->sandbox, &row, NULL) < 0 || strcmp(row->row.tenant, k->tenant) != 0))
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "there is no sandbox %.20s of tenant %s", k->sandbox, k->tenant);
+    return 0;
+}
+
+static void make_text(char *text)
+{
+    unsigned char raw[(CAY_KEY_LEN - 4) / 2];
+    cay__random(raw, sizeof raw);
+    cay__str_copy(text, CAY_KEY_LEN + 1, PREFIX);
+    for (size_t i = 0; i < sizeof raw; i++)
+        snprintf(text + 4 + 2 * i, 3, "%02x", raw[i]);
+    explicit_bzero(raw, sizeof raw);
+}
+
+int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN + 1], cay_err *err)
+{
+    cay_key k;
+    char made[CAY_KEY_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
+    int64_t now = cay__wall_ms();
+    CAY_TRY(cay__spec_take(&k, sizeof k, given, "cay_key", err));
+    k.tenant = k.tenant && *k.tenant ? k.tenant : CAY_TENANT_DEFAULT;
+    k.scope = k.scope == CAY_KEY_NONE ? CAY_KEY_TENANT : k.scope;
+    k.created_ms = now;
+    if ((unsigned)k.scope > CAY_KEY_ADMIN)
+        return cay_fail_why(err, CAY_EINVAL, "key_spec", "a key's scope is admin, tenant, sandbox, port or file");
+    CAY_TRY(cay__tenant_check(k.tenant, err));
+    CAY_TRY(check_name(k.name, err));
+    CAY_TRY(check_narrow(svc, &k, err));
+    if (k.expires_ms && k.expires_ms <= now)
+        return cay_fail_why(err, CAY_EINVAL, "key_spec", "the key would have expired already");
+    if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
+        k.expires_ms = now + WEEK_MS;
+    int rc = CAY_EEXIST;
+    for (int tries = 0; rc == CAY_EEXIST && tries < 8; tries++) { /* ids are short */
+        make_text(made);
+        memcpy(id, made + 4, CAY_KEY_ID_LEN);
+        cay__sha256_hex(made, CAY_KEY_LEN, hash);
+        k.id = id;
+        rc = svc->store->key_put(svc->db, &(cay_key_row){ k, hash }, err);
+    }
+    if (rc == 0) {
+        remember(svc, id, NULL); /* somebody may have asked for that id before it was there */
+        cay__str_copy(text, CAY_KEY_LEN + 1, made);
+    }
+    explicit_bzero(made, sizeof made);
+    return rc;
+}
+
+typedef struct walk {
+    int (*fn)(const cay_key *, void *);
+    void *arg;
+} walk;
+
+static int on_row(const cay_key_row *row, void *arg)
+{
+    const walk *w = arg;
+    return w->fn(&row->key, w->arg);
+}
+
+int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
+{
+    return svc->store->key_list(svc->db, tenant, on_row, &(walk){ fn, arg }, err);
+}
+
+int cay_key_revoke(cay_service *svc, const char *id, cay_err *err)
+{
+    if (!id || strlen(id) != CAY_KEY_ID_LEN || !is_hex(id, CAY_KEY_ID_LEN))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec", "a key is named by the 8 hex digits after e2b_");
+    CAY_TRY(svc->store->key_revoke(svc->db, id, cay__wall_ms(), err));
+    remember(svc, id, NULL);
+    return 0;
+}
