@@ -24,6 +24,8 @@ _cay() {
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
                 sub=${COMP_WORDS[i]}
+            elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == tools && ${COMP_WORDS[i]} == call ]]; then
+                sub=call
             else
                 [ $n = 0 ] && id=${COMP_WORDS[i]}
                 ((n++))
@@ -46,6 +48,7 @@ _cay() {
     --scope) if [ "$verb" = key ]; then COMPREPLY=($(compgen -W 'admin tenant sandbox port file' -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'one group tree' -- "$cur")); return ;;
     --instructions | --resume | --session | --trace) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --approve) COMPREPLY=($(compgen -W 'auto ask never' -- "$cur")); return ;;
+    --form) COMPREPLY=($(compgen -W 'plain openai chat mcp' -- "$cur")); return ;;
     --api) COMPREPLY=($(compgen -W 'responses chat' -- "$cur")); return ;;
     --sandbox) _cay_reply ids; return ;;
     --state) if [[ $verb == @(agent|resume) ]]; then COMPREPLY=($(compgen -f -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'creating running paused stopped deleting' -- "$cur")); return ;;
@@ -72,6 +75,13 @@ _cay() {
         elif [ $n = 0 ]; then
             COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^snapshot //p")
                 $(cay completion ids 2>/dev/null | cut -f1)" -- "$cur"))
+        fi
+        ;;
+    tools)
+        if [ "$sub" = call ] && [ $n = 0 ]; then
+            _cay_reply ids
+        else
+            COMPREPLY=($(compgen -W "$([ -n "$sub" ] || echo call) $(cay -q tools 2>/dev/null)" -- "$cur"))
         fi
         ;;
     fork) COMPREPLY=($(compgen -W "$({ cay completion ids; cay completion snapshots; } 2>/dev/null | cut -f1)" -- "$cur")) ;;

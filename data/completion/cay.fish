@@ -25,7 +25,7 @@ function __cay_complete
     set -l cur (commandline -ct)
     switch "$before[1]"
         case ''
-            cay completion verbs 2>/dev/null | string match -rv '^(files|key|manifest|net|port|secret|snapshot|tenant|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(files|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
             printf 'files\tfiles inside a sandbox\nmanifest\twhat is put into a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\nvolume\tdirectories that outlive sandboxes\nkey\tkeys for the server\ntenant\twho shares this machine\n'
             return
         case files key manifest net port secret tenant volume
@@ -40,6 +40,10 @@ function __cay_complete
         set -l pair $before[1..2]
         set before "$pair" $before[3..-1]
     end
+    if test "$before[1]" = tools; and test "$before[2]" = call
+        set -l pair $before[1..2]
+        set before "$pair" $before[3..-1]
+    end
     if string match -q -- '-*' "$cur"
         cay completion options (string split ' ' -- $before[1]) 2>/dev/null | string replace -r '=\t' \t
         return
@@ -47,12 +51,21 @@ function __cay_complete
     switch $before[1]
         case run create doctor gc tour version completion
         case help
-            cay completion verbs 2>/dev/null | string match -rv '^(files|key|manifest|net|port|secret|snapshot|tenant|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(files|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
         case 'snapshot *'
             cay completion snapshots 2>/dev/null
         case snapshot
             cay completion verbs 2>/dev/null | string replace -rf '^snapshot ' ''
             cay completion ids 2>/dev/null
+        case tools
+            printf 'call\tcall one in a sandbox\n'
+            cay -q tools 2>/dev/null
+        case 'tools call'
+            if test (count $before) = 1
+                cay completion ids 2>/dev/null
+            else
+                cay -q tools 2>/dev/null
+            end
         case fork
             cay completion ids 2>/dev/null
             cay completion snapshots 2>/dev/null

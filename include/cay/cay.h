@@ -15,6 +15,7 @@
 #include <cay/shell.h>
 #include <cay/snapshot.h>
 #include <cay/state.h>
+#include <cay/tools.h>
 #include <cay/volume.h>
 #include <cay/workspace.h>
 #include <cay/sys/capability.h>

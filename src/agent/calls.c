@@ -243,7 +243,10 @@ int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const ch
     fate how;
     if (!item)
         return cay_fail(err, CAY_EINVAL, "the call is no UTF-8 text");
-    CAY_TRY(perform(r, item, &how, out, err));
+    r->inside++;
+    int rc = perform(r, item, &how, out, err);
+    r->inside--;
+    CAY_TRY(rc);
     if (how == FATE_WAITS)
         *out = sound("Tool %.64s waits for somebody's approval, which cannot be given while code runs. Call it as a tool of your own.", tool);
     *ran = how == FATE_DONE;

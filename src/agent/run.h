@@ -51,6 +51,7 @@ struct cay_run {
     size_t                kept;    /* items that the conversation holds already */
     cay_tokens            usage;
     unsigned              turn, max_turns, nest;
+    unsigned              inside; /* calls of cay__call_inside() that are under way */
     bool                  tools_used, canceled, resumed;
     char                 *response_id, *output;
     char                  id[24], rollout[136];

@@ -20,7 +20,7 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
     box_opts    box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools;
     uint64_t    max_turns;
     bool        keep, no_stream;
 } agent_args;
@@ -39,6 +39,7 @@ static const opt_def defs[] = {
     { "resume", 0, "FILE", "go on with a run that was saved", OPT_STR, AT(resume) },
     { "session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it", OPT_STR, AT(session) },
     { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
+    { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)", OPT_STR, AT(tools) },
     { "memory", 0, "DIR", "learn from run to run: what was learnt is kept there", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
@@ -142,7 +143,7 @@ typedef struct parts {
     cay_sandbox      *sandbox;
     cay_tracer       *tracer;
     cay_conversation *session;
-    cay_capability   *caps[5];
+    cay_capability   *caps[8];
     size_t            ncaps;
 } parts;
 
@@ -179,6 +180,22 @@ static int check(const agent_args *a, int argc, cay_err *err)
     return 0;
 }
 
+/* "all", or names between commas. */
+static int give_tools(const char *text, bool asks, cay_capability **out, cay_err *err)
+{
+    enum { MOST = 64 };
+    const char *names[MOST + 1] = { NULL };
+    CAY_AUTOFREE char *own = cay__strdup(text);
+    size_t n = 0;
+    cay_tools_options o = { .size = sizeof o, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
+    for (char *word = own; word && n < MOST;)
+        names[n++] = strsep(&word, ",");
+    if (strcmp(text, "all"))
+        o.names = names;
+    int rc = cay_cap_tools(&o, out, err);
+    return rc < 0 ? cay_wrap(err, rc, "--tools") : 0;
+}
+
 static int learn(const agent_args *a, parts *p, cay_err *err)
 {
     cay_skills_options skills = { .size = sizeof skills, .lazy = a->skills };
@@ -210,6 +227,8 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
     p->caps[p->ncaps++] = cay_cap_filesystem(&files);
     p->caps[p->ncaps++] = cay_cap_shell(&shell);
     p->caps[p->ncaps++] = cay_cap_compaction(NULL);
+    if (a->tools)
+        CAY_TRY(give_tools(a->tools, asks, &p->caps[p->ncaps++], err));
     return learn(a, p, err);
 }
 

@@ -10,6 +10,8 @@
 const cli_verb *const cli_verbs[] = {
     HEADING("start here"),
     &cli_tour, &cli_doctor, &cli_run, &cli_shell, &cli_agent,
+    HEADING("tools for agents"),
+    &cli_tools, &cli_tools_call,
     HEADING("sandboxes"),
     &cli_create, &cli_ls, &cli_inspect, &cli_pause, &cli_resume, &cli_state, &cli_extend, &cli_wait, &cli_kill, &cli_rm,
     HEADING("workspaces"),

@@ -4,7 +4,8 @@
  *
  *   cay_cap_shell()       exec_command, write_stdin         cay_cap_filesystem()  apply_patch, view_image
  *   cay_cap_compaction()  histories that outgrow a model    cay_cap_skills()      SKILL.md directories
- *   cay_cap_memory()      what earlier runs learnt          cay_cap_free()
+ *   cay_cap_memory()      what earlier runs learnt          cay_cap_tools()       file_read … process_list
+ *   cay_cap_free()
  *
  * A capability is a description. Each run binds it to its sandbox with start(), which gives what it keeps for that run; several
  * runs may use one description at a time.
@@ -77,6 +78,18 @@ typedef struct cay_filesystem_options {
     bool   exclusive; /* Add File over a file that is there fails */
 } cay_filesystem_options;
 CAY_API cay_capability *cay_cap_filesystem(const cay_filesystem_options *o);
+
+/* The tools of cay/tools.h: file_read, shell_exec, git_commit, … */
+typedef struct cay_tools_options {
+    size_t             size;
+    const char *const *names;    /* NULL-terminated, copied; NULL: all */
+    uint64_t           max_output_tokens; /* longer answers are cut in the middle; 0: never */
+    bool               approval; /* every tool that changes something waits for a yes */
+    bool             (*needs_approval)(void *arg, const cay_tool_call *call); /* or is asked about those */
+    void              *arg;
+} cay_tools_options;
+/* CAY_EINVAL "tool_unknown". o may be NULL. */
+CAY_API int cay_cap_tools(const cay_tools_options *o, cay_capability **out, cay_err *err);
 
 typedef struct cay_compaction_options {
     size_t   size;

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* git_clone, git_status, git_commit, git_push. */
+#include "toolset.h"
+#include <stdio.h>
+
+enum { GIT_S = 600, WORDS = 24 };
+
+/* Never asks, and trusts the owner of whatever is in the sandbox. */
+static const cay_pair quiet[] = { { "GIT_TERMINAL_PROMPT", "0" }, { "GIT_ASKPASS", "/bin/true" }, { "GIT_EDITOR", "true" }, { "LC_ALL", "C" }, { NULL, NULL } };
+
+/* Names and passwords in addresses: what stands between :// and @ is replaced. */
+static void hide_credentials(const char *s, size_t n, cay__buf *out)
+{
+    for (size_t i = 0; i < n;) {
+        if (n - i < 3 || memcmp(s + i, "://", 3)) {
+            cay__buf_add(out, s + i++, 1);
+            continue;
+        }
+        size_t end = i + 3, at = 0;
+        for (; end < n && !strchr("/ \t\r\n'\"", s[end]); end++)
+            at = s[end] == '@' ? end : at;
+        cay__buf_str(out, "://");
+        i += 3;
+        if (at) {
+            cay__buf_str(out, "***");
+            i = at;
+        }
+    }
+}
+
+static int git(cay_toolset *ts, const cay_call *call, const char *dir, const char *const *words, cay_result *res, cay_err *err)
+{
+    const char *argv[WORDS + 8] = { "git", "-c", "safe.directory=*" };
+    size_t n = 3;
+    for (size_t i = 0; words[i] && i < WORDS; i++)
+        argv[n++] = words[i];
+    cay__tool_cmd cmd = { .argv = argv, .dir = dir, .env = quiet, .seconds = GIT_S };
+    int rc = cay__tool_run(ts, call, &cmd, res, err);
+    return rc == CAY_ENOENT ? cay_fail(err, rc, "git is not in this sandbox, or the directory is not there; install it, or use a template that has it") : rc;
+}
+
+static void tell(const cay_result *res, cay_tool_output *out)
+{
+    CAY_AUTOBUF a = CAY__BUF(4 * CAY__KEEP_BYTES);
+    CAY_AUTOBUF b = CAY__BUF(4 * CAY__KEEP_BYTES);
+    hide_credentials(res->out ? res->out : "", res->out_len, &a);
+    hide_credentials(res->errout ? res->errout : "", res->errout_len, &b);
+    cay_result hidden = { .exit = res->exit, .out = a.data, .out_len = a.len, .errout = b.data, .errout_len = b.len, .truncated = res->truncated };
+    cay__tool_told(&hidden, GIT_S, out);
+}
+
+static int repository(const cay_toolset *ts, const cay_call *call, const json_t *args, char *dir, cay_err *err)
+{
+    return cay__tool_path(ts, call, cay__json_str(args, "path", ""), dir, err);
+}
+
+/* A word that git would take for an option. */
+static int no_option(const char *what, const char *word, cay_err *err)
+{
+    return word && *word == '-' ? cay_fail(err, CAY_EINVAL, "%s \"%.60s\" begins with a dash", what, word) : 0;
+}
+
+int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+{
+    const char *url = cay__json_str(args, "url", ""), *path = cay__json_str(args, "path", NULL), *branch = cay__json_str(args, "branch", NULL);
+    int64_t depth = cay__json_int(args, "depth", 0);
+    char dir[CAY__TOOL_PATH], name[256], number[24];
+    size_t n = strlen(url), from;
+    while (n && url[n - 1] == '/')
+        n--;
+    for (from = n; from && !strchr("/:", url[from - 1]); from--)
+        ;
+    snprintf(name, sizeof name, "%.*s", (int)(n - from), url + from);
+    if (strlen(name) > 4 && !strcmp(name + strlen(name) - 4, ".git"))
+        name[strlen(name) - 4] = 0;
+    CAY_TRY(no_option("url", url, err));
+    CAY_TRY(no_option("branch", branch, err));
+    if (!*name && !path)
+        return cay_fail(err, CAY_EINVAL, "url \"%.100s\" has no name in it; give a path", url);
+    CAY_TRY(cay__tool_path(ts, call, path ? path : name, dir, err));
+    const char *words[WORDS] = { "clone", "--no-progress" };
+    size_t k = 2;
+    snprintf(number, sizeof number, "%lld", (long long)depth);
+    if (branch)
+        words[k++] = "--branch", words[k++] = branch;
+    if (depth)
+        words[k++] = "--depth", words[k++] = number;
+    /* Named from the directory above: what a command sees as absolute paths is the provider's affair. */
+    char above[CAY__TOOL_PATH];
+    const char *slash = strrchr(dir, '/');
+    snprintf(above, sizeof above, "%.*s", slash > dir ? (int)(slash - dir) : 1, dir);
+    CAY_TRY(cay_file_mkdir(ts->sb, call, above, 0755, true, err));
+    words[k++] = "--", words[k++] = url, words[k++] = slash + 1;
+    cay_result res;
+    CAY_TRY(git(ts, call, above, words, &res, err));
+    bool ok = !res.exit.code;
+    if (!ok)
+        tell(&res, out);
+    cay_result_clear(&res);
+    if (!ok)
+        return 0;
+    CAY_TRY(git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
+    cay__tool_say(out, "[SUCCESS]\nCloned into %s at %.40s", cay__tool_shown(ts, dir), res.exit.code ? "no commit yet" : res.out);
+    cay_result_clear(&res);
+    return 0;
+}
+
+static const char *branch_of(const char *line, size_t n, char *buf, size_t cap)
+{
+    snprintf(buf, cap, "%.*s", (int)n, line);
+    return buf;
+}
+
+/* "XY path" lines: X is the index, Y the work tree. */
+static void sort_line(const char *line, size_t n, cay__buf parts[3])
+{
+    if (n < 4)
+        return;
+    if (line[0] == '?') {
+        cay__buf_fmt(&parts[2], "  %.*s\n", (int)(n - 3), line + 3);
+        return;
+    }
+    if (line[0] != ' ')
+        cay__buf_fmt(&parts[0], "  %c %.*s\n", line[0], (int)(n - 3), line + 3);
+    if (line[1] != ' ')
+        cay__buf_fmt(&parts[1], "  %c %.*s\n", line[1], (int)(n - 3), line + 3);
+}
+
+int cay__tool_git_status(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+{
+    static const char *const titles[] = { "staged", "unstaged", "untracked" };
+    cay__buf parts[3] = { CAY__BUF(CAY__KEEP_BYTES), CAY__BUF(CAY__KEEP_BYTES), CAY__BUF(CAY__KEEP_BYTES) };
+    char dir[CAY__TOOL_PATH], branch[300];
+    cay_result res;
+    CAY_TRY(repository(ts, call, args, dir, err));
+    CAY_TRY(git(ts, call, dir, (const char *const[]){ "status", "--porcelain=v1", "--branch", NULL }, &res, err));
+    if (res.exit.code) {
+        tell(&res, out);
+        cay_result_clear(&res);
+        return 0;
+    }
+    for (const char *p = res.out, *end = p + res.out_len; p < end;) {
+        size_t n = strcspn(p, "\n");
+        if (!strncmp(p, "## ", 3))
+            cay__tool_say(out, "branch: %s\n", branch_of(p + 3, n - 3, branch, sizeof branch));
+        else
+            sort_line(p, n, parts);
+        p += n + 1;
+    }
+    bool clean = true;
+    for (size_t i = 0; i < 3; i++) {
+        if (parts[i].len)
+            cay__tool_say(out, "%s:\n%s", titles[i], parts[i].data);
+        clean = clean && !parts[i].len;
+        cay__buf_clear(&parts[i]);
+    }
+    cay_result_clear(&res);
+    return clean ? cay__tool_say(out, "nothing to commit\n") : 0;
+}
+
+int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+{
+    char dir[CAY__TOOL_PATH];
+    CAY_AUTOBUF author = CAY__BUF(1024);
+    const char *who = cay__json_str(args, "author", NULL);
+    cay_result res;
+    CAY_TRY(repository(ts, call, args, dir, err));
+    if (cay__json_bool(args, "all", false)) {
+        CAY_TRY(git(ts, call, dir, (const char *const[]){ "add", "--all", NULL }, &res, err));
+        bool ok = !res.exit.code;
+        if (!ok)
+            tell(&res, out);
+        cay_result_clear(&res);
+        if (!ok)
+            return 0;
+    }
+    CAY_TRY(git(ts, call, dir, (const char *const[]){ "config", "user.email", NULL }, &res, err));
+    bool known = !res.exit.code;
+    cay_result_clear(&res);
+    const char *words[WORDS] = { 0 };
+    size_t k = 0;
+    if (!known) /* a sandbox knows nobody: the commit is the agent's */
+        words[k++] = "-c", words[k++] = "user.name=agent", words[k++] = "-c", words[k++] = "user.email=agent@localhost";
+    words[k++] = "commit", words[k++] = "--quiet", words[k++] = "-m", words[k++] = cay__json_str(args, "message", "");
+    cay__buf_fmt(&author, "--author=%s", who ? who : "");
+    if (who)
+        words[k++] = author.data;
+    CAY_TRY(git(ts, call, dir, words, &res, err));
+    bool ok = !res.exit.code;
+    if (!ok)
+        tell(&res, out);
+    cay_result_clear(&res);
+    if (!ok)
+        return 0;
+    CAY_TRY(git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
+    cay__tool_say(out, "[SUCCESS]\nCommitted %.40s", res.out ? res.out : "");
+    cay_result_clear(&res);
+    return 0;
+}
+
+int cay__tool_git_push(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+{
+    char dir[CAY__TOOL_PATH];
+    const char *remote = cay__json_str(args, "remote", "origin"), *branch = cay__json_str(args, "branch", "HEAD");
+    cay_result res;
+    CAY_TRY(repository(ts, call, args, dir, err));
+    CAY_TRY(no_option("remote", remote, err));
+    CAY_TRY(no_option("branch", branch, err));
+    CAY_TRY(git(ts, call, dir, (const char *const[]){ "push", "--no-progress", "--", remote, branch, NULL }, &res, err));
+    tell(&res, out);
+    cay_result_clear(&res);
+    return 0;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay tools, cay tools call: what agents can be given, and one of it by hand. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/buf.h>
+#include <cay/tools.h>
+#include <stdio.h>
+
+typedef struct tools_args {
+    const char *form;
+} tools_args;
+
+static const opt_def tools_defs[] = {
+    { "form", 0, "plain|openai|chat|mcp", "whose definitions: with parameters (default), of the Responses API, of Chat Completions, of MCP", OPT_STR, offsetof(tools_args, form) },
+    OPT_END
+};
+
+static const char *const forms[] = { [CAY_TOOLS_PLAIN] = "plain", [CAY_TOOLS_OPENAI] = "openai", [CAY_TOOLS_CHAT] = "chat", [CAY_TOOLS_MCP] = "mcp" };
+
+static int tools(void *opts, int argc, char **argv)
+{
+    const tools_args *a = opts;
+    static const char *const titles[] = { "NAME", "WHAT IT DOES", NULL };
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOFREE char *json = NULL;
+    size_t form = 0;
+    const char *about, *name;
+    while (a->form && form < CAY_LEN(forms) && strcmp(forms[form], a->form))
+        form++;
+    if (form == CAY_LEN(forms)) {
+        cay_fail(&err, CAY_EINVAL, "--form \"%.40s\": want plain, openai, chat or mcp", a->form);
+        return cli_usage(&cli_tools, &err);
+    }
+    if (cay_toolset_json(argc ? (const char *const *)argv : NULL, (cay_tools_form)form, &json, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cli.json || a->form) {
+        out_fmt("%s\n", json);
+        return CLI_OK;
+    }
+    out_table t;
+    out_table_open(&t, titles);
+    for (size_t i = 0; (name = cay_toolset_name(i, &about)); i++) {
+        bool wanted = !argc;
+        for (int k = 0; k < argc; k++)
+            wanted = wanted || !strcmp(argv[k], name);
+        if (wanted && cli.quiet) {
+            out_fmt("%s\n", name);
+        } else if (wanted) {
+            out_cell(&t, OUT_BOLD, name);
+            out_cell(&t, OUT_PLAIN, about);
+        }
+    }
+    if (!cli.quiet)
+        out_table_print(&t);
+    out_table_close(&t);
+    return CLI_OK;
+}
+
+const cli_verb cli_tools = {
+    .name = "tools",
+    .operands = "[OPTIONS] [NAME...]",
+    .summary = "list the tools that agents can be given, or their JSON definitions",
+    .text = "With --json their definitions: name, description and JSON schema, as LangChain, the model APIs and MCP want them.",
+    .examples = "  cay tools\n"
+                "  cay --json tools file_read shell_exec\n"
+                "  cay tools --form mcp > tools.json",
+    .opts = { { tools_defs, 0 } },
+    .size = sizeof(tools_args),
+    .max = 256,
+    .fn = tools,
+};
+
+static int tools_call(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOFREE char *text = NULL;
+    cay_toolset *ts = NULL;
+    bool failed = false;
+    const char *const only[] = { argv[1], NULL };
+    cay_toolset_spec spec = { .size = sizeof spec, .names = only, .session = "cli" };
+    (void)opts;
+    if (cli_box_find(argv[0], &spec.sandbox, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    int rc = cay_toolset_open(&spec, NULL, &ts, &err);
+    if (rc == 0)
+        rc = cay_toolset_call(ts, NULL, argv[1], argc > 2 ? argv[2] : "{}", &text, &failed, &err);
+    if (rc == 0) {
+        CAY_AUTOBUF safe = CAY__BUF(SIZE_MAX / 2);
+        if (isatty(STDOUT_FILENO))
+            cay__buf_safe(&safe, text, strlen(text), true);
+        out_str(safe.data ? safe.data : text);
+        if (*text && text[strlen(text) - 1] != '\n')
+            out_str("\n");
+    }
+    cay_toolset_close(ts);
+    cay_sandbox_unref(spec.sandbox);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : failed ? CLI_FAIL : CLI_OK;
+}
+
+const cli_verb cli_tools_call = {
+    .name = "tools call",
+    .operands = "ID NAME [JSON]",
+    .summary = "call one of these tools in a sandbox",
+    .text = "JSON is an object with its arguments. What it answers is printed; the status is 1 when that is an error. Its shell stays\n"
+            "from call to call, under the name tools-cli.",
+    .examples = "  cay tools call c7f file_write '{\"file\": \"a.txt\", \"content\": \"hello\"}'\n"
+                "  cay tools call c7f shell_exec '{\"command\": \"make\"}'",
+    .min = 2,
+    .max = 3,
+    .fn = tools_call,
+};
