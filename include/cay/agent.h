@@ -46,6 +46,16 @@ typedef struct cay_tool_output cay_tool_output;
 CAY_API void cay_output_text(cay_tool_output *out, const char *text, size_t len);
 CAY_API void cay_output_image(cay_tool_output *out, const char *media_type, const void *data, size_t len);
 
+/* Looks at one tool's calls and answers. Each function may be NULL and returns CAY_GUARD_PASS; CAY_GUARD_REPLACE, when *message
+ * (malloc'ed) is what the model gets instead of the call or of its answer; CAY_GUARD_TRIP, when the run ends; or an error. */
+enum { CAY_GUARD_PASS = 0, CAY_GUARD_REPLACE, CAY_GUARD_TRIP };
+typedef struct cay_tool_guard {
+    const char *name;
+    int       (*before)(void *arg, const cay_tool_call *call, char **message, cay_err *err);
+    int       (*after)(void *arg, const cay_tool_call *call, const char *output, char **message, cay_err *err);
+    void       *arg;
+} cay_tool_guard;
+
 typedef struct cay_tool {
     size_t      size;
     const char *name;        /* letters, digits, _ and -; at most 64 */
@@ -62,6 +72,9 @@ typedef struct cay_tool {
     bool      (*needs_approval)(void *arg, const cay_tool_call *call); /* or ask here, instead */
     bool        raises;
     uint64_t    timeout_ms;       /* 0: none */
+    bool        beside;           /* may be called on another thread, beside others of its turn: cay_run_config.beside */
+    const cay_tool_guard *guards; /* asked in order, after an approval */
+    size_t      nguards;
 } cay_tool;
 
 /* ------------------------------------------------------------------ guards, hooks, handoffs */
@@ -88,6 +101,12 @@ typedef struct cay_handoff {
     cay_agent  *agent;
     const char *tool;        /* NULL: "transfer_to_" and the agent's name */
     const char *description; /* NULL: made of the agent's name and handoff_description */
+    const char *parameters;  /* JSON schema of what the model tells with it; NULL: nothing */
+    /* It happens: arguments is a JSON object that fits. An error ends the run. Or NULL. */
+    int       (*taken)(void *arg, cay_run *run, const char *arguments, cay_err *err);
+    /* What the next agent is shown of the history: a list of items, malloc'ed; leave *instead NULL for all. Or NULL. */
+    int       (*filter)(void *arg, cay_run *run, const char *items, char **instead, cay_err *err);
+    void       *arg;
 } cay_handoff;
 
 typedef enum cay_tool_use {
@@ -102,6 +121,7 @@ struct cay_agent {
     const char *instructions;
     /* Or made for each turn; *text is malloc'ed. */
     int       (*instruct)(cay_run *run, const cay_agent *agent, char **text, cay_err *err);
+    const char *prompt;            /* one kept by the endpoint: {"id": "pmpt_…", "version": …, "variables": {…}}; Responses API only */
     const char *handoff_description;
     cay_model  *model; /* NULL: the run's */
     cay_model_settings settings;
@@ -156,6 +176,10 @@ typedef struct cay_run_config {
     size_t      size;
     cay_model  *model;             /* for agents that have none */
     unsigned    max_turns;         /* 0: 10 */
+    unsigned    beside;            /* how many tools of one turn run at once, of those that may (exec_command, view_image); 0: one; at most 8 */
+    bool        chain;             /* send what is new and previous_response_id, instead of everything; the endpoint keeps the answers.
+                                      Where it has no such thing everything is sent */
+    const char *previous_response_id; /* an answer that this run goes on from, chained; or NULL */
     const cay_hooks *hooks;
     const cay_guard *input_guards, *output_guards;
     size_t      ninput_guards, noutput_guards;
@@ -204,7 +228,7 @@ typedef struct cay_run_result {
 } cay_run_result;
 
 /* input: text, or a JSON list of items when it begins with '['. Errors have reasons: max_turns, model_behavior, model_refusal,
- * guardrail_input, guardrail_output, tool_failed, agent_busy, run_state, and those of models and sandboxes.
+ * guardrail_input, guardrail_output, guardrail_tool, prompt_unsupported, previous_response, tool_failed, agent_busy, run_state, and those of models and sandboxes.
  * On an error *out is untouched; what the run made is cleaned up. */
 CAY_API int  cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config,
                            cay_run_result **out, cay_err *err);

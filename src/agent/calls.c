@@ -7,6 +7,10 @@
 #include <stdio.h>
 
 #define NOT_APPROVED "Tool execution was not approved."
+enum { BESIDE_MAX = 8 };
+
+/* How far a call got. */
+typedef enum fate { FATE_DONE = 0, FATE_TOLD, FATE_WAITS } fate; /* the tool answered; it did not run, and was told why; nobody decided yet */
 
 typedef struct one_call {
     const json_t   *item;
@@ -14,11 +18,19 @@ typedef struct one_call {
     cay_tool_call   pub;
     char           *text; /* its arguments as the tool gets them; owned */
     json_t         *args; /* parsed, or NULL for free-form ones */
+    fate            how;
+    json_t         *out;  /* what the model is told; NULL for FATE_WAITS */
+    int             rc;   /* of the tool, and why */
+    cay_err         own;
+    cay_call        call;
+    cay_tool_output o;
+    cay__span      *span;
+    cay_run         view; /* the run as a call beside others sees it */
 } one_call;
 
 /* ------------------------------------------------------------------ answers */
 
-static int answer(cay_run *r, const json_t *call, json_t *output, cay_err *err)
+int cay__answer(cay_run *r, const json_t *call, json_t *output, cay_err *err)
 {
     bool custom = cay__item_is(call, "custom_tool_call");
     json_t *item = json_pack("{s:s, s:s, s:o}", "type", custom ? "custom_tool_call_output" : "function_call_output", "call_id",
@@ -78,9 +90,6 @@ static bool needs_yes(const one_call *c)
 {
     return c->tool->needs_approval ? c->tool->needs_approval(c->tool->arg, &c->pub) : c->tool->approval;
 }
-
-/* How far a call got. */
-typedef enum fate { FATE_DONE = 0, FATE_TOLD, FATE_WAITS } fate; /* the tool answered; it did not run, and was told why; nobody decided yet */
 
 /* May it run? FATE_DONE: yes. FATE_TOLD: *out says why not. */
 static fate approve(cay_run *r, const one_call *c, json_t **out)
@@ -161,31 +170,86 @@ static void hook_end(cay_run *r, const cay_tool_call *c, const json_t *output)
         }
 }
 
-static int run_tool(cay_run *r, one_call *c, json_t **out, cay_err *err)
+/* Before it runs, on the run's own thread. */
+static void begin_tool(cay_run *r, one_call *c, bool beside)
 {
-    cay_tool_output o = { 0 };
-    cay_err own = CAY_ERR_INIT;
-    const cay_call *before = r->call;
-    cay_call call = bounded(r, c->tool);
+    c->call = bounded(r, c->tool);
     hook_start(r, &c->pub);
-    cay__span *span = cay__span_begin(r, "function", c->pub.tool);
-    r->call = &call;
-    int rc = c->tool->call(c->tool->arg, &c->pub, &o, &own);
+    c->span = cay__span_begin(r, "function", c->pub.tool);
+    if (!beside)
+        return;
+    cay__span_beside(c->span);
+    c->view = *r; /* what it may ask of the run, with its own deadline; spans are the run's thread's */
+    c->view.call = &c->call;
+    c->view.span = NULL;
+    c->pub.run = &c->view;
+}
+
+static void call_beside(void *arg, size_t i)
+{
+    one_call *c = &((one_call *)arg)[i];
+    c->rc = c->how == FATE_DONE ? c->tool->call(c->tool->arg, &c->pub, &c->o, &c->own) : 0;
+}
+
+static void call_here(cay_run *r, one_call *c)
+{
+    const cay_call *before = r->call;
+    r->call = &c->call;
+    c->rc = c->tool->call(c->tool->arg, &c->pub, &c->o, &c->own);
     r->call = before;
-    cay__span_end(span, rc < 0 ? &own : NULL);
+}
+
+/* Afterwards, again on its thread. */
+static int end_tool(cay_run *r, one_call *c, cay_err *err)
+{
+    int rc = c->rc;
+    r->canceled = r->canceled || c->view.canceled;
+    c->pub.run = r;
+    cay__span_end(c->span, rc < 0 ? &c->own : NULL);
+    c->span = NULL;
     if (rc < 0 && (c->tool->raises || cay__call_check_run(r) < 0)) {
-        json_decref(cay__output_take(&o));
         if (err)
-            *err = own;
-        return c->tool->raises && rc != CAY_ECANCELED ? cay_fail_why(err, rc, "tool_failed", "tool %.64s: %.160s", c->pub.tool, own.msg) : rc;
+            *err = c->own;
+        return c->tool->raises && rc != CAY_ECANCELED ? cay_fail_why(err, rc, "tool_failed", "tool %.64s: %.160s", c->pub.tool, c->own.msg) : rc;
     }
     if (rc < 0) {
         char text[600];
-        snprintf(text, sizeof text, "%sAn error occurred while running the tool. Please try again. Error: %s", o.text.len ? "\n" : "", own.msg);
-        cay_output_text(&o, text, strlen(text));
+        snprintf(text, sizeof text, "%sAn error occurred while running the tool. Please try again. Error: %s", c->o.text.len ? "\n" : "", c->own.msg);
+        cay_output_text(&c->o, text, strlen(text));
     }
-    *out = cay__output_take(&o);
-    hook_end(r, &c->pub, *out);
+    c->out = cay__output_take(&c->o);
+    hook_end(r, &c->pub, c->out);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ its guards */
+
+/* c->out NULL: before the call, and what a guard says instead of it makes the call FATE_TOLD; else it stands for the answer. */
+static int ask_guards(cay_run *r, one_call *c, cay_err *err)
+{
+    const json_t *output = c->out;
+    CAY_AUTOFREE char *text = !output || !c->tool->nguards ? NULL : json_is_string(output) ? cay__strdup(json_string_value(output)) : cay__json_text(output, CAY__TEXT_MAX);
+    for (size_t i = 0; i < c->tool->nguards; i++) {
+        const cay_tool_guard *g = &c->tool->guards[i];
+        CAY_AUTOFREE char *said = NULL;
+        if (output ? !g->after : !g->before)
+            continue;
+        cay__span *span = cay__span_begin(r, "guardrail", g->name ? g->name : "guardrail");
+        int rc = output ? g->after(g->arg, &c->pub, text ? text : "", &said, err) : g->before(g->arg, &c->pub, &said, err);
+        cay__span_data(span, "triggered", json_boolean(rc > 0));
+        cay__span_end(span, NULL);
+        CAY_TRY(rc);
+        if (rc == CAY_GUARD_TRIP)
+            return cay_fail_why(err, CAY_EPERM, "guardrail_tool", "guard %.60s of tool %.64s does not let %s pass", g->name ? g->name : "", c->pub.tool,
+                                output ? "its answer" : "a call");
+        if (rc == CAY_GUARD_PASS)
+            continue;
+        c->how = output ? c->how : FATE_TOLD;
+        json_decref(c->out);
+        cay_output_text(&c->o, said ? said : NOT_APPROVED, strlen(said ? said : NOT_APPROVED));
+        c->out = cay__output_take(&c->o);
+        return 0;
+    }
     return 0;
 }
 
@@ -199,104 +263,154 @@ static bool stops(const cay_agent *a, const char *tool)
     return false;
 }
 
-/* The one way to a tool: it is found, its arguments fit, it may run, it runs. *out is what it, or we, answer; NULL for FATE_WAITS. */
-static int perform(cay_run *r, const json_t *item, fate *how, json_t **out, cay_err *err)
+/* It is found, its arguments fit, it may run; or c->out tells why not. */
+static int ready(cay_run *r, one_call *c, const json_t *item, cay_err *err)
 {
-    one_call c = { .item = item };
     cay_err why = CAY_ERR_INIT;
-    int rc = 0;
-    c.pub = (cay_tool_call){ .run = r, .tool = cay__json_str(item, "name", ""), .call_id = cay__json_str(item, "call_id", "") };
-    c.tool = cay__tool_find(r->seat, c.pub.tool);
-    *how = FATE_TOLD;
-    if (!c.tool) {
-        *out = sound("There is no tool named \"%.80s\". Use one of the tools that you were given.", c.pub.tool);
-    } else if (read_arguments(&c, &why) < 0) {
-        *out = sound("An error occurred while parsing tool arguments. Please try again with valid JSON. Error: %.400s", why.msg);
+    *c = (one_call){ .item = item, .how = FATE_TOLD, .own = CAY_ERR_INIT };
+    c->pub = (cay_tool_call){ .run = r, .tool = cay__json_str(item, "name", ""), .call_id = cay__json_str(item, "call_id", "") };
+    c->tool = cay__tool_find(r->seat, c->pub.tool);
+    if (!c->tool) {
+        c->out = sound("There is no tool named \"%.80s\". Use one of the tools that you were given.", c->pub.tool);
+    } else if (read_arguments(c, &why) < 0) {
+        c->out = sound("An error occurred while parsing tool arguments. Please try again with valid JSON. Error: %.400s", why.msg);
     } else {
-        c.pub.arguments = c.text;
-        *how = approve(r, &c, out);
-        if (*how == FATE_DONE)
-            rc = run_tool(r, &c, out, err);
+        c->pub.arguments = c->text;
+        c->how = approve(r, c, &c->out);
+        if (c->how == FATE_DONE)
+            CAY_TRY(ask_guards(r, c, err));
     }
-    json_decref(c.args);
-    free(c.text);
+    return 0;
+}
+
+static void forget(one_call *c)
+{
+    cay__span_end(c->span, NULL);
+    json_decref(cay__output_take(&c->o));
+    json_decref(c->out);
+    json_decref(c->args);
+    free(c->text);
+}
+
+/* The one way to a tool, for one or for several that may run beside each other. Each is left with its fate and what is told. */
+static int perform(cay_run *r, json_t *const *items, size_t n, one_call *row, cay_err *err)
+{
+    size_t run = 0;
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        rc = ready(r, &row[i], items[i], err);
+        run += row[i].how == FATE_DONE;
+    }
+    CAY_TRY(rc);
+    for (size_t i = 0; i < n; i++)
+        if (row[i].how == FATE_DONE)
+            begin_tool(r, &row[i], n > 1);
+    if (n > 1 && run)
+        cay__beside(n, CAY_MIN(r->conf->beside, (unsigned)BESIDE_MAX), call_beside, row);
+    else if (run)
+        call_here(r, &row[0]);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (row[i].how == FATE_DONE) {
+            rc = end_tool(r, &row[i], err);
+            if (rc == 0)
+                rc = ask_guards(r, &row[i], err);
+        }
     return rc;
 }
 
-static int do_call(cay_run *r, const json_t *item, char **stop, cay_err *err)
+static int tell(cay_run *r, const one_call *c, char **stop, cay_err *err)
 {
-    CAY_AUTOJSON *out = NULL;
-    fate how;
-    CAY_TRY(perform(r, item, &how, &out, err));
-    if (how == FATE_WAITS) {
-        json_array_append(r->pending, (json_t *)item);
-        return cay__run_event(r, CAY_RUN_ITEM, "approval_requested", item, err);
+    if (c->how == FATE_WAITS) {
+        json_array_append(r->pending, (json_t *)c->item);
+        return cay__run_event(r, CAY_RUN_ITEM, "approval_requested", c->item, err);
     }
-    if (how == FATE_DONE && !*stop && stops(r->seat->agent, cay__json_str(item, "name", "")))
-        *stop = json_is_string(out) ? cay__strdup(json_string_value(out)) : cay__json_text(out, CAY__TEXT_MAX);
-    return answer(r, item, json_incref(out), err);
+    if (c->how == FATE_DONE && !*stop && stops(r->seat->agent, c->pub.tool))
+        *stop = json_is_string(c->out) ? cay__strdup(json_string_value(c->out)) : cay__json_text(c->out, CAY__TEXT_MAX);
+    return cay__answer(r, c->item, json_incref(c->out), err);
+}
+
+static int do_row(cay_run *r, json_t *const *items, size_t n, char **stop, cay_err *err)
+{
+    one_call *row = cay__alloc(n * sizeof *row);
+    int rc = perform(r, items, n, row, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = tell(r, &row[i], stop, err);
+    for (size_t i = 0; i < n; i++)
+        forget(&row[i]);
+    free(row);
+    return rc;
+}
+
+/* How many from the first on may run beside it. */
+static size_t row_of(const cay_run *r, json_t *const *items, size_t n)
+{
+    size_t k = 0;
+    for (; r->conf->beside > 1 && k < n; k++) {
+        const cay_tool *t = cay__tool_find(r->seat, cay__json_str(items[k], "name", ""));
+        if (!t || !t->beside)
+            break;
+    }
+    return k ? k : 1;
 }
 
 int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const char *arguments, bool *ran, json_t **out, cay_err *err)
 {
     CAY_AUTOJSON *item = json_pack("{s:s, s:s, s:s, s:s}", "type", "function_call", "call_id", call_id, "name", tool, "arguments", arguments);
-    fate how;
+    one_call c = { .how = FATE_TOLD };
     if (!item)
         return cay_fail(err, CAY_EINVAL, "the call is no UTF-8 text");
     r->inside++;
-    int rc = perform(r, item, &how, out, err);
+    int rc = perform(r, (json_t *const[]){ item }, 1, &c, err);
     r->inside--;
-    CAY_TRY(rc);
-    if (how == FATE_WAITS)
-        *out = sound("Tool %.64s waits for somebody's approval, which cannot be given while code runs. Call it as a tool of your own.", tool);
-    *ran = how == FATE_DONE;
-    return 0;
+    if (rc == 0 && c.how == FATE_WAITS)
+        c.out = sound("Tool %.64s waits for somebody's approval, which cannot be given while code runs. Call it as a tool of your own.", tool);
+    if (rc == 0)
+        *out = CAY_STEAL(c.out);
+    *ran = rc == 0 && c.how == FATE_DONE;
+    forget(&c);
+    return rc;
 }
 
-/* ------------------------------------------------------------------ handoffs */
+/* ------------------------------------------------------------------ all of them */
 
-static int hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err *err)
+/* The first handoff that can be taken; others are answered. */
+static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t **to, const cay_handoff **target, cay_err *err)
 {
-    cay_agent *from = r->seat->agent;
-    CAY_AUTOBUF b = CAY__BUF(512);
-    cay__buf_str(&b, "{\"assistant\":");
-    cay__buf_json(&b, h->agent->name, strlen(h->agent->name));
-    cay__buf_str(&b, "}");
-    CAY_TRY(answer(r, item, sound("%s", b.data ? b.data : "{}"), err));
-    CAY_TRY(cay__run_event(r, CAY_RUN_ITEM, "handoff_occured", item, err));
-    cay__span *span = cay__span_begin(r, "handoff", h->agent->name);
-    cay__span_end(span, NULL);
-    const cay_hooks *both[] = { r->conf->hooks, from->hooks };
-    for (size_t i = 0; i < 2; i++)
-        if (both[i] && both[i]->handoff)
-            both[i]->handoff(both[i]->arg, r, from, h->agent);
-    cay__span_end(r->agent_span, NULL);
-    r->agent_span = NULL;
-    r->seat = cay__seat_of(r, h->agent);
-    r->tools_used = false;
-    CAY_AUTOJSON *name = json_string(h->agent->name);
-    return cay__run_event(r, CAY_RUN_AGENT, h->agent->name, name, err);
+    size_t i;
+    json_t *item;
+    json_array_foreach(calls, i, item) {
+        const cay_handoff *h = cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
+        cay_err why = CAY_ERR_INIT;
+        if (!h) {
+            json_array_append(*rest, item);
+        } else if (*target) {
+            CAY_TRY(cay__answer(r, item, sound("Multiple handoffs detected, ignoring this one."), err));
+        } else if (cay__handoff_check(item, h, &why) < 0) {
+            CAY_TRY(cay__answer(r, item, sound("An error occurred while parsing tool arguments. Please try again with valid JSON. Error: %.400s", why.msg), err));
+        } else {
+            *target = h;
+            *to = item;
+        }
+    }
+    return 0;
 }
 
 int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *err)
 {
+    CAY_AUTOJSON *rest = json_array();
+    json_t *items[CAY__CALLS_MAX];
     const json_t *to = NULL;
     const cay_handoff *target = NULL;
-    size_t i;
-    json_t *item;
     *handoff = false;
     json_array_clear(r->pending);
-    json_array_foreach(calls, i, item) {
-        const cay_handoff *h = cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
+    CAY_TRY(sort_handoffs(r, calls, &rest, &to, &target, err));
+    size_t n = CAY_MIN(json_array_size(rest), (size_t)CAY__CALLS_MAX);
+    for (size_t i = 0; i < n; i++)
+        items[i] = json_array_get(rest, i);
+    for (size_t i = 0, row; i < n; i += row) {
         CAY_TRY(cay__call_check_run(r) < 0 ? cay__call_fail_run(r, err) : 0);
-        if (h && target) {
-            CAY_TRY(answer(r, item, sound("Multiple handoffs detected, ignoring this one."), err));
-        } else if (h) {
-            target = h;
-            to = item;
-        } else {
-            CAY_TRY(do_call(r, item, stop, err));
-        }
+        row = row_of(r, items + i, n - i);
+        CAY_TRY(do_row(r, items + i, row, stop, err));
     }
     r->tools_used = true;
     if (!target)
@@ -306,5 +420,5 @@ int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *e
         return 0;
     }
     *handoff = true;
-    return hand_over(r, to, target, err);
+    return cay__hand_over(r, to, target, err);
 }

@@ -187,6 +187,8 @@ static int begin(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
         r->context = json_array();
     }
     json_array_extend(r->context, r->input);
+    if (r->conf->previous_response_id)
+        r->response_id = cay__strdup(r->conf->previous_response_id);
     CAY_TRY(choose_rollout(r, err));
     return guard_input(r, err);
 }

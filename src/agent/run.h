@@ -53,6 +53,8 @@ struct cay_run {
     unsigned              turn, max_turns, nest;
     unsigned              inside; /* calls of cay__call_inside() that are under way */
     bool                  tools_used, canceled, resumed;
+    size_t                told;    /* items of the context that the endpoint has seen or said, by response_id */
+    cay_model            *told_to;
     char                 *response_id, *output;
     char                  id[24], rollout[136];
     struct cay__span     *span, *agent_span;
@@ -76,6 +78,12 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err);
 /* calls.c: what calls ask for; those that wait for approval stay in r->pending. *handoff: somebody else goes on; *stop: malloc'ed
  * output of a tool that ends the run, or NULL. */
 int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *err);
+int cay__answer(cay_run *r, const json_t *call, json_t *output, cay_err *err); /* takes output */
+/* handoff.c: its arguments are sound; what happens when another agent goes on. */
+int cay__handoff_check(const json_t *item, const cay_handoff *h, cay_err *err);
+int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err *err);
+/* beside.c: calls fn for each of n, at most `most` at a time, each on a thread of its own; the last one back ends it. */
+void cay__beside(size_t n, unsigned most, void (*fn)(void *arg, size_t i), void *arg);
 /* A call that code makes while a tool runs: the same path as a model's, but nothing of it enters the history. *out: what it answered, or
  * why it did not run (*ran false). */
 int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const char *arguments, bool *ran, json_t **out, cay_err *err);

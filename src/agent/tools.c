@@ -6,6 +6,7 @@
 
 enum { OUTPUT_MAX = 32 << 20 };
 #define NO_PARAMETERS "{\"type\":\"object\",\"properties\":{},\"required\":[]}"
+#define NO_INPUT "{\"type\":\"object\",\"properties\":{},\"required\":[],\"additionalProperties\":false}"
 #define TEXT_PARAMETERS "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":[\"input\"]}"
 
 /* Letters, digits and _; as models want function names. */
@@ -72,14 +73,16 @@ static int add_tool(json_t *list, const cay_tool *t, bool custom, cay_err *err)
     return 0;
 }
 
-static void add_handoff(json_t *list, const cay_handoff *h)
+static int add_handoff(json_t *list, const cay_handoff *h, cay_err *err)
 {
     char name[96], about[512];
+    json_t *p = NULL;
     handoff_name(h, name, sizeof name);
     snprintf(about, sizeof about, "Handoff to the %s agent to handle the request. %s", h->agent->name, h->agent->handoff_description ? h->agent->handoff_description : "");
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:{s:s, s:{}, s:[], s:b}, s:b}", "type", "function", "name", name, "description",
-                                          h->description ? h->description : about, "parameters", "type", "object", "properties", "required",
-                                          "additionalProperties", 0, "strict", 0));
+    CAY_TRY(parameters(name, h->parameters ? h->parameters : NO_INPUT, &p, err));
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name", name, "description", h->description ? h->description : about,
+                                          "parameters", p, "strict", 0));
+    return 0;
 }
 
 int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err *err)
@@ -95,7 +98,7 @@ int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err 
         handoff_name(&s->agent->handoffs[i], name, sizeof name);
         if (cay__tool_find(s, name) || cay__handoff_find(s, name) != &s->agent->handoffs[i])
             return cay_fail(err, CAY_EINVAL, "agent %.60s has two tools named %.64s; give the handoff a name of its own", s->agent->name, name);
-        add_handoff(list, &s->agent->handoffs[i]);
+        CAY_TRY(add_handoff(list, &s->agent->handoffs[i], err));
     }
     *out = cay__json_text(list, CAY__TEXT_MAX);
     return *out ? 0 : cay_fail(err, CAY_EINVAL, "the tools of agent %.60s are no UTF-8 text", s->agent->name);

@@ -149,6 +149,12 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
     return s;
 }
 
+void cay__span_beside(cay__span *s)
+{
+    if (s)
+        trace_of(s->run)->open = s->up;
+}
+
 void cay__span_data(cay__span *s, const char *key, json_t *value)
 {
     if (s)

@@ -32,6 +32,7 @@ static int rewrite(cay_run *r, char **text, cay_err *err)
         CAY_TRY(cay__json_any("the history", instead, &j, err));
         json_decref(r->context);
         r->context = j;
+        r->told = SIZE_MAX; /* what was cut is cut: no answer is gone on from */
     }
     return 0;
 }
@@ -62,11 +63,28 @@ static void add_usage(cay_tokens *sum, const cay_tokens *u)
     sum->total += u->total;
 }
 
+/* The answer to go on from, and *input cut to what it has not seen; NULL when all is sent. */
+static const char *chained(cay_run *r, const cay_model *m, char **input)
+{
+    if (!r->response_id || !cay_model_kind(m)->chains || r->told > json_array_size(r->context) || (r->told_to && r->told_to != m))
+        return NULL;
+    CAY_AUTOJSON *new = json_array();
+    for (size_t i = r->told; i < json_array_size(r->context); i++)
+        json_array_append(new, json_array_get(r->context, i));
+    char *text = json_array_size(new) ? cay__json_text(new, CAY__TEXT_MAX) : NULL;
+    if (!text)
+        return NULL;
+    free(*input);
+    *input = text;
+    return r->response_id;
+}
+
 static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
 {
     cay__seat *s = r->seat;
     cay_model *m = cay__seat_model(r, s);
     cay_model_settings set = s->agent->settings;
+    const char *before = NULL;
     CAY_AUTOFREE char *instructions = NULL;
     CAY_AUTOFREE char *input = NULL;
     CAY_TRY(cay__instructions(r, s, &instructions, err));
@@ -74,10 +92,18 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
     if (!input)
         return cay_fail_why(err, CAY_ETOOBIG, "history_too_big", "what was said so far is larger than 256 MiB");
     CAY_TRY(rewrite(r, &input, err));
+    if (r->conf->previous_response_id && !cay_model_kind(m)->chains)
+        return cay_fail_why(err, CAY_ENOTSUP, "previous_response", "the run is to go on from an answer that the endpoint keeps, and only the Responses API keeps any");
+    if (r->conf->chain || r->conf->previous_response_id) {
+        before = chained(r, m, &input);
+        set.store = true;
+    }
+    if (s->agent->prompt && !cay_model_kind(m)->prompts)
+        return cay_fail_why(err, CAY_ENOTSUP, "prompt_unsupported", "agent %.60s has a prompt by id, which only the Responses API knows; give it instructions", s->agent->name);
     if (r->tools_used && !s->agent->keep_tool_choice)
         set.tool_choice = NULL; /* a tool that must be called was; else it would be so for ever */
     cay_model_request q = { .size = sizeof q, .instructions = instructions && *instructions ? instructions : NULL, .input = input, .tools = s->tools_json,
-                            .output_schema = s->agent->output_schema, .output_strict = s->agent->output_strict, .settings = &set, .extra = s->extra,
+                            .output_schema = s->agent->output_schema, .output_strict = s->agent->output_strict, .settings = &set, .extra = s->extra, .previous_id = before, .prompt = s->agent->prompt,
                             .on_event = on_model_event, .arg = r };
     hooks_before(r, instructions, input);
     cay__span *span = cay__span_begin(r, "generation", cay_model_name(m));
@@ -198,6 +224,8 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err)
         json_array_foreach(output, i, item) {
             CAY_TRY(take_item(r, item, calls, &message, err));
         }
+        r->told = json_array_size(r->context);
+        r->told_to = cay__seat_model(r, r->seat);
     }
     if (json_array_size(calls))
         CAY_TRY(cay__calls(r, calls, &handoff, &stop, err));

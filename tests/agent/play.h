@@ -15,6 +15,7 @@ enum { PLAY_MAX = 64 };
 typedef struct play {
     const char *say[PLAY_MAX]; /* lists of items; NULL ends */
     size_t      at;
+    char       *previous[PLAY_MAX], *prompt[PLAY_MAX];
     char       *input[PLAY_MAX], *instructions[PLAY_MAX], *tools[PLAY_MAX], *extra[PLAY_MAX], *choice[PLAY_MAX];
     bool        functions; /* an endpoint without free-form tools */
 } play;
@@ -39,13 +40,19 @@ static int play_ask(void *self, const cay_call *call, const cay_model_request *q
     p->instructions[p->at] = play_copy(q->instructions);
     p->tools[p->at] = play_copy(q->tools);
     p->extra[p->at] = play_copy(q->extra);
+    p->previous[p->at] = play_copy(q->previous_id);
+    p->prompt[p->at] = play_copy(q->prompt);
     p->choice[p->at] = play_copy(q->settings ? q->settings->tool_choice : NULL);
     out->output = cay__strdup(p->say[p->at++]);
+    char id[24];
+    snprintf(id, sizeof id, "resp_%zu", p->at);
+    out->id = cay__strdup(id);
     out->usage = (cay_tokens){ .requests = 1, .input = 10, .output = 1, .total = 11 };
     return 0;
 }
 
-static const cay_model_ops play_ops = { .size = sizeof play_ops, .name = "play", .custom_tools = true, .compaction = true, .images = true, .ask = play_ask };
+static const cay_model_ops play_ops = { .size = sizeof play_ops, .name = "play", .custom_tools = true, .compaction = true, .images = true, .ask = play_ask,
+                                        .chains = true, .prompts = true };
 static const cay_model_ops play_functions = { .size = sizeof play_functions, .name = "play", .ask = play_ask };
 
 static inline cay_model *play_model(play *p, const char *name)
@@ -61,6 +68,8 @@ static inline void play_clear(play *p)
         free(p->tools[i]);
         free(p->extra[i]);
         free(p->choice[i]);
+        free(p->previous[i]);
+        free(p->prompt[i]);
     }
     *p = (play){ .at = 0 };
 }

@@ -2,6 +2,8 @@
 /* The runner without a sandbox: turns, tools, approvals, states, handoffs, guards, outputs. */
 #include "play.h"
 #include <base/str.h>
+#include <poll.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 static play p;
@@ -380,6 +382,167 @@ static void an_agent_is_a_tool(void **state)
     cay_tool_free(t);
 }
 
+/* ------------------------------------------------------------------ beside each other, guards of tools, what is kept elsewhere */
+
+/* Waits until as many others are in it at the same time. */
+static atomic_int inside, most;
+static int meet(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    int want = *(int *)arg, now = atomic_fetch_add(&inside, 1) + 1;
+    for (int old = most; now > old && !atomic_compare_exchange_weak(&most, &old, now);)
+        ;
+    for (int i = 0; i < 1000 && most < want; i++)
+        poll(NULL, 0, 10);
+    poll(NULL, 0, 20); /* others have the time to be too many */
+    atomic_fetch_sub(&inside, 1);
+    (void)err;
+    assert_non_null(cay_run_agent(call->run));
+    cay_output_text(out, call->call_id, strlen(call->call_id));
+    return 0;
+}
+
+static void tools_run_beside_each_other(void **state)
+{
+    (void)state;
+    int want = 3;
+    const cay_tool meeting = { .size = sizeof meeting, .name = "meet", .call = meet, .arg = &want, .beside = true };
+    const cay_tool *const tools[] = { &meeting, &add_tool };
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = tools, .ntools = 2 };
+#define MEET(id) CALL_ITEM(id, "meet", "{}")
+    p.say[0] = "[" MEET("c1") "," MEET("c2") "," MEET("c3") "," MEET("c4") "," MEET("c5") "," CALL_ITEM("c6", "add", "{\\\"a\\\":1}") "," MEET("c7") "]";
+    p.say[1] = TEXT("met");
+    atomic_store(&most, 0);
+    cay_run_result *r = run(&a, "go", CONF(.beside = 3));
+    assert_int_equal(most, 3); /* at once, and never more */
+    CAY_AUTOJSON *items = json_loads(r->items, 0, NULL);
+    for (size_t i = 0; i < 7; i++) { /* told in the order of the calls */
+        char id[8];
+        snprintf(id, sizeof id, "c%zu", i + 1);
+        assert_string_equal(cay__json_str(json_array_get(items, 7 + i), "call_id", ""), id);
+    }
+    cay_run_result_free(r);
+    want = 1;
+    p.say[2] = "[" MEET("d1") "," MEET("d2") "]";
+    p.say[3] = TEXT("met");
+    atomic_store(&most, 0);
+    cay_run_result_free(run(&a, "go", PLAIN));
+    assert_int_equal(most, 1);
+}
+
+static int no_seven(void *arg, const cay_tool_call *call, char **message, cay_err *err)
+{
+    (void)arg;
+    (void)err;
+    *message = cay__strdup("seven is not added here");
+    return strstr(call->arguments, "77") ? CAY_GUARD_TRIP : strchr(call->arguments, '7') ? CAY_GUARD_REPLACE : CAY_GUARD_PASS;
+}
+
+static int no_sum(void *arg, const cay_tool_call *call, const char *output, char **message, cay_err *err)
+{
+    (void)arg;
+    (void)call;
+    (void)err;
+    *message = cay__strdup("a sum, kept back");
+    return strstr(output, "sum 42") ? CAY_GUARD_REPLACE : CAY_GUARD_PASS;
+}
+
+static void tools_have_guards(void **state)
+{
+    (void)state;
+    const cay_tool_guard guards[] = { { .name = "sevens", .before = no_seven }, { .name = "sums", .after = no_sum } };
+    cay_tool t = add_tool;
+    t.guards = guards;
+    t.nguards = 2;
+    const cay_tool *const tools[] = { &t };
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = tools, .ntools = 1 };
+    p.say[0] = CALL("c1", "add", "{\\\"a\\\":7}");
+    p.say[1] = CALL("c2", "add", "{\\\"a\\\":8}");
+    p.say[2] = TEXT("so be it");
+    cay_run_result_free(run(&a, "go", PLAIN));
+    assert_int_equal(calls, 1);
+    has(p.input[1], "seven is not added here");
+    has(p.input[2], "a sum, kept back");
+    has_not(p.input[2], "sum 42");
+    p.say[3] = CALL("c3", "add", "{\\\"a\\\":77}");
+    fails(&a, "go", PLAIN, "guardrail_tool");
+    assert_int_equal(calls, 1);
+}
+
+static char reason[64];
+static int take_reason(void *arg, cay_run *r, const char *arguments, cay_err *err)
+{
+    (void)arg;
+    (void)err;
+    assert_string_equal(cay_run_agent(r)->name, "First");
+    cay__str_copy(reason, sizeof reason, arguments);
+    return 0;
+}
+
+static int only_this(void *arg, cay_run *r, const char *items, char **instead, cay_err *err)
+{
+    (void)r;
+    (void)err;
+    has(items, "secret of the first");
+    *instead = cay__strdup(arg);
+    return 0;
+}
+
+static void a_handoff_tells_why_and_shows_what_it_wants(void **state)
+{
+    (void)state;
+    cay_agent second = { .size = sizeof second, .name = "Second" };
+    const cay_handoff to[] = { { .agent = &second, .taken = take_reason, .filter = only_this, .arg = "[{\"role\":\"user\",\"content\":\"a summary\"}]",
+        .parameters = "{\"type\":\"object\",\"properties\":{\"why\":{\"type\":\"string\"}},\"required\":[\"why\"]}" } };
+    cay_agent first = { .size = sizeof first, .name = "First", .handoffs = to, .nhandoffs = 1 };
+    p.say[0] = CALL("c1", "transfer_to_second", "{}");
+    p.say[1] = CALL("c2", "transfer_to_second", "{\\\"why\\\":\\\"hard\\\"}");
+    p.say[2] = TEXT("second here");
+    cay_run_result *r = run(&first, "secret of the first", PLAIN);
+    assert_string_equal(r->agent, "Second");
+    has(p.input[1], "lacks why");
+    assert_string_equal(reason, "{\"why\":\"hard\"}");
+    has(p.input[2], "a summary");
+    has_not(p.input[2], "secret");
+    cay_run_result_free(r);
+}
+
+static void a_chain_sends_what_is_new(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .prompt = "{\"id\":\"pmpt_1\"}" };
+    p.say[0] = CALL("c1", "add", "{\\\"a\\\":1}");
+    p.say[1] = CALL("c2", "add", "{\\\"a\\\":2}");
+    p.say[2] = TEXT("done");
+    cay_run_result *r = run(&a, "first words", CONF(.chain = true));
+    assert_null(p.previous[0]);
+    assert_string_equal(p.previous[1], "resp_1");
+    assert_string_equal(p.previous[2], "resp_2");
+    assert_string_equal(p.prompt[2], "{\"id\":\"pmpt_1\"}");
+    has_not(p.input[1], "first words");
+    has_not(p.input[2], "c1");
+    has(p.input[2], "c2");
+    has(r->history, "first words");
+    p.say[3] = TEXT("on");
+    cay_run_result *s = run(&a, "second words", CONF(.previous_response_id = r->response_id));
+    assert_string_equal(p.previous[3], "resp_3");
+    has_not(p.input[3], "first words");
+    cay_run_result_free(r);
+    cay_run_result_free(s);
+}
+
+static void what_an_endpoint_lacks_is_told(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .prompt = "{\"id\":\"pmpt_1\"}" }, b = { .size = sizeof b, .name = "B" };
+    cay_model *plain = cay_model_new(&play_functions, &p, "plain");
+    p.say[0] = TEXT("well");
+    fails(&a, "go", CONF(.model = plain), "prompt_unsupported");
+    fails(&b, "go", CONF(.model = plain, .previous_response_id = "resp_1"), "previous_response");
+    cay_run_result_free(run(&b, "go", CONF(.model = plain, .chain = true)));
+    assert_null(p.previous[0]);
+    cay_model_free(plain);
+}
+
 /* ------------------------------------------------------------------ guards, hooks, events */
 
 static int trips(void *arg, cay_run *r, const char *text, char **info, cay_err *err)
@@ -510,7 +673,8 @@ int main(void)
         T(a_tool_is_called_and_its_answer_seen), T(mistakes_of_the_model_go_back_to_it), T(answers_that_cannot_be_used_end_the_run),
         T(a_schema_has_only_so_many_steps), T(a_tool_that_raises_ends_the_run), T(turns_have_a_limit), T(outputs_fit_their_schema), T(a_required_tool_is_required_once),
         T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
-        T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(guards_stop_what_they_find), T(hooks_and_events_tell_in_order),
+        T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(tools_run_beside_each_other), T(tools_have_guards),
+        T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(hooks_and_events_tell_in_order),
         T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,8 @@ typedef struct cay_model_request {
     const char *output_schema; /* JSON schema of the answer, or NULL */
     bool        output_strict;
     const cay_model_settings *settings; /* or NULL */
-    const char *previous_id;   /* continue that answer instead of sending all again, or NULL */
+    const char *previous_id;   /* continue that answer instead of sending all again, or NULL; only where ops->chains */
+    const char *prompt;        /* one that the endpoint keeps, a JSON object, or NULL; only where ops->prompts */
     const char *extra;         /* what capabilities add to the body: one JSON object, or NULL */
     /* Pieces as they come, or NULL: data is JSON, type its "type". A negative return ends the request. */
     int       (*on_event)(const char *type, const char *data, void *arg);
@@ -66,6 +67,8 @@ typedef struct cay_model_ops {
     bool        images;       /* takes images in the output of tools */
     int  (*ask)(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err);
     void (*close)(void *self);
+    bool        chains;       /* knows previous_id */
+    bool        prompts;      /* knows prompts by id */
 } cay_model_ops;
 
 /* Takes self: closed with the model. model: the name to show and to look limits up by. */

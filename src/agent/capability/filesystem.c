@@ -237,7 +237,7 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
                            .description = "Adds, changes, moves and deletes files by a patch. It is a free-form tool: do not wrap the patch in JSON." };
     if (!cay_model_kind(scope->model)->custom_tools)
         b->patch.description = "Adds, changes, moves and deletes files: give the whole patch as text in \"patch\".";
-    b->image = (cay_tool){ .size = sizeof b->image, .name = "view_image", .parameters = image_parameters, .call = view_image, .arg = b,
+    b->image = (cay_tool){ .size = sizeof b->image, .name = "view_image", .parameters = image_parameters, .call = view_image, .arg = b, .beside = true,
                            .description = "Shows you an image of the sandbox: PNG, JPEG, GIF, WebP, BMP, TIFF or SVG, at most 10 MiB." };
     b->tools[0] = &b->image;
     b->tools[1] = &b->patch;

@@ -54,7 +54,7 @@ static cay__cmd *place(cay__cmds *t)
         cay__cmd *s = &t->v[i];
         if (!s->id)
             return s;
-        if (newer(t, s) < CAY__SESSIONS_RECENT)
+        if (s->busy || newer(t, s) < CAY__SESSIONS_RECENT)
             continue;
         if (!oldest || s->used < oldest->used)
             oldest = s;
@@ -92,11 +92,29 @@ static int open_streams(cay__cmd *s, const cay_call *call, cay_err *err)
     return 0;
 }
 
+/* A place with an id; 0: a new one. */
+static cay__cmd *reserve(cay__cmds *t, int id, bool tty)
+{
+    pthread_mutex_lock(&t->lock);
+    cay__cmd *s = place(t);
+    *s = (cay__cmd){ .id = id ? id : new_id(t), .fd = { -1, -1 }, .tty = tty, .busy = true, .used = ++t->clock };
+    pthread_mutex_unlock(&t->lock);
+    return s;
+}
+
+void cay__cmd_leave(cay__cmds *t, cay__cmd *s)
+{
+    pthread_mutex_lock(&t->lock);
+    s->busy = false;
+    if (s->exited || !s->p)
+        cay__cmd_drop(s);
+    pthread_mutex_unlock(&t->lock);
+}
+
 int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, cay__cmd **out, cay_err *err)
 {
     char id[12];
-    cay__cmd *s = place(t);
-    *s = (cay__cmd){ .id = new_id(t), .fd = { -1, -1 }, .tty = spec->tty, .used = ++t->clock };
+    cay__cmd *s = reserve(t, 0, spec->tty);
     snprintf(id, sizeof id, "%d", s->id);
     cay_pair labels[] = { { LABEL, id }, { NULL, NULL } };
     cay_spawn own = *spec;
@@ -106,7 +124,8 @@ int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, ca
     if (rc == 0)
         rc = open_streams(s, call, err);
     if (rc < 0) {
-        cay__cmd_drop(s);
+        s->exited = true; /* for us */
+        cay__cmd_leave(t, s);
         return rc;
     }
     *out = s;
@@ -134,12 +153,15 @@ static int match(const cay_proc_info *info, void *arg)
 int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out, cay_err *err)
 {
     sought w = { .proc = "" };
+    pthread_mutex_lock(&t->lock);
     for (size_t i = 0; i < CAY_LEN(t->v); i++)
         if (t->v[i].id && t->v[i].id == id) {
             t->v[i].used = ++t->clock;
             *out = &t->v[i];
+            pthread_mutex_unlock(&t->lock);
             return 0;
         }
+    pthread_mutex_unlock(&t->lock);
     if (id >= 1000 && id <= 99999) {
         snprintf(w.id, sizeof w.id, "%d", (int)id);
         /* Who ends between the two halves of a listing, the living and the ended, is in neither: a second one has it. */
@@ -148,13 +170,13 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
     }
     if (!*w.proc)
         return cay_fail_why(err, CAY_ENOENT, "pty_session_not_found", "no process has the session ID %lld; it ended, or was never started", (long long)id);
-    cay__cmd *s = place(t);
-    *s = (cay__cmd){ .id = (int)id, .fd = { -1, -1 }, .tty = w.tty, .used = ++t->clock };
+    cay__cmd *s = reserve(t, (int)id, w.tty);
     int rc = cay_sandbox_attach(t->sb, call, w.proc, &s->p, err);
     if (rc == 0)
         rc = open_streams(s, call, err);
     if (rc < 0) {
-        cay__cmd_drop(s);
+        s->exited = true; /* for us */
+        cay__cmd_leave(t, s);
         return rc;
     }
     *out = s;

@@ -8,6 +8,7 @@
 #pragma once
 #include "output.h"
 #include <cay/sandbox.h>
+#include <pthread.h>
 
 enum {
     CAY__SESSIONS_MAX = 64, CAY__SESSIONS_RECENT = 8, /* never pruned: the last used */
@@ -20,7 +21,7 @@ typedef struct cay__cmd {
     int       fd[2];
     uint64_t  at[2]; /* bytes read of each stream */
     unsigned  breaks;
-    bool      tty, exited;
+    bool      tty, exited, busy; /* busy: a call is starting or looking at it, so nobody drops it */
     cay_exit  exit;
     uint64_t  used; /* a clock of uses */
 } cay__cmd;
@@ -29,6 +30,7 @@ typedef struct cay__cmds {
     cay_sandbox *sb;
     cay__cmd v[CAY__SESSIONS_MAX];
     uint64_t     clock;
+    pthread_mutex_t lock; /* places and ids; what is in a place belongs to the call that uses it */
 } cay__cmds;
 
 /* Starts spec (labels and stdin are filled in); a place is made by ending an old one when all are taken. */
@@ -37,5 +39,7 @@ int  cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, c
 int  cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out, cay_err *err);
 /* Collects for at most yield_ms (within the bounds above), or until it has ended and all it printed was read. */
 int  cay__cmd_collect(cay__cmd *s, const cay_call *call, uint64_t yield_ms, cay__printed *out, cay_err *err);
+/* A call is through with it: dropped when it has ended, else there to be found. */
+void cay__cmd_leave(cay__cmds *t, cay__cmd *s);
 void cay__cmd_drop(cay__cmd *s);
 void cay__cmds_drop(cay__cmds *t);

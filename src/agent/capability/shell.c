@@ -74,9 +74,8 @@ static int answer(bound *b, cay__cmd *s, const cay_call *call, int64_t began_us,
     if (rc == 0) {
         cay__told t = { .seconds = (double)(cay__now_us() - began_us) / 1e6, .ended = s->exited, .code = s->exit.code, .session = s->id };
         tell(b, &t, &p, args, out);
-        if (s->exited)
-            cay__cmd_drop(s);
     }
+    cay__cmd_leave(&b->sessions, s);
     cay__buf_clear(&p.b);
     return rc;
 }
@@ -187,11 +186,12 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     (void)err;
     b->shell = self;
     b->sessions.sb = cay_sandbox_ref(scope->sandbox);
+    pthread_mutex_init(&b->sessions.lock, NULL);
     b->cwd = cay__strdup(scope->cwd);
     b->user = scope->user ? cay__strdup(scope->user) : NULL;
     for (size_t i = 0; i < CAY_LEN(b->sessions.v); i++)
         b->sessions.v[i].fd[0] = b->sessions.v[i].fd[1] = -1;
-    b->exec = (cay_tool){ .size = sizeof b->exec, .name = "exec_command", .parameters = exec_parameters, .call = exec_command, .arg = b,
+    b->exec = (cay_tool){ .size = sizeof b->exec, .name = "exec_command", .parameters = exec_parameters, .call = exec_command, .arg = b, .beside = true,
                           .description = "Runs a command in the sandbox and tells what it printed and how it ended, or a session ID when it is still running.",
                           .approval = b->shell->o.approval, .needs_approval = b->shell->o.needs_approval ? asks : NULL };
     b->write = (cay_tool){ .size = sizeof b->write, .name = "write_stdin", .parameters = write_parameters, .call = write_stdin, .arg = b,

@@ -87,6 +87,8 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     cay__body_str(b, "model", e->model);
     if (q->previous_id)
         cay__body_str(b, "previous_response_id", q->previous_id);
+    if (q->prompt)
+        cay__body_raw(b, "prompt", q->prompt);
     if (q->instructions)
         cay__body_str(b, "instructions", q->instructions);
     cay__body_raw(b, "input", q->input);
@@ -215,7 +217,7 @@ static void close_responses(void *self)
 }
 
 static const cay_model_ops ops = { .size = sizeof ops, .name = "responses", .custom_tools = true, .compaction = true, .images = true,
-                                   .ask = ask, .close = close_responses };
+                                   .ask = ask, .close = close_responses, .chains = true, .prompts = true };
 
 int cay__model_responses(cay__endpoint *e, cay_model **out)
 {
