@@ -59,6 +59,8 @@ typedef struct cay__actor {
     char       tenant[64]; /* "default" until others are made */
     char       key[16];    /* id of the key; "" without one */
     char       sandbox[CAY_ID_LEN + 1]; /* with the narrow scopes: the only one it may touch */
+    uint16_t    port; /* with scope port: the only one */
+    const char *path; /* with scope file: at and below it */
 } cay__actor;
 
 /* ------------------------------------------------------------------ a request */
@@ -93,6 +95,10 @@ int cay__req_to_fd(cay__req *r, int fd, uint64_t max, uint64_t *n, cay_err *err)
 /* A sandbox that the one who asks may use, by whole id (or a foreign alias); else CAY_ENOENT, alike for those of others. Wakes nothing. The handle is
  * given back with the request. */
 int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *err);
+/* The same for what is going to use it: one that was made with auto_resume is resumed. */
+int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err);
+/* Whose things a list shows, for cay_filter.tenant: the asker's; of an admin NULL (all), or ?tenant=. What is made belongs to r->who.tenant. */
+const char *cay__req_tenant(cay__req *r);
 
 /* ------------------------------------------------------------------ answers; each returns 0 */
 
