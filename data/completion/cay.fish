@@ -49,7 +49,7 @@ function __cay_complete
         return
     end
     switch $before[1]
-        case run create doctor gc tour version completion
+        case run create doctor gc serve tour version completion
         case help
             cay completion verbs 2>/dev/null | string match -rv '^(files|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
         case 'snapshot *'

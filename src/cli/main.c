@@ -36,6 +36,8 @@ const cli_verb *const cli_verbs[] = {
     &cli_key_create, &cli_key_ls, &cli_key_revoke, &cli_tenant_create, &cli_tenant_ls, &cli_tenant_set, &cli_tenant_rm,
     HEADING("watching and cleaning"),
     &cli_top, &cli_events, &cli_gc,
+    HEADING("the server"),
+    &cli_serve,
     HEADING("about cay"),
     &cli_help, &cli_version, &cli_completion,
     NULL,

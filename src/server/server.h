@@ -28,12 +28,13 @@ enum {
     CAY__ROUTE_ADMIN = 1u << 1,  /* needs scope admin */
     CAY__ROUTE_CREATE = 1u << 2, /* Idempotency-Key: the same answer again for the same key and body */
     CAY__ROUTE_LOOP = 1u << 3,   /* answers on the loop: it never blocks and reads no body */
-    CAY__ROUTE_RAW = 1u << 4,    /* reads its body itself by cay__req_read() */
+    CAY__ROUTE_RAW = 1u << 4,    /* reads a large body in pieces: of others a short one is gathered before a worker has to wait for it */
 };
 
 typedef struct cay__route {
-    const char *method; /* GET answers HEAD, too */
-    const char *path;   /* below the dialect's base: "/sandboxes/{id}/files"; a last {name*} takes the rest with its slashes */
+    const char *method; /* GET answers HEAD, too; "*": any */
+    const char *path;   /* below the dialect's base: "/sandboxes/{id}/files"; a last {name*} takes the rest with its slashes; NULL: every path, as
+                           it was sent */
     int       (*fn)(cay__req *r, cay_err *err);
     unsigned    flags;
     const struct cay__doc *doc; /* what the OpenAPI document tells of it; NULL: it is not in it */
@@ -47,11 +48,38 @@ typedef struct cay__dialect {
     int             (*fail)(cay__req *r, const cay_err *err); /* answers with an error; NULL: problem documents (RFC 9457) */
     /* The key in a request's own way (a header, a query), or NULL; without this function: Authorization: Bearer, X-API-Key. */
     const char     *(*key)(cay__req *r);
+    /* Requests that are its own although their path is not below its base: `first` is asked before any base path is looked at (by Host, by a
+     * header), `also` when no base path fits. A path that is adopted so is matched as it is, without the base. */
+    bool            (*first)(cay__req *r);
+    bool            (*also)(cay__req *r);
 } cay__dialect;
 
-extern const cay__dialect *const cay__dialects[]; /* server/dialect/dialects.c, NULL-terminated */
+extern const cay__dialect *const cay__dialects[]; /* server/dialects.c, NULL-terminated */
 
-/* ------------------------------------------------------------------ who asks */
+/* Something that lives as long as the server: opened in this order before the first connection, closed in the other after the last. */
+typedef struct cay__part {
+    const char *name;
+    int       (*open)(cay__server *s, cay_err *err);
+    void      (*close)(cay__server *s);
+} cay__part;
+extern const cay__part cay__parts[]; /* server/dialects.c, ends with a NULL name */
+
+typedef struct cay__conf {
+    const char *home;     /* the state directory; NULL: the usual one */
+    const char *domain;   /* of previews: PORT-ID.domain; "localhost" */
+    const char *tls_cert, *tls_key; /* or NULL */
+    const char *hosts[17], *origins[17]; /* more that are ours, NULL-terminated */
+    const char *log;      /* file of the access log; "-": stderr; NULL: none */
+    unsigned    workers;  /* at most so many */
+    unsigned    conns;    /* likewise */
+    bool        insecure; /* plain HTTP beyond this machine was asked for by name */
+} cay__conf;
+const cay__conf *cay__server_conf(const cay__server *s);
+cay_service     *cay__server_service(const cay__server *s);
+/* Runs fn(arg) on a worker soon; false when too much is waiting. */
+bool cay__server_later(cay__server *s, void (*fn)(void *arg), void *arg);
+
+/* ------------------------------------------------------------------ who asks: server/auth.c */
 
 typedef enum cay__scope { CAY__SCOPE_NOBODY = 0, CAY__SCOPE_PORT, CAY__SCOPE_FILE, CAY__SCOPE_SANDBOX, CAY__SCOPE_TENANT, CAY__SCOPE_ADMIN } cay__scope;
 typedef struct cay__actor {
@@ -62,6 +90,12 @@ typedef struct cay__actor {
     uint16_t    port; /* with scope port: the only one */
     const char *path; /* with scope file: at and below it */
 } cay__actor;
+
+/* Fills r->who and says whether the route may be used. Called once a request, before its handler and before its body is waited for; of open
+ * routes as well, where a missing key is no error. */
+int cay__auth(cay__req *r, cay_err *err);
+/* The key that the request shows: by the dialect's own way, else Authorization: Bearer, else X-API-Key; NULL without. */
+const char *cay__req_key(cay__req *r);
 
 /* ------------------------------------------------------------------ a request */
 
@@ -77,9 +111,14 @@ struct cay__req {
     cay__arena          arena;    /* lives as long as the request */
     char                id[CAY_ID_LEN + 1]; /* of this request: in the answer (X-Request-Id), in errors, in the log */
     const char         *peer;     /* address, for the log */
+    const char         *as;       /* the listener's --as TENANT: no key is needed; or NULL */
     bool                tls;      /* it came encrypted */
     struct cay__conn   *conn;     /* the server's own */
+    struct cay__reply  *reply;    /* likewise: what was answered so far */
 };
+
+/* fn(p) when the request ends, the last one first; also when p was given by a handler that fails. */
+void cay__req_defer(cay__req *r, void (*fn)(void *p), void *p);
 
 const char *cay__req_query(cay__req *r, const char *name); /* decoded, the first of that name; NULL when there is none */
 bool        cay__req_flag(cay__req *r, const char *name);  /* ?name, ?name=1, ?name=true */
@@ -101,6 +140,12 @@ int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 const char *cay__req_tenant(cay__req *r);
 
 /* ------------------------------------------------------------------ answers; each returns 0 */
+
+/* The status of an error: by its reason word where that has one of its own, else by its code. */
+int cay__status_of(const cay_err *err);
+/* A problem document (RFC 9457): status, code, reason, whether a retry helps, the request's id. Of CAY_ESYS the text stays in the log: it may name
+ * paths of the host. */
+int cay__reply_problem(cay__req *r, const cay_err *err);
 
 void cay__reply_field(cay__req *r, const char *name, const char *value); /* one more line of the head, before the answer */
 int  cay__reply(cay__req *r, int status, const char *type, const void *data, size_t len); /* copied; type NULL: no body */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay serve: becomes cay-server. */
+#include "main.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/path.h>
+#include <stdio.h>
+
+typedef struct serve_args {
+    opt_list    listen, dialect, as, hosts, origins;
+    const char *domain, *tls, *log;
+    uint64_t    workers, connections;
+    bool        insecure;
+} serve_args;
+
+static const opt_def defs[] = {
+    { "listen", 0, "ADDR", "HOST:PORT, :PORT (this machine alone) or unix:PATH; 127.0.0.1:8090 unless told; may be given again", OPT_LIST, offsetof(serve_args, listen) },
+    { "domain", 0, "NAME", "previews are at PORT-ID.NAME; localhost unless told", OPT_STR, offsetof(serve_args, domain) },
+    { "tls", 0, "CERT,KEY", "encrypt, with these PEM files; SIGHUP reads them again", OPT_STR, offsetof(serve_args, tls) },
+    { "insecure", 0, NULL, "allow plain HTTP beyond this machine", OPT_FLAG, offsetof(serve_args, insecure) },
+    { "allow-host", 0, "NAME", "a name of this server's besides localhost, addresses and --domain; may be given again", OPT_LIST, offsetof(serve_args, hosts) },
+    { "allow-origin", 0, "URL", "pages from there may ask, too; may be given again", OPT_LIST, offsetof(serve_args, origins) },
+    { "log", 0, "FILE", "write a JSON line for every request; - is standard error", OPT_STR, offsetof(serve_args, log) },
+    { "workers", 0, "N", "at most so many requests at work at once; 64 unless told", OPT_NUM, offsetof(serve_args, workers), 1, 1024 },
+    { "connections", 0, "N", "at most so many connections; 20000 unless told", OPT_NUM, offsetof(serve_args, connections), 1, 1000000 },
+    { "dialect", 0, "NAME", "the last --listen speaks this protocol alone, at its root", OPT_LIST, offsetof(serve_args, dialect) },
+    { "as", 0, "TENANT", "and needs no key: who comes there is this tenant; loopback and unix sockets alone", OPT_LIST, offsetof(serve_args, as) },
+    OPT_END
+};
+
+enum { WORDS = 8 * OPT_LIST_MAX };
+typedef struct words {
+    const char *v[WORDS];
+    char        num[2][24];
+    size_t      n;
+} words;
+
+static void add(words *w, const char *name, const char *value)
+{
+    if (!value || w->n + 3 > WORDS)
+        return;
+    w->v[w->n++] = name;
+    w->v[w->n++] = value;
+}
+
+static void add_num(words *w, int i, const char *name, uint64_t v)
+{
+    snprintf(w->num[i], sizeof w->num[i], "%llu", (unsigned long long)v);
+    add(w, name, v ? w->num[i] : NULL);
+}
+
+static int serve(void *opts, int argc, char **argv)
+{
+    const serve_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    char program[4096];
+    words w = { .v = { "cay-server" }, .n = 1 };
+    (void)argc;
+    (void)argv;
+    if (cay__libexec_find(NULL, "cay-server", program, sizeof program, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    add(&w, "--home", cli.home);
+    add(&w, "--provider", cli_provider());
+    add(&w, "--domain", a->domain);
+    add(&w, "--tls", a->tls);
+    add(&w, "--log", a->log);
+    add_num(&w, 0, "--workers", a->workers);
+    add_num(&w, 1, "--connections", a->connections);
+    for (size_t i = 0; i < a->listen.n; i++)
+        add(&w, "--listen", a->listen.v[i]);
+    for (size_t i = 0; i < a->hosts.n; i++)
+        add(&w, "--allow-host", a->hosts.v[i]);
+    for (size_t i = 0; i < a->origins.n; i++)
+        add(&w, "--allow-origin", a->origins.v[i]);
+    if (a->dialect.n > 1 || a->as.n > 1) {
+        cay_fail(&err, CAY_EINVAL, "--dialect and --as: once, for the last --listen");
+        return cli_usage(&cli_serve, &err);
+    }
+    add(&w, "--dialect", a->dialect.n ? a->dialect.v[0] : NULL);
+    add(&w, "--as", a->as.n ? a->as.v[0] : NULL);
+    if (a->insecure)
+        w.v[w.n++] = "--insecure";
+    w.v[w.n] = NULL;
+    execv(program, (char *const *)w.v);
+    cay_fail_sys(&err, CAY_ESYS, "run %s", program);
+    return cli_fail(&err, CLI_FAIL);
+}
+
+const cli_verb cli_serve = {
+    .name = "serve",
+    .operands = "[--listen ADDR]…",
+    .summary = "serve sandboxes over HTTP to programs of any language",
+    .text = "It ends by Ctrl-C or SIGTERM, after what it is answering; sandboxes live on.",
+    .examples = "  cay serve\n"
+                "  cay serve --listen :9000 --listen unix:/run/cay.sock\n"
+                "  cay serve --listen 0.0.0.0:443 --tls cert.pem,key.pem --log /var/log/cay.jsonl",
+    .opts = { { defs, 0 } },
+    .size = sizeof(serve_args),
+    .fn = serve,
+};

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server/dialect/dialect.h - the protocols by name, for the server's table. */
+#pragma once
+#include <server/server.h>
+
+extern const cay__dialect cay__dialect_root; /* what belongs to no protocol: /health */

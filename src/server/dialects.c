@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the server is made of: a row per protocol, a row per part. */
+#include "dialect/dialect.h"
+
+const cay__dialect *const cay__dialects[] = {
+    &cay__dialect_root,
+    NULL,
+};
+
+const cay__part cay__parts[] = {
+    { NULL },
+};

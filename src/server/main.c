@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay-server: opens the service and the listeners, starts lanes, waits for signals. `cay serve` runs it. */
+#include "auth.h"
+#include "inside.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+enum { LANES_MAX = 16, DEFAULT_WORKERS = 64, DEFAULT_CONNS = 20000 };
+
+const cay__conf *cay__server_conf(const cay__server *s)
+{
+    return &s->conf;
+}
+
+cay_service *cay__server_service(const cay__server *s)
+{
+    return s->svc;
+}
+
+const char *cay__server_domain(const cay__server *s)
+{
+    return s->conf.domain;
+}
+
+const char *cay__server_instance(const cay__server *s)
+{
+    return s->instance;
+}
+
+cay__gate *cay__server_gate(cay__server *s)
+{
+    return s->gate;
+}
+
+struct cay__previews *cay__server_previews(cay__server *s)
+{
+    return s->previews;
+}
+
+/* By the state directory's path: the same after a restart. */
+static void name_instance(cay__server *s)
+{
+    const char *home = cay_service_home(s->svc);
+    snprintf(s->instance, sizeof s->instance, "%08x", cay__hash(home, strlen(home)));
+}
+
+/* ------------------------------------------------------------------ words */
+
+typedef struct words {
+    const char *addr[CAY__LISTENERS], *dialect[CAY__LISTENERS], *as[CAY__LISTENERS];
+    size_t      n;
+    const char *provider, *tls;
+} words;
+
+enum { O_LISTEN = 256, O_HOME, O_DOMAIN, O_TLS, O_INSECURE, O_LOG, O_WORKERS, O_CONNS, O_DIALECT, O_AS, O_PROVIDER, O_HOST, O_ORIGIN };
+static const struct option options[] = {
+    { "listen", required_argument, NULL, O_LISTEN },   { "home", required_argument, NULL, O_HOME },
+    { "domain", required_argument, NULL, O_DOMAIN },   { "tls", required_argument, NULL, O_TLS },
+    { "insecure", no_argument, NULL, O_INSECURE },     { "log", required_argument, NULL, O_LOG },
+    { "workers", required_argument, NULL, O_WORKERS }, { "connections", required_argument, NULL, O_CONNS },
+    { "dialect", required_argument, NULL, O_DIALECT }, { "as", required_argument, NULL, O_AS },
+    { "provider", required_argument, NULL, O_PROVIDER }, { "allow-host", required_argument, NULL, O_HOST },
+    { "allow-origin", required_argument, NULL, O_ORIGIN }, { 0 },
+};
+
+static int one_more(const char **list, size_t cap, const char *name, cay_err *err)
+{
+    size_t n = 0;
+    while (list[n])
+        n++;
+    if (n + 1 == cap)
+        return cay_fail(err, CAY_EINVAL, "%s: at most %zu", name, cap - 1);
+    list[n] = optarg;
+    return 0;
+}
+
+/* --dialect and --as belong to the --listen that follows them, or to the last one. */
+static int take_words(int argc, char **argv, words *w, cay__conf *conf, cay_err *err)
+{
+    const char *dialect = NULL, *as = NULL;
+    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) >= 0;) {
+        switch (o) {
+        case O_LISTEN:
+            if (w->n == CAY_LEN(w->addr))
+                return cay_fail(err, CAY_EINVAL, "--listen: at most %zu addresses", CAY_LEN(w->addr));
+            w->dialect[w->n] = dialect;
+            w->as[w->n] = as;
+            w->addr[w->n++] = optarg;
+            dialect = as = NULL;
+            break;
+        case O_HOME: conf->home = optarg; break;
+        case O_DOMAIN: conf->domain = optarg; break;
+        case O_TLS: w->tls = optarg; break;
+        case O_INSECURE: conf->insecure = true; break;
+        case O_LOG: conf->log = optarg; break;
+        case O_WORKERS: conf->workers = (unsigned)atoi(optarg); break;
+        case O_CONNS: conf->conns = (unsigned)atoi(optarg); break;
+        case O_DIALECT: dialect = optarg; break;
+        case O_AS: as = optarg; break;
+        case O_HOST: CAY_TRY(one_more(conf->hosts, CAY_LEN(conf->hosts), "--allow-host", err)); break;
+        case O_ORIGIN: CAY_TRY(one_more(conf->origins, CAY_LEN(conf->origins), "--allow-origin", err)); break;
+        case O_PROVIDER: w->provider = optarg; break;
+        default: return cay_fail(err, CAY_EINVAL, "`cay serve --help` shows the options");
+        }
+    }
+    if (optind < argc)
+        return cay_fail(err, CAY_EINVAL, "\"%s\": no operands are taken", argv[optind]);
+    if ((dialect || as) && w->n) {
+        w->dialect[w->n - 1] = dialect ? dialect : w->dialect[w->n - 1];
+        w->as[w->n - 1] = as ? as : w->as[w->n - 1];
+    } else if (dialect || as) {
+        return cay_fail(err, CAY_EINVAL, "--dialect and --as need a --listen of their own");
+    }
+    if (!w->n)
+        w->addr[w->n++] = "127.0.0.1:8090";
+    if (conf->workers < 1 || conf->workers > 1024 || conf->conns < 1)
+        return cay_fail(err, CAY_EINVAL, "--workers: 1 to 1024; --connections: at least 1");
+    return 0;
+}
+
+static int open_listeners(cay__server *s, const words *w, cay_err *err)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const cay__dialect *root = NULL;
+        for (const cay__dialect *const *d = cay__dialects; w->dialect[i] && *d; d++)
+            if (!strcmp((*d)->name, w->dialect[i]))
+                root = *d;
+        if (w->dialect[i] && !root)
+            return cay_fail(err, CAY_EINVAL, "--dialect %s: this server does not speak it", w->dialect[i]);
+        if (w->as[i] && !root)
+            return cay_fail(err, CAY_EINVAL, "--as %s: it belongs to a --dialect with a --listen of its own", w->as[i]);
+        CAY_TRY(cay__listen(s, w->addr[i], root, w->as[i], err));
+    }
+    return 0;
+}
+
+/* ------------------------------------------------------------------ life */
+
+static void allow_many_files(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
+static int open_log(cay__server *s, cay_err *err)
+{
+    s->log_fd = -1;
+    if (!s->conf.log)
+        return 0;
+    s->log_fd = strcmp(s->conf.log, "-") ? open(s->conf.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : dup(2);
+    return s->log_fd < 0 ? cay_fail_sys(err, CAY_ESYS, "--log %s", s->conf.log) : 0;
+}
+
+static int start(cay__server *s, const words *w, cay_err *err)
+{
+    const cay_open spec = { .size = sizeof spec, .home = s->conf.home, .provider = w->provider };
+    CAY_TRY(open_log(s, err));
+    CAY_TRY(open_listeners(s, w, err));
+    CAY_TRY(cay_service_open(&spec, &s->svc, err));
+    name_instance(s);
+    s->gate = cay__gate_new(&(cay__gate_conf){ .domain = s->conf.domain, .hosts = s->conf.hosts, .origins = s->conf.origins });
+    if (cay__previews_new)
+        s->previews = cay__previews_new();
+    s->pool = cay__pool_new(s->conf.workers);
+    for (; cay__parts[s->nparts].name; s->nparts++)
+        CAY_TRY(cay__parts[s->nparts].open(s, err));
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned want = (unsigned)CAY_MAX(1, CAY_MIN(cores, LANES_MAX));
+    s->lanes = cay__alloc(want * sizeof *s->lanes);
+    for (; s->nlanes < want; s->nlanes++)
+        CAY_TRY(cay__lane_start(&s->lanes[s->nlanes], s, err));
+    return 0;
+}
+
+/* Accepts no more, lets requests end, then streams. */
+static void drain(cay__server *s)
+{
+    s->draining = true;
+    for (unsigned i = 0; i < s->nlanes; i++)
+        cay__lane_wake(&s->lanes[i]);
+    for (unsigned i = 0; i < s->nlanes; i++)
+        pthread_join(s->lanes[i].thread, NULL);
+}
+
+static void stop(cay__server *s)
+{
+    drain(s);
+    cay__listen_close(s);
+    if (s->pool)
+        cay__pool_free(s->pool);
+    while (s->nparts-- > 0)
+        cay__parts[s->nparts].close(s);
+    for (unsigned i = 0; i < s->nlanes; i++)
+        cay__lane_close(&s->lanes[i]);
+    free(s->lanes);
+    cay__gate_free(s->gate);
+    if (s->previews)
+        cay__previews_free(s->previews);
+    if (s->svc)
+        cay_service_close(s->svc);
+}
+
+static void announce(const cay__server *s)
+{
+    for (size_t i = 0; i < s->nlisteners; i++)
+        printf("listening on %s%s%s%s%s\n", s->listeners[i].name, s->listeners[i].root ? " for " : "", s->listeners[i].root ? s->listeners[i].root->name : "",
+               s->listeners[i].as ? ", without a key, as tenant " : "", s->listeners[i].as ? s->listeners[i].as : "");
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    cay__server s = { .conf = { .domain = "localhost", .workers = DEFAULT_WORKERS, .conns = DEFAULT_CONNS }, .log_fd = -1 };
+    words w = { 0 };
+    cay_err err = CAY_ERR_INIT;
+    sigset_t set;
+    int sig = 0;
+    mallopt(M_ARENA_MAX, 2); /* one for the lanes and one for the workers are enough, and small */
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    allow_many_files();
+    json_object_seed(0);
+    if (take_words(argc, argv, &w, &s.conf, &err) < 0 || start(&s, &w, &err) < 0) {
+        fprintf(stderr, "cay: %s\n", err.msg);
+        return err.code == CAY_EINVAL ? 2 : 1;
+    }
+    announce(&s);
+    while (sigwait(&set, &sig) == 0 && sig == SIGHUP)
+        continue;
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a second one ends it at once */
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    stop(&s);
+    return 0;
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server of our own for a test: a free port, a state directory of its own, ended and cleaned up whatever happens.
+
+    with Server(build) as s:
+        status, head, body = s.ask('GET', '/health')
+        status, head, obj = s.json('POST', '/api/v1/sandboxes', {'name': 'x'})
+"""
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+
+class Server:
+    def __init__(self, build, *args, env=None):
+        self.build = os.path.abspath(build)
+        self.args = args
+        self.env = dict(os.environ, CAY_LIBEXEC=self.build, **(env or {}))
+        self.tmp = tempfile.mkdtemp(prefix='cay-server-')
+        self.home = os.path.join(self.tmp, 'home')
+        self.unix = os.path.join(self.tmp, 'sock')
+        self.proc = None
+        self.env['CAY_HOME'] = self.home
+
+    def start(self):
+        self.proc = subprocess.Popen([os.path.join(self.build, 'cay-server'), '--home', self.home, '--listen', '127.0.0.1:0', '--listen', 'unix:' + self.unix,
+                                      *self.args], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.env, text=True)
+        self.url = None
+        for line in self.proc.stdout:
+            m = re.match(r'listening on (https?://\S+)', line)
+            if m and not self.url:
+                self.url = m.group(1)
+            if line.startswith('listening on unix:' + self.unix):
+                break
+        if not self.url:
+            raise RuntimeError('the server did not start')
+        self.port = int(self.url.rsplit(':', 1)[1])
+        self.key = self.make_key('--scope', 'admin')
+        return self
+
+    def cay(self, *words, timeout=60):
+        """The command line on the same state directory; what it says on standard output."""
+        r = subprocess.run([os.path.join(self.build, 'cay'), *words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+        if r.returncode:
+            raise RuntimeError('cay %s: %s' % (' '.join(words), r.stderr))
+        return r.stdout
+
+    def make_key(self, *words):
+        return self.cay('key', 'create', *words).strip()
+
+    def stop(self, sig=signal.SIGTERM):
+        if not self.proc:
+            return None
+        self.proc.send_signal(sig)
+        try:
+            rc = self.proc.wait(40)
+        except subprocess.TimeoutExpired:
+            self.proc.kill()
+            self.proc.wait()
+            rc = None
+        self.proc.stdout.close()
+        self.proc = None
+        return rc
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *exc):
+        self.stop()
+        cay = os.path.join(self.build, 'cay')  # sandboxes live on without the server
+        try:
+            ids = subprocess.run([cay, 'ls', '-q'], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout.split()
+            if ids:
+                subprocess.run([cay, 'rm', '-f', *ids], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+        for _ in range(50):  # a keeper that is leaving may still write
+            shutil.rmtree(self.tmp, ignore_errors=True)
+            if not os.path.exists(self.tmp):
+                break
+            time.sleep(0.1)
+
+    # -------------------------------------------------------------- asking
+    def socket(self, timeout=20):
+        s = socket.create_connection(('127.0.0.1', self.port), timeout)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return s
+
+    def raw(self, data, timeout=20):
+        """Bytes as they are; what comes back until the server closes."""
+        with self.socket(timeout) as s:
+            try:
+                s.sendall(data)
+            except OSError:
+                pass
+            out = b''
+            while True:
+                try:
+                    piece = s.recv(65536)
+                except ConnectionResetError:
+                    break
+                if not piece:
+                    break
+                out += piece
+            return out
+
+    def connection(self, timeout=30):
+        return http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout)
+
+    def ask(self, method, path, body=None, headers=None, key=True, conn=None):
+        """(status, headers, bytes); key: True for the server's own, None for none, else the text of one."""
+        h = dict(headers or {})
+        if key:
+            h.setdefault('Authorization', 'Bearer ' + (self.key if key is True else key))
+        c = conn or self.connection()
+        try:
+            c.request(method, path, body=body, headers=h)
+            r = c.getresponse()
+            return r.status, r.headers, r.read()
+        finally:
+            if not conn:
+                c.close()
+
+    def json(self, method, path, obj=None, headers=None, key=True, conn=None):
+        """(status, headers, object): the body is JSON, and so is the answer, if it has any."""
+        h = dict(headers or {})
+        body = None
+        if obj is not None:
+            body = json.dumps(obj)
+            h.setdefault('Content-Type', 'application/json')
+        status, head, data = self.ask(method, path, body, h, key, conn)
+        return status, head, json.loads(data) if data else None
