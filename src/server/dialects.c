@@ -4,6 +4,7 @@
 
 const cay__dialect *const cay__dialects[] = {
     &cay__dialect_root,
+    &cay__dialect_sandbox_server,
     NULL,
 };
 

@@ -4,3 +4,4 @@
 #include <server/server.h>
 
 extern const cay__dialect cay__dialect_root; /* what belongs to no protocol: /health */
+extern const cay__dialect cay__dialect_sandbox_server;
