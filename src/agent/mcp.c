@@ -120,6 +120,11 @@ static void add_tool(cay_mcp *m, const json_t *j)
     m->tools[m->n++] = &t->tool;
 }
 
+const char *cay__mcp_server_of(const cay_tool *t)
+{
+    return t->call == call_tool ? ((const mcp_tool *)t->arg)->mcp->name : NULL;
+}
+
 static int list_tools(cay_mcp *m, const cay_call *call, cay_err *err)
 {
     CAY_AUTOFREE char *cursor = NULL;

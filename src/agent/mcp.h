@@ -15,6 +15,8 @@ typedef struct cay__mcp_link {
     void (*close)(void *self);
 } cay__mcp_link;
 
+/* Name of the server whose tool this is; NULL for one that is no server's. */
+const char *cay__mcp_server_of(const cay_tool *t);
 int cay__mcp_stdio(const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out, cay_err *err);
 int cay__mcp_http(const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err);
 /* Is this the answer to id? Notifications and requests of the server are not. */

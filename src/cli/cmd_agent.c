@@ -22,7 +22,7 @@ typedef struct agent_args {
     box_opts    box;
     const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools;
     uint64_t    max_turns;
-    bool        keep, no_stream;
+    bool        keep, no_stream, ptc;
 } agent_args;
 
 #define AT(field) offsetof(agent_args, field)
@@ -40,6 +40,7 @@ static const opt_def defs[] = {
     { "session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it", OPT_STR, AT(session) },
     { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
     { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)", OPT_STR, AT(tools) },
+    { "ptc", 0, NULL, "let it write Python that calls its tools", OPT_FLAG, AT(ptc) },
     { "memory", 0, "DIR", "learn from run to run: what was learnt is kept there", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
@@ -227,6 +228,9 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
     p->caps[p->ncaps++] = cay_cap_filesystem(&files);
     p->caps[p->ncaps++] = cay_cap_shell(&shell);
     p->caps[p->ncaps++] = cay_cap_compaction(NULL);
+    cay_ptc_options ptc = { .size = sizeof ptc, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
+    if (a->ptc)
+        CAY_TRY(cay_cap_ptc(&ptc, &p->caps[p->ncaps++], err));
     if (a->tools)
         CAY_TRY(give_tools(a->tools, asks, &p->caps[p->ncaps++], err));
     return learn(a, p, err);

@@ -5,7 +5,7 @@
  *   cay_cap_shell()       exec_command, write_stdin         cay_cap_filesystem()  apply_patch, view_image
  *   cay_cap_compaction()  histories that outgrow a model    cay_cap_skills()      SKILL.md directories
  *   cay_cap_memory()      what earlier runs learnt          cay_cap_tools()       file_read … process_list
- *   cay_cap_free()
+ *   cay_cap_ptc()         code that calls tools             cay_cap_free()
  *
  * A capability is a description. Each run binds it to its sandbox with start(), which gives what it keeps for that run; several
  * runs may use one description at a time.
@@ -90,6 +90,22 @@ typedef struct cay_tools_options {
 } cay_tools_options;
 /* CAY_EINVAL "tool_unknown". o may be NULL. */
 CAY_API int cay_cap_tools(const cay_tools_options *o, cay_capability **out, cay_err *err);
+
+/* Programmatic tool calling: execute_code runs Python in which the agent's tools, and those of its MCP servers, are functions. What they answer
+ * stays in the sandbox; the model is told what was printed. Each such call takes the way of a model's: approval, hooks, span, time-out. */
+typedef struct cay_ptc_options {
+    size_t      size;
+    const char *dir;       /* below the workspace, for tools/, code/, results/ and data/; NULL: ".ptc" */
+    uint64_t    max_output_tokens; /* of each stream; 0: 16,000 */
+    unsigned    timeout_s; /* where the model names none; 0: 300 */
+    unsigned    max_calls; /* of tools by one execution; 0: 1,000 */
+    bool        no_install; /* do not pip install what an import misses */
+    bool        approval;  /* every execute_code waits for a yes */
+    bool      (*needs_approval)(void *arg, const cay_tool_call *call);
+    void       *arg;
+} cay_ptc_options;
+/* CAY_EINVAL "ptc_config_invalid". o may be NULL. */
+CAY_API int cay_cap_ptc(const cay_ptc_options *o, cay_capability **out, cay_err *err);
 
 typedef struct cay_compaction_options {
     size_t   size;

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which files are new or another after code ran: two listings are compared. */
+#include "ptc.h"
+#include <base/str.h>
+
+enum { FILES_MAX = 50000, TOLD_MAX = 1000 };
+
+typedef struct entry {
+    char    *path;
+    uint64_t size, inode;
+    int64_t  mtime;
+} entry;
+
+struct cay__seen {
+    entry *v;
+    size_t n, cap;
+    bool   cut;
+};
+
+/* What nobody wants to hear of. */
+static bool dull(const char *path)
+{
+    static const char *const names[] = { ".git", "__pycache__", "node_modules", ".venv" };
+    for (const char *p = path; *p;) {
+        size_t n = strcspn(p, "/");
+        for (size_t i = 0; i < CAY_LEN(names); i++)
+            if (strlen(names[i]) == n && !memcmp(names[i], p, n))
+                return true;
+        p += n + (p[n] == '/');
+    }
+    return false;
+}
+
+static int add(const cay_dirent *e, void *arg)
+{
+    cay__seen *s = arg;
+    if (e->st.type != CAY_FILE || dull(e->path))
+        return 0;
+    if (s->n == FILES_MAX) {
+        s->cut = true;
+        return 1;
+    }
+    if (s->n == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 256;
+        s->v = realloc(s->v, s->cap * sizeof *s->v);
+        if (!s->v)
+            abort();
+    }
+    s->v[s->n++] = (entry){ .path = cay__strdup(e->path), .size = e->st.size, .inode = e->st.inode, .mtime = e->st.mtime_ns };
+    return 0;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const entry *)a)->path, ((const entry *)b)->path);
+}
+
+int cay__seen_look(cay_sandbox *sb, const cay_call *call, const char *root, cay__seen **out, cay_err *err)
+{
+    cay__seen *s = cay__alloc(sizeof *s);
+    int rc = cay_dir_list(sb, call, root, 0, add, s, err);
+    if (rc < 0) {
+        cay__seen_free(s);
+        return rc;
+    }
+    if (s->n)
+        qsort(s->v, s->n, sizeof *s->v, by_path);
+    *out = s;
+    return 0;
+}
+
+static void tell(json_t *list, const entry *e)
+{
+    if (json_array_size(list) < TOLD_MAX)
+        json_array_append_new(list, cay__json_bytes(e->path));
+}
+
+void cay__seen_compare(const cay__seen *before, const cay__seen *after, json_t *created, json_t *modified, bool *cut)
+{
+    *cut = before->cut || after->cut;
+    for (size_t i = 0, k = 0; i < after->n; i++) {
+        const entry *e = &after->v[i];
+        while (k < before->n && strcmp(before->v[k].path, e->path) < 0)
+            k++;
+        const entry *was = k < before->n && !strcmp(before->v[k].path, e->path) ? &before->v[k] : NULL;
+        if (!was)
+            tell(created, e);
+        else if (was->size != e->size || was->mtime != e->mtime || was->inode != e->inode)
+            tell(modified, e);
+    }
+}
+
+void cay__seen_free(cay__seen *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n; i++)
+        free(s->v[i].path);
+    free(s->v);
+    free(s);
+}
