@@ -20,7 +20,7 @@ _cay() {
         *)
             if [ -z "$verb" ]; then
                 verb=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && [[ $verb == @(files|key|manifest|net|port|secret|tenant|volume) ]]; then
+            elif [ -z "$sub" ] && [[ $verb == @(files|jobs|key|manifest|net|port|secret|tenant|volume) ]]; then
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
                 sub=${COMP_WORDS[i]}
@@ -58,7 +58,7 @@ _cay() {
         COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
         return
     fi
-    if [ -z "$sub" ] && [[ $verb == @(files|key|manifest|net|port|secret|tenant|volume) ]]; then
+    if [ -z "$sub" ] && [[ $verb == @(files|jobs|key|manifest|net|port|secret|tenant|volume) ]]; then
         COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
         return
     fi
@@ -66,6 +66,7 @@ _cay() {
     -*) _cay_reply options "$verb" ${sub:+"$sub"}; return ;;
     esac
     case $verb in
+    jobs) [[ $sub == @(cancel|replay) ]] && COMPREPLY=($(compgen -W "$(cay -q jobs ls 2>/dev/null)" -- "$cur")) ;;
     key) [ "$sub" = revoke ] && COMPREPLY=($(compgen -W "$(cay -q key ls 2>/dev/null)" -- "$cur")) ;;
     tenant) [[ $sub == @(rm|set) ]] && COMPREPLY=($(compgen -W "$(cay -q tenant ls 2>/dev/null)" -- "$cur")) ;;
     volume) [ "$sub" = create ] || [ "$sub" = ls ] || COMPREPLY=($(compgen -W "$(cay -q volume ls 2>/dev/null)" -- "$cur")) ;;

@@ -78,6 +78,26 @@ CAY_API int cay_key_check(cay_service *svc, const char *text, int (*fn)(const ca
 CAY_API int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err); /* NULL: of all */
 CAY_API int cay_key_revoke(cay_service *svc, const char *id, cay_err *err); /* CAY_ENOENT, "key_not_found"; twice is fine */
 
+/* An answer that is given again when the same request comes again: by tenant, route and a key that the asker chose (Idempotency-Key). */
+typedef struct cay_answer {
+    size_t      size;
+    const char *tenant, *route, *key; /* key: 1 to 255 printing characters */
+    const char *request; /* hash of what was asked */
+    int         status;
+    const char *type;    /* of the body */
+    const void *body;
+    size_t      len;     /* at most 1 MiB is kept */
+} cay_answer;
+/* 0: it is the first time, and the caller's until cay_answer_end(). CAY_EEXIST, "idempotency_replay": fn got what was answered;
+ * "idempotency_conflict": the same key came with another request. CAY_EBUSY, "idempotency_busy": somebody is at it. Whoever died at it is
+ * followed by the next who asks. */
+CAY_API int cay_answer_begin(cay_service *svc, const cay_answer *ask, int (*fn)(const cay_answer *a, void *arg), void *arg, cay_err *err);
+/* Keeps it for a day; with status 0 nothing is kept, and the next one may try. */
+CAY_API int cay_answer_end(cay_service *svc, const cay_answer *a, cay_err *err);
+CAY_API int cay_answer_sweep(cay_service *svc, cay_err *err); /* those whose day is over */
+/* SHA-256 in hex, for `request`. */
+CAY_API void cay_answer_hash(const void *data, size_t len, char out[65]);
+
 /* A sandbox of that tenant by its whole id or an alias of the tenant; those of others are not there. tenant NULL: of any, without aliases. */
 CAY_API int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tenant, const char *id, cay_sandbox **out, cay_err *err);
 /* Another name by which the tenant finds it, such as a UUID: 1 to 128 printing characters. Goes with the sandbox. id NULL takes it away. */

@@ -30,6 +30,8 @@
     "SELECT t.name,t.sandboxes,t.cpu_milli,t.memory,t.disk,t.creates,t.created_ms,t.spent,t.spent_ms,count(b.id),"       \
     LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk) FROM tenants t LEFT JOIN sandboxes b"                           \
     " ON b.tenant=t.name AND b.state<>'deleting'"
+#define TASK_COLUMNS "id,kind,subject,tenant,key,detail,state,owner,error,due_ms,attempts,most,backoff_ms,fence,lease_ms,created_ms,changed_ms"
+#define TASK_KINDS   "(?2 IS NULL OR kind IN (SELECT value FROM json_each(?2)))"
 #define BOX_LAYERS "CASE WHEN json_valid(spec) THEN json_extract(spec,'$.layers') END"
 
 static const char *const queries[CAY__Q_COUNT] = {
@@ -110,6 +112,33 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_KEY_LIST] = "SELECT " KEY_COLUMNS " FROM keys WHERE ?1 IS NULL OR tenant=?1 ORDER BY created_ms,id",
     [CAY__Q_KEY_REVOKE] = "UPDATE keys SET revoked_ms=CASE revoked_ms WHEN 0 THEN ?2 ELSE revoked_ms END WHERE id=?1",
     [CAY__Q_ONCE_FIND] = "SELECT id FROM sandboxes WHERE tenant=?1 AND once=?2",
+    [CAY__Q_ANSWER_PUT] = "INSERT INTO answers(tenant,route,key,request,owner,status,type,body,expires_ms) VALUES(?1,?2,?3,?4,?5,0,'',x'',?6)",
+    [CAY__Q_ANSWER_GET] = "SELECT request,owner,status,type,body,expires_ms FROM answers WHERE tenant=?1 AND route=?2 AND key=?3",
+    [CAY__Q_ANSWER_TAKE] = "UPDATE answers SET request=?4, owner=?5, status=0, type='', body=x'', expires_ms=?6 WHERE tenant=?1 AND route=?2 AND key=?3",
+    [CAY__Q_ANSWER_END] = "UPDATE answers SET owner='', status=?5, type=?6, body=?7, expires_ms=?8 WHERE tenant=?1 AND route=?2 AND key=?3 AND owner=?4",
+    [CAY__Q_ANSWER_DROP] = "DELETE FROM answers WHERE tenant=?1 AND route=?2 AND key=?3 AND owner=?4",
+    [CAY__Q_ANSWER_SWEEP] = "DELETE FROM answers WHERE expires_ms<?1",
+    [CAY__Q_TASK_PUT] = "INSERT INTO tasks(id,kind,subject,tenant,key,detail,state,due_ms,attempts,most,backoff_ms,fence,owner,lease_ms,error,created_ms,changed_ms)"
+                        " VALUES(?1,?2,?3,?4,?5,?6,'waiting',?7,0,?8,?9,0,'',0,'',?10,?10)",
+    [CAY__Q_TASK_SAME] = "SELECT id FROM tasks WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
+    [CAY__Q_TASK_REPLACE] = "UPDATE tasks SET state='canceled', fence=fence+1, changed_ms=?3 WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
+    [CAY__Q_TASK_DUE] = "SELECT * FROM (SELECT due_ms AS at," TASK_COLUMNS " FROM tasks WHERE state='waiting' AND due_ms<=?1 AND " TASK_KINDS
+                        " UNION ALL SELECT due_ms AS at," TASK_COLUMNS " FROM tasks WHERE state='running' AND lease_ms<=?1 AND " TASK_KINDS
+                        ") ORDER BY at LIMIT 1",
+    [CAY__Q_TASK_NEXT] = "SELECT min(at) FROM (SELECT min(due_ms) AS at FROM tasks WHERE state='waiting' AND " TASK_KINDS
+                         " UNION ALL SELECT min(lease_ms) FROM tasks WHERE state='running' AND " TASK_KINDS ")",
+    [CAY__Q_TASK_BURY] = "UPDATE tasks SET state='dead', fence=fence+1, error=CASE error WHEN '' THEN 'whoever had it did not come back' ELSE error END, changed_ms=?1"
+                         " WHERE state='running' AND lease_ms<=?1 AND attempts>=most",
+    [CAY__Q_TASK_TAKE] = "UPDATE tasks SET state='running', attempts=attempts+1, fence=fence+1, owner=?2, lease_ms=?3, changed_ms=?4 WHERE id=?1",
+    [CAY__Q_TASK_END] = "UPDATE tasks SET state=?3, lease_ms=CASE ?3 WHEN 'running' THEN ?4 ELSE 0 END, due_ms=CASE ?3 WHEN 'waiting' THEN ?4 ELSE due_ms END,"
+                        " error=coalesce(?5,error), changed_ms=?6 WHERE id=?1 AND fence=?2 AND state='running'",
+    [CAY__Q_TASK_CANCEL] = "UPDATE tasks SET state='canceled', fence=fence+1, changed_ms=?4 WHERE state IN('waiting','running')"
+                           " AND CASE WHEN ?1 IS NOT NULL THEN id=?1 ELSE subject=?3 AND (?2 IS NULL OR kind=?2) END",
+    [CAY__Q_TASK_STATE] = "SELECT state FROM tasks WHERE id=?1",
+    [CAY__Q_TASK_REPLAY] = "UPDATE tasks SET state='waiting', attempts=0, due_ms=?2, error='', fence=fence+1, changed_ms=?2 WHERE id=?1 AND state IN('dead','canceled')",
+    [CAY__Q_TASK_SWEEP] = "DELETE FROM tasks WHERE state IN('done','canceled') AND changed_ms<?1",
+    [CAY__Q_TASK_LIST] = "SELECT 0," TASK_COLUMNS " FROM tasks WHERE (?1 IS NULL OR state=?1) AND (?2 IS NULL OR kind=?2) AND (?3 IS NULL OR subject=?3)"
+                         " AND (?4 IS NULL OR tenant=?4) AND (?5 IS NULL OR id=?5) ORDER BY due_ms,seq LIMIT ?6",
     [CAY__Q_BOX_USES] = "SELECT tenant,cpu_milli,memory,disk FROM sandboxes WHERE id=?1",
 };
 

@@ -47,6 +47,7 @@ int cay_service_open(const cay_open *given, cay_service **out, cay_err *err)
     atomic_init(&svc->refs, 1);
     pthread_mutex_init(&svc->lock, NULL);
     svc->home_fd = -1;
+    cay__creator_text(svc->owner, sizeof svc->owner);
     svc->named = spec.provider && *spec.provider;
     svc->provider = cay__strdup(svc->named ? spec.provider : "native");
     svc->libexec = spec.libexec ? cay__strdup(spec.libexec) : NULL;

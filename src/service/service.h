@@ -40,6 +40,7 @@ struct cay_service {
     pthread_mutex_t      lock; /* of retired and keys */
     cay__retired        *retired;
     struct cay__keyring *keys; /* NULL until one is shown; access.c */
+    char                 owner[160]; /* as of cay__creator_text(), the same as long as it is open */
 };
 
 /* ------------------------------------------------------------------ service.c */

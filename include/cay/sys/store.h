@@ -8,6 +8,7 @@
  */
 #pragma once
 #include <cay/access.h>
+#include <cay/jobs.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -141,6 +142,25 @@ typedef struct cay_store_ops {
     int  (*key_revoke)(void *self, const char *id, int64_t at_ms, cay_err *err); /* keeps an earlier time */
     /* The sandbox that was made with that word; CAY_ENOENT. */
     int  (*once_find)(void *self, const char *tenant, const char *once, char id[CAY_ID_LEN + 1], cay_err *err);
+
+    /* Answers. owner: who is at it. 0: the row is the caller's, new or taken over from the owner `dead`. CAY_EEXIST and CAY_EBUSY as cay_answer_begin()
+     * says; with both fn gets the row, and `owner` of who is at it. */
+    int  (*answer_begin)(void *self, const cay_answer *ask, const char *owner, const char *dead,
+                         int (*fn)(const cay_answer *, const char *owner, void *), void *arg, cay_err *err);
+    int  (*answer_end)(void *self, const cay_answer *a, const char *owner, int64_t expires_ms, cay_err *err); /* status 0: forget it */
+    int  (*answer_sweep)(void *self, int64_t now_ms, cay_err *err);
+
+    /* The queue; now_ms is the caller's clock. Durable when they return. */
+    int  (*task_put)(void *self, const cay_task *t, unsigned how, char id[CAY_ID_LEN + 1], cay_err *err);
+    /* CAY_ENOENT: nothing is due, and *next_ms is when something will be, or 0. */
+    int  (*task_claim)(void *self, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
+                       int64_t *next_ms, cay_err *err); /* kinds: JSON list, or NULL; lease_ms: when it ends */
+    /* state: "running" (lease_ms: until when), "done", "waiting" (due_ms), "dead". CAY_ESTATE, "task_lost". */
+    int  (*task_end)(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms, const char *error, cay_err *err);
+    int  (*task_cancel)(void *self, const char *id, const char *kind, const char *subject, size_t *n, cay_err *err); /* by id, or by the others */
+    int  (*task_replay)(void *self, const char *id, int64_t now_ms, cay_err *err);
+    int  (*task_sweep)(void *self, int64_t before_ms, size_t *n, cay_err *err);
+    int  (*task_list)(void *self, const cay_task_filter *f, int (*fn)(const cay_task *, void *), void *arg, cay_err *err);
 } cay_store_ops;
 
 extern const cay_store_ops cay__store_sqlite;

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue and the answers that are given again: contract of the store, rules of the library, and death at any moment. */
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/cay.h>
+#include <cay/sys/store.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <support/support.h>
+#include <sys/wait.h>
+
+static const cay_store_ops *ops = &cay__store_sqlite;
+static char *home;
+
+static int set_up(void **s)
+{
+    (void)s;
+    home = support_home();
+    return home ? 0 : -1;
+}
+
+static int tear_down(void **s)
+{
+    (void)s;
+    support_home_remove(home);
+    return 0;
+}
+
+static cay_service *open_svc(void)
+{
+    cay_service *svc = NULL;
+    cay_err err = CAY_ERR_INIT;
+    if (cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &svc, &err) < 0)
+        fail_msg("open: %s", err.msg);
+    return svc;
+}
+
+static void put(cay_service *svc, const char *kind, const char *key, int64_t due, unsigned how, char *id)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_task t = { .size = sizeof t, .kind = kind, .subject = "thing", .key = key, .due_ms = due, .most = 2, .backoff_ms = 1 };
+    if (cay_task_put(svc, &t, how, id, &err) < 0)
+        fail_msg("put: %s", err.msg);
+}
+
+static int take_state(const cay_task *t, void *arg)
+{
+    cay__str_copy(arg, 16, t->state);
+    return 0;
+}
+
+static void expect_state(cay_service *svc, const char *id, const char *want)
+{
+    char state[16] = "missing";
+    assert_int_equal(cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .id = id }, take_state, state, NULL), 0);
+    assert_string_equal(state, want);
+}
+
+static int count(const cay_task *t, void *arg)
+{
+    (void)t;
+    ++*(int *)arg;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the queue */
+
+static void what_is_due_first_is_taken_first(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    int64_t now = cay__wall_ms();
+    char a[CAY_ID_LEN + 1], b[CAY_ID_LEN + 1], c[CAY_ID_LEN + 1];
+    cay_task *t = NULL;
+    static const char *const other[] = { "other", NULL };
+    assert_int_equal(cay_task_claim(svc, NULL, "me", 1000, &t, &err), CAY_ENOENT);
+    assert_string_equal(err.reason, "task_none");
+    assert_int_equal(err.retry_after_ms, 0);
+    put(svc, "x", NULL, now - 5, 0, a);
+    put(svc, "x", NULL, now - 9, 0, b);
+    put(svc, "other", NULL, now + 50000, 0, c);
+    assert_int_equal(cay_task_claim(svc, other, "me", 1000, &t, &err), CAY_ENOENT);
+    assert_true(err.retry_after_ms > 40000 && err.retry_after_ms <= 50000);
+    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), 0);
+    assert_string_equal(t->id, b);
+    assert_string_equal(t->state, "running");
+    assert_int_equal(t->attempts, 1);
+    assert_int_equal(cay_task_renew(svc, t, 60000, &err), 0);
+    assert_int_equal(cay_task_done(svc, t, &err), 0);
+    assert_int_equal(cay_task_done(svc, t, &err), CAY_ESTATE);
+    assert_string_equal(err.reason, "task_lost");
+    cay_task_free(t);
+    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), 0);
+    assert_string_equal(t->id, a);
+    cay_task_free(t);
+    expect_state(svc, a, "running");
+    expect_state(svc, b, "done");
+    size_t n = 0;
+    assert_int_equal(cay_task_sweep(svc, cay__wall_ms() + 1000, &n, &err), 0);
+    assert_int_equal(n, 1);
+    cay_service_close(svc);
+}
+
+static void a_key_is_there_once(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    char a[CAY_ID_LEN + 1], b[CAY_ID_LEN + 1], c[CAY_ID_LEN + 1];
+    int64_t later = cay__wall_ms() + 60000;
+    cay_task *t = NULL;
+    put(svc, "pause", "box", later, CAY_TASK_KEEP, a);
+    put(svc, "pause", "box", 0, CAY_TASK_KEEP, b);
+    assert_string_equal(a, b);
+    put(svc, "kill", "box", later, CAY_TASK_KEEP, c); /* of another kind */
+    assert_string_not_equal(a, c);
+    put(svc, "pause", "box", 0, CAY_TASK_REPLACE, b);
+    assert_string_not_equal(a, b);
+    expect_state(svc, a, "canceled");
+    /* one that runs is replaced, too: whoever has it cannot end it any more */
+    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), 0);
+    put(svc, "pause", "box", later, CAY_TASK_REPLACE, c);
+    assert_int_equal(cay_task_renew(svc, t, 1000, &err), CAY_ESTATE);
+    assert_int_equal(cay_task_fail(svc, t, "x", &err), CAY_ESTATE);
+    cay_task_free(t);
+    size_t n = 0;
+    assert_int_equal(cay_task_cancel_of(svc, "pause", "thing", &n, &err), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(cay_task_cancel_of(svc, NULL, "thing", &n, &err), 0);
+    assert_int_equal(n, 1);
+    cay_service_close(svc);
+}
+
+static void a_failure_comes_again_and_dies_at_last(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    char id[CAY_ID_LEN + 1];
+    cay_task *t = NULL;
+    put(svc, "x", NULL, 0, 0, id);
+    for (unsigned i = 1; i <= 2; i++) {
+        int64_t until = cay__now_ms() + 10000;
+        while (cay_task_claim(svc, NULL, "me", 60000, &t, &err) == CAY_ENOENT && cay__now_ms() < until)
+            usleep(2000);
+        assert_non_null(t);
+        assert_int_equal(t->attempts, i);
+        assert_int_equal(cay_task_fail(svc, t, "no luck", &err), 0);
+        cay_task_free(CAY_STEAL(t));
+        expect_state(svc, id, i < 2 ? "waiting" : "dead");
+    }
+    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), CAY_ENOENT);
+    assert_int_equal(cay_task_cancel(svc, id, &err), CAY_ESTATE);
+    size_t n = 9;
+    assert_int_equal(cay_task_sweep(svc, cay__wall_ms() + 1000, &n, &err), 0); /* dead ones stay to be seen */
+    assert_int_equal(n, 0);
+    assert_int_equal(cay_task_replay(svc, id, &err), 0);
+    assert_int_equal(cay_task_replay(svc, id, &err), CAY_ESTATE);
+    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), 0);
+    assert_int_equal(t->attempts, 1);
+    assert_int_equal(cay_task_done(svc, t, &err), 0);
+    cay_task_free(t);
+    assert_int_equal(cay_task_replay(svc, "jaaaaaaaaaaaaaaaaaaa", &err), CAY_ENOENT);
+    assert_int_equal(cay_task_cancel(svc, "nonsense", &err), CAY_EINVAL);
+    cay_service_close(svc);
+}
+
+static int take_one(const cay_task *t, void *arg)
+{
+    *(uint64_t *)arg = t->fence;
+    return 0;
+}
+
+/* By the store alone, whose clock is the caller's. */
+static void a_lease_that_ran_out_is_anothers(void **s)
+{
+    (void)s;
+    void *st = NULL;
+    char id[CAY_ID_LEN + 1];
+    uint64_t one = 0, two = 0, three = 0;
+    int64_t next = 0;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(ops->open(home, &st, &err), 0);
+    cay_task t = { .size = sizeof t, .kind = "x", .subject = "", .tenant = "default", .due_ms = 1000, .most = 2, .backoff_ms = 10 };
+    assert_int_equal(ops->task_put(st, &t, 0, id, &err), 0);
+    assert_int_equal(ops->task_claim(st, NULL, "a", 999, 2000, take_one, &one, &next, &err), CAY_ENOENT);
+    assert_int_equal(next, 1000);
+    assert_int_equal(ops->task_claim(st, NULL, "a", 1000, 2000, take_one, &one, &next, &err), 0);
+    assert_int_equal(ops->task_claim(st, NULL, "b", 1999, 3000, take_one, &two, &next, &err), CAY_ENOENT);
+    assert_int_equal(next, 2000);
+    assert_int_equal(ops->task_claim(st, NULL, "b", 2000, 3000, take_one, &two, &next, &err), 0);
+    assert_true(two > one);
+    assert_int_equal(ops->task_end(st, id, one, "done", 0, "", &err), CAY_ESTATE); /* the first is too late */
+    assert_int_equal(ops->task_claim(st, NULL, "c", 3000, 4000, take_one, &three, &next, &err), CAY_ENOENT); /* no attempt is left */
+    char state[16] = "";
+    assert_int_equal(ops->task_list(st, &(cay_task_filter){ .size = sizeof(cay_task_filter) }, take_state, state, &err), 0);
+    assert_string_equal(state, "dead");
+    assert_int_equal(ops->task_end(st, id, two, "done", 0, "", &err), CAY_ESTATE);
+    ops->close(st);
+}
+
+/* Effects are counted, not runs: an effect is a file that can be made once. */
+static int effect(const char *id)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/effect-%s", home, id);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 ? 0 : errno == EEXIST ? 0 : -1; /* it has happened: that is what was wanted */
+}
+
+static void work_off(cay_service *svc, const char *me, int64_t until, atomic_int *ran)
+{
+    cay_task *t = NULL;
+    cay_err err = CAY_ERR_INIT;
+    while (cay__now_ms() < until) {
+        int rc = cay_task_claim(svc, NULL, me, 60000, &t, &err);
+        if (rc == CAY_ENOENT)
+            return;
+        if (rc < 0)
+            continue;
+        if (effect(t->id) == 0 && cay_task_done(svc, t, &err) == 0 && ran)
+            atomic_fetch_add(ran, 1);
+        cay_task_free(t);
+    }
+}
+
+typedef struct worker {
+    cay_service *svc;
+    const char  *me;
+    atomic_int   ran;
+} worker;
+
+static void *run_worker(void *arg)
+{
+    worker *w = arg;
+    work_off(w->svc, w->me, cay__now_ms() + 12000, &w->ran);
+    return NULL;
+}
+
+static void of_two_consumers_each_task_has_one(void **s)
+{
+    (void)s;
+    enum { N = 60 };
+    worker w[2] = { { .svc = open_svc(), .me = "a" }, { .svc = open_svc(), .me = "b" } };
+    pthread_t t[2];
+    int n = 0;
+    for (int i = 0; i < N; i++)
+        put(w[0].svc, "x", NULL, 1 + i, 0, NULL);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, run_worker, &w[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    assert_int_equal(atomic_load(&w[0].ran) + atomic_load(&w[1].ran), N);
+    assert_int_equal(cay_task_list(w[0].svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" }, count, &n, NULL), 0);
+    assert_int_equal(n, N);
+    for (int i = 0; i < 2; i++)
+        cay_service_close(w[i].svc);
+}
+
+static void what_a_killed_consumer_had_is_done_by_the_next(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    char id[CAY_ID_LEN + 1];
+    cay_err err = CAY_ERR_INIT;
+    cay_task *t = NULL;
+    int tell[2], n = 0;
+    put(svc, "x", "k", 0, 0, id);
+    cay_service_close(svc);
+    assert_int_equal(pipe(tell), 0);
+    pid_t pid = fork();
+    if (pid == 0) { /* takes it and dies before it says so */
+        cay_service *mine = NULL;
+        cay_task *got = NULL;
+        if (cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) < 0 || cay_task_claim(mine, NULL, "dead", 300, &got, NULL) < 0 ||
+            effect(got->id) < 0 || write(tell[1], "x", 1) != 1)
+            _exit(1);
+        kill(getpid(), SIGKILL);
+        _exit(2);
+    }
+    char c;
+    close(tell[1]);
+    assert_int_equal(read(tell[0], &c, 1), 1);
+    close(tell[0]);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    svc = open_svc();
+    int64_t until = cay__now_ms() + 10000;
+    while (cay_task_claim(svc, NULL, "next", 60000, &t, &err) == CAY_ENOENT && cay__now_ms() < until)
+        usleep(5000);
+    assert_non_null(t);
+    assert_string_equal(t->id, id);
+    assert_int_equal(t->attempts, 2);
+    assert_int_equal(effect(t->id), 0); /* the second time changes nothing */
+    assert_int_equal(cay_task_done(svc, t, &err), 0);
+    cay_task_free(t);
+    assert_int_equal(cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" }, count, &n, NULL), 0);
+    assert_int_equal(n, 1);
+    cay_service_close(svc);
+}
+
+static void wrong_tasks_are_refused(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    cay_task *t = NULL;
+    const cay_task cases[] = {
+        { .kind = NULL }, { .kind = "" }, { .kind = "A" }, { .kind = "a b" }, { .kind = "x", .detail = "[]" }, { .kind = "x", .detail = "{" },
+        { .kind = "x", .tenant = "No" }, { .kind = "x", .most = 101 }, { .kind = "x", .due_ms = -1 }, { .kind = "x", .backoff_ms = UINT64_MAX },
+    };
+    for (size_t i = 0; i < CAY_LEN(cases); i++) {
+        cay_task c = cases[i];
+        c.size = sizeof c;
+        assert_int_equal(cay_task_put(svc, &c, 0, NULL, &err), CAY_EINVAL);
+    }
+    assert_int_equal(cay_task_claim(svc, NULL, "me", 0, &t, &err), CAY_EINVAL);
+    cay_service_close(svc);
+}
+
+/* ------------------------------------------------------------------ answers */
+
+static int take_body(const cay_answer *a, void *arg)
+{
+    snprintf(arg, 64, "%d %s %.*s", a->status, a->type, (int)a->len, (const char *)a->body);
+    return 0;
+}
+
+static void the_same_request_gets_the_same_answer(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    char hash[65], other[65], got[64] = "";
+    cay_answer_hash("{}", 2, hash);
+    cay_answer_hash("{ }", 3, other);
+    cay_answer a = { .size = sizeof a, .tenant = "default", .route = "POST /sandboxes", .key = "k1", .request = hash };
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EBUSY);
+    assert_string_equal(err.reason, "idempotency_busy");
+    assert_string_equal(got, "");
+    a.status = 201, a.type = "application/json", a.body = "{\"id\":1}", a.len = 8;
+    assert_int_equal(cay_answer_end(svc, &a, &err), 0);
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EEXIST);
+    assert_string_equal(err.reason, "idempotency_replay");
+    assert_string_equal(got, "201 application/json {\"id\":1}");
+    a.request = other;
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EEXIST);
+    assert_string_equal(err.reason, "idempotency_conflict");
+    a.tenant = "acme"; /* another's key is another's */
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    a.status = 0; /* it failed: the next one may try */
+    assert_int_equal(cay_answer_end(svc, &a, &err), 0);
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    a.key = "";
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EINVAL);
+    a.key = "a\nb";
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EINVAL);
+    assert_int_equal(cay_answer_sweep(svc, &err), 0);
+    cay_service_close(svc);
+}
+
+static void who_died_at_an_answer_is_followed(void **s)
+{
+    (void)s;
+    char got[64] = "";
+    cay_answer a = { .size = sizeof a, .tenant = "default", .route = "r", .key = "k", .request = "h" };
+    cay_err err = CAY_ERR_INIT;
+    pid_t pid = fork();
+    if (pid == 0) {
+        cay_service *mine = NULL;
+        _exit(cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) < 0 || cay_answer_begin(mine, &a, take_body, got, NULL) < 0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    cay_service *svc = open_svc();
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EBUSY);
+    cay_service_close(svc);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(what_is_due_first_is_taken_first),
+        T(a_key_is_there_once),
+        T(a_failure_comes_again_and_dies_at_last),
+        T(a_lease_that_ran_out_is_anothers),
+        T(of_two_consumers_each_task_has_one),
+        T(what_a_killed_consumer_had_is_done_by_the_next),
+        T(wrong_tasks_are_refused),
+        T(the_same_request_gets_the_same_answer),
+        T(who_died_at_an_answer_is_followed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
