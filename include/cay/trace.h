@@ -6,7 +6,7 @@
  *   cay_tracer_new()    to a function of yours          cay_tracer_free()  sends what is left
  *
  * A trace has an id "trace_…" and spans "span_…": agent, generation, function, handoff, guardrail, and custom ones for the sandbox
- * (sandbox.prepare_agent, sandbox.create_session, sandbox.cleanup). Spans hold names and counts; what was said, commands and output are
+ * (sandbox.prepare_agent, create_session, resume_session, start, stop, shutdown, cleanup). Spans hold names and counts; what was said, commands and output are
  * in none. Spans wait in memory, at most 8,192, and are sent together: at the end of a run, or when 256 have gathered.
  */
 #pragma once

@@ -41,7 +41,9 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     cay_sandbox *sb = NULL;
     cay_info *info = NULL;
     bool ours = false;
+    cay__span *span = cay__span_begin(r, "custom", "sandbox.resume_session");
     int rc = cay_service_find(r->conf->service, r->call, id, &sb, err);
+    cay__span_end(span, rc < 0 ? err : NULL);
     if (rc < 0)
         return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
     rc = cay_sandbox_describe(sb, r->call, &info, err);
@@ -318,12 +320,14 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
         rc = take_agent(s, &own);
         if (rc == 0)
             rc = get_sandbox(r, s, &own);
+        cay__span *started = rc == 0 ? cay__span_begin(r, "custom", "sandbox.start") : NULL;
         if (rc == 0)
             rc = look_around(r, s, &own);
         if (rc == 0)
             rc = check_cwd(r, s, &own);
         if (rc == 0)
             rc = bind(r, s, &own);
+        cay__span_end(started, rc < 0 ? &own : NULL);
     }
     if (rc == 0)
         rc = gather(r, s, &own);
@@ -336,16 +340,21 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
 
 void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
 {
+    bool ends = s->sb && s->owned && !keep;
+    cay__span *whole = ends ? cay__span_begin(r, "custom", "sandbox.cleanup") : NULL;
+    cay__span *span = ends ? cay__span_begin(r, "custom", "sandbox.stop") : NULL;
     for (size_t i = s->ncaps; i-- > 0;)
         if (s->caps[i].cap->ops->stop)
             s->caps[i].cap->ops->stop(s->caps[i].bound);
+    cay__span_end(span, NULL);
     for (size_t i = 0; i < s->nmade; i++)
         cay_cap_free(s->made[i]);
-    if (s->sb && s->owned && !keep) {
+    if (ends) {
         cay_err err = CAY_ERR_INIT;
-        cay__span *span = cay__span_begin(r, "custom", "sandbox.cleanup");
+        span = cay__span_begin(r, "custom", "sandbox.shutdown");
         int rc = cay_sandbox_remove(s->sb, NULL, &err);
         cay__span_end(span, rc < 0 ? &err : NULL);
+        cay__span_end(whole, rc < 0 ? &err : NULL);
         if (rc < 0) /* the run's own result stands */
             cay__run_note(r, "cleanup", err.msg, NULL);
     }

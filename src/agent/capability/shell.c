@@ -6,6 +6,7 @@
 #include <cay/sys/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 
 typedef struct shell {
     cay_shell_options o;
@@ -85,6 +86,31 @@ static bool ours_to_tell(int rc)
     return rc < 0 && rc != CAY_ECANCELED && rc != CAY_ETIMEOUT && rc != CAY_EGONE;
 }
 
+enum { ONCE_MS = 300000 };
+
+/* Its session could not be had and nothing was started: it runs once and to its end, without one. */
+static int run_once(const bound *b, const cay_call *c, const cay_spawn *spec, const char *why, const json_t *args, cay_tool_output *out, cay_err *err)
+{
+    cay_spawn own = *spec;
+    cay_result res = { .size = sizeof res };
+    cay__printed p = CAY__PRINTED;
+    int64_t began = cay__now_us();
+    char note[400];
+    own.timeout_ms = ONCE_MS;
+    CAY_TRY(cay_sandbox_run(b->sessions.sb, c, &own, NULL, 0, CAY__KEEP_BYTES, &res, err));
+    int n = snprintf(note, sizeof note, "(no session could be opened: %.300s; it ran once and cannot be typed into)\n", why);
+    cay__printed_add(&p, note, (size_t)n);
+    cay__printed_add(&p, res.out, res.out_len);
+    if (res.out_len && res.errout_len && res.out[res.out_len - 1] != '\n')
+        cay__printed_add(&p, "\n", 1);
+    cay__printed_add(&p, res.errout, res.errout_len);
+    cay__told t = { .seconds = (double)(cay__now_us() - began) / 1e6, .ended = true, .code = res.exit.code };
+    tell(b, &t, &p, args, out);
+    cay__buf_clear(&p.b);
+    cay_result_clear(&res);
+    return 0;
+}
+
 /* ------------------------------------------------------------------ tools */
 
 static int exec_command(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
@@ -113,6 +139,8 @@ static int exec_command(void *arg, const cay_tool_call *call, cay_tool_output *o
     cay__cmd *s = NULL;
     cay_err why = CAY_ERR_INIT;
     int rc = dir.full ? cay_fail(&why, CAY_ETOOBIG, "workdir is too long") : cay__cmd_start(&b->sessions, c, &spec, &s, &why);
+    if (rc < 0 && rc != CAY_ETIMEOUT && why.retry == CAY_RETRY_YES && !spec.tty)
+        return run_once(b, c, &spec, why.msg, a, out, err);
     if (ours_to_tell(rc))
         return tell_mistake(b, why.msg, out);
     if (rc < 0) {

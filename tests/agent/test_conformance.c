@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_conformance PEER: cases of the runner that want a provider which fails, many processes, or somebody who collects traces.
+ * Numbers are those of the conformance cases.
+ */
+#include "play.h"
+#include "../support/support.h"
+#include <agent/capability/sessions.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+static play p;
+static cay_model *model;
+static cay_service *svc, *faulty_svc;
+static char *home, *faulty_home, *peer_home;
+static const char *peer;
+static int peer_stop = -1, port;
+static pid_t peer_pid;
+
+/* ------------------------------------------------------------------ a provider that fails when told to */
+
+static bool no_sessions, no_end;
+
+static int spawn_faulty(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
+{
+    cay_spawn own = *spec;
+    for (const cay_pair *l = spec->labels; no_sessions && l && l->key; l++)
+        if (!strcmp(l->key, "cay.session"))
+            return cay_fail_why(err, CAY_EBUSY, "transport", "the line is down");
+    const char *echo[] = { "echo", spec->argv && spec->argv[0] && spec->argv[1] ? spec->argv[2] : "", NULL };
+    if (spec->argv && !strcmp(spec->argv[0], "sh"))
+        own.argv = echo;
+    return cay__memory.spawn(box, call, &own, proc, err);
+}
+
+static int destroy_faulty(void *box, const cay_call *call, cay_err *err)
+{
+    return no_end ? cay_fail_why(err, CAY_EUPSTREAM, "transport", "it does not go") : cay__memory.destroy(box, call, err);
+}
+
+static cay_provider_ops faulty;
+static const cay_provider_ops *const providers[] = { &faulty, NULL };
+
+static bool has_port(void *arg)
+{
+    char path[300], text[16] = "";
+    (void)arg;
+    snprintf(path, sizeof path, "%s/port", peer_home);
+    if (cay__fd_read_file(AT_FDCWD, path, text, sizeof text) > 0)
+        port = atoi(text);
+    return port > 0;
+}
+
+static int start_peer(void)
+{
+    int pipe_fd[2];
+    peer_home = support_home();
+    char *argv[] = { (char *)peer, peer_home, NULL };
+    posix_spawn_file_actions_t fa;
+    assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_adddup2(&fa, pipe_fd[0], 0);
+    assert_int_equal(posix_spawn(&peer_pid, peer, &fa, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&fa);
+    close(pipe_fd[0]);
+    peer_stop = pipe_fd[1];
+    return support_until(has_port, NULL, 20000) ? 0 : -1;
+}
+
+static int open_all(void **state)
+{
+    cay_err err = CAY_ERR_INIT;
+    (void)state;
+    home = support_home();
+    faulty_home = support_home();
+    faulty = cay__memory;
+    faulty.name = "faulty";
+    faulty.spawn = spawn_faulty;
+    faulty.destroy = destroy_faulty;
+    cay_open o = { .size = sizeof o, .home = home, .provider = "local", .libexec = support_libexec() };
+    cay_open f = { .size = sizeof f, .home = faulty_home, .provider = "faulty", .libexec = support_libexec(), .extra = providers };
+    if (cay_service_open(&o, &svc, &err) < 0 || cay_service_open(&f, &faulty_svc, &err) < 0)
+        fail_msg("%s", err.msg);
+    return start_peer();
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    close(peer_stop);
+    waitpid(peer_pid, NULL, 0);
+    cay_service_close(svc);
+    cay_service_close(faulty_svc);
+    support_home_remove(home);
+    support_home_remove(faulty_home);
+    support_home_remove(peer_home);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    no_sessions = no_end = false;
+    model = play_model(&p, "gpt-5.5");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    cay_model_free(model);
+    play_clear(&p);
+    return 0;
+}
+
+static cay_run_result *run_on(cay_service *on, cay_agent *a, cay_run_config conf)
+{
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    conf.size = sizeof conf;
+    conf.model = model;
+    conf.service = on;
+    conf.max_turns = 40;
+    if (cay_agent_run(a, NULL, "go", &conf, &r, &err) < 0)
+        fail_msg("%s (%s)", err.msg, err.reason);
+    return r;
+}
+#define RUN(on, a, ...) run_on(on, a, (cay_run_config){ __VA_ARGS__ })
+#define EXEC(id, args) CALL(id, "exec_command", args)
+
+/* ------------------------------------------------------------------ processes */
+
+/* 58 */
+static void the_one_that_ended_makes_room(void **state)
+{
+    (void)state;
+    cay_sandbox *sb = NULL;
+    cay_err err = CAY_ERR_INIT;
+    cay_create c = { .size = sizeof c };
+    assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+    cay__cmds *t = cay__alloc(sizeof *t);
+    t->sb = sb;
+    pthread_mutex_init(&t->lock, NULL);
+    int ids[CAY__SESSIONS_MAX + 1];
+    for (size_t i = 0; i <= CAY__SESSIONS_MAX; i++) {
+        const char *argv[] = { "sleep", i == 5 ? "0" : "1000", NULL };
+        cay_spawn spec = { .size = sizeof spec, .argv = argv };
+        cay__cmd *s = NULL;
+        if (i == CAY__SESSIONS_MAX) { /* all places are taken; the sixth has ended, and nobody looked */
+            cay__cmd *sixth = NULL;
+            for (size_t k = 0; k < CAY__SESSIONS_MAX; k++)
+                sixth = t->v[k].id == ids[5] ? &t->v[k] : sixth;
+            struct pollfd ended = { .fd = cay_proc_exit_fd(sixth->p, &err), .events = POLLIN };
+            assert_int_equal(poll(&ended, 1, 20000), 1);
+        }
+        if (cay__cmd_start(t, NULL, &spec, &s, &err) < 0)
+            fail_msg("%zu: %s", i, err.msg);
+        ids[i] = s->id;
+        s->busy = false;
+    }
+    size_t there = 0;
+    for (size_t i = 0; i < CAY__SESSIONS_MAX; i++)
+        for (size_t k = 0; k <= CAY__SESSIONS_MAX; k++)
+            if (t->v[i].id == ids[k]) {
+                assert_int_not_equal(k, 5);
+                there++;
+            }
+    assert_int_equal(there, CAY__SESSIONS_MAX);
+    cay__cmds_drop(t);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
+    cay_sandbox_unref(sb);
+}
+
+/* 62 */
+static void without_a_session_a_command_runs_once(void **state)
+{
+    (void)state;
+    cay_capability *caps[] = { cay_cap_shell(NULL) };
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    no_sessions = true;
+    p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"hello\\\",\\\"login\\\":false}");
+    p.say[1] = EXEC("c2", "{\\\"cmd\\\":\\\"hello\\\",\\\"login\\\":false,\\\"tty\\\":true}");
+    p.say[2] = TEXT("done");
+    cay_run_result_free(RUN(faulty_svc, &a));
+    has(p.input[1], "Process exited with code 0");
+    has(p.input[1], "no session could be opened: the line is down");
+    has(p.input[1], "hello");
+    const char *second = strstr(p.input[2], "\"c2\"");
+    has(second, "the line is down");
+    has(second, "code 1");
+    has_not(second, "it ran once");
+    cay_cap_free(caps[0]);
+}
+
+static bool gone(void *arg)
+{
+    return kill(*(pid_t *)arg, 0) < 0 && errno == ESRCH;
+}
+
+/* 63 */
+static void what_it_started_ends_with_it(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
+    p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo $$ > one; exec sleep 1000\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":250}");
+    p.say[1] = EXEC("c2", "{\\\"cmd\\\":\\\"trap '' TERM HUP; echo $$ > two; sleep 1000; sleep 1000\\\",\\\"yield_time_ms\\\":250}");
+    p.say[2] = EXEC("c3", "{\\\"cmd\\\":\\\"until [ -s one ] && [ -s two ]; do sleep 0.02; done; echo pids $(cat one two)\\\",\\\"yield_time_ms\\\":20000}");
+    p.say[3] = TEXT("done");
+    cay_run_result_free(RUN(svc, &a));
+    const char *said = strstr(p.input[3], "000apids ");
+    pid_t pids[2] = { 0, 0 };
+    if (!said)
+        fail_msg("%s", p.input[3]);
+    assert_int_equal(sscanf(said + 9, "%d %d", &pids[0], &pids[1]), 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(pids[i] > 1);
+        assert_true(support_until(gone, &pids[i], 20000));
+    }
+}
+
+static void commands_run_beside_each_other(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
+    /* Each waits for the other's file: one after another they would never end. */
+#define MEET(mine, other) "{\\\"cmd\\\":\\\"touch " mine "; while [ ! -e " other " ]; do sleep 0.02; done; echo met " other "\\\",\\\"yield_time_ms\\\":20000}"
+    p.say[0] = "[" CALL_ITEM("c1", "exec_command", MEET("one", "two")) "," CALL_ITEM("c2", "exec_command", MEET("two", "one")) "]";
+    p.say[1] = TEXT("done");
+    cay_run_result_free(RUN(svc, &a, .beside = 2));
+    has(p.input[1], "met two");
+    has(strstr(p.input[1], "met two"), "met one"); /* told in the order of the calls */
+}
+
+/* ------------------------------------------------------------------ the runner */
+
+static char notes[512];
+static const cay_agent *seen_agent;
+static int agents_seen;
+static int on_event(void *arg, const cay_run_event *ev)
+{
+    (void)arg;
+    if (ev->kind == CAY_RUN_NOTE)
+        snprintf(notes + strlen(notes), sizeof notes - strlen(notes), "%s %s;", ev->name, ev->json);
+    if (ev->kind == CAY_RUN_ITEM) {
+        assert_ptr_equal(ev->agent, seen_agent);
+        agents_seen++;
+    }
+    return 0;
+}
+
+/* 94 */
+static void a_cleanup_that_fails_changes_no_result(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
+    p.say[0] = TEXT("done");
+    notes[0] = 0;
+    no_end = true;
+    seen_agent = &a;
+    cay_run_result *r = RUN(faulty_svc, &a, .on_event = on_event);
+    no_end = false;
+    assert_string_equal(r->output, "done");
+    assert_null(r->sandbox);
+    assert_null(r->state);
+    has(notes, "cleanup \"");
+    has(notes, "it does not go");
+    cay_run_result_free(r);
+}
+
+static void same_agent(void *arg, cay_run *run) { assert_ptr_equal(cay_run_agent(run), arg); agents_seen++; }
+static void same_agent_tool(void *arg, cay_run *run, const cay_tool_call *c) { (void)c; same_agent(arg, run); }
+static void same_agent_answer(void *arg, cay_run *run, const char *s) { (void)s; same_agent(arg, run); }
+static int same_agent_guard(void *arg, cay_run *run, const char *text, char **info, cay_err *err)
+{
+    (void)text;
+    (void)info;
+    (void)err;
+    same_agent(arg, run);
+    return 0;
+}
+
+/* 96 */
+static void everybody_sees_the_callers_agent(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
+    const cay_hooks hooks = { .arg = &a, .agent_start = same_agent, .agent_end = same_agent_answer, .tool_start = same_agent_tool };
+    const cay_guard guard = { .name = "g", .check = same_agent_guard, .arg = &a };
+    a.hooks = &hooks;
+    a.output_guards = a.input_guards = &guard;
+    a.noutput_guards = a.ninput_guards = 1;
+    p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"true\\\"}");
+    p.say[1] = TEXT("done");
+    agents_seen = 0;
+    seen_agent = &a;
+    cay_run_result_free(RUN(svc, &a, .on_event = on_event));
+    assert_int_equal(agents_seen, 3 /* hooks */ + 2 /* guards */ + 3 /* call, output, message */);
+}
+
+/* ------------------------------------------------------------------ traces */
+
+static char *spans;
+static size_t batches;
+static int keep_spans(void *self, const char *const *objects, size_t n, cay_err *err)
+{
+    (void)self;
+    (void)err;
+    batches++;
+    for (size_t i = 0; i < n; i++) {
+        char *more = NULL;
+        assert_true(asprintf(&more, "%s%s\n", spans ? spans : "", objects[i]) > 0);
+        free(spans);
+        spans = more;
+    }
+    return 0;
+}
+static const cay_trace_sink keeper = { .size = sizeof keeper, .write = keep_spans };
+
+static size_t times(const char *text, const char *part)
+{
+    size_t n = 0;
+    for (const char *s = text; s && (s = strstr(s, part)); s += strlen(part))
+        n++;
+    return n;
+}
+
+/* 97 */
+static void spans_tell_once_and_no_secrets(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
+    p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo tok; echo sk-live-1234567890\\\"}");
+    p.say[1] = TEXT("done");
+    cay_tracer *t = cay_tracer_new(&keeper, NULL);
+    cay_run_result_free(RUN(svc, &a, .tracer = t));
+    cay_tracer_free(t);
+    static const char *const once[] = { "sandbox.prepare_agent", "sandbox.create_session", "sandbox.start", "sandbox.stop", "sandbox.shutdown", "sandbox.cleanup" };
+    for (size_t i = 0; i < CAY_LEN(once); i++) {
+        char name[80];
+        snprintf(name, sizeof name, "\"%s\"", once[i]);
+        if (times(spans, name) != 1)
+            fail_msg("%s: %zu times in %s", once[i], times(spans, name), spans);
+    }
+    has_not(spans, "echo tok");
+    has_not(spans, "sk-live");
+    has(p.input[1], "sk-live"); /* the model does get what a command printed */
+    free(spans);
+    spans = NULL;
+    batches = 0;
+    play_clear(&p);
+    p.say[0] = TEXT("done");
+    cay_run_result_free(RUN(svc, &a));
+    assert_int_equal(batches, 0);
+}
+
+static json_t *sent_to(const char *path)
+{
+    char file[300];
+    CAY_AUTOFREE char *text = cay__alloc(4 << 20);
+    snprintf(file, sizeof file, "%s/seen", peer_home);
+    ssize_t n = cay__fd_read_file(AT_FDCWD, file, text, 4 << 20);
+    json_t *last = NULL;
+    for (char *line = strtok(n > 0 ? text : NULL, "\n"); line; line = strtok(NULL, "\n")) {
+        CAY_AUTOJSON *j = json_loads(line, 0, NULL);
+        if (strcmp(cay__json_str(j, "path", ""), path))
+            continue;
+        json_decref(last);
+        last = json_incref(j);
+    }
+    return last;
+}
+
+static void traced(const char *path, bool otlp, uint64_t lost)
+{
+    char url[120];
+    cay_tracer *t = NULL;
+    cay_err err = CAY_ERR_INIT;
+    cay_agent a = { .size = sizeof a, .name = "A" };
+    snprintf(url, sizeof url, "http://127.0.0.1:%d%s", port, path);
+    setenv("TRACE_KEY", "tr-12345678", 1);
+    cay_tracer_http_spec spec = { .size = sizeof spec, .url = url, .otlp = otlp, .key = "env:TRACE_KEY" };
+    assert_int_equal(cay_tracer_http(&spec, &t, &err), 0);
+    play_clear(&p);
+    p.say[0] = TEXT("what was said");
+    cay_run_result *r = RUN(svc, &a, .tracer = t, .workflow = "w1", .group_id = "g1");
+    assert_string_equal(r->output, "what was said");
+    assert_int_equal(cay_tracer_lost(t), lost);
+    cay_run_result_free(r);
+    cay_tracer_free(t);
+}
+
+static void spans_reach_a_collector(void **state)
+{
+    (void)state;
+    traced("/sink/v1/traces", true, 0);
+    CAY_AUTOJSON *o = sent_to("/sink/v1/traces");
+    const json_t *body = json_object_get(o, "body"), *rs = json_array_get(json_object_get(body, "resourceSpans"), 0);
+    const json_t *list = json_object_get(json_array_get(json_object_get(rs, "scopeSpans"), 0), "spans");
+    assert_string_equal(cay__json_str(o, "auth", ""), "Bearer tr-12345678");
+    assert_true(json_array_size(list) >= 2);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *s = json_array_get(list, i);
+        assert_int_equal(strspn(cay__json_str(s, "traceId", ""), "0123456789abcdef"), 32);
+        assert_int_equal(strspn(cay__json_str(s, "spanId", ""), "0123456789abcdef"), 16);
+        assert_true(strtoll(cay__json_str(s, "endTimeUnixNano", "0"), NULL, 10) >= strtoll(cay__json_str(s, "startTimeUnixNano", "1"), NULL, 10));
+    }
+    traced("/sink/v1/ingest", false, 0);
+    CAY_AUTOJSON *n = sent_to("/sink/v1/ingest");
+    const json_t *data = json_object_get(json_object_get(n, "body"), "data");
+    assert_string_equal(cay__json_str(json_array_get(data, 0), "object", ""), "trace");
+    assert_string_equal(cay__json_str(json_array_get(data, 0), "group_id", ""), "g1");
+    assert_string_equal(cay__json_str(json_array_get(data, 1), "object", ""), "trace.span");
+    CAY_AUTOFREE char *all = json_dumps(n, 0);
+    has_not(all, "what was said");
+    traced("/sink/flaky", false, 0); /* twice not yet */
+    traced("/sink/never", false, 4); /* counted, and the run does not mind: a trace and three spans */
+}
+
+int main(int argc, char **argv)
+{
+    peer = argc > 1 ? argv[1] : "modelpeer";
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
+        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(spans_reach_a_collector),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
