@@ -26,6 +26,8 @@ _cay() {
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == tools && ${COMP_WORDS[i]} == call ]]; then
                 sub=call
+            elif [ -z "$sub" ] && [[ $verb == chat && ${COMP_WORDS[i]} == @(list|reset|rm) ]]; then
+                sub=${COMP_WORDS[i]}
             else
                 [ $n = 0 ] && id=${COMP_WORDS[i]}
                 ((n++))
@@ -50,7 +52,9 @@ _cay() {
     --approve) COMPREPLY=($(compgen -W 'auto ask never' -- "$cur")); return ;;
     --form) COMPREPLY=($(compgen -W 'plain openai chat mcp' -- "$cur")); return ;;
     --api) COMPREPLY=($(compgen -W 'responses chat' -- "$cur")); return ;;
-    --sandbox) _cay_reply ids; return ;;
+    --sandbox) if [ "$verb" = chat ]; then COMPREPLY=($(compgen -W 'native process none' -- "$cur")); else _cay_reply ids; fi; return ;;
+    --sandbox-id) _cay_reply ids; return ;;
+    --sandbox-setup) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --state) if [[ $verb == @(agent|resume) ]]; then COMPREPLY=($(compgen -f -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'creating running paused stopped deleting' -- "$cur")); return ;;
     esac
 
@@ -84,6 +88,12 @@ _cay() {
         else
             COMPREPLY=($(compgen -W "$([ -n "$sub" ] || echo call) $(cay -q tools 2>/dev/null)" -- "$cur"))
         fi
+        ;;
+    chat)
+        case $sub in
+        rm) COMPREPLY=($(compgen -W "$(cay chat list --json 2>/dev/null | sed -n 's/^ *"name": "\(.*\)",$/\1/p')" -- "$cur")) ;;
+        '') COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^chat //p")" -- "$cur")) ;;
+        esac
         ;;
     fork) COMPREPLY=($(compgen -W "$({ cay completion ids; cay completion snapshots; } 2>/dev/null | cut -f1)" -- "$cur")) ;;
     run | create | agent | doctor | gc | serve | tour | version | completion) ;;

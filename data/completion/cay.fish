@@ -25,7 +25,7 @@ function __cay_complete
     set -l cur (commandline -ct)
     switch "$before[1]"
         case ''
-            cay completion verbs 2>/dev/null | string match -rv '^(files|jobs|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(chat|files|jobs|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
             printf 'files\tfiles inside a sandbox\nmanifest\twhat is put into a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\nvolume\tdirectories that outlive sandboxes\njobs\twhat is left to be done\nkey\tkeys for the server\ntenant\twho shares this machine\n'
             return
         case files jobs key manifest net port secret tenant volume
@@ -44,6 +44,10 @@ function __cay_complete
         set -l pair $before[1..2]
         set before "$pair" $before[3..-1]
     end
+    if test "$before[1]" = chat; and contains -- "$before[2]" list reset rm
+        set -l pair $before[1..2]
+        set before "$pair" $before[3..-1]
+    end
     if string match -q -- '-*' "$cur"
         cay completion options (string split ' ' -- $before[1]) 2>/dev/null | string replace -r '=\t' \t
         return
@@ -51,7 +55,12 @@ function __cay_complete
     switch $before[1]
         case run create doctor gc serve tour version completion
         case help
-            cay completion verbs 2>/dev/null | string match -rv '^(files|jobs|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(chat|files|jobs|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
+        case 'chat rm'
+            cay chat list --json 2>/dev/null | string replace -rf '^ *"name": "(.*)",$' '$1'
+        case chat
+            cay completion verbs 2>/dev/null | string replace -rf '^chat ' ''
+        case 'chat *'
         case 'snapshot *'
             cay completion snapshots 2>/dev/null
         case snapshot

@@ -33,6 +33,7 @@ struct cli_verb {
     size_t   size;       /* of the struct given to fn, zeroed and filled */
     size_t   stop_after; /* as in opt_spec */
     unsigned min, max;   /* operands */
+    const char *program; /* of libexec, that does it: it gets all the words as they are; or NULL */
     int    (*fn)(void *opts, int argc, char **argv); /* returns the exit code */
 };
 

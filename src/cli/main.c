@@ -4,12 +4,16 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/path.h>
+#include <cli/chat/row.h>
 #include <signal.h>
 
 #define HEADING(text) &(const cli_verb){ .name = text }
 const cli_verb *const cli_verbs[] = {
     HEADING("start here"),
-    &cli_tour, &cli_doctor, &cli_run, &cli_shell, &cli_agent,
+    &cli_tour, &cli_doctor, &cli_run, &cli_shell, &cli_agent, &cli_chat,
+    HEADING("talks"),
+    &cli_chat_list, &cli_chat_rm, &cli_chat_reset,
     HEADING("tools for agents"),
     &cli_tools, &cli_tools_call,
     HEADING("sandboxes"),
@@ -43,6 +47,8 @@ const cli_verb *const cli_verbs[] = {
     &cli_help, &cli_version, &cli_completion,
     NULL,
 };
+
+static char **words_given;
 
 /* The verb that argv begins with, and how many words it has: `snapshot rm` rather than `snapshot`. */
 static const cli_verb *find_verb(int argc, char **argv, int *words)
@@ -101,6 +107,18 @@ static int unknown_verb(int argc, char **argv)
     return cli_fail(&err, CLI_USAGE);
 }
 
+/* What needs libraries that nobody else should load is a program of its own. */
+static int hand_over(const char *program)
+{
+    cay_err err = CAY_ERR_INIT;
+    char path[4096];
+    if (cay__libexec_find(NULL, program, path, sizeof path, &err) == 0) {
+        execv(path, words_given);
+        cay_fail_sys(&err, CAY_ESYS, "%s", path);
+    }
+    return cli_fail(&err, CLI_CANNOT);
+}
+
 static int run_verb(int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
@@ -110,6 +128,8 @@ static int run_verb(int argc, char **argv)
         bool help = cli.help || (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")));
         return help && is_family(argv[0]) ? cli_help.fn(NULL, 1, argv) : unknown_verb(argc, argv);
     }
+    if (v->program)
+        return hand_over(v->program);
     if (cli_verb_run(v, argc - words, argv + words, &code, &err) < 0)
         return cli_usage(v, &err);
     return code;
@@ -119,6 +139,7 @@ int main(int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     int used = 0, code;
+    words_given = argv;
     cli_begin();
     if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")))
         code = cli_version.fn(NULL, 0, argv);

@@ -18,10 +18,8 @@ static void settle_later(const char *home)
 {
     char path[4096];
     const char *argv[] = { "cay", "--home", home, "gc", "--settle", "--quiet", NULL };
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0 || fork() != 0)
+    if (cay__libexec_find(NULL, "cay-full", path, sizeof path, NULL) < 0 || fork() != 0)
         return;
-    path[n] = 0;
     setsid();
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; fd++) /* a pipe of ours ends with us */

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* May it? All of a call is in sight before somebody says yes. */
+#include "chat.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cli/agent_ask.h>
+#include <cli/term.h>
+
+const char *const chat_modes[] = { "ask", "auto", "never", NULL };
+
+void chat_toggle(void *arg)
+{
+    chat *c = arg;
+    c->mode = c->mode == CHAT_AUTO ? CHAT_ASK : CHAT_AUTO;
+}
+
+static bool always(const chat *c, const char *tool)
+{
+    for (size_t i = 0; i < c->nalways; i++)
+        if (!strcmp(c->always[i], tool))
+            return true;
+    return false;
+}
+
+/* The lines of a patch get the colours of a diff; agent_ask_text() has marked and escaped each of them. */
+static void put(const char *s, size_t n, bool patch)
+{
+    for (size_t at = 0; at < n;) {
+        const char *nl = memchr(s + at, '\n', n - at);
+        size_t k = nl ? (size_t)(nl - (s + at)) + 1 : n - at;
+        char first = k > 6 && !memcmp(s + at, "    | ", 6) ? s[at + 6] : 0;
+        const char *on = patch && first == '+' ? out_on(1, OUT_GOOD) : patch && first == '-' ? out_on(1, OUT_BAD) : "";
+        CAY_AUTOBUF b = CAY__BUF(k + 64);
+        cay__buf_str(&b, on);
+        cay__buf_add(&b, s + at, nl ? k - 1 : k);
+        cay__buf_str(&b, *on ? out_off(1) : "");
+        cay__buf_str(&b, nl ? "\n" : "");
+        cay__fd_write_all(1, b.data, b.len);
+        at += k;
+    }
+}
+
+static cay_verdict judge(chat *c, const char *tool, char *said, char **message)
+{
+    if (!strcmp(said, "y") || !strcmp(said, "yes"))
+        return CAY_APPROVE;
+    if (!strcmp(said, "a") || !strcmp(said, "always")) {
+        if (c->nalways < CHAT_ALWAYS)
+            c->always[c->nalways++] = cay__strdup(tool);
+        return CAY_APPROVE_ALWAYS;
+    }
+    if (*said && strcmp(said, "n") && strcmp(said, "no")) {
+        CAY_AUTOBUF b = CAY__BUF(1 << 20);
+        cay__buf_fmt(&b, "The user did not approve this call, and says: %s", said);
+        *message = cay__strdup(b.data ? b.data : said);
+    } else {
+        *message = cay__strdup("The user did not approve this call.");
+    }
+    return CAY_REJECT;
+}
+
+cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
+{
+    chat *c = arg;
+    CAY_AUTOFREE char *said = NULL;
+    if (c->mode == CHAT_AUTO || always(c, call->tool))
+        return CAY_APPROVE;
+    if (c->mode == CHAT_NEVER || !c->tty) {
+        *message = cay__strdup("Tool execution was not approved: there is nobody to ask.");
+        return CAY_REJECT;
+    }
+    chat_quiet_lines(c);
+    for (bool whole = false, again = true; again; whole = true) {
+        CAY_AUTOBUF b = CAY__BUF(16 * strlen(call->arguments) + 65536);
+        uint16_t cols, rows;
+        term_size(1, &cols, &rows);
+        bool hides = agent_ask_text(&b, call->tool, call->arguments, cols - (cols > 1), whole) > 0;
+        if (b.full)
+            return CAY_REJECT; /* nobody says yes to what was not seen */
+        put(b.data, b.len, !strcmp(call->tool, "apply_patch"));
+        free(said);
+        said = edit_ask(hides ? "run it? y(es), a(lways), n(o), s(how all), or why not: " : "run it? y(es), a(lways), n(o), or why not: ", chat_stop_fd());
+        if (!said) {
+            *message = cay__strdup("The user interrupted.");
+            return CAY_REJECT;
+        }
+        again = !strcmp(said, "s") || !strcmp(said, "show");
+    }
+    return judge(c, call->tool, said, message);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* @file: completed while it is typed, put behind the message when it is sent. Files are the sandbox's. */
+#include "chat.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <cay/sandbox.h>
+#include <stdio.h>
+
+enum { FILE_MOST = 256 << 10, FILES = 20 };
+
+static bool is_text(const char *s, size_t n)
+{
+    for (size_t k; n; s += k, n -= k)
+        if (!(k = cay__utf8_len(s, n)) || !*s)
+            return false;
+    return true;
+}
+
+/* Code that has fences of its own gets a longer one around it. */
+static void add_file(cay__buf *b, const char *path, const char *data, size_t n)
+{
+    char fence[16] = "```";
+    for (size_t k = 3; strstr(data, fence) && k + 1 < sizeof fence; k++)
+        fence[k] = '`';
+    cay__buf_fmt(b, "\n\n%s:\n%s\n", path, fence);
+    cay__buf_add(b, data, n);
+    cay__buf_fmt(b, "%s%s", n && data[n - 1] == '\n' ? "" : "\n", fence);
+}
+
+/* The name after an @ that begins a word. What ends a sentence is not part of it, unless there is such a file. */
+static bool find(chat *c, char *path, char **data, size_t *n, cay_err *err)
+{
+    for (;;) {
+        size_t len = strlen(path);
+        int rc = len ? cay_file_get(c->sb, NULL, path, FILE_MOST, data, n, err) : CAY_ENOENT;
+        if (rc == 0)
+            return true;
+        if (rc != CAY_ENOENT || !len || !strchr(".,;:!?)", path[len - 1]))
+            return false;
+        path[len - 1] = 0;
+    }
+}
+
+char *chat_insert(chat *c, const char *text)
+{
+    CAY_AUTOBUF b = CAY__BUF(16 << 20);
+    size_t files = 0;
+    if (c->note)
+        cay__buf_fmt(&b, "%s\n\n", c->note);
+    free(c->note);
+    c->note = NULL;
+    cay__buf_str(&b, text);
+    for (const char *at = strchr(text, '@'); at && files < FILES; at = strchr(at + 1, '@')) {
+        size_t len = strcspn(at + 1, " \t\n"), n = 0;
+        if ((at != text && !strchr(" \t\n(", at[-1])) || !len)
+            continue;
+        CAY_AUTOFREE char *path = strndup(at + 1, len), *data = NULL;
+        cay_err err = CAY_ERR_INIT;
+        if (!path || !find(c, path, &data, &n, &err)) {
+            if (err.code == CAY_ETOOBIG)
+                chat_text(c, OUT_WARN, "@%s is larger than 256 KiB: only its name is sent", path);
+            continue;
+        }
+        files++;
+        if (is_text(data, n))
+            add_file(&b, path, data, n);
+        else
+            chat_text(c, OUT_WARN, "@%s is no text: only its name is sent", path);
+    }
+    CAY_AUTOJSON *items = b.full ? NULL : json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", b.data);
+    if (!items)
+        chat_text(c, OUT_BAD, b.full ? "cay: the message is larger than 16 MiB" : "cay: the message is no UTF-8 text");
+    return items ? cay__json_text(items, 64 << 20) : NULL;
+}
+
+/* ------------------------------------------------------------------ completion */
+
+typedef struct looking {
+    const char *dir, *begin;
+    void (*add)(void *to, const char *word);
+    void *to;
+} looking;
+
+static int on_entry(const cay_dirent *ent, void *arg)
+{
+    looking *l = arg;
+    char word[4400];
+    if (strncmp(ent->path, l->begin, strlen(l->begin)) || (*ent->path == '.' && *l->begin != '.') || strpbrk(ent->path, " \t\n"))
+        return 0;
+    if (is_text(ent->path, strlen(ent->path)) && (size_t)snprintf(word, sizeof word, "@%s%s%s", l->dir, ent->path, ent->st.type == CAY_DIR ? "/" : "") < sizeof word)
+        l->add(l->to, word);
+    return 0;
+}
+
+void chat_complete(void *arg, const char *line, size_t at, const char *word, void (*add)(void *to, const char *word), void *to)
+{
+    chat *c = arg;
+    if (*word == '@') {
+        const char *slash = strrchr(word, '/');
+        CAY_AUTOFREE char *dir = slash ? strndup(word + 1, (size_t)(slash - word)) : cay__strdup("");
+        looking l = { .dir = dir ? dir : "", .begin = slash ? slash + 1 : word + 1, .add = add, .to = to };
+        cay_dir_list(c->sb, NULL, *l.dir ? l.dir : ".", 1, on_entry, &l, NULL);
+    } else if (at == 0 && *word == '/') {
+        chat_command_names(word, add, to);
+    } else if (*line == '/') {
+        chat_complete_argument(c, line, word, add, to);
+    }
+}

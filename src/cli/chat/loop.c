@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A line typed, and what becomes of it. */
+#include "chat.h"
+#include <base/base.h>
+#include <ctype.h>
+
+static void splash(chat *c)
+{
+    chat_text(c, OUT_BOLD, "cay chat: %s, session %s", c->s.model, c->s.name);
+    if (*c->s.dir)
+        chat_text(c, OUT_DIM, "%s is shown copy-on-write; /apply takes changes over. /help explains, Ctrl+D ends.", c->s.dir);
+    else
+        chat_text(c, OUT_DIM, "sandbox %s. /help explains, Ctrl+D ends.", c->s.sandbox);
+    if (c->s.turns)
+        chat_text(c, OUT_DIM, "%llu turn%s so far", (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s");
+}
+
+static void take(chat *c, char *line)
+{
+    size_t n = strlen(line);
+    while (n && isspace((unsigned char)line[n - 1]))
+        line[--n] = 0;
+    line += strspn(line, " \t\r\n");
+    if (!*line)
+        return;
+    if (*line == '/' && isalpha((unsigned char)line[1])) {
+        chat_command(c, line);
+        return;
+    }
+    if (*line == '!') {
+        chat_bang(c, line);
+        return;
+    }
+    CAY_AUTOFREE char *input = chat_insert(c, line);
+    if (input)
+        chat_turn(c, input);
+}
+
+int chat_loop(chat *c)
+{
+    bool before = false; /* Ctrl+C was the last thing */
+    if (c->tty && !c->a->no_splash && !cli.quiet)
+        splash(c);
+    if (!c->tty && c->mode == CHAT_ASK)
+        out_note("cay: there is no terminal to ask on: commands and patches are refused; --auto-approve lets them run");
+    while (!c->quit) {
+        CAY_AUTOFREE char *line = NULL;
+        edit_end end = edit_read(c->edit, &line);
+        if (end == EDIT_END || (end == EDIT_INTERRUPTED && before))
+            break;
+        before = end == EDIT_INTERRUPTED;
+        if (before)
+            chat_text(c, OUT_DIM, "Ctrl+C once more ends the talk");
+        else
+            take(c, line);
+        if (!c->tty && out_broken())
+            break;
+    }
+    return c->failed && !c->tty ? CLI_FAIL : CLI_OK;
+}

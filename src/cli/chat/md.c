@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "md.h"
+#include <base/base.h>
+#include <md4c.h>
+#include <stdio.h>
+#include <wchar.h>
+
+enum { BOLD = 1, ITALIC = 2, CODE = 4, LINK = 8, STRIKE = 16, HEAD = 32, DIM = 64 };
+enum { NEST = 16, COLUMNS = 32, TEXT = 4 << 20 };
+#define MARK '\1' /* two bytes: MARK, style + 0x80. Escaped text has no such byte, so it is ours alone */
+
+typedef struct cell {
+    char  *text;
+    size_t cols;
+} cell;
+
+typedef struct layout {
+    md_doc  *out;
+    size_t   width;
+    bool     colour;
+    cay__buf text; /* the leaf at hand: escaped, with marks */
+    unsigned style;
+    char     lead[NEST][16]; /* what stands before each line, by nesting */
+    size_t   depth;
+    char     bullet[16];     /* before the first line of an item, instead of its lead */
+    unsigned number[NEST];   /* of the next item; 0: a bullet */
+    size_t   lists;
+    bool     tight, any, code;
+    cell    *cells; /* of a table */
+    size_t   ncells, ncols;
+    const char *href;
+    size_t   href_len;
+} layout;
+
+/* ------------------------------------------------------------------ columns */
+
+static size_t wide(const char *s, size_t n, size_t *used)
+{
+    wchar_t w;
+    mbstate_t st = { 0 };
+    size_t k = mbrtowc(&w, s, n, &st);
+    if (k == 0 || k > n) {
+        *used = 1;
+        return 1;
+    }
+    int c = wcwidth(w);
+    *used = k;
+    return c > 0 ? (size_t)c : 0;
+}
+
+size_t md_fit(const char *s, size_t n, size_t columns)
+{
+    size_t at = 0, k;
+    for (size_t cols = 0; at < n; at += k) {
+        cols += wide(s + at, n - at, &k);
+        if (cols > columns)
+            break;
+    }
+    return at;
+}
+
+size_t md_columns(const char *s, size_t n)
+{
+    size_t cols = 0;
+    for (size_t at = 0, k; at < n; at += k) {
+        if (s[at] == MARK && at + 1 < n)
+            k = 2;
+        else
+            cols += wide(s + at, n - at, &k);
+    }
+    return cols;
+}
+
+/* ------------------------------------------------------------------ lines */
+
+static void add_line(md_doc *d, char *line)
+{
+    if (d->n == d->cap) {
+        d->cap = d->cap ? 2 * d->cap : 16;
+        d->line = realloc(d->line, d->cap * sizeof *d->line);
+        if (!d->line)
+            abort();
+    }
+    d->line[d->n++] = line;
+}
+
+void md_clear(md_doc *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        free(d->line[i]);
+    free(d->line);
+    *d = (md_doc){ 0 };
+}
+
+static void sgr(cay__buf *b, const layout *l, unsigned style)
+{
+    static const struct {
+        unsigned    bit;
+        const char *code;
+    } codes[] = { { BOLD, ";1" }, { ITALIC, ";3" }, { CODE, ";36" }, { LINK, ";4" }, { STRIKE, ";9" }, { HEAD, ";1;35" }, { DIM, ";2" } };
+    if (!l->colour)
+        return;
+    cay__buf_str(b, "\033[0");
+    for (size_t i = 0; i < CAY_LEN(codes); i++)
+        if (style & codes[i].bit)
+            cay__buf_str(b, codes[i].code);
+    cay__buf_str(b, "m");
+}
+
+static void begin_line(layout *l, cay__buf *b)
+{
+    for (size_t i = 0; i < l->depth; i++) {
+        bool last = i + 1 == l->depth && *l->bullet;
+        sgr(b, l, DIM);
+        cay__buf_str(b, last ? l->bullet : l->lead[i]);
+    }
+    if (l->depth)
+        sgr(b, l, 0);
+    *l->bullet = 0;
+}
+
+static size_t lead_cols(const layout *l)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->depth; i++)
+        n += md_columns(l->lead[i], strlen(l->lead[i]));
+    return n;
+}
+
+static void put_marked(cay__buf *b, const layout *l, const char *s, size_t n, unsigned *style)
+{
+    for (size_t at = 0; at < n;) {
+        if (s[at] == MARK && at + 1 < n) {
+            *style = (unsigned char)s[at + 1] & 0x7f;
+            sgr(b, l, *style);
+            at += 2;
+            continue;
+        }
+        const char *m = memchr(s + at, MARK, n - at);
+        size_t k = m ? (size_t)(m - (s + at)) : n - at;
+        cay__buf_add(b, s + at, k);
+        at += k;
+    }
+}
+
+static void end_line(layout *l, cay__buf *b, unsigned style)
+{
+    if (style)
+        sgr(b, l, 0);
+    add_line(l->out, cay__strdup(b->data ? b->data : ""));
+    cay__buf_clear(b);
+    b->max = TEXT;
+}
+
+/* How much of s goes into `room` columns: to a blank where there is one, all the same where there is none. */
+static size_t take(const char *s, size_t n, size_t room, bool anywhere)
+{
+    size_t at = 0, cols = 0, blank = 0, k;
+    for (; at < n && s[at] != '\n'; at += k) {
+        if (s[at] == MARK) {
+            k = 2;
+            continue;
+        }
+        size_t w = wide(s + at, n - at, &k);
+        if (cols + w > room && cols)
+            return !anywhere && blank ? blank : at;
+        cols += w;
+        if (s[at] == ' ')
+            blank = at + 1;
+    }
+    return at;
+}
+
+static void lay(layout *l, const char *s, size_t n, bool anywhere)
+{
+    unsigned style = 0;
+    size_t lead = lead_cols(l), room = l->width > lead + 8 ? l->width - lead : 8, at = 0;
+    CAY_AUTOBUF b = CAY__BUF(TEXT);
+    do {
+        size_t k = take(s + at, n - at, room, anywhere), end = at + k;
+        while (!anywhere && end > at && s[end - 1] == ' ')
+            end--;
+        begin_line(l, &b);
+        sgr(&b, l, style);
+        put_marked(&b, l, s + at, end - at, &style);
+        end_line(l, &b, l->colour);
+        at += k;
+        if (at < n && s[at] == '\n')
+            at++;
+    } while (at < n);
+    l->any = true;
+}
+
+static void flush(layout *l)
+{
+    if (l->text.len)
+        lay(l, l->text.data, l->text.len, l->code);
+    cay__buf_clear(&l->text);
+    l->text.max = TEXT;
+}
+
+static void gap(layout *l)
+{
+    if (!l->any || *l->bullet || (l->lists && l->tight))
+        return;
+    CAY_AUTOBUF b = CAY__BUF(TEXT);
+    begin_line(l, &b);
+    end_line(l, &b, 0);
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static void keep_cell(layout *l)
+{
+    l->cells = realloc(l->cells, (l->ncells + 1) * sizeof *l->cells);
+    if (!l->cells)
+        abort();
+    l->cells[l->ncells++] = (cell){ cay__strdup(l->text.data ? l->text.data : ""), md_columns(l->text.data ? l->text.data : "", l->text.len) };
+    cay__buf_clear(&l->text);
+    l->text.max = TEXT;
+}
+
+static void table(layout *l)
+{
+    size_t cols[COLUMNS] = { 0 }, n = CAY_MIN(l->ncols ? l->ncols : 1, (size_t)COLUMNS), sum = 0;
+    for (size_t i = 0; i < l->ncells; i++)
+        cols[i % n] = CAY_MAX(cols[i % n], l->cells[i].cols);
+    for (size_t i = 0; i < n; i++)
+        sum += cols[i] + 3;
+    bool fits = sum <= l->width + 2;
+    for (size_t row = 0; row < l->ncells; row += n) {
+        CAY_AUTOBUF b = CAY__BUF(TEXT);
+        for (size_t i = 0; i < n && row + i < l->ncells; i++) {
+            const cell *c = &l->cells[row + i];
+            if (i)
+                cay__buf_str(&b, " | ");
+            if (row == 0)
+                cay__buf_fmt(&b, "%c%c", MARK, BOLD | 0x80);
+            cay__buf_str(&b, c->text);
+            cay__buf_fmt(&b, "%c%c", MARK, 0x80);
+            if (fits && i + 1 < n)
+                cay__buf_fmt(&b, "%*s", (int)(cols[i] - c->cols), "");
+        }
+        lay(l, b.data ? b.data : "", b.len, fits);
+        for (size_t i = 0; row == 0 && fits && i < n; i++)
+            for (size_t k = 0; k < cols[i] + (i + 1 < n ? 3 : 0); k++)
+                cay__buf_str(&l->text, "-");
+        if (row == 0 && fits)
+            flush(l);
+    }
+    for (size_t i = 0; i < l->ncells; i++)
+        free(l->cells[i].text);
+    free(l->cells);
+    l->cells = NULL;
+    l->ncells = 0;
+}
+
+/* ------------------------------------------------------------------ what md4c tells */
+
+static void set_style(layout *l, unsigned style)
+{
+    l->style = style;
+    cay__buf_fmt(&l->text, "%c%c", MARK, (int)(style | 0x80));
+}
+
+static void push(layout *l, const char *lead)
+{
+    if (l->depth < NEST)
+        snprintf(l->lead[l->depth], sizeof l->lead[0], "%s", lead);
+    l->depth = CAY_MIN(l->depth + 1, (size_t)NEST);
+}
+
+static void enter_item(layout *l, const MD_BLOCK_LI_DETAIL *d)
+{
+    unsigned *n = &l->number[CAY_MIN(l->lists, (size_t)NEST) - 1];
+    char lead[16];
+    flush(l);
+    if (d->is_task)
+        snprintf(l->bullet, sizeof l->bullet, "[%c] ", d->task_mark == ' ' ? ' ' : 'x');
+    else if (*n)
+        snprintf(l->bullet, sizeof l->bullet, "%u. ", (*n)++ % 1000000);
+    else
+        snprintf(l->bullet, sizeof l->bullet, "- ");
+    snprintf(lead, sizeof lead, "%*s", (int)strlen(l->bullet), "");
+    push(l, lead);
+}
+
+static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
+{
+    layout *l = arg;
+    switch (type) {
+    case MD_BLOCK_UL:
+    case MD_BLOCK_OL:
+        flush(l);
+        if (!l->lists)
+            gap(l);
+        l->tight = type == MD_BLOCK_UL ? ((MD_BLOCK_UL_DETAIL *)detail)->is_tight : ((MD_BLOCK_OL_DETAIL *)detail)->is_tight;
+        if (l->lists < NEST)
+            l->number[l->lists] = type == MD_BLOCK_OL ? CAY_MAX(((MD_BLOCK_OL_DETAIL *)detail)->start, 1u) : 0;
+        l->lists++;
+        break;
+    case MD_BLOCK_LI: enter_item(l, detail); break;
+    case MD_BLOCK_QUOTE:
+        flush(l);
+        gap(l);
+        push(l, "| ");
+        break;
+    case MD_BLOCK_H:
+        gap(l);
+        set_style(l, HEAD);
+        break;
+    case MD_BLOCK_CODE:
+        flush(l);
+        gap(l);
+        push(l, "  ");
+        l->code = true;
+        set_style(l, CODE);
+        break;
+    case MD_BLOCK_HR:
+        gap(l);
+        for (size_t i = 0; i < CAY_MIN(l->width, (size_t)40); i++)
+            cay__buf_str(&l->text, "-");
+        flush(l);
+        break;
+    case MD_BLOCK_P:
+    case MD_BLOCK_HTML: gap(l); break;
+    case MD_BLOCK_TABLE:
+        gap(l);
+        l->ncols = ((MD_BLOCK_TABLE_DETAIL *)detail)->col_count;
+        break;
+    default: break;
+    }
+    return 0;
+}
+
+static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
+{
+    layout *l = arg;
+    (void)detail;
+    switch (type) {
+    case MD_BLOCK_UL:
+    case MD_BLOCK_OL: l->lists--; break;
+    case MD_BLOCK_LI:
+        flush(l);
+        *l->bullet = 0;
+        l->depth -= l->depth > 0;
+        break;
+    case MD_BLOCK_QUOTE: l->depth -= l->depth > 0; break;
+    case MD_BLOCK_H: l->style = 0; flush(l); break;
+    case MD_BLOCK_CODE:
+        l->style = 0;
+        if (l->text.len && l->text.data[l->text.len - 1] == '\n')
+            l->text.data[--l->text.len] = 0;
+        flush(l);
+        l->code = false;
+        l->depth -= l->depth > 0;
+        break;
+    case MD_BLOCK_TH:
+    case MD_BLOCK_TD: keep_cell(l); break;
+    case MD_BLOCK_TABLE: table(l); break;
+    case MD_BLOCK_P:
+    case MD_BLOCK_HTML: flush(l); break;
+    default: break;
+    }
+    return 0;
+}
+
+static unsigned style_of(MD_SPANTYPE type)
+{
+    switch (type) {
+    case MD_SPAN_STRONG: return BOLD;
+    case MD_SPAN_EM: return ITALIC;
+    case MD_SPAN_CODE: return CODE;
+    case MD_SPAN_A:
+    case MD_SPAN_IMG: return LINK;
+    case MD_SPAN_DEL: return STRIKE;
+    default: return 0;
+    }
+}
+
+static int enter_span(MD_SPANTYPE type, void *detail, void *arg)
+{
+    layout *l = arg;
+    if (type == MD_SPAN_A || type == MD_SPAN_IMG) {
+        const MD_ATTRIBUTE *a = type == MD_SPAN_A ? &((MD_SPAN_A_DETAIL *)detail)->href : &((MD_SPAN_IMG_DETAIL *)detail)->src;
+        l->href = a->text;
+        l->href_len = a->size;
+    }
+    set_style(l, l->style | style_of(type));
+    return 0;
+}
+
+/* Where a link leads is always seen: its text alone could promise anything. */
+static int leave_span(MD_SPANTYPE type, void *detail, void *arg)
+{
+    layout *l = arg;
+    (void)detail;
+    set_style(l, l->style & ~style_of(type));
+    if ((type == MD_SPAN_A || type == MD_SPAN_IMG) && l->href) {
+        CAY_AUTOBUF url = CAY__BUF(TEXT);
+        cay__buf_safe(&url, l->href, l->href_len, false);
+        if (url.len && (l->text.len < url.len + 2 || memcmp(l->text.data + l->text.len - 2 - url.len, url.data, url.len)))
+            cay__buf_fmt(&l->text, " (%s)", url.data);
+        l->href = NULL;
+    }
+    return 0;
+}
+
+static const char *entity(const char *s, size_t n)
+{
+    static const char *const known[][2] = { { "&amp;", "&" }, { "&lt;", "<" }, { "&gt;", ">" }, { "&quot;", "\"" }, { "&#39;", "'" }, { "&nbsp;", " " } };
+    for (size_t i = 0; i < CAY_LEN(known); i++)
+        if (strlen(known[i][0]) == n && !memcmp(known[i][0], s, n))
+            return known[i][1];
+    return NULL;
+}
+
+static int text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *arg)
+{
+    layout *l = arg;
+    const char *known;
+    if (type == MD_TEXT_NULLCHAR)
+        cay__buf_str(&l->text, "\xef\xbf\xbd");
+    else if (type == MD_TEXT_BR)
+        cay__buf_str(&l->text, "\n");
+    else if (type == MD_TEXT_SOFTBR)
+        cay__buf_str(&l->text, " ");
+    else if (type == MD_TEXT_ENTITY && (known = entity(s, n)))
+        cay__buf_str(&l->text, known);
+    else
+        for (size_t at = 0; at < n;) { /* a tab has no width of its own */
+            const char *tab = memchr(s + at, '\t', n - at);
+            size_t k = tab ? (size_t)(tab - (s + at)) : n - at;
+            cay__buf_safe(&l->text, s + at, k, l->code);
+            if (tab)
+                cay__buf_str(&l->text, "    ");
+            at += k + (tab != NULL);
+        }
+    return 0;
+}
+
+void md_lines(const char *s, size_t n, size_t width, bool colour, md_doc *out)
+{
+    layout l = { .out = out, .width = width < 16 ? 16 : width, .colour = colour, .text = CAY__BUF(TEXT) };
+    static const MD_PARSER parser = { .flags = MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS | MD_FLAG_NOHTML,
+                                      .enter_block = enter_block, .leave_block = leave_block, .enter_span = enter_span, .leave_span = leave_span, .text = text };
+    md_parse(s, (MD_SIZE)CAY_MIN(n, (size_t)UINT32_MAX / 2), &parser, &l);
+    flush(&l);
+    for (size_t i = 0; i < l.ncells; i++)
+        free(l.cells[i].text);
+    free(l.cells);
+    cay__buf_clear(&l.text);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a talk stands on: its session, sandbox, model and MCP servers. */
+#include "chat.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/sandbox.h>
+#include <cli/open.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { SETUP_MOST = 1 << 20 };
+
+int chat_db(chat *c, cay_err *err)
+{
+    char path[4200];
+    CAY_TRY(cli_service(&c->svc, err));
+    snprintf(c->dir, sizeof c->dir, "%.4000s/chat", cay_service_home(c->svc));
+    if (mkdir(c->dir, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "%.200s", c->dir);
+    snprintf(path, sizeof path, "%s/chat.db", c->dir);
+    return store_open(path, &c->db, err);
+}
+
+/* ------------------------------------------------------------------ the model */
+
+/* A name may be one of "models" of the configuration, with an address of its own. */
+static const json_t *known_model(const chat *c, const char *name)
+{
+    size_t i;
+    json_t *m;
+    json_array_foreach(json_object_get(c->conf, "models"), i, m)
+        if (json_is_object(m) && name && !strcmp(cay__json_str(m, "name", ""), name))
+            return m;
+    return NULL;
+}
+
+int chat_model(chat *c, const char *name, cay_err *err)
+{
+    const json_t *m = known_model(c, name);
+    cay_model *model = NULL;
+    cay_model_open_spec spec = { .size = sizeof spec, .model = name, .base_url = c->a->base_url ? c->a->base_url : cay__json_str(m, "base_url", NULL),
+                                 .api = c->a->api ? c->a->api : cay__json_str(m, "api", NULL), .key = c->a->key ? c->a->key : cay__json_str(m, "key", NULL) };
+    CAY_TRY(cay_model_open(&spec, &model, err));
+    cay_model_free(c->model);
+    c->model = model;
+    free(c->s.model);
+    c->s.model = cay__strdup(name ? name : cay_model_name(model));
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the sandbox */
+
+static const char *provider(const chat *c)
+{
+    const char *env = getenv("CAY_SANDBOX"), *p = c->a->sandbox ? c->a->sandbox : env && *env ? env : cay__json_str(json_object_get(c->conf, "chat"), "sandbox", NULL);
+    p = p ? p : cli_provider();
+    return p && !strcmp(p, "none") ? "local" : p;
+}
+
+static int run_setup(chat *c, cay_err *err)
+{
+    CAY_AUTOFD fd = open(c->a->setup, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    CAY_AUTOFREE char *text = cay__alloc(SETUP_MOST + 1);
+    ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, text, SETUP_MOST);
+    const char *const argv[] = { "sh", "-e", "-s", NULL };
+    cay_spawn spec = { .size = sizeof spec, .argv = argv };
+    cay_result r = { .size = sizeof r };
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--sandbox-setup %.200s", c->a->setup);
+    if (n == SETUP_MOST)
+        return cay_fail(err, CAY_ETOOBIG, "--sandbox-setup %.200s is larger than 1 MiB", c->a->setup);
+    CAY_TRY(cay_sandbox_run(c->sb, NULL, &spec, text, (size_t)n, 1 << 20, &r, err));
+    int rc = r.exit.code ? cay_fail_why(err, CAY_ESTATE, "setup_failed", "--sandbox-setup %.100s left with %d: %.100s", c->a->setup, r.exit.code, r.errout ? r.errout : "") : 0;
+    cay_result_clear(&r);
+    return rc;
+}
+
+/* Stands on the directory, unless asked otherwise or where nothing can. */
+static int make_sandbox(chat *c, cay_err *err)
+{
+    char name[STORE_NAME + 8];
+    cay_create spec = c->box.create;
+    spec.provider = provider(c);
+    bool native = !spec.provider || !strcmp(spec.provider, "native");
+    snprintf(name, sizeof name, "chat-%s", c->s.name);
+    spec.name = spec.name ? spec.name : name;
+    spec.on = native && *c->s.dir ? c->s.dir : NULL;
+    int rc = cli_box_create(&spec, &c->sb, err);
+    if (rc < 0)
+        return spec.on && !c->a->box.on ? cay_wrap(err, rc, "the current directory (--on DIR takes another, --empty none)") : rc;
+    if (!spec.on && *c->s.dir && !native) {
+        free(c->note);
+        CAY_AUTOBUF b = CAY__BUF(8192);
+        cay__buf_fmt(&b, "(The user's directory is %s on this machine; your commands run there without a wall, as the user.)", c->s.dir);
+        c->note = cay__strdup(b.data);
+    }
+    if (!spec.on)
+        *c->s.dir = 0;
+    c->s.owns = true;
+    free(c->s.sandbox);
+    c->s.sandbox = cay__strdup(cay_sandbox_id(c->sb));
+    return c->a->setup ? run_setup(c, err) : 0;
+}
+
+static int find_sandbox(chat *c, const char *id, cay_err *err)
+{
+    cay_info *info = NULL;
+    CAY_TRY(cay_service_find(c->svc, NULL, id, &c->sb, err));
+    int rc = cay_sandbox_describe(c->sb, NULL, &info, err);
+    if (rc == 0 && (info->state == CAY_STOPPED || info->state == CAY_PAUSED))
+        rc = cay_sandbox_resume(c->sb, NULL, err);
+    cay_info_free(info);
+    return rc;
+}
+
+static int get_sandbox(chat *c, cay_err *err)
+{
+    cay_err own = CAY_ERR_INIT;
+    if (*c->s.sandbox) {
+        int rc = find_sandbox(c, c->s.sandbox, &own);
+        if (rc == 0)
+            return 0;
+        if (rc != CAY_ENOENT && rc != CAY_EGONE) {
+            *err = own;
+            return rc;
+        }
+        chat_text(c, OUT_WARN, "sandbox %s is gone; a new one takes its place, with the files as they are in the directory", c->s.sandbox);
+        CAY_TRY(store_do(c->db, "DELETE FROM points WHERE session = ?1", c->s.name, 0, err));
+    }
+    return make_sandbox(c, err);
+}
+
+/* ------------------------------------------------------------------ sessions */
+
+static int fresh(chat *c, const char *name, cay_err *err)
+{
+    const char *on = c->box.create.on;
+    const char *base = on && strrchr(on, '/') ? strrchr(on, '/') + 1 : "talk";
+    c->s = (store_session){ .created_ms = cay__wall_ms(), .used_ms = cay__wall_ms(), .model = CAY_STEAL(c->s.model), .dir = cay__strdup(on ? on : ""), .sandbox = cay__strdup("") };
+    c->s.agent = cay__strdup(c->a->agent ? c->a->agent : cay__json_str(json_object_get(c->conf, "chat"), "agent", "default"));
+    if (name)
+        cay__str_copy(c->s.name, sizeof c->s.name, name);
+    else
+        CAY_TRY(store_fresh(c->db, base, c->s.name, err));
+    if (c->a->sandbox_id) {
+        CAY_TRY(find_sandbox(c, c->a->sandbox_id, err));
+        free(c->s.sandbox);
+        c->s.sandbox = cay__strdup(cay_sandbox_id(c->sb));
+        *c->s.dir = 0; /* it may stand on one; only its maker knows */
+        return 0;
+    }
+    return make_sandbox(c, err);
+}
+
+static int first_point(chat *c, cay_err *err)
+{
+    cay_err own = CAY_ERR_INIT;
+    c->keep = (keep){ .db = c->db, .svc = c->svc, .sb = c->sb, .session = c->s.name, .dir = c->s.dir };
+    int64_t n = keep_last(&c->keep, err);
+    CAY_TRY(n < 0 ? (int)n : 0);
+    if (n == 0 && keep_take(&c->keep, 0, &own) < 0)
+        c->keep.off = true;
+    return 0;
+}
+
+int chat_switch(chat *c, const char *name, bool create, cay_err *err)
+{
+    store_session s = { 0 };
+    cay_err own = CAY_ERR_INIT;
+    if (name && !store_name_valid(name))
+        return cay_fail(err, CAY_EINVAL, "session \"%.64s\": want letters, digits, . _ and -, fewer than 64, the first a letter or digit", name);
+    int rc = name ? store_get(c->db, name, &s, &own) : CAY_ENOENT;
+    if (rc < 0 && (rc != CAY_ENOENT || !create)) {
+        *err = own;
+        return rc;
+    }
+    if (c->sb)
+        chat_leave(c);
+    if (rc < 0) {
+        rc = fresh(c, name, err);
+    } else {
+        free(s.model);
+        s.model = CAY_STEAL(c->s.model);
+        store_session_clear(&c->s);
+        c->s = s;
+        if (c->a->agent) {
+            free(c->s.agent);
+            c->s.agent = cay__strdup(c->a->agent);
+        }
+        rc = get_sandbox(c, err);
+    }
+    if (rc == 0)
+        rc = memory_path(c->s.agent, c->memory, sizeof c->memory, err);
+    if (rc == 0)
+        rc = store_put(c->db, &c->s, err);
+    if (rc < 0) {
+        if (c->sb && c->s.owns && !c->s.turns)
+            cay_sandbox_remove(c->sb, NULL, NULL);
+        return rc;
+    }
+    c->talk = store_conversation(c->db, c->s.name, &c->turn);
+    return first_point(c, err);
+}
+
+static void remove_sandbox(const char *id, chat *c)
+{
+    cay_sandbox *sb = NULL;
+    cay_err err = CAY_ERR_INIT;
+    if (!*id || cay_service_find(c->svc, NULL, id, &sb, NULL) < 0)
+        return;
+    if (cay_sandbox_remove(sb, NULL, &err) < 0)
+        chat_text(c, OUT_WARN, "%s could not be removed: %s", id, err.msg);
+    cay_sandbox_unref(sb);
+}
+
+void chat_leave(chat *c)
+{
+    if (!c->sb)
+        return;
+    cay_conversation_free(c->talk);
+    c->talk = NULL;
+    if (!c->s.turns) { /* nothing was said: nothing is kept */
+        cay_err err = CAY_ERR_INIT;
+        keep_drop(&c->keep);
+        store_remove(c->db, c->s.name, &err);
+        if (c->s.owns)
+            remove_sandbox(c->s.sandbox, c);
+    } else if (c->s.owns) {
+        cay_sandbox_kill(c->sb, NULL, NULL); /* its files stay; the next visit starts it again */
+        chat_text(c, OUT_DIM, "session %s is kept; `cay chat --session %s` goes on", c->s.name, c->s.name);
+    }
+    cay_sandbox_unref(c->sb);
+    c->sb = NULL;
+    free(c->note);
+    c->note = NULL;
+}
+
+int chat_forget(chat *c, const char *name, cay_err *err)
+{
+    store_session s = { 0 };
+    CAY_TRY(store_get(c->db, name, &s, err));
+    keep k = { .db = c->db, .svc = c->svc, .session = name, .dir = "" };
+    keep_drop(&k);
+    if (s.owns)
+        remove_sandbox(s.sandbox, c);
+    store_session_clear(&s);
+    return store_remove(c->db, name, err);
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static int open_mcp(chat *c, cay_err *err)
+{
+    for (size_t i = 0; i < c->a->mcp.n; i++) {
+        const char *what = c->a->mcp.v[i];
+        bool url = !strncmp(what, "http://", 7) || !strncmp(what, "https://", 8);
+        const char *const argv[] = { "sh", "-c", what, NULL };
+        cay_mcp_spec spec = { .size = sizeof spec, .name = what, .argv = url ? NULL : argv, .service = c->svc, .url = url ? what : NULL, .approval = true };
+        if (c->nmcp == CHAT_MCP)
+            return cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", CHAT_MCP);
+        int rc = cay_mcp_open(&spec, NULL, &c->mcp[c->nmcp], err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--mcp %.60s", what);
+        c->nmcp++;
+    }
+    return 0;
+}
+
+static const char *prompt(void *arg)
+{
+    static const char *const words[] = { [CHAT_ASK] = "> ", [CHAT_AUTO] = "auto> ", [CHAT_NEVER] = "look> " };
+    return words[((chat *)arg)->mode];
+}
+
+/* A session goes on with the model that it had, unless another is asked for. */
+static int choose_model(chat *c, cay_err *err)
+{
+    store_session s = { 0 };
+    const char *env = getenv("CAY_MODEL");
+    bool had = !c->a->model && !(env && *env) && c->a->session && store_get(c->db, c->a->session, &s, NULL) == 0 && *s.model;
+    int rc = chat_model(c, had ? s.model : c->a->model, err);
+    store_session_clear(&s);
+    return rc;
+}
+
+int chat_open(chat *c, cay_err *err)
+{
+    char history[4200];
+    c->tty = isatty(0) && isatty(1);
+    c->screen = isatty(1);
+    md_paint_begin(&c->paint);
+    CAY_TRY(conf_read(&c->conf, err));
+    if (c->a->auto_approve || cay__json_bool(json_object_get(c->conf, "chat"), "auto_approve", false))
+        c->mode = CHAT_AUTO;
+    if (c->a->agent)
+        CAY_TRY(memory_path(c->a->agent, c->memory, sizeof c->memory, err));
+    CAY_TRY(chat_db(c, err));
+    CAY_TRY(choose_model(c, err));
+    CAY_TRY(chat_switch(c, c->a->session, true, err));
+    CAY_TRY(open_mcp(c, err));
+    snprintf(history, sizeof history, "%s/history", c->dir);
+    edit_spec spec = { .history = history, .arg = c, .prompt = prompt, .toggle = chat_toggle, .complete = chat_complete };
+    c->edit = edit_open(&spec);
+    return 0;
+}
+
+void chat_close(chat *c)
+{
+    chat_leave(c);
+    for (size_t i = 0; i < c->nmcp; i++)
+        cay_mcp_close(c->mcp[i]);
+    edit_close(c->edit);
+    cay_model_free(c->model);
+    store_session_clear(&c->s);
+    if (c->db)
+        store_close(c->db);
+    json_decref(c->conf);
+    chat_calls_clear(c);
+    for (size_t i = 0; i < c->nalways; i++)
+        free(c->always[i]);
+    md_paint_end(&c->paint);
+    free(c->output);
+    box_spec_clear(&c->box);
+}

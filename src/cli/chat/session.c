@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /session, and cay chat list. */
+#include "chat.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+
+typedef struct listing {
+    const char *current;
+    out_table   t;
+    out_json    j;
+    bool        json;
+} listing;
+
+static int on_row(const store_session *s, void *arg)
+{
+    listing *l = arg;
+    char ago[OUT_HUMAN];
+    int64_t now = cay__wall_ms();
+    if (l->json) {
+        js_open(&l->j, '{');
+        js_kstr(&l->j, "name", s->name);
+        js_kstr(&l->j, "agent", s->agent);
+        js_kstr(&l->j, "model", s->model);
+        js_kstr(&l->j, "dir", s->dir);
+        js_kstr(&l->j, "sandbox", s->sandbox);
+        js_ku64(&l->j, "turns", s->turns);
+        js_ku64(&l->j, "input_tokens", s->tokens.input);
+        js_ku64(&l->j, "output_tokens", s->tokens.output);
+        js_ki64(&l->j, "created_ms", s->created_ms);
+        js_ki64(&l->j, "used_ms", s->used_ms);
+        js_close(&l->j, '}');
+        return 0;
+    }
+    bool here = l->current && !strcmp(l->current, s->name);
+    out_cellf(&l->t, here ? OUT_BOLD : OUT_PLAIN, "%s%s", s->name, here ? " *" : "");
+    out_cellf(&l->t, OUT_PLAIN, "%llu", (unsigned long long)s->turns);
+    out_cell(&l->t, OUT_PLAIN, out_span(ago, now > s->used_ms ? (uint64_t)(now - s->used_ms) : 0));
+    out_cell(&l->t, OUT_PLAIN, s->agent);
+    out_cell(&l->t, OUT_PLAIN, s->model);
+    out_cell(&l->t, OUT_PLAIN, s->sandbox);
+    out_cell(&l->t, OUT_PLAIN, *s->dir ? s->dir : "-");
+    return 0;
+}
+
+int chat_list(sqlite3 *db, const char *current, bool json, cay_err *err)
+{
+    static const char *const titles[] = { "SESSION", ">TURNS", ">USED", "AGENT", "MODEL", "SANDBOX", "DIRECTORY", NULL };
+    listing l = { .current = current, .j = OUT_JSON(true), .json = json };
+    out_table_open(&l.t, titles);
+    js_open(&l.j, '[');
+    int rc = store_list(db, on_row, &l, err);
+    js_close(&l.j, ']');
+    if (rc == 0 && json)
+        js_flush(&l.j);
+    if (rc == 0 && !json)
+        out_table_print(&l.t);
+    else
+        out_table_close(&l.t);
+    cay__buf_clear(&l.j.b);
+    return rc;
+}
+
+static int rename_to(chat *c, const char *name, cay_err *err)
+{
+    if (!store_name_valid(name))
+        return cay_fail(err, CAY_EINVAL, "session \"%.64s\": want letters, digits, . _ and -, fewer than 64, the first a letter or digit", name);
+    CAY_TRY(store_rename(c->db, c->s.name, name, err));
+    cay__str_copy(c->s.name, sizeof c->s.name, name);
+    cay_conversation_free(c->talk);
+    c->talk = store_conversation(c->db, c->s.name, &c->turn);
+    return 0;
+}
+
+void chat_session(chat *c, int argc, char **argv)
+{
+    const char *verb = argc > 1 ? argv[1] : "current", *name = argc > 2 ? argv[2] : NULL;
+    bool needs = !strcmp(verb, "connect") || !strcmp(verb, "load") || !strcmp(verb, "delete") || !strcmp(verb, "save");
+    cay_err err = CAY_ERR_INIT;
+    int rc = 0;
+    chat_quiet_lines(c);
+    if (needs && !name) {
+        chat_text(c, OUT_WARN, "/session %s NAME", verb);
+    } else if (!strcmp(verb, "list")) {
+        rc = chat_list(c->db, c->s.name, false, &err);
+    } else if (!strcmp(verb, "current")) {
+        chat_text(c, OUT_PLAIN, "session %s: %llu turn%s, agent %s, model %s, sandbox %s%s%s", c->s.name, (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s",
+                  c->s.agent, c->s.model, c->s.sandbox, *c->s.dir ? " on " : "", c->s.dir);
+    } else if (!strcmp(verb, "create") || !strcmp(verb, "connect") || !strcmp(verb, "load")) {
+        store_session old = { 0 };
+        bool create = !strcmp(verb, "create");
+        if (create && name && store_get(c->db, name, &old, NULL) == 0)
+            rc = cay_fail(&err, CAY_EEXIST, "there is a session \"%s\" already; /session connect %s goes on with it", name, name);
+        else if (name && !strcmp(name, c->s.name))
+            chat_text(c, OUT_DIM, "that is this one");
+        else
+            rc = chat_switch(c, name, create, &err);
+        store_session_clear(&old);
+        if (rc == 0)
+            chat_text(c, OUT_DIM, "session %s, %llu turn%s", c->s.name, (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s");
+        c->quit = c->quit || (rc < 0 && !c->sb); /* the one before was left already */
+    } else if (!strcmp(verb, "delete")) {
+        if (!strcmp(name, c->s.name))
+            chat_text(c, OUT_WARN, "this is the session at hand; /session create begins another first");
+        else if ((rc = chat_forget(c, name, &err)) == 0)
+            chat_text(c, OUT_DIM, "session %s is gone, and its sandbox", name);
+    } else if (!strcmp(verb, "save")) {
+        if ((rc = rename_to(c, name, &err)) == 0)
+            chat_text(c, OUT_DIM, "this session is kept as %s", name);
+    } else {
+        chat_text(c, OUT_WARN, "/session list, create [NAME], connect NAME, delete NAME, current, save NAME, load NAME");
+    }
+    if (rc < 0)
+        chat_text(c, OUT_BAD, "cay: %s", err.msg);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the agent says and does, as it happens. Whatever comes from a model or a sandbox is escaped before a terminal gets it. */
+#include "chat.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cli/term.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { OUTPUT_LINES = 5, PATCH_LINES = 40 };
+
+static void to(int fd, const char *s, size_t n)
+{
+    cay__fd_write_all(fd, s, n);
+}
+
+void chat_quiet_lines(chat *c)
+{
+    if (c->busy)
+        to(1, "\r\033[K", 4);
+    c->busy = false;
+    md_paint_end(&c->paint);
+    if (c->in_line)
+        to(1, "\n", 1);
+    c->in_line = false;
+}
+
+/* Answers go to standard output; all else does so on a terminal only. */
+static int side(const chat *c)
+{
+    return c->screen ? 1 : 2;
+}
+
+static size_t width(void)
+{
+    uint16_t cols, rows;
+    term_size(1, &cols, &rows);
+    return cols > 20 ? cols - 1 : 20;
+}
+
+/* One line, cut to the terminal. */
+static void line(chat *c, out_style style, const char *lead, const char *s, size_t n)
+{
+    CAY_AUTOBUF b = CAY__BUF(1 << 20), safe = CAY__BUF(1 << 20);
+    int fd = side(c);
+    n = CAY_MIN(n, (size_t)4096);
+    while (n && s[n - 1] == '\r') /* a terminal's line end */
+        n--;
+    for (size_t i = 0; i < n; i++)
+        cay__buf_add(&safe, s[i] == '\t' ? " " : s + i, 1);
+    cay__buf_fmt(&b, "%s%s", out_on(fd, style), lead);
+    size_t at = b.len;
+    cay__buf_safe(&b, safe.data ? safe.data : "", safe.len, false);
+    size_t room = width() - CAY_MIN(md_columns(lead, strlen(lead)), width() - 1), fit = c->screen ? md_fit(b.data + at, b.len - at, room) : b.len - at;
+    if (fit < b.len - at) {
+        b.len = at + md_fit(b.data + at, b.len - at, room - 1);
+        cay__buf_str(&b, "…");
+    }
+    cay__buf_fmt(&b, "%s\n", out_off(fd));
+    to(fd, b.data, b.len);
+}
+
+void chat_text(chat *c, out_style style, const char *fmt, ...)
+{
+    CAY_AUTOFREE char *text = NULL;
+    CAY_AUTOBUF b = CAY__BUF(1 << 20);
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vasprintf(&text, fmt, ap);
+    va_end(ap);
+    chat_quiet_lines(c);
+    if (n < 0 || (cli.quiet && style == OUT_DIM))
+        return;
+    int fd = side(c);
+    cay__buf_str(&b, out_on(fd, style));
+    cay__buf_safe(&b, text, (size_t)n, true);
+    cay__buf_fmt(&b, "%s\n", out_off(fd));
+    to(fd, b.data, b.len);
+}
+
+/* ------------------------------------------------------------------ calls */
+
+static chat_call *find(chat *c, const char *id)
+{
+    for (size_t i = 0; i < c->ncalls; i++)
+        if (!strcmp(c->calls[i].id, id))
+            return &c->calls[i];
+    return NULL;
+}
+
+void chat_calls_clear(chat *c)
+{
+    for (size_t i = 0; i < c->ncalls; i++) {
+        free(c->calls[i].id);
+        free(c->calls[i].tool);
+        free(c->calls[i].arguments);
+    }
+    free(c->calls);
+    c->calls = NULL;
+    c->ncalls = 0;
+}
+
+static void note_call(chat *c, const json_t *item)
+{
+    bool custom = json_object_get(item, "input") != NULL;
+    c->calls = realloc(c->calls, (c->ncalls + 1) * sizeof *c->calls);
+    if (!c->calls)
+        abort();
+    c->calls[c->ncalls++] = (chat_call){ .id = cay__strdup(cay__json_str(item, "call_id", "")), .tool = cay__strdup(cay__json_str(item, "name", "")),
+                                         .arguments = cay__strdup(cay__json_str(item, custom ? "input" : "arguments", "")) };
+}
+
+/* Of a patch: what is added green, what goes red, names of files bold. */
+void chat_patch(chat *c, const char *patch, size_t lines)
+{
+    for (const char *p = patch; *p; lines--) {
+        size_t n = strcspn(p, "\n");
+        bool mark = !strncmp(p, "*** Begin Patch", 15) || !strncmp(p, "*** End Patch", 13);
+        out_style s = !strncmp(p, "*** ", 4) || !strncmp(p, "diff ", 5) || !strncmp(p, "+++", 3) || !strncmp(p, "---", 3) ? OUT_BOLD
+                      : *p == '+'                                                                                       ? OUT_GOOD
+                      : *p == '-'                                                                                       ? OUT_BAD
+                      : *p == '@'                                                                                       ? OUT_TITLE
+                                                                                                                        : OUT_PLAIN;
+        if (!lines) {
+            line(c, OUT_DIM, "    ", "…", 3);
+            return;
+        }
+        if (!mark)
+            line(c, s, "    ", p, n);
+        lines += mark;
+        p += n + (p[n] == '\n');
+    }
+}
+
+/* The patch inside of a call of apply_patch, either as it is or in a JSON object; malloc'ed. */
+static char *patch_of(const char *arguments)
+{
+    CAY_AUTOJSON *a = *arguments == '{' ? json_loads(arguments, 0, NULL) : NULL;
+    const char *s = cay__json_str(a, "patch", cay__json_str(a, "input", NULL));
+    return cay__strdup(s ? s : arguments);
+}
+
+static void show_call(chat *c, chat_call *call, bool whole)
+{
+    static const char *const keys[] = { "cmd", "path", "skill_name", "chars", "text", "url", "input" };
+    CAY_AUTOJSON *a = json_loads(call->arguments, 0, NULL);
+    CAY_AUTOBUF b = CAY__BUF(8192);
+    const char *what = call->arguments;
+    bool patch = !strcmp(call->tool, "apply_patch");
+    if (call->shown)
+        return;
+    call->shown = true;
+    chat_quiet_lines(c);
+    for (size_t i = 0; i < CAY_LEN(keys) && a; i++)
+        if (json_is_string(json_object_get(a, keys[i]))) {
+            what = json_string_value(json_object_get(a, keys[i]));
+            break;
+        }
+    cay__buf_fmt(&b, "%.80s %.2000s", call->tool, patch ? "" : what);
+    for (size_t i = 0; i < b.len; i++) /* one line each */
+        b.data[i] = b.data[i] == '\n' ? ' ' : b.data[i];
+    line(c, OUT_BOLD, "* ", b.data, b.len);
+    if (patch && whole) {
+        CAY_AUTOFREE char *text = patch_of(call->arguments);
+        chat_patch(c, text, PATCH_LINES);
+    }
+}
+
+void chat_tool_start(chat *c, const cay_tool_call *tool)
+{
+    chat_call *call = find(c, tool->call_id);
+    if (call)
+        show_call(c, call, c->mode == CHAT_AUTO || !c->tty);
+}
+
+/* ------------------------------------------------------------------ outputs */
+
+/* Folded: the first lines, and how many more there are. */
+static void show_output(chat *c, const json_t *item)
+{
+    const json_t *out = json_object_get(item, "output");
+    const char *text = json_is_string(out) ? json_string_value(out) : "(an image)", *body = strstr(text, "Output:\n");
+    chat_call *call = find(c, cay__json_str(item, "call_id", ""));
+    size_t lines = 0, more = 0;
+    if (call)
+        show_call(c, call, false);
+    chat_quiet_lines(c);
+    if (body) { /* the head of a command's answer says only how it ended */
+        const char *code = strstr(text, "Process exited with code ");
+        if (code && code < body && strncmp(code + 25, "0\n", 2)) {
+            char told[64];
+            snprintf(told, sizeof told, "exit code %.*s", (int)strcspn(code + 25, "\n"), code + 25);
+            line(c, OUT_WARN, "  ", told, strlen(told));
+        }
+        text = body + 8;
+    }
+    free(c->output);
+    c->output = cay__strdup(text);
+    for (const char *p = text; *p; lines++) {
+        size_t n = strcspn(p, "\n");
+        if (lines < OUTPUT_LINES)
+            line(c, OUT_DIM, "  ", p, n);
+        more += lines >= OUTPUT_LINES;
+        p += n + (p[n] == '\n');
+    }
+    if (more)
+        chat_text(c, OUT_DIM, "  … %zu more line%s; /output shows all", more, more == 1 ? "" : "s");
+}
+
+/* ------------------------------------------------------------------ words */
+
+static void say(chat *c, const char *s, size_t n)
+{
+    if (!n)
+        return;
+    if (c->busy)
+        chat_quiet_lines(c);
+    c->streamed = true;
+    if (c->screen) {
+        md_paint_add(&c->paint, s, n);
+    } else {
+        to(1, s, n);
+        c->in_line = s[n - 1] != '\n';
+    }
+}
+
+static void show_message(chat *c, const json_t *item)
+{
+    size_t i;
+    json_t *part;
+    if (!c->streamed)
+        json_array_foreach(json_object_get(item, "content"), i, part) {
+            const char *text = cay__json_str(part, "text", cay__json_str(part, "refusal", ""));
+            say(c, text, strlen(text));
+        }
+    chat_quiet_lines(c);
+    c->streamed = false;
+}
+
+static void show_note(chat *c, const char *name, const char *json)
+{
+    CAY_AUTOJSON *j = json_loads(json, JSON_DECODE_ANY, NULL);
+    if (!strcmp(name, "retry"))
+        chat_text(c, OUT_DIM, "asking again in %.1f s: %.300s", (double)cay__json_int(j, "wait_ms", 0) / 1000, cay__json_str(j, "why", ""));
+    else if (strcmp(name, "sandbox"))
+        chat_text(c, OUT_DIM, "%.40s: %.400s", name, json_is_string(j) ? json_string_value(j) : "");
+}
+
+int chat_event(void *arg, const cay_run_event *ev)
+{
+    chat *c = arg;
+    if (ev->kind == CAY_RUN_RAW && (!strcmp(ev->name, "response.output_text.delta") || !strcmp(ev->name, "response.refusal.delta"))) {
+        CAY_AUTOJSON *j = json_loads(ev->json, 0, NULL);
+        const char *d = cay__json_str(j, "delta", "");
+        say(c, d, strlen(d));
+    } else if (ev->kind == CAY_RUN_NOTE) {
+        show_note(c, ev->name, ev->json);
+    } else if (ev->kind == CAY_RUN_ITEM) {
+        CAY_AUTOJSON *item = json_loads(ev->json, JSON_DECODE_ANY, NULL);
+        c->nitems++;
+        if (!strcmp(ev->name, "message_output_created"))
+            show_message(c, item);
+        else if (!strcmp(ev->name, "tool_called"))
+            note_call(c, item);
+        else if (!strcmp(ev->name, "tool_output"))
+            show_output(c, item);
+    }
+    return out_broken() ? -1 : 0;
+}

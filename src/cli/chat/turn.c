@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A message to the agent, until it has answered, failed, or was interrupted. */
+#include "chat.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/sys/capability.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <termios.h>
+
+enum { TURNS = 100, OUTPUT_TOKENS = 16000, CAPS = 4 };
+
+/* ------------------------------------------------------------------ Ctrl+C */
+
+static int stop_pipe[2] = { -1, -1 };
+static volatile sig_atomic_t stops, in_turn, have_tty;
+static struct termios cooked;
+
+static void on_stop(int sig)
+{
+    int e = errno;
+    if (!in_turn || stops++ > 0 || write(stop_pipe[1], "x", 1) < 0) { /* the second time: somebody wants to be gone */
+        if (have_tty)
+            tcsetattr(0, TCSADRAIN, &cooked);
+        _exit(128 + sig);
+    }
+    errno = e;
+}
+
+int chat_stop_fd(void)
+{
+    return stop_pipe[0];
+}
+
+static void begin(chat *c)
+{
+    struct sigaction sa = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
+    if (stop_pipe[0] < 0 && pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        stop_pipe[0] = -1;
+    stops = 0;
+    in_turn = 1;
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+    have_tty = c->tty && tcgetattr(0, &cooked) == 0;
+    if (have_tty) { /* what is typed meanwhile waits, unseen, for the next prompt */
+        struct termios t = cooked;
+        t.c_lflag &= ~(tcflag_t)ECHO;
+        tcsetattr(0, TCSADRAIN, &t);
+    }
+}
+
+static void end(void)
+{
+    char drop[16];
+    if (have_tty)
+        tcsetattr(0, TCSADRAIN, &cooked);
+    in_turn = 0;
+    while (stop_pipe[0] >= 0 && read(stop_pipe[0], drop, sizeof drop) > 0)
+        ;
+}
+
+/* ------------------------------------------------------------------ hooks */
+
+static void on_model_start(void *arg, cay_run *run, const char *instructions, const char *input)
+{
+    chat *c = arg;
+    (void)run, (void)instructions, (void)input;
+    chat_calls_clear(c);
+    if (!c->screen || !c->tty)
+        return;
+    chat_quiet_lines(c);
+    out_fmt("%sworking…%s", out_on(1, OUT_DIM), out_off(1));
+    c->busy = true;
+}
+
+static void on_model_end(void *arg, cay_run *run, const cay_model_reply *reply)
+{
+    chat *c = arg;
+    (void)run;
+    cay_tokens *sum[] = { &c->s.tokens, &c->turn_tokens };
+    for (size_t i = 0; i < 2; i++) {
+        sum[i]->requests += reply->usage.requests;
+        sum[i]->input += reply->usage.input;
+        sum[i]->cached += reply->usage.cached;
+        sum[i]->output += reply->usage.output;
+    }
+}
+
+static void on_tool_start(void *arg, cay_run *run, const cay_tool_call *call)
+{
+    (void)run;
+    chat_tool_start(arg, call);
+}
+
+static void on_tool_end(void *arg, cay_run *run, const cay_tool_call *call, const char *output)
+{
+    chat *c = arg;
+    cay_err err = CAY_ERR_INIT;
+    (void)run, (void)call, (void)output;
+    if (keep_take(&c->keep, c->turn, &err) < 0 && !c->told_keep) {
+        c->told_keep = true;
+        chat_text(c, OUT_WARN, "this cannot be taken back by /undo: %s", err.msg);
+    }
+}
+
+/* ------------------------------------------------------------------ the run */
+
+typedef struct equipment {
+    cay_capability *caps[CAPS];
+    size_t          ncaps;
+    const cay_tool **tools;
+    size_t          ntools;
+} equipment;
+
+static int equip(chat *c, equipment *q, cay_err *err)
+{
+    cay_shell_options shell = { .size = sizeof shell, .max_output_tokens = OUTPUT_TOKENS, .approval = true };
+    cay_filesystem_options files = { .size = sizeof files, .approval = true };
+    cay_skills_options skills = { .size = sizeof skills, .lazy = c->a->skills };
+    q->caps[q->ncaps++] = cay_cap_filesystem(&files);
+    q->caps[q->ncaps++] = cay_cap_shell(&shell);
+    q->caps[q->ncaps++] = cay_cap_compaction(NULL);
+    if (c->a->skills)
+        CAY_TRY(cay_cap_skills(&skills, &q->caps[q->ncaps++], err));
+    size_t n = 1;
+    for (size_t i = 0; i < c->nmcp; i++) {
+        size_t k = 0;
+        cay_mcp_tools(c->mcp[i], &k);
+        n += k;
+    }
+    q->tools = cay__alloc(n * sizeof *q->tools);
+    q->tools[q->ntools++] = memory_tool(c);
+    for (size_t i = 0; i < c->nmcp; i++) {
+        size_t k = 0;
+        const cay_tool *const *list = cay_mcp_tools(c->mcp[i], &k);
+        for (size_t j = 0; j < k; j++)
+            q->tools[q->ntools++] = list[j];
+    }
+    return 0;
+}
+
+static void equipment_clear(equipment *q)
+{
+    for (size_t i = 0; i < q->ncaps; i++)
+        cay_cap_free(q->caps[i]);
+    free(q->tools);
+}
+
+static int ask(chat *c, const char *input, cay_err *err)
+{
+    __attribute__((cleanup(equipment_clear))) equipment q = { 0 };
+    CAY_AUTOFREE char *instructions = memory_text(c);
+    const char *effort = c->a->effort ? c->a->effort : cay__json_str(json_object_get(c->conf, "chat"), "effort", NULL);
+    int64_t most = c->a->max_turns ? (int64_t)c->a->max_turns : cay__json_int(json_object_get(c->conf, "chat"), "max_turns", TURNS);
+    cay_run_result *r = NULL;
+    CAY_TRY(equip(c, &q, err));
+    cay_agent agent = { .size = sizeof agent, .name = c->s.agent, .instructions = instructions, .sandbox = true, .capabilities = q.caps, .ncapabilities = q.ncaps,
+                        .tools = q.tools, .ntools = q.ntools, .settings = { .size = sizeof agent.settings, .reasoning = effort } };
+    cay_hooks hooks = { .arg = c, .model_start = on_model_start, .model_end = on_model_end, .tool_start = on_tool_start, .tool_end = on_tool_end };
+    cay_run_config conf = { .size = sizeof conf, .model = c->model, .max_turns = most > 0 && most < 100000 ? (unsigned)most : TURNS, .hooks = &hooks, .on_event = chat_event,
+                            .event_arg = c, .approve = chat_ask, .approve_arg = c, .service = c->svc, .sandbox = c->sb, .conversation = c->talk, .workflow = "cay chat" };
+    cay_call call = { .size = sizeof call, .cancel_fd = chat_stop_fd() };
+    CAY_TRY(cay_agent_run(&agent, &call, input, &conf, &r, err));
+    cay_run_result_free(r);
+    return 0;
+}
+
+void chat_turn(chat *c, const char *input)
+{
+    cay_err err = CAY_ERR_INIT, own = CAY_ERR_INIT;
+    c->turn = c->s.turns + 1;
+    c->nitems = 0;
+    c->streamed = false;
+    c->turn_tokens = (cay_tokens){ 0 };
+    begin(c);
+    int rc = ask(c, input, &err);
+    chat_quiet_lines(c);
+    chat_calls_clear(c);
+    end();
+    if (rc < 0 && (rc == CAY_ECANCELED || stops))
+        chat_text(c, OUT_WARN, "interrupted%s", c->nitems ? "; /undo takes back what was done" : "");
+    else if (rc < 0)
+        chat_text(c, OUT_BAD, "cay: %s", err.msg);
+    c->failed = c->failed || rc < 0;
+    if (rc == 0 || c->nitems)
+        c->s.turns = c->turn;
+    c->s.used_ms = cay__wall_ms();
+    if (store_put(c->db, &c->s, &own) < 0)
+        chat_text(c, OUT_BAD, "cay: %s", own.msg);
+}

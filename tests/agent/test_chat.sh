@@ -1,0 +1,199 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_chat.sh CAY PEER: cay chat on a real terminal (tmux) and from a pipe, with a scripted model and with a server of the tests.
+set -u
+cay=$(realpath "$1") peer=$(realpath "$2")
+command -v tmux >/dev/null || { echo "SKIP: no tmux"; exit 77; }
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home" XDG_CONFIG_HOME="$tmp/conf" TMUX_TMPDIR="$tmp" LC_ALL=C.UTF-8 TERM=screen
+unset OPENAI_API_KEY OPENAI_BASE_URL CAY_MODEL CAY_MODEL_API CAY_LIBEXEC CAY_SANDBOX CAY_PROVIDER TMUX NO_COLOR VISUAL EDITOR
+passed=0 failed=0
+mkfifo "$tmp/stop"
+mkdir "$tmp/peer" "$tmp/own"
+echo mine >"$tmp/own/file"
+printf 'some *text*\n' >"$tmp/own/notes.md"
+cd "$tmp/own" || exit 1
+"$peer" "$tmp/peer" <"$tmp/stop" &
+exec 9>"$tmp/stop"
+mux() { tmux -u -L cay -f /dev/null "$@"; }
+finish() {
+    mux kill-server 2>/dev/null
+    exec 9>&-
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    cd /
+    chmod -R u+rwx "$tmp" 2>/dev/null
+    rm -rf "$tmp"
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        { pane || cat "$tmp/err"; } 2>/dev/null | sed 's/^/  /'
+    fi
+}
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+has() { case $1 in *"$2"*) ;; *) echo "  got: $1"; false ;; esac; }
+lacks() { ! has "$1" "$2" >/dev/null; }
+pane() { mux capture-pane -p -J -S - -t c; }
+# Polls until the terminal shows a text.
+sees() {
+    i=0
+    while [ $i -lt 300 ]; do
+        case $(pane) in *"$1"*) return 0 ;; esac
+        sleep 0.05
+        i=$((i + 1))
+    done
+    echo "  never seen: $1"
+    false
+}
+keys() { mux send-keys -t c "$@"; }
+line() { mux send-keys -t c -l "$1" && mux send-keys -t c Enter; }
+# A chat in a terminal of its own: COLUMNS ARGUMENTS…
+talk() {
+    cols=$1
+    shift
+    mux kill-session -t =c 2>/dev/null
+    mux new-session -d -s c -x "$cols" -y 40 "$cay chat $*; echo ended with \$?; exec cat"
+}
+mux new-session -d -s hold 'exec cat' # without a session the server would leave
+script() { cat >"$tmp/$1.json"; }
+i=0
+while [ ! -s "$tmp/peer/port" ] && [ $i -lt 200 ]; do sleep 0.1; i=$((i + 1)); done
+url=http://127.0.0.1:$(cat "$tmp/peer/port")
+
+# Markdown, completion, approvals, patches, hostile words.
+script first <<'S'
+{"turns": [{"expect": {"input": ["look at", "some *text*"], "instructions": ["coding assistant"]},
+            "text": "# Plan\n\nSome **bold** and `code`.\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n",
+            "calls": [{"name": "exec_command", "arguments": {"cmd": "echo made > made; for i in 1 2 3 4 5 6 7 8; do echo line $i; done"}}]},
+           {"expect": {"last": ["line 8"]}, "calls": [{"name": "apply_patch", "input": "*** Begin Patch\n*** Update File: file\n@@\n-mine\n+yours\n*** End Patch"}]},
+           {"expect": {"last": ["use tabs"]}, "calls": [{"name": "exec_command", "arguments": {"cmd": "echo always > always"}}]},
+           {"calls": [{"name": "exec_command", "arguments": {"cmd": "echo again >> always; cat always"}}]},
+           {"expect": {"last": ["again"]}, "text": "Fin \u001b[31mred\u001b]0;stolen\u0007 \u202eback."},
+           {"calls": [{"name": "exec_command", "arguments": {"cmd": "touch slow; sleep 60"}}]},
+           {"expect": {"input": ["The user interrupted this before it was done.", "next words"]}, "text": "Here again."}]}
+S
+talk 80 --model "scripted:$tmp/first.json" --session one
+ok "it greets" sees "session one"
+keys /he Tab
+ok "commands are completed" sees "> /help"
+keys Enter
+ok "and explained" sees "take the last turn back"
+mux send-keys -t c -l "look at @no"
+keys Tab
+ok "files are completed" sees "look at @notes.md"
+keys Enter
+ok "a heading" sees "Plan"
+ok "markdown is laid out" sees "Some bold and code."
+ok "a table" sees "a | b"
+ok "a command is asked for" sees "    | echo made > made"
+keys y Enter
+ok "what it says is folded" sees "more lines; /output shows all"
+ok "a patch is asked for" sees "    | +yours"
+ok "in colour" has "$(mux capture-pane -p -e -S - -t c | grep '| +yours')" "$(printf '\033[32m')"
+line "use tabs"
+ok "the model hears why not" sees "| echo always > always"
+keys a Enter
+ok "always is not asked again" sees 'Fin \x1b[31mred\x1b]0;stolen\x07 \xe2\x80\xaeback.'
+ok "no title is stolen" lacks "$(mux display-message -p -t c '#{pane_title}')" stolen
+line "/tokens"
+ok "tokens are counted" sees "5 requests"
+line "/diff"
+ok "changes are shown" sees "+again"
+line "/apply made"
+ok "taking over asks" sees "apply?"
+keys y Enter
+ok "and does it" sees "1 applied"
+ok "in the directory" same "$(cat made)" made
+
+# Ctrl+C: a turn, then the talk.
+line "be slow"
+ok "a slow command runs" sees "* exec_command touch slow; sleep 60"
+keys C-c
+ok "it is interrupted" sees "interrupted; /undo takes back"
+line "next words"
+ok "and goes on" sees "Here again."
+line "/undo"
+ok "a turn is taken back" sees "the last turn is taken back"
+line "!!ls"
+ok "commands in the sandbox" sees "slow"
+line "!echo on the \$((1 + 1))nd side"
+ok "one on this machine is named first" sees 'outside of the sandbox: echo on the $((1 + 1))nd side ?'
+keys y Enter
+ok "and run" sees "on the 2nd side"
+mux send-keys -t c -l "half a line"
+keys C-c C-c
+ok "Ctrl+C warns" sees "Ctrl+C once more"
+keys C-c
+ok "and twice ends" sees "ended with 0"
+ok "the session is kept" has "$("$cay" chat list </dev/null)" one
+
+# Resumed elsewhere, on a narrow terminal; undone with its files.
+script more <<'S'
+{"turns": [{"expect": {"input": ["look at", "Fin", "still", "here"], "input_not": ["next words"]}, "text": "A long line that does not fit into a narrow terminal at all.",
+            "calls": [{"name": "exec_command", "arguments": {"cmd": "rm file; echo x > deep; echo y > notes.md"}}]},
+           {"text": "Removed."}]}
+S
+talk 30 --model "scripted:$tmp/more.json" --session one --auto-approve --no-splash
+ok "the mode is in the prompt" sees "auto>"
+line 'still \'
+line 'here'
+ok "it goes on" sees "Removed."
+ok "narrow" sees "fit into a narrow terminal"
+line "/diff list"
+ok "a file is gone" sees "D file"
+line "/undo"
+ok "undone" sees "is taken back"
+line "/undo call"
+line "!!cat file; ls; cat notes.md"
+ok "files are back" sees "some *text*"
+keys C-d
+ok "Ctrl+D ends" sees "ended with 0"
+id=$("$cay" chat list --json </dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["sandbox"])')
+ok "what was undone is not there" lacks "$("$cay" diff "$id" </dev/null 2>&1)" deep
+ok "what was not, is" has "$("$cay" diff "$id" </dev/null 2>&1)" "A always"
+
+# From a pipe: plain, line by line; a server instead of a script; memory and sessions.
+piped() { timeout -k 1 60 "$cay" chat "$@" 2>"$tmp/err"; }
+ok "an answer is plain" same "$(echo 'say hello' | piped --empty --auto-approve --base-url "$url/task/v1" --model gpt-5.5)" "Let me look.
+Done: 3 Created hello.txt"
+ok "what it did is on the side" has "$(cat "$tmp/err")" "* exec_command echo w"
+script asks <<'S'
+{"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "touch refused"}}]}, {"expect": {"last": ["nobody to ask"]}, "text": "As you wish."}]}
+S
+ok "nobody to ask is a no" same "$(echo hi | piped --empty --session two --model "scripted:$tmp/asks.json")" "As you wish."
+ok "which is said" has "$(cat "$tmp/err")" "--auto-approve"
+script learns <<'S'
+{"turns": [{"calls": [{"name": "remember", "arguments": {"text": "likes tea\n# not a heading"}}]}, {"text": "Noted."}]}
+S
+ok "it remembers" same "$(echo hi | piped --empty --agent coder --auto-approve --model "scripted:$tmp/learns.json")" "Noted."
+ok "in a line of its file" has "$(cat "$tmp/conf/cay/agents/coder/agent.md")" ": likes tea # not a heading"
+script knows <<'S'
+{"turns": [{"expect": {"instructions": ["likes tea"]}, "text": "Tea."}]}
+S
+ok "and knows" same "$(echo hi | piped --empty --agent coder --model "scripted:$tmp/knows.json")" "Tea."
+"$cay" chat reset --agent other --target coder </dev/null 2>/dev/null
+ok "a copy knows it, too" has "$(cat "$tmp/conf/cay/agents/other/agent.md")" "likes tea"
+"$cay" chat reset --agent coder </dev/null 2>/dev/null
+ok "until it is reset" test ! -e "$tmp/conf/cay/agents/coder/agent.md"
+out=$(printf '/session list\n/nosuch\n/session save 3\n/session current\n' | piped --empty --model "scripted:$tmp/knows.json" --session x)
+ok "sessions are listed" has "$out" two
+ok "unknown commands are told" has "$(cat "$tmp/err")" "there is no /nosuch"
+ok "a session has another name" has "$(cat "$tmp/err")" "session 3: 0 turns"
+ok "nothing said, nothing kept" lacks "$("$cay" chat list </dev/null | cut -c1-2)" "3 "
+echo hi | piped --empty --base-url "$url/auth/v1" --model m >/dev/null
+ok "an error is status 1" same "$?" 1
+echo hi | piped --empty --session '../x' --model "scripted:$tmp/knows.json" >/dev/null
+ok "a bad name is told" has "$(cat "$tmp/err")" "want letters"
+for s in $("$cay" chat list --json </dev/null | python3 -c 'import json,sys; [print(s["name"]) for s in json.load(sys.stdin)]'); do "$cay" chat rm "$s" </dev/null; done
+ok "sessions go with their sandboxes" same "$("$cay" ls -q </dev/null)" ""
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
