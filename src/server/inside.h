@@ -119,12 +119,6 @@ struct cay__server {
     struct ssl_ctx_st *tls;
 };
 
-/* Previews are there when their files are linked. */
-#pragma weak cay__preview_route
-#pragma weak cay__preview_dialect
-#pragma weak cay__previews_new
-#pragma weak cay__previews_free
-
 /* listen.c */
 int  cay__listen(cay__server *s, const char *addr, const cay__dialect *root, const char *as, cay_err *err);
 void cay__listen_close(cay__server *s);

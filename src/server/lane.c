@@ -50,7 +50,8 @@ static void on_sweep(cay__timer *t)
         next = c->next;
         cay__conn_sweep(c, now);
     }
-    if (l->conns)
+    bool kept = cay__previews_sweep(l->server->previews);
+    if (l->conns || (kept && !l->draining))
         cay__timer_arm(&l->loop, t, cay__boot_ms() + (l->draining ? DRAIN_SWEEP_MS : SWEEP_MS));
 }
 

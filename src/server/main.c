@@ -169,8 +169,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
     CAY_TRY(cay_service_open(&spec, &s->svc, err));
     name_instance(s);
     s->gate = cay__gate_new(&(cay__gate_conf){ .domain = s->conf.domain, .hosts = s->conf.hosts, .origins = s->conf.origins });
-    if (cay__previews_new)
-        s->previews = cay__previews_new();
+    s->previews = cay__previews_new();
     s->pool = cay__pool_new(s->conf.workers);
     for (; cay__parts[s->nparts].name; s->nparts++)
         CAY_TRY(cay__parts[s->nparts].open(s, err));

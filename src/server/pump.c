@@ -79,28 +79,32 @@ int cay__reply_upgrade(cay__req *r, const char *protocol, const cay__pump *pump)
 static void on_source(cay__watch *w, uint32_t events)
 {
     cay__source *src = (cay__source *)((char *)w - offsetof(cay__source, w));
-    (void)events;
-    step(src->c, true, 1u << (src - src->c->stream->source));
+    unsigned i = (unsigned)(src - src->c->stream->source);
+    unsigned in = events & ~(uint32_t)EPOLLOUT ? 1u << i : 0, out = events & ~(uint32_t)EPOLLIN ? src->c->stream->pump.write & 1u << i : 0;
+    step(src->c, true, in | out << 4);
 }
 
-/* Watches what the pump names now, or nothing. */
-static void watch_sources(cay__conn *c, bool on)
+/* Watches what the pump names now, for reading while there is room, and for writing where it waits for that. */
+static void watch_sources(cay__conn *c, bool on, bool room)
 {
     cay__stream *s = c->stream;
     for (int i = 0; i < 3; i++) {
         cay__source *src = &s->source[i];
-        int fd = on ? s->pump.fd[i] : -1;
+        uint32_t events = !on ? 0 : (room ? EPOLLIN : 0u) | (s->pump.write & 1u << i ? EPOLLOUT : 0u);
+        int fd = events ? s->pump.fd[i] : -1;
         if (src->on && src->w.fd != fd) {
             cay__loop_del(&c->lane->loop, &src->w);
             src->on = false;
         }
         if (fd >= 0 && !src->on) {
             src->always = false;
-            src->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_source };
+            src->w = (cay__watch){ .fd = fd, .events = events, .fn = on_source };
             src->on = cay__loop_add(&c->lane->loop, &src->w);
             src->always = !src->on && errno == EPERM;
         } else if (fd < 0) {
             src->always = false;
+        } else if (src->w.events != events) {
+            cay__loop_set(&c->lane->loop, &src->w, events);
         }
     }
 }
@@ -228,6 +232,12 @@ void cay__stream_work(cay__conn *c)
 
 static void finish(cay__conn *c)
 {
+    if (c->stream->proxy) {
+        cay__raw_finish(c);
+        cay__stream_free(c);
+        cay__conn_next(c);
+        return;
+    }
     bool raw_end = c->stream->upgraded || (c->stream->framing == CAY__RAW && c->stream->left < 0);
     if (raw_end)
         c->keep = false;
@@ -255,6 +265,10 @@ static void step(cay__conn *c, bool pull, unsigned ready)
             rc = s->fd >= 0 ? produce_fd(c, s, &more) : produce_pump(c, s, ready);
             ready = always_ready(s);
             pull = ready != 0;
+        } else if (!s->ended && ready >> 4) { /* what it writes elsewhere needs no room here */
+            rc = produce_pump(c, s, ready & ~15u);
+            ready = 0;
+            pull = false;
         }
         if (s->ended && s->framing == CAY__CHUNKS && !s->said_end) {
             cay__buf_str(&c->out, "0\r\n\r\n");
@@ -276,7 +290,7 @@ static void step(cay__conn *c, bool pull, unsigned ready)
     if (sent == 0)
         c->until = cay__now_ms() + CAY__SEND_MS;
     bool room = cay__io_pending(c) < CAY__HIGH;
-    watch_sources(c, room && !s->ended && !s->working);
+    watch_sources(c, !s->ended && !s->working, room);
     more = more || (always_ready(s) && !s->ended);
     if (s->working) {
         cay__conn_want(c, EPOLLRDHUP | EPOLLONESHOT);
@@ -284,7 +298,8 @@ static void step(cay__conn *c, bool pull, unsigned ready)
             cay__conn_close(c);
         return;
     }
-    cay__conn_want(c, (sent == 0 || more ? EPOLLOUT : 0u) | (s->upgraded && !c->eof && room ? EPOLLIN : 0u) | (c->eof ? 0u : EPOLLRDHUP));
+    bool hears = cay__stream_hears(c) && !c->eof && room;
+    cay__conn_want(c, (sent == 0 || more ? EPOLLOUT : 0u) | (hears ? EPOLLIN : 0u) | (c->eof || (cay__stream_listens(c) && !hears) ? 0u : EPOLLRDHUP));
 }
 
 static void on_beat(cay__timer *t)
@@ -294,21 +309,10 @@ static void on_beat(cay__timer *t)
         step(s->conn, true, 0);
 }
 
-/* What the peer says after an upgrade. data NULL: no more. */
-static int hear(cay__conn *c, cay__stream *s, const char *data, size_t n)
+int cay__stream_say(cay__conn *c, const char *data, size_t n)
 {
+    cay__stream *s = c->stream;
     return s->pump.push && !s->ended ? told(c, s, s->pump.push(&s->pump, 0, data, n, &s->stage)) : 0;
-}
-
-static int hear_some(cay__conn *c, cay__stream *s)
-{
-    ssize_t n = cay__io_read(c, c->lane->scratch, sizeof c->lane->scratch);
-    if (n == -1)
-        return 0;
-    if (n > 0)
-        return hear(c, s, c->lane->scratch, (size_t)n);
-    c->eof = true;
-    return n == 0 ? hear(c, s, NULL, 0) : -1;
 }
 
 void cay__stream_event(cay__conn *c, uint32_t events)
@@ -322,9 +326,9 @@ void cay__stream_event(cay__conn *c, uint32_t events)
     if (s->working) { /* the worker gave it back */
         s->working = false;
         rc = c->gone && !s->upgraded ? -1 : told(c, s, s->result);
-    } else if (s->upgraded && (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP)) && !c->eof) {
-        rc = hear_some(c, s);
-    } else if ((events & (EPOLLERR | EPOLLHUP)) || (!s->upgraded && (events & EPOLLRDHUP))) {
+    } else if (cay__stream_hears(c) && (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP)) && !c->eof) {
+        rc = cay__stream_hear_some(c);
+    } else if ((events & (EPOLLERR | EPOLLHUP)) || (!cay__stream_listens(c) && (events & EPOLLRDHUP))) {
         rc = -1; /* nobody reads it any more */
     }
     if (rc < 0)
@@ -337,12 +341,9 @@ int cay__stream_start(cay__conn *c)
 {
     cay__stream *s = c->stream;
     c->gone = false;
-    if (s->upgraded && c->in.len > c->in_at) { /* it did not wait for our yes */
-        if (hear(c, s, c->in.data + c->in_at, c->in.len - c->in_at) < 0)
-            return -1;
-        cay__buf_clear(&c->in);
-        c->in_at = 0;
-    }
+    /* What is here already: a body's beginning, or of a peer that did not wait for our yes. */
+    if (cay__raw_start(c) < 0 || cay__stream_hear_kept(c) < 0)
+        return -1;
     step(c, !s->working, 0);
     return 0;
 }
@@ -352,7 +353,10 @@ void cay__stream_sweep(cay__conn *c, int64_t now)
 {
     if (c->stream->working)
         return;
-    if ((cay__io_pending(c) && now >= c->until) || (c->lane->draining && now >= c->lane->drain_until))
+    if (c->stream->pump.hold && !cay__io_pending(c)) /* the peer waits for us */
+        c->until = now + CAY__BODY_MS;
+    bool waits = cay__io_pending(c) || (c->stream->proxy && !c->req->reply->body_done && !c->stream->pump.hold);
+    if ((waits && now >= c->until) || (c->lane->draining && now >= c->lane->drain_until))
         cay__conn_close(c);
 }
 

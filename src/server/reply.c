@@ -7,29 +7,6 @@
 #include <strings.h>
 #include <time.h>
 
-static const struct {
-    int         status;
-    const char *text;
-} texts[] = {
-    { 101, "Switching Protocols" }, { 200, "OK" }, { 201, "Created" }, { 202, "Accepted" }, { 204, "No Content" }, { 206, "Partial Content" },
-    { 301, "Moved Permanently" }, { 302, "Found" }, { 303, "See Other" }, { 304, "Not Modified" }, { 307, "Temporary Redirect" },
-    { 308, "Permanent Redirect" }, { 400, "Bad Request" }, { 401, "Unauthorized" }, { 402, "Payment Required" }, { 403, "Forbidden" },
-    { 404, "Not Found" }, { 405, "Method Not Allowed" }, { 406, "Not Acceptable" }, { 408, "Request Timeout" }, { 409, "Conflict" }, { 410, "Gone" },
-    { 411, "Length Required" }, { 412, "Precondition Failed" }, { 413, "Content Too Large" }, { 414, "URI Too Long" },
-    { 415, "Unsupported Media Type" }, { 416, "Range Not Satisfiable" }, { 421, "Misdirected Request" }, { 422, "Unprocessable Content" },
-    { 424, "Failed Dependency" }, { 426, "Upgrade Required" }, { 429, "Too Many Requests" }, { 431, "Request Header Fields Too Large" },
-    { 499, "Client Closed Request" }, { 500, "Internal Server Error" }, { 501, "Not Implemented" }, { 502, "Bad Gateway" },
-    { 503, "Service Unavailable" }, { 504, "Gateway Timeout" }, { 505, "HTTP Version Not Supported" }, { 507, "Insufficient Storage" },
-};
-
-static const char *text_of(int status)
-{
-    for (size_t i = 0; i < CAY_LEN(texts); i++)
-        if (texts[i].status == status)
-            return texts[i].text;
-    return "Status";
-}
-
 /* A value from elsewhere never makes a second line. */
 void cay__reply_field(cay__req *r, const char *name, const char *value)
 {
@@ -81,7 +58,7 @@ void cay__reply_head(cay__req *r, int status, const char *type, int64_t len)
     a->chunked = len < 0 && r->head.minor == 1 && status != 101;
     if (len < 0 && !a->chunked && status != 101)
         c->keep = false; /* its end is the connection's */
-    cay__buf_fmt(out, "HTTP/1.1 %d %s\r\n", status, text_of(status));
+    cay__buf_fmt(out, "HTTP/1.1 %d %s\r\n", status, cay__status_text(status));
     put_date(out);
     cay__buf_fmt(out, "X-Request-Id: %s\r\n", r->id);
     if (type)

@@ -156,7 +156,7 @@ int cay__route_find(cay__req *r, cay_err *err)
     char allow[160] = "";
     int wrong = 0;
     cay_err first = CAY_ERR_INIT;
-    if (cay__preview_route && !r->conn->via->root && (r->route = cay__preview_route(r->server, &r->head))) {
+    if (!r->conn->via->root && (r->route = cay__preview_route(r->server, &r->head))) {
         r->dialect = &cay__preview_dialect;
         return 0;
     }
@@ -204,7 +204,7 @@ void cay__route_fail(cay__req *r, const cay_err *err)
 void cay__route_run(cay__req *r)
 {
     cay_err err = CAY_ERR_INIT;
-    int rc = &cay__preview_dialect && r->dialect == &cay__preview_dialect ? 0 : cay__auth(r, &err);
+    int rc = r->dialect == &cay__preview_dialect ? 0 : cay__auth(r, &err);
     if (rc == 0 && !r->reply->status)
         rc = r->route->fn(r, &err);
     if (rc == 0 && !r->reply->status)

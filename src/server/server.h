@@ -141,6 +141,7 @@ const char *cay__req_tenant(cay__req *r);
 
 /* ------------------------------------------------------------------ answers; each returns 0 */
 
+const char *cay__status_text(int status); /* "Not Found" */
 /* The status of an error: by its reason word where that has one of its own, else by its code. */
 int cay__status_of(const cay_err *err);
 /* A problem document (RFC 9457): status, code, reason, whether a retry helps, the request's id. Of CAY_ESYS the text stays in the log: it may name
@@ -200,6 +201,7 @@ const cay__route *cay__preview_route(const cay__server *s, const cay__head *h);
 extern const cay__dialect cay__preview_dialect;
 struct cay__previews *cay__previews_new(void); /* what the server keeps for them */
 void cay__previews_free(struct cay__previews *p);
+bool cay__previews_sweep(struct cay__previews *p); /* now and then; true while there is something left to sweep */
 struct cay__previews *cay__server_previews(cay__server *s);
 const char *cay__server_domain(const cay__server *s);   /* that preview hosts are below: "localhost" */
 const char *cay__server_instance(const cay__server *s); /* 8 hex digits that no other server has, the same after a restart */

@@ -17,9 +17,13 @@ typedef struct cay__source {
 } cay__source;
 
 typedef struct cay__stream {
-    cay__pump    pump;
+    union {
+        cay__pump pump;
+        cay__raw  raw; /* of a proxy */
+    };
     cay__framing framing;
     bool         upgraded; /* what the peer sends is for it */
+    bool         proxy;    /* the same of the request's body, and of all after an upgrade */
     bool         ended, said_end, working;
     int          result;   /* of work() */
     cay__buf     stage;
@@ -34,6 +38,15 @@ typedef struct cay__stream {
 } cay__stream;
 
 cay__stream *cay__stream_new(cay__conn *c, const cay__pump *pump, cay__framing framing);
+/* What the peer says, to the pump. data NULL: no more. */
+int  cay__stream_say(cay__conn *c, const char *data, size_t n);
+/* raw.c */
+bool cay__stream_listens(const cay__conn *c); /* is what the peer sends for it? */
+bool cay__stream_hears(const cay__conn *c);   /* and may it be given any now? */
+int  cay__stream_hear_kept(cay__conn *c);
+int  cay__stream_hear_some(cay__conn *c);
+int  cay__raw_start(cay__conn *c);
+void cay__raw_finish(cay__conn *c);
 /* reply.c */
 void cay__reply_head(cay__req *r, int status, const char *type, int64_t len);
 bool cay__reply_bodiless(const cay__req *r, int status);

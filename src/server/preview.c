@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request for a preview: which port of which sandbox, may it be seen, and on its way. */
+#include "preview.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <strings.h>
+
+enum { CONNECT_MS = 10000, TOKEN_MAX = 128 };
+
+static int on_preview(cay__req *r, cay_err *err);
+
+static const cay__route preview_route = { "*", "", on_preview, CAY__ROUTE_OPEN | CAY__ROUTE_RAW, NULL };
+const cay__dialect cay__preview_dialect = { .name = "preview", .base = "/preview", .routes = &preview_route, .nroutes = 0, .fail = cay__preview_page };
+
+const cay__route *cay__preview_route(const cay__server *s, const cay__head *h)
+{
+    cay__preview_at at;
+    return cay__preview_host(h->host, cay__server_domain(s), &at) || cay__preview_path(h->path, &at) != 0 ? &preview_route : NULL;
+}
+
+static int find(cay__req *r, cay__preview_at *at, cay_err *err)
+{
+    if (!strcmp(r->head.method, "CONNECT") || !strcmp(r->head.method, "TRACE"))
+        return cay_fail_why(err, CAY_ENOTSUP, "preview_method", "%s does not pass through a preview", r->head.method);
+    if (cay__preview_host(r->head.host, cay__server_domain(r->server), at) || cay__preview_path(r->head.path, at) > 0)
+        return 0;
+    return cay_fail_why(err, CAY_ENOENT, "preview_unknown", "want /preview/SANDBOX/PORT/");
+}
+
+static bool is(const cay__req *r, const char *field, const char *value)
+{
+    const char *v = cay__head_field(&r->head, field);
+    return v && !strcasecmp(v, value);
+}
+
+/* By path it is our own origin: no page of ours runs what a sandbox serves, and no worker of it stays. */
+static int judge_path(const cay__req *r, cay_err *err)
+{
+    static const char *const code[] = { "script", "style", "worker", "sharedworker", "object", "embed", "xslt" };
+    bool bad = is(r, "sec-fetch-dest", "serviceworker") || is(r, "service-worker", "script");
+    for (size_t i = 0; i < CAY_LEN(code); i++)
+        bad |= is(r, "sec-fetch-site", "same-origin") && is(r, "sec-fetch-dest", code[i]);
+    return bad ? cay_fail_why(err, CAY_EPERM, "preview_foreign_page", "by path a preview is for programs; open it by its host name") : 0;
+}
+
+/* This address without the token: whole, so that a path like //elsewhere stays a path. */
+static void address(const cay__req *r, const char *path, const char *query, cay__buf *out)
+{
+    cay__buf_fmt(out, "%s://%s%s%s%s", r->tls ? "https" : "http", r->head.host, *path == '/' ? path : "/", *query ? "?" : "", query);
+}
+
+static int redirect(cay__req *r, int status, const char *where)
+{
+    cay__reply_field(r, "location", where);
+    cay__reply_field(r, "cache-control", "no-store");
+    return cay__reply(r, status, NULL, NULL, 0);
+}
+
+/* Someone opened a link with a token in it: the token moves into a cookie, and out of the address. */
+static bool wants_cookie(const cay__req *r, const cay__preview_at *at)
+{
+    const char *mode = cay__head_field(&r->head, "sec-fetch-mode");
+    return !at->by_path && !strcmp(r->head.method, "GET") && !r->head.upgrade && cay__preview_html(&r->head) && (!mode || !strcasecmp(mode, "navigate"));
+}
+
+static int give_cookie(cay__req *r, const char *token, const char *query)
+{
+    char name[32];
+    CAY_AUTOBUF cookie = CAY__BUF(512), where = CAY__BUF(CAY__HEAD_MAX + 1024);
+    const char *site = cay__head_field(&r->head, "sec-fetch-site");
+    cay__preview_cookie(r, name);
+    cay__buf_fmt(&cookie, "%s=%s; Path=/; HttpOnly; SameSite=Strict%s", name, token, r->tls ? "; Secure" : "");
+    address(r, r->head.path, query, &where);
+    cay__reply_field(r, "set-cookie", cookie.data);
+    /* After a redirect it would still be another site that asks, and a strict cookie stays at home: then the page itself goes on. */
+    if (site && strcasecmp(site, "none") != 0 && strcasecmp(site, "same-origin") != 0)
+        return cay__preview_forward(r, where.data);
+    cay__reply_field(r, "referrer-policy", "no-referrer");
+    return redirect(r, 303, where.data);
+}
+
+static void give_back(void *sb)
+{
+    cay_sandbox_unref(sb);
+}
+
+/* A token stands for its sandbox, whoever's that is. */
+static int awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
+{
+    if (*r->who.tenant)
+        return cay__req_awake(r, id, out, err);
+    CAY_TRY(cay_service_find_of(r->svc, &r->call, NULL, id, out, err));
+    cay__req_defer(r, give_back, *out);
+    return cay_sandbox_wake(*out, &r->call, err);
+}
+
+static int dial(cay__req *r, cay_sandbox *sb, const cay__preview_at *at, int *fd, bool *reused, cay_err *err)
+{
+    cay_call call = r->call;
+    int64_t limit = cay__now_ms() + CONNECT_MS;
+    call.deadline_ms = call.deadline_ms ? CAY_MIN(call.deadline_ms, limit) : limit;
+    *reused = false;
+    if (!r->head.upgrade && (*fd = cay__previews_take(cay__server_previews(r->server), at)) >= 0) {
+        *reused = true;
+        return 0;
+    }
+    return cay_port_connect(sb, &call, at->port, fd, err);
+}
+
+static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_AUTOBUF head = CAY__BUF(CAY__HEAD_MAX + 4096);
+    const cay__head *h = &r->head;
+    cay__preview_start s = { .fd = -1, .html = cay__preview_html(h) };
+    s.back = (cay__preview_back){ .at = *at, .tls = r->tls, .head_only = !strcmp(h->method, "HEAD"), .http10 = h->minor == 0, .keep = h->keep_alive,
+                                  .websocket = h->upgrade && !strcasecmp(h->upgrade, "websocket") && !strcmp(h->method, "GET") && h->body == CAY__BODY_NONE };
+    if (!cay__str_copy(s.back.host, sizeof s.back.host, h->host))
+        return cay_fail_why(err, CAY_EINVAL, "host_invalid", "the Host is too long");
+    cay__preview_request(&(cay__preview_ask){ .at = at, .head = h, .query = query, .peer = r->peer, .tls = r->tls, .websocket = s.back.websocket }, &head);
+    if (head.full)
+        return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head is too long to be passed on");
+    CAY_TRY(awake(r, at->id, &sb, err));
+    CAY_TRY(dial(r, sb, at, &s.fd, &s.reused, err));
+    s.sb = sb;
+    return cay__preview_flow(r, &s, &head);
+}
+
+static int on_preview(cay__req *r, cay_err *err)
+{
+    cay__preview_at at;
+    char token[TOKEN_MAX];
+    CAY_AUTOBUF query = CAY__BUF(CAY__HEAD_MAX);
+    CAY_TRY(find(r, &at, err));
+    cay__query_strip(r->head.query, CAY__PREVIEW_TOKEN, &query, token, sizeof token);
+    const char *rest = query.data ? query.data : "";
+    if (at.by_path)
+        CAY_TRY(judge_path(r, err));
+    CAY_TRY(cay__preview_access(r, &at, token, err));
+    if (at.by_path && !r->head.path[at.prefix]) {
+        CAY_AUTOBUF where = CAY__BUF(CAY__HEAD_MAX + 1024);
+        cay__buf_fmt(&where, "%s/%s%s", r->head.path, *r->head.query ? "?" : "", r->head.query);
+        return redirect(r, 308, where.data);
+    }
+    if (*token && wants_cookie(r, &at))
+        return give_cookie(r, token, rest);
+    return pass_on(r, &at, rest, err);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server/preview.h - the parts of the preview proxy: what a sandbox serves on a port, shown outside.
+ *
+ *   preview.c         a request comes: for which port, may it, to whom is it sent
+ *   preview_name.c    PORT-ID.domain, /preview/ID/PORT/, cookies and queries: pure
+ *   preview_head.c    heads written anew for the other side: pure
+ *   preview_access.c  tokens and keys: who may look
+ *   preview_flow.c    one request's bytes both ways, on the loop
+ *   preview_pool.c    connections into sandboxes that wait for the next request
+ *   preview_page.c    what is shown instead of an answer
+ *
+ * A head never passes as bytes: it is read strictly, judged, and written again from what was understood, so that nobody behind us reads
+ * another message than we did.
+ */
+#pragma once
+#include "server.h"
+
+#define CAY__PREVIEW_TOKEN  "cay_token"   /* the query's name; and the header's: */
+#define CAY__PREVIEW_HEADER "x-cay-token"
+
+typedef struct cay__preview_at {
+    char     id[CAY_ID_LEN + 1];
+    uint16_t port;
+    bool     by_path;
+    size_t   prefix; /* by path: so many bytes of the path are ours; the rest begins with '/', or is empty */
+} cay__preview_at;
+
+/* ------------------------------------------------------------------ preview_name.c */
+
+/* PORT-ID.domain, perhaps with :PORT of ours behind it. */
+bool cay__preview_host(const char *host, const char *domain, cay__preview_at *out);
+/* 1: /preview/ID/PORT…; 0: another path; -1: /preview/ and what is neither. */
+int  cay__preview_path(const char *path, cay__preview_at *out);
+
+/* The value of a cookie in a Cookie line; false when it is not there or too long. */
+bool cay__cookie_get(const char *line, const char *name, char *out, size_t cap);
+/* Is that name, of n bytes, one of our own cookies? */
+bool cay__cookie_ours(const char *name, size_t n);
+/* The line without our cookies; nothing is added when none is left. */
+void cay__cookie_strip(const char *line, cay__buf *out);
+/* A Set-Cookie value that stays with the one host: without Domain. False: it is to be left out, being ours or no cookie. */
+bool cay__set_cookie(const char *value, cay__buf *out);
+/* The query without every pair of that name, of which the first is put into value ("" without one, or when it is too long). */
+void cay__query_strip(const char *query, const char *name, cay__buf *rest, char *value, size_t cap);
+
+/* ------------------------------------------------------------------ preview_head.c */
+
+typedef struct cay__preview_ask {
+    const cay__preview_at *at;
+    const cay__head *head;
+    const char      *query; /* without the token */
+    const char      *peer;
+    bool             tls, websocket;
+} cay__preview_ask;
+/* The request's head for the program inside. */
+void cay__preview_request(const cay__preview_ask *a, cay__buf *out);
+
+typedef enum cay__preview_frame { CAY__FRAME_NONE, CAY__FRAME_LENGTH, CAY__FRAME_CHUNKED, CAY__FRAME_CLOSE } cay__preview_frame;
+/* What is needed of a request when its answer comes: it lives in the flow. */
+typedef struct cay__preview_back {
+    cay__preview_at at;
+    bool tls, head_only, http10, websocket;
+    bool keep;     /* the peer would send another request */
+    char host[300]; /* as the peer calls us */
+} cay__preview_back;
+/* How the answer's body is framed for the peer. */
+cay__preview_frame cay__preview_framing(const cay__preview_back *b, const cay__head *answer);
+/* The answer's head for the peer. */
+void cay__preview_answer(const cay__preview_back *b, const cay__head *answer, cay__preview_frame frame, cay__buf *out);
+
+/* ------------------------------------------------------------------ the rest */
+
+/* May it? token: of the query, or "". Fills r->who. */
+int cay__preview_access(cay__req *r, const cay__preview_at *at, const char *token, cay_err *err);
+/* The name of our cookie. */
+void cay__preview_cookie(const cay__req *r, char out[32]);
+
+/* A page, or a problem document for programs, with status and head: into out as bytes of HTTP (close: the connection ends), or as a reply. */
+int  cay__preview_page(cay__req *r, const cay_err *err);
+void cay__preview_page_raw(const cay__preview_back *b, bool html, const char *request_id, const cay_err *err, int *status, cay__buf *out);
+bool cay__preview_html(const cay__head *h); /* does it want pages? */
+/* 200 with a page that goes to `where` by itself. */
+int  cay__preview_forward(cay__req *r, const char *where);
+
+struct cay__previews;
+/* A connection that waited, or -1. */
+int  cay__previews_take(struct cay__previews *p, const cay__preview_at *at);
+void cay__previews_give(struct cay__previews *p, const cay__preview_at *at, int fd);
+
+typedef struct cay__preview_start {
+    cay__preview_back back;
+    cay_sandbox *sb;
+    int          fd;
+    bool         reused; /* it waited in the pool: whoever is inside may have closed it just now */
+    bool         html;   /* faults are shown as pages */
+} cay__preview_start;
+/* Takes s->fd and *head, the request's for the program inside; answers r by cay__reply_raw(). */
+int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "preview.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <strings.h>
+
+/* Of one connection only (RFC 9110, 7.6.1), or written by us instead. */
+static const char *const hop_fields[] = { "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer",
+                                          "transfer-encoding", "upgrade", "http2-settings", "content-length" };
+/* Said of the peer by us, so never by the peer; and what opens our doors, not theirs. */
+static const char *const ask_fields[] = { "host", "expect", "forwarded", "via", "x-real-ip", "e2b-traffic-access-token" };
+static const char *const ask_prefixes[] = { "x-forwarded-", "x-cay-" };
+/* What speaks for more than one origin: the site's cookies, its transport. */
+static const char *const answer_fields[] = { "clear-site-data", "strict-transport-security", "alt-svc", "set-cookie2", "public-key-pins" };
+/* What speaks for all of an origin, which by path is our own. */
+static const char *const path_fields[] = { "set-cookie", "service-worker-allowed", "nel", "report-to", "reporting-endpoints", "accept-ch", "critical-ch",
+                                           "origin-trial", "referrer-policy", "origin-agent-cluster", "www-authenticate", "x-content-type-options" };
+
+/* Names alike to programs that turn '-' into '_' count as one. */
+static bool alike(const char *name, const char *row, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((name[i] == '_' ? '-' : name[i]) != row[i])
+            return false;
+    return true;
+}
+
+#define IN(name, table) in_table(name, table, CAY_LEN(table))
+static bool in_table(const char *name, const char *const *rows, size_t n)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < n; i++)
+        if (len == strlen(rows[i]) && alike(name, rows[i], len))
+            return true;
+    return false;
+}
+
+static bool begins_in(const char *name)
+{
+    for (size_t i = 0; i < CAY_LEN(ask_prefixes); i++)
+        if (strlen(name) >= strlen(ask_prefixes[i]) && alike(name, ask_prefixes[i], strlen(ask_prefixes[i])))
+            return true;
+    return false;
+}
+
+static bool ours_key(const cay__field_line *f)
+{
+    const char *v = f->value;
+    if (!strcmp(f->name, "authorization") && !strncasecmp(v, "bearer ", 7))
+        v += 7 + strspn(v + 7, " ");
+    else if (strcmp(f->name, "x-api-key") != 0)
+        return false;
+    return cay__str_starts(v, "e2b_") || cay__str_starts(v, "cayp_");
+}
+
+static void line(cay__buf *out, const char *name, const char *value)
+{
+    cay__buf_str(out, name);
+    cay__buf_str(out, ": ");
+    cay__buf_str(out, value);
+    cay__buf_str(out, "\r\n");
+}
+
+/* As the peer calls us: scheme, host and, by path, what stands before the program's own paths. */
+static void origin(cay__buf *out, bool tls, const char *host)
+{
+    cay__buf_fmt(out, "%s://%s", tls ? "https" : "http", host);
+}
+
+static void prefix(cay__buf *out, const cay__preview_at *at)
+{
+    if (at->by_path)
+        cay__buf_fmt(out, "/preview/%s/%u", at->id, at->port);
+}
+
+/* ------------------------------------------------------------------ to the program inside */
+
+static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__buf *out)
+{
+    if (IN(f->name, hop_fields) || IN(f->name, ask_fields) || begins_in(f->name) || ours_key(f) || cay__head_list(a->head, "connection", f->name))
+        return;
+    if (!strcmp(f->name, "cookie")) {
+        CAY_AUTOBUF rest = CAY__BUF(CAY__HEAD_MAX);
+        /* By path the browser's cookies are those of the console. */
+        if (!a->at->by_path)
+            cay__cookie_strip(f->value, &rest);
+        if (rest.len)
+            line(out, "cookie", rest.data);
+        return;
+    }
+    if (!strcmp(f->name, "referer") && strstr(f->value, CAY__PREVIEW_TOKEN "="))
+        return;
+    if (!strcmp(f->name, "origin")) {
+        /* Servers compare it with the Host that they see. */
+        CAY_AUTOBUF own = CAY__BUF(512);
+        origin(&own, a->tls, a->head->host);
+        if (!strcasecmp(own.data, f->value)) {
+            cay__buf_fmt(out, "origin: http://localhost:%u\r\n", a->at->port);
+            return;
+        }
+    }
+    line(out, f->name, f->value);
+}
+
+void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
+{
+    const cay__head *h = a->head;
+    const char *path = h->path + (a->at->by_path ? a->at->prefix : 0);
+    cay__buf_fmt(out, "%s %s", h->method, *path == '/' ? path : "/");
+    if (*a->query)
+        cay__buf_fmt(out, "?%s", a->query);
+    cay__buf_fmt(out, " HTTP/1.1\r\nhost: localhost:%u\r\n", a->at->port);
+    for (size_t i = 0; i < h->nfields; i++)
+        ask_field(a, &h->fields[i], out);
+    line(out, "x-forwarded-for", a->peer);
+    line(out, "x-forwarded-host", h->host);
+    line(out, "x-forwarded-proto", a->tls ? "https" : "http");
+    if (a->at->by_path) {
+        cay__buf_str(out, "x-forwarded-prefix: ");
+        prefix(out, a->at);
+        cay__buf_str(out, "\r\n");
+    }
+    if (h->body == CAY__BODY_LENGTH)
+        cay__buf_fmt(out, "content-length: %" PRIu64 "\r\n", h->length);
+    else if (h->body == CAY__BODY_CHUNKED)
+        cay__buf_str(out, "transfer-encoding: chunked\r\n");
+    if (a->websocket)
+        cay__buf_str(out, "connection: Upgrade\r\nupgrade: websocket\r\n");
+    cay__buf_str(out, "\r\n");
+}
+
+/* ------------------------------------------------------------------ to the peer */
+
+/* What follows a name of the program's own origin in a Location, or NULL. */
+static const char *inside(const char *value, uint16_t port)
+{
+    static const char *const hosts[] = { "http://localhost", "http://127.0.0.1", "http://[::1]", "http://0.0.0.0" };
+    char text[8];
+    snprintf(text, sizeof text, ":%u", port);
+    for (size_t i = 0; i < CAY_LEN(hosts); i++) {
+        size_t n = strlen(hosts[i]), m = strlen(text);
+        if (strncasecmp(value, hosts[i], n) != 0)
+            continue;
+        const char *rest = value + n;
+        if (!strncmp(rest, text, m))
+            rest += m;
+        else if (port != 80)
+            continue;
+        if (!*rest || strchr("/?#", *rest))
+            return rest;
+    }
+    return NULL;
+}
+
+static void location(const cay__preview_back *b, const char *value, cay__buf *out)
+{
+    const char *rest = inside(value, b->at.port);
+    cay__buf_str(out, "location: ");
+    if (rest) {
+        origin(out, b->tls, b->host);
+        prefix(out, &b->at);
+    } else if (b->at.by_path && value[0] == '/' && value[1] != '/' && value[1] != '\\') {
+        prefix(out, &b->at);
+    }
+    cay__buf_str(out, rest ? rest : value);
+    cay__buf_str(out, "\r\n");
+}
+
+static void answer_field(const cay__preview_back *b, const cay__head *h, const cay__field_line *f, cay__buf *out)
+{
+    if (IN(f->name, hop_fields) || IN(f->name, answer_fields) || (b->at.by_path && IN(f->name, path_fields)) ||
+        cay__head_list(h, "connection", f->name))
+        return;
+    if (!strcmp(f->name, "location")) {
+        location(b, f->value, out);
+    } else if (!strcmp(f->name, "set-cookie")) {
+        CAY_AUTOBUF kept = CAY__BUF(CAY__HEAD_MAX);
+        if (cay__set_cookie(f->value, &kept))
+            line(out, "set-cookie", kept.data);
+    } else {
+        line(out, f->name, f->value);
+    }
+}
+
+cay__preview_frame cay__preview_framing(const cay__preview_back *b, const cay__head *answer)
+{
+    if (answer->body == CAY__BODY_NONE)
+        return CAY__FRAME_NONE;
+    if (answer->body == CAY__BODY_LENGTH)
+        return CAY__FRAME_LENGTH;
+    return b->http10 ? CAY__FRAME_CLOSE : CAY__FRAME_CHUNKED;
+}
+
+/* In a page of ours a script of the sandbox would be us: by path it gets an origin of its own, which nothing knows. */
+static void by_path(cay__buf *out)
+{
+    line(out, "content-security-policy", "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads");
+    line(out, "x-content-type-options", "nosniff");
+    line(out, "referrer-policy", "no-referrer");
+}
+
+void cay__preview_answer(const cay__preview_back *b, const cay__head *h, cay__preview_frame frame, cay__buf *out)
+{
+    const char *length = cay__head_field(h, "content-length");
+    cay__buf_fmt(out, "HTTP/1.1 %d %s\r\n", h->status, cay__status_text(h->status));
+    for (size_t i = 0; i < h->nfields; i++)
+        answer_field(b, h, &h->fields[i], out);
+    if (b->at.by_path)
+        by_path(out);
+    if (frame == CAY__FRAME_LENGTH)
+        cay__buf_fmt(out, "content-length: %" PRIu64 "\r\n", h->length);
+    else if (frame == CAY__FRAME_CHUNKED)
+        line(out, "transfer-encoding", "chunked");
+    else if (frame == CAY__FRAME_NONE && length && (b->head_only || h->status == 304))
+        line(out, "content-length", length); /* that GET would have; one line of digits, or the head was refused */
+    else if (frame == CAY__FRAME_NONE && h->status != 101 && h->status != 204 && h->status != 304 && !b->head_only)
+        line(out, "content-length", "0");
+    if (h->status == 101)
+        cay__buf_str(out, "connection: Upgrade\r\nupgrade: websocket\r\n");
+    else if (frame == CAY__FRAME_CLOSE || !b->keep)
+        line(out, "connection", "close");
+    else if (b->http10)
+        line(out, "connection", "keep-alive");
+    cay__buf_str(out, "\r\n");
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is shown instead of an answer: a page for people, a problem document for programs. */
+#include "preview.h"
+#include <base/base.h>
+#include <stdio.h>
+
+typedef struct page {
+    const char *reason;
+    int         code; /* when the reason is not in the table */
+    int         status;
+    const char *title, *text;
+} page;
+
+static const page pages[] = {
+    { "preview_token_missing", CAY_EAUTH, 401, "This preview is private", "Whoever made the sandbox can give you a link that opens it." },
+    { "preview_foreign_page", 0, 403, "Not from here", "Another site asked for this page on your behalf, and that is not allowed." },
+    { "token_refused", CAY_EPERM, 403, "This link does not open the preview", "It may have expired, or have been taken back. Ask for a new one." },
+    { "port_not_found", 0, 502, "Nothing is listening here yet",
+      "The sandbox runs, but no program in it listens on this port. Start it, or wait until it has started, then reload." },
+    { "preview_unknown", CAY_ENOENT, 404, "There is no such preview", "The address has a mistake in it, or the sandbox is gone." },
+    { "sandbox_stopped", 0, 503, "The sandbox is stopped", "Its files are kept. Resume it, start the program again, and reload." },
+    { "sandbox_paused", CAY_ESTATE, 503, "The sandbox is not running", "It is paused. Resume it and reload; everything goes on where it stood." },
+    { "preview_upstream", CAY_EUPSTREAM, 502, "The program's answer could not be understood", "What runs in the sandbox broke the connection, or does not speak HTTP." },
+    { "preview_timeout", CAY_ETIMEOUT, 504, "No answer", "The program in the sandbox took the request and did not answer in time." },
+    { "", CAY_EINVAL, 400, "That request cannot be passed on", "" },
+    { "", CAY_ETOOBIG, 413, "Too large", "" },
+    { "", CAY_EBUSY, 503, "Busy", "Try again in a moment." },
+    { "", CAY_ERATE, 429, "Too many requests", "Try again in a moment." },
+    { "", CAY_ENOTSUP, 501, "Not supported", "" },
+    { "", CAY_EGONE, 404, "The sandbox is gone", "" },
+};
+
+static const page *page_of(const cay_err *err)
+{
+    static const page other = { "", 0, 500, "Something went wrong", "The server's log tells more." };
+    for (size_t i = 0; i < CAY_LEN(pages); i++)
+        if (*err->reason && !strcmp(pages[i].reason, err->reason))
+            return &pages[i];
+    for (size_t i = 0; i < CAY_LEN(pages); i++)
+        if (pages[i].code == err->code)
+            return &pages[i];
+    return &other;
+}
+
+static void escaped(cay__buf *b, const char *s)
+{
+    for (; *s; s++) {
+        switch (*s) {
+        case '<': cay__buf_str(b, "&lt;"); break;
+        case '>': cay__buf_str(b, "&gt;"); break;
+        case '&': cay__buf_str(b, "&amp;"); break;
+        case '"': cay__buf_str(b, "&quot;"); break;
+        case '\'': cay__buf_str(b, "&#39;"); break;
+        default: cay__buf_add(b, s, 1);
+        }
+    }
+}
+
+#define POLICY "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+static const char style[] = "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:15vh auto;padding:0 1.5em;color:#222;background:#faf7f0}"
+                            "h1{font-size:1.4em;font-weight:600}p{margin:.6em 0}code,small{color:#776}"
+                            "@media(prefers-color-scheme:dark){body{color:#ddd;background:#1c1b19}code,small{color:#998}}</style>";
+
+static void open_page(cay__buf *b, const char *title)
+{
+    cay__buf_str(b, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>");
+    escaped(b, title);
+    cay__buf_str(b, "</title>");
+    cay__buf_str(b, style);
+}
+
+static void write_page(cay__buf *b, const page *p, const cay_err *err, const char *request)
+{
+    open_page(b, p->title);
+    cay__buf_str(b, "<h1>");
+    escaped(b, p->title);
+    cay__buf_str(b, "</h1><p>");
+    escaped(b, p->text);
+    cay__buf_str(b, "<p><code>");
+    escaped(b, err->msg);
+    cay__buf_str(b, "</code><p><small>");
+    escaped(b, request);
+    cay__buf_str(b, "</small>\n");
+}
+
+static void write_problem(cay__buf *b, const page *p, const cay_err *err, const char *request)
+{
+    const char *code = cay_code_name(err->code);
+    cay__buf_str(b, "{\"type\":\"about:blank\",\"title\":");
+    cay__buf_json(b, p->title, strlen(p->title));
+    cay__buf_fmt(b, ",\"status\":%d,\"code\":", p->status);
+    cay__buf_json(b, code, strlen(code));
+    cay__buf_str(b, ",\"reason\":");
+    cay__buf_json(b, err->reason, strlen(err->reason));
+    cay__buf_str(b, ",\"detail\":");
+    cay__buf_json(b, err->msg, strlen(err->msg));
+    cay__buf_fmt(b, ",\"retry\":\"%s\",\"request\":", err->retry == CAY_RETRY_YES || p->status == 503 ? "yes" : err->retry == CAY_RETRY_NO ? "no" : "unknown");
+    cay__buf_json(b, request, strlen(request));
+    cay__buf_str(b, "}\n");
+}
+
+#define HTML    "text/html; charset=utf-8"
+#define PROBLEM "application/problem+json"
+
+bool cay__preview_html(const cay__head *h)
+{
+    const char *accept = cay__head_field(h, "accept");
+    return accept && strstr(accept, "text/html");
+}
+
+static void safe_fields(cay__req *r)
+{
+    cay__reply_field(r, "content-security-policy", POLICY);
+    cay__reply_field(r, "cache-control", "no-store");
+    cay__reply_field(r, "referrer-policy", "no-referrer");
+}
+
+int cay__preview_page(cay__req *r, const cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(16384);
+    const page *p = page_of(err);
+    bool html = cay__preview_html(&r->head);
+    html ? write_page(&b, p, err, r->id) : write_problem(&b, p, err, r->id);
+    safe_fields(r);
+    if (p->status == 503 || p->status == 429)
+        cay__reply_field(r, "retry-after", "1");
+    return cay__reply(r, p->status, html ? HTML : PROBLEM, b.data, b.len);
+}
+
+void cay__preview_page_raw(const cay__preview_back *back, bool html, const char *request_id, const cay_err *err, int *status, cay__buf *out)
+{
+    CAY_AUTOBUF b = CAY__BUF(16384);
+    const page *p = page_of(err);
+    html ? write_page(&b, p, err, request_id) : write_problem(&b, p, err, request_id);
+    *status = p->status;
+    cay__buf_fmt(out, "HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %zu\r\nconnection: close\r\ncache-control: no-store\r\nx-request-id: %s\r\n"
+                      "content-security-policy: " POLICY "\r\nx-content-type-options: nosniff\r\nreferrer-policy: no-referrer\r\n\r\n",
+                 p->status, cay__status_text(p->status), html ? HTML : PROBLEM, b.len, request_id);
+    if (!back->head_only)
+        cay__buf_add(out, b.data, b.len);
+}
+
+int cay__preview_forward(cay__req *r, const char *where)
+{
+    CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX * 8);
+    open_page(&b, "One moment");
+    cay__buf_str(&b, "<meta http-equiv=refresh content=\"0;url=");
+    escaped(&b, where);
+    cay__buf_str(&b, "\"><p><a href=\"");
+    escaped(&b, where);
+    cay__buf_str(&b, "\">On to the preview</a>\n");
+    safe_fields(r);
+    return cay__reply(r, 200, HTML, b.data, b.len);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections into sandboxes that wait for the next request: a few, for seconds. */
+#include "preview.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+enum { ALL_MAX = 128, EACH_MAX = 16, IDLE_MS = 4000 };
+
+typedef struct waiting {
+    char     id[CAY_ID_LEN + 1];
+    uint16_t port;
+    int      fd;
+    int64_t  until_ms;
+} waiting;
+
+struct cay__previews {
+    pthread_mutex_t lock;
+    size_t          n;
+    waiting         at[ALL_MAX]; /* oldest first */
+};
+
+struct cay__previews *cay__previews_new(void)
+{
+    struct cay__previews *p = cay__alloc(sizeof *p);
+    pthread_mutex_init(&p->lock, NULL);
+    return p;
+}
+
+static void drop(struct cay__previews *p, size_t i)
+{
+    memmove(&p->at[i], &p->at[i + 1], (--p->n - i) * sizeof *p->at);
+}
+
+static bool same(const waiting *w, const cay__preview_at *at)
+{
+    return w->port == at->port && !strcmp(w->id, at->id);
+}
+
+bool cay__previews_sweep(struct cay__previews *p)
+{
+    int64_t now = cay__now_ms();
+    pthread_mutex_lock(&p->lock);
+    while (p->n && p->at[0].until_ms <= now) {
+        close(p->at[0].fd);
+        drop(p, 0);
+    }
+    bool left = p->n > 0;
+    pthread_mutex_unlock(&p->lock);
+    return left;
+}
+
+void cay__previews_free(struct cay__previews *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        close(p->at[i].fd);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+/* Nothing came and it did not end: bytes that nobody asked for would be read as the next answer. */
+static bool quiet(int fd)
+{
+    char c;
+    return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+int cay__previews_take(struct cay__previews *p, const cay__preview_at *at)
+{
+    int fd = -1;
+    pthread_mutex_lock(&p->lock);
+    /* The latest first: it is the likeliest to live. */
+    for (size_t i = p->n; fd < 0 && i-- > 0;) {
+        if (!same(&p->at[i], at))
+            continue;
+        fd = p->at[i].fd;
+        drop(p, i);
+        if (!quiet(fd)) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
+    return fd;
+}
+
+void cay__previews_give(struct cay__previews *p, const cay__preview_at *at, int fd)
+{
+    int old = -1;
+    size_t each = 0, first = 0;
+    cay__previews_sweep(p);
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = p->n; i-- > 0;)
+        if (same(&p->at[i], at)) {
+            each++;
+            first = i;
+        }
+    if (each >= EACH_MAX || p->n >= ALL_MAX) {
+        size_t i = each >= EACH_MAX ? first : 0;
+        old = p->at[i].fd;
+        drop(p, i);
+    }
+    waiting *w = &p->at[p->n++];
+    *w = (waiting){ .port = at->port, .fd = fd, .until_ms = cay__now_ms() + IDLE_MS };
+    memcpy(w->id, at->id, sizeof w->id);
+    pthread_mutex_unlock(&p->lock);
+    cay__close_fd(&old);
+}
