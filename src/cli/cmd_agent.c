@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay agent: one task for an agent in a sandbox. */
 #include "agent_ask.h"
+#include "agent_mcp.h"
 #include "agent_show.h"
 #include "boxopt.h"
 #include "main.h"
@@ -21,6 +22,7 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 typedef struct agent_args {
     box_opts    box;
     const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools;
+    opt_list    mcp;
     uint64_t    max_turns;
     bool        keep, no_stream, ptc;
 } agent_args;
@@ -33,7 +35,7 @@ static const opt_def defs[] = {
     { "key", 0, "SOURCE", "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR, AT(key) },
     { "effort", 0, "WORD", "how hard it thinks: low, medium, high", OPT_STR, AT(effort) },
     { "instructions", 0, "FILE", "what the agent is told besides its task", OPT_STR, AT(instructions) },
-    { "approve", 0, "auto|ask|never", "commands and patches: run them (default), ask first, or refuse them", OPT_STR, AT(approve) },
+    { "approve", 0, "auto|ask|never", "commands and patches: run them (default), ask first (default of --resume), or refuse them", OPT_STR, AT(approve) },
     { "max-turns", 0, "N", "most times the model is asked (default 100)", OPT_NUM, AT(max_turns), 1, 100000 },
     { "state", 0, "FILE", "where a run that waits for approval is saved", OPT_STR, AT(state) },
     { "resume", 0, "FILE", "go on with a run that was saved", OPT_STR, AT(resume) },
@@ -41,6 +43,7 @@ static const opt_def defs[] = {
     { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
     { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)", OPT_STR, AT(tools) },
     { "ptc", 0, NULL, "let it write Python that calls its tools", OPT_FLAG, AT(ptc) },
+    { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
     { "memory", 0, "DIR", "learn from run to run: what was learnt is kept there", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
@@ -75,9 +78,10 @@ static int catch_stop(void)
 
 /* ------------------------------------------------------------------ files */
 
+/* A run that was saved waits because it had to be asked for: that stays so unless told otherwise. */
 static const char *mode_of(const agent_args *a)
 {
-    return a->approve ? a->approve : "auto";
+    return a->approve ? a->approve : a->resume ? "ask" : "auto";
 }
 
 static int read_text(const char *what, const char *path, char **out, cay_err *err)
@@ -144,6 +148,7 @@ typedef struct parts {
     cay_sandbox      *sandbox;
     cay_tracer       *tracer;
     cay_conversation *session;
+    agent_mcp         mcp;
     cay_capability   *caps[8];
     size_t            ncaps;
 } parts;
@@ -152,6 +157,7 @@ static void parts_clear(parts *p)
 {
     for (size_t i = 0; i < CAY_LEN(p->caps); i++)
         cay_cap_free(p->caps[i]);
+    agent_mcp_close(&p->mcp);
     cay_conversation_free(p->session);
     cay_tracer_free(p->tracer);
     if (p->sandbox)
@@ -176,6 +182,8 @@ static int check(const agent_args *a, int argc, cay_err *err)
     if (a->memory && stat(a->memory, &st) < 0 && cay__str_to_size(a->memory, &size))
         return cay_fail(err, CAY_EINVAL, "--memory %.40s: here it is a directory; -m %.40s limits the sandbox's memory", a->memory, a->memory);
     CAY_AUTOFD tty = !strcmp(mode, "ask") && !a->state ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1;
+    if (a->resume && !a->approve && !a->state && tty < 0)
+        return cay_fail(err, CAY_EINVAL, "--resume: there is no terminal to ask on; say --approve auto to let it run what it waits for, or give --state FILE to save it again");
     if (!strcmp(mode, "ask") && !a->state && tty < 0)
         return cay_fail(err, CAY_EINVAL, "--approve ask: there is no terminal to ask on; give --state FILE to save the run until it is approved");
     return 0;
@@ -264,8 +272,10 @@ static int go(const agent_args *a, const char *task, parts *p)
     cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
                             .event_arg = &show, .approve = agent_ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
                             .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .conversation = p->session };
-    if (cli_service(&conf.service, &err) < 0)
+    if (cli_service(&conf.service, &err) < 0 || agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->mcp, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
+    agent.tools = p->mcp.tools;
+    agent.ntools = p->mcp.ntools;
     agent_show_begin(&show);
     if (!a->sandbox)
         box_spec_tell(&p->box);

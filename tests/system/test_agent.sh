@@ -154,11 +154,14 @@ cat >"$tmp/rest.json" <<'S'
 {"turns": [{"expect": {"last": ["one"]}, "text": "went on"}]}
 S
 sed 's/echo one/echo evil/' "$tmp/run.json" | sed 's/"interruptions":\[\(.*\)echo evil/"interruptions":[\1echo one/' >"$tmp/evil.json"
-agent --resume "$tmp/evil.json" --model "scripted:$tmp/rest.json" >/dev/null
+agent --resume "$tmp/evil.json" --approve auto --model "scripted:$tmp/rest.json" >/dev/null
 ok "a state that was changed is refused" has "$(cat "$tmp/err")" "state of the run cannot be used"
 sed 's/"approvals":{}/"approvals":{"exec_command":{"approved":true}}/' "$tmp/run.json" >"$tmp/forged.json"
 ok "a state is forged" has "$(cat "$tmp/forged.json")" '"approved":true'
-agent --resume "$tmp/forged.json" --approve ask --state "$tmp/again.state" --model "scripted:$tmp/rest.json" >/dev/null
+agent --resume "$tmp/run.json" --model "scripted:$tmp/rest.json" >/dev/null
+ok "a run that had to be asked for has to be still" same "$?" 2
+ok "and how is told" has "$(cat "$tmp/err")" "--approve auto"
+agent --resume "$tmp/forged.json" --state "$tmp/again.state" --model "scripted:$tmp/rest.json" >/dev/null
 ok "a yes in a state is not believed" same "$?" 3
 ok "it goes on" same "$(agent --resume "$tmp/run.json" --approve auto --model "scripted:$tmp/rest.json")" "went on"
 ok "nothing is left after it" none
@@ -166,6 +169,16 @@ cat >"$tmp/no.json" <<'S'
 {"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "true"}}]}, {"expect": {"last": ["not approved"]}, "text": "a pity"}]}
 S
 ok "never is never" same "$(agent --approve never --model "scripted:$tmp/no.json" hi)" "a pity"
+
+# Tools of an MCP server, which is in a sandbox of its own.
+cat >"$tmp/mcp.json" <<'S'
+{"turns": [{"expect": {"tools": ["upper"]}, "calls": [{"name": "upper", "arguments": {"text": "loud"}}]}, {"expect": {"last": ["LOUD"]}, "text": "heard"}]}
+S
+mcp="echo $(base64 -w0 "$(dirname "$peer")/mcpserver") | base64 -d >s; exec python3 s"
+ok "tools of an MCP server" same "$(agent --mcp "$mcp" --model "scripted:$tmp/mcp.json" hi)" heard
+agent --mcp 'exit 3' --model "scripted:$tmp/mcp.json" hi >/dev/null
+ok "one that does not start is told" has "$(cat "$tmp/err")" "--mcp exit 3"
+ok "and leaves nothing" none
 
 # Interrupted in the middle of a command.
 cat >"$tmp/long.json" <<'S'

@@ -15,12 +15,12 @@
 #include "md.h"
 #include "store.h"
 #include <base/json.h>
-#include <cay/mcp.h>
+#include <cli/agent_mcp.h>
 #include <cli/boxopt.h>
 #include <cli/cli.h>
 #include <cli/out.h>
 
-enum { CHAT_MCP = 8, CHAT_ALWAYS = 32 };
+enum { CHAT_ALWAYS = 32 };
 
 typedef struct chat_args {
     box_opts    box;
@@ -53,8 +53,7 @@ typedef struct chat {
     keep             keep;
     edit            *edit;
     box_spec         box;
-    cay_mcp         *mcp[CHAT_MCP];
-    size_t           nmcp;
+    agent_mcp        mcp;
     char             memory[4096]; /* agent.md on the host */
     char            *note;         /* told to the model with the next message, or NULL */
 

@@ -251,23 +251,6 @@ int chat_forget(chat *c, const char *name, cay_err *err)
 
 /* ------------------------------------------------------------------ all of it */
 
-static int open_mcp(chat *c, cay_err *err)
-{
-    for (size_t i = 0; i < c->a->mcp.n; i++) {
-        const char *what = c->a->mcp.v[i];
-        bool url = !strncmp(what, "http://", 7) || !strncmp(what, "https://", 8);
-        const char *const argv[] = { "sh", "-c", what, NULL };
-        cay_mcp_spec spec = { .size = sizeof spec, .name = what, .argv = url ? NULL : argv, .service = c->svc, .url = url ? what : NULL, .approval = true };
-        if (c->nmcp == CHAT_MCP)
-            return cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", CHAT_MCP);
-        int rc = cay_mcp_open(&spec, NULL, &c->mcp[c->nmcp], err);
-        if (rc < 0)
-            return cay_wrap(err, rc, "--mcp %.60s", what);
-        c->nmcp++;
-    }
-    return 0;
-}
-
 static const char *prompt(void *arg)
 {
     static const char *const words[] = { [CHAT_ASK] = "> ", [CHAT_AUTO] = "auto> ", [CHAT_NEVER] = "look> " };
@@ -299,7 +282,7 @@ int chat_open(chat *c, cay_err *err)
     CAY_TRY(chat_db(c, err));
     CAY_TRY(choose_model(c, err));
     CAY_TRY(chat_switch(c, c->a->session, true, err));
-    CAY_TRY(open_mcp(c, err));
+    CAY_TRY(agent_mcp_open(&c->a->mcp, c->svc, true, &c->mcp, err));
     snprintf(history, sizeof history, "%s/history", c->dir);
     edit_spec spec = { .history = history, .arg = c, .prompt = prompt, .toggle = chat_toggle, .complete = chat_complete };
     c->edit = edit_open(&spec);
@@ -309,8 +292,7 @@ int chat_open(chat *c, cay_err *err)
 void chat_close(chat *c)
 {
     chat_leave(c);
-    for (size_t i = 0; i < c->nmcp; i++)
-        cay_mcp_close(c->mcp[i]);
+    agent_mcp_close(&c->mcp);
     edit_close(c->edit);
     cay_model_free(c->model);
     store_session_clear(&c->s);

@@ -124,20 +124,10 @@ static int equip(chat *c, equipment *q, cay_err *err)
     q->caps[q->ncaps++] = cay_cap_compaction(NULL);
     if (c->a->skills)
         CAY_TRY(cay_cap_skills(&skills, &q->caps[q->ncaps++], err));
-    size_t n = 1;
-    for (size_t i = 0; i < c->nmcp; i++) {
-        size_t k = 0;
-        cay_mcp_tools(c->mcp[i], &k);
-        n += k;
-    }
-    q->tools = cay__alloc(n * sizeof *q->tools);
+    q->tools = cay__alloc((c->mcp.ntools + 1) * sizeof *q->tools);
     q->tools[q->ntools++] = memory_tool(c);
-    for (size_t i = 0; i < c->nmcp; i++) {
-        size_t k = 0;
-        const cay_tool *const *list = cay_mcp_tools(c->mcp[i], &k);
-        for (size_t j = 0; j < k; j++)
-            q->tools[q->ntools++] = list[j];
-    }
+    for (size_t i = 0; i < c->mcp.ntools; i++)
+        q->tools[q->ntools++] = c->mcp.tools[i];
     return 0;
 }
 
