@@ -305,6 +305,123 @@ static void everybody_sees_the_callers_agent(void **state)
     assert_int_equal(agents_seen, 3 /* hooks */ + 2 /* guards */ + 3 /* call, output, message */);
 }
 
+/* ------------------------------------------------------------------ stores of memory */
+
+#define EXTRACT(slug, summary, raw) TEXT("{\\\"rollout_slug\\\":\\\"" slug "\\\",\\\"rollout_summary\\\":\\\"" summary "\\\",\\\"raw_memory\\\":\\\"" raw "\\\"}")
+#define CONSOLIDATE CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch")
+
+/* A run that learns, and one that knows; in sandboxes of their own. */
+static void learn_and_know(cay_memory_options o)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_capability *caps[3] = { NULL, cay_cap_shell(NULL), cay_cap_filesystem(NULL) };
+    o.size = sizeof o;
+    o.read = o.generate = true;
+    if (cay_cap_memory(&o, &caps[0], &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 3 };
+    play_clear(&p);
+    p.say[0] = TEXT("first");
+    p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
+    p.say[2] = CONSOLIDATE;
+    p.say[3] = TEXT("consolidated");
+    p.say[4] = TEXT("second");
+    p.say[5] = EXTRACT("", "", "");
+    cay_run_result *r = RUN(svc, &a);
+    assert_int_equal(r->usage.requests, 1); /* its own, not what memories took */
+    assert_int_equal(cay_memory_usage(caps[0]).requests, 3);
+    cay_run_result_free(r);
+    cay_run_result_free(RUN(svc, &a));
+    assert_int_equal(p.at, 6);
+    has(p.instructions[4], "likes tabs");
+    for (size_t i = 0; i < 3; i++)
+        cay_cap_free(caps[i]);
+}
+
+/* Files in a list: what a caller might do. */
+typedef struct kept {
+    json_t *files;
+    int     closed;
+} kept;
+
+static int kept_list(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
+{
+    const char *name;
+    json_t *v;
+    (void)err;
+    CAY_TRY(fn("memories/../../escape", arg)); /* not taken */
+    CAY_TRY(fn("elsewhere/x", arg));
+    json_object_foreach(((kept *)self)->files, name, v) {
+        CAY_TRY(fn(name, arg));
+    }
+    return 0;
+}
+
+static int kept_get(void *self, const char *name, char **data, size_t *len, cay_err *err)
+{
+    const char *text = cay__json_str(((kept *)self)->files, name, NULL);
+    if (!text)
+        return cay_fail(err, CAY_ENOENT, "asked for %s", name);
+    *data = cay__strdup(text);
+    *len = strlen(text);
+    return 0;
+}
+
+static int kept_put(void *self, const char *name, const void *data, size_t len, cay_err *err)
+{
+    (void)err;
+    assert_int_equal(json_object_set_new(((kept *)self)->files, name, json_stringn(data, len)), 0);
+    return 0;
+}
+
+static void kept_close(void *self)
+{
+    ((kept *)self)->closed++;
+}
+
+static void memories_are_kept_where_the_caller_wants(void **state)
+{
+    (void)state;
+    char path[300];
+    snprintf(path, sizeof path, "%s/memories.db", home);
+    learn_and_know((cay_memory_options){ .database = path });
+    static const cay_memory_store store = { .size = sizeof store, .list = kept_list, .get = kept_get, .put = kept_put, .close = kept_close };
+    kept k = { .files = json_object() };
+    learn_and_know((cay_memory_options){ .keeper = &store, .keeper_self = &k });
+    assert_string_equal(cay__json_str(k.files, "memories/memory_summary.md", ""), "likes tabs");
+    assert_int_equal(k.closed, 1);
+    cay_memory_options both = { .size = sizeof both, .read = true, .keeper = &store, .keeper_self = &k, .database = path };
+    cay_capability *c = NULL;
+    assert_int_equal(cay_cap_memory(&both, &c, NULL), CAY_EINVAL);
+    assert_int_equal(k.closed, 2);
+    json_decref(k.files);
+}
+
+static void memories_have_a_budget(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    cay_memory_options o = { .size = sizeof o, .generate = true, .budget = 5 }; /* the first request takes eleven */
+    cay_capability *caps[2] = { NULL, cay_cap_shell(NULL) };
+    cay_sandbox *sb = NULL;
+    cay_create c = { .size = sizeof c };
+    unsigned made = 9;
+    assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
+    assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    p.say[0] = TEXT("first");
+    p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
+    cay_run_result_free(RUN(svc, &a, .sandbox = sb));
+    assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, &made, &err), CAY_ETOOBIG);
+    assert_string_equal(err.reason, "memory_budget");
+    assert_int_equal(made, 1);
+    assert_int_equal(p.at, 2); /* nobody was asked to consolidate */
+    cay_cap_free(caps[0]);
+    cay_cap_free(caps[1]);
+    cay_sandbox_remove(sb, NULL, NULL);
+    cay_sandbox_unref(sb);
+}
+
 /* ------------------------------------------------------------------ traces */
 
 static char *spans;
@@ -430,7 +547,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
-        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(spans_reach_a_collector),
+        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(memories_are_kept_where_the_caller_wants), T(memories_have_a_budget), T(spans_reach_a_collector),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -138,6 +138,15 @@ typedef struct cay_skills_options {
 /* CAY_EINVAL "skills_config_invalid". */
 CAY_API int cay_cap_skills(const cay_skills_options *o, cay_capability **out, cay_err *err);
 
+/* Where files of memory are kept between sandboxes: a store of yours. Names are "memories/…" and "sessions/…", as docs/agents.md lists. */
+typedef struct cay_memory_store {
+    size_t size;
+    int  (*list)(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err); /* a negative fn ends it, and is returned */
+    int  (*get)(void *self, const char *name, char **data, size_t *len, cay_err *err);       /* malloc'ed */
+    int  (*put)(void *self, const char *name, const void *data, size_t len, cay_err *err);
+    void (*close)(void *self); /* or NULL */
+} cay_memory_store;
+
 /* What earlier runs learnt, in files of the workspace: docs/agents.md. At least one of read and generate is chosen. */
 typedef struct cay_memory_options {
     size_t      size;
@@ -150,6 +159,10 @@ typedef struct cay_memory_options {
     const char *extra_prompt;          /* more for both phases, or NULL */
     const char *store;       /* a directory of the host that keeps the files between sandboxes, or NULL. With it every run that ends is
                                 made into memories at once, as its sandbox may be gone afterwards */
+    const char *database;    /* or a SQLite file (0600) that keeps them; made when it is missing */
+    const cay_memory_store *keeper; /* or your own functions, with */
+    void       *keeper_self;        /* which is taken, also on an error, and closed with the capability */
+    uint64_t    budget;      /* tokens that making memories may take in all; 0: no bound. Beyond it nothing is made: CAY_ETOOBIG "memory_budget" */
 } cay_memory_options;
 /* CAY_EINVAL "memory_config_invalid". */
 CAY_API int cay_cap_memory(const cay_memory_options *o, cay_capability **out, cay_err *err);
@@ -157,6 +170,8 @@ CAY_API int cay_cap_memory(const cay_memory_options *o, cay_capability **out, ca
  * it is ended. *made (may be NULL) counts rollouts that gave something. A rollout that fails is left out and told in err->msg of the
  * first; the others are done. */
 CAY_API int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, const cay_call *call, unsigned *made, cay_err *err);
+/* What making memories has taken so far. It is no part of any run's usage. */
+CAY_API cay_tokens cay_memory_usage(const cay_capability *memory);
 /* An id for cay_run_config.rollout_id under which several runs are one rollout; dst holds 32 bytes. */
 CAY_API void cay_memory_rollout(char dst[32]);
 

@@ -70,7 +70,7 @@ static int finish(void *arg, const cay_rollout *r, cay_err *err)
         return 0;
     CAY_TRY(cay__memory_record(&at, r, err));
     queue(b->m, cay_sandbox_id(b->sb), r->id);
-    if (!b->m->store || !strcmp(r->state, "interrupted"))
+    if (!cay__memory_keeps(b->m) || !strcmp(r->state, "interrupted"))
         return 0; /* it goes on, or its sandbox stays: cay_memory_flush() */
     int rc = cay__memory_make(b->m, b->sb, b->root, b->user, b->model, at.call, &made, err);
     int kept = cay__memory_keep(&at, rc == 0 ? err : NULL);
@@ -87,7 +87,7 @@ int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, 
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
     int rc = cay__memory_make(m, sb, info->workdir && *info->workdir ? info->workdir : "/workspace", NULL, model, call, &n, err);
     const cay__memory_at at = { .m = m, .sb = sb, .call = call, .root = info->workdir };
-    if (m->store && rc == 0)
+    if (cay__memory_keeps(m) && rc == 0)
         rc = cay__memory_keep(&at, err);
     cay_info_free(info);
     if (made)
@@ -119,12 +119,18 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     *b = (bound){ .m = self, .run = scope->run, .sb = cay_sandbox_ref(scope->sandbox), .model = scope->model, .root = cay__strdup(scope->workdir),
                   .user = scope->user ? cay__strdup(scope->user) : NULL };
     const cay__memory_at at = where(b);
-    int rc = b->m->store ? cay__memory_fetch(&at, err) : 0;
+    int rc = cay__memory_keeps(b->m) ? cay__memory_fetch(&at, err) : 0;
     if (rc < 0)
         stop(b);
     else
         *out = b;
     return rc;
+}
+
+static void close_keeper(const cay_memory_options *o)
+{
+    if (o->keeper && o->keeper->close)
+        o->keeper->close(o->keeper_self);
 }
 
 static void close_memory(void *self)
@@ -135,6 +141,7 @@ static void close_memory(void *self)
         free(j);
     }
     pthread_mutex_destroy(&m->lock);
+    close_keeper(&m->o);
     free(m->memories);
     free(m->sessions);
     free(m->extra);
@@ -151,22 +158,53 @@ static bool below(const char *p)
     return *p && *p != '/' && *p != '.' && !strstr(p, "..") && strlen(p) < 200 && p[strlen(p) - 1] != '/' && !strchr(p, '\n');
 }
 
-int cay_cap_memory(const cay_memory_options *o, cay_capability **out, cay_err *err)
+static int check(const cay_memory_options *o, const char *memories, const char *sessions, cay_err *err)
 {
-    const char *memories = o->memories_dir ? o->memories_dir : "memories", *sessions = o->sessions_dir ? o->sessions_dir : "sessions";
     if (!o->read && !o->generate)
         return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: choose read, generate or both");
     if (!below(memories) || !below(sessions) || !strcmp(memories, sessions))
         return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: its directories are two, below the workspace");
     if (o->max_raw > 4096)
         return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: max_raw is at most 4096");
+    if (!!o->store + !!o->database + !!o->keeper > 1)
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: choose one of store, database and keeper");
+    if (o->keeper && (!o->keeper->list || !o->keeper->get || !o->keeper->put))
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: a keeper has list, get and put");
+    return 0;
+}
+
+int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_err *err)
+{
+    cay_memory_options o = { .size = sizeof o };
+    memcpy(&o, given, CAY_MIN(given->size, sizeof o));
+    const char *memories = o.memories_dir ? o.memories_dir : "memories", *sessions = o.sessions_dir ? o.sessions_dir : "sessions";
+    int rc = check(&o, memories, sessions, err);
+    if (rc == 0 && o.database) {
+        rc = cay__memory_db(o.database, &o.keeper_self, err);
+        o.keeper = rc == 0 ? &cay__memory_db_store : NULL;
+    }
+    if (rc < 0) {
+        close_keeper(&o);
+        return rc;
+    }
     cay__memory *m = cay__alloc(sizeof *m);
-    memcpy(&m->o, o, CAY_MIN(o->size, sizeof m->o));
+    m->o = o;
     m->memories = cay__strdup(memories);
     m->sessions = cay__strdup(sessions);
-    m->extra = o->extra_prompt ? cay__strdup(o->extra_prompt) : NULL;
-    m->store = o->store ? cay__strdup(o->store) : NULL;
+    m->extra = o.extra_prompt ? cay__strdup(o.extra_prompt) : NULL;
+    m->store = o.store ? cay__strdup(o.store) : NULL;
     pthread_mutex_init(&m->lock, NULL);
-    *out = cay_capability_new(!o->read ? &writes : o->live_update ? &updates : &reads, m);
+    *out = cay_capability_new(!o.read ? &writes : o.live_update ? &updates : &reads, m);
     return 0;
+}
+
+cay_tokens cay_memory_usage(const cay_capability *memory)
+{
+    cay__memory *m = cay__capability_self(memory, "memory");
+    if (!m)
+        return (cay_tokens){ 0 };
+    pthread_mutex_lock(&m->lock);
+    cay_tokens u = m->usage;
+    pthread_mutex_unlock(&m->lock);
+    return u;
 }

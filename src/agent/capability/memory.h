@@ -20,8 +20,9 @@ struct cay__rollout_job {
 typedef struct cay__memory {
     cay_memory_options o;
     char              *memories, *sessions, *extra, *store;
-    pthread_mutex_t    lock; /* of jobs: several runs may use one description */
+    pthread_mutex_t    lock; /* of what follows: several runs may use one description */
     cay__rollout_job  *jobs;
+    cay_tokens         usage;
 } cay__memory;
 
 /* Where it works. */
@@ -44,6 +45,12 @@ cay_capability *cay__cap_patch_below(const char *dir);
 int  cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err);
 /* Both phases for the jobs of this sandbox. */
 int  cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, const cay_call *call, unsigned *made, cay_err *err);
+/* How the segments of a record ended, told in a few words; *last is the state of the last one. Lines come from the sandbox and may be
+ * anything. */
+void cay__memory_states(const char *jsonl, cay__buf *out, const char **last);
+bool cay__memory_keeps(const cay__memory *m); /* there is a store of some kind */
+int  cay__memory_db(const char *path, void **self, cay_err *err); /* a store in a SQLite file */
+extern const cay_memory_store cay__memory_db_store;
 int  cay__memory_fetch(const cay__memory_at *at, cay_err *err); /* store → sandbox */
 int  cay__memory_keep(const cay__memory_at *at, cay_err *err);  /* sandbox → store */
 

@@ -19,23 +19,25 @@ static const char extract_schema[] =
     "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"rollout_slug\",\"rollout_summary\",\"raw_memory\"],\"properties\":{"
     "\"rollout_slug\":{\"type\":\"string\"},\"rollout_summary\":{\"type\":\"string\"},\"raw_memory\":{\"type\":\"string\"}}}";
 
-/* How its segments ended; *last is the state of the last one. */
-static void terminal_states(const char *jsonl, cay__buf *out, char last[32])
+/* Making memories has an account and a budget of its own. */
+static int account(work *w, const cay_run_result *r, cay_err *err)
 {
-    CAY_AUTOFREE char *copy = cay__strdup(jsonl);
-    char *rest = copy;
-    unsigned n = 0;
-    cay__str_copy(last, 32, "completed");
-    for (char *line; (line = strsep(&rest, "\n"));) {
-        CAY_AUTOJSON *j = *line ? json_loads(line, 0, NULL) : NULL;
-        const char *state = cay__json_str(json_object_get(j, "terminal_metadata"), "terminal_state", NULL);
-        if (!state)
-            continue;
-        n++;
-        cay__buf_fmt(out, "%s%.30s", out->len ? ", " : "", state);
-        cay__str_copy(last, 32, state);
+    cay__memory *m = w->m;
+    pthread_mutex_lock(&m->lock);
+    if (r) {
+        m->usage.requests += r->usage.requests;
+        m->usage.input += r->usage.input;
+        m->usage.cached += r->usage.cached;
+        m->usage.output += r->usage.output;
+        m->usage.reasoning += r->usage.reasoning;
+        m->usage.total += r->usage.total;
     }
-    cay__buf_fmt(out, " (%u segment%s, the last one %s)", n, n == 1 ? "" : "s", last);
+    uint64_t used = m->usage.total;
+    pthread_mutex_unlock(&m->lock);
+    if (r || !m->o.budget || used < m->o.budget)
+        return 0;
+    return cay_fail_why(err, CAY_ETOOBIG, "memory_budget", "making memories has taken %llu tokens, and may take %llu", (unsigned long long)used,
+                        (unsigned long long)m->o.budget);
 }
 
 static bool sound_slug(char *slug)
@@ -46,7 +48,7 @@ static bool sound_slug(char *slug)
     return n && n <= 80 && slug[0] != '-' && slug[0] != '_' && strspn(slug, "abcdefghijklmnopqrstuvwxyz0123456789_-") == n;
 }
 
-static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, char last[32], cay_err *err)
+static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, const char **last, cay_err *err)
 {
     CAY_AUTOBUF text = CAY__BUF(4 << 20);
     CAY_AUTOBUF states = CAY__BUF(65536);
@@ -54,7 +56,7 @@ static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, char la
     CAY_AUTOBUF told = CAY__BUF(1 << 20);
     uint64_t before;
     cay_run_result *r = NULL;
-    terminal_states(jsonl, &states, last);
+    cay__memory_states(jsonl, &states, last);
     cay__truncate(jsonl, len, CAY__MEMORY_ROLLOUT_TOKENS, &cut, &before);
     cay__buf_fmt(&text, "How it ended: %s\n", states.data);
     if (before)
@@ -64,7 +66,9 @@ static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, char la
     cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-one", .instructions = told.data, .output_schema = extract_schema, .output_strict = true,
                     .settings = { .size = sizeof a.settings } };
     cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_one ? w->m->o.phase_one : w->model, .max_turns = 1 };
+    CAY_TRY(account(w, NULL, err));
     CAY_TRY(cay_agent_run(&a, w->at.call, text.data, &conf, &r, err));
+    account(w, r, NULL);
     int rc = cay__json_object("the memory", r->output, out, err);
     cay_run_result_free(r);
     return rc;
@@ -77,11 +81,12 @@ static int phase_one(work *w, const char *id, bool *made, cay_err *err)
     CAY_AUTOJSON *j = NULL;
     CAY_AUTOBUF raw = CAY__BUF(CAY__MEMORY_FILE);
     CAY_AUTOBUF sum = CAY__BUF(CAY__MEMORY_FILE);
-    char name[400], summary[300], when[40], slug[100], last[32];
+    char name[400], summary[300], when[40], slug[100];
+    const char *last = "completed";
     size_t len = 0;
     snprintf(name, sizeof name, "%s.jsonl", id);
     CAY_TRY(cay__memory_read(&w->at, w->m->sessions, name, &jsonl, &len, err));
-    CAY_TRY(ask_one(w, jsonl, len, &j, last, err));
+    CAY_TRY(ask_one(w, jsonl, len, &j, &last, err));
     const char *s = cay__json_str(j, "rollout_summary", ""), *body = cay__json_str(j, "raw_memory", "");
     cay__str_copy(slug, sizeof slug, cay__json_str(j, "rollout_slug", ""));
     *made = *slug || *s || *body;
@@ -226,6 +231,7 @@ static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
 {
     CAY_AUTOBUF told = CAY__BUF(4 << 20);
     cay_run_result *r = NULL;
+    CAY_TRY(account(w, NULL, err));
     CAY_TRY(check_place(w, err));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -238,8 +244,10 @@ static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
                     .ncapabilities = CAY_LEN(caps), .settings = { .size = sizeof a.settings } };
     cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_two ? w->m->o.phase_two : w->model, .max_turns = PHASE_TWO_TURNS, .sandbox = w->at.sb };
     int rc = cay_agent_run(&a, w->at.call, told.data, &conf, &r, err);
-    if (rc == 0)
+    if (rc == 0) {
+        account(w, r, NULL);
         cay_run_result_free(r);
+    }
     for (size_t i = 0; i < CAY_LEN(caps); i++)
         cay_cap_free(caps[i]);
     return rc;

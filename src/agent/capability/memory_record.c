@@ -73,3 +73,31 @@ int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *
     snprintf(name, sizeof name, "%s.jsonl", r->id);
     return cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err);
 }
+
+/* A word of ours, whatever the line says: it is written into the heads of memories. */
+static const char *state_of(const json_t *line)
+{
+    static const char *const known[] = { "completed", "interrupted", "cancelled", "failed", "max_turns_exceeded", "guardrail_tripped" };
+    const char *said = cay__json_str(json_object_get(line, "terminal_metadata"), "terminal_state", NULL);
+    for (size_t i = 0; said && i < CAY_LEN(known); i++)
+        if (!strcmp(said, known[i]))
+            return known[i];
+    return NULL;
+}
+
+void cay__memory_states(const char *jsonl, cay__buf *out, const char **last)
+{
+    unsigned n = 0;
+    *last = "completed";
+    for (const char *line = jsonl; *line; line += *line == '\n') {
+        size_t len = strcspn(line, "\n");
+        CAY_AUTOJSON *j = len ? json_loadb(line, len, 0, NULL) : NULL;
+        const char *state = state_of(j);
+        line += len;
+        if (!state)
+            continue;
+        cay__buf_fmt(out, "%s%s", n++ ? ", " : "", state);
+        *last = state;
+    }
+    cay__buf_fmt(out, " (%u segment%s, the last one %s)", n, n == 1 ? "" : "s", *last);
+}

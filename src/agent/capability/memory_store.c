@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of memory between a sandbox and a directory of the host. What comes from the sandbox is somebody else's: only plain names below the
+ * Files of memory between a sandbox and a directory of the host, or a store of the caller's. What comes from the sandbox is somebody else's: only plain names below the
  * two directories are taken, only files, within bounds, and no link of the host is followed.
  */
 #include "memory.h"
@@ -73,8 +73,43 @@ static int fetch_dir(const cay__memory_at *at, const char *sub, const char *dir,
     return t.rc < 0 ? t.rc : rc < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store") : 0;
 }
 
+/* Where a name of the store is in the sandbox: NULL when it is none of ours. */
+static const char *place_of(const cay__memory *m, const char *name, const char **dir)
+{
+    static const char *const subs[] = { "memories/", "sessions/" };
+    const char *dirs[] = { m->memories, m->sessions };
+    for (size_t i = 0; i < CAY_LEN(subs); i++)
+        if (!strncmp(name, subs[i], strlen(subs[i])) && plain_name(name + strlen(subs[i]))) {
+            *dir = dirs[i];
+            return name + strlen(subs[i]);
+        }
+    return NULL;
+}
+
+static int put_kept(const char *name, void *arg)
+{
+    transfer *t = arg;
+    const cay__memory *m = t->at->m;
+    CAY_AUTOFREE char *data = NULL;
+    size_t len = 0;
+    const char *dir, *rest = place_of(m, name, &dir);
+    if (!rest || t->n++ >= CAY__MEMORY_FILES)
+        return 0;
+    int rc = m->o.keeper->get(m->o.keeper_self, name, &data, &len, t->err);
+    if (rc < 0 || len > CAY__MEMORY_FILE)
+        return rc;
+    t->bytes += len;
+    if (t->bytes > STORE_BYTES)
+        return cay_fail(t->err, CAY_ETOOBIG, "the memory store is larger than 256 MiB");
+    return cay__memory_write(t->at, dir, rest, data ? data : "", len, false, t->err);
+}
+
 int cay__memory_fetch(const cay__memory_at *at, cay_err *err)
 {
+    if (at->m->o.keeper) {
+        transfer t = { .at = at, .err = err };
+        return at->m->o.keeper->list(at->m->o.keeper_self, put_kept, &t, err);
+    }
     CAY_TRY(fetch_dir(at, "memories", at->m->memories, err));
     return fetch_dir(at, "sessions", at->m->sessions, err);
 }
@@ -95,10 +130,11 @@ static int note_name(const cay_dirent *e, void *arg)
 
 static int keep_dir(const cay__memory_at *at, const char *sub, const char *dir, cay_err *err)
 {
-    char path[4096];
-    CAY_AUTOFD fd = open_store(at->m->store, sub, err);
+    char path[4096], name[300];
+    const cay_memory_store *own = at->m->o.keeper;
+    CAY_AUTOFD fd = own ? -1 : open_store(at->m->store, sub, err);
     transfer t = { .at = at, .dir = dir, .host = fd, .err = err };
-    CAY_TRY(fd);
+    CAY_TRY(own ? 0 : fd);
     snprintf(path, sizeof path, "%s/%s", at->root, dir);
     int rc = cay_dir_list(at->sb, at->call, path, 4, note_name, &t, err);
     if (rc == CAY_ENOENT)
@@ -113,11 +149,18 @@ static int keep_dir(const cay__memory_at *at, const char *sub, const char *dir, 
         t.bytes += len;
         if (t.bytes > STORE_BYTES)
             rc = cay_fail(err, CAY_ETOOBIG, "the sandbox's memories are larger than 256 MiB");
+        else if (own && snprintf(name, sizeof name, "%s/%s", sub, t.names[i]) > 0)
+            rc = own->put(at->m->o.keeper_self, name, data, len, err);
         else if (cay__fs_put(&fs, t.names[i], data, len, &w) < 0)
             rc = cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", t.names[i]);
     }
     free(t.names);
     return rc;
+}
+
+bool cay__memory_keeps(const cay__memory *m)
+{
+    return m->store || m->o.keeper;
 }
 
 int cay__memory_keep(const cay__memory_at *at, cay_err *err)
