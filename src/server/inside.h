@@ -98,6 +98,7 @@ typedef struct cay__reply {
     cay__chunk  chunk;
     uint64_t    body_left; /* with a length */
     bool        body_done, continued;
+    bool        told_end;  /* to a proxy's push() */
     int64_t     began_us;
 } cay__reply_state;
 

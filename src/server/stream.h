@@ -8,6 +8,7 @@
 #include "inside.h"
 
 typedef enum cay__framing { CAY__RAW, CAY__CHUNKS, CAY__FRAMES } cay__framing;
+typedef enum cay__hearing { CAY__DEAF, CAY__HEARS_BODY, CAY__HEARS_BYTES, CAY__HEARS_FRAMES } cay__hearing;
 
 typedef struct cay__source {
     cay__watch        w;
@@ -17,13 +18,10 @@ typedef struct cay__source {
 } cay__source;
 
 typedef struct cay__stream {
-    union {
-        cay__pump pump;
-        cay__raw  raw; /* of a proxy */
-    };
+    cay__raw     raw;      /* of a plain pump only its first member counts */
     cay__framing framing;
-    bool         upgraded; /* what the peer sends is for it */
-    bool         proxy;    /* the same of the request's body, and of all after an upgrade */
+    cay__hearing hearing;  /* what becomes of what the peer sends */
+    bool         proxied;  /* by cay__reply_raw() */
     bool         ended, said_end, working;
     int          result;   /* of work() */
     cay__buf     stage;
@@ -33,20 +31,28 @@ typedef struct cay__stream {
     int          fd;       /* of cay__reply_fd(), or -1 */
     int64_t      left;     /* bytes of it; -1: until its end */
     bool         file, pipe;
-    struct wslay_event_context *ws;
-    struct cay__ws_in *ws_in;
+    struct cay__ws *ws;
 } cay__stream;
 
 cay__stream *cay__stream_new(cay__conn *c, const cay__pump *pump, cay__framing framing);
-/* What the peer says, to the pump. data NULL: no more. */
-int  cay__stream_say(cay__conn *c, const char *data, size_t n);
-/* raw.c */
-bool cay__stream_listens(const cay__conn *c); /* is what the peer sends for it? */
-bool cay__stream_hears(const cay__conn *c);   /* and may it be given any now? */
-int  cay__stream_hear_kept(cay__conn *c);
-int  cay__stream_hear_some(cay__conn *c);
-int  cay__raw_start(cay__conn *c);
-void cay__raw_finish(cay__conn *c);
+/* Gives a piece to push() and takes what it says; negative: cut. */
+int cay__stream_push(cay__conn *c, int kind, const char *data, size_t len);
+/* push() may be called now. */
+static inline bool cay__stream_open(const cay__stream *s)
+{
+    return !s->working && !s->raw.pump.hold && !s->ended;
+}
 /* reply.c */
 void cay__reply_head(cay__req *r, int status, const char *type, int64_t len);
 bool cay__reply_bodiless(const cay__req *r, int status);
+/* reply_fd.c: some more of a descriptor; *more: there may be more at once. */
+int cay__fd_produce(cay__conn *c, cay__stream *s, bool *more);
+/* hear.c: n more bytes of the peer, or what waits (data NULL). *kept: what was not taken is in c->in. */
+int  cay__hear(cay__conn *c, const char *data, size_t n);
+bool cay__hear_more(const cay__conn *c); /* more may be read from the peer */
+bool cay__hear_listens(const cay__conn *c); /* what it sends is for somebody; else its end says that it reads no more, either */
+int  cay__hear_end(cay__conn *c);
+/* ws.c */
+int  cay__ws_hear(cay__conn *c, const char *data, size_t n); /* all of it is taken */
+bool cay__ws_waiting(const cay__stream *s);
+void cay__ws_free(struct cay__ws *ws);

@@ -18,9 +18,10 @@ import time
 
 
 class Server:
-    def __init__(self, build, *args, env=None):
+    def __init__(self, build, *args, env=None, program='cay-server'):
         self.build = os.path.abspath(build)
         self.args = args
+        self.program = os.path.join(self.build, program)
         self.env = dict(os.environ, CAY_LIBEXEC=self.build, **(env or {}))
         self.tmp = tempfile.mkdtemp(prefix='cay-server-')
         self.home = os.path.join(self.tmp, 'home')
@@ -29,7 +30,7 @@ class Server:
         self.env['CAY_HOME'] = self.home
 
     def start(self):
-        self.proc = subprocess.Popen([os.path.join(self.build, 'cay-server'), '--home', self.home, '--listen', '127.0.0.1:0', '--listen', 'unix:' + self.unix,
+        self.proc = subprocess.Popen([self.program, '--home', self.home, '--listen', '127.0.0.1:0', '--listen', 'unix:' + self.unix,
                                       *self.args], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.env, text=True)
         self.url = None
         for line in self.proc.stdout:
