@@ -4,6 +4,7 @@
 #include <cay/error.h>
 #include <cay/service.h>
 #include <cay/access.h>
+#include <cay/audit.h>
 #include <cay/jobs.h>
 #include <cay/sandbox.h>
 #include <cay/agent.h>

@@ -89,20 +89,22 @@ const cli_verb cli_jobs_ls = {
     .fn = ls,
 };
 
-static int each(int argc, char **argv, int (*fn)(cay_service *, const char *, cay_err *))
+static int each(int argc, char **argv, const char *action, int (*fn)(cay_service *, const char *, cay_err *))
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc; i++) {
         if (cli_service(&svc, &err) < 0 || fn(svc, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
+        cli_audit(action, NULL, argv[i]);
+    }
     return CLI_OK;
 }
 
 static int cancel(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return each(argc, argv, cay_task_cancel);
+    return each(argc, argv, "jobs.cancel", cay_task_cancel);
 }
 
 const cli_verb cli_jobs_cancel = {
@@ -119,7 +121,7 @@ const cli_verb cli_jobs_cancel = {
 static int replay(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return each(argc, argv, cay_task_replay);
+    return each(argc, argv, "jobs.replay", cay_task_replay);
 }
 
 const cli_verb cli_jobs_replay = {

@@ -39,10 +39,11 @@ static int create(void *opts, int argc, char **argv)
         k.expires_ms = cay__wall_ms() + (int64_t)CAY_MIN(a->ttl_ms, (uint64_t)1 << 42);
     if (cli_service(&svc, &err) < 0 || cay_key_create(svc, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
+    char id[CAY_KEY_ID_LEN + 1] = "";
+    memcpy(id, text + 4, CAY_KEY_ID_LEN);
+    cli_audit("key.create", a->tenant ? a->tenant : CAY_TENANT_DEFAULT, id);
     if (cli.json) {
         out_json j = OUT_JSON(true);
-        char id[CAY_KEY_ID_LEN + 1] = "";
-        memcpy(id, text + 4, CAY_KEY_ID_LEN);
         js_open(&j, '{');
         js_kstr(&j, "id", id);
         js_kstr(&j, "key", text);
@@ -51,7 +52,7 @@ static int create(void *opts, int argc, char **argv)
         cay__buf_clear(&j.b);
     } else {
         out_fmt("%s\n", text);
-        out_note("cay: this is the only time the key is shown; its id is %.8s", text + 4);
+        out_note("cay: this is the only time the key is shown; its id is %s", id);
     }
     explicit_bzero(text, sizeof text);
     return CLI_OK;
@@ -157,9 +158,11 @@ static int revoke_keys(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     (void)opts;
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc; i++) {
         if (cli_service(&svc, &err) < 0 || cay_key_revoke(svc, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
+        cli_audit("key.revoke", NULL, argv[i]);
+    }
     return CLI_OK;
 }
 

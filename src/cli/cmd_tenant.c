@@ -38,6 +38,7 @@ static int put(const char *name, const quota_args *a, bool fresh, cay_quota most
     lay_over(&t.most.creates_per_min, a->creates);
     if (cli_service(&svc, &err) < 0 || (fresh ? cay_tenant_create : cay_tenant_set)(svc, &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
+    cli_audit(fresh ? "tenant.create" : "tenant.set", name, NULL);
     return CLI_OK;
 }
 
@@ -165,9 +166,11 @@ static int drop(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     (void)opts;
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc; i++) {
         if (cli_service(&svc, &err) < 0 || cay_tenant_remove(svc, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
+        cli_audit("tenant.rm", argv[i], NULL);
+    }
     return CLI_OK;
 }
 

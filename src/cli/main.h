@@ -21,7 +21,9 @@ extern const cli_verb cli_net_show, cli_net_allow, cli_net_deny, cli_net_set, cl
     cli_secret_set, cli_secret_ls, cli_secret_rm, cli_secret_renew;
 extern const cli_verb cli_state;
 extern const cli_verb cli_key_create, cli_key_ls, cli_key_revoke, cli_tenant_create, cli_tenant_ls, cli_tenant_set, cli_tenant_rm;
-extern const cli_verb cli_jobs_ls, cli_jobs_cancel, cli_jobs_replay;
+extern const cli_verb cli_jobs_ls, cli_jobs_cancel, cli_jobs_replay, cli_audit_ls, cli_audit_verify;
+/* A line of the audit log: what this user did. A log that cannot be written is said aloud, and undoes nothing. */
+void cli_audit(const char *action, const char *tenant, const char *object);
 extern const cli_verb cli_manifest_check, cli_manifest_show;
 extern const cli_verb cli_volume_create, cli_volume_ls, cli_volume_inspect, cli_volume_rm;
 extern const cli_verb cli_agent, cli_files_patch;

@@ -74,6 +74,7 @@ void cay__svc_unref(cay_service *svc)
     if (svc->db)
         svc->store->close(svc->db);
     cay__keyring_free(svc->keys);
+    cay__auditor_free(svc->auditor);
     cay__close_fd(&svc->home_fd);
     pthread_mutex_destroy(&svc->lock);
     free(svc->places);

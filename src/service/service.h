@@ -37,9 +37,10 @@ struct cay_service {
     void                *db;
     cay__place          *places;
     size_t               nplaces;
-    pthread_mutex_t      lock; /* of retired and keys */
+    pthread_mutex_t      lock; /* of retired, keys and auditor */
     cay__retired        *retired;
     struct cay__keyring *keys; /* NULL until one is shown; access.c */
+    struct cay__auditor *auditor; /* NULL until something is told; audit.c */
     char                 owner[160]; /* as of cay__creator_text(), the same as long as it is open */
 };
 
@@ -60,6 +61,7 @@ int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *rem
 /* ------------------------------------------------------------------ access.c */
 
 void cay__keyring_free(struct cay__keyring *k);
+void cay__auditor_free(struct cay__auditor *w);
 /* CAY_EINVAL, "tenant_invalid". */
 int cay__tenant_check(const char *name, cay_err *err);
 int cay__alias_get(cay_service *svc, const char *tenant, const char *alias, int (*fn)(const char *id, void *arg), void *arg);

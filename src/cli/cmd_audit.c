@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay audit ls, verify: who did what, and whether it is all still there. */
+#include "main.h"
+#include "open.h"
+#include "rows.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cay/audit.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+void cli_audit(const char *action, const char *tenant, const char *object)
+{
+    char actor[24];
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    snprintf(actor, sizeof actor, "uid:%u", (unsigned)getuid());
+    cay_audit a = { .size = sizeof a, .actor = actor, .tenant = tenant, .action = action, .object = object, .verdict = "ok" };
+    if (cli_service(&svc, &err) < 0 || cay_audit_put(svc, &a, &err) < 0)
+        out_note("cay: it is done, but not in the audit log: %s", err.msg);
+}
+
+typedef struct ls_args {
+    const char *tenant, *object, *action;
+    uint64_t    last, since_ms;
+} ls_args;
+
+static const opt_def ls_defs[] = {
+    { "tenant", 0, "NAME", "only of one tenant", OPT_STR, offsetof(ls_args, tenant) },
+    { "object", 0, "ID", "only what was done to it", OPT_STR, offsetof(ls_args, object) },
+    { "action", 0, "TEXT", "only what begins so: \"POST /\", key.", OPT_STR, offsetof(ls_args, action) },
+    { "since", 0, "TIME", "only of the last 1h, 2d, …", OPT_MS, offsetof(ls_args, since_ms), 1 },
+    { "last", 'n', "N", "only the newest; default 1000", OPT_NUM, offsetof(ls_args, last), 1 },
+    OPT_END
+};
+
+static int on_line(const cay_audit *a, void *arg)
+{
+    rows *r = arg;
+    char when[OUT_HUMAN];
+    if (cli.json) {
+        out_json *j = &r->json;
+        js_open(j, '{');
+        js_ku64(j, "seq", a->seq);
+        js_ki64(j, "time_ms", a->time_ms);
+        js_kstr(j, "actor", a->actor);
+        js_kstr(j, "tenant", a->tenant);
+        js_kstr(j, "action", a->action);
+        js_kstr(j, "object", a->object);
+        js_kstr(j, "verdict", a->verdict);
+        js_kstr(j, "peer", a->peer);
+        js_kstr(j, "request", a->request);
+        js_ki64(j, "status", a->status);
+        js_ku64(j, "us", a->us);
+        js_kstr(j, "hash", a->hash);
+        js_close(j, '}');
+    } else if (cli.quiet) {
+        out_fmt("%" PRIu64 "\n", a->seq);
+    } else {
+        out_cellf(&r->table, OUT_DIM, "%" PRIu64, a->seq);
+        out_cell(&r->table, OUT_PLAIN, out_time(when, a->time_ms));
+        out_cell(&r->table, OUT_PLAIN, a->actor);
+        out_cell(&r->table, OUT_PLAIN, *a->tenant ? a->tenant : "-");
+        out_cell(&r->table, OUT_BOLD, a->action);
+        out_cell(&r->table, OUT_PLAIN, *a->object ? a->object : "-");
+        out_cell(&r->table, !strcmp(a->verdict, "ok") ? OUT_GOOD : OUT_WARN, a->verdict);
+    }
+    return out_broken();
+}
+
+static int ls(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { ">SEQ", "TIME", "WHO", "TENANT", "ACTION", "OBJECT", "VERDICT", NULL };
+    const ls_args *a = opts;
+    cay_audit_filter f = { .size = sizeof f, .tenant = a->tenant, .object = a->object, .action = a->action, .last = a->last ? (size_t)a->last : 1000 };
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    rows r;
+    (void)argc, (void)argv;
+    if (a->since_ms && a->since_ms != CAY_UNLIMITED)
+        f.since_ms = cay__wall_ms() - (int64_t)CAY_MIN(a->since_ms, (uint64_t)1 << 42);
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    rows_open(&r, titles);
+    return rows_done(&r, cay_audit_list(svc, &f, on_line, &r, &err), &err);
+}
+
+const cli_verb cli_audit_ls = {
+    .name = "audit ls",
+    .operands = "[OPTIONS]",
+    .summary = "tell who did what, oldest first",
+    .examples = "  cay audit ls --tenant acme --since 1d\n"
+                "  cay audit ls --object cabc… --json",
+    .opts = { { ls_defs, 0 } },
+    .size = sizeof(ls_args),
+    .fn = ls,
+};
+
+typedef struct verify_args {
+    const char *head;
+} verify_args;
+
+static const opt_def verify_defs[] = {
+    { "head", 0, "SEQ:HASH", "what an earlier proof told: it has to be there still", OPT_STR, offsetof(verify_args, head) },
+    OPT_END
+};
+
+static void print_proof(const cay_audit_proof *p)
+{
+    if (cli.json) {
+        out_json j = OUT_JSON(true);
+        js_open(&j, '{');
+        js_kbool(&j, "sound", !*p->why);
+        js_ku64(&j, "first", p->first);
+        js_ku64(&j, "last", p->last);
+        js_ku64(&j, "torn", p->torn);
+        js_ku64(&j, "dropped", p->dropped);
+        js_kstr(&j, "head", p->head);
+        if (*p->why)
+            js_kstr(&j, "why", p->why);
+        js_close(&j, '}');
+        js_flush(&j);
+        cay__buf_clear(&j.b);
+        return;
+    }
+    if (!p->last) {
+        out_str("nothing was logged yet\n");
+        return;
+    }
+    out_fmt("lines %" PRIu64 " to %" PRIu64 " follow each other", p->first, p->last);
+    if (p->torn)
+        out_fmt("; %" PRIu64 " cut by a crash", p->torn);
+    if (p->dropped)
+        out_fmt("; %" PRIu64 " more were only counted", p->dropped);
+    out_fmt("\nhead %" PRIu64 ":%s\n", p->last, p->head);
+}
+
+static int verify(void *opts, int argc, char **argv)
+{
+    const verify_args *a = opts;
+    cay_audit_proof p = { .size = sizeof p };
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    (void)argc, (void)argv;
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_audit_verify(svc, a->head, &p, &err);
+    if (rc == 0 || (cli.json && *p.why))
+        print_proof(&p);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_audit_verify = {
+    .name = "audit verify",
+    .operands = "[--head SEQ:HASH]",
+    .summary = "prove that no line was changed, taken out or put in",
+    .text = "Keep the head that it prints somewhere else; given back later, it shows that nothing was taken from the end or written anew.",
+    .examples = "  cay audit verify\n"
+                "  cay audit verify --head 1042:9f86d0…",
+    .opts = { { verify_defs, 0 } },
+    .size = sizeof(verify_args),
+    .fn = verify,
+};
