@@ -117,6 +117,8 @@ struct cay__server {
     struct cay__gate *gate;
     char            instance[9];
     struct cay__previews *previews;
+    struct cay__hub     *hub;
+    struct cay__metrics *metrics;
     struct ssl_ctx_st *tls;
 };
 

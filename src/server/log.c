@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the server tells its operator: JSON, a line each. */
 #include "inside.h"
+#include "metrics.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <inttypes.h>
@@ -8,7 +9,10 @@
 void cay__log_request(cay__req *r)
 {
     cay__server *s = r->server;
-    if (s->log_fd < 0 || !r->reply->status)
+    if (!r->reply->status)
+        return;
+    cay__metrics_request(s->metrics, r->dialect, r->route, r->reply->status, r->reply->bytes, cay__now_us() - r->reply->began_us);
+    if (s->log_fd < 0)
         return;
     CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX * 3);
     cay__buf_fmt(&b, "{\"ts\":%" PRId64 ",\"id\":\"%s\",\"peer\":\"%s\",\"method\":", cay__wall_ms(), r->id, r->peer);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay-server: opens the service and the listeners, starts lanes, waits for signals. `cay serve` runs it. */
 #include "auth.h"
+#include "events.h"
 #include "inside.h"
+#include "metrics.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -37,6 +39,11 @@ const char *cay__server_instance(const cay__server *s)
 cay__gate *cay__server_gate(cay__server *s)
 {
     return s->gate;
+}
+
+struct cay__hub *cay__server_hub(cay__server *s)
+{
+    return s->hub;
 }
 
 struct cay__previews *cay__server_previews(cay__server *s)
@@ -170,6 +177,8 @@ static int start(cay__server *s, const words *w, cay_err *err)
     name_instance(s);
     s->gate = cay__gate_new(&(cay__gate_conf){ .domain = s->conf.domain, .hosts = s->conf.hosts, .origins = s->conf.origins });
     s->previews = cay__previews_new();
+    s->hub = cay__hub_new(s->svc);
+    s->metrics = cay__metrics_new();
     s->pool = cay__pool_new(s->conf.workers);
     for (; cay__parts[s->nparts].name; s->nparts++)
         CAY_TRY(cay__parts[s->nparts].open(s, err));
@@ -205,6 +214,9 @@ static void stop(cay__server *s)
     cay__gate_free(s->gate);
     if (s->previews)
         cay__previews_free(s->previews);
+    if (s->hub)
+        cay__hub_free(s->hub);
+    cay__metrics_free(s->metrics);
     if (s->svc)
         cay_service_close(s->svc);
 }

@@ -203,6 +203,7 @@ struct cay__previews *cay__previews_new(void); /* what the server keeps for them
 void cay__previews_free(struct cay__previews *p);
 bool cay__previews_sweep(struct cay__previews *p); /* now and then; true while there is something left to sweep */
 struct cay__previews *cay__server_previews(cay__server *s);
+struct cay__hub *cay__server_hub(cay__server *s); /* server/events.h */
 const char *cay__server_domain(const cay__server *s);   /* that preview hosts are below: "localhost" */
 const char *cay__server_instance(const cay__server *s); /* 8 hex digits that no other server has, the same after a restart */
 /* server/auth.c: fills r->who for that key, nothing else; CAY_EAUTH. */

@@ -2,6 +2,7 @@
 /* Paths that belong to no protocol. */
 #include "dialect.h"
 #include <base/base.h>
+#include <server/metrics.h>
 
 static int on_health(cay__req *r, cay_err *err)
 {
@@ -11,6 +12,7 @@ static int on_health(cay__req *r, cay_err *err)
 }
 
 static const cay__route routes[] = {
+    { "GET", "/metrics", cay__on_metrics, CAY__ROUTE_ADMIN, NULL },
     { "GET", "/health", on_health, CAY__ROUTE_OPEN | CAY__ROUTE_LOOP, NULL },
 };
 

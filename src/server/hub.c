@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hub.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+
+enum { OWNERS = 4096, STACK = 256 << 10, AGAIN_MS = 1000 };
+
+typedef struct owner {
+    char id[CAY_ID_LEN + 1], tenant[64];
+} owner;
+
+struct cay__hub {
+    cay_service    *svc;
+    pthread_mutex_t lock;
+    pthread_t       thread;
+    bool            started;
+    int             stop; /* eventfd */
+    cay_events     *events;
+    char            stream[9];
+    uint64_t        next; /* number of the next event; the first is 1 */
+    cay__heard     *ring;
+    owner          *owners;
+    cay__ear       *ears;
+};
+
+struct cay__hub *cay__hub_new(cay_service *svc)
+{
+    struct cay__hub *h = cay__alloc(sizeof *h);
+    uint32_t n;
+    cay__random(&n, sizeof n);
+    snprintf(h->stream, sizeof h->stream, "%08x", n);
+    pthread_mutex_init(&h->lock, NULL);
+    h->svc = svc;
+    h->stop = -1;
+    h->next = 1;
+    return h;
+}
+
+void cay__hub_free(struct cay__hub *h)
+{
+    if (h->started) {
+        eventfd_write(h->stop, 1);
+        pthread_join(h->thread, NULL);
+        cay_events_close(h->events);
+    }
+    for (size_t i = 0; h->ring && i < CAY__HUB_KEPT; i++)
+        free(h->ring[i].json);
+    free(h->ring);
+    free(h->owners);
+    cay__close_fd(&h->stop);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+const char *cay__hub_stream(const struct cay__hub *h)
+{
+    return h->stream;
+}
+
+uint32_t cay__net_mark(const cay_net_record *rec)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text, "%" PRId64 " %" PRIu64 " %u %s %s %.200s %.60s", rec->time_ms, rec->flow, rec->port, rec->event, rec->verdict, rec->name, rec->address);
+    return cay__hash(text, (size_t)CAY_MIN(n, (int)sizeof text - 1));
+}
+
+/* ------------------------------------------------------------------ whose it is */
+
+static owner *place(struct cay__hub *h, const char *id)
+{
+    return &h->owners[cay__hash(id, strlen(id)) % OWNERS];
+}
+
+static int on_info(const cay_info *info, void *arg)
+{
+    owner *o = place(arg, info->id);
+    cay__str_copy(o->id, sizeof o->id, info->id);
+    cay__str_copy(o->tenant, sizeof o->tenant, info->tenant);
+    return 0;
+}
+
+/* "" when nobody knows: then only an admin hears of it. Remembered, because of a sandbox that is gone nobody could say. */
+static const char *tenant_of(struct cay__hub *h, const char *id)
+{
+    cay_sandbox *sb;
+    cay_info *info;
+    owner *o = place(h, id);
+    if (!strcmp(o->id, id))
+        return o->tenant;
+    if (!*id || cay_service_find_of(h->svc, NULL, NULL, id, &sb, NULL) < 0)
+        return "";
+    if (cay_sandbox_describe(sb, NULL, &info, NULL) == 0) {
+        on_info(info, h);
+        cay_info_free(info);
+    }
+    cay_sandbox_unref(sb);
+    return !strcmp(o->id, id) ? o->tenant : "";
+}
+
+/* ------------------------------------------------------------------ one subscription */
+
+static void string_member(cay__buf *b, const char *name, const char *value)
+{
+    value = value ? value : "";
+    cay__buf_fmt(b, ",\"%s\":", name);
+    cay__buf_json(b, value, strlen(value));
+}
+
+static void describe(cay__heard *x, const cay_event *e)
+{
+    cay__buf b = CAY__BUF(65536);
+    cay__buf_fmt(&b, "{\"time_ms\":%" PRId64 ",\"seq\":%" PRIu64, e->time_ms, x->number);
+    string_member(&b, "sandbox", e->sandbox);
+    string_member(&b, "kind", e->kind);
+    string_member(&b, "reason", e->reason);
+    string_member(&b, "process", e->process);
+    cay__buf_fmt(&b, ",\"code\":%d", e->code);
+    if (e->net) {
+        cay__buf_str(&b, ",\"net\":");
+        x->net_at = b.len;
+        cay__buf_str(&b, e->net->json);
+        x->mark = cay__net_mark(e->net);
+        x->denied = !strcmp(e->net->verdict, "deny");
+    }
+    cay__buf_str(&b, "}");
+    x->json = b.data;
+    x->len = b.full ? 0 : b.len;
+}
+
+static void publish(struct cay__hub *h, const cay_event *e)
+{
+    cay__heard x = { .number = h->next }; /* only this thread counts */
+    cay__str_copy(x.sandbox, sizeof x.sandbox, e->sandbox);
+    cay__str_copy(x.kind, sizeof x.kind, e->kind);
+    cay__str_copy(x.tenant, sizeof x.tenant, tenant_of(h, x.sandbox));
+    describe(&x, e);
+    pthread_mutex_lock(&h->lock);
+    cay__heard *slot = &h->ring[h->next++ % CAY__HUB_KEPT];
+    free(slot->json);
+    *slot = x;
+    for (cay__ear *ear = h->ears; ear; ear = ear->next)
+        eventfd_write(ear->bell, 1);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static bool pause_for(struct cay__hub *h, int ms)
+{
+    struct pollfd p = { .fd = h->stop, .events = POLLIN };
+    return poll(&p, 1, ms) == 0;
+}
+
+static void *listen_on(void *arg)
+{
+    struct cay__hub *h = arg;
+    cay_call call = { .size = sizeof call, .cancel_fd = h->stop };
+    for (;;) {
+        cay_err err = CAY_ERR_INIT;
+        cay_event e = { .size = sizeof e };
+        int rc = h->events ? cay_events_next(h->events, &call, &e, &err) : CAY_EGONE;
+        if (rc == 0) {
+            publish(h, &e);
+            continue;
+        }
+        if (rc == CAY_ECANCELED || !pause_for(h, h->events ? 0 : AGAIN_MS))
+            return NULL;
+        cay_events_close(h->events);
+        h->events = NULL;
+        if (cay_service_events(h->svc, NULL, &h->events, NULL) == 0)
+            publish(h, &(cay_event){ .size = sizeof e, .time_ms = cay__wall_ms(), .sandbox = "", .kind = "lost", .reason = "reconnected", .process = "" });
+    }
+}
+
+/* With the lock held. What happens from its return on is heard. */
+static int start(struct cay__hub *h, cay_err *err)
+{
+    pthread_attr_t a;
+    cay_filter all = { .size = sizeof all };
+    CAY_TRY(cay_service_events(h->svc, NULL, &h->events, err));
+    h->stop = eventfd(0, EFD_CLOEXEC);
+    h->ring = cay__alloc(CAY__HUB_KEPT * sizeof *h->ring);
+    h->owners = cay__alloc(OWNERS * sizeof *h->owners);
+    cay_service_list(h->svc, NULL, &all, on_info, h, NULL);
+    pthread_attr_init(&a);
+    pthread_attr_setstacksize(&a, STACK);
+    h->started = h->stop >= 0 && pthread_create(&h->thread, &a, listen_on, h) == 0;
+    pthread_attr_destroy(&a);
+    if (h->started)
+        return 0;
+    cay_events_close(h->events);
+    h->events = NULL;
+    return cay_fail_sys(err, CAY_ESYS, "listen to events");
+}
+
+/* ------------------------------------------------------------------ those who listen */
+
+int cay__hub_join(struct cay__hub *h, cay__ear *ear, cay_err *err)
+{
+    ear->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (ear->bell < 0)
+        return cay_fail_sys(err, CAY_ESYS, "listen to events");
+    pthread_mutex_lock(&h->lock);
+    int rc = h->started ? 0 : start(h, err);
+    if (rc == 0) {
+        ear->cursor = h->next;
+        ear->next = h->ears;
+        ear->prev = &h->ears;
+        if (ear->next)
+            ear->next->prev = &ear->next;
+        h->ears = ear;
+    }
+    pthread_mutex_unlock(&h->lock);
+    if (rc < 0)
+        cay__close_fd(&ear->bell);
+    return rc;
+}
+
+void cay__hub_ring(cay__ear *ear)
+{
+    eventfd_write(ear->bell, 1);
+}
+
+void cay__hub_leave(struct cay__hub *h, cay__ear *ear)
+{
+    pthread_mutex_lock(&h->lock);
+    *ear->prev = ear->next;
+    if (ear->next)
+        ear->next->prev = ear->prev;
+    pthread_mutex_unlock(&h->lock);
+    cay__close_fd(&ear->bell);
+}
+
+void cay__hub_hear(struct cay__hub *h, cay__ear *ear, uint64_t *missed, bool (*fn)(const cay__heard *e, void *arg), void *arg)
+{
+    eventfd_t n;
+    eventfd_read(ear->bell, &n);
+    pthread_mutex_lock(&h->lock);
+    uint64_t oldest = h->next > CAY__HUB_KEPT ? h->next - CAY__HUB_KEPT : 1;
+    *missed = ear->cursor < oldest ? oldest - ear->cursor : 0;
+    ear->cursor = CAY_MAX(ear->cursor, oldest);
+    while (ear->cursor < h->next && fn(&h->ring[ear->cursor % CAY__HUB_KEPT], arg))
+        ear->cursor++;
+    if (ear->cursor < h->next)
+        eventfd_write(ear->bell, 1); /* the rest at the next turn */
+    pthread_mutex_unlock(&h->lock);
+}

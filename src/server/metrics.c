@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "metrics.h"
+#include <base/base.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+
+enum { ROWS = 512, CLASSES = 5, BUCKETS = 8 };
+static const int64_t bounds_us[BUCKETS] = { 500, 1000, 2500, 10000, 50000, 250000, 1000000, 10000000 };
+
+typedef struct row {
+    _Atomic(const cay__route *)   route;
+    _Atomic(const cay__dialect *) dialect;
+    _Atomic uint64_t classes[CLASSES]; /* 1xx to 5xx */
+    _Atomic uint64_t buckets[BUCKETS], us, bytes;
+} row;
+
+struct cay__metrics {
+    row  rows[ROWS]; /* by the route's address; the last one for all that have no route or no place */
+};
+
+struct cay__metrics *cay__metrics_new(void)
+{
+    return cay__alloc(sizeof(struct cay__metrics));
+}
+
+void cay__metrics_free(struct cay__metrics *m)
+{
+    free(m);
+}
+
+static row *row_of(struct cay__metrics *m, const cay__dialect *d, const cay__route *route)
+{
+    size_t at = ((uintptr_t)route / sizeof *route) % (ROWS - 1);
+    for (size_t i = 0; route && i < ROWS - 1; i++) {
+        row *x = &m->rows[(at + i) % (ROWS - 1)];
+        const cay__route *there = NULL;
+        if (atomic_load(&x->route) == route)
+            return x;
+        if (atomic_compare_exchange_strong(&x->route, &there, route)) {
+            atomic_store(&x->dialect, d);
+            return x;
+        }
+        if (there == route)
+            return x;
+    }
+    return &m->rows[ROWS - 1];
+}
+
+void cay__metrics_request(struct cay__metrics *m, const cay__dialect *d, const cay__route *route, int status, uint64_t bytes, int64_t us)
+{
+    row *x = row_of(m, d, route);
+    int class = CAY_MIN(CAY_MAX(status / 100, 1), CLASSES) - 1;
+    atomic_fetch_add_explicit(&x->classes[class], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->us, (uint64_t)CAY_MAX(us, 0), memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->bytes, bytes, memory_order_relaxed);
+    for (size_t i = 0; i < BUCKETS; i++)
+        if (us <= bounds_us[i]) {
+            atomic_fetch_add_explicit(&x->buckets[i], 1, memory_order_relaxed);
+            break;
+        }
+}
+
+/* Paths and methods of our own tables: nothing in them needs an escape. */
+static void labels(cay__buf *b, const row *x)
+{
+    const cay__route *route = x->route;
+    const cay__dialect *d = x->dialect;
+    if (route && d)
+        cay__buf_fmt(b, "dialect=\"%s\",method=\"%s\",route=\"%s%s\"", d->name, route->method, d->base ? d->base : "", route->path ? route->path : "/*");
+    else
+        cay__buf_str(b, "dialect=\"\",method=\"\",route=\"\"");
+}
+
+static uint64_t total(const row *x)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < CLASSES; i++)
+        n += x->classes[i];
+    return n;
+}
+
+static void print_times(const row *x, cay__buf *out)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        sum += x->buckets[i];
+        cay__buf_str(out, "cay_http_request_seconds_bucket{");
+        labels(out, x);
+        cay__buf_fmt(out, ",le=\"%g\"} %" PRIu64 "\n", (double)bounds_us[i] / 1e6, sum);
+    }
+    cay__buf_str(out, "cay_http_request_seconds_bucket{");
+    labels(out, x);
+    cay__buf_fmt(out, ",le=\"+Inf\"} %" PRIu64 "\ncay_http_request_seconds_sum{", total(x));
+    labels(out, x);
+    cay__buf_fmt(out, "} %.6f\ncay_http_request_seconds_count{", (double)x->us / 1e6);
+    labels(out, x);
+    cay__buf_fmt(out, "} %" PRIu64 "\n", total(x));
+}
+
+void cay__metrics_print(const struct cay__metrics *m, cay__buf *out)
+{
+    cay__buf_str(out, "# HELP cay_http_requests_total Requests that were answered, by route and class of status.\n# TYPE cay_http_requests_total counter\n");
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t k = 0; k < CLASSES; k++)
+            if (m->rows[i].classes[k]) {
+                cay__buf_str(out, "cay_http_requests_total{");
+                labels(out, &m->rows[i]);
+                cay__buf_fmt(out, ",status=\"%zuxx\"} %" PRIu64 "\n", k + 1, (uint64_t)m->rows[i].classes[k]);
+            }
+    cay__buf_str(out, "# HELP cay_http_response_bytes_total Bytes of bodies that were sent.\n# TYPE cay_http_response_bytes_total counter\n");
+    for (size_t i = 0; i < ROWS; i++)
+        if (total(&m->rows[i])) {
+            cay__buf_str(out, "cay_http_response_bytes_total{");
+            labels(out, &m->rows[i]);
+            cay__buf_fmt(out, "} %" PRIu64 "\n", (uint64_t)m->rows[i].bytes);
+        }
+    cay__buf_str(out, "# HELP cay_http_request_seconds From a request's head to the end of its answer.\n# TYPE cay_http_request_seconds histogram\n");
+    for (size_t i = 0; i < ROWS; i++)
+        if (total(&m->rows[i]))
+            print_times(&m->rows[i], out);
+}

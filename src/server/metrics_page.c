@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET /metrics: the text that Prometheus reads. */
+#include "inside.h"
+#include "metrics.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cay/jobs.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+static int on_info(const cay_info *i, void *arg)
+{
+    uint64_t *n = arg;
+    n[CAY_MIN((unsigned)i->state, (unsigned)CAY_DAMAGED)]++;
+    return 0;
+}
+
+static int put_sandboxes(cay__req *r, cay__buf *b, cay_err *err)
+{
+    uint64_t n[CAY_DAMAGED + 1] = { 0 };
+    cay_filter all = { .size = sizeof all };
+    CAY_TRY(cay_service_list(r->svc, &r->call, &all, on_info, n, err));
+    cay__buf_str(b, "# HELP cay_sandboxes Sandboxes that exist, by state.\n# TYPE cay_sandboxes gauge\n");
+    for (unsigned s = CAY_CREATING; s <= CAY_DAMAGED; s++)
+        if (s != CAY_GONE)
+            cay__buf_fmt(b, "cay_sandboxes{state=\"%s\"} %" PRIu64 "\n", cay_state_name((cay_state)s), n[s]);
+    return 0;
+}
+
+static const char *const job_states[] = { "waiting", "running", "dead" };
+static int on_task(const cay_task *t, void *arg)
+{
+    (void)t;
+    ++*(uint64_t *)arg;
+    return 0;
+}
+
+static int put_jobs(cay__req *r, cay__buf *b, cay_err *err)
+{
+    cay__buf_str(b, "# HELP cay_jobs Work in the store's queue, by state.\n# TYPE cay_jobs gauge\n");
+    for (size_t i = 0; i < CAY_LEN(job_states); i++) {
+        uint64_t n = 0;
+        cay_task_filter f = { .size = sizeof f, .state = job_states[i] };
+        CAY_TRY(cay_task_list(r->svc, &f, on_task, &n, err));
+        cay__buf_fmt(b, "cay_jobs{state=\"%s\"} %" PRIu64 "\n", job_states[i], n);
+    }
+    return 0;
+}
+
+static void gauge(cay__buf *b, const char *name, const char *help, uint64_t v)
+{
+    cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", name, help, name, name, v);
+}
+
+static void put_process(const cay__server *s, cay__buf *b)
+{
+    char text[128];
+    uint64_t pages = 0;
+    if (cay__fd_read_file(-100 /* AT_FDCWD */, "/proc/self/statm", text, sizeof text) > 0)
+        sscanf(text, "%*u %" SCNu64, &pages);
+    gauge(b, "process_resident_memory_bytes", "Memory of the server.", pages * (uint64_t)sysconf(_SC_PAGESIZE));
+    gauge(b, "cay_http_connections", "Connections that are open.", s->nconns);
+    gauge(b, "cay_http_queue", "Requests that wait for a worker.", cay__pool_waiting(s->pool));
+    cay__buf_fmt(b, "# HELP cay_build_info What is running.\n# TYPE cay_build_info gauge\ncay_build_info{version=\"%s\"} 1\n", CAY_VERSION);
+}
+
+int cay__on_metrics(cay__req *r, cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(4u << 20);
+    put_process(r->server, &b);
+    CAY_TRY(put_sandboxes(r, &b, err));
+    CAY_TRY(put_jobs(r, &b, err));
+    cay__metrics_print(r->server->metrics, &b);
+    return cay__reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
+}
