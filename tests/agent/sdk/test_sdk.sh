@@ -4,7 +4,7 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 cay=$(realpath "$1") peer=$(realpath "$2") dialogues=$(realpath "$3")
-packages=$("$here/npm") || exit $?
+packages=$("$here/../../support/npm" "$here") || exit $?
 tmp=$(mktemp -d)
 export CAY_HOME="$tmp/home" TMPDIR="$tmp"
 unset OPENAI_API_KEY OPENAI_BASE_URL CAY_MODEL CAY_MODEL_API CAY_LIBEXEC CAY_PROVIDER
