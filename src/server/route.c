@@ -65,15 +65,21 @@ static bool below(const char *path, const char *base, const char **rest)
     return !strncmp(path, base, n) && (!path[n] || path[n] == '/');
 }
 
-/* Decision by listener, Host or header, base path, and path that nobody else has, in this order. */
+/* By Host or header: before previews, some of whose host names mean a protocol's own ports. */
+static const cay__dialect *first_dialect(cay__req *r)
+{
+    for (const cay__dialect *const *d = cay__dialects; *d && !r->conn->via->root; d++)
+        if ((*d)->first && (*d)->first(r))
+            return *d;
+    return NULL;
+}
+
+/* Decision by listener, base path, and path that nobody else has, in this order. */
 static const cay__dialect *find_dialect(cay__req *r, const char **rest)
 {
     *rest = r->head.path;
     if (r->conn->via->root)
         return r->conn->via->root;
-    for (const cay__dialect *const *d = cay__dialects; *d; d++)
-        if ((*d)->first && (*d)->first(r))
-            return *d;
     for (const cay__dialect *const *d = cay__dialects; *d; d++)
         if ((*d)->base && *(*d)->base && below(r->head.path, (*d)->base, rest))
             return *d;
@@ -156,11 +162,14 @@ int cay__route_find(cay__req *r, cay_err *err)
     char allow[160] = "";
     int wrong = 0;
     cay_err first = CAY_ERR_INIT;
-    if (!r->conn->via->root && (r->route = cay__preview_route(r->server, &r->head))) {
+    r->dialect = first_dialect(r);
+    if (!r->dialect && !r->conn->via->root && (r->route = cay__preview_route(r->server, &r->head))) {
         r->dialect = &cay__preview_dialect;
         return 0;
     }
-    r->dialect = find_dialect(r, &rest);
+    rest = r->head.path;
+    if (!r->dialect)
+        r->dialect = find_dialect(r, &rest);
     for (size_t i = 0; r->dialect && i < r->dialect->nroutes; i++) {
         const cay__route *row = &r->dialect->routes[i];
         bool method = method_fits(row->method, r->head.method);

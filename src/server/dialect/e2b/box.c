@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox as E2B knows it: what was asked for at its create, and whether it still counts. */
+#include "e2b.h"
+#include <base/str.h>
+#include <cay/access.h>
+#include <cay/note.h>
+
+void e2b_box_clear(e2b_box *b)
+{
+    cay_info_free(b->info);
+    json_decref(b->note.all);
+    *b = (e2b_box){ 0 };
+}
+
+bool e2b_running(const cay_info *info)
+{
+    return info->state == CAY_RUNNING || info->state == CAY_CREATING;
+}
+
+/* In E2B a sandbox whose time is up is no more; ours keeps its files until it is removed. */
+static bool gone(const cay_info *i)
+{
+    bool expired = !strcmp(i->reason, "ttl") || !strcmp(i->reason, "idle");
+    return i->state == CAY_DELETING || i->state == CAY_GONE || (i->state == CAY_STOPPED && expired && i->on_expiry == CAY_EXPIRE_KILL);
+}
+
+static json_t *changed_network(cay__req *r, const char *id)
+{
+    CAY_AUTOFREE char *text = NULL;
+    json_t *o = NULL;
+    if (cay_note_get(r->svc, "e2b", id, &text, NULL) == 0)
+        cay__json_object("note", text, &o, NULL);
+    return o;
+}
+
+static void read_note(cay__req *r, e2b_box *b)
+{
+    json_t *all = NULL;
+    if (!*b->info->metadata || cay__json_object("metadata", b->info->metadata, &all, NULL) < 0)
+        all = json_object();
+    json_t *e = json_object_get(all, "e2b"), *changed = changed_network(r, b->info->id);
+    if (!e) { /* made by another way: what it has of its own is its metadata */
+        json_t *wrap = json_pack("{s:{},s:o}", "e2b", "metadata", all);
+        all = wrap;
+        e = json_object_get(all, "e2b");
+    }
+    if (changed)
+        json_object_update(e, changed);
+    json_decref(changed);
+    b->note = (e2b_note){ .all = all, .template_ = cay__json_str(e, "template", *b->info->template_ && strcmp(b->info->template_, "host") ? b->info->template_ : "base"),
+                          .timeout = cay__json_int(e, "timeout", E2B_TIMEOUT), .auto_resume = cay__json_bool(e, "autoResume", false),
+                          .internet_set = json_is_boolean(json_object_get(e, "internet")), .internet = cay__json_bool(e, "internet", true),
+                          .network = json_object_get(e, "network"), .volumes = json_object_get(e, "volumes"), .metadata = json_object_get(all, "metadata") };
+}
+
+static void give_back(void *sb)
+{
+    cay_sandbox_unref(sb);
+}
+
+/* A sandbox's own token was shown: whose it is does not matter then. */
+static int find_any(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
+{
+    CAY_TRY(cay_service_find_of(r->svc, &r->call, NULL, id, out, err));
+    cay__req_defer(r, give_back, *out);
+    return 0;
+}
+
+int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err)
+{
+    char own[CAY_ID_LEN + 1];
+    size_t n = strcspn(id, "-");
+    *out = (e2b_box){ 0 };
+    if (n > CAY_ID_LEN)
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%.40s\" not found", id);
+    memcpy(own, id, n);
+    own[n] = 0;
+    cay_sandbox *sb;
+    CAY_TRY(any ? find_any(r, own, &sb, err) : cay__req_sandbox(r, own, &sb, err));
+    CAY_TRY(cay_sandbox_describe(sb, &r->call, &out->info, err));
+    if (gone(out->info)) {
+        cay_info_free(out->info);
+        out->info = NULL;
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%s\" not found", own);
+    }
+    out->sb = sb;
+    read_note(r, out);
+    return 0;
+}

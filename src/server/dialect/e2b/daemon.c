@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What SDKs believe to be a daemon inside the sandbox: which sandbox, whose token, as which user. */
+#include "e2b.h"
+#include <base/base64.h>
+#include <base/str.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <strings.h>
+#include <time.h>
+
+/* ------------------------------------------------------------------ which sandbox */
+
+/* "PORT-ID.…" as the first label of the host. */
+static bool from_host(const char *host, unsigned *port, char id[CAY_ID_LEN + 1])
+{
+    char *end;
+    if (!isdigit((unsigned char)*host))
+        return false;
+    unsigned long p = strtoul(host, &end, 10);
+    if (*end != '-' || p > 65535)
+        return false;
+    size_t n = strcspn(end + 1, ".");
+    if (n != CAY_ID_LEN || end[1 + n] != '.')
+        return false;
+    memcpy(id, end + 1, n);
+    id[n] = 0;
+    *port = (unsigned)p;
+    return true;
+}
+
+/* By header, or by the host's first label. */
+static bool address(const cay__head *h, unsigned *port, char id[CAY_ID_LEN + 1])
+{
+    const char *s = cay__head_field(h, "e2b-sandbox-id"), *p = cay__head_field(h, "e2b-sandbox-port");
+    if (!s)
+        return from_host(h->host, port, id);
+    size_t n = strcspn(s, "-");
+    if (n != CAY_ID_LEN || !p)
+        return false;
+    memcpy(id, s, n);
+    id[n] = 0;
+    *port = (unsigned)strtoul(p, NULL, 10);
+    return true;
+}
+
+/* ------------------------------------------------------------------ who may */
+
+typedef struct sign {
+    cay__req   *r;
+    const char *sig, *path, *op, *user, *exp;
+    char        id[CAY_ID_LEN + 1];
+} sign;
+
+static bool read_sign(cay__req *r, sign *s)
+{
+    const char *path = cay__req_query(r, "path"), *user = cay__req_query(r, "username");
+    *s = (sign){ .r = r, .sig = cay__req_query(r, "signature"), .path = path ? path : "", .op = strcmp(r->head.method, "POST") ? "read" : "write",
+                 .user = user ? user : "", .exp = cay__req_query(r, "signature_expiration") };
+    return s->sig;
+}
+
+static bool fits(const sign *s, const char *token)
+{
+    char want[64];
+    e2b_signature(s->path, s->op, s->user, token, s->exp, want);
+    return e2b_same(want, s->sig);
+}
+
+static int try_signature(const cay_info *i, void *arg)
+{
+    sign *s = arg;
+    char token[E2B_TOKEN_LEN + 1];
+    if (e2b_token(s->r, "envd", i->id, token, NULL) < 0 || !fits(s, token))
+        return 0;
+    cay__str_copy(s->id, sizeof s->id, i->id);
+    return 1;
+}
+
+/* A URL that was signed for a server with one address has neither header nor label: the signature itself tells whose it is. */
+static bool by_signature(cay__req *r, char id[CAY_ID_LEN + 1])
+{
+    sign s;
+    if (!read_sign(r, &s) || cay_service_list(r->svc, &r->call, NULL, try_signature, &s, NULL) != 1)
+        return false;
+    cay__str_copy(id, CAY_ID_LEN + 1, s.id);
+    return true;
+}
+
+/* The header's token, or where that is allowed the signature of this very request. A token that is there and wrong is not made good by one. */
+static int check(cay__req *r, unsigned flags, const char *id, cay_err *err)
+{
+    const char *given = cay__head_field(&r->head, "x-access-token");
+    char token[E2B_TOKEN_LEN + 1], *end;
+    sign s;
+    if (flags & E2B_NO_TOKEN)
+        return 0;
+    CAY_TRY(e2b_token(r, "envd", id, token, err));
+    if (given && e2b_same(given, token))
+        return 0;
+    given = flags & E2B_TRAFFIC ? cay__head_field(&r->head, "e2b-traffic-access-token") : given;
+    CAY_TRY(flags & E2B_TRAFFIC ? e2b_token(r, "traffic", id, token, err) : 0);
+    if (flags & E2B_TRAFFIC && given && e2b_same(given, token))
+        return 0;
+    if (given || !(flags & E2B_SIGNED) || !read_sign(r, &s))
+        return cay_fail(err, CAY_EAUTH, "unauthorized access, please provide a valid access token or method signing if supported");
+    if (!fits(&s, token))
+        return cay_fail(err, CAY_EAUTH, "invalid signature");
+    if (s.exp && (!isdigit((unsigned char)*s.exp) || strtoll(s.exp, &end, 10) < (long long)time(NULL) || *end))
+        return cay_fail(err, CAY_EAUTH, "signature is already expired");
+    return 0;
+}
+
+/* ------------------------------------------------------------------ opening it */
+
+static int not_there(cay_err *err)
+{
+    return cay_fail_why(err, CAY_EUPSTREAM, "sandbox_not_found", "The sandbox was not found");
+}
+
+bool e2b_dead(const cay_err *err)
+{
+    return err->code == CAY_EGONE || err->code == CAY_ESTATE;
+}
+
+/* Authorization: Basic USER: names whom RPCs run as. */
+static int read_user(cay__req *r, e2b_daemon *d, cay_err *err)
+{
+    const char *a = cay__head_field(&r->head, "authorization");
+    CAY_AUTOBUF b = CAY__BUF(256);
+    d->home = "/home/user";
+    if (!a || strncasecmp(a, "basic ", 6))
+        return 0;
+    if (!cay__base64_get(&b, a + 6, strlen(a + 6)) || b.full || !b.data)
+        return cay_fail(err, CAY_EAUTH, "the Authorization field is not sound");
+    b.data[strcspn(b.data, ":")] = 0;
+    const char *text = d->user = cay__arena_str(&r->arena, b.data);
+    if (!strcmp(text, "root"))
+        d->home = "/root";
+    else if (strcmp(text, "user"))
+        return cay_fail(err, CAY_EAUTH, "user: unknown user %.60s", text);
+    return 0;
+}
+
+static int wake(cay__req *r, const e2b_box *b, cay_err *err)
+{
+    if (e2b_running(b->info))
+        return 0;
+    if (!b->note.auto_resume)
+        return not_there(err);
+    int rc = cay_sandbox_resume(b->sb, &r->call, err);
+    if (rc < 0 && rc != CAY_ESTATE)
+        return rc;
+    return cay_sandbox_extend(b->sb, &r->call, (uint64_t)CAY_MAX(b->note.timeout, 300) * 1000, 0, err);
+}
+
+int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    char id[CAY_ID_LEN + 1];
+    unsigned port;
+    if (!address(&r->head, &port, id) && !(flags & E2B_SIGNED && by_signature(r, id)))
+        return cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
+    CAY_TRY(check(r, flags, id, err));
+    /* The token is this one sandbox's, whoever's it is. */
+    r->who.scope = CAY__SCOPE_SANDBOX;
+    cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, id);
+    if (e2b_find(r, id, true, &b, err) < 0)
+        return not_there(err);
+    if (flags & E2B_NO_TOKEN && !e2b_running(b.info))
+        return not_there(err); /* nobody wakes it without a token */
+    CAY_TRY(wake(r, &b, err));
+    *out = (e2b_daemon){ .sb = b.sb, .id = cay__arena_str(&r->arena, id) };
+    return read_user(r, out, err);
+}
+
+const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)
+{
+    const char *below = *path == '~' && (path[1] == '/' || !path[1]) ? path + 1 + (path[1] == '/') : path;
+    if (*path == '/')
+        return path;
+    size_t n = strlen(d->home) + strlen(below) + 2;
+    char *s = cay__arena_take(&r->arena, n);
+    cay__str_join(s, n, d->home, *below ? "/" : "", below, NULL);
+    return s;
+}
+
+/* ------------------------------------------------------------------ routes */
+
+static int on_health(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    CAY_TRY(e2b_daemon_open(r, E2B_NO_TOKEN, &d, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+static int on_metrics(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    cay_usage u = { .size = sizeof u };
+    cay_info *i;
+    CAY_TRY(e2b_daemon_open(r, 0, &d, err));
+    CAY_TRY(cay_sandbox_usage(d.sb, &r->call, &u, err));
+    CAY_TRY(cay_sandbox_describe(d.sb, &r->call, &i, err));
+    json_int_t memory = (json_int_t)(i->limits.memory == CAY_UNLIMITED ? 0 : i->limits.memory), disk = (json_int_t)(i->limits.disk == CAY_UNLIMITED ? 0 : i->limits.disk);
+    int cpus = (int)((i->limits.cpu_milli == CAY_UNLIMITED ? 1000 : i->limits.cpu_milli) + 999) / 1000;
+    cay_info_free(i);
+    return cay__reply_json(r, 200, json_pack("{s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "ts", (json_int_t)time(NULL), "cpu_count", cpus, "cpu_used_pct", 0.0, "mem_total", memory,
+                                             "mem_used", (json_int_t)u.memory, "mem_cache", (json_int_t)0, "mem_total_mib", memory >> 20, "mem_used_mib", (json_int_t)(u.memory >> 20),
+                                             "disk_used", (json_int_t)u.disk, "disk_total", disk));
+}
+
+static const cay__route routes[] = {
+    { "GET", "/health", on_health, CAY__ROUTE_OPEN },
+    { "GET", "/metrics", on_metrics, CAY__ROUTE_OPEN },
+    { "GET", "/files", e2b_files_get, CAY__ROUTE_OPEN },
+    { "POST", "/files", e2b_files_post, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/List", e2b_process_list, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/Start", e2b_process_start, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/Connect", e2b_process_connect, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/Update", e2b_process_update, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/SendInput", e2b_process_input, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/SendSignal", e2b_process_signal, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/CloseStdin", e2b_process_close_stdin, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/Stat", e2b_fs_stat, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/MakeDir", e2b_fs_mkdir, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/Move", e2b_fs_move, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/ListDir", e2b_fs_list, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/Remove", e2b_fs_remove, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/WatchDir", e2b_fs_watch, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+};
+
+static int status_of(const cay_err *err)
+{
+    switch (err->code) {
+    case CAY_EINVAL: case CAY_ETYPE: return 400;
+    case CAY_EAUTH: return 401;
+    case CAY_EPERM: return 403;
+    case CAY_ENOENT: return 404;
+    case CAY_EEXIST: return 409;
+    case CAY_ETOOBIG: return 413;
+    case CAY_ERATE: return 429;
+    case CAY_ENOTSUP: return 501;
+    case CAY_EUPSTREAM: case CAY_EGONE: case CAY_ESTATE: return 502;
+    case CAY_EBUSY: return 503;
+    case CAY_ETIMEOUT: return 504;
+    case CAY_ENOSPACE: return 507;
+    }
+    return 500;
+}
+
+/* A stream's error is its last envelope under 200, a call's a word with its status, a file's a number. A sandbox that is gone is 502 everywhere. */
+static int fail(cay__req *r, const cay_err *err)
+{
+    const char *type = cay__head_field(&r->head, "content-type");
+    bool rpc = cay__str_starts(r->head.path, "/process.") || cay__str_starts(r->head.path, "/filesystem."), dead = err->code == CAY_EUPSTREAM || e2b_dead(err);
+    if (rpc && !dead && type && !strncasecmp(type, "application/connect+json", 24)) {
+        CAY_AUTOBUF b = CAY__BUF(65536);
+        e2b_envelope_end(&b, err);
+        return cay__reply(r, 200, "application/connect+json", b.data, b.len);
+    }
+    if (rpc && !dead) {
+        static const struct { const char *word; int status; } map[] = { { "invalid_argument", 400 }, { "unauthenticated", 401 }, { "permission_denied", 403 }, { "not_found", 404 }, { "already_exists", 409 },
+            { "failed_precondition", 400 }, { "unavailable", 503 }, { "resource_exhausted", 429 }, { "deadline_exceeded", 504 }, { "canceled", 499 }, { "unimplemented", 501 } };
+        const char *word = e2b_rpc_code(err);
+        int status = 500;
+        for (size_t i = 0; i < CAY_LEN(map); i++)
+            if (!strcmp(map[i].word, word))
+                status = map[i].status;
+        return cay__reply_json(r, status, json_pack("{s:s,s:s}", "code", word, "message", err->msg));
+    }
+    const char *id = cay__head_field(&r->head, "e2b-sandbox-id");
+    json_t *o = json_pack("{s:i,s:s}", "code", status_of(err), "message", dead ? "The sandbox was not found" : err->msg);
+    if (dead)
+        json_object_set_new(o, "sandboxId", json_string(id ? id : r->who.sandbox));
+    return cay__reply_json(r, status_of(err), o);
+}
+
+/* Ports that E2B's own programs have inside a sandbox, and this server plays; asked before previews, whose ports are all others. */
+unsigned e2b_port(const cay__head *h)
+{
+    char id[CAY_ID_LEN + 1];
+    unsigned port;
+    if (address(h, &port, id))
+        return port;
+    return !strcmp(h->path, "/files") && strstr(h->query, "signature=") ? E2B_ENVD_PORT : 0;
+}
+
+static bool first(cay__req *r)
+{
+    return e2b_port(&r->head) == E2B_ENVD_PORT;
+}
+
+const cay__dialect cay__dialect_e2b_envd = { .name = "e2b-envd", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .first = first };

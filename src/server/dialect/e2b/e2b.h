@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * E2B's protocol as its published SDKs speak it: a control plane of REST (control.c), and for each sandbox the daemon "envd" that they
+ * believe to be inside (process.c, filesystem.c, files.c), which is this server. docs/wire/e2b.md tells what is answered.
+ *
+ * What E2B knows of a sandbox and we do not is in its metadata, {"e2b": {…}, "metadata": {…}}; tokens are made from the server's secret and
+ * the sandbox's id, so nothing is kept of them.
+ */
+#pragma once
+#include <base/base.h>
+#include <server/dialect/dialect.h>
+
+#define E2B_ENVD_PORT    49983
+#define E2B_CODE_PORT    49999
+#define E2B_ENVD_VERSION "0.6.13" /* SDKs choose what they use by it */
+#define E2B_TIMEOUT      300      /* seconds, unless the request says */
+
+typedef struct e2b_note {
+    const char *template_;
+    int64_t     timeout; /* seconds, as asked at first */
+    bool        auto_resume, secure, internet_set, internet;
+    json_t     *network;  /* as given, or NULL */
+    json_t     *metadata; /* the user's, an object */
+    json_t     *volumes;  /* as given, or NULL */
+    json_t     *all;      /* owns what the others point to */
+} e2b_note;
+
+typedef struct e2b_box {
+    cay_sandbox *sb; /* the request's own */
+    cay_info    *info;
+    e2b_note     note;
+} e2b_box;
+
+void e2b_box_clear(e2b_box *b);
+#define E2B_AUTOBOX __attribute__((cleanup(e2b_box_clear))) e2b_box
+/* By E2B's id, which may have "-CLIENT" behind it. What ended by its time-out counts as gone. */
+int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err); /* any: of whatever tenant */
+bool e2b_running(const cay_info *info);
+
+/* ---- tokens (token.c) */
+#define E2B_TOKEN_LEN 64
+/* kind: "envd", "traffic". The same for the same sandbox as long as the state directory lives. */
+int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err);
+bool e2b_same(const char *a, const char *b); /* in constant time */
+/* "v1_" and the hash that a signed URL of a file has. exp: its text, or NULL. */
+void e2b_signature(const char *path, const char *op, const char *user, const char *token, const char *exp, char out[64]);
+
+/* ---- policy (network.c): E2B's lists as ours; NULL text: nothing is reached. The caller frees. */
+int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err);
+
+/* ---- the daemon's side */
+typedef struct e2b_daemon {
+    cay_sandbox *sb;
+    const char  *id, *user, *home;
+} e2b_daemon;
+enum { E2B_NO_TOKEN = 1, E2B_SIGNED = 2 /* a signed URL will do */, E2B_TRAFFIC = 4 /* so will the token of its ports */ };
+/* The sandbox of a request by its headers or host name, with its token checked, resumed where it asked for that; 502 when it does not run. */
+int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err);
+/* As the SDKs mean a path: absolute, ~, or below the user's home. In the request's arena. */
+const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path);
+bool e2b_dead(const cay_err *err);
+
+/* ---- Connect-RPC (rpc.c) */
+typedef struct e2b_rpc {
+    json_t    *in;      /* the message; the request's */
+    bool       stream;
+    uint64_t   timeout_ms, keepalive_ms;
+    e2b_daemon d;
+} e2b_rpc;
+int  e2b_rpc_open(cay__req *r, e2b_rpc *out, cay_err *err);
+int  e2b_rpc_answer(cay__req *r, json_t *j); /* takes j */
+void e2b_envelope(cay__buf *out, unsigned flags, const char *json, size_t len);
+void e2b_envelope_json(cay__buf *out, json_t *j); /* takes j */
+void e2b_envelope_end(cay__buf *out, const cay_err *err); /* NULL: all went well */
+const char *e2b_rpc_code(const cay_err *err);
+
+/* process.c, filesystem.c, watch.c, files.c */
+int e2b_process_list(cay__req *r, cay_err *err), e2b_process_start(cay__req *r, cay_err *err), e2b_process_connect(cay__req *r, cay_err *err);
+int e2b_process_update(cay__req *r, cay_err *err), e2b_process_input(cay__req *r, cay_err *err), e2b_process_signal(cay__req *r, cay_err *err);
+int e2b_process_close_stdin(cay__req *r, cay_err *err);
+int e2b_fs_stat(cay__req *r, cay_err *err), e2b_fs_mkdir(cay__req *r, cay_err *err), e2b_fs_move(cay__req *r, cay_err *err);
+int e2b_fs_list(cay__req *r, cay_err *err), e2b_fs_remove(cay__req *r, cay_err *err), e2b_fs_watch(cay__req *r, cay_err *err);
+/* An entry as the SDKs read it. */
+json_t *e2b_entry(cay__req *r, const e2b_daemon *d, const char *path, const cay_stat *st);
+unsigned e2b_port(const cay__head *h); /* the port inside that a request names by E2B's headers or its host; 0: none */
+int e2b_files_get(cay__req *r, cay_err *err), e2b_files_post(cay__req *r, cay_err *err);

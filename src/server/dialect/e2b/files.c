@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /files: whole files up and down, by token or by a URL that was signed with it. */
+#include "e2b.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <net/multipart.h>
+#include <stdio.h>
+#include <zlib.h>
+
+#define METADATA_MAX 4096
+
+static void set_user(cay__req *r, e2b_daemon *d)
+{
+    const char *user = cay__req_query(r, "username");
+    if (user && *user) {
+        d->user = user;
+        d->home = strcmp(user, "root") ? d->home : "/root";
+    }
+}
+
+int e2b_files_get(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    cay_stat st = { .size_of = sizeof st };
+    int fd;
+    CAY_TRY(e2b_daemon_open(r, E2B_SIGNED, &d, err));
+    set_user(r, &d);
+    const char *given = cay__req_query(r, "path");
+    if (!given || !*given)
+        return cay_fail(err, CAY_EINVAL, "path is missing");
+    const char *path = e2b_path(r, &d, given), *slash = strrchr(path, '/');
+    int rc = cay_file_stat(d.sb, &r->call, path, true, &st, err);
+    if (rc == CAY_ENOENT)
+        return cay_fail(err, CAY_ENOENT, "path '%.150s' does not exist", path);
+    if (rc < 0)
+        return rc;
+    if (st.type != CAY_FILE)
+        return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
+    const cay_read spec = { .size = sizeof spec, .user = d.user };
+    CAY_TRY(cay_file_open_read(d.sb, &r->call, path, &spec, &fd, err));
+    CAY_AUTOBUF disposition = CAY__BUF(2048);
+    cay__buf_str(&disposition, "inline; filename=\"");
+    for (const char *c = slash ? slash + 1 : path; *c; c++)
+        cay__buf_fmt(&disposition, "%c", (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' || (unsigned char)*c >= 0x7f ? '_' : *c);
+    cay__buf_str(&disposition, "\"");
+    cay__reply_field(r, "Content-Disposition", disposition.full ? "inline" : disposition.data);
+    return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
+}
+
+/* ------------------------------------------------------------------ up */
+
+typedef int source(void *arg, void *buf, size_t cap, size_t *n, cay_err *err);
+
+static int read_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    return cay__req_read(arg, buf, cap, n, err);
+}
+
+/* Content-Encoding: gzip. */
+typedef struct inflater {
+    cay__req *r;
+    z_stream  z;
+    bool      ended;
+    char      in[16384];
+} inflater;
+
+static int read_gzip(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    inflater *g = arg;
+    g->z.next_out = buf;
+    g->z.avail_out = (unsigned)cap;
+    while (!g->ended && g->z.avail_out == cap) {
+        if (!g->z.avail_in) {
+            size_t got;
+            CAY_TRY(cay__req_read(g->r, g->in, sizeof g->in, &got, err));
+            if (!got)
+                return cay_fail(err, CAY_EINVAL, "the gzip body ends early");
+            g->z.next_in = (unsigned char *)g->in;
+            g->z.avail_in = (unsigned)got;
+        }
+        int rc = inflate(&g->z, Z_NO_FLUSH);
+        if (rc == Z_STREAM_END)
+            g->ended = true;
+        else if (rc != Z_OK && rc != Z_BUF_ERROR)
+            return cay_fail(err, CAY_EINVAL, "the body is not sound gzip");
+    }
+    *n = cap - g->z.avail_out;
+    return 0;
+}
+
+static int read_part(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    return cay__multipart_bytes(arg, buf, cap, n, err);
+}
+
+static int copy(cay_upload *up, source *src, void *arg, cay_err *err)
+{
+    char buf[32768];
+    for (size_t n;;) {
+        CAY_TRY(src(arg, buf, sizeof buf, &n, err));
+        if (!n)
+            return 0;
+        if (!cay__fd_write_all(cay_upload_fd(up), buf, n))
+            return cay_fail_sys(err, CAY_ESYS, "write");
+    }
+}
+
+/* X-Metadata-KEY: the whole set of a file, new with each upload. */
+static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, cay_err *err)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < r->head.nfields; i++) {
+        const cay__field_line *f = &r->head.fields[i];
+        char name[280];
+        if (!cay__str_starts(f->name, "x-metadata-"))
+            continue;
+        const char *key = f->name + 11;
+        total += strlen(key) + f->value_len;
+        if (!*key || strlen(key) > 246 || total > METADATA_MAX)
+            return cay_fail(err, CAY_EINVAL, "metadata: keys have 1 to 246 bytes, and all of it at most %d", METADATA_MAX);
+        for (const char *c = f->value; *c; c++)
+            if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
+                return cay_fail(err, CAY_EINVAL, "metadata %.60s is not printable ASCII", key);
+        snprintf(name, sizeof name, "user.e2b.%s", key);
+        CAY_TRY(cay_file_setxattr(d->sb, &r->call, path, name, f->value, f->value_len, err));
+    }
+    return 0;
+}
+
+static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, void *arg, json_t *done, cay_err *err)
+{
+    const cay_write spec = { .size = sizeof spec, .parents = true, .user = d->user };
+    const char *slash = strrchr(path, '/');
+    cay_upload *up;
+    cay_stat st = { .size_of = sizeof st };
+    json_t *one;
+    size_t i;
+    json_array_foreach(done, i, one)
+        if (!strcmp(cay__json_str(one, "path", ""), path))
+            return cay_fail(err, CAY_EINVAL, "path %.150s is given twice", path);
+    if (cay_file_stat(d->sb, &r->call, path, true, &st, NULL) == 0 && st.type == CAY_DIR)
+        return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
+    CAY_TRY(cay_file_open_write(d->sb, &r->call, path, &spec, &up, err));
+    int rc = copy(up, src, arg, err);
+    if (rc < 0) {
+        cay_upload_abort(up);
+        return rc;
+    }
+    CAY_TRY(cay_upload_commit(up, &r->call, err));
+    CAY_TRY(set_metadata(r, d, path, err));
+    json_array_append_new(done, json_pack("{s:o,s:o,s:s}", "path", cay__json_bytes(path), "name", cay__json_bytes(slash ? slash + 1 : path), "type", "file"));
+    return 0;
+}
+
+static int put_parts(cay__req *r, const e2b_daemon *d, const char *type, const char *path, json_t *done, cay_err *err)
+{
+    cay__multipart *m;
+    cay__form_part part;
+    CAY_TRY(cay__multipart_open(type, read_body, r, &m, err));
+    int rc;
+    while ((rc = cay__multipart_next(m, &part, err)) > 0) {
+        if (strcmp(part.name, "file"))
+            continue;
+        const char *to = path ? path : part.filename;
+        rc = *to ? put(r, d, e2b_path(r, d, to), read_part, m, done, err) : cay_fail(err, CAY_EINVAL, "a file has neither path nor filename");
+        if (rc < 0)
+            break;
+    }
+    cay__multipart_close(m);
+    return rc;
+}
+
+int e2b_files_post(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    CAY_TRY(e2b_daemon_open(r, E2B_SIGNED, &d, err));
+    set_user(r, &d);
+    const char *type = cay__head_field(&r->head, "content-type"), *path = cay__req_query(r, "path"), *coding = cay__head_field(&r->head, "content-encoding");
+    CAY_AUTOJSON *done = json_array();
+    int rc;
+    if (type && !strncasecmp(type, "multipart/form-data", 19)) {
+        rc = put_parts(r, &d, type, path && *path ? path : NULL, done, err);
+    } else if (!type || strncasecmp(type, "application/octet-stream", 24)) {
+        return cay_fail_why(err, CAY_EINVAL, "content_type", "content type %.60s: multipart/form-data and application/octet-stream are read", type ? type : "none");
+    } else if (!path || !*path) {
+        return cay_fail(err, CAY_EINVAL, "path is missing");
+    } else if (coding && !strcasecmp(coding, "gzip")) {
+        inflater *g = cay__arena_take(&r->arena, sizeof *g);
+        g->r = r;
+        if (inflateInit2(&g->z, 16 + MAX_WBITS) != Z_OK)
+            return cay_fail(err, CAY_ENOSPACE, "out of memory");
+        rc = put(r, &d, e2b_path(r, &d, path), read_gzip, g, done, err);
+        inflateEnd(&g->z);
+    } else {
+        rc = put(r, &d, e2b_path(r, &d, path), read_body, r, done, err);
+    }
+    return rc < 0 ? rc : cay__reply_json(r, 200, json_incref(done));
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* filesystem.Filesystem: what is there, and what changes. */
+#include "e2b.h"
+#include <base/str.h>
+#include <cay/sandbox.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define DEPTH_MAX 64
+
+/* ------------------------------------------------------------------ entries */
+
+static void mode_text(const cay_stat *st, char out[11])
+{
+    static const char bits[] = "rwxrwxrwx";
+    out[0] = st->type == CAY_DIR ? 'd' : st->type == CAY_LINK ? 'L' : '-';
+    for (int i = 0; i < 9; i++)
+        out[i + 1] = st->mode >> (8 - i) & 1 ? bits[i] : '-';
+    out[10] = 0;
+}
+
+static void time_text(int64_t ns, char out[40])
+{
+    time_t s = (time_t)(ns / 1000000000);
+    struct tm tm;
+    gmtime_r(&s, &tm);
+    size_t n = strftime(out, 40, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(out + n, 40 - n, ".%09lldZ", (long long)(ns % 1000000000));
+}
+
+/* Names as the sandbox's own accounts have them; the two that every template has, else the number. */
+static json_t *owner(uint32_t id)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", id);
+    return json_string(id == 0 ? "root" : id == 1000 ? "user" : text);
+}
+
+typedef struct metadata {
+    cay__req         *r;
+    const e2b_daemon *d;
+    const char       *path;
+    json_t           *o;
+} metadata;
+
+static int add_metadata(const char *name, void *arg)
+{
+    metadata *m = arg;
+    char value[4097];
+    size_t len = sizeof value - 1;
+    if (!cay__str_starts(name, "user.e2b.") || cay_file_getxattr(m->d->sb, &m->r->call, m->path, name, value, &len, NULL) < 0)
+        return 0;
+    value[len] = 0;
+    json_object_set_new(m->o, name + 9, json_string(value));
+    return 0;
+}
+
+/* `mode` and `type` of a link are those of what it leads to. */
+json_t *e2b_entry(cay__req *r, const e2b_daemon *d, const char *path, const cay_stat *st)
+{
+    char perms[11], when[40];
+    const char *slash = strrchr(path, '/');
+    cay_stat to = *st;
+    bool link = st->type == CAY_LINK, broken = link && cay_file_stat(d->sb, &r->call, path, true, &to, NULL) < 0;
+    const char *type = broken ? "FILE_TYPE_UNSPECIFIED" : to.type == CAY_DIR ? "FILE_TYPE_DIRECTORY" : to.type == CAY_FILE ? "FILE_TYPE_FILE" : "FILE_TYPE_UNSPECIFIED";
+    mode_text(st, perms);
+    time_text(to.mtime_ns, when);
+    json_t *name = cay__json_bytes(slash && slash[1] ? slash + 1 : path), *full = cay__json_bytes(path);
+    char size[24];
+    snprintf(size, sizeof size, "%llu", (unsigned long long)to.size);
+    json_t *o = json_pack("{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name", name, "type", type, "path", full, "size", size, "mode", (int)(to.mode & 07777), "permissions", perms,
+                          "owner", owner(to.uid), "group", owner(to.gid), "modifiedTime", when);
+    if (link) {
+        char dir[4096];
+        cay__str_copy(dir, sizeof dir, path);
+        char *cut = strrchr(dir, '/');
+        if (cut)
+            *cut = 0;
+        size_t n = strlen(dir) + strlen(st->target) + 2;
+        char *target = cay__arena_take(&r->arena, n);
+        cay__str_join(target, n, st->target[0] == '/' ? "" : dir, st->target[0] == '/' ? "" : "/", st->target, NULL);
+        json_object_set_new(o, "symlinkTarget", cay__json_bytes(target));
+    }
+    if (to.type == CAY_FILE) {
+        metadata m = { r, d, path, json_object() };
+        cay_file_listxattr(d->sb, &r->call, path, add_metadata, &m, NULL);
+        if (json_object_size(m.o))
+            json_object_set(o, "metadata", m.o);
+        json_decref(m.o);
+    }
+    return o;
+}
+
+static int answer_entry(cay__req *r, const e2b_rpc *q, const char *path, cay_err *err)
+{
+    cay_stat st = { .size_of = sizeof st };
+    CAY_TRY(cay_file_stat(q->d.sb, &r->call, path, false, &st, err));
+    return e2b_rpc_answer(r, json_pack("{s:o}", "entry", e2b_entry(r, &q->d, path, &st)));
+}
+
+/* ------------------------------------------------------------------ the calls */
+
+static int named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err)
+{
+    const char *s = cay__json_str(q->in, key, "");
+    if (!*s && strcmp(key, "path"))
+        return cay_fail(err, CAY_EINVAL, "%s is missing", key);
+    *out = e2b_path(r, &q->d, *s ? s : "~");
+    return 0;
+}
+
+int e2b_fs_stat(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    const char *path;
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in;
+    CAY_TRY(named(r, &q, "path", &path, err));
+    return answer_entry(r, &q, path, err);
+}
+
+int e2b_fs_mkdir(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    const char *path;
+    cay_stat st = { .size_of = sizeof st };
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in;
+    CAY_TRY(named(r, &q, "path", &path, err));
+    if (cay_file_stat(q.d.sb, &r->call, path, true, &st, NULL) == 0)
+        return st.type == CAY_DIR ? cay_fail(err, CAY_EEXIST, "directory already exists: %.150s", path) : cay_fail(err, CAY_EINVAL, "path already exists but it is not a directory: %.150s", path);
+    CAY_TRY(cay_file_mkdir(q.d.sb, &r->call, path, 0755, true, err));
+    return answer_entry(r, &q, path, err);
+}
+
+int e2b_fs_move(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    const char *from, *to;
+    cay_stat st = { .size_of = sizeof st };
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in;
+    CAY_TRY(named(r, &q, "source", &from, err));
+    CAY_TRY(named(r, &q, "destination", &to, err));
+    CAY_TRY(cay_file_stat(q.d.sb, &r->call, from, false, &st, err));
+    char *parent = cay__arena_str(&r->arena, to), *slash = strrchr(parent, '/');
+    if (slash && slash != parent) {
+        *slash = 0;
+        CAY_TRY(cay_file_mkdir(q.d.sb, &r->call, parent, 0755, true, err));
+    }
+    CAY_TRY(cay_file_rename(q.d.sb, &r->call, from, to, err));
+    return answer_entry(r, &q, to, err);
+}
+
+int e2b_fs_remove(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    const char *path;
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in;
+    CAY_TRY(named(r, &q, "path", &path, err));
+    int rc = cay_file_remove(q.d.sb, &r->call, path, true, err);
+    return rc < 0 && rc != CAY_ENOENT ? rc : e2b_rpc_answer(r, json_object());
+}
+
+typedef struct listing {
+    cay__req         *r;
+    const e2b_daemon *d;
+    const char       *base;
+    json_t           *list;
+} listing;
+
+static int add_entry(const cay_dirent *e, void *arg)
+{
+    listing *l = arg;
+    size_t n = strlen(l->base) + strlen(e->path) + 2;
+    CAY_AUTOFREE char *path = malloc(n);
+    if (!path)
+        abort();
+    cay__str_join(path, n, strcmp(l->base, "/") ? l->base : "", "/", e->path, NULL);
+    json_array_append_new(l->list, e2b_entry(l->r, l->d, path, &e->st));
+    return 0;
+}
+
+/* What a walk found is described after it: while it lasts the sandbox answers nothing else on the same connection. */
+typedef struct found {
+    cay__arena  *mem;
+    cay_dirent  *v;
+    size_t       n, cap;
+} found;
+
+static int keep_entry(const cay_dirent *e, void *arg)
+{
+    found *f = arg;
+    if (f->n == f->cap) {
+        f->cap = f->cap ? 2 * f->cap : 256;
+        f->v = realloc(f->v, f->cap * sizeof *f->v);
+        if (!f->v)
+            abort();
+    }
+    f->v[f->n] = *e;
+    f->v[f->n++].path = cay__arena_str(f->mem, e->path);
+    return 0;
+}
+
+int e2b_fs_list(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    const char *path;
+    cay_stat st = { .size_of = sizeof st };
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in, *list = json_array();
+    CAY_TRY(named(r, &q, "path", &path, err));
+    int64_t depth = cay__json_int(in, "depth", 1);
+    if (depth < 0 || depth > DEPTH_MAX)
+        return cay_fail(err, CAY_EINVAL, "depth is 1 to %d", DEPTH_MAX);
+    CAY_TRY(cay_file_stat(q.d.sb, &r->call, path, true, &st, err));
+    if (st.type != CAY_DIR)
+        return cay_fail(err, CAY_EINVAL, "path is not a directory: %.150s", path);
+    found f = { .mem = &r->arena };
+    int rc = cay_dir_list(q.d.sb, &r->call, path, depth ? (unsigned)depth : 1, keep_entry, &f, err);
+    listing l = { r, &q.d, path, list };
+    for (size_t i = 0; rc == 0 && i < f.n; i++)
+        add_entry(&f.v[i], &l);
+    free(f.v);
+    return rc < 0 ? rc : e2b_rpc_answer(r, json_pack("{s:O}", "entries", list));
+}
+
+/* ------------------------------------------------------------------ watching */
+
+typedef struct eye {
+    cay_sandbox *sb;
+    cay_watch   *w;
+    bool         started;
+    int64_t      quiet_since;
+    uint64_t     keepalive_ms;
+} eye;
+
+static void tell(cay__buf *out, const char *what, json_t *j)
+{
+    e2b_envelope_json(out, json_pack("{s:o}", what, j));
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int watch_pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    eye *y = p->self;
+    cay_watch_event e = { .size = sizeof e };
+    cay_err err = CAY_ERR_INIT;
+    if (!y->started)
+        tell(out, "start", json_object());
+    y->started = true;
+    if (ready & 1) {
+        int rc = cay_watch_next(y->w, NULL, &e, &err);
+        if (rc < 0)
+            return CAY_EGONE; /* the sandbox ended: SDKs know it by the cut */
+        const char *type = e.change == CAY_CHANGE_CREATE ? "EVENT_TYPE_CREATE" : e.change == CAY_CHANGE_WRITE ? "EVENT_TYPE_WRITE" : e.change == CAY_CHANGE_REMOVE ? "EVENT_TYPE_REMOVE"
+                         : e.change == CAY_CHANGE_RENAME ? "EVENT_TYPE_RENAME" : e.change == CAY_CHANGE_CHMOD ? "EVENT_TYPE_CHMOD" : NULL;
+        if (e.change == CAY_CHANGE_RENAME && *e.from) {
+            tell(out, "filesystem", json_pack("{s:o,s:s}", "name", cay__json_bytes(e.from), "type", type));
+            type = "EVENT_TYPE_CREATE";
+        }
+        if (type)
+            tell(out, "filesystem", json_pack("{s:o,s:s}", "name", cay__json_bytes(e.path), "type", type));
+        y->quiet_since = now_ms();
+    } else if ((uint64_t)(now_ms() - y->quiet_since) >= y->keepalive_ms) {
+        tell(out, "keepalive", json_object());
+        y->quiet_since = now_ms();
+    }
+    return CAY__PUMP_ON;
+}
+
+static void watch_close(cay__pump *p)
+{
+    eye *y = p->self;
+    cay_watch_close(y->w);
+    cay_sandbox_unref(y->sb);
+    free(y);
+}
+
+int e2b_fs_watch(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    const char *path;
+    cay_stat st = { .size_of = sizeof st };
+    cay_watch *w;
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in;
+    CAY_TRY(named(r, &q, "path", &path, err));
+    CAY_TRY(cay_file_stat(q.d.sb, &r->call, path, true, &st, err));
+    if (st.type != CAY_DIR)
+        return cay_fail(err, CAY_EINVAL, "path %.150s is not a directory", path);
+    CAY_TRY(cay_watch_open(q.d.sb, &r->call, path, cay__json_bool(in, "recursive", false), &w, err));
+    eye *y = calloc(1, sizeof *y);
+    *y = (eye){ .sb = cay_sandbox_ref(q.d.sb), .w = w, .quiet_since = now_ms(), .keepalive_ms = q.keepalive_ms };
+    const cay__pump pump = { .fd = { cay_watch_fd(w), -1, -1 }, .beat_ms = 1000, .self = y, .pull = watch_pull, .close = watch_close };
+    return cay__reply_pump(r, 200, "application/connect+json", &pump);
+}

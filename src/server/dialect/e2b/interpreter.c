@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The code interpreter that SDKs expect on port 49999: contexts are processes in the sandbox (kernel.py) that stay, found by a label; an
+ * execution is a line written to one and the lines that it answers. Nothing is remembered here, so a restart of the server changes nothing.
+ */
+#include "e2b.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+
+#define LINE_MAX_BYTES ((size_t)64 << 20)
+#define KERNEL_PATH    "/tmp/.cay-kernel.py"
+#define BEAT_MS        5000
+
+extern const char cay_e2b_kernel[], cay_e2b_kernel_end[];
+
+typedef struct context {
+    char        id[64], language[16];
+    const char *cwd;
+} context;
+
+/* ------------------------------------------------------------------ contexts */
+
+static int language_of(const char *given, char out[16], cay_err *err)
+{
+    if (!given || !*given || !strcmp(given, "python"))
+        cay__str_copy(out, 16, "python");
+    else
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "language %.40s is not supported by this server: there is python", given);
+    return 0;
+}
+
+/* A tag is what a context's process is found by. */
+static void tag_of(const char *id, char out[80])
+{
+    snprintf(out, 80, "cay-kernel-%.64s", id);
+}
+
+static int start(cay__req *r, const e2b_daemon *d, const context *c, cay_proc **out, cay_err *err)
+{
+    const cay_write w = { .size = sizeof w, .mode = 0644, .user = d->user };
+    const char *argv[] = { "/usr/bin/python3", "-u", KERNEL_PATH, NULL };
+    const cay_pair labels[] = { { "cay-context", c->id }, { "cay-language", c->language }, { "cay-cwd", c->cwd }, { NULL, NULL } };
+    char tag[80];
+    tag_of(c->id, tag);
+    CAY_TRY(cay_file_put(d->sb, &r->call, KERNEL_PATH, cay_e2b_kernel, (size_t)(cay_e2b_kernel_end - cay_e2b_kernel), &w, err));
+    const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = c->cwd, .user = d->user, .stdin_mode = CAY_STDIN_PIPE, .tag = tag, .labels = labels, .ring_bytes = 16 << 20,
+                          .on_full = CAY_FULL_BLOCK };
+    int rc = cay_sandbox_spawn(d->sb, &r->call, &s, out, err);
+    if (rc == CAY_EEXIST) /* somebody else was faster */
+        rc = cay_sandbox_attach(d->sb, &r->call, tag, out, err);
+    return rc;
+}
+
+/* The default one of a language is made when it is wanted first. */
+static int open_context(cay__req *r, const e2b_daemon *d, const char *id, const char *language, cay_proc **out, cay_err *err)
+{
+    context c = { .cwd = "/home/user" };
+    char tag[80];
+    cay_exit e = { .size = sizeof e };
+    const cay_call now = { .size = sizeof now, .deadline_ms = 1 };
+    if (!id || !*id) {
+        CAY_TRY(language_of(language, c.language, err));
+        snprintf(c.id, sizeof c.id, "default-%s", c.language);
+    } else if (!cay__str_copy(c.id, sizeof c.id, id)) {
+        return cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
+    }
+    tag_of(c.id, tag);
+    int rc = cay_sandbox_attach(d->sb, &r->call, tag, out, err);
+    if (rc == 0 && cay_proc_wait(*out, &now, &e, NULL) == 0) { /* it ended: killed, or out of memory */
+        cay_proc_unref(*out);
+        rc = CAY_ENOENT;
+    }
+    if (rc != CAY_ENOENT)
+        return rc;
+    if (id && *id && strncmp(id, "default-", 8))
+        return cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
+    cay__str_copy(c.language, sizeof c.language, "python");
+    return start(r, d, &c, out, err);
+}
+
+static json_t *context_json(const char *id, const char *language, const char *cwd)
+{
+    return json_pack("{s:s,s:s,s:s}", "id", id, "language", language, "cwd", cwd);
+}
+
+static const char *label(const cay_proc_info *i, const char *key)
+{
+    for (const cay_pair *p = i->labels; p->key; p++)
+        if (!strcmp(p->key, key))
+            return p->value;
+    return NULL;
+}
+
+static int add_context(const cay_proc_info *i, void *arg)
+{
+    const char *id = label(i, "cay-context"), *language = label(i, "cay-language"), *cwd = label(i, "cay-cwd");
+    if (id && i->state != 'X')
+        json_array_append_new(arg, context_json(id, language ? language : "python", cwd ? cwd : "/home/user"));
+    return 0;
+}
+
+static int on_contexts(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
+    CAY_AUTOJSON *list = json_array();
+    CAY_TRY(cay_sandbox_procs(d.sb, &r->call, add_context, list, err));
+    return cay__reply_json(r, 200, json_incref(list));
+}
+
+static int on_context_create(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    json_t *in;
+    cay_proc *p;
+    context c = { 0 };
+    CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(language_of(cay__json_str(in, "language", NULL), c.language, err));
+    c.cwd = cay__json_str(in, "cwd", "/home/user");
+    cay__str_copy(c.id, sizeof c.id, r->id); /* as random as anything */
+    CAY_TRY(start(r, &d, &c, &p, err));
+    cay_proc_unref(p);
+    return cay__reply_json(r, 200, context_json(c.id, c.language, c.cwd));
+}
+
+static int end_context(cay__req *r, const e2b_daemon *d, const char *id, cay_err *err)
+{
+    char tag[80];
+    cay_proc *p;
+    cay_exit e = { .size = sizeof e };
+    tag_of(id, tag);
+    int rc = strlen(id) < 64 ? cay_sandbox_attach(d->sb, &r->call, tag, &p, err) : CAY_ENOENT;
+    if (rc == CAY_ENOENT)
+        return cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
+    if (rc < 0)
+        return rc;
+    rc = cay_proc_signal(p, &r->call, 9, CAY_SCOPE_TREE, err);
+    if (rc == 0 || rc == CAY_ENOENT)
+        rc = cay_proc_wait(p, &r->call, &e, err);
+    cay_proc_unref(p);
+    return rc;
+}
+
+static int on_context_delete(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
+    CAY_TRY(end_context(r, &d, r->param[0], err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+static int on_context_restart(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    cay_proc *p;
+    context c = { .language = "python", .cwd = "/home/user" };
+    CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
+    CAY_TRY(end_context(r, &d, r->param[0], err));
+    cay__str_copy(c.id, sizeof c.id, r->param[0]);
+    CAY_TRY(start(r, &d, &c, &p, err));
+    cay_proc_unref(p);
+    return cay__reply(r, 200, "application/json", "null", 4);
+}
+
+/* ------------------------------------------------------------------ an execution */
+
+typedef struct run {
+    cay_proc *p;
+    char      id[CAY_ID_LEN + 1];
+    cay__buf  line;
+    int64_t   quiet_since;
+    bool      ended;
+} run;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* A line of ours goes on without its id; those of others are theirs. */
+static void take_line(run *x, const char *s, size_t n, cay__buf *out)
+{
+    CAY_AUTOJSON *o = json_loadb(s, n, JSON_ALLOW_NUL, NULL);
+    const char *type = cay__json_str(o, "type", "");
+    if (strcmp(cay__json_str(o, "id", ""), x->id))
+        return;
+    x->ended |= !strcmp(type, "end_of_execution");
+    json_object_del(o, "id");
+    CAY_AUTOFREE char *text = cay__json_text(o, LINE_MAX_BYTES);
+    if (text) {
+        cay__buf_str(out, text);
+        cay__buf_str(out, "\n");
+        x->quiet_since = now_ms();
+    }
+}
+
+static void take_lines(run *x, cay__buf *out)
+{
+    char *at = x->line.data, *end = at + x->line.len, *nl;
+    while (at && at < end && !x->ended && (nl = memchr(at, '\n', (size_t)(end - at)))) {
+        take_line(x, at, (size_t)(nl - at), out);
+        at = nl + 1;
+    }
+    if (at && at != x->line.data) {
+        size_t left = (size_t)(end - at);
+        memmove(x->line.data, at, left);
+        x->line.len = left;
+    }
+}
+
+static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
+{
+    run *x = pump->self;
+    ssize_t n = -1;
+    if (ready & 1) {
+        char *room = cay__buf_room(&x->line, 65536);
+        if (!room)
+            return CAY_ETOOBIG;
+        n = read(pump->fd[0], room, 65536);
+        if (n > 0) {
+            cay__buf_used(&x->line, (size_t)n);
+            take_lines(x, out);
+        }
+    }
+    if (n == 0 && !x->ended) { /* the kernel died */
+        cay__buf_str(out, "{\"type\":\"unexpected_end_of_execution\"}\n");
+        x->ended = true;
+    }
+    if (x->ended)
+        return CAY__PUMP_END;
+    if (now_ms() - x->quiet_since >= BEAT_MS) {
+        cay__buf_str(out, "{\"type\":\"keepalive\"}\n");
+        x->quiet_since = now_ms();
+    }
+    return CAY__PUMP_ON;
+}
+
+/* Whoever goes before the end stops what was asked for. */
+static void done(cay__pump *pump)
+{
+    run *x = pump->self;
+    if (!x->ended) {
+        char text[64];
+        const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 200 };
+        int n = snprintf(text, sizeof text, "{\"interrupt\":\"%s\"}\n", x->id);
+        cay_proc_write(x->p, &soon, text, (size_t)n, NULL);
+    }
+    close(pump->fd[0]);
+    cay__buf_clear(&x->line);
+    cay_proc_unref(x->p);
+    free(x);
+}
+
+static int ask(cay__req *r, const json_t *in, cay_proc *p, cay_err *err)
+{
+    const json_t *env = json_object_get(in, "env_vars");
+    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:O}", "id", r->id, "code", cay__json_str(in, "code", ""), "env", json_is_object(env) ? env : json_null());
+    CAY_AUTOFREE char *text = cay__json_text(o, (size_t)9 << 20);
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "the code is too long");
+    CAY_TRY(cay_proc_write(p, &r->call, text, strlen(text), err));
+    return cay_proc_write(p, &r->call, "\n", 1, err);
+}
+
+static int on_execute(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    json_t *in;
+    cay_proc *p;
+    CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const char *id = cay__json_str(in, "context_id", NULL), *language = cay__json_str(in, "language", NULL);
+    if (!cay__json_str(in, "code", NULL))
+        return cay_fail(err, CAY_EINVAL, "code is missing");
+    if (id && language)
+        return cay_fail(err, CAY_EINVAL, "Only one of context_id or language can be provided");
+    CAY_TRY(open_context(r, &d, id, language, &p, err));
+    run *x = calloc(1, sizeof *x);
+    *x = (run){ .p = p, .line = CAY__BUF(LINE_MAX_BYTES), .quiet_since = now_ms(), .ended = true };
+    cay__str_copy(x->id, sizeof x->id, r->id);
+    cay__pump pump = { .fd = { -1, -1, -1 }, .beat_ms = 1000, .self = x, .pull = pull, .close = done };
+    int rc = cay_proc_output(p, &r->call, CAY_STDOUT, CAY_FROM_NOW, &pump.fd[0], err);
+    if (rc == 0)
+        rc = ask(r, in, p, err);
+    if (rc < 0) {
+        done(&pump);
+        return rc;
+    }
+    x->ended = false;
+    fcntl(pump.fd[0], F_SETFL, fcntl(pump.fd[0], F_GETFL) | O_NONBLOCK);
+    return cay__reply_pump(r, 200, "application/x-ndjson", &pump);
+}
+
+static int on_health(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    CAY_TRY(e2b_daemon_open(r, E2B_NO_TOKEN, &d, err));
+    return cay__reply(r, 200, "application/json", "\"OK\"", 4);
+}
+
+static const cay__route routes[] = {
+    { "GET", "/health", on_health, CAY__ROUTE_OPEN },
+    { "POST", "/execute", on_execute, CAY__ROUTE_OPEN },
+    { "GET", "/contexts", on_contexts, CAY__ROUTE_OPEN },
+    { "POST", "/contexts", on_context_create, CAY__ROUTE_OPEN },
+    { "POST", "/contexts/{id}/restart", on_context_restart, CAY__ROUTE_OPEN },
+    { "DELETE", "/contexts/{id}", on_context_delete, CAY__ROUTE_OPEN },
+};
+
+/* SDKs show what an error's body says as it is. */
+static int fail(cay__req *r, const cay_err *err)
+{
+    int status = err->code == CAY_EINVAL ? 400 : err->code == CAY_EAUTH ? 401 : err->code == CAY_ENOENT ? 404 : err->code == CAY_ENOTSUP ? 501
+               : err->code == CAY_EUPSTREAM || e2b_dead(err) ? 502 : 500;
+    return cay__reply(r, status, "text/plain; charset=utf-8", err->msg, strlen(err->msg));
+}
+
+static bool first(cay__req *r)
+{
+    return e2b_port(&r->head) == E2B_CODE_PORT;
+}
+
+const cay__dialect cay__dialect_e2b_code = { .name = "e2b-code", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .first = first };

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* process.Process: commands and terminals, whose lives do not hang on the connection that watches them. */
+#include "e2b.h"
+#include <base/base64.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#define CHUNK 32768
+
+/* ------------------------------------------------------------------ the stream of one process */
+
+typedef struct watcher {
+    cay_sandbox *sb;
+    cay_proc    *p;
+    bool         tty, started;
+    int64_t      quiet_since;
+    uint64_t     keepalive_ms;
+} watcher;
+
+static void event(cay__buf *out, const char *name, json_t *what)
+{
+    e2b_envelope_json(out, json_pack("{s:{s:o}}", "event", name, what));
+}
+
+static void data_event(cay__buf *out, const char *stream, const char *bytes, size_t n)
+{
+    CAY_AUTOBUF text = CAY__BUF(2 * CHUNK);
+    cay__base64_put(&text, bytes, n);
+    event(out, "data", json_pack("{s:s}", stream, text.data));
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void take(watcher *w, int *fd, const char *stream, cay__buf *out)
+{
+    char buf[CHUNK];
+    ssize_t n = read(*fd, buf, sizeof buf);
+    if (n > 0) {
+        data_event(out, stream, buf, (size_t)n);
+        w->quiet_since = now_ms();
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
+{
+    watcher *w = pump->self;
+    if (!w->started) {
+        event(out, "start", json_pack("{s:i}", "pid", cay_proc_pid(w->p)));
+        w->started = true;
+    }
+    if (ready & 1)
+        take(w, &pump->fd[0], w->tty ? "pty" : "stdout", out);
+    if (ready & 2)
+        take(w, &pump->fd[1], "stderr", out);
+    /* Its streams end with it, or before; a worker asks how it ended. */
+    if (ready & 4)
+        return CAY__PUMP_WORK;
+    if (pump->fd[0] < 0 && pump->fd[1] < 0 && pump->fd[2] < 0 && (pump->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
+        return CAY__PUMP_WORK;
+    if ((uint64_t)(now_ms() - w->quiet_since) >= w->keepalive_ms) {
+        event(out, "keepalive", json_object());
+        w->quiet_since = now_ms();
+    }
+    return CAY__PUMP_ON;
+}
+
+static void end_event(const cay_exit *e, cay__buf *out)
+{
+    char status[64];
+    bool exited = !e->signal;
+    if (exited)
+        snprintf(status, sizeof status, "exit status %d", e->code);
+    else if (e->signal == SIGKILL)
+        snprintf(status, sizeof status, "signal: killed");
+    else
+        snprintf(status, sizeof status, "signal: %.40s", e->signal == SIGTERM ? "terminated" : strsignal(e->signal));
+    json_t *end = json_pack("{s:i,s:b,s:s}", "exitCode", exited ? e->code : -1, "exited", exited, "status", status);
+    if (!exited || e->code)
+        json_object_set_new(end, "error", json_string(status));
+    event(out, "end", end);
+}
+
+static int work(cay__pump *pump, cay__buf *out)
+{
+    watcher *w = pump->self;
+    cay_err err = CAY_ERR_INIT;
+    cay_exit e = { .size = sizeof e };
+    cay_call call = { .size = sizeof call, .deadline_ms = now_ms() + 10000 };
+    cay_info *info = NULL;
+    int rc = cay_proc_wait(w->p, &call, &e, &err);
+    /* The SDKs know by a connection that is cut that the sandbox is gone. */
+    if (rc < 0 || !strcmp(e.reason, "lost") || cay_sandbox_describe(w->sb, &call, &info, NULL) < 0)
+        return CAY_EGONE;
+    bool alive = e2b_running(info);
+    cay_info_free(info);
+    if (!alive)
+        return CAY_EGONE;
+    if (!strcmp(e.reason, "time")) {
+        cay_fail(&err, CAY_ETIMEOUT, "context deadline exceeded");
+        e2b_envelope_end(out, &err);
+        return CAY__PUMP_END;
+    }
+    end_event(&e, out);
+    e2b_envelope_end(out, NULL);
+    return CAY__PUMP_END;
+}
+
+static void done(cay__pump *pump)
+{
+    watcher *w = pump->self;
+    for (int i = 0; i < 2; i++)
+        if (pump->fd[i] >= 0)
+            close(pump->fd[i]);
+    cay_proc_unref(w->p);
+    cay_sandbox_unref(w->sb);
+    free(w);
+}
+
+/* Takes p. */
+static int stream(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, uint64_t from, cay_err *err)
+{
+    watcher *w = calloc(1, sizeof *w);
+    cay__pump pump = { .fd = { -1, -1, -1 }, .beat_ms = 1000, .self = w, .pull = pull, .work = work, .close = done };
+    *w = (watcher){ .sb = cay_sandbox_ref(q->d.sb), .p = p, .tty = tty, .quiet_since = now_ms(), .keepalive_ms = q->keepalive_ms };
+    int rc = cay_proc_output(p, &r->call, CAY_STDOUT, from, &pump.fd[0], err);
+    if (rc == 0 && !tty)
+        rc = cay_proc_output(p, &r->call, CAY_STDERR, from, &pump.fd[1], err);
+    if (rc < 0) {
+        done(&pump);
+        return rc;
+    }
+    for (int i = 0; i < 2; i++)
+        if (pump.fd[i] >= 0)
+            fcntl(pump.fd[i], F_SETFL, fcntl(pump.fd[i], F_GETFL) | O_NONBLOCK);
+    return cay__reply_pump(r, 200, "application/connect+json", &pump);
+}
+
+/* ------------------------------------------------------------------ starting */
+
+static const char *const *read_argv(cay__req *r, const json_t *process, cay_err *err)
+{
+    const json_t *args = json_object_get(process, "args"), *v;
+    const char *cmd = cay__json_str(process, "cmd", NULL);
+    size_t n = json_array_size(args), i;
+    const char **argv = cay__arena_take(&r->arena, (n + 2) * sizeof *argv);
+    if (!cmd || !*cmd) {
+        cay_fail(err, CAY_EINVAL, "process.cmd is missing");
+        return NULL;
+    }
+    argv[0] = cmd;
+    json_array_foreach(args, i, v)
+        if (!(argv[i + 1] = json_string_value(v)) || strlen(argv[i + 1]) != json_string_length(v)) {
+            cay_fail(err, CAY_EINVAL, "process.args[%zu] is not a text without NUL", i);
+            return NULL;
+        }
+    return argv;
+}
+
+static int read_env(cay__req *r, const json_t *envs, const cay_pair **out, cay_err *err)
+{
+    cay_pair *list = cay__arena_take(&r->arena, (json_object_size(envs) + 1) * sizeof *list);
+    const char *key;
+    json_t *v;
+    size_t n = 0;
+    json_object_foreach((json_t *)envs, key, v) {
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "process.envs.%.60s is not a text without NUL", key);
+        list[n++] = (cay_pair){ key, json_string_value(v) };
+    }
+    *out = list;
+    return 0;
+}
+
+static int check_cwd(cay__req *r, const e2b_rpc *q, const char *cwd, cay_err *err)
+{
+    cay_stat st = { .size_of = sizeof st };
+    int rc = cay_file_stat(q->d.sb, &r->call, cwd, true, &st, err);
+    if (rc == CAY_ENOENT || (rc == 0 && st.type != CAY_DIR))
+        return cay_fail(err, CAY_EINVAL, "cwd '%.150s' does not exist", cwd);
+    return rc;
+}
+
+int e2b_process_start(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    cay_proc *p;
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in;
+    const json_t *process = json_object_get(in, "process"), *pty = json_object_get(in, "pty"), *size = json_object_get(pty, "size");
+    const char *cwd = cay__json_str(process, "cwd", ""), *tag = cay__json_str(in, "tag", "");
+    cay_spawn s = { .size = sizeof s, .tty = json_is_object(pty), .timeout_ms = q.timeout_ms, .user = q.d.user, .tag = *tag ? tag : NULL, .attach = true, .on_full = CAY_FULL_BLOCK };
+    if (!(s.argv = read_argv(r, process, err)))
+        return CAY_EINVAL;
+    CAY_TRY(read_env(r, json_object_get(process, "envs"), &s.env, err));
+    s.cwd = e2b_path(r, &q.d, *cwd ? cwd : "~");
+    s.stdin_mode = s.tty || cay__json_bool(in, "stdin", true) ? CAY_STDIN_PIPE : CAY_STDIN_NULL;
+    s.cols = (uint16_t)cay__json_int(size, "cols", 80);
+    s.rows = (uint16_t)cay__json_int(size, "rows", 24);
+    int rc = cay_sandbox_spawn(q.d.sb, &r->call, &s, &p, err);
+    if (rc == CAY_ENOENT) {
+        CAY_TRY(check_cwd(r, &q, s.cwd, err));
+        return cay_fail(err, CAY_EINVAL, "%.100s: not found", s.argv[0]);
+    }
+    if (rc < 0)
+        return rc;
+    return stream(r, &q, p, s.tty, CAY_FROM_START, err);
+}
+
+/* ------------------------------------------------------------------ those that run */
+
+/* {"pid": N} or {"tag": T}. */
+static int find(cay__req *r, const e2b_rpc *q, cay_proc **out, cay_err *err)
+{
+    const json_t *sel = json_object_get(q->in, "process");
+    const char *tag = cay__json_str(sel, "tag", NULL);
+    int64_t pid = cay__json_int(sel, "pid", 0);
+    char ref[24];
+    snprintf(ref, sizeof ref, "%lld", (long long)pid);
+    if (!tag && pid <= 0)
+        return cay_fail(err, CAY_EINVAL, "process is selected by pid or tag");
+    int rc = cay_sandbox_attach(q->d.sb, &r->call, tag ? tag : ref, out, err);
+    if (rc == CAY_ENOENT)
+        return tag ? cay_fail(err, CAY_ENOENT, "process with tag %.60s not found", tag) : cay_fail(err, CAY_ENOENT, "process with pid %s not found", ref);
+    return rc;
+}
+
+typedef struct seek {
+    const char *id;
+    bool        tty;
+} seek;
+
+static int find_tty(const cay_proc_info *i, void *arg)
+{
+    seek *s = arg;
+    if (strcmp(i->id, s->id))
+        return 0;
+    s->tty = i->tty;
+    return 1;
+}
+
+static bool is_tty(cay__req *r, const e2b_rpc *q, cay_proc *p)
+{
+    seek s = { .id = cay_proc_id(p) };
+    cay_sandbox_procs(q->d.sb, &r->call, find_tty, &s, NULL);
+    return s.tty;
+}
+
+int e2b_process_connect(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    cay_proc *p;
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in;
+    CAY_TRY(find(r, &q, &p, err));
+    return stream(r, &q, p, is_tty(r, &q, p), CAY_FROM_NOW, err);
+}
+
+static int add_process(const cay_proc_info *i, void *arg)
+{
+    if (!*i->id || i->state == 'X')
+        return 0;
+    json_t *config = json_pack("{s:s}", "cmd", i->command), *one = json_pack("{s:o,s:i}", "config", config ? config : json_object(), "pid", i->pid);
+    if (*i->tag)
+        json_object_set_new(one, "tag", json_string(i->tag));
+    json_array_append_new(arg, one);
+    return 0;
+}
+
+int e2b_process_list(cay__req *r, cay_err *err)
+{
+    e2b_rpc q;
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in, *list = json_array();
+    CAY_TRY(cay_sandbox_procs(q.d.sb, &r->call, add_process, list, err));
+    return e2b_rpc_answer(r, json_pack("{s:O}", "processes", list));
+}
+
+typedef int on_process(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err);
+
+static int with_process(cay__req *r, on_process *fn, cay_err *err)
+{
+    e2b_rpc q;
+    cay_proc *p;
+    CAY_TRY(e2b_rpc_open(r, &q, err));
+    CAY_AUTOJSON *in = q.in;
+    CAY_TRY(find(r, &q, &p, err));
+    int rc = fn(r, &q, p, err);
+    cay_proc_unref(p);
+    return rc < 0 ? rc : e2b_rpc_answer(r, json_object());
+}
+
+static int do_update(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+{
+    const json_t *size = json_object_get(json_object_get(q->in, "pty"), "size");
+    if (!size)
+        return 0;
+    return cay_proc_resize(p, &r->call, (uint16_t)cay__json_int(size, "cols", 80), (uint16_t)cay__json_int(size, "rows", 24), err);
+}
+
+static int do_input(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+{
+    const json_t *input = json_object_get(q->in, "input");
+    const char *stdin_ = cay__json_str(input, "stdin", NULL), *pty = cay__json_str(input, "pty", NULL);
+    const char *text = stdin_ ? stdin_ : pty;
+    CAY_AUTOBUF bytes = CAY__BUF((size_t)8 << 20);
+    if (!text || !cay__base64_get(&bytes, text, strlen(text)))
+        return cay_fail(err, CAY_EINVAL, "input has neither stdin nor pty in base64");
+    if (stdin_ && is_tty(r, q, p))
+        return cay_fail(err, CAY_ESYS, "the process has a terminal: its input is pty, not stdin");
+    int rc = cay_proc_write(p, &r->call, bytes.data ? bytes.data : "", bytes.len, err);
+    return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
+}
+
+static int do_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+{
+    const json_t *s = json_object_get(q->in, "signal");
+    const char *name = json_string_value(s);
+    int sig = name ? !strcmp(name, "SIGNAL_SIGTERM") ? SIGTERM : !strcmp(name, "SIGNAL_SIGKILL") ? SIGKILL : 0 : (int)json_integer_value(s);
+    if (sig != SIGTERM && sig != SIGKILL)
+        return cay_fail(err, CAY_ENOTSUP, "signal is SIGNAL_SIGTERM or SIGNAL_SIGKILL");
+    return cay_proc_signal(p, &r->call, sig, CAY_SCOPE_ONE, err);
+}
+
+static int do_close(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+{
+    if (is_tty(r, q, p))
+        return cay_fail(err, CAY_ESYS, "a terminal has no stdin to close: send 0x04");
+    return cay_proc_close_stdin(p, &r->call, err);
+}
+
+int e2b_process_update(cay__req *r, cay_err *err)
+{
+    return with_process(r, do_update, err);
+}
+
+int e2b_process_input(cay__req *r, cay_err *err)
+{
+    return with_process(r, do_input, err);
+}
+
+int e2b_process_signal(cay__req *r, cay_err *err)
+{
+    return with_process(r, do_signal, err);
+}
+
+int e2b_process_close_stdin(cay__req *r, cay_err *err)
+{
+    return with_process(r, do_close, err);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tokens of sandboxes: made from a secret of the state directory, so that nothing about them is kept. */
+#include "e2b.h"
+#include <base/fd.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#define SECRET "e2b.secret"
+
+/* Whoever is first makes it: linked into place whole, so that two servers agree. */
+static int make_secret(int home, unsigned char key[32])
+{
+    char tmp[64];
+    unsigned long long rnd;
+    if (RAND_bytes(key, 32) != 1 || RAND_bytes((unsigned char *)&rnd, sizeof rnd) != 1)
+        return -1;
+    snprintf(tmp, sizeof tmp, "." SECRET ".%llx", rnd);
+    CAY_AUTOFD fd = openat(home, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool ok = fd >= 0 && cay__fd_write_all(fd, key, 32) && fdatasync(fd) == 0;
+    if (ok)
+        ok = linkat(home, tmp, home, SECRET, 0) == 0 || errno == EEXIST;
+    int e = errno;
+    unlinkat(home, tmp, 0);
+    errno = e;
+    return ok ? 0 : -1;
+}
+
+static bool read_secret(int home, unsigned char key[32])
+{
+    CAY_AUTOFD fd = openat(home, SECRET, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return fd >= 0 && read(fd, key, 32) == 32;
+}
+
+static int secret(cay__req *r, unsigned char key[32], cay_err *err)
+{
+    CAY_AUTOFD home = open(cay_service_home(r->svc), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (home >= 0 && read_secret(home, key))
+        return 0;
+    if (home < 0 || make_secret(home, key) < 0 || !read_secret(home, key))
+        return cay_fail_sys(err, CAY_ESYS, "the secret that tokens are made from");
+    return 0;
+}
+
+static void hex(const unsigned char *p, size_t n, char *to)
+{
+    for (size_t i = 0; i < n; i++, to += 2)
+        snprintf(to, 3, "%02x", p[i]);
+}
+
+int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err)
+{
+    unsigned char key[32], mac[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    char what[64];
+    CAY_TRY(secret(r, key, err));
+    int len = snprintf(what, sizeof what, "cay e2b 1 %s %s", kind, id);
+    bool ok = HMAC(EVP_sha256(), key, sizeof key, (unsigned char *)what, (size_t)len, mac, &n) && n == 32;
+    OPENSSL_cleanse(key, sizeof key);
+    if (!ok)
+        return cay_fail(err, CAY_ESYS, "a token could not be made");
+    hex(mac, 32, token);
+    return 0;
+}
+
+bool e2b_same(const char *a, const char *b)
+{
+    size_t n = strlen(a);
+    return n == strlen(b) && CRYPTO_memcmp(a, b, n) == 0;
+}
+
+void e2b_signature(const char *path, const char *op, const char *user, const char *token, const char *exp, char out[64])
+{
+    unsigned char md[32];
+    char text[48];
+    EVP_MD_CTX *c = EVP_MD_CTX_new();
+    const char *part[] = { path, ":", op, ":", user, ":", token, exp ? ":" : "", exp ? exp : "" };
+    EVP_DigestInit_ex(c, EVP_sha256(), NULL);
+    for (size_t i = 0; i < CAY_LEN(part); i++)
+        EVP_DigestUpdate(c, part[i], strlen(part[i]));
+    EVP_DigestFinal_ex(c, md, NULL);
+    EVP_MD_CTX_free(c);
+    int n = EVP_EncodeBlock((unsigned char *)text, md, sizeof md);
+    while (n > 0 && text[n - 1] == '=')
+        text[--n] = 0;
+    snprintf(out, 64, "v1_%s", text);
+}
