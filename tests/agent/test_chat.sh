@@ -62,6 +62,9 @@ talk() {
     mux kill-session -t =c 2>/dev/null
     mux new-session -d -s c -x "$cols" -y 40 "$cay chat $*; echo ended with \$?; exec cat"
 }
+printf '#!/bin/sh\ngrep -q before "$1" && echo "/tokens and more" >"$1"\n' >"$tmp/editor"
+chmod +x "$tmp/editor"
+export EDITOR="$tmp/editor"
 mux new-session -d -s hold 'exec cat' # without a session the server would leave
 script() { cat >"$tmp/$1.json"; }
 i=0
@@ -112,6 +115,12 @@ ok "taking over asks" sees "apply?"
 keys y Enter
 ok "and does it" sees "1 applied"
 ok "in the directory" same "$(cat made)" made
+
+# An editor of theirs.
+mux send-keys -t c -l "before"
+keys C-e
+ok "Ctrl+E edits" sees "> /tokens and more"
+keys C-c
 
 # Ctrl+C: a turn, then the talk.
 line "be slow"
@@ -188,11 +197,28 @@ ok "sessions are listed" has "$out" two
 ok "unknown commands are told" has "$(cat "$tmp/err")" "there is no /nosuch"
 ok "a session has another name" has "$(cat "$tmp/err")" "session 3: 0 turns"
 ok "nothing said, nothing kept" lacks "$("$cay" chat list </dev/null | cut -c1-2)" "3 "
+script many <<'S'
+{"turns": [{"expect": {"input": ["data:image/png;base64,iVBORw0KGgo"]}, "calls": [{"name": "exec_command", "arguments": {"cmd": "echo a > a"}}]}, {"text": "One."}, {"text": "Two."},
+           {"expect": {"input_not": ["see"], "tools": ["upper"]}, "calls": [{"name": "upper", "arguments": {"text": "loud"}}]}, {"expect": {"last": ["LOUD"]}, "text": "Three."}]}
+S
+printf '\211PNG\r\n\032\n0000' >"$tmp/own/dot.png"
+id=$("$cay" create </dev/null)
+"$cay" cp "$tmp/own/dot.png" "$id:/workspace/dot.png" </dev/null
+mcp="echo $(base64 -w0 "$(dirname "$peer")/mcpserver") | base64 -d >s; exec python3 s"
+out=$(printf 'see @dot.png.\n!!ls\n/session create b\nhi\n/session connect a\n/session delete b\n/undo\n!!ls\nhi\n' |
+    piped --sandbox-id "$id" --auto-approve --mcp "$mcp" --session a --model "scripted:$tmp/many.json")
+ok "an image, two sessions, a snapshot, an MCP server" same "$(echo "$out" | tr '\n' ' ')" "One. a dot.png Two. dot.png Three. "
+"$cay" chat rm a </dev/null
+ok "a sandbox that was given stays" has "$("$cay" ls -q </dev/null)" "$id"
+"$cay" rm -f "$id" </dev/null >/dev/null
+(cd / && echo hi | piped --model "scripted:$tmp/knows.json")
+ok "a directory that cannot be shown is told, with a remedy" has "$(cat "$tmp/err")" "--empty"
 echo hi | piped --empty --base-url "$url/auth/v1" --model m >/dev/null
 ok "an error is status 1" same "$?" 1
 echo hi | piped --empty --session '../x' --model "scripted:$tmp/knows.json" >/dev/null
 ok "a bad name is told" has "$(cat "$tmp/err")" "want letters"
 for s in $("$cay" chat list --json </dev/null | python3 -c 'import json,sys; [print(s["name"]) for s in json.load(sys.stdin)]'); do "$cay" chat rm "$s" </dev/null; done
+ok "no snapshot is left" same "$("$cay" snapshots -q </dev/null)" ""
 ok "sessions go with their sandboxes" same "$("$cay" ls -q </dev/null)" ""
 
 echo "$passed passed, $failed failed"

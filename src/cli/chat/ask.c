@@ -79,7 +79,7 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
             return CAY_REJECT; /* nobody says yes to what was not seen */
         put(b.data, b.len, !strcmp(call->tool, "apply_patch"));
         free(said);
-        said = edit_ask(hides ? "run it? y(es), a(lways), n(o), s(how all), or why not: " : "run it? y(es), a(lways), n(o), or why not: ", chat_stop_fd());
+        said = chat_question(hides ? "run it? y(es), a(lways), n(o), s(how all), or why not: " : "run it? y(es), a(lways), n(o), or why not: ");
         if (!said) {
             *message = cay__strdup("The user interrupted.");
             return CAY_REJECT;

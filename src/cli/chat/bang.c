@@ -20,7 +20,7 @@ static bool confirm(chat *c, const char *cmd)
     cay__buf_str(&b, "run on THIS machine, outside of the sandbox: ");
     cay__buf_safe(&b, cmd, strlen(cmd), false);
     cay__buf_str(&b, " ? y/N ");
-    CAY_AUTOFREE char *said = edit_ask(b.data, -1);
+    CAY_AUTOFREE char *said = chat_question(b.data);
     return said && (!strcmp(said, "y") || !strcmp(said, "yes"));
 }
 

@@ -28,6 +28,7 @@ typedef struct chat_args {
     opt_list    mcp;
     uint64_t    max_turns;
     bool        auto_approve, no_splash, empty;
+    bool        here; /* nobody named a directory: it is the current one */
 } chat_args;
 
 typedef enum chat_mode { CHAT_ASK, CHAT_AUTO, CHAT_NEVER } chat_mode;
@@ -87,7 +88,10 @@ void chat_close(chat *c);
 
 /* turn.c */
 void chat_turn(chat *c, const char *input); /* text, or a list of items */
+int  chat_stop_open(cay_err *err);
 int  chat_stop_fd(void);                    /* readable once Ctrl+C was pressed in a turn */
+bool chat_ending(void);                     /* somebody wants this program to end */
+char *chat_question(const char *question);  /* edit_ask() that Ctrl+C ends */
 
 /* show.c */
 int  chat_event(void *arg, const cay_run_event *ev);

@@ -200,7 +200,7 @@ static int choose(const cay_file_change *ch, void *arg)
     view *v = arg;
     while (!v->all) {
         change_print(ch, "");
-        CAY_AUTOFREE char *said = edit_ask("apply? y(es), n(o), d(iff), a(ll), q(uit): ", -1);
+        CAY_AUTOFREE char *said = chat_question("apply? y(es), n(o), d(iff), a(ll), q(uit): ");
         switch (said ? *said : 'q') {
         case 'y': return 1;
         case 'n': return 0;

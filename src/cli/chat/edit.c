@@ -323,7 +323,7 @@ edit_end edit_read(edit *e, char **text)
     for (;;) {
         CAY_AUTOFREE char *line = NULL;
         e->interrupted = false;
-        ssize_t got = next_line(e, &line);
+        ssize_t got = next_line(e, &line); /* -1 as well when a signal came */
         size_t n = got > 0 ? (size_t)got : 0;
         if (e->interrupted) {
             cay__fd_write_all(1, "\n", 1);

@@ -2,11 +2,12 @@
 /* @file: completed while it is typed, put behind the message when it is sent. Files are the sandbox's. */
 #include "chat.h"
 #include <base/base.h>
+#include <base/base64.h>
 #include <base/str.h>
 #include <cay/sandbox.h>
 #include <stdio.h>
 
-enum { FILE_MOST = 256 << 10, FILES = 20 };
+enum { FILE_MOST = 256 << 10, IMAGE_MOST = 10 << 20, FILES = 20 };
 
 static bool is_text(const char *s, size_t n)
 {
@@ -27,12 +28,34 @@ static void add_file(cay__buf *b, const char *path, const char *data, size_t n)
     cay__buf_fmt(b, "%s%s", n && data[n - 1] == '\n' ? "" : "\n", fence);
 }
 
+/* By content, as its name may say anything. */
+static const char *image_type(const char *s, size_t n)
+{
+    static const struct {
+        const char *head;
+        size_t      len;
+        const char *type;
+    } known[] = { { "\x89PNG\r\n\x1a\n", 8, "image/png" }, { "\xff\xd8\xff", 3, "image/jpeg" }, { "GIF8", 4, "image/gif" } };
+    for (size_t i = 0; i < CAY_LEN(known); i++)
+        if (n > known[i].len && !memcmp(s, known[i].head, known[i].len))
+            return known[i].type;
+    return n > 12 && !memcmp(s, "RIFF", 4) && !memcmp(s + 8, "WEBP", 4) ? "image/webp" : NULL;
+}
+
+static json_t *image_part(const char *type, const char *s, size_t n)
+{
+    CAY_AUTOBUF b = CAY__BUF(2 * n + 64);
+    cay__buf_fmt(&b, "data:%s;base64,", type);
+    cay__base64_put(&b, s, n);
+    return json_pack("{s:s, s:s}", "type", "input_image", "image_url", b.data);
+}
+
 /* The name after an @ that begins a word. What ends a sentence is not part of it, unless there is such a file. */
 static bool find(chat *c, char *path, char **data, size_t *n, cay_err *err)
 {
     for (;;) {
         size_t len = strlen(path);
-        int rc = len ? cay_file_get(c->sb, NULL, path, FILE_MOST, data, n, err) : CAY_ENOENT;
+        int rc = len ? cay_file_get(c->sb, NULL, path, IMAGE_MOST, data, n, err) : CAY_ENOENT;
         if (rc == 0)
             return true;
         if (rc != CAY_ENOENT || !len || !strchr(".,;:!?)", path[len - 1]))
@@ -44,6 +67,7 @@ static bool find(chat *c, char *path, char **data, size_t *n, cay_err *err)
 char *chat_insert(chat *c, const char *text)
 {
     CAY_AUTOBUF b = CAY__BUF(16 << 20);
+    CAY_AUTOJSON *images = json_array();
     size_t files = 0;
     if (c->note)
         cay__buf_fmt(&b, "%s\n\n", c->note);
@@ -56,21 +80,26 @@ char *chat_insert(chat *c, const char *text)
             continue;
         CAY_AUTOFREE char *path = strndup(at + 1, len), *data = NULL;
         cay_err err = CAY_ERR_INIT;
-        if (!path || !find(c, path, &data, &n, &err)) {
-            if (err.code == CAY_ETOOBIG)
-                chat_text(c, OUT_WARN, "@%s is larger than 256 KiB: only its name is sent", path);
-            continue;
-        }
-        files++;
-        if (is_text(data, n))
+        bool found = path && find(c, path, &data, &n, &err);
+        const char *type = found ? image_type(data, n) : NULL;
+        files += found;
+        if (type)
+            json_array_append_new(images, image_part(type, data, n));
+        else if ((found && n > FILE_MOST) || err.code == CAY_ETOOBIG)
+            chat_text(c, OUT_WARN, "@%s is larger than 256 KiB: only its name is sent", path);
+        else if (found && is_text(data, n))
             add_file(&b, path, data, n);
-        else
-            chat_text(c, OUT_WARN, "@%s is no text: only its name is sent", path);
+        else if (found)
+            chat_text(c, OUT_WARN, "@%s is neither text nor an image: only its name is sent", path);
     }
     CAY_AUTOJSON *items = b.full ? NULL : json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", b.data);
+    if (items && json_array_size(images)) {
+        json_array_insert_new(images, 0, json_pack("{s:s, s:s}", "type", "input_text", "text", b.data));
+        json_object_set(json_array_get(items, 0), "content", images);
+    }
     if (!items)
         chat_text(c, OUT_BAD, b.full ? "cay: the message is larger than 16 MiB" : "cay: the message is no UTF-8 text");
-    return items ? cay__json_text(items, 64 << 20) : NULL;
+    return items ? cay__json_text(items, 256 << 20) : NULL;
 }
 
 /* ------------------------------------------------------------------ completion */

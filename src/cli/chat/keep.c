@@ -298,6 +298,22 @@ static int files_back(keep *k, int64_t point, keep_done *done, cay_err *err)
     return 0;
 }
 
+/* Snapshots of points after that one are nobody's then. */
+static void drop_after(keep *k, int64_t point)
+{
+    sqlite3_stmt *s = NULL;
+    if (store_prepare(k->db, "SELECT snapshot FROM points WHERE session = ?1 AND n > ?2 AND snapshot NOT NULL", k->session, point, &s, NULL) < 0)
+        return;
+    while (sqlite3_step(s) == SQLITE_ROW)
+        cay_snapshot_remove(k->svc, NULL, (const char *)sqlite3_column_text(s, 0), NULL, NULL);
+    sqlite3_finalize(s);
+}
+
+void keep_drop(keep *k)
+{
+    drop_after(k, 0);
+}
+
 static int go_back(keep *k, int64_t point, keep_done *done, cay_err *err)
 {
     sqlite3_stmt *s = NULL;
@@ -313,6 +329,7 @@ static int go_back(keep *k, int64_t point, keep_done *done, cay_err *err)
         CAY_TRY(cay_sandbox_undo(k->sb, NULL, snapshot, NULL, err));
     else
         CAY_TRY(files_back(k, point, done, err));
+    drop_after(k, point);
     CAY_TRY(store_do(k->db, "DELETE FROM files WHERE point IN (SELECT n FROM points WHERE session = ?1 AND n > ?2)", k->session, point, err));
     return store_do(k->db, "DELETE FROM points WHERE session = ?1 AND n > ?2", k->session, point, err);
 }
@@ -325,14 +342,4 @@ int keep_back(keep *k, uint64_t turn, keep_done *done, cay_err *err)
 int keep_back_once(keep *k, keep_done *done, cay_err *err)
 {
     return go_back(k, last_point(k, "SELECT n FROM points WHERE session = ?1 AND ?2 = 0 ORDER BY n DESC LIMIT 1 OFFSET 1", 0, err), done, err);
-}
-
-void keep_drop(keep *k)
-{
-    sqlite3_stmt *s = NULL;
-    if (store_prepare(k->db, "SELECT snapshot FROM points WHERE session = ?1 AND snapshot NOT NULL", k->session, 0, &s, NULL) < 0)
-        return;
-    while (sqlite3_step(s) == SQLITE_ROW)
-        cay_snapshot_remove(k->svc, NULL, (const char *)sqlite3_column_text(s, 0), NULL, NULL);
-    sqlite3_finalize(s);
 }

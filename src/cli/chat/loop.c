@@ -43,7 +43,7 @@ int chat_loop(chat *c)
         splash(c);
     if (!c->tty && c->mode == CHAT_ASK)
         out_note("cay: there is no terminal to ask on: commands and patches are refused; --auto-approve lets them run");
-    while (!c->quit) {
+    while (!c->quit && !chat_ending()) {
         CAY_AUTOFREE char *line = NULL;
         edit_end end = edit_read(c->edit, &line);
         if (end == EDIT_END || (end == EDIT_INTERRUPTED && before))

@@ -15,10 +15,10 @@ static int default_dir(chat *c, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "--empty and --on contradict each other");
     if (p && strcmp(p, "none") && strcmp(p, "native") && c->a->box.on)
         return cay_fail(err, CAY_EINVAL, "--on: only native sandboxes show a directory copy-on-write");
-    if (!c->a->box.on && !other)
+    c->a->here = !c->a->box.on && !other;
+    if (c->a->here)
         c->a->box.on = ".";
-    int rc = box_spec_make(&c->a->box, &c->box, err);
-    return rc;
+    return box_spec_make(&c->a->box, &c->box, err);
 }
 
 int chat_run(void *opts, int argc, char **argv)

@@ -28,8 +28,6 @@ typedef struct layout {
     bool     tight, any, code;
     cell    *cells; /* of a table */
     size_t   ncells, ncols;
-    const char *href;
-    size_t   href_len;
 } layout;
 
 /* ------------------------------------------------------------------ columns */
@@ -381,11 +379,7 @@ static unsigned style_of(MD_SPANTYPE type)
 static int enter_span(MD_SPANTYPE type, void *detail, void *arg)
 {
     layout *l = arg;
-    if (type == MD_SPAN_A || type == MD_SPAN_IMG) {
-        const MD_ATTRIBUTE *a = type == MD_SPAN_A ? &((MD_SPAN_A_DETAIL *)detail)->href : &((MD_SPAN_IMG_DETAIL *)detail)->src;
-        l->href = a->text;
-        l->href_len = a->size;
-    }
+    (void)detail;
     set_style(l, l->style | style_of(type));
     return 0;
 }
@@ -394,15 +388,14 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *arg)
 static int leave_span(MD_SPANTYPE type, void *detail, void *arg)
 {
     layout *l = arg;
-    (void)detail;
+    const MD_ATTRIBUTE *to = type == MD_SPAN_A ? &((MD_SPAN_A_DETAIL *)detail)->href : type == MD_SPAN_IMG ? &((MD_SPAN_IMG_DETAIL *)detail)->src : NULL;
     set_style(l, l->style & ~style_of(type));
-    if ((type == MD_SPAN_A || type == MD_SPAN_IMG) && l->href) {
-        CAY_AUTOBUF url = CAY__BUF(TEXT);
-        cay__buf_safe(&url, l->href, l->href_len, false);
-        if (url.len && (l->text.len < url.len + 2 || memcmp(l->text.data + l->text.len - 2 - url.len, url.data, url.len)))
-            cay__buf_fmt(&l->text, " (%s)", url.data);
-        l->href = NULL;
-    }
+    if (!to)
+        return 0;
+    CAY_AUTOBUF url = CAY__BUF(TEXT);
+    cay__buf_safe(&url, to->text ? to->text : "", to->size, false);
+    if (url.len && (l->text.len < url.len + 2 || memcmp(l->text.data + l->text.len - 2 - url.len, url.data, url.len)))
+        cay__buf_fmt(&l->text, " (%s)", url.data);
     return 0;
 }
 

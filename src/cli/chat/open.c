@@ -89,7 +89,9 @@ static int make_sandbox(chat *c, cay_err *err)
     spec.on = native && *c->s.dir ? c->s.dir : NULL;
     int rc = cli_box_create(&spec, &c->sb, err);
     if (rc < 0)
-        return spec.on && !c->a->box.on ? cay_wrap(err, rc, "the current directory (--on DIR takes another, --empty none)") : rc;
+        return spec.on && c->a->here ? cay_wrap(err, rc, "the current directory cannot be shown (--on DIR takes another, --empty none)") : rc;
+    if (spec.provider && !strcmp(spec.provider, "local"))
+        chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights");
     if (!spec.on && *c->s.dir && !native) {
         free(c->note);
         CAY_AUTOBUF b = CAY__BUF(8192);
@@ -275,6 +277,7 @@ int chat_open(chat *c, cay_err *err)
     c->screen = isatty(1);
     md_paint_begin(&c->paint);
     CAY_TRY(conf_read(&c->conf, err));
+    CAY_TRY(chat_stop_open(err));
     if (c->a->auto_approve || cay__json_bool(json_object_get(c->conf, "chat"), "auto_approve", false))
         c->mode = CHAT_AUTO;
     if (c->a->agent)

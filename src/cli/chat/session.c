@@ -103,7 +103,7 @@ void chat_session(chat *c, int argc, char **argv)
         if (!strcmp(name, c->s.name))
             chat_text(c, OUT_WARN, "this is the session at hand; /session create begins another first");
         else if ((rc = chat_forget(c, name, &err)) == 0)
-            chat_text(c, OUT_DIM, "session %s is gone, and its sandbox", name);
+            chat_text(c, OUT_DIM, "session %s is gone", name);
     } else if (!strcmp(verb, "save")) {
         if ((rc = rename_to(c, name, &err)) == 0)
             chat_text(c, OUT_DIM, "this session is kept as %s", name);

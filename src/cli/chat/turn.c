@@ -12,16 +12,19 @@
 
 enum { TURNS = 100, OUTPUT_TOKENS = 16000, CAPS = 4 };
 
-/* ------------------------------------------------------------------ Ctrl+C */
+/* ------------------------------------------------------------------ signals */
 
 static int stop_pipe[2] = { -1, -1 };
-static volatile sig_atomic_t stops, in_turn, have_tty;
+static volatile sig_atomic_t stops, in_turn, ending, have_tty;
 static struct termios cooked;
 
-static void on_stop(int sig)
+/* Ctrl+C ends a turn or a question; a second one, before that is done, ends us. The other two end the talk in good order: they
+ * interrupt the read of a line. */
+static void on_signal(int sig)
 {
     int e = errno;
-    if (!in_turn || stops++ > 0 || write(stop_pipe[1], "x", 1) < 0) { /* the second time: somebody wants to be gone */
+    ending = ending || sig != SIGINT;
+    if (stops++ > 0 || write(stop_pipe[1], "x", 1) < 0) {
         if (have_tty)
             tcsetattr(0, TCSADRAIN, &cooked);
         _exit(128 + sig);
@@ -29,20 +32,46 @@ static void on_stop(int sig)
     errno = e;
 }
 
+int chat_stop_open(cay_err *err)
+{
+    static const int sigs[] = { SIGINT, SIGTERM, SIGHUP };
+    if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    for (size_t i = 0; i < CAY_LEN(sigs); i++)
+        sigaction(sigs[i], &(struct sigaction){ .sa_handler = on_signal }, NULL);
+    return 0;
+}
+
 int chat_stop_fd(void)
 {
     return stop_pipe[0];
 }
 
-static void begin(chat *c)
+bool chat_ending(void)
 {
-    struct sigaction sa = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
-    if (stop_pipe[0] < 0 && pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-        stop_pipe[0] = -1;
+    return ending;
+}
+
+static void forget_stops(void)
+{
+    char drop[16];
+    while (read(stop_pipe[0], drop, sizeof drop) > 0)
+        ;
     stops = 0;
+}
+
+char *chat_question(const char *question)
+{
+    char *said = edit_ask(question, stop_pipe[0]);
+    if (!in_turn)
+        forget_stops();
+    return said;
+}
+
+static void begin(const chat *c)
+{
+    forget_stops();
     in_turn = 1;
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
     have_tty = c->tty && tcgetattr(0, &cooked) == 0;
     if (have_tty) { /* what is typed meanwhile waits, unseen, for the next prompt */
         struct termios t = cooked;
@@ -51,14 +80,14 @@ static void begin(chat *c)
     }
 }
 
-static void end(void)
+static bool end(void)
 {
-    char drop[16];
+    bool stopped = stops > 0;
     if (have_tty)
         tcsetattr(0, TCSADRAIN, &cooked);
     in_turn = 0;
-    while (stop_pipe[0] >= 0 && read(stop_pipe[0], drop, sizeof drop) > 0)
-        ;
+    forget_stops();
+    return stopped;
 }
 
 /* ------------------------------------------------------------------ hooks */
@@ -168,8 +197,8 @@ void chat_turn(chat *c, const char *input)
     int rc = ask(c, input, &err);
     chat_quiet_lines(c);
     chat_calls_clear(c);
-    end();
-    if (rc < 0 && (rc == CAY_ECANCELED || stops))
+    bool stopped = end();
+    if (rc < 0 && (rc == CAY_ECANCELED || stopped))
         chat_text(c, OUT_WARN, "interrupted%s", c->nitems ? "; /undo takes back what was done" : "");
     else if (rc < 0)
         chat_text(c, OUT_BAD, "cay: %s", err.msg);
