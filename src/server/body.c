@@ -70,7 +70,7 @@ static int say_continue(cay__req *r, cay_err *err)
 static int wait_more(cay__req *r, cay_err *err)
 {
     struct pollfd p[2] = { { .fd = r->conn->w.fd, .events = POLLIN }, { .fd = cay__call_cancel(&r->call), .events = POLLIN } };
-    int left = cay__call_left(&r->call), ms = left < 0 ? CAY__BODY_MS : CAY_MIN(left, (int)CAY__BODY_MS);
+    int left = cay__call_left(&r->call), idle = (int)r->server->conf.body_ms, ms = left < 0 ? idle : CAY_MIN(left, idle);
     CAY_TRY(say_continue(r, err));
     int n = poll(p, 2, ms);
     if (n == 0)

@@ -14,6 +14,7 @@ enum { WORKING = EPOLLRDHUP | EPOLLONESHOT };
 
 static void go(cay__conn *c, const char *data, size_t n);
 static void on_conn(cay__watch *w, uint32_t events);
+static void read_some(cay__conn *c);
 
 bool cay__conn_want(cay__conn *c, uint32_t events)
 {
@@ -59,7 +60,7 @@ void cay__conn_accept(cay__lane *l, cay__listener *via, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     name_peer(c);
-    set_until(c, CAY__HEAD_MS);
+    set_until(c, c->lane->server->conf.head_ms);
     c->next = l->conns;
     c->prev = &l->conns;
     if (c->next)
@@ -68,7 +69,8 @@ void cay__conn_accept(cay__lane *l, cay__listener *via, int fd)
     l->nconns++;
     if (!l->sweep.prev)
         cay__timer_arm(&l->loop, &l->sweep, cay__boot_ms() + 1000);
-    if (!cay__loop_add(&l->loop, &c->w))
+    bool ready = !l->server->conf.tls_cert || via->plain || cay__tls_begin(c);
+    if (!cay__loop_add(&l->loop, &c->w) || !ready)
         cay__conn_close(c);
 }
 
@@ -84,6 +86,8 @@ void cay__conn_close(cay__conn *c)
     atomic_fetch_sub(&l->server->nconns, 1);
     if (c->req)
         cay__req_free(c->req);
+    if (c->tls)
+        cay__tls_end(c);
     close(c->w.fd);
     cay__buf_clear(&c->in);
     cay__buf_clear(&c->out);
@@ -96,6 +100,8 @@ static void linger(cay__conn *c)
     c->state = CAY__CONN_LINGER;
     cay__buf_clear(&c->in);
     set_until(c, CAY__LINGER_MS);
+    if (c->tls)
+        cay__tls_bye(c);
     shutdown(c->w.fd, SHUT_WR);
     cay__conn_want(c, EPOLLIN);
 }
@@ -139,11 +145,15 @@ void cay__conn_next(cay__conn *c)
     }
     c->state = CAY__CONN_HEAD;
     c->scanned = 0;
-    set_until(c, CAY__IDLE_MS);
-    if (c->in.len > c->in_at)
-        go(c, NULL, 0);
-    else
+    set_until(c, c->skip ? c->lane->server->conf.body_ms : CAY__IDLE_MS);
+    if (c->tls && cay__tls_waiting(c)) {
         cay__conn_want(c, EPOLLIN);
+        read_some(c);
+    } else if (c->in.len > c->in_at) {
+        go(c, NULL, 0);
+    } else {
+        cay__conn_want(c, EPOLLIN);
+    }
 }
 
 void cay__conn_answered(cay__conn *c)
@@ -176,7 +186,7 @@ void cay__conn_resume(cay__conn *c)
 
 void cay__conn_worked(cay__conn *c)
 {
-    bool simple = !c->stream && !c->tls && c->keep && !c->lane->server->draining && c->in.len <= c->in_at;
+    bool simple = !c->stream && !c->tls && c->keep && !c->skip && !c->lane->server->draining && c->in.len <= c->in_at;
     if (!simple || cay__io_flush(c) <= 0) {
         cay__lane_post(c);
         return;
@@ -285,7 +295,7 @@ static size_t take(cay__conn *c, const char *data, size_t n)
     } else {
         l->spare = cay__req_new(l->server);
         c->state = CAY__CONN_BODY;
-        set_until(c, CAY__BODY_MS);
+        set_until(c, c->lane->server->conf.body_ms);
     }
     return (size_t)used;
 }
@@ -336,7 +346,7 @@ static void go(cay__conn *c, const char *data, size_t n)
         cay__conn_answered(c);
     } else {
         if (c->in.len && !c->heading) /* counted from its first byte, however many follow one by one */
-            set_until(c, CAY__HEAD_MS);
+            set_until(c, c->lane->server->conf.head_ms);
         c->heading = c->in.len > 0;
         cay__conn_want(c, EPOLLIN);
     }

@@ -17,7 +17,7 @@ enum {
     CAY__HIGH = 256 << 10,    /* more waits to be sent: the source has to wait */
     CAY__SKIP = 65536,        /* what a handler did not read of a body is read for it up to here; else the connection ends */
     CAY__OUT_MAX = 256 << 20, /* of an answer that is held in memory */
-    CAY__HEAD_MS = 15000, CAY__BODY_MS = 30000, CAY__IDLE_MS = 75000, CAY__SEND_MS = 30000, CAY__LINGER_MS = 3000,
+    CAY__IDLE_MS = 75000, CAY__SEND_MS = 30000, CAY__LINGER_MS = 3000,
     CAY__LISTENERS = 16,
     CAY__CALL_MS = 600000, CAY__DRAIN_MS = 20000,
 };
@@ -70,7 +70,6 @@ typedef struct cay__conn {
     cay__listener      *via;
     _Atomic int         state;
     struct ssl_st      *tls;
-    bool                tls_ready;
     bool                keep;     /* after this answer another request may come */
     bool                cut;      /* nothing can be sent any more */
     bool                heading;  /* a part of a head is there */
@@ -120,6 +119,8 @@ struct cay__server {
     struct cay__hub     *hub;
     struct cay__metrics *metrics;
     struct ssl_ctx_st *tls;
+    char           *tls_cert;
+    pthread_mutex_t tls_lock; /* of which certificate is the current one */
 };
 
 /* listen.c */
@@ -147,6 +148,17 @@ static inline size_t cay__io_pending(const cay__conn *c)
 {
     return c->out.len - c->out_at;
 }
+/* tls.c: as io.c, which calls it */
+int     cay__tls_load(cay__server *s, cay_err *err);
+void    cay__tls_unload(cay__server *s);
+bool    cay__tls_begin(cay__conn *c);
+ssize_t cay__tls_read(cay__conn *c, void *buf, size_t n);
+ssize_t cay__tls_write(cay__conn *c, const void *buf, size_t n);
+bool    cay__tls_waiting(const cay__conn *c); /* bytes are here that epoll(7) does not know of */
+void    cay__tls_bye(cay__conn *c);
+void    cay__tls_end(cay__conn *c);
+/* gzip.c: false: it goes as it is */
+bool cay__gzip(const cay__req *r, const char *type, const void *data, size_t len, cay__buf *out);
 /* route.c */
 cay__req *cay__req_new(cay__server *s);
 void cay__req_reset(cay__req *r);

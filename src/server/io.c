@@ -9,6 +9,8 @@ enum { BLOCKED = -1, BROKEN = -2 };
 ssize_t cay__io_read(cay__conn *c, void *buf, size_t n)
 {
     ssize_t got;
+    if (c->tls)
+        return cay__tls_read(c, buf, n);
     do
         got = recv(c->w.fd, buf, n, 0);
     while (got < 0 && errno == EINTR);
@@ -18,6 +20,8 @@ ssize_t cay__io_read(cay__conn *c, void *buf, size_t n)
 ssize_t cay__io_write(cay__conn *c, const void *buf, size_t n)
 {
     ssize_t put;
+    if (c->tls)
+        return cay__tls_write(c, buf, n);
     do
         put = send(c->w.fd, buf, n, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (put < 0 && errno == EINTR);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses that are listened on: HOST:PORT, :PORT, [V6]:PORT, PORT, unix:PATH. */
+/* Addresses that are listened on: HOST:PORT, :PORT, [V6]:PORT, PORT, unix:PATH, fd:N. */
 #include "inside.h"
 #include <base/base.h>
 #include <base/str.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -38,6 +39,49 @@ static int open_unix(const char *path, cay__listener *l, cay_err *err)
     return 0;
 }
 
+static bool is_loopback(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET)
+        return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
+    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+/* What is printed of a socket, and whether it may be plain. */
+static int name_tcp(const cay__server *s, int fd, cay__listener *l, cay_err *err)
+{
+    char shown[64], port[8];
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
+    if (getsockname(fd, (struct sockaddr *)&a, &n) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--listen");
+    if (a.ss_family == AF_UNIX) {
+        l->local = l->plain = true;
+        snprintf(l->name, sizeof l->name, "a unix socket");
+        return 0;
+    }
+    l->local = is_loopback((struct sockaddr *)&a);
+    getnameinfo((struct sockaddr *)&a, n, shown, sizeof shown, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    if (!l->local && !s->conf.tls_cert && !s->conf.insecure)
+        return cay_fail_why(err, CAY_EPERM, "plain_refused", "--listen %s:%s: beyond this machine keys would travel in the clear: give --tls CERT,KEY, or --insecure", shown, port);
+    snprintf(l->name, sizeof l->name, strchr(shown, ':') ? "%s://[%s]:%s" : "%s://%s:%s", s->conf.tls_cert ? "https" : "http", shown, port);
+    return 0;
+}
+
+/* A socket that whoever started us listens on: it outlives us, so that a restart refuses nobody. */
+static int take_fd(cay__server *s, const char *digits, cay__listener *l, cay_err *err)
+{
+    uint64_t n;
+    int on = 0;
+    socklen_t len = sizeof on;
+    if (!cay__str_to_u64(digits, &n) || n < 3 || n > 1023 || getsockopt((int)n, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
+        return cay_fail(err, CAY_EINVAL, "--listen fd:%s: want the number of a socket that listens", digits);
+    fcntl((int)n, F_SETFD, FD_CLOEXEC);
+    fcntl((int)n, F_SETFL, fcntl((int)n, F_GETFL) | O_NONBLOCK);
+    CAY_TRY(name_tcp(s, (int)n, l, err));
+    l->fd = (int)n;
+    return 0;
+}
+
 /* "HOST:PORT" taken apart; a missing host is this machine alone. */
 static int take_apart(const char *addr, char *host, size_t cap, char *port, size_t pcap, cay_err *err)
 {
@@ -55,37 +99,23 @@ static int take_apart(const char *addr, char *host, size_t cap, char *port, size
     return 0;
 }
 
-static bool is_loopback(const struct sockaddr *a)
-{
-    if (a->sa_family == AF_INET)
-        return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
-    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
 static int open_tcp(cay__server *s, const char *addr, cay__listener *l, cay_err *err)
 {
-    char host[256], port[8], shown[64];
+    char host[256], port[8];
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *list = NULL;
-    struct sockaddr_storage a;
-    socklen_t n = sizeof a;
     int on = 1;
     CAY_TRY(take_apart(addr, host, sizeof host, port, sizeof port, err));
     int rc = getaddrinfo(host, port, &hints, &list);
     if (rc)
         return cay_fail(err, CAY_EINVAL, "--listen %s: %s", addr, gai_strerror(rc));
     CAY_AUTOFD fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    l->local = is_loopback(list->ai_addr);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     bool ok = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0;
     freeaddrinfo(list);
     if (!ok)
         return errno == EADDRINUSE ? cay_fail_why(err, CAY_EEXIST, "address_in_use", "--listen %s: another program listens there; --listen :0 takes a free port", addr)
                                    : cay_fail_sys(err, CAY_ESYS, "--listen %s", addr);
-    if (!l->local && !s->conf.tls_cert && !s->conf.insecure)
-        return cay_fail_why(err, CAY_EPERM, "plain_refused", "--listen %s: beyond this machine keys would travel in the clear: give --tls CERT,KEY, or --insecure", addr);
-    getsockname(fd, (struct sockaddr *)&a, &n);
-    getnameinfo((struct sockaddr *)&a, n, shown, sizeof shown, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(l->name, sizeof l->name, strchr(shown, ':') ? "%s://[%s]:%s" : "%s://%s:%s", s->conf.tls_cert ? "https" : "http", shown, port);
+    CAY_TRY(name_tcp(s, fd, l, err));
     l->fd = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -96,7 +126,7 @@ int cay__listen(cay__server *s, const char *addr, const cay__dialect *root, cons
         return cay_fail(err, CAY_ETOOBIG, "--listen %s: at most %zu addresses", addr, CAY_LEN(s->listeners));
     cay__listener *l = &s->listeners[s->nlisteners];
     *l = (cay__listener){ .fd = -1, .root = root, .as = as };
-    CAY_TRY(cay__str_starts(addr, "unix:") ? open_unix(addr + 5, l, err) : open_tcp(s, addr, l, err));
+    CAY_TRY(cay__str_starts(addr, "unix:") ? open_unix(addr + 5, l, err) : cay__str_starts(addr, "fd:") ? take_fd(s, addr + 3, l, err) : open_tcp(s, addr, l, err));
     s->nlisteners++;
     if (as && !l->local)
         return cay_fail_why(err, CAY_EPERM, "as_refused", "--as %s on %s: everybody could come; it works on loopback and unix sockets alone", as, addr);

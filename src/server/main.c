@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-enum { LANES_MAX = 16, DEFAULT_WORKERS = 64, DEFAULT_CONNS = 20000 };
+enum { LANES_MAX = 16, DEFAULT_WORKERS = 64, DEFAULT_CONNS = 20000, DEFAULT_HEAD_MS = 15000, DEFAULT_BODY_MS = 30000 };
 
 const cay__conf *cay__server_conf(const cay__server *s)
 {
@@ -66,7 +66,7 @@ typedef struct words {
     const char *provider, *tls;
 } words;
 
-enum { O_LISTEN = 256, O_HOME, O_DOMAIN, O_TLS, O_INSECURE, O_LOG, O_WORKERS, O_CONNS, O_DIALECT, O_AS, O_PROVIDER, O_HOST, O_ORIGIN };
+enum { O_LISTEN = 256, O_HOME, O_DOMAIN, O_TLS, O_INSECURE, O_LOG, O_WORKERS, O_CONNS, O_DIALECT, O_AS, O_PROVIDER, O_HOST, O_ORIGIN, O_HEAD_MS, O_BODY_MS };
 static const struct option options[] = {
     { "listen", required_argument, NULL, O_LISTEN },   { "home", required_argument, NULL, O_HOME },
     { "domain", required_argument, NULL, O_DOMAIN },   { "tls", required_argument, NULL, O_TLS },
@@ -74,7 +74,8 @@ static const struct option options[] = {
     { "workers", required_argument, NULL, O_WORKERS }, { "connections", required_argument, NULL, O_CONNS },
     { "dialect", required_argument, NULL, O_DIALECT }, { "as", required_argument, NULL, O_AS },
     { "provider", required_argument, NULL, O_PROVIDER }, { "allow-host", required_argument, NULL, O_HOST },
-    { "allow-origin", required_argument, NULL, O_ORIGIN }, { 0 },
+    { "allow-origin", required_argument, NULL, O_ORIGIN },
+    { "head-ms", required_argument, NULL, O_HEAD_MS },   { "body-ms", required_argument, NULL, O_BODY_MS }, { 0 },
 };
 
 static int one_more(const char **list, size_t cap, const char *name, cay_err *err)
@@ -109,6 +110,8 @@ static int take_words(int argc, char **argv, words *w, cay__conf *conf, cay_err 
         case O_LOG: conf->log = optarg; break;
         case O_WORKERS: conf->workers = (unsigned)atoi(optarg); break;
         case O_CONNS: conf->conns = (unsigned)atoi(optarg); break;
+        case O_HEAD_MS: conf->head_ms = (unsigned)atoi(optarg); break;
+        case O_BODY_MS: conf->body_ms = (unsigned)atoi(optarg); break;
         case O_DIALECT: dialect = optarg; break;
         case O_AS: as = optarg; break;
         case O_HOST: CAY_TRY(one_more(conf->hosts, CAY_LEN(conf->hosts), "--allow-host", err)); break;
@@ -130,6 +133,19 @@ static int take_words(int argc, char **argv, words *w, cay__conf *conf, cay_err 
     if (conf->workers < 1 || conf->workers > 1024 || conf->conns < 1)
         return cay_fail(err, CAY_EINVAL, "--workers: 1 to 1024; --connections: at least 1");
     return 0;
+}
+
+/* "CERT,KEY"; the files are read before anything listens. */
+static int open_tls(cay__server *s, const char *both, cay_err *err)
+{
+    const char *comma = both ? strchr(both, ',') : NULL;
+    if (!both)
+        return 0;
+    if (!comma || comma == both || !comma[1])
+        return cay_fail(err, CAY_EINVAL, "--tls %s: want CERT,KEY", both);
+    s->conf.tls_cert = s->tls_cert = strndup(both, (size_t)(comma - both));
+    s->conf.tls_key = comma + 1;
+    return cay__tls_load(s, err);
 }
 
 static int open_listeners(cay__server *s, const words *w, cay_err *err)
@@ -172,6 +188,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
 {
     const cay_open spec = { .size = sizeof spec, .home = s->conf.home, .provider = w->provider };
     CAY_TRY(open_log(s, err));
+    CAY_TRY(open_tls(s, w->tls, err));
     CAY_TRY(open_listeners(s, w, err));
     CAY_TRY(cay_service_open(&spec, &s->svc, err));
     name_instance(s);
@@ -188,6 +205,19 @@ static int start(cay__server *s, const words *w, cay_err *err)
     for (; s->nlanes < want; s->nlanes++)
         CAY_TRY(cay__lane_start(&s->lanes[s->nlanes], s, err));
     return 0;
+}
+
+/* SIGHUP: certificate and log are read and opened again; what cannot be stays as it was. */
+static void refresh(cay__server *s)
+{
+    cay_err err = CAY_ERR_INIT;
+    if (s->tls && cay__tls_load(s, &err) < 0)
+        fprintf(stderr, "cay: %s; the old certificate stays\n", err.msg);
+    if (s->log_fd >= 0 && strcmp(s->conf.log, "-")) {
+        CAY_AUTOFD fd = open(s->conf.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (fd < 0 || dup3(fd, s->log_fd, O_CLOEXEC) < 0)
+            fprintf(stderr, "cay: --log %s: %s\n", s->conf.log, strerror(errno));
+    }
 }
 
 /* Accepts no more, lets requests end, then streams. */
@@ -212,6 +242,8 @@ static void stop(cay__server *s)
         cay__lane_close(&s->lanes[i]);
     free(s->lanes);
     cay__gate_free(s->gate);
+    cay__tls_unload(s);
+    free(s->tls_cert);
     if (s->previews)
         cay__previews_free(s->previews);
     if (s->hub)
@@ -231,7 +263,9 @@ static void announce(const cay__server *s)
 
 int main(int argc, char **argv)
 {
-    cay__server s = { .conf = { .domain = "localhost", .workers = DEFAULT_WORKERS, .conns = DEFAULT_CONNS }, .log_fd = -1 };
+    cay__server s = { .conf = { .domain = "localhost", .workers = DEFAULT_WORKERS, .conns = DEFAULT_CONNS, .head_ms = DEFAULT_HEAD_MS, .body_ms = DEFAULT_BODY_MS },
+                      .log_fd = -1,
+                      .tls_lock = PTHREAD_MUTEX_INITIALIZER };
     words w = { 0 };
     cay_err err = CAY_ERR_INIT;
     sigset_t set;
@@ -251,7 +285,7 @@ int main(int argc, char **argv)
     }
     announce(&s);
     while (sigwait(&set, &sig) == 0 && sig == SIGHUP)
-        continue;
+        refresh(&s);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a second one ends it at once */
     signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL);

@@ -258,7 +258,7 @@ static int hear_peer(cay__conn *c)
     ssize_t n = cay__io_read(c, c->lane->scratch, sizeof c->lane->scratch);
     if (n == -1)
         return 0;
-    c->until = cay__now_ms() + CAY__BODY_MS;
+    c->until = cay__now_ms() + c->lane->server->conf.body_ms;
     if (n > 0)
         return cay__hear(c, c->lane->scratch, (size_t)n);
     return n == 0 ? cay__hear_end(c) : -1;
@@ -290,7 +290,7 @@ int cay__stream_start(cay__conn *c)
 {
     cay__stream *s = c->stream;
     c->gone = false;
-    c->until = cay__now_ms() + CAY__BODY_MS;
+    c->until = cay__now_ms() + c->lane->server->conf.body_ms;
     if (s->hearing == CAY__HEARS_BODY && !c->in.len && cay__hear(c, NULL, 0) < 0) /* it learns at once that there is no body */
         return -1;
     step(c, !s->working, 0);

@@ -81,8 +81,15 @@ int cay__reply(cay__req *r, int status, const char *type, const void *data, size
 {
     if (r->reply->status)
         abort(); /* answered twice */
+    CAY_AUTOBUF packed = CAY__BUF(0);
     if (!type)
         len = 0;
+    if (len && !has_field(r, "Content-Encoding") && cay__gzip(r, type, data, len, &packed)) {
+        cay__reply_field(r, "Content-Encoding", "gzip");
+        cay__reply_field(r, "Vary", "Accept-Encoding");
+        data = packed.data;
+        len = packed.len;
+    }
     cay__reply_head(r, status, type, (int64_t)len);
     r->reply->bytes = len;
     if (len && !cay__reply_bodiless(r, status))

@@ -72,6 +72,7 @@ typedef struct cay__conf {
     const char *log;      /* file of the access log; "-": stderr; NULL: none */
     unsigned    workers;  /* at most so many */
     unsigned    conns;    /* likewise */
+    unsigned    head_ms, body_ms; /* how long a head may take; a body, without anything coming */
     bool        insecure; /* plain HTTP beyond this machine was asked for by name */
 } cay__conf;
 const cay__conf *cay__server_conf(const cay__server *s);

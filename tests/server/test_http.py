@@ -2,7 +2,13 @@
 """The HTTP core: what is refused, what is kept apart, and what is survived."""
 import json
 import os
+import signal
+import socket
+import ssl
+import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -113,7 +119,6 @@ class Http(unittest.TestCase):
         self.assertEqual(statuses(self.s.raw(b'GET /health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n')), [421])
 
     def test_unix_socket(self):
-        import socket
         c = socket.socket(socket.AF_UNIX)
         c.settimeout(20)
         c.connect(self.s.unix)
@@ -123,7 +128,146 @@ class Http(unittest.TestCase):
         self.assertEqual(os.stat(self.s.unix).st_mode & 0o777, 0o600)
 
 
+class Slow(unittest.TestCase):
+    """With limits that a test can wait for."""
+    def test_slow_heads_and_bodies_end(self):
+        with Server(BUILD, '--head-ms', '1500', '--body-ms', '1500') as s:
+            key = 'Authorization: Bearer %s\r\n' % s.key
+            head, body = s.socket(), s.socket()
+            raw = s.socket()
+            body.sendall(('POST /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{' % key).encode())
+            raw.sendall(('GET /health HTTP/1.1\r\nHost: localhost\r\n').encode())
+            begin = time.monotonic()
+            ended = {}
+            while len(ended) < 3 and time.monotonic() - begin < 30:
+                for name, c in (('head', head), ('body', body), ('raw', raw)):
+                    if name in ended:
+                        continue
+                    try:
+                        if name == 'head':
+                            c.sendall(b'G')
+                        c.settimeout(0.1)
+                        if not c.recv(1000):
+                            ended[name] = time.monotonic() - begin
+                    except TimeoutError:
+                        pass
+                    except OSError:
+                        ended[name] = time.monotonic() - begin
+            for c in (head, body, raw):
+                c.close()
+            self.assertEqual(len(ended), 3, ended)
+            self.assertGreater(min(ended.values()), 1.0)
+            self.assertEqual(s.ask('GET', '/health')[0], 200)
+
+    def test_many_slow_ones_do_not_hold_up_others(self):
+        with Server(BUILD) as s:
+            slow = []
+            for _ in range(500):
+                c = s.socket()
+                c.sendall(b'GET /health HTTP/1.1\r\nX')
+                slow.append(c)
+            times = []
+            c = s.connection()
+            for i in range(200):
+                slow[i].sendall(b'x')
+                t = time.monotonic()
+                self.assertEqual(s.ask('GET', '/health', conn=c)[0], 200)
+                times.append(time.monotonic() - t)
+            c.close()
+            for c in slow:
+                c.close()
+            self.assertLess(sorted(times)[190], 0.25)
+
+    def test_too_many_connections_are_told_so(self):
+        with Server(BUILD, '--connections', '4') as s:
+            held = [s.socket() for _ in range(4)]
+            for c in held:
+                c.sendall(OK)
+                self.assertIn(b' 200 ', c.recv(1000))
+            got = s.raw(b'')
+            self.assertEqual(got.split()[1], b'503')
+            self.assertIn(b'Retry-After', got)
+            for c in held:
+                c.close()
+
+
 class Life(unittest.TestCase):
+    def test_a_restart_refuses_nobody(self):
+        with socket.socket() as door:
+            door.bind(('127.0.0.1', 0))
+            door.listen(100)
+            door.set_inheritable(True)
+            port = door.getsockname()[1]
+            ask = lambda: socket.create_connection(('127.0.0.1', port), 20)  # noqa: E731
+            with Server(BUILD, '--listen', 'fd:%d' % door.fileno(), pass_fds=(door.fileno(),)) as s:
+                for _ in range(3):
+                    with ask() as c:
+                        c.sendall(LAST)
+                        self.assertIn(b' 200 ', c.recv(1000))
+                    self.assertEqual(s.stop(), 0)
+                    c = ask()  # nobody is there, and it waits
+                    c.sendall(LAST)
+                    s.start()
+                    self.assertIn(b' 200 ', c.recv(1000))
+                    c.close()
+
+    def test_the_log_tells_every_request(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, 'log')
+            with Server(BUILD, '--log', path) as s:
+                rid = s.ask('GET', '/health?token=secret')[1]['X-Request-Id']
+                os.rename(path, path + '.1')
+                s.proc.send_signal(signal.SIGHUP)
+                for _ in range(200):
+                    if os.path.exists(path):
+                        break
+                    time.sleep(0.05)
+                again = s.ask('GET', '/nothing')[1]['X-Request-Id']
+                s.stop()
+                with open(path + '.1') as f:
+                    line = json.loads(f.readlines()[-1])
+                self.assertEqual((line['id'], line['status'], line['path'], line['method']), (rid, 200, '/health', 'GET'))
+                with open(path) as f:
+                    self.assertEqual([x['id'] for x in map(json.loads, f)], [again])
+
+    def test_tls_and_another_certificate(self):
+        with tempfile.TemporaryDirectory() as d:
+            cert, key = os.path.join(d, 'cert.pem'), os.path.join(d, 'key.pem')
+
+            def make(name):
+                subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=' + name,
+                                '-addext', 'subjectAltName=DNS:' + name], check=True, capture_output=True)
+
+            def ask(name, data=LAST):
+                ctx = ssl.create_default_context(cafile=cert)
+                with socket.create_connection(('127.0.0.1', s.port), 20) as plain, ctx.wrap_socket(plain, server_hostname=name) as c:
+                    c.sendall(data)
+                    out = b''
+                    while True:
+                        piece = c.recv(65536)
+                        if not piece:
+                            return out
+                        out += piece
+            make('localhost')
+            with Server(BUILD, '--tls', cert + ',' + key, program='tests/server/cay-server-echo') as s:
+                self.assertTrue(s.url.startswith('https://'))
+                self.assertEqual(statuses(ask('localhost')), [200])
+                self.assertEqual(statuses(ask('localhost', OK + OK + LAST)), [200, 200, 200])
+                data = os.urandom(3000000)
+                back = ask('localhost', ('POST /t/raw HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n' % (s.key, len(data))).encode() + data)
+                self.assertTrue(back.endswith(data))
+                self.assertEqual(s.raw(LAST)[:8].find(b'HTTP'), -1)
+                make('other.localhost')
+                s.proc.send_signal(signal.SIGHUP)
+                for _ in range(100):
+                    try:
+                        self.assertEqual(statuses(ask('other.localhost')), [200])
+                        break
+                    except ssl.SSLError:
+                        time.sleep(0.05)
+                else:
+                    self.fail('the certificate stayed')
+
     def test_an_idle_connection_does_not_hold_the_end_up(self):
         with Server(BUILD) as s:
             c = s.connection()
@@ -133,7 +277,6 @@ class Life(unittest.TestCase):
             c.close()
 
     def test_an_address_beyond_this_machine_needs_more(self):
-        import subprocess
         with Server(BUILD) as s:
             r = subprocess.run([os.path.join(BUILD, 'cay-server'), '--home', s.home, '--listen', '0.0.0.0:0'], capture_output=True, text=True, timeout=20)
             self.assertEqual(r.returncode, 1)

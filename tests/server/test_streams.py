@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bodies in, streams out, sockets both ways; by a server with a protocol of the tests' own (echo.c)."""
 import base64
+import gzip
 import hashlib
 import json
 import os
@@ -177,6 +178,16 @@ class Streams(unittest.TestCase):
 
     def test_a_field_is_one_line(self):
         self.assertEqual(self.s.ask('GET', '/t/field?v=a%0d%0aSet-Cookie:%20x')[1]['X-Echo'], 'a  Set-Cookie: x')
+
+    def test_text_is_packed_for_who_asks(self):
+        _, head, plain = self.s.ask('GET', '/t/text', headers={'Accept-Encoding': 'identity'})
+        self.assertIsNone(head['Content-Encoding'])
+        for ask in ('gzip', 'br;q=1, gzip;q=0.5', 'deflate, GZIP'):
+            _, head, body = self.s.ask('GET', '/t/text', headers={'Accept-Encoding': ask})
+            self.assertEqual((head['Content-Encoding'], head['Vary']), ('gzip', 'Accept-Encoding'))
+            self.assertLess(len(body), len(plain) // 2)
+            self.assertEqual(gzip.decompress(body), plain)
+        self.assertIsNone(self.s.ask('GET', '/t/text', headers={'Accept-Encoding': 'gzip;q=0'})[1]['Content-Encoding'])
 
     def test_faults_tell_no_path(self):
         status, _, body = self.s.ask('GET', '/t/fault')
