@@ -207,6 +207,17 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
     return rc;
 }
 
+/* Nobody waits for the answer any more, so what was asked for does not stay behind. It cannot be signalled before it has started. */
+static void undo_spawn(nproc *p)
+{
+    for (int i = 0; i < 40; i++) {
+        cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + 2000 };
+        if (cay__proc_signal(p, &call, SIGKILL, CAY_SCOPE_TREE, NULL) != CAY_ENOENT)
+            return;
+        poll(NULL, 0, 5);
+    }
+}
+
 int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const cay_spawn *spec,
                     void **out, cay_err *err)
 {
@@ -225,6 +236,8 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     if (blob.full || blob.len > CAY_BLOB_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "arguments_too_long", "the command is longer than %u bytes", CAY_BLOB_MAX);
     int rc = send_spawn(p, call, spec, &m, &blob, err);
+    if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT)
+        undo_spawn(p);
     /* The peer does not read the strings it hands on, so it cannot name what failed. */
     if (rc == CAY_ENOENT || rc == CAY_EPERM || rc == CAY_ETYPE)
         return spec->cwd ? cay_wrap(err, rc, "start %.60s in %.120s", spec->shell ? "a shell" : spec->argv[0], spec->cwd)
