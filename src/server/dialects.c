@@ -4,6 +4,7 @@
 
 const cay__dialect *const cay__dialects[] = {
     &cay__dialect_root,
+    &cay__dialect_native,
     &cay__dialect_sandbox_server,
     &cay__dialect_e2b_envd,
     &cay__dialect_e2b_code,

@@ -259,7 +259,7 @@ static int get(reader *r, const spot *at, const cay__field *f, const json_t *j, 
     case CAY__F_OBJECT: return read_shape(r, at, j, f->more, out);
     case CAY__F_LIST: return get_list(r, at, f, j, base);
     case CAY__F_BASE64: return get_base64(r, at, f, j, base);
-    case CAY__F_TEXT: case CAY__F_PLACE: case CAY__F_BYTES: case CAY__F_CALC: break;
+    case CAY__F_TEXT: case CAY__F_PLACE: case CAY__F_BYTES: case CAY__F_CALC: case CAY__F_POINT: break;
     }
     return wrong(r, at, "field_unknown", "is told, never asked for");
 }

@@ -36,8 +36,9 @@ typedef enum cay__field_kind {
     CAY__F_PAIRS,  /* const cay_pair *, ends with a NULL key: an object of strings */
     CAY__F_JSON,   /* const char *: the text of an object, or with CAY__F_ANY of any value */
     CAY__F_OBJECT, /* a struct inside; `more` is its shape */
+    CAY__F_POINT,  /* const struct *, left out when NULL; answers alone */
     CAY__F_LIST,   /* const struct *, and a size_t at `count`; `more` is the shape of one */
-    CAY__F_CALC,   /* answers alone: `put` writes the value; `more` is the text of its schema */
+    CAY__F_CALC,   /* answers alone: `put` writes the value; `more` is the text of its schema. */
 } cay__field_kind;
 
 enum {

@@ -107,7 +107,7 @@ static bool empty(const cay__field *f, const void *v)
     switch (f->kind) {
     case CAY__F_STR: case CAY__F_PATH: case CAY__F_CHOICE: case CAY__F_JSON: return !*(const char *const *)v || !**(const char *const *)v;
     case CAY__F_TEXT: case CAY__F_PLACE: return !*(const char *)v;
-    case CAY__F_BYTES: case CAY__F_STRS: case CAY__F_PAIRS: case CAY__F_LIST: return !*(const void *const *)v;
+    case CAY__F_BYTES: case CAY__F_STRS: case CAY__F_PAIRS: case CAY__F_LIST: case CAY__F_POINT: return !*(const void *const *)v;
     case CAY__F_OBJECT: case CAY__F_CALC: case CAY__F_BASE64: return false;
     default: return !number(f->kind, v);
     }
@@ -132,6 +132,7 @@ static void put(cay__buf *b, const cay__field *f, const void *base)
     case CAY__F_STRS: put_strs(b, *(const char *const *const *)v); break;
     case CAY__F_PAIRS: put_pairs(b, *(const cay_pair *const *)v); break;
     case CAY__F_OBJECT: cay__shape_put(b, f->more, v); break;
+    case CAY__F_POINT: cay__shape_put(b, f->more, *(const void *const *)v); break;
     case CAY__F_LIST: put_list(b, f, base); break;
     case CAY__F_CALC: f->put(b, v); break;
     case CAY__F_INT: case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)number(f->kind, v)); break;
@@ -148,7 +149,7 @@ void cay__shape_put(cay__buf *b, const cay__shape *s, const void *obj)
     cay__buf_str(b, "{");
     for (size_t i = 0; i < s->n; i++) {
         const cay__field *f = &s->fields[i];
-        if (!(f->flags & CAY__F_MAYBE && empty(f, (const char *)obj + f->at)))
+        if (!((f->flags & CAY__F_MAYBE || f->kind == CAY__F_POINT) && empty(f, (const char *)obj + f->at)))
             put(b, f, obj);
     }
     cay__buf_str(b, "}");
@@ -193,7 +194,7 @@ static json_t *schema_of(const cay__field *f)
     case CAY__F_STRS: return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
     case CAY__F_PAIRS: return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type", "string");
     case CAY__F_JSON: return f->flags & CAY__F_ANY ? json_object() : json_pack("{s:s}", "type", "object");
-    case CAY__F_OBJECT: return ref(f->more);
+    case CAY__F_OBJECT: case CAY__F_POINT: return ref(f->more);
     case CAY__F_LIST: return json_pack("{s:s, s:o}", "type", "array", "items", ref(f->more));
     case CAY__F_CALC: return json_loads(f->more, JSON_DECODE_ANY, NULL);
     case CAY__F_BASE64: return json_pack("{s:s, s:s}", "type", "string", "contentEncoding", "base64");

@@ -4,21 +4,18 @@
 #include <ctype.h>
 #include <stdio.h>
 
-static const char *const problem_words[] = { "yes", "no", "unknown", NULL };
-
-/* Of RFC 9457; written by reply.c. This table is for the document alone, so its offsets mean nothing. */
+/* Of RFC 9457; written by problem.c. This table is for the document alone, so its offsets mean nothing. */
 static const cay__field problem_fields[] = {
     { "type", CAY__F_STR, 0, CAY__F_REQUIRED },
     { "title", CAY__F_STR, 0, CAY__F_REQUIRED },
     { "status", CAY__F_INT, 0, CAY__F_REQUIRED },
+    { "detail", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "one line for people" },
     { "code", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "decide by this one: ENOENT, …" },
-    { "reason", CAY__F_STR, 0, 0, .about = "a stable word" },
-    { "detail", CAY__F_STR, 0, 0, .about = "one line for people" },
-    { "retry", CAY__F_CHOICE, 0, 0, .more = problem_words, .about = "would the same request help" },
+    { "reason", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "a stable word" },
+    { "retry", CAY__F_BOOL, 0, CAY__F_REQUIRED, .about = "would the same request help" },
     { "retry_after_ms", CAY__F_U32, 0 },
-    { "errno", CAY__F_INT, 0 },
-    { "info", CAY__F_JSON, 0 },
-    { "request", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "its id, which is in the log" },
+    { "more", CAY__F_JSON, 0 },
+    { "id", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "of the request: it is in the log" },
 };
 static const cay__shape problem = { "Problem", problem_fields, CAY_LEN(problem_fields), 0, "what went wrong" };
 
@@ -30,7 +27,7 @@ static void need(json_t *schemas, const cay__shape *s)
         return;
     json_object_set_new(schemas, s->name, cay__shape_schema(s));
     for (size_t i = 0; i < s->n; i++)
-        if (s->fields[i].kind == CAY__F_OBJECT || s->fields[i].kind == CAY__F_LIST)
+        if (s->fields[i].kind == CAY__F_OBJECT || s->fields[i].kind == CAY__F_POINT || s->fields[i].kind == CAY__F_LIST)
             need(schemas, s->fields[i].more);
 }
 

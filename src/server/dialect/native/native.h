@@ -5,6 +5,7 @@
  * Each operation is a handler cay__on_NAME and a cay__doc cay__doc_NAME in the file of its kind, one line below and one row in native.c.
  */
 #pragma once
+#include <server/dialect/dialect.h>
 #include <server/openapi.h>
 #include <server/server.h>
 
@@ -70,10 +71,20 @@ CAY__OP(file_tar_put);
 CAY__OP(file_watch);
 
 extern const cay__shape cay__sandbox_shape;  /* of a cay_info */
+extern const cay__shape cay__limits_shape;   /* of a cay_limits */
+extern const cay__shape cay__layer_shape;    /* of a cay_layer */
 extern const cay__shape cay__snapshot_shape; /* of a cay_snapshot */
 extern const cay__shape cay__exit_shape;     /* of a cay_exit */
 extern const cay__shape cay__result_shape;   /* of a cay_result */
 extern const cay__shape cay__spawn_shape;    /* of a cay_spawn */
+typedef struct cay__signal_body {
+    int sig, scope;
+} cay__signal_body;
+typedef struct cay__size_body {
+    uint16_t cols, rows;
+} cay__size_body;
+extern const char *const cay__scope_words[];
+extern const cay__shape cay__signal_shape, cay__size_shape;
 extern const cay__shape cay__file_shape;     /* of a cay_dirent */
 
 /* The body as JSON, read by a shape into *out. */
@@ -96,9 +107,27 @@ void cay__items_drop(cay__items *l);
 /* The sandbox of the route's first parameter, told as the one who asks may see it. */
 int cay__reply_sandbox(cay__req *r, int status, cay_sandbox *sb, cay_err *err);
 int cay__native_sandbox(cay__req *r, cay_sandbox **out, cay_err *err);
+int cay__native_use(cay__req *r, cay_sandbox **out, cay_err *err); /* woken, where it was made so */
 /* The process of the first two. The caller gives it back. */
 int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err);
-/* A query that has to be there. */
-int cay__native_query(cay__req *r, const char *name, const char **out, cay_err *err);
+int cay__items_sandbox(cay__items *l, const cay_info *i); /* likewise */
+/* query.c: a query that has to be there; the nth of a name, or NULL; all of ?label=KEY=VALUE, NULL without one. */
+int         cay__native_query(cay__req *r, const char *name, const char **out, cay_err *err);
+const char *cay__native_query_nth(cay__req *r, const char *name, size_t nth);
+int         cay__native_labels(cay__req *r, const cay_pair **out, cay_err *err);
+/* stdout and stderr of a query, or Last-Event-ID. */
+int cay__native_offsets(cay__req *r, uint64_t out[2], cay_err *err);
+/* {"code", "reason", "message"}: an error inside a stream. */
+void cay__native_error(cay__buf *b, const cay_err *err);
+int64_t cay__native_now(void); /* CLOCK_MONOTONIC milliseconds */
+int cay__reply_file(cay__req *r, int status, cay_sandbox *sb, const char *path, bool follow, cay_err *err);
+/* files_content.c: bytes that fn gives (*n 0 at their end) become a file. */
+typedef int cay__native_give(void *arg, void *buf, size_t cap, size_t *n, cay_err *err);
+int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path, const cay_write *spec, cay__native_give *fn, void *arg, uint64_t *total, cay_err *err);
+/* A relative path without a way up. */
+bool cay__native_below(const char *name);
+int  cay__range_parse(const char *s, uint64_t size, uint64_t *from, uint64_t *len);
 /* Answers by following a process: SSE. Takes p. start: begin with a `start` event. */
 int cay__native_stream(cay__req *r, cay_proc *p, const uint64_t offset[2], bool start, cay_err *err);
+
+

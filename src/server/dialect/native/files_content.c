@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes of files, out and in: constant memory, whatever their size. */
+#include "native.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <inttypes.h>
+#include <net/multipart.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+enum { SMALL = 65536 };
+
+/* ------------------------------------------------------------------ out */
+
+/* One range of RFC 9110, 14.2. 1: a part; 0: the whole; -1: it begins behind the end. Several ranges are answered by the whole, as may be. */
+int cay__range_parse(const char *s, uint64_t size, uint64_t *from, uint64_t *len)
+{
+    char a[24], b[24];
+    uint64_t first, last;
+    const char *dash = s && !strncmp(s, "bytes=", 6) ? strchr(s + 6, '-') : NULL;
+    if (!dash || strchr(s, ',') || (size_t)(dash - s - 6) >= sizeof a || strlen(dash + 1) >= sizeof b)
+        return 0;
+    memcpy(a, s + 6, (size_t)(dash - s - 6));
+    a[dash - s - 6] = 0;
+    cay__str_copy(b, sizeof b, dash + 1);
+    if (!*a) { /* the last so many */
+        if (!cay__str_to_u64(b, &last))
+            return 0;
+        if (!last || !size)
+            return -1;
+        *len = CAY_MIN(last, size);
+        *from = size - *len;
+        return 1;
+    }
+    last = UINT64_MAX - 1;
+    if (!cay__str_to_u64(a, &first) || (*b && !cay__str_to_u64(b, &last)) || last < first)
+        return 0;
+    if (first >= size)
+        return -1;
+    *from = first;
+    *len = CAY_MIN(last, size - 1) - first + 1;
+    return 1;
+}
+
+static void name_version(cay__req *r, const cay_stat *st, char *etag, size_t cap)
+{
+    char when[64];
+    time_t t = (time_t)(st->mtime_ns / 1000000000);
+    struct tm tm;
+    snprintf(etag, cap, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", st->inode, (uint64_t)st->mtime_ns, st->size);
+    cay__reply_field(r, "ETag", etag);
+    cay__reply_field(r, "Accept-Ranges", "bytes");
+    cay__reply_field(r, "X-Content-Type-Options", "nosniff");
+    if (gmtime_r(&t, &tm) && strftime(when, sizeof when, "%a, %d %b %Y %H:%M:%S GMT", &tm))
+        cay__reply_field(r, "Last-Modified", when);
+}
+
+static const cay__query get_query[] = { { "path", "string", "", .required = true }, { "user", "string", "with whose rights" }, { NULL } };
+const cay__doc cay__doc_file_get = { "readFile", "files", "its bytes; Range, If-Range and If-None-Match are heard", .query = get_query,
+                                     .answers = { { 200, .type = "application/octet-stream" }, { 206, .type = "application/octet-stream" }, { 304 }, { 400 }, { 404 }, { 409 }, { 416 } } };
+int cay__on_file_get(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    const char *path, *if_none = cay__head_field(&r->head, "if-none-match"), *if_range = cay__head_field(&r->head, "if-range");
+    cay_stat st = { .size_of = sizeof st };
+    char etag[80], range[80];
+    uint64_t from = 0, len = 0;
+    int fd;
+    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_query(r, "path", &path, err));
+    CAY_TRY(cay_file_stat(sb, &r->call, path, true, &st, err));
+    if (st.type != CAY_FILE)
+        return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", path);
+    name_version(r, &st, etag, sizeof etag);
+    if (if_none && (!strcmp(if_none, etag) || !strcmp(if_none, "*")))
+        return cay__reply(r, 304, NULL, NULL, 0);
+    int part = !if_range || !strcmp(if_range, etag) ? cay__range_parse(cay__head_field(&r->head, "range"), st.size, &from, &len) : 0;
+    if (part < 0) {
+        snprintf(range, sizeof range, "bytes */%" PRIu64, st.size);
+        cay__reply_field(r, "Content-Range", range);
+        return cay_fail_why(err, CAY_EINVAL, "range_not_satisfiable", "the file has %" PRIu64 " bytes", st.size);
+    }
+    /* Not beyond what was promised, should it grow; a file of no size may be one of proc(5), which has no size but bytes. */
+    cay_read spec = { .size = sizeof spec, .offset = from, .length = part ? len : st.size, .user = cay__req_query(r, "user") };
+    CAY_TRY(cay_file_open_read(sb, &r->call, path, &spec, &fd, err));
+    if (part) {
+        snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from, from + len - 1, st.size);
+        cay__reply_field(r, "Content-Range", range);
+    }
+    return cay__reply_fd(r, part ? 206 : 200, "application/octet-stream", fd, spec.length ? (int64_t)spec.length : -1);
+}
+
+/* ------------------------------------------------------------------ in */
+
+static int take_mode(cay__req *r, uint32_t *out, cay_err *err)
+{
+    const char *s = cay__req_query(r, "mode");
+    char *end = NULL;
+    if (!s)
+        return 0;
+    unsigned long v = *s >= '0' && *s <= '7' && strlen(s) <= 5 ? strtoul(s, &end, 8) : 0;
+    if (!end || *end || v > 07777)
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?mode=%.20s: want permissions in octal, such as 0644", s);
+    *out = (uint32_t)v;
+    return 0;
+}
+
+static int give_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    return cay__req_read(arg, buf, cap, n, err);
+}
+
+static int give_part(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    return cay__multipart_bytes(arg, buf, cap, n, err);
+}
+
+/* The other end knows better why it stopped reading than our EPIPE does. */
+static int end_upload(cay_upload *up, const cay_call *call, int rc, cay_err *err)
+{
+    cay_err why = CAY_ERR_INIT;
+    if (rc >= 0)
+        return cay_upload_commit(up, call, err);
+    if (!err || err->sys != EPIPE) {
+        cay_upload_abort(up);
+        return rc;
+    }
+    int told = cay_upload_commit(up, call, &why);
+    if (told < 0)
+        *err = why;
+    return told < 0 ? told : rc;
+}
+
+/* Bytes from anywhere become a file, all at once when they are complete. */
+int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path, const cay_write *spec, cay__native_give *fn, void *arg, uint64_t *total, cay_err *err)
+{
+    cay_upload *up;
+    CAY_AUTOFREE char *piece = cay__alloc(SMALL);
+    size_t n;
+    int rc = 0;
+    *total = 0;
+    CAY_TRY(cay_file_open_write(sb, call, path, spec, &up, err));
+    while ((rc = fn(arg, piece, SMALL, &n, err)) >= 0 && n) {
+        *total += n;
+        if (!cay__fd_write_all(cay_upload_fd(up), piece, n)) {
+            rc = cay_fail_sys(err, CAY_ESYS, "write %.200s", path);
+            break;
+        }
+    }
+    return end_upload(up, call, rc, err);
+}
+
+/* What is small goes in one call. */
+static int store_body(cay__req *r, cay_sandbox *sb, const char *path, const cay_write *spec, cay_err *err)
+{
+    uint64_t total;
+    size_t len = 0, n = 1;
+    if (r->head.body == CAY__BODY_CHUNKED || (r->head.body == CAY__BODY_LENGTH && r->head.length > SMALL))
+        return cay__native_store(sb, &r->call, path, spec, give_body, r, &total, err);
+    char *data = cay__arena_take(&r->arena, SMALL);
+    while (n && len < SMALL) {
+        CAY_TRY(cay__req_read(r, data + len, SMALL - len, &n, err));
+        len += n;
+    }
+    return cay_file_put(sb, &r->call, path, data, len, spec, err);
+}
+
+static const cay__query put_query[] = {
+    { "path", "string", "", .required = true },
+    { "mode", "string", "octal; 0644, or what the replaced file had" },
+    { "parents", "boolean", "make missing directories" },
+    { "append", "boolean", "add to its end instead of replacing it" },
+    { "exclusive", "boolean", "409 when it is there" },
+    { "user", "string", "whose it becomes, and with whose rights" },
+    { NULL },
+};
+const cay__doc cay__doc_file_put = { "writeFile", "files", "the body becomes the file, at once when it is complete", .query = put_query, .body_type = "application/octet-stream",
+                                     .answers = { { 200, &cay__file_shape }, { 201, &cay__file_shape }, { 400 }, { 404 }, { 409 } } };
+int cay__on_file_put(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    const char *path;
+    bool there = false;
+    cay_write spec = { .size = sizeof spec, .parents = cay__req_flag(r, "parents"), .append = cay__req_flag(r, "append"),
+                       .exclusive = cay__req_flag(r, "exclusive"), .user = cay__req_query(r, "user") };
+    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_query(r, "path", &path, err));
+    CAY_TRY(take_mode(r, &spec.mode, err));
+    CAY_TRY(cay_file_exists(sb, &r->call, path, &there, err));
+    CAY_TRY(store_body(r, sb, path, &spec, err));
+    return cay__reply_file(r, there ? 200 : 201, sb, path, true, err);
+}
+
+/* ------------------------------------------------------------------ several in one body */
+
+/* A name of the peer's, below the directory that it may write to: no way up, and none to elsewhere. */
+bool cay__native_below(const char *name)
+{
+    if (!*name || *name == '/')
+        return false;
+    for (const char *p = name; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
+        if (!strncmp(p, "..", 2) && (!p[2] || p[2] == '/'))
+            return false;
+    return true;
+}
+
+static int store_part(cay__req *r, cay_sandbox *sb, cay__multipart *m, const cay__form_part *part, cay__items *l, cay_err *err)
+{
+    char path[4096];
+    uint64_t total;
+    cay_write spec = { .size = sizeof spec, .parents = true, .user = cay__req_query(r, "user") };
+    cay_dirent e = { .path = part->filename, .st = { .size_of = sizeof e.st } };
+    if (!part->file)
+        return cay_fail_why(err, CAY_EINVAL, "multipart_part", "part %.60s has no filename; each part has to be a file", part->name);
+    if (!cay__native_below(part->filename) || !cay__str_join(path, sizeof path, cay__req_query(r, "path"), "/", part->filename, NULL))
+        return cay_fail_why(err, CAY_EINVAL, "multipart_part", "filename %.100s: want a path below ?path=, without ..", part->filename);
+    CAY_TRY(cay__native_store(sb, &r->call, path, &spec, give_part, m, &total, err));
+    CAY_TRY(cay_file_stat(sb, &r->call, path, false, &e.st, err));
+    return cay__items_add(l, &e);
+}
+
+static const cay__query post_query[] = { { "path", "string", "a directory", .required = true }, { "user", "string", "whose they become" }, { NULL } };
+const cay__doc cay__doc_file_post = { "uploadFiles", "files", "each part with a filename becomes a file below path", .query = post_query, .body_type = "multipart/form-data",
+                                      .answers = { { 200, &cay__file_shape, .list = true }, { 400 }, { 404 } } };
+int cay__on_file_post(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay__multipart *m = NULL;
+    cay__items l;
+    cay__form_part part;
+    const char *path, *type = cay__head_field(&r->head, "content-type");
+    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_query(r, "path", &path, err));
+    if (!type || strncasecmp(type, "multipart/form-data", 19))
+        return cay_fail_why(err, CAY_EINVAL, "content_type", "want Content-Type: multipart/form-data; one file goes by PUT");
+    CAY_TRY(cay__multipart_open(type, give_body, r, &m, err));
+    cay__items_begin(&l, r, &cay__file_shape);
+    int rc;
+    while ((rc = cay__multipart_next(m, &part, err)) > 0)
+        if ((rc = store_part(r, sb, m, &part, &l, err)) < 0)
+            break;
+    cay__multipart_close(m);
+    if (rc >= 0)
+        return cay__items_reply(&l, 200, err);
+    cay__items_drop(&l);
+    return rc;
+}

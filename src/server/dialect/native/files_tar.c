@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trees as archives, out and in. Every file goes through the sandbox's own calls, so an archive reaches no further than its user does. */
+#include "native.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <inttypes.h>
+#include <server/tar.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+enum { ENTRIES_MAX = 1000000, NAMES_MAX = 128 << 20, TURN = 128 << 10, DIRS_MAX = 10000 };
+
+/* ------------------------------------------------------------------ out */
+
+typedef struct entry {
+    struct entry *next;
+    uint64_t      size;
+    int64_t       mtime;
+    uint32_t      mode, uid, gid;
+    char          type;
+    char          names[]; /* path, NUL, target, NUL */
+} entry;
+
+typedef struct packer {
+    cay_sandbox *sb;
+    char        *base;  /* the directory; "" when the path is a file of its own */
+    cay__arena   mem;
+    entry       *first, **last;
+    size_t       n, bytes;
+    int          fd;    /* the file under way, or -1 */
+    uint64_t     left, size;
+    int          turn;  /* eventfd: always readable, so that work goes on whenever there is room */
+} packer;
+
+static int on_entry(const cay_dirent *e, void *arg)
+{
+    packer *k = arg;
+    char type = e->st.type == CAY_FILE ? '0' : e->st.type == CAY_DIR ? '5' : e->st.type == CAY_LINK ? '2' : 0;
+    size_t a = strlen(e->path) + 1, b = e->st.type == CAY_LINK ? strlen(e->st.target) + 1 : 1;
+    if (!type || a >= CAY__TAR_NAME - 1)
+        return 0; /* sockets, pipes, devices */
+    if (++k->n > ENTRIES_MAX || (k->bytes += sizeof(entry) + a + b) > NAMES_MAX)
+        return CAY_ETOOBIG;
+    entry *o = cay__arena_take(&k->mem, sizeof *o + a + b);
+    *o = (entry){ .size = type == '0' ? e->st.size : 0, .mtime = e->st.mtime_ns / 1000000000, .mode = e->st.mode, .uid = e->st.uid, .gid = e->st.gid, .type = type };
+    memcpy(o->names, e->path, a);
+    memcpy(o->names + a, e->st.type == CAY_LINK ? e->st.target : "", b);
+    *k->last = o;
+    k->last = &o->next;
+    return 0;
+}
+
+/* The next member: its bytes are opened before its head is written, so that one which is gone is just not there. */
+static int begin(packer *k, const cay_call *call, cay__buf *out)
+{
+    entry *e = k->first;
+    cay__member *m = cay__alloc(sizeof *m);
+    char path[2 * CAY__TAR_NAME];
+    int rc = 0;
+    k->first = e->next;
+    *m = (cay__member){ .type = e->type, .mode = e->mode, .uid = e->uid, .gid = e->gid, .size = e->size, .mtime = e->mtime };
+    cay__str_join(m->name, sizeof m->name, e->names, e->type == '5' ? "/" : "", NULL);
+    cay__str_copy(m->target, sizeof m->target, e->names + strlen(e->names) + 1);
+    if (e->size) {
+        cay_read spec = { .size = sizeof spec, .length = e->size };
+        cay__str_join(path, sizeof path, k->base, *k->base ? "/" : "", e->names, NULL);
+        rc = cay_file_open_read(k->sb, call, path, &spec, &k->fd, NULL);
+        k->left = k->size = e->size;
+    }
+    if (rc >= 0)
+        cay__tar_head(out, m);
+    free(m);
+    return rc == CAY_ENOENT ? 0 : rc;
+}
+
+static int some(packer *k, cay__buf *out)
+{
+    size_t want = (size_t)CAY_MIN(k->left, (uint64_t)TURN / 2);
+    char *room = cay__buf_room(out, want);
+    ssize_t n = room ? read(k->fd, room, want) : -1;
+    if (n < 0 && errno == EINTR)
+        return 0;
+    if (n <= 0)
+        return CAY_EGONE; /* it became shorter: only a cut tells */
+    cay__buf_used(out, (size_t)n);
+    k->left -= (uint64_t)n;
+    if (k->left)
+        return 0;
+    cay__close_fd(&k->fd);
+    cay__tar_pad(out, k->size);
+    return 0;
+}
+
+static int pack_work(cay__pump *p, cay__buf *out)
+{
+    packer *k = p->self;
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 30000 };
+    while (out->len < TURN) {
+        if (k->fd < 0 && !k->first) {
+            static const char end[1024];
+            cay__buf_add(out, end, sizeof end);
+            return CAY__PUMP_END;
+        }
+        CAY_TRY(k->fd >= 0 ? some(k, out) : begin(k, &call, out));
+    }
+    return CAY__PUMP_ON;
+}
+
+static int pack_pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    (void)p, (void)out;
+    return ready ? CAY__PUMP_WORK : CAY__PUMP_ON;
+}
+
+static void pack_close(cay__pump *p)
+{
+    packer *k = p->self;
+    cay__close_fd(&k->fd);
+    cay__close_fd(&k->turn);
+    cay__arena_clear(&k->mem);
+    cay_sandbox_unref(k->sb);
+    free(k->base);
+    free(k);
+}
+
+/* A directory gives what is in it; a file gives itself, by its last name. */
+static int gather(packer *k, cay__req *r, const char *path, cay_err *err)
+{
+    cay_dirent e = { .st = { .size_of = sizeof e.st } };
+    CAY_TRY(cay_file_stat(k->sb, &r->call, path, true, &e.st, err));
+    if (e.st.type == CAY_DIR) {
+        k->base = cay__strdup(path);
+        int rc = cay_dir_list(k->sb, &r->call, path, 0, on_entry, k, err);
+        return rc == CAY_ETOOBIG ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "%.200s has more than %d files; take a part of it", path, ENTRIES_MAX) : rc;
+    }
+    const char *slash = strrchr(path, '/');
+    k->base = slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : cay__strdup("");
+    e.path = slash ? slash + 1 : path;
+    return on_entry(&e, k);
+}
+
+static const cay__query tar_query[] = { { "path", "string", "", .required = true }, { NULL } };
+const cay__doc cay__doc_file_tar_get = { "packFiles", "files", "the tree below path as a tar", .query = tar_query,
+                                         .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } } };
+int cay__on_file_tar_get(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    const char *path;
+    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_query(r, "path", &path, err));
+    packer *k = cay__alloc(sizeof *k);
+    *k = (packer){ .sb = cay_sandbox_ref(sb), .fd = -1, .turn = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) };
+    k->last = &k->first;
+    cay__pump p = { .fd = { k->turn, -1, -1 }, .self = k, .pull = pack_pull, .work = pack_work, .close = pack_close };
+    int rc = k->turn < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd") : gather(k, r, path, err);
+    if (rc < 0) {
+        pack_close(&p);
+        return rc;
+    }
+    return cay__reply_pump(r, 200, "application/x-tar", &p);
+}
+
+/* ------------------------------------------------------------------ in */
+
+typedef struct unpacked {
+    uint64_t files, directories, links, bytes;
+} unpacked;
+static const cay__field unpacked_fields[] = {
+    { "files", CAY__F_U64, offsetof(unpacked, files) },
+    { "directories", CAY__F_U64, offsetof(unpacked, directories) },
+    { "links", CAY__F_U64, offsetof(unpacked, links) },
+    { "bytes", CAY__F_U64, offsetof(unpacked, bytes) },
+};
+static const cay__shape unpacked_shape = CAY__SHAPE("Unpacked", unpacked, unpacked_fields, NULL);
+
+/* A directory whose owner may not write into it gets its mode when all is in place. */
+typedef struct later {
+    struct later *next;
+    uint32_t      mode;
+    char          path[];
+} later;
+
+typedef struct unpacker {
+    cay__req    *r;
+    cay_sandbox *sb;
+    const char  *base;
+    cay__tar     tar;
+    cay__member  m;
+    later       *dirs;
+    size_t       ndirs;
+    unpacked     n;
+} unpacker;
+
+static int give_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    return cay__req_read(arg, buf, cap, n, err);
+}
+
+static int give_member(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    return cay__tar_bytes(arg, buf, cap, n, err);
+}
+
+static int make_dir(unpacker *u, const char *path, cay_err *err)
+{
+    bool closed = (u->m.mode & 0700) != 0700;
+    CAY_TRY(cay_file_mkdir(u->sb, &u->r->call, path, closed ? 0755 : u->m.mode, true, err));
+    u->n.directories++;
+    if (!closed)
+        return 0;
+    if (++u->ndirs > DIRS_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "more than %d directories that are closed to their owner", DIRS_MAX);
+    later *l = cay__arena_take(&u->r->arena, sizeof *l + strlen(path) + 1);
+    *l = (later){ .next = u->dirs, .mode = u->m.mode };
+    memcpy(l->path, path, strlen(path) + 1);
+    u->dirs = l;
+    return 0;
+}
+
+static int make_link(unpacker *u, const char *path, cay_err *err)
+{
+    int rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
+    char up[2 * CAY__TAR_NAME];
+    if (rc == CAY_EEXIST) {
+        CAY_TRY(cay_file_remove(u->sb, &u->r->call, path, false, err));
+        rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
+    } else if (rc == CAY_ENOENT && cay__str_copy(up, sizeof up, path) && strrchr(up, '/')) { /* its directory was not in the archive */
+        *strrchr(up, '/') = 0;
+        CAY_TRY(cay_file_mkdir(u->sb, &u->r->call, up, 0755, true, err));
+        rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
+    }
+    u->n.links += rc >= 0;
+    return rc;
+}
+
+static int place(unpacker *u, cay_err *err)
+{
+    char path[2 * CAY__TAR_NAME];
+    const char *name = u->m.name;
+    uint64_t total = 0;
+    while (!strncmp(name, "./", 2))
+        name += 2 + strspn(name + 2, "/");
+    size_t n = strlen(name);
+    while (n && name[n - 1] == '/')
+        u->m.name[(size_t)(name - u->m.name) + --n] = 0;
+    if (!n || !strcmp(name, "."))
+        return 0; /* path itself */
+    if (!cay__native_below(name) || strchr(name, '\n'))
+        return cay_fail_why(err, CAY_EINVAL, "archive_path", "member %.100s leads elsewhere; want a path below, without ..", u->m.name);
+    cay__str_join(path, sizeof path, u->base, "/", name, NULL);
+    cay_write spec = { .size = sizeof spec, .mode = u->m.mode, .parents = true };
+    switch (u->m.type) {
+    case '0':
+        CAY_TRY(cay__native_store(u->sb, &u->r->call, path, &spec, give_member, &u->tar, &total, err));
+        u->n.files++;
+        u->n.bytes += total;
+        return 0;
+    case '5': return make_dir(u, path, err);
+    case '2': return make_link(u, path, err);
+    }
+    return cay_fail_why(err, CAY_EINVAL, "archive_special", "member %.100s is no file, directory or symbolic link", u->m.name);
+}
+
+const cay__doc cay__doc_file_tar_put = { "unpackFiles", "files", "the members of the body are put below path", .query = tar_query, .body_type = "application/x-tar",
+                                         .answers = { { 200, &unpacked_shape }, { 400 }, { 404 } } };
+int cay__on_file_tar_put(cay__req *r, cay_err *err)
+{
+    unpacker *u = cay__arena_take(&r->arena, sizeof *u);
+    int more;
+    *u = (unpacker){ .r = r, .tar = { .read = give_body, .arg = r } };
+    CAY_TRY(cay__native_use(r, &u->sb, err));
+    CAY_TRY(cay__native_query(r, "path", &u->base, err));
+    CAY_TRY(cay_file_mkdir(u->sb, &r->call, u->base, 0755, true, err));
+    while ((more = cay__tar_next(&u->tar, &u->m, err)) > 0)
+        CAY_TRY(place(u, err));
+    if (more < 0)
+        return more;
+    for (const later *l = u->dirs; l; l = l->next)
+        CAY_TRY(cay_file_chmod(u->sb, &r->call, l->path, l->mode, err));
+    return cay__reply_shape(r, 200, &unpacked_shape, &u->n);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What changes below a directory, as events. */
+#include "native.h"
+#include <base/base.h>
+#include <poll.h>
+
+enum { BEAT_MS = 15000, TURN = 64 << 10 };
+
+static void put_change(cay__buf *b, const void *v)
+{
+    switch (*(const cay_change *)v) {
+    case CAY_CHANGE_CREATE: cay__buf_str(b, "\"create\""); break;
+    case CAY_CHANGE_WRITE: cay__buf_str(b, "\"write\""); break;
+    case CAY_CHANGE_REMOVE: cay__buf_str(b, "\"remove\""); break;
+    case CAY_CHANGE_RENAME: cay__buf_str(b, "\"rename\""); break;
+    case CAY_CHANGE_CHMOD: cay__buf_str(b, "\"chmod\""); break;
+    default: cay__buf_str(b, "\"overflow\""); break;
+    }
+}
+
+static const cay__field change_fields[] = {
+    { "change", CAY__F_CALC, offsetof(cay_watch_event, change), .put = put_change, .more = "{\"type\":\"string\"}" },
+    { "path", CAY__F_PATH, offsetof(cay_watch_event, path) },
+    { "from", CAY__F_PATH, offsetof(cay_watch_event, from), CAY__F_MAYBE },
+    { "directory", CAY__F_BOOL, offsetof(cay_watch_event, dir) },
+};
+static const cay__shape change_shape = CAY__SHAPE("Change", cay_watch_event, change_fields, NULL);
+
+typedef struct watcher {
+    cay_watch *w;
+    bool       begun;
+} watcher;
+
+static void tell(cay__buf *out, const cay_watch_event *e)
+{
+    CAY_AUTOBUF b = CAY__BUF(64 << 10);
+    cay__shape_put(&b, &change_shape, e);
+    cay__sse_event(out, NULL, "change", b.data, b.len);
+}
+
+/* Whoever hears this may change something: it will be told. */
+static bool begin(watcher *w, cay__buf *out)
+{
+    if (w->begun)
+        return false;
+    cay__sse_event(out, NULL, "ready", "{}", 2);
+    return w->begun = true;
+}
+
+static int watch_work(cay__pump *p, cay__buf *out)
+{
+    watcher *w = p->self;
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 1000 };
+    struct pollfd q = { cay_watch_fd(w->w), POLLIN, 0 };
+    begin(w, out);
+    while (out->len < TURN && poll(&q, 1, 0) > 0) {
+        cay_err err = CAY_ERR_INIT;
+        cay_watch_event e = { .size = sizeof e };
+        int rc = cay_watch_next(w->w, &call, &e, &err);
+        if (rc == CAY_ETIMEOUT)
+            break;
+        if (rc < 0) {
+            CAY_AUTOBUF b = CAY__BUF(4096);
+            cay__native_error(&b, &err);
+            cay__sse_event(out, NULL, "error", b.data, b.len);
+            return CAY__PUMP_END;
+        }
+        tell(out, &e);
+    }
+    return CAY__PUMP_ON;
+}
+
+static int watch_pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    watcher *w = p->self;
+    if (ready)
+        return CAY__PUMP_WORK;
+    if (!begin(w, out))
+        cay__buf_str(out, ": on\n\n");
+    p->beat_ms = BEAT_MS;
+    return CAY__PUMP_ON;
+}
+
+static void watch_close(cay__pump *p)
+{
+    watcher *w = p->self;
+    cay_watch_close(w->w);
+    free(w);
+}
+
+static const cay__query watch_query[] = { { "path", "string", "a directory", .required = true }, { "recursive", "boolean", "what is below it, too" }, { NULL } };
+const cay__doc cay__doc_file_watch = { "watchFiles", "files", "what changes: `ready`, then `change` events", .query = watch_query,
+                                       .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
+int cay__on_file_watch(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay_watch *watch;
+    const char *path;
+    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_query(r, "path", &path, err));
+    CAY_TRY(cay_watch_open(sb, &r->call, path, cay__req_flag(r, "recursive"), &watch, err));
+    watcher *w = cay__alloc(sizeof *w);
+    w->w = watch;
+    cay__pump p = { .fd = { cay_watch_fd(watch), -1, -1 }, .beat_ms = 1, .self = w, .pull = watch_pull, .work = watch_work, .close = watch_close };
+    cay__reply_field(r, "Cache-Control", "no-store");
+    return cay__reply_pump(r, 200, "text/event-stream", &p);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "follow.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+
+enum { PIECE = 32 << 10, BUDGET = 128 << 10, BEAT_MS = 15000, CALL_MS = 30000 };
+
+static const cay_stream names[] = { CAY_STDOUT, CAY_STDERR };
+
+static cay_call within(void)
+{
+    return (cay_call){ .size = sizeof(cay_call), .deadline_ms = cay__native_now() + CALL_MS };
+}
+
+/* ------------------------------------------------------------------ open */
+
+/* A terminal has one stream: the other is over from the beginning. */
+static int open_stream(cay__follow *f, const cay_call *call, int i, uint64_t offset, cay_err *err)
+{
+    cay__followed *s = &f->s[i];
+    cay_err why = CAY_ERR_INIT;
+    size_t n;
+    s->at = offset;
+    if (offset == CAY_FROM_NOW) /* a number is needed to go on from */
+        CAY_TRY(cay_proc_read(f->p, call, names[i], &s->at, &(char){ 0 }, 0, &n, NULL, NULL, err));
+    int rc = cay_proc_output(f->p, call, names[i], s->at, &s->fd, &why);
+    if (rc < 0 && i == 1 && (rc == CAY_EINVAL || rc == CAY_ENOENT)) {
+        s->fd = -1;
+        return 0;
+    }
+    if (rc < 0) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    cay__fd_nonblock(s->fd, true);
+    f->ready |= 1u << i;
+    return 0;
+}
+
+int cay__follow_open(cay__follow *f, const cay_call *call, cay_proc *p, const uint64_t offset[2], const cay__teller *t, cay_err *err)
+{
+    int rc = 0;
+    f->p = p;
+    f->teller = t;
+    f->s[0].fd = f->s[1].fd = -1;
+    f->kick = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (f->kick < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "eventfd");
+    for (int i = 0; i < 2 && rc >= 0; i++)
+        rc = open_stream(f, call, i, offset[i], err);
+    if (rc < 0)
+        cay__follow_close(f);
+    return rc;
+}
+
+void cay__follow_close(cay__follow *f)
+{
+    cay__close_fd(&f->s[0].fd);
+    cay__close_fd(&f->s[1].fd);
+    cay__close_fd(&f->kick);
+    cay_proc_unref(f->p);
+    f->p = NULL;
+}
+
+/* ------------------------------------------------------------------ one stream */
+
+static size_t there(int fd)
+{
+    int n = 0;
+    return ioctl(fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
+}
+
+/* At most n bytes out of the descriptor; false when it has ended. */
+static bool discard(int fd, uint64_t *n)
+{
+    char scratch[4096];
+    while (*n) {
+        ssize_t k = read(fd, scratch, CAY_MIN(*n, sizeof scratch));
+        if (k == 0)
+            return false;
+        if (k < 0)
+            return true;
+        *n -= (uint64_t)k;
+    }
+    return true;
+}
+
+static bool ended(int fd)
+{
+    struct pollfd q = { fd, POLLIN, 0 };
+    return poll(&q, 1, 0) > 0 && !there(fd) && q.revents & (POLLHUP | POLLERR);
+}
+
+/* The descriptor ended before the stream did: what serves it was replaced. */
+static int again(cay__follow *f, const cay_call *call, int i, cay_err *err)
+{
+    cay__followed *s = &f->s[i];
+    cay__close_fd(&s->fd);
+    s->debt = 0;
+    return open_stream(f, call, i, s->at, err);
+}
+
+/* Caught up: take what was read out of the descriptor. What is left in it then is older than the ring, and was told as lost. */
+static int settle(cay__follow *f, const cay_call *call, int i, uint64_t before, cay_err *err)
+{
+    cay__followed *s = &f->s[i];
+    bool alive = discard(s->fd, &s->debt);
+    if (alive && !s->debt && before) {
+        uint64_t stale = CAY_MIN(before, (uint64_t)there(s->fd));
+        alive = discard(s->fd, &stale);
+    }
+    return alive && !ended(s->fd) ? 0 : again(f, call, i, err);
+}
+
+static int pull_stream(cay__follow *f, const cay_call *call, int i, cay__buf *out, cay_err *err)
+{
+    cay__followed *s = &f->s[i];
+    char piece[PIECE];
+    while (out->len < BUDGET) {
+        size_t n = 0, before = there(s->fd);
+        uint64_t lost = 0, from = s->at;
+        bool eof = false;
+        CAY_TRY(cay_proc_read(f->p, call, names[i], &s->at, piece, sizeof piece, &n, &lost, &eof, err));
+        if (lost)
+            f->teller->lost(f, i, from, lost, out);
+        if (n)
+            f->teller->data(f, i, s->at - n, piece, n, false, out);
+        s->debt += n;
+        if (eof) {
+            f->teller->data(f, i, s->at, "", 0, true, out);
+            cay__close_fd(&s->fd);
+            return 0;
+        }
+        if (!n)
+            return settle(f, call, i, before > s->debt ? before - s->debt : 0, err);
+    }
+    f->ready |= 1u << i; /* it stays readable, since nothing was taken out of it */
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the pump */
+
+static int finish(cay__follow *f, cay__buf *out)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_exit e = { .size = sizeof e };
+    cay_call call = within();
+    if (cay_proc_wait(f->p, &call, &e, &err) < 0)
+        f->teller->fail(f, &err, out);
+    else
+        f->teller->end(f, &e, out);
+    return CAY__PUMP_END;
+}
+
+static bool over(const cay__follow *f)
+{
+    return f->s[0].fd < 0 && f->s[1].fd < 0;
+}
+
+/* Once both streams are over their first place is for the end of the process. */
+static void watch(cay__follow *f, cay__pump *p)
+{
+    bool last = over(f);
+    p->fd[0] = last ? cay_proc_exit_fd(f->p, NULL) : f->s[0].fd;
+    p->fd[1] = f->s[1].fd;
+    p->fd[2] = f->kick;
+}
+
+int cay__follow_work(cay__pump *p, cay__buf *out)
+{
+    cay__follow *f = p->self;
+    cay_err err = CAY_ERR_INIT;
+    cay_call call = within();
+    unsigned ready = f->ready;
+    f->ready = 0;
+    if (!f->started && f->teller->start)
+        f->teller->start(f, out);
+    f->started = true;
+    if (over(f) && ready & 1)
+        return finish(f, out);
+    for (int i = 0; i < 2; i++)
+        if (f->s[i].fd >= 0 && ready & 1u << i && pull_stream(f, &call, i, out, &err) < 0) {
+            f->teller->fail(f, &err, out);
+            return CAY__PUMP_END;
+        }
+    watch(f, p);
+    return CAY__PUMP_ON;
+}
+
+int cay__follow_pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    cay__follow *f = p->self;
+    eventfd_t n;
+    if (ready & 4u)
+        (void)eventfd_read(f->kick, &n);
+    f->ready |= ready & 3u;
+    if (ready || !f->started)
+        return CAY__PUMP_WORK;
+    if (f->teller->beat)
+        f->teller->beat(f, out);
+    return CAY__PUMP_ON;
+}
+
+void cay__follow_pump(cay__follow *f, cay__pump *out)
+{
+    *out = (cay__pump){ .fd = { -1, -1, -1 }, .beat_ms = BEAT_MS, .self = f, .pull = cay__follow_pull, .work = cay__follow_work };
+    watch(f, out);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is done to a process that runs: fed, signalled, resized, waited for. */
+#include "native.h"
+#include <base/base.h>
+#include <signal.h>
+
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+
+static const cay__query stdin_query[] = { { "close", "boolean", "close it afterwards" }, { NULL } };
+const cay__doc cay__doc_process_stdin = { "writeInput", "processes", "the body becomes its input; the answer comes when all is taken", .query = stdin_query,
+                                          .body_type = "application/octet-stream", .answers = { { 204 }, { 404 }, { 409 } } };
+int cay__on_process_stdin(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    char piece[32 << 10];
+    size_t n;
+    CAY_TRY(cay__native_proc(r, &p, err));
+    for (;;) {
+        CAY_TRY(cay__req_read(r, piece, sizeof piece, &n, err));
+        if (!n)
+            break;
+        CAY_TRY(cay_proc_write(p, &r->call, piece, n, err));
+    }
+    if (cay__req_flag(r, "close"))
+        CAY_TRY(cay_proc_close_stdin(p, &r->call, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+static const cay__field signal_fields[] = {
+    { "signal", CAY__F_SIGNAL, offsetof(cay__signal_body, sig), .about = "a name or number; TERM" },
+    { "scope", CAY__F_WORD, offsetof(cay__signal_body, scope), .more = cay__scope_words, .about = "below: all it started, not itself" },
+};
+const char *const cay__scope_words[] = { "one", "group", "tree", "below", NULL };
+const cay__shape cay__signal_shape = CAY__SHAPE("Signal", cay__signal_body, signal_fields, NULL);
+
+const cay__doc cay__doc_process_signal = { "signalProcess", "processes", "send it a signal", .body = &cay__signal_shape, .answers = { { 204 }, { 400 }, { 404 } } };
+int cay__on_process_signal(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    cay__signal_body b = { .sig = SIGTERM };
+    CAY_TRY(cay__req_shape(r, &cay__signal_shape, &b, err));
+    CAY_TRY(cay__native_proc(r, &p, err));
+    CAY_TRY(cay_proc_signal(p, &r->call, b.sig, (cay_scope)b.scope, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+static const cay__field size_fields[] = {
+    { "cols", CAY__F_U16, offsetof(cay__size_body, cols), CAY__F_REQUIRED, .min = 1 },
+    { "rows", CAY__F_U16, offsetof(cay__size_body, rows), CAY__F_REQUIRED, .min = 1 },
+};
+const cay__shape cay__size_shape = CAY__SHAPE("Size", cay__size_body, size_fields, "of a terminal");
+
+const cay__doc cay__doc_process_resize = { "resizeTerminal", "processes", "another size of its terminal", .body = &cay__size_shape,
+                                           .answers = { { 204 }, { 400 }, { 404 }, { 409 } } };
+int cay__on_process_resize(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    cay__size_body b = { 0 };
+    CAY_TRY(cay__req_shape(r, &cay__size_shape, &b, err));
+    CAY_TRY(cay__native_proc(r, &p, err));
+    CAY_TRY(cay_proc_resize(p, &r->call, b.cols, b.rows, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+/* ------------------------------------------------------------------ wait */
+
+typedef struct waiter {
+    cay_proc *p;
+    int64_t   end_ms;
+} waiter;
+
+typedef struct waited {
+    bool            ended;
+    const cay_exit *exit;
+} waited;
+
+static const cay__field waited_fields[] = {
+    { "ended", CAY__F_BOOL, offsetof(waited, ended) },
+    { "exit", CAY__F_POINT, offsetof(waited, exit), .more = &cay__exit_shape },
+};
+static const cay__shape waited_shape = CAY__SHAPE("ProcessWaited", waited, waited_fields, "exit is there when it ended");
+
+static int wait_work(cay__pump *p, cay__buf *out)
+{
+    waiter *w = p->self;
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 10000 };
+    cay_exit e = { .size = sizeof e };
+    if (cay_proc_wait(w->p, &call, &e, NULL) < 0)
+        return CAY_ESYS; /* the answer has begun: only a cut tells */
+    cay__shape_put(out, &waited_shape, &(waited){ true, &e });
+    return CAY__PUMP_END;
+}
+
+static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    const waiter *w = p->self;
+    if (ready)
+        return CAY__PUMP_WORK;
+    int64_t left = w->end_ms - cay__native_now();
+    if (left <= 0) {
+        cay__shape_put(out, &waited_shape, &(waited){ false, NULL });
+        return CAY__PUMP_END;
+    }
+    p->beat_ms = (unsigned)left;
+    return CAY__PUMP_ON;
+}
+
+static void wait_close(cay__pump *p)
+{
+    waiter *w = p->self;
+    cay_proc_unref(w->p);
+    free(w);
+}
+
+static const cay__query wait_query[] = { { "timeout_ms", "integer", "at most 600000; 30000" }, { NULL } };
+const cay__doc cay__doc_process_wait = { "waitProcess", "processes", "until it has ended, or the time is over", .query = wait_query,
+                                         .answers = { { 200, &waited_shape }, { 400 }, { 404 } } };
+int cay__on_process_wait(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    uint64_t ms;
+    CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
+    CAY_TRY(cay__native_proc(r, &p, err));
+    int fd = cay_proc_exit_fd(p, err);
+    if (fd < 0)
+        return fd;
+    waiter *w = cay__alloc(sizeof *w);
+    *w = (waiter){ .p = CAY_STEAL(p), .end_ms = cay__native_now() + (int64_t)ms };
+    cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = (unsigned)CAY_MAX(ms, 1u), .self = w, .pull = wait_pull, .work = wait_work, .close = wait_close };
+    return cay__reply_pump(r, 200, "application/json", &pump);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process's output as server-sent events: every event has an id, the offsets reached, and a stream goes on after any of them. */
+#include "follow.h"
+#include <base/base.h>
+#include <base/base64.h>
+#include <base/str.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+
+static const char *const stream_words[] = { "stdout", "stderr" };
+
+/* ------------------------------------------------------------------ events */
+
+/* What is carried has not been told yet: whoever comes back wants it. */
+static void event(cay__follow *f, const char *name, const cay__buf *data, cay__buf *out)
+{
+    char id[48];
+    snprintf(id, sizeof id, "%" PRIu64 ".%" PRIu64, f->s[0].at - f->s[0].ncarry, f->s[1].at - f->s[1].ncarry);
+    cay__sse_event(out, id, name, data->data ? data->data : "", data->len);
+}
+
+static void tell_start(cay__follow *f, cay__buf *out)
+{
+    CAY_AUTOBUF b = CAY__BUF(256);
+    if (!f->more) /* the one who starts it is told its names */
+        return;
+    cay__buf_fmt(&b, "{\"id\":\"%s\",\"pid\":%d}", cay_proc_id(f->p), cay_proc_pid(f->p));
+    event(f, "start", &b, out);
+}
+
+static void tell_piece(cay__follow *f, int which, uint64_t offset, const char *data, size_t n, cay__buf *out)
+{
+    CAY_AUTOBUF b = CAY__BUF(1 << 20);
+    bool text = cay__utf8(data, n);
+    cay__buf_fmt(&b, "{\"offset\":%" PRIu64 ",\"%s\":", offset, text ? "text" : "base64");
+    if (text) {
+        cay__buf_json(&b, data, n);
+    } else {
+        cay__buf_str(&b, "\"");
+        cay__base64_put(&b, data, n);
+        cay__buf_str(&b, "\"");
+    }
+    cay__buf_str(&b, "}");
+    event(f, stream_words[which], &b, out);
+}
+
+/* How many bytes at the end are a character that may be completed by what comes. */
+static size_t unfinished(const char *s, size_t n)
+{
+    for (size_t k = 1; k <= 3 && k <= n; k++) {
+        unsigned char c = (unsigned char)s[n - k];
+        if ((c & 0xc0) == 0x80)
+            continue;
+        return (c >= 0xf0 && k < 4) || (c >= 0xe0 && c < 0xf0 && k < 3) || (c >= 0xc0 && c < 0xe0 && k < 2) ? k : 0;
+    }
+    return 0;
+}
+
+static void tell_data(cay__follow *f, int which, uint64_t offset, const char *data, size_t n, bool last, cay__buf *out)
+{
+    cay__followed *s = &f->s[which];
+    char all[(32 << 10) + sizeof s->carry];
+    size_t had = s->ncarry, have = had + n;
+    memcpy(all, s->carry, had);
+    memcpy(all + had, data, n);
+    size_t keep = last ? 0 : unfinished(all, have);
+    memcpy(s->carry, all + have - keep, keep);
+    s->ncarry = keep;
+    if (have > keep)
+        tell_piece(f, which, offset - had, all, have - keep, out);
+}
+
+/* What was carried stands before the gap. */
+static void tell_lost(cay__follow *f, int which, uint64_t offset, uint64_t bytes, cay__buf *out)
+{
+    CAY_AUTOBUF b = CAY__BUF(256);
+    tell_data(f, which, offset, "", 0, true, out);
+    cay__buf_fmt(&b, "{\"stream\":\"%s\",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", stream_words[which], offset, bytes);
+    event(f, "lost", &b, out);
+}
+
+static void tell_end(cay__follow *f, const cay_exit *e, cay__buf *out)
+{
+    CAY_AUTOBUF b = CAY__BUF(4096);
+    cay__shape_put(&b, &cay__exit_shape, e);
+    event(f, "exit", &b, out);
+}
+
+static void tell_fail(cay__follow *f, const cay_err *err, cay__buf *out)
+{
+    CAY_AUTOBUF b = CAY__BUF(4096);
+    cay__native_error(&b, err);
+    event(f, "error", &b, out);
+}
+
+static void tell_beat(cay__follow *f, cay__buf *out)
+{
+    (void)f;
+    cay__buf_str(out, ": on\n\n");
+}
+
+static const cay__teller sse = { tell_start, tell_data, tell_lost, tell_end, tell_fail, tell_beat };
+
+/* ------------------------------------------------------------------ the answer */
+
+static void stream_close(cay__pump *p)
+{
+    cay__follow_close(p->self);
+    free(p->self);
+}
+
+int cay__native_stream(cay__req *r, cay_proc *p, const uint64_t offset[2], bool start, cay_err *err)
+{
+    cay__follow *f = cay__alloc(sizeof *f);
+    cay__pump pump;
+    f->more = start ? f : NULL;
+    int rc = cay__follow_open(f, &r->call, p, offset, &sse, err);
+    if (rc < 0) {
+        free(f);
+        return rc;
+    }
+    cay__follow_pump(f, &pump);
+    pump.close = stream_close;
+    cay__reply_field(r, "Cache-Control", "no-store");
+    return cay__reply_pump(r, 200, "text/event-stream", &pump);
+}
+
+static int take_offset(const char *what, const char *s, uint64_t *out, cay_err *err)
+{
+    *out = CAY_FROM_START;
+    if (s && !strcmp(s, "now"))
+        *out = CAY_FROM_NOW;
+    else if (s && (!cay__str_to_u64(s, out) || *out > INT64_MAX))
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s=%.40s: want an offset, or now", what, s);
+    return 0;
+}
+
+int cay__native_offsets(cay__req *r, uint64_t out[2], cay_err *err)
+{
+    const char *last = cay__head_field(&r->head, "last-event-id");
+    char text[64];
+    if (!last) {
+        CAY_TRY(take_offset("stdout", cay__req_query(r, "stdout"), &out[0], err));
+        return take_offset("stderr", cay__req_query(r, "stderr"), &out[1], err);
+    }
+    char *dot = cay__str_copy(text, sizeof text, last) ? strchr(text, '.') : NULL;
+    if (dot)
+        *dot++ = 0;
+    if (!dot || !cay__str_to_u64(text, &out[0]) || !cay__str_to_u64(dot, &out[1]) || out[0] > INT64_MAX || out[1] > INT64_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "header_invalid", "Last-Event-ID %.40s: want OUT.ERR, as an event of this stream has it", last);
+    return 0;
+}
+
+static const cay__query offset_query[] = {
+    { "stdout", "string", "offset to begin at, or now; 0" },
+    { "stderr", "string", "likewise" },
+    { NULL },
+};
+const cay__doc cay__doc_process_stream = { "streamProcess", "processes", "its output and its end as events; Last-Event-ID goes on after that one", .query = offset_query,
+                                           .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
+int cay__on_process_stream(cay__req *r, cay_err *err)
+{
+    cay_proc *p;
+    uint64_t offset[2];
+    CAY_TRY(cay__native_offsets(r, offset, err));
+    CAY_TRY(cay__native_proc(r, &p, err));
+    return cay__native_stream(r, p, offset, false, err);
+}
+
+/* ------------------------------------------------------------------ one stream's bytes */
+
+enum { KEPT_MAX = 4 << 20, PIECE = 32 << 10 };
+
+static void number_field(cay__req *r, const char *name, uint64_t v)
+{
+    char text[24];
+    cay__reply_field(r, name, cay__str_u64(text, v));
+}
+
+/* What is kept now. */
+static int reply_kept(cay__req *r, cay_proc *p, cay_stream which, uint64_t offset, cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(KEPT_MAX + PIECE);
+    uint64_t at = offset, first = offset, gone = 0;
+    bool eof = false;
+    for (bool begun = false; !eof && b.len < KEPT_MAX; begun = true) {
+        size_t n = 0;
+        uint64_t lost = 0;
+        char *room = cay__buf_room(&b, PIECE);
+        CAY_TRY(cay_proc_read(p, &r->call, which, &at, room, PIECE, &n, &lost, &eof, err));
+        if (begun && lost) { /* while we read: what comes after the gap is for the next request */
+            at -= n + lost;
+            eof = false;
+            break;
+        }
+        gone += lost;
+        if (!begun)
+            first = at - n;
+        cay__buf_used(&b, n);
+        if (!n)
+            break;
+    }
+    number_field(r, "X-Cay-Offset", first);
+    number_field(r, "X-Cay-Next", at);
+    number_field(r, "X-Cay-Lost", gone);
+    cay__reply_field(r, "X-Cay-Eof", eof ? "1" : "0");
+    return cay__reply(r, 200, "application/octet-stream", b.data ? b.data : "", b.len);
+}
+
+static int reply_follow(cay__req *r, cay_proc *p, cay_stream which, uint64_t offset, cay_err *err)
+{
+    size_t n;
+    int fd;
+    uint64_t at = offset;
+    CAY_TRY(cay_proc_read(p, &r->call, which, &at, &(char){ 0 }, 0, &n, NULL, NULL, err)); /* where it will begin */
+    CAY_TRY(cay_proc_output(p, &r->call, which, at, &fd, err));
+    number_field(r, "X-Cay-Offset", at);
+    return cay__reply_fd(r, 200, "application/octet-stream", fd, -1);
+}
+
+static const cay__query output_query[] = {
+    { "stream", "string", "stdout or stderr; stdout" },
+    { "offset", "string", "a number, or now; 0" },
+    { "follow", "boolean", "as it comes, until the process ends" },
+    { NULL },
+};
+const cay__doc cay__doc_process_output = { "readOutput", "processes", "the bytes of one stream from an offset on", .query = output_query,
+                                           .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 } } };
+int cay__on_process_output(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    const char *s = cay__req_query(r, "stream");
+    uint64_t offset;
+    bool second = s && !strcmp(s, "stderr");
+    if (s && !second && strcmp(s, "stdout"))
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?stream=%.20s: want stdout or stderr", s);
+    CAY_TRY(take_offset("offset", cay__req_query(r, "offset"), &offset, err));
+    CAY_TRY(cay__native_proc(r, &p, err));
+    return (cay__req_flag(r, "follow") ? reply_follow : reply_kept)(r, p, second ? CAY_STDERR : CAY_STDOUT, offset, err);
+}
