@@ -271,6 +271,7 @@ int cay__req_json(cay__req *r, size_t max, json_t **out, cay_err *err)
     CAY_AUTOBUF b = CAY__BUF(0);
     json_t *j = NULL;
     CAY_TRY(read_all(r, max ? max : JSON_MOST, &b, err));
+    CAY_TRY(cay__once_begin(r, b.data ? b.data : "", b.len, err));
     if (b.len && !is_json(cay__head_field(&r->head, "content-type")))
         return cay_fail_why(err, CAY_EINVAL, "content_type", "a body needs Content-Type: application/json");
     if (b.len && strlen(b.data) != b.len)

@@ -99,6 +99,9 @@ typedef struct cay__reply {
     bool        body_done, continued;
     bool        told_end;  /* to a proxy's push() */
     int64_t     began_us;
+    struct cay_answer *once; /* begun, and not answered yet */
+    bool        replay;      /* it holds what was answered before */
+    const char *object;      /* for the audit log */
 } cay__reply_state;
 
 struct cay__server {
@@ -114,6 +117,7 @@ struct cay__server {
     size_t          nparts; /* that are open */
     int             log_fd;
     struct cay__gate *gate;
+    struct cay__controller *controller;
     char            instance[9];
     struct cay__previews *previews;
     struct cay__hub     *hub;
@@ -181,6 +185,13 @@ void cay__stream_work(cay__conn *c);       /* on a worker */
 bool cay__stream_wants_work(const cay__conn *c);
 void cay__stream_sweep(cay__conn *c, int64_t now);
 void cay__stream_free(cay__conn *c);
+/* once.c */
+int  cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err); /* CAY_EEXIST: answered before */
+void cay__once_answer(cay__req *r, int status, const char *type, const void *data, size_t len);
+bool cay__once_replay(cay__req *r);
+void cay__once_end(cay__req *r);
+/* tell.c */
+void cay__tell(cay__req *r);
 /* log.c */
 void cay__log_request(cay__req *r);
 void cay__log_error(const cay__req *r, const cay_err *err);

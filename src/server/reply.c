@@ -84,6 +84,7 @@ int cay__reply(cay__req *r, int status, const char *type, const void *data, size
     CAY_AUTOBUF packed = CAY__BUF(0);
     if (!type)
         len = 0;
+    cay__once_answer(r, status, type, data, len);
     if (len && !has_field(r, "Content-Encoding") && cay__gzip(r, type, data, len, &packed)) {
         cay__reply_field(r, "Content-Encoding", "gzip");
         cay__reply_field(r, "Vary", "Accept-Encoding");

@@ -218,8 +218,10 @@ void cay__route_run(cay__req *r)
         rc = r->route->fn(r, &err);
     if (rc == 0 && !r->reply->status)
         rc = cay_fail_why(&err, CAY_ESYS, "no_answer", "the handler gave no answer");
-    if (rc < 0)
+    if (rc < 0 && !cay__once_replay(r))
         cay__route_fail(r, &err);
+    cay__once_end(r);
+    cay__tell(r);
 }
 
 const char *cay__req_key(cay__req *r)

@@ -139,6 +139,10 @@ int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *er
 int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err);
 /* Whose things a list shows, for cay_filter.tenant: the asker's; of an admin NULL (all), or ?tenant=. What is made belongs to r->who.tenant. */
 const char *cay__req_tenant(cay__req *r);
+/* Of a route that makes something: its Idempotency-Key, for cay_create.once, or NULL. */
+const char *cay__req_once(cay__req *r);
+/* What the request is about, for the audit log; without it what the first {…} of the route matched. */
+void cay__req_about(cay__req *r, const char *object);
 
 /* ------------------------------------------------------------------ answers; each returns 0 */
 

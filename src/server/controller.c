@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "controller.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cay/access.h>
+#include <cay/jobs.h>
+#include <cay/snapshot.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+
+enum {
+    LEASE_MS = 90000, CALL_MS = 60000, /* what a job may take is well within its lease */
+    LOOK_MS = 500,                     /* another program may have left one */
+    SWEEP_MS = 60000, KEEP_MS = 86400000,
+};
+
+struct cay__controller {
+    cay_service *svc;
+    pthread_t    thread;
+    int          stop; /* readable: end */
+    char         owner[32];
+};
+
+/* ------------------------------------------------------------------ what there is to do */
+
+/* Each may come twice: what is so already is fine, and what is gone as well. */
+static int with_box(cay_service *svc, const cay_call *call, const cay_task *t, int (*fn)(cay_sandbox *, const cay_call *, cay_err *), cay_err *err)
+{
+    cay_sandbox *sb = NULL;
+    int rc = cay_service_find_of(svc, call, t->tenant, t->subject, &sb, err);
+    if (rc == 0)
+        rc = fn(sb, call, err);
+    if (sb)
+        cay_sandbox_unref(sb);
+    return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
+}
+
+/* One that is stopped needs no pause. */
+static int pause_box(cay_sandbox *sb, const cay_call *call, cay_err *err)
+{
+    int rc = cay_sandbox_pause(sb, call, err);
+    return rc == CAY_ESTATE ? 0 : rc;
+}
+
+static int do_pause(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    return with_box(svc, call, t, pause_box, err);
+}
+
+static int do_kill(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    return with_box(svc, call, t, cay_sandbox_kill, err);
+}
+
+static int do_remove(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    return with_box(svc, call, t, cay_sandbox_remove, err);
+}
+
+static int do_settle(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    (void)t;
+    return cay_service_settle(svc, call, err);
+}
+
+static int do_gc(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    (void)t;
+    return cay_service_gc(svc, call, NULL, err);
+}
+
+static const struct {
+    const char *kind;
+    int       (*fn)(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err);
+} work[] = {
+    { "pause", do_pause }, { "kill", do_kill }, { "remove", do_remove }, { "settle", do_settle }, { "gc", do_gc },
+};
+
+static int run(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    for (size_t i = 0; i < CAY_LEN(work); i++)
+        if (!strcmp(work[i].kind, t->kind))
+            return work[i].fn(svc, call, t, err);
+    return cay_fail(err, CAY_EINVAL, "nobody knows how to do %s", t->kind);
+}
+
+int cay__controller_step(cay_service *svc, const cay_call *call, const char *owner, uint32_t *wait_ms, cay_err *err)
+{
+    const char *kinds[CAY_LEN(work) + 1] = { NULL };
+    cay_task *t = NULL;
+    cay_err why = CAY_ERR_INIT;
+    for (size_t i = 0; i < CAY_LEN(work); i++)
+        kinds[i] = work[i].kind;
+    int rc = cay_task_claim(svc, kinds, owner, LEASE_MS, &t, &why);
+    if (rc < 0) {
+        *wait_ms = why.retry_after_ms;
+        if (rc != CAY_ENOENT && err)
+            *err = why;
+        return rc == CAY_ENOENT ? 0 : rc;
+    }
+    rc = run(svc, call, t, &why);
+    if (rc == 0)
+        rc = cay_task_done(svc, t, err);
+    else if (rc == CAY_ECANCELED) /* this server ends: the next one may have it at once */
+        rc = cay_task_renew(svc, t, 1, err);
+    else
+        rc = cay_task_fail(svc, t, why.msg, err);
+    cay_task_free(t);
+    return rc < 0 && rc != CAY_ESTATE ? rc : 1; /* canceled meanwhile: it is what somebody wanted */
+}
+
+/* ------------------------------------------------------------------ the thread */
+
+static void sweep(cay_service *svc, const cay_call *call)
+{
+    cay_answer_sweep(svc, NULL);
+    cay_task_sweep(svc, cay__wall_ms() - KEEP_MS, NULL, NULL);
+    cay_service_settle(svc, call, NULL);
+}
+
+static void *run_thread(void *arg)
+{
+    cay__controller *c = arg;
+    int64_t swept = cay__now_ms();
+    struct pollfd p = { .fd = c->stop, .events = POLLIN };
+    uint32_t wait = 0;
+    do {
+        cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CALL_MS, .cancel_fd = c->stop, .actor = "controller" };
+        int rc = cay__controller_step(c->svc, &call, c->owner, &wait, NULL);
+        if (cay__now_ms() - swept >= SWEEP_MS) {
+            sweep(c->svc, &call);
+            swept = cay__now_ms();
+        }
+        wait = rc > 0 ? 0 : rc < 0 || !wait ? LOOK_MS : CAY_MIN(wait, (uint32_t)LOOK_MS);
+    } while (poll(&p, 1, (int)wait) <= 0);
+    return NULL;
+}
+
+int cay__controller_start(cay_service *svc, cay__controller **out, cay_err *err)
+{
+    cay__controller *c = cay__alloc(sizeof *c);
+    pthread_attr_t small;
+    c->svc = svc;
+    c->stop = eventfd(0, EFD_CLOEXEC);
+    snprintf(c->owner, sizeof c->owner, "server:%d", (int)getpid());
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 << 10);
+    int e = c->stop < 0 ? errno : pthread_create(&c->thread, &small, run_thread, c);
+    pthread_attr_destroy(&small);
+    if (e) {
+        cay__close_fd(&c->stop);
+        free(c);
+        errno = e;
+        return cay_fail_sys(err, CAY_ESYS, "start the controller");
+    }
+    *out = c;
+    return 0;
+}
+
+void cay__controller_stop(cay__controller *c)
+{
+    if (!c)
+        return;
+    (void)!eventfd_write(c->stop, 1);
+    pthread_join(c->thread, NULL);
+    cay__close_fd(&c->stop);
+    free(c);
+}
