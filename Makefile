@@ -24,8 +24,8 @@ $(BUILD)/build.ninja:
 build: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) $(if $(V),-v,--quiet) | sed '/^ninja: /d'
 
-run: deps build ## build, then a narrated session with a real sandbox
-	@$(BUILD)/cay tour
+run: deps build ## build, then the server on 127.0.0.1:8090, with a key and lines to try; SERVE=OPTIONS for others
+	@tools/run-server $(BUILD) $(SERVE)
 
 test: deps ## build and run every test; the last line is the verdict
 	@tools/run-tests

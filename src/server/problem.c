@@ -33,13 +33,13 @@ static const struct {
     [-CAY_EEXIST] = { 409, false, "It is there already" },
     [-CAY_ETYPE] = { 409, false, "It is of another kind" },
     [-CAY_ESTATE] = { 409, false, "Its state does not allow this" },
-    [-CAY_EBUSY] = { 409, true, "It is busy" },
+    [-CAY_EBUSY] = { 503, true, "It is busy" },
     [-CAY_EGONE] = { 410, false, "It is gone" },
     [-CAY_ERATE] = { 429, true, "Too many requests" },
     [-CAY_ETOOBIG] = { 413, false, "It is too big" },
     [-CAY_ENOSPACE] = { 507, false, "There is no room" },
     [-CAY_ETIMEOUT] = { 504, true, "It took too long" },
-    [-CAY_ECANCELED] = { 499, true, "It was canceled" },
+    [-CAY_ECANCELED] = { 503, true, "It was canceled" },
     [-CAY_ENOTSUP] = { 501, false, "This is not supported" },
     [-CAY_EISOLATION] = { 422, false, "The host cannot give this isolation" },
     [-CAY_EUPSTREAM] = { 502, true, "Another service failed" },
@@ -59,25 +59,34 @@ int cay__status_of(const cay_err *err)
     return by_code[row_of(err)].status;
 }
 
+/* What a retry would do, as far as anybody knows. */
+static const char *retry_word(const cay_err *err, size_t row, int status)
+{
+    if (err->retry == CAY_RETRY_YES || status == 503 || (err->retry == CAY_RETRY_UNKNOWN && by_code[row].retry))
+        return "yes";
+    return err->retry == CAY_RETRY_NO || (status >= 400 && status < 500) ? "no" : "unknown";
+}
+
 int cay__reply_problem(cay__req *r, const cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(8192);
     size_t row = row_of(err);
     int status = cay__status_of(err);
-    bool retry = err->retry == CAY_RETRY_YES || (err->retry == CAY_RETRY_UNKNOWN && by_code[row].retry) || status == 503;
-    bool hide = row == (size_t)-CAY_ESYS;
-    const char *reason = *err->reason ? err->reason : cay_code_name(-(int)row);
-    const char *text = hide ? "the server's log tells more, under this id" : err->msg;
-    cay__buf_fmt(&b, "{\"type\":\"urn:cay:error:%s\",\"title\":\"%s\",\"status\":%d,\"detail\":", reason, by_code[row].title, status);
+    bool hide = row == (size_t)-CAY_ESYS; /* it may name paths of the host */
+    const char *text = hide ? "the server's log tells more, under this request's id" : err->msg;
+    cay__buf_fmt(&b, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"code\":\"%s\",\"reason\":\"%s\",\"detail\":", by_code[row].title, status,
+                 cay_code_name(-(int)row), err->reason);
     cay__buf_json(&b, text, strlen(text));
-    cay__buf_fmt(&b, ",\"code\":\"%s\",\"reason\":\"%s\",\"retry\":%s", cay_code_name(-(int)row), reason, retry ? "true" : "false");
+    cay__buf_fmt(&b, ",\"retry\":\"%s\",\"request\":\"%s\"", retry_word(err, row, status), r->id);
+    if (err->sys)
+        cay__buf_fmt(&b, ",\"errno\":%d", err->sys);
     if (err->retry_after_ms)
         cay__buf_fmt(&b, ",\"retry_after_ms\":%u", err->retry_after_ms);
-    json_t *more = *err->detail && !hide ? json_loads(err->detail, 0, NULL) : NULL;
-    if (more)
-        cay__buf_fmt(&b, ",\"more\":%s", err->detail);
-    json_decref(more);
-    cay__buf_fmt(&b, ",\"id\":\"%s\"}\n", r->id);
+    json_t *info = *err->detail && !hide ? json_loads(err->detail, 0, NULL) : NULL;
+    if (info)
+        cay__buf_fmt(&b, ",\"info\":%s", err->detail);
+    json_decref(info);
+    cay__buf_str(&b, "}\n");
     if (status == 401)
         cay__reply_field(r, "WWW-Authenticate", "Bearer");
     if (status == 429 || status == 503) {

@@ -50,7 +50,7 @@ class Http(unittest.TestCase):
     def test_errors_are_problem_documents(self):
         status, head, body = self.s.json('GET', '/nothing/here')
         self.assertEqual((status, head['Content-Type'], body['reason']), (404, 'application/problem+json', 'no_such_route'))
-        self.assertEqual(body['id'], head['X-Request-Id'])
+        self.assertEqual(body['request'], head['X-Request-Id'])
 
     def test_a_wrong_method_tells_the_right_ones(self):
         status, head, body = self.s.json('POST', '/health', {})
