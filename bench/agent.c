@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench-agent SCRIPT PACKAGES [quick]: what the harness itself costs. The same dialogues go through the published SDK on node, in turns
- * with ours, where PACKAGES (tests/agent/sdk/npm) is not empty.
+ * with ours, where PACKAGES (tests/support/npm) is not empty.
  *
  *   agent-turn         a turn with one tool call, model and tool in the process     agent-turn-cpu
  *   agent-tool         one tool call of 20 in a turn
