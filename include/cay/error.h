@@ -66,6 +66,7 @@ typedef struct cay_call {
     int         cancel_fd;   /* readable means stop: CAY_ECANCELED; 0 means none */
     const char *trace;       /* trace parent, W3C form, or NULL */
     const char *actor;       /* who asks, for the audit trail, or NULL */
+    const struct cay_fence *fence; /* what the work may touch: cay/sandbox.h; NULL: everything */
 } cay_call;
 
 CAY_API const char *cay_code_name(int code);

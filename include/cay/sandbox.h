@@ -43,6 +43,18 @@ typedef enum cay_env_mode {
     CAY_ENV_ONLY,    /* exactly env */
 } cay_env_mode;
 
+/* What work may touch inside, by lists of absolute paths, each NULL-terminated; a directory stands for all below it, NULL for everything. As
+ * cay_call.fence it holds for whatever the call does. Commands, and all that they start, are held to it by the kernel (Landlock, ABI 3 at least),
+ * for ever; with a read list the programs, libraries and settings of the system (/usr, /etc, /opt, /proc) stay readable, and devices such as /dev/null usable. Files that
+ * a call reads or writes itself are judged by their path, with links looked through. What may be written may be read. It does not stop stat(2),
+ * what a process that runs already does when it is asked to, and a program that was allowed from doing what programs can. */
+#define CAY_FENCE_MAX 512 /* paths of all lists together */
+typedef struct cay_fence {
+    size_t             size;
+    const char        *workdir; /* where relative paths of file calls begin; NULL: /workspace */
+    const char *const *read, *const *write, *const *exec;
+} cay_fence;
+
 #define CAY_PROC_LABELS_MAX 1024 /* bytes; a description of more belongs in a file */
 typedef struct cay_spawn {
     size_t             size;
@@ -66,6 +78,7 @@ typedef struct cay_spawn {
     bool               attach;     /* readers are made with the process: the first cay_proc_output() of
                                       each stream from its start has every byte, and costs nothing. The
                                       call may return two milliseconds later, or with the end known */
+    const cay_fence   *fence;      /* what it may touch; NULL: the call's. CAY_ENOTSUP "fence_unsupported" where nobody can hold it */
 } cay_spawn;
 
 typedef struct cay_exit {

@@ -146,6 +146,9 @@ static cay_call bounded(const cay_run *r, const cay_tool *t)
     int64_t end = t->timeout_ms ? cay__now_ms() + (int64_t)t->timeout_ms : 0;
     if (end && (!call.deadline_ms || end < call.deadline_ms))
         call.deadline_ms = end;
+    const cay_fence *fence = cay__limits_fence(r->seat->limits);
+    if (fence)
+        call.fence = fence;
     return call;
 }
 

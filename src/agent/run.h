@@ -35,6 +35,7 @@ struct cay__seat {
     const cay_tool **tools;
     size_t           ntools;
     char            *tools_json, *extra;
+    struct cay__limits *limits; /* what its tool calls may touch, or NULL */
     char            *tree;   /* of its manifest, or NULL */
     char            *resume; /* id of its sandbox in a state, until it was found */
     cay__seat       *next;
@@ -104,6 +105,11 @@ cay__seat *cay__seat_of(cay_run *r, cay_agent *a);
 int  cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err);
 void cay__seat_close(cay_run *r, cay__seat *s, bool keep);
 cay_model *cay__seat_model(const cay_run *r, const cay__seat *s);
+
+/* capability/limits.c: allow-lists of its capabilities, looked up in its sandbox; *out stays NULL when it has none. */
+int  cay__limits_make(cay_run *r, cay__seat *s, struct cay__limits **out, cay_err *err);
+void cay__limits_free(struct cay__limits *l);
+const cay_fence *cay__limits_fence(const struct cay__limits *l); /* NULL: everything; l may be NULL */
 
 /* prompt.c */
 int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err);

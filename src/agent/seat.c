@@ -326,6 +326,8 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
         if (rc == 0)
             rc = check_cwd(r, s, &own);
         if (rc == 0)
+            rc = cay__limits_make(r, s, &s->limits, &own);
+        if (rc == 0)
             rc = bind(r, s, &own);
         cay__span_end(started, rc < 0 ? &own : NULL);
     }
@@ -369,5 +371,6 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
     free(s->extra);
     free(s->resume);
     free(s->tree);
+    cay__limits_free(s->limits);
     free(s);
 }

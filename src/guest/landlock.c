@@ -4,6 +4,7 @@
 #include <base/mutant.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -131,7 +132,11 @@ static uint64_t rights(int abi, cay__ll_class access)
     static const uint64_t of[] = {[CAY_LL_READ] = READ,
                                   [CAY_LL_EXEC] = EXEC,
                                   [CAY_LL_WRITE] = WRITE,
-                                  [CAY_LL_DEVICE] = DEVICE};
+                                  [CAY_LL_DEVICE] = DEVICE,
+                                  [CAY_LL_RUN] = CAY_LL_FS_EXECUTE | CAY_LL_FS_READ_FILE,
+                                  [CAY_LL_START] = CAY_LL_FS_EXECUTE,
+                                  [CAY_LL_CHANGE] = WRITE & ~EXEC,
+                                  [CAY_LL_KEEP] = WRITE & ~CAY_LL_FS_EXECUTE};
     return of[access] & (abi < 5 ? ~CAY_LL_FS_IOCTL_DEV : ~0ull);
 }
 
@@ -197,6 +202,35 @@ static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_gr
 int cay__landlock_grants(const cay__ll_grant *grants, size_t n, unsigned flags, size_t *bad)
 {
     return restrict_to(NULL, 0, grants, n, flags, bad);
+}
+
+/* Made in the memory of a process that waits: nothing but system calls and the stack. */
+static int add_string(int set, int abi, const char *s)
+{
+    static const char letters[] = "rwcxed";
+    static const cay__ll_class classes[] = {CAY_LL_READ, CAY_LL_KEEP, CAY_LL_CHANGE, CAY_LL_RUN, CAY_LL_START, CAY_LL_DEVICE};
+    const char *at = strchr(letters, *s);
+    if (!*s || !at || s[1] != '/')
+        return -EINVAL;
+    return add(set, abi, &(cay__ll_grant){s + 1, -1, classes[at - letters]});
+}
+
+int cay__landlock_fence(const char *list, size_t len)
+{
+    int abi = cay__landlock_abi();
+    if (CAY__MUTANT("landlock-fence"))
+        return 0;
+    if (abi < 3)
+        return -ENOSYS;
+    int set = open_ruleset(abi, &(cay__ll_ruleset){.fs = EVERY});
+    int rc = set < 0 ? set : 0;
+    for (size_t at = 0; set >= 0 && (rc == 0 || rc == -ENOENT) && at < len; at += strnlen(list + at, len - at) + 1)
+        rc = memchr(list + at, 0, len - at) ? add_string(set, abi, list + at) : -EINVAL;
+    if (set >= 0 && (rc == 0 || rc == -ENOENT))
+        return enter(abi, set);
+    if (set >= 0)
+        close(set);
+    return rc;
 }
 
 int cay__landlock_level1(const cay__ll_grant *own, size_t n, int network, size_t *bad)

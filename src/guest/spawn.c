@@ -4,6 +4,7 @@
  * clone; the child only makes system calls. The filter, no_new_privs and Landlock are inherited from init.
  */
 #include "init.h"
+#include "landlock.h"
 #include "session.h"
 #include <base/mutant.h>
 #include <base/sanitize.h>
@@ -33,6 +34,8 @@ typedef struct plan {
     const char  *cwd;
     char       **argv, **envp;
     const char  *path; /* PATH value for the search */
+    const char  *fence; /* grants, or NULL */
+    size_t       nfence;
     int          io[3];
     int          into, group; /* its cgroup: the directory to be born in, the file to move by where that fails */
     int          slave;
@@ -143,6 +146,12 @@ static int child(void *arg)
     }
     if (CAY__SANITIZED && G.data != UINT64_MAX)
         setrlimit(RLIMIT_DATA, &(struct rlimit){ G.data, G.data });
+    if (p->fence) { /* the tenant's own rights made smaller, in the tenant's own name: it needs none to do so */
+        int rc = cay__landlock_fence(p->fence, p->nfence);
+        errno = -rc;
+        if (rc < 0)
+            die(p, "fence");
+    }
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -389,6 +398,10 @@ static int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob,
         if (!kv || !strchr(kv, '=') || *kv == '=')
             return EINVAL;
         e = env_put(p->envp, e, kv);
+    }
+    if (p->m->flags & CAY_SPAWN_FENCE) {
+        p->fence = s;
+        p->nfence = (size_t)(end - s);
     }
     p->path = "/usr/local/bin:/usr/bin:/bin";
     for (size_t i = 0; i < e; i++)

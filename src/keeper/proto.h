@@ -208,7 +208,8 @@ enum {
     CAY_SPAWN_ERR = 1u << 9,
     CAY_SPAWN_BLOB_FD = 1u << 10, /* last descriptor: memfd with the blob instead of the tail */
     CAY_SPAWN_LATE = 1u << 11, /* the answer may wait a moment, so that that of a short command tells its exit as well */
-    CAY_SPAWN_ALL = (1u << 12) - 1,
+    CAY_SPAWN_FENCE = 1u << 12, /* grants follow env… in the blob, as cay__landlock_fence() reads them */
+    CAY_SPAWN_ALL = (1u << 13) - 1,
 };
 
 typedef struct cay_m_spawn {
@@ -218,7 +219,7 @@ typedef struct cay_m_spawn {
     uint16_t cols, rows;
     uint64_t timeout_ms;
     uint32_t ring;
-    uint32_t argc, envc, blob; /* the blob: user NUL cwd NUL tag NUL argv… env… each NUL-terminated */
+    uint32_t argc, envc, blob; /* the blob: user NUL cwd NUL tag NUL argv… env… [grants…] each NUL-terminated */
     char     tag[40];          /* again, for look-up */
     char     title[64];        /* for people: the command, cut */
 } cay_m_spawn;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox.h"
+#include "fence.h"
 #include <base/call.h>
 #include <limits.h>
 #include <poll.h>
@@ -57,6 +57,7 @@ int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path, 
 {
     cay_read r;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->open_read != NULL, "read a file", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, false, err));
     CAY_TRY(cay__spec_take(&r, sizeof r, spec, "cay_read", err));
     CAY_TRY(cay__user_check(r.user, err));
     if (r.offset > INT64_MAX || r.length > INT64_MAX || r.offset + r.length > INT64_MAX)
@@ -102,6 +103,7 @@ int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path, const 
         return cay_upload_commit(up, call, err);
     }
     CAY_TRY(cay__file_begin(sb, call, sb->ops->put != NULL, "write a file", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(take_write(&w, spec, err));
     return sb->ops->put(sb->box, call, path, data, len, &w, err);
 }
@@ -113,6 +115,7 @@ int cay_file_open_write(cay_sandbox *sb, const cay_call *call, const char *path,
     void *obj = NULL;
     int fd = -1;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->open_write != NULL, "write a file", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(take_write(&w, spec, err));
     CAY_TRY(sb->ops->open_write(sb->box, call, path, &w, &obj, &fd, err));
     cay_upload *up = cay__alloc(sizeof *up);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to names and directories rather than to bytes. */
-#include "sandbox.h"
+#include "fence.h"
 #include <base/call.h>
 #include <linux/limits.h>
 
@@ -49,6 +49,7 @@ int cay_file_mkdir(cay_sandbox *sb, const cay_call *call, const char *path, uint
                    bool parents, cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->mkdir != NULL, "make a directory", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_mode(mode, err));
     return sb->ops->mkdir(sb->box, call, path, mode, parents, err);
 }
@@ -57,6 +58,7 @@ int cay_file_remove(cay_sandbox *sb, const cay_call *call, const char *path, boo
                     cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->remove != NULL, "remove", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, true, err));
     return sb->ops->remove(sb->box, call, path, recursive, err);
 }
 
@@ -65,6 +67,8 @@ int cay_file_rename(cay_sandbox *sb, const cay_call *call, const char *from, con
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->rename != NULL, "rename", from, err));
     CAY_TRY(cay__path_check(to, err));
+    CAY_TRY(cay__fence_path(sb, call, from, true, err));
+    CAY_TRY(cay__fence_path(sb, call, to, true, err));
     return sb->ops->rename(sb->box, call, from, to, err);
 }
 
@@ -72,6 +76,7 @@ int cay_file_chmod(cay_sandbox *sb, const cay_call *call, const char *path, uint
                    cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->chmod != NULL, "change a mode", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_mode(mode, err));
     return sb->ops->chmod(sb->box, call, path, mode, err);
 }
@@ -80,6 +85,7 @@ int cay_file_chown(cay_sandbox *sb, const cay_call *call, const char *path, uint
                    uint32_t gid, cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->chown != NULL, "change an owner", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, true, err));
     return sb->ops->chown(sb->box, call, path, uid, gid, err);
 }
 
@@ -90,6 +96,7 @@ int cay_file_symlink(cay_sandbox *sb, const cay_call *call, const char *target, 
     if (rc < 0)
         return cay_wrap(err, rc, "link target");
     CAY_TRY(cay__file_begin(sb, call, sb->ops->symlink != NULL, "make a symbolic link", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, true, err));
     return sb->ops->symlink(sb->box, call, target, path, err);
 }
 
@@ -105,6 +112,7 @@ int cay_file_getxattr(cay_sandbox *sb, const cay_call *call, const char *path, c
                       void *buf, size_t *len, cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->getxattr != NULL, "read an attribute", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, false, err));
     CAY_TRY(check_xattr(name, err));
     return sb->ops->getxattr(sb->box, call, path, name, buf, len, err);
 }
@@ -113,6 +121,7 @@ int cay_file_setxattr(cay_sandbox *sb, const cay_call *call, const char *path, c
                       const void *value, size_t len, cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->setxattr != NULL, "write an attribute", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_xattr(name, err));
     if (len > XATTR_SIZE_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "xattr_too_big", "attribute %s: at most %d bytes", name, XATTR_SIZE_MAX);
@@ -123,6 +132,7 @@ int cay_file_listxattr(cay_sandbox *sb, const cay_call *call, const char *path,
                        int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->listxattr != NULL, "list attributes", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, false, err));
     return sb->ops->listxattr(sb->box, call, path, fn, arg, err);
 }
 
@@ -130,6 +140,7 @@ int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsign
                  int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->list_dir != NULL, "list a directory", path, err));
+    CAY_TRY(cay__fence_path(sb, call, path, false, err));
     return sb->ops->list_dir(sb->box, call, path, depth, fn, arg, err);
 }
 
@@ -137,6 +148,7 @@ int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base, const
                   int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err)
 {
     CAY_TRY(cay__file_begin(sb, call, sb->ops->glob != NULL, "find files by pattern", base, err));
+    CAY_TRY(cay__fence_path(sb, call, base, false, err));
     int rc = cay__path_check(pattern, err);
     if (rc < 0)
         return cay_wrap(err, rc, "pattern");
@@ -148,6 +160,7 @@ int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *base, const
 {
     cay_grep g;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->grep != NULL, "search in files", base, err));
+    CAY_TRY(cay__fence_path(sb, call, base, false, err));
     CAY_TRY(cay__spec_take(&g, sizeof g, spec, "cay_grep", err));
     if (!g.pattern || !*g.pattern || strchr(g.pattern, '\n') || strlen(g.pattern) > PATH_MAX)
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid", "the pattern is empty, too long, or has a newline");

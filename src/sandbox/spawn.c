@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox.h"
+#include "fence.h"
 #include <base/call.h>
 #include <base/str.h>
 #include <limits.h>
@@ -130,6 +130,7 @@ int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *sp
     CAY_TRY(cay__spec_take(&s, sizeof s, spec, "cay_spawn", err));
     CAY_TRY(cay__spawn_check(&s, err));
     CAY_TRY(cay__call_check(call, "spawn", err));
+    CAY_TRY(cay__fence_spawn(sb, call, &s, err));
     CAY_TRY(cay__sandbox_ready(sb, err));
     CAY_TRY(sb->ops->spawn(sb->box, call, &s, &obj, err));
     cay_proc *p = cay__alloc(sizeof *p);

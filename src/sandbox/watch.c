@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox.h"
+#include "fence.h"
 #include <base/call.h>
 
 struct cay_watch {
@@ -17,6 +17,7 @@ int cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *path, bool
     CAY_TRY(cay__call_check(call, "watch", err));
     if (!sb->ops->watch_open)
         return cay__no_such_op(sb, "watch a directory", err);
+    CAY_TRY(cay__fence_path(sb, call, path, false, err));
     CAY_TRY(cay__sandbox_files(sb, err));
     CAY_TRY(sb->ops->watch_open(sb->box, call, path, recursive, &obj, &fd, err));
     cay_watch *w = cay__alloc(sizeof *w);

@@ -5,7 +5,8 @@
  *   cay_cap_shell()       exec_command, write_stdin         cay_cap_filesystem()  apply_patch, view_image
  *   cay_cap_compaction()  histories that outgrow a model    cay_cap_skills()      SKILL.md directories
  *   cay_cap_memory()      what earlier runs learnt          cay_cap_tools()       file_read … process_list
- *   cay_cap_ptc()         code that calls tools             cay_cap_free()
+ *   cay_cap_ptc()         code that calls tools             cay_cap_exec(), cay_cap_read(), cay_cap_write(), cay_cap_network()
+ *   cay_cap_free()                                          allow-lists
  *
  * A capability is a description. Each run binds it to its sandbox with start(), which gives what it keeps for that run; several
  * runs may use one description at a time.
@@ -106,6 +107,27 @@ typedef struct cay_ptc_options {
 } cay_ptc_options;
 /* CAY_EINVAL "ptc_config_invalid". o may be NULL. */
 CAY_API int cay_cap_ptc(const cay_ptc_options *o, cay_capability **out, cay_err *err);
+
+/* Allow-lists. Once an agent has one of them, its tool calls are held to it: commands by the kernel, files that tools read and write themselves by
+ * their path (cay_fence of cay/sandbox.h). What is held how, and what that cannot stop, is told by cay_run_report() and by a note "enforced" when the agent
+ * begins. Paths are absolute, or relative to the workspace. Lists are copied.
+ *
+ * exec: programs by name or path. The shell that tools need, interpreters of scripts and the system's loaders are added. A provider that cannot
+ *   hold commands to it refuses them: CAY_ENOTSUP "fence_unsupported".
+ * read, write: directories and files. What may be written may be read; programs and libraries of the system stay readable.
+ * network: words and rules as --net takes them ("pypi", "example.org:443"); the sandbox's policy while the run lasts, and before as after its own. */
+typedef struct cay_list_options {
+    size_t             size;
+    const char *const *list; /* NULL-terminated */
+} cay_list_options;
+/* CAY_EINVAL "capability_list" names what is wrong. */
+CAY_API int cay_cap_exec(const cay_list_options *programs, cay_capability **out, cay_err *err);
+CAY_API int cay_cap_read(const cay_list_options *paths, cay_capability **out, cay_err *err);
+CAY_API int cay_cap_write(const cay_list_options *paths, cay_capability **out, cay_err *err);
+CAY_API int cay_cap_network(const cay_list_options *rules, cay_capability **out, cay_err *err);
+/* A JSON list: [{"capability", "allows": […], "commands": "kernel" or "refused", "files": "path" or "none", "cannot_stop": […]}]. Lives as long as the run; "[]"
+ * for an agent without such capabilities. */
+CAY_API const char *cay_run_report(const cay_run *run);
 
 typedef struct cay_compaction_options {
     size_t   size;

@@ -212,6 +212,8 @@ typedef struct cay_provider_ops {
     /* Volumes: files that outlive sandboxes, shown in any number of them at once by spec->volumes. MAKE of one that is there and
      * REMOVE of one that is not are success. */
     int  (*volume)(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
+
+    bool   fences; /* spawn() holds a command to spec->fence; else it is never given one */
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

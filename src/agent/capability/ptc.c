@@ -107,8 +107,11 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
     return 0;
 }
 
-static int write_modules(bound *b, const cay_call *call, cay_err *err)
+static int write_modules(bound *b, const cay_call *outer, cay_err *err)
 {
+    cay_call own = outer ? *outer : (cay_call){ .size = sizeof own };
+    const cay_call *call = &own;
+    own.fence = NULL; /* they are ours, not the agent's */
     module *v = cay__alloc(MODULES * sizeof *v);
     size_t n = 0;
     int rc = b->written ? 0 : write_all(b, call, v, &n, err);
@@ -134,8 +137,11 @@ typedef struct execution {
     json_t      *installed;
 } execution;
 
-static int save_code(bound *b, const cay_call *call, execution *x, cay_err *err)
+static int save_code(bound *b, const cay_call *outer, execution *x, cay_err *err)
 {
+    cay_call own = outer ? *outer : (cay_call){ .size = sizeof own };
+    const cay_call *call = &own;
+    own.fence = NULL;
     char path[64];
     for (int rc = CAY_EEXIST; rc == CAY_EEXIST;) { /* numbers of a saved run are taken already */
         snprintf(x->id, sizeof x->id, "exec_%04u", ++b->next);

@@ -80,6 +80,7 @@ static uint32_t flags_of(const cay_spawn *s)
     f |= s->env_mode == CAY_ENV_ONLY ? CAY_SPAWN_ENV_ONLY : 0;
     f |= s->profile && strcmp(s->profile, "root") == 0 ? CAY_SPAWN_ROOT : 0;
     f |= s->on_full == CAY_FULL_BLOCK ? CAY_SPAWN_BLOCK : 0;
+    f |= s->fence ? CAY_SPAWN_FENCE : 0;
     f |= s->attach && !(f & CAY_SPAWN_STDIN) ? CAY_SPAWN_LATE : 0;
     return f;
 }
@@ -89,7 +90,27 @@ static void add(cay__buf *b, const char *s)
     cay__buf_add(b, s ? s : "", strlen(s ? s : "") + 1);
 }
 
-/* user, cwd, tag, argv…, env…: each with its NUL. */
+/* What may be done where, a letter before each path; guest/landlock.h has them. A list that is not there is all of "/". */
+static void add_fence(const cay_fence *f, cay__buf *b)
+{
+    static const char *const all[] = { "/", NULL };
+    const struct {
+        const char *letter;
+        const char *const *list;
+    } rows[] = { { "r", f->read ? f->read : all }, { f->write ? "w" : "c", f->write ? f->write : all }, { f->exec ? "x" : "e", f->exec ? f->exec : all } };
+    /* Without these nothing runs: programs and libraries, settings of the system, harmless devices. */
+    static const char *const system[] = { "r/usr", "r/bin", "r/sbin", "r/lib", "r/lib32", "r/lib64", "r/libx32", "r/nix/store", "r/opt", "r/etc", "r/proc", "r/sys/devices/system/cpu",
+                                          "d/dev/null", "d/dev/zero", "d/dev/full", "d/dev/random", "d/dev/urandom", "d/dev/tty", "d/dev/ptmx", "d/dev/pts" };
+    for (size_t i = 0; (f->read || f->write) && i < CAY_LEN(system); i++)
+        add(b, system[i]);
+    for (size_t i = 0; i < CAY_LEN(rows); i++)
+        for (const char *const *p = rows[i].list; *p; p++) {
+            cay__buf_str(b, rows[i].letter);
+            add(b, *p);
+        }
+}
+
+/* user, cwd, tag, argv…, env…, grants…: each with its NUL. */
 static void make_blob(const cay_spawn *s, cay__buf *b, cay_m_spawn *m)
 {
     add(b, s->user);
@@ -106,6 +127,8 @@ static void make_blob(const cay_spawn *s, cay__buf *b, cay_m_spawn *m)
         cay__buf_str(b, "=");
         add(b, e->value);
     }
+    if (s->fence)
+        add_fence(s->fence, b);
     m->blob = (uint32_t)b->len;
 }
 

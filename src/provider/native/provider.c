@@ -195,6 +195,7 @@ const cay_provider_ops cay__provider_native = {
     .events = op_events,
     .gc = op_gc,
     .volume = cay__native_volume,
+    .fences = true,
     .probe = op_probe,
     .snapshot = cay__nbox_snapshot,
     .restack = cay__nbox_restack,

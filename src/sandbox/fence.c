@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File calls held to the fence of their call, by the path after links were looked through. Commands are held to it by the kernel. */
+#include "fence.h"
+#include <base/str.h>
+#include <linux/limits.h>
+#include <stdio.h>
+
+enum { LINKS = 40 };
+
+const cay_fence *cay__fence_of(const cay_call *call)
+{
+    return call && call->size > offsetof(cay_call, fence) ? call->fence : NULL;
+}
+
+/* Joins base and path without ".", ".." and double slashes; ".." at the top stays there. */
+static bool clean(const char *base, const char *path, char *buf, size_t cap)
+{
+    size_t n = 0;
+    const char *parts[2] = { path[0] == '/' ? "" : base, path };
+    for (size_t k = 0; k < 2; k++)
+        for (const char *p = parts[k]; *p;) {
+            size_t len = strcspn(p, "/");
+            if (len == 2 && p[0] == '.' && p[1] == '.') {
+                while (n && buf[--n] != '/')
+                    ;
+            } else if (len && !(len == 1 && *p == '.')) {
+                if (n + len + 2 > cap)
+                    return false;
+                buf[n++] = '/';
+                memcpy(buf + n, p, len);
+                n += len;
+            }
+            p += len + (p[len] == '/');
+        }
+    if (!n)
+        buf[n++] = '/';
+    buf[n] = 0;
+    return true;
+}
+
+/* Every link on the way, and the last one where the call would follow it, is replaced by where it leads. */
+static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_err *err)
+{
+    char part[PATH_MAX], next[PATH_MAX + 256];
+    unsigned links = 0;
+    for (size_t at = 1; sb->ops->stat && path[at - 1] && path[at];) {
+        size_t end = at + strcspn(path + at, "/");
+        cay_stat st = { .size_of = sizeof st };
+        snprintf(part, sizeof part, "%.*s", (int)end, path);
+        int rc = sb->ops->stat(sb->box, call, part, false, &st, err);
+        if (rc == CAY_ENOENT)
+            return 0;
+        CAY_TRY(rc);
+        if (st.type == CAY_LINK) {
+            if (++links > LINKS || strlen(st.target) >= sizeof st.target - 1)
+                return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: its links cannot be followed to their end", path);
+            *strrchr(part, '/') = 0;
+            snprintf(next, sizeof next, "%s%s", st.target, path + end);
+            if (!clean(part, next, path, PATH_MAX))
+                return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: its links lead to too long a path", path);
+            at = 1;
+            continue;
+        }
+        at = path[end] ? end + 1 : end;
+        if (!path[end])
+            return 0;
+    }
+    return 0;
+}
+
+static bool within(const char *const *list, const char *path)
+{
+    for (; list && *list; list++) {
+        size_t n = strlen(*list);
+        while (n > 1 && (*list)[n - 1] == '/')
+            n--;
+        if ((n == 1 && **list == '/') || (!strncmp(path, *list, n) && (!path[n] || path[n] == '/')))
+            return true;
+    }
+    return false;
+}
+
+int cay__fence_path(cay_sandbox *sb, const cay_call *call, const char *path, bool write, cay_err *err)
+{
+    const cay_fence *f = cay__fence_of(call);
+    char whole[PATH_MAX];
+    if (!f || !(write ? f->write : f->read))
+        return 0;
+    if (!clean(f->workdir ? f->workdir : "/workspace", path, whole, sizeof whole))
+        return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: too long a path", path);
+    CAY_TRY(look_through(sb, call, whole, err));
+    if (within(f->write, whole) || (!write && within(f->read, whole)))
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "fence", "%.150s may not be %s here: it is not among the paths that are allowed", path, write ? "written" : "read");
+}
+
+int cay__fence_spawn(const cay_sandbox *sb, const cay_call *call, cay_spawn *s, cay_err *err)
+{
+    if (!s->fence)
+        s->fence = cay__fence_of(call);
+    if (!s->fence)
+        return 0;
+    const char *const *const lists[] = { s->fence->read, s->fence->write, s->fence->exec };
+    size_t n = 0;
+    for (size_t i = 0; i < CAY_LEN(lists); i++)
+        for (const char *const *p = lists[i]; p && *p; p++)
+            if (**p != '/' || strlen(*p) >= PATH_MAX || ++n > CAY_FENCE_MAX)
+                return cay_fail_why(err, CAY_EINVAL, "fence_invalid", "fence path \"%.100s\": want absolute paths, at most %d", *p, CAY_FENCE_MAX);
+    if (!CAY__HAS(sb->ops, fences))
+        return cay_fail_why(err, CAY_ENOTSUP, "fence_unsupported",
+                            "provider %s cannot hold a command to lists of paths: the kernel has to, in a native sandbox", sb->ops->name);
+    return 0;
+}
