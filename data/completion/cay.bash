@@ -20,7 +20,7 @@ _cay() {
         *)
             if [ -z "$verb" ]; then
                 verb=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && [[ $verb == @(e2b|audit|files|jobs|key|manifest|net|port|secret|tenant|volume) ]]; then
+            elif [ -z "$sub" ] && [[ $verb == @(audit|cloudflare|e2b|files|jobs|key|manifest|net|port|secret|tenant|volume) ]]; then
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
                 sub=${COMP_WORDS[i]}
@@ -62,7 +62,7 @@ _cay() {
         COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
         return
     fi
-    if [ -z "$sub" ] && [[ $verb == @(e2b|audit|files|jobs|key|manifest|net|port|secret|tenant|volume) ]]; then
+    if [ -z "$sub" ] && [[ $verb == @(audit|cloudflare|e2b|files|jobs|key|manifest|net|port|secret|tenant|volume) ]]; then
         COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
         return
     fi

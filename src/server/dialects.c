@@ -21,6 +21,7 @@ const cay__dialect *const cay__dialects[] = {
     &cay__dialect_e2b_envd,
     &cay__dialect_e2b_code,
     &cay__dialect_e2b,
+    &cay__dialect_cloudflare,
     NULL,
 };
 

@@ -159,7 +159,7 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
     char id[CAY_ID_LEN + 1];
     unsigned port;
     if (!address(&r->head, &port, id) && !(flags & E2B_SIGNED && by_signature(r, id)))
-        return cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
+        return flags & E2B_SIGNED && cay__req_query(r, "signature") ? cay_fail(err, CAY_EAUTH, "invalid signature") : cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
     CAY_TRY(check(r, flags, id, err));
     /* The token is this one sandbox's, whoever's it is. */
     r->who.scope = CAY__SCOPE_SANDBOX;

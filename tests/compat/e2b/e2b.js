@@ -94,7 +94,7 @@ test('a signed address reads and writes without a key', async () => {
   assert.equal((await fetch(up, { method: 'POST', body: form })).status, 200)
   const down = await box.downloadUrl('signed.txt', { useSignatureExpiration: 60 })
   assert.equal(await (await fetch(down)).text(), 'by url')
-  assert.equal((await fetch(down.replace('signed.txt', 'b.bin'))).status, 400 + 0 || 401)
+  assert.equal((await fetch(down.replace('signed.txt', 'b.bin'))).status, 401)
 })
 test('lists, filters, details, time', async () => {
   const p = Sandbox.list({ query: { metadata: { team: 'a b&c' } } })
@@ -123,10 +123,10 @@ test('pause keeps processes, connect brings them back, and kill is the end', asy
 })
 test('kill during a command cuts its stream', async () => {
   const s = await make()
-  const running = s.commands.run('sleep 1000', { timeoutMs: 10_000 })
+  const running = assert.rejects(s.commands.run('sleep 1000', { timeoutMs: 10_000 }), TimeoutError)
   await new Promise(r => setTimeout(r, 300))
   await s.kill()
-  await assert.rejects(running, TimeoutError)
+  await running
 })
 test('snapshots and forks stand on their own', async () => {
   const s = await make()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay e2b env: what a program that uses E2B's SDK has to have in its environment to work here. */
+/* cay e2b env, cay cloudflare env: what programs that use others' SDKs have to have in their environment to work here. */
 #include "main.h"
 #include "open.h"
 #include "out.h"
@@ -26,36 +26,53 @@ static bool plain_url(const char *s)
     return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_[]") == strlen(s);
 }
 
-static int env(void *opts, int argc, char **argv)
+typedef struct var {
+    const char *name;
+    bool        key; /* its value is the key, else the address */
+} var;
+
+static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t n)
 {
-    const env_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     char text[CAY_KEY_LEN + 1];
     const char *url = a->url ? a->url : "http://127.0.0.1:8090";
-    const cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = "e2b env" };
-    (void)argc, (void)argv;
+    const cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = verb->name };
     if (!plain_url(url)) {
         cay_fail(&err, CAY_EINVAL, "--url \"%.100s\": want http://HOST:PORT or https://HOST:PORT", url);
-        return cli_usage(&cli_e2b_env, &err);
+        return cli_usage(verb, &err);
     }
     if (cli_service(&svc, &err) < 0 || cay_key_create(svc, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cli.json) {
         out_json j = OUT_JSON(true);
         js_open(&j, '{');
-        js_kstr(&j, "E2B_API_KEY", text);
-        js_kstr(&j, "E2B_API_URL", url);
-        js_kstr(&j, "E2B_SANDBOX_URL", url);
+        for (size_t i = 0; i < n; i++)
+            js_kstr(&j, vars[i].name, vars[i].key ? text : url);
         js_close(&j, '}');
         js_flush(&j);
         cay__buf_clear(&j.b);
     } else {
-        out_fmt("export E2B_API_KEY=%s\nexport E2B_API_URL=%s\nexport E2B_SANDBOX_URL=%s\n", text, url, url);
+        for (size_t i = 0; i < n; i++)
+            out_fmt("export %s=%s\n", vars[i].name, vars[i].key ? text : url);
         out_note("cay: a new key, shown this once; `cay key revoke %.8s` ends it", text + 4);
     }
     explicit_bzero(text, sizeof text);
     return CLI_OK;
+}
+
+static int e2b(void *opts, int argc, char **argv)
+{
+    static const var vars[] = { { "E2B_API_KEY", true }, { "E2B_API_URL", false }, { "E2B_SANDBOX_URL", false } };
+    (void)argc, (void)argv;
+    return show(opts, &cli_e2b_env, vars, CAY_LEN(vars));
+}
+
+static int cloudflare(void *opts, int argc, char **argv)
+{
+    static const var vars[] = { { "CLOUDFLARE_SANDBOX_API_KEY", true }, { "CLOUDFLARE_SANDBOX_WORKER_URL", false } };
+    (void)argc, (void)argv;
+    return show(opts, &cli_cloudflare_env, vars, CAY_LEN(vars));
 }
 
 const cli_verb cli_e2b_env = {
@@ -68,5 +85,18 @@ const cli_verb cli_e2b_env = {
                 "  node my-program-with-e2b.js",
     .opts = { { defs, 0 } },
     .size = sizeof(env_args),
-    .fn = env,
+    .fn = e2b,
+};
+
+const cli_verb cli_cloudflare_env = {
+    .name = "cloudflare env",
+    .operands = "[OPTIONS]",
+    .summary = "print what makes the Agents SDK's Cloudflare client use this server",
+    .text = "Makes a key and prints two variables for a shell: the key, which the SDK reads itself, and the address to give as workerUrl. docs/wire/cloudflare.md tells what is answered.",
+    .examples = "  cay serve &\n"
+                "  eval \"$(cay cloudflare env)\"\n"
+                "  node my-agent.js      # new CloudflareSandboxClient({ workerUrl: process.env.CLOUDFLARE_SANDBOX_WORKER_URL })",
+    .opts = { { defs, 0 } },
+    .size = sizeof(env_args),
+    .fn = cloudflare,
 };

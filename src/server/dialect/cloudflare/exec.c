@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST …/exec: a command, its output as events, and always an end. */
+#include "cloudflare.h"
+#include <base/base64.h>
+#include <base/str.h>
+#include <cay/shell.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+
+#define CHUNK 32768
+#define BEAT  15000
+
+typedef struct out_stream {
+    char   carry[4]; /* the beginning of a character whose rest has not come */
+    size_t n;
+} out_stream;
+
+typedef struct watcher {
+    cay_proc  *p;
+    out_stream s[2];
+    int64_t    quiet_since;
+} watcher;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void tell_bytes(cay__buf *out, const char *name, const char *data, size_t n)
+{
+    CAY_AUTOBUF text = CAY__BUF((size_t)64 << 20);
+    cay__base64_put(&text, data, n);
+    if (n && !text.full)
+        cay__sse_event(out, NULL, name, text.data, text.len);
+}
+
+static void tell_json(cay__buf *out, const char *name, json_t *j)
+{
+    CAY_AUTOFREE char *text = cay__json_text(j, 4096);
+    cay__sse_event(out, NULL, name, text ? text : "{}", text ? strlen(text) : 2);
+    json_decref(j);
+}
+
+static void tell_error(cay__buf *out, const char *code, const char *msg)
+{
+    tell_json(out, "error", json_pack("{s:s,s:s}", "error", msg, "code", code));
+}
+
+/* How many bytes at the end begin a character that is not whole. */
+static size_t unfinished(const char *s, size_t n)
+{
+    for (size_t k = 1; k <= 3 && k <= n; k++) {
+        unsigned char c = (unsigned char)s[n - k];
+        if (c >= 0xc0)
+            return k < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u) ? k : 0;
+        if (c < 0x80)
+            return 0;
+    }
+    return 0;
+}
+
+/* Clients decode each event by itself. */
+static void take(watcher *w, int i, int *fd, cay__buf *out)
+{
+    static const char *const names[] = { "stdout", "stderr" };
+    char buf[CHUNK + 4];
+    out_stream *s = &w->s[i];
+    memcpy(buf, s->carry, s->n);
+    ssize_t got = read(*fd, buf + s->n, CHUNK);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    size_t n = s->n + (size_t)(got > 0 ? got : 0), keep = got > 0 ? unfinished(buf, n) : 0;
+    tell_bytes(out, names[i], buf, n - keep);
+    memcpy(s->carry, buf + n - keep, keep);
+    s->n = keep;
+    w->quiet_since = now_ms();
+    if (got <= 0)
+        cay__close_fd(fd);
+}
+
+static int pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    watcher *w = p->self;
+    for (int i = 0; i < 2; i++)
+        if (ready & 1u << i && p->fd[i] >= 0)
+            take(w, i, &p->fd[i], out);
+    if (ready & 4)
+        return CAY__PUMP_WORK;
+    if (p->fd[0] < 0 && p->fd[1] < 0 && p->fd[2] < 0 && (p->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
+        return CAY__PUMP_WORK;
+    if (now_ms() - w->quiet_since >= BEAT) {
+        cay__buf_str(out, ": keep-alive\n\n");
+        w->quiet_since = now_ms();
+    }
+    return CAY__PUMP_ON;
+}
+
+static void tell_exit(cay__buf *out, const cay_exit *e)
+{
+    if (!strcmp(e->reason, "time"))
+        tell_error(out, "exec_error", "the command took too long and was ended");
+    else
+        tell_json(out, "exit", json_pack("{s:i}", "exit_code", e->code));
+}
+
+static int work(cay__pump *p, cay__buf *out)
+{
+    watcher *w = p->self;
+    cay_err err = CAY_ERR_INIT;
+    cay_exit e = { .size = sizeof e };
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 10000 };
+    if (cay_proc_wait(w->p, &soon, &e, &err) < 0)
+        tell_error(out, "exec_transport_error", err.msg);
+    else
+        tell_exit(out, &e);
+    return CAY__PUMP_END;
+}
+
+static void done(cay__pump *p)
+{
+    watcher *w = p->self;
+    cay__close_fd(&p->fd[0]);
+    cay__close_fd(&p->fd[1]);
+    cay_proc_unref(w->p);
+    free(w);
+}
+
+static int stream(cay__req *r, cay_proc *p, cay_err *err)
+{
+    watcher *w = cay__alloc(sizeof *w);
+    cay__pump pump = { .fd = { -1, -1, -1 }, .beat_ms = 5000, .self = w, .pull = pull, .work = work, .close = done };
+    *w = (watcher){ .p = p, .quiet_since = now_ms() };
+    int rc = cay_proc_output(p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
+    if (rc == 0)
+        rc = cay_proc_output(p, &r->call, CAY_STDERR, CAY_FROM_START, &pump.fd[1], err);
+    if (rc < 0) {
+        done(&pump);
+        return rc;
+    }
+    for (int i = 0; i < 2; i++)
+        fcntl(pump.fd[i], F_SETFL, fcntl(pump.fd[i], F_GETFL) | O_NONBLOCK);
+    cay__reply_field(r, "Cache-Control", "no-cache");
+    return cay__reply_pump(r, 200, "text/event-stream", &pump);
+}
+
+/* ------------------------------------------------------------------ in a session */
+
+static void quote(cay__buf *b, const char *s)
+{
+    cay__buf_str(b, "'");
+    for (; *s; s++)
+        if (*s == '\'')
+            cay__buf_str(b, "'\\''");
+        else
+            cay__buf_add(b, s, 1);
+    cay__buf_str(b, "'");
+}
+
+/* A session is a shell that stays; its commands wait for each other, and what they print is told at their end. */
+static int in_session(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s, cay_err *err)
+{
+    CAY_AUTOBUF line = CAY__BUF(CAY_SHELL_LINE_MAX), out = CAY__BUF((size_t)128 << 20);
+    cay_result res = { .size = sizeof res };
+    cay_shell *sh;
+    const cay_shell_spec spec = { .size = sizeof spec, .name = session };
+    if (s->cwd) {
+        cay__buf_str(&line, "cd ");
+        quote(&line, s->cwd);
+        cay__buf_str(&line, " && ");
+    }
+    for (const char *const *a = s->argv; *a; a++) {
+        quote(&line, *a);
+        cay__buf_str(&line, " ");
+    }
+    if (line.full)
+        return cay_fail(err, CAY_ETOOBIG, "a command in a session has at most %d bytes", CAY_SHELL_LINE_MAX);
+    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &sh, err));
+    const cay_shell_cmd cmd = { .size = sizeof cmd, .line = line.data, .timeout_ms = s->timeout_ms };
+    int rc = cay_shell_run(sh, &r->call, &cmd, &res, err);
+    cay_shell_unref(sh);
+    if (rc < 0)
+        return rc;
+    tell_bytes(&out, "stdout", res.out, res.out_len);
+    tell_bytes(&out, "stderr", res.errout, res.errout_len);
+    tell_exit(&out, &res.exit);
+    cay_result_clear(&res);
+    return cay__reply(r, 200, "text/event-stream", out.data, out.len);
+}
+
+int cf_exec(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay_proc *p;
+    json_t *in, *v;
+    size_t i;
+    const char *session = cay__head_field(&r->head, "session-id");
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const json_t *list = json_object_get(in, "argv");
+    const char *cwd = cay__json_str(in, "cwd", NULL);
+    int64_t timeout = cay__json_int(in, "timeout_ms", 0);
+    if (!json_is_array(list) || !json_array_size(list))
+        return cay_fail(err, CAY_EINVAL, "argv is a list of texts, not empty");
+    const char **argv = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *argv);
+    json_array_foreach(list, i, v)
+        if (!(argv[i] = json_string_value(v)) || strlen(argv[i]) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "argv[%zu] is not a text without NUL", i);
+    if (timeout < 0 || (session && !cf_session_valid(session)))
+        return cay_fail(err, CAY_EINVAL, timeout < 0 ? "timeout_ms is less than 0" : "Session-Id is 1 to 32 letters, digits, '.', '_' or '-'");
+    if (cwd)
+        CAY_TRY(cf_path(r, *cwd == '/' ? cwd + 1 : cwd, &cwd, err));
+    const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = cwd, .timeout_ms = (uint64_t)timeout, .attach = true, .on_full = CAY_FULL_BLOCK };
+    if (session)
+        return in_session(r, sb, session, &s, err);
+    int rc = cay_sandbox_spawn(sb, &r->call, &s, &p, err);
+    if (rc == CAY_ENOENT) { /* as a shell says it, not as an error of the route */
+        CAY_AUTOBUF out = CAY__BUF(4096);
+        tell_bytes(&out, "stderr", err->msg, strlen(err->msg));
+        tell_json(&out, "exit", json_pack("{s:i}", "exit_code", 127));
+        return cay__reply(r, 200, "text/event-stream", out.data, out.len);
+    }
+    return rc < 0 ? rc : stream(r, p, err);
+}

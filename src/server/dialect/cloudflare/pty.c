@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET …/pty: a terminal over a WebSocket. It lives on without its client; who comes back to the same session sees what was printed. */
+#include "cloudflare.h"
+#include <base/str.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <time.h>
+
+#define CHUNK     16384
+#define INPUT_MAX ((size_t)1 << 20)
+
+typedef struct terminal {
+    cay_proc *p;
+    cay__buf  in;          /* keys that wait for a worker */
+    uint16_t  cols, rows;  /* a size that waits, likewise */
+    bool      ready, ended;
+} terminal;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void tell(cay__buf *out, json_t *j)
+{
+    CAY_AUTOFREE char *text = cay__json_text(j, 4096);
+    if (text)
+        cay__ws_send(out, CAY__WS_TEXT, text, strlen(text));
+    json_decref(j);
+}
+
+static int pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    terminal *t = p->self;
+    char buf[CHUNK];
+    if (!t->ready)
+        tell(out, json_pack("{s:s}", "type", "ready"));
+    t->ready = true;
+    if (ready & 1) {
+        ssize_t n = read(p->fd[0], buf, sizeof buf);
+        if (n > 0)
+            cay__ws_send(out, CAY__WS_BINARY, buf, (size_t)n);
+        else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            cay__close_fd(&p->fd[0]);
+    }
+    if (p->fd[0] < 0)
+        t->ended = true;
+    return t->ended || t->in.len || t->cols ? CAY__PUMP_WORK : CAY__PUMP_ON;
+}
+
+static int say_end(terminal *t, cay__buf *out)
+{
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 10000 };
+    cay_exit e = { .size = sizeof e };
+    cay_err err = CAY_ERR_INIT;
+    if (cay_proc_wait(t->p, &soon, &e, &err) < 0) {
+        tell(out, json_pack("{s:s,s:s}", "type", "error", "message", err.msg));
+        cay__ws_close(out, 1011, "");
+        return CAY__PUMP_END;
+    }
+    json_t *o = json_pack("{s:s,s:i}", "type", "exit", "code", e.code);
+    if (e.signal) {
+        char name[32];
+        snprintf(name, sizeof name, "SIG%.20s", sigabbrev_np(e.signal) ? sigabbrev_np(e.signal) : "");
+        json_object_set_new(o, "signal", json_string(name));
+    }
+    tell(out, o);
+    cay__ws_close(out, 1000, "");
+    return CAY__PUMP_END;
+}
+
+static int work(cay__pump *p, cay__buf *out)
+{
+    terminal *t = p->self;
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 5000 };
+    if (t->ended)
+        return say_end(t, out);
+    if (t->cols)
+        cay_proc_resize(t->p, &soon, t->cols, t->rows, NULL);
+    t->cols = 0;
+    if (t->in.len)
+        cay_proc_write(t->p, &soon, t->in.data, t->in.len, NULL); /* what ended says so by its output's end */
+    cay__buf_clear(&t->in);
+    t->in = (cay__buf)CAY__BUF(INPUT_MAX);
+    return CAY__PUMP_ON;
+}
+
+static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
+{
+    terminal *t = p->self;
+    if (!data)
+        return CAY__PUMP_END; /* gone; the terminal stays */
+    if (kind == CAY__WS_BINARY) {
+        cay__buf_add(&t->in, data, len);
+        return t->in.full ? CAY_ETOOBIG : CAY__PUMP_WORK;
+    }
+    CAY_AUTOJSON *o = json_loadb(data, len, 0, NULL);
+    int64_t cols = cay__json_int(o, "cols", 0), rows = cay__json_int(o, "rows", 0);
+    if (strcmp(cay__json_str(o, "type", ""), "resize") || cols < 1 || rows < 1 || cols > 10000 || rows > 10000) {
+        tell(out, json_pack("{s:s,s:s}", "type", "error", "message", "want {\"type\":\"resize\",\"cols\":N,\"rows\":N}"));
+        return CAY__PUMP_ON;
+    }
+    t->cols = (uint16_t)cols;
+    t->rows = (uint16_t)rows;
+    return CAY__PUMP_WORK;
+}
+
+static void done(cay__pump *p)
+{
+    terminal *t = p->self;
+    cay__close_fd(&p->fd[0]);
+    cay__buf_clear(&t->in);
+    cay_proc_unref(t->p);
+    free(t);
+}
+
+static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, const char *shell, uint16_t cols, uint16_t rows, cay_proc **out, cay_err *err)
+{
+    char tag[64];
+    const char *argv[] = { shell ? shell : "/bin/bash", NULL };
+    const cay_pair env[] = { { "TERM", "xterm-256color" }, { NULL, NULL } };
+    if (session && snprintf(tag, sizeof tag, "cf-pty-%s", session) > 0 && cay_sandbox_attach(sb, &r->call, tag, out, NULL) == 0)
+        return 0;
+    const cay_spawn s = { .size = sizeof s, .argv = argv, .env = env, .tty = true, .stdin_mode = CAY_STDIN_PIPE, .cols = cols, .rows = rows, .tag = session ? tag : NULL };
+    return cay_sandbox_spawn(sb, &r->call, &s, out, err);
+}
+
+int cf_pty(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    uint64_t cols, rows;
+    const char *session = cay__req_query(r, "session"), *shell = cay__req_query(r, "shell");
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cay__req_number(r, "cols", 80, 10000, &cols, err));
+    CAY_TRY(cay__req_number(r, "rows", 24, 10000, &rows, err));
+    if (session && *session && !cf_session_valid(session))
+        return cay_fail(err, CAY_EINVAL, "session is 1 to 32 letters, digits, '.', '_' or '-'");
+    if (!r->head.upgrade || strcasecmp(r->head.upgrade, "websocket"))
+        return cay_fail(err, CAY_EINVAL, "this is a WebSocket: ask for an upgrade");
+    terminal *t = cay__alloc(sizeof *t);
+    *t = (terminal){ .in = CAY__BUF(INPUT_MAX) };
+    cay__pump pump = { .fd = { -1, -1, -1 }, .self = t, .beat_ms = 30000, .pull = pull, .work = work, .push = push, .close = done };
+    int rc = open_terminal(r, sb, session && *session ? session : NULL, shell && *shell ? shell : NULL, (uint16_t)cols, (uint16_t)rows, &t->p, err);
+    if (rc < 0) {
+        free(t);
+        return rc;
+    }
+    rc = cay_proc_output(t->p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
+    if (rc == 0) {
+        fcntl(pump.fd[0], F_SETFL, fcntl(pump.fd[0], F_GETFL) | O_NONBLOCK);
+        rc = cay__reply_ws(r, NULL, &pump, err);
+    }
+    if (rc < 0)
+        done(&pump);
+    return rc;
+}

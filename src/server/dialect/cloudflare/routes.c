@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sandboxes, files, archives, sessions and tunnels of the bridge. */
+#include "cloudflare.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/policy.h>
+#include <cay/shell.h>
+#include <ctype.h>
+#include <server/preview.h>
+#include <stdio.h>
+#include <time.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+/* ------------------------------------------------------------------ names */
+
+bool cf_session_valid(const char *id)
+{
+    size_t n = strlen(id);
+    return n >= 1 && n <= 32 && strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n && !strstr(id, "..");
+}
+
+/* "." goes, ".." takes one away, and what is left begins with the workspace. */
+int cf_path(cay__req *r, const char *given, const char **out, cay_err *err)
+{
+    size_t cap = strlen(given) + 3, n = 0;
+    char *to = cay__arena_take(&r->arena, cap);
+    for (const char *p = given; *p;) {
+        size_t len = strcspn(p, "/");
+        if (len == 2 && !strncmp(p, "..", 2)) {
+            while (n && to[--n] != '/')
+                ;
+        } else if (len && !(len == 1 && *p == '.')) {
+            to[n++] = '/';
+            memcpy(to + n, p, len);
+            n += len;
+        }
+        p += len + (p[len] == '/');
+    }
+    to[n] = 0;
+    if (!*given)
+        return cay_fail(err, CAY_EINVAL, "the path is empty");
+    if (strncmp(to, CF_ROOT, sizeof CF_ROOT - 1) || (to[sizeof CF_ROOT - 1] && to[sizeof CF_ROOT - 1] != '/'))
+        return cay_fail(err, CAY_EPERM, "the path leaves " CF_ROOT);
+    *out = to;
+    return 0;
+}
+
+static int ok(cay__req *r)
+{
+    return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
+}
+
+/* ------------------------------------------------------------------ sandboxes */
+
+static int on_create(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    const cay_policy open = { .size = sizeof open, .mode = CAY_NET_ALL }; /* as the bridge's containers have it */
+    CAY_AUTOFREE char *net = NULL;
+    CAY_TRY(cay_policy_text(&open, &net, err));
+    const cay_create c = { .size = sizeof c, .tenant = r->who.tenant, .net = net, .metadata = "{\"dialect\":\"cloudflare\"}" };
+    CAY_TRY(cay_service_create(r->svc, &r->call, &c, &sb, err));
+    return cay__reply_json(r, 200, json_pack("{s:s}", "id", cay_sandbox_id(sb)));
+}
+
+static int on_delete(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    int rc = cay__req_sandbox(r, r->param[0], &sb, err);
+    if (rc == 0)
+        rc = cay_sandbox_remove(sb, &r->call, err);
+    if (rc < 0 && rc != CAY_ENOENT)
+        return rc;
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+static int on_running(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay_info *i;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cay_sandbox_describe(sb, &r->call, &i, err));
+    bool running = i->state == CAY_RUNNING;
+    cay_info_free(i);
+    return cay__reply_json(r, 200, json_pack("{s:b}", "running", running));
+}
+
+static int on_health(cay__req *r, cay_err *err)
+{
+    (void)err;
+    return ok(r);
+}
+
+/* ------------------------------------------------------------------ files */
+
+static int on_file_get(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    const char *path;
+    cay_stat st = { .size_of = sizeof st };
+    int fd;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_path(r, r->param[1], &path, err));
+    int rc = cay_file_stat(sb, &r->call, path, true, &st, err);
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, CAY_ENOENT, "workspace_read_not_found", "%.150s is not there", path);
+    if (rc < 0)
+        return rc;
+    CAY_TRY(cay_file_open_read(sb, &r->call, path, NULL, &fd, err));
+    return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
+}
+
+/* The body into a file; the whole of it or nothing. */
+static int store(cay__req *r, cay_sandbox *sb, const char *path, uint64_t *n, cay_err *err)
+{
+    const cay_write spec = { .size = sizeof spec, .parents = true };
+    cay_upload *up;
+    if (r->head.body == CAY__BODY_LENGTH && r->head.length > CF_BODY_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "payload_too_large", "a body has at most 32 MiB");
+    CAY_TRY(cay_file_open_write(sb, &r->call, path, &spec, &up, err));
+    int rc = cay__req_to_fd(r, cay_upload_fd(up), CF_BODY_MAX, n, err);
+    if (rc < 0) {
+        cay_upload_abort(up);
+        return rc;
+    }
+    return cay_upload_commit(up, &r->call, err);
+}
+
+static int on_file_put(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    const char *path;
+    uint64_t n;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_path(r, r->param[1], &path, err));
+    CAY_TRY(store(r, sb, path, &n, err));
+    return ok(r);
+}
+
+/* ------------------------------------------------------------------ the workspace as a tar */
+
+static int run_tar(cay__req *r, cay_sandbox *sb, const char *const *argv, const char *reason, cay_err *err)
+{
+    const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = CF_ROOT };
+    cay_result res = { .size = sizeof res };
+    CAY_TRY(cay_sandbox_run(sb, &r->call, &s, NULL, 0, 4096, &res, err));
+    int rc = res.exit.code ? cay_fail_why(err, CAY_EUPSTREAM, reason, "tar: status %d: %.150s", res.exit.code, res.errout) : 0;
+    cay_result_clear(&res);
+    return rc;
+}
+
+/* Written beside first, inside: so what is answered is whole, and an error is an error. */
+static int on_persist(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    char file[64];
+    const char *argv[128] = { "tar", "-C", CF_ROOT, "-c", "-f", file }, *q = cay__req_query(r, "excludes");
+    char *s = cay__arena_str(&r->arena, q ? q : ""), *save = NULL;
+    size_t n = 6;
+    cay_stat st = { .size_of = sizeof st };
+    int fd;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    snprintf(file, sizeof file, "/tmp/.cay-persist-%s", r->id);
+    for (char *one = strtok_r(s, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
+        size_t cap = strlen(one) + sizeof "--exclude=./";
+        char *x = cay__arena_take(&r->arena, cap);
+        if (strstr(one, ".."))
+            return cay_fail(err, CAY_EINVAL, "an exclude has \"..\" in it");
+        if (n + 3 >= CAY_LEN(argv))
+            return cay_fail(err, CAY_EINVAL, "at most 100 excludes");
+        cay__str_join(x, cap, "--exclude=./", one, NULL);
+        argv[n++] = x;
+    }
+    argv[n++] = ".";
+    argv[n] = NULL;
+    int rc = run_tar(r, sb, argv, "workspace_archive_read_error", err);
+    if (rc == 0)
+        rc = cay_file_stat(sb, &r->call, file, true, &st, err);
+    if (rc == 0)
+        rc = cay_file_open_read(sb, &r->call, file, NULL, &fd, err);
+    cay_file_remove(sb, &r->call, file, false, NULL); /* what is open is read to its end */
+    return rc < 0 ? rc : cay__reply_fd(r, 200, "application/x-tar", fd, (int64_t)st.size);
+}
+
+/* Unpacked inside, where names that leave reach nothing of ours. */
+static int on_hydrate(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    char file[64];
+    uint64_t n = 0;
+    const char *argv[] = { "tar", "-C", CF_ROOT, "-x", "-f", file, NULL };
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    snprintf(file, sizeof file, "/tmp/.cay-hydrate-%s", r->id);
+    int rc = store(r, sb, file, &n, err);
+    if (rc == CAY_ETOOBIG || (rc == 0 && !n))
+        rc = cay_fail(err, CAY_EINVAL, n ? "an archive has at most 32 MiB" : "the archive is empty");
+    if (rc == 0)
+        rc = run_tar(r, sb, argv, "workspace_archive_write_error", err);
+    cay_file_remove(sb, &r->call, file, false, NULL);
+    return rc < 0 ? rc : ok(r);
+}
+
+/* ------------------------------------------------------------------ sessions: shells that stay */
+
+static int on_session(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay_shell *sh;
+    json_t *in, *v;
+    const char *key;
+    size_t n = 0;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const char *id = cay__json_str(in, "id", r->id), *cwd = cay__json_str(in, "cwd", NULL);
+    json_t *env = json_object_get(in, "env");
+    cay_pair *pairs = cay__arena_take(&r->arena, (json_object_size(env) + 1) * sizeof *pairs);
+    if (!cf_session_valid(id))
+        return cay_fail(err, CAY_EINVAL, "id is 1 to 32 letters, digits, '.', '_' or '-'");
+    json_object_foreach(env, key, v) {
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "env.%.60s is not a text without NUL", key);
+        pairs[n++] = (cay_pair){ key, json_string_value(v) };
+    }
+    const cay_shell_spec spec = { .size = sizeof spec, .name = id, .cwd = cwd, .env = pairs };
+    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &sh, err));
+    cay_shell_unref(sh);
+    return cay__reply_json(r, 200, json_pack("{s:s}", "id", id));
+}
+
+static int on_session_end(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay_shell *sh;
+    const cay_shell_spec spec = { .size = sizeof spec, .name = r->param[1], .attach = true };
+    struct timespec t;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    if (!cf_session_valid(r->param[1]))
+        return cay_fail(err, CAY_EINVAL, "a session's id is 1 to 32 letters, digits, '.', '_' or '-'");
+    int rc = cay_shell_open(sb, &r->call, &spec, &sh, err);
+    bool was = rc == 0;
+    if (was)
+        rc = cay_shell_end(sh, &r->call, err);
+    if (rc < 0 && rc != CAY_ENOENT)
+        return rc;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1], "timestamp", (json_int_t)t.tv_sec * 1000));
+}
+
+/* ------------------------------------------------------------------ tunnels: previews */
+
+static int read_port(cay__req *r, uint16_t *port, cay_err *err)
+{
+    char *end;
+    unsigned long p = isdigit((unsigned char)*r->param[1]) ? strtoul(r->param[1], &end, 10) : 0;
+    if (p < 1024 || p > 65535 || *end)
+        return cay_fail(err, CAY_EINVAL, "a port is a number from 1024 to 65535");
+    *port = (uint16_t)p;
+    return 0;
+}
+
+static int on_tunnel(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    uint16_t port;
+    cay_exposed e = { .size = sizeof e };
+    char host[200], url[400];
+    const cay__conf *conf = cay__server_conf(r->server);
+    const char *colon = strrchr(r->head.host, ':');
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(read_port(r, &port, err));
+    CAY_TRY(cay_port_expose(sb, port, 0, &e, err));
+    snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb), conf->domain ? conf->domain : "localhost", colon && !strchr(colon, ']') ? colon : "");
+    snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", r->tls ? "https" : "http", host, e.token);
+    return cay__reply_json(r, 200, json_pack("{s:s,s:i,s:s,s:s,s:I}", "id", cay_sandbox_id(sb), "port", port, "url", url, "hostname", host, "createdAt", (json_int_t)e.created_ms));
+}
+
+static int on_tunnel_end(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    uint16_t port;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(read_port(r, &port, err));
+    int rc = cay_port_unexpose(sb, port, err);
+    return rc < 0 && rc != CAY_ENOENT ? rc : cay__reply(r, 204, NULL, NULL, 0);
+}
+
+/* ------------------------------------------------------------------ what is not there */
+
+static int on_mount(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    return cay_fail_why(err, CAY_EUPSTREAM, "mount_error", "buckets are mounted when a sandbox is made, by its manifest; this server mounts none in one that runs");
+}
+
+static const cay__route routes[] = {
+    { "GET", "/health", on_health, CAY__ROUTE_OPEN },
+    { "POST", "/v1/sandbox", on_create, CAY__ROUTE_CREATE },
+    { "DELETE", "/v1/sandbox/{id}", on_delete, 0 },
+    { "GET", "/v1/sandbox/{id}/running", on_running, 0 },
+    { "POST", "/v1/sandbox/{id}/exec", cf_exec, 0 },
+    { "GET", "/v1/sandbox/{id}/file/{path*}", on_file_get, 0 },
+    { "PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__ROUTE_RAW },
+    { "POST", "/v1/sandbox/{id}/persist", on_persist, 0 },
+    { "POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__ROUTE_RAW },
+    { "GET", "/v1/sandbox/{id}/pty", cf_pty, 0 },
+    { "POST", "/v1/sandbox/{id}/session", on_session, 0 },
+    { "DELETE", "/v1/sandbox/{id}/session/{sid}", on_session_end, 0 },
+    { "POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, 0 },
+    { "DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, 0 },
+    { "POST", "/v1/sandbox/{id}/mount", on_mount, 0 },
+    { "POST", "/v1/sandbox/{id}/unmount", on_mount, 0 },
+};
+
+static const struct {
+    int         code, status;
+    const char *word;
+} errors[] = {
+    { CAY_EINVAL, 400, "invalid_request" },    { CAY_EAUTH, 401, "unauthorized" },      { CAY_EPERM, 403, "invalid_request" },  { CAY_ENOENT, 404, "not_found" },
+    { CAY_ETYPE, 400, "invalid_request" },     { CAY_ETOOBIG, 413, "payload_too_large" }, { CAY_ERATE, 429, "rate_limited" },   { CAY_EBUSY, 503, "capacity_exceeded" },
+    { CAY_ENOSPACE, 503, "capacity_exceeded" }, { CAY_EISOLATION, 503, "capacity_exceeded" },
+};
+
+static int fail(cay__req *r, const cay_err *err)
+{
+    int status = 502;
+    const char *word = "exec_transport_error";
+    for (size_t i = 0; i < CAY_LEN(errors); i++)
+        if (errors[i].code == err->code) {
+            status = errors[i].status;
+            word = errors[i].word;
+        }
+    bool own = cay__str_starts(err->reason, "workspace_") || !strcmp(err->reason, "mount_error") || !strcmp(err->reason, "payload_too_large");
+    return cay__reply_json(r, status, json_pack("{s:s,s:s}", "error", err->msg, "code", own ? err->reason : word));
+}
+
+/* Where a client cannot set fields of a WebSocket's request, its key comes as a query, on that route alone. */
+static const char *key(cay__req *r)
+{
+    const char *q = r->route && r->route->fn == cf_pty ? cay__req_query(r, "authorization") : NULL;
+    return q && !strncasecmp(q, "bearer ", 7) ? q + 7 : NULL;
+}
+
+static bool also(cay__req *r)
+{
+    return !strcmp(r->head.path, "/v1/sandbox") || cay__str_starts(r->head.path, "/v1/sandbox/");
+}
+
+const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare", .base = "/cloudflare", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .key = key, .also = also };
