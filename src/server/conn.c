@@ -197,8 +197,12 @@ void cay__conn_worked(cay__conn *c)
     cay__buf_clear(&c->in);
     c->in_at = c->scanned = 0;
     set_until(c, CAY__IDLE_MS);
+    /* From the call on it is the lane's, which may even free it meanwhile: nothing of it is looked at afterwards. */
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = &c->w };
+    int ep = c->lane->loop.ep, fd = c->w.fd;
+    c->w.events = EPOLLIN;
     c->parked = true;
-    cay__conn_want(c, EPOLLIN); /* from here on it is the lane's */
+    epoll_ctl(ep, EPOLL_CTL_MOD, fd, &e);
 }
 
 /* ------------------------------------------------------------------ requests */
@@ -382,7 +386,7 @@ static void on_conn(cay__watch *w, uint32_t events)
                 cay__pool_cancel(at, c);
             return;
         }
-        c->parked = false;
+        atomic_exchange(&c->parked, false); /* sees all that the worker did before */
         c->state = CAY__CONN_HEAD;
     }
     if (c->state == CAY__CONN_SEND)

@@ -274,6 +274,8 @@ void cay__stream_event(cay__conn *c, uint32_t events)
     }
     if (s->working) { /* the worker gave it back */
         s->working = false;
+        if (s->raw.pump.beat_ms && !s->beat.prev) /* it was due meanwhile */
+            cay__timer_arm(&c->lane->loop, &s->beat, cay__boot_ms() + s->raw.pump.beat_ms);
         rc = c->gone && !cay__hear_listens(c) ? -1 : told(c, s, s->result);
     } else if ((events & EPOLLIN) && cay__hear_more(c)) {
         rc = hear_peer(c);
