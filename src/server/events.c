@@ -89,10 +89,9 @@ static int go_on(listener *l, const char *after, cay_err *err)
 {
     uint64_t n;
     const char *dot = strchr(after, '.');
-    if (!dot || dot - after > 32 || !cay__str_to_u64(dot + 1, &n))
+    if (!dot || dot - after != 8 || !dot[1] || !cay__str_to_u64(dot + 1, &n))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "\"%.40s\" is no id of an event", after);
-    size_t len = strlen(cay__hub_stream(l->hub));
-    if ((size_t)(dot - after) != len || memcmp(after, cay__hub_stream(l->hub), len) != 0 || n >= l->ear.cursor)
+    if (memcmp(after, cay__hub_stream(l->hub), 8) != 0 || n >= l->ear.cursor)
         l->lost = true; /* of another life of the server */
     else
         l->ear.cursor = n + 1;

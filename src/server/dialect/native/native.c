@@ -70,6 +70,44 @@ static const cay__route routes[] = {
     OP("GET", FILES "/tar", file_tar_get, 0),
     OP("PUT", FILES "/tar", file_tar_put, RAW),
     OP("GET", FILES "/watch", file_watch, 0),
+
+    OP("GET", BOX "/ports", port_list, 0),
+    OP("GET", BOX "/ports/{port}/connect", port_connect, 0),
+    OP("POST", BOX "/ports/{port}/expose", port_expose, 0),
+    OP("DELETE", BOX "/ports/{port}/expose", port_unexpose, 0),
+    OP("GET", BOX "/exposed", exposed_list, 0),
+
+    OP("POST", BOX "/snapshots", snapshot_create, CREATE),
+    OP("GET", "/snapshots", snapshot_list, 0),
+    OP("POST", "/snapshots/import", snapshot_import, RAW),
+    OP("GET", "/snapshots/{ref}", snapshot_get, 0),
+    OP("DELETE", "/snapshots/{ref}", snapshot_delete, 0),
+    OP("GET", "/snapshots/{ref}/export", snapshot_export, 0),
+    OP("GET", "/diff", diff, 0),
+
+    OP("POST", "/volumes", volume_create, CREATE),
+    OP("GET", "/volumes", volume_list, 0),
+    OP("GET", "/volumes/{name}", volume_get, 0),
+    OP("DELETE", "/volumes/{name}", volume_delete, 0),
+    OP("GET", "/templates", template_list, 0),
+    OP("PUT", "/secrets/{name}", secret_put, 0),
+    OP("GET", "/secrets", secret_list, 0),
+    OP("DELETE", "/secrets/{name}", secret_delete, 0),
+    OP("POST", BOX "/secrets/renew", secret_renew, 0),
+
+    OP("GET", BOX "/net", net_get, 0),
+    OP("PUT", BOX "/net", net_put, 0),
+    OP("POST", BOX "/net/rules", net_rules, 0),
+    OP("GET", BOX "/net/why", net_why, 0),
+    OP("GET", BOX "/net/log", net_log, 0),
+    OP("GET", "/net/presets", net_presets, 0),
+
+    OP("GET", "/events", event_stream, 0),
+    OP("GET", BOX "/events", sandbox_events, 0),
+
+    OP("GET", "/version", version, CAY__ROUTE_OPEN),
+    OP("GET", "/doctor", doctor, 0),
+    OP("GET", "/usage", tenant_usage, 0),
 };
 
 const cay__dialect cay__dialect_native = { .name = "native", .base = "/api/v1", .routes = routes, .nroutes = CAY_LEN(routes) };

@@ -70,6 +70,44 @@ CAY__OP(file_tar_get);
 CAY__OP(file_tar_put);
 CAY__OP(file_watch);
 
+/* ports.c */
+CAY__OP(port_list);
+CAY__OP(port_connect);
+CAY__OP(port_expose);
+CAY__OP(port_unexpose);
+CAY__OP(exposed_list);
+/* snapshots.c, changes.c */
+CAY__OP(snapshot_create);
+CAY__OP(snapshot_list);
+CAY__OP(snapshot_get);
+CAY__OP(snapshot_delete);
+CAY__OP(snapshot_export);
+CAY__OP(snapshot_import);
+CAY__OP(diff);
+/* volumes.c */
+CAY__OP(volume_create);
+CAY__OP(volume_list);
+CAY__OP(volume_get);
+CAY__OP(volume_delete);
+CAY__OP(secret_put);
+CAY__OP(secret_list);
+CAY__OP(secret_delete);
+CAY__OP(secret_renew);
+CAY__OP(template_list);
+/* net.c */
+CAY__OP(net_get);
+CAY__OP(net_put);
+CAY__OP(net_rules);
+CAY__OP(net_why);
+CAY__OP(net_log);
+CAY__OP(net_presets);
+/* events.c, host.c */
+CAY__OP(event_stream);
+CAY__OP(sandbox_events);
+CAY__OP(version);
+CAY__OP(doctor);
+CAY__OP(tenant_usage);
+
 extern const cay__shape cay__sandbox_shape;  /* of a cay_info */
 extern const cay__shape cay__limits_shape;   /* of a cay_limits */
 extern const cay__shape cay__layer_shape;    /* of a cay_layer */
@@ -129,5 +167,5 @@ bool cay__native_below(const char *name);
 int  cay__range_parse(const char *s, uint64_t size, uint64_t *from, uint64_t *len);
 /* Answers by following a process: SSE. Takes p. start: begin with a `start` event. */
 int cay__native_stream(cay__req *r, cay_proc *p, const uint64_t offset[2], bool start, cay_err *err);
-
-
+/* volumes.c: may the one who asks use what belongs to the whole service? */
+int cay__native_shared(const cay__req *r, const char *what, cay_err *err);

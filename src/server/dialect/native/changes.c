@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What changed between two points: sandboxes as they are now, and snapshots. */
+#include "native.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <cay/snapshot.h>
+#include <cay/workspace.h>
+#include <sys/stat.h>
+
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+
+typedef struct side {
+    const char *type;
+    uint32_t    mode;
+    uint64_t    size;
+} side;
+typedef struct change {
+    char        kind[2];
+    const char *path, *from, *text;
+    size_t      text_len;
+    bool        content, mode, owner;
+    const side *old, *new;
+} change;
+
+static const char *type_of(uint32_t mode)
+{
+    return S_ISDIR(mode) ? "directory" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "other";
+}
+
+static const cay__field side_fields[] = {
+    { "type", CAY__F_STR, offsetof(side, type) },
+    { "mode", CAY__F_MODE, offsetof(side, mode) },
+    { "size", CAY__F_U64, offsetof(side, size) },
+};
+static const cay__shape side_shape = CAY__SHAPE("ChangeSide", side, side_fields, "what it was, or is");
+
+static void put_side(cay__buf *b, const void *value)
+{
+    const side *const *s = value;
+    if (*s)
+        cay__shape_put(b, &side_shape, *s);
+    else
+        cay__buf_str(b, "null");
+}
+
+static const char side_schema[] = "{\"type\":[\"object\",\"null\"],\"required\":[\"type\",\"mode\",\"size\"],\"properties\":{\"type\":{\"type\":\"string\"},"
+                                  "\"mode\":{\"type\":\"string\"},\"size\":{\"type\":\"integer\"}}}";
+static const cay__field change_fields[] = {
+    { "kind", CAY__F_TEXT, offsetof(change, kind), .about = "A added, M modified, D deleted, T of another type, R a renamed directory" },
+    { "path", CAY__F_PATH, offsetof(change, path) },
+    { "from", CAY__F_PATH, offsetof(change, from), CAY__F_MAYBE },
+    { "old", CAY__F_CALC, offsetof(change, old), .more = side_schema, .put = put_side },
+    { "new", CAY__F_CALC, offsetof(change, new), .more = side_schema, .put = put_side },
+    { "content", CAY__F_BOOL, offsetof(change, content) },
+    { "mode", CAY__F_BOOL, offsetof(change, mode) },
+    { "owner", CAY__F_BOOL, offsetof(change, owner) },
+    { "patch", CAY__F_BYTES, offsetof(change, text), CAY__F_MAYBE, .count = offsetof(change, text_len) },
+};
+const cay__shape cay__change_shape = CAY__SHAPE("Change", change, change_fields, "one file that is not as it was");
+
+typedef struct walk {
+    cay__items l;
+    cay__buf   patch;
+    bool       text;
+} walk;
+
+static int on_change(const cay_file_change *c, void *arg)
+{
+    walk *w = arg;
+    if (w->text) {
+        cay__buf_add(&w->patch, c->text ? c->text : "", c->text ? c->text_len : 0);
+        return w->patch.full ? CAY_ETOOBIG : 0;
+    }
+    side was = { type_of(c->old_mode), c->old_mode & 07777, c->old_size }, is = { type_of(c->new_mode), c->new_mode & 07777, c->new_size };
+    change x = { .kind = { c->kind }, .path = c->path, .from = c->from, .text = c->text, .text_len = c->text_len, .content = c->content, .mode = c->mode,
+                 .owner = c->owner, .old = c->old_mode ? &was : NULL, .new = c->new_mode ? &is : NULL };
+    return cay__items_add(&w->l, &x);
+}
+
+/* A point that the one who asks may look at, by its whole id. */
+static int point(cay__req *r, const char *ref, const char **out, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    if (cay__id_valid(ref, 'c')) {
+        CAY_TRY(cay__req_sandbox(r, ref, &sb, err));
+        *out = cay__arena_str(&r->arena, cay_sandbox_id(sb));
+        return 0;
+    }
+    CAY_TRY(cay_service_snapshot_of(r->svc, &r->call, r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant, ref, &s, err));
+    *out = cay__arena_str(&r->arena, s->id);
+    return 0;
+}
+
+static const cay__query diff_query[] = {
+    { "a", "string", "a sandbox or snapshot", .required = true },
+    { "b", "string", "another; without it what sandbox a changed since it was made" },
+    { "all", "boolean", "the whole root, not only /workspace" },
+    { "every", "boolean", "each file below deleted and renamed directories" },
+    { "patch", "boolean", "with the text of each change" },
+    { "context", "integer", "lines around a change" },
+    { 0 },
+};
+const cay__doc cay__doc_diff = { "diff", "snapshots", "what changed; with Accept: text/x-diff as a patch", .query = diff_query,
+                                 .answers = { { 200, &cay__change_shape, .list = true }, { 400 }, { 404 }, { 409 } } };
+int cay__on_diff(cay__req *r, cay_err *err)
+{
+    uint64_t context, left = 0;
+    const char *a, *accept = cay__head_field(&r->head, "accept"), *b = cay__req_query(r, "b");
+    walk w = { .text = accept && !strcmp(accept, "text/x-diff"), .patch = CAY__BUF(65u << 20) };
+    cay_diff d = { .size = sizeof d, .all = cay__req_flag(r, "all"), .every = cay__req_flag(r, "every"), .patch = cay__req_flag(r, "patch") || w.text };
+    CAY_TRY(cay__native_query(r, "a", &a, err));
+    CAY_TRY(cay__req_number(r, "context", 0, 1000, &context, err));
+    CAY_TRY(point(r, a, &d.a, err));
+    if (b && *b)
+        CAY_TRY(point(r, b, &d.b, err));
+    d.context = (unsigned)context;
+    cay__items_begin(&w.l, r, &cay__change_shape);
+    int rc = cay_service_diff(r->svc, &r->call, &d, on_change, &w, &left, err);
+    if (rc == 0 && left) {
+        char text[24];
+        cay__reply_field(r, "X-Cay-Left-Out", cay__str_u64(text, left));
+    }
+    if (rc == 0 && w.text)
+        rc = cay__reply(r, 200, "text/x-diff", w.patch.data ? w.patch.data : "", w.patch.len);
+    else if (rc == 0)
+        rc = cay__items_reply(&w.l, 200, err);
+    cay__items_drop(&w.l);
+    cay__buf_clear(&w.patch);
+    return rc;
+}

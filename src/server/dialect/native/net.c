@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox may reach, and what it did reach. */
+#include "native.h"
+#include <base/base.h>
+#include <cay/policy.h>
+#include <server/events.h>
+
+CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
+
+typedef struct revised {
+    uint64_t    revision;
+    const char *policy;
+} revised;
+static const cay__field revision_fields[] = { { "revision", CAY__F_U64, offsetof(revised, revision), .about = "0: it is stopped, and takes it up when it starts" } };
+static const cay__shape revision_shape = CAY__SHAPE("Revision", revised, revision_fields, "the policy that holds has this number");
+static const cay__field holding_fields[] = {
+    { "revision", CAY__F_U64, offsetof(revised, revision) },
+    { "policy", CAY__F_JSON, offsetof(revised, policy), .about = "mode, rules, rate_up, rate_down, connections, bindings" },
+};
+static const cay__shape holding_shape = CAY__SHAPE("HoldingPolicy", revised, holding_fields, "what it may reach");
+
+const cay__doc cay__doc_net_get = { "getPolicy", "network", "what it may reach", .answers = { { 200, &holding_shape }, { 404 }, { 409 } } };
+int cay__on_net_get(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_AUTOFREE char *text = NULL, *json = NULL;
+    revised v = { 0 };
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay_sandbox_get_policy(sb, &r->call, &text, &v.revision, err));
+    CAY_TRY(cay_policy_to_json(text, &json, err));
+    v.policy = json;
+    return cay__reply_shape(r, 200, &holding_shape, &v);
+}
+
+const cay__doc cay__doc_net_put = { "putPolicy", "network", "another policy, at once", .body_type = "application/json",
+                                    .answers = { { 200, &revision_shape }, { 400 }, { 404 }, { 409 } } };
+int cay__on_net_put(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    json_t *j;
+    CAY_AUTOFREE char *json = NULL, *text = NULL;
+    revised v = { 0 };
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay__req_json(r, 0, &j, err));
+    json = cay__json_text(j, 8u << 20);
+    if (!json)
+        return cay_fail_why(err, CAY_ETOOBIG, "body_too_big", "the policy is too long");
+    CAY_TRY(cay_policy_from_json(json, &text, err));
+    CAY_TRY(cay_sandbox_set_policy(sb, &r->call, text, &v.revision, err));
+    return cay__reply_shape(r, 200, &revision_shape, &v);
+}
+
+typedef struct rules_body {
+    const char *const *rules;
+} rules_body;
+static const cay__field rules_fields[] = { { "rules", CAY__F_STRS, offsetof(rules_body, rules), CAY__F_REQUIRED, .max = 1000, .about = "[!][SCHEME://]TARGET[:PORT[-PORT]], or a preset" } };
+static const cay__shape rules_shape = CAY__SHAPE("Rules", rules_body, rules_fields, "rules to be added");
+
+const cay__doc cay__doc_net_rules = { "addRules", "network", "let it reach more, or less", .body = &rules_shape,
+                                      .answers = { { 200, &revision_shape }, { 400 }, { 404 }, { 409 } } };
+int cay__on_net_rules(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    rules_body b = { 0 };
+    revised v = { 0 };
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay__req_shape(r, &rules_shape, &b, err));
+    CAY_TRY(cay_sandbox_net_add(sb, &r->call, b.rules, &v.revision, err));
+    return cay__reply_shape(r, 200, &revision_shape, &v);
+}
+
+/* ------------------------------------------------------------------ why */
+
+typedef struct judged {
+    const char     *host;
+    uint16_t        port;
+    cay_net_verdict v;
+} judged;
+static const cay__field why_fields[] = {
+    { "host", CAY__F_STR, offsetof(judged, host) },
+    { "port", CAY__F_U16, offsetof(judged, port), CAY__F_MAYBE },
+    { "allow", CAY__F_BOOL, offsetof(judged, v.allow) },
+    { "reason", CAY__F_TEXT, offsetof(judged, v.reason) },
+    { "rule", CAY__F_TEXT, offsetof(judged, v.rule) },
+    { "range", CAY__F_TEXT, offsetof(judged, v.range), CAY__F_MAYBE },
+    { "proto", CAY__F_TEXT, offsetof(judged, v.proto), CAY__F_MAYBE },
+    { "remedy", CAY__F_TEXT, offsetof(judged, v.remedy), CAY__F_MAYBE },
+};
+static const cay__shape why_shape = CAY__SHAPE("Verdict", judged, why_fields, "may it be reached, and which rule says so");
+
+static const cay__query why_query[] = { { "host", "string", "a name or an address", .required = true }, { "port", "integer", "without: may the name be looked up" }, { 0 } };
+const cay__doc cay__doc_net_why = { "why", "network", "may it be reached, and why", .query = why_query, .answers = { { 200, &why_shape }, { 400 }, { 404 }, { 409 } } };
+int cay__on_net_why(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    uint64_t port;
+    judged j = { .v.size = sizeof j.v };
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay__native_query(r, "host", &j.host, err));
+    CAY_TRY(cay__req_number(r, "port", 0, 65535, &port, err));
+    j.port = (uint16_t)port;
+    CAY_TRY(cay_net_why(sb, &r->call, j.host, j.port, &j.v, err));
+    return cay__reply_shape(r, 200, &why_shape, &j);
+}
+
+/* ------------------------------------------------------------------ the log */
+
+typedef struct record {
+    const char *json;
+} record;
+static void put_record(cay__buf *b, const cay_net_record *rec)
+{
+    cay__buf_str(b, b->data[b->len - 1] == '[' ? "" : ",");
+    cay__buf_str(b, rec->json);
+}
+
+typedef struct walk {
+    cay__buf b;
+    uint64_t seen, skip;
+    bool     denied, print;
+    cay__net_follow *follow; /* what was told already is not told again */
+} walk;
+
+static int on_record(const cay_net_record *rec, void *arg)
+{
+    walk *w = arg;
+    if (w->denied && strcmp(rec->verdict, "deny") != 0)
+        return 0;
+    if (w->seen++ < w->skip || !w->print)
+        return 0;
+    if (w->follow)
+        cay__net_follow_record(w->follow, rec);
+    else
+        put_record(&w->b, rec);
+    return w->b.full ? CAY_ETOOBIG : 0;
+}
+
+static int read_log(cay_sandbox *sb, walk *w, uint64_t count, cay_err *err)
+{
+    if (count) { /* how many there are, to know the last ones */
+        CAY_TRY(cay_net_log(sb, on_record, w, err));
+        w->skip = w->seen > count ? w->seen - count : 0;
+        w->seen = 0;
+    }
+    w->print = true;
+    return cay_net_log(sb, on_record, w, err);
+}
+
+static const cay__query log_query[] = {
+    { "denied", "boolean", "only what was refused" }, { "count", "integer", "only the last ones" }, { "follow", "boolean", "as SSE, and what comes" }, { 0 },
+};
+static const cay__field record_fields[] = { { "event", CAY__F_STR, 0 } };
+static const cay__shape record_shape = CAY__SHAPE("NetRecord", record, record_fields, "one record, as it was written");
+const cay__doc cay__doc_net_log = { "netLog", "network", "what it reached and was refused", .query = log_query,
+                                    .answers = { { 200, &record_shape, .list = true }, { 400 }, { 404 } } };
+int cay__on_net_log(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    uint64_t count;
+    walk w = { .b = CAY__BUF(64u << 20), .denied = cay__req_flag(r, "denied") };
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay__req_number(r, "count", 0, 1u << 20, &count, err));
+    if (cay__req_flag(r, "follow")) {
+        CAY_TRY(cay__net_follow_open(r, cay_sandbox_id(sb), w.denied, &w.follow, err));
+        int rc = read_log(sb, &w, count, err);
+        return rc < 0 ? (cay__net_follow_drop(w.follow), rc) : cay__net_follow_reply(w.follow);
+    }
+    cay__buf_str(&w.b, "{\"items\":[");
+    int rc = read_log(sb, &w, count, err);
+    cay__buf_str(&w.b, "]}");
+    if (rc == 0)
+        rc = w.b.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the log is too long; ask for the last ones by ?count=") :
+                        cay__reply(r, 200, "application/json", w.b.data, w.b.len);
+    cay__buf_clear(&w.b);
+    return rc;
+}
+
+const cay__doc cay__doc_net_presets = { "netPresets", "network", "words that stand for several rules", .answers = { { 200, .type = "application/json" } } };
+int cay__on_net_presets(cay__req *r, cay_err *err)
+{
+    const char *name;
+    const char *const *rules;
+    json_t *o = json_object();
+    (void)err;
+    for (size_t i = 0; (name = cay_net_preset(i, &rules)); i++) {
+        json_t *a = json_array();
+        for (const char *const *p = rules; *p; p++)
+            json_array_append_new(a, json_string(*p));
+        json_object_set_new(o, name, a);
+    }
+    return cay__reply_json(r, 200, o);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workspaces that are kept: taken, listed, forgotten, sent away and brought back. */
+#include "native.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <cay/snapshot.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+
+enum { LIMIT = 100, LIMIT_MAX = 1000 };
+#define ARCHIVE_MAX (1ull << 40) /* the disk ends sooner */
+
+/* Whose snapshots are looked at: NULL for all. */
+static const char *owner(const cay__req *r)
+{
+    return r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant;
+}
+
+static int find(cay__req *r, const char *ref, cay_snapshot **out, cay_err *err)
+{
+    return cay_service_snapshot_of(r->svc, &r->call, owner(r), ref, out, err);
+}
+
+static const cay__field take_fields[] = {
+    { "label", CAY__F_STR, offsetof(cay_snapshot_spec, label), .about = "a name that no other snapshot has" },
+    { "metadata", CAY__F_JSON, offsetof(cay_snapshot_spec, metadata) },
+    { "quiet", CAY__F_BOOL, offsetof(cay_snapshot_spec, quiet), .about = "refuse while processes run" },
+    { "stop", CAY__F_BOOL, offsetof(cay_snapshot_spec, stop), .about = "where processes cannot be frozen, stop them by signals meanwhile" },
+};
+static const cay__shape take_shape = CAY__SHAPE("SnapshotSpec", cay_snapshot_spec, take_fields, "a snapshot to be taken");
+
+const cay__doc cay__doc_snapshot_create = { "createSnapshot", "snapshots", "keep its files as they are now", .body = &take_shape,
+                                            .answers = { { 201, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } } };
+int cay__on_snapshot_create(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    cay_snapshot_spec spec = { .size = sizeof spec };
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay__req_shape(r, &take_shape, &spec, err));
+    CAY_TRY(cay_sandbox_snapshot(sb, &r->call, &spec, &s, err));
+    return cay__reply_shape(r, 201, &cay__snapshot_shape, s);
+}
+
+/* ------------------------------------------------------------------ which there are */
+
+typedef struct page {
+    cay__items l;
+    size_t     n, limit;
+    char       last[CAY_ID_LEN + 1];
+} page;
+
+static int on_snapshot(const cay_snapshot *s, void *arg)
+{
+    page *p = arg;
+    if (p->n++ == p->limit) { /* one more than was asked for: there is a next page */
+        cay__str_copy(p->l.next, sizeof p->l.next, p->last);
+        return 0;
+    }
+    cay__str_copy(p->last, sizeof p->last, s->id);
+    return cay__items_add(&p->l, s);
+}
+
+static const cay__query list_query[] = {
+    { "sandbox", "string", "of this one" }, { "label", "string", "with this label" }, { "limit", "integer", "how many at most" },
+    { "after", "string", "go on behind this id" }, { 0 },
+};
+const cay__doc cay__doc_snapshot_list = { "listSnapshots", "snapshots", "those there are, oldest first", .query = list_query,
+                                          .answers = { { 200, &cay__snapshot_shape, .list = true }, { 400 } } };
+int cay__on_snapshot_list(cay__req *r, cay_err *err)
+{
+    uint64_t limit;
+    page p = { .n = 0 };
+    cay_snapshot_filter f = { .size = sizeof f, .sandbox = cay__req_query(r, "sandbox"), .label = cay__req_query(r, "label"),
+                              .after = cay__req_query(r, "after"), .tenant = owner(r) };
+    CAY_TRY(cay__req_number(r, "limit", LIMIT, LIMIT_MAX, &limit, err));
+    if (!limit || (f.after && !cay__id_valid(f.after, 's')) || (f.sandbox && !cay__id_valid(f.sandbox, 'c')))
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s", !limit ? "limit= is at least 1" : "after= and sandbox= are whole ids");
+    p.limit = (size_t)limit;
+    f.limit = p.limit + 1;
+    cay__items_begin(&p.l, r, &cay__snapshot_shape);
+    int rc = cay_service_snapshots(r->svc, &r->call, &f, on_snapshot, &p, err);
+    if (rc < 0) {
+        cay__items_drop(&p.l);
+        return rc;
+    }
+    return cay__items_reply(&p.l, 200, err);
+}
+
+const cay__doc cay__doc_snapshot_get = { "getSnapshot", "snapshots", "all that is known of one", .answers = { { 200, &cay__snapshot_shape }, { 400 }, { 404 } } };
+int cay__on_snapshot_get(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    CAY_TRY(find(r, r->param[0], &s, err));
+    return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
+}
+
+static const cay__field gone_fields[] = { { "deferred", CAY__F_BOOL, 0, .about = "others stand on its files, which stay until the last of them is gone" } };
+static const cay__shape gone_shape = CAY__SHAPE("SnapshotGone", bool, gone_fields, "a snapshot is forgotten");
+
+const cay__doc cay__doc_snapshot_delete = { "deleteSnapshot", "snapshots", "forget one", .answers = { { 200, &gone_shape }, { 400 }, { 404 } } };
+int cay__on_snapshot_delete(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    bool deferred = false;
+    CAY_TRY(find(r, r->param[0], &s, err));
+    CAY_TRY(cay_snapshot_remove(r->svc, &r->call, s->id, &deferred, err));
+    return cay__reply_shape(r, 200, &gone_shape, &deferred);
+}
+
+/* ------------------------------------------------------------------ archives */
+
+/* An archive is whole on the disk before any of it is sent or believed, in a file without a name: a slow peer holds no worker. */
+static int scratch(cay__req *r, int *fd, cay_err *err)
+{
+    *fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make a file for the archive") : 0;
+}
+
+static void told(cay__req *r, const char *name, uint64_t v)
+{
+    char text[24];
+    cay__reply_field(r, name, cay__str_u64(text, v));
+}
+
+static const cay__query export_query[] = { { "since", "string", "only what changed after this snapshot" }, { "format", "string", "cay, tar or js" }, { 0 } };
+const cay__doc cay__doc_snapshot_export = { "exportSnapshot", "snapshots", "as an archive", .query = export_query,
+                                            .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 }, { 409 } } };
+int cay__on_snapshot_export(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    CAY_AUTOPTR(cay_snapshot) since = NULL;
+    CAY_AUTOFD fd = -1;
+    struct stat st;
+    cay_archived a = { .size = sizeof a };
+    cay_export spec = { .size = sizeof spec, .since = cay__req_query(r, "since"), .format = cay__req_query(r, "format") };
+    CAY_TRY(find(r, r->param[0], &s, err));
+    spec.ref = s->id;
+    if (spec.since) {
+        CAY_TRY(find(r, spec.since, &since, err));
+        spec.since = since->id;
+    }
+    CAY_TRY(scratch(r, &fd, err));
+    CAY_TRY(cay_service_export(r->svc, &r->call, &spec, fd, &a, err));
+    if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+    cay__reply_field(r, "X-Cay-Digest", a.digest);
+    told(r, "X-Cay-Files", a.files);
+    told(r, "X-Cay-Bytes", a.bytes);
+    return cay__reply_fd(r, 200, "application/octet-stream", CAY_STEAL_FD(fd), st.st_size);
+}
+
+static const cay__query import_query[] = { { "label", "string", "a name for it" }, { 0 } };
+const cay__doc cay__doc_snapshot_import = { "importSnapshot", "snapshots", "an archive as a snapshot", .query = import_query, .body_type = "application/octet-stream",
+                                            .answers = { { 201, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } } };
+int cay__on_snapshot_import(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    CAY_AUTOFD fd = -1;
+    uint64_t n;
+    cay_import spec = { .size = sizeof spec, .label = cay__req_query(r, "label") };
+    CAY_TRY(cay__native_shared(r, "imported snapshots", err)); /* the library makes them the default tenant's */
+    CAY_TRY(scratch(r, &fd, err));
+    CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err));
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+    CAY_TRY(cay_service_import(r->svc, &r->call, &spec, fd, &s, err));
+    return cay__reply_shape(r, 201, &cay__snapshot_shape, s);
+}

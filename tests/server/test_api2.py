@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The native API's other half: ports, snapshots, changes, volumes, secrets, the network, events, the host."""
+import json
+import os
+import sys
+import threading
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from serve import Server  # noqa: E402
+
+BUILD = sys.argv.pop(1)
+API = '/api/v1'
+
+
+class Stream:
+    """Events of an SSE answer, one by one."""
+
+    def __init__(self, s, path, headers=None, key=True):
+        self.c = s.connection(timeout=20)
+        h = dict(headers or {}, Authorization='Bearer ' + (s.key if key is True else key))
+        self.c.request('GET', path, headers=h)
+        self.r = self.c.getresponse()
+        self.status = self.r.status
+
+    def next(self):
+        event = {}
+        while True:
+            line = self.r.readline().decode().rstrip('\n')
+            if line.startswith(':') or (not line and not event):
+                continue
+            if not line:
+                return event.get('id'), event.get('event'), json.loads(event['data'])
+            name, _, value = line.partition(':')
+            event[name] = value[1:] if value.startswith(' ') else value
+
+    def until(self, want):
+        while True:
+            got = self.next()
+            if want(got):
+                return got
+
+    def close(self):
+        self.c.close()
+
+
+class Api(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.s = s = Server(BUILD)
+        s.env['CAY_SECRET_KEY'] = os.path.join(s.tmp, 'secret.key')
+        s.__enter__()
+        try:
+            cls.box = s.json('POST', API + '/sandboxes', {})[2]['id']
+        except BaseException:
+            s.__exit__()
+            raise
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.s.__exit__()
+
+    def call(self, method, path, obj=None, want=200, **more):
+        status, _, body = self.s.json(method, API + path, obj, **more)
+        self.assertEqual(status, want, body)
+        return body
+
+    def run_in(self, box, line):
+        return self.call('POST', '/sandboxes/%s/run' % box, {'shell': line})
+
+    # -------------------------------------------------------------- ports
+    def test_ports(self):
+        b = '/sandboxes/' + self.box
+        self.call('POST', b + '/processes',
+                  {'shell': 'exec python3 -c "\nimport socket\ns = socket.create_server((\'127.0.0.1\', 8000))\nwhile True:\n    c = s.accept()[0]\n    d = c.recv(1 << 16)\n    while d:\n'
+                            '        c.sendall(d[::-1])\n        d = c.recv(1 << 16)\n    c.close()"'}, want=201)
+        for _ in range(400):
+            ports = self.call('GET', b + '/ports')['items']
+            if ports:
+                break
+            time.sleep(0.05)
+        self.assertEqual([(p['port'], p['address']) for p in ports], [(8000, '127.0.0.1')])
+        with self.s.socket() as c:
+            c.sendall(('GET %s%s/ports/8000/connect HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nConnection: Upgrade\r\nUpgrade: cay-tcp\r\n\r\nearly' % (API, b, self.s.key)).encode())
+            data = b''
+            while not data.endswith(b'ylrae'):
+                piece = c.recv(4096)
+                self.assertTrue(piece, data)
+                data += piece
+            self.assertTrue(data.startswith(b'HTTP/1.1 101 '), data)
+            c.sendall(b'abc')
+            self.assertEqual(c.recv(10), b'cba')
+            c.shutdown(1)  # the other side hears it, and ends, too
+            self.assertEqual(c.recv(10), b'')
+        self.assertEqual(self.call('GET', b + '/ports/8000/connect', want=400)['reason'], 'upgrade_missing')
+        for port in ('0', '65536', 'x', '-1', '08000x'):
+            self.assertEqual(self.call('POST', b + '/ports/%s/expose' % port, {}, want=400)['reason'], 'port_invalid')
+
+    def test_exposed_ports(self):
+        b = '/sandboxes/' + self.box
+        e = self.call('POST', b + '/ports/9000/expose', {'ttl_ms': 60000}, want=201)
+        self.assertRegex(e['token'], '^cayp_[0-9a-f]{64}$')
+        self.assertEqual(e['expires_ms'] - e['created_ms'], 60000)
+        self.assertEqual(e['url'], 'http://9000-%s.localhost:%d/' % (self.box, self.s.port))
+        listed = [x for x in self.call('GET', b + '/exposed')['items'] if x['port'] == 9000]
+        self.assertEqual([sorted(x) for x in listed], [['created_ms', 'expires_ms', 'port', 'url']])
+        self.call('DELETE', b + '/ports/9000/expose', want=204)
+        self.assertEqual(self.call('DELETE', b + '/ports/9000/expose', want=404)['reason'], 'port_not_exposed')
+        self.call('POST', b + '/ports/9000/expose', {'ttl_ms': 8 * 86400000}, want=400)
+        self.call('POST', b + '/ports/9000/expose', {'what': 1}, want=400)
+
+    # -------------------------------------------------------------- snapshots
+    def test_snapshots(self):
+        box = self.call('POST', '/sandboxes', {}, want=201)['id']
+        b = '/sandboxes/' + box
+        self.run_in(box, 'echo one > a; echo x > gone')
+        one = self.call('POST', b + '/snapshots', {'label': 'first', 'metadata': {'n': 1}}, want=201)
+        self.assertEqual((one['sandbox'], one['label'], one['metadata']), (box, 'first', {'n': 1}))
+        self.call('POST', b + '/snapshots', {'label': 'first'}, want=409)
+        self.run_in(box, 'echo two > a; rm gone; echo new > b')
+        two = self.call('POST', b + '/snapshots', {}, want=201)
+        self.assertEqual(self.call('GET', '/snapshots/first')['id'], one['id'])
+        mine = self.call('GET', '/snapshots?sandbox=' + box)
+        self.assertEqual([s['id'] for s in mine['items']], [one['id'], two['id']])
+        page = self.call('GET', '/snapshots?limit=1&sandbox=' + box)
+        self.assertEqual((len(page['items']), page['next']), (1, one['id']))
+        page = self.call('GET', '/snapshots?limit=1&sandbox=%s&after=%s' % (box, page['next']))
+        self.assertEqual(([s['id'] for s in page['items']], 'next' in page), ([two['id']], False))
+        self.changes(box, one, two)
+        self.archives(one)
+        self.assertEqual(self.call('DELETE', '/snapshots/first'), {'deferred': True})
+        self.call('GET', '/snapshots/first', want=404)
+        self.call('DELETE', b, want=204)
+
+    def changes(self, box, one, two):
+        got = self.call('GET', '/diff?a=%s&b=%s' % (one['id'], two['id']))['items']
+        self.assertEqual([(c['kind'], c['path']) for c in got], [('M', 'a'), ('A', 'b'), ('D', 'gone')])
+        self.assertEqual((got[0]['content'], got[0]['new']['size'], got[1]['old'], got[2]['new']), (True, 4, None, None))
+        self.assertEqual([c['path'] for c in self.call('GET', '/diff?a=' + box)['items']], ['a', 'b'])
+        status, head, patch = self.s.ask('GET', API + '/diff?a=%s&b=%s' % (one['id'], two['id']), headers={'Accept': 'text/x-diff'})
+        self.assertEqual((status, head['Content-Type']), (200, 'text/x-diff'))
+        self.assertIn(b'-one\n+two\n', patch)
+        self.assertIn('+two', self.call('GET', '/diff?patch=1&a=%s&b=%s' % (one['id'], two['id']))['items'][0]['patch'])
+        self.call('GET', '/diff', want=400)
+        self.call('GET', '/diff?a=cccccccccccccccccccc', want=404)
+
+    def archives(self, one):
+        status, head, data = self.s.ask('GET', API + '/snapshots/%s/export' % one['id'])
+        self.assertEqual(status, 200)
+        self.assertTrue(head['X-Cay-Digest'].startswith('sha256:'))
+        status, _, body = self.s.ask('POST', API + '/snapshots/import?label=again', data, {'Content-Type': 'application/octet-stream'})
+        back = json.loads(body)
+        self.assertEqual((status, back.get('label'), back.get('method')), (201, 'again', 'import'), body)
+        box = self.call('POST', '/sandboxes', {'from': 'again'}, want=201)['id']
+        self.assertEqual(self.run_in(box, 'cat a')['stdout'], 'one\n')
+        self.call('DELETE', '/sandboxes/' + box, want=204)
+        for bad in (b'', b'no archive', data[:len(data) // 2]):
+            self.assertIn(self.s.ask('POST', API + '/snapshots/import', bad)[0], (400, 413, 502))
+        self.assertEqual(self.s.ask('GET', API + '/snapshots/%s/export?format=zip' % one['id'])[0], 400)
+
+    # -------------------------------------------------------------- volumes, templates, secrets
+    def test_volumes(self):
+        v = self.call('POST', '/volumes', {'name': 'cache', 'limit': 64 << 20}, want=201)
+        self.assertEqual((v['name'], v['limit'], v['users']), ('cache', 64 << 20, []))
+        self.call('POST', '/volumes', {'name': 'cache'}, want=409)
+        self.call('POST', '/volumes', {}, want=400)
+        box = self.call('POST', '/sandboxes', {'volumes': [{'name': 'cache', 'target': '/cache', 'rw': True}]}, want=201)['id']
+        self.run_in(box, 'echo kept > /cache/x')
+        self.assertEqual(self.call('GET', '/volumes/cache')['users'], [box])
+        self.assertIn(self.s.json('DELETE', API + '/volumes/cache')[0], (409, 503))
+        self.call('DELETE', '/sandboxes/' + box, want=204)
+        self.assertEqual([x['name'] for x in self.call('GET', '/volumes')['items']], ['cache'])
+        self.call('DELETE', '/volumes/cache', want=204)
+        self.call('GET', '/volumes/cache', want=404)
+
+    def test_templates(self):
+        names = [t['name'] for t in self.call('GET', '/templates')['items']]
+        self.assertIn('host', names)
+        box = self.call('POST', '/sandboxes', {'template': names[0]}, want=201)['id']
+        self.call('DELETE', '/sandboxes/' + box, want=204)
+
+    def test_secrets_go_in_and_never_out(self):
+        self.call('PUT', '/secrets/TOKEN_A', {'value': 'open sesame'}, want=204)
+        self.call('PUT', '/secrets/TOKEN_B', {'value_base64': 'c2VzYW1lIGI='}, want=204)
+        listed = self.call('GET', '/secrets')
+        self.assertEqual([sorted(x) for x in listed['items']], [['changed_ms', 'name']] * 2)
+        self.assertNotIn('sesame', json.dumps(listed))
+        for bad in ({}, {'value': 'a', 'value_base64': 'YQ=='}, {'value': 1}, {'value_base64': '!'}):
+            body = self.call('PUT', '/secrets/TOKEN_A', bad, want=400)
+            self.assertNotIn('sesame', json.dumps(body))
+        self.call('GET', '/secrets/TOKEN_A', want=405)
+        self.call('DELETE', '/secrets/TOKEN_A', want=204)
+        self.call('DELETE', '/secrets/TOKEN_A', want=404)
+        self.call('DELETE', '/secrets/TOKEN_B', want=204)
+
+    # -------------------------------------------------------------- the network
+    def test_policies(self):
+        box = self.call('POST', '/sandboxes', {}, want=201)['id']
+        n = '/sandboxes/%s/net' % box
+        self.assertEqual(self.call('GET', n)['policy']['mode'], 'off')
+        first = self.call('PUT', n, {'mode': 'rules', 'rules': ['example.com', '!evil.example.com'], 'connections': 7})['revision']
+        held = self.call('GET', n)
+        self.assertEqual((held['policy']['mode'], held['policy']['connections'], held['revision']), ('rules', 7, first))
+        self.assertGreater(self.call('POST', n + '/rules', {'rules': ['pypi']})['revision'], first)
+        self.assertTrue(self.call('GET', n + '/why?host=pypi.org&port=443')['allow'])
+        no = self.call('GET', n + '/why?host=other.test&port=443')
+        self.assertEqual((no['allow'], no['reason'], no['port']), (False, 'default_deny', 443))
+        for bad in ({'rules': ['http:///']}, {'mode': 'some'}, {'what': 1}, {'mode': 'off', 'rules': ['a.test']}):
+            self.call('PUT', n, bad, want=400)
+        self.call('POST', n + '/rules', {}, want=400)
+        self.call('GET', n + '/why', want=400)
+        self.call('GET', n + '/why?host=a&port=99999', want=400)
+        self.assertIn('pypi', self.call('GET', '/net/presets'))
+        self.network_log(box, n)
+        self.call('DELETE', '/sandboxes/' + box, want=204)
+
+    def network_log(self, box, n):
+        ask = 'python3 -c "import socket\ntry:\n socket.getaddrinfo(\'%s.refused.test\', 443)\nexcept OSError: pass"'
+        self.run_in(box, ask % 'one')
+        for _ in range(100):
+            got = [x for x in self.call('GET', n + '/log?denied=1')['items'] if x.get('name') == 'one.refused.test']
+            if got:
+                break
+            time.sleep(0.05)
+        self.assertTrue(got)
+        self.assertEqual(len(self.call('GET', n + '/log?count=1')['items']), 1)
+        live = Stream(self.s, API + n + '/log?follow=1&denied=1')
+        live.until(lambda e: e[1] == 'record' and e[2].get('name') == 'one.refused.test')
+        self.run_in(box, ask % 'two')
+        live.until(lambda e: e[1] == 'record' and e[2].get('name') == 'two.refused.test')
+        live.close()
+
+    # -------------------------------------------------------------- events
+    def test_events_go_on_where_they_were(self):
+        live = Stream(self.s, API + '/events?kind=created&kind=removed')
+        self.assertEqual(live.status, 200)
+        a = self.call('POST', '/sandboxes', {}, want=201)['id']
+        at, kind, data = live.until(lambda e: e[2].get('sandbox') == a)
+        self.assertEqual((kind, data['kind'], sorted(data)), ('created', 'created', ['code', 'kind', 'process', 'reason', 'sandbox', 'seq', 'time_ms']))
+        live.close()
+        b = self.call('POST', '/sandboxes', {}, want=201)['id']
+        self.call('DELETE', '/sandboxes/' + a, want=204)
+        again = Stream(self.s, API + '/events?kind=created&kind=removed', {'Last-Event-ID': at})
+        seen = [again.next()[1:] for _ in range(2)]
+        self.assertEqual([(k, d['sandbox']) for k, d in seen], [('created', b), ('removed', a)])
+        again.close()
+        old = Stream(self.s, API + '/events', {'Last-Event-ID': '00000000.17'})
+        self.assertEqual(old.next()[1], 'lost')
+        old.close()
+        self.call('GET', '/events?after=nonsense', want=400)
+        self.call('DELETE', '/sandboxes/' + b, want=204)
+
+    def test_events_of_one_sandbox(self):
+        box = self.call('POST', '/sandboxes', {}, want=201)['id']
+        live = Stream(self.s, API + '/sandboxes/%s/events' % box)
+        other = self.call('POST', '/sandboxes', {}, want=201)['id']
+        self.run_in(other, 'true')
+        self.run_in(box, 'exit 3')
+        _, kind, data = live.until(lambda e: e[1] == 'exit')
+        self.assertEqual((data['sandbox'], data['code']), (box, 3))
+        live.close()
+        for x in (box, other):
+            self.call('DELETE', '/sandboxes/' + x, want=204)
+
+    def test_a_tenant_hears_of_its_own(self):
+        self.s.cay('tenant', 'create', 'ears')
+        key = self.s.make_key('--scope', 'tenant', '--tenant', 'ears')
+        live = Stream(self.s, API + '/events?kind=created', key=key)
+        self.call('DELETE', '/sandboxes/' + self.call('POST', '/sandboxes', {}, want=201)['id'], want=204)
+        mine = self.call('POST', '/sandboxes', {}, want=201, key=key)['id']
+        self.assertEqual(live.next()[2]['sandbox'], mine)
+        live.close()
+        self.call('DELETE', '/sandboxes/' + mine, want=204, key=key)
+
+    def test_many_listen(self):
+        streams = [Stream(self.s, API + '/events?kind=created') for _ in range(20)]
+        box = self.call('POST', '/sandboxes', {}, want=201)['id']
+        found = []
+
+        def wait(one):
+            one.until(lambda e: e[2].get('sandbox') == box)
+            found.append(1)
+        threads = [threading.Thread(target=wait, args=(x,)) for x in streams]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(20)
+        self.assertEqual(len(found), 20)
+        for x in streams:
+            x.close()
+        self.call('DELETE', '/sandboxes/' + box, want=204)
+
+    # -------------------------------------------------------------- the host
+    def test_the_host(self):
+        v = self.call('GET', '/version', key=None)
+        self.assertEqual(v['api'], 'v1')
+        d = self.call('GET', '/doctor')
+        self.assertTrue(d['layers'] and d['isolation'] and d['kernel'] and d['home'] == self.s.home)
+        tenant = self.s.make_key('--scope', 'tenant')
+        self.assertNotIn('home', self.call('GET', '/doctor', key=tenant))
+        self.assertIn(self.s.json('GET', API + '/doctor?provider=nowhere')[0], (400, 404))
+        u = self.call('GET', '/usage', key=tenant)
+        self.assertEqual(u['tenant'], 'default')
+        self.assertGreater(u['used']['sandboxes'], 0)
+        self.assertEqual(self.s.json('GET', API + '/usage?tenant=nobody')[0], 404)
+
+
+if __name__ == '__main__':
+    unittest.main()
