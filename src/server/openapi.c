@@ -12,10 +12,11 @@ static const cay__field problem_fields[] = {
     { "detail", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "one line for people" },
     { "code", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "decide by this one: ENOENT, …" },
     { "reason", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "a stable word" },
-    { "retry", CAY__F_BOOL, 0, CAY__F_REQUIRED, .about = "would the same request help" },
+    { "retry", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "would the same request help: yes, no or unknown" },
     { "retry_after_ms", CAY__F_U32, 0 },
-    { "more", CAY__F_JSON, 0 },
-    { "id", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "of the request: it is in the log" },
+    { "errno", CAY__F_INT, 0 },
+    { "info", CAY__F_JSON, 0 },
+    { "request", CAY__F_STR, 0, CAY__F_REQUIRED, .about = "the request's id: it is in the log" },
 };
 static const cay__shape problem = { "Problem", problem_fields, CAY_LEN(problem_fields), 0, "what went wrong" };
 

@@ -210,10 +210,21 @@ void cay__route_fail(cay__req *r, const cay_err *err)
     }
 }
 
+/* A filter that cannot be read would be one that is not there. */
+static int sound_query(cay__req *r, cay_err *err)
+{
+    size_t n = strlen(r->head.query);
+    if (!n || cay__url_decode(r->head.query, n, true, cay__arena_take(&r->arena, n + 1)))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "bad_query", "the query has a broken %%-sequence, or a zero byte");
+}
+
 void cay__route_run(cay__req *r)
 {
     cay_err err = CAY_ERR_INIT;
     int rc = r->dialect == &cay__preview_dialect ? 0 : cay__auth(r, &err);
+    if (rc == 0 && !r->reply->status && r->dialect != &cay__preview_dialect)
+        rc = sound_query(r, &err);
     if (rc == 0 && !r->reply->status)
         rc = r->route->fn(r, &err);
     if (rc == 0 && !r->reply->status)

@@ -158,7 +158,7 @@ class Sandboxes(Base):
                                     ({'on_expiry': 'explode'}, 'field_invalid', 'on_expiry'), ({'require': 'x'}, 'field_invalid', 'require'),
                                     ({'name': 'a\0b'}, 'field_invalid', 'name'), ({'metadata': []}, 'field_invalid', 'metadata')):
             p = self.fails('POST', API + '/sandboxes', 400, reason, body)
-            self.assertEqual(p['more']['field'], field)
+            self.assertEqual(p['info']['field'], field)
         self.fails('POST', API + '/sandboxes', 400, 'field_invalid', {'net': ['pypi', 3]})
         self.assertEqual(self.json('POST', API + '/sandboxes', {'from': 'nothing-there'})['status'], 404)
         self.assertEqual(self.json('POST', API + '/sandboxes', {'isolation': 'vm'})['status'], 422)
