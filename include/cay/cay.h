@@ -13,6 +13,7 @@
 #include <cay/note.h>
 #include <cay/patch.h>
 #include <cay/policy.h>
+#include <cay/sdk.h>
 #include <cay/manifest.h>
 #include <cay/shell.h>
 #include <cay/snapshot.h>

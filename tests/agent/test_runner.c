@@ -646,6 +646,35 @@ static void a_conversation_goes_on(void **state)
     rmdir(dir);
 }
 
+static void errors_have_the_names_of_the_sdk(void **state)
+{
+    (void)state;
+    static const struct {
+        int         code;
+        const char *reason, *op, *name, *alias, *word;
+        int         retry;
+    } cases[] = {
+        { CAY_ENOENT, "", "read", "WorkspaceReadNotFoundError", "WorkspaceReadNotFound", "workspace_read_not_found", CAY_RETRY_NO },
+        { CAY_ETIMEOUT, "", "exec", "ExecTimeoutError", "ExecTimeout", "exec_timeout", CAY_RETRY_NO },
+        { CAY_EBUSY, "", "exec", "ExecTransportError", "ExecTransport", "exec_transport_error", CAY_RETRY_YES },
+        { CAY_ETYPE, "", "write", "WorkspaceWriteTypeError", "WorkspaceWriteType", "workspace_write_type_error", CAY_RETRY_NO },
+        { CAY_ENOENT, "apply_patch_file_not_found", "exec", "ApplyPatchFileNotFoundError", "ApplyPatchFileNotFound", "apply_patch_file_not_found", CAY_RETRY_NO },
+        { CAY_ETOOBIG, "max_turns", NULL, "MaxTurnsExceededError", "MaxTurnsExceeded", "max_turns_exceeded", CAY_RETRY_NO },
+        { CAY_EPERM, "guardrail_input", NULL, "InputGuardrailTripwireTriggered", "InputGuardrailTripwireTriggered", "guardrail_input", CAY_RETRY_NO },
+        { CAY_EINVAL, "", NULL, "ConfigurationError", "Configuration", "sandbox_config_invalid", CAY_RETRY_NO },
+        { CAY_ESYS, "", "nosuch", "SandboxRuntimeError", "SandboxRuntime", "runtime_error", 0 },
+    };
+    for (size_t i = 0; i < CAY_LEN(cases); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay_fail_why(&err, cases[i].code, cases[i].reason, "it failed");
+        cay_sdk_error e = cay_sdk_error_of(&err, cases[i].op);
+        assert_string_equal(e.name, cases[i].name);
+        assert_string_equal(e.alias, cases[i].alias);
+        assert_string_equal(e.code, cases[i].word);
+        assert_int_equal(e.retry, cases[i].retry ? cases[i].retry : err.retry);
+    }
+}
+
 static void what_is_asked_wrongly_is_told(void **state)
 {
     (void)state;
@@ -675,7 +704,7 @@ int main(void)
         T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
         T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(tools_run_beside_each_other), T(tools_have_guards),
         T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(hooks_and_events_tell_in_order),
-        T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told),
+        T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told), T(errors_have_the_names_of_the_sdk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
