@@ -3,6 +3,7 @@
 #include "field.h"
 #include <base/base.h>
 #include <base/base64.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <cay/service.h>
 #include <inttypes.h>
@@ -162,7 +163,7 @@ static int get_strs(reader *r, const spot *up, const cay__field *f, const json_t
     size_t n = json_array_size(j), max = f->max ? f->max : STRS_MAX;
     if (!json_is_array(j) || n > max || n < f->min)
         return want(r, up, "a list of %" PRIu64 " to %zu texts", f->min, max);
-    const char **v = cay__arena_take(r->mem, (n + 1) * sizeof *v);
+    const char **v = cay__arena_take(r->mem, (n + !CAY__MUTANT("fuzz-fields")) * sizeof *v);
     for (size_t i = 0; i < n; i++) {
         spot at = { up, NULL, i };
         CAY_TRY(get_str(r, &at, &(cay__field){ 0 }, json_array_get(j, i), &v[i]));

@@ -132,6 +132,8 @@ class Base(unittest.TestCase):
             time.sleep(0.02)
 
 
+with open(os.path.join(BUILD, 'cay-server'), 'rb') as f:
+    SANITIZED = b'__asan_init' in f.read()
 NOT = 'caaaaaaaaaaaaaaaaaaa'
 
 
@@ -642,7 +644,8 @@ class Files(Base):
                 peak.append(self.memory())
         c.close()
         self.assertEqual(n, size)
-        self.assertLess(max(peak) - before, 24 << 20)
+        if not SANITIZED:  # their allocator keeps what was freed for a while
+            self.assertLess(max(peak) - before, 24 << 20)
         self.ask('DELETE', self.files('?path=big'))
 
     def test_a_cut_upload_leaves_no_trace(self):

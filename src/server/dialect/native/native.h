@@ -164,7 +164,6 @@ typedef int cay__native_give(void *arg, void *buf, size_t cap, size_t *n, cay_er
 int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path, const cay_write *spec, cay__native_give *fn, void *arg, uint64_t *total, cay_err *err);
 /* A relative path without a way up. */
 bool cay__native_below(const char *name);
-int  cay__range_parse(const char *s, uint64_t size, uint64_t *from, uint64_t *len);
 /* Answers by following a process: SSE. Takes p. start: begin with a `start` event. */
 int cay__native_stream(cay__req *r, cay_proc *p, const uint64_t offset[2], bool start, cay_err *err);
 /* volumes.c: may the one who asks use what belongs to the whole service? */
