@@ -3,6 +3,7 @@
 #include "stream.h"
 #include <base/base.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
@@ -48,6 +49,9 @@ static ssize_t copy(cay__conn *c, cay__stream *s, size_t n)
     size_t head = s->framing == CAY__CHUNKS ? CHUNK_HEAD : 0;
     if (!room)
         return -2;
+    struct pollfd there = { .fd = s->fd, .events = POLLIN };
+    if (!s->file && poll(&there, 1, 0) == 0) /* the descriptor may be one that waits: the lane never does */
+        return -3;
     ssize_t got = read(s->fd, room + head, n);
     if (got <= 0)
         return got == 0 ? 0 : errno == EAGAIN || errno == EINTR ? -3 : -2;
