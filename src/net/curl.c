@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcay-net.so: requests by libcurl. The one file that includes it. */
+/* libcay-net.so: requests by libcurl. With curl_dial.c the one place that includes it. */
 #include "http.h"
 #include <base/base.h>
 #include <base/call.h>
@@ -248,5 +248,13 @@ static int perform(void *self, const cay_call *call, const cay__http_req *req, c
     return rc;
 }
 
+int cay__curl_dial(const char *url, const cay_call *call, int *fd, cay_err *err); /* curl_dial.c */
+static int dial(const char *url, const cay_call *call, int *fd, cay_err *err)
+{
+    pthread_once(&once, init_curl);
+    return cay__curl_dial(url, call, fd, err);
+}
+
 CAY_API const cay__net_ops cay__net_module;
-const cay__net_ops cay__net_module = { .size = sizeof cay__net_module, .open = client_open, .close = client_close, .perform = perform };
+const cay__net_ops cay__net_module = { .size = sizeof cay__net_module, .open = client_open, .close = client_close, .perform = perform,
+                                        .dial = dial };

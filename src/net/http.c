@@ -107,3 +107,11 @@ bool cay__http_is_loopback(const char *url)
     return sscanf(host, "127.%u.%u.%u%n", &b, &c, &d, &used) == 3 && (b | c | d) < 256 &&
            ((size_t)used == end || host[used] == ':');
 }
+
+int cay__http_dial(const char *url, const cay_call *call, int *fd, cay_err *err)
+{
+    const cay__net_ops *ops;
+    CAY_TRY(check(&(cay__http_req){ .url = url }, err));
+    CAY_TRY(find_module(&ops, err));
+    return ops->dial(url, call, fd, err);
+}
