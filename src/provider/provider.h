@@ -5,6 +5,7 @@
 #pragma once
 #include <cay/sys/provider.h>
 
+extern const cay_provider_ops cay__far_ops;
 extern const cay_provider_ops cay__local;
 extern const cay_provider_ops cay__process;
 extern const cay_provider_ops cay__provider_native;

@@ -6,5 +6,6 @@ const cay_provider_ops *const cay__providers[] = {
     &cay__provider_native,
     &cay__process,
     &cay__local,
+    &cay__far_ops,
     NULL,
 };
