@@ -57,6 +57,9 @@ typedef struct cay_open {
     const char *provider; /* default provider; NULL: "native" */
     const char *libexec;  /* where cay-keeper is; NULL: beside the running program or the prefix */
     const struct cay_provider_ops *const *extra; /* more providers, NULL-terminated */
+    const char *host;     /* a cay server, whose sandboxes these are then: "https://HOST[:PORT]", "unix:/PATH"; NULL: those of this machine.
+                             What a server is not asked for is CAY_ENOTSUP, "remote_unsupported"; docs/remote.md */
+    const char *key;      /* for it; NULL: $CAY_API_KEY, else the line of host in ~/.config/cay/hosts */
 } cay_open;
 
 CAY_API int  cay_service_open(const cay_open *spec, cay_service **out, cay_err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants, and the other names they know their sandboxes by. */
+#include "back.h"
 #include "service.h"
 #include <base/buf.h>
 #include <base/str.h>
@@ -29,16 +30,19 @@ static int put(cay_service *svc, const cay_tenant *given, bool fresh, cay_err *e
 
 int cay_tenant_create(cay_service *svc, const cay_tenant *spec, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "tenants", err));
     return put(svc, spec, true, err);
 }
 
 int cay_tenant_set(cay_service *svc, const cay_tenant *spec, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "tenants", err));
     return put(svc, spec, false, err);
 }
 
 int cay_tenant_remove(cay_service *svc, const char *name, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "tenants", err));
     CAY_TRY(cay__tenant_check(name, err));
     CAY_TRY(svc->store->tenant_drop(svc->db, name, err));
     pthread_mutex_lock(&svc->lock); /* its keys went with it */
@@ -49,6 +53,7 @@ int cay_tenant_remove(cay_service *svc, const char *name, cay_err *err)
 
 int cay_tenant_list(cay_service *svc, int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "tenants", err));
     return svc->store->tenant_list(svc->db, NULL, fn, arg, err);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
+#include "back.h"
 #include "diff.h"
 #include "manifest.h"
 #include "mounts.h"
@@ -267,6 +268,7 @@ static int find_once(cay_service *svc, const cay_call *call, const cay_create *c
 
 int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
 {
+    CAY__BACK(svc, create, svc, call, given, out, err);
     return cay__create_as(svc, call, NULL, given, out, err);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between two points: which layers and directories they are, and what cay-layer says about them. */
+#include "back.h"
 #include "diff.h"
 #include <base/json.h>
 #include <base/str.h>
@@ -292,6 +293,7 @@ static int diff_on(asked *q, cay_err *err)
 int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *given, int (*fn)(const cay_file_change *, void *), void *arg,
                      uint64_t *left_out, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "diff", err));
     cay_diff d;
     CAY_AUTOFD lock = -1;
     CAY_TRY(cay__spec_take(&d, sizeof d, given, "cay_diff", err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The streams of all providers as one, and what egress decided. */
+#include "back.h"
 #include "events_net.h"
 #include "net.h"
 #include "service.h"
@@ -32,8 +33,13 @@ static int subscribe(cay_events *ev, source *s, cay_err *err)
 {
     void *self;
     int fd = -1;
-    CAY_TRY(cay__svc_self(ev->svc, s->place, &self, err));
-    CAY_TRY(s->place->ops->events(self, ev->sandbox[0] ? ev->sandbox : NULL, &fd, err));
+    const char *only = ev->sandbox[0] ? ev->sandbox : NULL;
+    if (ev->svc->back) {
+        CAY_TRY(ev->svc->back->events(ev->svc, only, &fd, err));
+    } else {
+        CAY_TRY(cay__svc_self(ev->svc, s->place, &self, err));
+        CAY_TRY(s->place->ops->events(self, only, &fd, err));
+    }
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
     if (epoll_ctl(ev->ep, EPOLL_CTL_ADD, fd, &e) < 0) {
         int rc = cay_fail_sys(err, CAY_ESYS, "watch the events of provider %s", s->place->ops->name);
@@ -49,6 +55,10 @@ static int choose(cay_events *ev, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     cay_service *svc = ev->svc;
+    if (svc->back) { /* one stream has them all */
+        ev->sources[ev->n++] = (source){ &svc->places[0], -1 };
+        return 0;
+    }
     if (ev->sandbox[0]) {
         int rc = cay__svc_row(svc, ev->sandbox, &row, err);
         if (rc < 0 && rc != CAY_ENOENT)
@@ -76,7 +86,7 @@ static int start(cay_events *ev, cay_err *err)
         good += one == 0;
         rc = one < 0 ? one : rc;
     }
-    ev->net = good ? cay__net_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
+    ev->net = good && !ev->svc->back ? cay__net_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
     return good ? 0 : rc; /* one that is down does not silence the others */
 }
 

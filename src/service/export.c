@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot as an archive: which layers go into it, and whether they are still what they were. */
+#include "back.h"
 #include "archive.h"
 #include <base/call.h>
 #include <base/fd.h>
@@ -335,6 +336,7 @@ static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
 
 int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd, cay_archived *out, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "export", err));
     cay_export spec;
     char taken[CAY_ID_LEN + 1] = "";
     size_t format = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ports that may be reached from outside by token: kept for the preview proxy, hash only, bound to sandbox, port and time. */
+#include "back.h"
 #include "service.h"
 #include "sha256.h"
 #include <base/fd.h>
@@ -30,6 +31,7 @@ static int recorded(cay_sandbox *sb, uint16_t port, cay_service **svc, cay_err *
 
 int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err)
 {
+    CAY__BACK(sb->owner, expose, sb, port, ttl_ms, out, err);
     cay_service *svc;
     unsigned char raw[TOKEN_RAND];
     char key[KEY_MAX], hash[CAY__SHA256_HEX];
@@ -59,6 +61,7 @@ static int keep(const char *value, void *arg)
 
 int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err)
 {
+    CAY__BACK(sb->owner, unexpose, sb, port, err);
     cay_service *svc;
     CAY_AUTOFREE char *text = NULL;
     char key[KEY_MAX];
@@ -89,6 +92,7 @@ static int on_note(const char *key, const char *value, void *arg)
 
 int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg, cay_err *err)
 {
+    CAY__BACK(sb->owner, exposed, sb, fn, arg, err);
     cay_service *svc;
     char prefix[KEY_MAX];
     CAY_TRY(recorded(sb, 1, &svc, err));

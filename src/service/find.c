@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which sandboxes there are. */
+#include "back.h"
 #include "service.h"
 #include "snapshot.h"
 #include <base/buf.h>
@@ -79,6 +80,7 @@ static int find_row(cay_service *svc, const cay_call *call, const cay_row *row, 
 
 int cay_service_find(cay_service *svc, const cay_call *call, const char *ref, cay_sandbox **out, cay_err *err)
 {
+    CAY__BACK(svc, find, svc, call, ref, out, err);
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
@@ -102,6 +104,7 @@ static int take_alias(const char *value, void *arg)
 /* Another tenant's is not there, in the same words and before anybody is asked about it. */
 int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_sandbox **out, cay_err *err)
 {
+    CAY__BACK(svc, find, svc, call, ref, out, err); /* whose they are is the key's */
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
@@ -150,6 +153,7 @@ static int list_one(const cay_row *row, void *arg)
 int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *given,
                      int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
 {
+    CAY__BACK(svc, list, svc, call, given, fn, arg, err);
     cay_filter f, stored;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_filter", err));
     stored = f;

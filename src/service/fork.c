@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* N sandboxes from one: all stand on the same layers, and none knows of the others. */
+#include "back.h"
 #include "snapshot.h"
 #include <base/call.h>
 #include <base/json.h>
@@ -175,6 +176,7 @@ static int fork_from(forking *f, const char *snapshot, cay_err *err)
 int cay_service_fork(cay_service *svc, const cay_call *call, const char *from, const cay_fork *given, int (*fn)(cay_sandbox *, void *),
                      void *arg, cay_err *err)
 {
+    CAY__BACK(svc, fork, svc, call, from, given, fn, arg, err);
     cay_fork spec;
     char snapshot[CAY_ID_LEN + 1];
     bool fresh = false;

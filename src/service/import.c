@@ -3,6 +3,7 @@
  * An archive becomes a snapshot. cay-unpack reads it inside a sandbox, cay-pack writes what that says into a layer, and here is decided
  * where it stands. The row is there before the layer, as of any snapshot: whoever dies in between leaves nothing that counts.
  */
+#include "back.h"
 #include "archive.h"
 #include <base/call.h>
 #include <base/fault.h>
@@ -214,6 +215,7 @@ static int finish(work *k, cay_err *err)
 
 int cay_service_import(cay_service *svc, const cay_call *call, const cay_import *given, int fd, cay_snapshot **out, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "import", err));
     cay_import spec;
     CAY_AUTOFD lock = -1;
     CAY_AUTOJSON *md = NULL;

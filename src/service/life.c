@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to a whole sandbox. Each may be asked twice, and by two programs at once. */
+#include "back.h"
 #include "diff.h"
 #include "manifest.h"
 #include "mounts.h"
@@ -97,6 +98,7 @@ static int note_state(cay_sandbox *sb, look *l, cay_state to, const char *reason
 
 int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY__BACK(sb->owner, order, sb, call, CAY_PAUSED, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     if (l.t.state == CAY_PAUSED)
@@ -195,6 +197,7 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
 
 int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY__BACK(sb->owner, order, sb, call, CAY_RUNNING, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     switch (l.t.state) {
@@ -213,6 +216,8 @@ int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
 
 int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    if (cay__back_of(sb->owner)) /* the server does, where that was asked for */
+        return 0;
     CAY_AUTOFREE cay__row *row = NULL;
     cay__spec *spec = NULL;
     cay_state now = (cay_state)atomic_load(&sb->state);
@@ -226,6 +231,8 @@ int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
 
 int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
 {
+    if (cay__back_of(sb->owner))
+        return sb->ops->extend(sb->box, call, ttl_ms, idle_ms, err);
     AUTOLOOK l = { 0 };
     uint64_t most = (uint64_t)100 * 366 * 86400000;
     if ((ttl_ms > most && ttl_ms != CAY_UNLIMITED) || (idle_ms > most && idle_ms != CAY_UNLIMITED))
@@ -238,6 +245,8 @@ int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, u
 
 int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay_err *err)
 {
+    if (cay__back_of(sb->owner))
+        return sb->ops->usage(sb->box, call, out, err);
     AUTOLOOK l = { 0 };
     cay_usage u = { .size = sizeof u };
     CAY_TRY(look_at(sb, call, &l, err));
@@ -252,6 +261,7 @@ int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay
 
 int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
 {
+    CAY__BACK(sb->owner, describe, sb, call, out, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.row && l.t.state == CAY_GONE)
@@ -275,6 +285,7 @@ static int wipe_unrecorded(cay_sandbox *sb, const cay_call *call, cay_err *err)
 
 int cay_sandbox_kill(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY__BACK(sb->owner, order, sb, call, CAY_STOPPED, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.row)
@@ -309,6 +320,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
 
 int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY__BACK(sb->owner, order, sb, call, CAY_GONE, err);
     CAY_AUTOFREE cay__row *row = NULL;
     cay_service *svc = sb->owner;
     CAY_TRY(cay__call_check(call, "remove", err));
@@ -335,6 +347,13 @@ static int rest(const cay_call *call, int ms, cay_err *err)
 
 int cay_sandbox_wait(cay_sandbox *sb, const cay_call *call, cay_state *state, cay_err *err)
 {
+    if (cay__back_of(sb->owner)) {
+        cay_state end;
+        CAY_TRY(sb->ops->wait(sb->box, call, &end, err));
+        if (state)
+            *state = end;
+        return 0;
+    }
     for (;;) {
         AUTOLOOK l = { 0 };
         cay_state seen;

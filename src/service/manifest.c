@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A manifest on its way into a sandbox: judged whole, built once, found again by what it is. */
+#include "back.h"
 #include "manifest.h"
 #include "mounts.h"
 #include "secret.h"
@@ -416,6 +417,7 @@ static int load_of(cay_sandbox *sb, cay__arena *mem, cay__mani *f, cay_err *err)
 
 int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
 {
+    CAY_TRY(cay__back_none(sb->owner, "manifest", err));
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI f = { 0 };
     CAY_TRY(cay__call_check(call, "manifest", err));
@@ -540,6 +542,7 @@ static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_
 
 int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text, const char *base, unsigned flags, cay_err *err)
 {
+    CAY_TRY(cay__back_none(sb->owner, "manifest", err));
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI old = { 0 }, new_ = { .base = base };
     changed x = { .mem = &mem };

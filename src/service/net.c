@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The policy of a sandbox that is there: read, changed live, kept with its record, explained. */
+#include "back.h"
 #include "net.h"
 #include "spec.h"
 #include <base/call.h>
@@ -102,6 +103,8 @@ static int live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err *
 
 int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *text, uint64_t *revision, cay_err *err)
 {
+    if (cay__back_of(sb->owner))
+        return sb->ops->policy(sb->box, call, text, strlen(text), revision, err);
     AUTOPOLICY p = { 0 };
     CAY_AUTOFREE char *canonical = NULL, *former = NULL;
     CAY_AUTOFREE cay__row *row = NULL;
@@ -133,6 +136,8 @@ int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *te
 
 int cay_sandbox_get_policy(cay_sandbox *sb, const cay_call *call, char **text, uint64_t *revision, cay_err *err)
 {
+    if (cay__back_of(sb->owner))
+        return sb->ops->policy_get(sb->box, call, text, &(size_t){ 0 }, revision, err);
     CAY_AUTOFREE cay__row *row = NULL;
     uint64_t got = 0;
     size_t len;
@@ -185,6 +190,7 @@ static int add_rules(cay__policy *p, const char *words, cay_err *err)
 
 int cay_sandbox_net_add(cay_sandbox *sb, const cay_call *call, const char *const *rules, uint64_t *revision, cay_err *err)
 {
+    CAY__BACK(sb->owner, net_add, sb, call, rules, revision, err);
     AUTOPOLICY p = { 0 };
     CAY_AUTOFREE char *now = NULL, *text = NULL;
     size_t len;
@@ -219,6 +225,7 @@ static void remedy(const cay__verdict *v, const char *host, uint16_t port, cay_n
 
 int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port, cay_net_verdict *out, cay_err *err)
 {
+    CAY__BACK(sb->owner, net_why, sb, call, host, port, out, err);
     AUTOPOLICY p = { 0 }, op = { 0 };
     CAY_AUTOFREE char *text = NULL;
     cay_net_verdict a = { .size = sizeof a };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The audit records that egress writes: lines of JSON, read as they are. A line that is no object is passed over. */
+#include "back.h"
 #include "net.h"
 #include <base/fd.h>
 #include <base/json.h>
@@ -54,6 +55,7 @@ static int read_file(int dir, const char *name, int (*fn)(const cay_net_record *
 
 int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err)
 {
+    CAY_TRY(cay__back_none(sb->owner, "network log", err));
     cay_service *svc = sb->owner;
     char name[CAY_ID_LEN + 16];
     if (!svc)

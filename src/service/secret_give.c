@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request's secrets: worked into policy and environment, and their values handed over. */
+#include "back.h"
 #include "secret.h"
 #include "spec.h"
 #include <base/call.h>
@@ -196,6 +197,7 @@ int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box, 
 
 int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY_TRY(cay__back_none(sb->owner, "secrets", err));
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOFREE char *now = NULL;
     cay__spec *spec = NULL;

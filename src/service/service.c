@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "back.h"
 #include "manifest.h"
 #include "service.h"
 #include "snapshot.h"
@@ -35,7 +36,11 @@ static int open_all(cay_service *svc, const cay_open *spec, cay_err *err)
     CAY_TRY(cay__run_dir(svc->home_fd, svc->run, sizeof svc->run, false, err));
     svc->store = &cay__store_sqlite;
     CAY_TRY(svc->store->open(svc->home, &svc->db, err));
-    return cay__reconcile(svc, err);
+    if (!spec->host)
+        return cay__reconcile(svc, err);
+    CAY_TRY(cay__back_far.open(spec, &svc->far, err));
+    svc->back = &cay__back_far;
+    return 0;
 }
 
 int cay_service_open(const cay_open *given, cay_service **out, cay_err *err)
@@ -71,6 +76,8 @@ void cay__svc_unref(cay_service *svc)
         if (self)
             svc->places[i].ops->close(self);
     }
+    if (svc->back)
+        svc->back->close(svc->far);
     if (svc->db)
         svc->store->close(svc->db);
     cay__keyring_free(svc->keys);
@@ -87,6 +94,11 @@ void cay_service_close(cay_service *svc)
 {
     if (svc)
         cay__svc_unref(svc);
+}
+
+int cay__back_none(const cay_service *svc, const char *what, cay_err *err)
+{
+    return svc && svc->back ? cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "%s: a server is not asked for that; do it on its host", what) : 0;
 }
 
 const char *cay_service_home(const cay_service *svc)
@@ -156,6 +168,7 @@ int cay_service_probe(cay_service *svc, const char *provider, cay_probe **out, c
 {
     cay__place *p;
     void *self;
+    CAY__BACK(svc, probe, svc, out, err);
     CAY_TRY(cay__svc_place(svc, provider && *provider ? provider : svc->provider, &p, err));
     if (!p->ops->probe)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider %s cannot tell what it gives", p->ops->name);
@@ -194,6 +207,7 @@ int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *rem
 int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
 {
     size_t boxes = 0, layers = 0;
+    CAY_TRY(cay__back_none(svc, "gc", err));
     CAY_TRY(cay__reconcile(svc, err));
     CAY_TRY(cay__svc_sweep(svc, call, true, &boxes, err));
     CAY_TRY(cay__layers_sweep(svc, call, &layers, err));

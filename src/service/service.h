@@ -39,6 +39,8 @@ struct cay_service {
     size_t               nplaces;
     pthread_mutex_t      lock; /* of retired, keys and auditor */
     cay__retired        *retired;
+    const struct cay__back *back; /* back.h: it is a server's; NULL: it is not */
+    void                *far;
     struct cay__keyring *keys; /* NULL until one is shown; access.c */
     struct cay__auditor *auditor; /* NULL until something is told; audit.c */
     char                 owner[160]; /* as of cay__creator_text(), the same as long as it is open */

@@ -324,6 +324,8 @@ int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err)
 
 bool cay_service_unsettled(cay_service *svc)
 {
+    if (svc->back)
+        return false;
     char boot[64];
     unsigned what = 0;
     cay__boot_id(boot, sizeof boot);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which snapshots there are. */
+#include "back.h"
 #include "snapshot.h"
 #include <base/buf.h>
 #include <base/call.h>
@@ -135,6 +136,7 @@ int cay__snap_find_of(cay_service *svc, const char *tenant, const char *ref, cay
 
 int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref, cay_snapshot **out, cay_err *err)
 {
+    CAY__BACK(svc, snapshot_get, svc, call, ref, out, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
     CAY_TRY(cay__snap_find(svc, ref, &row, err));
@@ -144,6 +146,7 @@ int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref
 
 int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_snapshot **out, cay_err *err)
 {
+    CAY__BACK(svc, snapshot_get, svc, call, ref, out, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
     CAY_TRY(cay__snap_find_of(svc, tenant, ref, &row, err));
@@ -178,6 +181,7 @@ static int list_one(const cay_snap_row *row, void *arg)
 int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snapshot_filter *given, int (*fn)(const cay_snapshot *, void *),
                           void *arg, cay_err *err)
 {
+    CAY__BACK(svc, snapshots, svc, call, given, fn, arg, err);
     cay_snapshot_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_snapshot_filter", err));
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
@@ -187,6 +191,7 @@ int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snap
 
 int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref, bool *deferred, cay_err *err)
 {
+    CAY__BACK(svc, snapshot_remove, svc, call, ref, deferred, err);
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__snaprow *row = NULL;
     bool used = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking a snapshot: recorded as wanted, made, recorded as made. And what is done when somebody died in between. */
+#include "back.h"
 #include "manifest.h"
 #include "snapshot.h"
 #include <base/call.h>
@@ -240,6 +241,7 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
 
 int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec, cay_snapshot **out, cay_err *err)
 {
+    CAY__BACK(sb->owner, snapshot, sb, call, spec, out, err);
     char id[CAY_ID_LEN + 1];
     CAY_TRY(cay__snap_take(sb, call, spec, false, id, err));
     return out ? cay_service_snapshot(sb->owner, call, id, out, err) : 0;

@@ -9,6 +9,7 @@
  *
  * A sandbox with a record has its rights by that record; the state adds none. One that is made again has only those given now.
  */
+#include "back.h"
 #include "manifest.h"
 #include "service.h"
 #include "state.h"
@@ -188,6 +189,7 @@ static int check_given(way *w, cay_err *err)
 int cay_service_resume_state(cay_service *svc, const cay_call *call, const cay_resume_state *given, cay_sandbox **out, cay_resumed *how,
                              cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "session state", err));
     cay_resume_state r;
     cay_create with = { .size = sizeof with };
     CAY_AUTOFREE cay__row *row = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox as a state: what it was asked to be, without all that gives a right; that is only named. */
+#include "back.h"
 #include "manifest.h"
 #include "service.h"
 #include "state.h"
@@ -181,6 +182,7 @@ static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, c
 
 int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save_state *given, char **json, cay_err *err)
 {
+    CAY_TRY(cay__back_none(sb->owner, "session state", err));
     cay_save_state s = { .size = sizeof s };
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOPTR(cay_info) info = NULL;

@@ -3,6 +3,7 @@
  * Snapshot stores: a directory, an HTTP server that takes PUT and GET, an S3 bucket by rclone. An archive is made whole in a file without
  * a name first, so that a store sees all of it or nothing; what comes from one is whole before it is imported.
  */
+#include "back.h"
 #include "archive.h"
 #include "secret.h"
 #include <archive/item.h>
@@ -263,6 +264,7 @@ static int take(const cay_transfer *given, cay_transfer *t, cay_err *err)
 
 int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *spec, const cay_transfer *given, char **where, cay_archived *out, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "push", err));
     cay_transfer t;
     CAY_AUTOFD file = -1;
     CAY_TRY(take(given, &t, err));
@@ -281,6 +283,7 @@ int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *
 
 int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *spec, const cay_transfer *given, cay_snapshot **out, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "pull", err));
     cay_transfer t;
     CAY_AUTOFD file = -1;
     CAY_TRY(take(given, &t, err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking back: the sandbox stands on a snapshot again, and what it wrote since is gone. */
+#include "back.h"
 #include "snapshot.h"
 #include <base/call.h>
 #include <base/fault.h>
@@ -99,6 +100,7 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
 
 int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out, cay_err *err)
 {
+    CAY__BACK(sb->owner, undo, sb, call, to, out, err);
     CAY_AUTOFREE cay__snaprow *target = NULL;
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOFD lock = -1;

@@ -4,6 +4,7 @@
  * sandbox has it. Who makes, removes or takes one holds volumes.lock for that moment, so that nothing is taken while it goes.
  * A use is believed only while its sandbox has a record, runs, or is being made: whoever removes looks.
  */
+#include "back.h"
 #include "service.h"
 #include "volume.h"
 #include <base/call.h>
@@ -197,6 +198,7 @@ void cay__volumes_forget(cay_service *svc, const char *id)
 
 int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *given, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "volumes", err));
     cay_volume_spec s;
     cay__place *p;
     void *self;
@@ -251,6 +253,7 @@ static cay_volume *answer(const char *name, const note *n, const cay_volume_ask 
 
 int cay_volume_find(cay_service *svc, const cay_call *call, const char *name, cay_volume **out, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "volumes", err));
     note n;
     cay__place *p;
     void *self;
@@ -293,11 +296,13 @@ static int on_volume(const char *key, const char *value, void *arg)
 
 int cay_volume_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "volumes", err));
     return svc->store->note_list(svc->db, SPACE, "", on_volume, &(walk){ svc, call, fn, arg, err }, err);
 }
 
 int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "volumes", err));
     note n;
     cay__place *p;
     void *self;

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/back.h - a service whose sandboxes are a server's: what asks that server instead of the store and the providers of this host.
+ *
+ * Inside one sandbox nothing differs: its handle has a box of provider `cay`, and everything of cay/sandbox.h goes there. What is about which sandboxes
+ * and snapshots there are begins with CAY__BACK(), which hands it over; what a server is not asked for begins with cay__back_none().
+ */
+#pragma once
+#include "service.h"
+#include <cay/policy.h>
+#include <cay/snapshot.h>
+
+typedef struct cay__back {
+    int  (*open)(const cay_open *spec, void **self, cay_err *err);
+    void (*close)(void *self);
+    int  (*create)(cay_service *svc, const cay_call *call, const cay_create *spec, cay_sandbox **out, cay_err *err);
+    int  (*find)(cay_service *svc, const cay_call *call, const char *ref, cay_sandbox **out, cay_err *err);
+    int  (*list)(cay_service *svc, const cay_call *call, const cay_filter *filter, int (*fn)(const cay_info *, void *), void *arg, cay_err *err);
+    int  (*describe)(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err);
+    int  (*order)(cay_sandbox *sb, const cay_call *call, cay_state to, cay_err *err); /* PAUSED, RUNNING, STOPPED, GONE */
+    int  (*probe)(cay_service *svc, cay_probe **out, cay_err *err);
+    int  (*events)(cay_service *svc, const char *id, int *fd, cay_err *err);
+    int  (*snapshot)(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec, cay_snapshot **out, cay_err *err);
+    int  (*snapshot_get)(cay_service *svc, const cay_call *call, const char *ref, cay_snapshot **out, cay_err *err);
+    int  (*snapshots)(cay_service *svc, const cay_call *call, const cay_snapshot_filter *f, int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err);
+    int  (*snapshot_remove)(cay_service *svc, const cay_call *call, const char *ref, bool *deferred, cay_err *err);
+    int  (*fork)(cay_service *svc, const cay_call *call, const char *from, const cay_fork *spec, int (*fn)(cay_sandbox *, void *), void *arg, cay_err *err);
+    int  (*undo)(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out, cay_err *err);
+    int  (*expose)(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err);
+    int  (*unexpose)(cay_sandbox *sb, uint16_t port, cay_err *err);
+    int  (*exposed)(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg, cay_err *err);
+    int  (*net_add)(cay_sandbox *sb, const cay_call *call, const char *const *rules, uint64_t *revision, cay_err *err);
+    int  (*net_why)(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port, cay_net_verdict *out, cay_err *err);
+} cay__back;
+
+extern const cay__back cay__back_far; /* provider/cay/remote.c */
+
+static inline const cay__back *cay__back_of(const cay_service *svc)
+{
+    return svc ? svc->back : NULL;
+}
+#define CAY__BACK(svc, fn, ...)                               \
+    do {                                                      \
+        const cay__back *back_ = cay__back_of(svc);           \
+        if (back_)                                            \
+            return back_->fn(__VA_ARGS__);                    \
+    } while (0)
+/* CAY_ENOTSUP, "remote_unsupported", where the service is a server's. service.c */
+int cay__back_none(const cay_service *svc, const char *what, cay_err *err);
