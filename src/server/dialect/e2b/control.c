@@ -81,11 +81,10 @@ static int starting_point(cay__req *r, const char *name, cay_create *c, cay_err 
     char *ref = cay__arena_str(&r->arena, name), *tag = strstr(ref, ":default");
     if (tag && !tag[8])
         *tag = 0;
-    int rc = cay_service_snapshot(r->svc, &r->call, ref, &s, NULL);
-    if (rc < 0)
+    if (cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, NULL) < 0)
         return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found: there are base and your snapshots", name);
+    c->from = cay__arena_str(&r->arena, s->id);
     cay_snapshot_free(s);
-    c->from = ref;
     return 0;
 }
 
@@ -112,8 +111,10 @@ static int volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
 {
     const json_t *v;
     size_t i;
-    if (!list || json_is_null(list))
+    if (!list || json_is_null(list) || !json_array_size(list))
         return 0;
+    if (r->who.scope != CAY__SCOPE_ADMIN) /* volumes have no tenant */
+        return cay_fail_why(err, CAY_EPERM, "admin_only", "volumeMounts needs a key of scope admin");
     cay_volume_use *use = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *use);
     json_array_foreach(list, i, v) {
         use[i] = (cay_volume_use){ .name = cay__json_str(v, "name", NULL), .target = cay__json_str(v, "path", NULL), .rw = true };
@@ -282,7 +283,7 @@ static int list(cay__req *r, pages *p, cay_err *err)
     const char *after = cay__req_query(r, "nextToken");
     ids l = { .mem = &r->arena };
     CAY_TRY(cay__req_number(r, "limit", PAGE, PAGE, &limit, err));
-    const cay_filter all = { .size = sizeof all, .tenant = r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant };
+    const cay_filter all = { .size = sizeof all, .tenant = cay__req_tenant(r) };
     CAY_TRY(cay_service_list(r->svc, &r->call, &all, keep_id, &l, err));
     bool on = !after || !*after;
     const char *last = NULL, *more = NULL;
@@ -565,7 +566,7 @@ static int on_snapshots(cay__req *r, cay_err *err)
     const char *after = cay__req_query(r, "nextToken"), *sandbox = cay__req_query(r, "sandboxID");
     CAY_TRY(cay__req_number(r, "limit", PAGE, PAGE, &limit, err));
     snaps l = { .list = out, .name = cay__req_query(r, "name"), .limit = limit };
-    const cay_snapshot_filter f = { .size = sizeof f, .sandbox = sandbox && *sandbox ? sandbox : NULL, .after = after && *after ? after : NULL };
+    const cay_snapshot_filter f = { .size = sizeof f, .sandbox = sandbox && *sandbox ? sandbox : NULL, .after = after && *after ? after : NULL, .tenant = cay__req_tenant(r) };
     int rc = cay_service_snapshots(r->svc, &r->call, &f, add_snapshot, &l, err);
     if (rc < 0)
         return rc;
@@ -577,10 +578,15 @@ static int on_snapshots(cay__req *r, cay_err *err)
 static int on_template_delete(cay__req *r, cay_err *err)
 {
     char *ref = cay__arena_str(&r->arena, r->param[0]), *tag = strstr(ref, ":default");
+    cay_snapshot *s;
     bool deferred;
     if (tag && !tag[8])
         *tag = 0;
-    CAY_TRY(cay_snapshot_remove(r->svc, &r->call, ref, &deferred, err));
+    CAY_TRY(cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, err));
+    int rc = cay_snapshot_remove(r->svc, &r->call, s->id, &deferred, err);
+    cay_snapshot_free(s);
+    if (rc < 0)
+        return rc;
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 

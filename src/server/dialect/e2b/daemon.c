@@ -46,15 +46,15 @@ static bool address(const cay__head *h, unsigned *port, char id[CAY_ID_LEN + 1])
 /* ------------------------------------------------------------------ who may */
 
 typedef struct sign {
-    cay__req   *r;
     const char *sig, *path, *op, *user, *exp;
+    unsigned char key[32]; /* for by_signature() */
     char        id[CAY_ID_LEN + 1];
 } sign;
 
 static bool read_sign(cay__req *r, sign *s)
 {
     const char *path = cay__req_query(r, "path"), *user = cay__req_query(r, "username");
-    *s = (sign){ .r = r, .sig = cay__req_query(r, "signature"), .path = path ? path : "", .op = strcmp(r->head.method, "POST") ? "read" : "write",
+    *s = (sign){ .sig = cay__req_query(r, "signature"), .path = path ? path : "", .op = strcmp(r->head.method, "POST") ? "read" : "write",
                  .user = user ? user : "", .exp = cay__req_query(r, "signature_expiration") };
     return s->sig;
 }
@@ -70,7 +70,7 @@ static int try_signature(const cay_info *i, void *arg)
 {
     sign *s = arg;
     char token[E2B_TOKEN_LEN + 1];
-    if (e2b_token(s->r, "envd", i->id, token, NULL) < 0 || !fits(s, token))
+    if (e2b_token_by(s->key, "envd", i->id, token, NULL) < 0 || !fits(s, token))
         return 0;
     cay__str_copy(s->id, sizeof s->id, i->id);
     return 1;
@@ -80,7 +80,7 @@ static int try_signature(const cay_info *i, void *arg)
 static bool by_signature(cay__req *r, char id[CAY_ID_LEN + 1])
 {
     sign s;
-    if (!read_sign(r, &s) || cay_service_list(r->svc, &r->call, NULL, try_signature, &s, NULL) != 1)
+    if (!read_sign(r, &s) || e2b_secret(r, s.key, NULL) < 0 || cay_service_list(r->svc, &r->call, NULL, try_signature, &s, NULL) != 1)
         return false;
     cay__str_copy(id, CAY_ID_LEN + 1, s.id);
     return true;

@@ -41,6 +41,9 @@ bool e2b_running(const cay_info *info);
 #define E2B_TOKEN_LEN 64
 /* kind: "envd", "traffic". The same for the same sandbox as long as the state directory lives. */
 int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err);
+/* The same in two steps, for who makes many. */
+int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err);
+int e2b_token_by(const unsigned char key[32], const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err);
 bool e2b_same(const char *a, const char *b); /* in constant time */
 /* "v1_" and the hash that a signed URL of a file has. exp: its text, or NULL. */
 void e2b_signature(const char *path, const char *op, const char *user, const char *token, const char *exp, char out[64]);

@@ -36,7 +36,7 @@ static bool read_secret(int home, unsigned char key[32])
     return fd >= 0 && read(fd, key, 32) == 32;
 }
 
-static int secret(cay__req *r, unsigned char key[32], cay_err *err)
+int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err)
 {
     CAY_AUTOFD home = open(cay_service_home(r->svc), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (home >= 0 && read_secret(home, key))
@@ -52,19 +52,25 @@ static void hex(const unsigned char *p, size_t n, char *to)
         snprintf(to, 3, "%02x", p[i]);
 }
 
-int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err)
+int e2b_token_by(const unsigned char key[32], const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err)
 {
-    unsigned char key[32], mac[EVP_MAX_MD_SIZE];
+    unsigned char mac[EVP_MAX_MD_SIZE];
     unsigned n = 0;
     char what[64];
-    CAY_TRY(secret(r, key, err));
     int len = snprintf(what, sizeof what, "cay e2b 1 %s %s", kind, id);
-    bool ok = HMAC(EVP_sha256(), key, sizeof key, (unsigned char *)what, (size_t)len, mac, &n) && n == 32;
-    OPENSSL_cleanse(key, sizeof key);
-    if (!ok)
+    if (!HMAC(EVP_sha256(), key, 32, (unsigned char *)what, (size_t)len, mac, &n) || n != 32)
         return cay_fail(err, CAY_ESYS, "a token could not be made");
     hex(mac, 32, token);
     return 0;
+}
+
+int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err)
+{
+    unsigned char key[32];
+    CAY_TRY(e2b_secret(r, key, err));
+    int rc = e2b_token_by(key, kind, id, token, err);
+    OPENSSL_cleanse(key, sizeof key);
+    return rc;
 }
 
 bool e2b_same(const char *a, const char *b)
