@@ -27,6 +27,7 @@ finish() {
     rm -rf "$tmp"
 }
 trap finish EXIT
+trap 'exit 1' INT TERM HUP
 ok() { # NAME CONDITION…
     name=$1
     shift
@@ -54,7 +55,18 @@ sees() {
     false
 }
 keys() { mux send-keys -t c "$@"; }
-line() { mux send-keys -t c -l "$1" && mux send-keys -t c Enter; }
+# Polls until there is a prompt: a key that comes before belongs to nobody.
+ready() {
+    i=0
+    while [ $i -lt 300 ]; do
+        case $(pane | sed 's/ *$//; /^$/d' | tail -n 1) in '>' | 'auto>') return 0 ;; esac
+        sleep 0.05
+        i=$((i + 1))
+    done
+    echo "  no prompt"
+}
+reply() { mux send-keys -t c -l "$1" && mux send-keys -t c Enter; }
+line() { ready; reply "$1"; }
 # A chat in a terminal of its own: COLUMNS ARGUMENTS…
 talk() {
     cols=$1
@@ -85,10 +97,12 @@ script first <<'S'
 S
 talk 80 --model "scripted:$tmp/first.json" --session one
 ok "it greets" sees "session one"
+ready
 keys /he Tab
 ok "commands are completed" sees "> /help"
 keys Enter
 ok "and explained" sees "take the last turn back"
+ready
 mux send-keys -t c -l "look at @no"
 keys Tab
 ok "files are completed" sees "look at @notes.md"
@@ -101,7 +115,7 @@ keys y Enter
 ok "what it says is folded" sees "more lines; /output shows all"
 ok "a patch is asked for" sees "    | +yours"
 ok "in colour" has "$(mux capture-pane -p -e -S - -t c | grep '| +yours')" "$(printf '\033[32m')"
-line "use tabs"
+reply "use tabs"
 ok "the model hears why not" sees "| echo always > always"
 keys a Enter
 ok "always is not asked again" sees 'Fin \x1b[31mred\x1b]0;stolen\x07 \xe2\x80\xaeback.'
@@ -117,10 +131,12 @@ ok "and does it" sees "1 applied"
 ok "in the directory" same "$(cat made)" made
 
 # An editor of theirs.
+ready
 mux send-keys -t c -l "before"
 keys C-e
 ok "Ctrl+E edits" sees "> /tokens and more"
 keys C-c
+ready
 
 # Ctrl+C: a turn, then the talk.
 line "be slow"
@@ -137,6 +153,7 @@ line "!echo on the \$((1 + 1))nd side"
 ok "one on this machine is named first" sees 'outside of the sandbox: echo on the $((1 + 1))nd side ?'
 keys y Enter
 ok "and run" sees "on the 2nd side"
+ready
 mux send-keys -t c -l "half a line"
 keys C-c C-c
 ok "Ctrl+C warns" sees "Ctrl+C once more"
@@ -153,7 +170,7 @@ S
 talk 30 --model "scripted:$tmp/more.json" --session one --auto-approve --no-splash
 ok "the mode is in the prompt" sees "auto>"
 line 'still \'
-line 'here'
+reply 'here'
 ok "it goes on" sees "Removed."
 ok "narrow" sees "fit into a narrow terminal"
 line "/diff list"
@@ -163,6 +180,7 @@ ok "undone" sees "is taken back"
 line "/undo call"
 line "!!cat file; ls; cat notes.md"
 ok "files are back" sees "some *text*"
+ready
 keys C-d
 ok "Ctrl+D ends" sees "ended with 0"
 id=$("$cay" chat list --json </dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["sandbox"])')

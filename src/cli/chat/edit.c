@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <wchar.h>
 
 enum { HISTORY = 1000, LINE_MOST = 4 << 20, OFFERS = 200 };
 
@@ -235,16 +236,15 @@ static char *show_prompt(EditLine *el)
 static void bind_keys(EditLine *el)
 {
     static const struct {
-        const char *name, *help, *key;
+        const wchar_t *name, *key;
         unsigned char (*fn)(EditLine *, int);
     } keys[] = {
-        { "cay-newline", "begin another line", "\033\r", on_newline }, { "cay-newline", "begin another line", "\033\n", on_newline },
-        { "cay-interrupt", "drop the line", "^C", on_interrupt },       { "cay-toggle", "ask or not", "^T", on_toggle },
-        { "cay-editor", "edit in $EDITOR", "^E", on_editor },           { "cay-tab", "complete", "^I", on_tab },
+        { L"cay-newline", L"\033\r", on_newline }, { L"cay-newline", L"\033\n", on_newline }, { L"cay-interrupt", L"^C", on_interrupt },
+        { L"cay-toggle", L"^T", on_toggle },       { L"cay-editor", L"^E", on_editor },        { L"cay-tab", L"^I", on_tab },
     };
-    for (size_t i = 0; i < CAY_LEN(keys); i++) {
-        el_set(el, EL_ADDFN, keys[i].name, keys[i].help, keys[i].fn);
-        el_set(el, EL_BIND, keys[i].key, keys[i].name, NULL);
+    for (size_t i = 0; i < CAY_LEN(keys); i++) { /* the wide form: the other one copies names and forgets them */
+        el_wset(el, EL_ADDFN, keys[i].name, keys[i].name, keys[i].fn);
+        el_wset(el, EL_BIND, keys[i].key, keys[i].name, NULL);
     }
     el_set(el, EL_BIND, "^R", "em-inc-search-prev", NULL);
 }

@@ -49,6 +49,12 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const entry *)a)->path, ((const entry *)b)->path);
 }
 
+static void sort(entries *e)
+{
+    if (e->n)
+        qsort(e->v, e->n, sizeof *e->v, by_path);
+}
+
 static const entry *find(const entries *e, const char *path)
 {
     entry key = { .path = (char *)path };
@@ -70,7 +76,7 @@ static int changes(keep *k, entries *out, cay_err *err)
     int rc = cay_service_diff(k->svc, NULL, &d, collect, out, NULL, err);
     if (out->n >= CHANGES && rc == CAY_ETOOBIG)
         rc = cay_fail(err, CAY_ETOOBIG, "more than %d files changed: too many to be taken back", CHANGES);
-    qsort(out->v, out->n, sizeof *out->v, by_path);
+    sort(out);
     return rc;
 }
 
@@ -101,7 +107,7 @@ static int load(keep *k, int64_t point, entries *out, cay_err *err)
                           .size = (uint64_t)sqlite3_column_int64(s, 3), .mtime_ns = sqlite3_column_int64(s, 4), .blob = sqlite3_column_int64(s, 5) });
     }
     sqlite3_finalize(s);
-    qsort(out->v, out->n, sizeof *out->v, by_path);
+    sort(out);
     return r == SQLITE_DONE ? 0 : store_fail(k->db, err);
 }
 

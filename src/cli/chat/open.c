@@ -140,7 +140,9 @@ static int fresh(chat *c, const char *name, cay_err *err)
 {
     const char *on = c->box.create.on;
     const char *base = on && strrchr(on, '/') ? strrchr(on, '/') + 1 : "talk";
-    c->s = (store_session){ .created_ms = cay__wall_ms(), .used_ms = cay__wall_ms(), .model = CAY_STEAL(c->s.model), .dir = cay__strdup(on ? on : ""), .sandbox = cay__strdup("") };
+    char *model = CAY_STEAL(c->s.model);
+    store_session_clear(&c->s);
+    c->s = (store_session){ .created_ms = cay__wall_ms(), .used_ms = cay__wall_ms(), .model = model, .dir = cay__strdup(on ? on : ""), .sandbox = cay__strdup("") };
     c->s.agent = cay__strdup(c->a->agent ? c->a->agent : cay__json_str(json_object_get(c->conf, "chat"), "agent", "default"));
     if (name)
         cay__str_copy(c->s.name, sizeof c->s.name, name);
