@@ -64,6 +64,7 @@ ready() {
         i=$((i + 1))
     done
     echo "  no prompt"
+    false
 }
 reply() { mux send-keys -t c -l "$1" && mux send-keys -t c Enter; }
 line() { ready; reply "$1"; }
@@ -130,7 +131,12 @@ keys y Enter
 ok "and does it" sees "1 applied"
 ok "in the directory" same "$(cat made)" made
 
-# An editor of theirs.
+# Ctrl+T asks or not; an editor of theirs.
+ready
+keys C-t
+ok "Ctrl+T is seen in the prompt" sees "auto>"
+keys C-t
+ok "and back" ready
 ready
 mux send-keys -t c -l "before"
 keys C-e

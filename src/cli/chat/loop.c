@@ -8,9 +8,9 @@ static void splash(chat *c)
 {
     chat_text(c, OUT_BOLD, "cay chat: %s, session %s", c->s.model, c->s.name);
     if (*c->s.dir)
-        chat_text(c, OUT_DIM, "%s is shown copy-on-write; /apply takes changes over. /help explains, Ctrl+D ends.", c->s.dir);
+        chat_text(c, OUT_DIM, "%s, copy-on-write; /apply takes changes over, /help explains", c->s.dir);
     else
-        chat_text(c, OUT_DIM, "sandbox %s. /help explains, Ctrl+D ends.", c->s.sandbox);
+        chat_text(c, OUT_DIM, "sandbox %s; /help explains", c->s.sandbox);
     if (c->s.turns)
         chat_text(c, OUT_DIM, "%llu turn%s so far", (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s");
 }
