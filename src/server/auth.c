@@ -71,7 +71,7 @@ static bool narrow_fits(cay__req *r)
     if (!cay__str_starts(path, of_box) || !r->param[0] || strcmp(r->param[0], r->who.sandbox) != 0)
         return false;
     if (r->who.scope == CAY__SCOPE_SANDBOX)
-        return true;
+        return strcmp(path, "/sandboxes/{id}/fork") != 0; /* that makes others */
     return r->who.scope == CAY__SCOPE_FILE && cay__str_starts(path, of_files) && r->who.path && strcmp(r->head.method, "POST") != 0 &&
            path_fits(cay__req_query(r, "path"), r->who.path);
 }

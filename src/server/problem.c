@@ -12,6 +12,7 @@ static const struct {
     { "content_type", 415 },
     { "range_not_satisfiable", 416 },
     { "host_not_allowed", 421 },
+    { "idempotency_busy", 409 },
     { "precondition_failed", 412 },
     { "head_too_big", 431 },
     { "overloaded", 503 },

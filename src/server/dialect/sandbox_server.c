@@ -213,6 +213,7 @@ static int on_create(cay__req *r, cay_err *err)
                         .on_expiry = CAY_EXPIRE_PAUSE, .tenant = r->who.tenant };
     CAY_TRY(cay_service_create(r->svc, &r->call, &spec, &sb, err));
     const char *own = cay__arena_str(&r->arena, cay_sandbox_id(sb));
+    cay__req_about(r, own);
     int64_t now = cay__wall_ms();
     CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "sandbox", own, "user_id", user, "created_ms", (json_int_t)now, "started_ms",
                                    (json_int_t)now, "seen_ms", (json_int_t)now, "timeout_s", (json_int_t)TIMEOUT);

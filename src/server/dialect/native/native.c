@@ -108,6 +108,21 @@ static const cay__route routes[] = {
     OP("GET", "/version", version, CAY__ROUTE_OPEN),
     OP("GET", "/doctor", doctor, 0),
     OP("GET", "/usage", tenant_usage, 0),
+
+    OP("POST", "/keys", key_create, 0),
+    OP("GET", "/keys", key_list, 0),
+    OP("DELETE", "/keys/{key}", key_revoke, 0),
+    OP("POST", "/tenants", tenant_create, CAY__ROUTE_ADMIN),
+    OP("GET", "/tenants", tenant_list, CAY__ROUTE_ADMIN),
+    OP("PATCH", "/tenants/{name}", tenant_patch, CAY__ROUTE_ADMIN),
+    OP("DELETE", "/tenants/{name}", tenant_delete, CAY__ROUTE_ADMIN),
+    OP("POST", "/jobs", job_create, CREATE),
+    OP("GET", "/jobs", job_list, 0),
+    OP("GET", "/jobs/{job}", job_get, 0),
+    OP("POST", "/jobs/{job}/cancel", job_cancel, 0),
+    OP("POST", "/jobs/{job}/replay", job_replay, 0),
+    OP("GET", "/audit", audit_list, 0),
+    OP("GET", "/audit/proof", audit_proof, CAY__ROUTE_ADMIN),
 };
 
 const cay__dialect cay__dialect_native = { .name = "native", .base = "/api/v1", .routes = routes, .nroutes = CAY_LEN(routes) };

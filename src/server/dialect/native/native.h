@@ -69,6 +69,23 @@ CAY__OP(file_patch);
 CAY__OP(file_tar_get);
 CAY__OP(file_tar_put);
 CAY__OP(file_watch);
+/* access.c */
+CAY__OP(key_create);
+CAY__OP(key_list);
+CAY__OP(key_revoke);
+CAY__OP(tenant_create);
+CAY__OP(tenant_list);
+CAY__OP(tenant_patch);
+CAY__OP(tenant_delete);
+/* jobs.c */
+CAY__OP(job_create);
+CAY__OP(job_list);
+CAY__OP(job_get);
+CAY__OP(job_cancel);
+CAY__OP(job_replay);
+/* audit.c */
+CAY__OP(audit_list);
+CAY__OP(audit_proof);
 
 /* ports.c */
 CAY__OP(port_list);

@@ -157,9 +157,10 @@ int cay__on_sandbox_create(cay__req *r, cay_err *err)
     CAY_TRY(check_rights(r, &b, err));
     CAY_TRY(take_net(r, &b, err));
     b.c.tenant = b.c.tenant ? b.c.tenant : r->who.tenant;
-    b.c.once = cay__head_field(&r->head, "idempotency-key");
+    b.c.once = cay__req_once(r);
     b.c.ttl_ms = no_end(b.c.ttl_ms);
     b.c.idle_ms = no_end(b.c.idle_ms);
     CAY_TRY(cay_service_create(r->svc, &r->call, &b.c, &sb, err));
+    cay__req_about(r, cay_sandbox_id(sb));
     return cay__reply_sandbox(r, 201, sb, err);
 }

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask for what: keys, tenants, quotas, the same answer again, jobs, and what the audit log tells of it all."""
+import http.client
+import json
+import os
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import test_api  # noqa: E402
+from serve import Server  # noqa: E402
+
+API = '/api/v1'
+NOT = 'caaaaaaaaaaaaaaaaaaa'
+MINE = {'access', 'jobs', 'audit'}
+S = DOC = None
+
+
+class Base(unittest.TestCase):
+    def ask(self, method, path, obj=None, key=True, headers=None, want=None, conn=None):
+        """(the answer as JSON, its head)"""
+        h = dict(headers or {})
+        if obj is not None:
+            h.setdefault('Content-Type', 'application/json')
+        status, head, data = S.ask(method, path, json.dumps(obj) if obj is not None else None, h, key, conn)
+        if status != 421: # of a request that is not ours at all
+            DOC.check(method, path, status, head, data)
+        value = json.loads(data) if data else None
+        if want:
+            self.assertEqual(status, want, (method, path, value))
+        return value, head
+
+    def fails(self, method, path, status, reason, obj=None, key=True, headers=None):
+        value, head = self.ask(method, path, obj, key, headers, status)
+        self.assertEqual(value['reason'], reason, value)
+        return value, head
+
+    def until(self, what, seconds=20):
+        end = time.time() + seconds
+        while not what():
+            self.assertLess(time.time(), end, 'it did not come')
+            time.sleep(0.05)
+
+    @classmethod
+    def tenant(cls, name, **most):
+        """Makes one, and gives a key of it."""
+        status, _, value = S.json('POST', API + '/tenants', {'name': name, 'most': most})
+        assert status == 201, value
+        DOC.seen['createTenant'].add(status)
+        status, _, value = S.json('POST', API + '/keys', {'tenant': name, 'name': 'test'})
+        assert status == 201, value
+        return value['key']
+
+
+class Keys(Base):
+    def test_every_route_wants_a_key(self):
+        wrong = 'e2b_' + '0' * 72
+        for method, path in (('GET', '/sandboxes'), ('POST', '/sandboxes'), ('GET', '/sandboxes/' + NOT), ('DELETE', '/sandboxes/' + NOT), ('GET', '/keys'),
+                             ('POST', '/keys'), ('GET', '/tenants'), ('GET', '/jobs'), ('GET', '/audit'), ('GET', '/audit/proof')):
+            self.fails(method, API + path, 401, 'key_missing', key=None)
+            for k in (wrong, 'x', 'e2b_', S.key[:-1] + ('0' if S.key[-1] != '0' else '1'), S.key + '0', S.key.upper()):
+                self.fails(method, API + path, 401, 'key_invalid', key=k)
+        self.assertEqual(S.ask('GET', '/health', key=None)[0], 200)
+
+    def test_a_key_lives_and_ends(self):
+        made, _ = self.ask('POST', API + '/keys', {'name': 'short'}, want=201)
+        self.ask('GET', API + '/sandboxes', key=made['key'], want=200)
+        self.ask('GET', API + '/sandboxes', key=None, headers={'X-API-Key': made['key']}, want=200)
+        listed, _ = self.ask('GET', API + '/keys', want=200)
+        self.assertIn(made['id'], [k['id'] for k in listed['items']])
+        self.assertNotIn(made['key'][12:], json.dumps(listed))
+        self.ask('DELETE', API + '/keys/' + made['id'], want=204)
+        self.fails('GET', API + '/sandboxes', 401, 'key_invalid', key=made['key'])
+        other = S.make_key('--name', 'by the command')
+        self.ask('GET', API + '/sandboxes', key=other, want=200)
+        S.cay('key', 'revoke', other[4:12])
+        self.until(lambda: S.ask('GET', API + '/sandboxes', key=other)[0] == 401)
+        self.fails('DELETE', API + '/keys/00000000', 404, 'key_not_found')
+        self.fails('DELETE', API + '/keys/xyz', 400, 'key_spec')
+        self.fails('POST', API + '/keys', 400, 'key_spec', {'scope': 'sandbox'})
+        self.fails('POST', API + '/keys', 404, 'sandbox_not_found', {'scope': 'sandbox', 'sandbox': NOT})
+        self.fails('POST', API + '/keys', 404, 'tenant_not_found', {'tenant': 'nobody'})
+
+    def test_narrow_keys_open_one_thing(self):
+        box = self.ask('POST', API + '/sandboxes', {}, want=201)[0]['id']
+        other = self.ask('POST', API + '/sandboxes', {}, want=201)[0]['id']
+        one = self.ask('POST', API + '/keys', {'scope': 'sandbox', 'sandbox': box}, want=201)[0]['key']
+        self.ask('GET', API + '/sandboxes/' + box, key=one, want=200)
+        for method, path in (('GET', '/sandboxes'), ('POST', '/sandboxes'), ('GET', '/sandboxes/' + other), ('GET', '/keys'), ('GET', '/audit'), ('POST', '/keys')):
+            self.fails(method, API + path, 403, 'scope_too_narrow', key=one)
+        files = API + '/sandboxes/%s/files' % box
+        for name in ('data', 'database'):
+            self.ask('POST', files + '/mkdir', {'path': '/workspace/' + name, 'parents': True}, want=201)
+        self.assertEqual(S.ask('PUT', files + '?path=/workspace/data/f', b'hello')[0], 201)
+        self.assertEqual(S.ask('PUT', files + '?path=/workspace/database/g', b'secret')[0], 201)
+        k = self.ask('POST', API + '/keys', {'scope': 'file', 'sandbox': box, 'path': '/workspace/data'}, want=201)[0]['key']
+        self.assertEqual(S.ask('GET', files + '?path=/workspace/data/f', key=k)[2], b'hello')
+        self.assertEqual(S.ask('PUT', files + '?path=/workspace/data/h', b'x', key=k)[0], 201)
+        for p in ('/workspace/database/g', '/workspace/data/../database/g', '/workspace/data/./f', 'data/f', '/workspace/data%2f..%2fdatabase/g', '/etc/passwd', ''):
+            self.assertEqual(S.ask('GET', files + '?path=' + p, key=k)[0], 403, p)
+        self.fails('GET', API + '/sandboxes/' + box, 403, 'scope_too_narrow', key=k)
+        self.fails('POST', files + '/rename', 403, 'scope_too_narrow', {'from': '/workspace/data/f', 'to': '/x'}, key=k)
+        for b in (box, other):
+            self.ask('DELETE', API + '/sandboxes/' + b, want=204)
+        self.until(lambda: S.ask('GET', API + '/sandboxes/' + box, key=one)[0] == 401) # it went with its sandbox
+
+
+class Tenants(Base):
+    @classmethod
+    def setUpClass(cls):
+        cls.red, cls.blue = cls.tenant('red'), cls.tenant('blue')
+
+    def test_another_tenants_things_are_not_there(self):
+        box = self.ask('POST', API + '/sandboxes', {}, key=self.red, want=201)[0]
+        self.assertEqual(box['tenant'], 'red')
+        for method, rest in (('GET', ''), ('DELETE', ''), ('POST', '/pause'), ('POST', '/kill'), ('POST', '/fork'), ('GET', '/usage'), ('GET', '/processes'),
+                             ('GET', '/files?path=/etc/passwd'), ('GET', '/files/list?path=/')):
+            a, _ = self.ask(method, API + '/sandboxes/' + box['id'] + rest, key=self.blue, want=404)
+            b, _ = self.ask(method, API + '/sandboxes/' + NOT + rest, key=self.blue, want=404)
+            self.assertEqual(a['detail'].replace(box['id'], NOT), b['detail'])
+            self.assertEqual(a['reason'], b['reason'])
+        self.assertEqual(self.ask('GET', API + '/sandboxes', key=self.blue, want=200)[0]['items'], [])
+        self.assertEqual(self.ask('GET', API + '/sandboxes?tenant=red', key=self.blue, want=200)[0]['items'], [])
+        self.assertEqual([b['id'] for b in self.ask('GET', API + '/sandboxes?tenant=red', want=200)[0]['items']], [box['id']])
+        self.fails('POST', API + '/jobs', 404, 'sandbox_not_found', {'kind': 'kill', 'sandbox': box['id']}, key=self.blue)
+        job = self.ask('POST', API + '/jobs', {'kind': 'kill', 'sandbox': box['id'], 'in_ms': 600000}, key=self.red, want=201)[0]
+        self.fails('GET', API + '/jobs/' + job['id'], 404, 'task_not_found', key=self.blue)
+        self.fails('POST', API + '/jobs/' + job['id'] + '/cancel', 404, 'task_not_found', key=self.blue)
+        self.assertEqual(self.ask('GET', API + '/jobs', key=self.blue, want=200)[0]['items'], [])
+        key = self.ask('POST', API + '/keys', {'scope': 'sandbox', 'sandbox': box['id']}, key=self.red, want=201)[0]
+        self.fails('DELETE', API + '/keys/' + key['id'], 404, 'key_not_found', key=self.blue)
+        self.fails('POST', API + '/keys', 404, 'sandbox_not_found', {'scope': 'sandbox', 'sandbox': box['id']}, key=self.blue)
+        self.fails('POST', API + '/keys', 403, 'admin_only', {'tenant': 'red'}, key=self.blue)
+        self.fails('POST', API + '/keys', 403, 'admin_only', {'scope': 'admin'}, key=self.blue)
+        self.fails('GET', API + '/tenants', 403, 'scope_too_narrow', key=self.blue)
+        self.fails('GET', API + '/audit/proof', 403, 'scope_too_narrow', key=self.blue)
+        self.assertFalse([l for l in self.ask('GET', API + '/audit?last=1000', key=self.blue, want=200)[0]['items'] if l.get('tenant') != 'blue'])
+        self.fails('DELETE', API + '/tenants/red', 409, 'tenant_in_use')
+        self.ask('DELETE', API + '/sandboxes/' + box['id'], key=self.red, want=204)
+
+    def test_quotas(self):
+        key = self.tenant('small', sandboxes=1, memory=1 << 30)
+        self.fails('POST', API + '/sandboxes', 429, 'quota_exceeded', {}, key=key) # 2 GiB is what one has unless it says less
+        little = {'limits': {'memory': 256 << 20}}
+        box = self.ask('POST', API + '/sandboxes', little, key=key, want=201)[0]['id']
+        p, _ = self.fails('POST', API + '/sandboxes', 429, 'quota_exceeded', little, key=key)
+        self.assertEqual(p['info']['quota'], 'sandboxes')
+        t, _ = self.ask('PATCH', API + '/tenants/small', {'most': {'sandboxes': 5, 'creates_per_min': 1}}, want=200)
+        self.assertEqual((t['most']['sandboxes'], t['most']['memory'], t['used']['sandboxes']), (5, 1 << 30, 1))
+        second = self.ask('POST', API + '/sandboxes', little, key=key, want=201)[0]['id']
+        _, head = self.fails('POST', API + '/sandboxes', 429, 'create_rate', little, key=key)
+        self.assertTrue(1 <= int(head['Retry-After']) <= 61)
+        for b in (box, second):
+            self.ask('DELETE', API + '/sandboxes/' + b, key=key, want=204)
+        self.ask('DELETE', API + '/tenants/small', want=204)
+        self.fails('GET', API + '/sandboxes', 401, 'key_invalid', key=key)
+
+    def test_tenants_are_made_and_changed(self):
+        self.fails('POST', API + '/tenants', 409, 'tenant_exists', {'name': 'red'})
+        self.fails('POST', API + '/tenants', 400, 'tenant_invalid', {'name': 'A b'})
+        self.fails('PATCH', API + '/tenants/nobody', 404, 'tenant_not_found', {'most': {}})
+        self.fails('PATCH', API + '/tenants/red', 400, 'field_missing', {})
+        self.fails('DELETE', API + '/tenants/nobody', 404, 'tenant_not_found')
+        self.fails('DELETE', API + '/tenants/A', 400, 'tenant_invalid')
+        names = [t['name'] for t in self.ask('GET', API + '/tenants', want=200)[0]['items']]
+        self.assertTrue({'default', 'red', 'blue'} <= set(names))
+
+
+class Door(Base):
+    def test_host_and_origin(self):
+        for host in ('evil.test', 'localhost.evil.test', 'evil.test:%d' % S.port):
+            self.fails('GET', API + '/sandboxes', 421, 'host_not_allowed', headers={'Host': host})
+        for origin in ('null', 'http://evil.test', 'http://8080-%s.localhost:%d' % (NOT, S.port)):
+            self.fails('GET', API + '/sandboxes', 403, 'origin_not_allowed', headers={'Origin': origin})
+        _, head = self.ask('GET', API + '/sandboxes', headers={'Origin': 'http://127.0.0.1:%d' % S.port}, want=200)
+        self.assertNotEqual(head.get('Access-Control-Allow-Origin'), '*')
+
+    def test_too_many_requests(self):
+        key = self.ask('POST', API + '/keys', {'name': 'greedy'}, want=201)[0]['key']
+        head = 'GET /api/v1/keys HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n' % key
+        seen = []
+
+        def flood():
+            with S.socket() as s:
+                f = s.makefile('rb')
+                while not seen and time.time() < end:
+                    s.sendall(head.encode() * 50)
+                    for _ in range(50):
+                        status, h = int(f.readline().split()[1]), http.client.parse_headers(f)
+                        f.read(int(h['Content-Length']))
+                        if status == 429:
+                            seen.append(h['Retry-After'])
+
+        end = time.time() + 10
+        threads = [threading.Thread(target=flood, daemon=True) for _ in range(2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(20)
+        if not seen: # a machine that is busy may be too slow to be too fast
+            self.skipTest('this machine answers fewer requests than the bound')
+        self.assertTrue(int(seen[0]) >= 1)
+        self.ask('GET', API + '/keys', want=200) # others are not concerned
+
+
+class Once(Base):
+    def test_the_same_answer_again(self):
+        h = {'Idempotency-Key': 'order-1'}
+        a, head = self.ask('POST', API + '/sandboxes', {'name': 'one'}, headers=h, want=201)
+        self.assertIsNone(head.get('Idempotent-Replayed'))
+        b, head = self.ask('POST', API + '/sandboxes', {'name': 'one'}, headers=h, want=201)
+        self.assertEqual(head['Idempotent-Replayed'], 'true')
+        self.assertEqual(a, b)
+        self.assertEqual(S.ask('POST', API + '/sandboxes', json.dumps({'name': 'two'}), dict(h, **{'Content-Type': 'application/json'}))[0], 409)
+        self.ask('DELETE', API + '/sandboxes/' + a['id'], want=204)
+        # what failed may be tried again
+        self.fails('POST', API + '/sandboxes', 404, 'snapshot_not_found', {'from': 'nothing'}, headers={'Idempotency-Key': 'order-2'})
+        self.fails('POST', API + '/sandboxes', 404, 'snapshot_not_found', {'from': 'nothing'}, headers={'Idempotency-Key': 'order-2'})
+
+    def test_at_once(self):
+        h = {'Idempotency-Key': 'order-3', 'Content-Type': 'application/json'}
+        got = []
+
+        def run():
+            for _ in range(200):
+                status, _, data = S.ask('POST', API + '/sandboxes', '{}', h)
+                if status != 409:
+                    break
+                time.sleep(0.02)
+            got.append((status, json.loads(data).get('id')))
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual({s for s, _ in got}, {201})
+        self.assertEqual(len({i for _, i in got}), 1)
+        self.ask('DELETE', API + '/sandboxes/' + got[0][1], want=204)
+
+
+class Jobs(Base):
+    def state(self, box):
+        return self.ask('GET', API + '/sandboxes/' + box, want=200)[0]['state']
+
+    def test_later(self):
+        box = self.ask('POST', API + '/sandboxes', {'auto_resume': True}, want=201)[0]['id']
+        first = self.ask('POST', API + '/jobs', {'kind': 'pause', 'sandbox': box, 'in_ms': 600000}, want=201)[0]
+        self.ask('POST', API + '/jobs', {'kind': 'pause', 'sandbox': box, 'in_ms': 300}, want=201) # takes its place
+        self.assertEqual(self.ask('GET', API + '/jobs/' + first['id'], want=200)[0]['state'], 'canceled')
+        self.until(lambda: self.state(box) == 'paused')
+        self.assertEqual(self.ask('POST', API + '/sandboxes/%s/run' % box, {'argv': ['true']}, want=200)[0]['code'], 0) # used: it wakes
+        self.assertEqual(self.state(box), 'running')
+        self.fails('POST', API + '/jobs', 400, 'field_invalid', {'kind': 'dance', 'sandbox': box})
+        self.fails('POST', API + '/jobs', 404, 'sandbox_not_found', {'kind': 'kill', 'sandbox': NOT})
+        self.fails('GET', API + '/jobs?limit=x', 400, 'bad_query')
+        for verb in ('cancel', 'replay'):
+            self.fails('POST', API + '/jobs/jaaaaaaaaaaaaaaaaaaa/' + verb, 404, 'task_not_found')
+        later = self.ask('POST', API + '/jobs', {'kind': 'remove', 'sandbox': box, 'in_ms': 600000}, want=201)[0]['id']
+        self.fails('POST', API + '/jobs/%s/replay' % later, 409, 'task_state')
+        self.assertEqual(self.ask('POST', API + '/jobs/%s/cancel' % later, want=200)[0]['state'], 'canceled')
+        self.fails('POST', API + '/jobs/%s/cancel' % later, 409, 'task_state')
+        self.assertEqual(self.ask('POST', API + '/jobs/%s/replay' % later, want=200)[0]['state'], 'waiting') # and is due now
+        self.until(lambda: S.ask('GET', API + '/sandboxes/' + box)[0] == 404)
+        self.until(lambda: self.ask('GET', API + '/jobs/' + later)[0]['state'] == 'done')
+        self.assertIn(later, [j['id'] for j in self.ask('GET', API + '/jobs?kind=remove&sandbox=' + box, want=200)[0]['items']])
+
+
+class Zaudit(Base):
+    def test_what_was_done_is_told(self):
+        box, head = self.ask('POST', API + '/sandboxes', {}, want=201)
+        self.ask('DELETE', API + '/sandboxes/' + box['id'], want=204)
+        self.fails('DELETE', API + '/sandboxes/' + box['id'], 404, 'sandbox_not_found')
+        self.fails('POST', API + '/sandboxes', 401, 'key_missing', {}, key=None)
+        lines = self.ask('GET', API + '/audit?object=' + box['id'], want=200)[0]['items']
+        self.assertEqual([(l['action'], l['verdict'], l['actor'], l['status']) for l in lines],
+                         [('POST /api/v1/sandboxes', 'ok', 'key:' + S.key[4:12], 201), ('DELETE /api/v1/sandboxes/{id}', 'ok', 'key:' + S.key[4:12], 204),
+                          ('DELETE /api/v1/sandboxes/{id}', 'failed', 'key:' + S.key[4:12], 404)])
+        self.assertEqual(lines[0]['request'], head['X-Request-Id'])
+        last = self.ask('GET', API + '/audit?last=1', want=200)[0]['items'][0]
+        self.assertEqual((last['verdict'], last['actor']), ('refused', 'nobody'))
+        self.fails('GET', API + '/audit?last=x', 400, 'bad_query')
+        proof, _ = self.ask('GET', API + '/audit/proof', want=200)
+        self.assertTrue(proof['sound'])
+        self.ask('GET', API + '/audit/proof?head=%d:%s' % (proof['last'], proof['head']), want=200)
+        self.fails('GET', API + '/audit/proof?head=1', 400, 'audit_head')
+        self.assertIn('follow each other', S.cay('audit', 'verify'))
+        with open(os.path.join(S.home, 'audit', '00000001.jsonl')) as f:
+            text = f.read()
+        self.assertNotIn(S.key[12:], text)
+
+
+class Zlast(Base):
+    def test_every_status_that_is_declared_was_seen(self):
+        missing = []
+        for _, _, op, _ in DOC.ops:
+            if op['tags'][0] in MINE:
+                declared = {int(s) for s in op['responses'] if s != 'default'}
+                missing += ['%s %d' % (op['operationId'], s) for s in sorted(declared - DOC.seen[op['operationId']])]
+        self.assertEqual(missing, [])
+
+
+if __name__ == '__main__':
+    with Server(test_api.BUILD) as S:
+        DOC = test_api.Document(S.json('GET', API + '/openapi.json', key=None)[2])
+        loader = unittest.TestLoader()
+        only = sys.argv[1:]
+        suite = loader.loadTestsFromNames(only, sys.modules['__main__']) if only else loader.loadTestsFromModule(sys.modules['__main__'])
+        ok = unittest.TextTestRunner(verbosity=1).run(suite).wasSuccessful()
+    sys.exit(not ok)
