@@ -40,7 +40,7 @@ soak: deps build ## the long kill and leak tests
 	@tools/need tests/soak "the soak test" && tests/soak $(BUILD)
 
 attack-mutants: deps ## take each defence away and see its attack case turn red
-	@tools/need tests/attack/mutants "the mutant runner" && tests/attack/mutants && tests/attack/mutants-archives
+	@tools/need tests/attack/mutants "the mutant runner" && tests/attack/mutants && tests/attack/mutants-archives && tests/server/mutants
 
 install: build ## install below PREFIX (/usr/local), or below DESTDIR for packagers
 	@meson install -C $(BUILD) --no-rebuild

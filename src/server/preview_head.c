@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "preview.h"
 #include <base/base.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -79,7 +80,9 @@ static void prefix(cay__buf *out, const cay__preview_at *at)
 
 static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__buf *out)
 {
-    if (IN(f->name, hop_fields) || IN(f->name, ask_fields) || begins_in(f->name) || ours_key(f) || cay__head_list(a->head, "connection", f->name))
+    bool ours = !CAY__MUTANT("preview-secret") && (begins_in(f->name) || ours_key(f));
+    bool hop = IN(f->name, hop_fields) || (!CAY__MUTANT("preview-hop") && cay__head_list(a->head, "connection", f->name));
+    if (ours || hop || IN(f->name, ask_fields))
         return;
     if (!strcmp(f->name, "cookie")) {
         CAY_AUTOBUF rest = CAY__BUF(CAY__HEAD_MAX);
@@ -207,7 +210,7 @@ void cay__preview_answer(const cay__preview_back *b, const cay__head *h, cay__pr
     cay__buf_fmt(out, "HTTP/1.1 %d %s\r\n", h->status, cay__status_text(h->status));
     for (size_t i = 0; i < h->nfields; i++)
         answer_field(b, h, &h->fields[i], out);
-    if (b->at.by_path)
+    if (b->at.by_path && !CAY__MUTANT("preview-sandbox"))
         by_path(out);
     if (frame == CAY__FRAME_LENGTH)
         cay__buf_fmt(out, "content-length: %" PRIu64 "\r\n", h->length);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "preview.h"
 #include <base/base.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <ctype.h>
 #include <strings.h>
@@ -139,7 +140,7 @@ bool cay__set_cookie(const char *value, cay__buf *out)
         len = trimmed(p, n);
         size_t name = trimmed(p, CAY_MIN(strcspn(p, "=;"), len));
         /* A cookie for the whole domain would be sent to other sandboxes' previews. */
-        if (!len || (name == 6 && !strncasecmp(p, "domain", 6)))
+        if (!len || (name == 6 && !strncasecmp(p, "domain", 6) && !CAY__MUTANT("preview-domain")))
             continue;
         cay__buf_str(out, "; ");
         cay__buf_add(out, p, len);
@@ -158,8 +159,9 @@ void cay__query_strip(const char *query, const char *name, cay__buf *rest, char 
         size_t n = strcspn(p, "&");
         bool it = n >= want && !memcmp(p, name, want) && (n == want || p[want] == '=');
         if (it && !found && n > want && n - want - 1 < cap) {
-            memcpy(value, p + want + 1, n - want - 1);
-            value[n - want - 1] = '\0';
+            size_t len = n - want - !CAY__MUTANT("fuzz-preview");
+            memcpy(value, p + want + 1, len);
+            value[len] = '\0';
         }
         found |= it;
         if (!it && (n || any || p[n])) {
