@@ -10,9 +10,10 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from serve import Server  # noqa: E402
+from test_api import BUILD, Document  # noqa: E402
 
-BUILD = sys.argv.pop(1)
 API = '/api/v1'
+MINE = {'ports', 'snapshots', 'volumes', 'secrets', 'templates', 'network', 'events'}
 
 
 class Stream:
@@ -53,6 +54,7 @@ class Api(unittest.TestCase):
         s.env['CAY_SECRET_KEY'] = os.path.join(s.tmp, 'secret.key')
         s.__enter__()
         try:
+            cls.doc = Document(s.json('GET', API + '/openapi.json')[2])
             cls.box = s.json('POST', API + '/sandboxes', {})[2]['id']
         except BaseException:
             s.__exit__()
@@ -62,8 +64,18 @@ class Api(unittest.TestCase):
     def tearDownClass(cls):
         cls.s.__exit__()
 
+    def ask(self, method, path, body=None, headers=None, **more):
+        """Every answer is what the document says."""
+        status, head, data = self.s.ask(method, path, body, headers, **more)
+        self.doc.check(method, path, status, head, data)
+        return status, head, data
+
+    def jsn(self, method, path, obj=None, **more):
+        status, head, data = self.ask(method, path, json.dumps(obj) if obj is not None else None, {'Content-Type': 'application/json'} if obj is not None else {}, **more)
+        return status, head, json.loads(data) if data else None
+
     def call(self, method, path, obj=None, want=200, **more):
-        status, _, body = self.s.json(method, API + path, obj, **more)
+        status, _, body = self.jsn(method, API + path, obj, **more)
         self.assertEqual(status, want, body)
         return body
 
@@ -130,8 +142,12 @@ class Api(unittest.TestCase):
         self.assertEqual(([s['id'] for s in page['items']], 'next' in page), ([two['id']], False))
         self.changes(box, one, two)
         self.archives(one)
+        since = self.ask('GET', API + '/snapshots/%s/export?since=%s' % (two['id'], one['id']))[2]
         self.assertEqual(self.call('DELETE', '/snapshots/first'), {'deferred': True})
         self.call('GET', '/snapshots/first', want=404)
+        self.call('DELETE', '/snapshots/again')
+        status, _, body = self.ask('POST', API + '/snapshots/import', since)
+        self.assertEqual((status, json.loads(body)['reason']), (404, 'parent_missing'))
         self.call('DELETE', b, want=204)
 
     def changes(self, box, one, two):
@@ -139,26 +155,29 @@ class Api(unittest.TestCase):
         self.assertEqual([(c['kind'], c['path']) for c in got], [('M', 'a'), ('A', 'b'), ('D', 'gone')])
         self.assertEqual((got[0]['content'], got[0]['new']['size'], got[1]['old'], got[2]['new']), (True, 4, None, None))
         self.assertEqual([c['path'] for c in self.call('GET', '/diff?a=' + box)['items']], ['a', 'b'])
-        status, head, patch = self.s.ask('GET', API + '/diff?a=%s&b=%s' % (one['id'], two['id']), headers={'Accept': 'text/x-diff'})
+        status, head, patch = self.ask('GET', API + '/diff/patch?a=%s&b=%s' % (one['id'], two['id']))
         self.assertEqual((status, head['Content-Type']), (200, 'text/x-diff'))
         self.assertIn(b'-one\n+two\n', patch)
         self.assertIn('+two', self.call('GET', '/diff?patch=1&a=%s&b=%s' % (one['id'], two['id']))['items'][0]['patch'])
         self.call('GET', '/diff', want=400)
+        self.call('GET', '/diff/patch', want=400)
+        self.call('GET', '/diff/patch?a=nothing', want=404)
         self.call('GET', '/diff?a=cccccccccccccccccccc', want=404)
 
     def archives(self, one):
-        status, head, data = self.s.ask('GET', API + '/snapshots/%s/export' % one['id'])
+        status, head, data = self.ask('GET', API + '/snapshots/%s/export' % one['id'])
         self.assertEqual(status, 200)
         self.assertTrue(head['X-Cay-Digest'].startswith('sha256:'))
-        status, _, body = self.s.ask('POST', API + '/snapshots/import?label=again', data, {'Content-Type': 'application/octet-stream'})
+        status, _, body = self.ask('POST', API + '/snapshots/import?label=again', data, {'Content-Type': 'application/octet-stream'})
         back = json.loads(body)
         self.assertEqual((status, back.get('label'), back.get('method')), (201, 'again', 'import'), body)
+        self.assertEqual(self.ask('POST', API + '/snapshots/import?label=again', data)[0], 409)
         box = self.call('POST', '/sandboxes', {'from': 'again'}, want=201)['id']
         self.assertEqual(self.run_in(box, 'cat a')['stdout'], 'one\n')
         self.call('DELETE', '/sandboxes/' + box, want=204)
         for bad in (b'', b'no archive', data[:len(data) // 2]):
-            self.assertIn(self.s.ask('POST', API + '/snapshots/import', bad)[0], (400, 413, 502))
-        self.assertEqual(self.s.ask('GET', API + '/snapshots/%s/export?format=zip' % one['id'])[0], 400)
+            self.assertIn(self.ask('POST', API + '/snapshots/import', bad)[0], (400, 413, 502))
+        self.assertEqual(self.ask('GET', API + '/snapshots/%s/export?format=zip' % one['id'])[0], 400)
 
     # -------------------------------------------------------------- volumes, templates, secrets
     def test_volumes(self):
@@ -169,7 +188,7 @@ class Api(unittest.TestCase):
         box = self.call('POST', '/sandboxes', {'volumes': [{'name': 'cache', 'target': '/cache', 'rw': True}]}, want=201)['id']
         self.run_in(box, 'echo kept > /cache/x')
         self.assertEqual(self.call('GET', '/volumes/cache')['users'], [box])
-        self.assertIn(self.s.json('DELETE', API + '/volumes/cache')[0], (409, 503))
+        self.assertIn(self.jsn('DELETE', API + '/volumes/cache')[0], (409, 503))
         self.call('DELETE', '/sandboxes/' + box, want=204)
         self.assertEqual([x['name'] for x in self.call('GET', '/volumes')['items']], ['cache'])
         self.call('DELETE', '/volumes/cache', want=204)
@@ -300,11 +319,51 @@ class Api(unittest.TestCase):
         self.assertTrue(d['layers'] and d['isolation'] and d['kernel'] and d['home'] == self.s.home)
         tenant = self.s.make_key('--scope', 'tenant')
         self.assertNotIn('home', self.call('GET', '/doctor', key=tenant))
-        self.assertIn(self.s.json('GET', API + '/doctor?provider=nowhere')[0], (400, 404))
+        self.assertIn(self.jsn('GET', API + '/doctor?provider=nowhere')[0], (400, 404))
         u = self.call('GET', '/usage', key=tenant)
         self.assertEqual(u['tenant'], 'default')
         self.assertGreater(u['used']['sandboxes'], 0)
-        self.assertEqual(self.s.json('GET', API + '/usage?tenant=nobody')[0], 404)
+        self.assertEqual(self.jsn('GET', API + '/usage?tenant=nobody')[0], 404)
+
+
+    def test_ya_wrong_things(self):
+        none = '/sandboxes/c' + 'a' * 19
+        for method, path, body in (('GET', '/ports', None), ('GET', '/ports/80/connect', None), ('POST', '/ports/80/expose', {}), ('DELETE', '/ports/80/expose', None), ('GET', '/exposed', None),
+                                   ('POST', '/snapshots', {}), ('POST', '/secrets/renew', {}), ('GET', '/net', None), ('PUT', '/net', {}), ('POST', '/net/rules', {'rules': []}),
+                                   ('GET', '/net/why?host=a', None), ('GET', '/net/log', None), ('GET', '/events', None)):
+            more = {'headers': {'Connection': 'Upgrade', 'Upgrade': 'cay-tcp'}} if 'connect' in path else {}
+            status, _, data = self.ask(method, API + none + path, json.dumps(body) if body is not None else None, dict({'Content-Type': 'application/json'}, **more.get('headers', {})))
+            self.assertEqual(status, 404, (method, path, data))
+        b = '/sandboxes/' + self.box
+        for method, path, body in (('GET', '/snapshots?limit=0', None), ('GET', '/snapshots?after=x', None), ('GET', '/volumes/a%20b', None), ('DELETE', '/volumes/a%20b', None), ('DELETE', '/secrets/a%20b', None),
+                                   ('GET', b + '/net/log?count=x', None), ('GET', b + '/events?after=x', None), ('DELETE', b + '/ports/x/expose', None), ('POST', b + '/snapshots', {'label': 'a b'}),
+                                   ('GET', '/snapshots?label=%zz', None), ('POST', b + '/net/rules', {'rules': ['://']})):
+            self.call(method, path, body, want=400)
+        for path in ('/volumes/nothing', '/snapshots/nothing'):
+            self.call('DELETE', path, want=404)
+        self.call('GET', '/snapshots/nothing/export', want=404)
+
+    def test_yb_a_stopped_one(self):
+        self.call('PUT', '/secrets/TOKEN_C', {'value': 'sesame c'}, want=204)
+        b = '/sandboxes/' + self.call('POST', '/sandboxes', {'net': ['example.com'], 'secrets': [{'name': 'TOKEN_C', 'source': 'store:TOKEN_C', 'destination': 'example.com'}]}, want=201)['id']
+        self.call('POST', b + '/secrets/renew', {}, want=204)
+        self.call('POST', b + '/kill', {})
+        self.call('GET', b + '/ports', want=409)
+        self.assertEqual(self.ask('GET', API + b + '/ports/80/connect', None, {'Connection': 'Upgrade', 'Upgrade': 'cay-tcp'})[0], 409)
+        self.call('POST', b + '/secrets/renew', {}, want=409)
+        self.assertEqual(self.call('PUT', b + '/net', {'mode': 'all'})['revision'], 0)
+        self.assertEqual(self.call('GET', b + '/net')['policy']['mode'], 'all')
+        self.call('DELETE', b, want=204)
+        self.call('DELETE', '/secrets/TOKEN_C', want=204)
+
+    def test_zz_every_status_that_is_declared_was_seen(self):
+        missing = []  # streams and upgrades are looked at by hand
+        for method, _, op, _ in self.doc.ops:
+            if op.get('tags', [''])[0] in MINE:
+                for status in op['responses']:
+                    if status != 'default' and 'text/event-stream' not in op['responses'][status].get('content', {}) and int(status) not in {101} | self.doc.seen[op['operationId']]:
+                        missing.append('%s %s' % (op['operationId'], status))
+        self.assertEqual(missing, [], missing)
 
 
 if __name__ == '__main__':

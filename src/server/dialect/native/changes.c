@@ -101,13 +101,11 @@ static const cay__query diff_query[] = {
     { "context", "integer", "lines around a change" },
     { 0 },
 };
-const cay__doc cay__doc_diff = { "diff", "snapshots", "what changed; with Accept: text/x-diff as a patch", .query = diff_query,
-                                 .answers = { { 200, &cay__change_shape, .list = true }, { 400 }, { 404 }, { 409 } } };
-int cay__on_diff(cay__req *r, cay_err *err)
+static int compare(cay__req *r, bool text, cay_err *err)
 {
     uint64_t context, left = 0;
-    const char *a, *accept = cay__head_field(&r->head, "accept"), *b = cay__req_query(r, "b");
-    walk w = { .text = accept && !strcmp(accept, "text/x-diff"), .patch = CAY__BUF(65u << 20) };
+    const char *a, *b = cay__req_query(r, "b");
+    walk w = { .text = text, .patch = CAY__BUF(65u << 20) };
     cay_diff d = { .size = sizeof d, .all = cay__req_flag(r, "all"), .every = cay__req_flag(r, "every"), .patch = cay__req_flag(r, "patch") || w.text };
     CAY_TRY(cay__native_query(r, "a", &a, err));
     CAY_TRY(cay__req_number(r, "context", 0, 1000, &context, err));
@@ -118,8 +116,8 @@ int cay__on_diff(cay__req *r, cay_err *err)
     cay__items_begin(&w.l, r, &cay__change_shape);
     int rc = cay_service_diff(r->svc, &r->call, &d, on_change, &w, &left, err);
     if (rc == 0 && left) {
-        char text[24];
-        cay__reply_field(r, "X-Cay-Left-Out", cay__str_u64(text, left));
+        char digits[24];
+        cay__reply_field(r, "X-Cay-Left-Out", cay__str_u64(digits, left));
     }
     if (rc == 0 && w.text)
         rc = cay__reply(r, 200, "text/x-diff", w.patch.data ? w.patch.data : "", w.patch.len);
@@ -128,4 +126,18 @@ int cay__on_diff(cay__req *r, cay_err *err)
     cay__items_drop(&w.l);
     cay__buf_clear(&w.patch);
     return rc;
+}
+
+const cay__doc cay__doc_diff = { "diff", "snapshots", "what changed", .query = diff_query,
+                                 .answers = { { 200, &cay__change_shape, .list = true }, { 400 }, { 404 } } };
+int cay__on_diff(cay__req *r, cay_err *err)
+{
+    return compare(r, false, err);
+}
+
+const cay__doc cay__doc_diff_patch = { "diffPatch", "snapshots", "what changed, as a patch that git takes", .query = diff_query,
+                                       .answers = { { 200, .type = "text/x-diff" }, { 400 }, { 404 } } };
+int cay__on_diff_patch(cay__req *r, cay_err *err)
+{
+    return compare(r, true, err);
 }

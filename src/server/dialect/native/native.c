@@ -84,6 +84,7 @@ static const cay__route routes[] = {
     OP("DELETE", "/snapshots/{ref}", snapshot_delete, 0),
     OP("GET", "/snapshots/{ref}/export", snapshot_export, 0),
     OP("GET", "/diff", diff, 0),
+    OP("GET", "/diff/patch", diff_patch, 0),
 
     OP("POST", "/volumes", volume_create, CREATE),
     OP("GET", "/volumes", volume_list, 0),

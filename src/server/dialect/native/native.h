@@ -101,6 +101,7 @@ CAY__OP(snapshot_delete);
 CAY__OP(snapshot_export);
 CAY__OP(snapshot_import);
 CAY__OP(diff);
+CAY__OP(diff_patch);
 /* volumes.c */
 CAY__OP(volume_create);
 CAY__OP(volume_list);

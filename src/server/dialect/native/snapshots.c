@@ -91,7 +91,7 @@ int cay__on_snapshot_list(cay__req *r, cay_err *err)
     return cay__items_reply(&p.l, 200, err);
 }
 
-const cay__doc cay__doc_snapshot_get = { "getSnapshot", "snapshots", "all that is known of one", .answers = { { 200, &cay__snapshot_shape }, { 400 }, { 404 } } };
+const cay__doc cay__doc_snapshot_get = { "getSnapshot", "snapshots", "all that is known of one", .answers = { { 200, &cay__snapshot_shape }, { 404 } } };
 int cay__on_snapshot_get(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -102,7 +102,7 @@ int cay__on_snapshot_get(cay__req *r, cay_err *err)
 static const cay__field gone_fields[] = { { "deferred", CAY__F_BOOL, 0, .about = "others stand on its files, which stay until the last of them is gone" } };
 static const cay__shape gone_shape = CAY__SHAPE("SnapshotGone", bool, gone_fields, "a snapshot is forgotten");
 
-const cay__doc cay__doc_snapshot_delete = { "deleteSnapshot", "snapshots", "forget one", .answers = { { 200, &gone_shape }, { 400 }, { 404 } } };
+const cay__doc cay__doc_snapshot_delete = { "deleteSnapshot", "snapshots", "forget one", .answers = { { 200, &gone_shape }, { 404 } } };
 int cay__on_snapshot_delete(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -129,7 +129,7 @@ static void told(cay__req *r, const char *name, uint64_t v)
 
 static const cay__query export_query[] = { { "since", "string", "only what changed after this snapshot" }, { "format", "string", "cay, tar or js" }, { 0 } };
 const cay__doc cay__doc_snapshot_export = { "exportSnapshot", "snapshots", "as an archive", .query = export_query,
-                                            .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 }, { 409 } } };
+                                            .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 } } };
 int cay__on_snapshot_export(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;

@@ -98,7 +98,7 @@ static const cay__field value_fields[] = {
 };
 static const cay__shape value_shape = CAY__SHAPE("SecretValue", secret_body, value_fields, "one of the two");
 
-const cay__doc cay__doc_secret_put = { "putSecret", "secrets", "keep a secret, or another value of it", .body = &value_shape, .answers = { { 204 }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_secret_put = { "putSecret", "secrets", "keep a secret, or another value of it", .body = &value_shape, .answers = { { 204 }, { 400 } } };
 int cay__on_secret_put(cay__req *r, cay_err *err)
 {
     secret_body b = { 0 };
