@@ -150,7 +150,7 @@ struct cay_agent {
 };
 
 /* A tool that runs `agent` on its "input" and answers with its output. The run's config is inherited; a sandbox agent has a sandbox
- * of its own unless one was given to the run. Lives as long as both; cay_tool_free() frees it. */
+ * of its own unless one was given to the run. When it waits for an approval the run does, and tells of its calls as "CALL/INNER". Lives as long as both; cay_tool_free() frees it. */
 CAY_API cay_tool *cay_agent_as_tool(cay_agent *agent, const char *tool, const char *description);
 CAY_API void      cay_tool_free(cay_tool *t);
 

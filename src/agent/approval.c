@@ -2,11 +2,58 @@
 /* Saying yes or no to what an interrupted run waits for, in its saved state. */
 #include "run.h"
 
+enum { WAITS_MAX = 4 * CAY__CALLS_MAX };
+
 struct cay_state_doc {
     json_t           *st;
     cay_interruption *list;
+    json_t          **approvals; /* where each is decided */
+    const char      **own;       /* its id in its own run */
+    char            **ids;
     size_t            n;
 };
+
+/* prefix: of calls inside that one. */
+static void waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals, const char *prefix, unsigned depth, cay__waits_fn *fn, void *arg)
+{
+    size_t i;
+    json_t *call;
+    json_array_foreach(pending, i, call) {
+        const char *id = cay__json_str(call, "call_id", "");
+        const json_t *st = json_object_get(nested, id);
+        CAY_AUTOBUF whole = CAY__BUF(4096);
+        cay__buf_fmt(&whole, "%s%s%s", prefix, *prefix ? "/" : "", id);
+        if (whole.full)
+            continue;
+        if (st && depth < CAY__NEST_MAX)
+            waits(json_object_get(st, "interruptions"), json_object_get(st, "nested"), cay__json_str(json_object_get(st, "current_agent"), "name", ""),
+                  json_object_get(json_object_get(st, "context"), "approvals"), whole.data, depth + 1, fn, arg);
+        else
+            fn(arg, call, whole.data, agent, approvals);
+    }
+}
+
+void cay__waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals, cay__waits_fn *fn, void *arg)
+{
+    waits(pending, nested, agent, approvals, "", 0, fn, arg);
+}
+
+static void take(void *arg, const json_t *call, const char *id, const char *agent, json_t *approvals)
+{
+    cay_state_doc *d = arg;
+    d->list = realloc(d->list, (d->n + 1) * sizeof *d->list);
+    d->approvals = realloc(d->approvals, (d->n + 1) * sizeof *d->approvals);
+    d->own = realloc(d->own, (d->n + 1) * sizeof *d->own);
+    d->ids = realloc(d->ids, (d->n + 1) * sizeof *d->ids);
+    if (!d->list || !d->approvals || !d->own || !d->ids)
+        abort();
+    d->own[d->n] = cay__json_str(call, "call_id", "");
+    d->ids[d->n] = cay__strdup(id);
+    d->approvals[d->n] = approvals;
+    d->list[d->n] = (cay_interruption){ .call_id = d->ids[d->n], .tool = cay__json_str(call, "name", ""), .agent = agent,
+                                        .arguments = cay__json_str(call, cay__item_is(call, "custom_tool_call") ? "input" : "arguments", "") };
+    d->n++;
+}
 
 int cay_state_open(const char *json, cay_state_doc **out, cay_err *err)
 {
@@ -16,15 +63,17 @@ int cay_state_open(const char *json, cay_state_doc **out, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "run_state", "the state of the run is no sound JSON object");
     CAY_TRY(cay__state_check(st, err));
     cay_state_doc *d = cay__alloc(sizeof *d);
-    const json_t *calls = json_object_get(st, "interruptions");
-    size_t i;
-    json_t *c;
-    d->list = cay__alloc((json_array_size(calls) + 1) * sizeof *d->list);
-    json_array_foreach(calls, i, c)
-        d->list[d->n++] = (cay_interruption){ .call_id = cay__json_str(c, "call_id", ""), .tool = cay__json_str(c, "name", ""),
-                                              .agent = cay__json_str(json_object_get(st, "current_agent"), "name", ""),
-                                              .arguments = cay__json_str(c, cay__item_is(c, "custom_tool_call") ? "input" : "arguments", "") };
+    cay__waits(json_object_get(st, "interruptions"), json_object_get(st, "nested"), cay__json_str(json_object_get(st, "current_agent"), "name", ""),
+               json_object_get(json_object_get(st, "context"), "approvals"), take, d);
     d->st = CAY_STEAL(st);
+    bool sound = d->n <= WAITS_MAX;
+    for (size_t i = 0; sound && i < d->n; i++) /* an id may look like one of a call inside another: nobody could tell what is decided */
+        for (size_t k = 0; sound && k < i; k++)
+            sound = strcmp(d->ids[i], d->ids[k]) != 0;
+    if (!sound) {
+        cay_state_close(d);
+        return cay_fail_why(err, CAY_EINVAL, "run_state", "the state of the run cannot be used: too many calls wait, or two by one id");
+    }
     *out = d;
     return 0;
 }
@@ -34,6 +83,11 @@ void cay_state_close(cay_state_doc *d)
     if (!d)
         return;
     json_decref(d->st);
+    for (size_t i = 0; i < d->n; i++)
+        free(d->ids[i]);
+    free(d->ids);
+    free(d->approvals);
+    free(d->own);
     free(d->list);
     free(d);
 }
@@ -72,12 +126,16 @@ static void forget_id(json_t *of, const char *key, const char *id)
 static int decide(cay_state_doc *d, const char *call_id, bool yes, bool always, const char *message, cay_err *err)
 {
     const cay_interruption *it = NULL;
-    for (size_t i = 0; i < d->n; i++)
-        if (!strcmp(d->list[i].call_id, call_id))
+    json_t *all = NULL;
+    for (size_t i = 0; i < d->n && !it; i++)
+        if (!strcmp(d->list[i].call_id, call_id)) {
             it = &d->list[i];
+            all = d->approvals[i];
+            call_id = d->own[i];
+        }
     if (!it)
         return cay_fail(err, CAY_ENOENT, "no call \"%.80s\" waits for approval", call_id);
-    json_t *all = json_object_get(json_object_get(d->st, "context"), "approvals"), *a = json_object_get(all, it->tool);
+    json_t *a = json_object_get(all, it->tool);
     if (!a) {
         a = json_object();
         json_object_set_new(all, it->tool, a);

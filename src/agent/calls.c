@@ -96,7 +96,7 @@ static fate approve(cay_run *r, const one_call *c, json_t **out)
 {
     const char *message = NULL;
     CAY_AUTOFREE char *said = NULL;
-    if (!needs_yes(c))
+    if (!needs_yes(c) || (cay__tool_is_agent(c->tool) && json_object_get(r->nested, c->pub.call_id))) /* it ran already, and goes on */
         return FATE_DONE;
     cay_verdict v = decided(r, c->pub.tool, c->pub.call_id, &message);
     if (v == CAY_ASK_LATER && r->conf->approve)
@@ -220,6 +220,10 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
         snprintf(text, sizeof text, "%sAn error occurred while running the tool. Please try again. Error: %s", c->o.text.len ? "\n" : "", c->own.msg);
         cay_output_text(&c->o, text, strlen(text));
     }
+    if (rc == 0 && cay__tool_is_agent(c->tool) && json_object_get(r->nested, c->pub.call_id)) {
+        c->how = FATE_WAITS; /* and the run with it */
+        return 0;
+    }
     c->out = cay__output_take(&c->o);
     hook_end(r, &c->pub, c->out);
     return 0;
@@ -315,7 +319,7 @@ static int perform(cay_run *r, json_t *const *items, size_t n, one_call *row, ca
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (row[i].how == FATE_DONE) {
             rc = end_tool(r, &row[i], err);
-            if (rc == 0)
+            if (rc == 0 && row[i].how == FATE_DONE)
                 rc = ask_guards(r, &row[i], err);
         }
     return rc;

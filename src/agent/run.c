@@ -252,17 +252,36 @@ static const char *keep_text(result *res, char *text)
     return text ? cay__arena_adopt(&res->arena, text) : NULL;
 }
 
+typedef struct listing {
+    result           *res;
+    cay_interruption *list;
+    size_t            n;
+} listing;
+
+static void count_one(void *arg, const json_t *call, const char *id, const char *agent, json_t *approvals)
+{
+    (void)call, (void)id, (void)agent, (void)approvals;
+    ++*(size_t *)arg;
+}
+
+static void list_one(void *arg, const json_t *call, const char *id, const char *agent, json_t *approvals)
+{
+    listing *l = arg;
+    cay__arena *a = &l->res->arena;
+    (void)approvals;
+    l->list[l->n++] = (cay_interruption){ .call_id = cay__arena_str(a, id), .agent = cay__arena_str(a, agent),
+                                          .tool = cay__arena_str(a, cay__json_str(call, "name", "")),
+                                          .arguments = cay__arena_str(a, cay__json_str(call, cay__item_is(call, "custom_tool_call") ? "input" : "arguments", "")) };
+}
+
 static void interruptions(cay_run *r, result *res)
 {
-    size_t n = json_array_size(r->pending), i;
-    json_t *c;
-    cay_interruption *list = cay__arena_take(&res->arena, (n + 1) * sizeof *list);
-    json_array_foreach(r->pending, i, c)
-        list[i] = (cay_interruption){ .call_id = cay__arena_str(&res->arena, cay__json_str(c, "call_id", "")), .agent = res->pub.agent,
-                                      .tool = cay__arena_str(&res->arena, cay__json_str(c, "name", "")),
-                                      .arguments = cay__arena_str(&res->arena, cay__json_str(c, cay__item_is(c, "custom_tool_call") ? "input" : "arguments", "")) };
-    res->pub.interruptions = list;
-    res->pub.ninterruptions = n;
+    size_t n = 0;
+    cay__waits(r->pending, r->nested, res->pub.agent, r->approvals, count_one, &n);
+    listing l = { .res = res, .list = cay__arena_take(&res->arena, (n + 1) * sizeof *l.list) };
+    cay__waits(r->pending, r->nested, res->pub.agent, r->approvals, list_one, &l);
+    res->pub.interruptions = l.list;
+    res->pub.ninterruptions = l.n;
     CAY_AUTOJSON *st = cay__state_save(r);
     res->pub.state = keep_text(res, cay__json_text(st, CAY__TEXT_MAX));
 }
@@ -310,6 +329,7 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault)
     json_decref(r->items);
     json_decref(r->approvals);
     json_decref(r->pending);
+    json_decref(r->nested);
     free(r->response_id);
     free(r->output);
 }
@@ -337,64 +357,4 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, con
     if (rc < 0 && err)
         *err = own;
     return rc;
-}
-
-/* ------------------------------------------------------------------ an agent as a tool */
-
-typedef struct agent_tool {
-    cay_tool   tool;
-    cay_agent *agent;
-    char      *name, *description;
-} agent_tool;
-
-static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
-{
-    agent_tool *t = arg;
-    const cay_run *outer = call->run;
-    cay_run_config conf = *outer->conf;
-    CAY_AUTOJSON *args = NULL;
-    cay_run_result *res = NULL;
-    if (outer->nest >= CAY__NEST_MAX)
-        return cay_fail(err, CAY_ETOOBIG, "agents call each other %d deep; that is enough", CAY__NEST_MAX);
-    CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
-    conf.state = NULL;
-    conf.conversation = NULL;
-    conf.on_event = NULL;
-    conf.nest_ = outer->nest + 1;
-    conf.tracer = NULL;
-    if (!conf.model)
-        conf.model = cay__seat_model(outer, outer->seat);
-    CAY_TRY(cay_agent_run(t->agent, outer->call, cay__json_str(args, "input", ""), &conf, &res, err));
-    int rc = res->output ? 0 : cay_fail(err, CAY_ENOTSUP, "agent %.60s waits for an approval, which an agent used as a tool cannot do", t->agent->name);
-    if (rc == 0)
-        cay_output_text(out, res->output, strlen(res->output));
-    cay_run_result_free(res);
-    return rc;
-}
-
-static void drop_agent_tool(void *arg)
-{
-    agent_tool *t = arg;
-    free(t->name);
-    free(t->description);
-    free(t);
-}
-
-cay_tool *cay_agent_as_tool(cay_agent *agent, const char *tool, const char *description)
-{
-    agent_tool *t = cay__alloc(sizeof *t);
-    char name[65];
-    cay__tool_name(name, sizeof name, "", tool ? tool : agent->name);
-    t->agent = agent;
-    t->name = cay__strdup(name);
-    t->description = cay__strdup(description ? description : agent->handoff_description);
-    t->tool = (cay_tool){ .size = sizeof t->tool, .name = t->name, .description = t->description, .call = call_agent, .arg = t, .drop = drop_agent_tool,
-                          .parameters = "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\",\"minLength\":1}},\"required\":[\"input\"]}" };
-    return &t->tool;
-}
-
-void cay_tool_free(cay_tool *t)
-{
-    if (t && t->drop)
-        t->drop(t->arg);
 }

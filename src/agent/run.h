@@ -49,6 +49,7 @@ struct cay_run {
     json_t               *context; /* what the model is sent: what was before, input, items; cut by compaction */
     json_t               *items;   /* what this run added */
     json_t               *approvals, *pending; /* by tool; calls that wait */
+    json_t               *nested;  /* by call: states of agents used as tools that wait themselves; or NULL */
     size_t                kept;    /* items that the conversation holds already */
     cay_tokens            usage;
     unsigned              turn, max_turns, nest;
@@ -114,6 +115,12 @@ const cay_fence *cay__limits_fence(const struct cay__limits *l); /* NULL: everyt
 /* prompt.c */
 int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err);
 extern const char cay__base_prompt[];
+
+/* approval.c: calls that somebody has to decide on, those of agents used as tools as "CALL/INNER". Strings live during fn. */
+typedef void cay__waits_fn(void *arg, const json_t *call, const char *id, const char *agent, json_t *approvals);
+void cay__waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals, cay__waits_fn *fn, void *arg);
+/* nested.c: an agent as a tool. */
+bool cay__tool_is_agent(const cay_tool *t);
 
 /* state.c */
 json_t *cay__state_save(const cay_run *r);

@@ -24,7 +24,7 @@ json_t *cay__state_save(const cay_run *r)
         else if (s->resume) /* not touched in this run: kept for the next */
             json_object_set_new(sessions, s->key, json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox", s->resume));
     const cay_tokens *u = &r->usage;
-    return json_pack("{s:s, s:s, s:i, s:i, s:{s:s, s:s}, s:O, s:O, s:O, s:{s:O, s:{s:I, s:I, s:I, s:I, s:I, s:I}}, s:O, s:s?, s:s, s:{s:s, s:o}}",
+    json_t *st = json_pack("{s:s, s:s, s:i, s:i, s:{s:s, s:s}, s:O, s:O, s:O, s:{s:O, s:{s:I, s:I, s:I, s:I, s:I, s:I}}, s:O, s:s?, s:s, s:{s:s, s:o}}",
                      "$schemaVersion", VERSION, "run_id", r->id, "current_turn", (int)r->turn, "max_turns", (int)r->max_turns,
                      "current_agent", "name", r->seat->agent->name, "key", r->seat->key,
                      "original_input", r->input, "generated_items", r->items, "context_items", r->context,
@@ -32,6 +32,9 @@ json_t *cay__state_save(const cay_run *r)
                      (json_int_t)u->cached, "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning, "total_tokens", (json_int_t)u->total,
                      "interruptions", r->pending, "previous_response_id", r->response_id, "rollout_id", r->rollout,
                      "sandbox", "current_agent_key", r->seat->key, "sessions_by_agent", sessions);
+    if (st && json_object_size(r->nested))
+        json_object_set(st, "nested", r->nested);
+    return st;
 }
 
 /* ------------------------------------------------------------------ checking */
@@ -81,7 +84,34 @@ static bool sound_verdicts(const json_t *v)
     return json_is_array(v);
 }
 
+static int check(const json_t *st, unsigned depth, cay_err *err);
+
+/* States of agents used as tools: of calls that wait, and sound themselves. */
+static int check_nested(const json_t *st, unsigned depth, cay_err *err)
+{
+    const json_t *nested = json_object_get(st, "nested");
+    const char *id;
+    size_t i;
+    json_t *v, *call;
+    if (nested && (!json_is_object(nested) || depth >= CAY__NEST_MAX))
+        return bad(err, "what agents used as tools wait for is of a wrong kind");
+    json_object_foreach((json_t *)nested, id, v) {
+        bool waits = false;
+        json_array_foreach(json_object_get(st, "interruptions"), i, call)
+            waits = waits || !strcmp(cay__json_str(call, "call_id", ""), id);
+        if (!waits)
+            return bad(err, "an agent used as a tool waits in a call that does not");
+        CAY_TRY(check(v, depth + 1, err));
+    }
+    return 0;
+}
+
 int cay__state_check(const json_t *st, cay_err *err)
+{
+    return check(st, 0, err);
+}
+
+static int check(const json_t *st, unsigned depth, cay_err *err)
 {
     const char *key;
     size_t i;
@@ -107,7 +137,7 @@ int cay__state_check(const json_t *st, cay_err *err)
     json_object_foreach(json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), key, v)
         if (!cay__id_valid(cay__json_str(v, "sandbox", ""), 'c'))
             return bad(err, "it names a sandbox by something that is no id");
-    return 0;
+    return check_nested(st, depth, err);
 }
 
 /* ------------------------------------------------------------------ loading */
@@ -160,6 +190,7 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     r->items = copy_of(st, "generated_items");
     r->context = copy_of(st, "context_items");
     r->pending = copy_of(st, "interruptions");
+    r->nested = copy_of(st, "nested");
     r->approvals = json_deep_copy(json_object_get(json_object_get(st, "context"), "approvals"));
     r->usage = usage_of(json_object_get(json_object_get(st, "context"), "usage"));
     r->turn = (unsigned)cay__json_int(st, "current_turn", 0);

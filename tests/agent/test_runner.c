@@ -382,6 +382,54 @@ static void an_agent_is_a_tool(void **state)
     cay_tool_free(t);
 }
 
+static void an_agent_as_a_tool_waits_with_its_caller(void **state)
+{
+    (void)state;
+    cay_agent inner = { .size = sizeof inner, .name = "Inner", .tools = guarded_tools, .ntools = 1 };
+    cay_tool *t = cay_agent_as_tool(&inner, "ask_inner", "asks it");
+    const cay_tool *const tools[] = { t, &add_tool };
+    cay_agent outer = { .size = sizeof outer, .name = "Outer", .tools = tools, .ntools = 2 };
+    cay_state_doc *d = NULL;
+    cay_err err = CAY_ERR_INIT;
+    size_t n = 0;
+    p.say[0] = "[" CALL_ITEM("c1", "ask_inner", "{\\\"input\\\":\\\"what?\\\"}") "," CALL_ITEM("c2", "add", "{\\\"a\\\":1}") "]";
+    p.say[1] = CALL("c1", "add", "{}"); /* of the inner one, with an id that the outer has too */
+    p.say[2] = TEXT("inner is done");
+    p.say[3] = TEXT("outer is done");
+    cay_run_result *r = run(&outer, "go", PLAIN);
+    assert_null(r->output);
+    assert_int_equal(calls, 1); /* that which nobody has to decide on */
+    assert_int_equal(r->ninterruptions, 1);
+    assert_string_equal(r->interruptions[0].call_id, "c1/c1");
+    assert_string_equal(r->interruptions[0].agent, "Inner");
+    assert_string_equal(r->interruptions[0].tool, "add");
+    assert_int_equal(cay_state_open(r->state, &d, &err), 0);
+    assert_string_equal(cay_state_interruptions(d, &n)[0].call_id, "c1/c1");
+    assert_int_equal(n, 1);
+    assert_int_equal(cay_state_approve(d, "c1", false, &err), CAY_ENOENT);
+    CAY_AUTOFREE char *undecided = cay_state_text(d);
+    assert_int_equal(cay_state_approve(d, "c1/c1", false, &err), 0);
+    CAY_AUTOFREE char *decided = cay_state_text(d);
+    cay_state_close(d);
+    cay_run_result_free(r);
+    r = run(&outer, NULL, CONF(.state = undecided)); /* still waits, and nobody was asked */
+    assert_int_equal(r->ninterruptions, 1);
+    assert_int_equal(p.at, 2);
+    cay_run_result_free(r);
+    r = run(&outer, NULL, CONF(.state = decided));
+    assert_string_equal(r->output, "outer is done");
+    assert_int_equal(calls, 2);
+    has(p.input[3], "inner is done");
+    assert_int_equal(r->usage.requests, 4); /* with those of the inner one */
+    cay_run_result_free(r);
+    /* What waits inside a call that does not is somebody's own work. */
+    CAY_AUTOJSON *st = json_loads(decided, 0, NULL);
+    json_object_set(json_object_get(st, "nested"), "c2", json_object_get(json_object_get(st, "nested"), "c1"));
+    CAY_AUTOFREE char *forged = json_dumps(st, 0);
+    assert_int_equal(cay_state_open(forged, &d, &err), CAY_EINVAL);
+    cay_tool_free(t);
+}
+
 /* ------------------------------------------------------------------ beside each other, guards of tools, what is kept elsewhere */
 
 /* Waits until as many others are in it at the same time. */
@@ -702,7 +750,7 @@ int main(void)
         T(a_tool_is_called_and_its_answer_seen), T(mistakes_of_the_model_go_back_to_it), T(answers_that_cannot_be_used_end_the_run),
         T(a_schema_has_only_so_many_steps), T(a_tool_that_raises_ends_the_run), T(turns_have_a_limit), T(outputs_fit_their_schema), T(a_required_tool_is_required_once),
         T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
-        T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(tools_run_beside_each_other), T(tools_have_guards),
+        T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(an_agent_as_a_tool_waits_with_its_caller), T(tools_run_beside_each_other), T(tools_have_guards),
         T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(hooks_and_events_tell_in_order),
         T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told), T(errors_have_the_names_of_the_sdk),
     };
