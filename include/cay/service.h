@@ -6,6 +6,7 @@
  *   cay_service_find()    borrow a handle by id        cay_service_list()    all of them
  *   cay_sandbox_pause()   freeze, processes intact     cay_sandbox_resume()  go on, or start again
  *   cay_sandbox_extend()  move the deadlines           cay_sandbox_kill()    stop it, keep the files
+ *   cay_sandbox_update()  name, labels, metadata
  *   cay_sandbox_remove()  stop it and forget it        cay_sandbox_wait()    until it stops
  *   cay_sandbox_describe()  all that is known          cay_service_events()  what happens, as a stream
  *
@@ -228,6 +229,14 @@ CAY_API int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err
 /* Sets the time left, from now. 0 leaves that one as it is; CAY_UNLIMITED removes it. */
 CAY_API int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms,
                                uint64_t idle_ms, cay_err *err);
+/* Other words for it: NULL leaves one as it is, "", no label and {} take it away. */
+typedef struct cay_update {
+    size_t          size;
+    const char     *name;
+    const cay_pair *labels;   /* all of them; ends with a NULL key */
+    const char     *metadata; /* one JSON object */
+} cay_update;
+CAY_API int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *spec, cay_err *err);
 CAY_API int cay_sandbox_kill(cay_sandbox *sb, const cay_call *call, cay_err *err);
 CAY_API int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err);
 /* Returns when the sandbox is stopped or gone; *state tells which. */

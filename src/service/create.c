@@ -102,7 +102,7 @@ static int check_isolation(cay_service *svc, cay__place *p, const cay_create *c,
     return rc;
 }
 
-static int check_metadata(const char *text, cay_err *err)
+int cay__metadata_check(const char *text, cay_err *err)
 {
     if (!text)
         return 0;
@@ -134,7 +134,7 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", p->ops->name);
     if (c->nvolumes && !CAY__HAS(p->ops, volume))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "volume %s: provider %s has no volumes", c->volumes[0].name, p->ops->name);
-    CAY_TRY(check_metadata(c->metadata, err));
+    CAY_TRY(cay__metadata_check(c->metadata, err));
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
                             p->ops->name);

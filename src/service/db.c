@@ -48,6 +48,8 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_MOVE] = "UPDATE sandboxes SET state=?2, reason=?3, box=coalesce(?4,box), changed_ms=?5, version=version+1"
                     " WHERE id=?1",
     [CAY__Q_RESPEC] = "UPDATE sandboxes SET spec=?3, changed_ms=?4, version=version+1 WHERE id=?1 AND version=?2",
+    [CAY__Q_RENAME] = "UPDATE sandboxes SET name=coalesce(?2,name), labels=coalesce(?3,labels), metadata=coalesce(?4,metadata), changed_ms=?5,"
+                      " version=version+1 WHERE id=?1",
     [CAY__Q_REMOVE] = "DELETE FROM sandboxes WHERE id=?1",
     [CAY__Q_GET] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,tenant,created_ms,changed_ms,version"
                    " FROM sandboxes WHERE id=?1",

@@ -115,6 +115,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
 void cay__expose_forget(cay_service *svc, const char *id);
 /* cay_service_create() under an id that was another's life before: of a session that comes back (create.c). NULL: a new one. */
 int cay__create_as(cay_service *svc, const cay_call *call, const char *id, const cay_create *spec, cay_sandbox **out, cay_err *err);
+int cay__metadata_check(const char *text, cay_err *err); /* NULL is fine; create.c */
 /* Who makes a sandbox, as JSON for the box column while it is being made. */
 void cay__creator_text(char *buf, size_t cap);
 /* By that text in row->box. */

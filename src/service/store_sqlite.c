@@ -153,6 +153,30 @@ static int do_respec(cay__db *db, void *arg, cay_err *err)
     return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s was changed meanwhile", r->id);
 }
 
+typedef struct words {
+    const char *id, *name, *labels, *metadata;
+} words;
+
+static int do_rename(cay__db *db, void *arg, cay_err *err)
+{
+    const words *w = arg;
+    cay_state now = CAY_STATE_NONE;
+    CAY_TRY(state_of(db, w->id, &now, err));
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_RENAME, err);
+    if (!st)
+        return err->code;
+    const char *text[] = { w->id, w->name, w->labels, w->metadata };
+    for (int i = 0; i < 4; i++) /* NULL where there is nothing to say */
+        sqlite3_bind_text(st, i + 1, text[i], -1, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 5, cay__wall_ms());
+    return cay__db_step(db, st, "record the change", err);
+}
+
+static int s_rename(void *self, const char *id, const char *name, const char *labels, const char *metadata, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE, do_rename, &(words){ id, name, labels, metadata }, err);
+}
+
 static int s_respec(void *self, const char *id, int64_t version, const char *spec, cay_err *err)
 {
     return cay__db_write(self, CAY__TX_DURABLE, do_respec, &(respec){ id, spec, version }, err);
@@ -445,6 +469,7 @@ const cay_store_ops cay__store_sqlite = {
     .note_get = s_note_get,
     .note_list = s_note_list,
     .respec = s_respec,
+    .rename = s_rename,
     .snap_insert = cay__s_snap_insert,
     .snap_ready = cay__s_snap_ready,
     .snap_settled = cay__s_snap_settled,

@@ -208,7 +208,12 @@ class Sandboxes(Base):
         self.assertGreater(self.json('PATCH', p, {'ttl_ms': 200000}, want=200)['deadline_ms'], before)
         self.assertNotIn('deadline_ms', self.json('POST', p + '/extend', {'ttl_ms': 'unlimited'}, want=200))
         self.fails('POST', p + '/extend', 400, 'field_missing', {})
-        self.fails('PATCH', p, 400, 'field_unknown', {'name': 'x'})
+        self.fails('PATCH', p, 400, 'field_unknown', {'hostname': 'x'})
+        got = self.json('PATCH', p, {'name': 'other', 'labels': {'x': 'y'}, 'metadata': {'k': [1]}}, want=200)
+        self.assertEqual((got['name'], got['labels'], got['metadata']), ('other', {'x': 'y'}, {'k': [1]}))
+        got = self.json('PATCH', p, {'labels': {}}, want=200)
+        self.assertEqual((got['name'], got['labels'], got['metadata']), ('other', {}, {'k': [1]}))
+        self.json('PATCH', p, {'labels': {'a=b\n': 'c'}}, want=400)
         self.assertEqual(self.json('GET', p + '/wait?timeout_ms=50', want=200), {'state': 'running'})
         self.fails('GET', p + '/wait?timeout_ms=600001', 400, 'bad_query')
         waits = []
@@ -262,6 +267,21 @@ class Sandboxes(Base):
                 status, _, data = self.ask(method.upper(), p, json.dumps(body) if body is not None else None, {'Content-Type': 'application/json'} if body is not None else None)
                 self.assertEqual(status, 404, (method, p, data))
         self.assertTrue(rows)
+
+    def test_of_another_tenant(self):
+        self.s.cay('tenant', 'create', 'strangers')
+        key = self.s.make_key('--scope', 'tenant', '--tenant', 'strangers')
+        for rest in ('', '/usage', '/processes', '/files?path=.', '/files/list?path=.', '/shells', '/wait'):
+            self.assertEqual(self.ask('GET', self.path(rest), key=key)[0], 404, rest)
+        for rest in ('/run', '/processes', '/fork', '/kill', '/pause', '/undo'):
+            self.assertEqual(self.json('POST', self.path(rest), {}, key=key)['status'], 404, rest)
+        self.assertEqual(self.ask('DELETE', self.path(''), key=key)[0], 404)
+        self.assertEqual(self.json('GET', API + '/sandboxes', want=200, key=key)['items'], [])
+        mine = self.json('POST', API + '/sandboxes', {}, want=201, key=key)
+        self.addCleanup(self.s.ask, 'DELETE', API + '/sandboxes/' + mine['id'])
+        self.assertEqual([b['id'] for b in self.json('GET', API + '/sandboxes', want=200, key=key)['items']], [mine['id']])
+        snap = json.loads(self.s.cay('--json', 'snapshot', self.box))['id']
+        self.assertEqual(self.json('POST', API + '/sandboxes', {'from': snap}, key=key)['status'], 404)
 
     def test_without_a_key(self):
         for path, methods in DOC.doc['paths'].items():

@@ -632,6 +632,27 @@ static int take_version(const cay_row *r, void *arg)
     return strcmp(r->spec, "{\"a\":1}") != 0;
 }
 
+static int has_words(const cay_row *r, void *arg)
+{
+    const char *const *w = arg;
+    return strcmp(r->name, w[0]) || strcmp(r->labels, w[1]) || strcmp(r->metadata, w[2]);
+}
+
+static void rename_leaves_what_is_not_said(void **s)
+{
+    (void)s;
+    void *st = open_store();
+    char id[CAY_ID_LEN + 1];
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(put(st, id, "old", CAY_RUNNING, "{\"a\":\"b\"}", &err), 0);
+    assert_int_equal(ops->rename(st, id, "new", NULL, NULL, &err), 0);
+    assert_int_equal(ops->get(st, id, has_words, (const char *[]){ "new", "{\"a\":\"b\"}", "" }, &err), 0);
+    assert_int_equal(ops->rename(st, id, NULL, "{}", "{\"m\":1}", &err), 0);
+    assert_int_equal(ops->get(st, id, has_words, (const char *[]){ "new", "{}", "{\"m\":1}" }, &err), 0);
+    assert_int_equal(ops->rename(st, "caaaaaaaaaaaaaaaaaaa", "x", NULL, NULL, &err), CAY_ENOENT);
+    ops->close(st);
+}
+
 static void respec_needs_the_version_it_saw(void **s)
 {
     (void)s;
@@ -654,6 +675,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(respec_needs_the_version_it_saw),
+        T(rename_leaves_what_is_not_said),
         T(a_row_is_inserted_moved_and_removed),
         T(states_that_are_never_kept_are_refused),
         T(lists_are_filtered_and_paged_in_order),

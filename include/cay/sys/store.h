@@ -98,6 +98,8 @@ typedef struct cay_store_ops {
                       int (*fn)(const char *key, const char *value, void *arg), void *arg, cay_err *err);
     /* Another request behind the same sandbox, if the row still has that version, else CAY_ESTATE with reason "state_changed". */
     int  (*respec)(void *self, const char *id, int64_t version, const char *spec, cay_err *err);
+    /* Other words for it; NULL leaves one as it is. CAY_ENOENT when there is no row. */
+    int  (*rename)(void *self, const char *id, const char *name, const char *labels, const char *metadata, cay_err *err);
 
     /* Snapshots. A layer is in use while the stack of a sandbox or snapshot names it, or a job or lease does; that is asked
      * each time and never counted. Whatever takes the last user of a layer away leaves a job "remove" for it, in the same

@@ -78,11 +78,32 @@ int cay__on_sandbox_extend(cay__req *r, cay_err *err)
     return cay__reply_sandbox(r, 200, sb, err);
 }
 
-const cay__doc cay__doc_sandbox_patch = { "patchSandbox", "sandboxes", "change what may change: its deadlines", .body = &extend_shape,
+typedef struct patch_body {
+    cay_update  words;
+    extend_body time;
+} patch_body;
+static const cay__field patch_fields[] = {
+    { "name", CAY__F_STR, offsetof(patch_body, words.name) },
+    { "labels", CAY__F_PAIRS, offsetof(patch_body, words.labels), .about = "all of them, instead of those it has" },
+    { "metadata", CAY__F_JSON, offsetof(patch_body, words.metadata), .max = 1 << 20 },
+    { "ttl_ms", CAY__F_LIMIT, offsetof(patch_body, time.ttl_ms), .about = "time left, from now" },
+    { "idle_ms", CAY__F_LIMIT, offsetof(patch_body, time.idle_ms) },
+};
+static const cay__shape patch_shape = CAY__SHAPE("SandboxPatch", patch_body, patch_fields, "what is left out stays as it is");
+
+const cay__doc cay__doc_sandbox_patch = { "patchSandbox", "sandboxes", "change what may change", .body = &patch_shape,
                                           .answers = { { 200, &cay__sandbox_shape }, { 400 }, { 404 }, { 409 } } };
 int cay__on_sandbox_patch(cay__req *r, cay_err *err)
 {
-    return cay__on_sandbox_extend(r, err);
+    cay_sandbox *sb;
+    patch_body b = { .words = { .size = sizeof b.words } };
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay__req_shape(r, &patch_shape, &b, err));
+    if (b.time.ttl_ms || b.time.idle_ms) /* first: it may be refused */
+        CAY_TRY(cay_sandbox_extend(sb, &r->call, b.time.ttl_ms, b.time.idle_ms, err));
+    if (b.words.name || b.words.labels || b.words.metadata)
+        CAY_TRY(cay_sandbox_update(sb, &r->call, &b.words, err));
+    return cay__reply_sandbox(r, 200, sb, err);
 }
 
 /* ------------------------------------------------------------------ branches */
