@@ -15,7 +15,7 @@ _cay() {
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --) return ;; # the command inside: its words are not ours to know
-        --home | --provider) ((i++)) ;;
+        --home | --provider | --host) ((i++)) ;;
         -*) ;;
         *)
             if [ -z "$verb" ]; then

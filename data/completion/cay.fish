@@ -10,7 +10,7 @@ function __cay_before
             continue
         end
         switch $w
-            case --home --provider
+            case --home --provider --host
                 set skip 1
             case '-*'
             case '*'
@@ -96,6 +96,7 @@ complete -c cay -f -a '(__cay_complete)'
 complete -c cay -l from -x -a '(cay completion snapshots 2>/dev/null)'
 complete -c cay -l to -x -a '(cay completion snapshots 2>/dev/null)'
 complete -c cay -l home -x -a '(__fish_complete_directories)'
+complete -c cay -l host -x -d 'the sandboxes of a cay server'
 complete -c cay -l root -x -a '(__fish_complete_directories)'
 complete -c cay -l mount -x -a '(__fish_complete_directories)'
 complete -c cay -l env-file -r -F

@@ -12,8 +12,10 @@ cli_globals cli;
 const opt_def cli_global_opts[] = {
     { "home", 0, "DIR", "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)", OPT_STR,
       offsetof(cli_globals, home) },
-    { "provider", 0, "NAME", "where sandboxes run: native (default, or $CAY_PROVIDER), process or local", OPT_STR,
+    { "provider", 0, "NAME", "where sandboxes run: native (default, or $CAY_PROVIDER), process, local or cay", OPT_STR,
       offsetof(cli_globals, provider) },
+    { "host", 0, "URL", "the sandboxes of a cay server (default $CAY_HOST; '': of this machine); its key is $CAY_API_KEY", OPT_STR,
+      offsetof(cli_globals, host) },
     { "json", 0, NULL, "answer in JSON", OPT_FLAG, offsetof(cli_globals, json) },
     { "quiet", 'q', NULL, "say less: no notes; lists give ids only", OPT_FLAG, offsetof(cli_globals, quiet) },
     { "help", 'h', NULL, "explain this command", OPT_FLAG, offsetof(cli_globals, help) },
@@ -30,10 +32,26 @@ void cli_begin(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+static const char *env(const char *name)
+{
+    const char *v = getenv(name);
+    return v && *v ? v : NULL;
+}
+
 const char *cli_provider(void)
 {
-    const char *set = getenv("CAY_PROVIDER");
-    return cli.provider ? cli.provider : set && *set ? set : NULL;
+    const char *set = env("CAY_PROVIDER");
+    return cli.provider ? cli.provider : set ? set : env("SANDBOX_PROVIDER");
+}
+
+const char *cli_host(void)
+{
+    const char *provider = cli_provider();
+    if (cli.host)
+        return *cli.host ? cli.host : NULL;
+    if (provider && !strcmp(provider, "cay")) /* the server is where they run; the records are ours */
+        return NULL;
+    return env("CAY_HOST") || env("SANDBOX_HOST") ? "" : NULL;
 }
 
 int cli_take_globals(int argc, char **argv, int *used, cay_err *err)
@@ -42,7 +60,7 @@ int cli_take_globals(int argc, char **argv, int *used, cay_err *err)
     while (at < argc && argv[at][0] == '-' && argv[at][1]) {
         /* A word at a time, with its value if it has none of its own. */
         const char *w = argv[at];
-        bool pair = (!strcmp(w, "--home") || !strcmp(w, "--provider")) && at + 1 < argc;
+        bool pair = (!strcmp(w, "--home") || !strcmp(w, "--provider") || !strcmp(w, "--host")) && at + 1 < argc;
         opt_group group = { cli_global_opts, &cli };
         opt_spec spec = { .groups = &group, .ngroups = 1 };
         char *words[] = { argv[at], pair ? argv[at + 1] : NULL };

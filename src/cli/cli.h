@@ -11,12 +11,13 @@
 
 /* Options that every command takes. */
 typedef struct cli_globals {
-    const char *home, *provider;
+    const char *home, *provider, *host;
     bool        json, quiet, help;
 } cli_globals;
 extern cli_globals cli;
 extern const opt_def cli_global_opts[];
-const char *cli_provider(void); /* --provider, else $CAY_PROVIDER, else NULL */
+const char *cli_provider(void); /* --provider, else $CAY_PROVIDER, else $SANDBOX_PROVIDER, else NULL */
+const char *cli_host(void);     /* --host; "" when the environment names a server; NULL: this machine */
 
 #define CLI_ANY UINT32_MAX
 typedef struct cli_verb cli_verb;

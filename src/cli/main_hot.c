@@ -38,7 +38,7 @@ static bool wants_checkpoint(const char *id)
 int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
 {
     const char *provider = cli_provider();
-    if (provider && strcmp(provider, "native"))
+    if (cli_host() || (provider && strcmp(provider, "native")))
         step_aside();
     int rc = cay__native_find(cli.home, id, out, err);
     /* A name, a stopped sandbox or another provider's, as all are where there is no keeper: the store knows. */
@@ -49,7 +49,7 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
 
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
-    if (spec->from || spec->on || spec->manifest || spec->checkpoint || spec->nsecrets || spec->nvolumes || (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
+    if (cli_host() || spec->from || spec->on || spec->manifest || spec->checkpoint || spec->nsecrets || spec->nvolumes || (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
         step_aside();
     int rc = cay__native_create_ephemeral(cli.home, spec, out, err);
     if (rc == CAY_EISOLATION) /* level 1 may do; the service knows */
@@ -90,7 +90,7 @@ int main(int argc, char **argv)
         step_aside();
     /* Mistakes are explained by the full program, which knows every verb. */
     provider = cli_provider();
-    if ((provider && strcmp(provider, "native")) ||
+    if (cli_host() || (provider && strcmp(provider, "native")) ||
         cli_verb_run(v, argc - 2 - used, argv + 2 + used, &code, &err) < 0)
         step_aside();
     free(whole_argv);

@@ -47,7 +47,7 @@ int cli_service(cay_service **out, cay_err *err)
 {
     if (!service) {
         char libexec[4096];
-        cay_open spec = { .size = sizeof spec, .home = cli.home, .provider = cli_provider() };
+        cay_open spec = { .size = sizeof spec, .home = cli.home, .provider = cli_provider(), .host = cli_host() };
         if (cay__libexec_find(NULL, "cay-full", libexec, sizeof libexec, NULL) == 0) {
             *strrchr(libexec, '/') = 0;
             spec.libexec = libexec;

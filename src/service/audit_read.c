@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading the audit log, and proving it. */
+#include "back.h"
 #include "audit.h"
 #include <base/fd.h>
 #include <base/json.h>
@@ -167,6 +168,7 @@ static int list_line(walk *w, const char *text, size_t len, void *arg)
 
 int cay_audit_list(cay_service *svc, const cay_audit_filter *given, int (*fn)(const cay_audit *, void *), void *arg, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "audit", err));
     cay_audit_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_audit_filter", err));
     lister l = { .f = &f };
@@ -248,6 +250,7 @@ static int take_head(const char *head, prover *v, cay_err *err)
 
 int cay_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "audit", err));
     cay_audit_proof p = { .size = sizeof p };
     prover v = { .p = &p };
     CAY_TRY(take_head(head, &v, err));

@@ -139,6 +139,7 @@ static void fifty_megabytes_come_through_whole(void **state)
 {
     (void)state;
     NEED_SHELL();
+    need("readers that are made with the process", strcmp(S.ops->name, "cay") != 0); /* more than a ring may be printed before they come */
     ERR;
     cay_result r = { .size = sizeof r };
     cay_spawn s = { .size = sizeof s, .shell = "head -c 52428800 /dev/zero | tr '\\0' x; echo end >&2" };

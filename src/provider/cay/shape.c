@@ -4,6 +4,8 @@
 #include <cay/policy.h>
 #include <stdio.h>
 
+#define RING_MOST (16u << 20) /* pages of it that are not written cost nothing */
+
 const char *cay__far_word(const json_t *j, const char *name)
 {
     return cay__json_str(j, name, "");
@@ -181,7 +183,8 @@ static int fill_spawn(json_t *o, const cay_spawn *s, cay_err *err)
     set_num(o, "cols", s->cols);
     set_num(o, "rows", s->rows);
     set_num(o, "timeout_ms", s->timeout_ms);
-    set_num(o, "ring_bytes", s->ring_bytes);
+    /* Readers cannot be made with the process over there: they come a moment later, and until then the ring has to hold what it prints. */
+    set_num(o, "ring_bytes", s->attach ? RING_MOST : s->ring_bytes);
     return 0;
 }
 

@@ -1,0 +1,118 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# test_remote.sh BUILD: the command line on a server's sandboxes. Run by `serve`, which sets CAY_URL, CAY_KEY and CAY_HOME (of the server).
+set -u
+build=$1
+cay=$build/cay
+there=$CAY_HOME
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+export CAY_HOME=$t/home CAY_LIBEXEC=$build XDG_CONFIG_HOME=$t/config HOME=$t
+unset CAY_HOST CAY_API_KEY CAY_PROVIDER SANDBOX_HOST SANDBOX_PORT SANDBOX_PROVIDER
+fails=0
+run() { timeout -k1 60 "$cay" "$@" </dev/null; }
+is() { # WHAT WANT WORD…: its output
+    local what=$1 want=$2 got
+    shift 2
+    got=$(run "$@" 2>&1)
+    if [ "$got" = "$want" ]; then echo "ok   $what"; else echo "FAIL $what: '$got' instead of '$want'"; fails=$((fails + 1)); fi
+}
+ok() { # WHAT COMMAND…
+    local what=$1
+    shift
+    if "$@" >"$t/out" 2>&1; then echo "ok   $what"; else echo "FAIL $what: $(head -c 400 "$t/out")"; fails=$((fails + 1)); fi
+}
+says() { # WHAT TEXT WORD…: it fails, and says so
+    local what=$1 text=$2 got
+    shift 2
+    if got=$(run "$@" 2>&1); then echo "FAIL $what: it succeeded"; fails=$((fails + 1)); return; fi
+    case $got in *"$text"*) echo "ok   $what" ;; *) echo "FAIL $what: '$got'"; fails=$((fails + 1)) ;; esac
+}
+until_() { for _ in $(seq 200); do "$@" >/dev/null 2>&1 && return 0; sleep 0.1; done; return 1; }
+
+says 'without a key it is refused' 'key' --host "$CAY_URL" ls
+says 'nobody there is told' '127.0.0.1:1' --host http://127.0.0.1:1 ls
+says 'a URL that is none is told' 'ftp' --host ftp://x ls
+mkdir -p "$t/config/cay"
+echo "$CAY_URL $CAY_KEY" >"$t/config/cay/hosts"
+chmod 644 "$t/config/cay/hosts"
+says 'a hosts file for all to read is refused' 'chmod 600' --host "$CAY_URL" ls
+chmod 600 "$t/config/cay/hosts"
+ok 'its key is found in the hosts file' run --host "$CAY_URL" ls
+rm "$t/config/cay/hosts"
+export CAY_HOST=$CAY_URL CAY_API_KEY=$CAY_KEY
+
+id=$(run create --name web --label a=b -q)
+case $id in c*) echo "ok   create" ;; *) echo "FAIL create: $id"; exit 1 ;; esac
+is 'ls shows it' "$id" ls -q
+is 'by label' "$id" ls -q --label a=b
+is 'not by another' '' ls -q --label a=c
+is 'nothing of it is here' '' --host '' ls -q
+is 'the server has it' "$id" --host '' --home "$there" ls -q
+ok 'inspect' sh -c "'$cay' inspect web --json </dev/null | grep -q '\"name\": *\"web\"'"
+is 'exec by name' 'hello' exec web -- echo hello
+is 'by the beginning of its id' 'hi' exec "${id:0:8}" -- echo hi
+run exec web -- sh -c 'exit 7' >/dev/null 2>&1
+[ $? = 7 ] && echo 'ok   the exit code comes back' || { echo 'FAIL exit code'; fails=$((fails + 1)); }
+got=$(printf 'some input' | timeout -k1 60 "$cay" exec -i web -- tr a-z A-Z)
+[ "$got" = 'SOME INPUT' ] && echo 'ok   input goes in' || { echo "FAIL input: $got"; fails=$((fails + 1)); }
+says 'a program that is not there is named' 'no-such-program' exec web -- no-such-program
+is 'run' 'once' run -- echo once
+is 'leaves nothing' "$id" ls -q
+mkdir "$t/tree" && echo one >"$t/tree/a" && head -c 300000 /dev/urandom >"$t/tree/b"
+ok 'cp to it' run cp "$t/tree" web:/workspace/
+ok 'cp back' run cp web:/workspace/tree "$t/back"
+ok 'is the same' diff -r "$t/tree" "$t/back"
+is 'files cat' 'one' files cat web tree/a
+ok 'files ls' sh -c "'$cay' files ls web tree </dev/null | grep -q b"
+is 'files grep' 'a:1:one' files grep web tree one
+ok 'start one in the background' run exec -d --tag job web -- sh -c 'echo begun; exec sleep 600'
+ok 'ps shows it' sh -c "'$cay' ps web </dev/null | grep -q job"
+ok 'logs' until_ sh -c "'$cay' logs web job </dev/null | grep -q begun"
+ok 'signal' run signal -s KILL web job
+ok 'pause' run pause web
+ok 'is told' sh -c "'$cay' ls </dev/null | grep -q paused"
+ok 'resume' run resume web
+ok 'extend' run extend web --ttl 1h
+snap=$(run snapshot web --label before -q)
+ok 'snapshot' test -n "$snap"
+ok 'snapshots shows it' sh -c "'$cay' snapshots </dev/null | grep -q before"
+ok 'a change' run exec web -- rm tree/a
+ok 'undo' run undo web --to before
+is 'brings it back' 'one' files cat web tree/a
+fork=$(run fork web -q)
+ok 'fork' test -n "$fork"
+is 'has its files' 'one' files cat "$fork" tree/a
+ok 'net allow' run net allow web example.org
+ok 'net show' sh -c "'$cay' net show web </dev/null | grep -q example.org"
+ok 'port expose' run port expose web 8000
+ok 'port exposed' sh -c "'$cay' port exposed web </dev/null | grep -q 8000"
+ok 'a server inside' run exec -d web -- python3 -m http.server 8000
+ok 'port ls' until_ sh -c "'$cay' port ls web </dev/null | grep -q 8000"
+ok 'port connect' sh -c "printf 'GET /tree/a HTTP/1.0\r\n\r\n' | timeout 20 '$cay' port connect web 8000 | grep -q '^one'"
+timeout 60 "$cay" events --json </dev/null >"$t/events" 2>/dev/null &
+ear=$!
+until_ sh -c "'$cay' exec web -- true </dev/null && grep -q '\"exit\"' '$t/events'" && echo 'ok   events' || { echo 'FAIL events'; fails=$((fails + 1)); }
+kill $ear 2>/dev/null
+wait $ear 2>/dev/null
+says 'what is of this machine is refused' 'mount' run --mount "$t" -- true
+says 'volumes are not asked for' 'server is not asked' volume ls
+says 'nor keys' 'server is not asked' key ls
+ok 'kill' run kill "$fork"
+ok 'rm' run rm -f web "$fork"
+is 'then there is none' '' ls -q
+
+unset CAY_HOST
+export SANDBOX_HOST=127.0.0.1 SANDBOX_PORT=${CAY_URL##*:}
+ok 'SANDBOX_HOST and SANDBOX_PORT are read' run ls
+unset SANDBOX_HOST SANDBOX_PORT
+export CAY_HOST=$CAY_URL SANDBOX_PROVIDER=cay
+id=$(run create --name mine -q)
+is 'provider cay: recorded here' "$id" ls -q
+is 'runs there' 'far' exec mine -- echo far
+[ "$(run --host '' --home "$there" --provider native ls -q | wc -l)" = 1 ] && echo 'ok   on the server' || { echo 'FAIL it is not on the server'; fails=$((fails + 1)); }
+ok 'rm ends it there' run rm -f mine
+[ -z "$(run --host '' --home "$there" --provider native ls -q)" ] && echo 'ok   nothing is left' || { echo 'FAIL something is left'; fails=$((fails + 1)); }
+export SANDBOX_PROVIDER=e2b
+says 'a provider that is not there is named with those that are' 'native' create
+exit $((fails > 0))
