@@ -91,7 +91,7 @@ _cay() {
         ;;
     chat)
         case $sub in
-        rm) COMPREPLY=($(compgen -W "$(cay chat list --json 2>/dev/null | sed -n 's/^ *"name": "\(.*\)",$/\1/p')" -- "$cur")) ;;
+        rm) COMPREPLY=($(compgen -W "$(cay chat list -q 2>/dev/null)" -- "$cur")) ;;
         '') COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^chat //p")" -- "$cur")) ;;
         esac
         ;;

@@ -57,7 +57,7 @@ function __cay_complete
         case help
             cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
         case 'chat rm'
-            cay chat list --json 2>/dev/null | string replace -rf '^ *"name": "(.*)",$' '$1'
+            cay chat list -q 2>/dev/null
         case chat
             cay completion verbs 2>/dev/null | string replace -rf '^chat ' ''
         case 'chat *'

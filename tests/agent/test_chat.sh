@@ -144,6 +144,9 @@ ok "Ctrl+E edits" sees "> /tokens and more"
 keys C-c
 ready
 
+echo hi | timeout -k 1 60 "$cay" chat --session one --model "scripted:$tmp/first.json" >/dev/null 2>"$tmp/err"
+ok "a session is open once" has "$(cat "$tmp/err")" "open in another talk"
+
 # Ctrl+C: a turn, then the talk.
 line "be slow"
 ok "a slow command runs" sees "* exec_command touch slow; sleep 60"
@@ -198,6 +201,17 @@ piped() { timeout -k 1 60 "$cay" chat "$@" 2>"$tmp/err"; }
 ok "an answer is plain" same "$(echo 'say hello' | piped --empty --auto-approve --base-url "$url/task/v1" --model gpt-5.5)" "Let me look.
 Done: 3 Created hello.txt"
 ok "what it did is on the side" has "$(cat "$tmp/err")" "* exec_command echo w"
+# Turn by turn, back to the start: files that are changed, replaced, linked, removed and made.
+script turns <<'S'
+{"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "echo 1 > n; mkdir -p d/e; echo deep > d/e/f; ln -s n link; chmod 600 file"}}]},
+           {"calls": [{"name": "exec_command", "arguments": {"cmd": "echo 2 > n"}}]}, {"text": "First."},
+           {"calls": [{"name": "exec_command", "arguments": {"cmd": "rm -r d link; mkdir link; echo 3 > n; rm file; mkdir file; touch file/x; chmod 755 notes.md"}}]}, {"text": "Second."},
+           {"text": "Third."}]}
+S
+show="!!cat n; cat d/e/f; readlink link; stat -c %a,%F file notes.md"
+out=$(printf 'go\ngo\ngo\n/undo\n/undo\n%s\n/undo\n/diff list\n!!ls -A\n' "$show" | piped --auto-approve --session turns --model "scripted:$tmp/turns.json" | tr '\n' ' ')
+ok "back by turns" same "$out" "First. Second. Third. 2 deep n 600,regular file 644,regular file file made notes.md "
+ok "to where nothing is changed" has "$(cat "$tmp/err")" "nothing changed"
 script asks <<'S'
 {"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "touch refused"}}]}, {"expect": {"last": ["nobody to ask"]}, "text": "As you wish."}]}
 S
@@ -241,7 +255,7 @@ echo hi | piped --empty --base-url "$url/auth/v1" --model m >/dev/null
 ok "an error is status 1" same "$?" 1
 echo hi | piped --empty --session '../x' --model "scripted:$tmp/knows.json" >/dev/null
 ok "a bad name is told" has "$(cat "$tmp/err")" "want letters"
-for s in $("$cay" chat list --json </dev/null | python3 -c 'import json,sys; [print(s["name"]) for s in json.load(sys.stdin)]'); do "$cay" chat rm "$s" </dev/null; done
+for s in $("$cay" chat list -q </dev/null); do "$cay" chat rm "$s" </dev/null; done
 ok "no snapshot is left" same "$("$cay" snapshots -q </dev/null)" ""
 ok "sessions go with their sandboxes" same "$("$cay" ls -q </dev/null)" ""
 

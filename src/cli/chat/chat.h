@@ -47,6 +47,7 @@ typedef struct chat {
     sqlite3         *db;
     char             dir[4096]; /* where history and talks are kept */
     store_session    s;
+    int              lock; /* one talk at a time has a session; -1 */
     cay_sandbox     *sb;
     cay_model       *model;
     cay_conversation *talk;
@@ -82,6 +83,7 @@ int  chat_open(chat *c, cay_err *err);
 int  chat_switch(chat *c, const char *name, bool create, cay_err *err); /* to another session; NULL: a fresh name */
 void chat_leave(chat *c);                                               /* the session is kept, or goes when nothing was said */
 int  chat_forget(chat *c, const char *name, cay_err *err);              /* a session that is not the one at hand */
+int  chat_lock(chat *c, const char *name, int *lock, cay_err *err);     /* CAY_EBUSY "session_busy": another talk has it */
 int  chat_model(chat *c, const char *name, cay_err *err);
 int  chat_db(chat *c, cay_err *err);
 void chat_close(chat *c);

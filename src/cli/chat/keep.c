@@ -304,15 +304,31 @@ static int files_back(keep *k, int64_t point, keep_done *done, cay_err *err)
     return 0;
 }
 
-/* Snapshots of points after that one are nobody's then. */
-static void drop_after(keep *k, int64_t point)
+static void drop_snapshots(keep *k, const char *sql, int64_t number)
 {
     sqlite3_stmt *s = NULL;
-    if (store_prepare(k->db, "SELECT snapshot FROM points WHERE session = ?1 AND n > ?2 AND snapshot NOT NULL", k->session, point, &s, NULL) < 0)
+    if (store_prepare(k->db, sql, k->session, number, &s, NULL) < 0)
         return;
     while (sqlite3_step(s) == SQLITE_ROW)
         cay_snapshot_remove(k->svc, NULL, (const char *)sqlite3_column_text(s, 0), NULL, NULL);
     sqlite3_finalize(s);
+}
+
+#define OLDER "session = ?1 AND turn < ?2 AND n NOT IN (SELECT max(n) FROM points WHERE session = ?1 GROUP BY turn)"
+int keep_thin(keep *k, uint64_t turn, cay_err *err)
+{
+    if (k->off)
+        return 0;
+    drop_snapshots(k, "SELECT snapshot FROM points WHERE snapshot NOT NULL AND " OLDER, (int64_t)turn);
+    CAY_TRY(store_do(k->db, "DELETE FROM files WHERE point IN (SELECT n FROM points WHERE " OLDER ")", k->session, (int64_t)turn, err));
+    CAY_TRY(store_do(k->db, "DELETE FROM points WHERE " OLDER, k->session, (int64_t)turn, err));
+    return store_do(k->db, "DELETE FROM blobs WHERE n NOT IN (SELECT blob FROM files WHERE blob IS NOT NULL)", NULL, 0, err);
+}
+
+/* Snapshots of points after that one are nobody's then. */
+static void drop_after(keep *k, int64_t point)
+{
+    drop_snapshots(k, "SELECT snapshot FROM points WHERE session = ?1 AND n > ?2 AND snapshot NOT NULL", point);
 }
 
 void keep_drop(keep *k)

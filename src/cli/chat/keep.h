@@ -27,6 +27,8 @@ typedef struct keep_done {
 /* The number of the last point, 0 when there is none, or an error. */
 int64_t keep_last(keep *k, cay_err *err);
 int keep_take(keep *k, uint64_t turn, cay_err *err);
+/* Of turns before that one the last point is enough: /undo goes back by turns. */
+int keep_thin(keep *k, uint64_t turn, cay_err *err);
 /* To the last point before that turn. CAY_ENOENT: there is none. */
 int keep_back(keep *k, uint64_t turn, keep_done *done, cay_err *err);
 /* To the point before the last one. */

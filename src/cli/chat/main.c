@@ -23,7 +23,7 @@ static int default_dir(chat *c, cay_err *err)
 
 int chat_run(void *opts, int argc, char **argv)
 {
-    chat c = { .a = opts };
+    chat c = { .a = opts, .lock = -1 };
     cay_err err = CAY_ERR_INIT;
     int code;
     (void)argc, (void)argv;
@@ -39,7 +39,7 @@ int chat_run(void *opts, int argc, char **argv)
 
 int chat_run_list(void *opts, int argc, char **argv)
 {
-    chat c = { .a = opts };
+    chat c = { .a = opts, .lock = -1 };
     cay_err err = CAY_ERR_INIT;
     (void)argc, (void)argv;
     int rc = chat_db(&c, &err);
@@ -51,7 +51,7 @@ int chat_run_list(void *opts, int argc, char **argv)
 
 int chat_run_rm(void *opts, int argc, char **argv)
 {
-    chat c = { .a = opts };
+    chat c = { .a = opts, .lock = -1 };
     int code = CLI_OK;
     cay_err err = CAY_ERR_INIT;
     if (chat_db(&c, &err) < 0)

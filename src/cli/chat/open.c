@@ -136,18 +136,34 @@ static int get_sandbox(chat *c, cay_err *err)
 
 /* ------------------------------------------------------------------ sessions */
 
+int chat_lock(chat *c, const char *name, int *lock, cay_err *err)
+{
+    char path[4200];
+    struct flock range = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = cay__hash(name, strlen(name)), .l_len = 1 };
+    snprintf(path, sizeof path, "%s/lock", c->dir); /* one file for all: a session is a byte of it */
+    CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
+    if (fcntl(fd, F_OFD_SETLK, &range) < 0)
+        return cay_fail_why(err, CAY_EBUSY, "session_busy", "session %s is open in another talk", name);
+    *lock = cay__steal_fd(&fd);
+    return 0;
+}
+
+static int fresh_name(chat *c, char name[STORE_NAME], cay_err *err)
+{
+    const char *on = c->box.create.on;
+    return store_fresh(c->db, on && strrchr(on, '/') ? strrchr(on, '/') + 1 : "talk", name, err);
+}
+
 static int fresh(chat *c, const char *name, cay_err *err)
 {
     const char *on = c->box.create.on;
-    const char *base = on && strrchr(on, '/') ? strrchr(on, '/') + 1 : "talk";
     char *model = CAY_STEAL(c->s.model);
     store_session_clear(&c->s);
     c->s = (store_session){ .created_ms = cay__wall_ms(), .used_ms = cay__wall_ms(), .model = model, .dir = cay__strdup(on ? on : ""), .sandbox = cay__strdup("") };
     c->s.agent = cay__strdup(c->a->agent ? c->a->agent : cay__json_str(json_object_get(c->conf, "chat"), "agent", "default"));
-    if (name)
-        cay__str_copy(c->s.name, sizeof c->s.name, name);
-    else
-        CAY_TRY(store_fresh(c->db, base, c->s.name, err));
+    cay__str_copy(c->s.name, sizeof c->s.name, name);
     if (c->a->sandbox_id) {
         CAY_TRY(find_sandbox(c, c->a->sandbox_id, err));
         free(c->s.sandbox);
@@ -180,8 +196,20 @@ int chat_switch(chat *c, const char *name, bool create, cay_err *err)
         *err = own;
         return rc;
     }
+    CAY_AUTOFD lock = -1;
+    char own_name[STORE_NAME];
+    if (rc < 0 && !name) {
+        CAY_TRY(fresh_name(c, own_name, err));
+        name = own_name;
+    }
+    int locked = chat_lock(c, name, &lock, err);
+    if (locked < 0) {
+        store_session_clear(&s);
+        return locked;
+    }
     if (c->sb)
         chat_leave(c);
+    c->lock = cay__steal_fd(&lock);
     if (rc < 0) {
         rc = fresh(c, name, err);
     } else {
@@ -237,6 +265,7 @@ void chat_leave(chat *c)
     }
     cay_sandbox_unref(c->sb);
     c->sb = NULL;
+    cay__close_fd(&c->lock);
     free(c->note);
     c->note = NULL;
 }
@@ -244,6 +273,10 @@ void chat_leave(chat *c)
 int chat_forget(chat *c, const char *name, cay_err *err)
 {
     store_session s = { 0 };
+    CAY_AUTOFD lock = -1;
+    if (!store_name_valid(name))
+        return cay_fail_why(err, CAY_ENOENT, "session_not_found", "there is no session \"%.64s\"; `cay chat list` shows them", name);
+    CAY_TRY(chat_lock(c, name, &lock, err));
     CAY_TRY(store_get(c->db, name, &s, err));
     keep k = { .db = c->db, .svc = c->svc, .session = name, .dir = "" };
     keep_drop(&k);

@@ -32,6 +32,10 @@ static int on_row(const store_session *s, void *arg)
         js_close(&l->j, '}');
         return 0;
     }
+    if (cli.quiet) {
+        out_fmt("%s\n", s->name);
+        return 0;
+    }
     bool here = l->current && !strcmp(l->current, s->name);
     out_cellf(&l->t, here ? OUT_BOLD : OUT_PLAIN, "%s%s", s->name, here ? " *" : "");
     out_cellf(&l->t, OUT_PLAIN, "%llu", (unsigned long long)s->turns);
@@ -53,7 +57,7 @@ int chat_list(sqlite3 *db, const char *current, bool json, cay_err *err)
     js_close(&l.j, ']');
     if (rc == 0 && json)
         js_flush(&l.j);
-    if (rc == 0 && !json)
+    if (rc == 0 && !json && !cli.quiet)
         out_table_print(&l.t);
     else
         out_table_close(&l.t);
@@ -65,7 +69,11 @@ static int rename_to(chat *c, const char *name, cay_err *err)
 {
     if (!store_name_valid(name))
         return cay_fail(err, CAY_EINVAL, "session \"%.64s\": want letters, digits, . _ and -, fewer than 64, the first a letter or digit", name);
+    CAY_AUTOFD lock = -1;
+    CAY_TRY(chat_lock(c, name, &lock, err));
     CAY_TRY(store_rename(c->db, c->s.name, name, err));
+    cay__close_fd(&c->lock);
+    c->lock = cay__steal_fd(&lock);
     cay__str_copy(c->s.name, sizeof c->s.name, name);
     cay_conversation_free(c->talk);
     c->talk = store_conversation(c->db, c->s.name, &c->turn);
@@ -98,7 +106,7 @@ void chat_session(chat *c, int argc, char **argv)
         store_session_clear(&old);
         if (rc == 0)
             chat_text(c, OUT_DIM, "session %s, %llu turn%s", c->s.name, (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s");
-        c->quit = c->quit || (rc < 0 && !c->sb); /* the one before was left already */
+        c->quit = c->quit || !c->talk; /* the one before was left already */
     } else if (!strcmp(verb, "delete")) {
         if (!strcmp(name, c->s.name))
             chat_text(c, OUT_WARN, "this is the session at hand; /session create begins another first");

@@ -193,6 +193,8 @@ void chat_turn(chat *c, const char *input)
     c->nitems = 0;
     c->streamed = false;
     c->turn_tokens = (cay_tokens){ 0 };
+    if (keep_thin(&c->keep, c->turn, &own) < 0)
+        chat_text(c, OUT_WARN, "cay: %s", own.msg);
     begin(c);
     int rc = ask(c, input, &err);
     chat_quiet_lines(c);
