@@ -11,13 +11,25 @@ enum { CONNECT_MS = 10000, TOKEN_MAX = 128 };
 
 static int on_preview(cay__req *r, cay_err *err);
 
+static int on_known(cay__req *r, cay_err *err);
+
 static const cay__route preview_route = { "*", "", on_preview, CAY__ROUTE_OPEN | CAY__ROUTE_RAW, NULL };
+/* With a token that was good a moment ago nothing has to be asked, and no worker is needed. */
+static const cay__route known_route = { "*", "", on_known, CAY__ROUTE_OPEN | CAY__ROUTE_RAW | CAY__ROUTE_LOOP, NULL };
 const cay__dialect cay__preview_dialect = { .name = "preview", .base = "/preview", .routes = &preview_route, .nroutes = 0, .fail = cay__preview_page };
 
 const cay__route *cay__preview_route(const cay__server *s, const cay__head *h)
 {
     cay__preview_at at;
-    return cay__preview_host(h->host, cay__server_domain(s), &at) || cay__preview_path(h->path, &at) != 0 ? &preview_route : NULL;
+    int path = 0;
+    if (!cay__preview_host(h->host, cay__server_domain(s), &at) && !(path = cay__preview_path(h->path, &at)))
+        return NULL;
+    const char *token = path < 0 ? NULL : cay__preview_token(h);
+    cay_sandbox *sb = token ? cay__previews_known(cay__server_previews((cay__server *)(uintptr_t)s), &at, token, false) : NULL;
+    if (!sb)
+        return &preview_route;
+    cay_sandbox_unref(sb);
+    return &known_route;
 }
 
 static int find(cay__req *r, cay__preview_at *at, cay_err *err)
@@ -58,6 +70,13 @@ static int redirect(cay__req *r, int status, const char *where)
     return cay__reply(r, status, NULL, NULL, 0);
 }
 
+static int to_slash(cay__req *r)
+{
+    CAY_AUTOBUF where = CAY__BUF(CAY__HEAD_MAX + 1024);
+    cay__buf_fmt(&where, "%s/%s%s", r->head.path, *r->head.query ? "?" : "", r->head.query);
+    return redirect(r, 308, where.data);
+}
+
 /* Someone opened a link with a token in it: the token moves into a cookie, and out of the address. */
 static bool wants_cookie(const cay__req *r, const cay__preview_at *at)
 {
@@ -96,22 +115,34 @@ static int awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
     return cay_sandbox_wake(*out, &r->call, err);
 }
 
+/* One that is paused holds its connections and says nothing. */
+static bool runs(cay_sandbox *sb, const cay_call *call)
+{
+    cay_info *info = NULL;
+    if (cay_sandbox_describe(sb, call, &info, NULL) < 0)
+        return false;
+    bool yes = info->state == CAY_RUNNING;
+    cay_info_free(info);
+    return yes;
+}
+
 static int dial(cay__req *r, cay_sandbox *sb, const cay__preview_at *at, int *fd, bool *reused, cay_err *err)
 {
     cay_call call = r->call;
     int64_t limit = cay__now_ms() + CONNECT_MS;
     call.deadline_ms = call.deadline_ms ? CAY_MIN(call.deadline_ms, limit) : limit;
     *reused = false;
-    if (!r->head.upgrade && (*fd = cay__previews_take(cay__server_previews(r->server), at)) >= 0) {
+    if (!r->head.upgrade && runs(sb, &call) && (*fd = cay__previews_take(cay__server_previews(r->server), at)) >= 0) {
         *reused = true;
         return 0;
     }
     return cay_port_connect(sb, &call, at->port, fd, err);
 }
 
-static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, cay_err *err)
+/* sb: known already; or NULL. */
+static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, cay_sandbox *sb, cay_err *err)
 {
-    cay_sandbox *sb;
+    const char *token = cay__preview_token(&r->head);
     CAY_AUTOBUF head = CAY__BUF(CAY__HEAD_MAX + 4096);
     const cay__head *h = &r->head;
     cay__preview_start s = { .fd = -1, .html = cay__preview_html(h) };
@@ -122,8 +153,15 @@ static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, ca
     cay__preview_request(&(cay__preview_ask){ .at = at, .head = h, .query = query, .peer = r->peer, .tls = r->tls, .websocket = s.back.websocket }, &head);
     if (head.full)
         return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head is too long to be passed on");
-    CAY_TRY(awake(r, at->id, &sb, err));
-    CAY_TRY(dial(r, sb, at, &s.fd, &s.reused, err));
+    if (sb) {
+        s.fd = r->head.upgrade ? -1 : cay__previews_take(cay__server_previews(r->server), at);
+        s.reused = s.fd >= 0;
+    } else {
+        CAY_TRY(awake(r, at->id, &sb, err));
+        CAY_TRY(dial(r, sb, at, &s.fd, &s.reused, err));
+        if (token)
+            cay__previews_learn(cay__server_previews(r->server), at, token, sb);
+    }
     s.sb = sb;
     return cay__preview_flow(r, &s, &head);
 }
@@ -139,12 +177,29 @@ static int on_preview(cay__req *r, cay_err *err)
     if (at.by_path)
         CAY_TRY(judge_path(r, err));
     CAY_TRY(cay__preview_access(r, &at, token, err));
-    if (at.by_path && !r->head.path[at.prefix]) {
-        CAY_AUTOBUF where = CAY__BUF(CAY__HEAD_MAX + 1024);
-        cay__buf_fmt(&where, "%s/%s%s", r->head.path, *r->head.query ? "?" : "", r->head.query);
-        return redirect(r, 308, where.data);
-    }
+    if (at.by_path && !r->head.path[at.prefix])
+        return to_slash(r);
     if (*token && wants_cookie(r, &at))
         return give_cookie(r, token, rest);
-    return pass_on(r, &at, rest, err);
+    return pass_on(r, &at, rest, NULL, err);
+}
+
+static int on_known(cay__req *r, cay_err *err)
+{
+    cay__preview_at at;
+    char token[TOKEN_MAX];
+    CAY_AUTOBUF query = CAY__BUF(CAY__HEAD_MAX);
+    CAY_TRY(find(r, &at, err));
+    if (at.by_path)
+        CAY_TRY(judge_path(r, err));
+    if (at.by_path && !r->head.path[at.prefix])
+        return to_slash(r);
+    cay_sandbox *sb = cay__previews_known(cay__server_previews(r->server), &at, cay__preview_token(&r->head), true);
+    if (!sb)
+        return cay_fail(err, CAY_EBUSY, "ask again");
+    cay__req_defer(r, give_back, sb);
+    r->who = (cay__actor){ .scope = CAY__SCOPE_PORT, .port = at.port };
+    memcpy(r->who.sandbox, at.id, sizeof at.id);
+    cay__query_strip(r->head.query, CAY__PREVIEW_TOKEN, &query, token, sizeof token);
+    return pass_on(r, &at, query.data ? query.data : "", sb, err);
 }

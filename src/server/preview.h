@@ -83,7 +83,14 @@ bool cay__preview_html(const cay__head *h); /* does it want pages? */
 /* 200 with a page that goes to `where` by itself. */
 int  cay__preview_forward(cay__req *r, const char *where);
 
+/* A token, in the fields where programs put one; or NULL. */
+const char *cay__preview_token(const cay__head *h);
+
 struct cay__previews;
+/* A token that opened this port a moment ago, and its sandbox, which the caller gives back; NULL: it has to be asked for. late: a little longer than that.
+ * Whoever takes a token back is heard within a second. */
+cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at *at, const char *token, bool late);
+void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, const char *token, cay_sandbox *sb);
 /* A connection that waited, or -1. */
 int  cay__previews_take(struct cay__previews *p, const cay__preview_at *at);
 void cay__previews_give(struct cay__previews *p, const cay__preview_at *at, int fd);
@@ -91,7 +98,7 @@ void cay__previews_give(struct cay__previews *p, const cay__preview_at *at, int 
 typedef struct cay__preview_start {
     cay__preview_back back;
     cay_sandbox *sb;
-    int          fd;
+    int          fd; /* -1: it is connected by a worker */
     bool         reused; /* it waited in the pool: whoever is inside may have closed it just now */
     bool         html;   /* faults are shown as pages */
 } cay__preview_start;

@@ -32,6 +32,11 @@ static const char *given(const cay__head *h, const char *kind)
     return cay__str_starts(v, kind) ? v : NULL;
 }
 
+const char *cay__preview_token(const cay__head *h)
+{
+    return given(h, "cayp_");
+}
+
 static bool is(const cay__head *h, const char *field, const char *value)
 {
     const char *v = cay__head_field(h, field);
@@ -68,7 +73,7 @@ int cay__preview_access(cay__req *r, const cay__preview_at *at, const char *toke
 {
     const cay__head *h = &r->head;
     char name[32], kept[128];
-    const char *t = given(h, "cayp_"), *key = given(h, "e2b_"), *cookies = cay__head_field(h, "cookie");
+    const char *t = cay__preview_token(h), *key = given(h, "e2b_"), *cookies = cay__head_field(h, "cookie");
     if (t)
         return by_token(r, at, t, err);
     if (*token)

@@ -295,6 +295,8 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
     flow *f = p->self;
     if (ready & 1u << 4)
         flush_up(p, f);
+    if (f->up.fd < 0)
+        return CAY__PUMP_WORK;
     if (!(ready & 1u))
         return late(p, f, out);
     for (size_t all = 0; all < ROUND;) {
@@ -317,12 +319,13 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
-/* A second connection, when the first had been closed while it waited. */
+/* A connection; or a second one, when the first had been closed while it waited. */
 static int work(cay__pump *p, cay__buf *out)
 {
     flow *f = p->self;
     cay_err err = CAY_ERR_INIT;
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CONNECT_MS };
+    bool again = f->up.fd >= 0;
     cay__close_fd(&f->up.fd);
     p->fd[0] = -1;
     f->may_again = f->s.reused = false;
@@ -331,9 +334,11 @@ static int work(cay__pump *p, cay__buf *out)
         return broken(p, f, &err, out);
     cay__fd_nonblock(f->up.fd, true);
     p->fd[0] = f->up.fd;
-    f->up.wait.len = f->up.sent = 0;
-    f->up.broken = false;
-    cay__uplink_add(&f->up, f->again.data, f->again.len);
+    if (again) {
+        f->up.wait.len = f->up.sent = 0;
+        f->up.broken = false;
+        cay__uplink_add(&f->up, f->again.data, f->again.len);
+    }
     flush_up(p, f);
     return CAY__PUMP_ON;
 }
@@ -352,7 +357,8 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
                  .again = CAY__BUF(CAY__HEAD_MAX * 2), .up_chunked = body == CAY__BODY_CHUNKED, .began_ms = cay__now_ms() };
     memcpy(f->request_id, r->id, sizeof f->request_id);
     cay_sandbox_ref(s->sb);
-    cay__fd_nonblock(s->fd, true);
+    if (s->fd >= 0)
+        cay__fd_nonblock(s->fd, true);
     /* Only what changes nothing is sent twice. */
     f->may_again = body == CAY__BODY_NONE && (!strcmp(r->head.method, "GET") || !strcmp(r->head.method, "HEAD") || !strcmp(r->head.method, "OPTIONS"));
     cay__uplink_add(&f->up, head->data, head->len);

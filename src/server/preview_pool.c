@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections into sandboxes that wait for the next request: a few, for seconds. */
+/* Connections into sandboxes that wait for the next request: a few, for seconds. And tokens that were good a moment ago. */
 #include "preview.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <pthread.h>
 #include <sys/socket.h>
 
-enum { ALL_MAX = 128, EACH_MAX = 16, IDLE_MS = 4000 };
+enum { ALL_MAX = 128, EACH_MAX = 16, IDLE_MS = 4000, GRANTS = 32, GRANT_MS = 1000, TOKEN_MAX = 80 };
 
 typedef struct waiting {
     char     id[CAY_ID_LEN + 1];
@@ -15,10 +15,19 @@ typedef struct waiting {
     int64_t  until_ms;
 } waiting;
 
+typedef struct grant {
+    char         id[CAY_ID_LEN + 1], token[TOKEN_MAX];
+    uint16_t     port;
+    cay_sandbox *sb; /* NULL: the place is free */
+    int64_t      until_ms;
+} grant;
+
 struct cay__previews {
     pthread_mutex_t lock;
     size_t          n;
     waiting         at[ALL_MAX]; /* oldest first */
+    grant           grants[GRANTS];
+    size_t          next_grant;
 };
 
 struct cay__previews *cay__previews_new(void)
@@ -47,14 +56,74 @@ bool cay__previews_sweep(struct cay__previews *p)
         drop(p, 0);
     }
     bool left = p->n > 0;
+    cay_sandbox *old[GRANTS];
+    size_t n = 0;
+    for (size_t i = 0; i < GRANTS; i++) {
+        grant *g = &p->grants[i];
+        if (g->sb && g->until_ms + GRANT_MS <= now) {
+            old[n++] = g->sb;
+            explicit_bzero(g, sizeof *g);
+        }
+        left |= g->sb != NULL;
+    }
     pthread_mutex_unlock(&p->lock);
+    while (n)
+        cay_sandbox_unref(old[--n]);
     return left;
+}
+
+/* In a time that tells nothing about where they differ. */
+static bool equal(const char *a, const char *b, size_t n)
+{
+    unsigned char diff = 0;
+    for (size_t i = 0; i < n; i++)
+        diff |= (unsigned char)(a[i] ^ b[i]);
+    return !diff;
+}
+
+cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at *at, const char *token, bool late)
+{
+    cay_sandbox *sb = NULL;
+    size_t n = strlen(token);
+    int64_t now = cay__now_ms() - (late ? GRANT_MS : 0);
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; !sb && i < GRANTS; i++) {
+        grant *g = &p->grants[i];
+        if (g->sb && g->port == at->port && !strcmp(g->id, at->id) && g->until_ms > now && strlen(g->token) == n && equal(g->token, token, n))
+            sb = cay_sandbox_ref(g->sb);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return sb;
+}
+
+void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, const char *token, cay_sandbox *sb)
+{
+    grant g = { .port = at->port, .until_ms = cay__now_ms() + GRANT_MS };
+    if (strlen(token) >= sizeof g.token)
+        return;
+    memcpy(g.id, at->id, sizeof g.id);
+    strcpy(g.token, token);
+    g.sb = cay_sandbox_ref(sb);
+    pthread_mutex_lock(&p->lock);
+    grant *place = &p->grants[p->next_grant++ % GRANTS];
+    for (size_t i = 0; i < GRANTS; i++)
+        if (p->grants[i].sb && p->grants[i].port == g.port && !strcmp(p->grants[i].id, g.id) && !strcmp(p->grants[i].token, g.token))
+            place = &p->grants[i];
+    cay_sandbox *old = place->sb;
+    *place = g;
+    pthread_mutex_unlock(&p->lock);
+    if (old)
+        cay_sandbox_unref(old);
 }
 
 void cay__previews_free(struct cay__previews *p)
 {
     for (size_t i = 0; i < p->n; i++)
         close(p->at[i].fd);
+    for (size_t i = 0; i < GRANTS; i++)
+        if (p->grants[i].sb)
+            cay_sandbox_unref(p->grants[i].sb);
+    explicit_bzero(p->grants, sizeof p->grants);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
