@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A record as it comes from disk: nine columns, one a line. What is believed can be used. */
+/* A record as it comes from disk: ten columns, one a line. What is believed can be used. */
 #include <base/base.h>
 #include <service/row.h>
 #include <service/spec.h>

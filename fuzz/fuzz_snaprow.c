@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A snapshot's record as it comes from disk: fourteen columns, one a line. What is believed has a stack that can be used. */
+/* A snapshot's record as it comes from disk: fifteen columns, one a line. What is believed has a stack that can be used. */
 #include <base/base.h>
 #include <base/str.h>
 #include <service/snaprow.h>
