@@ -24,7 +24,7 @@ typedef struct agent_args {
     const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools;
     opt_list    mcp;
     uint64_t    max_turns;
-    bool        keep, no_stream, ptc;
+    bool        keep, no_stream, ptc, browser;
 } agent_args;
 
 #define AT(field) offsetof(agent_args, field)
@@ -44,6 +44,7 @@ static const opt_def defs[] = {
     { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)", OPT_STR, AT(tools) },
     { "ptc", 0, NULL, "let it write Python that calls its tools", OPT_FLAG, AT(ptc) },
     { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
+    { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
     { "memory", 0, "DIR", "learn from run to run: what was learnt is kept there", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
@@ -237,6 +238,9 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
     p->caps[p->ncaps++] = cay_cap_shell(&shell);
     p->caps[p->ncaps++] = cay_cap_compaction(NULL);
     cay_ptc_options ptc = { .size = sizeof ptc, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
+    cay_browser_options surf = { .size = sizeof surf, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
+    if (a->browser && (!a->tools || strcmp(a->tools, "all"))) /* all of them have it already */
+        p->caps[p->ncaps++] = cay_cap_browser(&surf);
     if (a->ptc)
         CAY_TRY(cay_cap_ptc(&ptc, &p->caps[p->ncaps++], err));
     if (a->tools)

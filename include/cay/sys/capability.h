@@ -6,7 +6,8 @@
  *   cay_cap_compaction()  histories that outgrow a model    cay_cap_skills()      SKILL.md directories
  *   cay_cap_memory()      what earlier runs learnt          cay_cap_tools()       file_read … process_list
  *   cay_cap_ptc()         code that calls tools             cay_cap_exec(), cay_cap_read(), cay_cap_write(), cay_cap_network()
- *   cay_cap_free()                                          allow-lists
+ *   cay_cap_browser()     a headless Chromium               allow-lists
+ *   cay_cap_free()
  *
  * A capability is a description. Each run binds it to its sandbox with start(), which gives what it keeps for that run; several
  * runs may use one description at a time.
@@ -91,6 +92,17 @@ typedef struct cay_tools_options {
 } cay_tools_options;
 /* CAY_EINVAL "tool_unknown". o may be NULL. */
 CAY_API int cay_cap_tools(const cay_tools_options *o, cay_capability **out, cay_err *err);
+
+/* browser_open, browser_read, browser_click, browser_type, browser_screenshot: a headless Chromium in the sandbox, within its network policy. The
+ * sandbox needs the program; on template host that of this machine serves. These tools are among those of cay_cap_tools() as well. */
+typedef struct cay_browser_options {
+    size_t   size;
+    uint64_t max_output_tokens; /* longer texts are cut in the middle; 0: never */
+    bool     approval;          /* open, click and type wait for a yes */
+    bool   (*needs_approval)(void *arg, const cay_tool_call *call);
+    void    *arg;
+} cay_browser_options;
+CAY_API cay_capability *cay_cap_browser(const cay_browser_options *o); /* o may be NULL */
 
 /* Programmatic tool calling: execute_code runs Python in which the agent's tools, and those of its MCP servers, are functions. What they answer
  * stays in the sandbox; the model is told what was printed. Each such call takes the way of a model's: approval, hooks, span, time-out. */

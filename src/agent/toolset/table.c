@@ -60,12 +60,23 @@ static const cay__tool_row rows[] = {
     { "http_request", "Sends an HTTP request from inside the sandbox, within its network policy; tells status, header and body.",
       TAKES("\"url\"", S("url", "http:// or https://") "," E("method", "\"GET\",\"HEAD\",\"POST\",\"PUT\",\"PATCH\",\"DELETE\",\"OPTIONS\"", "GET by default.") ","
             M("headers", "Header fields by name.") "," S("body", "What is sent.") "," N("timeout", 1, 600, "Seconds; 30 by default.")), NET, cay__tool_http_request },
+    { "browser_open", "Opens a page in a browser inside the sandbox; tells its title, its text and what can be clicked or filled in.",
+      TAKES("\"url\"", S("url", "http://, https:// or file://")), NET, cay__tool_browser_open },
+    { "browser_read", "Tells the text of the page that is open, or of a part of it, and what can be clicked or filled in.",
+      TAKES("", S("selector", "CSS selector of the part.") "," B("elements", "Name what can be clicked or filled in; so by default.")), 0, cay__tool_browser_read },
+    { "browser_click", "Clicks on something of the page, and tells the page afterwards.",
+      TAKES("", S("selector", "CSS selector.") "," S("text", "Or the text that it shows.")), NET, cay__tool_browser_click },
+    { "browser_type", "Fills in a field of the page, instead of what it holds, and tells the page afterwards.",
+      TAKES("\"selector\",\"text\"", S("selector", "CSS selector of the field.") "," S("text", "What to type.") "," B("submit", "Press Enter behind it.")), NET, cay__tool_browser_type },
+    { "browser_screenshot", "Shows you the page as a picture.", TAKES("", B("full_page", "All of it, not only what fits the window.")), 0, cay__tool_browser_screenshot },
     { "env_get", "Tells a variable of the environment, or without a name those that env_set set.", TAKES("", S("name", "Its name.")), 0, cay__tool_env_get },
     { "env_set", "Sets a variable for this session: the shell, Python, git and pip see it.",
       TAKES("\"name\",\"value\"", S("name", "Its name.") "," S("value", "Its value.")), ACTS, cay__tool_env_set },
     { "process_list", "Lists the processes of the sandbox.", TAKES("", S("filter", "Only those whose command holds this text.")), 0, cay__tool_process_list },
     { "workspace_info", "Tells where you are: sandbox, workspace, working directory, user.", TAKES("", ""), 0, cay__tool_workspace_info },
 };
+
+const char *const cay__browser_tools[] = { "browser_open", "browser_read", "browser_click", "browser_type", "browser_screenshot", NULL };
 
 const cay__tool_row *cay__tool_row_at(size_t i)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cdp.h"
 #include "toolset.h"
 #include <agent/patch.h>
 #include <base/call.h>
@@ -62,6 +63,7 @@ void cay_toolset_close(cay_toolset *ts)
     if (ts->sh)
         cay_shell_unref(ts->sh);
     cay__python_close(ts->python);
+    cay__cdp_close(ts->browser);
     cay_sandbox_unref(ts->sb);
     json_decref(ts->env);
     free(ts->rows);

@@ -26,6 +26,7 @@ struct cay_toolset {
     int          last;    /* number of the command started last; 0: none */
     json_t      *env;     /* what env_set set */
     cay__python *python;
+    struct cay__cdp *browser;
     const struct cay__tool_row **rows;
     size_t       nrows;
 };
@@ -45,7 +46,10 @@ CAY__TOOL_FN(git_clone); CAY__TOOL_FN(git_commit); CAY__TOOL_FN(git_push); CAY__
 CAY__TOOL_FN(python_exec); CAY__TOOL_FN(pip_install); CAY__TOOL_FN(javascript_execute);
 CAY__TOOL_FN(http_request); CAY__TOOL_FN(env_get); CAY__TOOL_FN(env_set); CAY__TOOL_FN(process_list); CAY__TOOL_FN(workspace_info);
 
+CAY__TOOL_FN(browser_open); CAY__TOOL_FN(browser_read); CAY__TOOL_FN(browser_click); CAY__TOOL_FN(browser_type); CAY__TOOL_FN(browser_screenshot);
+
 /* table.c */
+extern const char *const cay__browser_tools[]; /* NULL-terminated */
 const cay__tool_row *cay__tool_row_at(size_t i); /* NULL after the last */
 const cay__tool_row *cay__tool_row_find(const char *name);
 int  cay__tool_rows(const char *const *names, const cay__tool_row ***out, size_t *n, cay_err *err); /* *out is malloc'ed */
