@@ -25,6 +25,7 @@ typedef struct cay_run cay_run; /* one trip through the loop, for callbacks */
 typedef struct cay_capability cay_capability;
 typedef struct cay_conversation cay_conversation;
 typedef struct cay_tracer cay_tracer;
+typedef struct cay_ledger cay_ledger;
 
 /* What callbacks may ask of the run they are called by. */
 CAY_API const cay_agent *cay_run_agent(const cay_run *run);   /* the caller's own object */
@@ -204,6 +205,7 @@ typedef struct cay_run_config {
     const char *rollout_id;                 /* of memory; NULL: conversation, session or group id, else a new one */
     const char *workflow;                   /* name of the trace; NULL: "Agent workflow" */
     cay_tracer *tracer;                     /* or NULL */
+    cay_ledger *ledger;                     /* cay/ledger.h; or NULL */
     unsigned    nest_;                      /* ours: how deep agents call each other */
 } cay_run_config;
 

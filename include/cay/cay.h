@@ -8,6 +8,7 @@
 #include <cay/jobs.h>
 #include <cay/sandbox.h>
 #include <cay/agent.h>
+#include <cay/ledger.h>
 #include <cay/fetch.h>
 #include <cay/mcp.h>
 #include <cay/note.h>

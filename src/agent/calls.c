@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a model asked for: tools that may run do, those that need a yes wait for it, a handoff changes who goes on. */
+#include "ledger.h"
 #include "run.h"
 #include "trace.h"
 #include <base/fd.h>
@@ -26,6 +27,7 @@ typedef struct one_call {
     cay_tool_output o;
     cay__span      *span;
     cay_run         view; /* the run as a call beside others sees it */
+    int64_t         began;
 } one_call;
 
 /* ------------------------------------------------------------------ answers */
@@ -86,6 +88,36 @@ static void remember(cay_run *r, const char *tool, cay_verdict v, const char *me
         json_object_set_new(a, "sticky_rejection_message", json_string(message));
 }
 
+static json_t *named(const one_call *c)
+{
+    json_t *j = json_pack("{s:s, s:s}", "tool", c->pub.tool, "call_id", c->pub.call_id);
+    return j ? j : json_object(); /* a name that is no text */
+}
+
+/* How a call went, for the audit: ok, failed, or refused before it ran. */
+static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_err *err)
+{
+    if (!r->conf->ledger)
+        return 0;
+    json_t *e = named(c);
+    json_object_set_new(e, "inside", json_boolean(r->inside > 0));
+    json_object_set_new(e, "outcome", json_string(outcome));
+    if (c->began)
+        json_object_set_new(e, "ms", json_integer((cay__now_us() - c->began) / 1000));
+    if (c->rc < 0)
+        json_object_set_new(e, "reason", json_string(*c->own.reason ? c->own.reason : cay_code_name(c->rc)));
+    return cay__ledger(r, "tool", e, err);
+}
+
+static void audit_verdict(cay_run *r, const one_call *c, const char *verdict)
+{
+    json_t *e = r->conf->ledger ? named(c) : NULL;
+    if (!e)
+        return;
+    json_object_set_new(e, "verdict", json_string(verdict));
+    cay__ledger(r, "approval", e, NULL); /* one that must be written and is not ends the run at its next step */
+}
+
 static bool needs_yes(const one_call *c)
 {
     return c->tool->needs_approval ? c->tool->needs_approval(c->tool->arg, &c->pub) : c->tool->approval;
@@ -103,7 +135,9 @@ static fate approve(cay_run *r, const one_call *c, json_t **out)
         v = r->conf->approve(r->conf->approve_arg, &c->pub, &said);
     if (v == CAY_APPROVE_ALWAYS || v == CAY_REJECT_ALWAYS)
         remember(r, c->pub.tool, v, said);
-    if (v == CAY_APPROVE || v == CAY_APPROVE_ALWAYS)
+    bool yes = v == CAY_APPROVE || v == CAY_APPROVE_ALWAYS;
+    audit_verdict(r, c, yes ? "approved" : v == CAY_ASK_LATER ? "asked" : "rejected");
+    if (yes)
         return FATE_DONE;
     if (v == CAY_ASK_LATER)
         return FATE_WAITS;
@@ -177,6 +211,7 @@ static void hook_end(cay_run *r, const cay_tool_call *c, const json_t *output)
 static void begin_tool(cay_run *r, one_call *c, bool beside)
 {
     c->call = bounded(r, c->tool);
+    c->began = cay__now_us();
     hook_start(r, &c->pub);
     c->span = cay__span_begin(r, "function", c->pub.tool);
     if (!beside)
@@ -210,6 +245,7 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     c->pub.run = r;
     cay__span_end(c->span, rc < 0 ? &c->own : NULL);
     c->span = NULL;
+    CAY_TRY(audit_tool(r, c, rc < 0 ? "failed" : "ok", err));
     if (rc < 0 && (c->tool->raises || cay__call_check_run(r) < 0)) {
         if (err)
             *err = c->own;
@@ -287,7 +323,7 @@ static int ready(cay_run *r, one_call *c, const json_t *item, cay_err *err)
         if (c->how == FATE_DONE)
             CAY_TRY(ask_guards(r, c, err));
     }
-    return 0;
+    return c->how == FATE_TOLD ? audit_tool(r, c, "refused", err) : 0;
 }
 
 static void forget(one_call *c)

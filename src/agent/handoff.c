@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Another agent goes on: what it was told with it, and what it sees of the history. */
+#include "ledger.h"
 #include "run.h"
 #include "trace.h"
 
@@ -46,6 +47,7 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
     CAY_TRY(cay__run_event(r, CAY_RUN_ITEM, "handoff_occured", item, err));
     cay__span *span = cay__span_begin(r, "handoff", h->agent->name);
     cay__span_end(span, NULL);
+    CAY_TRY(cay__ledger(r, "handoff", json_pack("{s:s}", "to", h->agent->name), err));
     const cay_hooks *both[] = { r->conf->hooks, from->hooks };
     for (size_t i = 0; i < 2; i++)
         if (both[i] && both[i]->handoff)

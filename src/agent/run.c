@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ledger.h"
 #include "run.h"
 #include "trace.h"
 #include <base/arena.h>
@@ -345,12 +346,16 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, con
     cay__trace_begin(&r);
     int rc = begin(&r, agent, input, &own);
     if (rc == 0)
+        rc = cay__ledger(&r, "run", json_pack("{s:s}", "state", "started"), &own);
+    if (rc == 0)
         rc = go(&r, &own);
     if (r.seat)
         tell_capabilities(&r, rc, &own);
     int kept = keep_conversation(&r, rc, rc == 0 ? &own : NULL);
     rc = rc < 0 ? rc : kept;
     bool waits = rc == 0 && json_array_size(r.pending);
+    if (*r.id)
+        cay__ledger(&r, "run", json_pack("{s:s, s:s}", "state", waits ? "interrupted" : rc == 0 ? "completed" : rc == CAY_ECANCELED ? "cancelled" : "failed", "reason", own.reason), NULL);
     if (rc == 0)
         *out = make_result(&r, waits || r.conf->keep || r.conf->sandbox);
     close_run(&r, waits, rc < 0 ? &own : NULL);

@@ -10,6 +10,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/agent.h>
+#include <cay/ledger.h>
 #include <cay/sys/capability.h>
 #include <cay/trace.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
     box_opts    box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit;
     opt_list    mcp;
     uint64_t    max_turns;
     bool        keep, no_stream, ptc, browser;
@@ -45,6 +46,7 @@ static const opt_def defs[] = {
     { "ptc", 0, NULL, "let it write Python that calls its tools", OPT_FLAG, AT(ptc) },
     { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
     { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
+    { "audit", 0, "FILE", "append what it was let do there, a JSON object a line", OPT_STR, AT(audit) },
     { "memory", 0, "DIR", "learn from run to run: what was learnt is kept there", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
@@ -148,6 +150,7 @@ typedef struct parts {
     cay_model        *model;
     cay_sandbox      *sandbox;
     cay_tracer       *tracer;
+    cay_ledger        *audit;
     cay_conversation *session;
     agent_mcp         mcp;
     cay_capability   *caps[8];
@@ -161,6 +164,7 @@ static void parts_clear(parts *p)
     agent_mcp_close(&p->mcp);
     cay_conversation_free(p->session);
     cay_tracer_free(p->tracer);
+    cay_ledger_free(p->audit);
     if (p->sandbox)
         cay_sandbox_unref(p->sandbox);
     cay_model_free(p->model);
@@ -228,6 +232,8 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(read_text("--instructions", a->instructions, &p->instructions, err));
     if (a->resume)
         CAY_TRY(read_state(a, &p->state, err));
+    if (a->audit)
+        CAY_TRY(cay_ledger_file(a->audit, true, &p->audit, err));
     if (a->trace)
         CAY_TRY(cay_tracer_file(a->trace, &p->tracer, err));
     if (a->session)
@@ -275,7 +281,7 @@ static int go(const agent_args *a, const char *task, parts *p)
                         .ncapabilities = p->ncaps, .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
     cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
                             .event_arg = &show, .approve = agent_ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
-                            .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .conversation = p->session };
+                            .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .ledger = p->audit, .conversation = p->session };
     if (cli_service(&conf.service, &err) < 0 || agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->mcp, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     agent.tools = p->mcp.tools;

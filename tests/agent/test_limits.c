@@ -115,6 +115,54 @@ static void only_these_programs_run(void **state)
     has(seen, "\"capability\":\"exec\"");
 }
 
+/* ------------------------------------------------------------------ audit */
+
+static cay__buf written = CAY__BUF(1 << 20);
+static int fail_at;
+
+static int keep(void *self, const char *json, cay_err *err)
+{
+    (void)self;
+    if (fail_at && !--fail_at)
+        return cay_fail(err, CAY_ENOSPACE, "the disk is full");
+    cay__buf_fmt(&written, "%s\n", json);
+    return 0;
+}
+
+static void what_is_done_is_written_down(void **state)
+{
+    static const cay_ledger_sink sink = { .size = sizeof sink, .write = keep };
+    cay_ledger *audit = cay_ledger_new(&sink, NULL, true);
+    cay_agent a = { .size = sizeof a, .name = "Seen", .sandbox = true };
+    (void)state;
+    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: seen.txt\\n+secret words\\n*** End Patch\\n");
+    p.say[1] = SH("c1", "echo hidden");
+    p.say[2] = CALL("c2", "nosuch", "{}");
+    p.say[3] = TEXT("done");
+    cay_run_result_free(box_run(&a, "go", (cay_run_config){ .ledger = audit }));
+    has(written.data, "\"event\":\"run\",\"state\":\"started\"");
+    has(written.data, "\"tool\":\"apply_patch\",\"call_id\":\"c0\",\"inside\":false,\"outcome\":\"ok\"");
+    has(written.data, "\"tool\":\"nosuch\",\"call_id\":\"c2\",\"inside\":false,\"outcome\":\"refused\"");
+    has(written.data, "\"state\":\"completed\"");
+    has_not(written.data, "secret words");
+    has_not(written.data, "hidden");
+    assert_int_equal(cay_ledger_lost(audit), 0);
+    /* What cannot be written down is not done. */
+    play_clear(&p);
+    p.say[0] = SH("c0", "echo one");
+    p.say[1] = TEXT("done");
+    fail_at = 2;
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb, .ledger = audit };
+    assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
+    assert_int_equal(p.at, 1);
+    assert_int_equal(cay_ledger_lost(audit), 1);
+    fail_at = 0;
+    cay_ledger_free(audit);
+    cay__buf_clear(&written);
+}
+
 static void a_missing_program_is_said(void **state)
 {
     static const char *const programs[] = { "nosuchprogram", NULL };
@@ -173,7 +221,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, box_set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(writes_stay_where_they_may), T(reads_stay_where_they_may), T(only_these_programs_run), T(a_missing_program_is_said), T(who_cannot_hold_it_refuses),
-        T(the_network_is_the_runs_while_it_lasts),
+        T(the_network_is_the_runs_while_it_lasts), T(what_is_done_is_written_down),
     };
     return cmocka_run_group_tests_name("limits", tests, box_open, box_close);
 }
