@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-#define WAIT_MS 30000
+enum { WAIT_MS = 30000, TRIES = 50, AGAIN_MS = 200 };
 
 static void at_proc(cay__buf *target, const cay__far_proc *p, const char *rest)
 {
@@ -201,16 +201,23 @@ static int wait_once(cay__far *f, const cay_call *call, const char *target, cay_
     return 0;
 }
 
+/* A server that is started anew has its processes still: it is waited for a while. */
+static bool comes_back(int rc, int *tries, const cay_call *call)
+{
+    struct pollfd cancel = { .fd = cay__call_cancel(call), .events = POLLIN };
+    return (rc == CAY_EUPSTREAM || rc == CAY_EBUSY) && (*tries)++ < TRIES && poll(&cancel, 1, AGAIN_MS) == 0;
+}
+
 int cay__far_proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err)
 {
     cay__far_proc *p = proc;
     CAY__FAR_TARGET(target);
-    int rc;
+    int rc, tries = 0;
     at_proc(&target, p, "/wait");
     do {
         CAY_TRY(cay__call_check(call, "wait", err));
         rc = wait_once(p->box->far, call, target.data, out, err);
-    } while (rc > 0);
+    } while (rc > 0 || comes_back(rc, &tries, call));
     return rc;
 }
 
@@ -224,16 +231,10 @@ typedef struct watcher {
 static void *watch_end(void *arg)
 {
     watcher *w = arg;
-    cay_err err = CAY_ERR_INIT;
-    int rc;
-    for (int tries = 0; (rc = wait_once(&w->far, NULL, w->target, NULL, &err)) != 0 && tries < 50;) {
-        if (rc == CAY_EUPSTREAM || rc == CAY_EBUSY) { /* the server may come back */
-            tries++;
-            poll(NULL, 0, 200);
-        } else if (rc < 0) {
-            break; /* the process, or its sandbox, is no more */
-        }
-    }
+    int rc, tries = 0;
+    do
+        rc = wait_once(&w->far, NULL, w->target, NULL, NULL);
+    while (rc > 0 || comes_back(rc, &tries, NULL)); /* else it has ended, or its sandbox is no more */
     eventfd_write(w->fd, 1);
     close(w->fd);
     cay__client_unref(w->client);
