@@ -48,6 +48,7 @@ typedef struct cay__lane {
     unsigned          nconns;
     cay__timer        sweep;
     cay__door         door[CAY__LISTENERS];
+    uint64_t          luck;  /* for ids of requests */
     struct cay__req  *spare; /* for heads that are answered at once */
     bool              draining;
     int64_t           drain_until; /* streams are ended then */

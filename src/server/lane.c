@@ -3,6 +3,7 @@
 #include "inside.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/str.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -97,6 +98,7 @@ int cay__lane_start(cay__lane *l, cay__server *s, cay_err *err)
     pthread_mutex_init(&l->lock, NULL);
     l->spare = cay__req_new(s);
     l->sweep.fn = on_sweep;
+    cay__random(&l->luck, sizeof l->luck);
     l->bell = (cay__watch){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = EPOLLIN, .fn = on_bell };
     if (l->bell.fd < 0 || !cay__loop_add(&l->loop, &l->bell))
         return cay_fail_sys(err, CAY_ESYS, "eventfd");

@@ -7,6 +7,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <cay/access.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <malloc.h>
@@ -253,6 +254,21 @@ static void stop(cay__server *s)
         cay_service_close(s->svc);
 }
 
+static int one_is_enough(const cay_key *k, void *arg)
+{
+    (void)k;
+    *(bool *)arg = true;
+    return 1;
+}
+
+/* Without a key nobody gets in. */
+static void mind_keys(const cay__server *s)
+{
+    bool any = false;
+    if (cay_key_list(s->svc, NULL, one_is_enough, &any, NULL) >= 0 && !any)
+        fprintf(stderr, "cay: there is no key yet: `cay key create --scope admin` makes one\n");
+}
+
 static void announce(const cay__server *s)
 {
     for (size_t i = 0; i < s->nlisteners; i++)
@@ -284,6 +300,7 @@ int main(int argc, char **argv)
         return err.code == CAY_EINVAL ? 2 : 1;
     }
     announce(&s);
+    mind_keys(&s);
     while (sigwait(&set, &sig) == 0 && sig == SIGHUP)
         refresh(&s);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a second one ends it at once */

@@ -3,6 +3,7 @@
 #include "inside.h"
 #include "stream.h"
 #include <base/base.h>
+#include <base/str.h>
 #include <stdio.h>
 #include <strings.h>
 #include <time.h>
@@ -32,14 +33,51 @@ static bool has_field(const cay__req *r, const char *name)
     return false;
 }
 
+/* n digits of v, with zeros in front. */
+static char *digits(char *p, unsigned v, int n)
+{
+    for (int i = n - 1; i >= 0; i--, v /= 10)
+        p[i] = (char)('0' + v % 10);
+    return p + n;
+}
+
+static char *words(char *p, const char *s, size_t n)
+{
+    memcpy(p, s, n);
+    return p + n;
+}
+
+/* RFC 9110 section 5.6.7. By hand: every answer has one, and gmtime_r(3) takes a lock that all threads share. */
 static void put_date(cay__buf *out)
 {
-    static const char days[] = "SunMonTueWedThuFriSat", months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    time_t now = time(NULL);
-    struct tm t;
-    gmtime_r(&now, &t);
-    cay__buf_fmt(out, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n", days + (size_t)t.tm_wday * 3, t.tm_mday, months + (size_t)t.tm_mon * 3,
-                 t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
+    static const char days[] = "ThuFriSatSunMonTueWed", months[] = "MarAprMayJunJulAugSepOctNovDecJanFeb";
+    char text[40], *p = text;
+    unsigned now = (unsigned)time(NULL), day = now / 86400, s = now % 86400;
+    unsigned z = day + 719468, era = z / 146097, doe = z % 146097, yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    unsigned doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153; /* years that begin in March */
+    p = words(p, "Date: ", 6);
+    p = words(p, days + (size_t)(day % 7) * 3, 3);
+    p = words(p, ", ", 2);
+    p = words(digits(p, doy - (153 * mp + 2) / 5 + 1, 2), " ", 1);
+    p = words(p, months + (size_t)mp * 3, 3);
+    p = words(digits(words(p, " ", 1), yoe + era * 400 + (mp >= 10), 4), " ", 1);
+    p = words(digits(p, s / 3600, 2), ":", 1);
+    p = words(digits(p, s / 60 % 60, 2), ":", 1);
+    p = words(digits(p, s % 60, 2), " GMT\r\n", 6);
+    cay__buf_add(out, text, (size_t)(p - text));
+}
+
+static void put_number(cay__buf *out, uint64_t v)
+{
+    char text[24];
+    cay__buf_str(out, cay__str_u64(text, v));
+}
+
+static void put_field(cay__buf *out, const char *name, const char *value)
+{
+    cay__buf_str(out, name);
+    cay__buf_str(out, value);
+    cay__buf_add(out, "\r\n", 2);
 }
 
 bool cay__reply_bodiless(const cay__req *r, int status)
@@ -58,15 +96,22 @@ void cay__reply_head(cay__req *r, int status, const char *type, int64_t len)
     a->chunked = len < 0 && r->head.minor == 1 && status != 101;
     if (len < 0 && !a->chunked && status != 101)
         c->keep = false; /* its end is the connection's */
-    cay__buf_fmt(out, "HTTP/1.1 %d %s\r\n", status, cay__status_text(status));
+    cay__buf_str(out, "HTTP/1.1 ");
+    put_number(out, (uint64_t)status);
+    put_field(out, " ", cay__status_text(status));
     put_date(out);
-    cay__buf_fmt(out, "X-Request-Id: %s\r\n", r->id);
-    if (type)
-        cay__buf_fmt(out, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n", type);
+    put_field(out, "X-Request-Id: ", r->id);
+    if (type) {
+        put_field(out, "Content-Type: ", type);
+        cay__buf_str(out, "X-Content-Type-Options: nosniff\r\n");
+    }
     if (!has_field(r, "Cache-Control") && status != 101)
         cay__buf_str(out, "Cache-Control: no-store\r\n");
-    if (len >= 0 && status >= 200 && status != 204 && status != 304)
-        cay__buf_fmt(out, "Content-Length: %lld\r\n", (long long)len);
+    if (len >= 0 && status >= 200 && status != 204 && status != 304) {
+        cay__buf_str(out, "Content-Length: ");
+        put_number(out, (uint64_t)len);
+        cay__buf_str(out, "\r\n");
+    }
     if (a->chunked)
         cay__buf_str(out, "Transfer-Encoding: chunked\r\n");
     if (!c->keep && status != 101)
