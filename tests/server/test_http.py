@@ -133,11 +133,11 @@ class Slow(unittest.TestCase):
     def test_slow_heads_and_bodies_end(self):
         with Server(BUILD, '--head-ms', '1500', '--body-ms', '1500') as s:
             key = 'Authorization: Bearer %s\r\n' % s.key
+            begin = time.monotonic()
             head, body = s.socket(), s.socket()
             raw = s.socket()
             body.sendall(('POST /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\nContent-Length: 20\r\n\r\n{' % key).encode())
             raw.sendall(('GET /health HTTP/1.1\r\nHost: localhost\r\n').encode())
-            begin = time.monotonic()
             ended = {}
             while len(ended) < 3 and time.monotonic() - begin < 30:
                 for name, c in (('head', head), ('body', body), ('raw', raw)):
@@ -176,7 +176,7 @@ class Slow(unittest.TestCase):
             c.close()
             for c in slow:
                 c.close()
-            self.assertLess(sorted(times)[190], 0.25)
+            self.assertLess(sorted(times)[190], 1.0)  # a slow one would cost 15 s
 
     def test_too_many_connections_are_told_so(self):
         with Server(BUILD, '--connections', '4') as s:
