@@ -63,7 +63,7 @@ static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t
 
 static int e2b(void *opts, int argc, char **argv)
 {
-    static const var vars[] = { { "E2B_API_KEY", true }, { "E2B_API_URL", false }, { "E2B_SANDBOX_URL", false } };
+    static const var vars[] = { { "E2B_API_KEY", true }, { "E2B_API_URL", false }, { "E2B_SANDBOX_URL", false }, { "E2B_VOLUME_API_URL", false } };
     (void)argc, (void)argv;
     return show(opts, &cli_e2b_env, vars, CAY_LEN(vars));
 }
@@ -79,7 +79,7 @@ const cli_verb cli_e2b_env = {
     .name = "e2b env",
     .operands = "[OPTIONS]",
     .summary = "print what makes E2B's SDKs use this server",
-    .text = "Makes a key and prints three variables for a shell. Programs with E2B's SDK then work unchanged on this machine; docs/wire/e2b.md tells what is answered.",
+    .text = "Makes a key and prints four variables for a shell. Programs with E2B's SDK then work unchanged on this machine; docs/wire/e2b.md tells what is answered.",
     .examples = "  cay serve &\n"
                 "  eval \"$(cay e2b env)\"\n"
                 "  node my-program-with-e2b.js",

@@ -94,7 +94,8 @@ int cay__auth(cay__req *r, cay_err *err)
 {
     cay__gate *gate = cay__server_gate(r->server);
     CAY_TRY(cay__gate_host(gate, r->head.host, err));
-    CAY_TRY(cay__gate_origin(gate, r->head.host, cay__head_field(&r->head, "origin"), err));
+    if (!cay__cors(r))
+        CAY_TRY(cay__gate_origin(gate, r->head.host, cay__head_field(&r->head, "origin"), err));
     CAY_TRY(identify(r, err));
     if (r->who.scope != CAY__SCOPE_NOBODY)
         CAY_TRY(cay__gate_rate(gate, *r->who.key ? r->who.key : r->who.tenant, cay__now_us(), err));

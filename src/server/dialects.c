@@ -2,6 +2,7 @@
 /* What the server is made of: a row per protocol, a row per part. */
 #include "controller.h"
 #include "dialect/dialect.h"
+#include "dialect/e2b/watchers.h"
 #include "inside.h"
 
 static int open_controller(cay__server *s, cay_err *err)
@@ -12,6 +13,23 @@ static int open_controller(cay__server *s, cay_err *err)
 static void close_controller(cay__server *s)
 {
     cay__controller_stop(s->controller);
+}
+
+static int open_watchers(cay__server *s, cay_err *err)
+{
+    (void)err;
+    s->watchers = e2b_watchers_new();
+    return 0;
+}
+
+static void close_watchers(cay__server *s)
+{
+    e2b_watchers_free(s->watchers);
+}
+
+struct e2b_watchers *cay__server_watchers(cay__server *s)
+{
+    return s->watchers;
 }
 
 const cay__dialect *const cay__dialects[] = {
@@ -27,5 +45,6 @@ const cay__dialect *const cay__dialects[] = {
 
 const cay__part cay__parts[] = {
     { "controller", open_controller, close_controller },
+    { "watchers", open_watchers, close_watchers },
     { NULL },
 };

@@ -122,6 +122,7 @@ struct cay__server {
     char            instance[9];
     struct cay__previews *previews;
     struct cay__hub     *hub;
+    struct e2b_watchers *watchers; /* dialect/e2b/watchers.h */
     struct cay__metrics *metrics;
     struct ssl_ctx_st *tls;
     char           *tls_cert;

@@ -170,6 +170,8 @@ int cay__route_find(cay__req *r, cay_err *err)
     rest = r->head.path;
     if (!r->dialect)
         r->dialect = find_dialect(r, &rest);
+    if ((r->route = cay__cors_preflight(r)))
+        return 0;
     for (size_t i = 0; r->dialect && i < r->dialect->nroutes; i++) {
         const cay__route *row = &r->dialect->routes[i];
         bool method = method_fits(row->method, r->head.method);

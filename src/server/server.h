@@ -52,6 +52,10 @@ typedef struct cay__dialect {
      * header), `also` when no base path fits. A path that is adopted so is matched as it is, without the base. */
     bool            (*first)(cay__req *r);
     bool            (*also)(cay__req *r);
+    /* Pages of any origin may ask: every request shows a token of its own, never a cookie. Not on listeners that need no key. */
+    bool              any_origin;
+    /* May a preview of that port be looked at, by rules of this protocol? Asked when no token or key of ours was shown. */
+    bool            (*opens)(cay__req *r, const char *sandbox, unsigned port);
 } cay__dialect;
 
 extern const cay__dialect *const cay__dialects[]; /* server/dialects.c, NULL-terminated */
@@ -95,6 +99,9 @@ typedef struct cay__actor {
 /* Fills r->who and says whether the route may be used. Called once a request, before its handler and before its body is waited for; of open
  * routes as well, where a missing key is no error. */
 int cay__auth(cay__req *r, cay_err *err);
+/* server/cors.c: other origins, for dialects with any_origin. */
+bool cay__cors(cay__req *r); /* true: the origin is welcome, and the answer says so */
+const cay__route *cay__cors_preflight(cay__req *r); /* the row that answers a browser's question before the request, or NULL */
 /* The key that the request shows: by the dialect's own way, else Authorization: Bearer, else X-API-Key; NULL without. */
 const char *cay__req_key(cay__req *r);
 

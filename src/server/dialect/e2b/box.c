@@ -39,15 +39,18 @@ static void read_note(cay__req *r, e2b_box *b)
     if (!*b->info->metadata || cay__json_object("metadata", b->info->metadata, &all, NULL) < 0)
         all = json_object();
     json_t *e = json_object_get(all, "e2b"), *changed = changed_network(r, b->info->id);
+    bool own = e;
     if (!e) { /* made by another way: what it has of its own is its metadata */
         json_t *wrap = json_pack("{s:{},s:o}", "e2b", "metadata", all);
         all = wrap;
         e = json_object_get(all, "e2b");
     }
+    if (json_is_object(json_object_get(e, "network")))
+        json_object_set(e, "first", json_object_get(e, "network")); /* as it was made with */
     if (changed)
         json_object_update(e, changed);
     json_decref(changed);
-    b->note = (e2b_note){ .all = all, .template_ = cay__json_str(e, "template", *b->info->template_ && strcmp(b->info->template_, "host") ? b->info->template_ : "base"),
+    b->note = (e2b_note){ .all = all, .own = own, .template_ = cay__json_str(e, "template", *b->info->template_ && strcmp(b->info->template_, "host") ? b->info->template_ : "base"),
                           .timeout = cay__json_int(e, "timeout", E2B_TIMEOUT), .auto_resume = cay__json_bool(e, "autoResume", false),
                           .internet_set = json_is_boolean(json_object_get(e, "internet")), .internet = cay__json_bool(e, "internet", true),
                           .network = json_object_get(e, "network"), .volumes = json_object_get(e, "volumes"), .metadata = json_object_get(all, "metadata") };

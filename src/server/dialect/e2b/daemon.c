@@ -196,24 +196,51 @@ static int on_health(cay__req *r, cay_err *err)
 static int on_metrics(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
-    cay_usage u = { .size = sizeof u };
+    cay_usage u;
+    double cpu;
     cay_info *i;
     CAY_TRY(e2b_daemon_open(r, 0, &d, err));
-    CAY_TRY(cay_sandbox_usage(d.sb, &r->call, &u, err));
+    CAY_TRY(e2b_sample(&r->call, d.sb, &u, &cpu, err));
     CAY_TRY(cay_sandbox_describe(d.sb, &r->call, &i, err));
-    json_int_t memory = (json_int_t)(i->limits.memory == CAY_UNLIMITED ? 0 : i->limits.memory), disk = (json_int_t)(i->limits.disk == CAY_UNLIMITED ? 0 : i->limits.disk);
-    int cpus = (int)((i->limits.cpu_milli == CAY_UNLIMITED ? 1000 : i->limits.cpu_milli) + 999) / 1000;
+    json_int_t memory = (json_int_t)e2b_bounded(i->limits.memory, 0), disk = (json_int_t)e2b_bounded(i->limits.disk, 0);
+    int cpus = (int)(e2b_bounded(i->limits.cpu_milli, 1000) + 999) / 1000;
     cay_info_free(i);
-    return cay__reply_json(r, 200, json_pack("{s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "ts", (json_int_t)time(NULL), "cpu_count", cpus, "cpu_used_pct", 0.0, "mem_total", memory,
+    return cay__reply_json(r, 200, json_pack("{s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "ts", (json_int_t)time(NULL), "cpu_count", cpus, "cpu_used_pct", cpu / cpus, "mem_total", memory,
                                              "mem_used", (json_int_t)u.memory, "mem_cache", (json_int_t)0, "mem_total_mib", memory >> 20, "mem_used_mib", (json_int_t)(u.memory >> 20),
                                              "disk_used", (json_int_t)u.disk, "disk_total", disk));
+}
+
+/* What every process of the sandbox has: asked of one. */
+static int on_envs(cay__req *r, cay_err *err)
+{
+    static const char *const argv[] = { "env", "-0", NULL };
+    e2b_daemon d;
+    cay_result res = { .size = sizeof res };
+    CAY_TRY(e2b_daemon_open(r, 0, &d, err));
+    const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = "/" };
+    CAY_TRY(cay_sandbox_run(d.sb, &r->call, &s, NULL, 0, (size_t)1 << 20, &res, err));
+    json_t *o = json_object();
+    for (char *p = res.out, *end = res.out + res.out_len; p && p < end; p += strlen(p) + 1) {
+        char *v = strchr(p, '=');
+        if (!v)
+            continue;
+        *v = 0;
+        json_t *text = json_string(v + 1);
+        if (text)
+            json_object_set_new(o, p, text);
+        *v = '=';
+    }
+    cay_result_clear(&res);
+    return cay__reply_json(r, 200, o);
 }
 
 static const cay__route routes[] = {
     { "GET", "/health", on_health, CAY__ROUTE_OPEN },
     { "GET", "/metrics", on_metrics, CAY__ROUTE_OPEN },
+    { "GET", "/envs", on_envs, CAY__ROUTE_OPEN },
     { "GET", "/files", e2b_files_get, CAY__ROUTE_OPEN },
     { "POST", "/files", e2b_files_post, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/files/compose", e2b_files_compose, CAY__ROUTE_OPEN },
     { "POST", "/process.Process/List", e2b_process_list, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/Start", e2b_process_start, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/Connect", e2b_process_connect, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
@@ -227,6 +254,9 @@ static const cay__route routes[] = {
     { "POST", "/filesystem.Filesystem/ListDir", e2b_fs_list, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/Remove", e2b_fs_remove, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/WatchDir", e2b_fs_watch, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/CreateWatcher", e2b_watcher_create, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/GetWatcherEvents", e2b_watcher_events, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/RemoveWatcher", e2b_watcher_remove, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
 };
 
 static int status_of(const cay_err *err)
@@ -285,9 +315,16 @@ unsigned e2b_port(const cay__head *h)
     return !strcmp(h->path, "/files") && strstr(h->query, "signature=") ? E2B_ENVD_PORT : 0;
 }
 
-static bool first(cay__req *r)
+/* A browser asks before it sends such fields, without them: what it means to send tells. */
+static bool preflight(const cay__head *h)
 {
-    return e2b_port(&r->head) == E2B_ENVD_PORT;
+    const char *fields = strcmp(h->method, "OPTIONS") ? NULL : cay__head_field(h, "access-control-request-headers");
+    return fields && strcasestr(fields, "e2b-sandbox-id");
 }
 
-const cay__dialect cay__dialect_e2b_envd = { .name = "e2b-envd", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .first = first };
+static bool first(cay__req *r)
+{
+    return e2b_port(&r->head) == E2B_ENVD_PORT || preflight(&r->head);
+}
+
+const cay__dialect cay__dialect_e2b_envd = { .name = "e2b-envd", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .first = first, .any_origin = true };

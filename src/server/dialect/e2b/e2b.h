@@ -8,6 +8,7 @@
  */
 #pragma once
 #include <base/base.h>
+#include <cay/policy.h>
 #include <server/dialect/dialect.h>
 
 #define E2B_ENVD_PORT    49983
@@ -18,6 +19,7 @@
 typedef struct e2b_note {
     const char *template_;
     int64_t     timeout; /* seconds, as asked at first */
+    bool        own; /* it was made by this protocol */
     bool        auto_resume, secure, internet_set, internet;
     json_t     *network;  /* as given, or NULL */
     json_t     *metadata; /* the user's, an object */
@@ -48,8 +50,44 @@ bool e2b_same(const char *a, const char *b); /* in constant time */
 /* "v1_" and the hash that a signed URL of a file has. exp: its text, or NULL. */
 void e2b_signature(const char *path, const char *op, const char *user, const char *token, const char *exp, char out[64]);
 
+/* ---- the control plane's looks (look.c) and rows (create.c, list.c, life.c, figures.c, logs.c, snapshots.c, templates.c, volumes.c, secrets.c) */
+#define E2B_PAGE 100
+void    e2b_when(int64_t ms, char out[32]);
+json_t *e2b_domain(cay__req *r);
+int64_t e2b_bounded(uint64_t v, int64_t none);
+json_t *e2b_listed(const e2b_box *b);
+int     e2b_sandbox_json(cay__req *r, const char *id, const char *template_, json_t **out, cay_err *err);
+int     e2b_seconds(const json_t *in, const char *key, int64_t none, int64_t *out, cay_err *err);
+int e2b_on_create(cay__req *r, cay_err *err), e2b_on_create_v1(cay__req *r, cay_err *err), e2b_on_list(cay__req *r, cay_err *err), e2b_on_list_v1(cay__req *r, cay_err *err);
+int e2b_on_get(cay__req *r, cay_err *err), e2b_on_kill(cay__req *r, cay_err *err), e2b_on_connect(cay__req *r, cay_err *err), e2b_on_resume(cay__req *r, cay_err *err);
+int e2b_on_pause(cay__req *r, cay_err *err), e2b_on_timeout(cay__req *r, cay_err *err), e2b_on_refresh(cay__req *r, cay_err *err), e2b_on_network(cay__req *r, cay_err *err);
+int e2b_on_metrics(cay__req *r, cay_err *err), e2b_on_all_metrics(cay__req *r, cay_err *err), e2b_on_logs(cay__req *r, cay_err *err), e2b_on_logs_v2(cay__req *r, cay_err *err);
+int e2b_on_snapshot(cay__req *r, cay_err *err), e2b_on_snapshots(cay__req *r, cay_err *err), e2b_on_fork(cay__req *r, cay_err *err);
+int e2b_on_templates(cay__req *r, cay_err *err), e2b_on_template_delete(cay__req *r, cay_err *err), e2b_on_alias(cay__req *r, cay_err *err), e2b_on_build(cay__req *r, cay_err *err);
+int e2b_on_volume_create(cay__req *r, cay_err *err), e2b_on_volumes(cay__req *r, cay_err *err), e2b_on_volume(cay__req *r, cay_err *err), e2b_on_volume_delete(cay__req *r, cay_err *err);
+int e2b_on_volume_dir(cay__req *r, cay_err *err), e2b_on_volume_mkdir(cay__req *r, cay_err *err), e2b_on_volume_stat(cay__req *r, cay_err *err), e2b_on_volume_patch(cay__req *r, cay_err *err);
+int e2b_on_volume_remove(cay__req *r, cay_err *err), e2b_on_volume_get(cay__req *r, cay_err *err), e2b_on_volume_put(cay__req *r, cay_err *err);
+int e2b_on_secret_create(cay__req *r, cay_err *err), e2b_on_secret_update(cay__req *r, cay_err *err), e2b_on_secrets(cay__req *r, cay_err *err), e2b_on_secret(cay__req *r, cay_err *err);
+int e2b_on_secret_delete(cay__req *r, cay_err *err), e2b_on_teams(cay__req *r, cay_err *err);
+/* What belongs to the service and to no tenant (volumes, secrets) is for admins and tenant default. */
+int e2b_shared(const cay__req *r, const char *what, cay_err *err);
+/* Use of a sandbox now, its share of the CPU measured over a moment. */
+int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cpu, cay_err *err);
+
 /* ---- policy (network.c): E2B's lists as ours; NULL text: nothing is reached. The caller frees. */
-int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err);
+int e2b_policy(const json_t *network, bool internet, const cay_bind *bindings, char **text, cay_err *err);
+/* Fields that are put in on the way out (rules.c). */
+typedef struct e2b_rule {
+    const char *name, *destination; /* of the binding */
+    const char *secret;             /* of the store; NULL: the value is given */
+    const char *value, *own;        /* then it is kept as that secret of ours */
+} e2b_rule;
+int  e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n, cay_err *err);
+/* Values into the store, and the bindings into a create. */
+int  e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, cay_create *c, cay_err *err);
+void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox); /* NULL: it was not; what was stored for it goes */
+int  e2b_rules_mask(cay__req *r, json_t *network, cay_err *err); /* what may be kept of them, in place */
+void e2b_rules_sweep(cay__req *r); /* forgets values of sandboxes that are gone */
 
 /* ---- the daemon's side */
 typedef struct e2b_daemon {
@@ -84,6 +122,8 @@ int e2b_process_close_stdin(cay__req *r, cay_err *err);
 int e2b_fs_stat(cay__req *r, cay_err *err), e2b_fs_mkdir(cay__req *r, cay_err *err), e2b_fs_move(cay__req *r, cay_err *err);
 int e2b_fs_list(cay__req *r, cay_err *err), e2b_fs_remove(cay__req *r, cay_err *err), e2b_fs_watch(cay__req *r, cay_err *err);
 /* An entry as the SDKs read it. */
-json_t *e2b_entry(cay__req *r, const e2b_daemon *d, const char *path, const cay_stat *st);
+json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const cay_stat *st);
+int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err); /* a path of the message */
+int e2b_watcher_create(cay__req *r, cay_err *err), e2b_watcher_events(cay__req *r, cay_err *err), e2b_watcher_remove(cay__req *r, cay_err *err);
 unsigned e2b_port(const cay__head *h); /* the port inside that a request names by E2B's headers or its host; 0: none */
-int e2b_files_get(cay__req *r, cay_err *err), e2b_files_post(cay__req *r, cay_err *err);
+int e2b_files_get(cay__req *r, cay_err *err), e2b_files_post(cay__req *r, cay_err *err), e2b_files_compose(cay__req *r, cay_err *err);

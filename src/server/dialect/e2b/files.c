@@ -196,3 +196,91 @@ int e2b_files_post(cay__req *r, cay_err *err)
     }
     return rc < 0 ? rc : cay__reply_json(r, 200, json_incref(done));
 }
+
+/* ------------------------------------------------------------------ several into one */
+
+typedef struct parts {
+    cay__req         *r;
+    const e2b_daemon *d;
+    const json_t     *list;
+    size_t            i;
+    int               fd;
+} parts;
+
+static int read_parts(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    parts *p = arg;
+    const cay_read spec = { .size = sizeof spec, .user = p->d->user };
+    for (;;) {
+        if (p->fd < 0 && p->i == json_array_size(p->list)) {
+            *n = 0;
+            return 0;
+        }
+        if (p->fd < 0)
+            CAY_TRY(cay_file_open_read(p->d->sb, &p->r->call, e2b_path(p->r, p->d, json_string_value(json_array_get(p->list, p->i))), &spec, &p->fd, err));
+        ssize_t got = read(p->fd, buf, cap);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read");
+        if (got > 0) {
+            *n = (size_t)got;
+            return 0;
+        }
+        close(p->fd);
+        p->fd = -1;
+        p->i++;
+    }
+}
+
+static int check_parts(cay__req *r, const e2b_daemon *d, const json_t *list, const char *to, cay_err *err)
+{
+    const json_t *v;
+    size_t i;
+    if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > 1000)
+        return cay_fail(err, CAY_EINVAL, "source_paths is a list of 1 to 1000 paths");
+    json_array_foreach(list, i, v) {
+        cay_stat st = { .size_of = sizeof st };
+        const char *s = json_string_value(v);
+        if (!s || !*s || strlen(s) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "source_paths[%zu] is not a path", i);
+        const char *path = e2b_path(r, d, s);
+        if (!strcmp(path, to))
+            return cay_fail(err, CAY_EINVAL, "source_paths[%zu] is the destination itself", i);
+        int rc = cay_file_stat(d->sb, &r->call, path, true, &st, err);
+        if (rc == CAY_ENOENT)
+            return cay_fail(err, CAY_ENOENT, "path '%.150s' does not exist", path);
+        CAY_TRY(rc);
+        if (st.type != CAY_FILE)
+            return cay_fail(err, CAY_EINVAL, "path '%.150s' is not a file", path);
+    }
+    return 0;
+}
+
+int e2b_files_compose(cay__req *r, cay_err *err)
+{
+    e2b_daemon d;
+    json_t *in;
+    const json_t *v;
+    size_t i;
+    CAY_AUTOJSON *done = json_array();
+    CAY_TRY(e2b_daemon_open(r, 0, &d, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const char *to = cay__json_str(in, "destination", ""), *user = cay__json_str(in, "username", "");
+    if (*user) {
+        d.user = user;
+        d.home = strcmp(user, "root") ? d.home : "/root";
+    }
+    if (!*to)
+        return cay_fail(err, CAY_EINVAL, "destination is missing");
+    to = e2b_path(r, &d, to);
+    parts p = { .r = r, .d = &d, .list = json_object_get(in, "source_paths"), .fd = -1 };
+    CAY_TRY(check_parts(r, &d, p.list, to, err));
+    int rc = put(r, &d, to, read_parts, &p, done, err);
+    if (p.fd >= 0)
+        close(p.fd);
+    CAY_TRY(rc);
+    json_array_foreach(p.list, i, v) /* they are in it now */
+        CAY_TRY(cay_file_remove(d.sb, &r->call, e2b_path(r, &d, json_string_value(v)), false, NULL) == CAY_EGONE ? cay_fail(err, CAY_EGONE, "the sandbox ended") : 0);
+    return cay__reply_json(r, 200, json_incref(json_array_get(done, 0)));
+}

@@ -38,10 +38,10 @@ static json_t *owner(uint32_t id)
 }
 
 typedef struct metadata {
-    cay__req         *r;
-    const e2b_daemon *d;
-    const char       *path;
-    json_t           *o;
+    const cay_call *call;
+    cay_sandbox    *sb;
+    const char     *path;
+    json_t         *o;
 } metadata;
 
 static int add_metadata(const char *name, void *arg)
@@ -49,7 +49,7 @@ static int add_metadata(const char *name, void *arg)
     metadata *m = arg;
     char value[4097];
     size_t len = sizeof value - 1;
-    if (!cay__str_starts(name, "user.e2b.") || cay_file_getxattr(m->d->sb, &m->r->call, m->path, name, value, &len, NULL) < 0)
+    if (!cay__str_starts(name, "user.e2b.") || cay_file_getxattr(m->sb, m->call, m->path, name, value, &len, NULL) < 0)
         return 0;
     value[len] = 0;
     json_object_set_new(m->o, name + 9, json_string(value));
@@ -57,12 +57,12 @@ static int add_metadata(const char *name, void *arg)
 }
 
 /* `mode` and `type` of a link are those of what it leads to. */
-json_t *e2b_entry(cay__req *r, const e2b_daemon *d, const char *path, const cay_stat *st)
+json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const cay_stat *st)
 {
     char perms[11], when[40];
     const char *slash = strrchr(path, '/');
     cay_stat to = *st;
-    bool link = st->type == CAY_LINK, broken = link && cay_file_stat(d->sb, &r->call, path, true, &to, NULL) < 0;
+    bool link = st->type == CAY_LINK, broken = link && cay_file_stat(sb, call, path, true, &to, NULL) < 0;
     const char *type = broken ? "FILE_TYPE_UNSPECIFIED" : to.type == CAY_DIR ? "FILE_TYPE_DIRECTORY" : to.type == CAY_FILE ? "FILE_TYPE_FILE" : "FILE_TYPE_UNSPECIFIED";
     mode_text(st, perms);
     time_text(to.mtime_ns, when);
@@ -78,13 +78,13 @@ json_t *e2b_entry(cay__req *r, const e2b_daemon *d, const char *path, const cay_
         if (cut)
             *cut = 0;
         size_t n = strlen(dir) + strlen(st->target) + 2;
-        char *target = cay__arena_take(&r->arena, n);
+        CAY_AUTOFREE char *target = cay__alloc(n);
         cay__str_join(target, n, st->target[0] == '/' ? "" : dir, st->target[0] == '/' ? "" : "/", st->target, NULL);
         json_object_set_new(o, "symlinkTarget", cay__json_bytes(target));
     }
     if (to.type == CAY_FILE) {
-        metadata m = { r, d, path, json_object() };
-        cay_file_listxattr(d->sb, &r->call, path, add_metadata, &m, NULL);
+        metadata m = { call, sb, path, json_object() };
+        cay_file_listxattr(sb, call, path, add_metadata, &m, NULL);
         if (json_object_size(m.o))
             json_object_set(o, "metadata", m.o);
         json_decref(m.o);
@@ -96,12 +96,12 @@ static int answer_entry(cay__req *r, const e2b_rpc *q, const char *path, cay_err
 {
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(cay_file_stat(q->d.sb, &r->call, path, false, &st, err));
-    return e2b_rpc_answer(r, json_pack("{s:o}", "entry", e2b_entry(r, &q->d, path, &st)));
+    return e2b_rpc_answer(r, json_pack("{s:o}", "entry", e2b_entry(q->d.sb, &r->call, path, &st)));
 }
 
 /* ------------------------------------------------------------------ the calls */
 
-static int named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err)
+int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err)
 {
     const char *s = cay__json_str(q->in, key, "");
     if (!*s && strcmp(key, "path"))
@@ -116,7 +116,7 @@ int e2b_fs_stat(cay__req *r, cay_err *err)
     const char *path;
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
-    CAY_TRY(named(r, &q, "path", &path, err));
+    CAY_TRY(e2b_named(r, &q, "path", &path, err));
     return answer_entry(r, &q, path, err);
 }
 
@@ -127,7 +127,7 @@ int e2b_fs_mkdir(cay__req *r, cay_err *err)
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
-    CAY_TRY(named(r, &q, "path", &path, err));
+    CAY_TRY(e2b_named(r, &q, "path", &path, err));
     if (cay_file_stat(q.d.sb, &r->call, path, true, &st, NULL) == 0)
         return st.type == CAY_DIR ? cay_fail(err, CAY_EEXIST, "directory already exists: %.150s", path) : cay_fail(err, CAY_EINVAL, "path already exists but it is not a directory: %.150s", path);
     CAY_TRY(cay_file_mkdir(q.d.sb, &r->call, path, 0755, true, err));
@@ -141,8 +141,8 @@ int e2b_fs_move(cay__req *r, cay_err *err)
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
-    CAY_TRY(named(r, &q, "source", &from, err));
-    CAY_TRY(named(r, &q, "destination", &to, err));
+    CAY_TRY(e2b_named(r, &q, "source", &from, err));
+    CAY_TRY(e2b_named(r, &q, "destination", &to, err));
     CAY_TRY(cay_file_stat(q.d.sb, &r->call, from, false, &st, err));
     char *parent = cay__arena_str(&r->arena, to), *slash = strrchr(parent, '/');
     if (slash && slash != parent) {
@@ -159,7 +159,7 @@ int e2b_fs_remove(cay__req *r, cay_err *err)
     const char *path;
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
-    CAY_TRY(named(r, &q, "path", &path, err));
+    CAY_TRY(e2b_named(r, &q, "path", &path, err));
     int rc = cay_file_remove(q.d.sb, &r->call, path, true, err);
     return rc < 0 && rc != CAY_ENOENT ? rc : e2b_rpc_answer(r, json_object());
 }
@@ -179,7 +179,7 @@ static int add_entry(const cay_dirent *e, void *arg)
     if (!path)
         abort();
     cay__str_join(path, n, strcmp(l->base, "/") ? l->base : "", "/", e->path, NULL);
-    json_array_append_new(l->list, e2b_entry(l->r, l->d, path, &e->st));
+    json_array_append_new(l->list, e2b_entry(l->d->sb, &l->r->call, path, &e->st));
     return 0;
 }
 
@@ -211,7 +211,7 @@ int e2b_fs_list(cay__req *r, cay_err *err)
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in, *list = json_array();
-    CAY_TRY(named(r, &q, "path", &path, err));
+    CAY_TRY(e2b_named(r, &q, "path", &path, err));
     int64_t depth = cay__json_int(in, "depth", 1);
     if (depth < 0 || depth > DEPTH_MAX)
         return cay_fail(err, CAY_EINVAL, "depth is 1 to %d", DEPTH_MAX);
@@ -225,81 +225,4 @@ int e2b_fs_list(cay__req *r, cay_err *err)
         add_entry(&f.v[i], &l);
     free(f.v);
     return rc < 0 ? rc : e2b_rpc_answer(r, json_pack("{s:O}", "entries", list));
-}
-
-/* ------------------------------------------------------------------ watching */
-
-typedef struct eye {
-    cay_sandbox *sb;
-    cay_watch   *w;
-    bool         started;
-    int64_t      quiet_since;
-    uint64_t     keepalive_ms;
-} eye;
-
-static void tell(cay__buf *out, const char *what, json_t *j)
-{
-    e2b_envelope_json(out, json_pack("{s:o}", what, j));
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static int watch_pull(cay__pump *p, unsigned ready, cay__buf *out)
-{
-    eye *y = p->self;
-    cay_watch_event e = { .size = sizeof e };
-    cay_err err = CAY_ERR_INIT;
-    if (!y->started)
-        tell(out, "start", json_object());
-    y->started = true;
-    if (ready & 1) {
-        int rc = cay_watch_next(y->w, NULL, &e, &err);
-        if (rc < 0)
-            return CAY_EGONE; /* the sandbox ended: SDKs know it by the cut */
-        const char *type = e.change == CAY_CHANGE_CREATE ? "EVENT_TYPE_CREATE" : e.change == CAY_CHANGE_WRITE ? "EVENT_TYPE_WRITE" : e.change == CAY_CHANGE_REMOVE ? "EVENT_TYPE_REMOVE"
-                         : e.change == CAY_CHANGE_RENAME ? "EVENT_TYPE_RENAME" : e.change == CAY_CHANGE_CHMOD ? "EVENT_TYPE_CHMOD" : NULL;
-        if (e.change == CAY_CHANGE_RENAME && *e.from) {
-            tell(out, "filesystem", json_pack("{s:o,s:s}", "name", cay__json_bytes(e.from), "type", type));
-            type = "EVENT_TYPE_CREATE";
-        }
-        if (type)
-            tell(out, "filesystem", json_pack("{s:o,s:s}", "name", cay__json_bytes(e.path), "type", type));
-        y->quiet_since = now_ms();
-    } else if ((uint64_t)(now_ms() - y->quiet_since) >= y->keepalive_ms) {
-        tell(out, "keepalive", json_object());
-        y->quiet_since = now_ms();
-    }
-    return CAY__PUMP_ON;
-}
-
-static void watch_close(cay__pump *p)
-{
-    eye *y = p->self;
-    cay_watch_close(y->w);
-    cay_sandbox_unref(y->sb);
-    free(y);
-}
-
-int e2b_fs_watch(cay__req *r, cay_err *err)
-{
-    e2b_rpc q;
-    const char *path;
-    cay_stat st = { .size_of = sizeof st };
-    cay_watch *w;
-    CAY_TRY(e2b_rpc_open(r, &q, err));
-    CAY_AUTOJSON *in = q.in;
-    CAY_TRY(named(r, &q, "path", &path, err));
-    CAY_TRY(cay_file_stat(q.d.sb, &r->call, path, true, &st, err));
-    if (st.type != CAY_DIR)
-        return cay_fail(err, CAY_EINVAL, "path %.150s is not a directory", path);
-    CAY_TRY(cay_watch_open(q.d.sb, &r->call, path, cay__json_bool(in, "recursive", false), &w, err));
-    eye *y = calloc(1, sizeof *y);
-    *y = (eye){ .sb = cay_sandbox_ref(q.d.sb), .w = w, .quiet_since = now_ms(), .keepalive_ms = q.keepalive_ms };
-    const cay__pump pump = { .fd = { cay_watch_fd(w), -1, -1 }, .beat_ms = 1000, .self = y, .pull = watch_pull, .close = watch_close };
-    return cay__reply_pump(r, 200, "application/connect+json", &pump);
 }

@@ -326,4 +326,4 @@ static bool first(cay__req *r)
     return e2b_port(&r->head) == E2B_CODE_PORT;
 }
 
-const cay__dialect cay__dialect_e2b_code = { .name = "e2b-code", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .first = first };
+const cay__dialect cay__dialect_e2b_code = { .name = "e2b-code", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .first = first, .any_origin = true };

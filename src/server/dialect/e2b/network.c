@@ -3,6 +3,7 @@
 #include "e2b.h"
 #include <arpa/inet.h>
 #include <cay/policy.h>
+#include <ctype.h>
 #include <stdio.h>
 
 #define RULES_MAX 1000
@@ -12,16 +13,59 @@ static bool is_everything(const char *s)
     return !strcmp(s, "0.0.0.0/0");
 }
 
-static bool is_address(const char *s)
-{
+/* An address or CIDR; without a length it is that one address. */
+typedef struct net {
     unsigned char a[16];
-    char host[64];
+    unsigned      len, bits; /* of the prefix; 32 or 128 */
+} net;
+
+static void clear_behind(net *n)
+{
+    for (unsigned i = n->len; i < n->bits; i++)
+        n->a[i / 8] &= (unsigned char)~(0x80u >> i % 8);
+}
+
+static bool read_net(const char *s, net *out)
+{
+    char host[64], *end;
     size_t n = strcspn(s, "/");
     if (n >= sizeof host)
         return false;
     memcpy(host, s, n);
     host[n] = 0;
-    return inet_pton(AF_INET, host, a) == 1 || inet_pton(AF_INET6, host, a) == 1;
+    *out = (net){ .bits = 32 };
+    if (inet_pton(AF_INET, host, out->a) != 1) {
+        out->bits = 128;
+        if (inet_pton(AF_INET6, host, out->a) != 1)
+            return false;
+    }
+    out->len = out->bits;
+    if (s[n] == '/') {
+        if (!isdigit((unsigned char)s[n + 1]))
+            return false;
+        unsigned long v = strtoul(s + n + 1, &end, 10);
+        if (*end || v > out->bits)
+            return false;
+        out->len = (unsigned)v;
+    }
+    clear_behind(out);
+    return true;
+}
+
+static bool is_address(const char *s)
+{
+    net n;
+    return read_net(s, &n);
+}
+
+static bool covers(const net *a, const net *b)
+{
+    net cut = *b;
+    cut.len = a->len;
+    if (a->bits != b->bits || a->len > b->len)
+        return false;
+    clear_behind(&cut);
+    return !memcmp(a->a, cut.a, sizeof cut.a);
 }
 
 static int member(const json_t *network, const char *key, json_t **list, cay_err *err)
@@ -43,8 +87,8 @@ static int member(const json_t *network, const char *key, json_t **list, cay_err
 /* What we have no way to keep is refused by its name, never left out in silence. */
 static int known(const json_t *network, cay_err *err)
 {
-    static const char *const fields[] = { "allowOut", "denyOut", "allowPublicTraffic", "maskRequestHost" };
-    static const char *const not_yet[] = { "rules", "egressProxy", "httpsPorts" };
+    static const char *const fields[] = { "allowOut", "denyOut", "allowPublicTraffic", "rules" };
+    static const char *const not_yet[] = { "egressProxy", "httpsPorts", "maskRequestHost" };
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)network, key, v) {
@@ -87,7 +131,46 @@ static void add_allow(list *l, const char *s)
         add(l, "tcp://", s, ":1-65535");
 }
 
-int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
+/* What is allowed wins over what is denied, and with us it is the other way round: so of a denied range only that part is told which is not
+ * allowed, halved until each half is one or the other. */
+static bool add_without(list *l, const net *deny, const net *allow, size_t nallow)
+{
+    char host[INET6_ADDRSTRLEN], text[64];
+    bool inside = false;
+    for (size_t i = 0; i < nallow; i++) {
+        if (covers(&allow[i], deny))
+            return true;
+        inside |= covers(deny, &allow[i]);
+    }
+    if (inside) {
+        net half = *deny;
+        half.len++;
+        bool ok = add_without(l, &half, allow, nallow);
+        half.a[deny->len / 8] |= (unsigned char)(0x80u >> deny->len % 8);
+        return ok && add_without(l, &half, allow, nallow);
+    }
+    if (l->n == RULES_MAX || !inet_ntop(deny->bits == 32 ? AF_INET : AF_INET6, deny->a, host, sizeof host))
+        return false;
+    snprintf(text, sizeof text, deny->len == deny->bits ? "%s" : "%s/%u", host, deny->len);
+    add(l, "!", text, "");
+    return true;
+}
+
+static int add_denies(list *l, const json_t *deny, const json_t *allow, cay_err *err)
+{
+    net *keep = cay__arena_take(l->mem, (json_array_size(allow) + 1) * sizeof *keep), one;
+    const json_t *v;
+    size_t i;
+    json_array_foreach(allow, i, v)
+        read_net(json_string_value(v), &keep[i]);
+    l->n = 0;
+    json_array_foreach(deny, i, v)
+        if (read_net(json_string_value(v), &one) && !add_without(l, &one, keep, json_array_size(allow)))
+            return cay_fail(err, CAY_EINVAL, "network: what is denied and not allowed is more than %d ranges", RULES_MAX);
+    return 0;
+}
+
+int e2b_policy(const json_t *network, bool internet, const cay_bind *bindings, char **text, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     list *l = cay__arena_take(&mem, sizeof *l);
@@ -114,19 +197,8 @@ int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
     }
     if (names && !closed)
         return cay_fail(err, CAY_EINVAL, "network.allowOut names a domain, which needs 0.0.0.0/0 in network.denyOut");
-    /* What is allowed wins over what is denied; where everything is open, only that matters which is denied and not allowed. */
-    if (!closed) {
-        l->n = 0;
-        json_array_foreach(deny, i, v) {
-            bool kept = true;
-            size_t k;
-            json_t *a;
-            json_array_foreach(allow, k, a)
-                kept &= strcmp(json_string_value(a), json_string_value(v)) != 0;
-            if (kept)
-                add(l, "!", json_string_value(v), "");
-        }
-    }
-    cay_policy p = { .size = sizeof p, .mode = closed ? l->n ? CAY_NET_RULES : CAY_NET_OFF : CAY_NET_ALL, .rules = l->n ? l->v : NULL };
+    if (!closed) /* everything is open: only that matters which is denied */
+        CAY_TRY(add_denies(l, deny, allow, err));
+    cay_policy p = { .size = sizeof p, .mode = closed ? l->n ? CAY_NET_RULES : CAY_NET_OFF : CAY_NET_ALL, .rules = l->n ? l->v : NULL, .bindings = bindings };
     return cay_policy_text(&p, text, err);
 }

@@ -56,8 +56,9 @@ int e2b_token_by(const unsigned char key[32], const char *kind, const char *id, 
 {
     unsigned char mac[EVP_MAX_MD_SIZE];
     unsigned n = 0;
-    char what[64];
-    int len = snprintf(what, sizeof what, "cay e2b 1 %s %s", kind, id);
+    size_t room = strlen(kind) + strlen(id) + 12;
+    CAY_AUTOFREE char *what = cay__alloc(room);
+    int len = snprintf(what, room, "cay e2b 1 %s %s", kind, id);
     if (!HMAC(EVP_sha256(), key, 32, (unsigned char *)what, (size_t)len, mac, &n) || n != 32)
         return cay_fail(err, CAY_ESYS, "a token could not be made");
     hex(mac, 32, token);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages of other origins (https://fetch.spec.whatwg.org/#http-cors-protocol). Only protocols whose every request shows a token that no browser
+ * adds by itself are open to them: then a foreign page can do what its own token allows, and nothing with somebody else's.
+ */
+#include "server.h"
+#include <base/base.h>
+
+static bool welcome(const cay__req *r)
+{
+    /* A listener with --as needs no token: there any page would be that tenant. */
+    return r->dialect && r->dialect->any_origin && !r->as;
+}
+
+bool cay__cors(cay__req *r)
+{
+    if (!welcome(r) || !cay__head_field(&r->head, "origin"))
+        return false;
+    cay__reply_field(r, "Access-Control-Allow-Origin", "*");
+    cay__reply_field(r, "Access-Control-Expose-Headers", "*");
+    return true;
+}
+
+static int on_preflight(cay__req *r, cay_err *err)
+{
+    const char *fields = cay__head_field(&r->head, "access-control-request-headers");
+    (void)err;
+    cay__reply_field(r, "Access-Control-Allow-Methods", "HEAD, GET, POST, PUT, PATCH, DELETE");
+    cay__reply_field(r, "Access-Control-Allow-Headers", fields ? fields : "*");
+    cay__reply_field(r, "Access-Control-Max-Age", "7200");
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+const cay__route *cay__cors_preflight(cay__req *r)
+{
+    static const cay__route row = { "OPTIONS", NULL, on_preflight, CAY__ROUTE_OPEN };
+    bool asks = !strcmp(r->head.method, "OPTIONS") && cay__head_field(&r->head, "origin") && cay__head_field(&r->head, "access-control-request-method");
+    return asks && welcome(r) ? &row : NULL;
+}

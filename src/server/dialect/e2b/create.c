@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox from what the SDKs ask for. */
+#include "e2b.h"
+#include <base/str.h>
+#include <cay/policy.h>
+#include <cay/snapshot.h>
+#include <cay/volume.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+/* What a name stands for here: a snapshot, or the template that this host has. */
+static int starting_point(cay__req *r, const char *name, cay_create *c, cay_err *err)
+{
+    static const char *const base[] = { "base", "code-interpreter-v1", "host" };
+    cay_snapshot *s;
+    size_t n = strcspn(name, ":");
+    for (size_t i = 0; i < CAY_LEN(base); i++)
+        if (strlen(base[i]) == n && !strncmp(base[i], name, n))
+            return 0;
+    char *ref = cay__arena_str(&r->arena, name), *tag = strstr(ref, ":default");
+    if (tag && !tag[8])
+        *tag = 0;
+    if (cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, NULL) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found: there are base and your snapshots", name);
+    c->from = cay__arena_str(&r->arena, s->id);
+    cay_snapshot_free(s);
+    return 0;
+}
+
+static int pairs(cay__req *r, const json_t *o, const char *what, const cay_pair **out, cay_err *err)
+{
+    const char *key;
+    json_t *v;
+    size_t n = 0;
+    if (!o || json_is_null(o))
+        return 0;
+    if (!json_is_object(o))
+        return cay_fail(err, CAY_EINVAL, "%s is an object of texts", what);
+    cay_pair *list = cay__arena_take(&r->arena, (json_object_size(o) + 1) * sizeof *list);
+    json_object_foreach((json_t *)o, key, v) {
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "%s.%.60s is not a text without NUL", what, key);
+        list[n++] = (cay_pair){ key, json_string_value(v) };
+    }
+    *out = list;
+    return 0;
+}
+
+static int volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
+{
+    const json_t *v;
+    size_t i;
+    if (!list || json_is_null(list) || !json_array_size(list))
+        return 0;
+    CAY_TRY(e2b_shared(r, "volumes", err));
+    cay_volume_use *use = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *use);
+    json_array_foreach(list, i, v) {
+        use[i] = (cay_volume_use){ .name = cay__json_str(v, "name", NULL), .target = cay__json_str(v, "path", NULL), .rw = true };
+        if (!use[i].name || !use[i].target)
+            return cay_fail(err, CAY_EINVAL, "volumeMounts[%zu] has a name and a path", i);
+    }
+    c->volumes = use;
+    c->nvolumes = json_array_size(list);
+    return 0;
+}
+
+/* What is asked for and not there is refused by its name. */
+static int refuse(const json_t *in, cay_err *err)
+{
+    static const char *const not_here[] = { "mcp", "iam" };
+    for (size_t i = 0; i < CAY_LEN(not_here); i++) {
+        const json_t *v = json_object_get(in, not_here[i]);
+        if (v && !json_is_null(v) && json_object_size(v))
+            return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s is not supported by this server", not_here[i]);
+    }
+    return 0;
+}
+
+static char *note_text(const json_t *in, const char *template_, int64_t timeout)
+{
+    CAY_AUTOJSON *o = json_pack("{s:{s:s,s:I,s:b},s:O}", "e2b", "template", template_, "timeout", (json_int_t)timeout, "autoResume",
+                                cay__json_bool(json_object_get(in, "autoResume"), "enabled", false), "metadata", json_object_get(in, "metadata") ? json_object_get(in, "metadata") : json_null());
+    json_t *e = json_object_get(o, "e2b"), *net = json_object_get(in, "network"), *open = json_object_get(in, "allow_internet_access"), *vol = json_object_get(in, "volumeMounts");
+    if (json_is_object(net))
+        json_object_set(e, "network", net);
+    if (json_is_boolean(open))
+        json_object_set(e, "internet", open);
+    if (json_is_array(vol))
+        json_object_set(e, "volumes", vol);
+    return cay__json_text(o, 60000);
+}
+
+static int create(cay__req *r, int64_t default_timeout, cay_err *err)
+{
+    json_t *in, *out;
+    const cay_pair *unused = NULL;
+    CAY_AUTOFREE char *net = NULL, *note = NULL;
+    e2b_rule *rules = NULL;
+    size_t nrules = 0;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const char *template_ = cay__json_str(in, "templateID", NULL);
+    int64_t timeout = cay__json_int(in, "timeout", default_timeout);
+    cay_create c = { .size = sizeof c, .user = "user", .workdir = "/home/user", .on_expiry = cay__json_bool(in, "autoPause", false) ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL };
+    if (!template_)
+        return cay_fail(err, CAY_EINVAL, "templateID is missing");
+    if (timeout <= 0 || timeout > 86400 * 30)
+        return cay_fail(err, CAY_EINVAL, "Timeout must be greater than 0 and at most 30 days");
+    if (!cay__json_bool(in, "autoPauseMemory", true) && (c.on_expiry == CAY_EXPIRE_KILL || cay__json_bool(json_object_get(in, "autoResume"), "enabled", false)))
+        return cay_fail(err, CAY_EINVAL, "autoPauseMemory false goes with autoPause, and not with autoResume");
+    c.ttl_ms = (uint64_t)timeout * 1000;
+    CAY_TRY(refuse(in, err));
+    CAY_TRY(starting_point(r, template_, &c, err));
+    CAY_TRY(pairs(r, json_object_get(in, "envVars"), "envVars", &c.env, err));
+    CAY_TRY(pairs(r, json_object_get(in, "metadata"), "metadata", &unused, err));
+    CAY_TRY(volumes(r, json_object_get(in, "volumeMounts"), &c, err));
+    bool internet = cay__json_bool(in, "allow_internet_access", true);
+    CAY_TRY(e2b_policy(json_object_get(in, "network"), internet, NULL, &net, err));
+    CAY_TRY(e2b_rules_read(r, json_object_get(in, "network"), internet, &rules, &nrules, err));
+    c.net = net;
+    c.tenant = r->who.tenant;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    int rc = e2b_rules_store(r, rules, nrules, &c, err);
+    if (rc == 0)
+        rc = e2b_rules_mask(r, json_object_get(in, "network"), err);
+    if (rc == 0 && !(note = note_text(in, template_, timeout)))
+        rc = cay_fail(err, CAY_ETOOBIG, "metadata and network are longer than 60 kB");
+    c.metadata = note;
+    if (rc == 0)
+        rc = cay_service_create(r->svc, &r->call, &c, &sb, err);
+    e2b_rules_made(r, rules, nrules, rc < 0 ? NULL : cay_sandbox_id(sb));
+    if (rc < 0)
+        return rc;
+    cay__req_about(r, cay_sandbox_id(sb));
+    CAY_TRY(e2b_sandbox_json(r, cay_sandbox_id(sb), template_, &out, err));
+    return cay__reply_json(r, 201, out);
+}
+
+int e2b_on_create_v1(cay__req *r, cay_err *err)
+{
+    return create(r, 15, err);
+}
+
+int e2b_on_create(cay__req *r, cay_err *err)
+{
+    return create(r, E2B_TIMEOUT, err);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One sandbox: what it is, how long it lives, pause and resume, what it may reach. */
+#include "e2b.h"
+#include <base/str.h>
+#include <cay/note.h>
+#include <cay/policy.h>
+#include <time.h>
+
+int e2b_on_get(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    char token[E2B_TOKEN_LEN + 1];
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    CAY_TRY(e2b_token(r, "envd", b.info->id, token, err));
+    json_t *o = e2b_listed(&b);
+    json_object_set_new(o, "envdAccessToken", json_string(token));
+    json_object_set_new(o, "domain", e2b_domain(r));
+    json_object_set_new(o, "allowInternetAccess", b.note.internet_set ? json_boolean(b.note.internet) : json_null());
+    if (b.note.network)
+        json_object_set(o, "network", b.note.network);
+    json_object_set_new(o, "lifecycle", json_pack("{s:b,s:s}", "autoResume", b.note.auto_resume, "onTimeout", b.info->on_expiry == CAY_EXPIRE_PAUSE ? "pause" : "kill"));
+    return cay__reply_json(r, 200, o);
+}
+
+int e2b_on_kill(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    CAY_TRY(cay_sandbox_remove(b.sb, &r->call, err));
+    cay_note_put(r->svc, "e2b", b.info->id, NULL, NULL);
+    e2b_rules_sweep(r);
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+int e2b_seconds(const json_t *in, const char *key, int64_t none, int64_t *out, cay_err *err)
+{
+    const json_t *v = json_object_get(in, key);
+    *out = json_is_integer(v) ? json_integer_value(v) : none;
+    if ((v && !json_is_integer(v)) || *out < 0 || *out > 86400 * 30)
+        return cay_fail(err, CAY_EINVAL, "%s is a number of seconds, at most 30 days", key);
+    return 0;
+}
+
+int e2b_on_timeout(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    json_t *in;
+    int64_t s;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_seconds(in, "timeout", -1, &s, err));
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    CAY_TRY(cay_sandbox_extend(b.sb, &r->call, s ? (uint64_t)s * 1000 : 1, 0, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+/* Never less than what is left. */
+static int prolong(cay__req *r, const e2b_box *b, int64_t s, cay_err *err)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    int64_t left = b->info->deadline_ms - (t.tv_sec * 1000LL + t.tv_nsec / 1000000);
+    if (e2b_running(b->info) && (!b->info->deadline_ms || left >= s * 1000))
+        return 0;
+    return cay_sandbox_extend(b->sb, &r->call, (uint64_t)s * 1000, 0, err);
+}
+
+int e2b_on_refresh(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    json_t *in;
+    int64_t s;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_seconds(in, "duration", 15, &s, err));
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    CAY_TRY(prolong(r, &b, CAY_MAX(s, 15), err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+static int resume(cay__req *r, e2b_box *b, int64_t s, cay_err *err)
+{
+    bool was = e2b_running(b->info);
+    json_t *out;
+    if (!was)
+        CAY_TRY(cay_sandbox_resume(b->sb, &r->call, err));
+    CAY_TRY(prolong(r, b, s, err));
+    CAY_TRY(e2b_sandbox_json(r, b->info->id, b->note.template_, &out, err));
+    return cay__reply_json(r, was ? 200 : 201, out);
+}
+
+int e2b_on_connect(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    json_t *in;
+    int64_t s;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_seconds(in, "timeout", E2B_TIMEOUT, &s, err));
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    return resume(r, &b, CAY_MAX(s, 1), err);
+}
+
+int e2b_on_resume(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    json_t *in;
+    int64_t s;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_seconds(in, "timeout", 15, &s, err));
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    if (e2b_running(b.info))
+        return cay_fail(err, CAY_ESTATE, "sandbox \"%s\" is already running", b.info->id);
+    return resume(r, &b, CAY_MAX(s, 1), err);
+}
+
+/* Without its memory it is stopped: files stay, processes do not. */
+int e2b_on_pause(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    json_t *in;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    if (!e2b_running(b.info))
+        return cay_fail(err, CAY_ESTATE, "sandbox \"%s\" is already paused", b.info->id);
+    /* What is paused stays until it is killed. */
+    CAY_TRY(cay_sandbox_extend(b.sb, &r->call, CAY_UNLIMITED, 0, err));
+    CAY_TRY(cay__json_bool(in, "memory", true) ? cay_sandbox_pause(b.sb, &r->call, err) : cay_sandbox_kill(b.sb, &r->call, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+/* A sandbox has the values that it was made with: rules may go, or stay as they were. */
+static int same_rules(const e2b_box *b, const json_t *net, cay_err *err)
+{
+    json_t *now = json_object_get(net, "rules"), *then = json_object_get(json_object_get(json_object_get(b->note.all, "e2b"), "first"), "rules");
+    if (!json_object_size(now) || json_equal(now, then))
+        return 0;
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "network.rules are given when a sandbox is made; later they can be taken away, and the same ones given again");
+}
+
+int e2b_on_network(cay__req *r, cay_err *err)
+{
+    e2b_rule *rules = NULL;
+    size_t n = 0;
+    E2B_AUTOBOX b = { 0 };
+    json_t *in;
+    CAY_AUTOFREE char *text = NULL, *note = NULL;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    bool open = cay__json_bool(in, "allow_internet_access", true);
+    CAY_AUTOJSON *net = json_deep_copy(in);
+    json_object_del(net, "allow_internet_access");
+    CAY_TRY(e2b_rules_mask(r, net, err));
+    CAY_TRY(same_rules(&b, net, err));
+    CAY_TRY(e2b_rules_read(r, net, open, &rules, &n, err));
+    cay_bind *bindings = cay__arena_take(&r->arena, (n + 1) * sizeof *bindings);
+    for (size_t i = 0; i < n; i++)
+        bindings[i] = (cay_bind){ rules[i].name, rules[i].destination };
+    bindings[n] = (cay_bind){ 0 };
+    CAY_TRY(e2b_policy(net, open, bindings, &text, err));
+    CAY_TRY(cay_sandbox_set_policy(b.sb, &r->call, text, NULL, err));
+    CAY_AUTOJSON *o = json_pack("{s:O,s:b}", "network", net, "internet", open);
+    if ((note = cay__json_text(o, 60000)))
+        CAY_TRY(cay_note_put(r->svc, "e2b", b.info->id, note, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox's log: what was asked of it (the audit log), its commands, and what it reached or was refused (the network log), in order of time. */
+#include "e2b.h"
+#include <base/str.h>
+#include <cay/audit.h>
+#include <stdio.h>
+#include <strings.h>
+
+enum { LINES = 1000, KEPT = 20000 };
+
+typedef struct line {
+    int64_t     ms;
+    size_t      n; /* lines of the same moment stay in order */
+    const char *level, *logger;
+    char       *message;
+} line;
+
+typedef struct log_ {
+    cay__arena *mem;
+    line       *v;
+    size_t      n, cap;
+} log_;
+
+static void add(log_ *l, int64_t ms, const char *level, const char *logger, cay__buf *text)
+{
+    if (l->n == KEPT)
+        return;
+    if (l->n == l->cap) {
+        size_t cap = l->cap ? 2 * l->cap : 256;
+        line *v = realloc(l->v, cap * sizeof *v);
+        if (!v)
+            abort();
+        l->v = v;
+        l->cap = cap;
+    }
+    l->v[l->n] = (line){ .ms = ms, .n = l->n, .level = level, .logger = logger, .message = cay__arena_str(l->mem, text->data ? text->data : "") };
+    l->n++;
+}
+
+static int add_audit(const cay_audit *a, void *arg)
+{
+    CAY_AUTOBUF b = CAY__BUF(2048);
+    cay__buf_fmt(&b, "%s: %s, status %d, %llu us, by %s", a->action, a->verdict, a->status, (unsigned long long)a->us, a->actor);
+    add(arg, a->time_ms, strcmp(a->verdict, "ok") ? "warn" : "info", "api", &b);
+    return 0;
+}
+
+static int add_net(const cay_net_record *r, void *arg)
+{
+    CAY_AUTOBUF b = CAY__BUF(2048);
+    bool bad = !strcmp(r->verdict, "deny") || !strcmp(r->verdict, "fail");
+    if (!strcmp(r->event, "policy"))
+        return 0;
+    cay__buf_fmt(&b, "%s %s", r->event, r->verdict);
+    if (*r->name || *r->address)
+        cay__buf_fmt(&b, " %s", *r->name ? r->name : r->address);
+    if (r->port)
+        cay__buf_fmt(&b, ":%u", r->port);
+    if (*r->reason)
+        cay__buf_fmt(&b, " (%s)", r->reason);
+    add(arg, r->time_ms, bad ? "warn" : "debug", "network", &b);
+    return 0;
+}
+
+static int add_proc(const cay_proc_info *i, void *arg)
+{
+    CAY_AUTOBUF b = CAY__BUF(4096);
+    if (!*i->id)
+        return 0;
+    cay__buf_fmt(&b, "process %d: %.1000s", i->pid, i->command);
+    if (i->state == 'X')
+        cay__buf_fmt(&b, " (ended: %s %d)", i->exit.signal ? "signal" : "code", i->exit.signal ? i->exit.signal : i->exit.code);
+    add(arg, i->started_ms, "info", "process", &b);
+    return 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const line *x = a, *y = b;
+    return x->ms != y->ms ? x->ms < y->ms ? -1 : 1 : x->n < y->n ? -1 : x->n > y->n;
+}
+
+static int collect(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)
+{
+    const cay_audit_filter f = { .size = sizeof f, .object = b->info->id, .last = KEPT / 2 };
+    CAY_TRY(cay_audit_list(r->svc, &f, add_audit, l, err));
+    if (e2b_running(b->info))
+        cay_sandbox_procs(b->sb, &r->call, add_proc, l, NULL);
+    cay_net_log(b->sb, add_net, l, NULL); /* without a network there is none */
+    if (l->n)
+        qsort(l->v, l->n, sizeof *l->v, by_time);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ as it is asked for */
+
+typedef struct want {
+    uint64_t    cursor, limit;
+    bool        backward;
+    const char *level, *search;
+} want;
+
+static int rank(const char *level)
+{
+    static const char *const levels[] = { "debug", "info", "warn", "error" };
+    for (int i = 0; i < (int)CAY_LEN(levels); i++)
+        if (!strcmp(levels[i], level))
+            return i;
+    return -1;
+}
+
+static bool fits(const want *w, const line *x)
+{
+    if (w->cursor && (w->backward ? x->ms > (int64_t)w->cursor : x->ms < (int64_t)w->cursor))
+        return false;
+    if (w->level && rank(x->level) < rank(w->level))
+        return false;
+    return !w->search || strcasestr(x->message, w->search);
+}
+
+static json_t *entry(const line *x)
+{
+    char when[32];
+    e2b_when(x->ms, when);
+    return json_pack("{s:s,s:o,s:s,s:{s:s}}", "timestamp", when, "message", cay__json_bytes(x->message), "level", x->level, "fields", "logger", x->logger);
+}
+
+/* E2B's command line reads each line as an object with a level. */
+static json_t *plain(const line *x)
+{
+    char when[32];
+    e2b_when(x->ms, when);
+    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:o,s:s}", "level", x->level, "logger", x->logger, "message", cay__json_bytes(x->message), "timestamp", when);
+    CAY_AUTOFREE char *text = cay__json_text(o, 65536);
+    return json_pack("{s:s,s:s}", "timestamp", when, "line", text ? text : "{\"level\":\"error\",\"message\":\"a line that is too long\"}");
+}
+
+static int answer(cay__req *r, const want *w, bool v1, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    log_ l = { .mem = &r->arena };
+    int rc = collect(r, &b, &l, err);
+    CAY_AUTOJSON *entries = json_array(), *lines = json_array();
+    for (size_t k = 0; rc == 0 && k < l.n && json_array_size(entries) < w->limit; k++) {
+        const line *x = &l.v[w->backward ? l.n - 1 - k : k];
+        if (!fits(w, x))
+            continue;
+        json_array_append_new(entries, entry(x));
+        if (v1)
+            json_array_append_new(lines, plain(x));
+    }
+    free(l.v);
+    CAY_TRY(rc);
+    return cay__reply_json(r, 200, v1 ? json_pack("{s:O,s:O}", "logs", lines, "logEntries", entries) : json_pack("{s:O}", "logs", entries));
+}
+
+int e2b_on_logs(cay__req *r, cay_err *err)
+{
+    want w = { 0 };
+    CAY_TRY(cay__req_number(r, "start", 0, INT64_MAX, &w.cursor, err));
+    CAY_TRY(cay__req_number(r, "limit", LINES, LINES, &w.limit, err));
+    return answer(r, &w, true, err);
+}
+
+int e2b_on_logs_v2(cay__req *r, cay_err *err)
+{
+    want w = { .level = cay__req_query(r, "level"), .search = cay__req_query(r, "search") };
+    const char *direction = cay__req_query(r, "direction");
+    CAY_TRY(cay__req_number(r, "cursor", 0, INT64_MAX, &w.cursor, err));
+    CAY_TRY(cay__req_number(r, "limit", LINES, LINES, &w.limit, err));
+    if (w.level && rank(w.level) < 0)
+        return cay_fail(err, CAY_EINVAL, "level is debug, info, warn or error");
+    if (w.search && strlen(w.search) > 256)
+        return cay_fail(err, CAY_EINVAL, "search has at most 256 bytes");
+    if (direction && strcmp(direction, "forward") && strcmp(direction, "backward"))
+        return cay_fail(err, CAY_EINVAL, "direction is forward or backward");
+    w.backward = direction && !strcmp(direction, "backward");
+    return answer(r, &w, false, err);
+}
+
+/* The one team there is: the tenant of the key. */
+int e2b_on_teams(cay__req *r, cay_err *err)
+{
+    (void)err;
+    return cay__reply_json(r, 200, json_pack("[{s:s,s:s,s:s,s:b}]", "teamID", r->who.tenant, "name", r->who.tenant, "apiKey", "", "isDefault", true));
+}

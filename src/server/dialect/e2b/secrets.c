@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Secrets: values go into the service's store and are never told; what else there is of one is a note. Here a secret's id is its name. */
+#include "e2b.h"
+#include <base/str.h>
+#include <cay/note.h>
+#include <cay/policy.h>
+#include <time.h>
+
+#define SPACE        "e2b-secret"
+#define METADATA_MAX 32
+#define METADATA_LEN 8192
+
+static int64_t wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+}
+
+typedef struct found {
+    const char *name;
+    int64_t     changed_ms;
+    bool        there;
+} found;
+
+static int look(const char *name, int64_t changed_ms, void *arg)
+{
+    found *f = arg;
+    if (strcmp(name, f->name))
+        return 0;
+    f->there = true;
+    f->changed_ms = changed_ms;
+    return 1;
+}
+
+/* {"version", "created", "metadata"}, or {} for one that another way made. */
+static json_t *note_of(cay__req *r, const char *name)
+{
+    CAY_AUTOFREE char *text = NULL;
+    json_t *o = NULL;
+    if (cay_note_get(r->svc, SPACE, name, &text, NULL) == 0)
+        cay__json_object("note", text, &o, NULL);
+    return o ? o : json_object();
+}
+
+static json_t *secret_json(cay__req *r, const char *name, int64_t changed_ms)
+{
+    CAY_AUTOJSON *note = note_of(r, name);
+    char made[32], changed[32];
+    json_t *metadata = json_object_get(note, "metadata");
+    e2b_when(cay__json_int(note, "created", changed_ms), made);
+    e2b_when(changed_ms, changed);
+    return json_pack("{s:s,s:s,s:I,s:o,s:s,s:s}", "secretID", name, "name", name, "currentVersion", (json_int_t)cay__json_int(note, "version", 1), "metadata",
+                     json_is_object(metadata) ? json_incref(metadata) : json_object(), "createdAt", made, "updatedAt", changed);
+}
+
+static int find(cay__req *r, const char *name, found *out, cay_err *err)
+{
+    *out = (found){ .name = name };
+    int rc = cay_secret_list(r->svc, look, out, err);
+    if (rc < 0)
+        return rc;
+    return out->there ? 0 : cay_fail_why(err, CAY_ENOENT, "secret_not_found", "secret %.60s not found", name);
+}
+
+static int check_metadata(const json_t *m, cay_err *err)
+{
+    const char *key;
+    json_t *v;
+    size_t len = 0;
+    if (!m || json_is_null(m))
+        return 0;
+    if (!json_is_object(m) || json_object_size(m) > METADATA_MAX)
+        return cay_fail(err, CAY_EINVAL, "metadata is an object of at most %d texts", METADATA_MAX);
+    json_object_foreach((json_t *)m, key, v) {
+        if (!json_is_string(v))
+            return cay_fail(err, CAY_EINVAL, "metadata.%.60s is not a text", key);
+        len += strlen(key) + json_string_length(v);
+    }
+    return len <= METADATA_LEN ? 0 : cay_fail(err, CAY_EINVAL, "metadata has at most %d bytes", METADATA_LEN);
+}
+
+static int store(cay__req *r, const char *name, const json_t *in, int64_t version, int64_t created, json_t *metadata, cay_err *err)
+{
+    const json_t *v = json_object_get(in, "value");
+    if (!json_is_string(v) || !json_string_length(v))
+        return cay_fail(err, CAY_EINVAL, "value is a text that is not empty");
+    CAY_TRY(check_metadata(metadata, err));
+    CAY_AUTOJSON *note = json_pack("{s:I,s:I,s:O?}", "version", (json_int_t)version, "created", (json_int_t)created, "metadata", metadata);
+    CAY_AUTOFREE char *text = cay__json_text(note, 60000);
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "metadata is too long");
+    cay__req_about(r, name);
+    CAY_TRY(cay_secret_put(r->svc, name, json_string_value(v), json_string_length(v), err));
+    return cay_note_put(r->svc, SPACE, name, text, err);
+}
+
+int e2b_on_secret_create(cay__req *r, cay_err *err)
+{
+    json_t *in;
+    found f;
+    CAY_TRY(e2b_shared(r, "secrets", err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const char *name = cay__json_str(in, "name", "");
+    int rc = find(r, name, &f, err);
+    if (rc == 0)
+        return cay_fail_why(err, CAY_EEXIST, "secret_exists", "secret %.60s exists already", name);
+    if (rc != CAY_ENOENT)
+        return rc;
+    CAY_TRY(store(r, name, in, 1, wall_ms(), json_object_get(in, "metadata"), err));
+    return cay__reply_json(r, 201, secret_json(r, name, wall_ms()));
+}
+
+int e2b_on_secret_update(cay__req *r, cay_err *err)
+{
+    json_t *in;
+    found f;
+    CAY_TRY(e2b_shared(r, "secrets", err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(find(r, r->param[0], &f, err));
+    CAY_AUTOJSON *note = note_of(r, r->param[0]);
+    json_t *metadata = json_object_get(in, "metadata");
+    CAY_TRY(store(r, r->param[0], in, cay__json_int(note, "version", 1) + 1, cay__json_int(note, "created", f.changed_ms), metadata ? metadata : json_object_get(note, "metadata"), err));
+    return cay__reply_json(r, 200, secret_json(r, r->param[0], wall_ms()));
+}
+
+int e2b_on_secret(cay__req *r, cay_err *err)
+{
+    found f;
+    CAY_TRY(e2b_shared(r, "secrets", err));
+    CAY_TRY(find(r, r->param[0], &f, err));
+    return cay__reply_json(r, 200, secret_json(r, r->param[0], f.changed_ms));
+}
+
+int e2b_on_secret_delete(cay__req *r, cay_err *err)
+{
+    CAY_TRY(e2b_shared(r, "secrets", err));
+    CAY_TRY(cay_secret_remove(r->svc, r->param[0], err));
+    cay_note_put(r->svc, SPACE, r->param[0], NULL, NULL);
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+typedef struct page {
+    const char **name;
+    int64_t     *changed;
+    size_t       n, cap;
+    cay__arena  *mem;
+} page;
+
+static int keep(const char *name, int64_t changed_ms, void *arg)
+{
+    page *p = arg;
+    if (p->n == p->cap)
+        return 0;
+    p->name[p->n] = cay__arena_str(p->mem, name);
+    p->changed[p->n++] = changed_ms;
+    return 0;
+}
+
+/* By name; the token of the next page is the last name told. */
+int e2b_on_secrets(cay__req *r, cay_err *err)
+{
+    enum { MAX = 10000 };
+    uint64_t limit;
+    const char *after = cay__req_query(r, "nextToken"), *last = NULL;
+    CAY_AUTOJSON *list = json_array();
+    CAY_TRY(e2b_shared(r, "secrets", err));
+    CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
+    page p = { .name = cay__arena_take(&r->arena, MAX * sizeof *p.name), .changed = cay__arena_take(&r->arena, MAX * sizeof *p.changed), .cap = MAX, .mem = &r->arena };
+    CAY_TRY(cay_secret_list(r->svc, keep, &p, err));
+    for (size_t i = 0; i < p.n; i++) {
+        if (after && *after && strcmp(p.name[i], after) <= 0)
+            continue;
+        if (json_array_size(list) == limit) {
+            cay__reply_field(r, "x-next-token", last);
+            break;
+        }
+        json_array_append_new(list, secret_json(r, last = p.name[i], p.changed[i]));
+    }
+    return cay__reply_json(r, 200, json_incref(list));
+}

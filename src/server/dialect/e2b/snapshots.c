@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots and forks. */
+#include "e2b.h"
+#include <base/str.h>
+#include <cay/snapshot.h>
+
+static json_t *snapshot_json(const cay_snapshot *s)
+{
+    json_t *names = json_array();
+    if (*s->label)
+        json_array_append_new(names, json_string(s->label));
+    return json_pack("{s:s,s:o}", "snapshotID", s->id, "names", names);
+}
+
+int e2b_on_snapshot(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    json_t *in;
+    cay_snapshot *s;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    const cay_snapshot_spec spec = { .size = sizeof spec, .label = cay__json_str(in, "name", NULL), .stop = true };
+    CAY_TRY(cay_sandbox_snapshot(b.sb, &r->call, &spec, &s, err));
+    json_t *o = snapshot_json(s);
+    cay_snapshot_free(s);
+    return cay__reply_json(r, 201, o);
+}
+
+typedef struct snaps {
+    json_t     *list;
+    const char *name;
+    size_t      limit;
+    char        next[CAY_ID_LEN + 1];
+} snaps;
+
+static int add_snapshot(const cay_snapshot *s, void *arg)
+{
+    snaps *l = arg;
+    if (s->automatic || (l->name && strcmp(l->name, s->label)))
+        return 0;
+    if (json_array_size(l->list) == l->limit)
+        return 1;
+    json_array_append_new(l->list, snapshot_json(s));
+    cay__str_copy(l->next, sizeof l->next, s->id);
+    return 0;
+}
+
+int e2b_on_snapshots(cay__req *r, cay_err *err)
+{
+    uint64_t limit;
+    CAY_AUTOJSON *out = json_array();
+    const char *after = cay__req_query(r, "nextToken"), *sandbox = cay__req_query(r, "sandboxID");
+    CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
+    snaps l = { .list = out, .name = cay__req_query(r, "name"), .limit = limit };
+    const cay_snapshot_filter f = { .size = sizeof f, .sandbox = sandbox && *sandbox ? sandbox : NULL, .after = after && *after ? after : NULL, .tenant = cay__req_tenant(r) };
+    int rc = cay_service_snapshots(r->svc, &r->call, &f, add_snapshot, &l, err);
+    if (rc < 0)
+        return rc;
+    if (rc == 1)
+        cay__reply_field(r, "x-next-token", l.next);
+    return cay__reply_json(r, 200, json_incref(out));
+}
+
+int e2b_on_template_delete(cay__req *r, cay_err *err)
+{
+    char *ref = cay__arena_str(&r->arena, r->param[0]), *tag = strstr(ref, ":default");
+    cay_snapshot *s;
+    bool deferred;
+    if (tag && !tag[8])
+        *tag = 0;
+    CAY_TRY(cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, err));
+    int rc = cay_snapshot_remove(r->svc, &r->call, s->id, &deferred, err);
+    cay_snapshot_free(s);
+    if (rc < 0)
+        return rc;
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+typedef struct forks {
+    cay__req   *r;
+    const char *template_;
+    json_t     *list;
+    cay_err    *err;
+} forks;
+
+static int add_fork(cay_sandbox *sb, void *arg)
+{
+    forks *f = arg;
+    json_t *one;
+    int rc = e2b_sandbox_json(f->r, cay_sandbox_id(sb), f->template_, &one, f->err);
+    if (rc == 0)
+        json_array_append_new(f->list, json_pack("{s:o}", "sandbox", one));
+    return rc;
+}
+
+int e2b_on_fork(cay__req *r, cay_err *err)
+{
+    E2B_AUTOBOX b = { 0 };
+    json_t *in;
+    int64_t s;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_seconds(in, "timeout", 15, &s, err));
+    CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
+    int64_t n = cay__json_int(in, "count", 1);
+    if (n < 1 || n > 100)
+        return cay_fail(err, CAY_EINVAL, "count is 1 to 100");
+    CAY_AUTOJSON *list = json_array();
+    forks f = { r, b.note.template_, list, err };
+    const cay_fork spec = { .size = sizeof spec, .n = (size_t)n, .ttl_ms = (uint64_t)CAY_MAX(s, 1) * 1000 };
+    CAY_TRY(cay_service_fork(r->svc, &r->call, b.info->id, &spec, add_fork, &f, err));
+    return cay__reply_json(r, 201, json_incref(list));
+}

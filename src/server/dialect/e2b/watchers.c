@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watchers.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <pthread.h>
+#include <time.h>
+
+enum { OF_ONE = 64, OF_ALL = 4096, IDLE_S = 600 };
+
+typedef struct watcher {
+    e2b_watched     at; /* first: e2b_watchers_give() gets its address */
+    struct watcher *next;
+    char            id[CAY_ID_LEN + 1], sandbox[CAY_ID_LEN + 1];
+    bool            taken, removed;
+    int64_t         used_s;
+} watcher;
+
+struct e2b_watchers {
+    pthread_mutex_t lock;
+    watcher        *first;
+};
+
+static int64_t now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+void e2b_watched_clear(e2b_watched *y)
+{
+    cay_watch_close(y->w);
+    cay_sandbox_unref(y->sb);
+    free(y->path);
+    *y = (e2b_watched){ 0 };
+}
+
+struct e2b_watchers *e2b_watchers_new(void)
+{
+    struct e2b_watchers *all = cay__alloc(sizeof *all);
+    pthread_mutex_init(&all->lock, NULL);
+    return all;
+}
+
+/* Outside the lock: closing speaks to the keeper. */
+static void end(watcher *w)
+{
+    while (w) {
+        watcher *next = w->next;
+        e2b_watched_clear(&w->at);
+        free(w);
+        w = next;
+    }
+}
+
+void e2b_watchers_free(struct e2b_watchers *all)
+{
+    if (!all)
+        return;
+    end(all->first);
+    pthread_mutex_destroy(&all->lock);
+    free(all);
+}
+
+/* Takes those out of the list that are removed or forgotten, unless somebody has them; tells how many are left of a sandbox and of all. */
+static watcher *sweep(struct e2b_watchers *all, const char *sandbox, size_t *mine, size_t *count)
+{
+    watcher *out = NULL;
+    int64_t now = now_s();
+    *mine = *count = 0;
+    for (watcher **p = &all->first, *w; (w = *p);) {
+        if (!w->taken && (w->removed || now - w->used_s > IDLE_S)) {
+            *p = w->next;
+            w->next = out;
+            out = w;
+            continue;
+        }
+        ++*count;
+        *mine += !strcmp(w->sandbox, sandbox);
+        p = &w->next;
+    }
+    return out;
+}
+
+static watcher *find(struct e2b_watchers *all, const char *id, const char *sandbox)
+{
+    watcher *w = all->first;
+    while (w && (w->removed || strcmp(w->id, id) != 0 || strcmp(w->sandbox, sandbox) != 0))
+        w = w->next;
+    return w;
+}
+
+static int none(const char *id, cay_err *err)
+{
+    return cay_fail(err, CAY_ENOENT, "watcher with id %.60s not found", id);
+}
+
+int e2b_watchers_add(struct e2b_watchers *all, const char *id, const char *sandbox, e2b_watched *y, cay_err *err)
+{
+    size_t mine, count;
+    watcher *w = cay__alloc(sizeof *w);
+    *w = (watcher){ .at = *y, .used_s = now_s() };
+    cay__str_copy(w->id, sizeof w->id, id);
+    cay__str_copy(w->sandbox, sizeof w->sandbox, sandbox);
+    pthread_mutex_lock(&all->lock);
+    watcher *old = sweep(all, sandbox, &mine, &count);
+    bool fits = mine < OF_ONE && count < OF_ALL;
+    if (fits) {
+        w->next = all->first;
+        all->first = w;
+    }
+    pthread_mutex_unlock(&all->lock);
+    end(old);
+    if (fits)
+        return 0;
+    end(w);
+    return cay_fail_why(err, CAY_ERATE, "watchers_limit", "a sandbox has at most %d watchers; remove one", OF_ONE);
+}
+
+int e2b_watchers_take(struct e2b_watchers *all, const char *id, const char *sandbox, e2b_watched **out, cay_err *err)
+{
+    pthread_mutex_lock(&all->lock);
+    watcher *w = find(all, id, sandbox);
+    bool busy = w && w->taken;
+    if (w && !busy)
+        w->taken = true;
+    pthread_mutex_unlock(&all->lock);
+    if (!w)
+        return none(id, err);
+    if (busy)
+        return cay_fail(err, CAY_EBUSY, "watcher %.60s is being asked already", id);
+    *out = &w->at;
+    return 0;
+}
+
+void e2b_watchers_give(struct e2b_watchers *all, e2b_watched *y)
+{
+    watcher *w = (watcher *)y;
+    size_t mine, count;
+    pthread_mutex_lock(&all->lock);
+    w->taken = false;
+    w->used_s = now_s();
+    watcher *old = sweep(all, "", &mine, &count);
+    pthread_mutex_unlock(&all->lock);
+    end(old);
+}
+
+int e2b_watchers_remove(struct e2b_watchers *all, const char *id, const char *sandbox, cay_err *err)
+{
+    size_t mine, count;
+    pthread_mutex_lock(&all->lock);
+    watcher *w = find(all, id, sandbox);
+    bool found = w;
+    if (found)
+        w->removed = true;
+    watcher *old = sweep(all, "", &mine, &count);
+    pthread_mutex_unlock(&all->lock);
+    end(old);
+    return found ? 0 : none(id, err);
+}
