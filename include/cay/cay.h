@@ -19,6 +19,7 @@
 #include <cay/shell.h>
 #include <cay/snapshot.h>
 #include <cay/state.h>
+#include <cay/template.h>
 #include <cay/tools.h>
 #include <cay/volume.h>
 #include <cay/workspace.h>

@@ -113,7 +113,7 @@ typedef enum cay_expiry { CAY_EXPIRE_KILL = 0, CAY_EXPIRE_PAUSE = 1 } cay_expiry
 typedef struct cay_create {
     size_t             size;
     const char        *provider;  /* NULL: the service's default */
-    const char        *template_; /* NULL: "host" */
+    const char        *template_; /* a name or an id (cay/template.h); NULL: "host" */
     const char        *root;      /* any root filesystem directory instead of a template */
     const char        *name;      /* a label for people; need not be unique */
     const char        *hostname;  /* NULL: "cay" */
@@ -155,6 +155,8 @@ typedef struct cay_create {
     const char        *once;      /* a word of the tenant's, at most 255 bytes: whoever comes with it again gets the sandbox of the first time, not another;
                                      CAY_EBUSY while that is being made. NULL: none */
     bool               auto_resume; /* cay_sandbox_wake() may resume it: a server does when it is used */
+    const char        *image;     /* set by the service, as are the next two: what its template says (cay/template.h: config), a JSON object; or NULL */
+    const char        *template_id, *template_name;
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

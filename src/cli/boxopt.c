@@ -291,8 +291,7 @@ static int check_texts(const box_opts *o, cay_err *err)
 {
     const struct {
         const char *what, *text;
-    } rows[] = { { "--name", o->name },       { "--hostname", o->hostname },  { "--user", o->user },
-                 { "--template", o->template_ } };
+    } rows[] = { { "--name", o->name },       { "--hostname", o->hostname },  { "--user", o->user } };
     for (size_t i = 0; i < CAY_LEN(rows); i++)
         if (rows[i].text)
             CAY_TRY(cli_check_name(rows[i].what, rows[i].text, err));

@@ -21,6 +21,8 @@ const cli_verb *const cli_verbs[] = {
     HEADING("workspaces"),
     &cli_snapshot, &cli_snapshots, &cli_fork, &cli_undo, &cli_diff, &cli_apply, &cli_snapshot_inspect, &cli_snapshot_rm,
     &cli_snapshot_export, &cli_snapshot_import, &cli_snapshot_push, &cli_snapshot_pull,
+    HEADING("templates"),
+    &cli_template_ls, &cli_template_inspect, &cli_template_save, &cli_template_tag, &cli_template_rm,
     HEADING("manifests"),
     &cli_manifest_check, &cli_manifest_show,
     HEADING("commands inside"),

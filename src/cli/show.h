@@ -6,6 +6,11 @@
 #include "out.h"
 #include <cay/service.h>
 
+/* cmd_template.c */
+struct cay_template;
+void show_template_json(out_json *j, const struct cay_template *t);
+void cli_template_print(const struct cay_template *t); /* its id, or all of it as JSON */
+
 /* cmd_snapshot.c */
 struct cay_snapshot;
 void show_snapshot_json(out_json *j, const struct cay_snapshot *s);

@@ -332,7 +332,7 @@ static const char *send_bind(box *b, pending *p, int root)
 
     memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
-    pkt.m.flags = (grants ? CAY_GB_FOREIGN : CAY_GB_USR) | (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
+    pkt.m.flags = (grants || (p && (p->m.flags & CAY_CREATE_IMAGE)) ? CAY_GB_FOREIGN : CAY_GB_USR) | (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
     if (p) {
         pkt.m.grants_rw = p->m.grants_rw & ~(p->m.grants_store | p->m.grants_mount); /* the host's own tools obey nothing in a volume */
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));

@@ -113,6 +113,7 @@ enum {
     CAY_CREATE_KEPT = 1u << 4,      /* its files are there from an earlier life */
     CAY_CREATE_PAUSE = 1u << 5,     /* expiry pauses instead of killing */
     CAY_CREATE_UID0 = 1u << 6,      /* single-id map: the one id is 0 inside */
+    CAY_CREATE_IMAGE = 1u << 8,     /* the layer is an image's: a root filesystem of its own, without the host's /usr */
     CAY_CREATE_ON = 1u << 7,        /* the first grant is shown copy-on-write: what is written stays in sandboxes/ID/on */
 };
 #define CAY_GRANTS_MAX 12

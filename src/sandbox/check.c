@@ -71,9 +71,9 @@ static int check_template(const cay_create *c, int home_fd, const char *run, cay
 {
     if (c->root && c->template_)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "root and template are both given; choose one");
-    if (c->template_ && strcmp(c->template_, "host") != 0)
+    if (c->template_ && strcmp(c->template_, "host") != 0 && !((c->template_id || c->from) && !strcmp(c->template_, "image")))
         return cay_fail_why(err, CAY_ENOENT, "template_not_found",
-                            "there is no template %.60s; use host, or a directory by root", c->template_);
+                            "there is no template %.60s; use host, one of `cay template ls`, or a directory by root", c->template_);
     return c->root ? cay__source_check("root", c->root, home_fd, run, NULL, err) : 0;
 }
 

@@ -8,6 +8,7 @@
 #include "service.h"
 #include "snapshot.h"
 #include "spec.h"
+#include "template.h"
 #include "volume.h"
 #include <base/buf.h>
 #include <base/call.h>
@@ -289,6 +290,7 @@ int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const
     CAY_TRY(cay__call_check(call, "create", err));
     CAY__AUTOMANI f = { 0 };
     CAY_TRY(cay__stack_prepare(svc, &c, &mem, err));
+    CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
     CAY_TRY(cay__mani_prepare(svc, &c, &mem, &f, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));

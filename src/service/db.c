@@ -9,6 +9,7 @@
     "SELECT j.value FROM snapshots s, json_each(" LIST_OR_NONE("s.layers") ") j"                            \
     " UNION ALL SELECT id FROM snapshots"                                                                   \
     " UNION ALL SELECT j.value FROM sandboxes b, json_each(" LIST_OR_NONE("b.spec") ",'$.layers') j WHERE b.id<>?2" \
+    " UNION ALL SELECT j.value FROM templates t, json_each(" LIST_OR_NONE("t.layers") ") j"                 \
     " UNION ALL SELECT j.value FROM notes n, json_each(" LIST_OR_NONE("n.value") ",'$.layers') j WHERE n.space='lease'" \
     " UNION ALL SELECT j.value FROM jobs k, json_each(" LIST_OR_NONE("k.detail") ") j WHERE k.kind='merge'" \
     " UNION ALL SELECT j.value FROM jobs k, json_each(" LIST_OR_NONE("k.detail") ",'$.layers') j WHERE k.kind='undo'" \
@@ -16,7 +17,8 @@
 /* A record that cannot be read may stand on anything. */
 #define DAMAGED                                                  \
     "EXISTS(SELECT 1 FROM sandboxes WHERE NOT json_valid(spec))" \
-    " OR EXISTS(SELECT 1 FROM snapshots WHERE NOT json_valid(layers))"
+    " OR EXISTS(SELECT 1 FROM snapshots WHERE NOT json_valid(layers))" \
+    " OR EXISTS(SELECT 1 FROM templates WHERE NOT json_valid(layers))"
 #define SNAP_COLUMNS                                                                                            \
     "id,sandbox,parent,label,provider,template,method,digest,state,boot,mark,metadata,layers,spec,tenant,"      \
     "automatic,durable,created_ms,bytes,files,frozen_us,total_us"
@@ -80,7 +82,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_SNAP_RESOLVE] = "SELECT id FROM snapshots WHERE id>=?1 AND id<?1||char(0x10ffff) AND (?3 IS NULL OR tenant=?3)"
                             " UNION SELECT id FROM snapshots WHERE label=?1 AND (?3 IS NULL OR tenant=?3) LIMIT ?2",
     [CAY__Q_LAYERS_FREE] = "INSERT OR IGNORE INTO jobs(kind,subject,detail,created_ms) SELECT DISTINCT 'remove',c.value,?4,?3"
-                           " FROM json_each(?1) c WHERE c.value GLOB '[sg]*' AND c.value NOT IN (" IN_USE ") AND NOT (" DAMAGED ")",
+                           " FROM json_each(?1) c WHERE c.value GLOB '[sgl]*' AND c.value NOT IN (" IN_USE ") AND NOT (" DAMAGED ")",
     [CAY__Q_LAYERS_OF] = "SELECT coalesce(" BOX_LAYERS ",'[]'),provider FROM sandboxes WHERE id=?1",
     [CAY__Q_LAYER_USED] = "SELECT ?1 IN (" IN_USE ") OR " DAMAGED
                           " OR EXISTS(SELECT 1 FROM notes WHERE space='manifest' AND (key=?1 OR instr(value,?1)))",
@@ -98,10 +100,27 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_UNSETTLED] = "SELECT (EXISTS(SELECT 1 FROM jobs WHERE kind<>'merged')"
                          " OR EXISTS(SELECT 1 FROM snapshots WHERE durable=0 AND boot=?1))"
                          "+2*(EXISTS(SELECT 1 FROM jobs WHERE kind='undo') OR EXISTS(SELECT 1 FROM snapshots WHERE state='making'))",
+    [CAY__Q_TPL_INSERT] = "INSERT INTO templates(id,tenant,base,source,digest,layers,config,shared,bytes,files,created_ms)"
+                          " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
+    [CAY__Q_TPL_REMOVE] = "DELETE FROM templates WHERE id=?1",
+    [CAY__Q_TPL_LAYERS] = "SELECT layers FROM templates WHERE id=?1",
+    [CAY__Q_TPL_LIST] = "SELECT id,tenant,base,source,digest,layers,config,"
+                        "(SELECT json_group_array(name) FROM (SELECT name FROM template_names n WHERE n.id=t.id ORDER BY name)),"
+                        "shared,bytes,files,created_ms,"
+                        "(SELECT count(*) FROM sandboxes b WHERE CASE WHEN json_valid(b.spec) THEN json_extract(b.spec,'$.template_id') END=t.id)"
+                        " FROM templates t WHERE seq>?1 AND (?2 IS NULL OR tenant=?2 OR shared) AND (?3 IS NULL OR id=?3) ORDER BY seq",
+    [CAY__Q_TPL_SEQ] = "SELECT seq FROM templates WHERE id=?1",
+    [CAY__Q_TPL_RESOLVE] = "SELECT DISTINCT t.id FROM templates t WHERE (?3 IS NULL OR t.tenant=?3 OR t.shared) AND"
+                           " ((t.id>=?1 AND t.id<?1||char(0x10ffff)) OR EXISTS(SELECT 1 FROM template_names n WHERE n.id=t.id AND n.name=?1))"
+                           " ORDER BY t.tenant<>coalesce(?3,'default'),t.seq LIMIT ?2",
+    [CAY__Q_TPL_NAME] = "INSERT INTO template_names(tenant,name,id) VALUES(?1,?2,?3) ON CONFLICT(tenant,name) DO UPDATE SET id=excluded.id",
+    [CAY__Q_TPL_UNNAME] = "DELETE FROM template_names WHERE tenant=?1 AND name=?2",
+    [CAY__Q_TPL_UNNAME_ALL] = "DELETE FROM template_names WHERE id=?1",
+    [CAY__Q_MERGE_TPLS] = "UPDATE templates SET layers=?2||substr(layers,length(?1)+1) WHERE substr(layers,1,length(?1)+1)=?1||','",
     [CAY__Q_TENANT_PUT] = "INSERT INTO tenants(name,sandboxes,cpu_milli,memory,disk,creates,created_ms) VALUES(?1,?2,?3,?4,?5,?6,?7)",
     [CAY__Q_TENANT_SET] = "UPDATE tenants SET sandboxes=?2, cpu_milli=?3, memory=?4, disk=?5, creates=?6 WHERE name=?1",
     [CAY__Q_TENANT_DROP] = "DELETE FROM tenants WHERE name=?1",
-    [CAY__Q_TENANT_BUSY] = "SELECT (SELECT count(*) FROM sandboxes WHERE tenant=?1),(SELECT count(*) FROM snapshots WHERE tenant=?1)",
+    [CAY__Q_TENANT_BUSY] = "SELECT (SELECT count(*) FROM sandboxes WHERE tenant=?1),(SELECT count(*) FROM snapshots WHERE tenant=?1),(SELECT count(*) FROM templates WHERE tenant=?1)",
     [CAY__Q_TENANT_LIST] = TENANTS " WHERE ?1 IS NULL OR t.name=?1 GROUP BY t.name ORDER BY t.name",
     [CAY__Q_TENANT_GET] = "SELECT sandboxes,cpu_milli,memory,disk,creates,spent,spent_ms FROM tenants WHERE name=?1",
     [CAY__Q_TENANT_USES] = "SELECT count(*)," LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk) FROM sandboxes b WHERE b.tenant=?1 AND b.state<>'deleting'",

@@ -18,6 +18,8 @@ enum cay__query {
     CAY__Q_SNAP_INSERT, CAY__Q_SNAP_READY, CAY__Q_SNAP_STACK, CAY__Q_SNAP_SETTLED, CAY__Q_SNAP_REMOVE, CAY__Q_SNAP_GET, CAY__Q_SNAP_LIST,
     CAY__Q_SNAP_SEQ, CAY__Q_SNAP_LAST, CAY__Q_SNAP_RESOLVE, CAY__Q_LAYERS_FREE, CAY__Q_LAYERS_OF, CAY__Q_LAYER_USED, CAY__Q_MERGE_SNAPS, CAY__Q_MERGE_BOXES,
     CAY__Q_MERGE_LEFT, CAY__Q_JOB_PUT, CAY__Q_JOB_DROP, CAY__Q_JOB_LIST, CAY__Q_UNSETTLED,
+    CAY__Q_TPL_INSERT, CAY__Q_TPL_REMOVE, CAY__Q_TPL_LAYERS, CAY__Q_TPL_LIST, CAY__Q_TPL_SEQ, CAY__Q_TPL_RESOLVE, CAY__Q_TPL_NAME, CAY__Q_TPL_UNNAME,
+    CAY__Q_TPL_UNNAME_ALL, CAY__Q_MERGE_TPLS,
     CAY__Q_TENANT_PUT, CAY__Q_TENANT_SET, CAY__Q_TENANT_DROP, CAY__Q_TENANT_BUSY, CAY__Q_TENANT_LIST, CAY__Q_TENANT_GET, CAY__Q_TENANT_USES, CAY__Q_TENANT_SPEND, CAY__Q_KEYS_DROP, CAY__Q_KEYS_OF_BOX,
     CAY__Q_KEY_PUT, CAY__Q_KEY_GET, CAY__Q_KEY_LIST, CAY__Q_KEY_REVOKE, CAY__Q_ONCE_FIND, CAY__Q_BOX_USES,
     CAY__Q_ANSWER_PUT, CAY__Q_ANSWER_GET, CAY__Q_ANSWER_TAKE, CAY__Q_ANSWER_END, CAY__Q_ANSWER_DROP, CAY__Q_ANSWER_SWEEP,
@@ -35,7 +37,7 @@ typedef struct cay__db {
     char            instance[CAY_ID_LEN + 1];
 } cay__db;
 
-#define CAY__SCHEMA 3 /* what this library writes; kept in user_version */
+#define CAY__SCHEMA 4 /* what this library writes; kept in user_version */
 
 /* dir is taken over. */
 int  cay__db_open(const char *where, int dir, cay__db **out, cay_err *err);
@@ -60,6 +62,9 @@ int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *db, void *arg, c
 /* store_snaps.c: before its row goes, jobs "remove" for the layers of a sandbox that nobody else names. In a transaction. */
 int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err);
 
+/* Those of `layers`, a JSON list, that nobody names get jobs "remove". In a transaction. */
+int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_err *err);
+
 /* The functions of snapshots and jobs, for cay__store_sqlite. */
 int cay__s_snap_insert(void *, const cay_snap_row *, cay_err *);
 int cay__s_snap_ready(void *, const cay_snap_row *, bool, cay_err *);
@@ -77,6 +82,13 @@ int cay__s_job_put(void *, const char *, const char *, const char *, cay_err *);
 int cay__s_job_drop(void *, const char *, const char *, cay_err *);
 int cay__s_job_list(void *, const char *, int (*)(const cay_job *, void *), void *, cay_err *);
 int cay__s_unsettled(void *, const char *, unsigned *, cay_err *);
+
+/* store_templates.c */
+int cay__s_template_insert(void *, const cay_template_row *, cay_err *);
+int cay__s_template_remove(void *, const char *, cay_err *);
+int cay__s_template_name(void *, const char *, const char *, const char *, cay_err *);
+int cay__s_template_list(void *, const char *, const char *, const char *, int (*)(const cay_template_row *, void *), void *, cay_err *);
+int cay__s_template_resolve(void *, const char *, const char *, char (*)[CAY_ID_LEN + 1], size_t, size_t *, cay_err *);
 
 /* store_access.c: whoever makes or starts a sandbox asks these in the same transaction. uses: what it may use, in the order cpu, memory, disk. */
 int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh, cay_err *err);

@@ -23,6 +23,7 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
     int rc = cay__stack_of(c->layers, c->nlayers, &out->stack, err);
     cay__str_copy(out->id, sizeof out->id, id);
     cay__str_copy(out->root, sizeof out->root, c->root ? c->root : "");
+    cay__str_copy(out->base, sizeof out->base, c->template_ ? c->template_ : "host");
     cay__str_copy(out->on, sizeof out->on, c->on ? c->on : "");
     out->created_ms = row->row.created_ms;
     cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
@@ -35,6 +36,7 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
 static int from_snap(const cay_snap_row *s, cay__point *out, cay_err *err)
 {
     cay__str_copy(out->root, sizeof out->root, *s->template_ == '/' ? s->template_ : "");
+    cay__str_copy(out->base, sizeof out->base, *s->template_ == '/' ? "host" : s->template_);
     return cay__stack_read(s->layers, &out->stack, err);
 }
 
@@ -85,6 +87,7 @@ static int start_of(cay_service *svc, const cay__point *now, cay__point *out, ca
     CAY_AUTOFREE char *text = NULL;
     *out = (cay__point){ 0 };
     cay__str_copy(out->root, sizeof out->root, now->root);
+    cay__str_copy(out->base, sizeof out->base, now->base);
     int rc = svc->store->note_get(svc->db, CAY__NOTE_START, now->id, copy_text, &text, err);
     if (rc == CAY_ENOENT)
         return 0;
@@ -237,10 +240,10 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
     char template_[CAY_LAYER_NAME] = "";
     bool on = *q->a.on || *q->b.on;
     if (!*q->a.root && !*q->b.root)
-        CAY_TRY(cay__layer_template(q->svc->home_fd, "host", template_, sizeof template_, err));
-    if (strcmp(q->a.root, q->b.root) != 0)
+        CAY_TRY(cay__layer_template(q->svc->home_fd, q->b.base, template_, sizeof template_, err));
+    if (strcmp(q->a.root, q->b.root) != 0 || strcmp(q->a.base, q->b.base) != 0)
         return cay_fail_why(err, CAY_EINVAL, "diff_roots", "the two stand on different roots (%.60s, %.60s) and cannot be compared",
-                            *q->a.root ? q->a.root : "host", *q->b.root ? q->b.root : "host");
+                            *q->a.root ? q->a.root : q->a.base, *q->b.root ? q->b.root : q->b.base);
     add_stack(&w, "a=", template_, &q->a);
     add_stack(&w, "b=", template_, &q->b);
     if (*q->a.root)

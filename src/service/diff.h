@@ -15,6 +15,7 @@ typedef struct cay__point {
     cay__stack stack;
     char       id[CAY_ID_LEN + 1]; /* of a sandbox; "" of a snapshot */
     char       root[PATH_MAX];     /* directory instead of the template, or "" */
+    char       base[16];           /* the template, "host" or "image" */
     char       top[64];            /* sandboxes/ID/upper, or "" */
     char       on[PATH_MAX];       /* host directory below /workspace, or "" */
     int64_t    created_ms;

@@ -116,7 +116,7 @@ static int stacks(work *k, cay_err *err)
     if (*root == '/')
         add(&k->w, "root=", root);
     else
-        CAY_TRY(cay__layer_template(k->svc->home_fd, "host", template_, sizeof template_, err));
+        CAY_TRY(cay__layer_template(k->svc->home_fd, root, template_, sizeof template_, err));
     if (k->since && strcmp(k->since->row.template_, root))
         return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s stand on different templates", k->since->row.id, k->snap->row.id);
     if (*template_)

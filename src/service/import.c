@@ -78,7 +78,7 @@ static int find_parent(work *k, const char *id, const char *digest, cay_err *err
 static int judge_template(const work *k, const char *template_, cay_err *err)
 {
     const char *root = k->spec->root;
-    if (*template_ != '/' && strcmp(template_, "host"))
+    if (*template_ != '/' && strcmp(template_, "host") && strcmp(template_, "image"))
         return cay_fail_why(err, CAY_ENOTSUP, "archive_format", "it stands on template %.40s, which is not here", template_);
     if (*template_ == '/' && (!root || strcmp(root, template_)))
         return cay_fail_why(err, CAY_EPERM, "import_root", "it stands on directory %.100s: its sandboxes would show what this host has there; if they may, give "

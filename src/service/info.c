@@ -28,7 +28,7 @@ static void add_spec(full *f, const cay_create *c)
 {
     cay_info *i = &f->info;
     i->name = or_else(&f->mem, c->name, "");
-    i->template_ = or_else(&f->mem, c->root ? c->root : c->template_, "host");
+    i->template_ = or_else(&f->mem, c->root ? c->root : c->template_name ? c->template_name : c->template_, "host");
     i->hostname = or_else(&f->mem, c->hostname, "cay");
     i->user = or_else(&f->mem, c->user, "user");
     i->workdir = or_else(&f->mem, c->workdir, "/workspace");

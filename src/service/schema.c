@@ -84,6 +84,13 @@ static const char *const steps[CAY__SCHEMA] = {
     "CREATE INDEX tasks_lease ON tasks(lease_ms) WHERE state='running';"
     "CREATE INDEX tasks_subject ON tasks(subject);"
     "CREATE INDEX tasks_ended ON tasks(changed_ms) WHERE state IN('done','canceled');",
+
+    "CREATE TABLE templates("
+    " seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, base TEXT NOT NULL, source TEXT NOT NULL, digest TEXT NOT NULL,"
+    " layers TEXT NOT NULL, config TEXT NOT NULL, shared INTEGER NOT NULL, bytes INTEGER NOT NULL, files INTEGER NOT NULL,"
+    " created_ms INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE template_names(tenant TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(tenant,name)) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX template_names_id ON template_names(id);",
 };
 
 static const char on_connect[] = "PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=256;";

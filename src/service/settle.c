@@ -204,17 +204,45 @@ static int deep_snap(const cay_snap_row *row, void *arg)
     return 0;
 }
 
+/* What such a stack stands on: that of any record that begins with it. */
+typedef struct standing {
+    const char *begin; /* the list, without the bracket that ends it */
+    size_t      len;
+    char        base[16];
+} standing;
+
+static int under_snap(const cay_snap_row *row, void *arg)
+{
+    standing *u = arg;
+    return !strncmp(row->layers, u->begin, u->len) && cay__str_copy(u->base, sizeof u->base, row->template_);
+}
+
+static int under_template(const cay_template_row *row, void *arg)
+{
+    standing *u = arg;
+    return !strncmp(row->layers, u->begin, u->len) && cay__str_copy(u->base, sizeof u->base, row->base);
+}
+
+static void find_base(settling *s, const char *layers, char base[16])
+{
+    standing u = { .begin = layers, .len = strlen(layers) - 1, .base = "host" };
+    if (s->svc->store->snap_list(s->svc->db, NULL, NULL, under_snap, &u, NULL) == 0)
+        s->svc->store->template_list(s->svc->db, NULL, NULL, NULL, under_template, &u, NULL);
+    cay__str_copy(base, 16, u.base);
+}
+
 static int merge_layers(settling *s, const char *layers, const char *to, cay_err *err)
 {
     cay__layer_at at = where(s->svc);
     cay__stack stack;
     struct stat st;
-    char path[64], below[CAY_LAYER_NAME];
+    char path[64], below[CAY_LAYER_NAME], base[16];
     cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", to, NULL);
     if (fstatat(s->svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0; /* somebody was killed after that */
     CAY_TRY(cay__stack_read(layers, &stack, err));
-    CAY_TRY(cay__layer_template(s->svc->home_fd, "host", below, sizeof below, err));
+    find_base(s, layers, base);
+    CAY_TRY(cay__layer_template(s->svc->home_fd, base, below, sizeof below, err));
     const char *under[] = { below };
     CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
     /* Before the old ones may go. */

@@ -8,7 +8,7 @@
 
 bool cay__layer_name_ok(const char *name)
 {
-    return cay__id_valid(name, 's') || cay__id_valid(name, 'm') || cay__id_valid(name, 'g');
+    return cay__id_valid(name, 's') || cay__id_valid(name, 'm') || cay__id_valid(name, 'g') || cay__id_valid(name, 'l');
 }
 
 int cay__stack_push(cay__stack *s, const char *name, cay_err *err)

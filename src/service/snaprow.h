@@ -26,7 +26,7 @@ typedef struct cay__snaprow {
 cay__snaprow *cay__snaprow_new(const cay__snap_cols *cols);
 cay__snaprow *cay__snaprow_copy(const cay_snap_row *row);
 
-/* A name below layers/ that is ours to make and remove: of a snapshot, a manifest, or a merge. */
+/* A name below layers/ that is ours to make and remove: of a snapshot, a manifest, a merge, or an image. */
 bool cay__layer_name_ok(const char *name);
 
 /* A stack as names. */

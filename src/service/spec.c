@@ -184,7 +184,8 @@ static const field fields[] = {
     F("idle_ms", u64, idle_ms),    F("on_expiry", expiry, on_expiry), F("no_pin", bool, no_pin),
     F("durable", bool, durable),   F("net", net, net),         F("from", str, from),
     F("checkpoint", int, checkpoint), F("on", str, on), F("manifest", str, manifest),
-    F("auto_resume", bool, auto_resume),
+    F("auto_resume", bool, auto_resume), F("image", str, image), F("template_id", str, template_id),
+    F("template_name", str, template_name),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },

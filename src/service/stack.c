@@ -62,6 +62,13 @@ static int lease(cay_service *svc, const char *id, const cay_create *c, cay_err 
     return text ? svc->store->note_put(svc->db, CAY__NOTE_LEASE, id, text, err) : rc;
 }
 
+static int any_template(const cay_template_row *row, void *arg)
+{
+    (void)row;
+    (void)arg;
+    return 0;
+}
+
 int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
@@ -71,6 +78,8 @@ int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_e
     if (c->ephemeral)
         CAY_TRY(lease(svc, id, c, err));
     CAY_FAULT("create.held");
+    if (!c->from && c->template_id)
+        return svc->store->template_list(svc->db, NULL, c->template_id, NULL, any_template, NULL, err);
     if (!c->from || cay__snap_row(svc, c->from, &row, &own) == 0)
         return 0;
     return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "snapshot %s was removed meanwhile", c->from);

@@ -189,8 +189,10 @@ static int do_tenant_drop(cay__db *db, void *arg, cay_err *err)
         bind_text(st, 1, name);
         CAY_TRY(cay__db_step(db, st, "look what the tenant has", err));
         long long boxes = sqlite3_column_int64(st, 0), snaps = sqlite3_column_int64(st, 1);
-        if (boxes || snaps)
-            return cay_fail_why(err, CAY_ESTATE, "tenant_in_use", "tenant %s has %lld sandboxes and %lld snapshots; remove these first", name, boxes, snaps);
+        long long tpls = sqlite3_column_int64(st, 2);
+        if (boxes || snaps || tpls)
+            return cay_fail_why(err, CAY_ESTATE, "tenant_in_use", "tenant %s has %lld sandboxes, %lld snapshots and %lld templates; remove these first", name, boxes, snaps,
+                                tpls);
     }
     CAY_TRY(drop_rows(db, CAY__Q_KEYS_DROP, name, err));
     int n = drop_rows(db, CAY__Q_TENANT_DROP, name, err);

@@ -44,6 +44,11 @@ static int free_layers(cay__db *db, const char *layers, const char *but, const c
     return cay__db_step(db, st, "release layers", err);
 }
 
+int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_err *err)
+{
+    return free_layers(db, layers, "", provider, err);
+}
+
 static int layers_of(cay__db *db, const char *sandbox, char **out, char **provider, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYERS_OF, err);
@@ -241,8 +246,10 @@ static int do_merge(cay__db *db, void *arg, cay_err *err)
     if (*from)
         from[strlen(from) - 1] = 0;
     cay__str_join(to, sizeof to, "[\"", m->merged, "\"", NULL);
-    if (!m->id)
+    if (!m->id) {
         CAY_TRY(change(db, CAY__Q_MERGE_SNAPS, from, to, NULL, "record the merge", err));
+        CAY_TRY(change(db, CAY__Q_MERGE_TPLS, from, to, NULL, "record the merge", err));
+    }
     CAY_TRY(change(db, CAY__Q_MERGE_BOXES, from, to, m->id, "record the merge", err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MERGE_LEFT, err);
     if (!st)

@@ -49,6 +49,19 @@ typedef struct cay_snap_row {
     const char *tenant;   /* putting: NULL is that of the sandbox, "default" when that is gone */
 } cay_snap_row;
 
+/* One template as recorded. */
+typedef struct cay_template_row {
+    size_t      size;
+    const char *id, *tenant, *base, *source, *digest;
+    const char *names;  /* JSON list of names, with tags */
+    const char *layers; /* JSON list of layer names, bottom first */
+    const char *config; /* JSON object */
+    bool        shared;
+    uint64_t    bytes, files;
+    int64_t     created_ms;
+    size_t      users;  /* only when reading */
+} cay_template_row;
+
 /* A key as recorded. */
 typedef struct cay_key_row {
     cay_key     key;
@@ -133,6 +146,17 @@ typedef struct cay_store_ops {
     /* CAY_STORE_LATER: jobs other than "merged", or snapshots of boot `boot` that are not durable. CAY_STORE_BROKEN: snapshots or
      * undos that were begun and not ended, by somebody who lives or not. */
     int  (*unsettled)(void *self, const char *boot, unsigned *what, cay_err *err);
+
+    /* Templates. Their layers are in use as those of snapshots are. Names go from the one of that tenant that had them; the lease of the same id
+     * ends. Durable when they return. */
+    int  (*template_insert)(void *self, const cay_template_row *row, cay_err *err); /* CAY_EEXIST: the id */
+    int  (*template_remove)(void *self, const char *id, cay_err *err);              /* CAY_ENOENT, "template_not_found" */
+    /* id NULL: nobody has that name any more. */
+    int  (*template_name)(void *self, const char *tenant, const char *name, const char *id, cay_err *err);
+    /* In order of creation: tenant's own and shared ones, or NULL; id, after: or NULL. */
+    int  (*template_list)(void *self, const char *tenant, const char *id, const char *after, int (*fn)(const cay_template_row *, void *), void *arg, cay_err *err);
+    /* Those of a name or of the beginning of an id: first the tenant's own, then shared ones. tenant NULL: of all. */
+    int  (*template_resolve)(void *self, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err);
 
     /* Who may ask. Durable when they return. "default" is there from the beginning and stays. */
     int  (*tenant_put)(void *self, const cay_tenant *t, bool fresh, cay_err *err); /* CAY_EEXIST when fresh, else CAY_ENOENT */

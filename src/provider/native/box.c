@@ -183,11 +183,15 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     CAY_TRY(cay__native_meet(n, call, err));
     CAY_TRY(cay__native_require(&n->hello, spec->min_level, spec->require, err));
-    if (spec->template_ && strcmp(spec->template_, "host"))
+    bool image = spec->template_ && !strcmp(spec->template_, "image");
+    if (spec->template_ && strcmp(spec->template_, "host") && !image)
         return cay_fail_why(err, CAY_ENOENT, "template_unknown", "no template %s here; use host, or --root DIR", spec->template_);
+    if (image && n->hello.mode == CAY_MODE_SINGLE)
+        return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range", "template %.60s has files of several users: add a range for you in /etc/subuid and /etc/subgid, or run as root",
+                            spec->template_name ? spec->template_name : "image");
     cay__str_copy(m.id, sizeof m.id, id);
     m.flags = (spec->ephemeral ? CAY_CREATE_EPHEMERAL : 0) | (spec->no_pin ? CAY_CREATE_NO_PIN : 0) |
-              (spec->durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) |
+              (spec->durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) | (image ? CAY_CREATE_IMAGE : 0) |
               (spec->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
     fill_limits(&m, spec->limits);
     m.ttl_ms = spec->ttl_ms;
@@ -197,7 +201,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     CAY_TRY(check_user(n, user, &m, err));
     CAY_TRY(fill_tail(&tail, spec, user, err));
     if (!spec->root)
-        CAY_TRY(cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
+        CAY_TRY(image ? cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err) : cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
     CAY_FAULT("client.create.send");
     cay__ask ask = { CAY_MSG_CREATE, &m, sizeof m, tail.data, tail.len, fds.fds, fds.n };
     cay__reply r = { 0 };

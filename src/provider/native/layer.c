@@ -238,12 +238,11 @@ static void layer_name(char *name, size_t cap)
     cay__str_join(name, cap, "host-", text, NULL);
 }
 
-int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err)
+/* Made out of sight and published by rename. */
+static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *err), cay_err *err)
 {
-    char path[128], fresh[128], id[CAY_WIRE_ID];
+    char fresh[128], id[CAY_WIRE_ID];
     struct stat st;
-    layer_name(name, cap);
-    cay__str_join(path, sizeof path, "layers/", name, NULL);
     if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     if (mkdirat(home_fd, "layers", 0711) < 0 && errno != EEXIST)
@@ -255,8 +254,33 @@ int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err)
     CAY_AUTOFD at = openat(home_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %s", fresh);
-    CAY_TRY(fill(at, err));
+    CAY_TRY(fill_it(at, err));
     if (renameat(home_fd, fresh, home_fd, path) < 0)
         return cay_fail_sys(err, CAY_ESYS, "publish %s", path);
     return 0;
+}
+
+int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err)
+{
+    char path[128];
+    layer_name(name, cap);
+    cay__str_join(path, sizeof path, "layers/", name, NULL);
+    return make(home_fd, path, fill, err);
+}
+
+static int fill_image(int at, cay_err *err)
+{
+    static const char *const places[] = { "proc", "dev", "run", "sys" };
+    bool ok = own(at, ".") && put_dir(at, "tmp", 01777) && put_dir(at, "etc", 0755);
+    for (size_t i = 0; ok && i < CAY_LEN(places); i++)
+        ok = put_dir(at, places[i], 0755);
+    return ok ? 0 : cay_fail_sys(err, CAY_ESYS, "layer image");
+}
+
+int cay__image_layer(int home_fd, char *name, size_t cap, cay_err *err)
+{
+    char path[128];
+    cay__str_copy(name, cap, "image-" VERSION);
+    cay__str_join(path, sizeof path, "layers/", name, NULL);
+    return make(home_fd, path, fill_image, err);
 }

@@ -52,6 +52,8 @@ bool cay__subid_map(int pid);
 
 /* layer.c: makes layers/<name> for template `host` when it is missing or the host changed. */
 int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err);
+/* What is below the layers of an image: the places where /proc, /dev and the like go, and nothing else. */
+int cay__image_layer(int home_fd, char *name, size_t cap, cay_err *err);
 
 /* box.c */
 int  cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_create *spec, bool kept,

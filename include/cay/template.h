@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/template.h - what a sandbox starts from.
+ *
+ *   cay_template_find()    one, by name or id            cay_template_list()     those there are
+ *   cay_template_publish() a sandbox or snapshot as one  cay_template_remove()   forget one
+ *   cay_template_name()    another name for one
+ *
+ * A template is a stack of layers and what its sandboxes are told: environment, user, working directory. Sandboxes are made from one
+ * by cay_create.template_; its layers are shared by all of them and never change. docs/templates.md tells more.
+ *
+ * A name is [HOST[:PORT]/][PATH/]NAME[:TAG]; without a tag it is that of `latest`. A tenant sees its own templates and those that are
+ * shared; where both have a name, its own. Names `host` and `image` are taken.
+ */
+#pragma once
+#include <cay/service.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CAY_TEMPLATE_NAME 255 /* longest name with its tag */
+
+typedef struct cay_template {
+    size_t             size;
+    const char        *id;       /* "t…" */
+    const char *const *names;    /* with tags, ends with NULL; none: only the id is left */
+    const char        *tenant;
+    bool               shared;   /* other tenants may use it */
+    const char        *base;     /* what is below its layers: "image": nothing; "host": the programs of this host */
+    const char *const *layers;   /* below layers/, bottom first; ends with NULL */
+    size_t             nlayers;
+    const char        *config;   /* JSON object, as below */
+    const char        *source;   /* where it came from: "registry:…", "oci:…", "docker:…", "tar:…", "dir:…", "snapshot:s…", "build:…" */
+    const char        *digest;   /* "sha256:…" of an image's manifest, or "" */
+    uint64_t           bytes, files; /* of all layers, as far as they are known */
+    int64_t            created_ms;
+    size_t             users;    /* sandboxes that were made from it and are there */
+} cay_template;
+
+/* `config`, every member optional:
+ *   env {NAME: value}   user "name|uid[:group]"   workdir "/…"   cmd [word…]   entrypoint [word…]   shell [word…]
+ *   ports ["8080/tcp"…]   labels {key: value}   stop_signal "SIGTERM"   volumes ["/…"…]
+ *   services [{…}]   sudo bool   limits {memory, swap, cpu_milli, pids, disk, inodes, nofile, io_read, io_write}
+ *   platform {os, architecture, variant}   author, comment, created: text
+ * What else it has is kept as it is. env, user, workdir and limits go into sandboxes whose request does not say otherwise. */
+
+CAY_API void cay_template_free(cay_template *t);
+/* ref: a name, an id, or the beginning of an id that only one has. tenant NULL: among all. Free the answer. CAY_ENOENT, "template_not_found". */
+CAY_API int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_template **out, cay_err *err);
+
+typedef struct cay_template_filter {
+    size_t      size;
+    const char *tenant; /* what it sees; NULL: all */
+    const char *name;   /* of those with this name only, whatever the tag when it has none; or NULL */
+    const char *after;  /* id after which to continue, or NULL */
+    size_t      limit;  /* 0: all */
+} cay_template_filter;
+/* Oldest first; a non-zero return of fn stops and is returned. */
+CAY_API int cay_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *filter, int (*fn)(const cay_template *, void *),
+                              void *arg, cay_err *err);
+
+/* By a name that is not its last one, only that name goes. Otherwise the record does, at once; layers that sandboxes, snapshots or other
+ * templates stand on stay until the last of them is gone. tenant: only one of that tenant's own; NULL: any. */
+CAY_API int cay_template_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_err *err);
+/* Gives it one more name, which goes from the one that had it. */
+CAY_API int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, const char *name, cay_err *err);
+
+typedef struct cay_template_spec {
+    size_t             size;
+    const char *const *names;  /* ends with NULL; or NULL: none */
+    const char        *tenant; /* NULL: "default" */
+    bool               hidden; /* not for other tenants */
+    const char        *from;   /* a snapshot, or a sandbox, of which one is taken for it and forgotten */
+    const char        *config; /* JSON object; NULL: what the sandbox had from its own template */
+    const char        *source; /* one line; NULL: "snapshot:ID" */
+    const char        *digest; /* "sha256:…"; or NULL */
+} cay_template_spec;
+/* What the sandbox wrote since its template becomes part of the new one; nothing is copied. CAY_ENOTSUP, "template_root": it stands on a
+ * directory of the host. */
+CAY_API int cay_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *spec, cay_template **out, cay_err *err);
+
+#ifdef __cplusplus
+}
+#endif

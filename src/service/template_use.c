@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request that names a template: it comes to stand on its layers, and takes over what it says. */
+#include "template.h"
+#include <base/json.h>
+#include <base/str.h>
+#include <sandbox/limits.h>
+
+static size_t count(const cay_pair *p)
+{
+    size_t n = 0;
+    for (; p && p[n].key; n++)
+        ;
+    return n;
+}
+
+static bool has(const cay_pair *p, const char *key)
+{
+    for (; p && p->key; p++)
+        if (!strcmp(p->key, key))
+            return true;
+    return false;
+}
+
+/* The template's variables, then those of the request, which win. */
+static void take_env(const json_t *env, cay_create *c, cay__arena *mem)
+{
+    const char *key;
+    json_t *v;
+    size_t n = 0, own = count(c->env);
+    if (!json_is_object(env) || !json_object_size(env))
+        return;
+    cay_pair *all = cay__arena_take(mem, (json_object_size(env) + own + 1) * sizeof *all);
+    json_object_foreach((json_t *)env, key, v)
+        if (json_is_string(v) && !has(c->env, key))
+            all[n++] = (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
+    for (size_t i = 0; i < own; i++)
+        all[n++] = c->env[i];
+    c->env = all;
+}
+
+static void take_limits(const json_t *limits, cay_create *c)
+{
+    for (size_t i = 0; i < CAY__LIMITS; i++) {
+        uint64_t *at = (uint64_t *)((char *)&c->limits + cay__limit_table[i].at);
+        json_int_t v = json_integer_value(json_object_get(limits, cay__limit_table[i].name));
+        if (!*at && v > 0)
+            *at = (uint64_t)v;
+    }
+}
+
+/* "user:group": the group is the user's own here. */
+static const char *user_of(const json_t *o, const char *base, cay__arena *mem)
+{
+    char user[64];
+    const char *said = cay__json_str(o, "user", "");
+    size_t n = strcspn(said, ":");
+    if (!n || n >= sizeof user)
+        return strcmp(base, CAY__BASE_IMAGE) ? NULL : "root";
+    memcpy(user, said, n);
+    user[n] = 0;
+    return cay__arena_str(mem, user);
+}
+
+static int apply(cay_create *c, cay__arena *mem, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__json_object("record: image", c->image, &o, err));
+    take_env(json_object_get(o, "env"), c, mem);
+    take_limits(json_object_get(o, "limits"), c);
+    if (!c->user)
+        c->user = user_of(o, c->template_, mem);
+    const char *dir = cay__json_str(o, "workdir", "");
+    if (!c->workdir && *dir == '/')
+        c->workdir = cay__arena_str(mem, dir);
+    return 0;
+}
+
+/* What the sandbox behind the snapshot had. */
+static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem, cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__snap_row(svc, c->from, &row, err));
+    CAY_TRY(cay__json_object("record: spec", row->row.spec, &o, err));
+    const char *image = cay__json_str(o, "image", NULL), *id = cay__json_str(o, "template_id", NULL), *name = cay__json_str(o, "template_name", NULL);
+    c->image = image ? cay__arena_str(mem, image) : NULL;
+    c->template_id = id ? cay__arena_str(mem, id) : NULL;
+    c->template_name = name ? cay__arena_str(mem, name) : NULL;
+    return 0;
+}
+
+static int from_template(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    CAY_TRY(cay_template_find(svc, call, c->tenant, c->template_, &t, err));
+    cay__stack *stack = cay__arena_take(mem, sizeof *stack);
+    CAY_TRY(cay__stack_of(t->layers, t->nlayers, stack, err));
+    c->layers = stack->name;
+    c->nlayers = stack->n;
+    c->template_name = cay__arena_str(mem, t->names[0] ? cay__id_valid(c->template_, 't') ? t->names[0] : c->template_ : t->id);
+    c->template_id = cay__arena_str(mem, t->id);
+    c->template_ = cay__arena_str(mem, t->base);
+    c->image = cay__arena_str(mem, t->config);
+    return 0;
+}
+
+int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay_err *err)
+{
+    c->image = c->template_id = c->template_name = NULL;
+    if (c->from)
+        CAY_TRY(from_snapshot(svc, c, mem, err));
+    else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
+        CAY_TRY(from_template(svc, call, c, mem, err));
+    return c->image ? apply(c, mem, err) : 0;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Templates: their names, their records, and sandboxes that stand on them, on the provider in memory. */
+#include "../support/support.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <cay/cay.h>
+#include <cay/template.h>
+#include <service/template.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+static char *home;
+static cay_service *svc;
+static cay_err err;
+
+static const cay_provider_ops *const providers[] = { &cay__memory, NULL };
+
+static int set_up(void **s)
+{
+    (void)s;
+    home = support_home();
+    cay_open o = { .size = sizeof o, .home = home, .provider = "memory", .libexec = support_libexec(), .extra = providers };
+    err = (cay_err)CAY_ERR_INIT;
+    if (cay_service_open(&o, &svc, &err) < 0)
+        fail_msg("open: %s", err.msg);
+    char dir[256];
+    snprintf(dir, sizeof dir, "%s/layers", home);
+    mkdir(dir, 0711);
+    return 0;
+}
+
+static int tear_down(void **s)
+{
+    (void)s;
+    cay_service_close(svc);
+    support_home_remove(home);
+    return 0;
+}
+
+#define OK(call)                                               \
+    do {                                                       \
+        err = (cay_err)CAY_ERR_INIT;                           \
+        if ((call) < 0)                                        \
+            fail_msg("%s: %s", #call, err.msg);                \
+    } while (0)
+#define FAILS(call, want, why)                                 \
+    do {                                                       \
+        err = (cay_err)CAY_ERR_INIT;                           \
+        assert_int_equal((call), want);                        \
+        assert_string_equal(err.reason, why);                  \
+    } while (0)
+
+static void clean(const char *ref, const char *want)
+{
+    char out[CAY_TEMPLATE_NAME + 1];
+    err = (cay_err)CAY_ERR_INIT;
+    if (cay__tname_clean(ref, out, &err) < 0)
+        fail_msg("%s: %s", ref, err.msg);
+    assert_string_equal(out, want);
+}
+
+static void name_is_told_in_one_form(void **s)
+{
+    (void)s;
+    char hex[] = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", ref[100];
+    clean("python", "python:latest");
+    clean("python:3.11", "python:3.11");
+    clean("docker.io/library/python:3.11", "python:3.11");
+    clean("index.docker.io/python", "python:latest");
+    clean("e2bdev/base", "e2bdev/base:latest");
+    clean("docker.io/e2bdev/base:1", "e2bdev/base:1");
+    clean("localhost:5000/a/b", "localhost:5000/a/b:latest");
+    clean("ghcr.io/x/y__z-w.v:Tag_1", "ghcr.io/x/y__z-w.v:Tag_1");
+    snprintf(ref, sizeof ref, "python@%s", hex);
+    clean(ref, ref);
+    clean("host:1", "host:1");
+}
+
+static void name_that_is_none_is_refused(void **s)
+{
+    (void)s;
+    static const char *const bad[] = { "", "Python", "a//b", "/a", "a/", "a:", ":a", "a:b:c", "a b", "a\nb", "a@sha256:12", "-a", "a-", "a..b", "a___b", "../etc",
+                                       "host", "image", "taaaaaaaaaaaaaaaaaaa", "a@md5:0", "exa mple.org/a", "a:\x1b[0m" };
+    char out[CAY_TEMPLATE_NAME + 1], lengthy[400];
+    for (size_t i = 0; i < CAY_LEN(bad); i++)
+        FAILS(cay__tname_clean(bad[i], out, &err), CAY_EINVAL, "template_name");
+    memset(lengthy, 'a', sizeof lengthy - 1);
+    lengthy[sizeof lengthy - 1] = 0;
+    FAILS(cay__tname_clean(lengthy, out, &err), CAY_EINVAL, "template_name");
+}
+
+static void config_is_judged(void **s)
+{
+    (void)s;
+    static const char *const good[] = { "{}", "{\"env\":{\"A\":\"b\"},\"user\":\"1000:1000\",\"workdir\":\"/w\",\"cmd\":[\"a\"],\"limits\":{\"memory\":1},\"more\":[1]}" };
+    static const char *const bad[] = { "{\"env\":{\"A=\":\"b\"}}", "{\"env\":[]}", "{\"env\":{\"A\":1}}", "{\"workdir\":\"rel\"}", "{\"cmd\":\"sh\"}", "{\"limits\":{\"memory\":0}}",
+                                       "{\"limits\":{\"nothing\":1}}", "{\"services\":{}}", "{\"sudo\":1}", "{\"user\":\"a\\nb\"}", "{\"cmd\":[\"a\\u0000b\"]}" };
+    for (size_t i = 0; i < CAY_LEN(good); i++)
+        OK(cay__template_config_check(good[i], &err));
+    for (size_t i = 0; i < CAY_LEN(bad); i++)
+        assert_int_equal(cay__template_config_check(bad[i], &err), CAY_EINVAL);
+}
+
+static char *layer(char *id)
+{
+    char dir[256];
+    cay__id_make(id, 'l');
+    snprintf(dir, sizeof dir, "%s/layers/%s", home, id);
+    assert_int_equal(mkdir(dir, 0755), 0);
+    return id;
+}
+
+static char *record(char *id, const char *tenant, const char *name, const char *base, const char *config, bool shared)
+{
+    char l[CAY_ID_LEN + 1], layers[64];
+    const char *const names[] = { name, NULL };
+    cay__id_make(id, 't');
+    snprintf(layers, sizeof layers, "[\"%s\"]", layer(l));
+    cay_template_row row = { .size = sizeof row, .id = id, .tenant = tenant, .base = base, .layers = layers, .config = config, .source = "test", .digest = "", .shared = shared };
+    OK(cay__template_record(svc, NULL, &row, names, NULL, &err));
+    return id;
+}
+
+static void template_is_found_by_name_id_and_beginning(void **s)
+{
+    (void)s;
+    char id[CAY_ID_LEN + 1], other[CAY_ID_LEN + 1], some[8];
+    cay_template *t = NULL;
+    record(id, "default", "python:3.11", "image", "{}", true);
+    snprintf(some, sizeof some, "%.7s", id);
+    const char *const refs[] = { "python:3.11", "docker.io/library/python:3.11", id, some };
+    for (size_t i = 0; i < CAY_LEN(refs); i++) {
+        OK(cay_template_find(svc, NULL, NULL, refs[i], &t, &err));
+        assert_string_equal(t->id, id);
+        assert_string_equal(t->names[0], "python:3.11");
+        assert_int_equal(t->nlayers, 1);
+        cay_template_free(t);
+    }
+    FAILS(cay_template_find(svc, NULL, NULL, "python", &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay_template_find(svc, NULL, NULL, "No Name", &t, &err), CAY_ENOENT, "template_not_found");
+    /* a name goes to the one that was given it last, and the other has only its id */
+    record(other, "default", "python:3.11", "image", "{}", true);
+    OK(cay_template_find(svc, NULL, NULL, "python:3.11", &t, &err));
+    assert_string_equal(t->id, other);
+    cay_template_free(t);
+    OK(cay_template_find(svc, NULL, NULL, id, &t, &err));
+    assert_null(t->names[0]);
+    cay_template_free(t);
+}
+
+static int count(const cay_template *t, void *arg)
+{
+    (void)t;
+    ++*(int *)arg;
+    return 0;
+}
+
+static void tenant_sees_its_own_and_shared_ones(void **s)
+{
+    (void)s;
+    char mine[CAY_ID_LEN + 1], shared[CAY_ID_LEN + 1], hidden[CAY_ID_LEN + 1];
+    cay_template *t = NULL;
+    int n = 0;
+    OK(cay_tenant_create(svc, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "a" }, &err));
+    record(shared, "default", "tools", "image", "{}", true);
+    record(hidden, "default", "secret", "image", "{}", false);
+    OK(cay_template_find(svc, NULL, "a", "tools", &t, &err));
+    assert_string_equal(t->id, shared);
+    cay_template_free(t);
+    FAILS(cay_template_find(svc, NULL, "a", "secret", &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay_template_find(svc, NULL, "a", hidden, &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay_template_remove(svc, NULL, "a", "tools", &err), CAY_EPERM, "template_shared");
+    FAILS(cay_template_name(svc, NULL, "a", "tools", "mine", &err), CAY_EPERM, "template_shared");
+    record(mine, "a", "tools", "image", "{}", false);
+    OK(cay_template_find(svc, NULL, "a", "tools", &t, &err));
+    assert_string_equal(t->id, mine);
+    cay_template_free(t);
+    OK(cay_template_list(svc, NULL, &(cay_template_filter){ .size = sizeof(cay_template_filter), .tenant = "a" }, count, &n, &err));
+    assert_int_equal(n, 2);
+    FAILS(cay_tenant_remove(svc, "a", &err), CAY_ESTATE, "tenant_in_use");
+    OK(cay_template_remove(svc, NULL, "a", "tools", &err));
+    OK(cay_tenant_remove(svc, "a", &err));
+}
+
+static void name_goes_before_the_template_does(void **s)
+{
+    (void)s;
+    char id[CAY_ID_LEN + 1];
+    cay_template *t = NULL;
+    record(id, "default", "one", "image", "{}", true);
+    OK(cay_template_name(svc, NULL, NULL, "one", "two:2", &err));
+    OK(cay_template_remove(svc, NULL, NULL, "one", &err));
+    OK(cay_template_find(svc, NULL, NULL, "two:2", &t, &err));
+    assert_null(t->names[1]);
+    cay_template_free(t);
+    OK(cay_template_remove(svc, NULL, NULL, "two:2", &err));
+    FAILS(cay_template_find(svc, NULL, NULL, id, &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay_template_remove(svc, NULL, NULL, id, &err), CAY_ENOENT, "template_not_found");
+}
+
+static void layers_are_held_by_templates(void **s)
+{
+    (void)s;
+    char id[CAY_ID_LEN + 1], l[CAY_ID_LEN + 1];
+    cay_template *t = NULL;
+    bool used = false;
+    record(id, "default", "one", "image", "{}", true);
+    OK(cay_template_find(svc, NULL, NULL, id, &t, &err));
+    cay__str_copy(l, sizeof l, t->layers[0]);
+    cay_template_free(t);
+    OK(svc->store->layer_used(svc->db, l, &used, &err));
+    assert_true(used);
+    OK(cay_template_remove(svc, NULL, NULL, id, &err));
+    OK(svc->store->layer_used(svc->db, l, &used, &err));
+    assert_false(used);
+}
+
+static void record_without_its_layers_is_taken_back(void **s)
+{
+    (void)s;
+    char id[CAY_ID_LEN + 1], l[CAY_ID_LEN + 1], layers[64];
+    cay_template *t = NULL;
+    cay__id_make(id, 't');
+    cay__id_make(l, 'l');
+    snprintf(layers, sizeof layers, "[\"%s\"]", l);
+    cay_template_row row = { .size = sizeof row, .id = id, .tenant = "default", .base = "image", .layers = layers, .config = "{}", .source = "", .digest = "" };
+    FAILS(cay__template_record(svc, NULL, &row, NULL, NULL, &err), CAY_EBUSY, "layers_gone");
+    FAILS(cay_template_find(svc, NULL, NULL, id, &t, &err), CAY_ENOENT, "template_not_found");
+}
+
+/* What the request says wins; what it does not say the template does. */
+static void request_takes_over_what_the_template_says(void **s)
+{
+    (void)s;
+    char id[CAY_ID_LEN + 1];
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    record(id, "default", "app:1", "image", "{\"env\":{\"A\":\"1\",\"B\":\"2\"},\"user\":\"web:www\",\"workdir\":\"/srv\",\"limits\":{\"memory\":1000000,\"pids\":7}}", true);
+    const cay_pair env[] = { { "B", "mine" }, { NULL, NULL } };
+    cay_create c = { .size = sizeof c, .template_ = "app:1", .env = env, .limits = { .pids = 9 }, .image = "{not read", .template_id = "x" };
+    OK(cay__template_prepare(svc, NULL, &c, &mem, &err));
+    assert_string_equal(c.template_, "image");
+    assert_string_equal(c.template_id, id);
+    assert_string_equal(c.template_name, "app:1");
+    assert_string_equal(c.user, "web");
+    assert_string_equal(c.workdir, "/srv");
+    assert_int_equal(c.nlayers, 1);
+    assert_int_equal(c.limits.memory, 1000000);
+    assert_int_equal(c.limits.pids, 9);
+    assert_string_equal(c.env[0].key, "A");
+    assert_string_equal(c.env[1].value, "mine");
+    assert_null(c.env[2].key);
+    cay_create plain = { .size = sizeof plain, .image = "x", .template_id = "y", .template_name = "z" };
+    OK(cay__template_prepare(svc, NULL, &plain, &mem, &err));
+    assert_null(plain.image);
+    assert_null(plain.template_id);
+    cay_create direct = { .size = sizeof direct, .template_ = "image" };
+    FAILS(cay__template_prepare(svc, NULL, &direct, &mem, &err), CAY_ENOENT, "template_not_found");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(name_is_told_in_one_form),
+        cmocka_unit_test(name_that_is_none_is_refused),
+        cmocka_unit_test(config_is_judged),
+        cmocka_unit_test_setup_teardown(template_is_found_by_name_id_and_beginning, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tenant_sees_its_own_and_shared_ones, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(name_goes_before_the_template_does, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(layers_are_held_by_templates, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(record_without_its_layers_is_taken_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(request_takes_over_what_the_template_says, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
