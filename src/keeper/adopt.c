@@ -312,7 +312,7 @@ static void clear_away(const jrec *r)
 void sweep_dirs(bool pool)
 {
     cay_job j = { .type = CAY_JOB_SWEEP, .rec = pool };
-    K.trash = !job_send(&K.janitor, &j, NULL, 0, NULL);
+    K.trash = !job_send(&K.sweeper, &j, NULL, 0, NULL);
 }
 
 void adopt_run(void)

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define REMOVALS_MAX 12 /* that wait for the janitor, whose socket holds a few dozen jobs */
+#define REMOVALS_MAX 12 /* that wait for the sweeper, whose socket holds a few dozen jobs */
 #define BIRTH_MS 1000 /* a pause waits so long for commands that are being started */
 
 box *box_new(void)
@@ -65,9 +65,9 @@ bool remove_files(const char *from, int mounts)
     if (renameat(K.home_fd, from, K.home_fd, j.name) < 0)
         return false;
     CAY_FAULT("keeper.destroy.renamed");
-    if (mounts < 0 && K.janitor.busy >= REMOVALS_MAX) /* others want something of it, too: it is found by its name */
+    if (mounts < 0 && K.sweeper.busy >= REMOVALS_MAX) /* others want something of it, too: it is found by its name */
         return K.trash = true;
-    job_send(&K.janitor, &j, &mounts, mounts >= 0, NULL);
+    job_send(&K.sweeper, &j, &mounts, mounts >= 0, NULL);
     return true;
 }
 
@@ -592,10 +592,10 @@ void box_stop(box *b, const char *reason, bool forget_files)
         box_free(b);
         return;
     }
-    /* Its mounts wait for grace periods when they go, and nobody has to wait for that when they are only its own: the janitor
+    /* Its mounts wait for grace periods when they go, and nobody has to wait for that when they are only its own: the sweeper
      * lets go of them before it removes the files, while it keeps up. Older kernels say no, and it is init's end that takes
      * longer. */
-    if (b->loose && b->forget_files && K.janitor.busy < 4)
+    if (b->loose && b->forget_files && K.sweeper.busy < 4)
         b->mnt_fd = ioctl(b->death.fd, _IO(0xff, 3), 0); /* PIDFD_GET_MNT_NAMESPACE, Linux 6.11 */
     /* pid 1 of its namespace: the kernel takes the rest along. A v2-frozen process dies too. */
     syscall(SYS_pidfd_send_signal, b->death.fd, CAY__MUTANT("destroy-kill") ? 0 : SIGKILL, NULL, 0);
@@ -660,7 +660,7 @@ static void clone_next(pending *p)
     int fds[2] = { p->fds[i], -1 };
     if (job_send(&K.janitor, &j, fds, 1, w))
         return;
-    reply_error(p->c, CAY_EBUSY, errno, "keeper_busy", "too much is being removed at once; try again", NULL);
+    reply_error(p->c, CAY_EBUSY, errno, "keeper_busy", "too many directories are being shown at once; try again", NULL);
     pending_free(p);
 }
 

@@ -4,7 +4,7 @@
  *
  * Helpers run the program that is also init (guest code), started from the sealed memfd. Zygotes, one a
  * core, park sandboxes: clone with namespaces blocks its caller for a millisecond. The janitor keeps the
- * host's mount tree, clones grants out of it, and removes and measures directory trees. The lender (keeper/lend.c)
+ * host's mount tree and clones grants out of it; the sweeper removes and measures directory trees. The lender (keeper/lend.c)
  * starts cay-egress at the first policy and tells it what each sandbox may reach.
  * SEQPACKET on descriptor 3, one job at a time, answered in order.
  */

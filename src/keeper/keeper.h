@@ -248,7 +248,7 @@ typedef struct keeper {
     proc       *procs[1024]; /* by id */
     unsigned    nboxes, nlive;
     pending    *waiting; /* creates without a box yet */
-    helper      zygotes[8], janitor, lender;
+    helper      zygotes[8], janitor, sweeper, lender;
     unsigned    nzygotes;
     unsigned    pool_bound, pool_raw; /* how many are kept ready */
     job_wait   *jobs;
@@ -261,7 +261,7 @@ typedef struct keeper {
     unsigned    pool_fails;    /* in a row */
     bool        strays;   /* groups of a dead keeper whose last process is still on its way out */
     bool        leaving;  /* nothing more is made */
-    bool        trash;    /* removals wait until the janitor has time */
+    bool        trash;    /* removals wait until the sweeper has time */
     bool        vanished; /* the state directory was removed under us */
     bool        broken;   /* a helper died */
     int         journal_fd;
@@ -299,7 +299,7 @@ void cgroup_leave(void);
 /* rootfs.c */
 int  rootfs_seal(void);
 /* pool.c */
-bool pool_start_janitor(const char *home); /* and the lender, before the small tree is entered */
+bool pool_start_janitor(const char *home); /* and sweeper and lender, before the small tree is entered */
 bool pool_start(void);
 void pool_refill_soon(void);
 bool pool_take(pending *p);

@@ -145,14 +145,14 @@ static void sweep(cay__timer *t)
         for (proc *p = b->procs; p; p = p->next)
             stream_resume(&p->out[0]), stream_resume(&p->out[1]);
     }
-    for (box *b = K.boxes; b && K.janitor.busy == 0; b = b->next) {
+    for (box *b = K.boxes; b && K.sweeper.busy == 0; b = b->next) {
         if (b->phase != BOX_LIVE || !b->limits.disk || i++ != turn % n)
             continue;
         cay_job j = { .type = CAY_JOB_DU };
         cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id, b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
         job_wait *w = cay__alloc(sizeof *w);
         *w = (job_wait){ .b = b, .fn = measured };
-        job_send(&K.janitor, &j, NULL, 0, w);
+        job_send(&K.sweeper, &j, NULL, 0, w);
         turn++;
         break;
     }

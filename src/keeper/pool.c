@@ -117,7 +117,8 @@ int pool_print_faults(void)
 
 bool pool_start_janitor(const char *home)
 {
-    return seal_image() && helper_start(&K.janitor, "janitor", home, -1) && helper_start(&K.lender, "lender", home, -1);
+    return seal_image() && helper_start(&K.janitor, "janitor", home, -1) && helper_start(&K.sweeper, "sweeper", home, -1) &&
+           helper_start(&K.lender, "lender", home, -1);
 }
 
 bool pool_start(void)
@@ -134,7 +135,7 @@ bool pool_start(void)
     for (unsigned i = 0; i < K.nzygotes; i++)
         if (!helper_start(&K.zygotes[i], "zygote", "/s", 0) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
             return false;
-    return cay__loop_add(&K.loop, &K.janitor.w) && cay__loop_add(&K.loop, &K.lender.w);
+    return cay__loop_add(&K.loop, &K.janitor.w) && cay__loop_add(&K.loop, &K.sweeper.w) && cay__loop_add(&K.loop, &K.lender.w);
 }
 
 /* False when the helper has more before it than its socket holds: a removal is then found again by its name. */
@@ -181,7 +182,7 @@ static void helper_on(cay__watch *w, uint32_t ev)
         }
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
-    if (K.trash && !K.janitor.busy)
+    if (K.trash && !K.sweeper.busy)
         sweep_dirs(false);
 }
 
@@ -447,7 +448,7 @@ void pool_drain(bool all)
     unsigned left = 1;
     K.leaving = true;
     cay__timer_cancel(&K.refill);
-    for (int64_t end = cay__boot_ms() + 5000; (left || K.janitor.busy) && cay__boot_ms() < end; cay__loop_step(&K.loop, 20)) {
+    for (int64_t end = cay__boot_ms() + 5000; (left || K.sweeper.busy) && cay__boot_ms() < end; cay__loop_step(&K.loop, 20)) {
         left = 0;
         for (box *b = K.boxes, *next; b; b = next) {
             next = b->next;

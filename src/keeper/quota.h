@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keeper/quota.h - the project quota of a sandbox's directory, as the janitor sees it. The client sets it
+ * keeper/quota.h - the project quota of a sandbox's directory, as the sweeper sees it. The client sets it
  * (provider/native/quota.h).
  */
 #pragma once

@@ -10,7 +10,7 @@
 /* sandboxes/job->name with upper and work. A kept sandbox keeps its upper; *trash: a used work was put aside. */
 bool root_dirs(const cay_job *job, bool *trash);
 bool root_fresh(const cay_job *job, int at); /* the two alone, where they are missing, in the sandbox's directory */
-bool root_trash(int at, const char *name);   /* out of sight, for the janitor */
+bool root_trash(int at, const char *name);   /* out of sight, for the sweeper */
 /* The overlay of those directories over the stack job->path, whose bottom may be the directory `lower`, as a detached mount; -1 with
  * errno and *step. */
 int root_make(const cay_job *job, int lower, const char **step);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Another root under a sandbox that runs. init says that no process of the tenant is alive, or ends them; a zygote changes the root
- * (keeper/swap.h); what is asked of the sandbox meanwhile waits (hold.c). The old root is torn down by the janitor, after the answer.
+ * (keeper/swap.h); what is asked of the sandbox meanwhile waits (hold.c). The old root is torn down by the sweeper, after the answer.
  */
 #include "keeper.h"
 #include <fcntl.h>
@@ -76,12 +76,12 @@ static void count_below(turn *t)
     cay_job j = { .type = CAY_JOB_DU };
     if (!t->job.layer[0])
         t->b->below_bytes = t->b->below_inodes = 0;
-    if (!t->job.layer[0] || (K.features & CAY_FEAT_QUOTA) || K.janitor.busy > 8)
+    if (!t->job.layer[0] || (K.features & CAY_FEAT_QUOTA) || K.sweeper.busy > 8)
         return;
     cay__str_join(j.name, sizeof j.name, "layers/", t->job.layer, NULL);
     job_wait *w = cay__alloc(sizeof *w);
     *w = (job_wait){ .b = t->b, .fn = below };
-    job_send(&K.janitor, &j, NULL, 0, w);
+    job_send(&K.sweeper, &j, NULL, 0, w);
 }
 
 static bool ask_zygote(turn *t, int lock);
@@ -91,7 +91,7 @@ static void swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     turn *t = j->b ? j->b->turn : NULL;
     if (d->trash || nfds) { /* the last to let go of the old root waits for all that is cached of it */
         cay_job sweep = { .type = CAY_JOB_SWEEP };
-        K.trash |= !job_send(&K.janitor, &sweep, fds, nfds, NULL);
+        K.trash |= !job_send(&K.sweeper, &sweep, fds, nfds, NULL);
     }
     if (!t)
         return;

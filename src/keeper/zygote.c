@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper program, which is also init: "zygote" parks sandboxes and makes roots, "janitor" clones grants and removes trees,
+ * The helper program, which is also init: "zygote" parks sandboxes and makes roots, "janitor" clones grants, "sweeper" removes and measures trees,
  * "lender" speaks with cay-egress.
  * Started by the keeper from a sealed memfd, in the keeper's user namespace; leaves when the keeper does.
  */
@@ -96,7 +96,7 @@ static void do_swap(const int *fds, int nfds)
     cay__close_fd(&r.old);
 }
 
-/* ---- janitor ---- */
+/* ---- janitor and sweeper: what takes long must not keep a create waiting ---- */
 
 /* The client opened the directory with its own rights and sent the descriptor; we open the same path in our copy of
  * the host's tree and go on only if both are one directory. */

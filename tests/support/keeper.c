@@ -131,7 +131,7 @@ void fake_open(fake *f)
     mkdirat(K.home_fd, "layers", 0755);
     pair(sv);
     f->helper = sv[1];
-    K.janitor.w = K.zygotes[0].w = (cay__watch){ .fd = sv[0] };
+    K.janitor.w = K.sweeper.w = K.zygotes[0].w = (cay__watch){ .fd = sv[0] };
     K.nzygotes = 1;
     f->c[0] = fake_client(&f->peer[0]);
     f->c[1] = fake_client(&f->peer[1]);

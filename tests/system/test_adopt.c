@@ -573,7 +573,7 @@ static bool has_another(void *arg)
 
 static void a_helper_that_dies_is_replaced(void **state)
 {
-    static const char *const roles[] = { "zygote", "janitor", "lender", "zygote" };
+    static const char *const roles[] = { "zygote", "janitor", "sweeper", "lender", "zygote" };
     (void)state;
     cay_sandbox *sb = make((cay_create){ 0 });
     char dir[] = "/tmp/cay-grant-XXXXXX";
@@ -608,6 +608,27 @@ static void a_helper_that_dies_is_replaced(void **state)
     cay_sandbox_unref(sb);
 }
 
+static void a_grant_does_not_wait_for_removals(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/cay-grant-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    cay_sandbox *old = make((cay_create){ 0 });
+    helper_of h = { keeper(), "sweeper" };
+    int sweeper = find_process(is_helper, &h);
+    assert_true(sweeper > 0);
+    kill(sweeper, SIGSTOP); /* as one is that has a million files before it */
+    OK(cay_sandbox_remove(old, CALL(20000), E));
+    cay_grant g = { .source = dir, .target = "/mnt/g" };
+    cay_sandbox *sb = make((cay_create){ .grants = &g, .ngrants = 1 });
+    assert_int_equal(run(sb, "test -d /mnt/g"), 0);
+    kill(sweeper, SIGCONT);
+    OK(cay_sandbox_remove(sb, CALL(20000), E));
+    rmdir(dir);
+    cay_sandbox_unref(old);
+    cay_sandbox_unref(sb);
+}
+
 int main(int argc, char **argv)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, up, down)
@@ -622,6 +643,7 @@ int main(int argc, char **argv)
         T(pause_and_kills_of_the_keeper_do_not_wedge),
         T(an_id_is_given_once),
         T(a_helper_that_dies_is_replaced),
+        T(a_grant_does_not_wait_for_removals),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
