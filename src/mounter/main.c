@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cay-mount: serves the storage of one sandbox from outside. It has a mount namespace and a little memory of its own, where keys and
- * mount points are; rclone runs there. The sandbox gets detached clones of the mounts, by way of the keeper. When the sandbox's init ends,
+ * mount points are; rclone runs there, as nobody (rclone.h). The sandbox gets detached clones of the mounts, by way of the keeper. When the sandbox's init ends,
  * rclone is told to, mount by mount in the order given, and time to bring away what was written.
  */
 #include "proto.h"
+#include "rclone.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -19,19 +20,21 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 
 enum { SOCK = 3, MOST = 12, READY_MS = 30000, STEP_MS = 20, FLUSH_MS = 60000 };
-#define FUSE_MAGIC 0x65735546
+#define PLACE      CAY_MOUNT_PLACE
 #define CACHES     1024
+#define CACHE_MOST "4G" /* what waits to be brought away, roughly */
 
 static struct {
-    char   place[3800], cache[3800]; /* absolute */
+    char   cache[3800]; /* absolute */
     int    cache_fd;
+    uid_t  id; /* rclone's: other than that of another sandbox's */
+    int    exe; /* rclone */
     pid_t  rclone[MOST];
     size_t n;
-} M = { .cache_fd = -1 };
+} M = { .cache_fd = -1, .exe = -1 };
 static volatile sig_atomic_t ended;
 
 static void on_end(int sig)
@@ -75,28 +78,62 @@ static bool take_cache(const char *home)
                 return false;
             continue;
         }
+        M.id = CAY__RCLONE_ID + i;
         M.cache_fd = open(M.cache, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return M.cache_fd >= 0 && flock(M.cache_fd, LOCK_EX | LOCK_NB) == 0;
+        return M.cache_fd >= 0 && flock(M.cache_fd, LOCK_EX | LOCK_NB) == 0 && fchown(M.cache_fd, M.id, M.id) == 0;
     }
     errno = EMFILE;
     return false;
+}
+
+static int find_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        char full[4096];
+        size_t n = strcspn(p, ":");
+        snprintf(full, sizeof full, "%.*s/%s", (int)n, p, name);
+        int fd = n && *p == '/' && access(full, X_OK) == 0 ? open(full, O_PATH | O_CLOEXEC) : -1;
+        if (fd >= 0)
+            return fd;
+        p += n + (p[n] == ':');
+    }
+    return -1;
+}
+
+/* Ourselves, under the name that rclone looks for. */
+static bool put_helper(void)
+{
+    char buf[16384];
+    ssize_t n = -1;
+    CAY_AUTOFD in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (in < 0 || mkdir(PLACE "/bin", 0755) < 0 || chmod(PLACE "/bin", 0755) < 0)
+        return false;
+    CAY_AUTOFD out = open(PLACE "/bin/fusermount3", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+    while (out >= 0 && (n = read(in, buf, sizeof buf)) > 0)
+        if (!cay__fd_write_all(out, buf, (size_t)n))
+            return false;
+    return out >= 0 && n == 0 && fchmod(out, 0755) == 0 && symlink("fusermount3", PLACE "/bin/fusermount") == 0;
 }
 
 static const char *prepare(const char *home)
 {
     char mounts[4096];
     snprintf(mounts, sizeof mounts, "%s/mounts", home);
-    snprintf(M.place, sizeof M.place, "%s/mounts/private", home);
-    if ((mkdir(mounts, 0700) < 0 && errno != EEXIST) || (mkdir(M.place, 0700) < 0 && errno != EEXIST))
-        return "make its directories";
+    if (mkdir(mounts, 0700) < 0 && errno != EEXIST)
+        return "make its directory";
     sweep_caches(home);
     if (!take_cache(home))
         return "make its cache";
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, (1ul << 18) | 16384ul, NULL) < 0) /* MS_PRIVATE | MS_REC */
         return "make a mount namespace";
-    if (mount("cay-mount", M.place, "tmpfs", 2 | 4 /* MS_NOSUID | MS_NODEV */, "mode=700,size=32m") < 0)
-        return "mount its memory";
-    return NULL;
+    M.exe = find_program("rclone"); /* before anything is covered */
+    CAY_AUTOFD cache = mnt_open_tree(AT_FDCWD, M.cache, OPEN_TREE_CLONE);
+    if (cache < 0 || mount("cay-mount", PLACE, "tmpfs", 2 | 4 /* MS_NOSUID | MS_NODEV */, "mode=711,size=32m") < 0)
+        return "mount its memory on " PLACE;
+    if (mkdir(PLACE "/cache", 0700) < 0 || mnt_move(cache, "", AT_FDCWD, PLACE "/cache", 4 /* MOVE_MOUNT_F_EMPTY_PATH */) < 0)
+        return "show its cache";
+    return put_helper() ? NULL : "make fusermount3";
 }
 
 /* ------------------------------------------------------------------ one mount */
@@ -104,13 +141,14 @@ static const char *prepare(const char *home)
 static bool put_file(const char *name, const char *text)
 {
     CAY_AUTOFD fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    return fd >= 0 && cay__fd_write_all(fd, text, strlen(text));
+    return fd >= 0 && cay__fd_write_all(fd, text, strlen(text)) && fchown(fd, M.id, M.id) == 0;
 }
 
-static void run(char *const argv[], const char *log)
+static void run(char *const argv[], const char *log, int fuse)
 {
-    static const char *const keep[] = { "PATH=", "http_proxy=", "https_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=", "SSL_CERT_FILE=", "SSL_CERT_DIR=" };
-    char *env[16], home[4096];
+    static const char *const keep[] = { "http_proxy=", "https_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=", "SSL_CERT_FILE=", "SSL_CERT_DIR=" };
+    char *env[16], path[4096];
+    const char *found = getenv("PATH");
     size_t n = 0;
     sigset_t none;
     int null = open("/dev/null", O_RDWR), out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -118,8 +156,9 @@ static void run(char *const argv[], const char *log)
         for (size_t i = 0; i < CAY_LEN(keep) && n < 12; i++)
             if (cay__str_starts(*e, keep[i]))
                 env[n++] = *e;
-    cay__str_join(home, sizeof home, "HOME=", M.place, NULL);
-    env[n++] = home;
+    snprintf(path, sizeof path, "PATH=%s%s", fuse >= 0 ? PLACE "/bin:" : "", found ? found : "/usr/sbin:/usr/bin:/sbin:/bin");
+    env[n++] = path;
+    env[n++] = (char *)"HOME=" PLACE;
     env[n++] = (char *)"LANG=C.UTF-8";
     env[n] = NULL;
     sigemptyset(&none);
@@ -127,42 +166,56 @@ static void run(char *const argv[], const char *log)
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(out, 2) < 0)
         _exit(126);
+    if (fuse >= 0)
+        cay__rclone_run(M.exe, fuse, M.id, argv, env);
     syscall(SYS_close_range, 3, ~0u, 0);
     execvpe(argv[0], argv, env);
     _exit(127);
 }
 
-static pid_t start(char *const argv[], const char *log)
+static pid_t start(char *const argv[], const char *log, int fuse)
 {
     pid_t pid = fork();
     if (pid == 0)
-        run(argv, log);
+        run(argv, log, fuse);
     return pid;
 }
 
-static bool is_mounted(const char *at)
+/* Asks the new filesystem something, in a process of its own: that waits until it is served, and fails when nobody will. */
+static pid_t probe(const char *at)
 {
-    struct statfs fs;
-    struct stat a, b;
-    if (statfs(at, &fs) == 0 && (uint32_t)fs.f_type == FUSE_MAGIC)
-        return true;
-    return stat(at, &a) == 0 && stat(M.place, &b) == 0 && a.st_dev != b.st_dev;
+    struct stat st;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(stat(at, &st) < 0);
+    return pid;
 }
 
 /* Waits until it is there. 0, or the status with which the program ended, or -1 when it takes too long. */
 static int await(pid_t pid, const char *at, bool kernel)
 {
-    int status = 0;
-    for (int ms = 0; ms < READY_MS && !ended; ms += STEP_MS) {
-        if (waitpid(pid, &status, WNOHANG) == pid)
-            return kernel && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : status ? status : 256;
-        if (!kernel && is_mounted(at))
-            return 0;
-        poll(NULL, 0, STEP_MS);
+    pid_t asks = kernel ? 0 : probe(at);
+    int status = 0, answer = -1, rc = -1;
+    bool gone = false, over = false;
+    for (int ms = 0; ms < READY_MS && !ended && !over; ms += STEP_MS) {
+        gone = waitpid(pid, &status, WNOHANG) == pid;
+        if (asks > 0 && waitpid(asks, &answer, WNOHANG) == asks)
+            asks = 0;
+        bool ready = kernel ? gone && WIFEXITED(status) && WEXITSTATUS(status) == 0 : !gone && answer == 0;
+        over = gone || ready;
+        rc = ready ? 0 : status ? status : 256;
+        if (!over)
+            poll(NULL, 0, STEP_MS);
     }
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    return -1;
+    if (!gone && (!over || rc)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    if (asks > 0) { /* without a server its question is answered, too */
+        kill(asks, SIGKILL);
+        waitpid(asks, NULL, 0);
+    }
+    return over ? rc : -1;
 }
 
 /* The end of what the program said, on one line. */
@@ -182,7 +235,7 @@ static size_t command(const cay_mount_ask *a, const char *remote, char *const *m
     size_t n = 0;
     static char *const always[] = { (char *)"--allow-other", (char *)"--dir-perms", (char *)"0777", (char *)"--file-perms", (char *)"0666", (char *)"--umask",
                                     (char *)"000", (char *)"--dir-cache-time", (char *)"10s", (char *)"--log-level", (char *)"ERROR" };
-    static char *const writable[] = { (char *)"--vfs-cache-mode", (char *)"writes", (char *)"--vfs-write-back", (char *)"0s" };
+    static char *const writable[] = { (char *)"--vfs-cache-mode", (char *)"writes", (char *)"--vfs-write-back", (char *)"0s", (char *)"--vfs-cache-max-size", (char *)CACHE_MOST };
     argv[n++] = (char *)(a->kernel ? "mount" : "rclone");
     if (a->kernel) {
         char *const words[] = { (char *)"-t", (char *)"s3files", (char *)"-o", more[0], (char *)"--", (char *)remote, (char *)at };
@@ -193,7 +246,7 @@ static size_t command(const cay_mount_ask *a, const char *remote, char *const *m
     argv[n++] = (char *)"--config";
     argv[n++] = (char *)conf;
     argv[n++] = (char *)"--cache-dir";
-    argv[n++] = M.cache;
+    argv[n++] = (char *)PLACE "/cache";
     memcpy(argv + n, always, sizeof always);
     n += CAY_LEN(always);
     if (a->rw)
@@ -218,11 +271,29 @@ static int clone_of(const char *at, bool rw)
     return CAY_STEAL_FD(tree);
 }
 
+/* rclone gets a directory of its own to mount on, and does not: the filesystem is at `at` before it starts. */
+static int start_rclone(const cay_mount_ask *a, char *const *text, const char *at, const char *conf, const char *log)
+{
+    char dummy[4096], *argv[64] = { NULL };
+    cay__str_join(dummy, sizeof dummy, at, ".dir", NULL);
+    if (!a->kernel && M.exe < 0)
+        return W_EXITCODE(127, 0);
+    CAY_AUTOFD fuse = a->kernel ? -1 : cay__fuse_mount(at, M.id, a->rw);
+    if (!a->kernel && (fuse < 0 || mkdir(dummy, 0700) < 0 || chown(dummy, M.id, M.id) < 0))
+        return -2;
+    command(a, text[2], text + 3, a->kernel ? at : dummy, conf, argv);
+    pid_t pid = start(argv, log, fuse);
+    cay__close_fd(&fuse); /* rclone has the only one: its end ends the filesystem */
+    int rc = pid < 0 ? -2 : await(pid, at, a->kernel);
+    if (rc == 0)
+        M.rclone[M.n++] = a->kernel ? 0 : pid;
+    return rc;
+}
+
 static int serve(const cay_mount_ask *a, char *const *text, cay_mount_answer *out)
 {
     char at[4096], conf[4096], file[4096], log[4096];
-    char *argv[64] = { NULL };
-    snprintf(at, sizeof at, "%s/%zu", M.place, M.n);
+    snprintf(at, sizeof at, PLACE "/%zu", M.n);
     cay__str_join(conf, sizeof conf, at, ".conf", NULL);
     cay__str_join(file, sizeof file, at, ".file", NULL);
     cay__str_join(log, sizeof log, at, ".log", NULL);
@@ -231,16 +302,11 @@ static int serve(const cay_mount_ask *a, char *const *text, cay_mount_answer *ou
         cay__str_copy(out->msg, sizeof out->msg, "its files could not be made");
         return -1;
     }
-    command(a, text[2], text + 3, at, conf, argv);
-    pid_t pid = start(argv, log);
-    int rc = pid < 0 ? -1 : await(pid, at, a->kernel);
-    if (rc == 0) {
-        M.rclone[M.n++] = a->kernel ? 0 : pid;
-        int fd = clone_of(at, a->rw);
-        if (fd >= 0)
-            return fd;
-    }
-    out->sys = rc == -1 ? ETIMEDOUT : rc ? EIO : errno;
+    int rc = start_rclone(a, text, at, conf, log);
+    int fd = rc == 0 ? clone_of(at, a->rw) : -1;
+    if (fd >= 0)
+        return fd;
+    out->sys = rc == -1 ? ETIMEDOUT : rc > 0 ? EIO : errno;
     out->missing = rc > 0 && WIFEXITED(rc) && WEXITSTATUS(rc) == 127;
     last_words(log, out->msg, sizeof out->msg);
     return -1;
@@ -261,7 +327,7 @@ static void give_up(void)
             poll(NULL, 0, STEP_MS);
         }
     }
-    umount2(M.place, MNT_DETACH);
+    umount2(PLACE, MNT_DETACH);
     remove_tree(M.cache);
 }
 
@@ -331,6 +397,9 @@ static void work(void)
 int main(int argc, char **argv)
 {
     cay_mount_answer a = { 0 };
+    const char *name = argc ? strrchr(argv[0], '/') : NULL;
+    if (argc && cay__str_starts(name ? name + 1 : argv[0], "fusermount"))
+        return cay__fusermount_main(argc, argv);
     if (argc != 2 || argv[1][0] != '/' || strlen(argv[1]) > 3700 || fcntl(SOCK, F_GETFD) < 0) {
         dprintf(2, "cay-mount is started by libcay; it serves the storage of one sandbox\n");
         return 2;

@@ -11,6 +11,8 @@
 #pragma once
 #include <stdint.h>
 
+/* In cay-mount's own mount namespace, covered by its own memory: a path that a user without rights can walk. Mount N has N.conf, N.file. */
+#define CAY_MOUNT_PLACE "/mnt"
 #define CAY_MOUNT_MAX (512u << 10) /* a whole packet */
 enum { CAY_MOUNT_MOUNT = 1, CAY_MOUNT_HOLD };
 

@@ -53,9 +53,7 @@ int cay__storage_check(const cay__storage_mount *m, size_t n, cay_err *err)
         if (!kernel && (stat("/dev/fuse", &st) < 0 || !S_ISCHR(st.st_mode)))
             return lacks(&m[i], "this host has no /dev/fuse", "load the kernel's fuse module", err);
         if (!kernel && !in_path("rclone"))
-            return lacks(&m[i], "rclone is not installed", "apt-get install rclone fuse3", err);
-        if (!kernel && !in_path("fusermount3") && !in_path("fusermount"))
-            return lacks(&m[i], "fusermount3 is not installed", "apt-get install fuse3", err);
+            return lacks(&m[i], "rclone is not installed", "apt-get install rclone", err);
     }
     return 0;
 }
@@ -142,14 +140,12 @@ static int ask(int sock, const cay_call *call, const cay__storage_mount *m, cons
 int cay__storage_open(const char *home, const char *libexec, const cay_call *call, const char *id, const cay__storage_mount *m, size_t n,
                       cay__storage *out, cay_err *err)
 {
-    char path[PATH_MAX], place[PATH_MAX];
+    char path[PATH_MAX];
     int pair[2], room = CAY_MOUNT_MAX, rc = 0;
     if (!n)
         return 0;
     CAY_TRY(cay__storage_check(m, n, err));
     CAY_TRY(cay__libexec_find(libexec, "cay-mount", path, sizeof path, err));
-    if (!cay__str_join(place, sizeof place, home, "/" CAY__STORAGE_PLACE, NULL))
-        return cay_fail(err, CAY_EINVAL, "the path of the state directory is too long");
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return cay_fail_sys(err, CAY_ESYS, "start cay-mount");
     CAY_AUTOFD theirs = pair[1];
@@ -159,7 +155,7 @@ int cay__storage_open(const char *home, const char *libexec, const cay_call *cal
     cay__close_fd(&theirs);
     for (size_t i = 0; rc == 0 && i < n; i++) {
         cay__storage_plan p;
-        rc = cay__storage_conf(&m[i], id, i, place, &p, err);
+        rc = cay__storage_conf(&m[i], id, i, CAY_MOUNT_PLACE, &p, err);
         if (rc == 0) {
             rc = ask(out->sock, call, &m[i], &p, &out->mounts[i], err);
             cay__storage_plan_clear(&p);

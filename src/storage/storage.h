@@ -18,7 +18,6 @@
 #include <stddef.h>
 
 #define CAY__STORAGE_MOST  12
-#define CAY__STORAGE_PLACE "mounts/private" /* below the state directory, covered by cay-mount's own memory */
 
 typedef struct cay__storage_mount {
     const char *type;      /* "s3_mount", … */

@@ -7,11 +7,10 @@ build=$(realpath "$1") source=$(realpath "$2")
 [ -c /dev/fuse ] && (exec 3<>/dev/fuse) 2>/dev/null || { echo "no /dev/fuse here, or it may not be opened"; exit 77; }
 for t in node npm python3; do command -v $t >/dev/null || { echo "$t is not installed"; exit 77; }; done
 export PATH="$PATH:$build/borrowed-storage/usr/bin:$build/borrowed-storage/bin"
-for t in rclone fusermount3; do
-    command -v $t >/dev/null && continue
-    "$source/tools/borrow" "$build/borrowed-storage" rclone fuse3 || exit 77
-    command -v $t >/dev/null || { echo "$t is not in the packages rclone and fuse3"; exit 77; }
-done
+if ! command -v rclone >/dev/null; then
+    "$source/tools/borrow" "$build/borrowed-storage" rclone || exit 77
+    command -v rclone >/dev/null || { echo "rclone is not in the package rclone"; exit 77; }
+fi
 # Once in a build tree.
 peer=$build/s3rver
 if [ ! -e "$peer/node_modules/s3rver/package.json" ]; then
@@ -51,7 +50,7 @@ same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
 says() { grep -qF -- "$1" "$tmp/err"; }
 fails() { ! c "$@" >/dev/null; }
 mounters() { # pids of live helpers of this state directory
-    for p in $(pgrep -f "cay-mount $CAY_HOME|rclone mount --config $CAY_HOME/"); do
+    for p in $(pgrep -f "cay-mount $CAY_HOME"; pgrep -f "cay-mount $CAY_HOME" | xargs -r -n1 pgrep -P); do
         [ "$(sed -n 's/^State:.\(.\).*/\1/p' "/proc/$p/status" 2>/dev/null)" != Z ] && echo "$p" && found=1
     done
     [ -n "${found:-}" ] && unset found
@@ -118,6 +117,13 @@ ok "no key is inside" sh -c '! printf %s "$1" | grep -q "secret_access_key\|S3RV
 for p in $(mounters); do
     ok "nor in arguments or environment of $(cat /proc/"$p"/comm)" sh -c "! tr '\\0' '\\n' <'/proc/$p/cmdline' | grep -q S3RVER && { [ \$(cat /proc/$p/comm) != rclone ] || ! grep -q S3RVER /proc/$p/environ; }"
 done
+rclones() { for p in $(mounters); do [ "$(cat "/proc/$p/comm")" = rclone ] && echo "$p"; done; }
+for p in $(rclones); do
+    ok "rclone has no right" grep -q '^CapEff:.0*$' "/proc/$p/status"
+    ok "and never gets one" grep -q '^NoNewPrivs:.1$' "/proc/$p/status"
+    ok "nor the id of anybody" sh -c 'id=$(stat -c %u "/proc/$1"); [ "$id" -ge 2147287040 ] && [ "$id" -lt 2147352576 ]' sh "$p"
+done
+ok "there were two" same "$(rclones | wc -l)" 2
 ok "nor in the state directory" sh -c "! grep -rsq S3RVER '$CAY_HOME'"
 
 c exec "$id" -- sh -c 'echo last >rw/last; sync' >/dev/null
@@ -170,7 +176,7 @@ if id cay-single >/dev/null 2>&1; then
     ok "an ordinary user is told" says "by root only"
 fi
 ok "nothing is left of the helpers" eventually nobody
-ok "nor of their files" same "$(ls -A "$CAY_HOME/mounts")" private
+ok "nor of their files" same "$(ls -A "$CAY_HOME/mounts")" ""
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
