@@ -96,6 +96,9 @@ typedef struct cay_net_record {
 /* Calls fn for each record, oldest first; a non-zero return stops and is returned. The log has at most a few megabytes. */
 CAY_API int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err);
 
+/* The operator's file, egress.conf of the state directory or else of /etc/cay: 0 when it can be read, or is not there. A file that cannot
+ * (the message names the line) changes nothing: what it said before holds, and a new cay-egress does not start with it. */
+CAY_API int cay_net_operator_check(cay_service *svc, cay_err *err);
 /* Reads the sources of its secrets anew and hands the values over: rotation without a restart. CAY_ESTATE when it is not running. */
 CAY_API int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err);
 /* Secrets of the store, for sources "store:NAME": encrypted under a key in a file outside the state directory ($CAY_SECRET_KEY, a systemd

@@ -104,6 +104,7 @@ static int doctor(void *opts, int argc, char **argv)
         print_json(p, cay_service_home(svc), rc == 0);
     else if (!cli.quiet)
         print_text(p, cay_service_home(svc));
+    cli_net_operator();
     cay_probe_free(p);
     if (rc < 0 && !cli.json)
         out_note("cay: %s", err.msg);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay manifest check, show: what would be put into a sandbox, and what was. */
+/* cay manifest check, show, apply: what would be put into a sandbox, what was, and what is put into one that runs. */
 #include "main.h"
 #include "manifest.h"
 #include "open.h"
 #include "out.h"
 #include <base/base.h>
+#include <base/json.h>
+#include <base/str.h>
 #include <cay/manifest.h>
+#include <jansson.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_manifest, cay_manifest_free)
@@ -26,8 +29,105 @@ static int entry_json(const cay_entry_info *e, void *arg)
     return 0;
 }
 
+/* What else it asks for: everything but the files. */
+static json_t *beside(const cay_manifest *m)
+{
+    CAY_AUTOFREE char *text = NULL;
+    json_t *o = cay_manifest_to_json(m, &text, NULL) == 0 ? json_loads(text, 0, NULL) : NULL;
+    return o ? o : json_object();
+}
+
+/* Values that are taken from elsewhere, each as "WHERE from SOURCE". */
+static void references(const json_t *at, const char *where, void (*fn)(const char *where, const char *source, void *arg), void *arg)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)at, key, v) {
+        char here[512];
+        snprintf(here, sizeof here, "%s%s%s", where, *where ? "." : "", key);
+        if (!strcmp(cay__json_str(v, "type", ""), "ref"))
+            fn(here, cay__json_str(v, "source", ""), arg);
+        else if (json_is_object(v))
+            references(v, here, fn, arg);
+    }
+}
+
+static void reference_json(const char *where, const char *source, void *arg)
+{
+    out_json *j = arg;
+    js_open(j, '{');
+    js_kstr(j, "where", where);
+    js_kstr(j, "source", source);
+    js_close(j, '}');
+}
+
+static void say_line(const char *what, const char *text)
+{
+    out_fmt("%s ", what);
+    out_safe(text);
+    out_str("\n");
+}
+
+static void reference_text(const char *where, const char *source, void *arg)
+{
+    char line[1200];
+    (void)arg;
+    snprintf(line, sizeof line, "%s from %s", where, source);
+    say_line("reads secret  ", line);
+}
+
+/* What a person should have seen before saying yes to somebody's manifest. */
+static void print_beside(const json_t *o)
+{
+    size_t i;
+    json_t *v;
+    const char *key;
+    char line[9000];
+    json_array_foreach(json_object_get(o, "extra_path_grants"), i, v) {
+        const char *host = cay__json_str(v, "host_path", NULL);
+        snprintf(line, sizeof line, "%s%s%s", cay__json_str(v, "path", ""), host ? ", the host's " : "", host ? host : "");
+        say_line(json_is_false(json_object_get(v, "read_only")) ? "may write     " : "may read      ", line);
+    }
+    for (const char *p = cay__json_str(o, "policy", ""); *p;) { /* its first line is only the version */
+        size_t n = strcspn(p, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)CAY_MIN(n, sizeof line - 1), p);
+        if (!cay__str_starts(line, "cay-net "))
+            say_line("network       ", line);
+        p += n + (p[n] == '\n');
+    }
+    if (json_object_get(o, "run_as"))
+        say_line("runs as       ", cay__json_str(o, "run_as", ""));
+    json_array_foreach(json_object_get(o, "users"), i, v)
+        say_line("has user      ", cay__json_str(v, "name", ""));
+    json_array_foreach(json_object_get(o, "groups"), i, v)
+        say_line("has group     ", cay__json_str(v, "name", ""));
+    json_object_foreach(json_object_get(json_object_get(o, "environment"), "value"), key, v)
+        say_line("sets variable ", key);
+    references(json_object_get(o, "entries"), "", reference_text, NULL);
+    references(json_object_get(json_object_get(o, "environment"), "value"), "", reference_text, NULL);
+}
+
+static void print_beside_json(json_t *o, out_json *j)
+{
+    static const char *const keys[] = { "extra_path_grants", "policy", "run_as", "users", "groups", "environment" };
+    js_key(j, "references");
+    js_open(j, '[');
+    references(json_object_get(o, "entries"), "", reference_json, j);
+    references(json_object_get(json_object_get(o, "environment"), "value"), "", reference_json, j);
+    js_close(j, ']');
+    for (size_t i = 0; i < CAY_LEN(keys); i++) {
+        json_t *v = json_object_get(o, keys[i]);
+        CAY_AUTOFREE char *text = v ? json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+        if (!text)
+            continue;
+        js_key(j, keys[i]);
+        js_raw(j, text);
+    }
+}
+
 static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
 {
+    CAY_AUTOJSON *o = beside(m);
     out_json j = OUT_JSON(true);
     js_open(&j, '{');
     js_kstr(&j, "root", cay_manifest_root(m));
@@ -41,6 +141,7 @@ static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
     js_open(&j, '[');
     cay_manifest_entries(m, entry_json, &j);
     js_close(&j, ']');
+    print_beside_json(o, &j);
     js_close(&j, '}');
     js_flush(&j);
     cay__buf_clear(&j.b);
@@ -50,6 +151,7 @@ static int print_json(const cay_manifest *m, const cay_manifest_sum *s)
 static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
 {
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, 3);
+    CAY_AUTOJSON *o = beside(m);
     char bytes[OUT_HUMAN];
     for (const char *line = tree; *line;) { /* line by line, so that no name can drive the terminal */
         size_t n = strcspn(line, "\n");
@@ -58,7 +160,9 @@ static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
         out_fmt("%s\n", safe.data ? safe.data : "");
         line += n + (line[n] == '\n');
     }
-    out_fmt("\n%llu entries: %llu files, %s", (unsigned long long)s->entries, (unsigned long long)s->files, out_size(bytes, s->bytes));
+    out_str("\n");
+    print_beside(o);
+    out_fmt("%llu entries: %llu files, %s", (unsigned long long)s->entries, (unsigned long long)s->files, out_size(bytes, s->bytes));
     if (s->fetched)
         out_fmt("; %llu to be fetched", (unsigned long long)s->fetched);
     if (s->ephemeral)
@@ -89,7 +193,8 @@ const cli_verb cli_manifest_check = {
     .operands = "FILE",
     .summary = "judge a manifest and tell what it would put into a sandbox",
     .text = "Everything is checked that `cay create --manifest FILE` would check: words, paths, local sources. Nothing is read from the\n"
-            "network and nothing is made. Relative host paths start where FILE is; - reads standard input.",
+            "network and nothing is made. Relative host paths start where FILE is; - reads standard input. Below the tree is told what\n"
+            "else it asks for: directories of the host, network, accounts, variables, and where secret values would be read from.",
     .examples = "  cay manifest check agent.json\n"
                 "  cay --json manifest check agent.json | jq .bytes",
     .min = 1,
@@ -119,4 +224,86 @@ const cli_verb cli_manifest_show = {
     .min = 1,
     .max = 1,
     .fn = show,
+};
+
+typedef struct apply_args {
+    bool replace, dry;
+} apply_args;
+
+static const opt_def apply_defs[] = {
+    { "replace", 0, NULL, "entries that are there may get other content and permissions", OPT_FLAG, offsetof(apply_args, replace) },
+    { "dry-run", 'n', NULL, "tell what would be done, and do nothing", OPT_FLAG, offsetof(apply_args, dry) },
+    OPT_END
+};
+
+static int say_delta(const cay_manifest_delta *d, void *arg)
+{
+    out_json *j = arg;
+    if (cli.json) {
+        js_open(j, '{');
+        js_kstr(j, "what", d->what);
+        js_kstr(j, "name", d->name);
+        js_kstr(j, "action", d->action);
+        if (d->why)
+            js_kstr(j, "refused", d->why);
+        js_close(j, '}');
+    } else if (!cli.quiet) {
+        out_fmt("%s%-8s%s%s ", out_on(1, d->why ? OUT_BAD : OUT_GOOD), d->action, out_off(1), d->what);
+        out_safe(d->name);
+        out_fmt("%s%s\n", d->why ? ": " : "", d->why ? d->why : "");
+    }
+    return 0;
+}
+
+/* What leads from what it has to what is wanted; CAY_ESTATE when a sandbox that runs cannot follow. */
+static int tell_change(cay_sandbox *sb, const cli_manifest *file, unsigned flags, cay_err *err)
+{
+    CAY_AUTOPTR(cay_manifest) old = NULL;
+    CAY_AUTOPTR(cay_manifest) new_ = NULL;
+    CAY_AUTOFREE char *text = NULL;
+    out_json j = OUT_JSON(true);
+    int rc = cay_sandbox_manifest(sb, NULL, &text, err);
+    if (rc == CAY_ENOENT && !strcmp(err->reason, "manifest_missing"))
+        old = cay_manifest_new();
+    else if (rc < 0 || (rc = cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &old, err)) < 0)
+        return rc;
+    CAY_TRY(cay_manifest_parse(file->text, file->len, CAY_MANIFEST_TRUSTED, &new_, err));
+    js_open(&j, '[');
+    rc = cay_manifest_change(old, new_, flags, say_delta, &j, err);
+    js_close(&j, ']');
+    if (cli.json)
+        js_flush(&j);
+    cay__buf_clear(&j.b);
+    return rc;
+}
+
+static int apply(void *opts, int argc, char **argv)
+{
+    const apply_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
+    unsigned flags = a->replace ? CAY_MANIFEST_REPLACE : 0;
+    (void)argc;
+    if (cli_manifest_read(argv[1], &file, &err) < 0 || cli_box_find(argv[0], &sb, &err) < 0 || tell_change(sb, &file, flags, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (!a->dry && cay_sandbox_set_manifest(sb, NULL, file.text, file.base, flags, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_manifest_apply = {
+    .name = "manifest apply",
+    .operands = "[--replace] [--dry-run] ID FILE",
+    .summary = "put what a manifest has more into a sandbox that runs",
+    .text = "FILE is the whole manifest that the sandbox is to have. It is judged whole first, and printed is what leads there. New entries\n"
+            "are written, and with --replace entries that changed. What a running process could be using is not taken away, and root,\n"
+            "environment, accounts, mounts and network are made with a sandbox: a manifest that wants others is refused, and nothing is done.",
+    .examples = "  cay manifest show c7f >m.json; edit m.json; cay manifest apply c7f m.json\n"
+                "  cay manifest apply --replace --dry-run c7f m.json",
+    .opts = { { apply_defs, 0 } },
+    .size = sizeof(apply_args),
+    .min = 2,
+    .max = 2,
+    .fn = apply,
 };

@@ -31,6 +31,15 @@ static void show_policy(const cay_policy *p)
         out_fmt("  at most %u connections\n", p->connections);
 }
 
+/* An edit that cannot be read changes nothing, and would do so in silence. */
+void cli_net_operator(void)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    if (cli_service(&svc, &err) == 0 && cay_net_operator_check(svc, &err) < 0)
+        out_note("cay: %s; the operator's rules are still those from before", err.msg);
+}
+
 static int show(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
@@ -56,6 +65,7 @@ static int show(void *opts, int argc, char **argv)
     } else {
         show_policy(p);
     }
+    cli_net_operator();
     return CLI_OK;
 }
 
@@ -84,6 +94,7 @@ static int answer(uint64_t revision)
     } else {
         out_note("cay: kept; it holds from the next start on");
     }
+    cli_net_operator();
     return CLI_OK;
 }
 
@@ -269,6 +280,7 @@ static int why(void *opts, int argc, char **argv)
         return cli_usage(&cli_net_why, &err);
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_net_why(sb, NULL, host, port, &v, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
+    cli_net_operator();
     if (cli.json) {
         why_json(host, port, &v);
         return v.allow ? CLI_OK : CLI_FAIL;

@@ -24,7 +24,7 @@ const cli_verb *const cli_verbs[] = {
     HEADING("templates"),
     &cli_template_ls, &cli_template_inspect, &cli_template_save, &cli_template_tag, &cli_template_rm,
     HEADING("manifests"),
-    &cli_manifest_check, &cli_manifest_show,
+    &cli_manifest_check, &cli_manifest_show, &cli_manifest_apply,
     HEADING("commands inside"),
     &cli_exec, &cli_attach, &cli_ps, &cli_logs, &cli_signal,
     HEADING("files inside"),

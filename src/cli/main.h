@@ -25,7 +25,9 @@ extern const cli_verb cli_key_create, cli_key_ls, cli_key_revoke, cli_tenant_cre
 extern const cli_verb cli_jobs_ls, cli_jobs_cancel, cli_jobs_replay, cli_audit_ls, cli_audit_verify;
 /* A line of the audit log: what this user did. A log that cannot be written is said aloud, and undoes nothing. */
 void cli_audit(const char *action, const char *tenant, const char *object);
-extern const cli_verb cli_manifest_check, cli_manifest_show;
+/* Tells when the operator's file cannot be read. */
+void cli_net_operator(void);
+extern const cli_verb cli_manifest_check, cli_manifest_show, cli_manifest_apply;
 extern const cli_verb cli_volume_create, cli_volume_ls, cli_volume_inspect, cli_volume_rm;
 extern const cli_verb cli_agent, cli_files_patch;
 extern const cli_verb cli_tools, cli_tools_call;

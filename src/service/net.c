@@ -34,12 +34,20 @@ int cay__operator_read(const cay_service *svc, cay__policy *out, cay_err *err)
     CAY_AUTOFREE char *text = NULL;
     size_t len = 0;
     CAY_AUTOFD fd = openat(svc->home_fd, CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) /* as the keeper does */
+        fd = open("/etc/cay/" CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT)
         return cay_fail_sys(err, CAY_ESYS, CAY__EGRESS_CONF);
     if (fd >= 0)
         CAY_TRY(read_text(fd, &text, &len, err));
     int rc = cay__policy_read(out, text ? text : "", len, true, err);
     return rc < 0 ? cay_wrap(err, rc, CAY__EGRESS_CONF) : 0;
+}
+
+int cay_net_operator_check(cay_service *svc, cay_err *err)
+{
+    AUTOPOLICY op = { 0 };
+    return svc->back ? 0 : cay__operator_read(svc, &op, err);
 }
 
 /* ------------------------------------------------------------------ the record */

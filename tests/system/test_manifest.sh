@@ -84,6 +84,38 @@ ok "ephemeral entry" same "$(c exec "$id" -- cat eph)" passing
 ok "show has no secret value" sh -c '! "$1" manifest show "$2" | grep -q sentinel-' sh "$cay" "$id"
 ok "show is a manifest" sh -c '"$1" manifest show "$2" >shown.json && "$1" manifest check shown.json >/dev/null' sh "$cay" "$id"
 
+ok "check tells where values are read from" grep -q "reads secret *REF from env:TEST_SENTINEL" out
+ok "and which variables are set" grep -q "sets variable *PLAIN" out
+ok "as JSON too" sh -c '"$1" --json manifest check m.json | python3 -c "import json,sys; d=json.load(sys.stdin); assert d[\"references\"]==[{\"where\":\"REF\",\"source\":\"env:TEST_SENTINEL\"}]"' sh "$cay"
+printf '%s' '{"extra_path_grants":[{"path":"/data","host_path":"/usr","read_only":false}],"policy":"cay-net 1\nmode rules\nrule pypi.org","run_as":"dev","users":[{"name":"dev"}]}' >asks.json
+c manifest check asks.json >asked
+ok "grants, network and accounts are told before they are given" sh -c 'grep -q "may write *.*/data, the host.s /usr" asked && grep -q "runs as *dev" asked && grep -q "network *" asked && grep -q "has user *dev" asked'
+
+# ---- a sandbox that runs follows another manifest
+python3 - <<'P'
+import json
+m = json.load(open("m.json"))
+m["entries"]["late"] = {"type": "file", "content": "came later"}
+json.dump(m, open("more.json", "w"))
+m["entries"]["hello.txt"]["content"] = "other"
+json.dump(m, open("other.json", "w"))
+m["environment"]["NEW"] = "1"
+json.dump(m, open("refused.json", "w"))
+P
+live=$(c create --manifest m.json)
+c exec "$live" -- sh -c 'echo more >>tree/a'
+ok "apply --dry-run tells" sh -c '"$1" manifest apply -n "$2" more.json | grep -q "add .*entry late"' sh "$cay" "$live"
+ok "and does nothing" sh -c '! "$1" exec "$2" -- test -e late' sh "$cay" "$live"
+ok "apply" c manifest apply "$live" more.json
+ok "writes what is new" same "$(c exec "$live" -- cat late)" "came later"
+ok "and leaves what was changed inside" same "$(c exec "$live" -- tail -1 tree/a)" more
+ok "other content is refused" fails manifest_change_refused manifest_change_refused manifest apply "$live" other.json
+ok "unless it is allowed" c manifest apply --replace "$live" other.json
+ok "then it is there" same "$(c exec "$live" -- cat hello.txt)" other
+ok "what cannot be followed is refused whole" fails manifest_change_refused manifest_change_refused manifest apply --replace "$live" refused.json
+ok "the manifest is the new one" sh -c '"$1" manifest show "$2" | grep -q "came later"' sh "$cay" "$live"
+c rm -f "$live" >/dev/null
+
 # ---- secrets and ephemeral entries are in no layer, record or snapshot
 ok "no value in the store" sh -c '! grep -rqa "sentinel-" "$CAY_HOME"/store.db*'
 ok "no value in a layer" sh -c '! grep -rqa -e "sentinel-" -e passing "$CAY_HOME"/layers/m* 2>/dev/null'

@@ -222,6 +222,15 @@ case_operator() {
     sleep 0.5
     refused http://other.test/
     reaches http://inside.test/
+    "$cay" net why "$id" inside.test:80 2>"$dir/err" >/dev/null || true
+    [ ! -s "$dir/err" ] || fail "a sound file is complained of: $(cat "$dir/err")"
+    echo nonsense >>"$CAY_HOME/egress.conf" # changes nothing, and says so
+    for verb in "net why $id other.test:80" "net show $id" doctor; do
+        "$cay" $verb >/dev/null 2>"$dir/err" || true
+        grep -q 'egress.conf: line 5' "$dir/err" || fail "cay $verb does not tell of the bad line: $(cat "$dir/err")"
+    done
+    refused http://other.test/
+    sed -i '$d' "$CAY_HOME/egress.conf"
     kill -9 "$(egress)"
     sleep 0.3
     refused http://other.test/
