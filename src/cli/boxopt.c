@@ -14,7 +14,7 @@
 #define AT(field) offsetof(box_opts, field)
 #define MOST_BYTES (1ull << 60)
 const opt_def box_opt_defs[] = {
-    { "name", 0, "NAME", "a name for people; ids work everywhere", OPT_STR, AT(name) },
+    { "name", 0, "NAME", "a name for people, of one sandbox only; ids work everywhere", OPT_STR, AT(name) },
     { "label", 'l', "KEY=VALUE", "a label; `cay ls --label` filters by it", OPT_LIST, AT(labels) },
     { "template", 0, "NAME", "what it starts from (default host: this machine's /usr, read-only)", OPT_STR,
       AT(template_) },

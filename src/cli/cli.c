@@ -129,7 +129,7 @@ static const char *hint_for(const cay_err *e)
         const char *hint;
     } rows[] = {
         { "sandbox_not_found", 0, "`cay ls` shows the sandboxes there are" },
-        { "sandbox_ambiguous", 0, "give more of the id; `cay ls` shows them whole" },
+        { "sandbox_ambiguous", 0, "`cay ls` shows them whole" },
         { "process_not_found", 0, "`cay ps -a ID` shows its processes" },
         { "unknown_option", 0, NULL },
         { "limit_out_of_range", 0, NULL },
@@ -142,6 +142,17 @@ static const char *hint_for(const cay_err *e)
         if (rows[i].reason ? !strcmp(rows[i].reason, e->reason) : rows[i].code == e->code)
             return rows[i].hint;
     return NULL;
+}
+
+/* The message may have said it: `cay ls` in the hint, cay ls in the message. */
+static bool told(const char *msg, const char *hint)
+{
+    char command[40] = "";
+    size_t n = *hint == '`' ? strcspn(hint + 1, "`I") : 0; /* without its ID */
+    if (!n || n >= sizeof command)
+        return false;
+    memcpy(command, hint + 1, n);
+    return strstr(msg, command);
 }
 
 static void say(const char *text, size_t n)
@@ -189,7 +200,7 @@ int cli_fail(const cay_err *err, int code)
     }
     cay__str_join(line, sizeof line, "cay: ", err->msg[0] ? err->msg : cay_code_name(err->code), NULL);
     say(line, strlen(line));
-    if (hint && !cli.quiet) {
+    if (hint && !cli.quiet && !told(err->msg, hint)) {
         cay__str_join(line, sizeof line, "     ", hint, NULL);
         say(line, strlen(line));
     }

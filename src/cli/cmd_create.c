@@ -36,7 +36,7 @@ static int create(void *opts, int argc, char **argv)
     (void)argv;
     if (box_spec_make(opts, &spec, &err) < 0)
         code = cli_usage(&cli_create, &err);
-    else if (cli_box_create(&spec.create, &sb, &err) < 0)
+    else if (cli_name_free(spec.create.name, &err) < 0 || cli_box_create(&spec.create, &sb, &err) < 0)
         code = cli_fail(&err, CLI_FAIL);
     else {
         box_spec_tell(&spec);

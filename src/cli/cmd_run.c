@@ -41,7 +41,7 @@ static int go(const run_args *a, const cay_spawn *spawn, box_spec *spec)
         return cli_usage(&cli_run, &err);
     }
     spec->create.ephemeral = !keep;
-    if (cli_box_create(&spec->create, &sb, &err) < 0)
+    if ((keep && cli_name_free(spec->create.name, &err) < 0) || cli_box_create(&spec->create, &sb, &err) < 0)
         return cli_fail(&err, CLI_BEFORE);
     if (a->id_file && write_id(a->id_file, cay_sandbox_id(sb), &err) < 0) {
         cli_box_discard(sb);

@@ -77,6 +77,26 @@ static void tell_level(cay_sandbox *sb, const cay_create *spec)
     cay_info_free(info);
 }
 
+/* A name is for people, and one that two have finds neither: who types it is told at once. Programs may use it as a label. */
+int cli_name_free(const char *name, cay_err *err)
+{
+    cay_service *svc;
+    cay_sandbox *sb = NULL;
+    cay_err why = CAY_ERR_INIT;
+    if (!name)
+        return 0;
+    CAY_TRY(cli_service(&svc, err));
+    int rc = cay_service_find(svc, NULL, name, &sb, &why);
+    if (rc == CAY_ENOENT)
+        return 0;
+    if (rc < 0 && strcmp(why.reason, "sandbox_ambiguous") != 0)
+        return cay_fail_why(err, rc, why.reason, "--name %.60s: %.180s", name, why.msg);
+    cay_fail_why(err, CAY_EEXIST, "name_taken", "--name %.60s is taken by %s; choose another, or remove what has it (cay rm)", name,
+                 sb ? cay_sandbox_id(sb) : "several sandboxes");
+    cay_sandbox_unref(sb);
+    return CAY_EEXIST;
+}
+
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
     cay_service *svc;

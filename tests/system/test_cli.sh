@@ -95,6 +95,8 @@ run "$cay" ls --state sleepy; is 2 && errs sleepy; ok 'an unknown state is named
 run "$cay" inspect "$short"; is 0 && json <"$t/out" && says '"team": "web"'; ok 'inspect is JSON, by a short id'
 run "$cay" inspect --text box; is 0 && says "$id"; ok 'inspect --text, by name'
 run "$cay" inspect nosuchid; is 1 && errs nosuchid; ok 'an unknown id is named'
+run "$cay" create --name box; is 1 && errs "$id" && errs box; run "$cay" run --keep --name box -- true; is 125 && errs "$id"; ok 'a name that is taken is refused, naming who has it'
+run "$cay" inspect nosuchid; [ "$(grep -c 'cay ls' "$t/err")" = 1 ]; ok 'a hint is given once'
 run "$cay" create --name "$(printf 'x\033]0;t\007')"; is 2 && ! grep -q "$esc" "$t/err"; ok 'a name with an escape sequence is refused, and not echoed'
 id2=$("$cay" create -q 2>/dev/null)
 
