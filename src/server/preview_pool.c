@@ -102,7 +102,7 @@ void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, con
     if (strlen(token) >= sizeof g.token)
         return;
     memcpy(g.id, at->id, sizeof g.id);
-    strcpy(g.token, token);
+    memcpy(g.token, token, strlen(token) + 1);
     g.sb = cay_sandbox_ref(sb);
     pthread_mutex_lock(&p->lock);
     grant *place = &p->grants[p->next_grant++ % GRANTS];
