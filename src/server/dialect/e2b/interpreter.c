@@ -11,26 +11,52 @@
 #include <time.h>
 
 #define LINE_MAX_BYTES ((size_t)64 << 20)
-#define KERNEL_PATH    "/tmp/.cay-kernel.py"
 #define BEAT_MS        5000
 
-extern const char cay_e2b_kernel[], cay_e2b_kernel_end[];
+extern const char cay_e2b_kernel[], cay_e2b_kernel_end[], cay_e2b_kernel_host[], cay_e2b_kernel_host_end[], cay_e2b_kernel_js[], cay_e2b_kernel_js_end[];
 
 typedef struct context {
     char        id[64], language[16];
     const char *cwd;
 } context;
 
-/* ------------------------------------------------------------------ contexts */
+/* ------------------------------------------------------------------ languages */
 
-static int language_of(const char *given, char out[16], cay_err *err)
+#define PYTHON_PATH "/tmp/.cay-kernel.py"
+#define HOST_PATH   "/tmp/.cay-kernel-host.py"
+#define JS_PATH     "/tmp/.cay-kernel.js"
+
+static const struct language {
+    const char *name, *also;
+    const char *program; /* that has to be inside */
+    const char *argv[6];
+} languages[] = {
+    { "python", "python3", "/usr/bin/python3", { "/usr/bin/python3", "-u", PYTHON_PATH } },
+    { "javascript", "js", "/usr/bin/node", { "/usr/bin/python3", "-u", HOST_PATH, "javascript", JS_PATH } },
+    { "typescript", "ts", "/usr/bin/node", { "/usr/bin/python3", "-u", HOST_PATH, "typescript", JS_PATH } },
+    { "bash", "sh", "/usr/bin/bash", { "/usr/bin/python3", "-u", HOST_PATH, "bash" } },
+};
+
+static const struct language *language_of(const char *given, cay_err *err)
 {
-    if (!given || !*given || !strcmp(given, "python"))
-        cay__str_copy(out, 16, "python");
-    else
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "language %.40s is not supported by this server: there is python", given);
+    for (size_t i = 0; i < CAY_LEN(languages); i++)
+        if (!given || !*given || !strcmp(given, languages[i].name) || !strcmp(given, languages[i].also))
+            return &languages[i];
+    cay_fail_why(err, CAY_ENOTSUP, "not_supported", "language %.40s is not supported by this server: there are python, javascript, typescript and bash", given);
+    return NULL;
+}
+
+static int put_kernels(cay__req *r, const e2b_daemon *d, cay_err *err)
+{
+    const struct { const char *path, *from, *end; } files[] = { { PYTHON_PATH, cay_e2b_kernel, cay_e2b_kernel_end }, { HOST_PATH, cay_e2b_kernel_host, cay_e2b_kernel_host_end },
+                                                               { JS_PATH, cay_e2b_kernel_js, cay_e2b_kernel_js_end } };
+    const cay_write w = { .size = sizeof w, .mode = 0644, .user = d->user };
+    for (size_t i = 0; i < CAY_LEN(files); i++)
+        CAY_TRY(cay_file_put(d->sb, &r->call, files[i].path, files[i].from, (size_t)(files[i].end - files[i].from), &w, err));
     return 0;
 }
+
+/* ------------------------------------------------------------------ contexts */
 
 /* A tag is what a context's process is found by. */
 static void tag_of(const char *id, char out[80])
@@ -40,18 +66,31 @@ static void tag_of(const char *id, char out[80])
 
 static int start(cay__req *r, const e2b_daemon *d, const context *c, cay_proc **out, cay_err *err)
 {
-    const cay_write w = { .size = sizeof w, .mode = 0644, .user = d->user };
-    const char *argv[] = { "/usr/bin/python3", "-u", KERNEL_PATH, NULL };
+    const struct language *l = language_of(c->language, err);
     const cay_pair labels[] = { { "cay-context", c->id }, { "cay-language", c->language }, { "cay-cwd", c->cwd }, { NULL, NULL } };
     char tag[80];
+    bool there;
+    if (!l)
+        return CAY_ENOTSUP;
     tag_of(c->id, tag);
-    CAY_TRY(cay_file_put(d->sb, &r->call, KERNEL_PATH, cay_e2b_kernel, (size_t)(cay_e2b_kernel_end - cay_e2b_kernel), &w, err));
-    const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = c->cwd, .user = d->user, .stdin_mode = CAY_STDIN_PIPE, .tag = tag, .labels = labels, .ring_bytes = 16 << 20,
+    CAY_TRY(cay_file_exists(d->sb, &r->call, l->program, &there, err));
+    if (!there)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "language %s needs %s, which this sandbox's template does not have", l->name, l->program);
+    CAY_TRY(put_kernels(r, d, err));
+    const cay_spawn s = { .size = sizeof s, .argv = l->argv, .cwd = c->cwd, .user = d->user, .stdin_mode = CAY_STDIN_PIPE, .tag = tag, .labels = labels, .ring_bytes = 16 << 20,
                           .on_full = CAY_FULL_BLOCK };
     int rc = cay_sandbox_spawn(d->sb, &r->call, &s, out, err);
     if (rc == CAY_EEXIST) /* somebody else was faster */
         rc = cay_sandbox_attach(d->sb, &r->call, tag, out, err);
     return rc;
+}
+
+static const char *label(const cay_proc_info *i, const char *key)
+{
+    for (const cay_pair *p = i->labels; p->key; p++)
+        if (!strcmp(p->key, key))
+            return p->value;
+    return NULL;
 }
 
 /* The default one of a language is made when it is wanted first. */
@@ -61,9 +100,12 @@ static int open_context(cay__req *r, const e2b_daemon *d, const char *id, const 
     char tag[80];
     cay_exit e = { .size = sizeof e };
     const cay_call now = { .size = sizeof now, .deadline_ms = 1 };
-    if (!id || !*id) {
-        CAY_TRY(language_of(language, c.language, err));
-        snprintf(c.id, sizeof c.id, "default-%s", c.language);
+    const struct language *l = NULL;
+    if (!id || !*id || cay__str_starts(id, "default-")) {
+        if (!(l = language_of(id && *id ? id + 8 : language, err)))
+            return CAY_ENOTSUP;
+        snprintf(c.id, sizeof c.id, "default-%s", l->name);
+        cay__str_copy(c.language, sizeof c.language, l->name);
     } else if (!cay__str_copy(c.id, sizeof c.id, id)) {
         return cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
     }
@@ -75,23 +117,12 @@ static int open_context(cay__req *r, const e2b_daemon *d, const char *id, const 
     }
     if (rc != CAY_ENOENT)
         return rc;
-    if (id && *id && strncmp(id, "default-", 8))
-        return cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
-    cay__str_copy(c.language, sizeof c.language, "python");
-    return start(r, d, &c, out, err);
+    return l ? start(r, d, &c, out, err) : cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
 }
 
 static json_t *context_json(const char *id, const char *language, const char *cwd)
 {
     return json_pack("{s:s,s:s,s:s}", "id", id, "language", language, "cwd", cwd);
-}
-
-static const char *label(const cay_proc_info *i, const char *key)
-{
-    for (const cay_pair *p = i->labels; p->key; p++)
-        if (!strcmp(p->key, key))
-            return p->value;
-    return NULL;
 }
 
 static int add_context(const cay_proc_info *i, void *arg)
@@ -119,7 +150,10 @@ static int on_context_create(cay__req *r, cay_err *err)
     context c = { 0 };
     CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
-    CAY_TRY(language_of(cay__json_str(in, "language", NULL), c.language, err));
+    const struct language *l = language_of(cay__json_str(in, "language", NULL), err);
+    if (!l)
+        return CAY_ENOTSUP;
+    cay__str_copy(c.language, sizeof c.language, l->name);
     c.cwd = cay__json_str(in, "cwd", "/home/user");
     cay__str_copy(c.id, sizeof c.id, r->id); /* as random as anything */
     CAY_TRY(start(r, &d, &c, &p, err));
@@ -153,14 +187,34 @@ static int on_context_delete(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
+typedef struct seek {
+    context    *c;
+    cay__arena *mem;
+} seek;
+
+static int read_context(const cay_proc_info *i, void *arg)
+{
+    seek *s = arg;
+    const char *id = label(i, "cay-context"), *language = label(i, "cay-language"), *cwd = label(i, "cay-cwd");
+    if (!id || strcmp(id, s->c->id) != 0)
+        return 0;
+    if (language)
+        cay__str_copy(s->c->language, sizeof s->c->language, language);
+    if (cwd)
+        s->c->cwd = cay__arena_str(s->mem, cwd);
+    return 0;
+}
+
 static int on_context_restart(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     cay_proc *p;
     context c = { .language = "python", .cwd = "/home/user" };
     CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
-    CAY_TRY(end_context(r, &d, r->param[0], err));
     cay__str_copy(c.id, sizeof c.id, r->param[0]);
+    seek s = { &c, &r->arena };
+    CAY_TRY(cay_sandbox_procs(d.sb, &r->call, read_context, &s, err));
+    CAY_TRY(end_context(r, &d, r->param[0], err));
     CAY_TRY(start(r, &d, &c, &p, err));
     cay_proc_unref(p);
     return cay__reply(r, 200, "application/json", "null", 4);
@@ -268,6 +322,22 @@ static int ask(cay__req *r, const json_t *in, cay_proc *p, cay_err *err)
     return cay_proc_write(p, &r->call, "\n", 1, err);
 }
 
+/* The context with the question put to it, and what it says from now on. */
+static int ask_context(cay__req *r, const e2b_daemon *d, const char *id, const char *language, const json_t *in, cay_proc **p, int *fd, cay_err *err)
+{
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 2000 };
+    cay_exit e = { .size = sizeof e };
+    CAY_TRY(open_context(r, d, id, language, p, err));
+    int rc = cay_proc_output(*p, &r->call, CAY_STDOUT, CAY_FROM_NOW, fd, err);
+    if (rc == 0 && (rc = ask(r, in, *p, err)) < 0)
+        close(*fd);
+    if (rc == CAY_ESTATE)
+        cay_proc_wait(*p, &soon, &e, NULL);
+    if (rc < 0)
+        cay_proc_unref(*p);
+    return rc;
+}
+
 static int on_execute(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
@@ -280,20 +350,16 @@ static int on_execute(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "code is missing");
     if (id && language)
         return cay_fail(err, CAY_EINVAL, "Only one of context_id or language can be provided");
-    CAY_TRY(open_context(r, &d, id, language, &p, err));
-    run *x = calloc(1, sizeof *x);
-    *x = (run){ .p = p, .line = CAY__BUF(LINE_MAX_BYTES), .quiet_since = now_ms(), .ended = true };
-    cay__str_copy(x->id, sizeof x->id, r->id);
-    cay__pump pump = { .fd = { -1, -1, -1 }, .beat_ms = 1000, .self = x, .pull = pull, .close = done };
-    int rc = cay_proc_output(p, &r->call, CAY_STDOUT, CAY_FROM_NOW, &pump.fd[0], err);
-    if (rc == 0)
-        rc = ask(r, in, p, err);
-    if (rc < 0) {
-        done(&pump);
+    int fd, rc = ask_context(r, &d, id, language, in, &p, &fd, err);
+    if (rc == CAY_ESTATE) /* it is about to end: the next one is another */
+        rc = ask_context(r, &d, id, language, in, &p, &fd, err);
+    if (rc < 0)
         return rc;
-    }
-    x->ended = false;
-    fcntl(pump.fd[0], F_SETFL, fcntl(pump.fd[0], F_GETFL) | O_NONBLOCK);
+    run *x = cay__alloc(sizeof *x);
+    *x = (run){ .p = p, .line = CAY__BUF(LINE_MAX_BYTES), .quiet_since = now_ms() };
+    cay__str_copy(x->id, sizeof x->id, r->id);
+    const cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = 1000, .self = x, .pull = pull, .close = done };
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     return cay__reply_pump(r, 200, "application/x-ndjson", &pump);
 }
 
