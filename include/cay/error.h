@@ -60,6 +60,16 @@ typedef struct cay_err {
 #define CAY_ERR_INIT { .size = sizeof(cay_err) }
 
 /* How a call that may block is bounded. NULL means no bound. */
+/* One operation on a sandbox that was done for a call, for whoever traces it. Everything lives during tell(). */
+typedef struct cay_op {
+    size_t      size;
+    const char *name;    /* "process.start", "file.read" */
+    const char *sandbox; /* its id; "" when there is none */
+    const char *process; /* the id of a process that it was about; "" without */
+    int64_t     began_ns, ended_ns; /* since 1970 */
+    const struct cay_err *fault; /* NULL: it was done */
+} cay_op;
+
 typedef struct cay_call {
     size_t      size;
     int64_t     deadline_ms; /* CLOCK_MONOTONIC milliseconds; 0 means none */
@@ -67,6 +77,8 @@ typedef struct cay_call {
     const char *trace;       /* trace parent, W3C form, or NULL */
     const char *actor;       /* who asks, for the audit trail, or NULL */
     const struct cay_fence *fence; /* what the work may touch: cay/sandbox.h; NULL: everything */
+    void      (*tell)(void *arg, const cay_op *op); /* after each operation, on the thread that did it; NULL: nobody asks */
+    void       *tell_arg;
 } cay_call;
 
 CAY_API const char *cay_code_name(int code);

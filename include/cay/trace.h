@@ -4,9 +4,10 @@
  *
  *   cay_tracer_file()   one JSON object a line          cay_tracer_http()  to a collector: OTLP, or the Agents SDK's ingest form
  *   cay_tracer_new()    to a function of yours          cay_tracer_free()  sends what is left
+ *   cay_tracer_put()    an object of your own
  *
  * A trace has an id "trace_…" and spans "span_…": agent, generation, function, handoff, guardrail, and custom ones for the sandbox
- * (sandbox.prepare_agent, create_session, resume_session, start, stop, shutdown, cleanup). Spans hold names and counts; what was said, commands and output are
+ * (sandbox.prepare_agent, create_session, resume_session, start, stop, shutdown, cleanup) and for what a tool does in it (process.start, file.read). Spans hold names and counts; what was said, commands and output are
  * in none. Spans wait in memory, at most 8,192, and are sent together: at the end of a run, or when 256 have gathered.
  */
 #pragma once
@@ -34,6 +35,9 @@ typedef struct cay_tracer_http_spec {
     const char *key;  /* "env:NAME" or NULL: sent as a bearer token */
 } cay_tracer_http_spec;
 CAY_API int  cay_tracer_http(const cay_tracer_http_spec *spec, cay_tracer **out, cay_err *err);
+/* One more object, as a line of JSON: {"object": "trace.span", "id", "trace_id", "parent_id", "started_at", "ended_at", "span_data": {"type", "name", "data": {…}},
+ * "error"}. It is copied. Members of data become attributes of OTLP. Any thread. */
+CAY_API void cay_tracer_put(cay_tracer *t, const char *object);
 CAY_API int  cay_tracer_flush(cay_tracer *t, cay_err *err);
 CAY_API uint64_t cay_tracer_lost(const cay_tracer *t); /* objects that could not be kept or sent */
 CAY_API void cay_tracer_free(cay_tracer *t);

@@ -214,6 +214,7 @@ static void begin_tool(cay_run *r, one_call *c, bool beside)
     c->began = cay__now_us();
     hook_start(r, &c->pub);
     c->span = cay__span_begin(r, "function", c->pub.tool);
+    cay__span_call(c->span, &c->call);
     if (!beside)
         return;
     cay__span_beside(c->span);

@@ -4,6 +4,8 @@
 #include <base/str.h>
 #include <cay/trace.h>
 #include <fcntl.h>
+#include <net/traceparent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -12,6 +14,7 @@ enum { QUEUE_MAX = 8192, BATCH = 256, OBJECT_MAX = 64 << 10 };
 struct cay_tracer {
     const cay_trace_sink *sink;
     void                 *self;
+    pthread_mutex_t       lock; /* of what follows, and of the sink */
     char                 *queue[QUEUE_MAX];
     size_t                n;
     uint64_t              lost;
@@ -21,6 +24,7 @@ struct cay__span {
     cay_run   *run;
     cay__span *up;
     char       id[32], started[40];
+    char       parent[CAY__TRACEPARENT + 1]; /* what a tool's work is told of whom it works for */
     json_t    *data;
 };
 
@@ -32,14 +36,19 @@ typedef struct trace {
     char        id[48];
 } trace;
 
-static void now_text(char buf[40])
+static void time_text(struct timespec ts, char buf[40])
 {
-    struct timespec ts;
     struct tm tm;
-    clock_gettime(CLOCK_REALTIME, &ts);
     gmtime_r(&ts.tv_sec, &tm);
     size_t n = strftime(buf, 24, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(buf + n, 40 - n, ".%06ld+00:00", ts.tv_nsec / 1000);
+}
+
+static void now_text(char buf[40])
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    time_text(ts, buf);
 }
 
 static void hex_id(char *dst, size_t cap, const char *prefix, size_t bytes)
@@ -58,10 +67,12 @@ cay_tracer *cay_tracer_new(const cay_trace_sink *sink, void *self)
     cay_tracer *t = cay__alloc(sizeof *t);
     t->sink = sink;
     t->self = self;
+    pthread_mutex_init(&t->lock, NULL);
     return t;
 }
 
-int cay_tracer_flush(cay_tracer *t, cay_err *err)
+/* With the lock held. */
+static int flush(cay_tracer *t, cay_err *err)
 {
     size_t n = t->n;
     if (!n)
@@ -72,6 +83,14 @@ int cay_tracer_flush(cay_tracer *t, cay_err *err)
     for (size_t i = 0; i < n; i++)
         free(t->queue[i]);
     t->n = 0;
+    return rc;
+}
+
+int cay_tracer_flush(cay_tracer *t, cay_err *err)
+{
+    pthread_mutex_lock(&t->lock);
+    int rc = flush(t, err);
+    pthread_mutex_unlock(&t->lock);
     return rc;
 }
 
@@ -90,18 +109,30 @@ void cay_tracer_free(cay_tracer *t)
     free(t);
 }
 
+/* Takes text. */
+static void queue(cay_tracer *t, char *text)
+{
+    pthread_mutex_lock(&t->lock);
+    if (text && t->n < QUEUE_MAX)
+        t->queue[t->n++] = CAY_STEAL(text);
+    else
+        t->lost++;
+    if (t->n >= BATCH)
+        flush(t, NULL);
+    pthread_mutex_unlock(&t->lock);
+    free(text);
+}
+
 static void put(cay_tracer *t, json_t *object)
 {
     char *text = cay__json_text(object, OBJECT_MAX);
     json_decref(object);
-    if (!text || t->n == QUEUE_MAX) {
-        t->lost++;
-        free(text);
-        return;
-    }
-    t->queue[t->n++] = text;
-    if (t->n >= BATCH)
-        cay_tracer_flush(t, NULL);
+    queue(t, text);
+}
+
+void cay_tracer_put(cay_tracer *t, const char *object)
+{
+    queue(t, strlen(object) > OBJECT_MAX ? NULL : cay__strdup(object));
 }
 
 /* ------------------------------------------------------------------ spans */
@@ -183,6 +214,38 @@ void cay__span_end(cay__span *s, const cay_err *fault)
         }
     json_decref(s->data);
     free(s);
+}
+
+/* On whatever thread the tool works: nothing of the run is touched. */
+static void on_op(void *arg, const cay_op *op)
+{
+    const cay__span *s = arg;
+    const trace *t = trace_of(s->run);
+    char id[32], from[40], to[40], fault[80] = "";
+    hex_id(id, sizeof id, "span_", 12);
+    time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000, .tv_nsec = op->began_ns % 1000000000 }, from);
+    time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000, .tv_nsec = op->ended_ns % 1000000000 }, to);
+    if (op->fault) /* its message may name files and commands */
+        snprintf(fault, sizeof fault, "%s %s", cay_code_name(op->fault->code), op->fault->reason);
+    json_t *error = *fault ? json_pack("{s:s, s:n}", "message", fault, "data") : json_null();
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:o}", "object", "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id, "started_at",
+                          from, "ended_at", to, "span_data", "type", "custom", "name", op->name, "data", "cay.sandbox", op->sandbox, "cay.process", op->process, "error",
+                          error ? error : json_null());
+    if (o)
+        put(t->tracer, o);
+}
+
+void cay__span_call(cay__span *s, cay_call *call)
+{
+    cay__traceparent p = { .sampled = true };
+    if (!s)
+        return;
+    snprintf(p.trace, sizeof p.trace, "%.32s", trace_of(s->run)->id + strlen("trace_"));
+    snprintf(p.span, sizeof p.span, "%.16s", s->id + strlen("span_"));
+    cay__traceparent_write(&p, s->parent);
+    call->trace = s->parent;
+    call->tell = on_op;
+    call->tell_arg = s;
 }
 
 void cay__trace_end(cay_run *r, const cay_err *fault)

@@ -42,6 +42,33 @@ static json_t *attribute(const char *key, const char *value)
     return json_pack("{s:s, s:{s:s}}", "key", key, "value", "stringValue", value);
 }
 
+/* Numbers of 64 bits are text in JSON's OTLP. */
+static json_t *typed_attribute(const char *key, const json_t *v)
+{
+    char number[24];
+    if (json_is_string(v))
+        return attribute(key, json_string_value(v));
+    if (json_is_boolean(v))
+        return json_pack("{s:s, s:{s:b}}", "key", key, "value", "boolValue", json_is_true(v));
+    if (!json_is_integer(v))
+        return NULL;
+    snprintf(number, sizeof number, "%lld", (long long)json_integer_value(v));
+    return json_pack("{s:s, s:{s:s}}", "key", key, "value", "intValue", number);
+}
+
+static json_t *attributes_of(const json_t *data)
+{
+    json_t *list = json_array(), *more = json_object_get(data, "data"), *v;
+    const char *key;
+    json_array_append_new(list, attribute("cay.span.type", cay__json_str(data, "type", "custom")));
+    json_object_foreach(more, key, v) {
+        json_t *one = typed_attribute(key, v);
+        if (one)
+            json_array_append_new(list, one);
+    }
+    return list;
+}
+
 static json_t *otlp_span(const json_t *s)
 {
     const json_t *data = json_object_get(s, "span_data"), *error = json_object_get(s, "error");
@@ -53,9 +80,10 @@ static json_t *otlp_span(const json_t *s)
         bare_id(up, 16, parent);
     nanoseconds(cay__json_str(s, "started_at", ""), from);
     nanoseconds(cay__json_str(s, "ended_at", ""), to);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:[o], s:{s:i}}", "traceId", trace_id, "spanId", id, "parentSpanId", parent, "name",
-                          cay__json_str(data, "name", ""), "kind", 1, "startTimeUnixNano", from, "endTimeUnixNano", to, "attributes",
-                          attribute("cay.span.type", cay__json_str(data, "type", "custom")), "status", "code", json_is_object(error) ? 2 : 1);
+    bool server = !strcmp(cay__json_str(data, "type", ""), "http");
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:{s:i}}", "traceId", trace_id, "spanId", id, "parentSpanId", parent, "name",
+                          cay__json_str(data, "name", ""), "kind", server ? 2 : 1, "startTimeUnixNano", from, "endTimeUnixNano", to, "attributes",
+                          attributes_of(data), "status", "code", json_is_object(error) ? 2 : 1);
     if (o && json_is_object(error))
         json_object_set_new(json_object_get(o, "status"), "message", json_string(cay__json_str(error, "message", "")));
     return o;
@@ -63,6 +91,7 @@ static json_t *otlp_span(const json_t *s)
 
 static json_t *otlp_body(const char *const *objects, size_t n)
 {
+    const char *service = getenv("OTEL_SERVICE_NAME");
     json_t *spans = json_array();
     for (size_t i = 0; i < n; i++) {
         CAY_AUTOJSON *s = json_loads(objects[i], 0, NULL);
@@ -70,7 +99,7 @@ static json_t *otlp_body(const char *const *objects, size_t n)
         if (one)
             json_array_append_new(spans, one);
     }
-    return json_pack("{s:[{s:{s:[o]}, s:[{s:{s:s}, s:o}]}]}", "resourceSpans", "resource", "attributes", attribute("service.name", "cay"), "scopeSpans", "scope", "name",
+    return json_pack("{s:[{s:{s:[o]}, s:[{s:{s:s}, s:o}]}]}", "resourceSpans", "resource", "attributes", attribute("service.name", service && *service ? service : "cay"), "scopeSpans", "scope", "name",
                      "cay", "spans", spans);
 }
 

@@ -4,6 +4,7 @@
 #include "fd.h"
 #include <limits.h>
 #include <poll.h>
+#include <time.h>
 
 int cay__call_left(const cay_call *call)
 {
@@ -52,4 +53,51 @@ int cay__call_wait(const cay_call *call, int fd, short events, const char *what,
         if (n == 0 && left >= 0 && cay__call_left(call) == 0)
             return timed_out(what, err);
     }
+}
+
+/* ------------------------------------------------------------------ what is told of it */
+
+static int64_t wall_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void copy_id(char dst[24], const char *id)
+{
+    size_t n = id ? strnlen(id, 23) : 0;
+    memcpy(dst, id ? id : "", n);
+    dst[n] = 0;
+}
+
+cay__op cay__op_begin(const cay_call *call, const char *name, const char *sandbox, const cay_err *err)
+{
+    if (!call || call->size <= offsetof(cay_call, tell_arg) || !call->tell)
+        return (cay__op){ .call = NULL };
+    cay__op op = { .call = call, .name = name, .began_ns = wall_ns(), .err = err, .before = err ? err->code : 0 };
+    copy_id(op.sandbox, sandbox);
+    return op;
+}
+
+void cay__op_sandbox(cay__op *op, const char *id)
+{
+    if (op->call)
+        copy_id(op->sandbox, id);
+}
+
+void cay__op_process(cay__op *op, const char *id)
+{
+    if (op->call)
+        copy_id(op->process, id);
+}
+
+void cay__op_end(cay__op *op)
+{
+    if (!op->call)
+        return;
+    bool failed = op->err && op->err->code != op->before;
+    cay_op o = { .size = sizeof o, .name = op->name, .sandbox = op->sandbox, .process = op->process, .began_ns = op->began_ns, .ended_ns = wall_ns(),
+                 .fault = failed ? op->err : NULL };
+    op->call->tell(op->call->tell_arg, &o);
 }

@@ -13,3 +13,19 @@ int cay__call_wait(const cay_call *call, int fd, short events, const char *what,
 int cay__call_left(const cay_call *call);
 /* Its cancel descriptor, or -1: poll(2) skips it then. */
 int cay__call_cancel(const cay_call *call);
+
+/* An operation that is told to call->tell when its function returns. CAY__OP() stands first in the function; what failed is read from err. */
+typedef struct cay__op {
+    const cay_call *call; /* NULL: nobody asks */
+    const char     *name;
+    char            sandbox[24], process[24]; /* ids */
+    int64_t         began_ns;
+    const cay_err  *err;
+    int             before; /* what err held before */
+} cay__op;
+#define CAY__OP(call, name, sandbox, err) __attribute__((cleanup(cay__op_end), unused)) cay__op op_ = cay__op_begin(call, name, sandbox, err)
+cay__op cay__op_begin(const cay_call *call, const char *name, const char *sandbox, const cay_err *err);
+void    cay__op_end(cay__op *op);
+/* What is known later. */
+void    cay__op_sandbox(cay__op *op, const char *id);
+void    cay__op_process(cay__op *op, const char *id);

@@ -8,7 +8,7 @@
 
 typedef struct serve_args {
     opt_list    listen, dialect, as, hosts, origins;
-    const char *domain, *tls, *log;
+    const char *domain, *tls, *log, *otlp, *trace;
     uint64_t    workers, connections;
     bool        insecure;
 } serve_args;
@@ -21,6 +21,8 @@ static const opt_def defs[] = {
     { "allow-host", 0, "NAME", "a name of this server's besides localhost, addresses and --domain; may be given again", OPT_LIST, offsetof(serve_args, hosts) },
     { "allow-origin", 0, "URL", "pages from there may ask, too; may be given again", OPT_LIST, offsetof(serve_args, origins) },
     { "log", 0, "FILE", "write a JSON line for every request; - is standard error", OPT_STR, offsetof(serve_args, log) },
+    { "otlp", 0, "URL", "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example http://127.0.0.1:4318/v1/traces", OPT_STR, offsetof(serve_args, otlp) },
+    { "trace", 0, "FILE", "append spans to a file, which `cay trace` shows", OPT_STR, offsetof(serve_args, trace) },
     { "workers", 0, "N", "at most so many requests at work at once; 64 unless told", OPT_NUM, offsetof(serve_args, workers), 1, 1024 },
     { "connections", 0, "N", "at most so many connections; 20000 unless told", OPT_NUM, offsetof(serve_args, connections), 1, 1000000 },
     { "dialect", 0, "NAME", "the last --listen speaks this protocol alone, at its root", OPT_LIST, offsetof(serve_args, dialect) },
@@ -64,6 +66,8 @@ static int serve(void *opts, int argc, char **argv)
     add(&w, "--domain", a->domain);
     add(&w, "--tls", a->tls);
     add(&w, "--log", a->log);
+    add(&w, "--otlp", a->otlp);
+    add(&w, "--trace", a->trace);
     add_num(&w, 0, "--workers", a->workers);
     add_num(&w, 1, "--connections", a->connections);
     for (size_t i = 0; i < a->listen.n; i++)

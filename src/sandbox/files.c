@@ -55,6 +55,7 @@ static int read_whole(int fd, const cay_call *call, const char *path, size_t max
 int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path, const cay_read *spec,
                        int *fd, cay_err *err)
 {
+    CAY__OP(call, "file.read", sb->id, err);
     cay_read r;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->open_read != NULL, "read a file", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, false, err));
@@ -91,6 +92,7 @@ static int write_whole(int fd, const cay_call *call, const char *path, const cha
 int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path, const void *data,
                  size_t len, const cay_write *spec, cay_err *err)
 {
+    CAY__OP(call, "file.write", sb->id, err);
     cay_write w;
     if (!sb->ops->put) {
         cay_upload *up = NULL;
@@ -111,6 +113,7 @@ int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path, const 
 int cay_file_open_write(cay_sandbox *sb, const cay_call *call, const char *path,
                         const cay_write *spec, cay_upload **out, cay_err *err)
 {
+    CAY__OP(call, "file.upload", sb->id, err);
     cay_write w;
     void *obj = NULL;
     int fd = -1;
@@ -137,6 +140,7 @@ static void upload_free(cay_upload *up)
 
 int cay_upload_commit(cay_upload *up, const cay_call *call, cay_err *err)
 {
+    CAY__OP(call, "file.commit", up->sb->id, err);
     int rc = up->sb->ops->commit_write(up->obj, call, err);
     upload_free(up);
     return rc;

@@ -24,6 +24,7 @@ static int check_mode(uint32_t mode, cay_err *err)
 int cay_file_stat(cay_sandbox *sb, const cay_call *call, const char *path, bool follow, cay_stat *out,
                   cay_err *err)
 {
+    CAY__OP(call, "file.stat", sb->id, err);
     cay_stat st = { .size_of = sizeof st };
     CAY_TRY(cay__file_begin(sb, call, sb->ops->stat != NULL, "stat", path, err));
     CAY_TRY(sb->ops->stat(sb->box, call, path, follow, &st, err));
@@ -48,6 +49,7 @@ int cay_file_exists(cay_sandbox *sb, const cay_call *call, const char *path, boo
 int cay_file_mkdir(cay_sandbox *sb, const cay_call *call, const char *path, uint32_t mode,
                    bool parents, cay_err *err)
 {
+    CAY__OP(call, "file.mkdir", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->mkdir != NULL, "make a directory", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_mode(mode, err));
@@ -57,6 +59,7 @@ int cay_file_mkdir(cay_sandbox *sb, const cay_call *call, const char *path, uint
 int cay_file_remove(cay_sandbox *sb, const cay_call *call, const char *path, bool recursive,
                     cay_err *err)
 {
+    CAY__OP(call, "file.remove", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->remove != NULL, "remove", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     return sb->ops->remove(sb->box, call, path, recursive, err);
@@ -65,6 +68,7 @@ int cay_file_remove(cay_sandbox *sb, const cay_call *call, const char *path, boo
 int cay_file_rename(cay_sandbox *sb, const cay_call *call, const char *from, const char *to,
                     cay_err *err)
 {
+    CAY__OP(call, "file.rename", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->rename != NULL, "rename", from, err));
     CAY_TRY(cay__path_check(to, err));
     CAY_TRY(cay__fence_path(sb, call, from, true, err));
@@ -75,6 +79,7 @@ int cay_file_rename(cay_sandbox *sb, const cay_call *call, const char *from, con
 int cay_file_chmod(cay_sandbox *sb, const cay_call *call, const char *path, uint32_t mode,
                    cay_err *err)
 {
+    CAY__OP(call, "file.chmod", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->chmod != NULL, "change a mode", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_mode(mode, err));
@@ -84,6 +89,7 @@ int cay_file_chmod(cay_sandbox *sb, const cay_call *call, const char *path, uint
 int cay_file_chown(cay_sandbox *sb, const cay_call *call, const char *path, uint32_t uid,
                    uint32_t gid, cay_err *err)
 {
+    CAY__OP(call, "file.chown", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->chown != NULL, "change an owner", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     return sb->ops->chown(sb->box, call, path, uid, gid, err);
@@ -92,6 +98,7 @@ int cay_file_chown(cay_sandbox *sb, const cay_call *call, const char *path, uint
 int cay_file_symlink(cay_sandbox *sb, const cay_call *call, const char *target, const char *path,
                      cay_err *err)
 {
+    CAY__OP(call, "file.symlink", sb->id, err);
     int rc = cay__path_check(target, err);
     if (rc < 0)
         return cay_wrap(err, rc, "link target");
@@ -111,6 +118,7 @@ static int check_xattr(const char *name, cay_err *err)
 int cay_file_getxattr(cay_sandbox *sb, const cay_call *call, const char *path, const char *name,
                       void *buf, size_t *len, cay_err *err)
 {
+    CAY__OP(call, "file.getxattr", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->getxattr != NULL, "read an attribute", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, false, err));
     CAY_TRY(check_xattr(name, err));
@@ -120,6 +128,7 @@ int cay_file_getxattr(cay_sandbox *sb, const cay_call *call, const char *path, c
 int cay_file_setxattr(cay_sandbox *sb, const cay_call *call, const char *path, const char *name,
                       const void *value, size_t len, cay_err *err)
 {
+    CAY__OP(call, "file.setxattr", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->setxattr != NULL, "write an attribute", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_xattr(name, err));
@@ -131,6 +140,7 @@ int cay_file_setxattr(cay_sandbox *sb, const cay_call *call, const char *path, c
 int cay_file_listxattr(cay_sandbox *sb, const cay_call *call, const char *path,
                        int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
 {
+    CAY__OP(call, "file.listxattr", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->listxattr != NULL, "list attributes", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, false, err));
     return sb->ops->listxattr(sb->box, call, path, fn, arg, err);
@@ -139,6 +149,7 @@ int cay_file_listxattr(cay_sandbox *sb, const cay_call *call, const char *path,
 int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsigned depth,
                  int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err)
 {
+    CAY__OP(call, "file.list", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->list_dir != NULL, "list a directory", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, false, err));
     return sb->ops->list_dir(sb->box, call, path, depth, fn, arg, err);
@@ -147,6 +158,7 @@ int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsign
 int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base, const char *pattern,
                   int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err)
 {
+    CAY__OP(call, "file.glob", sb->id, err);
     CAY_TRY(cay__file_begin(sb, call, sb->ops->glob != NULL, "find files by pattern", base, err));
     CAY_TRY(cay__fence_path(sb, call, base, false, err));
     int rc = cay__path_check(pattern, err);
@@ -158,6 +170,7 @@ int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base, const
 int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *base, const cay_grep *spec,
                   int (*fn)(const cay_match *m, void *arg), void *arg, cay_err *err)
 {
+    CAY__OP(call, "file.grep", sb->id, err);
     cay_grep g;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->grep != NULL, "search in files", base, err));
     CAY_TRY(cay__fence_path(sb, call, base, false, err));

@@ -5,6 +5,7 @@
 int cay_port_list(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_port *p, void *arg),
                   void *arg, cay_err *err)
 {
+    CAY__OP(call, "port.list", sb->id, err);
     CAY_TRY(cay__call_check(call, "ports", err));
     if (!sb->ops->ports)
         return cay__no_such_op(sb, "list ports", err);
@@ -14,6 +15,7 @@ int cay_port_list(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_por
 
 int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
+    CAY__OP(call, "port.connect", sb->id, err);
     if (!port)
         return cay_fail_why(err, CAY_EINVAL, "port_invalid", "port 0: give 1 to 65535");
     CAY_TRY(cay__call_check(call, "connect", err));

@@ -42,6 +42,8 @@ static int check_stream(cay_stream which, cay_err *err)
 int cay_proc_output(cay_proc *p, const cay_call *call, cay_stream which, uint64_t offset, int *fd,
                     cay_err *err)
 {
+    CAY__OP(call, "process.output", p->sb->id, err);
+    cay__op_process(&op_, cay_proc_id(p));
     CAY_TRY(check_stream(which, err));
     CAY_TRY(cay__call_check(call, "output", err));
     touch(p);
@@ -75,6 +77,8 @@ int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t 
 
 int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t len, cay_err *err)
 {
+    CAY__OP(call, "process.write", p->sb->id, err);
+    cay__op_process(&op_, cay_proc_id(p));
     CAY_TRY(cay__call_check(call, "write", err));
     touch(p);
     return len ? p->sb->ops->proc_write(p->obj, call, data, len, err) : 0;
@@ -82,12 +86,16 @@ int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t l
 
 int cay_proc_close_stdin(cay_proc *p, const cay_call *call, cay_err *err)
 {
+    CAY__OP(call, "process.close_stdin", p->sb->id, err);
+    cay__op_process(&op_, cay_proc_id(p));
     CAY_TRY(cay__call_check(call, "close stdin", err));
     return p->sb->ops->proc_close_stdin(p->obj, call, err);
 }
 
 int cay_proc_resize(cay_proc *p, const cay_call *call, uint16_t cols, uint16_t rows, cay_err *err)
 {
+    CAY__OP(call, "process.resize", p->sb->id, err);
+    cay__op_process(&op_, cay_proc_id(p));
     if (!cols || !rows)
         return cay_fail_why(err, CAY_EINVAL, "size_invalid", "resize to %u × %u: both must be at least 1", cols, rows);
     CAY_TRY(cay__call_check(call, "resize", err));
@@ -99,6 +107,8 @@ int cay_proc_resize(cay_proc *p, const cay_call *call, uint16_t cols, uint16_t r
 
 int cay_proc_signal(cay_proc *p, const cay_call *call, int sig, cay_scope scope, cay_err *err)
 {
+    CAY__OP(call, "process.signal", p->sb->id, err);
+    cay__op_process(&op_, cay_proc_id(p));
     if (sig < 0 || sig >= NSIG)
         return cay_fail_why(err, CAY_EINVAL, "signal_invalid", "signal %d: give 0 to %d", sig, NSIG - 1);
     if ((unsigned)scope > CAY_SCOPE_BELOW)
@@ -135,6 +145,8 @@ int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err)
 
 int cay_proc_wait(cay_proc *p, const cay_call *call, cay_exit *out, cay_err *err)
 {
+    CAY__OP(call, "process.wait", p->sb->id, err);
+    cay__op_process(&op_, cay_proc_id(p));
     cay_exit e = { .size = sizeof e };
     CAY_TRY(p->sb->ops->proc_wait(p->obj, call, &e, err));
     tell_end(p);
@@ -166,6 +178,7 @@ static int tell(const cay_proc_info *info, void *arg)
 int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
                       int (*fn)(const cay_proc_info *info, void *arg), void *arg, cay_err *err)
 {
+    CAY__OP(call, "process.list", sb->id, err);
     CAY_TRY(cay__call_check(call, "processes", err));
     if (!sb->ops->procs)
         return cay__no_such_op(sb, "list processes", err);

@@ -192,6 +192,7 @@ static int start(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *s,
 
 int cay_shell_open(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *spec, cay_shell **out, cay_err *err)
 {
+    CAY__OP(call, "shell.open", sb->id, err);
     cay_shell_spec s;
     char tag[NAME_MAX_LEN + 8];
     CAY_TRY(cay__spec_take(&s, sizeof s, spec, "cay_shell_spec", err));
@@ -227,6 +228,7 @@ cay_proc *cay_shell_proc(cay_shell *sh)
 
 int cay_shell_end(cay_shell *sh, const cay_call *call, cay_err *err)
 {
+    CAY__OP(call, "shell.end", sh->sb->id, err);
     int rc = cay_proc_signal(sh->p, call, SIGKILL, CAY_SCOPE_TREE, err);
     if (rc < 0 && lives(sh->p))
         return rc;
@@ -459,6 +461,7 @@ static int run(job *j, const cay_call *call, cay_result *r, cay_err *err)
 
 int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec, cay_result *out, cay_err *err)
 {
+    CAY__OP(call, "shell.run", sh->sb->id, err);
     cay_shell_cmd cmd;
     cay_result r = { .size = sizeof r, .exit.size = sizeof r.exit };
     CAY_TRY(cay__spec_take(&cmd, sizeof cmd, spec, "cay_shell_cmd", err));

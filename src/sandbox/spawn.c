@@ -125,6 +125,7 @@ int cay__spawn_check(const cay_spawn *s, cay_err *err)
 int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec, cay_proc **out,
                       cay_err *err)
 {
+    CAY__OP(call, "process.start", sb->id, err);
     cay_spawn s;
     void *obj = NULL;
     CAY_TRY(cay__spec_take(&s, sizeof s, spec, "cay_spawn", err));
@@ -137,6 +138,7 @@ int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *sp
     p->sb = cay_sandbox_ref(sb);
     p->obj = obj;
     atomic_init(&p->untold, true);
+    cay__op_process(&op_, cay_proc_id(p));
     *out = p;
     return 0;
 }
@@ -144,6 +146,7 @@ int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *sp
 int cay_sandbox_attach(cay_sandbox *sb, const cay_call *call, const char *ref, cay_proc **out,
                        cay_err *err)
 {
+    CAY__OP(call, "process.attach", sb->id, err);
     void *obj = NULL;
     if (!ref || !*ref || strlen(ref) > TAG_MAX || has_control(ref))
         return cay_fail_why(err, CAY_EINVAL, "process_invalid",
@@ -155,6 +158,7 @@ int cay_sandbox_attach(cay_sandbox *sb, const cay_call *call, const char *ref, c
     cay_proc *p = cay__alloc(sizeof *p);
     p->sb = cay_sandbox_ref(sb);
     p->obj = obj;
+    cay__op_process(&op_, cay_proc_id(p));
     *out = p;
     return 0;
 }

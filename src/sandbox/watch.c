@@ -11,6 +11,7 @@ struct cay_watch {
 int cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *path, bool recursive,
                    cay_watch **out, cay_err *err)
 {
+    CAY__OP(call, "watch.open", sb->id, err);
     void *obj = NULL;
     int fd = -1;
     CAY_TRY(cay__path_check(path, err));

@@ -84,8 +84,10 @@ void cay__conn_close(cay__conn *c)
         c->next->prev = c->prev;
     l->nconns--;
     atomic_fetch_sub(&l->server->nconns, 1);
-    if (c->req)
+    if (c->req) {
+        cay__log_request(c->req); /* one whose peer left in the middle is told of, too */
         cay__req_free(c->req);
+    }
     if (c->tls)
         cay__tls_end(c);
     close(c->w.fd);

@@ -9,6 +9,7 @@
 #include "server.h"
 #include <base/loop.h>
 #include <net/chunk.h>
+#include <net/traceparent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -88,6 +89,13 @@ typedef struct cay__conn {
     char                peer[48];
 } cay__conn;
 
+typedef struct cay__span_state {
+    cay__traceparent self;     /* what is passed on */
+    char             parent[17]; /* the caller's span, or "" */
+    char             text[CAY__TRACEPARENT + 1];
+    int64_t          began_ns; /* since 1970; 0: nothing is recorded */
+} cay__span_state;
+
 /* What a request has besides what dialects see. */
 typedef struct cay__reply {
     cay__buf    fields;  /* lines that the handler adds */
@@ -103,6 +111,7 @@ typedef struct cay__reply {
     struct cay_answer *once; /* begun, and not answered yet */
     bool        replay;      /* it holds what was answered before */
     const char *object;      /* for the audit log */
+    cay__span_state span;
 } cay__reply_state;
 
 struct cay__server {
@@ -124,6 +133,7 @@ struct cay__server {
     struct cay__hub     *hub;
     struct e2b_watchers *watchers; /* dialect/e2b/watchers.h */
     struct cay__metrics *metrics;
+    struct cay__tracing *tracing; /* or NULL */
     struct ssl_ctx_st *tls;
     char           *tls_cert;
     pthread_mutex_t tls_lock; /* of which certificate is the current one */

@@ -2,6 +2,7 @@
 /* What the server tells its operator: JSON, a line each. */
 #include "inside.h"
 #include "metrics.h"
+#include "trace.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@ void cay__log_request(cay__req *r)
     if (!r->reply->status)
         return;
     cay__metrics_request(s->metrics, r->dialect, r->route, r->reply->status, r->reply->bytes, cay__now_us() - r->reply->began_us);
+    cay__trace_end(r);
     if (s->log_fd < 0)
         return;
     CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX * 3);
@@ -22,6 +24,8 @@ void cay__log_request(cay__req *r)
     cay__buf_fmt(&b, ",\"status\":%d,\"bytes\":%" PRIu64 ",\"us\":%" PRId64, r->reply->status, r->reply->bytes, cay__now_us() - r->reply->began_us);
     if (*r->who.key)
         cay__buf_fmt(&b, ",\"key\":\"%s\"", r->who.key);
+    if (*r->reply->span.text)
+        cay__buf_fmt(&b, ",\"trace\":\"%s\"", r->reply->span.self.trace);
     cay__buf_str(&b, "}\n");
     (void)!write(s->log_fd, b.data, b.len);
 }

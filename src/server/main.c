@@ -4,6 +4,7 @@
 #include "events.h"
 #include "inside.h"
 #include "metrics.h"
+#include "trace.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -67,7 +68,7 @@ typedef struct words {
     const char *provider, *tls;
 } words;
 
-enum { O_LISTEN = 256, O_HOME, O_DOMAIN, O_TLS, O_INSECURE, O_LOG, O_WORKERS, O_CONNS, O_DIALECT, O_AS, O_PROVIDER, O_HOST, O_ORIGIN, O_HEAD_MS, O_BODY_MS };
+enum { O_LISTEN = 256, O_HOME, O_DOMAIN, O_TLS, O_INSECURE, O_LOG, O_WORKERS, O_CONNS, O_DIALECT, O_AS, O_PROVIDER, O_HOST, O_ORIGIN, O_HEAD_MS, O_BODY_MS, O_OTLP, O_TRACE };
 static const struct option options[] = {
     { "listen", required_argument, NULL, O_LISTEN },   { "home", required_argument, NULL, O_HOME },
     { "domain", required_argument, NULL, O_DOMAIN },   { "tls", required_argument, NULL, O_TLS },
@@ -76,7 +77,8 @@ static const struct option options[] = {
     { "dialect", required_argument, NULL, O_DIALECT }, { "as", required_argument, NULL, O_AS },
     { "provider", required_argument, NULL, O_PROVIDER }, { "allow-host", required_argument, NULL, O_HOST },
     { "allow-origin", required_argument, NULL, O_ORIGIN },
-    { "head-ms", required_argument, NULL, O_HEAD_MS },   { "body-ms", required_argument, NULL, O_BODY_MS }, { 0 },
+    { "head-ms", required_argument, NULL, O_HEAD_MS },   { "body-ms", required_argument, NULL, O_BODY_MS },
+    { "otlp", required_argument, NULL, O_OTLP },         { "trace", required_argument, NULL, O_TRACE },     { 0 },
 };
 
 static int one_more(const char **list, size_t cap, const char *name, cay_err *err)
@@ -113,6 +115,8 @@ static int take_words(int argc, char **argv, words *w, cay__conf *conf, cay_err 
         case O_CONNS: conf->conns = (unsigned)atoi(optarg); break;
         case O_HEAD_MS: conf->head_ms = (unsigned)atoi(optarg); break;
         case O_BODY_MS: conf->body_ms = (unsigned)atoi(optarg); break;
+        case O_OTLP: conf->otlp = optarg; break;
+        case O_TRACE: conf->trace = optarg; break;
         case O_DIALECT: dialect = optarg; break;
         case O_AS: as = optarg; break;
         case O_HOST: CAY_TRY(one_more(conf->hosts, CAY_LEN(conf->hosts), "--allow-host", err)); break;
@@ -189,6 +193,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
 {
     const cay_open spec = { .size = sizeof spec, .home = s->conf.home, .provider = w->provider };
     CAY_TRY(open_log(s, err));
+    CAY_TRY(cay__tracing_open(&s->conf, &s->tracing, err));
     CAY_TRY(open_tls(s, w->tls, err));
     CAY_TRY(open_listeners(s, w, err));
     CAY_TRY(cay_service_open(&spec, &s->svc, err));
@@ -250,6 +255,7 @@ static void stop(cay__server *s)
     if (s->hub)
         cay__hub_free(s->hub);
     cay__metrics_free(s->metrics);
+    cay__tracing_close(s->tracing);
     if (s->svc)
         cay_service_close(s->svc);
 }

@@ -2,6 +2,7 @@
 /* GET /metrics: the text that Prometheus reads. */
 #include "inside.h"
 #include "metrics.h"
+#include "trace.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/jobs.h>
@@ -52,7 +53,7 @@ static void gauge(cay__buf *b, const char *name, const char *help, uint64_t v)
     cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", name, help, name, name, v);
 }
 
-static void put_process(const cay__server *s, cay__buf *b)
+static void put_process(cay__server *s, cay__buf *b)
 {
     char text[128];
     uint64_t pages = 0;
@@ -61,6 +62,9 @@ static void put_process(const cay__server *s, cay__buf *b)
     gauge(b, "process_resident_memory_bytes", "Memory of the server.", pages * (uint64_t)sysconf(_SC_PAGESIZE));
     gauge(b, "cay_http_connections", "Connections that are open.", s->nconns);
     gauge(b, "cay_http_queue", "Requests that wait for a worker.", cay__pool_waiting(s->pool));
+    if (s->tracing)
+        cay__buf_fmt(b, "# HELP cay_spans_lost_total Spans that could not be kept or sent.\n# TYPE cay_spans_lost_total counter\ncay_spans_lost_total %" PRIu64 "\n",
+                     cay__tracing_lost(s->tracing));
     cay__buf_fmt(b, "# HELP cay_build_info What is running.\n# TYPE cay_build_info gauge\ncay_build_info{version=\"%s\"} 1\n", CAY_VERSION);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a request to the row that answers it, and from an error to its answer. */
 #include "inside.h"
+#include "trace.h"
 #include <base/base.h>
 #include <stdio.h>
 #include <strings.h>
@@ -224,6 +225,8 @@ static int sound_query(cay__req *r, cay_err *err)
 void cay__route_run(cay__req *r)
 {
     cay_err err = CAY_ERR_INIT;
+    if (!(r->route->flags & CAY__ROUTE_LOOP))
+        cay__trace_begin(r);
     int rc = r->dialect == &cay__preview_dialect ? 0 : cay__auth(r, &err);
     if (rc == 0 && !r->reply->status && r->dialect != &cay__preview_dialect)
         rc = sound_query(r, &err);

@@ -73,6 +73,7 @@ typedef struct cay__conf {
     const char *domain;   /* of previews: PORT-ID.domain; "localhost" */
     const char *tls_cert, *tls_key; /* or NULL */
     const char *hosts[17], *origins[17]; /* more that are ours, NULL-terminated */
+    const char *otlp, *trace; /* where spans go: a collector's URL, a file; or NULL */
     const char *log;      /* file of the access log; "-": stderr; NULL: none */
     unsigned    workers;  /* at most so many */
     unsigned    conns;    /* likewise */

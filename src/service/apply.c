@@ -2,6 +2,7 @@
 /* What a sandbox changed, into the directory it was made on: listed, chosen, and put there by cay-layer. */
 #include "back.h"
 #include "diff.h"
+#include <base/call.h>
 #include <base/guard.h>
 #include <base/str.h>
 #include <stdio.h>
@@ -222,6 +223,7 @@ static int put_there(cay_service *svc, const cay_call *call, applying *a, const 
 
 int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *given, cay_applied *out, cay_err *err)
 {
+    CAY__OP(call, "sandbox.apply", sb->id, err);
     CAY_TRY(cay__back_none(sb->owner, "apply", err));
     cay_service *svc = sb->owner;
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };

@@ -275,8 +275,11 @@ static int find_once(cay_service *svc, const cay_call *call, const cay_create *c
 
 int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
 {
+    CAY__OP(call, "sandbox.create", NULL, err);
     CAY__BACK(svc, create, svc, call, given, out, err);
-    return cay__create_as(svc, call, NULL, given, out, err);
+    int rc = cay__create_as(svc, call, NULL, given, out, err);
+    cay__op_sandbox(&op_, rc == 0 ? cay_sandbox_id(*out) : NULL);
+    return rc;
 }
 
 int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given, cay_sandbox **out, cay_err *err)

@@ -2,6 +2,7 @@
 /* Between two points: which layers and directories they are, and what cay-layer says about them. */
 #include "back.h"
 #include "diff.h"
+#include <base/call.h>
 #include <base/json.h>
 #include <base/str.h>
 #include <fcntl.h>
@@ -296,6 +297,7 @@ static int diff_on(asked *q, cay_err *err)
 int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *given, int (*fn)(const cay_file_change *, void *), void *arg,
                      uint64_t *left_out, cay_err *err)
 {
+    CAY__OP(call, "sandbox.diff", NULL, err);
     CAY_TRY(cay__back_none(svc, "diff", err));
     cay_diff d;
     CAY_AUTOFD lock = -1;

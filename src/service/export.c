@@ -336,6 +336,7 @@ static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
 
 int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd, cay_archived *out, cay_err *err)
 {
+    CAY__OP(call, "snapshot.export", NULL, err);
     CAY_TRY(cay__back_none(svc, "export", err));
     cay_export spec;
     char taken[CAY_ID_LEN + 1] = "";

@@ -176,6 +176,7 @@ static int fork_from(forking *f, const char *snapshot, cay_err *err)
 int cay_service_fork(cay_service *svc, const cay_call *call, const char *from, const cay_fork *given, int (*fn)(cay_sandbox *, void *),
                      void *arg, cay_err *err)
 {
+    CAY__OP(call, "sandbox.fork", NULL, err);
     CAY__BACK(svc, fork, svc, call, from, given, fn, arg, err);
     cay_fork spec;
     char snapshot[CAY_ID_LEN + 1];

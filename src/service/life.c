@@ -98,6 +98,7 @@ static int note_state(cay_sandbox *sb, look *l, cay_state to, const char *reason
 
 int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY__OP(call, "sandbox.pause", sb->id, err);
     CAY__BACK(sb->owner, order, sb, call, CAY_PAUSED, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
@@ -197,6 +198,7 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
 
 int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY__OP(call, "sandbox.resume", sb->id, err);
     CAY__BACK(sb->owner, order, sb, call, CAY_RUNNING, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
@@ -231,6 +233,7 @@ int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
 
 int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
 {
+    CAY__OP(call, "sandbox.extend", sb->id, err);
     if (cay__back_of(sb->owner))
         return sb->ops->extend(sb->box, call, ttl_ms, idle_ms, err);
     AUTOLOOK l = { 0 };
@@ -245,6 +248,7 @@ int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, u
 
 int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay_err *err)
 {
+    CAY__OP(call, "sandbox.usage", sb->id, err);
     if (cay__back_of(sb->owner))
         return sb->ops->usage(sb->box, call, out, err);
     AUTOLOOK l = { 0 };
@@ -261,6 +265,7 @@ int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay
 
 int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
 {
+    CAY__OP(call, "sandbox.describe", sb->id, err);
     CAY__BACK(sb->owner, describe, sb, call, out, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
@@ -285,6 +290,7 @@ static int wipe_unrecorded(cay_sandbox *sb, const cay_call *call, cay_err *err)
 
 int cay_sandbox_kill(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY__OP(call, "sandbox.kill", sb->id, err);
     CAY__BACK(sb->owner, order, sb, call, CAY_STOPPED, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
@@ -320,6 +326,7 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
 
 int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
+    CAY__OP(call, "sandbox.remove", sb->id, err);
     CAY__BACK(sb->owner, order, sb, call, CAY_GONE, err);
     CAY_AUTOFREE cay__row *row = NULL;
     cay_service *svc = sb->owner;
@@ -347,6 +354,7 @@ static int rest(const cay_call *call, int ms, cay_err *err)
 
 int cay_sandbox_wait(cay_sandbox *sb, const cay_call *call, cay_state *state, cay_err *err)
 {
+    CAY__OP(call, "sandbox.wait", sb->id, err);
     if (cay__back_of(sb->owner)) {
         cay_state end;
         CAY_TRY(sb->ops->wait(sb->box, call, &end, err));

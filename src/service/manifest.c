@@ -542,6 +542,7 @@ static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_
 
 int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text, const char *base, unsigned flags, cay_err *err)
 {
+    CAY__OP(call, "sandbox.manifest", sb->id, err);
     CAY_TRY(cay__back_none(sb->owner, "manifest", err));
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI old = { 0 }, new_ = { .base = base };

@@ -111,6 +111,7 @@ static int live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err *
 
 int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *text, uint64_t *revision, cay_err *err)
 {
+    CAY__OP(call, "net.set", sb->id, err);
     if (cay__back_of(sb->owner))
         return sb->ops->policy(sb->box, call, text, strlen(text), revision, err);
     AUTOPOLICY p = { 0 };
@@ -144,6 +145,7 @@ int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *te
 
 int cay_sandbox_get_policy(cay_sandbox *sb, const cay_call *call, char **text, uint64_t *revision, cay_err *err)
 {
+    CAY__OP(call, "net.get", sb->id, err);
     if (cay__back_of(sb->owner))
         return sb->ops->policy_get(sb->box, call, text, &(size_t){ 0 }, revision, err);
     CAY_AUTOFREE cay__row *row = NULL;
@@ -198,6 +200,7 @@ static int add_rules(cay__policy *p, const char *words, cay_err *err)
 
 int cay_sandbox_net_add(cay_sandbox *sb, const cay_call *call, const char *const *rules, uint64_t *revision, cay_err *err)
 {
+    CAY__OP(call, "net.add", sb->id, err);
     CAY__BACK(sb->owner, net_add, sb, call, rules, revision, err);
     AUTOPOLICY p = { 0 };
     CAY_AUTOFREE char *now = NULL, *text = NULL;
@@ -233,6 +236,7 @@ static void remedy(const cay__verdict *v, const char *host, uint16_t port, cay_n
 
 int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port, cay_net_verdict *out, cay_err *err)
 {
+    CAY__OP(call, "net.why", sb->id, err);
     CAY__BACK(sb->owner, net_why, sb, call, host, port, out, err);
     AUTOPOLICY p = { 0 }, op = { 0 };
     CAY_AUTOFREE char *text = NULL;

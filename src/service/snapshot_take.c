@@ -241,6 +241,7 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
 
 int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec, cay_snapshot **out, cay_err *err)
 {
+    CAY__OP(call, "sandbox.snapshot", sb->id, err);
     CAY__BACK(sb->owner, snapshot, sb, call, spec, out, err);
     char id[CAY_ID_LEN + 1];
     CAY_TRY(cay__snap_take(sb, call, spec, false, id, err));

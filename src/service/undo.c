@@ -100,6 +100,7 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
 
 int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out, cay_err *err)
 {
+    CAY__OP(call, "sandbox.undo", sb->id, err);
     CAY__BACK(sb->owner, undo, sb, call, to, out, err);
     CAY_AUTOFREE cay__snaprow *target = NULL;
     CAY_AUTOFREE cay__row *row = NULL;

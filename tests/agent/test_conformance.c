@@ -466,6 +466,8 @@ static void spans_tell_once_and_no_secrets(void **state)
         if (times(spans, name) != 1)
             fail_msg("%s: %zu times in %s", once[i], times(spans, name), spans);
     }
+    has(spans, "\"process.start\""); /* what the tool did in the sandbox is below it */
+    has(spans, "\"cay.sandbox\":\"c");
     has_not(spans, "echo tok");
     has_not(spans, "sk-live");
     has(p.input[1], "sk-live"); /* the model does get what a command printed */

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay trace: what a run or a request did, and when, as a waterfall. */
+#include "main.h"
+#include "rows.h"
+#include "term.h"
+#include "trace.h"
+#include <base/base.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+typedef struct trace_args {
+    bool     list;
+    uint64_t width;
+} trace_args;
+
+static const opt_def defs[] = {
+    { "list", 'l', NULL, "list the traces of the file instead", OPT_FLAG, offsetof(trace_args, list) },
+    { "width", 'w', "N", "columns; those of the terminal unless told", OPT_NUM, offsetof(trace_args, width), 40, 1000 },
+    OPT_END
+};
+
+static const char *took(char buf[OUT_HUMAN], int64_t us)
+{
+    if (us < 10000)
+        snprintf(buf, OUT_HUMAN, "%.2f ms", (double)us / 1e3);
+    else if (us < 10000000)
+        snprintf(buf, OUT_HUMAN, "%.0f ms", (double)us / 1e3);
+    else
+        snprintf(buf, OUT_HUMAN, "%.1f s", (double)us / 1e6);
+    return buf;
+}
+
+/* ------------------------------------------------------------------ the list */
+
+static int list(const traces *t)
+{
+    static const char *const titles[] = { "TRACE", "BEGAN", ">TOOK", ">SPANS", ">FAILED", "NAME", NULL };
+    rows r;
+    char buf[OUT_HUMAN];
+    rows_open(&r, titles);
+    for (size_t i = 0; i < t->n; i++) {
+        const trace_one *o = &t->v[i];
+        if (cli.json) {
+            js_open(&r.json, '{');
+            js_kstr(&r.json, "trace", o->id);
+            js_kstr(&r.json, "name", o->name);
+            js_ki64(&r.json, "began_us", o->from_us);
+            js_ki64(&r.json, "took_us", o->to_us - o->from_us);
+            js_ku64(&r.json, "spans", o->spans);
+            js_ku64(&r.json, "failed", o->failed);
+            js_close(&r.json, '}');
+        } else if (cli.quiet) {
+            out_fmt("%s\n", o->id);
+        } else {
+            out_cell(&r.table, OUT_BOLD, o->id);
+            out_cell(&r.table, OUT_PLAIN, out_time(buf, o->from_us / 1000));
+            out_cell(&r.table, OUT_PLAIN, took(buf, o->to_us - o->from_us));
+            out_cellf(&r.table, OUT_PLAIN, "%zu", o->spans);
+            out_cellf(&r.table, o->failed ? OUT_BAD : OUT_DIM, "%zu", o->failed);
+            out_cell(&r.table, OUT_PLAIN, o->name);
+        }
+    }
+    return rows_done(&r, 0, NULL);
+}
+
+/* ------------------------------------------------------------------ one of them */
+
+static void print_json(const trace_tree *t)
+{
+    out_json j = OUT_JSON(true);
+    js_open(&j, '[');
+    for (size_t i = 0; i < t->n; i++) {
+        const trace_span *s = &t->v[i];
+        js_open(&j, '{');
+        js_kstr(&j, "id", s->id);
+        js_ku64(&j, "depth", s->depth);
+        js_kstr(&j, "name", s->name);
+        js_kstr(&j, "type", s->type);
+        js_ki64(&j, "after_us", s->from_us - t->from_us);
+        js_ki64(&j, "took_us", s->to_us - s->from_us);
+        js_key(&j, "error");
+        if (s->error)
+            js_str(&j, s->error);
+        else
+            js_null(&j);
+        js_close(&j, '}');
+    }
+    js_close(&j, ']');
+    js_flush(&j);
+    cay__buf_clear(&j.b);
+}
+
+/* Where a moment stands on a bar of `width` cells, in eighths of a cell. */
+static size_t eighths(const trace_tree *t, int64_t us, size_t width)
+{
+    int64_t all = CAY_MAX(t->to_us - t->from_us, (int64_t)1);
+    return (size_t)((double)(us - t->from_us) / (double)all * (double)(width * 8));
+}
+
+/* How many bytes of a text take at most `room` columns, and how many those are; a character is one. */
+static size_t fit(const char *s, size_t room, size_t *columns)
+{
+    size_t n = 0;
+    for (*columns = 0; s[n]; n++)
+        if (((unsigned char)s[n] & 0xc0) != 0x80 && ++*columns > room) {
+            --*columns;
+            break;
+        }
+    return n;
+}
+
+/* At least an eighth of a cell, so that nothing is invisible. */
+static void bar(const trace_tree *t, const trace_span *s, size_t width)
+{
+    static const char *const part[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+    size_t from = CAY_MIN(eighths(t, s->from_us, width), width * 8 - 1), to = CAY_MIN(eighths(t, s->to_us, width), width * 8);
+    size_t cell = from / 8, len = CAY_MAX(to > cell * 8 ? to - cell * 8 : 0, (size_t)1);
+    out_fmt("%*s%s", (int)cell, "", out_on(1, s->error ? OUT_BAD : OUT_TITLE));
+    for (size_t i = 0; i < len / 8; i++)
+        out_str("█");
+    out_str(part[len % 8]);
+    out_str(out_off(1));
+}
+
+static void print_span(const trace_tree *t, const trace_span *s, size_t names, size_t bars)
+{
+    char buf[OUT_HUMAN];
+    CAY_AUTOBUF name = CAY__BUF(4096);
+    size_t in = CAY_MIN((size_t)s->depth * 2, names / 2), room = names - in, columns;
+    cay__buf_safe(&name, s->name, strlen(s->name), false);
+    const char *text = name.data ? name.data : "";
+    size_t bytes = fit(text, room, &columns);
+    out_fmt("%*s%.*s%*s %10s  ", (int)in, "", (int)bytes, text, (int)(room - columns), "", took(buf, s->to_us - s->from_us));
+    bar(t, s, bars);
+    if (s->error) {
+        out_fmt("  %s", out_on(1, OUT_BAD));
+        out_safe(s->error);
+        out_str(out_off(1));
+    }
+    out_str("\n");
+}
+
+static void print_tree(const trace_tree *t, size_t width)
+{
+    char buf[OUT_HUMAN], when[OUT_HUMAN];
+    size_t names = 12;
+    for (size_t i = 0; i < t->n; i++)
+        names = CAY_MAX(names, strlen(t->v[i].name) + 2 * t->v[i].depth);
+    names = CAY_MIN(names, width * 2 / 5);
+    size_t bars = CAY_MAX(width - CAY_MIN(names + 13, width - 10), (size_t)10);
+    out_fmt("%strace %s%s  %s, %s, %zu spans\n", out_on(1, OUT_BOLD), t->id, out_off(1), out_time(when, t->from_us / 1000), took(buf, t->to_us - t->from_us), t->n);
+    for (size_t i = 0; i < t->n && !out_broken(); i++)
+        print_span(t, &t->v[i], names, bars);
+    if (t->left_out)
+        out_note("cay: %zu more spans are not shown", t->left_out);
+}
+
+static size_t columns_of_terminal(void)
+{
+    uint16_t cols, lines;
+    term_size(1, &cols, &lines);
+    return CAY_MAX(cols, (uint16_t)40);
+}
+
+static int show(void *opts, int argc, char **argv)
+{
+    const trace_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    traces all = { 0 };
+    trace_tree tree = { 0 };
+    int rc = traces_read(argv[0], &all, &err);
+    if (rc == 0 && a->list) {
+        int code = list(&all);
+        traces_free(&all);
+        return code;
+    }
+    const trace_one *one = rc == 0 ? traces_find(&all, argc > 1 ? argv[1] : NULL, &err) : NULL;
+    if (one)
+        rc = trace_tree_read(argv[0], one->id, &tree, &err);
+    if (one && rc == 0 && cli.json)
+        print_json(&tree);
+    else if (one && rc == 0)
+        print_tree(&tree, a->width ? (size_t)a->width : columns_of_terminal());
+    trace_tree_free(&tree);
+    traces_free(&all);
+    return !one || rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_trace = {
+    .name = "trace",
+    .operands = "FILE [TRACE]",
+    .summary = "show what a run or a request did and when, as a waterfall",
+    .text = "FILE is what `cay agent --trace` or `cay serve --trace` wrote. TRACE is the beginning of an id; without it the newest one.",
+    .examples = "  cay agent --trace run.jsonl 'fix the tests' && cay trace run.jsonl\n"
+                "  cay trace --list run.jsonl\n"
+                "  cay trace run.jsonl 4bf92f",
+    .min = 1,
+    .max = 2,
+    .opts = { { defs, 0 } },
+    .size = sizeof(trace_args),
+    .fn = show,
+};

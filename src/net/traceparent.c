@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "traceparent.h"
+#include <base/str.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool hex(const char *s, size_t n)
+{
+    return strspn(s, "0123456789abcdef") >= n;
+}
+
+static bool zeros(const char *s, size_t n)
+{
+    return strspn(s, "0") >= n;
+}
+
+bool cay__traceparent_read(const char *text, cay__traceparent *out)
+{
+    const char *trace, *span, *flags;
+    if (!text || strnlen(text, CAY__TRACEPARENT) < CAY__TRACEPARENT || !hex(text, 2) || !strncmp(text, "ff", 2))
+        return false;
+    trace = text + 3;
+    span = text + 36;
+    flags = text + 53;
+    if (text[2] != '-' || text[35] != '-' || text[52] != '-' || !hex(trace, 32) || !hex(span, 16) || !hex(flags, 2) || zeros(trace, 32) || zeros(span, 16))
+        return false;
+    if (text[CAY__TRACEPARENT] && (!strncmp(text, "00", 2) || text[CAY__TRACEPARENT] != '-'))
+        return false;
+    snprintf(out->trace, sizeof out->trace, "%.32s", trace);
+    snprintf(out->span, sizeof out->span, "%.16s", span);
+    out->sampled = strchr("13579bdf", flags[1]) != NULL;
+    return true;
+}
+
+void cay__traceparent_write(const cay__traceparent *t, char buf[CAY__TRACEPARENT + 1])
+{
+    snprintf(buf, CAY__TRACEPARENT + 1, "00-%s-%s-%02x", t->trace, t->span, t->sampled);
+}
+
+void cay__trace_id_make(char *dst, unsigned n)
+{
+    uint8_t r[16];
+    do {
+        cay__random(r, n);
+        for (unsigned i = 0; i < n; i++)
+            snprintf(dst + 2 * i, 3, "%02x", r[i]);
+    } while (zeros(dst, 2 * (size_t)n));
+}
