@@ -69,7 +69,8 @@ static bool below(const char *path, const char *base, const char **rest)
 /* By Host or header: before previews, some of whose host names mean a protocol's own ports. */
 static const cay__dialect *first_dialect(cay__req *r)
 {
-    for (const cay__dialect *const *d = cay__dialects; *d && !r->conn->via->root; d++)
+    const cay__dialect *root = r->conn->via->root;
+    for (const cay__dialect *const *d = root ? root->with : cay__dialects; d && *d; d++)
         if ((*d)->first && (*d)->first(r))
             return *d;
     return NULL;

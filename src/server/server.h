@@ -54,6 +54,7 @@ typedef struct cay__dialect {
     bool            (*also)(cay__req *r);
     /* Pages of any origin may ask: every request shows a token of its own, never a cookie. Not on listeners that need no key. */
     bool              any_origin;
+    const struct cay__dialect *const *with; /* NULL-terminated: those that come with it on a listener of its own, by their `first`; or NULL */
     /* May a preview of that port be looked at, by rules of this protocol? Asked when no token or key of ours was shown. */
     bool            (*opens)(cay__req *r, const char *sandbox, unsigned port);
 } cay__dialect;

@@ -78,6 +78,8 @@ int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%.40s\" not found", id);
     memcpy(own, id, n);
     own[n] = 0;
+    if (e2b_debug(r, own))
+        CAY_TRY(e2b_debug_find(r, own, err));
     cay_sandbox *sb;
     CAY_TRY(any ? find_any(r, own, &sb, err) : cay__req_sandbox(r, own, &sb, err));
     CAY_TRY(cay_sandbox_describe(sb, &r->call, &out->info, err));

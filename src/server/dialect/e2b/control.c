@@ -107,4 +107,5 @@ static bool opens(cay__req *r, const char *id, unsigned port)
     return e2b_find(r, id, true, &b, NULL) == 0 && b.note.own && cay__json_bool(b.note.network, "allowPublicTraffic", true);
 }
 
-const cay__dialect cay__dialect_e2b = { .name = "e2b", .base = "/e2b", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .also = also, .opens = opens };
+static const cay__dialect *const with[] = { &cay__dialect_e2b_envd, &cay__dialect_e2b_code, NULL };
+const cay__dialect cay__dialect_e2b = { .name = "e2b", .base = "/e2b", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .also = also, .opens = opens, .with = with };

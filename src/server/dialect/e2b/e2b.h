@@ -38,6 +38,10 @@ void e2b_box_clear(e2b_box *b);
 /* By E2B's id, which may have "-CLIENT" behind it. What ended by its time-out counts as gone. */
 int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err); /* any: of whatever tenant */
 bool e2b_running(const cay_info *info);
+/* The one sandbox of SDKs in debug mode (debug.c), on listeners that need no key: is it meant by that id, or by none (NULL)? It is made when it is
+ * not there. */
+bool e2b_debug(const cay__req *r, const char *id);
+int  e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err);
 
 /* ---- tokens (token.c) */
 #define E2B_TOKEN_LEN 64
