@@ -43,20 +43,20 @@ test('a volume: files by themselves and in sandboxes', async () => {
   await assert.rejects(make({ volumeMounts: { '/data': 'compat' } }))
 })
 test('secrets: their names are told, their values are not', async () => {
-  const made = await Secret.create('COMPAT_TOKEN', 'first-value', { metadata: { for: 'test' } })
-  assert.deepEqual([made.name, made.version, made.metadata.for], ['COMPAT_TOKEN', 1, 'test'])
-  await assert.rejects(Secret.create('COMPAT_TOKEN', 'x'))
+  const made = await Secret.create('compat-api.token', 'first-value', { metadata: { for: 'test' } })
+  assert.deepEqual([made.name, made.version, made.metadata.for], ['compat-api.token', 1, 'test'])
+  await assert.rejects(Secret.create('compat-api.token', 'x'))
   await assert.rejects(Secret.create('EMPTY_ONE', ''))
-  assert.equal((await Secret.update('COMPAT_TOKEN', 'second-value')).version, 2)
+  assert.equal((await Secret.update('compat-api.token', 'second-value')).version, 2)
   const page = await Secret.list({ limit: 1 }).nextItems()
   assert.equal(JSON.stringify(page).includes('value'), false)
-  assert.equal(await Secret.exists('COMPAT_TOKEN'), true)
+  assert.equal(await Secret.exists('compat-api.token'), true)
   assert.equal(await Secret.exists('NOT_THERE'), false)
   await assert.rejects(Secret.update('NOT_THERE', 'x'), SecretNotFoundError)
 })
 const policy = async s => (await (await fetch(`${process.env.E2B_API_URL}/api/v1/sandboxes/${s.sandboxId}/net`, { headers: { authorization: `Bearer ${process.env.E2B_API_KEY}` } })).json()).policy
 test('rules for headers become bindings, and values stay outside', async () => {
-  const s = await make({ network: { rules: { 'api.example.com': [{ transform: { headers: { Authorization: 'Bearer ${e2b.secrets.COMPAT_TOKEN}' } } }], 'other.example.com': [{ transform: { headers: { 'X-Key': 'plain-value' } } }] } } })
+  const s = await make({ network: { rules: { 'api.example.com': [{ transform: { headers: { Authorization: 'Bearer ${e2b.secrets.compat-api.token}' } } }], 'other.example.com': [{ transform: { headers: { 'X-Key': 'plain-value' } } }] } } })
   const p = await policy(s)
   assert.deepEqual(p.bindings.map(b => b.destination).sort(), ['https://api.example.com:443/,bearer', 'https://other.example.com:443/,header:X-Key'].sort())
   const inside = (await s.commands.run('env; cat /proc/self/mountinfo')).stdout
@@ -66,8 +66,8 @@ test('rules for headers become bindings, and values stay outside', async () => {
   assert.deepEqual((await policy(s)).bindings ?? [], [])
   await assert.rejects(make({ network: { rules: { '*.example.com': [{ transform: { headers: { A: 'b' } } }] } } }), /501/)
   await s.kill()
-  assert.equal(await Secret.destroy('COMPAT_TOKEN'), true)
-  assert.equal(await Secret.destroy('COMPAT_TOKEN'), false)
+  assert.equal(await Secret.destroy('compat-api.token'), true)
+  assert.equal(await Secret.destroy('compat-api.token'), false)
   assert.deepEqual((await Secret.list().nextItems()).map(o => o.name), [])
 })
 const why = async (s, host) => (await (await fetch(`${process.env.E2B_API_URL}/api/v1/sandboxes/${s.sandboxId}/net/why?host=${host}&port=80`, { headers: { authorization: `Bearer ${process.env.E2B_API_KEY}` } })).json()).allow

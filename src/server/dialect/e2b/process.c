@@ -336,7 +336,8 @@ static int do_close(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
     if (is_tty(r, q, p))
         return cay_fail(err, CAY_ESYS, "a terminal has no stdin to close: send 0x04");
-    return cay_proc_close_stdin(p, &r->call, err);
+    int rc = cay_proc_close_stdin(p, &r->call, err);
+    return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
 }
 
 int e2b_process_update(cay__req *r, cay_err *err)

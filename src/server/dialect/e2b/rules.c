@@ -36,8 +36,8 @@ static int read_value(const char *domain, const char *header, const char *value,
         return not_here(domain, "a value is a text, ${e2b.secrets.NAME}, or \"Bearer ${e2b.secrets.NAME}\"", err);
     char *name = cay__arena_str(mem, v + sizeof SECRET - 1);
     name[strlen(name) - 1] = 0;
-    *secret = name;
-    return 0;
+    *secret = e2b_secret_stored(mem, name);
+    return *secret ? 0 : cay_fail(err, CAY_EINVAL, "network.rules: %.80s: \"%.60s\" cannot be a secret's name", domain, name);
 }
 
 /* The one header of a domain's list of transforms. */

@@ -4,11 +4,36 @@
 #include <base/str.h>
 #include <cay/note.h>
 #include <cay/policy.h>
+#include <stdio.h>
 #include <time.h>
 
 #define SPACE        "e2b-secret"
 #define METADATA_MAX 32
 #define METADATA_LEN 8192
+
+/* Names here may have dashes, dots and a digit first, those of the store not: such a one is kept under another, which its note tells. */
+const char *e2b_secret_stored(cay__arena *mem, const char *name)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    size_t n = strlen(name);
+    bool odd = strspn(name, plain) != n || (*name >= '0' && *name <= '9');
+    char text[80];
+    if (!n || n > 48)
+        return NULL;
+    for (const char *c = name; *c; c++)
+        if (!strchr(plain, *c) && *c != '-' && *c != '.')
+            return NULL;
+    snprintf(text, sizeof text, odd ? "E2BS_%s_%08X" : "%s", name, cay__hash(name, n));
+    for (char *c = text; *c; c++)
+        *c = *c == '-' || *c == '.' ? '_' : *c;
+    return cay__arena_str(mem, text);
+}
+
+static int stored_name(cay__req *r, const char *name, const char **out, cay_err *err)
+{
+    *out = e2b_secret_stored(&r->arena, name);
+    return *out ? 0 : cay_fail(err, CAY_EINVAL, "a secret's name has 1 to 48 letters, digits, '_', '-' and '.'");
+}
 
 static int64_t wall_ms(void)
 {
@@ -33,7 +58,7 @@ static int look(const char *name, int64_t changed_ms, void *arg)
     return 1;
 }
 
-/* {"version", "created", "metadata"}, or {} for one that another way made. */
+/* {"name", "version", "created", "metadata"}, or {} for one that another way made. */
 static json_t *note_of(cay__req *r, const char *name)
 {
     CAY_AUTOFREE char *text = NULL;
@@ -50,6 +75,7 @@ static json_t *secret_json(cay__req *r, const char *name, int64_t changed_ms)
     json_t *metadata = json_object_get(note, "metadata");
     e2b_when(cay__json_int(note, "created", changed_ms), made);
     e2b_when(changed_ms, changed);
+    name = cay__json_str(note, "name", name);
     return json_pack("{s:s,s:s,s:I,s:o,s:s,s:s}", "secretID", name, "name", name, "currentVersion", (json_int_t)cay__json_int(note, "version", 1), "metadata",
                      json_is_object(metadata) ? json_incref(metadata) : json_object(), "createdAt", made, "updatedAt", changed);
 }
@@ -80,19 +106,19 @@ static int check_metadata(const json_t *m, cay_err *err)
     return len <= METADATA_LEN ? 0 : cay_fail(err, CAY_EINVAL, "metadata has at most %d bytes", METADATA_LEN);
 }
 
-static int store(cay__req *r, const char *name, const json_t *in, int64_t version, int64_t created, json_t *metadata, cay_err *err)
+static int store(cay__req *r, const char *name, const char *stored, const json_t *in, int64_t version, int64_t created, json_t *metadata, cay_err *err)
 {
     const json_t *v = json_object_get(in, "value");
     if (!json_is_string(v) || !json_string_length(v))
         return cay_fail(err, CAY_EINVAL, "value is a text that is not empty");
     CAY_TRY(check_metadata(metadata, err));
-    CAY_AUTOJSON *note = json_pack("{s:I,s:I,s:O?}", "version", (json_int_t)version, "created", (json_int_t)created, "metadata", metadata);
+    CAY_AUTOJSON *note = json_pack("{s:s,s:I,s:I,s:O*}", "name", name, "version", (json_int_t)version, "created", (json_int_t)created, "metadata", metadata);
     CAY_AUTOFREE char *text = cay__json_text(note, 60000);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "metadata is too long");
     cay__req_about(r, name);
-    CAY_TRY(cay_secret_put(r->svc, name, json_string_value(v), json_string_length(v), err));
-    return cay_note_put(r->svc, SPACE, name, text, err);
+    CAY_TRY(cay_secret_put(r->svc, stored, json_string_value(v), json_string_length(v), err));
+    return cay_note_put(r->svc, SPACE, stored, text, err);
 }
 
 int e2b_on_secret_create(cay__req *r, cay_err *err)
@@ -101,42 +127,49 @@ int e2b_on_secret_create(cay__req *r, cay_err *err)
     found f;
     CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
-    const char *name = cay__json_str(in, "name", "");
-    int rc = find(r, name, &f, err);
+    const char *name = cay__json_str(in, "name", ""), *stored;
+    CAY_TRY(stored_name(r, name, &stored, err));
+    int rc = find(r, stored, &f, err);
     if (rc == 0)
         return cay_fail_why(err, CAY_EEXIST, "secret_exists", "secret %.60s exists already", name);
     if (rc != CAY_ENOENT)
         return rc;
-    CAY_TRY(store(r, name, in, 1, wall_ms(), json_object_get(in, "metadata"), err));
-    return cay__reply_json(r, 201, secret_json(r, name, wall_ms()));
+    CAY_TRY(store(r, name, stored, in, 1, wall_ms(), json_object_get(in, "metadata"), err));
+    return cay__reply_json(r, 201, secret_json(r, stored, wall_ms()));
 }
 
 int e2b_on_secret_update(cay__req *r, cay_err *err)
 {
     json_t *in;
     found f;
+    const char *stored;
     CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
-    CAY_TRY(find(r, r->param[0], &f, err));
-    CAY_AUTOJSON *note = note_of(r, r->param[0]);
+    CAY_TRY(stored_name(r, r->param[0], &stored, err));
+    CAY_TRY(find(r, stored, &f, err));
+    CAY_AUTOJSON *note = note_of(r, stored);
     json_t *metadata = json_object_get(in, "metadata");
-    CAY_TRY(store(r, r->param[0], in, cay__json_int(note, "version", 1) + 1, cay__json_int(note, "created", f.changed_ms), metadata ? metadata : json_object_get(note, "metadata"), err));
-    return cay__reply_json(r, 200, secret_json(r, r->param[0], wall_ms()));
+    CAY_TRY(store(r, r->param[0], stored, in, cay__json_int(note, "version", 1) + 1, cay__json_int(note, "created", f.changed_ms), metadata ? metadata : json_object_get(note, "metadata"), err));
+    return cay__reply_json(r, 200, secret_json(r, stored, wall_ms()));
 }
 
 int e2b_on_secret(cay__req *r, cay_err *err)
 {
     found f;
+    const char *stored;
     CAY_TRY(e2b_shared(r, "secrets", err));
-    CAY_TRY(find(r, r->param[0], &f, err));
-    return cay__reply_json(r, 200, secret_json(r, r->param[0], f.changed_ms));
+    CAY_TRY(stored_name(r, r->param[0], &stored, err));
+    CAY_TRY(find(r, stored, &f, err));
+    return cay__reply_json(r, 200, secret_json(r, stored, f.changed_ms));
 }
 
 int e2b_on_secret_delete(cay__req *r, cay_err *err)
 {
+    const char *stored;
     CAY_TRY(e2b_shared(r, "secrets", err));
-    CAY_TRY(cay_secret_remove(r->svc, r->param[0], err));
-    cay_note_put(r->svc, SPACE, r->param[0], NULL, NULL);
+    CAY_TRY(stored_name(r, r->param[0], &stored, err));
+    CAY_TRY(cay_secret_remove(r->svc, stored, err));
+    cay_note_put(r->svc, SPACE, stored, NULL, NULL);
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -150,7 +183,7 @@ typedef struct page {
 static int keep(const char *name, int64_t changed_ms, void *arg)
 {
     page *p = arg;
-    if (p->n == p->cap)
+    if (p->n == p->cap || cay__str_starts(name, "E2B_BOX_")) /* those are of network.rules */
         return 0;
     p->name[p->n] = cay__arena_str(p->mem, name);
     p->changed[p->n++] = changed_ms;
