@@ -5,6 +5,7 @@
 #include <cay/service.h>
 #include <cay/access.h>
 #include <cay/audit.h>
+#include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/sandbox.h>
 #include <cay/agent.h>

@@ -66,7 +66,7 @@ static const char *in_set(const char *p, unsigned char c, bool *yes)
 }
 
 /* Goes back only to the last star of one name and the last pair of stars: no pattern takes longer than pattern × path. */
-static bool fits(const char *p, const char *s)
+bool cay__ignore_fits(const char *p, const char *s)
 {
     const char *star = NULL, *back = NULL, *far = NULL, *far_back = NULL;
     for (;;) {
@@ -115,7 +115,7 @@ bool cay__ignored(const cay__ignore *ig, const char *path, bool dir)
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (size_t i = ig ? ig->n : 0; i-- > 0;) {
         const cay__ignore_rule *r = &ig->rules[i];
-        if ((!r->dirs || dir) && fits(r->pattern, r->anchored ? path : name))
+        if ((!r->dirs || dir) && cay__ignore_fits(r->pattern, r->anchored ? path : name))
             return !r->keep;
     }
     return false;

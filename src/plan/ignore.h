@@ -27,4 +27,6 @@ typedef struct cay__ignore {
 bool cay__ignore_add(cay__ignore *ig, const char *line, size_t len);
 bool cay__ignore_text(cay__ignore *ig, const char *text, size_t len);
 bool cay__ignored(const cay__ignore *ig, const char *path, bool dir);
+/* One pattern, without '!' and slashes around it, against a whole path. */
+bool cay__ignore_fits(const char *pattern, const char *path);
 void cay__ignore_clear(cay__ignore *ig);

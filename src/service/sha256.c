@@ -95,21 +95,68 @@ static bool quick(void)
 }
 #endif
 
-void cay__sha256_hex(const void *data, size_t len, char out[CAY__SHA256_HEX])
+static const uint32_t first[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
+
+/* What is left of less than a block, and the end. */
+static void finish(uint32_t h[8], const unsigned char *rest, size_t n, uint64_t total, char out[CAY__SHA256_HEX])
 {
-    uint32_t h[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
     unsigned char last[128] = { 0 };
-    const unsigned char *p = data;
-    size_t rest = len % 64, end = rest < 56 ? 64 : 128;
-    /* cpuid(1) is a trap in a virtual machine: for a few blocks it costs more than it gains. */
-    void (*blocks)(uint32_t *, const unsigned char *, size_t) = len >= 4096 && quick() ? blocks_quick : blocks_plain;
-    blocks(h, p, len / 64);
-    if (rest)
-        memcpy(last, p + len - rest, rest);
-    last[rest] = 0x80;
+    size_t end = n < 56 ? 64 : 128;
+    if (n)
+        memcpy(last, rest, n);
+    last[n] = 0x80;
     for (int i = 0; i < 8; i++)
-        last[end - 1 - (size_t)i] = (unsigned char)((uint64_t)len * 8 >> 8 * i);
-    blocks(h, last, end / 64);
+        last[end - 1 - (size_t)i] = (unsigned char)(total * 8 >> 8 * i);
+    blocks_plain(h, last, end / 64);
     for (int i = 0; i < 8; i++)
         snprintf(out + 8 * i, 9, "%08x", h[i]);
+}
+
+void cay__sha256_hex(const void *data, size_t len, char out[CAY__SHA256_HEX])
+{
+    uint32_t h[8];
+    const unsigned char *p = data;
+    memcpy(h, first, sizeof h);
+    /* cpuid(1) is a trap in a virtual machine: for a few blocks it costs more than it gains. */
+    if (len >= 4096 && quick())
+        blocks_quick(h, p, len / 64);
+    else
+        blocks_plain(h, p, len / 64);
+    finish(h, p + len / 64 * 64, len % 64, len, out);
+}
+
+void cay__sha256_begin(cay__sha256 *s)
+{
+    *s = (cay__sha256){ 0 };
+    memcpy(s->h, first, sizeof s->h);
+}
+
+void cay__sha256_add(cay__sha256 *s, const void *data, size_t len)
+{
+    const unsigned char *p = data;
+    s->total += len;
+    if (s->n) {
+        size_t some = len < 64 - s->n ? len : 64 - s->n;
+        memcpy(s->rest + s->n, p, some);
+        s->n += some;
+        p += some;
+        len -= some;
+        if (s->n < 64)
+            return;
+        blocks_plain(s->h, s->rest, 1);
+        s->n = 0;
+    }
+    if (len >= 4096 && !s->looked) {
+        s->looked = true;
+        s->quick = quick();
+    }
+    (s->quick ? blocks_quick : blocks_plain)(s->h, p, len / 64);
+    s->n = len % 64;
+    if (s->n)
+        memcpy(s->rest, p + len - s->n, s->n);
+}
+
+void cay__sha256_end(cay__sha256 *s, char out[CAY__SHA256_HEX])
+{
+    finish(s->h, s->rest, s->n, s->total, out);
 }

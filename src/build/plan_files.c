@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What COPY and ADD take, and the sum of it. */
+#include "build.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/fetch.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+#define IGNORE_MAX (1u << 20)
+
+int cay__plan_context(cay__builder *b, cay_err *err)
+{
+    CAY_AUTOFREE char *ignore = NULL;
+    size_t len = 0;
+    if (b->has_context)
+        return 0;
+    if (!b->spec->dir)
+        return cay_fail_why(err, CAY_EINVAL, "build_context", "there is no context to copy from: give a directory");
+    int fd = open(b->spec->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", b->spec->dir);
+    ignore = cay__alloc(IGNORE_MAX + 1);
+    ssize_t n = cay__fd_read_file(fd, ".dockerignore", ignore, IGNORE_MAX);
+    len = n > 0 ? (size_t)n : 0;
+    CAY_TRY(cay__tree_dir(&b->context, fd, ignore, len, &b->call, err));
+    b->has_context = true;
+    return 0;
+}
+
+static bool is_url(const char *s)
+{
+    return cay__str_starts(s, "http://") || cay__str_starts(s, "https://");
+}
+
+static int sum_fd(int fd, const cay_call *call, char out[CAY__SHA256_HEX], cay_err *err)
+{
+    cay__sha256 sum;
+    CAY_AUTOFREE char *buf = cay__alloc(65536);
+    (void)call;
+    cay__sha256_begin(&sum);
+    off_t at = 0;
+    for (ssize_t n; (n = pread(fd, buf, 65536, at)) != 0; at += n) {
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read what was fetched");
+        cay__sha256_add(&sum, buf, (size_t)n);
+    }
+    cay__sha256_end(&sum, out);
+    return 0;
+}
+
+/* Fetched now, since only its content tells whether it is the same. */
+static int take_url(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err *err)
+{
+    char digest[CAY__SHA256_HEX];
+    cay_url ask = { .size = sizeof ask, .url = t->words[0], .net = b->net };
+    if (t->step->nwords != 2)
+        return cay_fail_why(err, CAY_EINVAL, "build_copy", "a URL stands alone: one ADD for each");
+    CAY_TRY(cay_url_get(b->svc, &b->call, &ask, &t->fetched, &t->fetched_len, err));
+    CAY_TRY(sum_fd(t->fetched, &b->call, digest, err));
+    if (t->step->checksum && (!cay__str_starts(t->step->checksum, "sha256:") || strcmp(t->step->checksum + 7, digest) != 0))
+        return cay_fail_why(err, CAY_EINVAL, "build_checksum", "%.80s has sha256:%.16s…, not %.30s…", t->words[0], digest, t->step->checksum);
+    t->origin = CAY__FROM_URL;
+    cay__plan_sum(sum, digest);
+    return 0;
+}
+
+static int take_archive(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    char digest[CAY__SHA256_HEX];
+    if (!b->spec->archive)
+        return cay_fail_why(err, CAY_EINVAL, "build_archive", "no archives were sent with this build");
+    CAY_TRY(b->spec->archive(b->spec->arg, t->step->archive, &fd, err));
+    CAY_TRY(sum_fd(fd, &b->call, digest, err));
+    t->origin = CAY__FROM_ARCHIVE;
+    t->from = t->step->archive;
+    cay__plan_sum(sum, digest);
+    return 0;
+}
+
+static int take_from(cay__builder *b, const cay__bstage *st, cay__task *t, cay__sha256 *sum, cay_err *err)
+{
+    const char *from = t->step->from;
+    size_t me = (size_t)(st - b->stages);
+    uint64_t no;
+    CAY_AUTOPTR(cay_template) tm = NULL;
+    for (size_t i = 0; i < me; i++)
+        if ((b->recipe.stages[i].name && !strcasecmp(b->recipe.stages[i].name, from)) || (cay__str_to_u64(from, &no) && no == i)) {
+            t->origin = CAY__FROM_STAGE;
+            t->stage = i;
+            cay__plan_sum(sum, b->stages[i].key);
+            return 0;
+        }
+    t->origin = CAY__FROM_TEMPLATE;
+    if (!strcmp(from, CAY__BUILD_HOST)) {
+        t->from = CAY__BUILD_HOST;
+        cay__plan_sum(sum, from);
+        return 0;
+    }
+    int rc = cay_template_find(b->svc, &b->call, b->spec->tenant, from, &tm, err);
+    if (rc < 0)
+        return cay_wrap(err, rc, "--from=%.60s is no stage before this one", from);
+    t->from = cay__arena_str(&b->mem, tm->id);
+    for (const char *const *l = tm->layers; *l; l++)
+        cay__plan_sum(sum, *l);
+    return 0;
+}
+
+/* By its name and its first bytes, as far as both can tell. */
+static bool is_tar(const cay__tree *tree, const cay__twig *w, const cay_call *call)
+{
+    static const struct {
+        const char *end, *magic;
+        size_t      n, at;
+    } kinds[] = {
+        { ".tar", "ustar", 5, 257 }, { ".tar.gz", "\x1f\x8b", 2, 0 }, { ".tgz", "\x1f\x8b", 2, 0 }, { ".tar.bz2", "BZh", 3, 0 }, { ".tbz2", "BZh", 3, 0 },
+        { ".tar.xz", "\xfd" "7zXZ", 5, 0 }, { ".txz", "\xfd" "7zXZ", 5, 0 }, { ".tar.zst", "\x28\xb5\x2f\xfd", 4, 0 },
+    };
+    size_t len = strlen(w->path);
+    char head[512] = "";
+    CAY_AUTOFD fd = -1;
+    for (size_t i = 0; i < CAY_LEN(kinds); i++) {
+        size_t n = strlen(kinds[i].end);
+        if (len < n || strcasecmp(w->path + len - n, kinds[i].end) != 0)
+            continue;
+        return cay__tree_open(tree, w, call, &fd, NULL) == 0 && cay__fd_read_all(fd, head, sizeof head) > (ssize_t)(kinds[i].at + kinds[i].n) &&
+               !memcmp(head + kinds[i].at, kinds[i].magic, kinds[i].n);
+    }
+    return false;
+}
+
+static int take_context(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err *err)
+{
+    const cay__step *s = t->step;
+    size_t ntars = 0;
+    CAY_TRY(cay__plan_context(b, err));
+    for (size_t i = 0; i + 1 < s->nwords; i++)
+        CAY_TRY(cay__tree_pick(&b->context, t->words[i], &t->pick, err));
+    if (s->kind == CAY__STEP_ADD)
+        t->tars = cay__arena_take(&b->mem, (t->pick.n + 1) * sizeof *t->tars);
+    for (size_t i = 0; i < t->pick.n; i++) {
+        cay__leaf *l = &t->pick.leaves[i];
+        char head[80];
+        snprintf(head, sizeof head, "%c %o %d", l->twig->type, l->twig->mode, l->file);
+        cay__plan_sum(sum, head);
+        cay__plan_sum(sum, l->name);
+        cay__plan_sum(sum, l->twig->target);
+        if (l->twig->type == 'f')
+            CAY_TRY(cay__tree_hash(&b->context, l->twig, &b->call, l->digest, err));
+        cay__plan_sum(sum, l->digest);
+        if (s->kind == CAY__STEP_ADD && l->file && l->twig->type == 'f' && is_tar(&b->context, l->twig, &b->call)) {
+            t->tars[ntars++] = l->twig;
+            l->twig = NULL;
+        }
+    }
+    return 0;
+}
+
+int cay__plan_copy(cay__builder *b, cay__bstage *st, cay__task *t, cay__sha256 *sum, cay_err *err)
+{
+    const cay__step *s = t->step;
+    for (size_t i = 0; s->kind == CAY__STEP_ADD && i + 1 < s->nwords; i++) {
+        if (is_url(t->words[i]))
+            return take_url(b, t, sum, err);
+        if (cay__str_starts(t->words[i], "git@") || cay__str_starts(t->words[i], "ssh://") || cay__str_starts(t->words[i], "git://"))
+            return cay_fail_why(err, CAY_ENOTSUP, "build_copy", "ADD of a repository is not understood: RUN git clone, or give it in the context");
+    }
+    if (s->checksum)
+        return cay_fail_why(err, CAY_EINVAL, "build_copy", "--checksum is for a URL");
+    return s->archive ? take_archive(b, t, sum, err) : s->from ? take_from(b, st, t, sum, err) : take_context(b, t, sum, err);
+}

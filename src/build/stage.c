@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stage: from the last step whose result is there to its end. A result is a snapshot with a label made of the step's key. It is there whole
+ * or not at all, so a build that is killed has left what it had done, and the next one begins behind it.
+ */
+#include "build.h"
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/policy.h>
+#include <stdio.h>
+
+static void label_of(const char *key, char out[64])
+{
+    snprintf(out, 64, "build.%.56s", key);
+}
+
+int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, cay_sandbox **out, cay_err *err)
+{
+    const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
+    cay_create c = { .size = sizeof c, .user = "root", .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot };
+    if (!snapshot)
+        c.template_ = !strcmp(st->ref, CAY__BUILD_SCRATCH) ? "image" : st->ref;
+    CAY_FAULT("build.box");
+    return cay_service_create(b->svc, &b->call, &c, out, err);
+}
+
+/* The snapshot of a key, if it can be relied on. */
+static bool cached(cay__builder *b, const char *key, char *id, size_t cap)
+{
+    char label[64];
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    label_of(key, label);
+    if (cay_service_snapshot(b->svc, &b->call, label, &s, NULL) < 0)
+        return false;
+    if (b->spec->no_cache || s->maybe_incomplete) {
+        cay_snapshot_remove(b->svc, &b->call, s->id, NULL, NULL);
+        return false;
+    }
+    return cay__str_copy(id, cap, s->id);
+}
+
+static int save(cay__builder *b, cay_sandbox *sb, const cay__task *t, const char *key, char *id, size_t cap, cay_err *err)
+{
+    char label[64];
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    CAY_AUTOJSON *meta = json_pack("{s:s, s:s*}", "build", b->report.id, "step", t ? t->step->text : "FROM");
+    CAY_AUTOFREE char *text = meta ? cay__json_text(meta, 4096) : NULL;
+    cay_snapshot_spec spec = { .size = sizeof spec, .label = label, .metadata = text, .quiet = true };
+    label_of(key, label);
+    CAY_FAULT("build.save");
+    int rc = cay_sandbox_snapshot(sb, &b->call, &spec, &s, err);
+    if (rc == CAY_EEXIST) { /* somebody builds the same */
+        spec.label = NULL;
+        rc = cay_sandbox_snapshot(sb, &b->call, &spec, &s, err);
+        if (rc == 0 && b->nloose < CAY_LEN(b->loose))
+            cay__str_copy(b->loose[b->nloose++], sizeof b->loose[0], s->id);
+    }
+    CAY_TRY(rc);
+    CAY_FAULT("build.saved");
+    cay__str_copy(id, cap, s->id);
+    return 0;
+}
+
+static void say_step(cay__builder *b, const cay__task *t, bool is_cached)
+{
+    if (!t->no)
+        return;
+    b->report.step = b->at = t->no;
+    b->done += !is_cached;
+    cay__report_say(&b->report, CAY_BUILD_STEP, is_cached, "%s", t->step->text);
+}
+
+static int work(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
+{
+    CAY_FAULT("build.step");
+    switch (t->step->kind) {
+    case CAY__STEP_RUN:
+        if (t->step->offline)
+            CAY_TRY(cay_sandbox_set_policy(sb, &b->call, "mode off\n", NULL, err));
+        CAY_TRY(cay__task_run(b, sb, t, err));
+        return t->step->offline ? cay_sandbox_set_policy(sb, &b->call, b->net, NULL, err) : 0;
+    case CAY__STEP_WORKDIR: return cay__task_workdir(b, sb, t, err);
+    default: return cay__task_put(b, sb, t, err);
+    }
+}
+
+static int finish(cay__builder *b, cay__bstage *st, cay_sandbox *sb, size_t from, cay_err *err)
+{
+    for (size_t i = from; i < st->ntasks; i++) {
+        const cay__task *t = &st->tasks[i];
+        say_step(b, t, false);
+        if (cay__report_canceled(&b->report))
+            return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", b->report.id);
+        int rc = work(b, sb, t, err);
+        if (rc == 0 && t->saves)
+            rc = save(b, sb, t, t->key, st->done, sizeof st->done, err);
+        if (rc < 0)
+            return cay__plan_bad(b, t->step, rc, err);
+    }
+    return st->ntasks ? 0 : save(b, sb, NULL, st->base_key, st->done, sizeof st->done, err);
+}
+
+/* The stages that it takes from, but for those that are there already. */
+static int sources(cay__builder *b, cay__bstage *st, size_t from, cay_err *err)
+{
+    if (from == 0 && st->base >= 0)
+        CAY_TRY(cay__bstage_make(b, (size_t)st->base, err));
+    for (size_t i = from; i < st->ntasks; i++)
+        if (st->tasks[i].origin == CAY__FROM_STAGE)
+            CAY_TRY(cay__bstage_make(b, st->tasks[i].stage, err));
+    return 0;
+}
+
+int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
+{
+    cay__bstage *st = &b->stages[which];
+    cay_sandbox *sb = NULL;
+    size_t from = st->ntasks;
+    char below[80] = "";
+    if (*st->done)
+        return 0;
+    /* Behind the last that is there: all before it is in it. */
+    while (from && !(st->tasks[from - 1].saves && cached(b, st->tasks[from - 1].key, below, sizeof below)))
+        from--;
+    CAY_TRY(sources(b, st, from, err));
+    for (size_t i = 0; i < from; i++)
+        say_step(b, &st->tasks[i], true);
+    if (from && from == st->ntasks) {
+        cay__str_copy(st->done, sizeof st->done, below);
+        return 0;
+    }
+    if (!from && st->base >= 0)
+        cay__str_copy(below, sizeof below, b->stages[st->base].done);
+    if (!st->ntasks && *below) { /* FROM alone */
+        cay__str_copy(st->done, sizeof st->done, below);
+        return 0;
+    }
+    if (!st->ntasks && cached(b, st->base_key, st->done, sizeof st->done))
+        return 0;
+    CAY_TRY(cay__bstage_box(b, st, *below ? below : NULL, true, &sb, err));
+    int rc = finish(b, st, sb, from, err);
+    if (rc < 0 && rc != CAY_ECANCELED && b->spec->keep_failed && !*b->kept) {
+        cay__str_copy(b->kept, sizeof b->kept, cay_sandbox_id(sb));
+        const cay_pair none[] = { { NULL, NULL } };
+        cay_sandbox_update(sb, NULL, &(cay_update){ .size = sizeof(cay_update), .labels = none }, NULL);
+        cay_sandbox_unref(sb);
+        return rc;
+    }
+    cay__builder_throw(b, sb);
+    return rc;
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay template build, log, builds, prune: templates made by the steps of a file. */
+#include "main.h"
+#include "open.h"
+#include "rows.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cay/build.h>
+#include <cay/policy.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <time.h>
+
+typedef struct build_args {
+    opt_list    names, args, net;
+    const char *file, *target;
+    uint64_t    timeout_ms, step_ms, memory, disk, cpu_milli;
+    bool        no_cache, keep_failed, hidden;
+} build_args;
+
+static const opt_def build_defs[] = {
+    { "tag", 't', "NAME[:TAG]", "name of the template; may be given again (default: what the file says)", OPT_LIST, offsetof(build_args, names) },
+    { "file", 'f', "FILE", "in the directory (default: template.json, else Dockerfile)", OPT_STR, offsetof(build_args, file) },
+    { "build-arg", 0, "NAME=VALUE", "for an ARG of the file; may be given again", OPT_LIST, offsetof(build_args, args) },
+    { "target", 0, "STAGE", "build up to this stage", OPT_STR, offsetof(build_args, target) },
+    { "net", 0, "off|all|RULE[,RULE…]", "what steps may reach (default: what the file says, else debian,pypi,npm)", OPT_LIST, offsetof(build_args, net) },
+    { "no-cache", 0, NULL, "do every step anew", OPT_FLAG, offsetof(build_args, no_cache) },
+    { "keep-failed", 0, NULL, "keep the sandbox in which a step failed, and tell its id", OPT_FLAG, offsetof(build_args, keep_failed) },
+    { "timeout", 0, "TIME", "most for all of it", OPT_MS, offsetof(build_args, timeout_ms), 1 },
+    { "step-timeout", 0, "TIME", "most for one RUN (default 1h)", OPT_MS, offsetof(build_args, step_ms), 1 },
+    { "memory", 'm', "SIZE", "most memory of a step", OPT_SIZE, offsetof(build_args, memory), 1u << 20, 1ull << 50 },
+    { "disk", 0, "SIZE", "most that a step may write", OPT_SIZE, offsetof(build_args, disk), 1u << 20, 1ull << 50 },
+    { "cpus", 0, "N", "CPUs of a step", OPT_CPUS, offsetof(build_args, cpu_milli), 1, 1000000 },
+    OPT_END
+};
+
+static int cancel_fd = -1; /* written by the first interrupt: nothing half-made stays */
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    eventfd_write(cancel_fd, 1);
+}
+
+static void event_json(const cay_build_event *e)
+{
+    out_json j = OUT_JSON(false);
+    js_open(&j, '{');
+    js_ki64(&j, "time_ms", e->time_ms);
+    js_kstr(&j, "kind", cay_build_event_name(e->kind));
+    js_ku64(&j, "step", e->step);
+    js_ku64(&j, "steps", e->steps);
+    if (e->kind == CAY_BUILD_STEP)
+        js_kbool(&j, "cached", e->cached);
+    js_key(&j, "text");
+    js_bytes(&j, e->text, e->len);
+    js_close(&j, '}');
+    js_flush(&j);
+    cay__buf_clear(&j.b);
+}
+
+/* One line on fd. What steps print is escaped: a file that is built may come from anybody. */
+static void event_text(int fd, const cay_build_event *e)
+{
+    CAY_AUTOBUF b = CAY__BUF(64u << 10);
+    const char *on = "", *off = "";
+    if (e->kind == CAY_BUILD_STEP || e->kind >= CAY_BUILD_WARN) {
+        on = out_on(fd, e->kind == CAY_BUILD_STEP ? OUT_BOLD : e->kind == CAY_BUILD_WARN ? OUT_WARN : OUT_BAD);
+        off = out_off(fd);
+    }
+    cay__buf_str(&b, on);
+    if (e->kind == CAY_BUILD_STEP)
+        cay__buf_fmt(&b, "[%u/%u]%s ", e->step, e->steps, e->cached ? " cached:" : "");
+    else if (e->kind == CAY_BUILD_WARN)
+        cay__buf_str(&b, "warning: ");
+    cay__buf_safe(&b, e->text, e->len, false);
+    cay__buf_str(&b, off);
+    cay__buf_str(&b, "\n");
+    if (!b.full)
+        cay__fd_write_all(fd, b.data, b.len);
+}
+
+static void on_event(void *arg, const cay_build_event *e)
+{
+    (void)arg;
+    if (cli.json)
+        event_json(e);
+    else if (!cli.quiet && e->kind != CAY_BUILD_FAIL) /* that is told as every error is */
+        event_text(2, e);
+}
+
+static int split_args(const opt_list *in, cay_pair *out, char **texts, cay_err *err)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        char *eq;
+        texts[i] = cay__strdup(in->v[i]);
+        if (!(eq = strchr(texts[i], '=')))
+            return cay_fail(err, CAY_EINVAL, "--build-arg %s: it is NAME=VALUE", in->v[i]);
+        *eq = 0;
+        out[i] = (cay_pair){ texts[i], eq + 1 };
+    }
+    return 0;
+}
+
+static int run(const build_args *a, const char *dir, cay_err *err)
+{
+    const char *names[OPT_LIST_MAX + 1] = { NULL }, *rules[OPT_LIST_MAX + 1] = { NULL };
+    cay_pair args[OPT_LIST_MAX + 1] = { 0 };
+    char *texts[OPT_LIST_MAX] = { NULL };
+    CAY_AUTOFREE char *net = NULL;
+    cay_service *svc;
+    cay_built built = { .size = sizeof built };
+    memcpy(names, a->names.v, a->names.n * sizeof *names);
+    memcpy(rules, a->net.v, a->net.n * sizeof *rules);
+    cay_call call = { .size = sizeof call, .cancel_fd = cancel_fd, .deadline_ms = a->timeout_ms ? cay__now_ms() + (int64_t)a->timeout_ms : 0 };
+    cay_build spec = { .size = sizeof spec, .dir = dir, .file = a->file, .names = a->names.n ? names : NULL, .args = args, .target = a->target, .no_cache = a->no_cache,
+                       .keep_failed = a->keep_failed, .step_ms = a->step_ms, .event = on_event, .hidden = a->hidden,
+                       .limits = { .memory = a->memory, .disk = a->disk, .cpu_milli = a->cpu_milli } };
+    int rc = split_args(&a->args, args, texts, err);
+    if (rc == 0 && a->net.n)
+        rc = cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net, err);
+    spec.net = net;
+    if (rc == 0)
+        rc = cli_service(&svc, err);
+    if (rc == 0)
+        rc = cay_build_run(svc, &call, &spec, &built, err);
+    for (size_t i = 0; i < a->args.n; i++)
+        free(texts[i]);
+    if (rc == 0 && cli.json)
+        out_fmt("{\"build\":\"%s\",\"template\":\"%s\",\"steps\":%u,\"cached\":%u}\n", built.id, built.template_, built.steps, built.cached);
+    else if (rc == 0)
+        out_fmt("%s\n", built.template_);
+    if (rc < 0 && *built.sandbox)
+        out_note("cay: the sandbox of the failed step is kept: cay shell %s", built.sandbox);
+    return rc;
+}
+
+static int build(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    (void)argc;
+    cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    if (cancel_fd >= 0) {
+        sigaction(SIGINT, &sa, NULL);
+        sigaction(SIGTERM, &sa, NULL);
+    }
+    int rc = run(opts, argv[0], &err);
+    return rc == CAY_ECANCELED ? cli_fail(&err, 130) : rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_template_build = {
+    .name = "template build",
+    .operands = "[OPTIONS] DIRECTORY",
+    .summary = "make a template by a Dockerfile or a template file",
+    .text = "Steps run in a sandbox. Each that changes files is done once: the next build takes it from the cache as long as nothing before it, its variables and the "
+            "files that it copies have changed. The log goes to standard error, the template's id to standard output.",
+    .examples = "  cay template build -t tools:1 .                 # Dockerfile or template.json of this directory\n"
+                "  cay template build -t app --net github,pypi .   # what its steps may reach\n"
+                "  cay template build --keep-failed .              # look into the sandbox of a step that failed",
+    .opts = { { build_defs, 0 } },
+    .size = sizeof(build_args),
+    .min = 1,
+    .max = 1,
+    .fn = build,
+};
+
+/* ------------------------------------------------------------------ log, builds, prune */
+
+typedef struct log_args {
+    bool follow;
+} log_args;
+static const opt_def log_defs[] = {
+    { "follow", 'f', NULL, "wait for more until the build ends", OPT_FLAG, offsetof(log_args, follow) },
+    OPT_END
+};
+
+static int on_line(const cay_build_event *e, void *arg)
+{
+    (void)arg;
+    if (cli.json)
+        event_json(e);
+    else
+        event_text(1, e);
+    return out_broken() ? 1 : 0;
+}
+
+typedef struct found {
+    char id[CAY_ID_LEN + 1];
+    bool ended;
+} found;
+
+static int on_found(const cay_build_info *b, void *arg)
+{
+    found *f = arg;
+    memcpy(f->id, b->id, strlen(b->id) + 1 <= sizeof f->id ? strlen(b->id) + 1 : 0);
+    f->ended = strcmp(b->state, "waiting") && strcmp(b->state, "building");
+    return 0;
+}
+
+static int show_log(void *opts, int argc, char **argv)
+{
+    const log_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    found f = { 0 };
+    uint64_t at = 0;
+    (void)argc;
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_build_get(svc, NULL, argv[0], on_found, &f, &err);
+    while (rc == 0) {
+        bool last = f.ended || !a->follow; /* asked before the log is read, so that no line is missed */
+        rc = cay_build_log(svc, f.id, &at, on_line, NULL, &err);
+        if (last || rc)
+            break;
+        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+        rc = cay_build_get(svc, NULL, f.id, on_found, &f, &err);
+    }
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_template_log = {
+    .name = "template log",
+    .operands = "[OPTIONS] BUILD|NAME",
+    .summary = "what a build said; of a template's name: the last build of it",
+    .examples = "  cay template log tools:1\n"
+                "  cay template log -f b2k…",
+    .opts = { { log_defs, 0 } },
+    .size = sizeof(log_args),
+    .min = 1,
+    .max = 1,
+    .fn = show_log,
+};
+
+static int on_build(const cay_build_info *b, void *arg)
+{
+    rows *r = arg;
+    char t[OUT_HUMAN], s[OUT_HUMAN];
+    if (cli.json) {
+        out_json *j = &r->json;
+        js_open(j, '{');
+        js_kstr(j, "id", b->id);
+        js_kstr(j, "state", b->state);
+        js_kstr(j, "names", b->names);
+        js_kstr(j, "template", b->template_);
+        js_kstr(j, "sandbox", b->sandbox);
+        js_kstr(j, "reason", b->reason);
+        js_kstr(j, "error", b->error);
+        js_ku64(j, "step", b->step);
+        js_ku64(j, "steps", b->steps);
+        js_ku64(j, "cached", b->cached);
+        js_ki64(j, "started_ms", b->started_ms);
+        js_ki64(j, "ended_ms", b->ended_ms);
+        js_close(j, '}');
+        return 0;
+    }
+    if (cli.quiet) {
+        out_fmt("%s\n", b->id);
+        return 0;
+    }
+    bool good = !strcmp(b->state, "ready"), bad = !strcmp(b->state, "failed") || !strcmp(b->state, "lost");
+    out_cell(&r->table, OUT_BOLD, b->id);
+    out_cell(&r->table, good ? OUT_GOOD : bad ? OUT_BAD : OUT_WARN, b->state);
+    out_cell(&r->table, OUT_PLAIN, *b->names ? b->names : "-");
+    out_cellf(&r->table, OUT_PLAIN, "%u/%u", b->step, b->steps);
+    out_cell(&r->table, OUT_PLAIN, b->ended_ms ? out_span(s, (uint64_t)(b->ended_ms - b->started_ms)) : "-");
+    out_cell(&r->table, OUT_DIM, out_time(t, b->started_ms));
+    return 0;
+}
+
+static int builds(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { "BUILD", "STATE", "TEMPLATE", ">STEP", ">TIME", "BEGUN", NULL };
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    rows r;
+    (void)opts, (void)argc, (void)argv;
+    rows_open(&r, titles);
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_build_list(svc, NULL, on_build, &r, &err);
+    return rows_done(&r, rc, &err);
+}
+
+const cli_verb cli_template_builds = {
+    .name = "template builds",
+    .operands = "",
+    .summary = "list the builds there were, the newest first",
+    .examples = "  cay template builds",
+    .fn = builds,
+};
+
+static int prune(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    size_t n = 0;
+    (void)opts, (void)argc, (void)argv;
+    if (cli_service(&svc, &err) < 0 || cay_build_prune(svc, NULL, NULL, &n, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (!cli.quiet)
+        out_fmt("%zu\n", n);
+    return CLI_OK;
+}
+
+const cli_verb cli_template_prune = {
+    .name = "template prune",
+    .operands = "",
+    .summary = "forget what builds keep of their steps; templates stay",
+    .examples = "  cay template prune",
+    .fn = prune,
+};

@@ -1,0 +1,238 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_template_build.sh CAY: templates made by Dockerfiles and template files, as whoever runs this. FAULTS=1: also killed at each fault point.
+set -u
+cay=$(realpath "$1")
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home"
+passed=0 failed=0
+finish() {
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    rm -rf "$tmp" 2>/dev/null # of what belongs to other ids inside, who started this takes the rest
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        sed 's/^/  err: /' "$tmp/err"
+    fi
+}
+c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+b() { c template build "$@" >/dev/null; }
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+says() { grep -qF -- "$1" "$tmp/err"; }
+fails() { ! c "$@" >/dev/null; }
+inside() { c run --user root --template "$@"; }
+count() { grep -c "$1" "$tmp/err"; }
+mode=$(c doctor --json 2>/dev/null | sed -n 's/.*"mode": *"\([a-z]*\)".*/\1/p' | head -n 1)
+
+# ---- one of everything
+mkdir -p "$tmp/a/sub/deep" "$tmp/a/skip"
+cd "$tmp/a" || exit 1
+echo one >sub/deep/f
+echo two >"sub/with blank"
+ln -s sub/deep/f link
+chmod 750 sub/deep
+echo no >skip/n
+echo yes >skip/keep
+echo obj >x.o
+printf 'skip\n!skip/keep\n**/*.o\n' >.dockerignore
+tar --owner=0 --group=0 --numeric-owner -cf in.tar sub
+cat >Dockerfile <<'END'
+# syntax=docker/dockerfile:1
+ARG GREET=hello
+FROM host AS one
+ARG GREET
+WORKDIR /opt/app
+COPY . .
+RUN echo "$GREET from $(pwd)" >said \
+    # a comment
+    && test "$(id -u)" = 0
+ENV APP=/opt/app PATH=/opt/app/bin:$PATH
+
+FROM host
+COPY --from=one /opt/app /srv
+COPY --from=0 /opt/app/sa?d /etc/names/
+ADD in.tar /unpacked
+COPY ["sub/with blank", "link", "/two/"]
+COPY --chmod=0700 <<one.sh <<two.txt /docs/
+#!/bin/sh
+echo doc
+one.sh
+2
+two.txt
+RUN <<EOT
+cd /docs
+./one.sh >out
+EOT
+SHELL ["/bin/bash", "-c"]
+RUN [[ a == a ]] && (sleep 1000 & ) ; echo $'\t'tab
+LABEL who=me
+EXPOSE 8080 9000-9001/udp
+ENV A=1
+ENV B="$A b" C='$A'
+CMD echo $A
+ENTRYPOINT ["/bin/sh"]
+END
+ok "a Dockerfile is built" b -t one .
+ok "what a step prints is seen" says '\x09tab'
+ok "what was copied" same "$(inside one -- sh -c 'cd /srv && cat sub/deep/f "sub/with blank" skip/* said; stat -c %a sub/deep; readlink link; ls x.o skip/n 2>/dev/null')" "one
+two
+yes
+hello from /opt/app
+750
+sub/deep/f"
+ok "a pattern inside another stage" same "$(inside one -- cat /etc/names/said)" "hello from /opt/app"
+ok "a tar was unpacked" same "$(inside one -- cat /unpacked/sub/deep/f)" one
+ok "links that are named are followed" same "$(inside one -- sh -c 'cat /two/link; cat "/two/with blank"; test ! -L /two/link')" "one
+two"
+ok "here-documents" same "$(inside one -- sh -c 'cat /docs/out /docs/two.txt; stat -c %a /docs/two.txt')" "doc
+2
+700"
+ok "the environment" same "$(inside one -- sh -c 'echo "$A:$B:$C"')" '1:1 b:$A'
+config=$(c template inspect one | tr -d ' \n')
+for part in '"entrypoint":["/bin/sh"]' '"cmd":["/bin/bash","-c","echo$A"]' '"labels":{"who":"me"}' '"ports":["8080/tcp","9000/udp","9001/udp"]'; do
+    case $config in *"$part"*) ok "the template tells $part" true ;; *) ok "the template tells $part: $config" false ;; esac
+done
+ok "nothing of the build is left" same "$(c ls -q)" ""
+
+# ---- the cache
+ok "again" b -t one .
+ok "every step was there" same "$(count 'cached: ')" "$(count '^\[')"
+ok "and it is the same template" same "$(c --json template ls | grep -c '"id"')" 1
+echo three >sub/deep/f
+ok "a file changes" b -t one .
+ok "so it is copied" same "$(inside one -- cat /srv/sub/deep/f)" three
+ok "the former template is gone" same "$(c --json template ls | grep -c '"id"')" 1
+ok "an argument changes" b -t one --build-arg GREET=hi .
+ok "the copy before it is there" says "[1/10] cached: COPY . ."
+ok "the step that uses it is not" says "[2/10] RUN"
+ok "and sees it" same "$(inside one -- cat /srv/said)" "hi from /opt/app"
+ok "an argument that nobody asks for is told" b -t one --build-arg GREET=hi --build-arg NOBODY=1 .
+ok "by name" says "NOBODY is asked for by no ARG"
+touch sub/deep/f
+ok "a time is no content" b -t one --build-arg GREET=hi .
+ok "all cached" same "$(count 'cached: ')" "$(count '^\[')"
+ok "without cache" b --no-cache -t one --build-arg GREET=hi .
+ok "nothing is" same "$(count 'cached: ')" 0
+ok "one stage" b -t stage1 --target one .
+ok "has what is in it" same "$(inside stage1 -- sh -c 'pwd; ls -d /srv/sub 2>/dev/null')" /opt/app
+ok "the log is kept" same "$(c template log stage1 | grep -c 'COPY \. \.')" 1
+ok "builds are listed" same "$(c template builds | grep -c ' ready ')" 8
+ok "prune" test "$(c template prune)" -gt 5
+ok "templates stay" same "$(inside one -- cat /srv/said)" "hi from /opt/app"
+
+# ---- a template file
+mkdir -p "$tmp/j/dir"
+cd "$tmp/j" || exit 1
+echo src >dir/src
+cat >template.json <<'END'
+{"name": "two", "aliases": ["zwei:2"], "from": "one", "env": {"PATH": "/x:$PATH", "N": "1"}, "workdir": "/w",
+ "files": {"/etc/conf": "a = 1\n", "/bin2/tool": {"content": "#!/bin/sh\necho tool $N\n", "mode": "0755"}, "/data/": {"src": "dir"}},
+ "run": ["echo $N >n; /bin2/tool >>n", ["/bin/sh", "-c", "id -u >id"]],
+ "steps": [{"env": {"N": "2"}}, {"run": {"command": "echo $N >m", "cwd": "/"}}],
+ "ports": [80], "limits": {"memory": "512m"}, "ready": "test -f /m"}
+END
+ok "a template file is built" b .
+ok "by both names" same "$(inside two -- cat /w/n)$(inside zwei:2 -- cat /m /data/src /w/id)" "1
+tool 12
+src
+0"
+ok "limits and environment are its" same "$(inside two -- sh -c 'echo $PATH:$N' | sed 's/:.*:/:/')" "/x:2"
+ok "ready is told" same "$(c template inspect two | grep -c '"memory":536870912.*"ready":"test -f /m"')" 1
+
+# ---- who runs a step
+if [ "$mode" != single ]; then
+    printf 'FROM host\nRUN mkdir /own && chown 1000:1000 /own\nUSER user\nRUN id -un >/own/who\nUSER 1000\nRUN id -u >>/own/who\nCOPY --chown=user:1000 Dockerfile /own/d\n' >"$tmp/u"
+    ok "users" b -t users -f "$tmp/u" "$tmp/a"
+    ok "are who they are said to be" same "$(inside users -- sh -c 'cat /own/who; stat -c %u:%g /own/d')" "user
+1000
+1000:1000"
+    ok "the last one is the template's" same "$(c run --template users -- id -u)" 1000
+fi
+
+# ---- what fails
+bad() { # NAME WORD TEXT…
+    what=$1 word=$2
+    shift 2
+    printf '%b' "$*" >"$tmp/bad"
+    ok "$what" fails template build -f "$tmp/bad" "$tmp/a"
+    ok "$what: said" says "$word"
+}
+bad "an instruction that is none" "bad:2: NOPE: no such instruction" 'FROM host\nNOPE x\n'
+bad "one that is known elsewhere" "bad:2: VOLUME: this instruction is not understood" 'FROM host\nVOLUME /x\n'
+bad "a base that is not there" "FROM: there is no template nowhere" 'FROM nowhere\n'
+bad "a command that fails" "bad:3: RUN: exit code 7: out of luck" 'FROM host\nRUN true\nRUN echo out of luck >&2; exit 7\n'
+bad "a command that is not there" "bad:2: RUN: " 'FROM host\nRUN ["/no/such"]\n'
+bad "a file that is not there" "bad:2: COPY: nothing is not there" 'FROM host\nCOPY nothing /x\n'
+bad "one that is left out" "skip/n is not there, or .dockerignore leaves it out" 'FROM host\nCOPY skip/n /x\n'
+bad "a way out of the context" "is not there" 'FROM host\nCOPY ../../../../etc/hostname /x\n'
+bad "a stage that is later" "no stage before this one" 'FROM host AS one\nCOPY --from=later /a /b\nFROM host AS later\nCOPY --from=one /b /b\n'
+bad "a file that is not in a stage" "/a/b is not there" 'FROM host AS x\nFROM host\nCOPY --from=x /a/b /c\n'
+bad "an owner that nobody is" "has no nobodyatall" 'FROM host\nCOPY --chown=nobodyatall Dockerfile /x\n'
+bad "another platform" "this machine builds for linux/" 'FROM --platform=linux/s390x host\n'
+bad "a URL that may not be reached" "bad:2: ADD: " 'FROM host\nADD http://127.0.0.1:1/x /x\n'
+printf 'not a tar, whatever its name says' >"$tmp/a/fake.tar.gz"
+printf '\037\213garbage' >"$tmp/a/bad.tgz"
+bad "an archive that is broken" "the archive cannot be unpacked" 'FROM host\nADD bad.tgz /x\n'
+printf 'FROM host\nADD fake.tar.gz /x/\n' >"$tmp/good"
+ok "what only looks like one is a file" b -t fake -f "$tmp/good" "$tmp/a"
+ok "and is there" same "$(inside fake -- head -c 9 /x/fake.tar.gz)" "not a tar"
+ok "a directory without a file" fails template build "$tmp/a/sub"
+ok "is named so" says "neither template.json nor Dockerfile"
+ok "no directory" fails template build "$tmp/none"
+printf 'FROM host\nRUN sleep 100\n' >"$tmp/slow"
+ok "a step that never ends" fails template build --step-timeout 300ms -f "$tmp/slow" "$tmp/a"
+ok "is ended" says "slow:2: RUN: "
+ok "and all of it has a time, too" fails template build --timeout 500ms -f "$tmp/slow" "$tmp/a"
+ok "nothing is left of what failed" same "$(c ls -q)" ""
+printf 'FROM host\nRUN echo here >/trace; false\n' >"$tmp/kept"
+ok "a failed step may be kept" fails template build --keep-failed -f "$tmp/kept" "$tmp/a"
+box=$(sed -n 's/.*cay shell \(c[a-z2-7]*\).*/\1/p' "$tmp/err")
+ok "and looked at" same "$(c exec "$box" -- cat /trace)" here
+c rm -f "$box" >/dev/null
+
+# ---- without network unless it is said; a step cannot reach what its policy does not name
+printf 'FROM host\nRUN getent hosts example.com && exit 1; exit 0\n' >"$tmp/net"
+ok "names that no rule has do not resolve" b -f "$tmp/net" "$tmp/a"
+
+# ---- interrupted
+printf 'FROM host\nRUN echo first >/first\nRUN while ! test -e /go; do sleep 0.1; done\n' >"$tmp/int"
+"$cay" template build -f "$tmp/int" "$tmp/a" >/dev/null 2>"$tmp/int.err" </dev/null &
+pid=$!
+for _ in $(seq 300); do grep -q '^\[2/2\]' "$tmp/int.err" && break; sleep 0.1; done
+kill -INT "$pid"
+wait "$pid"
+ok "an interrupt ends it" same "$?" 130
+ok "with nothing left" same "$(c ls -q)" ""
+"$cay" template build -f "$tmp/int" "$tmp/a" >/dev/null 2>"$tmp/int.err" </dev/null &
+pid=$!
+for _ in $(seq 300); do grep -q '^\[2/2\]' "$tmp/int.err" && break; sleep 0.1; done
+ok "the first step was kept" grep -q '^\[1/2\] cached' "$tmp/int.err"
+# The small program becomes the full one, so this is the builder.
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+ok "killed: the next build sweeps its sandbox away" b -f "$tmp/net" "$tmp/a"
+ok "all of it" same "$(c ls -q)" ""
+ok "and the record says so" same "$(c template builds | grep -c ' lost ')" 1
+
+# ---- killed at each point
+if [ -n "${FAULTS-}" ]; then
+    for point in build.box build.step build.save build.saved build.publish build.published; do
+        printf 'FROM host\nRUN echo %s >/point\nRUN echo two >>/point\n' "$point" >"$tmp/f"
+        CAY_FAULT=$point=kill "$cay" template build -t fault -f "$tmp/f" "$tmp/a" >/dev/null 2>&1 </dev/null
+        ok "$point: it was killed" same "$?" 137
+        ok "$point: the next build ends it" b -t fault -f "$tmp/f" "$tmp/a"
+        ok "$point: whole" same "$(inside fault -- cat /point | tr '\n' ' ')" "$point two "
+        ok "$point: nothing is left" same "$(c ls -q)" ""
+    done
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
