@@ -30,19 +30,19 @@ static int put(cay_service *svc, const cay_tenant *given, bool fresh, cay_err *e
 
 int cay_tenant_create(cay_service *svc, const cay_tenant *spec, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "tenants", err));
+    CAY__BACK(svc, tenant_put, svc, spec, true, err);
     return put(svc, spec, true, err);
 }
 
 int cay_tenant_set(cay_service *svc, const cay_tenant *spec, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "tenants", err));
+    CAY__BACK(svc, tenant_put, svc, spec, false, err);
     return put(svc, spec, false, err);
 }
 
 int cay_tenant_remove(cay_service *svc, const char *name, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "tenants", err));
+    CAY__BACK(svc, tenant_remove, svc, name, err);
     CAY_TRY(cay__tenant_check(name, err));
     CAY_TRY(svc->store->tenant_drop(svc->db, name, err));
     pthread_mutex_lock(&svc->lock); /* its keys went with it */
@@ -53,12 +53,13 @@ int cay_tenant_remove(cay_service *svc, const char *name, cay_err *err)
 
 int cay_tenant_list(cay_service *svc, int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "tenants", err));
+    CAY__BACK(svc, tenant_list, svc, NULL, fn, arg, err);
     return svc->store->tenant_list(svc->db, NULL, fn, arg, err);
 }
 
 int cay_tenant_get(cay_service *svc, const char *name, int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err)
 {
+    CAY__BACK(svc, tenant_list, svc, name, fn, arg, err);
     CAY_TRY(cay__tenant_check(name, err));
     return svc->store->tenant_list(svc->db, name, fn, arg, err);
 }

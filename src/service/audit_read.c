@@ -168,9 +168,9 @@ static int list_line(walk *w, const char *text, size_t len, void *arg)
 
 int cay_audit_list(cay_service *svc, const cay_audit_filter *given, int (*fn)(const cay_audit *, void *), void *arg, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "audit", err));
     cay_audit_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_audit_filter", err));
+    CAY__BACK(svc, audit_list, svc, &f, fn, arg, err);
     lister l = { .f = &f };
     if (f.last) { /* counted first, so that memory stays the same however long it is */
         CAY_TRY(walk_all(svc, &(walk){ .fn = list_line, .arg = &l }, err));
@@ -250,7 +250,7 @@ static int take_head(const char *head, prover *v, cay_err *err)
 
 int cay_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "audit", err));
+    CAY__BACK(svc, audit_verify, svc, head, out, err);
     cay_audit_proof p = { .size = sizeof p };
     prover v = { .p = &p };
     CAY_TRY(take_head(head, &v, err));

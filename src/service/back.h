@@ -7,8 +7,13 @@
  */
 #pragma once
 #include "service.h"
+#include <cay/access.h>
+#include <cay/audit.h>
+#include <cay/jobs.h>
 #include <cay/policy.h>
 #include <cay/snapshot.h>
+#include <cay/volume.h>
+#include <cay/workspace.h>
 
 typedef struct cay__back {
     int  (*open)(const cay_open *spec, void **self, cay_err *err);
@@ -31,6 +36,28 @@ typedef struct cay__back {
     int  (*exposed)(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg, cay_err *err);
     int  (*net_add)(cay_sandbox *sb, const cay_call *call, const char *const *rules, uint64_t *revision, cay_err *err);
     int  (*net_why)(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port, cay_net_verdict *out, cay_err *err);
+    int  (*net_log)(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err);
+    int  (*diff)(cay_service *svc, const cay_call *call, const cay_diff *diff, int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out, cay_err *err);
+    int  (*secret_put)(cay_service *svc, const char *name, const void *value, size_t len, cay_err *err);
+    int  (*secret_remove)(cay_service *svc, const char *name, cay_err *err);
+    int  (*secret_list)(cay_service *svc, int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg, cay_err *err);
+    int  (*renew_secrets)(cay_sandbox *sb, cay_err *err);
+    int  (*volume_list)(cay_service *svc, const cay_call *call, int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err);
+    int  (*volume_create)(cay_service *svc, const cay_volume_spec *spec, cay_err *err);
+    int  (*volume_find)(cay_service *svc, const char *name, cay_volume **out, cay_err *err);
+    int  (*volume_remove)(cay_service *svc, const char *name, cay_err *err);
+    int  (*export_)(cay_service *svc, const cay_call *call, const cay_export *spec, int fd, cay_archived *out, cay_err *err);
+    int  (*import)(cay_service *svc, const cay_call *call, const cay_import *spec, int fd, cay_snapshot **out, cay_err *err);
+    int  (*key_create)(cay_service *svc, const cay_key *key, char *text, cay_err *err);
+    int  (*key_list)(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *), void *arg, cay_err *err);
+    int  (*key_revoke)(cay_service *svc, const char *id, cay_err *err);
+    int  (*tenant_put)(cay_service *svc, const cay_tenant *t, bool fresh, cay_err *err);
+    int  (*tenant_remove)(cay_service *svc, const char *name, cay_err *err);
+    int  (*tenant_list)(cay_service *svc, const char *only, int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err); /* only: one, or NULL */
+    int  (*task_list)(cay_service *svc, const cay_task_filter *f, int (*fn)(const cay_task *t, void *arg), void *arg, cay_err *err);
+    int  (*task_order)(cay_service *svc, const char *id, const char *verb, cay_err *err); /* "/cancel", "/replay" */
+    int  (*audit_list)(cay_service *svc, const cay_audit_filter *f, int (*fn)(const cay_audit *, void *), void *arg, cay_err *err);
+    int  (*audit_verify)(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err);
 } cay__back;
 
 extern const cay__back cay__back_far; /* provider/cay/remote.c */

@@ -298,7 +298,7 @@ int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
                      uint64_t *left_out, cay_err *err)
 {
     CAY__OP(call, "sandbox.diff", NULL, err);
-    CAY_TRY(cay__back_none(svc, "diff", err));
+    CAY__BACK(svc, diff, svc, call, given, fn, arg, left_out, err);
     cay_diff d;
     CAY_AUTOFD lock = -1;
     CAY_TRY(cay__spec_take(&d, sizeof d, given, "cay_diff", err));

@@ -337,7 +337,7 @@ static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
 int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd, cay_archived *out, cay_err *err)
 {
     CAY__OP(call, "snapshot.export", NULL, err);
-    CAY_TRY(cay__back_none(svc, "export", err));
+    CAY__BACK(svc, export_, svc, call, given, fd, out, err);
     cay_export spec;
     char taken[CAY_ID_LEN + 1] = "";
     size_t format = 0;

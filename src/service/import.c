@@ -216,7 +216,7 @@ static int finish(work *k, cay_err *err)
 int cay_service_import(cay_service *svc, const cay_call *call, const cay_import *given, int fd, cay_snapshot **out, cay_err *err)
 {
     CAY__OP(call, "snapshot.import", NULL, err);
-    CAY_TRY(cay__back_none(svc, "import", err));
+    CAY__BACK(svc, import, svc, call, given, fd, out, err);
     cay_import spec;
     CAY_AUTOFD lock = -1;
     CAY_AUTOJSON *md = NULL;

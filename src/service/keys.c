@@ -222,7 +222,7 @@ static void make_text(char *text)
 
 int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN + 1], cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "keys", err));
+    CAY__BACK(svc, key_create, svc, given, text, err);
     cay_key k;
     char made[CAY_KEY_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
     int64_t now = cay__wall_ms();
@@ -268,13 +268,13 @@ static int on_row(const cay_key_row *row, void *arg)
 
 int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "keys", err));
+    CAY__BACK(svc, key_list, svc, tenant, fn, arg, err);
     return svc->store->key_list(svc->db, tenant, on_row, &(walk){ fn, arg }, err);
 }
 
 int cay_key_revoke(cay_service *svc, const char *id, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "keys", err));
+    CAY__BACK(svc, key_revoke, svc, id, err);
     if (!id || strlen(id) != CAY_KEY_ID_LEN || !is_hex(id, CAY_KEY_ID_LEN))
         return cay_fail_why(err, CAY_EINVAL, "key_spec", "a key is named by the 8 hex digits after e2b_");
     CAY_TRY(svc->store->key_revoke(svc->db, id, cay__wall_ms(), err));

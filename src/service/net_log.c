@@ -55,7 +55,7 @@ static int read_file(int dir, const char *name, int (*fn)(const cay_net_record *
 
 int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err)
 {
-    CAY_TRY(cay__back_none(sb->owner, "network log", err));
+    CAY__BACK(sb->owner, net_log, sb, fn, arg, err);
     cay_service *svc = sb->owner;
     char name[CAY_ID_LEN + 16];
     if (!svc)

@@ -198,7 +198,7 @@ int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box, 
 int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     CAY__OP(call, "secret.renew", sb->id, err);
-    CAY_TRY(cay__back_none(sb->owner, "secrets", err));
+    CAY__BACK(sb->owner, renew_secrets, sb, err);
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOFREE char *now = NULL;
     cay__spec *spec = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue's rules: what may be put, how long to wait before another attempt. */
+#include "back.h"
 #include "service.h"
 #include <base/fd.h>
 #include <base/json.h>
@@ -34,6 +35,7 @@ static int check(const cay_task *t, cay_err *err)
 
 int cay_task_put(cay_service *svc, const cay_task *given, unsigned how, char *id, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "jobs", err));
     cay_task t;
     char mine[CAY_ID_LEN + 1];
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_task", err));
@@ -73,6 +75,7 @@ void cay_task_free(cay_task *t)
 
 int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err)
 {
+    CAY_TRY(cay__back_none(svc, "jobs", err));
     CAY_AUTOJSON *list = kinds ? json_array() : NULL;
     cay_err own = CAY_ERR_INIT;
     int64_t now = cay__wall_ms(), next = 0;
@@ -121,6 +124,7 @@ static int check_id(const char *id, cay_err *err)
 int cay_task_cancel(cay_service *svc, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
+    CAY__BACK(svc, task_order, svc, id, "/cancel", err);
     return svc->store->task_cancel(svc->db, id, NULL, NULL, NULL, err);
 }
 
@@ -134,6 +138,7 @@ int cay_task_cancel_of(cay_service *svc, const char *kind, const char *subject, 
 int cay_task_replay(cay_service *svc, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
+    CAY__BACK(svc, task_order, svc, id, "/replay", err);
     return svc->store->task_replay(svc->db, id, cay__wall_ms(), err);
 }
 
@@ -146,5 +151,6 @@ int cay_task_list(cay_service *svc, const cay_task_filter *given, int (*fn)(cons
 {
     cay_task_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_task_filter", err));
+    CAY__BACK(svc, task_list, svc, &f, fn, arg, err);
     return svc->store->task_list(svc->db, &f, fn, arg, err);
 }

@@ -264,10 +264,11 @@ static int take(const cay_transfer *given, cay_transfer *t, cay_err *err)
 
 int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *spec, const cay_transfer *given, char **where, cay_archived *out, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "push", err));
     cay_transfer t;
     CAY_AUTOFD file = -1;
     CAY_TRY(take(given, &t, err));
+    if (place_of(t.url) != PLACE_PATH)
+        CAY_TRY(cay__back_none(svc, "push", err));
     if (place_of(t.url) == PLACE_PATH)
         return push_path(svc, call, spec, t.url, where, out, err);
     CAY_TRY(nameless(svc, &file, err));
@@ -283,10 +284,11 @@ int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *
 
 int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *spec, const cay_transfer *given, cay_snapshot **out, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "pull", err));
     cay_transfer t;
     CAY_AUTOFD file = -1;
     CAY_TRY(take(given, &t, err));
+    if (place_of(t.url) != PLACE_PATH)
+        CAY_TRY(cay__back_none(svc, "pull", err));
     if (place_of(t.url) == PLACE_PATH) {
         file = open(t.url, O_RDONLY | O_CLOEXEC);
         if (file < 0)

@@ -148,7 +148,7 @@ static int check_name(const char *name, cay_err *err)
 
 int cay_secret_put(cay_service *svc, const char *name, const void *value, size_t len, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "secrets", err));
+    CAY__BACK(svc, secret_put, svc, name, value, len, err);
     CAY_AUTOFD key = -1, in = cay__memfd("cay-secret"), out = cay__memfd("cay-sealed");
     CAY_AUTOFREE char *hex = NULL, *text = NULL;
     cay__value sealed = { 0 };
@@ -209,7 +209,7 @@ int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_er
 
 int cay_secret_remove(cay_service *svc, const char *name, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "secrets", err));
+    CAY__BACK(svc, secret_remove, svc, name, err);
     CAY_AUTOFREE char *text = NULL;
     CAY_TRY(check_name(name, err));
     CAY_TRY(note_of(svc, name, &text, err));
@@ -231,6 +231,6 @@ static int on_note(const char *key, const char *value, void *arg)
 
 int cay_secret_list(cay_service *svc, int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "secrets", err));
+    CAY__BACK(svc, secret_list, svc, fn, arg, err);
     return svc->store->note_list(svc->db, CAY__NOTE_SECRET, "", on_note, &(listing){ fn, arg }, err);
 }

@@ -198,7 +198,7 @@ void cay__volumes_forget(cay_service *svc, const char *id)
 
 int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *given, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "volumes", err));
+    CAY__BACK(svc, volume_create, svc, given, err);
     cay_volume_spec s;
     cay__place *p;
     void *self;
@@ -253,7 +253,7 @@ static cay_volume *answer(const char *name, const note *n, const cay_volume_ask 
 
 int cay_volume_find(cay_service *svc, const cay_call *call, const char *name, cay_volume **out, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "volumes", err));
+    CAY__BACK(svc, volume_find, svc, name, out, err);
     note n;
     cay__place *p;
     void *self;
@@ -296,13 +296,13 @@ static int on_volume(const char *key, const char *value, void *arg)
 
 int cay_volume_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "volumes", err));
+    CAY__BACK(svc, volume_list, svc, call, fn, arg, err);
     return svc->store->note_list(svc->db, SPACE, "", on_volume, &(walk){ svc, call, fn, arg, err }, err);
 }
 
 int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "volumes", err));
+    CAY__BACK(svc, volume_remove, svc, name, err);
     note n;
     cay__place *p;
     void *self;

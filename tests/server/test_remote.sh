@@ -96,8 +96,38 @@ until_ sh -c "'$cay' exec web -- true </dev/null && grep -q '\"exit\"' '$t/event
 kill $ear 2>/dev/null
 wait $ear 2>/dev/null
 says 'what is of this machine is refused' 'mount' run --mount "$t" -- true
-says 'volumes are not asked for' 'server is not asked' volume ls
-says 'nor keys' 'server is not asked' key ls
+ok 'another change' run exec web -- sh -c 'echo two >>tree/a; printf "\377\n" >tree/raw'
+is 'diff with a snapshot' "$(printf 'M tree/a\nA tree/raw')" diff before web
+ok 'as a patch that git takes' sh -c "'$cay' diff --patch before web </dev/null | grep -qx '+two'"
+ok 'export of a snapshot' run snapshot export before -o "$t/before.cay"
+ok 'and of a sandbox' run snapshot export web --format tar -o "$t/web.tar"
+ok 'has its files' sh -c "tar tf '$t/web.tar' | grep -q tree/raw"
+ok 'import' run snapshot import --label again "$t/before.cay"
+ok 'from a pipe' sh -c "cat '$t/web.tar' | timeout 60 '$cay' snapshot import --label piped -"
+ok 'both are there' sh -c "'$cay' snapshots </dev/null | grep -c 'again\|piped' | grep -qx 2"
+ok 'volume create' run volume create data --size 10M
+ok 'volume ls' sh -c "'$cay' volume ls </dev/null | grep -q data"
+ok 'volume inspect' sh -c "'$cay' volume inspect data --json </dev/null | grep -q 10485760"
+ok 'a sandbox with it' run run --volume data:/data:rw -- sh -c 'echo kept >/data/f'
+ok 'volume rm' run volume rm data
+is 'then there is none' '' volume ls -q
+ok 'secret set' sh -c "printf 'sesame' | timeout 60 '$cay' secret set door"
+is 'secret ls' 'door' secret ls -q
+[ "$(run --host '' --home "$there" secret ls -q)" = door ] && echo 'ok   it is the server that has it' || { echo 'FAIL the secret is not there'; fails=$((fails + 1)); }
+ok 'secret rm' run secret rm door
+ok 'net log' run net log web
+key=$(run key create --scope tenant --name other 2>/dev/null)
+ok 'a key that was made so opens the server' env CAY_API_KEY="$key" "$cay" ls
+ok 'key revoke' run key revoke "${key:4:8}"
+ok 'then it opens nothing' sh -c "! CAY_API_KEY='$key' '$cay' ls </dev/null"
+ok 'tenant create' run tenant create acme --sandboxes 3
+ok 'tenant ls' sh -c "'$cay' tenant ls </dev/null | grep -q acme"
+ok 'tenant set' run tenant set acme --sandboxes 4
+ok 'tenant rm' run tenant rm acme
+ok 'jobs ls' run jobs ls
+ok 'audit ls' sh -c "'$cay' audit ls </dev/null | grep -q tenants"
+ok 'audit verify' run audit verify
+says 'gc is for its host' 'server is not asked' gc
 ok 'kill' run kill "$fork"
 ok 'rm' run rm -f web "$fork"
 is 'then there is none' '' ls -q

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A service that is a server's: which sandboxes and snapshots there are is asked there, and nothing of it is kept here. */
 #include "far.h"
+#include "remote.h"
 #include "where.h"
 #include <base/arena.h>
 #include <base/call.h>
@@ -26,6 +27,11 @@ static remote *of(const cay_service *svc)
 static cay__far_box *box_of(const cay_sandbox *sb)
 {
     return atomic_load(&sb->box);
+}
+
+cay__far *cay__remote_far(const cay_service *svc)
+{
+    return &of(svc)->far;
 }
 
 static int far_open(const cay_open *spec, void **self, cay_err *err)
@@ -271,6 +277,29 @@ static int far_events(cay_service *svc, const char *id, int *fd, cay_err *err)
     return cay__far_hear(&of(svc)->far, id, id, fd, err);
 }
 
+/* ------------------------------------------------------------------ what others do in two steps, too */
+
+int cay__remote_each(cay_service *svc, const cay_call *call, const cay__buf *target, int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
+{
+    CAY_AUTOJSON *answer = NULL;
+    size_t i;
+    json_t *o;
+    int rc = 0;
+    CAY_TRY(cay__far_json(&of(svc)->far, call, "GET", target, NULL, &answer, err));
+    json_array_foreach (json_object_get(answer, "items"), i, o)
+        if ((rc = fn(o, arg)))
+            break;
+    return rc;
+}
+
+int cay__remote_order(cay_service *svc, const char *method, const char *what, const char *ref, const char *rest, json_t *body, json_t **out, cay_err *err)
+{
+    CAY__FAR_TARGET(target);
+    cay__far_ref(&target, what, ref);
+    cay__buf_str(&target, rest);
+    return cay__far_json(&of(svc)->far, NULL, method, &target, body, out, err);
+}
+
 /* ------------------------------------------------------------------ snapshots */
 
 static cay_snapshot *snapshot_of(const json_t *o)
@@ -309,8 +338,7 @@ static int far_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapsho
     return 0;
 }
 
-/* "/api/v1/WHAT/REF" of a name that anybody chose. */
-static void at_ref(cay__buf *target, const char *what, const char *ref)
+void cay__far_ref(cay__buf *target, const char *what, const char *ref)
 {
     cay__buf_fmt(target, CAY__FAR_API "/%s/", what);
     for (const char *p = ref ? ref : ""; *p; p++)
@@ -321,7 +349,7 @@ static int far_snapshot_get(cay_service *svc, const cay_call *call, const char *
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
-    at_ref(&target, "snapshots", ref);
+    cay__far_ref(&target, "snapshots", ref);
     CAY_TRY(cay__far_json(&of(svc)->far, call, "GET", &target, NULL, &o, err));
     *out = snapshot_of(o);
     return 0;
@@ -363,7 +391,7 @@ static int far_snapshot_remove(cay_service *svc, const cay_call *call, const cha
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
-    at_ref(&target, "snapshots", ref);
+    cay__far_ref(&target, "snapshots", ref);
     CAY_TRY(cay__far_json(&of(svc)->far, call, "DELETE", &target, NULL, &o, err));
     if (deferred)
         *deferred = cay__json_bool(o, "deferred", false);
@@ -385,9 +413,9 @@ static int far_fork(cay_service *svc, const cay_call *call, const char *from, co
     if (f.ttl_ms)
         json_object_set_new(body, "ttl_ms", f.ttl_ms == CAY_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)f.ttl_ms));
     if (from && !cay__id_valid(from, 'c') && far_find(svc, call, from, &sb, NULL) == 0) /* a name: the server takes whole ids */
-        at_ref(&target, "sandboxes", cay_sandbox_id(sb));
+        cay__far_ref(&target, "sandboxes", cay_sandbox_id(sb));
     else
-        at_ref(&target, "sandboxes", from);
+        cay__far_ref(&target, "sandboxes", from);
     cay_sandbox_unref(sb);
     cay__buf_str(&target, "/fork");
     CAY_TRY(cay__far_json(&of(svc)->far, call, "POST", &target, body, &answer, err));
@@ -503,5 +531,11 @@ const cay__back cay__back_far = {
     .open = far_open, .close = far_close, .create = far_create, .find = far_find, .list = far_list, .describe = far_describe, .order = far_order,
     .probe = far_probe, .events = far_events, .snapshot = far_snapshot, .snapshot_get = far_snapshot_get, .snapshots = far_snapshots,
     .snapshot_remove = far_snapshot_remove, .fork = far_fork, .undo = far_undo, .expose = far_expose, .unexpose = far_unexpose, .exposed = far_exposed,
-    .net_add = far_net_add, .net_why = far_net_why,
+    .net_add = far_net_add, .net_why = far_net_why, .net_log = cay__remote_net_log, .diff = cay__remote_diff, .secret_put = cay__remote_secret_put,
+    .secret_remove = cay__remote_secret_remove, .secret_list = cay__remote_secret_list, .renew_secrets = cay__remote_renew_secrets,
+    .volume_list = cay__remote_volume_list, .volume_create = cay__remote_volume_create, .volume_find = cay__remote_volume_find,
+    .volume_remove = cay__remote_volume_remove, .export_ = cay__remote_export, .import = cay__remote_import, .key_create = cay__remote_key_create,
+    .key_list = cay__remote_key_list, .key_revoke = cay__remote_key_revoke, .tenant_put = cay__remote_tenant_put, .tenant_remove = cay__remote_tenant_remove,
+    .tenant_list = cay__remote_tenant_list, .task_list = cay__remote_task_list, .task_order = cay__remote_task_order, .audit_list = cay__remote_audit_list,
+    .audit_verify = cay__remote_audit_verify,
 };
