@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay doctor: how strong the wall is here, and what would make it stronger. */
+#include "doctor_server.h"
 #include "main.h"
 #include "open.h"
 #include "out.h"
@@ -11,12 +12,14 @@
 typedef struct doctor_args {
     const char *need;
     opt_list    require;
+    bool        server;
 } doctor_args;
 
 static const opt_def defs[] = {
     { "need", 0, "LEVEL", "fail unless the host gives at least this: process, rootless, root, vm", OPT_STR,
       offsetof(doctor_args, need) },
     { "require", 0, "FEATURE", "fail unless this layer is on", OPT_LIST, offsetof(doctor_args, require) },
+    { "server", 0, NULL, "whether this host is fit to serve others, too: keys, jobs, audit log, room, limits; fail when something is off", OPT_FLAG, offsetof(doctor_args, server) },
     OPT_END
 };
 
@@ -40,7 +43,7 @@ static bool layer_on(const cay_probe *p, const char *name)
     return false;
 }
 
-static void print_json(const cay_probe *p, const char *home, bool ok)
+static void print_json(const cay_probe *p, const char *home, const doctor_rows *d, bool ok)
 {
     struct utsname u;
     out_json j = OUT_JSON(true);
@@ -56,11 +59,15 @@ static void print_json(const cay_probe *p, const char *home, bool ok)
     js_kbool(&j, "ok", ok);
     js_key(&j, "layers");
     show_layers_json(&j, p->layers, p->nlayers);
+    if (d->n) {
+        js_key(&j, "server");
+        show_layers_json(&j, d->row, d->n);
+    }
     js_close(&j, '}');
     js_flush(&j);
 }
 
-static void print_text(const cay_probe *p, const char *home)
+static void print_text(const cay_probe *p, const char *home, const doctor_rows *d)
 {
     struct utsname u;
     uname(&u);
@@ -70,11 +77,18 @@ static void print_text(const cay_probe *p, const char *home)
     out_fmt("isolation %s%d %s%s (%s): %s\n\n", out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
             cay_level_name(p->level), out_off(1), p->mode ? p->mode : "", level_text(p->level));
     show_layers(p->layers, p->nlayers);
+    if (d->n) {
+        out_str("\nas a server\n");
+        show_layers(d->row, d->n);
+    }
 }
 
 /* 0 when everything asked for is there. */
-static int check(const doctor_args *a, int need, const cay_probe *p, cay_err *err)
+static int check(const doctor_args *a, int need, const cay_probe *p, const doctor_rows *d, cay_err *err)
 {
+    for (size_t i = 0; i < d->n; i++)
+        if (!strcmp(d->row[i].state, "off"))
+            return cay_fail(err, CAY_ESTATE, "%s: %s", d->row[i].name, d->row[i].why);
     if (need > (int)p->level)
         return cay_fail(err, CAY_EISOLATION, "this host gives isolation %s (%d), less than the %s (%d) that is needed",
                         cay_level_name(p->level), p->level, cay_level_name((cay_level)need), need);
@@ -99,11 +113,15 @@ static int doctor(void *opts, int argc, char **argv)
     }
     if (cli_service(&svc, &err) < 0 || cay_service_probe(svc, cli_provider(), &p, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    int rc = check(a, need, p, &err);
+    doctor_rows *d = cay__alloc(sizeof *d);
+    if (a->server)
+        doctor_server(svc, d);
+    int rc = check(a, need, p, d, &err);
     if (cli.json)
-        print_json(p, cay_service_home(svc), rc == 0);
+        print_json(p, cay_service_home(svc), d, rc == 0);
     else if (!cli.quiet)
-        print_text(p, cay_service_home(svc));
+        print_text(p, cay_service_home(svc), d);
+    free(d);
     cli_net_operator();
     cay_probe_free(p);
     if (rc < 0 && !cli.json)
@@ -113,11 +131,12 @@ static int doctor(void *opts, int argc, char **argv)
 
 const cli_verb cli_doctor = {
     .name = "doctor",
-    .operands = "[--need LEVEL]",
+    .operands = "[--need LEVEL] [--server]",
     .summary = "tell how strong the wall is on this host, layer by layer, with remedies",
     .text = "on: enforced. soft: accounted or partly there. off: missing; the arrow says what would help.",
     .examples = "  cay doctor\n"
                 "  cay doctor --need root && cay run -- ./untrusted\n"
+                "  cay doctor --server\n"
                 "  cay doctor --json | jq -r '.layers[] | select(.state != \"on\") | .name'",
     .opts = { { defs, 0 } },
     .size = sizeof(doctor_args),

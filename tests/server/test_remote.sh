@@ -127,6 +127,7 @@ ok 'tenant rm' run tenant rm acme
 ok 'jobs ls' run jobs ls
 ok 'audit ls' sh -c "'$cay' audit ls </dev/null | grep -q tenants"
 ok 'audit verify' run audit verify
+ok 'doctor --server' sh -c "'$cay' doctor --server --json </dev/null | grep -A3 '\"keys\"' | grep -q '\"on\"'"
 says 'gc is for its host' 'server is not asked' gc
 ok 'kill' run kill "$fork"
 ok 'rm' run rm -f web "$fork"

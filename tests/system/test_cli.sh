@@ -46,6 +46,8 @@ run "$cay" completion options run; is 0 && says '--memory='; ok 'completion know
 
 # ---- doctor
 run "$cay" doctor --json; is 0 && json <"$t/out"; ok 'doctor --json is JSON'
+run "$cay" doctor --server; is 1 && grep -E 'off +keys +nobody can get in' "$t/out" >/dev/null; ok 'doctor --server tells that nobody can get in'
+run "$cay" doctor --server --json; json <"$t/out"; ok 'doctor --server --json is JSON'
 run "$cay" doctor --need vm; is 1; ok 'doctor --need fails when it is missing'
 run "$cay" doctor --need nonsense; is 2 && errs nonsense; ok 'doctor --need names a wrong level'
 s=$(date +%s%N); run "$cay" doctor; e=$(date +%s%N); [ $(((e - s) / 1000000)) -lt 1000 ]; ok 'doctor ends in under a second'

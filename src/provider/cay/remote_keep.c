@@ -109,7 +109,8 @@ int cay__remote_secret_put(cay_service *svc, const char *name, const void *value
     if (packed.full)
         return cay_fail_why(err, CAY_ETOOBIG, "secret_too_big", "secret %.60s: too long to be sent", name);
     int rc = cay__remote_order(svc, "PUT", "secrets", name, "", json_pack("{s:s}", "value_base64", packed.data ? packed.data : ""), NULL, err);
-    explicit_bzero(packed.data, packed.len);
+    if (packed.data)
+        explicit_bzero(packed.data, packed.len);
     return rc;
 }
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor_server.h"
+#include "cli.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <cay/audit.h>
+#include <cay/jobs.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/time.h>
+
+enum { FILES_WANTED = 65536, BACKLOG_WANTED = 1024, PORT = 8090 };
+#define DISK_WANTED (2ull << 30)
+
+static void add(doctor_rows *d, const char *name, const char *state, const char *remedy, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static void add(doctor_rows *d, const char *name, const char *state, const char *remedy, const char *fmt, ...)
+{
+    va_list ap;
+    if (d->n == DOCTOR_ROWS)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(d->why[d->n], DOCTOR_TEXT, fmt, ap);
+    va_end(ap);
+    d->row[d->n] = (cay_layer){ name, state, d->why[d->n], remedy };
+    d->n++;
+}
+
+/* ------------------------------------------------------------------ does one answer */
+
+/* The first line of what is answered to a request for /health; false: nobody listens. */
+static bool ask_health(char *line, size_t cap)
+{
+    static const char ask[] = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct timeval wait = { .tv_sec = 2 };
+    CAY_AUTOFD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    line[0] = 0;
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0 || connect(fd, (struct sockaddr *)&at, sizeof at) < 0)
+        return false;
+    ssize_t n = send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) > 0 ? recv(fd, line, cap - 1, 0) : 0;
+    line[CAY_MAX(n, (ssize_t)0)] = 0;
+    line[strcspn(line, "\r\n")] = 0;
+    return true;
+}
+
+static void ask_server(doctor_rows *d)
+{
+    char line[64];
+    int64_t began = cay__now_us();
+    if (!ask_health(line, sizeof line))
+        add(d, "server", "off", "`cay serve`, or `systemctl enable --now cay.socket`; one elsewhere: cay --host URL doctor --server", "nobody listens on 127.0.0.1:%d", PORT);
+    else if (!strcmp(line, "HTTP/1.1 200 OK"))
+        add(d, "server", "on", "", "127.0.0.1:%d answers, in %.1f ms", PORT, (double)(cay__now_us() - began) / 1e3);
+    else
+        add(d, "server", "soft", "something else has this port: `cay serve --listen :PORT`", "127.0.0.1:%d answers \"%.40s\"", PORT, line);
+}
+
+/* ------------------------------------------------------------------ what it would find */
+
+typedef struct keys {
+    size_t good, admin;
+} keys;
+
+static int count_key(const cay_key *k, void *arg)
+{
+    keys *n = arg;
+    bool good = !k->revoked_ms && (!k->expires_ms || k->expires_ms > cay__wall_ms());
+    n->good += good;
+    n->admin += good && k->scope == CAY_KEY_ADMIN;
+    return 0;
+}
+
+static void look_at_keys(cay_service *svc, doctor_rows *d)
+{
+    keys n = { 0 };
+    cay_err err = CAY_ERR_INIT;
+    if (cay_key_list(svc, NULL, count_key, &n, &err) < 0)
+        add(d, "keys", "off", "", "%.150s", err.msg);
+    else if (!n.good)
+        add(d, "keys", "off", "`cay key create --scope admin` makes one and prints it once", "nobody can get in");
+    else
+        add(d, "keys", "on", "", "%zu good, %zu of scope admin", n.good, n.admin);
+}
+
+static int count_task(const cay_task *t, void *arg)
+{
+    (void)t;
+    ++*(size_t *)arg;
+    return 0;
+}
+
+static void look_at_jobs(cay_service *svc, doctor_rows *d)
+{
+    size_t dead = 0;
+    cay_err err = CAY_ERR_INIT;
+    if (cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "dead" }, count_task, &dead, &err) < 0)
+        add(d, "jobs", "off", "", "%.150s", err.msg);
+    else if (dead)
+        add(d, "jobs", "soft", "`cay jobs ls --state dead` tells why, `cay jobs replay ID` tries again", "%zu failed for good", dead);
+    else
+        add(d, "jobs", "on", "", "none failed for good");
+}
+
+static void look_at_audit(cay_service *svc, doctor_rows *d)
+{
+    cay_audit_proof p = { .size = sizeof p };
+    cay_err err = CAY_ERR_INIT;
+    if (cay_audit_verify(svc, NULL, &p, &err) < 0)
+        add(d, "audit", "off", "who may write the state directory? `cay audit verify` tells the line", "%.150s", err.msg);
+    else
+        add(d, "audit", "on", "", "%" PRIu64 " lines follow each other", p.last ? p.last - p.first + 1 : 0);
+}
+
+static void look_at_disk(const char *home, doctor_rows *d)
+{
+    struct statvfs v;
+    if (statvfs(home, &v) < 0) {
+        add(d, "disk", "off", "", "%.120s: %s", home, strerror(errno));
+        return;
+    }
+    uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
+    double files = v.f_files ? 100.0 * (double)v.f_favail / (double)v.f_files : 100;
+    bool tight = room < DISK_WANTED || files < 5;
+    add(d, "disk", tight ? "soft" : "on", "make room, or put the state directory elsewhere (--home)", "%.1f GiB and %.0f %% of the inodes are free in %.100s", (double)room / (1 << 30), files, home);
+}
+
+static void look_at_limits(doctor_rows *d)
+{
+    struct rlimit r;
+    char text[32];
+    uint64_t backlog = 0;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0)
+        add(d, "descriptors", r.rlim_max >= FILES_WANTED ? "on" : "soft", "LimitNOFILE=1048576 in the unit, or `ulimit -Hn`: a connection and a stream want one each", "at most %llu",
+            (unsigned long long)r.rlim_max);
+    if (cay__fd_read_file(AT_FDCWD, "/proc/sys/net/core/somaxconn", text, sizeof text) > 0)
+        backlog = strtoull(text, NULL, 10);
+    if (backlog)
+        add(d, "backlog", backlog >= BACKLOG_WANTED ? "on" : "soft", "sysctl net.core.somaxconn=4096", "%" PRIu64 " connections may wait to be taken", backlog);
+}
+
+/* What a fault in the server would open. */
+static void look_at_rights(doctor_rows *d)
+{
+    if (geteuid() == 0)
+        add(d, "privilege", "soft", "cay-rootless.service runs all of it as an ordinary user, at level 2 (docs/server.md)", "as root the server is root: a fault in it opens this host");
+    else
+        add(d, "privilege", "on", "", "uid %u: a fault in the server opens what this user may do", (unsigned)geteuid());
+}
+
+void doctor_server(cay_service *svc, doctor_rows *out)
+{
+    bool far = cli_host() != NULL; /* it answered already, and the rest is of its host */
+    if (far)
+        add(out, "server", "on", "", "it answers, and takes the key");
+    else
+        ask_server(out);
+    look_at_keys(svc, out);
+    look_at_jobs(svc, out);
+    look_at_audit(svc, out);
+    if (far)
+        return;
+    look_at_disk(cay_service_home(svc), out);
+    look_at_limits(out);
+    look_at_rights(out);
+}

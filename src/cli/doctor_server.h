@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli/doctor_server.h - is this host fit to serve others, and does a server answer? */
+#pragma once
+#include <cay/service.h>
+
+enum { DOCTOR_ROWS = 12, DOCTOR_TEXT = 200 };
+typedef struct doctor_rows {
+    cay_layer row[DOCTOR_ROWS];
+    char      why[DOCTOR_ROWS][DOCTOR_TEXT];
+    size_t    n;
+} doctor_rows;
+void doctor_server(cay_service *svc, doctor_rows *out);
