@@ -107,7 +107,7 @@ int cay__remote_secret_put(cay_service *svc, const char *name, const void *value
     CAY_AUTOBUF packed = CAY__BUF(256u << 10);
     cay__base64_put(&packed, value, len);
     if (packed.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "secret_too_big", "secret %.60s: too long to be sent", name);
+        return cay_fail_why(err, CAY_ETOOBIG, "secret_invalid", "secret %.60s: too long to be sent", name);
     int rc = cay__remote_order(svc, "PUT", "secrets", name, "", json_pack("{s:s}", "value_base64", packed.data ? packed.data : ""), NULL, err);
     if (packed.data)
         explicit_bzero(packed.data, packed.len);
