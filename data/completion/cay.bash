@@ -24,6 +24,8 @@ _cay() {
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
                 sub=${COMP_WORDS[i]}
+            elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == services && ${COMP_WORDS[i]} == @(start|stop|restart|wait) ]]; then
+                sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == tools && ${COMP_WORDS[i]} == call ]]; then
                 sub=call
             elif [ -z "$sub" ] && [[ $verb == chat && ${COMP_WORDS[i]} == @(list|reset|rm) ]]; then
@@ -54,6 +56,7 @@ _cay() {
     --api) COMPREPLY=($(compgen -W 'responses chat' -- "$cur")); return ;;
     --sandbox) if [ "$verb" = chat ]; then COMPREPLY=($(compgen -W 'native process none' -- "$cur")); else _cay_reply ids; fi; return ;;
     --sandbox-id) _cay_reply ids; return ;;
+    --service) COMPREPLY=($(compgen -W "$(cay -q services "$id" 2>/dev/null)" -- "$cur")); return ;;
     --sandbox-setup) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --state) if [[ $verb == @(agent|resume) ]]; then COMPREPLY=($(compgen -f -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'creating running paused stopped deleting' -- "$cur")); return ;;
     esac
@@ -80,6 +83,14 @@ _cay() {
         elif [ $n = 0 ]; then
             COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^snapshot //p")
                 $(cay completion ids 2>/dev/null | cut -f1)" -- "$cur"))
+        fi
+        ;;
+    services)
+        if [ $n = 0 ]; then
+            COMPREPLY=($(compgen -W "$([ -n "$sub" ] || cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^services //p")
+                $(cay completion ids 2>/dev/null | cut -f1)" -- "$cur"))
+        elif [ -n "$sub" ]; then
+            COMPREPLY=($(compgen -W "$(cay -q services "$id" 2>/dev/null)" -- "$cur"))
         fi
         ;;
     tools)

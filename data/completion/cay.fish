@@ -25,7 +25,7 @@ function __cay_complete
     set -l cur (commandline -ct)
     switch "$before[1]"
         case ''
-            cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|port|secret|services|snapshot|tenant|tools|volume) '
             printf 'files\tfiles inside a sandbox\nmanifest\twhat is put into a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\nvolume\tdirectories that outlive sandboxes\naudit\twho did what\njobs\twhat is left to be done\nkey\tkeys for the server\ntenant\twho shares this machine\n'
             return
         case audit files jobs key manifest net port secret tenant volume
@@ -37,6 +37,10 @@ function __cay_complete
             set before "$pair" $before[3..-1]
     end
     if test "$before[1]" = snapshot; and contains -- "$before[2]" export import inspect pull push rm
+        set -l pair $before[1..2]
+        set before "$pair" $before[3..-1]
+    end
+    if test "$before[1]" = services; and contains -- "$before[2]" start stop restart wait
         set -l pair $before[1..2]
         set before "$pair" $before[3..-1]
     end
@@ -55,7 +59,7 @@ function __cay_complete
     switch $before[1]
         case run create doctor gc serve tour version completion
         case help
-            cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|port|secret|snapshot|tenant|tools|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|port|secret|services|snapshot|tenant|tools|volume) '
         case 'chat rm'
             cay chat list -q 2>/dev/null
         case chat
@@ -66,6 +70,15 @@ function __cay_complete
         case snapshot
             cay completion verbs 2>/dev/null | string replace -rf '^snapshot ' ''
             cay completion ids 2>/dev/null
+        case services
+            cay completion verbs 2>/dev/null | string replace -rf '^services ' ''
+            cay completion ids 2>/dev/null
+        case 'services *'
+            if test (count $before) = 1
+                cay completion ids 2>/dev/null
+            else
+                cay -q services $before[2] 2>/dev/null
+            end
         case tools
             printf 'call\tcall one in a sandbox\n'
             cay -q tools 2>/dev/null

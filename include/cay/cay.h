@@ -16,6 +16,7 @@
 #include <cay/patch.h>
 #include <cay/policy.h>
 #include <cay/sdk.h>
+#include <cay/services.h>
 #include <cay/manifest.h>
 #include <cay/shell.h>
 #include <cay/snapshot.h>

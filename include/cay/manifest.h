@@ -106,6 +106,8 @@ CAY_API int cay_manifest_group(cay_manifest *m, const char *name, const char *co
 CAY_API int cay_manifest_set_root(cay_manifest *m, const char *root, cay_err *err);
 CAY_API int cay_manifest_set_run_as(cay_manifest *m, const char *user, cay_err *err);
 CAY_API int cay_manifest_set_policy(cay_manifest *m, const char *text, cay_err *err); /* of cay/policy.h */
+CAY_API int cay_manifest_set_services(cay_manifest *m, const char *json, cay_err *err); /* of cay/services.h */
+CAY_API int cay_manifest_set_sudo(cay_manifest *m, bool on, cay_err *err);
 /* Most entries, and files of one local directory, worked on at once; 0: no bound but the number of CPUs. 4 and 4 unless told. */
 CAY_API int cay_manifest_set_limits(cay_manifest *m, unsigned manifest_entries, unsigned local_dir_files, cay_err *err);
 /* host_path NULL: only allows `path`, inside and as a place that local sources may come from. */

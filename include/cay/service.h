@@ -157,6 +157,11 @@ typedef struct cay_create {
     bool               auto_resume; /* cay_sandbox_wake() may resume it: a server does when it is used */
     const char        *image;     /* set by the service, as are the next two: what its template says (cay/template.h: config), a JSON object; or NULL */
     const char        *template_id, *template_name;
+    const char        *services;  /* commands that are kept running in it: JSON text, see cay/services.h; a manifest's come on top. NULL: none */
+    bool               sudo;      /* our own sudo and su are in it: its users may become others inside, docs/sudo.md */
+    const struct cay_unit *units; /* set by the service for the provider: `services`, read; what a caller gives here is not read */
+    size_t             nunits;
+    bool               units_wait; /* likewise: they are not started before the provider is told to */
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,
@@ -250,10 +255,10 @@ typedef struct cay_event {
     int64_t     time_ms;  /* wall clock */
     uint64_t    seq;
     const char *sandbox;  /* id */
-    const char *kind;     /* "created" "paused" "resumed" "stopped" "removed" "exec" "exit" "limit" "net" "lost" */
-    const char *reason;   /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", … or "" */
-    const char *process;  /* id or "" */
-    int         code;     /* exit code of "exit", else 0 */
+    const char *kind;     /* "created" "paused" "resumed" "stopped" "removed" "exec" "exit" "limit" "net" "service" "sudo" "lost" */
+    const char *reason;   /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", …; of "service" the state (cay/services.h); or "" */
+    const char *process;  /* id; of "service" its name, which is the tag of its process; or "" */
+    int         code;     /* exit code of "exit" and of a "service" that ended, else 0 */
     const struct cay_net_record *net; /* of "net" (cay/policy.h), what was decided; else NULL */
 } cay_event;
 typedef struct cay_events cay_events;

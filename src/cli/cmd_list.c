@@ -47,7 +47,7 @@ static int on_info(const cay_info *i, void *arg)
 {
     rows *v = arg;
     if (cli.json)
-        show_info_json(&v->json, i, NULL);
+        show_info_json(&v->json, i, NULL, NULL);
     else if (cli.quiet)
         out_fmt("%s\n", i->id);
     else
@@ -126,11 +126,11 @@ static int inspect_one(const char *id, const inspect_args *a, out_json *j)
     if (a->text) {
         show_info_text(info);
     } else {
-        CAY_AUTOFREE char *text = NULL, *net = NULL;
+        CAY_AUTOFREE char *text = NULL, *net = NULL, *services = show_units_json(sb);
         /* A stopped one, or one of another provider, has none to show. */
         if (cay_sandbox_get_policy(sb, NULL, &text, NULL, NULL) == 0)
             cay_policy_to_json(text, &net, NULL);
-        show_info_json(j, info, net);
+        show_info_json(j, info, net, services);
     }
     cay_info_free(info);
     return CLI_OK;

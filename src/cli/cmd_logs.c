@@ -11,14 +11,16 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 typedef struct logs_args {
-    bool     follow, out, err, now;
-    uint64_t tail;
+    bool        follow, out, err, now;
+    uint64_t    tail;
+    const char *service;
 } logs_args;
 
 static const opt_def defs[] = {
     { "follow", 'f', NULL, "go on until the command ends", OPT_FLAG, offsetof(logs_args, follow) },
     { "tail", 'n', "LINES", "only the last lines", OPT_NUM, offsetof(logs_args, tail), 1, 1000000 },
     { "now", 0, NULL, "with -f: nothing of the past", OPT_FLAG, offsetof(logs_args, now) },
+    { "service", 0, "NAME", "of this service, through all its restarts", OPT_STR, offsetof(logs_args, service) },
     { "stdout", 0, NULL, "standard output alone", OPT_FLAG, offsetof(logs_args, out) },
     { "stderr", 0, NULL, "standard error alone", OPT_FLAG, offsetof(logs_args, err) },
     OPT_END
@@ -122,9 +124,11 @@ static int logs(void *opts, int argc, char **argv)
     newest n = { .started_ms = -1 };
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (argc < 2 && find_newest(sb, &n, &err) < 0)
+    if (argc == 2 && a->service)
+        return cay_fail(&err, CAY_EINVAL, "PROCESS and --service exclude each other"), cli_fail(&err, CLI_USAGE);
+    if (argc < 2 && !a->service && find_newest(sb, &n, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    const char *ref = argc < 2 ? n.id : argv[1];
+    const char *ref = a->service ? a->service : argc < 2 ? n.id : argv[1]; /* the tag of a service is its name */
     if (cli_name(&err, cay_sandbox_attach(sb, NULL, ref, &p, &err), ref) < 0 || show(p, a, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
@@ -132,7 +136,7 @@ static int logs(void *opts, int argc, char **argv)
 
 const cli_verb cli_logs = {
     .name = "logs",
-    .operands = "[-f] ID [PROCESS]",
+    .operands = "[-f] ID [PROCESS | --service NAME]",
     .summary = "show what a command printed",
     .text = "PROCESS is its id, its pid inside, or its tag; without it the one started last is meant. Output goes to\n"
             "the same stream it came from. The newest part is kept (1 MiB a stream, or --kept), and what is gone is told.",

@@ -28,6 +28,8 @@ const cli_verb *const cli_verbs[] = {
     &cli_manifest_check, &cli_manifest_show, &cli_manifest_apply,
     HEADING("commands inside"),
     &cli_exec, &cli_attach, &cli_ps, &cli_logs, &cli_signal,
+    HEADING("services inside"),
+    &cli_services, &cli_services_start, &cli_services_stop, &cli_services_restart, &cli_services_wait,
     HEADING("files inside"),
     &cli_cp, &cli_files_ls, &cli_files_cat, &cli_files_put, &cli_files_stat, &cli_files_mkdir, &cli_files_rm,
     &cli_files_mv, &cli_files_chmod, &cli_files_chown, &cli_files_ln, &cli_files_find, &cli_files_grep,

@@ -84,7 +84,7 @@ static void labels_json(out_json *j, const cay_pair *p)
     js_close(j, '}');
 }
 
-void show_info_json(out_json *j, const cay_info *i, const char *net)
+void show_info_json(out_json *j, const cay_info *i, const char *net, const char *services)
 {
     js_open(j, '{');
     js_kstr(j, "id", i->id);
@@ -123,6 +123,10 @@ void show_info_json(out_json *j, const cay_info *i, const char *net)
     if (net) {
         js_key(j, "net");
         js_raw(j, net);
+    }
+    if (services) {
+        js_key(j, "services");
+        js_raw(j, services);
     }
     js_close(j, '}');
 }

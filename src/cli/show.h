@@ -14,7 +14,9 @@ void cli_template_print(const struct cay_template *t); /* its id, or all of it a
 /* cmd_snapshot.c */
 struct cay_snapshot;
 void show_snapshot_json(out_json *j, const struct cay_snapshot *s);
-void show_info_json(out_json *j, const cay_info *info, const char *net); /* net: its policy as JSON, or NULL */
+void show_info_json(out_json *j, const cay_info *info, const char *net, const char *services); /* the last two as JSON, or NULL */
+/* cmd_services.c: its services as JSON, NULL: it has none, or does not run. The caller frees. */
+char *show_units_json(cay_sandbox *sb);
 void show_info_text(const cay_info *info); /* for people, one field a line */
 out_style show_state_style(cay_state s);
 /* Layers of isolation, each with its cause and remedy when not on. */

@@ -2,6 +2,7 @@
 #include "init.h"
 #include "landlock.h"
 #include "seccomp.h"
+#include "units.h"
 #include <base/sanitize.h>
 #include <linux/capability.h>
 #include <poll.h>
@@ -9,7 +10,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -178,19 +178,47 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len, int *
     if (copy == MAP_FAILED)
         return;
     memcpy(copy, tail, len); /* the byte after it is 0: every look-up ends */
-    if (G.config)
+    if (G.config && !G.config_kept) /* of services, what they point to */
         munmap(G.config, G.config_len + 1);
     G.config = copy;
     G.config_len = len;
+    const char *mark = memmem(copy, len, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
+    G.config_kept = mark != NULL;
+    if (mark) { /* no variable begins so */
+        G.config_len = (size_t)(mark + 1 - copy);
+        units_config(mark + 1 + sizeof CAY_UNITS_MARK, len - G.config_len - sizeof CAY_UNITS_MARK);
+    }
     G.nofile = m->nofile;
     G.fsize = m->fsize;
     G.data = m->as_limit;
     set_limits(m);
 }
 
+void gproc_signal(gproc *p, int sig, int scope)
+{
+    int pid = p->st.exit.pid;
+    if (scope == 2 && p->shim) { /* tree: the sub-reaper holds every descendant */
+        tree_signal(p->shim, sig, false);
+        if (sig == SIGKILL)
+            for (int i = 0; i < 100 && !tree_empty(p->shim); i++)
+                tree_signal(p->shim, sig, false);
+        kill(p->shim, SIGCONT); /* where it is of the tenant's user, it may have been stopped: it has to tell the end */
+    } else if (scope == 2 && p->stray) {
+        for (int i = 0; tree_strays(sig) && sig == SIGKILL && i < 100; i++)
+            reap();
+    } else if (pid <= 0) {
+        return; /* a service between two runs; 0 would be ourselves */
+    } else if (scope == 2 && !p->st.ended) {
+        tree_signal(pid, sig, true);
+    } else if (scope == 3 && !p->st.ended) {
+        tree_signal(pid, sig, false);
+    } else if (!p->st.ended) {
+        kill(scope == 1 ? -pid : pid, sig);
+    }
+}
+
 static void on_signal(const cay_g_proc *m)
 {
-    gproc *p = gproc_find(m->proc);
     if (!m->proc[0] && (m->a == SIGSTOP || m->a == SIGCONT)) { /* where there is no group to freeze: all but us */
         kill(-1, (int)m->a);
         for (size_t i = 0; i < CAY_LEN(G.workers); i++)
@@ -198,25 +226,9 @@ static void on_signal(const cay_g_proc *m)
                 kill(G.workers[i], SIGCONT);
         return;
     }
-    if (!p || m->a > 64)
-        return;
-    int pid = p->st.exit.pid, sig = (int)m->a;
-    if (m->b == 2 && p->shim) { /* tree: the sub-reaper holds every descendant */
-        tree_signal(p->shim, sig, false);
-        if (sig == SIGKILL)
-            for (int i = 0; i < 100 && !tree_empty(p->shim); i++)
-                tree_signal(p->shim, sig, false);
-        kill(p->shim, SIGCONT); /* where it is of the tenant's user, it may have been stopped: it has to tell the end */
-    } else if (m->b == 2 && p->stray) {
-        for (int i = 0; tree_strays(sig) && sig == SIGKILL && i < 100; i++)
-            reap();
-    } else if (m->b == 2 && !p->st.ended) {
-        tree_signal(pid, sig, true);
-    } else if (m->b == 3 && !p->st.ended) {
-        tree_signal(pid, sig, false);
-    } else if (!p->st.ended) {
-        kill(m->b == 1 ? -pid : pid, sig);
-    }
+    gproc *p = gproc_find(m->proc);
+    if (p && m->a <= 64 && m->b <= 3)
+        gproc_signal(p, (int)m->a, (int)m->b);
 }
 
 static void on_keep(const cay_g_proc *m, int *fds, int nfds)
@@ -245,6 +257,8 @@ static void on_quiet(const cay_g_proc *m)
 {
     cay_g_result r = { .pid = 0 };
     reap();
+    if (m->a)
+        units_turn();
     if (m->a) { /* stopped all at once, so that none makes another while they are ended one by one */
         kill(-1, SIGSTOP);
         tree_tenants(SIGKILL);
@@ -254,12 +268,15 @@ static void on_quiet(const cay_g_proc *m)
             kill(G.workers[i], SIGCONT); /* some process of its user may have stopped it, over a request and with its lock */
     reap();
     r.sys = G.lock < 0 && worker_lock() < 0 ? errno : tree_tenants(0) ? EBUSY : 0;
+    if (!r.sys)
+        units_turn();
     ctl_send(CAY_G_STILL, &r, sizeof r, &G.lock, G.lock >= 0);
 }
 
 /* Those that watch look whether the root is another; the rest does not hear it. */
 static void on_swapped(void)
 {
+    units_release();
     for (size_t i = 0; i < CAY_LEN(G.workers); i++)
         if (G.workers[i])
             kill(G.workers[i], SIGUSR1);
@@ -274,6 +291,21 @@ static void disown_group(gproc *p)
             p->st.spawn.group = 0;
 }
 
+void gproc_tell(gproc *p)
+{
+    int fds[5], n = 0;
+    char state[sizeof p->st + CAY_LABELS_MAX];
+    p->st.fds = 0;
+    for (unsigned i = 0; i < CAY_LEN(p->fds); i++)
+        if (p->fds[i] >= 0) {
+            p->st.fds |= 1u << i;
+            fds[n++] = p->fds[i];
+        }
+    memcpy(state, &p->st, sizeof p->st);
+    memcpy(state + sizeof p->st, G.labels[p - G.procs], p->nlabels);
+    ctl_send(CAY_G_STATE, state, sizeof p->st + p->nlabels, fds, n);
+}
+
 /* A new keeper asks what is here. */
 static void on_adopt(const cay_g_hello *m)
 {
@@ -281,22 +313,12 @@ static void on_adopt(const cay_g_hello *m)
     memcpy(G.instance, m->instance, sizeof G.instance);
     if (G.net[0] >= 0)
         ctl_send(CAY_G_NET, &net, sizeof net, G.net, 4);
-    for (gproc *p = G.procs; p < G.procs + GPROCS; p++) {
-        int fds[5], n = 0;
-        if (!p->used)
-            continue;
-        disown_group(p);
-        p->st.fds = 0;
-        for (unsigned i = 0; i < CAY_LEN(p->fds); i++)
-            if (p->fds[i] >= 0) {
-                p->st.fds |= 1u << i;
-                fds[n++] = p->fds[i];
-            }
-        char state[sizeof p->st + CAY_LABELS_MAX];
-        memcpy(state, &p->st, sizeof p->st);
-        memcpy(state + sizeof p->st, G.labels[p - G.procs], p->nlabels);
-        ctl_send(CAY_G_STATE, state, sizeof p->st + p->nlabels, fds, n);
-    }
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+        if (p->used) {
+            disown_group(p);
+            gproc_tell(p);
+        }
+    units_tell();
     cay_g_hello h = { CAY_INIT_VERSION, G.bound, "" };
     ctl_send(CAY_G_READY, &h, sizeof h, NULL, 0);
 }
@@ -309,6 +331,7 @@ static const struct {
     { CAY_G_SIGNAL, sizeof(cay_g_proc) },   { CAY_G_CLOSE, sizeof(cay_g_proc) },  { CAY_G_ACK, sizeof(cay_g_proc) },
     { CAY_G_FORGET, sizeof(cay_g_proc) },   { CAY_G_SESSION, sizeof(cay_g_session) }, { CAY_G_ADOPT, sizeof(cay_g_hello) },
     { CAY_G_QUIET, sizeof(cay_g_proc) },    { CAY_G_SWAPPED, sizeof(cay_g_proc) },
+    { CAY_G_UNIT, sizeof(cay_g_proc) },
 };
 
 void init_packet(const char *buf, size_t n, int *fds, int nfds)
@@ -344,6 +367,7 @@ void init_packet(const char *buf, size_t n, int *fds, int nfds)
     case CAY_G_ADOPT: on_adopt((const cay_g_hello *)body); break;
     case CAY_G_QUIET: on_quiet(pm); break;
     case CAY_G_SWAPPED: on_swapped(); break;
+    case CAY_G_UNIT: units_ask(pm, fds, nfds); break;
     default: break;
     }
 }
@@ -371,7 +395,7 @@ static void on_ctl(void)
 
 /* ---- children ---- */
 
-static void ended(gproc *p, int status, const struct rusage *ru)
+void gproc_ended(gproc *p, int status, const struct rusage *ru)
 {
     size_t i = (size_t)(p - G.procs);
     G.nlate -= p->late;
@@ -392,18 +416,22 @@ static void reaped(size_t i, int status, const struct rusage *ru)
 {
     gproc *p = &G.procs[i];
     G.pids[i] = 0;
-    if (!p->shim) {
-        ended(p, status, ru);
-        return;
+    if (p->shim) {
+        p->shim = 0;
+        G.nshims--;
+        if (p->st.ended)
+            return;
+        if (!G.shims[i] && p->st.exit.pid > 0) { /* the sub-reaper itself was killed: the command is our own child now */
+            p->stray = true;
+            G.pids[i] = p->st.exit.pid;
+            return;
+        }
+        status = G.shims[i] ? G.shims[i] - 1 : status;
     }
-    p->shim = 0;
-    G.nshims--;
-    if (!p->st.ended && G.shims[i]) {
-        ended(p, G.shims[i] - 1, ru);
-    } else if (!p->st.ended) { /* the sub-reaper itself was killed: the command is our own child now */
-        p->stray = true;
-        G.pids[i] = p->st.exit.pid;
-    }
+    if (p->unit)
+        unit_died(p->unit, status);
+    else
+        gproc_ended(p, status, ru);
 }
 
 void reap(void)
@@ -420,10 +448,16 @@ void reap(void)
         for (size_t i = 0; i < GPROCS; i++)
             if (G.pids[i] == pid)
                 reaped(i, status, &ru);
+        unit_reaped(pid, status);
     }
     for (gproc *p = G.procs; G.nshims && p < G.procs + GPROCS; p++)
-        if (p->used && p->shim && !p->st.ended && G.shims[p - G.procs])
-            ended(p, G.shims[p - G.procs] - 1, NULL);
+        if (p->used && p->shim && !p->st.ended && G.shims[p - G.procs]) {
+            int how = G.shims[p - G.procs] - 1;
+            if (p->unit)
+                unit_main_ended(p->unit, how);
+            else
+                gproc_ended(p, how, NULL);
+        }
     let_go();
 }
 
@@ -456,7 +490,8 @@ static _Noreturn void loop(void)
 {
     for (;;) {
         struct pollfd p[3] = { { G.sig, POLLIN, 0 }, { G.ctl, POLLIN, 0 }, { G.listen, POLLIN, 0 } };
-        int n = poll(p, 3, G.nlate ? (int)CAY_MAX(G.late_until - cay__now_ms(), 0) : -1);
+        int late = G.nlate ? (int)CAY_MAX(G.late_until - cay__now_ms(), 0) : -1, due = units_wait();
+        int n = poll(p, 3, late < 0 || (due >= 0 && due < late) ? due : late);
         if (G.nlate && cay__now_ms() >= G.late_until)
             tell_late();
         if (n < 0)
@@ -467,6 +502,7 @@ static _Noreturn void loop(void)
             on_ctl();
         if (p[2].revents)
             on_listen();
+        units_step();
     }
 }
 

@@ -4,7 +4,7 @@
  *
  *   init.c   the loop: messages, reaping, adoption     spawn.c  one command, vfork-style
  *   bind.c   the binder: mounts the root, then dies    user.c   who is "user", from /etc/passwd
- *   tree.c   signals to a whole tree of processes
+ *   tree.c   signals to a whole tree of processes      units.c  services
  *
  * No stdio, no heap: memory comes from mmap and is given back, so that an idle init costs a few pages.
  */
@@ -15,6 +15,7 @@
 #include <base/mutant.h>
 #include <base/str.h>
 #include <guest/proto.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 /* What init holds of a command until the keeper forgets it. */
@@ -25,6 +26,7 @@ typedef struct gproc {
     bool        stray;  /* its sub-reaper was killed: its orphans are among our own children */
     bool        late;   /* the keeper has not heard that it started: it may end first */
     bool        used;
+    uint8_t     unit;   /* 1 + the service whose process it is, 0: none */
     uint32_t    nlabels;
 } gproc;
 
@@ -47,6 +49,7 @@ typedef struct guest {
     bool       bound;
     char      *config; /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
     size_t     config_len;
+    bool       config_kept; /* there is more behind it */
     uint64_t   nofile, fsize, data;
     int        tenant[2]; /* cgroup.procs and directory of the group that commands belong to, -1: none */
     uint64_t   key[4]; /* opens clone3(2) to init alone: seccomp.h; forgotten in every fork that serves a tenant */
@@ -103,3 +106,6 @@ gproc *gproc_find(const char *id);
 gproc *gproc_new(const char *id);
 #define LATE_MS 2
 void gproc_drop(gproc *p);
+void gproc_tell(gproc *p); /* all that is held of it, to the keeper */
+void gproc_ended(gproc *p, int status, const struct rusage *ru);
+void gproc_signal(gproc *p, int sig, int scope); /* cay_scope */

@@ -6,7 +6,7 @@
  * packet from init as hostile: init shares a kernel with the tenant.
  *
  * The config blob, kept by init for its life:
- *     user NUL workdir NUL hostname NUL shell NUL env… each "KEY=VALUE" NUL
+ *     user NUL workdir NUL hostname NUL shell NUL env… each "KEY=VALUE" NUL [CAY_UNITS_MARK NUL cay_g_units, its units, NUL]
  */
 #pragma once
 #include <keeper/proto.h>
@@ -25,14 +25,16 @@ enum cay_g_type {
     CAY_G_SESSION,    /* cay_g_session, tail: user; fds: [socket] */
     CAY_G_ADOPT,      /* a new keeper: cay_g_hello; answers CAY_G_STATE … CAY_G_READY */
     CAY_G_QUIET,      /* cay_g_proc (a: 1 ends every process of the tenant first) → CAY_G_STILL */
-    CAY_G_SWAPPED,    /* cay_g_proc: it stands on another root; watches are set anew */
+    CAY_G_SWAPPED,    /* cay_g_proc: it stands on another root, or goes on as it was; watches are set anew, services may be started */
+    CAY_G_UNIT,       /* cay_g_proc (proc: name of a service, "" all; a: CAY_GU_… or 0); fds: [socket of who asks]: cay_g_told … */
 
     CAY_G_READY = 50, /* cay_g_hello: parked, or the end of the adoption's list */
     CAY_G_BOUND,      /* cay_g_result */
     CAY_G_SPAWNED,    /* cay_g_result; fds: [pty master] */
     CAY_G_EXITED,     /* cay_g_exit; of a CAY_SPAWN_LATE that ends at once there is no SPAWNED */
     CAY_G_TAKEN,      /* cay_g_result: answer to SESSION */
-    CAY_G_STATE,      /* cay_g_state, tail: labels; fds as its flags tell */
+    CAY_G_STATE,      /* cay_g_state, tail: labels; fds as its flags tell. Also of a service whose first process started, or its next */
+    CAY_G_UNITED = 58, /* cay_g_result: service proc is in state step, pid is its exit code; "": there are some, and HOLD is obeyed */
     CAY_G_STILL = 57, /* cay_g_result, EBUSY: some are alive; fds: [lock that file workers hold shared while they serve] */
     CAY_G_NET = 56,   /* cay_g_result; fds: [tcp listener] [dns tcp] [dns udp] [name map]: what was held of the network */
 };
@@ -126,3 +128,37 @@ typedef struct cay_g_state {
     uint32_t    fds; /* bits: 1 stdin write end, 2 stdout read end or pty master, 4 stderr read end,
                         8 stdout ring, 16 stderr ring; descriptors come in this order */
 } cay_g_state;
+
+/* ---- services ---- */
+
+#define CAY_UNITS_MARK "\1services"
+enum { CAY_GU_START = 1, CAY_GU_STOP, CAY_GU_RESTART, CAY_GU_HOLD }; /* the first three as cay_unit_op; HOLD: none is started until SWAPPED */
+enum { CAY_GUF_WAIT = 1u << 0, CAY_GUF_SUDO = 1u << 1 }; /* they wait for START of all; init serves sudo */
+
+typedef struct cay_g_units {
+    uint32_t n, flags;
+} cay_g_units;
+
+/* One service: then its blob, as of a spawn, and the blob of its health command. */
+typedef struct cay_g_unit {
+    char     name[CAY_WIRE_ID];
+    uint32_t flags, argc, envc, blob; /* CAY_SPAWN_SHELL */
+    uint32_t check_flags, check_argc, check_envc, check; /* argc 0: none */
+    uint32_t after; /* bit per service, by place */
+    uint16_t port, tcp;
+    uint32_t restart; /* cay_restart */
+    uint32_t interval_ms, timeout_ms, stop_ms;
+    char     title[64];
+} cay_g_unit;
+
+/* A service as it is now: one packet each, and again with every change for as long as the asker keeps its socket. The first round ends
+ * with one whose place is UINT32_MAX. */
+typedef struct cay_g_told {
+    char     name[CAY_WIRE_ID], proc[CAY_WIRE_ID];
+    uint32_t state;    /* cay_unit_state */
+    uint32_t place;
+    int32_t  pid, code;
+    uint32_t restarts, port, ready_after_ms, wait_ms;
+    int64_t  since_ms, ready_ms;
+    char     reason[40];
+} cay_g_told;

@@ -5,6 +5,7 @@
  */
 #include "init.h"
 #include "landlock.h"
+#include "plan.h"
 #include "session.h"
 #include <base/mutant.h>
 #include <base/sanitize.h>
@@ -26,23 +27,6 @@
 #define CHILD_STACK 32768
 #define ENV_MAX     8192 /* each is compared with those before it */
 #define FEW         512  /* strings that need no memory of their own */
-
-/* What the child needs, and where it says why it could not. It runs in our memory. */
-typedef struct plan {
-    const cay_g_spawn *m;
-    ident        id;
-    const char  *cwd;
-    char       **argv, **envp;
-    const char  *path; /* PATH value for the search */
-    const char  *fence; /* grants, or NULL */
-    size_t       nfence;
-    int          io[3];
-    int          into, group; /* its cgroup: the directory to be born in, the file to move by where that fails */
-    int          slave;
-    gproc       *g;
-    volatile int sys;
-    const char *volatile step;
-} plan;
 
 /* ---- identity ---- */
 
@@ -505,11 +489,45 @@ void spawn_tell(gproc *g, int master)
     ctl_send(CAY_G_SPAWNED, &r, sizeof r, &master, master >= 0 ? 1 : 0);
 }
 
+int plan_start(plan *p, const char *blob, size_t len, int *master, const char **step)
+{
+    names nm;
+    char room[4096], *few[FEW];
+    size_t slots = (size_t)p->m->argc + p->m->envc + config_env_count() + 32;
+    size_t bytes = slots * 2 * sizeof(char *);
+    int sys = 0, pid = -1;
+    p->argv = few;
+    if (bytes > sizeof few)
+        p->argv = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    else
+        memset(few, 0, sizeof few);
+    if (p->argv == MAP_FAILED || p->m->argc > CAY_BLOB_MAX / 2 || p->m->envc > CAY_BLOB_MAX / 2) {
+        sys = ENOMEM;
+    } else {
+        p->envp = p->argv + slots;
+        sys = lay_out(p, &nm, room, sizeof room, blob, len, step);
+    }
+    if (!sys) {
+        pid = start(p, master, step);
+        if (pid < 0)
+            sys = errno;
+        else if (p->sys) {
+            sys = p->sys;
+            *step = p->step;
+            if (!p->g || !p->g->shim)
+                waitpid(pid, NULL, 0);
+        }
+    }
+    if (p->argv != MAP_FAILED && p->argv != few)
+        munmap(p->argv, bytes);
+    errno = sys;
+    return sys ? -1 : pid;
+}
+
 void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int nfds)
 {
     plan p = { .m = m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
-    names nm;
-    char room[4096], *map, *few[FEW];
+    char *map;
     const char *step = "request";
     int master = -1;
     size_t whole = len;
@@ -525,33 +543,7 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     }
     p.g = g;
     sort_fds(m, &p, g, fds, nfds);
-    size_t slots = (size_t)m->argc + m->envc + config_env_count() + 32;
-    size_t bytes = slots * 2 * sizeof(char *);
-    p.argv = few;
-    if (bytes > sizeof few)
-        p.argv = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    else
-        memset(few, 0, sizeof few);
-    int sys = 0, pid = -1;
-    if (p.argv == MAP_FAILED || m->argc > CAY_BLOB_MAX / 2 || m->envc > CAY_BLOB_MAX / 2) {
-        sys = ENOMEM;
-    } else {
-        p.envp = p.argv + slots;
-        sys = lay_out(&p, &nm, room, sizeof room, blob, len, &step);
-    }
-    if (!sys) {
-        pid = start(&p, &master, &step);
-        if (pid < 0)
-            sys = errno;
-        else if (p.sys) {
-            sys = p.sys;
-            step = p.step;
-            if (!g->shim)
-                waitpid(pid, NULL, 0);
-        }
-    }
-    if (p.argv != MAP_FAILED && p.argv != few)
-        munmap(p.argv, bytes);
+    int pid = plan_start(&p, blob, len, &master, &step), sys = pid < 0 ? errno : 0;
     if (map)
         munmap(map, len);
     if (sys) {

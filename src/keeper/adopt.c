@@ -138,9 +138,12 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;
     char id[CAY_WIRE_ID];
     cay__str_copy(id, sizeof id, s->spawn.proc);
-    if (cay__id_valid(id, 'p') && proc_find(b, id) && s->ended) /* it was lost to us for a while only */
+    proc *old = cay__id_valid(id, 'p') ? proc_find(b, id) : NULL;
+    if (old && s->ended) /* it was lost to us for a while only */
         proc_exited(b, &s->exit);
-    if (!cay__id_valid(id, 'p') || proc_find(b, id) || b->nprocs >= PROCS_MAX)
+    if (old && (old->flags & CAY_SPAWN_UNIT)) /* its next run */
+        old->pid = s->exit.pid;
+    if (!cay__id_valid(id, 'p') || old || b->nprocs >= PROCS_MAX)
         return;
     for (int i = 0; i < 5; i++)
         if (s->fds >> i & 1 && at < nfds)
@@ -151,11 +154,11 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     p->tag[sizeof p->tag - 1] = p->title[sizeof p->title - 1] = 0;
     proc_label(p, (const char *)(s + 1), len - sizeof *s);
     p->pid = s->exit.pid;
-    p->flags = s->spawn.flags & CAY_SPAWN_ALL;
+    p->flags = s->spawn.flags & (CAY_SPAWN_ALL | CAY_SPAWN_UNIT);
     p->ring_bytes = s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX ? s->spawn.ring & ~4095u : RING_DEFAULT;
     p->started_ms = s->spawn.started_ms;
     p->started = true;
-    b->nlive++;
+    proc_count(p, 1);
     for (int i = 0; i < 2; i++)
         if (slot[3 + i] >= 0 && !ring_adopt(&p->out[i], slot[3 + i]))
             close(slot[3 + i]);

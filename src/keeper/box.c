@@ -204,7 +204,7 @@ void box_spawned(box *b)
     for (proc *p = b->procs; p && b->pausing; p = p->next)
         if (!p->started)
             return;
-    if (b->pausing)
+    if (b->pausing && !b->holding)
         freeze_now(&b->timer);
 }
 
@@ -214,6 +214,7 @@ void box_pause(box *b, const char *reason, client *c)
     b->pauser = c;
     b->timer.fn = freeze_now;
     cay__timer_arm(&K.loop, &b->timer, cay__boot_ms() + BIRTH_MS);
+    b->holding = b->units && box_tell(b, CAY_G_UNIT, "", CAY_GU_HOLD, 0, -1);
     box_spawned(b);
 }
 
@@ -233,10 +234,25 @@ static void session_taken(box *b, const cay_g_result *r)
     free(s);
 }
 
+/* A service changed; or none is started any more, and the sandbox may be frozen. */
+static void unit_told(box *b, const cay_g_result *r)
+{
+    cay_g_result m = *r;
+    m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
+    b->units = true;
+    if (m.proc[0]) {
+        event_send(b->id, "service", m.step, m.proc, m.pid);
+    } else if (b->holding) {
+        b->holding = false;
+        box_spawned(b);
+    }
+}
+
 static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int *fds, int nfds)
 {
     bool adoption = h->type == CAY_G_READY || h->type == CAY_G_STATE || h->type == CAY_G_NET;
-    if ((adoption && !b->adopting) || len < (h->type == CAY_G_READY ? sizeof(cay_g_hello) : h->type == CAY_G_EXITED ? sizeof(cay_g_exit)
+    bool unit = h->type == CAY_G_STATE && len >= sizeof(cay_g_state) && (((const cay_g_state *)body)->spawn.flags & CAY_SPAWN_UNIT);
+    if ((adoption && !b->adopting && !unit) || len < (h->type == CAY_G_READY ? sizeof(cay_g_hello) : h->type == CAY_G_EXITED ? sizeof(cay_g_exit)
                : h->type == CAY_G_STATE ? sizeof(cay_g_state) : sizeof(cay_g_result)))
         return;
     switch (h->type) {
@@ -248,6 +264,7 @@ static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int 
     case CAY_G_READY: adopt_done(b); break;
     case CAY_G_STATE: adopt_state(b, body, len, fds, nfds); break;
     case CAY_G_NET: net_adopt(b, fds, nfds); break;
+    case CAY_G_UNITED: unit_told(b, body); break;
     default: break;
     }
 }

@@ -177,6 +177,7 @@ static void on_resume(const request *r)
         CAY_FAULT("keeper.resume.thaw");
         box_freeze(r->b, false);
         box_set_state(r->b, CAY_RUNNING, "resumed", "");
+        box_tell(r->b, CAY_G_SWAPPED, "", 0, 0, -1); /* services go on */
         deadline_touch(r->b);
         deadline_arm(r->b); /* it stood still while the sandbox did */
     }
@@ -337,6 +338,15 @@ static void on_unlayer(const request *r)
         reply_ok(r->c);
 }
 
+static void on_units(const request *r)
+{
+    const cay_m_stream *m = r->body;
+    if (r->nfds != 1 || m->which > CAY_GU_RESTART || !box_tell(r->b, CAY_G_UNIT, m->proc, m->which, 0, r->fds[0]))
+        reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
+    else
+        reply_ok(r->c);
+}
+
 static void on_net(const request *r)
 {
     net_ask(r->c, r->b, r->body, r->fds, r->nfds);
@@ -409,6 +419,7 @@ static const struct {
     { CAY_MSG_SNAPSHOT, sizeof(cay_m_layer), TOLD, 0, on_snapshot },
     { CAY_MSG_RESTACK, sizeof(cay_m_layer), TOLD, 0, on_restack },
     { CAY_MSG_UNLAYER, sizeof(cay_m_layer), ID, 0, on_unlayer },
+    { CAY_MSG_UNITS, sizeof(cay_m_stream), TOLD, CAY_WIRE_ID, on_units },
 #ifdef CAY_FAULTS
     { CAY_MSG_FAULT, 0, NOTHING, 0, on_fault },
 #endif

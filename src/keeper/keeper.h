@@ -176,6 +176,7 @@ struct box {
     struct waiter *waiters; /* BOX_WAIT, STOP and DESTROY */
     struct waiter *sessions; /* in the order in which init answers */
     struct turn *turn; /* it is being put onto another root */
+    bool       units, holding; /* it has services; init was asked to start none, and has not answered */
     uint64_t   below_bytes, below_inodes; /* in layers that its upper became */
 };
 
@@ -363,6 +364,7 @@ void  proc_resize(client *c, proc *p, unsigned cols, unsigned rows);
 void  proc_signal(client *c, proc *p, int sig, int scope);
 void  proc_on_client_gone(client *c);
 proc *proc_new(box *b, const char *id);
+void  proc_count(proc *p, int by); /* among the live ones of its sandbox */
 void  proc_label(proc *p, const char *labels, size_t n); /* once */
 void  proc_open_io(proc *p, int in, int out, int err);
 void  proc_arm(proc *p, uint64_t timeout_ms);

@@ -56,6 +56,13 @@ void proc_label(proc *p, const char *labels, size_t n)
         memcpy(p->labels, labels, p->nlabels);
 }
 
+/* A service is no use of the sandbox: one that does nothing else is idle. */
+void proc_count(proc *p, int by)
+{
+    if (p->started && !(p->flags & CAY_SPAWN_UNIT))
+        p->b->nlive += (unsigned)by;
+}
+
 static void drop_stdin(proc *p)
 {
     if (p->in.fd < 0)
@@ -75,8 +82,8 @@ void proc_free(proc *p)
         at = &(*at)->same;
     *at = p->same;
     p->b->nprocs--;
-    if (p->started && !p->ended)
-        p->b->nlive--;
+    if (!p->ended)
+        proc_count(p, -1);
     cay__timer_cancel(&p->timer);
     drop_stdin(p);
     free(p->in_data);
@@ -317,7 +324,7 @@ static void begin(proc *p, int pid)
 {
     p->started = true;
     p->pid = pid;
-    p->b->nlive++;
+    proc_count(p, 1);
     event_send(p->b->id, "exec", "", p->id, 0);
 }
 
@@ -432,8 +439,7 @@ static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint
     p->exit.max_rss = rss;
     cay__str_copy(p->exit.reason, sizeof p->exit.reason, reason);
     p->ended = true;
-    if (p->started)
-        p->b->nlive--;
+    proc_count(p, -1);
     drop_stdin(p);
     if (p->writer)
         reply_error(p->writer, CAY_ESTATE, EPIPE, "stdin_closed", "the process ended before it read everything", NULL);

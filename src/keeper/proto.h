@@ -62,6 +62,7 @@ enum cay_msg_type {
     CAY_MSG_SNAPSHOT,    /* cay_m_layer: the upper becomes this layer, if nothing runs; a and tail as below: the same files in fewer layers, to stand on → CAY_MSG_SNAPPED */
     CAY_MSG_RESTACK,     /* cay_m_layer (a: how many), tail: a name NUL per layer above the template: processes end, the upper is thrown away → OK */
     CAY_MSG_UNLAYER,     /* cay_m_layer (id ""): removes this layer, if it is there → OK */
+    CAY_MSG_UNITS,       /* cay_m_stream (proc: name of a service or "", which: 0 or CAY_GU_…); fds: [socket] → OK; init answers on the socket, guest/proto.h */
 
     CAY_MSG_OK = 100,
     CAY_MSG_ERROR,       /* cay_m_error */
@@ -211,6 +212,7 @@ enum {
     CAY_SPAWN_LATE = 1u << 11, /* the answer may wait a moment, so that that of a short command tells its exit as well */
     CAY_SPAWN_FENCE = 1u << 12, /* grants follow env… in the blob, as cay__landlock_fence() reads them */
     CAY_SPAWN_ALL = (1u << 13) - 1,
+    CAY_SPAWN_UNIT = 1u << 13, /* a service's, told by init; never asked for */
 };
 
 typedef struct cay_m_spawn {

@@ -50,6 +50,7 @@ void turn_drop(box *b)
 
 static void failed(turn *t, int sys, const char *step)
 {
+    box_tell(t->b, CAY_G_SWAPPED, "", 0, 0, -1); /* what init holds back goes on */
     if (sys == EBUSY)
         reply_error(t->c, CAY_EBUSY, sys, "processes_running", t->end ? "processes of the sandbox do not end" : "something runs in the sandbox, or has a file open for writing", step);
     else if (sys == E2BIG)
@@ -100,10 +101,9 @@ static void swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         cay__timer_arm(&K.loop, &t->timer, cay__boot_ms());
         return;
     }
-    if (d->swapped) {
-        box_tell(t->b, CAY_G_SWAPPED, "", 0, 0, -1);
+    box_tell(t->b, CAY_G_SWAPPED, "", 0, 0, -1);
+    if (d->swapped)
         count_below(t);
-    }
     CAY_FAULT("keeper.swap.done");
     if (d->sys || (!d->swapped && !t->job.rec)) {
         failed(t, d->sys ? d->sys : EIO, d->step);
@@ -201,8 +201,8 @@ void turn_adopt(box *b)
     char path[64];
     struct stat st;
     cay__str_join(path, sizeof path, "sandboxes/", b->id, "/swap", NULL);
-    if (b->turn || fstatat(K.home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return;
+    if (b->turn || (fstatat(K.home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 && (b->state != CAY_RUNNING || box_tell(b, CAY_G_SWAPPED, "", 0, 0, -1))))
+        return; /* there is nothing to finish, and whoever held its services is dead */
     turn *t = turn_new(NULL, b, false);
     t->job.rec = 1;
     t->until_ms = cay__boot_ms() + END_MS;

@@ -194,6 +194,18 @@ int cay_manifest_set_policy(cay_manifest *m, const char *text, cay_err *err)
     return set_top(m, o, err);
 }
 
+int cay_manifest_set_services(cay_manifest *m, const char *json, cay_err *err)
+{
+    CAY_AUTOJSON *j = NULL;
+    CAY_TRY(cay__json_any("services", json, &j, err));
+    return set_top(m, json_pack("{s:O}", "services", j), err);
+}
+
+int cay_manifest_set_sudo(cay_manifest *m, bool on, cay_err *err)
+{
+    return set_top(m, json_pack("{s:b}", "sudo", on), err);
+}
+
 int cay_manifest_set_limits(cay_manifest *m, unsigned entries, unsigned files, cay_err *err)
 {
     return set_top(m, json_pack("{s:{s:o,s:o}}", "concurrency_limits", "manifest_entries", entries ? json_integer(entries) : json_null(),

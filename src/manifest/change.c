@@ -122,5 +122,10 @@ int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsig
     }
     if (!same_text(old->policy, new_->policy) && (rc = tell(&w, "policy", "", "replace", "a live policy is changed by cay net")))
         return rc;
+    if (!(old->services && new_->services ? json_equal(old->services, new_->services) : old->services == new_->services) &&
+        (rc = tell(&w, "services", "", "replace", "services are those of the start")))
+        return rc;
+    if (old->sudo != new_->sudo && (rc = tell(&w, "sudo", "", "replace", "whether there is a sudo is settled at the start")))
+        return rc;
     return w.refused;
 }

@@ -79,7 +79,8 @@ struct cay_manifest {
     cay__mgrant *grants;
     const char **allow, **acks;
     size_t       nenv, nusers, ngroups, ngrants, nallow, nacks;
-    bool         has_allow;
+    bool         has_allow, sudo;
+    json_t      *services; /* canonical, or NULL */
     unsigned     limit_entries, limit_files; /* 0: unlimited */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest itself: root, environment, accounts, grants, limits; and what can only be judged when all of it is there. */
 #include "manifest.h"
+#include "services.h"
 #include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
@@ -345,6 +346,33 @@ static int read_limits(cay_manifest *m, const json_t *j, cay_err *err)
     return read_limit(o, "local_dir_files", &m->limit_files, err);
 }
 
+static int read_services(cay_manifest *m, const json_t *j, cay_err *err)
+{
+    cay_units *u = NULL;
+    size_t n;
+    int rc = cay__units_read(j, &u, err);
+    if (rc < 0)
+        return rc;
+    const cay_unit *list = cay_units_list(u, &n);
+    for (size_t i = 0; rc == 0 && i < n && !(m->flags & CAY_MANIFEST_TRUSTED); i++)
+        if (list[i].user && (!strcmp(list[i].user, "root") || !strcmp(list[i].user, "0")))
+            rc = bad(err, "untrusted_account", list[i].name, "a manifest that is not your own may not have a service run as root");
+    json_decref(m->services);
+    m->services = cay__units_tell(u);
+    cay_units_free(u);
+    return rc;
+}
+
+static int read_sudo(cay_manifest *m, const json_t *j, cay_err *err)
+{
+    m->sudo = json_is_true(j);
+    if (!json_is_boolean(j))
+        return bad(err, "field_type", "sudo", "it is true or false");
+    if (m->sudo && !(m->flags & CAY_MANIFEST_TRUSTED))
+        return bad(err, "untrusted_account", "sudo", "a manifest that is not your own may not become root; a trusted manifest is needed, or --sudo");
+    return 0;
+}
+
 /* One of a list: {"type":…, "dest":…, "path":…}; where it goes may be told with the root in front. */
 static int read_listed(cay_manifest *m, const json_t *j, cay_err *err)
 {
@@ -388,6 +416,7 @@ static const struct {
     { "version", read_version }, { "root", read_root }, { "environment", read_env }, { "users", read_users }, { "groups", read_groups },
     { "run_as", read_run_as }, { "extra_path_grants", read_grants }, { "policy", read_policy }, { "concurrency_limits", read_limits },
     { "remote_mount_command_allowlist", read_allow }, { "acknowledge_credential_exposure", read_acks }, { "entries", read_entries },
+    { "services", read_services }, { "sudo", read_sudo },
 };
 
 int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
@@ -402,7 +431,7 @@ int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
             i++;
         if (i == CAY_LEN(tops))
             return bad(err, "unknown_field", key, "this field is not known; there are version, root, entries, environment, users, groups, "
-                                                  "run_as, extra_path_grants, policy, concurrency_limits, …");
+                                                  "run_as, extra_path_grants, policy, services, sudo, …");
     }
     for (size_t i = 0; i < CAY_LEN(tops); i++)
         if ((v = json_object_get(o, tops[i].name)) && !json_is_null(v))
@@ -498,6 +527,7 @@ void cay_manifest_free(cay_manifest *m)
     free(m->grants);
     free(m->allow);
     free(m->acks);
+    json_decref(m->services);
     cay__arena_clear(&m->mem);
     free(m);
 }

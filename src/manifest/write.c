@@ -160,6 +160,10 @@ json_t *cay__manifest_json(const cay_manifest *m, bool secrets)
     write_grants(o, m);
     if (m->policy)
         json_object_set_new(o, "policy", json_string(m->policy));
+    if (m->services)
+        json_object_set(o, "services", m->services);
+    if (m->sudo)
+        json_object_set_new(o, "sudo", json_true());
     if (m->limit_entries != 4 || m->limit_files != 4)
         json_object_set_new(o, "concurrency_limits", json_pack("{s:o,s:o}", "manifest_entries", limit_json(m->limit_entries), "local_dir_files",
                                                                limit_json(m->limit_files)));

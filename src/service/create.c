@@ -16,6 +16,7 @@
 #include <base/fd.h>
 #include <base/json.h>
 #include <base/str.h>
+#include <manifest/services.h>
 #include <sandbox/limits.h>
 
 #define UNDO_MS    20000
@@ -113,6 +114,15 @@ int cay__metadata_check(const char *text, cay_err *err)
     return cay__json_object("metadata", text, &j, err);
 }
 
+static int check_units(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
+{
+    if (c->nunits && !CAY__HAS(ops, unit_act))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "service %s: provider %s keeps no services running", c->units[0].name, ops->name);
+    if (c->sudo)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "sudo: provider %s does not know it", ops->name);
+    return 0;
+}
+
 static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *err)
 {
     cay__place *p;
@@ -133,6 +143,7 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     CAY_TRY(cay__net_check(c, p->ops, err));
     if (c->nsecrets && !CAY__HAS(p->ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", p->ops->name);
+    CAY_TRY(check_units(c, p->ops, err));
     if (c->nvolumes && !CAY__HAS(p->ops, volume))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "volume %s: provider %s has no volumes", c->volumes[0].name, p->ops->name);
     CAY_TRY(cay__metadata_check(c->metadata, err));
@@ -194,6 +205,7 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     if (whole->nsecrets)
         CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
     plain.env = cay__mani_env(f, plain.env, &mem);
+    plain.units_wait = cay__units_wait(&plain, f);
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_FAULT("create.recorded");
     CAY_TRY(cay__stack_hold(svc, id, c, err));
@@ -207,6 +219,8 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
         rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
     if (rc == 0)
         rc = cay__mani_apply(f, p->ops, id, *box, call, err);
+    if (rc == 0 && plain.units_wait)
+        rc = p->ops->unit_act(*box, call, NULL, CAY_UNIT_START, err);
     CAY_FAULT("create.applied");
     if (rc == 0)
         rc = cay__box_text(p->ops, *box, &text, err);
@@ -255,7 +269,7 @@ static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__p
     if (why->code != CAY_EISOLATION || c->nlayers || c->on || c->checkpoint || c->min_level > CAY_LEVEL_PROCESS ||
         (strcmp(why->reason, "namespaces_refused") != 0 && strcmp(why->reason, "park_failed") != 0) ||
         ops->size < offsetof(cay_provider_ops, policy) || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0 ||
-        cay__net_check(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
+        cay__net_check(c, (*p)->ops, NULL) < 0 || check_units(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
         return false;
     c->provider = (*p)->ops->name;
     return true;
@@ -295,6 +309,7 @@ int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const
     CAY_TRY(cay__stack_prepare(svc, &c, &mem, err));
     CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
     CAY_TRY(cay__mani_prepare(svc, &c, &mem, &f, err));
+    CAY_TRY(cay__units_take(&c, &mem, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
     CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));

@@ -14,6 +14,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <poll.h>
+#include <manifest/services.h>
 #include <sandbox/limits.h>
 
 #define WAIT_STEP_MS 100
@@ -132,6 +133,8 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
     CAY_TRY(cay__mani_prepare(svc, &plain, &spec->mem, &f, err));
     CAY_TRY(cay__mani_build(svc, call, ops, &plain, &spec->mem, &f, err));
     plain.env = cay__mani_env(&f, plain.env, &spec->mem);
+    CAY_TRY(cay__units_take(&plain, &spec->mem, err));
+    plain.units_wait = cay__units_wait(&plain, &f);
     CAY_TRY(cay__mounts_open(svc, call, id, &f, &plain, &spec->mem, &storage, err));
     CAY_TRY(ops->start(self, call, id, &plain, box, err));
     int rc = cay__mounts_hold(&storage, ops, *box, call, err);
@@ -139,6 +142,8 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
         rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
     if (rc == 0)
         rc = cay__mani_apply(&f, ops, id, *box, call, err);
+    if (rc == 0 && plain.units_wait)
+        rc = ops->unit_act(*box, call, NULL, CAY_UNIT_START, err);
     if (rc < 0) {
         if (ops->stop)
             ops->stop(*box, NULL, NULL);

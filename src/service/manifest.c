@@ -2,6 +2,7 @@
 /* A manifest on its way into a sandbox: judged whole, built once, found again by what it is. */
 #include "back.h"
 #include "manifest.h"
+#include <cay/services.h>
 #include "mounts.h"
 #include "secret.h"
 #include "sha256.h"
@@ -203,6 +204,16 @@ static int take_grants(cay_create *c, cay__arena *mem, cay__mani *f, cay_err *er
     return 0;
 }
 
+/* On top of those that the request has, which may be a template's. */
+static int take_services(const cay_manifest *m, cay_create *c, cay__arena *mem, cay_err *err)
+{
+    CAY_AUTOFREE char *own = cay__json_text(m->services, CAY_MANIFEST_BYTES);
+    char *both = NULL;
+    CAY_TRY(cay_units_merge(c->services, own, &both, err));
+    c->services = both ? cay__arena_adopt(mem, both) : "{}"; /* none, and those of the template do not come back in a fork */
+    return 0;
+}
+
 int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
     *f = (cay__mani){ .svc = svc };
@@ -229,6 +240,9 @@ int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__man
         c->user = cay__arena_str(mem, f->m->run_as);
     if (!c->net && f->m->policy)
         c->net = cay__arena_str(mem, f->m->policy);
+    c->sudo |= f->m->sudo;
+    if (f->m->services)
+        CAY_TRY(take_services(f->m, c, mem, err));
     take_env(f->m, c, mem);
     return take_grants(c, mem, f, err);
 }

@@ -144,6 +144,20 @@ static bool read_net(cay__arena *mem, const json_t *j, void *f)
     return true;
 }
 
+/* As JSON inside JSON, so that a record can be read by people. */
+static json_t *write_services(const void *f)
+{
+    const char *s = *(const char *const *)f;
+    return s ? json_loads(s, JSON_REJECT_DUPLICATES, NULL) : NULL;
+}
+
+static bool read_services(cay__arena *mem, const json_t *j, void *f)
+{
+    char *s = json_is_object(j) || json_is_array(j) ? cay__json_text(j, CAY__SPEC_MAX) : NULL;
+    *(const char **)f = s ? cay__arena_adopt(mem, s) : NULL;
+    return s != NULL;
+}
+
 static json_t *write_strs(const void *f)
 {
     const char *const *p = *(const char *const *const *)f;
@@ -168,7 +182,8 @@ static bool read_strs(cay__arena *mem, const json_t *j, void *f)
 static const kind str_kind = { write_str, read_str }, u64_kind = { write_u64, read_u64 },
                   int_kind = { write_int, read_int }, bool_kind = { write_bool, read_bool },
                   expiry_kind = { write_expiry, read_expiry }, pairs_kind = { write_pairs, read_pairs },
-                  strs_kind = { write_strs, read_strs }, net_kind = { write_net, read_net };
+                  strs_kind = { write_strs, read_strs }, net_kind = { write_net, read_net },
+                  services_kind = { write_services, read_services };
 
 typedef struct field {
     const char *name;
@@ -186,6 +201,7 @@ static const field fields[] = {
     F("checkpoint", int, checkpoint), F("on", str, on), F("manifest", str, manifest),
     F("auto_resume", bool, auto_resume), F("image", str, image), F("template_id", str, template_id),
     F("template_name", str, template_name),
+    F("services", services, services), F("sudo", bool, sudo),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },

@@ -127,7 +127,7 @@ static int take_sandbox(const json_t *o, cay__state *s, cay_err *err)
     } rights[] = { { "root", "a root directory of the host" }, { "grants", "directories of the host" }, { "net", "a network policy" },
                    { "secrets", "sources of secrets" },        { "volumes", "volumes" },                { "on", "a directory of the host" },
                    { "manifest", "a manifest to apply" },      { "layers", "layers" },                  { "from", "another snapshot" },
-                   { "min_level", "a level of isolation of its own" } };
+                   { "min_level", "a level of isolation of its own" }, { "sudo", "sudo" } };
     const json_t *v = json_object_get(o, "sandbox"), *labels = json_object_get(v, "labels"), *meta = json_object_get(v, "metadata");
     if (!json_is_object(v))
         return bad("sandbox", "is missing", err);

@@ -89,6 +89,7 @@ static int sandbox_json(const cay_row *row, const cay_create *whole, const cay__
     c.grants = NULL, c.volumes = NULL, c.secrets = NULL, c.layers = NULL;
     c.ngrants = c.nvolumes = c.nsecrets = c.nlayers = 0;
     c.min_level = 0;
+    c.sudo = false;
     c.env = plain_env(whole, m, &mem);
     CAY_TRY(cay__spec_text(&c, &text, err));
     CAY_TRY(cay__json_object("record: spec", text, &o, err));

@@ -3,6 +3,7 @@
 #include "template.h"
 #include <base/json.h>
 #include <base/str.h>
+#include <cay/manifest.h>
 #include <sandbox/limits.h>
 
 static size_t count(const cay_pair *p)
@@ -61,6 +62,14 @@ static const char *user_of(const json_t *o, const char *base, cay__arena *mem)
     return cay__arena_str(mem, user);
 }
 
+/* Those that the request has are all there are; what is wrong with them is told when they are read. */
+static void take_services(const json_t *services, cay_create *c, cay__arena *mem)
+{
+    char *text = !c->services && services && !json_is_null(services) ? cay__json_text(services, CAY_MANIFEST_BYTES) : NULL;
+    if (text)
+        c->services = cay__arena_adopt(mem, text);
+}
+
 static int apply(cay_create *c, cay__arena *mem, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
@@ -72,6 +81,8 @@ static int apply(cay_create *c, cay__arena *mem, cay_err *err)
     const char *dir = cay__json_str(o, "workdir", "");
     if (!c->workdir && *dir == '/')
         c->workdir = cay__arena_str(mem, dir);
+    take_services(json_object_get(o, "services"), c, mem);
+    c->sudo |= cay__json_bool(o, "sudo", false);
     return 0;
 }
 
@@ -86,6 +97,7 @@ static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem, cay_e
     c->image = image ? cay__arena_str(mem, image) : NULL;
     c->template_id = id ? cay__arena_str(mem, id) : NULL;
     c->template_name = name ? cay__arena_str(mem, name) : NULL;
+    take_services(json_object_get(o, "services"), c, mem);
     return 0;
 }
 

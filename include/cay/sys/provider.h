@@ -11,6 +11,7 @@
 #pragma once
 #include <cay/service.h>
 #include <cay/sandbox.h>
+#include <cay/services.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -214,6 +215,13 @@ typedef struct cay_provider_ops {
     int  (*volume)(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
 
     bool   fences; /* spawn() holds a command to spec->fence; else it is never given one */
+
+    /* Services: spec->units of create() and start(); a provider without these two is never given any. They are started with the sandbox, or
+     * by unit_act(NULL, START) where spec->units_wait, in the order of `after`, and started again by the rules of cay/services.h, also after
+     * restack() and resume().
+     * units: fn for each, in their order; then, for as long as more() says 1, again whenever one has changed. more NULL: once. */
+    int  (*units)(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err);
+    int  (*unit_act)(void *box, const cay_call *call, const char *name, int op, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

@@ -67,8 +67,9 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
         cay__buf_str(b, "=");
         cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
     }
+    cay__units_wire(b, spec, spec->units_wait || spec->net); /* what they may reach is settled before they start */
     if (b->full)
-        return cay_fail_why(err, CAY_ETOOBIG, "environment_too_long", "environment and grants of a sandbox are longer than %u bytes", CAY_TAIL_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "environment_too_long", "environment, services and grants of a sandbox are longer than %u bytes", CAY_TAIL_MAX);
     return 0;
 }
 
@@ -197,6 +198,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     m.ttl_ms = spec->ttl_ms;
     m.idle_ms = spec->idle_ms;
     CAY_TRY(fill_fds(n, &fds, &m, spec, err));
+    if (spec->sudo && n->hello.mode == CAY_MODE_SINGLE)
+        return cay_fail_why(err, CAY_EINVAL, "user_not_mapped", "sudo: without a range in /etc/subuid a sandbox has one user and nobody to become; add a range");
     const char *user = default_user(n, spec);
     CAY_TRY(check_user(n, user, &m, err));
     CAY_TRY(fill_tail(&tail, spec, user, err));
@@ -222,6 +225,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         net = "cay-net 1\nmode off\n";
     if (rc == 0 && net)
         rc = cay__nbox_policy(b, call, net, strlen(net), &revision, err);
+    if (rc == 0 && spec->nunits && spec->net && !spec->units_wait)
+        rc = cay__nbox_unit_act(b, call, NULL, CAY_UNIT_START, err);
     if (rc < 0) { /* nobody has it yet */
         if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)
             cay__nbox_release(b);

@@ -110,6 +110,10 @@ int cay__nbox_connect(void *box, const cay_call *c, uint16_t p, int *fd, cay_err
 int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err);
 int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err);
 int cay__native_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err);
+/* units.c: services. The config's part of them; wait: for unit_act(NULL, START). */
+void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait);
+int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err);
+int cay__nbox_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err);
 /* net.c */
 int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err);
 int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err);
@@ -133,7 +137,8 @@ int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t 
     .getxattr = cay__nbox_getxattr, .setxattr = cay__nbox_setxattr, .listxattr = cay__nbox_listxattr, \
     .list_dir = cay__nbox_list_dir, .glob = cay__nbox_glob, .grep = cay__nbox_grep, \
     .watch_open = cay__nbox_watch_open, .ports = cay__nbox_ports, .connect = cay__nbox_connect, \
-    .policy = cay__nbox_policy, .policy_get = cay__nbox_policy_get, .dial = cay__nbox_dial, .secrets = cay__nbox_secrets
+    .policy = cay__nbox_policy, .policy_get = cay__nbox_policy_get, .dial = cay__nbox_dial, .secrets = cay__nbox_secrets, \
+    .units = cay__nbox_units, .unit_act = cay__nbox_unit_act
 extern const cay_provider_ops cay__native_hot;
 
 /* For the small static command: handles straight from the keeper. A handle owns what it needs. */

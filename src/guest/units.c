@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Services: commands that init starts by itself, looks after and starts again. They live on when every keeper and client is killed, because
+ * nobody but init knows them: what a keeper is told is a copy.
+ *
+ * A service is one process to the outside, with one pipe for each stream, through all its restarts; init holds both ends of the pipes. A
+ * sub-reaper stands in front of each run, so that what daemonises is still the service's, and all of it can be ended.
+ */
+#include "units.h"
+#include "plan.h"
+#include <cay/services.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define BACK_FIRST 100
+#define BACK_MOST  30000
+#define STEADY_MS  10000 /* who ran that long begins with a short pause again */
+#define FAILS      3     /* looks in a row until it counts as unhealthy */
+#define LOOK_FIRST 1     /* ms between two looks until it is ready, doubled up to … */
+#define LOOK_MOST  250
+#define KILL_AGAIN 200
+#define ASKERS     16
+
+enum { HOLD_ASKED = 1, HOLD_TURN = 2, HOLD_START = 4 }; /* by a keeper that freezes; while the root is changed; until START of all */
+
+typedef struct unit {
+    cay_g_unit  d;
+    const char *blob, *check; /* in the config */
+    cay_g_told  t;
+    gproc      *g;            /* NULL: it has no process to the outside */
+    int         io[2];        /* write ends of its streams */
+    bool        runs, again;  /* a run of it is alive; it is to be started once it is stopped */
+    int         check_pid;    /* a health command that runs, or 0 */
+    int64_t     due, check_until, began; /* ms of cay__now_ms(); due 0: nothing is to be done */
+    uint32_t    pause, step, fails;
+} unit;
+
+static struct {
+    unit    *list;
+    unsigned n, hold;
+    bool     changed;
+    int      askers[ASKERS];
+    unsigned next;
+} U;
+static const char *const words[] = { "waiting", "starting", "ready", "unhealthy", "backoff", "done", "failed", "stopping", "stopped" };
+
+/* ---- telling ---- */
+
+/* To who asked and still listens. One that does not read, or went away, is forgotten: nothing here waits. */
+static bool give(int fd, const cay_g_told *t)
+{
+    return send(fd, t, sizeof *t, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof *t;
+}
+
+static void tell(unit *u)
+{
+    for (int i = 0; i < ASKERS; i++)
+        if (U.askers[i] >= 0 && !give(U.askers[i], &u->t))
+            cay__close_fd(&U.askers[i]);
+}
+
+/* One more that listens; the oldest makes room. */
+static void listen_to(int *fd)
+{
+    bool ok = true;
+    for (unit *u = U.list; u < U.list + U.n && ok; u++)
+        ok = give(*fd, &u->t);
+    if (!give(*fd, &(cay_g_told){ .place = UINT32_MAX }) || !ok || !U.n)
+        return;
+    int *slot = &U.askers[U.next++ % ASKERS];
+    cay__close_fd(slot);
+    *slot = CAY_STEAL_FD(*fd);
+}
+
+static void tell_keeper(const char *name, const char *word, int code)
+{
+    cay_g_result r = { .pid = code };
+    cay__str_copy(r.proc, sizeof r.proc, name);
+    cay__str_copy(r.step, sizeof r.step, word);
+    ctl_send(CAY_G_UNITED, &r, sizeof r, NULL, 0);
+}
+
+static void become(unit *u, cay_unit_state state, const char *reason)
+{
+    u->t.state = state;
+    u->t.since_ms = cay__wall_ms();
+    cay__str_copy(u->t.reason, sizeof u->t.reason, reason);
+    U.changed = true;
+    tell(u);
+    tell_keeper(u->d.name, words[state], CAY_MAX(u->t.code, 0));
+}
+
+void units_tell(void)
+{
+    if (U.n)
+        tell_keeper("", "", 0);
+}
+
+/* ---- its process to the outside ---- */
+
+static bool open_streams(unit *u)
+{
+    if (u->g)
+        return true;
+    char id[CAY_WIRE_ID] = "";
+    int out[2] = { -1, -1 }, err[2] = { -1, -1 };
+    cay__id_make(id, 'p');
+    if (pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0 || !(u->g = gproc_new(id))) {
+        for (int i = 0; i < 2; i++) {
+            cay__close_fd(&out[i]);
+            cay__close_fd(&err[i]);
+        }
+        return false;
+    }
+    gproc *g = u->g;
+    g->unit = (uint8_t)(1 + (u - U.list));
+    g->fds[1] = out[0], u->io[0] = out[1];
+    g->fds[2] = err[0], u->io[1] = err[1];
+    cay_g_spawn *m = &g->st.spawn;
+    *m = (cay_g_spawn){ .flags = CAY_SPAWN_UNIT | u->d.flags, .argc = u->d.argc, .envc = u->d.envc, .blob = u->d.blob, .started_ms = cay__wall_ms() };
+    memcpy(m->proc, id, sizeof m->proc);
+    memcpy(g->st.exit.proc, id, sizeof id);
+    cay__str_copy(m->tag, sizeof m->tag, u->d.name);
+    cay__str_copy(m->title, sizeof m->title, u->d.title);
+    memcpy(u->t.proc, id, sizeof u->t.proc);
+    return true;
+}
+
+/* It is not going to be started again by itself: readers of its output come to an end. */
+static void close_streams(unit *u, int status)
+{
+    for (int i = 0; i < 2; i++)
+        cay__close_fd(&u->io[i]);
+    if (!u->g)
+        return;
+    gproc *g = u->g;
+    u->g = NULL;
+    g->unit = 0;
+    gproc_ended(g, status, NULL);
+}
+
+/* ---- starting ---- */
+
+static void check_end(unit *u)
+{
+    if (u->check_pid) {
+        tree_signal(u->check_pid, SIGKILL, true);
+        u->check_pid = 0; /* reaped as anybody's */
+    }
+}
+
+static void again_later(unit *u, int code, const char *why)
+{
+    bool again = u->d.restart == CAY_RESTART_ALWAYS || (u->d.restart == CAY_RESTART_ON_FAILURE && code);
+    u->t.code = code;
+    u->t.pid = 0;
+    if (again) {
+        int64_t now = cay__now_ms();
+        u->pause = !u->pause || (u->began && now - u->began > STEADY_MS) ? BACK_FIRST : CAY_MIN(2 * u->pause, (uint32_t)BACK_MOST);
+        u->t.wait_ms = u->pause;
+        u->due = now + u->pause;
+        become(u, CAY_UNIT_BACKOFF, why);
+        return;
+    }
+    u->due = 0;
+    become(u, code ? CAY_UNIT_FAILED : CAY_UNIT_DONE, why);
+    close_streams(u, code << 8);
+}
+
+static void begin(unit *u)
+{
+    const char *step = "request";
+    cay_g_spawn m = { .flags = u->d.flags | CAY_GS_REAPER, .argc = u->d.argc, .envc = u->d.envc };
+    plan p = { .m = &m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
+    bool back = u->t.state == CAY_UNIT_BACKOFF;
+    u->began = cay__now_ms();
+    u->t.ready_ms = u->t.ready_after_ms = u->t.wait_ms = 0;
+    u->t.restarts += back;
+    bool fresh = !u->g;
+    if (!open_streams(u)) {
+        again_later(u, 126, "no room for its streams");
+        return;
+    }
+    gproc *g = p.g = u->g;
+    p.io[1] = u->io[0];
+    p.io[2] = u->io[1];
+    g->stray = false;
+    int pid = plan_start(&p, u->blob, u->d.blob, &(int){ -1 }, &step);
+    if (pid < 0) {
+        int sys = errno;
+        if (fresh) { /* nobody was told of it */
+            gproc_drop(g);
+            u->g = NULL;
+            close_streams(u, 0);
+            u->t.proc[0] = 0;
+        }
+        again_later(u, sys == ENOENT || sys == ENOTDIR ? 127 : 126,
+                    !strcmp(step, "user") ? (sys == EPERM ? "its user is not mapped here" : "no such user")
+                    : sys == ENOENT || sys == ENOTDIR ? "no such command or directory" : sys == EACCES ? "it cannot be executed" : "it could not be started");
+        return;
+    }
+    u->runs = true;
+    u->t.pid = g->st.exit.pid = pid;
+    u->fails = 0;
+    u->step = LOOK_FIRST;
+    G.nshims++;
+    G.pids[g - G.procs] = g->shim;
+    gproc_tell(g);
+    bool looks = u->d.check_argc || u->d.tcp;
+    u->due = looks ? u->began + 1 : 0;
+    if (looks) {
+        become(u, CAY_UNIT_STARTING, "");
+        return;
+    }
+    u->t.ready_ms = cay__wall_ms();
+    become(u, CAY_UNIT_READY, "");
+}
+
+/* ---- looking ---- */
+
+static void judged(unit *u, bool good)
+{
+    int64_t now = cay__now_ms();
+    bool was = u->t.state == CAY_UNIT_READY;
+    if (good) {
+        u->fails = 0;
+        u->due = now + u->d.interval_ms;
+        if (!u->t.ready_ms) {
+            u->t.ready_ms = cay__wall_ms();
+            u->t.ready_after_ms = (uint32_t)(now - u->began);
+        }
+        if (!was)
+            become(u, CAY_UNIT_READY, "");
+        return;
+    }
+    if (u->t.state == CAY_UNIT_STARTING) {
+        u->due = now + u->step;
+        u->step = CAY_MIN(2 * u->step, (uint32_t)LOOK_MOST);
+        return;
+    }
+    u->due = now + CAY_MIN(u->d.interval_ms, 1000u);
+    if (++u->fails >= FAILS && was)
+        become(u, CAY_UNIT_UNHEALTHY, u->d.check_argc ? "its health command fails" : "its port takes no connection");
+}
+
+/* On loopback the answer is there as soon as the question is asked; who has no room for one more is not ready. */
+static bool dials(int family, uint16_t port)
+{
+    struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = { .s6_addr = { [15] = 1 } } };
+    CAY_AUTOFD s = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s < 0)
+        return false;
+    int rc = family == AF_INET ? connect(s, (struct sockaddr *)&a4, sizeof a4) : connect(s, (struct sockaddr *)&a6, sizeof a6);
+    struct pollfd p = { s, POLLOUT, 0 };
+    int sys = 0;
+    socklen_t n = sizeof sys;
+    return rc == 0 || (errno == EINPROGRESS && poll(&p, 1, 0) == 1 && getsockopt(s, SOL_SOCKET, SO_ERROR, &sys, &n) == 0 && sys == 0);
+}
+
+static void look(unit *u)
+{
+    if (!u->d.check_argc) {
+        judged(u, dials(AF_INET, u->d.tcp) || dials(AF_INET6, u->d.tcp));
+        return;
+    }
+    const char *step;
+    CAY_AUTOFD null = open("/dev/null", O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    cay_g_spawn m = { .flags = u->d.check_flags, .argc = u->d.check_argc, .envc = u->d.check_envc };
+    plan p = { .m = &m, .io = { null, null, null }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
+    int pid = null < 0 ? -1 : plan_start(&p, u->check, u->d.check, &(int){ -1 }, &step);
+    if (pid < 0) {
+        judged(u, false);
+        return;
+    }
+    u->check_pid = pid;
+    u->check_until = cay__now_ms() + u->d.timeout_ms;
+}
+
+/* ---- the end of one ---- */
+
+static void text_end(int status, char *out, size_t cap)
+{
+    char n[21];
+    bool sig = WIFSIGNALED(status);
+    cay__str_join(out, cap, sig ? "killed by signal " : "ended with ", cay__str_u64(n, (uint64_t)(sig ? WTERMSIG(status) : WEXITSTATUS(status))), NULL);
+}
+
+void unit_died(unsigned at, int status)
+{
+    unit *u = &U.list[at - 1];
+    char why[40];
+    bool stopping = u->t.state == CAY_UNIT_STOPPING;
+    u->runs = false;
+    u->t.pid = 0;
+    u->g->st.exit.pid = 0;
+    check_end(u);
+    text_end(status, why, sizeof why);
+    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    if (stopping) {
+        u->due = 0;
+        u->t.code = code;
+        become(u, u->again ? CAY_UNIT_WAITING : CAY_UNIT_STOPPED, "");
+        if (!u->again)
+            close_streams(u, status);
+        u->again = false;
+    } else if (U.hold & HOLD_TURN) { /* it was ended so that the root can change */
+        u->due = 0;
+        become(u, CAY_UNIT_WAITING, "");
+    } else {
+        again_later(u, code, why);
+    }
+}
+
+/* The first process ended and others of it live: it went into the background, or it broke and they are useless. */
+void unit_main_ended(unsigned at, int status)
+{
+    unit *u = &U.list[at - 1];
+    if (!u->g->st.exit.pid)
+        return;
+    u->g->st.exit.pid = u->t.pid = 0;
+    if (status)
+        gproc_signal(u->g, SIGKILL, 2);
+    else
+        tell(u);
+}
+
+bool unit_reaped(int pid, int status)
+{
+    for (unit *u = U.list; u < U.list + U.n; u++)
+        if (u->check_pid == pid) {
+            u->check_pid = 0;
+            judged(u, status == 0);
+            return true;
+        }
+    return false;
+}
+
+/* ---- time ---- */
+
+static bool may_start(const unit *u)
+{
+    for (unsigned i = 0; i < U.n; i++)
+        if ((u->d.after >> i & 1) && U.list[i].t.state != CAY_UNIT_READY && U.list[i].t.state != CAY_UNIT_DONE)
+            return false;
+    return true;
+}
+
+static void tick(unit *u, int64_t now)
+{
+    switch (u->t.state) {
+    case CAY_UNIT_WAITING:
+        if (!u->runs && may_start(u))
+            begin(u);
+        break;
+    case CAY_UNIT_BACKOFF:
+        if (now >= u->due)
+            begin(u);
+        break;
+    case CAY_UNIT_STOPPING:
+        if (now >= u->due && u->runs) {
+            gproc_signal(u->g, SIGKILL, 2);
+            u->due = now + KILL_AGAIN;
+        }
+        break;
+    case CAY_UNIT_STARTING:
+    case CAY_UNIT_READY:
+    case CAY_UNIT_UNHEALTHY:
+        if (u->check_pid && now >= u->check_until) {
+            check_end(u);
+            judged(u, false);
+        } else if (!u->check_pid && u->due && now >= u->due) {
+            look(u);
+        }
+        break;
+    default: break;
+    }
+}
+
+void units_step(void)
+{
+    do {
+        U.changed = false;
+        for (unit *u = U.list; u < U.list + U.n && !U.hold; u++)
+            tick(u, cay__now_ms());
+    } while (U.changed && !U.hold);
+}
+
+int units_wait(void)
+{
+    int64_t first = INT64_MAX;
+    for (unit *u = U.list; u < U.list + U.n && !U.hold; u++) {
+        int64_t at = u->check_pid ? u->check_until : u->due;
+        if (at && at < first)
+            first = at;
+    }
+    return first == INT64_MAX ? -1 : (int)CAY_MIN(CAY_MAX(first - cay__now_ms(), 0), 60000);
+}
+
+/* ---- what is asked ---- */
+
+static void stop(unit *u, bool again)
+{
+    check_end(u);
+    u->again = again;
+    if (!u->runs) {
+        u->due = 0;
+        become(u, again ? CAY_UNIT_WAITING : CAY_UNIT_STOPPED, "");
+        if (!again)
+            close_streams(u, 0);
+        return;
+    }
+    if (u->t.state != CAY_UNIT_STOPPING) {
+        u->due = cay__now_ms() + u->d.stop_ms;
+        become(u, CAY_UNIT_STOPPING, "");
+        gproc_signal(u->g, SIGTERM, 2);
+    }
+}
+
+static void begin_by_hand(unit *u)
+{
+    if (u->t.state == CAY_UNIT_STOPPING) {
+        u->again = true;
+    } else if (!u->runs) {
+        u->pause = 0;
+        u->t.restarts = 0;
+        become(u, CAY_UNIT_WAITING, "");
+    }
+}
+
+void units_ask(const cay_g_proc *m, int *fds, int nfds)
+{
+    if (m->a == CAY_GU_HOLD) {
+        U.hold |= HOLD_ASKED;
+        tell_keeper("", "", 0);
+    }
+    if (!m->proc[0] && m->a == CAY_GU_START)
+        U.hold &= ~(unsigned)HOLD_START;
+    for (unit *u = U.list; u < U.list + U.n; u++) {
+        if (m->proc[0] && strncmp(m->proc, u->d.name, sizeof m->proc))
+            continue;
+        if (m->a == CAY_GU_START)
+            begin_by_hand(u);
+        else if (m->a == CAY_GU_STOP || m->a == CAY_GU_RESTART)
+            stop(u, m->a == CAY_GU_RESTART);
+    }
+    if (nfds == 1)
+        listen_to(fds);
+}
+
+void units_release(void)
+{
+    U.hold &= HOLD_START;
+}
+
+void units_turn(void)
+{
+    if (U.n)
+        U.hold |= HOLD_TURN;
+}
+
+/* ---- the config ---- */
+
+static bool take(const char **at, const char *end, void *to, size_t n)
+{
+    if ((size_t)(end - *at) < n)
+        return false;
+    memcpy(to, *at, n);
+    *at += n;
+    return true;
+}
+
+static bool take_unit(unit *u, const char **at, const char *end)
+{
+    if (!take(at, end, &u->d, sizeof u->d) || !memchr(u->d.name, 0, sizeof u->d.name) || !memchr(u->d.title, 0, sizeof u->d.title) ||
+        u->d.blob > (size_t)(end - *at) || u->d.check > (size_t)(end - *at) - u->d.blob || u->d.argc > u->d.blob || u->d.envc > u->d.blob ||
+        u->d.check_argc > u->d.check || u->d.check_envc > u->d.check)
+        return false;
+    u->d.flags &= CAY_SPAWN_SHELL;
+    u->d.check_flags &= CAY_SPAWN_SHELL;
+    u->blob = *at;
+    u->check = *at + u->d.blob;
+    *at += u->d.blob + u->d.check;
+    u->io[0] = u->io[1] = -1;
+    u->t = (cay_g_told){ .state = CAY_UNIT_WAITING, .code = -1, .port = u->d.port, .place = (uint32_t)(u - U.list), .since_ms = cay__wall_ms() };
+    memcpy(u->t.name, u->d.name, sizeof u->t.name);
+    return true;
+}
+
+uint32_t units_config(const char *at, size_t len)
+{
+    const char *end = at + len;
+    cay_g_units head;
+    if (U.n || !take(&at, end, &head, sizeof head) || head.n > CAY_UNITS_MAX)
+        return 0;
+    if (head.n && !U.list)
+        U.list = mmap(NULL, head.n * sizeof *U.list, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (head.n && U.list == MAP_FAILED) {
+        U.list = NULL;
+        return head.flags;
+    }
+    while (U.n < head.n && take_unit(&U.list[U.n], &at, end))
+        U.n++;
+    for (int i = 0; i < ASKERS; i++)
+        U.askers[i] = -1;
+    U.hold = head.flags & CAY_GUF_WAIT ? HOLD_START : 0;
+    units_tell();
+    return head.flags;
+}

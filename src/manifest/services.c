@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services as JSON: read, judged, told again. Who comes after whom is looked at whole, because a circle would wait for ever. */
+#include "manifest.h"
+#include "services.h"
+#include <base/mutant.h>
+#include <base/str.h>
+#include <cay/services.h>
+#include <ctype.h>
+
+#define MS_MOST  3600000
+#define ENV_MOST 256
+
+struct cay_units {
+    cay__arena own, *mem; /* mem: its own, or that of a request */
+    cay_unit   list[CAY_UNITS_MAX];
+    size_t     n, bytes;
+};
+
+static const char *const restarts[] = { [CAY_RESTART_ON_FAILURE] = "on-failure", [CAY_RESTART_NO] = "no", [CAY_RESTART_ALWAYS] = "always" };
+
+static int bad(cay_err *err, const char *name, const char *word, const char *why)
+{
+    int rc = *name ? cay_fail_why(err, CAY_EINVAL, "services_invalid", "service %.40s: %s", name, why)
+                   : cay_fail_why(err, CAY_EINVAL, "services_invalid", "services: %s", why);
+    CAY_AUTOBUF d = CAY__BUF(sizeof err->detail - 1);
+    cay__buf_str(&d, "{\"service\":");
+    cay__buf_json(&d, name, CAY_MIN(strlen(name), 100));
+    cay__buf_fmt(&d, ",\"reason\":\"%s\"}", word);
+    if (err && !d.full)
+        cay__str_copy(err->detail, sizeof err->detail, d.data);
+    return rc;
+}
+
+static bool name_good(const char *s)
+{
+    size_t n = s ? strlen(s) : 0;
+    if (!n || n >= CAY_UNIT_NAME || !islower((unsigned char)*s))
+        return false;
+    return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-") == n;
+}
+
+static const char *take(cay_units *u, const char *s)
+{
+    u->bytes += strlen(s) + 1;
+    return cay__arena_str(u->mem, s);
+}
+
+/* ------------------------------------------------------------------ fields */
+
+typedef int (*reader)(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err);
+
+static const char *text(const json_t *j)
+{
+    const char *s = json_string_value(j);
+    return s && strlen(s) == json_string_length(j) ? s : NULL;
+}
+
+static int read_command(cay_units *u, const char *name, const json_t *j, const char *field, const char *const **argv, const char **shell, cay_err *err)
+{
+    char why[80];
+    cay__str_join(why, sizeof why, field, " is one line for the shell, or a list of words that is not empty", NULL);
+    const char *line = text(j);
+    if (line && *line) {
+        *shell = take(u, line);
+        return 0;
+    }
+    size_t n = json_array_size(j);
+    const char **list = cay__arena_take(u->mem, (n + !CAY__MUTANT("fuzz-services")) * sizeof *list);
+    for (size_t i = 0; i < n; i++) {
+        const char *s = text(json_array_get(j, i));
+        if (!s || (!i && !*s))
+            return bad(err, name, "command", why);
+        list[i] = take(u, s);
+    }
+    *argv = list;
+    return n ? 0 : bad(err, name, "command", why);
+}
+
+static int read_cmd(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    return read_command(u, one->name, j, field, &one->argv, &one->shell, err);
+}
+
+static int read_health_cmd(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    return read_command(u, one->name, j, field, &one->health_argv, &one->health_shell, err);
+}
+
+static int read_env(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    const char *key;
+    json_t *v;
+    size_t n = 0;
+    (void)field;
+    if (!json_is_object(j) || json_object_size(j) > ENV_MOST)
+        return bad(err, one->name, "environment", "environment is an object of at most 256 texts");
+    cay_pair *list = cay__arena_take(u->mem, (json_object_size(j) + 1) * sizeof *list);
+    json_object_foreach((json_t *)j, key, v) {
+        const char *s = text(v);
+        if (!s || !*key || strchr(key, '='))
+            return bad(err, one->name, "environment", "a variable has a name without '=' and a text without NUL");
+        list[n++] = (cay_pair){ take(u, key), take(u, s) };
+    }
+    one->env = list;
+    return 0;
+}
+
+static int read_user(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    const char *s = text(j);
+    (void)field;
+    if (!s || !*s || strlen(s) > 63 || strpbrk(s, ":\r\n /"))
+        return bad(err, one->name, "user", "user is a name or a number");
+    one->user = take(u, s);
+    return 0;
+}
+
+static int read_cwd(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    const char *s = text(j);
+    (void)field;
+    if (!s || !*s || strlen(s) > 4000)
+        return bad(err, one->name, "cwd", "cwd is a path");
+    one->cwd = take(u, s);
+    return 0;
+}
+
+static int read_number(const cay_unit *one, const json_t *j, const char *field, int64_t least, int64_t most, int64_t *out, cay_err *err)
+{
+    char why[96], a[21], b[21];
+    *out = json_integer_value(j);
+    if (json_is_integer(j) && *out >= least && *out <= most)
+        return 0;
+    cay__str_join(why, sizeof why, field, " is a whole number, ", cay__str_u64(a, (uint64_t)least), " to ", cay__str_u64(b, (uint64_t)most), NULL);
+    return bad(err, one->name, field, why);
+}
+
+static int read_port(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    int64_t v;
+    (void)u;
+    CAY_TRY(read_number(one, j, field, 1, 65535, &v, err));
+    *(!strcmp(field, "tcp") ? &one->health_tcp : &one->port) = (uint16_t)v;
+    return 0;
+}
+
+static int read_ms(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    int64_t v;
+    (void)u;
+    CAY_TRY(read_number(one, j, field, 10, MS_MOST, &v, err));
+    *(*field == 'i' ? &one->interval_ms : *field == 't' ? &one->timeout_ms : &one->stop_ms) = (uint32_t)v;
+    return 0;
+}
+
+static int read_restart(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    const char *s = text(j);
+    (void)u, (void)field;
+    for (size_t i = 0; s && i < CAY_LEN(restarts); i++)
+        if (!strcmp(s, restarts[i])) {
+            one->restart = (cay_restart)i;
+            return 0;
+        }
+    return bad(err, one->name, "restart", "restart is \"no\", \"on-failure\" or \"always\"");
+}
+
+static int read_after(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    size_t n = json_is_string(j) ? 1 : json_array_size(j);
+    (void)field;
+    if (!n && !json_is_array(j))
+        return bad(err, one->name, "after", "after is a name or a list of names");
+    const char **list = cay__arena_take(u->mem, (CAY_MIN(n, (size_t)CAY_UNITS_MAX) + 1) * sizeof *list);
+    for (size_t i = 0; i < n; i++) {
+        const char *s = text(json_is_string(j) ? j : json_array_get(j, i));
+        if (!name_good(s) || i >= CAY_UNITS_MAX)
+            return bad(err, one->name, "after", "after is a list of names of services");
+        list[i] = take(u, s);
+    }
+    one->after = list;
+    return 0;
+}
+
+typedef struct row {
+    const char *name;
+    reader      read;
+} row;
+static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err);
+static const row rows[] = {
+    { "command", read_cmd }, { "port", read_port }, { "environment", read_env }, { "env", read_env }, { "user", read_user }, { "cwd", read_cwd },
+    { "health", read_health }, { "restart", read_restart }, { "after", read_after }, { "stop_ms", read_ms }, { NULL, NULL },
+};
+static const row health_rows[] = {
+    { "command", read_health_cmd }, { "tcp", read_port }, { "interval_ms", read_ms }, { "timeout_ms", read_ms }, { NULL, NULL },
+};
+
+static int read_rows(cay_units *u, cay_unit *one, const json_t *j, const row *table, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    const char *key;
+    json_t *v;
+    CAY_TRY(cay__canonical(one->name, j, &o, err));
+    json_object_foreach(o, key, v) {
+        const row *r = table;
+        while (r->name && strcmp(r->name, key))
+            r++;
+        if (!r->name && !(table == rows && (!strcmp(key, "name") || !strcmp(key, "description")))) {
+            char why[160];
+            cay__str_copy(why, sizeof why, "a field is not known; there are");
+            for (r = table; r->name; r++)
+                cay__str_join(why + strlen(why), sizeof why - strlen(why), " ", r->name, NULL);
+            return bad(err, one->name, "unknown_field", why);
+        }
+        if (r->name && !json_is_null(v))
+            CAY_TRY(r->read(u, one, v, key, err));
+    }
+    return 0;
+}
+
+static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+{
+    (void)field;
+    CAY_TRY(read_rows(u, one, j, health_rows, err));
+    if ((one->health_argv || one->health_shell) && one->health_tcp)
+        return bad(err, one->name, "health", "health has a command or tcp, not both");
+    return 0;
+}
+
+static int read_unit(cay_units *u, const char *name, const json_t *j, cay_err *err)
+{
+    if (!name_good(name))
+        return bad(err, name ? name : "", "name", "a name has a-z, 0-9, '.', '_' and '-', at most 23, and begins with a letter");
+    for (size_t i = 0; i < u->n; i++)
+        if (!strcmp(u->list[i].name, name))
+            return bad(err, name, "duplicate", "it is given twice");
+    if (u->n == CAY_UNITS_MAX)
+        return bad(err, name, "too_many", "a sandbox has at most 32 services");
+    if (!json_is_object(j))
+        return bad(err, name, "type", "it is an object with a command");
+    cay_unit *one = &u->list[u->n++];
+    one->size = sizeof *one;
+    one->name = take(u, name);
+    CAY_TRY(read_rows(u, one, j, rows, err));
+    if (!one->argv && !one->shell)
+        return bad(err, name, "command", "it has no command");
+    if (u->bytes > CAY_UNITS_BYTES)
+        return bad(err, name, "too_big", "the services' commands and variables have more than 24 KiB together; put them into a file");
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the whole */
+
+static size_t find(const cay_units *u, const char *name)
+{
+    size_t i = 0;
+    while (i < u->n && strcmp(u->list[i].name, name))
+        i++;
+    return i;
+}
+
+/* 1: on the way from the first one, 2: found to end. */
+static int walk(const cay_units *u, size_t at, uint8_t *seen, cay_err *err)
+{
+    const cay_unit *one = &u->list[at];
+    seen[at] = 1;
+    for (const char *const *a = one->after; a && *a; a++) {
+        size_t i = find(u, *a);
+        char why[120];
+        if (i == u->n || seen[i] == 1) {
+            cay__str_join(why, sizeof why, "after ", *a, i == u->n ? ", which is no service here" : ": they wait for each other in a circle", NULL);
+            return bad(err, one->name, i == u->n ? "after" : "circle", why);
+        }
+        if (!seen[i])
+            CAY_TRY(walk(u, i, seen, err));
+    }
+    seen[at] = 2;
+    return 0;
+}
+
+static int check_order(const cay_units *u, cay_err *err)
+{
+    uint8_t seen[CAY_UNITS_MAX] = { 0 };
+    for (size_t i = 0; i < u->n; i++)
+        if (!seen[i])
+            CAY_TRY(walk(u, i, seen, err));
+    return 0;
+}
+
+void cay_units_free(cay_units *u)
+{
+    if (!u)
+        return;
+    cay__arena_clear(&u->own);
+    free(u);
+}
+
+CAY_DEFINE_AUTO(cay_units, cay_units_free)
+
+static int read_all(cay_units *u, const json_t *j, cay_err *err)
+{
+    const char *key;
+    json_t *v;
+    size_t i;
+    if (!json_is_object(j) && !json_is_array(j))
+        return bad(err, "", "type", "they are an object by name, or a list of objects with \"name\"");
+    json_object_foreach((json_t *)j, key, v)
+        if (!json_is_null(v))
+            CAY_TRY(read_unit(u, key, v, err));
+    json_array_foreach(j, i, v)
+        CAY_TRY(read_unit(u, cay__json_str(v, "name", NULL), v, err));
+    return check_order(u, err);
+}
+
+int cay__units_read(const json_t *j, cay_units **out, cay_err *err)
+{
+    CAY_AUTOPTR(cay_units) u = cay__alloc(sizeof *u);
+    u->mem = &u->own;
+    CAY_TRY(read_all(u, j, err));
+    *out = CAY_STEAL(u);
+    return 0;
+}
+
+int cay__units_take(cay_create *c, cay__arena *mem, cay_err *err)
+{
+    json_error_t je;
+    c->units = NULL;
+    c->nunits = 0;
+    if (!c->services)
+        return 0;
+    CAY_AUTOJSON *j = json_loads(c->services, JSON_REJECT_DUPLICATES, &je);
+    if (!j)
+        return bad(err, "", "json", "they are not sound JSON");
+    cay_units *u = cay__arena_take(mem, sizeof *u);
+    u->mem = mem;
+    CAY_TRY(read_all(u, j, err));
+    c->units = u->list;
+    c->nunits = u->n;
+    return 0;
+}
+
+int cay_units_parse(const char *json, size_t len, cay_units **out, cay_err *err)
+{
+    json_error_t je;
+    CAY_AUTOJSON *j = json_loadb(json, len, JSON_REJECT_DUPLICATES, &je);
+    if (!j)
+        return bad(err, "", "json", "they are not sound JSON");
+    return cay__units_read(j, out, err);
+}
+
+const cay_unit *cay_units_list(const cay_units *u, size_t *n)
+{
+    *n = u->n;
+    return u->list;
+}
+
+/* ------------------------------------------------------------------ told again */
+
+static json_t *list_json(const char *const *list)
+{
+    json_t *a = json_array();
+    for (; *list; list++)
+        json_array_append_new(a, json_string(*list));
+    return a;
+}
+
+static void put(json_t *o, const char *key, json_t *v)
+{
+    if (v)
+        json_object_set_new(o, key, v);
+}
+
+static json_t *number(uint32_t v)
+{
+    return v ? json_integer(v) : NULL;
+}
+
+static json_t *either(const char *const *argv, const char *shell)
+{
+    return argv ? list_json(argv) : shell ? json_string(shell) : NULL;
+}
+
+static json_t *unit_json(const cay_unit *one)
+{
+    json_t *o = json_object(), *h = json_object(), *env = one->env && one->env->key ? json_object() : NULL;
+    for (const cay_pair *p = one->env; p && p->key; p++)
+        put(env, p->key, json_string(p->value));
+    put(o, "command", either(one->argv, one->shell));
+    put(o, "port", number(one->port));
+    put(o, "environment", env);
+    put(o, "user", one->user ? json_string(one->user) : NULL);
+    put(o, "cwd", one->cwd ? json_string(one->cwd) : NULL);
+    put(h, "command", either(one->health_argv, one->health_shell));
+    put(h, "tcp", number(one->health_tcp));
+    put(h, "interval_ms", number(one->interval_ms));
+    put(h, "timeout_ms", number(one->timeout_ms));
+    if (json_object_size(h))
+        put(o, "health", h);
+    else
+        json_decref(h);
+    put(o, "restart", one->restart ? json_string(restarts[one->restart]) : NULL);
+    put(o, "after", one->after && *one->after ? list_json(one->after) : NULL);
+    put(o, "stop_ms", number(one->stop_ms));
+    return o;
+}
+
+json_t *cay__units_tell(const cay_units *u)
+{
+    json_t *o = json_object();
+    for (size_t i = 0; i < u->n; i++)
+        put(o, u->list[i].name, unit_json(&u->list[i]));
+    return o;
+}
+
+int cay_units_json(const cay_units *u, char **json, cay_err *err)
+{
+    CAY_AUTOJSON *o = cay__units_tell(u);
+    char *s = cay__json_text(o, 16 * CAY_UNITS_BYTES);
+    if (!s)
+        return bad(err, "", "too_big", "they are too long");
+    *json = s;
+    return 0;
+}
+
+/* As an object by name, not yet judged: null has a meaning here. */
+static int by_name(const char *json, json_t **out, cay_err *err)
+{
+    json_error_t je;
+    size_t i;
+    json_t *v;
+    CAY_AUTOJSON *j = json ? json_loads(json, JSON_REJECT_DUPLICATES, &je) : json_object();
+    if (!j || (!json_is_object(j) && !json_is_array(j)))
+        return bad(err, "", "json", "they are not sound JSON: an object by name, or a list");
+    CAY_AUTOJSON *o = json_is_object(j) ? json_incref(j) : json_object();
+    json_array_foreach(j, i, v) {
+        const char *name = cay__json_str(v, "name", "");
+        if (json_object_get(o, name))
+            return bad(err, name, "duplicate", "it is given twice");
+        json_object_set(o, name, v);
+    }
+    *out = CAY_STEAL(o);
+    return 0;
+}
+
+int cay_units_merge(const char *below, const char *above, char **json, cay_err *err)
+{
+    CAY_AUTOJSON *a = NULL, *b = NULL;
+    const char *key;
+    json_t *v;
+    CAY_TRY(by_name(below, &a, err));
+    CAY_TRY(by_name(above, &b, err));
+    json_object_foreach(b, key, v) {
+        if (json_is_null(v))
+            json_object_del(a, key);
+        else
+            json_object_set(a, key, v);
+    }
+    CAY_AUTOPTR(cay_units) u = NULL;
+    CAY_TRY(cay__units_read(a, &u, err));
+    *json = NULL;
+    return u->n ? cay_units_json(u, json, err) : 0;
+}
