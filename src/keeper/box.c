@@ -425,6 +425,8 @@ static const char *ask_root(box *b, pending *p)
                   .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower, .on = p->m.flags & CAY_CREATE_ON };
     if (lower && K.mode == CAY_MODE_ROOT && mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";
+    if (!lower && !(p->m.flags & CAY_CREATE_IMAGE) && strcmp(p->m.layer, K.layer) && rootfs_seal(p->m.layer) < 0)
+        return "layer";
     cay__str_copy(j.name, sizeof j.name, b->id);
     cay__str_copy(j.path, sizeof j.path, p->stack);
     /* Volumes keep their owners as layers do, and are shown through the same map. */

@@ -298,7 +298,8 @@ void cgroup_exec_adopt(proc *p, uint32_t number);
 bool cgroup_reap_strays(void); /* false: some are still busy */
 void cgroup_leave(void);
 /* rootfs.c */
-int  rootfs_seal(void);
+int  rootfs_open(void);
+int  rootfs_seal(const char *layer);
 /* pool.c */
 bool pool_start_janitor(const char *home); /* and sweeper and lender, before the small tree is entered */
 bool pool_start(void);

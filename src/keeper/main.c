@@ -215,7 +215,7 @@ int main(int argc, char **argv)
         die("janitor");
     if (enter_tree(home, run) < 0)
         die("mount namespace");
-    if (!cay__loop_open(&K.loop) || rootfs_seal() < 0)
+    if (!cay__loop_open(&K.loop) || rootfs_open() < 0)
         die("state directory");
     adopt_run();
     if (!pool_start())

@@ -345,7 +345,7 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
                     : user ? (r->sys == EPERM ? "only the sandbox's one user exists here; other users need sub-ids, see /etc/subuid"
                                               : "no such user in the sandbox")
                            : "the command could not be started",
-                    exec || cwd || user ? NULL : step);
+                    cwd ? strerror(r->sys) : exec || user ? NULL : step);
         proc_free(p);
         box_spawned(b);
         return;

@@ -13,18 +13,22 @@ static int make_dir(int at, const char *name)
     return fchownat(at, name, owner, owner, AT_SYMLINK_NOFOLLOW);
 }
 
-/* What needs an owner that only exists in our user namespace is put into the default layer here. */
-int rootfs_seal(void)
+int rootfs_open(void)
 {
-    char path[128];
     if ((mkdirat(K.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) || (mkdirat(K.home_fd, "layers", 0711) < 0 && errno != EEXIST))
         return -1;
     /* Ids of a sandbox have to pass, whoever made them before us and under which umask. */
     if (fchmodat(K.home_fd, "sandboxes", 0711, 0) < 0 || fchmodat(K.home_fd, "layers", 0711, 0) < 0)
         return -1;
-    if (!K.layer[0])
-        return 0;
-    cay__str_join(path, sizeof path, "layers/", K.layer, NULL);
+    return K.layer[0] ? rootfs_seal(K.layer) : 0;
+}
+
+/* What needs an owner that only exists in our user namespace is put into a layer of template host here: into the default one as
+ * we start, into another when a host that changed meanwhile has brought it. */
+int rootfs_seal(const char *layer)
+{
+    char path[128];
+    cay__str_join(path, sizeof path, "layers/", layer, NULL);
     CAY_AUTOFD at = openat(K.home_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (at < 0)
         return -1;

@@ -308,6 +308,18 @@ run "$cay" rm -qf "$id"
 run "$cay" tour; is 0 && says 'Nothing is left behind'; ok 'tour'
 run "$cay" ls -q; [ ! -s "$t/out" ]; ok 'and nothing is left'
 
+# ---- a host that is changed while a keeper runs, as by a package that is installed: its template is another, and as good
+if [ "$provider" = native ]; then
+    [ "$(id -u)" = 0 ] && ns=-m || ns='-Um --map-current-user --keep-caps'
+    run "$cay" run -q -- true
+    mkdir "$t/alternatives"
+    # shellcheck disable=SC2086
+    run unshare $ns python3 -c 'import ctypes, os, sys
+ctypes.CDLL(None).mount(sys.argv[1].encode(), b"/etc/alternatives", None, 4096, None) == 0 or sys.exit("mount")
+os.execv(sys.argv[2], sys.argv[2:])' "$t/alternatives" "$cay" run -q -- sh -c 'ls -A /etc/alternatives; touch here "$HOME/there"; pwd'
+    is 0 && [ "$(cat "$t/out")" = /workspace ]; ok 'a host that changes under a keeper: the next sandbox has the new /etc and its places'
+fi
+
 # ---- what only a wall gives
 if [ "$provider" = native ]; then
     chmod 755 "$t" "$t/w" into; chmod 644 into/a

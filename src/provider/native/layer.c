@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #define STORE_BASE 0x70000000u /* as in keeper/keeper.h: owner of every file in a layer, as root */
-#define VERSION    "1"
+#define VERSION    "2"
 #define FILE_MAX   (16 << 20)
 
 static const char *const wanted[] = {
@@ -23,7 +23,7 @@ static const char *const wanted[] = {
     "pki/tls/certs", "pki/ca-trust/extracted", "crypto-policies", "localtime", "timezone", "mime.types", "services",
     "protocols", "shells", "profile", "bash.bashrc", "inputrc", "terminfo", "debian_version", "os-release",
     "lsb-release", "java-*", "python3*", "perl", "fonts", "magic", "magic.mime", "locale.alias", "locale.conf",
-    "gai.conf", "ethertypes", "rpc", "R", "maven", "vim", "dpkg",
+    "gai.conf", "ethertypes", "rpc", "R", "maven", "vim", "dpkg", "chromium.d",
 };
 
 static const struct {
