@@ -48,7 +48,22 @@ static void hand_over(const char *dir, const struct passwd *to)
     }
 }
 
-/* One group below our own for every controller that limits, and in the v2 tree. A cpuset would need cpus first. */
+/* Nobody may enter a cpuset before it has cpus and memory: those of the group that it is in. */
+static void like_parent(const char *dir)
+{
+    static const char *const files[] = { "cpuset.cpus", "cpuset.mems" };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[PATH_MAX + 64], text[4096];
+        snprintf(path, sizeof path, "%s/../%s", dir, files[i]);
+        FILE *f = fopen(path, "re");
+        if (f && fgets(text, sizeof text, f))
+            put(dir, files[i], text);
+        if (f)
+            fclose(f);
+    }
+}
+
+/* One group below our own for every controller, and in the v2 tree. */
 static void make_groups(const struct passwd *to)
 {
     FILE *own = fopen("/proc/self/cgroup", "re");
@@ -67,10 +82,12 @@ static void make_groups(const struct passwd *to)
             if (!dash || sscanf(m, "%*d %*d %*s %*s %4095s", point) != 1 || sscanf(dash, " - %31s %*s %255s", type, super) != 2)
                 continue;
             const char *s = strncmp(super, "rw,", 3) ? super : super + 3;
-            if (*names ? strcmp(type, "cgroup") || strcmp(s, names) || strstr(names, "cpuset") : strcmp(type, "cgroup2"))
+            if (*names ? strcmp(type, "cgroup") || strcmp(s, names) : strcmp(type, "cgroup2"))
                 continue;
             snprintf(groups[ngroups], PATH_MAX, "%.2000s%.1900s/cay-test-%d", point, strcmp(path, "/") ? path : "", getpid());
             if (mkdir(groups[ngroups], 0755) == 0) {
+                if (strstr(names, "cpuset"))
+                    like_parent(groups[ngroups]);
                 if (to)
                     hand_over(groups[ngroups], to);
                 ngroups++;
