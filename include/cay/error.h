@@ -68,6 +68,10 @@ typedef struct cay_op {
     const char *process; /* the id of a process that it was about; "" without */
     int64_t     began_ns, ended_ns; /* since 1970 */
     const struct cay_err *fault; /* NULL: it was done */
+    const char *path;    /* of files; else NULL. What follows may hold secrets: no trace is told it */
+    const char *const *argv; /* of process.start: the command, or */
+    const char *shell, *user;
+    uint64_t    bytes;   /* of file.write */
 } cay_op;
 
 typedef struct cay_call {

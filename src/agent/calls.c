@@ -3,6 +3,7 @@
 #include "ledger.h"
 #include "run.h"
 #include "trace.h"
+#include "watched.h"
 #include <base/fd.h>
 #include <base/str.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ typedef struct one_call {
     cay__span      *span;
     cay_run         view; /* the run as a call beside others sees it */
     int64_t         began;
+    cay__watched   *watched; /* what it does in the sandbox */
 } one_call;
 
 /* ------------------------------------------------------------------ answers */
@@ -215,13 +217,16 @@ static void begin_tool(cay_run *r, one_call *c, bool beside)
     hook_start(r, &c->pub);
     c->span = cay__span_begin(r, "function", c->pub.tool);
     cay__span_call(c->span, &c->call);
-    if (!beside)
+    if (!beside) {
+        c->watched = cay__watched_begin(r, c->pub.call_id, &c->call);
         return;
+    }
     cay__span_beside(c->span);
     c->view = *r; /* what it may ask of the run, with its own deadline; spans are the run's thread's */
     c->view.call = &c->call;
     c->view.span = NULL;
     c->pub.run = &c->view;
+    c->watched = cay__watched_begin(&c->view, c->pub.call_id, &c->call);
 }
 
 static void call_beside(void *arg, size_t i)
@@ -244,8 +249,10 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     int rc = c->rc;
     r->canceled = r->canceled || c->view.canceled;
     c->pub.run = r;
+    int noted = cay__watched_end(CAY_STEAL(c->watched), err);
     cay__span_end(c->span, rc < 0 ? &c->own : NULL);
     c->span = NULL;
+    CAY_TRY(noted);
     CAY_TRY(audit_tool(r, c, rc < 0 ? "failed" : "ok", err));
     if (rc < 0 && (c->tool->raises || cay__call_check_run(r) < 0)) {
         if (err)
@@ -329,6 +336,7 @@ static int ready(cay_run *r, one_call *c, const json_t *item, cay_err *err)
 
 static void forget(one_call *c)
 {
+    cay__watched_end(c->watched, NULL);
     cay__span_end(c->span, NULL);
     json_decref(cay__output_take(&c->o));
     json_decref(c->out);

@@ -12,7 +12,7 @@ enum { EVENT_MAX = 64 << 10 };
 struct cay_ledger {
     const cay_ledger_sink *sink;
     void                 *self;
-    bool                  strict;
+    bool                  strict, detail;
     uint64_t              lost;
     pthread_mutex_t       lock; /* tools may run beside each other */
 };
@@ -23,6 +23,16 @@ cay_ledger *cay_ledger_new(const cay_ledger_sink *sink, void *self, bool strict)
     *a = (cay_ledger){ .sink = sink, .self = self, .strict = strict };
     pthread_mutex_init(&a->lock, NULL);
     return a;
+}
+
+void cay_ledger_detail(cay_ledger *a, bool on)
+{
+    a->detail = on;
+}
+
+bool cay__ledger_detail(const cay_run *r)
+{
+    return r->conf->ledger && r->conf->ledger->detail;
 }
 
 uint64_t cay_ledger_lost(const cay_ledger *a)

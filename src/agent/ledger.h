@@ -7,3 +7,4 @@
 
 /* Takes more: what the event has besides time, run, agent, actor and its name. Negative only when it could not be written and must be. */
 int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err);
+bool cay__ledger_detail(const cay_run *r); /* commands and paths are wanted */

@@ -98,6 +98,6 @@ void cay__op_end(cay__op *op)
         return;
     bool failed = op->err && op->err->code != op->before;
     cay_op o = { .size = sizeof o, .name = op->name, .sandbox = op->sandbox, .process = op->process, .began_ns = op->began_ns, .ended_ns = wall_ns(),
-                 .fault = failed ? op->err : NULL };
+                 .fault = failed ? op->err : NULL, .path = op->path, .argv = op->argv, .shell = op->shell, .user = op->user, .bytes = op->bytes };
     op->call->tell(op->call->tell_arg, &o);
 }

@@ -22,6 +22,9 @@ typedef struct cay__op {
     int64_t         began_ns;
     const cay_err  *err;
     int             before; /* what err held before */
+    const char     *path, *shell, *user; /* where it is known; they outlive the operation */
+    const char *const *argv;
+    uint64_t        bytes;
 } cay__op;
 #define CAY__OP(call, name, sandbox, err) __attribute__((cleanup(cay__op_end), unused)) cay__op op_ = cay__op_begin(call, name, sandbox, err)
 cay__op cay__op_begin(const cay_call *call, const char *name, const char *sandbox, const cay_err *err);

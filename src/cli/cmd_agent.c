@@ -25,7 +25,7 @@ typedef struct agent_args {
     const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit;
     opt_list    mcp;
     uint64_t    max_turns;
-    bool        keep, no_stream, ptc, browser;
+    bool        keep, no_stream, ptc, browser, audit_detail;
 } agent_args;
 
 #define AT(field) offsetof(agent_args, field)
@@ -47,6 +47,7 @@ static const opt_def defs[] = {
     { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
     { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
     { "audit", 0, "FILE", "append what it was let do there, a JSON object a line", OPT_STR, AT(audit) },
+    { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told", OPT_FLAG, AT(audit_detail) },
     { "memory", 0, "DIR", "learn from run to run: what was learnt is kept there", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
@@ -234,6 +235,8 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(read_state(a, &p->state, err));
     if (a->audit)
         CAY_TRY(cay_ledger_file(a->audit, true, &p->audit, err));
+    if (a->audit)
+        cay_ledger_detail(p->audit, a->audit_detail);
     if (a->trace)
         CAY_TRY(cay_tracer_file(a->trace, &p->tracer, err));
     if (a->session)

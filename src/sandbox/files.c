@@ -56,6 +56,7 @@ int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path, 
                        int *fd, cay_err *err)
 {
     CAY__OP(call, "file.read", sb->id, err);
+    op_.path = path;
     cay_read r;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->open_read != NULL, "read a file", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, false, err));
@@ -93,6 +94,8 @@ int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path, const 
                  size_t len, const cay_write *spec, cay_err *err)
 {
     CAY__OP(call, "file.write", sb->id, err);
+    op_.path = path;
+    op_.bytes = len;
     cay_write w;
     if (!sb->ops->put) {
         cay_upload *up = NULL;
@@ -114,6 +117,7 @@ int cay_file_open_write(cay_sandbox *sb, const cay_call *call, const char *path,
                         const cay_write *spec, cay_upload **out, cay_err *err)
 {
     CAY__OP(call, "file.upload", sb->id, err);
+    op_.path = path;
     cay_write w;
     void *obj = NULL;
     int fd = -1;

@@ -50,6 +50,7 @@ int cay_file_mkdir(cay_sandbox *sb, const cay_call *call, const char *path, uint
                    bool parents, cay_err *err)
 {
     CAY__OP(call, "file.mkdir", sb->id, err);
+    op_.path = path;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->mkdir != NULL, "make a directory", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_mode(mode, err));
@@ -60,6 +61,7 @@ int cay_file_remove(cay_sandbox *sb, const cay_call *call, const char *path, boo
                     cay_err *err)
 {
     CAY__OP(call, "file.remove", sb->id, err);
+    op_.path = path;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->remove != NULL, "remove", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     return sb->ops->remove(sb->box, call, path, recursive, err);
@@ -69,6 +71,7 @@ int cay_file_rename(cay_sandbox *sb, const cay_call *call, const char *from, con
                     cay_err *err)
 {
     CAY__OP(call, "file.rename", sb->id, err);
+    op_.path = to;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->rename != NULL, "rename", from, err));
     CAY_TRY(cay__path_check(to, err));
     CAY_TRY(cay__fence_path(sb, call, from, true, err));
@@ -80,6 +83,7 @@ int cay_file_chmod(cay_sandbox *sb, const cay_call *call, const char *path, uint
                    cay_err *err)
 {
     CAY__OP(call, "file.chmod", sb->id, err);
+    op_.path = path;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->chmod != NULL, "change a mode", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_mode(mode, err));
@@ -90,6 +94,7 @@ int cay_file_chown(cay_sandbox *sb, const cay_call *call, const char *path, uint
                    uint32_t gid, cay_err *err)
 {
     CAY__OP(call, "file.chown", sb->id, err);
+    op_.path = path;
     CAY_TRY(cay__file_begin(sb, call, sb->ops->chown != NULL, "change an owner", path, err));
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     return sb->ops->chown(sb->box, call, path, uid, gid, err);
@@ -99,6 +104,7 @@ int cay_file_symlink(cay_sandbox *sb, const cay_call *call, const char *target, 
                      cay_err *err)
 {
     CAY__OP(call, "file.symlink", sb->id, err);
+    op_.path = path;
     int rc = cay__path_check(target, err);
     if (rc < 0)
         return cay_wrap(err, rc, "link target");

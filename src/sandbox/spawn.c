@@ -129,6 +129,9 @@ int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *sp
     cay_spawn s;
     void *obj = NULL;
     CAY_TRY(cay__spec_take(&s, sizeof s, spec, "cay_spawn", err));
+    op_.argv = s.argv;
+    op_.shell = s.shell;
+    op_.user = s.user;
     CAY_TRY(cay__spawn_check(&s, err));
     CAY_TRY(cay__call_check(call, "spawn", err));
     CAY_TRY(cay__fence_spawn(sb, call, &s, err));

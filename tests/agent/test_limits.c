@@ -144,9 +144,24 @@ static void what_is_done_is_written_down(void **state)
     has(written.data, "\"tool\":\"apply_patch\",\"call_id\":\"c0\",\"inside\":false,\"outcome\":\"ok\"");
     has(written.data, "\"tool\":\"nosuch\",\"call_id\":\"c2\",\"inside\":false,\"outcome\":\"refused\"");
     has(written.data, "\"state\":\"completed\"");
+    has(written.data, "\"event\":\"operation\",\"op\":\"file.write\",\"call_id\":\"c0\"");
+    has(written.data, "\"bytes\":12");
+    has(written.data, "\"event\":\"operation\",\"op\":\"process.start\",\"call_id\":\"c1\"");
     has_not(written.data, "secret words");
     has_not(written.data, "hidden");
+    has_not(written.data, "seen.txt");
     assert_int_equal(cay_ledger_lost(audit), 0);
+    /* Commands and paths where they are wanted, and even then nothing that was written or printed. */
+    play_clear(&p);
+    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: other.txt\\n+secret words\\n*** End Patch\\n");
+    p.say[1] = SH("c1", "printf 'hid''den'");
+    p.say[2] = TEXT("done");
+    cay_ledger_detail(audit, true);
+    cay_run_result_free(box_run(&a, "go", (cay_run_config){ .ledger = audit }));
+    has(written.data, "/workspace/other.txt");
+    has(written.data, "printf 'hid''den'");
+    has_not(written.data, "secret words");
+    has_not(written.data, "hidden");
     /* What cannot be written down is not done. */
     play_clear(&p);
     p.say[0] = SH("c0", "echo one");
