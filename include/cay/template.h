@@ -4,7 +4,7 @@
  *
  *   cay_template_find()    one, by name or id            cay_template_list()     those there are
  *   cay_template_publish() a sandbox or snapshot as one  cay_template_remove()   forget one
- *   cay_template_name()    another name for one
+ *   cay_template_name()    another name for one          cay_template_import()   a root filesystem or an image from a file
  *
  * A template is a stack of layers and what its sandboxes are told: environment, user, working directory. Sandboxes are made from one
  * by cay_create.template_; its layers are shared by all of them and never change. docs/templates.md tells more.
@@ -79,6 +79,31 @@ typedef struct cay_template_spec {
 /* What the sandbox wrote since its template becomes part of the new one; nothing is copied. CAY_ENOTSUP, "template_root": it stands on a
  * directory of the host. */
 CAY_API int cay_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *spec, cay_template **out, cay_err *err);
+
+/* ------------------------------------------------------------------ images */
+
+typedef struct cay_template_progress {
+    size_t      size;
+    const char *what;          /* "fetch", "unpack" */
+    size_t      layer, layers; /* which of how many, from 1 */
+    uint64_t    done, total;   /* bytes; fetch: of all layers together; unpack: of this one, total 0 */
+} cay_template_progress;
+
+typedef struct cay_template_file {
+    size_t             size;
+    const char        *path;     /* a directory or a file */
+    const char *const *names;    /* ends with NULL; NULL: those that an archive names itself */
+    const char        *tenant;   /* NULL: "default" */
+    bool               hidden;
+    const char        *image;    /* which of several images of an archive, by its name there; or NULL */
+    const char        *platform; /* "linux/arm64"; NULL: this machine's */
+    const char        *config;   /* of a plain directory or tar: JSON object; or NULL */
+    int              (*progress)(const cay_template_progress *p, void *arg); /* not 0 stops; may be NULL */
+    void              *arg;
+} cay_template_file;
+/* Takes a root filesystem (a directory, or a tar that may be compressed), an OCI layout (a directory or a tar of it) or what `docker save` makes. Layers are
+ * unpacked inside sandboxes and their digests checked; those that are here already are not read again. All or nothing. Free the answer. */
+CAY_API int cay_template_import(cay_service *svc, const cay_call *call, const cay_template_file *spec, cay_template **out, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #define CAY__ITEM_PATH  4096u      /* with room for a NUL */
 #define CAY__ITEM_EXTRA (64u << 10) /* attributes, and the text of NOTE */
@@ -23,7 +24,7 @@
 enum {
     CAY__ITEM_FILE = 'f', CAY__ITEM_DIR = 'd', CAY__ITEM_LINK = 'l',
     CAY__ITEM_HARD = 'h',  /* target: path of an earlier file */
-    CAY__ITEM_GONE = 'w',  /* what a lower layer has there is removed */
+    CAY__ITEM_GONE = 'w',  /* what a lower layer has there is removed; with OPAQUE: only what it has in this directory, which came before */
     CAY__ITEM_NOTE = 'n',  /* path: its name; extra: its text; no part of the tree */
     CAY__ITEM_END = 'e',   /* size: bytes of all files; mode: how many items there were */
     CAY__ITEM_FAIL = '!',  /* instead of END. path: the member; target: a reason's word; extra: one line */
@@ -97,6 +98,9 @@ typedef struct cay__sink {
     bool        one_owner;
     const char *overlay; /* "trusted.overlay." or "user.overlay.": GONE and opaque directories may come; NULL: refused */
     uint64_t    max_bytes, max_items; /* 0: no limit */
+    bool        image;   /* set-uid bits and capabilities of files are kept as they come; a directory may come again */
+    /* What a lower layer has at the path of a directory that nobody described; false: nothing. May be NULL. */
+    bool      (*lower)(const char *path, struct stat *st, void *arg);
     /* A NOTE; may be NULL. Before the first of the others it may change below, overlay and owner here. */
     int       (*note)(const char *name, const char *text, size_t len, void *arg, cay_err *err);
     /* Every item and its bytes as they pass, for a digest; may be NULL. */

@@ -35,6 +35,7 @@ typedef struct small {
 /* A directory's own mode and time come last: making what is inside would change them. */
 typedef struct late {
     struct late *next;
+    bool         again; /* another came before it */
     cay__item    it;
     char         path[];
 } late;
@@ -62,11 +63,28 @@ typedef struct sink {
 
 /* ---- one inode ---- */
 
+/* A file's capabilities are those of the root that its owners belong to: vfs_ns_cap_data, linux/capability.h. */
+static int set_capability(const sink *s, int fd, const char *value, size_t len)
+{
+    uint32_t v[6];
+    if (len != 20 || !s->o->uid_base)
+        return fsetxattr(fd, "security.capability", value, len, 0);
+    memcpy(v, value, 20);
+    v[0] = (v[0] & 0x00ffffff) | 0x03000000;
+    v[5] = s->o->uid_base;
+    return fsetxattr(fd, "security.capability", v, 24, 0);
+}
+
 static int set_attrs(sink *s, int fd, const cay__item *it, cay_err *err)
 {
     const char *name, *value;
     size_t at = 0, len;
     while (cay__item_attr(it, &at, &name, &value, &len)) {
+        if (s->o->image && !strcmp(name, "security.capability")) {
+            if (it->type == CAY__ITEM_FILE && set_capability(s, fd, value, len) < 0 && errno != ENOTSUP && errno != EINVAL)
+                return cay_fail_sys(err, CAY_ESYS, "%.150s: attribute %.60s", it->path, name);
+            continue;
+        }
         if (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13) || (s->o->overlay && !strncmp(name, s->o->overlay, strlen(s->o->overlay))))
             return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.120s: attribute %.60s is none that an archive may set", it->path, name);
         if (fsetxattr(fd, name, value, len, 0) < 0 && errno != ENOTSUP)
@@ -91,7 +109,8 @@ static int own(sink *s, int fd, const cay__item *it, cay_err *err)
 static int finish(sink *s, int fd, const cay__item *it, cay_err *err)
 {
     struct timespec t[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = it->mtime, .tv_nsec = it->nsec } };
-    CAY_TRY(own(s, fd, it, err));
+    if (it->type != CAY__ITEM_FILE)
+        CAY_TRY(own(s, fd, it, err));
     if (fchmod(fd, it->mode & 07777) < 0 || futimens(fd, t) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%.150s: mode and time", it->path);
     return 0;
@@ -144,6 +163,7 @@ static int write_small(sink *s, const small *f, const char *data, cay_err *err)
     CAY_TRY(create_file(s, &f->it, &fd, err));
     if (!cay__fd_write_all(fd, data, f->data_len))
         return cay_fail_sys(err, CAY_ESYS, "write %.150s", f->it.path);
+    CAY_TRY(own(s, fd, &f->it, err)); /* first: it takes capabilities away */
     CAY_TRY(set_attrs(s, fd, &f->it, err));
     return finish(s, fd, &f->it, err);
 }
@@ -254,6 +274,7 @@ static int big_file(sink *s, const cay__item *it, const char *have, size_t len, 
         if (s->o->check)
             CAY_TRY(s->o->check(s->o->items, s->o->bytes, s->o->arg, err));
     }
+    CAY_TRY(own(s, fd, it, err));
     CAY_TRY(set_attrs(s, fd, it, err));
     return finish(s, fd, it, err);
 }
@@ -284,17 +305,45 @@ static int take_file(sink *s, const cay__item *it, cay_err *err)
     return 0;
 }
 
-static int take_dir(sink *s, const cay__item *it, cay_err *err)
+/* Nothing of a lower layer shows through it. */
+static int hide(sink *s, int fd, const char *path, cay_err *err)
+{
+    char name[64];
+    size_t n = strlen(s->o->overlay);
+    memcpy(name, s->o->overlay, n);
+    memcpy(name + n, "opaque", 7);
+    return fsetxattr(fd, name, "y", 1, 0) < 0 ? cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", path) : 0;
+}
+
+/* One that nobody described looks as it does below. */
+static void as_below(sink *s, cay__item *it)
+{
+    struct stat st;
+    const cay__sink *o = s->o;
+    if (!(it->flags & CAY__ITEM_IMPLIED) || !o->lower || !o->lower(it->path, &st, o->arg) || !S_ISDIR(st.st_mode))
+        return;
+    it->mode = st.st_mode & 07777;
+    it->uid = st.st_uid - o->uid_base;
+    it->gid = st.st_gid - o->uid_base;
+    it->mtime = st.st_mtim.tv_sec;
+    it->nsec = (uint32_t)st.st_mtim.tv_nsec;
+}
+
+static int take_dir(sink *s, const cay__item *given, cay_err *err)
 {
     const char *leaf;
     int up;
     CAY_AUTOFD fd = -1;
+    bool again = false;
+    cay__item own_it = *given, *it = &own_it;
     bool root = !strcmp(it->path, ".");
+    as_below(s, it);
     if (it->flags & CAY__ITEM_OPAQUE && (!s->o->overlay || root))
         return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.150s: only an archive of ours may hide a lower directory", it->path);
     if (!root) {
         CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
-        if (mkdirat(up, leaf, 0700) < 0 && errno != EEXIST)
+        again = mkdirat(up, leaf, 0700) < 0;
+        if (again && errno != EEXIST)
             return refused_path(err, it->path);
     }
     fd = root ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -302,20 +351,15 @@ static int take_dir(sink *s, const cay__item *it, cay_err *err)
     if (fd < 0)
         return refused_path(err, it->path);
     CAY_TRY(set_attrs(s, fd, it, err));
-    if (it->flags & CAY__ITEM_OPAQUE) {
-        char name[64];
-        size_t n = strlen(s->o->overlay);
-        memcpy(name, s->o->overlay, n);
-        memcpy(name + n, "opaque", 7);
-        if (fsetxattr(fd, name, "y", 1, 0) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", it->path);
-    }
+    if (it->flags & CAY__ITEM_OPAQUE)
+        CAY_TRY(hide(s, fd, it->path, err));
     size_t len = strlen(it->path) + 1;
     late *l = cay__alloc(sizeof *l + len);
     l->it = *it;
     memcpy(l->path, it->path, len);
     l->it.path = l->path;
     l->it.extra_len = 0;
+    l->again = again;
     l->next = s->dirs;
     s->dirs = l;
     return 0;
@@ -365,6 +409,10 @@ static int take_gone(sink *s, const cay__item *it, cay_err *err)
     if (!s->o->overlay)
         return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.150s: only an archive of ours may remove a lower file", it->path);
     CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
+    if (it->flags & CAY__ITEM_OPAQUE) {
+        CAY_AUTOFD fd = cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+        return fd < 0 ? refused_path(err, it->path) : hide(s, fd, it->path, err);
+    }
     return mknodat(up, leaf, S_IFCHR, makedev(0, 0)) < 0 ? refused_path(err, it->path) : 0;
 }
 
@@ -465,18 +513,40 @@ static int take(sink *s, cay__item *it, cay_err *err)
     }
 }
 
-/* Deepest first, as they were made last. */
+static int finish_dir(sink *s, const late *l, cay_err *err)
+{
+    CAY_AUTOFD fd = !strcmp(l->path, ".") ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                          : cay__fd_openat2(s->root, l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+    return fd < 0 ? refused_path(err, l->path) : finish(s, fd, &l->it, err);
+}
+
+/* Deepest first, as they were made last. Then those that were told again, in their order: the last word counts. */
 static int finish_dirs(sink *s, cay_err *err)
 {
-    for (late *l = s->dirs; l; l = l->next) {
-        bool root = !strcmp(l->path, ".");
-        CAY_AUTOFD fd = root ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                             : cay__fd_openat2(s->root, l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
-        if (fd < 0)
-            return refused_path(err, l->path);
-        CAY_TRY(finish(s, fd, &l->it, err));
+    late *twice = NULL;
+    for (late *l = s->dirs, *next; l; l = next) {
+        next = l->next;
+        if (!l->again)
+            CAY_TRY(finish_dir(s, l, err));
     }
-    return 0;
+    for (late **at = &s->dirs; *at;) {
+        late *l = *at;
+        if (!l->again) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        l->next = twice;
+        twice = l;
+    }
+    int rc = 0;
+    for (late *l = twice, *next; l; l = next) {
+        next = l->next;
+        if (rc == 0)
+            rc = finish_dir(s, l, err);
+        free(l);
+    }
+    return rc;
 }
 
 static int items(sink *s, cay_err *err)

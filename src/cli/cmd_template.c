@@ -49,6 +49,14 @@ void cli_template_print(const cay_template *t)
     cay__buf_clear(&j.b);
 }
 
+const char *const *cli_template_names(const char **room, int n, char **words)
+{
+    for (int i = 0; i < n; i++)
+        room[i] = words[i];
+    room[n] = NULL;
+    return room;
+}
+
 /* ------------------------------------------------------------------ ls */
 
 static int on_template(const cay_template *t, void *arg)
@@ -212,9 +220,8 @@ static int save(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_template) t = NULL;
     cay_service *svc;
-    const char *const *names = (const char *const *)argv + 1; /* argv ends with NULL */
-    cay_template_spec spec = { .size = sizeof spec, .from = argv[0], .names = names, .config = a->config, .hidden = a->hidden };
-    (void)argc;
+    const char *names[CLI_TEMPLATE_NAMES + 1];
+    cay_template_spec spec = { .size = sizeof spec, .from = argv[0], .names = cli_template_names(names, argc - 1, argv + 1), .config = a->config, .hidden = a->hidden };
     if (cli_service(&svc, &err) < 0 || cay_template_publish(svc, NULL, &spec, &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_template_print(t);
@@ -231,6 +238,6 @@ const cli_verb cli_template_save = {
     .opts = { { save_defs, 0 } },
     .size = sizeof(save_args),
     .min = 1,
-    .max = 33,
+    .max = 1 + CLI_TEMPLATE_NAMES,
     .fn = save,
 };

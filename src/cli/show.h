@@ -9,6 +9,9 @@
 /* cmd_template.c */
 struct cay_template;
 void show_template_json(out_json *j, const struct cay_template *t);
+#define CLI_TEMPLATE_NAMES 32
+/* The words as a list that ends with NULL. */
+const char *const *cli_template_names(const char **room, int n, char **words);
 void cli_template_print(const struct cay_template *t); /* its id, or all of it as JSON */
 
 /* cmd_snapshot.c */

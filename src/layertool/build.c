@@ -309,7 +309,7 @@ static int make_files(build *b, unsigned entries, unsigned each, uint64_t *total
 }
 
 /* /proc/self/uid_map: one line that maps one id, or more. */
-static bool one_id(void)
+bool tool_one_id(void)
 {
     char text[256];
     unsigned long inside, outside, count;
@@ -363,7 +363,7 @@ int build_run(tool *t, cay_err *err)
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, TOOL_FD, 0);
     if (map == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "read the plan");
-    build b = { .t = t, .below = t->args + 3, .nbelow = t->nargs - 3, .single = !t->root && one_id() };
+    build b = { .t = t, .below = t->args + 3, .nbelow = t->nargs - 3, .single = !t->root && tool_one_id() };
     int rc = read_plan(&b, map, (size_t)st.st_size, err);
     if (rc == 0 && (rc = tool_stage(t, stage, &at, err)) == 0) {
         b.stage = at;

@@ -34,6 +34,7 @@ static const struct {
 #ifdef CAY_PACK
     { "pack", pack_run },
     { "unpack", unpack_run },
+    { "image", image_run },
 #endif
 };
 

@@ -4,6 +4,7 @@
  *
  *   pack     words, see pack.c       hex digest, items, bytes        and the layer's digest (raw); PROGRESS before; the archive goes to TOOL_FD
  *   unpack   layer                   hex digest, items, bytes        items come from TOOL_FD; META first, which has to be answered
+ *   image    layer below…            items, bytes, 1: its root hides all below, digest of the tar    items come from TOOL_FD
  */
 #pragma once
 #include "pack_proto.h"
@@ -40,3 +41,4 @@ struct writer {
 
 int pack_run(tool *t, cay_err *err);
 int unpack_run(tool *t, cay_err *err);
+int image_run(tool *t, cay_err *err);

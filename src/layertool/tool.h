@@ -65,6 +65,9 @@ int tool_check(tool *t, cay_err *err);
 /* Sends a record before the result. */
 int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err);
 
+/* build.c: the user namespace has one id. */
+bool tool_one_id(void);
+
 /* ---- stack.c ---- */
 
 /* Mounts the merged view of a stack, bottom first, read-only; the descriptor of its root. /tmp is gone for us then: what a

@@ -7,6 +7,7 @@
  *   stacks beyond 32 layers      the lower ones become one: job "merge" until the new layer is there, "merged" until nobody
  *                                stands on the old ones; a sandbox that runs changes over when it starts again
  */
+#include "image.h"
 #include "snapshot.h"
 #include <base/call.h>
 #include <base/fault.h>
@@ -71,6 +72,15 @@ static int remove_job(const cay_job *job, void *arg)
     bool used = true;
     CAY_TRY(cay__call_check(s->call, "settle", s->err));
     int rc = s->svc->store->layer_used(s->svc->db, job->subject, &used, &err);
+    CAY_AUTOFD lock = -1;
+    if (rc == 0 && !used && *job->subject == 'l') {
+        /* Whoever makes a template may be about to stand on it, and asked before us. */
+        if (cay__layers_lock(s->svc, true, &lock, NULL) < 0)
+            return 0;
+        rc = s->svc->store->layer_used(s->svc->db, job->subject, &used, &err);
+        if (rc == 0 && !used)
+            s->svc->store->note_put(s->svc->db, CAY__NOTE_LAYER, job->subject, NULL, NULL);
+    }
     if (rc == 0 && !used)
         rc = cay__layer_name_ok(job->subject) ? remove_layer(s, job->subject, job->detail, &err) : 0;
     CAY_FAULT("settle.removed");
@@ -107,6 +117,11 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
         /* A template is never of these kinds. */
         if (!cay__layer_name_ok(e->d_name) || is_young(fd, e->d_name) || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used)
             continue;
+        CAY_AUTOFD lock = -1;
+        if (*e->d_name == 'l' && (cay__layers_lock(svc, true, &lock, NULL) < 0 || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used))
+            continue;
+        if (*e->d_name == 'l')
+            svc->store->note_put(svc->db, CAY__NOTE_LAYER, e->d_name, NULL, NULL);
         rc = remove_layer(&s, e->d_name, "", err);
         *removed += rc == 0;
     }

@@ -8,6 +8,7 @@
 static const profile profiles[] = {
     { .name = "auto", .symlinks = LINKS_INSIDE, .hydrate = true }, /* snapshot, or what the Agents SDK made */
     { .name = "snapshot", .symlinks = LINKS_ANY, .hard = true, .owners = true, .ours = true },
+    { .name = "oci", .symlinks = LINKS_ANY, .hard = true, .owners = true, .oci = true },
     { .name = "hydrate", .symlinks = LINKS_INSIDE, .hydrate = true },
     { .name = "tree", .symlinks = LINKS_INSIDE, .hard = true },
     { .name = "clone", .symlinks = LINKS_ANY },

@@ -47,7 +47,9 @@ void names_start(unpack *u)
 void names_stop(unpack *u)
 {
     free(u->names);
+    free(u->gone);
     u->names = NULL;
+    u->gone = NULL;
 }
 
 static seen *slot(seen *v, size_t cap, uint64_t a, uint64_t b)
@@ -98,13 +100,13 @@ static bool letter(char c)
 int name_clean(unpack *u, const char *raw, char out[CAY__ITEM_PATH])
 {
     size_t len = 0;
-    if (raw[0] == '/')
+    if (raw[0] == '/' && !u->as->oci) /* in an image every name begins at its root */
         return fail(u, raw, "archive_path", "an absolute name");
-    if (letter(raw[0]) && raw[1] == ':')
+    if (letter(raw[0]) && raw[1] == ':' && !u->as->oci)
         return fail(u, raw, "archive_path", "a name with a drive letter");
-    if (strchr(raw, '\\'))
+    if (strchr(raw, '\\') && !u->as->oci) /* units of systemd have them */
         return fail(u, raw, "archive_path", "a name with a backslash");
-    for (const char *p = raw; *p;) {
+    for (const char *p = raw + strspn(raw, "/"); *p;) {
         size_t n = strcspn(p, "/");
         if (n == 2 && p[0] == '.' && p[1] == '.' && !CAY__MUTANT("archive-dotdot"))
             return fail(u, raw, "archive_path", "a name with \"..\" in it");
@@ -170,7 +172,7 @@ int name_add(unpack *u, const char *path, char kind)
     char was = 0;
     uint64_t a, b;
     was = (char)look(u, path, strlen(path), &a, &b)->kind;
-    if (was && !(was == 'i' && kind == 'd'))
+    if (was && !(was == 'i' && kind == 'd') && !(u->as->oci && was == 'd' && kind == 'd'))
         return fail(u, path, "archive_duplicate", "comes twice");
     put(u, path, strlen(path), kind);
     u->items++;

@@ -4,6 +4,7 @@
  * programs are not among them. What goes in and what comes out is counted here.
  */
 #include "unpack.h"
+#include <service/sha256.h>
 #include <archive.h>
 #include <archive_entry.h>
 
@@ -18,6 +19,7 @@ struct stream {
     size_t          again_len;
     uint64_t        out;
     bool            open, ended;
+    cay__sha256     sum; /* oci: of what comes out */
 };
 
 static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
@@ -45,6 +47,7 @@ stream *stream_open(unpack *u, int fd)
     *s = (stream){ .u = u, .fd = fd, .buf = cay__alloc(CHUNK), .raw = archive_read_new() };
     if (!s->raw)
         abort();
+    cay__sha256_begin(&s->sum);
     archive_read_support_filter_gzip(s->raw);
     archive_read_support_filter_bzip2(s->raw);
     archive_read_support_filter_xz(s->raw);
@@ -101,6 +104,8 @@ int stream_read(stream *s, const void **p, size_t *n)
             return broken(s);
     }
     s->out += *n;
+    if (s->u->as->oci && *n)
+        cay__sha256_add(&s->sum, *p, *n);
     const limits *m = &s->u->max;
     if (s->out > m->ratio_from && s->out / m->ratio > s->u->in)
         return fail(s->u, "", "archive_limit", "more than %llu times as much comes out of it as goes in", (unsigned long long)m->ratio);
@@ -111,4 +116,16 @@ void stream_back(stream *s, const void *p, size_t n)
 {
     s->again = p;
     s->again_len = n;
+}
+
+int stream_sum(stream *s, char hex[65])
+{
+    const void *p;
+    size_t n;
+    do /* what comes after the mark that ends a tar counts, too */
+        if (stream_read(s, &p, &n) < 0)
+            return -1;
+    while (n);
+    cay__sha256_end(&s->sum, hex);
+    return 0;
 }

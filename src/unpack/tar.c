@@ -63,6 +63,8 @@ static int bytes(unpack *u, struct archive *a, struct archive_entry *e, const ch
 /* What the Agents SDK makes of a mode: at most 0755, the owner may read and write, execute bits stay if the owner had one. */
 static uint32_t file_mode(const unpack *u, uint32_t mode)
 {
+    if (u->as->oci) /* set-uid too: nothing is gained by it where every mount says nosuid */
+        return mode & 07777;
     if (!u->as->hydrate)
         return u->as->ours ? mode & 0777 : (mode & 0777) | 0600;
     mode = (mode & 0755) | 0600;
@@ -71,6 +73,8 @@ static uint32_t file_mode(const unpack *u, uint32_t mode)
 
 static uint32_t dir_mode(const unpack *u, uint32_t mode)
 {
+    if (u->as->oci)
+        return mode & 07777;
     if (u->as->ours)
         return mode & 03777; /* sticky and set-group directories are part of a workspace; files never gain anything */
     return u->as->hydrate ? (mode & 0755) | 0700 : (mode & 0777) | 0700;
@@ -82,22 +86,24 @@ static int attributes(unpack *u, struct archive_entry *e, cay__item *it, char *r
     const char *name;
     const void *value;
     size_t len;
-    if (!u->as->ours)
+    if (!u->as->ours && !u->as->oci)
         return 0;
     for (int left = archive_entry_xattr_reset(e); left > 0; left--) {
         if (archive_entry_xattr_next(e, &name, &value, &len) != ARCHIVE_OK || !name)
             return fail(u, it->path, "archive_corrupt", "attributes that cannot be read");
-        if (!strcmp(name, "cay.whiteout") && it->type == CAY__ITEM_FILE) {
+        if (u->as->oci && (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13)) && strcmp(name, "security.capability"))
+            continue; /* labels of another host's security modules, and what would be overlayfs's own */
+        if (u->as->ours && !strcmp(name, "cay.whiteout") && it->type == CAY__ITEM_FILE) {
             it->type = CAY__ITEM_GONE;
             continue;
         }
-        if (!strcmp(name, "cay.opaque") && it->type == CAY__ITEM_DIR) {
+        if (u->as->ours && !strcmp(name, "cay.opaque") && it->type == CAY__ITEM_DIR) {
             it->flags |= CAY__ITEM_OPAQUE;
             continue;
         }
         uint16_t a = (uint16_t)(strlen(name) + 1);
         uint32_t b = (uint32_t)len;
-        if (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13) || strlen(name) > 255)
+        if ((!u->as->oci && (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13))) || strlen(name) > 255)
             return fail(u, it->path, "archive_special", "attribute \"%.60s\" is none that an archive may set", name);
         if (it->extra_len + sizeof a + sizeof b + a + len > CAY__ITEM_EXTRA)
             return fail(u, it->path, "archive_limit", "more than 64 KiB of attributes");
@@ -127,15 +133,28 @@ static int hard_link(unpack *u, const char *path, const char *raw)
     return 0;
 }
 
-/* The kind, or 0 after a refusal. */
+/* The kind, 's' for one that is left out, or 0 after a refusal. */
 static char kind_of(unpack *u, struct archive_entry *e, const char *path)
 {
     switch (archive_entry_filetype(e)) {
     case AE_IFREG: return CAY__ITEM_FILE;
     case AE_IFDIR: return CAY__ITEM_DIR;
     case AE_IFLNK: return CAY__ITEM_LINK;
-    default: fail(u, path, "archive_special", "a device, FIFO, socket or unknown kind of file"); return 0;
+    case AE_IFBLK:
+    case AE_IFCHR:
+        /* A sandbox has a /dev of its own. Elsewhere one could be overlayfs's mark of a removed file, or a way to a disk. */
+        if (u->as->oci && !strncmp(path, "dev/", 4))
+            return 's';
+        break;
+    case AE_IFIFO:
+    case AE_IFSOCK:
+        if (u->as->oci)
+            return 's';
+        break;
+    default: break;
     }
+    fail(u, path, "archive_special", "a device, FIFO, socket or unknown kind of file");
+    return 0;
 }
 
 static int note(unpack *u, struct archive *a, struct archive_entry *e, const char *name)
@@ -163,12 +182,15 @@ static int member(unpack *u, struct archive *a, struct archive_entry *e)
         return -1;
     if (archive_entry_is_encrypted(e))
         return fail(u, path, "archive_format", "it is encrypted");
+    int removes = u->as->oci ? whiteout(u, path) : 0;
+    if (removes)
+        return removes < 0 ? -1 : 0;
     if ((to = archive_entry_hardlink(e)))
         return hard_link(u, path, to);
     cay__item it = { .path = path, .type = kind_of(u, e, path), .mtime = archive_entry_mtime(e), .size = UINT64_MAX,
                      .nsec = (uint32_t)archive_entry_mtime_nsec(e), .uid = 1000, .gid = 1000 };
-    if (!it.type)
-        return -1;
+    if (!it.type || it.type == 's')
+        return it.type ? 0 : -1;
     if (it.type == CAY__ITEM_FILE && archive_entry_size_is_set(e)) {
         it.size = (uint64_t)archive_entry_size(e);
         if (archive_entry_size(e) < 0 || it.size > u->max.output)
@@ -240,6 +262,13 @@ int read_tar(unpack *u, stream *s)
     int rc = archive_read_open2(a, &f, NULL, on_read, NULL, NULL) == ARCHIVE_OK ? members(u, a) : u->failed ? -1 : broken(u, a, "");
     if (rc == 0 && !f.check.ended) /* a tar that stops where a member may begin could have been cut there */
         rc = fail(u, "", "archive_corrupt", "it ends without the mark that ends a tar");
+    if (rc == 0 && u->as->oci)
+        rc = whiteouts_tell(u);
+    if (rc == 0 && u->as->oci) {
+        char hex[65];
+        if ((rc = stream_sum(s, hex)) == 0)
+            cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE, .path = "diff-id", .extra = hex, .extra_len = 64 });
+    }
     archive_read_free(a);
     tarcheck_clear(&f.check);
     return rc;

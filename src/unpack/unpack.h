@@ -21,6 +21,7 @@ typedef struct profile {
     bool        hard;     /* links to an earlier regular member */
     bool        owners;   /* ids as archived; else all is uid and gid 1000 */
     bool        ours;     /* notes, removed files, opaque directories, attributes; the tree is below "root" */
+    bool        oci;      /* a layer of an image: whiteouts by name, all mode bits, a directory may come again */
     bool        hydrate;  /* modes as the Agents SDK restores them */
 } profile;
 const profile *profile_find(const char *name); /* NULL: there is none */
@@ -45,6 +46,8 @@ typedef struct unpack {
     uint64_t       key[4];
     char           parent[CAY__ITEM_PATH]; /* the last one that was found sound */
     bool           failed;
+    char          *gone;   /* oci: paths that are removed, each after 'w', or 'o' for a directory that hides what is below, ended by NUL */
+    size_t         gone_len, gone_cap;
 } unpack;
 
 /* Tells FAIL, once. Returns -1, which everybody passes up. */
@@ -64,6 +67,13 @@ int name_add(unpack *u, const char *path, char kind);
 int link_check(unpack *u, const char *path, const char *target);
 /* What is at path: a CAY__ITEM_… type, 0: nothing. */
 char name_kind(const unpack *u, const char *path);
+
+/* ---- oci.c: names that remove, image-spec layer.md "Whiteouts" ---- */
+
+/* 1: the member was one, and is kept in mind. 0: it was not. */
+int whiteout(unpack *u, const char *path);
+/* After the last member: what they say of this layer. A file or directory of the layer itself is not removed by it, whichever came first. */
+int whiteouts_tell(unpack *u);
 
 /* ---- tarcheck.c: every block of a tar, before libarchive sees it ---- */
 
@@ -92,6 +102,8 @@ stream *stream_open(unpack *u, int fd);
 void    stream_close(stream *s);
 /* Some bytes; *n 0 at the end. -1: told already. */
 int stream_read(stream *s, const void **p, size_t *n);
+/* oci: reads to the end and tells the SHA-256 of all of it, which is the layer's diff id. */
+int stream_sum(stream *s, char hex[65]);
 void stream_back(stream *s, const void *p, size_t n); /* the last bytes read come again */
 
 /* ---- formats: 0 when the whole archive was sound, -1 when it was told that it is not ---- */

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay template import: root filesystems and images from files. */
+#include "main.h"
+#include "open.h"
+#include "show.h"
+#include <base/base.h>
+#include <cay/template.h>
+#include <stdio.h>
+
+CAY_DEFINE_AUTO(cay_template, cay_template_free)
+
+/* One line that is written over, on a terminal; else one for each layer. */
+typedef struct bar {
+    bool   on;
+    size_t layer;
+} bar;
+
+static int on_progress(const cay_template_progress *p, void *arg)
+{
+    bar *b = arg;
+    char done[OUT_HUMAN], total[OUT_HUMAN];
+    if (!b->on)
+        return 0;
+    if (p->total)
+        fprintf(stderr, "\r\033[K%s %s of %s", p->what, out_size(done, p->done), out_size(total, p->total));
+    else
+        fprintf(stderr, "\r\033[K%s layer %zu of %zu, %s", p->what, p->layer, p->layers, out_size(done, p->done));
+    fflush(stderr);
+    return 0;
+}
+
+static void bar_end(const bar *b)
+{
+    if (b->on)
+        fputs("\r\033[K", stderr);
+}
+
+typedef struct import_args {
+    const char *image, *platform, *config;
+    bool        hidden;
+} import_args;
+
+static const opt_def import_defs[] = {
+    { "image", 0, "NAME", "which image of an archive that has several", OPT_STR, offsetof(import_args, image) },
+    { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR, offsetof(import_args, platform) },
+    { "config", 0, "JSON", "of a plain directory or tar: what it tells its sandboxes, such as env, user and workdir", OPT_STR, offsetof(import_args, config) },
+    { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(import_args, hidden) },
+    OPT_END
+};
+
+static int import(void *opts, int argc, char **argv)
+{
+    const import_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_template) t = NULL;
+    cay_service *svc;
+    bar b = { .on = isatty(2) && !cli.quiet && !cli.json };
+    const char *names[CLI_TEMPLATE_NAMES + 1];
+    cay_template_file spec = { .size = sizeof spec, .path = argv[0], .names = argc > 1 ? cli_template_names(names, argc - 1, argv + 1) : NULL, .image = a->image, .platform = a->platform,
+                               .config = a->config, .hidden = a->hidden, .progress = on_progress, .arg = &b };
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_template_import(svc, NULL, &spec, &t, &err);
+    bar_end(&b);
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    cli_template_print(t);
+    return CLI_OK;
+}
+
+const cli_verb cli_template_import = {
+    .name = "template import",
+    .operands = "[OPTIONS] PATH [NAME…]",
+    .summary = "make a template of a root filesystem or an image on this machine, and print its id",
+    .text = "PATH is a directory or a tar (which may be compressed) with a root filesystem, an OCI layout as a directory or tar, or what `docker save` and\n"
+            "`skopeo copy` write. Without NAME an image gets the names that it has itself. Layers are unpacked inside sandboxes.",
+    .examples = "  cay template import image.tar\n"
+                "  cay template import --config '{\"workdir\":\"/srv\"}' ./rootfs mine:1\n"
+                "  mmdebstrap bookworm rootfs.tar && cay template import rootfs.tar debian:12",
+    .opts = { { import_defs, 0 } },
+    .size = sizeof(import_args),
+    .min = 1,
+    .max = 1 + CLI_TEMPLATE_NAMES,
+    .fn = import,
+};

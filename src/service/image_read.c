@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an image's documents say. Every byte of them is a stranger's. */
+#include "image.h"
+#include <base/buf.h>
+#include <base/json.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+
+#define SIZE_MOST (16ull << 30)
+
+static const char *const layer_types[] = {
+    "application/vnd.oci.image.layer.v1.tar", "application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.oci.image.layer.v1.tar+zstd",
+    "application/vnd.docker.image.rootfs.diff.tar", "application/vnd.docker.image.rootfs.diff.tar.gzip",
+};
+
+static int bad(cay_err *err, const char *what)
+{
+    return cay_fail_why(err, CAY_EINVAL, "image_invalid", "the image's %s", what);
+}
+
+bool cay__digest_ok(const char *s)
+{
+    return s && cay__str_starts(s, "sha256:") && strlen(s) == 71 && strspn(s + 7, "0123456789abcdef") == 64;
+}
+
+/* Strict, but for what others write as well: a key that comes twice is refused, text after it too. */
+static int parse(const char *text, size_t len, json_t **out, cay_err *err)
+{
+    if (len > CAY__IMAGE_DOC_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "a document of the image is longer than %u bytes", CAY__IMAGE_DOC_MAX);
+    json_error_t e;
+    json_t *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
+    if (!j || !json_is_object(j)) {
+        json_decref(j);
+        return bad(err, "document is no JSON object");
+    }
+    *out = j;
+    return 0;
+}
+
+static int take_blob(const json_t *d, cay__blob *out, cay_err *err)
+{
+    const char *digest = cay__json_str(d, "digest", "");
+    int64_t size = cay__json_int(d, "size", -1);
+    if (!cay__digest_ok(digest))
+        return bad(err, "description names a digest that is not sha256: and 64 hex digits");
+    if (size < 0 || (uint64_t)size > SIZE_MOST)
+        return bad(err, "description has a part without a size, or one beyond 16 GiB");
+    cay__str_copy(out->digest, sizeof out->digest, digest);
+    out->size = (uint64_t)size;
+    return 0;
+}
+
+void cay__image_platform(char *out, size_t cap)
+{
+    struct utsname u;
+    const char *arch = "amd64";
+    if (uname(&u) == 0)
+        arch = !strcmp(u.machine, "aarch64") ? "arm64" : !strcmp(u.machine, "riscv64") ? "riscv64" : !strcmp(u.machine, "x86_64") ? "amd64" : u.machine;
+    snprintf(out, cap, "linux/%.40s", arch);
+}
+
+static void platform_text(const json_t *p, char *out, size_t cap)
+{
+    const char *variant = cay__json_str(p, "variant", "");
+    snprintf(out, cap, "%.30s/%.30s%s%.30s", cay__json_str(p, "os", ""), cay__json_str(p, "architecture", ""), *variant ? "/" : "", variant);
+}
+
+/* "linux/arm64" takes "linux/arm64/v8"; "linux/arm/v7" only itself. */
+static bool fits(const char *want, const char *has)
+{
+    size_t n = strlen(want);
+    return !strncmp(want, has, n) && (!has[n] || has[n] == '/');
+}
+
+static int pick(const json_t *list, const char *platform, cay__image *out, cay_err *err)
+{
+    char mine[64], has[100];
+    CAY_AUTOBUF there = CAY__BUF(150);
+    const json_t *best = NULL;
+    if (!platform) {
+        cay__image_platform(mine, sizeof mine);
+        platform = mine;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *d = json_array_get(list, i), *p = json_object_get(d, "platform");
+        if (!json_is_object(d) || cay__json_str(json_object_get(d, "annotations"), "vnd.docker.reference.type", NULL))
+            continue; /* a statement about an image, and none */
+        if (json_is_object(p))
+            platform_text(p, has, sizeof has);
+        if (!json_is_object(p) ? json_array_size(list) == 1 : fits(platform, has)) {
+            best = d;
+            break;
+        }
+        cay__buf_str(&there, there.len ? ", " : "");
+        cay__buf_safe(&there, json_is_object(p) ? has : "?", strlen(json_is_object(p) ? has : "?"), false);
+    }
+    if (!best)
+        return cay_fail_why(err, CAY_ENOENT, "image_platform", "the image is not made for %.40s; it has %.120s", platform, there.data ? there.data : "nothing");
+    out->index = true;
+    return take_blob(best, &out->next, err);
+}
+
+static bool known_layer(const char *type)
+{
+    for (size_t i = 0; i < CAY_LEN(layer_types); i++)
+        if (!strcmp(type, layer_types[i]))
+            return true;
+    return false;
+}
+
+static int take_layers(const json_t *list, cay__image *out, cay_err *err)
+{
+    if (!json_is_array(list))
+        return bad(err, "manifest has no list of layers");
+    if (json_array_size(list) > CAY__IMAGE_LAYERS)
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep", "the image has %zu layers, and a sandbox stands on at most %d", json_array_size(list), CAY__IMAGE_LAYERS);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *d = json_array_get(list, i);
+        const char *type = cay__json_str(d, "mediaType", "");
+        if (!known_layer(type))
+            return cay_fail_why(err, CAY_ENOTSUP, "image_layer_type", "layer %zu of the image is a %.80s, which is none that can be unpacked", i + 1, *type ? type : "thing without a type");
+        CAY_TRY(take_blob(d, &out->layers[i], err));
+    }
+    out->n = json_array_size(list);
+    return 0;
+}
+
+int cay__image_read(const char *text, size_t len, const char *platform, cay__image *out, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    *out = (cay__image){ 0 };
+    CAY_TRY(parse(text, len, &o, err));
+    int64_t version = cay__json_int(o, "schemaVersion", 0);
+    if (version == 1)
+        return cay_fail_why(err, CAY_ENOTSUP, "image_schema", "the image has a manifest of Docker's first schema, which nobody can check; push it again with a newer tool");
+    if (version != 2)
+        return bad(err, "manifest has no schemaVersion 2");
+    const json_t *list = json_object_get(o, "manifests"), *config = json_object_get(o, "config");
+    if (list && config)
+        return bad(err, "manifest is an index and a manifest at once"); /* whoever reads it one way sees another image */
+    if (list)
+        return json_is_array(list) ? pick(list, platform, out, err) : bad(err, "index has no list of manifests");
+    CAY_TRY(json_is_object(config) ? take_blob(config, &out->config, err) : bad(err, "manifest has no config"));
+    if (out->config.size > CAY__IMAGE_DOC_MAX)
+        return bad(err, "config is too long");
+    return take_layers(json_object_get(o, "layers"), out, err);
+}
+
+/* ------------------------------------------------------------------ config */
+
+static bool whole(const json_t *s)
+{
+    return json_is_string(s) && strlen(json_string_value(s)) == json_string_length(s);
+}
+
+static void put_words(json_t *to, const char *key, const json_t *list)
+{
+    json_t *a = json_array();
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (whole(json_array_get(list, i)))
+            json_array_append(a, json_array_get(list, i));
+    if (json_array_size(a))
+        json_object_set(to, key, a);
+    json_decref(a);
+}
+
+static void put_env(json_t *to, const json_t *list)
+{
+    json_t *env = json_object();
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *v = json_array_get(list, i);
+        const char *s = whole(v) ? json_string_value(v) : "", *eq = strchr(s, '=');
+        if (!eq || eq == s || memchr(s, '\n', (size_t)(eq - s)))
+            continue;
+        char *key = strndup(s, (size_t)(eq - s));
+        if (!key)
+            abort();
+        json_object_set_new(env, key, json_string(eq + 1));
+        free(key);
+    }
+    if (json_object_size(env))
+        json_object_set(to, "env", env);
+    json_decref(env);
+}
+
+/* The keys of an object, {"8080/tcp":{}}. */
+static void put_keys(json_t *to, const char *name, const json_t *from)
+{
+    const char *key;
+    json_t *v, *a = json_array();
+    json_object_foreach((json_t *)from, key, v)
+        json_array_append_new(a, json_string(key));
+    if (json_array_size(a))
+        json_object_set(to, name, a);
+    json_decref(a);
+}
+
+static void put_labels(json_t *to, const json_t *from)
+{
+    const char *key;
+    json_t *v, *o = json_object();
+    json_object_foreach((json_t *)from, key, v)
+        if (whole(v))
+            json_object_set(o, key, v);
+    if (json_object_size(o))
+        json_object_set(to, "labels", o);
+    json_decref(o);
+}
+
+static void put_text(json_t *to, const char *name, const char *s)
+{
+    if (s && *s && !strpbrk(s, "\n\r"))
+        json_object_set_new(to, name, json_string(s));
+}
+
+static json_t *as_template(const json_t *o)
+{
+    const json_t *c = json_object_get(o, "config");
+    json_t *to = json_object(), *platform = json_object();
+    put_env(to, json_object_get(c, "Env"));
+    put_words(to, "cmd", json_object_get(c, "Cmd"));
+    put_words(to, "entrypoint", json_object_get(c, "Entrypoint"));
+    put_words(to, "shell", json_object_get(c, "Shell"));
+    put_keys(to, "ports", json_object_get(c, "ExposedPorts"));
+    put_keys(to, "volumes", json_object_get(c, "Volumes"));
+    put_labels(to, json_object_get(c, "Labels"));
+    put_text(to, "user", cay__json_str(c, "User", NULL));
+    put_text(to, "stop_signal", cay__json_str(c, "StopSignal", NULL));
+    const char *dir = cay__json_str(c, "WorkingDir", "");
+    if (*dir == '/')
+        put_text(to, "workdir", dir);
+    put_text(platform, "os", cay__json_str(o, "os", NULL));
+    put_text(platform, "architecture", cay__json_str(o, "architecture", NULL));
+    put_text(platform, "variant", cay__json_str(o, "variant", NULL));
+    json_object_set_new(to, "platform", platform);
+    put_text(to, "created", cay__json_str(o, "created", NULL));
+    put_text(to, "author", cay__json_str(o, "author", NULL));
+    return to;
+}
+
+int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(parse(text, len, &o, err));
+    const char *os = cay__json_str(o, "os", "linux");
+    if (strcmp(os, "linux"))
+        return cay_fail_why(err, CAY_ENOTSUP, "image_platform", "the image is for %.40s, not for Linux", os);
+    const json_t *ids = json_object_get(json_object_get(o, "rootfs"), "diff_ids");
+    if (!json_is_array(ids) || json_array_size(ids) != im->n)
+        return bad(err, "config names another number of layers than its manifest");
+    for (size_t i = 0; i < im->n; i++) {
+        const json_t *d = json_array_get(ids, i);
+        if (!whole(d) || !cay__digest_ok(json_string_value(d)))
+            return bad(err, "config has a diff_id that is not sha256: and 64 hex digits");
+        cay__str_copy(im->diff_id[i], sizeof im->diff_id[i], json_string_value(d));
+    }
+    CAY_AUTOJSON *made = as_template(o);
+    char *said = cay__json_text(made, 256 << 10);
+    if (!said)
+        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "the image's config is too long");
+    int rc = cay__template_config_check(said, err);
+    if (rc < 0) {
+        free(said);
+        return rc;
+    }
+    free(im->text);
+    im->text = said;
+    return 0;
+}
