@@ -162,6 +162,7 @@ typedef struct cay_create {
     const struct cay_unit *units; /* set by the service for the provider: `services`, read; what a caller gives here is not read */
     size_t             nunits;
     bool               units_wait; /* likewise: they are not started before the provider is told to */
+    const cay_pair    *options;   /* what only this provider knows, as image of docker; ends with a NULL key. Others refuse them */
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

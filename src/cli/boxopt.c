@@ -18,6 +18,8 @@ const opt_def box_opt_defs[] = {
     { "label", 'l', "KEY=VALUE", "a label; `cay ls --label` filters by it", OPT_LIST, AT(labels) },
     { "template", 0, "NAME", "what it starts from (default host: this machine's /usr, read-only)", OPT_STR,
       AT(template_) },
+    { "image", 0, "REF", "image of a container, by reference or id; with provider docker or podman", OPT_STR, AT(image) },
+    { "option", 0, "KEY=VALUE", "what only the chosen provider knows; docs/docker.md", OPT_LIST, AT(options) },
     { "from", 0, "SNAPSHOT", "begin with the files of a snapshot: an id or a label", OPT_STR, AT(from) },
     { "manifest", 0, "FILE", "what is put into it first: files, repositories, mounts, accounts; - reads standard input", OPT_STR, AT(manifest) },
     { "checkpoint", 0, "N", "a snapshot after each command, for `cay undo`; the last N are kept (default 20)", OPT_NUM, AT(checkpoint), 1, 10000,
@@ -195,6 +197,19 @@ static int make_volumes(const box_opts *o, box_spec *s, cay_err *err)
     return 0;
 }
 
+static int make_options(const box_opts *o, box_spec *s, cay_err *err)
+{
+    if (o->image)
+        pairs_add(&s->options, "image", o->image);
+    for (size_t i = 0; i < o->options.n; i++) {
+        int rc = add_text(&s->options, o->options.v[i], false, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--option");
+    }
+    s->create.options = s->options.v;
+    return 0;
+}
+
 static int make_on(const box_opts *o, box_spec *s, cay_err *err)
 {
     struct stat st;
@@ -321,6 +336,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(pairs_labels(&s->labels, &o->labels, err));
     CAY_TRY(make_grants(o, s, err));
     CAY_TRY(make_volumes(o, s, err));
+    CAY_TRY(make_options(o, s, err));
     CAY_TRY(make_on(o, s, err));
     CAY_TRY(make_net(o, s, err));
     CAY_TRY(make_secrets(o, s, err));
@@ -372,6 +388,7 @@ void box_spec_clear(box_spec *s)
     free(s->had);
     pairs_clear(&s->env);
     pairs_clear(&s->labels);
+    pairs_clear(&s->options);
     free(s->mounts);
     free(s->grants);
     free(s->volumes);

@@ -12,7 +12,7 @@ cli_globals cli;
 const opt_def cli_global_opts[] = {
     { "home", 0, "DIR", "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)", OPT_STR,
       offsetof(cli_globals, home) },
-    { "provider", 0, "NAME", "where sandboxes run: native (default, or $CAY_PROVIDER), process, local or cay", OPT_STR,
+    { "provider", 0, "NAME", "where sandboxes run: native (default, or $CAY_PROVIDER), process, local, docker, podman or cay", OPT_STR,
       offsetof(cli_globals, provider) },
     { "host", 0, "URL", "the sandboxes of a cay server (default $CAY_HOST; '': of this machine); its key is $CAY_API_KEY", OPT_STR,
       offsetof(cli_globals, host) },

@@ -49,7 +49,7 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
 
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
-    if (cli_host() || spec->from || spec->on || (spec->template_ && strcmp(spec->template_, "host")) || spec->manifest || spec->checkpoint || spec->nsecrets || spec->nvolumes || (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
+    if (cli_host() || spec->from || spec->on || (spec->template_ && strcmp(spec->template_, "host")) || spec->manifest || spec->checkpoint || spec->nsecrets || spec->nvolumes || (spec->options && spec->options->key) || (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
         step_aside();
     int rc = cay__native_create_ephemeral(cli.home, spec, out, err);
     if (rc == CAY_EISOLATION) /* level 1 may do; the service knows */

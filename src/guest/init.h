@@ -14,6 +14,7 @@
 #include <base/fd.h>
 #include <base/mutant.h>
 #include <base/str.h>
+#include <guest/ident.h>
 #include <guest/proto.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -31,14 +32,6 @@ typedef struct gproc {
 } gproc;
 
 #define GPROCS 520
-
-typedef struct ident {
-    uid_t uid;
-    gid_t gid;
-    char  name[64], home[128], shell[64];
-    uint32_t groups[16]; /* the other groups it is a member of */
-    unsigned ngroups;
-} ident;
 
 typedef struct guest {
     int        ctl, listen, sig;
@@ -88,7 +81,6 @@ int  worker_lock(void); /* makes G.lock */
 void drop_to(const ident *id, bool root_profile);
 #define KEEP_CAPS 0x5fbu /* init.c tells which */
 /* user.c */
-int  user_find(const char *name, ident *out); /* 0 or errno */
 void user_groups(const char *file, size_t len, ident *id); /* its groups, by the text of a group file */
 int  user_search(const char *file, size_t len, const char *name, ident *out); /* the same in the text of a passwd file */
 ssize_t user_read(const char *path, char *buf, size_t cap); /* such a file, if it is one; -1: it is not */

@@ -6,6 +6,8 @@ const cay_provider_ops *const cay__providers[] = {
     &cay__provider_native,
     &cay__process,
     &cay__local,
+    &cay__provider_docker,
+    &cay__provider_podman,
     &cay__far_ops,
     NULL,
 };

@@ -123,6 +123,23 @@ static int check_units(const cay_create *c, const cay_provider_ops *ops, cay_err
     return 0;
 }
 
+/* An option that nobody reads would be a wish that is not kept. */
+static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
+{
+    const char *const *known = CAY__HAS(ops, options) ? ops->options : (const char *const[]){ NULL };
+    size_t n = 0;
+    for (const cay_pair *p = c->options; p && p->key; p++) {
+        size_t i = 0;
+        while (known[i] && strcmp(known[i], p->key) != 0)
+            i++;
+        if (!known[i])
+            return cay_fail_why(err, CAY_EINVAL, "option_unknown", "option %.40s: provider %s does not know it", p->key, ops->name);
+        if (!p->value || strlen(p->value) > 4096 || ++n > 64)
+            return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option %.40s: at most 64 options of at most 4096 bytes", p->key);
+    }
+    return 0;
+}
+
 static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *err)
 {
     cay__place *p;
@@ -141,6 +158,7 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     c->provider = p->ops->name;
     CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
     CAY_TRY(cay__net_check(c, p->ops, err));
+    CAY_TRY(check_options(c, p->ops, err));
     if (c->nsecrets && !CAY__HAS(p->ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", p->ops->name);
     CAY_TRY(check_units(c, p->ops, err));

@@ -201,7 +201,7 @@ static const field fields[] = {
     F("checkpoint", int, checkpoint), F("on", str, on), F("manifest", str, manifest),
     F("auto_resume", bool, auto_resume), F("image", str, image), F("template_id", str, template_id),
     F("template_name", str, template_name),
-    F("services", services, services), F("sudo", bool, sudo),
+    F("services", services, services), F("sudo", bool, sudo), F("options", pairs, options),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },

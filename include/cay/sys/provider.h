@@ -222,6 +222,9 @@ typedef struct cay_provider_ops {
      * units: fn for each, in their order; then, for as long as more() says 1, again whenever one has changed. more NULL: once. */
     int  (*units)(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err);
     int  (*unit_act)(void *box, const cay_call *call, const char *name, int op, cay_err *err);
+
+    /* Names that create() knows in spec->options, NULL-terminated; a provider without is never given one. */
+    const char *const *options;
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

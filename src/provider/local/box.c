@@ -5,6 +5,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 static const char magic[8] = "caylocal";
 enum { VERSION = 2 };
@@ -26,10 +27,12 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
 {
     local_meta m;
     char boot[40];
-    CAY_AUTOFD fd = openat(dir, "meta", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat st;
+    /* A tenant who is root in a container could put a pipe there, which nobody ever opens for writing. */
+    CAY_AUTOFD fd = openat(dir, "meta", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "record of the sandbox");
-    if (cay__fd_read_all(fd, &m, sizeof m) != sizeof m || memcmp(m.magic, magic, sizeof magic) != 0 ||
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || cay__fd_read_all(fd, &m, sizeof m) != sizeof m || memcmp(m.magic, magic, sizeof magic) != 0 ||
         sum(&m) != m.crc)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged", "the record of the sandbox is damaged; its files are kept");
     if (m.version != VERSION)
@@ -47,6 +50,29 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
 int64_t cay__local_deadline_ms(const local_meta *m)
 {
     return m->deadline_boot ? cay__wall_ms() + m->deadline_boot - cay__boot_ms() : 0;
+}
+
+static uint64_t limit(uint64_t asked, uint64_t usual)
+{
+    return asked == CAY_UNLIMITED ? 0 : asked ? asked : usual;
+}
+
+local_meta cay__local_meta_first(cay_level level, const cay_create *s)
+{
+    local_meta m = { .state = CAY_RUNNING, .created_ms = cay__wall_ms() };
+    m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) | (s->ephemeral ? LOCAL_EPHEMERAL : 0);
+    m.idle_ms = s->idle_ms == CAY_UNLIMITED ? 0 : s->idle_ms;
+    if (s->ttl_ms && s->ttl_ms != CAY_UNLIMITED)
+        m.deadline_boot = cay__boot_ms() + (int64_t)CAY_MIN(s->ttl_ms, (uint64_t)INT64_MAX / 4);
+    m.level = level;
+    m.nofile = s->limits.nofile == CAY_UNLIMITED ? 0 : s->limits.nofile;
+    if (level == CAY_LEVEL_NONE)
+        return m;
+    m.nofile = limit(s->limits.nofile, 4096);
+    m.memory = limit(s->limits.memory, 2ull << 30);
+    m.pids = limit(s->limits.pids, 512);
+    m.disk = limit(s->limits.disk, 10ull << 30);
+    return m;
 }
 
 int cay__local_meta_write(int dir, local_meta *m, cay_err *err)

@@ -35,6 +35,8 @@ typedef struct local_meta {
 /* As people are told it: by the wall clock of now. */
 int64_t cay__local_deadline_ms(const local_meta *m);
 
+/* Of a box that begins now; limits only where processes keep them themselves. */
+local_meta cay__local_meta_first(cay_level level, const cay_create *s);
 /* CAY_ENOENT: no such box. A box of another boot is given as stopped, reason "reboot". */
 int cay__local_meta_read(int dir, local_meta *out, cay_err *err);
 int cay__local_meta_write(int dir, local_meta *m, cay_err *err);

@@ -7,6 +7,7 @@
 #include <cay/sandbox.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -14,10 +15,26 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 extern char **environ;
+
+bool cay__child_become(const ident *who)
+{
+    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct none[2] = { { 0 } };
+    gid_t all[1 + CAY_LEN(who->groups)] = { who->gid };
+    for (unsigned i = 0; i < who->ngroups; i++)
+        all[1 + i] = who->groups[i];
+    /* By system call: this is a forked child of one thread, and nobody else's ids may change. */
+    if (syscall(SYS_setgroups, 1 + who->ngroups, all) < 0 || syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0 ||
+        syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0)
+        return false;
+    prctl(PR_SET_DUMPABLE, 0); /* another uid set it to what fs.suid_dumpable says, and the memory is still pid 1's */
+    return who->uid == 0 || syscall(SYS_capset, &head, none) == 0;
+}
 
 /* ------------------------------------------------------------------ the command */
 
@@ -38,7 +55,7 @@ static void take_terminal(const child_spec *s, int fail)
 {
     struct winsize ws = { .ws_col = s->cols ? s->cols : 80, .ws_row = s->rows ? s->rows : 24 };
     int t = open(s->tty, O_RDWR | O_CLOEXEC);
-    if (t < 0 || ioctl(t, TIOCSCTTY, 0) < 0 || ioctl(t, TIOCSWINSZ, &ws) < 0)
+    if (t < 0 || (s->who && fchown(t, s->who->uid, (gid_t)-1) < 0) || ioctl(t, TIOCSCTTY, 0) < 0 || ioctl(t, TIOCSWINSZ, &ws) < 0)
         die(fail, "terminal");
     for (int i = 0; i < 3; i++)
         if (dup2(t, i) < 0)
@@ -72,7 +89,16 @@ static _Noreturn void command(const child_spec *s, int fail)
         take_terminal(s, fail);
     else
         take_pipes(s, fail);
-    if (fchdir(s->cwd) < 0)
+    if (s->who) {
+        /* Before pid 1, with which all of it would end, a memory limit takes a command. */
+        CAY_AUTOFD adj = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+        if (adj >= 0 && write(adj, "200", 3) < 0)
+            cay__close_fd(&adj);
+        umask(022);
+    }
+    if (s->who && !cay__child_become(s->who))
+        die(fail, "user");
+    if (fchdir(s->cwd) < 0) /* with the user's rights */
         die(fail, "cwd");
     struct rlimit lim;
     if (s->nofile && getrlimit(RLIMIT_NOFILE, &lim) == 0) {

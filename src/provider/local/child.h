@@ -8,6 +8,8 @@
  */
 #pragma once
 #include "jail.h"
+#include <guest/ident.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,6 +22,7 @@ typedef struct child_spec {
     uint16_t     cols, rows;
     uint64_t     nofile;        /* 0: leave */
     const jail  *jail;          /* NULL: none */
+    const ident *who;           /* whose rights it gets; NULL: ours */
 } child_spec;
 
 enum child_op {
@@ -38,5 +41,7 @@ typedef struct child_msg {
 /* Forks the reaper. *ctl is our end of its socket: SEQPACKET of child_msg; it ends when the last
  * process is gone. Returns the reaper's pid, or -1. */
 pid_t cay__child_start(const child_spec *spec, int *ctl);
+/* In a child of pid 1: ids, groups and no capability unless it is root. */
+bool cay__child_become(const ident *who);
 /* In a child: closes every descriptor above 2 but these; -1 among them is skipped. */
 void cay__child_close_others(const int *keep, size_t n);

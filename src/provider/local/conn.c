@@ -56,6 +56,8 @@ void cay__conn_send_proc(conn *c, const proc *p)
     char tail[512 + CAY_LABELS_MAX];
     size_t n = 0;
     memcpy(m.proc, p->id, sizeof m.proc);
+    if (p->ended)
+        m.exit = p->exit;
     const char *const text[] = { p->tag, p->command, "" };
     for (size_t i = 0; i < CAY_LEN(text); i++) {
         size_t k = strlen(text[i]) + 1;
@@ -126,7 +128,7 @@ static void on_stop(request *r)
 
 static void on_pause(request *r)
 {
-    cay__host_pause(r->c->h, r->head.type == CAY_MSG_PAUSE);
+    cay__host_pause(r->c->h, r->head.type == CAY_MSG_PAUSE, r->c->h->who);
     ok(r->c);
 }
 
@@ -170,10 +172,9 @@ static void on_session(request *r)
         cay__conn_error(r->c, CAY_EINVAL, 0, "protocol", "a session needs one descriptor");
         return;
     }
-    if (!cay__exec_user_is_us(user)) {
-        cay__conn_error(r->c, CAY_ENOTSUP, 0, "user_not_supported", "this sandbox has one user, who made it; other users need provider native and a host with namespaces");
+    ident id;
+    if (!cay__exec_user(r->c, user, &id))
         return;
-    }
     pid_t pid = fork();
     if (pid == 0) {
         int keep[] = { r->fds[0], h->fs.root };
@@ -183,10 +184,11 @@ static void on_session(request *r)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         prctl(PR_SET_NAME, "cay-session");
         cay__child_close_others(keep, CAY_LEN(keep));
-        /* At level 1 what reads the tenant's files and names has no more rights than the tenant. */
-        if (h->meta.level >= CAY_LEVEL_PROCESS && cay__jail_enter(h->fs.root, NULL))
+        /* What reads the tenant's files and names has no more rights than the tenant. */
+        if (h->who ? !cay__child_become(&id) : h->meta.level >= CAY_LEVEL_PROCESS && cay__jail_enter(h->fs.root, NULL))
             _exit(1);
-        cay__session_serve(r->fds[0], h->fs.root, h->workdir, h->home);
+        umask(022);
+        cay__session_serve(r->fds[0], h->fs.root, h->workdir, h->who ? id.home : h->home);
         _exit(0);
     }
     if (pid < 0)
@@ -438,9 +440,10 @@ void cay__conn_accept(host *h)
         return;
     for (conn *c = h->conns; c; c = c->next)
         n++;
-    /* The directory of the socket keeps others out; this does so even if it should not. */
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || (peer.uid != geteuid() && peer.uid != 0) ||
-        n >= CONNS_MAX)
+    /* The directory of the socket keeps others out; this does so even if it should not. In a container the tenant may be root and
+     * reach it: whoever has a pid in here is the tenant, who asks has none. */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || n >= CONNS_MAX ||
+        (h->who ? peer.pid != 0 : peer.uid != geteuid() && peer.uid != 0))
         return;
     conn *c = cay__alloc(sizeof *c);
     *c = (conn){ .w = { .fd = CAY_STEAL_FD(fd), .events = EPOLLIN, .fn = on_conn }, .h = h, .next = h->conns };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of all local boxes as one stream. There is no central process, so a thread listens to every
- * cay-local there is, learns of new ones by inotify(7) on the directory of their sockets, and of
- * removed boxes by inotify on local/. It ends when the reader closes the other end.
+ * Events of all boxes of a provider as one stream. There is no central process, so a thread listens to every
+ * cay-local (or pid 1 of a container) there is, learns of new ones by inotify(7) on a directory where each has a name, and of
+ * removed boxes by inotify on theirs. It ends when the reader closes the other end.
  */
 #include "local.h"
 #include <base/fd.h>
@@ -26,7 +26,8 @@ typedef struct source {
 } source;
 
 typedef struct listener {
-    local     l; /* only what a dial needs; descriptors are our own */
+    cay__events_from from;
+    char      run[4200];
     char      only[CAY_ID_LEN + 1];
     int       out, notify, wd_run, wd_boxes;
     source   *at;
@@ -74,14 +75,12 @@ static void come(listener *t, const char *id, bool fresh)
 /* Subscribes; the answer and the events come as packets of different length. */
 static void connect_one(listener *t, source *s)
 {
-    local_box b = { .l = &t->l };
     cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, CAY_MSG_EVENTS, 0, 0 };
     cay_m_box m = { .a = s->fresh };
     char packet[sizeof head + sizeof m];
     s->tries--;
-    cay__str_copy(b.id, sizeof b.id, s->id);
     cay__str_copy(m.id, sizeof m.id, s->id);
-    if (cay__local_reach(&b, &s->sock, NULL) < 0)
+    if (t->from.reach(t->from.arg, s->id, &s->sock) < 0)
         return;
     memcpy(packet, &head, sizeof head);
     memcpy(packet + sizeof head, &m, sizeof m);
@@ -96,9 +95,11 @@ static bool hear(listener *t, source *s)
 {
     cay_event_wire e;
     ssize_t n = recv(s->sock, &e, sizeof e, MSG_DONTWAIT);
-    if (n == sizeof e)
+    if (n == sizeof e) { /* who sends it may be a tenant's neighbour: it speaks of itself, and in strings */
+        cay__str_copy(e.sandbox, sizeof e.sandbox, s->id);
+        e.process[sizeof e.process - 1] = e.kind[sizeof e.kind - 1] = e.reason[sizeof e.reason - 1] = 0;
         tell(t, &e);
-    else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+    } else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         cay__close_fd(&s->sock);
     return n > 0;
 }
@@ -135,6 +136,17 @@ static void notice(listener *t)
     }
 }
 
+static void listener_free(listener *t)
+{
+    for (size_t i = 0; i < t->n; i++)
+        cay__close_fd(&t->at[i].sock);
+    close(t->out);
+    close(t->notify);
+    t->from.done(t->from.arg);
+    free(t->at);
+    free(t);
+}
+
 static void *listener_main(void *arg)
 {
     listener *t = arg;
@@ -161,19 +173,14 @@ static void *listener_main(void *arg)
         if (p[1].revents)
             notice(t);
     }
-    for (size_t i = 0; i < t->n; i++)
-        cay__close_fd(&t->at[i].sock);
-    close(t->out);
-    close(t->notify);
-    free(t->at);
-    free(t);
+    listener_free(t);
     free(p);
     return NULL;
 }
 
 static void scan(listener *t)
 {
-    DIR *d = opendir(t->l.run);
+    DIR *d = opendir(t->run);
     for (struct dirent *e; d && (e = readdir(d));)
         come(t, e->d_name, false);
     if (d)
@@ -199,20 +206,22 @@ static int launch(listener *t, cay_err *err)
     return rc;
 }
 
-int cay__local_events(void *self, const char *id, int *fd, cay_err *err)
+int cay__events_listen(const cay__events_from *from, const char *id, int *fd, cay_err *err)
 {
-    local *l = self;
     char boxes[64];
     int sv[2];
     CAY_AUTOFD notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (notify < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "watch the events of provider local");
+    if (notify < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0) {
+        from->done(from->arg);
+        return cay_fail_sys(err, CAY_ESYS, "watch events");
+    }
     listener *t = cay__alloc(sizeof *t);
-    memcpy(t->l.run, l->run, sizeof t->l.run);
+    t->from = *from;
+    cay__str_copy(t->run, sizeof t->run, from->run);
     cay__str_copy(t->only, sizeof t->only, id ? id : "");
-    snprintf(boxes, sizeof boxes, "/proc/self/fd/%d", l->boxes);
+    snprintf(boxes, sizeof boxes, "/proc/self/fd/%d", from->boxes);
     t->at = cay__alloc(BOXES_MAX * sizeof *t->at);
-    t->wd_run = inotify_add_watch(notify, l->run, IN_CREATE);
+    t->wd_run = inotify_add_watch(notify, from->run, IN_CREATE);
     t->wd_boxes = inotify_add_watch(notify, boxes, IN_MOVED_FROM | IN_DELETE);
     t->notify = CAY_STEAL_FD(notify);
     t->out = sv[1];
@@ -220,14 +229,24 @@ int cay__local_events(void *self, const char *id, int *fd, cay_err *err)
     int rc = launch(t, err);
     if (rc < 0) {
         close(sv[0]);
-        close(sv[1]);
-        close(t->notify);
-        for (size_t i = 0; i < t->n; i++)
-            cay__close_fd(&t->at[i].sock);
-        free(t->at);
-        free(t);
+        listener_free(t);
         return rc;
     }
     *fd = sv[0];
     return 0;
+}
+
+/* Only what a dial needs. */
+static int reach(void *arg, const char *id, int *sock)
+{
+    local_box b = { .l = arg };
+    cay__str_copy(b.id, sizeof b.id, id);
+    return cay__local_reach(&b, sock, NULL);
+}
+
+int cay__local_events(void *self, const char *id, int *fd, cay_err *err)
+{
+    local *l = self, *own = cay__alloc(sizeof *own); /* the thread may live longer than this provider */
+    memcpy(own->run, l->run, sizeof own->run);
+    return cay__events_listen(&(cay__events_from){ l->run, l->boxes, reach, free, own }, id, fd, err);
 }

@@ -342,6 +342,7 @@ typedef struct plan {
     char      **argv;
     const char *user, *cwd, *tag, *labels;
     size_t      nlabels;
+    ident       who;
 } plan;
 
 static void plan_close(plan *k)
@@ -385,7 +386,7 @@ static bool open_streams(plan *k, const cay_m_spawn *m)
 }
 
 /* There is one user here: the one who runs cay-local, by any of its names. */
-bool cay__exec_user_is_us(const char *user)
+static bool user_is_us(const char *user)
 {
     uint64_t uid;
     struct passwd *pw = NULL;
@@ -395,6 +396,21 @@ bool cay__exec_user_is_us(const char *user)
         return uid == geteuid();
     pw = getpwnam(user);
     return pw && pw->pw_uid == geteuid();
+}
+
+bool cay__exec_user(conn *c, const char *user, ident *out)
+{
+    host *h = c->h;
+    char msg[160];
+    int e = h->who ? h->who(*user ? user : h->user, out) : user_is_us(user) ? 0 : EPERM;
+    if (!e)
+        return true;
+    snprintf(msg, sizeof msg, "user %.60s: %s", *user ? user : h->user ? h->user : "", e == ENOENT ? "there is none in /etc/passwd of the image" : strerror(e));
+    if (h->who)
+        cay__conn_error(c, CAY_ENOENT, e, "user_not_found", msg);
+    else
+        cay__conn_error(c, CAY_ENOTSUP, 0, "user_not_supported", "this sandbox has one user, who made it; other users need provider native and a host with namespaces");
+    return false;
 }
 
 static const char *shell(void)
@@ -441,16 +457,16 @@ static void env_put(char **env, size_t *n, const char *pair)
 }
 
 /* From empty: what a command needs to work, the sandbox's own, then what was asked. */
-static char **make_env(host *h, const cay_m_spawn *m, const char *at, char own[4][CAY__FS_PATH_MAX + 16])
+static char **make_env(host *h, const ident *who, const cay_m_spawn *m, const char *at, char own[4][CAY__FS_PATH_MAX + 160])
 {
     size_t count = 0, n = 0;
     for (const char *e = h->env; *e; e += strlen(e) + 1)
         count++;
     char **env = cay__alloc((count + m->envc + 16) * sizeof *env);
-    struct passwd *pw = getpwuid(geteuid());
-    const char *name = pw ? pw->pw_name : "user";
+    struct passwd *pw = h->who ? NULL : getpwuid(geteuid());
+    const char *name = h->who ? who->name : pw ? pw->pw_name : "user";
     if (!(m->flags & CAY_SPAWN_ENV_ONLY)) {
-        snprintf(own[0], sizeof own[0], "HOME=%s%s", h->root, h->home);
+        snprintf(own[0], sizeof own[0], "HOME=%s%s", h->root, h->who ? who->home : h->home);
         snprintf(own[1], sizeof own[1], "TMPDIR=%s/tmp", h->root);
         snprintf(own[2], sizeof own[2], "USER=%s", name);
         snprintf(own[3], sizeof own[3], "LOGNAME=%s", name);
@@ -469,12 +485,15 @@ static char **make_env(host *h, const cay_m_spawn *m, const char *at, char own[4
 }
 
 /* A directory as the files are named: absolute below root/, or as the host sees it. */
-static int open_cwd(host *h, const char *cwd)
+static int open_cwd(host *h, const ident *who, const char *cwd)
 {
     size_t n = strlen(h->root);
-    if (strncmp(cwd, h->root, n) == 0 && (cwd[n] == '/' || cwd[n] == 0))
+    cay__fs fs = h->fs;
+    if (h->who)
+        fs.home = who->home;
+    if (n && strncmp(cwd, h->root, n) == 0 && (cwd[n] == '/' || cwd[n] == 0))
         cwd = cwd[n] ? cwd + n : "/";
-    return cay__fs_open(&h->fs, *cwd ? cwd : h->workdir, O_RDONLY | O_DIRECTORY);
+    return cay__fs_open(&fs, *cwd ? cwd : h->workdir, O_RDONLY | O_DIRECTORY);
 }
 
 static void describe(proc *p, char *const *argv)
@@ -548,12 +567,12 @@ static void start(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
 }
 
 /* Answers by an error what cannot be. */
-static bool refuse(conn *c, const plan *k, const cay_m_spawn *m)
+static bool refuse(conn *c, plan *k, const cay_m_spawn *m)
 {
     proc *same = *k->tag ? cay__exec_find(c->h, k->tag) : NULL;
-    if (!cay__exec_user_is_us(k->user))
-        cay__conn_error(c, CAY_ENOTSUP, 0, "user_not_supported", "this sandbox has one user, who made it; other users need provider native and a host with namespaces");
-    else if ((m->flags & CAY_SPAWN_ROOT) && geteuid() != 0)
+    if (!cay__exec_user(c, k->user, &k->who))
+        return true;
+    if ((m->flags & CAY_SPAWN_ROOT) && geteuid() != 0)
         cay__conn_error(c, CAY_ENOTSUP, 0, "profile_not_supported", "there is no root profile without namespaces; use provider native");
     else if (same && !same->reaped)
         cay__conn_error(c, CAY_EEXIST, 0, "tag_in_use", "a live process has that tag already");
@@ -564,14 +583,15 @@ static bool refuse(conn *c, const plan *k, const cay_m_spawn *m)
 
 static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int *fds, int nfds)
 {
-    static char own[4][CAY__FS_PATH_MAX + 16];
+    static char own[4][CAY__FS_PATH_MAX + 160];
     char msg[216];
-    k->s.env = make_env(c->h, m, env, own);
+    k->s.env = make_env(c->h, &k->who, m, env, own);
+    k->s.who = c->h->who ? &k->who : NULL;
     k->s.cols = m->cols;
     k->s.rows = m->rows;
     k->s.nofile = c->h->meta.nofile;
     k->s.jail = cay__host_jail(c->h);
-    k->s.cwd = open_cwd(c->h, k->cwd);
+    k->s.cwd = open_cwd(c->h, &k->who, k->cwd);
     if (k->s.cwd < 0) {
         int e = errno;
         snprintf(msg, sizeof msg, "working directory: %s", strerror(e));

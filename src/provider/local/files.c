@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a local box: asked of workers that cay-local starts below root/. */
 #include "local.h"
-#include <base/str.h>
-#include <sys/socket.h>
 
 int cay__local_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
 {
     local_box *b = arg;
-    int sv[2];
-    cay_m_box m = { .a = 0 };
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "socketpair");
-    CAY_AUTOFD mine = sv[0], theirs = sv[1];
-    cay__ask ask = { .type = CAY_MSG_SESSION, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1,
-                     .tail = user, .tail_len = user ? strlen(user) + 1 : 0 };
-    cay__str_copy(m.id, sizeof m.id, b->id);
-    CAY_TRY(cay__link_call(&b->link, call, &ask, NULL, err));
-    *sock = CAY_STEAL_FD(mine);
-    return 0;
+    return cay__link_session(&b->link, b->id, call, user, sock, err);
 }
 
 /* A process inside is shown the host's paths; given back, they mean the same file. */

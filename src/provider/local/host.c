@@ -1,12 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cay-local ID: holds one sandbox of level 0 or 1. Started by the library with
- *     3  the listening socket      4  the sandbox's directory      5  its lock, held as long as we live
- * It leaves session and terminal, and ends when the sandbox is stopped or its directory vanishes. All
- * that it started ends with it.
- *
- * cay-local --try: goes into the jail of level 1 itself and says "ok", or the step that failed and why.
- */
 #include "host.h"
 #include "tree.h"
 #include <base/base.h>
@@ -23,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { FD_LISTEN = 3, FD_DIR = 4, FD_LOCK = 5, LOOK_MS = 2000, EPHEMERAL_MS = 1000 };
+enum { LOOK_MS = 2000, EPHEMERAL_MS = 1000 };
 
 static void save(host *h)
 {
@@ -69,11 +61,13 @@ void cay__host_stop(host *h, const char *reason)
     all(h, SIGKILL);
 }
 
-void cay__host_pause(host *h, bool on)
+void cay__host_pause(host *h, bool on, bool frozen)
 {
     if ((h->meta.state == CAY_PAUSED) == on)
         return;
-    all(h, on ? SIGSTOP : SIGCONT);
+    if (on ? !frozen : h->stopped)
+        all(h, on ? SIGSTOP : SIGCONT);
+    h->stopped = on && !frozen;
     h->meta.state = on ? CAY_PAUSED : CAY_RUNNING;
     h->meta.reason[0] = 0;
     save(h);
@@ -87,7 +81,7 @@ static void expire(host *h, const char *reason)
         cay__host_stop(h, reason);
         return;
     }
-    cay__host_pause(h, true);
+    cay__host_pause(h, true, false);
     h->meta.deadline_boot = 0;
     cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
     save(h);
@@ -195,31 +189,10 @@ static void reap_leftovers(host *h)
     cay__conn_event(h, first ? "created" : "resumed", left ? "restarted" : "", "", 0);
 }
 
-static bool load(host *h)
-{
-    char link[64];
-    struct stat st;
-    CAY_AUTOFD fd = openat(h->dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > (4 << 20) || cay__local_meta_read(h->dir, &h->meta, NULL) < 0)
-        return false;
-    h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
-    if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
-        return false;
-    h->workdir = h->config;
-    h->home = h->workdir + strlen(h->workdir) + 1;
-    h->env = h->home + strlen(h->home) + 1;
-    h->fs = (cay__fs){ .root = openat(h->dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
-                       .workdir = h->workdir, .home = h->home };
-    snprintf(link, sizeof link, "/proc/self/fd/%d", h->fs.root);
-    ssize_t n = h->fs.root < 0 ? -1 : readlink(link, h->root, sizeof h->root - 1);
-    h->root[n > 0 ? n : 0] = 0;
-    return n > 0;
-}
-
-static bool prepare(host *h)
+static bool prepare(host *h, int listener)
 {
     sigset_t set;
-    if (!load(h) || !cay__loop_open(&h->loop))
+    if (!cay__loop_open(&h->loop))
         return false;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     reap_leftovers(h);
@@ -228,8 +201,8 @@ static bool prepare(host *h)
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_SETMASK, &set, NULL);
     h->signals = (cay__watch){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN, on_signals };
-    h->listen = (cay__watch){ FD_LISTEN, EPOLLIN, on_listen };
-    cay__fd_nonblock(FD_LISTEN, true);
+    h->listen = (cay__watch){ listener, EPOLLIN, on_listen };
+    cay__fd_nonblock(listener, true);
     h->deadline.fn = on_deadline;
     h->idle.fn = on_idle;
     h->look.fn = on_look;
@@ -240,23 +213,6 @@ static bool prepare(host *h)
     arm(h);
     cay__timer_arm(&h->loop, &h->look, cay__boot_ms() + LOOK_MS);
     return cay__loop_add(&h->loop, &h->signals) && cay__loop_add(&h->loop, &h->listen);
-}
-
-static void detach(void)
-{
-    struct sigaction ign = { .sa_handler = SIG_IGN };
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int i = 0; i < 3; i++)
-        dup2(null, i);
-    cay__fd_close_from(FD_LOCK + 1);
-    for (int fd = FD_LISTEN; fd <= FD_LOCK; fd++)
-        fcntl(fd, F_SETFD, FD_CLOEXEC);
-    setsid();
-    (void)!chdir("/");
-    umask(022);
-    sigaction(SIGPIPE, &ign, NULL);
-    sigaction(SIGHUP, &ign, NULL);
-    prctl(PR_SET_NAME, "cay-local");
 }
 
 /* Processes whose reaper was killed came to us, and file workers have no say: none may stay. */
@@ -283,40 +239,19 @@ static void leave(host *h)
     cay__exec_free_all(h);
     if (h->journal >= 0 && ftruncate(h->journal, 0) < 0)
         cay__close_fd(&h->journal);
-    if (h->meta.flags & LOCAL_EPHEMERAL) {
+    if ((h->meta.flags & LOCAL_EPHEMERAL) && !h->who) {
         CAY_AUTOFD up = openat(h->dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
         cay__fs boxes = { .root = up };
         cay__fs_remove(&boxes, h->id, true);
     }
 }
 
-static int try_jail(void)
+int cay__host_run(host *h, int listener)
 {
-    CAY_AUTOFD root = open("/usr", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const char *step = root < 0 ? "/usr" : cay__jail_enter(root, NULL);
-    int e = errno;
-    dprintf(1, step ? "%s: %s\n" : "ok\n", step, strerror(e));
-    return step != NULL;
-}
-
-int main(int argc, char **argv)
-{
-    static host h = { .dir = FD_DIR, .journal = -1 };
-    if (argc == 2 && !strcmp(argv[1], "--try"))
-        _exit(try_jail()); /* no exit handlers: a leak checker could not work in there */
-    if (argc != 2 || !cay__id_valid(argv[1], 'c') || fcntl(FD_LOCK, F_GETFD) < 0) {
-        fprintf(stderr, "cay-local: started by libcay, not by hand\n");
-        return 2;
-    }
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid < 0;
-    detach();
-    cay__str_copy(h.id, sizeof h.id, argv[1]);
-    if (!prepare(&h))
+    if (!prepare(h, listener))
         return 1;
-    while (!h.stopping || cay__exec_live(&h) > 0)
-        cay__loop_step(&h.loop, -1);
-    leave(&h);
+    while (!h->stopping || cay__exec_live(h) > 0)
+        cay__loop_step(&h->loop, -1);
+    leave(h);
     return 0;
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * provider/local/host.h - inside cay-local: one process that holds one sandbox without namespaces.
+ * provider/local/host.h - inside cay-local: one process that holds one sandbox.
  *
- *   host.c  life: start, deadlines, stop        conn.c   requests of keeper/proto.h
+ *   host.c  life: deadlines, pause, stop        conn.c   requests of keeper/proto.h
  *   exec.c  its processes and their streams     child.c  how one is started
+ *   main.c  cay-local: how it comes up
+ *
+ * cay-pid1 (provider/docker/pid1.c) is the same inside of a container: there are users, and a freezer outside.
  */
 #pragma once
 #include "box.h"
@@ -73,14 +76,21 @@ struct host {
     uint64_t    seq;
     cay_event_wire past[64]; /* the latest events, for a reader that learns of us late */
     bool        stopping, leaving; /* kill all; then end this process */
+    bool        stopped; /* paused by signals, not by a freezer outside */
+    /* In a container: who that is, by its own files; 0 or errno. NULL: there is one user, who made the sandbox. */
+    int       (*who)(const char *name, ident *out);
+    const char *user; /* with who: whose commands are that ask for nobody */
 };
 
 /* host.c */
+/* Serves until the sandbox is stopped; takes the listener. What main() read of it is in place. */
+int cay__host_run(host *h, int listener);
 /* What its processes are put in: NULL at level 0. Lives until the next call. */
 const jail *cay__host_jail(host *h);
 void cay__host_used(host *h);
 void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms);
-void cay__host_pause(host *h, bool on);
+/* frozen: somebody outside holds its processes still, no signal is needed. */
+void cay__host_pause(host *h, bool on, bool frozen);
 void cay__host_stop(host *h, const char *reason);
 void cay__host_box(const host *h, cay_m_boxinfo *out);
 
@@ -95,7 +105,8 @@ void cay__conn_stopped(host *h);
 
 /* exec.c */
 void  cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels, size_t nlabels, int *fds, int nfds);
-bool  cay__exec_user_is_us(const char *user);
+/* Who that is; false: there is none, and the client was told. */
+bool  cay__exec_user(conn *c, const char *user, ident *out);
 proc *cay__exec_find(host *h, const char *ref);
 void  cay__exec_write(conn *c, proc *p, const char *data, size_t len);
 void  cay__exec_close_stdin(proc *p);

@@ -11,6 +11,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#ifndef __GLIBC__
+typedef int __rlimit_resource_t;
+#endif
+
 /* Lowering must work; where the user's own limit is lower already, that one holds. */
 static bool lower(int what, uint64_t to)
 {

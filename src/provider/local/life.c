@@ -10,10 +10,7 @@
 static int simple(local_box *b, const cay_call *call, uint16_t type, uint64_t a, uint64_t c, cay__reply *out,
                   cay_err *err)
 {
-    cay_m_box m = { .a = a, .b = c };
-    cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
-    cay__str_copy(m.id, sizeof m.id, b->id);
-    return cay__link_call(&b->link, call, &ask, out, err);
+    return cay__link_box(&b->link, b->id, call, type, a, c, out, err);
 }
 
 int cay__local_pause(void *box, const cay_call *call, cay_err *err)

@@ -125,34 +125,11 @@ static int write_config(int dir, const cay_create *s, cay_err *err)
     return 0;
 }
 
-static uint64_t limit(uint64_t asked, uint64_t usual)
-{
-    return asked == CAY_UNLIMITED ? 0 : asked ? asked : usual;
-}
-
-static local_meta first_meta(const local_kind *k, const cay_create *s)
-{
-    local_meta m = { .state = CAY_RUNNING, .created_ms = cay__wall_ms() };
-    m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) | (s->ephemeral ? LOCAL_EPHEMERAL : 0);
-    m.idle_ms = s->idle_ms == CAY_UNLIMITED ? 0 : s->idle_ms;
-    if (s->ttl_ms && s->ttl_ms != CAY_UNLIMITED)
-        m.deadline_boot = cay__boot_ms() + (int64_t)CAY_MIN(s->ttl_ms, (uint64_t)INT64_MAX / 4);
-    m.level = k->level;
-    m.nofile = s->limits.nofile == CAY_UNLIMITED ? 0 : s->limits.nofile;
-    if (k->level == CAY_LEVEL_NONE)
-        return m;
-    m.nofile = limit(s->limits.nofile, 4096);
-    m.memory = limit(s->limits.memory, 2ull << 30);
-    m.pids = limit(s->limits.pids, 512);
-    m.disk = limit(s->limits.disk, 10ull << 30);
-    return m;
-}
-
 /* Under a name of its own first, so that a box is whole or not there. */
 static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
 {
     char tmp[40];
-    local_meta m = first_meta(l->kind, s);
+    local_meta m = cay__local_meta_first(l->kind->level, s);
     cay__str_join(tmp, sizeof tmp, ".new-", id, NULL);
     cay__fs boxes = { .root = l->boxes };
     cay__fs_remove(&boxes, tmp, true);
@@ -267,7 +244,7 @@ int cay__local_start(void *self, const cay_call *call, const char *id, const cay
 {
     local_box *b = NULL;
     local *l = self;
-    local_meta m, fresh = first_meta(l->kind, spec);
+    local_meta m, fresh = cay__local_meta_first(l->kind->level, spec);
     CAY_TRY(l->kind->check(l, spec, err));
     CAY_TRY(box_open(self, id, &b, err));
     int rc = cay__local_meta_read(b->dir, &m, err);

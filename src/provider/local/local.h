@@ -11,6 +11,7 @@
  */
 #pragma once
 #include "box.h"
+#include "events.h"
 #include <base/base.h>
 #include <base/fsop.h>
 #include <cay/sys/provider.h>

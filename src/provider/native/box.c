@@ -296,17 +296,7 @@ static void disown(cay__nbox *b)
 static int open_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
 {
     cay__nbox *b = arg;
-    cay_m_box m = { 0 };
-    int sv[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "session socket");
-    CAY_AUTOFD mine = sv[0], theirs = sv[1];
-    memcpy(m.id, b->id, sizeof m.id);
-    cay__ask ask = { CAY_MSG_SESSION, &m, sizeof m, user, user ? strlen(user) : 0, &theirs, 1 };
-    cay__reply r = { 0 };
-    CAY_TRY(cay__link_call(&b->n->link, call, &ask, &r, err));
-    *sock = CAY_STEAL_FD(mine);
-    return 0;
+    return cay__link_session(&b->n->link, b->id, call, user, sock, err);
 }
 
 static cay__nbox *box_new(cay__native *n, const char *id)
@@ -330,10 +320,7 @@ void cay__nbox_release(void *box)
 
 static int ask_box(cay__native *n, const cay_call *call, uint16_t type, const char *id, uint64_t a, uint64_t c, cay__reply *r, cay_err *err)
 {
-    cay_m_box m = { .a = a, .b = c };
-    cay__str_copy(m.id, sizeof m.id, id);
-    cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
-    return cay__link_call(&n->link, call, &ask, r, err);
+    return cay__link_box(&n->link, id, call, type, a, c, r, err);
 }
 
 /* LIST answers with any number of boxes and END. fn's non-zero return ends it. */
@@ -590,14 +577,13 @@ static int on_live(const cay_proc_info *info, void *arg)
     return m->fn(&p, m->arg);
 }
 
-int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+int cay__procs_all(cay__link *link, cay__sessions *sessions, const char *id, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
 {
-    cay__nbox *b = box;
     kept_list l = { .n = 0 };
     merge m = { &l, fn, arg };
-    int rc = cay__procs_kept(&b->n->link, b->id, call, on_kept, &l, err);
+    int rc = cay__procs_kept(link, id, call, on_kept, &l, err);
     if (rc == 0)
-        rc = cay__nf_ps(&b->sessions, call, on_live, &m, err);
+        rc = cay__nf_ps(sessions, call, on_live, &m, err);
     for (size_t i = 0; rc == 0 && i < l.n; i++) {
         if (l.v[i].state != 'X')
             continue;
@@ -613,26 +599,14 @@ int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_in
     return rc;
 }
 
-#define S (&((cay__nbox *)box)->sessions)
-int cay__nbox_open_read(void *box, const cay_call *c, const char *p, const cay_read *s, int *fd, cay_err *e) { return cay__nf_open_read(S, c, p, s, fd, e); }
-int cay__nbox_put(void *box, const cay_call *c, const char *p, const void *d, size_t n, const cay_write *s, cay_err *e) { return cay__nf_put(S, c, p, d, n, s, e); }
-int cay__nbox_open_write(void *box, const cay_call *c, const char *p, const cay_write *s, void **up, int *fd, cay_err *e) { return cay__nf_open_write(S, c, p, s, up, fd, e); }
-int cay__nbox_stat(void *box, const cay_call *c, const char *p, bool f, cay_stat *o, cay_err *e) { return cay__nf_stat(S, c, p, f, o, e); }
-int cay__nbox_mkdir(void *box, const cay_call *c, const char *p, uint32_t m, bool a, cay_err *e) { return cay__nf_mkdir(S, c, p, m, a, e); }
-int cay__nbox_remove(void *box, const cay_call *c, const char *p, bool r, cay_err *e) { return cay__nf_remove(S, c, p, r, e); }
-int cay__nbox_rename(void *box, const cay_call *c, const char *f, const char *t, cay_err *e) { return cay__nf_rename(S, c, f, t, e); }
-int cay__nbox_chmod(void *box, const cay_call *c, const char *p, uint32_t m, cay_err *e) { return cay__nf_chmod(S, c, p, m, e); }
-int cay__nbox_chown(void *box, const cay_call *c, const char *p, uint32_t u, uint32_t g, cay_err *e) { return cay__nf_chown(S, c, p, u, g, e); }
-int cay__nbox_symlink(void *box, const cay_call *c, const char *t, const char *p, cay_err *e) { return cay__nf_symlink(S, c, t, p, e); }
-int cay__nbox_getxattr(void *box, const cay_call *c, const char *p, const char *n, void *b, size_t *l, cay_err *e) { return cay__nf_getxattr(S, c, p, n, b, l, e); }
-int cay__nbox_setxattr(void *box, const cay_call *c, const char *p, const char *n, const void *v, size_t l, cay_err *e) { return cay__nf_setxattr(S, c, p, n, v, l, e); }
-int cay__nbox_listxattr(void *box, const cay_call *c, const char *p, int (*fn)(const char *, void *), void *a, cay_err *e) { return cay__nf_listxattr(S, c, p, fn, a, e); }
-int cay__nbox_list_dir(void *box, const cay_call *c, const char *p, unsigned d, int (*fn)(const cay_dirent *, void *), void *a, cay_err *e) { return cay__nf_list_dir(S, c, p, d, fn, a, e); }
-int cay__nbox_glob(void *box, const cay_call *c, const char *b, const char *p, int (*fn)(const cay_dirent *, void *), void *a, cay_err *e) { return cay__nf_glob(S, c, b, p, fn, a, e); }
-int cay__nbox_grep(void *box, const cay_call *c, const char *b, const cay_grep *g, int (*fn)(const cay_match *, void *), void *a, cay_err *e) { return cay__nf_grep(S, c, b, g, fn, a, e); }
-int cay__nbox_watch_open(void *box, const cay_call *c, const char *p, bool r, void **w, int *fd, cay_err *e) { return cay__nf_watch_open(S, c, p, r, w, fd, e); }
-int cay__nbox_ports(void *box, const cay_call *c, int (*fn)(const cay_port *, void *), void *a, cay_err *e) { return cay__nf_ports(S, c, fn, a, e); }
-#undef S
+int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+{
+    cay__nbox *b = box;
+    return cay__procs_all(&b->n->link, &b->sessions, b->id, call, fn, arg, err);
+}
+
+#define SESSIONS(box) (&((cay__nbox *)(box))->sessions)
+CAY__SESSION_OPS(, cay__nbox, SESSIONS)
 
 /* The keeper, not the sandbox, says which network the socket has to be of. */
 int cay__nbox_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)

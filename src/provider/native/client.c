@@ -275,6 +275,28 @@ int cay__link_call(cay__link *l, const cay_call *call, const cay__ask *ask, cay_
     return 0;
 }
 
+int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type, uint64_t a, uint64_t b, cay__reply *out, cay_err *err)
+{
+    cay_m_box m = { .a = a, .b = b };
+    cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
+    cay__str_copy(m.id, sizeof m.id, box);
+    return cay__link_call(l, call, &ask, out, err);
+}
+
+int cay__link_session(cay__link *l, const char *box, const cay_call *call, const char *user, int *sock, cay_err *err)
+{
+    int sv[2];
+    cay_m_box m = { 0 };
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "session socket");
+    CAY_AUTOFD mine = sv[0], theirs = sv[1];
+    cay__ask ask = { CAY_MSG_SESSION, &m, sizeof m, user, user ? strlen(user) : 0, &theirs, 1 };
+    cay__str_copy(m.id, sizeof m.id, box);
+    CAY_TRY(cay__link_call(l, call, &ask, NULL, err));
+    *sock = CAY_STEAL_FD(mine);
+    return 0;
+}
+
 int cay__link_next(int sock, const cay_call *call, uint16_t want, cay__reply *out, cay_err *err)
 {
     CAY_TRY(recv_reply(sock, call, want, "peer", out, err));

@@ -70,6 +70,11 @@ typedef struct cay__reply {
 int cay__link_call(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,
                    cay_err *err);
 
+/* A request about a box: what is in its cay_m_box. out may be NULL. */
+int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type, uint64_t a, uint64_t b, cay__reply *out, cay_err *err);
+/* A worker of that user (NULL: the box's own) at the other end of *sock. */
+int cay__link_session(cay__link *l, const char *box, const cay_call *call, const char *user, int *sock, cay_err *err);
+
 /* For requests that keep their connection: the same, and *sock is the caller's, to be closed or, once
  * the peer has nothing more to say on it, given back. *sock untouched on failure. */
 int  cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out,

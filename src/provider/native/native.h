@@ -9,8 +9,7 @@
  * No JSON here but in provider.c: the small static command links the rest.
  */
 #pragma once
-#include "client.h"
-#include "session.h"
+#include "box_ops.h"
 #include <base/path.h>
 
 typedef struct cay__native {
@@ -122,21 +121,10 @@ int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t 
 
 /* The operations on a box, as members of a cay_provider_ops: the static command's table, and the service's. */
 #define CAY__NATIVE_HOT \
-    .size = sizeof(cay_provider_ops), .name = "native", .release = cay__nbox_release, \
-    .proc_release = cay__proc_release, .proc_id = cay__proc_id, .proc_output = cay__proc_output, \
-    .proc_write = cay__proc_write, .proc_close_stdin = cay__proc_close_stdin, .proc_signal = cay__proc_signal, \
-    .proc_wait = cay__proc_wait, .proc_exit_fd = cay__proc_exit_fd, .proc_read = cay__proc_read, \
-    .proc_breaks = cay__proc_breaks, .proc_resize = cay__proc_resize, .commit_write = cay__nf_commit_write, .abort_write = cay__nf_abort_write, \
-    .watch_next = cay__nf_watch_next, .watch_close = cay__nf_watch_close, \
+    .size = sizeof(cay_provider_ops), .name = "native", .release = cay__nbox_release, CAY__PROC_MEMBERS, CAY__SESSION_MEMBERS(cay__nbox), \
     .spawn = cay__nbox_spawn, .proc_attach = cay__nbox_proc_attach, .destroy = cay__nbox_destroy, \
     .stop = cay__nbox_stop, .pause = cay__nbox_pause, .resume = cay__nbox_resume, .extend = cay__nbox_extend, \
-    .usage = cay__nbox_usage, .wait = cay__nbox_wait, .status = cay__nbox_status, .procs = cay__nbox_procs, \
-    .open_read = cay__nbox_open_read, .put = cay__nbox_put, .open_write = cay__nbox_open_write, \
-    .stat = cay__nbox_stat, .mkdir = cay__nbox_mkdir, .remove = cay__nbox_remove, .rename = cay__nbox_rename, \
-    .chmod = cay__nbox_chmod, .chown = cay__nbox_chown, .symlink = cay__nbox_symlink, \
-    .getxattr = cay__nbox_getxattr, .setxattr = cay__nbox_setxattr, .listxattr = cay__nbox_listxattr, \
-    .list_dir = cay__nbox_list_dir, .glob = cay__nbox_glob, .grep = cay__nbox_grep, \
-    .watch_open = cay__nbox_watch_open, .ports = cay__nbox_ports, .connect = cay__nbox_connect, \
+    .usage = cay__nbox_usage, .wait = cay__nbox_wait, .status = cay__nbox_status, .procs = cay__nbox_procs, .connect = cay__nbox_connect, \
     .policy = cay__nbox_policy, .policy_get = cay__nbox_policy_get, .dial = cay__nbox_dial, .secrets = cay__nbox_secrets, \
     .units = cay__nbox_units, .unit_act = cay__nbox_unit_act
 extern const cay_provider_ops cay__native_hot;

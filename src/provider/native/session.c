@@ -147,6 +147,8 @@ int cay__ses_again(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *a
 int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, cay__ses_conn *c,
                    cay_err *err)
 {
+    if (s->ready)
+        CAY_TRY(s->ready(s->arg, err));
     CAY_TRY(cay__call_check(call, ask->what, err));
     *c = (cay__ses_conn){ .sock = -1 };
     if (!cay__str_copy(c->user, sizeof c->user, ask->user ? ask->user : ""))

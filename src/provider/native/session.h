@@ -19,6 +19,7 @@
 typedef struct cay__sessions {
     /* A SEQPACKET socket with a worker of that user (NULL: the box's default user) at its other end. From any thread. */
     int           (*open)(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err);
+    int           (*ready)(void *arg, cay_err *err); /* asked before each request whether one could be answered now; NULL: always */
     void           *arg;
     uint64_t        netns; /* SO_NETNS_COOKIE of the box's network namespace; 0: not known */
     pthread_mutex_t lock;

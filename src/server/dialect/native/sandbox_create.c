@@ -64,6 +64,7 @@ static const cay__field create_fields[] = {
     { "no_pin", CAY__F_BOOL, AT(no_pin) },
     { "auto_resume", CAY__F_BOOL, AT(auto_resume), .about = "it is resumed when it is used" },
     { "provider", CAY__F_STR, AT(provider) },
+    { "options", CAY__F_PAIRS, AT(options), .about = "what only this provider knows, as image of docker; all but image, pull and read_only to scope admin" },
     { "tenant", CAY__F_STR, AT(tenant), .about = "whose it is; to scope admin" },
     { "root", CAY__F_STR, AT(root), .about = "a directory of the host; to scope admin" },
     { "on", CAY__F_STR, AT(on), .about = "a directory of the host; to scope admin" },
@@ -89,6 +90,9 @@ static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
         return only_admin(c->root ? "root" : c->on ? "on" : "mounts", err);
     if (c->provider && !strcmp(c->provider, "local"))
         return only_admin("provider local", err);
+    for (const cay_pair *p = c->options; p && p->key; p++)
+        if (strcmp(p->key, "image") && strcmp(p->key, "pull") && strcmp(p->key, "read_only"))
+            return only_admin("options other than image, pull and read_only", err);
     for (size_t i = 0; i < c->nsecrets; i++)
         if (!cay__str_starts(c->secrets[i].source, "store:"))
             return only_admin("secrets[].source other than store:NAME", err);

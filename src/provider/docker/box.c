@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox that is a container: made, found again, taken away. */
+#include "box.h"
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/path.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* ------------------------------------------------------------------ handles */
+
+void cay__docker_release(void *box)
+{
+    cay__docker_box *b = box;
+    cay__sessions_close(&b->sessions);
+    cay__link_close(&b->link);
+    cay__close_fd(&b->ctl);
+    cay__close_fd(&b->dir);
+    free(b);
+}
+
+static int open_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
+{
+    cay__docker_box *b = arg;
+    return cay__link_session(&b->link, b->id, call, user, sock, err);
+}
+
+/* "CONTAINER PID" */
+static void read_note(cay__docker_box *b)
+{
+    char text[128];
+    uint64_t pid = 0;
+    ssize_t n = cay__fd_read_file(b->dir, "container", text, sizeof text);
+    char *blank = n > 0 ? strchr(text, ' ') : NULL;
+    if (!blank || strspn(text, "0123456789abcdef") != (size_t)(blank - text))
+        return;
+    *blank++ = 0;
+    blank[strcspn(blank, "\n")] = 0;
+    cay__str_copy(b->container, sizeof b->container, text);
+    if (cay__str_to_u64(blank, &pid) && pid < INT32_MAX)
+        atomic_store(&b->pid, (int)pid);
+}
+
+int cay__docker_note(cay__docker_box *b, cay_err *err)
+{
+    char text[128];
+    int n = snprintf(text, sizeof text, "%s %d\n", b->container, atomic_load(&b->pid));
+    CAY_AUTOFD fd = openat(b->dir, ".container", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || !cay__fd_write_all(fd, text, (size_t)n) || renameat(b->dir, ".container", b->dir, "container") < 0)
+        return cay_fail_sys(err, CAY_ESYS, "note the container of %s", b->id);
+    return 0;
+}
+
+int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, cay_err *err)
+{
+    cay__docker_box *b = cay__alloc(sizeof *b);
+    b->d = d;
+    b->ctl = -1;
+    cay__str_copy(b->id, sizeof b->id, id);
+    cay__link_open(&b->link, cay__docker_dial, b, "container");
+    cay__sessions_open(&b->sessions, open_session, b);
+    b->sessions.ready = cay__docker_ready;
+    b->dir = cay__id_valid(id, 'c') && d->boxes >= 0 ? openat(d->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (b->dir >= 0)
+        b->ctl = openat(b->dir, "ctl", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (b->ctl < 0) {
+        cay__docker_release(b);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone", id);
+    }
+    read_note(b);
+    *out = b;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ what the engine says */
+
+void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest)
+{
+    cay__buf_fmt(path, "/containers/%s%s%s", *b->container ? "" : "cay-", *b->container ? b->container : b->id, rest);
+}
+
+int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err)
+{
+    CAY_AUTOBUF path = CAY__BUF(256);
+    CAY_AUTOJSON *j = NULL;
+    cay__engine *e;
+    CAY_TRY(cay__docker_engine(b->d, &e, err));
+    cay__docker_at(b, &path, "/json");
+    int rc = cay__engine_ask(e, call, "GET", path.data, NULL, &j, err);
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id);
+    CAY_TRY(rc);
+    json_t *labels = json_object_get(json_object_get(j, "Config"), "Labels"), *st = json_object_get(j, "State");
+    /* One that somebody else gave our name is not ours: the word in the label says so. */
+    if (strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), b->d->owner) != 0 || strcmp(cay__json_str(labels, CAY__DOCKER_SANDBOX, ""), b->id) != 0)
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone; one of that name is not ours", b->id);
+    *out = (cay__docker_view){ .pid = (int)cay__json_int(st, "Pid", 0), .oom = cay__json_bool(st, "OOMKilled", false) };
+    out->state = cay__json_bool(st, "Paused", false) ? CAY_PAUSED : cay__json_bool(st, "Running", false) ? CAY_RUNNING : CAY_STOPPED;
+    cay__str_copy(out->container, sizeof out->container, cay__json_str(j, "Id", ""));
+    out->all = json_incref(j);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ making one */
+
+static int write_file(int dir, const char *name, const void *data, size_t len, cay_err *err)
+{
+    CAY_AUTOFD fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || !cay__fd_write_all(fd, data, len))
+        return cay_fail_sys(err, CAY_ESYS, "write the sandbox's %s", name);
+    return 0;
+}
+
+/* Its time begins when it is up: an engine may need longer for that than the sandbox is to live. */
+static local_meta first_meta(const cay_create *spec)
+{
+    local_meta m = cay__local_meta_first(CAY_LEVEL_NONE, spec);
+    m.deadline_boot = 0;
+    return m;
+}
+
+/* Under a name of its own first, so that a box is whole or not there. */
+static int make_dir(cay__docker *d, const char *id, const cay_create *spec, const cay__docker_image *image, cay_err *err)
+{
+    char tmp[40], ctl[48];
+    cay__fs boxes = { .root = d->boxes };
+    CAY_AUTOBUF config = CAY__BUF(8u << 20);
+    local_meta m = first_meta(spec);
+    CAY_TRY(cay__docker_config(spec, image, &config, err));
+    cay__str_join(tmp, sizeof tmp, ".new-", id, NULL);
+    cay__str_join(ctl, sizeof ctl, tmp, "/ctl", NULL);
+    cay__fs_remove(&boxes, tmp, true);
+    if (mkdirat(d->boxes, tmp, 0700) < 0 || mkdirat(d->boxes, ctl, 0700) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+    CAY_AUTOFD dir = openat(d->boxes, ctl, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = dir < 0 ? cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id) : write_file(dir, "config", config.data, config.len, err);
+    if (rc == 0)
+        rc = cay__local_meta_write(dir, &m, err);
+    if (rc == 0 && renameat2(d->boxes, tmp, d->boxes, id, RENAME_NOREPLACE) < 0 && errno != EEXIST)
+        rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+    cay__fs_remove(&boxes, tmp, true);
+    return rc;
+}
+
+/* Events look there for what began to run. */
+static void mark_up(cay__docker *d, const char *id)
+{
+    char path[64];
+    cay__str_join(path, sizeof path, CAY__DOCKER_UP "/", id, NULL);
+    unlinkat(d->boxes, path, 0);
+    CAY_AUTOFD fd = openat(d->boxes, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    (void)fd;
+}
+
+static int make_container(cay__docker_box *b, const cay_call *call, json_t *body, bool *runs, cay_err *err)
+{
+    cay__docker_view v;
+    CAY_AUTOBUF path = CAY__BUF(256);
+    CAY_AUTOJSON *j = NULL;
+    cay__buf_fmt(&path, "/containers/create?name=cay-%s", b->id);
+    CAY_FAULT("docker.intent");
+    int rc = cay__engine_ask(b->d->engine, call, "POST", path.data, body, &j, err);
+    if (rc == CAY_ESTATE) { /* made before, by a call whose answer was lost; or it is somebody else's */
+        CAY_TRY(cay__docker_look(b, call, &v, err));
+        json_decref(v.all);
+        *runs = v.state == CAY_RUNNING;
+        return 0;
+    }
+    CAY_TRY(rc);
+    CAY_FAULT("docker.made");
+    const char *id = cay__json_str(j, "Id", "");
+    if (strspn(id, "0123456789abcdef") != strlen(id) || strlen(id) < 12 || !cay__str_copy(b->container, sizeof b->container, id))
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of the container");
+    return cay__docker_note(b, err);
+}
+
+/* Runs it, and comes back when its pid 1 answers. */
+static int bring_up(cay__docker_box *b, const cay_call *call, const cay_create *spec, bool runs, cay_err *err)
+{
+    CAY_AUTOBUF path = CAY__BUF(256);
+    cay__docker_view v;
+    cay_m_hello m = { .version = CAY_MSG_VERSION };
+    cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
+    if (!runs) {
+        atomic_store(&b->pid, 0);
+        unlinkat(b->ctl, "sock", 0); /* of a former life */
+        cay__docker_at(b, &path, "/start");
+        CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, NULL, NULL, err));
+        CAY_FAULT("docker.started");
+    }
+    CAY_TRY(cay__docker_look(b, call, &v, err));
+    json_decref(v.all);
+    cay__str_copy(b->container, sizeof b->container, v.container);
+    atomic_store(&b->pid, v.pid);
+    CAY_TRY(cay__docker_note(b, err));
+    CAY_TRY(cay__link_call(&b->link, call, &ask, NULL, err));
+    if (!runs && spec->ttl_ms && spec->ttl_ms != CAY_UNLIMITED)
+        CAY_TRY(cay__docker_extend(b, call, spec->ttl_ms, 0, err));
+    mark_up(b->d, b->id);
+    return 0;
+}
+
+static int prepare(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec, json_t **body, cay__docker_image *image, cay_err *err)
+{
+    cay__docker_options o;
+    const cay__engine_info *info;
+    cay__engine *e;
+    char pid1[4096], ctl[4200];
+    CAY_TRY(cay__docker_options_read(spec, &o, err));
+    CAY_TRY(cay__docker_engine(d, &e, err));
+    CAY_TRY(cay__engine_meet(e, call, &info, err));
+    CAY_TRY(cay__docker_check(spec, &o, info, err));
+    CAY_TRY(cay__libexec_find(d->libexec, "cay-pid1", pid1, sizeof pid1, err));
+    CAY_TRY(cay__docker_image_find(e, call, &o, NULL, NULL, image, err));
+    CAY_TRY(cay__docker_home(d, err));
+    cay__str_join(ctl, sizeof ctl, d->dir, "/", id, "/ctl", NULL);
+    cay__docker_place at = { .id = id, .owner = d->owner, .ctl = ctl, .pid1 = pid1 };
+    return cay__docker_spec(spec, &o, image, info, &at, body, err);
+}
+
+int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+{
+    cay__docker *d = self;
+    cay__docker_box *b = NULL;
+    json_t *body = NULL;
+    cay__docker_image image = { 0 };
+    if (!cay__id_valid(id, 'c'))
+        return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
+    int rc = prepare(d, call, id, spec, &body, &image, err);
+    if (rc == 0 && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        rc = make_dir(d, id, spec, &image, err);
+    cay__docker_image_clear(&image);
+    if (rc == 0)
+        rc = cay__docker_box_open(d, id, &b, err);
+    if (rc < 0) {
+        json_decref(body);
+        return rc;
+    }
+    bool runs = false;
+    rc = make_container(b, call, body, &runs, err);
+    if (rc == 0)
+        rc = bring_up(b, call, spec, runs, err);
+    if (rc < 0) { /* nothing half-made stays, whatever became of the caller's time */
+        cay_call undo = { .size = sizeof undo, .deadline_ms = cay__now_ms() + 20000 };
+        cay__docker_release(b);
+        cay__docker_remove(d, &undo, id, NULL);
+        return rc;
+    }
+    *box = b;
+    return 0;
+}
+
+/* A stopped one begins a new life on its files, with new deadlines. */
+int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+{
+    cay__docker *d = self;
+    cay__docker_box *b = NULL;
+    cay__docker_view v;
+    local_meta m = first_meta(spec);
+    CAY_TRY(cay__docker_box_open(d, id, &b, err));
+    int rc = cay__docker_look(b, call, &v, err);
+    if (rc == 0) {
+        json_decref(v.all);
+        if (v.state == CAY_STOPPED)
+            rc = cay__local_meta_write(b->ctl, &m, err);
+    }
+    if (rc == 0 && v.state == CAY_STOPPED)
+        rc = bring_up(b, call, spec, false, err);
+    if (rc < 0) {
+        cay__docker_release(b);
+        return rc;
+    }
+    *box = b;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ taking one away */
+
+static int remove_container(cay__docker *d, const cay_call *call, const char *id, cay_err *err)
+{
+    CAY_AUTOBUF path = CAY__BUF(256);
+    cay__docker_box *b = NULL;
+    cay__docker_view v;
+    /* Without its directory it is known by its name. */
+    cay__docker_box named = { .d = d, .dir = -1, .ctl = -1 };
+    cay__str_copy(named.id, sizeof named.id, id);
+    int rc = cay__docker_box_open(d, id, &b, NULL) == 0 ? cay__docker_look(b, call, &v, err) : cay__docker_look(&named, call, &v, err);
+    if (b)
+        cay__docker_release(b);
+    if (rc < 0)
+        return rc == CAY_EGONE ? 0 : rc;
+    json_decref(v.all);
+    cay__buf_fmt(&path, "/containers/%s?force=true&v=true", v.container);
+    rc = cay__engine_ask(d->engine, call, "DELETE", path.data, NULL, NULL, err);
+    for (int i = 0; rc == CAY_ESTATE && i < 500; i++) { /* somebody else, or AutoRemove, is at it */
+        CAY_TRY(cay__call_check(call, "remove the container", err));
+        usleep(10000);
+        rc = cay__engine_ask(d->engine, call, "DELETE", path.data, NULL, NULL, err);
+    }
+    return rc == CAY_ENOENT ? 0 : rc;
+}
+
+int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay_err *err)
+{
+    cay__fs boxes = { .root = d->boxes };
+    char gone[40], up[64];
+    CAY_TRY(remove_container(d, call, id, err));
+    CAY_FAULT("docker.removed");
+    cay__str_join(gone, sizeof gone, ".old-", id, NULL);
+    cay__str_join(up, sizeof up, CAY__DOCKER_UP "/", id, NULL);
+    /* Renamed first: whoever looks finds it whole or not at all. */
+    if (renameat(d->boxes, id, d->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "remove sandbox %s", id);
+    unlinkat(d->boxes, up, 0);
+    if (cay__fs_remove(&boxes, gone, true) < 0 && errno != ENOENT)
+        return cay_fail_sys(err, CAY_ESYS, "remove the files of sandbox %s", id);
+    return 0;
+}

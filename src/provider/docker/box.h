@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* provider/docker/box.h - one sandbox that is a container. */
+#pragma once
+#include "docker.h"
+#include <provider/native/box_ops.h>
+#include <stdatomic.h>
+
+typedef struct cay__docker_box {
+    cay__docker  *d;
+    cay__link     link; /* to its pid 1 */
+    cay__sessions sessions;
+    char          id[CAY_ID_LEN + 1];
+    int           dir, ctl; /* docker/ID and its ctl/ */
+    char          container[72]; /* the engine's id of it; "": not known, then its name is */
+    atomic_int    pid;      /* of pid 1 on the host, as the engine told; 0: not known */
+    char          reason[24];
+    cay_layer     layers[CAY__DOCKER_LAYERS];
+} cay__docker_box;
+
+/* What the engine says of it now. */
+typedef struct cay__docker_view {
+    cay_state state; /* CAY_RUNNING, CAY_PAUSED, CAY_STOPPED */
+    int       pid;
+    bool      oom;
+    char      container[72];
+    json_t   *all;
+} cay__docker_view;
+
+/* box.c */
+int  cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, cay_err *err);
+void cay__docker_release(void *box);
+/* CAY_EGONE: there is none, or it is not ours. view->all is the caller's. */
+int  cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err);
+/* "/containers/REF" and what follows. */
+void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest);
+int  cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err);
+int  cay__docker_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err);
+int  cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay_err *err); /* container and files */
+int  cay__docker_note(cay__docker_box *b, cay_err *err); /* container and pid for the next handle */
+
+/* reach.c */
+int  cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err);
+int  cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err); /* without asking the engine; CAY_EGONE: nobody listens */
+int  cay__docker_ready(void *arg, cay_err *err); /* CAY_ESTATE when it is paused */
+int  cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err);
+
+/* life.c */
+int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
+int cay__docker_pause(void *box, const cay_call *call, cay_err *err);
+int cay__docker_resume(void *box, const cay_call *call, cay_err *err);
+int cay__docker_stop(void *box, const cay_call *call, cay_err *err);
+int cay__docker_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err);
+int cay__docker_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err);
+int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err *err);

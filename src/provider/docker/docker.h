@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * provider/docker/docker.h - containers of an engine that people run already, with our own pid 1 in them.
+ *
+ *   engine.c  the engine's API          errors.c  what its errors mean     options.c  what a request may choose
+ *   image.c   found, pulled, judged     auth.c    who pulls                spec.c     a request as a container
+ *   box.c     one sandbox's life        reach.c   the way to its pid 1     docker.c   the tables; all sandboxes
+ *   pid1.c    cay-pid1: what answers inside
+ *
+ * On disk, below the state directory, docker/ID/ (podman/ID/):
+ *     ctl/        shown in the container at /.cay/ctl: config, meta (provider/local/box.h), procs, sock
+ *     container   the engine's id of it
+ * docker/owner is a random word that our containers carry in a label: one without it is nobody we touch. docker/.up/ID is made anew when a
+ * sandbox begins to run, which is how events find it.
+ */
+#pragma once
+#include "engine.h"
+#include <base/fsop.h>
+#include <cay/sys/provider.h>
+#include <provider/local/box.h>
+
+#define CAY__DOCKER_OWNER   "io.cay.owner"   /* labels: proof that it is ours, */
+#define CAY__DOCKER_SANDBOX "io.cay.sandbox" /* and which sandbox */
+#define CAY__DOCKER_UP      ".up"
+
+/* One engine's habits. */
+typedef struct cay__docker_kind {
+    const char *name; /* of the provider, and of its directory */
+    const char *env;  /* variable that names the socket */
+    const char *sock, *user_sock; /* where it is as root; below $XDG_RUNTIME_DIR */
+} cay__docker_kind;
+
+typedef struct cay__docker {
+    const cay__docker_kind *kind;
+    char        *home, *libexec;
+    int          boxes; /* docker/ */
+    char         dir[4096];
+    char         owner[40];
+    cay__engine *engine;
+    cay_err      engine_err; /* why there is none */
+} cay__docker;
+
+/* docker.c: the directory and the word in it; made when the first sandbox is. */
+int cay__docker_home(cay__docker *d, cay_err *err);
+
+/* options.c: what is this provider's alone; strings are the request's. */
+typedef struct cay__docker_options {
+    const char *image, *pull, *network, *publish, *cap_add, *seccomp, *runtime, *volumes, *platform;
+    bool        read_only;
+} cay__docker_options;
+extern const char *const cay__docker_option_names[];
+int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err);
+
+/* image.c */
+typedef struct cay__docker_image {
+    char    id[80];
+    json_t *config; /* its Config */
+} cay__docker_image;
+void cay__docker_image_clear(cay__docker_image *i);
+int  cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, void (*progress)(const char *line, void *arg), void *arg,
+                            cay__docker_image *out, cay_err *err);
+/* auth.c: the X-Registry-Auth of an image's registry by the user's Docker configuration; "" when there is none. From malloc(). */
+char *cay__docker_auth(const char *image);
+void  cay__docker_registry(const char *image, char *out, size_t cap);
+
+/* spec.c: pure. */
+typedef struct cay__docker_place {
+    const char *id, *owner, *ctl, *pid1; /* ctl, pid1: paths of the host */
+} cay__docker_place;
+int  cay__docker_spec(const cay_create *c, const cay__docker_options *o, const cay__docker_image *image, const cay__engine_info *engine,
+                      const cay__docker_place *at, json_t **out, cay_err *err);
+/* What pid 1 reads. */
+int  cay__docker_config(const cay_create *c, const cay__docker_image *image, cay__buf *out, cay_err *err);
+/* Refuses what an engine cannot keep. */
+int  cay__docker_check(const cay_create *c, const cay__docker_options *o, const cay__engine_info *engine, cay_err *err);
+#define CAY__DOCKER_LAYERS 20
+size_t cay__docker_layers(const cay__engine_info *i, cay_layer *out, size_t max);
+cay_level cay__docker_level(const cay__engine_info *i);

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine.h"
+#include <base/call.h>
+#include <base/str.h>
+#include <net/client.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum { API_LEAST = 41, ANSWER_MAX = 64 << 20, LINE_MAX_BYTES = 1 << 20 };
+
+struct cay__engine {
+    cay__client     *client;
+    char             path[112];
+    pthread_mutex_t  lock;
+    bool             met;
+    cay__engine_info info;
+};
+
+int cay__engine_open(const char *url, cay__engine **out, cay_err *err)
+{
+    char to[128];
+    const char *path = cay__str_starts(url, "unix://") ? url + 7 : url;
+    if (path[0] != '/')
+        return cay_fail_why(err, CAY_ENOTSUP, "engine_remote", "engine %.80s: it has to run on this machine, because containers are reached by a directory of the host; give unix:///PATH", url);
+    cay__engine *e = cay__alloc(sizeof *e);
+    if (!cay__str_copy(e->path, sizeof e->path, path) || strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
+        free(e);
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "engine %.80s: the path is too long for a socket", url);
+    }
+    cay__str_join(to, sizeof to, "unix:", e->path, NULL);
+    int rc = cay__client_open(to, NULL, &e->client, err);
+    if (rc < 0) {
+        free(e);
+        return rc;
+    }
+    pthread_mutex_init(&e->lock, NULL);
+    *out = e;
+    return 0;
+}
+
+void cay__engine_close(cay__engine *e)
+{
+    if (!e)
+        return;
+    cay__client_unref(e->client);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+const char *cay__engine_path(const cay__engine *e)
+{
+    return e->path;
+}
+
+void cay__engine_encode(cay__buf *path, const char *value)
+{
+    for (; *value; value++) {
+        unsigned char c = (unsigned char)*value;
+        if ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || strchr("-._~", c))
+            cay__buf_add(path, value, 1);
+        else
+            cay__buf_fmt(path, "%%%02X", c);
+    }
+}
+
+/* ------------------------------------------------------------------ requests */
+
+/* Why it could not be reached, by trying once more without anything between. */
+static int unreachable(const cay__engine *e, cay_err *err)
+{
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    CAY_AUTOFD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cay__str_copy(a.sun_path, sizeof a.sun_path, e->path);
+    int sys = fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) == 0 ? 0 : errno, rc;
+    if (sys == ENOENT)
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_absent", "there is no container engine at %.100s; install docker.io or podman, or set DOCKER_HOST=unix:///PATH", e->path);
+    else if (sys == EACCES || sys == EPERM)
+        rc = cay_fail_why(err, CAY_EPERM, "engine_denied", "the engine's socket %.100s does not let this user in; join its group (docker), or run the engine rootless", e->path);
+    else
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_down", "the engine at %.100s does not answer: %s; is it running?", e->path, sys ? strerror(sys) : "it hung up");
+    if (err) {
+        err->sys = sys;
+        err->retry = sys == EACCES ? CAY_RETRY_NO : CAY_RETRY_YES;
+    }
+    return rc;
+}
+
+static int read_all(cay__answer *a, const cay_call *call, cay__buf *out, cay_err *err)
+{
+    for (size_t n;;) {
+        char *room = cay__buf_room(out, 65536);
+        if (!room)
+            return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the engine's answer is larger than %zu bytes", out->max);
+        CAY_TRY(cay__answer_bytes(a, call, room, 65536, &n, err));
+        cay__buf_used(out, n);
+        if (!n)
+            return 0;
+    }
+}
+
+static int told(cay__answer *a, const cay_call *call, cay_err *err)
+{
+    CAY_AUTOBUF text = CAY__BUF(LINE_MAX_BYTES);
+    CAY_AUTOJSON *o = NULL;
+    read_all(a, call, &text, NULL);
+    cay__json_object("answer", text.data ? text.data : "", &o, NULL);
+    return cay__engine_error(cay__answer_head(a)->status, cay__json_str(o, "message", ""), err);
+}
+
+static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__answer **out, cay_err *err)
+{
+    cay__answer *a = NULL;
+    cay_err why = CAY_ERR_INIT;
+    int rc = cay__client_ask(e->client, call, q, &a, &why);
+    if (rc < 0 && (rc == CAY_EUPSTREAM && !strcmp(why.reason, "net_unreachable")))
+        return unreachable(e, err);
+    if (rc < 0) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    int status = cay__answer_head(a)->status;
+    if ((status < 200 || status >= 300) && status != 304) {
+        rc = told(a, call, err);
+        cay__answer_end(a);
+        return rc;
+    }
+    *out = a;
+    return 0;
+}
+
+static int take_json(cay__answer *a, const cay_call *call, json_t **out, cay_err *err)
+{
+    CAY_AUTOBUF text = CAY__BUF(ANSWER_MAX);
+    CAY_TRY(read_all(a, call, &text, err));
+    if (!out)
+        return 0;
+    if (cay__json_any("answer", text.data ? text.data : "", out, err) < 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine answers with something that is not JSON");
+    return 0;
+}
+
+static int ask_json(cay__engine *e, const cay_call *call, const char *method, const char *target, json_t *body, json_t **out, cay_err *err)
+{
+    CAY_AUTOJSON *own = body;
+    CAY_AUTOFREE char *text = body ? cay__json_text(body, ANSWER_MAX) : NULL;
+    cay__answer *a = NULL;
+    if (body && !text)
+        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request to the engine is too long");
+    cay__ask q = { .method = method, .target = target, .body = text, .len = text ? strlen(text) : 0 };
+    CAY_TRY(ask(e, call, &q, &a, err));
+    int rc = take_json(a, call, out, err);
+    cay__answer_end(a);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ who it is */
+
+static int minor(const char *api)
+{
+    uint64_t n;
+    return cay__str_starts(api, "1.") && cay__str_to_u64(api + 2, &n) && n < 1000 ? (int)n : 0;
+}
+
+static int take_version(cay__engine_info *i, const json_t *v, cay_err *err)
+{
+    int most = minor(cay__json_str(v, "ApiVersion", "")), least = minor(cay__json_str(v, "MinAPIVersion", "1.0"));
+    json_t *parts = json_object_get(v, "Components"), *c;
+    size_t k;
+    cay__str_copy(i->name, sizeof i->name, "Docker");
+    json_array_foreach(parts, k, c) {
+        i->podman |= cay__str_starts(cay__json_str(c, "Name", ""), "Podman");
+    }
+    if (i->podman)
+        cay__str_copy(i->name, sizeof i->name, "Podman");
+    cay__str_copy(i->version, sizeof i->version, cay__json_str(v, "Version", ""));
+    cay__str_copy(i->arch, sizeof i->arch, cay__json_str(v, "Arch", ""));
+    if (most < API_LEAST)
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_old", "%s %.30s speaks API %.10s and 1.%d is needed; use Docker since 20.10 or Podman since 3", i->name, i->version, cay__json_str(v, "ApiVersion", "none"), API_LEAST);
+    snprintf(i->api, sizeof i->api, "1.%d", CAY_MAX(API_LEAST, least));
+    return 0;
+}
+
+static void take_info(cay__engine_info *i, const json_t *o)
+{
+    json_t *list = json_object_get(o, "SecurityOptions"), *v;
+    size_t k;
+    json_array_foreach(list, k, v) {
+        const char *s = json_string_value(v) ? json_string_value(v) : "";
+        i->rootless |= strstr(s, "rootless") != NULL;
+        i->userns |= strstr(s, "userns") != NULL;
+        i->seccomp |= strstr(s, "seccomp") != NULL;
+        i->apparmor |= strstr(s, "apparmor") != NULL;
+        i->selinux |= strstr(s, "selinux") != NULL;
+    }
+    i->memory = cay__json_bool(o, "MemoryLimit", false);
+    i->cpu = cay__json_bool(o, "CpuCfsQuota", false);
+    i->pids = cay__json_bool(o, "PidsLimit", false);
+    cay__str_copy(i->driver, sizeof i->driver, cay__json_str(o, "Driver", ""));
+    list = json_object_get(o, "DriverStatus");
+    json_array_foreach(list, k, v) {
+        const char *key = json_string_value(json_array_get(v, 0)), *value = json_string_value(json_array_get(v, 1));
+        if (key && value && !strcmp(key, "Backing Filesystem"))
+            cay__str_copy(i->backing, sizeof i->backing, value);
+    }
+}
+
+int cay__engine_meet(cay__engine *e, const cay_call *call, const cay__engine_info **out, cay_err *err)
+{
+    CAY_AUTOJSON *version = NULL, *info = NULL;
+    cay__engine_info i = { 0 };
+    char target[32];
+    pthread_mutex_lock(&e->lock);
+    bool met = e->met;
+    pthread_mutex_unlock(&e->lock);
+    if (!met) {
+        CAY_TRY(ask_json(e, call, "GET", "/version", NULL, &version, err));
+        CAY_TRY(take_version(&i, version, err));
+        snprintf(target, sizeof target, "/v%s/info", i.api);
+        CAY_TRY(ask_json(e, call, "GET", target, NULL, &info, err));
+        take_info(&i, info);
+        pthread_mutex_lock(&e->lock);
+        if (!e->met) /* others may read it from now on */
+            e->info = i;
+        e->met = true;
+        pthread_mutex_unlock(&e->lock);
+    }
+    if (out)
+        *out = &e->info;
+    return 0;
+}
+
+static int versioned(cay__engine *e, const cay_call *call, const char *path, cay__buf *target, cay_err *err)
+{
+    const cay__engine_info *i;
+    CAY_TRY(cay__engine_meet(e, call, &i, err));
+    cay__buf_fmt(target, "/v%s%s", i->api, path);
+    return target->full ? cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request to the engine is too long") : 0;
+}
+
+int cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, const char *path, json_t *body, json_t **out, cay_err *err)
+{
+    CAY_AUTOBUF target = CAY__BUF(64u << 10);
+    int rc = versioned(e, call, path, &target, err);
+    if (rc < 0) {
+        json_decref(body);
+        return rc;
+    }
+    return ask_json(e, call, method, target.data, body, out, err);
+}
+
+/* ------------------------------------------------------------------ streams */
+
+static int each_line(cay__buf *got, cay__engine_line *fn, void *arg, cay_err *err)
+{
+    for (char *end; got->len && (end = memchr(got->data, '\n', got->len));) {
+        CAY_AUTOJSON *o = NULL;
+        size_t n = (size_t)(end - got->data) + 1;
+        *end = 0;
+        if (got->data[strspn(got->data, " \r\t")]) {
+            if (cay__json_object("answer", got->data, &o, err) < 0)
+                return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine answers with something that is not JSON");
+            int rc = fn(o, arg, err);
+            if (rc)
+                return rc;
+        }
+        memmove(got->data, got->data + n, got->len - n + 1);
+        got->len -= n;
+    }
+    return 0;
+}
+
+static int read_lines(cay__answer *a, const cay_call *call, cay__engine_line *fn, void *arg, cay_err *err)
+{
+    CAY_AUTOBUF got = CAY__BUF(LINE_MAX_BYTES);
+    for (size_t n = 1; n;) {
+        char *room = cay__buf_room(&got, 16384);
+        if (!room)
+            return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "a line of the engine is larger than %zu bytes", got.max);
+        CAY_TRY(cay__answer_bytes(a, call, room, 16384, &n, err));
+        cay__buf_used(&got, n);
+        if (!n)
+            cay__buf_add(&got, "\n", 1);
+        int rc = each_line(&got, fn, arg, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, const char *fields, int body_fd, uint64_t body_len, cay__engine_line *fn, void *arg, cay_err *err)
+{
+    CAY_AUTOBUF target = CAY__BUF(64u << 10);
+    cay__answer *a = NULL;
+    CAY_TRY(versioned(e, call, path, &target, err));
+    cay__ask q = { .method = "POST", .target = target.data, .fields = fields, .fd = body_fd, .from_fd = body_fd >= 0, .len = (size_t)body_len,
+                   .type = body_fd >= 0 ? "application/x-tar" : NULL };
+    CAY_TRY(ask(e, call, &q, &a, err));
+    int rc = read_lines(a, call, fn, arg, err);
+    cay__answer_end(a);
+    return rc;
+}

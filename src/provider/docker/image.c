@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The image of a request: what the engine has, or what it pulls, if it is one for this machine. */
+#include "docker.h"
+#include <base/str.h>
+#include <stdio.h>
+
+void cay__docker_image_clear(cay__docker_image *i)
+{
+    json_decref(i->config);
+    *i = (cay__docker_image){ 0 };
+}
+
+static int inspect(cay__engine *e, const cay_call *call, const char *ref, json_t **out, cay_err *err)
+{
+    CAY_AUTOBUF path = CAY__BUF(4096);
+    cay__buf_fmt(&path, "/images/%s/json", ref); /* Podman does not decode it; options.c lets nothing through that needs it */
+    int rc = cay__engine_ask(e, call, "GET", path.data, NULL, out, err);
+    return rc == CAY_ENOENT ? cay_fail_why(err, rc, "image_not_found", "the engine has no image %.120s; pull it, or give option pull=missing", ref) : rc;
+}
+
+/* ------------------------------------------------------------------ pulling */
+
+typedef struct pull {
+    const char *image;
+    void      (*progress)(const char *line, void *arg);
+    void       *arg;
+} pull;
+
+static int on_line(const json_t *line, void *arg, cay_err *err)
+{
+    pull *p = arg;
+    const char *bad = cay__json_str(line, "error", NULL), *status = cay__json_str(line, "status", "");
+    if (bad) {
+        cay_err why = CAY_ERR_INIT;
+        int rc = cay__engine_error(500, bad, &why);
+        if (err)
+            *err = why;
+        return cay_wrap(err, rc, "pull %.80s", p->image);
+    }
+    if (p->progress && *status) {
+        CAY_AUTOBUF text = CAY__BUF(400);
+        const char *id = cay__json_str(line, "id", ""), *bar = cay__json_str(line, "progress", "");
+        cay__buf_safe(&text, id, CAY_MIN(strlen(id), (size_t)60), false);
+        cay__buf_str(&text, *id ? ": " : "");
+        cay__buf_safe(&text, status, CAY_MIN(strlen(status), (size_t)120), false);
+        cay__buf_str(&text, *bar ? " " : "");
+        cay__buf_safe(&text, bar, CAY_MIN(strlen(bar), (size_t)120), false);
+        p->progress(text.data ? text.data : "", p->arg);
+    }
+    return 0;
+}
+
+/* Cut off by the call's deadline or cancel: the connection ends, and with it the engine's pull. */
+static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options *o, pull *p, cay_err *err)
+{
+    CAY_AUTOBUF path = CAY__BUF(4096);
+    CAY_AUTOFREE char *auth = cay__docker_auth(o->image);
+    CAY_AUTOFREE char *fields = NULL;
+    const char *last = strrchr(o->image, '/');
+    cay__buf_str(&path, "/images/create?fromImage=");
+    cay__engine_encode(&path, o->image);
+    if (!strchr(o->image, '@') && !strchr(last ? last : o->image, ':')) /* without one all tags would come */
+        cay__buf_str(&path, "&tag=latest");
+    if (o->platform) {
+        cay__buf_str(&path, "&platform=");
+        cay__engine_encode(&path, o->platform);
+    }
+    if (*auth && asprintf(&fields, "X-Registry-Auth: %s\r\n", auth) < 0)
+        abort();
+    return cay__engine_lines(e, call, path.data, fields, -1, 0, on_line, p, err);
+}
+
+/* ------------------------------------------------------------------ judging */
+
+static int take(const json_t *j, const char *ref, const cay__engine_info *engine, cay__docker_image *out, cay_err *err)
+{
+    const char *arch = cay__json_str(j, "Architecture", ""), *os = cay__json_str(j, "Os", "linux"), *id = cay__json_str(j, "Id", "");
+    if ((*os && strcmp(os, "linux") != 0) || (*arch && *engine->arch && strcmp(arch, engine->arch) != 0))
+        return cay_fail_why(err, CAY_EINVAL, "image_architecture", "image %.100s is for %.20s/%.20s and the engine runs linux/%s; take one for this machine (option platform)", ref, os, arch, engine->arch);
+    if (!*id || !cay__str_copy(out->id, sizeof out->id, id))
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of image %.100s", ref);
+    json_t *config = json_object_get(j, "Config");
+    out->config = json_is_object(config) ? json_incref(config) : json_object();
+    return 0;
+}
+
+int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, void (*progress)(const char *line, void *arg), void *arg,
+                           cay__docker_image *out, cay_err *err)
+{
+    CAY_AUTOJSON *j = NULL;
+    const cay__engine_info *engine;
+    pull p = { o->image, progress, arg };
+    CAY_TRY(cay__engine_meet(e, call, &engine, err));
+    bool by_id = cay__str_starts(o->image, "sha256:"), always = !strcmp(o->pull, "always") && !by_id;
+    int rc = always ? CAY_ENOENT : inspect(e, call, o->image, &j, err);
+    if (rc == CAY_ENOENT && !by_id && strcmp(o->pull, "never") != 0) {
+        CAY_TRY(fetch(e, call, o, &p, err));
+        rc = inspect(e, call, o->image, &j, err);
+    }
+    CAY_TRY(rc);
+    return take(j, o->image, engine, out, err);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pause, stop, deadlines, waiting: the engine holds the processes, pid 1 the clock. */
+#include "box.h"
+#include <base/call.h>
+#include <base/str.h>
+#include <poll.h>
+
+static int post(cay__docker_box *b, const cay_call *call, const char *what, cay_err *err)
+{
+    CAY_AUTOBUF path = CAY__BUF(256);
+    cay__engine *e;
+    CAY_TRY(cay__docker_engine(b->d, &e, err));
+    cay__docker_at(b, &path, what);
+    int rc = cay__engine_ask(e, call, "POST", path.data, NULL, NULL, err);
+    return rc == CAY_ENOENT ? cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id) : rc;
+}
+
+/* Why it is as it is: pid 1's own word where it had the time to write one. What it says is the tenant's word, too, and only shown. */
+static void take_reason(cay__docker_box *b, const local_meta *m, const cay__docker_view *v)
+{
+    const char *why = v->state != CAY_STOPPED ? m->reason : v->oom ? "oom" : m->state == CAY_STOPPED && *m->reason ? m->reason : "exited";
+    size_t n = 0;
+    for (; why[n] && n + 1 < sizeof b->reason; n++)
+        b->reason[n] = (why[n] >= 'a' && why[n] <= 'z') || why[n] == '_' || why[n] == '-' ? why[n] : '_';
+    b->reason[n] = 0;
+}
+
+int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err)
+{
+    cay__docker_box *b = box;
+    cay__docker_view v;
+    local_meta m = { 0 };
+    const cay__engine_info *info;
+    CAY_TRY(cay__docker_look(b, call, &v, err));
+    json_decref(v.all);
+    CAY_TRY(cay__engine_meet(b->d->engine, call, &info, err));
+    if (cay__local_meta_read(b->ctl, &m, NULL) < 0)
+        m = (local_meta){ .state = CAY_RUNNING };
+    if (v.state == CAY_RUNNING && m.state == CAY_PAUSED) /* by pid 1, at its deadline */
+        v.state = CAY_PAUSED;
+    take_reason(b, &m, &v);
+    *out = (cay_box_status){ .size = sizeof *out, .state = v.state, .reason = b->reason, .level = cay__docker_level(info), .pid = v.pid,
+                             .deadline_ms = v.state == CAY_STOPPED ? 0 : cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = "" };
+    out->layers = b->layers;
+    out->nlayers = cay__docker_layers(info, b->layers, CAY_LEN(b->layers));
+    return 0;
+}
+
+/* pid 1 writes it down first: frozen it could not, and others would wait for an answer that does not come. */
+int cay__docker_pause(void *box, const cay_call *call, cay_err *err)
+{
+    cay__docker_box *b = box;
+    cay__docker_view v;
+    CAY_TRY(cay__docker_look(b, call, &v, err));
+    json_decref(v.all);
+    if (v.state == CAY_PAUSED)
+        return 0;
+    CAY_TRY(cay__link_box(&b->link, b->id, call, CAY_MSG_PAUSE, 0, 0, NULL, err));
+    cay__sessions_drop(&b->sessions);
+    int rc = post(b, call, "/pause", err);
+    if (rc < 0)
+        cay__link_box(&b->link, b->id, call, CAY_MSG_RESUME, 0, 0, NULL, NULL);
+    return rc;
+}
+
+int cay__docker_resume(void *box, const cay_call *call, cay_err *err)
+{
+    cay__docker_box *b = box;
+    cay__docker_view v;
+    CAY_TRY(cay__docker_look(b, call, &v, err));
+    json_decref(v.all);
+    if (v.state == CAY_STOPPED)
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s is stopped", b->id);
+    if (v.state == CAY_PAUSED)
+        CAY_TRY(post(b, call, "/unpause", err));
+    return cay__link_box(&b->link, b->id, call, CAY_MSG_RESUME, 0, 0, NULL, err);
+}
+
+int cay__docker_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
+{
+    cay__docker_box *b = box;
+    CAY_TRY(cay__docker_ready(b, err));
+    return cay__link_box(&b->link, b->id, call, CAY_MSG_EXTEND, ttl_ms, idle_ms, NULL, err);
+}
+
+int cay__docker_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err)
+{
+    cay__docker_box *b = box;
+    cay__reply r = { 0 };
+    CAY_TRY(cay__docker_ready(b, err));
+    CAY_TRY(cay__link_box(&b->link, b->id, call, CAY_MSG_USAGE, 0, 0, &r, err));
+    *out = (cay_usage){ .size = sizeof *out, .cpu_us = r.usage.cpu_us, .memory = r.usage.memory, .pids = r.usage.pids };
+    return 0;
+}
+
+int cay__docker_stop(void *box, const cay_call *call, cay_err *err)
+{
+    cay__docker_box *b = box;
+    cay__docker_view v;
+    CAY_TRY(cay__docker_look(b, call, &v, err));
+    json_decref(v.all);
+    if (v.state == CAY_STOPPED)
+        return 0;
+    if (v.state == CAY_PAUSED) /* a frozen one hears no signal */
+        CAY_TRY(post(b, call, "/unpause", err));
+    cay__sessions_drop(&b->sessions);
+    return post(b, call, "/stop?t=5", err);
+}
+
+/* The link ends with pid 1; the engine then says what became of it. */
+int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err *err)
+{
+    cay__docker_box *b = box;
+    for (;;) {
+        cay__docker_view v;
+        int rc = cay__docker_look(b, call, &v, err);
+        if (rc == CAY_EGONE || (rc == 0 && v.state == CAY_STOPPED)) {
+            *state = rc == CAY_EGONE ? CAY_GONE : CAY_STOPPED;
+            if (rc == 0)
+                json_decref(v.all);
+            return 0;
+        }
+        CAY_TRY(rc);
+        json_decref(v.all);
+        CAY_AUTOBUF path = CAY__BUF(256);
+        cay__docker_at(b, &path, "/wait?condition=not-running");
+        rc = cay__engine_ask(b->d->engine, call, "POST", path.data, NULL, NULL, err);
+        if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EUPSTREAM)
+            return rc;
+        CAY_TRY(cay__call_check(call, "wait", err));
+        if (rc == CAY_EUPSTREAM) /* the engine went away: it may come back, and tells then */
+            poll(NULL, 0, 100);
+    }
+}

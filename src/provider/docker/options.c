@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a request may choose of an engine: name, form, and what it means is in docs/docker.md. */
+#include "docker.h"
+#include <base/str.h>
+#include <ctype.h>
+
+typedef bool form(const char *s);
+
+static bool is_image(const char *s)
+{
+    size_t n = strlen(s);
+    for (const char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("._-/:@", *p))
+            return false;
+    return n > 0 && n < 512 && isalnum((unsigned char)s[0]);
+}
+
+static bool is_name(const char *s)
+{
+    size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return n > 0 && n < 128 && !s[n] && isalnum((unsigned char)s[0]);
+}
+
+/* "host" and "container:…" would be another's network. */
+static bool is_network(const char *s)
+{
+    return is_name(s) && strcmp(s, "host") != 0;
+}
+
+static bool is_pull(const char *s)
+{
+    return !strcmp(s, "missing") || !strcmp(s, "always") || !strcmp(s, "never");
+}
+
+static bool is_bool(const char *s)
+{
+    return !strcmp(s, "true") || !strcmp(s, "false");
+}
+
+static bool is_list(const char *s)
+{
+    return *s && strlen(s) < 4096;
+}
+
+static bool is_seccomp(const char *s)
+{
+    return !strcmp(s, "default") || !strcmp(s, "unconfined") || s[0] == '/';
+}
+
+static bool is_platform(const char *s)
+{
+    return cay__str_starts(s, "linux/") && is_image(s);
+}
+
+#define AT(m) offsetof(cay__docker_options, m)
+static const struct {
+    const char *name;
+    form       *ok;
+    const char *what;
+    size_t      at;
+    bool        flag;
+} rows[] = {
+    { "image", is_image, "an image by reference or id: debian:12, sha256:…", AT(image), false },
+    { "pull", is_pull, "missing, always or never", AT(pull), false },
+    { "network", is_network, "none, bridge or the name of a network; the host's is not given", AT(network), false },
+    { "publish", is_list, "PORT or PORT:HOSTPORT, several with commas", AT(publish), false },
+    { "read_only", is_bool, "true or false", AT(read_only), true },
+    { "cap_add", is_list, "capabilities with commas, as NET_RAW", AT(cap_add), false },
+    { "seccomp", is_seccomp, "default, unconfined or the absolute path of a profile", AT(seccomp), false },
+    { "runtime", is_name, "a runtime that the engine knows", AT(runtime), false },
+    { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME], several with commas", AT(volumes), false },
+    { "platform", is_platform, "linux/ARCHITECTURE", AT(platform), false },
+};
+
+const char *const cay__docker_option_names[] = { "image", "pull", "network", "publish", "read_only", "cap_add", "seccomp", "runtime", "volumes", "platform", NULL };
+_Static_assert(CAY_LEN(cay__docker_option_names) == CAY_LEN(rows) + 1, "one name for each row");
+
+int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err)
+{
+    *out = (cay__docker_options){ .pull = "missing", .network = "none", .seccomp = "default" };
+    for (const cay_pair *p = c->options; p && p->key; p++) {
+        size_t i = 0;
+        while (i < CAY_LEN(rows) && strcmp(rows[i].name, p->key) != 0)
+            i++;
+        if (i == CAY_LEN(rows))
+            return cay_fail_why(err, CAY_EINVAL, "option_unknown", "option %.40s is not known to this provider; docs/docker.md has them all", p->key);
+        const char *v = p->value ? p->value : "";
+        if (!rows[i].ok(v))
+            return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option %s=%.60s: give %s", rows[i].name, v, rows[i].what);
+        if (rows[i].flag)
+            *(bool *)((char *)out + rows[i].at) = !strcmp(v, "true");
+        else
+            *(const char **)((char *)out + rows[i].at) = v;
+    }
+    const char *usual = getenv("CAY_DOCKER_IMAGE");
+    if (!out->image)
+        out->image = usual && *usual ? usual : NULL;
+    if (!out->image || !is_image(out->image))
+        return cay_fail_why(err, CAY_EINVAL, "image_missing", "a container needs an image; give --image REF (option image), or set CAY_DOCKER_IMAGE");
+    return 0;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-pid1 ID: the first process of a container, bind-mounted into it read-only. It is cay-local's holder (provider/local/host.h) with two
+ * differences: commands and file workers get the rights of the image's users, and only who has no pid in here may ask it anything.
+ *
+ *     /.cay/pid1   this program          /.cay/ctl   a directory of the host: config, meta, procs, sock
+ *
+ * config: default user NUL workdir NUL KEY=VALUE NUL …; meta as in provider/local/box.h.
+ */
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <guest/init.h>
+#include <provider/local/host.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define CTL "/.cay/ctl"
+enum { CONFIG_MAX = 4 << 20 };
+
+guest G; /* whose mode user.c asks for: all ids are here */
+
+static bool load(host *h)
+{
+    struct stat st;
+    CAY_AUTOFD fd = openat(h->dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CONFIG_MAX || cay__local_meta_read(h->dir, &h->meta, NULL) < 0)
+        return false;
+    h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
+    if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
+        return false;
+    h->user = h->config;
+    h->workdir = h->user + strlen(h->user) + 1;
+    h->env = h->workdir + strlen(h->workdir) + 1;
+    h->fs = (cay__fs){ .root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), .workdir = h->workdir, .home = "/" };
+    return h->fs.root >= 0 && h->workdir[0] == '/';
+}
+
+/* A directory that is the user's. One of the host that is mounted there keeps its owner. */
+static void own(host *h, const char *path, const ident *id)
+{
+    struct stat st, root;
+    cay__fs_mkdir(&h->fs, path, 0755, true);
+    CAY_AUTOFD fd = cay__fs_open(&h->fs, path, O_RDONLY | O_DIRECTORY);
+    if (fd < 0 || fstat(fd, &st) < 0 || fstat(h->fs.root, &root) < 0 || st.st_uid != 0 || st.st_dev != root.st_dev || st.st_ino == root.st_ino)
+        return;
+    if (fchown(fd, id->uid, id->gid) < 0)
+        cay__close_fd(&fd); /* a read-only root: commands tell it better */
+}
+
+static void furnish(host *h)
+{
+    ident id;
+    if (user_find(h->user, &id) != 0)
+        return; /* whoever starts a command is told */
+    own(h, h->workdir, &id);
+    if (strcmp(id.home, "/") != 0 && id.home[0] == '/')
+        own(h, id.home, &id);
+}
+
+static int make_socket(void)
+{
+    struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = CTL "/.sock" };
+    CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    unlink(a.sun_path);
+    /* Under its name once it listens: who finds it reaches us. Any id of the host may be the one that asks; the directory is its own. */
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 || listen(fd, 128) < 0 ||
+        rename(CTL "/.sock", CTL "/sock") < 0)
+        return -1;
+    return CAY_STEAL_FD(fd);
+}
+
+int main(int argc, char **argv)
+{
+    static host h = { .journal = -1, .who = user_find };
+    struct sigaction ign = { .sa_handler = SIG_IGN };
+    if (argc < 2 || !cay__id_valid(argv[1], 'c') || getpid() != 1) {
+        fprintf(stderr, "cay-pid1: started by a container engine for libcay, not by hand\n");
+        return 2;
+    }
+    /* The tenant, root or not, must not read or steer us. */
+    prctl(PR_SET_DUMPABLE, 0);
+    prctl(PR_SET_NAME, "cay-pid1");
+    sigaction(SIGPIPE, &ign, NULL);
+    sigaction(SIGHUP, &ign, NULL);
+    umask(022);
+    cay__fd_close_from(3);
+    cay__str_copy(h.id, sizeof h.id, argv[1]);
+    h.dir = open(CTL, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (h.dir < 0 || !load(&h)) {
+        fprintf(stderr, "cay-pid1: %s cannot be read: is the engine on another machine?\n", CTL);
+        return 3;
+    }
+    furnish(&h);
+    int listener = make_socket();
+    return listener < 0 ? 4 : cay__host_run(&h, listener);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way to pid 1 of a container: a socket in a directory that both see. */
+#include "box.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+enum { UP_MS = 20000, STEP_MS = 3 };
+
+int cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err)
+{
+    if (!d->engine && err)
+        *err = d->engine_err;
+    if (!d->engine)
+        return d->engine_err.code;
+    *out = d->engine;
+    return 0;
+}
+
+/* The tenant may be root in there and put anything in the socket's place: a link is not followed, and who listens is looked at. */
+int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
+{
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    struct ucred peer = { 0 };
+    socklen_t len = sizeof peer;
+    struct stat st;
+    CAY_AUTOFD at = openat(b->ctl, "sock", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "socket");
+    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d", at);
+    if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || connect(fd, (struct sockaddr *)&a, sizeof a) < 0)
+        return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s", b->id);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, "peer_false", "who answers for %s is not within sight; run cay in the engine's own pid namespace", b->id);
+    *pid = peer.pid;
+    *sock = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+int cay__docker_ready(void *arg, cay_err *err)
+{
+    cay__docker_box *b = arg;
+    local_meta m;
+    if (cay__local_meta_read(b->ctl, &m, NULL) == 0 && m.state == CAY_PAUSED)
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_paused", "the sandbox is paused; try: cay resume %s", b->id);
+    return 0;
+}
+
+/* Nobody answers: is it paused, stopped, gone, or not up yet? 0: it is about to come. */
+static int why_not(cay__docker_box *b, const cay_call *call, cay_err *err)
+{
+    cay__docker_view v;
+    CAY_TRY(cay__docker_look(b, call, &v, err));
+    json_decref(v.all);
+    if (v.state == CAY_PAUSED)
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_paused", "the sandbox is paused; try: cay resume %s", b->id);
+    if (v.state == CAY_STOPPED)
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
+    return 0;
+}
+
+/* The one that the engine says is its first process, and nobody else. */
+static int judge(cay__docker_box *b, const cay_call *call, int pid, cay_err *err)
+{
+    cay__docker_view v;
+    if (pid == atomic_load(&b->pid))
+        return 0;
+    CAY_TRY(cay__docker_look(b, call, &v, err)); /* it may have been started anew behind our back */
+    json_decref(v.all);
+    if (v.pid != pid)
+        return cay_fail_why(err, CAY_EUPSTREAM, "peer_false", "who answers for %s is not the first process of its container; remove it", b->id);
+    atomic_store(&b->pid, pid);
+    return cay__docker_note(b, err);
+}
+
+int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
+{
+    cay__docker_box *b = arg;
+    int64_t now = cay__now_ms(), until = now + UP_MS, ask = now + 250;
+    for (bool first = true;; first = false) {
+        CAY_AUTOFD fd = -1;
+        int pid = 0, rc = cay__docker_reach(b, &fd, &pid, err);
+        if (rc == 0)
+            rc = judge(b, call, pid, err);
+        if (rc == 0)
+            *sock = CAY_STEAL_FD(fd);
+        if (rc != CAY_EGONE)
+            return rc;
+        now = cay__now_ms();
+        /* A pid that we know should answer at once; one that is being started gets a moment before the engine is asked. */
+        if (first ? atomic_load(&b->pid) != 0 : now >= ask) {
+            CAY_TRY(why_not(b, call, err));
+            ask = now + 250;
+        }
+        if (now >= until)
+            return cay_fail_why(err, CAY_ETIMEOUT, "init_unreachable", "the container of %s runs and its pid 1 does not answer; is the engine on another machine, or in a machine of its own?", b->id);
+        CAY_TRY(cay__call_check(call, "reach the container", err));
+        poll(NULL, 0, STEP_MS);
+    }
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Provider docker without an engine: what a request becomes, what words mean, what a false engine can do. */
+#include "../support/support.h"
+#include <base/base.h>
+#include <base/base64.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <provider/docker/docker.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+static const cay__engine_info engine = { .name = "Docker", .arch = "amd64", .driver = "overlay2", .backing = "extfs", .seccomp = true, .memory = true, .cpu = true, .pids = true };
+static const cay__docker_place place = { .id = "caaaaaaaaaaaaaaaaaaa", .owner = "word", .ctl = "/state/ctl", .pid1 = "/lib/cay-pid1" };
+
+static int read_options(const cay_pair *p, cay__docker_options *o, cay_err *err)
+{
+    return cay__docker_options_read(&(cay_create){ .size = sizeof(cay_create), .options = p }, o, err);
+}
+
+static json_t *spec_of(const cay_create *given, const cay_pair *p)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay__docker_options o;
+    cay_create c = *given;
+    json_t *j = NULL;
+    cay__docker_image image = { .id = "sha256:1", .config = json_pack("{s:[s,s],s:s}", "Env", "PATH=/bin", "A=1", "User", "root") };
+    c.options = p;
+    assert_int_equal(cay__docker_options_read(&c, &o, &err), 0);
+    assert_int_equal(cay__docker_check(&c, &o, &engine, &err), 0);
+    if (cay__docker_spec(&c, &o, &image, &engine, &place, &j, &err) < 0)
+        fail_msg("%s", err.msg);
+    json_decref(image.config);
+    return j;
+}
+
+static bool has(const json_t *list, const char *word)
+{
+    json_t *v;
+    size_t i;
+    json_array_foreach((json_t *)list, i, v) {
+        if (json_string_value(v) && !strcmp(json_string_value(v), word))
+            return true;
+    }
+    return false;
+}
+
+static void nothing_said_is_safe(void **state)
+{
+    (void)state;
+    CAY_AUTOJSON *j = spec_of(&(cay_create){ .size = sizeof(cay_create) }, (cay_pair[]){ { "image", "debian:12" }, { NULL, NULL } });
+    json_t *h = json_object_get(j, "HostConfig");
+    assert_string_equal(cay__json_str(h, "NetworkMode", ""), "none");
+    assert_true(has(json_object_get(h, "CapDrop"), "ALL"));
+    assert_false(has(json_object_get(h, "CapAdd"), "SYS_ADMIN"));
+    assert_false(has(json_object_get(h, "CapAdd"), "NET_RAW"));
+    assert_true(has(json_object_get(h, "SecurityOpt"), "no-new-privileges:true"));
+    assert_int_equal(json_array_size(json_object_get(h, "SecurityOpt")), 1);
+    assert_true(cay__json_int(h, "Memory", 0) == 2ll << 30 && cay__json_int(h, "MemorySwap", 0) == 2ll << 30);
+    assert_true(cay__json_int(h, "NanoCpus", 0) == 2000000000 && cay__json_int(h, "PidsLimit", 0) == 512);
+    assert_false(cay__json_bool(h, "Privileged", false));
+    json_t *m = json_object_get(h, "Mounts");
+    assert_int_equal(json_array_size(m), 2); /* pid 1, read-only, and its directory: nothing else of the host */
+    assert_true(cay__json_bool(json_array_get(m, 0), "ReadOnly", false));
+    assert_string_equal(cay__json_str(json_array_get(m, 0), "Target", ""), "/.cay/pid1");
+    assert_string_equal(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""), "word");
+    assert_null(json_object_get(j, "Env")); /* who may ask the engine need not see it */
+}
+
+static void options_become_members(void **state)
+{
+    (void)state;
+    cay_grant grant = { .source = "/tmp", .target = "/data" };
+    cay_pair labels[] = { { "team", "a" }, { CAY__DOCKER_OWNER, "stolen" }, { NULL, NULL } };
+    cay_create c = { .size = sizeof c, .grants = &grant, .ngrants = 1, .labels = labels, .limits = { .memory = 1 << 20, .swap = CAY_UNLIMITED, .pids = CAY_UNLIMITED } };
+    CAY_AUTOJSON *j = spec_of(&c, (cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "80,90:9090" }, { "read_only", "true" }, { "cap_add", "NET_RAW" },
+                                                { "seccomp", "unconfined" }, { "runtime", "runsc" }, { "volumes", "v:/v:ro,w:/w:driver=nfs" }, { NULL, NULL } });
+    json_t *h = json_object_get(j, "HostConfig"), *m = json_object_get(h, "Mounts"), *b = json_object_get(h, "PortBindings");
+    assert_string_equal(cay__json_str(h, "NetworkMode", ""), "bridge");
+    assert_true(cay__json_bool(h, "ReadonlyRootfs", false) && has(json_object_get(h, "CapAdd"), "NET_RAW"));
+    assert_true(has(json_object_get(h, "SecurityOpt"), "seccomp=unconfined"));
+    assert_string_equal(cay__json_str(h, "Runtime", ""), "runsc");
+    assert_int_equal(json_array_size(m), 5);
+    assert_true(cay__json_bool(json_array_get(m, 2), "ReadOnly", false)); /* a grant is, unless rw */
+    assert_true(cay__json_bool(json_array_get(m, 3), "ReadOnly", false));
+    assert_string_equal(cay__json_str(json_object_get(json_object_get(json_array_get(m, 4), "VolumeOptions"), "DriverConfig"), "Name", ""), "nfs");
+    assert_string_equal(cay__json_str(json_array_get(json_object_get(b, "90/tcp"), 0), "HostPort", ""), "9090");
+    assert_string_equal(cay__json_str(json_array_get(json_object_get(b, "80/tcp"), 0), "HostIp", ""), "127.0.0.1"); /* not the world */
+    assert_int_equal(cay__json_int(h, "MemorySwap", 0), -1);
+    assert_null(json_object_get(h, "PidsLimit"));
+    assert_string_equal(cay__json_str(json_object_get(j, "Labels"), "team", ""), "a");
+    assert_string_equal(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""), "word"); /* a label cannot claim */
+}
+
+static void bad_options_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        cay_pair    p;
+        const char *reason;
+    } rows[] = {
+        { { "image", "" }, "option_invalid" },          { { "image", "-v" }, "option_invalid" },        { { "image", "a b" }, "option_invalid" },
+        { { "image", "x/../../y?z" }, "option_invalid" }, { { "network", "host" }, "option_invalid" },  { { "network", "container:x" }, "option_invalid" },
+        { { "pull", "sometimes" }, "option_invalid" },  { { "read_only", "yes" }, "option_invalid" },   { { "seccomp", "profile" }, "option_invalid" },
+        { { "platform", "amd64" }, "option_invalid" },  { { "privileged", "true" }, "option_unknown" },
+    };
+    cay__docker_options o;
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        assert_int_equal(read_options((cay_pair[]){ rows[i].p, { NULL, NULL } }, &o, &err), CAY_EINVAL);
+        assert_string_equal(err.reason, rows[i].reason);
+        assert_non_null(strstr(err.msg, rows[i].p.key));
+    }
+    cay_err err = CAY_ERR_INIT;
+    unsetenv("CAY_DOCKER_IMAGE");
+    assert_int_equal(read_options(NULL, &o, &err), CAY_EINVAL);
+    assert_string_equal(err.reason, "image_missing");
+    setenv("CAY_DOCKER_IMAGE", "debian:12", 1);
+    assert_int_equal(read_options(NULL, &o, &err), 0);
+    assert_string_equal(o.image, "debian:12");
+    unsetenv("CAY_DOCKER_IMAGE");
+}
+
+static int spec_fails(const cay_pair *p, const char **reason)
+{
+    static cay_err err;
+    cay__docker_options o;
+    json_t *j = NULL;
+    cay_create c = { .size = sizeof c, .options = p };
+    cay__docker_image image = { .id = "sha256:1" };
+    err = (cay_err)CAY_ERR_INIT;
+    int rc = cay__docker_options_read(&c, &o, &err);
+    rc = rc < 0 ? rc : cay__docker_check(&c, &o, &engine, &err);
+    rc = rc < 0 ? rc : cay__docker_spec(&c, &o, &image, &engine, &place, &j, &err);
+    json_decref(j);
+    *reason = err.reason;
+    return rc;
+}
+
+static void what_opens_the_wall_is_refused(void **state)
+{
+    (void)state;
+    const char *why;
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "cap_add", "SYS_ADMIN" }, { NULL, NULL } }, &why), CAY_EPERM);
+    assert_string_equal(why, "capability_refused");
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "cap_add", "ALL" }, { NULL, NULL } }, &why), CAY_EPERM);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "/etc:/x" }, { NULL, NULL } }, &why), CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "v" }, { NULL, NULL } }, &why), CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "0" }, { NULL, NULL } }, &why), CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "80:99999" }, { NULL, NULL } }, &why), CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "publish", "80" }, { NULL, NULL } }, &why), CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "seccomp", "/no/such" }, { NULL, NULL } }, &why), CAY_EINVAL);
+}
+
+static void what_an_engine_cannot_keep_is_refused(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    cay__docker_options o;
+    const char *const want[] = { "disk-quota", NULL };
+    assert_int_equal(read_options((cay_pair[]){ { "image", "x" }, { NULL, NULL } }, &o, &err), 0);
+    const struct {
+        cay_create  c;
+        int         code;
+        const char *reason;
+    } rows[] = {
+        { { .limits.disk = 1 << 30 }, CAY_ENOTSUP, "disk_unsupported" }, { { .limits.io_read = 1 << 20 }, CAY_ENOTSUP, "not_supported" },
+        { { .root = "/srv" }, CAY_ENOTSUP, "not_supported" },           { { .min_level = 3 }, CAY_EISOLATION, "level_missing" },
+        { { .require = want }, CAY_EISOLATION, "feature_missing" },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        assert_int_equal(cay__docker_check(&rows[i].c, &o, &engine, &err), rows[i].code);
+        assert_string_equal(err.reason, rows[i].reason);
+    }
+    cay__engine_info shifted = engine;
+    shifted.userns = true;
+    assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err), CAY_ENOTSUP);
+    assert_string_equal(err.reason, "engine_userns");
+    assert_int_equal(cay__docker_level(&engine), CAY_LEVEL_PROCESS);
+    shifted.rootless = true;
+    assert_int_equal(cay__docker_level(&shifted), CAY_LEVEL_ROOTLESS);
+}
+
+static void the_user_is_not_root_unless_asked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *image, *asked, *want;
+    } rows[] = { { "", NULL, "user" }, { "root", NULL, "user" }, { "0:0", NULL, "user" }, { "node:node", NULL, "node" }, { "node", "root", "root" } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        CAY_AUTOBUF b = CAY__BUF(4096);
+        cay_err err = CAY_ERR_INIT;
+        cay_pair env[] = { { "A", "2" }, { NULL, NULL } };
+        cay__docker_image image = { .config = json_pack("{s:s,s:[s,s]}", "User", rows[i].image, "Env", "A=1", "=bad") };
+        assert_int_equal(cay__docker_config(&(cay_create){ .size = sizeof(cay_create), .user = rows[i].asked, .env = env }, &image, &b, &err), 0);
+        assert_string_equal(b.data, rows[i].want);
+        assert_memory_equal(b.data + strlen(rows[i].want) + 1, "/workspace\0A=1\0A=2", 19);
+        json_decref(image.config);
+    }
+}
+
+static void the_engines_words_have_reasons(void **state)
+{
+    (void)state;
+    static const struct {
+        int         status;
+        const char *said, *reason;
+        int         code;
+    } rows[] = {
+        { 500, "driver failed: Bind for 127.0.0.1:80 failed: port is already allocated", "port_taken", CAY_EBUSY },
+        { 404, "No such image: x:latest", "image_not_found", CAY_ENOENT },
+        { 404, "No such container: network", "container_not_found", CAY_ENOENT },
+        { 404, "network x not found", "network_not_found", CAY_ENOENT },
+        { 500, "write /x: no space left on device", "engine_full", CAY_ENOSPACE },
+        { 500, "error looking up volume plugin nfs: plugin \"nfs\" not found", "volume_driver_unknown", CAY_ENOENT },
+        { 409, "Conflict. The container name \"/a\" is already in use", "engine_conflict", CAY_ESTATE },
+        { 500, "\033[2Jnonsense", "engine_failed", CAY_EUPSTREAM },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        assert_int_equal(cay__engine_error(rows[i].status, rows[i].said, &err), rows[i].code);
+        assert_string_equal(err.reason, rows[i].reason);
+        assert_null(strchr(err.msg, '\033'));
+    }
+}
+
+static void a_registrys_password_is_found(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/cay-auth.XXXXXX", path[64], name[64];
+    static const struct {
+        const char *image, *registry;
+    } rows[] = { { "debian", "https://index.docker.io/v1/" }, { "a/b:1", "https://index.docker.io/v1/" }, { "reg.example:5000/a/b", "reg.example:5000" }, { "localhost/x", "localhost" } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay__docker_registry(rows[i].image, name, sizeof name);
+        assert_string_equal(name, rows[i].registry);
+    }
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    FILE *f = fopen(path, "we");
+    fputs("{\"auths\":{\"reg.example:5000\":{\"auth\":\"dTpwYXNz\"},\"broken\":{\"auth\":\"!!\"}},\"other\":1}", f); /* u:pass */
+    fclose(f);
+    setenv("DOCKER_CONFIG", dir, 1);
+    CAY_AUTOFREE char *mine = cay__docker_auth("reg.example:5000/a/b"), *none = cay__docker_auth("debian"), *broken = cay__docker_auth("broken/x");
+    assert_string_equal(none, "");
+    assert_string_equal(broken, "");
+    CAY_AUTOBUF text = CAY__BUF(4096);
+    assert_true(cay__base64_get(&text, mine, strlen(mine)));
+    CAY_AUTOJSON *o = NULL;
+    assert_int_equal(cay__json_object("auth", text.data, &o, NULL), 0);
+    assert_string_equal(cay__json_str(o, "username", ""), "u");
+    assert_string_equal(cay__json_str(o, "password", ""), "pass");
+    unlink(path);
+    rmdir(dir);
+    unsetenv("DOCKER_CONFIG");
+}
+
+/* ------------------------------------------------------------------ an engine that says what it is told to */
+
+static pid_t false_engine(const char *path, const char *answer)
+{
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    cay__str_copy(a.sun_path, sizeof a.sun_path, path);
+    unlink(path);
+    int l = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(l, (struct sockaddr *)&a, sizeof a), 0);
+    assert_int_equal(listen(l, 8), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (;;) {
+            char buf[4096];
+            int c = accept(l, NULL, NULL);
+            if (read(c, buf, sizeof buf) > 0)
+                cay__fd_write_all(c, answer, strlen(answer));
+            close(c);
+        }
+    }
+    close(l);
+    return pid;
+}
+
+static void a_false_engine_harms_nobody(void **state)
+{
+    (void)state;
+#define HTTP(body) "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" body
+    static const struct {
+        const char *answer, *reason;
+    } rows[] = {
+        { HTTP("{\"ApiVersion\":\"1.30\",\"Version\":\"18\"}"), "engine_old" }, { HTTP("{}"), "engine_old" },
+        { HTTP("<html>"), "engine_answer" },                                 { HTTP("{\"ApiVersion\":\"1.99999999999999999999\"}"), "engine_old" },
+        { HTTP("[1,2]"), "engine_old" },                                     { "garbage\r\n\r\n", NULL },
+        { "HTTP/1.1 500 X\r\nConnection: close\r\n\r\n{\"message\":\"out of order\"}", "engine_failed" },
+    };
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/cay-engine.%d", (int)getpid());
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay__engine *e = NULL;
+        pid_t pid = false_engine(path, rows[i].answer);
+        assert_int_equal(cay__engine_open(path, &e, &err), 0);
+        assert_true(cay__engine_meet(e, NULL, NULL, &err) < 0);
+        if (rows[i].reason)
+            assert_string_equal(err.reason, rows[i].reason);
+        cay__engine_close(e);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    unlink(path);
+}
+
+static void an_absent_engine_is_told_with_the_remedy(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    cay__engine *e = NULL;
+    assert_int_equal(cay__engine_open("unix:///no/such/sock", &e, &err), 0);
+    assert_int_equal(cay__engine_meet(e, NULL, NULL, &err), CAY_EUPSTREAM);
+    assert_string_equal(err.reason, "engine_absent");
+    assert_non_null(strstr(err.msg, "DOCKER_HOST"));
+    cay__engine_close(e);
+    assert_int_equal(cay__engine_open("tcp://10.0.0.1:2376", &e, &err), CAY_ENOTSUP);
+    assert_string_equal(err.reason, "engine_remote");
+    assert_int_equal(cay__engine_open("/a-path-that-is-longer-than-the-name-of-a-socket-can-be-on-linux/which-is-one-hundred-and-eight-bytes/with-the-nul-at-its-end", &e, &err), CAY_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_said_is_safe),
+        cmocka_unit_test(options_become_members),
+        cmocka_unit_test(bad_options_are_named),
+        cmocka_unit_test(what_opens_the_wall_is_refused),
+        cmocka_unit_test(what_an_engine_cannot_keep_is_refused),
+        cmocka_unit_test(the_user_is_not_root_unless_asked),
+        cmocka_unit_test(the_engines_words_have_reasons),
+        cmocka_unit_test(a_registrys_password_is_found),
+        cmocka_unit_test(a_false_engine_harms_nobody),
+        cmocka_unit_test(an_absent_engine_is_told_with_the_remedy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
