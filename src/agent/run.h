@@ -72,6 +72,8 @@ int cay__run_note(cay_run *r, const char *name, const char *text, cay_err *err);
 int cay__run_add(cay_run *r, const char *event, json_t *item, cay_err *err);
 
 /* Was it canceled, or is its deadline over? The second fills err. */
+/* seat.c: a sandbox that the run made and would end is the caller's from now on. False: it was not the run's to give. */
+bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb);
 int cay__call_check_run(const cay_run *r);
 int cay__call_fail_run(const cay_run *r, cay_err *err);
 

@@ -340,6 +340,17 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
     return rc;
 }
 
+bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb)
+{
+    bool given = false;
+    for (cay__seat *s = r->seats; s && !r->conf->keep; s = s->next)
+        if (s->sb == sb && s->owned) {
+            s->owned = false;
+            given = true;
+        }
+    return given;
+}
+
 void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
 {
     bool ends = s->sb && s->owned && !keep;

@@ -152,6 +152,7 @@ typedef struct parts {
     cay_sandbox      *sandbox;
     cay_tracer       *tracer;
     cay_ledger        *audit;
+    cay_capability    *memory; /* among caps */
     cay_conversation *session;
     agent_mcp         mcp;
     cay_capability   *caps[8];
@@ -211,14 +212,24 @@ static int give_tools(const char *text, bool asks, cay_capability **out, cay_err
     return rc < 0 ? cay_wrap(err, rc, "--tools") : 0;
 }
 
+/* The answer is out; what comes now takes a while. */
+static void learning(void *arg, const cay_memory_progress *p)
+{
+    (void)arg;
+    if (!cli.quiet && !cli.json && !strcmp(p->phase, "extract") && p->done == 0)
+        out_note("cay: learning from this run");
+}
+
 static int learn(const agent_args *a, parts *p, cay_err *err)
 {
     cay_skills_options skills = { .size = sizeof skills, .lazy = a->skills };
-    cay_memory_options memory = { .size = sizeof memory, .read = true, .live_update = true, .generate = true, .store = a->memory };
+    cay_memory_options memory = { .size = sizeof memory, .read = true, .live_update = true, .generate = true, .store = a->memory, .background = true, .progress = learning };
     if (a->skills)
         CAY_TRY(cay_cap_skills(&skills, &p->caps[p->ncaps++], err));
-    if (a->memory)
-        CAY_TRY(cay_cap_memory(&memory, &p->caps[p->ncaps++], err));
+    if (a->memory) {
+        CAY_TRY(cay_cap_memory(&memory, &p->caps[p->ncaps], err));
+        p->memory = p->caps[p->ncaps++];
+    }
     return 0;
 }
 
@@ -296,10 +307,15 @@ static int go(const agent_args *a, const char *task, parts *p)
     int rc = cay_agent_run(&agent, &call, task, &conf, &r, &err);
     if (!a->sandbox)
         box_spec_look(&p->box);
-    if (rc < 0)
+    if (rc < 0) {
+        if (p->memory) /* there is something to learn from failures, too; not once somebody pressed Ctrl-C */
+            cay_memory_wait(p->memory, &call, NULL);
         return cli_fail(&err, rc == CAY_ECANCELED ? 128 + SIGINT : CLI_FAIL);
+    }
     int code = finish(a, &show, r);
     cay_run_result_free(r);
+    if (p->memory && cay_memory_wait(p->memory, &call, &err) < 0) /* the answer stands */
+        out_note("cay: nothing was learnt: %s", err.msg);
     return code;
 }
 

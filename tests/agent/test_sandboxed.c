@@ -899,6 +899,59 @@ static void memories_outlive_their_sandbox(void **state)
     support_home_remove(store);
 }
 
+static char phases[200];
+
+static void note_phase(void *arg, const cay_memory_progress *q)
+{
+    size_t n = strlen(phases);
+    assert_ptr_equal(arg, &p);
+    snprintf(phases + n, sizeof phases - n, "%s %u/%u, ", q->phase, q->done, q->total);
+}
+
+static int count_box(const cay_info *i, void *arg)
+{
+    (void)i;
+    ++*(int *)arg;
+    return 0;
+}
+
+static void memories_are_made_behind_the_run(void **state)
+{
+    (void)state;
+    char *store = support_home();
+    cay_err err = CAY_ERR_INIT;
+    int before = 0, after = 0;
+    cay_memory_options o = { .size = sizeof o, .read = true, .generate = true, .store = store, .background = true, .progress = note_phase, .progress_arg = &p };
+    cay_capability *caps[3] = { NULL, cay_cap_shell(NULL), cay_cap_filesystem(NULL) };
+    assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 3 };
+    assert_int_equal(cay_service_list(svc, NULL, NULL, count_box, &before, &err), 0);
+    p.say[0] = TEXT("first");
+    p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
+    p.say[2] = CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch");
+    p.say[3] = TEXT("consolidated");
+    p.say[4] = TEXT("second");
+    p.say[5] = TEXT("no JSON at all");
+    cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .keep = false });
+    assert_string_equal(r->output, "first");
+    cay_run_result_free(r);
+    assert_int_equal(cay_memory_wait(caps[0], NULL, &err), 0);
+    assert_int_equal(p.at, 4);
+    assert_string_equal(phases, "extract 0/1, consolidate 1/1, done 1/1, ");
+    assert_int_equal(cay_service_list(svc, NULL, NULL, count_box, &after, &err), 0);
+    assert_int_equal(before, after); /* its sandbox went when it was done */
+    /* What fails later is told by the next who waits, once. */
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));
+    assert_true(cay_memory_wait(caps[0], NULL, &err) < 0);
+    has(p.instructions[4], "likes tabs");
+    has(phases, "failed");
+    assert_int_equal(cay_memory_wait(caps[0], NULL, &err), 0);
+    assert_int_equal(cay_memory_wait(caps[1], NULL, &err), CAY_EINVAL);
+    for (size_t i = 0; i < 3; i++)
+        cay_cap_free(caps[i]);
+    support_home_remove(store);
+}
+
 /* 78, and a summary of our own where the endpoint has none */
 static void histories_are_cut(void **state)
 {
@@ -938,7 +991,7 @@ int main(int argc, char **argv)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
         T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
-        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(consolidating_runs_nothing), T(memories_outlive_their_sandbox), T(histories_are_cut),
+        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(consolidating_runs_nothing), T(memories_outlive_their_sandbox), T(memories_are_made_behind_the_run), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -182,6 +182,15 @@ typedef struct cay_memory_store {
 } cay_memory_store;
 
 /* What earlier runs learnt, in files of the workspace: docs/agents.md. At least one of read and generate is chosen. */
+/* How far making memories has come. Told on the thread that makes them. */
+typedef struct cay_memory_progress {
+    size_t      size;
+    const char *phase;       /* "extract", a rollout at a time; "consolidate"; "done" or "failed" */
+    unsigned    done, total; /* rollouts */
+    cay_tokens  usage;       /* as cay_memory_usage() */
+    const char *reason;      /* of "failed", else "" */
+} cay_memory_progress;
+
 typedef struct cay_memory_options {
     size_t      size;
     const char *memories_dir, *sessions_dir; /* below the workspace; NULL: "memories", "sessions" */
@@ -196,6 +205,10 @@ typedef struct cay_memory_options {
     const char *database;    /* or a SQLite file (0600) that keeps them; made when it is missing */
     const cay_memory_store *keeper; /* or your own functions, with */
     void       *keeper_self;        /* which is taken, also on an error, and closed with the capability */
+    bool        background;  /* where there is a store: memories are made on a thread of their own, after the run has its result; a sandbox that the run made
+                                lives until then. Models have to live as long: until cay_memory_wait(), or the capability is freed, which waits too */
+    void      (*progress)(void *arg, const cay_memory_progress *p); /* or NULL */
+    void       *progress_arg;
     uint64_t    budget;      /* tokens that making memories may take in all; 0: no bound. Beyond it nothing is made: CAY_ETOOBIG "memory_budget" */
 } cay_memory_options;
 /* CAY_EINVAL "memory_config_invalid". */
@@ -204,6 +217,9 @@ CAY_API int cay_cap_memory(const cay_memory_options *o, cay_capability **out, ca
  * it is ended. *made (may be NULL) counts rollouts that gave something. A rollout that fails is left out and told in err->msg of the
  * first; the others are done. */
 CAY_API int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, const cay_call *call, unsigned *made, cay_err *err);
+/* Waits until nothing more is being made in the background, and gives the first failure since the last wait. Past the call's deadline, or when it is
+ * cancelled, what is not made yet is given up. */
+CAY_API int cay_memory_wait(cay_capability *memory, const cay_call *call, cay_err *err);
 /* What making memories has taken so far. It is no part of any run's usage. */
 CAY_API cay_tokens cay_memory_usage(const cay_capability *memory);
 /* An id for cay_run_config.rollout_id under which several runs are one rollout; dst holds 32 bytes. */

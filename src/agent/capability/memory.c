@@ -72,6 +72,10 @@ static int finish(void *arg, const cay_rollout *r, cay_err *err)
     queue(b->m, cay_sandbox_id(b->sb), r->id);
     if (!cay__memory_keeps(b->m) || !strcmp(r->state, "interrupted"))
         return 0; /* it goes on, or its sandbox stays: cay_memory_flush() */
+    if (b->m->o.background) {
+        cay__memory_later(b->m, b->sb, b->root, b->user, b->model, cay__run_give_sandbox(b->run, b->sb));
+        return 0;
+    }
     int rc = cay__memory_make(b->m, b->sb, b->root, b->user, b->model, at.call, &made, err);
     int kept = cay__memory_keep(&at, rc == 0 ? err : NULL);
     return rc < 0 ? rc : kept;
@@ -136,11 +140,13 @@ static void close_keeper(const cay_memory_options *o)
 static void close_memory(void *self)
 {
     cay__memory *m = self;
+    cay__memory_later_end(m);
     for (cay__rollout_job *j = m->jobs, *next; j; j = next) {
         next = j->next;
         free(j);
     }
     pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->idle);
     close_keeper(&m->o);
     free(m->memories);
     free(m->sessions);
@@ -194,6 +200,8 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     m->extra = o.extra_prompt ? cay__strdup(o.extra_prompt) : NULL;
     m->store = o.store ? cay__strdup(o.store) : NULL;
     pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->idle, NULL);
+    m->late = (cay_err)CAY_ERR_INIT;
     *out = cay_capability_new(!o.read ? &writes : o.live_update ? &updates : &reads, m);
     return 0;
 }

@@ -23,6 +23,12 @@ typedef struct cay__memory {
     pthread_mutex_t    lock; /* of what follows: several runs may use one description */
     cay__rollout_job  *jobs;
     cay_tokens         usage;
+    struct cay__later *later; /* what is to be made in the background (memory_later.c) */
+    pthread_t          thread;
+    pthread_cond_t     idle;
+    bool               busy;  /* the thread lives */
+    int                stop;  /* eventfd: its cancel descriptor; 0: none yet */
+    cay_err            late;  /* the first failure */
 } cay__memory;
 
 /* Where it works. */
@@ -34,6 +40,12 @@ typedef struct cay__memory_at {
 } cay__memory_at;
 
 void *cay__capability_self(const cay_capability *c, const char *name); /* NULL when it is another kind */
+/* Of run.h: the sandbox of a run that made it and would end it is ours from now on. */
+bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb);
+/* memory_later.c: both phases, and keeping, on the thread of this capability. Takes over the sandbox's end where `owned`. */
+void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, bool owned);
+void cay__memory_later_end(cay__memory *m);
+void cay__memory_tell(cay__memory *m, const char *phase, unsigned done, unsigned total, const cay_err *why);
 void cay__memory_time(char buf[40]);
 int  cay__memory_read(const cay__memory_at *at, const char *dir, const char *name, char **out, size_t *len, cay_err *err); /* CAY_ENOENT */
 int  cay__memory_write(const cay__memory_at *at, const char *dir, const char *name, const char *text, size_t len, bool append, cay_err *err);

@@ -325,8 +325,13 @@ int cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const ch
 {
     work w = { .at = { .m = m, .sb = sb, .call = call, .root = root, .user = user }, .model = model, .m = m };
     int first = 0;
+    unsigned at = 0, total = 0;
+    cay__rollout_job *jobs = take_jobs(m, cay_sandbox_id(sb));
+    for (const cay__rollout_job *j = jobs; j; j = j->next)
+        total++;
     *made = 0;
-    for (cay__rollout_job *j = take_jobs(m, cay_sandbox_id(sb)), *next; j; j = next) {
+    for (cay__rollout_job *j = jobs, *next; j; j = next) {
+        cay__memory_tell(m, "extract", at++, total, NULL);
         bool some = false;
         cay_err own = CAY_ERR_INIT;
         int rc = phase_one(&w, j->id, &some, &own);
@@ -340,6 +345,7 @@ int cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const ch
         free(j);
     }
     if (*made) {
+        cay__memory_tell(m, "consolidate", total, total, NULL);
         int rc = phase_two(&w, first == 0 ? err : NULL);
         first = first ? first : rc;
     }

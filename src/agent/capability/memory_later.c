@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memories that are made while the program goes on: one thread for a capability, which ends when there is nothing more to do. */
+#include "memory.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+enum { STEP_MS = 50 };
+
+typedef struct cay__later cay__later;
+struct cay__later {
+    cay_sandbox *sb;
+    char        *root, *user;
+    cay_model   *model;
+    bool         owned;
+    cay__later  *next;
+};
+
+void cay__memory_tell(cay__memory *m, const char *phase, unsigned done, unsigned total, const cay_err *why)
+{
+    cay_memory_progress p = { .size = sizeof p, .phase = phase, .done = done, .total = total, .reason = why ? why->reason : "" };
+    if (!m->o.progress)
+        return;
+    pthread_mutex_lock(&m->lock);
+    p.usage = m->usage;
+    pthread_mutex_unlock(&m->lock);
+    m->o.progress(m->o.progress_arg, &p);
+}
+
+static void one(cay__memory *m, const cay__later *l)
+{
+    unsigned made = 0;
+    cay_err err = CAY_ERR_INIT;
+    const cay_call call = { .size = sizeof call, .cancel_fd = m->stop };
+    const cay__memory_at at = { .m = m, .sb = l->sb, .call = &call, .root = l->root, .user = l->user };
+    int rc = cay__memory_make(m, l->sb, l->root, l->user, l->model, &call, &made, &err);
+    int kept = cay__memory_keep(&at, rc == 0 ? &err : NULL);
+    rc = rc < 0 ? rc : kept;
+    pthread_mutex_lock(&m->lock);
+    if (rc < 0 && !m->late.code)
+        m->late = err;
+    pthread_mutex_unlock(&m->lock);
+    if (l->owned)
+        cay_sandbox_remove(l->sb, NULL, NULL);
+    cay__memory_tell(m, rc < 0 ? "failed" : "done", made, made, rc < 0 ? &err : NULL);
+}
+
+static void *work(void *arg)
+{
+    cay__memory *m = arg;
+    for (;;) {
+        pthread_mutex_lock(&m->lock);
+        cay__later *l = m->later;
+        if (l)
+            m->later = l->next;
+        else
+            m->busy = false;
+        if (!l)
+            pthread_cond_broadcast(&m->idle);
+        pthread_mutex_unlock(&m->lock);
+        if (!l)
+            return NULL;
+        one(m, l);
+        cay_sandbox_unref(l->sb);
+        free(l->root);
+        free(l->user);
+        free(l);
+    }
+}
+
+/* Called with the lock. A thread that cannot be had is no reason to lose what was learnt: then it is done here. */
+static bool begin(cay__memory *m)
+{
+    sigset_t all, old;
+    pthread_attr_t attr;
+    if (!m->stop)
+        m->stop = eventfd(0, EFD_CLOEXEC);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's */
+    m->busy = pthread_create(&m->thread, &attr, work, m) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return m->busy;
+}
+
+void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, bool owned)
+{
+    cay__later *l = cay__alloc(sizeof *l), **end = &m->later;
+    *l = (cay__later){ .sb = cay_sandbox_ref(sb), .root = cay__strdup(root), .user = user ? cay__strdup(user) : NULL, .model = model, .owned = owned };
+    pthread_mutex_lock(&m->lock);
+    while (*end)
+        end = &(*end)->next;
+    *end = l;
+    bool alone = m->busy || begin(m);
+    pthread_mutex_unlock(&m->lock);
+    if (!alone)
+        work(m);
+}
+
+static bool is_busy(cay__memory *m)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += STEP_MS * 1000000l;
+    until.tv_sec += until.tv_nsec / 1000000000l;
+    until.tv_nsec %= 1000000000l;
+    pthread_mutex_lock(&m->lock);
+    if (m->busy)
+        pthread_cond_timedwait(&m->idle, &m->lock, &until);
+    bool busy = m->busy;
+    pthread_mutex_unlock(&m->lock);
+    return busy;
+}
+
+int cay_memory_wait(cay_capability *memory, const cay_call *call, cay_err *err)
+{
+    cay__memory *m = cay__capability_self(memory, "memory");
+    int rc = 0;
+    if (!m)
+        return cay_fail(err, CAY_EINVAL, "this capability is not memory");
+    while (is_busy(m))
+        if (rc == 0 && (rc = cay__call_check(call, "making memories", err)) < 0)
+            eventfd_write(m->stop, 1);
+    pthread_mutex_lock(&m->lock);
+    if (rc < 0) { /* what comes later is not meant */
+        eventfd_t n;
+        eventfd_read(m->stop, &n);
+    } else if (m->late.code) {
+        rc = m->late.code;
+        if (err)
+            *err = m->late;
+    }
+    m->late = (cay_err)CAY_ERR_INIT;
+    pthread_mutex_unlock(&m->lock);
+    return rc;
+}
+
+void cay__memory_later_end(cay__memory *m)
+{
+    while (is_busy(m))
+        ;
+    if (m->stop > 0)
+        close(m->stop);
+}
