@@ -43,6 +43,7 @@ typedef struct cay_snapshot_spec {
     const char *metadata; /* one JSON object, or NULL */
     bool        quiet;    /* CAY_EBUSY, reason "processes_running", rather than while processes run */
     bool        stop;     /* where processes cannot be frozen they are stopped by signals meanwhile */
+    const char *once;     /* a word of the caller's: of this sandbox the same word gives the same snapshot as long as that is there; NULL: a new one each time */
 } cay_snapshot_spec;
 
 /* A stopped sandbox is started for it and stopped again. Free the answer with cay_snapshot_free(). */
@@ -74,6 +75,7 @@ typedef struct cay_fork {
     const char *name;     /* of the first; others get -2, -3, …; NULL: none has one */
     const cay_pair *labels; /* instead of those it had; NULL: the same */
     uint64_t    ttl_ms;   /* 0: as it was */
+    const char *once;     /* a word of the caller's: with the same word the same sandboxes are told again; NULL: new ones each time */
 } cay_fork;
 /* from: a sandbox, which is snapshotted first, or a snapshot. Each gets its own id, host name, machine id, network and
  * tokens; what else the sandbox was asked to be stays. All or none are made; then fn gets each, with a reference that

@@ -3,6 +3,7 @@
 #include "inside.h"
 #include <arpa/inet.h>
 #include <base/base.h>
+#include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <netinet/in.h>
@@ -188,6 +189,7 @@ void cay__conn_resume(cay__conn *c)
 
 void cay__conn_worked(cay__conn *c)
 {
+    CAY_FAULT("server.answer");
     bool simple = !c->stream && !c->tls && c->keep && !c->skip && !c->lane->server->draining && c->in.len <= c->in_at;
     if (!simple || cay__io_flush(c) <= 0) {
         cay__lane_post(c);

@@ -2,6 +2,7 @@
 /* The same answer again for the same request: who is at it, and who died at it. */
 #include "service.h"
 #include "sha256.h"
+#include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
 
@@ -60,7 +61,9 @@ int cay_answer_end(cay_service *svc, const cay_answer *given, cay_err *err)
     CAY_TRY(check(&a, err));
     if (a.len > BODY_MAX)
         a.status = 0;
-    return svc->store->answer_end(svc->db, &a, svc->owner, cay__wall_ms() + DAY_MS, err);
+    int rc = svc->store->answer_end(svc->db, &a, svc->owner, cay__wall_ms() + DAY_MS, err);
+    CAY_FAULT("answer.kept");
+    return rc;
 }
 
 int cay_answer_sweep(cay_service *svc, cay_err *err)

@@ -5,6 +5,7 @@
 #include <base/call.h>
 #include <base/json.h>
 #include <base/str.h>
+#include <cay/access.h>
 #include <sched.h>
 #include <stdio.h>
 
@@ -58,7 +59,15 @@ static int machine_id(cay_sandbox *sb, const cay_call *call, cay_err *err)
 static int fork_one(forking *f, size_t i, cay_err *err)
 {
     cay_create c = f->base;
-    char host[64], name[80];
+    char host[64], name[80], once[80];
+    if (f->spec->once) {
+        char hex[65];
+        CAY_AUTOBUF b = CAY__BUF(8192);
+        cay__buf_fmt(&b, "%s %s", c.from, f->spec->once);
+        cay_answer_hash(b.data, b.len, hex);
+        snprintf(once, sizeof once, "fork:%.40s:%zu", hex, i);
+        c.once = once;
+    }
     host_name(f->base.hostname, host);
     c.hostname = host;
     c.name = f->spec->name;
@@ -133,7 +142,7 @@ static int base_of(const cay_snap_row *s, cay__spec **out, cay_err *err)
 }
 
 /* A sandbox or a snapshot; *id holds the snapshot's, and a sandbox is snapshotted first. */
-static int source(cay_service *svc, const cay_call *call, const char *from, char *id, bool *fresh, cay_err *err)
+static int source(cay_service *svc, const cay_call *call, const char *from, const char *once, char *id, bool *fresh, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -148,7 +157,7 @@ static int source(cay_service *svc, const cay_call *call, const char *from, char
     }
     if (is_box == 0) {
         *fresh = true;
-        return cay__snap_take(sb, call, NULL, true, id, err);
+        return cay__snap_take(sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec), .once = once }, true, id, err);
     }
     if (is_box == CAY_ENOENT && is_snap == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "fork_not_found", "there is neither a sandbox nor a snapshot %.64s; see cay ls and cay snapshots", from);
@@ -188,7 +197,7 @@ int cay_service_fork(cay_service *svc, const cay_call *call, const char *from, c
     if (!from || !*from)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "nothing to fork is named; give a sandbox or a snapshot");
     forking f = { .svc = svc, .call = call, .spec = &spec, .n = spec.n ? spec.n : 1, .lock = PTHREAD_MUTEX_INITIALIZER };
-    CAY_TRY(source(svc, call, from, snapshot, &fresh, err));
+    CAY_TRY(source(svc, call, from, spec.once, snapshot, &fresh, err));
     f.made = cay__alloc(f.n * sizeof *f.made);
     int rc = fork_from(&f, snapshot, err);
     if (rc < 0 && fresh)

@@ -3,11 +3,13 @@
 #include "back.h"
 #include "manifest.h"
 #include "snapshot.h"
+#include <base/buf.h>
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/json.h>
 #include <base/str.h>
+#include <cay/access.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -214,6 +216,34 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box, con
     return rc;
 }
 
+/* By the sandbox and the word, so that nothing has to be written down to find it again. */
+static void id_of_once(const char *sandbox, const char *once, char *id)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
+    char hex[65];
+    CAY_AUTOBUF b = CAY__BUF(8192);
+    cay__buf_fmt(&b, "snapshot %s %s", sandbox, once);
+    cay_answer_hash(b.data, b.len, hex);
+    id[0] = 's';
+    for (int i = 1; i < CAY_ID_LEN; i++) {
+        char two[3] = { hex[2 * i], hex[2 * i + 1], 0 };
+        id[i] = letters[strtoul(two, NULL, 16) & 31];
+    }
+    id[CAY_ID_LEN] = 0;
+}
+
+/* 1: it was taken before. Under the lock, so nobody is at it: one that is still being made was left by somebody who died. */
+static int taken_before(cay_service *svc, const char *id, cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    int rc = cay__snap_row(svc, id, &row, NULL);
+    if (rc < 0)
+        return rc == CAY_ENOENT ? 0 : rc;
+    if (strcmp(row->row.state, "making") == 0)
+        return cay_fail_why(err, CAY_EBUSY, "snapshot_busy", "snapshot %s was begun and not finished; try again", id);
+    return 1;
+}
+
 int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *given, bool automatic, char *id, cay_err *err)
 {
     cay_snapshot_spec s;
@@ -223,12 +253,21 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
     CAY__AUTOMANI passing = { 0 };
     CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_snapshot_spec", err));
     CAY_TRY(check(sb, call, &s, err));
-    cay__id_make(id, 's');
+    if (s.once)
+        id_of_once(sb->id, s.once, id);
+    else
+        cay__id_make(id, 's');
     CAY_TRY(cay__box_awake(sb, call, "snapshot", &box, &started, err));
     int rc = cay__box_lock(sb->owner, call, sb->id, true, &lock, err);
-    if (rc == 0)
+    bool before = false;
+    if (rc == 0 && s.once) {
+        rc = taken_before(sb->owner, id, err);
+        before = rc > 0;
+        rc = before ? 0 : rc;
+    }
+    if (rc == 0 && !before)
         rc = cay__mani_hide(sb, call, &passing, err);
-    if (rc == 0)
+    if (rc == 0 && !before)
         rc = record_and_take(sb, call, box, &s, automatic, id, err);
     int back = cay__mani_unhide(sb, call, &passing, rc == 0 ? err : NULL);
     rc = rc < 0 ? rc : back;

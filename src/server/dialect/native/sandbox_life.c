@@ -135,6 +135,7 @@ int cay__on_sandbox_fork(cay__req *r, cay_err *err)
     cay_fork f = { .size = sizeof f };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &fork_shape, &f, err));
+    f.once = cay__req_once(r);
     cay__items_begin(&l, r, &cay__sandbox_shape);
     int rc = cay_service_fork(r->svc, &r->call, cay_sandbox_id(sb), &f, on_fork, &l, err);
     if (rc < 0) {

@@ -42,6 +42,7 @@ int cay__on_snapshot_create(cay__req *r, cay_err *err)
     cay_snapshot_spec spec = { .size = sizeof spec };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &take_shape, &spec, err));
+    spec.once = cay__req_once(r);
     CAY_TRY(cay_sandbox_snapshot(sb, &r->call, &spec, &s, err));
     return cay__reply_shape(r, 201, &cay__snapshot_shape, s);
 }
