@@ -2,6 +2,7 @@
 /* What the server is made of: a row per protocol, a row per part. */
 #include "controller.h"
 #include "dialect/dialect.h"
+#include "dialect/e2b/builder.h"
 #include "dialect/e2b/watchers.h"
 #include "inside.h"
 
@@ -27,6 +28,21 @@ static void close_watchers(cay__server *s)
     e2b_watchers_free(s->watchers);
 }
 
+static int open_builder(cay__server *s, cay_err *err)
+{
+    return e2b_builder_start(s->svc, &s->builder, err);
+}
+
+static void close_builder(cay__server *s)
+{
+    e2b_builder_stop(s->builder);
+}
+
+struct e2b_builder *cay__server_builder(cay__server *s)
+{
+    return s->builder;
+}
+
 struct e2b_watchers *cay__server_watchers(cay__server *s)
 {
     return s->watchers;
@@ -46,5 +62,6 @@ const cay__dialect *const cay__dialects[] = {
 const cay__part cay__parts[] = {
     { "controller", open_controller, close_controller },
     { "watchers", open_watchers, close_watchers },
+    { "builder", open_builder, close_builder },
     { NULL },
 };

@@ -132,6 +132,7 @@ struct cay__server {
     struct cay__previews *previews;
     struct cay__hub     *hub;
     struct e2b_watchers *watchers; /* dialect/e2b/watchers.h */
+    struct e2b_builder  *builder;  /* dialect/e2b/builder.h */
     struct cay__metrics *metrics;
     struct cay__tracing *tracing; /* or NULL */
     struct ssl_ctx_st *tls;

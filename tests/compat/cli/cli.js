@@ -3,7 +3,7 @@
 import { test, before, after } from 'node:test'
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 
 const home = mkdtempSync(`${tmpdir()}/e2b-cli-`), env = { ...process.env, HOME: home, TERM: 'xterm', NO_COLOR: '1' }, bin = new URL('node_modules/.bin/e2b', import.meta.url).pathname
@@ -53,10 +53,20 @@ test('logs, metrics, snapshots; pause and resume', async () => {
   assert.match(logs.out, /echo hi there/)
   assert.match(metrics.out, /CPU: /)
   const name = /s[a-z2-7]{19}/.exec(snap.out)?.[0]
-  assert.match((await e2b(['sandbox', 'snapshot', 'list'])).out, new RegExp(name))
-  assert.match((await e2b(['sandbox', 'pause', id])).out, /paused/)
-  assert.match((await e2b(['sandbox', 'resume', id])).out, /resumed/)
-  await e2b(['sandbox', 'snapshot', 'delete', '-y', name])
+  const [list, pause] = await Promise.all([e2b(['sandbox', 'snapshot', 'list']), e2b(['sandbox', 'pause', id])])
+  assert.match(list.out, new RegExp(name))
+  assert.match(pause.out, /paused/)
+  const [resume] = await Promise.all([e2b(['sandbox', 'resume', id]), e2b(['sandbox', 'snapshot', 'delete', '-y', name])])
+  assert.match(resume.out, /resumed/)
+})
+test('a template from a Dockerfile', async () => {
+  writeFileSync(`${home}/e2b.Dockerfile`, 'FROM e2bdev/base\nENV A=b\nCOPY hello.txt /home/user/hello.txt\nRUN echo built > /home/user/built\n')
+  writeFileSync(`${home}/hello.txt`, 'hi\n')
+  const made = await e2b(['template', 'create', '-p', home, 'compat-cli'])
+  assert.equal(made.code, 0, made.out + made.err)
+  const box = /c[a-z2-7]{19}/.exec((await e2b(['sandbox', 'create', '--detach', 'compat-cli'])).out)[0]
+  assert.equal((await e2b(['sandbox', 'exec', box, 'cat built hello.txt; echo $A'])).out, 'built\nhi\nb\n')
+  await Promise.all([e2b(['sandbox', 'kill', box]), e2b(['template', 'delete', '-y', 'compat-cli'])])
 })
 test('kill', async () => {
   assert.match((await e2b(['sandbox', 'kill', id])).out, /killed/)

@@ -4,26 +4,34 @@
 #include <base/str.h>
 #include <cay/policy.h>
 #include <cay/snapshot.h>
+#include <cay/template.h>
 #include <cay/volume.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
-/* What a name stands for here: a snapshot, or the template that this host has. */
-static int starting_point(cay__req *r, const char *name, cay_create *c, cay_err *err)
+/* What a name stands for here: the host's own template, a snapshot, or one of the tenant's templates. */
+static int starting_point(cay__req *r, const char *name, cay_create *c, char **config, cay_err *err)
 {
-    static const char *const base[] = { "base", "code-interpreter-v1", "host" };
     cay_snapshot *s;
-    size_t n = strcspn(name, ":");
-    for (size_t i = 0; i < CAY_LEN(base); i++)
-        if (strlen(base[i]) == n && !strncmp(base[i], name, n))
-            return 0;
+    cay_template *t;
+    if (e2b_is_base(name))
+        return 0;
     char *ref = cay__arena_str(&r->arena, name), *tag = strstr(ref, ":default");
     if (tag && !tag[8])
         *tag = 0;
-    if (cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, NULL) < 0)
-        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found: there are base and your snapshots", name);
-    c->from = cay__arena_str(&r->arena, s->id);
-    cay_snapshot_free(s);
+    if (cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, NULL) == 0) {
+        c->from = cay__arena_str(&r->arena, s->id);
+        cay_snapshot_free(s);
+        return 0;
+    }
+    CAY_TRY(e2b_template_find(r, name, &t, err));
+    CAY_AUTOJSON *o = NULL;
+    cay__json_object("config", t->config, &o, NULL);
+    c->template_ = cay__arena_str(&r->arena, t->id);
+    c->user = *cay__json_str(o, "user", "") ? NULL : c->user;
+    c->workdir = *cay__json_str(o, "workdir", "") ? NULL : c->workdir;
+    *config = cay__arena_str(&r->arena, t->config);
+    cay_template_free(t);
     return 0;
 }
 
@@ -95,6 +103,7 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
     json_t *in, *out;
     const cay_pair *unused = NULL;
     CAY_AUTOFREE char *net = NULL, *note = NULL;
+    char *config = NULL;
     e2b_rule *rules = NULL;
     size_t nrules = 0;
     CAY_TRY(cay__req_json(r, 0, &in, err));
@@ -109,7 +118,7 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "autoPauseMemory false goes with autoPause, and not with autoResume");
     c.ttl_ms = (uint64_t)timeout * 1000;
     CAY_TRY(refuse(in, err));
-    CAY_TRY(starting_point(r, template_, &c, err));
+    CAY_TRY(starting_point(r, template_, &c, &config, err));
     CAY_TRY(pairs(r, json_object_get(in, "envVars"), "envVars", &c.env, err));
     CAY_TRY(pairs(r, json_object_get(in, "metadata"), "metadata", &unused, err));
     CAY_TRY(volumes(r, json_object_get(in, "volumeMounts"), &c, err));
@@ -131,6 +140,10 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
     if (rc < 0)
         return rc;
     cay__req_about(r, cay_sandbox_id(sb));
+    if (config && (rc = e2b_template_start(r, sb, config, err)) < 0) {
+        cay_sandbox_remove(sb, &r->call, NULL);
+        return rc;
+    }
     CAY_TRY(e2b_sandbox_json(r, cay_sandbox_id(sb), template_, &out, err));
     return cay__reply_json(r, 201, out);
 }

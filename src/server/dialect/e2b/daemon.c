@@ -173,7 +173,12 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
         return not_there(err); /* nobody wakes it without a token */
     CAY_TRY(wake(r, &b, err));
     *out = (e2b_daemon){ .sb = b.sb, .id = cay__arena_str(&r->arena, id) };
-    return read_user(r, out, err);
+    if (b.note.own && *b.info->workdir && strcmp(b.info->workdir, "/home/user"))
+        out->workdir = cay__arena_str(&r->arena, b.info->workdir);
+    CAY_TRY(read_user(r, out, err));
+    if (!out->user && !strcmp(b.info->user, "root"))
+        out->home = "/root";
+    return 0;
 }
 
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)

@@ -67,7 +67,19 @@ int e2b_on_get(cay__req *r, cay_err *err), e2b_on_kill(cay__req *r, cay_err *err
 int e2b_on_pause(cay__req *r, cay_err *err), e2b_on_timeout(cay__req *r, cay_err *err), e2b_on_refresh(cay__req *r, cay_err *err), e2b_on_network(cay__req *r, cay_err *err);
 int e2b_on_metrics(cay__req *r, cay_err *err), e2b_on_all_metrics(cay__req *r, cay_err *err), e2b_on_logs(cay__req *r, cay_err *err), e2b_on_logs_v2(cay__req *r, cay_err *err);
 int e2b_on_snapshot(cay__req *r, cay_err *err), e2b_on_snapshots(cay__req *r, cay_err *err), e2b_on_fork(cay__req *r, cay_err *err);
-int e2b_on_templates(cay__req *r, cay_err *err), e2b_on_template_delete(cay__req *r, cay_err *err), e2b_on_alias(cay__req *r, cay_err *err), e2b_on_build(cay__req *r, cay_err *err);
+int e2b_on_templates(cay__req *r, cay_err *err), e2b_on_template(cay__req *r, cay_err *err), e2b_on_template_delete(cay__req *r, cay_err *err), e2b_on_alias(cay__req *r, cay_err *err);
+int e2b_on_template_patch(cay__req *r, cay_err *err), e2b_on_tags_add(cay__req *r, cay_err *err), e2b_on_tags_remove(cay__req *r, cay_err *err), e2b_on_tags(cay__req *r, cay_err *err);
+int e2b_on_template_create(cay__req *r, cay_err *err), e2b_on_template_files(cay__req *r, cay_err *err), e2b_on_template_upload(cay__req *r, cay_err *err);
+int e2b_on_build_start(cay__req *r, cay_err *err), e2b_on_build_status(cay__req *r, cay_err *err), e2b_on_build_logs(cay__req *r, cay_err *err), e2b_on_build(cay__req *r, cay_err *err);
+/* NAME:TAG as it is kept; tag NULL: that of `given`, else `default`. */
+int  e2b_template_name(cay__req *r, const char *given, const char *tag, const char **out, cay_err *err);
+bool e2b_is_base(const char *name); /* the host's own */
+struct cay_template;
+int  e2b_template_find(cay__req *r, const char *ref, struct cay_template **out, cay_err *err);
+/* What a template starts in each of its sandboxes, until it is ready. */
+int  e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err *err);
+/* The SDK's steps as those of a template file; image: they begin as on an image of E2B's. */
+int  e2b_read_steps(const json_t *steps, bool image, json_t *out, cay_err *err);
 int e2b_on_volume_create(cay__req *r, cay_err *err), e2b_on_volumes(cay__req *r, cay_err *err), e2b_on_volume(cay__req *r, cay_err *err), e2b_on_volume_delete(cay__req *r, cay_err *err);
 int e2b_on_volume_dir(cay__req *r, cay_err *err), e2b_on_volume_mkdir(cay__req *r, cay_err *err), e2b_on_volume_stat(cay__req *r, cay_err *err), e2b_on_volume_patch(cay__req *r, cay_err *err);
 int e2b_on_volume_remove(cay__req *r, cay_err *err), e2b_on_volume_get(cay__req *r, cay_err *err), e2b_on_volume_put(cay__req *r, cay_err *err);
@@ -98,6 +110,7 @@ void e2b_rules_sweep(cay__req *r); /* forgets values of sandboxes that are gone 
 typedef struct e2b_daemon {
     cay_sandbox *sb;
     const char  *id, *user, *home;
+    const char  *workdir; /* of its template; NULL: the home */
 } e2b_daemon;
 enum { E2B_NO_TOKEN = 1, E2B_SIGNED = 2 /* a signed URL will do */, E2B_TRAFFIC = 4 /* so will the token of its ports */ };
 /* The sandbox of a request by its headers or host name, with its token checked, resumed where it asked for that; 502 when it does not run. */

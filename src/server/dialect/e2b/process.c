@@ -203,7 +203,7 @@ int e2b_process_start(cay__req *r, cay_err *err)
     if (!(s.argv = read_argv(r, process, err)))
         return CAY_EINVAL;
     CAY_TRY(read_env(r, json_object_get(process, "envs"), &s.env, err));
-    s.cwd = e2b_path(r, &q.d, *cwd ? cwd : "~");
+    s.cwd = *cwd || !q.d.workdir ? e2b_path(r, &q.d, *cwd ? cwd : "~") : q.d.workdir;
     s.stdin_mode = s.tty || cay__json_bool(in, "stdin", true) ? CAY_STDIN_PIPE : CAY_STDIN_NULL;
     s.cols = (uint16_t)cay__json_int(size, "cols", 80);
     s.rows = (uint16_t)cay__json_int(size, "rows", 24);

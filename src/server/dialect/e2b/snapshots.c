@@ -61,21 +61,6 @@ int e2b_on_snapshots(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, json_incref(out));
 }
 
-int e2b_on_template_delete(cay__req *r, cay_err *err)
-{
-    char *ref = cay__arena_str(&r->arena, r->param[0]), *tag = strstr(ref, ":default");
-    cay_snapshot *s;
-    bool deferred;
-    if (tag && !tag[8])
-        *tag = 0;
-    CAY_TRY(cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, err));
-    int rc = cay_snapshot_remove(r->svc, &r->call, s->id, &deferred, err);
-    cay_snapshot_free(s);
-    if (rc < 0)
-        return rc;
-    return cay__reply(r, 204, NULL, NULL, 0);
-}
-
 typedef struct forks {
     cay__req   *r;
     const char *template_;

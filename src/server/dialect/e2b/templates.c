@@ -1,7 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates: what a sandbox starts from. */
+/*
+ * Templates: what a sandbox starts from. Theirs are called NAME:TAG, tag `default` unless said; a template's id is its name without a tag, so that it
+ * is known before it is built.
+ */
 #include "e2b.h"
 #include <base/str.h>
+#include <cay/snapshot.h>
+#include <cay/template.h>
+#include <stdio.h>
+#include <time.h>
+
+CAY_DEFINE_AUTO(cay_template, cay_template_free)
+
+static const char *const bases[] = { "base", "code-interpreter-v1", "host" };
+
+bool e2b_is_base(const char *name)
+{
+    size_t n = strcspn(name, ":");
+    for (size_t i = 0; i < CAY_LEN(bases); i++)
+        if (strlen(bases[i]) == n && !strncmp(bases[i], name, n))
+            return true;
+    return false;
+}
+
+/* [a-z0-9-_]+, with a namespace that is left out: there is one for each key. */
+int e2b_template_name(cay__req *r, const char *given, const char *tag, const char **out, cay_err *err)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    const char *slash = strrchr(given, '/'), *name = slash ? slash + 1 : given;
+    size_t n = strcspn(name, ":"), t = name[n] ? strlen(name + n + 1) : 0;
+    char text[260];
+    if (!n || n > 128 || t > 64 || strspn(name, letters) != n || (name[n] && (!t || strspn(name + n + 1, letters) + strspn(name + n + 1, ".") == 0)))
+        return cay_fail(err, CAY_EINVAL, "a template's name has 1 to 128 letters, digits, '-' and '_', and maybe \":TAG\": %.60s", given);
+    if (name[n] && strspn(name + n + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != t)
+        return cay_fail(err, CAY_EINVAL, "a tag has letters, digits, '-', '_' and '.': %.60s", name + n + 1);
+    snprintf(text, sizeof text, "%.*s:%s", (int)n, name, tag ? tag : name[n] ? name + n + 1 : "default");
+    for (char *c = text; *c; c++)
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
+    *out = cay__arena_str(&r->arena, text);
+    return 0;
+}
+
+int e2b_template_find(cay__req *r, const char *ref, cay_template **out, cay_err *err)
+{
+    const char *name;
+    int rc = CAY_ENOENT;
+    if (e2b_template_name(r, ref, NULL, &name, NULL) == 0)
+        rc = cay_template_find(r->svc, &r->call, cay__req_tenant(r), name, out, NULL);
+    if (rc == CAY_ENOENT) /* by its id, or as others call theirs: image, image:latest, registry/path:tag */
+        rc = cay_template_find(r->svc, &r->call, cay__req_tenant(r), ref, out, err);
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found: there are base, your templates and your snapshots", ref);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ how they look */
 
 static json_t *base_template(void)
 {
@@ -10,21 +63,220 @@ static json_t *base_template(void)
                      0, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
 }
 
+static json_t *bare(const char *name)
+{
+    return json_stringn(name, strcspn(name, ":"));
+}
+
+static int64_t limit_of(const json_t *config, const char *key, int64_t none)
+{
+    return cay__json_int(json_object_get(config, "limits"), key, none);
+}
+
+static json_t *template_json(const cay_template *t)
+{
+    CAY_AUTOJSON *config = NULL, *names = json_array(), *aliases = json_array();
+    char when[32];
+    const char *first = t->names && t->names[0] ? t->names[0] : NULL;
+    cay__json_object("config", t->config, &config, NULL);
+    for (size_t i = 0; t->names && t->names[i]; i++) {
+        const char *tag = strchr(t->names[i], ':');
+        json_array_append_new(names, json_string(t->names[i]));
+        if (!tag || !strcmp(tag, ":default"))
+            json_array_append_new(aliases, bare(t->names[i]));
+    }
+    e2b_when(t->created_ms, when);
+    return json_pack("{s:o,s:s,s:I,s:I,s:I,s:b,s:O,s:O,s:s,s:s,s:n,s:n,s:I,s:i,s:s,s:s}", "templateID", first ? bare(first) : json_string(t->id), "buildID", t->id, "cpuCount",
+                     (json_int_t)(limit_of(config, "cpu_milli", 2000) + 999) / 1000, "memoryMB", (json_int_t)(limit_of(config, "memory", (int64_t)2048 << 20) >> 20), "diskSizeMB",
+                     (json_int_t)(limit_of(config, "disk", (int64_t)10240 << 20) >> 20), "public", t->shared, "aliases", aliases, "names", names, "createdAt", when, "updatedAt", when, "createdBy",
+                     "lastSpawnedAt", "spawnCount", (json_int_t)t->users, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
+}
+
+static int add_template(const cay_template *t, void *arg)
+{
+    json_array_append_new(arg, template_json(t));
+    return 0;
+}
+
 int e2b_on_templates(cay__req *r, cay_err *err)
 {
-    (void)err;
-    return cay__reply_json(r, 200, json_pack("[o]", base_template()));
+    CAY_AUTOJSON *list = json_array();
+    const cay_template_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r) };
+    json_array_append_new(list, base_template());
+    CAY_TRY(cay_template_list(r->svc, &r->call, &f, add_template, list, err));
+    return cay__reply_json(r, 200, json_incref(list));
+}
+
+int e2b_on_template(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    json_t *o;
+    if (e2b_is_base(r->param[0])) {
+        o = base_template();
+    } else {
+        CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
+        o = template_json(t);
+    }
+    json_t *when = json_object_get(o, "createdAt");
+    json_object_set_new(o, "builds", json_pack("[{s:O,s:s,s:O,s:O,s:O,s:O}]", "buildID", json_object_get(o, "buildID"), "status", "ready", "createdAt", when, "updatedAt", when, "cpuCount",
+                                               json_object_get(o, "cpuCount"), "memoryMB", json_object_get(o, "memoryMB")));
+    return cay__reply_json(r, 200, o);
 }
 
 int e2b_on_alias(cay__req *r, cay_err *err)
 {
-    if (strcmp(r->param[0], "base"))
-        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found", r->param[0]);
-    return cay__reply_json(r, 200, json_pack("{s:s,s:b}", "templateID", "base", "public", true));
+    CAY_AUTOPTR(cay_template) t = NULL;
+    if (e2b_is_base(r->param[0]))
+        return cay__reply_json(r, 200, json_pack("{s:s,s:b}", "templateID", "base", "public", true));
+    CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
+    return cay__reply_json(r, 200, json_pack("{s:o,s:b}", "templateID", bare(r->param[0]), "public", t->shared));
 }
 
-int e2b_on_build(cay__req *r, cay_err *err)
+/* ------------------------------------------------------------------ changes */
+
+int e2b_on_template_delete(cay__req *r, cay_err *err)
 {
-    (void)r;
-    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "template builds are not supported by this server yet; start from base or from a snapshot");
+    char *ref = cay__arena_str(&r->arena, r->param[0]), *tag = strstr(ref, ":default");
+    cay_snapshot *s;
+    bool deferred;
+    CAY_AUTOPTR(cay_template) t = NULL;
+    if (tag && !tag[8])
+        *tag = 0;
+    if (cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, err) == 0) {
+        int rc = cay_snapshot_remove(r->svc, &r->call, s->id, &deferred, err);
+        cay_snapshot_free(s);
+        return rc < 0 ? rc : cay__reply(r, 204, NULL, NULL, 0);
+    }
+    CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
+    CAY_TRY(cay_template_remove(r->svc, &r->call, cay__req_tenant(r), t->id, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+/* {"public"}: as it is, nothing is to be done. */
+int e2b_on_template_patch(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    json_t *in;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
+    if (cay__json_bool(in, "public", t->shared) != t->shared)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "publishing a template to other tenants is not supported by this server");
+    json_t *o = template_json(t), *names = json_incref(json_object_get(o, "names"));
+    json_decref(o);
+    return cay__reply_json(r, 200, json_pack("{s:o}", "names", names));
+}
+
+static int tag_list(const json_t *in, const json_t **out, cay_err *err)
+{
+    const json_t *v;
+    size_t i;
+    *out = json_object_get(in, "tags");
+    if (!json_is_array(*out) || !json_array_size(*out) || json_array_size(*out) > 32)
+        return cay_fail(err, CAY_EINVAL, "tags is a list of 1 to 32 texts");
+    json_array_foreach(*out, i, v)
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "tags[%zu] is not a text", i);
+    return 0;
+}
+
+int e2b_on_tags_add(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    json_t *in;
+    const json_t *tags, *v;
+    size_t i;
+    const char *target, *name;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_template_name(r, target = cay__json_str(in, "target", ""), NULL, &name, err));
+    CAY_TRY(tag_list(in, &tags, err));
+    CAY_TRY(e2b_template_find(r, target, &t, err));
+    json_array_foreach(tags, i, v) {
+        CAY_TRY(e2b_template_name(r, target, json_string_value(v), &name, err));
+        CAY_TRY(cay_template_name(r->svc, &r->call, cay__req_tenant(r), t->id, name, err));
+    }
+    return cay__reply_json(r, 201, json_pack("{s:s,s:O}", "buildID", t->id, "tags", tags));
+}
+
+int e2b_on_tags_remove(cay__req *r, cay_err *err)
+{
+    json_t *in;
+    const json_t *tags, *v;
+    size_t i;
+    const char *name;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(tag_list(in, &tags, err));
+    json_array_foreach(tags, i, v) {
+        CAY_TRY(e2b_template_name(r, cay__json_str(in, "name", ""), json_string_value(v), &name, err));
+        CAY_TRY(cay_template_remove(r->svc, &r->call, cay__req_tenant(r), name, err));
+    }
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+typedef struct tags {
+    json_t     *list;
+    const char *name;
+} tags;
+
+static int add_tags(const cay_template *t, void *arg)
+{
+    tags *l = arg;
+    size_t n = strlen(l->name);
+    char when[32];
+    e2b_when(t->created_ms, when);
+    for (size_t i = 0; t->names && t->names[i]; i++)
+        if (!strncmp(t->names[i], l->name, n) && t->names[i][n] == ':')
+            json_array_append_new(l->list, json_pack("{s:s,s:s,s:s}", "tag", t->names[i] + n + 1, "buildID", t->id, "createdAt", when));
+    return 0;
+}
+
+int e2b_on_tags(cay__req *r, cay_err *err)
+{
+    CAY_AUTOJSON *list = json_array();
+    const char *name;
+    CAY_TRY(e2b_template_name(r, r->param[0], NULL, &name, err));
+    char *cut = cay__arena_str(&r->arena, name);
+    cut[strcspn(cut, ":")] = 0;
+    tags l = { list, cut };
+    const cay_template_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r) };
+    CAY_TRY(cay_template_list(r->svc, &r->call, &f, add_tags, &l, err));
+    if (!json_array_size(list))
+        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found", cut);
+    return cay__reply_json(r, 200, json_incref(list));
+}
+
+/* ------------------------------------------------------------------ in a sandbox */
+
+static bool ready(cay__req *r, cay_sandbox *sb, const char *command)
+{
+    const char *argv[] = { "/bin/bash", "-l", "-c", command, NULL };
+    const cay_spawn s = { .size = sizeof s, .argv = argv, .timeout_ms = 10000 };
+    cay_result res = { .size = sizeof res };
+    bool yes = cay_sandbox_run(sb, &r->call, &s, NULL, 0, 4096, &res, NULL) == 0 && res.exit.code == 0 && !res.exit.signal;
+    cay_result_clear(&res);
+    return yes;
+}
+
+int e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err *err)
+{
+    enum { READY_MS = 60000 };
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__json_object("config", config, &o, err));
+    const char *start = cay__json_str(o, "start", ""), *command = cay__json_str(o, "ready", "");
+    const char *argv[] = { "/bin/bash", "-l", "-c", start, NULL };
+    const cay_spawn s = { .size = sizeof s, .argv = argv, .tag = "e2b-start", .stdin_mode = CAY_STDIN_NULL };
+    struct timespec t;
+    cay_proc *p;
+    if (*start) {
+        CAY_TRY(cay_sandbox_spawn(sb, &r->call, &s, &p, err));
+        cay_proc_unref(p);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    int64_t end = t.tv_sec * 1000 + t.tv_nsec / 1000000 + READY_MS;
+    for (unsigned pause_ms = 20; *command && !ready(r, sb, command); pause_ms = CAY_MIN(2 * pause_ms, 1000u)) {
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        if (t.tv_sec * 1000 + t.tv_nsec / 1000000 > end)
+            return cay_fail_why(err, CAY_ETIMEOUT, "template_not_ready", "the template's ready command did not succeed in %d s", READY_MS / 1000);
+        nanosleep(&(struct timespec){ .tv_sec = pause_ms / 1000, .tv_nsec = (pause_ms % 1000) * 1000000L }, NULL);
+    }
+    return 0;
 }

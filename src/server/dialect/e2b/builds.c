@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The SDK's template builder: a name is taken, files are sent by their hash, steps follow, and somebody asks how it goes. */
+#include "builder.h"
+#include "e2b.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/build.h>
+#include <cay/jobs.h>
+#include <cay/template.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { STEPS_MAX = 1000, LOGS = 100 };
+#define ARCHIVE_MAX ((uint64_t)4 << 30)
+
+/* ------------------------------------------------------------------ a name */
+
+static int build_names(cay__req *r, const json_t *in, json_t *names, cay_err *err)
+{
+    const char *name = cay__json_str(in, "name", cay__json_str(in, "alias", "")), *full;
+    const json_t *v, *tags = json_object_get(in, "tags");
+    size_t i;
+    if (tags && !json_is_null(tags) && !json_is_array(tags))
+        return cay_fail(err, CAY_EINVAL, "tags is a list of texts");
+    if (strchr(name, ':') || !json_array_size(tags)) {
+        CAY_TRY(e2b_template_name(r, name, NULL, &full, err));
+        json_array_append_new(names, json_string(full));
+    }
+    json_array_foreach(tags, i, v) {
+        CAY_TRY(e2b_template_name(r, name, json_is_string(v) ? json_string_value(v) : "/", &full, err));
+        json_array_append_new(names, json_string(full));
+    }
+    if (json_array_size(names) > 32)
+        return cay_fail(err, CAY_EINVAL, "at most 32 tags");
+    if (e2b_is_base(json_string_value(json_array_get(names, 0))))
+        return cay_fail(err, CAY_EINVAL, "%s is the host's own template; take another name", json_string_value(json_array_get(names, 0)));
+    return 0;
+}
+
+/* What a build is to have besides its steps waits in its recipe. */
+static int save_recipe(cay__req *r, const char *build, json_t *o, cay_err *err)
+{
+    CAY_AUTOFD dir = -1, fd = -1;
+    char name[64], tmp[100];
+    CAY_TRY(e2b_build_dir(r->svc, &dir, err));
+    e2b_recipe_name(build, name);
+    snprintf(tmp, sizeof tmp, ".%s.%s", name, r->id);
+    fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || json_dumpfd(o, fd, JSON_COMPACT) < 0 || renameat(dir, tmp, dir, name) < 0) {
+        cay_fail_sys(err, CAY_ESYS, "the steps of a build");
+        unlinkat(dir, tmp, 0);
+        return CAY_ESYS;
+    }
+    return 0;
+}
+
+static int load_recipe(cay__req *r, const char *build, json_t **out, cay_err *err)
+{
+    CAY_AUTOFD dir = -1, fd = -1;
+    char name[64];
+    json_error_t je;
+    CAY_TRY(e2b_build_dir(r->svc, &dir, err));
+    e2b_recipe_name(build, name);
+    fd = strspn(build, "abcdefghijklmnopqrstuvwxyz234567") == strlen(build) && strlen(build) == CAY_ID_LEN ? openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    *out = fd < 0 ? NULL : json_loadfd(fd, 0, &je);
+    if (!*out || strcmp(cay__json_str(*out, "tenant", ""), r->who.tenant) != 0) {
+        json_decref(*out);
+        return cay_fail_why(err, CAY_ENOENT, "build_not_found", "build '%.40s' not found", build);
+    }
+    return 0;
+}
+
+int e2b_on_template_create(cay__req *r, cay_err *err)
+{
+    json_t *in;
+    CAY_AUTOJSON *names = json_array(), *aliases = json_array(), *tags = json_array(), *recipe = NULL;
+    char id[CAY_ID_LEN + 1];
+    const char *list[33] = { NULL };
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(build_names(r, in, names, err));
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        list[i] = json_string_value(json_array_get(names, i));
+        json_array_append_new(tags, json_string(strchr(list[i], ':') + 1));
+    }
+    char *bare = cay__arena_str(&r->arena, list[0]);
+    bare[strcspn(bare, ":")] = 0;
+    json_array_append_new(aliases, json_string(bare));
+    int64_t cpus = cay__json_int(in, "cpuCount", 2), memory = cay__json_int(in, "memoryMB", 2048);
+    if (cpus < 1 || cpus > 64 || memory < 128 || memory > 1 << 20)
+        return cay_fail(err, CAY_EINVAL, "cpuCount is 1 to 64, memoryMB 128 to 1048576");
+    CAY_TRY(cay_build_promise(r->svc, r->who.tenant, list, id, err));
+    recipe = json_pack("{s:s,s:s,s:O,s:I,s:I}", "tenant", r->who.tenant, "template", bare, "names", names, "cpu_milli", (json_int_t)cpus * 1000, "memory", (json_int_t)memory << 20);
+    CAY_TRY(save_recipe(r, id, recipe, err));
+    cay__req_about(r, id);
+    return cay__reply_json(r, 202, json_pack("{s:s,s:s,s:b,s:O,s:O,s:O}", "templateID", bare, "buildID", id, "public", false, "names", names, "tags", tags, "aliases", aliases));
+}
+
+/* ------------------------------------------------------------------ files of a COPY */
+
+static bool is_hash(const char *s)
+{
+    return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
+}
+
+static int upload_token(cay__req *r, const char *tenant, const char *hash, char token[E2B_TOKEN_LEN + 1], cay_err *err)
+{
+    char what[200];
+    e2b_archive_name(tenant, hash, what);
+    return e2b_token(r, "upload", what, token, err);
+}
+
+int e2b_on_template_files(cay__req *r, cay_err *err)
+{
+    CAY_AUTOFD dir = -1;
+    char name[200], url[700], token[E2B_TOKEN_LEN + 1];
+    struct stat st;
+    if (!is_hash(r->param[1]))
+        return cay_fail(err, CAY_EINVAL, "the hash of files is 64 hexadecimal digits");
+    CAY_TRY(e2b_build_dir(r->svc, &dir, err));
+    e2b_archive_name(r->who.tenant, r->param[1], name);
+    CAY_TRY(upload_token(r, r->who.tenant, r->param[1], token, err));
+    snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?token=%s", r->tls ? "https" : "http", r->head.host, r->who.tenant, r->param[1], token);
+    return cay__reply_json(r, 201, json_pack("{s:b,s:s}", "present", fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0, "url", url));
+}
+
+/* By the address that was told: it has no key. */
+int e2b_on_template_upload(cay__req *r, cay_err *err)
+{
+    CAY_AUTOFD dir = -1, fd = -1;
+    char name[200], tmp[240], token[E2B_TOKEN_LEN + 1];
+    const char *given = cay__req_query(r, "token");
+    uint64_t n;
+    if (!is_hash(r->param[1]) || strlen(r->param[0]) > 63)
+        return cay_fail(err, CAY_EINVAL, "the hash of files is 64 hexadecimal digits");
+    CAY_TRY(upload_token(r, r->param[0], r->param[1], token, err));
+    if (!given || !e2b_same(given, token))
+        return cay_fail(err, CAY_EAUTH, "this address was not given out");
+    CAY_TRY(e2b_build_dir(r->svc, &dir, err));
+    e2b_archive_name(r->param[0], r->param[1], name);
+    snprintf(tmp, sizeof tmp, ".%s.%s", name, r->id);
+    fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "the files of a COPY");
+    int rc = cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err);
+    if (rc == 0 && renameat(dir, tmp, dir, name) < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "the files of a COPY");
+    if (rc < 0) {
+        unlinkat(dir, tmp, 0);
+        return rc;
+    }
+    return cay__reply(r, 200, NULL, NULL, 0);
+}
+
+/* ------------------------------------------------------------------ steps */
+
+static const char *arg(const json_t *args, size_t i)
+{
+    const char *s = json_string_value(json_array_get(args, i));
+    return s ? s : "";
+}
+
+typedef struct state {
+    char user[64]; /* whose files are copied */
+} state;
+
+static json_t *copy_step(const json_t *step, const json_t *args, const state *s)
+{
+    const char *owner = arg(args, 2), *mode = arg(args, 3);
+    json_t *c = json_pack("{s:s,s:s,s:s,s:s}", "src", arg(args, 0), "dest", arg(args, 1), "owner", *owner ? owner : s->user, "archive", cay__json_str(step, "filesHash", ""));
+    if (*mode)
+        json_object_set_new(c, "mode", json_string(mode));
+    return json_pack("{s:o}", "copy", c);
+}
+
+static json_t *run_step(const json_t *args)
+{
+    json_t *c = json_pack("{s:[s,s,s,s]}", "command", "/bin/bash", "-l", "-c", arg(args, 0));
+    if (*arg(args, 1))
+        json_object_set_new(c, "user", json_string(arg(args, 1)));
+    return json_pack("{s:o}", "run", c);
+}
+
+static json_t *env_step(const json_t *args)
+{
+    json_t *e = json_object();
+    for (size_t i = 0; i + 1 < json_array_size(args); i += 2)
+        json_object_set_new(e, arg(args, i), json_string(arg(args, i + 1)));
+    return json_pack("{s:o}", "env", e);
+}
+
+/* One of the SDK's as one of ours; CAY_EINVAL names it. */
+static int read_step(const json_t *step, size_t i, state *s, json_t **out, cay_err *err)
+{
+    static const struct { const char *type; size_t least; } kinds[] = { { "COPY", 2 }, { "ADD", 2 }, { "RUN", 1 }, { "ENV", 2 }, { "ARG", 2 }, { "WORKDIR", 1 }, { "USER", 1 } };
+    const char *type = cay__json_str(step, "type", "");
+    const json_t *args = json_object_get(step, "args"), *v;
+    size_t k = 0, n;
+    while (k < CAY_LEN(kinds) && strcmp(kinds[k].type, type) != 0)
+        k++;
+    if (k == CAY_LEN(kinds))
+        return cay_fail(err, CAY_EINVAL, "steps[%zu]: type \"%.20s\" is none of COPY, ADD, RUN, ENV, ARG, WORKDIR and USER", i, type);
+    if (!json_is_array(args) || json_array_size(args) < kinds[k].least)
+        return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has at least %zu arguments", i, type, kinds[k].least);
+    json_array_foreach(args, n, v)
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "steps[%zu]: args[%zu] is not a text without NUL", i, n);
+    if (kinds[k].type[0] == 'C' || !strcmp(type, "ADD")) {
+        if (!is_hash(cay__json_str(step, "filesHash", "")))
+            return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has no filesHash", i, type);
+        *out = copy_step(step, args, s);
+    } else if (!strcmp(type, "RUN")) {
+        *out = run_step(args);
+    } else if (!strcmp(type, "WORKDIR")) {
+        *out = json_pack("{s:s}", "workdir", arg(args, 0));
+    } else if (!strcmp(type, "USER")) {
+        if (!cay__str_copy(s->user, sizeof s->user, arg(args, 0)))
+            return cay_fail(err, CAY_EINVAL, "steps[%zu]: the user's name is too long", i);
+        *out = json_pack("{s:s}", "user", arg(args, 0));
+    } else {
+        *out = env_step(args);
+    }
+    return 0;
+}
+
+/* What is below: a template of the tenant's, the host, or an image that is here under its name. */
+static int read_from(cay__req *r, const json_t *in, const char **out, cay_err *err)
+{
+    const char *template_ = cay__json_str(in, "fromTemplate", NULL), *image = cay__json_str(in, "fromImage", NULL), *ref = template_ ? template_ : image;
+    cay_template *t;
+    if (!template_ == !image)
+        return cay_fail(err, CAY_EINVAL, "one of fromImage and fromTemplate is needed");
+    if (e2b_is_base(ref) || (image && (!strncmp(image, "e2bdev/base", 11) || !strncmp(image, "e2bdev/code-interpreter", 23)))) {
+        *out = "host";
+        return 0;
+    }
+    int rc = e2b_template_find(r, ref, &t, err);
+    if (rc == CAY_ENOENT && image)
+        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "image '%.80s' is not here: `cay template pull` brings one, and `cay template ls` lists those there are", image);
+    CAY_TRY(rc);
+    *out = cay__arena_str(&r->arena, t->id);
+    cay_template_free(t);
+    return 0;
+}
+
+int e2b_read_steps(const json_t *steps, bool image, json_t *out, cay_err *err)
+{
+    state s = { .user = "user" };
+    const json_t *v;
+    size_t i;
+    if (steps && !json_is_array(steps))
+        return cay_fail(err, CAY_EINVAL, "steps is a list");
+    if (json_array_size(steps) > STEPS_MAX)
+        return cay_fail(err, CAY_EINVAL, "at most %d steps", STEPS_MAX);
+    if (image) {
+        json_array_append_new(out, json_pack("{s:s}", "user", "user"));
+        json_array_append_new(out, json_pack("{s:s}", "workdir", "/home/user"));
+    }
+    json_array_foreach(steps, i, v) {
+        json_t *one = NULL;
+        CAY_TRY(read_step(v, i, &s, &one, err));
+        json_array_append_new(out, one);
+    }
+    return 0;
+}
+
+static int write_file(cay__req *r, const json_t *in, const json_t *recipe, json_t **out, cay_err *err)
+{
+    CAY_AUTOJSON *steps = json_array();
+    const char *from = "", *start = cay__json_str(in, "startCmd", ""), *ready = cay__json_str(in, "readyCmd", "");
+    CAY_TRY(read_from(r, in, &from, err));
+    CAY_TRY(e2b_read_steps(json_object_get(in, "steps"), json_object_get(in, "fromImage"), steps, err));
+    json_t *o = *out = json_pack("{s:s,s:O,s:{s:I,s:I}}", "from", from, "steps", steps, "limits", "cpu_milli", (json_int_t)cay__json_int(recipe, "cpu_milli", 2000), "memory",
+                                 (json_int_t)cay__json_int(recipe, "memory", (int64_t)2 << 30));
+    if (*start)
+        json_object_set_new(o, "start", json_string(start));
+    if (*ready)
+        json_object_set_new(o, "ready", json_string(ready));
+    return 0;
+}
+
+int e2b_on_build_start(cay__req *r, cay_err *err)
+{
+    json_t *in, *file;
+    CAY_AUTOJSON *recipe = NULL;
+    CAY_TRY(cay__req_json(r, (size_t)64 << 20, &in, err));
+    CAY_TRY(load_recipe(r, r->param[1], &recipe, err));
+    if (strcmp(cay__json_str(recipe, "template", ""), r->param[0]) != 0)
+        return cay_fail_why(err, CAY_ENOENT, "build_not_found", "template '%.60s' has no build %.40s", r->param[0], r->param[1]);
+    if (json_object_get(recipe, "file"))
+        return cay_fail(err, CAY_ESTATE, "build %.40s is started already", r->param[1]);
+    const json_t *registry = json_object_get(in, "fromImageRegistry");
+    if (registry && !json_is_null(registry))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "fromImageRegistry: credentials of a registry are not supported by this server; `cay template pull` brings its images");
+    CAY_TRY(write_file(r, in, recipe, &file, err));
+    json_object_set_new(recipe, "file", file);
+    json_object_set_new(recipe, "force", json_boolean(cay__json_bool(in, "force", false)));
+    json_object_set_new(recipe, "offset", json_integer(json_object_get(in, "fromImage") ? 2 : 0));
+    CAY_TRY(save_recipe(r, r->param[1], recipe, err));
+    const cay_task task = { .size = sizeof task, .kind = E2B_BUILD_KIND, .subject = r->param[1], .tenant = r->who.tenant, .key = r->param[1], .most = 3, .backoff_ms = 1000 };
+    CAY_TRY(cay_task_put(r->svc, &task, CAY_TASK_KEEP, NULL, err));
+    e2b_builder_wake(cay__server_builder(r->server));
+    return cay__reply(r, 202, NULL, NULL, 0);
+}
+
+/* ------------------------------------------------------------------ how it goes */
+
+typedef struct page {
+    json_t  *list;
+    uint64_t skip, limit;
+    int      level;
+    unsigned steps;
+} page;
+
+static int rank(const char *level)
+{
+    static const char *const levels[] = { "debug", "info", "warn", "error" };
+    for (int i = 0; i < (int)CAY_LEN(levels); i++)
+        if (!strcmp(levels[i], level))
+            return i;
+    return -1;
+}
+
+static int add_entry(const cay_build_event *e, void *to)
+{
+    static const char *const levels[] = { [CAY_BUILD_STEP] = "info", [CAY_BUILD_OUT] = "info", [CAY_BUILD_ERR] = "warn", [CAY_BUILD_NOTE] = "debug", [CAY_BUILD_WARN] = "warn",
+                                          [CAY_BUILD_FAIL] = "error" };
+    page *p = to;
+    const char *level = (size_t)e->kind < CAY_LEN(levels) && levels[e->kind] ? levels[e->kind] : "info";
+    char when[32], step[16];
+    if (rank(level) < p->level || (p->skip && p->skip--))
+        return 0;
+    if (json_array_size(p->list) == p->limit)
+        return 1;
+    CAY_AUTOFREE char *text = cay__alloc(e->len + 64);
+    int n = e->kind == CAY_BUILD_STEP ? snprintf(text, 64, "[%u/%u]%s ", e->step, e->steps, e->cached ? " CACHED" : "") : 0;
+    memcpy(text + n, e->text, e->len);
+    text[(size_t)n + e->len] = 0;
+    e2b_when(e->time_ms, when);
+    json_t *o = json_pack("{s:s,s:o,s:s}", "timestamp", when, "message", cay__json_bytes(text), "level", level);
+    snprintf(step, sizeof step, "%u", e->step);
+    if (e->step)
+        json_object_set_new(o, "step", json_string(step));
+    json_array_append_new(p->list, o);
+    return 0;
+}
+
+typedef struct told {
+    json_t  *o;
+    unsigned offset; /* steps of ours before the SDK's first */
+} told;
+
+/* A failed step is named as the SDK counts: from 1; what is below is `base`. */
+static int tell(const cay_build_info *b, void *to)
+{
+    told *t = to;
+    bool failed = !strcmp(b->state, "failed") || !strcmp(b->state, "canceled") || !strcmp(b->state, "lost");
+    char step[16];
+    json_object_set_new(t->o, "status", json_string(failed ? "error" : b->state));
+    if (failed) {
+        snprintf(step, sizeof step, "%u", b->step > t->offset ? b->step - t->offset : 0);
+        json_object_set_new(t->o, "reason", json_pack("{s:s,s:s}", "message", *b->error ? b->error : b->state, "step", b->step > t->offset ? step : "base"));
+    }
+    return 0;
+}
+
+static int page_of(cay__req *r, const char *skip, page *p, cay_err *err)
+{
+    const char *level = cay__req_query(r, "level");
+    CAY_TRY(cay__req_number(r, skip, 0, INT64_MAX, &p->skip, err));
+    CAY_TRY(cay__req_number(r, "limit", LOGS, LOGS, &p->limit, err));
+    p->level = level ? rank(level) : 0;
+    return p->level < 0 ? cay_fail(err, CAY_EINVAL, "level is debug, info, warn or error") : 0;
+}
+
+int e2b_on_build_status(cay__req *r, cay_err *err)
+{
+    CAY_AUTOJSON *entries = json_array(), *o = json_object();
+    page p = { .list = entries };
+    uint64_t at = 0;
+    CAY_AUTOJSON *recipe = NULL;
+    CAY_TRY(page_of(r, "logsOffset", &p, err));
+    CAY_TRY(load_recipe(r, r->param[1], &recipe, err));
+    told t = { .o = o, .offset = (unsigned)cay__json_int(recipe, "offset", 0) };
+    CAY_TRY(cay_build_get(r->svc, cay__req_tenant(r), r->param[1], tell, &t, err));
+    cay_build_log(r->svc, r->param[1], &at, add_entry, &p, NULL); /* before it begins there is none */
+    json_object_set_new(o, "templateID", json_string(r->param[0]));
+    json_object_set_new(o, "buildID", json_string(r->param[1]));
+    json_object_set_new(o, "logs", json_array());
+    json_object_set(o, "logEntries", entries);
+    return cay__reply_json(r, 200, json_incref(o));
+}
+
+static int exists(const cay_build_info *b, void *to)
+{
+    (void)b, (void)to;
+    return 0;
+}
+
+int e2b_on_build_logs(cay__req *r, cay_err *err)
+{
+    CAY_AUTOJSON *entries = json_array();
+    page p = { .list = entries };
+    uint64_t at = 0;
+    CAY_TRY(page_of(r, "cursor", &p, err));
+    CAY_TRY(cay_build_get(r->svc, cay__req_tenant(r), r->param[1], exists, NULL, err));
+    cay_build_log(r->svc, r->param[1], &at, add_entry, &p, NULL);
+    return cay__reply_json(r, 200, json_pack("{s:O}", "logs", entries));
+}
+
+/* Deprecated: a Dockerfile that is pushed elsewhere as an image. */
+int e2b_on_build(cay__req *r, cay_err *err)
+{
+    (void)r;
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "this way to build templates ended with E2B's SDK 1; /v3/templates is answered");
+}
