@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { STEPS_MAX = 1000, LOGS = 100 };
+enum { LOGS = 100 };
 #define ARCHIVE_MAX ((uint64_t)4 << 30)
 
 /* ------------------------------------------------------------------ a name */
@@ -98,11 +98,6 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ files of a COPY */
 
-static bool is_hash(const char *s)
-{
-    return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
-}
-
 static int upload_token(cay__req *r, const char *tenant, const char *hash, char token[E2B_TOKEN_LEN + 1], cay_err *err)
 {
     char what[200];
@@ -115,7 +110,7 @@ int e2b_on_template_files(cay__req *r, cay_err *err)
     CAY_AUTOFD dir = -1;
     char name[200], url[700], token[E2B_TOKEN_LEN + 1];
     struct stat st;
-    if (!is_hash(r->param[1]))
+    if (!e2b_is_hash(r->param[1]))
         return cay_fail(err, CAY_EINVAL, "the hash of files is 64 hexadecimal digits");
     CAY_TRY(e2b_build_dir(r->svc, &dir, err));
     e2b_archive_name(r->who.tenant, r->param[1], name);
@@ -131,7 +126,7 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
     char name[200], tmp[240], token[E2B_TOKEN_LEN + 1];
     const char *given = cay__req_query(r, "token");
     uint64_t n;
-    if (!is_hash(r->param[1]) || strlen(r->param[0]) > 63)
+    if (!e2b_is_hash(r->param[1]) || strlen(r->param[0]) > 63)
         return cay_fail(err, CAY_EINVAL, "the hash of files is 64 hexadecimal digits");
     CAY_TRY(upload_token(r, r->param[0], r->param[1], token, err));
     if (!given || !e2b_same(given, token))
@@ -154,75 +149,6 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ steps */
 
-static const char *arg(const json_t *args, size_t i)
-{
-    const char *s = json_string_value(json_array_get(args, i));
-    return s ? s : "";
-}
-
-typedef struct state {
-    char user[64]; /* whose files are copied */
-} state;
-
-static json_t *copy_step(const json_t *step, const json_t *args, const state *s)
-{
-    const char *owner = arg(args, 2), *mode = arg(args, 3);
-    json_t *c = json_pack("{s:s,s:s,s:s,s:s}", "src", arg(args, 0), "dest", arg(args, 1), "owner", *owner ? owner : s->user, "archive", cay__json_str(step, "filesHash", ""));
-    if (*mode)
-        json_object_set_new(c, "mode", json_string(mode));
-    return json_pack("{s:o}", "copy", c);
-}
-
-static json_t *run_step(const json_t *args)
-{
-    json_t *c = json_pack("{s:[s,s,s,s]}", "command", "/bin/bash", "-l", "-c", arg(args, 0));
-    if (*arg(args, 1))
-        json_object_set_new(c, "user", json_string(arg(args, 1)));
-    return json_pack("{s:o}", "run", c);
-}
-
-static json_t *env_step(const json_t *args)
-{
-    json_t *e = json_object();
-    for (size_t i = 0; i + 1 < json_array_size(args); i += 2)
-        json_object_set_new(e, arg(args, i), json_string(arg(args, i + 1)));
-    return json_pack("{s:o}", "env", e);
-}
-
-/* One of the SDK's as one of ours; CAY_EINVAL names it. */
-static int read_step(const json_t *step, size_t i, state *s, json_t **out, cay_err *err)
-{
-    static const struct { const char *type; size_t least; } kinds[] = { { "COPY", 2 }, { "ADD", 2 }, { "RUN", 1 }, { "ENV", 2 }, { "ARG", 2 }, { "WORKDIR", 1 }, { "USER", 1 } };
-    const char *type = cay__json_str(step, "type", "");
-    const json_t *args = json_object_get(step, "args"), *v;
-    size_t k = 0, n;
-    while (k < CAY_LEN(kinds) && strcmp(kinds[k].type, type) != 0)
-        k++;
-    if (k == CAY_LEN(kinds))
-        return cay_fail(err, CAY_EINVAL, "steps[%zu]: type \"%.20s\" is none of COPY, ADD, RUN, ENV, ARG, WORKDIR and USER", i, type);
-    if (!json_is_array(args) || json_array_size(args) < kinds[k].least)
-        return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has at least %zu arguments", i, type, kinds[k].least);
-    json_array_foreach(args, n, v)
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "steps[%zu]: args[%zu] is not a text without NUL", i, n);
-    if (kinds[k].type[0] == 'C' || !strcmp(type, "ADD")) {
-        if (!is_hash(cay__json_str(step, "filesHash", "")))
-            return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has no filesHash", i, type);
-        *out = copy_step(step, args, s);
-    } else if (!strcmp(type, "RUN")) {
-        *out = run_step(args);
-    } else if (!strcmp(type, "WORKDIR")) {
-        *out = json_pack("{s:s}", "workdir", arg(args, 0));
-    } else if (!strcmp(type, "USER")) {
-        if (!cay__str_copy(s->user, sizeof s->user, arg(args, 0)))
-            return cay_fail(err, CAY_EINVAL, "steps[%zu]: the user's name is too long", i);
-        *out = json_pack("{s:s}", "user", arg(args, 0));
-    } else {
-        *out = env_step(args);
-    }
-    return 0;
-}
-
 /* What is below: a template of the tenant's, the host, or an image that is here under its name. */
 static int read_from(cay__req *r, const json_t *in, const char **out, cay_err *err)
 {
@@ -240,27 +166,6 @@ static int read_from(cay__req *r, const json_t *in, const char **out, cay_err *e
     CAY_TRY(rc);
     *out = cay__arena_str(&r->arena, t->id);
     cay_template_free(t);
-    return 0;
-}
-
-int e2b_read_steps(const json_t *steps, bool image, json_t *out, cay_err *err)
-{
-    state s = { .user = "user" };
-    const json_t *v;
-    size_t i;
-    if (steps && !json_is_array(steps))
-        return cay_fail(err, CAY_EINVAL, "steps is a list");
-    if (json_array_size(steps) > STEPS_MAX)
-        return cay_fail(err, CAY_EINVAL, "at most %d steps", STEPS_MAX);
-    if (image) {
-        json_array_append_new(out, json_pack("{s:s}", "user", "user"));
-        json_array_append_new(out, json_pack("{s:s}", "workdir", "/home/user"));
-    }
-    json_array_foreach(steps, i, v) {
-        json_t *one = NULL;
-        CAY_TRY(read_step(v, i, &s, &one, err));
-        json_array_append_new(out, one);
-    }
     return 0;
 }
 

@@ -90,7 +90,7 @@ static bool by_signature(cay__req *r, char id[CAY_ID_LEN + 1])
 static int check(cay__req *r, unsigned flags, const char *id, cay_err *err)
 {
     const char *given = cay__head_field(&r->head, "x-access-token");
-    char token[E2B_TOKEN_LEN + 1], *end;
+    char token[E2B_TOKEN_LEN + 1];
     sign s;
     if (flags & E2B_NO_TOKEN)
         return 0;
@@ -105,7 +105,7 @@ static int check(cay__req *r, unsigned flags, const char *id, cay_err *err)
         return cay_fail(err, CAY_EAUTH, "unauthorized access, please provide a valid access token or method signing if supported");
     if (!fits(&s, token))
         return cay_fail(err, CAY_EAUTH, "invalid signature");
-    if (s.exp && (!isdigit((unsigned char)*s.exp) || strtoll(s.exp, &end, 10) < (long long)time(NULL) || *end))
+    if (s.exp && e2b_expired(s.exp, (long long)time(NULL)))
         return cay_fail(err, CAY_EAUTH, "signature is already expired");
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <base/base.h>
 #include <cay/policy.h>
 #include <server/dialect/dialect.h>
+#include "envelope.h"
 
 #define E2B_ENVD_PORT    49983
 #define E2B_CODE_PORT    49999
@@ -50,9 +51,6 @@ int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKE
 /* The same in two steps, for who makes many. */
 int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err);
 int e2b_token_by(const unsigned char key[32], const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err);
-bool e2b_same(const char *a, const char *b); /* in constant time */
-/* "v1_" and the hash that a signed URL of a file has. exp: its text, or NULL. */
-void e2b_signature(const char *path, const char *op, const char *user, const char *token, const char *exp, char out[64]);
 
 /* ---- the control plane's looks (look.c) and rows (create.c, list.c, life.c, figures.c, logs.c, snapshots.c, templates.c, volumes.c, secrets.c) */
 #define E2B_PAGE 100
@@ -78,8 +76,6 @@ struct cay_template;
 int  e2b_template_find(cay__req *r, const char *ref, struct cay_template **out, cay_err *err);
 /* What a template starts in each of its sandboxes, until it is ready. */
 int  e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err *err);
-/* The SDK's steps as those of a template file; image: they begin as on an image of E2B's. */
-int  e2b_read_steps(const json_t *steps, bool image, json_t *out, cay_err *err);
 int e2b_on_volume_create(cay__req *r, cay_err *err), e2b_on_volumes(cay__req *r, cay_err *err), e2b_on_volume(cay__req *r, cay_err *err), e2b_on_volume_delete(cay__req *r, cay_err *err);
 int e2b_on_volume_dir(cay__req *r, cay_err *err), e2b_on_volume_mkdir(cay__req *r, cay_err *err), e2b_on_volume_stat(cay__req *r, cay_err *err), e2b_on_volume_patch(cay__req *r, cay_err *err);
 int e2b_on_volume_remove(cay__req *r, cay_err *err), e2b_on_volume_get(cay__req *r, cay_err *err), e2b_on_volume_put(cay__req *r, cay_err *err);
@@ -128,10 +124,6 @@ typedef struct e2b_rpc {
 } e2b_rpc;
 int  e2b_rpc_open(cay__req *r, e2b_rpc *out, cay_err *err);
 int  e2b_rpc_answer(cay__req *r, json_t *j); /* takes j */
-void e2b_envelope(cay__buf *out, unsigned flags, const char *json, size_t len);
-void e2b_envelope_json(cay__buf *out, json_t *j); /* takes j */
-void e2b_envelope_end(cay__buf *out, const cay_err *err); /* NULL: all went well */
-const char *e2b_rpc_code(const cay_err *err);
 
 /* process.c, filesystem.c, watch.c, files.c */
 int e2b_process_list(cay__req *r, cay_err *err), e2b_process_start(cay__req *r, cay_err *err), e2b_process_connect(cay__req *r, cay_err *err);
