@@ -6,6 +6,7 @@
 #include <cay/policy.h>
 #include <cay/shell.h>
 #include <ctype.h>
+#include <server/openapi.h>
 #include <server/preview.h>
 #include <stdio.h>
 #include <time.h>
@@ -253,8 +254,8 @@ static int read_port(cay__req *r, uint16_t *port, cay_err *err)
 {
     char *end;
     unsigned long p = isdigit((unsigned char)*r->param[1]) ? strtoul(r->param[1], &end, 10) : 0;
-    if (p < 1024 || p > 65535 || *end)
-        return cay_fail(err, CAY_EINVAL, "a port is a number from 1024 to 65535");
+    if (p < 1024 || p > 65535 || *end || p == 3000) /* that one is the bridge's own */
+        return cay_fail(err, CAY_EINVAL, "a port is a number from 1024 to 65535, and not 3000");
     *port = (uint16_t)p;
     return 0;
 }
@@ -285,32 +286,52 @@ static int on_tunnel_end(cay__req *r, cay_err *err)
     return rc < 0 && rc != CAY_ENOENT ? rc : cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ what is not there */
+/* ------------------------------------------------------------------ rows */
 
-static int on_mount(cay__req *r, cay_err *err)
-{
-    cay_sandbox *sb;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
-    return cay_fail_why(err, CAY_EUPSTREAM, "mount_error", "buckets are mounted when a sandbox is made, by its manifest; this server mounts none in one that runs");
-}
+#define J "application/json"
+#define B "application/octet-stream"
+static const cay__doc doc_on_health = { "health", "sandbox", "is the server well", .answers = { { 200, .type = J } } };
+static const cay__doc doc_on_create = { "createSandbox", "sandbox", "make a sandbox", .answers = { { 200, .type = J } } };
+static const cay__doc doc_on_delete = { "deleteSandbox", "sandbox", "end one; fine when there is none", .answers = { { 204 } } };
+static const cay__doc doc_on_running = { "isRunning", "sandbox", "does it run", .answers = { { 200, .type = J }, { 404 } } };
+static const cay__doc doc_cf_exec = { "exec", "sandbox", "run a command; its output and end as events", .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
+static const cay__doc doc_on_file_get = { "readFile", "sandbox", "a file below /workspace", .answers = { { 200, .type = B }, { 404 } } };
+static const cay__doc doc_on_file_put = { "writeFile", "sandbox", "write one, at most 32 MiB", .answers = { { 200, .type = J }, { 404 } } };
+static const cay__doc doc_on_persist = { "persist", "sandbox", "/workspace as a tar", .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } } };
+static const cay__doc doc_on_hydrate = { "hydrate", "sandbox", "unpack a tar there", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_cf_pty = { "pty", "sandbox", "a terminal, as a WebSocket", .answers = { { 101 }, { 400 }, { 404 } } };
+static const cay__doc doc_on_session = { "createSession", "sandbox", "a shell that stays", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_on_session_end = { "deleteSession", "sandbox", "end it", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_on_tunnel = { "createTunnel", "sandbox", "an address for a port", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_on_tunnel_end = { "deleteTunnel", "sandbox", "take it away", .answers = { { 204 }, { 400 }, { 404 } } };
+static const cay__doc doc_cf_mount = { "mount", "sandbox", "refused: storage is mounted when a sandbox is made", .answers = { { 400 }, { 404 } } };
+static const cay__doc doc_cf_unmount = { "unmount", "sandbox", "likewise", .answers = { { 400 }, { 404 } } };
+static const cay__doc doc_cf_pool_stats = { "poolStats", "sandbox", "how many sandboxes there are", .answers = { { 200, .type = J } } };
+static const cay__doc doc_cf_pool_ok = { "poolPrime", "sandbox", "nothing is to be done: sandboxes are made ahead of time anyway", .answers = { { 200, .type = J } } };
 
 static const cay__route routes[] = {
-    { "GET", "/health", on_health, CAY__ROUTE_OPEN },
-    { "POST", "/v1/sandbox", on_create, CAY__ROUTE_CREATE },
-    { "DELETE", "/v1/sandbox/{id}", on_delete, 0 },
-    { "GET", "/v1/sandbox/{id}/running", on_running, 0 },
-    { "POST", "/v1/sandbox/{id}/exec", cf_exec, 0 },
-    { "GET", "/v1/sandbox/{id}/file/{path*}", on_file_get, 0 },
-    { "PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__ROUTE_RAW },
-    { "POST", "/v1/sandbox/{id}/persist", on_persist, 0 },
-    { "POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__ROUTE_RAW },
-    { "GET", "/v1/sandbox/{id}/pty", cf_pty, 0 },
-    { "POST", "/v1/sandbox/{id}/session", on_session, 0 },
-    { "DELETE", "/v1/sandbox/{id}/session/{sid}", on_session_end, 0 },
-    { "POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, 0 },
-    { "DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, 0 },
-    { "POST", "/v1/sandbox/{id}/mount", on_mount, 0 },
-    { "POST", "/v1/sandbox/{id}/unmount", on_mount, 0 },
+    { "GET", "/health", on_health, CAY__ROUTE_OPEN, &doc_on_health },
+    { "POST", "/v1/sandbox", on_create, CAY__ROUTE_CREATE, &doc_on_create },
+    { "DELETE", "/v1/sandbox/{id}", on_delete, 0, &doc_on_delete },
+    { "GET", "/v1/sandbox/{id}/running", on_running, 0, &doc_on_running },
+    { "POST", "/v1/sandbox/{id}/exec", cf_exec, 0, &doc_cf_exec },
+    { "GET", "/v1/sandbox/{id}/file/{path*}", on_file_get, 0, &doc_on_file_get },
+    { "PUT", "/v1/sandbox/{id}/file/{path*}", on_file_put, CAY__ROUTE_RAW, &doc_on_file_put },
+    { "POST", "/v1/sandbox/{id}/persist", on_persist, 0, &doc_on_persist },
+    { "POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__ROUTE_RAW, &doc_on_hydrate },
+    { "GET", "/v1/sandbox/{id}/pty", cf_pty, 0, &doc_cf_pty },
+    { "POST", "/v1/sandbox/{id}/session", on_session, 0, &doc_on_session },
+    { "DELETE", "/v1/sandbox/{id}/session/{sid}", on_session_end, 0, &doc_on_session_end },
+    { "POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, 0, &doc_on_tunnel },
+    { "DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, 0, &doc_on_tunnel_end },
+    { "POST", "/v1/sandbox/{id}/mount", cf_mount, 0, &doc_cf_mount },
+    { "POST", "/v1/sandbox/{id}/unmount", cf_unmount, 0, &doc_cf_unmount },
+    { "GET", "/v1/pool/stats", cf_pool_stats, 0, &doc_cf_pool_stats },
+    { "POST", "/v1/pool/prime", cf_pool_ok, 0, &doc_cf_pool_ok },
+    { "POST", "/v1/pool/shutdown-prewarmed", cf_pool_ok, 0 },
+    { "GET", "/v1/openapi.json", cf_openapi, 0 },
+    { "GET", "/v1/openapi", cf_openapi, 0 },
+    { "GET", "/v1/openapi.html", cf_openapi_page, 0 },
 };
 
 static const struct {
@@ -331,7 +352,7 @@ static int fail(cay__req *r, const cay_err *err)
             status = errors[i].status;
             word = errors[i].word;
         }
-    bool own = cay__str_starts(err->reason, "workspace_") || !strcmp(err->reason, "mount_error") || !strcmp(err->reason, "payload_too_large");
+    bool own = cay__str_starts(err->reason, "workspace_") || !strcmp(err->reason, "mount_error") || !strcmp(err->reason, "unmount_error") || !strcmp(err->reason, "payload_too_large");
     return cay__reply_json(r, status, json_pack("{s:s,s:s}", "error", err->msg, "code", own ? err->reason : word));
 }
 
@@ -339,12 +360,18 @@ static int fail(cay__req *r, const cay_err *err)
 static const char *key(cay__req *r)
 {
     const char *q = r->route && r->route->fn == cf_pty ? cay__req_query(r, "authorization") : NULL;
+    if (r->route && (r->route->fn == cf_openapi || r->route->fn == cf_openapi_page))
+        return cay__req_query(r, "token");
     return q && !strncasecmp(q, "bearer ", 7) ? q + 7 : NULL;
 }
 
 static bool also(cay__req *r)
 {
-    return !strcmp(r->head.path, "/v1/sandbox") || cay__str_starts(r->head.path, "/v1/sandbox/");
+    static const char *const begins[] = { "/v1/sandbox/", "/v1/pool/", "/v1/openapi" };
+    for (size_t i = 0; i < CAY_LEN(begins); i++)
+        if (cay__str_starts(r->head.path, begins[i]))
+            return true;
+    return !strcmp(r->head.path, "/v1/sandbox");
 }
 
 const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare", .base = "/cloudflare", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .key = key, .also = also };

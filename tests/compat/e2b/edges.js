@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is large, many, odd, or happens in the middle of something else.
+import { test, before, after } from 'node:test'
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { Sandbox, SandboxNotFoundError, NotFoundError } from 'e2b'
+
+const alive = []
+const make = async (o = {}) => { const s = await Sandbox.create({ timeoutMs: 180_000, ...o }); alive.push(s); return s }
+const until = async (what, times = 400) => { for (let i = 0; i < times; i++) { if (await what()) return true; await new Promise(r => setTimeout(r, 50)) } return false }
+const sha = b => createHash('sha256').update(b).digest('hex')
+let box
+before(async () => { box = await make() })
+after(async () => { for (const s of alive) await s.kill().catch(() => {}) })
+
+test('names and contents of any kind', async () => {
+  const names = ['ünïcödé €😀', ' blanks  ', "quote'\"`$x", 'per%20cent', '-rf', 'x'.repeat(255), '日本語/深い/ファイル']
+  for (const n of names) {
+    await box.files.write(`names/${n}`, n)
+    assert.equal(await box.files.read(`names/${n}`), n)
+  }
+  const seen = (await box.files.list('names', { depth: 5 })).map(e => e.path.slice('/home/user/names/'.length))
+  for (const n of names) assert.ok(seen.includes(n), n)
+  const all = new Uint8Array(65536).map((_, i) => i ^ i >> 8)
+  await box.files.write('bytes', all.buffer)
+  assert.deepEqual(await box.files.read('bytes', { format: 'bytes' }), all)
+  const r = await box.commands.run(`printf '\\377\\000x'; printf 'ä' | head -c 1; echo; true`)
+  assert.ok(r.stdout.endsWith('\n'))
+  assert.deepEqual([(await box.commands.run('')).stdout, (await box.commands.run(':')).exitCode], ['', 0])
+  await assert.rejects(box.files.write(`names/${'x'.repeat(256)}`, ''))
+  await assert.rejects(box.files.read('a\u0000b'))
+  await assert.rejects(box.files.write('a\nb', ''), /newline/)
+})
+test('100 MB up and down', async () => {
+  const big = Buffer.alloc(100 << 20)
+  for (let i = 0; i < big.length; i += 4096) big.writeUInt32LE(i, i)
+  await box.files.write('big', new Blob([big]), { requestTimeoutMs: 120_000 })
+  assert.equal((await box.commands.run('sha256sum < big', { timeoutMs: 120_000 })).stdout.slice(0, 64), sha(big))
+  const hash = createHash('sha256')
+  for await (const piece of await box.files.read('big', { format: 'stream', requestTimeoutMs: 120_000 })) hash.update(piece)
+  assert.equal(hash.digest('hex'), sha(big))
+  await box.files.remove('big')
+})
+test('10,000 entries', async () => {
+  await box.commands.run('mkdir many && cd many && seq -f %05.0f 10000 | xargs touch')
+  const list = await box.files.list('many', { requestTimeoutMs: 120_000 })
+  assert.equal(new Set(list.map(e => e.name)).size, 10000)
+})
+test('100 commands at once, each with its own output', async () => {
+  const r = await Promise.all(Array.from({ length: 100 }, (_, i) => box.commands.run(`echo ${i}; sleep 0.2; echo ${i} >&2`, { timeoutMs: 120_000 })))
+  assert.deepEqual(r.map(x => x.stdout + x.stderr), Array.from({ length: 100 }, (_, i) => `${i}\n${i}\n`))
+})
+test('a command that is left and found again gives all that comes', async () => {
+  const h = await box.commands.run('until [ -e go ]; do sleep 0.05; done; seq 200000', { background: true, timeoutMs: 0 })
+  await h.disconnect()
+  const again = await box.commands.connect(h.pid, { timeoutMs: 0 })
+  await box.files.write('go', '')
+  const r = await again.wait()
+  assert.equal(sha(r.stdout), sha(Array.from({ length: 200000 }, (_, i) => `${i + 1}\n`).join('')))
+})
+test('a watch under load misses no file', async () => {
+  await box.files.makeDir('load')
+  const seen = new Set()
+  const w = await box.files.watchDir('load', e => { seen.add(e.name) }, { recursive: true, timeoutMs: 0 })
+  await box.commands.run('cd load; for d in 1 2 3 4; do (mkdir d$d; for i in $(seq 200); do echo $i > f$d.$i; done) & done; wait')
+  assert.ok(await until(() => [...seen].filter(n => /^f\d\.\d+$/.test(n)).length === 800), `${seen.size} were seen`)
+  await w.stop()
+})
+test('a pause without memory keeps files, and the next start is another boot', async () => {
+  const s = await make()
+  await s.files.write('kept', 'yes')
+  const boot = (await s.commands.run('cat /proc/sys/kernel/random/boot_id; sleep 1000 >/dev/null 2>&1 &')).stdout
+  assert.equal(await s.pause({ keepMemory: false }), true)
+  assert.equal(await s.pause(), false)
+  const again = await Sandbox.connect(s.sandboxId)
+  assert.equal(await again.files.read('kept'), 'yes')
+  assert.notEqual((await again.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout, boot)
+  assert.equal((await again.commands.run('pgrep -c sleep || true')).stdout, '0\n')
+})
+test('time is up: killed, or paused and woken by who uses it', async () => {
+  const gone = await make({ timeoutMs: 1000 }), kept = await make({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause', autoResume: true } })
+  await kept.files.write('f', '1')
+  assert.ok(await until(async () => !(await gone.isRunning())))
+  await assert.rejects(Sandbox.connect(gone.sandboxId), e => e instanceof SandboxNotFoundError || e instanceof NotFoundError)
+  assert.ok(await until(async () => (await kept.getInfo()).state === 'paused'))
+  assert.equal(await kept.files.read('f'), '1')
+  assert.equal((await kept.getInfo()).state, 'running')
+})
