@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* suite PROVIDER [CASE]: runs every case against it. */
+/* suite PROVIDER [CASE…]: runs every case against it, or those that have one of these words in their names. */
 #include "suite.h"
 #include <base/call.h>
 #include <dirent.h>
@@ -203,6 +203,14 @@ static int down(void **state)
     return 0;
 }
 
+static bool chosen(const char *name, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++)
+        if (strstr(name, argv[i]))
+            return true;
+    return argc < 3;
+}
+
 int main(int argc, char **argv)
 {
     tests (*const parts[])(size_t *) = { suite_proc, suite_stream, suite_tty, suite_shell, suite_files, suite_names, suite_life, suite_snapshot };
@@ -211,7 +219,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--reattach") == 0)
         return reattach_main(argc, argv);
     if (argc < 2 || !(S.ops = find_ops(argv[1]))) {
-        fprintf(stderr, "usage: suite PROVIDER [CASE]: there is no provider %s\n", argc > 1 ? argv[1] : "");
+        fprintf(stderr, "usage: suite PROVIDER [CASE…]: there is no provider %s\n", argc > 1 ? argv[1] : "");
         return argc > 1 ? 77 : 2;
     }
     signal(SIGPIPE, SIG_IGN);
@@ -219,7 +227,7 @@ int main(int argc, char **argv)
         size_t k;
         tests t = parts[i](&k);
         for (size_t j = 0; j < k; j++)
-            if (argc < 3 || strstr(t[j].name, argv[2]))
+            if (chosen(t[j].name, argc, argv))
                 all[n++] = t[j];
     }
     return _cmocka_run_group_tests(S.ops->name, all, n, up, down);

@@ -114,7 +114,7 @@ static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__ans
     cay__answer *a = NULL;
     cay_err why = CAY_ERR_INIT;
     int rc = cay__client_ask(e->client, call, q, &a, &why);
-    if (rc < 0 && (rc == CAY_EUPSTREAM && !strcmp(why.reason, "net_unreachable")))
+    if (rc < 0 && (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") || !strcmp(why.reason, "net_cut"))))
         return unreachable(e, err);
     if (rc < 0) {
         if (err)

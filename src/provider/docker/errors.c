@@ -25,6 +25,7 @@ static const struct {
     { "connection refused", CAY_EUPSTREAM, "registry_unreachable", "look at the registry's name and the engine's network" },
     { "plugin \"", CAY_ENOENT, "volume_driver_unknown", "install the volume driver, or use driver local" },
     { "error looking up volume", CAY_ENOENT, "volume_driver_unknown", "install the volume driver, or use driver local" },
+    { "network not found", CAY_ENOENT, "network_not_found", "look at podman network ls", 0 },
     { "network", CAY_ENOENT, "network_not_found", "look at docker network ls", 404 },
     { "unknown or invalid runtime", CAY_ENOENT, "runtime_unknown", "look at the runtimes of docker info" },
     { "bind source path does not exist", CAY_ENOTSUP, "engine_remote", "the engine does not see this machine's files; use one that runs here" },

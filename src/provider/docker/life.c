@@ -2,6 +2,7 @@
 /* Pause, stop, deadlines, waiting: the engine holds the processes, pid 1 the clock. */
 #include "box.h"
 #include <base/call.h>
+#include <base/fd.h>
 #include <base/str.h>
 #include <poll.h>
 
@@ -25,13 +26,31 @@ static void take_reason(cay__docker_box *b, const local_meta *m, const cay__dock
     b->reason[n] = 0;
 }
 
+/* The engine is away. What it started runs on, if its pid 1, the one that the engine named, still answers; the walls are told by no one. */
+static int status_without(cay__docker_box *b, cay_box_status *out)
+{
+    CAY_AUTOFD sock = -1;
+    local_meta m;
+    int pid = 0;
+    if (cay__docker_reach(b, &sock, &pid, NULL) < 0 || pid != atomic_load(&b->pid) || cay__local_meta_read(b->ctl, &m, NULL) < 0)
+        return -1;
+    take_reason(b, &m, &(cay__docker_view){ .state = CAY_RUNNING });
+    b->layers[0] = (cay_layer){ "engine", "off", "the engine does not answer; what it made still runs", "start the engine" };
+    *out = (cay_box_status){ .size = sizeof *out, .state = m.state == CAY_PAUSED ? CAY_PAUSED : CAY_RUNNING, .reason = b->reason, .level = CAY_LEVEL_PROCESS, .pid = pid,
+                             .layers = b->layers, .nlayers = 1, .deadline_ms = cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = "" };
+    return 0;
+}
+
 int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err)
 {
     cay__docker_box *b = box;
     cay__docker_view v;
     local_meta m = { 0 };
     const cay__engine_info *info;
-    CAY_TRY(cay__docker_look(b, call, &v, err));
+    int rc = cay__docker_look(b, call, &v, err);
+    if (rc == CAY_EUPSTREAM && status_without(b, out) == 0)
+        return 0;
+    CAY_TRY(rc);
     json_decref(v.all);
     CAY_TRY(cay__engine_meet(b->d->engine, call, &info, err));
     if (cay__local_meta_read(b->ctl, &m, NULL) < 0)

@@ -1,0 +1,145 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_docker.sh BUILD: the commands on a real engine: bad requests, tenants who reach for pid 1, programs and engines that are killed, and
+# what is left. Run by tests/docker/with.
+set -eu
+build=$(realpath "$1")
+engine=${2:-docker}
+PATH=$build:$PATH
+export CAY_LIBEXEC="$build" CAY_PROVIDER="$engine" CAY_HOME="$ENGINE_DIR/home"
+export XDG_RUNTIME_DIR="$ENGINE_DIR/runtime"
+mkdir -p "$CAY_HOME" "$XDG_RUNTIME_DIR"
+sock=$ENGINE_DIR/sock
+failed=0
+image=$CAY_DOCKER_IMAGE
+
+bad() { echo "FAIL: $*"; failed=1; }
+ok() { echo "ok: $*"; }
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: \"$2\", not \"$3\""; fi; }
+api() { curl -s --unix-socket "$sock" -H 'Content-Type: application/json' "$@"; }
+# refused WHAT REASON COMMAND…: it fails, for that reason, and makes no container.
+refused() {
+    what=$1 reason=$2
+    shift 2
+    if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
+    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
+}
+containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
+
+# ------------------------------------------------------------------ a command, its streams and its status
+same "output" "$(cay run -- sh -c 'echo out; echo err >&2' 2>/dev/null)" out
+rc=0; cay run -- sh -c 'exit 7' || rc=$?
+same "exit status" $rc 7
+same "default user" "$(cay run -- id -u)" 1000
+same "root when asked" "$(cay run -u root -- id -u)" 0
+same "environment" "$(cay run -e A=b -- sh -c 'echo $A $HOME $USER')" "b /home/user user"
+same "no capability" "$(cay run -- grep CapEff /proc/self/status | tr -d '\t ')" CapEff:0000000000000000
+same "no_new_privs" "$(cay run -- grep NoNewPrivs /proc/self/status | tr -d '\t ')" NoNewPrivs:1
+same "no network" "$(cay run -- sh -c 'ls /sys/class/net')" lo
+same "nothing left of them" "$(containers)" 0
+
+# ------------------------------------------------------------------ bad requests
+refused "no image" image_missing env -u CAY_DOCKER_IMAGE cay --json create
+refused "an image that is not there" image_not_found cay --json create --image no-such-image --option pull=never
+refused "an image's bad name" option_invalid cay --json create --image '../x'
+refused "an unknown option" option_unknown cay --json create --option color=red
+refused "an option of another provider" option_unknown cay --json --provider native create --option image=x
+refused "the host's network" option_invalid cay --json create --option network=host
+refused "a network that is not there" network_not_found cay --json create --option network=no-such-network
+refused "SYS_ADMIN" capability_refused cay --json create --option cap_add=SYS_ADMIN
+refused "a disk limit that nobody holds" disk_unsupported cay --json create --disk 1G
+refused "a level that is not given" level_missing cay --json create --isolation vm
+refused "a policy by name" not_supported cay --json create --net pypi
+refused "an absent engine" engine_absent env DOCKER_HOST=unix:///no/such CONTAINER_HOST=unix:///no/such cay --json create
+refused "an engine elsewhere" engine_remote env DOCKER_HOST=tcp://127.0.0.1:1 CONTAINER_HOST=tcp://127.0.0.1:1 cay --json create
+refused "a user that is not there" user_not_found cay --json run -u nobody-here -- true
+[ "$engine" = podman ] || refused "a volume driver that is not there" volume_driver_unknown cay --json create --option volumes=v:/v:driver=no-such
+same "nothing left of bad requests" "$(containers)" 0
+same "no directory either" "$(find "$CAY_HOME/$engine" -maxdepth 1 -name 'c*' | wc -l)" 0
+
+# ------------------------------------------------------------------ a life
+id=$(cay create --name one --label team=a)
+[ -n "$id" ] || bad "no id"
+cay exec one -- sh -c 'echo kept > /workspace/f; echo here > ~/g'
+cay pause one >/dev/null
+refused "a command in a paused one" sandbox_paused cay --json exec one -- true
+cay resume one >/dev/null
+same "after a pause" "$(cay exec one -- cat f)" kept
+cay kill one >/dev/null
+same "stopped" "$(cay ls | awk '$2 == "one" { print $3 }')" stopped
+cay resume one >/dev/null
+same "files outlive a stop" "$(cay exec one -- sh -c 'cat f ~/g' | tr '\n' ' ')" "kept here "
+cay exec one -d --tag long -- sh -c 'echo begun; exec sleep 600' >/dev/null
+same "re-attach by tag" "$(cay logs one long)" begun
+printf 'x%.0s' 1 2 3 | cay cp - one:/workspace/piped
+same "a file by cp" "$(cay cp one:/workspace/piped -)" xxx
+
+# ------------------------------------------------------------------ the tenant reaches for pid 1
+ask='import socket,sys
+s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET); s.connect("/.cay/ctl/sock")
+s.send(b"x"*64); sys.exit(0 if s.recv(100)==b"" else 3)'
+cay exec one -- sh -c 'ls /.cay/ctl' 2>/dev/null && bad "the user sees the control directory"
+if cay exec one -u root -- python3 -c 'pass' 2>/dev/null; then
+    if cay exec one -u root -- python3 -c "$ask" 2>/dev/null; then ok "root inside is hung up on"; else
+        rc=$?; [ $rc = 3 ] && bad "root inside is answered by pid 1" || ok "root inside is refused"; fi
+fi
+for s in KILL STOP SEGV; do cay exec one -u root -- sh -c "kill -$s 1" 2>/dev/null || :; done
+same "signals do not reach pid 1" "$(cay exec one -- echo alive)" alive
+cay exec one -u root -- sh -c 'cat /proc/1/environ /proc/1/mem' >/dev/null 2>&1 && bad "root inside reads pid 1"
+cay exec one -u root -- sh -c 'echo x > /.cay/pid1' 2>/dev/null && bad "pid 1 can be written"
+cay exec one -u root -- sh -c 'rm -f /.cay/ctl/meta; mkfifo /.cay/ctl/meta' 2>/dev/null || :
+same "a pipe for a record holds up nobody" "$(timeout 20 cay exec one -- echo alive)" alive
+cay exec one -u root -- sh -c 'rm -f /.cay/ctl/meta' || :
+# Another socket in its place: who answers is looked at.
+cay exec one -u root -d -- python3 -c 'import socket,os
+os.rename("/.cay/ctl/sock","/.cay/ctl/old"); s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET); s.bind("/.cay/ctl/sock"); s.listen()
+while True: s.accept()' >/dev/null 2>&1 || :
+n=0; until [ -S "$CAY_HOME/$engine/$id/ctl/old" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
+n=0; until [ -S "$CAY_HOME/$engine/$id/ctl/sock" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
+refused "a false pid 1" peer_false timeout 20 cay --json exec one -- true
+cay rm -f one >/dev/null
+same "it can be removed all the same" "$(containers)" 0
+
+# ------------------------------------------------------------------ killed in the middle; somebody else's containers
+cay create --name two >/dev/null
+body="{\"Image\":\"$image\",\"Cmd\":[\"sleep\",\"600\"],\"Labels\":{\"io.cay.owner\":\"somebody-else\",\"io.cay.sandbox\":\"caaaaaaaaaaaaaaaaaaa\"},\"HostConfig\":{\"NetworkMode\":\"none\"}}"
+api -d "$body" "http://e/v1.41/containers/create?name=cay-caaaaaaaaaaaaaaaaaaa" >/dev/null
+i=0
+while [ $i -lt 4 ]; do
+    cay create >/dev/null 2>&1 &
+    pid=$!
+    sleep 0.$((i * 13 + 4))
+    kill -KILL $pid 2>/dev/null || :
+    wait $pid 2>/dev/null || :
+    i=$((i + 1))
+done
+n=0 # a row of a killed maker is settled by who opens next
+until cay ls --json >/dev/null 2>&1; cay ls | awk 'NR > 1 && $2 != "two" { print $1 }' | while read -r b; do cay rm -f "$b" >/dev/null 2>&1 || :; done
+    cay gc >/dev/null 2>&1; [ "$(containers)" = 2 ] || [ $((n += 1)) -gt 30 ]; do sleep 0.3; done
+same "after kill -9 of makers: ours, and the stranger's" "$(containers)" 2
+same "the living one lives" "$(cay exec two -- echo alive)" alive
+api "http://e/v1.41/containers/cay-caaaaaaaaaaaaaaaaaaa/json" | grep -q somebody-else && ok "a stranger's container is not touched" || bad "a stranger's container is gone"
+api -X DELETE "http://e/v1.41/containers/cay-caaaaaaaaaaaaaaaaaaa?force=true" >/dev/null
+# Removed behind our back.
+two=$(basename "$(ls -d "$CAY_HOME/$engine"/c*)")
+api -X DELETE "http://e/v1.41/containers/cay-$two?force=true" >/dev/null
+cay exec two -- true 2>"$ENGINE_DIR/out" && bad "a container that is gone runs" || ok "removed behind our back: $(head -1 "$ENGINE_DIR/out" | cut -c1-80)"
+cay rm -f two >/dev/null 2>&1 || :
+
+# ------------------------------------------------------------------ the engine is killed
+if [ "$engine" = docker ]; then
+    cay create --name three >/dev/null
+    kill -KILL "$(cat "$ENGINE_DIR/pid")"
+    same "commands need no engine" "$(cay exec three -- echo alive 2>&1)" alive
+    "$ENGINE_DIR/restart" KILL
+    n=0; until cay resume three >/dev/null 2>&1 || [ $((n += 1)) -gt 50 ]; do sleep 0.2; done
+    same "it goes on after the engine came back" "$(cay exec three -- echo again 2>&1)" again
+    cay rm -f three >/dev/null
+fi
+
+# ------------------------------------------------------------------ what is left
+cay gc >/dev/null 2>&1 || :
+same "no container" "$(containers)" 0
+same "no sandbox" "$(cay ls | awk 'NR > 1' | wc -l)" 0
+same "no directory" "$(find "$CAY_HOME/$engine" -maxdepth 1 -name '*c??????????????????*' | wc -l)" 0
+exit $failed
