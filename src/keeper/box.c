@@ -433,11 +433,10 @@ static const char *ask_root(box *b, pending *p)
     for (int i = 0; i < p->nmounts; i++)
         if (i < first || (j.on && i == first) || p->m.grants_store >> (i - first) & 1)
             fds[n++] = p->mounts[i];
-    job_wait *w = cay__alloc(sizeof *w);
-    *w = (job_wait){ .b = b, .fn = rooted };
+    job_wait w = { .b = b, .fn = rooted };
     if (!(p->m.flags & CAY_CREATE_KEPT))
-        memcpy(w->dir, b->id, sizeof w->dir);
-    return job_send(job_zygote(), &j, fds, n, w) ? NULL : "zygote";
+        memcpy(w.dir, b->id, sizeof w.dir);
+    return job_send(job_zygote(), &j, fds, n, &w) ? NULL : "zygote";
 }
 
 void box_bind(box *b, pending *p)
@@ -674,10 +673,8 @@ static void clone_next(pending *p)
         return;
     }
     j.path[len] = 0;
-    job_wait *w = cay__alloc(sizeof *w);
-    *w = (job_wait){ .p = p, .fn = cloned };
     int fds[2] = { p->fds[i], -1 };
-    if (job_send(&K.janitor, &j, fds, 1, w))
+    if (job_send(&K.janitor, &j, fds, 1, &(job_wait){ .p = p, .fn = cloned }))
         return;
     reply_error(p->c, CAY_EBUSY, errno, "keeper_busy", "too many directories are being shown at once; try again", NULL);
     pending_free(p);

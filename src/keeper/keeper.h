@@ -310,7 +310,7 @@ void pool_parked(box *b);
 void pool_dir(const box *b, char *out, size_t cap); /* below sandboxes/ */
 void pool_failed(int sys, const char *step); /* one that is for nobody yet could not be made */
 void pool_drain(bool all);
-bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w);
+bool job_send(helper *h, cay_job *j, const int *fds, int nfds, const job_wait *wait); /* NULL: nobody waits for the answer */
 helper *job_zygote(void);
 /* net.c */
 void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore);

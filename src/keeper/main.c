@@ -150,9 +150,7 @@ static void sweep(cay__timer *t)
             continue;
         cay_job j = { .type = CAY_JOB_DU };
         cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id, b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
-        job_wait *w = cay__alloc(sizeof *w);
-        *w = (job_wait){ .b = b, .fn = measured };
-        job_send(&K.sweeper, &j, NULL, 0, w);
+        job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = measured });
         turn++;
         break;
     }

@@ -24,12 +24,10 @@ void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
     int fds[6] = { b->net_fd[0], b->net_fd[1], b->net_fd[2], b->net_fd[3] }, n = 4;
     while (n < 4 + CAY_MIN(nmore, 2))
         fds[n] = more[n - 4], n++;
-    job_wait *w = cay__alloc(sizeof *w);
-    *w = (job_wait){ .b = b, .c = c, .fn = told };
     memcpy(j.net.id, b->id, sizeof j.net.id);
     j.net.name[sizeof j.net.name - 1] = 0;
     CAY_FAULT("keeper.net.ask");
-    bool sent = job_send(&K.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0, w);
+    bool sent = job_send(&K.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0, &(job_wait){ .b = b, .c = c, .fn = told });
     CAY_FAULT("keeper.net.asked");
     b->lent |= sent && (m->op == CAY_NET_SET || m->op == CAY_NET_RESTORE);
     b->restore = !sent && m->op == CAY_NET_RESTORE; /* the next sweep tries again */

@@ -139,16 +139,17 @@ bool pool_start(void)
 }
 
 /* False when the helper has more before it than its socket holds: a removal is then found again by its name. */
-bool job_send(helper *h, cay_job *j, const int *fds, int nfds, job_wait *w)
+bool job_send(helper *h, cay_job *j, const int *fds, int nfds, const job_wait *wait)
 {
     j->seq = ++K.job_seq;
     if (cay__fd_send(h->w.fd, j, sizeof *j, fds, nfds, MSG_DONTWAIT) < 0) {
         K.trash |= j->type == CAY_JOB_RMTREE;
-        free(w);
         return false;
     }
     h->busy++;
-    if (w) {
+    if (wait) {
+        job_wait *w = cay__alloc(sizeof *w);
+        *w = *wait;
         w->seq = j->seq;
         w->h = h;
         w->next = K.jobs;
@@ -296,9 +297,7 @@ static bool park_one(bool uid0, bool ahead)
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
     cay__str_join(j.path, sizeof j.path, K.layer, K.layer[0] ? "\n" : "", NULL);
-    job_wait *w = cay__alloc(sizeof *w);
-    *w = (job_wait){ .b = b, .fn = parked };
-    if (!job_send(z, &j, NULL, 0, w)) {
+    if (!job_send(z, &j, NULL, 0, &(job_wait){ .b = b, .fn = parked })) {
         box_free(b);
         return false;
     }

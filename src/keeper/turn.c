@@ -80,9 +80,7 @@ static void count_below(turn *t)
     if (!t->job.layer[0] || (K.features & CAY_FEAT_QUOTA) || K.sweeper.busy > 8)
         return;
     cay__str_join(j.name, sizeof j.name, "layers/", t->job.layer, NULL);
-    job_wait *w = cay__alloc(sizeof *w);
-    *w = (job_wait){ .b = t->b, .fn = below };
-    job_send(&K.sweeper, &j, NULL, 0, w);
+    job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = t->b, .fn = below });
 }
 
 static bool ask_zygote(turn *t, int lock);
@@ -122,11 +120,9 @@ static bool ask_zygote(turn *t, int lock)
 {
     box *b = t->b;
     int fds[3] = { b->death.fd, lock, b->lower_fd };
-    job_wait *w = cay__alloc(sizeof *w);
-    *w = (job_wait){ .b = b, .fn = swapped };
     cay__timer_cancel(&t->timer);
     CAY_FAULT("keeper.swap.send");
-    bool ok = job_send(job_zygote(), &t->job, fds, b->lower_fd >= 0 ? 3 : 2, w);
+    bool ok = job_send(job_zygote(), &t->job, fds, b->lower_fd >= 0 ? 3 : 2, &(job_wait){ .b = b, .fn = swapped });
     CAY_FAULT("keeper.swap.sent");
     return ok;
 }
