@@ -32,6 +32,7 @@ const opt_def box_opt_defs[] = {
     { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
     { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
     { "user", 'u', "USER", "name or uid inside (default user, uid 1000)", OPT_STR, AT(user) },
+    { "sudo", 0, NULL, "our own sudo and su are in it: its users may become others inside", OPT_FLAG, AT(sudo) },
     { "workdir", 'w', "DIR", "working directory inside (default /workspace)", OPT_STR, AT(workdir) },
     { "hostname", 0, "NAME", "its host name (default cay)", OPT_STR, AT(hostname) },
     { "memory", 'm', "SIZE", "most memory (default 2G)", OPT_SIZE, AT(limits.memory), 1u << 20, MOST_BYTES },
@@ -327,7 +328,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
         .size = sizeof *c, .template_ = o->template_, .root = o->root, .name = o->name, .hostname = o->hostname,
         .user = o->user, .workdir = o->workdir, .metadata = o->metadata, .limits = o->limits,
         .ttl_ms = o->ttl_ms == CAY_UNLIMITED ? 0 : o->ttl_ms, .idle_ms = o->idle_ms == CAY_UNLIMITED ? 0 : o->idle_ms,
-        .from = o->from, .manifest = o->manifest, .checkpoint = (unsigned)o->checkpoint, .no_pin = o->no_pin, .durable = o->durable,
+        .from = o->from, .manifest = o->manifest, .checkpoint = (unsigned)o->checkpoint, .sudo = o->sudo, .no_pin = o->no_pin, .durable = o->durable,
         .on_expiry = o->on_expiry && !strcmp(o->on_expiry, "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL,
     };
     CAY_TRY(check_texts(o, err));

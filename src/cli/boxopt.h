@@ -11,7 +11,7 @@ typedef struct box_opts {
     opt_list    env, env_files, labels, mounts, volumes, require, net, secrets, options;
     cay_limits  limits;
     uint64_t    ttl_ms, idle_ms, net_up, net_down, net_connections, checkpoint;
-    bool        no_pin, durable;
+    bool        sudo, no_pin, durable;
 } box_opts;
 extern const opt_def box_opt_defs[];
 

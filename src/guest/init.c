@@ -2,6 +2,7 @@
 #include "init.h"
 #include "landlock.h"
 #include "seccomp.h"
+#include "sudo.h"
 #include "units.h"
 #include <base/sanitize.h>
 #include <linux/capability.h>
@@ -182,16 +183,19 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len, int *
         munmap(G.config, G.config_len + 1);
     G.config = copy;
     G.config_len = len;
-    const char *mark = memmem(copy, len, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
-    G.config_kept = mark != NULL;
-    if (mark) { /* no variable begins so */
-        G.config_len = (size_t)(mark + 1 - copy);
-        units_config(mark + 1 + sizeof CAY_UNITS_MARK, len - G.config_len - sizeof CAY_UNITS_MARK);
-    }
     G.nofile = m->nofile;
     G.fsize = m->fsize;
     G.data = m->as_limit;
     set_limits(m);
+    /* Last, because all before it is in the buffer that may be used again. */
+    const char *mark = memmem(copy, len, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
+    G.config_kept = mark != NULL;
+    if (mark) { /* no variable begins so */
+        G.config_len = (size_t)(mark + 1 - copy);
+        if (units_config(mark + 1 + sizeof CAY_UNITS_MARK, len - G.config_len - sizeof CAY_UNITS_MARK) & CAY_GUF_SUDO)
+            sudo_open();
+        units_tell();
+    }
 }
 
 void gproc_signal(gproc *p, int sig, int scope)
@@ -449,6 +453,7 @@ void reap(void)
             if (G.pids[i] == pid)
                 reaped(i, status, &ru);
         unit_reaped(pid, status);
+        sudo_reaped(pid, status);
     }
     for (gproc *p = G.procs; G.nshims && p < G.procs + GPROCS; p++)
         if (p->used && p->shim && !p->st.ended && G.shims[p - G.procs]) {
@@ -489,9 +494,11 @@ static void tell_late(void)
 static _Noreturn void loop(void)
 {
     for (;;) {
-        struct pollfd p[3] = { { G.sig, POLLIN, 0 }, { G.ctl, POLLIN, 0 }, { G.listen, POLLIN, 0 } };
-        int late = G.nlate ? (int)CAY_MAX(G.late_until - cay__now_ms(), 0) : -1, due = units_wait();
-        int n = poll(p, 3, late < 0 || (due >= 0 && due < late) ? due : late);
+        struct pollfd p[4 + SUDO_VISITS] = { { G.sig, POLLIN, 0 }, { G.ctl, POLLIN, 0 }, { G.listen, POLLIN, 0 } };
+        int more = sudo_poll(p + 3);
+        int late = G.nlate ? (int)CAY_MAX(G.late_until - cay__now_ms(), 0) : -1, due = units_wait(), visit = sudo_wait();
+        due = due < 0 || (visit >= 0 && visit < due) ? visit : due;
+        int n = poll(p, 3 + (nfds_t)more, late < 0 || (due >= 0 && due < late) ? due : late);
         if (G.nlate && cay__now_ms() >= G.late_until)
             tell_late();
         if (n < 0)
@@ -502,6 +509,7 @@ static _Noreturn void loop(void)
             on_ctl();
         if (p[2].revents)
             on_listen();
+        sudo_ready(p + 3, more);
         units_step();
     }
 }

@@ -42,6 +42,7 @@ typedef struct guest {
     bool       bound;
     char      *config; /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
     size_t     config_len;
+    bool       sudo; /* sudo.c serves */
     bool       config_kept; /* there is more behind it */
     uint64_t   nofile, fsize, data;
     int        tenant[2]; /* cgroup.procs and directory of the group that commands belong to, -1: none */
@@ -85,6 +86,8 @@ void user_groups(const char *file, size_t len, ident *id); /* its groups, by the
 int  user_search(const char *file, size_t len, const char *name, ident *out); /* the same in the text of a passwd file */
 ssize_t user_read(const char *path, char *buf, size_t cap); /* such a file, if it is one; -1: it is not */
 const char *config_get(unsigned field); /* 0 user, 1 workdir, 2 hostname, 3 shell */
+/* sudo_client.c: the same program is sudo inside; returns when it is not called so */
+void sudo_main(int argc, char **argv);
 /* tree.c */
 void tree_signal(int pid, int sig, bool self);
 bool tree_empty(int pid);

@@ -65,7 +65,8 @@ static void wire(plan *p)
     if (p->slave >= 0) {
         if (ioctl(p->slave, TIOCSCTTY, 0) < 0)
             die(p, "terminal");
-        p->io[0] = p->io[1] = p->io[2] = p->slave;
+        for (int i = 0; i < 3; i++)
+            p->io[i] = p->io[i] < 0 ? p->slave : p->io[i];
     }
     for (int i = 0; i < 3; i++)
         if (p->io[i] >= 0 && p->io[i] < 3 && p->io[i] != i)
@@ -303,7 +304,8 @@ static size_t base_env(plan *p, names *n, size_t at)
     cay__str_join(n->user, sizeof n->user, "USER=", p->id.name, NULL);
     cay__str_join(n->logname, sizeof n->logname, "LOGNAME=", p->id.name, NULL);
     cay__str_join(n->shell, sizeof n->shell, "SHELL=", p->id.shell, NULL);
-    at = env_put(p->envp, at, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    at = env_put(p->envp, at, G.sudo ? "PATH=/run/cay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+                                     : "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     at = env_put(p->envp, at, n->home);
     at = env_put(p->envp, at, n->user);
     at = env_put(p->envp, at, n->logname);
@@ -383,6 +385,11 @@ static int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob,
             return EINVAL;
         e = env_put(p->envp, e, kv);
     }
+    /* What init starts for sudo is outside of every fence: there is no fence here. */
+    *step = "fence";
+    if ((p->m->flags & CAY_SPAWN_FENCE) && G.sudo && !CAY__MUTANT("sudo-fence"))
+        return EPERM;
+    *step = "request";
     if (p->m->flags & CAY_SPAWN_FENCE) {
         p->fence = s;
         p->nfence = (size_t)(end - s);

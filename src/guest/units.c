@@ -97,7 +97,7 @@ static void become(unit *u, cay_unit_state state, const char *reason)
 
 void units_tell(void)
 {
-    if (U.n)
+    if (U.n || G.sudo)
         tell_keeper("", "", 0);
 }
 
@@ -460,8 +460,13 @@ void units_release(void)
 
 void units_turn(void)
 {
-    if (U.n)
+    if (U.n || G.sudo)
         U.hold |= HOLD_TURN;
+}
+
+bool units_held(void)
+{
+    return U.hold & (HOLD_ASKED | HOLD_TURN);
 }
 
 /* ---- the config ---- */
@@ -509,6 +514,5 @@ uint32_t units_config(const char *at, size_t len)
     for (int i = 0; i < ASKERS; i++)
         U.askers[i] = -1;
     U.hold = head.flags & CAY_GUF_WAIT ? HOLD_START : 0;
-    units_tell();
     return head.flags;
 }

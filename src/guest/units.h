@@ -9,6 +9,7 @@ uint32_t units_config(const char *at, size_t len); /* what follows CAY_UNITS_MAR
 void units_ask(const cay_g_proc *m, int *fds, int nfds);
 void units_turn(void);  /* the root is about to change: nothing is started until … */
 void units_release(void);
+bool units_held(void);  /* nothing may be started now */
 void units_tell(void);  /* a new keeper, that there are some */
 void units_step(void);  /* what is due */
 int  units_wait(void);  /* ms until something is, -1: nothing */

@@ -234,18 +234,16 @@ static void session_taken(box *b, const cay_g_result *r)
     free(s);
 }
 
-/* A service changed; or none is started any more, and the sandbox may be frozen. */
+/* A service changed, or somebody became another user; or none is started any more, and the sandbox may be frozen. */
 static void unit_told(box *b, const cay_g_result *r)
 {
     cay_g_result m = *r;
     m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
     b->units = true;
-    if (m.proc[0]) {
-        event_send(b->id, "service", m.step, m.proc, m.pid);
-    } else if (b->holding) {
-        b->holding = false;
-        box_spawned(b);
-    }
+    if (m.proc[0])
+        event_send(b->id, m.sys ? "sudo" : "service", m.step, m.proc, m.pid);
+    b->holding &= m.proc[0] != 0;
+    box_spawned(b);
 }
 
 static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int *fds, int nfds)

@@ -59,8 +59,7 @@ void proc_label(proc *p, const char *labels, size_t n)
 /* A service is no use of the sandbox: one that does nothing else is idle. */
 void proc_count(proc *p, int by)
 {
-    if (p->started && !(p->flags & CAY_SPAWN_UNIT))
-        p->b->nlive += (unsigned)by;
+    p->b->nlive += p->started && !(p->flags & CAY_SPAWN_UNIT) ? (unsigned)by : 0;
 }
 
 static void drop_stdin(proc *p)

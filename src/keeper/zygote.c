@@ -8,6 +8,7 @@
 #include "lend.h"
 #include "mnt.h"
 #include "park.h"
+#include <guest/init.h>
 #include "quota.h"
 #include "root.h"
 #include "swap.h"
@@ -278,6 +279,7 @@ static void print_name(const char *name)
  * program */
 int main(int argc, char **argv)
 {
+    sudo_main(argc, argv);
 #ifdef CAY_FAULTS
     if (argc == 2 && !strcmp(argv[1], "--faults")) {
         cay__fault_list(print_name);

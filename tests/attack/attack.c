@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-static const attack *const themes[] = { ns_attacks, fs_attacks, proc_attacks, sys_attacks, res_attacks, life_attacks, cli_attacks, clock_attacks, net_attacks, egress_attacks };
+static const attack *const themes[] = { ns_attacks, fs_attacks, proc_attacks, sys_attacks, res_attacks, life_attacks, cli_attacks, clock_attacks, net_attacks, egress_attacks, sudo_attacks };
 enum { CASE_SECONDS = 900, SKIPPED = 77 }; /* a tenth of it in the ordinary run */
 
 static const struct {

@@ -26,7 +26,7 @@ typedef struct attack {
 } attack;
 
 extern const attack ns_attacks[], fs_attacks[], proc_attacks[], sys_attacks[], res_attacks[], life_attacks[], cli_attacks[],
-    clock_attacks[], net_attacks[], egress_attacks[];
+    clock_attacks[], net_attacks[], egress_attacks[], sudo_attacks[];
 
 typedef struct world {
     unsigned     mode;

@@ -13,7 +13,7 @@ from serve import Server  # noqa: E402
 from test_api import BUILD, Document  # noqa: E402
 
 API = '/api/v1'
-MINE = {'ports', 'snapshots', 'volumes', 'secrets', 'templates', 'network', 'events'}
+MINE = {'ports', 'services', 'snapshots', 'volumes', 'secrets', 'templates', 'network', 'events'}
 
 
 class Stream:
@@ -109,6 +109,30 @@ class Api(unittest.TestCase):
         self.assertEqual(self.call('GET', b + '/ports/8000/connect', want=400)['reason'], 'upgrade_missing')
         for port in ('0', '65536', 'x', '-1', '08000x'):
             self.assertEqual(self.call('POST', b + '/ports/%s/expose' % port, {}, want=400)['reason'], 'port_invalid')
+
+    # -------------------------------------------------------------- services
+    def test_services(self):
+        web = {'command': ['python3', '-m', 'http.server', '8100'], 'port': 8100}
+        made = self.call('POST', '/sandboxes', {'services': {'web': web, 'once': {'command': 'true', 'restart': 'no'}, 'never': {'command': 'exec sleep 1000', 'port': 8999}}}, want=201)
+        b = '/sandboxes/' + made['id'] + '/services'
+        w = self.call('GET', b + '/wait?name=web&timeout_ms=60000')
+        self.assertEqual((w['ready'], w['items'][0]['state'], w['items'][0]['port']), (True, 'ready', 8100))
+        self.assertFalse(self.call('GET', b + '/wait?timeout_ms=100')['ready'])
+        self.assertEqual([u['name'] for u in self.call('GET', b)['items']], ['web', 'once', 'never'])
+        self.call('POST', b, {'op': 'stop', 'names': ['web', 'never']})
+        self.assertFalse(self.call('GET', b + '/wait?name=web')['ready'])
+        self.assertTrue(self.call('GET', b + '/wait?timeout_ms=60000')['ready'])
+        self.call('POST', b, {'op': 'start', 'names': ['web']})
+        self.assertTrue(self.call('GET', b + '/wait?name=web&timeout_ms=60000')['ready'])
+        self.assertEqual(self.call('POST', b, {'op': 'stop', 'names': ['nobody']}, want=404)['reason'], 'service_not_found')
+        self.assertEqual(self.call('GET', b + '/wait?name=nobody', want=404)['reason'], 'service_not_found')
+        self.call('POST', b, {'op': 'hop'}, want=400)
+        self.call('GET', b + '/wait?timeout_ms=x', want=400)
+        self.assertEqual(self.call('POST', '/sandboxes', {'services': {'Web': web}}, want=400)['reason'], 'services_invalid')
+        self.call('POST', '/sandboxes/%s/kill' % made['id'], {})
+        self.call('GET', b, want=409)
+        self.call('GET', b + '/wait', want=409)
+        self.call('POST', b, {'op': 'stop'}, want=409)
 
     def test_exposed_ports(self):
         b = '/sandboxes/' + self.box
@@ -328,7 +352,7 @@ class Api(unittest.TestCase):
 
     def test_ya_wrong_things(self):
         none = '/sandboxes/c' + 'a' * 19
-        for method, path, body in (('GET', '/ports', None), ('GET', '/ports/80/connect', None), ('POST', '/ports/80/expose', {}), ('DELETE', '/ports/80/expose', None), ('GET', '/exposed', None),
+        for method, path, body in (('GET', '/ports', None), ('GET', '/ports/80/connect', None), ('POST', '/ports/80/expose', {}), ('DELETE', '/ports/80/expose', None), ('GET', '/exposed', None), ('GET', '/services', None), ('GET', '/services/wait', None), ('POST', '/services', {'op': 'stop'}),
                                    ('POST', '/snapshots', {}), ('POST', '/secrets/renew', {}), ('GET', '/net', None), ('PUT', '/net', {}), ('POST', '/net/rules', {'rules': []}),
                                    ('GET', '/net/why?host=a', None), ('GET', '/net/log', None), ('GET', '/events', None)):
             more = {'headers': {'Connection': 'Upgrade', 'Upgrade': 'cay-tcp'}} if 'connect' in path else {}

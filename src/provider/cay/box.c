@@ -514,5 +514,6 @@ const cay_provider_ops cay__far_ops = {
     .rename = cay__far_rename, .chmod = cay__far_chmod, .chown = cay__far_chown, .symlink = cay__far_symlink, .getxattr = cay__far_getxattr,
     .setxattr = cay__far_setxattr, .listxattr = cay__far_listxattr, .list_dir = cay__far_list_dir, .glob = cay__far_glob, .grep = cay__far_grep,
     .watch_open = cay__far_watch_open, .watch_next = cay__far_watch_next, .watch_close = cay__far_watch_close, .ports = far_ports, .connect = far_connect,
+    .units = cay__far_units, .unit_act = cay__far_unit_act,
     .policy = cay__far_policy, .policy_get = cay__far_policy_get,
 };

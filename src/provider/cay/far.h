@@ -97,6 +97,10 @@ int  cay__far_hear(cay__far *f, const char *id, const char *remote, int *fd, cay
 int  cay__far_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err);
 int  cay__far_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err);
 
+/* units.c */
+int  cay__far_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err);
+int  cay__far_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err);
+
 int  cay__far_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err);
 int  cay__far_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err);
 void cay__far_proc_release(void *proc);

@@ -158,7 +158,10 @@ int cay__far_create_json(const cay_create *c, bool whole, json_t **out, cay_err 
     if (c->on)
         return refused("on", err);
     json_t *o = json_object();
+    set_bool(o, "sudo", c->sudo);
     int rc = fill_create(o, c, whole, err);
+    if (rc == 0)
+        rc = set_text(o, "services", c->services, err);
     if (rc < 0)
         json_decref(o);
     else

@@ -77,6 +77,10 @@ static const cay__route routes[] = {
     OP("DELETE", BOX "/ports/{port}/expose", port_unexpose, 0),
     OP("GET", BOX "/exposed", exposed_list, 0),
 
+    OP("GET", BOX "/services", service_list, 0),
+    OP("POST", BOX "/services", service_act, 0),
+    OP("GET", BOX "/services/wait", service_wait, 0),
+
     OP("POST", BOX "/snapshots", snapshot_create, CREATE),
     OP("GET", "/snapshots", snapshot_list, 0),
     OP("POST", "/snapshots/import", snapshot_import, RAW),

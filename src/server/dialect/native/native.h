@@ -93,6 +93,10 @@ CAY__OP(port_connect);
 CAY__OP(port_expose);
 CAY__OP(port_unexpose);
 CAY__OP(exposed_list);
+/* services.c */
+CAY__OP(service_list);
+CAY__OP(service_act);
+CAY__OP(service_wait);
 /* snapshots.c, changes.c */
 CAY__OP(snapshot_create);
 CAY__OP(snapshot_list);

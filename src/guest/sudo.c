@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * init's side of sudo. Whatever comes over the socket is the tenant's and hostile: init reads at most one packet at a time, never waits for a
+ * visitor, maps nothing of theirs, and touches the descriptors only to hand them to the command. What is started is no more than the API's
+ * root profile: the same filter, no_new_privs, the same capabilities of this sandbox's own user namespace.
+ */
+#include "sudo.h"
+#include "plan.h"
+#include "units.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define ASK_MS  5000 /* to say what it wants */
+#define KILL_MS 1000 /* between HUP and KILL, when its client is gone */
+
+typedef struct visit {
+    int     fd;  /* -1: free, unless pid */
+    int     pid; /* of its command, 0: none yet */
+    uid_t   uid;
+    int64_t due; /* 0: nothing */
+} visit;
+
+static struct {
+    int   listen;
+    visit v[SUDO_VISITS];
+} S = { .listen = -1 };
+
+/* ---- the socket and the programs ---- */
+
+/* We are the program: it is copied out of ourselves, so that there is nothing to be found or trusted. */
+static bool copy_self(const char *to)
+{
+    CAY_AUTOFD in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
+    ssize_t n = -1;
+    while (in >= 0 && out >= 0 && (n = read(in, G.buf, CAY_MSG_MAX)) > 0)
+        if (!cay__fd_write_all(out, G.buf, (size_t)n))
+            return false;
+    return n == 0 && fchmod(out, 0755) == 0;
+}
+
+/* In a root of its own they are where people and scripts look for them. The host's /usr is not ours to change: there PATH leads to them. */
+static void link_program(const char *dir, const char *name)
+{
+    char temp[64], path[64], to[64];
+    struct stat st;
+    cay__str_join(temp, sizeof temp, dir, "/.cay-", name, NULL);
+    cay__str_join(path, sizeof path, dir, "/", name, NULL);
+    cay__str_join(to, sizeof to, SUDO_BIN "/", name, NULL);
+    if (lstat(dir, &st) < 0 || !S_ISDIR(st.st_mode)) /* /bin is mostly a link to usr/bin */
+        return;
+    unlink(temp);
+    if (symlink(to, temp) == 0 && renameat(AT_FDCWD, temp, AT_FDCWD, path) < 0)
+        unlink(temp);
+}
+
+void sudo_open(void)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = SUDO_SOCKET };
+    for (int i = 0; i < SUDO_VISITS; i++)
+        S.v[i].fd = -1;
+    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    umask(022);
+    if (getpid() != 1) /* a test: this is not our root */
+        return;
+    if (S.listen >= 0 || s < 0 || (mkdir(SUDO_DIR, 0755) < 0 && errno != EEXIST) || (mkdir(SUDO_BIN, 0755) < 0 && errno != EEXIST) ||
+        !copy_self(SUDO_BIN "/sudo") || symlink("sudo", SUDO_BIN "/su") < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 ||
+        chmod(SUDO_SOCKET, 0666) < 0 || listen(s, SUDO_VISITS) < 0)
+        return; /* whoever calls it is told that nobody answers */
+    link_program("/usr/bin", "sudo");
+    link_program("/usr/bin", "su");
+    link_program("/bin", "su");
+    S.listen = CAY_STEAL_FD(s);
+    G.sudo = true;
+}
+
+/* ---- who may ---- */
+
+/* root, the user that commands run as when nobody is named, and user 1000. A service under an account of its own is nobody's friend. */
+static bool may(uid_t uid)
+{
+    ident id;
+    if (CAY__MUTANT("sudo-who") || uid == 0 || uid == 1000)
+        return true;
+    return user_find(config_get(0), &id) == 0 && id.uid == uid;
+}
+
+static void audit(uid_t uid, const char *as, const char *what)
+{
+    char n[21];
+    cay_g_result r = { .sys = 1 };
+    cay__str_join(r.step, sizeof r.step, "uid ", cay__str_u64(n, uid), " ", as, NULL);
+    r.step[23] = 0;
+    const char *base = strrchr(what, '/');
+    cay__str_copy(r.proc, sizeof r.proc, base && base[1] ? base + 1 : *what ? what : "-");
+    ctl_send(CAY_G_UNITED, &r, sizeof r, NULL, 0);
+}
+
+static void answer(const visit *v, int what, int value, const char *step)
+{
+    cay_g_sudo_told t = { what, value, "" };
+    cay__str_copy(t.step, sizeof t.step, step);
+    send(v->fd, &t, sizeof t, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void leave(visit *v)
+{
+    cay__close_fd(&v->fd);
+    v->due = 0;
+}
+
+/* ---- the command ---- */
+
+static const char *nth(const char *s, size_t len, unsigned n)
+{
+    const char *end = s + len;
+    while (n-- && s < end)
+        s += strnlen(s, (size_t)(end - s)) + 1;
+    return s < end && memchr(s, 0, (size_t)(end - s)) ? s : "";
+}
+
+static void begin(visit *v, const char *buf, size_t n, int *fds, int nfds)
+{
+    cay_g_sudo h;
+    const char *step = "request", *blob = buf + sizeof h;
+    memcpy(&h, buf, CAY_MIN(n, sizeof h));
+    if (n < sizeof h || h.magic != SUDO_MAGIC || nfds != 3 || h.blob != n - sizeof h || !h.argc || h.argc > h.blob || h.envc > h.blob || h.tty > 7) {
+        answer(v, SUDO_FAILED, EINVAL, step);
+        leave(v);
+        return;
+    }
+    if (!may(v->uid)) {
+        audit(v->uid, "refused", nth(blob, h.blob, 3));
+        answer(v, SUDO_REFUSED, EPERM, "user");
+        leave(v);
+        return;
+    }
+    cay_g_spawn m = { .argc = h.argc, .envc = h.envc };
+    plan p = { .m = &m, .io = { fds[0], fds[1], fds[2] }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
+    for (int i = 2; i >= 0; i--)
+        p.slave = h.tty >> i & 1 ? fds[i] : p.slave;
+    if (p.slave >= 0) /* closed by whoever starts it; ours are closed by our caller */
+        p.slave = fcntl(p.slave, F_DUPFD_CLOEXEC, 3);
+    int pid = plan_start(&p, blob, h.blob, &(int){ -1 }, &step);
+    audit(v->uid, *blob ? blob : "root", nth(blob, h.blob, 3));
+    v->due = 0;
+    if (pid < 0) {
+        answer(v, SUDO_FAILED, errno, step);
+        leave(v);
+        return;
+    }
+    v->pid = pid;
+    answer(v, SUDO_STARTED, pid, "");
+}
+
+void sudo_reaped(int pid, int status)
+{
+    for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++)
+        if (v->pid == pid) {
+            if (v->fd >= 0)
+                answer(v, SUDO_ENDED, status, "");
+            v->pid = 0;
+            leave(v);
+        }
+}
+
+/* A client that is gone, killed by a time-out for instance, takes its command along. */
+static void gone(visit *v)
+{
+    leave(v);
+    if (v->pid && !CAY__MUTANT("sudo-gone")) {
+        kill(-v->pid, SIGHUP);
+        kill(-v->pid, SIGCONT);
+        v->due = cay__now_ms() + KILL_MS;
+    }
+}
+
+static void hear(visit *v)
+{
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    ssize_t n = cay__fd_recv(v->fd, G.buf, CAY_MSG_MAX, fds, &nfds, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n < 0)
+        nfds = 0;
+    int32_t sig = 0;
+    if (n <= 0) {
+        gone(v);
+    } else if (!v->pid) {
+        begin(v, G.buf, (size_t)n, fds, nfds);
+    } else if (n == sizeof sig) {
+        memcpy(&sig, G.buf, sizeof sig);
+        if (sig > 0 && sig <= 64)
+            kill(-v->pid, sig); /* its own session's first group, and nobody else's */
+    }
+    for (int i = 0; i < nfds; i++)
+        cay__close_fd(&fds[i]);
+}
+
+/* ---- the loop ---- */
+
+static visit *room(void)
+{
+    for (visit *v = S.v; v < S.v + SUDO_VISITS; v++)
+        if (v->fd < 0 && !v->pid)
+            return v;
+    return NULL;
+}
+
+int sudo_poll(struct pollfd *p)
+{
+    if (S.listen < 0 || units_held()) /* nothing is started while the sandbox is to stand still */
+        return 0;
+    int n = 0;
+    p[n++] = (struct pollfd){ room() ? S.listen : -1, POLLIN, 0 };
+    for (visit *v = S.v; v < S.v + SUDO_VISITS; v++)
+        p[n++] = (struct pollfd){ v->fd, POLLIN, 0 };
+    return n;
+}
+
+static void welcome(void)
+{
+    struct ucred cr;
+    socklen_t n = sizeof cr;
+    visit *v = room();
+    int fd = accept4(S.listen, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0) {
+        cay__close_fd(&fd);
+        return;
+    }
+    *v = (visit){ .fd = fd, .uid = cr.uid, .due = cay__now_ms() + ASK_MS };
+}
+
+void sudo_ready(const struct pollfd *p, int n)
+{
+    int64_t now = cay__now_ms();
+    for (int i = 1; i < n; i++)
+        if (p[i].revents && S.v[i - 1].fd == p[i].fd)
+            hear(&S.v[i - 1]);
+    if (n && p[0].revents)
+        welcome();
+    for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++) {
+        if (!v->due || now < v->due)
+            continue;
+        v->due = 0;
+        if (v->pid)
+            tree_signal(v->pid, SIGKILL, true);
+        else if (!CAY__MUTANT("sudo-idle"))
+            leave(v); /* it holds a place and wants nothing */
+    }
+}
+
+int sudo_wait(void)
+{
+    int64_t first = INT64_MAX;
+    for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++)
+        first = v->due ? CAY_MIN(first, v->due) : first;
+    return first == INT64_MAX ? -1 : (int)CAY_MAX(first - cay__now_ms(), 0);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox keeps running: how it does, until it is ready, start and stop. */
+#include "native.h"
+#include <base/base.h>
+#include <cay/services.h>
+#include <poll.h>
+#include <string.h>
+
+#define AT(field) offsetof(cay_unit_info, field)
+
+static void put_state(cay__buf *b, const void *v)
+{
+    const char *s = cay_unit_state_name(*(const cay_unit_state *)v);
+    cay__buf_json(b, s, strlen(s));
+}
+
+static const cay__field unit_fields[] = {
+    { "name", CAY__F_STR, AT(name) },
+    { "state", CAY__F_CALC, AT(state), .put = put_state,
+      .more = "{\"enum\":[\"waiting\",\"starting\",\"ready\",\"unhealthy\",\"backoff\",\"done\",\"failed\",\"stopping\",\"stopped\"]}" },
+    { "ready", CAY__F_BOOL, AT(ready), .about = "it serves, or has done what it is for" },
+    { "pid", CAY__F_INT, AT(pid), CAY__F_MAYBE, .about = "inside" },
+    { "port", CAY__F_U16, AT(port), CAY__F_MAYBE },
+    { "restarts", CAY__F_U32, AT(restarts) },
+    { "code", CAY__F_INT, AT(code), .about = "how it ended last; -1: it never did" },
+    { "reason", CAY__F_STR, AT(reason), CAY__F_MAYBE },
+    { "process", CAY__F_STR, AT(process), CAY__F_MAYBE, .about = "whose output is the service's, through all restarts; its tag is the name" },
+    { "since_ms", CAY__F_I64, AT(since_ms), .about = "in this state" },
+    { "ready_ms", CAY__F_I64, AT(ready_ms), CAY__F_MAYBE },
+    { "ready_after_ms", CAY__F_U32, AT(ready_after_ms) },
+    { "wait_ms", CAY__F_U32, AT(wait_ms), CAY__F_MAYBE, .about = "backoff: from since_ms to its next start" },
+};
+static const cay__shape unit_shape = CAY__SHAPE("Service", cay_unit_info, unit_fields, "a command that is kept running");
+
+static int on_unit(const cay_unit_info *u, void *arg)
+{
+    return cay__items_add(arg, u);
+}
+
+static int reply_units(cay__req *r, cay_sandbox *sb, cay_err *err)
+{
+    cay__items l;
+    cay__items_begin(&l, r, &unit_shape);
+    int rc = cay_sandbox_units(sb, &r->call, on_unit, &l, err);
+    if (rc < 0) {
+        cay__items_drop(&l);
+        return rc;
+    }
+    return cay__items_reply(&l, 200, err);
+}
+
+const cay__doc cay__doc_service_list = { "listServices", "services", "what it keeps running, and how each does",
+                                         .answers = { { 200, &unit_shape, .list = true }, { 404 }, { 409 } } };
+int cay__on_service_list(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    return reply_units(r, sb, err);
+}
+
+/* ------------------------------------------------------------------ start, stop, restart */
+
+typedef struct act_body {
+    int                op;
+    const char *const *names;
+} act_body;
+static const char *const ops[] = { "start", "stop", "restart", NULL };
+static const cay__field act_fields[] = {
+    { "op", CAY__F_WORD, offsetof(act_body, op), CAY__F_REQUIRED, .more = ops },
+    { "names", CAY__F_STRS, offsetof(act_body, names), .max = CAY_UNITS_MAX, .about = "which; all without it" },
+};
+static const cay__shape act_shape = CAY__SHAPE("ServiceAct", act_body, act_fields, "what is done to services");
+
+const cay__doc cay__doc_service_act = { "actOnServices", "services", "start, stop or restart some, or all", .body = &act_shape,
+                                        .answers = { { 200, &unit_shape, .list = true }, { 400 }, { 404 }, { 409 } } };
+int cay__on_service_act(cay__req *r, cay_err *err)
+{
+    static const char *const all[] = { NULL };
+    cay_sandbox *sb;
+    act_body b = { .op = 0 };
+    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__req_shape(r, &act_shape, &b, err));
+    const char *const *n = b.names && *b.names ? b.names : all;
+    do
+        CAY_TRY(cay_sandbox_unit_act(sb, &r->call, *n, (cay_unit_op)(CAY_UNIT_START + b.op), err));
+    while (*n && *++n);
+    return reply_units(r, sb, err);
+}
+
+/* ------------------------------------------------------------------ until they are ready */
+
+/* Waits on the loop for events of the sandbox, and looks at it on a worker. */
+typedef struct waiter {
+    cay_sandbox *sb;
+    cay_events  *ev;
+    int64_t      end_ms;
+    char         name[CAY_UNIT_NAME];
+    bool         late, over; /* of this look: one is not ready; one is not going to be */
+    cay__buf     items;
+} waiter;
+
+static int on_waited(const cay_unit_info *u, void *arg)
+{
+    waiter *w = arg;
+    bool off = u->state == CAY_UNIT_STOPPED || u->state == CAY_UNIT_STOPPING;
+    if (w->name[0] && strcmp(w->name, u->name))
+        return 0;
+    if (w->items.len)
+        cay__buf_str(&w->items, ",");
+    cay__shape_put(&w->items, &unit_shape, u);
+    w->late |= !u->ready && !(off && !w->name[0]);
+    w->over |= u->state == CAY_UNIT_FAILED || (off && w->name[0]);
+    return 0;
+}
+
+static int wait_work(cay__pump *p, cay__buf *out)
+{
+    waiter *w = p->self;
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 10000 };
+    struct pollfd q = { cay_events_fd(w->ev), POLLIN, 0 };
+    cay_event e = { .size = sizeof e };
+    while (poll(&q, 1, 0) > 0 && cay_events_next(w->ev, &call, &e, NULL) == 0)
+        ;
+    w->late = w->over = false;
+    cay__buf_clear(&w->items);
+    w->items = (cay__buf)CAY__BUF(1 << 20);
+    bool gone = cay_sandbox_units(w->sb, &call, on_waited, w, NULL) < 0;
+    if (!gone && w->late && !w->over && cay__native_now() < w->end_ms)
+        return CAY__PUMP_ON;
+    cay__buf_fmt(out, "{\"ready\":%s,\"items\":[%s]}", !gone && !w->late ? "true" : "false", w->items.data ? w->items.data : "");
+    return CAY__PUMP_END;
+}
+
+static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    const waiter *w = p->self;
+    (void)out;
+    return ready || cay__native_now() >= w->end_ms ? CAY__PUMP_WORK : CAY__PUMP_ON;
+}
+
+static void wait_close(cay__pump *p)
+{
+    waiter *w = p->self;
+    cay__buf_clear(&w->items);
+    cay_events_close(w->ev);
+    cay_sandbox_unref(w->sb);
+    free(w);
+}
+
+static int see_name(const cay_unit_info *u, void *arg)
+{
+    const char **name = arg;
+    if (!strcmp(u->name, *name))
+        *name = "";
+    return 0;
+}
+
+typedef struct waited {
+    bool                 ready;
+    const cay_unit_info *items;
+    size_t               n;
+} waited;
+static const cay__field waited_fields[] = {
+    { "ready", CAY__F_BOOL, offsetof(waited, ready), .about = "false: the time is over, or one is not going to be" },
+    { "items", CAY__F_LIST, offsetof(waited, items), .count = offsetof(waited, n), .more = &unit_shape },
+};
+static const cay__shape waited_shape = CAY__SHAPE("ServicesWaited", waited, waited_fields, NULL);
+static const cay__query wait_query[] = { { "timeout_ms", "integer", "at most 600000; 30000" }, { "name", "string", "of this one alone" }, { NULL } };
+
+const cay__doc cay__doc_service_wait = { "waitServices", "services", "until they are ready, one is not going to be, or the time is over", .query = wait_query,
+                                         .answers = { { 200, &waited_shape }, { 400 }, { 404 }, { 409 } } };
+int cay__on_service_wait(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay_events *ev;
+    uint64_t ms;
+    const char *name = cay__req_query(r, "name"), *left = name ? name : "";
+    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
+    CAY_TRY(cay_sandbox_units(sb, &r->call, see_name, &left, err));
+    if (*left)
+        return cay_fail_why(err, CAY_ENOENT, "service_not_found", "service %.40s: there is none of this name", left);
+    CAY_TRY(cay_service_events(r->svc, cay_sandbox_id(sb), &ev, err));
+    waiter *w = cay__alloc(sizeof *w);
+    *w = (waiter){ .sb = cay_sandbox_ref(sb), .ev = ev, .end_ms = cay__native_now() + (int64_t)ms, .items = CAY__BUF(1 << 20) };
+    if (name)
+        memcpy(w->name, name, CAY_MIN(strlen(name), sizeof w->name - 1));
+    cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 }, .beat_ms = 250, .self = w, .pull = wait_pull, .work = wait_work, .close = wait_close };
+    CAY_AUTOBUF now = CAY__BUF(1 << 20);
+    if (wait_work(&p, &now) == CAY__PUMP_END) { /* they are already */
+        wait_close(&p);
+        return cay__reply(r, 200, "application/json", now.data, now.len);
+    }
+    return cay__reply_pump(r, 200, "application/json", &p);
+}
