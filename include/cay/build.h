@@ -4,7 +4,7 @@
  *
  *   cay_build_run()    build and publish; returns when it is done    cay_build_get()   what is known of one
  *   cay_build_log()    what it said, line by line                    cay_build_list()  those there were
- *   cay_build_check()  is the file sound?
+ *   cay_build_check()  is the file sound?                            cay_build_submit()  leave it to whoever calls cay_build_work()
  *
  * Steps run in a sandbox under a policy of their own; each that changes files leaves a snapshot under a name made of all that decides it
  * (what is below, the step, its variables, the content of what it copies), so the same step is done once. Whoever is killed in the middle
@@ -105,6 +105,19 @@ CAY_API int cay_build_log(cay_service *svc, const char *id, uint64_t *offset, in
 CAY_API int cay_build_log_path(cay_service *svc, const char *id, char **path, cay_err *err);
 /* Marks one that waits or runs as canceled; who is at it sees that and stops. */
 CAY_API int cay_build_cancel(cay_service *svc, const char *id, cay_err *err);
+/* ------------------------------------------------------------------ for servers */
+
+/* Leaves a build in the queue (cay/jobs.h, kind "build", subject its id) and returns. All of spec is kept but dir, which is refused, event and
+ * archive: archives are those of cay_build_upload(). id: CAY_ID_LEN + 1 bytes. */
+CAY_API int cay_build_submit(cay_service *svc, const cay_build *spec, char *id, cay_err *err);
+/* Does one that waits, with all its output in its log: 1 there was one, 0 there was none. Canceled by the call it is left for the next who comes, from the step
+ * that it was at. owner: for people. */
+CAY_API int cay_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err);
+/* Keeps the bytes of fd, from its start, for {"copy": {"archive": sha256}} of that tenant's builds, for a day after they were last asked for. The hash
+ * is what the client calls it. At most 1 GiB. */
+CAY_API int cay_build_upload(cay_service *svc, const char *tenant, const char *sha256, int fd, cay_err *err);
+CAY_API int cay_build_uploaded(cay_service *svc, const char *tenant, const char *sha256, bool *yes, cay_err *err);
+
 /* Forgets what steps left behind for later builds and nobody stands on; *n (or NULL): how many. */
 CAY_API int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, size_t *n, cay_err *err);
 

@@ -164,12 +164,29 @@ static int limits_numbers(json_t *limits, cay_err *err)
     return 0;
 }
 
+/* By name in the file, a list in the config. */
+static void services_list(json_t *config)
+{
+    json_t *by_name = json_object_get(config, "services"), *v;
+    const char *name;
+    if (!json_is_object(by_name))
+        return;
+    json_t *list = json_array();
+    json_object_foreach(by_name, name, v) {
+        json_t *one = json_is_object(v) ? json_copy(v) : json_pack("{s:O}", "command", v);
+        json_object_set_new(one, "name", json_string(name));
+        json_array_append_new(list, one);
+    }
+    json_object_set_new(config, "services", list);
+}
+
 static int final_config(cay__builder *b, cay_err *err)
 {
     const cay__recipe *r = &b->recipe;
     json_t *c = b->stages[b->target].config;
     const char *base_user = b->stages[b->target].base_user;
     CAY_TRY(set_json(c, "services", r->services, err));
+    services_list(c);
     CAY_TRY(set_json(c, "limits", r->limits, err));
     CAY_TRY(limits_numbers(json_object_get(c, "limits"), err));
     if (r->sudo >= 0)

@@ -118,6 +118,8 @@ bool cay__report_canceled(cay__report *r);
 void cay__report_close(cay__report *r);
 /* The record's pid and start time belong to a living process. */
 bool cay__report_alive(const json_t *record);
+/* It waits again, as if nobody had tried. */
+void cay__report_again(cay_service *svc, const char *id);
 
 /* plan.c */
 int  cay__plan_stages(cay__builder *b, cay_err *err);

@@ -3,6 +3,7 @@
 #include "build.h"
 #include <base/fd.h>
 #include <base/str.h>
+#include <cay/jobs.h>
 #include <cay/note.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -319,6 +320,18 @@ int cay_build_list(cay_service *svc, const char *tenant, int (*fn)(const cay_bui
     return each(svc, &(looking){ .tenant = tenant, .fn = fn, .arg = arg }, true, err);
 }
 
+void cay__report_again(cay_service *svc, const char *id)
+{
+    CAY_AUTOFREE char *text = NULL, *changed = NULL;
+    CAY_AUTOJSON *o = NULL;
+    if (cay_note_get(svc, SPACE, id, &text, NULL) < 0 || cay__json_object("record", text, &o, NULL) < 0)
+        return;
+    json_object_set_new(o, "state", json_string("waiting"));
+    json_object_del(o, "ended_ms");
+    changed = cay__json_text(o, 60000);
+    cay_note_put(svc, SPACE, id, changed, NULL);
+}
+
 int cay_build_cancel(cay_service *svc, const char *id, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL, *changed = NULL;
@@ -332,7 +345,8 @@ int cay_build_cancel(cay_service *svc, const char *id, cay_err *err)
     json_object_set_new(o, "state", json_string("canceled"));
     json_object_set_new(o, "ended_ms", json_integer(cay__wall_ms()));
     changed = cay__json_text(o, 60000);
-    return cay_note_put(svc, SPACE, id, changed, err);
+    CAY_TRY(cay_note_put(svc, SPACE, id, changed, err));
+    return cay_task_cancel_of(svc, "build", id, NULL, err); /* if it came by the queue */
 }
 
 int cay_build_log_path(cay_service *svc, const char *id, char **path, cay_err *err)

@@ -18,7 +18,7 @@ static void label_of(const char *key, char out[64])
 int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, cay_sandbox **out, cay_err *err)
 {
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .user = "root", .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot };
+    cay_create c = { .size = sizeof c, .user = "root", .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot, .services = "{}" }; /* what the template starts is for its sandboxes, not for steps */
     if (!snapshot)
         c.template_ = !strcmp(st->ref, CAY__BUILD_SCRATCH) ? "image" : st->ref;
     CAY_FAULT("build.box");

@@ -108,29 +108,29 @@ typedef struct walk {
     const ignore   *ig;
     const cay_call *call;
     cay_err        *err;
+    size_t          len;
+    char            path[4096], target[4096]; /* of the name at hand; one for all levels, as stacks are small */
 } walk;
 
-static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth);
+static int walk_dir(walk *w, int fd, unsigned depth);
 
-static int on_name(const walk *w, int fd, const char *rel, const char *name, unsigned depth)
+/* w->path is its path, w->len that of its directory. */
+static int on_name(walk *w, int fd, const char *name, unsigned depth)
 {
-    char path[4096], target[4096];
     struct stat st;
-    if (!cay__str_join(path, sizeof path, rel, *rel ? "/" : "", name, NULL))
-        return cay_fail_why(w->err, CAY_ETOOBIG, "build_context", "%.100s…: the path is longer than 4095 bytes", path);
-    bool out = left_out(w->ig, path);
+    bool out = left_out(w->ig, w->path);
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : cay_fail_sys(w->err, CAY_ESYS, "look at %.200s", path);
+        return errno == ENOENT ? 0 : cay_fail_sys(w->err, CAY_ESYS, "look at %.200s", w->path);
     cay__twig twig = { .type = S_ISREG(st.st_mode) ? 'f' : S_ISDIR(st.st_mode) ? 'd' : S_ISLNK(st.st_mode) ? 'l' : 0, .mode = st.st_mode & 07777,
-                       .size = (uint64_t)st.st_size, .path = path, .target = target };
-    target[0] = 0;
+                       .size = (uint64_t)st.st_size, .path = w->path, .target = w->target };
+    w->target[0] = 0;
     if (!twig.type || (out && (twig.type != 'd' || !w->ig->keeps)))
         return 0; /* sockets, pipes and devices are nobody's content */
     if (twig.type == 'l') {
-        ssize_t n = readlinkat(fd, name, target, sizeof target - 1);
+        ssize_t n = readlinkat(fd, name, w->target, sizeof w->target - 1);
         if (n < 0)
-            return cay_fail_sys(w->err, CAY_ESYS, "read the link %.200s", path);
-        target[n] = 0;
+            return cay_fail_sys(w->err, CAY_ESYS, "read the link %.200s", w->path);
+        w->target[n] = 0;
     }
     if (!out)
         CAY_TRY(add(w->t, &twig, w->err));
@@ -138,36 +138,48 @@ static int on_name(const walk *w, int fd, const char *rel, const char *name, uns
         return 0;
     int sub = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (sub < 0)
-        return cay_fail_sys(w->err, CAY_ESYS, "open %.200s", path);
-    return walk_dir(w, sub, path, depth + 1);
+        return cay_fail_sys(w->err, CAY_ESYS, "open %.200s", w->path);
+    size_t was = w->len;
+    w->len = strlen(w->path);
+    int rc = walk_dir(w, sub, depth + 1);
+    w->len = was;
+    return rc;
 }
 
-static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth)
+static int walk_dir(walk *w, int fd, unsigned depth)
 {
     int rc = cay__call_check(w->call, "build", w->err);
     DIR *d = rc == 0 ? fdopendir(fd) : NULL;
     if (!d) {
-        rc = rc ? rc : cay_fail_sys(w->err, CAY_ESYS, "list %.200s", rel);
+        rc = rc ? rc : cay_fail_sys(w->err, CAY_ESYS, "list %.*s", (int)CAY_MIN(w->len, (size_t)200), w->path);
         close(fd);
         return rc;
     }
     if (depth > DEEPEST)
-        rc = cay_fail_why(w->err, CAY_ETOOBIG, "build_context", "%.100s…: more than %d directories in each other", rel, DEEPEST);
-    for (struct dirent *e; rc == 0 && (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
-            rc = on_name(w, fd, rel, e->d_name, depth);
+        rc = cay_fail_why(w->err, CAY_ETOOBIG, "build_context", "%.100s…: more than %d directories in each other", w->path, DEEPEST);
+    for (struct dirent *e; rc == 0 && (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+            continue;
+        if (!cay__str_join(w->path + w->len, sizeof w->path - w->len, w->len ? "/" : "", e->d_name, NULL))
+            rc = cay_fail_why(w->err, CAY_ETOOBIG, "build_context", "%.100s…: the path is longer than 4095 bytes", w->path);
+        else
+            rc = on_name(w, fd, e->d_name, depth);
+    }
     closedir(d);
     return rc;
 }
 
 int cay__tree_dir(cay__tree *t, int fd, const char *text, size_t len, const cay_call *call, cay_err *err)
 {
-    ignore ig;
+    ignore ig = { 0 };
     *t = (cay__tree){ .dir = fd };
     int top = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int rc = top < 0 ? cay_fail_sys(err, CAY_ESYS, "open the context") : ignore_read(&ig, text, len, err);
-    if (rc == 0)
-        rc = walk_dir(&(walk){ .t = t, .ig = &ig, .call = call, .err = err }, CAY_STEAL_FD(top), "", 0);
+    if (rc == 0) {
+        CAY_AUTOFREE walk *w = cay__alloc(sizeof *w);
+        *w = (walk){ .t = t, .ig = &ig, .call = call, .err = err };
+        rc = walk_dir(w, CAY_STEAL_FD(top), 0);
+    }
     cay__close_fd(&top);
     cay__ignore_clear(&ig.rules);
     if (rc < 0) {

@@ -179,7 +179,7 @@ static int keep(cay__tfile *f, const json_t *j, const char **to, bool ok, const 
 }
 static int on_services(cay__tfile *f, const json_t *j)
 {
-    return keep(f, j, &f->r->services, json_is_array(j), "a list of services");
+    return keep(f, j, &f->r->services, json_is_array(j) || json_is_object(j), "services by name, or a list of them");
 }
 static int on_limits(cay__tfile *f, const json_t *j)
 {

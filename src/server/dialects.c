@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the server is made of: a row per protocol, a row per part. */
+#include "builders.h"
 #include "controller.h"
 #include "dialect/dialect.h"
 #include "dialect/e2b/builder.h"
@@ -14,6 +15,16 @@ static int open_controller(cay__server *s, cay_err *err)
 static void close_controller(cay__server *s)
 {
     cay__controller_stop(s->controller);
+}
+
+static int open_builders(cay__server *s, cay_err *err)
+{
+    return cay__builders_start(s->svc, &s->builders, err);
+}
+
+static void close_builders(cay__server *s)
+{
+    cay__builders_stop(s->builders);
 }
 
 static int open_watchers(cay__server *s, cay_err *err)
@@ -61,6 +72,7 @@ const cay__dialect *const cay__dialects[] = {
 
 const cay__part cay__parts[] = {
     { "controller", open_controller, close_controller },
+    { "builders", open_builders, close_builders },
     { "watchers", open_watchers, close_watchers },
     { "builder", open_builder, close_builder },
     { NULL },

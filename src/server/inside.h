@@ -128,6 +128,7 @@ struct cay__server {
     int             log_fd;
     struct cay__gate *gate;
     struct cay__controller *controller;
+    struct cay__builders *builders;
     char            instance[9];
     struct cay__previews *previews;
     struct cay__hub     *hub;

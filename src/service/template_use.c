@@ -121,6 +121,8 @@ int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c,
     c->image = c->template_id = c->template_name = NULL;
     if (c->from)
         CAY_TRY(from_snapshot(svc, c, mem, err));
+    else if (!c->root && c->template_ && !strcmp(c->template_, CAY__BASE_IMAGE))
+        c->template_id = ""; /* nothing at all, for who puts a root filesystem together */
     else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
         CAY_TRY(from_template(svc, call, c, mem, err));
     return c->image ? apply(c, mem, err) : 0;

@@ -158,6 +158,16 @@ if [ "$mode" != single ]; then
     ok "the last one is the template's" same "$(c run --template users -- id -u)" 1000
 fi
 
+# ---- from nothing: a program that needs nothing, which the machine has
+busybox=$(command -v busybox || :)
+if [ "$mode" != single ] && [ -n "$busybox" ]; then
+    mkdir "$tmp/s" && cp "$busybox" "$tmp/s/busybox"
+    printf 'FROM scratch AS one\nCOPY busybox /bin/sh\nCOPY busybox /bin/cat\nRUN ["/bin/sh", "-c", "echo bare >/said"]\nFROM scratch\nCOPY --from=one /said /bin/cat /x/\n' >"$tmp/s/Dockerfile"
+    ok "from scratch" b -t bare "$tmp/s"
+    ok "there is just that" same "$(inside bare -- /x/cat /x/said)" bare
+    ok "and nothing of the host" fails run --template bare -- /bin/sh
+fi
+
 # ---- what fails
 bad() { # NAME WORD TEXT…
     what=$1 word=$2

@@ -116,6 +116,12 @@ CAY__OP(secret_list);
 CAY__OP(secret_delete);
 CAY__OP(secret_renew);
 CAY__OP(template_list);
+/* builds.c */
+CAY__OP(build_create);
+CAY__OP(build_list);
+CAY__OP(build_get);
+CAY__OP(build_cancel);
+CAY__OP(build_log);
 /* net.c */
 CAY__OP(net_get);
 CAY__OP(net_put);

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Builds that wait: the request and its context in files beside the log, the order in the queue of jobs. Whoever does one renews its lease on a
+ * thread of its own, which also learns that it was canceled. A server that ends in the middle leaves it to the next, which finds what was done.
+ */
+#include "build.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/jobs.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#define KIND       "build"
+#define FOLDER     "builds"
+#define LEASE_MS   20000
+#define RENEW_MS   5000
+#define TRIES      3
+#define CONTEXT_MAX (4ull << 30)
+#define ARCHIVE_MAX (1ull << 30)
+#define ARCHIVE_KEEP 86400 /* seconds */
+
+/* ------------------------------------------------------------------ files */
+
+static char *path_of(cay_service *svc, const char *id, const char *end)
+{
+    char *p;
+    if (asprintf(&p, "%s/" FOLDER "/%s%s", cay_service_home(svc), id, end) < 0)
+        abort();
+    return p;
+}
+
+static int make_dir(cay_service *svc, cay_err *err)
+{
+    CAY_AUTOFREE char *dir = path_of(svc, "", "");
+    dir[strlen(dir) - 1] = 0;
+    return mkdir(dir, 0700) < 0 && errno != EEXIST ? cay_fail_sys(err, CAY_ESYS, "make %s", dir) : 0;
+}
+
+static int write_all(int to, const char *text, size_t len)
+{
+    return cay__fd_write_all(to, text, len) ? 0 : -1;
+}
+
+/* Under its name only when it is whole. */
+static int keep(const char *path, int from, const char *text, uint64_t max, cay_err *err)
+{
+    char tmp[4200];
+    CAY_AUTOFREE char *buf = cay__alloc(65536);
+    uint64_t total = 0;
+    int rc = 0;
+    char word[CAY_ID_LEN + 1];
+    cay__id_make(word, 'x');
+    if (!cay__str_join(tmp, sizeof tmp, path, ".", word, NULL))
+        return cay_fail(err, CAY_ETOOBIG, "the path of the state directory is too long");
+    CAY_AUTOFD to = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (to < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make %s", tmp);
+    if (text && write_all(to, text, strlen(text)) < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "write %s", tmp);
+    if (!text)
+        lseek(from, 0, SEEK_SET);
+    for (ssize_t n; !text && rc == 0 && (n = read(from, buf, 65536)) != 0;) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        total += (uint64_t)CAY_MAX(n, 0);
+        if (total > max)
+            rc = cay_fail_why(err, CAY_ETOOBIG, "build_context", "it has more than %llu MiB", (unsigned long long)(max >> 20));
+        else if (n < 0 || write_all(to, buf, (size_t)n) < 0)
+            rc = cay_fail_sys(err, CAY_ESYS, "write %s", tmp);
+    }
+    if (rc == 0 && rename(tmp, path) < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "rename %s", tmp);
+    if (rc < 0)
+        unlink(tmp);
+    return rc;
+}
+
+/* ------------------------------------------------------------------ archives by hash */
+
+static int archive_path(cay_service *svc, const char *tenant, const char *hash, char **out, cay_err *err)
+{
+    size_t n = hash ? strspn(hash, "0123456789abcdef") : 0;
+    char name[160];
+    if (n != 64 || hash[n])
+        return cay_fail_why(err, CAY_EINVAL, "build_archive", "an archive is called by a SHA-256: 64 hexadecimal digits in lower case");
+    if (!cay__str_join(name, sizeof name, "files-", tenant ? tenant : "default", "-", hash, NULL) || strchr(name, '/'))
+        return cay_fail_why(err, CAY_EINVAL, "tenant_invalid", "that is no tenant");
+    *out = path_of(svc, name, "");
+    return 0;
+}
+
+/* What nobody asked for within a day. */
+static void forget_archives(cay_service *svc)
+{
+    CAY_AUTOFREE char *dir = path_of(svc, "", "");
+    int64_t now = cay__wall_ms() / 1000;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        struct stat st;
+        if (cay__str_starts(e->d_name, "files-") && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime + ARCHIVE_KEEP < now)
+            unlinkat(dirfd(d), e->d_name, 0);
+    }
+    if (d)
+        closedir(d);
+}
+
+int cay_build_upload(cay_service *svc, const char *tenant, const char *sha256, int fd, cay_err *err)
+{
+    CAY_AUTOFREE char *path = NULL;
+    CAY_TRY(make_dir(svc, err));
+    CAY_TRY(archive_path(svc, tenant, sha256, &path, err));
+    forget_archives(svc);
+    return keep(path, fd, NULL, ARCHIVE_MAX, err);
+}
+
+int cay_build_uploaded(cay_service *svc, const char *tenant, const char *sha256, bool *yes, cay_err *err)
+{
+    CAY_AUTOFREE char *path = NULL;
+    CAY_TRY(archive_path(svc, tenant, sha256, &path, err));
+    *yes = utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0; /* it is wanted: its day begins anew */
+    return 0;
+}
+
+typedef struct asked {
+    cay_service *svc;
+    const char  *tenant;
+} asked;
+
+static int open_archive(void *arg, const char *hash, int *fd, cay_err *err)
+{
+    const asked *a = arg;
+    CAY_AUTOFREE char *path = NULL;
+    CAY_TRY(archive_path(a->svc, a->tenant, hash, &path, err));
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (f < 0)
+        return cay_fail_why(err, CAY_ENOENT, "build_archive", "the archive %.16s… was not sent, or more than a day ago", hash);
+    *fd = f;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ the request as JSON */
+
+static json_t *texts(const char *const *list)
+{
+    json_t *a = json_array();
+    for (; list && *list; list++)
+        json_array_append_new(a, json_string(*list));
+    return a;
+}
+
+static char *request_text(const cay_build *s)
+{
+    CAY_AUTOJSON *args = json_object();
+    for (const cay_pair *p = s->args; p && p->key; p++)
+        json_object_set_new(args, p->key, json_string(p->value ? p->value : ""));
+    CAY_AUTOJSON *o = json_pack("{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I}", "file", s->file, "text", s->text, "names", texts(s->names),
+                                "tenant", s->tenant, "hidden", s->hidden, "args", args, "target", s->target, "net", s->net, "step_ms", (json_int_t)s->step_ms, "no_cache",
+                                s->no_cache, "memory", (json_int_t)s->limits.memory, "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli);
+    return o ? cay__json_text(o, 8u << 20) : NULL;
+}
+
+typedef struct request {
+    cay__arena mem;
+    json_t    *o;
+    cay_build  spec;
+} request;
+
+static int request_read(cay_service *svc, const char *id, request *q, cay_err *err)
+{
+    CAY_AUTOFREE char *path = path_of(svc, id, ".json"), *text = cay__alloc((8u << 20) + 2);
+    const char *key;
+    json_t *v;
+    size_t n = 0;
+    if (cay__fd_read_file(AT_FDCWD, path, text, (8u << 20) + 2) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "build_not_found", "the request of build %s is not there", id);
+    CAY_TRY(cay__json_object("the request", text, &q->o, err));
+    const json_t *names = json_object_get(q->o, "names"), *args = json_object_get(q->o, "args");
+    const char **list = cay__arena_take(&q->mem, (json_array_size(names) + 1) * sizeof *list);
+    for (size_t i = 0; i < json_array_size(names); i++)
+        list[i] = json_string_value(json_array_get(names, i));
+    cay_pair *pairs = cay__arena_take(&q->mem, (json_object_size(args) + 1) * sizeof *pairs);
+    json_object_foreach((json_t *)args, key, v)
+        pairs[n++] = (cay_pair){ key, json_string_value(v) };
+    q->spec = (cay_build){ .size = sizeof q->spec, .file = cay__json_str(q->o, "file", NULL), .text = cay__json_str(q->o, "text", NULL), .names = list,
+                           .tenant = cay__json_str(q->o, "tenant", NULL), .hidden = cay__json_bool(q->o, "hidden", false), .args = pairs,
+                           .target = cay__json_str(q->o, "target", NULL), .net = cay__json_str(q->o, "net", NULL), .step_ms = (uint64_t)cay__json_int(q->o, "step_ms", 0),
+                           .no_cache = cay__json_bool(q->o, "no_cache", false),
+                           .limits = { .memory = (uint64_t)cay__json_int(q->o, "memory", 0), .disk = (uint64_t)cay__json_int(q->o, "disk", 0),
+                                       .cpu_milli = (uint64_t)cay__json_int(q->o, "cpu_milli", 0) } };
+    return 0;
+}
+
+int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err *err)
+{
+    cay_build spec;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
+    if (spec.dir || (spec.tar <= 0 && !spec.text))
+        return cay_fail_why(err, CAY_EINVAL, "build_context", "a build that waits has a tar or a text, not a directory");
+    if (spec.text)
+        CAY_TRY(cay_build_check(&(cay_build){ .size = sizeof spec, .text = spec.text, .file = spec.file }, NULL, err));
+    CAY_AUTOFREE char *text = request_text(&spec);
+    if (!text)
+        return cay_fail_why(err, CAY_EINVAL, "build_step", "the request is too long, or not all of it is UTF-8");
+    CAY_TRY(make_dir(svc, err));
+    CAY_TRY(cay_build_promise(svc, spec.tenant, spec.names, id, err));
+    CAY_AUTOFREE char *ask = path_of(svc, id, ".json"), *context = path_of(svc, id, ".tar");
+    int rc = keep(ask, -1, text, 0, err);
+    if (rc == 0 && spec.tar > 0)
+        rc = keep(context, spec.tar, NULL, CONTEXT_MAX, err);
+    cay_task t = { .size = sizeof t, .kind = KIND, .subject = id, .key = id, .tenant = spec.tenant, .most = TRIES, .backoff_ms = 1000 };
+    if (rc == 0)
+        rc = cay_task_put(svc, &t, CAY_TASK_KEEP, NULL, err);
+    if (rc < 0) {
+        unlink(ask);
+        unlink(context);
+        cay_build_cancel(svc, id, NULL);
+    }
+    return rc;
+}
+
+/* ------------------------------------------------------------------ doing one */
+
+typedef struct lease {
+    cay_service    *svc;
+    const cay_task *task;
+    int             stop, outer, cancel; /* over; the caller's own cancel, or -1; told to the build */
+    bool            lost;
+} lease;
+
+static void *renew(void *arg)
+{
+    lease *l = arg;
+    struct pollfd p[2] = { { .fd = l->stop, .events = POLLIN }, { .fd = l->outer, .events = POLLIN } };
+    while (poll(p, 2, RENEW_MS / 5) <= 0) {
+        if (cay_task_renew(l->svc, l->task, LEASE_MS, NULL) != CAY_ESTATE)
+            continue;
+        l->lost = true;
+        break;
+    }
+    if (l->lost || (p[1].revents && !p[0].revents))
+        eventfd_write(l->cancel, 1);
+    return NULL;
+}
+
+static int with_lease(cay_service *svc, const cay_call *call, const cay_task *t, const cay_build *spec, bool *lost, cay_err *err)
+{
+    lease l = { .svc = svc, .task = t, .stop = eventfd(0, EFD_CLOEXEC), .outer = call && call->cancel_fd > 0 ? call->cancel_fd : -1, .cancel = eventfd(0, EFD_CLOEXEC) };
+    pthread_t thread;
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 256 << 10);
+    int e = l.stop < 0 || l.cancel < 0 ? errno : pthread_create(&thread, &small, renew, &l), rc;
+    pthread_attr_destroy(&small);
+    if (e) {
+        errno = e;
+        rc = cay_fail_sys(err, CAY_ESYS, "start a thread");
+    } else {
+        cay_call own = { .size = sizeof own, .cancel_fd = l.cancel, .actor = call ? call->actor : NULL };
+        rc = cay_build_run(svc, &own, spec, NULL, err);
+        eventfd_write(l.stop, 1);
+        pthread_join(thread, NULL);
+    }
+    *lost = l.lost;
+    cay__close_fd(&l.stop);
+    cay__close_fd(&l.cancel);
+    return rc;
+}
+
+static void clean(cay_service *svc, const char *id)
+{
+    CAY_AUTOFREE char *ask = path_of(svc, id, ".json"), *context = path_of(svc, id, ".tar");
+    unlink(ask);
+    unlink(context);
+}
+
+/* The end of one is told by its record; the job is done when nobody has to try again. */
+static int settle(cay_service *svc, const cay_call *call, const cay_task *t, int rc, bool lost, const cay_err *why, cay_err *err)
+{
+    bool stopping = rc == CAY_ECANCELED && !lost && call && call->cancel_fd > 0 && poll(&(struct pollfd){ .fd = call->cancel_fd, .events = POLLIN }, 1, 0) > 0;
+    if (stopping) {
+        cay__report_again(svc, t->subject);
+        return cay_task_renew(svc, t, 1, err);
+    }
+    bool again = (rc == CAY_EBUSY || rc == CAY_ESYS || rc == CAY_EGONE) && t->attempts < t->most;
+    if (again) {
+        cay__report_again(svc, t->subject);
+        return cay_task_fail(svc, t, why->msg, err);
+    }
+    clean(svc, t->subject);
+    return lost ? 0 : cay_task_done(svc, t, err);
+}
+
+int cay_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err)
+{
+    static const char *const kinds[] = { KIND, NULL };
+    cay_task *t = NULL;
+    cay_err why = CAY_ERR_INIT;
+    request q = { 0 };
+    bool lost = false;
+    int rc = cay_task_claim(svc, kinds, owner, LEASE_MS, &t, &why);
+    if (rc < 0) {
+        if (rc != CAY_ENOENT && err)
+            *err = why;
+        return rc == CAY_ENOENT ? 0 : rc;
+    }
+    rc = request_read(svc, t->subject, &q, &why);
+    if (rc == 0) {
+        CAY_AUTOFREE char *context = path_of(svc, t->subject, ".tar");
+        CAY_AUTOFD tar = open(context, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        asked a = { svc, q.spec.tenant };
+        q.spec.id = t->subject;
+        q.spec.tar = tar > 0 ? tar : 0;
+        q.spec.archive = open_archive;
+        q.spec.arg = &a;
+        rc = with_lease(svc, call, t, &q.spec, &lost, &why);
+    }
+    int ended = settle(svc, call, t, rc, lost, &why, err);
+    json_decref(q.o);
+    cay__arena_clear(&q.mem);
+    cay_task_free(t);
+    return ended < 0 && ended != CAY_ESTATE ? ended : 1;
+}

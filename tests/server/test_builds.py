@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates built over HTTP: a context is sent, its log is followed, it is canceled, and a server that ends loses none."""
+import io
+import json
+import os
+import signal
+import sys
+import tarfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from serve import Server  # noqa: E402
+from test_api import BUILD, Document  # noqa: E402
+
+API = '/api/v1'
+
+
+class Stream:
+    """Events of an SSE answer, one by one: {'event', 'data', 'id'}."""
+
+    def __init__(self, s, path, headers=None):
+        self.c = s.connection(timeout=60)
+        self.c.request('GET', path, headers=dict(headers or {}, Authorization='Bearer ' + s.key))
+        self.r = self.c.getresponse()
+        self.status = self.r.status
+
+    def next(self):
+        event = {}
+        while True:
+            line = self.r.readline().decode()
+            if not line:
+                raise AssertionError('the stream ended')
+            line = line.rstrip('\n')
+            if not line and 'data' in event:
+                return event
+            if line and not line.startswith(':'):
+                name, _, value = line.partition(': ')
+                event[name] = value
+
+
+def tar(files):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode='w:gz') as t:
+        for name, text in files.items():
+            m = tarfile.TarInfo(name)
+            m.size = len(text)
+            t.addfile(m, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+class Builds(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.s = Server(BUILD).start()
+        cls.doc = Document(cls.s.json('GET', API + '/openapi.json')[2])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.s.__exit__()
+
+    def ask(self, method, path, body=None, type_='application/x-tar', key=None):
+        h = {'Authorization': 'Bearer ' + (key or self.s.key)}
+        if body is not None:
+            h['Content-Type'] = type_
+        status, head, data = self.s.ask(method, API + path, body, headers=h)
+        self.doc.check(method, API + path, status, head, data)
+        return status, json.loads(data) if data else None
+
+    def submit(self, files, query='', **more):
+        body = tar(files) if isinstance(files, dict) else files
+        status, b = self.ask('POST', '/builds' + query, body, **more)
+        self.assertEqual(status, 202, b)
+        return b['id']
+
+    def follow(self, id, **more):
+        """All events, and the last one."""
+        seen, s = [], Stream(self.s, API + '/builds/%s/log' % id, **more)
+        self.assertEqual(s.status, 200)
+        while True:
+            e = s.next()
+            seen.append((e['event'], json.loads(e['data']), e.get('id')))
+            if e['event'] == 'end':
+                s.c.close()
+                return seen, seen[-1][1]
+
+    def run_in(self, template, *argv):
+        status, b = self.s.json('POST', API + '/sandboxes', {'template': template, 'user': 'root'})[::2]
+        self.assertEqual(status, 201, b)
+        r = self.s.json('POST', API + '/sandboxes/%s/run' % b['id'], {'argv': list(argv)})[2]
+        self.s.json('DELETE', API + '/sandboxes/' + b['id'])
+        return r
+
+    def test_a_context_becomes_a_template(self):
+        files = {'Dockerfile': 'FROM host\nARG WHO\nCOPY in /out/\nRUN echo "$WHO: $(cat /out/a)" | tee /said\n', 'in/a': 'text\n', 'in/b.o': 'x', '.dockerignore': '**/*.o\n'}
+        id = self.submit(files, '?name=sent:1&arg=WHO=me')
+        seen, end = self.follow(id)
+        self.assertEqual(end['state'], 'ready', end)
+        self.assertEqual([d['text'] for k, d, _ in seen if k == 'step'], ['COPY in /out/', 'RUN echo "$WHO: $(cat /out/a)" | tee /said'])
+        self.assertEqual([d['text'] for k, d, _ in seen if k == 'out'], ['me: text'])
+        status, b = self.ask('GET', '/builds/' + id)
+        self.assertEqual((status, b['state'], b['template'], b['steps'], b['cached']), (200, 'ready', end['template'], 2, 0))
+        self.assertIn('me: text', self.run_in('sent:1', 'sh', '-c', 'cat /said; ls /out')['stdout'])
+        # Again, from the cache; the log goes on where somebody left it.
+        again = self.submit(files, '?name=sent:1&arg=WHO=me')
+        seen, end2 = self.follow(again)
+        self.assertEqual((end2['template'], all(d['cached'] for k, d, _ in seen if k == 'step')), (end['template'], True))
+        at = [i for k, _, i in seen if k == 'at'][-1]
+        self.assertEqual([k for k, _, _ in self.follow(again, headers={'Last-Event-ID': at})[0]], ['end'])
+        self.assertIn(id, [x['id'] for x in self.ask('GET', '/builds')[1]['items']])
+        self.assertEqual(self.s.json('GET', API + '/sandboxes')[2]['items'], [])
+
+    def test_a_file_without_context(self):
+        id = self.submit(json.dumps({'from': 'host', 'name': 'alone', 'files': {'/etc/x': 'y'}}).encode(), type_='application/json')
+        self.assertEqual(self.follow(id)[1]['state'], 'ready')
+        self.assertEqual(self.run_in('alone', 'cat', '/etc/x')['stdout'], 'y')
+        id = self.submit(b'FROM host\nRUN echo hi >/hi\n', '?name=plain', type_='text/plain')
+        self.assertEqual(self.follow(id)[1]['state'], 'ready')
+        self.assertEqual(self.run_in('plain', 'cat', '/hi')['stdout'], 'hi\n')
+
+    def test_what_fails_is_told(self):
+        status, p = self.ask('POST', '/builds', b'FROM host\nNOPE\n', type_='text/plain')
+        self.assertEqual((status, p['reason']), (400, 'dockerfile_unsupported'))
+        status, p = self.ask('POST', '/builds', b'', type_='application/x-tar')
+        self.assertEqual((status, p['reason']), (400, 'build_context'))
+        self.assertEqual(self.ask('POST', '/builds?arg=x', tar({'Dockerfile': 'FROM host'}))[0], 400)
+        self.assertEqual(self.ask('POST', '/builds', b'#' * (2 << 20), type_='text/plain')[0], 413)
+        for body, word in ((tar({'x': 'y'}), 'neither template.json nor Dockerfile'), (b'garbage' * 100, 'cannot be unpacked'),
+                           (tar({'Dockerfile': 'FROM host\nRUN echo why >&2; exit 3\n'}), 'Dockerfile:2: RUN: exit code 3: why'),
+                           (tar({'Dockerfile': 'FROM host\nCOPY ../../etc/hostname /x\n'}), 'is not there')):
+            end = self.follow(self.submit(body))[1]
+            self.assertEqual(end['state'], 'failed')
+            self.assertIn(word, end['error'])
+        for path in ('/builds/bbbbbbbbbbbbbbbbbbbb', '/builds/bbbbbbbbbbbbbbbbbbbb/log'):
+            self.assertEqual(self.ask('GET', path)[0], 404)
+        self.assertEqual(self.ask('POST', '/builds/bbbbbbbbbbbbbbbbbbbb/cancel')[0], 404)
+        self.assertEqual(self.s.json('GET', API + '/sandboxes')[2]['items'], [])
+
+    def test_one_is_canceled(self):
+        id = self.submit(b'FROM host\nRUN while :; do sleep 0.1; done\n', type_='text/plain')
+        s = Stream(self.s, API + '/builds/%s/log' % id)
+        while s.next()['event'] != 'step':
+            pass
+        self.assertEqual(self.ask('POST', '/builds/%s/cancel' % id)[0], 200)
+        while True:
+            e = s.next()
+            if e['event'] == 'end':
+                break
+        self.assertEqual(json.loads(e['data'])['state'], 'canceled')
+        self.assertEqual(self.ask('POST', '/builds/%s/cancel' % id)[0], 409)
+        for _ in range(300):
+            left = self.s.json('GET', API + '/sandboxes')[2]['items']
+            if not left:
+                break
+            time.sleep(0.1)
+        self.assertEqual(left, [])
+
+    def test_another_tenant_sees_nothing(self):
+        self.s.cay('tenant', 'create', 'other')
+        other = self.s.make_key('--tenant', 'other')
+        mine = self.submit(b'FROM host\nRUN echo secret\n', type_='text/plain')
+        self.follow(mine)
+        self.assertEqual(self.ask('GET', '/builds/' + mine, key=other)[0], 404)
+        self.assertEqual(self.ask('GET', '/builds', key=other)[1]['items'], [])
+        self.assertEqual(self.ask('POST', '/builds/%s/cancel' % mine, key=other)[0], 404)
+        theirs = self.submit(b'FROM host\nRUN echo secret\n', '?name=theirs', type_='text/plain', key=other)
+        seen, end = self.follow(theirs)
+        self.assertEqual(end['state'], 'ready')
+        self.assertEqual([d['cached'] for k, d, _ in seen if k == 'step'], [False], 'a step of another tenant is nobody else\'s')
+
+    def test_z_a_server_that_ends_leaves_it_to_the_next(self):
+        text = b'FROM host\nRUN echo one >/one\nRUN test -e /workspace/../one && sleep 3\n'
+        id = self.submit(text, '?name=survivor', type_='text/plain')
+        s = Stream(self.s, API + '/builds/%s/log' % id)
+        steps = 0
+        while steps < 2:
+            steps += s.next()['event'] == 'step'
+        self.s.proc.send_signal(signal.SIGKILL)
+        self.s.proc.wait()
+        self.s.start()
+        # The lease of who was killed runs out first; the queue then gives it to this one.
+        for _ in range(1200):
+            b = self.ask('GET', '/builds/' + id)[1]
+            if b['state'] not in ('waiting', 'building', 'lost'):
+                break
+            time.sleep(0.1)
+        self.assertEqual(b['state'], 'ready', b)
+        self.assertEqual(b['cached'], 1, 'it went on from the step that was done')
+        self.assertEqual(self.run_in('survivor', 'cat', '/one')['stdout'], 'one\n')
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
