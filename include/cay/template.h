@@ -5,6 +5,7 @@
  *   cay_template_find()    one, by name or id            cay_template_list()     those there are
  *   cay_template_publish() a sandbox or snapshot as one  cay_template_remove()   forget one
  *   cay_template_name()    another name for one          cay_template_import()   a root filesystem or an image from a file
+ *   cay_template_pull()    an image from a registry
  *
  * A template is a stack of layers and what its sandboxes are told: environment, user, working directory. Sandboxes are made from one
  * by cay_create.template_; its layers are shared by all of them and never change. docs/templates.md tells more.
@@ -104,6 +105,23 @@ typedef struct cay_template_file {
 /* Takes a root filesystem (a directory, or a tar that may be compressed), an OCI layout (a directory or a tar of it) or what `docker save` makes. Layers are
  * unpacked inside sandboxes and their digests checked; those that are here already are not read again. All or nothing. Free the answer. */
 CAY_API int cay_template_import(cay_service *svc, const cay_call *call, const cay_template_file *spec, cay_template **out, cay_err *err);
+
+typedef struct cay_template_remote {
+    size_t             size;
+    const char        *ref;      /* [HOST[:PORT]/]NAME[:TAG][@sha256:…] */
+    const char *const *names;    /* ends with NULL; NULL: what ref is without its digest */
+    const char        *tenant;   /* NULL: "default" */
+    bool               hidden;
+    const char        *platform; /* "linux/arm64"; NULL: this machine's */
+    const char        *auth;     /* where "USER:PASSWORD" is: "env:…", "file:…", "cmd:…", "store:…"; NULL: with `trusted`, what docker's config.json has for the host */
+    bool               trusted;  /* the caller runs this service: the registry may be at a private address */
+    int              (*progress)(const cay_template_progress *p, void *arg); /* not 0 stops; may be NULL */
+    void              *arg;
+} cay_template_remote;
+/* Gets an image from a registry. Layers that are here are not fetched; blobs come side by side, go on where they were cut, and are checked. A redirect leads to public
+ * addresses only; /etc/cay/templates.conf says which registries may be elsewhere. CAY_ENOENT, "image_unknown"; CAY_EAUTH, "registry_auth";
+ * CAY_EUPSTREAM, "registry_answer"; CAY_EPERM, "registry_private". All or nothing. Free the answer. */
+CAY_API int cay_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *spec, cay_template **out, cay_err *err);
 
 #ifdef __cplusplus
 }

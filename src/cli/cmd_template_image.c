@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay template import: root filesystems and images from files. */
+/* cay template import, pull: root filesystems and images from files, and images from registries. */
 #include "main.h"
 #include "open.h"
 #include "show.h"
@@ -82,4 +82,54 @@ const cli_verb cli_template_import = {
     .min = 1,
     .max = 1 + CLI_TEMPLATE_NAMES,
     .fn = import,
+};
+
+typedef struct pull_args {
+    const char *name, *platform, *auth;
+    bool        hidden;
+} pull_args;
+
+static const opt_def pull_defs[] = {
+    { "as", 0, "NAME", "another name than the image has", OPT_STR, offsetof(pull_args, name) },
+    { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR, offsetof(pull_args, platform) },
+    { "auth", 0, "SOURCE", "where USER:PASSWORD is: env:VARIABLE, file:PATH, cmd:NAME or store:NAME (default: what `docker login` kept)", OPT_STR, offsetof(pull_args, auth) },
+    { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(pull_args, hidden) },
+    OPT_END
+};
+
+static int pull(void *opts, int argc, char **argv)
+{
+    const pull_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_template) t = NULL;
+    cay_service *svc;
+    const char *const names[] = { a->name, NULL };
+    bar b = { .on = isatty(2) && !cli.quiet && !cli.json };
+    cay_template_remote spec = { .size = sizeof spec, .ref = argv[0], .names = a->name ? names : NULL, .platform = a->platform, .auth = a->auth, .hidden = a->hidden, .trusted = true,
+                                 .progress = on_progress, .arg = &b };
+    (void)argc;
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_template_pull(svc, NULL, &spec, &t, &err);
+    bar_end(&b);
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    cli_template_print(t);
+    return CLI_OK;
+}
+
+const cli_verb cli_template_pull = {
+    .name = "template pull",
+    .operands = "[OPTIONS] IMAGE",
+    .summary = "get an image from a registry as a template, and print its id",
+    .text = "IMAGE is [HOST[:PORT]/]NAME[:TAG][@DIGEST], of docker.io unless it names a host or templates.conf says where to search. Layers that are here are not\n"
+            "fetched again; a pull that was cut goes on where it stopped.",
+    .examples = "  cay template pull python:3.11-slim\n"
+                "  cay template pull --auth env:LOGIN registry.example/team/tools:2 --as tools\n"
+                "  cay run --template python:3.11-slim -- python3 -V",
+    .opts = { { pull_defs, 0 } },
+    .size = sizeof(pull_args),
+    .min = 1,
+    .max = 1,
+    .fn = pull,
 };

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <curl/curl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <strings.h>
 
@@ -95,6 +96,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
         v++, len--;
     while (len && isspace((unsigned char)v[len - 1]))
         len--;
+    if (t->req->on_header)
+        t->req->on_header(line, key, v, len, t->req->arg);
 #define IS(name) (key == sizeof name - 1 && !strncasecmp(line, name, key))
     if (IS("content-type")) {
         const char *semi = memchr(v, ';', len);
@@ -173,6 +176,23 @@ static int failed(const trip *t, CURLcode code, const char *said)
     return rc;
 }
 
+/* The address is judged that is connected to, so a name that resolves to another one the second time gains nothing. */
+static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+{
+    const trip *t = arg;
+    uint8_t addr[16] = { [10] = 0xff, [11] = 0xff };
+    (void)purpose;
+    if (a->family == AF_INET)
+        memcpy(addr + 12, &((const struct sockaddr_in *)&a->addr)->sin_addr, 4);
+    else if (a->family == AF_INET6)
+        memcpy(addr, &((const struct sockaddr_in6 *)&a->addr)->sin6_addr, 16);
+    if ((a->family != AF_INET && a->family != AF_INET6) || !t->req->may(addr, t->req->arg)) {
+        errno = EACCES;
+        return CURL_SOCKET_BAD;
+    }
+    return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
 static void set_up(CURL *e, trip *t, struct curl_slist *headers, char *said)
 {
     const cay__http_req *q = t->req;
@@ -183,7 +203,13 @@ static void set_up(CURL *e, trip *t, struct curl_slist *headers, char *said)
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, said);
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(e, CURLOPT_USERAGENT, "cay/" CAY_VERSION);
-    curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "");
+    if (!q->raw)
+        curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "");
+    if (q->may) {
+        curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+        curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
+        curl_easy_setopt(e, CURLOPT_PROXY, "");
+    }
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)(q->connect_ms ? q->connect_ms : 30000));
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, t);

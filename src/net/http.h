@@ -28,6 +28,11 @@ typedef struct cay__http_req {
     int (*on_head)(int status, const char *content_type, void *arg, cay_err *err);
     int (*on_data)(const char *bytes, size_t n, void *arg, cay_err *err);
     void *arg;
+    /* Each line of the answer's head; may be NULL. */
+    void (*on_header)(const char *name, size_t name_len, const char *value, size_t len, void *arg);
+    /* Before a connection is made: may this address (of IPv6, or IPv4 mapped into it) be asked? NULL: any. With it no proxy is used. */
+    bool (*may)(const uint8_t addr[16], void *arg);
+    bool   raw; /* the body as it is, not decompressed */
 } cay__http_req;
 
 typedef struct cay__http_reply {

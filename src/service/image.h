@@ -68,6 +68,8 @@ typedef struct cay__image_spec {
     void              *progress_arg;
 } cay__image_spec;
 int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spec *spec, const cay__image *im, cay_template **out, cay_err *err);
+/* Blobs of pulls that nobody came back to for a day; template_pull.c. */
+void cay__blobs_sweep(cay_service *svc);
 /* Nobody removes layers of images meanwhile. Close it. */
 int cay__layers_lock(cay_service *svc, bool remove, int *fd, cay_err *err);
 /* Which of its layers are not here yet. */

@@ -115,7 +115,7 @@ static int take_layers(const json_t *list, cay__image *out, cay_err *err)
 {
     if (!json_is_array(list))
         return bad(err, "manifest has no list of layers");
-    if (json_array_size(list) > CAY__IMAGE_LAYERS)
+    if (json_array_size(list) > CAY__IMAGE_LAYERS && !CAY__MUTANT("fuzz-image"))
         return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep", "the image has %zu layers, and a sandbox stands on at most %d", json_array_size(list), CAY__IMAGE_LAYERS);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *d = json_array_get(list, i);

@@ -105,6 +105,7 @@ static bool is_young(int dir, const char *name)
 int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
 {
     settling s = { .svc = svc, .call = call, .err = err };
+    cay__blobs_sweep(svc);
     int fd = openat(svc->home_fd, CAY__LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     int rc = 0;

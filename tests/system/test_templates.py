@@ -12,6 +12,7 @@ tmp = tempfile.mkdtemp(prefix="cay-tpl.")
 home = tmp + "/home"
 os.mkdir(home, 0o700)
 os.environ.update(CAY_HOME=home, CAY_LIBEXEC=build, CAY_POOL="2")
+os.environ["PATH"] += ":" + os.environ.get("BORROWED", "") + "/usr/bin"
 for name in ("CAY_FAULT", "CAY_HOST"):
     os.environ.pop(name, None)
 if busybox() is None:
@@ -295,7 +296,7 @@ def hostile_images_are_refused_and_leave_nothing():
     no("archive_path", [ent("a/../../escape", data=b"x")])
     no("archive_link", [ent("out", "l", to="/etc"), ent("out/x", data=b"x")])
     no("archive_link", [ent("out", "l", to="../../../.."), ent("out/tmp/x", data=b"x")])
-    no("archive_link", [ent("hard", "h", to="../../etc/passwd")] if False else [ent("hard", "h", to="etc/passwd")])
+    no("archive_link", [ent("hard", "h", to="etc/passwd")])
     no("archive_path", [ent("hard", "h", to="../../etc/shadow")])
     no("archive_link", [ent("l", "l", to="/etc/shadow"), ent("hard", "h", to="l")])
     no("archive_special", [ent("etc/sda", "b")])
@@ -307,7 +308,7 @@ def hostile_images_are_refused_and_leave_nothing():
     no("archive_path", [ent("a/.wh..."), ent("b")])
     no("archive_link", [ent("a", data=b"f"), ent("a/.wh..wh..opq")])
     no("archive_corrupt", tar([ent("cut", data=b"x" * 5000)])[:2000])
-    no("archive_limit", gzip.compress(b"") and tar([ent("bomb", data=b"\0" * (64 << 20))]))
+    no("archive_limit", tar([ent("bomb", data=b"\0" * (64 << 20))]))
     # documents that lie
     l = image([ent("f", data=b"1")])
     blob = l.path + "/blobs/sha256/" + l.manifest["layers"][0]["digest"][7:]
@@ -358,8 +359,7 @@ def setuid_and_capabilities_do_nothing():
          ent("bin/cap", data=busybox(), mode=0o755, xattr={"security.capability": caps.decode("latin1")})]
     raw = tar(e)
     cay("template", "import", Layout(tmp + "/suid", [raw], name="suid:1").path)
-    out = cay("run", "--template", "suid:1", "--user", "1000", "--", "/bin/sh", "-c", "/bin/id -u; grep -E '^Cap(Prm|Eff|Bnd)' /proc/self/status; exec -a grep /bin/cap -E '^Cap(Prm|Eff)' /proc/self/status"
-              if False else "/bin/id -u; while read a b; do case $a in CapEff:) echo $b;; esac; done </proc/self/status")
+    out = cay("run", "--template", "suid:1", "--user", "1000", "--", "/bin/sh", "-c", "/bin/id -u; while read a b; do case $a in CapEff:) echo $b;; esac; done </proc/self/status")
     assert out.split() == ["1000", "0000000000000000"], out
 
 
