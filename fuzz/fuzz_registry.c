@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         free(n);
     } else if (*data == 'd') {
         char *login = NULL;
-        if (cay__docker_auth(text, len - 1, "docker.io", &login) && strpbrk(login, "\r\n"))
+        if (cay__reg_docker_login(text, len - 1, "docker.io", &login) && strpbrk(login, "\r\n"))
             abort();
         free(login);
     } else if (*data == 'c') {

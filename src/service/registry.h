@@ -40,7 +40,7 @@ typedef struct cay__challenge {
 /* Bearer before Basic; what cannot be read is NONE. */
 void cay__challenge_read(const char *value, size_t len, cay__challenge *out);
 /* "user:password" of a host in docker's config.json; false: there is none. The caller frees. */
-bool cay__docker_auth(const char *text, size_t len, const char *host, char **out);
+bool cay__reg_docker_login(const char *text, size_t len, const char *host, char **out);
 
 typedef struct cay__reg cay__reg;
 /* login: "user:password" or NULL. */

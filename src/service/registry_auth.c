@@ -94,7 +94,7 @@ static const char *host_of(const char *key)
     return p ? p + 3 : key;
 }
 
-bool cay__docker_auth(const char *text, size_t len, const char *host, char **out)
+bool cay__reg_docker_login(const char *text, size_t len, const char *host, char **out)
 {
     json_error_t e;
     CAY_AUTOJSON *o = json_loadb(text, len, 0, &e);

@@ -293,7 +293,7 @@ static int find_login(pulling *p, cay_err *err)
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, text, 256 << 10);
     if (n > 0)
-        cay__docker_auth(text, (size_t)n, p->name.host, &p->login);
+        cay__reg_docker_login(text, (size_t)n, p->name.host, &p->login);
     explicit_bzero(text, 256 << 10);
     return 0;
 }
