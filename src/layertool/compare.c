@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compare.h"
+#include "pathmap.h"
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -28,6 +29,7 @@ typedef struct run {
     cay__buf path, from;
     moved   *mv;
     size_t   nmv, capmv;
+    pathmap  by_to, by_from; /* numbers in mv */
 } run;
 
 /* ---- the same? ---- */
@@ -107,16 +109,9 @@ static unsigned differs(const compare *c, const entry *a, const char *an, const 
 /* The nearest renamed directory above, where it was, and how much of the path that stands for. */
 static const char *parent_from(const run *r, const char *path, size_t *cut)
 {
-    const char *from = "";
-    *cut = 0;
-    for (size_t i = 0; i < r->nmv; i++) {
-        size_t n = strlen(r->mv[i].to);
-        if (n > *cut && !strncmp(r->mv[i].to, path, n) && path[n] == '/') {
-            *cut = n;
-            from = r->mv[i].from;
-        }
-    }
-    return from;
+    size_t i = pathmap_above(&r->by_to, path);
+    *cut = i == PATHMAP_NONE ? 0 : strlen(r->mv[i].to);
+    return i == PATHMAP_NONE ? "" : r->mv[i].from;
 }
 
 static int note_moved(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
@@ -145,24 +140,22 @@ static int note_moved(walk *w, const char *name, const struct stat *st, bool *do
         cay__buf_add(&from, w->path.data + cut, strlen(w->path.data) - strlen(name) - cut);
         cay__buf_str(&from, to);
     }
-    r->mv[r->nmv++] = (moved){ cay__strdup(from.data), cay__strdup(w->path.data) };
+    moved *mv = &r->mv[r->nmv++];
+    *mv = (moved){ cay__strdup(from.data), cay__strdup(w->path.data) };
+    pathmap_put(&r->by_to, mv->to, r->nmv - 1);
+    pathmap_put(&r->by_from, mv->from, r->nmv - 1);
     return 0;
 }
 
 static const char *moved_from(const run *r, const char *to)
 {
-    for (size_t i = 0; i < r->nmv; i++)
-        if (!strcmp(r->mv[i].to, to))
-            return r->mv[i].from;
-    return NULL;
+    size_t i = pathmap_get(&r->by_to, to, strlen(to));
+    return i == PATHMAP_NONE ? NULL : r->mv[i].from;
 }
 
 static bool moved_away(const run *r, const char *from)
 {
-    for (size_t i = 0; i < r->nmv; i++)
-        if (!strcmp(r->mv[i].from, from))
-            return true;
-    return false;
+    return pathmap_get(&r->by_from, from, strlen(from)) != PATHMAP_NONE;
 }
 
 /* ---- the walk ---- */
@@ -328,6 +321,8 @@ static void run_clear(run *r)
         free(r->mv[i].to);
     }
     free(r->mv);
+    pathmap_clear(&r->by_to);
+    pathmap_clear(&r->by_from);
     cay__buf_clear(&r->path);
     cay__buf_clear(&r->from);
 }

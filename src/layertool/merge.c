@@ -7,6 +7,7 @@
  * that a layer renamed (a redirect, root mode only) takes its earlier content along from where that was. At the end
  * whiteouts that hide nothing go: the kernel would list their names where it has nothing to merge.
  */
+#include "pathmap.h"
 #include "tool.h"
 #include <base/str.h>
 #include <fcntl.h>
@@ -30,6 +31,7 @@ typedef struct merge {
     crawl  at;         /* in the tree, in step with the walk through the layer */
     held  *v;
     size_t n, cap;
+    pathmap by_to; /* number in v */
 } merge;
 
 /* ---- marks of overlayfs ---- */
@@ -231,16 +233,15 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
     }
     held *h = &m->v[m->n++];
     *h = (held){ .to = cay__strdup(w->path.data) };
+    pathmap_put(&m->by_to, h->to, m->n - 1);
     if (*to == '/') {
         h->from = cay__strdup(to);
         return 0;
     }
     /* A name alone: a brother in the same directory, which may itself have been renamed by this layer. */
     size_t cut = strlen(w->path.data) - strlen(name);
-    const held *up = NULL;
-    for (size_t i = 0; i + 1 < m->n; i++)
-        if (!strncmp(m->v[i].to, w->path.data, strlen(m->v[i].to)) && w->path.data[strlen(m->v[i].to)] == '/')
-            up = &m->v[i];
+    size_t above = pathmap_above(&m->by_to, w->path.data);
+    const held *up = above == PATHMAP_NONE ? NULL : &m->v[above];
     CAY_AUTOBUF from = CAY__BUF(64u << 20);
     if (up) {
         cay__buf_str(&from, up->from);
@@ -264,6 +265,9 @@ static int hold_all(merge *m, cay_err *err)
 {
     if (m->n > 1)
         qsort(m->v, m->n, sizeof *m->v, deepest_first);
+    pathmap_clear(&m->by_to); /* they have other numbers now */
+    for (size_t i = 0; i < m->n; i++)
+        pathmap_put(&m->by_to, m->v[i].to, i);
     for (size_t i = 0; i < m->n; i++) {
         held *h = &m->v[i];
         CAY_AUTOFD parent = -1;
@@ -280,10 +284,8 @@ static int hold_all(merge *m, cay_err *err)
 
 static held *held_for(merge *m, const char *path)
 {
-    for (size_t i = 0; i < m->n; i++)
-        if (!strcmp(m->v[i].to, path))
-            return &m->v[i];
-    return NULL;
+    size_t i = pathmap_get(&m->by_to, path, strlen(path));
+    return i == PATHMAP_NONE ? NULL : &m->v[i];
 }
 
 /* ---- a directory ---- */
@@ -340,6 +342,7 @@ static void forget(merge *m)
         free(m->v[i].to);
     }
     m->n = 0;
+    pathmap_clear(&m->by_to);
 }
 
 static int lay(merge *m, const char *layer, cay_err *err)

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pathmap.h"
+#include <base/base.h>
+#include <base/str.h>
+
+struct pathmap_slot {
+    const char *path; /* NULL: free */
+    size_t      len, number;
+};
+
+/* The names are a tenant's, who would choose many of one hash if its beginning were known. */
+static size_t hash(const pathmap *m, const char *s, size_t len)
+{
+    uint64_t h = m->seed;
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (unsigned char)s[i]) * 0x100000001b3u;
+    return (size_t)(h ^ h >> 29);
+}
+
+static struct pathmap_slot *find(const pathmap *m, const char *path, size_t len)
+{
+    for (size_t i = hash(m, path, len);; i++) {
+        struct pathmap_slot *s = &m->v[i & (m->cap - 1)];
+        if (!s->path || (s->len == len && !memcmp(s->path, path, len)))
+            return s;
+    }
+}
+
+static void grow(pathmap *m)
+{
+    pathmap old = *m;
+    if (!old.cap)
+        cay__random(&m->seed, sizeof m->seed);
+    m->cap = old.cap ? 2 * old.cap : 64;
+    m->v = cay__alloc(m->cap * sizeof *m->v); /* zeroed */
+    for (size_t i = 0; i < old.cap; i++)
+        if (old.v[i].path)
+            *find(m, old.v[i].path, old.v[i].len) = old.v[i];
+    free(old.v);
+}
+
+void pathmap_put(pathmap *m, const char *path, size_t number)
+{
+    size_t len = strlen(path);
+    if (2 * (m->n + 1) > m->cap)
+        grow(m);
+    struct pathmap_slot *s = find(m, path, len);
+    if (s->path)
+        return;
+    *s = (struct pathmap_slot){ path, len, number };
+    m->n++;
+}
+
+size_t pathmap_get(const pathmap *m, const char *path, size_t len)
+{
+    const struct pathmap_slot *s = m->n ? find(m, path, len) : NULL;
+    return s && s->path ? s->number : PATHMAP_NONE;
+}
+
+size_t pathmap_above(const pathmap *m, const char *path)
+{
+    for (size_t n = strlen(path); m->n && n > 0; n--) {
+        if (path[n - 1] != '/')
+            continue;
+        size_t hit = pathmap_get(m, path, n - 1);
+        if (hit != PATHMAP_NONE)
+            return hit;
+    }
+    return PATHMAP_NONE;
+}
+
+void pathmap_clear(pathmap *m)
+{
+    free(m->v);
+    *m = (pathmap){ 0 };
+}
