@@ -216,6 +216,7 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     CAY_TRY(cay__libexec_find(d->libexec, "cay-pid1", pid1, sizeof pid1, err));
     CAY_TRY(cay__docker_image_find(e, call, &o, NULL, NULL, image, err));
     CAY_TRY(cay__docker_home(d, err));
+    cay__docker_know(d, info);
     cay__str_join(ctl, sizeof ctl, d->dir, "/", id, "/ctl", NULL);
     cay__docker_place at = { .id = id, .owner = d->owner, .ctl = ctl, .pid1 = pid1 };
     return cay__docker_spec(spec, &o, image, info, &at, body, err);

@@ -78,6 +78,31 @@ int cay__docker_home(cay__docker *d, cay_err *err)
     return read_owner(d) < 0 ? cay_fail_why(err, CAY_ESTATE, "sandbox_damaged", "%s/owner is damaged; restore it, or remove the directory and its containers by hand", d->dir) : 0;
 }
 
+/* Ours alone, and by this very program's layout: another size is another program's. */
+static void read_known(cay__docker *d)
+{
+    cay__engine_info i;
+    CAY_AUTOFD fd = openat(d->boxes, "engine", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    char more;
+    if (fd < 0 || cay__fd_read_all(fd, &i, sizeof i) != sizeof i || read(fd, &more, 1) != 0)
+        return;
+    char *text[] = { i.name, i.version, i.api, i.arch, i.driver, i.backing };
+    const size_t room[] = { sizeof i.name, sizeof i.version, sizeof i.api, sizeof i.arch, sizeof i.driver, sizeof i.backing };
+    for (size_t k = 0; k < CAY_LEN(text); k++)
+        text[k][room[k] - 1] = 0;
+    d->info = i;
+    d->known = true;
+}
+
+void cay__docker_know(cay__docker *d, const cay__engine_info *info)
+{
+    if (d->known && !memcmp(&d->info, info, sizeof *info))
+        return;
+    CAY_AUTOFD fd = openat(d->boxes, ".engine", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 && cay__fd_write_all(fd, info, sizeof *info))
+        renameat(d->boxes, ".engine", d->boxes, "engine");
+}
+
 static int open_kind(const cay_provider_conf *conf, const cay__docker_kind *kind, void **self, cay_err *err)
 {
     cay__docker *d = cay__alloc(sizeof *d);
@@ -92,8 +117,10 @@ static int open_kind(const cay_provider_conf *conf, const cay__docker_kind *kind
         return cay_fail_sys(err, CAY_ESYS, "state directory %s", conf->home);
     }
     d->boxes = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (d->boxes >= 0)
+    if (d->boxes >= 0) {
         read_owner(d);
+        read_known(d);
+    }
     find_engine(d);
     *self = d;
     return 0;

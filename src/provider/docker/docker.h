@@ -9,7 +9,7 @@
  *
  * On disk, below the state directory, docker/ID/ (podman/ID/):
  *     ctl/        shown in the container at /.cay/ctl: config, meta (provider/local/box.h), procs, sock
- *     container   the engine's id of it
+ *     container   the engine's id of it, and the pid of its first process
  * docker/owner is a random word that our containers carry in a label: one without it is nobody we touch. docker/.up/ID is made anew when a
  * sandbox begins to run, which is how events find it.
  */
@@ -38,10 +38,15 @@ typedef struct cay__docker {
     char         owner[40];
     cay__engine *engine;
     cay_err      engine_err; /* why there is none */
+    bool             known;  /* what the engine said when the last sandbox was made, for who only wants to know how one is */
+    cay__engine_info info;
 } cay__docker;
 
 /* docker.c: the directory and the word in it; made when the first sandbox is. */
 int cay__docker_home(cay__docker *d, cay_err *err);
+
+/* Notes it for those who come later. */
+void cay__docker_know(cay__docker *d, const cay__engine_info *info);
 
 /* options.c: what is this provider's alone; strings are the request's. */
 typedef struct cay__docker_options {

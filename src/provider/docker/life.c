@@ -4,7 +4,9 @@
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 
 static int post(cay__docker_box *b, const cay_call *call, const char *what, cay_err *err)
 {
@@ -26,18 +28,50 @@ static void take_reason(cay__docker_box *b, const local_meta *m, const cay__dock
     b->reason[n] = 0;
 }
 
-/* The engine is away. What it started runs on, if its pid 1, the one that the engine named, still answers; the walls are told by no one. */
-static int status_without(cay__docker_box *b, cay_box_status *out)
+/* Is it held still by its group's freezer? -1: that cannot be seen from here. */
+static int frozen(int pid)
+{
+    char path[64], text[4096], at[4200], word[64];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    if (cay__fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
+        return -1;
+    for (char *line = text, *next; line && *line; line = next) {
+        if ((next = strchr(line, '\n')))
+            *next++ = 0;
+        char *v1 = strstr(line, ":freezer:");
+        bool v2 = !strncmp(line, "0::", 3);
+        if (!v1 && !v2)
+            continue;
+        if (v1 ? !cay__str_join(at, sizeof at, "/sys/fs/cgroup/freezer", v1 + 9, "/freezer.state", NULL)
+               : !cay__str_join(at, sizeof at, "/sys/fs/cgroup", line + 3, "/cgroup.events", NULL))
+            return -1;
+        if (cay__fd_read_file(AT_FDCWD, at, word, sizeof word) > 0)
+            return v1 ? strncmp(word, "THAWED", 6) != 0 : strstr(word, "frozen 1") != NULL;
+    }
+    return -1;
+}
+
+/* Without the engine, which may be slow or away: pid 1, the one that the engine named, answers, its group is not frozen, and what the walls are was
+ * noted. Only what this cannot tell is asked. */
+static bool look_without(cay__docker_box *b, bool away, cay__docker_view *v)
 {
     CAY_AUTOFD sock = -1;
-    local_meta m;
     int pid = 0;
-    if (cay__docker_reach(b, &sock, &pid, NULL) < 0 || pid != atomic_load(&b->pid) || cay__local_meta_read(b->ctl, &m, NULL) < 0)
-        return -1;
-    take_reason(b, &m, &(cay__docker_view){ .state = CAY_RUNNING });
-    b->layers[0] = (cay_layer){ "engine", "off", "the engine does not answer; what it made still runs", "start the engine" };
-    *out = (cay_box_status){ .size = sizeof *out, .state = m.state == CAY_PAUSED ? CAY_PAUSED : CAY_RUNNING, .reason = b->reason, .level = CAY_LEVEL_PROCESS, .pid = pid,
-                             .layers = b->layers, .nlayers = 1, .deadline_ms = cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = "" };
+    if (cay__docker_reach(b, &sock, &pid, NULL) < 0 || pid != atomic_load(&b->pid) || (!away && (!b->d->known || frozen(pid) != 0)))
+        return false;
+    *v = (cay__docker_view){ .state = CAY_RUNNING, .pid = pid };
+    return true;
+}
+
+static int see(cay__docker_box *b, const cay_call *call, cay__docker_view *v, cay_err *err)
+{
+    if (look_without(b, false, v))
+        return 0;
+    int rc = cay__docker_look(b, call, v, err);
+    if (rc == CAY_EUPSTREAM && look_without(b, true, v))
+        return 0;
+    CAY_TRY(rc);
+    json_decref(v->all);
     return 0;
 }
 
@@ -46,13 +80,10 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
     cay__docker_box *b = box;
     cay__docker_view v;
     local_meta m = { 0 };
-    const cay__engine_info *info;
-    int rc = cay__docker_look(b, call, &v, err);
-    if (rc == CAY_EUPSTREAM && status_without(b, out) == 0)
-        return 0;
-    CAY_TRY(rc);
-    json_decref(v.all);
-    CAY_TRY(cay__engine_meet(b->d->engine, call, &info, err));
+    const cay__engine_info *info = &b->d->info;
+    CAY_TRY(see(b, call, &v, err));
+    if (!b->d->known)
+        CAY_TRY(cay__engine_meet(b->d->engine, call, &info, err));
     if (cay__local_meta_read(b->ctl, &m, NULL) < 0)
         m = (local_meta){ .state = CAY_RUNNING };
     if (v.state == CAY_RUNNING && m.state == CAY_PAUSED) /* by pid 1, at its deadline */
