@@ -707,6 +707,23 @@ static void skills_are_listed_and_loaded(void **state)
     told_has(1, "ran");
     cay_cap_free(caps[0]);
     cay_cap_free(caps[1]);
+
+    /* A source of a manifest, in a sandbox that was there before, twice. */
+    char entry[300];
+    snprintf(path, sizeof path, "%s/linked", dir);
+    unlink(path);
+    snprintf(entry, sizeof entry, "{\"type\":\"local_dir\",\"src\":\"%s\"}", dir);
+    cay_skills_options from = { .size = sizeof from, .from = entry, .path = "brought" };
+    assert_int_equal(cay_cap_skills(&from, &caps[0], &err), 0);
+    cay_agent c = { .size = sizeof c, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    for (int i = 0; i < 2; i++) {
+        play_clear(&p);
+        p.say[0] = TEXT("done");
+        cay_run_result_free(run_conf(&c, "go", (cay_run_config){ .sandbox = sb }));
+        has(p.instructions[0], "- plotter: plots things (file: brought/one/SKILL.md)");
+    }
+    file_is("brought/one/SKILL.md", rows[0][1]);
+    cay_cap_free(caps[0]);
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         snprintf(path, sizeof path, "%s/%s/SKILL.md", dir, rows[i][0]);
         unlink(path);

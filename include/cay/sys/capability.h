@@ -165,7 +165,8 @@ typedef struct cay_skills_options {
     size_t           size;
     const cay_skill *skills; /* copied */
     size_t           nskills;
-    const char      *from;   /* a manifest's entry as JSON: {"type": "local_dir", …}, {"type": "git_repo", …} */
+    const char      *from;   /* a manifest's entry as JSON: {"type": "local_dir", …}, {"type": "git_repo", …}; in a sandbox that is given to the run a
+                                local one has a whole path */
     const char      *lazy;   /* a directory of the host; load_skill copies one of its skills when it is wanted */
     const char      *path;   /* where they are in the workspace; NULL: ".agents" */
 } cay_skills_options;

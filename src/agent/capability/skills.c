@@ -4,6 +4,7 @@
 #include <base/arena.h>
 #include <base/fd.h>
 #include <base/json.h>
+#include <cay/manifest.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -146,6 +147,32 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
     CAY_TRY(each_file(s, add_entry, entries, err));
     *instead = cay__json_text(m, 64u << 20);
     return 0;
+}
+
+/* A sandbox that was given to the run has its manifest already: the source is added to it, as a live one may be. */
+static int bring_in(bound *b, cay_err *err)
+{
+    CAY_AUTOFREE char *old = NULL;
+    CAY_AUTOFREE char *text = NULL;
+    char whole[4096];
+    cay_stat st = { .size_of = sizeof st };
+    cay_err own = CAY_ERR_INIT;
+    const cay_call *call = cay_run_call(b->run);
+    snprintf(whole, sizeof whole, "%s/%s", b->root, b->s->path);
+    if (cay_file_stat(b->sb, call, whole, false, &st, NULL) == 0)
+        return 0; /* it came with the sandbox, or with a run before */
+    int rc = cay_sandbox_manifest(b->sb, call, &old, &own);
+    if (rc < 0 && strcmp(own.reason, "manifest_missing")) {
+        if (err)
+            *err = own;
+        return rc;
+    }
+    CAY_TRY(change_manifest((void *)b->s, old, &text, err));
+    /* The entry is the program's own word, not a model's: a whole path of the host is meant. */
+    CAY_AUTOJSON *entry = NULL;
+    CAY_TRY(cay__json_object("skills", b->s->from, &entry, err));
+    const char *src = cay__json_str(entry, "src", "");
+    return cay_sandbox_set_manifest(b->sb, call, text, *src == '/' ? src : NULL, 0, err);
 }
 
 /* ------------------------------------------------------------------ the index */
@@ -304,6 +331,8 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
                           .parameters = "{\"type\":\"object\",\"required\":[\"skill_name\"],\"properties\":{\"skill_name\":{\"type\":\"string\"}}}" };
     b->tools[0] = &b->load;
     int rc = b->s->lazy ? list_host(b, err) : 0;
+    if (rc == 0 && b->s->from)
+        rc = bring_in(b, err);
     if (rc == 0 && b->s->n)
         rc = each_file(b->s, put_file, b, err);
     if (rc == 0 && !b->s->lazy)
