@@ -96,6 +96,22 @@ static void spawns(const char *dir)
     seed(dir, "spawn_user_unknown"), CONFIG(), SPAWN(0, 0, 1, 0, "nobody-here\0\0t\0true\0");
 }
 
+static void units(const char *dir)
+{
+    struct {
+        char        config[sizeof DEFAULT - 1 + sizeof CAY_UNITS_MARK];
+        cay_g_units head;
+        cay_g_unit  web;
+        char        blob[18];
+    } __attribute__((packed)) c = { .head = { 1, 0 }, .web = { .name = "web", .flags = CAY_SPAWN_SHELL, .argc = 1, .envc = 1, .blob = 9, .check_argc = 1, .check = 8, .title = "x" } };
+    memcpy(c.config, DEFAULT CAY_UNITS_MARK, sizeof c.config);
+    memcpy(c.blob, "\0\0\0x\0A=b\0\0\0\0ping\0", 18);
+    seed(dir, "units"), config((const char *)&c, sizeof c), proc(0x11, CAY_G_UNIT, "", 0, 0), proc(0, CAY_G_UNIT, "web", CAY_GU_STOP, 0),
+        proc(0, CAY_G_UNIT, "web", CAY_GU_START, 0), proc(0, CAY_G_UNIT, "", CAY_GU_HOLD, 0), proc(0, CAY_G_UNIT, "no", CAY_GU_RESTART, 0), proc(0, CAY_G_SWAPPED, "", 0, 0);
+    c.web.blob = 4000;
+    seed(dir, "units_bad"), config((const char *)&c, sizeof c), config((const char *)&c, sizeof c.config + 3);
+}
+
 /* ---- control: who (client 0 or 1; 4: no turn of the loop after it), descriptors as companion() of that target has them ---- */
 
 #define BOX "caaaaaaaaaaaaaaaaaaa"
@@ -183,6 +199,7 @@ int main(int argc, char **argv)
     seed(dir, "signal"), CONFIG(), proc(0, CAY_G_SIGNAL, "pbbbbbbbbbbbbbbbbbbb", 9, 0), SPAWN(0, 0, 1, 0, PLAIN), proc(0, CAY_G_SIGNAL, P, 65, 0);
     proc(0, CAY_G_FORGET, "none", 0, 0), proc(0, CAY_G_ACK, P, 0, 0);
     seed(dir, "quiet"), CONFIG(), proc(0, CAY_G_QUIET, "", 0, 0), proc(0, CAY_G_QUIET, "", 1, 0), proc(0, CAY_G_SWAPPED, "", 0, 0);
+    units(dir);
     seed(dir, "short"), fwrite("\0\4\0cay1", 1, 7, out);
     packet(0, 999, "", 0, "", 0), packet(0, CAY_G_SPAWN, "x", 1, "", 0);
     return fclose(out) != 0;

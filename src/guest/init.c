@@ -179,17 +179,17 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len, int *
     if (copy == MAP_FAILED)
         return;
     memcpy(copy, tail, len); /* the byte after it is 0: every look-up ends */
-    if (G.config && !G.config_kept) /* of services, what they point to */
-        munmap(G.config, G.config_len + 1);
+    if (G.config)
+        munmap(G.config, G.config_size);
     G.config = copy;
     G.config_len = len;
+    G.config_size = len + 1;
     G.nofile = m->nofile;
     G.fsize = m->fsize;
     G.data = m->as_limit;
     set_limits(m);
     /* Last, because all before it is in the buffer that may be used again. */
     const char *mark = memmem(copy, len, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
-    G.config_kept = mark != NULL;
     if (mark) { /* no variable begins so */
         G.config_len = (size_t)(mark + 1 - copy);
         if (units_config(mark + 1 + sizeof CAY_UNITS_MARK, len - G.config_len - sizeof CAY_UNITS_MARK) & CAY_GUF_SUDO)

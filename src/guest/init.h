@@ -43,7 +43,7 @@ typedef struct guest {
     char      *config; /* the blob: user NUL workdir NUL hostname NUL shell NUL env… */
     size_t     config_len;
     bool       sudo; /* sudo.c serves */
-    bool       config_kept; /* there is more behind it */
+    size_t     config_size; /* with what is behind it: of services, which have a copy */
     uint64_t   nofile, fsize, data;
     int        tenant[2]; /* cgroup.procs and directory of the group that commands belong to, -1: none */
     uint64_t   key[4]; /* opens clone3(2) to init alone: seccomp.h; forgotten in every fork that serves a tenant */

@@ -501,14 +501,17 @@ uint32_t units_config(const char *at, size_t len)
 {
     const char *end = at + len;
     cay_g_units head;
-    if (U.n || !take(&at, end, &head, sizeof head) || head.n > CAY_UNITS_MAX)
+    if (U.list || !take(&at, end, &head, sizeof head) || head.n > CAY_UNITS_MAX)
         return 0;
-    if (head.n && !U.list)
-        U.list = mmap(NULL, head.n * sizeof *U.list, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (head.n && U.list == MAP_FAILED) {
-        U.list = NULL;
+    /* The list, and behind it what it points to. */
+    size_t size = head.n * sizeof *U.list;
+    char *mem = head.n ? mmap(NULL, size + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (mem == MAP_FAILED)
         return head.flags;
-    }
+    memcpy(mem + size, at, (size_t)(end - at));
+    U.list = (unit *)(void *)mem;
+    end = mem + size + (end - at);
+    at = mem + size;
     while (U.n < head.n && take_unit(&U.list[U.n], &at, end))
         U.n++;
     for (int i = 0; i < ASKERS; i++)
