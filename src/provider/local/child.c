@@ -76,8 +76,9 @@ static void reset_signals(void)
 {
     struct sigaction dfl = { .sa_handler = SIG_DFL };
     sigset_t none;
-    for (int i = 1; i < NSIG; i++)
-        sigaction(i, &dfl, NULL);
+    /* All others are at their default already: host.c. */
+    sigaction(SIGPIPE, &dfl, NULL);
+    sigaction(SIGHUP, &dfl, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }

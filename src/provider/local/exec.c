@@ -201,10 +201,11 @@ static void on_timeout(cay__timer *t)
     cay__timer_arm(&p->h->loop, &p->kill, cay__boot_ms() + GRACE_MS);
 }
 
+/* In a container nothing outlives its pid 1. */
 static void journal(host *h, int pid, uint64_t start)
 {
     uint64_t rec[2] = { (uint64_t)pid, start };
-    if (h->journal >= 0 && write(h->journal, rec, sizeof rec) != sizeof rec)
+    if (h->journal >= 0 && !h->who && write(h->journal, rec, sizeof rec) != sizeof rec)
         return; /* only what a killed cay-local would leave is harder to find */
 }
 

@@ -195,6 +195,10 @@ static bool prepare(host *h, int listener)
     if (!cay__loop_open(&h->loop))
         return false;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    /* Once, and not for each command: whoever started us may ignore what a command wants to hear. */
+    for (int i = 1; i < NSIG; i++)
+        if (i != SIGPIPE && i != SIGHUP)
+            signal(i, SIG_DFL);
     reap_leftovers(h);
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);

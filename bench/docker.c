@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* docker DOCKER [quick]: a command, a sandbox, a small file and 100 MB in a container of provider docker, beside what the engine's own
+ * command line needs for the same, in turns. Run by tests/docker/with; the image is $CAY_DOCKER_IMAGE. */
+#include "measure.h"
+#include <cay/cay.h>
+#include <spawn.h>
+
+extern char **environ;
+enum { BIG = 100 << 20 };
+
+static void need(int rc, const cay_err *err, const char *what)
+{
+    if (rc < 0)
+        give_up("%s: %s", what, err->msg);
+}
+
+/* Runs the engine's command; out: a file, or /dev/null. */
+static double peer_time(const char *const *argv, const char *in)
+{
+    posix_spawn_file_actions_t a;
+    pid_t pid;
+    int status;
+    posix_spawn_file_actions_init(&a);
+    posix_spawn_file_actions_addopen(&a, 0, in ? in : "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&a, 1, "/dev/null", O_WRONLY, 0);
+    double t = now_us();
+    if (posix_spawnp(&pid, argv[0], &a, NULL, (char *const *)argv, environ) || waitpid(pid, &status, 0) != pid || status)
+        give_up("%s %s failed", argv[0], argv[1]);
+    t = now_us() - t;
+    posix_spawn_file_actions_destroy(&a);
+    return t;
+}
+
+static double exec_time(cay_sandbox *sb)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_result r = { .size = sizeof r };
+    const char *const argv[] = { "/usr/bin/true", NULL };
+    cay_spawn s = { .size = sizeof s, .argv = argv };
+    double t = now_us();
+    need(cay_sandbox_run(sb, NULL, &s, NULL, 0, 0, &r, &err), &err, "exec");
+    t = now_us() - t;
+    cay_result_clear(&r);
+    return t;
+}
+
+static double read_time(cay_sandbox *sb, const char *path, size_t want)
+{
+    static char buf[1 << 18];
+    cay_err err = CAY_ERR_INIT;
+    int fd = -1;
+    size_t n = 0;
+    double t = now_us();
+    need(cay_file_open_read(sb, NULL, path, NULL, &fd, &err), &err, "read");
+    for (ssize_t k; (k = read(fd, buf, sizeof buf)) > 0;)
+        n += (size_t)k;
+    close(fd);
+    t = now_us() - t;
+    if (n != want)
+        give_up("%s has %zu bytes", path, n);
+    return t;
+}
+
+static double write_time(cay_sandbox *sb, const char *path, const char *data, size_t n)
+{
+    cay_err err = CAY_ERR_INIT;
+    double t = now_us();
+    need(cay_file_put(sb, NULL, path, data, n, NULL, &err), &err, "write");
+    return now_us() - t;
+}
+
+static double create_time(cay_service *svc, cay_sandbox **out)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_create c = { .size = sizeof c, .provider = "docker" };
+    double t = now_us();
+    need(cay_service_create(svc, NULL, &c, out, &err), &err, "create");
+    exec_time(*out);
+    return now_us() - t;
+}
+
+static void tell(const char *name, const char *unit, double scale, series *ours, series *theirs, const char *peer_name, const char *goal, bool times)
+{
+    double a = percentile(ours, 50) / scale, b = percentile(theirs, 50) / scale;
+    figure((fig){ name, unit, a, .ratio = times ? b / a : a / b, .goal = goal, .n = ours->n, .peers = (peer[]){ { peer_name, b }, { NULL, 0 } } });
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        give_up("usage: docker DOCKER [quick]");
+    const char *docker = argv[1], *image = getenv("CAY_DOCKER_IMAGE");
+    bool quick = argc > 2;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    cay_sandbox *sb, *other;
+    cay_open open_spec = { .size = sizeof open_spec, .provider = "docker" };
+    series s[10] = { { 0 } };
+    char name[64], *big = calloc(1, BIG), file[] = "/tmp/bench-docker.XXXXXX";
+    need(cay_service_open(&open_spec, &svc, &err), &err, "open");
+    create_time(svc, &sb);
+    snprintf(name, sizeof name, "cay-%s", cay_sandbox_id(sb));
+    int fd = mkstemp(file);
+    if (!big || fd < 0 || write(fd, big, BIG) != BIG)
+        give_up("100 MB in /tmp");
+    close(fd);
+    write_time(sb, "/workspace/small", big, 1024);
+    for (size_t i = 0; i < (quick ? 3u : 40u); i++) {
+        for (int k = 0; k < 10; k++)
+            add(&s[0], exec_time(sb)), add(&s[2], read_time(sb, "/workspace/small", 1024));
+        add(&s[1], peer_time((const char *const[]){ docker, "exec", name, "/usr/bin/true", NULL }, NULL));
+        add(&s[3], peer_time((const char *const[]){ docker, "exec", name, "cat", "/workspace/small", NULL }, NULL));
+    }
+    for (size_t i = 0; i < (quick ? 1u : 10u); i++) {
+        add(&s[4], create_time(svc, &other));
+        need(cay_sandbox_remove(other, NULL, &err), &err, "remove");
+        cay_sandbox_unref(other);
+        add(&s[5], peer_time((const char *const[]){ docker, "run", "--rm", "--network", "none", image, "/usr/bin/true", NULL }, NULL));
+        add(&s[6], write_time(sb, "/workspace/big", big, BIG));
+        add(&s[7], peer_time((const char *const[]){ docker, "exec", "-i", name, "sh", "-c", "cat > /tmp/big", NULL }, file));
+        add(&s[8], read_time(sb, "/workspace/big", BIG));
+        add(&s[9], peer_time((const char *const[]){ docker, "exec", name, "cat", "/tmp/big", NULL }, NULL));
+    }
+    unlink(file);
+    tell("docker-exec", "us", 1, &s[0], &s[1], "docker exec", ">=50", true);
+    tell("docker-read", "us", 1, &s[2], &s[3], "docker exec cat", ">=100", true);
+    tell("docker-create", "ms", 1000, &s[4], &s[5], "docker run", "<=1.15", false);
+    tell("docker-up", "ms", 1000, &s[6], &s[7], "docker exec -i", "<=1", false);
+    tell("docker-down", "ms", 1000, &s[8], &s[9], "docker exec cat", "<=1", false);
+    need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
+    cay_sandbox_unref(sb);
+    cay_service_close(svc);
+    return 0;
+}
