@@ -101,6 +101,7 @@ typedef struct cay_template_file {
     const char        *config;   /* of a plain directory or tar: JSON object; or NULL */
     int              (*progress)(const cay_template_progress *p, void *arg); /* not 0 stops; may be NULL */
     void              *arg;
+    const char        *source;   /* what to call path, one line; NULL: as it is */
 } cay_template_file;
 /* Takes a root filesystem (a directory, or a tar that may be compressed), an OCI layout (a directory or a tar of it) or what `docker save` makes. Layers are
  * unpacked inside sandboxes and their digests checked; those that are here already are not read again. All or nothing. Free the answer. */

@@ -400,7 +400,7 @@ static int import(origin *o, cay_template **out, cay_err *err)
 {
     CAY_TRY(open_path(o, err));
     const struct kind *k = kind_of(o);
-    snprintf(o->source, sizeof o->source, "%s:%.200s", k->has ? k->name : o->dir >= 0 ? "dir" : "tar", o->spec->path);
+    snprintf(o->source, sizeof o->source, "%s:%.200s", k->has ? k->name : o->dir >= 0 ? "dir" : "tar", o->spec->source ? o->spec->source : o->spec->path);
     for (char *p = o->source; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
@@ -430,5 +430,5 @@ int cay_template_import(cay_service *svc, const cay_call *call, const cay_templa
     cay__members_clear(&o->members);
     free(o->im.text);
     free(o);
-    return rc < 0 ? cay_wrap(err, rc, "import %.100s", spec.path ? spec.path : "") : 0;
+    return rc < 0 ? cay_wrap(err, rc, "import %.100s", spec.source ? spec.source : spec.path ? spec.path : "") : 0;
 }

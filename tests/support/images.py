@@ -12,7 +12,8 @@ CONFIG = "application/vnd.oci.image.config.v1+json"
 def busybox():
     for p in ("/bin/busybox", os.environ.get("BORROWED", "") + "/bin/busybox"):
         if os.path.exists(p):
-            return open(p, "rb").read()
+            with open(p, "rb") as f:
+                return f.read()
     return None
 
 

@@ -115,7 +115,11 @@ CAY__OP(secret_put);
 CAY__OP(secret_list);
 CAY__OP(secret_delete);
 CAY__OP(secret_renew);
+/* templates.c */
 CAY__OP(template_list);
+CAY__OP(template_get);
+CAY__OP(template_delete);
+CAY__OP(template_import);
 /* builds.c */
 CAY__OP(build_create);
 CAY__OP(build_list);

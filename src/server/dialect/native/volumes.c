@@ -158,25 +158,3 @@ int cay__on_secret_renew(cay__req *r, cay_err *err)
     CAY_TRY(cay_sandbox_renew_secrets(sb, &r->call, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
-
-/* ------------------------------------------------------------------ templates */
-
-typedef struct template_ {
-    const char *name, *about;
-} template_;
-static const cay__field template_fields[] = {
-    { "name", CAY__F_STR, offsetof(template_, name) },
-    { "about", CAY__F_STR, offsetof(template_, about) },
-};
-static const cay__shape template_shape = CAY__SHAPE("Template", template_, template_fields, "what a sandbox starts from");
-static const template_ templates[] = { { "host", "the host's programs, read-only, with a private /home, /tmp, /var and /workspace" } };
-
-const cay__doc cay__doc_template_list = { "listTemplates", "templates", "what a sandbox may start from", .answers = { { 200, &template_shape, .list = true } } };
-int cay__on_template_list(cay__req *r, cay_err *err)
-{
-    cay__items l;
-    cay__items_begin(&l, r, &template_shape);
-    for (size_t i = 0; i < CAY_LEN(templates); i++)
-        cay__items_add(&l, &templates[i]);
-    return cay__items_reply(&l, 200, err);
-}

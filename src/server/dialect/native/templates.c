@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What sandboxes start from: those there are, one of them, one less, and one from an archive. */
+#include "native.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <cay/template.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+CAY_DEFINE_AUTO(cay_template, cay_template_free)
+
+#define ARCHIVE_MAX (8ull << 30)
+enum { LIMIT = 100, LIMIT_MAX = 1000, NAMES = 16 };
+
+typedef struct view {
+    const char  *name, *about;
+    cay_template t;
+} view;
+
+#define AT(field) offsetof(view, t.field)
+static const cay__field template_fields[] = {
+    { "name", CAY__F_STR, offsetof(view, name), .about = "what a request for a sandbox says: its first name, else its id" },
+    { "about", CAY__F_STR, offsetof(view, about), CAY__F_MAYBE },
+    { "id", CAY__F_STR, AT(id), CAY__F_MAYBE },
+    { "names", CAY__F_STRS, AT(names) },
+    { "tenant", CAY__F_STR, AT(tenant), CAY__F_MAYBE },
+    { "shared", CAY__F_BOOL, AT(shared), .about = "other tenants may use it" },
+    { "base", CAY__F_STR, AT(base), .about = "what is below its layers: image, which is nothing, or host" },
+    { "source", CAY__F_STR, AT(source), CAY__F_MAYBE },
+    { "digest", CAY__F_STR, AT(digest), CAY__F_MAYBE },
+    { "layers", CAY__F_STRS, AT(layers) },
+    { "config", CAY__F_JSON, AT(config), CAY__F_MAYBE },
+    { "bytes", CAY__F_U64, AT(bytes) },
+    { "files", CAY__F_U64, AT(files) },
+    { "users", CAY__F_SIZE, AT(users), .about = "sandboxes that were made from it" },
+    { "created_ms", CAY__F_I64, AT(created_ms) },
+};
+static const cay__shape template_shape = CAY__SHAPE("Template", view, template_fields, "what a sandbox starts from");
+
+static const char *const none[] = { NULL };
+static const view host = { "host", "the host's programs, read-only, with a private /home, /tmp, /var and /workspace",
+                           { .id = "", .names = none, .tenant = "", .shared = true, .base = "host", .source = "", .digest = "", .layers = none, .config = "" } };
+
+static const char *owner(const cay__req *r)
+{
+    return r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant;
+}
+
+static view seen(const cay_template *t)
+{
+    return (view){ t->names[0] ? t->names[0] : t->id, "", *t };
+}
+
+typedef struct page {
+    cay__items l;
+    size_t     n, limit;
+    char       last[CAY_ID_LEN + 1];
+} page;
+
+static int on_template(const cay_template *t, void *arg)
+{
+    page *p = arg;
+    view v = seen(t);
+    if (p->n++ == p->limit) { /* one more than was asked for: there is a next page */
+        cay__str_copy(p->l.next, sizeof p->l.next, p->last);
+        return 0;
+    }
+    cay__str_copy(p->last, sizeof p->last, t->id);
+    return cay__items_add(&p->l, &v);
+}
+
+static const cay__query list_query[] = {
+    { "name", "string", "with this name" }, { "limit", "integer", "how many at most, besides host" }, { "after", "string", "go on behind this id" }, { 0 },
+};
+const cay__doc cay__doc_template_list = { "listTemplates", "templates", "what a sandbox may start from: host, then the others, oldest first", .query = list_query,
+                                          .answers = { { 200, &template_shape, .list = true }, { 400 } } };
+int cay__on_template_list(cay__req *r, cay_err *err)
+{
+    uint64_t limit;
+    page p = { .n = 0 };
+    cay_template_filter f = { .size = sizeof f, .tenant = owner(r), .name = cay__req_query(r, "name"), .after = cay__req_query(r, "after") };
+    CAY_TRY(cay__req_number(r, "limit", LIMIT, LIMIT_MAX, &limit, err));
+    if (!limit || (f.after && !cay__id_valid(f.after, 't')))
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s", !limit ? "limit= is at least 1" : "after= is a whole id");
+    p.limit = (size_t)limit;
+    f.limit = p.limit + 1;
+    cay__items_begin(&p.l, r, &template_shape);
+    int rc = f.after || f.name ? 0 : cay__items_add(&p.l, &host);
+    if (rc == 0)
+        rc = cay_template_list(r->svc, &r->call, &f, on_template, &p, err);
+    if (rc < 0) {
+        cay__items_drop(&p.l);
+        return rc;
+    }
+    return cay__items_reply(&p.l, 200, err);
+}
+
+const cay__doc cay__doc_template_get = { "getTemplate", "templates", "all that is known of one, by id, or a name without a slash",
+                                         .answers = { { 200, &template_shape }, { 404 } } };
+int cay__on_template_get(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    if (!strcmp(r->param[0], "host"))
+        return cay__reply_shape(r, 200, &template_shape, &host);
+    CAY_TRY(cay_template_find(r->svc, &r->call, owner(r), r->param[0], &t, err));
+    view v = seen(t);
+    return cay__reply_shape(r, 200, &template_shape, &v);
+}
+
+const cay__doc cay__doc_template_delete = { "deleteTemplate", "templates", "forget one, or a name that is not its last; its sandboxes stay", .answers = { { 204 }, { 403 }, { 404 } } };
+int cay__on_template_delete(cay__req *r, cay_err *err)
+{
+    CAY_TRY(cay_template_remove(r->svc, &r->call, owner(r), r->param[0], err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+static const cay__query import_query[] = {
+    { "name", "string", "of the template; else those that the archive has", .many = true },
+    { "image", "string", "which of several, by its name in the archive" },
+    { "platform", "string", "os/architecture; else this machine's" },
+    { NULL },
+};
+const cay__doc cay__doc_template_import = { "importTemplate", "templates", "an image or a root filesystem: the body is a tar of docker save, of an OCI layout, or of the files",
+                                            .query = import_query, .body_type = "application/x-tar", .answers = { { 201, &template_shape }, { 400 }, { 413 } } };
+int cay__on_template_import(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    const char *names[NAMES + 1];
+    char path[40];
+    size_t n = 0;
+    uint64_t bytes;
+    while (n < NAMES && (names[n] = cay__native_query_nth(r, "name", n)))
+        n++;
+    names[n] = NULL;
+    CAY_AUTOFD fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
+    CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &bytes, err));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    cay_template_file spec = { .size = sizeof spec, .path = path, .source = "upload", .names = n ? names : NULL, .tenant = r->who.tenant, .hidden = strcmp(r->who.tenant, "default") != 0,
+                               .image = cay__req_query(r, "image"), .platform = cay__req_query(r, "platform") };
+    CAY_TRY(cay_template_import(r->svc, &r->call, &spec, &t, err));
+    view v = seen(t);
+    return cay__reply_shape(r, 201, &template_shape, &v);
+}

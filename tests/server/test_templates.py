@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates over HTTP: an archive is sent, sandboxes are made of it, tenants see their own, and it is forgotten."""
+import json
+import os
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, HERE + '/../support')
+from images import busybox, ent, many_layers, tar  # noqa: E402
+from serve import Server  # noqa: E402
+from test_api import BUILD, Document  # noqa: E402
+
+API = '/api/v1'
+
+
+@unittest.skipIf(busybox() is None, 'needs /bin/busybox (package busybox-static)')
+class Templates(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.s = Server(BUILD).start()
+        cls.doc = Document(cls.s.json('GET', API + '/openapi.json')[2])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.s.__exit__()
+
+    def ask(self, method, path, body=None):
+        h = {'Content-Type': 'application/x-tar'} if body is not None else {}
+        h['Authorization'] = 'Bearer ' + self.s.key
+        status, head, data = self.s.ask(method, API + path, body, headers=h)
+        self.doc.check(method, API + path, status, head, data)
+        return status, json.loads(data) if data else None
+
+    def test_an_archive_becomes_a_template(self):
+        status, list_ = self.ask('GET', '/templates')
+        self.assertEqual((status, list_['items'][0]['name']), (200, 'host'))
+        status, t = self.ask('POST', '/templates/import?name=sent:1', tar(many_layers(1)[0] + [ent('mark', data=b'from afar')]))
+        self.assertEqual(status, 201, t)
+        self.assertEqual((t['names'], t['base'], t['source'], len(t['layers'])), (['sent:1'], 'image', 'tar:upload', 1))
+        name = 'sent:1'
+        for ref in (t['id'], name):
+            status, one = self.ask('GET', '/templates/' + ref)
+            self.assertEqual((status, one['id']), (200, t['id']))
+        status, list_ = self.ask('GET', '/templates?name=sent')
+        self.assertEqual([x['id'] for x in list_['items']], [t['id']])
+        status, b = self.s.json('POST', API + '/sandboxes', {'template': 'sent:1'})[::2]
+        self.assertEqual((status, b['template']), (201, 'sent:1'), b)
+        r = self.s.json('POST', API + '/sandboxes/%s/run' % b['id'], {'argv': ['/bin/cat', '/mark']})[2]
+        self.assertEqual(r['stdout'], 'from afar')
+        self.assertEqual(self.ask('DELETE', '/templates/' + name)[0], 204)
+        self.assertEqual(self.ask('GET', '/templates/' + t['id'])[0], 404)
+        r = self.s.json('POST', API + '/sandboxes/%s/run' % b['id'], {'argv': ['/bin/cat', '/mark']})[2]
+        self.assertEqual(r['stdout'], 'from afar')  # who stands on it stays
+        self.s.json('DELETE', API + '/sandboxes/' + b['id'])
+
+    def test_what_is_no_template_is_refused(self):
+        for body, reason in ((b'', 'archive_corrupt'), (b'no tar', 'archive_corrupt'), (tar([ent('../x', data=b'x')]), 'archive_path'), (tar([ent('x', 'b')]), 'archive_special')):
+            status, e = self.ask('POST', '/templates/import', body)
+            self.assertEqual((status // 100, e['reason']), (4, reason), e)
+        status, e = self.ask('POST', '/templates/import?name=..', tar([ent('x')]))
+        self.assertEqual((status, e['reason']), (400, 'template_name'))
+        self.assertEqual(self.ask('GET', '/templates/none:1')[0], 404)
+        self.assertEqual(self.ask('DELETE', '/templates/none:1')[0], 404)
+        self.assertEqual(self.ask('GET', '/templates?after=x')[0], 400)
+        self.assertEqual(self.s.json('POST', API + '/sandboxes', {'template': 'none:1'})[0], 404)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
