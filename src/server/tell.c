@@ -29,7 +29,8 @@ void cay__tell(cay__req *r)
     if (!r->route || r->dialect == &cay__preview_dialect || (reads_only(r->head.method) && !refused(status)))
         return;
     snprintf(actor, sizeof actor, "%s%s", *r->who.key ? "key:" : *r->who.tenant ? "tenant:" : "nobody", *r->who.key ? r->who.key : r->who.tenant);
-    snprintf(action, sizeof action, "%s %s%s", r->head.method, r->dialect->base, r->route->path ? r->route->path : "");
+    /* A protocol without a base path is known by its name. */
+    snprintf(action, sizeof action, "%s %s%s%s", r->head.method, r->dialect->base ? "" : "/", r->dialect->base ? r->dialect->base : r->dialect->name, r->route->path ? r->route->path : "");
     cay_audit a = { .size = sizeof a, .actor = actor, .tenant = r->who.tenant, .action = action, .object = r->reply->object ? r->reply->object : r->param[0],
                     .verdict = status && status < 400 ? "ok" : refused(status) ? "refused" : "failed", .peer = r->peer, .request = r->id, .status = status,
                     .us = (uint64_t)CAY_MAX(cay__now_us() - r->reply->began_us, 0) };

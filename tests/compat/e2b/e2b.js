@@ -34,7 +34,8 @@ test('a directory that is not there is named', async () => {
 test('in the background: input, list, connect, kill', async () => {
   const h = await box.commands.run('cat; echo end', { background: true, stdin: true })
   await box.commands.sendStdin(h.pid, 'line\n')
-  assert.ok((await box.commands.list()).some(p => p.pid === h.pid))
+  const listed = (await box.commands.list()).find(p => p.pid === h.pid)
+  assert.deepEqual([listed.cmd, listed.args], ['/bin/bash', ['-l', '-c', 'cat; echo end']])
   const again = await box.commands.connect(h.pid)
   await box.commands.closeStdin(h.pid)
   assert.match((await h.wait()).stdout, /line\nend/)

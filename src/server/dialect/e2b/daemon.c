@@ -167,6 +167,7 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
     /* The token is this one sandbox's, whoever's it is. */
     r->who.scope = CAY__SCOPE_SANDBOX;
     cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, id);
+    cay__req_about(r, id);
     if (e2b_find(r, id, true, &b, err) < 0)
         return not_there(err);
     if (flags & E2B_NO_TOKEN && !e2b_running(b.info))

@@ -266,11 +266,26 @@ int e2b_process_connect(cay__req *r, cay_err *err)
     return stream(r, &q, p, is_tty(r, &q, p), CAY_FROM_NOW, err);
 }
 
+/* A command is told as one text: what SDKs start is a login shell with one argument, and others are cut at their blanks. */
+static json_t *config_of(const char *command)
+{
+    static const char shell[] = "/bin/bash -l -c ";
+    if (cay__str_starts(command, shell))
+        return json_pack("{s:s,s:[s,s,o]}", "cmd", "/bin/bash", "args", "-l", "-c", cay__json_bytes(command + sizeof shell - 1));
+    json_t *args = json_array();
+    CAY_AUTOFREE char *copy = cay__strdup(command);
+    char *save = NULL, *word = strtok_r(copy, " ", &save);
+    json_t *cmd = cay__json_bytes(word ? word : "");
+    while (word && (word = strtok_r(NULL, " ", &save)))
+        json_array_append_new(args, cay__json_bytes(word));
+    return json_pack("{s:o,s:o}", "cmd", cmd, "args", args);
+}
+
 static int add_process(const cay_proc_info *i, void *arg)
 {
     if (!*i->id || i->state == 'X')
         return 0;
-    json_t *config = json_pack("{s:s}", "cmd", i->command), *one = json_pack("{s:o,s:i}", "config", config ? config : json_object(), "pid", i->pid);
+    json_t *one = json_pack("{s:o,s:i}", "config", config_of(i->command), "pid", i->pid);
     if (*i->tag)
         json_object_set_new(one, "tag", json_string(i->tag));
     json_array_append_new(arg, one);
