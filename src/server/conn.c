@@ -148,6 +148,10 @@ void cay__conn_next(cay__conn *c)
     }
     c->state = CAY__CONN_HEAD;
     c->scanned = 0;
+    if (c->in_at == c->in.len) { /* a worker took the last of it: what comes now begins anew, or the buffer fills with what is over */
+        cay__buf_clear(&c->in);
+        c->in_at = 0;
+    }
     set_until(c, c->skip ? c->lane->server->conf.body_ms : CAY__IDLE_MS);
     if (c->tls && cay__tls_waiting(c)) {
         cay__conn_want(c, EPOLLIN);

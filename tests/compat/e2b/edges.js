@@ -46,6 +46,10 @@ test('10,000 entries', async () => {
   const list = await box.files.list('many', { requestTimeoutMs: 120_000 })
   assert.equal(new Set(list.map(e => e.name)).size, 10000)
 })
+test('long commands one after the other on one connection', async () => {
+  const long = 'x'.repeat(60_000)
+  for (let i = 0; i < 12; i++) assert.equal((await box.commands.run(`: ${long}; echo ${i}`, { timeoutMs: 20_000 })).stdout, `${i}\n`)
+})
 test('100 commands at once, each with its own output', async () => {
   const r = await Promise.all(Array.from({ length: 100 }, (_, i) => box.commands.run(`echo ${i}; sleep 0.2; echo ${i} >&2`, { timeoutMs: 120_000 })))
   assert.deepEqual(r.map(x => x.stdout + x.stderr), Array.from({ length: 100 }, (_, i) => `${i}\n${i}\n`))
