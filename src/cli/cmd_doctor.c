@@ -23,9 +23,11 @@ static const opt_def defs[] = {
     OPT_END
 };
 
-static const char *level_text(cay_level l)
+static const char *level_text(const cay_probe *p)
 {
-    switch (l) {
+    if (p->nlayers && !strcmp(p->layers[0].name, "engine"))
+        return !strcmp(p->layers[0].state, "on") ? "a container of an engine, which makes the wall; what it has is below" : "no engine answers";
+    switch (p->level) {
     case CAY_LEVEL_NONE: return "no wall: commands run with all your rights";
     case CAY_LEVEL_PROCESS: return "one process tree under a filter and Landlock, on your own files' view";
     case CAY_LEVEL_ROOTLESS: return "own namespaces and filter, made without any privilege";
@@ -75,7 +77,7 @@ static void print_text(const cay_probe *p, const char *home, const doctor_rows *
     out_safe(home);
     out_str("\n");
     out_fmt("isolation %s%d %s%s (%s): %s\n\n", out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
-            cay_level_name(p->level), out_off(1), p->mode ? p->mode : "", level_text(p->level));
+            cay_level_name(p->level), out_off(1), p->mode ? p->mode : "", level_text(p));
     show_layers(p->layers, p->nlayers);
     if (d->n) {
         out_str("\nas a server\n");
