@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 BUILD  ?= build
 
-.PHONY: all deps build run test bench fuzz soak attack-mutants install clean help
+.PHONY: all deps build run test bench fuzz soak templates-test attack-mutants install clean help
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -38,6 +38,9 @@ fuzz: deps ## fuzz every parser; SECONDS=N per target, 5 unless told
 
 soak: deps build ## the long kill and leak tests
 	@tools/need tests/soak "the soak test" && tests/soak $(BUILD)
+
+templates-test: deps build ## build and use the templates that we ship: network and minutes; NAMES='base codex' for some
+	@tests/system/test_templates.sh $(BUILD)/cay templates $(or $(NAMES),base python-data-science code-server claude codex browser cloud)
 
 attack-mutants: deps ## take each defence away and see its attack case turn red
 	@tools/need tests/attack/mutants "the mutant runner" && tests/attack/mutants && tests/attack/mutants-archives && tests/server/mutants

@@ -215,6 +215,7 @@ ok "names that no rule has do not resolve" b -f "$tmp/net" "$tmp/a"
 
 # ---- interrupted
 printf 'FROM host\nRUN echo first >/first\nRUN while ! test -e /go; do sleep 0.1; done\n' >"$tmp/int"
+: >"$tmp/int.err"
 "$cay" template build -f "$tmp/int" "$tmp/a" >/dev/null 2>"$tmp/int.err" </dev/null &
 pid=$!
 for _ in $(seq 300); do grep -q '^\[2/2\]' "$tmp/int.err" && break; sleep 0.1; done
@@ -222,10 +223,11 @@ kill -INT "$pid"
 wait "$pid"
 ok "an interrupt ends it" same "$?" 130
 ok "with nothing left" same "$(c ls -q)" ""
-"$cay" template build -f "$tmp/int" "$tmp/a" >/dev/null 2>"$tmp/int.err" </dev/null &
+: >"$tmp/int2.err"
+"$cay" template build -f "$tmp/int" "$tmp/a" >/dev/null 2>"$tmp/int2.err" </dev/null &
 pid=$!
-for _ in $(seq 300); do grep -q '^\[2/2\]' "$tmp/int.err" && break; sleep 0.1; done
-ok "the first step was kept" grep -q '^\[1/2\] cached' "$tmp/int.err"
+for _ in $(seq 300); do grep -q '^\[2/2\]' "$tmp/int2.err" && break; sleep 0.1; done
+ok "the first step was kept" grep -q '^\[1/2\] cached' "$tmp/int2.err"
 # The small program becomes the full one, so this is the builder.
 kill -9 "$pid"
 wait "$pid" 2>/dev/null

@@ -1,0 +1,92 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_templates.sh CAY TEMPLATES [NAME…]: the templates that we ship are built from Debian and npm, and used. It takes minutes and needs the network, so it runs
+# when CAY_TEMPLATES names what to build (`make templates-test`: all). Skips aloud where Debian's mirror or mmdebstrap is missing.
+set -u
+cay=$(realpath "$1") templates=$(realpath "$2")
+shift 2
+names=${*:-${CAY_TEMPLATES-}}
+[ -n "$names" ] || { echo "set CAY_TEMPLATES to the templates to build, such as 'base codex'; make templates-test builds all"; exit 77; }
+command -v mmdebstrap >/dev/null || { echo "mmdebstrap is not installed"; exit 77; }
+timeout 20 python3 -c 'import urllib.request; urllib.request.urlopen("http://deb.debian.org/debian/dists/bookworm/InRelease", timeout=15)' 2>/dev/null ||
+    { echo "Debian's mirror cannot be reached"; exit 77; }
+tmp=$(mktemp -d)
+export CAY_HOME="${CAY_TEMPLATES_HOME:-$tmp/home}"
+passed=0 failed=0
+finish() {
+    rm -rf "$tmp/err"
+    [ -z "${CAY_TEMPLATES_HOME-}" ] || { rm -rf "$tmp"; return; } # somebody's own state directory is left alone
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    rm -rf "$tmp" 2>/dev/null
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    what=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $what"
+        tail -n 5 "$tmp/err" | sed 's/^/  err: /'
+    fi
+}
+c() { timeout -k 1 120 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+in_() { # TEMPLATE LINE
+    c run --template "$1" -- sh -c "$2"
+}
+
+use_base() {
+    ok "who and where" same "$(in_ base 'id -un; pwd; touch f && stat -c %U f')" "user
+/home/user
+user"
+    ok "programs" in_ base 'python --version && python3 -m venv v && node -e "process.exit(0)" && npm --version && git init -q g && curl --version && make --version && tput -V' >"$tmp/out"
+    ok "a C program" same "$(in_ base 'printf "#include <stdio.h>\nint main(void){puts(\"c\");}" >a.c && gcc a.c && ./a.out')" c
+    ok "sudo" same "$(in_ base 'sudo -n id -u; sudo -n sh -c "echo x >/etc/x" && cat /etc/x')" "0
+x"
+    ok "apt as root" c run --template base --user root --net debian -- sh -c 'apt-get update && apt-get install -y --no-install-recommends tree && tree --version' >"$tmp/out"
+    ok "the alias" same "$(in_ python-3.11 'python -c "import sys; print(sys.version_info[:2])"')" "(3, 11)"
+}
+use_python_data_science() {
+    ok "numbers" same "$(in_ python-data-science 'python3 -c "
+import numpy, pandas, scipy.stats, matplotlib.pyplot as p
+p.plot([1, 2]); p.savefig(\"x.png\")
+print(int(pandas.DataFrame({\"a\": numpy.arange(4)}).a.sum()))"; file -b x.png 2>/dev/null | cut -c1-3; head -c 4 x.png | tail -c 3')" "6
+PNG"
+}
+use_claude() {
+    ok "it starts" in_ claude 'claude --version' >"$tmp/out"
+    ok "bypass is off" same "$(in_ claude 'grep -c bypassPermissionsModeAccepted ~/.claude.json')" 0
+}
+use_codex() {
+    ok "it starts" in_ codex 'codex --version' >"$tmp/out"
+    ok "only the workspace is trusted" same "$(in_ codex 'grep -c trust_level ~/.codex/config.toml')" 1
+}
+use_code_server() {
+    id=$(c create --template code-server)
+    ok "it is ready" c services wait "$id"
+    ok "and answers" same "$(c exec "$id" -- curl -sL -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/)" 200
+    c rm -f "$id" >/dev/null
+}
+use_browser() {
+    id=$(c create --template browser)
+    ok "it is ready" c services wait "$id"
+    ok "and speaks CDP" c exec "$id" -- sh -c 'curl -s http://127.0.0.1:9222/json/version | grep -q webSocketDebuggerUrl'
+    c rm -f "$id" >/dev/null
+}
+
+for name in $names; do
+    began=$(date +%s)
+    if [ "$name" = cloud ]; then # Debian has none of it: the build says what is missing
+        ok "cloud: built, or what is missing is named" sh -c '"$1" --cay "$2" cloud >"$3" 2>&1 </dev/null || grep -q "^missing: .*kubectl\|exit code 1: missing:.*" "$3"' sh "$templates/make" "$cay" "$tmp/err"
+        continue
+    fi
+    ok "$name is built" sh -c '"$1" --cay "$2" "$3" >/dev/null 2>"$4" </dev/null' sh "$templates/make" "$cay" "$name" "$tmp/err"
+    echo "$name: built in $(($(date +%s) - began)) s"
+    "use_$(echo "$name" | tr - _)"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
