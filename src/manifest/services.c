@@ -14,6 +14,7 @@ struct cay_units {
     cay__arena own, *mem; /* mem: its own, or that of a request */
     cay_unit   list[CAY_UNITS_MAX];
     size_t     n, bytes;
+    bool       part; /* others may come from a template: `after` may name one of them */
 };
 
 static const char *const restarts[] = { [CAY_RESTART_ON_FAILURE] = "on-failure", [CAY_RESTART_NO] = "no", [CAY_RESTART_ALWAYS] = "always" };
@@ -267,6 +268,8 @@ static int walk(const cay_units *u, size_t at, uint8_t *seen, cay_err *err)
     for (const char *const *a = one->after; a && *a; a++) {
         size_t i = find(u, *a);
         char why[120];
+        if (i == u->n && u->part)
+            continue;
         if (i == u->n || seen[i] == 1) {
             cay__str_join(why, sizeof why, "after ", *a, i == u->n ? ", which is no service here" : ": they wait for each other in a circle", NULL);
             return bad(err, one->name, i == u->n ? "after" : "circle", why);
@@ -312,10 +315,11 @@ static int read_all(cay_units *u, const json_t *j, cay_err *err)
     return check_order(u, err);
 }
 
-int cay__units_read(const json_t *j, cay_units **out, cay_err *err)
+int cay__units_read(const json_t *j, bool part, cay_units **out, cay_err *err)
 {
     CAY_AUTOPTR(cay_units) u = cay__alloc(sizeof *u);
     u->mem = &u->own;
+    u->part = part;
     CAY_TRY(read_all(u, j, err));
     *out = CAY_STEAL(u);
     return 0;
@@ -345,7 +349,7 @@ int cay_units_parse(const char *json, size_t len, cay_units **out, cay_err *err)
     CAY_AUTOJSON *j = json_loadb(json, len, JSON_REJECT_DUPLICATES, &je);
     if (!j)
         return bad(err, "", "json", "they are not sound JSON");
-    return cay__units_read(j, out, err);
+    return cay__units_read(j, false, out, err);
 }
 
 const cay_unit *cay_units_list(const cay_units *u, size_t *n)
@@ -456,7 +460,7 @@ int cay_units_merge(const char *below, const char *above, char **json, cay_err *
             json_object_set(a, key, v);
     }
     CAY_AUTOPTR(cay_units) u = NULL;
-    CAY_TRY(cay__units_read(a, &u, err));
+    CAY_TRY(cay__units_read(a, false, &u, err));
     *json = NULL;
     return u->n ? cay_units_json(u, json, err) : 0;
 }

@@ -349,8 +349,10 @@ static int read_limits(cay_manifest *m, const json_t *j, cay_err *err)
 static int read_services(cay_manifest *m, const json_t *j, cay_err *err)
 {
     cay_units *u = NULL;
+    const char *name;
+    json_t *v;
     size_t n;
-    int rc = cay__units_read(j, &u, err);
+    int rc = cay__units_read(j, true, &u, err);
     if (rc < 0)
         return rc;
     const cay_unit *list = cay_units_list(u, &n);
@@ -360,6 +362,9 @@ static int read_services(cay_manifest *m, const json_t *j, cay_err *err)
     json_decref(m->services);
     m->services = cay__units_tell(u);
     cay_units_free(u);
+    json_object_foreach((json_t *)j, name, v)
+        if (json_is_null(v)) /* one of the template's that is not wanted */
+            json_object_set_new(m->services, name, json_null());
     return rc;
 }
 

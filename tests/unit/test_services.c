@@ -118,6 +118,13 @@ static void a_manifest_carries_them(void **state)
     cay_manifest_free(m);
     assert_int_equal(cay_manifest_parse(text, strlen(text), 0, &m, &last), CAY_EINVAL);
     assert_non_null(strstr(last.detail, "untrusted_account"));
+    /* On top of a template's: one is taken away, and one comes after another of those. */
+    const char *part = "{\"services\":{\"a\":{\"command\":\"x\",\"after\":[\"db\"]},\"web\":null}}";
+    CAY_AUTOFREE char *told = NULL;
+    assert_int_equal(cay_manifest_parse(part, strlen(part), 0, &m, &last), 0);
+    assert_int_equal(cay_manifest_to_json(m, &told, NULL), 0);
+    assert_non_null(strstr(told, "\"after\":[\"db\"]},\"web\":null}"));
+    cay_manifest_free(m);
     const char *sudo = "{\"sudo\":true}";
     assert_int_equal(cay_manifest_parse(sudo, strlen(sudo), 0, &m, &last), CAY_EINVAL);
     assert_non_null(strstr(last.detail, "untrusted_account"));
