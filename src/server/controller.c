@@ -14,6 +14,7 @@ enum {
     LEASE_MS = 90000, CALL_MS = 60000, /* what a job may take is well within its lease */
     LOOK_MS = 500,                     /* another program may have left one */
     SWEEP_MS = 60000, KEEP_MS = 86400000,
+    GC_MS = 3600000,                   /* what nobody has is looked for each hour, by one of all servers */
 };
 
 struct cay__controller {
@@ -118,6 +119,9 @@ static void sweep(cay_service *svc, const cay_call *call)
     cay_answer_sweep(svc, NULL);
     cay_task_sweep(svc, cay__wall_ms() - KEEP_MS, NULL, NULL);
     cay_service_settle(svc, call, NULL);
+    /* One waits at any time: it is put again only after it was done. */
+    cay_task gc = { .size = sizeof gc, .kind = "gc", .key = "hourly", .due_ms = cay__wall_ms() + GC_MS };
+    cay_task_put(svc, &gc, CAY_TASK_KEEP, NULL, NULL);
 }
 
 static void *run_thread(void *arg)
