@@ -29,6 +29,7 @@ class Server:
         self.unix = os.path.join(self.tmp, 'sock')
         self.proc = None
         self.env['CAY_HOME'] = self.home
+        self.env.setdefault('CAY_SECRET_KEY', os.path.join(self.tmp, 'secret.key'))  # not that of this machine
 
     def start(self):
         self.proc = subprocess.Popen([self.program, '--home', self.home, '--listen', '127.0.0.1:0', '--listen', 'unix:' + self.unix,
