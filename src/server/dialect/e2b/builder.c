@@ -7,6 +7,7 @@
 #include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/policy.h>
+#include <cay/template.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -46,6 +47,22 @@ void e2b_archive_name(const char *tenant, const char *hash, char out[200])
 void e2b_recipe_name(const char *build, char out[64])
 {
     snprintf(out, 64, "recipe.%.32s", build);
+}
+
+int e2b_recipe_save(cay_service *svc, const char *build, const json_t *o, cay_err *err)
+{
+    CAY_AUTOFD dir = -1, fd = -1;
+    char name[64], tmp[100];
+    CAY_TRY(e2b_build_dir(svc, &dir, err));
+    e2b_recipe_name(build, name);
+    snprintf(tmp, sizeof tmp, ".%s.%d.%lx", name, (int)getpid(), (unsigned long)pthread_self());
+    fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || json_dumpfd(o, fd, JSON_COMPACT) < 0 || renameat(dir, tmp, dir, name) < 0) {
+        cay_fail_sys(err, CAY_ESYS, "the steps of a build");
+        unlinkat(dir, tmp, 0);
+        return CAY_ESYS;
+    }
+    return 0;
 }
 
 static int read_recipe(cay_service *svc, const char *build, json_t **out, cay_err *err)
@@ -109,6 +126,26 @@ static void *renew(void *arg)
     return NULL;
 }
 
+/* An image that is not here: from its registry, with what the request had for it, which waits as a stored secret. */
+static int pull(job *j, const cay_call *call, const json_t *in, json_t *file, cay_err *err)
+{
+    const char *image = cay__json_str(in, "pull", NULL), *secret = cay__json_str(in, "secret", NULL);
+    char auth[100];
+    cay_template *t;
+    if (!image)
+        return 0;
+    snprintf(auth, sizeof auth, "store:%.80s", secret ? secret : "");
+    const cay_template_remote spec = { .size = sizeof spec, .ref = image, .tenant = j->t->tenant, .hidden = true, .auth = secret ? auth : NULL };
+    int rc = cay_template_pull(j->b->svc, call, &spec, &t, err);
+    if (secret)
+        cay_secret_remove(j->b->svc, secret, NULL);
+    if (rc < 0)
+        return rc;
+    json_object_set_new(file, "from", json_string(t->id));
+    cay_template_free(t);
+    return 0;
+}
+
 static int run(job *j, cay_err *err)
 {
     CAY_AUTOJSON *in = NULL;
@@ -121,6 +158,12 @@ static int run(job *j, cay_err *err)
     cay_built built = { .size = sizeof built };
     CAY_TRY(read_recipe(j->b->svc, j->t->subject, &in, err));
     CAY_TRY(cay_policy_text(&open, &net, err));
+    int rc = pull(j, &call, in, json_object_get(in, "file"), err);
+    if (rc < 0 && rc != CAY_ECANCELED) { /* the build itself has not begun: what it would say stands here */
+        json_object_set_new(in, "error", cay__json_bytes(err->msg));
+        e2b_recipe_save(j->b->svc, j->t->subject, in, NULL);
+    }
+    CAY_TRY(rc);
     json_array_foreach(json_object_get(in, "names"), i, v)
         if (i < NAMES)
             names[i] = json_string_value(v);

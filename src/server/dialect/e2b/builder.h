@@ -4,6 +4,7 @@
  * by the next server. What is to be built is a file beside the store, below e2b/, as are the archives that were sent for it.
  */
 #pragma once
+#include <jansson.h>
 #include <server/server.h>
 
 #define E2B_BUILD_KIND "e2b-build"
@@ -18,3 +19,4 @@ void e2b_builder_wake(struct e2b_builder *b); /* there may be something to do */
 int  e2b_build_dir(cay_service *svc, int *fd, cay_err *err);
 void e2b_archive_name(const char *tenant, const char *hash, char out[200]);
 void e2b_recipe_name(const char *build, char out[64]);
+int  e2b_recipe_save(cay_service *svc, const char *build, const json_t *o, cay_err *err); /* the whole of it or nothing */

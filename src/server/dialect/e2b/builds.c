@@ -38,23 +38,7 @@ static int build_names(cay__req *r, const json_t *in, json_t *names, cay_err *er
     return 0;
 }
 
-/* What a build is to have besides its steps waits in its recipe. */
-static int save_recipe(cay__req *r, const char *build, json_t *o, cay_err *err)
-{
-    CAY_AUTOFD dir = -1, fd = -1;
-    char name[64], tmp[100];
-    CAY_TRY(e2b_build_dir(r->svc, &dir, err));
-    e2b_recipe_name(build, name);
-    snprintf(tmp, sizeof tmp, ".%s.%s", name, r->id);
-    fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || json_dumpfd(o, fd, JSON_COMPACT) < 0 || renameat(dir, tmp, dir, name) < 0) {
-        cay_fail_sys(err, CAY_ESYS, "the steps of a build");
-        unlinkat(dir, tmp, 0);
-        return CAY_ESYS;
-    }
-    return 0;
-}
-
+/* What a build is to have waits in its recipe. */
 static int load_recipe(cay__req *r, const char *build, json_t **out, cay_err *err)
 {
     CAY_AUTOFD dir = -1, fd = -1;
@@ -91,7 +75,7 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "cpuCount is 1 to 64, memoryMB 128 to 1048576");
     CAY_TRY(cay_build_promise(r->svc, r->who.tenant, list, id, err));
     recipe = json_pack("{s:s,s:s,s:O,s:I,s:I}", "tenant", r->who.tenant, "template", bare, "names", names, "cpu_milli", (json_int_t)cpus * 1000, "memory", (json_int_t)memory << 20);
-    CAY_TRY(save_recipe(r, id, recipe, err));
+    CAY_TRY(e2b_recipe_save(r->svc, id, recipe, err));
     cay__req_about(r, id);
     return cay__reply_json(r, 202, json_pack("{s:s,s:s,s:b,s:O,s:O,s:O}", "templateID", bare, "buildID", id, "public", false, "names", names, "tags", tags, "aliases", aliases));
 }
@@ -149,11 +133,12 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ steps */
 
-/* What is below: a template of the tenant's, the host, or an image that is here under its name. */
-static int read_from(cay__req *r, const json_t *in, const char **out, cay_err *err)
+/* What is below: a template of the tenant's, the host, or an image: one that is here under its name, else from its registry. */
+static int read_from(cay__req *r, const json_t *in, const char **out, bool *pull, cay_err *err)
 {
     const char *template_ = cay__json_str(in, "fromTemplate", NULL), *image = cay__json_str(in, "fromImage", NULL), *ref = template_ ? template_ : image;
     cay_template *t;
+    *pull = false;
     if (!template_ == !image)
         return cay_fail(err, CAY_EINVAL, "one of fromImage and fromTemplate is needed");
     if (e2b_is_base(ref) || (image && (!strncmp(image, "e2bdev/base", 11) || !strncmp(image, "e2bdev/code-interpreter", 23)))) {
@@ -161,19 +146,49 @@ static int read_from(cay__req *r, const json_t *in, const char **out, cay_err *e
         return 0;
     }
     int rc = e2b_template_find(r, ref, &t, err);
-    if (rc == CAY_ENOENT && image)
-        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "image '%.80s' is not here: `cay template pull` brings one, and `cay template ls` lists those there are", image);
+    *pull = rc == CAY_ENOENT && image;
+    if (*pull) {
+        *out = "scratch";
+        return 0;
+    }
     CAY_TRY(rc);
     *out = cay__arena_str(&r->arena, t->id);
     cay_template_free(t);
     return 0;
 }
 
-static int write_file(cay__req *r, const json_t *in, const json_t *recipe, json_t **out, cay_err *err)
+/* A registry's account waits as a stored secret until the image is here. */
+static int keep_account(cay__req *r, const json_t *in, json_t *recipe, cay_err *err)
 {
+    const json_t *registry = json_object_get(in, "fromImageRegistry");
+    const char *user = cay__json_str(registry, "username", ""), *password = cay__json_str(registry, "password", "");
+    char name[64];
+    if (!registry || json_is_null(registry))
+        return 0;
+    if (strcmp(cay__json_str(registry, "type", ""), "registry") != 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "fromImageRegistry: type %.20s is not supported by this server: registry is, with username and password", cay__json_str(registry, "type", "none"));
+    if (!*user || !*password || strchr(user, ':'))
+        return cay_fail(err, CAY_EINVAL, "fromImageRegistry has a username and a password");
+    CAY_TRY(e2b_shared(r, "fromImageRegistry: secrets", err));
+    size_t n = strlen(user) + strlen(password) + 2;
+    char *both = cay__arena_take(&r->arena, n);
+    cay__str_join(both, n, user, ":", password, NULL);
+    snprintf(name, sizeof name, "E2B_BOX_%s", r->param[1]);
+    int rc = cay_secret_put(r->svc, name, both, n - 1, err);
+    explicit_bzero(both, n);
+    CAY_TRY(rc);
+    json_object_set_new(recipe, "secret", json_string(name));
+    return 0;
+}
+
+static int write_file(cay__req *r, const json_t *in, json_t *recipe, json_t **out, cay_err *err)
+{
+    bool pull;
     CAY_AUTOJSON *steps = json_array();
     const char *from = "", *start = cay__json_str(in, "startCmd", ""), *ready = cay__json_str(in, "readyCmd", "");
-    CAY_TRY(read_from(r, in, &from, err));
+    CAY_TRY(read_from(r, in, &from, &pull, err));
+    if (pull)
+        json_object_set_new(recipe, "pull", json_string(cay__json_str(in, "fromImage", "")));
     CAY_TRY(e2b_read_steps(json_object_get(in, "steps"), json_object_get(in, "fromImage"), steps, err));
     json_t *o = *out = json_pack("{s:s,s:O,s:{s:I,s:I}}", "from", from, "steps", steps, "limits", "cpu_milli", (json_int_t)cay__json_int(recipe, "cpu_milli", 2000), "memory",
                                  (json_int_t)cay__json_int(recipe, "memory", (int64_t)2 << 30));
@@ -194,14 +209,12 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "template '%.60s' has no build %.40s", r->param[0], r->param[1]);
     if (json_object_get(recipe, "file"))
         return cay_fail(err, CAY_ESTATE, "build %.40s is started already", r->param[1]);
-    const json_t *registry = json_object_get(in, "fromImageRegistry");
-    if (registry && !json_is_null(registry))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "fromImageRegistry: credentials of a registry are not supported by this server; `cay template pull` brings its images");
     CAY_TRY(write_file(r, in, recipe, &file, err));
     json_object_set_new(recipe, "file", file);
+    CAY_TRY(keep_account(r, in, recipe, err));
     json_object_set_new(recipe, "force", json_boolean(cay__json_bool(in, "force", false)));
     json_object_set_new(recipe, "offset", json_integer(json_object_get(in, "fromImage") ? 2 : 0));
-    CAY_TRY(save_recipe(r, r->param[1], recipe, err));
+    CAY_TRY(e2b_recipe_save(r->svc, r->param[1], recipe, err));
     const cay_task task = { .size = sizeof task, .kind = E2B_BUILD_KIND, .subject = r->param[1], .tenant = r->who.tenant, .key = r->param[1], .most = 3, .backoff_ms = 1000 };
     CAY_TRY(cay_task_put(r->svc, &task, CAY_TASK_KEEP, NULL, err));
     e2b_builder_wake(cay__server_builder(r->server));
@@ -289,6 +302,11 @@ int e2b_on_build_status(cay__req *r, cay_err *err)
     told t = { .o = o, .offset = (unsigned)cay__json_int(recipe, "offset", 0) };
     CAY_TRY(cay_build_get(r->svc, cay__req_tenant(r), r->param[1], tell, &t, err));
     cay_build_log(r->svc, r->param[1], &at, add_entry, &p, NULL); /* before it begins there is none */
+    const char *before = cay__json_str(recipe, "error", NULL); /* the image did not come */
+    if (before) {
+        json_object_set_new(o, "status", json_string("error"));
+        json_object_set_new(o, "reason", json_pack("{s:s,s:s}", "message", before, "step", "base"));
+    }
     json_object_set_new(o, "templateID", json_string(r->param[0]));
     json_object_set_new(o, "buildID", json_string(r->param[1]));
     json_object_set_new(o, "logs", json_array());
