@@ -61,7 +61,7 @@ ok 'variables on the line' same "$(in_ 'sudo A=1 B="x y" sh -c "echo \$A \$B"')"
 ok 'streams' same "$(in_ 'echo in | sudo sh -c "cat; echo err >&2" 2>&1')" "$(printf 'in\nerr')"
 ok 'exit code' same "$(in_ 'sudo sh -c "exit 37"; echo $?')" 37
 ok 'ended by a signal' same "$(in_ 'sudo sh -c "kill -9 \$\$"; echo $?')" 137
-ok 'no such command' same "$(in_ 'sudo nonesuch 2>&1; echo $?')" "$(printf 'sudo: command not found: nonesuch\n127')"
+ok 'no such command' same "$(in_ '{ sudo nonesuch 2>&1; echo $?; } | tail -2')" "$(printf 'sudo: command not found: nonesuch\n127')"
 ok 'no such user' same "$(in_ 'sudo -u nonesuch true 2>&1; echo $?')" "$(printf 'sudo: nonesuch: no such user\n1')"
 ok 'an option that is not known' same "$(in_ 'sudo --wat true 2>&1 >/dev/null | cut -c1-38')" 'sudo: --wat: this option is not known;'
 ok 'su' same "$(in_ 'su -c "id -un; pwd"')" "$(printf 'root\n/workspace')"
