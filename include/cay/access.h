@@ -45,6 +45,7 @@ CAY_API int cay_tenant_get(cay_service *svc, const char *name, int (*fn)(const c
 /* What a key opens, from little to much. */
 typedef enum cay_key_scope {
     CAY_KEY_NONE = 0,
+    CAY_KEY_LOGIN,   /* nothing: the console changes it, once, into a session of scope admin; lives 15 minutes at most */
     CAY_KEY_PORT,    /* one port of one sandbox */
     CAY_KEY_FILE,    /* files of one sandbox at or below a path */
     CAY_KEY_SANDBOX, /* one sandbox */

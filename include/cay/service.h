@@ -208,6 +208,7 @@ typedef struct cay_info {
     int         pid;      /* of its init on the host, or 0 */
     const char *tenant;
     bool        auto_resume;
+    const char *from;     /* the snapshot it stands on: the last one taken, or the one it was made, forked or put back from; "" without */
 } cay_info;
 
 typedef struct cay_usage {

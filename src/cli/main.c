@@ -47,7 +47,7 @@ const cli_verb *const cli_verbs[] = {
     HEADING("watching and cleaning"),
     &cli_top, &cli_events, &cli_trace, &cli_gc,
     HEADING("the server"),
-    &cli_serve, &cli_e2b_env, &cli_cloudflare_env,
+    &cli_serve, &cli_open, &cli_e2b_env, &cli_cloudflare_env,
     HEADING("about cay"),
     &cli_help, &cli_version, &cli_completion,
     NULL,

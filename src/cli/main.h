@@ -33,4 +33,4 @@ extern const cli_verb cli_manifest_check, cli_manifest_show, cli_manifest_apply;
 extern const cli_verb cli_volume_create, cli_volume_ls, cli_volume_inspect, cli_volume_rm;
 extern const cli_verb cli_agent, cli_files_patch;
 extern const cli_verb cli_tools, cli_tools_call;
-extern const cli_verb cli_serve, cli_e2b_env, cli_cloudflare_env;
+extern const cli_verb cli_open, cli_serve, cli_e2b_env, cli_cloudflare_env;

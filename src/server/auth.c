@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks, and what of ours that opens. Asked once for every request, before its handler. */
 #include "auth.h"
+#include "session.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/access.h>
 
 static const cay__scope scopes[] = {
-    [CAY_KEY_NONE] = CAY__SCOPE_NOBODY,     [CAY_KEY_PORT] = CAY__SCOPE_PORT,     [CAY_KEY_FILE] = CAY__SCOPE_FILE,
+    [CAY_KEY_NONE] = CAY__SCOPE_NOBODY,     [CAY_KEY_LOGIN] = CAY__SCOPE_NOBODY,  [CAY_KEY_PORT] = CAY__SCOPE_PORT,     [CAY_KEY_FILE] = CAY__SCOPE_FILE,
     [CAY_KEY_SANDBOX] = CAY__SCOPE_SANDBOX, [CAY_KEY_TENANT] = CAY__SCOPE_TENANT, [CAY_KEY_ADMIN] = CAY__SCOPE_ADMIN,
 };
 
@@ -41,9 +42,17 @@ static int identify(cay__req *r, cay_err *err)
         return 0;
     }
     const char *key = cay__req_key(r);
+    bool page = !key && r->dialect->pages;
+    int rc = 0;
+    if (page)
+        key = cay__session_key(r, &rc, err);
+    if (rc < 0)
+        return open ? 0 : rc;
     if (!key)
         return open ? 0 : cay_fail_why(err, CAY_EAUTH, "key_missing", "show a key: Authorization: Bearer e2b_…; cay key create makes one");
-    int rc = cay__auth_key(r, key, err);
+    rc = cay__auth_key(r, key, err);
+    if (rc == 0 && page)
+        CAY_TRY(cay__session_upgrade(r, err));
     return rc == CAY_EAUTH && open ? 0 : rc;
 }
 

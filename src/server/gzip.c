@@ -8,7 +8,7 @@
 enum { LEAST = 1024, WINDOW = 15 + 16 /* with gzip's frame */ };
 
 /* "gzip" in Accept-Encoding, and not with q=0. */
-static bool wanted(const cay__head *h)
+bool cay__gzip_wanted(const cay__head *h)
 {
     const char *v = cay__head_field(h, "accept-encoding");
     while (v && *v) {
@@ -33,7 +33,7 @@ static bool is_text(const char *type)
 bool cay__gzip(const cay__req *r, const char *type, const void *data, size_t len, cay__buf *out)
 {
     z_stream z = { .next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len };
-    if (len < LEAST || len > 64u << 20 || !type || !is_text(type) || !wanted(&r->head) || deflateInit2(&z, 1, Z_DEFLATED, WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (len < LEAST || len > 64u << 20 || !type || !is_text(type) || !cay__gzip_wanted(&r->head) || deflateInit2(&z, 1, Z_DEFLATED, WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
     size_t room = deflateBound(&z, (uLong)len);
     out->max = room + 1;

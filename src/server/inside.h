@@ -136,6 +136,7 @@ struct cay__server {
     struct e2b_builder  *builder;  /* dialect/e2b/builder.h */
     struct cay__metrics *metrics;
     struct cay__tracing *tracing; /* or NULL */
+    struct cay__tickets *tickets;
     struct ssl_ctx_st *tls;
     char           *tls_cert;
     pthread_mutex_t tls_lock; /* of which certificate is the current one */
@@ -176,6 +177,7 @@ bool    cay__tls_waiting(const cay__conn *c); /* bytes are here that epoll(7) do
 void    cay__tls_bye(cay__conn *c);
 void    cay__tls_end(cay__conn *c);
 /* gzip.c: false: it goes as it is */
+bool cay__gzip_wanted(const cay__head *h);
 bool cay__gzip(const cay__req *r, const char *type, const void *data, size_t len, cay__buf *out);
 /* route.c */
 cay__req *cay__req_new(cay__server *s);

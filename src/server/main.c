@@ -5,6 +5,7 @@
 #include "inside.h"
 #include "metrics.h"
 #include "trace.h"
+#include "session.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -46,6 +47,11 @@ cay__gate *cay__server_gate(cay__server *s)
 struct cay__hub *cay__server_hub(cay__server *s)
 {
     return s->hub;
+}
+
+cay__tickets *cay__server_tickets(cay__server *s)
+{
+    return s->tickets;
 }
 
 struct cay__previews *cay__server_previews(cay__server *s)
@@ -202,6 +208,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
     s->previews = cay__previews_new();
     s->hub = cay__hub_new(s->svc);
     s->metrics = cay__metrics_new();
+    s->tickets = cay__tickets_new();
     s->pool = cay__pool_new(s->conf.workers);
     for (; cay__parts[s->nparts].name; s->nparts++)
         CAY_TRY(cay__parts[s->nparts].open(s, err));
@@ -256,6 +263,7 @@ static void stop(cay__server *s)
         cay__hub_free(s->hub);
     cay__metrics_free(s->metrics);
     cay__tracing_close(s->tracing);
+    cay__tickets_free(s->tickets);
     if (s->svc)
         cay_service_close(s->svc);
 }
@@ -273,6 +281,25 @@ static void mind_keys(const cay__server *s)
     bool any = false;
     if (cay_key_list(s->svc, NULL, one_is_enough, &any, NULL) >= 0 && !any)
         fprintf(stderr, "cay: there is no key yet: `cay key create --scope admin` makes one\n");
+}
+
+/* Where we are, for `cay open` on the same state directory; as long as we are. */
+static void leave_address(const cay__server *s, bool there)
+{
+    char path[4096];
+    cay__str_join(path, sizeof path, cay_service_home(s->svc), "/server.url", NULL);
+    if (!there) {
+        unlink(path);
+        return;
+    }
+    for (size_t i = 0; i < s->nlisteners; i++) {
+        if (s->listeners[i].root || !cay__str_starts(s->listeners[i].name, "http"))
+            continue;
+        CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+        if (fd >= 0)
+            dprintf(fd, "%s\n", s->listeners[i].name);
+        return;
+    }
 }
 
 static void announce(const cay__server *s)
@@ -305,6 +332,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "cay: %s\n", err.msg);
         return err.code == CAY_EINVAL ? 2 : 1;
     }
+    leave_address(&s, true);
     announce(&s);
     mind_keys(&s);
     while (sigwait(&set, &sig) == 0 && sig == SIGHUP)
@@ -312,6 +340,7 @@ int main(int argc, char **argv)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a second one ends it at once */
     signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL);
+    leave_address(&s, false);
     stop(&s);
     return 0;
 }

@@ -57,6 +57,7 @@ typedef struct cay__dialect {
     const struct cay__dialect *const *with; /* NULL-terminated: those that come with it on a listener of its own, by their `first`; or NULL */
     /* May a preview of that port be looked at, by rules of this protocol? Asked when no token or key of ours was shown. */
     bool            (*opens)(cay__req *r, const char *sandbox, unsigned port);
+    bool              pages; /* the console's pages ask for it, by their cookie: server/session.h */
 } cay__dialect;
 
 extern const cay__dialect *const cay__dialects[]; /* server/dialects.c, NULL-terminated */

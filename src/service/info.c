@@ -37,6 +37,7 @@ static void add_spec(full *f, const cay_create *c)
     i->limits = c->limits;
     i->on_expiry = c->on_expiry;
     i->auto_resume = c->auto_resume;
+    i->from = or_else(&f->mem, c->from, "");
     i->tenant = or_else(&f->mem, c->tenant, CAY_TENANT_DEFAULT);
     i->idle_ms = c->idle_ms == CAY_UNLIMITED ? 0 : c->idle_ms;
     cay__limits_fill(&i->limits);

@@ -12,11 +12,12 @@
 #define BELIEF_MS  1000
 #define SKEW_MS    60000 /* of clocks that expiry is judged by */
 #define WEEK_MS    (7 * 86400000ll)
+#define LOGIN_MS   (15 * 60000ll)
 #define NAME_BYTES 100
 #define PATH_BYTES 4096
 
 static const char *const scopes[] = {
-    [CAY_KEY_NONE] = "none",       [CAY_KEY_PORT] = "port",     [CAY_KEY_FILE] = "file",
+    [CAY_KEY_NONE] = "none",       [CAY_KEY_LOGIN] = "login",   [CAY_KEY_PORT] = "port",   [CAY_KEY_FILE] = "file",
     [CAY_KEY_SANDBOX] = "sandbox", [CAY_KEY_TENANT] = "tenant", [CAY_KEY_ADMIN] = "admin",
 };
 
@@ -198,7 +199,7 @@ static int check_name(const char *name, cay_err *err)
 static int check_narrow(cay_service *svc, const cay_key *k, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
-    bool narrow = k->scope < CAY_KEY_TENANT;
+    bool narrow = k->scope < CAY_KEY_TENANT && k->scope != CAY_KEY_LOGIN;
     if (narrow != (k->sandbox && *k->sandbox))
         return cay_fail_why(err, CAY_EINVAL, "key_spec", narrow ? "scope %s needs a sandbox" : "scope %s takes no sandbox", cay_key_scope_name(k->scope));
     if ((k->scope == CAY_KEY_PORT) != (k->port != 0))
@@ -237,6 +238,8 @@ int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN
     CAY_TRY(check_narrow(svc, &k, err));
     if (k.expires_ms && k.expires_ms <= now)
         return cay_fail_why(err, CAY_EINVAL, "key_spec", "the key would have expired already");
+    if (k.scope == CAY_KEY_LOGIN && (!k.expires_ms || k.expires_ms > now + LOGIN_MS))
+        k.expires_ms = now + LOGIN_MS;
     if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
         k.expires_ms = now + WEEK_MS;
     int rc = CAY_EEXIST;

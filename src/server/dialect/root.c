@@ -2,7 +2,9 @@
 /* Paths that belong to no protocol. */
 #include "dialect.h"
 #include <base/base.h>
+#include <server/console.h>
 #include <server/metrics.h>
+#include <server/session.h>
 
 static int on_health(cay__req *r, cay_err *err)
 {
@@ -13,7 +15,14 @@ static int on_health(cay__req *r, cay_err *err)
 
 static const cay__route routes[] = {
     { "GET", "/metrics", cay__on_metrics, CAY__ROUTE_ADMIN, NULL },
+    { "GET", "/", cay__on_console, CAY__ROUTE_OPEN, NULL },
+    { "GET", "/assets/{name}", cay__on_console_asset, CAY__ROUTE_OPEN, NULL },
+    { "GET", "/console/session", cay__on_session_get, CAY__ROUTE_OPEN, NULL },
+    { "POST", "/console/session", cay__on_session_post, CAY__ROUTE_OPEN, NULL },
+    { "DELETE", "/console/session", cay__on_session_delete, 0, NULL },
+    { "POST", "/console/ticket", cay__on_ticket, 0, NULL },
+    { "GET", "/console/sample", cay__on_sample, 0, NULL },
     { "GET", "/health", on_health, CAY__ROUTE_OPEN | CAY__ROUTE_LOOP, NULL },
 };
 
-const cay__dialect cay__dialect_root = { .name = "root", .base = "", .routes = routes, .nroutes = CAY_LEN(routes) };
+const cay__dialect cay__dialect_root = { .name = "root", .base = "", .routes = routes, .nroutes = CAY_LEN(routes), .pages = true };

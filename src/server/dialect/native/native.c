@@ -138,7 +138,7 @@ static const cay__route routes[] = {
     OP("GET", "/audit/proof", audit_proof, CAY__ROUTE_ADMIN),
 };
 
-const cay__dialect cay__dialect_native = { .name = "native", .base = "/api/v1", .routes = routes, .nroutes = CAY_LEN(routes) };
+const cay__dialect cay__dialect_native = { .name = "native", .base = "/api/v1", .routes = routes, .nroutes = CAY_LEN(routes), .pages = true };
 
 const cay__doc cay__doc_openapi = { "getDocument", "about", "this document", .answers = { { 200, .type = "application/json" } } };
 int cay__on_openapi(cay__req *r, cay_err *err)

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay open: the console in a browser, logged in by a link that works once. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/path.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+extern char **environ;
+enum { LINK_MS = 15 * 60000 };
+
+typedef struct open_args {
+    bool        print;
+    const char *url;
+} open_args;
+
+static const opt_def defs[] = {
+    { "print", 'p', NULL, "print the link and open nothing", OPT_FLAG, offsetof(open_args, print) },
+    { "url", 0, "URL", "where the server is, when it is not the one of this state directory", OPT_STR, offsetof(open_args, url) },
+    OPT_END
+};
+
+/* The server leaves its address in the state directory as long as it runs. */
+static int server_url(cay_service *svc, const open_args *a, char *out, size_t cap, cay_err *err)
+{
+    char path[4096];
+    if (a->url) {
+        cay__str_copy(out, cap, a->url);
+    } else {
+        cay__str_join(path, sizeof path, cay_service_home(svc), "/server.url", NULL);
+        if (cay__fd_read_file(AT_FDCWD, path, out, cap) <= 0)
+            return cay_fail_why(err, CAY_ENOENT, "no_server", "no server runs on this state directory: start `cay serve`, or name one by --url");
+    }
+    for (size_t n = strlen(out); n && strchr("/\n", out[n - 1]);)
+        out[--n] = 0;
+    if (!cay__str_starts(out, "http://") && !cay__str_starts(out, "https://"))
+        return cay_fail(err, CAY_EINVAL, "--url \"%.100s\": want http:// or https://", out);
+    return 0;
+}
+
+/* What opens an address here; no shell in between. */
+static bool show(char *url)
+{
+    static const char *const openers[] = { "xdg-open", "x-www-browser", "open" };
+    const char *own = getenv("BROWSER");
+    if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY") && !own)
+        return false;
+    for (size_t i = own && *own ? 0 : 1; i <= CAY_LEN(openers); i++) {
+        const char *program = i ? openers[i - 1] : own;
+        char *argv[] = { (char *)(uintptr_t)program, url, NULL };
+        pid_t pid;
+        int status;
+        if (posix_spawnp(&pid, program, NULL, NULL, argv, environ) == 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status))
+            return true;
+    }
+    return false;
+}
+
+static int run_open(void *opts, int argc, char **argv)
+{
+    const open_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    char url[1024], link[2048], text[CAY_KEY_LEN + 1], id[CAY_KEY_ID_LEN + 1] = "";
+    cay_key k = { .size = sizeof k, .scope = CAY_KEY_LOGIN, .name = "console link", .expires_ms = cay__wall_ms() + LINK_MS };
+    if (cli_service(&svc, &err) < 0 || server_url(svc, a, url, sizeof url, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
+        cay_key_create(svc, &k, text, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    memcpy(id, text + 4, CAY_KEY_ID_LEN);
+    cli_audit("console.link", CAY_TENANT_DEFAULT, id);
+    /* Behind the #: browsers send that to nobody, so it is in no log. */
+    snprintf(link, sizeof link, "%s/#/%s%s?in=%s", url, sb ? "sandbox/" : "", sb ? cay_sandbox_id(sb) : "", text);
+    explicit_bzero(text, sizeof text);
+    if (a->print || cli.quiet || !show(link)) {
+        out_fmt("%s\n", link);
+        out_note("cay: the link logs in once, within 15 minutes");
+    }
+    explicit_bzero(link, sizeof link);
+    return CLI_OK;
+}
+
+const cli_verb cli_open = {
+    .name = "open",
+    .operands = "[SANDBOX]",
+    .summary = "the console of the running server, in a browser",
+    .text = "The link logs in once, within 15 minutes. Without a browser here it is printed.",
+    .examples = "  cay open\n"
+                "  cay open fix-flaky-tests\n"
+                "  ssh -L 8090:127.0.0.1:8090 HOST cay open --print",
+    .min = 0,
+    .max = 1,
+    .opts = { { defs, 0 } },
+    .size = sizeof(open_args),
+    .fn = run_open,
+};

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* People at the console: session.h tells what their cookie is and what it is not good for. */
+#include "session.h"
+#include "auth.h"
+#include "preview.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { SESSION_MS = 7 * 86400000, CSRF_LEN = 32 };
+
+/* ------------------------------------------------------------------ may this request use the cookie? */
+
+/* Only the console's own pages: a preview, another program on this machine and every other site have another origin. Requests of no page (a typed
+ * address) have neither field and can change nothing without the token. */
+static bool own_page(const cay__req *r)
+{
+    const char *origin = cay__head_field(&r->head, "origin"), *site = cay__head_field(&r->head, "sec-fetch-site");
+    CAY_AUTOBUF own = CAY__BUF(512);
+    cay__buf_fmt(&own, "%s://%s", r->tls ? "https" : "http", r->head.host);
+    if (CAY__MUTANT("console-page"))
+        return true;
+    if (origin && (own.full || strcasecmp(origin, own.data) != 0))
+        return false;
+    return !site || !strcasecmp(site, "same-origin") || !strcasecmp(site, "none");
+}
+
+/* What a page reads from GET /console/session and another origin cannot: it follows from the key, so nothing has to be kept. */
+static void csrf_of(const char *key, char out[CSRF_LEN + 1])
+{
+    char hash[65];
+    CAY_AUTOBUF b = CAY__BUF(256);
+    cay__buf_fmt(&b, "cay console changes %s", key);
+    cay_answer_hash(b.data, b.len, hash);
+    cay__str_copy(out, CSRF_LEN + 1, hash);
+    explicit_bzero(b.data, b.len);
+}
+
+static bool changes(const cay__req *r)
+{
+    return strcmp(r->head.method, "GET") != 0 && strcmp(r->head.method, "HEAD") != 0;
+}
+
+static bool csrf_fits(const cay__req *r, const char *key)
+{
+    char want[CSRF_LEN + 1];
+    const char *given = cay__head_field(&r->head, "x-cay-csrf");
+    csrf_of(key, want);
+    return CAY__MUTANT("console-csrf") || (given && strlen(given) == CSRF_LEN && CRYPTO_memcmp(given, want, CSRF_LEN) == 0);
+}
+
+const char *cay__session_key(cay__req *r, int *rc, cay_err *err)
+{
+    char name[32], kept[CAY_KEY_LEN + 2];
+    const char *cookies = cay__head_field(&r->head, "cookie");
+    *rc = 0;
+    cay__preview_cookie(r, name);
+    if (!cookies || !cay__cookie_get(cookies, name, kept, sizeof kept) || !*kept)
+        return NULL;
+    if (!own_page(r)) {
+        *rc = cay_fail_why(err, CAY_EPERM, "console_foreign_page", "a page of another origin asked for this; only the console's own pages use its cookie");
+        return NULL;
+    }
+    if (changes(r) && !csrf_fits(r, kept)) {
+        *rc = cay_fail_why(err, CAY_EPERM, "csrf_token", "a change by cookie needs X-Cay-Csrf, which GET /console/session tells");
+        return NULL;
+    }
+    return cay__arena_str(&r->arena, kept);
+}
+
+/* ------------------------------------------------------------------ tickets */
+
+enum { TICKETS = 256, TICKET_MS = 30000, TICKET_BYTES = 16 };
+struct cay__tickets {
+    pthread_mutex_t lock;
+    struct {
+        char    text[2 * TICKET_BYTES + 1], key[16];
+        int64_t until_ms;
+    } slot[TICKETS];
+    unsigned next;
+};
+
+cay__tickets *cay__tickets_new(void)
+{
+    cay__tickets *t = cay__alloc(sizeof *t);
+    pthread_mutex_init(&t->lock, NULL);
+    return t;
+}
+
+void cay__tickets_free(cay__tickets *t)
+{
+    if (t)
+        pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+static void take_out(cay__tickets *t, const char *key, char out[2 * TICKET_BYTES + 1])
+{
+    unsigned char raw[TICKET_BYTES];
+    cay__random(raw, sizeof raw);
+    for (size_t i = 0; i < sizeof raw; i++)
+        snprintf(out + 2 * i, 3, "%02x", raw[i]);
+    pthread_mutex_lock(&t->lock);
+    unsigned i = t->next++ % TICKETS; /* the oldest goes: it has 30 s at most anyway */
+    cay__str_copy(t->slot[i].text, sizeof t->slot[i].text, out);
+    cay__str_copy(t->slot[i].key, sizeof t->slot[i].key, key);
+    t->slot[i].until_ms = cay__now_ms() + TICKET_MS;
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* True once. */
+static bool use_up(cay__tickets *t, const char *text, const char *key)
+{
+    bool good = false;
+    pthread_mutex_lock(&t->lock);
+    for (unsigned i = 0; i < TICKETS && !good && *text; i++) {
+        if (strlen(text) != 2 * TICKET_BYTES || CRYPTO_memcmp(t->slot[i].text, text, 2 * TICKET_BYTES) != 0)
+            continue;
+        good = t->slot[i].until_ms >= cay__now_ms() && !strcmp(t->slot[i].key, key);
+        if (!CAY__MUTANT("console-ticket"))
+            explicit_bzero(&t->slot[i], sizeof t->slot[i]);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return good;
+}
+
+int cay__session_upgrade(cay__req *r, cay_err *err)
+{
+    const char *ticket = cay__req_query(r, "ticket");
+    if (!r->head.upgrade || (ticket && use_up(cay__server_tickets(r->server), ticket, r->who.key)))
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "ticket_missing", "a socket by cookie needs ?ticket=, good once and for 30 s; POST /console/ticket gives one");
+}
+
+int cay__on_ticket(cay__req *r, cay_err *err)
+{
+    char text[2 * TICKET_BYTES + 1];
+    if (r->who.scope == CAY__SCOPE_NOBODY)
+        return cay_fail_why(err, CAY_EAUTH, "key_missing", "nobody is logged in");
+    take_out(cay__server_tickets(r->server), r->who.key, text);
+    return cay__reply_json(r, 201, json_pack("{s:s,s:i}", "ticket", text, "ttl_ms", TICKET_MS));
+}
+
+/* ------------------------------------------------------------------ in and out */
+
+static const char *const scope_words[] = { [CAY__SCOPE_PORT] = "port",       [CAY__SCOPE_FILE] = "file",   [CAY__SCOPE_SANDBOX] = "sandbox",
+                                           [CAY__SCOPE_TENANT] = "tenant", [CAY__SCOPE_ADMIN] = "admin" };
+
+/* What the pages need to know before they ask for anything else; without a session that nobody is in. */
+static json_t *about(cay__req *r, const char *key)
+{
+    char csrf[CSRF_LEN + 1] = "", host[256] = "";
+    gethostname(host, sizeof host - 1);
+    json_t *j = json_pack("{s:s,s:s,s:s,s:s}", "version", CAY_VERSION, "instance", cay__server_instance(r->server), "domain", cay__server_domain(r->server), "host", host);
+    if (!key || r->who.scope == CAY__SCOPE_NOBODY) {
+        json_object_set_new(j, "scope", json_null());
+        return j;
+    }
+    csrf_of(key, csrf);
+    json_object_set_new(j, "scope", json_string(scope_words[r->who.scope]));
+    json_object_set_new(j, "tenant", json_string(r->who.tenant));
+    json_object_set_new(j, "key", json_string(r->who.key));
+    json_object_set_new(j, "csrf", json_string(csrf));
+    return j;
+}
+
+static const char *cookie_key(cay__req *r)
+{
+    int rc;
+    return cay__session_key(r, &rc, NULL);
+}
+
+int cay__on_session_get(cay__req *r, cay_err *err)
+{
+    (void)err;
+    return cay__reply_json(r, 200, about(r, cookie_key(r)));
+}
+
+static void give_cookie(cay__req *r, const char *key)
+{
+    char name[32];
+    CAY_AUTOBUF b = CAY__BUF(512);
+    cay__preview_cookie(r, name);
+    cay__buf_fmt(&b, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s", name, key, *key ? SESSION_MS / 1000 : 0, r->tls ? "; Secure" : "");
+    cay__reply_field(r, "Set-Cookie", b.data);
+    explicit_bzero(b.data, b.len);
+}
+
+typedef struct login {
+    cay_key_scope scope;
+    char          id[CAY_KEY_ID_LEN + 1], tenant[CAY_TENANT_MAX + 1];
+} login;
+
+static int take_login(const cay_key *k, void *arg)
+{
+    login *l = arg;
+    l->scope = k->scope;
+    cay__str_copy(l->id, sizeof l->id, k->id);
+    cay__str_copy(l->tenant, sizeof l->tenant, k->tenant);
+    return 0;
+}
+
+static int no_body(const cay_answer *a, void *arg)
+{
+    (void)a, (void)arg;
+    return 0;
+}
+
+/* The store sees to it that of all who come with one link, to one server or to several, the first alone gets in. */
+static int use_link(cay__req *r, const login *l, cay_err *err)
+{
+    cay_answer a = { .size = sizeof a, .tenant = l->tenant, .route = "console login", .key = l->id, .request = "", .type = "" };
+    cay_err why = CAY_ERR_INIT;
+    int rc = CAY__MUTANT("console-link") ? 0 : cay_answer_begin(r->svc, &a, no_body, NULL, &why);
+    if (rc == CAY_EEXIST || rc == CAY_EBUSY)
+        return cay_fail_why(err, CAY_EAUTH, "link_used", "this link has been used; `cay open` makes another one");
+    if (rc < 0) {
+        *err = why;
+        return rc;
+    }
+    a.status = 201;
+    CAY_TRY(cay_answer_end(r->svc, &a, err));
+    return CAY__MUTANT("console-link") ? 0 : cay_key_revoke(r->svc, l->id, err);
+}
+
+static int by_link(cay__req *r, const char *token, char out[CAY_KEY_LEN + 1], cay_err *err)
+{
+    login l = { 0 };
+    cay_err why = CAY_ERR_INIT;
+    if (cay_key_check(r->svc, token, take_login, &l, &why) < 0 || l.scope != CAY_KEY_LOGIN)
+        return cay_fail_why(err, CAY_EAUTH, "link_invalid", "this link was used, has expired or never was; `cay open` makes another one");
+    CAY_TRY(use_link(r, &l, err));
+    cay_key k = { .size = sizeof k, .tenant = l.tenant, .scope = CAY_KEY_ADMIN, .name = "console", .expires_ms = cay__wall_ms() + SESSION_MS };
+    return cay_key_create(r->svc, &k, out, err);
+}
+
+/* A page of somebody else's must not log anybody in as somebody: only our own page, and JSON, which no form sends. */
+int cay__on_session_post(cay__req *r, cay_err *err)
+{
+    json_t *j;
+    char key[CAY_KEY_LEN + 1] = "";
+    if (!own_page(r))
+        return cay_fail_why(err, CAY_EPERM, "console_foreign_page", "only the console's own page logs in");
+    CAY_TRY(cay__req_json(r, 4096, &j, err));
+    const char *token = cay__json_str(j, "token", ""), *given = cay__json_str(j, "key", "");
+    if (!*token == !*given)
+        return cay_fail(err, CAY_EINVAL, "want token, of a link, or key");
+    if (*token)
+        CAY_TRY(by_link(r, token, key, err));
+    else
+        cay__str_copy(key, sizeof key, given);
+    CAY_TRY(cay__auth_key(r, key, err));
+    if (r->who.scope < CAY__SCOPE_TENANT)
+        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "the console needs a key of scope tenant or admin");
+    cay__req_about(r, r->who.key);
+    give_cookie(r, key);
+    int rc = cay__reply_json(r, 201, about(r, key));
+    explicit_bzero(key, sizeof key);
+    return rc;
+}
+
+static int is_ours(const cay_key *k, void *arg)
+{
+    return !strcmp(k->id, arg) && !strcmp(k->name, "console") ? 1 : 0;
+}
+
+/* A key that was made for this session ends with it; one that somebody brought along is theirs. */
+int cay__on_session_delete(cay__req *r, cay_err *err)
+{
+    if (*r->who.key && cay_key_list(r->svc, r->who.tenant, is_ours, r->who.key, NULL) == 1)
+        CAY_TRY(cay_key_revoke(r->svc, r->who.key, err));
+    cay__req_about(r, r->who.key);
+    give_cookie(r, "");
+    return cay__reply(r, 204, NULL, NULL, 0);
+}

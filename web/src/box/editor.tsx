@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// One file at a time: its text, its picture, or what changed in it since a snapshot. A file that somebody changed meanwhile is never overwritten silently.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { all, ask, Failed, filePath, of, readFile, save, writeFile, type Box, type Change, type Snapshot } from '../api';
+import { bytes, safe } from '../lib/format';
+import { route, setQuery } from '../lib/router';
+import { snaps } from '../live';
+import { counts, diffLines } from '../state';
+import { Blank, Btn, Icon, Loading, Seg, toast, Trouble, useAsk } from '../ui';
+import { changed } from './files';
+import { make, nonce, type Made } from '../cm';
+
+const pictures: Record<string, string> = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp', svg: 'image/svg+xml', ico: 'image/x-icon' };
+const kind = (path: string) => pictures[path.split('.').pop()!.toLowerCase()];
+
+export default function Editor({ b }: { b: Box }) {
+  const path = route.value.query.get('file') ?? '', diff = route.value.query.get('view') === 'diff';
+  if (!path) return <div class="edit"><Blank title="No file is open" text="Choose one at the left, or drop some there to upload them." cmd={`cay cp FILE ${b.name || b.id}:`} /></div>;
+  return diff ? <Diff b={b} path={path} /> : kind(path) ? <Picture b={b} path={path} /> : <Text key={path} b={b} path={path} />;
+}
+
+function Bar({ path, dirty, children, view }: { path: string; dirty?: boolean; children?: any; view: 'edit' | 'diff' }) {
+  return <div class="bar t"><span class="ftab on" title={safe(path)}><span class="cut">{safe(path.split('/').pop(), 60)}</span>{dirty && <i title="not saved" />}</span><span class="right" />{children}<Seg small label="Text or changes" value={view} options={[['edit', 'Edit'], ['diff', 'Diff']]} onPick={v => setQuery({ view: v === 'diff' ? 'diff' : null })} /><Btn kind="quiet icon small" icon="x" label="Close the file" onClick={() => setQuery({ file: null, view: null })} /></div>;
+}
+
+function Text({ b, path }: { b: Box; path: string }) {
+  const host = useRef<HTMLDivElement>(null), made = useRef<Made | null>(null), [state, set] = useState<{ text: string; etag: string } | { error: unknown } | { raw: number; whole: boolean } | null>(null), [dirty, setDirty] = useState(false), [theirs, conflict] = useState(false), [failed, fail] = useState<unknown>(null);
+  const kept = useRef({ etag: '', text: '', dirty: false, saving: false });
+  const load = async () => {
+    try {
+      const f = await readFile(b.id, path);
+      let text: string;
+      try { if (!f.whole || f.data.includes(0)) throw 0; text = new TextDecoder('utf-8', { fatal: true }).decode(f.data); } catch { set({ raw: f.data.length, whole: f.whole }); return; }
+      kept.current = { ...kept.current, etag: f.etag, text, dirty: false };
+      if (made.current) made.current.set(text);
+      set({ text, etag: f.etag });
+      setDirty(false);
+      conflict(false);
+      fail(null);
+    } catch (error) { set({ error }); }
+  };
+  useEffect(() => { void load(); }, [path]);
+  const there = !!state && 'text' in state;
+  useEffect(() => {
+    if (!there || !host.current) return undefined;
+    made.current = make({ parent: host.current, text: kept.current.text, path, nonce: nonce(), label: `Text of ${safe(path, 100)}`, onSave: () => void store(false), onChange: t => { const d = t !== kept.current.text; if (d !== kept.current.dirty) { kept.current.dirty = d; setDirty(d); } } });
+    return () => { made.current?.view.destroy(); made.current = null; };
+  }, [there]);
+  const isOther = async () => { const a = await ask('GET', of(b.id, '/files'), { query: { path }, headers: { 'If-None-Match': kept.current.etag, Range: 'bytes=0-0' } }).catch((e: unknown) => { if (e instanceof Failed && (e.status === 304 || e.status === 416)) return null; throw e; }); return !!a && a.headers.get('etag') !== kept.current.etag; };
+  // Somebody wrote to it: take it when nothing is lost by that, else say so.
+  const n = changed.value.get(path) ?? 0;
+  useEffect(() => { if (n && there && !kept.current.saving) void isOther().then(o => { if (o) { if (kept.current.dirty) conflict(true); else void load(); } }, () => undefined); }, [n]);
+  const store = async (force: boolean) => {
+    if (!made.current) return;
+    kept.current.saving = true;
+    try {
+      if (!force && await isOther()) { conflict(true); return; }
+      const text = made.current.text();
+      await writeFile(b.id, path, text);
+      const a = await readFile(b.id, path);
+      kept.current = { etag: a.etag, text, dirty: false, saving: false };
+      setDirty(false);
+      conflict(false);
+      fail(null);
+      toast(`${path.split('/').pop()} saved.`);
+    } catch (e) { fail(e); } finally { kept.current.saving = false; }
+  };
+  return (
+    <div class="edit"><Bar path={path} dirty={dirty} view="edit"><Btn kind={`small ${dirty ? 'prime' : ''}`} onClick={() => store(false)} title="Ctrl S">Save</Btn></Bar>
+      {theirs && <div class="conflict" role="alert"><Icon name="bang" class="warn" /><span class="grow">It was changed inside meanwhile.</span><Btn kind="small" onClick={load}>Take theirs</Btn><Btn kind="small" onClick={() => store(true)}>Keep mine</Btn></div>}
+      {failed ? <Trouble error={failed} what="It was not saved." again={() => store(false)} /> : null}
+      {!state ? <Loading /> : 'error' in state ? <Trouble error={state.error} what="It cannot be read." again={load} /> : 'raw' in state ? <Blank title="This is no text" text={`${state.whole ? bytes(state.raw) : 'More than 4 MiB'}; it can be downloaded.`}><Btn icon="down" onClick={() => save(path.split('/').pop()!, filePath(b.id, path))}>Download</Btn></Blank> : <div class="cm-host" ref={host} />}</div>
+  );
+}
+
+function Picture({ b, path }: { b: Box; path: string }) {
+  const p = useAsk(async () => { const f = await readFile(b.id, path, 32 << 20); return { url: URL.createObjectURL(new Blob([f.data as BlobPart], { type: kind(path) })), size: f.data.length }; }, [path, changed.value.get(path) ?? 0]);
+  useEffect(() => () => { if (p.data) URL.revokeObjectURL(p.data.url); }, [p.data?.url]);
+  return <div class="edit"><Bar path={path} view="edit">{p.data && <span class="dim">{bytes(p.data.size)}</span>}</Bar>{p.error ? <Trouble error={p.error} what="It cannot be shown." again={p.again} /> : p.data ? <div class="picture"><img src={p.data.url} alt={safe(path.split('/').pop(), 80)} /></div> : <Loading />}</div>;
+}
+
+export const DiffView = ({ patch }: { patch: string }) => (
+  <div class="code" role="region" aria-label="Changes" tabIndex={0}>{diffLines(patch).slice(0, 5000).map((l, i) => l.kind === '@' ? <div key={i} class="hunk"><span /><span /><span /><span>{l.text ? safe(l.text, 200) : '…'}</span></div> : <div key={i} class={l.kind === '+' ? 'add' : l.kind === '-' ? 'del' : ''}><span>{l.old || ''}</span><span>{l.new || ''}</span><span>{l.kind === ' ' ? '' : l.kind}</span><span>{safe(l.text, 1000).replace(/\\t/g, '\t')}</span></div>)}</div>
+);
+
+function Diff({ b, path }: { b: Box; path: string }) {
+  const mine = [...snaps.value.values()].filter(s => s.sandbox === b.id || s.id === b.from).sort((x, y) => y.created_ms - x.created_ms), since = route.value.query.get('since') ?? b.from ?? '', rel = path.slice(b.workdir.length + 1);
+  const d = useAsk(() => all<Change>('/diff', { a: since || b.id, b: since ? b.id : undefined, patch: true }).then(c => c.find(x => x.path === rel)), [b.id, path, since, changed.value.get(path) ?? 0]);
+  const [plus, minus] = d.data?.patch ? counts(d.data.patch) : [0, 0], label = (s: Snapshot) => s.label || s.id.slice(0, 8);
+  return (
+    <div class="edit"><Bar path={path} view="diff"><span class="dim nowrap wide">{plus > 0 && <span class="ok">+{plus}</span>} {minus > 0 && <span class="bad">−{minus}</span>}</span><select class="in small" aria-label="Since which snapshot" value={since} onChange={e => setQuery({ since: e.currentTarget.value || null })}><option value="">since it was made</option>{mine.map(s => <option key={s.id} value={s.id}>since {safe(label(s), 40)}</option>)}</select></Bar>
+      {d.error ? <Trouble error={d.error} what="It cannot be compared." again={d.again} /> : !('data' in d) ? <Loading /> : d.data?.patch ? <DiffView patch={d.data.patch} /> : <Blank title={d.data ? 'Changed, but not as text' : 'Nothing changed'} text={d.data ? 'The new content is not text, or too long to be shown.' : 'It is as it was then.'} />}</div>
+  );
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tree of files. Directories are asked for when they are opened and again when something in them changes; only rows in sight are in the page.
+import { signal } from '@preact/signals';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { address, all, ask, del, Failed, filePath, get, of, post, save, stream, writeFile, type Box, type Change, type File, type List } from '../api';
+import { bytes, safe } from '../lib/format';
+import { route, setQuery } from '../lib/router';
+import { lost } from '../api';
+import { snaps } from '../live';
+import { attempt, Btn, Icon, Menu, question, toast, Trouble } from '../ui';
+
+export interface Entry { path: string; name: string; type: string; size: number; depth: number; open: boolean; mark: string }
+const ROW = 26, OVER = 20;
+/** A number that grows when a file below a sandbox's working directory changed, by path. */
+export const changed = signal<ReadonlyMap<string, number>>(new Map());
+export const join = (dir: string, name: string) => (dir.endsWith('/') ? dir + name : `${dir}/${name}`);
+
+/** Directories first, then by name as people count: a2 before a10. */
+const order = new Intl.Collator('en', { numeric: true });
+export function flatten(dirs: ReadonlyMap<string, File[]>, open: ReadonlySet<string>, root: string, marks: ReadonlyMap<string, string>): Entry[] {
+  const out: Entry[] = [];
+  const walk = (dir: string, depth: number) => {
+    for (const f of dirs.get(dir) ?? []) {
+      const path = join(dir, f.path), rel = path.slice(root.length + 1), isOpen = f.type === 'directory' && open.has(path);
+      out.push({ path, name: f.path, type: f.type, size: f.size, depth, open: isOpen, mark: marks.get(rel) ?? (f.type === 'directory' && !isOpen && [...marks.keys()].some(m => m.startsWith(rel + '/')) ? '·' : '') });
+      if (isOpen) walk(path, depth + 1);
+    }
+  };
+  walk(root, 1);
+  return out;
+}
+
+export function Files({ b }: { b: Box }) {
+  const [dirs, setDirs] = useState<ReadonlyMap<string, File[]>>(new Map()), [open, setOpen] = useState<ReadonlySet<string>>(new Set()), [marks, setMarks] = useState<ReadonlyMap<string, string>>(new Map()), [error, fail] = useState<unknown>(null), [drop, over] = useState(false);
+  const chosen = route.value.query.get('file') ?? '', root = b.workdir, on = b.state === 'running', openNow = useRef(open);
+  openNow.current = open;
+  const load = async (dir: string) => {
+    try {
+      const l = await get<List<File>>(of(b.id, '/files/list'), { path: dir });
+      const items = [...l.items].sort((x, y) => Number(y.type === 'directory') - Number(x.type === 'directory') || order.compare(x.path, y.path));
+      setDirs(m => new Map(m).set(dir, items));
+      fail(null);
+    } catch (e) { if (dir === root) fail(e); else if (e instanceof Failed && e.status === 404) setDirs(m => { const n = new Map(m); n.delete(dir); return n; }); }
+  };
+  const mark = () => all<Change>('/diff', { a: snaps.peek().has(b.from) ? b.from : b.id, b: snaps.peek().has(b.from) ? b.id : undefined }).then(c => setMarks(new Map(c.map(x => [x.path, x.kind]))), () => undefined);
+  useEffect(() => { if (on) { void load(root); for (const d of open) void load(d); } }, [b.id, on, lost.value === 0]);
+  useEffect(() => { if (on) void mark(); }, [b.id, on, b.from]);
+  // Watch: what changed is asked for again, a moment later and once.
+  useEffect(() => {
+    if (!on || lost.value) return undefined;
+    const stop = new AbortController(), soon = new Set<string>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const again = (path: string) => {
+      soon.add(path);
+      timer ??= setTimeout(() => { timer = undefined; const now = [...soon]; soon.clear(); for (const d of now) if (d === root || openNow.current.has(d)) void load(d); void mark(); }, 250);
+    };
+    stream(of(b.id, '/files/watch'), { path: root, recursive: true }, stop.signal, m => {
+      if (m.event !== 'change') return;
+      const c = JSON.parse(m.data) as { change: string; path: string };
+      if (c.change === 'overflow') { for (const d of [root, ...openNow.current]) again(d); return; }
+      const full = c.path.startsWith('/') ? c.path : join(root, c.path);
+      changed.value = new Map(changed.value).set(full, (changed.value.get(full) ?? 0) + 1);
+      again(full.slice(0, full.lastIndexOf('/')) || '/');
+    }).catch(() => undefined);
+    return () => { stop.abort(); clearTimeout(timer); };
+  }, [b.id, on, lost.value === 0]);
+
+  const rows = useMemo(() => flatten(dirs, open, root, marks), [dirs, open, root, marks]);
+  const toggle = (path: string) => { const s = new Set(open); if (!s.delete(path)) { s.add(path); void load(path); } setOpen(s); };
+  const pick = (r: Entry) => (r.type === 'directory' ? toggle(r.path) : setQuery({ file: r.path, view: null }));
+  const target = () => { const r = rows.find(x => x.path === chosen); return r ? (r.type === 'directory' ? r.path : r.path.slice(0, r.path.lastIndexOf('/'))) : root; };
+  const upload = (files: FileList | null, dir: string) => attempt('Not all was uploaded', async () => {
+    const some = [...(files ?? [])];
+    for (const f of some) await writeFile(b.id, join(dir, f.name), f);
+    if (some.length) toast(`${some.length === 1 ? some[0]!.name : `${some.length} files`} uploaded to ${dir}.`);
+    await load(dir);
+  });
+  const choose = () => { const i = document.createElement('input'); i.type = 'file'; i.multiple = true; i.onchange = () => upload(i.files, target()); i.click(); };
+  const named = (title: string, value: string, act: (v: string) => Promise<unknown>) => { question.value = { title, text: null, yes: title.replace(/…$/, ''), input: { label: 'Path', value }, act: () => undefined, withInput: act }; };
+  const cut = (p: string) => p.slice(0, p.lastIndexOf('/'));
+  const items = [
+    { text: 'New file…', act: () => named('New file', join(target(), ''), async v => { await writeFile(b.id, v, ''); await load(cut(v)); setQuery({ file: v }); }) },
+    { text: 'New directory…', act: () => named('New directory', join(target(), ''), async v => { await post(of(b.id, '/files/mkdir'), { path: v, parents: true }); await load(cut(v)); }) },
+    ...(chosen ? [
+      { text: 'Rename…', note: safe(chosen, 60), act: () => named('Rename', chosen, async v => { await post(of(b.id, '/files/rename'), { from: chosen, to: v }); await load(cut(chosen)); await load(cut(v)); setQuery({ file: v }); }) },
+      { text: 'Download', note: safe(chosen, 60), act: () => save(chosen.split('/').pop()!, filePath(b.id, chosen)) },
+      { text: 'Delete…', bad: true, act: () => { question.value = { title: 'Delete a file?', danger: true, yes: `Delete ${safe(chosen.split('/').pop(), 40)}`, text: <p class="soft mono">{safe(chosen)}</p>, act: async () => { await del(of(b.id, '/files'), { path: chosen, recursive: true }); await load(cut(chosen)); setQuery({ file: null }); } }; } },
+    ] : []),
+    { text: 'Download all as tar', act: () => save(`${b.name || b.id}.tar`, address('/api/v1' + of(b.id, '/files/tar'), { path: root })) },
+  ];
+  return (
+    <div class={`files ${drop ? 'drop' : ''}`} onDragOver={e => { e.preventDefault(); over(true); }} onDragLeave={() => over(false)} onDrop={e => { e.preventDefault(); over(false); void upload(e.dataTransfer?.files ?? null, root); }}>
+      <div class="bar"><h2>Files</h2><span class="right" /><Btn kind="quiet icon small" icon="up" label="Upload" onClick={choose} /><Menu kind="quiet icon small" icon="more" label="More about files" items={items} /></div>
+      {error ? <Trouble error={error} what="The files cannot be listed." again={() => load(root)} /> : <Tree rows={rows} chosen={chosen} pick={pick} toggle={toggle} b={b} loaded={dirs.has(root)} />}
+    </div>
+  );
+}
+
+function Tree({ rows, chosen, pick, toggle, b, loaded }: { rows: Entry[]; chosen: string; pick: (r: Entry) => void; toggle: (p: string) => void; b: Box; loaded: boolean }) {
+  const box = useRef<HTMLDivElement>(null), [top, scroll] = useState(0), [h, height] = useState(400), [at, move] = useState(0);
+  useEffect(() => {
+    const el = box.current!, read = () => { scroll(el.scrollTop); height(el.clientHeight); }, o = new ResizeObserver(read);
+    read();
+    el.addEventListener('scroll', read, { passive: true });
+    o.observe(el);
+    return () => { el.removeEventListener('scroll', read); o.disconnect(); };
+  }, []);
+  const i = Math.min(at, Math.max(0, rows.length - 1)), from = Math.max(0, Math.floor(top / ROW) - OVER), to = Math.min(rows.length, Math.ceil((top + h) / ROW) + OVER);
+  const step = (n: number) => { const to_ = Math.max(0, Math.min(rows.length - 1, n)), el = box.current!; move(to_); const y = to_ * ROW; if (y < el.scrollTop) el.scrollTop = y; else if (y + ROW > el.scrollTop + el.clientHeight) el.scrollTop = y + ROW - el.clientHeight; };
+  const keys = (e: KeyboardEvent) => {
+    const r = rows[i];
+    if (!r) return;
+    const act: Record<string, () => void> = { ArrowDown: () => step(i + 1), ArrowUp: () => step(i - 1), Home: () => step(0), End: () => step(rows.length - 1), Enter: () => pick(r), ' ': () => pick(r), ArrowRight: () => { if (r.type === 'directory' && !r.open) toggle(r.path); else step(i + 1); }, ArrowLeft: () => { if (r.open) toggle(r.path); else { for (let k = i - 1; k >= 0; k--) if (rows[k]!.depth < r.depth) { step(k); break; } } } };
+    if (act[e.key]) { e.preventDefault(); e.stopPropagation(); act[e.key]!(); }
+  };
+  if (loaded && !rows.length) return <div class="tree" ref={box}><p class="pad dim">Nothing here yet. Drop files to upload them, or write some in the terminal.</p></div>;
+  const icon = (r: Entry) => (r.type === 'directory' ? 'dir' : r.type === 'link' ? 'link' : 'file');
+  const tone: Record<string, string> = { A: 'ok', M: 'warn', D: 'bad', R: 'warn', T: 'warn', '·': 'warn' };
+  return (
+    <div class="tree" role="tree" aria-label="Files" ref={box} tabIndex={0} onKeyDown={keys} aria-activedescendant={rows[i] ? `f${i}` : undefined}><div class="tall" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
+      {rows.slice(from, to).map((r, k) => (
+        <div key={r.path} id={`f${from + k}`} role="treeitem" aria-level={r.depth} aria-expanded={r.type === 'directory' ? r.open : undefined} aria-selected={r.path === chosen} class={`leaf ${from + k === i ? 'at' : ''}`} style={{ top: `${(from + k) * ROW}px`, paddingLeft: `${r.depth * 14 - 2}px` }} title={`${safe(r.path)}${r.type === 'file' ? `, ${bytes(r.size)}` : ''}`}
+          draggable={r.type === 'file'} onDragStart={e => e.dataTransfer?.setData('DownloadURL', `application/octet-stream:${safe(r.name, 80).replace(/[:/]/g, '_')}:${location.origin}${filePath(b.id, r.path)}`)} onClick={() => { move(from + k); pick(r); }}>
+          <Icon name={icon(r)} /><span class="cut">{safe(r.name, 120)}</span>{r.mark && <span class={`m ${tone[r.mark] ?? ''}`}>{r.mark}</span>}</div>
+      ))}</div></div>
+  );
+}
+void ask;

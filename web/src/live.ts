@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server has and what happens there, kept up to date by one stream. When it is gone: again after 1, 2, 4, 8, at most 15 s, and at once when
+// the browser is back online or the page is looked at.
+import { batch, computed, signal } from '@preact/signals';
+import * as api from './api';
+import { backoff, effect, refusals, withBox, withoutBox, type Boxes, type Happening, type Refused } from './state';
+
+export const boxes = signal<Boxes>(new Map());
+export const snaps = signal<ReadonlyMap<string, api.Snapshot>>(new Map());
+export const loaded = signal(false);
+export const feed = signal<Happening[]>([]);            // the newest first
+export const ends = signal<ReadonlyMap<string, number>>(new Map()); // when processes ended, by id
+export const net = signal<ReadonlyMap<string, api.NetRecord[]>>(new Map()); // what was refused, by sandbox
+export const deadJobs = signal<api.Job[]>([]);
+export const doctor = signal<api.Doctor | null>(null);
+export const templates = signal<api.Template[]>([]);
+export const retryAt = signal(0);
+export const now = signal(Date.now());
+export const dismissed = signal<ReadonlySet<string>>(new Set());
+
+export interface Sample { time_ms: number; cpus: number; memory: number; memory_free: number; uptime_s: number; items: { id: string; cpu_us: number; memory: number; pids: number; disk: number; net_rx: number; net_tx: number }[]; tally?: Tally }
+/** What happened since the sample before. */
+export interface Tally { created: number; exec: number; refused: number }
+let tally: Tally = { created: 0, exec: 0, refused: 0 };
+export const samples = signal<Sample[]>([]);            // the oldest first
+const SAMPLES = 450, SAMPLE_MS = 2000, FEED = 200, RECORDS = 400;
+
+export const sorted = computed(() => [...boxes.value.values()].sort((a, b) => b.created_ms - a.created_ms));
+export const refused = computed((): Refused[] => [...net.value].flatMap(([id, r]) => refusals(r, id)).filter(r => boxes.value.has(r.box) && !dismissed.value.has(r.box + r.key)).sort((a, b) => b.last - a.last));
+
+export function dismiss(r: Refused) { dismissed.value = new Set(dismissed.value).add(r.box + r.key); }
+export function put(b: api.Box) { boxes.value = withBox(boxes.value, b); }
+export function putSnap(s: api.Snapshot) { snaps.value = new Map(snaps.value).set(s.id, s); }
+export function dropSnap(id: string) { const m = new Map(snaps.value); m.delete(id); snaps.value = m; }
+
+export async function refresh(id: string): Promise<api.Box | undefined> {
+  try {
+    const b = await api.get<api.Box>(api.of(id));
+    put(b);
+    return b;
+  } catch (e) {
+    if (e instanceof api.Failed && e.status === 404) boxes.value = withoutBox(boxes.value, id);
+    return undefined;
+  }
+}
+export async function reloadSnaps() { snaps.value = new Map((await api.all<api.Snapshot>('/snapshots')).map(s => [s.id, s])); }
+export async function reloadJobs() { deadJobs.value = (await api.get<api.List<api.Job>>('/jobs', { state: 'dead' })).items; }
+
+async function loadAll() {
+  const [b, s] = await Promise.all([api.all<api.Box>('/sandboxes'), api.all<api.Snapshot>('/snapshots')]);
+  batch(() => {
+    boxes.value = new Map(b.map(x => [x.id, x]));
+    snaps.value = new Map(s.map(x => [x.id, x]));
+    loaded.value = true;
+  });
+  const quiet = (p: Promise<unknown>) => p.catch(() => undefined);
+  await Promise.all([
+    quiet(reloadJobs()),
+    quiet(api.get<api.Doctor>('/doctor').then(d => { doctor.value = d; })),
+    quiet(api.get<api.List<api.Template>>('/templates').then(t => { templates.value = t.items; })),
+    quiet(loadRefused(b)),
+  ]);
+}
+/** Of the newest ones that run: what was refused before we looked. */
+async function loadRefused(all: api.Box[]) {
+  const some = all.filter(b => b.state === 'running').sort((a, b) => b.created_ms - a.created_ms).slice(0, 12);
+  const got = await Promise.all(some.map(b => api.get<api.List<api.NetRecord>>(api.of(b.id, '/net/log'), { denied: true, count: 50 }).then(r => [b.id, r.items] as const, () => [b.id, []] as const)));
+  const m = new Map(net.value);
+  for (const [id, r] of got) if (r.length) m.set(id, r as api.NetRecord[]);
+  net.value = m;
+}
+export async function loadNet(id: string) {
+  const r = await api.get<api.List<api.NetRecord>>(api.of(id, '/net/log'), { denied: true, count: RECORDS });
+  net.value = new Map(net.value).set(id, r.items);
+}
+
+// ------------------------------------------------------------------ events
+
+const asking = new Map<string, ReturnType<typeof setTimeout>>();
+function askSoon(id: string) {
+  if (asking.has(id)) return;
+  asking.set(id, setTimeout(() => { asking.delete(id); void refresh(id); }, 80));
+}
+
+export function take(e: Happening) {
+  batch(() => {
+    if (e.kind === 'created' || e.kind === 'exec') tally[e.kind]++;
+    if (e.net?.verdict === 'deny') tally.refused++;
+    if (!(e.kind === 'net' && e.net?.verdict !== 'deny')) feed.value = [e, ...feed.value].slice(0, FEED);
+    if (e.kind === 'exit' && e.process) ends.value = new Map(ends.value).set(e.process, e.time_ms);
+    if (e.kind === 'net' && e.net?.verdict === 'deny') net.value = new Map(net.value).set(e.sandbox, [...(net.value.get(e.sandbox) ?? []), e.net].slice(-RECORDS));
+    const what = effect(e);
+    if (what === 'gone') boxes.value = withoutBox(boxes.value, e.sandbox);
+    else if (what === 'ask') askSoon(e.sandbox);
+    else if (what === 'all') void loadAll().catch(() => undefined);
+  });
+}
+
+let stop: AbortController | null = null, after = '', tries = 0, timer: ReturnType<typeof setTimeout> | undefined;
+
+async function listen() {
+  clearTimeout(timer);
+  stop?.abort();
+  const mine = (stop = new AbortController());
+  try {
+    await api.stream('/events', { after: after || undefined }, mine.signal, m => {
+      after = m.id || after;
+      try { take({ ...JSON.parse(m.data), id: m.id }); } catch { /* a comment of another version */ }
+    }, () => {
+      const was = api.lost.value;
+      batch(() => { tries = 0; api.lost.value = 0; retryAt.value = 0; });
+      if (was || !loaded.value) void loadAll().then(back, () => undefined);
+    });
+  } catch (e) {
+    if (mine.signal.aborted) return;
+    if (e instanceof api.Failed && e.status === 400) after = ''; // its memory does not go back that far
+    if (e instanceof api.Failed && e.status === 401) return;
+  }
+  if (mine.signal.aborted) return;
+  const wait = backoff(tries++);
+  batch(() => { if (!api.lost.value && tries > 1) api.lost.value = Date.now(); retryAt.value = Date.now() + wait; });
+  timer = setTimeout(listen, wait);
+}
+/** Whoever holds something of the server's own (a socket) takes it up again. */
+const backs = new Set<() => void>();
+function back() { for (const f of backs) f(); }
+export function onBack(f: () => void): () => void { backs.add(f); return () => backs.delete(f); }
+
+export function tryNow() { tries = 0; void listen(); }
+
+// ------------------------------------------------------------------ samples
+
+async function sample() {
+  if (document.hidden || api.lost.value || !api.session.value?.scope) return;
+  try {
+    const s = await (await api.ask('GET', '/sample', { base: '/console' })).json() as Sample;
+    s.tally = tally;
+    tally = { created: 0, exec: 0, refused: 0 };
+    samples.value = [...samples.value, s].slice(-SAMPLES);
+  } catch { /* the stream tells */ }
+}
+/** Shares of CPUs that a sandbox used between the last two samples. */
+export const cpu = computed(() => {
+  const m = new Map<string, number>(), [a, b] = samples.value.slice(-2);
+  if (!a || !b) return m;
+  const old = new Map(a.items.map(i => [i.id, i.cpu_us]));
+  for (const i of b.items) if (old.has(i.id)) m.set(i.id, Math.max(0, (i.cpu_us - old.get(i.id)!) / 1000 / Math.max(1, b.time_ms - a.time_ms)));
+  return m;
+});
+export const used = computed(() => new Map(samples.value.at(-1)?.items.map(i => [i.id, i]) ?? []));
+
+export function begin() {
+  void listen();
+  void sample();
+  setInterval(sample, SAMPLE_MS);
+  setInterval(() => { if (!document.hidden) now.value = Date.now(); }, 1000);
+  addEventListener('online', tryNow);
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) { now.value = Date.now(); if (api.lost.value) tryNow(); } });
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A new sandbox: what it starts from, what it may use and reach, when it ends, what is put into it. The draft survives a reload.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Diagnostic } from '@codemirror/lint';
+import { Failed, get, post, type Box, type Create } from '../api';
+import { bytes, period, safe, size, span, word } from '../lib/format';
+import { go, href, route } from '../lib/router';
+import { doctor, put, templates } from '../live';
+import { overlay } from '../keys';
+import { Btn, Cmd, Dialog, Icon, Trouble, useAsk, toast } from '../ui';
+
+interface Draft { name: string; template: string; cpu: string; memory: string; disk: string; net: string; rules: string; ttl: string; expiry: 'kill' | 'pause'; isolation: string; manifest: string }
+const empty: Draft = { name: '', template: 'host', cpu: '2', memory: '1 GiB', disk: '10 GiB', net: 'off', rules: '', ttl: '', expiry: 'kill', isolation: '', manifest: '' };
+const example = '{\n  "entries": {\n    "hello.txt": { "type": "file", "content": "hello\\n" }\n  }\n}\n';
+const kept = (): Draft => { try { return { ...empty, ...JSON.parse(sessionStorage.getItem('draft') ?? '{}') }; } catch { return empty; } };
+
+/** The request of a draft, or what is wrong with it and where. */
+export function request(d: Draft): { body: Create; cmd: string } | { field: keyof Draft; message: string } {
+  const body: Create = {}, cmd = ['cay create'], limits: Record<string, number> = {};
+  if (d.name.trim()) { body.name = d.name.trim(); cmd.push(`--name ${word(d.name.trim())}`); }
+  if (d.template && d.template !== 'host') { body.template = d.template; cmd.push(`--template ${word(d.template)}`); }
+  const cpu = Number(d.cpu);
+  if (d.cpu && !(cpu > 0 && cpu <= 1024)) return { field: 'cpu', message: 'CPUs: a number such as 2 or 0.5' };
+  if (d.cpu && cpu !== 2) { limits.cpu_milli = Math.round(cpu * 1000); cmd.push(`--cpus ${cpu}`); }
+  for (const k of ['memory', 'disk'] as const) {
+    const n = d[k].trim() ? size(d[k]) : 0;
+    if (Number.isNaN(n)) return { field: k, message: `${k}: 512 MiB, 2 GiB` };
+    if (n) { limits[k] = n; cmd.push(`--${k} ${bytes(n).replace(' ', '').replace(/iB$/, '').toLowerCase()}`); }
+  }
+  if (Object.keys(limits).length) body.limits = limits;
+  const rules = d.net === 'all' ? ['all'] : d.net === 'rules' ? d.rules.split(/[\s,]+/).filter(Boolean) : [];
+  if (d.net === 'rules' && !rules.length) return { field: 'rules', message: 'name a host or a preset, or choose no network' };
+  if (rules.length) { body.net = rules as Create['net']; for (const r of rules) cmd.push(`--net ${word(r)}`); }
+  if (d.ttl.trim()) {
+    const ms = period(d.ttl);
+    if (Number.isNaN(ms) || ms < 1000) return { field: 'ttl', message: 'ends after: 10 min, 2 h' };
+    body.ttl_ms = ms as Create['ttl_ms'];
+    cmd.push(`--ttl ${d.ttl.replace(/\s+/g, '').replace('min', 'm')}`);
+    if (d.expiry === 'pause') { body.on_expiry = 'pause'; cmd.push('--on-expiry pause'); }
+  }
+  if (d.isolation) { body.isolation = d.isolation as Create['isolation']; cmd.push(`--isolation ${d.isolation}`); }
+  if (d.manifest.trim()) {
+    try { body.manifest = JSON.parse(d.manifest); } catch (e) { return { field: 'manifest', message: `the manifest is no JSON: ${(e as Error).message}` }; }
+    cmd.push('--manifest manifest.json');
+  }
+  return { body, cmd: cmd.join(' ') };
+}
+
+export default function CreateDialog() {
+  const [d, setD] = useState<Draft>(() => { const k = kept(), t = route.value.query.get('template'); return t ? { ...k, template: t } : k; }), [error, fail] = useState<unknown>(null), [bad, setBad] = useState<keyof Draft | ''>(''), presets = useAsk(() => get<Record<string, string[]>>('/net/presets'), []), form = useRef<HTMLFormElement>(null);
+  const set = (change: Partial<Draft>) => setD(old => { const n = { ...old, ...change }; sessionStorage.setItem('draft', JSON.stringify(n)); return n; }), close = () => { overlay.value = ''; }, r = request(d);
+  const send = async () => {
+    if ('field' in r) { setBad(r.field); fail(new Error(r.message)); (form.current?.querySelector(`[name=${r.field}], .at-${r.field} .cm-content`) as HTMLElement | null)?.focus(); return; }
+    const began = performance.now();
+    try {
+      const b = await post<Box>('/sandboxes', r.body);
+      sessionStorage.removeItem('draft');
+      put(b);
+      close();
+      toast(`${b.name || b.id.slice(0, 8)} is there, in ${span(performance.now() - began)}.`);
+      go(href(['sandbox', b.id]));
+    } catch (e) { fail(e); setBad(e instanceof Failed && /manifest|entr/.test(e.message) ? 'manifest' : ''); }
+  };
+  const field = (k: keyof Draft, label: string, more: Record<string, unknown> = {}) => <label class="field"><span>{label}</span><input class={`in ${bad === k ? 'wrong' : ''}`} name={k} value={d[k]} onInput={e => set({ [k]: e.currentTarget.value } as Partial<Draft>)} autocomplete="off" spellcheck={false} aria-invalid={bad === k || undefined} {...more} /></label>;
+  return (
+    <Dialog id="create" label="New sandbox" onClose={close}><form ref={form} onSubmit={e => { e.preventDefault(); void send(); }}><div class="dhead"><h2>New sandbox</h2><span class="right"><Btn kind="quiet icon small" icon="x" label="Close" onClick={close} /></span></div>
+      <div class="form"><div>{field('name', 'Name', { placeholder: 'optional', autofocus: true, maxLength: 100 })}
+        <fieldset><legend>Template</legend><div class="pick">{(templates.value.length ? templates.value : [{ name: 'host', about: '' }]).slice(0, 8).map(t => <label key={t.name}><input type="radio" name="template" checked={d.template === t.name} onChange={() => set({ template: t.name })} /><b class="cut">{safe(t.name, 40)}</b><span class="clamp">{safe(t.about, 100)}</span></label>)}</div></fieldset>
+        <div class="threes">{field('cpu', 'CPUs', { inputMode: 'decimal' })}{field('memory', 'Memory')}{field('disk', 'Disk')}</div>
+        <fieldset><legend>Network</legend><div class="pick three">{([['off', 'None', 'loopback only'], ['rules', 'Rules', 'by name'], ['all', 'All', 'but closed ranges']] as const).map(([v, n, t]) => <label key={v} class={v === 'all' ? 'amber' : ''}><input type="radio" name="net" checked={d.net === v} onChange={() => set({ net: v })} /><b>{n}</b>{t}</label>)}</div>
+          {d.net === 'rules' && <>{field('rules', 'Hosts or presets', { placeholder: 'pypi.org *.npmjs.org github', class: `in mono ${bad === 'rules' ? 'wrong' : ''}` })}<p class="presets dim">{Object.keys(presets.data ?? {}).map(p => <button type="button" class="plain" key={p} title={presets.data![p]!.join('\n')} onClick={() => set({ rules: `${d.rules} ${p}`.trim() })}>{p}</button>)}</p></>}</fieldset>
+        <div class="threes">{field('ttl', 'Ends after', { placeholder: 'never' })}<label class="field"><span>Then</span><select class="in" value={d.expiry} onChange={e => set({ expiry: e.currentTarget.value as 'kill' })}><option value="kill">it ends</option><option value="pause">it pauses</option></select></label><label class="field"><span>Least level</span><select class="in" value={d.isolation} onChange={e => set({ isolation: e.currentTarget.value })}><option value="">any{doctor.value ? ` (${doctor.value.isolation} here)` : ''}</option><option value="process">1 process</option><option value="rootless">2 rootless</option><option value="root">3 root</option></select></label></div></div>
+        <div class="at-manifest"><div class="bar"><h2>Manifest</h2><span class="dim">what is put into it; JSON, optional</span><span class="right">{!d.manifest && <Btn kind="small" onClick={() => set({ manifest: example })}>Begin with an example</Btn>}</span></div><Manifest key={d.manifest ? 'some' : 'none'} text={d.manifest} onChange={t => set({ manifest: t })} /></div></div>
+      {error ? <Trouble error={error} what="It was not made." /> : null}
+      <div class="dfoot"><div class="grow">{'cmd' in r ? <Cmd text={r.cmd} /> : <p class="bad"><Icon name="bang" class="inline" /> {r.message}</p>}</div><button class="btn prime" type="submit">Create</button></div></form></Dialog>
+  );
+}
+
+const kinds = ['file', 'dir', 'local_file', 'local_dir', 'git_repo', 'remote_file', 's3_mount', 'gcs_mount', 'azure_blob_mount', 'r2_mount'];
+const members: Record<string, string[]> = { top: ['version', 'root', 'entries', 'environment', 'users', 'groups'], entry: ['type', 'content', 'content_base64', 'source', 'repo', 'ref', 'url', 'sha256', 'permissions', 'ephemeral', 'children', 'owner', 'group', 'mode'] };
+
+function Manifest({ text, onChange }: { text: string; onChange: (t: string) => void }) {
+  const host = useRef<HTMLDivElement>(null), [ready, set] = useState(false);
+  useEffect(() => {
+    let view: { destroy(): void } | undefined, gone = false;
+    void import('../cm').then(cm => {
+      if (gone || !host.current) return;
+      view = cm.make({ parent: host.current, text, path: 'manifest.json', nonce: cm.nonce(), label: 'Manifest', onChange, check: lint, complete: c => { const w = c.matchBefore(/"[\w]*/); if (!w && !c.explicit) return null; const after = /"type"\s*:\s*"?\w*$/.test(c.state.sliceDoc(Math.max(0, c.pos - 40), c.pos)), words = after ? kinds : [...members.top!, ...members.entry!]; return { from: w ? w.from + 1 : c.pos, options: words.map(label => ({ label, type: after ? 'enum' : 'property' })), validFor: /^\w*$/ }; } }).view;
+      set(true);
+    });
+    return () => { gone = true; view?.destroy(); };
+  }, []);
+  return <div class="cm-host manifest" ref={host} aria-busy={!ready} />;
+}
+
+/** JSON first, then what a manifest needs; the server has the last word when it is sent. */
+export async function lint(text: string): Promise<Diagnostic[]> {
+  if (!text.trim()) return [];
+  let m: any;
+  try { m = JSON.parse(text); } catch (e) {
+    const at = /position (\d+)/.exec((e as Error).message), line = /line (\d+) column (\d+)/.exec((e as Error).message), from = at ? Number(at[1]) : line ? text.split('\n').slice(0, Number(line[1]) - 1).join('\n').length + Number(line[2]) : text.length - 1;
+    const p = Math.max(0, Math.min(text.length - 1, from));
+    return [{ from: p, to: Math.min(text.length, p + 1), severity: 'error', message: (e as Error).message }];
+  }
+  const out: Diagnostic[] = [], mark = (word_: string, message: string) => { const p = Math.max(0, text.indexOf(`"${word_}"`)); out.push({ from: p, to: Math.min(text.length, p + word_.length + 2), severity: 'error', message }); };
+  if (typeof m !== 'object' || !m || Array.isArray(m)) return [{ from: 0, to: 1, severity: 'error', message: 'a manifest is one object' }];
+  for (const [name, e] of Object.entries<any>(m.entries ?? {})) {
+    if (name.startsWith('/') || name.split('/').includes('..')) mark(name, `${name}: entries are below the workspace, without /.. in them`);
+    if (!e || typeof e !== 'object' || !e.type) mark(name, `${name}: it needs a type, such as "file" or "dir"`);
+    else if (!kinds.includes(e.type)) mark(name, `${name}: there is no type ${safe(e.type, 40)}`);
+  }
+  return out;
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the pages show, made from what the server said. Pure: live.ts brings the data.
+import type { Box, NetRecord, Process, Snapshot, AuditLine } from './api';
+
+export interface Happening { id: string; time_ms: number; sandbox: string; kind: string; reason: string; process: string; code: number; net?: NetRecord }
+
+// ------------------------------------------------------------------ the set of sandboxes
+
+export type Boxes = ReadonlyMap<string, Box>;
+/** What an event says about the set: a sandbox to ask for again, one that is gone, or neither. */
+export function effect(e: { kind: string; sandbox: string }): 'ask' | 'gone' | 'all' | 'none' {
+  switch (e.kind) {
+    case 'removed': return 'gone';
+    case 'lost': return 'all';
+    case 'created': case 'paused': case 'resumed': case 'stopped': case 'limit': return 'ask';
+    default: return e.sandbox || e.kind === 'lost' ? 'none' : 'all';
+  }
+}
+export function withBox(all: Boxes, b: Box): Boxes { return new Map(all).set(b.id, b); }
+export function withoutBox(all: Boxes, id: string): Boxes { const m = new Map(all); m.delete(id); return m; }
+
+export const title = (b: { name?: string; id: string }) => b.name || b.id.slice(0, 8);
+/** How a state looks; those on their way somewhere turn. */
+export function look(state: string): 'running' | 'paused' | 'stopped' | 'failed' | 'starting' {
+  return state === 'running' || state === 'paused' || state === 'stopped' ? state : state === 'damaged' ? 'failed' : state === 'gone' ? 'stopped' : 'starting';
+}
+/** Ended against somebody's will. */
+export const failed = (b: Box) => b.state === 'damaged' || (b.state === 'stopped' && ['oom', 'crash', 'init'].includes(b.reason));
+
+// ------------------------------------------------------------------ search: words, state:, template:, label:
+
+export function matches(b: Box, search: string): boolean {
+  return search.trim().toLowerCase().split(/\s+/).filter(Boolean).every(w => {
+    const at = w.indexOf(':'), key = at > 0 ? w.slice(0, at) : '', value = w.slice(at + 1);
+    switch (key) {
+      case 'state': return b.state.startsWith(value) || (value === 'failed' && failed(b));
+      case 'template': return b.template.toLowerCase().includes(value);
+      case 'tenant': return b.tenant.toLowerCase().includes(value);
+      case 'label': return Object.entries(b.labels ?? {}).some(([k, v]) => `${k}=${v}`.toLowerCase().includes(value));
+      default: return b.name.toLowerCase().includes(w) || b.id.startsWith(w) || b.template.toLowerCase() === w;
+    }
+  });
+}
+
+/** Which letters of a search are in a text, in order; lower is better, -1: they are not. */
+export function fuzzy(text: string, search: string): number {
+  const t = text.toLowerCase(), s = search.toLowerCase().trim();
+  if (!s) return 0;
+  const at = t.indexOf(s);
+  if (at >= 0) return at + (at && /\w/.test(t[at - 1]!) ? 20 : 0);
+  let i = -1, cost = 40;
+  for (const c of s) {
+    const next = t.indexOf(c, i + 1);
+    if (next < 0) return -1;
+    cost += next - i - 1;
+    i = next;
+  }
+  return cost;
+}
+
+// ------------------------------------------------------------------ families
+
+/** Ids from the oldest ancestor that is known to the sandbox itself, by the snapshots they stand on. */
+export function lineage(id: string, boxes: Boxes, snaps: ReadonlyMap<string, Snapshot>): string[] {
+  const line = [id], seen = new Set(line);
+  for (let at: string | undefined = id; at;) {
+    const root = rootSnapshot(at, boxes.get(at)?.from, snaps), up: string = root ? root.sandbox : '';
+    if (!up || seen.has(up)) break;
+    line.unshift(up);
+    seen.add(up);
+    at = up;
+  }
+  return line;
+}
+/** The snapshot of another sandbox that this one began with: walk up from what it stands on, past its own. */
+function rootSnapshot(id: string, from: string | undefined, snaps: ReadonlyMap<string, Snapshot>): Snapshot | undefined {
+  let s = from ? snaps.get(from) : undefined;
+  for (let n = 0; s && n < 500; n++) {
+    if (s.sandbox !== id) return s;
+    s = s.parent ? snaps.get(s.parent) : undefined;
+  }
+  return undefined;
+}
+export const family = (id: string, boxes: Boxes, snaps: ReadonlyMap<string, Snapshot>) => lineage(id, boxes, snaps)[0]!;
+
+// ------------------------------------------------------------------ the pebble tree
+
+export interface Pebble { snap: Snapshot; lane: number; undone: boolean; x: number }
+export interface End { box: Box; lane: number; from: string; x: number }
+export interface Tree { pebbles: Pebble[]; ends: End[]; lanes: number; edges: { from: string; to: string; undone: boolean }[] }
+
+/** The snapshots of a sandbox's family: time to the right, a lane for each sandbox, below it those that nobody stands on any more. */
+export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snapshot>, order: 'even' | 'time' = 'even'): Tree {
+  const members = new Set([...boxes.keys()].filter(id => family(id, boxes, snaps) === root));
+  members.add(root);
+  const mine = [...snaps.values()].filter(s => members.has(s.sandbox)).sort((a, b) => a.created_ms - b.created_ms);
+  const known = new Set(mine.map(s => s.id));
+  // What a live end stands on, all the way up, is on a line; what nobody stands on was undone.
+  const kept = new Set<string>();
+  for (const id of members) for (let at = boxes.get(id)?.from; at && known.has(at) && !kept.has(at); at = snaps.get(at)!.parent) kept.add(at);
+  const lanes = new Map<string, number>(), low = new Map<string, number>();
+  const boxLane = (id: string) => { if (!lanes.has(id)) lanes.set(id, lanes.size); return lanes.get(id)!; };
+  boxLane(root);
+  for (const b of [...boxes.values()].filter(x => members.has(x.id)).sort((a, b) => a.created_ms - b.created_ms)) boxLane(b.id);
+  const pebbles = mine.map((snap, i): Pebble => ({ snap, lane: boxLane(snap.sandbox), undone: !kept.has(snap.id) && boxes.has(snap.sandbox), x: i }));
+  // An undone one must not lie on the line that goes on without it.
+  for (const p of pebbles) if (p.undone) { low.set(p.snap.id, 1); p.lane += 0.45; }
+  const ends = [...members].filter(id => boxes.has(id)).map((id): End => ({ box: boxes.get(id)!, lane: boxLane(id), from: boxes.get(id)!.from ?? '', x: 0 }));
+  const first = mine[0]?.created_ms ?? 0, last = mine.at(-1)?.created_ms ?? 1;
+  if (order === 'time') for (const p of pebbles) p.x = ((p.snap.created_ms - first) / Math.max(1, last - first)) * Math.max(1, mine.length - 1);
+  for (const e of ends) e.x = Math.max(mine.length - 0.2, 0.8);
+  const edges = [...pebbles.filter(p => known.has(p.snap.parent)).map(p => ({ from: p.snap.parent, to: p.snap.id, undone: p.undone })), ...ends.filter(e => known.has(e.from)).map(e => ({ from: e.from, to: e.box.id, undone: false }))];
+  return { pebbles, ends, lanes: Math.max(1, lanes.size), edges };
+}
+
+// ------------------------------------------------------------------ what was refused
+
+export interface Refused { key: string; name: string; port: number; box: string; times: number; first: number; last: number; reason: string; proto: string; lookup: boolean }
+/** By destination, the newest first. A name that could not even be looked up is refused for every port. */
+export function refusals(records: NetRecord[], box: string): Refused[] {
+  const by = new Map<string, Refused>();
+  for (const r of records) {
+    if (r.verdict !== 'deny') continue;
+    const name = r.name || r.addr || '?', port = r.event === 'dns' ? 0 : r.port ?? 0, key = `${name}:${port}`;
+    const old = by.get(key);
+    if (old) { old.times++; old.last = Math.max(old.last, r.t); old.first = Math.min(old.first, r.t); }
+    else by.set(key, { key, name, port, box, times: 1, first: r.t, last: r.t, reason: r.reason ?? '', proto: r.proto ?? '', lookup: r.event === 'dns' });
+  }
+  return [...by.values()].sort((a, b) => b.last - a.last);
+}
+const reasons: Record<string, string> = {
+  default_deny: 'No rule names it.', tenant_deny: 'A rule of this sandbox forbids it.', operator_deny: 'The operator forbids it.', off: 'This sandbox has no network.',
+  always_blocked: 'Addresses of this kind are always closed; only the operator can lift that.', private_range: 'It is an address of the host or its network, which is always closed; only the operator can lift that.',
+  sni_mismatch: 'The name inside the connection was another one.', host_mismatch: 'The request named another host.', no_name: 'It is an address, and only names are allowed.', literal: 'It is an address, and no rule has its range.',
+};
+export const why = (reason: string) => reasons[reason] ?? (reason ? `It was refused: ${reason.replace(/_/g, ' ')}.` : 'It was refused.');
+/** What no rule of the sandbox can change. */
+export const lifted = (reason: string) => !['operator_deny', 'always_blocked', 'private_range', 'blocked_range'].includes(reason) && !/range|operator/.test(reason);
+/** The rule that lets a refused destination through. */
+export const ruleFor = (r: { name: string; port: number }, below = false) => `${below ? '**.' : ''}${r.name}${r.port && r.port !== 443 && r.port !== 80 ? ':' + r.port : ''}`;
+
+// ------------------------------------------------------------------ the timeline
+
+export interface Span { id: string; kind: 'exec' | 'snapshot' | 'op' | 'net'; label: string; start: number; took: number | null; note: string; bad: boolean; depth: number; process?: string; snap?: string; count?: number }
+const verbs: [RegExp, string][] = [
+  [/^POST \/api\/v1\/sandboxes\/\{id\}\/(pause|resume|kill|undo|fork|extend)$/, '$1'], [/^PUT \/api\/v1\/sandboxes\/\{id\}\/net$/, 'network policy'], [/^POST \/api\/v1\/sandboxes\/\{id\}\/net\/rules$/, 'network rule'],
+  [/^PUT \/api\/v1\/sandboxes\/\{id\}\/files$/, 'write file'], [/^POST \/api\/v1\/sandboxes\/\{id\}\/files$/, 'upload'], [/^DELETE \/api\/v1\/sandboxes\/\{id\}\/files$/, 'delete file'], [/^PUT \/api\/v1\/sandboxes\/\{id\}\/files\/tar$/, 'unpack'],
+  [/^POST \/api\/v1\/sandboxes$/, 'create'], [/^PATCH \/api\/v1\/sandboxes\/\{id\}$/, 'change'], [/^POST \/api\/v1\/sandboxes\/\{id\}\/ports\/\{port\}\/expose$/, 'expose port'],
+];
+const runs = /\/sandboxes\/\{id\}\/(run|processes|pty|shells\/\{name\}\/run)$/;
+
+/** Commands, snapshots, what was asked of the sandbox, and under each command what the network refused meanwhile. */
+export function timeline(d: { procs: Process[]; snaps: Snapshot[]; audit: AuditLine[]; net: NetRecord[]; ends: ReadonlyMap<string, number>; now: number }): Span[] {
+  const spans: Span[] = [];
+  const ran = d.audit.filter(a => runs.test(a.action)).map(a => ({ from: a.time_ms - a.us / 1000, us: a.us, shell: !/\/(processes|pty)$/.test(a.action) }));
+  for (const p of d.procs) {
+    if (!p.id) continue;
+    const ended = d.ends.get(p.id), near = ran.find(a => a.shell && Math.abs(a.from - p.started_ms) < 400);
+    const took = ended ? ended - p.started_ms : p.state !== 'ended' ? d.now - p.started_ms : near ? near.us / 1000 : null;
+    const bad = !!p.exit && (p.exit.code !== 0 || p.exit.signal !== 0);
+    spans.push({ id: p.id, kind: 'exec', label: p.command, start: p.started_ms, took, depth: 0, process: p.id, bad, note: p.state !== 'ended' ? 'running' : p.exit?.signal ? `ended by signal ${p.exit.signal}` : `ended with ${p.exit?.code ?? 0}` });
+  }
+  for (const s of d.snaps) spans.push({ id: s.id, kind: 'snapshot', label: s.label || (s.automatic ? 'automatic' : s.id.slice(0, 8)), start: s.created_ms, took: (s.total_us ?? 0) / 1000, depth: 0, note: s.method, bad: false, snap: s.id });
+  for (const a of d.audit) {
+    const verb = verbs.find(([re]) => re.test(a.action));
+    if (verb) spans.push({ id: `a${a.seq}`, kind: 'op', label: a.action.replace(verb[0], verb[1]), start: a.time_ms - a.us / 1000, took: a.us / 1000, depth: 0, note: a.verdict === 'ok' ? '' : a.verdict, bad: a.verdict !== 'ok' });
+  }
+  spans.sort((a, b) => a.start - b.start);
+  return withRefusals(spans, d.net);
+}
+function withRefusals(spans: Span[], net: NetRecord[]): Span[] {
+  const under = new Map<string, Map<string, Span>>(), alone: Span[] = [];
+  for (const r of net) {
+    if (r.verdict !== 'deny') continue;
+    const owner = spans.filter(s => s.kind === 'exec' && s.start - 50 <= r.t && (s.took === null ? s.start + 2000 : s.start + s.took + 200) >= r.t).at(-1);
+    const label = `refused ${r.name || r.addr || '?'}${r.port ? ':' + r.port : ''}`, key = owner?.id ?? '';
+    const seen = under.get(key) ?? under.set(key, new Map()).get(key)!, old = seen.get(label);
+    if (old) { old.count!++; old.took = r.t - old.start; old.note = `${old.count} times`; continue; }
+    const s: Span = { id: `n${r.t}${label}`, kind: 'net', label, start: r.t, took: r.ms ?? 1, depth: owner ? 1 : 0, bad: true, note: '', count: 1, process: owner?.process };
+    seen.set(label, s);
+    if (!owner) alone.push(s);
+  }
+  return [...spans.flatMap(s => [s, ...(under.get(s.id)?.values() ?? [])]), ...alone].sort((a, b) => a.depth || b.depth ? 0 : a.start - b.start);
+}
+
+// ------------------------------------------------------------------ patches as lines
+
+export interface DiffLine { kind: ' ' | '+' | '-' | '@'; old: number; new: number; text: string }
+export function diffLines(patch: string): DiffLine[] {
+  const out: DiffLine[] = [];
+  let a = 0, b = 0, in_ = false;
+  for (const line of patch.split('\n')) {
+    const m = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)/.exec(line);
+    if (m) { a = Number(m[1]); b = Number(m[2]); in_ = true; out.push({ kind: '@', old: 0, new: 0, text: m[3] ?? '' }); continue; }
+    if (!in_ || line.startsWith('\\')) continue;
+    if (line.startsWith('diff ')) { in_ = false; continue; }
+    const k = line[0];
+    if (k === '+') out.push({ kind: '+', old: 0, new: b++, text: line.slice(1) });
+    else if (k === '-') out.push({ kind: '-', old: a++, new: 0, text: line.slice(1) });
+    else if (k === ' ') out.push({ kind: ' ', old: a++, new: b++, text: line.slice(1) });
+  }
+  return out;
+}
+export function counts(patch: string): [number, number] {
+  const l = diffLines(patch);
+  return [l.filter(x => x.kind === '+').length, l.filter(x => x.kind === '-').length];
+}
+
+/** How long to wait before the n-th try to reach the server again. */
+export const backoff = (n: number) => Math.min(15000, 1000 * 2 ** Math.max(0, n));
