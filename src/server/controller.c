@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "controller.h"
+#include "net_while.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/access.h>
@@ -72,11 +73,22 @@ static int do_gc(cay_service *svc, const cay_call *call, const cay_task *t, cay_
     return cay_service_gc(svc, call, NULL, err);
 }
 
+static int do_net_end(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    cay_sandbox *sb = NULL;
+    int rc = cay_service_find_of(svc, call, t->tenant, t->subject, &sb, err);
+    if (rc == 0)
+        rc = cay__net_end(sb, call, t, err);
+    if (sb)
+        cay_sandbox_unref(sb);
+    return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
+}
+
 static const struct {
     const char *kind;
     int       (*fn)(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err);
 } work[] = {
-    { "pause", do_pause }, { "kill", do_kill }, { "remove", do_remove }, { "settle", do_settle }, { "gc", do_gc },
+    { "pause", do_pause }, { "kill", do_kill }, { "remove", do_remove }, { "settle", do_settle }, { "gc", do_gc }, { CAY__NET_END, do_net_end },
 };
 
 static int run(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)

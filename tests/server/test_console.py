@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import threading
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -208,6 +209,24 @@ class Console(unittest.TestCase):
         self.assertEqual(self.s.ask('GET', '/console/sample', key=None)[0], 401)
         self.s.cay('tenant', 'create', 'other')
         self.assertEqual(self.s.json('GET', '/console/sample', key=self.s.make_key('--scope', 'tenant', '--tenant', 'other'))[2]['items'], [])
+
+    # -------------------------------------------------------------- allow for ten minutes
+    def rules(self):
+        return self.s.json('GET', API + '/sandboxes/%s/net' % self.box)[2]['policy']['rules']
+
+    def test_a_rule_for_a_while(self):
+        path = API + '/sandboxes/%s/net/rules' % self.box
+        self.assertEqual(self.s.json('POST', path, {'rules': ['stays.test']})[0], 200)
+        before = self.rules()
+        self.assertEqual(self.s.json('POST', path, {'rules': ['goes.test', 'stays.test', 'bad rule'], 'ttl_ms': 1000})[0], 400)
+        self.assertEqual((self.rules(), self.s.json('GET', API + '/jobs?state=waiting&kind=net-end')[2]['items']), (before, []))
+        self.assertEqual(self.s.json('POST', path, {'rules': ['goes.test', 'stays.test'], 'ttl_ms': 1500})[0], 200)
+        self.assertTrue(any('goes.test' in r for r in self.rules()))
+        for _ in range(300):
+            if self.rules() == before:
+                break
+            time.sleep(0.1)
+        self.assertEqual(self.rules(), before)
 
     def test_open_needs_a_server(self):
         with self.assertRaisesRegex(RuntimeError, '--url'):

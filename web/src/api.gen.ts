@@ -535,6 +535,7 @@ export interface Revision {
 /** rules to be added */
 export interface Rules {
   rules: string[]; // [!][SCHEME://]TARGET[:PORT[-PORT]], or a preset
+  ttl_ms?: number; // they end after that; 0: they stay
 }
 
 /** may it be reached, and which rule says so */

@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <cay/policy.h>
 #include <server/events.h>
+#include <server/net_while.h>
 
 CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
 
@@ -52,8 +53,10 @@ int cay__on_net_put(cay__req *r, cay_err *err)
 
 typedef struct rules_body {
     const char *const *rules;
+    uint64_t           ttl_ms;
 } rules_body;
-static const cay__field rules_fields[] = { { "rules", CAY__F_STRS, offsetof(rules_body, rules), CAY__F_REQUIRED, .max = 1000, .about = "[!][SCHEME://]TARGET[:PORT[-PORT]], or a preset" } };
+static const cay__field rules_fields[] = { { "rules", CAY__F_STRS, offsetof(rules_body, rules), CAY__F_REQUIRED, .max = 1000, .about = "[!][SCHEME://]TARGET[:PORT[-PORT]], or a preset" },
+                                           { "ttl_ms", CAY__F_U64, offsetof(rules_body, ttl_ms), .max = 30ull * 86400000, .about = "they end after that; 0: they stay" } };
 static const cay__shape rules_shape = CAY__SHAPE("Rules", rules_body, rules_fields, "rules to be added");
 
 const cay__doc cay__doc_net_rules = { "addRules", "network", "let it reach more, or less", .body = &rules_shape,
@@ -65,7 +68,10 @@ int cay__on_net_rules(cay__req *r, cay_err *err)
     revised v = { 0 };
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &rules_shape, &b, err));
-    CAY_TRY(cay_sandbox_net_add(sb, &r->call, b.rules, &v.revision, err));
+    if (b.ttl_ms)
+        CAY_TRY(cay__net_while(r->svc, sb, &r->call, b.rules, b.ttl_ms, &v.revision, err));
+    else
+        CAY_TRY(cay_sandbox_net_add(sb, &r->call, b.rules, &v.revision, err));
     return cay__reply_shape(r, 200, &revision_shape, &v);
 }
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import type { Box, NetRecord, Process, Snapshot } from './api';
+import { backoff, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, ruleFor, timeline, tree, why } from './state';
+import { ago, bytes, period, safe, size, span, word } from './lib/format';
+import { coast, radii } from './lib/islet';
+import { href, parse } from './lib/router';
+import { Events, type Message } from './lib/sse';
+
+const box = (id: string, more: Partial<Box> = {}) => ({ id, name: '', state: 'running', reason: '', template: 'host', tenant: 'default', labels: {}, created_ms: 1, from: '', ...more }) as Box;
+const snap = (id: string, sandbox: string, parent = '', t = 1) => ({ id, sandbox, parent, label: id, created_ms: t, total_us: 1000, method: 'swap' }) as Snapshot;
+const map = <X extends { id: string }>(...x: X[]) => new Map(x.map(i => [i.id, i]));
+
+test('numbers are written as people read them', () => {
+  assert.deepEqual([0, 1023, 1536, 1 << 20, 24 * 2 ** 30, 10.4 * 2 ** 30].map(bytes), ['0 B', '1023 B', '1.5 KiB', '1 MiB', '24 GiB', '10 GiB']);
+  assert.deepEqual([0.84, 2.1, 310, 6200, 45000, 2520000, 4680000, 86400000 * 9 + 4 * 3600000, -5].map(span), ['0.84 ms', '2.1 ms', '310 ms', '6.2 s', '45 s', '42 min', '1 h 18 min', '9 d 4 h', '0.00 ms']);
+  assert.equal(ago(1000, 1500), 'now');
+  assert.equal(ago(0, 120000), '2 min ago');
+  assert.deepEqual(['512 MiB', '2g', '1.5 GB', '1024', 'x', '-1'].map(size), [536870912, 2147483648, 1610612736, 1024, NaN, NaN]);
+  assert.deepEqual(['90 s', '10min', '2h', '1d', '5', 'soon'].map(period), [90000, 600000, 7200000, 86400000, NaN, NaN]);
+  assert.deepEqual(['a', "it's", '$(id)'].map(word), ['a', "'it'\\''s'", "'$(id)'"]);
+});
+
+test('foreign text shows what cannot be seen, and is cut', () => {
+  assert.equal(safe('a\x1b]52;c;x\x07b'), 'a\\e]52;c;x\\x07b');
+  assert.equal(safe('\u202egpj.exe\u2066\u200b'), '\\u202egpj.exe\\u2066\\u200b');
+  assert.equal(safe('\x9b31m\x00\n\t'), '\\x9b31m\\x00\\n\\t');
+  assert.equal(safe('<img src=x onerror=alert(1)>'), '<img src=x onerror=alert(1)>'); // text stays text: nobody makes markup of it
+  assert.equal(safe('x'.repeat(1000), 10), 'x'.repeat(10) + '…');
+  assert.equal(safe(undefined), '');
+});
+
+test('an islet is always the same, and a fork resembles its parent', () => {
+  assert.equal(coast(['cabc'], 0, 0, 10), coast(['cabc'], 0, 0, 10));
+  assert.notEqual(coast(['cabc'], 0, 0, 10), coast(['cabd'], 0, 0, 10));
+  const a = radii(['cabc']), b = radii(['cabc', 'cfork']);
+  const same = a.filter((v, i) => v === b[i]).length;
+  assert.ok(same >= 7 && same < 9, `${same} of 9 points are the same`);
+  assert.ok([...a, ...b].every(v => v >= 0.5 && v <= 1));
+});
+
+test('an address holds the view', () => {
+  assert.deepEqual(parse('#/sandbox/cabc/network?q=a%20b').path, ['sandbox', 'cabc', 'network']);
+  assert.equal(parse(href(['sandbox', 'a/b'], { file: '/x y&z', none: null })).path[1], 'a/b');
+  assert.equal(parse(href(['sandbox', 'a'], { file: '/x y&z=?' })).query.get('file'), '/x y&z=?');
+  assert.deepEqual(parse('').path, []);
+  assert.deepEqual(parse('#/%zz').path, ['%zz']);
+});
+
+test('events are put together from any pieces', () => {
+  const got: Message[] = [], text = ': hello\nid: 1.2\nevent: exit\ndata: {"a":\ndata: 1}\n\nevent: lost\r\ndata: x\r\n\r\ndata: plain\n\n';
+  for (let n = 1; n < 9; n++) {
+    got.length = 0;
+    const e = new Events(m => got.push(m));
+    for (let i = 0; i < text.length; i += n) e.push(text.slice(i, i + n));
+    assert.deepEqual(got, [{ id: '1.2', event: 'exit', data: '{"a":\n1}' }, { id: '1.2', event: 'lost', data: 'x' }, { id: '1.2', event: 'message', data: 'plain' }]);
+  }
+});
+
+test('what an event changes', () => {
+  assert.deepEqual(['created', 'paused', 'removed', 'lost', 'exec', 'net'].map(kind => effect({ kind, sandbox: 'c' })), ['ask', 'ask', 'gone', 'all', 'none', 'none']);
+  assert.deepEqual([0, 1, 2, 3, 4, 9].map(backoff), [1000, 2000, 4000, 8000, 15000, 15000]);
+});
+
+test('search takes words and keys', () => {
+  const b = box('cabcdef', { name: 'Fix-Flaky', state: 'paused', labels: { team: 'sea' } });
+  for (const q of ['', 'flaky', 'cabc', 'state:paused', 'state:pau template:ho', 'label:team=sea', 'fix state:paused']) assert.ok(matches(b, q), q);
+  for (const q of ['other', 'state:running', 'template:base', 'label:team=land', 'flaky state:failed']) assert.ok(!matches(b, q), q);
+  assert.ok(matches(box('c', { state: 'stopped', reason: 'oom' }), 'state:failed'));
+  assert.ok(fuzzy('fix-flaky-tests', 'flaky') < fuzzy('fix-flaky-tests', 'fft'));
+  assert.equal(fuzzy('abc', 'x'), -1);
+});
+
+test('families follow from the snapshots that sandboxes stand on', () => {
+  const snaps = map(snap('s1', 'ca'), snap('s2', 'ca', 's1', 2), snap('s3', 'cb', 's2', 3)), boxes = map(box('ca', { from: 's2' }), box('cb', { from: 's3' }), box('cc', { from: 's3' }), box('cd'));
+  assert.deepEqual(lineage('cb', boxes, snaps), ['ca', 'cb']);
+  assert.deepEqual(lineage('cc', boxes, snaps), ['ca', 'cb', 'cc']);
+  assert.deepEqual(lineage('cd', boxes, snaps), ['cd']);
+  const loop = map(snap('s1', 'ca', 's2'), snap('s2', 'cb', 's1'));
+  assert.ok(lineage('ca', map(box('ca', { from: 's2' }), box('cb', { from: 's1' })), loop).length <= 3); // a circle ends
+});
+
+test('the tree has a lane for each sandbox and sets apart what was undone', () => {
+  const snaps = map(snap('s1', 'ca', '', 1), snap('s2', 'ca', 's1', 2), snap('s3', 'ca', 's1', 3), snap('s4', 'cb', 's1', 4)), boxes = map(box('ca', { from: 's3' }), box('cb', { from: 's4', created_ms: 5 }));
+  const t = tree('ca', boxes, snaps), of = (id: string) => t.pebbles.find(p => p.snap.id === id)!;
+  assert.deepEqual(t.pebbles.map(p => [p.snap.id, p.undone]), [['s1', false], ['s2', true], ['s3', false], ['s4', false]]);
+  assert.notEqual(of('s4').lane, of('s3').lane);
+  assert.notEqual(of('s2').lane, of('s3').lane);
+  assert.deepEqual(t.edges.filter(e => e.undone).map(e => e.to), ['s2']);
+  assert.deepEqual(t.ends.map(e => [e.box.id, e.from]).sort(), [['ca', 's3'], ['cb', 's4']]);
+});
+
+test('refusals are gathered by destination', () => {
+  const r = (t: number, name: string, port: number | undefined, event = 'tcp', reason = 'default_deny'): NetRecord => ({ t, event, verdict: 'deny', name, port, reason });
+  const got = refusals([r(1, 'a.test', 443), r(2, 'a.test', 443), r(3, 'b.test', undefined, 'dns'), { ...r(4, 'c.test', 1), verdict: 'allow' }], 'ca');
+  assert.deepEqual(got.map(x => [x.key, x.times]), [['b.test:0', 1], ['a.test:443', 2]]);
+  assert.deepEqual([ruleFor({ name: 'a.test', port: 443 }), ruleFor({ name: 'a.test', port: 5432 }), ruleFor({ name: 'a.test', port: 0 }, true)], ['a.test', 'a.test:5432', '**.a.test']);
+  assert.ok(lifted('default_deny') && !lifted('operator_deny') && !lifted('private_range'));
+  assert.match(why('default_deny'), /No rule/);
+});
+
+test('the timeline hangs refusals under the command that ran then', () => {
+  const p = (id: string, started_ms: number, code = 0) => ({ id, command: id, started_ms, state: 'ended', exit: { code, signal: 0 } }) as Process;
+  const spans = timeline({ procs: [p('p1', 1000), p('p2', 5000, 1)], snaps: [snap('s1', 'ca', '', 3000)], audit: [], net: [{ t: 1200, event: 'tcp', verdict: 'deny', name: 'x.test', port: 443 }, { t: 1300, event: 'tcp', verdict: 'deny', name: 'x.test', port: 443 }], ends: new Map([['p1', 2000], ['p2', 5600]]), now: 9000 });
+  assert.deepEqual(spans.map(s => [s.id.slice(0, 2), s.depth, s.took]), [['p1', 0, 1000], ['n1', 1, 100], ['s1', 0, 1], ['p2', 0, 600]]);
+  assert.equal(spans[1]!.note, '2 times');
+  assert.ok(spans[3]!.bad);
+});
+
+test('a patch becomes numbered lines', () => {
+  const patch = 'diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@ def f():\n a\n-b\n+c\n d\n\\ No newline at end of file\n';
+  assert.deepEqual(diffLines(patch).map(l => [l.kind, l.old, l.new, l.text]), [['@', 0, 0, 'def f():'], [' ', 1, 1, 'a'], ['-', 2, 0, 'b'], ['+', 0, 2, 'c'], [' ', 3, 3, 'd']]);
+  assert.deepEqual(counts(patch), [1, 1]);
+  assert.deepEqual(diffLines('--- nothing'), []);
+});
