@@ -4,7 +4,7 @@ import { del, of, patch, post, type Box, type List, type Process, type Snapshot,
 import { plural, safe, span, word } from './lib/format';
 import { go, href } from './lib/router';
 import { boxes, dismiss, loadNet, put, putSnap, refresh, reloadSnaps, snaps } from './live';
-import { lifted, ruleFor, title, type Refused } from './state';
+import { latest, lifted, ruleFor, title, type Refused } from './state';
 import { attempt, question, toast } from './ui';
 
 const named = (s: Snapshot) => (s.label ? `“${s.label}”` : s.id.slice(0, 8));
@@ -33,11 +33,11 @@ export function askFork(b: Box) {
 
 /** The present is kept first, so that going back can be undone, too. */
 export async function undo(b: Box, to?: Snapshot) {
-  const target = to ?? snaps.value.get(b.from);
+  const target = to ?? latest(b, snaps.value);
   if (!target) { toast('There is no snapshot to go back to.'); return; }
   const procs = await get<List<Process>>(of(b.id, '/processes')).then(l => l.items.filter(p => p.pid !== 1 && (p.id || p.command !== 'cay-init')), () => []);
   await attempt('It did not go back', async () => {
-    const kept = await post<Snapshot>(of(b.id, '/snapshots'), { label: `before undo ${new Date().toTimeString().slice(0, 8)}` }).catch(() => undefined);
+    const kept = await post<Snapshot>(of(b.id, '/snapshots'), { label: `before-undo-${b.id.slice(-4)}-${new Date().toTimeString().slice(0, 8).replace(/:/g, '')}` });
     await post<Snapshot>(of(b.id, '/undo'), { to: target.id });
     if (kept) putSnap(kept);
     await reloadSnaps();

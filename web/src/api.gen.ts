@@ -91,6 +91,7 @@ export interface Create {
   no_pin?: boolean;
   auto_resume?: boolean; // it is resumed when it is used
   provider?: string;
+  options?: Record<string, string>; // what only this provider knows, as image of docker; all but image, pull and read_only to scope admin
   tenant?: string; // whose it is; to scope admin
   root?: string; // a directory of the host; to scope admin
   on?: string; // a directory of the host; to scope admin

@@ -83,6 +83,21 @@ function rootSnapshot(id: string, from: string | undefined, snaps: ReadonlyMap<s
 }
 export const family = (id: string, boxes: Boxes, snaps: ReadonlyMap<string, Snapshot>) => lineage(id, boxes, snaps)[0]!;
 
+/** What was taken while processes ran is a copy beside the sandbox, which does not stand on it; only a swap leaves the line when it is undone. */
+const beside = (s: Snapshot) => s.method !== 'swap';
+/** Ids of a sandbox's own snapshots that its present follows from, and of those above it. */
+export function keptBy(b: Box, snaps: ReadonlyMap<string, Snapshot>): Set<string> {
+  const kept = new Set<string>();
+  for (let s = snaps.get(b.from); s && !kept.has(s.id); s = snaps.get(s.parent)) kept.add(s.id);
+  for (const s of snaps.values()) if (s.sandbox === b.id && beside(s)) kept.add(s.id);
+  return kept;
+}
+/** The last snapshot before now; undefined without one. */
+export function latest(b: Box, snaps: ReadonlyMap<string, Snapshot>): Snapshot | undefined {
+  const kept = keptBy(b, snaps);
+  return [...snaps.values()].filter(s => s.sandbox === b.id && kept.has(s.id)).sort((x, y) => y.created_ms - x.created_ms)[0] ?? snaps.get(b.from);
+}
+
 // ------------------------------------------------------------------ the pebble tree
 
 export interface Pebble { snap: Snapshot; lane: number; undone: boolean; x: number }
@@ -97,7 +112,7 @@ export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snap
   const known = new Set(mine.map(s => s.id));
   // What a live end stands on, all the way up, is on a line; what nobody stands on was undone.
   const kept = new Set<string>();
-  for (const id of members) for (let at = boxes.get(id)?.from; at && known.has(at) && !kept.has(at); at = snaps.get(at)!.parent) kept.add(at);
+  for (const id of members) if (boxes.has(id)) for (const k of keptBy(boxes.get(id)!, snaps)) if (known.has(k)) kept.add(k);
   const lanes = new Map<string, number>(), low = new Map<string, number>();
   const boxLane = (id: string) => { if (!lanes.has(id)) lanes.set(id, lanes.size); return lanes.get(id)!; };
   boxLane(root);
@@ -109,7 +124,9 @@ export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snap
   const first = mine[0]?.created_ms ?? 0, last = mine.at(-1)?.created_ms ?? 1;
   if (order === 'time') for (const p of pebbles) p.x = ((p.snap.created_ms - first) / Math.max(1, last - first)) * Math.max(1, mine.length - 1);
   for (const e of ends) e.x = Math.max(mine.length - 0.2, 0.8);
-  const edges = [...pebbles.filter(p => known.has(p.snap.parent)).map(p => ({ from: p.snap.parent, to: p.snap.id, undone: p.undone })), ...ends.filter(e => known.has(e.from)).map(e => ({ from: e.from, to: e.box.id, undone: false }))];
+  // On a lane each stands on the one before; the first on what it was forked from.
+  const before = (p: Pebble) => pebbles.filter(q => q.snap.sandbox === p.snap.sandbox && !q.undone && q.snap.created_ms < p.snap.created_ms).at(-1)?.snap.id, newest = (id: string) => pebbles.filter(q => q.snap.sandbox === id && !q.undone).at(-1)?.snap.id;
+  const edges = [...pebbles.map(p => ({ from: p.undone ? p.snap.parent : before(p) ?? p.snap.parent, to: p.snap.id, undone: p.undone })), ...ends.map(e => ({ from: newest(e.box.id) ?? e.from, to: e.box.id, undone: false }))].filter(e => known.has(e.from));
   return { pebbles, ends, lanes: Math.max(1, lanes.size), edges };
 }
 

@@ -86,7 +86,7 @@ export function Trouble({ error, what, again }: { error: unknown; what: string; 
 export function Loading({ rows = 5 }: { rows?: number }) {
   const [on, set] = useState(false);
   useEffect(() => { const t = setTimeout(() => set(true), 150); return () => clearTimeout(t); }, []);
-  return <div class="skel" aria-busy="true" aria-label="Loading">{on && Array.from({ length: rows }, (_, i) => <i key={i} style={{ width: `${40 + ((i * 37) % 50)}%` }} />)}</div>;
+  return <div class="skel" role="status" aria-busy="true" aria-label="Loading">{on && Array.from({ length: rows }, (_, i) => <i key={i} style={{ width: `${40 + ((i * 37) % 50)}%` }} />)}</div>;
 }
 export const Blank = ({ title, text, cmd, children }: { title: string; text?: ComponentChildren; cmd?: string; children?: ComponentChildren }) => (
   <div class="blank"><svg class="sea" viewBox="0 0 220 110" aria-hidden="true"><path d={coast(['blank'], 110, 52, 54)} fill="var(--shoal)" /><path d={coast(['blank'], 110, 52, 40)} fill="none" stroke="var(--contour)" stroke-dasharray="1 5" stroke-linecap="round" /><path d={coast(['blank'], 110, 52, 22)} fill="none" stroke="var(--ink3)" stroke-dasharray="3 3" /></svg>

@@ -5,7 +5,7 @@ import { all, ask, Failed, filePath, of, readFile, save, writeFile, type Box, ty
 import { bytes, safe } from '../lib/format';
 import { route, setQuery } from '../lib/router';
 import { snaps } from '../live';
-import { counts, diffLines } from '../state';
+import { counts, diffLines, latest } from '../state';
 import { Blank, Btn, Icon, Loading, Seg, toast, Trouble, useAsk } from '../ui';
 import { changed } from './files';
 import { make, nonce, type Made } from '../cm';
@@ -84,7 +84,7 @@ export const DiffView = ({ patch }: { patch: string }) => (
 );
 
 function Diff({ b, path }: { b: Box; path: string }) {
-  const mine = [...snaps.value.values()].filter(s => s.sandbox === b.id || s.id === b.from).sort((x, y) => y.created_ms - x.created_ms), since = route.value.query.get('since') ?? b.from ?? '', rel = path.slice(b.workdir.length + 1);
+  const mine = [...snaps.value.values()].filter(s => s.sandbox === b.id || s.id === b.from).sort((x, y) => y.created_ms - x.created_ms), since = route.value.query.get('since') ?? latest(b, snaps.value)?.id ?? '', rel = path.slice(b.workdir.length + 1);
   const d = useAsk(() => all<Change>('/diff', { a: since || b.id, b: since ? b.id : undefined, patch: true }).then(c => c.find(x => x.path === rel)), [b.id, path, since, changed.value.get(path) ?? 0]);
   const [plus, minus] = d.data?.patch ? counts(d.data.patch) : [0, 0], label = (s: Snapshot) => s.label || s.id.slice(0, 8);
   return (

@@ -7,6 +7,7 @@ import { bytes, safe } from '../lib/format';
 import { route, setQuery } from '../lib/router';
 import { lost } from '../api';
 import { snaps } from '../live';
+import { latest } from '../state';
 import { attempt, Btn, Icon, Menu, question, toast, Trouble } from '../ui';
 
 export interface Entry { path: string; name: string; type: string; size: number; depth: number; open: boolean; mark: string }
@@ -18,11 +19,12 @@ export const join = (dir: string, name: string) => (dir.endsWith('/') ? dir + na
 /** Directories first, then by name as people count: a2 before a10. */
 const order = new Intl.Collator('en', { numeric: true });
 export function flatten(dirs: ReadonlyMap<string, File[]>, open: ReadonlySet<string>, root: string, marks: ReadonlyMap<string, string>): Entry[] {
-  const out: Entry[] = [];
+  const out: Entry[] = [], above = new Set<string>();
+  for (const m of marks.keys()) for (let at = m.lastIndexOf('/'); at > 0; at = m.lastIndexOf('/', at - 1)) { const d = m.slice(0, at); if (above.has(d)) break; above.add(d); }
   const walk = (dir: string, depth: number) => {
     for (const f of dirs.get(dir) ?? []) {
       const path = join(dir, f.path), rel = path.slice(root.length + 1), isOpen = f.type === 'directory' && open.has(path);
-      out.push({ path, name: f.path, type: f.type, size: f.size, depth, open: isOpen, mark: marks.get(rel) ?? (f.type === 'directory' && !isOpen && [...marks.keys()].some(m => m.startsWith(rel + '/')) ? '·' : '') });
+      out.push({ path, name: f.path, type: f.type, size: f.size, depth, open: isOpen, mark: marks.get(rel) ?? (f.type === 'directory' && !isOpen && above.has(rel) ? '·' : '') });
       if (isOpen) walk(path, depth + 1);
     }
   };
@@ -42,9 +44,9 @@ export function Files({ b }: { b: Box }) {
       fail(null);
     } catch (e) { if (dir === root) fail(e); else if (e instanceof Failed && e.status === 404) setDirs(m => { const n = new Map(m); n.delete(dir); return n; }); }
   };
-  const mark = () => all<Change>('/diff', { a: snaps.peek().has(b.from) ? b.from : b.id, b: snaps.peek().has(b.from) ? b.id : undefined }).then(c => setMarks(new Map(c.map(x => [x.path, x.kind]))), () => undefined);
+  const mark = () => all<Change>('/diff', (s => ({ a: s?.id ?? b.id, b: s ? b.id : undefined }))(latest(b, snaps.peek()))).then(c => setMarks(new Map(c.map(x => [x.path, x.kind]))), () => undefined);
   useEffect(() => { if (on) { void load(root); for (const d of open) void load(d); } }, [b.id, on, lost.value === 0]);
-  useEffect(() => { if (on) void mark(); }, [b.id, on, b.from]);
+  useEffect(() => { if (on) void mark(); }, [b.id, on, latest(b, snaps.value)?.id]);
   // Watch: what changed is asked for again, a moment later and once.
   useEffect(() => {
     if (!on || lost.value) return undefined;
@@ -57,6 +59,7 @@ export function Files({ b }: { b: Box }) {
     stream(of(b.id, '/files/watch'), { path: root, recursive: true }, stop.signal, m => {
       if (m.event !== 'change') return;
       const c = JSON.parse(m.data) as { change: string; path: string };
+      if (c.change === 'remove' || c.change === 'rename') { const gone = c.path.startsWith('/') ? c.path : join(root, c.path); if (openNow.current.has(gone)) setOpen(o => new Set([...o].filter(p => p !== gone && !p.startsWith(gone + '/')))); }
       if (c.change === 'overflow') { for (const d of [root, ...openNow.current]) again(d); return; }
       const full = c.path.startsWith('/') ? c.path : join(root, c.path);
       changed.value = new Map(changed.value).set(full, (changed.value.get(full) ?? 0) + 1);

@@ -20,7 +20,7 @@ export function nest(all: Process[]): { p: Process; depth: number }[] {
 export default function Processes({ b }: { b: Box }) {
   const beat = feed.value.filter(e => e.sandbox === b.id).length, [ended, showEnded] = useState(true);
   const l = useAsk(() => get<List<Process>>(of(b.id, '/processes'), { ended }).then(x => x.items), [b.id, ended, beat, Math.floor(now.value / 3000)]);
-  const chosen = route.value.query.get('p') ?? '', rows = nest((l.data ?? []).filter(ofTenant)), p = (l.data ?? []).find(x => x.id === chosen);
+  const chosen = route.value.query.get('p') ?? '', rows = nest((l.data ?? []).filter(ofTenant)), p = chosen ? (l.data ?? []).find(x => x.id === chosen) : undefined;
   const kill = (x: Process, signal: string) => attempt('The signal was not sent', async () => { await post(of(b.id, `/processes/${x.id || x.pid}/signal`), { signal, scope: 'tree' }); toast(`SIG${signal} sent to ${safe(x.command, 40)} and below.`); l.again(); });
   return (
     <div class="split"><div class="scroll" tabIndex={0} role="region" aria-label="Processes">{l.error && !l.data ? <Trouble error={l.error} what="They cannot be listed." again={l.again} /> : null}

@@ -7,7 +7,7 @@ import { bytes, clock, exact, plural, safe, span } from '../lib/format';
 import { go, href, route, setQuery } from '../lib/router';
 import { fork, snapshot, undo } from '../actions';
 import { boxes, dropSnap, reloadSnaps, snaps } from '../live';
-import { counts, family, title, tree, type Tree } from '../state';
+import { counts, family, latest, title, tree, type Tree } from '../state';
 import { Blank, Btn, Cmd, land, lineOf, Loading, question, Said, Seg, toast, Trouble, useAsk, When } from '../ui';
 import { DiffView } from './editor';
 
@@ -15,7 +15,7 @@ const label = (s: Snapshot) => s.label || (s.automatic ? 'automatic' : s.id.slic
 
 export default function Snapshots({ b }: { b: Box }) {
   const root = family(b.id, boxes.value, snaps.value), t = tree(root, boxes.value, snaps.value), asList = route.value.query.get('as') === 'list';
-  const chosenB = snaps.value.get(route.value.query.get('b') ?? '') ?? snaps.value.get(b.from), chosenA = snaps.value.get(route.value.query.get('a') ?? '');
+  const chosenB = snaps.value.get(route.value.query.get('b') ?? '') ?? latest(b, snaps.value), chosenA = snaps.value.get(route.value.query.get('a') ?? '');
   useEffect(() => { void reloadSnaps().catch(() => undefined); }, [b.id]);
   const pick = (id: string, shift: boolean) => setQuery(shift ? { a: id === chosenA?.id ? null : id } : { b: id });
   if (!t.pebbles.length) return <Blank title="No snapshot yet" text="A snapshot of a quiet sandbox takes a millisecond, whatever it holds; it can be gone back to, forked and compared." cmd={`cay snapshot ${b.name || b.id}`}><Btn kind="prime" icon="snap" onClick={() => snapshot(b)}>Snapshot</Btn></Blank>;

@@ -6,6 +6,7 @@ import { coast } from '../lib/islet';
 import { clock, plural, safe, span } from '../lib/format';
 import { href, go } from '../lib/router';
 import { ends, feed, net, now, snaps } from '../live';
+import { keptBy } from '../state';
 import { land, lineOf } from '../ui';
 
 const H = 46, Y = 25;
@@ -33,8 +34,7 @@ export function Tide({ b }: { b: Box }) {
     return () => clearTimeout(t);
   }, [b.id, b.state, mine]);
   const pebbles = [...snaps.value.values()].filter(s => s.sandbox === b.id).sort((x, y) => x.created_ms - y.created_ms), no = (net.value.get(b.id) ?? []).slice(-60);
-  const kept = new Set<string>();
-  for (let s = snaps.value.get(b.from); s && !kept.has(s.id); s = snaps.value.get(s.parent)) kept.add(s.id);
+  const kept = keptBy(b, snaps.value);
   const right = Math.max(b.created_ms + 1, Math.floor(now.value / 5000) * 5000), x0 = 6, x1 = Math.max(60, W - 26);
   const x = axis([...procs.map(p => p.started_ms), ...pebbles.map(s => s.created_ms), ...no.map(r => r.t)].filter(t => t > b.created_ms && t < right), b.created_ms, right, x1 - x0), X = (t: number) => x0 + x(t);
   let free = 44;

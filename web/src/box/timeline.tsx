@@ -20,7 +20,7 @@ export default function Timeline({ b }: { b: Box }) {
   }, [b.id, beat]);
   const tick = Math.floor(now.value / 3000), mine = [...snaps.value.values()].filter(s => s.sandbox === b.id);
   const all = useMemo(() => (d.data ? timeline({ ...d.data, snaps: mine, ends: ends.value, now: now.peek() }) : []), [d.data, mine.length, ends.value, tick]);
-  const since = now.peek() - ranges[range]!, spans = all.filter(s => s.start + (s.took ?? 0) >= since), chosen = route.value.query.get('span') ?? '', p = d.data?.procs.find(x => x.id === (spans.find(s => s.id === chosen)?.process ?? chosen));
+  const since = now.peek() - ranges[range]!, spans = all.filter(s => s.start + (s.took ?? 0) >= since), chosen = route.value.query.get('span') ?? '', p = chosen ? d.data?.procs.find(x => x.id === (spans.find(s => s.id === chosen)?.process ?? chosen)) : undefined;
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => { if (chosen) document.getElementById(`span-${chosen}`)?.scrollIntoView({ block: 'nearest' }); }, [chosen, !!d.data]);
   if (d.error && !d.data) return <Trouble error={d.error} what="The timeline cannot be made." again={d.again} />;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server of our own, a browser, and steps that are told by name. Everything is waited for, nothing is timed.
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, mkdirSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export const build = process.env.CAY_BUILD, packages = process.env.CAY_PACKAGES;
+const require = createRequire(packages + '/');
+export const { chromium } = require('playwright-core');
+export const axeSource = require('axe-core').source;
+export const shots = join(build, 'console-shots');
+mkdirSync(shots, { recursive: true });
+const SLOW = 45000;
+
+export class Server {
+  constructor() {
+    this.tmp = mkdtempSync(join(tmpdir(), 'cay-web-'));
+    this.env = { ...process.env, CAY_HOME: join(this.tmp, 'home'), CAY_LIBEXEC: build };
+  }
+  async start(port = 0) {
+    this.proc = spawn(join(build, 'cay-server'), ['--home', this.env.CAY_HOME, '--listen', `127.0.0.1:${port}`], { env: this.env, stdio: ['ignore', 'pipe', 'ignore'] });
+    this.url = await new Promise((yes, no) => {
+      let said = '';
+      this.proc.stdout.on('data', d => { said += d; const m = /listening on (http:\/\/\S+)/.exec(said); if (m) yes(m[1]); });
+      this.proc.on('exit', c => no(new Error(`the server ended with ${c}: ${said}`)));
+    });
+    this.port = Number(this.url.split(':').pop());
+  }
+  async stop() {
+    const p = this.proc;
+    if (!p || p.exitCode !== null) return;
+    const gone = new Promise(r => p.once('exit', r));
+    p.kill('SIGTERM');
+    setTimeout(() => p.kill('SIGKILL'), 8000).unref();
+    await gone;
+  }
+  cay(...words) { return execFileSync(join(build, 'cay'), words, { env: this.env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 60000 }).toString().trim(); }
+  link(...words) { return this.cay('open', '--print', ...words).split('\n')[0]; }
+  async end() {
+    await this.stop();
+    try { const ids = this.cay('ls', '-q').split('\n').filter(Boolean); if (ids.length) this.cay('rm', '-f', ...ids); } catch { /* the directory goes anyway */ }
+    for (let i = 0; i < 30; i++) { try { rmSync(this.tmp, { recursive: true, force: true }); return; } catch { await new Promise(r => setTimeout(r, 200)); } }
+  }
+}
+
+let passed = 0;
+const failures = [];
+export async function step(name, page, f) {
+  const began = Date.now();
+  try {
+    await f();
+    passed++;
+    console.log(`ok   ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)`);
+  } catch (e) {
+    failures.push(name);
+    console.log(`FAIL ${name}: ${String(e.message ?? e).split('\n').slice(0, 12).join('\n     ')}`);
+    await page?.screenshot({ path: join(shots, `failed-${name.replace(/\W+/g, '-')}.png`) }).catch(() => undefined);
+  }
+}
+export function verdict() {
+  console.log(`${passed} passed, ${failures.length} failed${failures.length ? ': ' + failures.join('; ') : ''}`);
+  return failures.length ? 1 : 0;
+}
+
+export const launch = () => chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage'] });
+
+/** A page that tells what goes wrong in it: errors of scripts, rules that were broken, requests that left. */
+export async function open(browser, url, o = {}) {
+  const ctx = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'dark', acceptDownloads: true, permissions: ['clipboard-read', 'clipboard-write'], ...o });
+  const page = await ctx.newPage(), wrong = [], origin = new URL(url).origin;
+  page.setDefaultTimeout(SLOW);
+  page.on('pageerror', e => wrong.push(`script: ${e.message}`));
+  page.on('console', m => { if (m.type() === 'error' && !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY|ERR_CONNECTION_RESET|WebSocket connection|status of 50\d|status of 409/.test(m.text())) wrong.push(`console: ${m.text().slice(0, 300)} ${m.location().url.slice(0, 120)}`); });
+  page.on('request', r => { const u = new URL(r.url()); if (u.origin !== origin && !/^(data|blob|about):/.test(r.url()) && !/-c[a-z2-7]{19}\.localhost$/.test(u.hostname)) wrong.push(`left the origin: ${r.url().slice(0, 120)}`); });
+  await page.goto(url);
+  return { ctx, page, wrong };
+}
+export const terminal = page => page.locator('.screen:not([hidden]) .xterm-rows');
+export async function shows(page, text, in_ = terminal(page)) {
+  for (let i = 0; i < SLOW / 250; i++) { if ((await in_.allInnerTexts()).join('\n').replace(/\u00a0/g, ' ').includes(text)) return; await page.waitForTimeout(250); }
+  throw new Error(`“${text}” does not appear; there is: ${(await in_.allInnerTexts()).join('\n').trim().slice(-400)}`);
+}
+export async function until(what, f) {
+  for (let i = 0; i < SLOW / 250; i++) { const v = await f(); if (v) return v; await new Promise(r => setTimeout(r, 250)); }
+  throw new Error(`it did not come true: ${what}`);
+}
+/** Types a line into the terminal in sight. */
+export async function type(page, line) {
+  await page.locator('.screen:not([hidden]) textarea').focus();
+  await page.keyboard.type(line);
+  await page.keyboard.press('Enter');
+}
+export const equal = (a, b, what = '') => { if (a !== b) throw new Error(`${what}: ${JSON.stringify(a)} is not ${JSON.stringify(b)}`); };
+export const truth = (v, what) => { if (!v) throw new Error(what); };
