@@ -157,7 +157,10 @@ int cay__docker_stop(void *box, const cay_call *call, cay_err *err)
     return post(b, call, "/stop?t=5", err);
 }
 
-/* The link ends with pid 1; the engine then says what became of it. */
+/* How long one question for the end may take. Podman's may not hear of an end that came before it: its state tells. */
+#define ASK_MS 1000
+
+/* The engine says when it ends, and then what became of it. */
 int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err *err)
 {
     cay__docker_box *b = box;
@@ -174,8 +177,11 @@ int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err 
         json_decref(v.all);
         CAY_AUTOBUF path = CAY__BUF(256);
         cay__docker_at(b, &path, "/wait?condition=not-running");
-        rc = cay__engine_ask(b->d->engine, call, "POST", path.data, NULL, NULL, err);
-        if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EUPSTREAM)
+        cay_call part = { .cancel_fd = call ? call->cancel_fd : 0 };
+        part.size = offsetof(cay_call, trace);
+        part.deadline_ms = CAY_MIN(cay__now_ms() + ASK_MS, call && call->deadline_ms ? call->deadline_ms : INT64_MAX);
+        rc = cay__engine_ask(b->d->engine, &part, "POST", path.data, NULL, NULL, err);
+        if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EUPSTREAM && rc != CAY_ETIMEOUT)
             return rc;
         CAY_TRY(cay__call_check(call, "wait", err));
         if (rc == CAY_EUPSTREAM) /* the engine went away: it may come back, and tells then */
