@@ -313,7 +313,7 @@ class Preview(unittest.TestCase):
         began = time.monotonic()
         self.assertEqual(self.get('/hello')[0], 200)
         self.assertEqual(self.s.ask('GET', '/health')[0], 200)
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, 20)  # a silent program is waited for 30 s and more
         for c in held:
             c.close()
 
