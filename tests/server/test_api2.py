@@ -13,7 +13,7 @@ from serve import Server  # noqa: E402
 from test_api import BUILD, Document  # noqa: E402
 
 API = '/api/v1'
-MINE = {'ports', 'services', 'snapshots', 'volumes', 'secrets', 'templates', 'network', 'events'}
+MINE = {'ports', 'services', 'snapshots', 'volumes', 'secrets', 'network', 'events'}
 
 
 class Stream:

@@ -14,8 +14,11 @@ from test_api import BUILD, Document  # noqa: E402
 
 API = '/api/v1'
 
+if busybox() is None:
+    print('needs /bin/busybox (package busybox-static)')
+    sys.exit(77)
 
-@unittest.skipIf(busybox() is None, 'needs /bin/busybox (package busybox-static)')
+
 class Templates(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -26,9 +29,9 @@ class Templates(unittest.TestCase):
     def tearDownClass(cls):
         cls.s.__exit__()
 
-    def ask(self, method, path, body=None):
-        h = {'Content-Type': 'application/x-tar'} if body is not None else {}
-        h['Authorization'] = 'Bearer ' + self.s.key
+    def ask(self, method, path, body=None, key=None, more=None):
+        h = dict({'Content-Type': 'application/x-tar'} if body is not None else {}, **more or {})
+        h['Authorization'] = 'Bearer ' + (key or self.s.key)
         status, head, data = self.s.ask(method, API + path, body, headers=h)
         self.doc.check(method, API + path, status, head, data)
         return status, json.loads(data) if data else None
@@ -65,6 +68,32 @@ class Templates(unittest.TestCase):
         self.assertEqual(self.ask('DELETE', '/templates/none:1')[0], 404)
         self.assertEqual(self.ask('GET', '/templates?after=x')[0], 400)
         self.assertEqual(self.s.json('POST', API + '/sandboxes', {'template': 'none:1'})[0], 404)
+
+    def test_another_tenant_uses_what_is_shared_and_removes_it_not(self):
+        self.s.cay('tenant', 'create', 'other')
+        other = self.s.make_key('--tenant', 'other')
+        status, t = self.ask('POST', '/templates/import?name=ours:1', tar([ent('mark', data=b'x')]))
+        self.assertEqual(status, 201, t)
+        self.assertEqual(self.ask('GET', '/templates/ours:1', key=other)[0], 200)
+        self.assertEqual(self.ask('DELETE', '/templates/ours:1', key=other)[0], 403)
+        status, theirs = self.ask('POST', '/templates/import?name=theirs:1', tar([ent('mark', data=b'y')]), key=other)
+        self.assertEqual((status, theirs['shared']), (201, False), theirs)
+        self.assertEqual(self.ask('DELETE', '/templates/theirs:1', key=other)[0], 204)
+        self.assertEqual(self.ask('DELETE', '/templates/ours:1')[0], 204)
+
+    def test_an_archive_that_is_too_large_is_refused_by_its_length(self):
+        c = self.s.socket()
+        c.sendall(('POST %s/templates/import HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/x-tar\r\nContent-Length: %d\r\n\r\n'
+                   % (API, self.s.key, 1 << 40)).encode())
+        status = int(c.makefile('rb').readline().split()[1])
+        c.close()
+        self.assertEqual(status, 413)
+        self.doc.seen['importTemplate'].add(status)
+
+    def test_zz_every_status_that_is_declared_was_seen(self):
+        missing = ['%s %s' % (op['operationId'], status) for _, _, op, _ in self.doc.ops if op.get('tags', [''])[0] == 'templates' for status in op['responses']
+                   if status != 'default' and int(status) not in self.doc.seen[op['operationId']]]
+        self.assertEqual(missing, [])
 
 
 if __name__ == '__main__':
