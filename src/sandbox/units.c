@@ -49,7 +49,7 @@ typedef struct verdict {
 static int judge(const cay_unit_info *u, void *arg)
 {
     verdict *v = arg;
-    bool off = u->state == CAY_UNIT_STOPPED || u->state == CAY_UNIT_STOPPING;
+    bool off = u->state == CAY_UNIT_STOPPED; /* one that stops may be about to start again */
     if (v->name && strcmp(v->name, u->name))
         return 0;
     v->seen = true;

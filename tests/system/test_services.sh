@@ -173,17 +173,17 @@ cat >e.json <<'END'
 { "entries": { "key": { "type": "file", "content": "secret", "ephemeral": true } },
   "services": { "reader": { "command": "cat /workspace/key && exec sleep 1000", "restart": "no" } } }
 END
-timeout 30 "$cay" --json events </dev/null >events.txt 2>/dev/null &
+timeout 90 "$cay" --json events </dev/null >events.txt 2>/dev/null &
 ev=$!
-for i in $(seq 100); do
+told() { jq -r 'select(.kind == "service" and .reason == "ready" and .process == "reader") | .process' events.txt 2>/dev/null | head -1; }
+for i in $(seq 20); do # the listener may not be there yet
     e=$(c create --manifest e.json)
-    grep -q '"reader"' events.txt && break
+    for j in $(seq 20); do [ -z "$(told)" ] || break 2; sleep 0.1; done
     c rm -f "$e" >/dev/null
-    sleep 0.1
 done
 kill "$ev"
 ok 'a service has the files that come last' same "$(of "$e" reader state) $(c logs "$e" reader)" 'ready secret'
-ok 'an event names it and its state' same "$(jq -r 'select(.kind == "service" and .reason == "ready" and .process == "reader") | .process' events.txt | head -1)" reader
+ok 'an event names it and its state' same "$(told)" reader
 if [ "$(id -u)" = 0 ]; then # one that nobody uses is idle, whatever it serves
     i=$(c create --idle 300ms --manifest e.json)
     ok 'services are no use of a sandbox' same "$(c wait "$i")" stopped

@@ -102,7 +102,7 @@ typedef struct waiter {
 static int on_waited(const cay_unit_info *u, void *arg)
 {
     waiter *w = arg;
-    bool off = u->state == CAY_UNIT_STOPPED || u->state == CAY_UNIT_STOPPING;
+    bool off = u->state == CAY_UNIT_STOPPED; /* one that stops may be about to start again */
     if (w->name[0] && strcmp(w->name, u->name))
         return 0;
     if (w->items.len)
