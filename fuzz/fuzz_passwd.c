@@ -36,6 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         for (unsigned i = 0; i < id.ngroups; i++)
             if (id.groups[i] > 65535 || id.groups[i] == id.gid)
                 abort();
+        if (user_group(file, rest, name, &id) == 0 && (id.gid > 65535 || id.ngroups))
+            abort();
     }
     free(file);
     return 0;

@@ -163,6 +163,7 @@ typedef struct cay_create {
     size_t             nunits;
     bool               units_wait; /* likewise: they are not started before the provider is told to */
     const cay_pair    *options;   /* what only this provider knows, as image of docker; ends with a NULL key. Others refuse them */
+    const char        *group;     /* name or number: the group of `user`, and then its only one; NULL: those that its files say. Native only */
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

@@ -47,6 +47,8 @@ typedef struct cay_template {
  * What else it has is kept as it is. env, user, workdir and limits go into sandboxes whose request does not say otherwise. */
 
 CAY_API void cay_template_free(cay_template *t);
+/* What sandboxes of this request are told: the config of its template, or of the sandbox behind the snapshot that it stands on; "{}" without. Free the answer. */
+CAY_API int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *spec, char **config, cay_err *err);
 /* ref: a name, an id, or the beginning of an id that only one has. tenant NULL: among all. Free the answer. CAY_ENOENT, "template_not_found". */
 CAY_API int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_template **out, cay_err *err);
 

@@ -18,7 +18,7 @@ static int exec_(void *opts, int argc, char **argv)
     proc_spec spec = { 0 };
     int code;
     argv[argc] = NULL;
-    if (proc_spec_make(o, argv + 1, &spec, &err) < 0)
+    if (proc_spec_make(o, argv + 1, false, &spec, &err) < 0)
         code = cli_usage(&cli_exec, &err);
     else if (cli_box_find(argv[0], &sb, &err) < 0)
         code = cli_fail(&err, CLI_BEFORE);

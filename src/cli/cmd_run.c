@@ -31,14 +31,26 @@ static int write_id(const char *path, const char *id, cay_err *err)
     return fd < 0 || !cay__fd_write_all(fd, line, (size_t)n) ? cay_fail_sys(err, CAY_ESYS, "--id-file %s", path) : 0;
 }
 
-static int go(const run_args *a, const cay_spawn *spawn, box_spec *spec)
+/* Is there a template that may have a command of its own? */
+static bool has_own(const box_opts *b)
+{
+    return b->from || (b->template_ && strcmp(b->template_, "host"));
+}
+
+static int go(const run_args *a, cay_spawn *spawn, box_spec *spec)
 {
     cay_err err = CAY_ERR_INIT;
+    CAY_AUTOFREE const char **own = NULL;
     cay_sandbox *sb = NULL;
     bool keep = a->keep || a->box.on; /* what it changes is to be seen afterwards */
     if (a->id_file && !keep) {
         cay_fail(&err, CAY_EINVAL, "--id-file: the sandbox is thrown away; add --keep or --on");
         return cli_usage(&cli_run, &err);
+    }
+    if (!spawn->argv && !spawn->shell) {
+        if (cli_box_command(&spec->create, &own, &err) < 0)
+            return cli_fail(&err, CLI_BEFORE);
+        spawn->argv = own;
     }
     spec->create.ephemeral = !keep;
     if ((keep && cli_name_free(spec->create.name, &err) < 0) || cli_box_create(&spec->create, &sb, &err) < 0)
@@ -71,7 +83,7 @@ static int run(void *opts, int argc, char **argv)
     proc_spec proc = { 0 };
     int code;
     argv[argc] = NULL;
-    if (proc_spec_make(&a->proc, argv, &proc, &err) < 0 || box_spec_make(&a->box, &spec, &err) < 0)
+    if (proc_spec_make(&a->proc, argv, has_own(&a->box), &proc, &err) < 0 || box_spec_make(&a->box, &spec, &err) < 0)
         code = cli_usage(&cli_run, &err);
     else
         code = go(a, &proc.spawn, &spec);
@@ -82,11 +94,12 @@ static int run(void *opts, int argc, char **argv)
 
 const cli_verb cli_run = {
     .name = "run",
-    .operands = "[OPTIONS] [--] COMMAND [ARG…]",
+    .operands = "[OPTIONS] [--] [COMMAND [ARG…]]",
     .summary = "run one command in a fresh sandbox, then throw it away",
     .text = "The exit code is the command's: 128 + N when signal N ended it, 127 when it was not found, 126 when it\n"
             "cannot be run, 125 when the sandbox could not be made. Nothing of your home, environment or network is\n"
-            "inside unless you give it.",
+            "inside unless you give it.\n"
+            "Without COMMAND a template's own is run: its entrypoint and then its cmd. COMMAND takes the place of both.",
     .examples = "  cay run -- uname -a\n"
                 "  cay run --on . -- make                           # on a copy of this directory that costs nothing\n"
                 "  cay run -it -- bash                              # a shell; your terminal becomes its own\n"

@@ -156,7 +156,7 @@ static int shell(void *opts, int argc, char **argv)
     /* Lines from a pipe are commands too; then there is no terminal to give. */
     o->input = true;
     o->tty = isatty(0) && !cli.json;
-    int code = proc_spec_make(o, words, &spec, &err) < 0 ? cli_usage(&cli_shell, &err)
+    int code = proc_spec_make(o, words, false, &spec, &err) < 0 ? cli_usage(&cli_shell, &err)
                                                          : go(argc ? argv[0] : NULL, o, &spec.spawn);
     proc_spec_clear(&spec);
     return code;

@@ -14,6 +14,8 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err);
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err);
 /* For one that a person names and that stays: CAY_EEXIST, "name_taken", naming who has it. */
 int cli_name_free(const char *name, cay_err *err);
+/* What its template starts when nobody says what: entrypoint, then cmd. Free the answer, one piece. CAY_EINVAL, "command_empty": nothing. */
+int cli_box_command(const cay_create *spec, const char ***out, cay_err *err);
 /* Ends a thrown-away one; the handle is given back too. */
 void cli_box_discard(cay_sandbox *sb);
 

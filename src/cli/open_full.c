@@ -5,8 +5,10 @@
 #include "open.h"
 #include "out.h"
 #include <base/base.h>
+#include <base/json.h>
 #include <base/path.h>
 #include <cay/snapshot.h>
+#include <cay/template.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -108,6 +110,36 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
     cli_manifest_give(&file, &whole);
     CAY_TRY(cay_service_create(svc, NULL, &whole, out, err));
     tell_level(*out, spec);
+    return 0;
+}
+
+int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)
+{
+    static const char *const lists[] = { "entrypoint", "cmd" };
+    cay_service *svc;
+    CAY_AUTOFREE char *config = NULL;
+    CAY_AUTOJSON *o = NULL;
+    size_t n = 0, bytes = sizeof(char *);
+    CAY_TRY(cli_service(&svc, err));
+    CAY_TRY(cay_template_told(svc, NULL, spec, &config, err));
+    CAY_TRY(cay__json_object("config", config, &o, err));
+    for (size_t k = 0; k < CAY_LEN(lists); k++)
+        for (size_t i = 0; i < json_array_size(json_object_get(o, lists[k])); i++, n++)
+            bytes += sizeof(char *) + json_string_length(json_array_get(json_object_get(o, lists[k]), i)) + 1;
+    if (!n)
+        return cay_fail_why(err, CAY_EINVAL, "command_empty", "%.100s has no command of its own; give one after --", spec->from ? spec->from : spec->template_);
+    const char **words = cay__alloc(bytes);
+    char *at = (char *)(words + n + 1);
+    n = 0;
+    for (size_t k = 0; k < CAY_LEN(lists); k++)
+        for (size_t i = 0; i < json_array_size(json_object_get(o, lists[k])); i++) {
+            const json_t *w = json_array_get(json_object_get(o, lists[k]), i);
+            words[n++] = at;
+            memcpy(at, json_is_string(w) ? json_string_value(w) : "", json_string_length(w) + 1);
+            at += json_string_length(w) + 1;
+        }
+    words[n] = NULL;
+    *out = words;
     return 0;
 }
 

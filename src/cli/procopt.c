@@ -50,13 +50,13 @@ static void add_term(cli_pairs *env)
     }
 }
 
-int proc_spec_make(const proc_opts *o, char **argv, proc_spec *out, cay_err *err)
+int proc_spec_make(const proc_opts *o, char **argv, bool own, proc_spec *out, cay_err *err)
 {
     cli_pairs *env = &out->env;
     bool words = argv && argv[0];
     if (o->shell && words)
         return cay_fail(err, CAY_EINVAL, "--shell and a command (\"%s\") exclude each other", argv[0]);
-    if (!o->shell && !words)
+    if (!o->shell && !words && !own)
         return cay_fail(err, CAY_EINVAL, "no command; give one after --, or a line with --shell");
     if (words && !*argv[0])
         return cay_fail(err, CAY_EINVAL, "the command is empty");
@@ -71,7 +71,7 @@ int proc_spec_make(const proc_opts *o, char **argv, proc_spec *out, cay_err *err
     if (o->tty)
         add_term(env);
     out->spawn = (cay_spawn){
-        .size = sizeof out->spawn, .argv = o->shell ? NULL : (const char *const *)argv, .shell = o->shell,
+        .size = sizeof out->spawn, .argv = words ? (const char *const *)argv : NULL, .shell = o->shell,
         .login = o->login, .env = env->v, .env_mode = o->env_only ? CAY_ENV_ONLY : CAY_ENV_ADD, .cwd = o->workdir,
         .user = o->user, .profile = o->profile, .stdin_mode = o->input ? CAY_STDIN_PIPE : CAY_STDIN_NULL,
         .tty = o->tty, .timeout_ms = o->timeout_ms == CAY_UNLIMITED ? 0 : o->timeout_ms, .tag = o->tag,

@@ -23,8 +23,8 @@ typedef struct proc_spec {
     cay_spawn spawn;
     cli_pairs env, labels;
 } proc_spec;
-/* argv may be NULL with o->shell. Clear it afterwards in any case. */
-int  proc_spec_make(const proc_opts *o, char **argv, proc_spec *out, cay_err *err);
+/* argv may be NULL with o->shell, or when `own` says that the template's own command would do. Clear it afterwards in any case. */
+int  proc_spec_make(const proc_opts *o, char **argv, bool own, proc_spec *out, cay_err *err);
 void proc_spec_clear(proc_spec *s);
 void proc_print_result(const cay_result *r); /* --json: one object */
 /* Starts it in sb, moves its streams, tells why it ended; returns the exit code of this program. */

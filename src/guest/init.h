@@ -83,9 +83,11 @@ void drop_to(const ident *id, bool root_profile);
 #define KEEP_CAPS 0x5fbu /* init.c tells which */
 /* user.c */
 void user_groups(const char *file, size_t len, ident *id); /* its groups, by the text of a group file */
+int  user_group(const char *file, size_t len, const char *name, ident *id); /* this one alone, by name or number; 0 or errno */
 int  user_search(const char *file, size_t len, const char *name, ident *out); /* the same in the text of a passwd file */
 ssize_t user_read(const char *path, char *buf, size_t cap); /* such a file, if it is one; -1: it is not */
-const char *config_get(unsigned field); /* 0 user, 1 workdir, 2 hostname, 3 shell */
+int  user_default(ident *out); /* who commands run as when nobody is named */
+const char *config_get(unsigned field); /* 0 user, and after ':' its only group, 1 workdir, 2 hostname, 3 shell */
 /* sudo_client.c: the same program is sudo inside; returns when it is not called so */
 void sudo_main(int argc, char **argv);
 /* tree.c */

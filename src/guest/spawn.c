@@ -362,7 +362,7 @@ static int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob,
     if (!user || !cwd || !tag)
         return EINVAL;
     *step = "user";
-    int rc = user_find(*user ? user : config_get(0), &p->id);
+    int rc = *user ? user_find(user, &p->id) : user_default(&p->id);
     if (rc)
         return rc;
     p->cwd = resolve_cwd(p, cwd, room, cap);
@@ -595,7 +595,7 @@ static int own_lock(void)
 int spawn_worker(const char *user, int sock)
 {
     ident id;
-    int rc = user_find(*user ? user : config_get(0), &id);
+    int rc = *user ? user_find(user, &id) : user_default(&id);
     if (rc)
         return rc;
     if (G.lock < 0 && worker_lock() < 0)

@@ -85,7 +85,7 @@ static bool may(uid_t uid)
     ident id;
     if (CAY__MUTANT("sudo-who") || uid == 0 || uid == 1000)
         return true;
-    return user_find(config_get(0), &id) == 0 && id.uid == uid;
+    return user_default(&id) == 0 && id.uid == uid;
 }
 
 static void audit(uid_t uid, const char *as, const char *what)

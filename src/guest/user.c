@@ -112,19 +112,47 @@ int user_search(const char *file, size_t len, const char *name, ident *out)
     return 0;
 }
 
-/* name:x:gid:member,member; as many as there is room for. */
+/* name:x:gid:member,member: the end of the name and that of the gid. */
+static bool group_line(const char *s, const char *e, const char **name_end, const char **gid_end, uint32_t *gid)
+{
+    const char *a = memchr(s, ':', (size_t)(e - s)), *b = a ? memchr(a + 1, ':', (size_t)(e - a - 1)) : NULL;
+    const char *c = b ? memchr(b + 1, ':', (size_t)(e - b - 1)) : NULL;
+    *name_end = a;
+    *gid_end = c;
+    return c && number(b + 1, c, gid) && *gid <= 65535;
+}
+
+int user_group(const char *file, size_t len, const char *name, ident *id)
+{
+    const char *end = file + len, *a, *c;
+    size_t n = strlen(name);
+    uint32_t gid = 0;
+    bool found = number(name, name + n, &gid);
+    if (found && gid > 65535)
+        return ERANGE;
+    for (const char *s = file, *e; !found && s < end; s = e + 1) {
+        e = memchr(s, '\n', (size_t)(end - s));
+        e = e ? e : end;
+        found = group_line(s, e, &a, &c, &gid) && n && (size_t)(a - s) == n && !memcmp(s, name, n);
+    }
+    if (!found)
+        return ENOENT;
+    id->gid = gid;
+    id->ngroups = 0;
+    return 0;
+}
+
+/* As many as there is room for. */
 void user_groups(const char *file, size_t len, ident *id)
 {
-    const char *end = file + len;
+    const char *end = file + len, *a, *c;
     size_t n = strlen(id->name);
     id->ngroups = 0;
     for (const char *s = file, *e; s < end && id->ngroups < sizeof id->groups / sizeof *id->groups; s = e + 1) {
         uint32_t gid = 0;
         e = memchr(s, '\n', (size_t)(end - s));
         e = e ? e : end;
-        const char *a = memchr(s, ':', (size_t)(e - s)), *b = a ? memchr(a + 1, ':', (size_t)(e - a - 1)) : NULL;
-        const char *c = b ? memchr(b + 1, ':', (size_t)(e - b - 1)) : NULL;
-        if (!c || !number(b + 1, c, &gid) || gid > 65535 || gid == id->gid)
+        if (!group_line(s, e, &a, &c, &gid) || gid == id->gid)
             continue;
         for (const char *m = c + 1, *x; m <= e; m = x + 1) {
             x = memchr(m, ',', (size_t)(e - m));
@@ -140,7 +168,7 @@ void user_groups(const char *file, size_t len, ident *id)
 /* Who was asked for last, and the file it was found in. A file that changed within the last second may change again
  * without a sign. */
 static struct {
-    char        name[64];
+    char        name[128];
     struct stat st, gst;
     ident       id;
 } last;
@@ -151,9 +179,13 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-int user_find(const char *name, ident *out)
+static int find(const char *name, ident *out)
 {
     struct stat st, gst = { 0 };
+    char who[sizeof out->name];
+    size_t len = strcspn(name, ":");
+    if (!copy(who, sizeof who, name, name + len))
+        return ENOENT;
     bool there = stat("/etc/passwd", &st) == 0 && (stat("/etc/group", &gst) == 0 || errno == ENOENT);
     if (there && last.st.st_ino && !strcmp(last.name, name) && same_file(&st, &last.st) && same_file(&gst, &last.gst)) {
         *out = last.id;
@@ -164,9 +196,12 @@ int user_find(const char *name, ident *out)
     if (buf == MAP_FAILED)
         return ENOMEM;
     ssize_t n = user_read("/etc/passwd", buf, PASSWD_MAX);
-    int rc = user_search(buf, n > 0 ? (size_t)n : 0, name, out);
-    n = rc == 0 ? user_read("/etc/group", buf, PASSWD_MAX) : 0;
-    user_groups(buf, n > 0 ? (size_t)n : 0, out);
+    int rc = user_search(buf, n > 0 ? (size_t)n : 0, who, out);
+    n = rc == 0 ? CAY_MAX(user_read("/etc/group", buf, PASSWD_MAX), 0) : 0;
+    if (rc == 0 && name[len])
+        rc = user_group(buf, (size_t)n, name + len + 1, out);
+    else
+        user_groups(buf, (size_t)n, out);
     munmap(buf, PASSWD_MAX);
     int64_t now = cay__wall_ms() / 1000;
     if (rc == 0 && there && now > st.st_ctim.tv_sec + 1 && now > gst.st_ctim.tv_sec + 1 && cay__str_copy(last.name, sizeof last.name, name)) {
@@ -175,4 +210,14 @@ int user_find(const char *name, ident *out)
         last.id = *out;
     }
     return rc;
+}
+
+int user_find(const char *name, ident *out)
+{
+    return strchr(name, ':') ? ENOENT : find(name, out);
+}
+
+int user_default(ident *out)
+{
+    return find(config_get(0), out);
 }

@@ -64,6 +64,8 @@ static int check_names(const cay_create *c, cay_err *err)
     if (c->workdir && !is_inside_path(c->workdir))
         return bad("workdir", c->workdir, "give an absolute path inside the sandbox, without . or .. or a newline",
                    err);
+    if (c->group && cay__user_check(c->group, NULL) < 0)
+        return bad("group", c->group, "give a name or a number, without : / or blanks", err);
     return cay__user_check(c->user, err);
 }
 

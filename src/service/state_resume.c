@@ -161,7 +161,7 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
     c.from = w->s->snapshot;
     c.root = given->root;
     if (given->user)
-        c.user = given->user;
+        c.user = given->user, c.group = given->group;
     c.on = given->on;
     c.net = given->net;
     c.grants = given->grants, c.ngrants = given->ngrants;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request that names a template: it comes to stand on its layers, and takes over what it says. */
+#include "back.h"
 #include "registry.h"
 #include "template.h"
 #include <base/json.h>
@@ -50,17 +51,15 @@ static void take_limits(const json_t *limits, cay_create *c)
     }
 }
 
-/* "user:group": the group is the user's own here. */
-static const char *user_of(const json_t *o, const char *base, cay__arena *mem)
+/* "user", "user:group" or ":group". */
+static void take_user(const json_t *o, cay_create *c, cay__arena *mem)
 {
-    char user[64];
-    const char *said = cay__json_str(o, "user", "");
-    size_t n = strcspn(said, ":");
-    if (!n || n >= sizeof user)
-        return strcmp(base, CAY__BASE_IMAGE) ? NULL : "root";
-    memcpy(user, said, n);
-    user[n] = 0;
-    return cay__arena_str(mem, user);
+    char *said = cay__arena_str(mem, cay__json_str(o, "user", "")), *colon = strchr(said, ':');
+    if (colon)
+        *colon = 0;
+    if (colon && colon[1] && !c->group)
+        c->group = colon + 1;
+    c->user = *said ? said : strcmp(c->template_, CAY__BASE_IMAGE) ? NULL : "root";
 }
 
 /* Those that the request has are all there are; what is wrong with them is told when they are read. */
@@ -78,7 +77,7 @@ static int apply(cay_create *c, cay__arena *mem, cay_err *err)
     take_env(json_object_get(o, "env"), c, mem);
     take_limits(json_object_get(o, "limits"), c);
     if (!c->user)
-        c->user = user_of(o, c->template_, mem);
+        take_user(o, c, mem);
     const char *dir = cay__json_str(o, "workdir", "");
     if (!c->workdir && *dir == '/')
         c->workdir = cay__arena_str(mem, dir);
@@ -141,4 +140,15 @@ int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c,
     else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
         CAY_TRY(from_template(svc, call, c, mem, err));
     return c->image ? apply(c, mem, err) : 0;
+}
+
+int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *given, char **config, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    cay_create c;
+    CAY_TRY(cay__back_none(svc, "templates", err));
+    CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
+    CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
+    *config = cay__strdup(c.image ? c.image : "{}");
+    return 0;
 }

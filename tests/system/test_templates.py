@@ -122,6 +122,35 @@ def image_of_forty_layers_is_what_others_unpack():
         same(walked(tmp + "/umoci-root"), want, links=True)
 
 
+def template_starts_its_own_command():
+    if single():
+        return
+    say = ["sh", "-c", "echo $0 $*; id -u; id -g; id -G"]
+    cay("template", "import", small(name="own:1", config={"Entrypoint": say + ["said"], "Cmd": ["by", "cmd"], "User": "web:7"}).path)
+    cay("template", "import", small(name="own:cmd", config={"Cmd": say, "User": ":web"}).path)
+    cay("template", "import", small(name="own:none").path)
+    cay("template", "import", small(name="own:nobody", config={"Cmd": ["sh"], "User": "web:nobody-here"}).path)
+    assert cay("run", "--template", "own:1").split("\n") == ["said by cmd", "33", "7", "7"]
+    assert cay("run", "--template", "own:1", "--user", "web", "--", "sh", "-c", "id -g") == "33"
+    assert cay("run", "--template", "own:1", "--", "echo", "mine") == "mine"
+    assert cay("run", "--template", "own:cmd").split("\n")[1:] == ["0", "33", "33"]
+    box = cay("create", "--template", "own:1")
+    snap = cay("snapshot", box)
+    cay("kill", box)
+    cay("resume", box)
+    for where in (box, cay("fork", snap)):
+        assert cay("exec", where, "--", "sh", "-c", "touch /tmp/f; stat -c %u:%g /tmp/f") == "33:7"
+    assert cay("run", "--from", snap).startswith("said by cmd")
+    assert "has no command of its own" in cay("run", "--template", "own:none", ok=False)
+    assert "no such user" in cay("run", "--template", "own:nobody", ok=False)
+    assert "no command" in cay("run", "--template", "host", ok=False)
+    for id in cay("ls", "-q").split():
+        cay("rm", "-f", id)
+    cay("snapshot", "rm", snap)
+    for t in ("1", "cmd", "none", "nobody"):
+        cay("template", "rm", "own:" + t)
+
+
 def walked(top):
     out = {}
     for path, dirs, files in os.walk(top):

@@ -118,6 +118,39 @@ static void ids_outside_the_map_are_refused(void **s)
     assert_int_equal(find("", "4294967295"), ENOENT);
 }
 
+static int group(const char *file, const char *name)
+{
+    size_t n = strlen(file);
+    CAY_AUTOFREE char *exact = cay__alloc(n);
+    memcpy(exact, file, n);
+    id = (ident){ .uid = 5, .gid = 5, .ngroups = 2 };
+    return user_group(exact, n, name, &id);
+}
+
+static void a_group_that_is_named_is_the_only_one(void **s)
+{
+    (void)s;
+    const char *file = "web:x:33:ann\nbroken:x\nbig:x:65536:\nwww:x:99:";
+    assert_int_equal(group(file, "web"), 0);
+    assert_true(id.uid == 5 && id.gid == 33 && id.ngroups == 0);
+    assert_int_equal(group(file, "www"), 0); /* the last line has no end */
+    assert_int_equal(id.gid, 99);
+    assert_int_equal(group("", "1234"), 0);
+    assert_int_equal(id.gid, 1234);
+    static const char *const none[] = { "we", "webb", "", "ann", "x", "broken", "big", "web:x" };
+    for (size_t i = 0; i < CAY_LEN(none); i++) {
+        assert_int_equal(group(file, none[i]), ENOENT);
+        assert_true(id.gid == 5 && id.ngroups == 2);
+    }
+    assert_int_equal(group(file, "65536"), ERANGE);
+    assert_int_equal(user_find("root:root", &id), ENOENT); /* only what a template says has one */
+    char blob[] = "0:7";
+    G.config = blob;
+    G.config_len = sizeof blob;
+    assert_int_equal(user_default(&id), 0);
+    assert_true(id.uid == 0 && id.gid == 7 && id.ngroups == 0);
+}
+
 static void one_id_has_one_user(void **s)
 {
     (void)s;
@@ -171,6 +204,7 @@ int main(void)
         cmocka_unit_test_setup(what_does_not_fit_is_never_cut, set_up),
         cmocka_unit_test_setup(a_nul_hides_nothing, set_up),
         cmocka_unit_test_setup(ids_outside_the_map_are_refused, set_up),
+        cmocka_unit_test_setup(a_group_that_is_named_is_the_only_one, set_up),
         cmocka_unit_test_setup(one_id_has_one_user, set_up),
         cmocka_unit_test_setup(only_a_regular_file_is_read, set_up),
         cmocka_unit_test_setup(the_configuration_has_an_end, set_up),

@@ -57,7 +57,10 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
     }
     if (spec->nlayers >= CAY_STACK_MAX || names > LAYER_NAMES_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "stack_full", "%zu layers: a sandbox stands on at most %d; let them be merged", spec->nlayers, CAY_STACK_MAX - 1);
-    const char *fields[] = { user, spec->workdir ? spec->workdir : "/workspace", spec->hostname ? spec->hostname : "", "" };
+    char who[2 * 64 + 2];
+    if (spec->group && !cay__str_join(who, sizeof who, user, ":", spec->group, NULL)) /* as guest/user.c reads it */
+        return cay_fail_why(err, CAY_EINVAL, "user_invalid", "user %.64s with group %.64s: too long", user, spec->group);
+    const char *fields[] = { spec->group ? who : user, spec->workdir ? spec->workdir : "/workspace", spec->hostname ? spec->hostname : "", "" };
     for (size_t i = 0; i < CAY_LEN(fields); i++)
         cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
     for (const cay_pair *e = spec->env; e && e->key; e++) {
