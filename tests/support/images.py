@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images made by hand, as OCI layouts, and what is in them: an unpacking of their layers that shares no code with cay."""
-import gzip, hashlib, io, json, os, random, tarfile
+import glob, gzip, hashlib, io, json, os, random, tarfile
 
 KINDS = {"f": tarfile.REGTYPE, "d": tarfile.DIRTYPE, "l": tarfile.SYMTYPE, "h": tarfile.LNKTYPE, "c": tarfile.CHRTYPE, "b": tarfile.BLKTYPE, "p": tarfile.FIFOTYPE}
 LAYER = "application/vnd.oci.image.layer.v1.tar"
@@ -15,6 +15,12 @@ def busybox():
             with open(p, "rb") as f:
                 return f.read()
     return None
+
+
+def borrowed_env():
+    """The environment of a program that tools/borrow brought: its libraries are beside it, and not installed."""
+    libs = glob.glob(os.environ.get("BORROWED", "") + "/usr/lib/*-linux-gnu")
+    return dict(os.environ, LD_LIBRARY_PATH=":".join(libs)) if os.environ.get("BORROWED") and libs else None
 
 
 def ent(name, kind="f", data=b"", mode=None, uid=0, gid=0, to="", xattr=None, mtime=1000000000):

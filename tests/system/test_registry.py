@@ -77,7 +77,7 @@ def push(layout, ref, *more):
     doc["manifests"][0]["annotations"] = {"org.opencontainers.image.ref.name": "t"}
     json.dump(doc, open(layout.path + "/index.json", "w"))
     subprocess.run(["skopeo", "--insecure-policy", "copy", "-q", "--dest-tls-verify=false", *more, "oci:%s:t" % layout.path, "docker://" + ref], check=True, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL)
+                   stdout=subprocess.DEVNULL, env=borrowed_env())
 
 
 def images_come_from_debians_registry():
