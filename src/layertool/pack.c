@@ -3,6 +3,7 @@
  * pack WORD…: what a stack has that another has not, as an archive.
  *
  *   format=snapshot|tar|js   ours, the Agents SDK's tar, or its JSON     meta=JSON    what cay.json says
+ *   format=oci               an image's layer, with whiteouts as these have them
  *   a=LAYER b=LAYER          the stacks, bottom first                    top=LAYER    b is a and this one more: nothing else is walked
  *   root=DIR                 below both stacks, a directory of the host  under=NAME   only this directory of the root
  *   skip=PATH                left out, with all that is below            raw=1        top as it is, with its digest as a layer; CAY_ENOTSUP,
@@ -15,7 +16,6 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 
 #define SKIPS 256
 #define CHUNK (1u << 20)
@@ -100,19 +100,29 @@ static uint32_t id_of(const pack *p, uint32_t id)
 
 static cay__item item_of(const pack *p, char type, const char *path, const struct stat *st)
 {
-    uint32_t mode = type == CAY__ITEM_DIR ? st->st_mode & 03777 : type == CAY__ITEM_LINK ? 0777 : st->st_mode & 0777;
+    uint32_t mode = type == CAY__ITEM_LINK ? 0777 : st->st_mode & (p->w.ops->image ? 07777 : type == CAY__ITEM_DIR ? 03777 : 0777);
     return (cay__item){ .type = type, .path = path, .target = "", .mode = mode, .uid = id_of(p, st->st_uid), .gid = id_of(p, st->st_gid),
                         .mtime = st->st_mtim.tv_sec, .nsec = (uint32_t)st->st_mtim.tv_nsec, .size = (uint64_t)st->st_size, .extra = "" };
 }
 
-/* The tenant's own attributes, as items have them. */
+/* What archive/sink.c made of a file's capabilities, back: nobody elsewhere has our root's id. */
+static size_t plain_capability(uint32_t *v, size_t len)
+{
+    if (len != 24 || v[5] != TOOL_STORE)
+        return len;
+    v[0] = (v[0] & 0x00ffffff) | 0x02000000;
+    return 20;
+}
+
+/* The tenant's own attributes, as items have them; in images also what makes programs privileged. */
 static void take_attrs(pack *p, const xattrs *x, cay__item *it)
 {
     size_t len = 0;
     for (size_t i = 0; i < x->n; i++) {
         uint16_t a = (uint16_t)(strlen(x->v[i].name) + 1);
-        uint32_t b = (uint32_t)x->v[i].len;
-        if (!cay__str_starts(x->v[i].name, "user.") || cay__str_starts(x->v[i].name, "user.overlay.") || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA)
+        bool capability = p->w.ops->image && !strcmp(x->v[i].name, "security.capability");
+        uint32_t b = (uint32_t)(capability ? plain_capability((uint32_t *)(void *)x->v[i].value, x->v[i].len) : x->v[i].len);
+        if ((!capability && !cay__str_starts(x->v[i].name, "user.")) || cay__str_starts(x->v[i].name, "user.overlay.") || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA)
             continue;
         memcpy(p->extra + len, &a, sizeof a);
         memcpy(p->extra + len + sizeof a, &b, sizeof b);
@@ -430,17 +440,6 @@ static int raw(pack *p, digested *as_layer, cay_err *err)
 
 /* ---- the whole ---- */
 
-static bool one_id(void)
-{
-    char text[256];
-    unsigned long long a = 0, b = 0, n = 0;
-    FILE *f = fopen("/proc/self/uid_map", "re");
-    bool one = f && fgets(text, sizeof text, f) && sscanf(text, "%llu %llu %llu", &a, &b, &n) == 3 && n == 1;
-    if (f)
-        fclose(f);
-    return one;
-}
-
 static int open_views(pack *p, compare *c, cay_err *err)
 {
     CAY_AUTOFD a = -1, b = -1, top = -1;
@@ -512,9 +511,9 @@ static int all(pack *p, cay_err *err)
 
 int pack_run(tool *t, cay_err *err)
 {
-    static const writer_ops *const kinds[] = { &write_snapshot, &write_tar, &write_js };
+    static const writer_ops *const kinds[] = { &write_snapshot, &write_tar, &write_oci, &write_js };
     pack *p = cay__alloc(sizeof *p);
-    *p = (pack){ .t = t, .chunk = cay__alloc(CHUNK), .extra = cay__alloc(CAY__ITEM_EXTRA), .chain = CAY__BUF(CAY__ITEM_PATH), .single = !t->root && one_id() };
+    *p = (pack){ .t = t, .chunk = cay__alloc(CHUNK), .extra = cay__alloc(CAY__ITEM_EXTRA), .chain = CAY__BUF(CAY__ITEM_PATH), .single = !t->root && tool_one_id() };
     int rc = parse(t, &p->q, err);
     for (size_t i = 0; rc == 0 && i < CAY_LEN(kinds); i++)
         if (p->q.format && !strcmp(p->q.format, kinds[i]->name))

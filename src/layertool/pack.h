@@ -23,8 +23,9 @@ typedef struct writer_ops {
     int (*close)(writer *w, const char *digest, cay_err *err);
     void (*drop)(writer *w); /* whether it was closed or not; may be NULL */
     bool wants_gone, hard_links;
+    bool image; /* set-uid bits and capabilities, too */
 } writer_ops;
-extern const writer_ops write_snapshot, write_tar, write_js;
+extern const writer_ops write_snapshot, write_tar, write_oci, write_js;
 
 struct writer {
     const writer_ops *ops;

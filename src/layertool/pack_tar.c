@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An archive by libarchive: a snapshot's (tar.zst; cay.json first, the tree below root/, cay.sha256 last), or the Agents SDK's (plain tar of
- * the workspace, its root ".").
+ * the workspace, its root "."), or an image's layer (plain tar, names without anything before them, whiteouts: image-spec layer.md).
  */
 #include "pack.h"
 #include <archive.h>
@@ -76,14 +76,37 @@ static int open_tar(writer *w, const char *meta, cay_err *err)
     return start(w, false, err);
 }
 
-/* root/PATH, or ./PATH; in room. */
+/* root/PATH, ./PATH, or of an image PATH; in room. */
 static const char *place(const writer *w, const char *path, char room[CAY__ITEM_PATH + 8])
 {
+    if (w->ops->image)
+        return path;
     const char *top = w->ops->wants_gone ? "root" : ".";
     if (!strcmp(path, "."))
         return top;
     snprintf(room, CAY__ITEM_PATH + 8, "%s/%s", top, path);
     return room;
+}
+
+/* An empty file in dir, "" for the root, that says what is hidden. */
+static int whiteout(writer *w, const char *dir, size_t len, const char *name, cay_err *err)
+{
+    char room[CAY__ITEM_PATH + 16];
+    snprintf(room, sizeof room, "%.*s%s.wh.%s", (int)len, dir, len ? "/" : "", name);
+    return text_member(w, room, "", err);
+}
+
+static int item(writer *w, const cay__item *it, cay_err *err);
+static int image_item(writer *w, const cay__item *it, cay_err *err)
+{
+    const char *slash = strrchr(it->path, '/');
+    if (it->type == CAY__ITEM_GONE)
+        return whiteout(w, it->path, slash ? (size_t)(slash - it->path) : 0, slash ? slash + 1 : it->path, err);
+    cay__item own = *it;
+    own.flags = 0;
+    if (strcmp(it->path, ".")) /* the root is the sandbox's own */
+        CAY_TRY(item(w, &own, err));
+    return it->flags & CAY__ITEM_OPAQUE ? whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0, ".wh..opq", err) : 0;
 }
 
 static int item(writer *w, const cay__item *it, cay_err *err)
@@ -135,7 +158,7 @@ static int done(writer *w, cay_err *err)
 
 static int close_any(writer *w, const char *digest, cay_err *err)
 {
-    int rc = w->ops->wants_gone ? text_member(w, "cay.sha256", digest, err) : 0;
+    int rc = w->ops->wants_gone && !w->ops->image ? text_member(w, "cay.sha256", digest, err) : 0;
     if (rc == 0 && archive_write_close(w->a) != ARCHIVE_OK)
         rc = broken(w, "the archive", err);
     return rc;
@@ -151,3 +174,4 @@ static void drop(writer *w)
 
 const writer_ops write_snapshot = { "snapshot", open_snapshot, item, data, hole, done, close_any, drop, true, true };
 const writer_ops write_tar = { "tar", open_tar, item, data, hole, done, close_any, drop, false, false };
+const writer_ops write_oci = { "oci", open_tar, image_item, data, hole, done, close_any, drop, true, true, true };

@@ -67,6 +67,19 @@ def whole_archives_come_back_as_they_were():
     assert info["method"] == "import" and info["parent"] == ""
 
 
+def owners_come_back_where_there_are_several():
+    box = cay("create")
+    told = cay("exec", "--user", "root", "--profile", "root", box, "--", "sh", "-c", "cd /workspace && echo 7 >seven && chown 7:8 seven && echo 0 >root", ok=None)
+    snap = cay("snapshot", box)
+    cay("rm", "-f", box)
+    if not told:
+        cay("snapshot", "export", snap, "-o", tmp + "/o.tar.zst")
+        new = cay("snapshot", "import", tmp + "/o.tar.zst")
+        assert cay("run", "--from", new, "--", "stat", "-c", "%u:%g", "/workspace/seven", "/workspace/root").split() == ["7:8", "0:0"]
+    else:  # one id has nobody else
+        assert os.geteuid() != 0 and "subuid" in told, told
+
+
 def differences_stand_on_what_they_were_made_from():
     _, first, second = made()
     cay("snapshot", "export", second, "--since", first, "-o", tmp + "/d.tar.zst")
