@@ -5,7 +5,7 @@
  *   cay_template_find()    one, by name or id            cay_template_list()     those there are
  *   cay_template_publish() a sandbox or snapshot as one  cay_template_remove()   forget one
  *   cay_template_name()    another name for one          cay_template_import()   a root filesystem or an image from a file
- *   cay_template_pull()    an image from a registry
+ *   cay_template_pull()    an image from a registry      cay_template_export()   an image into a file
  *
  * A template is a stack of layers and what its sandboxes are told: environment, user, working directory. Sandboxes are made from one
  * by cay_create.template_; its layers are shared by all of them and never change. docs/templates.md tells more.
@@ -87,7 +87,7 @@ CAY_API int cay_template_publish(cay_service *svc, const cay_call *call, const c
 
 typedef struct cay_template_progress {
     size_t      size;
-    const char *what;          /* "fetch", "unpack" */
+    const char *what;          /* "fetch", "unpack", "pack" */
     size_t      layer, layers; /* which of how many, from 1 */
     uint64_t    done, total;   /* bytes; fetch: of all layers together; unpack: of this one, total 0 */
 } cay_template_progress;
@@ -108,6 +108,19 @@ typedef struct cay_template_file {
 /* Takes a root filesystem (a directory, or a tar that may be compressed), an OCI layout (a directory or a tar of it) or what `docker save` makes. Layers are
  * unpacked inside sandboxes and their digests checked; those that are here already are not read again. All or nothing. Free the answer. */
 CAY_API int cay_template_import(cay_service *svc, const cay_call *call, const cay_template_file *spec, cay_template **out, cay_err *err);
+
+typedef struct cay_template_out {
+    size_t      size;
+    const char *ref;    /* a name or an id */
+    const char *tenant; /* what it sees; NULL: all */
+    const char *path;   /* a file, which appears when it is whole; NULL: to fd */
+    int         fd;
+    int       (*progress)(const cay_template_progress *p, void *arg); /* "pack"; not 0 stops; may be NULL */
+    void       *arg;
+} cay_template_out;
+/* Writes it as an OCI layout in a tar, one layer for each of its own, with what `config` has that images have: no services, sudo and limits. CAY_ENOTSUP,
+ * "template_host": it stands on this host's programs. */
+CAY_API int cay_template_export(cay_service *svc, const cay_call *call, const cay_template_out *spec, cay_err *err);
 
 typedef struct cay_template_remote {
     size_t             size;

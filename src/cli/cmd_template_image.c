@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay template import, pull: root filesystems and images from files, and images from registries. */
+/* cay template import, export, pull: root filesystems and images from files, images into files, and images from registries. */
 #include "main.h"
 #include "open.h"
 #include "show.h"
@@ -82,6 +82,37 @@ const cli_verb cli_template_import = {
     .min = 1,
     .max = 1 + CLI_TEMPLATE_NAMES,
     .fn = import,
+};
+
+static int export(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    bar b = { .on = isatty(2) && !cli.quiet && !cli.json };
+    bool out = !strcmp(argv[1], "-");
+    cay_template_out spec = { .size = sizeof spec, .ref = argv[0], .path = out ? NULL : argv[1], .fd = 1, .progress = on_progress, .arg = &b };
+    (void)opts, (void)argc;
+    int rc = out && isatty(1) ? cay_fail_why(&err, CAY_EINVAL, "output_terminal", "an archive is nothing for a terminal: name a file, or redirect") : 0;
+    if (rc == 0)
+        rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_template_export(svc, NULL, &spec, &err);
+    bar_end(&b);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_template_export = {
+    .name = "template export",
+    .operands = "TEMPLATE FILE|-",
+    .summary = "write a template into a file as an image",
+    .text = "FILE becomes a tar with an OCI layout, which `cay template import`, skopeo, umoci, podman and docker read; it appears when it is whole. Services, sudo\n"
+            "and limits are no part of images. A template on base host is none.",
+    .examples = "  cay template export tools:1 tools.tar\n"
+                "  cay template export tools:1 - | ssh other 'cat >t.tar; cay template import t.tar'\n"
+                "  skopeo copy oci-archive:tools.tar docker://registry.example/tools:1",
+    .min = 2,
+    .max = 2,
+    .fn = export,
 };
 
 typedef struct pull_args {

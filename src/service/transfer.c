@@ -212,7 +212,7 @@ static int path_open(const char *url, const char *id, char *path, size_t cap, in
 }
 
 /* On the disk, then under its name, at once. */
-static int path_put(int dir, const char *name, int file, cay_err *err)
+int cay__path_put(int dir, const char *name, int file, cay_err *err)
 {
     char temp[64], id[CAY__ID_LEN + 1], self[64];
     snprintf(self, sizeof self, "/proc/self/fd/%d", file);
@@ -244,7 +244,7 @@ static int push_path(cay_service *svc, const cay_call *call, const cay_export *s
         return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
     CAY_TRY(cay_service_export(svc, call, spec, file, out, err));
     CAY_FAULT("push.made");
-    CAY_TRY(path_put(dir, name, file, err));
+    CAY_TRY(cay__path_put(dir, name, file, err));
     if (where)
         *where = cay__strdup(path);
     return 0;

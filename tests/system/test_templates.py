@@ -80,7 +80,7 @@ def same(got, want, links=False):
 def small(name="small:1", **kw):
     """A fresh layout with a shell."""
     small.n = getattr(small, "n", 0) + 1
-    return Layout("%s/small%d" % (tmp, small.n), [many_layers(1)[0], [ent("mark", data=b"%d" % small.n)]], name=name, **kw)
+    return Layout("%s/small%d" % (tmp, small.n), kw.pop("layers", [many_layers(1)[0], [ent("mark", data=b"%d" % small.n)]]), name=name, **kw)
 
 
 # ------------------------------------------------------------------ images
@@ -161,6 +161,84 @@ def walked(top):
             out[os.path.relpath(p, top)] = (k, "%o" % stat.S_IMODE(st.st_mode) if k != "l" else "", st.st_uid, st.st_gid, st.st_size if k == "f" else 0, int(st.st_mtime),
                                             st.st_nlink if k == "f" else 0, os.readlink(p) if k == "l" else "", hashlib.sha256(open(p, "rb").read()).hexdigest() if k == "f" else "")
     return out
+
+
+def exported(ref):
+    """What `template export` writes: the tar's path, its config, and for each layer the members."""
+    exported.n = getattr(exported, "n", 0) + 1
+    path = "%s/out%d.tar" % (tmp, exported.n)
+    cay("template", "export", ref, path)
+    with tarfile.open(path) as t:
+        blob = lambda d: t.extractfile("blobs/sha256/" + d["digest"][7:]).read()
+        assert json.load(t.extractfile("oci-layout"))["imageLayoutVersion"] == "1.0.0"
+        d = json.load(t.extractfile("index.json"))["manifests"][0]
+        m = json.loads(blob(d))
+        for one in [d, m["config"]] + m["layers"]:
+            data = blob(one)
+            assert len(data) == one["size"] and "sha256:" + hashlib.sha256(data).hexdigest() == one["digest"]
+        config = json.loads(blob(m["config"]))
+        assert config["rootfs"]["diff_ids"] == [l["digest"] for l in m["layers"]]
+        layers = [tarfile.open(fileobj=io.BytesIO(blob(l))).getmembers() for l in m["layers"]]
+    return path, config, layers
+
+
+def template_goes_out_as_an_image_and_comes_back():
+    if single():
+        return
+    layers = many_layers(12, seed=5)
+    cap = "\x01\0\0\x02\0\x04\0\0" + 12 * "\0"
+    layers[-1] += [ent("out", "d"), ent("out/suid", data=b"s", mode=0o4755, uid=7, gid=8), ent("out/cap", data=b"c", xattr={"security.capability": cap, "user.note": "kept"}),
+                   ent("out/one", data=b"1"), ent("out/two", "h", to="out/one")]
+    l = Layout(tmp + "/goes", layers, name="goes:1", config={"Env": ["PATH=/bin", "A=b=c"], "WorkingDir": "/data", "User": "web:web", "Cmd": ["sh"], "Entrypoint": ["env"],
+                                                             "ExposedPorts": {"80/tcp": {}}, "Labels": {"k": "v"}, "StopSignal": "SIGINT", "Volumes": {"/v": {}}})
+    cay("template", "import", l.path)
+    want = unpacked(layers)
+    path, config, out = exported("goes:1")
+    info = json.loads(cay("template", "inspect", "goes:1"))
+    assert len(out) == 12 and config["config"]["Env"] == ["PATH=/bin", "A=b=c"] and config["architecture"] == "amd64"
+    found = {m.name: m for m in out[-1]}
+    assert found["out/suid"].mode == 0o4755 and found["out/suid"].uid == 7 and found["out/suid"].gid == 8 and found["out/two"].islnk()
+    attrs = found["out/cap"].pax_headers
+    assert attrs["SCHILY.xattr.security.capability"] == cap and attrs["SCHILY.xattr.user.note"] == "kept"
+    assert any(".wh." in m.name for o in out for m in o)
+    cay("template", "rm", "goes:1")
+    cay("template", "import", path)  # by the name that is in it
+    same(look("goes:1"), want, links=True)
+    again = json.loads(cay("template", "inspect", "goes:1"))
+    assert again["config"] == info["config"], (again["config"], info["config"])
+    # what is told twice is the same
+    assert open(exported("goes:1")[0], "rb").read() == open(path, "rb").read()
+    with open(tmp + "/pipe.tar", "wb") as f:
+        subprocess.run([build + "/cay", "template", "export", "goes:1", "-"], stdin=subprocess.DEVNULL, stdout=f, check=True)
+    assert open(tmp + "/pipe.tar", "rb").read() == open(path, "rb").read()
+    skopeo, umoci = shutil.which("skopeo"), shutil.which("umoci")
+    if skopeo and umoci and os.geteuid() == 0:
+        subprocess.run([skopeo, "--insecure-policy", "copy", "-q", "oci-archive:" + path, "oci:" + tmp + "/skopeo:t"], check=True, env=borrowed_env())
+        subprocess.run([umoci, "raw", "unpack", "--image", tmp + "/skopeo:t", tmp + "/skopeo-root"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        same(walked(tmp + "/skopeo-root"), want, links=True)
+
+
+def changed_sandbox_goes_out_as_well():
+    if single():
+        return
+    cay("template", "import", small(name="ways:1", layers=[many_layers(1)[0], [ent("d", "d"), ent("d/in", "d"), ent("d/in/f", data=b"f"), ent("gone", data=b"g"), ent("anew", "d"),
+                                                                              ent("anew/old", data=b"o"), ent("was", "d"), ent("was/x", data=b"x")]]).path)
+    box = cay("create", "--template", "ways:1")
+    cay("exec", box, "--", "/bin/sh", "-c", "cd / && mv d moved && rm gone && rm -r anew && mkdir anew && echo n >anew/new && rm -r was && echo w >was && ln -s moved link")
+    cay("template", "save", box, "ways:2")
+    before = look("ways:2")
+    assert "moved/in/f" in before and "gone" not in before and "anew/old" not in before and before["was"][0] == "f"
+    path = exported("ways:2")[0]
+    cay("rm", "-f", box)
+    cay("template", "import", path, "ways:3")
+    same(look("ways:3"), before)
+    box = cay("create")
+    cay("template", "save", box, "ways:host")
+    refused("template_host", "template", "export", "ways:host", tmp + "/no.tar")
+    assert not os.path.exists(tmp + "/no.tar")
+    refused("template_not_found", "template", "export", "ways:none", tmp + "/no.tar")
+    cay("template", "export", "ways:3", tmp + "/nodir/x.tar", ok=False)
+    cay("rm", "-f", box)
 
 
 def root_that_hides_all_below_begins_anew():
@@ -451,7 +529,7 @@ def nothing_is_left():
     assert not notes and len(left) <= 4, (notes, left)
 
 
-helpers = {cay, refused, faults, single, look, same, small, walked}
+helpers = {cay, refused, faults, single, look, same, small, walked, exported}
 cases = [f for f in list(globals().values()) if type(f) is type(cay) and f.__module__ == "__main__" and f not in helpers]
 wanted, bad = sys.argv[2:], 0
 for n, f in enumerate(cases):
