@@ -62,6 +62,8 @@ typedef struct cay_build {
     int              (*archive)(void *arg, const char *sha256, int *fd, cay_err *err); /* opens what {"copy": {"archive": …}} names; or NULL */
     void             (*event)(void *arg, const cay_build_event *e); /* as it happens; or NULL */
     void              *arg;
+    const char        *pull;     /* instead of all steps: an image that comes from its registry, under `names` or its own; dir, tar and text are empty then */
+    const char        *platform; /* of pull: "linux/arm64"; NULL: this machine's */
 } cay_build;
 #define CAY_BUILD_NET "debian,pypi,npm"
 

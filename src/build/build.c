@@ -424,7 +424,7 @@ int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given
         cay__str_copy(b->who, sizeof b->who, b->report.id);
         if (spec.id)
             sweep_of(svc, b->who); /* of an attempt before this one */
-        rc = build_all(b, id, &why);
+        rc = spec.pull ? cay__build_get(b, id, &why) : build_all(b, id, &why);
         note_end(b, rc, id, &why);
     }
     if (out && out->size >= sizeof *out) {

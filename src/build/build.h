@@ -5,6 +5,7 @@
  *   plan.c     stages and steps with all their words known, each with the key by which its result is found again
  *   stage.c    a stage: from the last step whose result is there to its end      put.c   files into the sandbox
  *   report.c   log and record       unpack.c  archives, in a sandbox of their own        build.c  all of it together
+ *   get.c      an image from its registry, instead of steps
  *
  * It stands on the public calls alone: a build can do nothing that another program could not.
  */
@@ -128,6 +129,9 @@ int  cay__plan_bad(const cay__builder *b, const cay__step *s, int rc, cay_err *e
 int  cay__plan_copy(cay__builder *b, cay__bstage *st, cay__task *t, cay__sha256 *sum, cay_err *err);
 void cay__plan_sum(cay__sha256 *sum, const char *text); /* with its end */
 int  cay__plan_context(cay__builder *b, cay_err *err);  /* b->context is there afterwards */
+
+/* get.c: spec->pull */
+int  cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err);
 
 /* stage.c */
 int  cay__bstage_make(cay__builder *b, size_t which, cay_err *err);

@@ -158,9 +158,10 @@ static char *request_text(const cay_build *s)
     CAY_AUTOJSON *args = json_object();
     for (const cay_pair *p = s->args; p && p->key; p++)
         json_object_set_new(args, p->key, json_string(p->value ? p->value : ""));
-    CAY_AUTOJSON *o = json_pack("{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I}", "file", s->file, "text", s->text, "names", texts(s->names),
+    CAY_AUTOJSON *o = json_pack("{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I, s:s*, s:s*}", "file", s->file, "text", s->text, "names", texts(s->names),
                                 "tenant", s->tenant, "hidden", s->hidden, "args", args, "target", s->target, "net", s->net, "step_ms", (json_int_t)s->step_ms, "no_cache",
-                                s->no_cache, "memory", (json_int_t)s->limits.memory, "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli);
+                                s->no_cache, "memory", (json_int_t)s->limits.memory, "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli,
+                                "pull", s->pull, "platform", s->platform);
     return o ? cay__json_text(o, 8u << 20) : NULL;
 }
 
@@ -189,7 +190,7 @@ static int request_read(cay_service *svc, const char *id, request *q, cay_err *e
     q->spec = (cay_build){ .size = sizeof q->spec, .file = cay__json_str(q->o, "file", NULL), .text = cay__json_str(q->o, "text", NULL), .names = list,
                            .tenant = cay__json_str(q->o, "tenant", NULL), .hidden = cay__json_bool(q->o, "hidden", false), .args = pairs,
                            .target = cay__json_str(q->o, "target", NULL), .net = cay__json_str(q->o, "net", NULL), .step_ms = (uint64_t)cay__json_int(q->o, "step_ms", 0),
-                           .no_cache = cay__json_bool(q->o, "no_cache", false),
+                           .no_cache = cay__json_bool(q->o, "no_cache", false), .pull = cay__json_str(q->o, "pull", NULL), .platform = cay__json_str(q->o, "platform", NULL),
                            .limits = { .memory = (uint64_t)cay__json_int(q->o, "memory", 0), .disk = (uint64_t)cay__json_int(q->o, "disk", 0),
                                        .cpu_milli = (uint64_t)cay__json_int(q->o, "cpu_milli", 0) } };
     return 0;
@@ -199,15 +200,16 @@ int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err
 {
     cay_build spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
-    if (spec.dir || (spec.tar <= 0 && !spec.text))
-        return cay_fail_why(err, CAY_EINVAL, "build_context", "a build that waits has a tar or a text, not a directory");
+    if (spec.pull ? spec.dir || spec.tar > 0 || spec.text : spec.dir || (spec.tar <= 0 && !spec.text))
+        return cay_fail_why(err, CAY_EINVAL, "build_context", "a build that waits has a tar or a text, or pulls an image; it has no directory");
     if (spec.text)
         CAY_TRY(cay_build_check(&(cay_build){ .size = sizeof spec, .text = spec.text, .file = spec.file }, NULL, err));
     CAY_AUTOFREE char *text = request_text(&spec);
     if (!text)
         return cay_fail_why(err, CAY_EINVAL, "build_step", "the request is too long, or not all of it is UTF-8");
     CAY_TRY(make_dir(svc, err));
-    CAY_TRY(cay_build_promise(svc, spec.tenant, spec.names, id, err));
+    const char *const own[] = { spec.pull, NULL };
+    CAY_TRY(cay_build_promise(svc, spec.tenant, spec.pull && !(spec.names && spec.names[0]) ? own : spec.names, id, err));
     CAY_AUTOFREE char *ask = path_of(svc, id, ".json"), *context = path_of(svc, id, ".tar");
     int rc = keep(ask, -1, text, 0, err);
     if (rc == 0 && spec.tar > 0)

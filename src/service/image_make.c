@@ -203,6 +203,8 @@ static int make_layer(work *k, size_t i, known *n, cay_err *err)
         CAY_TRY(cay__layer_remove(&at, k->call, k->name[i], err));
     CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
     CAY_FAULT("image.blob");
+    if (tell(k, "unpack", 0))
+        return cay_fail(err, CAY_ECANCELED, "it was stopped");
     CAY_TRY(unpack(k, i, fd, n, diff, err));
     if (*k->im->diff_id[i] && strcmp(diff, k->im->diff_id[i])) {
         cay__layer_remove(&at, k->call, k->name[i], NULL);

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates over HTTP: an archive is sent, sandboxes are made of it, tenants see their own, and it is forgotten."""
+import http.server
 import json
 import os
+import shutil
 import sys
+import tempfile
+import threading
+import time
 import unittest
+import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, HERE + '/../support')
-from images import busybox, ent, many_layers, tar  # noqa: E402
+from images import MANIFEST, Layout, busybox, ent, many_layers, tar  # noqa: E402
 from serve import Server  # noqa: E402
 from test_api import BUILD, Document  # noqa: E402
 
@@ -24,6 +30,7 @@ class Templates(unittest.TestCase):
     def setUpClass(cls):
         cls.s = Server(BUILD).start()
         cls.doc = Document(cls.s.json('GET', API + '/openapi.json')[2])
+        cls.doc.seen = Pulls.doc.seen  # who came before
 
     @classmethod
     def tearDownClass(cls):
@@ -76,6 +83,7 @@ class Templates(unittest.TestCase):
         self.assertEqual(status, 201, t)
         self.assertEqual(self.ask('GET', '/templates/ours:1', key=other)[0], 200)
         self.assertEqual(self.ask('DELETE', '/templates/ours:1', key=other)[0], 403)
+        self.assertEqual(self.ask('DELETE', '/templates?name=ours:1', key=other)[0], 403)
         status, theirs = self.ask('POST', '/templates/import?name=theirs:1', tar([ent('mark', data=b'y')]), key=other)
         self.assertEqual((status, theirs['shared']), (201, False), theirs)
         self.assertEqual(self.ask('DELETE', '/templates/theirs:1', key=other)[0], 204)
@@ -94,6 +102,113 @@ class Templates(unittest.TestCase):
         missing = ['%s %s' % (op['operationId'], status) for _, _, op, _ in self.doc.ops if op.get('tags', [''])[0] == 'templates' for status in op['responses']
                    if status != 'default' and int(status) not in self.doc.seen[op['operationId']]]
         self.assertEqual(missing, [])
+
+
+class Registry(http.server.BaseHTTPRequestHandler):
+    """Two images: what it has, in a directory of a layout; one whose blobs never end."""
+    layout = None
+    held = threading.Event()
+
+    def do_GET(self):
+        name, kind, what = self.path[len('/v2/'):].rsplit('/', 2) if self.path.count('/') > 3 else ('', '', '')
+        digest = what if what.startswith('sha256:') else self.layout.described['digest']
+        path = self.layout.path + '/blobs/sha256/' + digest[7:]
+        if not name.startswith('team/') or not os.path.exists(path):
+            self.send_response(200 if self.path == '/v2/' else 404)
+            self.send_header('Content-Length', '0')
+            return self.end_headers()
+        with open(path, 'rb') as f:
+            data = f.read()
+        self.send_response(200)
+        self.send_header('Content-Type', MANIFEST if kind == 'manifests' else 'application/octet-stream')
+        self.send_header('Content-Length', str(len(data)))
+        self.end_headers()
+        if name == 'team/slow' and kind == 'blobs':
+            self.held.wait(60)
+        self.wfile.write(data)
+
+    def log_message(self, *a):
+        pass
+
+
+class Pulls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tmp = tempfile.mkdtemp()
+        Registry.layout = Layout(cls.tmp + '/layout', [[ent('mark', data=b'here')], [ent('more', data=b'm')]], config={'Env': ['A=b']})
+        cls.registry = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Registry)
+        threading.Thread(target=cls.registry.serve_forever, daemon=True).start()
+        cls.host = '127.0.0.1:%d' % cls.registry.server_address[1]
+        cls.s = Server(BUILD).start()
+        cls.doc = Document(cls.s.json('GET', API + '/openapi.json')[2])
+
+    @classmethod
+    def tearDownClass(cls):
+        Registry.held.set()
+        cls.s.__exit__()
+        cls.registry.shutdown()
+        shutil.rmtree(cls.tmp)
+
+    def ask(self, method, path, body=None):
+        status, head, data = self.s.ask(method, API + path, json.dumps(body).encode() if body is not None else None,
+                                        headers={'Authorization': 'Bearer ' + self.s.key, 'Content-Type': 'application/json'})
+        self.doc.check(method, API + path, status, head, data)
+        return status, json.loads(data) if data else None
+
+    def pull(self, **body):
+        status, b = self.ask('POST', '/templates/pull', body)
+        self.assertEqual(status, 202, b)
+        return b['id']
+
+    def ended(self, id):
+        for i in range(600):
+            b = self.ask('GET', '/builds/' + id)[1]
+            if b['state'] not in ('waiting', 'building'):
+                return b
+            time.sleep(0.1)
+        self.fail('it does not end: %s' % b)
+
+    def test_image_comes_by_the_queue(self):
+        # nobody said that this registry may be at a private address
+        b = self.ended(self.pull(image=self.host + '/team/tools:1'))
+        self.assertEqual((b['state'], b['reason']), ('failed', 'registry_private'), b)
+        with open(self.s.home + '/templates.conf', 'w') as f:
+            f.write('registry %s plain private\n' % self.host)
+        id = self.pull(image=self.host + '/team/tools:1')
+        b = self.ended(id)
+        self.assertEqual((b['state'], b['names']), ('ready', self.host + '/team/tools:1'), b)
+        name = urllib.parse.quote(self.host + '/team/tools:1', safe='')
+        status, items = self.ask('GET', '/templates?name=' + name)
+        self.assertEqual(len(items['items']), 1, items)
+        t = items['items'][0]
+        self.assertEqual((status, t['id'], t['config']['env'], len(t['layers'])), (200, b['template'], {'A': 'b'}, 2), t)
+        log = self.s.ask('GET', API + '/builds/%s/log' % id, headers={'Authorization': 'Bearer ' + self.s.key})[2].decode()
+        for word in ('event: step', 'pull ' + self.host, 'unpack layer 2 of 2', Registry.layout.described['digest'], 'event: end'):
+            self.assertIn(word, log)
+        b = self.ended(self.pull(image=self.host + '/team/tools:1', names=['mine:1', 'mine:2']))
+        self.assertEqual(b['state'], 'ready', b)
+        self.assertEqual(self.ask('GET', '/templates/mine:2')[1]['id'], b['template'])
+        self.assertEqual(self.ask('DELETE', '/templates?name=' + name)[0], 204)
+        self.assertEqual(self.ask('DELETE', '/templates?name=' + name)[0], 404)
+        self.assertEqual(self.ask('DELETE', '/templates')[0], 400)
+        b = self.ended(self.pull(image=self.host + '/other/none:1'))
+        self.assertEqual((b['state'], b['reason']), ('failed', 'image_unknown'), b)
+        # one that hangs is canceled
+        Registry.layout = Layout(self.tmp + '/slow', [[ent('slow', data=b'slow')]])
+        id = self.pull(image=self.host + '/team/slow:1')
+        for i in range(600):
+            if self.ask('GET', '/builds/' + id)[1]['state'] == 'building':
+                break
+            time.sleep(0.1)
+        self.assertEqual(self.ask('POST', '/builds/%s/cancel' % id)[0], 200)
+        self.assertEqual(self.ended(id)['state'], 'canceled')
+        self.assertEqual(self.ask('GET', '/templates?name=%s/team/slow' % self.host)[1]['items'], [])
+
+    def test_bad_requests(self):
+        for body in ({}, {'image': ''}, {'image': 'a b'}, {'image': 7}, {'image': 'a', 'names': 'x'}, {'image': 'a', 'other': 1}):
+            self.assertEqual(self.ask('POST', '/templates/pull', body)[0], 400, body)
+        b = self.ended(self.pull(image='../..'))
+        self.assertEqual(b['state'], 'failed', b)
 
 
 if __name__ == '__main__':

@@ -135,6 +135,35 @@ int cay__on_build_create(cay__req *r, cay_err *err)
     return tell(r, id, 202, err);
 }
 
+/* An image from its registry takes the same way. */
+typedef struct pull_body {
+    const char        *image, *platform;
+    const char *const *names;
+} pull_body;
+static const cay__field pull_fields[] = {
+    { "image", CAY__F_STR, offsetof(pull_body, image), CAY__F_REQUIRED, .min = 1, .max = 400, .about = "[HOST[:PORT]/]NAME[:TAG][@DIGEST]" },
+    { "names", CAY__F_STRS, offsetof(pull_body, names), .max = NAMES, .about = "of the template; left out: what the image is called" },
+    { "platform", CAY__F_STR, offsetof(pull_body, platform), .max = 100, .about = "os/architecture; left out: this machine's" },
+};
+static const cay__shape pull_shape = CAY__SHAPE("TemplatePull", pull_body, pull_fields, "an image to get from its registry");
+
+const cay__doc cay__doc_template_pull = { "pullTemplate", "templates", "get an image from its registry; what is answered is followed, listed and canceled as a build", .body = &pull_shape,
+                                          .answers = { { 202, &build_shape }, { 400 } } };
+int cay__on_template_pull(cay__req *r, cay_err *err)
+{
+    char id[CAY_ID_LEN + 1];
+    pull_body b = { 0 };
+    CAY_TRY(cay__req_shape(r, &pull_shape, &b, err));
+    for (const char *p = b.image; *p; p++)
+        if ((unsigned char)*p <= ' ' || *p == 0x7f)
+            return cay_fail_why(err, CAY_EINVAL, "template_name", "image: blanks and control characters are in no name");
+    cay_build spec = { .size = sizeof spec, .pull = b.image, .names = b.names, .platform = b.platform && *b.platform ? b.platform : NULL, .tenant = r->who.tenant,
+                       .hidden = strcmp(r->who.tenant, "default") != 0 };
+    CAY_TRY(cay_build_submit(r->svc, &spec, id, err));
+    cay__req_about(r, id);
+    return tell(r, id, 202, err);
+}
+
 /* ------------------------------------------------------------------ looked at */
 
 static int add_build(const cay_build_info *b, void *arg)

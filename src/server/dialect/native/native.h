@@ -122,6 +122,8 @@ CAY__OP(template_delete);
 CAY__OP(template_import);
 /* builds.c */
 CAY__OP(build_create);
+CAY__OP(template_pull);
+CAY__OP(template_forget);
 CAY__OP(build_list);
 CAY__OP(build_get);
 CAY__OP(build_cancel);

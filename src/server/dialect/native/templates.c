@@ -95,7 +95,7 @@ int cay__on_template_list(cay__req *r, cay_err *err)
     return cay__items_reply(&p.l, 200, err);
 }
 
-const cay__doc cay__doc_template_get = { "getTemplate", "templates", "all that is known of one, by id, or a name without a slash",
+const cay__doc cay__doc_template_get = { "getTemplate", "templates", "all that is known of one, by id, or a name without a slash; others by ?name= of the list",
                                          .answers = { { 200, &template_shape }, { 404 } } };
 int cay__on_template_get(cay__req *r, cay_err *err)
 {
@@ -111,6 +111,18 @@ const cay__doc cay__doc_template_delete = { "deleteTemplate", "templates", "forg
 int cay__on_template_delete(cay__req *r, cay_err *err)
 {
     CAY_TRY(cay_template_remove(r->svc, &r->call, owner(r), r->param[0], err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
+static const cay__query forget_query[] = { { "name", "string", "which one; needed" }, { NULL } };
+const cay__doc cay__doc_template_forget = { "deleteTemplateByName", "templates", "the same by a name that has slashes", .query = forget_query,
+                                            .answers = { { 204 }, { 400 }, { 403 }, { 404 } } };
+int cay__on_template_forget(cay__req *r, cay_err *err)
+{
+    const char *name = cay__req_query(r, "name");
+    if (!name || !*name)
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?name= says which template");
+    CAY_TRY(cay_template_remove(r->svc, &r->call, owner(r), name, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An image from its registry instead of steps: what comes is told in the log, and everything else is as with a build. */
+#include "build.h"
+#include <base/fd.h>
+#include <base/str.h>
+
+#define SAY_MS 1000
+
+typedef struct getting {
+    cay__builder *b;
+    int64_t       said_ms;
+    size_t        layer;
+    char          what[16];
+} getting;
+
+/* A line for each layer and each kind of work, and one a second in between. */
+static int on_progress(const cay_template_progress *p, void *arg)
+{
+    getting *g = arg;
+    int64_t now = cay__wall_ms();
+    bool other = strcmp(g->what, p->what) != 0 || (!p->total && g->layer != p->layer);
+    if (!other && now - g->said_ms < SAY_MS)
+        return 0;
+    g->said_ms = now;
+    g->layer = p->layer;
+    cay__str_copy(g->what, sizeof g->what, p->what);
+    if (p->total)
+        cay__report_say(&g->b->report, CAY_BUILD_OUT, false, "%s %llu of %llu bytes", p->what, (unsigned long long)p->done, (unsigned long long)p->total);
+    else
+        cay__report_say(&g->b->report, CAY_BUILD_OUT, false, "%s layer %zu of %zu, %llu bytes", p->what, p->layer, p->layers, (unsigned long long)p->done);
+    return 0;
+}
+
+int cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
+{
+    const cay_build *s = b->spec;
+    CAY_AUTOPTR(cay_template) t = NULL;
+    getting g = { .b = b };
+    b->steps = b->done = b->at = b->report.step = b->report.steps = 1;
+    cay__report_set(&b->report, "steps", json_integer(1));
+    cay__report_say(&b->report, CAY_BUILD_STEP, false, "pull %s", s->pull);
+    cay_template_remote r = { .size = sizeof r, .ref = s->pull, .names = s->names && s->names[0] ? s->names : NULL, .tenant = s->tenant, .hidden = s->hidden,
+                              .platform = s->platform, .progress = on_progress, .arg = &g };
+    CAY_TRY(cay_template_pull(b->svc, &b->call, &r, &t, err));
+    cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%s, %zu layers, %llu bytes", t->digest, t->nlayers, (unsigned long long)t->bytes);
+    cay__str_copy(id, CAY_ID_LEN + 1, t->id);
+    return 0;
+}
