@@ -48,6 +48,9 @@ user"
     ok "sudo" same "$(in_ base 'sudo -n id -u; sudo -n sh -c "echo x >/etc/x" && cat /etc/x')" "0
 x"
     ok "apt as root" c run --template base --user root --net debian -- sh -c 'apt-get update && apt-get install -y --no-install-recommends tree && tree --version' >"$tmp/out"
+    ok "pip as user and as root" same "$(c run --template base --net pypi -- sh -c 'python3 -m venv v && v/bin/pip install -q six && v/bin/python -c "import six; print(six.__name__)"')
+$(c run --template base --user root --net pypi -- sh -c 'cd /root && python3 -m venv v && v/bin/pip install -q six && v/bin/python -c "import six; print(six.__name__)"')" "six
+six"
     ok "the alias" same "$(in_ python-3.11 'python -c "import sys; print(sys.version_info[:2])"')" "(3, 11)"
 }
 use_python_data_science() {
