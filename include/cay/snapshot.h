@@ -50,9 +50,9 @@ typedef struct cay_snapshot_spec {
 CAY_API int  cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec, cay_snapshot **out,
                                   cay_err *err);
 CAY_API void cay_snapshot_free(cay_snapshot *s);
-/* ref: an id, its beginning if only one has that, or a label. */
+/* ref: an id, its beginning if only one has that, or a label of tenant default. */
 CAY_API int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref, cay_snapshot **out, cay_err *err);
-/* Only among those of one tenant; NULL: of all. */
+/* Only among those of one tenant; NULL: ids of all, labels of tenant default. */
 CAY_API int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_snapshot **out, cay_err *err);
 
 typedef struct cay_snapshot_filter {

@@ -49,7 +49,8 @@ typedef struct cay_template {
 CAY_API void cay_template_free(cay_template *t);
 /* What sandboxes of this request are told: the config of its template, or of the sandbox behind the snapshot that it stands on; "{}" without. Free the answer. */
 CAY_API int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *spec, char **config, cay_err *err);
-/* ref: a name, an id, or the beginning of an id that only one has. tenant NULL: among all. Free the answer. CAY_ENOENT, "template_not_found". */
+/* ref: a name, an id, or the beginning of an id that only one has. tenant NULL: ids among all, names among those of
+ * tenant default and shared ones. Free the answer. CAY_ENOENT, "template_not_found". */
 CAY_API int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_template **out, cay_err *err);
 
 typedef struct cay_template_filter {

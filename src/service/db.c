@@ -79,8 +79,9 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_SNAP_LAST] = "SELECT id FROM snapshots WHERE sandbox=?1 AND state='ready' AND method<>'swap'"
                          " AND layers=substr(?2,1,length(?2)-1)||CASE ?2 WHEN '[]' THEN '' ELSE ',' END||'\"'||id||'\"]'"
                          " ORDER BY seq DESC LIMIT 1",
+    /* Of snapshots as of templates: the operator reaches all by their ids; a name that a tenant chose means something to that tenant alone. */
     [CAY__Q_SNAP_RESOLVE] = "SELECT id FROM snapshots WHERE id>=?1 AND id<?1||char(0x10ffff) AND (?3 IS NULL OR tenant=?3)"
-                            " UNION SELECT id FROM snapshots WHERE label=?1 AND (?3 IS NULL OR tenant=?3) LIMIT ?2",
+                            " UNION SELECT id FROM snapshots WHERE label=?1 AND tenant=coalesce(?3,'default') LIMIT ?2",
     [CAY__Q_LAYERS_FREE] = "INSERT OR IGNORE INTO jobs(kind,subject,detail,created_ms) SELECT DISTINCT 'remove',c.value,?4,?3"
                            " FROM json_each(?1) c WHERE c.value GLOB '[sgl]*' AND c.value NOT IN (" IN_USE ") AND NOT (" DAMAGED ")",
     [CAY__Q_LAYERS_OF] = "SELECT coalesce(" BOX_LAYERS ",'[]'),provider FROM sandboxes WHERE id=?1",
@@ -111,7 +112,8 @@ static const char *const queries[CAY__Q_COUNT] = {
                         " FROM templates t WHERE seq>?1 AND (?2 IS NULL OR tenant=?2 OR shared) AND (?3 IS NULL OR id=?3) ORDER BY seq",
     [CAY__Q_TPL_SEQ] = "SELECT seq FROM templates WHERE id=?1",
     [CAY__Q_TPL_RESOLVE] = "SELECT DISTINCT t.id FROM templates t WHERE (?3 IS NULL OR t.tenant=?3 OR t.shared) AND"
-                           " ((t.id>=?1 AND t.id<?1||char(0x10ffff)) OR EXISTS(SELECT 1 FROM template_names n WHERE n.id=t.id AND n.name=?1))"
+                           " ((t.id>=?1 AND t.id<?1||char(0x10ffff)) OR ((t.tenant=coalesce(?3,'default') OR t.shared) AND"
+                           " EXISTS(SELECT 1 FROM template_names n WHERE n.id=t.id AND n.name=?1)))"
                            " ORDER BY t.tenant<>coalesce(?3,'default'),t.seq LIMIT ?2",
     [CAY__Q_TPL_NAME] = "INSERT INTO template_names(tenant,name,id) VALUES(?1,?2,?3) ON CONFLICT(tenant,name) DO UPDATE SET id=excluded.id",
     [CAY__Q_TPL_UNNAME] = "DELETE FROM template_names WHERE tenant=?1 AND name=?2",

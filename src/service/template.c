@@ -8,6 +8,7 @@
 #include <base/fd.h>
 #include <base/json.h>
 #include <base/str.h>
+#include <cay/access.h>
 #include <fcntl.h>
 #include <sandbox/limits.h>
 #include <sys/stat.h>
@@ -363,7 +364,7 @@ static int point(cay_service *svc, const cay_call *call, const char *tenant, con
     int rc = cay__snap_find_of(svc, tenant, ref, out, err);
     if (rc != CAY_ENOENT)
         return rc;
-    if (cay_service_find(svc, call, ref, &sb, NULL) < 0)
+    if ((tenant ? cay_service_find_of(svc, call, tenant, ref, &sb, NULL) : cay_service_find(svc, call, ref, &sb, NULL)) < 0)
         return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "there is neither a snapshot nor a sandbox %.64s", ref);
     CAY_TRY(cay_sandbox_snapshot(sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, &s, err));
     *ours = true;

@@ -52,7 +52,7 @@ static int choose(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *
     cay__spec *spec = NULL;
     CAY_TRY(cay__svc_row(sb->owner, sb->id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
-    int rc = to ? cay__snap_find(sb->owner, to, out, err) : last_one(sb, spec->create.from, out, err);
+    int rc = to ? cay__snap_find_of(sb->owner, row->row.tenant, to, out, err) : last_one(sb, spec->create.from, out, err);
     if (rc == 0 && to)
         rc = belongs(sb, &(*out)->row, spec->create.from, err);
     cay__spec_free(spec);

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tarfile
+import tempfile
 import time
 import unittest
 
@@ -168,6 +169,29 @@ class Builds(unittest.TestCase):
         seen, end = self.follow(theirs)
         self.assertEqual(end['state'], 'ready')
         self.assertEqual([d['cached'] for k, d, _ in seen if k == 'step'], [False], 'a step of another tenant is nobody else\'s')
+
+    def test_a_label_of_another_tenant_is_no_step(self):
+        # Whoever knows the file knows the labels of its steps: a snapshot that another tenant gave such a label is not taken for one.
+        text = b'FROM host\nRUN echo good >/home/user/mark\n'
+        id = self.submit(text, '?name=planted', type_='text/plain')
+        self.assertEqual(self.follow(id)[1]['state'], 'ready')
+        step = [x for x in self.ask('GET', '/snapshots')[1]['items'] if json.loads(x['metadata'] if isinstance(x['metadata'], str) else json.dumps(x['metadata'])).get('build') == id]
+        self.assertEqual(self.ask('DELETE', '/templates/planted')[0], 204)
+        self.assertEqual(self.ask('DELETE', '/snapshots/' + step[0]['id'])[0], 200)
+        self.s.cay('tenant', 'create', 'planter')
+        key = {'Authorization': 'Bearer ' + self.s.make_key('--tenant', 'planter'), 'Content-Type': 'application/json'}
+        box = json.loads(self.s.ask('POST', API + '/sandboxes', '{}', headers=key)[2])['id']
+        self.assertEqual(self.s.ask('PUT', API + '/sandboxes/%s/files?path=/home/user/mark' % box, b'evil', headers=dict(key, **{'Content-Type': 'application/octet-stream'}))[0], 201)
+        status, _, body = self.s.ask('POST', API + '/sandboxes/%s/snapshots' % box, json.dumps({'label': step[0]['label']}), headers=key)
+        self.assertEqual(status, 201, body)
+        self.s.ask('DELETE', API + '/sandboxes/' + box, headers=key)
+        with tempfile.TemporaryDirectory() as d:  # the operator, who is no tenant
+            with open(d + '/Dockerfile', 'wb') as f:
+                f.write(text)
+            self.s.cay('template', 'build', '-t', 'planted', d)
+        self.assertEqual(self.run_in('planted', 'cat', '/home/user/mark')['stdout'], 'good\n')
+        seen, end = self.follow(self.submit(text, '?name=planted&no_cache=true', type_='text/plain'))
+        self.assertEqual((end['state'], [d['cached'] for k, d, _ in seen if k == 'step']), ('ready', [False]), end)
 
     def test_z_a_server_that_ends_leaves_it_to_the_next(self):
         text = b'FROM host\nRUN echo one >/one\nRUN test -e /workspace/../one && sleep 3\n'

@@ -177,8 +177,16 @@ static void tenant_sees_its_own_and_shared_ones(void **s)
     cay_template_free(t);
     OK(cay_template_list(svc, NULL, &(cay_template_filter){ .size = sizeof(cay_template_filter), .tenant = "a" }, count, &n, &err));
     assert_int_equal(n, 2);
+    /* What a tenant calls its own is no name to the operator, who would start from what that tenant put there. */
+    OK(cay_template_name(svc, NULL, "a", mine, "python:3", &err));
+    FAILS(cay_template_find(svc, NULL, NULL, "python:3", &t, &err), CAY_ENOENT, "template_not_found");
+    OK(cay_template_find(svc, NULL, NULL, "tools", &t, &err));
+    assert_string_equal(t->id, shared);
+    cay_template_free(t);
+    OK(cay_template_find(svc, NULL, NULL, mine, &t, &err));
+    cay_template_free(t);
     FAILS(cay_tenant_remove(svc, "a", &err), CAY_ESTATE, "tenant_in_use");
-    OK(cay_template_remove(svc, NULL, "a", "tools", &err));
+    OK(cay_template_remove(svc, NULL, "a", mine, &err));
     OK(cay_tenant_remove(svc, "a", &err));
 }
 
