@@ -12,8 +12,10 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
+#define CLOSE_US 50 /* most that one of their descriptors may keep us */
 #define ASK_MS  5000 /* to say what it wants */
 #define KILL_MS 1000 /* between HUP and KILL, when its client is gone */
 
@@ -77,6 +79,36 @@ void sudo_open(void)
     G.sudo = true;
 }
 
+/* ---- what they send with it ---- */
+
+static void on_tick(int sig)
+{
+    (void)sig;
+}
+
+/* The last descriptor of a connection that lingers (SO_LINGER) closes when its other end, the tenant's, has read all, and only a signal ends that
+ * sooner. So there is one every now and then while something of theirs may be closed: here, or by the kernel, of a packet that is cut or was never read. */
+static void hurry(bool on)
+{
+    static struct sigaction was;
+    static sigset_t mask;
+    struct itimerval tick = { { 0, on ? CLOSE_US : 0 }, { 0, on ? CLOSE_US : 0 } };
+    sigset_t one;
+    if (CAY__MUTANT("sudo-linger"))
+        return;
+    if (on) {
+        sigemptyset(&one);
+        sigaddset(&one, SIGALRM);
+        sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_tick }, &was);
+        sigprocmask(SIG_UNBLOCK, &one, &mask);
+    }
+    setitimer(ITIMER_REAL, &tick, NULL);
+    if (!on) {
+        sigprocmask(SIG_SETMASK, &mask, NULL);
+        sigaction(SIGALRM, &was, NULL);
+    }
+}
+
 /* ---- who may ---- */
 
 /* root, the user that commands run as when nobody is named, and user 1000. A service under an account of its own is nobody's friend. */
@@ -108,7 +140,9 @@ static void answer(const visit *v, int what, int value, const char *step)
 
 static void leave(visit *v)
 {
+    hurry(true);
     cay__close_fd(&v->fd);
+    hurry(false);
     v->due = 0;
 }
 
@@ -181,8 +215,11 @@ static void gone(visit *v)
 static void hear(visit *v)
 {
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    hurry(true);
     ssize_t n = cay__fd_recv(v->fd, G.buf, CAY_MSG_MAX, fds, &nfds, MSG_DONTWAIT);
-    if (n < 0 && errno == EAGAIN)
+    int sys = errno;
+    hurry(false);
+    if (n < 0 && sys == EAGAIN)
         return;
     if (n < 0)
         nfds = 0;
@@ -196,8 +233,10 @@ static void hear(visit *v)
         if (sig > 0 && sig <= 64)
             kill(-v->pid, sig); /* its own session's first group, and nobody else's */
     }
+    hurry(true);
     for (int i = 0; i < nfds; i++)
         cay__close_fd(&fds[i]);
+    hurry(false);
 }
 
 /* ---- the loop ---- */

@@ -114,6 +114,40 @@ static void s89_single(void)
         box_remove(sb);
 }
 
+/* A connection whose other end does not read, told to linger for an hour: whoever closes it last waits, be it of a good packet, one that is cut, one
+ * with too many descriptors or one that nobody reads. */
+static void s91_linger(void)
+{
+    char out[400] = "";
+    cay_sandbox *sb = box();
+    const char *send = "python3 -c '\n"
+                       "import array, socket, struct, threading, time\n"
+                       "kept, l = [], socket.socket()\n"
+                       "l.bind((\"127.0.0.1\", 0)); l.listen(64)\n"
+                       "def lingering():\n"
+                       "    c = socket.socket(); c.connect(l.getsockname()); kept.append(l.accept()[0])\n"
+                       "    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack(\"ii\", 1, 3600)); c.setblocking(False)\n"
+                       "    try:\n"
+                       "        while True: c.send(bytes(65536))\n"
+                       "    except BlockingIOError: return c\n"
+                       "b = b\"root\\0/\\0\\0true\\0\"\n"
+                       "good = struct.pack(\"IIIII\", 0x6f647573, 0, 1, 0, len(b)) + b\n"
+                       "for text, n, more in ((good, 3, 0), (b\"x\", 3, 0), (b\"x\", 40, 0), (b\"x\" * 100000, 3, 0), (b\"x\", 0, 3)) * 3:\n"
+                       "    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20); s.connect(\"/run/cay/sudo\")\n"
+                       "    c = lingering()\n"
+                       "    for data, k in ((text, n), (b\"y\", more)):\n"
+                       "        try:\n"
+                       "            if k or data == text: s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array(\"i\", [c.fileno()] * k))] if k else [])\n"
+                       "        except BrokenPipeError: pass\n" /* init was faster */
+                       "    threading.Thread(target=c.close, daemon=True).start(); kept.append(s)\n" /* init may have been faster: then it is we who wait */
+                       "print(\"sent\", flush=True)\n"
+                       "time.sleep(120)' > /tmp/sent 2>&1 & for i in $(seq 200); do grep -q sent /tmp/sent && exit 0; sleep 0.1; done; cat /tmp/sent; exit 1";
+    CHECK(command(sb, NULL, send, out, sizeof out) == 0, "sending failed: %s", out);
+    for (int i = 0; i < 5; i++)
+        CHECK(command(sb, NULL, "sudo id -u", out, sizeof out) == 0 && out[0] == '0', "init waits for what it was sent: %s", out);
+    box_remove(sb);
+}
+
 const attack sudo_attacks[] = {
     { "S-84", "sudo is for some users alone", MANY_IDS, "sudo-who", NULL, s84_stranger },
     { "S-85", "no way around a fence by sudo", MANY_IDS, "sudo-fence", NULL, s85_fence },
@@ -121,5 +155,6 @@ const attack sudo_attacks[] = {
     { "S-87", "every place of sudo's taken", MANY_IDS, "sudo-idle", NULL, s87_places },
     { "S-88", "rubbish for sudo", MANY_IDS, NULL, "no one check: every field is judged, and nothing of the sender's is mapped", s88_rubbish },
     { "S-89", "sudo with one id", SINGLE, NULL, "nobody to become: the kernel refuses what we do not", s89_single },
+    { "S-91", "connections that linger, sent to sudo", MANY_IDS, "sudo-linger", NULL, s91_linger },
     { 0 },
 };
