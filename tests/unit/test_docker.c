@@ -5,7 +5,9 @@
 #include <base/base64.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <fcntl.h>
 #include <provider/docker/docker.h>
+#include <provider/local/box.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -46,6 +48,30 @@ static bool has(const json_t *list, const char *word)
             return true;
     }
     return false;
+}
+
+/* Root in a container may put anything in the way of the host's next write there. */
+static void record_waits_for_no_pipe(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/cay-docker.XXXXXX", name[40];
+    cay_err err = CAY_ERR_INIT;
+    local_meta m = cay__local_meta_first(CAY_LEVEL_NONE, &(cay_create){ .size = sizeof(cay_create) }), seen;
+    assert_non_null(mkdtemp(dir));
+    CAY_AUTOFD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(name, sizeof name, "meta.%d", (int)getpid());
+    assert_int_equal(mkfifoat(fd, name, 0600), 0);
+    CAY_AUTOFD reader = openat(fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(cay__local_meta_write(fd, &m, &err) < 0); /* even with somebody who reads it */
+    cay__close_fd(&reader);
+    assert_int_equal(mkfifoat(fd, name, 0600), 0);
+    alarm(20);
+    assert_true(cay__local_meta_write(fd, &m, &err) < 0);
+    alarm(0);
+    assert_int_equal(cay__local_meta_write(fd, &m, &err), 0);
+    assert_int_equal(cay__local_meta_read(fd, &seen, &err), 0);
+    unlinkat(fd, "meta", 0);
+    assert_int_equal(rmdir(dir), 0);
 }
 
 static void nothing_said_is_safe(void **state)
@@ -329,7 +355,7 @@ static void an_absent_engine_is_told_with_the_remedy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_said_is_safe),
+        cmocka_unit_test(record_waits_for_no_pipe), cmocka_unit_test(nothing_said_is_safe),
         cmocka_unit_test(options_become_members),
         cmocka_unit_test(bad_options_are_named),
         cmocka_unit_test(what_opens_the_wall_is_refused),

@@ -84,7 +84,13 @@ int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
     boot_id(m->boot, sizeof m->boot);
     m->crc = sum(m);
     snprintf(tmp, sizeof tmp, "meta.%d", (int)getpid());
-    CAY_AUTOFD fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    /* In a container the tenant may be root and have put something there: a link is not followed, for a pipe nobody waits. */
+    struct stat st;
+    CAY_AUTOFD fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+        cay__close_fd(&fd);
+        errno = EINVAL;
+    }
     if (fd < 0 || !cay__fd_write_all(fd, m, sizeof *m) || renameat(dir, tmp, dir, "meta") < 0) {
         int rc = cay_fail_sys(err, CAY_ESYS, "write the record of the sandbox");
         unlinkat(dir, tmp, 0);
