@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <strings.h>
 #include <sys/wait.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
@@ -28,6 +29,21 @@ static const opt_def defs[] = {
     OPT_END
 };
 
+/* Cookies know no ports: what a browser keeps for 127.0.0.1 it shows to every server there, to a sandbox's that `cay port forward` put there as well.
+ * So the console has a name of its own, which browsers find without asking anybody. */
+static void own_name(char *url, size_t cap)
+{
+    static const char *const shared[] = { "http://127.0.0.1", "http://localhost", "http://[::1]" };
+    char rest[1024];
+    for (size_t i = 0; i < CAY_LEN(shared); i++) {
+        size_t n = strlen(shared[i]);
+        if (strncasecmp(url, shared[i], n) != 0 || (url[n] && url[n] != ':' && url[n] != '/') || !cay__str_copy(rest, sizeof rest, url + n))
+            continue;
+        cay__str_join(url, cap, "http://cay.localhost", rest, NULL);
+        return;
+    }
+}
+
 /* The server leaves its address in the state directory as long as it runs. */
 static int server_url(cay_service *svc, const open_args *a, char *out, size_t cap, cay_err *err)
 {
@@ -43,6 +59,7 @@ static int server_url(cay_service *svc, const open_args *a, char *out, size_t ca
         out[--n] = 0;
     if (!cay__str_starts(out, "http://") && !cay__str_starts(out, "https://"))
         return cay_fail(err, CAY_EINVAL, "--url \"%.100s\": want http:// or https://", out);
+    own_name(out, cap);
     return 0;
 }
 

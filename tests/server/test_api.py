@@ -167,7 +167,7 @@ class Sandboxes(Base):
 
     def test_what_reaches_into_the_host_is_the_operators(self):
         key = self.s.make_key('--scope', 'tenant')
-        for body in ({'root': '/'}, {'on': '/tmp'}, {'mounts': [{'source': '/etc', 'target': '/x'}]}, {'provider': 'local'}, {'isolation': 'none'},
+        for body in ({'root': '/'}, {'on': '/tmp'}, {'mounts': [{'source': '/etc', 'target': '/x'}]}, {'provider': 'local'}, {'provider': 'process'}, {'isolation': 'none'},
                      {'secrets': [{'name': 'A', 'source': 'env:PATH', 'destination': 'x.example'}], 'net': ['x.example']}, {'tenant': 'other'}):
             self.fails('POST', API + '/sandboxes', 403, 'admin_only', body, key=key)
         got = self.json('GET', self.path(''), want=200, key=key)

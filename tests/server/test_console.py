@@ -232,6 +232,14 @@ class Console(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, '--url'):
             self.s.cay('--home', os.path.join(self.s.tmp, 'elsewhere'), 'open', '--print')
         self.assertIn('/#/sandbox/%s?in=' % self.box, self.s.cay('open', '--print', 'mine'))
+        # Ports of one host share their cookies, so the console's is of a host of its own.
+        for url in ('http://127.0.0.1:8', 'http://localhost:8/', 'http://[::1]:8'):
+            self.assertTrue(self.s.cay('open', '--print', '--url', url).startswith('http://cay.localhost:8/#/?in='), url)
+        for url in ('https://127.0.0.1:8', 'http://127.0.0.1.example:8', 'http://10.0.0.1:8'):
+            self.assertTrue(self.s.cay('open', '--print', '--url', url).startswith(url + '/#/?in='), url)
+        status, head, _ = self.s.ask('POST', '/console/session', json.dumps({'token': self.token()}),
+                                     headers={'Host': 'cay.localhost:%d' % self.s.port, 'Origin': 'http://cay.localhost:%d' % self.s.port, 'Content-Type': 'application/json'})
+        self.assertEqual(status, 201)
 
 
 if __name__ == '__main__':

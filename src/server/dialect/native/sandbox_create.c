@@ -90,8 +90,9 @@ static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
         return cay_fail_why(err, CAY_EPERM, "admin_only", "tenant: another one than your own needs a key of scope admin");
     if (c->root || c->on || c->ngrants)
         return only_admin(c->root ? "root" : c->on ? "on" : "mounts", err);
-    if (c->provider && !strcmp(c->provider, "local"))
-        return only_admin("provider local", err);
+    /* Without namespaces a command runs as us, and what we own can be changed by chmod(2) from there, the state directory first. */
+    if (c->provider && (!strcmp(c->provider, "local") || !strcmp(c->provider, "process")))
+        return only_admin(*c->provider == 'l' ? "provider local" : "provider process", err);
     for (const cay_pair *p = c->options; p && p->key; p++)
         if (strcmp(p->key, "image") && strcmp(p->key, "pull") && strcmp(p->key, "read_only"))
             return only_admin("options other than image, pull and read_only", err);
