@@ -5,6 +5,7 @@
  *   cay_tenant_create()  a name and how much it may have   cay_key_create()  a key, told once
  *   cay_tenant_list()    with what each of them uses       cay_key_check()   who shows this key?
  *   cay_key_revoke()     from now on nobody                cay_key_list()    those there are, without their secrets
+ *   cay_session_create() a secret of a browser, no key     cay_session_check() who shows it, as long as its key is good?
  *
  * A sandbox belongs to one tenant (cay_create.tenant); without a server everything is "default". The store has only a hash of a key.
  */
@@ -51,6 +52,7 @@ typedef enum cay_key_scope {
     CAY_KEY_SANDBOX, /* one sandbox */
     CAY_KEY_TENANT,  /* all of one tenant */
     CAY_KEY_ADMIN,   /* everything, tenants and keys too */
+    CAY_KEY_SESSION, /* nothing as a key: a session below; only when reading */
 } cay_key_scope;
 CAY_API const char *cay_key_scope_name(cay_key_scope s);
 CAY_API cay_key_scope   cay_key_scope_parse(const char *name); /* CAY_KEY_NONE: no such word */
@@ -68,6 +70,7 @@ typedef struct cay_key {
     const char *path;    /* with file; absolute; "" when reading others */
     uint16_t    port;    /* with port */
     int64_t     created_ms, expires_ms /* 0: never */, revoked_ms /* 0: it is good */; /* wall clock */
+    const char *from;    /* only when reading; with session: the id of the key it stands for, "" when it came by a link; "" of others */
 } cay_key;
 
 /* Makes one and tells it: the only time. Keys of one sandbox die with it, those of a port or file after 7 days unless expires_ms says sooner. */
@@ -78,6 +81,14 @@ CAY_API int cay_key_create(cay_service *svc, const cay_key *spec, char text[CAY_
 CAY_API int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
 CAY_API int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err); /* NULL: of all */
 CAY_API int cay_key_revoke(cay_service *svc, const char *id, cay_err *err); /* CAY_ENOENT, "key_not_found"; twice is fine */
+
+#define CAY_SESSION_LEN 77 /* "cays_", the id, 64 hex digits */
+/* What a browser keeps instead of a key: of `from`, as cay_key_check() tells it, a secret of its own that dies after 7 days, with cay_key_revoke()
+ * of its id, and with that key. From a key of scope login, which the caller uses up, it is of scope admin; narrower than tenant is CAY_EPERM,
+ * "scope_too_narrow". Kept as a hash; cay_key_list() has it with scope session; cay_key_check() refuses it. */
+CAY_API int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESSION_LEN + 1], cay_err *err);
+/* As cay_key_check(); fn gets the session's id with tenant and scope of the key that it stands for. */
+CAY_API int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
 
 /* An answer that is given again when the same request comes again: by tenant, route and a key that the asker chose (Idempotency-Key). */
 typedef struct cay_answer {

@@ -99,6 +99,8 @@ static void key_json(out_json *j, const cay_key *k, int64_t now)
         js_ku64(j, "port", k->port);
     if (*k->path)
         js_kstr(j, "path", k->path);
+    if (*k->from)
+        js_kstr(j, "from", k->from);
     js_ki64(j, "created_ms", k->created_ms);
     if (k->expires_ms)
         js_ki64(j, "expires_ms", k->expires_ms);

@@ -10,6 +10,7 @@
 static const cay__scope scopes[] = {
     [CAY_KEY_NONE] = CAY__SCOPE_NOBODY,     [CAY_KEY_LOGIN] = CAY__SCOPE_NOBODY,  [CAY_KEY_PORT] = CAY__SCOPE_PORT,     [CAY_KEY_FILE] = CAY__SCOPE_FILE,
     [CAY_KEY_SANDBOX] = CAY__SCOPE_SANDBOX, [CAY_KEY_TENANT] = CAY__SCOPE_TENANT, [CAY_KEY_ADMIN] = CAY__SCOPE_ADMIN,
+    [CAY_KEY_SESSION] = CAY__SCOPE_NOBODY,
 };
 
 static int take_actor(const cay_key *k, void *arg)
@@ -25,6 +26,11 @@ static int take_actor(const cay_key *k, void *arg)
 int cay__auth_key(cay__req *r, const char *key, cay_err *err)
 {
     return cay_key_check(r->svc, key, take_actor, r, err);
+}
+
+int cay__auth_session(cay__req *r, const char *text, cay_err *err)
+{
+    return cay_session_check(r->svc, text, take_actor, r, err);
 }
 
 /* On a listener with --as: whoever reaches it is that tenant, whatever it shows. */
@@ -45,12 +51,12 @@ static int identify(cay__req *r, cay_err *err)
     bool page = !key && r->dialect->pages;
     int rc = 0;
     if (page)
-        key = cay__session_key(r, &rc, err);
+        key = cay__session_text(r, &rc, err);
     if (rc < 0)
         return open ? 0 : rc;
     if (!key)
         return open ? 0 : cay_fail_why(err, CAY_EAUTH, "key_missing", "show a key: Authorization: Bearer e2b_…; cay key create makes one");
-    rc = cay__auth_key(r, key, err);
+    rc = page ? cay__auth_session(r, key, err) : cay__auth_key(r, key, err);
     if (rc == 0 && page)
         CAY_TRY(cay__session_upgrade(r, err));
     return rc == CAY_EAUTH && open ? 0 : rc;

@@ -13,7 +13,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { SESSION_MS = 7 * 86400000, CSRF_LEN = 32 };
+enum { SESSION_S = 7 * 86400, CSRF_LEN = 32 };
 
 /* ------------------------------------------------------------------ may this request use the cookie? */
 
@@ -31,12 +31,12 @@ static bool own_page(const cay__req *r)
     return !site || !strcasecmp(site, "same-origin") || !strcasecmp(site, "none");
 }
 
-/* What a page reads from GET /console/session and another origin cannot: it follows from the key, so nothing has to be kept. */
-static void csrf_of(const char *key, char out[CSRF_LEN + 1])
+/* What a page reads from GET /console/session and another origin cannot: it follows from the secret, so nothing has to be kept. */
+static void csrf_of(const char *text, char out[CSRF_LEN + 1])
 {
     char hash[65];
     CAY_AUTOBUF b = CAY__BUF(256);
-    cay__buf_fmt(&b, "cay console changes %s", key);
+    cay__buf_fmt(&b, "cay console changes %s", text);
     cay_answer_hash(b.data, b.len, hash);
     cay__str_copy(out, CSRF_LEN + 1, hash);
     explicit_bzero(b.data, b.len);
@@ -47,17 +47,17 @@ static bool changes(const cay__req *r)
     return strcmp(r->head.method, "GET") != 0 && strcmp(r->head.method, "HEAD") != 0;
 }
 
-static bool csrf_fits(const cay__req *r, const char *key)
+static bool csrf_fits(const cay__req *r, const char *text)
 {
     char want[CSRF_LEN + 1];
     const char *given = cay__head_field(&r->head, "x-cay-csrf");
-    csrf_of(key, want);
+    csrf_of(text, want);
     return CAY__MUTANT("console-csrf") || (given && strlen(given) == CSRF_LEN && CRYPTO_memcmp(given, want, CSRF_LEN) == 0);
 }
 
-const char *cay__session_key(cay__req *r, int *rc, cay_err *err)
+const char *cay__session_text(cay__req *r, int *rc, cay_err *err)
 {
-    char name[32], kept[CAY_KEY_LEN + 2];
+    char name[32], kept[CAY_SESSION_LEN + 2];
     const char *cookies = cay__head_field(&r->head, "cookie");
     *rc = 0;
     cay__preview_cookie(r, name);
@@ -153,16 +153,16 @@ static const char *const scope_words[] = { [CAY__SCOPE_PORT] = "port",       [CA
                                            [CAY__SCOPE_TENANT] = "tenant", [CAY__SCOPE_ADMIN] = "admin" };
 
 /* What the pages need to know before they ask for anything else; without a session that nobody is in. */
-static json_t *about(cay__req *r, const char *key)
+static json_t *about(cay__req *r, const char *text)
 {
     char csrf[CSRF_LEN + 1] = "", host[256] = "";
     gethostname(host, sizeof host - 1);
     json_t *j = json_pack("{s:s,s:s,s:s,s:s}", "version", CAY_VERSION, "instance", cay__server_instance(r->server), "domain", cay__server_domain(r->server), "host", host);
-    if (!key || r->who.scope == CAY__SCOPE_NOBODY) {
+    if (!text || r->who.scope == CAY__SCOPE_NOBODY) {
         json_object_set_new(j, "scope", json_null());
         return j;
     }
-    csrf_of(key, csrf);
+    csrf_of(text, csrf);
     json_object_set_new(j, "scope", json_string(scope_words[r->who.scope]));
     json_object_set_new(j, "tenant", json_string(r->who.tenant));
     json_object_set_new(j, "key", json_string(r->who.key));
@@ -170,37 +170,38 @@ static json_t *about(cay__req *r, const char *key)
     return j;
 }
 
-static const char *cookie_key(cay__req *r)
+static const char *cookie_text(cay__req *r)
 {
     int rc;
-    return cay__session_key(r, &rc, NULL);
+    return cay__session_text(r, &rc, NULL);
 }
 
 int cay__on_session_get(cay__req *r, cay_err *err)
 {
     (void)err;
-    return cay__reply_json(r, 200, about(r, cookie_key(r)));
+    return cay__reply_json(r, 200, about(r, cookie_text(r)));
 }
 
-static void give_cookie(cay__req *r, const char *key)
+static void give_cookie(cay__req *r, const char *text)
 {
     char name[32];
     CAY_AUTOBUF b = CAY__BUF(512);
     cay__preview_cookie(r, name);
-    cay__buf_fmt(&b, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s", name, key, *key ? SESSION_MS / 1000 : 0, r->tls ? "; Secure" : "");
+    cay__buf_fmt(&b, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s", name, text, *text ? SESSION_S : 0, r->tls ? "; Secure" : "");
     cay__reply_field(r, "Set-Cookie", b.data);
     explicit_bzero(b.data, b.len);
 }
 
+/* Whoever comes in: what is kept of the key that was shown. */
 typedef struct login {
-    cay_key_scope scope;
-    char          id[CAY_KEY_ID_LEN + 1], tenant[CAY_TENANT_MAX + 1];
+    cay_key key; /* strings below */
+    char    id[CAY_KEY_ID_LEN + 1], tenant[CAY_TENANT_MAX + 1];
 } login;
 
 static int take_login(const cay_key *k, void *arg)
 {
     login *l = arg;
-    l->scope = k->scope;
+    l->key = (cay_key){ .size = sizeof l->key, .scope = k->scope, .id = l->id, .tenant = l->tenant };
     cay__str_copy(l->id, sizeof l->id, k->id);
     cay__str_copy(l->tenant, sizeof l->tenant, k->tenant);
     return 0;
@@ -229,48 +230,51 @@ static int use_link(cay__req *r, const login *l, cay_err *err)
     return CAY__MUTANT("console-link") ? 0 : cay_key_revoke(r->svc, l->id, err);
 }
 
-static int by_link(cay__req *r, const char *token, char out[CAY_KEY_LEN + 1], cay_err *err)
+static int by_link(cay__req *r, const char *token, login *l, cay_err *err)
 {
-    login l = { 0 };
     cay_err why = CAY_ERR_INIT;
-    if (cay_key_check(r->svc, token, take_login, &l, &why) < 0 || l.scope != CAY_KEY_LOGIN)
+    if (cay_key_check(r->svc, token, take_login, l, &why) < 0 || l->key.scope != CAY_KEY_LOGIN)
         return cay_fail_why(err, CAY_EAUTH, "link_invalid", "this link was used, has expired or never was; `cay open` makes another one");
-    CAY_TRY(use_link(r, &l, err));
-    cay_key k = { .size = sizeof k, .tenant = l.tenant, .scope = CAY_KEY_ADMIN, .name = "console", .expires_ms = cay__wall_ms() + SESSION_MS };
-    return cay_key_create(r->svc, &k, out, err);
+    return use_link(r, l, err);
 }
 
-/* A page of somebody else's must not log anybody in as somebody: only our own page, and JSON, which no form sends. */
+static int by_key(cay__req *r, const char *key, login *l, cay_err *err)
+{
+    CAY_TRY(cay_key_check(r->svc, key, take_login, l, err));
+    return l->key.scope == CAY_KEY_TENANT || l->key.scope == CAY_KEY_ADMIN
+               ? 0
+               : cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "the console needs a key of scope tenant or admin");
+}
+
+/* A page of somebody else's must not log anybody in as somebody: only our own page, and JSON, which no form sends. The browser never keeps what was
+ * shown: it gets a secret that is no key. */
 int cay__on_session_post(cay__req *r, cay_err *err)
 {
     json_t *j;
-    char key[CAY_KEY_LEN + 1] = "";
+    login l = { 0 };
+    char text[CAY_SESSION_LEN + 1] = "";
     if (!own_page(r))
         return cay_fail_why(err, CAY_EPERM, "console_foreign_page", "only the console's own page logs in");
     CAY_TRY(cay__req_json(r, 4096, &j, err));
     const char *token = cay__json_str(j, "token", ""), *given = cay__json_str(j, "key", "");
     if (!*token == !*given)
         return cay_fail(err, CAY_EINVAL, "want token, of a link, or key");
-    if (*token)
-        CAY_TRY(by_link(r, token, key, err));
-    else
-        cay__str_copy(key, sizeof key, given);
-    CAY_TRY(cay__auth_key(r, key, err));
-    if (r->who.scope < CAY__SCOPE_TENANT)
-        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "the console needs a key of scope tenant or admin");
+    CAY_TRY(*token ? by_link(r, token, &l, err) : by_key(r, given, &l, err));
+    CAY_TRY(cay_session_create(r->svc, &l.key, text, err));
+    CAY_TRY(cay__auth_session(r, text, err));
     cay__req_about(r, r->who.key);
-    give_cookie(r, key);
-    int rc = cay__reply_json(r, 201, about(r, key));
-    explicit_bzero(key, sizeof key);
+    give_cookie(r, text);
+    int rc = cay__reply_json(r, 201, about(r, text));
+    explicit_bzero(text, sizeof text);
     return rc;
 }
 
 static int is_ours(const cay_key *k, void *arg)
 {
-    return !strcmp(k->id, arg) && !strcmp(k->name, "console") ? 1 : 0;
+    return !strcmp(k->id, arg) && k->scope == CAY_KEY_SESSION ? 1 : 0;
 }
 
-/* A key that was made for this session ends with it; one that somebody brought along is theirs. */
+/* A session ends; whoever asks for this by a key keeps the key. */
 int cay__on_session_delete(cay__req *r, cay_err *err)
 {
     if (*r->who.key && cay_key_list(r->svc, r->who.tenant, is_ours, r->who.key, NULL) == 1)

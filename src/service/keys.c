@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define PREFIX     "e2b_"
+#define SESSION    "cays_"
 #define SLOTS      256
 #define BELIEF_MS  1000
 #define SKEW_MS    60000 /* of clocks that expiry is judged by */
@@ -18,7 +19,7 @@
 
 static const char *const scopes[] = {
     [CAY_KEY_NONE] = "none",       [CAY_KEY_LOGIN] = "login",   [CAY_KEY_PORT] = "port",   [CAY_KEY_FILE] = "file",
-    [CAY_KEY_SANDBOX] = "sandbox", [CAY_KEY_TENANT] = "tenant", [CAY_KEY_ADMIN] = "admin",
+    [CAY_KEY_SANDBOX] = "sandbox", [CAY_KEY_TENANT] = "tenant", [CAY_KEY_ADMIN] = "admin",  [CAY_KEY_SESSION] = "session",
 };
 
 const char *cay_key_scope_name(cay_key_scope s)
@@ -96,14 +97,14 @@ static void remember(cay_service *svc, const char *id, known *k)
 
 static known *known_new(const char *id, const cay_key_row *row)
 {
-    const char *from[4] = { 0 };
+    const char *from[5] = { 0 };
     size_t need = 0;
     if (row)
-        memcpy(from, (const char *[]){ row->key.tenant, row->key.name, row->key.sandbox, row->key.path }, sizeof from);
+        memcpy(from, (const char *[]){ row->key.tenant, row->key.name, row->key.sandbox, row->key.path, row->key.from }, sizeof from);
     for (size_t i = 0; i < CAY_LEN(from); i++)
         need += (from[i] ? strlen(from[i]) : 0) + 1;
     known *k = cay__alloc(sizeof *k + need);
-    const char **to[] = { &k->key.tenant, &k->key.name, &k->key.sandbox, &k->key.path };
+    const char **to[] = { &k->key.tenant, &k->key.name, &k->key.sandbox, &k->key.path, &k->key.from };
     atomic_init(&k->refs, 1);
     k->there = row != NULL;
     if (row) {
@@ -166,22 +167,57 @@ static int invalid(cay_err *err)
     return cay_fail_why(err, CAY_EAUTH, "key_invalid", "the key is not known, or was revoked; cay key create makes one");
 }
 
-int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
+static int expired(const cay_key *k, cay_err *err)
+{
+    if (!k->expires_ms || cay__wall_ms() <= k->expires_ms + SKEW_MS)
+        return 0;
+    return cay_fail_why(err, CAY_EAUTH, "key_expired", "%s %s has expired; %s makes another", k->scope == CAY_KEY_SESSION ? "session" : "key", k->id,
+                        k->scope == CAY_KEY_SESSION ? "logging in" : "cay key create");
+}
+
+/* What `text`, which begins with `prefix`, is the secret of: good, and a session if that prefix is. */
+static int shown(cay_service *svc, const char *text, const char *prefix, known **out, cay_err *err)
 {
     char id[CAY_KEY_ID_LEN + 1] = "", hash[CAY__SHA256_HEX];
+    size_t skip = strlen(prefix), len = skip + CAY_KEY_LEN - strlen(PREFIX);
     CAY_AUTOPTR(known) k = NULL;
-    if (!text || strnlen(text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(text, PREFIX) || !is_hex(text + 4, CAY_KEY_LEN - 4))
+    if (!text || strnlen(text, len + 1) != len || !cay__str_starts(text, prefix) || !is_hex(text + skip, len - skip))
         return invalid(err);
-    memcpy(id, text + 4, CAY_KEY_ID_LEN);
+    memcpy(id, text + skip, CAY_KEY_ID_LEN);
     CAY_TRY(ask(svc, id, &k, err));
-    cay__sha256_hex(text, CAY_KEY_LEN, hash);
+    cay__sha256_hex(text, len, hash);
     /* One that is not there is compared with nothing, in the same time. */
     bool good = same(hash, k->hash, sizeof hash - 1);
-    if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE)
+    if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE || (k->key.scope == CAY_KEY_SESSION) != !strcmp(prefix, SESSION))
         return invalid(err);
-    if (k->key.expires_ms && cay__wall_ms() > k->key.expires_ms + SKEW_MS)
-        return cay_fail_why(err, CAY_EAUTH, "key_expired", "key %s has expired; cay key create makes another", id);
+    CAY_TRY(expired(&k->key, err));
+    *out = CAY_STEAL(k);
+    return 0;
+}
+
+int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
+{
+    CAY_AUTOPTR(known) k = NULL;
+    CAY_TRY(shown(svc, text, PREFIX, &k, err));
     return fn(&k->key, arg);
+}
+
+int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
+{
+    CAY_AUTOPTR(known) k = NULL;
+    CAY_AUTOPTR(known) of = NULL;
+    CAY_TRY(shown(svc, text, SESSION, &k, err));
+    cay_key as = k->key;
+    as.scope = CAY_KEY_ADMIN;
+    if (*as.from) {
+        CAY_TRY(ask(svc, as.from, &of, err));
+        bool wide = of->key.scope == CAY_KEY_TENANT || of->key.scope == CAY_KEY_ADMIN;
+        if (!of->there || of->key.revoked_ms || !wide || strcmp(of->key.tenant, as.tenant) != 0)
+            return invalid(err);
+        CAY_TRY(expired(&of->key, err));
+        as.scope = of->key.scope;
+    }
+    return fn(&as, arg);
 }
 
 /* ------------------------------------------------------------------ making and unmaking */
@@ -211,21 +247,40 @@ static int check_narrow(cay_service *svc, const cay_key *k, cay_err *err)
     return 0;
 }
 
-static void make_text(char *text)
+static void make_text(char *text, const char *prefix)
 {
     unsigned char raw[(CAY_KEY_LEN - 4) / 2];
+    size_t skip = strlen(prefix);
     cay__random(raw, sizeof raw);
-    cay__str_copy(text, CAY_KEY_LEN + 1, PREFIX);
+    cay__str_copy(text, skip + 1, prefix);
     for (size_t i = 0; i < sizeof raw; i++)
-        snprintf(text + 4 + 2 * i, 3, "%02x", raw[i]);
+        snprintf(text + skip + 2 * i, 3, "%02x", raw[i]);
     explicit_bzero(raw, sizeof raw);
+}
+
+static int record(cay_service *svc, cay_key *k, const char *prefix, char *text, cay_err *err)
+{
+    char made[CAY_SESSION_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
+    int rc = CAY_EEXIST;
+    for (int tries = 0; rc == CAY_EEXIST && tries < 8; tries++) { /* ids are short */
+        make_text(made, prefix);
+        memcpy(id, made + strlen(prefix), CAY_KEY_ID_LEN);
+        cay__sha256_hex(made, strlen(made), hash);
+        k->id = id;
+        rc = svc->store->key_put(svc->db, &(cay_key_row){ *k, hash }, err);
+    }
+    if (rc == 0) {
+        remember(svc, id, NULL); /* somebody may have asked for that id before it was there */
+        cay__str_copy(text, strlen(made) + 1, made);
+    }
+    explicit_bzero(made, sizeof made);
+    return rc;
 }
 
 int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN + 1], cay_err *err)
 {
     CAY__BACK(svc, key_create, svc, given, text, err);
     cay_key k;
-    char made[CAY_KEY_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
     int64_t now = cay__wall_ms();
     CAY_TRY(cay__spec_take(&k, sizeof k, given, "cay_key", err));
     k.tenant = k.tenant && *k.tenant ? k.tenant : CAY_TENANT_DEFAULT;
@@ -242,20 +297,18 @@ int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN
         k.expires_ms = now + LOGIN_MS;
     if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
         k.expires_ms = now + WEEK_MS;
-    int rc = CAY_EEXIST;
-    for (int tries = 0; rc == CAY_EEXIST && tries < 8; tries++) { /* ids are short */
-        make_text(made);
-        memcpy(id, made + 4, CAY_KEY_ID_LEN);
-        cay__sha256_hex(made, CAY_KEY_LEN, hash);
-        k.id = id;
-        rc = svc->store->key_put(svc->db, &(cay_key_row){ k, hash }, err);
-    }
-    if (rc == 0) {
-        remember(svc, id, NULL); /* somebody may have asked for that id before it was there */
-        cay__str_copy(text, CAY_KEY_LEN + 1, made);
-    }
-    explicit_bzero(made, sizeof made);
-    return rc;
+    return record(svc, &k, PREFIX, text, err);
+}
+
+int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESSION_LEN + 1], cay_err *err)
+{
+    int64_t now = cay__wall_ms();
+    bool link = from->scope == CAY_KEY_LOGIN;
+    CAY_TRY(cay__back_none(svc, "a session", err));
+    if (!link && from->scope != CAY_KEY_TENANT && from->scope != CAY_KEY_ADMIN)
+        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "a session needs a key of scope tenant or admin");
+    cay_key k = { .size = sizeof k, .tenant = from->tenant, .name = "console", .scope = CAY_KEY_SESSION, .from = link ? "" : from->id, .created_ms = now, .expires_ms = now + WEEK_MS };
+    return record(svc, &k, SESSION, text, err);
 }
 
 typedef struct walk {

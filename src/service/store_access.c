@@ -272,7 +272,7 @@ static int do_key_put(cay__db *db, void *arg, cay_err *err)
 {
     const cay_key_row *r = arg;
     const cay_key *k = &r->key;
-    const char *texts[] = { k->id, r->hash, k->tenant, cay_key_scope_name(k->scope), k->name, k->sandbox, k->path };
+    const char *texts[] = { k->id, r->hash, k->tenant, cay_key_scope_name(k->scope), k->name, k->sandbox, k->scope == CAY_KEY_SESSION ? k->from : k->path };
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_PUT, err);
     if (!st)
         return err->code;
@@ -322,7 +322,11 @@ static void key_add(keys *all, sqlite3_stmt *st)
                             .key = { .size = sizeof c->row.key, .id = c->text[0], .tenant = c->text[2], .scope = cay_key_scope_parse(c->text[3]), .name = c->text[4],
                                      .sandbox = c->text[5], .path = c->text[6], .port = (uint16_t)sqlite3_column_int64(st, 7),
                                      .created_ms = sqlite3_column_int64(st, 8), .expires_ms = sqlite3_column_int64(st, 9),
-                                     .revoked_ms = sqlite3_column_int64(st, 10) } };
+                                     .revoked_ms = sqlite3_column_int64(st, 10), .from = "" } };
+    if (c->row.key.scope == CAY_KEY_SESSION) { /* a session has no path */
+        c->row.key.from = c->text[6];
+        c->row.key.path = "";
+    }
 }
 
 static int keys_locked(cay__db *db, enum cay__query q, const char *what, keys *out, cay_err *err)

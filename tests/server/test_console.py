@@ -83,7 +83,7 @@ class Console(unittest.TestCase):
             self.assertIn(self.s.ask('GET', name, key=None)[0], (400, 404), name)
 
     def test_the_cookie(self):
-        self.assertRegex(self.set_cookie, r'^cay_[0-9a-f]{8}=e2b_[0-9a-f]{72}; Path=/; HttpOnly; SameSite=Strict; Max-Age=604800$')
+        self.assertRegex(self.set_cookie, r'^cay_[0-9a-f]{8}=cays_[0-9a-f]{72}; Path=/; HttpOnly; SameSite=Strict; Max-Age=604800$')
         status, _, body = self.ask('GET', '/console/session')
         self.assertEqual((status, json.loads(body)['scope']), (200, 'admin'))
         self.assertEqual(self.ask('GET', API + '/sandboxes')[0], 200)
@@ -122,6 +122,52 @@ class Console(unittest.TestCase):
         self.assertEqual(self.ask('GET', API + '/tenants', cookie=mine)[0], 403)
         self.assertEqual(self.post_session({'key': self.s.make_key('--scope', 'sandbox', '--sandbox', self.box)}, Origin=self.origin)[0], 403)
         self.assertEqual(self.post_session({'key': 'nonsense'}, Origin=self.origin)[0], 401)
+
+    def test_the_cookie_is_no_key(self):
+        """What a browser keeps is neither the key that was typed in nor one of its own kind, and opens nothing but these pages."""
+        key = self.s.make_key('--scope', 'admin')
+        status, head, body = self.post_session({'key': key}, Origin=self.origin)
+        self.assertEqual(status, 201)
+        for cookie in (head['Set-Cookie'], self.set_cookie):
+            secret = cookie.split(';')[0].split('=')[1]
+            self.assertRegex(secret, '^cays_[0-9a-f]{72}$')
+            self.assertNotIn(key[4:], cookie)
+            self.assertNotIn(key[12:], body.decode())
+            self.assertNotIn(secret, body.decode())
+            for shown in (secret, 'e2b_' + secret[5:]):
+                for how in ({'Authorization': 'Bearer ' + shown}, {'X-API-Key': shown}):
+                    for path in (API + '/sandboxes', API + '/keys', '/e2b/sandboxes', '/preview/%s/8000/' % self.box):
+                        self.assertEqual(self.s.ask('GET', path, headers=how, key=None)[0], 401, (path, how))
+                self.assertEqual(self.post_session({'key': shown}, Origin=self.origin)[0], 401)
+                self.assertEqual(self.post_session({'token': shown}, Origin=self.origin)[0], 401)
+        name = self.cookie.split('=')[0]
+        for text in (key, 'cays_' + key[4:], self.token(), secret[:-1], secret + '0', 'cays_' + '0' * 72):
+            self.assertEqual(self.ask('GET', API + '/sandboxes', cookie='%s=%s' % (name, text))[0], 401, text)
+        for f in os.listdir(self.s.home):
+            if f.startswith('store.db'):
+                with open(os.path.join(self.s.home, f), 'rb') as d:
+                    self.assertNotIn(secret[13:].encode(), d.read())
+        self.assertEqual(self.s.json('POST', API + '/keys', {'scope': 'session'})[0], 400)
+        with self.assertRaisesRegex(RuntimeError, 'scope'):
+            self.s.make_key('--scope', 'session')
+
+    def test_a_session_dies_with_its_key(self):
+        key = self.s.make_key('--scope', 'tenant')
+        mine, yours = ({'cookie': h['Set-Cookie'].split(';')[0], 'X_Cay_Csrf': json.loads(b)['csrf']} for _, h, b in (self.post_session({'key': key}, Origin=self.origin) for _ in range(2)))
+        id = json.loads(self.ask('GET', '/console/session', **mine)[2])['key']
+        listed = {k['id']: k for k in self.s.json('GET', API + '/keys')[2]['items']}[id]
+        self.assertEqual((listed['scope'], listed['from'], listed['expires_ms'] - listed['created_ms']), ('session', key[4:12], 7 * 86400000))
+        self.assertEqual(self.ask('DELETE', '/console/session', **mine)[0], 204)
+        self.assertEqual(self.ask('GET', API + '/sandboxes', **mine)[0], 401)
+        self.assertEqual(self.ask('GET', API + '/sandboxes', **yours)[0], 200)  # another session of the same key, and the key, stay
+        self.assertEqual(self.s.ask('GET', API + '/sandboxes', key=key)[0], 200)
+        self.assertEqual(self.s.ask('DELETE', API + '/keys/' + key[4:12])[0], 204)
+        self.assertEqual(self.ask('GET', API + '/sandboxes', **yours)[0], 401)
+        self.assertIsNone(json.loads(self.ask('GET', '/console/session', **yours)[2])['scope'])
+        cookie, _ = self.enter()  # one of a link is ended by its id
+        id = json.loads(self.ask('GET', '/console/session', cookie=cookie)[2])['key']
+        self.assertEqual(self.s.ask('DELETE', API + '/keys/' + id)[0], 204)
+        self.assertEqual(self.ask('GET', API + '/sandboxes', cookie=cookie)[0], 401)
 
     def test_another_page_logs_nobody_in(self):
         for headers in ({'Origin': 'http://evil.test'}, {'Origin': 'null'}, {'Origin': 'http://8000-%s.localhost:%d' % (self.box, self.s.port)}, {'Sec-Fetch-Site': 'cross-site'}, {'Sec-Fetch-Site': 'same-site'}):

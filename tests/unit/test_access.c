@@ -350,6 +350,44 @@ static void a_key_is_told_once_and_opens_until_revoked(void **s)
     cay_service_close(svc);
 }
 
+static int make_session(const cay_key *k, void *arg)
+{
+    cay_service *svc = ((void **)arg)[0];
+    return cay_session_create(svc, k, ((void **)arg)[1], NULL);
+}
+
+static void a_session_is_no_key_and_dies_with_its_key(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    static const struct {
+        cay_key_scope of, as;
+    } cases[] = { { CAY_KEY_TENANT, CAY_KEY_TENANT }, { CAY_KEY_ADMIN, CAY_KEY_ADMIN }, { CAY_KEY_LOGIN, CAY_KEY_ADMIN } };
+    for (size_t i = 0; i < CAY_LEN(cases); i++) {
+        char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1], who[64] = "", id[CAY_KEY_ID_LEN + 1] = "", as_key[CAY_KEY_LEN + 1];
+        assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .scope = cases[i].of }, key, &err), 0);
+        assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, text }, &err), 0);
+        assert_int_equal(strlen(text), CAY_SESSION_LEN);
+        assert_int_equal(cay_session_check(svc, text, take_key, who, &err), cases[i].as);
+        assert_string_equal(who, "default");
+        snprintf(as_key, sizeof as_key, "e2b_%s", text + 5);
+        assert_int_equal(cay_key_check(svc, as_key, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_session_check(svc, key, take_key, who, &err), CAY_EAUTH);
+        memcpy(id, key + 4, CAY_KEY_ID_LEN);
+        assert_int_equal(cay_key_revoke(svc, id, &err), 0); /* that of a link is used up when the session is made */
+        assert_int_equal(cay_session_check(svc, text, take_key, who, &err), cases[i].of == CAY_KEY_LOGIN ? (int)CAY_KEY_ADMIN : CAY_EAUTH);
+        memcpy(id, text + 5, CAY_KEY_ID_LEN);
+        assert_int_equal(cay_key_revoke(svc, id, &err), 0);
+        assert_int_equal(cay_session_check(svc, text, take_key, who, &err), CAY_EAUTH);
+    }
+    char text[CAY_SESSION_LEN + 1] = "untouched";
+    assert_int_equal(cay_session_create(svc, &(cay_key){ .size = sizeof(cay_key), .id = "00000000", .scope = CAY_KEY_PORT }, text, &err), CAY_EPERM);
+    assert_string_equal(text, "untouched");
+    cay_service_close(svc);
+}
+
 static void the_store_has_no_key_in_it(void **s)
 {
     (void)s;
@@ -384,6 +422,7 @@ static void wrong_keys_are_not_made(void **s)
         { { .tenant = "Acme" }, CAY_EINVAL, "tenant_invalid" },
         { { .tenant = "acme" }, CAY_ENOENT, "tenant_not_found" },
         { { .scope = (cay_key_scope)9 }, CAY_EINVAL, "key_spec" },
+        { { .scope = CAY_KEY_SESSION }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_SANDBOX }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_ADMIN, .sandbox = "caaaaaaaaaaaaaaaaaaa" }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_SANDBOX, .sandbox = "caaaaaaaaaaaaaaaaaaa" }, CAY_ENOENT, "sandbox_not_found" },
@@ -515,6 +554,7 @@ int main(void)
         T(keys_of_a_store),
         T(a_store_of_before_is_taken_over),
         T(a_key_is_told_once_and_opens_until_revoked),
+        T(a_session_is_no_key_and_dies_with_its_key),
         T(the_store_has_no_key_in_it),
         T(wrong_keys_are_not_made),
         T(a_sandbox_of_another_tenant_is_not_there),

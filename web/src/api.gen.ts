@@ -85,6 +85,8 @@ export interface Create {
   secrets?: SecretUse[];
   from?: string; // a snapshot to stand on
   manifest?: Record<string, unknown>; // what is put into it
+  services?: Record<string, unknown>; // what is kept running in it, by name; a manifest's come on top
+  sudo?: boolean; // its users may become others inside
   checkpoint?: number; // keep that many automatic snapshots
   volumes?: VolumeUse[];
   durable?: boolean;
@@ -448,6 +450,34 @@ export interface Expose {
   ttl_ms?: number; // how long the token holds; a day
 }
 
+/** a command that is kept running */
+export interface Service {
+  name?: string;
+  state?: "waiting" | "starting" | "ready" | "unhealthy" | "backoff" | "done" | "failed" | "stopping" | "stopped";
+  ready?: boolean; // it serves, or has done what it is for
+  pid?: number; // inside
+  port?: number;
+  restarts?: number;
+  code?: number; // how it ended last; -1: it never did
+  reason?: string;
+  process?: string; // whose output is the service's, through all restarts; its tag is the name
+  since_ms?: number; // in this state
+  ready_ms?: number;
+  ready_after_ms?: number;
+  wait_ms?: number; // backoff: from since_ms to its next start
+}
+
+/** what is done to services */
+export interface ServiceAct {
+  op: "start" | "stop" | "restart";
+  names?: string[]; // which; all without it
+}
+
+export interface ServicesWaited {
+  ready?: boolean; // false: the time is over, or one is not going to be
+  items?: Service[];
+}
+
 /** a snapshot to be taken */
 export interface SnapshotSpec {
   label?: string; // a name that no other snapshot has
@@ -506,8 +536,37 @@ export interface VolumeSpec {
 
 /** what a sandbox starts from */
 export interface Template {
-  name?: string;
+  name?: string; // what a request for a sandbox says: its first name, else its id
   about?: string;
+  id?: string;
+  names?: string[];
+  tenant?: string;
+  shared?: boolean; // other tenants may use it
+  base?: string; // what is below its layers: image, which is nothing, or host
+  source?: string;
+  digest?: string;
+  layers?: string[];
+  config?: Record<string, unknown>;
+  bytes?: number;
+  files?: number;
+  users?: number; // sandboxes that were made from it
+  created_ms?: number;
+}
+
+/** a template that is made by steps */
+export interface Build {
+  id?: string;
+  tenant?: string;
+  state?: string; // waiting, building, ready, failed, canceled or lost
+  names?: string; // of the template, between blanks
+  template?: string; // once it is ready
+  reason?: string;
+  error?: string;
+  step?: number;
+  steps?: number;
+  cached?: number;
+  started_ms?: number;
+  ended_ms?: number;
 }
 
 /** one of the two */
@@ -606,11 +665,12 @@ export interface KeyCreate {
 export interface Key {
   id?: string; // 8 hex digits
   tenant?: string;
-  scope?: "port" | "file" | "sandbox" | "tenant" | "admin";
+  scope?: "login" | "port" | "file" | "sandbox" | "tenant" | "admin" | "session";
   name?: string;
   sandbox?: string;
   path?: string;
   port?: number;
+  from?: string; // of a session: the key it stands for, and dies with; without, it came by a link
   created_ms?: number;
   expires_ms?: number;
   revoked_ms?: number;

@@ -18,11 +18,12 @@ static void put_scope(cay__buf *b, const void *v)
 static const cay__field key_fields[] = {
     { "id", CAY__F_STR, AT(id), .about = "8 hex digits" },
     { "tenant", CAY__F_STR, AT(tenant) },
-    { "scope", CAY__F_CALC, AT(scope), .put = put_scope, .more = "{\"enum\":[\"port\",\"file\",\"sandbox\",\"tenant\",\"admin\"]}" },
+    { "scope", CAY__F_CALC, AT(scope), .put = put_scope, .more = "{\"enum\":[\"login\",\"port\",\"file\",\"sandbox\",\"tenant\",\"admin\",\"session\"]}" },
     { "name", CAY__F_STR, AT(name) },
     { "sandbox", CAY__F_STR, AT(sandbox), CAY__F_MAYBE },
     { "path", CAY__F_STR, AT(path), CAY__F_MAYBE },
     { "port", CAY__F_U16, AT(port), CAY__F_MAYBE },
+    { "from", CAY__F_STR, AT(from), CAY__F_MAYBE, .about = "of a session: the key it stands for, and dies with; without, it came by a link" },
     { "created_ms", CAY__F_I64, AT(created_ms) },
     { "expires_ms", CAY__F_I64, AT(expires_ms), CAY__F_MAYBE },
     { "revoked_ms", CAY__F_I64, AT(revoked_ms), CAY__F_MAYBE },
