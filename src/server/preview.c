@@ -91,10 +91,11 @@ static int give_cookie(cay__req *r, const char *token, const char *query)
     const char *site = cay__head_field(&r->head, "sec-fetch-site");
     cay__preview_cookie(r, name);
     /* In a frame of the console, which is another site on localhost, a strict cookie is neither taken nor sent. One that is partitioned is good in
-     * frames of that one site only, and own_page() keeps every other page from using it. Browsers count localhost as secure. */
+     * frames of that one site only, and own_page() keeps every other page from using it; an hour is as long as the console's own tokens live.
+     * Browsers count localhost as secure. */
     const char *dest = cay__head_field(&r->head, "sec-fetch-dest");
     bool framed = site && !strcasecmp(site, "cross-site") && dest && !strcasecmp(dest, "iframe");
-    cay__buf_fmt(&cookie, "%s=%s; Path=/; HttpOnly; SameSite=%s%s", name, token, framed ? "None; Partitioned" : "Strict", r->tls || framed ? "; Secure" : "");
+    cay__buf_fmt(&cookie, "%s=%s; Path=/; HttpOnly; SameSite=%s%s", name, token, framed ? "None; Partitioned; Max-Age=3600" : "Strict", r->tls || framed ? "; Secure" : "");
     address(r, r->head.path, query, &where);
     cay__reply_field(r, "set-cookie", cookie.data);
     /* After a redirect it would still be another site that asks, and a strict cookie stays at home: then the page itself goes on. */

@@ -126,6 +126,24 @@ class Preview(unittest.TestCase):
         self.assertIn(('0;url=' + self.origin + '//evil.test/&quot;&gt;&lt;script&gt;"').encode(), body)
         self.assertNotIn(b'<script>', body)
 
+    def test_the_cookie_of_a_frame(self):
+        """None instead of Strict, for a frame of another site alone; for an hour, this host and this port."""
+        frame = {'Accept': 'text/html', 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'navigate', 'Sec-Fetch-Dest': 'iframe'}
+        name, strict = self.cookie(), '; Path=/; HttpOnly; SameSite=Strict'
+        status, head, _ = self.get('/hello?cay_token=' + self.token, frame, token=None)
+        self.assertEqual((status, head.get_all('Set-Cookie')), (200, ['%s=%s; Path=/; HttpOnly; SameSite=None; Partitioned; Max-Age=3600; Secure' % (name, self.token)]))
+        for change in ({'Sec-Fetch-Dest': 'document'}, {'Sec-Fetch-Dest': 'frame'}, {'Sec-Fetch-Dest': ''}, {'Sec-Fetch-Site': 'same-site'}, {'Sec-Fetch-Site': 'same-origin'}, {'Sec-Fetch-Site': 'none'}):
+            self.assertEqual(self.get('/hello?cay_token=' + self.token, dict(frame, **change), token=None)[1].get_all('Set-Cookie'), [name + '=' + self.token + strict], change)
+        status, head, _ = self.get('/hello?cay_token=cayp_' + '0' * 64, frame, token=None)
+        self.assertEqual((status, head['Set-Cookie']), (403, None))
+        for how in ({'Sec-Fetch-Mode': 'cors'}, {'Sec-Fetch-Mode': 'no-cors'}):  # no page but one that goes there gets one
+            self.assertIsNone(self.get('/hello?cay_token=' + self.token, dict(frame, **how), token=None)[1]['Set-Cookie'])
+        mine = dict(frame, Cookie='%s=%s' % (name, self.token))
+        self.assertEqual(self.get('/hello', mine, token=None)[0], 200)
+        for host in ('8001-%s.localhost' % self.box, '8000-%s.localhost' % ('c' + 'a' * 19)):  # one that carries it there by hand
+            self.assertEqual(self.get('/hello', mine, host=host, token=None)[0], 403, host)
+        self.assertIn(self.s.ask('GET', '/api/v1/sandboxes', headers={'Cookie': mine['Cookie']}, key=None)[0], (401,))
+
     def test_other_pages_cannot_use_the_cookie(self):
         mine = {'Cookie': '%s=%s' % (self.cookie(), self.token)}
         for how, status in (
