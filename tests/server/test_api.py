@@ -563,6 +563,26 @@ class Sockets(Base):
         w.send(b'back\n')
         self.assertEqual(w.rest()[0][1], b'back\n')
 
+    def test_what_was_typed_before_leaving_arrives(self):
+        """Whether one closes in order or just goes; more than a pipe holds, and the one byte of a key."""
+        for i, bye in enumerate((True, False)):
+            p = self.start('sleep 0.3; head -c 200000 | wc -c >left%d' % i, stdin='pipe')
+            w = Socket(self, p + '/ws')
+            w.next()
+            w.send(b'x' * 200000)
+            if bye:
+                w.send(b'\x03\xe8', 8)
+            w.close()
+        p = self.start('head -c 20 >keys', stdin='pipe')
+        for i in range(20):
+            w = Socket(self, p + '/ws')
+            w.send(b'%c' % (97 + i))
+            w.send(b'\x03\xe8', 8)
+            while w.next()[0] != 8:  # it said good-bye as well: what was sent is taken
+                pass
+            w.close()
+        self.until(lambda: self.run_in('cat left0 left1; fold -w 1 keys | sort | tr -d "\\n"')['stdout'] == '200000\n200000\nabcdefghijklmnopqrst')  # each was another socket's: in any order
+
     def test_what_cannot_be_understood_ends_it(self):
         p = self.start('sleep 60')
         for message in (b'{', b'{}', b'{"type":"resize"}', b'{"type":"signal","signal":"x"}', b'{"type":"signal","more":1}', b'x' * 5000):

@@ -8,11 +8,14 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
-enum { INPUT_HIGH = 256 << 10, INPUT_LOW = 64 << 10, INPUT_MAX = 2 << 20, TEXT_MAX = 4096, ORDERS_MAX = 64 };
+enum { INPUT_HIGH = 256 << 10, INPUT_LOW = 64 << 10, INPUT_MAX = 2 << 20, TEXT_MAX = 4096, ORDERS_MAX = 64, LAST_S = 5 /* for input of somebody who left */, ALONE_MAX = 64 };
+static atomic_int alone_now; /* threads that nobody waits for */
 
 typedef struct order {
     enum { RESIZE, SIGNAL } what;
@@ -25,9 +28,10 @@ typedef struct ws {
     pthread_mutex_t lock;
     cay__buf        in;      /* input that waits */
     bool            feeding, joinable, close_in;
+    bool            alone;   /* nobody listens any more: the thread frees it */
     cay_err         in_err;  /* why input is no longer taken; code 0: it is */
     bool            in_told;
-    int             stop;    /* eventfd: the thread ends */
+    int             stop;    /* timerfd: when it is due the thread ends; it runs once nobody listens */
     pthread_t       thread;
     order           orders[ORDERS_MAX];
     size_t          norders;
@@ -100,8 +104,17 @@ static const cay__teller frames = { tell_start, tell_data, tell_lost, tell_end, 
 
 /* ------------------------------------------------------------------ in */
 
-/* Takes what waits; false when there is nothing, and then this thread counts as gone. */
-static bool take_input(ws *w, cay__buf *out, bool *close_in)
+static void ws_free(ws *w)
+{
+    cay__buf_clear(&w->in);
+    cay__close_fd(&w->stop);
+    cay__follow_close(&w->f);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+/* Takes what waits; false when there is nothing, and then this thread counts as gone. *alone: what is left is its own. */
+static bool take_input(ws *w, cay__buf *out, bool *close_in, bool *alone)
 {
     pthread_mutex_lock(&w->lock);
     *out = w->in;
@@ -111,6 +124,7 @@ static bool take_input(ws *w, cay__buf *out, bool *close_in)
         w->close_in = false;
     w->feeding = out->len || *close_in;
     bool any = w->feeding;
+    *alone = w->alone;
     pthread_mutex_unlock(&w->lock);
     return any;
 }
@@ -120,8 +134,8 @@ static void *feed(void *arg)
     ws *w = arg;
     cay_call call = { .size = sizeof call, .cancel_fd = w->stop };
     cay__buf b;
-    bool close_in;
-    while (take_input(w, &b, &close_in)) {
+    bool close_in, alone;
+    while (take_input(w, &b, &close_in, &alone)) {
         cay_err err = CAY_ERR_INIT;
         int rc = close_in ? cay_proc_close_stdin(w->f.p, &call, &err) : cay_proc_write(w->f.p, &call, b.data, b.len, &err);
         cay__buf_clear(&b);
@@ -132,6 +146,10 @@ static void *feed(void *arg)
         eventfd_write(w->f.kick, 1);
     }
     cay__buf_clear(&b);
+    if (alone) {
+        ws_free(w);
+        atomic_fetch_sub(&alone_now, 1);
+    }
     return NULL;
 }
 
@@ -247,17 +265,23 @@ static int ws_work(cay__pump *p, cay__buf *out)
     return rc;
 }
 
+/* What somebody typed before leaving is typed: a thread that is at it goes on without us, for as long as LAST_S, or not at all if too many do. */
 static void ws_close(cay__pump *p)
 {
     ws *w = p->self;
-    eventfd_write(w->stop, 1);
+    static const struct itimerspec last = { .it_value.tv_sec = LAST_S }, at_once = { .it_value.tv_nsec = 1 };
+    pthread_mutex_lock(&w->lock);
+    bool left = w->alone = w->feeding;
+    if (left) {
+        timerfd_settime(w->stop, 0, atomic_fetch_add(&alone_now, 1) < ALONE_MAX ? &last : &at_once, NULL);
+        pthread_detach(w->thread);
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (left)
+        return;
     if (w->joinable)
         pthread_join(w->thread, NULL);
-    cay__buf_clear(&w->in);
-    cay__close_fd(&w->stop);
-    cay__follow_close(&w->f);
-    pthread_mutex_destroy(&w->lock);
-    free(w);
+    ws_free(w);
 }
 
 static const cay__query offset_query[] = {
@@ -275,10 +299,10 @@ int cay__on_process_ws(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_offsets(r, offset, err));
     CAY_TRY(cay__native_proc(r, &proc, err));
     ws *w = cay__alloc(sizeof *w);
-    w->stop = eventfd(0, EFD_CLOEXEC);
+    w->stop = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     w->in = (cay__buf)CAY__BUF(INPUT_MAX);
     pthread_mutex_init(&w->lock, NULL);
-    int rc = w->stop < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd") : 0;
+    int rc = w->stop < 0 ? cay_fail_sys(err, CAY_ESYS, "timerfd") : 0;
     if (rc < 0)
         cay_proc_unref(proc);
     else
