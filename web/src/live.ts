@@ -23,7 +23,7 @@ export interface Sample { time_ms: number; cpus: number; memory: number; memory_
 export interface Tally { created: number; exec: number; refused: number }
 let tally: Tally = { created: 0, exec: 0, refused: 0 };
 export const samples = signal<Sample[]>([]);            // the oldest first
-const SAMPLES = 450, SAMPLE_MS = 2000, FEED = 200, RECORDS = 400;
+const SAMPLES = 450, SAMPLE_MS = 2000, FEED = 200, RECORDS = 400, LOOKS = 300;
 
 export const sorted = computed(() => [...boxes.value.values()].sort((a, b) => b.created_ms - a.created_ms));
 export const refused = computed((): Refused[] => [...net.value].flatMap(([id, r]) => refusals(r, id)).filter(r => boxes.value.has(r.box) && !dismissed.value.has(r.box + r.key)).sort((a, b) => b.last - a.last));
@@ -61,13 +61,16 @@ async function loadAll() {
     quiet(loadRefused(b)),
   ]);
 }
-/** Of the newest ones that run: what was refused before we looked. */
+/** What was refused before we looked: those that run first, then the others, the newest first; a few at once, and no more than LOOKS of them. */
 async function loadRefused(all: api.Box[]) {
-  const some = all.filter(b => b.state === 'running').sort((a, b) => b.created_ms - a.created_ms).slice(0, 12);
-  const got = await Promise.all(some.map(b => api.get<api.List<api.NetRecord>>(api.of(b.id, '/net/log'), { denied: true, count: 50 }).then(r => [b.id, r.items] as const, () => [b.id, []] as const)));
-  const m = new Map(net.value);
-  for (const [id, r] of got) if (r.length) m.set(id, r as api.NetRecord[]);
-  net.value = m;
+  const queue = [...all].sort((a, b) => Number(b.state === 'running') - Number(a.state === 'running') || b.changed_ms - a.changed_ms).slice(0, LOOKS);
+  const look = async () => {
+    for (let b = queue.shift(); b; b = queue.shift()) {
+      const { id } = b, r = await api.get<api.List<api.NetRecord>>(api.of(id, '/net/log'), { denied: true, count: 50 }).catch(() => null);
+      if (r?.items.length) net.value = new Map(net.value).set(id, r.items);
+    }
+  };
+  await Promise.all(Array.from({ length: 4 }, look));
 }
 export async function loadNet(id: string) {
   const r = await api.get<api.List<api.NetRecord>>(api.of(id, '/net/log'), { denied: true, count: RECORDS });

@@ -30,6 +30,7 @@ export default function Plot({ times, lines, height = 104, limit, sync, show, la
         const c = u.ctx, r = devicePixelRatio, { left, top: t, width, height: h } = u.bbox, now = latest.current;
         c.save();
         c.font = `${11 * r}px system-ui, sans-serif`;
+        c.textAlign = 'left'; c.textBaseline = 'alphabetic'; // uPlot leaves those of its axis
         c.strokeStyle = rule;
         c.setLineDash([2 * r, 4 * r]);
         for (const f of [0, 0.5]) { c.beginPath(); c.moveTo(left, t + h * f); c.lineTo(left + width, t + h * f); c.stroke(); }
