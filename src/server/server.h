@@ -28,6 +28,7 @@ enum {
     CAY__ROUTE_ADMIN = 1u << 1,  /* needs scope admin */
     CAY__ROUTE_CREATE = 1u << 2, /* Idempotency-Key: the same answer again for the same key and body */
     CAY__ROUTE_LOOP = 1u << 3,   /* answers on the loop: it never blocks and reads no body */
+    CAY__ROUTE_ASKS = 1u << 5,   /* changes nothing, whatever its method: no line of the audit log */
     CAY__ROUTE_RAW = 1u << 4,    /* reads a large body in pieces: of others a short one is gathered before a worker has to wait for it */
 };
 

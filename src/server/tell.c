@@ -26,7 +26,7 @@ void cay__tell(cay__req *r)
     int status = r->reply->status;
     char actor[80], action[300];
     cay_err err = CAY_ERR_INIT;
-    if (!r->route || r->dialect == &cay__preview_dialect || (reads_only(r->head.method) && !refused(status)))
+    if (!r->route || r->dialect == &cay__preview_dialect || ((reads_only(r->head.method) || (r->route->flags & CAY__ROUTE_ASKS)) && !refused(status)))
         return;
     snprintf(actor, sizeof actor, "%s%s", *r->who.key ? "key:" : *r->who.tenant ? "tenant:" : "nobody", *r->who.key ? r->who.key : r->who.tenant);
     /* A protocol without a base path is known by its name. */

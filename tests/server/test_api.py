@@ -595,6 +595,29 @@ class Sockets(Base):
         self.assertEqual(self.ask('GET', p + '/ws')[0], 426)
 
 
+class Manifests(Base):
+    def test_a_manifest_is_judged(self):
+        check = API + '/manifest/check'
+        audit = len(self.json('GET', API + '/audit?last=1000', want=200)['items'])
+        got = self.json('POST', check, {'entries': {'a.txt': {'type': 'file', 'content': 'hello'}, 'd': {'type': 'dir', 'children': {'b': {'type': 'file', 'content': '', 'ephemeral': True}}}}}, want=200)
+        self.assertEqual({k: got[k] for k in ('root', 'entries', 'bytes', 'ephemeral', 'mounts', 'fetched')}, {'root': '/workspace', 'entries': 3, 'bytes': 5, 'ephemeral': 1, 'mounts': 0, 'fetched': 0})
+        self.assertIn('a.txt', got['tree'])
+        for manifest, reason, entry in (
+                ({'entries': {'/etc/x': {'type': 'file', 'content': ''}}}, 'invalid_manifest_path', '/etc/x'), ({'entries': {'a/../../b': {'type': 'dir'}}}, 'invalid_manifest_path', 'a/../../b'),
+                ({'entries': {'x': {'type': 'fiel'}}}, 'manifest_invalid', 'x'), ({'entries': {'x': {'type': 'file'}}}, 'manifest_invalid', 'x'), ({'entry': {}}, 'manifest_invalid', ''),
+                ({'sudo': True}, 'manifest_invalid', ''), ({'extra_path_grants': [{'path': '/etc'}]}, 'manifest_invalid', '')):
+            told = self.fails('POST', check, 400, reason, manifest)
+            self.assertEqual(told['info']['entry'], entry, told)
+            made = self.json('POST', API + '/sandboxes', {'manifest': manifest}, want=400)  # the same as when it is used
+            self.assertEqual((made['reason'], made['detail'].split(': ', 1)[-1][-40:]), (reason, told['detail'].split(': ', 1)[-1][-40:]))
+        there, gone = (self.json('POST', check, {'entries': {'x': {'type': 'local_file', 'src': src}}}, want=400) for src in ('/etc/passwd', '/etc/no-such-file'))
+        self.assertEqual([t['reason'] for t in (there, gone)], [there['reason']] * 2)  # nobody learns what the host has
+        self.assertEqual(self.ask('POST', check, '[]', {'Content-Type': 'application/json'})[0], 400)
+        self.assertEqual(self.ask('POST', check, '{}', key=None)[0], 401)
+        new = [a['action'] for a in self.json('GET', API + '/audit?last=1000', want=200)['items'][audit:] if 'manifest' in a['action'] and a['verdict'] != 'refused']
+        self.assertEqual(new, [])  # it changed nothing
+
+
 class Shells(Base):
     def test_a_shell_stays(self):
         s = self.json('POST', self.path('/shells'), {'name': 'a', 'cwd': '/tmp', 'env': {'V': '1'}}, want=200)

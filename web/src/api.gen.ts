@@ -478,6 +478,18 @@ export interface ServicesWaited {
   items?: Service[];
 }
 
+/** what a manifest would put into a sandbox */
+export interface ManifestSum {
+  root?: string; // where entries go
+  entries?: number;
+  files?: number;
+  bytes?: number; // without those that are fetched
+  ephemeral?: number; // entries that are in no snapshot
+  mounts?: number;
+  fetched?: number; // repositories and remote files; nothing was fetched for this
+  tree?: string; // for people
+}
+
 /** a snapshot to be taken */
 export interface SnapshotSpec {
   label?: string; // a name that no other snapshot has

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { backoff, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, ruleFor, timeline, tree, why } from './state';
+import { backoff, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, timeline, tree, why } from './state';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
 import { href, parse } from './lib/router';
@@ -96,7 +96,9 @@ test('refusals are gathered by destination', () => {
   const got = refusals([r(1, 'a.test', 443), r(2, 'a.test', 443), r(3, 'b.test', undefined, 'dns'), { ...r(4, 'c.test', 1), verdict: 'allow' }], 'ca');
   assert.deepEqual(got.map(x => [x.key, x.times]), [['b.test:0', 1], ['a.test:443', 2]]);
   assert.deepEqual([ruleFor({ name: 'a.test', port: 443 }), ruleFor({ name: 'a.test', port: 5432 }), ruleFor({ name: 'a.test', port: 0 }, true)], ['a.test', 'a.test:5432', '**.a.test']);
-  assert.ok(lifted('default_deny') && !lifted('operator_deny') && !lifted('private_range'));
+  assert.deepEqual(['default_deny', 'off', 'tenant_deny', 'operator_deny', 'blocked_range', 'own_address', 'tls_ech', 'http_no_host', 'policy_changed', 'new_word'].filter(lifted), ['default_deny', 'off']);
+  assert.deepEqual([remedy('operator_deny'), remedy('tenant_deny'), remedy('tls_ech')], ['operator only', 'see its rules', 'no rule helps']);
+  assert.match(why('new_word'), /new word/);
   assert.match(why('default_deny'), /No rule/);
 });
 

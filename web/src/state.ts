@@ -145,14 +145,20 @@ export function refusals(records: NetRecord[], box: string): Refused[] {
   }
   return [...by.values()].sort((a, b) => b.last - a.last);
 }
+/** What a word of the network log means to a person: docs/network.md has them all. */
 const reasons: Record<string, string> = {
-  default_deny: 'No rule names it.', tenant_deny: 'A rule of this sandbox forbids it.', operator_deny: 'The operator forbids it.', off: 'This sandbox has no network.',
-  always_blocked: 'Addresses of this kind are always closed; only the operator can lift that.', private_range: 'It is an address of the host or its network, which is always closed; only the operator can lift that.',
-  sni_mismatch: 'The name inside the connection was another one.', host_mismatch: 'The request named another host.', no_name: 'It is an address, and only names are allowed.', literal: 'It is an address, and no rule has its range.',
+  off: 'This sandbox has no network.', default_deny: 'No rule names it.', tenant_deny: 'A rule of this sandbox forbids it; take that rule away first.', operator_deny: 'The operator forbids it.',
+  blocked_range: 'Its address is in a range that is always closed; only the operator can open it.', own_address: 'It is an address of the host itself, or one without a route.', unknown_address: 'The address stands for no name; look the name up again.',
+  no_host_name: 'No host can have that name.', names_limit: 'This sandbox has looked up as many names as it may.', connections_limit: 'It has as many connections as it may.', descriptors_limit: 'There were too many connections at once.',
+  tls_name_mismatch: 'It may be reached, but the connection named another host.', tls_no_name: 'It may be reached, but the connection named no host.', tls_ech: 'It may be reached, but the connection hid the name of its host.', tls_unreadable: 'It may be reached by TLS, and this was none.',
+  http_host_mismatch: 'It may be reached, but the request named another host.', http_no_host: 'It may be reached, but the request named no host.', http_two_hosts: 'It may be reached, but the request named two hosts.', http_connect: 'It may be reached, but not as a proxy.', http_unreadable: 'It may be reached by HTTP, and this was none.', http_head_too_long: 'The head of the request was too long.', http_late_upgrade: 'It asked for another protocol after its first request.',
+  no_interceptor: 'A credential is bound to it, and what would put it in is not there.', policy_changed: 'The policy changed meanwhile; it can try again.', listener_tampered: 'Its sockets were tampered with from inside: it is served no more.',
 };
 export const why = (reason: string) => reasons[reason] ?? (reason ? `It was refused: ${reason.replace(/_/g, ' ')}.` : 'It was refused.');
-/** What no rule of the sandbox can change. */
-export const lifted = (reason: string) => !['operator_deny', 'always_blocked', 'private_range', 'blocked_range'].includes(reason) && !/range|operator/.test(reason);
+/** Another rule of the sandbox would let it through. Deny wins over allow, and what was said there no rule mends. */
+export const lifted = (reason: string) => reason === 'default_deny' || reason === 'off';
+/** Where no rule helps, who or what does. */
+export const remedy = (reason: string) => (reason === 'operator_deny' || reason === 'blocked_range' ? 'operator only' : reason === 'tenant_deny' ? 'see its rules' : 'no rule helps');
 /** The rule that lets a refused destination through. */
 export const ruleFor = (r: { name: string; port: number }, below = false) => `${below ? '**.' : ''}${r.name}${r.port && r.port !== 443 && r.port !== 80 ? ':' + r.port : ''}`;
 

@@ -5,7 +5,7 @@ import { get, of, post, put, type Box, type List, type NetRecord, type Policy } 
 import { bytes, plural, safe, word } from '../lib/format';
 import { allowMenu, deny } from '../actions';
 import { feed, refused } from '../live';
-import { lifted, why } from '../state';
+import { lifted, remedy, why } from '../state';
 import { attempt, Blank, Btn, Cmd, Icon, Loading, Menu, Said, Seg, toast, Trouble, useAsk, When } from '../ui';
 
 interface Passed { key: string; name: string; port: number; times: number; up: number; down: number; last: number; rule: string; event: string }
@@ -33,7 +33,7 @@ export default function Network({ b }: { b: Box }) {
     <div class="split"><div class="scroll" tabIndex={0} role="region" aria-label="Decisions">
       {log.error ? <Trouble error={log.error} what="The log cannot be read." again={log.again} /> : null}
       <section class="flat"><div class="bar"><h2>Refused</h2><span class="dim">{no.length ? plural(no.length, 'destination') : ''}</span></div>
-        {no.length ? <ul class="inbox wide-inbox">{no.map(r => <li key={r.key}><Icon name="no" class="bad" /><b class="cut mono"><Said text={r.name} most={80} />{r.port ? `:${r.port}` : ''}</b><p>{plural(r.times, 'time')}, last <When t={r.last} />{r.lookup && ', as its name was looked up'}. {why(r.reason)}</p>{lifted(r.reason) ? <Menu label={`Allow ${safe(r.name, 60)}`} items={allowMenu(r)}>Allow…</Menu> : <span class="dim nowrap">operator only</span>}</li>)}</ul> : <p class="pad soft">Nothing was refused{p?.mode === 'all' ? ', because everything is allowed' : ''}.</p>}</section>
+        {no.length ? <ul class="inbox wide-inbox">{no.map(r => <li key={r.key}><Icon name="no" class="bad" /><b class="cut mono"><Said text={r.name} most={80} />{r.port ? `:${r.port}` : ''}</b><p>{plural(r.times, 'time')}, last <When t={r.last} />{r.lookup && ', as its name was looked up'}. {why(r.reason)}</p>{lifted(r.reason) ? <Menu label={`Allow ${safe(r.name, 60)}`} items={allowMenu(r)}>Allow…</Menu> : <span class="dim nowrap">{remedy(r.reason)}</span>}</li>)}</ul> : <p class="pad soft">Nothing was refused{p?.mode === 'all' ? ', because everything is allowed' : ''}.</p>}</section>
       <section class="flat"><div class="bar"><h2>Reached</h2><span class="dim">{yes.length ? plural(yes.length, 'destination') : ''}</span></div>
         {!log.data ? <Loading /> : yes.length ? <table class="plain"><thead><tr><th>Destination</th><th>By rule</th><th class="num">Times</th><th class="num">Out</th><th class="num">In</th><th class="num">Last</th><th aria-label="Actions" /></tr></thead><tbody>{yes.slice(0, 200).map(r => <tr key={r.key}><td class="mono cut"><Said text={r.name} most={80} />{r.port ? `:${r.port}` : ''}</td><td class="mono dim cut"><Said text={r.rule || (r.event === 'dns' ? 'name' : '')} most={60} /></td><td class="num">{r.times}</td><td class="num">{bytes(r.up)}</td><td class="num">{bytes(r.down)}</td><td class="num"><When t={r.last} /></td><td class="num"><Btn kind="quiet small" onClick={async () => { await deny(b.id, r.name + (r.port && r.port !== 443 && r.port !== 80 ? ':' + r.port : '')); pol.again(); }}>Deny</Btn></td></tr>)}</tbody></table> : <Blank title="It reached nobody" text={p?.mode === 'off' ? 'It has no network: only its own loopback.' : 'Nothing has left this sandbox yet.'} />}</section></div>
       <div class="side" tabIndex={0} role="region" aria-label="Policy"><section><h2>Policy {pol.data && <span class="dim">revision {pol.data.revision}</span>}</h2>

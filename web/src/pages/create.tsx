@@ -59,7 +59,7 @@ export default function CreateDialog() {
       close();
       toast(`${b.name || b.id.slice(0, 8)} is there, in ${span(performance.now() - began)}.`);
       go(href(['sandbox', b.id]));
-    } catch (e) { fail(e); setBad(e instanceof Failed && /manifest|entr/.test(e.message) ? 'manifest' : ''); }
+    } catch (e) { fail(e); setBad(e instanceof Failed && /manifest/.test(e.reason) ? 'manifest' : ''); }
   };
   const field = (k: keyof Draft, label: string, more: Record<string, unknown> = {}) => <label class="field"><span>{label}</span><input class={`in ${bad === k ? 'wrong' : ''}`} name={k} value={d[k]} onInput={e => set({ [k]: e.currentTarget.value } as Partial<Draft>)} autocomplete="off" spellcheck={false} aria-invalid={bad === k || undefined} {...more} /></label>;
   return (
@@ -76,16 +76,13 @@ export default function CreateDialog() {
   );
 }
 
-const kinds = ['file', 'dir', 'local_file', 'local_dir', 'git_repo', 'remote_file', 's3_mount', 'gcs_mount', 'azure_blob_mount', 'r2_mount'];
-const members: Record<string, string[]> = { top: ['version', 'root', 'entries', 'environment', 'users', 'groups'], entry: ['type', 'content', 'content_base64', 'source', 'repo', 'ref', 'url', 'sha256', 'permissions', 'ephemeral', 'children', 'owner', 'group', 'mode'] };
-
 function Manifest({ text, onChange }: { text: string; onChange: (t: string) => void }) {
   const host = useRef<HTMLDivElement>(null), [ready, set] = useState(false);
   useEffect(() => {
     let view: { destroy(): void } | undefined, gone = false;
     void import('../cm').then(cm => {
       if (gone || !host.current) return;
-      view = cm.make({ parent: host.current, text, path: 'manifest.json', nonce: cm.nonce(), label: 'Manifest', onChange, check: lint, complete: c => { const w = c.matchBefore(/"[\w]*/); if (!w && !c.explicit) return null; const after = /"type"\s*:\s*"?\w*$/.test(c.state.sliceDoc(Math.max(0, c.pos - 40), c.pos)), words = after ? kinds : [...members.top!, ...members.entry!]; return { from: w ? w.from + 1 : c.pos, options: words.map(label => ({ label, type: after ? 'enum' : 'property' })), validFor: /^\w*$/ }; } }).view;
+      view = cm.make({ parent: host.current, text, path: 'manifest.json', nonce: cm.nonce(), label: 'Manifest', onChange, check: lint }).view;
       set(true);
     });
     return () => { gone = true; view?.destroy(); };
@@ -93,21 +90,26 @@ function Manifest({ text, onChange }: { text: string; onChange: (t: string) => v
   return <div class="cm-host manifest" ref={host} aria-busy={!ready} />;
 }
 
-/** JSON first, then what a manifest needs; the server has the last word when it is sent. */
+/** JSON here, since only we know where in the text it breaks; all else the server judges, as when it is sent. */
 export async function lint(text: string): Promise<Diagnostic[]> {
   if (!text.trim()) return [];
-  let m: any;
+  const here = (from: number, n: number, message: string): Diagnostic => { const p = Math.max(0, Math.min(text.length - 1, from)); return { from: p, to: Math.min(text.length, p + n), severity: 'error', message: safe(message, 400) }; };
+  let m: unknown;
   try { m = JSON.parse(text); } catch (e) {
-    const at = /position (\d+)/.exec((e as Error).message), line = /line (\d+) column (\d+)/.exec((e as Error).message), from = at ? Number(at[1]) : line ? text.split('\n').slice(0, Number(line[1]) - 1).join('\n').length + Number(line[2]) : text.length - 1;
-    const p = Math.max(0, Math.min(text.length - 1, from));
-    return [{ from: p, to: Math.min(text.length, p + 1), severity: 'error', message: (e as Error).message }];
+    const said = (e as Error).message, at = /position (\d+)/.exec(said), line = /line (\d+) column (\d+)/.exec(said);
+    return [here(at ? Number(at[1]) : line ? text.split('\n').slice(0, Number(line[1]) - 1).join('\n').length + Number(line[2]) : text.length - 1, 1, said)];
   }
-  const out: Diagnostic[] = [], mark = (word_: string, message: string) => { const p = Math.max(0, text.indexOf(`"${word_}"`)); out.push({ from: p, to: Math.min(text.length, p + word_.length + 2), severity: 'error', message }); };
-  if (typeof m !== 'object' || !m || Array.isArray(m)) return [{ from: 0, to: 1, severity: 'error', message: 'a manifest is one object' }];
-  for (const [name, e] of Object.entries<any>(m.entries ?? {})) {
-    if (name.startsWith('/') || name.split('/').includes('..')) mark(name, `${name}: entries are below the workspace, without /.. in them`);
-    if (!e || typeof e !== 'object' || !e.type) mark(name, `${name}: it needs a type, such as "file" or "dir"`);
-    else if (!kinds.includes(e.type)) mark(name, `${name}: there is no type ${safe(e.type, 40)}`);
+  try { await post('/manifest/check', m); } catch (e) {
+    if (!(e instanceof Failed) || e.status !== 400) return []; // it says nothing about the text
+    return [here(...place(text, String(e.info?.entry ?? '')), e.message)];
   }
-  return out;
+  return [];
+}
+/** Where the entry is that was refused, or its last part when it is a child. */
+export function place(text: string, entry: string): [number, number] {
+  for (const word_ of [entry, entry.split('/').pop() ?? '']) {
+    const quoted = JSON.stringify(word_), at = word_ ? text.indexOf(quoted) : -1;
+    if (at >= 0) return [at, quoted.length];
+  }
+  return [0, 1];
 }

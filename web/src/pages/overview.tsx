@@ -7,9 +7,9 @@ import { bytes, clock, exact, plural, safe, span } from '../lib/format';
 import { href, route, setQuery } from '../lib/router';
 import { lazy } from '../lib/lazy';
 import { allowMenu } from '../actions';
-import { boxes, deadJobs, doctor, feed, loaded, now, put, refused, reloadJobs, samples, sorted } from '../live';
+import { boxes, deadJobs, dismiss, doctor, feed, loaded, now, put, refused, reloadJobs, samples, sorted } from '../live';
 import { overlay } from '../keys';
-import { failed, title, why, type Happening } from '../state';
+import { failed, lifted, title, why, type Happening } from '../state';
 import { attempt, Blank, Btn, Icon, Islet, Loading, Menu, Said, Sheet, Seg, State, toast, useAsk, When, type IconName } from '../ui';
 import { Chart } from './chart';
 import type { PlotProps } from '../plot';
@@ -72,7 +72,7 @@ function waiting(): Wait[] {
   const no: Wait[] = refused.value.slice(0, 5).map(r => ({
     key: r.box + r.key, icon: 'no', tone: 'bad', title: <span class="cut" title={safe(r.name)}>{safe(r.name, 60)}{r.port ? `:${r.port}` : ''}</span>,
     text: <>{name(r.box)} was refused {r.times === 1 ? 'once' : `${r.times} times in ${span(Math.max(1000, r.last - r.first))}`}. {why(r.reason)}</>,
-    act: <Menu label={`Allow ${safe(r.name, 60)}`} items={allowMenu(r)}>Allow…</Menu>,
+    act: lifted(r.reason) ? <Menu label={`Allow ${safe(r.name, 60)}`} items={allowMenu(r)}>Allow…</Menu> : <Btn kind="small quiet" onClick={() => dismiss(r)}>Hide</Btn>,
   }));
   const dead: Wait[] = deadJobs.value.slice(0, 3).map(j => ({
     key: j.id, icon: 'bang', tone: 'warn', title: <>A job gave up after {plural(j.attempts, 'try', 'tries')}</>, text: <><code>{safe(j.kind)}</code> of <code>{safe(j.subject, 24)}</code>: {safe(j.error, 160)}</>, act: <Btn kind="small" href="#/jobs">Open</Btn>,

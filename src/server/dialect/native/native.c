@@ -81,6 +81,8 @@ static const cay__route routes[] = {
     OP("POST", BOX "/services", service_act, 0),
     OP("GET", BOX "/services/wait", service_wait, 0),
 
+    OP("POST", "/manifest/check", manifest_check, CAY__ROUTE_ASKS),
+
     OP("POST", BOX "/snapshots", snapshot_create, CREATE),
     OP("GET", "/snapshots", snapshot_list, 0),
     OP("POST", "/snapshots/import", snapshot_import, RAW),

@@ -69,6 +69,8 @@ CAY__OP(file_patch);
 CAY__OP(file_tar_get);
 CAY__OP(file_tar_put);
 CAY__OP(file_watch);
+/* manifests.c */
+CAY__OP(manifest_check);
 /* access.c */
 CAY__OP(key_create);
 CAY__OP(key_list);
