@@ -19,6 +19,7 @@ export type AuditProof = Required<T.AuditProof>;
 export type Doctor = Required<T.Doctor>;
 export type Layer = Required<T.Layer>;
 export type Template = Required<T.Template>;
+export type Build = Required<T.Build>;
 export type Create = T.Create;
 export type Result = Required<T.Result>;
 /** A line of a sandbox's network log. */

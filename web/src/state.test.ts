@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { backoff, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, timeline, tree, why } from './state';
+import { backoff, buildLog, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, timeline, tree, why } from './state';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
 import { href, parse } from './lib/router';
@@ -115,4 +115,16 @@ test('a patch becomes numbered lines', () => {
   assert.deepEqual(diffLines(patch).map(l => [l.kind, l.old, l.new, l.text]), [['@', 0, 0, 'def f():'], [' ', 1, 1, 'a'], ['-', 2, 0, 'b'], ['+', 0, 2, 'c'], [' ', 3, 3, 'd']]);
   assert.deepEqual(counts(patch), [1, 1]);
   assert.deepEqual(diffLines('--- nothing'), []);
+});
+
+test('the log of a build goes on where it broke', () => {
+  const m = (event: string, d: object, id = '') => ({ id, event, data: JSON.stringify(d) }), say = (text: string) => m('out', { text });
+  let l = [m('step', { step: 1, steps: 2, cached: true, text: 'FROM host' }), say('a\n'), m('at', {}, '7'), say('b\nc\n'), { id: '7', event: 'out', data: '{' }, m('other', {})].reduce((x, e) => buildLog(x, e), buildLog());
+  assert.deepEqual(l.lines.map(x => x.text), ['[1/2] (was there) FROM host', 'a', 'b', 'c']);
+  l = buildLog(l);
+  assert.deepEqual([l.lines.map(x => x.text), l.after], [['[1/2] (was there) FROM host', 'a'], '7']);
+  for (let i = 0; i < 4000; i++) l = buildLog(l, say(`${i}`));
+  assert.deepEqual([l.lines.length, l.dropped, l.lines[0]!.text], [3000, 1002, '1000']);
+  assert.equal(buildLog(l).lines.length, 0); // all that is left came after the mark
+  assert.deepEqual(buildLog(l, m('end', { state: 'failed', error: 'why' })).end, { state: 'failed', error: 'why' });
 });

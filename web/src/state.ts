@@ -229,5 +229,22 @@ export function counts(patch: string): [number, number] {
   return [l.filter(x => x.kind === '+').length, l.filter(x => x.kind === '-').length];
 }
 
+// ------------------------------------------------------------------ what a build says
+
+export interface BuildLog { lines: { kind: string; text: string }[]; dropped: number; after: string; sure: number; end: { state: string; error: string } | null }
+const KEPT_LINES = 3000;
+/** The log with one event more; without one: as it was at the last mark, from which the stream goes on. */
+export function buildLog(log: BuildLog = { lines: [], dropped: 0, after: '', sure: 0, end: null }, m?: { id: string; event: string; data: string }): BuildLog {
+  if (!m) return { ...log, lines: log.lines.slice(0, Math.max(0, log.sure - log.dropped)) };
+  let d: any;
+  try { d = JSON.parse(m.data); } catch { return log; }
+  if (m.event === 'at') return { ...log, after: m.id, sure: log.dropped + log.lines.length };
+  if (m.event === 'end') return { ...log, end: { state: String(d.state ?? ''), error: String(d.error ?? '') } };
+  if (!['step', 'out', 'err', 'note', 'warn', 'fail'].includes(m.event)) return log;
+  const text = String(d.text ?? '').replace(/\n$/, ''), head = m.event === 'step' ? `[${d.step}/${d.steps}] ${d.cached ? '(was there) ' : ''}` : '';
+  const lines = [...log.lines, ...text.split('\n').map((t, i) => ({ kind: m.event, text: (i ? '' : head) + t.replace(/\r$/, '') }))], over = Math.max(0, lines.length - KEPT_LINES);
+  return { ...log, lines: over ? lines.slice(over) : lines, dropped: log.dropped + over };
+}
+
 /** How long to wait before the n-th try to reach the server again. */
 export const backoff = (n: number) => Math.min(15000, 1000 * 2 ** Math.max(0, n));

@@ -4,6 +4,7 @@ import { safe } from '../lib/format';
 import { setQuery } from '../lib/router';
 import { overlay } from '../keys';
 import { boxes } from '../live';
+import { Builds } from './builds';
 import { Btn, Cmd, Icon, Loading, Sheet, Trouble, useAsk } from '../ui';
 
 export default function Templates() {
@@ -11,6 +12,7 @@ export default function Templates() {
   return (
     <div class="page"><div class="head"><div><h1>Templates</h1><p>What a sandbox starts from. Layers are shared: a hundred sandboxes on one template hold it once.</p></div></div>
       {t.error ? <Trouble error={t.error} what="They cannot be listed." again={t.again} /> : !t.data ? <Loading /> : <Sheet title="On this host" note={t.data.length}><ul class="plainlist tall-list">{t.data.map(x => <li key={x.name}><Icon name="layers" class="sandc" /><span class="grow"><b class="mono">{safe(x.name, 60)}</b><br /><span class="soft">{safe(x.about, 300)}</span></span><a class="dim wide" href={`#/sandboxes?q=template:${encodeURIComponent(x.name)}`}>{used(x.name)} in use</a><Btn kind="small" onClick={() => { setQuery({ template: x.name }); overlay.value = 'create'; }}>Use it</Btn></li>)}</ul></Sheet>}
-      <Sheet title="By hand" class="gap"><div class="pad"><Cmd text="cay create --template host --name NAME" /></div></Sheet></div>
+      <Builds onReady={t.again} />
+      <Sheet title="By hand" class="gap"><div class="pad"><Cmd text="cay create --template host --name NAME" /><Cmd text="cay template build -t NAME ." /></div></Sheet></div>
   );
 }
