@@ -152,6 +152,59 @@ async function main() {
     equal(found.hacked, undefined, 'a script ran');
     equal(found.tags, 0, 'elements out of data');
   });
+  await step('a sandbox whose name, labels and reason are markup, escapes and directions is text', page, async () => {
+    // This server takes no such names; another one, or one of tomorrow, may tell them.
+    const evil = '\u202e<img src=x onerror="window.hacked=2">${7*7}</a><script>window.hacked=2</script>', shown = '<img src=x onerror="window.hacked=2">${7*7}</a>';
+    truth((await api('POST', '/sandboxes', { name: evil })).status === 400, 'it was taken');
+    wrong.length = 0;
+    const other = await open(browser, s.link()), p = other.page;
+    await p.locator('.app').waitFor();
+    const worse = x => ({ ...x, name: evil, hostname: evil, template: evil, reason: evil, workdir: '/"><img src=x>', labels: { 'javascript:window.hacked=2': '"><svg onload="window.hacked=2">', team: '<b>bold</b>\u0007\u001b[31m' }, metadata: { note: evil } });
+    await p.route(u => /^\/api\/v1\/sandboxes(\/c[a-z2-7]{19})?$/.test(u.pathname), async r => { if (r.request().method() !== 'GET') return r.continue(); const a = await r.fetch(), j = await a.json(); await r.fulfill({ json: j.items ? { ...j, items: j.items.map(worse) } : worse(j) }); });
+    await p.reload();
+    const harm = () => p.evaluate(() => JSON.stringify([window.hacked ?? 0, document.querySelectorAll('img, svg[onload], [href^="javascript:"], b > b, body script:not([src])').length, (/.{0,60}[\u202e\u001b\u0007].{0,60}/.exec(`${document.body.innerText}\n${document.title}`) ?? [''])[0]]));
+    for (const hash of ['#/', '#/?chart=list', '#/sandboxes', ...['', '/network', '/snapshots', '/timeline', '/processes', '/ports', '/resources'].map(t => `#/sandbox/${id}${t}`)]) {
+      await p.evaluate(h => { location.hash = h; }, hash);
+      await p.locator('#main').getByText(shown).first().waitFor({ state: 'attached' });
+      equal(await harm(), '[0,0,""]', hash);
+    }
+    await p.locator('#main').focus();
+    await p.keyboard.press('Control+k');
+    await p.locator('#palette input').fill('onerror');
+    await p.locator('#palette').getByText(shown).first().waitFor();
+    equal(await harm(), '[0,0,""]', 'the palette');
+    await p.keyboard.press('Escape');
+    await p.getByRole('button', { name: 'Kill…' }).click();
+    await p.locator('#question').getByText('<img src=x').first().waitFor();
+    equal(await harm(), '[0,0,""]', 'the question');
+    await other.ctx.close();
+  });
+  await step('the server judges a manifest while it is written', page, async () => {
+    const draft = m => page.evaluate(d => sessionStorage.setItem('draft', JSON.stringify({ manifest: d })), m);
+    await draft('{ "entries": { "a": { "type": "file", "content": "" }, "wrong one": { "type": "fiel" } } }');
+    await page.locator('#main').focus();
+    await page.keyboard.press('c');
+    await page.locator('#create .cm-lint-marker-error').waitFor();
+    equal(await page.locator('#create .cm-lintRange-error').innerText(), '"wrong one"', 'what is marked');
+    await page.locator('#create .cm-lint-marker-error').hover();
+    await page.locator('.cm-tooltip', { hasText: 'fiel' }).waitFor();
+    await page.locator('#create').getByRole('button', { name: 'Close' }).click();
+    await draft('');
+    wrong.length = 0; // the browser said aloud that it was refused
+  });
+  await step('a build is followed as it speaks', page, async () => {
+    const b = await page.evaluate(async text => { const { csrf } = await (await fetch('/console/session')).json(); const a = await fetch('/api/v1/builds?name=lagoon', { method: 'POST', headers: { 'X-Cay-Csrf': csrf, 'Content-Type': 'text/plain' }, body: text }); return a.json(); }, 'FROM host\nRUN echo "first <img src=x onerror=window.hacked=3>"; until [ -e /tmp/never ] || [ $((n=n+1)) -gt 20 ]; do sleep 0.1; done; echo la"st"\n');
+    await go('#/templates');
+    await page.getByRole('button', { name: 'lagoon' }).click();
+    const log = page.getByRole('log');
+    await log.getByText(/^first <img src=x/).waitFor();
+    await log.getByText(/^last/).waitFor();
+    await page.locator('.chip', { hasText: 'ready' }).first().waitFor();
+    await page.locator('.tall-list', { hasText: 'lagoon' }).waitFor();
+    equal(await page.evaluate(() => [window.hacked, document.querySelectorAll('main img').length].join()), ',0', 'elements out of a log');
+    await page.screenshot({ path: join(shots, 'build.png') });
+    truth(page.url().includes(b.id), page.url());
+  });
   await step('two browsers see one sandbox', page, async () => {
     const other = await open(browser, s.link('reef'));
     await other.page.locator('.app').waitFor();

@@ -5,7 +5,7 @@ import { effect } from '@preact/signals';
 import { render, type ComponentChildren } from 'preact';
 import { lazy, Suspense } from './lib/lazy';
 import { lost, login, logout, session, who } from './api';
-import { clock, span } from './lib/format';
+import { clock, safe, span } from './lib/format';
 import { href, parse, route, start } from './lib/router';
 import { begin, boxes, deadJobs, doctor, now, retryAt, samples, templates, tryNow } from './live';
 import { Keys, overlay, listenKeys } from './keys';
@@ -49,7 +49,7 @@ function View() {
 function Crumb() {
   if (page() !== 'sandbox') return <div class="crumb"><b>{nav.find(n => n[0] === page())?.[1] ?? (page() === 'more' ? 'More' : 'Overview')}</b></div>;
   const b = boxes.value.get(route.value.path[1] ?? '');
-  return <div class="crumb"><a href="#/sandboxes">Sandboxes</a><span aria-hidden="true">/</span><b class="cut">{b ? title(b) : route.value.path[1]}</b></div>;
+  return <div class="crumb"><a href="#/sandboxes">Sandboxes</a><span aria-hidden="true">/</span><b class="cut">{safe(b ? title(b) : route.value.path[1], 80)}</b></div>;
 }
 
 const Host = () => {
@@ -99,7 +99,7 @@ let begun = false;
 effect(() => { if (session.value?.scope && !begun) { begun = true; begin(); } else if (session.value && !session.value.scope) begun = false; });
 effect(() => {
   const b = page() === 'sandbox' ? boxes.value.get(route.value.path[1] ?? '') : undefined;
-  document.title = `${b ? title(b) : nav.find(n => n[0] === page())?.[1] ?? 'cay'} · cay`;
+  document.title = `${b ? safe(title(b), 80) : nav.find(n => n[0] === page())?.[1] ?? 'cay'} · cay`;
 });
 const boot = () => enter().catch(() => { setTimeout(boot, 1500); });
 void boot();

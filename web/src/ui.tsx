@@ -136,8 +136,8 @@ export function Asker() {
   const close = () => { question.value = null; };
   const act = async () => { try { await (q.withInput ? q.withInput(input.current?.value ?? '') : q.act()); close(); } catch (e) { fail(e); } };
   return (
-    <Dialog onClose={close} label={q.title} id="question"><form onSubmit={e => { e.preventDefault(); void act(); }}>
-      <div class="dhead"><h2>{q.title}</h2></div><div class="pad">{q.text}{q.input && <label class="field"><span>{q.input.label}</span><input ref={input} class="in" name="value" type={q.input.type ?? 'text'} defaultValue={q.input.value} autofocus autocomplete="off" /></label>}{error ? <Trouble error={error} what="It was not done." /> : null}</div>
+    <Dialog onClose={close} label={safe(q.title, 120)} id="question"><form onSubmit={e => { e.preventDefault(); void act(); }}>
+      <div class="dhead"><h2>{safe(q.title, 120)}</h2></div><div class="pad">{q.text}{q.input && <label class="field"><span>{q.input.label}</span><input ref={input} class="in" name="value" type={q.input.type ?? 'text'} defaultValue={q.input.value} autofocus autocomplete="off" /></label>}{error ? <Trouble error={error} what="It was not done." /> : null}</div>
       <div class="dfoot"><span class="right btns"><Btn onClick={close}>Keep it</Btn><button type="submit" class={`btn ${q.danger ? 'danger solid' : 'prime'}`}>{q.yes}</button></span></div></form></Dialog>
   );
 }

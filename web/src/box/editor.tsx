@@ -2,7 +2,7 @@
 // One file at a time: its text, its picture, or what changed in it since a snapshot. A file that somebody changed meanwhile is never overwritten silently.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { all, ask, Failed, filePath, of, readFile, save, writeFile, type Box, type Change, type Snapshot } from '../api';
-import { bytes, safe } from '../lib/format';
+import { bytes, safe, word } from '../lib/format';
 import { route, setQuery } from '../lib/router';
 import { snaps } from '../live';
 import { counts, diffLines, latest } from '../state';
@@ -15,7 +15,7 @@ const kind = (path: string) => pictures[path.split('.').pop()!.toLowerCase()];
 
 export default function Editor({ b }: { b: Box }) {
   const path = route.value.query.get('file') ?? '', diff = route.value.query.get('view') === 'diff';
-  if (!path) return <div class="edit"><Blank title="No file is open" text="Choose one at the left, or drop some there to upload them." cmd={`cay cp FILE ${b.name || b.id}:`} /></div>;
+  if (!path) return <div class="edit"><Blank title="No file is open" text="Choose one at the left, or drop some there to upload them." cmd={`cay cp FILE ${b.name ? word(b.name) : b.id}:`} /></div>;
   return diff ? <Diff b={b} path={path} /> : kind(path) ? <Picture b={b} path={path} /> : <Text key={path} b={b} path={path} />;
 }
 

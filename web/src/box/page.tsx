@@ -3,7 +3,7 @@
 import { useEffect } from 'preact/hooks';
 import { lazy } from '../lib/lazy';
 import { get, of, type Box } from '../api';
-import { bytes, plural, span } from '../lib/format';
+import { bytes, plural, safe, span } from '../lib/format';
 import { go, href, route } from '../lib/router';
 import { allow, askFork, extend, fork, kill, pause, remove, rename, snapshot, start, undo } from '../actions';
 import { boxes, loadNet, loaded, now, put, refused, snaps } from '../live';
@@ -52,7 +52,7 @@ function Shown({ b, tab }: { b: Box; tab: Tab }) {
         <div class="grow"><h1><span class="cut"><Said text={title(b)} most={80} /></span><span class={`chip ${bad ? 'bad' : 'sandc'}`}><span class={`mark ${bad ? 'failed' : b.state === 'creating' ? 'starting' : b.state}`} />{bad ? 'failed' : b.state}</span></h1>
           <div class="facts"><span class="mono idchip">{b.id} <Copy text={b.id} label="Copy the id" /></span><span><b><Said text={b.template} most={30} /></b> template</span><span>level <b>{b.level} {b.isolation}</b>, {soft.length ? <a href="#/doctor" title={soft.map(l => `${l.name}: ${l.state}`).join('\n')}>all but {plural(soft.length, 'layer')}</a> : `all ${b.layers.length} layers`}</span>
             <span class="wide">{n(limits.cpu_milli) > 0 && <><b>{n(limits.cpu_milli) / 1000}</b> CPU, </>}{n(limits.memory) > 0 && <b>{bytes(n(limits.memory))}</b>}{n(limits.disk) > 0 && <>, <b>{bytes(n(limits.disk))}</b> disk</>}</span>
-            <span>{on ? 'up' : 'made'} <b>{span(now.value - b.created_ms)}</b>{!on && ' ago'}</span>{b.deadline_ms > 0 && on && <span>{b.on_expiry === 'pause' ? 'pauses' : 'ends'} in <b>{span(b.deadline_ms - now.value)}</b> <button type="button" class="plain" onClick={() => extend(b)}>extend</button></span>}{!on && b.reason && <span>ended: <b>{b.reason}</b></span>}</div></div>
+            <span>{on ? 'up' : 'made'} <b>{span(now.value - b.created_ms)}</b>{!on && ' ago'}</span>{b.deadline_ms > 0 && on && <span>{b.on_expiry === 'pause' ? 'pauses' : 'ends'} in <b>{span(b.deadline_ms - now.value)}</b> <button type="button" class="plain" onClick={() => extend(b)}>extend</button></span>}{!on && b.reason && <span>ended: <b>{safe(b.reason, 80)}</b></span>}</div></div>
         <div class="acts"><Btn icon="snap" onClick={() => snapshot(b)}>Snapshot <kbd aria-hidden="true">S</kbd></Btn><Btn icon="fork" onClick={() => fork(b)}>Fork <kbd aria-hidden="true">F</kbd></Btn><Btn icon="undo" onClick={() => undo(b)} title={last ? `Back to ${last.label || 'the last snapshot'}; the present is kept as a snapshot first` : 'There is no snapshot to go back to'}>Undo <kbd aria-hidden="true">U</kbd></Btn>
           {on ? <Btn kind="icon wide" icon="pause" label="Pause" onClick={() => pause(b)} /> : <Btn kind="icon" icon="play" label={b.state === 'paused' ? 'Resume' : 'Start again'} onClick={() => (b.state === 'paused' ? pause(b) : start(b))} />}<Btn kind="danger" onClick={() => (b.state === 'stopped' ? remove(b) : kill(b))}>{b.state === 'stopped' ? 'Delete…' : 'Kill…'}</Btn>
           <Menu kind="icon quiet wide" icon="more" label="More" items={[{ text: 'Rename…', act: () => rename(b) }, { text: 'Fork many…', act: () => askFork(b) }, { text: 'One more hour', act: () => extend(b) }, ...(on ? [{ text: 'Pause', act: () => pause(b) }] : []), { text: 'Delete…', bad: true, act: () => remove(b) }]} /></div></div>
@@ -63,5 +63,5 @@ function Shown({ b, tab }: { b: Box; tab: Tab }) {
   );
 }
 
-const Stopped = ({ b }: { b: Box }) => <Blank title={failed(b) ? 'It failed' : 'It is stopped'} text={<>It ended {b.reason ? <>because of <code>{b.reason}</code></> : 'some time ago'}. Its files, timeline and snapshots are kept.</>}><Btn kind="prime" icon="play" onClick={() => start(b)}>Start again</Btn><Btn href={href(['sandbox', b.id, 'snapshots'])}>Snapshots</Btn></Blank>;
+const Stopped = ({ b }: { b: Box }) => <Blank title={failed(b) ? 'It failed' : 'It is stopped'} text={<>It ended {b.reason ? <>because of <code>{safe(b.reason, 80)}</code></> : 'some time ago'}. Its files, timeline and snapshots are kept.</>}><Btn kind="prime" icon="play" onClick={() => start(b)}>Start again</Btn><Btn href={href(['sandbox', b.id, 'snapshots'])}>Snapshots</Btn></Blank>;
 void route;

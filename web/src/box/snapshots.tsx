@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { address, all, del, patch as patchJson, save, type Box, type Change, type Snapshot } from '../api';
 import { coast } from '../lib/islet';
-import { bytes, clock, exact, plural, safe, span } from '../lib/format';
+import { bytes, clock, exact, plural, safe, span, word } from '../lib/format';
 import { go, href, route, setQuery } from '../lib/router';
 import { fork, snapshot, undo } from '../actions';
 import { boxes, dropSnap, reloadSnaps, snaps } from '../live';
@@ -18,7 +18,7 @@ export default function Snapshots({ b }: { b: Box }) {
   const chosenB = snaps.value.get(route.value.query.get('b') ?? '') ?? latest(b, snaps.value), chosenA = snaps.value.get(route.value.query.get('a') ?? '');
   useEffect(() => { void reloadSnaps().catch(() => undefined); }, [b.id]);
   const pick = (id: string, shift: boolean) => setQuery(shift ? { a: id === chosenA?.id ? null : id } : { b: id });
-  if (!t.pebbles.length) return <Blank title="No snapshot yet" text="A snapshot of a quiet sandbox takes a millisecond, whatever it holds; it can be gone back to, forked and compared." cmd={`cay snapshot ${b.name || b.id}`}><Btn kind="prime" icon="snap" onClick={() => snapshot(b)}>Snapshot</Btn></Blank>;
+  if (!t.pebbles.length) return <Blank title="No snapshot yet" text="A snapshot of a quiet sandbox takes a millisecond, whatever it holds; it can be gone back to, forked and compared." cmd={`cay snapshot ${b.name ? word(b.name) : b.id}`}><Btn kind="prime" icon="snap" onClick={() => snapshot(b)}>Snapshot</Btn></Blank>;
   return (
     <div class="split"><div class="snap"><div class="snapbar"><span class="dim wide">{asList ? '' : 'Time runs right. Click chooses B, Shift-click A.'}</span><span class="right" /><Seg small label="Picture or table" value={asList ? 'list' : 'tree'} options={[['tree', 'Tree'], ['list', 'Table']]} onPick={v => setQuery({ as: v === 'list' ? 'list' : null })} /></div>
       {asList ? <Table t={t} a={chosenA} b={chosenB} pick={pick} /> : <Picture t={t} a={chosenA} b={chosenB} pick={pick} here={b} />}
@@ -67,7 +67,7 @@ function Chosen({ s, b, a }: { s: Snapshot; b: Box; a?: Snapshot }) {
     <><section><h2><span class="ab b">B</span> <Said text={label(s)} most={60} /></h2><div class="kv"><span>Id</span><code>{s.id}</code><span>Of</span><span>{of_ ? <a href={href(['sandbox', of_.id])}>{safe(title(of_), 40)}</a> : 'a sandbox that is gone'}</span><span>Taken</span><span title={exact(s.created_ms)}>{clock(s.created_ms)}{s.automatic && ', automatically'}</span>{s.files > 0 && <><span>Changed</span><span>{plural(s.files, 'file')}, {bytes(s.bytes)}</span></>}<span>Cost</span><span>{span(s.total_us / 1000)}, {s.method === 'swap' ? 'a swap: nothing was running' : s.method}</span><span>Durable</span><span class={s.durable ? 'ok' : ''}>{s.durable ? 'yes' : 'not yet synced'}</span></div>
       <div class="btnrow"><Btn icon="fork" onClick={() => fork(b, 1, s.id)}>Fork here</Btn><Btn icon="undo" onClick={() => undo(b, s)}>Undo to here</Btn><Btn icon="down" onClick={() => save(`${label(s)}.tar.zst`, address(`/api/v1/snapshots/${s.id}/export`))}>Export</Btn><Btn kind="danger" onClick={drop}>Delete…</Btn></div></section>
       <section><h2>Undo would</h2><p class="soft">end what runs in {safe(title(b), 40)}{since.data !== undefined && <> and put back {since.data ? plural(since.data, 'path') : 'no file'}</>}. A snapshot of the present is taken first, so undo can be undone.</p></section>
-      <section><h2>By hand</h2><Cmd text={a ? `cay diff ${a.id} ${s.id}` : `cay diff ${s.id} ${b.name || b.id}`} /><Cmd text={`cay undo ${b.name || b.id} ${s.id}`} /></section></>
+      <section><h2>By hand</h2><Cmd text={a ? `cay diff ${a.id} ${s.id}` : `cay diff ${s.id} ${b.name ? word(b.name) : b.id}`} /><Cmd text={`cay undo ${b.name ? word(b.name) : b.id} ${s.id}`} /></section></>
   );
 }
 

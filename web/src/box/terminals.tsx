@@ -85,7 +85,7 @@ function Screen({ b, id, shown, onEnd }: { b: Box; id: string; shown: boolean; o
   }, [id]);
   useEffect(() => { if (term.current) term.current.options.theme = colors(); }, [theme.value]);
   useEffect(() => { if (shown) { fit.current?.fit(); if (term.current) note(term.current); } }, [shown]);
-  const note = (t: Terminal) => { const el = document.getElementById('size'); if (el && host.current?.offsetParent) el.textContent = `${b.user}@${safe(b.hostname, 30)} · ${t.cols}×${t.rows}`; };
+  const note = (t: Terminal) => { const el = document.getElementById('size'); if (el && host.current?.offsetParent) el.textContent = `${safe(b.user, 30)}@${safe(b.hostname, 30)} · ${t.cols}×${t.rows}`; };
   const keys: [string, string][] = [['Esc', '\x1b'], ['Tab', '\t'], ['↑', '\x1b[A'], ['↓', '\x1b[B'], ['←', '\x1b[D'], ['→', '\x1b[C']];
   return (
     <div class={`screen ${shown ? 'term shown' : ''}`} hidden={!shown}><div class="xterm-host" ref={host} />

@@ -2,7 +2,7 @@
 // What was done in and to the sandbox, as a waterfall; under a command what the network refused meanwhile. A click opens the command's output.
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { get, of, type AuditLine, type Box, type List, type NetRecord, type Process } from '../api';
-import { clock, exact, plural, safe, span } from '../lib/format';
+import { clock, exact, plural, safe, span, word } from '../lib/format';
 import { href, route, setQuery } from '../lib/router';
 import { ends, feed, now, snaps } from '../live';
 import { timeline, type Span } from '../state';
@@ -25,7 +25,7 @@ export default function Timeline({ b }: { b: Box }) {
   useEffect(() => { if (chosen) document.getElementById(`span-${chosen}`)?.scrollIntoView({ block: 'nearest' }); }, [chosen, !!d.data]);
   if (d.error && !d.data) return <Trouble error={d.error} what="The timeline cannot be made." again={d.again} />;
   if (!d.data) return <Loading rows={8} />;
-  if (!all.length) return <Blank title="Nothing has happened yet" text="Commands, snapshots, changes of the network and refusals will be here." cmd={`cay exec ${b.name || b.id} -- uname -a`} />;
+  if (!all.length) return <Blank title="Nothing has happened yet" text="Commands, snapshots, changes of the network and refusals will be here." cmd={`cay exec ${b.name ? word(b.name) : b.id} -- uname -a`} />;
   const t0 = Math.min(...spans.map(s => s.start)), t1 = Math.max(...spans.map(s => s.start + (s.took ?? 1))), wide = Math.max(1, t1 - t0), pct = (t: number) => ((t - t0) / wide) * 100;
   return (
     <div class="split"><div class="scroll" ref={box} tabIndex={0} role="region" aria-label="Timeline"><div class="snapbar"><span class="dim">{plural(spans.length, 'entry', 'entries')} over {span(wide)}</span><span class="right" /><Seg small label="Range" value={range} options={[['5m', '5 min'], ['1h', '1 h'], ['all', 'All']]} onPick={v => setQuery({ range: v === 'all' ? null : v })} /></div>

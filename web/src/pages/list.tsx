@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All sandboxes, one row each. Only rows in sight are in the page, so that thousands scroll as smoothly as ten.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { bytes, plural, span } from '../lib/format';
+import { bytes, plural, safe, span } from '../lib/format';
 import { go, href, route, setQuery } from '../lib/router';
 import { boxes, cpu, loaded, now, sorted, used } from '../live';
 import { overlay, useKeys } from '../keys';
@@ -63,6 +63,6 @@ function Row({ b, sel, chosen, pick }: { b: Box; sel: boolean; chosen: boolean; 
     <tr class={`${sel ? 'sel' : ''} ${chosen ? 'chosen-row' : ''}`} aria-selected={chosen || undefined} onClick={pick} onDblClick={() => go(href(['sandbox', b.id]))}>
       <td><Islet id={b.id} state={bad ? 'damaged' : b.state} /></td><td class="cut name"><a href={href(['sandbox', b.id])}><Said text={title(b)} most={80} /></a>{!b.name && <span class="dim mono"> {b.id.slice(8)}</span>}</td><td><State state={b.state} bad={bad} /></td><td class="x soft cut"><Said text={b.template} most={40} /></td><td class="x soft">{b.level} {b.isolation}</td>
       <td class="x nowrap"><span class="meter"><i class={pct > 85 ? 'hot' : ''} style={{ width: `${pct}%` }} /></span><span class="mono dim">{share.toFixed(2)}{most ? ` of ${most}` : ''}</span></td><td class="x mono soft">{u ? bytes(u.memory) : '–'}</td><td class="x">{u && u.net_rx + u.net_tx ? <span class="mono soft">{bytes(u.net_rx + u.net_tx)}</span> : <span class="dim">–</span>}</td><td class="x dim">{b.tenant}</td><td class="x num soft"><When t={b.created_ms} /></td><td class="x num soft">{ends}</td>
-      <td class="sub cut">{b.template}, level {b.level} {b.isolation}{u ? `, ${bytes(u.memory)}` : ''}</td></tr>
+      <td class="sub cut">{safe(b.template, 40)}, level {b.level} {b.isolation}{u ? `, ${bytes(u.memory)}` : ''}</td></tr>
   );
 }
