@@ -257,7 +257,7 @@ async function main() {
   await step('a thousand sandboxes scroll', page, async () => {
     const many = await open(browser, s.link());
     await many.page.locator('.app').waitFor();
-    await many.page.route('**/api/v1/sandboxes?*', async r => { const a = await r.fetch(), j = await a.json(), one = j.items[0]; await r.fulfill({ json: { items: Array.from({ length: 1000 }, (_, i) => ({ ...one, id: 'c' + String(i).padStart(19, 'a').replace(/[0189]/g, c => 'wxyz'['0189'.indexOf(c)]), name: `box-${i}`, from: '' })) } }); });
+    await many.page.route('**/api/v1/sandboxes?*', async r => { const a = await r.fetch({ url: r.request().url().replace('cay.localhost', '127.0.0.1') }), j = await a.json(), one = j.items[0]; await r.fulfill({ json: { items: Array.from({ length: 1000 }, (_, i) => ({ ...one, id: 'c' + String(i).padStart(19, 'a').replace(/[0189]/g, c => 'wxyz'['0189'.indexOf(c)]), name: `box-${i}`, from: '' })) } }); });
     await many.page.reload();
     await many.page.evaluate(() => { location.hash = '#/sandboxes'; });
     await many.page.getByText('1,000 sandboxes').waitFor();
