@@ -160,7 +160,7 @@ async function main() {
     const other = await open(browser, s.link()), p = other.page;
     await p.locator('.app').waitFor();
     const worse = x => ({ ...x, name: evil, hostname: evil, template: evil, reason: evil, workdir: '/"><img src=x>', labels: { 'javascript:window.hacked=2': '"><svg onload="window.hacked=2">', team: '<b>bold</b>\u0007\u001b[31m' }, metadata: { note: evil } });
-    await p.route(u => /^\/api\/v1\/sandboxes(\/c[a-z2-7]{19})?$/.test(u.pathname), async r => { if (r.request().method() !== 'GET') return r.continue(); const a = await r.fetch(), j = await a.json(); await r.fulfill({ json: j.items ? { ...j, items: j.items.map(worse) } : worse(j) }); });
+    await p.route(u => /^\/api\/v1\/sandboxes(\/c[a-z2-7]{19})?$/.test(u.pathname), async r => { if (r.request().method() !== 'GET') return r.continue(); const a = await r.fetch({ url: r.request().url().replace('cay.localhost', '127.0.0.1') }), j = await a.json(); await r.fulfill({ json: j.items ? { ...j, items: j.items.map(worse) } : worse(j) }); });
     await p.reload();
     const harm = () => p.evaluate(() => JSON.stringify([window.hacked ?? 0, document.querySelectorAll('img, svg[onload], [href^="javascript:"], b > b, body script:not([src])').length, (/.{0,60}[\u202e\u001b\u0007].{0,60}/.exec(`${document.body.innerText}\n${document.title}`) ?? [''])[0]]));
     for (const hash of ['#/', '#/?chart=list', '#/sandboxes', ...['', '/network', '/snapshots', '/timeline', '/processes', '/ports', '/resources'].map(t => `#/sandbox/${id}${t}`)]) {
