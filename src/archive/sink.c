@@ -293,9 +293,10 @@ static int take_file(sink *s, const cay__item *it, cay_err *err)
     do {
         CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
         CAY_TRY(count(s, n, err));
-        if (s->o->seen && n)
+        if (n && s->o->seen)
             s->o->seen(NULL, p, n, s->o->arg);
-        memcpy(at + head + f.data_len, p, n);
+        if (n) /* at the end of an empty file there is no place to copy from */
+            memcpy(at + head + f.data_len, p, n);
         f.data_len += n;
         if (f.data_len > BIG)
             return big_file(s, it, at + head, f.data_len, err);
