@@ -508,9 +508,12 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
         return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running", "sandbox %s does not run", b->id);
     CAY_TRY(cay__native_meet(b->n, call, err));
     b->info = l.info;
-    if (!b->layers) {
-        b->layers = cay__alloc(sizeof *b->layers * CAY__LAYERS_MAX);
-        b->nlayers = cay__native_layers(&b->n->hello, b->layers, CAY__LAYERS_MAX);
+    cay_layer *layers = __atomic_load_n(&b->layers, __ATOMIC_ACQUIRE);
+    if (!layers) { /* several threads may ask at once: the first one's stay, and all of them are the same */
+        cay_layer *fresh = cay__alloc(sizeof *fresh * CAY__LAYERS_MAX);
+        __atomic_store_n(&b->nlayers, cay__native_layers(&b->n->hello, fresh, CAY__LAYERS_MAX), __ATOMIC_RELAXED);
+        if (!__atomic_compare_exchange_n(&b->layers, &layers, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            free(fresh);
     }
     *out = (cay_box_status){ .size = sizeof *out, .state = (cay_state)l.info.state, .reason = b->info.reason,
                              .level = (cay_level)b->n->hello.level, .layers = b->layers, .nlayers = b->nlayers,
