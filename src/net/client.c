@@ -56,6 +56,11 @@ int cay__client_open(const char *url, const char *key, cay__client **out, cay_er
     return 0;
 }
 
+bool cay__client_certs(cay__client *c, const char *dir)
+{
+    return cay__str_copy(c->to.certs, sizeof c->to.certs, dir);
+}
+
 cay__client *cay__client_ref(cay__client *c)
 {
     atomic_fetch_add(&c->refs, 1);

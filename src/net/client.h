@@ -17,6 +17,8 @@ typedef struct cay__client cay__client;
 
 /* key NULL: none. It is sent as Authorization: Bearer. */
 int  cay__client_open(const char *url, const char *key, cay__client **out, cay_err *err);
+/* Of https, before the first request: see cay__origin. false: the path is too long. */
+bool cay__client_certs(cay__client *c, const char *dir);
 cay__client *cay__client_ref(cay__client *c);
 void cay__client_unref(cay__client *c);
 const char *cay__client_url(const cay__client *c); /* as it was given */

@@ -274,11 +274,11 @@ static int perform(void *self, const cay_call *call, const cay__http_req *req, c
     return rc;
 }
 
-int cay__curl_dial(const char *url, const cay_call *call, int *fd, cay_err *err); /* curl_dial.c */
-static int dial(const char *url, const cay_call *call, int *fd, cay_err *err)
+int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err); /* curl_dial.c */
+static int dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err)
 {
     pthread_once(&once, init_curl);
-    return cay__curl_dial(url, call, fd, err);
+    return cay__curl_dial(url, certs, call, fd, err);
 }
 
 CAY_API const cay__net_ops cay__net_module;

@@ -8,10 +8,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/socket.h>
 
 enum { ROOM = 65536, CONNECT_MS = 30000 };
-int cay__curl_dial(const char *url, const cay_call *call, int *fd, cay_err *err);
+int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err);
 
 typedef struct side {
     size_t at, end;
@@ -113,7 +114,31 @@ static int start(tunnel *t, cay_err *err)
     return errno ? cay_fail_sys(err, CAY_ESYS, "start a thread") : 0;
 }
 
-static int connect_to(tunnel *t, const char *url, const cay_call *call, cay_err *err)
+static bool is_tls(CURLcode rc)
+{
+    return rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CONNECT_ERROR || rc == CURLE_SSL_CERTPROBLEM || rc == CURLE_SSL_CACERT_BADFILE;
+}
+
+/* The files of certs; those that are not there are not used: a server may not ask who we are. */
+static int use_certs(tunnel *t, const char *certs, cay_err *err)
+{
+    static const struct {
+        const char *name;
+        CURLoption  option;
+    } files[] = { { "ca.pem", CURLOPT_CAINFO }, { "cert.pem", CURLOPT_SSLCERT }, { "key.pem", CURLOPT_SSLKEY } };
+    char path[600];
+    for (size_t i = 0; i < CAY_LEN(files); i++) {
+        snprintf(path, sizeof path, "%s/%s", certs, files[i].name);
+        if (access(path, R_OK) == 0)
+            curl_easy_setopt(t->easy, files[i].option, path);
+        else if (errno != ENOENT)
+            return cay_fail_sys(err, CAY_EPERM, "read %.160s", path);
+    }
+    curl_easy_setopt(t->easy, CURLOPT_CAPATH, NULL); /* its own roots and nobody else's */
+    return 0;
+}
+
+static int connect_to(tunnel *t, const char *url, const char *certs, const cay_call *call, cay_err *err)
 {
     char said[CURL_ERROR_SIZE] = "";
     int left = cay__call_left(call);
@@ -128,24 +153,26 @@ static int connect_to(tunnel *t, const char *url, const cay_call *call, cay_err 
     const char *roots = getenv("CURL_CA_BUNDLE");
     if (roots && *roots)
         curl_easy_setopt(t->easy, CURLOPT_CAINFO, roots);
+    if (*certs)
+        CAY_TRY(use_certs(t, certs, err));
     CURLcode rc = curl_easy_perform(t->easy);
     curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, NULL);
     if (rc == CURLE_OPERATION_TIMEDOUT)
         return cay_fail_why(err, CAY_ETIMEOUT, "net_timeout", "%.100s: the connection took too long", url);
     if (rc != CURLE_OK || curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &net) != CURLE_OK || net < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CONNECT_ERROR ? "net_tls" : "net_unreachable", "%.100s: %.120s",
+        return cay_fail_why(err, CAY_EUPSTREAM, is_tls(rc) ? "net_tls" : "net_unreachable", "%.100s: %.120s",
                             url, *said ? said : curl_easy_strerror(rc));
     t->net = net;
     return 0;
 }
 
-int cay__curl_dial(const char *url, const cay_call *call, int *fd, cay_err *err)
+int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err)
 {
     int pair[2] = { -1, -1 };
     tunnel *t = cay__alloc(sizeof *t);
     t->local = -1;
     t->easy = curl_easy_init();
-    int rc = t->easy ? connect_to(t, url, call, err) : cay_fail(err, CAY_ESYS, "libcurl cannot be started");
+    int rc = t->easy ? connect_to(t, url, certs, call, err) : cay_fail(err, CAY_ESYS, "libcurl cannot be started");
     if (rc == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         rc = cay_fail_sys(err, CAY_ESYS, "socketpair");
     t->local = pair[1];

@@ -145,5 +145,5 @@ int cay__dial(const cay__origin *to, const cay_call *call, int *fd, cay_err *err
     if (!strcmp(to->scheme, "http"))
         return dial_tcp(to, call, fd, err);
     snprintf(url, sizeof url, "https://%s", to->authority);
-    return cay__http_dial(url, call, fd, err);
+    return cay__http_dial(url, to->certs, call, fd, err);
 }

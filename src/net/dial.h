@@ -14,6 +14,7 @@ typedef struct cay__origin {
     uint16_t port;
     char     authority[270]; /* for the Host line */
     char     prefix[256];    /* the URL's path without a last slash: "" or "/base" */
+    char     certs[512];     /* of https: directory with ca.pem, the only roots then, and cert.pem and key.pem, who we are; "": the system's roots */
 } cay__origin;
 
 /* CAY_EINVAL, "url_invalid": no such URL, or one with a user part, query or fragment. */

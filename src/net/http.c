@@ -108,10 +108,10 @@ bool cay__http_is_loopback(const char *url)
            ((size_t)used == end || host[used] == ':');
 }
 
-int cay__http_dial(const char *url, const cay_call *call, int *fd, cay_err *err)
+int cay__http_dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err)
 {
     const cay__net_ops *ops;
     CAY_TRY(check(&(cay__http_req){ .url = url }, err));
     CAY_TRY(find_module(&ops, err));
-    return ops->dial(url, call, fd, err);
+    return ops->dial(url, certs, call, fd, err);
 }

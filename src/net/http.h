@@ -54,8 +54,8 @@ int cay__http_fetch(cay__http *h, const cay_call *call, const cay__http_req *req
 bool cay__http_is_loopback(const char *url);
 
 /* A connected descriptor to the host of an https:// URL that carries plain bytes both ways: TLS is spoken by a thread of the module, and the certificate
- * was checked. */
-int cay__http_dial(const char *url, const cay_call *call, int *fd, cay_err *err);
+ * was checked. certs: as in cay__origin. */
+int cay__http_dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err);
 
 /* What the module gives: one symbol, cay__net_module. */
 typedef struct cay__net_ops {
@@ -63,5 +63,5 @@ typedef struct cay__net_ops {
     int  (*open)(void **out, cay_err *err);
     void (*close)(void *self);
     int  (*perform)(void *self, const cay_call *call, const cay__http_req *req, cay__http_reply *reply, cay_err *err);
-    int  (*dial)(const char *url, const cay_call *call, int *fd, cay_err *err);
+    int  (*dial)(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err);
 } cay__net_ops;

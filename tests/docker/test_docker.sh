@@ -51,7 +51,11 @@ refused "a disk limit that nobody holds" disk_unsupported cay --json create --di
 refused "a level that is not given" level_missing cay --json create --isolation vm
 refused "a policy by name" not_supported cay --json create --net pypi
 refused "an absent engine" engine_absent env DOCKER_HOST=unix:///no/such CONTAINER_HOST=unix:///no/such cay --json create
-refused "an engine elsewhere" engine_remote env DOCKER_HOST=tcp://127.0.0.1:1 CONTAINER_HOST=tcp://127.0.0.1:1 cay --json create
+elsewhere() { what=$1 reason=$2 url=$3; shift 3; refused "$what" "$reason" env DOCKER_HOST="$url" CONTAINER_HOST="$url" "$@" cay --json create; }
+elsewhere "an engine that nobody is" engine_down tcp://127.0.0.1:1 A=b
+elsewhere "an engine by ssh" engine_ssh ssh://somebody@there A=b
+elsewhere "an engine of another machine without TLS" engine_plain tcp://192.0.2.1:2375 A=b
+elsewhere "TLS without a root" engine_certs tcp://192.0.2.1:2376 DOCKER_TLS_VERIFY=1 HOME=/nonexistent
 refused "a user that is not there" user_not_found cay --json run -u nobody-here -- true
 [ "$engine" = podman ] || refused "a volume driver that is not there" volume_driver_unknown cay --json create --option volumes=v:/v:driver=no-such
 same "nothing left of bad requests" "$(containers)" 0

@@ -347,9 +347,38 @@ static void an_absent_engine_is_told_with_the_remedy(void **state)
     assert_string_equal(err.reason, "engine_absent");
     assert_non_null(strstr(err.msg, "DOCKER_HOST"));
     cay__engine_close(e);
-    assert_int_equal(cay__engine_open("tcp://10.0.0.1:2376", &e, &err), CAY_ENOTSUP);
-    assert_string_equal(err.reason, "engine_remote");
     assert_int_equal(cay__engine_open("/a-path-that-is-longer-than-the-name-of-a-socket-can-be-on-linux/which-is-one-hundred-and-eight-bytes/with-the-nul-at-its-end", &e, &err), CAY_EINVAL);
+}
+
+static void an_address_is_read_as_docker_reads_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *host, *tls, *certs; /* what the variables hold */
+        const char *url, *reason;
+    } rows[] = {
+        { "unix:///run/x", NULL, NULL, "unix:/run/x", "" },        { "/run/x", NULL, NULL, "unix:/run/x", "" },
+        { "tcp://127.0.0.1", NULL, NULL, "http://127.0.0.1:2375", "" }, { "tcp://localhost:1/", NULL, NULL, "http://localhost:1", "" },
+        { "tcp://[::1]", NULL, NULL, "http://[::1]:2375", "" },    { "tcp://10.0.0.1:2375", NULL, NULL, NULL, "engine_plain" },
+        { "tcp://10.0.0.1", "1", "/tmp", NULL, "engine_certs" },   { "tcp://10.0.0.1", NULL, "relative", NULL, "engine_certs" },
+        { "ssh://me@there", NULL, NULL, NULL, "engine_ssh" },      { "tcp://", NULL, NULL, NULL, "url_invalid" },
+        { "tcp://:2375", NULL, NULL, NULL, "url_invalid" },        { "tcp://h/path", "1", NULL, NULL, "url_invalid" },
+        { "npipe:////./pipe/x", NULL, NULL, NULL, "url_invalid" }, { "unix://relative", NULL, NULL, NULL, "url_invalid" },
+        { "", NULL, NULL, NULL, "url_invalid" },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay__engine_where w;
+        rows[i].tls ? setenv("DOCKER_TLS_VERIFY", rows[i].tls, 1) : unsetenv("DOCKER_TLS_VERIFY");
+        rows[i].certs ? setenv("DOCKER_CERT_PATH", rows[i].certs, 1) : unsetenv("DOCKER_CERT_PATH");
+        int rc = cay__engine_find(rows[i].host, &w, &err);
+        assert_string_equal(err.reason, rows[i].reason);
+        assert_true(rc == 0 ? rows[i].url != NULL : rows[i].url == NULL);
+        if (rc == 0)
+            assert_string_equal(w.url, rows[i].url);
+    }
+    unsetenv("DOCKER_TLS_VERIFY");
+    unsetenv("DOCKER_CERT_PATH");
 }
 
 int main(void)
@@ -365,6 +394,7 @@ int main(void)
         cmocka_unit_test(a_registrys_password_is_found),
         cmocka_unit_test(a_false_engine_harms_nobody),
         cmocka_unit_test(an_absent_engine_is_told_with_the_remedy),
+        cmocka_unit_test(an_address_is_read_as_docker_reads_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ enum { API_LEAST = 41, ANSWER_MAX = 64 << 20, LINE_MAX_BYTES = 1 << 20 };
 
 struct cay__engine {
     cay__client     *client;
-    char             path[112];
+    cay__engine_where where;
     pthread_mutex_t  lock;
     bool             met;
     cay__engine_info info;
@@ -20,21 +20,17 @@ struct cay__engine {
 
 int cay__engine_open(const char *url, cay__engine **out, cay_err *err)
 {
-    char to[128];
-    const char *path = cay__str_starts(url, "unix://") ? url + 7 : url;
-    if (path[0] != '/')
-        return cay_fail_why(err, CAY_ENOTSUP, "engine_remote", "engine %.80s: it has to run on this machine, because containers are reached by a directory of the host; give unix:///PATH", url);
+    cay__engine_where w;
+    CAY_TRY(cay__engine_find(url, &w, err));
+    cay__client *client = NULL;
+    CAY_TRY(cay__client_open(w.url, NULL, &client, err));
+    if (!cay__client_certs(client, w.certs)) {
+        cay__client_unref(client);
+        return cay_fail_why(err, CAY_EINVAL, "engine_certs", "engine %.80s: DOCKER_CERT_PATH is too long", url);
+    }
     cay__engine *e = cay__alloc(sizeof *e);
-    if (!cay__str_copy(e->path, sizeof e->path, path) || strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path)) {
-        free(e);
-        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "engine %.80s: the path is too long for a socket", url);
-    }
-    cay__str_join(to, sizeof to, "unix:", e->path, NULL);
-    int rc = cay__client_open(to, NULL, &e->client, err);
-    if (rc < 0) {
-        free(e);
-        return rc;
-    }
+    e->client = client;
+    e->where = w;
     pthread_mutex_init(&e->lock, NULL);
     *out = e;
     return 0;
@@ -51,7 +47,7 @@ void cay__engine_close(cay__engine *e)
 
 const char *cay__engine_path(const cay__engine *e)
 {
-    return e->path;
+    return e->where.path;
 }
 
 void cay__engine_encode(cay__buf *path, const char *value)
@@ -67,23 +63,35 @@ void cay__engine_encode(cay__buf *path, const char *value)
 
 /* ------------------------------------------------------------------ requests */
 
-/* Why it could not be reached, by trying once more without anything between. */
+/* Why its socket could not be reached, by trying once more without anything between. */
 static int unreachable(const cay__engine *e, cay_err *err)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
+    const char *path = e->where.path;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cay__str_copy(a.sun_path, sizeof a.sun_path, e->path);
+    cay__str_copy(a.sun_path, sizeof a.sun_path, path);
     int sys = fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) == 0 ? 0 : errno, rc;
     if (sys == ENOENT)
-        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_absent", "there is no container engine at %.100s; install docker.io or podman, or set DOCKER_HOST=unix:///PATH", e->path);
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_absent", "there is no container engine at %.100s; install docker.io or podman, or set DOCKER_HOST=unix:///PATH", path);
     else if (sys == EACCES || sys == EPERM)
-        rc = cay_fail_why(err, CAY_EPERM, "engine_denied", "the engine's socket %.100s does not let this user in; join its group (docker), or run the engine rootless", e->path);
+        rc = cay_fail_why(err, CAY_EPERM, "engine_denied", "the engine's socket %.100s does not let this user in; join its group (docker), or run the engine rootless", path);
     else
-        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_down", "the engine at %.100s does not answer: %s; is it running?", e->path, sys ? strerror(sys) : "it hung up");
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_down", "the engine at %.100s does not answer: %s; is it running?", path, sys ? strerror(sys) : "it hung up");
     if (err) {
         err->sys = sys;
         err->retry = sys == EACCES ? CAY_RETRY_NO : CAY_RETRY_YES;
     }
+    return rc;
+}
+
+/* The words of who tried, with what helps. */
+static int unreachable_tcp(const cay__engine *e, const cay_err *why, cay_err *err)
+{
+    bool tls = !strcmp(why->reason, "net_tls") || (*e->where.certs && !strcmp(why->reason, "net_cut"));
+    int rc = tls ? cay_fail_why(err, CAY_EUPSTREAM, "engine_tls", "the engine at %.60s and we do not trust each other: %.90s; look at ca.pem, cert.pem and key.pem in %.60s", e->where.path, why->msg, e->where.certs)
+                 : cay_fail_why(err, CAY_EUPSTREAM, "engine_down", "the engine at %.60s does not answer: %.100s; is it running, and does it listen there%s?", e->where.path, why->msg, *e->where.certs ? "" : " without TLS (else set DOCKER_TLS_VERIFY=1)");
+    if (err)
+        err->retry = tls ? CAY_RETRY_NO : CAY_RETRY_YES;
     return rc;
 }
 
@@ -105,6 +113,8 @@ static int told(cay__answer *a, const cay_call *call, cay_err *err)
     CAY_AUTOBUF text = CAY__BUF(LINE_MAX_BYTES);
     CAY_AUTOJSON *o = NULL;
     read_all(a, call, &text, NULL);
+    if (text.data && strstr(text.data, "HTTP request to an HTTPS server"))
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_tls", "the engine speaks TLS alone; set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH");
     cay__json_object("answer", text.data ? text.data : "", &o, NULL);
     return cay__engine_error(cay__answer_head(a)->status, cay__json_str(o, "message", ""), err);
 }
@@ -114,8 +124,8 @@ static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__ans
     cay__answer *a = NULL;
     cay_err why = CAY_ERR_INIT;
     int rc = cay__client_ask(e->client, call, q, &a, &why);
-    if (rc < 0 && (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") || !strcmp(why.reason, "net_cut"))))
-        return unreachable(e, err);
+    if (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") || !strcmp(why.reason, "net_cut") || !strcmp(why.reason, "net_tls")))
+        return e->where.tcp ? unreachable_tcp(e, &why, err) : unreachable(e, err);
     if (rc < 0) {
         if (err)
             *err = why;

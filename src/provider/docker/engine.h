@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * provider/docker/engine.h - ask a container engine over its socket: Docker since 20.10, Podman's compatible service.
+ * provider/docker/engine.h - ask a container engine over its socket or TCP: Docker since 20.10, Podman's compatible service.
  *
  *   cay__engine_open()   where it is; asks nothing      cay__engine_meet()   its version and what it gives, once
  *   cay__engine_ask()    JSON both ways                 cay__engine_lines()  an answer of one JSON object after another
@@ -19,11 +19,21 @@ typedef struct cay__engine_info {
     bool memory, cpu, pids;
 } cay__engine_info;
 
-/* url: "unix:///PATH" or "/PATH". CAY_ENOTSUP "engine_remote" for any other. */
+/* where.c. url: "unix:///PATH", "/PATH" or "tcp://HOST[:PORT]", by TLS where DOCKER_TLS_VERIFY or DOCKER_CERT_PATH say so. CAY_ENOTSUP "engine_ssh";
+ * CAY_EPERM "engine_plain" for plain bytes to another machine; CAY_EINVAL "engine_certs", "url_invalid". */
+typedef struct cay__engine_where {
+    char url[128];   /* for net/client.h */
+    char path[112];  /* the socket, or the URL as it was given */
+    char certs[512]; /* see net/dial.h */
+    bool tcp;
+} cay__engine_where;
+int  cay__engine_find(const char *url, cay__engine_where *out, cay_err *err);
+
+/* url: as of cay__engine_find(). */
 int  cay__engine_open(const char *url, cay__engine **out, cay_err *err);
 void cay__engine_close(cay__engine *e);
 const char *cay__engine_path(const cay__engine *e);
-/* CAY_EUPSTREAM "engine_absent", "engine_down", "engine_old"; CAY_EPERM "engine_denied". The answer lives as long as e. */
+/* CAY_EUPSTREAM "engine_absent", "engine_down", "engine_old", "engine_tls"; CAY_EPERM "engine_denied". The answer lives as long as e. */
 int  cay__engine_meet(cay__engine *e, const cay_call *call, const cay__engine_info **out, cay_err *err);
 
 /* path: below the version, encoded, with its query. body (taken) and out may be NULL. Any status but 2xx and 304 is an error. */

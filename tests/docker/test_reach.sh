@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_reach.sh BUILD: an engine over TCP and TLS, with certificates made here. Run by tests/docker/with.
+set -eu
+build=$(realpath "$1")
+PATH=$build:$PATH
+export CAY_LIBEXEC="$build" CAY_PROVIDER=docker CAY_HOME="$ENGINE_DIR/home" XDG_RUNTIME_DIR="$ENGINE_DIR/runtime" HOME="$ENGINE_DIR"
+mkdir -p "$CAY_HOME" "$XDG_RUNTIME_DIR"
+failed=0
+bad() { echo "FAIL: $*"; failed=1; }
+ok() { echo "ok: $*"; }
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: \"$2\", not \"$3\""; fi; }
+refused() {
+    what=$1 reason=$2
+    shift 2
+    if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
+    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
+}
+free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])'; }
+
+# ------------------------------------------------------------------ a root of ours, an engine, a user; and a stranger's root with a user
+tls=$ENGINE_DIR/tls
+mkdir -p "$tls/user" "$tls/stranger" "$tls/other"
+pem() { # pem ROOT NAME FILE EXTENSIONS
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$2" -keyout "$3-key.pem" -out "$3.csr" 2>/dev/null
+    printf '%s\n' "$4" >"$3.ext"
+    openssl x509 -req -in "$3.csr" -CA "$1.pem" -CAkey "$1-key.pem" -CAcreateserial -days 2 -extfile "$3.ext" -out "$3.pem" 2>/dev/null
+}
+for r in root other-root; do
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=$r" -keyout "$tls/$r-key.pem" -out "$tls/$r.pem" 2>/dev/null
+done
+pem "$tls/root" engine "$tls/engine" "subjectAltName=IP:127.0.0.1"
+pem "$tls/root" user "$tls/mine" "extendedKeyUsage=clientAuth"
+pem "$tls/other-root" stranger "$tls/theirs" "extendedKeyUsage=clientAuth"
+give() { cp "$2.pem" "$1/ca.pem"; cp "$3.pem" "$1/cert.pem"; cp "$3-key.pem" "$1/key.pem"; }
+give "$tls/user" "$tls/root" "$tls/mine"
+give "$tls/stranger" "$tls/root" "$tls/theirs"
+give "$tls/other" "$tls/other-root" "$tls/mine"
+
+port=$(free_port)
+DOCKERD_ARGS="-H tcp://127.0.0.1:$port --tlsverify --tlscacert $tls/root.pem --tlscert $tls/engine.pem --tlskey $tls/engine-key.pem" "$ENGINE_DIR/restart" ||
+    { echo "the engine does not listen on TCP: $(tail -1 "$ENGINE_DIR/log")"; exit 77; }
+export DOCKER_HOST="tcp://127.0.0.1:$port" DOCKER_TLS_VERIFY=1 DOCKER_CERT_PATH="$tls/user"
+
+# ------------------------------------------------------------------ trust, and none
+cay doctor >"$ENGINE_DIR/out" 2>&1 || :
+grep -q "tcp://127.0.0.1:$port" "$ENGINE_DIR/out" && ok "doctor knows the engine by its address" || bad "doctor: $(cat "$ENGINE_DIR/out")"
+same "a command by TLS" "$(cay run -- echo there)" there
+refused "a user of another root" engine_tls env DOCKER_CERT_PATH="$tls/stranger" cay --json create
+refused "an engine of another root" engine_tls env DOCKER_CERT_PATH="$tls/other" cay --json create
+refused "another name than the certificate's" engine_tls env DOCKER_HOST="tcp://localhost:$port" cay --json create
+refused "plain words to TLS" engine_tls env -u DOCKER_TLS_VERIFY -u DOCKER_CERT_PATH cay --json create
+refused "nobody there" engine_down env DOCKER_HOST="tcp://127.0.0.1:$(free_port)" cay --json create
+exit $failed
