@@ -85,6 +85,10 @@ typedef struct cay_guard {
     /* text: what came in, or the answer that would go out. 0: fine; 1: tripped, the run ends (info, malloc'ed JSON, or NULL). */
     int       (*check)(void *arg, cay_run *run, const char *text, char **info, cay_err *err);
     void       *arg;
+    /* Of input guards: on a thread of its own while the model is asked for the first time, instead of before the run makes or asks anything. One
+     * that trips cancels that request; cay_run_call() of its run is canceled when something else failed first. No tool runs, and no
+     * item is told of, before it has passed; pieces of the stream are. */
+    bool        beside;
 } cay_guard;
 
 typedef struct cay_hooks {

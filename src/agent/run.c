@@ -58,53 +58,6 @@ int cay__run_add(cay_run *r, const char *event, json_t *item, cay_err *err)
     return cay__run_event(r, CAY_RUN_ITEM, event, own, err);
 }
 
-/* ------------------------------------------------------------------ guards */
-
-static int guard(cay_run *r, const cay_guard *list, size_t n, const char *text, bool in, cay_err *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        CAY_AUTOFREE char *info = NULL;
-        cay__span *span = cay__span_begin(r, "guardrail", list[i].name ? list[i].name : "guardrail");
-        int rc = list[i].check(list[i].arg, r, text, &info, err);
-        cay__span_data(span, "triggered", json_boolean(rc > 0));
-        cay__span_end(span, NULL);
-        CAY_TRY(rc);
-        if (rc == 0)
-            continue;
-        rc = in ? cay_fail_why(err, CAY_EPERM, "guardrail_input", "guard %.60s does not let the input in", list[i].name ? list[i].name : "")
-                : cay_fail_why(err, CAY_EPERM, "guardrail_output", "guard %.60s does not let the answer out", list[i].name ? list[i].name : "");
-        if (err && info)
-            cay__str_copy(err->detail, sizeof err->detail, strlen(info) < sizeof err->detail ? info : "");
-        return rc;
-    }
-    return 0;
-}
-
-static int guard_input(cay_run *r, cay_err *err)
-{
-    const cay_agent *a = r->seat->agent;
-    CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
-    size_t i;
-    json_t *item;
-    if (!r->conf->ninput_guards && !a->ninput_guards)
-        return 0;
-    cay__buf_str(&b, "");
-    json_array_foreach(r->input, i, item) {
-        CAY_AUTOFREE char *text = cay__item_text(item);
-        if (text)
-            cay__buf_fmt(&b, "%s%s", b.len ? "\n" : "", text);
-    }
-    CAY_TRY(guard(r, r->conf->input_guards, r->conf->ninput_guards, b.data, true, err));
-    return guard(r, a->input_guards, a->ninput_guards, b.data, true, err);
-}
-
-static int guard_output(cay_run *r, cay_err *err)
-{
-    const cay_agent *a = r->seat->agent;
-    CAY_TRY(guard(r, r->conf->output_guards, r->conf->noutput_guards, r->output, false, err));
-    return guard(r, a->output_guards, a->noutput_guards, r->output, false, err);
-}
-
 /* ------------------------------------------------------------------ the loop */
 
 static void hooks_agent(cay_run *r, const char *output)
@@ -134,7 +87,7 @@ static int go(cay_run *r, cay_err *err)
         r->turn += !r->resumed;
         CAY_TRY(cay__turn(r, &next, err));
         if (next == CAY__FINAL)
-            CAY_TRY(guard_output(r, err));
+            CAY_TRY(cay__guard_output(r, err));
         if (next == CAY__FINAL)
             hooks_agent(r, r->output);
     }
@@ -191,7 +144,7 @@ static int begin(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
     if (r->conf->previous_response_id)
         r->response_id = cay__strdup(r->conf->previous_response_id);
     CAY_TRY(choose_rollout(r, err));
-    return guard_input(r, err);
+    return cay__guard_input(r, err);
 }
 
 static void tell_capabilities(cay_run *r, int rc, const cay_err *err)

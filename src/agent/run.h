@@ -77,6 +77,15 @@ bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb);
 int cay__call_check_run(const cay_run *r);
 int cay__call_fail_run(const cay_run *r, cay_err *err);
 
+/* guard.c: the input's guards that run before everything; the answer's. */
+int cay__guard_input(cay_run *r, cay_err *err);
+int cay__guard_output(cay_run *r, cay_err *err);
+/* The input's guards that run beside the first request: until _end() the run's call is one that they may cancel. *out is NULL when there are
+ * none. _end() takes how the request went, waits for them, and gives what counts. */
+struct cay__guards;
+int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err);
+int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err);
+
 /* turn.c */
 int cay__turn(cay_run *r, cay__next *next, cay_err *err);
 /* calls.c: what calls ask for; those that wait for approval stay in r->pending. *handoff: somebody else goes on; *stop: malloc'ed

@@ -106,18 +106,23 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
                             .output_schema = s->agent->output_schema, .output_strict = s->agent->output_strict, .settings = &set, .extra = s->extra, .previous_id = before, .prompt = s->agent->prompt,
                             .on_event = on_model_event, .arg = r };
     hooks_before(r, instructions, input);
+    struct cay__guards *guards = NULL;
+    CAY_TRY(cay__guards_begin(r, &guards, err));
     cay__span *span = cay__span_begin(r, "generation", cay_model_name(m));
     cay_err own = CAY_ERR_INIT;
     int rc = cay_model_ask(m, r->call, &q, reply, &own);
     if (rc == 0)
         cay__span_data(span, "usage", json_pack("{s:I, s:I}", "input_tokens", (json_int_t)reply->usage.input, "output_tokens", (json_int_t)reply->usage.output));
     cay__span_end(span, rc < 0 ? &own : NULL);
+    if (rc == 0)
+        add_usage(&r->usage, &reply->usage);
+    rc = cay__guards_end(r, guards, rc, &own);
     if (rc < 0) {
+        cay_model_reply_clear(reply);
         if (err)
             *err = own;
         return rc;
     }
-    add_usage(&r->usage, &reply->usage);
     hooks_after(r, reply);
     free(r->response_id);
     r->response_id = reply->id ? cay__strdup(reply->id) : NULL;

@@ -617,6 +617,99 @@ static void guards_stop_what_they_find(void **state)
     cay_run_result_free(run(&a, "go", PLAIN));
 }
 
+/* Waits until *what is true or its call is canceled; how it ended. */
+static int wait_for(const atomic_bool *what, const cay_call *call)
+{
+    for (int i = 0; i < 20000 && !*what; i++) {
+        struct pollfd f = { .fd = call && call->cancel_fd ? call->cancel_fd : -1, .events = POLLIN };
+        if (poll(&f, 1, 1) > 0)
+            return CAY_ECANCELED;
+    }
+    return *what ? 0 : CAY_ETIMEOUT;
+}
+
+static atomic_bool asked, passed, stopped, never;
+static int cancel[2];
+
+static int slow_ask(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+{
+    asked = true;
+    if (!self)
+        return play_ask(&p, call, q, out, err);
+    if (!strcmp(self, "canceled"))
+        assert_int_equal(write(cancel[1], "x", 1), 1);
+    int rc = !strcmp(self, "fails") ? CAY_EUPSTREAM : wait_for(&never, call);
+    stopped = rc == CAY_ECANCELED;
+    return cay_fail_why(err, rc, "model_said", "no answer");
+}
+static const cay_model_ops slow_ops = { .size = sizeof slow_ops, .name = "slow", .ask = slow_ask };
+
+static int looks_beside(void *arg, cay_run *r, const char *text, char **info, cay_err *err)
+{
+    assert_string_equal(cay_run_agent(r)->name, "A");
+    int rc = wait_for(arg, cay_run_call(r)); /* it would wait in vain were the model asked later */
+    if (rc < 0)
+        return cay_fail(err, rc, "it was not to be");
+    passed = !strstr(text, "bomb");
+    if (!passed)
+        *info = cay__strdup("{\"beside\":1}");
+    return !passed;
+}
+
+static int after_it(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    assert_true(passed); /* no tool before the guard has had its say */
+    return add(arg, call, out, err);
+}
+
+static cay_err slow_run(cay_agent *a, const char *how, const char *input, int cancel_fd, int want)
+{
+    cay_model *slow = cay_model_new(&slow_ops, (void *)how, "slow");
+    cay_run_config conf = { .size = sizeof conf, .model = slow };
+    cay_call call = { .size = sizeof call, .cancel_fd = cancel_fd };
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    asked = passed = stopped = false;
+    assert_int_equal(cay_agent_run(a, &call, input, &conf, &r, &err), want);
+    cay_run_result_free(r);
+    cay_model_free(slow);
+    return err;
+}
+
+static void guards_run_beside_the_model(void **state)
+{
+    (void)state;
+    const cay_tool tool = { .size = sizeof tool, .name = "add", .call = after_it };
+    const cay_tool *const tools[] = { &tool };
+    const cay_guard beside[] = { { .name = "b1", .check = looks_beside, .arg = &asked, .beside = true }, { .name = "b2", .check = looks_beside, .arg = &asked, .beside = true },
+                                 { .name = "first", .check = trips, .arg = "arson" } };
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = tools, .ntools = 1, .input_guards = beside, .ninput_guards = 3 };
+    p.say[0] = CALL("c1", "add", "{}");
+    p.say[1] = TEXT("done");
+    slow_run(&a, NULL, "fine", 0, 0);
+    assert_int_equal(calls, 1);
+
+    cay_err err = slow_run(&a, "waits", "a bomb", 0, CAY_EPERM); /* tripped: the request that would last is ended */
+    assert_string_equal(err.reason, "guardrail_input");
+    assert_string_equal(err.detail, "{\"beside\":1}");
+    assert_true(stopped);
+
+    slow_run(&a, "waits", "arson", 0, CAY_EPERM); /* the one that is not beside comes before everything */
+    assert_false(asked);
+
+    const cay_guard patient = { .name = "patient", .check = looks_beside, .arg = &never, .beside = true };
+    a.input_guards = &patient;
+    a.ninput_guards = 1;
+    err = slow_run(&a, "fails", "fine", 0, CAY_EUPSTREAM); /* the model fails: nobody waits for the guard */
+    assert_string_equal(err.reason, "model_said");
+
+    assert_int_equal(pipe(cancel), 0);
+    slow_run(&a, "canceled", "fine", cancel[0], CAY_ECANCELED); /* the caller's own cancel reaches both */
+    assert_true(stopped);
+    close(cancel[0]);
+    close(cancel[1]);
+}
+
 static char seen[2048];
 static void note(const char *what)
 {
@@ -751,7 +844,7 @@ int main(void)
         T(a_schema_has_only_so_many_steps), T(a_tool_that_raises_ends_the_run), T(turns_have_a_limit), T(outputs_fit_their_schema), T(a_required_tool_is_required_once),
         T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
         T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(an_agent_as_a_tool_waits_with_its_caller), T(tools_run_beside_each_other), T(tools_have_guards),
-        T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(hooks_and_events_tell_in_order),
+        T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(guards_run_beside_the_model), T(hooks_and_events_tell_in_order),
         T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told), T(errors_have_the_names_of_the_sdk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

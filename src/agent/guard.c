@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guards: who looks at what comes in and at the answer. Those of the input run before anything else, or beside the first request to the
+ * model; then one that trips ends the request, and a request that fails ends them. Nothing the model asks for happens before all have passed.
+ */
+#include "trace.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+static const char *called(const cay_guard *g)
+{
+    return g->name ? g->name : "guardrail";
+}
+
+/* What its check led to, as an error of the run. */
+static int verdict(const cay_guard *g, int rc, const char *info, bool in, cay_err *err)
+{
+    if (rc <= 0)
+        return rc;
+    rc = cay_fail_why(err, CAY_EPERM, in ? "guardrail_input" : "guardrail_output", in ? "guard %.60s does not let the input in" : "guard %.60s does not let the answer out", called(g));
+    if (err && info)
+        cay__str_copy(err->detail, sizeof err->detail, strlen(info) < sizeof err->detail ? info : "");
+    return rc;
+}
+
+static int in_order(cay_run *r, const cay_guard *list, size_t n, const char *text, bool in, cay_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        CAY_AUTOFREE char *info = NULL;
+        if (in && list[i].beside)
+            continue;
+        cay__span *span = cay__span_begin(r, "guardrail", called(&list[i]));
+        int rc = list[i].check(list[i].arg, r, text, &info, err);
+        cay__span_data(span, "triggered", json_boolean(rc > 0));
+        cay__span_end(span, NULL);
+        CAY_TRY(verdict(&list[i], rc, info, in, err));
+    }
+    return 0;
+}
+
+/* What came in with this run, as one text; malloc'ed. */
+static char *input_text(const cay_run *r)
+{
+    CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
+    size_t i;
+    json_t *item;
+    cay__buf_str(&b, "");
+    json_array_foreach(r->input, i, item) {
+        CAY_AUTOFREE char *text = cay__item_text(item);
+        if (text)
+            cay__buf_fmt(&b, "%s%s", b.len ? "\n" : "", text);
+    }
+    return cay__strdup(b.data ? b.data : "");
+}
+
+int cay__guard_input(cay_run *r, cay_err *err)
+{
+    const cay_agent *a = r->seat->agent;
+    if (!r->conf->ninput_guards && !a->ninput_guards)
+        return 0;
+    CAY_AUTOFREE char *text = input_text(r);
+    CAY_TRY(in_order(r, r->conf->input_guards, r->conf->ninput_guards, text, true, err));
+    return in_order(r, a->input_guards, a->ninput_guards, text, true, err);
+}
+
+int cay__guard_output(cay_run *r, cay_err *err)
+{
+    const cay_agent *a = r->seat->agent;
+    CAY_TRY(in_order(r, r->conf->output_guards, r->conf->noutput_guards, r->output, false, err));
+    return in_order(r, a->output_guards, a->noutput_guards, r->output, false, err);
+}
+
+/* ------------------------------------------------------------------ beside the model */
+
+typedef struct one_guard {
+    const cay_guard *g;
+    cay_run          view; /* the run as it was when the model was asked */
+    cay__span       *span;
+    char            *info;
+    int              rc;
+    cay_err          own;
+} one_guard;
+
+struct cay__guards {
+    const cay_call *before; /* the run's own call */
+    cay_call        call;   /* what the model and the guards work under meanwhile */
+    int             over;   /* an eventfd: somebody has failed, the others may stop */
+    int             either; /* an epoll: it, or the cancel descriptor of the run's call */
+    atomic_size_t   first;  /* who failed first: an index, n for the model, SIZE_MAX for nobody */
+    char           *text;
+    one_guard      *v;
+    size_t          n;
+    pthread_t       thread;
+};
+
+static void fails(struct cay__guards *g, size_t who)
+{
+    size_t nobody = SIZE_MAX;
+    uint64_t one = 1;
+    if (atomic_compare_exchange_strong(&g->first, &nobody, who))
+        (void)!write(g->over, &one, sizeof one);
+}
+
+static void check_one(void *arg, size_t i)
+{
+    struct cay__guards *g = arg;
+    one_guard *o = &g->v[i];
+    o->rc = o->g->check(o->g->arg, &o->view, g->text, &o->info, &o->own);
+    if (o->rc)
+        fails(g, i);
+}
+
+static void *check_all(void *arg)
+{
+    struct cay__guards *g = arg;
+    cay__beside(g->n, (unsigned)g->n, check_one, g);
+    return NULL;
+}
+
+static void add(struct cay__guards *g, const cay_guard *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].beside)
+            g->v[g->n++] = (one_guard){ .g = &list[i], .own = CAY_ERR_INIT };
+}
+
+/* One descriptor that is readable when either is: a call has room for one. */
+static int join(struct cay__guards *g, int cancel_fd, cay_err *err)
+{
+    struct epoll_event ev = { .events = EPOLLIN };
+    g->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    g->either = epoll_create1(EPOLL_CLOEXEC);
+    if (g->over < 0 || g->either < 0 || epoll_ctl(g->either, EPOLL_CTL_ADD, g->over, &ev) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "guards beside the model");
+    if (cancel_fd > 0 && epoll_ctl(g->either, EPOLL_CTL_ADD, cancel_fd, &ev) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "the cancel descriptor of the run");
+    g->call.cancel_fd = g->either;
+    return 0;
+}
+
+static void free_guards(struct cay__guards *g)
+{
+    for (size_t i = 0; i < g->n; i++)
+        free(g->v[i].info);
+    if (g->over >= 0)
+        close(g->over);
+    if (g->either >= 0)
+        close(g->either);
+    free(g->text);
+    free(g->v);
+    free(g);
+}
+
+static int start(struct cay__guards *g, cay_run *r, cay_err *err)
+{
+    sigset_t all, old;
+    for (size_t i = 0; i < g->n; i++) {
+        g->v[i].span = cay__span_begin(r, "guardrail", called(g->v[i].g));
+        cay__span_beside(g->v[i].span);
+        g->v[i].view = *r;
+        g->v[i].view.call = &g->call;
+        g->v[i].view.span = NULL;
+    }
+    sigfillset(&all); /* signals are for the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int e = pthread_create(&g->thread, NULL, check_all, g);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    for (size_t i = 0; e && i < g->n; i++)
+        cay__span_end(g->v[i].span, NULL);
+    errno = e;
+    return e ? cay_fail_sys(err, CAY_ESYS, "a thread for guards") : 0;
+}
+
+int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err)
+{
+    const cay_agent *a = r->seat->agent;
+    size_t most = r->conf->ninput_guards + a->ninput_guards;
+    *out = NULL;
+    if (!most || r->turn != 1 || r->conf->state)
+        return 0;
+    struct cay__guards *g = cay__alloc(sizeof *g);
+    *g = (struct cay__guards){ .before = r->call, .call = r->call ? *r->call : (cay_call){ .size = sizeof g->call }, .over = -1, .either = -1, .first = SIZE_MAX };
+    g->v = cay__alloc(most * sizeof *g->v);
+    add(g, r->conf->input_guards, r->conf->ninput_guards);
+    add(g, a->input_guards, a->ninput_guards);
+    if (!g->n) {
+        free_guards(g);
+        return 0;
+    }
+    g->text = input_text(r);
+    int rc = join(g, g->call.cancel_fd, err);
+    if (rc == 0)
+        rc = start(g, r, err);
+    if (rc < 0) {
+        free_guards(g);
+        return rc;
+    }
+    r->call = &g->call;
+    *out = g;
+    return 0;
+}
+
+/* One that tripped counts before whatever else failed; of the others the first is the cause, and the rest its consequence. */
+static int outcome(const struct cay__guards *g, int rc, cay_err *err)
+{
+    size_t first = atomic_load(&g->first);
+    for (size_t i = 0; i < g->n; i++)
+        if (g->v[i].rc > 0)
+            return verdict(g->v[i].g, g->v[i].rc, g->v[i].info, true, err);
+    if (first < g->n && err)
+        *err = g->v[first].own;
+    return first < g->n ? g->v[first].rc : rc;
+}
+
+int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err)
+{
+    if (!g)
+        return rc;
+    if (rc < 0)
+        fails(g, g->n);
+    pthread_join(g->thread, NULL);
+    for (size_t i = 0; i < g->n; i++) {
+        cay__span_data(g->v[i].span, "triggered", json_boolean(g->v[i].rc > 0));
+        cay__span_end(g->v[i].span, NULL);
+    }
+    r->call = g->before;
+    rc = outcome(g, rc, err);
+    free_guards(g);
+    return rc;
+}
