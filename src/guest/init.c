@@ -491,14 +491,37 @@ static void tell_late(void)
         }
 }
 
+#define LOOK_MS 5000
+
+/* A sandbox outlives its keeper, for the next one to adopt. Once the state directory is gone there is no record of us, and nobody
+ * will: then we end, and all that is inside with us. Milliseconds until that is to be looked at again, -1: a keeper looks. */
+static int orphan_wait(void)
+{
+    struct stat st;
+    if (G.ctl >= 0 || G.home < 0)
+        return -1;
+    int64_t now = cay__now_ms();
+    if (now >= G.look_ms) {
+        if (fstat(G.home, &st) == 0 && st.st_nlink == 0 && !CAY__MUTANT("orphan"))
+            _exit(0);
+        G.look_ms = now + LOOK_MS;
+    }
+    return (int)(G.look_ms - now);
+}
+
+/* The earlier of two waits of which -1 has no end. */
+static int sooner(int a, int b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 static _Noreturn void loop(void)
 {
     for (;;) {
         struct pollfd p[4 + SUDO_VISITS] = { { G.sig, POLLIN, 0 }, { G.ctl, POLLIN, 0 }, { G.listen, POLLIN, 0 } };
         int more = sudo_poll(p + 3);
-        int late = G.nlate ? (int)CAY_MAX(G.late_until - cay__now_ms(), 0) : -1, due = units_wait(), visit = sudo_wait();
-        due = due < 0 || (visit >= 0 && visit < due) ? visit : due;
-        int n = poll(p, 3 + (nfds_t)more, late < 0 || (due >= 0 && due < late) ? due : late);
+        int late = G.nlate ? (int)CAY_MAX(G.late_until - cay__now_ms(), 0) : -1;
+        int n = poll(p, 3 + (nfds_t)more, sooner(sooner(late, orphan_wait()), sooner(units_wait(), sudo_wait())));
         if (G.nlate && cay__now_ms() >= G.late_until)
             tell_late();
         if (n < 0)
@@ -530,7 +553,7 @@ static _Noreturn void give_up(const char *step)
     _exit(1);
 }
 
-_Noreturn void init_main(int ctl, int listen_fd, const int net[4], int mode, bool uid0, bool bound)
+_Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0, bool bound)
 {
     sigset_t all;
     cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };
@@ -538,6 +561,7 @@ _Noreturn void init_main(int ctl, int listen_fd, const int net[4], int mode, boo
 
     G.ctl = ctl;
     G.listen = listen_fd;
+    G.home = home;
     memcpy(G.net, net, sizeof G.net);
     G.mode = mode;
     G.uid0 = uid0;

@@ -35,6 +35,8 @@ typedef struct gproc {
 
 typedef struct guest {
     int        ctl, listen, sig;
+    int        home; /* O_PATH: a file of the state directory that lives as long as that does; -1: none */
+    int64_t    look_ms; /* while there is no keeper: when that is looked at next */
     int        net[4]; /* held for the next keeper: tcp listener, dns tcp, dns udp, name map; -1: none */
     int        mode;  /* CAY_MODE_… */
     bool       uid0;  /* single-id map whose one id is 0 */
@@ -66,7 +68,7 @@ typedef struct guest {
 extern guest G;
 
 /* bound: it stands on its root, and there is nothing for a binder to do. */
-_Noreturn void init_main(int ctl, int listen_fd, const int net[4], int mode, bool uid0, bool bound);
+_Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0, bool bound);
 /* bind.c */
 int  binder_start(int ctl); /* pid of the binder; keeps SYS_ADMIN until it has bound */
 int  binder_wait(int pid, cay_g_result *res);

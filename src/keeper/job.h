@@ -16,6 +16,7 @@
 enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT, CAY_JOB_GROUPS, CAY_JOB_SWEEP, CAY_JOB_NET, CAY_JOB_SWAP };
 
 #define CAY_JOB_V1_MAX 4
+#define CAY_HOME_MARK "alive" /* of the state directory: empty, and there as long as that is; guest/init.c */
 #define CAY_STACK_TEXT 4096 /* a stack as text, keeper/stack.h */
 #define CAY_JOB_GROUPS_MAX (3 + CAY_JOB_V1_MAX) /* descriptors of GROUPS */
 

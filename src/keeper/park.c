@@ -160,11 +160,19 @@ static bool stage(int ctl, int go, int mode)
     return f.root >= 0;
 }
 
-/* init keeps these descriptors of ours and no others; 0–2 are the stage's null, so that none received can be one of
- * those. The network's sockets are only held, for a keeper that comes after this one. */
-static void own_descriptors(int *ctl, int *listen_fd, netns *net)
+/* Opened once, by the zygote, whose directory is the state directory. */
+static int home_mark(void)
 {
-    int *mine[2 + CAY__NET_FDS] = { ctl, listen_fd, &net->fd[0], &net->fd[1], &net->fd[2], &net->fd[3] };
+    static int fd = -1;
+    return fd >= 0 ? fd : (fd = open(CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/* init keeps these descriptors of ours and no others; 0–2 are the stage's null, so that none received can be one of
+ * those. The network's sockets are only held, for a keeper that comes after this one; the file of the state directory is one
+ * of no right and no content, and can only be asked whether it is still there. */
+static void own_descriptors(int *ctl, int *listen_fd, int *home, netns *net)
+{
+    int *mine[3 + CAY__NET_FDS] = { ctl, listen_fd, home, &net->fd[0], &net->fd[1], &net->fd[2], &net->fd[3] };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (size_t i = 0; i < CAY_LEN(mine); i++)
         if (null < 0 || (*mine[i] >= 0 && (*mine[i] = fcntl(*mine[i], F_DUPFD_CLOEXEC, 16)) < 0))
@@ -192,7 +200,7 @@ static const char *enter_groups(const groups *g)
 static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go, netns *net)
 {
     char c;
-    int listen_fd = g->fds[0];
+    int listen_fd = g->fds[0], home = home_mark();
     /* Our peer's ends are closed already: if zygote or keeper die now, this read ends and so do we. */
     if (read(go, &c, 1) != 1)
         _exit(0);
@@ -213,9 +221,9 @@ static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go
     bool rooted = stage(ctl, go, (int)job->mode);
     umask(022);
     setsid();
-    own_descriptors(&ctl, &listen_fd, net);
+    own_descriptors(&ctl, &listen_fd, &home, net);
     CAY_FAULT("init.park.staged");
-    init_main(ctl, listen_fd, net->fd, (int)job->mode, job->uid0, job->ahead && rooted);
+    init_main(ctl, listen_fd, home, net->fd, (int)job->mode, job->uid0, job->ahead && rooted);
 }
 
 /* ---- what the zygote does meanwhile ---- */
@@ -338,6 +346,9 @@ static const char *prepare(const cay_job *job, park_result *out)
     const char *step = "id range";
     errno = ERANGE;
     if (job->mode == CAY_MODE_ROOT && job->block <= STORE_BASE) /* none was free: never the host's own ids */
+        return step;
+    step = "the state directory's mark";
+    if (home_mark() < 0)
         return step;
     out->net = (netns){ .fd = { -1, -1, -1, -1 } };
     if (!CAY__MUTANT("netns") && (step = netns_make(&out->net)))

@@ -17,6 +17,9 @@ int rootfs_open(void)
 {
     if ((mkdirat(K.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) || (mkdirat(K.home_fd, "layers", 0711) < 0 && errno != EEXIST))
         return -1;
+    CAY_AUTOFD mark = openat(K.home_fd, CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (mark < 0 && mknodat(K.home_fd, CAY_HOME_MARK, S_IFREG | 0400, 0) < 0)
+        return -1;
     /* Ids of a sandbox have to pass, whoever made them before us and under which umask. */
     if (fchmodat(K.home_fd, "sandboxes", 0711, 0) < 0 || fchmodat(K.home_fd, "layers", 0711, 0) < 0)
         return -1;

@@ -629,6 +629,64 @@ static void a_grant_does_not_wait_for_removals(void **state)
     cay_sandbox_unref(sb);
 }
 
+/* ---- nobody will adopt ---- */
+
+static bool init_left(void *arg)
+{
+    return kill(*(int *)arg, 0) < 0;
+}
+
+/* Whose they were was written in what is gone: nobody but us can tell. */
+static void remove_groups(const char *instance)
+{
+    char path[64];
+    snprintf(path, sizeof path, "*/%s*", instance);
+    int pid = fork();
+    if (pid == 0) {
+        execlp("find", "find", "/sys/fs/cgroup", "-depth", "-type", "d", "-path", path, "-delete", NULL);
+        _exit(127);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+static void instance_of(int pid, char out[32])
+{
+    char text[4096] = "";
+    of_proc(pid, "cgroup", text, sizeof text);
+    const char *at = strstr(text, "/cay-");
+    snprintf(out, 32, "%.*s", at ? (int)strcspn(at + 1, "/\n") : 0, at ? at + 1 : "");
+}
+
+/* Also one that stands still, and one whose command comes and goes. */
+static void orphans_without_a_home_end(void **state)
+{
+    (void)state;
+    int pids[3];
+    char instance[32];
+    cay_sandbox *sb[3];
+    for (int i = 0; i < 3; i++) {
+        sb[i] = make((cay_create){ 0 });
+        cay_proc_unref(spawn(sb[i], (cay_spawn){ .shell = i ? "sleep 1000" : "while :; do sleep 0.05; done" }));
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(state_of(sb[i], NULL, &pids[i]), CAY_RUNNING);
+    OK(cay_sandbox_pause(sb[2], CALL(20000), E));
+    instance_of(pids[0], instance);
+    kill_keeper();
+    nap(200);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(kill(pids[i], 0), 0); /* a keeper's end alone ends nobody */
+        cay_sandbox_unref(sb[i]);
+    }
+    cay_service_close(svc);
+    support_home_remove(home);
+    for (int i = 0; i < 3; i++)
+        assert_true(support_until(init_left, &pids[i], 60000));
+    if (instance[0])
+        remove_groups(instance);
+    up(state);
+}
+
 int main(int argc, char **argv)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, up, down)
@@ -644,6 +702,7 @@ int main(int argc, char **argv)
         T(an_id_is_given_once),
         T(a_helper_that_dies_is_replaced),
         T(a_grant_does_not_wait_for_removals),
+        T(orphans_without_a_home_end),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
