@@ -331,6 +331,9 @@ if [ "$provider" = native ]; then
     run "$cay" run --nofile 77 -- sh -c 'ulimit -n'; is 0 && says 77; ok 'run --nofile'
     run "$cay" run -- sh -c 'ls -d /proc/[0-9]* | wc -l'; is 0 && [ "$(cat "$t/out")" -lt 10 ]; ok 'it sees its own processes alone'
     run "$cay" run -- sh -c 'ls /root; cat /etc/shadow'; ! is 0; ok 'nothing of root is to be seen'
+    run "$cay" run -q -- sh -c 'mkdir b && printf "#!/bin/sh\ntouch /tmp/asked\necho 7\n" >b/id && chmod +x b/id && PATH=$PWD/b:$PATH bash -l -c "echo \$PATH; ls /tmp/asked"'
+    is 2 && says /usr/local/bin:/usr/bin:/bin && ! says sbin; ok 'a login shell starts no other program, and has the PATH of its user'
+    run "$cay" run -q --user root -- bash -l -c 'echo $PATH'; is 0 && says /usr/local/sbin:; ok 'that of root has the programs of root'
     run "$cay" run --isolation none -- true; is 0 && errs 'isolation none'; ok 'no wall only by name, and aloud'
     if "$cay" doctor --require memory-limit >/dev/null 2>&1; then
         run "$cay" run --memory 64m -- dd if=/dev/zero of=/dev/null bs=256M count=1; is 137 && errs 'out of memory'; ok 'the memory limit holds and is told'
