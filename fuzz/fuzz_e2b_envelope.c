@@ -20,6 +20,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     } else if (!*err.msg || !*e2b_rpc_code(&err)) {
         abort();
     }
+    /* As a stream of them: each begins where the one before it ended, and what is left over is less than one. */
+    size_t at = 0, used = 0;
+    int rc;
+    while ((rc = e2b_next((const char *)data + at, len - at, &used, &text, &n, &err)) > 0) {
+        if (used != n + 5 || used > len - at || text != (const char *)data + at + 5)
+            abort();
+        at += used;
+    }
+    if (e2b_whole((const char *)data + at, len - at) != (rc < 0))
+        abort();
     cay__buf_clear(&out);
     e2b_envelope_end(&out, *err.msg ? &err : NULL);
     if (out.len < 7 || (unsigned char)out.data[0] != 2)

@@ -2,6 +2,7 @@
 // What SDKs of other languages ask of a sandbox, and pages in a browser: asked here by hand, with what the published SDK made.
 import { test, before, after } from 'node:test'
 import assert from 'node:assert/strict'
+import { request } from 'node:http'
 import { Sandbox } from 'e2b'
 
 const url = process.env.E2B_API_URL
@@ -108,4 +109,80 @@ test('the log tells what was done, in order, and can be searched', async () => {
   assert.match(found.logs[0].message, /echo for the log/)
   assert.equal((await get(`/v2/sandboxes/${box.sandboxId}/logs?level=loud`)).code, 400)
   assert.equal((await get('/v2/sandboxes/caaaaaaaaaaaaaaaaaaa/logs')).code, 404)
+})
+// A client's stream: envelopes in one body that goes on.
+const feed = (more = {}) => {
+  const wrap = o => { const t = Buffer.from(typeof o === 'string' ? o : JSON.stringify(o)), h = Buffer.alloc(5); h.writeUInt32BE(t.length, 1); return Buffer.concat([h, t]) }
+  const req = request(`${url}/process.Process/StreamInput`, { method: 'POST', headers: { ...head, 'content-type': 'application/connect+json', ...more } })
+  const done = new Promise((resolve, reject) => {
+    req.on('error', reject)
+    req.on('response', r => { const parts = []; r.on('data', d => parts.push(d)); r.on('error', reject); r.on('end', () => {
+      const all = Buffer.concat(parts), list = []
+      if (r.headers['content-type'] !== 'application/connect+json') return resolve([r.statusCode, JSON.parse(all)])
+      for (let at = 0; at < all.length;) { const n = all.readUInt32BE(at + 1); list.push([all[at], JSON.parse(all.subarray(at + 5, at + 5 + n))]); at += 5 + n }
+      resolve([r.statusCode, list])
+    }) })
+  })
+  done.catch(() => {})
+  return { req, done, send: o => req.write(wrap(o)), raw: b => req.write(b), wrap }
+}
+const ends = async (f, code, word) => { const [status, list] = await f.done; assert.equal(status, 200); assert.deepEqual([list.at(-1)[0], list.at(-1)[1].error?.code], [2, code]); if (word) assert.match(list.at(-1)[1].error.message, word) }
+const b64 = s => Buffer.from(s).toString('base64')
+test('input as one long request: each message when it comes, in pieces, in one packet, and large ones', async () => {
+  const h = await box.commands.run('cat', { background: true, stdin: true, timeoutMs: 0 }), f = feed()
+  const seen = async (what) => { for (let i = 0; i < 400 && !h.stdout.endsWith(what); i++) await new Promise(r => setTimeout(r, 25)); assert.ok(h.stdout.endsWith(what), h.stdout.slice(-100)) }
+  f.send({ start: { process: { pid: h.pid } } })
+  f.send({ data: { input: { stdin: b64('first\n') } } })
+  await seen('first\n')
+  f.send({ keepalive: {} })
+  const cut = f.wrap({ data: { input: { stdin: b64('second\n') } } })
+  f.raw(cut.subarray(0, 3)); await new Promise(r => setTimeout(r, 30)); f.raw(cut.subarray(3, 20)); await new Promise(r => setTimeout(r, 30)); f.raw(cut.subarray(20))
+  await seen('second\n')
+  f.raw(Buffer.concat(Array.from({ length: 100 }, (_, i) => f.wrap({ data: { input: { stdin: b64(`n${i}\n`) } } }))))
+  await seen('n99\n')
+  const big = 'x'.repeat(1_000_000)
+  f.send({ data: { input: { stdin: b64(big + '\n') } } })
+  f.req.end()
+  assert.deepEqual(await f.done, [200, [[0, {}], [2, {}]]])
+  await box.commands.closeStdin(h.pid)
+  const r = await h.wait()
+  assert.equal(r.stdout, `first\nsecond\n${Array.from({ length: 100 }, (_, i) => `n${i}\n`).join('')}${big}\n`)
+})
+test('input as one long request: what is wrong is told', async () => {
+  const h = await box.commands.run('cat', { background: true, stdin: true, timeoutMs: 0 }), start = { start: { process: { pid: h.pid } } }
+  for (const [messages, code, word] of [
+    [[], 'invalid_argument', /first message is start/], [[{ data: { input: { stdin: '' } } }], 'invalid_argument', /first message is start/],
+    [[{ start: { process: { pid: 999999 } } }], 'not_found', /pid 999999/], [[{ start: { process: { tag: 'none' } } }], 'not_found'], [[{ start: {} }], 'invalid_argument'],
+    [[start, start], 'invalid_argument', /once/], [[start, {}], 'invalid_argument'], [[start, '[]'], 'invalid_argument', /JSON object/], [[start, 'no'], 'invalid_argument'],
+    [[start, { data: { input: { stdin: '***' } } }], 'invalid_argument', /base64/], [[start, { data: {} }], 'invalid_argument']]) {
+    const f = feed()
+    for (const m of messages) f.send(m)
+    f.req.end()
+    await ends(f, code, word)
+  }
+  for (const [bytes, code] of [[[1, 0, 0, 0, 2, 123, 125], 'unimplemented'], [[0, 255, 255, 255, 255], 'resource_exhausted'], [[0, 0, 0, 0, 9, 123], 'invalid_argument']]) {
+    const f = feed()
+    f.raw(Buffer.from(bytes)); f.req.end()
+    await ends(f, code)
+  }
+  const plain = feed({ 'content-type': 'application/json' })
+  plain.req.end()
+  assert.deepEqual((await plain.done)[0], 400)
+  const nobody = feed({ 'x-access-token': 'x' })
+  nobody.req.end()
+  await ends(nobody, 'unauthenticated')
+  await h.kill()
+})
+test('input as one long request is cut when the sandbox dies', async () => {
+  const other = await Sandbox.create({ timeoutMs: 60_000 })
+  const r = await (await fetch(`${url}/sandboxes/${other.sandboxId}`, { headers: { 'x-api-key': process.env.E2B_API_KEY } })).json()
+  const h = await other.commands.run('cat', { background: true, stdin: true, timeoutMs: 0 }), f = feed({ 'e2b-sandbox-id': other.sandboxId, 'x-access-token': r.envdAccessToken })
+  f.send({ start: { process: { pid: h.pid } } })
+  f.send({ data: { input: { stdin: b64('x\n') } } })
+  for (let i = 0; i < 400 && h.stdout !== 'x\n'; i++) await new Promise(r => setTimeout(r, 25))
+  await other.kill()
+  f.send({ data: { input: { stdin: b64('y\n') } } })
+  f.req.end()
+  await assert.rejects(f.done)
+  await h.wait().catch(() => {})
 })

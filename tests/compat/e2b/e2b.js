@@ -97,6 +97,22 @@ test('a signed address reads and writes without a key', async () => {
   assert.equal(await (await fetch(down)).text(), 'by url')
   assert.equal((await fetch(down.replace('signed.txt', 'b.bin'))).status, 401)
 })
+test('a signed address ends when it says, and saying otherwise makes it void', async () => {
+  const body = () => { const f = new FormData(); f.append('file', new Blob(['late'])); return f }
+  const up = await box.uploadUrl('late.txt', { useSignatureExpiration: 1 }), down = await box.downloadUrl('signed.txt', { useSignatureExpiration: 1 })
+  for (const [url, how] of [[up, () => ({ method: 'POST', body: body() })], [down, () => ({})]]) {
+    let r
+    for (let i = 0; i < 200 && (r = await fetch(url, how())).status === 200; i++) await new Promise(r => setTimeout(r, 50))
+    assert.deepEqual([r.status, (await r.json()).message], [401, 'signature is already expired'])
+    const later = new URL(url)
+    later.searchParams.set('signature_expiration', '9999999999')
+    assert.equal((await fetch(later, how())).status, 401)
+    later.searchParams.delete('signature_expiration')
+    assert.equal((await fetch(later, how())).status, 401)
+    later.searchParams.set('signature_expiration', '')
+    assert.equal((await fetch(later, how())).status, 401)
+  }
+})
 test('lists, filters, details, time', async () => {
   const p = Sandbox.list({ query: { metadata: { team: 'a b&c' } } })
   const found = await p.nextItems()

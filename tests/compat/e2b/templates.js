@@ -3,7 +3,9 @@
 import { test, after } from 'node:test'
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createHmac } from 'node:crypto'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Sandbox, Template, waitForFile, BuildError } from 'e2b'
 
 const dir = mkdtempSync(`${tmpdir()}/e2b-template-`), alive = []
@@ -108,6 +110,16 @@ test('in the background; an upload wants its address; others see nothing', async
   await assert.rejects(Template.getBuildStatus({ ...b, buildId: 'baaaaaaaaaaaaaaaaaaa' }))
   const hash = '0'.repeat(64), at = (await (await fetch(`${url}/templates/x/files/${hash}`, { headers })).json()).url
   assert.equal((await fetch(at.replace(/token=./, 'token=x'), { method: 'PUT', body: 'x' })).status, 401)
+  // Good for an hour, which cannot be made longer; one that ended is refused though its token is right.
+  const until = Number(new URL(at).searchParams.get('until')), left = until - Date.now() / 1000
+  assert.ok(left > 3000 && left <= 3601, `${left} s`)
+  assert.equal((await fetch(at.replace(`until=${until}`, `until=${until + 1}`), { method: 'PUT', body: 'x' })).status, 401)
+  assert.equal((await fetch(at.replace(/until=\d+&/, ''), { method: 'PUT', body: 'x' })).status, 401)
+  const past = Math.floor(Date.now() / 1000) - 5, key = readFileSync(join(process.env.CAY_HOME, 'e2b.secret'))
+  const token = createHmac('sha256', key).update(`cay e2b 1 upload archive.default.${hash} ${past}`).digest('hex')
+  const ended = await fetch(at.replace(/until=.*/, `until=${past}&token=${token}`), { method: 'PUT', body: 'x' })
+  assert.deepEqual([ended.status, (await ended.json()).message], [401, 'this address was good for an hour; ask for another'])
+  assert.equal((await fetch(at, { method: 'PUT', body: 'x' })).status, 200)
   assert.equal((await fetch(`${url}/templates/x/files/nohash`, { headers })).status, 400)
   assert.ok((await (await fetch(`${url}/templates`, { headers })).json()).some(t => t.templateID === 'compat-bg'))
   assert.equal((await fetch(`${url}/templates/compat-bg`, { method: 'DELETE', headers })).status, 204)

@@ -10,8 +10,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 
-enum { LOGS = 100 };
+enum { LOGS = 100, UPLOAD_S = 3600 /* as long as the SDK waits for its upload */ };
 #define ARCHIVE_MAX ((uint64_t)4 << 30)
 
 /* ------------------------------------------------------------------ a name */
@@ -82,10 +83,12 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ files of a COPY */
 
-static int upload_token(cay__req *r, const char *tenant, const char *hash, char token[E2B_TOKEN_LEN + 1], cay_err *err)
+/* An address opens one archive of one tenant, and not for ever: when it ends is in it, and part of what its token proves. */
+static int upload_token(cay__req *r, const char *tenant, const char *hash, long long until, char token[E2B_TOKEN_LEN + 1], cay_err *err)
 {
-    char what[200];
-    e2b_archive_name(tenant, hash, what);
+    char name[200], what[240];
+    e2b_archive_name(tenant, hash, name);
+    snprintf(what, sizeof what, "%s %lld", name, until);
     return e2b_token(r, "upload", what, token, err);
 }
 
@@ -94,12 +97,13 @@ int e2b_on_template_files(cay__req *r, cay_err *err)
     CAY_AUTOFD dir = -1;
     char name[200], url[700], token[E2B_TOKEN_LEN + 1];
     struct stat st;
+    long long until = (long long)time(NULL) + UPLOAD_S;
     if (!e2b_is_hash(r->param[1]))
         return cay_fail(err, CAY_EINVAL, "the hash of files is 64 hexadecimal digits");
     CAY_TRY(e2b_build_dir(r->svc, &dir, err));
     e2b_archive_name(r->who.tenant, r->param[1], name);
-    CAY_TRY(upload_token(r, r->who.tenant, r->param[1], token, err));
-    snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?token=%s", r->tls ? "https" : "http", r->head.host, r->who.tenant, r->param[1], token);
+    CAY_TRY(upload_token(r, r->who.tenant, r->param[1], until, token, err));
+    snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?until=%lld&token=%s", r->tls ? "https" : "http", r->head.host, r->who.tenant, r->param[1], until, token);
     return cay__reply_json(r, 201, json_pack("{s:b,s:s}", "present", fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0, "url", url));
 }
 
@@ -109,12 +113,15 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
     CAY_AUTOFD dir = -1, fd = -1;
     char name[200], tmp[240], token[E2B_TOKEN_LEN + 1];
     const char *given = cay__req_query(r, "token");
-    uint64_t n;
+    uint64_t n, until;
     if (!e2b_is_hash(r->param[1]) || strlen(r->param[0]) > 63)
         return cay_fail(err, CAY_EINVAL, "the hash of files is 64 hexadecimal digits");
-    CAY_TRY(upload_token(r, r->param[0], r->param[1], token, err));
+    CAY_TRY(cay__req_number(r, "until", 0, INT64_MAX, &until, err));
+    CAY_TRY(upload_token(r, r->param[0], r->param[1], (long long)until, token, err));
     if (!given || !e2b_same(given, token))
         return cay_fail(err, CAY_EAUTH, "this address was not given out");
+    if ((long long)until < (long long)time(NULL))
+        return cay_fail(err, CAY_EAUTH, "this address was good for an hour; ask for another");
     CAY_TRY(e2b_build_dir(r->svc, &dir, err));
     e2b_archive_name(r->param[0], r->param[1], name);
     snprintf(tmp, sizeof tmp, ".%s.%s", name, r->id);

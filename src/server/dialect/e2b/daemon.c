@@ -255,6 +255,7 @@ static const cay__route routes[] = {
     { "POST", "/process.Process/Connect", e2b_process_connect, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/Update", e2b_process_update, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/SendInput", e2b_process_input, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/StreamInput", e2b_process_stream_input, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/SendSignal", e2b_process_signal, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/CloseStdin", e2b_process_close_stdin, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/Stat", e2b_fs_stat, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },

@@ -125,10 +125,12 @@ typedef struct e2b_rpc {
 int  e2b_rpc_open(cay__req *r, e2b_rpc *out, cay_err *err);
 int  e2b_rpc_answer(cay__req *r, json_t *j); /* takes j */
 
-/* process.c, filesystem.c, watch.c, files.c */
+/* process.c, input.c, filesystem.c, watch.c, files.c */
 int e2b_process_list(cay__req *r, cay_err *err), e2b_process_start(cay__req *r, cay_err *err), e2b_process_connect(cay__req *r, cay_err *err);
 int e2b_process_update(cay__req *r, cay_err *err), e2b_process_input(cay__req *r, cay_err *err), e2b_process_signal(cay__req *r, cay_err *err);
-int e2b_process_close_stdin(cay__req *r, cay_err *err);
+int e2b_process_close_stdin(cay__req *r, cay_err *err), e2b_process_stream_input(cay__req *r, cay_err *err);
+int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *selector, cay_proc **out, cay_err *err);
+int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input, cay_err *err); /* {"stdin"} or {"pty"}, in base64 */
 int e2b_fs_stat(cay__req *r, cay_err *err), e2b_fs_mkdir(cay__req *r, cay_err *err), e2b_fs_move(cay__req *r, cay_err *err);
 int e2b_fs_list(cay__req *r, cay_err *err), e2b_fs_remove(cay__req *r, cay_err *err), e2b_fs_watch(cay__req *r, cay_err *err);
 /* An entry as the SDKs read it. */

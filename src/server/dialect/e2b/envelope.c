@@ -43,16 +43,34 @@ void e2b_envelope_end(cay__buf *out, const cay_err *err)
     e2b_envelope(out, 2, text ? text : "{}", text ? strlen(text) : 2);
 }
 
-/* Exactly one envelope, not compressed. */
-int e2b_unwrap(const char *data, size_t n, const char **text, size_t *len, cay_err *err)
+int e2b_next(const char *data, size_t n, size_t *used, const char **text, size_t *len, cay_err *err)
 {
     const unsigned char *p = (const unsigned char *)data;
     size_t want = n < 5 ? 0 : (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | p[4];
-    if (n < 5 || want != n - 5)
-        return cay_fail(err, CAY_EINVAL, "the envelope's length does not fit what was sent");
+    if (n < 5)
+        return 0;
     if (p[0] & 1)
         return cay_fail(err, CAY_ENOTSUP, "compressed envelopes are not read");
+    if (want > E2B_MESSAGE_MAX)
+        return cay_fail(err, CAY_ETOOBIG, "the message is longer than %zu bytes", E2B_MESSAGE_MAX);
+    if (want > n - 5)
+        return 0;
     *text = data + 5;
     *len = want;
-    return 0;
+    *used = want + 5;
+    return 1;
+}
+
+bool e2b_whole(const char *data, size_t n)
+{
+    const char *text;
+    size_t used, len;
+    return e2b_next(data, n, &used, &text, &len, NULL) != 0;
+}
+
+int e2b_unwrap(const char *data, size_t n, const char **text, size_t *len, cay_err *err)
+{
+    size_t used = 0;
+    int rc = e2b_next(data, n, &used, text, len, err);
+    return rc < 0 ? rc : rc && used == n ? 0 : cay_fail(err, CAY_EINVAL, "the envelope's length does not fit what was sent");
 }

@@ -11,6 +11,9 @@ void e2b_envelope(cay__buf *out, unsigned flags, const char *json, size_t len);
 void e2b_envelope_json(cay__buf *out, json_t *j); /* takes j */
 void e2b_envelope_end(cay__buf *out, const cay_err *err); /* NULL: all went well */
 const char *e2b_rpc_code(const cay_err *err);
+/* The first of several: 1 and how many bytes it has with its head, 0 when more of it is to come. */
+int  e2b_next(const char *data, size_t n, size_t *used, const char **text, size_t *len, cay_err *err);
+bool e2b_whole(const char *data, size_t n); /* e2b_next() would have something to say */
 /* The one message that a stream's request is. */
 int  e2b_unwrap(const char *data, size_t n, const char **text, size_t *len, cay_err *err);
 

@@ -220,16 +220,15 @@ int e2b_process_start(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ those that run */
 
 /* {"pid": N} or {"tag": T}. */
-static int find(cay__req *r, const e2b_rpc *q, cay_proc **out, cay_err *err)
+int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, cay_proc **out, cay_err *err)
 {
-    const json_t *sel = json_object_get(q->in, "process");
     const char *tag = cay__json_str(sel, "tag", NULL);
     int64_t pid = cay__json_int(sel, "pid", 0);
     char ref[24];
     snprintf(ref, sizeof ref, "%lld", (long long)pid);
     if (!tag && pid <= 0)
         return cay_fail(err, CAY_EINVAL, "process is selected by pid or tag");
-    int rc = cay_sandbox_attach(q->d.sb, &r->call, tag ? tag : ref, out, err);
+    int rc = cay_sandbox_attach(sb, call, tag ? tag : ref, out, err);
     if (rc == CAY_ENOENT)
         return tag ? cay_fail(err, CAY_ENOENT, "process with tag %.60s not found", tag) : cay_fail(err, CAY_ENOENT, "process with pid %s not found", ref);
     return rc;
@@ -249,10 +248,10 @@ static int find_tty(const cay_proc_info *i, void *arg)
     return 1;
 }
 
-static bool is_tty(cay__req *r, const e2b_rpc *q, cay_proc *p)
+static bool is_tty(cay_sandbox *sb, const cay_call *call, cay_proc *p)
 {
     seek s = { .id = cay_proc_id(p) };
-    cay_sandbox_procs(q->d.sb, &r->call, find_tty, &s, NULL);
+    cay_sandbox_procs(sb, call, find_tty, &s, NULL);
     return s.tty;
 }
 
@@ -262,8 +261,8 @@ int e2b_process_connect(cay__req *r, cay_err *err)
     cay_proc *p;
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
-    CAY_TRY(find(r, &q, &p, err));
-    return stream(r, &q, p, is_tty(r, &q, p), CAY_FROM_NOW, err);
+    CAY_TRY(e2b_process_find(q.d.sb, &r->call, json_object_get(in, "process"), &p, err));
+    return stream(r, &q, p, is_tty(q.d.sb, &r->call, p), CAY_FROM_NOW, err);
 }
 
 /* A command is told as one text: what SDKs start is a login shell with one argument, and others are cut at their blanks. */
@@ -309,7 +308,7 @@ static int with_process(cay__req *r, on_process *fn, cay_err *err)
     cay_proc *p;
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
-    CAY_TRY(find(r, &q, &p, err));
+    CAY_TRY(e2b_process_find(q.d.sb, &r->call, json_object_get(in, "process"), &p, err));
     int rc = fn(r, &q, p, err);
     cay_proc_unref(p);
     return rc < 0 ? rc : e2b_rpc_answer(r, json_object());
@@ -323,18 +322,22 @@ static int do_update(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
     return cay_proc_resize(p, &r->call, (uint16_t)cay__json_int(size, "cols", 80), (uint16_t)cay__json_int(size, "rows", 24), err);
 }
 
-static int do_input(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input, cay_err *err)
 {
-    const json_t *input = json_object_get(q->in, "input");
     const char *stdin_ = cay__json_str(input, "stdin", NULL), *pty = cay__json_str(input, "pty", NULL);
     const char *text = stdin_ ? stdin_ : pty;
     CAY_AUTOBUF bytes = CAY__BUF((size_t)8 << 20);
     if (!text || !cay__base64_get(&bytes, text, strlen(text)))
         return cay_fail(err, CAY_EINVAL, "input has neither stdin nor pty in base64");
-    if (stdin_ && is_tty(r, q, p))
+    if (stdin_ && is_tty(sb, call, p))
         return cay_fail(err, CAY_ESYS, "the process has a terminal: its input is pty, not stdin");
-    int rc = cay_proc_write(p, &r->call, bytes.data ? bytes.data : "", bytes.len, err);
+    int rc = cay_proc_write(p, call, bytes.data ? bytes.data : "", bytes.len, err);
     return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
+}
+
+static int do_input(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
+{
+    return e2b_process_feed(q->d.sb, &r->call, p, json_object_get(q->in, "input"), err);
 }
 
 static int do_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
@@ -349,7 +352,7 @@ static int do_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 
 static int do_close(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
-    if (is_tty(r, q, p))
+    if (is_tty(q->d.sb, &r->call, p))
         return cay_fail(err, CAY_ESYS, "a terminal has no stdin to close: send 0x04");
     int rc = cay_proc_close_stdin(p, &r->call, err);
     return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
