@@ -14,7 +14,7 @@
 
 #define CAY__IMAGE_LAYERS   127
 #define CAY__IMAGE_DOC_MAX  (4u << 20) /* bytes of a manifest or config */
-#define CAY__NOTE_LAYER     "layer"    /* name of a layer → {"chain","bytes","files","opaque"}: it is whole */
+#define CAY__NOTE_LAYER     "layer"    /* name of a layer → {"chain","bytes","files","opaque","by"}: it is whole; by: tenants that have brought its bytes */
 #define CAY__BLOBS_DIR      "blobs"
 
 typedef struct cay__blob {
@@ -61,7 +61,8 @@ typedef struct cay__image_spec {
     const char        *tenant, *source;
     const char *const *names;
     bool               hidden;
-    /* The bytes of layer i, sound, from the beginning. */
+    /* The bytes of layer i, from the beginning. Who gives them has seen that their digest is the one that names the layer: that is the proof by which a tenant gets
+     * one that is here already. */
     int              (*blob)(void *arg, size_t i, int *fd, cay_err *err);
     void              *arg;
     int              (*progress)(const cay_template_progress *p, void *arg);
@@ -72,5 +73,5 @@ int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spe
 void cay__blobs_sweep(cay_service *svc);
 /* Nobody removes layers of images meanwhile. Close it. */
 int cay__layers_lock(cay_service *svc, bool remove, int *fd, cay_err *err);
-/* Which of its layers are not here yet. */
-void cay__image_missing(cay_service *svc, const cay__image *im, bool *missing);
+/* Which of its layers the tenant has to bring: they are not here, or not for it. */
+int cay__image_missing(cay_service *svc, const char *tenant, const cay__image *im, bool *missing, cay_err *err);

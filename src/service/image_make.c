@@ -12,6 +12,7 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/json.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <fetch/oneshot.h>
@@ -22,11 +23,22 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#define HOLDERS_MOST 64 /* more tenants than that bring it each time */
+
 typedef struct known {
-    char     chain[CAY__SHA256_HEX];
-    uint64_t bytes, files;
-    bool     there, opaque;
+    char        chain[CAY__SHA256_HEX];
+    uint64_t    bytes, files;
+    bool        there, opaque;
+    const char *tenant; /* who asks */
+    bool        mine;   /* it has brought these bytes before */
+    json_t     *by;     /* whoever has */
 } known;
+
+static void known_clear(known *n)
+{
+    json_decref(n->by);
+}
+#define AUTOKNOWN __attribute__((cleanup(known_clear))) known
 
 typedef struct work {
     cay_service           *svc;
@@ -36,6 +48,7 @@ typedef struct work {
     char                   id[CAY_ID_LEN + 1];
     char                   chain[CAY__IMAGE_LAYERS][CAY__SHA256_HEX];
     char                   name[CAY__IMAGE_LAYERS][CAY_ID_LEN + 1];
+    bool                   seen[CAY__IMAGE_LAYERS]; /* a template that the tenant sees has it */
     size_t                 first; /* what is below it is hidden */
     uint64_t               bytes, files;
     size_t                 at; /* the layer under way */
@@ -79,6 +92,11 @@ static int read_known(const char *value, void *arg)
     n->files = (uint64_t)cay__json_int(o, "files", 0);
     n->opaque = cay__json_int(o, "opaque", 0) != 0;
     n->there = true;
+    n->by = json_incref(json_object_get(o, "by"));
+    for (size_t i = 0; i < json_array_size(n->by); i++) {
+        const char *who = json_string_value(json_array_get(n->by, i));
+        n->mine |= who && !strcmp(who, n->tenant);
+    }
     return 0;
 }
 
@@ -90,24 +108,58 @@ static bool on_disk(const cay_service *svc, const char *name)
     return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void look(cay_service *svc, const char *name, known *out)
+static void look(cay_service *svc, const char *tenant, const char *name, known *out)
 {
-    *out = (known){ 0 };
+    known_clear(out);
+    *out = (known){ .tenant = tenant };
     if (svc->store->note_get(svc->db, CAY__NOTE_LAYER, name, read_known, out, NULL) < 0 || !on_disk(svc, name))
         out->there = false;
 }
 
-void cay__image_missing(cay_service *svc, const cay__image *im, bool *missing)
+/* ------------------------------------------------------------------ whose they are */
+
+/* A digest is no secret and no key: it stands in manifests that anybody may write. A layer that is here is therefore given only to a tenant that has brought
+ * its bytes, now or before, or that sees a template with it. */
+static int on_template(const cay_template_row *row, void *arg)
+{
+    work *k = arg;
+    cay__stack stack;
+    if (cay__stack_read(row->layers, &stack, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < k->im->n; i++)
+        for (size_t l = 0; l < stack.n && !k->seen[i]; l++)
+            k->seen[i] = !strcmp(stack.name[l], k->name[i]);
+    return 0;
+}
+
+static const char *tenant_of(const work *k)
+{
+    return k->spec->tenant ? k->spec->tenant : CAY_TENANT_DEFAULT;
+}
+
+static int see_all(work *k, cay_err *err)
+{
+    return k->svc->store->template_list(k->svc->db, tenant_of(k), NULL, NULL, on_template, k, err);
+}
+
+static bool given(const work *k, size_t i, const known *n)
+{
+    return n->mine || k->seen[i] || CAY__MUTANT("image-possession");
+}
+
+int cay__image_missing(cay_service *svc, const char *tenant, const cay__image *im, bool *missing, cay_err *err)
 {
     work *k = cay__alloc(sizeof *k);
-    k->im = im;
+    *k = (work){ .svc = svc, .im = im, .spec = &(cay__image_spec){ .tenant = tenant } };
     name_all(k);
-    for (size_t i = 0; i < im->n; i++) {
-        known n;
-        look(svc, k->name[i], &n);
-        missing[i] = !n.there;
+    int rc = see_all(k, err);
+    for (size_t i = 0; rc == 0 && i < im->n; i++) {
+        AUTOKNOWN n = { 0 };
+        look(svc, tenant_of(k), k->name[i], &n);
+        missing[i] = !n.there || !given(k, i, &n);
     }
     free(k);
+    return rc;
 }
 
 int cay__layers_lock(cay_service *svc, bool remove, int *out, cay_err *err)
@@ -187,10 +239,17 @@ static int unpack(work *k, size_t i, int fd, known *made, char diff[80], cay_err
     return rc;
 }
 
-static int note_layer(work *k, size_t i, const known *n, cay_err *err)
+/* Whoever holds the layer's lock: the tenant has brought it. */
+static int note_layer(work *k, size_t i, known *n, cay_err *err)
 {
-    CAY_AUTOJSON *o = json_pack("{s:s,s:I,s:I,s:i}", "chain", k->chain[i], "bytes", (json_int_t)n->bytes, "files", (json_int_t)n->files, "opaque", (int)n->opaque);
-    CAY_AUTOFREE char *text = cay__json_text(o, 4096);
+    if (!json_is_array(n->by)) {
+        json_decref(n->by);
+        n->by = json_array();
+    }
+    if (!n->mine && json_array_size(n->by) < HOLDERS_MOST)
+        json_array_append_new(n->by, json_string(tenant_of(k)));
+    CAY_AUTOJSON *o = json_pack("{s:s,s:I,s:I,s:i,s:O}", "chain", k->chain[i], "bytes", (json_int_t)n->bytes, "files", (json_int_t)n->files, "opaque", (int)n->opaque, "by", n->by);
+    CAY_AUTOFREE char *text = cay__json_text(o, 16384);
     return k->svc->store->note_put(k->svc->db, CAY__NOTE_LAYER, k->name[i], text, err);
 }
 
@@ -214,22 +273,32 @@ static int make_layer(work *k, size_t i, known *n, cay_err *err)
     return note_layer(k, i, n, err);
 }
 
+/* It is here, and this tenant has not had it: the bytes themselves have to come, with the digest that names them, and are not unpacked again. */
+static int prove_layer(work *k, size_t i, known *n, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
+    return note_layer(k, i, n, err);
+}
+
 /* One maker at a time for each layer; whoever waited finds it there. */
 static int need_layer(work *k, size_t i, cay_err *err)
 {
-    known n;
+    AUTOKNOWN n = { 0 };
     CAY_AUTOFD lock = -1;
     k->at = i;
     CAY_TRY(cay__call_check(k->call, "template", err));
-    look(k->svc, k->name[i], &n);
-    if (!n.there) {
+    look(k->svc, tenant_of(k), k->name[i], &n);
+    if (!n.there || !given(k, i, &n)) {
         CAY_TRY(cay__box_lock(k->svc, k->call, k->name[i], true, &lock, err));
-        look(k->svc, k->name[i], &n);
+        look(k->svc, tenant_of(k), k->name[i], &n);
     }
     if (n.there && strcmp(n.chain, k->chain[i])) /* two layers whose names are the same by bad luck or will */
         return cay_fail_why(err, CAY_EEXIST, "image_digest", "layer %s is here with another content", k->name[i]);
     if (!n.there)
         CAY_TRY(make_layer(k, i, &n, err));
+    else if (!given(k, i, &n))
+        CAY_TRY(prove_layer(k, i, &n, err));
     if (n.opaque) {
         k->first = i;
         k->bytes = k->files = 0;
@@ -265,7 +334,7 @@ static int record(work *k, cay_template **out, cay_err *err)
         names[n++] = k->name[i];
     CAY_TRY(cay__stack_of(names, n, &stack, err));
     CAY_AUTOFREE char *layers = cay__stack_text(&stack);
-    cay_template_row row = { .size = sizeof row, .id = k->id, .tenant = k->spec->tenant ? k->spec->tenant : CAY_TENANT_DEFAULT, .base = CAY__BASE_IMAGE, .layers = layers,
+    cay_template_row row = { .size = sizeof row, .id = k->id, .tenant = tenant_of(k), .base = CAY__BASE_IMAGE, .layers = layers,
                              .config = k->im->text ? k->im->text : "{}", .source = k->spec->source, .digest = k->im->digest, .shared = !k->spec->hidden,
                              .bytes = k->bytes, .files = k->files };
     return cay__template_record(k->svc, k->call, &row, k->spec->names, out, err);
@@ -282,6 +351,8 @@ int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spe
     if (rc == 0)
         rc = lease(k, err);
     CAY_FAULT("image.leased");
+    if (rc == 0)
+        rc = see_all(k, err);
     for (size_t i = 0; rc == 0 && i < im->n; i++) {
         rc = need_layer(k, i, err);
         if (rc < 0)

@@ -22,6 +22,7 @@
 struct cay__reg {
     cay__http        *http;
     const cay__tconf *conf;
+    const cay__policy *op;
     cay__tname        name;
     char              host[300], base[400]; /* "registry-1.docker.io", "https://…" */
     char             *login, *token;        /* token: the whole header */
@@ -31,7 +32,9 @@ struct cay__reg {
 /* One request on its way. */
 typedef struct trip {
     cay__reg      *r;
-    bool           private_ok, blocked;
+    bool           private_ok, blocked, denied; /* denied: by the operator's egress.conf */
+    char           to[300]; /* where it goes: name or address, without brackets */
+    uint16_t       port;
     char           location[4096];
     cay__challenge challenge;
     bool           want; /* the status is one whose body is asked for */
@@ -72,6 +75,41 @@ static bool conf_private(const cay__tconf *c, const char *host)
     return false;
 }
 
+/* Takes "host[:port]" apart; false: it is neither a name nor an address with a port. */
+static bool place(const char *host, bool tls, char out[300], uint16_t *port)
+{
+    const char *end = *host == '[' ? strchr(host, ']') : host + strcspn(host, ":");
+    uint64_t n = tls ? 443 : 80;
+    if (!end)
+        return false;
+    size_t len = (size_t)(end - host) - (*host == '[');
+    memcpy(out, host + (*host == '['), len);
+    out[len] = 0;
+    end += *end == ']';
+    if (*end && (*end != ':' || !cay__str_to_u64(end + 1, &n) || !n || n > 65535))
+        return false;
+    *port = (uint16_t)n;
+    return len > 0;
+}
+
+static int operator_says_no(const trip *t, cay_err *err)
+{
+    return cay_fail_why(err, CAY_EPERM, "registry_denied", "the operator's egress.conf does not let anything go to %.150s:%u; a rule there may allow it", t->to, t->port);
+}
+
+/* The operator's word stands above it, as above every fetch; ranges that are always blocked are judged by the address that is connected to. */
+static int judge_operator(trip *t, const char *host, bool tls, cay_err *err)
+{
+    if (!place(host, tls, t->to, &t->port))
+        return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer", "\"%.100s\" is no address to go to", host);
+    /* A name of this machine has no rules of its own: they are those of its address. */
+    cay__verdict v = cay__decide_host(t->r->op, NULL, cay__name_is_local(t->to) ? "127.0.0.1" : t->to, t->port, true);
+    /* What is no name that a rule could have is an address in another spelling, which is judged when it is connected to. */
+    bool spelling = !strcmp(v.reason, "default_deny") && t->r->op->mode == CAY__NET_ALL;
+    bool later = spelling || !strcmp(v.reason, "blocked_range") || !strcmp(v.reason, "off"); /* off: a service line, which is for sandboxes */
+    return v.allow || later || CAY__MUTANT("registry-operator") ? 0 : operator_says_no(t, err);
+}
+
 /* Judges a URL that the registry names. */
 static int judge(trip *t, const char *url, bool *own, cay_err *err)
 {
@@ -84,15 +122,17 @@ static int judge(trip *t, const char *url, bool *own, cay_err *err)
     if (!tls && !(*own && r->plain))
         return cay_fail_why(err, CAY_EPERM, "registry_private", "%s leads to %.100s without TLS", r->host, host);
     t->private_ok = CAY__MUTANT("registry-private") || (*own && (r->lan || r->trusted)) || conf_private(r->conf, host);
-    return 0;
+    return judge_operator(t, host, tls, err);
 }
 
 static bool may(const uint8_t addr[16], void *arg)
 {
     trip *t = arg;
-    if (t->private_ok || !cay__blocked_range(addr))
+    cay__verdict v = cay__decide_addr(t->r->op, NULL, t->to, addr, t->port);
+    bool range = !v.allow && !strcmp(v.reason, "blocked_range");
+    if (v.allow || (range && t->private_ok) || (!range && CAY__MUTANT("registry-operator")))
         return true;
-    t->blocked = true;
+    *(range ? &t->blocked : &t->denied) = true;
     return false;
 }
 
@@ -141,10 +181,12 @@ static int once(trip *t, const cay_call *call, const char *url, const char *auth
     headers[n] = NULL;
     t->location[0] = 0;
     t->challenge = (cay__challenge){ 0 };
-    t->blocked = false;
+    t->blocked = t->denied = false;
     cay__http_req q = { .method = "GET", .url = url, .headers = headers, .idle_ms = t->r->conf->idle_ms ? t->r->conf->idle_ms : 60000, .max_body = max + 4096, .on_head = on_head,
                         .on_data = on_data, .on_header = on_header, .may = may, .arg = t, .raw = true };
     int rc = cay__http_do(t->r->http, call, &q, &reply, err);
+    if (rc < 0 && t->denied)
+        return operator_says_no(t, err);
     if (rc < 0 && t->blocked) {
         char host[300] = "";
         bool tls;
@@ -307,10 +349,10 @@ int cay__reg_blob(cay__reg *r, const cay_call *call, const char *digest, uint64_
     return t.want ? 0 : refusal(r, &t, digest, err);
 }
 
-int cay__reg_open(const cay__tconf *conf, const cay__tname *name, const char *login, bool trusted, cay__reg **out, cay_err *err)
+int cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tname *name, const char *login, bool trusted, cay__reg **out, cay_err *err)
 {
     cay__reg *r = cay__alloc(sizeof *r);
-    *r = (cay__reg){ .conf = conf, .name = *name, .trusted = trusted };
+    *r = (cay__reg){ .conf = conf, .op = op, .name = *name, .trusted = trusted };
     cay__str_copy(r->host, sizeof r->host, strcmp(name->host, "docker.io") ? name->host : "registry-1.docker.io");
     r->plain = loopback(r->host);
     for (size_t i = 0; i < conf->nregistries; i++)

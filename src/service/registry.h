@@ -12,6 +12,7 @@
 #include "template.h"
 #include <base/buf.h>
 #include <net/http.h>
+#include <policy/policy.h>
 
 /* /etc/cay/templates.conf, of an ordinary user ~/.config/cay/templates.conf; and `templates.conf` in the state directory. Lines:
  *   registry HOST[:PORT] [plain] [private]     plain: http; private: it may be at a private address, for everybody
@@ -43,8 +44,8 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out);
 bool cay__reg_docker_login(const char *text, size_t len, const char *host, char **out);
 
 typedef struct cay__reg cay__reg;
-/* login: "user:password" or NULL. */
-int  cay__reg_open(const cay__tconf *conf, const cay__tname *name, const char *login, bool trusted, cay__reg **out, cay_err *err);
+/* login: "user:password" or NULL. op: the operator's egress.conf, which every address has to pass; both outlive it. */
+int  cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tname *name, const char *login, bool trusted, cay__reg **out, cay_err *err);
 void cay__reg_close(cay__reg *r);
 /* digest: of what came, "sha256:…"; compared when `what` is a digest. */
 int  cay__reg_manifest(cay__reg *r, const cay_call *call, const char *what, cay__buf *out, char digest[72], cay_err *err);

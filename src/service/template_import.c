@@ -120,6 +120,26 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
     return 0;
 }
 
+/* Of `size` bytes from `at` on. */
+static int digest_of(int fd, uint64_t at, uint64_t size, cay__blob *out, cay_err *err)
+{
+    CAY_AUTOFREE char *buf = cay__alloc(256 << 10);
+    char hex[CAY__SHA256_HEX];
+    cay__sha256 sum;
+    cay__sha256_begin(&sum);
+    for (uint64_t done = 0; done < size;) {
+        ssize_t n = pread(fd, buf, (size_t)CAY_MIN(size - done, (uint64_t)256 << 10), (off_t)(at + done));
+        if (n <= 0)
+            return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        cay__sha256_add(&sum, buf, (size_t)n);
+        done += (uint64_t)n;
+    }
+    cay__sha256_end(&sum, hex);
+    cay__str_join(out->digest, sizeof out->digest, "sha256:", hex, NULL);
+    out->size = size;
+    return 0;
+}
+
 static void blob_name(const char *digest, char out[100])
 {
     snprintf(out, 100, "blobs/sha256/%.64s", digest + 7);
@@ -224,6 +244,35 @@ static const json_t *docker_pick(origin *o, const json_t *list, cay_err *err)
     return NULL;
 }
 
+static bool compressed(const uint8_t *p, size_t n)
+{
+    static const struct {
+        size_t  n;
+        uint8_t is[6];
+    } marks[] = { { 2, { 0x1f, 0x8b } }, { 3, { 'B', 'Z', 'h' } }, { 6, { 0xfd, '7', 'z', 'X', 'Z', 0 } }, { 4, { 0x28, 0xb5, 0x2f, 0xfd } }, { 3, { 0x5d, 0, 0 } } };
+    for (size_t i = 0; i < CAY_LEN(marks); i++)
+        if (n >= marks[i].n && !memcmp(p, marks[i].is, marks[i].n))
+            return true;
+    return false;
+}
+
+/* Such an archive names no digests of its layers' files. One that is not compressed has to be what the config says; of another the digest is taken, since what
+ * unpacks it is believed nothing: its name is shared, and must hang on bytes that were seen. */
+static int docker_digest(origin *o, size_t i, cay_err *err)
+{
+    cay__blob *b = &o->im.layers[i];
+    CAY_AUTOFD fd = -1;
+    uint64_t at;
+    uint8_t head[6];
+    CAY_TRY(part_open(o, o->layer[i], &fd, &at, &b->size, err));
+    ssize_t n = pread(fd, head, (size_t)CAY_MIN(b->size, (uint64_t)sizeof head), (off_t)at);
+    if (n >= 0 && !compressed(head, (size_t)n)) {
+        cay__str_copy(b->digest, sizeof b->digest, o->im.diff_id[i]);
+        return 0;
+    }
+    return digest_of(fd, at, b->size, b, err);
+}
+
 static int read_docker(origin *o, cay_err *err)
 {
     CAY_AUTOBUF text = CAY__BUF(CAY__IMAGE_DOC_MAX + 2), config = CAY__BUF(CAY__IMAGE_DOC_MAX + 2);
@@ -246,17 +295,15 @@ static int read_docker(origin *o, cay_err *err)
             say_name(o, json_string_value(json_array_get(tags, i)));
     CAY_TRY(part_text(o, conf, NULL, &config, err));
     CAY_TRY(cay__image_config(config.data, config.len, &o->im, err));
-    /* A layer is known by what the config says of it; it is checked when it is unpacked. */
     for (size_t i = 0; i < o->im.n; i++)
-        cay__str_copy(o->im.layers[i].digest, sizeof o->im.layers[i].digest, o->im.diff_id[i]);
+        CAY_TRY(docker_digest(o, i, err));
     return 0;
 }
 
 static int docker_blob(void *arg, size_t i, int *fd, cay_err *err)
 {
     origin *o = arg;
-    cay__blob any = { .digest = "" };
-    return part_copy(o, o->layer[i], &any, fd, err);
+    return part_copy(o, o->layer[i], &o->im.layers[i], fd, err);
 }
 
 /* ------------------------------------------------------------------ a root filesystem */
@@ -319,24 +366,6 @@ static int copy_file(origin *o, cay_err *err)
     return 0;
 }
 
-static int digest_of(int fd, cay__blob *out, cay_err *err)
-{
-    CAY_AUTOFREE char *buf = cay__alloc(256 << 10);
-    char hex[CAY__SHA256_HEX];
-    cay__sha256 sum;
-    uint64_t at = 0;
-    cay__sha256_begin(&sum);
-    for (ssize_t n; (n = pread(fd, buf, 256 << 10, (off_t)at)) != 0; at += (uint64_t)n) {
-        if (n < 0)
-            return cay_fail_sys(err, CAY_ESYS, "read the archive");
-        cay__sha256_add(&sum, buf, (size_t)n);
-    }
-    cay__sha256_end(&sum, hex);
-    cay__str_join(out->digest, sizeof out->digest, "sha256:", hex, NULL);
-    out->size = at;
-    return 0;
-}
-
 static int read_tree(origin *o, cay_err *err)
 {
     o->whole = openat(o->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -344,7 +373,8 @@ static int read_tree(origin *o, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", o->svc->home);
     CAY_TRY(o->dir >= 0 ? pack_dir(o, o->spec->path, err) : copy_file(o, err));
     o->im.n = 1;
-    CAY_TRY(digest_of(o->whole, &o->im.layers[0], err));
+    off_t size = lseek(o->whole, 0, SEEK_END);
+    CAY_TRY(digest_of(o->whole, 0, (uint64_t)CAY_MAX(size, (off_t)0), &o->im.layers[0], err));
     if (!o->im.layers[0].size)
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it is empty");
     o->im.text = cay__strdup(o->spec->config ? o->spec->config : "{}");

@@ -5,6 +5,7 @@
  */
 #include "back.h"
 #include "image.h"
+#include "net.h"
 #include "registry.h"
 #include "secret.h"
 #include "sha256.h"
@@ -22,7 +23,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { WORKERS = 3, TRIES = 5, TELL_MS = 200 };
+enum { WORKERS = 3, TRIES = 5, TELL_MS = 200, BLOB_NAME = 100 };
 #define BLOB_KEPT_S 86400 /* one that nobody came back for */
 
 typedef struct pulling {
@@ -30,8 +31,10 @@ typedef struct pulling {
     const cay_call            *call;
     const cay_template_remote *spec;
     cay__tconf                 conf;
+    cay__policy                op; /* the operator's egress.conf */
     cay__tname                 name;
     char                      *login;
+    char                       whose[CAY__SHA256_HEX]; /* of the tenant */
     cay__image                 im;
     bool                       missing[CAY__IMAGE_LAYERS];
     int                        blobs; /* the directory */
@@ -46,9 +49,10 @@ typedef struct pulling {
     cay_err                    err;
 } pulling;
 
-static void part_name(const char *digest, bool whole, char out[80])
+/* For each tenant its own: what one has fetched is no proof that another could. */
+static void part_name(const pulling *p, const char *digest, bool whole, char out[BLOB_NAME])
 {
-    snprintf(out, 80, "%.64s%s", digest + 7, whole ? "" : ".part");
+    snprintf(out, BLOB_NAME, "%.64s-%.16s%s", digest + 7, p->whose, whole ? "" : ".part");
 }
 
 /* ------------------------------------------------------------------ one blob */
@@ -121,10 +125,10 @@ static int check_sum(blob *b, const char *part, cay_err *err)
 
 static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *err)
 {
-    char part[80], whole[80];
+    char part[BLOB_NAME], whole[BLOB_NAME];
     struct stat st;
-    part_name(want->digest, false, part);
-    part_name(want->digest, true, whole);
+    part_name(p, want->digest, false, part);
+    part_name(p, want->digest, true, whole);
     CAY_AUTOFD fd = openat(p->blobs, part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for a blob");
@@ -164,7 +168,7 @@ static void *worker(void *arg)
     pulling *p = arg;
     cay__reg *reg = NULL;
     cay_err e = CAY_ERR_INIT;
-    int rc = cay__reg_open(&p->conf, &p->name, p->login, p->spec->trusted, &reg, &e);
+    int rc = cay__reg_open(&p->conf, &p->op, &p->name, p->login, p->spec->trusted, &reg, &e);
     pthread_mutex_lock(&p->lock);
     while (rc == 0 && !p->stop) {
         while (p->next < p->im.n && !p->missing[p->next])
@@ -309,7 +313,7 @@ static int look_in(pulling *p, const char *ref, cay_err *err)
         p->login = NULL;
     }
     CAY_TRY(find_login(p, err));
-    CAY_TRY(cay__reg_open(&p->conf, &p->name, p->login, p->spec->trusted, &reg, err));
+    CAY_TRY(cay__reg_open(&p->conf, &p->op, &p->name, p->login, p->spec->trusted, &reg, err));
     int rc = documents(p, reg, err);
     cay__reg_close(reg);
     return rc;
@@ -338,8 +342,8 @@ static int look_for(pulling *p, const char *ref, cay_err *err)
 static int layer_blob(void *arg, size_t i, int *fd, cay_err *err)
 {
     pulling *p = arg;
-    char name[80];
-    part_name(p->im.layers[i].digest, true, name);
+    char name[BLOB_NAME];
+    part_name(p, p->im.layers[i].digest, true, name);
     *fd = openat(p->blobs, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (*fd < 0) /* it was here when we looked, and was removed */
         return cay_fail_why(err, CAY_EBUSY, "layers_gone", "blob %.19s… went meanwhile; try again", p->im.layers[i].digest);
@@ -360,6 +364,7 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     CAY_AUTOFD lock = -1;
     cay__tname given;
     CAY_TRY(cay__tconf_read(p->svc, &p->conf, err));
+    CAY_TRY(cay__operator_read(p->svc, &p->op, err));
     const char *ref = cay__tconf_alias(&p->conf, p->spec->ref ? p->spec->ref : "");
     CAY_TRY(cay__tname_parse(p->spec->ref, &given, err));
     if (given.named_tag)
@@ -369,15 +374,15 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     CAY_TRY(look_for(p, ref, err));
     snprintf(source, sizeof source, "registry:%.200s/%.180s", p->name.host, p->name.path);
     CAY_TRY(cay__layers_lock(p->svc, false, &lock, err)); /* what is here now stays until we stand on it */
-    cay__image_missing(p->svc, &p->im, p->missing);
+    CAY_TRY(cay__image_missing(p->svc, p->spec->tenant, &p->im, p->missing, err));
     CAY_TRY(fetch_all(p, err));
     CAY_FAULT("pull.fetched");
     cay__image_spec spec = { .tenant = p->spec->tenant, .names = p->spec->names ? p->spec->names : (const char *const[]){ name, NULL }, .hidden = p->spec->hidden,
                              .source = source, .blob = layer_blob, .arg = p, .progress = p->spec->progress, .progress_arg = p->spec->arg };
     CAY_TRY(cay__image_make(p->svc, p->call, &spec, &p->im, out, err));
     for (size_t i = 0; i < p->im.n; i++) {
-        char file[80];
-        part_name(p->im.layers[i].digest, true, file);
+        char file[BLOB_NAME];
+        part_name(p, p->im.layers[i].digest, true, file);
         unlinkat(p->blobs, file, 0);
     }
     return 0;
@@ -391,12 +396,15 @@ int cay_template_pull(cay_service *svc, const cay_call *call, const cay_template
     CAY_TRY(cay__call_check(call, "pull", err));
     pulling *p = cay__alloc(sizeof *p);
     *p = (pulling){ .svc = svc, .call = call, .spec = &spec, .blobs = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };
+    const char *tenant = spec.tenant ? spec.tenant : CAY_TENANT_DEFAULT;
+    cay__sha256_hex(tenant, strlen(tenant), p->whose);
     int rc = pull(p, out, err);
     if (p->login)
         explicit_bzero(p->login, strlen(p->login));
     free(p->login);
     cay__close_fd(&p->blobs);
     cay__tconf_clear(&p->conf);
+    cay__policy_clear(&p->op);
     free(p->im.text);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->moved);

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates over HTTP: an archive is sent, sandboxes are made of it, tenants see their own, and it is forgotten."""
+import gzip
 import http.server
+import io
 import json
 import os
 import shutil
 import sys
+import tarfile
 import tempfile
 import threading
 import time
@@ -14,7 +17,7 @@ import urllib.parse
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.path.insert(0, HERE + '/../support')
-from images import MANIFEST, Layout, busybox, ent, many_layers, tar  # noqa: E402
+from images import MANIFEST, Layout, busybox, digest, ent, many_layers, tar  # noqa: E402
 from serve import Server  # noqa: E402
 from test_api import BUILD, Document  # noqa: E402
 
@@ -89,6 +92,63 @@ class Templates(unittest.TestCase):
         self.assertEqual(self.ask('DELETE', '/templates/theirs:1', key=other)[0], 204)
         self.assertEqual(self.ask('DELETE', '/templates/ours:1')[0], 204)
 
+    def layout_tar(self, layout, without=()):
+        """The layout as one tar, without some of its blobs."""
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode='w') as t:
+            for f in ('oci-layout', 'index.json', *('blobs/sha256/' + b for b in os.listdir(layout.path + '/blobs/sha256') if 'sha256:' + b not in without)):
+                t.add(layout.path + '/' + f, f)
+        return out.getvalue()
+
+    def docker_tar(self, layers, claimed, tag):
+        """What docker save makes, and what its config claims that the layers are."""
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode='w') as t:
+            conf = {'architecture': 'amd64', 'os': 'linux', 'config': {}, 'rootfs': {'type': 'layers', 'diff_ids': claimed}}
+            names = ['%d/layer.tar' % n for n in range(len(layers))]
+            for name, data in [('c.json', json.dumps(conf).encode()), *zip(names, layers),
+                               ('manifest.json', json.dumps([{'Config': 'c.json', 'RepoTags': [tag], 'Layers': names}]).encode())]:
+                i = tarfile.TarInfo(name)
+                i.size = len(data)
+                t.addfile(i, io.BytesIO(data))
+        return out.getvalue()
+
+    def test_a_digest_gives_nobody_anothers_layer(self):
+        keys = {}
+        for who in ('alice', 'mallory'):
+            self.s.cay('tenant', 'create', who)
+            keys[who] = self.s.make_key('--tenant', who)
+        tmp = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, tmp)
+        secret = [ent('secret', data=b'of alice')]
+        l = Layout(tmp + '/l', [many_layers(1)[0], secret], name='private:1', packs=('plain',))
+        layer = [x['digest'] for x in l.manifest['layers']]
+        sent = self.ask('POST', '/templates/import', self.layout_tar(l), key=keys['alice'])
+        self.assertEqual((sent[0], sent[1]['shared']), (201, False), sent)
+        # Who knows the digests, from a manifest or a log, and has not the bytes.
+        for missing in (layer, layer[1:]):
+            status, e = self.ask('POST', '/templates/import?name=stolen:1', self.layout_tar(l, missing), key=keys['mallory'])
+            self.assertEqual((status, e['reason']), (400, 'image_invalid'), e)
+        ids = [digest(tar(x)) for x in (many_layers(1)[0], secret)]
+        for wrong in (b'', b'\0' * 1024, tar([ent('x')]), gzip.compress(tar([ent('x')]))):
+            status, e = self.ask('POST', '/templates/import?name=stolen:1', self.docker_tar([tar(many_layers(1)[0]), wrong], ids, 'stolen:2'), key=keys['mallory'])
+            self.assertEqual((status, e['reason']), (400, 'image_digest'), e)
+        self.assertEqual([t for t in self.ask('GET', '/templates', key=keys['mallory'])[1]['items'] if t['name'] != 'host' and 'ours:1' not in t['names']], [])
+        # Who has them shares the layers, and needs them no more; so does alice by what she sees.
+        status, t = self.ask('POST', '/templates/import', self.layout_tar(l), key=keys['mallory'])
+        self.assertEqual((status, t['layers']), (201, sent[1]['layers']), t)
+        self.assertEqual(self.ask('POST', '/templates/import?name=again:1', self.layout_tar(l, layer), key=keys['mallory'])[0], 201)
+        self.assertEqual(self.ask('POST', '/templates/import?name=again:1', self.layout_tar(l, layer), key=keys['alice'])[0], 201)
+        # What is shared by the operator is seen by all.
+        shared = Layout(tmp + '/s', [[ent('shared', data=b'by all')]], name='seen:1')
+        self.assertEqual(self.ask('POST', '/templates/import', self.layout_tar(shared))[0], 201)
+        status, t = self.ask('POST', '/templates/import?name=mine:1', self.layout_tar(shared, [x['digest'] for x in shared.manifest['layers']]), key=keys['mallory'])
+        self.assertEqual(status, 201, t)
+        for who, names in (('alice', ('private:1', 'again:1')), ('mallory', ('private:1', 'again:1', 'mine:1'))):
+            for n in names:
+                self.assertEqual(self.ask('DELETE', '/templates/' + n, key=keys[who])[0], 204, n)
+        self.assertEqual(self.ask('DELETE', '/templates/seen:1')[0], 204)
+
     def test_an_archive_that_is_too_large_is_refused_by_its_length(self):
         c = self.s.socket()
         c.sendall(('POST %s/templates/import HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/x-tar\r\nContent-Length: %d\r\n\r\n'
@@ -149,20 +209,20 @@ class Pulls(unittest.TestCase):
         cls.registry.shutdown()
         shutil.rmtree(cls.tmp)
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, key=None):
         status, head, data = self.s.ask(method, API + path, json.dumps(body).encode() if body is not None else None,
-                                        headers={'Authorization': 'Bearer ' + self.s.key, 'Content-Type': 'application/json'})
+                                        headers={'Authorization': 'Bearer ' + (key or self.s.key), 'Content-Type': 'application/json'})
         self.doc.check(method, API + path, status, head, data)
         return status, json.loads(data) if data else None
 
-    def pull(self, **body):
-        status, b = self.ask('POST', '/templates/pull', body)
+    def pull(self, key=None, **body):
+        status, b = self.ask('POST', '/templates/pull', body, key)
         self.assertEqual(status, 202, b)
         return b['id']
 
-    def ended(self, id):
+    def ended(self, id, key=None):
         for i in range(600):
-            b = self.ask('GET', '/builds/' + id)[1]
+            b = self.ask('GET', '/builds/' + id, key=key)[1]
             if b['state'] not in ('waiting', 'building'):
                 return b
             time.sleep(0.1)
@@ -203,6 +263,29 @@ class Pulls(unittest.TestCase):
         self.assertEqual(self.ask('POST', '/builds/%s/cancel' % id)[0], 200)
         self.assertEqual(self.ended(id)['state'], 'canceled')
         self.assertEqual(self.ask('GET', '/templates?name=%s/team/slow' % self.host)[1]['items'], [])
+
+    def test_pulled_layers_are_for_who_can_pull_them(self):
+        with open(self.s.home + '/templates.conf', 'w') as f:
+            f.write('registry %s plain private\n' % self.host)
+        keys = {}
+        for who in ('alice', 'mallory'):
+            self.s.cay('tenant', 'create', who)
+            keys[who] = self.s.make_key('--tenant', who)
+        former = Registry.layout
+        Registry.layout = Layout(self.tmp + '/private', [[ent('secret', data=b'of alice')]])
+        b = self.ended(self.pull(key=keys['alice'], image=self.host + '/team/private:1'), keys['alice'])
+        self.assertEqual(b['state'], 'ready', b)
+        blob = Registry.layout.path + '/blobs/sha256/' + Registry.layout.manifest['layers'][0]['digest'][7:]
+        os.rename(blob, blob + '.away')  # a registry that knows the digest and not the bytes
+        b = self.ended(self.pull(key=keys['mallory'], image=self.host + '/team/stolen:1'), keys['mallory'])
+        self.assertEqual((b['state'], b['reason']), ('failed', 'image_unknown'), b)
+        b = self.ended(self.pull(key=keys['alice'], image=self.host + '/team/again:1'), keys['alice'])
+        self.assertEqual(b['state'], 'ready', b)
+        os.rename(blob + '.away', blob)
+        b = self.ended(self.pull(key=keys['mallory'], image=self.host + '/team/same:1'), keys['mallory'])
+        self.assertEqual(b['state'], 'ready', b)
+        self.assertEqual(os.listdir(self.s.home + '/blobs'), [])
+        Registry.layout = former
 
     def test_bad_requests(self):
         for body in ({}, {'image': ''}, {'image': 'a b'}, {'image': 7}, {'image': 'a', 'names': 'x'}, {'image': 'a', 'other': 1}):

@@ -279,6 +279,33 @@ def registries_that_lie_are_refused():
     refused("net_unreachable", "template", "pull", "localhost:1/a/b:1")
 
 
+def operators_egress_rules_hold_for_registries():
+    l = shell_image("egress", b"egress")
+
+    def no(text, **how):
+        s, state, ref = odd(l, **how)
+        port = ref.split("/")[0].split(":")[1]
+        open(home + "/egress.conf", "w").write(text.replace("PORT", port))
+        msg = refused("registry_denied", "template", "pull", ref)
+        assert "egress.conf" in msg, msg
+        s.shutdown()
+        return state
+
+    assert not no("deny 127.0.0.0/8\ndeny [::1/128]\n")["asked"]          # by its address, after look-up
+    assert not no("mode rules\nrule pypi\n")["asked"]                    # not among what may be reached at all
+    assert not no("mode off\n")["asked"]
+    # a redirect and a token server are held against them, too
+    no("deny **.example.org\n", redirect="https://blobs.example.org/x")
+    s, state, ref = odd(l)
+    open(home + "/egress.conf", "w").write("no such word\n")
+    refused("policy_invalid", "template", "pull", ref)                    # what cannot be read allows nothing
+    assert not state["asked"]
+    open(home + "/egress.conf", "w").write("mode rules\nrule 127.0.0.1:%s\n" % ref.split("/")[0].split(":")[1])
+    cay("template", "pull", ref, "--as", "egress:1")
+    os.unlink(home + "/egress.conf")
+    s.shutdown()
+
+
 def killed_pulls_go_on_or_are_gone():
     l = shell_image("kill", b"kill", more=[[ent("random", data=os.urandom(300000))]])
     s, state, ref = odd(l)
