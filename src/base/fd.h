@@ -30,6 +30,10 @@ uint64_t cay__start_time(int pid);
 bool    cay__fd_write_file(int dir, const char *path, const char *text);
 void    cay__fd_close_from(int first);
 bool    cay__fd_nonblock(int fd, bool on);
+/* The last descriptor of a connection that lingers (SO_LINGER) waits in close(2) until its other end, perhaps the tenant's, has read all, and
+ * only a signal ends that sooner. Between on and off there is one every now and then: for whoever closes what a tenant sent, or a socket with
+ * packets in it that nobody read. For programs of one thread. */
+void    cay__fd_hurry(bool on);
 
 /* openat2(2) with RESOLVE_NO_MAGICLINKS added and EAGAIN retried; falls back to nothing. */
 int cay__fd_openat2(int dir, const char *path, uint64_t flags, uint32_t mode, uint64_t resolve);

@@ -12,10 +12,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 
-#define CLOSE_US 50 /* most that one of their descriptors may keep us */
 #define ASK_MS  5000 /* to say what it wants */
 #define KILL_MS 1000 /* between HUP and KILL, when its client is gone */
 
@@ -81,32 +79,11 @@ void sudo_open(void)
 
 /* ---- what they send with it ---- */
 
-static void on_tick(int sig)
-{
-    (void)sig;
-}
-
-/* The last descriptor of a connection that lingers (SO_LINGER) closes when its other end, the tenant's, has read all, and only a signal ends that
- * sooner. So there is one every now and then while something of theirs may be closed: here, or by the kernel, of a packet that is cut or was never read. */
+/* Closing it may be made to wait: here, or by the kernel, of a packet that is cut or was never read. */
 static void hurry(bool on)
 {
-    static struct sigaction was;
-    static sigset_t mask;
-    struct itimerval tick = { { 0, on ? CLOSE_US : 0 }, { 0, on ? CLOSE_US : 0 } };
-    sigset_t one;
-    if (CAY__MUTANT("sudo-linger"))
-        return;
-    if (on) {
-        sigemptyset(&one);
-        sigaddset(&one, SIGALRM);
-        sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_tick }, &was);
-        sigprocmask(SIG_UNBLOCK, &one, &mask);
-    }
-    setitimer(ITIMER_REAL, &tick, NULL);
-    if (!on) {
-        sigprocmask(SIG_SETMASK, &mask, NULL);
-        sigaction(SIGALRM, &was, NULL);
-    }
+    if (!CAY__MUTANT("sudo-linger"))
+        cay__fd_hurry(on);
 }
 
 /* ---- who may ---- */

@@ -91,6 +91,41 @@ for s in KILL STOP SEGV; do cay exec one -u root -- sh -c "kill -$s 1" 2>/dev/nu
 same "signals do not reach pid 1" "$(cay exec one -- echo alive)" alive
 cay exec one -u root -- sh -c 'cat /proc/1/environ /proc/1/mem' >/dev/null 2>&1 && bad "root inside reads pid 1"
 cay exec one -u root -- sh -c 'echo x > /.cay/pid1' 2>/dev/null && bad "pid 1 can be written"
+# Connections that linger for an hour, sent to pid 1: it hangs up on who sent them, and does not wait for the one who never reads.
+cay exec one -u root -d --tag linger -- python3 -c 'import array, socket, struct, threading, time
+kept, l = [], socket.socket()
+l.bind(("127.0.0.1", 0)); l.listen(64)
+for i in range(8):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    c = socket.socket(); c.connect(l.getsockname()); kept += [s, l.accept()[0]]
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 3600)); c.setblocking(False)
+    try:
+        while True: c.send(bytes(65536))
+    except BlockingIOError: pass
+    try:
+        s.connect("/.cay/ctl/sock"); s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [c.fileno()]))])
+    except OSError: pass
+    threading.Thread(target=c.close, daemon=True).start()
+print("sent", flush=True); time.sleep(600)' >/dev/null
+n=0; until [ "$(timeout 20 cay logs one linger 2>/dev/null)" = sent ] || [ $((n += 1)) -gt 20 ]; do sleep 0.2; done
+same "connections that linger do not keep pid 1" "$(timeout 20 cay exec one -- echo alive)" alive
+# A directory as deep as it gets, and many files: they go with the sandbox.
+cay exec one -u root -- python3 -c 'import os
+os.chdir("/.cay/ctl")
+for i in range(3000): os.mkdir("d"); os.chdir("d")' || bad "no deep directory"
+# Another socket in its place, one that takes nobody: it holds up nobody.
+cay exec one -u root -d -- python3 -c 'import socket,os,time
+os.rename("/.cay/ctl/sock","/.cay/ctl/real"); s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET); s.bind("/.cay/ctl/sock"); s.listen(0)
+c=[socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET) for i in range(4)]
+for x in c:
+    x.setblocking(False)
+    try: x.connect("/.cay/ctl/sock")
+    except BlockingIOError: pass
+os.mkdir("/.cay/ctl/full"); time.sleep(4); os.rename("/.cay/ctl/real","/.cay/ctl/sock")' >/dev/null 2>&1 || :
+n=0; until [ -d "$CAY_HOME/$engine/$id/ctl/full" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
+same "how it is, is told by the engine" "$(timeout 20 cay ls | awk '$2 == "one" { print $3 }')" running
+timeout 20 cay events --for 1s one >"$ENGINE_DIR/events" 2>&1 || bad "events: $(cat "$ENGINE_DIR/events")"
+same "a full queue in its place is waited out" "$(timeout 40 cay exec one -- echo alive)" alive
 cay exec one -u root -- sh -c 'rm -f /.cay/ctl/meta; mkfifo /.cay/ctl/meta' 2>/dev/null || :
 same "a pipe for a record holds up nobody" "$(timeout 20 cay exec one -- echo alive)" alive
 cay exec one -u root -- sh -c 'rm -f /.cay/ctl/meta' || :

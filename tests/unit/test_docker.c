@@ -70,6 +70,17 @@ static void record_waits_for_no_pipe(void **state)
     alarm(0);
     assert_int_equal(cay__local_meta_write(fd, &m, &err), 0);
     assert_int_equal(cay__local_meta_read(fd, &seen, &err), 0);
+    /* A deadline of its making is somewhere in the future or past, and no overflow. */
+    for (int i = 0; i < 2; i++) {
+        m.deadline_boot = i ? INT64_MIN : INT64_MAX;
+        assert_int_equal(cay__local_meta_write(fd, &m, &err), 0);
+        assert_int_equal(cay__local_meta_read(fd, &seen, &err), 0);
+        assert_true((cay__local_deadline_ms(&seen) > cay__wall_ms()) == !i);
+    }
+    unlinkat(fd, "meta", 0);
+    /* What is no file is not even opened: a device may do something then. */
+    assert_int_equal(mkfifoat(fd, "meta", 0600), 0);
+    assert_true(cay__local_meta_read(fd, &seen, &err) < 0);
     unlinkat(fd, "meta", 0);
     assert_int_equal(rmdir(dir), 0);
 }

@@ -41,6 +41,7 @@ int  cay__docker_note(cay__docker_box *b, cay_err *err); /* container and pid fo
 /* reach.c */
 int  cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err);
 int  cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err); /* without asking the engine; CAY_EGONE: nobody listens */
+int  cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid, cay_err *err); /* is that who the engine calls its first process? */
 int  cay__docker_ready(void *arg, cay_err *err); /* CAY_ESTATE when it is paused */
 int  cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err);
 

@@ -310,11 +310,17 @@ static int docker_gc(void *self, const cay_call *call, int (*known)(const char *
 static int event_reach(void *arg, const char *id, int *sock)
 {
     cay__docker_box *b = NULL;
+    CAY_AUTOFD fd = -1;
+    cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 2000 };
     int pid, rc = cay__docker_box_open(arg, id, &b, NULL);
-    if (rc == 0) {
-        rc = cay__docker_reach(b, sock, &pid, NULL);
-        cay__docker_release(b);
-    }
+    if (rc < 0)
+        return rc;
+    rc = cay__docker_reach(b, &fd, &pid, NULL);
+    if (rc == 0)
+        rc = cay__docker_judge(b, &soon, pid, NULL); /* nobody else tells what happens in it */
+    if (rc == 0)
+        *sock = CAY_STEAL_FD(fd);
+    cay__docker_release(b);
     return rc;
 }
 

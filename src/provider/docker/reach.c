@@ -3,6 +3,7 @@
 #include "box.h"
 #include <base/call.h>
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,10 +24,19 @@ int cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err)
     return 0;
 }
 
+/* A socket whose queue is full makes connect(2) wait, and a false one's stays full: who has the time tries again. */
+static int join(int fd, int at)
+{
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
+    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d", at);
+    if (!CAY__MUTANT("docker-queue"))
+        cay__fd_nonblock(fd, true);
+    return connect(fd, (struct sockaddr *)&a, sizeof a) < 0 || !cay__fd_nonblock(fd, false) ? -1 : 0;
+}
+
 /* The tenant may be root in there and put anything in the socket's place: a link is not followed, and who listens is looked at. */
 int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
 {
-    struct sockaddr_un a = { .sun_family = AF_UNIX };
     struct ucred peer = { 0 };
     socklen_t len = sizeof peer;
     struct stat st;
@@ -34,8 +44,7 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket");
-    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d", at);
-    if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || connect(fd, (struct sockaddr *)&a, sizeof a) < 0)
+    if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || join(fd, at) < 0)
         return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s", b->id);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "peer_false", "who answers for %s is not within sight; run cay in the engine's own pid namespace", b->id);
@@ -67,7 +76,7 @@ static int why_not(cay__docker_box *b, const cay_call *call, cay_err *err)
 }
 
 /* The one that the engine says is its first process, and nobody else. */
-static int judge(cay__docker_box *b, const cay_call *call, int pid, cay_err *err)
+int cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid, cay_err *err)
 {
     cay__docker_view v;
     if (pid == atomic_load(&b->pid))
@@ -88,7 +97,7 @@ int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         CAY_AUTOFD fd = -1;
         int pid = 0, rc = cay__docker_reach(b, &fd, &pid, err);
         if (rc == 0)
-            rc = judge(b, call, pid, err);
+            rc = cay__docker_judge(b, call, pid, err);
         if (rc == 0)
             *sock = CAY_STEAL_FD(fd);
         if (rc != CAY_EGONE)

@@ -28,11 +28,16 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
     local_meta m;
     char boot[40];
     struct stat st;
-    /* A tenant who is root in a container could put a pipe there, which nobody ever opens for writing. */
-    CAY_AUTOFD fd = openat(dir, "meta", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
+    /* A tenant who is root in a container could put a pipe there, which nobody ever opens for writing, or a device that does something when it is
+     * opened: it is looked at first. */
+    char path[40];
+    CAY_AUTOFD at = openat(dir, "meta", O_PATH | O_CLOEXEC | O_NOFOLLOW), fd = -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", at);
+    if (at >= 0 && fstat(at, &st) == 0 && S_ISREG(st.st_mode))
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (at < 0 || (fd < 0 && S_ISREG(st.st_mode)))
         return cay_fail_sys(err, CAY_ESYS, "record of the sandbox");
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || cay__fd_read_all(fd, &m, sizeof m) != sizeof m || memcmp(m.magic, magic, sizeof magic) != 0 ||
+    if (fd < 0 || cay__fd_read_all(fd, &m, sizeof m) != sizeof m || memcmp(m.magic, magic, sizeof magic) != 0 ||
         sum(&m) != m.crc)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged", "the record of the sandbox is damaged; its files are kept");
     if (m.version != VERSION)
@@ -49,7 +54,9 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
 
 int64_t cay__local_deadline_ms(const local_meta *m)
 {
-    return m->deadline_boot ? cay__wall_ms() + m->deadline_boot - cay__boot_ms() : 0;
+    /* What it says may be a tenant's word: in the far future at most. */
+    int64_t left = CAY_MAX(CAY_MIN(m->deadline_boot, INT64_MAX / 4), 0) - cay__boot_ms();
+    return m->deadline_boot ? cay__wall_ms() + left : 0;
 }
 
 static uint64_t limit(uint64_t asked, uint64_t usual)

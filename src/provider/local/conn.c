@@ -3,6 +3,7 @@
 #include "tree.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <cay/sys/provider.h>
 #include <guest/session.h>
@@ -430,23 +431,38 @@ static void on_conn(cay__watch *w, uint32_t events)
         cay__close_fd(&fds[i]);
 }
 
-void cay__conn_accept(host *h)
+/* The directory of the socket keeps others out; this does so even if it should not. In a container the tenant may be root and
+ * reach it: whoever has a pid in here is the tenant, who asks has none. */
+static bool may_ask(const host *h, int fd)
 {
-    CAY_AUTOFD fd = accept4(h->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     struct ucred peer = { .uid = (uid_t)-1 };
     socklen_t len = sizeof peer;
     int n = 0;
+    for (const conn *c = h->conns; c; c = c->next)
+        n++;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && n < CONNS_MAX && (h->who ? peer.pid == 0 : peer.uid == geteuid() || peer.uid == 0);
+}
+
+void cay__conn_refuse(int *fd)
+{
+    if (!CAY__MUTANT("docker-linger"))
+        cay__fd_hurry(true);
+    cay__close_fd(fd);
+    if (!CAY__MUTANT("docker-linger"))
+        cay__fd_hurry(false);
+}
+
+void cay__conn_accept(host *h)
+{
+    int fd = accept4(h->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    for (conn *c = h->conns; c; c = c->next)
-        n++;
-    /* The directory of the socket keeps others out; this does so even if it should not. In a container the tenant may be root and
-     * reach it: whoever has a pid in here is the tenant, who asks has none. */
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || n >= CONNS_MAX ||
-        (h->who ? peer.pid != 0 : peer.uid != geteuid() && peer.uid != 0))
+    if (!may_ask(h, fd)) {
+        cay__conn_refuse(&fd); /* with whatever it sent before anybody looked */
         return;
+    }
     conn *c = cay__alloc(sizeof *c);
-    *c = (conn){ .w = { .fd = CAY_STEAL_FD(fd), .events = EPOLLIN, .fn = on_conn }, .h = h, .next = h->conns };
+    *c = (conn){ .w = { .fd = fd, .events = EPOLLIN, .fn = on_conn }, .h = h, .next = h->conns };
     h->conns = c;
     cay__loop_add(&h->loop, &c->w);
 }

@@ -177,7 +177,7 @@ static void reap_leftovers(host *h)
 {
     uint64_t rec[2];
     bool first = faccessat(h->dir, "procs", F_OK, 0) < 0, left = false;
-    h->journal = openat(h->dir, "procs", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    h->journal = openat(h->dir, "procs", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600); /* a tenant may have put a pipe there */
     if (h->journal < 0)
         return;
     while (read(h->journal, rec, sizeof rec) == sizeof rec) {
@@ -257,5 +257,6 @@ int cay__host_run(host *h, int listener)
     while (!h->stopping || cay__exec_live(h) > 0)
         cay__loop_step(&h->loop, -1);
     leave(h);
+    cay__conn_refuse(&h->listen.fd); /* who waits there may have sent what keeps our exit waiting, too */
     return 0;
 }

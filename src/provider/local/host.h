@@ -96,6 +96,8 @@ void cay__host_box(const host *h, cay_m_boxinfo *out);
 
 /* conn.c */
 void cay__conn_accept(host *h);
+/* Closes a socket that a tenant may have put something into. */
+void cay__conn_refuse(int *fd);
 void cay__conn_send(conn *c, uint16_t type, const void *body, size_t len, const void *tail, size_t tlen);
 void cay__conn_error(conn *c, int code, int sys, const char *reason, const char *msg);
 void cay__conn_send_proc(conn *c, const proc *p);
