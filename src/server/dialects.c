@@ -4,6 +4,7 @@
 #include "controller.h"
 #include "dialect/dialect.h"
 #include "dialect/e2b/builder.h"
+#include "dialect/e2b/history.h"
 #include "dialect/e2b/watchers.h"
 #include "inside.h"
 
@@ -49,6 +50,16 @@ static void close_builder(cay__server *s)
     e2b_builder_stop(s->builder);
 }
 
+static int open_history(cay__server *s, cay_err *err)
+{
+    return e2b_history_start(s->svc, &s->history, err);
+}
+
+static void close_history(cay__server *s)
+{
+    e2b_history_stop(s->history);
+}
+
 struct e2b_builder *cay__server_builder(cay__server *s)
 {
     return s->builder;
@@ -75,5 +86,6 @@ const cay__part cay__parts[] = {
     { "builders", open_builders, close_builders },
     { "watchers", open_watchers, close_watchers },
     { "builder", open_builder, close_builder },
+    { "figures", open_history, close_history },
     { NULL },
 };

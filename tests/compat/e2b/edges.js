@@ -90,3 +90,18 @@ test('time is up: killed, or paused and woken by who uses it', async () => {
   assert.equal(await kept.files.read('f'), '1')
   assert.equal((await kept.getInfo()).state, 'running')
 })
+
+test('metrics of the past: one every few seconds, by their time, kept while it is paused', async () => {
+  const s = await make({ timeoutMs: 120_000 }), began = new Date(Date.now() - 1000)
+  let list = []
+  for (let i = 0; i < 300 && (list = await s.getMetrics({ end: new Date(Date.now() - 3000) })).length < 2; i++) await new Promise(r => setTimeout(r, 200))
+  assert.ok(list.length >= 2, `${list.length}`)
+  assert.ok(list.every((m, i) => m.timestamp > began && (!i || m.timestamp > list[i - 1].timestamp) && m.memUsed > 0 && m.cpuCount >= 1 && m.cpuUsedPct >= 0))
+  assert.deepEqual((await s.getMetrics({ start: new Date(+list[1].timestamp - 1000), end: new Date(+list[1].timestamp + 1000) })).map(m => +m.timestamp), [+list[1].timestamp])
+  assert.ok((await s.getMetrics({ start: list[0].timestamp })).length > list.length - 1)
+  assert.deepEqual(await s.getMetrics({ end: new Date(began - 10_000) }), [])
+  await assert.rejects(s.getMetrics({ start: new Date(), end: began }))
+  await s.pause()
+  assert.ok((await Sandbox.getMetrics(s.sandboxId)).length >= 2)
+  await s.kill()
+})

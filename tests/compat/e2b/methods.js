@@ -50,7 +50,7 @@ const cases = {
   'SandboxApi.static kill': [async () => equal(Sandbox.kill((await Sandbox.create({ timeoutMs: 30_000 })).sandboxId), true), () => equal(Sandbox.kill('nobody'), false), () => equal(Sandbox.kill(d.sandboxId), false)],
   'SandboxApi.static getInfo': [() => equal(Sandbox.getInfo(b.sandboxId).then(i => i.state), 'running'), () => no(Sandbox.getInfo('nobody')), () => no(Sandbox.getInfo(d.sandboxId))],
   'SandboxApi.static getFullInfo': [() => equal(Sandbox.getFullInfo(b.sandboxId).then(i => i.sandboxId), b.sandboxId), () => no(Sandbox.getFullInfo('nobody')), () => no(Sandbox.getFullInfo(d.sandboxId))],
-  'SandboxApi.static getMetrics': [() => equal(Sandbox.getMetrics(b.sandboxId).then(l => l.length), 1), () => no(Sandbox.getMetrics('nobody')), () => no(Sandbox.getMetrics(d.sandboxId))],
+  'SandboxApi.static getMetrics': [() => ok(Sandbox.getMetrics(b.sandboxId).then(l => l.length >= 1)), () => no(Sandbox.getMetrics('nobody')), () => no(Sandbox.getMetrics(d.sandboxId))],
   'SandboxApi.static setTimeout': [() => Sandbox.setTimeout(b.sandboxId, 300_000), () => no(Sandbox.setTimeout(b.sandboxId, -5000)), () => no(Sandbox.setTimeout(d.sandboxId, 1000))],
   'SandboxApi.static updateNetwork': [() => Sandbox.updateNetwork(b.sandboxId, { denyOut: ['192.0.2.1'] }), () => no(Sandbox.updateNetwork(b.sandboxId, { denyOut: ['?'] })), () => no(Sandbox.updateNetwork(d.sandboxId, {}))],
   'SandboxApi.static pause': [async () => { await ok(Sandbox.pause(b.sandboxId)); await Sandbox.connect(b.sandboxId) }, () => no(Sandbox.pause('nobody')), () => no(Sandbox.pause(d.sandboxId))],

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox uses. */
+/* What a sandbox uses, and did use. */
 #include "e2b.h"
+#include "history.h"
+#include <base/fd.h>
 #include <base/str.h>
 #include <time.h>
 
@@ -20,32 +22,54 @@ int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cp
     return 0;
 }
 
+static json_t *metric(const e2b_box *b, int64_t ms, double cpu, uint64_t memory, uint64_t disk)
+{
+    char when[32];
+    int cpus = (int)(e2b_bounded(b->info->limits.cpu_milli, 1000) + 999) / 1000;
+    e2b_when(ms, when);
+    return json_pack("{s:s,s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I}", "timestamp", when, "timestampUnix", (json_int_t)(ms / 1000), "cpuCount", cpus, "cpuUsedPct", cpu / cpus, "memUsed", (json_int_t)memory,
+                     "memTotal", (json_int_t)e2b_bounded(b->info->limits.memory, 0), "memCache", (json_int_t)0, "diskUsed", (json_int_t)disk, "diskTotal",
+                     (json_int_t)e2b_bounded(b->info->limits.disk, 0));
+}
+
 static int sample(cay__req *r, const e2b_box *b, json_t **out, cay_err *err)
 {
     cay_usage v;
     double cpu;
-    char now[32];
-    struct timespec t;
-    int cpus = (int)(e2b_bounded(b->info->limits.cpu_milli, 1000) + 999) / 1000;
     CAY_TRY(e2b_sample(&r->call, b->sb, &v, &cpu, err));
-    clock_gettime(CLOCK_REALTIME, &t);
-    e2b_when(t.tv_sec * 1000LL + t.tv_nsec / 1000000, now);
-    *out = json_pack("{s:s,s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I}", "timestamp", now, "timestampUnix", (json_int_t)t.tv_sec, "cpuCount", cpus, "cpuUsedPct", cpu / cpus, "memUsed", (json_int_t)v.memory,
-                     "memTotal", (json_int_t)e2b_bounded(b->info->limits.memory, 0), "memCache", (json_int_t)0, "diskUsed", (json_int_t)v.disk, "diskTotal",
-                     (json_int_t)e2b_bounded(b->info->limits.disk, 0));
+    *out = metric(b, cay__wall_ms(), cpu, v.memory, v.disk);
     return 0;
 }
 
+typedef struct told {
+    const e2b_box *b;
+    json_t        *list;
+} told;
+
+static void tell(const e2b_moment *m, double cpu, void *arg)
+{
+    told *t = arg;
+    json_array_append_new(t->list, metric(t->b, m->ms, cpu, m->memory, m->disk));
+}
+
+/* start and end are seconds; without them it is everything that is kept. Of a sandbox that runs, the moment itself is the last. */
 int e2b_on_metrics(cay__req *r, cay_err *err)
 {
     E2B_AUTOBOX b = { 0 };
-    uint64_t end;
+    CAY_AUTOFD dir = -1;
+    uint64_t start, end;
+    const uint64_t most = INT64_MAX / 1000;
     json_t *one;
-    CAY_TRY(cay__req_number(r, "end", UINT64_MAX, UINT64_MAX, &end, err));
+    CAY_TRY(cay__req_number(r, "start", 0, most, &start, err));
+    CAY_TRY(cay__req_number(r, "end", most - 1, most, &end, err));
+    if (start > end)
+        return cay_fail(err, CAY_EINVAL, "start is after end");
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     CAY_AUTOJSON *list = json_array();
-    /* No history is kept: there is the moment itself, if that is asked for. */
-    if (e2b_running(b.info) && end >= (uint64_t)time(NULL)) {
+    uint64_t now = (uint64_t)time(NULL);
+    if (e2b_history_dir(r->svc, &dir, NULL) == 0)
+        e2b_history_read(dir, b.info->id, (int64_t)start * 1000, (int64_t)end * 1000 + 999, tell, &(told){ &b, list });
+    if (e2b_running(b.info) && start <= now && end >= now) {
         CAY_TRY(sample(r, &b, &one, err));
         json_array_append_new(list, one);
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sandbox: what it is, how long it lives, pause and resume, what it may reach. */
 #include "e2b.h"
+#include "history.h"
+#include <base/fd.h>
 #include <base/str.h>
 #include <cay/note.h>
 #include <cay/policy.h>
@@ -28,6 +30,9 @@ int e2b_on_kill(cay__req *r, cay_err *err)
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     CAY_TRY(cay_sandbox_remove(b.sb, &r->call, err));
     cay_note_put(r->svc, "e2b", b.info->id, NULL, NULL);
+    CAY_AUTOFD dir = -1;
+    if (e2b_history_dir(r->svc, &dir, NULL) == 0)
+        e2b_history_drop(dir, b.info->id);
     e2b_rules_sweep(r);
     return cay__reply(r, 204, NULL, NULL, 0);
 }

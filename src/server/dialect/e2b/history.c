@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "history.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { GAP_MS = 60000 /* with more between them two moments tell nothing about each other */ };
+#define PREFIX "figures."
+
+static void name_of(const char *id, char out[64])
+{
+    snprintf(out, 64, PREFIX "%.40s", id);
+}
+
+int e2b_history_put(int dir, const char *id, const e2b_moment *m)
+{
+    char name[64];
+    name_of(id, name);
+    CAY_AUTOFD fd = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    off_t at = (off_t)(m->ms / E2B_STEP_MS % E2B_MOMENTS) * (off_t)sizeof *m;
+    return fd >= 0 && pwrite(fd, m, sizeof *m, at) == (ssize_t)sizeof *m ? 0 : -1;
+}
+
+void e2b_history_drop(int dir, const char *id)
+{
+    char name[64];
+    name_of(id, name);
+    unlinkat(dir, name, 0);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const e2b_moment *x = a, *y = b;
+    return x->ms < y->ms ? -1 : x->ms > y->ms;
+}
+
+/* All of a file that makes sense, in order. */
+static size_t load(int dir, const char *id, e2b_moment *v)
+{
+    char name[64];
+    struct stat st;
+    size_t n = 0, have = 0;
+    name_of(id, name);
+    CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    for (ssize_t got; have < E2B_MOMENTS * sizeof *v && (got = read(fd, (char *)v + have, E2B_MOMENTS * sizeof *v - have)) > 0;)
+        have += (size_t)got;
+    for (size_t i = 0; i < have / sizeof *v; i++)
+        if (v[i].ms > 0 && v[i].ms / E2B_STEP_MS % E2B_MOMENTS == (int64_t)i) /* not a hole */
+            v[n++] = v[i];
+    qsort(v, n, sizeof *v, by_time);
+    return n;
+}
+
+size_t e2b_history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms, void (*fn)(const e2b_moment *m, double cpu, void *arg), void *arg)
+{
+    CAY_AUTOFREE e2b_moment *v = cay__alloc(E2B_MOMENTS * sizeof *v);
+    size_t n = load(dir, id, v), first = 0, last = n, told = 0;
+    while (first < n && v[first].ms < start_ms)
+        first++;
+    while (last > first && v[last - 1].ms > end_ms)
+        last--;
+    size_t every = (last - first + E2B_POINTS - 1) / E2B_POINTS;
+    for (size_t i = first, before = first ? first - 1 : first; i < last; i++) {
+        if (i % every != (last - 1) % every) /* the newest is always there */
+            continue;
+        int64_t ms = v[i].ms - v[before].ms;
+        bool near = before < i && ms > 0 && ms <= (int64_t)every * GAP_MS && v[i].cpu_us >= v[before].cpu_us;
+        fn(&v[i], near ? (double)(v[i].cpu_us - v[before].cpu_us) / 10.0 / (double)ms : 0, arg);
+        before = i;
+        told++;
+    }
+    return told;
+}
+
+void e2b_history_sweep(int dir, bool (*alive)(const char *id, void *arg), void *arg)
+{
+    int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0)
+        close(fd);
+    if (d)
+        rewinddir(d); /* the position is shared with `dir` */
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (cay__str_starts(e->d_name, PREFIX) && !alive(e->d_name + sizeof PREFIX - 1, arg))
+            unlinkat(dir, e->d_name, 0);
+    if (d)
+        closedir(d);
+}

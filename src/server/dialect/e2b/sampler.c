@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread behind history.h. */
+#include "builder.h"
+#include "history.h"
+#include <base/buf.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+enum { STACK = 1 << 20, CALL_MS = 4000, SWEEP_ROUNDS = 60 };
+
+struct e2b_history {
+    cay_service *svc;
+    pthread_t    thread;
+    int          stop; /* readable: end */
+};
+
+int e2b_history_dir(cay_service *svc, int *fd, cay_err *err)
+{
+    return e2b_build_dir(svc, fd, err);
+}
+
+/* Ids, each with its NUL. */
+enum { IDS_MAX = 1 << 20 };
+
+static int take(const cay_info *i, void *arg)
+{
+    if (strstr(i->metadata ? i->metadata : "", "\"e2b\":")) /* others are made by other protocols */
+        cay__buf_add(arg, i->id, strlen(i->id) + 1);
+    return 0;
+}
+
+static bool among(const char *id, void *arg)
+{
+    const cay__buf *l = arg;
+    for (size_t at = 0; at < l->len; at += strlen(l->data + at) + 1)
+        if (!strcmp(l->data + at, id))
+            return true;
+    return false;
+}
+
+static void look(cay_service *svc, int dir, const char *id, const cay_call *call)
+{
+    cay_sandbox *sb = NULL;
+    cay_usage u = { .size = sizeof u };
+    if (cay_service_find_of(svc, call, NULL, id, &sb, NULL) < 0)
+        return;
+    if (cay_sandbox_usage(sb, call, &u, NULL) == 0)
+        e2b_history_put(dir, id, &(e2b_moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk });
+    cay_sandbox_unref(sb);
+}
+
+static void round_of(struct e2b_history *h, unsigned round)
+{
+    const cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CALL_MS, .cancel_fd = h->stop, .actor = "figures" };
+    const cay_filter running = { .size = sizeof running, .states = 1u << CAY_RUNNING };
+    CAY_AUTOFD dir = -1;
+    CAY_AUTOBUF l = CAY__BUF(IDS_MAX);
+    if (e2b_history_dir(h->svc, &dir, NULL) < 0)
+        return;
+    if (cay_service_list(h->svc, &call, &running, take, &l, NULL) == 0)
+        for (size_t at = 0; at < l.len; at += strlen(l.data + at) + 1)
+            look(h->svc, dir, l.data + at, &call);
+    cay__buf_clear(&l);
+    /* What ended otherwise than by a request leaves its file; only a list that is whole says so. */
+    if (round % SWEEP_ROUNDS == 0 && cay_service_list(h->svc, &call, NULL, take, &l, NULL) == 0 && !l.full)
+        e2b_history_sweep(dir, among, &l);
+}
+
+static void *run(void *arg)
+{
+    struct e2b_history *h = arg;
+    struct pollfd p = { .fd = h->stop, .events = POLLIN };
+    for (unsigned i = 0; poll(&p, 1, E2B_STEP_MS - (int)(cay__wall_ms() % E2B_STEP_MS)) == 0; i++)
+        round_of(h, i);
+    return NULL;
+}
+
+int e2b_history_start(cay_service *svc, struct e2b_history **out, cay_err *err)
+{
+    struct e2b_history *h = cay__alloc(sizeof *h);
+    pthread_attr_t attr;
+    *h = (struct e2b_history){ .svc = svc, .stop = eventfd(0, EFD_CLOEXEC) };
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    int e = h->stop < 0 ? errno : pthread_create(&h->thread, &attr, run, h);
+    pthread_attr_destroy(&attr);
+    if (!e) {
+        *out = h;
+        return 0;
+    }
+    cay__close_fd(&h->stop);
+    free(h);
+    errno = e;
+    return cay_fail_sys(err, CAY_ESYS, "start to keep figures");
+}
+
+void e2b_history_stop(struct e2b_history *h)
+{
+    if (!h)
+        return;
+    (void)!eventfd_write(h->stop, 1);
+    pthread_join(h->thread, NULL);
+    cay__close_fd(&h->stop);
+    free(h);
+}
