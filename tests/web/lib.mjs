@@ -12,7 +12,7 @@ export const { chromium } = require('playwright-core');
 export const axeSource = require('axe-core').source;
 export const shots = join(build, 'console-shots');
 mkdirSync(shots, { recursive: true });
-const SLOW = 45000;
+const SLOW = 90000, LOOK = 60; // how long something may take where much else goes on; how often is looked
 
 export class Server {
   constructor() {
@@ -28,15 +28,16 @@ export class Server {
     });
     this.port = Number(this.url.split(':').pop());
   }
-  async stop() {
+  /** By TERM it waits for streams to end; by KILL it is gone at once. */
+  async stop(by = 'SIGTERM') {
     const p = this.proc;
-    if (!p || p.exitCode !== null) return;
+    if (!p || p.exitCode !== null || p.signalCode) return;
     const gone = new Promise(r => p.once('exit', r));
-    p.kill('SIGTERM');
+    p.kill(by);
     setTimeout(() => p.kill('SIGKILL'), 8000).unref();
     await gone;
   }
-  cay(...words) { return execFileSync(join(build, 'cay'), words, { env: this.env, stdio: ['ignore', 'pipe', 'pipe'], timeout: 60000 }).toString().trim(); }
+  cay(...words) { return execFileSync(join(build, 'cay'), words, { env: this.env, stdio: ['ignore', 'pipe', 'pipe'], timeout: SLOW }).toString().trim(); }
   link(...words) { return this.cay('open', '--print', ...words).split('\n')[0]; }
   async end() {
     await this.stop();
@@ -71,19 +72,38 @@ export async function open(browser, url, o = {}) {
   const ctx = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'dark', acceptDownloads: true, permissions: ['clipboard-read', 'clipboard-write'], ...o });
   const page = await ctx.newPage(), wrong = [], origin = new URL(url).origin;
   page.setDefaultTimeout(SLOW);
+  count(page);
   page.on('pageerror', e => wrong.push(`script: ${e.message}`));
   page.on('console', m => { if (m.type() === 'error' && !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY|ERR_CONNECTION_RESET|WebSocket connection|status of 50\d|status of 409/.test(m.text())) wrong.push(`console: ${m.text().slice(0, 300)} ${m.location().url.slice(0, 120)}`); });
   page.on('request', r => { const u = new URL(r.url()); if (u.origin !== origin && !/^(data|blob|about):/.test(r.url()) && !/-c[a-z2-7]{19}\.localhost$/.test(u.hostname)) wrong.push(`left the origin: ${r.url().slice(0, 120)}`); });
   await page.goto(url);
   return { ctx, page, wrong };
 }
+/** What was asked for and is not answered yet; streams are never done. */
+const asked = new WeakMap();
+function count(page) {
+  const open = new Set(), done = r => open.delete(r);
+  asked.set(page, open);
+  page.on('request', r => { if (r.resourceType() === 'fetch' && r.headers().accept !== 'text/event-stream') open.add(r); });
+  page.on('requestfinished', done);
+  page.on('requestfailed', done);
+}
+/** Nothing is on its way, nothing says that it loads, and what there is has been painted: twice in a row, since one answer may lead to another question. */
+export async function settled(page) {
+  let quiet = 0;
+  await until('the page comes to rest', async () => {
+    const loads = await page.evaluate(() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(!!document.querySelector('[aria-busy=true]'))))));
+    quiet = loads || asked.get(page).size ? 0 : quiet + 1;
+    return quiet > 1;
+  }).catch(e => { throw new Error(`${e.message}; not answered: ${[...asked.get(page)].map(r => r.url()).join(' ') || 'nothing'}`); });
+}
 export const terminal = page => page.locator('.screen:not([hidden]) .xterm-rows');
 export async function shows(page, text, in_ = terminal(page)) {
-  for (let i = 0; i < SLOW / 250; i++) { if ((await in_.allInnerTexts()).join('\n').replace(/\u00a0/g, ' ').includes(text)) return; await page.waitForTimeout(250); }
-  throw new Error(`“${text}” does not appear; there is: ${(await in_.allInnerTexts()).join('\n').trim().slice(-400)}`);
+  const there = async () => (await in_.allInnerTexts()).join('\n').replace(/\u00a0/g, ' ');
+  await until(`“${text}” appears`, async () => (await there()).includes(text)).catch(async e => { throw new Error(`${e.message}; there is: ${(await there()).trim().slice(-400)}`); });
 }
 export async function until(what, f) {
-  for (let i = 0; i < SLOW / 250; i++) { const v = await f(); if (v) return v; await new Promise(r => setTimeout(r, 250)); }
+  for (const end = Date.now() + SLOW; Date.now() < end; await new Promise(r => setTimeout(r, LOOK))) { const v = await f(); if (v) return v; }
   throw new Error(`it did not come true: ${what}`);
 }
 /** Types a line into the terminal in sight. */

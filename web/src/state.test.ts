@@ -5,6 +5,7 @@ import type { Box, NetRecord, Process, Snapshot } from './api';
 import { backoff, buildLog, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, timeline, tree, why } from './state';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
+import { oneByOne, order } from './lib/order';
 import { href, parse } from './lib/router';
 import { Events, type Message } from './lib/sse';
 
@@ -127,4 +128,26 @@ test('the log of a build goes on where it broke', () => {
   assert.deepEqual([l.lines.length, l.dropped, l.lines[0]!.text], [3000, 1002, '1000']);
   assert.equal(buildLog(l).lines.length, 0); // all that is left came after the mark
   assert.deepEqual(buildLog(l, m('end', { state: 'failed', error: 'why' })).end, { state: 'failed', error: 'why' });
+});
+
+test('files are ordered as people count, directories first, and ten thousand of them at once', () => {
+  const f = (path: string, type = 'file') => ({ path, type });
+  assert.deepEqual(order([f('a10'), f('b', 'directory'), f('a2'), f('A1'), f('a01')]).map(x => x.path), ['b', 'A1', 'a01', 'a2', 'a10']);
+  const many = Array.from({ length: 10000 }, (_, i) => f(`file-${(i * 7919) % 10000}`));
+  assert.deepEqual(order(many).slice(9998).map(x => x.path), ['file-9998', 'file-9999']);
+});
+
+test('who asks while an answer is on its way is served by one more', async () => {
+  let asked = 0, answer: () => void = () => undefined;
+  const ask = oneByOne((_: string) => { asked++; return new Promise<void>(r => { answer = r; }); });
+  const first = ask('a');
+  for (let i = 0; i < 100; i++) void ask('a');
+  assert.equal(asked, 1);
+  answer();
+  await new Promise(r => setTimeout(r));
+  assert.equal(asked, 2);
+  answer();
+  await first;
+  void ask('a');
+  assert.equal(asked, 3);
 });

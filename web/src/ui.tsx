@@ -108,13 +108,12 @@ export function useAsk<X>(ask: (stop: AbortSignal) => Promise<X>, on: unknown[])
 
 export interface Toast { text: string; undo?: () => unknown; n: number }
 export const toasts = signal<Toast | null>(null);
-let count = 0;
-export function toast(text: string, undo?: () => unknown) {
-  const n = ++count;
-  toasts.value = { text, undo, n };
-  setTimeout(() => { if (toasts.value?.n === n) toasts.value = null; }, 6000);
-}
-export const Toaster = () => <div class="toasts" role="status" aria-live="polite">{toasts.value && <div class="toast" key={toasts.value.n}>{safe(toasts.value.text, 400)}{toasts.value.undo ? <Btn kind="small" onClick={() => { const u = toasts.value!.undo!; toasts.value = null; return u(); }}>Undo</Btn> : <Btn kind="quiet icon small" icon="x" label="Close" onClick={() => { toasts.value = null; }} />}</div>}</div>;
+let count = 0, leaves: ReturnType<typeof setTimeout> | undefined;
+/** It goes by itself, later when it offers a way back, and not while the pointer or the focus is on it. */
+const stay = () => clearTimeout(leaves);
+const leave = () => { stay(); leaves = setTimeout(() => { toasts.value = null; }, toasts.value?.undo ? 12000 : 6000); };
+export function toast(text: string, undo?: () => unknown) { toasts.value = { text, undo, n: ++count }; leave(); }
+export const Toaster = () => <div class="toasts" role="status" aria-live="polite">{toasts.value && <div class="toast" key={toasts.value.n} onPointerEnter={stay} onPointerLeave={leave} onFocusIn={stay} onFocusOut={leave}>{safe(toasts.value.text, 400)}{toasts.value.undo ? <Btn kind="small" onClick={() => { const u = toasts.value!.undo!; toasts.value = null; return u(); }}>Undo</Btn> : <Btn kind="quiet icon small" icon="x" label="Close" onClick={() => { toasts.value = null; }} />}</div>}</div>;
 
 export function Dialog({ onClose, label, id, children }: { onClose: () => void; label: string; id?: string; children: ComponentChildren }) {
   const ref = useRef<HTMLDialogElement>(null);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One file at a time: its text, its picture, or what changed in it since a snapshot. A file that somebody changed meanwhile is never overwritten silently.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { all, ask, Failed, filePath, of, readFile, save, writeFile, type Box, type Change, type Snapshot } from '../api';
+import { all, ask, Failed, filePath, leave, of, readFile, save, writeFile, type Box, type Change, type Snapshot } from '../api';
 import { bytes, safe, word } from '../lib/format';
 import { route, setQuery } from '../lib/router';
 import { snaps } from '../live';
@@ -46,7 +46,7 @@ function Text({ b, path }: { b: Box; path: string }) {
     made.current = make({ parent: host.current, text: kept.current.text, path, nonce: nonce(), label: `Text of ${safe(path, 100)}`, onSave: () => void store(false), onChange: t => { const d = t !== kept.current.text; if (d !== kept.current.dirty) { kept.current.dirty = d; setDirty(d); } } });
     return () => { made.current?.view.destroy(); made.current = null; };
   }, [there]);
-  const isOther = async () => { const a = await ask('GET', of(b.id, '/files'), { query: { path }, headers: { 'If-None-Match': kept.current.etag, Range: 'bytes=0-0' } }).catch((e: unknown) => { if (e instanceof Failed && (e.status === 304 || e.status === 416)) return null; throw e; }); return !!a && a.headers.get('etag') !== kept.current.etag; };
+  const isOther = async () => { const a = await ask('GET', of(b.id, '/files'), { query: { path }, headers: { 'If-None-Match': kept.current.etag, Range: 'bytes=0-0' } }).catch((e: unknown) => { if (e instanceof Failed && (e.status === 304 || e.status === 416)) return null; throw e; }); if (a) await leave(a); return !!a && a.headers.get('etag') !== kept.current.etag; };
   // Somebody wrote to it: take it when nothing is lost by that, else say so.
   const n = changed.value.get(path) ?? 0;
   useEffect(() => { if (n && there && !kept.current.saving) void isOther().then(o => { if (o) { if (kept.current.dirty) conflict(true); else void load(); } }, () => undefined); }, [n]);

@@ -6,18 +6,17 @@ import { address, all, ask, del, Failed, filePath, get, of, post, save, stream, 
 import { bytes, safe } from '../lib/format';
 import { route, setQuery } from '../lib/router';
 import { lost } from '../api';
-import { snaps } from '../live';
+import { boxes, snaps } from '../live';
+import { oneByOne, order } from '../lib/order';
 import { latest } from '../state';
 import { attempt, Btn, Icon, Menu, question, toast, Trouble } from '../ui';
 
 export interface Entry { path: string; name: string; type: string; size: number; depth: number; open: boolean; mark: string }
-const ROW = 26, OVER = 20;
+const ROW = 26, OVER = 20, KEPT = 2000;
 /** A number that grows when a file below a sandbox's working directory changed, by path. */
 export const changed = signal<ReadonlyMap<string, number>>(new Map());
 export const join = (dir: string, name: string) => (dir.endsWith('/') ? dir + name : `${dir}/${name}`);
 
-/** Directories first, then by name as people count: a2 before a10. */
-const order = new Intl.Collator('en', { numeric: true });
 export function flatten(dirs: ReadonlyMap<string, File[]>, open: ReadonlySet<string>, root: string, marks: ReadonlyMap<string, string>): Entry[] {
   const out: Entry[] = [], above = new Set<string>();
   for (const m of marks.keys()) for (let at = m.lastIndexOf('/'); at > 0; at = m.lastIndexOf('/', at - 1)) { const d = m.slice(0, at); if (above.has(d)) break; above.add(d); }
@@ -36,15 +35,15 @@ export function Files({ b }: { b: Box }) {
   const [dirs, setDirs] = useState<ReadonlyMap<string, File[]>>(new Map()), [open, setOpen] = useState<ReadonlySet<string>>(new Set()), [marks, setMarks] = useState<ReadonlyMap<string, string>>(new Map()), [error, fail] = useState<unknown>(null), [drop, over] = useState(false);
   const chosen = route.value.query.get('file') ?? '', root = b.workdir, on = b.state === 'running', openNow = useRef(open);
   openNow.current = open;
-  const load = async (dir: string) => {
+  const load = useMemo(() => oneByOne(async (dir: string) => {
     try {
       const l = await get<List<File>>(of(b.id, '/files/list'), { path: dir });
-      const items = [...l.items].sort((x, y) => Number(y.type === 'directory') - Number(x.type === 'directory') || order.compare(x.path, y.path));
+      const items = order(l.items);
       setDirs(m => new Map(m).set(dir, items));
       fail(null);
     } catch (e) { if (dir === root) fail(e); else if (e instanceof Failed && e.status === 404) setDirs(m => { const n = new Map(m); n.delete(dir); return n; }); }
-  };
-  const mark = () => all<Change>('/diff', (s => ({ a: s?.id ?? b.id, b: s ? b.id : undefined }))(latest(b, snaps.peek()))).then(c => setMarks(new Map(c.map(x => [x.path, x.kind]))), () => undefined);
+  }), [b.id]);
+  const marks_ = useMemo(() => oneByOne((_: 0) => all<Change>('/diff', (s => ({ a: s?.id ?? b.id, b: s ? b.id : undefined }))(latest(boxes.peek().get(b.id) ?? b, snaps.peek()))).then(c => setMarks(new Map(c.map(x => [x.path, x.kind]))), () => undefined)), [b.id]), mark = () => marks_(0);
   useEffect(() => { if (on) { void load(root); for (const d of open) void load(d); } }, [b.id, on, lost.value === 0]);
   useEffect(() => { if (on) void mark(); }, [b.id, on, latest(b, snaps.value)?.id]);
   // Watch: what changed is asked for again, a moment later and once.
@@ -52,9 +51,18 @@ export function Files({ b }: { b: Box }) {
     if (!on || lost.value) return undefined;
     const stop = new AbortController(), soon = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    const seen: string[] = []; // a burst of changes is taken in at once: one copy of the map, not one for each
     const again = (path: string) => {
       soon.add(path);
-      timer ??= setTimeout(() => { timer = undefined; const now = [...soon]; soon.clear(); for (const d of now) if (d === root || openNow.current.has(d)) void load(d); void mark(); }, 250);
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        const now = [...soon], paths = new Map(changed.value);
+        for (const p of seen.splice(0)) { const n = (paths.get(p) ?? 0) + 1; paths.delete(p); paths.set(p, n); }
+        changed.value = paths.size > KEPT ? new Map([...paths].slice(-KEPT)) : paths;
+        soon.clear();
+        for (const d of now) if (d === root || openNow.current.has(d)) void load(d);
+        void mark();
+      }, 250);
     };
     stream(of(b.id, '/files/watch'), { path: root, recursive: true }, stop.signal, m => {
       if (m.event !== 'change') return;
@@ -62,7 +70,7 @@ export function Files({ b }: { b: Box }) {
       if (c.change === 'remove' || c.change === 'rename') { const gone = c.path.startsWith('/') ? c.path : join(root, c.path); if (openNow.current.has(gone)) setOpen(o => new Set([...o].filter(p => p !== gone && !p.startsWith(gone + '/')))); }
       if (c.change === 'overflow') { for (const d of [root, ...openNow.current]) again(d); return; }
       const full = c.path.startsWith('/') ? c.path : join(root, c.path);
-      changed.value = new Map(changed.value).set(full, (changed.value.get(full) ?? 0) + 1);
+      seen.push(full);
       again(full.slice(0, full.lastIndexOf('/')) || '/');
     }).catch(() => undefined);
     return () => { stop.abort(); clearTimeout(timer); };

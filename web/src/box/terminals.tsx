@@ -5,7 +5,7 @@ import { Terminal } from '@xterm/xterm';
 import { FitAddon } from '@xterm/addon-fit';
 import { WebLinksAddon } from '@xterm/addon-web-links';
 import '@xterm/xterm/css/xterm.css';
-import { ask, get, lost, of, post, socket, type Box, type List, type Process } from '../api';
+import { ask, get, leave, lost, of, post, socket, type Box, type List, type Process } from '../api';
 import { safe } from '../lib/format';
 import { route, setQuery } from '../lib/router';
 import { onBack } from '../live';
@@ -109,7 +109,7 @@ function connect(b: Box, id: string, t: Terminal, on: { onEnd: () => void; onCut
     clearTimeout(timer);
     if (closed || ended) return;
     try {
-      if (!at) quietTo = Number((await ask('GET', path + '/output', { query: { offset: 'now' } })).headers.get('x-cay-offset') ?? 0);
+      if (!at) { const a = await ask('GET', path + '/output', { query: { offset: 'now' } }); quietTo = Number(a.headers.get('x-cay-offset') ?? 0); await leave(a); }
       const s = await socket(path + '/ws', { stdout: String(at) });
       if (closed) { s.close(); return; }
       ws = s;
