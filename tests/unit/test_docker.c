@@ -216,9 +216,9 @@ static void what_an_engine_cannot_keep_is_refused(void **state)
     shifted.userns = true;
     assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err), CAY_ENOTSUP);
     assert_string_equal(err.reason, "engine_userns");
-    assert_int_equal(cay__docker_level(&engine), CAY_LEVEL_PROCESS);
+    assert_int_equal(cay__docker_level(&engine, NULL), CAY_LEVEL_PROCESS);
     shifted.rootless = true;
-    assert_int_equal(cay__docker_level(&shifted), CAY_LEVEL_ROOTLESS);
+    assert_int_equal(cay__docker_level(&shifted, NULL), CAY_LEVEL_ROOTLESS);
 }
 
 static void the_user_is_not_root_unless_asked(void **state)
@@ -361,6 +361,58 @@ static void an_absent_engine_is_told_with_the_remedy(void **state)
     assert_int_equal(cay__engine_open("/a-path-that-is-longer-than-the-name-of-a-socket-can-be-on-linux/which-is-one-hundred-and-eight-bytes/with-the-nul-at-its-end", &e, &err), CAY_EINVAL);
 }
 
+static const cay_layer *layer_of(const cay__docker_walls *w, const char *name)
+{
+    static cay_layer rows[CAY__DOCKER_LAYERS];
+    size_t n = cay__docker_layers(&engine, w, rows, CAY_LEN(rows));
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(rows[i].name, name))
+            return &rows[i];
+    fail_msg("no layer %s", name);
+    return NULL;
+}
+
+static void what_a_request_opens_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        cay_pair    add[2];
+        const char *layer, *is, *says;
+        bool        opened;
+    } rows[] = {
+        { { { NULL, NULL } }, "capabilities", "on", "seven", false },
+        { { { "cap_add", "NET_RAW" }, { NULL, NULL } }, "capabilities", "soft", "NET_RAW", false },
+        { { { "cap_add", "NET_RAW,SYS_TIME" }, { NULL, NULL } }, "capabilities", "soft", "SYS_TIME", true },
+        { { { "cap_add", "DAC_READ_SEARCH" }, { NULL, NULL } }, "capabilities", "soft", "DAC_READ_SEARCH", true },
+        { { { "seccomp", "unconfined" }, { NULL, NULL } }, "seccomp", "off", "unconfined", true },
+        { { { "seccomp", "/some/profile" }, { NULL, NULL } }, "seccomp", "soft", "profile", false },
+        { { { "network", "bridge" }, { NULL, NULL } }, "net-namespace", "on", "bridge", false },
+    };
+    char dir[] = "/tmp/cay-walls.XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    CAY_AUTOFD at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay__docker_options o;
+        cay__docker_walls w, again;
+        cay_pair options[3] = { { "image", "x" }, rows[i].add[0], { NULL, NULL } };
+        assert_int_equal(read_options(options, &o, &err), 0);
+        cay__docker_walls_of(&o, &w);
+        assert_int_equal(cay__docker_walls_save(at, &w, &err), 0);
+        cay__docker_walls_load(at, &again);
+        assert_memory_equal(&w, &again, sizeof w);
+        const cay_layer *l = layer_of(&again, rows[i].layer);
+        assert_string_equal(l->state, rows[i].is);
+        assert_non_null(strstr(l->why, rows[i].says));
+        assert_int_equal(cay__docker_level(&engine, &again), rows[i].opened ? CAY_LEVEL_NONE : CAY_LEVEL_PROCESS);
+        /* And who asks for a wall does not get one with a hole. */
+        cay_create c = { .size = sizeof c, .min_level = CAY_LEVEL_PROCESS };
+        assert_int_equal(cay__docker_check(&c, &o, &engine, &err), rows[i].opened ? CAY_EISOLATION : 0);
+    }
+    unlinkat(at, "walls", 0);
+    rmdir(dir);
+}
+
 static void an_address_is_read_as_docker_reads_it(void **state)
 {
     (void)state;
@@ -406,6 +458,7 @@ int main(void)
         cmocka_unit_test(a_false_engine_harms_nobody),
         cmocka_unit_test(an_absent_engine_is_told_with_the_remedy),
         cmocka_unit_test(an_address_is_read_as_docker_reads_it),
+        cmocka_unit_test(what_a_request_opens_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,7 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone", id);
     }
     read_note(b);
+    cay__docker_walls_load(b->dir, &b->walls);
     *out = b;
     return 0;
 }
@@ -123,7 +124,7 @@ static local_meta first_meta(const cay_create *spec)
 }
 
 /* Under a name of its own first, so that a box is whole or not there. */
-static int make_dir(cay__docker *d, const char *id, const cay_create *spec, const cay__docker_image *image, cay_err *err)
+static int make_dir(cay__docker *d, const char *id, const cay_create *spec, const cay__docker_walls *walls, const cay__docker_image *image, cay_err *err)
 {
     char tmp[40], ctl[48];
     cay__fs boxes = { .root = d->boxes };
@@ -139,6 +140,9 @@ static int make_dir(cay__docker *d, const char *id, const cay_create *spec, cons
     int rc = dir < 0 ? cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id) : write_file(dir, "config", config.data, config.len, err);
     if (rc == 0)
         rc = cay__local_meta_write(dir, &m, err);
+    CAY_AUTOFD top = openat(d->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (rc == 0)
+        rc = cay__docker_walls_save(top, walls, err);
     if (rc == 0 && renameat2(d->boxes, tmp, d->boxes, id, RENAME_NOREPLACE) < 0 && errno != EEXIST)
         rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
     cay__fs_remove(&boxes, tmp, true);
@@ -203,7 +207,7 @@ static int bring_up(cay__docker_box *b, const cay_call *call, const cay_create *
     return 0;
 }
 
-static int prepare(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec, json_t **body, cay__docker_image *image, cay_err *err)
+static int prepare(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec, json_t **body, cay__docker_image *image, cay__docker_walls *walls, cay_err *err)
 {
     cay__docker_options o;
     const cay__engine_info *info;
@@ -213,6 +217,7 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     CAY_TRY(cay__docker_engine(d, &e, err));
     CAY_TRY(cay__engine_meet(e, call, &info, err));
     CAY_TRY(cay__docker_check(spec, &o, info, err));
+    cay__docker_walls_of(&o, walls);
     CAY_TRY(cay__libexec_find(d->libexec, "cay-pid1", pid1, sizeof pid1, err));
     CAY_TRY(cay__docker_image_find(e, call, &o, NULL, NULL, image, err));
     CAY_TRY(cay__docker_home(d, err));
@@ -228,11 +233,12 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
     cay__docker_box *b = NULL;
     json_t *body = NULL;
     cay__docker_image image = { 0 };
+    cay__docker_walls walls;
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
-    int rc = prepare(d, call, id, spec, &body, &image, err);
+    int rc = prepare(d, call, id, spec, &body, &image, &walls, err);
     if (rc == 0 && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        rc = make_dir(d, id, spec, &image, err);
+        rc = make_dir(d, id, spec, &walls, &image, err);
     cay__docker_image_clear(&image);
     if (rc == 0)
         rc = cay__docker_box_open(d, id, &b, err);

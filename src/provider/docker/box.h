@@ -15,6 +15,7 @@ typedef struct cay__docker_box {
     atomic_int    pid;      /* of pid 1 on the host, as the engine told; 0: not known */
     char          reason[24];
     cay_layer     layers[CAY__DOCKER_LAYERS];
+    cay__docker_walls walls;
 } cay__docker_box;
 
 /* What the engine says of it now. */

@@ -142,11 +142,11 @@ static int docker_probe(void *self, cay_probe **out, cay_err *err)
         *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, 1);
         return 0;
     }
-    size_t n = cay__docker_layers(info, layers, CAY_LEN(layers));
+    size_t n = cay__docker_layers(info, NULL, layers, CAY_LEN(layers));
     char word[200];
     snprintf(word, sizeof word, "%s %s, API %s, storage %s at %.40s", info->name, info->version, info->api, info->driver, cay__engine_path(e));
     layers[0].why = word;
-    *out = cay__probe_new(cay__docker_level(info), info->rootless ? "rootless" : "engine", layers, n);
+    *out = cay__probe_new(cay__docker_level(info, NULL), info->rootless ? "rootless" : "engine", layers, n);
     return 0;
 }
 

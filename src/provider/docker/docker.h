@@ -5,7 +5,7 @@
  *   engine.c  the engine's API          errors.c  what its errors mean     options.c  what a request may choose
  *   image.c   found, pulled, judged     auth.c    who pulls                spec.c     a request as a container
  *   box.c     one sandbox's life        reach.c   the way to its pid 1     docker.c   the tables; all sandboxes
- *   pid1.c    cay-pid1: what answers inside
+ *   walls.c   what it is worth          where.c   where an engine is       pid1.c     cay-pid1: what answers inside
  *
  * On disk, below the state directory, docker/ID/ (podman/ID/):
  *     ctl/        shown in the container at /.cay/ctl: config, meta (provider/local/box.h), procs, sock
@@ -78,6 +78,18 @@ int  cay__docker_spec(const cay_create *c, const cay__docker_options *o, const c
 int  cay__docker_config(const cay_create *c, const cay__docker_image *image, cay__buf *out, cay_err *err);
 /* Refuses what an engine cannot keep. */
 int  cay__docker_check(const cay_create *c, const cay__docker_options *o, const cay__engine_info *engine, cay_err *err);
-#define CAY__DOCKER_LAYERS 20
-size_t cay__docker_layers(const cay__engine_info *i, cay_layer *out, size_t max);
-cay_level cay__docker_level(const cay__engine_info *i);
+
+/* walls.c: what a request took out of them, kept in docker/ID/walls. */
+typedef struct cay__docker_walls {
+    char caps[200], seccomp[12], network[128]; /* as asked for */
+    bool opened;                               /* root inside is not held by the engine any more */
+    char why_caps[300], why_net[200];
+} cay__docker_walls;
+void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out);
+int  cay__docker_walls_save(int dir, const cay__docker_walls *w, cay_err *err);
+void cay__docker_walls_load(int dir, cay__docker_walls *out);
+#define CAY__DOCKER_LAYERS 24
+/* w NULL: nothing. What is told points into w. */
+size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w, cay_layer *out, size_t max);
+cay_level cay__docker_level(const cay__engine_info *i, const cay__docker_walls *w);
+bool cay__docker_has_quota(const cay__engine_info *i);

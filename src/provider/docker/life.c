@@ -89,10 +89,10 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
     if (v.state == CAY_RUNNING && m.state == CAY_PAUSED) /* by pid 1, at its deadline */
         v.state = CAY_PAUSED;
     take_reason(b, &m, &v);
-    *out = (cay_box_status){ .size = sizeof *out, .state = v.state, .reason = b->reason, .level = cay__docker_level(info), .pid = v.pid,
+    *out = (cay_box_status){ .size = sizeof *out, .state = v.state, .reason = b->reason, .level = cay__docker_level(info, &b->walls), .pid = v.pid,
                              .deadline_ms = v.state == CAY_STOPPED ? 0 : cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = "" };
     out->layers = b->layers;
-    out->nlayers = cay__docker_layers(info, b->layers, CAY_LEN(b->layers));
+    out->nlayers = cay__docker_layers(info, &b->walls, b->layers, CAY_LEN(b->layers));
     return 0;
 }
 

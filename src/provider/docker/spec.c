@@ -31,18 +31,17 @@ static int refuse(cay_err *err, const char *what, const char *remedy)
     return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "containers of an engine cannot give %s; %s", what, remedy);
 }
 
-static bool has_quota(const cay__engine_info *i)
-{
-    return !strcmp(i->driver, "btrfs") || !strcmp(i->driver, "zfs") || (!strcmp(i->driver, "overlay2") && !strcmp(i->backing, "xfs"));
-}
-
-static int check_walls(const cay_create *c, const cay__engine_info *engine, cay_err *err)
+static int check_walls(const cay_create *c, const cay__docker_options *o, const cay__engine_info *engine, cay_err *err)
 {
     cay_layer rows[CAY__DOCKER_LAYERS];
-    size_t n = cay__docker_layers(engine, rows, CAY_LEN(rows));
-    if (c->min_level > (int)cay__docker_level(engine))
-        return cay_fail_why(err, CAY_EISOLATION, "level_missing", "this engine gives level %d (%s) and %d was asked for; run it rootless, or use provider native",
-                            (int)cay__docker_level(engine), cay_level_name(cay__docker_level(engine)), c->min_level);
+    cay__docker_walls walls;
+    cay__docker_walls_of(o, &walls);
+    size_t n = cay__docker_layers(engine, &walls, rows, CAY_LEN(rows));
+    cay_level level = cay__docker_level(engine, &walls), whole = cay__docker_level(engine, NULL);
+    if (c->min_level > (int)level)
+        return cay_fail_why(err, CAY_EISOLATION, "level_missing", "this %s gives level %d (%s) and %d was asked for; %s", level < whole ? "request" : "engine",
+                            (int)level, cay_level_name(level), c->min_level,
+                            level < whole ? "leave options cap_add and seccomp out" : "run it rootless, or use provider native");
     for (size_t k = 0; c->require && c->require[k]; k++) {
         size_t i = 0;
         while (i < n && strcmp(rows[i].name, c->require[k]) != 0)
@@ -55,14 +54,14 @@ static int check_walls(const cay_create *c, const cay__engine_info *engine, cay_
 
 int cay__docker_check(const cay_create *c, const cay__docker_options *o, const cay__engine_info *engine, cay_err *err)
 {
-    CAY_TRY(check_walls(c, engine, err));
+    CAY_TRY(check_walls(c, o, engine, err));
     if (given(c->root) || (given(c->template_) && strcmp(c->template_, "host") != 0))
         return refuse(err, "another root than their image", "leave root and template out");
     if (c->nlayers)
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "containers of an engine stand on images, not on our layers; use provider native");
     if (c->limits.io_read || c->limits.io_write || c->limits.inodes)
         return refuse(err, "limits of i/o and inodes", "leave them out, or use provider native");
-    if (c->limits.disk && c->limits.disk != CAY_UNLIMITED && !has_quota(engine))
+    if (c->limits.disk && c->limits.disk != CAY_UNLIMITED && !cay__docker_has_quota(engine))
         return cay_fail_why(err, CAY_ENOTSUP, "disk_unsupported", "the engine's storage (%s on %s) has no quota; leave the disk limit out, or keep its data on xfs with pquota", engine->driver, *engine->backing ? engine->backing : "unknown");
     if (engine->userns && !engine->rootless)
         return cay_fail_why(err, CAY_ENOTSUP, "engine_userns", "the engine shifts ids (userns-remap), so that pid 1 of a container cannot reach its directory on the host; run the engine rootless instead");
@@ -302,46 +301,4 @@ int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay_
         cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
     }
     return b->full || b->len > CONFIG_MAX ? cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "the environment is longer than 4 MiB") : 0;
-}
-
-/* ------------------------------------------------------------------ what that is worth */
-
-cay_level cay__docker_level(const cay__engine_info *i)
-{
-    return i->rootless ? CAY_LEVEL_ROOTLESS : CAY_LEVEL_PROCESS;
-}
-
-static cay_layer if_on(bool on, const char *name, const char *why, const char *remedy)
-{
-    return on ? (cay_layer){ name, "on", "", "" } : (cay_layer){ name, "off", why, remedy };
-}
-
-size_t cay__docker_layers(const cay__engine_info *i, cay_layer *out, size_t max)
-{
-    static const char no_group[] = "the engine has no control group for it", group[] = "give the engine's user delegated groups, or run it as root";
-    const cay_layer rows[] = {
-        { "engine", "on", i->podman ? "Podman's container; the engine is the wall's maker" : "Docker's container; the engine is the wall's maker", "" },
-        if_on(i->rootless, "user-namespace", "the engine runs as root and maps no ids: root inside is root's id outside, without its capabilities", "run the engine rootless"),
-        { "mount-namespace", "on", "", "" },
-        { "pid-namespace", "on", "", "" },
-        { "ipc-namespace", "on", "", "" },
-        { "net-namespace", "on", "none by default; option network opens it, without a policy", "" },
-        { "no-new-privs", "on", "", "" },
-        { "capabilities", "on", "seven for root inside, none for others", "" },
-        if_on(i->seccomp, "seccomp", "the engine has no filter", "use an engine with seccomp"),
-        { "landlock", "off", "the engine sets none", "use provider native" },
-        { "freeze", "on", "", "" },
-        if_on(i->memory, "memory-limit", no_group, group),
-        if_on(i->cpu, "cpu-limit", no_group, group),
-        if_on(i->pids, "pids-limit", no_group, group),
-        { "io-limit", "off", "not set", "use provider native" },
-        has_quota(i) ? (cay_layer){ "disk-quota", "soft", "only when a limit is given", "" }
-                     : (cay_layer){ "disk-quota", "off", "the engine's storage has no quota", "keep its data on xfs with pquota" },
-        { "nofile-limit", "on", "", "" },
-        { "egress-policy", "off", "an engine's network has no rules by name", "use provider native" },
-        if_on(i->rootless, "own-ids", "ids inside are the host's", "run the engine rootless"),
-    };
-    size_t n = CAY_MIN(CAY_LEN(rows), max);
-    memcpy(out, rows, n * sizeof *rows);
-    return n;
 }
