@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay/mcp.h - tools of an MCP server, for agents.
+ * cay/mcp.h - what an MCP server has for agents: tools, resources, prompts.
  *
- *   cay_mcp_open()   start it or connect to it, and ask for its tools      cay_mcp_close()  end it
- *   cay_mcp_tools()  they are tools like any other: put them into cay_agent.tools
+ *   cay_mcp_open()       start it or connect to it, and ask for its tools      cay_mcp_close()  end it
+ *   cay_mcp_tools()      they are tools like any other: put them into cay_agent.tools
+ *   cay_mcp_resources()  what can be read, cay_mcp_templates() by pattern      cay_mcp_read()   one of them
+ *   cay_mcp_prompts()    texts to begin with                                   cay_mcp_prompt() one of them, as input of a run
  *
  * A server that is a program runs in a sandbox: the one given, else one of its own. On the host it runs only with `host`. What a server
  * says is somebody's text: names and schemas are checked, its answers are the tool's output and nothing more. One thread at a time.
@@ -30,12 +32,22 @@ typedef struct cay_mcp_spec {
     const char        *url;
     const char *const *headers;  /* "Name: value", NULL-terminated; or NULL */
     bool               approval; /* every call waits for a yes */
+    bool               resources; /* give the model tools to list and read its resources: NAME_list_resources, NAME_read_resource */
     uint64_t           timeout_ms; /* of one request; 0: 60 s */
 } cay_mcp_spec;
 
 /* CAY_EUPSTREAM "mcp_failed" when it does not speak MCP. */
 CAY_API int  cay_mcp_open(const cay_mcp_spec *spec, const cay_call *call, cay_mcp **out, cay_err *err);
 CAY_API const cay_tool *const *cay_mcp_tools(const cay_mcp *m, size_t *n); /* live until it is closed */
+
+/* JSON as the server tells it, malloc'ed; nothing in it is checked but the form named here. CAY_ENOTSUP "mcp_unsupported" when it offers no such thing. */
+CAY_API int  cay_mcp_resources(cay_mcp *m, const cay_call *call, char **list, cay_err *err); /* [{"uri", "name", "mimeType", …}] */
+CAY_API int  cay_mcp_templates(cay_mcp *m, const cay_call *call, char **list, cay_err *err); /* [{"uriTemplate", "name", …}] */
+CAY_API int  cay_mcp_read(cay_mcp *m, const cay_call *call, const char *uri, char **contents, cay_err *err); /* [{"uri", "mimeType", "text" or "blob" (base64)}] */
+CAY_API int  cay_mcp_prompts(cay_mcp *m, const cay_call *call, char **list, cay_err *err); /* [{"name", "description", "arguments"}] */
+/* arguments: a JSON object of strings, or NULL. *items: its messages as input of cay_agent_run(); texts and images, the rest as texts that name it. */
+CAY_API int  cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const char *arguments, char **items, cay_err *err);
+
 CAY_API void cay_mcp_close(cay_mcp *m);
 
 #ifdef __cplusplus

@@ -4,13 +4,7 @@
 #include <base/fd.h>
 #include <stdio.h>
 
-enum { TOOLS_MAX = 512, PAGES_MAX = 64, TIMEOUT_MS = 60000, SCHEMA_MAX = 1 << 20 };
-
-typedef struct mcp_tool {
-    cay_tool tool;
-    cay_mcp *mcp;
-    char    *name, *description, *schema;
-} mcp_tool;
+enum { TOOLS_MAX = 512, PAGES_MAX = 64, LIST_MAX = 16384, TIMEOUT_MS = 60000, SCHEMA_MAX = 1 << 20 };
 
 struct cay_mcp {
     cay__mcp_link    link;
@@ -18,7 +12,8 @@ struct cay_mcp {
     int64_t          id;
     uint64_t         timeout_ms;
     bool             approval;
-    mcp_tool       **v;
+    json_t          *offers; /* its capabilities */
+    cay__mcp_tool  **v;
     const cay_tool **tools;
     size_t           n;
 };
@@ -26,6 +21,20 @@ struct cay_mcp {
 bool cay__mcp_answers(const json_t *m, int64_t id)
 {
     return !json_object_get(m, "method") && cay__json_int(m, "id", -1) == id && (json_object_get(m, "result") || json_object_get(m, "error"));
+}
+
+char *cay__mcp_reply(const json_t *m)
+{
+    const json_t *id = json_object_get(m, "id");
+    const char *method = cay__json_str(m, "method", NULL);
+    if (!method || (!json_is_integer(id) && !json_is_string(id)))
+        return NULL;
+    CAY_AUTOJSON *r = json_pack("{s:s, s:O}", "jsonrpc", "2.0", "id", id);
+    if (!strcmp(method, "ping"))
+        json_object_set_new(r, "result", json_object());
+    else
+        json_object_set_new(r, "error", json_pack("{s:i, s:s}", "code", -32601, "message", "cay does not offer this"));
+    return cay__json_text(r, CAY__MCP_MESSAGE - 2);
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -39,8 +48,7 @@ static cay_call bounded(const cay_mcp *m, const cay_call *call)
     return c;
 }
 
-/* Takes params (or NULL); *result is the caller's. */
-static int request(cay_mcp *m, const cay_call *call, const char *method, json_t *params, json_t **result, cay_err *err)
+int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_t *params, json_t **result, cay_err *err)
 {
     cay_call c = bounded(m, call);
     int64_t id = result ? ++m->id : 0;
@@ -66,31 +74,19 @@ static int request(cay_mcp *m, const cay_call *call, const char *method, json_t 
 
 /* ------------------------------------------------------------------ tools */
 
-static void add_content(cay_tool_output *out, const json_t *part)
-{
-    const char *type = cay__json_str(part, "type", "");
-    const json_t *text = json_object_get(part, "text"), *data = json_object_get(part, "data");
-    if (!strcmp(type, "resource"))
-        text = json_object_get(json_object_get(part, "resource"), "text");
-    if (!strcmp(type, "image") && json_is_string(data))
-        cay__output_encoded(out, cay__json_str(part, "mimeType", "image/png"), json_string_value(data));
-    else if (json_is_string(text))
-        cay_output_text(out, json_string_value(text), json_string_length(text));
-}
-
 static int call_tool(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
-    mcp_tool *t = arg;
+    cay__mcp_tool *t = arg;
     json_t *args = NULL;
     CAY_AUTOJSON *result = NULL;
     size_t i;
     json_t *part;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
-    CAY_TRY(request(t->mcp, cay_run_call(call->run), "tools/call", json_pack("{s:s, s:o}", "name", t->name, "arguments", args), &result, err));
+    CAY_TRY(cay__mcp_request(t->mcp, cay_run_call(call->run), "tools/call", json_pack("{s:s, s:o}", "name", t->name, "arguments", args), &result, err));
     if (json_is_true(json_object_get(result, "isError")))
         cay_output_text(out, "The tool failed: ", 17);
     json_array_foreach(json_object_get(result, "content"), i, part)
-        add_content(out, part);
+        cay__mcp_content(out, part);
     return 0;
 }
 
@@ -99,60 +95,93 @@ static bool sound_name(const char *name)
     return *name && strlen(name) <= 64 && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(name);
 }
 
-/* What a model could not be told of is left out. */
-static void add_tool(cay_mcp *m, const json_t *j)
+/* Takes schema. A name that is no tool's, or there already, is left out: a model could not be told of it. */
+static void add_made(cay_mcp *m, const char *name, const char *description, char *schema, cay__mcp_call *fn)
 {
-    const char *name = cay__json_str(j, "name", "");
-    const json_t *schema = json_object_get(j, "inputSchema");
-    CAY_AUTOFREE char *text = json_is_object(schema) ? cay__json_text(schema, SCHEMA_MAX) : cay__strdup("{\"type\":\"object\",\"properties\":{}}");
+    CAY_AUTOFREE char *text = schema;
     if (!sound_name(name) || !text || m->n == TOOLS_MAX)
         return;
     for (size_t i = 0; i < m->n; i++)
         if (!strcmp(m->v[i]->name, name))
             return;
-    mcp_tool *t = cay__alloc(sizeof *t);
+    cay__mcp_tool *t = cay__alloc(sizeof *t);
     t->mcp = m;
     t->name = cay__strdup(name);
-    t->description = cay__strdup(cay__json_str(j, "description", ""));
+    t->description = cay__strdup(description);
     t->schema = CAY_STEAL(text);
-    t->tool = (cay_tool){ .size = sizeof t->tool, .name = t->name, .description = t->description, .parameters = t->schema, .call = call_tool, .arg = t, .approval = m->approval };
+    t->tool = (cay_tool){ .size = sizeof t->tool, .name = t->name, .description = t->description, .parameters = t->schema, .call = fn, .arg = t, .approval = m->approval };
     m->v[m->n] = t;
     m->tools[m->n++] = &t->tool;
 }
 
-const char *cay__mcp_server_of(const cay_tool *t)
+static void add_tool(cay_mcp *m, const json_t *j)
 {
-    return t->call == call_tool ? ((const mcp_tool *)t->arg)->mcp->name : NULL;
+    const json_t *schema = json_object_get(j, "inputSchema");
+    add_made(m, cay__json_str(j, "name", ""), cay__json_str(j, "description", ""),
+             json_is_object(schema) ? cay__json_text(schema, SCHEMA_MAX) : cay__strdup("{\"type\":\"object\",\"properties\":{}}"), call_tool);
 }
 
-static int list_tools(cay_mcp *m, const cay_call *call, cay_err *err)
+const char *cay__mcp_server_of(const cay_tool *t)
+{
+    return t->call == call_tool || cay__mcp_is_resource_tool(t) ? ((const cay__mcp_tool *)t->arg)->mcp->name : NULL;
+}
+
+int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const char *key, json_t **out, cay_err *err)
 {
     CAY_AUTOFREE char *cursor = NULL;
+    CAY_AUTOJSON *all = json_array();
     for (int page = 0; page < PAGES_MAX; page++) {
         CAY_AUTOJSON *result = NULL;
-        size_t i;
-        json_t *t;
-        CAY_TRY(request(m, call, "tools/list", cursor ? json_pack("{s:s}", "cursor", cursor) : json_object(), &result, err));
-        if (!json_is_array(json_object_get(result, "tools")))
-            return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: its tools are no list", m->name);
-        json_array_foreach(json_object_get(result, "tools"), i, t)
-            add_tool(m, t);
+        CAY_TRY(cay__mcp_request(m, call, method, cursor ? json_pack("{s:s}", "cursor", cursor) : json_object(), &result, err));
+        const json_t *list = json_object_get(result, key);
+        if (!json_is_array(list))
+            return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: its %s are no list", m->name, key);
+        if (json_array_size(all) + json_array_size(list) > LIST_MAX)
+            return cay_fail_why(err, CAY_ETOOBIG, "mcp_failed", "MCP server %.60s: it has more than %d %s", m->name, LIST_MAX, key);
+        json_array_extend(all, (json_t *)list);
         const char *next = cay__json_str(result, "nextCursor", NULL);
         free(cursor);
         cursor = next ? cay__strdup(next) : NULL;
-        if (!cursor)
+        if (!cursor) {
+            *out = CAY_STEAL(all);
             return 0;
+        }
     }
-    return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: its list of tools has no end", m->name);
+    return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: its list of %s has no end", m->name, key);
+}
+
+int cay__mcp_offers(const cay_mcp *m, const char *what, cay_err *err)
+{
+    return json_object_get(m->offers, what) ? 0 : cay_fail_why(err, CAY_ENOTSUP, "mcp_unsupported", "MCP server %.60s offers no %s", m->name, what);
+}
+
+const char *cay__mcp_name(const cay_mcp *m)
+{
+    return m->name;
+}
+
+/* A server may have no tools at all, only resources or prompts. */
+static int list_tools(cay_mcp *m, const cay_call *call, cay_err *err)
+{
+    CAY_AUTOJSON *all = NULL;
+    size_t i;
+    json_t *t;
+    if (!json_object_get(m->offers, "tools") && (json_object_get(m->offers, "resources") || json_object_get(m->offers, "prompts")))
+        return 0;
+    CAY_TRY(cay__mcp_list(m, call, "tools/list", "tools", &all, err));
+    json_array_foreach(all, i, t)
+        add_tool(m, t);
+    return 0;
 }
 
 static int greet(cay_mcp *m, const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *result = NULL;
-    CAY_TRY(request(m, call, "initialize", json_pack("{s:s, s:{}, s:{s:s, s:s}}", "protocolVersion", "2025-06-18", "capabilities", "clientInfo", "name", "cay", "version", CAY_VERSION), &result, err));
+    CAY_TRY(cay__mcp_request(m, call, "initialize", json_pack("{s:s, s:{}, s:{s:s, s:s}}", "protocolVersion", "2025-06-18", "capabilities", "clientInfo", "name", "cay", "version", CAY_VERSION), &result, err));
     if (!cay__json_str(result, "protocolVersion", NULL))
         return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: it does not speak MCP", m->name);
-    return request(m, call, "notifications/initialized", NULL, NULL, err);
+    m->offers = json_incref(json_object_get(result, "capabilities"));
+    return cay__mcp_request(m, call, "notifications/initialized", NULL, NULL, err);
 }
 
 /* ------------------------------------------------------------------ beginning and end */
@@ -172,6 +201,8 @@ int cay_mcp_open(const cay_mcp_spec *spec, const cay_call *call, cay_mcp **out, 
         rc = greet(m, call, err);
     if (rc == 0)
         rc = list_tools(m, call, err);
+    if (rc == 0 && spec->resources && json_object_get(m->offers, "resources"))
+        cay__mcp_resource_tools(m, add_made);
     if (rc < 0)
         cay_mcp_close(m);
     else
@@ -197,6 +228,7 @@ void cay_mcp_close(cay_mcp *m)
         free(m->v[i]->schema);
         free(m->v[i]);
     }
+    json_decref(m->offers);
     free(m->v);
     free(m->tools);
     free(m->name);

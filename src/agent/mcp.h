@@ -15,6 +15,28 @@ typedef struct cay__mcp_link {
     void (*close)(void *self);
 } cay__mcp_link;
 
+/* A tool of a server; the argument of its call. */
+typedef struct cay__mcp_tool {
+    cay_tool tool;
+    cay_mcp *mcp;
+    char    *name, *description, *schema;
+} cay__mcp_tool;
+typedef int cay__mcp_call(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err);
+
+/* Takes params (or NULL); *result, of a request, is the caller's; NULL: a notification. */
+int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_t *params, json_t **result, cay_err *err);
+/* All pages of a list; *out is the caller's. */
+int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const char *key, json_t **out, cay_err *err);
+int cay__mcp_offers(const cay_mcp *m, const char *what, cay_err *err); /* CAY_ENOTSUP when it does not */
+const char *cay__mcp_name(const cay_mcp *m);
+/* mcp_resource.c: tools by which a model lists and reads what the server has. add takes schema. */
+void cay__mcp_resource_tools(cay_mcp *m, void (*add)(cay_mcp *m, const char *name, const char *description, char *schema, cay__mcp_call *fn));
+/* One part of an answer or a prompt: text, image, resource. What a model cannot be shown is named. */
+void cay__mcp_content(cay_tool_output *out, const json_t *part);
+bool cay__mcp_is_resource_tool(const cay_tool *t);
+/* What a request of the server is answered with, malloc'ed: a ping is, everything else is refused. NULL: it is no request. */
+char *cay__mcp_reply(const json_t *message);
+
 /* Name of the server whose tool this is; NULL for one that is no server's. */
 const char *cay__mcp_server_of(const cay_tool *t);
 int cay__mcp_stdio(const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out, cay_err *err);

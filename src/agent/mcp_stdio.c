@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <sys/wait.h>
 
 typedef struct stdio {
@@ -83,14 +84,39 @@ static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call
     return cay_proc_output(s->p, call, CAY_STDOUT, CAY_FROM_START, &s->out, err);
 }
 
+/* Why there is no answer: how it ended, and the last it had to say about it. */
+static int ended(stdio *s, cay_err *err)
+{
+    cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 2000 };
+    cay_exit how = { .size = sizeof how };
+    char said[256] = "";
+    uint64_t at = 0, lost = 0;
+    bool eof = false;
+    if (!s->p || cay_proc_wait(s->p, &soon, &how, NULL) < 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it ended without an answer");
+    for (size_t n = 1; n && !eof;) {
+        char piece[sizeof said];
+        n = 0;
+        if (cay_proc_read(s->p, &soon, CAY_STDERR, &at, piece, sizeof piece - 1, &n, &lost, &eof, NULL) == 0 && n)
+            snprintf(said, sizeof said, "%.*s", (int)n, piece);
+    }
+    size_t n = strlen(said);
+    while (n && (unsigned char)said[n - 1] <= ' ')
+        said[--n] = 0;
+    char *last = strrchr(said, '\n');
+    return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it ended with status %d%s%.150s", how.code, *said ? ": " : "", last ? last + 1 : said);
+}
+
 static int send_line(stdio *s, const cay_call *call, const char *message, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(CAY__MCP_MESSAGE);
     cay__buf_fmt(&b, "%s\n", message);
     if (b.full)
         return cay_fail(err, CAY_ETOOBIG, "the message is larger than 64 MiB");
-    if (s->p)
-        return cay_proc_write(s->p, call, b.data, b.len, err);
+    if (s->p) {
+        int rc = cay_proc_write(s->p, call, b.data, b.len, err);
+        return rc == CAY_ESTATE ? ended(s, err) : rc;
+    }
     return cay__fd_write_all(s->in, b.data, b.len) ? 0 : cay_fail_sys(err, CAY_ESYS, "write to it");
 }
 
@@ -120,7 +146,9 @@ static int exchange(void *self, const cay_call *call, const char *message, int64
                 *answer = j;
                 return 0;
             }
+            CAY_AUTOFREE char *reply = j ? cay__mcp_reply(j) : NULL; /* it may wait for one before it goes on */
             json_decref(j);
+            CAY_TRY(reply ? send_line(s, call, reply, err) : 0);
             continue;
         }
         CAY_TRY(cay__call_wait(call, s->out, POLLIN, "its answer", err));
@@ -131,7 +159,7 @@ static int exchange(void *self, const cay_call *call, const char *message, int64
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;
         if (n <= 0)
-            return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it ended without an answer");
+            return ended(s, err);
         cay__buf_used(&s->buf, (size_t)n);
     }
     return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_mcp.h"
 #include <base/base.h>
+#include <stdio.h>
 
 static void add_tools(agent_mcp *m, const cay_mcp *one)
 {
@@ -21,7 +22,10 @@ int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, agent_
         const char *what = list->v[i];
         bool url = !strncmp(what, "http://", 7) || !strncmp(what, "https://", 8);
         const char *const argv[] = { "sh", "-c", what, NULL };
-        cay_mcp_spec spec = { .size = sizeof spec, .name = "mcp", .argv = url ? NULL : argv, .service = svc, .url = url ? what : NULL, .approval = approval };
+        char name[16] = "mcp"; /* of its tools for resources, too: mcp, mcp2, … */
+        if (i)
+            snprintf(name, sizeof name, "mcp%zu", i + 1);
+        cay_mcp_spec spec = { .size = sizeof spec, .name = name, .resources = true, .argv = url ? NULL : argv, .service = svc, .url = url ? what : NULL, .approval = approval };
         int rc = cay_mcp_open(&spec, NULL, &m->v[m->n], err);
         if (rc < 0)
             return cay_wrap(err, rc, "--mcp %.60s", what);

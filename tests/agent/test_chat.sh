@@ -246,6 +246,19 @@ mcp="echo $(base64 -w0 "$(dirname "$peer")/mcpserver") | base64 -d >s; exec pyth
 out=$(printf 'see @dot.png.\n!!ls\n/session create b\nhi\n/session connect a\n/session delete b\n/undo\n!!ls\nhi\n' |
     piped --sandbox-id "$id" --auto-approve --mcp "$mcp" --session a --model "scripted:$tmp/many.json")
 ok "an image, two sessions, a snapshot, an MCP server" same "$(echo "$out" | tr '\n' ' ')" "One. a dot.png Two. dot.png Three. "
+script prompted <<'S'
+{"turns": [{"expect": {"input": ["hello Ada", "read me"], "tools": ["mcp_read_resource"]}, "text": "Hi."}]}
+S
+out=$(printf '/mcp\n/mcp read note://one\n/mcp prompt greet who=Ada\n/mcp prompt greet who\n/mcp prompt nosuch\n' |
+    piped --empty --mcp "$mcp" --session p --model "scripted:$tmp/prompted.json")
+said=$(cat "$tmp/err")
+ok "it tells what MCP servers offer" has "$said" "resource note://one: the first"
+ok "shows a resource" has "$said" "read me"
+ok "begins with a prompt" same "$out" "Hi."
+ok "wants arguments by name" has "$said" '"who": want KEY=VALUE'
+ok "and tells what is not there" has "$said" "no such prompt"
+echo hi | piped --empty --mcp nosuch-server --model "scripted:$tmp/prompted.json" >/dev/null
+ok "a server that ends says why" has "$(cat "$tmp/err")" "it ended with status 127: sh: 1: nosuch-server: not found"
 "$cay" chat rm a </dev/null
 ok "a sandbox that was given stays" has "$("$cay" ls -q </dev/null)" "$id"
 "$cay" rm -f "$id" </dev/null >/dev/null

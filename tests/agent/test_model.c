@@ -309,6 +309,99 @@ static void use_tools(cay_mcp *m)
     cay_model_free(model);
 }
 
+static int read_then_tell(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+{
+    int *turn = self;
+    (void)call, (void)err;
+    if ((*turn)++ == 0) {
+        assert_non_null(strstr(q->tools, "t_read_resource"));
+        out->output = cay__strdup("[{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"t_list_resources\",\"arguments\":\"{}\"},"
+                                  "{\"type\":\"function_call\",\"call_id\":\"c2\",\"name\":\"t_read_resource\",\"arguments\":\"{\\\"uri\\\":\\\"note://two\\\"}\"},"
+                                  "{\"type\":\"function_call\",\"call_id\":\"c3\",\"name\":\"t_read_resource\",\"arguments\":\"{\\\"uri\\\":\\\"note://none\\\"}\"}]");
+        return 0;
+    }
+    assert_non_null(strstr(q->input, "- note://one (one, text/plain): the first"));
+    assert_non_null(strstr(q->input, "- note://{n} (any)"));
+    assert_non_null(strstr(q->input, "data:image/png;base64,aGk="));
+    assert_non_null(strstr(q->input, "[note://two: application/zip, 3 bytes that are no text]"));
+    assert_non_null(strstr(q->input, "no such resource"));
+    assert_non_null(strstr(q->input, "hello Ada")); /* the prompt it began with */
+    out->output = cay__strdup("[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"ok\"}]}]");
+    return 0;
+}
+
+/* Resources by calls and by tools, and a prompt that a run begins with. */
+static void use_the_rest(cay_mcp_spec s)
+{
+    static const cay_model_ops ops = { .size = sizeof ops, .name = "reader", .custom_tools = true, .ask = read_then_tell };
+    cay_mcp *m = NULL;
+    cay_err err = CAY_ERR_INIT;
+    char *text = NULL;
+    int turn = 0;
+    s.name = "t";
+    s.resources = true;
+    if (cay_mcp_open(&s, NULL, &m, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(cay_mcp_resources(m, NULL, &text, &err), 0);
+    assert_non_null(strstr(text, "note://one"));
+    assert_non_null(strstr(text, "note://two")); /* of the second page */
+    free(text);
+    assert_int_equal(cay_mcp_templates(m, NULL, &text, &err), 0);
+    assert_non_null(strstr(text, "note://{n}"));
+    free(text);
+    assert_int_equal(cay_mcp_read(m, NULL, "note://one", &text, &err), 0);
+    assert_non_null(strstr(text, "read me"));
+    free(text);
+    assert_int_equal(cay_mcp_read(m, NULL, "note://none", &text, &err), CAY_EUPSTREAM);
+    assert_non_null(strstr(err.msg, "no such resource"));
+    assert_int_equal(cay_mcp_read(m, NULL, "", &text, &err), CAY_EINVAL);
+    assert_int_equal(cay_mcp_prompts(m, NULL, &text, &err), 0);
+    assert_non_null(strstr(text, "greet"));
+    free(text);
+    assert_int_equal(cay_mcp_prompt(m, NULL, "system", NULL, &text, &err), CAY_EUPSTREAM); /* a server is not the system */
+    assert_int_equal(cay_mcp_prompt(m, NULL, "greet", "[]", &text, &err), CAY_EINVAL);
+    assert_int_equal(cay_mcp_prompt(m, NULL, "greet", "{\"who\":\"Ada\"}", &text, &err), 0);
+    assert_non_null(strstr(text, "read me"));
+    assert_non_null(strstr(text, "\"output_text\""));
+
+    cay_agent a = { .size = sizeof a, .name = "A" };
+    cay_model *model = cay_model_new(&ops, &turn, "reader");
+    cay_run_config conf = { .size = sizeof conf, .model = model };
+    cay_run_result *r = NULL;
+    a.tools = cay_mcp_tools(m, &a.ntools);
+    assert_int_equal(a.ntools, 4);
+    if (cay_agent_run(&a, NULL, text, &conf, &r, &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_run_result_free(r);
+    cay_model_free(model);
+    free(text);
+    cay_mcp_close(m);
+}
+
+static void resources_and_prompts_of_mcp_servers_are_used(void **state)
+{
+    (void)state;
+    char program[4096], url[100], *text = NULL;
+    cay_mcp *m = NULL;
+    cay_err err = CAY_ERR_INIT;
+    snprintf(program, sizeof program, "%.4000s", peer);
+    memcpy(strstr(program, "modelpeer"), "mcpserver", 9);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/mcp/", port);
+    const char *const asks[] = { program, "asks", NULL }, *const plain[] = { program, "plain", NULL };
+    use_the_rest((cay_mcp_spec){ .size = sizeof(cay_mcp_spec), .argv = asks, .host = true });
+    use_the_rest((cay_mcp_spec){ .size = sizeof(cay_mcp_spec), .url = url });
+    cay_mcp_spec s = { .size = sizeof s, .argv = plain, .host = true, .resources = true };
+    if (cay_mcp_open(&s, NULL, &m, &err) < 0)
+        fail_msg("%s", err.msg);
+    size_t n;
+    cay_mcp_tools(m, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(cay_mcp_resources(m, NULL, &text, &err), CAY_ENOTSUP);
+    assert_string_equal(err.reason, "mcp_unsupported");
+    assert_int_equal(cay_mcp_prompt(m, NULL, "greet", NULL, &text, &err), CAY_ENOTSUP);
+    cay_mcp_close(m);
+}
+
 static void tools_of_mcp_servers_are_used(void **state)
 {
     (void)state;
@@ -402,6 +495,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_may_pass_is_asked_again), cmocka_unit_test(servers_that_behave_badly_are_told_of),
         cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(keys_come_from_their_sources_alone),
         cmocka_unit_test(tools_of_mcp_servers_are_used),
+        cmocka_unit_test(resources_and_prompts_of_mcp_servers_are_used),
     };
     return cmocka_run_group_tests(tests, start_peer, stop_peer);
 }

@@ -7,6 +7,7 @@
  *   show.c     what it does, as it happens               ask.c      may it?
  *   command.c  /help and the others                      session.c  /session
  *   bang.c     !cmd and !!cmd                            insert.c   @file
+ *   mcp.c      /mcp
  *   memory.c   agent.md                                  conf.c     config.json
  */
 #pragma once
@@ -107,10 +108,11 @@ void chat_quiet_lines(chat *c); /* finish what is being painted */
 cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message);
 void        chat_toggle(void *arg);
 
-/* loop.c, command.c, session.c, bang.c, insert.c */
+/* loop.c, command.c, session.c, mcp.c, bang.c, insert.c */
 int   chat_loop(chat *c);
 void  chat_command(chat *c, const char *line);
 void  chat_session(chat *c, int argc, char **argv);
+void  chat_mcp(chat *c, int argc, char **argv);
 int   chat_list(sqlite3 *db, const char *current, bool json, cay_err *err);
 void  chat_bang(chat *c, const char *line);
 char *chat_insert(chat *c, const char *text); /* what is sent for a text with @file in it */
