@@ -99,7 +99,7 @@ typedef struct cay__sink {
     const char *overlay; /* "trusted.overlay." or "user.overlay.": GONE and opaque directories may come; NULL: refused */
     uint64_t    max_bytes, max_items; /* 0: no limit */
     bool        image;   /* set-uid bits and capabilities of files are kept as they come; a directory may come again */
-    /* What a lower layer has at the path of a directory that nobody described; false: nothing. May be NULL. */
+    /* What the layers below have at the path of a directory that nobody described, or of what is removed; false: nothing. May be NULL. */
     bool      (*lower)(const char *path, struct stat *st, void *arg);
     /* A NOTE; may be NULL. Before the first of the others it may change below, overlay and owner here. */
     int       (*note)(const char *name, const char *text, size_t len, void *arg, cay_err *err);
@@ -110,5 +110,7 @@ typedef struct cay__sink {
     void       *arg;
     uint64_t    items, bytes; /* answer: what came, wanted or not */
 } cay__sink;
+/* A directory above path, in this layer, hides what lower ones have there. overlay: as in cay__sink. */
+bool cay__opaque_above(int root, const char *path, const char *overlay);
 /* Reads up to END. What was made before a failure is left to the caller to remove. */
 int cay__sink_run(cay__sink *s, int fd, cay_err *err);

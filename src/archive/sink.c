@@ -9,6 +9,7 @@
 #include "item.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
@@ -19,7 +20,7 @@
 #include <sys/xattr.h>
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV)
-enum { BATCH = 1 << 20, BIG = 256 << 10, BATCHES = 4, THREADS_MAX = 8 };
+enum { BATCH = 1 << 20, BIG = 256 << 10, BATCHES = 4, THREADS_MAX = 8, HOLE = 4096 };
 
 typedef struct batch {
     size_t len;
@@ -63,16 +64,20 @@ typedef struct sink {
 
 /* ---- one inode ---- */
 
-/* A file's capabilities are those of the root that its owners belong to: vfs_ns_cap_data, linux/capability.h. */
+/* A file's capabilities are those of the root that its owners belong to: vfs_ns_cap_data, linux/capability.h. An image may name another root, even the host's
+ * own; whatever it says, they are worth something in the sandbox's namespace alone. What has no such form is left out. */
 static int set_capability(const sink *s, int fd, const char *value, size_t len)
 {
     uint32_t v[6];
-    if (len != 20 || !s->o->uid_base)
-        return fsetxattr(fd, "security.capability", value, len, 0);
+    if (len != 20 && len != 24)
+        return 0;
     memcpy(v, value, 20);
-    v[0] = (v[0] & 0x00ffffff) | 0x03000000;
+    uint32_t revision = v[0] >> 24;
+    if (revision != (len == 20 ? 2u : 3u))
+        return 0;
+    v[0] = (v[0] & 0x00ffffff) | (s->o->uid_base && !CAY__MUTANT("image-capability") ? 0x03000000 : 0x02000000);
     v[5] = s->o->uid_base;
-    return fsetxattr(fd, "security.capability", v, 24, 0);
+    return fsetxattr(fd, "security.capability", v, v[0] >> 24 == 3 ? 24 : 20, 0);
 }
 
 static int set_attrs(sink *s, int fd, const cay__item *it, cay_err *err)
@@ -258,14 +263,29 @@ static int count(sink *s, size_t bytes, cay_err *err)
     return 0;
 }
 
+/* Zeros stay a hole: a few bytes of an archive can say gigabytes of them. */
+static bool write_run(int fd, const char *p, size_t n, uint64_t *hole)
+{
+    if (n >= HOLE && !p[0] && !memcmp(p, p + 1, n - 1)) {
+        *hole += n;
+        return true;
+    }
+    if (*hole && lseek(fd, (off_t)*hole, SEEK_CUR) < 0)
+        return false;
+    *hole = 0;
+    return cay__fd_write_all(fd, p, n);
+}
+
 static int big_file(sink *s, const cay__item *it, const char *have, size_t len, cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     const char *p = have;
     size_t n = len;
+    uint64_t hole = 0, size = 0;
     CAY_TRY(create_file(s, it, &fd, err));
     while (n) {
-        if (!cay__fd_write_all(fd, p, n))
+        size += n;
+        if (!write_run(fd, p, n, &hole))
             return cay_fail_sys(err, CAY_ESYS, "write %.150s", it->path);
         CAY_TRY(cay__item_bytes(&s->in, &p, &n, err));
         CAY_TRY(count(s, n, err));
@@ -274,6 +294,8 @@ static int big_file(sink *s, const cay__item *it, const char *have, size_t len, 
         if (s->o->check)
             CAY_TRY(s->o->check(s->o->items, s->o->bytes, s->o->arg, err));
     }
+    if (hole && ftruncate(fd, (off_t)size) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "write %.150s", it->path);
     CAY_TRY(own(s, fd, it, err));
     CAY_TRY(set_attrs(s, fd, it, err));
     return finish(s, fd, it, err);
@@ -306,13 +328,34 @@ static int take_file(sink *s, const cay__item *it, cay_err *err)
     return 0;
 }
 
+static void opaque_name(const char *overlay, char out[64])
+{
+    size_t n = strlen(overlay);
+    memcpy(out, overlay, n);
+    memcpy(out + n, "opaque", 7);
+}
+
+bool cay__opaque_above(int root, const char *path, const char *overlay)
+{
+    char name[64], up[CAY__ITEM_PATH], y;
+    opaque_name(overlay, name);
+    for (const char *p = path; (p = strchr(p, '/')); p++) {
+        memcpy(up, path, (size_t)(p - path));
+        up[p - path] = 0;
+        CAY_AUTOFD fd = cay__fd_openat2(root, up, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+        if (fd < 0)
+            return false;
+        if (fgetxattr(fd, name, &y, 1) == 1 && y == 'y')
+            return true;
+    }
+    return false;
+}
+
 /* Nothing of a lower layer shows through it. */
 static int hide(sink *s, int fd, const char *path, cay_err *err)
 {
     char name[64];
-    size_t n = strlen(s->o->overlay);
-    memcpy(name, s->o->overlay, n);
-    memcpy(name + n, "opaque", 7);
+    opaque_name(s->o->overlay, name);
     return fsetxattr(fd, name, "y", 1, 0) < 0 ? cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", path) : 0;
 }
 
@@ -414,6 +457,10 @@ static int take_gone(sink *s, const cay__item *it, cay_err *err)
         CAY_AUTOFD fd = cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
         return fd < 0 ? refused_path(err, it->path) : hide(s, fd, it->path, err);
     }
+    /* overlayfs lists the mark itself where there is no lower directory to take it from. */
+    struct stat st;
+    if (s->o->lower && (!s->o->lower(it->path, &st, s->o->arg) || cay__opaque_above(s->root, it->path, s->o->overlay)))
+        return 0;
     return mknodat(up, leaf, S_IFCHR, makedev(0, 0)) < 0 ? refused_path(err, it->path) : 0;
 }
 

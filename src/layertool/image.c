@@ -42,7 +42,7 @@ static bool on_below(const char *path, struct stat *st, void *arg)
         CAY_AUTOFD fd = cay__fd_openat2(i->below[k], path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         if (fd >= 0)
             return fstat(fd, st) == 0;
-        if (errno != ENOENT)
+        if (errno != ENOENT || cay__opaque_above(i->below[k], path, i->sink.overlay))
             return false;
     }
     return false;

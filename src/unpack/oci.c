@@ -81,10 +81,12 @@ static int drop(unpack *u, const char *path)
     return 0;
 }
 
+/* Directories that hide all below first: where they do, a single removal says nothing more. */
 int whiteouts_tell(unpack *u)
 {
-    for (size_t at = 0; at < u->gone_len; at += strlen(u->gone + at) + 1)
-        if ((u->gone[at] == 'o' ? hide : drop)(u, u->gone + at + 1) < 0)
-            return -1;
+    for (const char *kind = "ow"; *kind; kind++)
+        for (size_t at = 0; at < u->gone_len; at += strlen(u->gone + at) + 1)
+            if (u->gone[at] == *kind && (*kind == 'o' ? hide : drop)(u, u->gone + at + 1) < 0)
+                return -1;
     return 0;
 }

@@ -91,7 +91,7 @@ static int attributes(unpack *u, struct archive_entry *e, cay__item *it, char *r
     for (int left = archive_entry_xattr_reset(e); left > 0; left--) {
         if (archive_entry_xattr_next(e, &name, &value, &len) != ARCHIVE_OK || !name)
             return fail(u, it->path, "archive_corrupt", "attributes that cannot be read");
-        if (u->as->oci && (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13)) && strcmp(name, "security.capability"))
+        if (u->as->oci && (strncmp(name, "user.", 5) || !name[5] || !strncmp(name, "user.overlay.", 13)) && strcmp(name, "security.capability"))
             continue; /* labels of another host's security modules, and what would be overlayfs's own */
         if (u->as->ours && !strcmp(name, "cay.whiteout") && it->type == CAY__ITEM_FILE) {
             it->type = CAY__ITEM_GONE;

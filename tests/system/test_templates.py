@@ -470,6 +470,87 @@ def setuid_and_capabilities_do_nothing():
     assert out.split() == ["1000", "0000000000000000"], out
 
 
+def where(template, path=""):
+    return home + "/layers/" + json.loads(cay("template", "inspect", template))["layers"][-1] + path
+
+
+def attributes_of_another_host_are_left_out():
+    if single():
+        return
+    word = {"trusted.overlay.opaque": "y", "trusted.overlay.redirect": "/etc", "trusted.overlay.metacopy": "", "user.overlay.opaque": "y", "user.overlay.redirect": "/etc",
+            "trusted.x": "y", "security.selinux": "x", "security.ima": "x", "system.posix_acl_access": "xx", "user.": "x", "user.ok": "v"}
+    caps = "\x01\0\0\x03" + "\0\x20\0\0" + "\0" * 12 + "\0\0\0\0"  # cap_net_raw of the host's own root, revision 3
+    cay("template", "import", Layout(tmp + "/attrs", [many_layers(1)[0], [ent("d", "d", xattr=word), ent("d/f", data=b"1", xattr=word), ent("cap", data=b"x", xattr={"security.capability": caps}),
+        ent("bad", data=b"x", xattr={"security.capability": "\x01\0\0\x02"}), ent("odd", data=b"x", xattr={"security.capability": "\x01\0\0\x03" + "\0" * 16})]], name="attrs:1").path)
+    assert cay("run", "--template", "attrs:1", "--", "/bin/cat", "/d/f") == "1"
+    refused("archive_limit", "template", "import", Layout(tmp + "/wide", [[ent("f", xattr={"user.big": "v" * 70000})]], name="wide:1").path)
+    if os.geteuid() != 0:
+        return  # the layers are another user's
+    for path in ("/d", "/d/f"):
+        assert os.listxattr(where("attrs:1", path)) == ["user.ok"], os.listxattr(where("attrs:1", path))
+    got = os.getxattr(where("attrs:1", "/cap"), "security.capability")
+    assert len(got) == 24 and int.from_bytes(got[20:], "little") == os.stat(where("attrs:1", "/cap")).st_uid > 65535, got  # of the store's root, never the host's
+    assert not os.listxattr(where("attrs:1", "/bad")) and not os.listxattr(where("attrs:1", "/odd"))
+
+
+def removals_leave_no_mark_to_see():
+    """overlayfs shows a mark where nothing is below it, as a name that cannot be looked at."""
+    if single():
+        return
+    l = Layout(tmp + "/marks", [many_layers(1)[0], [ent("a", "d"), ent("a/old", data=b"1"), ent("a/sub", "d"), ent("a/sub/old", data=b"1"), ent("link", "l", to="/etc"), ent("file", data=b"1")],
+                                [ent("a/.wh..wh..opq"), ent("a/.wh.old"), ent("a/sub/.wh.old"), ent("a/new", data=b"2"), ent("link/.wh.passwd"), ent("fresh/.wh.none"), ent(".wh.none"),
+                                 ent("file", data=b"2"), ent(".wh.file")],
+                                [ent("a/sub/.wh.old"), ent("a/.wh.nothing")]], name="marks:1")
+    cay("template", "import", l.path)
+    out = cay("run", "--template", "marks:1", "--", "/bin/sh", "-c", "for d in / /a /a/sub /link /fresh; do for f in $(ls -A $d); do ls -d $d/$f >/dev/null || echo bad $d/$f; done; done; ls /a; cat /file /a/new; ls -A /a/sub /link /fresh")
+    assert out.split() == ["new", "sub", "22/a/sub:", "/fresh:", "/link:"] or out.split() == ["new", "sub", "22/a/sub:", "/link:", "/fresh:"], out
+    assert "bad" not in out, out
+
+
+def zeros_stay_holes():
+    if single():
+        return
+    many = 12 << 20
+    l = Layout(tmp + "/holes", [many_layers(1)[0], [ent("noise", data=os.urandom(1 << 20)), ent("hole", data=b"x" * 300000 + b"\0" * many + b"y"), ent("tail", data=b"z" * 300000 + b"\0" * 100000)]],
+               name="holes:1", packs=("plain",))
+    cay("template", "import", l.path)
+    out = cay("run", "--template", "holes:1", "--", "/bin/sh", "-c", "cd /; md5sum hole tail; du -k hole | cut -f1")
+    want = [hashlib.md5(e["data"]).hexdigest() for e in l.layers[1][1:]]
+    got = out.split()
+    assert [got[0], got[2]] == want and int(got[4]) < 4096, out
+
+
+def links_that_lead_away_lead_nowhere():
+    if single():
+        return
+    base = many_layers(1)[0]
+
+    def no(word, *entries):
+        refused(word, "template", "import", Layout("%s/away%d" % (tmp, len(os.listdir(tmp))), [list(entries)], name="away:1").path)
+
+    no("archive_link", ent("d", "l", to="/etc"), ent("d/.wh.passwd"))
+    no("archive_link", ent("d", "l", to="/etc"), ent("d/.wh..wh..opq"))
+    no("archive_link", ent("real", "d"), ent("real/f", data=b"1"), ent("ln", "l", to="real"), ent("h", "h", to="ln/f"))
+    no("archive_link", ent("real", "d"), ent("h", "h", to="real"))
+    no("archive_link", ent("h", "h", to="h"))
+    no("archive_link", ent("real", "d"), ent("real/.wh.f"), ent("h", "h", to="real/f"))
+    no("archive_link", ent("dev/null", "c"), ent("h", "h", to="dev/null"))
+    # what the sandbox's own mounts and files are put upon
+    for name, to in (("proc", "/"), ("dev", "../../../../etc"), ("run", "/"), ("etc", "/tmp"), ("workspace", "../../../../etc")):
+        cay("template", "import", Layout("%s/upon%s" % (tmp, name), [base, [ent(".wh." + name), ent(name, "l", to=to)]], name="upon:1").path)
+        assert "could not be mounted" in cay("run", "--template", "upon:1", "--", "/bin/sh", "-c", ":", ok=False)
+    names = ("hosts", "resolv.conf", "hostname")
+    cay("template", "import", Layout(tmp + "/upon", [base, [ent("etc/" + n, "l", to="../../../../../..%s/%s-target" % (tmp, n)) for n in names]], name="upon:1").path)
+    cay("run", "--template", "upon:1", "--", "/bin/sh", "-c", ":")
+    assert not any(os.path.lexists("%s/%s-target" % (tmp, n)) for n in names)
+    # deeper than descriptors go: made, shown, removed
+    cay("template", "import", Layout(tmp + "/deep", [base, [ent("/".join(["d"] * 500) + "/f", data=b"1")]], name="deep:1").path)
+    assert cay("run", "--template", "deep:1", "--", "/bin/sh", "-c", "find /d | wc -l") == "501"
+    cay("template", "rm", "deep:1")
+    cay("template", "rm", "upon:1")
+    cay("gc")
+
+
 def half_a_million_members_are_the_bound():
     if single() or not os.environ.get("CAY_TEST_LONG"):
         return  # minutes; make soak
@@ -480,6 +561,9 @@ def half_a_million_members_are_the_bound():
                 t.addfile(tarfile.TarInfo("d%d/f%d" % (i % 1000, i)))
         return out.getvalue()
     refused("archive_limit", "template", "import", Layout(tmp + "/more", [many(500001)], name="more:1").path)
+    cay("template", "import", Layout(tmp + "/most", [many(499000)], name="most:1").path)  # and 1000 directories
+    assert json.loads(cay("template", "inspect", "most:1"))["files"] == 500000
+    cay("template", "rm", "most:1")
 
 
 # ------------------------------------------------------------------ whoever dies
@@ -529,7 +613,7 @@ def nothing_is_left():
     assert not notes and len(left) <= 4, (notes, left)
 
 
-helpers = {cay, refused, faults, single, look, same, small, walked, exported}
+helpers = {cay, refused, faults, single, look, same, small, walked, exported, where}
 cases = [f for f in list(globals().values()) if type(f) is type(cay) and f.__module__ == "__main__" and f not in helpers]
 wanted, bad = sys.argv[2:], 0
 for n, f in enumerate(cases):
