@@ -569,6 +569,46 @@ static void a_run_goes_on_in_its_own_sandbox(void **state)
     cay_cap_free(caps[0]);
 }
 
+/* 93 */
+static void agents_of_one_name_keep_their_own_sandboxes(void **state)
+{
+    (void)state;
+    cay_shell_options asks = { .size = sizeof asks, .approval = true };
+    cay_capability *one[] = { cay_cap_shell(NULL) }, *two[] = { cay_cap_shell(&asks) };
+    cay_agent a = { .size = sizeof a, .name = "Twin", .sandbox = true, .capabilities = one, .ncapabilities = 1 };
+    cay_agent b = { .size = sizeof b, .name = "Twin", .sandbox = true, .capabilities = two, .ncapabilities = 1 };
+    const cay_handoff there = { .agent = &b, .tool = "there" }, back = { .agent = &a, .tool = "back" };
+    a.handoffs = &there;
+    b.handoffs = &back;
+    a.nhandoffs = b.nhandoffs = 1;
+    cay_state_doc *d = NULL;
+    int before = boxes();
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo first > who\\\"}");
+    p.say[1] = CALL("c1", "there", "{}");
+    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"ls who; echo second > who\\\"}"); /* waits */
+    p.say[3] = CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"cat who\\\"}");
+    p.say[4] = CALL("c4", "back", "{}");
+    p.say[5] = CALL("c5", "exec_command", "{\\\"cmd\\\":\\\"cat who\\\"}");
+    p.say[6] = TEXT("done");
+    cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .keep = false });
+    assert_int_equal(r->ninterruptions, 1);
+    assert_int_equal(boxes(), before + 2);
+    assert_int_equal(cay_state_open(r->state, &d, NULL), 0);
+    assert_int_equal(cay_state_approve(d, "c2", true, NULL), 0);
+    CAY_AUTOFREE char *st = cay_state_text(d);
+    cay_state_close(d);
+    cay_run_result_free(r);
+    r = run_conf(&a, NULL, (cay_run_config){ .state = st });
+    assert_string_equal(r->output, "done");
+    told_has(3, "No such file");
+    told_has(4, "second\n");
+    told_has(6, "first\n");
+    assert_int_equal(boxes(), before);
+    cay_run_result_free(r);
+    cay_cap_free(one[0]);
+    cay_cap_free(two[0]);
+}
+
 static void a_manifest_is_put_in_and_told_of(void **state)
 {
     (void)state;
@@ -1008,7 +1048,7 @@ int main(int argc, char **argv)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
         T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
-        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(consolidating_runs_nothing), T(memories_outlive_their_sandbox), T(memories_are_made_behind_the_run), T(histories_are_cut),
+        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(agents_of_one_name_keep_their_own_sandboxes), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(consolidating_runs_nothing), T(memories_outlive_their_sandbox), T(memories_are_made_behind_the_run), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -224,6 +224,28 @@ static void what_is_no_file_fails_at_once(void **state)
     assert_int_equal(cay_file_get(S.sb, NULL, "plain/below", 10, &data, &n, E), CAY_ETYPE);
 }
 
+static void files_are_touched_with_a_users_rights(void **state)
+{
+    (void)state;
+    ERR;
+    cay_write as_root = { .size = sizeof as_root, .user = "root", .mode = 0600 };
+    cay_read reads = { .size = sizeof reads, .user = "root" };
+    char *data = NULL, text[8] = "";
+    size_t n;
+    int fd = -1;
+    cay_stat own = { .size_of = sizeof own };
+    put_file("own", "x");
+    if (cay_file_stat(S.sb, NULL, "own", true, &own, E) < 0 || !own.uid || cay_file_put(S.sb, NULL, "/tmp/only-root", "shut", 4, &as_root, E) < 0)
+        skip(); /* no second user here */
+    assert_int_equal(cay_file_get(S.sb, NULL, "/tmp/only-root", 100, &data, &n, E), CAY_EPERM);
+    assert_int_equal(cay_file_put(S.sb, NULL, "/tmp/only-root", "mine", 4, &(cay_write){ .size = sizeof(cay_write), .append = true }, E), CAY_EPERM);
+    assert_int_equal(cay_file_remove(S.sb, NULL, "/tmp/only-root", false, E), CAY_EPERM);
+    OK(cay_file_open_read(S.sb, NULL, "/tmp/only-root", &reads, &fd, E));
+    assert_int_equal(read(fd, text, sizeof text), 4);
+    close(fd);
+    assert_string_equal(text, "shut");
+}
+
 static void processes_see_what_the_api_writes(void **state)
 {
     (void)state;
@@ -244,6 +266,7 @@ tests suite_files(size_t *n)
         cmocka_unit_test(large_files_stream_both_ways),
         cmocka_unit_test(odd_names_are_bytes),
         cmocka_unit_test(a_path_never_leaves_the_sandbox),
+        cmocka_unit_test(files_are_touched_with_a_users_rights),
         cmocka_unit_test(what_is_no_file_fails_at_once),
         cmocka_unit_test(processes_see_what_the_api_writes),
     };
