@@ -223,6 +223,11 @@ typedef struct cay_usage {
 CAY_API int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *filter,
                              int (*fn)(const cay_info *info, void *arg), void *arg, cay_err *err);
 
+/* A number that is another one as soon as anything that a list tells of sandboxes of these providers (ending with NULL) has changed and whoever
+ * changed it was told so: who keeps an answer and asks for the number before the list knows by it whether the answer still holds. Cheap.
+ * The times in a list are by the wall clock, whose jumps are not counted. CAY_ENOTSUP: one of them cannot tell. */
+CAY_API int cay_service_version(cay_service *svc, const char *const *providers, uint64_t *out, cay_err *err);
+
 /* The handle. Any number may exist for one sandbox; dropping one changes nothing inside. */
 CAY_API cay_sandbox *cay_sandbox_ref(cay_sandbox *sb);
 CAY_API void         cay_sandbox_unref(cay_sandbox *sb);
@@ -258,7 +263,7 @@ typedef struct cay_event {
     int64_t     time_ms;  /* wall clock */
     uint64_t    seq;
     const char *sandbox;  /* id */
-    const char *kind;     /* "created" "paused" "resumed" "stopped" "removed" "exec" "exit" "limit" "net" "service" "sudo" "lost" */
+    const char *kind;     /* "created" "paused" "resumed" "extended" "stopped" "removed" "exec" "exit" "limit" "net" "service" "sudo" "lost" */
     const char *reason;   /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", …; of "service" the state (cay/services.h); or "" */
     const char *process;  /* id; of "service" its name, which is the tag of its process; or "" */
     int         code;     /* exit code of "exit" and of a "service" that ended, else 0 */

@@ -37,7 +37,7 @@ void event_send(const char *id, const char *kind, const char *reason, const char
     cay__str_copy(e.kind, sizeof e.kind, kind);
     cay__str_copy(e.reason, sizeof e.reason, reason);
     for (client *c = K.clients; c; c = c->next) {
-        if (!c->events || (c->events_id[0] && strcmp(c->events_id, id)))
+        if (!c->events || (c->events_id[0] && strcmp(c->events_id, id)) || (c->events_few && process[0]))
             continue;
         if (c->events_lost) { /* tell a slow reader first how much it missed */
             cay_event_wire l = { .time_ms = e.time_ms, .seq = e.seq, .code = (int32_t)c->events_lost, .kind = "lost" };
@@ -190,6 +190,7 @@ static void on_extend(const request *r)
     deadline_set(r->b, m->a, m->b);
     CAY_FAULT("keeper.extend.record");
     journal_put(J_DEADLINE, r->b, r->b->id, 0, "");
+    event_send(r->b->id, "extended", "", "", 0);
     reply_ok(r->c);
 }
 
@@ -368,6 +369,7 @@ static void on_events(const request *r)
 {
     const cay_m_box *m = r->body;
     memcpy(r->c->events_id, m->id, sizeof r->c->events_id);
+    r->c->events_few = m->a;
     reply_ok(r->c);
     r->c->events = true;
 }

@@ -200,7 +200,7 @@ struct client {
     cay__watch w;
     client    *next;
     int        pid;
-    bool       events;
+    bool       events, events_few;
     char       events_id[CAY_WIRE_ID];
     uint64_t   events_lost;
 };

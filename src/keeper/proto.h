@@ -3,7 +3,7 @@
  * keeper/proto.h - what clients say to the keeper, and what it answers.
  *
  * SOCK_SEQPACKET, one packet a message: a head, a body of fixed layout for its type, then `tail`
- * bytes. One request at a time on a connection; the answer is OK, ERROR or the type named beside the
+ * bytes. One request at a time on a connection (of LIST also several, answered in turn); the answer is OK, ERROR or the type named beside the
  * request. Requests marked (…) keep the connection and send more packets later. All numbers are in
  * host order: both ends are on one machine. A version is never reinterpreted: new needs, new types.
  *
@@ -53,7 +53,7 @@ enum cay_msg_type {
     CAY_MSG_CLOSE_STDIN, /* cay_m_stream → OK */
     CAY_MSG_RESIZE,      /* cay_m_stream (a: cols, b: rows) → OK */
     CAY_MSG_SIGNAL,      /* cay_m_stream (a: signal, b: cay_scope) → OK */
-    CAY_MSG_EVENTS,      /* cay_m_box (id or "") → OK, then cay_event_wire packets (…) */
+    CAY_MSG_EVENTS,      /* cay_m_box (id or ""; a: not those of processes) → OK, then cay_event_wire packets (…): each before the answer to whoever caused it */
     CAY_MSG_FAULT,       /* test builds: tail "point=action" → OK */
     CAY_MSG_NET,         /* cay_m_net; SET: fds: [policy] → cay_m_netinfo; GET: fds: [policy]; DIAL: fds: [connected socket] */
     CAY_MSG_FREEZE,      /* cay_m_box (a: CAY_FREEZE_…) → CAY_MSG_BOX; fds: [cgroup.events of what is being frozen]. Nothing of the sandbox

@@ -3,6 +3,7 @@
 #include "auth.h"
 #include "events.h"
 #include "inside.h"
+#include "listed.h"
 #include "metrics.h"
 #include "trace.h"
 #include "session.h"
@@ -207,6 +208,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
     s->gate = cay__gate_new(&(cay__gate_conf){ .domain = s->conf.domain, .hosts = s->conf.hosts, .origins = s->conf.origins });
     s->previews = cay__previews_new();
     s->hub = cay__hub_new(s->svc);
+    s->listed = cay__listed_new();
     s->metrics = cay__metrics_new();
     s->tickets = cay__tickets_new();
     s->pool = cay__pool_new(s->conf.workers);
@@ -261,6 +263,7 @@ static void stop(cay__server *s)
         cay__previews_free(s->previews);
     if (s->hub)
         cay__hub_free(s->hub);
+    cay__listed_free(s->listed);
     cay__metrics_free(s->metrics);
     cay__tracing_close(s->tracing);
     cay__tickets_free(s->tickets);

@@ -87,10 +87,8 @@ static void is_gone(cay__truth *t, const char *reason)
     cay__str_copy(t->reason, sizeof t->reason, cay__gone_reason(reason));
 }
 
-static int ask(cay__truth *t, const cay_call *call, cay_err *err)
+static void judge(cay__truth *t)
 {
-    t->status = (cay_box_status){ .size = sizeof t->status };
-    CAY_TRY(t->ops->status(t->box, call, &t->status, err));
     t->asked = true;
     if (t->status.state == CAY_GONE || t->status.state == CAY_DELETING) {
         is_gone(t, t->status.reason);
@@ -99,15 +97,38 @@ static int ask(cay__truth *t, const cay_call *call, cay_err *err)
             cay__str_copy(t->reason, sizeof t->reason, t->status.reason ? t->status.reason : "");
         t->state = t->status.state;
     }
+}
+
+static int ask(cay__truth *t, const cay_call *call, cay_err *err)
+{
+    t->status = (cay_box_status){ .size = sizeof t->status };
+    CAY_TRY(t->ops->status(t->box, call, &t->status, err));
+    judge(t);
     return 0;
+}
+
+static void begin(cay__truth *t, const cay_row *row)
+{
+    *t = (cay__truth){ .state = row->state };
+    cay__str_copy(t->reason, sizeof t->reason, row->reason ? row->reason : "");
+}
+
+void cay__truth_take(cay_service *svc, const cay_row *row, const cay_box_status *status, cay__truth *t)
+{
+    cay__place *p = NULL;
+    begin(t, row);
+    if (cay__svc_place(svc, row->provider, &p, NULL) == 0)
+        t->ops = p->ops;
+    t->status = *status;
+    judge(t);
+    take_over(svc, row, t);
 }
 
 int cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *t, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     cay__place *p = NULL;
-    *t = (cay__truth){ .state = row->state };
-    cay__str_copy(t->reason, sizeof t->reason, row->reason ? row->reason : "");
+    begin(t, row);
     int rc = cay__svc_place(svc, row->provider, &p, &own);
     if (rc == 0)
         t->ops = p->ops;

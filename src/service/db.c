@@ -43,6 +43,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_FULL] = "PRAGMA synchronous=FULL",
     [CAY__Q_NORMAL] = "PRAGMA synchronous=NORMAL",
     [CAY__Q_INSTANCE] = "SELECT value FROM meta WHERE key='instance'",
+    [CAY__Q_VERSION] = "PRAGMA data_version",
     [CAY__Q_INSERT] =
         "INSERT INTO sandboxes(id,name,provider,state,reason,spec,box,labels,metadata,created_ms,changed_ms,tenant,once,cpu_milli,memory,disk)"
         " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",

@@ -321,6 +321,29 @@ static int s_list(void *self, const cay_filter *filter, int (*fn)(const cay_row 
     return rc;
 }
 
+static int version_locked(cay__db *db, uint64_t out[2], cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_VERSION, err);
+    if (!st)
+        return err->code;
+    int rc = cay__db_step(db, st, "read the store", err);
+    if (rc < 0)
+        return rc;
+    out[0] = (uint64_t)sqlite3_column_int64(st, 0);           /* what others committed */
+    out[1] = (uint64_t)sqlite3_total_changes64(db->sql); /* and we: nobody is in a transaction while the lock is ours */
+    return 0;
+}
+
+static int s_version(void *self, uint64_t out[2], cay_err *err)
+{
+    cay__db *db = self;
+    cay_err own = CAY_ERR_INIT;
+    pthread_mutex_lock(&db->lock);
+    int rc = version_locked(db, out, err ? err : &own);
+    pthread_mutex_unlock(&db->lock);
+    return rc;
+}
+
 static int resolve_locked(cay__db *db, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n,
                           cay_err *err)
 {
@@ -464,6 +487,7 @@ const cay_store_ops cay__store_sqlite = {
     .remove = s_remove,
     .get = s_get,
     .list = s_list,
+    .version = s_version,
     .resolve = s_resolve,
     .note_put = s_note_put,
     .note_get = s_note_get,

@@ -225,6 +225,13 @@ typedef struct cay_provider_ops {
 
     /* Names that create() knows in spec->options, NULL-terminated; a provider without is never given one. */
     const char *const *options;
+
+    /* For lists. look: what status() says of each of the boxes in ids, of which some are NULL, by its place in there; boxes that do not live are left
+     * out. `layers` live as long as self, the other strings until fn returns.
+     * version: another number once status() says something new of any box and whoever changed it has the answer; never an earlier one. */
+    int  (*look)(void *self, const cay_call *call, const char *const *ids, size_t n, int (*fn)(size_t i, const cay_box_status *st, void *arg), void *arg,
+                 cay_err *err);
+    int  (*version)(void *self, uint64_t *out, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

@@ -99,6 +99,8 @@ typedef struct cay_store_ops {
     /* Rows in order of creation. A damaged row is given with state CAY_DAMAGED, never skipped. */
     int  (*list)(void *self, const cay_filter *filter, int (*fn)(const cay_row *, void *), void *arg,
                  cay_err *err);
+    /* Two numbers, other ones after every change of the store, by whomever. */
+    int  (*version)(void *self, uint64_t out[2], cay_err *err);
     /* Ids that start with prefix, or whose name is exactly prefix; at most max. Returns the count. */
     int  (*resolve)(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max,
                     size_t *n, cay_err *err);

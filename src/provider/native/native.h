@@ -24,6 +24,7 @@ typedef struct cay__native {
     pthread_mutex_t own_lock; /* what follows */
     struct cay__nbox *owned;  /* ephemeral boxes that live as long as we hold their connection */
     cay_m_hello hello;
+    struct cay__news *news; /* look.c; NULL until somebody asks */
 } cay__native;
 
 typedef struct cay__nbox {
@@ -61,6 +62,10 @@ int  cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay_
 void cay__nbox_release(void *box);
 void cay__nbox_claim_all(void *native); /* a keeper died: tell the next one whose the ephemeral boxes are */
 
+/* look.c: as `look` and `version` of cay_provider_ops; not for the static command. */
+int  cay__native_look(void *self, const cay_call *call, const char *const *ids, size_t n, int (*fn)(size_t i, const cay_box_status *st, void *arg), void *arg, cay_err *err);
+int  cay__native_version(void *self, uint64_t *out, cay_err *err);
+void cay__native_look_end(cay__native *n);
 /* volume.c: as `volume` of cay_provider_ops; not for the static command. */
 int cay__native_volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
 

@@ -16,6 +16,7 @@ static int op_open(const cay_provider_conf *conf, void **self, cay_err *err)
 
 static void op_close(void *self)
 {
+    cay__native_look_end(self);
     cay__native_close(self);
 }
 
@@ -195,6 +196,8 @@ const cay_provider_ops cay__provider_native = {
     .events = op_events,
     .gc = op_gc,
     .volume = cay__native_volume,
+    .look = cay__native_look,
+    .version = cay__native_version,
     .fences = true,
     .probe = op_probe,
     .snapshot = cay__nbox_snapshot,

@@ -186,7 +186,7 @@ void cay__items_drop(cay__items *l)
     cay__buf_clear(&l->b);
 }
 
-int cay__items_reply(cay__items *l, int status, cay_err *err)
+int cay__items_end(cay__items *l, cay_err *err)
 {
     cay__buf_str(&l->b, "]");
     if (*l->next) {
@@ -194,8 +194,14 @@ int cay__items_reply(cay__items *l, int status, cay_err *err)
         cay__buf_json(&l->b, l->next, strlen(l->next));
     }
     cay__buf_str(&l->b, "}");
-    int rc = l->b.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the answer is larger than %d MiB; ask for less", ITEMS_MAX >> 20)
-                       : cay__reply(l->r, status, "application/json", l->b.data, l->b.len);
+    return l->b.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the answer is larger than %d MiB; ask for less", ITEMS_MAX >> 20) : 0;
+}
+
+int cay__items_reply(cay__items *l, int status, cay_err *err)
+{
+    int rc = cay__items_end(l, err);
+    if (rc == 0)
+        rc = cay__reply(l->r, status, "application/json", l->b.data, l->b.len);
     cay__items_drop(l);
     return rc;
 }

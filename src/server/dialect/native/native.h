@@ -176,6 +176,7 @@ typedef struct cay__items {
 void cay__items_begin(cay__items *l, cay__req *r, const cay__shape *s);
 int  cay__items_add(cay__items *l, const void *obj); /* CAY_ETOOBIG when the answer grows beyond 64 MiB */
 int  cay__items_reply(cay__items *l, int status, cay_err *err); /* frees it */
+int  cay__items_end(cay__items *l, cay_err *err);               /* the text of it, which is whole then, in l->b; cay__items_drop() frees it */
 void cay__items_drop(cay__items *l);
 
 /* The sandbox of the route's first parameter, told as the one who asks may see it. */

@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/snapshot.h>
+#include <server/listed.h>
 #include <string.h>
 
 #define AT(field) offsetof(cay_info, field)
@@ -122,13 +123,18 @@ static const cay__query list_query[] = {
 
 typedef struct lister {
     cay__items list;
+    cay__listing kept;
     size_t     n, limit;
+    unsigned   states; /* 0: any */
     char       last[CAY_ID_LEN + 1];
 } lister;
 
 static int on_info(const cay_info *i, void *arg)
 {
     lister *l = arg;
+    cay__listing_saw(&l->kept, i); /* also one that is left out: it may come to be one that is told */
+    if (l->states && !(l->states & (1u << i->state)))
+        return 0;
     if (l->n == l->limit) { /* one more than is told, to know whether there is more */
         cay__str_copy(l->list.next, sizeof l->list.next, l->last);
         return 1;
@@ -177,21 +183,26 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
     cay_filter f = { .size = sizeof f, .provider = cay__req_query(r, "provider"), .after = cay__req_query(r, "after"),
                      .tenant = cay__req_tenant(r) };
     CAY_TRY(cay__req_number(r, "limit", 100, 1000, &limit, err));
-    CAY_TRY(take_states(r, &f.states, err));
+    CAY_TRY(take_states(r, &l.states, err));
     CAY_TRY(cay__native_labels(r, &f.labels, err));
     if (!limit)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?limit=0: want 1 to 1000");
     if (f.after && !cay__id_valid(f.after, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?after=%.30s: want a sandbox's whole id", f.after);
     l.limit = limit;
-    f.limit = limit + 1;
+    f.limit = l.states ? 0 : limit + 1;
+    if (cay__listing_reply(&l.kept, r))
+        return 0;
     cay__items_begin(&l.list, r, &cay__sandbox_shape);
     int rc = cay_service_list(r->svc, &r->call, &f, on_info, &l, err);
-    if (rc < 0 && rc != CAY_ETOOBIG) {
-        cay__items_drop(&l.list);
-        return rc;
+    if (rc >= 0 || rc == CAY_ETOOBIG)
+        rc = cay__items_end(&l.list, err);
+    if (rc == 0) {
+        cay__listing_keep(&l.kept, l.list.b.data, l.list.b.len);
+        rc = cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len);
     }
-    return cay__items_reply(&l.list, 200, err);
+    cay__items_drop(&l.list);
+    return rc;
 }
 
 /* ------------------------------------------------------------------ usage */
