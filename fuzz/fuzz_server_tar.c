@@ -4,7 +4,7 @@
  * head says "sum" in their place, so that the fuzzer gets behind them. What was read is written again, and reads the same.
  */
 #include <base/base.h>
-#include <server/tar.h>
+#include <net/tar.h>
 #include <stdio.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

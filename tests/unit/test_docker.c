@@ -214,6 +214,8 @@ static void what_an_engine_cannot_keep_is_refused(void **state)
     }
     cay__engine_info shifted = engine;
     shifted.userns = true;
+    assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err), 0); /* through the engine */
+    o.transport = "socket";
     assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err), CAY_ENOTSUP);
     assert_string_equal(err.reason, "engine_userns");
     assert_int_equal(cay__docker_level(&engine, NULL), CAY_LEVEL_PROCESS);
@@ -413,6 +415,29 @@ static void what_a_request_opens_is_told(void **state)
     rmdir(dir);
 }
 
+static void a_far_container_shows_nothing_of_the_host(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    cay__docker_options o;
+    cay__docker_place at = place;
+    cay__docker_image image = { .id = "sha256:1", .config = json_object() };
+    json_t *j = NULL;
+    at.far = true;
+    assert_int_equal(read_options((cay_pair[]){ { "image", "x" }, { "transport", "engine" }, { NULL, NULL } }, &o, &err), 0);
+    cay_create c = { .size = sizeof c };
+    assert_int_equal(cay__docker_spec(&c, &o, &image, &engine, &at, &j, &err), 0);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(j, "HostConfig"), "Mounts")), 0);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(j, "Cmd"), 1)), "far");
+    json_decref(j);
+    cay_grant g = { .source = "/usr", .target = "/mnt" };
+    c.grants = &g;
+    c.ngrants = 1;
+    assert_int_equal(cay__docker_spec(&c, &o, &image, &engine, &at, &j, &err), CAY_ENOTSUP);
+    assert_string_equal(err.reason, "engine_remote");
+    cay__docker_image_clear(&image);
+}
+
 static void an_address_is_read_as_docker_reads_it(void **state)
 {
     (void)state;
@@ -459,6 +484,7 @@ int main(void)
         cmocka_unit_test(an_absent_engine_is_told_with_the_remedy),
         cmocka_unit_test(an_address_is_read_as_docker_reads_it),
         cmocka_unit_test(what_a_request_opens_is_told),
+        cmocka_unit_test(a_far_container_shows_nothing_of_the_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,6 +191,8 @@ static int bring_up(cay__docker_box *b, const cay_call *call, const cay_create *
     if (!runs) {
         atomic_store(&b->pid, 0);
         unlinkat(b->ctl, "sock", 0); /* of a former life */
+        if (b->walls.far)
+            CAY_TRY(cay__docker_far_put(b, call, err));
         cay__docker_at(b, &path, "/start");
         CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, NULL, NULL, err));
         CAY_FAULT("docker.started");
@@ -198,7 +200,7 @@ static int bring_up(cay__docker_box *b, const cay_call *call, const cay_create *
     CAY_TRY(cay__docker_look(b, call, &v, err));
     json_decref(v.all);
     cay__str_copy(b->container, sizeof b->container, v.container);
-    atomic_store(&b->pid, v.pid);
+    atomic_store(&b->pid, b->walls.far ? 0 : v.pid); /* one of another machine means nothing here */
     CAY_TRY(cay__docker_note(b, err));
     CAY_TRY(cay__link_call(&b->link, call, &ask, NULL, err));
     if (!runs && spec->ttl_ms && spec->ttl_ms != CAY_UNLIMITED)
@@ -209,6 +211,7 @@ static int bring_up(cay__docker_box *b, const cay_call *call, const cay_create *
 
 static int prepare(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec, json_t **body, cay__docker_image *image, cay__docker_walls *walls, cay_err *err)
 {
+    bool far = walls->far;
     cay__docker_options o;
     const cay__engine_info *info;
     cay__engine *e;
@@ -217,23 +220,25 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     CAY_TRY(cay__docker_engine(d, &e, err));
     CAY_TRY(cay__engine_meet(e, call, &info, err));
     CAY_TRY(cay__docker_check(spec, &o, info, err));
+    if (far)
+        CAY_TRY(cay__docker_far_check(&o, info, err));
     cay__docker_walls_of(&o, walls);
+    walls->far = far;
     CAY_TRY(cay__libexec_find(d->libexec, "cay-pid1", pid1, sizeof pid1, err));
     CAY_TRY(cay__docker_image_find(e, call, &o, NULL, NULL, image, err));
     CAY_TRY(cay__docker_home(d, err));
     cay__docker_know(d, info);
     cay__str_join(ctl, sizeof ctl, d->dir, "/", id, "/ctl", NULL);
-    cay__docker_place at = { .id = id, .owner = d->owner, .ctl = ctl, .pid1 = pid1 };
+    cay__docker_place at = { .id = id, .owner = d->owner, .ctl = ctl, .pid1 = pid1, .far = far };
     return cay__docker_spec(spec, &o, image, info, &at, body, err);
 }
 
-int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+static int create(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec, bool far, void **box, cay_err *err)
 {
-    cay__docker *d = self;
     cay__docker_box *b = NULL;
     json_t *body = NULL;
     cay__docker_image image = { 0 };
-    cay__docker_walls walls;
+    cay__docker_walls walls = { .far = far };
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
     int rc = prepare(d, call, id, spec, &body, &image, &walls, err);
@@ -258,6 +263,26 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
     }
     *box = b;
     return 0;
+}
+
+/* By a socket in a directory that both see; where the engine does not see it, through the engine. */
+int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+{
+    cay__docker *d = self;
+    cay__docker_options o;
+    cay__engine *e;
+    const cay__engine_info *info;
+    cay_err why = CAY_ERR_INIT;
+    CAY_TRY(cay__docker_options_read(spec, &o, err));
+    CAY_TRY(cay__docker_engine(d, &e, err));
+    CAY_TRY(cay__engine_meet(e, call, &info, err));
+    bool choose = !strcmp(o.transport, "auto"), far = choose ? cay__engine_far(e) || (info->userns && !info->rootless) : !strcmp(o.transport, "engine");
+    int rc = create(d, call, id, spec, far, box, &why);
+    if (rc == CAY_ENOTSUP && choose && !far && !spec->ngrants && !strcmp(why.reason, "engine_remote"))
+        rc = create(d, call, id, spec, true, box, &why);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
 }
 
 /* A stopped one begins a new life on its files, with new deadlines. */

@@ -46,6 +46,13 @@ int  cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid, cay_er
 int  cay__docker_ready(void *arg, cay_err *err); /* CAY_ESTATE when it is paused */
 int  cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err);
 
+/* far.c: boxes whose walls.far is set. */
+int  cay__docker_far_check(const cay__docker_options *o, const cay__engine_info *info, cay_err *err);
+int  cay__docker_far_put(cay__docker_box *b, const cay_call *call, cay_err *err); /* before each start */
+int  cay__docker_far_dial(cay__docker_box *b, const cay_call *call, int *sock, cay_err *err);
+int  cay__docker_far_connect(cay__docker_box *b, const cay_call *call, uint16_t port, int *fd, cay_err *err);
+bool cay__docker_far_meta(cay__docker_box *b, const cay_call *call, local_meta *out);
+
 /* life.c */
 int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
 int cay__docker_pause(void *box, const cay_call *call, cay_err *err);

@@ -165,7 +165,7 @@ static int docker_state(void *box, cay_json **out, cay_err *err)
 {
     cay__docker_box *b = box;
     (void)err;
-    *out = json_pack("{s:s,s:s}", "container", b->container, "engine", b->d->engine ? cay__engine_path(b->d->engine) : "");
+    *out = json_pack("{s:s,s:s,s:s}", "transport", b->walls.far ? "engine" : "socket", "container", b->container, "engine", b->d->engine ? cay__engine_path(b->d->engine) : "");
     return 0;
 }
 
@@ -209,7 +209,8 @@ CAY__SESSION_OPS(static, docker, SESSIONS)
 
 static int docker_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
-    return cay__nf_connect(SESSIONS(box), call, port, fd, err);
+    cay__docker_box *b = box;
+    return b->walls.far ? cay__docker_far_connect(b, call, port, fd, err) : cay__nf_connect(SESSIONS(box), call, port, fd, err);
 }
 
 /* ------------------------------------------------------------------ all of them */
@@ -315,8 +316,8 @@ static int event_reach(void *arg, const char *id, int *sock)
     int pid, rc = cay__docker_box_open(arg, id, &b, NULL);
     if (rc < 0)
         return rc;
-    rc = cay__docker_reach(b, &fd, &pid, NULL);
-    if (rc == 0)
+    rc = b->walls.far ? cay__docker_far_dial(b, &soon, &fd, NULL) : cay__docker_reach(b, &fd, &pid, NULL);
+    if (rc == 0 && !b->walls.far)
         rc = cay__docker_judge(b, &soon, pid, NULL); /* nobody else tells what happens in it */
     if (rc == 0)
         *sock = CAY_STEAL_FD(fd);

@@ -6,6 +6,7 @@
  *   image.c   found, pulled, judged     auth.c    who pulls                spec.c     a request as a container
  *   box.c     one sandbox's life        reach.c   the way to its pid 1     docker.c   the tables; all sandboxes
  *   walls.c   what it is worth          where.c   where an engine is       pid1.c     cay-pid1: what answers inside
+ *   far.c     the way without a shared directory: tunnel.c and demux.c over the engine's exec, to relay.c, cay-pid1's other end
  *
  * On disk, below the state directory, docker/ID/ (podman/ID/):
  *     ctl/        shown in the container at /.cay/ctl: config, meta (provider/local/box.h), procs, sock
@@ -50,7 +51,7 @@ void cay__docker_know(cay__docker *d, const cay__engine_info *info);
 
 /* options.c: what is this provider's alone; strings are the request's. */
 typedef struct cay__docker_options {
-    const char *image, *pull, *network, *publish, *cap_add, *seccomp, *runtime, *volumes, *platform;
+    const char *transport, *image, *pull, *network, *publish, *cap_add, *seccomp, *runtime, *volumes, *platform;
     bool        read_only;
 } cay__docker_options;
 extern const char *const cay__docker_option_names[];
@@ -71,6 +72,7 @@ void  cay__docker_registry(const char *image, char *out, size_t cap);
 /* spec.c: pure. */
 typedef struct cay__docker_place {
     const char *id, *owner, *ctl, *pid1; /* ctl, pid1: paths of the host */
+    bool        far;                     /* of no use: the engine does not see them */
 } cay__docker_place;
 int  cay__docker_spec(const cay_create *c, const cay__docker_options *o, const cay__docker_image *image, const cay__engine_info *engine,
                       const cay__docker_place *at, json_t **out, cay_err *err);
@@ -82,6 +84,7 @@ int  cay__docker_check(const cay_create *c, const cay__docker_options *o, const 
 /* walls.c: what a request took out of them, kept in docker/ID/walls. */
 typedef struct cay__docker_walls {
     char caps[200], seccomp[12], network[128]; /* as asked for */
+    bool far;                                  /* reached by the engine: far.c */
     bool opened;                               /* root inside is not held by the engine any more */
     char why_caps[300], why_net[200];
 } cay__docker_walls;

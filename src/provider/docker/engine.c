@@ -132,7 +132,7 @@ static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__ans
         return rc;
     }
     int status = cay__answer_head(a)->status;
-    if ((status < 200 || status >= 300) && status != 304) {
+    if ((status < 200 || status >= 300) && status != 304 && status != 101) {
         rc = told(a, call, err);
         cay__answer_end(a);
         return rc;
@@ -311,4 +311,49 @@ int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, co
     int rc = read_lines(a, call, fn, arg, err);
     cay__answer_end(a);
     return rc;
+}
+
+int cay__engine_put(cay__engine *e, const cay_call *call, const char *path, int fd, uint64_t len, cay_err *err)
+{
+    CAY_AUTOBUF target = CAY__BUF(4096);
+    cay__answer *a = NULL;
+    CAY_TRY(versioned(e, call, path, &target, err));
+    cay__ask q = { .method = "PUT", .target = target.data, .fd = fd, .from_fd = true, .len = (size_t)len, .type = "application/x-tar" };
+    CAY_TRY(ask(e, call, &q, &a, err));
+    int rc = take_json(a, call, NULL, err);
+    cay__answer_end(a);
+    return rc;
+}
+
+int cay__engine_get(cay__engine *e, const cay_call *call, const char *path, cay__buf *out, cay_err *err)
+{
+    CAY_AUTOBUF target = CAY__BUF(4096);
+    cay__answer *a = NULL;
+    CAY_TRY(versioned(e, call, path, &target, err));
+    CAY_TRY(ask(e, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
+    int rc = read_all(a, call, out, err);
+    cay__answer_end(a);
+    return rc;
+}
+
+int cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, json_t *body, int *fd, cay_err *err)
+{
+    CAY_AUTOBUF target = CAY__BUF(4096);
+    CAY_AUTOJSON *own = body;
+    CAY_AUTOFREE char *text = cay__json_text(body, 64 << 10);
+    cay__answer *a = NULL;
+    CAY_TRY(versioned(e, call, path, &target, err));
+    cay__ask q = { .method = "POST", .target = target.data, .fields = "Connection: Upgrade\r\nUpgrade: tcp\r\n", .body = text, .len = text ? strlen(text) : 0, .upgrade = true };
+    CAY_TRY(ask(e, call, &q, &a, err));
+    if (cay__answer_head(a)->status != 101) {
+        cay__answer_end(a);
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine does not open a stream; is a proxy between?");
+    }
+    *fd = cay__answer_take(a);
+    return 0;
+}
+
+bool cay__engine_far(const cay__engine *e)
+{
+    return e->where.far;
 }

@@ -25,7 +25,7 @@ typedef struct cay__engine_where {
     char url[128];   /* for net/client.h */
     char path[112];  /* the socket, or the URL as it was given */
     char certs[512]; /* see net/dial.h */
-    bool tcp;
+    bool tcp, far; /* far: not the loopback */
 } cay__engine_where;
 int  cay__engine_find(const char *url, cay__engine_where *out, cay_err *err);
 
@@ -42,6 +42,13 @@ int  cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, c
 /* fields: lines of the head, each with its CR LF, or NULL. body_fd -1: none, else body_len bytes of it, a tar. fn: non-zero stops and is returned. */
 typedef int cay__engine_line(const json_t *line, void *arg, cay_err *err);
 int  cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, const char *fields, int body_fd, uint64_t body_len, cay__engine_line *fn, void *arg, cay_err *err);
+
+/* len bytes of fd, a tar, and an answer of bytes. */
+int  cay__engine_put(cay__engine *e, const cay_call *call, const char *path, int fd, uint64_t len, cay_err *err);
+int  cay__engine_get(cay__engine *e, const cay_call *call, const char *path, cay__buf *out, cay_err *err);
+/* A POST after which the connection carries plain bytes; body is taken. */
+int  cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, json_t *body, int *fd, cay_err *err);
+bool cay__engine_far(const cay__engine *e); /* on another machine, for all that its address tells */
 
 /* Adds value with all that is not plain as %XX. */
 void cay__engine_encode(cay__buf *path, const char *value);

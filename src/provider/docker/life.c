@@ -55,6 +55,8 @@ static int frozen(int pid)
  * noted. Only what this cannot tell is asked. */
 static bool look_without(cay__docker_box *b, bool away, cay__docker_view *v)
 {
+    if (b->walls.far)
+        return false;
     CAY_AUTOFD sock = -1;
     int pid = 0;
     if (cay__docker_reach(b, &sock, &pid, NULL) < 0 || pid != atomic_load(&b->pid) || (!away && (!b->d->known || frozen(pid) != 0)))
@@ -75,6 +77,26 @@ static int see(cay__docker_box *b, const cay_call *call, cay__docker_view *v, ca
     return 0;
 }
 
+/* Of one that is reached by the engine: what its pid 1 says of its deadlines, by the wall clock. */
+static void ask_deadlines(cay__docker_box *b, const cay_call *call, cay_box_status *out)
+{
+    cay_m_box m = { 0 };
+    cay__reply r = { 0 };
+    int sock = -1;
+    cay__str_copy(m.id, sizeof m.id, b->id);
+    cay__ask ask = { .type = CAY_MSG_LIST, .body = &m, .len = sizeof m };
+    if (cay__link_begin(&b->link, call, &ask, &r, &sock, NULL) < 0)
+        return;
+    out->deadline_ms = r.box.deadline_ms;
+    out->idle_ms = r.box.idle_ms;
+    if (r.box.state == CAY_PAUSED)
+        out->state = CAY_PAUSED;
+    if (cay__link_next(sock, call, CAY_MSG_BOX, &r, NULL) == 0 && r.type == CAY_MSG_END)
+        cay__link_give(&b->link, sock);
+    else
+        close(sock);
+}
+
 int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err)
 {
     cay__docker_box *b = box;
@@ -84,13 +106,17 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
     CAY_TRY(see(b, call, &v, err));
     if (!b->d->known)
         CAY_TRY(cay__engine_meet(b->d->engine, call, &info, err));
-    if (cay__local_meta_read(b->ctl, &m, NULL) < 0)
+    if (b->walls.far ? v.state != CAY_STOPPED || !cay__docker_far_meta(b, call, &m) : cay__local_meta_read(b->ctl, &m, NULL) < 0)
         m = (local_meta){ .state = CAY_RUNNING };
     if (v.state == CAY_RUNNING && m.state == CAY_PAUSED) /* by pid 1, at its deadline */
         v.state = CAY_PAUSED;
     take_reason(b, &m, &v);
     *out = (cay_box_status){ .size = sizeof *out, .state = v.state, .reason = b->reason, .level = cay__docker_level(info, &b->walls), .pid = v.pid,
                              .deadline_ms = v.state == CAY_STOPPED ? 0 : cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = "" };
+    if (b->walls.far)
+        out->pid = 0;
+    if (b->walls.far && v.state == CAY_RUNNING)
+        ask_deadlines(b, call, out);
     out->layers = b->layers;
     out->nlayers = cay__docker_layers(info, &b->walls, b->layers, CAY_LEN(b->layers));
     return 0;

@@ -47,6 +47,11 @@ static bool is_seccomp(const char *s)
     return !strcmp(s, "default") || !strcmp(s, "unconfined") || s[0] == '/';
 }
 
+static bool is_transport(const char *s)
+{
+    return !strcmp(s, "auto") || !strcmp(s, "socket") || !strcmp(s, "engine");
+}
+
 static bool is_platform(const char *s)
 {
     return cay__str_starts(s, "linux/") && is_image(s);
@@ -70,14 +75,16 @@ static const struct {
     { "runtime", is_name, "a runtime that the engine knows", AT(runtime), false },
     { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME], several with commas", AT(volumes), false },
     { "platform", is_platform, "linux/ARCHITECTURE", AT(platform), false },
+    { "transport", is_transport, "auto, socket or engine", AT(transport), false },
 };
 
-const char *const cay__docker_option_names[] = { "image", "pull", "network", "publish", "read_only", "cap_add", "seccomp", "runtime", "volumes", "platform", NULL };
+const char *const cay__docker_option_names[] = { "image", "pull", "network", "publish", "read_only", "cap_add", "seccomp", "runtime", "volumes", "platform", "transport", NULL };
 _Static_assert(CAY_LEN(cay__docker_option_names) == CAY_LEN(rows) + 1, "one name for each row");
 
 int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err)
 {
-    *out = (cay__docker_options){ .pull = "missing", .network = "none", .seccomp = "default" };
+    const char *way = getenv("CAY_DOCKER_TRANSPORT");
+    *out = (cay__docker_options){ .transport = way && is_transport(way) ? way : "auto", .pull = "missing", .network = "none", .seccomp = "default" };
     for (const cay_pair *p = c->options; p && p->key; p++) {
         size_t i = 0;
         while (i < CAY_LEN(rows) && strcmp(rows[i].name, p->key) != 0)

@@ -5,8 +5,12 @@
  *
  *     /.cay/pid1   this program          /.cay/ctl   a directory of the host: config, meta, procs, sock
  *
+ * cay-pid1 ID far: the same where the engine does not see the host: program and directory are the container's own, and who asks is a process of
+ * root's in here, cay-pid1 relay, which the engine starts.
+ *
  * config: default user NUL workdir NUL KEY=VALUE NUL …; meta as in provider/local/box.h.
  */
+#include "relay.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -20,7 +24,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#define CTL "/.cay/ctl"
+#define CTL CAY__PID1_CTL
 enum { CONFIG_MAX = 4 << 20 };
 
 guest G; /* whose mode user.c asks for: all ids are here */
@@ -79,6 +83,8 @@ int main(int argc, char **argv)
 {
     static host h = { .journal = -1, .who = user_find };
     struct sigaction ign = { .sa_handler = SIG_IGN };
+    if (argc >= 2 && !strcmp(argv[1], "relay"))
+        return cay__relay_main(argc, argv);
     if (argc < 2 || !cay__id_valid(argv[1], 'c') || getpid() != 1) {
         fprintf(stderr, "cay-pid1: started by a container engine for libcay, not by hand\n");
         return 2;
@@ -95,6 +101,13 @@ int main(int argc, char **argv)
     if (h.dir < 0 || !load(&h)) {
         fprintf(stderr, "cay-pid1: %s cannot be read: is the engine on another machine?\n", CTL);
         return 3;
+    }
+    h.far = argc > 2 && !strcmp(argv[2], "far");
+    if (h.far) { /* written elsewhere, and not to be read by root in here */
+        h.meta.state = CAY_RUNNING;
+        h.meta.reason[0] = 0;
+        cay__local_meta_write(h.dir, &h.meta, NULL);
+        unlinkat(h.dir, "config", 0);
     }
     furnish(&h);
     int listener = make_socket();

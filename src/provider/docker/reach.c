@@ -53,10 +53,14 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
     return 0;
 }
 
+static int why_not(cay__docker_box *b, const cay_call *call, cay_err *err);
+
 int cay__docker_ready(void *arg, cay_err *err)
 {
     cay__docker_box *b = arg;
     local_meta m;
+    if (b->walls.far) /* who is frozen would not answer, and what pid 1 writes down is not seen from here */
+        return why_not(b, NULL, err);
     if (cay__local_meta_read(b->ctl, &m, NULL) == 0 && m.state == CAY_PAUSED)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_paused", "the sandbox is paused; try: cay resume %s", b->id);
     return 0;
@@ -92,6 +96,12 @@ int cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid, cay_err
 int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
 {
     cay__docker_box *b = arg;
+    if (b->walls.far) {
+        int rc = cay__docker_far_dial(b, call, sock, err);
+        if (rc == CAY_ENOENT || rc == CAY_ESTATE)
+            CAY_TRY(why_not(b, call, err));
+        return rc;
+    }
     int64_t now = cay__now_ms(), until = now + UP_MS, ask = now + 250;
     for (bool first = true;; first = false) {
         CAY_AUTOFD fd = -1;
@@ -109,7 +119,7 @@ int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
             ask = now + 250;
         }
         if (now >= until)
-            return cay_fail_why(err, CAY_ETIMEOUT, "init_unreachable", "the container of %s runs and its pid 1 does not answer; is the engine on another machine, or in a machine of its own?", b->id);
+            return cay_fail_why(err, CAY_ETIMEOUT, "init_unreachable", "the container of %s runs and its pid 1 does not answer; is the engine in a machine of its own? then give option transport=engine", b->id);
         CAY_TRY(cay__call_check(call, "reach the container", err));
         poll(NULL, 0, STEP_MS);
     }

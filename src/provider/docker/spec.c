@@ -63,8 +63,8 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o, const c
         return refuse(err, "limits of i/o and inodes", "leave them out, or use provider native");
     if (c->limits.disk && c->limits.disk != CAY_UNLIMITED && !cay__docker_has_quota(engine))
         return cay_fail_why(err, CAY_ENOTSUP, "disk_unsupported", "the engine's storage (%s on %s) has no quota; leave the disk limit out, or keep its data on xfs with pquota", engine->driver, *engine->backing ? engine->backing : "unknown");
-    if (engine->userns && !engine->rootless)
-        return cay_fail_why(err, CAY_ENOTSUP, "engine_userns", "the engine shifts ids (userns-remap), so that pid 1 of a container cannot reach its directory on the host; run the engine rootless instead");
+    if (engine->userns && !engine->rootless && !strcmp(o->transport, "socket"))
+        return cay_fail_why(err, CAY_ENOTSUP, "engine_userns", "the engine shifts ids (userns-remap), so that pid 1 of a container cannot reach its directory on the host; leave option transport out, or run the engine rootless");
     if ((!strcmp(o->network, "none") && o->publish))
         return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option publish needs a network: give network=bridge; without one cay port reaches inside as well");
     return 0;
@@ -150,8 +150,12 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
 {
     json_t *list = json_array();
     json_object_set_new(host, "Mounts", list);
-    json_array_append_new(list, bind(at->pid1, "/.cay/pid1", true));
-    json_array_append_new(list, bind(at->ctl, "/.cay/ctl", false));
+    if (!at->far) {
+        json_array_append_new(list, bind(at->pid1, "/.cay/pid1", true));
+        json_array_append_new(list, bind(at->ctl, "/.cay/ctl", false));
+    }
+    if (at->far && c->ngrants)
+        return cay_fail_why(err, CAY_ENOTSUP, "engine_remote", "mount %.120s: the engine does not see this machine's files; put them in by a manifest, or use option volumes", c->grants[0].source);
     for (size_t i = 0; i < c->ngrants; i++) {
         char real[4096];
         if (!realpath(c->grants[i].source, real))
@@ -250,6 +254,8 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o, const ca
                                   "Labels", labels(c, at), "HostConfig", host);
     if (!top)
         return cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
+    if (at->far)
+        json_array_append_new(json_object_get(top, "Cmd"), json_string("far"));
     if (json_object_get(image->config, "Healthcheck"))
         json_object_set_new(top, "Healthcheck", json_pack("{s:[s]}", "Test", "NONE"));
     if (o->runtime)

@@ -57,7 +57,7 @@ void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out)
 
 int cay__docker_walls_save(int dir, const cay__docker_walls *w, cay_err *err)
 {
-    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:s,s:b}", "cap_add", w->caps, "seccomp", w->seccomp, "network", w->network, "opened", w->opened);
+    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:s,s:s,s:b}", "transport", w->far ? "engine" : "socket", "cap_add", w->caps, "seccomp", w->seccomp, "network", w->network, "opened", w->opened);
     CAY_AUTOFREE char *text = cay__json_text(o, 4096);
     CAY_AUTOFD fd = openat(dir, "walls", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (!text || fd < 0 || !cay__fd_write_all(fd, text, strlen(text)))
@@ -72,6 +72,7 @@ void cay__docker_walls_load(int dir, cay__docker_walls *out)
     CAY_AUTOJSON *o = NULL;
     *out = (cay__docker_walls){ 0 };
     if (cay__fd_read_file(dir, "walls", text, sizeof text) > 0 && cay__json_object("walls", text, &o, NULL) == 0) {
+        out->far = !strcmp(cay__json_str(o, "transport", ""), "engine");
         cay__str_copy(out->caps, sizeof out->caps, cay__json_str(o, "cap_add", ""));
         cay__str_copy(out->seccomp, sizeof out->seccomp, cay__json_str(o, "seccomp", ""));
         cay__str_copy(out->network, sizeof out->network, cay__json_str(o, "network", ""));
@@ -134,6 +135,8 @@ size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w,
         { "nofile-limit", "on", "", "" },
         { "egress-policy", "off", "an engine's network has no rules by name", "use provider native" },
         if_on(i->rootless, "own-ids", "ids inside are the host's", "run the engine rootless"),
+        w->far ? (cay_layer){ "transport", "soft", "engine: pid 1 is in the container's own root and reached by the engine's exec; root inside could speak to it, and move its deadline", "use an engine that sees this machine's files" }
+               : (cay_layer){ "transport", "on", "socket: pid 1 is reached by a directory that the container shows", "" },
     };
     size_t n = CAY_MIN(CAY_LEN(rows), max);
     memcpy(out, rows, n * sizeof *rows);

@@ -44,10 +44,11 @@ static int at_tcp(const char *url, const char *rest, cay__engine_where *w, cay_e
     snprintf(w->url, sizeof w->url, "%s://%.*s%s", tls ? "https" : "http", (int)(end - rest), rest, colon ? "" : tls ? ":2376" : ":2375");
     cay__str_copy(w->path, sizeof w->path, url);
     w->tcp = true;
+    w->far = !cay__http_is_loopback(w->url);
     if (tls)
         return find_certs(w, err);
     /* Whoever is on the way would be root over there: plain bytes stay on this machine. */
-    if (!cay__http_is_loopback(w->url))
+    if (w->far)
         return cay_fail_why(err, CAY_EPERM, "engine_plain", "engine %.80s: without TLS anybody on the way has the engine; set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH", url);
     return 0;
 }

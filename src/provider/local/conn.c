@@ -440,7 +440,7 @@ static bool may_ask(const host *h, int fd)
     int n = 0;
     for (const conn *c = h->conns; c; c = c->next)
         n++;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && n < CONNS_MAX && (h->who ? peer.pid == 0 : peer.uid == geteuid() || peer.uid == 0);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && n < CONNS_MAX && (h->who && !h->far ? peer.pid == 0 : peer.uid == geteuid() || peer.uid == 0);
 }
 
 void cay__conn_refuse(int *fd)

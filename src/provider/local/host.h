@@ -79,6 +79,7 @@ struct host {
     bool        stopped; /* paused by signals, not by a freezer outside */
     /* In a container: who that is, by its own files; 0 or errno. NULL: there is one user, who made the sandbox. */
     int       (*who)(const char *name, ident *out);
+    bool        far;  /* with who: root in here may ask, because nobody else can */
     const char *user; /* with who: whose commands are that ask for nobody */
 };
 

@@ -4,7 +4,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <inttypes.h>
-#include <server/tar.h>
+#include <net/tar.h>
 #include <string.h>
 #include <sys/eventfd.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server/tar.h - tar archives as they come and go: ustar, pax, and the long names of GNU.
+ * net/tar.h - tar archives as they come and go: ustar, pax, and the long names of GNU.
  *
  *   cay__tar_next()   the next member of a stream      cay__tar_bytes()  what it holds, in pieces
  *   cay__tar_head()   the head of a member, written
