@@ -27,6 +27,8 @@ const known = [
   // What is left out of a long output: ASCII dots and the empty text behind the last newline as a line, in the JavaScript SDK.
   ['exec_command', /Total output lines: 401\n[^]*\.\.\.\d+ tokens truncated\.\.\./, /Total output lines: 400\n[^]*…\d+ tokens truncated…/],
   ['write_stdin', /write_stdin failed: session not found: 99999999$/, /no process has the session ID N; it ended, or was never started$/],
+  // On a busy machine the SDK answers at the exit, before the terminal's last words are read.
+  ['write_stdin', /exited with code 9\nOutput:\n(\^C)?$/, /exited with code 9\nOutput:\n\^Cstopped\n$/, 'at times'],
 ];
 
 const LIST = "find . -mindepth 1 -printf '%y %p %l\\n' | LC_ALL=C sort; find . -type f | LC_ALL=C sort | xargs -r sha256sum";
@@ -118,7 +120,7 @@ function judge(scene, a, b) {
       compared += a.calls.length;
       wrong = wrong.concat(judge(`${task}.${api}`, a, b));
     }
-  for (const k of known.filter((d) => !d.used)) wrong.push(`no longer differs: ${k[0]} ${k[2]}`);
+  for (const k of known.filter((d) => !d.used && !d[3])) wrong.push(`no longer differs: ${k[0]} ${k[2]}`);
   console.log(wrong.length ? wrong.join('\n') : `${compared} calls agree, but for ${known.length} known differences`);
   process.exit(wrong.length ? 1 : 0); // its connections would keep it for seconds
 })().catch((e) => { console.error(e); process.exit(1); });

@@ -194,6 +194,7 @@ def run(request):
 
 
 waiting, dropped = queue.Queue(), set()
+turn = threading.Lock()  # whose it is: an interrupt finds its execution waiting or at work, never in between
 
 
 def listen():
@@ -201,10 +202,12 @@ def listen():
         request = json.loads(line)
         if "interrupt" not in request:
             waiting.put(request)
-        elif request["interrupt"] == current:
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # wakes it from what it waits for, too
-        else:
-            dropped.add(request["interrupt"])
+            continue
+        with turn:
+            if request["interrupt"] == current:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # wakes it from what it waits for, too
+            else:
+                dropped.add(request["interrupt"])
     waiting.put(None)
 
 
@@ -221,10 +224,10 @@ while True:
         request = waiting.get()
         if request is None:
             os._exit(0)
-        if request["id"] in dropped:
-            continue
-        current = request["id"]
-        run(request)
+        with turn:
+            current = None if request["id"] in dropped else request["id"]
+        if current:
+            run(request)
         current = None
     except KeyboardInterrupt:
         pass  # it came between two executions

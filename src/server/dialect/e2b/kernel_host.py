@@ -17,6 +17,7 @@ done
 language = sys.argv[1]
 out = os.fdopen(os.dup(1), "w", buffering=1)
 lock = threading.Lock()
+turn = threading.Lock()  # whose it is: an interrupt finds its execution waiting or at work, never in between
 mark = os.urandom(16).hex()
 waiting, said, dropped = queue.Queue(), queue.Queue(), set()
 current = None
@@ -72,11 +73,13 @@ def listen():
         request = json.loads(line)
         if "interrupt" not in request:
             waiting.put(request)
-        elif request["interrupt"] == current:
-            os.killpg(inner.pid, signal.SIGINT)
-            threading.Timer(2, lambda id=current: current == id and os.killpg(inner.pid, signal.SIGKILL)).start()
-        else:
-            dropped.add(request["interrupt"])
+            continue
+        with turn:
+            if request["interrupt"] == current:
+                os.killpg(inner.pid, signal.SIGINT)
+                threading.Timer(2, lambda id=current: current == id and os.killpg(inner.pid, signal.SIGKILL)).start()
+            else:
+                dropped.add(request["interrupt"])
     waiting.put(None)
 
 
@@ -128,9 +131,10 @@ threading.Thread(target=hear, args=(said_r,), daemon=True).start()
 threading.Thread(target=listen, daemon=True).start()
 emit(type="ready")
 while (request := waiting.get()) is not None:
-    if request["id"] in dropped:
-        continue
-    current = request["id"]
-    run(request)
-    current = None
+    with turn:
+        current = None if request["id"] in dropped else request["id"]
+    if current:
+        run(request)
+    with turn:
+        current = None
 os.killpg(inner.pid, signal.SIGKILL)
