@@ -49,6 +49,14 @@ static int parent_of(int pid)
     return p && sscanf(p, ") %*c %d", &up) == 1 ? up : 0;
 }
 
+/* Its descriptors are closed: a process that was killed has no command line any more while somebody can still send to it. */
+static bool has_ended(int pid)
+{
+    char stat[512];
+    const char *p = of_proc(pid, "stat", stat, sizeof stat) ? strrchr(stat, ')') : NULL;
+    return !p || p[2] == 'Z' || p[2] == 'X';
+}
+
 /* The process that fn likes; the youngest of several. */
 static int find_process(bool (*fn)(int pid, const void *arg), const void *arg)
 {
@@ -97,7 +105,7 @@ static void kill_keeper(void)
     if (!pid)
         return;
     kill(pid, SIGKILL);
-    for (int i = 0; i < 1000 && kill(pid, 0) == 0 && is_keeper(pid, NULL); i++)
+    for (int i = 0; i < 5000 && !has_ended(pid); i++)
         nap(2);
 }
 
