@@ -107,7 +107,7 @@ _cay() {
         esac
         ;;
     fork) COMPREPLY=($(compgen -W "$({ cay completion ids; cay completion snapshots; } 2>/dev/null | cut -f1)" -- "$cur")) ;;
-    run | create | agent | doctor | gc | serve | tour | version | completion) ;;
+    run | create | agent | doctor | gc | purge | serve | tour | version | completion) ;;
     help) COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur")) ;;
     attach | logs | signal) if [ $n = 0 ]; then _cay_reply ids; else _cay_reply procs "$id"; fi ;;
     cp)

@@ -57,7 +57,7 @@ function __cay_complete
         return
     end
     switch $before[1]
-        case run create doctor gc serve tour version completion
+        case run create doctor gc purge serve tour version completion
         case help
             cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|port|secret|services|snapshot|tenant|tools|volume) '
         case 'chat rm'

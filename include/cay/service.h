@@ -290,6 +290,14 @@ CAY_API void cay_probe_free(cay_probe *p);
 /* Removes what no record owns: dead directories, groups and sockets of ours. Returns the count. */
 CAY_API int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err);
 
+/* Removes all that the state directory holds: every sandbox, whatever its provider, then snapshots, templates, volumes, keys, records and the
+ * directory itself; the keeper leaves. After that the service can only be closed. Only names that are ours are removed, and no link is
+ * followed; a directory that holds others stays, with those. `left` (may be NULL) is told their names.
+ * CAY_EBUSY, "home_busy": another program has it open; "home_mounted": something is mounted below it. A sandbox that cannot be removed, as one
+ * of a provider that does not answer, is the error, and then no more than some sandboxes are gone; with `forget` it is only told to `left`. */
+CAY_API int cay_service_purge(cay_service *svc, const cay_call *call, bool forget, void (*left)(const char *what, void *arg), void *arg,
+                              cay_err *err);
+
 #ifdef __cplusplus
 }
 #endif

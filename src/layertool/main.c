@@ -29,6 +29,7 @@ static const struct {
     { "diff", diff_run },
     { "digest", digest_run },
     { "merge", merge_run },
+    { "purge", purge_run },
     { "remove", remove_run },
     { "volume", volume_run },
 #ifdef CAY_PACK

@@ -17,6 +17,7 @@
  *   digest   layer                  hex digest, bytes, files
  *   build    new entries each below… nodes, bytes                   a plan (build.h) at TOOL_FD; records: nodes and bytes so far
  *   remove   layer…                 -                              also what crashes left behind
+ *   purge    name…                  -                              of the state directory itself; what another purge began, too
  *   volume   make NAME              -                              volumes/NAME, user 1000's; one that is there stays
  *            look NAME              bytes, files
  *            remove NAME            -                              out of sight by one rename
@@ -169,6 +170,7 @@ typedef struct digested {
 } digested;
 int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *arg, digested *out, cay_err *err);
 int remove_run(tool *t, cay_err *err);
+int purge_run(tool *t, cay_err *err);
 int volume_run(tool *t, cay_err *err);
 int merge_run(tool *t, cay_err *err);
 int diff_run(tool *t, cay_err *err);

@@ -42,6 +42,9 @@ typedef struct cay__db {
 /* dir is taken over. */
 int  cay__db_open(const char *where, int dir, cay__db **out, cay_err *err);
 void cay__db_close(cay__db *db);
+/* CAY_EBUSY, "home_busy": others have it open. Until cay__db_shared() it keeps no log beside it. */
+int  cay__db_alone(cay__db *db, cay_err *err);
+void cay__db_shared(cay__db *db);
 
 /* The statement, prepared once, without bindings. NULL with *err filled. Give back with cay__db_done(). */
 sqlite3_stmt *cay__db_query(cay__db *db, enum cay__query q, cay_err *err);

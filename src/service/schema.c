@@ -143,6 +143,27 @@ static int exec(cay__db *db, const char *sql, const char *what, cay_err *err)
     return sqlite3_exec(db->sql, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : cay__db_fail(db, what, err);
 }
 
+/* SQLite gives up its write-ahead log only to the last who has the file open. */
+int cay__db_alone(cay__db *db, cay_err *err)
+{
+    cay_err why = CAY_ERR_INIT;
+    pthread_mutex_lock(&db->lock);
+    int rc = exec(db, "PRAGMA journal_mode=DELETE", "close the log of store.db", &why);
+    pthread_mutex_unlock(&db->lock);
+    if (rc == CAY_EBUSY)
+        return cay_fail_why(err, CAY_EBUSY, "home_busy", "another program has the store open, perhaps `cay serve`; end it first");
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+void cay__db_shared(cay__db *db)
+{
+    pthread_mutex_lock(&db->lock);
+    exec(db, "PRAGMA journal_mode=WAL", "open the log of store.db", NULL);
+    pthread_mutex_unlock(&db->lock);
+}
+
 static int version_of(cay__db *db, long *out, cay_err *err)
 {
     sqlite3_stmt *st = NULL;

@@ -232,6 +232,10 @@ typedef struct cay_provider_ops {
     int  (*look)(void *self, const cay_call *call, const char *const *ids, size_t n, int (*fn)(size_t i, const cay_box_status *st, void *arg), void *arg,
                  cay_err *err);
     int  (*version)(void *self, uint64_t *out, cay_err *err);
+
+    /* The state directory goes: ends what this provider has running for it, boxes without a record too, and removes these names of it
+     * (NULL-terminated). Every box that has a record was destroyed before. NULL: what the others do is enough. */
+    int  (*purge)(void *self, const cay_call *call, const char *const *names, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

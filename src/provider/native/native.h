@@ -69,6 +69,11 @@ void cay__native_look_end(cay__native *n);
 /* volume.c: as `volume` of cay_provider_ops; not for the static command. */
 int cay__native_volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err);
 
+/* purge.c: as `purge` of cay_provider_ops. */
+int cay__native_purge(void *self, const cay_call *call, const char *const *names, cay_err *err);
+/* start.c: a connection to the keeper that runs, or -1: none is started. */
+int cay__native_knock(const cay__native *n);
+
 /* clone.c: a snapshot while processes run. */
 int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err);
 

@@ -203,4 +203,5 @@ const cay_provider_ops cay__provider_native = {
     .snapshot = cay__nbox_snapshot,
     .restack = cay__nbox_restack,
     .layer_remove = cay__native_layer_remove,
+    .purge = cay__native_purge,
 };

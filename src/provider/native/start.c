@@ -150,7 +150,7 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
     return cay_fail_why(err, CAY_EISOLATION, "keeper_failed", "no sandbox can be made on this host: %s; `cay doctor` tells more", line);
 }
 
-static int knock(cay__native *n)
+int cay__native_knock(const cay__native *n)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };
     CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -165,7 +165,7 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
 {
     cay__native *n = arg;
     char path[PATH_MAX], layer[64];
-    *sock = knock(n);
+    *sock = cay__native_knock(n);
     if (*sock >= 0)
         return 0;
     char real[PATH_MAX];
@@ -179,7 +179,7 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
     int died = 0;
     for (int64_t end = cay__now_ms() + START_MS;;) {
-        if ((*sock = knock(n)) >= 0)
+        if ((*sock = cay__native_knock(n)) >= 0)
             return 0;
         CAY_TRY(cay__host_layer(n->home_fd, layer, sizeof layer, err));
         int rc = launch_keeper(n, layer, err);

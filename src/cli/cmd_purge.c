@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay purge: everything of a state directory goes, once it was named and agreed to. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <base/path.h>
+#include <base/str.h>
+#include <cay/snapshot.h>
+#include <cay/template.h>
+#include <cay/volume.h>
+#include <stdio.h>
+
+typedef struct purge_args {
+    bool yes, dry, force;
+} purge_args;
+
+static const opt_def purge_defs[] = {
+    { "yes", 'y', NULL, "do not ask", OPT_FLAG, offsetof(purge_args, yes) },
+    { "dry-run", 'n', NULL, "only tell what would go", OPT_FLAG, offsetof(purge_args, dry) },
+    { "force", 'f', NULL, "go on when a sandbox cannot be removed, as one of a provider that does not answer: it is forgotten", OPT_FLAG,
+      offsetof(purge_args, force) },
+    OPT_END
+};
+
+/* What there is, as text for a person and as JSON. */
+typedef struct view {
+    cay__buf text;
+    out_json json;
+    size_t   n[4], running; /* sandboxes, snapshots, templates, volumes */
+} view;
+
+static void tell(view *v, size_t kind, const char *id, const char *more)
+{
+    v->n[kind]++;
+    js_str(&v->json, id);
+    cay__buf_str(&v->text, "  ");
+    cay__buf_safe(&v->text, id, strlen(id), false);
+    if (more && *more) {
+        cay__buf_str(&v->text, "  ");
+        cay__buf_safe(&v->text, more, strlen(more), false);
+    }
+    cay__buf_str(&v->text, "\n");
+}
+
+static int on_box(const cay_info *i, void *arg)
+{
+    view *v = arg;
+    char more[200];
+    snprintf(more, sizeof more, "%s %.160s", cay_state_name(i->state), i->name ? i->name : "");
+    v->running += i->state == CAY_RUNNING || i->state == CAY_PAUSED;
+    tell(v, 0, i->id, more);
+    return 0;
+}
+
+static int on_snapshot(const cay_snapshot *s, void *arg)
+{
+    tell(arg, 1, s->id, s->label);
+    return 0;
+}
+
+static int on_template(const cay_template *t, void *arg)
+{
+    tell(arg, 2, t->id, t->names && t->names[0] ? t->names[0] : "");
+    return 0;
+}
+
+static int on_volume(const cay_volume *w, void *arg)
+{
+    tell(arg, 3, w->name, "");
+    return 0;
+}
+
+static int look(cay_service *svc, view *v, cay_err *err)
+{
+    static const char *const kinds[] = { "sandboxes", "snapshots", "templates", "volumes" };
+    int rc = 0;
+    js_open(&v->json, '{');
+    js_kstr(&v->json, "home", cay_service_home(svc));
+    for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++) {
+        size_t at = v->text.len;
+        cay__buf_fmt(&v->text, "%s:\n", kinds[k]);
+        js_key(&v->json, kinds[k]);
+        js_open(&v->json, '[');
+        rc = k == 0   ? cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter) }, on_box, v, err)
+             : k == 1 ? cay_service_snapshots(svc, NULL, NULL, on_snapshot, v, err)
+             : k == 2 ? cay_template_list(svc, NULL, NULL, on_template, v, err)
+                      : cay_volume_list(svc, NULL, on_volume, v, err);
+        js_close(&v->json, ']');
+        if (!v->n[k])
+            v->text.len = at;
+    }
+    return rc;
+}
+
+static void summary(const char *home, const view *v)
+{
+    if (v->text.len)
+        out_write(v->text.data, v->text.len);
+    out_safe(home);
+    out_fmt(": %zu sandbox%s (%zu of them alive), %zu snapshot%s, %zu template%s, %zu volume%s,\n"
+            "and all keys, tenants, stored secrets, logs and talks kept there\n",
+            v->n[0], v->n[0] == 1 ? "" : "es", v->running, v->n[1], v->n[1] == 1 ? "" : "s", v->n[2], v->n[2] == 1 ? "" : "s", v->n[3],
+            v->n[3] == 1 ? "" : "s");
+}
+
+static bool agreed(void)
+{
+    char line[16] = "";
+    out_str("Remove all of it for ever? Type yes: ");
+    return fgets(line, sizeof line, stdin) && !strcmp(line, "yes\n");
+}
+
+static void on_left(const char *what, void *arg)
+{
+    view *v = arg;
+    js_str(&v->json, what);
+    if (!cli.json)
+        out_note("cay: left: %s", what);
+}
+
+/* Opening the service would make the directory anew. */
+static bool there(char *home, size_t cap, cay_err *err)
+{
+    char path[4096];
+    return cay__home_find(cli.home, home, cap, err) == 0 &&
+           ((cay__str_join(path, sizeof path, home, "/store.db", NULL) && access(path, F_OK) == 0) ||
+            (cay__str_join(path, sizeof path, home, "/keeper.log", NULL) && access(path, F_OK) == 0));
+}
+
+static int go(cay_service *svc, const purge_args *a, view *v, cay_err *err)
+{
+    CAY_TRY(look(svc, v, err));
+    if (!cli.json && !cli.quiet && !a->yes)
+        summary(cay_service_home(svc), v);
+    js_key(&v->json, "left");
+    js_open(&v->json, '[');
+    bool sure = !a->dry && (a->yes || agreed());
+    if (!sure && !a->dry)
+        return cay_fail(err, CAY_ECANCELED, "nothing was removed");
+    if (sure)
+        CAY_TRY(cay_service_purge(svc, NULL, a->force, on_left, v, err));
+    js_close(&v->json, ']');
+    js_kbool(&v->json, "removed", sure);
+    js_close(&v->json, '}');
+    if (cli.json)
+        js_flush(&v->json);
+    else if (sure && !cli.quiet)
+        out_fmt("%zu sandboxes, %zu snapshots, %zu templates and %zu volumes removed\n", v->n[0], v->n[1], v->n[2], v->n[3]);
+    return 0;
+}
+
+static int purge(void *opts, int argc, char **argv)
+{
+    const purge_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    char home[4096] = "";
+    view v = { .text = CAY__BUF(64u << 20), .json = OUT_JSON(true) };
+    (void)argc;
+    (void)argv;
+    if (!a->yes && !a->dry && (!isatty(0) || !isatty(1) || cli.json)) {
+        cay_fail(&err, CAY_EINVAL, "there is no terminal to ask on: say --yes to remove everything, or --dry-run to see what that is");
+        return cli_usage(&cli_purge, &err);
+    }
+    if (!cli_host() && !there(home, sizeof home, &err)) {
+        if (err.code)
+            return cli_fail(&err, CLI_FAIL);
+        if (cli.json)
+            out_str("{\"removed\":false}\n");
+        else
+            out_note("cay: %s holds nothing of cay", home);
+        return CLI_OK;
+    }
+    cli_settling = true; /* there is no later */
+    int rc = cli_service(&svc, &err) < 0 || go(svc, a, &v, &err) < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    cay__buf_clear(&v.text);
+    cay__buf_clear(&v.json.b);
+    return rc;
+}
+
+const cli_verb cli_purge = {
+    .name = "purge",
+    .operands = "[OPTIONS]",
+    .summary = "remove everything cay holds here: sandboxes, snapshots, templates, volumes, keys, and the keeper",
+    .text = "Tells what goes and asks first. Containers and sandboxes of other providers that are recorded here are removed, too.\n"
+            "egress.conf, secrets.conf and files that are not ours stay, named. Nothing may be mounted below the state directory,\n"
+            "and no server may use it.",
+    .examples = "  cay purge --dry-run\n"
+                "  cay --home /tmp/try purge --yes",
+    .opts = { { purge_defs, 0 } },
+    .size = sizeof(purge_args),
+    .fn = purge,
+};
