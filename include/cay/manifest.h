@@ -6,6 +6,7 @@
  *   cay_manifest_file()    … and the other builders add one thing each     cay_manifest_check()    is the whole of it sound
  *   cay_manifest_to_json() the canonical form, without secret values       cay_manifest_describe() a tree for people and models
  *   cay_manifest_entries() what it holds, depth first                      cay_manifest_change()   may a live sandbox follow this change
+ *   cay_manifest_schema()  its form, for editors
  *
  * A manifest is given to cay_create as JSON text. Paths of entries are relative to its root, use '/', and never leave it. Whatever is
  * wrong is told with the path of the entry, before anything is made: err->reason is "invalid_manifest_path", "mount_config_invalid",
@@ -40,6 +41,9 @@ CAY_API int cay_manifest_check(const cay_manifest *m, cay_err *err);
 /* snake_case, every default left out, entries in the order given. Values that are ephemeral or secret are not in it; what was
  * left out is marked by "redacted": true beside it. The caller frees *json. */
 CAY_API int cay_manifest_to_json(const cay_manifest *m, char **json, cay_err *err);
+/* JSON Schema (2020-12) of the form, in snake_case: for editors and programs that write manifests. It is wider than parse(), which judges what no schema can say.
+ * The caller frees it. */
+CAY_API char *cay_manifest_schema(void);
 CAY_API const char *cay_manifest_root(const cay_manifest *m);   /* "/workspace" unless it says otherwise */
 CAY_API const char *cay_manifest_run_as(const cay_manifest *m); /* NULL: nobody in particular */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay manifest check, show, apply: what would be put into a sandbox, what was, and what is put into one that runs. */
+/* cay manifest check, schema, show, apply: what would be put into a sandbox, what was, and what is put into one that runs. */
 #include "main.h"
 #include "manifest.h"
 #include "open.h"
@@ -200,6 +200,25 @@ const cli_verb cli_manifest_check = {
     .min = 1,
     .max = 1,
     .fn = check,
+};
+
+static int schema(void *opts, int argc, char **argv)
+{
+    CAY_AUTOFREE char *text = cay_manifest_schema();
+    (void)opts, (void)argc, (void)argv;
+    out_str(text);
+    out_str("\n");
+    return CLI_OK;
+}
+
+const cli_verb cli_manifest_schema = {
+    .name = "manifest schema",
+    .operands = "",
+    .summary = "the form of a manifest as JSON Schema, for editors",
+    .text = "An editor that knows JSON Schema completes and marks manifests by it. `cay manifest check` judges more: what depends on two\n"
+            "places at once, and what is on this host.",
+    .examples = "  cay manifest schema >cay-manifest.schema.json",
+    .fn = schema,
 };
 
 static int show(void *opts, int argc, char **argv)

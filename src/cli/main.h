@@ -29,7 +29,7 @@ extern const cli_verb cli_jobs_ls, cli_jobs_cancel, cli_jobs_replay, cli_audit_l
 void cli_audit(const char *action, const char *tenant, const char *object);
 /* Tells when the operator's file cannot be read. */
 void cli_net_operator(void);
-extern const cli_verb cli_manifest_check, cli_manifest_show, cli_manifest_apply;
+extern const cli_verb cli_manifest_check, cli_manifest_schema, cli_manifest_show, cli_manifest_apply;
 extern const cli_verb cli_volume_create, cli_volume_ls, cli_volume_inspect, cli_volume_rm;
 extern const cli_verb cli_agent, cli_files_patch;
 extern const cli_verb cli_tools, cli_tools_call;

@@ -110,6 +110,7 @@ int cay__fields_check(const char *reason, const char *entry, json_t *obj, const 
 const char *cay__member(const json_t *obj, const char *key);
 int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *key, const json_t *j, cay_err *err);
 cay__entry *cay__entry_find(const cay_manifest *m, const char *path);
+const char *cay__top_field(size_t i); /* the i-th name that a manifest may have at its top, or NULL */
 int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err);
 int cay__env_read(cay_manifest *m, const char *name, const json_t *j, cay_err *err);
 int cay__user_add(cay_manifest *m, const char *name, cay_err *err);

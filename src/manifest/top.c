@@ -424,6 +424,11 @@ static const struct {
     { "services", read_services }, { "sudo", read_sudo },
 };
 
+const char *cay__top_field(size_t i)
+{
+    return i < CAY_LEN(tops) ? tops[i].name : NULL;
+}
+
 int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;

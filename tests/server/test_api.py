@@ -596,6 +596,13 @@ class Sockets(Base):
 
 
 class Manifests(Base):
+    def test_a_manifest_has_a_schema(self):
+        s = self.json('GET', API + '/manifest/schema', want=200)
+        self.assertEqual((s['type'], s['additionalProperties'], s['properties']['version']['enum']), ('object', False, [1]))
+        kinds = {k['properties']['type']['const']: k for k in s['$defs']['entry']['oneOf']}
+        self.assertTrue({'file', 'dir', 'git_repo', 'remote_dir', 's3_mount'} <= set(kinds))
+        self.assertEqual(kinds['git_repo']['required'], ['type', 'repo'])
+
     def test_a_manifest_is_judged(self):
         check = API + '/manifest/check'
         audit = len(self.json('GET', API + '/audit?last=1000', want=200)['items'])

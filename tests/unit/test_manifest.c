@@ -559,6 +559,45 @@ static void limits_of_size(void **s)
     free(big);
 }
 
+/* ------------------------------------------------------------------ the schema says what the reader takes */
+
+static void the_schema_has_every_field(void **state)
+{
+    (void)state;
+    CAY_AUTOFREE char *text = cay_manifest_schema();
+    CAY_AUTOJSON *s = json_loads(text, 0, NULL);
+    const char *key;
+    json_t *v, *k;
+    size_t i, tops = 0, kinds = 0;
+    assert_non_null(s);
+    json_object_foreach(json_object_get(s, "properties"), key, v) {
+        char m[100];
+        tops++;
+        assert_non_null(json_object_get(v, "description"));
+        snprintf(m, sizeof m, "{\"%s\":null}", key);
+        cay_manifest_free(sound(m));
+    }
+    assert_int_equal(tops, 14);
+    json_array_foreach(json_object_get(json_object_get(json_object_get(s, "$defs"), "entry"), "oneOf"), i, k) {
+        const char *type = json_string_value(json_object_get(json_object_get(json_object_get(k, "properties"), "type"), "const"));
+        kinds++;
+        assert_non_null(type);
+        assert_true(*json_string_value(json_object_get(k, "description")) != 0);
+        assert_non_null(json_object_get(json_object_get(k, "properties"), "permissions"));
+        /* Every field that it names is known: an unknown one would be told before what is missing. */
+        json_object_foreach(json_object_get(k, "properties"), key, v) {
+            char m[200];
+            cay_manifest *got = NULL;
+            snprintf(m, sizeof m, "{\"entries\":{\"x\":{\"type\":\"%s\",\"%s\":null}}}", type, strcmp(key, "type") ? key : "group");
+            int rc = cay_manifest_parse(m, strlen(m), CAY_MANIFEST_TRUSTED, &got, &last);
+            cay_manifest_free(got);
+            assert_true(rc == 0 || !strstr(last.detail, "unknown_field"));
+        }
+    }
+    assert_int_equal(kinds, 14);
+    assert_non_null(strstr(text, "\"enum\":[\"rclone\",\"mountpoint\"]"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -571,6 +610,7 @@ int main(void)
         cmocka_unit_test(remote_entries), cmocka_unit_test(mounts_and_what_goes_with_them), cmocka_unit_test(permissions_in_three_spellings),
         cmocka_unit_test(contents), cmocka_unit_test(list_style_entries), cmocka_unit_test(accounts), cmocka_unit_test(roots),
         cmocka_unit_test(builders_and_text_agree), cmocka_unit_test(changes_of_a_live_sandbox), cmocka_unit_test(limits_of_size),
+        cmocka_unit_test(the_schema_has_every_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

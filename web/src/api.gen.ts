@@ -581,6 +581,13 @@ export interface Build {
   ended_ms?: number;
 }
 
+/** an image to get from its registry */
+export interface TemplatePull {
+  image: string; // [HOST[:PORT]/]NAME[:TAG][@DIGEST]
+  names?: string[]; // of the template; left out: what the image is called
+  platform?: string; // os/architecture; left out: this machine's
+}
+
 /** one of the two */
 export interface SecretValue {
   value?: string;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A new sandbox: what it starts from, what it may use and reach, when it ends, what is put into it. The draft survives a reload.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Diagnostic } from '@codemirror/lint';
 import { Failed, get, post, type Box, type Create } from '../api';
+import { completions, lint } from './manifest';
 import { bytes, period, safe, size, span, word } from '../lib/format';
 import { go, href, route } from '../lib/router';
 import { doctor, put, templates } from '../live';
@@ -47,7 +47,7 @@ export function request(d: Draft): { body: Create; cmd: string } | { field: keyo
 }
 
 export default function CreateDialog() {
-  const [d, setD] = useState<Draft>(() => { const k = kept(), t = route.value.query.get('template'); return t ? { ...k, template: t } : k; }), [error, fail] = useState<unknown>(null), [bad, setBad] = useState<keyof Draft | ''>(''), presets = useAsk(() => get<Record<string, string[]>>('/net/presets'), []), form = useRef<HTMLFormElement>(null);
+  const [d, setD] = useState<Draft>(() => { const k = kept(), t = route.value.query.get('template'); return t ? { ...k, template: t } : k; }), [error, fail] = useState<unknown>(null), [bad, setBad] = useState<keyof Draft | ''>(''), presets = useAsk(() => get<Record<string, string[]>>('/net/presets'), []), form = useRef<HTMLFormElement>(null), [seed, plant] = useState(0); // another text from outside is another editor: what is typed must not be
   const set = (change: Partial<Draft>) => setD(old => { const n = { ...old, ...change }; sessionStorage.setItem('draft', JSON.stringify(n)); return n; }), close = () => { overlay.value = ''; }, r = request(d);
   const send = async () => {
     if ('field' in r) { setBad(r.field); fail(new Error(r.message)); (form.current?.querySelector(`[name=${r.field}], .at-${r.field} .cm-content`) as HTMLElement | null)?.focus(); return; }
@@ -70,7 +70,7 @@ export default function CreateDialog() {
         <fieldset><legend>Network</legend><div class="pick three">{([['off', 'None', 'loopback only'], ['rules', 'Rules', 'by name'], ['all', 'All', 'but closed ranges']] as const).map(([v, n, t]) => <label key={v} class={v === 'all' ? 'amber' : ''}><input type="radio" name="net" checked={d.net === v} onChange={() => set({ net: v })} /><b>{n}</b>{t}</label>)}</div>
           {d.net === 'rules' && <>{field('rules', 'Hosts or presets', { placeholder: 'pypi.org *.npmjs.org github', class: `in mono ${bad === 'rules' ? 'wrong' : ''}` })}<p class="presets dim">{Object.keys(presets.data ?? {}).map(p => <button type="button" class="plain" key={p} title={presets.data![p]!.join('\n')} onClick={() => set({ rules: `${d.rules} ${p}`.trim() })}>{p}</button>)}</p></>}</fieldset>
         <div class="threes">{field('ttl', 'Ends after', { placeholder: 'never' })}<label class="field"><span>Then</span><select class="in" value={d.expiry} onChange={e => set({ expiry: e.currentTarget.value as 'kill' })}><option value="kill">it ends</option><option value="pause">it pauses</option></select></label><label class="field"><span>Least level</span><select class="in" value={d.isolation} onChange={e => set({ isolation: e.currentTarget.value })}><option value="">any{doctor.value ? ` (${doctor.value.isolation} here)` : ''}</option><option value="process">1 process</option><option value="rootless">2 rootless</option><option value="root">3 root</option></select></label></div></div>
-        <div class="at-manifest"><div class="bar"><h2>Manifest</h2><span class="dim">what is put into it; JSON, optional</span><span class="right">{!d.manifest && <Btn kind="small" onClick={() => set({ manifest: example })}>Begin with an example</Btn>}</span></div><Manifest key={d.manifest ? 'some' : 'none'} text={d.manifest} onChange={t => set({ manifest: t })} /></div></div>
+        <div class="at-manifest"><div class="bar"><h2>Manifest</h2><span class="dim">what is put into it; JSON, optional</span><span class="right">{!d.manifest && <Btn kind="small" onClick={() => { set({ manifest: example }); plant(seed + 1); }}>Begin with an example</Btn>}</span></div><Manifest key={seed} text={d.manifest} onChange={t => set({ manifest: t })} /></div></div>
       {error ? <Trouble error={error} what="It was not made." /> : null}
       <div class="dfoot"><div class="grow">{'cmd' in r ? <Cmd text={r.cmd} /> : <p class="bad"><Icon name="bang" class="inline" /> {r.message}</p>}</div><button class="btn prime" type="submit">Create</button></div></form></Dialog>
   );
@@ -82,34 +82,10 @@ function Manifest({ text, onChange }: { text: string; onChange: (t: string) => v
     let view: { destroy(): void } | undefined, gone = false;
     void import('../cm').then(cm => {
       if (gone || !host.current) return;
-      view = cm.make({ parent: host.current, text, path: 'manifest.json', nonce: cm.nonce(), label: 'Manifest', onChange, check: lint }).view;
+      view = cm.make({ parent: host.current, text, path: 'manifest.json', nonce: cm.nonce(), label: 'Manifest', onChange, check: lint, complete: completions }).view;
       set(true);
     });
     return () => { gone = true; view?.destroy(); };
   }, []);
   return <div class="cm-host manifest" ref={host} aria-busy={!ready} />;
-}
-
-/** JSON here, since only we know where in the text it breaks; all else the server judges, as when it is sent. */
-export async function lint(text: string): Promise<Diagnostic[]> {
-  if (!text.trim()) return [];
-  const here = (from: number, n: number, message: string): Diagnostic => { const p = Math.max(0, Math.min(text.length - 1, from)); return { from: p, to: Math.min(text.length, p + n), severity: 'error', message: safe(message, 400) }; };
-  let m: unknown;
-  try { m = JSON.parse(text); } catch (e) {
-    const said = (e as Error).message, at = /position (\d+)/.exec(said), line = /line (\d+) column (\d+)/.exec(said);
-    return [here(at ? Number(at[1]) : line ? text.split('\n').slice(0, Number(line[1]) - 1).join('\n').length + Number(line[2]) : text.length - 1, 1, said)];
-  }
-  try { await post('/manifest/check', m); } catch (e) {
-    if (!(e instanceof Failed) || e.status !== 400) return []; // it says nothing about the text
-    return [here(...place(text, String(e.info?.entry ?? '')), e.message)];
-  }
-  return [];
-}
-/** Where the entry is that was refused, or its last part when it is a child. */
-export function place(text: string, entry: string): [number, number] {
-  for (const word_ of [entry, entry.split('/').pop() ?? '']) {
-    const quoted = JSON.stringify(word_), at = word_ ? text.indexOf(quoted) : -1;
-    if (at >= 0) return [at, quoted.length];
-  }
-  return [0, 1];
 }

@@ -43,3 +43,11 @@ int cay__on_manifest_check(cay__req *r, cay_err *err)
     j.tree = tree ? tree : "";
     return cay__reply_shape(r, 200, &judged_shape, &j);
 }
+
+const cay__doc cay__doc_manifest_schema = { "getManifestSchema", "sandboxes", "a manifest's form as JSON Schema, for editors", .answers = { { 200, .type = "application/schema+json" } } };
+int cay__on_manifest_schema(cay__req *r, cay_err *err)
+{
+    CAY_AUTOFREE char *text = cay_manifest_schema();
+    (void)err;
+    return cay__reply(r, 200, "application/schema+json", text, strlen(text));
+}

@@ -82,6 +82,7 @@ static const cay__route routes[] = {
     OP("GET", BOX "/services/wait", service_wait, 0),
 
     OP("POST", "/manifest/check", manifest_check, CAY__ROUTE_ASKS),
+    OP("GET", "/manifest/schema", manifest_schema, 0),
 
     OP("POST", BOX "/snapshots", snapshot_create, CREATE),
     OP("GET", "/snapshots", snapshot_list, 0),

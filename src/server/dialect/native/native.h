@@ -71,6 +71,7 @@ CAY__OP(file_tar_put);
 CAY__OP(file_watch);
 /* manifests.c */
 CAY__OP(manifest_check);
+CAY__OP(manifest_schema);
 /* access.c */
 CAY__OP(key_create);
 CAY__OP(key_list);
