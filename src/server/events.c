@@ -16,6 +16,7 @@ typedef struct listener {
     char             kinds[KINDS][16];
     size_t           nkinds;
     bool             lost; /* what it asked to go on from is not known here any more */
+    uint64_t         now;  /* what comes before this number was there when it joined; 0: it did not ask for that */
 } listener;
 
 static void listener_close(cay__pump *p)
@@ -64,6 +65,16 @@ static void tell_lost(const listener *l, uint64_t n, cay__buf *out)
     cay__sse_event(out, id, "lost", json, (size_t)len);
 }
 
+/* From here on it is as it happens. */
+static void tell_now(listener *l, cay__buf *out)
+{
+    static const char json[] = "{\"kind\":\"now\"}";
+    char id[48];
+    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub), (unsigned long long)(l->ear.cursor - 1));
+    cay__sse_event(out, id, "now", json, sizeof json - 1);
+    l->now = 0;
+}
+
 static int listener_pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     listener *l = p->self;
@@ -76,19 +87,26 @@ static int listener_pull(cay__pump *p, unsigned ready, cay__buf *out)
     t.out = &news;
     t.from = 0;
     cay__hub_hear(l->hub, &l->ear, &missed, tell, &t);
-    if (missed)
+    if (missed && !l->now)
         tell_lost(l, missed, out);
     cay__buf_add(out, news.data ? news.data : "", news.len);
+    if (l->now && l->ear.cursor >= l->now)
+        tell_now(l, out);
     if (!ready && !news.len && !missed)
         cay__buf_str(out, ":\n\n");
     return out->full ? CAY_ETOOBIG : CAY__PUMP_ON;
 }
 
-/* STREAM.NUMBER: go on behind it. */
+/* STREAM.NUMBER: go on behind it. 0: first all that is kept. */
 static int go_on(listener *l, const char *after, cay_err *err)
 {
     uint64_t n;
     const char *dot = strchr(after, '.');
+    if (!strcmp(after, "0")) {
+        l->now = l->ear.cursor;
+        l->ear.cursor = 1;
+        return 0;
+    }
     if (!dot || dot - after != 8 || !dot[1] || !cay__str_to_u64(dot + 1, &n))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "\"%.40s\" is no id of an event", after);
     if (memcmp(after, cay__hub_stream(l->hub), 8) != 0 || n >= l->ear.cursor)
@@ -120,7 +138,7 @@ int cay__events_reply(cay__req *r, const cay__listen_spec *spec, cay_err *err)
         free(l);
         return rc;
     }
-    if (l->ear.cursor || l->lost)
+    if (l->ear.cursor || l->lost || l->now)
         cay__hub_ring(&l->ear);
     cay__reply_field(r, "Cache-Control", "no-store");
     return cay__reply_pump(r, 200, "text/event-stream",

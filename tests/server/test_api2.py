@@ -295,6 +295,37 @@ class Api(unittest.TestCase):
         self.call('GET', '/events?after=nonsense', want=400)
         self.call('DELETE', '/sandboxes/' + b, want=204)
 
+    def test_what_happened_before_somebody_listened(self):
+        self.s.cay('tenant', 'create', 'late')
+        key = self.s.make_key('--scope', 'tenant', '--tenant', 'late')
+        Stream(self.s, API + '/events').close()  # from the first listener on it is kept
+        mine = self.call('POST', '/sandboxes', {}, want=201, key=key)['id']
+        other = self.call('POST', '/sandboxes', {}, want=201)['id']
+        self.run_in(other, 'exit 4')
+        # It is kept when it was heard, which is a moment later.
+        live = Stream(self.s, API + '/sandboxes/%s/events?after=0' % other)
+        _, _, end = live.until(lambda e: e[1] == 'exit')
+        self.assertEqual((end['code'], end['sandbox']), (4, other))
+        live.close()
+        late = Stream(self.s, API + '/events?after=0')
+        seen = []
+        at, _, _ = late.until(lambda e: seen.append(e[2]) or e[1] == 'now')
+        self.assertTrue({mine, other} <= {e.get('sandbox') for e in seen})
+        self.assertIn(('exit', 4), [(e['kind'], e.get('code')) for e in seen])
+        new = self.call('POST', '/sandboxes', {}, want=201)['id']
+        self.assertEqual(late.until(lambda e: e[1] == 'created')[2]['sandbox'], new)
+        late.close()
+        again = Stream(self.s, API + '/events?kind=created', {'Last-Event-ID': at})
+        self.assertEqual(again.next()[2]['sandbox'], new)
+        again.close()
+        theirs, seen = Stream(self.s, API + '/events?after=0', key=key), []
+        theirs.until(lambda e: seen.append(e[2]) or e[1] == 'now')
+        self.assertEqual({e['sandbox'] for e in seen if e.get('sandbox')}, {mine})
+        theirs.close()
+        self.call('DELETE', '/sandboxes/' + mine, want=204, key=key)
+        for x in (other, new):
+            self.call('DELETE', '/sandboxes/' + x, want=204)
+
     def test_events_of_one_sandbox(self):
         box = self.call('POST', '/sandboxes', {}, want=201)['id']
         live = Stream(self.s, API + '/sandboxes/%s/events' % box)

@@ -85,6 +85,14 @@ function askSoon(id: string) {
   asking.set(id, setTimeout(() => { asking.delete(id); void refresh(id); }, 80));
 }
 
+/** What happened before we listened: it is told and changes nothing, since everything is asked for as it is now. */
+export function takePast(all: Happening[]) {
+  const known = new Set(feed.value.map(e => e.id));
+  batch(() => {
+    feed.value = [...feed.value, ...all.filter(e => !known.has(e.id) && e.kind !== 'lost' && !(e.kind === 'net' && e.net?.verdict !== 'deny')).reverse()].slice(0, FEED);
+    ends.value = new Map([...all.filter(e => e.kind === 'exit' && e.process).map((e): [string, number] => [e.process, e.time_ms]), ...ends.value]);
+  });
+}
 export function take(e: Happening) {
   batch(() => {
     if (e.kind === 'created' || e.kind === 'exec') tally[e.kind]++;
@@ -105,10 +113,12 @@ async function listen() {
   clearTimeout(timer);
   stop?.abort();
   const mine = (stop = new AbortController());
+  let past: Happening[] | null = after ? null : [];
   try {
-    await api.stream('/events', { after: after || undefined }, mine.signal, m => {
-      after = m.id || after;
-      try { take({ ...JSON.parse(m.data), id: m.id }); } catch { /* a comment of another version */ }
+    await api.stream('/events', { after: after || '0' }, mine.signal, m => {
+      if (m.event === 'now') { takePast(past ?? []); past = null; }
+      after = past ? after : m.id || after;
+      try { const e = { ...JSON.parse(m.data), id: m.id } as Happening; if (past) past.push(e); else if (m.event !== 'now') take(e); } catch { /* a comment of another version */ }
     }, () => {
       const was = api.lost.value;
       batch(() => { tries = 0; api.lost.value = 0; retryAt.value = 0; });

@@ -110,6 +110,11 @@ test('the timeline hangs refusals under the command that ran then', () => {
   assert.equal(spans[1]!.note, '2 times');
   assert.ok(spans[3]!.bad);
 });
+test('what a command reached hangs under it, with how much', () => {
+  const p = { id: 'p1', command: 'curl', started_ms: 1000, state: 'ended', exit: { code: 0, signal: 0 } } as Process, r = (t: number, event: string, more: Partial<NetRecord> = {}): NetRecord => ({ t, event, verdict: 'allow', name: 'a.test', port: 443, ...more });
+  const spans = timeline({ procs: [p], snaps: [], audit: [], net: [r(1100, 'dns'), r(1110, 'connect'), r(1400, 'end', { up: 100, down: 924, ms: 300 }), r(1600, 'end', { up: 0, down: 1024, ms: 100 }), r(9000, 'connect', { name: 'b.test', port: 80 })], ends: new Map([['p1', 2000]]), now: 9000 });
+  assert.deepEqual(spans.map(s => [s.label, s.depth, s.start, s.took, s.note, s.bad]), [['curl', 0, 1000, 1000, 'ended with 0', false], ['reached a.test:443', 1, 1100, 500, '2 times, 2 KiB', false], ['reached b.test:80', 0, 9000, 1, '', false]]);
+});
 
 test('a patch becomes numbered lines', () => {
   const patch = 'diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@ def f():\n a\n-b\n+c\n d\n\\ No newline at end of file\n';

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the pages show, made from what the server said. Pure: live.ts brings the data.
 import type { Box, NetRecord, Process, Snapshot, AuditLine } from './api';
+import { bytes as size } from './lib/format';
 
 export interface Happening { id: string; time_ms: number; sandbox: string; kind: string; reason: string; process: string; code: number; net?: NetRecord }
 
@@ -164,7 +165,7 @@ export const ruleFor = (r: { name: string; port: number }, below = false) => `${
 
 // ------------------------------------------------------------------ the timeline
 
-export interface Span { id: string; kind: 'exec' | 'snapshot' | 'op' | 'net'; label: string; start: number; took: number | null; note: string; bad: boolean; depth: number; process?: string; snap?: string; count?: number }
+export interface Span { id: string; kind: 'exec' | 'snapshot' | 'op' | 'net'; label: string; start: number; took: number | null; note: string; bad: boolean; depth: number; process?: string; snap?: string; count?: number; bytes?: number; to?: string }
 const verbs: [RegExp, string][] = [
   [/^POST \/api\/v1\/sandboxes\/\{id\}\/(pause|resume|kill|undo|fork|extend)$/, '$1'], [/^PUT \/api\/v1\/sandboxes\/\{id\}\/net$/, 'network policy'], [/^POST \/api\/v1\/sandboxes\/\{id\}\/net\/rules$/, 'network rule'],
   [/^PUT \/api\/v1\/sandboxes\/\{id\}\/files$/, 'write file'], [/^POST \/api\/v1\/sandboxes\/\{id\}\/files$/, 'upload'], [/^DELETE \/api\/v1\/sandboxes\/\{id\}\/files$/, 'delete file'], [/^PUT \/api\/v1\/sandboxes\/\{id\}\/files\/tar$/, 'unpack'],
@@ -172,7 +173,7 @@ const verbs: [RegExp, string][] = [
 ];
 const runs = /\/sandboxes\/\{id\}\/(run|processes|pty|shells\/\{name\}\/run)$/;
 
-/** Commands, snapshots, what was asked of the sandbox, and under each command what the network refused meanwhile. */
+/** Commands, snapshots, what was asked of the sandbox, and under each command what it reached and what was refused meanwhile. */
 export function timeline(d: { procs: Process[]; snaps: Snapshot[]; audit: AuditLine[]; net: NetRecord[]; ends: ReadonlyMap<string, number>; now: number }): Span[] {
   const spans: Span[] = [];
   const ran = d.audit.filter(a => runs.test(a.action)).map(a => ({ from: a.time_ms - a.us / 1000, us: a.us, shell: !/\/(processes|pty)$/.test(a.action) }));
@@ -189,21 +190,24 @@ export function timeline(d: { procs: Process[]; snaps: Snapshot[]; audit: AuditL
     if (verb) spans.push({ id: `a${a.seq}`, kind: 'op', label: a.action.replace(verb[0], verb[1]), start: a.time_ms - a.us / 1000, took: a.us / 1000, depth: 0, note: a.verdict === 'ok' ? '' : a.verdict, bad: a.verdict !== 'ok' });
   }
   spans.sort((a, b) => a.start - b.start);
-  return withRefusals(spans, d.net);
+  return withNet(spans, d.net);
 }
-function withRefusals(spans: Span[], net: NetRecord[]): Span[] {
-  const under = new Map<string, Map<string, Span>>(), alone: Span[] = [];
+/** Under each command what left the sandbox or was refused while it ran: one line for each destination. */
+function withNet(spans: Span[], net: NetRecord[]): Span[] {
+  const under = new Map<string, Map<string, Span>>(), alone: Span[] = [], ended = new Set(net.filter(r => r.event === 'end').map(r => `${r.name || r.addr}:${r.port}`));
+  const execs = spans.filter(s => s.kind === 'exec'), said = (n: number, bytes: number) => [n > 1 ? `${n} times` : '', bytes ? `${size(bytes)}` : ''].filter(Boolean).join(', ');
   for (const r of net) {
-    if (r.verdict !== 'deny') continue;
-    const owner = spans.filter(s => s.kind === 'exec' && s.start - 50 <= r.t && (s.took === null ? s.start + 2000 : s.start + s.took + 200) >= r.t).at(-1);
-    const label = `refused ${r.name || r.addr || '?'}${r.port ? ':' + r.port : ''}`, key = owner?.id ?? '';
-    const seen = under.get(key) ?? under.set(key, new Map()).get(key)!, old = seen.get(label);
-    if (old) { old.count!++; old.took = r.t - old.start; old.note = `${old.count} times`; continue; }
-    const s: Span = { id: `n${r.t}${label}`, kind: 'net', label, start: r.t, took: r.ms ?? 1, depth: owner ? 1 : 0, bad: true, note: '', count: 1, process: owner?.process };
+    const no = r.verdict === 'deny', to = `${r.name || r.addr || '?'}${r.port && r.event !== 'dns' ? ':' + r.port : ''}`;
+    if (!no && !(r.event === 'end' || (r.event === 'connect' && !ended.has(`${r.name || r.addr}:${r.port}`)))) continue; // an end tells more than the beginning
+    const took = r.event === 'end' ? r.ms ?? 0 : r.ms ?? 1, start = r.event === 'end' ? r.t - took : r.t, bytes = (r.up ?? 0) + (r.down ?? 0);
+    const owner = execs.filter(s => s.start - 50 <= start && (s.took === null ? s.start + 2000 : s.start + s.took + 200) >= start).at(-1);
+    const label = `${no ? 'refused' : 'reached'} ${to}`, key = owner?.id ?? '', seen = under.get(key) ?? under.set(key, new Map()).get(key)!, old = seen.get(label);
+    if (old) { old.count!++; old.bytes! += bytes; old.took = Math.max(old.took ?? 0, start + (r.ms ?? 0) - old.start); old.note = said(old.count!, old.bytes!); continue; }
+    const s: Span = { id: `n${r.t}${label}`, kind: 'net', label, start, took, depth: owner ? 1 : 0, bad: no, note: said(1, bytes), count: 1, bytes, process: owner?.process, to: r.name || r.addr || '' };
     seen.set(label, s);
     if (!owner) alone.push(s);
   }
-  return [...spans.flatMap(s => [s, ...(under.get(s.id)?.values() ?? [])]), ...alone].sort((a, b) => a.depth || b.depth ? 0 : a.start - b.start);
+  return [...[...spans, ...alone].sort((a, b) => a.start - b.start)].flatMap(s => [s, ...(s.kind === 'exec' ? under.get(s.id)?.values() ?? [] : [])]);
 }
 
 // ------------------------------------------------------------------ patches as lines

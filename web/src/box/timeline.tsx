@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was done in and to the sandbox, as a waterfall; under a command what the network refused meanwhile. A click opens the command's output.
+// What was done in and to the sandbox, since it was made, as a waterfall; under a command what it reached and what was refused meanwhile. A click opens the command's output.
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { get, of, type AuditLine, type Box, type List, type NetRecord, type Process } from '../api';
 import { clock, exact, plural, safe, span, word } from '../lib/format';
@@ -15,7 +15,7 @@ const ranges: Record<string, number> = { '5m': 300000, '1h': 3600000, all: Infin
 export default function Timeline({ b }: { b: Box }) {
   const beat = feed.value.filter(e => e.sandbox === b.id).length, range = route.value.query.get('range') ?? 'all';
   const d = useAsk(async () => {
-    const [procs, audit, net] = await Promise.all([get<List<Process>>(of(b.id, '/processes'), { ended: true }).then(l => l.items, () => []), get<List<AuditLine>>('/audit', { object: b.id, last: 400 }).then(l => l.items, () => []), get<List<NetRecord>>(of(b.id, '/net/log'), { denied: true, count: 400 }).then(l => l.items, () => [])]);
+    const [procs, audit, net] = await Promise.all([get<List<Process>>(of(b.id, '/processes'), { ended: true }).then(l => l.items, () => []), get<List<AuditLine>>('/audit', { object: b.id, last: 400 }).then(l => l.items, () => []), get<List<NetRecord>>(of(b.id, '/net/log'), { count: 1000 }).then(l => l.items, () => [])]);
     return { procs, audit, net };
   }, [b.id, beat]);
   const tick = Math.floor(now.value / 3000), mine = [...snaps.value.values()].filter(s => s.sandbox === b.id);
@@ -32,15 +32,18 @@ export default function Timeline({ b }: { b: Box }) {
       {spans.length > 50 && <svg class="minimap" viewBox="0 0 1000 34" preserveAspectRatio="none" aria-hidden="true">{spans.map((s, i) => <rect key={s.id} x={pct(s.start) * 10} y={(i / spans.length) * 30 + 1} width={Math.max(2, ((s.took ?? 1) / wide) * 1000)} height="1.6" fill={`var(--${tones[s.kind]})`} />)}</svg>}
       <div class="wf"><span class="h">Operation</span><span class="h num">Took</span><span class="h b ticks">{[0, 1, 2, 3, 4].map(i => <em key={i}>{span((wide / 5) * i)}</em>)}</span>
         {spans.slice(-600).map(s => <Row key={s.id} s={s} left={pct(s.start)} width={((s.took ?? 0) / wide) * 100} chosen={chosen === s.id} b={b} />)}</div></div>
-      <div class="side out">{p ? <Output b={b} p={p} key={p.id} /> : <Blank title="Output" text="Choose a command to see what it printed." />}</div></div>
+      <div class="side out">{p ? <><Egress b={b} all={all.filter(s => s.kind === 'net' && s.process === p.id)} /><Output b={b} p={p} key={p.id} /></> : <Blank title="Output" text="Choose a command to see what it printed." />}</div></div>
   );
 }
+
+/** What a command reached and was refused, beside what it printed. */
+const Egress = ({ b, all }: { b: Box; all: Span[] }) => all.length ? <ul class="egress" aria-label="Network meanwhile">{all.slice(0, 12).map(s => <li key={s.id}><Icon name={s.bad ? 'no' : 'out'} class={s.bad ? 'bad' : 'ok'} /><a class="cut" href={href(['sandbox', b.id, 'network'], { to: s.to })}>{safe(s.label, 80)}</a><span class="dim nowrap">{s.note}</span></li>)}</ul> : null;
 
 const Row = ({ s, left, width, chosen, b }: { s: Span; left: number; width: number; chosen: boolean; b: Box }) => {
   const open = () => setQuery({ span: s.id }), note = s.note, flip = left + width > 72;
   return (
-    <><span id={`span-${s.id}`} class={`wfname ${chosen ? 'sel' : ''} ${s.depth ? 'deep' : ''}`} title={`${exact(s.start)} ${safe(s.label)}`}><Icon name={icons[s.kind]} class={s.bad ? 'bad' : ''} />{s.kind === 'exec' ? <button type="button" class="plain mono cut" onClick={open}>{safe(s.label, 120)}</button> : s.snap ? <a class="cut" href={href(['sandbox', b.id, 'snapshots'], { b: s.snap })}>snapshot “{safe(s.label, 60)}”</a> : s.kind === 'net' ? <a class="cut bad" href={href(['sandbox', b.id, 'network'])}>{safe(s.label, 80)}</a> : <Said text={s.label} class="cut soft" />}</span>
-      <span class={`num ${chosen ? 'sel' : ''}`} title={clock(s.start)}>{s.took === null ? '' : span(s.took)}</span><span class={`b ${chosen ? 'sel' : ''}`}><i class={`bar-${s.bad && s.kind === 'exec' ? 'amber' : tones[s.kind]}`} style={{ left: `${Math.min(99.6, left)}%`, width: `${Math.max(0.2, width)}%` }} /><span style={flip ? { right: `${100 - left}%`, paddingRight: '6px' } : { left: `${left + width}%` }}>{note}</span></span></>
+    <><span id={`span-${s.id}`} class={`wfname ${chosen ? 'sel' : ''} ${s.depth ? 'deep' : ''}`} title={`${exact(s.start)} ${safe(s.label)}`}><Icon name={s.kind === 'net' && !s.bad ? 'out' : icons[s.kind]} class={s.bad ? 'bad' : ''} />{s.kind === 'exec' ? <button type="button" class="plain mono cut" onClick={open}>{safe(s.label, 120)}</button> : s.snap ? <a class="cut" href={href(['sandbox', b.id, 'snapshots'], { b: s.snap })}>snapshot “{safe(s.label, 60)}”</a> : s.kind === 'net' ? <a class={`cut ${s.bad ? 'bad' : 'soft'}`} href={href(['sandbox', b.id, 'network'], { to: s.to })}>{safe(s.label, 80)}</a> : <Said text={s.label} class="cut soft" />}</span>
+      <span class={`num ${chosen ? 'sel' : ''}`} title={clock(s.start)}>{s.took === null ? '' : span(s.took)}</span><span class={`b ${chosen ? 'sel' : ''}`}><i class={`bar-${s.kind === 'net' && !s.bad ? 'palm' : s.bad && s.kind === 'exec' ? 'amber' : tones[s.kind]}`} style={{ left: `${Math.min(99.6, left)}%`, width: `${Math.max(0.2, width)}%` }} /><span style={flip ? { right: `${100 - left}%`, paddingRight: '6px' } : { left: `${left + width}%` }}>{note}</span></span></>
   );
 };
 void Btn;
