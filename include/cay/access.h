@@ -90,6 +90,9 @@ CAY_API int cay_session_create(cay_service *svc, const cay_key *from, char text[
 /* As cay_key_check(); fn gets the session's id with tenant and scope of the key that it stands for. */
 CAY_API int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
 
+/* Forgets sessions and links that expired or were revoked before that time, which open nothing any more; keys stay, so that a list tells of them. */
+CAY_API int cay_key_sweep(cay_service *svc, int64_t before_ms, cay_err *err);
+
 /* An answer that is given again when the same request comes again: by tenant, route and a key that the asker chose (Idempotency-Key). */
 typedef struct cay_answer {
     size_t      size;

@@ -129,6 +129,7 @@ int cay__controller_step(cay_service *svc, const cay_call *call, const char *own
 static void sweep(cay_service *svc, const cay_call *call)
 {
     cay_answer_sweep(svc, NULL);
+    cay_key_sweep(svc, cay__wall_ms() - KEEP_MS, NULL);
     cay_task_sweep(svc, cay__wall_ms() - KEEP_MS, NULL, NULL);
     cay_service_settle(svc, call, NULL);
     /* One waits at any time: it is put again only after it was done. */

@@ -122,7 +122,7 @@ static bool use_up(cay__tickets *t, const char *text, const char *key)
     for (unsigned i = 0; i < TICKETS && !good && *text; i++) {
         if (strlen(text) != 2 * TICKET_BYTES || CRYPTO_memcmp(t->slot[i].text, text, 2 * TICKET_BYTES) != 0)
             continue;
-        good = t->slot[i].until_ms >= cay__now_ms() && !strcmp(t->slot[i].key, key);
+        good = t->slot[i].until_ms >= cay__now_ms() && (!strcmp(t->slot[i].key, key) || CAY__MUTANT("console-ticket-owner"));
         if (!CAY__MUTANT("console-ticket"))
             explicit_bzero(&t->slot[i], sizeof t->slot[i]);
     }

@@ -134,6 +134,7 @@ static const char *const queries[CAY__Q_COUNT] = {
                        " SELECT ?1,?2,name,?4,?5,?6,?7,?8,?9,?10,0 FROM tenants WHERE name=?3",
     [CAY__Q_KEY_GET] = "SELECT " KEY_COLUMNS " FROM keys WHERE id=?1",
     [CAY__Q_KEY_LIST] = "SELECT " KEY_COLUMNS " FROM keys WHERE ?1 IS NULL OR tenant=?1 ORDER BY created_ms,id",
+    [CAY__Q_KEY_SWEEP] = "DELETE FROM keys WHERE scope IN('session','login') AND ((expires_ms>0 AND expires_ms<?1) OR (revoked_ms>0 AND revoked_ms<?1))",
     [CAY__Q_KEY_REVOKE] = "UPDATE keys SET revoked_ms=CASE revoked_ms WHEN 0 THEN ?2 ELSE revoked_ms END WHERE id=?1",
     [CAY__Q_ONCE_FIND] = "SELECT id FROM sandboxes WHERE tenant=?1 AND once=?2",
     [CAY__Q_ANSWER_PUT] = "INSERT INTO answers(tenant,route,key,request,owner,status,type,body,expires_ms) VALUES(?1,?2,?3,?4,?5,0,'',x'',?6)",

@@ -393,6 +393,20 @@ int cay__s_key_revoke(void *self, const char *id, int64_t at_ms, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_revoke, &(revocation){ id, at_ms }, err);
 }
 
+static int do_sweep(cay__db *db, void *arg, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_SWEEP, err);
+    if (!st)
+        return err->code;
+    sqlite3_bind_int64(st, 1, *(int64_t *)arg);
+    return cay__db_step(db, st, "forget old sessions", err);
+}
+
+int cay__s_key_sweep(void *self, int64_t before_ms, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_FREES, do_sweep, &before_ms, err);
+}
+
 /* ------------------------------------------------------------------ words of one time */
 
 static int once_locked(cay__db *db, const char *tenant, const char *once, char *id, cay_err *err)

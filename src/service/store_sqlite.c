@@ -525,6 +525,7 @@ const cay_store_ops cay__store_sqlite = {
     .template_resolve = cay__s_template_resolve,
     .answer_begin = cay__s_answer_begin,
     .answer_end = cay__s_answer_end,
+    .key_sweep = cay__s_key_sweep,
     .answer_sweep = cay__s_answer_sweep,
     .task_put = cay__s_task_put,
     .task_claim = cay__s_task_claim,

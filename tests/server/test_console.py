@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console's door: cases S-52, S-53 and S-55 of the security specification as far as the server decides them. tests/web has the browser's part."""
+import contextlib
 import gzip
 import json
 import os
 import re
+import sqlite3
 import sys
 import threading
 import time
@@ -168,6 +170,21 @@ class Console(unittest.TestCase):
         id = json.loads(self.ask('GET', '/console/session', cookie=cookie)[2])['key']
         self.assertEqual(self.s.ask('DELETE', API + '/keys/' + id)[0], 204)
         self.assertEqual(self.ask('GET', API + '/sandboxes', cookie=cookie)[0], 401)
+
+    def test_a_session_that_has_expired_opens_nothing(self):
+        cookie, csrf = self.enter()
+        self.assertEqual(self.ask('GET', API + '/sandboxes', cookie=cookie)[0], 200)
+        id = json.loads(self.ask('GET', '/console/session', cookie=cookie)[2])['key']
+        with contextlib.closing(sqlite3.connect(os.path.join(self.s.home, 'store.db'), timeout=20)) as db, db:
+            self.assertEqual(db.execute('UPDATE keys SET expires_ms=1000 WHERE id=? AND scope=?', (id, 'session')).rowcount, 1)
+        end = time.monotonic() + 20  # what is known is asked again after a second
+        while self.ask('GET', API + '/sandboxes', cookie=cookie)[0] == 200 and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertEqual(self.ask('GET', API + '/sandboxes', cookie=cookie)[0], 401)
+        self.assertEqual(self.ask('POST', API + '/sandboxes', {}, cookie=cookie, X_Cay_Csrf=csrf)[0], 401)
+        self.assertEqual(self.ask('POST', '/console/ticket', {}, cookie=cookie, X_Cay_Csrf=csrf)[0], 401)
+        self.assertIsNone(json.loads(self.ask('GET', '/console/session', cookie=cookie)[2])['scope'])
+        self.assertEqual(self.ask('GET', API + '/sandboxes')[0], 200)
 
     def test_another_page_logs_nobody_in(self):
         for headers in ({'Origin': 'http://evil.test'}, {'Origin': 'null'}, {'Origin': 'http://8000-%s.localhost:%d' % (self.box, self.s.port)}, {'Sec-Fetch-Site': 'cross-site'}, {'Sec-Fetch-Site': 'same-site'}):

@@ -356,6 +356,44 @@ static int make_session(const cay_key *k, void *arg)
     return cay_session_create(svc, k, ((void **)arg)[1], NULL);
 }
 
+static int count_keys(const cay_key *k, void *arg)
+{
+    ((int *)arg)[k->scope]++;
+    return 0;
+}
+
+/* A browser that logs in every day leaves seven rows behind, not thousands. */
+static void old_sessions_and_links_are_forgotten_and_keys_are_not(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1], live[CAY_SESSION_LEN + 1], who[64] = "", id[CAY_KEY_ID_LEN + 1] = "";
+    int n[CAY_KEY_SESSION + 1] = { 0 };
+    assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_ADMIN }, key, &err), 0);
+    assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, text }, &err), 0);
+    assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, live }, &err), 0);
+    memcpy(id, text + 5, CAY_KEY_ID_LEN);
+    assert_int_equal(cay_key_revoke(svc, id, &err), 0);
+    assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_TENANT }, key, &err), 0);
+    memcpy(id, key + 4, CAY_KEY_ID_LEN);
+    assert_int_equal(cay_key_revoke(svc, id, &err), 0);
+    assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_LOGIN }, key, &err), 0);
+    assert_int_equal(cay_key_sweep(svc, cay__wall_ms() - 60000, &err), 0); /* all of it is newer */
+    assert_int_equal(cay_key_list(svc, NULL, count_keys, n, &err), 0);
+    assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 211);
+    memset(n, 0, sizeof n);
+    assert_int_equal(cay_key_sweep(svc, cay__wall_ms() + 3600000, &err), 0); /* an hour later: the one that was ended, and the link */
+    assert_int_equal(cay_key_list(svc, NULL, count_keys, n, &err), 0);
+    assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 101);
+    assert_int_equal(cay_session_check(svc, live, take_key, who, &err), (int)CAY_KEY_ADMIN);
+    assert_int_equal(cay_key_sweep(svc, cay__wall_ms() + 8ll * 86400000, &err), 0);
+    memset(n, 0, sizeof n);
+    assert_int_equal(cay_key_list(svc, NULL, count_keys, n, &err), 0);
+    assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_TENANT] * 10 + n[CAY_KEY_ADMIN], 11);
+    cay_service_close(svc);
+}
+
 static void a_session_is_no_key_and_dies_with_its_key(void **s)
 {
     (void)s;
@@ -555,6 +593,7 @@ int main(void)
         T(a_store_of_before_is_taken_over),
         T(a_key_is_told_once_and_opens_until_revoked),
         T(a_session_is_no_key_and_dies_with_its_key),
+        T(old_sessions_and_links_are_forgotten_and_keys_are_not),
         T(the_store_has_no_key_in_it),
         T(wrong_keys_are_not_made),
         T(a_sandbox_of_another_tenant_is_not_there),

@@ -168,6 +168,7 @@ typedef struct cay_store_ops {
     int  (*key_get)(void *self, const char *id, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err);
     int  (*key_list)(void *self, const char *tenant, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err);
     int  (*key_revoke)(void *self, const char *id, int64_t at_ms, cay_err *err); /* keeps an earlier time */
+    int  (*key_sweep)(void *self, int64_t before_ms, cay_err *err); /* sessions and links whose end was before */
     /* The sandbox that was made with that word; CAY_ENOENT. */
     int  (*once_find)(void *self, const char *tenant, const char *once, char id[CAY_ID_LEN + 1], cay_err *err);
 
