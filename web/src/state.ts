@@ -13,7 +13,7 @@ export function effect(e: { kind: string; sandbox: string }): 'ask' | 'gone' | '
   switch (e.kind) {
     case 'removed': return 'gone';
     case 'lost': return 'all';
-    case 'created': case 'paused': case 'resumed': case 'extended': case 'stopped': case 'limit': return 'ask';
+    case 'created': case 'paused': case 'resumed': case 'extended': case 'stopped': case 'extended': case 'limit': return 'ask';
     default: return e.sandbox || e.kind === 'lost' ? 'none' : 'all';
   }
 }
