@@ -34,8 +34,9 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
     return rc;
 }
 
-static int from_snap(const cay_snap_row *s, cay__point *out, cay_err *err)
+static int from_snap(cay_service *svc, const cay_snap_row *s, cay__point *out, cay_err *err)
 {
+    CAY_TRY(cay__snap_trees(svc, s, err));
     cay__str_copy(out->root, sizeof out->root, *s->template_ == '/' ? s->template_ : "");
     cay__str_copy(out->base, sizeof out->base, *s->template_ == '/' ? "host" : s->template_);
     return cay__stack_read(s->layers, &out->stack, err);
@@ -54,7 +55,7 @@ int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay
     if (is_box == 0 && (is_snap < 0 || !strcmp(ref, sb->id)))
         return from_box(svc, sb->id, out, err);
     if (is_snap == 0)
-        return from_snap(&snap->row, out, err);
+        return from_snap(svc, &snap->row, out, err);
     if (is_box == CAY_ENOENT && is_snap == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", ref);
     if (err)

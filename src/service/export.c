@@ -271,6 +271,7 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
 {
     char threads[32], n[21];
     struct stat st;
+    CAY_TRY(cay__snap_trees(k->svc, &k->snap->row, err));
     CAY_TRY(cay__stack_read(k->snap->row.layers, &k->stack, err));
     if (k->since)
         CAY_TRY(cay__stack_read(k->since->row.layers, &k->below, err));

@@ -193,6 +193,7 @@ static int settle_young(settling *s)
 /* ------------------------------------------------------------------ merging */
 
 typedef struct deep {
+    cay_service *svc;
     char *layers; /* of the deepest stack */
     char *provider;
     size_t n;
@@ -213,9 +214,10 @@ static void is_deep(deep *d, const cay__stack *s, const char *provider)
 
 static int deep_snap(const cay_snap_row *row, void *arg)
 {
+    const deep *d = arg;
     cay__stack s;
     /* What stands on a directory of the host stays as it is: whiteouts could not be judged. */
-    if (row->depth > DEEP && *row->template_ != '/' && !strcmp(row->state, "ready") && cay__stack_read(row->layers, &s, NULL) == 0)
+    if (row->depth > DEEP && *row->template_ != '/' && !strcmp(row->state, "ready") && cay__snap_trees(d->svc, row, NULL) == 0 && cay__stack_read(row->layers, &s, NULL) == 0)
         is_deep(arg, &s, row->provider);
     return 0;
 }
@@ -315,7 +317,7 @@ static int known_merge(const cay_job *job, void *arg)
 
 static int begin_merge(settling *s)
 {
-    deep d = { 0 };
+    deep d = { .svc = s->svc };
     char name[CAY_ID_LEN + 1];
     cay_store_ops const *st = s->svc->store;
     int rc = st->snap_list(s->svc->db, NULL, NULL, deep_snap, &d, s->err);

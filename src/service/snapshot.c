@@ -20,6 +20,15 @@ void cay__boot_id(char *buf, size_t cap)
     snprintf(buf, cap, "%.40s", id);
 }
 
+int cay__snap_trees(cay_service *svc, const cay_snap_row *s, cay_err *err)
+{
+    cay__place *p;
+    CAY_TRY(cay__svc_place(svc, s->provider, &p, err));
+    if (CAY__HAS(p->ops, opaque_layers))
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_opaque", "snapshot %s is kept by provider %s as its own image: fork it and copy files out of that", s->id, s->provider);
+    return 0;
+}
+
 typedef struct full {
     cay_snapshot s; /* first: the caller has a pointer to it */
     cay__arena   mem;

@@ -34,6 +34,8 @@ void cay__boot_id(char *buf, size_t cap);
 int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec, bool automatic, char *id, cay_err *err);
 /* Until the descriptor is closed nobody else changes the stack of that sandbox. wait false: CAY_EBUSY at once. */
 int cay__box_lock(cay_service *svc, const cay_call *call, const char *id, bool wait, int *fd, cay_err *err);
+/* CAY_ENOTSUP: its layers are no trees that anybody could look into (cay_provider_ops.opaque_layers). */
+int cay__snap_trees(cay_service *svc, const cay_snap_row *s, cay_err *err);
 /* A box of the sandbox to work on, which ops->release() gives back; a stopped one is started, and *started set. */
 int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void **box, bool *started, cay_err *err);
 /* What names the directory into which the sandbox writes: it changes when that becomes a layer or is thrown away. "": none. */

@@ -382,8 +382,8 @@ int cay_template_publish(cay_service *svc, const cay_call *call, const cay_templ
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_spec", err));
     CAY_TRY(cay__call_check(call, "publish", err));
     CAY_TRY(point(svc, call, spec.tenant, spec.from, &snap, &ours, err));
-    int rc = 0;
-    if (*snap->row.template_ == '/')
+    int rc = cay__snap_trees(svc, &snap->row, err);
+    if (rc == 0 && *snap->row.template_ == '/')
         rc = cay_fail_why(err, CAY_ENOTSUP, "template_root", "%s stands on %.150s, a directory of the host: `cay template import` it first", snap->row.id, snap->row.template_);
     if (rc == 0)
         rc = cay__json_object("record: spec", snap->row.spec, &behind, err);

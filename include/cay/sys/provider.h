@@ -236,6 +236,10 @@ typedef struct cay_provider_ops {
     /* The state directory goes: ends what this provider has running for it, boxes without a record too, and removes these names of it
      * (NULL-terminated). Every box that has a record was destroyed before. NULL: what the others do is enough. */
     int  (*purge)(void *self, const cay_call *call, const char *const *names, cay_err *err);
+
+    /* What snapshot() makes is kept elsewhere, as an engine's image: layers/NAME says only that it is there. Nothing is compared, merged,
+     * exported or made a template of it. */
+    bool   opaque_layers;
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sandbox that is a container: made, found again, taken away. */
-#include "box.h"
+#include "snapshot.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -29,25 +29,24 @@ static int open_session(void *arg, const cay_call *call, const char *user, int *
 }
 
 /* "CONTAINER PID" */
-static void read_note(cay__docker_box *b)
+int cay__docker_noted(const cay__docker_box *b, char *container, size_t cap)
 {
     char text[128];
     uint64_t pid = 0;
-    ssize_t n = cay__fd_read_file(b->dir, "container", text, sizeof text);
+    ssize_t n = b->dir < 0 ? -1 : cay__fd_read_file(b->dir, "container", text, sizeof text);
     char *blank = n > 0 ? strchr(text, ' ') : NULL;
     if (!blank || strspn(text, "0123456789abcdef") != (size_t)(blank - text))
-        return;
+        return 0;
     *blank++ = 0;
     blank[strcspn(blank, "\n")] = 0;
-    cay__str_copy(b->container, sizeof b->container, text);
-    if (cay__str_to_u64(blank, &pid) && pid < INT32_MAX)
-        atomic_store(&b->pid, (int)pid);
+    cay__str_copy(container, cap, text);
+    return cay__str_to_u64(blank, &pid) && pid < INT32_MAX ? (int)pid : 0;
 }
 
-int cay__docker_note(cay__docker_box *b, cay_err *err)
+int cay__docker_note(cay__docker_box *b, const char *container, cay_err *err)
 {
     char text[128];
-    int n = snprintf(text, sizeof text, "%s %d\n", b->container, atomic_load(&b->pid));
+    int n = snprintf(text, sizeof text, "%s %d\n", container, atomic_load(&b->pid));
     CAY_AUTOFD fd = openat(b->dir, ".container", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, (size_t)n) || renameat(b->dir, ".container", b->dir, "container") < 0)
         return cay_fail_sys(err, CAY_ESYS, "note the container of %s", b->id);
@@ -70,7 +69,8 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
         cay__docker_release(b);
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone", id);
     }
-    read_note(b);
+    char container[72];
+    atomic_store(&b->pid, cay__docker_noted(b, container, sizeof container));
     cay__docker_walls_load(b->dir, &b->walls);
     *out = b;
     return 0;
@@ -80,7 +80,9 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
 
 void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest)
 {
-    cay__buf_fmt(path, "/containers/%s%s%s", *b->container ? "" : "cay-", *b->container ? b->container : b->id, rest);
+    char container[72] = "";
+    cay__docker_noted(b, container, sizeof container); /* each time: undo puts another one in its place */
+    cay__buf_fmt(path, "/containers/%s%s%s", *container ? "" : "cay-", *container ? container : b->id, rest);
 }
 
 int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err)
@@ -124,7 +126,8 @@ static local_meta first_meta(const cay_create *spec)
 }
 
 /* Under a name of its own first, so that a box is whole or not there. */
-static int make_dir(cay__docker *d, const char *id, const cay_create *spec, const cay__docker_walls *walls, const cay__docker_image *image, cay_err *err)
+static int make_dir(cay__docker *d, const char *id, const cay_create *spec, const cay__docker_walls *walls, const cay__docker_image *image, json_t *body,
+                    cay_err *err)
 {
     char tmp[40], ctl[48];
     cay__fs boxes = { .root = d->boxes };
@@ -143,6 +146,8 @@ static int make_dir(cay__docker *d, const char *id, const cay_create *spec, cons
     CAY_AUTOFD top = openat(d->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (rc == 0)
         rc = cay__docker_walls_save(top, walls, err);
+    if (rc == 0)
+        rc = cay__docker_request_write(top, image, body, err);
     if (rc == 0 && renameat2(d->boxes, tmp, d->boxes, id, RENAME_NOREPLACE) < 0 && errno != EEXIST)
         rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
     cay__fs_remove(&boxes, tmp, true);
@@ -176,13 +181,13 @@ static int make_container(cay__docker_box *b, const cay_call *call, json_t *body
     CAY_TRY(rc);
     CAY_FAULT("docker.made");
     const char *id = cay__json_str(j, "Id", "");
-    if (strspn(id, "0123456789abcdef") != strlen(id) || strlen(id) < 12 || !cay__str_copy(b->container, sizeof b->container, id))
+    if (strspn(id, "0123456789abcdef") != strlen(id) || strlen(id) < 12 || strlen(id) >= sizeof v.container)
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of the container");
-    return cay__docker_note(b, err);
+    return cay__docker_note(b, id, err);
 }
 
 /* Runs it, and comes back when its pid 1 answers. */
-static int bring_up(cay__docker_box *b, const cay_call *call, const cay_create *spec, bool runs, cay_err *err)
+int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_create *spec, bool runs, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     cay__docker_view v;
@@ -199,9 +204,8 @@ static int bring_up(cay__docker_box *b, const cay_call *call, const cay_create *
     }
     CAY_TRY(cay__docker_look(b, call, &v, err));
     json_decref(v.all);
-    cay__str_copy(b->container, sizeof b->container, v.container);
     atomic_store(&b->pid, b->walls.far ? 0 : v.pid); /* one of another machine means nothing here */
-    CAY_TRY(cay__docker_note(b, err));
+    CAY_TRY(cay__docker_note(b, v.container, err));
     CAY_TRY(cay__link_call(&b->link, call, &ask, NULL, err));
     if (!runs && spec->ttl_ms && spec->ttl_ms != CAY_UNLIMITED)
         CAY_TRY(cay__docker_extend(b, call, spec->ttl_ms, 0, err));
@@ -225,8 +229,13 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     cay__docker_walls_of(&o, walls);
     walls->far = far;
     CAY_TRY(cay__libexec_find(d->libexec, "cay-pid1", pid1, sizeof pid1, err));
-    CAY_TRY(cay__docker_image_find(e, call, &o, NULL, NULL, image, err));
     CAY_TRY(cay__docker_home(d, err));
+    if (spec->nlayers)
+        CAY_TRY(cay__docker_layer_image(d, call, spec->layers[spec->nlayers - 1], o.image, image, err));
+    else
+        CAY_TRY(cay__docker_image_find(e, call, &o, NULL, NULL, image, err));
+    if (!image->of)
+        image->of = cay__strdup(o.image);
     cay__docker_know(d, info);
     cay__str_join(ctl, sizeof ctl, d->dir, "/", id, "/ctl", NULL);
     cay__docker_place at = { .id = id, .owner = d->owner, .ctl = ctl, .pid1 = pid1, .far = far };
@@ -243,7 +252,7 @@ static int create(cay__docker *d, const cay_call *call, const char *id, const ca
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
     int rc = prepare(d, call, id, spec, &body, &image, &walls, err);
     if (rc == 0 && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        rc = make_dir(d, id, spec, &walls, &image, err);
+        rc = make_dir(d, id, spec, &walls, &image, body, err);
     cay__docker_image_clear(&image);
     if (rc == 0)
         rc = cay__docker_box_open(d, id, &b, err);
@@ -254,7 +263,7 @@ static int create(cay__docker *d, const cay_call *call, const char *id, const ca
     bool runs = false;
     rc = make_container(b, call, body, &runs, err);
     if (rc == 0)
-        rc = bring_up(b, call, spec, runs, err);
+        rc = cay__docker_bring_up(b, call, spec, runs, err);
     if (rc < 0) { /* nothing half-made stays, whatever became of the caller's time */
         cay_call undo = { .size = sizeof undo, .deadline_ms = cay__now_ms() + 20000 };
         cay__docker_release(b);
@@ -300,7 +309,7 @@ int cay__docker_start(void *self, const cay_call *call, const char *id, const ca
             rc = cay__local_meta_write(b->ctl, &m, err);
     }
     if (rc == 0 && v.state == CAY_STOPPED)
-        rc = bring_up(b, call, spec, false, err);
+        rc = cay__docker_bring_up(b, call, spec, false, err);
     if (rc < 0) {
         cay__docker_release(b);
         return rc;
@@ -340,6 +349,8 @@ int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay
     cay__fs boxes = { .root = d->boxes };
     char gone[40], up[64];
     CAY_TRY(remove_container(d, call, id, err));
+    if (d->engine)
+        cay__docker_remove_others(d, call, id);
     CAY_FAULT("docker.removed");
     cay__str_join(gone, sizeof gone, ".old-", id, NULL);
     cay__str_join(up, sizeof up, CAY__DOCKER_UP "/", id, NULL);

@@ -11,7 +11,6 @@ typedef struct cay__docker_box {
     cay__sessions sessions;
     char          id[CAY_ID_LEN + 1];
     int           dir, ctl; /* docker/ID and its ctl/ */
-    char          container[72]; /* the engine's id of it; "": not known, then its name is */
     atomic_int    pid;      /* of pid 1 on the host, as the engine told; 0: not known */
     char          reason[24];
     cay_layer     layers[CAY__DOCKER_LAYERS];
@@ -37,7 +36,10 @@ void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest);
 int  cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err);
 int  cay__docker_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err);
 int  cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay_err *err); /* container and files */
-int  cay__docker_note(cay__docker_box *b, cay_err *err); /* container and pid for the next handle */
+int  cay__docker_noted(const cay__docker_box *b, char *container, size_t cap); /* its pid, or 0; container as it was where nothing is noted */
+int  cay__docker_note(cay__docker_box *b, const char *container, cay_err *err); /* it and pid, for every handle from now on */
+/* Runs its container, unless that runs, and comes back when its pid 1 answers. */
+int  cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_create *spec, bool runs, cay_err *err);
 
 /* reach.c */
 int  cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The provider's tables, and what concerns all of its sandboxes. */
-#include "box.h"
+#include "snapshot.h"
 #include <base/fd.h>
 #include <base/path.h>
 #include <base/str.h>
@@ -165,7 +165,9 @@ static int docker_state(void *box, cay_json **out, cay_err *err)
 {
     cay__docker_box *b = box;
     (void)err;
-    *out = json_pack("{s:s,s:s,s:s}", "transport", b->walls.far ? "engine" : "socket", "container", b->container, "engine", b->d->engine ? cay__engine_path(b->d->engine) : "");
+    char container[72] = "";
+    cay__docker_noted(b, container, sizeof container);
+    *out = json_pack("{s:s,s:s,s:s}", "transport", b->walls.far ? "engine" : "socket", "container", container, "engine", b->d->engine ? cay__engine_path(b->d->engine) : "");
     return 0;
 }
 
@@ -284,8 +286,10 @@ static int reap(stray *s, cay_err *err)
     json_array_foreach(list, i, c) {
         const json_t *labels = json_object_get(c, "Labels");
         const char *id = cay__json_str(labels, CAY__DOCKER_SANDBOX, "");
-        if (!strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), s->d->owner) && cay__id_valid(id, 'c'))
-            on_stray(id, s);
+        if (strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), s->d->owner) != 0 || !cay__id_valid(id, 'c'))
+            continue;
+        on_stray(id, s);
+        s->removed += cay__docker_remove_other(s->d, s->call, id, c);
     }
     return 0;
 }
@@ -302,6 +306,8 @@ static int docker_gc(void *self, const cay_call *call, int (*known)(const char *
     CAY_TRY(docker_list(d, call, on_stray, &s, err));
     if (d->engine)
         reap(&s, NULL); /* one that is down is asked the next time */
+    if (d->engine)
+        s.removed += cay__docker_layers_reap(d, call);
     *removed = s.removed;
     return 0;
 }
@@ -363,7 +369,8 @@ static int podman_open(const cay_provider_conf *conf, void **self, cay_err *err)
     .status = cay__docker_status, .procs = docker_procs, .probe = docker_probe, .state = docker_state, .list = docker_list, .start = cay__docker_start, \
     .stop = cay__docker_stop, .pause = cay__docker_pause, .resume = cay__docker_resume, .extend = cay__docker_extend, .usage = cay__docker_usage, \
     .wait = cay__docker_wait, .events = docker_events, .gc = docker_gc, .remove_files = docker_remove_files, .connect = docker_connect, \
-    .options = cay__docker_option_names
+    .options = cay__docker_option_names, .snapshot = cay__docker_snapshot, .restack = cay__docker_restack, .layer_remove = cay__docker_layer_remove, \
+    .opaque_layers = true
 
 const cay_provider_ops cay__provider_docker = { OPS, .name = "docker", .open = docker_open };
 const cay_provider_ops cay__provider_podman = { OPS, .name = "podman", .open = podman_open };

@@ -61,6 +61,7 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
 typedef struct cay__docker_image {
     char    id[80];
     json_t *config; /* its Config */
+    char   *of;     /* what it was called when it was asked for; from malloc() */
 } cay__docker_image;
 void cay__docker_image_clear(cay__docker_image *i);
 int  cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, void (*progress)(const char *line, void *arg), void *arg,

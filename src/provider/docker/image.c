@@ -7,6 +7,7 @@
 void cay__docker_image_clear(cay__docker_image *i)
 {
     json_decref(i->config);
+    free(i->of);
     *i = (cay__docker_image){ 0 };
 }
 

@@ -100,6 +100,8 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
             *(const char **)((char *)out + rows[i].at) = v;
     }
     const char *usual = getenv("CAY_DOCKER_IMAGE");
+    if (c->nlayers) /* the snapshot's; one that is named has to be the same */
+        return 0;
     if (!out->image)
         out->image = usual && *usual ? usual : NULL;
     if (!out->image || !is_image(out->image))

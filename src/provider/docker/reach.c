@@ -90,7 +90,7 @@ int cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid, cay_err
     if (v.pid != pid)
         return cay_fail_why(err, CAY_EUPSTREAM, "peer_false", "who answers for %s is not the first process of its container; remove it", b->id);
     atomic_store(&b->pid, pid);
-    return cay__docker_note(b, err);
+    return cay__docker_note(b, v.container, err);
 }
 
 int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)

@@ -57,8 +57,6 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o, const c
     CAY_TRY(check_walls(c, o, engine, err));
     if (given(c->root) || (given(c->template_) && strcmp(c->template_, "host") != 0))
         return refuse(err, "another root than their image", "leave root and template out");
-    if (c->nlayers)
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "containers of an engine stand on images, not on our layers; use provider native");
     if (c->limits.io_read || c->limits.io_write || c->limits.inodes)
         return refuse(err, "limits of i/o and inodes", "leave them out, or use provider native");
     if (c->limits.disk && c->limits.disk != CAY_UNLIMITED && !cay__docker_has_quota(engine))

@@ -1,0 +1,94 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_state.sh BUILD ENGINE: what outlives a container: snapshots, forks, undo, session state; containers that others end or remove. Run by tests/docker/with.
+set -eu
+build=$(realpath "$1")
+engine=${2:-docker}
+PATH=$build:$PATH
+export CAY_LIBEXEC="$build" CAY_PROVIDER="$engine" CAY_HOME="$ENGINE_DIR/home"
+export XDG_RUNTIME_DIR="$ENGINE_DIR/runtime"
+mkdir -p "$CAY_HOME" "$XDG_RUNTIME_DIR"
+sock=$ENGINE_DIR/sock
+failed=0
+bad() { echo "FAIL: $*"; failed=1; }
+ok() { echo "ok: $*"; }
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: \"$2\", not \"$3\""; fi; }
+api() { curl -s --unix-socket "$sock" -H 'Content-Type: application/json' "$@"; }
+refused() {
+    what=$1 reason=$2
+    shift 2
+    if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
+    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
+}
+containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
+images() { api "http://e/v1.41/images/json" | grep -o '"localhost/cay-[0-9a-f]*:s[a-z2-7]*"' | sort -u | wc -l; }
+container() { sed 's/ .*//' "$CAY_HOME/$engine/$1/container"; }
+
+# ------------------------------------------------------------------ snapshot, fork, undo
+one=$(cay create --name one -e COLOR=red --label team=a --memory 300M)
+cay exec one -- sh -c 'echo first > /workspace/f; echo home > ~/h'
+cay exec one -u root -- sh -c 'echo etc > /etc/of-root; rm /usr/bin/mawk'
+cay exec one -d --tag work -- sleep 600 >/dev/null
+snap=$(cay snapshot one --label base)
+same "a snapshot has an id" "$(echo "$snap" | cut -c1)" s
+same "what runs goes on" "$(cay ps one | grep -c 'sleep 600')" 1
+same "and is listed" "$(cay snapshots | grep -c "$snap")" 1
+same "it is an image of the engine" "$(images)" 1
+refused "a quiet one while something runs" processes_running cay --json snapshot one --quiet
+same "nothing is left of that" "$(images)" 1
+cay exec one -- sh -c 'echo second > /workspace/f; touch /workspace/new'
+two=$(cay create --from "$snap" --name two)
+same "a sandbox from it has its files" "$(cay exec two -- sh -c 'cat f ~/h /etc/of-root; ls /workspace; test -e /usr/bin/mawk || echo gone' | tr '\n' ' ')" "first home etc f gone "
+same "and nobody's processes" "$(cay ps two | grep -c 'sleep 600')" 0
+three=$(cay fork one)
+same "a fork has the latest files" "$(cay exec "$three" -- sh -c 'cat f; ls /workspace; echo $COLOR' | tr '\n' ' ')" "second f new red "
+same "and the same limits" "$(api "http://e/v1.41/containers/$(container "$three")/json" | grep -o '"Memory":[0-9]*' | head -1)" '"Memory":314572800'
+cay exec "$three" -- sh -c 'echo third > f'
+same "and one does not see another" "$(cay exec one -- cat f)" second
+refused "another image" snapshot_image cay --json create --from "$snap" --image other:1
+refused "another provider" snapshot_provider cay --json --provider native create --from "$snap"
+refused "an export" snapshot_opaque cay --json snapshot export "$snap" -o "$ENGINE_DIR/x.tar.zst"
+refused "a comparison" snapshot_opaque cay --json diff "$snap" "$snap"
+before=$(container "$one")
+cay undo one --to "$snap" >/dev/null || bad "undo"
+same "undo brings the files back" "$(cay exec one -- sh -c 'cat f; ls /workspace; echo $COLOR' | tr '\n' ' ')" "first f red "
+[ "$(container "$one")" != "$before" ] && ok "in another container" || bad "the same container"
+same "of which there is one" "$(containers)" 3
+same "its limits are as they were" "$(api "http://e/v1.41/containers/$(container "$one")/json" | grep -o '"Memory":[0-9]*' | head -1)" '"Memory":314572800'
+
+# ------------------------------------------------------------------ session state
+cay state one >"$ENGINE_DIR/state"
+cay exec one -- sh -c 'echo live > f'
+cay resume --state "$ENGINE_DIR/state" >/dev/null
+same "a state leads back to a living one" "$(cay exec one -- cat f)" live
+cay state --snapshot one >"$ENGINE_DIR/state"
+cay rm -f one >/dev/null
+cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
+same "one that is gone is made again under its id" "$(cay exec "$one" -- cat f)" live
+api -X POST "http://e/v1.41/containers/$(container "$one")/restart?t=1" >/dev/null
+same "started anew by others, too" "$(cay exec "$one" -- cat f)" live
+api -X POST "http://e/v1.41/containers/$(container "$one")/stop?t=1" >/dev/null
+refused "stopped by others" sandbox_stopped cay --json exec "$one" -- true
+cay resume "$one" >/dev/null
+same "it can be started again" "$(cay exec "$one" -- cat f)" live
+cay kill "$one" >/dev/null
+api -X POST "http://e/v1.41/containers/$(container "$one")/start" >/dev/null
+cay resume "$one" >/dev/null
+same "started by others: it is found" "$(cay exec "$one" -- cat f)" live
+api -X DELETE "http://e/v1.41/containers/$(container "$one")?force=true" >/dev/null
+cay --json exec "$one" -- true >"$ENGINE_DIR/out" 2>&1 && bad "a container that is gone runs" || ok "removed by others: $(cut -c1-100 "$ENGINE_DIR/out")"
+cay rm -f "$one" >/dev/null 2>&1 || :
+cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
+same "and its state makes it again" "$(cay exec "$one" -- cat f)" live
+
+# ------------------------------------------------------------------ what is left
+for b in "$one" "$two" "$three"; do cay rm -f "$b" >/dev/null; done
+same "no container" "$(containers)" 0
+cay snapshots -q | while read -r s; do cay snapshot rm "$s" >/dev/null || echo "FAIL: cannot remove $s"; done
+n=0 # another program may be at it in the background
+until cay gc --settle >/dev/null; [ -z "$(ls "$CAY_HOME/layers")" ] || [ $((n += 1)) -gt 50 ]; do sleep 0.2; done
+same "no image" "$(images)" 0
+same "no layer" "$(find "$CAY_HOME/layers" -mindepth 1 | wc -l)" 0
+same "no record of one" "$(find "$CAY_HOME/$engine/.layers" -mindepth 1 | wc -l)" 0
+same "no directory" "$(find "$CAY_HOME/$engine" -maxdepth 1 -name '*c??????????????????*' | wc -l)" 0
+exit $failed
