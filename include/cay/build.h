@@ -12,8 +12,8 @@
  *
  * A remote builder (steps and files sent one by one, as the SDKs of other services have it) gives `text`, a template file whose "steps" are
  * its steps: {"run": …}, {"copy": {"src", "dest", "owner", "mode", "archive": SHA-256}}, {"env": {…}}, {"workdir": …}, {"user": …}; `archive`
- * then opens what was uploaded under that hash, a tar of the sources, plain or compressed. "start" and "ready" of the file are in the
- * template's config under these names. docs/template-file.md has every field.
+ * then opens what was uploaded under that hash, a tar of the sources, plain or compressed. "start" and "ready" of the file become a
+ * service of the template, or with keep_start stay in its config under these names. docs/template-file.md has every field.
  */
 #pragma once
 #include <cay/service.h>
@@ -64,6 +64,9 @@ typedef struct cay_build {
     void              *arg;
     const char        *pull;     /* instead of all steps: an image that comes from its registry, under `names` or its own; dir, tar and text are empty then */
     const char        *platform; /* of pull: "linux/arm64"; NULL: this machine's */
+    bool               trusted;  /* the caller runs this service: FROM may name a registry at a private address, and docker's log-ins are used */
+    bool               no_pull;  /* what FROM and --from name has to be here */
+    bool               keep_start; /* "start" and "ready" of the file are only kept in the config: the caller sees to them in each sandbox */
 } cay_build;
 #define CAY_BUILD_NET "debian,pypi,npm"
 

@@ -49,7 +49,7 @@ typedef struct cay_template {
 CAY_API void cay_template_free(cay_template *t);
 /* What sandboxes of this request are told: the config of its template, or of the sandbox behind the snapshot that it stands on; "{}" without. Free the answer. */
 CAY_API int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *spec, char **config, cay_err *err);
-/* ref: a name, an id, or the beginning of an id that only one has. tenant NULL: ids among all, names among those of
+/* ref: a name, what templates.conf calls another word for one, an id, or the beginning of an id that only one has. tenant NULL: ids among all, names among those of
  * tenant default and shared ones. Free the answer. CAY_ENOENT, "template_not_found". */
 CAY_API int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_template **out, cay_err *err);
 
@@ -134,6 +134,7 @@ typedef struct cay_template_remote {
     bool               trusted;  /* the caller runs this service: the registry may be at a private address */
     int              (*progress)(const cay_template_progress *p, void *arg); /* not 0 stops; may be NULL */
     void              *arg;
+    bool               implied;  /* nobody asked for a pull: something stands on the image. The operator may forbid that (`pull never`): CAY_ENOENT, "template_not_found" */
 } cay_template_remote;
 /* Gets an image from a registry. Layers that are here are not fetched; blobs come side by side, go on where they were cut, and are checked. A redirect leads to public
  * addresses only; /etc/cay/templates.conf says which registries may be elsewhere. CAY_ENOENT, "image_unknown"; CAY_EAUTH, "registry_auth";

@@ -180,6 +180,41 @@ static void services_list(json_t *config)
     json_object_set_new(config, "services", list);
 }
 
+#define START "start"
+
+/* "start" is a service of that name, and "ready" its check; without a start, a command that ends once it is ready. Who sees to both itself finds them in the config. */
+static int start_service(cay__builder *b, json_t *config, cay_err *err)
+{
+    const cay__recipe *r = &b->recipe;
+    if (!*r->start && !*r->ready)
+        return 0;
+    if (b->spec->keep_start) {
+        if (*r->start)
+            json_object_set_new(config, "start", json_string(r->start));
+        if (*r->ready)
+            json_object_set_new(config, "ready", json_string(r->ready));
+        return 0;
+    }
+    json_t *list = json_object_get(config, "services");
+    if (!list)
+        json_object_set_new(config, "services", list = json_array());
+    for (size_t i = json_array_size(list); i-- > 0;)
+        if (!strcmp(cay__json_str(json_array_get(list, i), "name", ""), START)) {
+            if (*r->services)
+                return cay_fail_why(err, CAY_EINVAL, "template_file_invalid", "services." START ": the field \"start\" is that service; give one of them another name");
+            json_array_remove(list, i); /* the base's */
+        }
+    CAY_AUTOFREE char *wait = cay__alloc(strlen(r->ready) + 64);
+    snprintf(wait, strlen(r->ready) + 64, "until ( %s\n); do sleep 0.1; done", r->ready);
+    json_t *one = json_pack("{s:s, s:s}", "name", START, "command", *r->start ? r->start : wait);
+    if (*r->start && *r->ready)
+        json_object_set_new(one, "health", json_pack("{s:s}", "command", r->ready));
+    if (!*r->start)
+        json_object_set_new(one, "restart", json_string("no"));
+    json_array_append_new(list, one);
+    return 0;
+}
+
 static int final_config(cay__builder *b, cay_err *err)
 {
     const cay__recipe *r = &b->recipe;
@@ -191,10 +226,7 @@ static int final_config(cay__builder *b, cay_err *err)
     CAY_TRY(limits_numbers(json_object_get(c, "limits"), err));
     if (r->sudo >= 0)
         json_object_set_new(c, "sudo", json_boolean(r->sudo));
-    if (*r->start)
-        json_object_set_new(c, "start", json_string(r->start));
-    if (*r->ready)
-        json_object_set_new(c, "ready", json_string(r->ready));
+    CAY_TRY(start_service(b, c, err));
     if (*r->user)
         json_object_set_new(c, "user", json_string(r->user));
     else if (r->steps_as_root && *base_user && !json_object_get(c, "user"))

@@ -132,6 +132,8 @@ int  cay__plan_context(cay__builder *b, cay_err *err);  /* b->context is there a
 
 /* get.c: spec->pull */
 int  cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err);
+/* A template by name, or an image that is not here and comes from its registry. */
+int cay__build_need(cay__builder *b, const char *name, cay_template **out, cay_err *err);
 
 /* stage.c */
 int  cay__bstage_make(cay__builder *b, size_t which, cay_err *err);

@@ -46,3 +46,26 @@ int cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
     cay__str_copy(id, CAY_ID_LEN + 1, t->id);
     return 0;
 }
+
+/* What a stage or --from stands on: a template, or an image that is not here yet. The registry's rules are those of every pull; the template is the tenant's. */
+int cay__build_need(cay__builder *b, const char *name, cay_template **out, cay_err *err)
+{
+    cay_err e = CAY_ERR_INIT;
+    getting g = { .b = b };
+    int rc = cay_template_find(b->svc, &b->call, b->spec->tenant, name, out, err);
+    if (rc != CAY_ENOENT || b->spec->no_pull)
+        return rc;
+    cay_template_remote r = { .size = sizeof r, .ref = name, .tenant = b->spec->tenant, .hidden = b->spec->hidden, .trusted = b->spec->trusted, .implied = true, .progress = on_progress, .arg = &g };
+    cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%.200s is not here: it is pulled", name);
+    rc = cay_template_pull(b->svc, &b->call, &r, out, &e);
+    if (rc == 0) {
+        cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%s, %zu layers, %llu bytes", (*out)->digest, (*out)->nlayers, (unsigned long long)(*out)->bytes);
+        return 0;
+    }
+    /* That it is nowhere, or that nobody could be asked, is one answer: there is no such template. */
+    if (rc == CAY_ENOENT || rc == CAY_EAUTH || rc == CAY_EINVAL || !strcmp(e.reason, "net_unreachable"))
+        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "there is no template %.64s here, and none came: %.150s", name, e.msg);
+    if (err)
+        *err = e;
+    return rc;
+}

@@ -247,14 +247,7 @@ static int on_argv(pass *p, const cay__step *s, const char *name, cay_err *err)
 static const char *step_user(const pass *p, const cay__step *s)
 {
     const char *u = cay__json_str(p->st->config, "user", "");
-    size_t n = strcspn(u, ":");
-    if (s->user)
-        return s->user;
-    if (!n)
-        return "root";
-    char *one = cay__arena_take(&p->b->mem, n + 1);
-    memcpy(one, u, n);
-    return one;
+    return s->user ? s->user : !*u || *u == ':' ? "root" : cay__arena_str(&p->b->mem, u);
 }
 
 static int words_known(pass *p, cay__task *t, cay_err *err)
@@ -373,7 +366,7 @@ static int base_template(cay__builder *b, cay__bstage *st, const char *name, cay
         base_sum(st, b, name, NULL);
         return 0;
     }
-    CAY_TRY(cay_template_find(b->svc, &b->call, b->spec->tenant, name, &t, err));
+    CAY_TRY(cay__build_need(b, name, &t, err));
     st->host = !strcmp(t->base, CAY__BUILD_HOST);
     st->ref = cay__arena_str(&b->mem, t->id);
     base_sum(st, b, t->base, t->layers);

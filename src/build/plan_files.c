@@ -98,7 +98,7 @@ static int take_from(cay__builder *b, const cay__bstage *st, cay__task *t, cay__
         cay__plan_sum(sum, from);
         return 0;
     }
-    int rc = cay_template_find(b->svc, &b->call, b->spec->tenant, from, &tm, err);
+    int rc = cay__build_need(b, from, &tm, err);
     if (rc < 0)
         return cay_wrap(err, rc, "--from=%.60s is no stage before this one", from);
     t->from = cay__arena_str(&b->mem, tm->id);

@@ -11,7 +11,8 @@
 
 static bool is_root(const char *user)
 {
-    return !strcmp(user, "root") || !strcmp(user, "0");
+    size_t n = strcspn(user, ":"); /* a group may follow */
+    return (n == 4 && !memcmp(user, "root", 4)) || (n == 1 && *user == '0');
 }
 
 /* Both streams until they end. */
@@ -128,7 +129,7 @@ int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
         argv[n] = t->shell[n];
     for (size_t i = 0; i < t->step->nwords; i++)
         argv[n++] = t->words[i];
-    cay_spawn s = { .size = sizeof s, .argv = argv, .env = t->env, .cwd = t->cwd, .user = t->user, .profile = is_root(t->user) ? "root" : NULL, .attach = true,
+    cay_spawn s = { .size = sizeof s, .argv = argv, .env = t->env, .cwd = t->cwd, .user = strchr(t->user, ':') ? NULL : t->user, .profile = is_root(t->user) ? "root" : NULL, .attach = true,
                     .on_full = CAY_FULL_BLOCK, .timeout_ms = b->spec->step_ms ? b->spec->step_ms : STEP_MS };
     cay__buf_clear(&b->report.tail);
     CAY_TRY(cay_sandbox_spawn(sb, &b->call, &s, &p, err));

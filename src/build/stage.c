@@ -17,14 +17,23 @@ static void label_of(const char *key, char out[64])
     snprintf(out, 64, "build.%.56s", key);
 }
 
-int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, cay_sandbox **out, cay_err *err)
+/* who: the default user of its commands, "root" or "name:group". */
+static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, const char *who, cay_sandbox **out, cay_err *err)
 {
+    char user[128];
+    const char *colon = strchr(who, ':');
+    snprintf(user, sizeof user, "%.*s", (int)strcspn(who, ":"), who);
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .user = "root", .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot, .services = "{}" }; /* what the template starts is for its sandboxes, not for steps */
+    cay_create c = { .size = sizeof c, .user = user, .group = colon ? colon + 1 : NULL, .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot, .services = "{}" }; /* what the template starts is for its sandboxes, not for steps */
     if (!snapshot)
         c.template_ = !strcmp(st->ref, CAY__BUILD_SCRATCH) ? "image" : st->ref;
     CAY_FAULT("build.box");
     return cay_service_create(b->svc, &b->call, &c, out, err);
+}
+
+int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, cay_sandbox **out, cay_err *err)
+{
+    return open_box(b, st, snapshot, net, "root", out, err);
 }
 
 /* The snapshot of a key, if it can be relied on. Whoever knows the file can work its keys out, so a label is believed of the tenant's own alone. */
@@ -50,10 +59,11 @@ static int save(cay__builder *b, cay_sandbox *sb, const cay__task *t, const char
     CAY_AUTOJSON *meta = json_pack("{s:s, s:s*}", "build", b->report.id, "step", t ? t->step->text : "FROM");
     CAY_AUTOFREE char *text = meta ? cay__json_text(meta, 4096) : NULL;
     cay_snapshot_spec spec = { .size = sizeof spec, .label = label, .metadata = text, .quiet = true };
-    label_of(key, label);
+    if (key)
+        label_of(key, label);
     CAY_FAULT("build.save");
-    int rc = cay_sandbox_snapshot(sb, &b->call, &spec, &s, err);
-    if (rc == CAY_EEXIST) { /* somebody builds the same */
+    int rc = key ? cay_sandbox_snapshot(sb, &b->call, &spec, &s, err) : CAY_EEXIST;
+    if (rc == CAY_EEXIST) { /* somebody builds the same, or it is only to go on from */
         spec.label = NULL;
         rc = cay_sandbox_snapshot(sb, &b->call, &spec, &s, err);
         if (rc == 0 && b->nloose < CAY_LEN(b->loose))
@@ -88,20 +98,52 @@ static int work(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *e
     }
 }
 
-static int finish(cay__builder *b, cay__bstage *st, cay_sandbox *sb, size_t from, cay_err *err)
+/* Where the steps are done. */
+typedef struct bench {
+    cay_sandbox *sb;
+    const char  *who;    /* its default user */
+    char         at[80]; /* the snapshot that it stands on, or "" */
+    bool         moved;  /* there is more in it than that */
+} bench;
+
+/* A group beside the account's own is an affair of the sandbox's default user, so a step with one has a sandbox for itself and those like it. */
+static int change_user(cay__builder *b, const cay__bstage *st, bench *w, const cay__task *t, cay_err *err)
+{
+    const char *who = t->step->kind == CAY__STEP_RUN && strchr(t->user, ':') ? t->user : "root";
+    cay_sandbox *next = NULL;
+    if (!strcmp(who, w->who))
+        return 0;
+    if (w->moved)
+        CAY_TRY(save(b, w->sb, t, NULL, w->at, sizeof w->at, err));
+    CAY_TRY(open_box(b, st, *w->at ? w->at : NULL, true, who, &next, err));
+    cay__builder_throw(b, w->sb);
+    w->sb = next;
+    w->who = who;
+    w->moved = false;
+    return 0;
+}
+
+static int finish(cay__builder *b, cay__bstage *st, bench *w, size_t from, cay_err *err)
 {
     for (size_t i = from; i < st->ntasks; i++) {
         const cay__task *t = &st->tasks[i];
         say_step(b, t, false);
         if (cay__report_canceled(&b->report))
             return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", b->report.id);
-        int rc = work(b, sb, t, err);
+        int rc = change_user(b, st, w, t, err);
+        if (rc == 0)
+            rc = work(b, w->sb, t, err);
+        w->moved = true;
         if (rc == 0 && t->saves)
-            rc = save(b, sb, t, t->key, st->done, sizeof st->done, err);
+            rc = save(b, w->sb, t, t->key, st->done, sizeof st->done, err);
+        if (rc == 0 && t->saves) {
+            cay__str_copy(w->at, sizeof w->at, st->done);
+            w->moved = false;
+        }
         if (rc < 0)
             return cay__plan_bad(b, t->step, rc, err);
     }
-    return st->ntasks ? 0 : save(b, sb, NULL, st->base_key, st->done, sizeof st->done, err);
+    return st->ntasks ? 0 : save(b, w->sb, NULL, st->base_key, st->done, sizeof st->done, err);
 }
 
 /* The stages that it takes from, but for those that are there already. */
@@ -118,7 +160,7 @@ static int sources(cay__builder *b, cay__bstage *st, size_t from, cay_err *err)
 int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
 {
     cay__bstage *st = &b->stages[which];
-    cay_sandbox *sb = NULL;
+    bench w = { .who = "root" };
     size_t from = st->ntasks;
     char below[80] = "";
     if (*st->done)
@@ -141,15 +183,16 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
     }
     if (!st->ntasks && cached(b, st->base_key, st->done, sizeof st->done))
         return 0;
-    CAY_TRY(cay__bstage_box(b, st, *below ? below : NULL, true, &sb, err));
-    int rc = finish(b, st, sb, from, err);
+    CAY_TRY(cay__bstage_box(b, st, *below ? below : NULL, true, &w.sb, err));
+    cay__str_copy(w.at, sizeof w.at, below);
+    int rc = finish(b, st, &w, from, err);
     if (rc < 0 && rc != CAY_ECANCELED && b->spec->keep_failed && !*b->kept) {
-        cay__str_copy(b->kept, sizeof b->kept, cay_sandbox_id(sb));
+        cay__str_copy(b->kept, sizeof b->kept, cay_sandbox_id(w.sb));
         const cay_pair none[] = { { NULL, NULL } };
-        cay_sandbox_update(sb, NULL, &(cay_update){ .size = sizeof(cay_update), .labels = none }, NULL);
-        cay_sandbox_unref(sb);
+        cay_sandbox_update(w.sb, NULL, &(cay_update){ .size = sizeof(cay_update), .labels = none }, NULL);
+        cay_sandbox_unref(w.sb);
         return rc;
     }
-    cay__builder_throw(b, sb);
+    cay__builder_throw(b, w.sb);
     return rc;
 }

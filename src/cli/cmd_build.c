@@ -16,7 +16,7 @@ typedef struct build_args {
     opt_list    names, args, net;
     const char *file, *target;
     uint64_t    timeout_ms, step_ms, memory, disk, cpu_milli;
-    bool        no_cache, keep_failed, hidden;
+    bool        no_cache, keep_failed, hidden, no_pull;
 } build_args;
 
 static const opt_def build_defs[] = {
@@ -26,6 +26,7 @@ static const opt_def build_defs[] = {
     { "target", 0, "STAGE", "build up to this stage", OPT_STR, offsetof(build_args, target) },
     { "net", 0, "off|all|RULE[,RULE…]", "what steps may reach (default: what the file says, else debian,pypi,npm)", OPT_LIST, offsetof(build_args, net) },
     { "no-cache", 0, NULL, "do every step anew", OPT_FLAG, offsetof(build_args, no_cache) },
+    { "no-pull", 0, NULL, "what FROM names has to be here (default: it is pulled when it is not)", OPT_FLAG, offsetof(build_args, no_pull) },
     { "keep-failed", 0, NULL, "keep the sandbox in which a step failed, and tell its id", OPT_FLAG, offsetof(build_args, keep_failed) },
     { "timeout", 0, "TIME", "most for all of it", OPT_MS, offsetof(build_args, timeout_ms), 1 },
     { "step-timeout", 0, "TIME", "most for one RUN (default 1h)", OPT_MS, offsetof(build_args, step_ms), 1 },
@@ -115,7 +116,7 @@ static int run(const build_args *a, const char *dir, cay_err *err)
     memcpy(rules, a->net.v, a->net.n * sizeof *rules);
     cay_call call = { .size = sizeof call, .cancel_fd = cancel_fd, .deadline_ms = a->timeout_ms ? cay__now_ms() + (int64_t)a->timeout_ms : 0 };
     cay_build spec = { .size = sizeof spec, .dir = dir, .file = a->file, .names = a->names.n ? names : NULL, .args = args, .target = a->target, .no_cache = a->no_cache,
-                       .keep_failed = a->keep_failed, .step_ms = a->step_ms, .event = on_event, .hidden = a->hidden,
+                       .keep_failed = a->keep_failed, .step_ms = a->step_ms, .event = on_event, .hidden = a->hidden, .no_pull = a->no_pull, .trusted = true,
                        .limits = { .memory = a->memory, .disk = a->disk, .cpu_milli = a->cpu_milli } };
     int rc = split_args(&a->args, args, texts, err);
     if (rc == 0 && a->net.n)

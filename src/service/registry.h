@@ -18,7 +18,8 @@
  *   registry HOST[:PORT] [plain] [private]     plain: http; private: it may be at a private address, for everybody
  *   alias NAME REF                             NAME is the template or image REF
  *   search HOST[/PREFIX]                       where a name without a host is looked for, in this order; else docker.io
- *   idle SECONDS                               a registry that sends nothing for so long is given up; 60 */
+ *   idle SECONDS                               a registry that sends nothing for so long is given up; 60
+ *   pull missing|never                         whether FROM of a build gets an image that is not here; missing */
 typedef struct cay__tconf {
     cay__arena  mem;
     struct { const char *host; bool plain, lan; } *registries;
@@ -26,6 +27,7 @@ typedef struct cay__tconf {
     const char **search;
     size_t      nregistries, naliases, nsearch;
     uint64_t    idle_ms;
+    bool        no_pull;
 } cay__tconf;
 int  cay__tconf_read(const cay_service *svc, cay__tconf *out, cay_err *err);
 int  cay__tconf_parse(const char *text, cay__tconf *out, cay_err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which templates there are. */
+#include "registry.h"
 #include "template.h"
 #include "back.h"
 #include <base/buf.h>
@@ -103,12 +104,27 @@ static int take_row(const cay_template_row *row, void *arg)
     return 0;
 }
 
+/* A name that nobody has may be another word for one, when the operator says so. */
+static int by_alias(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1], int none, cay_err *err)
+{
+    cay__tconf conf;
+    char name[CAY_TEMPLATE_NAME + 1];
+    CAY_TRY(cay__tconf_read(svc, &conf, err));
+    const char *other = cay__tconf_alias(&conf, ref);
+    int rc = other == ref ? none : resolve(svc, tenant, other, id, name, err);
+    cay__tconf_clear(&conf);
+    return rc;
+}
+
 int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_template **out, cay_err *err)
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
     CAY_TRY(cay__back_none(svc, "templates", err));
     CAY_TRY(cay__call_check(call, "find", err));
-    CAY_TRY(resolve(svc, tenant, ref, id, name, err));
+    int rc = resolve(svc, tenant, ref, id, name, err);
+    if (rc == CAY_ENOENT && ref && *ref)
+        rc = by_alias(svc, tenant, ref, id, rc, err);
+    CAY_TRY(rc);
     return svc->store->template_list(svc->db, tenant, id, NULL, take_row, out, err);
 }
 

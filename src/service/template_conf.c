@@ -76,7 +76,11 @@ static int one_line(cay__tconf *c, char *text, unsigned line, cay_err *err)
         c->idle_ms = v * 1000;
         return 0;
     }
-    return bad(line, "want registry, alias, search or idle", err);
+    if (!strcmp(word, "pull") && value && (!strcmp(value, "never") || !strcmp(value, "missing"))) {
+        c->no_pull = *value == 'n';
+        return 0;
+    }
+    return bad(line, "want registry, alias, search, idle or pull", err);
 }
 
 int cay__tconf_parse(const char *text, cay__tconf *out, cay_err *err)

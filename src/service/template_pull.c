@@ -364,6 +364,8 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     CAY_AUTOFD lock = -1;
     cay__tname given;
     CAY_TRY(cay__tconf_read(p->svc, &p->conf, err));
+    if (p->spec->implied && p->conf.no_pull)
+        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "it is not here, and templates.conf says `pull never`; `cay template pull` gets it");
     CAY_TRY(cay__operator_read(p->svc, &p->op, err));
     const char *ref = cay__tconf_alias(&p->conf, p->spec->ref ? p->spec->ref : "");
     CAY_TRY(cay__tname_parse(p->spec->ref, &given, err));

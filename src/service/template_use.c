@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request that names a template: it comes to stand on its layers, and takes over what it says. */
 #include "back.h"
-#include "registry.h"
 #include "template.h"
 #include <base/json.h>
 #include <base/str.h>
@@ -101,24 +100,10 @@ static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem, cay_e
     return 0;
 }
 
-/* A name that nobody has may be another word for one, when the operator says so. */
-static int by_alias(cay_service *svc, const cay_call *call, const cay_create *c, cay_template **out, int none, cay_err *err)
-{
-    cay__tconf conf;
-    CAY_TRY(cay__tconf_read(svc, &conf, err));
-    const char *ref = cay__tconf_alias(&conf, c->template_);
-    int rc = ref == c->template_ ? none : cay_template_find(svc, call, c->tenant, ref, out, err);
-    cay__tconf_clear(&conf);
-    return rc;
-}
-
 static int from_template(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    int rc = cay_template_find(svc, call, c->tenant, c->template_, &t, err);
-    if (rc == CAY_ENOENT)
-        rc = by_alias(svc, call, c, &t, rc, err);
-    CAY_TRY(rc);
+    CAY_TRY(cay_template_find(svc, call, c->tenant, c->template_, &t, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_of(t->layers, t->nlayers, stack, err));
     c->layers = stack->name;

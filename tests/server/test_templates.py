@@ -149,6 +149,30 @@ class Templates(unittest.TestCase):
                 self.assertEqual(self.ask('DELETE', '/templates/' + n, key=keys[who])[0], 204, n)
         self.assertEqual(self.ask('DELETE', '/templates/seen:1')[0], 204)
 
+    def test_a_template_goes_out_and_comes_back(self):
+        status, t = self.ask('POST', '/templates/import?name=out:1', tar(many_layers(1)[0] + [ent('mark', data=b'out and in', uid=7)]))
+        self.assertEqual(status, 201, t)
+        status, head, data = self.s.ask('GET', API + '/templates/out:1/export', headers={'Authorization': 'Bearer ' + self.s.key})
+        self.doc.check('GET', API + '/templates/out:1/export', status, head, data)
+        self.assertEqual(status, 200)
+        self.assertIn('oci-layout', tarfile.open(fileobj=io.BytesIO(data)).getnames())
+        status, back = self.ask('POST', '/templates/import?name=back:1', data)
+        self.assertEqual((status, back['files']), (201, t['files']), back)
+        status, b = self.s.json('POST', API + '/sandboxes', {'template': 'back:1'})[::2]
+        r = self.s.json('POST', API + '/sandboxes/%s/run' % b['id'], {'shell': '/bin/cat /mark; /bin/stat -c %u /mark'})[2]
+        self.assertEqual(r['stdout'], 'out and in7\n', r)
+        self.s.json('DELETE', API + '/sandboxes/' + b['id'])
+        self.assertEqual(self.ask('GET', '/templates/none:1/export')[0], 404)
+        status, id = self.s.json('POST', API + '/sandboxes', {})[::2]
+        self.s.cay('template', 'save', id['id'], 'hosts:1')
+        self.assertEqual(self.ask('GET', '/templates/hosts:1/export')[0], 501)  # nothing without this machine's programs
+        self.s.cay('tenant', 'create', 'nosy')
+        self.s.cay('template', 'save', '--hidden', id['id'], 'hidden:1')
+        self.assertEqual(self.ask('GET', '/templates/hidden:1/export', key=self.s.make_key('--tenant', 'nosy'))[0], 404)
+        self.s.json('DELETE', API + '/sandboxes/' + id['id'])
+        for n in ('out:1', 'back:1', 'hosts:1', 'hidden:1'):
+            self.assertEqual(self.ask('DELETE', '/templates/' + n)[0], 204)
+
     def test_an_archive_that_is_too_large_is_refused_by_its_length(self):
         c = self.s.socket()
         c.sendall(('POST %s/templates/import HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/x-tar\r\nContent-Length: %d\r\n\r\n'

@@ -306,6 +306,54 @@ def operators_egress_rules_hold_for_registries():
     s.shutdown()
 
 
+def builds_get_what_they_stand_on():
+    passwd = [ent("etc/passwd", data=b"root:x:0:0::/:/bin/sh\nana:x:1200:1200::/:/bin/sh\n"), ent("etc/group", data=b"root:x:0:\nana:x:1200:\nshop:x:1300:ana\nmore:x:1400:ana\n")]
+    l = shell_image("from", b"from afar", more=[passwd])
+    s, state, ref = odd(l)
+    dir = tmp + "/from-build"
+    os.makedirs(dir)
+
+    def build(text, *more, name="Dockerfile", ok=True):
+        open(dir + "/" + name, "w").write(text)
+        try:
+            return cay("template", "build", "-f", name, *more, dir, ok=ok) if ok is True else refused(ok, "template", "build", "-f", name, *more, dir)
+        finally:
+            os.unlink(dir + "/" + name)
+
+    who = "FROM %s\nRUN [\"/bin/sh\", \"-c\", \"mkdir /out; chmod 777 /out\"]\nUSER ana:more\nRUN id -u >/out/who; id -G >>/out/who\nUSER 1200:1300\nRUN id -G >>/out/who\nUSER ana\nRUN id -G >>/out/who\n"
+    assert "--no-pull" not in build(who % ref, "--no-pull", ok="template_not_found") and not state["asked"]
+    conf("pull never\n")
+    assert "pull never" in build(who % ref, ok="template_not_found") and not state["asked"]
+    conf("alias shop/base:2 %s\n" % ref)
+    build(who % "shop/base:2", "-t", "fromed:1")  # an alias, of an image that is not here
+    assert any("/manifests/" in path for path, _, _ in state["asked"]), state["asked"]
+    assert cay("run", "--template", "fromed:1", "--user", "root", "--", "/bin/cat", "/out/who").split() == ["1200", "1400", "1300", "1200", "1300", "1400"]
+    asked = len(state["asked"])
+    build("FROM scratch\nCOPY --from=%s /mark /bin /\n" % "shop/base:2", "-t", "fromed:2")  # it is here now, by that name
+    assert len(state["asked"]) == asked and cay("run", "--template", "fromed:2", "--", "/cat", "/mark") == "from afar"
+    conf("")
+    state["manifest"] = b"{}"
+    build("FROM %s-other\n" % ref, ok="template_not_found")
+    s.shutdown()
+    assert "came" in build("FROM localhost:1/none:1\n", ok="template_not_found")
+    # what a template starts, and when it is ready
+    build(json.dumps({"from": "host", "start": "sleep 0.2; echo up >/tmp/up; exec sleep 1000", "ready": "test -s /tmp/up"}), "-t", "starts:1", name="template.json")
+    id = cay("create", "--template", "starts:1")
+    cay("services", "wait", id)
+    assert cay("exec", id, "--", "cat", "/tmp/up") == "up"
+    got = json.loads(cay("inspect", id))["services"]
+    assert [(x["name"], x["state"]) for x in got] == [("start", "ready")], got
+    cay("rm", "-f", id)
+    build(json.dumps({"from": "host", "ready": "test -e /tmp/go"}), "-t", "starts:2", name="template.json")
+    id = cay("create", "--template", "starts:2")
+    cay("exec", id, "--", "touch", "/tmp/go")
+    cay("services", "wait", id)
+    cay("rm", "-f", id)
+    build(json.dumps({"from": "host", "start": "true", "services": {"start": {"command": "true"}}}), name="template.json", ok="template_file_invalid")
+    for t in ("fromed:1", "fromed:2", "starts:1", "starts:2", "shop/base:2"):
+        cay("template", "rm", t)
+
+
 def killed_pulls_go_on_or_are_gone():
     l = shell_image("kill", b"kill", more=[[ent("random", data=os.urandom(300000))]])
     s, state, ref = odd(l)

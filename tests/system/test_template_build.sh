@@ -146,7 +146,7 @@ tool 12
 src
 0"
 ok "limits and environment are its" same "$(inside two -- sh -c 'echo $PATH:$N' | sed 's/:.*:/:/')" "/x:2"
-ok "ready is told" same "$(c template inspect two | grep -c '"memory":536870912.*"ready":"test -f /m"')" 1
+ok "ready is waited for" same "$(c template inspect two | grep -c '"memory":536870912.*"name":"start","command":"until ( test -f /m')" 1
 
 # ---- who runs a step
 if [ "$mode" != single ]; then
@@ -178,6 +178,7 @@ bad() { # NAME WORD TEXT…
 }
 bad "an instruction that is none" "bad:2: NOPE: no such instruction" 'FROM host\nNOPE x\n'
 bad "one that is known elsewhere" "bad:2: VOLUME: this instruction is not understood" 'FROM host\nVOLUME /x\n'
+echo 'pull never' >"$CAY_HOME/templates.conf" # nobody is asked here
 bad "a base that is not there" "FROM: there is no template nowhere" 'FROM nowhere\n'
 bad "a command that fails" "bad:3: RUN: exit code 7: out of luck" 'FROM host\nRUN true\nRUN echo out of luck >&2; exit 7\n'
 bad "a command that is not there" "bad:2: RUN: " 'FROM host\nRUN ["/no/such"]\n'

@@ -170,7 +170,7 @@ static int run(job *j, cay_err *err)
     if (!(text = cay__json_text(json_object_get(in, "file"), RECIPE_MAX)))
         return cay_fail(err, CAY_ETOOBIG, "the steps are too long");
     const cay_build spec = { .size = sizeof spec, .id = j->t->subject, .text = text, .names = names, .tenant = j->t->tenant, .hidden = true, .net = net,
-                             .no_cache = cay__json_bool(in, "force", false), .archive = open_archive, .arg = j };
+                             .no_cache = cay__json_bool(in, "force", false), .archive = open_archive, .arg = j, .keep_start = true };
     return cay_build_run(j->b->svc, &call, &spec, &built, err);
 }
 

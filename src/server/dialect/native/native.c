@@ -103,6 +103,7 @@ static const cay__route routes[] = {
     OP("POST", "/templates/pull", template_pull, 0),
     OP("GET", "/templates/{ref}", template_get, 0),
     OP("DELETE", "/templates/{ref}", template_delete, 0),
+    OP("GET", "/templates/{ref}/export", template_export, 0),
     OP("POST", "/builds", build_create, RAW),
     OP("GET", "/builds", build_list, 0),
     OP("GET", "/builds/{id}", build_get, 0),

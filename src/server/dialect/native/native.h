@@ -123,6 +123,7 @@ CAY__OP(template_list);
 CAY__OP(template_get);
 CAY__OP(template_delete);
 CAY__OP(template_import);
+CAY__OP(template_export);
 /* builds.c */
 CAY__OP(build_create);
 CAY__OP(template_pull);

@@ -6,6 +6,7 @@
 #include <cay/template.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
@@ -154,4 +155,19 @@ int cay__on_template_import(cay__req *r, cay_err *err)
     CAY_TRY(cay_template_import(r->svc, &r->call, &spec, &t, err));
     view v = seen(t);
     return cay__reply_shape(r, 201, &template_shape, &v);
+}
+
+const cay__doc cay__doc_template_export = { "exportTemplate", "templates", "as an OCI layout in a tar, which import, docker load and skopeo read; by id, or a name without a slash",
+                                            .answers = { { 200, .type = "application/x-tar" }, { 404 }, { 501 } } };
+int cay__on_template_export(cay__req *r, cay_err *err)
+{
+    struct stat st;
+    CAY_AUTOFD fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
+    cay_template_out spec = { .size = sizeof spec, .ref = r->param[0], .tenant = owner(r), .fd = fd };
+    CAY_TRY(cay_template_export(r->svc, &r->call, &spec, err));
+    if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+    return cay__reply_fd(r, 200, "application/x-tar", CAY_STEAL_FD(fd), st.st_size);
 }
