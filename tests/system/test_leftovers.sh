@@ -108,7 +108,7 @@ end 'a file that was not ours to remove'
 begin
 python3 -c 'import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); time.sleep(60)' \
     "$dir/state/sock" & pid=$!
-sleep 0.5
+until [ -S state/sock ]; do sleep 0.05; done
 rm -f state/sock
 expect 'socket whose name is gone' "^left: socket $dir/state/sock"
 kill $pid; wait $pid 2>/dev/null
