@@ -129,7 +129,7 @@ run "$cay" exec --kept 1k "$id" -- true; is 2 && errs '--kept'; ok 'a size that 
 run "$cay" logs "$id" nosuch; is 1 && errs nosuch; ok 'logs of an unknown process'
 run "$cay" signal -s KILL "$id" ticker; is 0; ok 'signal'
 run "$cay" signal -s NOSUCH "$id" ticker; is 2 && errs NOSUCH; ok 'an unknown signal is named'
-sleep 0.3
+"$cay" logs -f "$id" "$p" >/dev/null 2>&1 # until its end
 run "$cay" ps -a "$id"; is 0 && says "$p" && says 137; ok 'ps -a remembers how it ended'
 run timeout -s INT 1 "$cay" exec "$id" -- sh -c 'trap "echo caught; exit 9" INT; while :; do sleep 0.1; done'; says caught; ok 'INT is forwarded'
 code=0; printf 'echo from-shell\nexit 5\n' | "$cay" shell "$id" >"$t/out" 2>"$t/err" || code=$?; is 5 && says from-shell; ok 'shell reads commands from a pipe'

@@ -63,7 +63,7 @@ end mount
 
 begin
 unshare -m sh -c 'mount -t tmpfs hidden /mnt; exec sleep 60' & pid=$!
-sleep 0.2
+until grep -q '^hidden ' "/proc/$pid/mounts"; do sleep 0.05; done
 expect 'mount in another namespace' '^left: mount mnt:.* /mnt of / (tmpfs hidden'
 kill $pid; wait $pid 2>/dev/null
 end 'mount in another namespace'
@@ -71,7 +71,7 @@ end 'mount in another namespace'
 begin
 : >pinned
 unshare -n sh -c 'echo $$ >who; exec sleep 60' & pid=$!
-sleep 0.2
+until [ -s who ]; do sleep 0.05; done
 expect 'net namespace' '^left: namespace net:'
 mount --bind "/proc/$(cat who)/ns/net" pinned
 kill $pid; wait $pid 2>/dev/null
