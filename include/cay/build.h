@@ -118,6 +118,9 @@ CAY_API int cay_build_submit(cay_service *svc, const cay_build *spec, char *id, 
 /* Does one that waits, with all its output in its log: 1 there was one, 0 there was none. Canceled by the call it is left for the next who comes, from the step
  * that it was at. owner: for people. */
 CAY_API int cay_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err);
+/* How many builds and pulls of one tenant may wait; cay_build_submit() then is CAY_ERATE, "queue_full", and so is this, which takes nothing. */
+#define CAY_BUILDS_WAITING 16
+CAY_API int cay_build_room(cay_service *svc, const char *tenant, cay_err *err);
 /* Keeps the bytes of fd, from its start, for {"copy": {"archive": sha256}} of that tenant's builds, for a day after they were last asked for. The hash
  * is what the client calls it. At most 1 GiB. */
 CAY_API int cay_build_upload(cay_service *svc, const char *tenant, const char *sha256, int fd, cay_err *err);

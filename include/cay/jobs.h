@@ -33,6 +33,8 @@ typedef struct cay_task {
     unsigned    attempts;
     uint64_t    fence;
     int64_t     lease_ms, created_ms, changed_ms;
+    /* only when putting */
+    unsigned    waiting_most; /* CAY_ERATE, "queue_full", when so many of this kind wait for the tenant already; 0: as many as come */
 } cay_task;
 
 /* One with the same kind and key that waits or runs: it stays and its id is told; or it is canceled and the new one takes its place. */
@@ -43,6 +45,8 @@ CAY_API int cay_task_put(cay_service *svc, const cay_task *spec, unsigned how, c
 /* The one that has been due for longest, of these kinds (NULL: of all), until lease_ms from now. owner: for people. CAY_ENOENT, "task_none",
  * when nothing is due; then err->retry_after_ms tells when something will be, or 0. Give the answer to cay_task_free(). */
 CAY_API int  cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err);
+/* The same in turn: of the tenant that has the fewest at work, and of those the one whose turn is longest ago. */
+CAY_API int  cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err);
 CAY_API void cay_task_free(cay_task *t);
 /* By who claimed it. CAY_ESTATE, "task_lost": it was canceled, or another has it. */
 CAY_API int cay_task_renew(cay_service *svc, const cay_task *t, uint64_t lease_ms, cay_err *err);

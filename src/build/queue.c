@@ -196,6 +196,30 @@ static int request_read(cay_service *svc, const char *id, request *q, cay_err *e
     return 0;
 }
 
+static int count_one(const cay_task *t, void *arg)
+{
+    (void)t;
+    ++*(unsigned *)arg;
+    return 0;
+}
+
+int cay_build_room(cay_service *svc, const char *tenant, cay_err *err)
+{
+    const cay_task_filter f = { .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = tenant ? tenant : "default" };
+    unsigned n = 0;
+    CAY_TRY(cay_task_list(svc, &f, count_one, &n, err));
+    if (n < CAY_BUILDS_WAITING)
+        return 0;
+    cay_err own = CAY_ERR_INIT;
+    cay_fail_why(&own, CAY_ERATE, "queue_full", "%u builds of tenant %s wait, which is the most: try again when some are done, or cancel one", n, f.tenant);
+    own.retry = CAY_RETRY_YES;
+    own.retry_after_ms = 5000;
+    snprintf(own.detail, sizeof own.detail, "{\"queue\":%u,\"most\":%d}", n, CAY_BUILDS_WAITING);
+    if (err)
+        *err = own;
+    return CAY_ERATE;
+}
+
 int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err *err)
 {
     cay_build spec;
@@ -214,7 +238,8 @@ int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err
     int rc = keep(ask, -1, text, 0, err);
     if (rc == 0 && spec.tar > 0)
         rc = keep(context, spec.tar, NULL, CONTEXT_MAX, err);
-    cay_task t = { .size = sizeof t, .kind = KIND, .subject = id, .key = id, .tenant = spec.tenant, .most = TRIES, .backoff_ms = 1000 };
+    cay_task t = { .size = sizeof t, .kind = KIND, .subject = id, .key = id, .tenant = spec.tenant, .most = TRIES, .backoff_ms = 1000,
+                   .waiting_most = CAY_BUILDS_WAITING };
     if (rc == 0)
         rc = cay_task_put(svc, &t, CAY_TASK_KEEP, NULL, err);
     if (rc < 0) {
@@ -304,7 +329,7 @@ int cay_build_work(cay_service *svc, const cay_call *call, const char *owner, ca
     cay_err why = CAY_ERR_INIT;
     request q = { 0 };
     bool lost = false;
-    int rc = cay_task_claim(svc, kinds, owner, LEASE_MS, &t, &why);
+    int rc = cay_task_turn(svc, kinds, owner, LEASE_MS, &t, &why);
     if (rc < 0) {
         if (rc != CAY_ENOENT && err)
             *err = why;

@@ -133,6 +133,7 @@ struct cay__server {
     struct cay__previews *previews;
     struct cay__hub     *hub;
     struct cay__listed  *listed;
+    struct cay__crowd   *crowd;
     struct e2b_watchers *watchers; /* dialect/e2b/watchers.h */
     struct e2b_builder  *builder;  /* dialect/e2b/builder.h */
     struct e2b_history  *history;  /* dialect/e2b/history.h */

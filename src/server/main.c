@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay-server: opens the service and the listeners, starts lanes, waits for signals. `cay serve` runs it. */
 #include "auth.h"
+#include "crowd.h"
 #include "events.h"
 #include "inside.h"
 #include "listed.h"
@@ -209,6 +210,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
     s->previews = cay__previews_new();
     s->hub = cay__hub_new(s->svc);
     s->listed = cay__listed_new();
+    s->crowd = cay__crowd_new();
     s->metrics = cay__metrics_new();
     s->tickets = cay__tickets_new();
     s->pool = cay__pool_new(s->conf.workers);
@@ -264,6 +266,7 @@ static void stop(cay__server *s)
     if (s->hub)
         cay__hub_free(s->hub);
     cay__listed_free(s->listed);
+    cay__crowd_free(s->crowd);
     cay__metrics_free(s->metrics);
     cay__tracing_close(s->tracing);
     cay__tickets_free(s->tickets);

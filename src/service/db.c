@@ -34,6 +34,9 @@
     " ON b.tenant=t.name AND b.state<>'deleting'"
 #define TASK_COLUMNS "id,kind,subject,tenant,key,detail,state,owner,error,due_ms,attempts,most,backoff_ms,fence,lease_ms,created_ms,changed_ms"
 #define TASK_KINDS   "(?2 IS NULL OR kind IN (SELECT value FROM json_each(?2)))"
+#define TASKS_DUE                                                                                                                    \
+    "SELECT * FROM (SELECT due_ms AS at," TASK_COLUMNS " FROM tasks WHERE state='waiting' AND due_ms<=?1 AND " TASK_KINDS            \
+    " UNION ALL SELECT due_ms AS at," TASK_COLUMNS " FROM tasks WHERE state='running' AND lease_ms<=?1 AND " TASK_KINDS ") "
 #define BOX_LAYERS "CASE WHEN json_valid(spec) THEN json_extract(spec,'$.layers') END"
 
 static const char *const queries[CAY__Q_COUNT] = {
@@ -147,9 +150,10 @@ static const char *const queries[CAY__Q_COUNT] = {
                         " VALUES(?1,?2,?3,?4,?5,?6,'waiting',?7,0,?8,?9,0,'',0,'',?10,?10)",
     [CAY__Q_TASK_SAME] = "SELECT id FROM tasks WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
     [CAY__Q_TASK_REPLACE] = "UPDATE tasks SET state='canceled', fence=fence+1, changed_ms=?3 WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
-    [CAY__Q_TASK_DUE] = "SELECT * FROM (SELECT due_ms AS at," TASK_COLUMNS " FROM tasks WHERE state='waiting' AND due_ms<=?1 AND " TASK_KINDS
-                        " UNION ALL SELECT due_ms AS at," TASK_COLUMNS " FROM tasks WHERE state='running' AND lease_ms<=?1 AND " TASK_KINDS
-                        ") ORDER BY at LIMIT 1",
+    [CAY__Q_TASK_DUE] = TASKS_DUE "ORDER BY at LIMIT 1",
+    [CAY__Q_TASK_TURN] = TASKS_DUE "d ORDER BY (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND " TASK_KINDS "),"
+                         "(SELECT coalesce(max(e.changed_ms),0) FROM tasks e WHERE e.tenant=d.tenant AND e.attempts>0 AND e.state<>'waiting' AND " TASK_KINDS "),at LIMIT 1",
+    [CAY__Q_TASK_WAITING] = "SELECT count(*) FROM tasks WHERE state='waiting' AND kind=?1 AND tenant=?2",
     [CAY__Q_TASK_NEXT] = "SELECT min(at) FROM (SELECT min(due_ms) AS at FROM tasks WHERE state='waiting' AND " TASK_KINDS
                          " UNION ALL SELECT min(lease_ms) FROM tasks WHERE state='running' AND " TASK_KINDS ")",
     [CAY__Q_TASK_BURY] = "UPDATE tasks SET state='dead', fence=fence+1, error=CASE error WHEN '' THEN 'whoever had it did not come back' ELSE error END, changed_ms=?1"

@@ -23,7 +23,7 @@ enum cay__query {
     CAY__Q_TENANT_PUT, CAY__Q_TENANT_SET, CAY__Q_TENANT_DROP, CAY__Q_TENANT_BUSY, CAY__Q_TENANT_LIST, CAY__Q_TENANT_GET, CAY__Q_TENANT_USES, CAY__Q_TENANT_SPEND, CAY__Q_KEYS_DROP, CAY__Q_KEYS_OF_BOX,
     CAY__Q_KEY_PUT, CAY__Q_KEY_GET, CAY__Q_KEY_LIST, CAY__Q_KEY_REVOKE, CAY__Q_KEY_SWEEP, CAY__Q_ONCE_FIND, CAY__Q_BOX_USES,
     CAY__Q_ANSWER_PUT, CAY__Q_ANSWER_GET, CAY__Q_ANSWER_TAKE, CAY__Q_ANSWER_END, CAY__Q_ANSWER_DROP, CAY__Q_ANSWER_SWEEP,
-    CAY__Q_TASK_PUT, CAY__Q_TASK_SAME, CAY__Q_TASK_REPLACE, CAY__Q_TASK_DUE, CAY__Q_TASK_NEXT, CAY__Q_TASK_BURY, CAY__Q_TASK_TAKE, CAY__Q_TASK_END,
+    CAY__Q_TASK_PUT, CAY__Q_TASK_SAME, CAY__Q_TASK_REPLACE, CAY__Q_TASK_DUE, CAY__Q_TASK_TURN, CAY__Q_TASK_WAITING, CAY__Q_TASK_NEXT, CAY__Q_TASK_BURY, CAY__Q_TASK_TAKE, CAY__Q_TASK_END,
     CAY__Q_TASK_CANCEL, CAY__Q_TASK_STATE, CAY__Q_TASK_REPLAY, CAY__Q_TASK_SWEEP, CAY__Q_TASK_LIST,
     CAY__Q_COUNT,
 };
@@ -114,6 +114,7 @@ int cay__s_key_sweep(void *, int64_t, cay_err *);
 int cay__s_answer_sweep(void *, int64_t, cay_err *);
 int cay__s_task_put(void *, const cay_task *, unsigned, char *, cay_err *);
 int cay__s_task_claim(void *, const char *, const char *, int64_t, int64_t, int (*)(const cay_task *, void *), void *, int64_t *, cay_err *);
+int cay__s_task_turn(void *, const char *, const char *, int64_t, int64_t, int (*)(const cay_task *, void *), void *, int64_t *, cay_err *);
 int cay__s_task_end(void *, const char *, uint64_t, const char *, int64_t, const char *, cay_err *);
 int cay__s_task_cancel(void *, const char *, const char *, const char *, size_t *, cay_err *);
 int cay__s_task_replay(void *, const char *, int64_t, cay_err *);

@@ -529,6 +529,7 @@ const cay_store_ops cay__store_sqlite = {
     .answer_sweep = cay__s_answer_sweep,
     .task_put = cay__s_task_put,
     .task_claim = cay__s_task_claim,
+    .task_turn = cay__s_task_turn,
     .task_end = cay__s_task_end,
     .task_cancel = cay__s_task_cancel,
     .task_replay = cay__s_task_replay,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue in store.db. Every claim and every end is one transaction, so of two who want a task one gets it. */
 #include "db.h"
+#include "service.h"
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -91,6 +92,23 @@ static int replace(cay__db *db, const cay_task *t, cay_err *err)
     return cay__db_step(db, st, "replace the job", err);
 }
 
+/* How many wait, counted where the next one is recorded: two who ask at once do not both get the last place. */
+static int check_waiting(cay__db *db, const cay_task *t, cay_err *err)
+{
+    if (!t->waiting_most)
+        return 0;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_WAITING, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, t->kind);
+    bind_text(st, 2, t->tenant);
+    int rc = cay__db_step(db, st, "count the jobs", err);
+    if (rc < 0)
+        return rc;
+    int64_t n = sqlite3_column_int64(st, 0);
+    return n < t->waiting_most ? 0 : cay__queue_full(t->tenant, t->kind, (unsigned)n, t->waiting_most, err);
+}
+
 static int do_put(cay__db *db, void *arg, cay_err *err)
 {
     const putting *p = arg;
@@ -102,6 +120,7 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
         if (rc)
             return rc < 0 ? rc : 0; /* it stays */
     }
+    CAY_TRY(check_waiting(db, t, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_PUT, err);
     if (!st)
         return err->code;
@@ -125,6 +144,7 @@ int cay__s_task_put(void *self, const cay_task *t, unsigned how, char *id, cay_e
 typedef struct claim {
     const char *kinds, *owner;
     int64_t     now_ms, lease_ms, next_ms;
+    enum cay__query which;
     tasks       got;
 } claim;
 
@@ -139,7 +159,7 @@ static int bury(cay__db *db, int64_t now, cay_err *err)
 
 static int find_due(cay__db *db, claim *c, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_DUE, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, c->which, err);
     if (!st)
         return err->code;
     sqlite3_bind_int64(st, 1, c->now_ms);
@@ -209,16 +229,28 @@ static int nothing_due(const claim *c, int64_t *next_ms, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "task_none", "no job is due");
 }
 
-int cay__s_task_claim(void *self, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
-                      int64_t *next_ms, cay_err *err)
+static int claim_by(void *self, enum cay__query which, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *),
+                    void *arg, int64_t *next_ms, cay_err *err)
 {
-    __attribute__((cleanup(claim_clear))) claim c = { .kinds = kinds, .owner = owner, .now_ms = now_ms, .lease_ms = lease_ms };
+    __attribute__((cleanup(claim_clear))) claim c = { .which = which, .kinds = kinds, .owner = owner, .now_ms = now_ms, .lease_ms = lease_ms };
     CAY_TRY(peek(self, &c, err));
     if (!c.next_ms || c.next_ms > now_ms)
         return nothing_due(&c, next_ms, err);
     CAY_TRY(cay__db_write(self, CAY__TX_DURABLE, do_claim, &c, err));
     CAY_FAULT("task.claimed");
     return c.got.n ? fn(&c.got.at[0].task, arg) : nothing_due(&c, next_ms, err);
+}
+
+int cay__s_task_claim(void *self, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
+                      int64_t *next_ms, cay_err *err)
+{
+    return claim_by(self, CAY__Q_TASK_DUE, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
+}
+
+int cay__s_task_turn(void *self, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
+                     int64_t *next_ms, cay_err *err)
+{
+    return claim_by(self, CAY__Q_TASK_TURN, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }
 
 /* ------------------------------------------------------------------ ending */

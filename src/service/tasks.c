@@ -6,6 +6,7 @@
 #include <base/json.h>
 #include <base/str.h>
 #include <cay/jobs.h>
+#include <stdio.h>
 
 enum { MOST = 4, MOST_MAX = 100, WORD = 64, KEY = 255, DETAIL = 65536, BACKOFF = 60000, DAY = 86400000, ERROR = 500 };
 
@@ -73,7 +74,19 @@ void cay_task_free(cay_task *t)
     free(t);
 }
 
-int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err)
+int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsigned most, cay_err *err)
+{
+    cay_err own = CAY_ERR_INIT;
+    cay_fail_why(&own, CAY_ERATE, "queue_full", "%u jobs of kind %s wait for tenant %s, which is the most: try again when some are done, or cancel one", waiting, kind, tenant);
+    own.retry = CAY_RETRY_YES;
+    own.retry_after_ms = 5000;
+    snprintf(own.detail, sizeof own.detail, "{\"queue\":%u,\"most\":%u}", waiting, most);
+    if (err)
+        *err = own;
+    return CAY_ERATE;
+}
+
+static int claim(cay_service *svc, bool turn, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err)
 {
     CAY_TRY(cay__back_none(svc, "jobs", err));
     CAY_AUTOJSON *list = kinds ? json_array() : NULL;
@@ -84,12 +97,22 @@ int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner
     CAY_AUTOFREE char *text = list ? cay__json_text(list, DETAIL) : NULL;
     if ((list && !text) || !lease_ms || lease_ms > DAY)
         return bad("a lease is 1 ms to a day", err);
-    int rc = svc->store->task_claim(svc->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
+    int rc = (turn ? svc->store->task_turn : svc->store->task_claim)(svc->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
     if (rc == CAY_ENOENT && next)
         own.retry_after_ms = (uint32_t)CAY_MIN(CAY_MAX(next - now, 1), (int64_t)UINT32_MAX);
     if (rc < 0 && err)
         *err = own;
     return rc;
+}
+
+int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err)
+{
+    return claim(svc, false, kinds, owner, lease_ms, out, err);
+}
+
+int cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err)
+{
+    return claim(svc, true, kinds, owner, lease_ms, out, err);
 }
 
 int cay_task_renew(cay_service *svc, const cay_task *t, uint64_t lease_ms, cay_err *err)

@@ -193,6 +193,72 @@ class Builds(unittest.TestCase):
         seen, end = self.follow(self.submit(text, '?name=planted&no_cache=true', type_='text/plain'))
         self.assertEqual((end['state'], [d['cached'] for k, d, _ in seen if k == 'step']), ('ready', [False]), end)
 
+    def test_y_one_tenant_does_not_keep_the_others_waiting(self):
+        for name in ('crowded', 'modest'):
+            self.s.cay('tenant', 'create', name)
+        many, one = (self.s.make_key('--tenant', t) for t in ('crowded', 'modest'))
+
+        def send(key, text):
+            return self.s.ask('POST', API + '/builds', text, {'Content-Type': 'text/plain'}, key=key)
+
+        sent, refused = [], None
+        for i in range(40):  # two are built, sixteen wait
+            status, head, body = send(many, b'FROM host\nRUN sleep 300 # %d\n' % i)
+            if status != 202:
+                refused = status, head, json.loads(body)
+                break
+            sent.append(json.loads(body)['id'])
+        status, head, problem = refused
+        self.assertEqual((status, problem['code'], problem['reason'], problem['retry']), (429, 'ERATE', 'queue_full', 'yes'), problem)
+        self.assertEqual(problem['info'], {'queue': 16, 'most': 16})
+        self.assertGreater(int(head['Retry-After']), 0)
+        self.assertGreaterEqual(len(sent), 16)
+        # Another tenant's is taken, and is the next one although sixteen came before it.
+        status, _, body = send(one, b'FROM host\nRUN echo mine\n')
+        self.assertEqual(status, 202, body)
+        mine = json.loads(body)['id']
+        building = lambda: [i for i in sent if self.s.json('GET', API + '/builds/' + i)[2]['state'] == 'building']  # noqa: E731
+        for _ in range(600):
+            if len(building()) == 2:
+                break
+            time.sleep(0.1)
+        self.assertEqual(self.s.ask('POST', API + '/builds/%s/cancel' % building()[0])[0], 200)
+        for _ in range(900):
+            b = self.s.json('GET', API + '/builds/' + mine)[2]
+            if b['state'] in ('ready', 'failed'):
+                break
+            time.sleep(0.1)
+        self.assertEqual(b['state'], 'ready', b)
+        for i in sent:
+            self.s.ask('POST', API + '/builds/%s/cancel' % i)
+
+    def test_y_uploads_at_once_are_counted(self):
+        head = ('POST %s/builds HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/x-tar\r\nContent-Length: 1000000\r\n\r\n')
+        self.s.cay('tenant', 'create', 'sender')
+        theirs, open_ = self.s.make_key('--tenant', 'sender'), []
+        for _ in range(4):
+            c = self.s.socket()
+            c.sendall((head % (API, theirs)).encode() + b'x' * 70000)
+            open_.append(c)
+        for _ in range(300):  # until all four are at work
+            status, answer, body = self.s.ask('POST', API + '/builds', b'FROM host\n', {'Content-Type': 'text/plain'}, key=theirs)
+            if status == 429:
+                break
+            self.s.ask('POST', API + '/builds/%s/cancel' % json.loads(body)['id'])
+            time.sleep(0.1)
+        self.assertEqual((status, json.loads(body)['reason'], json.loads(body)['info']), (429, 'too_many_at_once', {'queue': 4, 'most': 4}), body)
+        self.assertGreater(int(answer['Retry-After']), 0)
+        status, _, body = self.s.ask('POST', API + '/builds', b'FROM host\n', {'Content-Type': 'text/plain'})  # another tenant's
+        self.assertEqual(status, 202, body)
+        for c in open_:
+            c.close()
+        for _ in range(300):  # and those that ended are not counted any more
+            status = self.s.ask('POST', API + '/builds', b'FROM host\n', {'Content-Type': 'text/plain'}, key=theirs)[0]
+            if status == 202:
+                break
+            time.sleep(0.1)
+        self.assertEqual(status, 202)
+
     def test_z_a_server_that_ends_leaves_it_to_the_next(self):
         text = b'FROM host\nRUN echo one >/one\nRUN test -e /workspace/../one && sleep 3\n'
         id = self.submit(text, '?name=survivor', type_='text/plain')

@@ -106,6 +106,65 @@ static void what_is_due_first_is_taken_first(void **s)
     cay_service_close(svc);
 }
 
+static void put_for(cay_service *svc, const char *tenant, unsigned most, int want)
+{
+    cay_err err = CAY_ERR_INIT;
+    const cay_task t = { .size = sizeof t, .kind = "build", .tenant = tenant, .waiting_most = most };
+    assert_int_equal(cay_task_put(svc, &t, CAY_TASK_KEEP, NULL, &err), want);
+    if (want == CAY_ERATE) {
+        assert_string_equal(err.reason, "queue_full");
+        assert_string_equal(err.detail, "{\"queue\":3,\"most\":3}");
+        assert_true(err.retry_after_ms > 0);
+    }
+}
+
+static void no_more_wait_than_may(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    static const char *const kinds[] = { "build", NULL };
+    cay_task *t = NULL;
+    cay_err err = CAY_ERR_INIT;
+    for (int i = 0; i < 3; i++)
+        put_for(svc, "default", 3, 0);
+    put_for(svc, "default", 3, CAY_ERATE);
+    put_for(svc, "other", 3, 0);      /* another's are not counted */
+    assert_int_equal(cay_task_turn(svc, kinds, "me", 60000, &t, &err), 0); /* one that runs does not wait */
+    put_for(svc, "default", strcmp(t->tenant, "default") ? 4 : 3, 0);
+    cay_task_free(t);
+    cay_service_close(svc);
+}
+
+/* a has many and came first; b and c have one each and are not behind all of a's. */
+static void tenants_take_turns(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    static const char *const kinds[] = { "build", NULL };
+    static const char *const more[] = { "a", "a", "a", "a", "a", "a", "b", "b", "c" };
+    char order[16] = "";
+    cay_task *held[2] = { 0 };
+    for (size_t i = 0; i < CAY_LEN(more); i++) {
+        put_for(svc, more[i], 0, 0);
+        usleep(2000);
+    }
+    for (size_t i = 0; i < CAY_LEN(more); i++) { /* two at work at any time, as the server has them */
+        cay_task **mine = &held[i % 2];
+        if (*mine) {
+            assert_int_equal(cay_task_done(svc, *mine, &err), 0);
+            cay_task_free(*mine);
+        }
+        usleep(2000);
+        assert_int_equal(cay_task_turn(svc, kinds, "me", 60000, mine, &err), 0);
+        order[i] = (*mine)->tenant[0];
+    }
+    assert_string_equal(order, "abcabaaaa");
+    cay_task_free(held[0]);
+    cay_task_free(held[1]);
+    cay_service_close(svc);
+}
+
 static void a_key_is_there_once(void **s)
 {
     (void)s;
@@ -392,6 +451,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(what_is_due_first_is_taken_first),
+        T(no_more_wait_than_may),
+        T(tenants_take_turns),
         T(a_key_is_there_once),
         T(a_failure_comes_again_and_dies_at_last),
         T(a_lease_that_ran_out_is_anothers),

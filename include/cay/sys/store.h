@@ -179,11 +179,13 @@ typedef struct cay_store_ops {
     int  (*answer_end)(void *self, const cay_answer *a, const char *owner, int64_t expires_ms, cay_err *err); /* status 0: forget it */
     int  (*answer_sweep)(void *self, int64_t now_ms, cay_err *err);
 
-    /* The queue; now_ms is the caller's clock. Durable when they return. */
+    /* The queue; now_ms is the caller's clock. Durable when they return. What waits is counted in the same transaction: CAY_ERATE, "queue_full". */
     int  (*task_put)(void *self, const cay_task *t, unsigned how, char id[CAY_ID_LEN + 1], cay_err *err);
     /* CAY_ENOENT: nothing is due, and *next_ms is when something will be, or 0. */
     int  (*task_claim)(void *self, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
                        int64_t *next_ms, cay_err *err); /* kinds: JSON list, or NULL; lease_ms: when it ends */
+    int  (*task_turn)(void *self, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
+                      int64_t *next_ms, cay_err *err); /* the same, as cay_task_turn() */
     /* state: "running" (lease_ms: until when), "done", "waiting" (due_ms), "dead". CAY_ESTATE, "task_lost". */
     int  (*task_end)(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms, const char *error, cay_err *err);
     int  (*task_cancel)(void *self, const char *id, const char *kind, const char *subject, size_t *n, cay_err *err); /* by id, or by the others */

@@ -207,7 +207,7 @@ static void *work(void *arg)
     while (poll(p, 1, 0) == 0) {
         cay_task *t;
         cay_err err = CAY_ERR_INIT;
-        if (cay_task_claim(b->svc, kinds, b->owner, LEASE_MS, &t, &err) == 0) {
+        if (cay_task_turn(b->svc, kinds, b->owner, LEASE_MS, &t, &err) == 0) {
             do_build(b, t);
             cay_task_free(t);
             continue;

@@ -5,6 +5,7 @@
 #include <base/str.h>
 #include <cay/build.h>
 #include <cay/policy.h>
+#include <server/crowd.h>
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -129,6 +130,8 @@ int cay__on_build_create(cay__req *r, cay_err *err)
     if (nrules)
         CAY_TRY(cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net, err));
     b.net = net;
+    CAY_TRY(cay_build_room(r->svc, r->who.tenant, err)); /* before gigabytes are sent for nothing */
+    CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_TRY(take_body(r, &b, &fd, err));
     CAY_TRY(cay_build_submit(r->svc, &b, id, err));
     cay__req_about(r, id);

@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/snapshot.h>
+#include <server/crowd.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -165,6 +166,7 @@ int cay__on_snapshot_import(cay__req *r, cay_err *err)
     uint64_t n;
     cay_import spec = { .size = sizeof spec, .label = cay__req_query(r, "label") };
     CAY_TRY(cay__native_shared(r, "imported snapshots", err)); /* the library makes them the default tenant's */
+    CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_TRY(scratch(r, &fd, err));
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err));
     if (lseek(fd, 0, SEEK_SET) < 0)

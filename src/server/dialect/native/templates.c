@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/template.h>
+#include <server/crowd.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -145,6 +146,7 @@ int cay__on_template_import(cay__req *r, cay_err *err)
     while (n < NAMES && (names[n] = cay__native_query_nth(r, "name", n)))
         n++;
     names[n] = NULL;
+    CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_AUTOFD fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
