@@ -152,16 +152,16 @@ int cay__on_ticket(cay__req *r, cay_err *err)
 static const char *const scope_words[] = { [CAY__SCOPE_PORT] = "port",       [CAY__SCOPE_FILE] = "file",   [CAY__SCOPE_SANDBOX] = "sandbox",
                                            [CAY__SCOPE_TENANT] = "tenant", [CAY__SCOPE_ADMIN] = "admin" };
 
-/* What the pages need to know before they ask for anything else; without a session that nobody is in. */
+/* What the pages need to know before they ask for anything else. Who is not in is told that, and nothing of the host or of what runs on it. */
 static json_t *about(cay__req *r, const char *text)
 {
     char csrf[CSRF_LEN + 1] = "", host[256] = "";
-    gethostname(host, sizeof host - 1);
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s}", "version", CAY_VERSION, "instance", cay__server_instance(r->server), "domain", cay__server_domain(r->server), "host", host);
-    if (!text || r->who.scope == CAY__SCOPE_NOBODY) {
-        json_object_set_new(j, "scope", json_null());
+    json_t *j = json_pack("{s:n,s:s,s:s}", "scope", "instance", cay__server_instance(r->server), "domain", cay__server_domain(r->server));
+    if (!text || r->who.scope == CAY__SCOPE_NOBODY)
         return j;
-    }
+    gethostname(host, sizeof host - 1);
+    json_object_set_new(j, "version", json_string(CAY_VERSION));
+    json_object_set_new(j, "host", json_string(host));
     csrf_of(text, csrf);
     json_object_set_new(j, "scope", json_string(scope_words[r->who.scope]));
     json_object_set_new(j, "tenant", json_string(r->who.tenant));

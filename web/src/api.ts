@@ -27,7 +27,7 @@ export interface NetRecord { t: number; box?: string; event: string; verdict: st
 export interface Policy { mode: string; rules: string[]; rate_up?: number; rate_down?: number; connections?: number; bindings?: { name: string; destination: string }[] }
 export interface List<X> { items: X[]; next?: string }
 
-export interface Session { scope: 'admin' | 'tenant' | null; tenant?: string; key?: string; csrf?: string; version: string; instance: string; domain: string; host: string }
+export interface Session { scope: 'admin' | 'tenant' | null; tenant?: string; key?: string; csrf?: string; version?: string; instance: string; domain: string; host?: string }
 export const session = signal<Session | null>(null);
 /** Set while the server does not answer: since when. */
 export const lost = signal(0);
