@@ -5,6 +5,7 @@
  *   cay_template_find()    one, by name or id            cay_template_list()     those there are
  *   cay_template_publish() a sandbox or snapshot as one  cay_template_remove()   forget one
  *   cay_template_name()    another name for one          cay_template_import()   a root filesystem or an image from a file
+ *   cay_template_share()   for other tenants, or not
  *   cay_template_pull()    an image from a registry      cay_template_export()   an image into a file
  *
  * A template is a stack of layers and what its sandboxes are told: environment, user, working directory. Sandboxes are made from one
@@ -69,6 +70,9 @@ CAY_API int cay_template_list(cay_service *svc, const cay_call *call, const cay_
 CAY_API int cay_template_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_err *err);
 /* Gives it one more name, which goes from the one that had it. */
 CAY_API int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, const char *name, cay_err *err);
+
+/* Whether other tenants see it and may use it. Sandboxes that they made from it stay. */
+CAY_API int cay_template_share(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, bool shared, cay_err *err);
 
 typedef struct cay_template_spec {
     size_t             size;

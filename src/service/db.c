@@ -108,6 +108,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_TPL_INSERT] = "INSERT INTO templates(id,tenant,base,source,digest,layers,config,shared,bytes,files,created_ms)"
                           " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
     [CAY__Q_TPL_REMOVE] = "DELETE FROM templates WHERE id=?1",
+    [CAY__Q_TPL_SHARE] = "UPDATE templates SET shared=CAST(?2 AS INTEGER) WHERE id=?1",
     [CAY__Q_TPL_LAYERS] = "SELECT layers FROM templates WHERE id=?1",
     [CAY__Q_TPL_LIST] = "SELECT id,tenant,base,source,digest,layers,config,"
                         "(SELECT json_group_array(name) FROM (SELECT name FROM template_names n WHERE n.id=t.id ORDER BY name)),"

@@ -18,7 +18,7 @@ enum cay__query {
     CAY__Q_SNAP_INSERT, CAY__Q_SNAP_READY, CAY__Q_SNAP_STACK, CAY__Q_SNAP_SETTLED, CAY__Q_SNAP_REMOVE, CAY__Q_SNAP_GET, CAY__Q_SNAP_LIST,
     CAY__Q_SNAP_SEQ, CAY__Q_SNAP_LAST, CAY__Q_SNAP_RESOLVE, CAY__Q_LAYERS_FREE, CAY__Q_LAYERS_OF, CAY__Q_LAYER_USED, CAY__Q_MERGE_SNAPS, CAY__Q_MERGE_BOXES,
     CAY__Q_MERGE_LEFT, CAY__Q_JOB_PUT, CAY__Q_JOB_DROP, CAY__Q_JOB_LIST, CAY__Q_UNSETTLED,
-    CAY__Q_TPL_INSERT, CAY__Q_TPL_REMOVE, CAY__Q_TPL_LAYERS, CAY__Q_TPL_LIST, CAY__Q_TPL_SEQ, CAY__Q_TPL_RESOLVE, CAY__Q_TPL_NAME, CAY__Q_TPL_UNNAME,
+    CAY__Q_TPL_INSERT, CAY__Q_TPL_REMOVE, CAY__Q_TPL_SHARE, CAY__Q_TPL_LAYERS, CAY__Q_TPL_LIST, CAY__Q_TPL_SEQ, CAY__Q_TPL_RESOLVE, CAY__Q_TPL_NAME, CAY__Q_TPL_UNNAME,
     CAY__Q_TPL_UNNAME_ALL, CAY__Q_MERGE_TPLS,
     CAY__Q_TENANT_PUT, CAY__Q_TENANT_SET, CAY__Q_TENANT_DROP, CAY__Q_TENANT_BUSY, CAY__Q_TENANT_LIST, CAY__Q_TENANT_GET, CAY__Q_TENANT_USES, CAY__Q_TENANT_SPEND, CAY__Q_KEYS_DROP, CAY__Q_KEYS_OF_BOX,
     CAY__Q_KEY_PUT, CAY__Q_KEY_GET, CAY__Q_KEY_LIST, CAY__Q_KEY_REVOKE, CAY__Q_KEY_SWEEP, CAY__Q_ONCE_FIND, CAY__Q_BOX_USES,
@@ -90,6 +90,7 @@ int cay__s_unsettled(void *, const char *, unsigned *, cay_err *);
 int cay__s_template_insert(void *, const cay_template_row *, cay_err *);
 int cay__s_template_remove(void *, const char *, cay_err *);
 int cay__s_template_name(void *, const char *, const char *, const char *, cay_err *);
+int cay__s_template_share(void *, const char *, bool, cay_err *);
 int cay__s_template_list(void *, const char *, const char *, const char *, int (*)(const cay_template_row *, void *), void *, cay_err *);
 int cay__s_template_resolve(void *, const char *, const char *, char (*)[CAY_ID_LEN + 1], size_t, size_t *, cay_err *);
 

@@ -521,6 +521,7 @@ const cay_store_ops cay__store_sqlite = {
     .template_insert = cay__s_template_insert,
     .template_remove = cay__s_template_remove,
     .template_name = cay__s_template_name,
+    .template_share = cay__s_template_share,
     .template_list = cay__s_template_list,
     .template_resolve = cay__s_template_resolve,
     .answer_begin = cay__s_answer_begin,

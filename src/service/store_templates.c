@@ -134,6 +134,23 @@ int cay__s_template_name(void *self, const char *tenant, const char *name, const
     return cay__db_write(self, CAY__TX_DURABLE, do_name, &(naming){ tenant, name, id }, err);
 }
 
+typedef struct sharing {
+    const char *id;
+    bool        shared;
+} sharing;
+
+static int do_share(cay__db *db, void *arg, cay_err *err)
+{
+    const sharing *s = arg;
+    int n = change(db, CAY__Q_TPL_SHARE, s->id, s->shared ? "1" : "0", NULL, err);
+    return n < 0 ? n : n ? 0 : no_template(s->id, err);
+}
+
+int cay__s_template_share(void *self, const char *id, bool shared, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE, do_share, &(sharing){ id, shared }, err);
+}
+
 /* ------------------------------------------------------------------ reading */
 
 typedef struct kept {

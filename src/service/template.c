@@ -205,6 +205,14 @@ int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant
     return svc->store->template_name(svc->db, t->tenant, name, t->id, err);
 }
 
+int cay_template_share(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, bool shared, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    CAY_TRY(cay_template_find(svc, call, tenant, ref, &t, err));
+    CAY_TRY(own_only(t, tenant, "shared", err));
+    return svc->store->template_share(svc->db, t->id, shared, err);
+}
+
 /* ------------------------------------------------------------------ what it says */
 
 static bool pairs_ok(const json_t *j)

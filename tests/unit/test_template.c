@@ -179,6 +179,17 @@ static void tenant_sees_its_own_and_shared_ones(void **s)
     assert_int_equal(n, 2);
     /* What a tenant calls its own is no name to the operator, who would start from what that tenant put there. */
     OK(cay_template_name(svc, NULL, "a", mine, "python:3", &err));
+    /* Shared, others see it and cannot take that back. */
+    cay_template *seen;
+    FAILS(cay_template_find(svc, NULL, "b", mine, &seen, &err), CAY_ENOENT, "template_not_found");
+    OK(cay_template_share(svc, NULL, "a", mine, true, &err));
+    OK(cay_template_find(svc, NULL, "b", mine, &seen, &err));
+    assert_true(seen->shared);
+    cay_template_free(seen);
+    FAILS(cay_template_share(svc, NULL, "b", mine, false, &err), CAY_EPERM, "template_shared");
+    OK(cay_template_share(svc, NULL, "a", mine, false, &err));
+    FAILS(cay_template_share(svc, NULL, "b", mine, true, &err), CAY_ENOENT, "template_not_found");
+    FAILS(svc->store->template_share(svc->db, "tnobody", true, &err), CAY_ENOENT, "template_not_found");
     FAILS(cay_template_find(svc, NULL, NULL, "python:3", &t, &err), CAY_ENOENT, "template_not_found");
     OK(cay_template_find(svc, NULL, NULL, "tools", &t, &err));
     assert_string_equal(t->id, shared);

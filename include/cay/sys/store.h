@@ -155,6 +155,7 @@ typedef struct cay_store_ops {
     int  (*template_remove)(void *self, const char *id, cay_err *err);              /* CAY_ENOENT, "template_not_found" */
     /* id NULL: nobody has that name any more. */
     int  (*template_name)(void *self, const char *tenant, const char *name, const char *id, cay_err *err);
+    int  (*template_share)(void *self, const char *id, bool shared, cay_err *err); /* CAY_ENOENT, "template_not_found" */
     /* In order of creation: tenant's own and shared ones, or NULL; id, after: or NULL. */
     int  (*template_list)(void *self, const char *tenant, const char *id, const char *after, int (*fn)(const cay_template_row *, void *), void *arg, cay_err *err);
     /* Those of a name or of the beginning of an id: first the tenant's own, then shared ones. tenant NULL: of all. */

@@ -2,6 +2,7 @@
 /* The SDK's template builder: a name is taken, files are sent by their hash, steps follow, and somebody asks how it goes. */
 #include "builder.h"
 #include "e2b.h"
+#include "ecr.h"
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/build.h>
@@ -168,21 +169,17 @@ static int read_from(cay__req *r, const json_t *in, const char **out, bool *pull
 static int keep_account(cay__req *r, const json_t *in, json_t *recipe, cay_err *err)
 {
     const json_t *registry = json_object_get(in, "fromImageRegistry");
-    const char *user = cay__json_str(registry, "username", ""), *password = cay__json_str(registry, "password", "");
+    CAY_AUTOBUF login = CAY__BUF(60000);
     char name[64];
     if (!registry || json_is_null(registry))
         return 0;
-    if (strcmp(cay__json_str(registry, "type", ""), "registry") != 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "fromImageRegistry: type %.20s is not supported by this server: registry is, with username and password", cay__json_str(registry, "type", "none"));
-    if (!*user || !*password || strchr(user, ':'))
-        return cay_fail(err, CAY_EINVAL, "fromImageRegistry has a username and a password");
     CAY_TRY(e2b_shared(r, "fromImageRegistry: secrets", err));
-    size_t n = strlen(user) + strlen(password) + 2;
-    char *both = cay__arena_take(&r->arena, n);
-    cay__str_join(both, n, user, ":", password, NULL);
+    CAY_TRY(e2b_registry_login(&r->call, registry, &login, err));
+    if (login.full)
+        return cay_fail(err, CAY_ETOOBIG, "fromImageRegistry is longer than 60 kB");
     snprintf(name, sizeof name, "E2B_BOX_%s", r->param[1]);
-    int rc = cay_secret_put(r->svc, name, both, n - 1, err);
-    explicit_bzero(both, n);
+    int rc = cay_secret_put(r->svc, name, login.data, login.len, err);
+    explicit_bzero(login.data, login.len);
     CAY_TRY(rc);
     json_object_set_new(recipe, "secret", json_string(name));
     return 0;
@@ -344,9 +341,10 @@ int e2b_on_build_logs(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, json_pack("{s:O}", "logs", entries));
 }
 
-/* Deprecated: a Dockerfile that is pushed elsewhere as an image. */
+/* Deprecated: docker of the user's own machine builds an image and pushes it to a registry of E2B's, which is not here; the request has a
+ * Dockerfile, but none of the files that it copies. */
 int e2b_on_build(cay__req *r, cay_err *err)
 {
     (void)r;
-    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "this way to build templates ended with E2B's SDK 1; /v3/templates is answered");
+    return cay_fail_why(err, CAY_EINVAL, "old_build", "builds of E2B's first SDK are pushed to E2B's own registry by docker, and none of that is here: use Template.build() of SDK 2 or `e2b template create`");
 }

@@ -152,15 +152,20 @@ int e2b_on_template_delete(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* {"public"}: as it is, nothing is to be done. */
+/* {"public"}: for other tenants, too. What is shared may stand in for an image of that name when they build, so it is the operator's to say. */
 int e2b_on_template_patch(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     json_t *in;
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
-    if (cay__json_bool(in, "public", t->shared) != t->shared)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "publishing a template to other tenants is not supported by this server");
+    const json_t *public = json_object_get(in, "public");
+    if (public && !json_is_boolean(public))
+        return cay_fail(err, CAY_EINVAL, "public is true or false");
+    if (public && json_is_true(public) != t->shared) {
+        CAY_TRY(e2b_shared(r, "publishing templates", err));
+        CAY_TRY(cay_template_share(r->svc, &r->call, cay__req_tenant(r), t->id, json_is_true(public), err));
+    }
     json_t *o = template_json(t), *names = json_incref(json_object_get(o, "names"));
     json_decref(o);
     return cay__reply_json(r, 200, json_pack("{s:o}", "names", names));

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ecr.h"
+#include <base/base64.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <net/http.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
+#include <time.h>
+
+#define BODY   "{}"
+#define TYPE   "application/x-amz-json-1.1"
+#define TARGET "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
+enum { ANSWER_MAX = 65536, WAIT_MS = 20000, HASH = 32 };
+
+static void hex(const unsigned char md[HASH], char out[2 * HASH + 1])
+{
+    for (int i = 0; i < HASH; i++)
+        snprintf(out + 2 * i, 3, "%02x", md[i]);
+}
+
+static void sha256(const char *text, char out[2 * HASH + 1])
+{
+    unsigned char md[HASH];
+    EVP_Digest(text, strlen(text), md, NULL, EVP_sha256(), NULL);
+    hex(md, out);
+}
+
+static void hmac(unsigned char key[HASH], const char *text)
+{
+    unsigned char md[HASH];
+    HMAC(EVP_sha256(), key, HASH, (const unsigned char *)text, strlen(text), md, NULL);
+    memcpy(key, md, HASH);
+}
+
+bool e2b_ecr_region_ok(const char *region)
+{
+    size_t n = strlen(region);
+    return n >= 4 && n <= 32 && strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+}
+
+void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char date[E2B_ECR_DATE], char auth[E2B_ECR_AUTH])
+{
+    static const char signed_[] = "content-type;host;x-amz-date;x-amz-target";
+    char canonical[1024], scope[100], to_sign[400], digest[2 * HASH + 1], first[200];
+    unsigned char key[HASH];
+    struct tm tm;
+    time_t t = (time_t)now;
+    strftime(date, E2B_ECR_DATE, "%Y%m%dT%H%M%SZ", gmtime_r(&t, &tm));
+    sha256(BODY, digest);
+    snprintf(canonical, sizeof canonical, "POST\n/\n\ncontent-type:" TYPE "\nhost:%.200s\nx-amz-date:%s\nx-amz-target:" TARGET "\n\n%s\n%s", host, date, signed_, digest);
+    sha256(canonical, digest);
+    snprintf(scope, sizeof scope, "%.8s/%.32s/ecr/aws4_request", date, k->region);
+    snprintf(to_sign, sizeof to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, digest);
+    int n = snprintf(first, sizeof first, "AWS4%.128s", k->secret);
+    char day[9];
+    snprintf(day, sizeof day, "%.8s", date);
+    HMAC(EVP_sha256(), first, n, (const unsigned char *)day, 8, key, NULL);
+    hmac(key, k->region);
+    hmac(key, "ecr");
+    hmac(key, "aws4_request");
+    hmac(key, to_sign);
+    hex(key, digest);
+    explicit_bzero(first, sizeof first);
+    snprintf(auth, E2B_ECR_AUTH, "AWS4-HMAC-SHA256 Credential=%.128s/%s, SignedHeaders=%s, Signature=%s", k->id, scope, signed_, digest);
+}
+
+int e2b_ecr_read(const char *body, size_t len, cay__buf *out, cay_err *err)
+{
+    json_error_t je;
+    CAY_AUTOJSON *o = json_loadb(body ? body : "", len, 0, &je);
+    const char *token = cay__json_str(json_array_get(json_object_get(o, "authorizationData"), 0), "authorizationToken", "");
+    if (!*token || !cay__base64_get(out, token, strlen(token)) || !out->data || !strchr(out->data, ':') || strlen(out->data) != out->len || strpbrk(out->data, "\r\n"))
+        return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer", "ECR answered without a password");
+    return 0;
+}
+
+int e2b_ecr_login(const cay_call *call, const e2b_ecr_key *k, cay__buf *out, cay_err *err)
+{
+    char url[300], date[E2B_ECR_DATE], auth[E2B_ECR_AUTH], line[3][E2B_ECR_AUTH + 40];
+    const char *own = getenv("AWS_ENDPOINT_URL_ECR"), *host;
+    CAY_AUTOBUF body = CAY__BUF(ANSWER_MAX);
+    cay__http *h;
+    cay__http_reply reply = { 0 };
+    if (own && *own)
+        cay__str_copy(url, sizeof url, own);
+    else
+        snprintf(url, sizeof url, "https://api.ecr.%.32s.amazonaws.com%s", k->region, cay__str_starts(k->region, "cn-") ? ".cn" : "");
+    if (!(host = strstr(url, "://")))
+        return cay_fail(err, CAY_EINVAL, "AWS_ENDPOINT_URL_ECR is no URL");
+    size_t n = strlen(url);
+    while (n && url[n - 1] == '/') /* what is signed is the path "/" */
+        url[--n] = 0;
+    e2b_ecr_sign(k, host + 3, (long long)time(NULL), date, auth);
+    snprintf(line[0], sizeof line[0], "Authorization: %s", auth);
+    snprintf(line[1], sizeof line[1], "X-Amz-Date: %s", date);
+    snprintf(line[2], sizeof line[2], "X-Amz-Target: " TARGET);
+    const char *const headers[] = { "Content-Type: " TYPE, line[0], line[1], line[2], NULL };
+    const cay__http_req req = { .method = "POST", .url = url, .headers = headers, .body = BODY, .body_len = sizeof BODY - 1, .connect_ms = WAIT_MS, .total_ms = WAIT_MS, .max_body = ANSWER_MAX };
+    CAY_TRY(cay__http_open(&h, err));
+    int rc = cay__http_fetch(h, call, &req, &reply, &body, err);
+    cay__http_close(h);
+    if (rc < 0)
+        return rc;
+    if (reply.status == 400 || reply.status == 401 || reply.status == 403)
+        return cay_fail_why(err, CAY_EINVAL, "registry_auth", "ECR of %.32s does not take these keys (status %d)", k->region, reply.status);
+    if (reply.status != 200)
+        return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer", "ECR of %.32s answered %d", k->region, reply.status);
+    rc = e2b_ecr_read(body.data, body.len, out, err);
+    explicit_bzero(body.data, body.len);
+    return rc;
+}
+
+static int aws(const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+{
+    const e2b_ecr_key k = { cay__json_str(in, "awsAccessKeyId", ""), cay__json_str(in, "awsSecretAccessKey", ""), cay__json_str(in, "awsRegion", "") };
+    if (!*k.id || strspn(k.id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") != strlen(k.id) || strlen(k.id) > 128 || !*k.secret || strlen(k.secret) > 128)
+        return cay_fail(err, CAY_EINVAL, "fromImageRegistry of type aws has awsAccessKeyId and awsSecretAccessKey");
+    if (!e2b_ecr_region_ok(k.region))
+        return cay_fail(err, CAY_EINVAL, "fromImageRegistry: awsRegion is a region's name, such as eu-central-1");
+    return e2b_ecr_login(call, &k, out, err);
+}
+
+/* The file of a service account, in one line, is the password of a user of that name. */
+static int gcp(const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    (void)call;
+    if (cay__json_object("serviceAccountJson", cay__json_str(in, "serviceAccountJson", ""), &o, NULL) < 0 || !*cay__json_str(o, "private_key", ""))
+        return cay_fail(err, CAY_EINVAL, "fromImageRegistry of type gcp has serviceAccountJson, the text of a service account's key file");
+    CAY_AUTOFREE char *text = json_dumps(o, JSON_COMPACT);
+    cay__buf_fmt(out, "_json_key:%s", text ? text : "");
+    return 0;
+}
+
+static int plain(const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+{
+    const char *user = cay__json_str(in, "username", ""), *password = cay__json_str(in, "password", "");
+    (void)call;
+    if (!*user || !*password || strchr(user, ':'))
+        return cay_fail(err, CAY_EINVAL, "fromImageRegistry has a username and a password");
+    cay__buf_fmt(out, "%s:%s", user, password);
+    return 0;
+}
+
+int e2b_registry_login(const cay_call *call, const json_t *registry, cay__buf *out, cay_err *err)
+{
+    static const struct {
+        const char *type;
+        int       (*fn)(const cay_call *call, const json_t *in, cay__buf *out, cay_err *err);
+    } types[] = { { "registry", plain }, { "aws", aws }, { "gcp", gcp } };
+    for (size_t i = 0; i < CAY_LEN(types); i++)
+        if (!strcmp(types[i].type, cay__json_str(registry, "type", "")))
+            return types[i].fn(call, registry, out, err);
+    return cay_fail(err, CAY_EINVAL, "fromImageRegistry: its type is registry, aws or gcp, not \"%.20s\"", cay__json_str(registry, "type", ""));
+}
