@@ -491,6 +491,12 @@ static void tell_late(void)
         }
 }
 
+int wait_until(int64_t at)
+{
+    int64_t left = at - cay__now_ms();
+    return at == INT64_MAX ? -1 : left < 0 ? 0 : (int)CAY_MIN(left, 60000);
+}
+
 #define LOOK_MS 5000
 
 /* A sandbox outlives its keeper, for the next one to adopt. Once the state directory is gone there is no record of us, and nobody
@@ -506,13 +512,13 @@ static int orphan_wait(void)
             _exit(0);
         G.look_ms = now + LOOK_MS;
     }
-    return (int)(G.look_ms - now);
+    return wait_until(G.look_ms);
 }
 
-/* The earlier of two waits of which -1 has no end. */
+/* The earlier of two waits; -1, which has no end, is the greatest unsigned number. */
 static int sooner(int a, int b)
 {
-    return a < 0 || (b >= 0 && b < a) ? b : a;
+    return (unsigned)a < (unsigned)b ? a : b;
 }
 
 static _Noreturn void loop(void)
@@ -520,7 +526,7 @@ static _Noreturn void loop(void)
     for (;;) {
         struct pollfd p[4 + SUDO_VISITS] = { { G.sig, POLLIN, 0 }, { G.ctl, POLLIN, 0 }, { G.listen, POLLIN, 0 } };
         int more = sudo_poll(p + 3);
-        int late = G.nlate ? (int)CAY_MAX(G.late_until - cay__now_ms(), 0) : -1;
+        int late = G.nlate ? wait_until(G.late_until) : -1;
         int n = poll(p, 3 + (nfds_t)more, sooner(sooner(late, orphan_wait()), sooner(units_wait(), sudo_wait())));
         if (G.nlate && cay__now_ms() >= G.late_until)
             tell_late();

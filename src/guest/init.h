@@ -100,6 +100,7 @@ bool tree_tenants(int sig); /* whether a process lives that is neither ours nor 
 /* init.c */
 void init_packet(const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
+int  wait_until(int64_t at); /* for poll(2): ms from now, a minute at most; of INT64_MAX -1 */
 void reap(void); /* takes every child that ended, and tells of those that are commands */
 gproc *gproc_find(const char *id);
 gproc *gproc_new(const char *id);

@@ -16,6 +16,8 @@
 
 #define ASK_MS  5000 /* to say what it wants */
 #define KILL_MS 1000 /* between HUP and KILL, when its client is gone */
+#define TELL_MS 250  /* an event for each such time, and at most so many at once: a loop of sudo must not drown the events of others */
+#define TELL_MAX 64
 
 typedef struct visit {
     int     fd;  /* -1: free, unless pid */
@@ -25,8 +27,11 @@ typedef struct visit {
 } visit;
 
 static struct {
-    int   listen;
-    visit v[SUDO_VISITS];
+    int      listen;
+    visit    v[SUDO_VISITS];
+    int64_t  told_until; /* the time that events so far have used up */
+    int32_t  untold;
+    uid_t    untold_uid; /* of the last of these */
 } S = { .listen = -1 };
 
 /* ---- the socket and the programs ---- */
@@ -97,10 +102,25 @@ static bool may(uid_t uid)
     return user_default(&id) == 0 && id.uid == uid;
 }
 
+/* When there is room for one more event. */
+static int64_t tell_at(void)
+{
+    return S.told_until - (TELL_MAX - 1) * TELL_MS;
+}
+
+/* Each tells how many there was no room for before it. */
 static void audit(uid_t uid, const char *as, const char *what)
 {
     char n[21];
-    cay_g_result r = { .sys = 1 };
+    cay_g_result r = { .sys = 1, .pid = S.untold };
+    int64_t now = cay__now_ms();
+    if (now < tell_at() && !CAY__MUTANT("sudo-flood")) {
+        S.untold++;
+        S.untold_uid = uid;
+        return;
+    }
+    S.untold = 0;
+    S.told_until = CAY_MAX(S.told_until, now) + TELL_MS;
     cay__str_join(r.step, sizeof r.step, "uid ", cay__str_u64(n, uid), " ", as, NULL);
     r.step[23] = 0;
     const char *base = strrchr(what, '/');
@@ -253,6 +273,8 @@ static void welcome(void)
 void sudo_ready(const struct pollfd *p, int n)
 {
     int64_t now = cay__now_ms();
+    if (S.untold && now >= tell_at())
+        audit(S.untold_uid, "left out", "");
     for (int i = 1; i < n; i++)
         if (p[i].revents && S.v[i - 1].fd == p[i].fd)
             hear(&S.v[i - 1]);
@@ -271,8 +293,8 @@ void sudo_ready(const struct pollfd *p, int n)
 
 int sudo_wait(void)
 {
-    int64_t first = INT64_MAX;
+    int64_t first = S.untold ? tell_at() : INT64_MAX;
     for (visit *v = S.v; S.listen >= 0 && v < S.v + SUDO_VISITS; v++)
-        first = v->due ? CAY_MIN(first, v->due) : first;
-    return first == INT64_MAX ? -1 : (int)CAY_MAX(first - cay__now_ms(), 0);
+        first = v->due && v->due < first ? v->due : first;
+    return wait_until(first);
 }

@@ -399,7 +399,7 @@ int units_wait(void)
         if (at && at < first)
             first = at;
     }
-    return first == INT64_MAX ? -1 : (int)CAY_MIN(CAY_MAX(first - cay__now_ms(), 0), 60000);
+    return wait_until(first);
 }
 
 /* ---- what is asked ---- */

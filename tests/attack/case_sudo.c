@@ -148,6 +148,32 @@ static void s91_linger(void)
     box_remove(sb);
 }
 
+/* Each is told or counted; those told are 64 and four a second at most. */
+static void s92_flood(void)
+{
+    enum { ALL_OF_THEM = 400 };
+    cay_sandbox *sb = box();
+    cay_events *ev = NULL;
+    cay_event e = { .size = sizeof e };
+    int told = 0, counted = 0;
+    cay_call call = { .size = sizeof call };
+    if (cay_service_events(W.svc, cay_sandbox_id(sb), &ev, NULL) < 0)
+        give_up("no events");
+    int64_t began = now_ms();
+    CHECK(command(sb, NULL, "for i in $(seq 400); do sudo -n true || exit; done", NULL, 0) == 0, "sudo does not keep up");
+    call.deadline_ms = now_ms() + 20000;
+    while (told + counted < ALL_OF_THEM && cay_events_next(ev, &call, &e, NULL) == 0)
+        if (!strcmp(e.kind, "sudo")) {
+            counted += e.code;
+            told += strstr(e.reason, "left out") == NULL;
+        }
+    int most = 64 + (int)((now_ms() - began) / 250) + 1;
+    CHECK(told <= most, "%d events of sudo in %d ms", told, (int)(now_ms() - began));
+    CHECK(told + counted == ALL_OF_THEM, "of %d uses of sudo %d are told and %d counted", ALL_OF_THEM, told, counted);
+    cay_events_close(ev);
+    box_remove(sb);
+}
+
 const attack sudo_attacks[] = {
     { "S-84", "sudo is for some users alone", MANY_IDS, "sudo-who", NULL, s84_stranger },
     { "S-85", "no way around a fence by sudo", MANY_IDS, "sudo-fence", NULL, s85_fence },
@@ -156,5 +182,6 @@ const attack sudo_attacks[] = {
     { "S-88", "rubbish for sudo", MANY_IDS, NULL, "no one check: every field is judged, and nothing of the sender's is mapped", s88_rubbish },
     { "S-89", "sudo with one id", SINGLE, NULL, "nobody to become: the kernel refuses what we do not", s89_single },
     { "S-91", "connections that linger, sent to sudo", MANY_IDS, "sudo-linger", NULL, s91_linger },
+    { "S-92", "a loop of sudo does not drown events", MANY_IDS, "sudo-flood", NULL, s92_flood },
     { 0 },
 };
