@@ -5,6 +5,7 @@
 #include "agent_show.h"
 #include "boxopt.h"
 #include "main.h"
+#include "manifest.h"
 #include "open.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -147,6 +148,7 @@ static int open_session(const char *text, cay_conversation **out, cay_err *err)
 
 typedef struct parts {
     box_spec          box;
+    cli_manifest      manifest; /* what its file holds */
     char             *instructions, *state;
     cay_model        *model;
     cay_sandbox      *sandbox;
@@ -172,6 +174,7 @@ static void parts_clear(parts *p)
     cay_model_free(p->model);
     free(p->instructions);
     free(p->state);
+    cli_manifest_clear(&p->manifest);
     box_spec_clear(&p->box);
 }
 
@@ -244,6 +247,10 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(read_text("--instructions", a->instructions, &p->instructions, err));
     if (a->resume)
         CAY_TRY(read_state(a, &p->state, err));
+    if (p->box.create.manifest) { /* so far the name of its file */
+        CAY_TRY(cli_manifest_read(p->box.create.manifest, &p->manifest, err));
+        cli_manifest_give(&p->manifest, &p->box.create);
+    }
     if (a->audit)
         CAY_TRY(cay_ledger_file(a->audit, true, &p->audit, err));
     if (a->audit)

@@ -29,6 +29,8 @@ struct cay_sandbox {
 
 /* An operation that was added after the first release: there, and not NULL. */
 #define CAY__HAS(ops, op) ((ops)->size > offsetof(cay_provider_ops, op) && (ops)->op)
+/* Layers that are trees below layers/, so that what somebody else made of one can be stood on. */
+#define CAY__TREES(ops) (CAY__HAS(ops, snapshot) && !CAY__HAS(ops, opaque_layers))
 
 struct cay_proc {
     cay_sandbox *sb; /* counted */

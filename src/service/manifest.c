@@ -358,7 +358,7 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     if (!f->m)
         return 0;
     CAY_TRY(read_extra(svc, c, mem, f, err));
-    if (f->layer && CAY__HAS(ops, snapshot) && c->nlayers + 2 <= CAY_STACK_MAX && cay__mani_there(svc, f->layer, true)) {
+    if (f->layer && CAY__TREES(ops) && c->nlayers + 2 <= CAY_STACK_MAX && cay__mani_there(svc, f->layer, true)) {
         push_layer(c, mem, f->layer);
         if (!c->ephemeral)
             c->manifest = f->key;
@@ -374,7 +374,7 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
         bool kept = cay__id_valid(c->manifest, 't') || c->ephemeral;
         return kept ? 0 : keep_text(svc, f, mem, &c->manifest, err);
     }
-    f->apply = !CAY__HAS(ops, snapshot);
+    f->apply = !CAY__TREES(ops);
     int rc = f->apply ? 0 : make_layer(svc, call, c, mem, f, &own);
     if (rc == CAY_EISOLATION) /* a weaker provider may stand in, and has no layers */
         f->apply = true;

@@ -125,6 +125,8 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
             svc->store->note_put(svc->db, CAY__NOTE_LAYER, e->d_name, NULL, NULL);
         rc = remove_layer(&s, e->d_name, "", err);
         *removed += rc == 0;
+        if (rc == CAY_ENOTSUP) /* another provider's, which sees to it */
+            rc = 0;
     }
     if (d)
         closedir(d);
