@@ -239,6 +239,10 @@ CAY_API int  cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage 
 
 CAY_API int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err);
 CAY_API int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err);
+/* The same, with values for variables that the manifest of a stopped one calls ephemeral: nobody kept them. *missing: names that nobody gave
+ * now, with commas, malloc'ed; untouched when there are none. env and missing may be NULL. CAY_EINVAL "variable_kept" for any other variable;
+ * CAY_ESTATE when there are values and it is not stopped. */
+CAY_API int cay_sandbox_restart(cay_sandbox *sb, const cay_call *call, const cay_pair *env, char **missing, cay_err *err);
 /* Before it is used: resumes a paused or stopped one that was made with auto_resume, and leaves all others as they are. */
 CAY_API int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err);
 /* Sets the time left, from now. 0 leaves that one as it is; CAY_UNLIMITED removes it. */

@@ -70,8 +70,8 @@ static const opt_def resume_defs[] = {
     { "volume", 0, "NAME:TARGET[:ro]", "with --state: a volume again", OPT_LIST, BOX(volumes) },
     { "root", 0, "DIR", "with --state: the root filesystem directory again", OPT_STR, BOX(root) },
     { "user", 'u', "USER", "with --state: who runs commands inside; needed again for root", OPT_STR, BOX(user) },
-    { "env", 'e', "KEY=VALUE", "with --state: a variable that it leaves out", OPT_LIST, BOX(env) },
-    { "env-file", 0, "FILE", "with --state: the same from lines of KEY=VALUE", OPT_LIST, BOX(env_files) },
+    { "env", 'e', "KEY=VALUE", "an ephemeral variable of a stopped one; with --state: one that it leaves out", OPT_LIST, BOX(env) },
+    { "env-file", 0, "FILE", "the same from lines of KEY=VALUE", OPT_LIST, BOX(env_files) },
     { "net", 0, "off|all|RULE[,RULE…]", "with --state: what it may reach, again", OPT_LIST, BOX(net) },
     { "secret", 0, "NAME=SOURCE@DESTINATION", "with --state: a secret again; needs --net", OPT_LIST, BOX(secrets) },
     { "isolation", 0, "LEVEL", "with --state: least wall accepted; never less than the state says", OPT_STR, BOX(isolation) },
@@ -153,16 +153,19 @@ static int from_state(const resume_args *a, box_spec *with)
     return answer(sb, how);
 }
 
-static int by_id(int argc, char **argv)
+static int by_id(const cay_pair *env, int argc, char **argv)
 {
     int code = CLI_OK;
     for (int i = 0; i < argc; i++) {
         cay_err err = CAY_ERR_INIT;
         CAY_AUTOPTR(cay_sandbox) sb = NULL;
-        if (cli_box_find(argv[i], &sb, &err) < 0 || cay_sandbox_resume(sb, NULL, &err) < 0)
+        CAY_AUTOFREE char *missing = NULL;
+        if (cli_box_find(argv[i], &sb, &err) < 0 || cay_sandbox_restart(sb, NULL, env, &missing, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
         else if (!cli.quiet)
             out_fmt("%s\n", cay_sandbox_id(sb));
+        if (missing)
+            out_note("cay: nobody kept what is ephemeral, and it is not set now: %s; `cay resume -e NAME=VALUE %s` gives it to a stopped one", missing, argv[i]);
     }
     return code;
 }
@@ -173,10 +176,15 @@ static int resume(void *opts, int argc, char **argv)
     static const resume_args none;
     cay_err err = CAY_ERR_INIT;
     box_spec with;
-    if (!a->state && argc && !memcmp(a, &none, sizeof none))
-        return by_id(argc, argv);
+    resume_args rest = *a;
+    rest.box.env = rest.box.env_files = (opt_list){ .n = 0 };
+    if (!a->state && argc && !memcmp(&rest, &none, sizeof none)) {
+        int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err) : by_id(with.create.env, argc, argv);
+        box_spec_clear(&with);
+        return code;
+    }
     if (!a->state || argc) {
-        cay_fail(&err, CAY_EINVAL, a->state ? "--state names the sandbox; give no ID beside it" : argc ? "these options go with --state FILE" : "give an ID, or --state FILE");
+        cay_fail(&err, CAY_EINVAL, a->state ? "--state names the sandbox; give no ID beside it" : argc ? "these options, all but --env, go with --state FILE" : "give an ID, or --state FILE");
         return cli_usage(&cli_resume, &err);
     }
     int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err) : from_state(a, &with);
@@ -186,12 +194,13 @@ static int resume(void *opts, int argc, char **argv)
 
 const cli_verb cli_resume = {
     .name = "resume",
-    .operands = "ID…|--state FILE [OPTIONS]",
+    .operands = "[-e KEY=VALUE] ID…|--state FILE [OPTIONS]",
     .summary = "let paused sandboxes go on, start stopped ones again, or come back by a state",
     .text = "With --state: a sandbox that lives is found as it is; one that is stopped is started, and taken back to the state's\n"
             "snapshot when its files differ; one that is gone is made again from the snapshot. A state gives no rights: what it\n"
             "left out has to be given again, and the message says what.",
     .examples = "  cay resume c7f\n"
+                "  cay resume -e TOKEN=\"$TOKEN\" c7f\n"
                 "  cay resume --state session.json\n"
                 "  cay resume --state session.json --net pypi --mount ~/src:/workspace/src",
     .opts = { { resume_defs, 0 } },

@@ -123,7 +123,7 @@ static void adopt_box(cay_sandbox *sb, look *l, cay_state state)
 
 /* With secrets: started without the lines that bind them, then the values, then those. */
 static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, const cay_call *call, const char *id, cay__spec *spec,
-                     void **box, cay_err *err)
+                     cay__given *given, void **box, cay_err *err)
 {
     cay_create plain = spec->create;
     CAY__AUTOMANI f = { 0 };
@@ -131,6 +131,7 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
     if (plain.nsecrets)
         CAY_TRY(cay__secrets_net_before(plain.net, &spec->mem, &plain.net, err));
     CAY_TRY(cay__mani_prepare(svc, &plain, &spec->mem, &f, err));
+    f.given = given;
     CAY_TRY(cay__mani_build(svc, call, ops, &plain, &spec->mem, &f, err));
     plain.env = cay__mani_env(&f, plain.env, &spec->mem);
     CAY_TRY(cay__units_take(&plain, &spec->mem, err));
@@ -152,7 +153,7 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
     return rc;
 }
 
-static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *err)
+static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__given *given, cay_err *err)
 {
     cay__place *p;
     cay__spec *spec = NULL;
@@ -168,21 +169,21 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
     /* The intent first: if this program dies now, the next one looks whether it runs. From now on nobody merges its layers. */
     int rc = svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL, err);
     if (rc == CAY_ESTATE) /* somebody was faster: what it is now decides */
-        return cay_sandbox_resume(sb, call, err);
+        return cay__sandbox_resume(sb, call, given, err);
     CAY_TRY(rc);
     CAY_FAULT("resume.intended");
     CAY_AUTOFD lock = -1;
     rc = cay__stack_renew(svc, call, sb->id, &l->row, &lock, err);
     if (rc == 0 && l->row->row.state != CAY_STOPPED) { /* likewise */
         cay__close_fd(&lock);
-        return cay_sandbox_resume(sb, call, err);
+        return cay__sandbox_resume(sb, call, given, err);
     }
     if (rc == 0)
         rc = cay__spec_read(&l->row->row, &spec, err);
     if (rc == 0)
         rc = cay__create_check(&spec->create, svc->home_fd, svc->run, err);
     if (rc == 0)
-        rc = start_box(svc, p->ops, self, call, sb->id, spec, &box, err);
+        rc = start_box(svc, p->ops, self, call, sb->id, spec, given, &box, err);
     if (rc < 0)
         svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, reason, NULL, NULL);
     cay__spec_free(spec);
@@ -201,15 +202,15 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay_err *
     return rc;
 }
 
-int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
+int cay__sandbox_resume(cay_sandbox *sb, const cay_call *call, cay__given *given, cay_err *err)
 {
-    CAY__OP(call, "sandbox.resume", sb->id, err);
-    CAY__BACK(sb->owner, order, sb, call, CAY_RUNNING, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
+    if (given && given->strict && given->env && l.t.state != CAY_STOPPED)
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_state", "sandbox %s is %s: variables are given when it starts; stop it first (cay kill %s)", sb->id, cay_state_name(l.t.state), sb->id);
     switch (l.t.state) {
     case CAY_RUNNING: adopt_box(sb, &l, CAY_RUNNING); return 0;
-    case CAY_STOPPED: return start_again(sb, call, &l, err);
+    case CAY_STOPPED: return start_again(sb, call, &l, given, err);
     case CAY_PAUSED: break;
     default: return cay__wrong_state(sb, "resume", l.t.state, err);
     }
@@ -219,6 +220,27 @@ int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
     CAY_FAULT("resume.done");
     adopt_box(sb, &l, CAY_RUNNING);
     return note_state(sb, &l, CAY_RUNNING, "", err);
+}
+
+int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
+{
+    CAY__OP(call, "sandbox.resume", sb->id, err);
+    CAY__BACK(sb->owner, order, sb, call, CAY_RUNNING, err);
+    return cay__sandbox_resume(sb, call, NULL, err);
+}
+
+int cay_sandbox_restart(cay_sandbox *sb, const cay_call *call, const cay_pair *env, char **missing, cay_err *err)
+{
+    CAY__OP(call, "sandbox.resume", sb->id, err);
+    cay__given given = { .env = env && env->key ? env : NULL, .strict = true };
+    if (given.env)
+        CAY_TRY(cay__back_none(sb->owner, "variables at a resume", err));
+    CAY__BACK(sb->owner, order, sb, call, CAY_RUNNING, err);
+    int rc = cay__sandbox_resume(sb, call, &given, err);
+    if (rc == 0 && missing)
+        *missing = CAY_STEAL(given.missing);
+    free(given.missing);
+    return rc;
 }
 
 int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)

@@ -105,6 +105,39 @@ static void take_env(const cay_manifest *m, cay_create *c, cay__arena *mem)
         c->env = list;
 }
 
+static const char *given(const cay__given *g, const char *name)
+{
+    for (const cay_pair *e = g ? g->env : NULL; e && e->key; e++)
+        if (!strcmp(e->key, name))
+            return e->value;
+    return NULL;
+}
+
+static void note_missing(cay__given *g, const char *name)
+{
+    CAY_AUTOBUF b = CAY__BUF(64 << 10);
+    if (!g)
+        return;
+    cay__buf_fmt(&b, "%s%s%s", g->missing ? g->missing : "", g->missing ? "," : "", name);
+    if (b.full)
+        return;
+    free(g->missing);
+    g->missing = cay__strdup(b.data);
+}
+
+/* What a record has is changed by no start. */
+static int check_given(const cay_create *c, const cay__mani *f, cay_err *err)
+{
+    for (const cay_pair *e = f->given && f->given->strict ? f->given->env : NULL; e && e->key; e++) {
+        bool found = false;
+        for (size_t i = 0; f->m && i < f->m->nenv; i++)
+            found |= !strcmp(f->m->env[i].name, e->key) && f->m->env[i].ephemeral && !f->m->env[i].source;
+        if (!found || has_env(c->env, e->key))
+            return cay_fail_why(err, CAY_EINVAL, "variable_kept", "variable %.60s: only those that its manifest calls ephemeral are given when a sandbox starts again", e->key);
+    }
+    return 0;
+}
+
 static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
     size_t n = 0;
@@ -120,8 +153,11 @@ static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, ca
                 return cay_wrap(err, rc, "environment");
         } else if (v->value) {
             value = (cay__value){ cay__strdup(v->value), strlen(v->value) };
+        } else if (given(f->given, v->name)) {
+            value = (cay__value){ cay__strdup(given(f->given, v->name)), strlen(given(f->given, v->name)) };
         } else if (f->done) {
-            continue; /* ephemeral, and this is not the first start: it is gone, as it was meant to be */
+            note_missing(f->given, v->name); /* ephemeral, and this is not the first start: it is gone, as it was meant to be */
+            continue;
         } else {
             return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "environment %.60s: its value was left out when the manifest was saved; give it again", v->name);
         }
@@ -355,6 +391,7 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
 {
     const cay__plan_ask ask = { .base = f->base, .svc = svc, .net = c->net, .want = f->done ? only_ephemeral : NULL };
     cay_err own = CAY_ERR_INIT;
+    CAY_TRY(check_given(c, f, err));
     if (!f->m)
         return 0;
     CAY_TRY(read_extra(svc, c, mem, f, err));

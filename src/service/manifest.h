@@ -15,7 +15,17 @@
 
 #define CAY__SEEN_KEY      65
 
+/* Values for variables that a manifest calls ephemeral, for one start: no record has them. */
+typedef struct cay__given {
+    const cay_pair *env;     /* ends with a NULL key; or NULL */
+    bool            strict;  /* another variable among them is an error */
+    char           *missing; /* names that nobody gave, with commas; malloc'ed, or NULL */
+} cay__given;
+/* life.c: cay_sandbox_resume() with them; given may be NULL. */
+int cay__sandbox_resume(cay_sandbox *sb, const cay_call *call, cay__given *given, cay_err *err);
+
 typedef struct cay__mani {
+    cay__given   *given; /* or NULL */
     cay_service  *svc;
     cay_manifest *m;     /* NULL: the request has none */
     cay__plan     plan;

@@ -19,6 +19,7 @@
 #include <base/str.h>
 #include <cay/snapshot.h>
 #include <cay/state.h>
+#include <manifest/manifest.h>
 #include <sandbox/limits.h>
 
 typedef struct way {
@@ -68,6 +69,36 @@ static bool unchanged(const way *w, const cay_row *row)
     return !strcmp(print, w->s->fingerprint) && cay__state_same_files(w->svc, w->call, w->s, NULL);
 }
 
+/* Its ephemeral variables by who resumes: of the request itself, and of the manifest that is given again. */
+static const cay_pair *values(const way *w, cay__arena *mem, cay_manifest **m)
+{
+    size_t n = 0, own = 0;
+    while (w->with->env && w->with->env[own].key)
+        own++;
+    if (w->with->manifest && cay_manifest_parse(w->with->manifest, strlen(w->with->manifest), CAY_MANIFEST_TRUSTED, m, NULL) < 0)
+        *m = NULL;
+    cay_pair *list = cay__arena_take(mem, (own + (*m ? (*m)->nenv : 0) + 1) * sizeof *list);
+    for (size_t i = 0; i < own; i++)
+        list[n++] = w->with->env[i];
+    for (size_t i = 0; *m && i < (*m)->nenv; i++)
+        if ((*m)->env[i].value && (*m)->env[i].ephemeral)
+            list[n++] = (cay_pair){ (*m)->env[i].name, (*m)->env[i].value };
+    list[n] = (cay_pair){ NULL, NULL };
+    return list;
+}
+
+static int start_with_values(const way *w, cay_sandbox *sb, cay_err *err)
+{
+    cay__arena mem = { 0 };
+    cay_manifest *m = NULL;
+    cay__given given = { .env = values(w, &mem, &m) };
+    int rc = cay__sandbox_resume(sb, w->call, &given, err);
+    free(given.missing);
+    cay_manifest_free(m);
+    cay__arena_clear(&mem);
+    return rc;
+}
+
 static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_resumed *how, cay_err *err)
 {
     cay_snapshot *snap = NULL;
@@ -77,7 +108,7 @@ static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_
         cay_snapshot_free(snap);
     bool same = !restorable || unchanged(w, row);
     CAY_FAULT("state.decided");
-    CAY_TRY(cay_sandbox_resume(sb, w->call, err));
+    CAY_TRY(start_with_values(w, sb, err));
     if (same)
         return 0;
     *how = CAY_RESUMED_RESTORED;

@@ -118,6 +118,18 @@ ok "but its names are" grep -q '"environment":\["E"\],"ephemeral":\["tmp.txt"\]'
 c kill "$id" >/dev/null
 ok "unchanged but for that it is kept" same "$(how "$tmp/e.json" --manifest "$tmp/m.json")" kept
 ok "with its files" same "$(c exec "$id" -- cat a)" changed
+ok "and ephemeral variables, by the manifest" same "$(c exec "$id" -- sh -c 'echo $E$P')" unsaidplain
+ok "a running one takes none" fails resume -e E=new "$id"
+c kill "$id" >/dev/null
+ok "nor does a stopped one what its record has" fails resume -e P=new "$id"
+ok "by name" says "variable P:"
+c resume "$id" >/dev/null
+ok "what nobody gives again is named" says "not set now: E;"
+ok "and not set" same "$(c exec "$id" -- sh -c 'echo $E$P')" plain
+c kill "$id" >/dev/null
+c resume -e E=new "$id" >/dev/null
+ok "of what is given nothing is said" test ! -s "$tmp/err"
+ok "and it is set" same "$(c exec "$id" -- sh -c 'echo $E$P')" newplain
 c kill "$id" >/dev/null
 sed 's/"content":"base"/"content":"other"/' "$tmp/m.json" >"$tmp/m2.json"
 ok "another manifest forces a restore" same "$(how "$tmp/e.json" --manifest "$tmp/m2.json")" restored
