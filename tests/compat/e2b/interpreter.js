@@ -82,3 +82,39 @@ test('bash: state, output on both streams, codes, an own directory', async () =>
 test('a language that is not there is named', async () => {
   await assert.rejects(box.runCode('1', { language: 'java', timeoutMs: 1000, requestTimeoutMs: 1000 }), /501/)
 })
+
+test('python: lines that are no Python: commands and magics, with what they give and how they fail', async () => {
+  const run = async c => { const r = await box.runCode(c); return [r.logs.stdout.join('') + r.logs.stderr.join(''), r.text, r.error?.name] }
+  assert.deepEqual(await run('n = 4\nx = !echo a; echo {n + 1} $n\nx'), ['', "['a', '5 4']", undefined])
+  assert.deepEqual(await run('for i in range(2):\n    !echo $i; echo err >&2\n!exit 3\n_exit_code'), ['0\n1\nerr\nerr\n', '3', undefined])
+  assert.deepEqual(await run('%cd /tmp\n%pwd'), ['/tmp\n', '/tmp', undefined])
+  assert.deepEqual(await run('%%bash\necho "in $0"\nexit 4'), ['in bash\n', undefined, 'CalledProcessError'])
+  assert.deepEqual(await run('%env MINE=1\nimport os\nos.environ["OWN"] = "2"'), ['env: MINE=1\n', undefined, undefined])
+  assert.deepEqual(await run('os.environ["MINE"] + os.environ["OWN"]'), ['', '12', undefined])
+  assert.deepEqual(await run('%%writefile /tmp/w.txt\nkept'), ['Writing /tmp/w.txt\n', undefined, undefined])
+  assert.deepEqual(await run('open("/tmp/w.txt").read()'), ['', 'kept', undefined])
+  assert.equal((await run('%nothing'))[2], 'UsageError')
+  assert.equal((await run('%%nothing\nx'))[2], 'UsageError')
+  assert.equal((await run('x = = 1'))[2], 'SyntaxError')
+  assert.deepEqual(await run('(7\n% 4)'), ['', '3', undefined]) // this is Python
+  assert.deepEqual(await run('"""\n!no command\n"""'), ['', '\\n!no command\\n', undefined])
+  assert.match((await run('%time sum(range(9))'))[0], /Wall time/)
+  assert.match((await run('%pip --version'))[0], /pip|No module/)
+})
+test('python: what was shown, by whatever kind; no input; lines in a traceback', async () => {
+  const r = await box.runCode('class B:\n  def _repr_mimebundle_(self, include=None, exclude=None): return {"text/plain": "t", "x/y": {"a": 1}, "image/png": b"abc"}\ndisplay({"text/latex": "$x$"}, raw=True)\nB()')
+  assert.equal(r.results[0].latex, '$x$')
+  assert.deepEqual([r.results[1].text, r.results[1].png, r.results[1].extra], ['t', 'YWJj', { 'x/y': { a: 1 } }])
+  assert.equal((await box.runCode('%%html\n<i>')).results[0].html, '<i>')
+  const odd = await box.runCode('class O:\n  def _repr_json_(self): return object()\nO()')
+  assert.match(odd.text, /O object/)
+  assert.equal((await box.runCode('input("name?")')).error.name, 'StdinNotImplementedError')
+  const deep = (await box.runCode('def f():\n    return 1 / 0\nf()')).error
+  assert.match(deep.traceback, /line 3[^]*f\(\)[^]*line 2[^]*return 1 \/ 0[^]*ZeroDivisionError/)
+  // Names of the code's own are not the kernel's.
+  await box.runCode('result = count = out = space = cell = run = emit = drain = json = os = time = 1')
+  assert.equal((await box.runCode('result + count')).text, '2')
+  await box.runCode('6 * 7')
+  assert.equal((await box.runCode('_ + 1')).text, '43')
+  assert.equal((await box.runCode('import asyncio\nawait asyncio.sleep(0)\nawait asyncio.sleep(0, 8)')).text, '8')
+})

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs inside a sandbox: lines of JSON in, {"id","code","env"} or {"interrupt": id}; lines of JSON out, as E2B's code interpreter tells what
 # happens. What the code itself prints, by whatever way, goes through pipes and comes out as events, so that it cannot be taken for one.
-import ast, asyncio, base64, json, os, queue, signal, sys, threading, time, traceback, types
+import ast, asyncio, base64, builtins, importlib.util, json, linecache, os, queue, re, runpy, signal, subprocess, sys, threading, time, traceback, types
 
 out = os.fdopen(os.dup(1), "w", buffering=1)
 requests = os.fdopen(os.dup(0), "r")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 lock = threading.Lock()
 current = None
-space = {"__name__": "__main__", "__builtins__": __builtins__}
-sys.modules["__main__"].__dict__.update(space)
+# A module of its own: names that the code gives (result, count, …) are not ours.
+sys.modules["__main__"] = types.ModuleType("__main__")
 space = sys.modules["__main__"].__dict__
+space["__builtins__"] = builtins
 count = 0
 
 
@@ -59,6 +60,33 @@ KINDS = {"html": "_repr_html_", "markdown": "_repr_markdown_", "svg": "_repr_svg
          "latex": "_repr_latex_", "json": "_repr_json_", "javascript": "_repr_javascript_"}
 
 
+MIME = {"text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpeg", "application/pdf": "pdf",
+        "text/latex": "latex", "application/json": "json", "application/javascript": "javascript", "e2b/data": "data", "e2b/chart": "chart"}
+
+
+def plain_bytes(made):
+    return base64.b64encode(made).decode() if isinstance(made, bytes) else made
+
+
+def bundle(event, made):
+    """By MIME type; kinds that have no name of their own are `extra`, and beside it, where the SDK looks for them."""
+    for kind, data in (made[0] if isinstance(made, tuple) else made or {}).items():
+        if kind in MIME:
+            event[MIME[kind]] = plain_bytes(data)
+        elif "/" in str(kind):
+            event[kind] = plain_bytes(data)
+            event["extra"] = dict(event["extra"] or {}, **{kind: event[kind]})
+
+
+def asked(value, name):
+    """What an object says of itself; one that fails has nothing to say."""
+    try:
+        made = getattr(value, name)() if hasattr(value, name) and not isinstance(value, type) else None
+        return made[0] if isinstance(made, tuple) and name != "_repr_mimebundle_" else made
+    except Exception:
+        return None
+
+
 def result(value, main):
     text = repr(value)
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
@@ -66,23 +94,32 @@ def result(value, main):
     event = dict.fromkeys(["text", *KINDS, "data", "chart", "extra"])
     event["text"] = text
     for kind, name in KINDS.items():
-        try:
-            made = getattr(value, name)() if hasattr(value, name) and not isinstance(value, type) else None
-        except Exception:
-            made = None
-        made = made[0] if isinstance(made, tuple) else made
-        event[kind] = base64.b64encode(made).decode() if isinstance(made, bytes) else made
+        event[kind] = plain_bytes(asked(value, name))
+    try:
+        bundle(event, asked(value, "_repr_mimebundle_"))
+    except (AttributeError, TypeError):
+        pass
     if hasattr(value, "to_dict") and type(value).__name__ == "DataFrame":
         try:
             event["data"] = json.loads(value.to_json(orient="split")) and {str(c): json.loads(value[c].to_json(orient="values")) for c in value.columns}
         except Exception:
             pass
+    try:
+        json.dumps(event)
+    except (TypeError, ValueError):  # what cannot be told as JSON is told as text
+        event = dict(dict.fromkeys(["text", *KINDS, "data", "chart", "extra"]), text=text)
     emit(type="result", is_main_result=main, **event)
 
 
-def display(*values, **_):
+def display(*values, raw=False, **_):
+    drain()
     for v in values:
-        result(v, False)
+        if raw and isinstance(v, dict):
+            event = dict.fromkeys(["text", *KINDS, "data", "chart", "extra"])
+            bundle(event, v)
+            emit(type="result", is_main_result=False, **event)
+        else:
+            result(v, False)
 
 
 def label(ax, what):
@@ -158,37 +195,201 @@ def drain():
         p.drain()
 
 
-def execute(code):
-    tree = ast.parse(code, "<cell>")
+class UsageError(Exception):
+    pass
+
+
+class StdinNotImplementedError(NotImplementedError):
+    pass
+
+
+def no_input(*_):
+    raise StdinNotImplementedError("raw_input was called, but this frontend does not support input requests.")
+
+
+def filled(text):
+    """{expression} and $name of the kernel's variables; what is none stays as it is, for the shell."""
+    def braces(m):
+        try:
+            return str(eval(m[1], space))
+        except Exception:
+            return m[0]
+    text = re.sub(r"\{([^{}]+)\}", braces, text)
+    return re.sub(r"\$(\w+)", lambda m: str(space[m[1]]) if m[1] in space else m[0], text)
+
+
+def shell(command, keep=False):
+    sys.stdout.flush()
+    p = subprocess.run(["/bin/bash", "-c", filled(command)], stdout=subprocess.PIPE if keep else None)
+    space["_exit_code"] = p.returncode
+    return p.stdout.decode("utf-8", "replace").splitlines() if keep else None
+
+
+def timed(code):
+    t, c = time.perf_counter(), time.process_time()
+    value = cell(code)
+    print(f"CPU times: total: {(time.process_time() - c) * 1e3:.3g} ms\nWall time: {(time.perf_counter() - t) * 1e3:.3g} ms")
+    return value
+
+
+def timeit(code):
+    import timeit as clock
+    t = clock.Timer(code, globals=space)
+    n, _ = t.autorange()
+    best = sorted(x / n for x in t.repeat(5, n))
+    print(f"{best[2] * 1e6:.3g} us per loop (median of 5 runs, {n:,} loops each)")
+
+
+def env_magic(line):
+    name, eq, value = line.partition("=")
+    if not line:
+        return dict(os.environ)
+    if not eq and " " not in name.strip():
+        return os.environ.get(name.strip())
+    name, value = (name, value) if eq else line.split(None, 1)
+    os.environ[name.strip()] = filled(value.strip())
+    print(f"env: {name.strip()}={value.strip()}")
+
+
+def matplotlib(line):
+    if line.strip() not in ("", "inline", "agg"):
+        raise UsageError(f"%matplotlib {line}: figures are shown inline, there is no other way")
+
+
+def cd(line):
+    os.chdir(os.path.expanduser(filled(line.strip()) or "~"))
+    print(os.getcwd())
+
+
+def write_file(line, body):
+    append, path = line.split()[0] == "-a", line.split()[-1]
+    with open(path, "a" if append else "w") as f:
+        f.write(body)
+    print(("Appending to " if append else "Writing ") + path)
+
+
+def shown(kind):
+    return lambda line, body: display({kind: body}, raw=True)
+
+
+LINE = {"pip": lambda l: shell(f"{sys.executable} -m pip {l}"), "conda": lambda l: shell("conda " + l), "cd": cd, "pwd": lambda l: os.getcwd(), "ls": lambda l: shell("ls " + l), "env": env_magic,
+        "set_env": env_magic, "time": timed, "timeit": timeit, "matplotlib": matplotlib, "sx": lambda l: shell(l, True), "system": lambda l: shell(l, True),
+        "run": lambda l: space.update(runpy.run_path(filled(l).split()[0], run_name="__main__")), "who": lambda l: print("\t".join(n for n in space if n[0] != "_" and n not in hidden)),
+        "lsmagic": lambda l: print(" ".join("%" + n for n in sorted(LINE)), " ".join("%%" + n for n in sorted(CELL)))}
+CELL = {"bash": lambda l, b: script("bash", b), "sh": lambda l, b: script("sh", b), "script": lambda l, b: script(l, b), "python3": lambda l, b: script(sys.executable, b), "time": lambda l, b: timed(b), "timeit": lambda l, b: timeit(b),
+        "writefile": write_file, "html": shown("text/html"), "HTML": shown("text/html"), "markdown": shown("text/markdown"), "latex": shown("text/latex"), "svg": shown("image/svg+xml"),
+        "javascript": shown("application/javascript"), "js": shown("application/javascript")}
+
+
+def script(program, body):
+    sys.stdout.flush()
+    code = subprocess.run(program.split(), input=body.encode()).returncode
+    if code:
+        raise subprocess.CalledProcessError(code, program)
+
+
+def magic(name, line):
+    if name not in LINE:
+        raise UsageError(f"Line magic function `%{name}` not found.")
+    return LINE[name](line)
+
+
+def as_python(code, name):
+    """The lines that are no Python, as Python; what is Python by itself stays as it is."""
+    try:
+        ast.parse(code, name)
+        return code
+    except SyntaxError as e:
+        wrong = e
+    lines, changed = [], False
+    for line in code.split("\n"):
+        m = re.match(r"(\s*)((?:[\w.\[\]'\", ]+?)\s*=\s*)?(!!?|%)(?!=)(.*)$", line)
+        if m:
+            changed = True
+            text, to = m[4].strip(), m[2] or ""
+            call = f"__cay_shell({text!r}, {bool(to) or m[3] == '!!'})" if m[3][0] == "!" else "__cay_magic({!r}, {!r})".format(*(text.split(None, 1) + ["", ""])[:2])
+            line = f"{m[1]}{to}{call}"
+        elif m := re.match(r"\s*(?:\?+\s*([\w.]+)|([\w.]+)\s*\?+)\s*$", line):
+            changed = True
+            line = f"help({m[1] or m[2]})"
+        lines.append(line)
+    code = "\n".join(lines)
+    if not changed:
+        raise wrong
+    return code
+
+
+class Shell:
+    """What get_ipython() gives: the few things that programs ask of it."""
+    user_ns = property(lambda self: space)
+    run_line_magic = magic = staticmethod(lambda name, line="": magic(name, line))
+    run_cell_magic = staticmethod(lambda name, line, body: CELL[name](line, body))
+    system = staticmethod(lambda command: shell(command))
+    getoutput = staticmethod(lambda command: shell(command, True))
+
+
+def shown_by_others():
+    """Programs that import display() from IPython get ours; its own would print."""
+    if importlib.util.find_spec("IPython"):
+        import IPython, IPython.core.display_functions, IPython.display
+        for m in (IPython.core.display_functions, IPython.display, IPython):
+            m.display = display
+        IPython.get_ipython = lambda: kernel_shell
+
+
+def cell(code):
+    """The value of its last expression."""
+    name = f"<cell {count}>"
+    if m := re.match(r"\s*%%(\w+)[ \t]*(.*)\n?", code):
+        if m[1] not in CELL:
+            raise UsageError(f"Cell magic `%%{m[1]}` not found.")
+        return CELL[m[1]](m[2].strip(), code[m.end():])
+    code = as_python(code, name)
+    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+    tree = ast.parse(code, name)
     last = ast.Expression(tree.body.pop().value) if tree.body and isinstance(tree.body[-1], ast.Expr) and not code.rstrip().endswith(";") else None
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    value = None
     for part, mode in ((tree, "exec"), (last, "eval")):
         if part is None:
             continue
-        value = eval(compile(part, "<cell>", mode, flags), space)
+        value = eval(compile(part, name, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), space)
         if asyncio.iscoroutine(value):
             value = loop.run_until_complete(value)
-        if mode == "eval" and value is not None:
-            space["_"] = value
-            drain()
-            result(value, True)
+    return value if last else None
+
+
+def execute(code):
+    if "IPython" in code:
+        shown_by_others()
+    space["In"].append(code)
+    value = cell(code)
+    if value is not None:
+        space.update(_=value, __=space.get("_"), ___=space.get("__"))
+        space["Out"][count] = space[f"_{count}"] = value
+        drain()
+        result(value, True)
 
 
 def run(request):
     global count
     count += 1
     emit(type="number_of_executions", execution_count=count)
-    before = dict(os.environ)
-    os.environ.update(request.get("env") or {})
+    given = request.get("env") or {}
+    before = {k: os.environ.get(k) for k in given}
+    os.environ.update(given)
     try:
         execute(request["code"])
         figures()
     except BaseException as e:
         drain()
-        frames = traceback.TracebackException(type(e), e, e.__traceback__.tb_next.tb_next if e.__traceback__ and e.__traceback__.tb_next else None)
+        at = e.__traceback__
+        while at and not at.tb_frame.f_code.co_filename.startswith("<cell "):  # what is ours tells nobody anything
+            at = at.tb_next
+        frames = traceback.TracebackException(type(e), e, at)
         emit(type="error", name=type(e).__name__, value=str(e), traceback="".join(frames.format()))
-    os.environ.clear()
-    os.environ.update(before)
+    for k, v in before.items():  # what the code itself set stays
+        os.environ.pop(k, None)
+        os.environ.update({} if v is None else {k: v})
     drain()
     emit(type="end_of_execution")
 
@@ -211,7 +412,10 @@ def listen():
     waiting.put(None)
 
 
-space["display"] = display
+kernel_shell = Shell()
+builtins.input = no_input
+space.update(display=display, get_ipython=lambda: kernel_shell, __cay_shell=shell, __cay_magic=magic, In=[""], Out={})
+hidden = set(space)
 loop = asyncio.new_event_loop()
 asyncio.set_event_loop(loop)
 pipes = [Pipe(1, "stdout"), Pipe(2, "stderr")]
