@@ -34,6 +34,7 @@ typedef struct cay_tenant {
     cay_quota   most;
     cay_quota   used; /* only when reading; creates_per_min: those that count now */
     int64_t     created_ms;
+    const char *once; /* only when creating: as that of cay_volume_spec; or NULL */
 } cay_tenant;
 
 CAY_API int cay_tenant_create(cay_service *svc, const cay_tenant *spec, cay_err *err); /* CAY_EEXIST */

@@ -33,6 +33,7 @@ typedef struct cay_volume_spec {
     const char *name;
     const char *provider; /* NULL: the service's default */
     uint64_t    limit;    /* bytes; 0: none */
+    const char *once;     /* a word of one time, at most 320 bytes: one of this name that was made with it is the one, and no error; or NULL */
 } cay_volume_spec;
 
 /* CAY_EEXIST when the name is taken, CAY_ENOTSUP where the provider has no volumes. */

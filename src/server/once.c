@@ -11,6 +11,18 @@ const char *cay__req_once(cay__req *r)
     return key && *key ? key : NULL;
 }
 
+/* The same, whose it is as well: of things that all tenants have in common. */
+const char *cay__req_once_of(cay__req *r)
+{
+    const char *key = cay__req_once(r);
+    if (!key)
+        return NULL;
+    size_t n = strlen(r->who.tenant) + strlen(key) + 2;
+    char *to = cay__arena_take(&r->arena, n);
+    snprintf(to, n, "%s/%s", r->who.tenant, key);
+    return to;
+}
+
 static char *copy(cay__req *r, const void *data, size_t len)
 {
     char *to = cay__arena_take(&r->arena, len + 1);

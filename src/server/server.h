@@ -152,6 +152,7 @@ int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 const char *cay__req_tenant(cay__req *r);
 /* Of a route that makes something: its Idempotency-Key, for cay_create.once, or NULL. */
 const char *cay__req_once(cay__req *r);
+const char *cay__req_once_of(cay__req *r); /* with the tenant before it */
 /* What the request is about, for the audit log; without it what the first {…} of the route matched. */
 void cay__req_about(cay__req *r, const char *object);
 

@@ -18,11 +18,18 @@ int cay__tenant_check(const char *name, cay_err *err)
                         CAY_TENANT_MAX);
 }
 
+int cay__once_check(const char *once, cay_err *err)
+{
+    size_t n = once ? strlen(once) : 1;
+    return n && n <= CAY__ONCE_MAX ? 0 : cay_fail_why(err, CAY_EINVAL, "once_invalid", "the word of one time has 1 to %d bytes", CAY__ONCE_MAX);
+}
+
 static int put(cay_service *svc, const cay_tenant *given, bool fresh, cay_err *err)
 {
     cay_tenant t;
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_tenant", err));
     CAY_TRY(cay__tenant_check(t.name, err));
+    CAY_TRY(cay__once_check(t.once, err));
     if (t.most.creates_per_min > 1000000)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "creates per minute: at most 1,000,000; 0 means no bound");
     return svc->store->tenant_put(svc->db, &t, fresh, err);

@@ -91,6 +91,8 @@ typedef struct cay__truth {
 /* Asks the provider about a record in a live state and takes a newer fact over into the store. Fails only when the
  * provider cannot be asked; then *out still tells what the record says. */
 int  cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *out, cay_err *err);
+#define CAY__ONCE_MAX 320
+int cay__once_check(const char *once, cay_err *err); /* NULL is fine; access.c */
 /* That no more may wait of this kind, and how many do; tasks.c. */
 int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsigned most, cay_err *err);
 /* The same of a status that was asked for already; its strings have to live as long as *out. */

@@ -145,6 +145,31 @@ typedef struct tenant_change {
     bool              fresh;
 } tenant_change;
 
+#define ONCE_SPACE "tenant-once"
+
+/* The word that it was made with goes with it, in the same transaction. */
+static int keep_once(cay__db *db, const cay_tenant *t, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, t->once ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, ONCE_SPACE);
+    bind_text(st, 2, t->name);
+    if (t->once)
+        bind_text(st, 3, t->once);
+    return cay__db_step(db, st, "record the tenant", err);
+}
+
+static bool made_once(cay__db *db, const cay_tenant *t, cay_err *err)
+{
+    CAY_AUTOSTMT *st = t->once ? cay__db_query(db, CAY__Q_NOTE_GET, err) : NULL;
+    if (!st)
+        return false;
+    bind_text(st, 1, ONCE_SPACE);
+    bind_text(st, 2, t->name);
+    return cay__db_step(db, st, "look up the tenant", err) == 1 && !strcmp((const char *)sqlite3_column_text(st, 0), t->once);
+}
+
 static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
 {
     const tenant_change *c = arg;
@@ -159,6 +184,10 @@ static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
     if (c->fresh)
         sqlite3_bind_int64(st, 7, cay__wall_ms());
     int rc = cay__db_step(db, st, "record the tenant", err);
+    if (rc == CAY_EEXIST && made_once(db, c->t, err))
+        return 0;
+    if (rc == 0 && c->fresh)
+        rc = keep_once(db, c->t, err);
     if (rc == CAY_EEXIST)
         return cay_fail_why(err, rc, "tenant_exists", "tenant %s is there already; cay tenant set changes its quotas", c->t->name);
     return rc < 0 ? rc : c->fresh || sqlite3_changes(db->sql) ? 0 : no_tenant(c->t->name, err);

@@ -51,6 +51,7 @@ typedef struct note {
     char     provider[64];
     uint64_t limit;
     int64_t  created_ms;
+    char     once[CAY__ONCE_MAX + 1];
     bool     ready; /* not one whose making or removal was cut short */
 } note;
 
@@ -63,6 +64,7 @@ static int read_note(const char *text, void *arg)
     cay__str_copy(n->provider, sizeof n->provider, cay__json_str(o, "provider", ""));
     n->limit = (uint64_t)CAY_MAX(cay__json_int(o, "limit", 0), 0);
     n->created_ms = cay__json_int(o, "created_ms", 0);
+    cay__str_copy(n->once, sizeof n->once, cay__json_str(o, "once", ""));
     n->ready = !strcmp(cay__json_str(o, "state", ""), "ready");
     return 0;
 }
@@ -76,8 +78,8 @@ static int get_note(cay_service *svc, const char *name, note *out, cay_err *err)
 
 static int put_note(cay_service *svc, const char *name, const note *n, const char *state, cay_err *err)
 {
-    CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s}", "provider", n->provider, "limit", (json_int_t)n->limit, "created_ms",
-                                (json_int_t)n->created_ms, "state", state);
+    CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s, s:s}", "provider", n->provider, "limit", (json_int_t)n->limit, "created_ms",
+                                (json_int_t)n->created_ms, "once", n->once, "state", state);
     CAY_AUTOFREE char *text = o ? cay__json_text(o, 4096) : NULL;
     return text ? svc->store->note_put(svc->db, SPACE, name, text, err) : cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
 }
@@ -206,6 +208,7 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
     CAY_AUTOFD lock = -1;
     CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_volume_spec", err));
     CAY_TRY(check_name(s.name, err));
+    CAY_TRY(cay__once_check(s.once, err));
     CAY_TRY(cay__call_check(call, "volume", err));
     CAY_TRY(place_of(svc, s.provider, &p, &self, err));
     if (s.limit == CAY_UNLIMITED)
@@ -215,12 +218,15 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
                             (unsigned long long)s.limit);
     CAY_TRY(lock_volumes(svc, call, &lock, err));
     int rc = get_note(svc, s.name, &old, err);
+    if (rc == 0 && old.ready && s.once && !strcmp(old.once, s.once)) /* by who was not told so any more */
+        return 0;
     if (rc == 0 && old.ready)
         return cay_fail_why(err, CAY_EEXIST, "volume_exists", "volume %s is there already", s.name);
     if (rc < 0 && rc != CAY_ENOENT)
         return rc;
     n = (note){ .limit = s.limit, .created_ms = cay__wall_ms() };
     cay__str_copy(n.provider, sizeof n.provider, p->ops->name);
+    cay__str_copy(n.once, sizeof n.once, s.once ? s.once : "");
     /* The intent first: one that was cut short is taken up by who creates or removes it again. */
     CAY_TRY(put_note(svc, s.name, &n, "making", err));
     CAY_FAULT("volume.recorded");

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import sqlite3
 import sys
 import threading
 import time
@@ -300,6 +301,39 @@ class Zlast(Base):
                 declared = {int(s) for s in op['responses'] if s != 'default'}
                 missing += ['%s %d' % (op['operationId'], s) for s in sorted(declared - DOC.seen[op['operationId']])]
         self.assertEqual(missing, [])
+
+
+class Again(unittest.TestCase):
+    """A server that dies between the deed and its answer: whoever asks again with the same Idempotency-Key is told what was made."""
+
+    def forget(self, s, key):
+        """As a server leaves it that was killed just before it kept the answer."""
+        owner = json.dumps({'creator': {'pid': 4194303, 'start': 1, 'space': os.stat('/proc/self/ns/pid').st_ino, 'boot_ms': 1}})
+        db = sqlite3.connect(os.path.join(s.home, 'store.db'), timeout=20)
+        with db:
+            n = db.execute("UPDATE answers SET owner=?, status=0, type='', body=x'' WHERE key=?", (owner, key)).rowcount
+        db.close()
+        self.assertEqual(n, 1)
+
+    def test_volumes_and_tenants_are_made_once(self):
+        with Server(test_api.BUILD) as s:
+            for path, body in (('/volumes', {'name': 'shells'}), ('/tenants', {'name': 'crusoe', 'most': {'sandboxes': 3}})):
+                h = {'Idempotency-Key': 'k' + path[1:]}
+                status, _, first = s.json('POST', API + path, body, h)
+                self.assertEqual(status, 201, first)
+                self.forget(s, h['Idempotency-Key'])
+                status, _, again = s.json('POST', API + path, body, h)
+                self.assertEqual((status, again['name'], again['created_ms']), (201, first['name'], first['created_ms']), again)
+                status, head, third = s.json('POST', API + path, body, h)
+                self.assertEqual((status, head['Idempotent-Replayed'], third), (201, 'true', again))
+                # Another's word, or none, does not make it theirs.
+                for other in ({}, {'Idempotency-Key': 'other'}):
+                    self.assertEqual(s.json('POST', API + path, body, other)[0], 409)
+                # One that was there before the request is not what the request made.
+                self.forget(s, h['Idempotency-Key'])
+                self.assertEqual(s.ask('DELETE', API + path + '/' + body['name'])[0], 204)
+                self.assertEqual(s.json('POST', API + path, body)[0], 201)
+                self.assertEqual(s.json('POST', API + path, body, h)[0], 409)
 
 
 if __name__ == '__main__':

@@ -159,6 +159,7 @@ int cay__on_tenant_create(cay__req *r, cay_err *err)
 {
     cay_tenant t = { .size = sizeof t };
     CAY_TRY(cay__req_shape(r, &tenant_body_shape, &t, err));
+    t.once = cay__req_once_of(r);
     CAY_TRY(cay_tenant_create(r->svc, &t, err));
     cay__req_about(r, t.name);
     return cay_tenant_get(r->svc, t.name, reply_tenant, &(answering){ r, 201 }, err);

@@ -131,7 +131,7 @@ static const cay__route routes[] = {
     OP("POST", "/keys", key_create, 0),
     OP("GET", "/keys", key_list, 0),
     OP("DELETE", "/keys/{key}", key_revoke, 0),
-    OP("POST", "/tenants", tenant_create, CAY__ROUTE_ADMIN),
+    OP("POST", "/tenants", tenant_create, CAY__ROUTE_ADMIN | CREATE),
     OP("GET", "/tenants", tenant_list, CAY__ROUTE_ADMIN),
     OP("PATCH", "/tenants/{name}", tenant_patch, CAY__ROUTE_ADMIN),
     OP("DELETE", "/tenants/{name}", tenant_delete, CAY__ROUTE_ADMIN),

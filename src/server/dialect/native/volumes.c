@@ -48,6 +48,7 @@ int cay__on_volume_create(cay__req *r, cay_err *err)
     cay_volume_spec spec = { .size = sizeof spec };
     CAY_TRY(cay__native_shared(r, "volumes", err));
     CAY_TRY(cay__req_shape(r, &spec_shape, &spec, err));
+    spec.once = cay__req_once_of(r);
     CAY_TRY(cay_volume_create(r->svc, &r->call, &spec, err));
     return reply_volume(r, 201, spec.name, err);
 }
