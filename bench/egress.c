@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * egress PROGRAM [QUICK]: what the way through cay-egress costs, beside the same server reached directly over loopback and, where it is
- * installed, through haproxy in TCP mode. The server is a service of the host for egress, so that all three go over one loopback.
+ * there, through haproxy in TCP mode. The server is a service of the host for egress, so that all three go over one loopback.
  * Everything in turns, the median of five rounds.
  */
 #include "measure.h"
@@ -266,7 +266,8 @@ static int haproxy(uint16_t to, uint16_t *port)
 {
     char path[120], pidless[] = "-db";
     snprintf(path, sizeof path, "%.80s/haproxy.cfg", getenv("CAY_HOME"));
-    if (access("/usr/sbin/haproxy", X_OK) < 0)
+    const char *program = getenv("HAPROXY"), *libs = getenv("HAPROXY_LIBS"); /* bench/run says which */
+    if (!program || access(program, X_OK) < 0)
         return 0;
     *port = (uint16_t)(to + 1 < 65535 ? to + 1 : to - 1);
     FILE *f = fopen(path, "we");
@@ -276,7 +277,9 @@ static int haproxy(uint16_t to, uint16_t *port)
     fclose(f);
     int pid = fork();
     if (pid == 0) {
-        execl("/usr/sbin/haproxy", "haproxy", "-q", pidless, "-f", path, (char *)NULL);
+        if (libs && *libs)
+            setenv("LD_LIBRARY_PATH", libs, 1);
+        execl(program, "haproxy", "-q", pidless, "-f", path, (char *)NULL);
         _exit(127);
     }
     sleep_ms(500);
@@ -330,11 +333,11 @@ int main(int argc, char **argv)
             v[k][i] = percentile(&s[i], 50);
     }
     /* Goals speak of the same run; without haproxy those against it are only told. */
-    peer p[3][2] = { { { "haproxy", ha ? v[0][2] : 0 } }, { { "haproxy", ha ? v[1][2] : 0 } }, { { "haproxy", ha ? v[2][2] : 0 } } };
+    peer p[4][2] = { { { "haproxy", ha ? v[0][2] : 0 } }, { { "haproxy", ha ? 1e6 / v[0][2] : 0 } }, { { "haproxy", ha ? 1e6 / v[1][2] : 0 } }, { { "haproxy", ha ? v[2][2] : 0 } } };
     figure((fig){ "egress-first-byte", "us", v[0][1], v[0][0], v[0][1] - v[0][0], "<=500", ROUNDS, p[0] });
-    figure((fig){ "egress-new", "/s", 1e6 / v[0][1], 1e6 / v[0][0], ha ? v[0][2] / v[0][1] : 0, ha ? ">=0.9" : NULL, ROUNDS, p[0] });
-    figure((fig){ "egress-kept", "/s", 1e6 / v[1][1], 1e6 / v[1][0], ha ? v[1][2] / v[1][1] : 0, ha ? ">=1.0" : NULL, ROUNDS, p[1] });
-    figure((fig){ "egress-bulk", "MB/s", v[2][1], v[2][0], v[2][1] / v[2][0], ">=0.5", ROUNDS, p[2] });
+    figure((fig){ "egress-new", "/s", 1e6 / v[0][1], 1e6 / v[0][0], ha ? v[0][2] / v[0][1] : 0, ha ? ">=0.9" : NULL, ROUNDS, p[1] });
+    figure((fig){ "egress-kept", "/s", 1e6 / v[1][1], 1e6 / v[1][0], ha ? v[1][2] / v[1][1] : 0, ha ? ">=1.0" : NULL, ROUNDS, p[2] });
+    figure((fig){ "egress-bulk", "MB/s", v[2][1], v[2][0], v[2][1] / v[2][0], ">=0.5", ROUNDS, p[3] });
     if (ha)
         figure((fig){ "egress-bulk-peer", "MB/s", v[2][1], v[2][2], v[2][1] / v[2][2], ">=1.2", ROUNDS, NULL });
     int boxes = quick ? 10 : BOXES;

@@ -508,7 +508,7 @@ static int orphan_wait(void)
         return -1;
     int64_t now = cay__now_ms();
     if (now >= G.look_ms) {
-        if (fstat(G.home, &st) == 0 && st.st_nlink == 0 && !CAY__MUTANT("orphan"))
+        if (fstat(G.home, &st) == 0 && st.st_nlink == 0)
             _exit(0);
         G.look_ms = now + LOOK_MS;
     }
