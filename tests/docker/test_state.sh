@@ -81,6 +81,20 @@ cay rm -f "$one" >/dev/null 2>&1 || :
 cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
 same "and its state makes it again" "$(cay exec "$one" -- cat f)" live
 
+# ------------------------------------------------------------------ killed over undo
+cay exec "$two" -- sh -c 'echo later > f'
+for wait in 0.05 0.2 0.4 0.7; do
+    cay undo "$two" --to "$snap" >/dev/null 2>&1 &
+    pid=$!
+    sleep $wait
+    kill -KILL $pid 2>/dev/null || :
+    wait $pid 2>/dev/null || :
+    n=0; until cay exec "$two" -- true 2>/dev/null || { cay resume "$two" >/dev/null 2>&1 && cay exec "$two" -- true 2>/dev/null; } || [ $((n += 1)) -gt 50 ]; do sleep 0.2; done
+    case $(cay exec "$two" -- cat f 2>&1) in first | later) ok "killed after $wait s: it is one or the other" ;; *) bad "killed after $wait s: $(cay exec "$two" -- cat f 2>&1)" ;; esac
+done
+cay undo "$two" --to "$snap" >/dev/null || bad "undo after all that"
+same "undo after all that" "$(cay exec "$two" -- cat f)" first
+
 # ------------------------------------------------------------------ what is left
 for b in "$one" "$two" "$three"; do cay rm -f "$b" >/dev/null; done
 same "no container" "$(containers)" 0
