@@ -464,6 +464,11 @@ static void keys_come_from_their_sources_alone(void **state)
     assert_int_equal(opens(SPEC(.model = "m", .key = source, .base_url = "http://models.example/v1"), "model_key"), CAY_EPERM);
     assert_int_equal(opens(SPEC(.model = "m", .key = source, .base_url = "http://models.example/v1", .plain_key = true), ""), 0);
     assert_int_equal(opens(SPEC(.model = "m", .key = "none", .base_url = "http://models.example/v1"), ""), 0);
+    unsetenv("OPENAI_API_KEY");
+    unsetenv("OPENAI_BASE_URL");
+    assert_int_equal(opens(SPEC(.model = "m"), "model_key"), CAY_ENOENT); /* the default address answers nobody without one */
+    assert_int_equal(opens(SPEC(.model = "m", .key = "none"), ""), 0);
+    assert_int_equal(opens(SPEC(.model = "m", .headers = (const char *const[]){ "Authorization: Bearer x", NULL }), ""), 0);
     assert_int_equal(opens(SPEC(.model = "m", .base_url = "ftp://x"), "url_invalid"), CAY_EINVAL);
     assert_int_equal(opens(SPEC(.model = "m", .api = "soap"), "config_invalid"), CAY_EINVAL);
     assert_int_equal(opens(SPEC(.key = "none"), "model_missing"), CAY_EINVAL);

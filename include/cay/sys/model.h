@@ -79,7 +79,7 @@ typedef struct cay_model_open_spec {
     const char *model;    /* "gpt-5.5", or "scripted:FILE" */
     const char *base_url; /* NULL: $OPENAI_BASE_URL, the configuration, https://api.openai.com/v1 */
     const char *api;      /* "responses" or "chat"; NULL: $CAY_MODEL_API, the configuration, responses */
-    const char *key;      /* where the key is: "env:NAME", "file:PATH", "none"; NULL: env:OPENAI_API_KEY, or none when it is not set.
+    const char *key;      /* where the key is: "env:NAME", "file:PATH", "none"; NULL: env:OPENAI_API_KEY, or none when it is not set (not with the default address).
                              A key itself is never taken here, told or logged */
     const char *const *headers; /* more of them, NULL-terminated, or NULL */
     unsigned    retries;     /* after the first try; 0: 4; CAY_NO_RETRY: none */

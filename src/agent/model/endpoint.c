@@ -118,7 +118,7 @@ static int set_headers(cay__endpoint *e, const cay_model_open_spec *spec, const 
     return 0;
 }
 
-static int check(const cay__endpoint *e, const cay_model_open_spec *spec, cay_err *err)
+static int check(const cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err)
 {
     if (strncmp(e->base, "https://", 8) && strncmp(e->base, "http://", 7))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid", "the model's address \"%.100s\" begins with neither https:// nor http://", e->base);
@@ -128,6 +128,10 @@ static int check(const cay__endpoint *e, const cay_model_open_spec *spec, cay_er
         return cay_fail_why(err, CAY_EPERM, "model_key", "the key would travel to %.100s unencrypted; use https://, or key source none", e->base);
     if (e->key && strpbrk(e->key, "\r\n"))
         return cay_fail_why(err, CAY_EINVAL, "model_key", "the model's key has a line break in it");
+    /* The default address answers nobody without one: said now, not after a sandbox was made and the model asked. */
+    bool told = (spec->key && *spec->key) || cay__json_str(conf, "key", NULL) || json_object_get(conf, "headers") || (spec->headers && spec->headers[0]);
+    if (!e->key && !told && !strcmp(e->base, DEFAULT_BASE))
+        return cay_fail_why(err, CAY_ENOENT, "model_key", "no key for " DEFAULT_BASE ": set OPENAI_API_KEY, or name where it is (--key env:NAME, file:PATH); another server is --base-url URL");
     return 0;
 }
 
@@ -151,7 +155,7 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
     e->stream = !spec->no_stream;
     int rc = read_key(choose(spec->key, NULL, conf, "key", NULL), &e->key, err);
     if (rc == 0)
-        rc = check(e, spec, err);
+        rc = check(e, spec, conf, err);
     if (rc == 0)
         rc = set_headers(e, spec, conf, err);
     if (rc < 0)
