@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-enum { CONNS = 64, KEYS = 64, BULK = 100 << 20, IDLE = 10000 };
+enum { CONNS = 64, KEYS = 64, BULK = 100 << 20, IDLE = 10000, SLOW = 2000 };
 static bool quick;
 static char keys[KEYS][CAY_KEY_LEN + 1];
 
@@ -336,6 +336,54 @@ static void idle(int pid, int port)
     figure((fig){ "server-idle", "B", each, .ratio = each, .goal = "<=10240", .n = n });
 }
 
+/* Who sends a byte of a head a second, and again when the server has had enough of it. */
+static void drip(int *fd, int port, const char *piece, size_t len)
+{
+    if (*fd >= 0 && send(*fd, piece, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len)
+        return;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = dial(port);
+    if (*fd >= 0)
+        (void)!send(*fd, "GET / HTTP/1.1\r\nX: ", 19, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Health requests of one client for `seconds`, 1 ms apart, beside n slow ones, which together send `pace` bytes a second. */
+static double beside(int port, int *slow, size_t n, double pace, double seconds, double *p99)
+{
+    char text[256], buf[1024];
+    size_t len = put_request(text, sizeof text, "GET", "/health", NULL, NULL, ""), sent = 0;
+    series s = { 0 };
+    int fd = must_dial(port);
+    for (double begin = now_us(), t; (t = now_us()) < begin + seconds * 1e6;) {
+        ask(fd, text, len, buf, sizeof buf, "ok");
+        add(&s, now_us() - t);
+        for (size_t due = (size_t)((now_us() - begin) / 1e6 * pace); sent < due; sent++)
+            drip(&slow[sent % n], port, "x", 1);
+        usleep(1000);
+    }
+    close(fd);
+    *p99 = percentile(&s, 99);
+    return (double)s.n;
+}
+
+static void slow_clients(int port)
+{
+    size_t n = quick ? 200 : SLOW;
+    int *fd = malloc(n * sizeof *fd);
+    double seconds = quick ? 0.5 : 20, quiet, crowded;
+    for (size_t i = 0; i < n; i++)
+        fd[i] = -1;
+    beside(port, fd, n, 0, seconds, &quiet);
+    beside(port, fd, n, (double)n / 15, quick ? 1 : 15, &crowded); /* not all at one moment: the server has enough of each after 15 s */
+    double count = beside(port, fd, n, (double)n, seconds, &crowded);
+    for (size_t i = 0; i < n; i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
+    free(fd);
+    figure((fig){ "server-slow", "us", crowded, quiet, crowded / quiet, "<=2.0", (size_t)count });
+}
+
 static void memory_at_rest(int pid)
 {
     double own = memory_of(pid, "Private_") / 1e6, all = memory_of(pid, "Rss:") / 1e6;
@@ -401,6 +449,7 @@ int main(int argc, char **argv)
     latencies(port, id, &bare);
     rates(port, nginx ? peer_port : 0, id);
     idle(pid, port);
+    slow_clients(port);
     if (nginx)
         end(nginx);
     end(pid);
