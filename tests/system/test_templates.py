@@ -21,7 +21,7 @@ if busybox() is None:
 
 
 def cay(*args, ok=True, env=None, **kw):
-    p = subprocess.run([build + "/cay", *args], stdin=kw.pop("stdin", subprocess.DEVNULL), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
+    p = subprocess.run([build + "/cay", *args], stdin=kw.pop("stdin", subprocess.DEVNULL), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=900 if os.environ.get("CAY_TEST_LONG") else 120,
                        env=dict(os.environ, **(env or {})), **kw)
     if ok is True and p.returncode:
         raise AssertionError("cay %s: %s" % (" ".join(args), p.stderr.decode(errors="replace")))

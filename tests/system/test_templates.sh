@@ -3,7 +3,7 @@
 # test_templates.sh CAY TEMPLATES [NAME…]: the templates that we ship are built from Debian and npm, and used. It takes minutes and needs the network, so it runs
 # when CAY_TEMPLATES names what to build (`make templates-test`: all). Skips aloud where Debian's mirror or mmdebstrap is missing.
 set -u
-cay=$(realpath "$1") templates=$(realpath "$2")
+cay=$(realpath "$1") templates=$(realpath "$2") here=$(cd "$(dirname "$0")" && pwd)
 shift 2
 names=${*:-${CAY_TEMPLATES-}}
 [ -n "$names" ] || { echo "set CAY_TEMPLATES to the templates to build, such as 'base codex'; make templates-test builds all"; exit 77; }
@@ -67,11 +67,49 @@ use_claude() {
 use_codex() {
     ok "it starts" in_ codex 'codex --version' >"$tmp/out"
     ok "only the workspace is trusted" same "$(in_ codex 'grep -c trust_level ~/.codex/config.toml')" 1
+    ok "it asks" same "$(in_ codex 'grep -c "^approval_policy = .on-request" ~/.codex/config.toml')" 1
+    # One task against a model's server of ours, which the sandbox reaches by the operator's word.
+    mkdir -p "$tmp/peer" "$tmp/talk"
+    cat >"$tmp/talk/codex.json" <<'END'
+{"turns": [{"expect": {"tools": ["exec_command"], "input": ["write the word"]}, "calls": [{"name": "exec_command", "arguments": {"cmd": "echo from a model >word; cat word"}}]},
+ {"expect": {"input": ["from a model"]}, "text": "The word is written."}]}
+END
+    mkfifo "$tmp/peer/in"
+    python3 "$here/../support/modelpeer" "$tmp/peer" "$tmp/talk" <"$tmp/peer/in" >"$tmp/peer/log" 2>&1 &
+    peer=$!
+    exec 9>"$tmp/peer/in" # it ends when this does
+    n=0
+    until [ -s "$tmp/peer/port" ] || [ $n = 100 ]; do sleep 0.1; n=$((n + 1)); done
+    port=$(cat "$tmp/peer/port")
+    [ ! -e "$CAY_HOME/egress.conf" ] || mv "$CAY_HOME/egress.conf" "$tmp/egress.conf"
+    echo "service model.test:$port 127.0.0.1:$port" >"$CAY_HOME/egress.conf"
+    ok "a scripted task" same "$(c run --template codex --net "model.test:$port" -- sh -c "cd /workspace && timeout 100 codex exec --skip-git-repo-check -m scripted -c model_provider=peer \
+        -c 'model_providers.peer={name=\"peer\",base_url=\"http://model.test:$port/codex/v1\",wire_api=\"responses\"}' 'write the word' 2>/dev/null </dev/null; cat word")" "The word is written.
+from a model"
+    exec 9>&-
+    wait "$peer"
+    rm -f "$CAY_HOME/egress.conf"
+    [ ! -e "$tmp/egress.conf" ] || mv "$tmp/egress.conf" "$CAY_HOME/egress.conf"
 }
 use_code_server() {
     id=$(c create --template code-server)
     ok "it is ready" c services wait "$id"
     ok "and answers" same "$(c exec "$id" -- curl -sL -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/)" 200
+    # A file is edited and saved in a browser of this machine, through a forwarded port.
+    if command -v chromium >/dev/null && packages=$("$here/../support/npm" "$here/../web"); then
+        c exec "$id" -- sh -c 'echo before >/workspace/note.txt'
+        "$cay" port forward "$id" 8080:0 >"$tmp/forward" 2>/dev/null </dev/null &
+        forward=$!
+        n=0
+        until [ -s "$tmp/forward" ] || [ $n = 100 ]; do sleep 0.1; n=$((n + 1)); done
+        ok "it opens in a browser" env CAY_PACKAGES="$packages" timeout 300 node "$here/../web/editor.mjs" "http://$(head -n 1 "$tmp/forward")" 'typed in a browser' \
+            "$cay" exec "$id" -- grep -q 'typed in a browser' /workspace/note.txt >"$tmp/out" 2>"$tmp/err"
+        ok "and what is typed there is saved" same "$(c exec "$id" -- cat /workspace/note.txt)" "before
+typed in a browser"
+        kill "$forward"
+    else
+        echo "code-server: chromium or npm's packages cannot be had; not opened in a browser"
+    fi
     c rm -f "$id" >/dev/null
 }
 use_browser() {
