@@ -51,6 +51,7 @@ typedef struct cay__preview_ask {
     const cay__head *head;
     const char      *query; /* without the token */
     const char      *peer;
+    const char      *host;  /* that the program is told; NULL: localhost:PORT */
     bool             tls, websocket;
 } cay__preview_ask;
 /* The request's head for the program inside. */

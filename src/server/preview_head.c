@@ -78,6 +78,14 @@ static void prefix(cay__buf *out, const cay__preview_at *at)
 
 /* ------------------------------------------------------------------ to the program inside */
 
+static void told_host(const cay__preview_ask *a, cay__buf *out)
+{
+    if (a->host)
+        cay__buf_str(out, a->host);
+    else
+        cay__buf_fmt(out, "localhost:%u", a->at->port);
+}
+
 static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__buf *out)
 {
     bool ours = !CAY__MUTANT("preview-secret") && (begins_in(f->name) || ours_key(f));
@@ -100,7 +108,9 @@ static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__
         CAY_AUTOBUF own = CAY__BUF(512);
         origin(&own, a->tls, a->head->host);
         if (!strcasecmp(own.data, f->value)) {
-            cay__buf_fmt(out, "origin: http://localhost:%u\r\n", a->at->port);
+            cay__buf_str(out, "origin: http://");
+            told_host(a, out);
+            cay__buf_str(out, "\r\n");
             return;
         }
     }
@@ -114,7 +124,9 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
     cay__buf_fmt(out, "%s %s", h->method, *path == '/' ? path : "/");
     if (*a->query)
         cay__buf_fmt(out, "?%s", a->query);
-    cay__buf_fmt(out, " HTTP/1.1\r\nhost: localhost:%u\r\n", a->at->port);
+    cay__buf_str(out, " HTTP/1.1\r\nhost: ");
+    told_host(a, out);
+    cay__buf_str(out, "\r\n");
     for (size_t i = 0; i < h->nfields; i++)
         ask_field(a, &h->fields[i], out);
     line(out, "x-forwarded-for", a->peer);

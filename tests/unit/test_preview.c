@@ -188,6 +188,22 @@ static void a_request_is_written_anew(void **s)
                                 "x-forwarded-host: me.test\r\nx-forwarded-proto: http\r\nx-forwarded-prefix: /preview/" ID "/8000\r\ntransfer-encoding: chunked\r\n\r\n");
 }
 
+static void the_host_that_a_program_is_told_may_be_another(void **s)
+{
+    CAY_AUTOBUF b = CAY__BUF(65536);
+    cay__head *h = cay__alloc(sizeof *h);
+    cay__preview_at at = { .id = ID, .port = 8000 };
+    size_t scanned = 0;
+    static const char text[] = "GET / HTTP/1.1\r\nHost: me.test\r\nOrigin: http://me.test\r\n\r\n";
+    (void)s;
+    assert_true(cay__request_read(text, strlen(text), &scanned, h, NULL) > 0);
+    cay__preview_request(&(cay__preview_ask){ .at = &at, .head = h, .query = "", .peer = "::1", .host = "app.example" }, &b);
+    assert_non_null(strstr(b.data, "\r\nhost: app.example\r\norigin: http://app.example\r\n"));
+    assert_non_null(strstr(b.data, "\r\nx-forwarded-host: me.test\r\n"));
+    cay__head_clear(h);
+    free(h);
+}
+
 static void answer(const char *text, bool by_path, cay__buf *out)
 {
     cay__head *h = cay__alloc(sizeof *h);
@@ -225,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_cookie_is_for_one_host),
         cmocka_unit_test(the_token_leaves_the_query),
         cmocka_unit_test(a_request_is_written_anew),
+        cmocka_unit_test(the_host_that_a_program_is_told_may_be_another),
         cmocka_unit_test(an_answer_is_written_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,7 @@ test('what is allowed wins over what is denied', async () => {
   assert.deepEqual(got, { '192.0.2.1': false, '192.0.2.9': true, '192.0.2.63': false, '192.0.2.64': true, '192.0.2.127': true, '192.0.2.128': false, '198.51.100.7': false, '198.51.100.8': true })
   await assert.rejects(make({ network: { denyOut: ['no address'] } }))
   await assert.rejects(make({ network: { allowOut: ['example.com'] } }))
+  for (const maskRequestHost of ['a b', 'x\r\ny: z', 'a/b', '${port}', 'x'.repeat(300)]) await assert.rejects(make({ network: { maskRequestHost } }), /400/)
   await assert.rejects(make({ network: { egressProxy: { address: 'h:1' } } }), /501/)
 })
 test('ports are open as with E2B, or want the token', async () => {
@@ -100,4 +101,25 @@ test('ports are open as with E2B, or want the token', async () => {
     assert.equal(await look(s, { 'e2b-traffic-access-token': 'f'.repeat(64) }), 401)
     await s.kill()
   }
+})
+
+test('programs behind a port are told the Host that was asked for', async () => {
+  const port = new URL(process.env.E2B_API_URL).port, { Agent, request } = await import('node:http')
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 }), boxes = [] // all on one connection: nothing of one request is left for the next
+  after(() => agent.destroy())
+  const look = (s, headers = {}) => new Promise((done, fail) => request({ agent, host: '127.0.0.1', port, path: '/', headers: { host: `8124-${s.sandboxId}.localhost:${port}`, ...headers } }, r => {
+    let text = ''
+    r.on('data', d => { text += d }); r.on('end', () => done([r.statusCode, text]))
+  }).on('error', fail).end())
+  for (const [network, host] of [[{ maskRequestHost: 'app-${PORT}.example:${PORT}' }, 'app-8124.example:8124'], [{}, 'localhost:8124']]) {
+    const s = await make({ network })
+    await s.files.write('h.py', 'import http.server\nclass H(http.server.BaseHTTPRequestHandler):\n  def do_GET(self):\n    b = self.headers["Host"].encode()\n    self.send_response(200); self.send_header("Content-Length", str(len(b))); self.end_headers(); self.wfile.write(b)\nhttp.server.HTTPServer(("127.0.0.1", 8124), H).serve_forever()\n')
+    await s.commands.run('python3 h.py', { background: true, timeoutMs: 0 })
+    let got
+    for (let i = 0; i < 400 && (got = await look(s))[0] !== 200; i++) await new Promise(r => setTimeout(r, 50))
+    assert.deepEqual(got, [200, host])
+    assert.equal((await s.getInfo()).network?.maskRequestHost, network.maskRequestHost)
+    boxes.push([s, host])
+  }
+  for (let i = 0; i < 4; i++) assert.deepEqual(await look(boxes[i % 2][0]), [200, boxes[i % 2][1]])
 })

@@ -112,12 +112,15 @@ static bool also(cay__req *r)
 static bool opens(cay__req *r, const char *id, unsigned port)
 {
     E2B_AUTOBOX b = { 0 };
-    char token[E2B_TOKEN_LEN + 1];
+    char token[E2B_TOKEN_LEN + 1], host[E2B_HOST_MAX + 1];
     const char *given = cay__head_field(&r->head, "e2b-traffic-access-token");
-    (void)port;
-    if (given)
-        return e2b_token(r, "traffic", id, token, NULL) == 0 && e2b_same(given, token);
-    return e2b_find(r, id, true, &b, NULL) == 0 && b.note.own && cay__json_bool(b.note.network, "allowPublicTraffic", true);
+    if (given && (e2b_token(r, "traffic", id, token, NULL) < 0 || !e2b_same(given, token)))
+        return false;
+    if (e2b_find(r, id, true, &b, NULL) < 0 || (!given && !(b.note.own && cay__json_bool(b.note.network, "allowPublicTraffic", true))))
+        return given != NULL; /* that it is gone is told by who looks for it next */
+    if (e2b_mask_host(cay__json_str(b.note.network, "maskRequestHost", ""), port, host, sizeof host))
+        r->as_host = cay__arena_str(&r->arena, host);
+    return true;
 }
 
 static const cay__dialect *const with[] = { &cay__dialect_e2b_envd, &cay__dialect_e2b_code, NULL };

@@ -89,6 +89,9 @@ int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cp
 
 /* ---- policy (network.c): E2B's lists as ours; NULL text: nothing is reached. The caller frees. */
 int e2b_policy(const json_t *network, bool internet, const cay_bind *bindings, char **text, cay_err *err);
+/* network.maskRequestHost for a port: the Host that programs inside are told. false: it is none. out may be NULL. */
+#define E2B_HOST_MAX 200
+bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap);
 /* Fields that are put in on the way out (rules.c). */
 typedef struct e2b_rule {
     const char *name, *destination; /* of the binding */

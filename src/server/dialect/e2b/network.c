@@ -2,6 +2,7 @@
 /* E2B's network options as a policy of ours. */
 #include "e2b.h"
 #include <arpa/inet.h>
+#include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -84,11 +85,29 @@ static int member(const json_t *network, const char *key, json_t **list, cay_err
     return 0;
 }
 
+/* It goes into heads that programs read: nothing but what a host can be. */
+bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap)
+{
+    static const char var[] = "${PORT}", letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
+    char text[E2B_HOST_MAX + 1], number[8];
+    size_t n = 0, len = (size_t)snprintf(number, sizeof number, "%u", port & 0xffff);
+    for (const char *s = mask ? mask : ""; *s;) {
+        bool put = cay__str_starts(s, var);
+        if ((!put && !strchr(letters, *s)) || n + (put ? len : 1) > E2B_HOST_MAX)
+            return false;
+        memcpy(text + n, put ? number : s, put ? len : 1);
+        n += put ? len : 1;
+        s += put ? sizeof var - 1 : 1;
+    }
+    text[n] = 0;
+    return n && (!out || cay__str_copy(out, cap, text));
+}
+
 /* What we have no way to keep is refused by its name, never left out in silence. */
 static int known(const json_t *network, cay_err *err)
 {
-    static const char *const fields[] = { "allowOut", "denyOut", "allowPublicTraffic", "rules" };
-    static const char *const not_yet[] = { "egressProxy", "httpsPorts", "maskRequestHost" };
+    static const char *const fields[] = { "allowOut", "denyOut", "allowPublicTraffic", "rules", "maskRequestHost" };
+    static const char *const not_yet[] = { "egressProxy", "httpsPorts" };
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)network, key, v) {
@@ -103,6 +122,9 @@ static int known(const json_t *network, cay_err *err)
         if (!known)
             return cay_fail(err, CAY_EINVAL, "network.%.60s is not known", key);
     }
+    const json_t *mask = json_object_get(network, "maskRequestHost");
+    if (mask && !json_is_null(mask) && !e2b_mask_host(json_string_value(mask), 1, NULL, 0))
+        return cay_fail(err, CAY_EINVAL, "network.maskRequestHost is a host's name, perhaps with ${PORT} in it");
     return 0;
 }
 
