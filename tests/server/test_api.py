@@ -596,6 +596,19 @@ class Sockets(Base):
 
 
 class Manifests(Base):
+    def test_the_past_of_a_sandbox(self):
+        id = self.json('POST', API + '/sandboxes', {}, want=201)['id']
+        past, end, got = API + '/sandboxes/%s/usage/past' % id, time.monotonic() + 60, []
+        while not got and time.monotonic() < end:  # it is looked at every fifteen seconds
+            time.sleep(0.5)
+            got = self.json('GET', past, want=200)['items']
+        self.assertTrue(got and got[0]['memory'] > 0 and abs(got[0]['time_ms'] - time.time() * 1000) < 120000, got)
+        self.assertEqual(self.json('GET', past + '?until_ms=1000', want=200)['items'], [])
+        self.assertTrue(self.json('GET', API + '/usage/past', want=200)['items'])
+        for path, status in ((past + '?since_ms=x', 400), (API + '/usage/past?since_ms=x', 400), (API + '/sandboxes/%s/usage/past' % ('c' + 'a' * 19), 404)):
+            self.json('GET', path, want=status)
+        self.s.ask('DELETE', API + '/sandboxes/' + id)
+
     def test_a_manifest_has_a_schema(self):
         s = self.json('GET', API + '/manifest/schema', want=200)
         self.assertEqual((s['type'], s['additionalProperties'], s['properties']['version']['enum']), ('object', False, [1]))

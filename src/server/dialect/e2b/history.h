@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sandboxes used: a thread looks every five seconds at those that run and were made by E2B's protocol, and keeps a day of it, one small file
- * for each below e2b/ of the state directory. A file is a ring whose place for a moment is known by its time, so nobody has to agree with anybody.
+ * What sandboxes used: a thread looks at those that run, every five seconds at those that E2B's protocol made and every fifteen at the others, and
+ * keeps a day of it, one small file for each below e2b/ of the state directory and one for all of them together. A file is a ring whose place for a moment is known by its time, so nobody has to agree with anybody.
  */
 #pragma once
 #include <base/base.h>
 #include <cay/service.h>
 
 enum { E2B_STEP_MS = 5000, E2B_MOMENTS = 17280 /* a day */, E2B_POINTS = 1000 /* of one answer */ };
+
+#define E2B_ALL "all" /* in place of an id: the sum over those that run */
 
 typedef struct e2b_moment {
     int64_t  ms; /* wall clock */

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
-enum { STACK = 1 << 20, CALL_MS = 4000, SWEEP_ROUNDS = 60 };
+enum { STACK = 1 << 20, CALL_MS = 4000, SWEEP_ROUNDS = 60, ALL_ROUNDS = 3 };
 
 struct e2b_history {
     cay_service *svc;
@@ -27,28 +27,38 @@ enum { IDS_MAX = 1 << 20 };
 
 static int take(const cay_info *i, void *arg)
 {
-    if (strstr(i->metadata ? i->metadata : "", "\"e2b\":")) /* others are made by other protocols */
-        cay__buf_add(arg, i->id, strlen(i->id) + 1);
+    cay__buf_add(arg, i->id, strlen(i->id) + 1);
     return 0;
+}
+
+static int take_e2b(const cay_info *i, void *arg)
+{
+    return strstr(i->metadata ? i->metadata : "", "\"e2b\":") ? take(i, arg) : 0;
 }
 
 static bool among(const char *id, void *arg)
 {
     const cay__buf *l = arg;
+    if (!strcmp(id, E2B_ALL))
+        return true;
     for (size_t at = 0; at < l->len; at += strlen(l->data + at) + 1)
         if (!strcmp(l->data + at, id))
             return true;
     return false;
 }
 
-static void look(cay_service *svc, int dir, const char *id, const cay_call *call)
+static void look(cay_service *svc, int dir, const char *id, const cay_call *call, e2b_moment *sum)
 {
     cay_sandbox *sb = NULL;
     cay_usage u = { .size = sizeof u };
     if (cay_service_find_of(svc, call, NULL, id, &sb, NULL) < 0)
         return;
-    if (cay_sandbox_usage(sb, call, &u, NULL) == 0)
+    if (cay_sandbox_usage(sb, call, &u, NULL) == 0) {
         e2b_history_put(dir, id, &(e2b_moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk });
+        sum->cpu_us += u.cpu_us;
+        sum->memory += u.memory;
+        sum->disk += u.disk;
+    }
     cay_sandbox_unref(sb);
 }
 
@@ -60,9 +70,14 @@ static void round_of(struct e2b_history *h, unsigned round)
     CAY_AUTOBUF l = CAY__BUF(IDS_MAX);
     if (e2b_history_dir(h->svc, &dir, NULL) < 0)
         return;
-    if (cay_service_list(h->svc, &call, &running, take, &l, NULL) == 0)
+    bool all = round % ALL_ROUNDS == 0;
+    e2b_moment sum = { .ms = cay__wall_ms() };
+    if (cay_service_list(h->svc, &call, &running, all ? take : take_e2b, &l, NULL) == 0) {
         for (size_t at = 0; at < l.len; at += strlen(l.data + at) + 1)
-            look(h->svc, dir, l.data + at, &call);
+            look(h->svc, dir, l.data + at, &call, &sum);
+        if (all && l.len) /* where nothing runs nothing is written */
+            e2b_history_put(dir, E2B_ALL, &sum);
+    }
     cay__buf_clear(&l);
     /* What ended otherwise than by a request leaves its file; only a list that is whole says so. */
     if (round % SWEEP_ROUNDS == 0 && cay_service_list(h->svc, &call, NULL, take, &l, NULL) == 0 && !l.full)

@@ -29,6 +29,7 @@ static const cay__route routes[] = {
     OP("POST", BOX "/fork", sandbox_fork, CREATE),
     OP("POST", BOX "/undo", sandbox_undo, 0),
     OP("GET", BOX "/usage", sandbox_usage, 0),
+    OP("GET", BOX "/usage/past", sandbox_past, 0),
     OP("GET", BOX "/wait", sandbox_wait, 0),
 
     OP("POST", BOX "/processes", process_start, CREATE),
@@ -127,6 +128,7 @@ static const cay__route routes[] = {
     OP("GET", "/version", version, CAY__ROUTE_OPEN),
     OP("GET", "/doctor", doctor, 0),
     OP("GET", "/usage", tenant_usage, 0),
+    OP("GET", "/usage/past", host_past, CAY__ROUTE_ADMIN),
 
     OP("POST", "/keys", key_create, 0),
     OP("GET", "/keys", key_list, 0),

@@ -70,6 +70,8 @@ CAY__OP(file_tar_get);
 CAY__OP(file_tar_put);
 CAY__OP(file_watch);
 /* manifests.c */
+CAY__OP(sandbox_past);
+CAY__OP(host_past);
 CAY__OP(manifest_check);
 CAY__OP(manifest_schema);
 /* access.c */
