@@ -2,6 +2,8 @@
 // What somebody does at the console in their first minutes, and what must never happen there.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { keyboard } from './keyboard.mjs';
+import { many } from './many.mjs';
 import { pages } from './pages.mjs';
 import { equal, launch, open, Server, settled, shots, shows, step, terminal, truth, type, until, verdict } from './lib.mjs';
 
@@ -275,13 +277,6 @@ async function main() {
     const text = await page.evaluate(() => { const t = document.querySelector('.screen:not([hidden]) .xterm-rows'); return t.innerText; });
     truth(/line 100/.test(text.replace(/\u00a0/g, ' ')), 'the last line is missing');
   });
-  await step('ten thousand files in a directory are a few rows', page, async () => {
-    await api('POST', `/sandboxes/${id}/run`, { shell: 'mkdir -p many && cd many && seq -f "file-%05g" 10000 | xargs touch', timeout_ms: 60000 });
-    await page.getByRole('treeitem', { name: 'many' }).click();
-    await page.getByRole('treeitem', { name: 'file-00001' }).waitFor();
-    truth(await page.getByRole('treeitem').count() < 150, 'all of them are in the page');
-    await page.getByRole('treeitem', { name: 'many' }).click();
-  });
   await step('the palette finds and runs', page, async () => {
     await page.keyboard.press('Control+Shift+Escape');
     await page.keyboard.press('Control+k');
@@ -301,21 +296,57 @@ async function main() {
     await page.locator('.chip', { hasText: 'stopped' }).waitFor();
     await page.getByRole('heading', { name: 'It is stopped' }).waitFor();
   });
-  await step('a thousand sandboxes scroll', page, async () => {
-    const many = await open(browser, s.link());
-    await many.page.locator('.app').waitFor();
-    await many.page.route('**/api/v1/sandboxes?*', async r => { const a = await r.fetch({ url: r.request().url().replace('cay.localhost', '127.0.0.1') }), j = await a.json(), one = j.items[0]; await r.fulfill({ json: { items: Array.from({ length: 1000 }, (_, i) => ({ ...one, id: 'c' + String(i).padStart(19, 'a').replace(/[0189]/g, c => 'wxyz'['0189'.indexOf(c)]), name: `box-${i}`, from: '' })) } }); });
-    await many.page.reload();
-    await many.page.evaluate(() => { location.hash = '#/sandboxes'; });
-    await many.page.getByText('1,000 sandboxes').waitFor();
-    truth(await many.page.locator('.list tbody tr').count() < 120, 'all rows are in the page');
-    await many.page.locator('.rows').evaluate(e => { e.scrollTop = 18000; });
-    await many.page.locator('.list').getByText(/^box-5\d\d$/).first().waitFor();
-    await many.page.evaluate(() => { location.hash = '#/'; });
-    await many.page.locator('.chart svg a').first().waitFor();
-    await many.ctx.close();
+  await step('a pebble that is pulled out is a fork', page, async () => {
+    await go(`#/sandbox/${id}/snapshots`);
+    await settled(page);
+    const peb = page.locator('.snapmap .pebble').first(), at = await peb.boundingBox();
+    await page.mouse.move(at.x + at.width / 2, at.y + at.height / 2);
+    await page.mouse.down();
+    await page.mouse.move(at.x + 20, at.y + 40, { steps: 4 });
+    await page.mouse.move(at.x + 40, at.y + 90, { steps: 4 });
+    await page.getByText('let go to fork here').waitFor();
+    await page.mouse.up();
+    const made = await until('another sandbox', () => { const x = page.url().match(/sandbox\/(c[a-z2-7]{19})\/snapshots/)?.[1]; return x !== id && x !== forked && x; });
+    await page.locator('.sbhead h1').waitFor();
+    await settled(page);
+    await go('#/sandboxes');
+    await settled(page);
+    await api('DELETE', `/sandboxes/${made}`);
   });
-
+  await step('the past is the server\'s: of a sandbox and of the host', page, async () => {
+    await until('the server has looked twice', async () => (await api('GET', `/sandboxes/${id}/usage/past`)).items.length > 1);
+    await go(`#/sandbox/${id}/resources?range=15m`);
+    await page.locator('.res .plot', { hasText: 'Memory' }).locator('canvas').waitFor();
+    await page.getByRole('img', { name: /^Memory: memory \d/ }).waitFor();
+    await page.getByRole('button', { name: '6 h' }).click();
+    truth(page.url().includes('range=6h'), page.url());
+    await go('#/?range=1h');
+    await page.locator('.plots .plot', { hasText: 'Started' }).locator('canvas').waitFor();
+    await page.getByRole('img', { name: /^Memory: memory \d/ }).waitFor();
+  });
+  await step('what is new waits while somebody looks at the list, and Back finds the page as it was', page, async () => {
+    await go('#/sandboxes');
+    await settled(page);
+    const rows = await page.locator('.list tbody tr').count();
+    await page.locator('.rows').hover();
+    const b = (await api('POST', '/sandboxes', { name: 'latecomer' })).id;
+    await page.getByRole('button', { name: '1 newer' }).waitFor();
+    equal(await page.locator('.list tbody tr').count(), rows, 'rows');
+    await page.getByRole('button', { name: '1 newer' }).click();
+    await page.locator('.list').getByText('latecomer').waitFor();
+    await api('DELETE', `/sandboxes/${b}`);
+    await go('#/audit');
+    await settled(page);
+    await page.evaluate(() => window.scrollTo(0, 60));
+    const was = await page.evaluate(() => window.scrollY);
+    await go('#/keys');
+    await settled(page);
+    equal(await page.evaluate(() => window.scrollY), 0, 'a new page begins at its top');
+    await page.goBack();
+    await until('as it was', async () => (await page.evaluate(() => window.scrollY)) === was);
+  });
+  await keyboard(page, api, id);
+  await many(browser, s, page, api, id);
   await pages(page, id);
   // axe makes functions of text, which the page's rules rightly refuse.
   await step('nothing went wrong in the page meanwhile', page, async () => { equal(wrong.filter(w => !w.startsWith('script: Evaluating a string')).join('\n'), '', 'errors'); });

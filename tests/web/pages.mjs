@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every page, at two sizes and in two themes: nothing sticks out, and whoever cannot see or use a mouse gets along.
 import { join } from 'node:path';
+import { unreachable } from './keyboard.mjs';
 import { axeSource, equal, settled, shots, step } from './lib.mjs';
 
-const views = id => [['overview', '#/'], ['sandboxes', '#/sandboxes'], ['work', `#/sandbox/${id}?file=/workspace/a.txt`], ['network', `#/sandbox/${id}/network`], ['snapshots', `#/sandbox/${id}/snapshots`], ['timeline', `#/sandbox/${id}/timeline`], ['processes', `#/sandbox/${id}/processes`], ['ports-list', `#/sandbox/${id}/ports`], ['resources', `#/sandbox/${id}/resources`], ['templates', '#/templates'], ['jobs', '#/jobs'], ['keys', '#/keys'], ['tenants', '#/keys?view=tenants'], ['audit', '#/audit'], ['doctor', '#/doctor'], ['more', '#/more']];
+const views = id => [['overview', '#/'], ['sandboxes', '#/sandboxes'], ['work', `#/sandbox/${id}?file=/workspace/a.txt`], ['network', `#/sandbox/${id}/network`], ['snapshots', `#/sandbox/${id}/snapshots`], ['timeline', `#/sandbox/${id}/timeline`], ['processes', `#/sandbox/${id}/processes`], ['ports-list', `#/sandbox/${id}/ports`], ['resources', `#/sandbox/${id}/resources`], ['glance', `#/sandbox/${id}/glance`], ['past', `#/sandbox/${id}/resources?range=1h`], ['overview-past', '#/?range=1h'], ['templates', '#/templates'], ['jobs', '#/jobs'], ['keys', '#/keys'], ['tenants', '#/keys?view=tenants'], ['audit', '#/audit'], ['doctor', '#/doctor'], ['more', '#/more']];
 
 export async function pages(page, id) {
   await page.evaluate(axeSource);
@@ -16,7 +17,7 @@ export async function pages(page, id) {
         await page.evaluate(h => { location.hash = h; }, hash);
         await settled(page);
         await page.screenshot({ path: join(shots, `${name}-${width}-${theme}.png`) });
-        found.push(...[...await sticksOut(page), ...await axe(page)].map(v => `${name}: ${v}`));
+        found.push(...[...await sticksOut(page), ...await unreachable(page), ...await axe(page)].map(v => `${name}: ${v}`));
       }
       equal(found.join('\n'), '', 'findings');
     });

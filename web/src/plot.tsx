@@ -7,11 +7,11 @@ import { clock } from './lib/format';
 import { theme, token } from './theme';
 
 export interface Line { name: string; color: string; data: (number | null)[]; fill?: boolean }
-export interface PlotProps { times: number[]; lines: Line[]; height?: number; limit?: number; sync: string; show: (v: number) => string; label: string }
+export interface PlotProps { times: number[]; lines: Line[]; height?: number; limit?: number; sync: string; show: (v: number) => string; label: string; from?: number; to?: number }
 
 const tint = (c: string) => (c.length === 7 ? c + '1d' : c);
 
-export default function Plot({ times, lines, height = 104, limit, sync, show, label }: PlotProps) {
+export default function Plot({ times, lines, height = 104, limit, sync, show, label, from, to }: PlotProps) {
   const host = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null), latest = useRef({ lines, limit, show });
   latest.current = { lines, limit, show };
   const top = Math.max(limit ?? 0, 1e-9, ...lines.flatMap(l => l.data.map(v => v ?? 0))) * 1.18;
@@ -64,7 +64,7 @@ export default function Plot({ times, lines, height = 104, limit, sync, show, la
   useEffect(() => {
     const u = plot.current;
     if (!u || !times.length) return;
-    u.batch(() => { u.setData([times.map(t => t / 1000), ...lines.map(l => l.data)] as uPlot.AlignedData, false); u.setScale('x', { min: times[0]! / 1000, max: Math.max(times.at(-1)! / 1000, times[0]! / 1000 + 10) }); u.setScale('y', { min: 0, max: top }); });
+    u.batch(() => { u.setData([times.map(t => t / 1000), ...lines.map(l => l.data)] as uPlot.AlignedData, false); const first = (from ?? times[0]!) / 1000; u.setScale('x', { min: first, max: Math.max((to ?? times.at(-1)!) / 1000, first + 10) }); u.setScale('y', { min: 0, max: top }); });
   });
   return <div ref={host} class="uplot-host" style={{ height: `${height}px` }} role="img" aria-label={`${label}: ${lines.map(l => `${l.name} ${l.data.at(-1) == null ? 'unknown' : show(l.data.at(-1)!)}`).join(', ')}`} />;
 }

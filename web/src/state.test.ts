@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { backoff, buildLog, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, timeline, tree, why } from './state';
+import { backoff, buildLog, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, tally, timeline, tree, why, withHoles } from './state';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
 import { oneByOne, order } from './lib/order';
@@ -133,6 +133,14 @@ test('the log of a build goes on where it broke', () => {
   assert.deepEqual([l.lines.length, l.dropped, l.lines[0]!.text], [3000, 1002, '1000']);
   assert.equal(buildLog(l).lines.length, 0); // all that is left came after the mark
   assert.deepEqual(buildLog(l, m('end', { state: 'failed', error: 'why' })).end, { state: 'failed', error: 'why' });
+});
+
+test('plots of the past have holes, and counts by the minute', () => {
+  const p = (time_ms: number) => ({ time_ms, cpu_milli: 1, memory: 2, disk: 3 });
+  assert.deepEqual(withHoles([p(0), p(15), p(100), p(115)], 60).times, [0, 15, 16, 100, 115]);
+  assert.deepEqual(withHoles([p(0), p(15), p(100)], 60).at.map(x => x?.time_ms ?? null), [0, 15, null, 100]);
+  assert.deepEqual(withHoles([], 60), { times: [], at: [] });
+  assert.deepEqual(tally([-1, 0, 9, 10, 99, 100], 0, 100, 10), [2, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
 });
 
 test('files are ordered as people count, directories first, and ten thousand of them at once', () => {

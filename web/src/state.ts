@@ -13,7 +13,7 @@ export function effect(e: { kind: string; sandbox: string }): 'ask' | 'gone' | '
   switch (e.kind) {
     case 'removed': return 'gone';
     case 'lost': return 'all';
-    case 'created': case 'paused': case 'resumed': case 'extended': case 'stopped': case 'extended': case 'limit': return 'ask';
+    case 'created': case 'paused': case 'resumed': case 'extended': case 'stopped': case 'limit': return 'ask';
     default: return e.sandbox || e.kind === 'lost' ? 'none' : 'all';
   }
 }
@@ -248,6 +248,28 @@ export function buildLog(log: BuildLog = { lines: [], dropped: 0, after: '', sur
   const text = String(d.text ?? '').replace(/\n$/, ''), head = m.event === 'step' ? `[${d.step}/${d.steps}] ${d.cached ? '(was there) ' : ''}` : '';
   const lines = [...log.lines, ...text.split('\n').map((t, i) => ({ kind: m.event, text: (i ? '' : head) + t.replace(/\r$/, '') }))], over = Math.max(0, lines.length - KEPT_LINES);
   return { ...log, lines: over ? lines.slice(over) : lines, dropped: log.dropped + over };
+}
+
+// ------------------------------------------------------------------ the past, as plots need it
+
+export interface Point { time_ms: number; cpu_milli: number; memory: number; disk: number }
+export const ranges: Record<string, number> = { '15m': 900000, '1h': 3600000, '6h': 21600000, '24h': 86400000 };
+/** Points with a hole wherever more than `most` is between two: a line through it would be a lie. */
+export function withHoles(all: Point[], most: number): { times: number[]; at: (Point | null)[] } {
+  const times: number[] = [], at: (Point | null)[] = [];
+  for (const [i, p] of all.entries()) {
+    const before = all[i - 1];
+    if (before && p.time_ms - before.time_ms > most) { times.push(before.time_ms + 1); at.push(null); }
+    times.push(p.time_ms);
+    at.push(p);
+  }
+  return { times, at };
+}
+/** How many of some moments fall into each of n equal parts of a time. */
+export function tally(moments: number[], since: number, until: number, n: number): number[] {
+  const out = Array.from({ length: n }, () => 0);
+  for (const t of moments) if (t >= since && t < until) out[Math.min(n - 1, Math.floor(((t - since) / (until - since)) * n))]!++;
+  return out;
 }
 
 /** How long to wait before the n-th try to reach the server again. */

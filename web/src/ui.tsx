@@ -119,8 +119,9 @@ export function Dialog({ onClose, label, id, children }: { onClose: () => void; 
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const before = document.activeElement as HTMLElement | null;
-    ref.current!.showModal();
-    return () => before?.focus?.();
+    const d = ref.current!;
+    d.showModal();
+    return () => { d.close(); before?.focus?.(); }; // while it is open nothing behind it takes the focus
   }, []);
   return <dialog ref={ref} id={id} aria-label={label} onCancel={e => { e.preventDefault(); onClose(); }} onClick={e => { if (e.target === ref.current) onClose(); }}>{children}</dialog>;
 }

@@ -10,12 +10,13 @@ import { boxes, loadNet, loaded, now, put, refused, snaps } from '../live';
 import { useKeys } from '../keys';
 import { failed, latest, lifted, ruleFor, title } from '../state';
 import { Blank, Btn, Copy, Islet, Loading, Menu, Said, Trouble, useAsk } from '../ui';
+import { Glance } from './glance';
 import { Tide } from './tide';
 import { Work } from './work';
 
 const Network = lazy(() => import('./network')), Snapshots = lazy(() => import('./snapshots')), Timeline = lazy(() => import('./timeline')), Processes = lazy(() => import('./processes')), Ports = lazy(() => import('./ports')), Resources = lazy(() => import('./resources'));
 
-export const tabs = ['work', 'network', 'snapshots', 'timeline', 'processes', 'ports', 'resources'] as const;
+export const tabs = ['work', 'network', 'snapshots', 'timeline', 'processes', 'ports', 'resources', 'glance'] as const; // the last one where there is no room for it beside the work
 type Tab = (typeof tabs)[number];
 
 export default function BoxPage({ id, tab: asked }: { id: string; tab: string }) {
@@ -40,7 +41,7 @@ function Shown({ b, tab }: { b: Box; tab: Tab }) {
   const no = refused.value.filter(r => r.box === b.id), mine = [...snaps.value.values()].filter(s => s.sandbox === b.id).length, bad = failed(b), on = b.state === 'running', to = (t: string) => href(['sandbox', b.id, t === 'work' ? undefined : t]);
   const last = latest(b, snaps.value);
   useKeys({
-    ...Object.fromEntries(tabs.map((t, i) => [String(i + 1), () => go(to(t))])),
+    ...Object.fromEntries(tabs.slice(0, 7).map((t, i) => [String(i + 1), () => go(to(t))])),
     s: () => snapshot(b), f: () => fork(b), u: () => undo(b), p: () => pause(b),
     a: () => { const r = no.find(x => lifted(x.reason)); if (r) void allow(r, ruleFor(r)); },
     Enter: () => { const t = document.querySelector<HTMLElement>('.term.shown textarea'); if (t) t.focus(); else go(to('work')); },
@@ -58,7 +59,7 @@ function Shown({ b, tab }: { b: Box; tab: Tab }) {
           <Menu kind="icon quiet wide" icon="more" label="More" items={[{ text: 'Rename…', act: () => rename(b) }, { text: 'Fork many…', act: () => askFork(b) }, { text: 'One more hour', act: () => extend(b) }, ...(on ? [{ text: 'Pause', act: () => pause(b) }] : []), { text: 'Delete…', bad: true, act: () => remove(b) }]} /></div></div>
       <Tide b={b} />
       <div class="tabs" role="tablist" aria-label="Views of this sandbox">{tabs.map(t => <a key={t} role="tab" href={to(t)} aria-selected={t === tab} id={`tab-${t}`}>{t[0]!.toUpperCase() + t.slice(1)} {t === 'network' && no.length > 0 && <span class="n bad">{no.length} refused</span>}{t === 'snapshots' && mine > 0 && <span class="n">{mine}</span>}</a>)}</div>
-      <div class={`tab tab-${tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>{b.state === 'stopped' && tab !== 'snapshots' && tab !== 'timeline' && tab !== 'network' && tab !== 'resources' ? <Stopped b={b} /> : tab === 'work' ? <Work b={b} /> : tab === 'network' ? <Network b={b} /> : tab === 'snapshots' ? <Snapshots b={b} /> : tab === 'timeline' ? <Timeline b={b} /> : tab === 'processes' ? <Processes b={b} /> : tab === 'ports' ? <Ports b={b} /> : <Resources b={b} />}</div>
+      <div class={`tab tab-${tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>{b.state === 'stopped' && tab !== 'snapshots' && tab !== 'timeline' && tab !== 'network' && tab !== 'resources' ? <Stopped b={b} /> : tab === 'work' ? <Work b={b} /> : tab === 'network' ? <Network b={b} /> : tab === 'snapshots' ? <Snapshots b={b} /> : tab === 'timeline' ? <Timeline b={b} /> : tab === 'processes' ? <Processes b={b} /> : tab === 'ports' ? <Ports b={b} /> : tab === 'glance' ? <Glance b={b} /> : <Resources b={b} />}</div>
     </div>
   );
 }

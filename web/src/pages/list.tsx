@@ -15,11 +15,15 @@ const ROW = 37, PHONE_ROW = 64, OVER = 12;
 export default function List() {
   const q = route.value.query.get('q') ?? '', state = (route.value.query.get('state') ?? '') as Filter;
   const all = sorted.value, fits = (b: Box, f: Filter) => !f || (f === 'failed' ? failed(b) : b.state === f);
-  const found = useMemo(() => all.filter(b => matches(b, q) && fits(b, state)), [all, q, state]);
+  // Under the pointer or the keyboard's mark nothing moves: what is new waits until it is wanted.
+  const [held, hold] = useState<ReadonlySet<string> | null>(null), fit = useMemo(() => all.filter(b => matches(b, q) && fits(b, state)), [all, q, state]), found = useMemo(() => (held ? fit.filter(b => held.has(b.id)) : fit), [fit, held]), newer = fit.length - found.length;
+  const still = () => { if (!held) hold(new Set(fit.map(b => b.id))); };
+  const asked = useRef(q + state);
+  useEffect(() => { if (asked.current !== q + state) { asked.current = q + state; hold(null); } }, [q, state]);
   const [at, move] = useState(0), [chosen, choose] = useState<ReadonlySet<string>>(new Set());
   const i = Math.min(at, Math.max(0, found.length - 1));
   useKeys({
-    j: () => move(Math.min(found.length - 1, i + 1)), k: () => move(Math.max(0, i - 1)), ArrowDown: () => move(Math.min(found.length - 1, i + 1)), ArrowUp: () => move(Math.max(0, i - 1)), Enter: () => { if (found[i]) go(href(['sandbox', found[i]!.id])); },
+    j: () => { still(); move(Math.min(found.length - 1, i + 1)); }, k: () => { still(); move(Math.max(0, i - 1)); }, ArrowDown: () => { still(); move(Math.min(found.length - 1, i + 1)); }, ArrowUp: () => { still(); move(Math.max(0, i - 1)); }, Enter: () => { if (found[i]) go(href(['sandbox', found[i]!.id])); },
     x: () => { const b = found[i]; if (b) choose(old => { const s = new Set(old); if (!s.delete(b.id)) s.add(b.id); return s; }); },
   });
   const count = (f: Filter) => all.filter(b => fits(b, f)).length;
@@ -31,13 +35,14 @@ export default function List() {
         <Seg label="State" value={state} onPick={v => { setQuery({ state: v || null }); move(0); }} options={[['', `All ${all.length}`], ['running', `Running ${count('running')}`], ['paused', `Paused ${count('paused')}`], ['stopped', `Stopped ${count('stopped')}`], ...(count('failed') ? [['failed', `Failed ${count('failed')}`] as [Filter, string]] : [])]} />
         <span class="dim right wide hint"><kbd>J</kbd> <kbd>K</kbd> move <kbd>X</kbd> select <kbd>↵</kbd> open</span></div>
       {some.length > 0 && <div class="chosen" role="status"><b>{some.length} selected</b><Btn kind="small" icon="pause" onClick={() => each('paused', b => post(of(b.id, '/pause')))}>Pause</Btn><Btn kind="small danger" icon="bin" onClick={() => { question.value = { title: `Delete ${plural(some.length, 'sandbox', 'sandboxes')}?`, danger: true, yes: `Delete ${some.length}`, text: <p class="soft">{some.slice(0, 6).map(title).join(', ')}{some.length > 6 ? ' and others' : ''}. Their files go with them.</p>, act: () => each('deleted', b => del(of(b.id))) }; }}>Delete…</Btn><Btn kind="quiet small" onClick={() => choose(new Set())}>Clear</Btn></div>}
-      {!loaded.value ? <Loading rows={8} /> : found.length ? <Rows all={found} at={i} chosen={chosen} pick={move} /> : all.length ? <section class="sheet"><Blank title="Nothing fits" text={<>No sandbox has {q && <>“<Said text={q} />”</>}{q && state && ' and '}{state && <>state {state}</>}.</>}><Btn onClick={() => setQuery({ q: null, state: null })}>{q ? 'Drop the search' : 'Show all'}</Btn></Blank></section>
+      {newer > 0 && <p class="newer" role="status"><Btn kind="small" icon="up" onClick={() => { hold(null); move(0); }}>{newer} newer</Btn></p>}
+      {!loaded.value ? <Loading rows={8} /> : found.length ? <Rows still={still} go={() => { if (!newer && at === 0 && !chosen.size) hold(null); }} all={found} at={i} chosen={chosen} pick={move} /> : all.length ? <section class="sheet"><Blank title="Nothing fits" text={<>No sandbox has {q && <>“<Said text={q} />”</>}{q && state && ' and '}{state && <>state {state}</>}.</>}><Btn onClick={() => setQuery({ q: null, state: null })}>{q ? 'Drop the search' : 'Show all'}</Btn></Blank></section>
         : <section class="sheet"><Blank title="No sandbox yet" text="It starts in milliseconds." cmd="cay create --name first"><Btn kind="prime" icon="plus" onClick={() => { overlay.value = 'create'; }}>New sandbox</Btn></Blank></section>}
     </div>
   );
 }
 
-function Rows({ all, at, chosen, pick }: { all: Box[]; at: number; chosen: ReadonlySet<string>; pick: (i: number) => void }) {
+function Rows({ all, at, chosen, pick, still, go }: { still: () => void; go: () => void; all: Box[]; at: number; chosen: ReadonlySet<string>; pick: (i: number) => void }) {
   const box = useRef<HTMLDivElement>(null), [top, scroll] = useState(0), [h, height] = useState(600), row = matchMedia('(max-width: 720px)').matches ? PHONE_ROW : ROW;
   useEffect(() => {
     const el = box.current!, on = () => { scroll(el.scrollTop); height(el.clientHeight); };
@@ -50,7 +55,7 @@ function Rows({ all, at, chosen, pick }: { all: Box[]; at: number; chosen: Reado
   useEffect(() => { const el = box.current!, y = at * row; if (y < el.scrollTop) el.scrollTop = y; else if (y + 2 * row > el.scrollTop + el.clientHeight) el.scrollTop = y + 2 * row - el.clientHeight; }, [at]);
   const from = Math.max(0, Math.floor(top / row) - OVER), to = Math.min(all.length, Math.ceil((top + h) / row) + OVER);
   return (
-    <><div class="sheet scroll rows" ref={box} tabIndex={0} role="region" aria-label="Sandboxes"><table class="list"><thead><tr><th class="w36" aria-label="Shape" /><th>Name</th><th>State</th><th>Template</th><th>Isolation</th><th>CPU</th><th>Memory</th><th>Network</th><th>Tenant</th><th class="num">Made</th><th class="num">Ends in</th></tr></thead>
+    <><div class="sheet scroll rows" ref={box} onPointerMove={still} onPointerLeave={go} tabIndex={0} role="region" aria-label="Sandboxes"><table class="list"><thead><tr><th class="w36" aria-label="Shape" /><th>Name</th><th>State</th><th>Template</th><th>Isolation</th><th>CPU</th><th>Memory</th><th>Network</th><th>Tenant</th><th class="num">Made</th><th class="num">Ends in</th></tr></thead>
       <tbody>{from > 0 && <tr class="space" style={{ height: `${from * row}px` }}><td colSpan={11} /></tr>}{all.slice(from, to).map((b, i) => <Row key={b.id} b={b} sel={from + i === at} chosen={chosen.has(b.id)} pick={() => pick(from + i)} />)}{to < all.length && <tr class="space" style={{ height: `${(all.length - to) * row}px` }}><td colSpan={11} /></tr>}</tbody></table></div>
     <p class="dim under">{plural(all.length, 'sandbox', 'sandboxes')}</p></>
   );

@@ -9,10 +9,11 @@ import { lazy } from '../lib/lazy';
 import { allowMenu } from '../actions';
 import { boxes, deadJobs, dismiss, doctor, feed, loaded, now, put, refused, reloadJobs, samples, sorted } from '../live';
 import { overlay } from '../keys';
-import { failed, lifted, title, why, type Happening } from '../state';
-import { attempt, Blank, Btn, Icon, Islet, Loading, Menu, Said, Sheet, Seg, State, toast, useAsk, When, type IconName } from '../ui';
+import { failed, lifted, tally, title, why, type Happening } from '../state';
+import { attempt, Blank, Btn, Icon, Islet, Loading, Menu, Said, Sheet, Seg, State, toast, Trouble, useAsk, When, type IconName } from '../ui';
 import { Chart } from './chart';
 import type { PlotProps } from '../plot';
+import { Range, range, usePast } from '../range';
 
 const Plot = lazy<PlotProps>(() => import('../plot'));
 
@@ -97,7 +98,26 @@ function Inbox({ items }: { items: Wait[] }) {
 
 // ------------------------------------------------------------------ plots
 
-function Plots() {
+const Plots = () => {
+  const admin = session.value?.scope === 'admin';
+  return <>{admin && <div class="rangebar gap"><h2>How it goes</h2><span class="right" /><Range /></div>}{admin && range() ? <PastPlots /> : <LivePlots />}</>;
+};
+
+const PARTS = 120;
+/** What the server kept: also of the time when no page was open. */
+function PastPlots() {
+  const past = usePast('/usage/past'), d = past.data, audit = useAsk(() => (d ? get<List<AuditLine>>('/audit', { since_ms: d.since, last: 10000 }).then(l => l.items) : Promise.resolve([])), [d?.since]), cpus = samples.value.at(-1)?.cpus;
+  if (past.error) return <Trouble error={past.error} what="The past cannot be read." again={past.again} />;
+  if (!d) return <div class="plots"><Loading rows={3} /></div>;
+  const parts = Array.from({ length: PARTS }, (_, i) => d.since + ((i + 0.5) * (d.until - d.since)) / PARTS), count = (f: (a: AuditLine) => boolean) => tally((audit.data ?? []).filter(f).map(a => a.time_ms), d.since, d.until, PARTS), n = (v: number) => String(Math.round(v));
+  const plots: [string, string, number[], PlotProps['lines'], PlotProps['show'], number?][] = [
+    ['CPU', `of ${cpus ?? '?'} cores`, d.times, [{ name: 'cores', color: 'sea', data: d.at.map(q => (q ? q.cpu_milli / 1000 : null)), fill: true }], v => v.toFixed(v < 10 ? 1 : 0), cpus], ['Memory', 'of all that run', d.times, [{ name: 'memory', color: 'sand', data: d.at.map(q => (q ? q.memory : null)), fill: true }], bytes],
+    ['Started', `in ${span((d.until - d.since) / PARTS)} each`, parts, [{ name: 'commands', color: 'sea', data: count(a => /\/(run|processes|pty)$/.test(a.action) && a.verdict === 'ok'), fill: true }, { name: 'sandboxes', color: 'sand', data: count(a => a.action === 'POST /api/v1/sandboxes' && a.verdict === 'ok') }], n], ['Refused', 'requests', parts, [{ name: 'refused', color: 'coral', data: count(a => a.verdict !== 'ok'), fill: true }], n],
+  ];
+  return <div class="plots">{plots.map(([name, note, times, lines, show, limit]) => <figure class="plot" key={name}><figcaption><b>{name}</b><span class="dim">{note}</span></figcaption>{times.length > 1 ? <Plot times={times} sync="overview" label={name} lines={lines} show={show} limit={limit} from={d.since} to={d.until} /> : <p class="dim">Nothing is kept of that time.</p>}</figure>)}</div>;
+}
+
+function LivePlots() {
   const s = samples.value, t = s.map(x => x.time_ms);
   const rate = (f: (x: (typeof s)[number]) => number) => s.map((x, i) => { const p = s[i - 1]; const d = p ? x.time_ms - p.time_ms : 0; return p && d < 10000 ? Math.max(0, (f(x) - f(p)) / d) * 1000 : null; });
   const same = (x: (typeof s)[number], p: (typeof s)[number], f: (i: (typeof s)[number]['items'][number]) => number) => { const old = new Map(p.items.map(i => [i.id, f(i)])); return x.items.reduce((n, i) => n + (old.has(i.id) ? Math.max(0, f(i) - old.get(i.id)!) : 0), 0); };
