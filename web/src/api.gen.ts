@@ -191,6 +191,14 @@ export interface Usage {
   net_tx?: number;
 }
 
+/** what was used at a moment */
+export interface UsagePoint {
+  time_ms?: number;
+  cpu_milli?: number; // thousandths of a CPU, since the moment before
+  memory?: number;
+  disk?: number;
+}
+
 export interface Waited {
   state?: string; // as it is by then
 }
