@@ -25,6 +25,15 @@ typedef struct cay_sandbox cay_sandbox;
 struct cay_provider_ops;
 struct cay_manifest_progress; /* cay/manifest.h */
 
+/* What a provider does before there is a sandbox. */
+typedef struct cay_making {
+    size_t      size;
+    const char *what;  /* "pull", "build" */
+    const char *text;  /* one line, safe for a terminal */
+    bool        brief; /* a figure that the next line replaces: for who watches, not for a log */
+} cay_making;
+
+
 #define CAY_ID_LEN 20 /* [a-z2-7], first letter tells the kind */
 
 typedef enum cay_state {
@@ -164,6 +173,9 @@ typedef struct cay_create {
     bool               units_wait; /* likewise: they are not started before the provider is told to */
     const cay_pair    *options;   /* what only this provider knows, as image of docker; ends with a NULL key. Others refuse them */
     const char        *group;     /* name or number: the group of `user`, and then its only one; NULL: those that its files say. Native only */
+    void             (*making)(const struct cay_making *m, void *arg); /* while a provider fetches or builds what the sandbox is made of, on the caller's thread;
+                                     NULL: nobody looks */
+    void              *making_arg;
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

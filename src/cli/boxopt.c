@@ -320,6 +320,27 @@ static int check_texts(const box_opts *o, cay_err *err)
     return 0;
 }
 
+/* What a provider fetches or builds: on a terminal a line that changes, elsewhere the lines that are worth keeping. */
+static void on_making(const cay_making *m, void *arg)
+{
+    box_spec *s = arg;
+    bool term = isatty(2), stays = !m->brief && (!term || strcmp(m->what, "pull") != 0);
+    CAY_AUTOBUF b = CAY__BUF(4096);
+    if (cli.quiet || cli.json || (m->brief && !term))
+        return;
+    cay__buf_str(&b, s->drawn ? "\r\033[K" : "");
+    cay__buf_fmt(&b, stays ? "%s: %s\n" : "%s: %.70s", m->what, m->text);
+    s->drawn = !stays;
+    cay__fd_write_all(2, b.data, b.len);
+}
+
+static void wipe(box_spec *s)
+{
+    if (s->drawn)
+        cay__fd_write_all(2, "\r\033[K", 4);
+    s->drawn = false;
+}
+
 int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
 {
     memset(s, 0, sizeof *s);
@@ -341,6 +362,8 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(make_on(o, s, err));
     CAY_TRY(make_net(o, s, err));
     CAY_TRY(make_secrets(o, s, err));
+    c->making = on_making;
+    c->making_arg = s;
     c->env = s->env.v;
     c->labels = s->labels.v;
     for (size_t i = 0; i < o->require.n; i++)
@@ -389,6 +412,7 @@ void box_spec_clear(box_spec *s)
     free(s->had);
     pairs_clear(&s->env);
     pairs_clear(&s->labels);
+    wipe(s);
     pairs_clear(&s->options);
     free(s->mounts);
     free(s->grants);

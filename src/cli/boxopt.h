@@ -42,6 +42,7 @@ typedef struct box_spec {
     size_t             nsecret_texts;
     char              *on;  /* whole path of --on */
     uint32_t          *had; /* of each grant, as bits: what was there of base/guarded.h */
+    bool               drawn; /* a line of what is being fetched is on the terminal */
 } box_spec;
 int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */
 /* What the user should hear aloud: no wall, writable grants. */

@@ -266,6 +266,76 @@ static void the_engines_words_have_reasons(void **state)
     }
 }
 
+static char *auth_of(const char *image)
+{
+    cay_err err = CAY_ERR_INIT;
+    char *out = NULL;
+    int rc = cay__docker_auth(NULL, image, &out, &err);
+    return rc < 0 ? cay__strdup(err.reason) : out;
+}
+
+static void put_text(const char *dir, const char *name, const char *text, mode_t mode)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "we");
+    fputs(text, f);
+    fclose(f);
+    chmod(path, mode);
+}
+
+static void credential_helpers_are_asked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *image, *says; /* the answer's beginning as JSON, or a reason, or "" */
+    } rows[] = {
+        { "one.example/x", "{\"serveraddress\":\"one.example\",\"username\":\"me\",\"password\":\"for one.example\"}" },
+        { "two.example/x", "{\"serveraddress\":\"two.example\",\"identitytoken\":\"tok\"}" },
+        { "gone.example/x", "credential_helper" }, { "bad.example/x", "credential_helper" }, { "path.example/x", "credential_helper" },
+        { "none.example/x", "" }, { "fails.example/x", "credential_helper" }, { "filed.example/x", "" },
+    };
+    char dir[] = "/tmp/cay-help.XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    put_text(dir, "config.json", "{\"credsStore\":\"no\",\"auths\":{\"filed.example\":{\"auth\":\"dTpwYXNz\"}},\"credHelpers\":{\"one.example\":\"me\",\"two.example\":\"token\","
+             "\"gone.example\":\"gone\",\"bad.example\":\"bad\",\"path.example\":\"../me\",\"fails.example\":\"fails\"}}", 0600);
+    put_text(dir, "docker-credential-me", "#!/bin/sh\nread s; [ $1 = get ] && printf '{\"ServerURL\":\"%s\",\"Username\":\"me\",\"Secret\":\"for %s\"}' \"$s\" \"$s\"\n", 0700);
+    put_text(dir, "docker-credential-token", "#!/bin/sh\necho '{\"Username\":\"<token>\",\"Secret\":\"tok\"}'\n", 0700);
+    put_text(dir, "docker-credential-bad", "#!/bin/sh\necho hello\n", 0700);
+    put_text(dir, "docker-credential-no", "#!/bin/sh\necho credentials not found in native keychain; exit 1\n", 0700);
+    put_text(dir, "docker-credential-fails", "#!/bin/sh\necho the keychain is locked; exit 1\n", 0700);
+    CAY_AUTOFREE char *before = cay__strdup(getenv("PATH"));
+    char path[4096];
+    snprintf(path, sizeof path, "%s:%s", dir, before);
+    setenv("PATH", path, 1);
+    setenv("DOCKER_CONFIG", dir, 1);
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        CAY_AUTOFREE char *said = auth_of(rows[i].image);
+        CAY_AUTOBUF text = CAY__BUF(4096);
+        for (char *p = said; *p; p++) /* the URL's alphabet */
+            *p = *p == '-' ? '+' : *p == '_' && rows[i].says[0] == '{' ? '/' : *p;
+        bool json = rows[i].says[0] == '{';
+        if (json)
+            assert_true(cay__base64_get(&text, said, strlen(said)));
+        CAY_AUTOJSON *a = NULL, *b = NULL;
+        if (json) {
+            assert_int_equal(cay__json_object("said", text.data, &a, NULL), 0);
+            assert_int_equal(cay__json_object("want", rows[i].says, &b, NULL), 0);
+            assert_true(json_equal(a, b));
+        } else {
+            assert_string_equal(said, rows[i].says);
+        }
+    }
+    setenv("PATH", before, 1);
+    unsetenv("DOCKER_CONFIG");
+    static const char *const names[] = { "config.json", "docker-credential-me", "docker-credential-token", "docker-credential-bad", "docker-credential-no", "docker-credential-fails" };
+    for (size_t i = 0; i < CAY_LEN(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
 static void a_registrys_password_is_found(void **state)
 {
     (void)state;
@@ -283,7 +353,7 @@ static void a_registrys_password_is_found(void **state)
     fputs("{\"auths\":{\"reg.example:5000\":{\"auth\":\"dTpwYXNz\"},\"broken\":{\"auth\":\"!!\"}},\"other\":1}", f); /* u:pass */
     fclose(f);
     setenv("DOCKER_CONFIG", dir, 1);
-    CAY_AUTOFREE char *mine = cay__docker_auth("reg.example:5000/a/b"), *none = cay__docker_auth("debian"), *broken = cay__docker_auth("broken/x");
+    CAY_AUTOFREE char *mine = auth_of("reg.example:5000/a/b"), *none = auth_of("debian"), *broken = auth_of("broken/x");
     assert_string_equal(none, "");
     assert_string_equal(broken, "");
     CAY_AUTOBUF text = CAY__BUF(4096);
@@ -480,6 +550,7 @@ int main(void)
         cmocka_unit_test(the_user_is_not_root_unless_asked),
         cmocka_unit_test(the_engines_words_have_reasons),
         cmocka_unit_test(a_registrys_password_is_found),
+        cmocka_unit_test(credential_helpers_are_asked),
         cmocka_unit_test(a_false_engine_harms_nobody),
         cmocka_unit_test(an_absent_engine_is_told_with_the_remedy),
         cmocka_unit_test(an_address_is_read_as_docker_reads_it),

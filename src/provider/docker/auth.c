@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who pulls, by the user's Docker configuration: "auths" of config.json. Credential helpers are programs of the user's and not run here. */
+/* Who pulls, by the user's Docker configuration: "credHelpers", "credsStore" and "auths" of config.json, in this order, as Docker's own client does. */
 #include "docker.h"
 #include <base/base64.h>
+#include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 enum { CONFIG_MAX = 1 << 20 };
 #define HUB "https://index.docker.io/v1/"
@@ -64,17 +71,137 @@ static bool take_password(json_t *o, const char *auth)
     return rc == 0;
 }
 
-char *cay__docker_auth(const char *image)
+/* ------------------------------------------------------------------ credential helpers */
+
+enum { HELPER_MS = 60000, ANSWER_MAX = 64 << 10 };
+extern char **environ;
+
+static int helper_failed(const char *name, const char *how, cay_err *err)
+{
+    return cay_fail_why(err, CAY_ENOENT, "credential_helper", "docker-credential-%.60s, which config.json names: %s; install it, or log in again: docker login", name, how);
+}
+
+/* Starts "docker-credential-NAME get" with both ends of its streams; its standard error is ours. */
+static int start_helper(const char *name, pid_t *pid, int *in, int *out, cay_err *err)
+{
+    char program[160];
+    char *argv[] = { program, (char[]){ "get" }, NULL };
+    int to[2], from[2];
+    size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    if (!n || name[n] || !cay__str_join(program, sizeof program, "docker-credential-", name, NULL))
+        return helper_failed(name, "that is no name of a program", err);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to) < 0) /* a socket, because it may end without reading: no signal then */
+        return cay_fail_sys(err, CAY_ESYS, "socketpair");
+    if (pipe2(from, O_CLOEXEC) < 0) {
+        close(to[0]);
+        close(to[1]);
+        return cay_fail_sys(err, CAY_ESYS, "pipe");
+    }
+    posix_spawn_file_actions_t act;
+    posix_spawnattr_t attr;
+    sigset_t none, usual;
+    posix_spawn_file_actions_init(&act);
+    posix_spawn_file_actions_adddup2(&act, to[0], 0);
+    posix_spawn_file_actions_adddup2(&act, from[1], 1);
+    posix_spawnattr_init(&attr);
+    sigemptyset(&none);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &usual);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int rc = posix_spawnp(pid, program, &act, &attr, argv, environ);
+    posix_spawn_file_actions_destroy(&act);
+    posix_spawnattr_destroy(&attr);
+    close(to[0]);
+    close(from[1]);
+    *in = to[1];
+    *out = from[0];
+    if (rc == 0)
+        return 0;
+    cay__close_fd(in);
+    cay__close_fd(out);
+    return helper_failed(name, strerror(rc), err);
+}
+
+/* What it says, within a minute and the call's time. */
+static int hear(int out, const cay_call *call, cay__buf *text, cay_err *err)
+{
+    cay_call mine = { .size = offsetof(cay_call, trace), .cancel_fd = call ? call->cancel_fd : 0 };
+    mine.deadline_ms = CAY_MIN(cay__now_ms() + HELPER_MS, call && call->deadline_ms ? call->deadline_ms : INT64_MAX);
+    for (;;) {
+        char *room = cay__buf_room(text, 4096);
+        CAY_TRY(cay__call_wait(&mine, out, POLLIN, "credential helper", err));
+        ssize_t n = room ? read(out, room, 4096) : -1;
+        if (n < 0 && room && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the credential helper says too much") : 0;
+        cay__buf_used(text, (size_t)n);
+    }
+}
+
+/* false in *known: it has none for that registry. */
+static int ask_helper(const char *name, const char *registry, const cay_call *call, json_t *o, bool *known, cay_err *err)
+{
+    CAY_AUTOBUF text = CAY__BUF(ANSWER_MAX);
+    CAY_AUTOJSON *said = NULL;
+    CAY_AUTOFD in = -1, out = -1;
+    pid_t pid;
+    int status = 0;
+    CAY_TRY(start_helper(name, &pid, &in, &out, err));
+    (void)!send(in, registry, strlen(registry), MSG_NOSIGNAL);
+    cay__close_fd(&in);
+    int rc = hear(out, call, &text, err);
+    if (rc < 0)
+        kill(pid, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    CAY_TRY(rc);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return helper_failed(name, "it cannot be run", err);
+    const char *words = text.data ? text.data : "";
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+        *known = false;
+        return strstr(words, "credentials not found") ? 0 : helper_failed(name, "it failed", err);
+    }
+    if (cay__json_object("credentials", words, &said, NULL) < 0)
+        return helper_failed(name, "it answers with something that is not JSON", err);
+    const char *user = cay__json_str(said, "Username", ""), *secret = cay__json_str(said, "Secret", "");
+    *known = *secret != 0;
+    if (!strcmp(user, "<token>")) {
+        json_object_set_new(o, "identitytoken", json_string(secret));
+    } else {
+        json_object_set_new(o, "username", json_string(user));
+        json_object_set_new(o, "password", json_string(secret));
+    }
+    explicit_bzero(text.data, text.len);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ who that is */
+
+static bool from_file(json_t *o, const json_t *conf, const char *registry)
+{
+    json_t *mine = json_object_get(json_object_get(conf, "auths"), registry);
+    const char *token = cay__json_str(mine, "identitytoken", "");
+    bool known = take_password(o, cay__json_str(mine, "auth", ""));
+    return *token ? json_object_set_new(o, "identitytoken", json_string(token)) == 0 : known;
+}
+
+int cay__docker_auth(const cay_call *call, const char *image, char **out, cay_err *err)
 {
     char registry[256];
     CAY_AUTOJSON *conf = read_config();
     cay__docker_registry(image, registry, sizeof registry);
-    json_t *mine = json_object_get(json_object_get(conf, "auths"), registry);
-    const char *token = cay__json_str(mine, "identitytoken", "");
     CAY_AUTOJSON *o = json_pack("{s:s}", "serveraddress", registry);
-    bool known = take_password(o, cay__json_str(mine, "auth", ""));
-    if (*token)
-        known = json_object_set_new(o, "identitytoken", json_string(token)) == 0;
+    const char *helper = cay__json_str(json_object_get(conf, "credHelpers"), registry, cay__json_str(conf, "credsStore", ""));
+    bool known = false;
+    if (*helper)
+        CAY_TRY(ask_helper(helper, registry, call, o, &known, err));
+    else
+        known = from_file(o, conf, registry);
     CAY_AUTOFREE char *text = known ? cay__json_text(o, 64 << 10) : NULL;
-    return text ? encode(text) : cay__strdup("");
+    *out = text ? encode(text) : cay__strdup("");
+    return 0;
 }

@@ -64,10 +64,12 @@ typedef struct cay__docker_image {
     char   *of;     /* what it was called when it was asked for; from malloc() */
 } cay__docker_image;
 void cay__docker_image_clear(cay__docker_image *i);
-int  cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, void (*progress)(const char *line, void *arg), void *arg,
-                            cay__docker_image *out, cay_err *err);
-/* auth.c: the X-Registry-Auth of an image's registry by the user's Docker configuration; "" when there is none. From malloc(). */
-char *cay__docker_auth(const char *image);
+int  cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, const cay_create *c, cay__docker_image *out, cay_err *err);
+/* Tells c->making, if somebody looks. text is anybody's. */
+void cay__docker_making(const cay_create *c, const char *what, const char *text, size_t n, bool brief);
+/* auth.c: the X-Registry-Auth of an image's registry by the user's Docker configuration and its credential helpers; *out from malloc(), "" when there is none.
+ * CAY_ENOENT, "credential_helper": the configuration names one that cannot be run. */
+int   cay__docker_auth(const cay_call *call, const char *image, char **out, cay_err *err);
 void  cay__docker_registry(const char *image, char *out, size_t cap);
 
 /* spec.c: pure. */

@@ -20,6 +20,7 @@ static const struct {
     { "repository does not exist", CAY_ENOENT, "image_not_found", "look at the name of the image, or log in: docker login" },
     { "pull access denied", CAY_ENOENT, "image_not_found", "look at the name of the image, or log in: docker login" },
     { "unauthorized", CAY_EAUTH, "registry_denied", "log in to the registry: docker login" },
+    { "no basic auth credentials", CAY_EAUTH, "registry_denied", "log in to the registry: docker login" },
     { "authentication required", CAY_EAUTH, "registry_denied", "log in to the registry: docker login" },
     { "no such host", CAY_EUPSTREAM, "registry_unreachable", "look at the registry's name and the engine's network" },
     { "connection refused", CAY_EUPSTREAM, "registry_unreachable", "look at the registry's name and the engine's network" },

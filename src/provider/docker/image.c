@@ -22,10 +22,20 @@ static int inspect(cay__engine *e, const cay_call *call, const char *ref, json_t
 /* ------------------------------------------------------------------ pulling */
 
 typedef struct pull {
-    const char *image;
-    void      (*progress)(const char *line, void *arg);
-    void       *arg;
+    const char       *image;
+    const cay_create *c;
 } pull;
+
+void cay__docker_making(const cay_create *c, const char *what, const char *text, size_t n, bool brief)
+{
+    CAY_AUTOBUF safe = CAY__BUF(2048);
+    while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+        n--;
+    if (!c->making || !n)
+        return;
+    cay__buf_safe(&safe, text, CAY_MIN(n, (size_t)400), false);
+    c->making(&(cay_making){ .size = sizeof(cay_making), .what = what, .text = safe.data ? safe.data : "", .brief = brief }, c->making_arg);
+}
 
 static int on_line(const json_t *line, void *arg, cay_err *err)
 {
@@ -38,15 +48,11 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
             *err = why;
         return cay_wrap(err, rc, "pull %.80s", p->image);
     }
-    if (p->progress && *status) {
-        CAY_AUTOBUF text = CAY__BUF(400);
+    if (*status) {
+        CAY_AUTOBUF text = CAY__BUF(1024);
         const char *id = cay__json_str(line, "id", ""), *bar = cay__json_str(line, "progress", "");
-        cay__buf_safe(&text, id, CAY_MIN(strlen(id), (size_t)60), false);
-        cay__buf_str(&text, *id ? ": " : "");
-        cay__buf_safe(&text, status, CAY_MIN(strlen(status), (size_t)120), false);
-        cay__buf_str(&text, *bar ? " " : "");
-        cay__buf_safe(&text, bar, CAY_MIN(strlen(bar), (size_t)120), false);
-        p->progress(text.data ? text.data : "", p->arg);
+        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, *id ? ": " : "", status, *bar ? " " : "", bar);
+        cay__docker_making(p->c, "pull", text.data, text.len, *bar != 0);
     }
     return 0;
 }
@@ -55,9 +61,10 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
 static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options *o, pull *p, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(4096);
-    CAY_AUTOFREE char *auth = cay__docker_auth(o->image);
+    CAY_AUTOFREE char *auth = NULL;
     CAY_AUTOFREE char *fields = NULL;
     const char *last = strrchr(o->image, '/');
+    CAY_TRY(cay__docker_auth(call, o->image, &auth, err));
     cay__buf_str(&path, "/images/create?fromImage=");
     cay__engine_encode(&path, o->image);
     if (!strchr(o->image, '@') && !strchr(last ? last : o->image, ':')) /* without one all tags would come */
@@ -85,12 +92,11 @@ static int take(const json_t *j, const char *ref, const cay__engine_info *engine
     return 0;
 }
 
-int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, void (*progress)(const char *line, void *arg), void *arg,
-                           cay__docker_image *out, cay_err *err)
+int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, const cay_create *c, cay__docker_image *out, cay_err *err)
 {
     CAY_AUTOJSON *j = NULL;
     const cay__engine_info *engine;
-    pull p = { o->image, progress, arg };
+    pull p = { o->image, c };
     CAY_TRY(cay__engine_meet(e, call, &engine, err));
     bool by_id = cay__str_starts(o->image, "sha256:"), always = !strcmp(o->pull, "always") && !by_id;
     int rc = always ? CAY_ENOENT : inspect(e, call, o->image, &j, err);

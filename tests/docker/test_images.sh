@@ -1,0 +1,70 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_images.sh BUILD: where a container's image comes from: pulled from a registry of this test's own, told as it comes, cancelled. Run by tests/docker/with.
+set -eu
+here=$(dirname "$(realpath "$0")")
+build=$(realpath "$1")
+PATH=$ENGINE_DIR/bin:$build:$PATH
+export CAY_LIBEXEC="$build" CAY_PROVIDER=docker CAY_HOME="$ENGINE_DIR/home" XDG_RUNTIME_DIR="$ENGINE_DIR/runtime" DOCKER_CONFIG="$ENGINE_DIR/docker"
+mkdir -p "$CAY_HOME" "$XDG_RUNTIME_DIR" "$DOCKER_CONFIG" "$ENGINE_DIR/bin" "$ENGINE_DIR/registry"
+failed=0
+bad() { echo "FAIL: $*"; failed=1; }
+ok() { echo "ok: $*"; }
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: \"$2\", not \"$3\""; fi; }
+refused() {
+    what=$1 reason=$2
+    shift 2
+    if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
+    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
+}
+api() { curl -s --unix-socket "$ENGINE_DIR/sock" "$@"; }
+containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
+images() { api "http://e/v1.41/images/json?all=true" | grep -o '"Id":"sha256:[0-9a-f]*"' | wc -l; }
+wait_for() { n=0; until [ -e "$1" ] || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done; [ -e "$1" ]; }
+
+# ------------------------------------------------------------------ a registry
+arch=$(api http://e/version | sed -n 's/.*"Arch":"\([a-z0-9]*\)".*/\1/p')
+python3 "$here/registry.py" "$ENGINE_DIR/registry" "$arch" 2>"$ENGINE_DIR/registry/log" &
+registry=$!
+trap 'kill $registry 2>/dev/null || :' EXIT
+wait_for "$ENGINE_DIR/registry/port" || { echo "the registry does not start"; exit 1; }
+reg=127.0.0.1:$(cat "$ENGINE_DIR/registry/port")
+
+cay create --name pulled --user root --image "$reg/open" >"$ENGINE_DIR/id" 2>"$ENGINE_DIR/err" || bad "a pull: $(cat "$ENGINE_DIR/err")"
+grep -q '^pull: latest: Pulling from open' "$ENGINE_DIR/err" && ok "a pull is told as it comes" || bad "a pull says: $(cat "$ENGINE_DIR/err")"
+same "and the id alone is the answer" "$(wc -w <"$ENGINE_DIR/id")" 1
+same "what was pulled is in it" "$(cay cp pulled:/hello -)" world
+cay rm -f pulled >/dev/null
+cay -q create --name again --user root --image "$reg/open" >/dev/null 2>"$ENGINE_DIR/err"
+same "what is there is not pulled again" "$(cat "$ENGINE_DIR/err")" ""
+cay rm -f again >/dev/null
+refused "an image of another architecture" image_architecture cay --json create --image "$reg/other"
+refused "an image that the registry has not" image_not_found cay --json create --image "$reg/open/more/of"
+
+# ------------------------------------------------------------------ who pulls
+touch "$ENGINE_DIR/registry/closed"
+refused "without a password" registry_denied cay --json create --image "$reg/closed"
+printf '#!/bin/sh\nread s\n[ "$s" = %s ] && [ "$1" = get ] && echo "{\\"Username\\":\\"me\\",\\"Secret\\":\\"pass word\\"}"\n' "$reg" >"$ENGINE_DIR/bin/docker-credential-test"
+chmod +x "$ENGINE_DIR/bin/docker-credential-test"
+printf '{"credHelpers":{"%s":"test"}}' "$reg" >"$DOCKER_CONFIG/config.json"
+cay -q create --name mine --user root --image "$reg/closed" >/dev/null 2>"$ENGINE_DIR/err" && ok "with that of a credential helper" || bad "a credential helper: $(cat "$ENGINE_DIR/err")"
+cay rm -f mine >/dev/null 2>&1 || :
+printf '{"credHelpers":{"%s":"no-such"}}' "$reg" >"$DOCKER_CONFIG/config.json"
+refused "a helper that is not there" credential_helper cay --json create --image "$reg/closed" --option pull=always
+rm -f "$ENGINE_DIR/registry/closed" "$DOCKER_CONFIG/config.json"
+
+# ------------------------------------------------------------------ a slow one, cancelled
+before=$(images)
+cay create --image "$reg/slow" >"$ENGINE_DIR/out" 2>&1 &
+pid=$!
+wait_for "$ENGINE_DIR/registry/begun" || bad "the slow pull does not begin: $(cat "$ENGINE_DIR/out")"
+kill -TERM $pid
+wait $pid 2>/dev/null && bad "a cancelled pull made a sandbox"
+n=0; until grep -q 'pull.*context canceled' "$ENGINE_DIR/log" || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done
+grep -q 'pull.*context canceled' "$ENGINE_DIR/log" && ok "the engine's pull ends with its caller" || bad "the engine pulls on"
+same "no image of it" "$(images)" "$before"
+same "no container" "$(containers)" 0
+n=0 # the row of a killed maker is settled by who opens next
+until cay ls | awk 'NR > 1 { print $1 }' | while read -r b; do cay rm -f "$b" >/dev/null 2>&1 || :; done; [ "$(cay ls | awk 'NR > 1' | wc -l)" = 0 ] || [ $((n += 1)) -gt 50 ]; do sleep 0.2; done
+same "no sandbox" "$(cay ls | awk 'NR > 1' | wc -l)" 0
+exit $failed
