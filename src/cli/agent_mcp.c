@@ -22,7 +22,7 @@ int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, agent_
         const char *what = list->v[i];
         bool url = !strncmp(what, "http://", 7) || !strncmp(what, "https://", 8);
         const char *const argv[] = { "sh", "-c", what, NULL };
-        char name[16] = "mcp"; /* of its tools for resources, too: mcp, mcp2, … */
+        char name[24] = "mcp"; /* of its tools for resources, too: mcp, mcp2, … */
         if (i)
             snprintf(name, sizeof name, "mcp%zu", i + 1);
         cay_mcp_spec spec = { .size = sizeof spec, .name = name, .resources = true, .argv = url ? NULL : argv, .service = svc, .url = url ? what : NULL, .approval = approval };
