@@ -130,6 +130,7 @@ int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const ch
 {
     CAY_AUTOFREE char *cursor = NULL;
     CAY_AUTOJSON *all = json_array();
+    size_t bytes = 0;
     for (int page = 0; page < PAGES_MAX; page++) {
         CAY_AUTOJSON *result = NULL;
         CAY_TRY(cay__mcp_request(m, call, method, cursor ? json_pack("{s:s}", "cursor", cursor) : json_object(), &result, err));
@@ -138,6 +139,8 @@ int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const ch
             return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: its %s are no list", m->name, key);
         if (json_array_size(all) + json_array_size(list) > LIST_MAX)
             return cay_fail_why(err, CAY_ETOOBIG, "mcp_failed", "MCP server %.60s: it has more than %d %s", m->name, LIST_MAX, key);
+        if ((bytes += json_dumpb(list, NULL, 0, JSON_COMPACT)) > CAY__MCP_MESSAGE)
+            return cay_fail_why(err, CAY_ETOOBIG, "mcp_failed", "MCP server %.60s: its %s are more than %d MB", m->name, key, CAY__MCP_MESSAGE >> 20);
         json_array_extend(all, (json_t *)list);
         const char *next = cay__json_str(result, "nextCursor", NULL);
         free(cursor);

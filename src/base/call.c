@@ -6,6 +6,14 @@
 #include <poll.h>
 #include <time.h>
 
+cay_call cay__call_within(const cay_call *call, int ms)
+{
+    cay_call c = { .size = offsetof(cay_call, trace), .deadline_ms = cay__now_ms() + ms, .cancel_fd = call ? call->cancel_fd : 0 };
+    if (call && call->deadline_ms > 0)
+        c.deadline_ms = CAY_MIN(c.deadline_ms, call->deadline_ms);
+    return c;
+}
+
 int cay__call_left(const cay_call *call)
 {
     if (!call || call->deadline_ms <= 0)

@@ -11,6 +11,8 @@ int cay__call_check(const cay_call *call, const char *what, cay_err *err);
 int cay__call_wait(const cay_call *call, int fd, short events, const char *what, cay_err *err);
 /* Milliseconds that poll(2) may wait; -1 without a deadline. */
 int cay__call_left(const cay_call *call);
+/* The same call with its cancel, which ends in so many milliseconds at the latest; `call` may be NULL. */
+cay_call cay__call_within(const cay_call *call, int ms);
 /* Its cancel descriptor, or -1: poll(2) skips it then. */
 int cay__call_cancel(const cay_call *call);
 

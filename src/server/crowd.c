@@ -45,27 +45,32 @@ static void leave(void *arg)
 
 int cay__crowd_enter(cay__req *r, const char *what, cay_err *err)
 {
+    return cay__crowd_enter_of(r, r->who.tenant, CAY__CROWD_MOST, what, err);
+}
+
+int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const char *what, cay_err *err)
+{
     struct cay__crowd *c = r->server->crowd;
     member *m = cay__alloc(sizeof *m);
     unsigned n = 0;
     m->crowd = c;
-    cay__str_copy(m->tenant, sizeof m->tenant, r->who.tenant);
+    cay__str_copy(m->tenant, sizeof m->tenant, tenant);
     pthread_mutex_lock(&c->lock);
     for (const member *o = c->first; o; o = o->next)
         n += !strcmp(o->tenant, m->tenant);
-    if (n < CAY__CROWD_MOST) {
+    if (n < most) {
         m->next = c->first;
         c->first = m;
     }
     pthread_mutex_unlock(&c->lock);
-    if (n < CAY__CROWD_MOST) {
+    if (n < most) {
         cay__req_defer(r, leave, m);
         return 0;
     }
     free(m);
-    cay_fail_why(err, CAY_ERATE, "too_many_at_once", "%u imports and uploads of tenant %s are under way, which is the most: %s when one has ended", n, r->who.tenant, what);
+    cay_fail_why(err, CAY_ERATE, "too_many_at_once", "%u imports, uploads and exports of tenant %s are under way, which is the most: %s when one has ended", n, tenant, what);
     err->retry = CAY_RETRY_YES;
     err->retry_after_ms = 2000;
-    snprintf(err->detail, sizeof err->detail, "{\"queue\":%u,\"most\":%d}", n, CAY__CROWD_MOST);
+    snprintf(err->detail, sizeof err->detail, "{\"queue\":%u,\"most\":%u}", n, most);
     return CAY_ERATE;
 }

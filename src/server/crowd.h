@@ -2,7 +2,7 @@
 /*
  * server/crowd.h - how many long requests of one tenant are at work at once.
  *
- * An import or an upload of a context holds a worker and a file for as long as its client likes. A tenant has so many of them at once and no more,
+ * An import, an export or an upload of a context holds a worker and a file for as long as its client likes. A tenant has so many of them at once and no more,
  * so that it cannot take all workers from the others.
  */
 #pragma once
@@ -14,3 +14,5 @@ struct cay__crowd *cay__crowd_new(void);
 void cay__crowd_free(struct cay__crowd *c);
 /* Counts the request until its end, among those of its tenant that do `what`; CAY_ERATE, "too_many_at_once". */
 int cay__crowd_enter(cay__req *r, const char *what, cay_err *err);
+/* The same for a request without a key that is a tenant's all the same; `most` of them at once. */
+int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const char *what, cay_err *err);

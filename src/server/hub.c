@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-enum { OWNERS = 4096, STACK = 256 << 10, AGAIN_MS = 1000 };
+enum { OWNERS = 4096, STACK = 256 << 10, AGAIN_MS = 1000, LOOK_MS = 10000 };
 
 typedef struct owner {
     char id[CAY_ID_LEN + 1], tenant[64];
@@ -94,9 +94,10 @@ static const char *tenant_of(struct cay__hub *h, const char *id)
     owner *o = place(h, id);
     if (!strcmp(o->id, id))
         return o->tenant;
-    if (!*id || cay_service_find_of(h->svc, NULL, NULL, id, &sb, NULL) < 0)
+    cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + LOOK_MS };
+    if (!*id || cay_service_find_of(h->svc, &soon, NULL, id, &sb, NULL) < 0)
         return "";
-    if (cay_sandbox_describe(sb, NULL, &info, NULL) == 0) {
+    if (cay_sandbox_describe(sb, &soon, &info, NULL) == 0) {
         on_info(info, h);
         cay_info_free(info);
     }
@@ -186,7 +187,8 @@ static int start(struct cay__hub *h, cay_err *err)
     h->stop = eventfd(0, EFD_CLOEXEC);
     h->ring = cay__alloc(CAY__HUB_KEPT * sizeof *h->ring);
     h->owners = cay__alloc(OWNERS * sizeof *h->owners);
-    cay_service_list(h->svc, NULL, &all, on_info, h, NULL);
+    cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + LOOK_MS };
+    cay_service_list(h->svc, &soon, &all, on_info, h, NULL);
     pthread_attr_init(&a);
     pthread_attr_setstacksize(&a, STACK);
     h->started = h->stop >= 0 && pthread_create(&h->thread, &a, listen_on, h) == 0;

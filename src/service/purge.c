@@ -62,22 +62,38 @@ static int remove_box(purge *p, const char *id, cay_err *err)
 
 /* ------------------------------------------------------------------ the directory */
 
-/* A path in mountinfo has \040 for a blank: nobody's state directory has one that ends where another begins. */
+/* The kernel writes blanks, tabs, newlines and backslashes of a path as a backslash and three octal digits. */
+static void unescape(char *s)
+{
+    char *to = s;
+    for (; *s; s++) {
+        bool octal = *s == '\\' && strspn(s + 1, "01234567") >= 3;
+        *to++ = octal ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
+        s += octal ? 3 : 0;
+    }
+    *to = 0;
+}
+
 static int no_mounts(const cay_service *svc, cay_err *err)
 {
     CAY_AUTOFREE char *home = realpath(svc->home, NULL), *line = NULL;
     size_t cap = 0, n = home ? strlen(home) : 0;
-    FILE *f = fopen("/proc/self/mountinfo", "re");
+    FILE *f = home ? fopen("/proc/self/mountinfo", "re") : NULL;
     int rc = 0;
-    while (f && n && rc == 0 && getline(&line, &cap, f) > 0) {
+    if (!f)
+        return cay_fail_sys(err, CAY_ESYS, "look for mounts below %.180s", svc->home);
+    while (rc == 0 && getline(&line, &cap, f) > 0) {
         char *at = line;
         for (int i = 0; at && i < 4; i++)
             at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
-        if (at && !strncmp(at, home, n) && at[n] == '/')
-            rc = cay_fail_why(err, CAY_EBUSY, "home_mounted", "something is mounted on %.*s; unmount it first", (int)CAY_MIN(strcspn(at, " "), 180), at);
+        if (!at)
+            continue;
+        at[strcspn(at, " ")] = 0;
+        unescape(at);
+        if (!strncmp(at, home, n) && at[n] == '/')
+            rc = cay_fail_why(err, CAY_EBUSY, "home_mounted", "something is mounted on %.180s; unmount it first", at);
     }
-    if (f)
-        fclose(f);
+    fclose(f);
     return rc;
 }
 

@@ -46,6 +46,9 @@ same "and the same limits" "$(api "http://e/v1.41/containers/$(container "$three
 cay exec "$three" -- sh -c 'echo third > f'
 same "and one does not see another" "$(cay exec one -- cat f)" second
 refused "another image" snapshot_image cay --json create --from "$snap" --image other:1
+held=$(api "http://e/v1.41/images/json" | grep -o '"localhost/cay-[0-9a-f]*:s[a-z2-7]*"' | head -1 | tr -d '"')
+refused "a snapshot by the name of its image" image_not_found cay --json create --image "$held"
+refused "or by the id" image_not_found cay --json create --image "$(api "http://e/v1.41/images/$held/json" | grep -o '"Id":"sha256:[0-9a-f]*"' | head -1 | tr -d '"' | sed 's/^Id://')"
 refused "another provider" snapshot_provider cay --json --provider native create --from "$snap"
 refused "an export" snapshot_opaque cay --json snapshot export "$snap" -o "$ENGINE_DIR/x.tar.zst"
 refused "a comparison" snapshot_opaque cay --json diff "$snap" "$snap"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The image of a request: what the engine has, or what it pulls, if it is one for this machine. */
 #include "docker.h"
+#include "snapshot.h"
 #include <base/str.h>
 #include <stdio.h>
 
@@ -88,6 +89,9 @@ static int take(const json_t *j, const char *ref, const cay__engine_info *engine
     if (!*id || !cay__str_copy(out->id, sizeof out->id, id))
         return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of image %.100s", ref);
     json_t *config = json_object_get(j, "Config");
+    /* Ids are guessed by their first digits: what somebody's snapshot holds is had by the snapshot's own name alone. */
+    if (*cay__json_str(json_object_get(config, "Labels"), CAY__DOCKER_LAYER, ""))
+        return cay_fail_why(err, CAY_ENOENT, "image_not_found", "there is no image %.100s; a snapshot is used by --from", ref);
     out->config = json_is_object(config) ? json_incref(config) : json_object();
     return 0;
 }

@@ -78,8 +78,9 @@ static int see(cay__docker_box *b, const cay_call *call, cay__docker_view *v, ca
 }
 
 /* Of one that is reached by the engine: what its pid 1 says of its deadlines, by the wall clock. */
-static void ask_deadlines(cay__docker_box *b, const cay_call *call, cay_box_status *out)
+static void ask_deadlines(cay__docker_box *b, const cay_call *asked, cay_box_status *out)
 {
+    const cay_call soon = cay__call_within(asked, 3000), *call = &soon;
     cay_m_box m = { 0 };
     cay__reply r = { 0 };
     int sock = -1;

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-enum { CHANS = 64, WINDOW = 256 << 10, PIECE = 32 << 10, PACKET = 64 << 10, FRAME = PACKET + 64, TX_MOST = 512 << 10, BLOB = 4 << 20, CARRY = 4 };
+enum { CHANS = 64, WINDOW = 256 << 10, PIECE = 32 << 10, PACKET = 64 << 10, FRAME = PACKET + 64, TX_MOST = 512 << 10, TX_MAX = 32 << 20, LEAVE_MS = 10000, BLOB = 4 << 20, CARRY = 4 };
 
 enum { F_OPEN = 1, F_PACKET, F_DATA, F_EOF, F_RESET, F_CLOSE, F_ACK, F_LAST = F_ACK };
 
@@ -414,7 +414,7 @@ bool cay__tunnel_feed(cay__tunnel *t, const char *data, size_t n)
             break;
         const char *p = t->rx.data + t->rx.at + sizeof f;
         t->rx.at += sizeof f + f.len;
-        if (!on_frame(t, &f, p))
+        if (!on_frame(t, &f, p) || left(&t->tx) > TX_MAX) /* it sends and sends, and takes no answer */
             return false;
     }
     return true;
@@ -472,14 +472,15 @@ static void serve(cay__tunnel *t, chan *c, short events)
 
 void cay__tunnel_run(cay__tunnel *t, bool (*take)(void *arg, cay__tunnel *t, const char *data, size_t n), void *arg)
 {
-    for (;;) {
+    for (int64_t until = 0;;) { /* until: whose last words nobody takes is not waited for */
         struct pollfd p[CHANS + 2];
         chan *who[CHANS + 2];
         nfds_t n = gather(t, p, who);
-        bool any = left(&t->tx) > 0;
+        bool live = false;
         for (size_t i = 0; i < CHANS; i++)
-            any |= t->c[i].live;
-        if (!any || (poll(p, n, -1) < 0 && errno != EINTR))
+            live |= t->c[i].live;
+        until = live ? 0 : until ? until : cay__now_ms() + LEAVE_MS;
+        if ((!live && !left(&t->tx)) || (until && cay__now_ms() >= until) || (poll(p, n, until ? 1000 : -1) < 0 && errno != EINTR))
             break;
         if (p[0].revents && !take_stream(t, take, arg))
             break;

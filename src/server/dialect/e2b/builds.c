@@ -8,13 +8,17 @@
 #include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/template.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <server/crowd.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
 
-enum { LOGS = 100, UPLOAD_S = 3600 /* as long as the SDK waits for its upload */ };
-#define ARCHIVE_MAX ((uint64_t)4 << 30)
+enum { LOGS = 100, UPLOAD_S = 3600 /* as long as the SDK waits for its upload */, UPLOADS_MOST = 16 /* it sends those of all steps at once */ };
+#define ARCHIVE_MAX  ((uint64_t)4 << 30)
+#define ARCHIVES_MAX ((uint64_t)16 << 30)
 
 /* ------------------------------------------------------------------ a name */
 
@@ -108,6 +112,28 @@ int e2b_on_template_files(cay__req *r, cay_err *err)
     return cay__reply_json(r, 201, json_pack("{s:b,s:s}", "present", fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0, "url", url));
 }
 
+/* What one tenant has sent may not fill the disk. */
+static int archives_fit(int dir, const char *tenant, cay_err *err)
+{
+    char prefix[100];
+    uint64_t sum = 0;
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        cay__close_fd(&fd);
+        return cay_fail_sys(err, CAY_ESYS, "the files of a COPY");
+    }
+    snprintf(prefix, sizeof prefix, "archive.%.64s.", tenant);
+    for (struct dirent *e; (e = readdir(d));) {
+        struct stat st;
+        const char *name = e->d_name + (*e->d_name == '.'); /* one that is being sent begins with a dot */
+        if (cay__str_starts(name, prefix) && fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            sum += (uint64_t)st.st_blocks * 512;
+    }
+    closedir(d);
+    return sum < ARCHIVES_MAX ? 0 : cay_fail_why(err, CAY_ETOOBIG, "quota_archives", "tenant %s has sent %" PRIu64 " GiB of files for COPY, which is the most that is kept; they go after 30 days", tenant, sum >> 30);
+}
+
 /* By the address that was told: it has no key. */
 int e2b_on_template_upload(cay__req *r, cay_err *err)
 {
@@ -123,7 +149,9 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EAUTH, "this address was not given out");
     if ((long long)until < (long long)time(NULL))
         return cay_fail(err, CAY_EAUTH, "this address was good for an hour; ask for another");
+    CAY_TRY(cay__crowd_enter_of(r, r->param[0], UPLOADS_MOST, "send them", err));
     CAY_TRY(e2b_build_dir(r->svc, &dir, err));
+    CAY_TRY(archives_fit(dir, r->param[0], err));
     e2b_archive_name(r->param[0], r->param[1], name);
     snprintf(tmp, sizeof tmp, ".%s.%s", name, r->id);
     fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -5,10 +5,13 @@
  */
 #include "e2b.h"
 #include <base/fd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <strings.h>
 
-enum { WRITE_MS = 60000 /* a process that reads nothing for so long has failed */ };
+enum { WRITE_MS = 60000 /* a process that reads nothing for so long has failed */, HELD_MAX = 128 << 20 };
+
+static _Atomic size_t held; /* by all streams together: who announces much and sends slowly is not paid with memory */
 
 typedef struct feed {
     cay_sandbox *sb;
@@ -68,6 +71,7 @@ static int work(cay__pump *pump, cay__buf *out)
         rc = message(f, text, len, &err);
         at += used;
     }
+    atomic_fetch_sub(&held, at);
     if (at && (f->in.len -= at))
         memmove(f->in.data, f->in.data + at, f->in.len);
     if (!f->in.len)
@@ -87,11 +91,13 @@ static int push(cay__pump *pump, int kind, const char *data, size_t len, cay__bu
 {
     feed *f = pump->self;
     (void)kind, (void)out;
+    size_t before = f->in.len;
     if (!data)
         f->all = true;
     else
         cay__buf_add(&f->in, data, len);
-    if (f->in.full)
+    len = f->in.len - before;
+    if (atomic_fetch_add(&held, len) + len > HELD_MAX || f->in.full)
         return CAY_ETOOBIG;
     return f->all || e2b_whole(f->in.data, f->in.len) ? CAY__PUMP_WORK : CAY__PUMP_ON;
 }
@@ -99,6 +105,7 @@ static int push(cay__pump *pump, int kind, const char *data, size_t len, cay__bu
 static void done(cay__pump *pump)
 {
     feed *f = pump->self;
+    atomic_fetch_sub(&held, f->in.len);
     cay__buf_clear(&f->in);
     cay_proc_unref(f->p);
     cay_sandbox_unref(f->sb);

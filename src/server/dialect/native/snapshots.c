@@ -140,6 +140,7 @@ int cay__on_snapshot_export(cay__req *r, cay_err *err)
     struct stat st;
     cay_archived a = { .size = sizeof a };
     cay_export spec = { .size = sizeof spec, .since = cay__req_query(r, "since"), .format = cay__req_query(r, "format") };
+    CAY_TRY(cay__crowd_enter(r, "ask for it", err));
     CAY_TRY(find(r, r->param[0], &s, err));
     spec.ref = s->id;
     if (spec.since) {

@@ -164,6 +164,7 @@ const cay__doc cay__doc_template_export = { "exportTemplate", "templates", "as a
 int cay__on_template_export(cay__req *r, cay_err *err)
 {
     struct stat st;
+    CAY_TRY(cay__crowd_enter(r, "ask for it", err));
     CAY_AUTOFD fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
