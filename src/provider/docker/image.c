@@ -3,6 +3,7 @@
 #include "docker.h"
 #include "snapshot.h"
 #include <base/str.h>
+#include <cay/access.h>
 #include <stdio.h>
 
 void cay__docker_image_clear(cay__docker_image *i)
@@ -65,7 +66,11 @@ static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options
     CAY_AUTOFREE char *auth = NULL;
     CAY_AUTOFREE char *fields = NULL;
     const char *last = strrchr(o->image, '/');
-    CAY_TRY(cay__docker_auth(call, o->image, &auth, err));
+    /* Log-ins are the operator's: another tenant does not get by them what only they may pull. */
+    if (p->c && p->c->tenant && *p->c->tenant && strcmp(p->c->tenant, CAY_TENANT_DEFAULT) != 0)
+        auth = cay__strdup("");
+    else
+        CAY_TRY(cay__docker_auth(call, o->image, &auth, err));
     cay__buf_str(&path, "/images/create?fromImage=");
     cay__engine_encode(&path, o->image);
     if (!strchr(o->image, '@') && !strchr(last ? last : o->image, ':')) /* without one all tags would come */
