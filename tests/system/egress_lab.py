@@ -386,8 +386,15 @@ class Lab:
         w.ip("addr", "add", "2001:db8:ffff::2/64", "dev", "w0", "nodad")
         u.ip("link", "set", "u0", "addrgenmode", "none")
         w.ip("link", "set", "w0", "addrgenmode", "none")
+        u.ip("link", "set", "u0", "address", "02:00:00:00:00:01")
+        w.ip("link", "set", "w0", "address", "02:00:00:00:00:02")
         u.ip("link", "set", "u0", "up")
         w.ip("link", "set", "w0", "up")
+        # Neighbours know each other: a first question that is lost would let a packet wait a second and be seen when nobody expects it any more.
+        for a in ("192.0.2.2", "2001:db8:ffff::2"):
+            u.ip("neigh", "replace", a, "lladdr", "02:00:00:00:00:02", "dev", "u0", "nud", "permanent")
+        for a in ("192.0.2.1", "2001:db8:ffff::1"):
+            w.ip("neigh", "replace", a, "lladdr", "02:00:00:00:00:01", "dev", "w0", "nud", "permanent")
         u.ip("route", "add", "default", "via", "192.0.2.2")
         u.ip("-6", "route", "add", "default", "via", "2001:db8:ffff::2")
         # The world is everywhere: also where nothing may go, so that a packet there is seen and answered.
