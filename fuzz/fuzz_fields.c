@@ -68,7 +68,7 @@ static void write_out(const outer *o)
             told[s.n++] = outer_fields[i];
     CAY_AUTOBUF b = CAY__BUF(64 << 20);
     cay__shape_put(&b, &s, o);
-    json_t *j = json_loads(b.data, 0, NULL);
+    json_t *j = json_loads(b.data, JSON_ALLOW_NUL, NULL); /* a zero byte is text, too */
     if (!json_is_object(j))
         abort();
     json_decref(j);
