@@ -37,7 +37,11 @@ export async function keyboard(page, api, id) {
     await tabTo(page, /^Signal/);
     await page.keyboard.press('Enter');
     await page.getByRole('menuitem', { name: /Ask it to end/ }).waitFor();
-    await page.keyboard.press('ArrowUp'); // the last one: kill
+    await until('kill is chosen', async () => { // the last one
+      if (await page.evaluate(() => /kill/i.test(document.activeElement?.textContent ?? ''))) return true;
+      await page.keyboard.press('ArrowUp');
+      return false;
+    });
     await page.keyboard.press('Enter');
     await toast('SIGKILL sent');
     await until('it ended', async () => (await api('GET', `/sandboxes/${id}/processes?ended=1`)).items.find(x => x.id === p)?.state === 'ended');
