@@ -38,7 +38,7 @@ export async function keyboard(page, api, id) {
     await page.keyboard.press('Enter');
     await page.getByRole('menuitem', { name: /Ask it to end/ }).waitFor();
     await until('kill is chosen', async () => { // the last one
-      if (await page.evaluate(() => /kill/i.test(document.activeElement?.textContent ?? ''))) return true;
+      if (await page.evaluate(() => document.activeElement?.getAttribute('role') === 'menuitem' && /kill/i.test(document.activeElement.textContent))) return true;
       await page.keyboard.press('ArrowUp');
       return false;
     });

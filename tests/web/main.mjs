@@ -53,6 +53,8 @@ async function main() {
     await page.keyboard.press('Enter');
     await page.keyboard.press('q');
     await type(page, '');
+    // What is typed while such a program ends is thrown away by it: the shell has to be there first.
+    await until('the shell is back', async () => /\$\s*$/.test((await terminal(page).allInnerTexts()).join('\n').replace(/\u00a0/g, ' ').trimEnd()));
     await type(page, 'clear; echo ba""ck');
     await shows(page, 'back');
   });
