@@ -98,7 +98,8 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
     char *slash = strchr(text, '/');
     if (slash && host_ok(text, (size_t)(slash - text))) {
         *slash = 0;
-        cay__str_copy(out->host, sizeof out->host, text);
+        if (!cay__str_copy(out->host, sizeof out->host, text))
+            return bad(ref, "its host is too long", err);
         out->named_host = true;
         rest = slash + 1;
     }
@@ -119,7 +120,8 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
     bool hub = !strcmp(out->host, "docker.io") || !strcmp(out->host, "index.docker.io");
     if (hub)
         cay__str_copy(out->host, sizeof out->host, "docker.io");
-    cay__str_join(out->path, sizeof out->path, hub && !strchr(rest, '/') ? "library/" : "", rest, NULL);
+    if (!cay__str_join(out->path, sizeof out->path, hub && !strchr(rest, '/') ? "library/" : "", rest, NULL))
+        return bad(ref, "a name has at most 255 bytes", err);
     return 0;
 }
 
