@@ -93,15 +93,20 @@ static int look(cay_service *svc, view *v, cay_err *err)
     return rc;
 }
 
+static void counts(const view *v, const char *last)
+{
+    out_fmt("%zu sandbox%s, %zu snapshot%s, %zu template%s%s %zu volume%s", v->n[0], v->n[0] == 1 ? "" : "es", v->n[1], v->n[1] == 1 ? "" : "s", v->n[2],
+            v->n[2] == 1 ? "" : "s", last, v->n[3], v->n[3] == 1 ? "" : "s");
+}
+
 static void summary(const char *home, const view *v)
 {
     if (v->text.len)
         out_write(v->text.data, v->text.len);
     out_safe(home);
-    out_fmt(": %zu sandbox%s (%zu of them alive), %zu snapshot%s, %zu template%s, %zu volume%s,\n"
-            "and all keys, tenants, stored secrets, logs and talks kept there\n",
-            v->n[0], v->n[0] == 1 ? "" : "es", v->running, v->n[1], v->n[1] == 1 ? "" : "s", v->n[2], v->n[2] == 1 ? "" : "s", v->n[3],
-            v->n[3] == 1 ? "" : "s");
+    out_str(": ");
+    counts(v, ",");
+    out_fmt("; %zu of the sandboxes alive,\nand all keys, tenants, stored secrets, logs and talks kept there\n", v->running);
 }
 
 static bool agreed(void)
@@ -145,8 +150,10 @@ static int go(cay_service *svc, const purge_args *a, view *v, cay_err *err)
     js_close(&v->json, '}');
     if (cli.json)
         js_flush(&v->json);
-    else if (sure && !cli.quiet)
-        out_fmt("%zu sandboxes, %zu snapshots, %zu templates and %zu volumes removed\n", v->n[0], v->n[1], v->n[2], v->n[3]);
+    else if (sure && !cli.quiet) {
+        counts(v, " and");
+        out_str(" removed\n");
+    }
     return 0;
 }
 

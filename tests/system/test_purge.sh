@@ -73,7 +73,7 @@ ok "then, too, nothing was removed" c exec "$a" -- true
 
 k=$(keeper)
 ok "a keeper runs" test -n "$k"
-ok "yes on a terminal" same "$(echo yes | timeout 60 script -qec "$cay purge" /dev/null 2>&1 | grep -c '2 sandboxes, 1 snapshots, 1 templates and 1 volumes removed')" 1
+ok "yes on a terminal" same "$(echo yes | timeout 60 script -qec "$cay purge" /dev/null 2>&1 | grep -c '2 sandboxes, 1 snapshot, 1 template and 1 volume removed')" 1
 ok "the directory is gone" not test -e "$CAY_HOME"
 ok "the keeper, too" not keeper
 ok "the one without a record ends" sh -c "n=0; while kill -0 $loose 2>/dev/null && [ \$((n += 1)) -lt 600 ]; do sleep 0.1; done; ! kill -0 $loose 2>/dev/null"
