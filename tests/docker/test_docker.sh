@@ -4,26 +4,12 @@
 # what is left. Run by tests/docker/with.
 set -eu
 build=$(realpath "$1")
+. "$(dirname "$(realpath "$0")")/lib.sh"
 engine=${2:-docker}
-PATH=$build:$PATH
-export CAY_LIBEXEC="$build" CAY_PROVIDER="$engine" CAY_HOME="$ENGINE_DIR/home"
-export XDG_RUNTIME_DIR="$ENGINE_DIR/runtime"
-mkdir -p "$CAY_HOME" "$XDG_RUNTIME_DIR"
-sock=$ENGINE_DIR/sock
-failed=0
+export CAY_PROVIDER="$engine"
 image=$CAY_DOCKER_IMAGE
 
-bad() { echo "FAIL: $*"; failed=1; }
-ok() { echo "ok: $*"; }
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: \"$2\", not \"$3\""; fi; }
-api() { curl -s --unix-socket "$sock" -H 'Content-Type: application/json' "$@"; }
 # refused WHAT REASON COMMAND…: it fails, for that reason, and makes no container.
-refused() {
-    what=$1 reason=$2
-    shift 2
-    if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
-    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
-}
 containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
 
 # ------------------------------------------------------------------ a command, its streams and its status

@@ -4,20 +4,10 @@
 set -eu
 here=$(dirname "$(realpath "$0")")
 build=$(realpath "$1")
-PATH=$ENGINE_DIR/bin:$build:$PATH
-export CAY_LIBEXEC="$build" CAY_PROVIDER=docker CAY_HOME="$ENGINE_DIR/home" XDG_RUNTIME_DIR="$ENGINE_DIR/runtime" DOCKER_CONFIG="$ENGINE_DIR/docker"
-mkdir -p "$CAY_HOME" "$XDG_RUNTIME_DIR" "$DOCKER_CONFIG" "$ENGINE_DIR/bin" "$ENGINE_DIR/registry"
-failed=0
-bad() { echo "FAIL: $*"; failed=1; }
-ok() { echo "ok: $*"; }
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: \"$2\", not \"$3\""; fi; }
-refused() {
-    what=$1 reason=$2
-    shift 2
-    if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
-    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
-}
-api() { curl -s --unix-socket "$ENGINE_DIR/sock" "$@"; }
+. "$(dirname "$(realpath "$0")")/lib.sh"
+PATH=$ENGINE_DIR/bin:$PATH
+export CAY_PROVIDER=docker DOCKER_CONFIG="$ENGINE_DIR/docker"
+mkdir -p "$DOCKER_CONFIG" "$ENGINE_DIR/bin" "$ENGINE_DIR/registry"
 containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
 images() { api "http://e/v1.41/images/json?all=true" | grep -o '"Id":"sha256:[0-9a-f]*"' | wc -l; }
 wait_for() { n=0; until [ -e "$1" ] || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done; [ -e "$1" ]; }

@@ -3,19 +3,8 @@
 # test_reach.sh BUILD: an engine over TCP and TLS, with certificates made here. Run by tests/docker/with.
 set -eu
 build=$(realpath "$1")
-PATH=$build:$PATH
-export CAY_LIBEXEC="$build" CAY_PROVIDER=docker CAY_HOME="$ENGINE_DIR/home" XDG_RUNTIME_DIR="$ENGINE_DIR/runtime" HOME="$ENGINE_DIR"
-mkdir -p "$CAY_HOME" "$XDG_RUNTIME_DIR"
-failed=0
-bad() { echo "FAIL: $*"; failed=1; }
-ok() { echo "ok: $*"; }
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: \"$2\", not \"$3\""; fi; }
-refused() {
-    what=$1 reason=$2
-    shift 2
-    if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
-    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
-}
+. "$(dirname "$(realpath "$0")")/lib.sh"
+export CAY_PROVIDER=docker HOME="$ENGINE_DIR"
 free_port() { python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])'; }
 
 # ------------------------------------------------------------------ a root of ours, an engine, a user; and a stranger's root with a user

@@ -4,15 +4,10 @@
 # model is told, what it answers and the files that it leaves are the same. Run by tests/docker/with.
 set -eu
 build=$(realpath "$1")
+. "$(dirname "$(realpath "$0")")/lib.sh"
 engine=${2:-docker}
-PATH=$build:$PATH
-export CAY_LIBEXEC="$build" CAY_HOME="$ENGINE_DIR/home" XDG_RUNTIME_DIR="$ENGINE_DIR/runtime"
-mkdir -p "$CAY_HOME" "$XDG_RUNTIME_DIR"
 tmp=$ENGINE_DIR/same
 mkdir -p "$tmp"
-failed=0
-bad() { echo "FAIL: $*"; failed=1; }
-ok() { echo "ok: $*"; }
 
 cat >"$tmp/manifest.json" <<'M'
 {"version": 1, "environment": {"COLOR": "green"},
