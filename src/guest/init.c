@@ -117,26 +117,29 @@ static void let_go(void)
 
 /* ---- privilege ---- */
 
-static bool lock_down(void)
+/* NULL, or what was refused. */
+static const char *lock_down(void)
 {
     struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
     struct __user_cap_data_struct d[2] = { { KEEP_CAPS, KEEP_CAPS, 0 }, { 0, 0, 0 } };
 
     if (prctl(PR_SET_DUMPABLE, CAY__MUTANT("dumpable")) < 0)
-        return false;
+        return "dumpable";
     for (unsigned c = 0; c <= 63; c++)
         if (!(c < 32 && (KEEP_CAPS >> c & 1)) && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) {
             if (errno != EINVAL || prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1)
-                return false;
+                return "bounding set";
             break; /* past the last one this kernel knows */
         }
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    if (syscall(SYS_capset, &h, d) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return false;
+    if (syscall(SYS_capset, &h, d) < 0)
+        return "capset";
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return "no_new_privs";
     cay__random(G.key, sizeof G.key);
     int rc = CAY__MUTANT("seccomp-none") ? 0 : cay__seccomp_install_keyed(G.key);
     errno = rc < 0 ? -rc : 0;
-    return rc == 0;
+    return rc < 0 ? "filter" : NULL;
 }
 
 static void set_limit(int what, rlim_t soft, rlim_t hard)
@@ -581,8 +584,9 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     int binder = bound ? 0 : binder_start(ctl);
     if (G.shims == MAP_FAILED || binder < 0)
         give_up("binder");
-    if (!lock_down())
-        give_up("privileges");
+    const char *step = lock_down();
+    if (step)
+        give_up(step);
     sigset_t some;
     sigemptyset(&some);
     sigaddset(&some, SIGCHLD);

@@ -3,7 +3,9 @@
  * keeper/keeper.h - the objects of the keeper and who may touch them.
  *
  *   main.c     start, lock, loop        enter.c    own user and mount namespace, the small tree
- *   client.c   connections and replies  box.c      a sandbox: create, stop, pause, destroy
+ *   client.c   connections and replies  box.c      a sandbox: new, known, stopped, gone
+ *   create.c   the request, handing out bind.c     its root
+ *   ctl.c      what init says           pause.c    standing still until it is told otherwise
  *   pool.c     parked sandboxes, helpers  rootfs.c sandboxes/, layers/
  *   proc.c     commands, exits, time-outs stream.c output rings and their readers
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
@@ -322,25 +324,29 @@ box *box_new(void);
 box *box_find(const char *id);
 void box_free(box *b);
 void nets_drop(void);
-void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds);
-bool special_root(const pending *p);
-void box_bind(box *b, pending *p);
-void box_bound(box *b, const cay_g_result *r);
-void box_hand_out(box *b, pending *p);
 void box_stop(box *b, const char *reason, bool forget_files);
 void box_set_state(box *b, cay_state s, const char *kind, const char *reason);
 void box_info(const box *b, cay_m_boxinfo *out);
-void box_watch_init(box *b);
-bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd); /* a cay_g_proc; proc.c */
-void box_freeze(box *b, bool on);
-void box_pause(box *b, const char *reason, client *c); /* c is answered when it stands still */
-void box_spawned(box *b); /* one that was being born is there, or failed */
-void box_on_client_gone(client *c);
-void pending_free(pending *p);
-const char *pending_field(const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
 void box_note_gone(const char *id, const char *reason);
 bool remove_files(const char *from, int mounts); /* below the state directory: out of sight now, gone soon */
 bool box_remove_files(const char *dir, int mounts); /* the same below sandboxes/ */
+/* create.c */
+void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds);
+void box_hand_out(box *b, pending *p);
+void box_on_client_gone(client *c);
+void pending_free(pending *p);
+/* bind.c */
+bool special_root(const pending *p);
+void box_bind(box *b, pending *p);
+void box_bound(box *b, const cay_g_result *r);
+const char *pending_field(const pending *p, unsigned field); /* of the config: 0 user, 1 workdir, 2 hostname, 3 shell */
+/* ctl.c */
+void box_watch_init(box *b);
+bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd); /* a cay_g_proc */
+/* pause.c */
+void box_freeze(box *b, bool on);
+void box_pause(box *b, const char *reason, client *c); /* c is answered when it stands still */
+void box_spawned(box *b); /* one that was being born is there, or failed */
 /* freeze.c */
 void freeze_ask(client *c, box *b, const cay_m_box *m);
 void freeze_end(box *b);

@@ -247,6 +247,7 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
     K.trash |= d->trash;
+    pool_refill_soon(); /* its zygote has time again */
     if (d->sys || nfds != (d->how ? 7 : 3) || !b) {
         pool_failed(d->sys, d->step);
         if (b)
@@ -424,8 +425,9 @@ static void refill(cay__timer *t)
     for (box *b = K.boxes; b; b = b->next)
         if (bind_ahead(b, &c))
             c.raw--, c.binding++;
-    if (have < plain + more || have_raw < other + raw)
-        pool_refill_soon();
+    /* One that is being made comes back to this by itself; looking before would only keep us from the rest. */
+    if (c.parking < most && (have < plain + more || have_raw < other + raw))
+        cay__timer_arm(&K.loop, &K.refill, CAY_MAX(cay__boot_ms() + QUIET_US / 1000 + 1, K.waiting ? 0 : K.pool_again_ms));
 }
 
 void pool_refill_soon(void)

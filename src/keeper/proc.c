@@ -11,16 +11,6 @@
 #define GRACE_MS  1000 /* between TERM and KILL */
 #define SETTLE_MS 200  /* a background child may hold the pipe for so long */
 
-bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd)
-{
-    struct {
-        cay_msg    h;
-        cay_g_proc m;
-    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 }, { .a = x, .b = y } };
-    cay__str_copy(pkt.m.proc, sizeof pkt.m.proc, id);
-    return b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, &fd, fd >= 0, 0) >= 0;
-}
-
 /* ---- life of the record ---- */
 
 static proc **bucket(const char *id)

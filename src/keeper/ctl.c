@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What init says, what it is told, and its end. */
+#include "keeper.h"
+#include <sys/socket.h>
+
+bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd)
+{
+    struct {
+        cay_msg    h;
+        cay_g_proc m;
+    } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 }, { .a = x, .b = y } };
+    cay__str_copy(pkt.m.proc, sizeof pkt.m.proc, id);
+    return b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, &fd, fd >= 0, 0) >= 0;
+}
+
+static void session_taken(box *b, const cay_g_result *r)
+{
+    waiter *s = b->sessions;
+    if (!s)
+        return;
+    b->sessions = s->next;
+    if (s->c && r->sys)
+        reply_error(s->c, cay_code_of_errno(r->sys), r->sys, r->sys == EPERM ? "user_not_mapped" : "user_unknown",
+                    "no such user in the sandbox", NULL);
+    else if (s->c)
+        reply_ok(s->c);
+    free(s);
+}
+
+/* A service changed, or somebody became another user; or none is started any more, and the sandbox may be frozen. */
+static void unit_told(box *b, const cay_g_result *r)
+{
+    cay_g_result m = *r;
+    m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
+    b->units = true;
+    if (m.proc[0])
+        event_send(b->id, m.sys ? "sudo" : "service", m.step, m.proc, m.pid);
+    b->holding &= m.proc[0] != 0;
+    box_spawned(b);
+}
+
+static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int *fds, int nfds)
+{
+    bool adoption = h->type == CAY_G_READY || h->type == CAY_G_STATE || h->type == CAY_G_NET;
+    bool unit = h->type == CAY_G_STATE && len >= sizeof(cay_g_state) && (((const cay_g_state *)body)->spawn.flags & CAY_SPAWN_UNIT);
+    if ((adoption && !b->adopting && !unit) || len < (h->type == CAY_G_READY ? sizeof(cay_g_hello) : h->type == CAY_G_EXITED ? sizeof(cay_g_exit)
+               : h->type == CAY_G_STATE ? sizeof(cay_g_state) : sizeof(cay_g_result)))
+        return;
+    switch (h->type) {
+    case CAY_G_BOUND: box_bound(b, body); break;
+    case CAY_G_SPAWNED: proc_started(b, body, fds, nfds); break;
+    case CAY_G_EXITED: proc_exited(b, body); break;
+    case CAY_G_TAKEN: session_taken(b, body); break;
+    case CAY_G_STILL: turn_still(b, body, fds, nfds); break;
+    case CAY_G_READY: adopt_done(b); break;
+    case CAY_G_STATE: adopt_state(b, body, len, fds, nfds); break;
+    case CAY_G_NET: net_adopt(b, fds, nfds); break;
+    case CAY_G_UNITED: unit_told(b, body); break;
+    default: break;
+    }
+}
+
+static void on_ctl(cay__watch *w, uint32_t ev)
+{
+    box *b = (box *)((char *)w - offsetof(box, ctl));
+    char buf[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    (void)ev;
+    ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
+    const cay_msg *h = (const cay_msg *)buf;
+    if (n < 0 && (errno == EAGAIN || errno == ECONNRESET)) /* a reset is told once, before the last words */
+        return;
+    if (n <= 0) { /* init ends, and its pidfd tells the rest; or we had no room for what it sent */
+        cay__loop_del(&K.loop, w);
+        cay__close_fd(&w->fd);
+        if (b->phase == BOX_LIVE)
+            adopt_ask(b);
+        return;
+    }
+    if (n >= (ssize_t)sizeof *h && h->magic == CAY_MSG_MAGIC)
+        on_init(b, h, buf + sizeof *h, (size_t)n - sizeof *h, fds, nfds);
+    for (int k = 0; k < nfds; k++)
+        cay__close_fd(&fds[k]);
+}
+
+/* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts unless we hold them. */
+static void on_death(cay__watch *w, uint32_t ev)
+{
+    box *b = (box *)((char *)w - offsetof(box, death));
+    (void)ev;
+    for (int i = 0; i < 64 && b->ctl.fd >= 0; i++)
+        on_ctl(&b->ctl, 0); /* its last words */
+    if (b->phase == BOX_PARKING || (b->phase == BOX_BINDING && !b->pending))
+        pool_failed(ESRCH, "init ended");
+    if (b->id[0] && b->phase != BOX_DYING)
+        box_set_state(b, CAY_STOPPED, "stopped", "init-ended");
+    else if (b->id[0])
+        event_send(b->id, b->forget_files ? "removed" : "stopped", b->reason, "", 0);
+    b->state = b->forget_files ? CAY_GONE : CAY_STOPPED;
+    box_free(b);
+    pool_refill_soon();
+}
+
+void box_watch_init(box *b)
+{
+    b->ctl.events = b->death.events = EPOLLIN;
+    b->ctl.fn = on_ctl;
+    b->death.fn = on_death;
+    cay__loop_add(&K.loop, &b->ctl); /* of one that is adopted: not yet there */
+    if (!CAY__MUTANT("init-death"))
+        cay__loop_add(&K.loop, &b->death);
+}
