@@ -212,12 +212,25 @@ void adopt_ask(box *b)
     cay__timer_arm(&K.loop, &b->claim, cay__boot_ms() + ASK_MS);
 }
 
+static bool owner_lives(const box *b)
+{
+    return b->owner_start && cay__start_time(b->owner_pid) == b->owner_start;
+}
+
+/* Before leaving: whose owner died since it was last looked for is not left to the next keeper. */
+void adopt_last_look(void)
+{
+    for (box *b = K.boxes; b; b = b->next)
+        if (b->phase == BOX_LIVE && (b->flags & CAY_CREATE_EPHEMERAL) && !b->owner && b->owner_start && !owner_lives(b))
+            box_stop(b, "client-gone", true);
+}
+
 static void unclaimed(cay__timer *t)
 {
     box *b = (box *)((char *)t - offsetof(box, claim));
     if (b->owner)
         return;
-    if (b->owner_start && cay__start_time(b->owner_pid) == b->owner_start)
+    if (owner_lives(b))
         cay__timer_arm(&K.loop, t, cay__boot_ms() + LOOK_MS); /* it had no reason yet to come back */
     else
         box_stop(b, "client-gone", true);

@@ -447,5 +447,6 @@ void sweep_dirs(bool pool); /* removes what was cut short; also what a dead keep
 void adopt_run(void);   /* after them */
 void adopt_ask(box *b); /* the connection to its init is gone, though it may live */
 void adopt_done(box *b);
+void adopt_last_look(void);
 void boot_id(char out[CAY_WIRE_ID]);
 void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds); /* len: with the labels behind it */

@@ -236,6 +236,7 @@ int main(int argc, char **argv)
     unlinkat(K.run_fd, "keeper.sock", 0);
     CAY_FAULT("keeper.leave.drain");
     if (!K.broken) { /* else the next one has whole helpers */
+        adopt_last_look();
         pool_drain(K.vanished);
         lender_leave();
     }

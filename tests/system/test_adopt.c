@@ -665,6 +665,46 @@ static void instance_of(int pid, char out[32])
     snprintf(out, 32, "%.*s", at ? (int)strcspn(at + 1, "/\n") : 0, at ? at + 1 : "");
 }
 
+/* Makes a throw-away sandbox, tells the pid of its init, and does nothing more until it is killed. */
+static _Noreturn void owner_main(int tell)
+{
+    cay_open o = { .size = sizeof o, .home = home, .libexec = support_libexec() };
+    cay_create c = { .size = sizeof c, .ephemeral = true };
+    cay_service *own = NULL;
+    cay_sandbox *sb = NULL;
+    int pid = 0;
+    if (cay_service_open(&o, &own, NULL) == 0 && cay_service_create(own, NULL, &c, &sb, NULL) == 0)
+        state_of(sb, NULL, &pid);
+    if (write(tell, &pid, sizeof pid) == sizeof pid)
+        pause();
+    _exit(0);
+}
+
+static void an_owner_that_died_is_looked_for_once_more(void **state)
+{
+    (void)state;
+    int tell[2], init = 0, old;
+    assert_int_equal(pipe2(tell, O_CLOEXEC), 0);
+    int owner = fork();
+    if (owner == 0)
+        owner_main(tell[1]);
+    assert_int_equal(read(tell[0], &init, sizeof init), sizeof init);
+    close(tell[0]);
+    close(tell[1]);
+    assert_true(init > 0);
+    kill_keeper();
+    cay_sandbox *sb = make((cay_create){ 0 }); /* the next keeper, which knows the owner alive */
+    OK(cay_sandbox_remove(sb, CALL(20000), E));
+    cay_sandbox_unref(sb);
+    assert_int_equal(kill(init, 0), 0);
+    kill(owner, SIGKILL);
+    waitpid(owner, NULL, 0);
+    old = keeper();
+    kill(old, SIGTERM);
+    assert_true(support_until(init_left, &old, 60000));
+    assert_true(support_until(init_left, &init, 1000));
+}
+
 /* Also one that stands still, and one whose command comes and goes. */
 static void orphans_without_a_home_end(void **state)
 {
@@ -710,6 +750,7 @@ int main(int argc, char **argv)
         T(an_id_is_given_once),
         T(a_helper_that_dies_is_replaced),
         T(a_grant_does_not_wait_for_removals),
+        T(an_owner_that_died_is_looked_for_once_more),
         T(orphans_without_a_home_end),
     };
     if (argc > 1)
