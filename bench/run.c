@@ -3,11 +3,13 @@
  * run CAY TRUE BUNDLE apart|chain [N]: whole commands, as a shell starts them: `cay run -- true` and its peers.
  *
  * apart: in turns, 25 ms between. chain: N without a pause from an empty pool, the peer half before and half after, and
- * what all of it cost: our clients, keeper and helpers, and the groups of the sandboxes; the peers by wait4(2).
+ * what all of it cost: our clients, keeper and helpers, and the groups of the sandboxes; the peers by wait4(2), those of their
+ * processes too that they leave behind (bwrap does not wait for the one that makes the sandbox).
  * BUNDLE is a directory for crun, or "" to leave it out.
  */
 #include "box.h"
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 extern char **environ;
@@ -31,6 +33,11 @@ static command commands[KINDS] = {
     [DOCKER] = { "docker", { "docker", "run", "--rm", "--network", "none", NULL, "true" } },
 };
 
+static double cpu_of(const struct rusage *ru)
+{
+    return (double)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1e6 + (double)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
+}
+
 /* Status of one run; the time and CPU it took are added. */
 static int go(command *c, bool count)
 {
@@ -52,7 +59,7 @@ static int go(command *c, bool count)
     double t = now_us();
     if (posix_spawnp(&pid, c->argv[0], &fa, NULL, c->argv, environ) == 0 && wait4(pid, &status, 0, &ru) == pid && count) {
         add(&c->took, (now_us() - t) / 1e3);
-        c->cpu_us += (double)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1e6 + (double)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
+        c->cpu_us += cpu_of(&ru);
     }
     posix_spawn_file_actions_destroy(&fa);
     return status;
@@ -125,14 +132,36 @@ static void repeat(command *c, size_t n)
         must(c, true);
 }
 
+/* Also what a peer left to whoever reaps orphans: us, meanwhile. Our keeper must not come to us, so only for peers. */
+static bool reap(command *c)
+{
+    struct rusage ru;
+    pid_t pid;
+    while ((pid = wait4(-1, NULL, WNOHANG, &ru)) > 0)
+        c->cpu_us += cpu_of(&ru);
+    return pid == 0;
+}
+
+static void repeat_peer(command *c, size_t n)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    for (size_t i = 0; i < n; i++) {
+        must(c, true);
+        reap(c);
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    for (int i = 0; i < 200 && reap(c); i++)
+        sleep_ms(5);
+}
+
 static void chain(const char *program, size_t n)
 {
     char group[512];
     const char *home = getenv("CAY_HOME");
     command *cay = &commands[CAY], *bwrap = &commands[BWRAP];
-    repeat(bwrap, n / 2);
+    repeat_peer(bwrap, n / 2);
     if (commands[CRUN].there)
-        repeat(&commands[CRUN], n / 10 + 1);
+        repeat_peer(&commands[CRUN], n / 10 + 1);
     must(cay, true); /* starts the keeper, which has nothing yet */
     int keeper = keeper_find(home);
     if (!keeper)
@@ -143,7 +172,7 @@ static void chain(const char *program, size_t n)
     double kin = keeper_cpu(keeper);
     bool grouped = keeper_group(keeper, group, sizeof group);
     double inside = grouped ? group_cpu(group) : -1;
-    repeat(bwrap, n - n / 2);
+    repeat_peer(bwrap, n - n / 2);
     tell("run-chain", ">=1.8", floor_ms(program), true);
     if (inside < 0)
         give_up("run-cpu: the keeper has no v2 group to read CPU time from");
