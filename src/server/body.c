@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <strings.h>
 
-enum { JSON_MOST = 8 << 20, JSON_DEPTH = 64, JSON_VALUES = 200000, PIECE = 65536 };
+enum { JSON_MOST = 8 << 20, JSON_DEPTH = 64, JSON_VALUES = 200000, PIECE = 65536, LEAST = 512 };
 
 /* ------------------------------------------------------------------ query */
 
@@ -66,12 +66,28 @@ static int say_continue(cay__req *r, cay_err *err)
     return 0;
 }
 
+/* Less than LEAST bytes a second, over as long as silence is borne, is a client that holds a worker and hardly sends. */
+static int fast_enough(cay__req *r, cay_err *err)
+{
+    cay__reply_state *a = r->reply;
+    int64_t now = cay__now_ms(), span = r->server->conf.body_ms;
+    if (a->window_ms && now - a->window_ms < span)
+        return 0;
+    if (a->window_ms && a->window_bytes < (uint64_t)span * LEAST / 1000)
+        return cay_fail_why(err, CAY_ETIMEOUT, "body_too_slow", "%" PRIu64 " bytes of the body came in %d s, and %d a second are the least", a->window_bytes,
+                            (int)(span / 1000), LEAST);
+    a->window_ms = now;
+    a->window_bytes = 0;
+    return 0;
+}
+
 /* Waits for more of the body. */
 static int wait_more(cay__req *r, cay_err *err)
 {
     struct pollfd p[2] = { { .fd = r->conn->w.fd, .events = POLLIN }, { .fd = cay__call_cancel(&r->call), .events = POLLIN } };
     int left = cay__call_left(&r->call), idle = (int)r->server->conf.body_ms, ms = left < 0 ? idle : CAY_MIN(left, idle);
     CAY_TRY(say_continue(r, err));
+    CAY_TRY(fast_enough(r, err));
     int n = poll(p, 2, ms);
     if (n == 0)
         return cay_fail_why(err, CAY_ETIMEOUT, "body_too_slow", "no more of the body came for %d s", ms / 1000);
@@ -88,6 +104,7 @@ static int read_wire(cay__req *r, char *buf, size_t cap, size_t *n, cay_err *err
         ssize_t got = cay__io_read(c, buf, cap);
         if (got > 0) {
             *n = (size_t)got;
+            r->reply->window_bytes += (uint64_t)got;
             return 0;
         }
         if (got != -1) {

@@ -102,18 +102,30 @@ static void linger(cay__conn *c)
 {
     c->state = CAY__CONN_LINGER;
     cay__buf_clear(&c->in);
-    set_until(c, CAY__LINGER_MS);
+    set_until(c, c->lane->draining ? CAY__LINGER_LAST_MS : CAY__LINGER_MS);
     if (c->tls)
         cay__tls_bye(c);
     shutdown(c->w.fd, SHUT_WR);
     cay__conn_want(c, EPOLLIN);
 }
 
+/* Nobody waits for what a worker does for it. */
+static void hang_up(cay__conn *c)
+{
+    c->gone = true;
+    struct cay__worker *at = c->worker;
+    if (at)
+        cay__pool_cancel(at, c);
+}
+
 void cay__conn_sweep(cay__conn *c, int64_t now)
 {
     bool idle = (c->state == CAY__CONN_HEAD && !c->in.len && !c->skip) || (c->state == CAY__CONN_WORK && c->parked);
-    if (c->state == CAY__CONN_WORK && !c->parked)
+    if (c->state == CAY__CONN_WORK && !c->parked) {
+        if (c->lane->draining && now >= c->lane->drain_until)
+            hang_up(c); /* it had its time */
         return;
+    }
     if (c->state == CAY__CONN_STREAM) {
         cay__stream_sweep(c, now);
         return;
@@ -406,10 +418,7 @@ static void on_conn(cay__watch *w, uint32_t events)
     cay__conn *c = (cay__conn *)((char *)w - offsetof(cay__conn, w));
     if (c->state == CAY__CONN_WORK) {
         if (!(events & EPOLLIN)) { /* of the time when a worker had it */
-            c->gone = true;
-            struct cay__worker *at = c->worker;
-            if (at)
-                cay__pool_cancel(at, c);
+            hang_up(c);
             return;
         }
         atomic_exchange(&c->parked, false); /* sees all that the worker did before */

@@ -18,7 +18,7 @@ enum {
     CAY__HIGH = 256 << 10,    /* more waits to be sent: the source has to wait */
     CAY__SKIP = 65536,        /* what a handler did not read of a body is read for it up to here; else the connection ends */
     CAY__OUT_MAX = 256 << 20, /* of an answer that is held in memory */
-    CAY__IDLE_MS = 75000, CAY__SEND_MS = 30000, CAY__LINGER_MS = 3000,
+    CAY__IDLE_MS = 75000, CAY__SEND_MS = 30000, CAY__LINGER_MS = 3000, CAY__LINGER_LAST_MS = 500, /* the second when the server ends */
     CAY__LISTENERS = 16,
     CAY__CALL_MS = 600000, CAY__DRAIN_MS = 20000,
 };
@@ -107,6 +107,9 @@ typedef struct cay__reply {
     uint64_t    body_left; /* with a length */
     bool        body_done, continued;
     bool        told_end;  /* to a proxy's push() */
+    bool        turn;      /* it stood in line for a worker that takes its body (uploads.h) */
+    int64_t     window_ms; /* since then window_bytes of the body came */
+    uint64_t    window_bytes;
     int64_t     began_us;
     struct cay_answer *once; /* begun, and not answered yet */
     bool        replay;      /* it holds what was answered before */
@@ -134,6 +137,7 @@ struct cay__server {
     struct cay__hub     *hub;
     struct cay__listed  *listed;
     struct cay__crowd   *crowd;
+    struct cay__uploads *uploads;
     struct e2b_watchers *watchers; /* dialect/e2b/watchers.h */
     struct e2b_builder  *builder;  /* dialect/e2b/builder.h */
     struct e2b_history  *history;  /* dialect/e2b/history.h */
@@ -187,7 +191,7 @@ cay__req *cay__req_new(cay__server *s);
 void cay__req_reset(cay__req *r);
 void cay__req_free(cay__req *r);
 int  cay__route_find(cay__req *r, cay_err *err);
-void cay__route_run(cay__req *r);          /* auth, handler, error */
+bool cay__route_run(cay__req *r);          /* auth, handler, error; false: it has to wait (uploads.h), and is not ours any more */
 void cay__route_fail(cay__req *r, const cay_err *err);
 /* body.c */
 bool cay__body_settle(cay__req *r);        /* the rest of the body: can another request follow it? */

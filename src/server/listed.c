@@ -13,6 +13,7 @@ typedef struct slot {
     char     providers[CAY__LISTED_PROVIDERS + 1][32];
     uint64_t version, used;
     int64_t  skew;  /* deadlines are by the wall clock: an answer does not outlive a jump of it */
+    char     next[CAY_ID_LEN + 1];
     char    *body;  /* NULL: only its providers are known */
     size_t   len;
 } slot;
@@ -71,11 +72,11 @@ static int64_t skew(void)
     return cay__wall_ms() - cay__boot_ms();
 }
 
-/* Who asks decides what is told, and the query about what: nothing else does. */
+/* Who asks decides what is told, and route and query about what: nothing else does. */
 static void name(cay__listing *l, const cay__req *r)
 {
     const char *tenant = cay__req_tenant((cay__req *)(uintptr_t)r);
-    int n = snprintf(l->key, sizeof l->key, "%c%s\n%s", r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', tenant ? tenant : "", r->head.query);
+    int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s", r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', tenant ? tenant : "", r->dialect->name, r->route->path, r->head.query);
     if (n < 0 || (size_t)n >= sizeof l->key)
         l->key[0] = 0;
 }
@@ -110,6 +111,8 @@ bool cay__listing_reply(cay__listing *l, cay__req *r)
     if (s && s->body && s->version == l->version && now - s->skew <= SKEW_MS && s->skew - now <= SKEW_MS &&
         !memcmp(s->providers, l->known, sizeof l->known)) {
         s->used = ++all->clock;
+        if (*s->next)
+            cay__reply_field(r, "x-next-token", s->next);
         cay__reply(r, 200, "application/json", s->body, s->len); /* copies it; nothing is sent here */
         done = true;
     }
@@ -148,6 +151,7 @@ void cay__listing_keep(cay__listing *l, const char *body, size_t len)
         memcpy(s->body, body, len);
         s->len = len;
         s->version = l->version;
+        memcpy(s->next, l->next, sizeof s->next);
         s->skew = at;
         all->bytes += len;
     }

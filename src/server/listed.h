@@ -25,6 +25,7 @@ typedef struct cay__listing {
     bool      judged;                                 /* version is that of `known` */
     bool      many;                                   /* more of them than are followed */
     uint64_t  version;
+    char      next[CAY_ID_LEN + 1];                   /* for protocols that tell where to go on in a line of the head: x-next-token */
 } cay__listing;
 
 /* True when it answered. */

@@ -8,6 +8,7 @@
 #include "metrics.h"
 #include "trace.h"
 #include "session.h"
+#include "uploads.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -211,6 +212,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
     s->hub = cay__hub_new(s->svc);
     s->listed = cay__listed_new();
     s->crowd = cay__crowd_new();
+    s->uploads = cay__uploads_new(s->conf.workers);
     s->metrics = cay__metrics_new();
     s->tickets = cay__tickets_new();
     s->pool = cay__pool_new(s->conf.workers);
@@ -267,6 +269,7 @@ static void stop(cay__server *s)
         cay__hub_free(s->hub);
     cay__listed_free(s->listed);
     cay__crowd_free(s->crowd);
+    cay__uploads_free(s->uploads);
     cay__metrics_free(s->metrics);
     cay__tracing_close(s->tracing);
     cay__tickets_free(s->tickets);

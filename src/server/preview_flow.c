@@ -37,6 +37,7 @@ typedef struct flow {
     cay__chunk chunk;
     uint64_t   left;
     bool       upstream_keeps;
+    bool       events; /* the answer is a stream of them */
     int64_t    began_ms;
 } flow;
 
@@ -130,6 +131,8 @@ static int begin_body(cay__pump *p, flow *f, const cay__head *h, cay__buf *out)
 {
     f->frame = cay__preview_framing(&f->s.back, h);
     f->upstream_keeps = h->keep_alive && h->body != CAY__BODY_TO_END;
+    const char *type = cay__head_field(h, "content-type");
+    f->events = type && !strncasecmp(type, "text/event-stream", 17);
     if (!f->up_done) /* an answer before the question is all said: what follows of it is not to be read as another one */
         f->s.back.keep = false;
     cay__preview_answer(&f->s.back, h, f->frame, out);
@@ -343,6 +346,14 @@ static int work(cay__pump *p, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
+/* The server ends: a tunnel, and events that never end, are cut; nothing can be said within somebody else's stream. */
+static int last(cay__pump *p, cay__buf *out)
+{
+    const flow *f = p->self;
+    (void)out;
+    return f->phase == TUNNEL || f->events ? CAY_ECANCELED : CAY__PUMP_ON;
+}
+
 static void closed(cay__pump *p)
 {
     flow_free(p->self);
@@ -364,7 +375,7 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
     cay__uplink_add(&f->up, head->data, head->len);
     if (f->may_again && s->reused)
         cay__buf_add(&f->again, head->data, head->len);
-    cay__raw raw = { .pump = { .fd = { s->fd, -1, -1 }, .beat_ms = 10000, .self = f, .pull = pull, .work = work, .push = push, .close = closed } };
+    cay__raw raw = { .pump = { .fd = { s->fd, -1, -1 }, .beat_ms = 10000, .self = f, .pull = pull, .work = work, .push = push, .last = last, .close = closed } };
     flush_up(&raw.pump, f);
     return cay__reply_raw(r, &raw);
 }

@@ -4,7 +4,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 
-enum { ROUNDS = 16, STAGE = 64 << 10, WRITES = 4 };
+enum { ROUNDS = 16, STAGE = 64 << 10, WRITES = 4, RETRY_MS = 1000, WS_RESTART = 1012 /* RFC 6455 registry: service restart */ };
 
 static void step(cay__conn *c, bool pull, unsigned ready);
 static void on_beat(cay__timer *t);
@@ -36,7 +36,7 @@ int cay__reply_pump(cay__req *r, int status, const char *type, const cay__pump *
             copy.close(&copy);
         return 0;
     }
-    cay__stream_new(r->conn, pump, r->reply->chunked ? CAY__CHUNKS : CAY__RAW);
+    cay__stream_new(r->conn, pump, r->reply->chunked ? CAY__CHUNKS : CAY__RAW)->events = !strcmp(type, "text/event-stream");
     return 0;
 }
 
@@ -299,11 +299,43 @@ int cay__stream_start(cay__conn *c)
     return 0;
 }
 
+/* The server ends. What goes on without end is told so at once, with when to come back; what has an end may come to it. */
+static int say_last(cay__conn *c, cay__stream *s)
+{
+    cay__pump *p = &s->raw.pump;
+    if (p->last)
+        return told(c, s, p->last(p, &s->stage));
+    if (s->hearing == CAY__HEARS_BYTES)
+        return -1;
+    if (s->framing == CAY__FRAMES)
+        cay__ws_close(&s->stage, WS_RESTART, "the server restarts: connect again");
+    else if (s->events)
+        cay__buf_fmt(&s->stage, "retry: %d\n\n", RETRY_MS);
+    else
+        return 0;
+    return told(c, s, CAY__PUMP_END);
+}
+
+static void drain(cay__conn *c, cay__stream *s)
+{
+    s->drained = true;
+    if (s->ended)
+        return;
+    if (say_last(c, s) < 0)
+        cay__conn_close(c);
+    else if (s->ended || s->working)
+        step(c, false, 0);
+}
+
 void cay__stream_sweep(cay__conn *c, int64_t now)
 {
-    const cay__stream *s = c->stream;
+    cay__stream *s = c->stream;
     if (s->working)
         return;
+    if (c->lane->draining && !s->drained) {
+        drain(c, s);
+        return;
+    }
     bool body = s->hearing == CAY__HEARS_BODY && !s->raw.tunnel && cay__hear_more(c);
     /* A peer that reads nothing at all, or sends nothing of its body, is not waited for; when the server ends streams get some time. */
     if (((cay__io_pending(c) || body) && now >= c->until) || (c->lane->draining && now >= c->lane->drain_until))

@@ -2,6 +2,7 @@
 /* From a request to the row that answers it, and from an error to its answer. */
 #include "inside.h"
 #include "trace.h"
+#include "uploads.h"
 #include <base/base.h>
 #include <stdio.h>
 #include <strings.h>
@@ -224,14 +225,29 @@ static int sound_query(cay__req *r, cay_err *err)
     return cay_fail_why(err, CAY_EINVAL, "bad_query", "the query has a broken %%-sequence, or a zero byte");
 }
 
-void cay__route_run(cay__req *r)
+/* Who asks, and whether he may. */
+static int admit(cay__req *r, cay_err *err)
 {
-    cay_err err = CAY_ERR_INIT;
     if (!(r->route->flags & CAY__ROUTE_LOOP))
         cay__trace_begin(r);
-    int rc = r->dialect == &cay__preview_dialect ? 0 : cay__auth(r, &err);
-    if (rc == 0 && !r->reply->status && r->dialect != &cay__preview_dialect)
-        rc = sound_query(r, &err);
+    if (r->dialect == &cay__preview_dialect)
+        return 0;
+    CAY_TRY(cay__auth(r, err));
+    return r->reply->status ? 0 : sound_query(r, err);
+}
+
+/* A worker would have to wait for its body. */
+static bool uploads(const cay__req *r)
+{
+    return (r->route->flags & CAY__ROUTE_RAW) && r->head.body != CAY__BODY_NONE && r->dialect != &cay__preview_dialect;
+}
+
+bool cay__route_run(cay__req *r)
+{
+    cay_err err = CAY_ERR_INIT;
+    int rc = r->reply->turn ? 0 : admit(r, &err);
+    if (rc == 0 && !r->reply->status && !r->reply->turn && uploads(r) && !cay__uploads_enter(r))
+        return false;
     if (rc == 0 && !r->reply->status)
         rc = r->route->fn(r, &err);
     if (rc == 0 && !r->reply->status)
@@ -240,6 +256,7 @@ void cay__route_run(cay__req *r)
         cay__route_fail(r, &err);
     cay__once_end(r);
     cay__tell(r);
+    return true;
 }
 
 const char *cay__req_key(cay__req *r)

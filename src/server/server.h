@@ -186,6 +186,9 @@ typedef struct cay__pump {
     int    (*work)(struct cay__pump *p, cay__buf *out);
     /* What the peer sends after an upgrade: of a WebSocket whole messages of kind CAY__WS_…, else bytes. data NULL: it sends no more. */
     int    (*push)(struct cay__pump *p, int kind, const char *data, size_t len, cay__buf *out);
+    /* The server ends: last words, for what would go on for long; answers as pull() does. NULL: a stream of events or frames is told to come back
+     * and ends, a tunnel is cut, and what is left has CAY__DRAIN_MS to come to its end. */
+    int    (*last)(struct cay__pump *p, cay__buf *out);
     void   (*close)(struct cay__pump *p);
 } cay__pump;
 int cay__reply_pump(cay__req *r, int status, const char *type, const cay__pump *pump); /* copied; chunked */

@@ -23,6 +23,8 @@ typedef struct cay__stream {
     cay__hearing hearing;  /* what becomes of what the peer sends */
     bool         proxied;  /* by cay__reply_raw() */
     bool         ended, said_end, working;
+    bool         events;   /* server-sent ones */
+    bool         drained;  /* it was told that the server ends */
     int          result;   /* of work() */
     cay__buf     stage;
     cay__source  source[3];

@@ -44,22 +44,23 @@ static void work_for(cay__worker *w, cay__conn *c)
     c->worker = w;
     if (c->gone)
         cay__pool_cancel(w, c);
-    bool stream = cay__stream_wants_work(c);
+    bool stream = cay__stream_wants_work(c), ours = true;
     if (stream) {
         cay__stream_work(c);
     } else {
         c->req->call.cancel_fd = w->cancel;
-        cay__route_run(c->req);
+        ours = cay__route_run(c->req);
     }
     pthread_mutex_lock(&w->lock);
     w->conn = NULL;
-    c->worker = NULL;
+    if (ours) /* else another worker may have it by now */
+        c->worker = NULL;
     eventfd_t n;
     eventfd_read(w->cancel, &n);
     pthread_mutex_unlock(&w->lock);
     if (stream)
         cay__lane_post(c);
-    else
+    else if (ours)
         cay__conn_worked(c);
 }
 

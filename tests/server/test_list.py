@@ -168,6 +168,24 @@ class List(unittest.TestCase):
                 x.join()
         self.assertEqual({i['id'] for i in seen}, {box})
 
+    def test_a_list_of_e2b_stays_true(self):
+        ask = lambda query='': self.s.json('GET', '/e2b/v2/sandboxes' + query)  # noqa: E731
+        names = lambda query='': [i['sandboxID'] for i in ask(query)[2]]  # noqa: E731
+        for _ in range(3):
+            self.assertEqual(names(), [self.box])
+            self.assertEqual([i['sandboxID'] for i in self.s.json('GET', '/e2b/sandboxes')[2]], [self.box])
+        more = self.make()
+        for _ in range(3):
+            self.assertEqual(names(), [more, self.box])
+            status, head, page = ask('?limit=1')
+            self.assertEqual(([i['sandboxID'] for i in page], head['x-next-token']), ([more], more))
+            self.assertEqual(names('?limit=1&nextToken=' + more), [self.box])
+        self.s.json('POST', '%s/%s/pause' % (API, more))
+        self.assertEqual({i['sandboxID']: i['state'] for i in ask()[2]}, {self.box: 'running', more: 'paused'})
+        self.assertEqual(self.s.ask('DELETE', '%s/%s' % (API, more))[0], 204)
+        self.assertEqual(names(), [self.box])
+        self.assertEqual(ask()[1]['x-next-token'], None)
+
     def test_a_store_that_others_write(self):
         box = self.box
         self.warm()

@@ -323,5 +323,112 @@ class Streams(unittest.TestCase):
         self.assertEqual(failed, [])
 
 
+class Uploads(unittest.TestCase):
+    """Bodies that come slowly are bounded by tenant, and are not borne for ever."""
+    def head(self, s, key, n):
+        return ('POST /t/raw HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n' % (key, n)).encode()
+
+    def test_one_tenant_does_not_take_all_workers(self):
+        with Server(BUILD, '--workers', '8', program='tests/server/cay-server-echo') as s:
+            s.cay('tenant', 'create', 'slow')
+            theirs = s.make_key('--tenant', 'slow')
+            held = []
+            for _ in range(40):
+                c = s.socket(60)
+                c.sendall(self.head(s, theirs, 100000) + b'x')
+                held.append(c)
+            for _ in range(20):  # six workers are left for everybody else, however many of them wait
+                self.assertEqual(s.ask('POST', '/t/raw', b'y' * 200000)[2], b'y' * 200000)
+            for c in held[:20]:  # those that stood in line have their turn, as do those who come back
+                c.close()
+            for c in held[20:]:
+                c.sendall(b'x' * 99999)
+            for c in held[20:]:
+                back = b''
+                while len(back.partition(b'\r\n\r\n')[2]) < 100000:
+                    piece = c.recv(65536)
+                    self.assertTrue(piece, back[:200])
+                    back += piece
+                c.close()
+
+    def test_a_trickle_is_cut(self):
+        with Server(BUILD, '--body-ms', '1000', program='tests/server/cay-server-echo') as s:
+            with s.socket(30) as c:
+                c.sendall(self.head(s, s.key, 1000000) + b'x')
+                c.settimeout(0.1)
+                end, back = time.monotonic() + 20, b''
+                while time.monotonic() < end and not back:  # a byte now and then would last for a day
+                    try:
+                        c.sendall(b'x')
+                        back = c.recv(4096)
+                    except TimeoutError:
+                        pass
+            self.assertEqual(int(back.split()[1]), 408, back)
+            self.assertIn(b'body_too_slow', back)
+
+
+class End(unittest.TestCase):
+    """A server that is told to end: what streams without end is told to come back, what has an end comes to it."""
+    def ask(self, s, path):
+        c = s.socket()
+        c.sendall(('GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n' % (path, s.key)).encode())
+        return c
+
+    def rest(self, c):
+        out = b''
+        while True:
+            piece = c.recv(65536)
+            if not piece:
+                c.close()
+                return out
+            out += piece
+
+    def test_streams_end_at_once(self):
+        with Server(BUILD) as s:
+            box = s.json('POST', '/api/v1/sandboxes', {})[2]['id']
+            api = '/api/v1/sandboxes/%s' % box
+            p = s.json('POST', api + '/processes', {'argv': ['sleep', '1000']})[2]['id']
+            events = self.ask(s, '/api/v1/events')
+            output = self.ask(s, '%s/processes/%s/stream' % (api, p))
+            wait = self.ask(s, '%s/processes/%s/wait?timeout_ms=600000' % (api, p))
+            box_wait = self.ask(s, '%s/wait?timeout_ms=600000' % api)
+            for c in (events, output, wait, box_wait):
+                got = b''
+                while b'\r\n\r\n' not in got:
+                    got += c.recv(4096)
+            run = s.socket()  # a request that has an end has it
+            body = json.dumps({'argv': ['sh', '-c', 'sleep 1; echo done']})
+            run.sendall(('POST %s/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s'
+                         % (api, s.key, len(body), body)).encode())
+            until(lambda: any('sleep 1; echo' in x.get('command', '') for x in s.json('GET', api + '/processes')[2]['items']))
+            began = time.monotonic()
+            proc = s.proc
+            self.assertEqual(s.stop(), 0)
+            took = time.monotonic() - began
+            self.assertIsNotNone(proc.returncode)
+            for c in (events, output):
+                self.assertTrue(self.rest(c).endswith(b'retry: 1000\n\n\r\n0\r\n\r\n'))
+            self.assertIn(b'"ended":false', self.rest(wait))
+            self.assertIn(b'"state":"running"', self.rest(box_wait))
+            back = self.rest(run)
+            self.assertIn(b' 200 ', back)
+            self.assertIn(b'done', back)
+            self.assertLess(took, 15)  # streams used to be waited for as long as 20 s
+            s.start()
+
+    def test_a_websocket_is_told_to_come_back(self):
+        with Server(BUILD, program='tests/server/cay-server-echo') as s:
+            w = Ws(s)
+            w.send(1, b'hello')
+            self.assertEqual(w.recv(), (1, b'hello'))
+            t = threading.Thread(target=s.stop)
+            t.start()
+            op, data = w.recv()
+            self.assertEqual((op, struct.unpack('>H', data[:2])[0]), (8, 1012))
+            w.send(8, data[:2])
+            t.join()
+            w.close()
+
+
 if __name__ == '__main__':
     unittest.main(verbosity=1)

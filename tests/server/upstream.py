@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 
-served = 0
+served = silent = 0
 lock = threading.Lock()
 
 
@@ -93,6 +93,7 @@ class Handler(socketserver.StreamRequestHandler):
             yield piece
 
     def one(self):
+        global silent
         lines = self.head()
         if not lines:
             return False
@@ -147,8 +148,13 @@ class Handler(socketserver.StreamRequestHandler):
             while True:
                 w.write(b'X-A: ' + b'a' * 1000 + b'\r\n')
         if path == '/silent':
+            with lock:
+                silent += 1
             self.rfile.read(1)
             return False
+        if path == '/count':
+            w.write(answer(b'%d' % silent))
+            return True
         w.write(answer(b'not here', status=b'404 Not Found'))
         return True
 

@@ -135,6 +135,7 @@ int e2b_process_close_stdin(cay__req *r, cay_err *err), e2b_process_stream_input
 int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *selector, cay_proc **out, cay_err *err);
 int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input, cay_err *err); /* {"stdin"} or {"pty"}, in base64 */
 int e2b_fs_stat(cay__req *r, cay_err *err), e2b_fs_mkdir(cay__req *r, cay_err *err), e2b_fs_move(cay__req *r, cay_err *err);
+int e2b_stream_last(cay__pump *p, cay__buf *out); /* the last words of any stream */
 int e2b_fs_list(cay__req *r, cay_err *err), e2b_fs_remove(cay__req *r, cay_err *err), e2b_fs_watch(cay__req *r, cay_err *err);
 /* An entry as the SDKs read it. */
 json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const cay_stat *st);

@@ -3,6 +3,9 @@
 #include "e2b.h"
 #include <base/str.h>
 #include <ctype.h>
+#include <server/listed.h>
+
+enum { LIST_MAX = 64 << 20 };
 
 /* key=value&…, each part encoded twice before the query was. */
 static void unescape(char *s)
@@ -65,6 +68,7 @@ static bool matches(const pages *p, const e2b_box *b)
 }
 
 typedef struct ids {
+    cay__listing kept;
     cay__arena  *mem;
     const char **v;
     size_t       n, cap;
@@ -73,6 +77,7 @@ typedef struct ids {
 static int keep_id(const cay_info *i, void *arg)
 {
     ids *l = arg;
+    cay__listing_saw(&l->kept, i);
     if (l->n == l->cap) {
         l->cap = l->cap ? 2 * l->cap : 64;
         l->v = realloc(l->v, l->cap * sizeof *l->v);
@@ -88,8 +93,11 @@ static int list(cay__req *r, pages *p, cay_err *err)
 {
     uint64_t limit;
     const char *after = cay__req_query(r, "nextToken");
-    ids l = { .mem = &r->arena };
+    ids l = { .n = 0 };
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
+    if (cay__listing_reply(&l.kept, r))
+        return 0;
+    l.mem = &r->arena;
     const cay_filter all = { .size = sizeof all, .tenant = cay__req_tenant(r) };
     CAY_TRY(cay_service_list(r->svc, &r->call, &all, keep_id, &l, err));
     bool on = !after || !*after;
@@ -111,9 +119,15 @@ static int list(cay__req *r, pages *p, cay_err *err)
         last = id;
     }
     free(l.v);
-    if (more)
+    if (more) {
         cay__reply_field(r, "x-next-token", more);
-    return cay__reply_json(r, 200, json_incref(p->list));
+        cay__str_copy(l.kept.next, sizeof l.kept.next, more);
+    }
+    CAY_AUTOFREE char *text = cay__json_text(p->list, LIST_MAX);
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "the list: ask with a smaller ?limit=");
+    cay__listing_keep(&l.kept, text, strlen(text));
+    return cay__reply(r, 200, "application/json", text, strlen(text));
 }
 
 int e2b_on_list(cay__req *r, cay_err *err)

@@ -116,6 +116,15 @@ static int work(cay__pump *pump, cay__buf *out)
     return CAY__PUMP_END;
 }
 
+int e2b_stream_last(cay__pump *p, cay__buf *out)
+{
+    cay_err err = CAY_ERR_INIT;
+    (void)p;
+    cay_fail(&err, CAY_EBUSY, "the server restarts: connect again");
+    e2b_envelope_end(out, &err);
+    return CAY__PUMP_END;
+}
+
 static void done(cay__pump *pump)
 {
     watcher *w = pump->self;
@@ -131,7 +140,7 @@ static void done(cay__pump *pump)
 static int stream(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, uint64_t from, cay_err *err)
 {
     watcher *w = calloc(1, sizeof *w);
-    cay__pump pump = { .fd = { -1, -1, -1 }, .beat_ms = 1000, .self = w, .pull = pull, .work = work, .close = done };
+    cay__pump pump = { .fd = { -1, -1, -1 }, .beat_ms = 1000, .self = w, .pull = pull, .work = work, .last = e2b_stream_last, .close = done };
     *w = (watcher){ .sb = cay_sandbox_ref(q->d.sb), .p = p, .tty = tty, .quiet_since = now_ms(), .keepalive_ms = q->keepalive_ms };
     int rc = cay_proc_output(p, &r->call, CAY_STDOUT, from, &pump.fd[0], err);
     if (rc == 0 && !tty)

@@ -140,7 +140,7 @@ int e2b_fs_watch(cay__req *r, cay_err *err)
     CAY_TRY(open_watch(r, &q, &at, err));
     eye *y = cay__alloc(sizeof *y);
     *y = (eye){ .at = at, .quiet_since = now_ms(), .keepalive_ms = q.keepalive_ms };
-    const cay__pump pump = { .fd = { cay_watch_fd(at.w), -1, -1 }, .beat_ms = 1000, .self = y, .pull = watch_pull, .work = watch_work, .close = watch_close };
+    const cay__pump pump = { .fd = { cay_watch_fd(at.w), -1, -1 }, .beat_ms = 1000, .self = y, .pull = watch_pull, .work = watch_work, .last = e2b_stream_last, .close = watch_close };
     return cay__reply_pump(r, 200, "application/connect+json", &pump);
 }
 

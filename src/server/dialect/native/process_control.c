@@ -105,6 +105,14 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
+/* The server ends: the time is over, too. */
+static int wait_last(cay__pump *p, cay__buf *out)
+{
+    (void)p;
+    cay__shape_put(out, &waited_shape, &(waited){ false, NULL });
+    return CAY__PUMP_END;
+}
+
 static void wait_close(cay__pump *p)
 {
     waiter *w = p->self;
@@ -126,6 +134,6 @@ int cay__on_process_wait(cay__req *r, cay_err *err)
         return fd;
     waiter *w = cay__alloc(sizeof *w);
     *w = (waiter){ .p = CAY_STEAL(p), .end_ms = cay__native_now() + (int64_t)ms };
-    cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = (unsigned)CAY_MAX(ms, 1u), .self = w, .pull = wait_pull, .work = wait_work, .close = wait_close };
+    cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = (unsigned)CAY_MAX(ms, 1u), .self = w, .pull = wait_pull, .work = wait_work, .last = wait_last, .close = wait_close };
     return cay__reply_pump(r, 200, "application/json", &pump);
 }

@@ -209,6 +209,15 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
     return ready || cay__native_now() >= w->end_ms ? CAY__PUMP_WORK : CAY__PUMP_ON;
 }
 
+/* The server ends: the time is over, too. */
+static int wait_last(cay__pump *p, cay__buf *out)
+{
+    waiter *w = p->self;
+    (void)out;
+    w->end_ms = 0;
+    return CAY__PUMP_WORK;
+}
+
 static void wait_close(cay__pump *p)
 {
     waiter *w = p->self;
@@ -236,7 +245,7 @@ int cay__on_sandbox_wait(cay__req *r, cay_err *err)
     CAY_TRY(cay_service_events(r->svc, cay_sandbox_id(sb), &ev, err));
     waiter *w = cay__alloc(sizeof *w);
     *w = (waiter){ .sb = cay_sandbox_ref(sb), .ev = ev, .end_ms = cay__native_now() + (int64_t)ms };
-    cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 }, .beat_ms = 500, .self = w, .pull = wait_pull, .work = wait_work, .close = wait_close };
+    cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 }, .beat_ms = 500, .self = w, .pull = wait_pull, .work = wait_work, .last = wait_last, .close = wait_close };
     CAY_AUTOBUF now = CAY__BUF(256);
     if (wait_work(&p, &now) == CAY__PUMP_END) { /* it has stopped already */
         wait_close(&p);

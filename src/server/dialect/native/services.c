@@ -138,6 +138,15 @@ static int wait_pull(cay__pump *p, unsigned ready, cay__buf *out)
     return ready || cay__native_now() >= w->end_ms ? CAY__PUMP_WORK : CAY__PUMP_ON;
 }
 
+/* The server ends: the time is over, too. */
+static int wait_last(cay__pump *p, cay__buf *out)
+{
+    waiter *w = p->self;
+    (void)out;
+    w->end_ms = 0;
+    return CAY__PUMP_WORK;
+}
+
 static void wait_close(cay__pump *p)
 {
     waiter *w = p->self;
@@ -185,7 +194,7 @@ int cay__on_service_wait(cay__req *r, cay_err *err)
     *w = (waiter){ .sb = cay_sandbox_ref(sb), .ev = ev, .end_ms = cay__native_now() + (int64_t)ms, .items = CAY__BUF(1 << 20) };
     if (name)
         memcpy(w->name, name, CAY_MIN(strlen(name), sizeof w->name - 1));
-    cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 }, .beat_ms = 250, .self = w, .pull = wait_pull, .work = wait_work, .close = wait_close };
+    cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 }, .beat_ms = 250, .self = w, .pull = wait_pull, .work = wait_work, .last = wait_last, .close = wait_close };
     CAY_AUTOBUF now = CAY__BUF(1 << 20);
     if (wait_work(&p, &now) == CAY__PUMP_END) { /* they are already */
         wait_close(&p);
