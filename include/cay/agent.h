@@ -209,8 +209,11 @@ typedef struct cay_run_config {
     const char *rollout_id;                 /* of memory; NULL: conversation, session or group id, else a new one */
     const char *workflow;                   /* name of the trace; NULL: "Agent workflow" */
     cay_tracer *tracer;                     /* or NULL */
+    bool        trace;                      /* cay_run_result.trace also without a tracer */
+    bool        trace_content;              /* spans tell what was said: input and output of the model and of tools, 16 KiB each */
     cay_ledger *ledger;                     /* cay/ledger.h; or NULL */
     unsigned    nest_;                      /* ours: how deep agents call each other */
+    void       *over_;                      /* ours: the trace of the run that this one is a call of */
 } cay_run_config;
 
 typedef struct cay_interruption {
@@ -227,6 +230,7 @@ typedef struct cay_run_result {
     const char *sandbox;   /* id of the last sandbox that still is there, or NULL */
     const char *response_id; /* of the last answer, or NULL */
     const char *trace_id;    /* or NULL */
+    const char *trace;       /* {"trace_id", "workflow_name", "group_id", "spans": [as in cay/trace.h], "left_out": how many found no room (4 MiB)}; NULL without a tracer or .trace */
     cay_tokens  usage;
     unsigned    turns;
     const cay_interruption *interruptions;

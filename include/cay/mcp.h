@@ -18,6 +18,22 @@ extern "C" {
 #endif
 
 typedef struct cay_mcp cay_mcp;
+
+/* What a server may ask for; zero: it is told that there is no such thing. The model and the user only while a tool of it is called by a run, on the run's thread; the
+ * time that takes is not counted against the call. At most 32 times in one. `server` is the spec's name; what it says is somebody's text. */
+typedef struct cay_mcp_asks {
+    size_t      size;
+    void       *arg;
+    /* Sampling: the model is asked what the server wants to know, once this approves. request: JSON with messages, systemPrompt, maxTokens. *message
+     * (malloc'ed) says why not. What it costs is the run's. Both are needed. */
+    cay_model  *model;
+    cay_verdict (*sample)(void *arg, const char *server, const char *request, char **message);
+    /* Elicitation: the user is asked for something. schema: an object of strings, numbers and booleans. 1: *content (malloc'ed) is a JSON object that fits;
+     * 0: declined; negative: canceled. */
+    int       (*elicit)(void *arg, const char *server, const char *message, const char *schema, char **content);
+    const char *const *roots; /* "file:///…", NULL-terminated; NULL: the working directory of the sandbox that it runs in, of others none */
+} cay_mcp_asks;
+
 typedef struct cay_mcp_spec {
     size_t             size;
     const char        *name;     /* for messages; NULL: "mcp" */
@@ -34,6 +50,7 @@ typedef struct cay_mcp_spec {
     bool               approval; /* every call waits for a yes */
     bool               resources; /* give the model tools to list and read its resources: NAME_list_resources, NAME_read_resource */
     uint64_t           timeout_ms; /* of one request; 0: 60 s */
+    const cay_mcp_asks *asks;      /* lives as long as the server, and may be changed between requests; or NULL */
 } cay_mcp_spec;
 
 /* CAY_EUPSTREAM "mcp_failed" when it does not speak MCP. */

@@ -2,13 +2,15 @@
 /*
  * cay/trace.h - what a run did and how long it took, as spans.
  *
- *   cay_tracer_file()   one JSON object a line          cay_tracer_http()  to a collector: OTLP, or the Agents SDK's ingest form
- *   cay_tracer_new()    to a function of yours          cay_tracer_free()  sends what is left
- *   cay_tracer_put()    an object of your own
+ *   cay_tracer_file()     one JSON object a line          cay_tracer_http()     to a collector: OTLP, or the Agents SDK's ingest form
+ *   cay_tracer_console()  a tree for people               cay_tracer_new()      to a function of yours
+ *   cay_tracer_also()     to two places at once           cay_tracer_process()  look at each, change it, keep it back
+ *   cay_tracer_put()      an object of your own           cay_tracer_free()     sends what is left
  *
- * A trace has an id "trace_…" and spans "span_…": agent, generation, function, handoff, guardrail, and custom ones for the sandbox
- * (sandbox.prepare_agent, create_session, resume_session, start, stop, shutdown, cleanup) and for what a tool does in it (process.start, file.read). Spans hold names and counts; what was said, commands and output are
- * in none. Spans wait in memory, at most 8,192, and are sent together: at the end of a run, or when 256 have gathered.
+ * A trace has an id "trace_…" and spans "span_…": task (the run), agent, turn, generation, function, handoff, guardrail, mcp_tools, and custom ones for the sandbox
+ * (sandbox.prepare_agent, create_session, resume_session, start, stop, shutdown, cleanup) and for what a tool does in it (process.start, file.read). Agents used as
+ * tools are below the call. Spans hold names and counts; what was said, commands and output are in none, unless cay_run_config.trace_content asks for it.
+ * Spans wait in memory, at most 8,192, and are sent together: at the end of a run, or when 256 have gathered. cay_run_result.trace has them all, too.
  */
 #pragma once
 #include <cay/agent.h>
@@ -35,6 +37,19 @@ typedef struct cay_tracer_http_spec {
     const char *key;  /* "env:NAME" or NULL: sent as a bearer token */
 } cay_tracer_http_spec;
 CAY_API int  cay_tracer_http(const cay_tracer_http_spec *spec, cay_tracer **out, cay_err *err);
+CAY_API cay_tracer *cay_tracer_console(int fd); /* written when a run is over; fd stays the caller's */
+/* Whatever is put into t is put into other as well, which goes with t. Before the first run. */
+CAY_API void cay_tracer_also(cay_tracer *t, cay_tracer *other);
+
+/* Called in the order in which they were added, before anything is queued, on the thread whose span it is: several at once are possible. */
+typedef struct cay_trace_processor {
+    size_t size;
+    void (*start)(void *self, const char *object); /* a trace or span begins: the object without its end; or NULL */
+    /* One is over. False: it is not passed on. *instead (malloc'ed) is passed on in its place. Or NULL. */
+    bool (*end)(void *self, const char *object, char **instead);
+    void (*close)(void *self);                     /* or NULL */
+} cay_trace_processor;
+CAY_API void cay_tracer_process(cay_tracer *t, const cay_trace_processor *p, void *self); /* takes self; before the first run */
 /* One more object, as a line of JSON: {"object": "trace.span", "id", "trace_id", "parent_id", "started_at", "ended_at", "span_data": {"type", "name", "data": {…}},
  * "error"}. It is copied. Members of data become attributes of OTLP. Any thread. */
 CAY_API void cay_tracer_put(cay_tracer *t, const char *object);

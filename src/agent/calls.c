@@ -216,6 +216,7 @@ static void begin_tool(cay_run *r, one_call *c, bool beside)
     c->began = cay__now_us();
     hook_start(r, &c->pub);
     c->span = cay__span_begin(r, "function", c->pub.tool);
+    cay__span_content(c->span, "input", c->pub.arguments);
     cay__span_call(c->span, &c->call);
     if (!beside) {
         c->watched = cay__watched_begin(r, c->pub.call_id, &c->call);
@@ -250,6 +251,7 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     r->canceled = r->canceled || c->view.canceled;
     c->pub.run = r;
     int noted = cay__watched_end(CAY_STEAL(c->watched), err);
+    cay__span_content(c->span, "output", c->o.text.data);
     cay__span_end(c->span, rc < 0 ? &c->own : NULL);
     c->span = NULL;
     CAY_TRY(noted);

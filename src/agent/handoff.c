@@ -46,6 +46,8 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
     CAY_TRY(cay__answer(r, item, told ? told : json_string("{}"), err));
     CAY_TRY(cay__run_event(r, CAY_RUN_ITEM, "handoff_occured", item, err));
     cay__span *span = cay__span_begin(r, "handoff", h->agent->name);
+    cay__span_data(span, "from_agent", json_string(from->name));
+    cay__span_data(span, "to_agent", json_string(h->agent->name));
     cay__span_end(span, NULL);
     CAY_TRY(cay__ledger(r, "handoff", json_pack("{s:s}", "to", h->agent->name), err));
     const cay_hooks *both[] = { r->conf->hooks, from->hooks };
@@ -53,8 +55,6 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
         if (both[i] && both[i]->handoff)
             both[i]->handoff(both[i]->arg, r, from, h->agent);
     CAY_TRY(filter(r, h, err));
-    cay__span_end(r->agent_span, NULL);
-    r->agent_span = NULL;
     r->seat = cay__seat_of(r, h->agent);
     r->tools_used = false;
     CAY_AUTOJSON *name = json_string(h->agent->name);

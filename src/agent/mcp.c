@@ -12,6 +12,9 @@ struct cay_mcp {
     int64_t          id;
     uint64_t         timeout_ms;
     bool             approval;
+    const cay_mcp_asks *asks;
+    cay_run         *run;    /* whose call is under way, or NULL */
+    unsigned         asked;  /* how often it asked during the request at hand */
     json_t          *offers; /* its capabilities */
     cay__mcp_tool  **v;
     const cay_tool **tools;
@@ -23,18 +26,16 @@ bool cay__mcp_answers(const json_t *m, int64_t id)
     return !json_object_get(m, "method") && cay__json_int(m, "id", -1) == id && (json_object_get(m, "result") || json_object_get(m, "error"));
 }
 
-char *cay__mcp_reply(const json_t *m)
+const cay_mcp_asks *cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked)
 {
-    const json_t *id = json_object_get(m, "id");
-    const char *method = cay__json_str(m, "method", NULL);
-    if (!method || (!json_is_integer(id) && !json_is_string(id)))
-        return NULL;
-    CAY_AUTOJSON *r = json_pack("{s:s, s:O}", "jsonrpc", "2.0", "id", id);
-    if (!strcmp(method, "ping"))
-        json_object_set_new(r, "result", json_object());
-    else
-        json_object_set_new(r, "error", json_pack("{s:i, s:s}", "code", -32601, "message", "cay does not offer this"));
-    return cay__json_text(r, CAY__MCP_MESSAGE - 2);
+    *run = m->run;
+    *asked = ++m->asked;
+    return m->asks;
+}
+
+const char *cay__mcp_workdir(const cay_mcp *m)
+{
+    return m->link.workdir;
 }
 
 /* ------------------------------------------------------------------ messages */
@@ -61,6 +62,7 @@ int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_
     CAY_AUTOFREE char *text = msg ? cay__json_text(msg, CAY__MCP_MESSAGE - 2) : NULL;
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "%.60s: the message is no text, or too large", m->name);
+    m->asked = 0;
     int rc = m->link.exchange(m->link.self, &c, text, id, &answer, err);
     if (rc < 0)
         return cay_wrap(err, rc, "MCP server %.60s", m->name);
@@ -82,7 +84,10 @@ static int call_tool(void *arg, const cay_tool_call *call, cay_tool_output *out,
     size_t i;
     json_t *part;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
-    CAY_TRY(cay__mcp_request(t->mcp, cay_run_call(call->run), "tools/call", json_pack("{s:s, s:o}", "name", t->name, "arguments", args), &result, err));
+    t->mcp->run = call->run;
+    int rc = cay__mcp_request(t->mcp, cay_run_call(call->run), "tools/call", json_pack("{s:s, s:o}", "name", t->name, "arguments", args), &result, err);
+    t->mcp->run = NULL;
+    CAY_TRY(rc);
     if (json_is_true(json_object_get(result, "isError")))
         cay_output_text(out, "The tool failed: ", 17);
     json_array_foreach(json_object_get(result, "content"), i, part)
@@ -180,7 +185,7 @@ static int list_tools(cay_mcp *m, const cay_call *call, cay_err *err)
 static int greet(cay_mcp *m, const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *result = NULL;
-    CAY_TRY(cay__mcp_request(m, call, "initialize", json_pack("{s:s, s:{}, s:{s:s, s:s}}", "protocolVersion", "2025-06-18", "capabilities", "clientInfo", "name", "cay", "version", CAY_VERSION), &result, err));
+    CAY_TRY(cay__mcp_request(m, call, "initialize", json_pack("{s:s, s:o, s:{s:s, s:s}}", "protocolVersion", "2025-06-18", "capabilities", cay__mcp_abilities(m->asks), "clientInfo", "name", "cay", "version", CAY_VERSION), &result, err));
     if (!cay__json_str(result, "protocolVersion", NULL))
         return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: it does not speak MCP", m->name);
     m->offers = json_incref(json_object_get(result, "capabilities"));
@@ -197,9 +202,10 @@ int cay_mcp_open(const cay_mcp_spec *spec, const cay_call *call, cay_mcp **out, 
     m->name = cay__strdup(spec->name ? spec->name : "mcp");
     m->timeout_ms = spec->timeout_ms ? spec->timeout_ms : TIMEOUT_MS;
     m->approval = spec->approval;
+    m->asks = spec->asks;
     m->v = cay__alloc(TOOLS_MAX * sizeof *m->v);
     m->tools = cay__alloc(TOOLS_MAX * sizeof *m->tools);
-    int rc = spec->url ? cay__mcp_http(spec, &m->link, err) : cay__mcp_stdio(spec, call, &m->link, err);
+    int rc = spec->url ? cay__mcp_http(m, spec, &m->link, err) : cay__mcp_stdio(m, spec, call, &m->link, err);
     if (rc == 0)
         rc = greet(m, call, err);
     if (rc == 0)

@@ -13,6 +13,7 @@ typedef struct cay__mcp_link {
     /* Sends one message; with id > 0 waits for the answer to it, which is the caller's. */
     int  (*exchange)(void *self, const cay_call *call, const char *message, int64_t id, json_t **answer, cay_err *err);
     void (*close)(void *self);
+    char workdir[512]; /* where it runs, or "" */
 } cay__mcp_link;
 
 /* A tool of a server; the argument of its call. */
@@ -34,12 +35,18 @@ void cay__mcp_resource_tools(cay_mcp *m, void (*add)(cay_mcp *m, const char *nam
 /* One part of an answer or a prompt: text, image, resource. What a model cannot be shown is named. */
 void cay__mcp_content(cay_tool_output *out, const json_t *part);
 bool cay__mcp_is_resource_tool(const cay_tool *t);
-/* What a request of the server is answered with, malloc'ed: a ping is, everything else is refused. NULL: it is no request. */
-char *cay__mcp_reply(const json_t *message);
+/* mcp_asked.c: what a request of the server is answered with, malloc'ed. NULL: it is no request. */
+char   *cay__mcp_reply(cay_mcp *m, const cay_call *call, const json_t *message);
+json_t *cay__mcp_abilities(const cay_mcp_asks *a); /* what it is told that it may ask for */
+/* mcp.c: who answers, for which run (or NULL), and the how manieth of one request of ours it is. */
+const cay_mcp_asks *cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked);
+const char *cay__mcp_workdir(const cay_mcp *m); /* of the sandbox that it runs in, or "" */
+/* mcp_prompt.c: one of its messages as an item; NULL when it is none. */
+json_t *cay__mcp_message(const json_t *message);
 
 /* Name of the server whose tool this is; NULL for one that is no server's. */
 const char *cay__mcp_server_of(const cay_tool *t);
-int cay__mcp_stdio(const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out, cay_err *err);
-int cay__mcp_http(const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err);
+int cay__mcp_stdio(cay_mcp *m, const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out, cay_err *err);
+int cay__mcp_http(cay_mcp *m, const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err);
 /* Is this the answer to id? Notifications and requests of the server are not. */
 bool cay__mcp_answers(const json_t *message, int64_t id);

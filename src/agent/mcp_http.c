@@ -3,11 +3,13 @@
 #include "mcp.h"
 #include <net/http.h>
 #include <net/sse.h>
+#include <base/fd.h>
 #include <base/str.h>
 #include <stdio.h>
 
 typedef struct http {
-    cay__http *client;
+    cay_mcp   *mcp;
+    cay__http *client, *side; /* side: for what is said while an answer still comes */
     char      *url;
     char       session[256];
     char     **headers; /* the caller's, then one for the session */
@@ -16,6 +18,8 @@ typedef struct http {
 
 /* One answer on its way. */
 typedef struct incoming {
+    http    *http;
+    cay_call call;
     int64_t  id;
     cay__sse sse;
     cay__buf body;
@@ -23,17 +27,46 @@ typedef struct incoming {
     json_t  *answer;
 } incoming;
 
+static int post(http *h, cay__http *client, const cay_call *call, const cay__http_req *q, cay__http_reply *r, cay_err *err)
+{
+    char session[300];
+    cay__http_req mine = *q;
+    CAY_AUTOFREE const char **headers = cay__alloc((h->n + 2) * sizeof *headers);
+    memcpy(headers, h->headers, h->n * sizeof *headers);
+    snprintf(session, sizeof session, "Mcp-Session-Id: %s", h->session);
+    headers[h->n] = *h->session ? session : NULL;
+    mine.headers = headers;
+    mine.url = h->url;
+    return cay__http_do(client, call, &mine, r, err);
+}
+
+/* What the server asks in between is answered by a request of its own. */
+static int asked(incoming *in, const json_t *message, cay_err *err)
+{
+    http *h = in->http;
+    cay__http_reply r;
+    int64_t began = cay__now_ms();
+    CAY_AUTOFREE char *reply = cay__mcp_reply(h->mcp, &in->call, message);
+    if (!reply)
+        return 0;
+    if (!h->side)
+        CAY_TRY(cay__http_open(&h->side, err));
+    if (in->call.deadline_ms)
+        in->call.deadline_ms += cay__now_ms() - began; /* whoever was asked took his time, not the server's */
+    cay__http_req q = { .body = reply, .body_len = strlen(reply), .max_body = 1 << 20 };
+    return post(h, h->side, &in->call, &q, &r, err);
+}
+
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
 {
     incoming *in = arg;
     (void)name;
     (void)len;
-    (void)err;
-    json_t *j = in->answer ? NULL : json_loads(data, 0, NULL);
+    CAY_AUTOJSON *j = in->answer ? NULL : json_loads(data, 0, NULL);
     if (j && cay__mcp_answers(j, in->id))
-        in->answer = j;
-    else
-        json_decref(j);
+        in->answer = json_incref(j);
+    else if (j && in->stream)
+        return asked(in, j, err);
     return 0;
 }
 
@@ -54,17 +87,11 @@ static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
     return in->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "its answer is larger than 64 MiB") : 0;
 }
 
-static int ask(http *h, const cay_call *call, const char *message, incoming *in, cay_err *err)
+static int ask(http *h, const char *message, incoming *in, cay_err *err)
 {
-    char session[300];
     cay__http_reply r;
-    cay__http_req q = { .url = h->url, .headers = (const char *const *)h->headers, .body = message, .body_len = strlen(message), .on_head = on_head, .on_data = on_data,
-                        .arg = in, .max_body = CAY__MCP_MESSAGE };
-    snprintf(session, sizeof session, "Mcp-Session-Id: %s", h->session);
-    h->headers[h->n] = *h->session ? session : NULL;
-    int rc = cay__http_do(h->client, call, &q, &r, err);
-    h->headers[h->n] = NULL;
-    CAY_TRY(rc);
+    cay__http_req q = { .body = message, .body_len = strlen(message), .on_head = on_head, .on_data = on_data, .arg = in, .max_body = CAY__MCP_MESSAGE };
+    CAY_TRY(post(h, h->client, &in->call, &q, &r, err));
     if (r.status / 100 != 2)
         return cay_fail_why(err, r.status == 401 || r.status == 403 ? CAY_EAUTH : CAY_EUPSTREAM, "mcp_failed", "it answered %d", r.status);
     if (*r.session)
@@ -75,10 +102,10 @@ static int ask(http *h, const cay_call *call, const char *message, incoming *in,
 static int exchange(void *self, const cay_call *call, const char *message, int64_t id, json_t **answer, cay_err *err)
 {
     http *h = self;
-    incoming in = { .id = id, .sse = CAY__SSE(CAY__MCP_MESSAGE, on_event, &in), .body = CAY__BUF(CAY__MCP_MESSAGE) };
+    incoming in = { .http = h, .call = *call, .id = id, .sse = CAY__SSE(CAY__MCP_MESSAGE, on_event, &in), .body = CAY__BUF(CAY__MCP_MESSAGE) };
     int rc = h->client ? 0 : cay__http_open(&h->client, err);
     if (rc == 0)
-        rc = ask(h, call, message, &in, err);
+        rc = ask(h, message, &in, err);
     if (rc == 0 && id > 0 && !in.stream && in.body.len)
         on_event("", in.body.data, in.body.len, &in, err);
     if (rc == 0 && id > 0 && !in.answer)
@@ -95,6 +122,7 @@ static void close_http(void *self)
 {
     http *h = self;
     cay__http_close(h->client);
+    cay__http_close(h->side);
     for (size_t i = 0; i < h->n; i++) {
         explicit_bzero(h->headers[i], strlen(h->headers[i]));
         free(h->headers[i]);
@@ -104,7 +132,7 @@ static void close_http(void *self)
     free(h);
 }
 
-int cay__mcp_http(const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err)
+int cay__mcp_http(cay_mcp *m, const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err)
 {
     static const char *const ours[] = { "Content-Type: application/json", "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-06-18" };
     size_t n = 0;
@@ -113,6 +141,7 @@ int cay__mcp_http(const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err)
     while (spec->headers && spec->headers[n])
         n++;
     http *h = cay__alloc(sizeof *h);
+    h->mcp = m;
     h->url = cay__strdup(spec->url);
     h->headers = cay__alloc((n + CAY_LEN(ours) + 2) * sizeof *h->headers);
     for (size_t i = 0; i < CAY_LEN(ours); i++)

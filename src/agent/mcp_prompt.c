@@ -16,7 +16,7 @@ int cay_mcp_prompts(cay_mcp *m, const cay_call *call, char **list, cay_err *err)
 }
 
 /* A server's word counts as the user's or as what the model said before, never as the system's. */
-static json_t *item_of(const json_t *message)
+json_t *cay__mcp_message(const json_t *message)
 {
     const char *role = cay__json_str(message, "role", "");
     const json_t *content = json_object_get(message, "content");
@@ -57,7 +57,7 @@ int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const cha
         return cay_fail(err, CAY_EINVAL, "the prompt's name is no UTF-8 text");
     CAY_TRY(cay__mcp_request(m, call, "prompts/get", params, &result, err));
     json_array_foreach(json_object_get(result, "messages"), i, msg) {
-        json_t *item = item_of(msg);
+        json_t *item = cay__mcp_message(msg);
         if (!item)
             return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: message %zu of prompt %.60s is no user's or assistant's", cay__mcp_name(m), i + 1, name);
         json_array_append_new(list, item);

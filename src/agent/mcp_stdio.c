@@ -3,6 +3,7 @@
 #include "mcp.h"
 #include <base/call.h>
 #include <base/fd.h>
+#include <base/str.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 
 typedef struct stdio {
+    cay_mcp     *mcp;
     cay_sandbox *sb;
     bool         owned;
     cay_proc    *p;
@@ -137,6 +139,8 @@ static char *take_line(stdio *s)
 static int exchange(void *self, const cay_call *call, const char *message, int64_t id, json_t **answer, cay_err *err)
 {
     stdio *s = self;
+    cay_call mine = *call;
+    call = &mine;
     CAY_TRY(send_line(s, call, message, err));
     while (id > 0) {
         CAY_AUTOFREE char *line = take_line(s);
@@ -146,8 +150,10 @@ static int exchange(void *self, const cay_call *call, const char *message, int64
                 *answer = j;
                 return 0;
             }
-            CAY_AUTOFREE char *reply = j ? cay__mcp_reply(j) : NULL; /* it may wait for one before it goes on */
+            int64_t began = cay__now_ms();
+            CAY_AUTOFREE char *reply = j ? cay__mcp_reply(s->mcp, call, j) : NULL; /* it may wait for one before it goes on */
             json_decref(j);
+            mine.deadline_ms += cay__now_ms() - began; /* whoever was asked took his time, not the server's */
             CAY_TRY(reply ? send_line(s, call, reply, err) : 0);
             continue;
         }
@@ -165,15 +171,27 @@ static int exchange(void *self, const cay_call *call, const char *message, int64
     return 0;
 }
 
-int cay__mcp_stdio(const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out, cay_err *err)
+/* Where its files are; of one that does not tell, none. */
+static void find_workdir(const stdio *s, const cay_call *call, cay__mcp_link *out)
+{
+    cay_info *info = NULL;
+    if (!s->sb || cay_sandbox_describe(s->sb, call, &info, NULL) < 0)
+        return;
+    if (info->workdir && strlen(info->workdir) < sizeof out->workdir)
+        cay__str_copy(out->workdir, sizeof out->workdir, info->workdir);
+    cay_info_free(info);
+}
+
+int cay__mcp_stdio(cay_mcp *m, const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out, cay_err *err)
 {
     stdio *s = cay__alloc(sizeof *s);
-    *s = (stdio){ .in = -1, .out = -1, .buf = CAY__BUF(CAY__MCP_MESSAGE) };
+    *s = (stdio){ .mcp = m, .in = -1, .out = -1, .buf = CAY__BUF(CAY__MCP_MESSAGE) };
     int rc = spec->host ? start_host(s, spec, err) : start_inside(s, spec, call, err);
     if (rc < 0) {
         close_stdio(s);
         return rc;
     }
     *out = (cay__mcp_link){ .self = s, .exchange = exchange, .close = close_stdio };
+    find_workdir(s, call, out);
     return 0;
 }

@@ -34,16 +34,6 @@ static int wait_with(cay_run *outer, const char *call_id, const cay_agent *agent
     return 0;
 }
 
-static void add_usage(cay_tokens *sum, const cay_tokens *u)
-{
-    sum->requests += u->requests;
-    sum->input += u->input;
-    sum->cached += u->cached;
-    sum->output += u->output;
-    sum->reasoning += u->reasoning;
-    sum->total += u->total;
-}
-
 static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
     agent_tool *t = arg;
@@ -63,13 +53,15 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     conf.on_event = NULL;
     conf.nest_ = outer->nest + 1;
     conf.tracer = NULL;
+    conf.trace = false;
+    conf.over_ = outer->span; /* its spans are below this call's; NULL where it runs beside others */
     if (!conf.model)
         conf.model = cay__seat_model(outer, outer->seat);
     CAY_TRY(cay_agent_run(t->agent, outer->call, state ? NULL : cay__json_str(args, "input", ""), &conf, &res, err));
     int rc = 0;
     if (res->output) {
         cay_output_text(out, res->output, strlen(res->output));
-        add_usage(&outer->usage, &res->usage);
+        cay__tokens_add(&outer->usage, &res->usage);
     } else {
         rc = wait_with(outer, call->call_id, t->agent, res, err);
     }

@@ -25,6 +25,16 @@ int cay__call_fail_run(const cay_run *r, cay_err *err)
     return r->canceled ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended") : cay__call_check(r->call, "run", err);
 }
 
+void cay__tokens_add(cay_tokens *sum, const cay_tokens *u)
+{
+    sum->requests += u->requests;
+    sum->input += u->input;
+    sum->cached += u->cached;
+    sum->output += u->output;
+    sum->reasoning += u->reasoning;
+    sum->total += u->total;
+}
+
 /* ------------------------------------------------------------------ events and items */
 
 int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json, cay_err *err)
@@ -86,6 +96,10 @@ static int go(cay_run *r, cay_err *err)
         greeted = r->seat;
         r->turn += !r->resumed;
         CAY_TRY(cay__turn(r, &next, err));
+        if (greeted != r->seat) { /* somebody else goes on */
+            cay__span_end(r->agent_span, NULL);
+            r->agent_span = NULL;
+        }
         if (next == CAY__FINAL)
             CAY_TRY(cay__guard_output(r, err));
         if (next == CAY__FINAL)
@@ -268,7 +282,7 @@ void cay_run_result_free(cay_run_result *pub)
 }
 
 /* A sandbox that waits with the run is not thrown away, and not kept for ever either. */
-static void close_run(cay_run *r, bool waits, const cay_err *fault)
+static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
 {
     for (cay__seat *s = r->seats, *next; s; s = next) {
         next = s->next;
@@ -276,8 +290,10 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault)
             cay_sandbox_extend(s->sb, NULL, KEPT_MS, KEPT_MS, NULL);
         cay__seat_close(r, s, waits || r->conf->keep);
     }
-    cay__span_end(r->agent_span, NULL);
-    cay__trace_end(r, fault);
+    cay__span_end(r->agent_span, fault);
+    CAY_AUTOFREE char *trace = cay__trace_end(r, fault);
+    if (res)
+        res->pub.trace = keep_text(res, CAY_STEAL(trace));
     json_decref(r->input);
     json_decref(r->context);
     json_decref(r->items);
@@ -311,7 +327,7 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, con
         cay__ledger(&r, "run", json_pack("{s:s, s:s}", "state", waits ? "interrupted" : rc == 0 ? "completed" : rc == CAY_ECANCELED ? "cancelled" : "failed", "reason", own.reason), NULL);
     if (rc == 0)
         *out = make_result(&r, waits || r.conf->keep || r.conf->sandbox);
-    close_run(&r, waits, rc < 0 ? &own : NULL);
+    close_run(&r, waits, rc < 0 ? &own : NULL, rc == 0 ? (result *)*out : NULL);
     if (rc < 0 && err)
         *err = own;
     return rc;

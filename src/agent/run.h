@@ -66,6 +66,7 @@ struct cay_run {
 typedef enum cay__next { CAY__AGAIN = 0, CAY__FINAL, CAY__WAIT } cay__next;
 
 /* run.c */
+void cay__tokens_add(cay_tokens *sum, const cay_tokens *u);
 int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json, cay_err *err);
 int cay__run_note(cay_run *r, const char *name, const char *text, cay_err *err);
 /* Takes item; adds it to what was generated and to the context, and tells of it. */

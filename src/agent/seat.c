@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An agent's place in a run: the sandbox it works in, its capabilities bound to it, and the tools of both. */
+#include "mcp.h"
 #include "run.h"
 #include "trace.h"
 #include <base/str.h>
@@ -277,9 +278,31 @@ static int merge_extra(cay__seat *s, char *more, cay_err *err)
     return 0;
 }
 
+/* Which tools came from which MCP server. */
+static void trace_servers(cay_run *r, const cay_agent *a)
+{
+    const char *last = NULL;
+    cay__span *span = NULL;
+    json_t *names = NULL;
+    for (size_t i = 0; r->span && i < a->ntools; i++) {
+        const char *server = cay__mcp_server_of(a->tools[i]);
+        if (server != last) {
+            cay__span_end(span, NULL);
+            span = server ? cay__span_begin(r, "mcp_tools", server) : NULL;
+            names = json_array();
+            cay__span_data(span, "result", names);
+        }
+        last = server;
+        if (span)
+            json_array_append_new(names, json_string(a->tools[i]->name));
+    }
+    cay__span_end(span, NULL);
+}
+
 static int gather(cay_run *r, cay__seat *s, cay_err *err)
 {
     add_tools(s, s->agent->tools, s->agent->ntools);
+    trace_servers(r, s->agent);
     for (size_t i = 0; i < s->ncaps; i++) {
         const cay_capability_ops *ops = s->caps[i].cap->ops;
         const cay_tool *const *tools = NULL;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Where spans go: a queue with its processors, and what takes them out of it together. */
 #include "trace.h"
 #include <base/fd.h>
-#include <base/str.h>
 #include <cay/trace.h>
 #include <fcntl.h>
-#include <net/traceparent.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <time.h>
 
-enum { QUEUE_MAX = 8192, BATCH = 256, OBJECT_MAX = 64 << 10 };
+enum { QUEUE_MAX = 8192, BATCH = 256 };
+
+typedef struct processor {
+    const cay_trace_processor *ops;
+    void                      *self;
+} processor;
 
 struct cay_tracer {
     const cay_trace_sink *sink;
@@ -18,47 +20,10 @@ struct cay_tracer {
     char                 *queue[QUEUE_MAX];
     size_t                n;
     uint64_t              lost;
+    cay_tracer           *also;
+    processor            *processors;
+    size_t                nprocessors;
 };
-
-struct cay__span {
-    cay_run   *run;
-    cay__span *up;
-    char       id[32], started[40];
-    char       parent[CAY__TRACEPARENT + 1]; /* what a tool's work is told of whom it works for */
-    json_t    *data;
-};
-
-/* Of a run; its root is a span without a place in the output. */
-typedef struct trace {
-    cay__span   root;
-    cay__span  *open; /* the innermost */
-    cay_tracer *tracer;
-    char        id[48];
-} trace;
-
-static void time_text(struct timespec ts, char buf[40])
-{
-    struct tm tm;
-    gmtime_r(&ts.tv_sec, &tm);
-    size_t n = strftime(buf, 24, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(buf + n, 40 - n, ".%06ld+00:00", ts.tv_nsec / 1000);
-}
-
-static void now_text(char buf[40])
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    time_text(ts, buf);
-}
-
-static void hex_id(char *dst, size_t cap, const char *prefix, size_t bytes)
-{
-    uint8_t r[16];
-    size_t n = (size_t)snprintf(dst, cap, "%s", prefix);
-    cay__random(r, bytes);
-    for (size_t i = 0; i < bytes && n + 3 <= cap; i++)
-        n += (size_t)snprintf(dst + n, cap - n, "%02x", r[i]);
-}
 
 /* ------------------------------------------------------------------ the queue */
 
@@ -88,15 +53,22 @@ static int flush(cay_tracer *t, cay_err *err)
 
 int cay_tracer_flush(cay_tracer *t, cay_err *err)
 {
-    pthread_mutex_lock(&t->lock);
-    int rc = flush(t, err);
-    pthread_mutex_unlock(&t->lock);
-    return rc;
+    int all = 0;
+    for (; t; t = t->also) {
+        pthread_mutex_lock(&t->lock);
+        int rc = flush(t, all < 0 ? NULL : err);
+        pthread_mutex_unlock(&t->lock);
+        all = all < 0 ? all : rc;
+    }
+    return all;
 }
 
 uint64_t cay_tracer_lost(const cay_tracer *t)
 {
-    return t->lost;
+    uint64_t n = 0;
+    for (; t; t = t->also)
+        n += t->lost;
+    return n;
 }
 
 void cay_tracer_free(cay_tracer *t)
@@ -104,9 +76,16 @@ void cay_tracer_free(cay_tracer *t)
     if (!t)
         return;
     cay_tracer_flush(t, NULL);
-    if (t->sink->close)
-        t->sink->close(t->self);
-    free(t);
+    for (cay_tracer *next; t; t = next) {
+        next = t->also;
+        for (size_t i = 0; i < t->nprocessors; i++)
+            if (t->processors[i].ops->close)
+                t->processors[i].ops->close(t->processors[i].self);
+        if (t->sink->close)
+            t->sink->close(t->self);
+        free(t->processors);
+        free(t);
+    }
 }
 
 /* Takes text. */
@@ -123,159 +102,73 @@ static void queue(cay_tracer *t, char *text)
     free(text);
 }
 
-static void put(cay_tracer *t, json_t *object)
+/* Takes text; what its processors leave of it, or NULL. */
+static char *processed(const cay_tracer *t, char *text)
 {
-    char *text = cay__json_text(object, OBJECT_MAX);
-    json_decref(object);
-    queue(t, text);
+    for (size_t i = 0; text && i < t->nprocessors; i++) {
+        const processor *p = &t->processors[i];
+        CAY_AUTOFREE char *instead = NULL;
+        bool keep = !p->ops->end || p->ops->end(p->self, text, &instead);
+        if (keep && !instead)
+            continue;
+        free(text);
+        text = keep ? CAY_STEAL(instead) : NULL;
+    }
+    return text;
 }
 
 void cay_tracer_put(cay_tracer *t, const char *object)
 {
-    queue(t, strlen(object) > OBJECT_MAX ? NULL : cay__strdup(object));
+    bool fits = object && strlen(object) <= CAY__TRACE_OBJECT;
+    for (; t; t = t->also) {
+        char *text = fits ? processed(t, cay__strdup(object)) : NULL;
+        if (text || !fits)
+            queue(t, text);
+    }
 }
 
-/* ------------------------------------------------------------------ spans */
-
-void cay__trace_begin(cay_run *r)
+void cay__tracer_start(cay_tracer *t, const json_t *object)
 {
-    if (!r->conf->tracer)
-        return;
-    trace *t = cay__alloc(sizeof *t);
-    t->tracer = r->conf->tracer;
-    t->open = &t->root;
-    hex_id(t->id, sizeof t->id, "trace_", 16);
-    r->span = &t->root;
-    t->root.run = r;
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s?, s:n}", "object", "trace", "id", t->id, "workflow_name", r->conf->workflow ? r->conf->workflow : "Agent workflow",
-                          "group_id", r->conf->group_id, "metadata");
-    if (o)
-        put(t->tracer, o);
-}
-
-static trace *trace_of(const cay_run *r)
-{
-    return (trace *)r->span;
-}
-
-const char *cay__trace_id(const cay_run *r)
-{
-    return r->span ? trace_of(r)->id : NULL;
-}
-
-cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
-{
-    trace *t = trace_of(r);
-    if (!t)
-        return NULL;
-    cay__span *s = cay__alloc(sizeof *s);
-    s->run = r;
-    s->up = t->open;
-    t->open = s;
-    hex_id(s->id, sizeof s->id, "span_", 12);
-    now_text(s->started);
-    s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", name, "data");
-    if (!s->data)
-        s->data = json_object();
-    return s;
-}
-
-void cay__span_beside(cay__span *s)
-{
-    if (s)
-        trace_of(s->run)->open = s->up;
-}
-
-void cay__span_data(cay__span *s, const char *key, json_t *value)
-{
-    if (s)
-        json_object_set_new(s->data, key, value);
-    else
-        json_decref(value);
-}
-
-void cay__span_end(cay__span *s, const cay_err *fault)
-{
-    char ended[40];
-    if (!s)
-        return;
-    trace *t = trace_of(s->run);
-    now_text(ended);
-    json_t *error = fault ? json_pack("{s:s, s:{s:s, s:s}}", "message", fault->msg, "data", "error_code", fault->reason, "error_type", cay_code_name(fault->code)) : json_null();
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s, s:O, s:o}", "object", "trace.span", "id", s->id, "trace_id", t->id, "parent_id",
-                          s->up == &t->root ? NULL : s->up->id, "started_at", s->started, "ended_at", ended, "span_data", s->data, "error",
-                          error ? error : json_null());
-    if (o)
-        put(t->tracer, o);
-    for (cay__span *p = t->open; p != &t->root; p = p->up)
-        if (p == s) { /* those inside that nobody ended are forgotten with it */
-            t->open = s->up;
-            break;
+    CAY_AUTOFREE char *text = NULL;
+    for (; t; t = t->also)
+        for (size_t i = 0; i < t->nprocessors; i++) {
+            if (!t->processors[i].ops->start)
+                continue;
+            if (!text)
+                text = cay__json_text(object, CAY__TRACE_OBJECT);
+            if (text)
+                t->processors[i].ops->start(t->processors[i].self, text);
         }
-    json_decref(s->data);
-    free(s);
 }
 
-/* On whatever thread the tool works: nothing of the run is touched. */
-static void on_op(void *arg, const cay_op *op)
+bool cay__tracer_watches(const cay_tracer *t)
 {
-    const cay__span *s = arg;
-    const trace *t = trace_of(s->run);
-    char id[32], from[40], to[40], fault[80] = "";
-    hex_id(id, sizeof id, "span_", 12);
-    time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000, .tv_nsec = op->began_ns % 1000000000 }, from);
-    time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000, .tv_nsec = op->ended_ns % 1000000000 }, to);
-    if (op->fault) /* its message may name files and commands */
-        snprintf(fault, sizeof fault, "%s %s", cay_code_name(op->fault->code), op->fault->reason);
-    json_t *error = *fault ? json_pack("{s:s, s:n}", "message", fault, "data") : json_null();
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:o}", "object", "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id, "started_at",
-                          from, "ended_at", to, "span_data", "type", "custom", "name", op->name, "data", "cay.sandbox", op->sandbox, "cay.process", op->process, "error",
-                          error ? error : json_null());
-    if (o)
-        put(t->tracer, o);
+    for (; t; t = t->also)
+        if (t->nprocessors)
+            return true;
+    return false;
 }
 
-void cay__span_call(cay__span *s, cay_call *call)
+void cay_tracer_also(cay_tracer *t, cay_tracer *other)
 {
-    cay__traceparent p = { .sampled = true };
-    if (!s)
-        return;
-    snprintf(p.trace, sizeof p.trace, "%.32s", trace_of(s->run)->id + strlen("trace_"));
-    snprintf(p.span, sizeof p.span, "%.16s", s->id + strlen("span_"));
-    cay__traceparent_write(&p, s->parent);
-    call->trace = s->parent;
-    call->tell = on_op;
-    call->tell_arg = s;
+    while (t->also)
+        t = t->also;
+    t->also = other;
 }
 
-void cay__trace_end(cay_run *r, const cay_err *fault)
+void cay_tracer_process(cay_tracer *t, const cay_trace_processor *p, void *self)
 {
-    trace *t = trace_of(r);
-    (void)fault;
-    if (!t)
-        return;
-    cay_tracer_flush(t->tracer, NULL);
-    free(t);
-    r->span = NULL;
-}
-
-cay_span *cay_sandbox_span(cay_run *run, const char *name)
-{
-    char whole[128];
-    snprintf(whole, sizeof whole, "sandbox.%.110s", name);
-    return (cay_span *)cay__span_begin(run, "custom", whole);
-}
-
-void cay_span_end(cay_span *s, const cay_err *fault)
-{
-    cay__span_end((cay__span *)s, fault);
+    t->processors = realloc(t->processors, (t->nprocessors + 1) * sizeof *t->processors);
+    if (!t->processors)
+        abort();
+    t->processors[t->nprocessors++] = (processor){ p, self };
 }
 
 /* ------------------------------------------------------------------ to a file */
 
 static int file_write(void *self, const char *const *objects, size_t n, cay_err *err)
 {
-    CAY_AUTOBUF b = CAY__BUF(QUEUE_MAX * (size_t)OBJECT_MAX);
+    CAY_AUTOBUF b = CAY__BUF(QUEUE_MAX * (size_t)CAY__TRACE_OBJECT);
     for (size_t i = 0; i < n; i++)
         cay__buf_fmt(&b, "%s\n", objects[i]);
     return cay__fd_write_all(*(int *)self, b.data, b.len) ? 0 : cay_fail_sys(err, CAY_ESYS, "trace file");

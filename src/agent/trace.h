@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent/trace.h - spans of a run. Without a tracer every call does nothing.
+ * agent/trace.h - spans of a run (span.c) and where they go (trace.c, trace_http.c, trace_console.c). In a run that is not traced every call
+ * does nothing.
  */
 #pragma once
 #include "run.h"
 
+enum { CAY__TRACE_OBJECT = 64 << 10 };
+
 typedef struct cay__span cay__span;
 
 void       cay__trace_begin(cay_run *r);
-void       cay__trace_end(cay_run *r, const cay_err *fault);
+/* Ends the run's span and sends what is left; the trace for its result, malloc'ed, or NULL. */
+char      *cay__trace_end(cay_run *r, const cay_err *fault);
 const char *cay__trace_id(const cay_run *r); /* or NULL */
-/* A span below the one that is open; kind: agent, generation, function, handoff, guardrail, custom. */
+/* A span below the one that is open; kind: agent, turn, generation, function, handoff, guardrail, mcp_tools, custom. */
 cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name);
 void       cay__span_beside(cay__span *s); /* others begin beside it, not below */
 void       cay__span_data(cay__span *s, const char *key, json_t *value); /* takes value */
+/* What was said, if the run wants it told; cut to 16 KiB. text may be NULL. */
+void       cay__span_content(cay__span *s, const char *key, const char *text);
+void       cay__span_usage(cay__span *s, const cay_tokens *u);
 void       cay__span_end(cay__span *s, const cay_err *fault);
 /* What is done under the call is told as spans below s, and another server is told of whom it works for. As long as s lives. */
 void       cay__span_call(cay__span *s, cay_call *call);
+
+/* trace.c: one begins; does anybody want to know that. */
+void cay__tracer_start(cay_tracer *t, const json_t *object);
+bool cay__tracer_watches(const cay_tracer *t);
+/* span.c: "2026-01-31T12:00:00.123456+00:00" as microseconds since 1970, 0 for what is none. */
+int64_t cay__trace_time(const char *text);

@@ -6,7 +6,6 @@
 #include <cay/trace.h>
 #include <net/http.h>
 #include <stdio.h>
-#include <time.h>
 
 enum { BODY_MAX = 64 << 20, TRIES = 3, WAIT_MS = 10000 };
 
@@ -18,13 +17,9 @@ typedef struct collector {
     bool       otlp;
 } collector;
 
-/* "2026-01-31T12:00:00.123456+00:00" as nanoseconds since 1970. */
 static void nanoseconds(const char *text, char buf[24])
 {
-    struct tm tm = { 0 };
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    long micro = rest && *rest == '.' ? strtol(rest + 1, NULL, 10) : 0;
-    snprintf(buf, 24, "%lld", (long long)timegm(&tm) * 1000000000ll + micro * 1000ll);
+    snprintf(buf, 24, "%lld", (long long)cay__trace_time(text) * 1000ll);
 }
 
 /* Their ids are bare hexadecimal digits of a fixed length. */
@@ -56,16 +51,32 @@ static json_t *typed_attribute(const char *key, const json_t *v)
     return json_pack("{s:s, s:{s:s}}", "key", key, "value", "intValue", number);
 }
 
-static json_t *attributes_of(const json_t *data)
+/* Members of an object as attributes; those that are no numbers, words or truths are left out. */
+static void add_members(json_t *list, const char *prefix, const json_t *object)
 {
-    json_t *list = json_array(), *more = json_object_get(data, "data"), *v;
     const char *key;
-    json_array_append_new(list, attribute("cay.span.type", cay__json_str(data, "type", "custom")));
-    json_object_foreach(more, key, v) {
-        json_t *one = typed_attribute(key, v);
+    json_t *v;
+    json_object_foreach((json_t *)object, key, v) {
+        char name[160];
+        snprintf(name, sizeof name, "%s%.120s", prefix, key);
+        json_t *one = typed_attribute(name, v);
         if (one)
             json_array_append_new(list, one);
     }
+}
+
+static json_t *attributes_of(const json_t *data)
+{
+    json_t *list = json_array();
+    CAY_AUTOJSON *own = json_copy((json_t *)data);
+    json_array_append_new(list, attribute("cay.span.type", cay__json_str(data, "type", "custom")));
+    if (!strcmp(cay__json_str(data, "type", ""), "generation"))
+        json_array_append_new(list, attribute("gen_ai.request.model", cay__json_str(data, "name", "")));
+    add_members(list, "", json_object_get(data, "data"));
+    add_members(list, "gen_ai.usage.", json_object_get(data, "usage"));
+    json_object_del(own, "type");
+    json_object_del(own, "name");
+    add_members(list, "cay.", own);
     return list;
 }
 

@@ -2,6 +2,7 @@
 /* One turn: the model is asked, and what it answers is sorted into messages, calls and the final word. */
 #include "run.h"
 #include "trace.h"
+#include <stdio.h>
 
 static int on_model_event(const char *type, const char *data, void *arg)
 {
@@ -53,16 +54,6 @@ static void hooks_after(cay_run *r, const cay_model_reply *reply)
             both[i]->model_end(both[i]->arg, r, reply);
 }
 
-static void add_usage(cay_tokens *sum, const cay_tokens *u)
-{
-    sum->requests += u->requests;
-    sum->input += u->input;
-    sum->cached += u->cached;
-    sum->output += u->output;
-    sum->reasoning += u->reasoning;
-    sum->total += u->total;
-}
-
 /* The answer to go on from, and *input cut to what it has not seen; NULL when all is sent. */
 static const char *chained(cay_run *r, const cay_model *m, char **input)
 {
@@ -111,11 +102,16 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
     cay__span *span = cay__span_begin(r, "generation", cay_model_name(m));
     cay_err own = CAY_ERR_INIT;
     int rc = cay_model_ask(m, r->call, &q, reply, &own);
-    if (rc == 0)
-        cay__span_data(span, "usage", json_pack("{s:I, s:I}", "input_tokens", (json_int_t)reply->usage.input, "output_tokens", (json_int_t)reply->usage.output));
+    cay__span_content(span, "input", input);
+    if (rc == 0) {
+        cay__span_usage(span, &reply->usage);
+        cay__span_content(span, "output", reply->output);
+        if (reply->id)
+            cay__span_data(span, "response_id", json_string(reply->id));
+    }
     cay__span_end(span, rc < 0 ? &own : NULL);
     if (rc == 0)
-        add_usage(&r->usage, &reply->usage);
+        cay__tokens_add(&r->usage, &reply->usage);
     rc = cay__guards_end(r, guards, rc, &own);
     if (rc < 0) {
         cay_model_reply_clear(reply);
@@ -209,7 +205,7 @@ static int final_output(cay_run *r, const json_t *message, cay_err *err)
     return 0;
 }
 
-int cay__turn(cay_run *r, cay__next *next, cay_err *err)
+static int one_turn(cay_run *r, cay__next *next, cay_err *err)
 {
     CAY_AUTOJSON *output = NULL, *calls = json_array();
     CAY_AUTOFREE char *stop = NULL;
@@ -247,4 +243,23 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err)
         *next = CAY__FINAL;
     }
     return 0;
+}
+
+int cay__turn(cay_run *r, cay__next *next, cay_err *err)
+{
+    char name[32];
+    cay_err own = CAY_ERR_INIT;
+    cay_tokens before = r->usage;
+    snprintf(name, sizeof name, "turn %u", r->turn);
+    cay__span *span = cay__span_begin(r, "turn", name);
+    cay__span_data(span, "turn", json_integer(r->turn));
+    cay__span_data(span, "agent_name", json_string(r->seat->agent->name));
+    int rc = one_turn(r, next, &own);
+    cay_tokens used = { r->usage.requests - before.requests, r->usage.input - before.input, r->usage.cached - before.cached, r->usage.output - before.output,
+                        r->usage.reasoning - before.reasoning, r->usage.total - before.total };
+    cay__span_usage(span, &used);
+    cay__span_end(span, rc < 0 ? &own : NULL);
+    if (rc < 0 && err)
+        *err = own;
+    return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_mcp.h"
 #include <base/base.h>
+#include <pthread.h>
 #include <stdio.h>
 
 static void add_tools(agent_mcp *m, const cay_mcp *one)
@@ -14,24 +15,85 @@ static void add_tools(agent_mcp *m, const cay_mcp *one)
         m->tools[m->ntools++] = list[i];
 }
 
-int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, agent_mcp *m, cay_err *err)
+/* ------------------------------------------------------------------ all at once */
+
+typedef struct one {
+    void (*fn)(void *arg, size_t i);
+    void     *arg;
+    size_t    i;
+    pthread_t thread;
+    bool      runs;
+} one;
+
+static void *work(void *arg)
 {
+    one *o = arg;
+    o->fn(o->arg, o->i);
+    return NULL;
+}
+
+void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg)
+{
+    one v[AGENT_MCP];
+    n = CAY_MIN(n, (size_t)AGENT_MCP);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = (one){ .fn = fn, .arg = arg, .i = i };
+        v[i].runs = n > 1 && pthread_create(&v[i].thread, NULL, work, &v[i]) == 0;
+        if (!v[i].runs)
+            fn(arg, i);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (v[i].runs)
+            pthread_join(v[i].thread, NULL);
+}
+
+typedef struct opening {
+    const opt_list     *list;
+    cay_service        *svc;
+    bool                approval;
+    const cay_mcp_asks *asks;
+    cay_mcp            *v[AGENT_MCP];
+    cay_err             err[AGENT_MCP];
+    int                 rc[AGENT_MCP];
+} opening;
+
+static void open_one(void *arg, size_t i)
+{
+    opening *o = arg;
+    const char *what = o->list->v[i];
+    bool url = !strncmp(what, "http://", 7) || !strncmp(what, "https://", 8);
+    const char *const argv[] = { "sh", "-c", what, NULL };
+    char name[AGENT_MCP_NAME];
+    agent_mcp_name(name, i);
+    cay_mcp_spec spec = { .size = sizeof spec, .name = name, .resources = true, .argv = url ? NULL : argv, .service = o->svc, .url = url ? what : NULL, .approval = o->approval, .asks = o->asks };
+    o->err[i] = (cay_err)CAY_ERR_INIT;
+    o->rc[i] = cay_mcp_open(&spec, NULL, &o->v[i], &o->err[i]);
+}
+
+void agent_mcp_name(char name[AGENT_MCP_NAME], size_t i)
+{
+    if (i)
+        snprintf(name, AGENT_MCP_NAME, "mcp%zu", i + 1);
+    else
+        snprintf(name, AGENT_MCP_NAME, "mcp");
+}
+
+int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, const cay_mcp_asks *asks, agent_mcp *m, cay_err *err)
+{
+    opening o = { .list = list, .svc = svc, .approval = approval, .asks = asks };
+    int rc = 0;
     if (list->n > AGENT_MCP)
         return cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", AGENT_MCP);
+    agent_mcp_each(list->n, open_one, &o);
     for (size_t i = 0; i < list->n; i++) {
-        const char *what = list->v[i];
-        bool url = !strncmp(what, "http://", 7) || !strncmp(what, "https://", 8);
-        const char *const argv[] = { "sh", "-c", what, NULL };
-        char name[24] = "mcp"; /* of its tools for resources, too: mcp, mcp2, … */
-        if (i)
-            snprintf(name, sizeof name, "mcp%zu", i + 1);
-        cay_mcp_spec spec = { .size = sizeof spec, .name = name, .resources = true, .argv = url ? NULL : argv, .service = svc, .url = url ? what : NULL, .approval = approval };
-        int rc = cay_mcp_open(&spec, NULL, &m->v[m->n], err);
-        if (rc < 0)
-            return cay_wrap(err, rc, "--mcp %.60s", what);
-        add_tools(m, m->v[m->n++]);
+        if (o.rc[i] == 0)
+            add_tools(m, m->v[m->n++] = o.v[i]);
+        if (o.rc[i] < 0 && rc == 0) {
+            *err = o.err[i];
+            rc = cay_wrap(err, o.rc[i], "--mcp %.60s", list->v[i]);
+        }
     }
-    return 0;
+    return rc;
 }
 
 void agent_mcp_close(agent_mcp *m)

@@ -6,7 +6,7 @@
 #include "opt.h"
 #include <cay/mcp.h>
 
-enum { AGENT_MCP = 8 };
+enum { AGENT_MCP = 8, AGENT_MCP_NAME = 24 };
 typedef struct agent_mcp {
     cay_mcp         *v[AGENT_MCP];
     size_t           n;
@@ -14,5 +14,10 @@ typedef struct agent_mcp {
     size_t           ntools;
 } agent_mcp;
 
-int  agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, agent_mcp *m, cay_err *err); /* close it in any case */
+/* All at once; close it in any case. */
+int  agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, const cay_mcp_asks *asks, agent_mcp *m, cay_err *err);
 void agent_mcp_close(agent_mcp *m);
+/* What it is called: mcp, mcp2, … */
+void agent_mcp_name(char name[AGENT_MCP_NAME], size_t i);
+/* fn for each of n servers, beside each other; the last one back ends it. */
+void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay agent: one task for an agent in a sandbox. */
 #include "agent_ask.h"
+#include "agent_form.h"
 #include "agent_mcp.h"
 #include "agent_show.h"
 #include "boxopt.h"
@@ -23,10 +24,10 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
     box_opts    box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit, *otlp;
     opt_list    mcp;
     uint64_t    max_turns;
-    bool        keep, no_stream, ptc, browser, audit_detail;
+    bool        keep, no_stream, ptc, browser, audit_detail, trace_content;
 } agent_args;
 
 #define AT(field) offsetof(agent_args, field)
@@ -53,7 +54,9 @@ static const opt_def defs[] = {
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
     { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG, AT(keep) },
-    { "trace", 0, "FILE", "append spans of the run there, a JSON object a line", OPT_STR, AT(trace) },
+    { "trace", 0, "FILE", "append spans of the run there, for `cay trace`; - shows them on standard error", OPT_STR, AT(trace) },
+    { "otlp", 0, "URL", "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example http://127.0.0.1:4318/v1/traces", OPT_STR, AT(otlp) },
+    { "trace-content", 0, NULL, "spans tell what was said: input and output of the model and of tools", OPT_FLAG, AT(trace_content) },
     { "no-stream", 0, NULL, "ask for whole answers instead of pieces", OPT_FLAG, AT(no_stream) },
     OPT_END
 };
@@ -157,6 +160,7 @@ typedef struct parts {
     cay_capability    *memory; /* among caps */
     cay_conversation *session;
     agent_mcp         mcp;
+    cay_mcp_asks      asks; /* what its servers may ask for */
     cay_capability   *caps[8];
     size_t            ncaps;
 } parts;
@@ -236,6 +240,27 @@ static int learn(const agent_args *a, parts *p, cay_err *err)
     return 0;
 }
 
+static int open_tracer(const agent_args *a, cay_tracer **out, cay_err *err)
+{
+    cay_tracer_http_spec spec = { .size = sizeof spec, .url = a->otlp, .otlp = true };
+    cay_tracer *t = NULL, *second = NULL;
+    if (a->trace_content && !a->trace && !a->otlp)
+        return cay_fail(err, CAY_EINVAL, "--trace-content: there is no trace; give --trace FILE or --otlp URL");
+    if (a->trace && !strcmp(a->trace, "-"))
+        t = cay_tracer_console(2);
+    else if (a->trace)
+        CAY_TRY(cay_tracer_file(a->trace, &t, err));
+    int rc = a->otlp ? cay_tracer_http(&spec, &second, err) : 0;
+    if (rc < 0) {
+        cay_tracer_free(t);
+        return cay_wrap(err, rc, "--otlp");
+    }
+    if (t && second)
+        cay_tracer_also(t, second);
+    *out = t ? t : second;
+    return 0;
+}
+
 static int gather(const agent_args *a, parts *p, cay_err *err)
 {
     bool asks = strcmp(mode_of(a), "auto");
@@ -255,8 +280,7 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(cay_ledger_file(a->audit, true, &p->audit, err));
     if (a->audit)
         cay_ledger_detail(p->audit, a->audit_detail);
-    if (a->trace)
-        CAY_TRY(cay_tracer_file(a->trace, &p->tracer, err));
+    CAY_TRY(open_tracer(a, &p->tracer, err));
     if (a->session)
         CAY_TRY(open_session(a->session, &p->session, err));
     if (a->sandbox)
@@ -302,8 +326,9 @@ static int go(const agent_args *a, const char *task, parts *p)
                         .ncapabilities = p->ncaps, .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
     cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
                             .event_arg = &show, .approve = agent_ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
-                            .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .ledger = p->audit, .conversation = p->session };
-    if (cli_service(&conf.service, &err) < 0 || agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->mcp, &err) < 0)
+                            .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .trace_content = a->trace_content, .ledger = p->audit, .conversation = p->session };
+    p->asks = (cay_mcp_asks){ .size = sizeof p->asks, .arg = (void *)mode_of(a), .model = p->model, .sample = agent_sample, .elicit = agent_elicit };
+    if (cli_service(&conf.service, &err) < 0 || agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->asks, &p->mcp, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     agent.tools = p->mcp.tools;
     agent.ntools = p->mcp.ntools;

@@ -5,7 +5,7 @@
  *   {"turns": [{"expect": {"input": ["fix it"], "tools": ["exec_command"]}, "calls": [{"name": "exec_command", "arguments": {"cmd": "ls"}}]},
  *              {"expect": {"last": ["README"]}, "text": "Done."}]}
  *
- * "{{session}}" in arguments stands for the number of the process that the last output told of.
+ * "{{session}}" in arguments stands for the number of the process that the last output told of, "{{url}}" for the last address of this machine (file:///, http://127.0.0.1:).
  */
 #include "endpoint.h"
 #include <base/fd.h>
@@ -85,27 +85,48 @@ static int check(const scripted *s, const json_t *expect, const cay_model_reques
 
 /* ------------------------------------------------------------------ what it answers */
 
-static char *fill_in(const char *text, const char *input)
+/* What was told last and only a run knows. */
+static const struct {
+    const char *mark, *begins[2]; /* text that it stands behind, or with which it begins (whole) */
+    const char *set, *not_set;    /* characters of it, or those that end it */
+    bool        whole;
+} marks[] = {
+    { "{{session}}", { "session ID ", NULL }, "0123456789", NULL, false },
+    { "{{url}}", { "file:///", "http://127.0.0.1:" }, NULL, " \"\\<>)\n", true },
+};
+
+static const char *told_last(const char *input, const char *const begins[2], bool whole)
 {
-    static const char told[] = "session ID ";
-    const char *id = NULL;
-    for (const char *p = input; (p = strstr(p, told)); p += sizeof told - 1)
-        id = p + sizeof told - 1;
-    CAY_AUTOBUF b = CAY__BUF(SCRIPT_MAX);
-    for (const char *p = text;;) {
-        const char *mark = id ? strstr(p, "{{session}}") : NULL;
-        if (!mark) {
-            cay__buf_str(&b, p);
-            break;
+    const char *last = NULL;
+    for (size_t i = 0; i < 2 && begins[i]; i++)
+        for (const char *p = input; (p = strstr(p, begins[i])); p += strlen(begins[i]))
+            last = p + (whole ? 0 : strlen(begins[i])) > last ? p + (whole ? 0 : strlen(begins[i])) : last;
+    return last;
+}
+
+/* Takes text. */
+static char *fill_in(char *text, const char *input)
+{
+    for (size_t i = 0; i < CAY_LEN(marks); i++) {
+        const char *said = strstr(text, marks[i].mark) ? told_last(input, marks[i].begins, marks[i].whole) : NULL;
+        if (!said)
+            continue;
+        size_t n = marks[i].set ? strspn(said, marks[i].set) : strcspn(said, marks[i].not_set);
+        CAY_AUTOBUF b = CAY__BUF(SCRIPT_MAX);
+        const char *p = text;
+        for (const char *mark; (mark = strstr(p, marks[i].mark));) {
+            const char *from = mark, *to = mark + strlen(marks[i].mark);
+            if (marks[i].set && from > text && from[-1] == '"' && *to == '"') /* a number, not a text */
+                from--, to++;
+            cay__buf_add(&b, p, (size_t)(from - p));
+            cay__buf_add(&b, said, n);
+            p = to;
         }
-        const char *from = mark, *to = mark + 11;
-        if (from > p && from[-1] == '"' && *to == '"') /* a number, not a text */
-            from--, to++;
-        cay__buf_add(&b, p, (size_t)(from - p));
-        cay__buf_add(&b, id, strspn(id, "0123456789"));
-        p = to;
+        cay__buf_str(&b, p);
+        free(text);
+        text = CAY_STEAL(b.data);
     }
-    return CAY_STEAL(b.data);
+    return text;
 }
 
 static json_t *call_item(const scripted *s, const json_t *c, size_t i, const char *input)
@@ -119,7 +140,7 @@ static json_t *call_item(const scripted *s, const json_t *c, size_t i, const cha
     CAY_AUTOJSON *wrapped = text ? json_pack("{s:O}", !strcmp(name, "apply_patch") ? "patch" : "input", text) : NULL;
     const json_t *args = text ? wrapped : json_object_get(c, "arguments");
     CAY_AUTOFREE char *plain = json_is_string(args) ? cay__strdup(json_string_value(args)) : args ? cay__json_text(args, SCRIPT_MAX) : cay__strdup("{}");
-    CAY_AUTOFREE char *filled = fill_in(plain, input);
+    CAY_AUTOFREE char *filled = fill_in(CAY_STEAL(plain), input);
     return json_pack("{s:s, s:s, s:s, s:s}", "type", "function_call", "call_id", call_id, "name", name, "arguments", filled);
 }
 

@@ -11,12 +11,12 @@
 enum { MESSAGE_MAX = 64 << 20, TIMEOUT_MS = 30000 };
 
 /* The programs themselves before their wrappers, which want files of /etc that a sandbox may lack. The sandbox is the wall, so Chromium's own, which
- * needs namespaces again, is left off. Its profile goes with it. */
+ * needs namespaces again, is left off. Its profile goes with it; in /tmp where that can be, because a socket in it has to have a short name. */
 static const char start_line[] =
     "for b in /usr/lib/chromium/chromium /usr/lib/chromium-browser/chromium-browser /opt/google/chrome/chrome chromium chromium-browser google-chrome chrome chromium-headless-shell; do\n"
     "  command -v \"$b\" >/dev/null 2>&1 || continue\n"
-    "  d=$(mktemp -d) || exit 1\n"
-    "  HOME=$d \"$b\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --no-default-browser-check --disable-background-networking \\\n"
+    "  d=$(TMPDIR=/tmp mktemp -d 2>/dev/null || mktemp -d) || exit 1\n"
+    "  HOME=$d TMPDIR=$d \"$b\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --no-default-browser-check --disable-background-networking \\\n"
     "    --disable-component-update --disable-sync --disable-extensions --disable-default-apps --mute-audio --hide-scrollbars --window-size=1280,800 \\\n"
     "    --remote-debugging-pipe --user-data-dir=\"$d\" about:blank 3<&0 4>&1 >/dev/null 2>&1 </dev/null\n"
     "  rm -rf \"$d\"; exit 0\n"

@@ -4,7 +4,9 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <cli/agent_ask.h>
+#include <cli/agent_form.h>
 #include <cli/term.h>
+#include <stdio.h>
 
 const char *const chat_modes[] = { "ask", "auto", "never", NULL };
 
@@ -87,4 +89,33 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
         again = !strcmp(said, "s") || !strcmp(said, "show");
     }
     return judge(c, call->tool, said, message);
+}
+
+/* ------------------------------------------------------------------ what MCP servers ask for */
+
+cay_verdict chat_sample(void *arg, const char *server, const char *request, char **message)
+{
+    char tool[80];
+    snprintf(tool, sizeof tool, "%.60s_asks_the_model", server);
+    cay_tool_call call = { .tool = tool, .call_id = "", .arguments = request };
+    return chat_ask(arg, &call, message);
+}
+
+/* What goes before the last line is ours to print: the editor knows prompts of one line. */
+static char *ask_line(void *arg, const char *question)
+{
+    const char *last = strrchr(question, '\n');
+    (void)arg;
+    if (last)
+        cay__fd_write_all(1, question, (size_t)(last + 1 - question));
+    return chat_question(last ? last + 1 : question);
+}
+
+int chat_elicit(void *arg, const char *server, const char *message, const char *schema, char **content)
+{
+    chat *c = arg;
+    if (!c->tty || c->mode == CHAT_NEVER)
+        return 0;
+    chat_quiet_lines(c);
+    return agent_form(server, message, schema, ask_line, NULL, content);
 }

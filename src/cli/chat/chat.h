@@ -57,6 +57,7 @@ typedef struct chat {
     edit            *edit;
     box_spec         box;
     agent_mcp        mcp;
+    cay_mcp_asks     asks; /* what its servers may ask for */
     char             memory[4096]; /* agent.md on the host */
     char            *note;         /* told to the model with the next message, or NULL */
 
@@ -107,6 +108,8 @@ void chat_quiet_lines(chat *c); /* finish what is being painted */
 /* ask.c */
 cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message);
 void        chat_toggle(void *arg);
+cay_verdict chat_sample(void *arg, const char *server, const char *request, char **message);
+int         chat_elicit(void *arg, const char *server, const char *message, const char *schema, char **content);
 
 /* loop.c, command.c, session.c, mcp.c, bang.c, insert.c */
 int   chat_loop(chat *c);

@@ -260,7 +260,7 @@ static const struct {
     { "model", "[use NAME]", "who answers", model, { "use", "list", NULL } },
     { "models", "", "who could", models, { NULL } },
     { "session", "[list|create|connect|delete|current|save|load] [NAME]", "talks that are kept", chat_session, { "list", "create", "connect", "delete", "current", "save", "load", NULL } },
-    { "mcp", "[prompt NAME [KEY=VALUE…]|read URI]", "what its MCP servers offer", chat_mcp, { "prompt", "read", NULL } },
+    { "mcp", "[SERVER] [prompt NAME [KEY=VALUE…]|read URI]", "what its MCP servers offer", chat_mcp, { "prompt", "read", NULL } },
     { "tokens", "", "what it cost", tokens, { NULL } },
     { "clear", "", "forget what was said", clear, { NULL } },
     { "quit", "", "end (Ctrl+D)", quit, { NULL } },

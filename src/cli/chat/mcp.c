@@ -16,18 +16,77 @@ static void rows(chat *c, const char *what, char *list, const char *key)
     }
 }
 
-static void list_server(chat *c, cay_mcp *m, size_t at)
+/* What one server has, asked for beside the others. */
+typedef struct offer {
+    char   *resources, *templates, *prompts; /* lists, or NULL */
+    char   *found;                           /* what was looked for there, or NULL */
+    cay_err err;
+} offer;
+
+typedef struct search {
+    chat       *c;
+    const char *name, *arguments; /* of a prompt; without arguments of a resource; without a name everything is listed */
+    size_t      only;             /* one server, or SIZE_MAX */
+    offer       v[AGENT_MCP];
+} search;
+
+static void ask_one(void *arg, size_t i)
 {
-    size_t n = 0;
-    char *text = NULL;
-    const cay_tool *const *tools = cay_mcp_tools(m, &n);
+    search *s = arg;
+    cay_mcp *m = s->c->mcp.v[i];
+    offer *o = &s->v[i];
     cay_call call = { .size = sizeof call, .cancel_fd = chat_stop_fd() };
-    chat_text(c, OUT_BOLD, "%s", c->a->mcp.v[at]);
-    for (size_t i = 0; i < n; i++)
-        chat_text(c, OUT_PLAIN, "  tool %s: %.200s", tools[i]->name, tools[i]->description);
-    rows(c, "resource", cay_mcp_resources(m, &call, &text, NULL) == 0 ? text : NULL, "uri");
-    rows(c, "resources", cay_mcp_templates(m, &call, &text, NULL) == 0 ? text : NULL, "uriTemplate");
-    rows(c, "prompt", cay_mcp_prompts(m, &call, &text, NULL) == 0 ? text : NULL, "name");
+    o->err = (cay_err)CAY_ERR_INIT;
+    if (s->only != SIZE_MAX && s->only != i)
+        return;
+    if (s->name && s->arguments) {
+        cay_mcp_prompt(m, &call, s->name, s->arguments, &o->found, &o->err);
+    } else if (s->name) {
+        cay_mcp_read(m, &call, s->name, &o->found, &o->err);
+    } else {
+        cay_mcp_resources(m, &call, &o->resources, NULL);
+        cay_mcp_templates(m, &call, &o->templates, NULL);
+        cay_mcp_prompts(m, &call, &o->prompts, NULL);
+    }
+}
+
+static void list_all(chat *c, size_t only)
+{
+    search s = { .c = c, .only = only };
+    agent_mcp_each(c->mcp.n, ask_one, &s);
+    for (size_t i = 0; i < c->mcp.n; i++) {
+        char name[AGENT_MCP_NAME];
+        size_t n = 0;
+        const cay_tool *const *tools = cay_mcp_tools(c->mcp.v[i], &n);
+        if (only != SIZE_MAX && only != i)
+            continue;
+        agent_mcp_name(name, i);
+        chat_text(c, OUT_BOLD, "%s: %s", name, c->a->mcp.v[i]);
+        for (size_t k = 0; k < n; k++)
+            chat_text(c, OUT_PLAIN, "  tool %s: %.200s", tools[k]->name, tools[k]->description);
+        rows(c, "resource", s.v[i].resources, "uri");
+        rows(c, "resources", s.v[i].templates, "uriTemplate");
+        rows(c, "prompt", s.v[i].prompts, "name");
+    }
+}
+
+/* What the first server has that has it; NULL, and it is told why. */
+static char *first_of(chat *c, size_t only, const char *name, const char *arguments)
+{
+    search s = { .c = c, .only = only, .name = name, .arguments = arguments };
+    char *found = NULL;
+    agent_mcp_each(c->mcp.n, ask_one, &s);
+    for (size_t i = 0; i < c->mcp.n; i++)
+        if (!found)
+            found = s.v[i].found;
+        else
+            free(s.v[i].found);
+    for (size_t i = c->mcp.n; i-- > 0 && !found;)
+        if (s.v[i].err.code) {
+            chat_text(c, OUT_BAD, "cay: %s", s.v[i].err.msg);
+            break;
+        }
+    return found;
 }
 
 /* KEY=VALUE words as a JSON object; NULL when one of them is none. */
@@ -46,30 +105,20 @@ static char *arguments_of(chat *c, int n, char **words)
     return json_dumps(j, 0);
 }
 
-/* The first server that has it; err tells of the last that had not. */
-static void begin_prompt(chat *c, const char *name, int n, char **words)
+static void begin_prompt(chat *c, size_t only, const char *name, int n, char **words)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOFREE char *arguments = arguments_of(c, n, words), *items = NULL;
-    for (size_t i = 0; arguments && i < c->mcp.n && !items; i++)
-        cay_mcp_prompt(c->mcp.v[i], NULL, name, arguments, &items, &err);
+    CAY_AUTOFREE char *arguments = arguments_of(c, n, words);
+    CAY_AUTOFREE char *items = arguments ? first_of(c, only, name, arguments) : NULL;
     if (items)
         chat_turn(c, items);
-    else if (arguments)
-        chat_text(c, OUT_BAD, "cay: %s", err.msg);
 }
 
-static void read_resource(chat *c, const char *uri)
+static void read_resource(chat *c, size_t only, const char *uri)
 {
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOFREE char *text = NULL;
-    for (size_t i = 0; i < c->mcp.n && !text; i++)
-        cay_mcp_read(c->mcp.v[i], NULL, uri, &text, &err);
+    CAY_AUTOFREE char *text = first_of(c, only, uri, NULL);
     CAY_AUTOJSON *list = text ? json_loads(text, 0, NULL) : NULL;
     size_t i;
     json_t *r;
-    if (!list)
-        chat_text(c, OUT_BAD, "cay: %s", err.msg);
     json_array_foreach(list, i, r) {
         const char *said = cay__json_str(r, "text", NULL);
         if (said)
@@ -79,18 +128,34 @@ static void read_resource(chat *c, const char *uri)
     }
 }
 
+/* A server's name in front: the others are not asked. */
+static size_t named(const chat *c, const char *word)
+{
+    for (size_t i = 0; i < c->mcp.n; i++) {
+        char name[AGENT_MCP_NAME];
+        agent_mcp_name(name, i);
+        if (!strcmp(name, word))
+            return i;
+    }
+    return SIZE_MAX;
+}
+
 void chat_mcp(chat *c, int argc, char **argv)
 {
+    size_t only = argc > 1 ? named(c, argv[1]) : SIZE_MAX;
+    if (only != SIZE_MAX) {
+        argc--;
+        argv++;
+    }
     if (!c->mcp.n) {
         chat_text(c, OUT_WARN, "this talk has no MCP servers; cay chat --mcp COMMAND|URL gives it one");
     } else if (argc == 1) {
-        for (size_t i = 0; i < c->mcp.n; i++)
-            list_server(c, c->mcp.v[i], i);
+        list_all(c, only);
     } else if (argc > 2 && !strcmp(argv[1], "prompt")) {
-        begin_prompt(c, argv[2], argc - 3, argv + 3);
+        begin_prompt(c, only, argv[2], argc - 3, argv + 3);
     } else if (argc == 3 && !strcmp(argv[1], "read")) {
-        read_resource(c, argv[2]);
+        read_resource(c, only, argv[2]);
     } else {
-        chat_text(c, OUT_WARN, "/mcp lists what there is; /mcp prompt NAME [KEY=VALUE…] begins with a prompt; /mcp read URI shows a resource");
+        chat_text(c, OUT_WARN, "/mcp lists what there is; /mcp prompt NAME [KEY=VALUE…] begins with a prompt; /mcp read URI shows a resource; /mcp mcp2 … asks that server alone");
     }
 }

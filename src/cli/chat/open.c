@@ -44,7 +44,7 @@ int chat_model(chat *c, const char *name, cay_err *err)
                                  .api = c->a->api ? c->a->api : cay__json_str(m, "api", NULL), .key = c->a->key ? c->a->key : cay__json_str(m, "key", NULL) };
     CAY_TRY(cay_model_open(&spec, &model, err));
     cay_model_free(c->model);
-    c->model = model;
+    c->model = c->asks.model = model;
     free(c->s.model);
     c->s.model = cay__strdup(name ? name : cay_model_name(model));
     return 0;
@@ -320,7 +320,8 @@ int chat_open(chat *c, cay_err *err)
     CAY_TRY(chat_db(c, err));
     CAY_TRY(choose_model(c, err));
     CAY_TRY(chat_switch(c, c->a->session, true, err));
-    CAY_TRY(agent_mcp_open(&c->a->mcp, c->svc, true, &c->mcp, err));
+    c->asks = (cay_mcp_asks){ .size = sizeof c->asks, .arg = c, .model = c->model, .sample = chat_sample, .elicit = chat_elicit };
+    CAY_TRY(agent_mcp_open(&c->a->mcp, c->svc, true, &c->asks, &c->mcp, err));
     snprintf(history, sizeof history, "%s/history", c->dir);
     edit_spec spec = { .history = history, .arg = c, .prompt = prompt, .toggle = chat_toggle, .complete = chat_complete };
     c->edit = edit_open(&spec);

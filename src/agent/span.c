@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spans of one run: a stack on its own thread, told when they end to its tracer and to its result. */
+#include "trace.h"
+#include <base/str.h>
+#include <cay/trace.h>
+#include <net/traceparent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { SHEET_MAX = 4 << 20, CONTENT_MAX = 16 << 10 };
+
+struct cay__span {
+    cay_run   *run;
+    cay__span *up;
+    char       id[32], parent[32], started[40];
+    char       caller[CAY__TRACEPARENT + 1]; /* what a tool's work is told of whom it works for */
+    json_t    *data;
+};
+
+/* What the result tells: shared with the runs of agents that are called as tools. */
+typedef struct sheet {
+    pthread_mutex_t lock;
+    cay__buf        spans; /* objects between commas */
+    uint64_t        left_out;
+} sheet;
+
+/* Of a run; its root is a span without a place in the output, or the call that the run is. */
+typedef struct trace {
+    cay__span   root;
+    cay__span  *open; /* the innermost */
+    cay__span  *task;
+    cay_tracer *tracer; /* or NULL */
+    sheet      *sheet, own;
+    bool        content;
+    char        id[48];
+} trace;
+
+static void time_text(struct timespec ts, char buf[40])
+{
+    struct tm tm;
+    gmtime_r(&ts.tv_sec, &tm);
+    size_t n = strftime(buf, 24, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(buf + n, 40 - n, ".%06ld+00:00", ts.tv_nsec / 1000);
+}
+
+int64_t cay__trace_time(const char *text)
+{
+    struct tm tm = { 0 };
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    return rest ? (int64_t)timegm(&tm) * 1000000 + (*rest == '.' ? strtol(rest + 1, NULL, 10) : 0) : 0;
+}
+
+static void now_text(char buf[40])
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    time_text(ts, buf);
+}
+
+static void hex_id(char *dst, size_t cap, const char *prefix, size_t bytes)
+{
+    uint8_t r[16];
+    size_t n = (size_t)snprintf(dst, cap, "%s", prefix);
+    cay__random(r, bytes);
+    for (size_t i = 0; i < bytes && n + 3 <= cap; i++)
+        n += (size_t)snprintf(dst + n, cap - n, "%02x", r[i]);
+}
+
+static trace *trace_of(const cay_run *r)
+{
+    return (trace *)r->span;
+}
+
+const char *cay__trace_id(const cay_run *r)
+{
+    return r->span ? trace_of(r)->id : NULL;
+}
+
+/* ------------------------------------------------------------------ telling */
+
+/* Takes object. Any thread. */
+static void tell(const trace *t, json_t *object, bool span)
+{
+    CAY_AUTOJSON *own = object;
+    CAY_AUTOFREE char *text = cay__json_text(own, CAY__TRACE_OBJECT);
+    if (t->tracer)
+        cay_tracer_put(t->tracer, text);
+    if (!span)
+        return;
+    sheet *s = t->sheet;
+    size_t n = text ? strlen(text) : 0;
+    pthread_mutex_lock(&s->lock);
+    if (!n || s->spans.len + n + 2 > SHEET_MAX)
+        s->left_out++;
+    else
+        cay__buf_fmt(&s->spans, "%s%s", s->spans.len ? "," : "", text);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static json_t *trace_object(const cay_run *r, const char *id)
+{
+    return json_pack("{s:s, s:s, s:s, s:s?, s:n}", "object", "trace", "id", id, "workflow_name", r->conf->workflow ? r->conf->workflow : "Agent workflow", "group_id",
+                     r->conf->group_id, "metadata");
+}
+
+void cay__trace_begin(cay_run *r)
+{
+    const trace *over = r->conf->over_;
+    if (!over && !r->conf->tracer && !r->conf->trace)
+        return;
+    trace *t = cay__alloc(sizeof *t);
+    t->tracer = over ? over->tracer : r->conf->tracer;
+    t->content = r->conf->trace_content;
+    t->open = &t->root;
+    t->own = (sheet){ .lock = PTHREAD_MUTEX_INITIALIZER, .spans = CAY__BUF(SHEET_MAX) };
+    t->sheet = over ? over->sheet : &t->own;
+    r->span = &t->root;
+    t->root.run = r;
+    if (over) {
+        cay__str_copy(t->id, sizeof t->id, over->id);
+        cay__str_copy(t->root.id, sizeof t->root.id, over->open->id);
+        return;
+    }
+    hex_id(t->id, sizeof t->id, "trace_", 16);
+    json_t *o = trace_object(r, t->id);
+    if (o && t->tracer && cay__tracer_watches(t->tracer))
+        cay__tracer_start(t->tracer, o);
+    if (o)
+        tell(t, o, false);
+    t->task = cay__span_begin(r, "task", r->conf->workflow ? r->conf->workflow : "Agent workflow");
+}
+
+char *cay__trace_end(cay_run *r, const cay_err *fault)
+{
+    trace *t = trace_of(r);
+    if (!t)
+        return NULL;
+    cay__span_usage(t->task, &r->usage);
+    cay__span_end(t->task, fault);
+    r->span = NULL;
+    if (t->sheet != &t->own) { /* the outer run tells */
+        free(t);
+        return NULL;
+    }
+    if (t->tracer)
+        cay_tracer_flush(t->tracer, NULL);
+    cay__buf b = CAY__BUF(SHEET_MAX + 8192);
+    CAY_AUTOJSON *head = trace_object(r, t->id);
+    json_t *name = json_object_get(head, "workflow_name"), *group = json_object_get(head, "group_id");
+    CAY_AUTOJSON *first = json_pack("{s:s, s:O?, s:O?, s:I}", "trace_id", t->id, "workflow_name", name, "group_id", group, "left_out", (json_int_t)t->own.left_out);
+    CAY_AUTOFREE char *text = first ? cay__json_text(first, 8000) : NULL;
+    if (text)
+        cay__buf_fmt(&b, "%.*s,\"spans\":[%s]}", (int)strlen(text) - 1, text, t->own.spans.data ? t->own.spans.data : "");
+    cay__buf_clear(&t->own.spans);
+    free(t);
+    if (!b.full && b.data)
+        return b.data;
+    cay__buf_clear(&b);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ spans */
+
+static json_t *span_object(const trace *t, const cay__span *s, const char *ended, json_t *error)
+{
+    return json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s?, s:O, s:o}", "object", "trace.span", "id", s->id, "trace_id", t->id, "parent_id", *s->parent ? s->parent : NULL,
+                     "started_at", s->started, "ended_at", ended, "span_data", s->data, "error", error ? error : json_null());
+}
+
+cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
+{
+    trace *t = trace_of(r);
+    if (!t)
+        return NULL;
+    cay__span *s = cay__alloc(sizeof *s);
+    s->run = r;
+    s->up = t->open;
+    cay__str_copy(s->parent, sizeof s->parent, t->open->id);
+    t->open = s;
+    hex_id(s->id, sizeof s->id, "span_", 12);
+    now_text(s->started);
+    s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", name, "data");
+    if (!s->data)
+        s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", "?", "data"); /* a name that is no text */
+    if (t->tracer && cay__tracer_watches(t->tracer)) {
+        CAY_AUTOJSON *o = span_object(t, s, NULL, NULL);
+        if (o)
+            cay__tracer_start(t->tracer, o);
+    }
+    return s;
+}
+
+void cay__span_beside(cay__span *s)
+{
+    if (s)
+        trace_of(s->run)->open = s->up;
+}
+
+void cay__span_data(cay__span *s, const char *key, json_t *value)
+{
+    if (s)
+        json_object_set_new(s->data, key, value);
+    else
+        json_decref(value);
+}
+
+void cay__span_content(cay__span *s, const char *key, const char *text)
+{
+    if (!s || !text || !trace_of(s->run)->content)
+        return;
+    size_t n = strlen(text), cut = CAY_MIN(n, (size_t)CONTENT_MAX);
+    while (cut && cut < n && (text[cut] & 0xc0) == 0x80)
+        cut--;
+    CAY_AUTOBUF b = CAY__BUF(CONTENT_MAX + 64);
+    cay__buf_add(&b, text, cut);
+    if (cut < n)
+        cay__buf_fmt(&b, "… (%zu bytes more)", n - cut);
+    json_t *v = json_stringn(b.data ? b.data : "", b.len);
+    cay__span_data(s, key, v ? v : json_null());
+}
+
+void cay__span_usage(cay__span *s, const cay_tokens *u)
+{
+    if (s)
+        cay__span_data(s, "usage", json_pack("{s:I, s:I, s:I, s:I, s:I}", "requests", (json_int_t)u->requests, "input_tokens", (json_int_t)u->input, "cached_tokens", (json_int_t)u->cached,
+                                             "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning));
+}
+
+void cay__span_end(cay__span *s, const cay_err *fault)
+{
+    char ended[40];
+    if (!s)
+        return;
+    trace *t = trace_of(s->run);
+    now_text(ended);
+    json_t *error = fault ? json_pack("{s:s, s:{s:s, s:s}}", "message", fault->msg, "data", "error_code", fault->reason, "error_type", cay_code_name(fault->code)) : NULL;
+    json_t *o = span_object(t, s, ended, error);
+    if (o)
+        tell(t, o, true);
+    for (cay__span *p = t->open; p != &t->root; p = p->up)
+        if (p == s) { /* those inside that nobody ended are forgotten with it */
+            t->open = s->up;
+            break;
+        }
+    json_decref(s->data);
+    free(s);
+}
+
+/* On whatever thread the tool works: nothing of the run is touched. */
+static void on_op(void *arg, const cay_op *op)
+{
+    const cay__span *s = arg;
+    const trace *t = trace_of(s->run);
+    char id[32], from[40], to[40], fault[80] = "";
+    hex_id(id, sizeof id, "span_", 12);
+    time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000, .tv_nsec = op->began_ns % 1000000000 }, from);
+    time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000, .tv_nsec = op->ended_ns % 1000000000 }, to);
+    if (op->fault) /* its message may name files and commands */
+        snprintf(fault, sizeof fault, "%s %s", cay_code_name(op->fault->code), op->fault->reason);
+    json_t *error = *fault ? json_pack("{s:s, s:n}", "message", fault, "data") : NULL;
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:o}", "object", "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id, "started_at",
+                          from, "ended_at", to, "span_data", "type", "custom", "name", op->name, "data", "cay.sandbox", op->sandbox, "cay.process", op->process, "error",
+                          error ? error : json_null());
+    if (o)
+        tell(t, o, true);
+}
+
+void cay__span_call(cay__span *s, cay_call *call)
+{
+    cay__traceparent p = { .sampled = true };
+    if (!s)
+        return;
+    snprintf(p.trace, sizeof p.trace, "%.32s", trace_of(s->run)->id + strlen("trace_"));
+    snprintf(p.span, sizeof p.span, "%.16s", s->id + strlen("span_"));
+    cay__traceparent_write(&p, s->caller);
+    call->trace = s->caller;
+    call->tell = on_op;
+    call->tell_arg = s;
+}
+
+cay_span *cay_sandbox_span(cay_run *run, const char *name)
+{
+    char whole[128];
+    snprintf(whole, sizeof whole, "sandbox.%.110s", name);
+    return (cay_span *)cay__span_begin(run, "custom", whole);
+}
+
+void cay_span_end(cay_span *s, const cay_err *fault)
+{
+    cay__span_end((cay__span *)s, fault);
+}
