@@ -297,6 +297,19 @@ CAY_API int cay_port_list(cay_sandbox *sb, const cay_call *call,
 /* A connected stream to 127.0.0.1:port (or ::1) inside. CAY_ENOENT when nobody listens. */
 CAY_API int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd,
                              cay_err *err);
+/* Ports that the provider itself makes reachable from outside, as an engine publishes those of a container (option publish): only what was asked for at
+ * create, and where each is. A provider that publishes nothing has none. */
+typedef struct cay_endpoint {
+    size_t   size;
+    uint16_t port;     /* inside */
+    char     host[64]; /* an address or a name */
+    uint16_t host_port;
+    bool     tls;
+} cay_endpoint;
+CAY_API int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err);
+/* Where that one is. CAY_ENOENT "exposed_port_unavailable", detail {"port":…,"reason":"not_configured"}: nobody asked for it at create; CAY_EUPSTREAM,
+ * reason "backend_unavailable" in the detail: it was, and the provider does not have it now. */
+CAY_API int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_endpoint *out, cay_err *err);
 /* Lets whoever has the token reach a port, through a server that asks cay_port_token_check(). Kept with the sandbox as a hash: the
  * token is told once. ttl_ms 0: a day; at most 7 days. Exposing a port again makes its former token void. */
 typedef struct cay_exposed {

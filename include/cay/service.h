@@ -172,7 +172,7 @@ typedef struct cay_create {
     size_t             nunits;
     bool               units_wait; /* likewise: they are not started before the provider is told to */
     const cay_pair    *options;   /* what only this provider knows, as image of docker; ends with a NULL key. Others refuse them */
-    const char        *group;     /* name or number: the group of `user`, and then its only one; NULL: those that its files say. Native only */
+    const char        *group;     /* name or number: the group of `user`, and then its only one; NULL: those that its files say. Native, docker and podman */
     void             (*making)(const struct cay_making *m, void *arg); /* while a provider fetches or builds what the sandbox is made of, on the caller's thread;
                                      NULL: nobody looks */
     void              *making_arg;

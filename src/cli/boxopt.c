@@ -19,6 +19,8 @@ const opt_def box_opt_defs[] = {
     { "template", 0, "NAME", "what it starts from (default host: this machine's /usr, read-only)", OPT_STR,
       AT(template_) },
     { "image", 0, "REF", "image of a container, by reference or id; with provider docker or podman", OPT_STR, AT(image) },
+    { "dockerfile", 0, "DIR", "build that image by the Dockerfile in DIR, or by that file; with provider docker or podman", OPT_STR, AT(dockerfile) },
+    { "build-arg", 0, "KEY=VALUE", "a value for ARG of the Dockerfile; a bare KEY passes your own variable", OPT_LIST, AT(build_args) },
     { "option", 0, "KEY=VALUE", "what only the chosen provider knows; docs/docker.md", OPT_LIST, AT(options) },
     { "from", 0, "SNAPSHOT", "begin with the files of a snapshot: an id or a label", OPT_STR, AT(from) },
     { "manifest", 0, "FILE", "what is put into it first: files, repositories, mounts, accounts; - reads standard input", OPT_STR, AT(manifest) },
@@ -198,10 +200,39 @@ static int make_volumes(const box_opts *o, box_spec *s, cay_err *err)
     return 0;
 }
 
+/* Its directory by the whole path: who builds may have another working directory. */
+static int make_dockerfile(const box_opts *o, box_spec *s, cay_err *err)
+{
+    CAY_AUTOBUF args = CAY__BUF(64u << 10);
+    char *real = o->dockerfile ? realpath(o->dockerfile, NULL) : NULL;
+    if (!real)
+        return o->dockerfile ? cay_fail_sys(err, CAY_ESYS, "--dockerfile %s", o->dockerfile) : cay_fail(err, CAY_EINVAL, "--build-arg is for a Dockerfile; give --dockerfile DIR, too");
+    own(&s->options, real);
+    pairs_add(&s->options, "dockerfile", real);
+    for (size_t i = 0; i < o->build_args.n; i++) {
+        char *key = NULL;
+        const char *value = NULL;
+        CAY_TRY(cli_parse_pair(o->build_args.v[i], true, &key, &value, err));
+        own(&s->options, key);
+        if (value && strchr(value, '\n'))
+            return cay_fail(err, CAY_EINVAL, "--build-arg %s: a value has one line", key);
+        if (value)
+            cay__buf_fmt(&args, "%s%s=%s", args.len ? "\n" : "", key, value);
+    }
+    if (args.len) {
+        char *text = cay__strdup(args.data);
+        own(&s->options, text);
+        pairs_add(&s->options, "build_args", text);
+    }
+    return 0;
+}
+
 static int make_options(const box_opts *o, box_spec *s, cay_err *err)
 {
     if (o->image)
         pairs_add(&s->options, "image", o->image);
+    if (o->dockerfile || o->build_args.n)
+        CAY_TRY(make_dockerfile(o, s, err));
     for (size_t i = 0; i < o->options.n; i++) {
         int rc = add_text(&s->options, o->options.v[i], false, err);
         if (rc < 0)

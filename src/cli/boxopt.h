@@ -7,8 +7,8 @@
 #include <cay/service.h>
 
 typedef struct box_opts {
-    const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry, *from, *on, *manifest, *image;
-    opt_list    env, env_files, labels, mounts, volumes, require, net, secrets, options;
+    const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry, *from, *on, *manifest, *image, *dockerfile;
+    opt_list    env, env_files, labels, mounts, volumes, require, net, secrets, options, build_args;
     cay_limits  limits;
     uint64_t    ttl_ms, idle_ms, net_up, net_down, net_connections, checkpoint;
     bool        sudo, no_pin, durable;

@@ -20,7 +20,7 @@ static int answer(cay_sandbox *sb)
     if (cay_sandbox_describe(sb, NULL, &info, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     out_json j = OUT_JSON(true);
-    show_info_json(&j, info, NULL, NULL);
+    show_info_json(&j, info, NULL);
     js_flush(&j);
     cay_info_free(info);
     return CLI_OK;

@@ -32,7 +32,7 @@ static int on_fork(cay_sandbox *sb, void *arg)
     if (!cli.json) {
         out_fmt("%s\n", cay_sandbox_id(sb));
     } else if (cay_sandbox_describe(sb, NULL, &info, NULL) == 0) {
-        show_info_json(j, info, NULL, NULL);
+        show_info_json(j, info, NULL);
         cay_info_free(info);
     }
     return 0;

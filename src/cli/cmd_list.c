@@ -47,7 +47,7 @@ static int on_info(const cay_info *i, void *arg)
 {
     rows *v = arg;
     if (cli.json)
-        show_info_json(&v->json, i, NULL, NULL);
+        show_info_json(&v->json, i, NULL);
     else if (cli.quiet)
         out_fmt("%s\n", i->id);
     else
@@ -123,14 +123,16 @@ static int inspect_one(const char *id, const inspect_args *a, out_json *j)
     cay_info *info = NULL;
     if (cli_box_find(id, &sb, &err) < 0 || cay_sandbox_describe(sb, NULL, &info, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
+    CAY_AUTOFREE char *endpoints = show_endpoints_json(sb);
     if (a->text) {
         show_info_text(info);
+        show_endpoints_text(sb);
     } else {
         CAY_AUTOFREE char *text = NULL, *net = NULL, *services = show_units_json(sb);
         /* A stopped one, or one of another provider, has none to show. */
         if (cay_sandbox_get_policy(sb, NULL, &text, NULL, NULL) == 0)
             cay_policy_to_json(text, &net, NULL);
-        show_info_json(j, info, net, services);
+        show_info_json(j, info, &(show_more){ net, services, endpoints });
     }
     cay_info_free(info);
     return CLI_OK;

@@ -9,7 +9,7 @@
 extern const cli_verb *const cli_verbs[];
 
 extern const cli_verb cli_doctor, cli_tour, cli_create, cli_ls, cli_inspect, cli_pause, cli_resume, cli_extend,
-    cli_wait, cli_kill, cli_rm, cli_cp, cli_port_ls, cli_port_forward, cli_port_connect, cli_port_expose, cli_port_unexpose, cli_port_exposed, cli_top, cli_events, cli_gc, cli_purge,
+    cli_wait, cli_kill, cli_rm, cli_cp, cli_port_ls, cli_port_forward, cli_port_connect, cli_port_expose, cli_port_unexpose, cli_port_exposed, cli_port_endpoint, cli_top, cli_events, cli_gc, cli_purge,
     cli_signal, cli_help, cli_version, cli_completion;
 extern const cli_verb cli_files_ls, cli_files_cat, cli_files_put, cli_files_stat, cli_files_mkdir, cli_files_rm,
     cli_files_mv, cli_files_chmod, cli_files_chown, cli_files_ln, cli_files_find, cli_files_grep, cli_files_watch,

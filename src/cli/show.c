@@ -84,7 +84,7 @@ static void labels_json(out_json *j, const cay_pair *p)
     js_close(j, '}');
 }
 
-void show_info_json(out_json *j, const cay_info *i, const char *net, const char *services)
+void show_info_json(out_json *j, const cay_info *i, const show_more *more)
 {
     js_open(j, '{');
     js_kstr(j, "id", i->id);
@@ -120,13 +120,14 @@ void show_info_json(out_json *j, const cay_info *i, const char *net, const char 
     limits_json(j, &i->limits);
     js_key(j, "layers");
     show_layers_json(j, i->layers, i->nlayers);
-    if (net) {
-        js_key(j, "net");
-        js_raw(j, net);
-    }
-    if (services) {
-        js_key(j, "services");
-        js_raw(j, services);
+    const struct {
+        const char *key, *text;
+    } rest[] = { { "net", more ? more->net : NULL }, { "services", more ? more->services : NULL }, { "endpoints", more ? more->endpoints : NULL } };
+    for (size_t k = 0; k < CAY_LEN(rest); k++) {
+        if (!rest[k].text)
+            continue;
+        js_key(j, rest[k].key);
+        js_raw(j, rest[k].text);
     }
     js_close(j, '}');
 }

@@ -17,9 +17,16 @@ void cli_template_print(const struct cay_template *t); /* its id, or all of it a
 /* cmd_snapshot.c */
 struct cay_snapshot;
 void show_snapshot_json(out_json *j, const struct cay_snapshot *s);
-void show_info_json(out_json *j, const cay_info *info, const char *net, const char *services); /* the last two as JSON, or NULL */
+/* What is told beside it, as JSON, or NULL. */
+typedef struct show_more {
+    const char *net, *services, *endpoints;
+} show_more;
+void show_info_json(out_json *j, const cay_info *info, const show_more *more); /* more may be NULL */
 /* cmd_services.c: its services as JSON, NULL: it has none, or does not run. The caller frees. */
 char *show_units_json(cay_sandbox *sb);
+/* cmd_port_endpoint.c: likewise what its provider publishes; for people, a line for each. */
+char *show_endpoints_json(cay_sandbox *sb);
+void show_endpoints_text(cay_sandbox *sb);
 void show_info_text(const cay_info *info); /* for people, one field a line */
 out_style show_state_style(cay_state s);
 /* Layers of isolation, each with its cause and remedy when not on. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox.h"
 #include <base/call.h>
+#include <stdio.h>
 
 int cay_port_list(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_port *p, void *arg),
                   void *arg, cay_err *err)
@@ -23,4 +24,57 @@ int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *
         return cay__no_such_op(sb, "connect to a port", err);
     CAY_TRY(cay__sandbox_ready(sb, err));
     return sb->ops->connect(sb->box, call, port, fd, err);
+}
+
+/* ------------------------------------------------------------------ published by the provider */
+
+typedef struct published {
+    int     (*fn)(const cay_endpoint *e, void *arg);
+    void     *arg;
+    uint16_t  want; /* 0: all that are there */
+    cay_endpoint found;
+} published;
+
+static int on_published(const cay_endpoint *e, void *arg)
+{
+    published *p = arg;
+    if (p->want) {
+        if (e->port == p->want && !p->found.host_port)
+            p->found = *e;
+        return 0;
+    }
+    return e->host_port ? p->fn(e, p->arg) : 0;
+}
+
+static int each_published(cay_sandbox *sb, const cay_call *call, published *p, cay_err *err)
+{
+    CAY__OP(call, "port.endpoints", sb->id, err);
+    CAY_TRY(cay__call_check(call, "endpoints", err));
+    CAY_TRY(cay__sandbox_files(sb, err));
+    return CAY__HAS(sb->ops, endpoints) ? sb->ops->endpoints(sb->box, call, on_published, p, err) : 0;
+}
+
+int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err)
+{
+    return each_published(sb, call, &(published){ .fn = fn, .arg = arg }, err);
+}
+
+int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_endpoint *out, cay_err *err)
+{
+    published p = { .want = port };
+    if (!port)
+        return cay_fail_why(err, CAY_EINVAL, "port_invalid", "port 0: give 1 to 65535");
+    CAY_TRY(each_published(sb, call, &p, err));
+    bool there = p.found.host_port;
+    if (!there) {
+        int rc = p.found.port ? cay_fail_why(err, CAY_EUPSTREAM, "exposed_port_unavailable", "port %u of %s is not published now; does its network still exist?", port, sb->id)
+                              : cay_fail_why(err, CAY_ENOENT, "exposed_port_unavailable", "port %u of %s is not published; ask for it when it is made (option publish of docker), or use cay port forward", port, sb->id);
+        if (err) {
+            err->retry = p.found.port ? CAY_RETRY_YES : CAY_RETRY_NO;
+            snprintf(err->detail, sizeof err->detail, "{\"port\":%u,\"reason\":\"%s\"}", port, p.found.port ? "backend_unavailable" : "not_configured");
+        }
+        return rc;
+    }
+    cay__answer_give(out, &p.found, sizeof p.found);
+    return 0;
 }

@@ -103,33 +103,51 @@ for i in range(8):
 beside(False); print("sent", flush=True); time.sleep(600)' >/dev/null
 n=0; until [ "$(timeout 10 cay logs one linger 2>/dev/null)" = sent ] || [ $((n += 1)) -gt 10 ]; do sleep 0.2; done
 same "connections that linger do not keep pid 1" "$(timeout 20 cay exec one -- echo alive)" alive
-# A directory as deep as it gets, and many files: they go with the sandbox.
-cay exec one -u root -- python3 -c 'import os
-os.chdir("/.cay/ctl")
-for i in range(3000): os.mkdir("d"); os.chdir("d")' || bad "no deep directory"
-# Another socket in its place, one that takes nobody: it holds up nobody.
-cay exec one -u root -d -- python3 -c 'import socket,os,time
-os.rename("/.cay/ctl/sock","/.cay/ctl/real"); s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET); s.bind("/.cay/ctl/sock"); s.listen(0)
+# What the host shows it there is to be read: nothing is filled, put in the way or taken away, by root either.
+for do in 'echo x >/.cay/ctl/x' 'mkdir /.cay/ctl/d' 'rm -f /.cay/ctl/sock; test ! -e /.cay/ctl/sock' 'mv /.cay/ctl/sock /.cay/ctl/old' 'echo x >>/.cay/ctl/meta' \
+    'chmod 777 /.cay/ctl' 'mount -o remount,rw /.cay/ctl' 'umount /.cay/ctl' 'for f in /proc/1/fd/*; do readlink $f && exit 0; done; exit 1' 'cd /proc/1/cwd' 'ln -s / /.cay/ctl/l'; do
+    cay exec one -u root -- sh -c "$do" >/dev/null 2>&1 && bad "root inside may: $do" || ok "root inside may not: $do"
+done
+# No descriptor of pid 1 leads to a directory of the host: those are the container's own, and its root, which it shows to commands anyway.
+own=$(readlink "/proc/$(sed 's/.* //' "$CAY_HOME/$engine/$id/container")/fd/"* 2>/dev/null | grep -c "$CAY_HOME.*ctl$" || :)
+same "pid 1 keeps no directory of the host" "$own" 0
+at=$CAY_HOME/$engine/$id/ctl
+# Another socket in its place, one that takes nobody, by whoever could do that on the host: it holds up nobody.
+(cd "$at" && exec python3 -c 'import socket,os,time
+os.rename("sock","real"); s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET); s.bind("sock"); s.listen(0)
 c=[socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET) for i in range(4)]
 for x in c:
     x.setblocking(False)
-    try: x.connect("/.cay/ctl/sock")
+    try: x.connect("sock")
     except BlockingIOError: pass
-os.mkdir("/.cay/ctl/full"); time.sleep(4); os.rename("/.cay/ctl/real","/.cay/ctl/sock")' >/dev/null 2>&1 || :
-n=0; until [ -d "$CAY_HOME/$engine/$id/ctl/full" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
+os.mkdir("full"); time.sleep(4); os.rename("real","sock")') &
+other=$!
+n=0; until [ -d "$at/full" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
 same "how it is, is told by the engine" "$(timeout 20 cay ls | awk '$2 == "one" { print $3 }')" running
 timeout 20 cay events --for 1s one >"$ENGINE_DIR/events" 2>&1 || bad "events: $(cat "$ENGINE_DIR/events")"
 same "a full queue in its place is waited out" "$(timeout 40 cay exec one -- echo alive)" alive
-cay exec one -u root -- sh -c 'rm -f /.cay/ctl/meta; mkfifo /.cay/ctl/meta' 2>/dev/null || :
-same "a pipe for a record holds up nobody" "$(timeout 20 cay exec one -- echo alive)" alive
-cay exec one -u root -- sh -c 'rm -f /.cay/ctl/meta' || :
+wait $other || :
 # Another socket in its place: who answers is looked at.
-cay exec one -u root -d -- python3 -c 'import socket,os
-os.rename("/.cay/ctl/sock","/.cay/ctl/old"); s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET); s.bind("/.cay/ctl/sock"); s.listen()
-while True: s.accept()' >/dev/null 2>&1 || :
-n=0; until [ -S "$CAY_HOME/$engine/$id/ctl/old" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
-n=0; until [ -S "$CAY_HOME/$engine/$id/ctl/sock" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
+(cd "$at" && exec python3 -c 'import socket,os
+os.rename("sock","old"); s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET); s.bind(".false"); s.listen(); os.rename(".false","sock")
+while True: s.accept()') &
+other=$!
+n=0; until [ -S "$at/old" ] && [ -S "$at/sock" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
 refused "a false pid 1" peer_false timeout 20 cay --json exec one -- true
+kill $other; wait $other 2>/dev/null || :
+# Who comes to the door that a client opens is looked at, too: a process of the tenant's gets nothing there.
+rm -f "$at/sock"; mv "$at/old" "$at/hidden"
+cay exec one -- true >"$ENGINE_DIR/out" 2>&1 &
+client=$!
+n=0; until [ -S "$at/hello" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
+got=$(python3 -c 'import socket,sys,array
+s=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET); s.settimeout(5); s.connect(sys.argv[1])
+try: m=s.recvmsg(64, 64)
+except OSError: m=(b"",[])
+print(len(m[0]), len(m[1]))' "$at/hello" 2>/dev/null || echo "0 0")
+same "a stranger at the door gets nothing" "$got" "0 0"
+mv "$at/hidden" "$at/sock"
+wait $client && ok "and the client goes on" || bad "the client: $(cat "$ENGINE_DIR/out")"
 cay rm -f one >/dev/null
 same "it can be removed all the same" "$(containers)" 0
 
@@ -158,6 +176,13 @@ two=$(basename "$(ls -d "$CAY_HOME/$engine"/c*)")
 api -X DELETE "http://e/v1.41/containers/cay-$two?force=true" >/dev/null
 cay exec two -- true 2>"$ENGINE_DIR/out" && bad "a container that is gone runs" || ok "removed behind our back: $(head -1 "$ENGINE_DIR/out" | cut -c1-80)"
 cay rm -f two >/dev/null 2>&1 || :
+
+# ------------------------------------------------------------------ started anew by somebody else, while nobody of ours is there
+cay create --name again --ttl 1h >/dev/null
+again=$(cay inspect again | sed -n 's/.*"id": *"\([a-z2-7]*\)".*/\1/p' | head -1)
+api -X POST "http://e/v1.41/containers/cay-$again/restart?t=0" >/dev/null
+same "it is let in by who uses it next" "$(timeout 30 cay exec again -- echo alive)" alive
+cay rm -f again >/dev/null
 
 # ------------------------------------------------------------------ the engine is killed
 if [ "$engine" = docker ]; then

@@ -101,7 +101,7 @@ static void nothing_said_is_safe(void **state)
     assert_false(cay__json_bool(h, "Privileged", false));
     json_t *m = json_object_get(h, "Mounts");
     assert_int_equal(json_array_size(m), 2); /* pid 1, read-only, and its directory: nothing else of the host */
-    assert_true(cay__json_bool(json_array_get(m, 0), "ReadOnly", false));
+    assert_true(cay__json_bool(json_array_get(m, 0), "ReadOnly", false) && cay__json_bool(json_array_get(m, 1), "ReadOnly", false));
     assert_string_equal(cay__json_str(json_array_get(m, 0), "Target", ""), "/.cay/pid1");
     assert_string_equal(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""), "word");
     assert_null(json_object_get(j, "Env")); /* who may ask the engine need not see it */
@@ -130,6 +130,61 @@ static void options_become_members(void **state)
     assert_null(json_object_get(h, "PidsLimit"));
     assert_string_equal(cay__json_str(json_object_get(j, "Labels"), "team", ""), "a");
     assert_string_equal(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""), "word"); /* a label cannot claim */
+}
+
+/* What an engine has is not everybody's. */
+static void images_are_listed_for_tenants(void **state)
+{
+    (void)state;
+    static const char list[] = "debian:*,acme=registry.example/acme/*,=,";
+    assert_true(cay__docker_image_listed(list, "acme", "debian:12") && cay__docker_image_listed(list, "other", "debian:12"));
+    assert_true(cay__docker_image_listed(list, "acme", "registry.example/acme/x/y:1"));
+    assert_false(cay__docker_image_listed(list, "other", "registry.example/acme/x:1"));
+    assert_false(cay__docker_image_listed(list, "acme", "registry.example/acmes/x:1"));
+    assert_false(cay__docker_image_listed(list, "acme", "ubuntu") || cay__docker_image_listed("", "acme", "x") || cay__docker_image_listed(NULL, "acme", "x"));
+}
+
+static void one_image_or_one_dockerfile(void **state)
+{
+    (void)state;
+    static const struct {
+        cay_pair    p[3];
+        const char *word; /* of the message; NULL: it is fine */
+    } rows[] = {
+        { { { "dockerfile", "/x" }, { NULL, NULL } }, NULL },
+        { { { "dockerfile", "/x" }, { "build_args", "A=b" }, { NULL, NULL } }, NULL },
+        { { { "dockerfile", "x" }, { NULL, NULL } }, "absolute" },
+        { { { "dockerfile", "/x" }, { "image", "debian" }, { NULL, NULL } }, "not both" },
+        { { { "image", "debian" }, { "build_args", "A=b" }, { NULL, NULL } }, "--dockerfile" },
+    };
+    cay__docker_options o;
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        int rc = read_options(rows[i].p, &o, &err);
+        assert_int_equal(rc, rows[i].word ? CAY_EINVAL : 0);
+        if (rows[i].word && !strstr(err.msg, rows[i].word))
+            fail_msg("row %zu: %s", i, err.msg);
+    }
+}
+
+static void the_users_group_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *image, *user, *group, *want;
+    } rows[] = {
+        { "", NULL, NULL, "user" }, { "root:data", NULL, NULL, "user" }, { "0", NULL, NULL, "user" }, { "app:data", NULL, NULL, "app:data" }, { "app", "root", NULL, "root" },
+        { "app:data", NULL, "web", "app:web" }, { "", "me", "7", "me:7" }, { "0x", NULL, NULL, "0x" },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        CAY_AUTOBUF b = CAY__BUF(4096);
+        cay__docker_image image = { .config = json_pack("{s:s}", "User", rows[i].image) };
+        cay_create c = { .size = sizeof c, .user = rows[i].user, .group = rows[i].group };
+        assert_int_equal(cay__docker_config(&c, &image, &b, &err), 0);
+        assert_string_equal(b.data, rows[i].want);
+        json_decref(image.config);
+    }
 }
 
 static void bad_options_are_named(void **state)
@@ -228,7 +283,7 @@ static void the_user_is_not_root_unless_asked(void **state)
     (void)state;
     static const struct {
         const char *image, *asked, *want;
-    } rows[] = { { "", NULL, "user" }, { "root", NULL, "user" }, { "0:0", NULL, "user" }, { "node:node", NULL, "node" }, { "node", "root", "root" } };
+    } rows[] = { { "", NULL, "user" }, { "root", NULL, "user" }, { "0:0", NULL, "user" }, { "node:node", NULL, "node:node" }, { "node", "root", "root" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         CAY_AUTOBUF b = CAY__BUF(4096);
         cay_err err = CAY_ERR_INIT;
@@ -544,6 +599,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(record_waits_for_no_pipe), cmocka_unit_test(nothing_said_is_safe),
         cmocka_unit_test(options_become_members),
+        cmocka_unit_test(images_are_listed_for_tenants), cmocka_unit_test(one_image_or_one_dockerfile), cmocka_unit_test(the_users_group_is_told),
         cmocka_unit_test(bad_options_are_named),
         cmocka_unit_test(what_opens_the_wall_is_refused),
         cmocka_unit_test(what_an_engine_cannot_keep_is_refused),

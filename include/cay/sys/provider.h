@@ -240,6 +240,9 @@ typedef struct cay_provider_ops {
     /* What snapshot() makes is kept elsewhere, as an engine's image: layers/NAME says only that it is there. Nothing is compared, merged,
      * exported or made a template of it. */
     bool   opaque_layers;
+
+    /* What of it is published outside: fn for each port that was asked for at create; host_port 0: it is not there now. NULL: this provider publishes none. */
+    int  (*endpoints)(void *box, const cay_call *call, int (*fn)(const cay_endpoint *, void *), void *arg, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

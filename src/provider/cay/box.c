@@ -408,6 +408,26 @@ static int far_ports(void *box, const cay_call *call, int (*fn)(const cay_port *
     return 0;
 }
 
+static int far_endpoints(void *box, const cay_call *call, int (*fn)(const cay_endpoint *, void *), void *arg, cay_err *err)
+{
+    cay__far_box *b = box;
+    CAY_AUTOJSON *answer = NULL;
+    CAY__FAR_TARGET(target);
+    size_t i;
+    json_t *o;
+    int rc = 0;
+    cay__far_at(&target, b, "/endpoints");
+    CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
+    json_array_foreach (json_object_get(answer, "items"), i, o) {
+        cay_endpoint e = { .size = sizeof e, .port = (uint16_t)cay__json_int(o, "port", 0), .host_port = (uint16_t)cay__json_int(o, "host_port", 0),
+                           .tls = cay__json_bool(o, "tls", false) };
+        cay__str_copy(e.host, sizeof e.host, cay__far_word(o, "host"));
+        if ((rc = fn(&e, arg)) != 0)
+            break;
+    }
+    return rc;
+}
+
 static int far_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
     cay__far_box *b = box;
@@ -513,7 +533,7 @@ const cay_provider_ops cay__far_ops = {
     .commit_write = cay__far_commit_write, .abort_write = cay__far_abort_write, .stat = cay__far_file_stat, .mkdir = cay__far_mkdir, .remove = cay__far_remove,
     .rename = cay__far_rename, .chmod = cay__far_chmod, .chown = cay__far_chown, .symlink = cay__far_symlink, .getxattr = cay__far_getxattr,
     .setxattr = cay__far_setxattr, .listxattr = cay__far_listxattr, .list_dir = cay__far_list_dir, .glob = cay__far_glob, .grep = cay__far_grep,
-    .watch_open = cay__far_watch_open, .watch_next = cay__far_watch_next, .watch_close = cay__far_watch_close, .ports = far_ports, .connect = far_connect,
+    .watch_open = cay__far_watch_open, .watch_next = cay__far_watch_next, .watch_close = cay__far_watch_close, .ports = far_ports, .endpoints = far_endpoints, .connect = far_connect,
     .units = cay__far_units, .unit_act = cay__far_unit_act,
     .policy = cay__far_policy, .policy_get = cay__far_policy_get,
 };

@@ -233,7 +233,7 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     if (spec->nlayers)
         CAY_TRY(cay__docker_layer_image(d, call, spec->layers[spec->nlayers - 1], o.image, image, err));
     else
-        CAY_TRY(cay__docker_image_find(e, call, &o, spec, image, err));
+        CAY_TRY(o.dockerfile ? cay__docker_build(d, call, &o, spec, image, err) : cay__docker_image_find(e, call, &o, spec, image, err));
     if (!image->of)
         image->of = cay__strdup(o.image);
     cay__docker_know(d, info);

@@ -43,10 +43,14 @@ int  cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cr
 
 /* reach.c */
 int  cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err);
-int  cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err); /* without asking the engine; CAY_EGONE: nobody listens */
+int  cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err); /* without asking the engine; CAY_EGONE: nobody listens, or with *pid -1 too many wait already */
 int  cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid, cay_err *err); /* is that who the engine calls its first process? */
 int  cay__docker_ready(void *arg, cay_err *err); /* CAY_ESTATE when it is paused */
 int  cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err);
+
+/* door.c */
+int  cay__docker_door(cay__docker_box *b, int *out, cay_err *err); /* where pid 1 fetches what it may write, until the descriptor is closed */
+bool cay__docker_door_wait(cay__docker_box *b, const cay_call *call, int door, int ms); /* true: it has come, and listens */
 
 /* far.c: boxes whose walls.far is set. */
 int  cay__docker_far_check(const cay__docker_options *o, const cay__engine_info *info, cay_err *err);

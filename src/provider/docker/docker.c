@@ -215,6 +215,34 @@ static int docker_connect(void *box, const cay_call *call, uint16_t port, int *f
     return b->walls.far ? cay__docker_far_connect(b, call, port, fd, err) : cay__nf_connect(SESSIONS(box), call, port, fd, err);
 }
 
+/* "PORT/tcp": [{"HostIp": …, "HostPort": …}]; of those that were asked for, the first place on this machine. */
+static int docker_endpoints(void *box, const cay_call *call, int (*fn)(const cay_endpoint *, void *), void *arg, cay_err *err)
+{
+    cay__docker_box *b = box;
+    cay__docker_view v;
+    const char *key;
+    json_t *asked;
+    int rc = 0;
+    CAY_TRY(cay__docker_look(b, call, &v, err));
+    CAY_AUTOJSON *all = v.all;
+    json_t *bound = json_object_get(json_object_get(all, "HostConfig"), "PortBindings"), *now = json_object_get(json_object_get(all, "NetworkSettings"), "Ports");
+    json_object_foreach(bound, key, asked) {
+        const json_t *first = json_array_get(json_object_get(now, key), 0);
+        const char *host = cay__json_str(first, "HostIp", "");
+        uint64_t inside = 0, outside = 0;
+        char number[8] = "";
+        memcpy(number, key, CAY_MIN(strcspn(key, "/"), sizeof number - 1));
+        if (!cay__str_to_u64(number, &inside) || inside > 65535)
+            continue;
+        cay__str_to_u64(cay__json_str(first, "HostPort", ""), &outside);
+        cay_endpoint e = { .size = sizeof e, .port = (uint16_t)inside, .host_port = v.state == CAY_STOPPED || outside > 65535 ? 0 : (uint16_t)outside };
+        cay__str_copy(e.host, sizeof e.host, !*host || !strcmp(host, "0.0.0.0") ? "127.0.0.1" : host);
+        if ((rc = fn(&e, arg)) != 0)
+            break;
+    }
+    return rc;
+}
+
 /* ------------------------------------------------------------------ all of them */
 
 typedef struct each {
@@ -370,7 +398,7 @@ static int podman_open(const cay_provider_conf *conf, void **self, cay_err *err)
     .stop = cay__docker_stop, .pause = cay__docker_pause, .resume = cay__docker_resume, .extend = cay__docker_extend, .usage = cay__docker_usage, \
     .wait = cay__docker_wait, .events = docker_events, .gc = docker_gc, .remove_files = docker_remove_files, .connect = docker_connect, \
     .options = cay__docker_option_names, .snapshot = cay__docker_snapshot, .restack = cay__docker_restack, .layer_remove = cay__docker_layer_remove, \
-    .opaque_layers = true
+    .opaque_layers = true, .endpoints = docker_endpoints
 
 const cay_provider_ops cay__provider_docker = { OPS, .name = "docker", .open = docker_open };
 const cay_provider_ops cay__provider_podman = { OPS, .name = "podman", .open = podman_open };

@@ -3,7 +3,8 @@
  * provider/docker/docker.h - containers of an engine that people run already, with our own pid 1 in them.
  *
  *   engine.c  the engine's API          errors.c  what its errors mean     options.c  what a request may choose
- *   image.c   found, pulled, judged     auth.c    who pulls                spec.c     a request as a container
+ *   image.c   found, pulled, judged     build.c   built of a Dockerfile    auth.c     who pulls
+ *   spec.c    a request as a container
  *   box.c     one sandbox's life        reach.c   the way to its pid 1     docker.c   the tables; all sandboxes
  *   walls.c   what it is worth          where.c   where an engine is       pid1.c     cay-pid1: what answers inside
  *   far.c     the way without a shared directory: tunnel.c and demux.c over the engine's exec, to relay.c, cay-pid1's other end
@@ -51,7 +52,7 @@ void cay__docker_know(cay__docker *d, const cay__engine_info *info);
 
 /* options.c: what is this provider's alone; strings are the request's. */
 typedef struct cay__docker_options {
-    const char *transport, *image, *pull, *network, *publish, *cap_add, *seccomp, *runtime, *volumes, *platform;
+    const char *transport, *image, *pull, *network, *publish, *cap_add, *seccomp, *runtime, *volumes, *platform, *dockerfile, *build_args;
     bool        read_only;
 } cay__docker_options;
 extern const char *const cay__docker_option_names[];
@@ -65,6 +66,12 @@ typedef struct cay__docker_image {
 } cay__docker_image;
 void cay__docker_image_clear(cay__docker_image *i);
 int  cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, const cay_create *c, cay__docker_image *out, cay_err *err);
+/* list: [TENANT=]PATTERN with commas, as of fnmatch(3); may be NULL. */
+bool cay__docker_image_listed(const char *list, const char *tenant, const char *image);
+/* One that the engine has, by its name or id. */
+int  cay__docker_image_seen(cay__engine *e, const cay_call *call, const char *ref, cay__docker_image *out, cay_err *err);
+/* build.c: the one that option dockerfile is about. CAY_ENOENT "dockerfile_not_found"; CAY_EINVAL "dockerfile_invalid", "build_failed". */
+int  cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_options *o, const cay_create *c, cay__docker_image *out, cay_err *err);
 /* Tells c->making, if somebody looks. text is anybody's. */
 void cay__docker_making(const cay_create *c, const char *what, const char *text, size_t n, bool brief);
 /* auth.c: the X-Registry-Auth of an image's registry by the user's Docker configuration and its credential helpers; *out from malloc(), "" when there is none.

@@ -4,6 +4,7 @@
 #include "snapshot.h"
 #include <base/str.h>
 #include <cay/access.h>
+#include <fnmatch.h>
 #include <stdio.h>
 
 void cay__docker_image_clear(cay__docker_image *i)
@@ -19,6 +20,37 @@ static int inspect(cay__engine *e, const cay_call *call, const char *ref, json_t
     cay__buf_fmt(&path, "/images/%s/json", ref); /* Podman does not decode it; options.c lets nothing through that needs it */
     int rc = cay__engine_ask(e, call, "GET", path.data, NULL, out, err);
     return rc == CAY_ENOENT ? cay_fail_why(err, rc, "image_not_found", "the engine has no image %.120s; pull it, or give option pull=missing", ref) : rc;
+}
+
+/* ------------------------------------------------------------------ whose it is */
+
+static bool is_other(const cay_create *c)
+{
+    return c && c->tenant && *c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0;
+}
+
+/* [TENANT=]PATTERN, with commas: what the operator lets tenants use, whoever pulled it. */
+bool cay__docker_image_listed(const char *list, const char *tenant, const char *image)
+{
+    for (size_t n; list && *list; list += n + (list[n] == ',')) {
+        char one[1024];
+        n = strcspn(list, ",");
+        if (n >= sizeof one)
+            continue;
+        memcpy(one, list, n);
+        one[n] = 0;
+        char *eq = strchr(one, '=');
+        if (eq)
+            *eq = 0;
+        if ((!eq || !strcmp(one, tenant)) && fnmatch(eq ? eq + 1 : one, image, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_listed(const cay_create *c, const char *image)
+{
+    return cay__docker_image_listed(getenv("CAY_DOCKER_IMAGES"), c->tenant, image);
 }
 
 /* ------------------------------------------------------------------ pulling */
@@ -66,8 +98,8 @@ static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options
     CAY_AUTOFREE char *auth = NULL;
     CAY_AUTOFREE char *fields = NULL;
     const char *last = strrchr(o->image, '/');
-    /* Log-ins are the operator's: another tenant does not get by them what only they may pull. */
-    if (p->c && p->c->tenant && *p->c->tenant && strcmp(p->c->tenant, CAY_TENANT_DEFAULT) != 0)
+    /* Log-ins are the operator's: another tenant does not get by them what only they may pull, unless the operator says so. */
+    if (is_other(p->c) && !is_listed(p->c, o->image))
         auth = cay__strdup("");
     else
         CAY_TRY(cay__docker_auth(call, o->image, &auth, err));
@@ -101,6 +133,15 @@ static int take(const json_t *j, const char *ref, const cay__engine_info *engine
     return 0;
 }
 
+int cay__docker_image_seen(cay__engine *e, const cay_call *call, const char *ref, cay__docker_image *out, cay_err *err)
+{
+    CAY_AUTOJSON *j = NULL;
+    const cay__engine_info *engine;
+    CAY_TRY(cay__engine_meet(e, call, &engine, err));
+    CAY_TRY(inspect(e, call, ref, &j, err));
+    return take(j, ref, engine, out, err);
+}
+
 int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, const cay_create *c, cay__docker_image *out, cay_err *err)
 {
     CAY_AUTOJSON *j = NULL;
@@ -108,6 +149,13 @@ int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__dock
     pull p = { o->image, c };
     CAY_TRY(cay__engine_meet(e, call, &engine, err));
     bool by_id = cay__str_starts(o->image, "sha256:"), always = !strcmp(o->pull, "always") && !by_id;
+    /* What the engine has may be what others pulled with their passwords, or built: a tenant gets what its registry gives to all, asked now, or what the
+     * operator lists. */
+    if (is_other(c) && !is_listed(c, o->image)) {
+        if (by_id || !strcmp(o->pull, "never"))
+            return cay_fail_why(err, CAY_EPERM, "image_not_allowed", "image %.100s: tenants use what a registry gives to all, by its name, or what the operator lists in CAY_DOCKER_IMAGES", o->image);
+        always = true;
+    }
     int rc = always ? CAY_ENOENT : inspect(e, call, o->image, &j, err);
     if (rc == CAY_ENOENT && !by_id && strcmp(o->pull, "never") != 0) {
         CAY_TRY(fetch(e, call, o, &p, err));

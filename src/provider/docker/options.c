@@ -52,6 +52,11 @@ static bool is_transport(const char *s)
     return !strcmp(s, "auto") || !strcmp(s, "socket") || !strcmp(s, "engine");
 }
 
+static bool is_path(const char *s)
+{
+    return *s == '/' && strlen(s) < 4096;
+}
+
 static bool is_platform(const char *s)
 {
     return cay__str_starts(s, "linux/") && is_image(s);
@@ -75,10 +80,12 @@ static const struct {
     { "runtime", is_name, "a runtime that the engine knows", AT(runtime), false },
     { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME], several with commas", AT(volumes), false },
     { "platform", is_platform, "linux/ARCHITECTURE", AT(platform), false },
+    { "dockerfile", is_path, "the absolute path of a directory with a Dockerfile, or of such a file", AT(dockerfile), false },
+    { "build_args", is_list, "KEY=VALUE, one a line, or a JSON object", AT(build_args), false },
     { "transport", is_transport, "auto, socket or engine", AT(transport), false },
 };
 
-const char *const cay__docker_option_names[] = { "image", "pull", "network", "publish", "read_only", "cap_add", "seccomp", "runtime", "volumes", "platform", "transport", NULL };
+const char *const cay__docker_option_names[] = { "image", "pull", "network", "publish", "read_only", "cap_add", "seccomp", "runtime", "volumes", "platform", "dockerfile", "build_args", "transport", NULL };
 _Static_assert(CAY_LEN(cay__docker_option_names) == CAY_LEN(rows) + 1, "one name for each row");
 
 int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err)
@@ -101,6 +108,12 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
     }
     const char *usual = getenv("CAY_DOCKER_IMAGE");
     if (c->nlayers) /* the snapshot's; one that is named has to be the same */
+        return 0;
+    if (out->dockerfile && out->image)
+        return cay_fail_why(err, CAY_EINVAL, "option_invalid", "a container has one image; give --image or --dockerfile, not both");
+    if (out->build_args && !out->dockerfile)
+        return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option build_args is for a Dockerfile; give --dockerfile DIR, too");
+    if (out->dockerfile)
         return 0;
     if (!out->image)
         out->image = usual && *usual ? usual : NULL;

@@ -3,7 +3,9 @@
  * cay-pid1 ID: the first process of a container, bind-mounted into it read-only. It is cay-local's holder (provider/local/host.h) with two
  * differences: commands and file workers get the rights of the image's users, and only who has no pid in here may ask it anything.
  *
- *     /.cay/pid1   this program          /.cay/ctl   a directory of the host: config, meta, procs, sock
+ *     /.cay/pid1   this program          /.cay/ctl   a directory of the host: config, meta, procs, sock, hello; read-only
+ *
+ * What it may write there it gets from a client of the host: door.c.
  *
  * cay-pid1 ID far: the same where the engine does not see the host: program and directory are the container's own, and who asks is a process of
  * root's in here, cay-pid1 relay, which the engine starts.
@@ -16,6 +18,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <guest/init.h>
+#include <poll.h>
 #include <provider/local/host.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,16 +32,23 @@ enum { CONFIG_MAX = 4 << 20 };
 
 guest G; /* whose mode user.c asks for: all ids are here */
 
-static bool load(host *h)
+/* The user of those who name none may have a group behind ':'; a name that is asked for has none. */
+static int who_is(const char *name, ident *out)
+{
+    return name == G.config ? user_default(out) : user_find(name, out);
+}
+
+static bool load(host *h, int dir)
 {
     struct stat st;
-    CAY_AUTOFD fd = openat(h->dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CONFIG_MAX || cay__local_meta_read(h->dir, &h->meta, NULL) < 0)
+    CAY_AUTOFD fd = openat(dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CONFIG_MAX || cay__local_meta_read(dir, &h->meta, NULL) < 0)
         return false;
     h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
     if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
         return false;
-    h->user = h->config;
+    h->user = G.config = h->config;
+    G.config_len = (size_t)st.st_size;
     h->workdir = h->user + strlen(h->user) + 1;
     h->env = h->workdir + strlen(h->workdir) + 1;
     h->fs = (cay__fs){ .root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), .workdir = h->workdir, .home = "/" };
@@ -60,28 +70,92 @@ static void own(host *h, const char *path, const ident *id)
 static void furnish(host *h)
 {
     ident id;
-    if (user_find(h->user, &id) != 0)
+    if (who_is(h->user, &id) != 0)
         return; /* whoever starts a command is told */
     own(h, h->workdir, &id);
     if (strcmp(id.home, "/") != 0 && id.home[0] == '/')
         own(h, id.home, &id);
 }
 
-static int make_socket(void)
+static int make_socket(int dir)
 {
-    struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = CTL "/.sock" };
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/.sock", dir);
     unlink(a.sun_path);
     /* Under its name once it listens: who finds it reaches us. Any id of the host may be the one that asks; the directory is its own. */
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 || listen(fd, 128) < 0 ||
-        rename(CTL "/.sock", CTL "/sock") < 0)
+        renameat(dir, ".sock", dir, "sock") < 0)
         return -1;
     return CAY_STEAL_FD(fd);
 }
 
+/* ------------------------------------------------------------------ what the host hands over (door.c) */
+
+enum { COME = -1, BROKEN = -2 }; /* to be tried again; never to be */
+
+/* With the directory as the host has it: socket and record are made, and then it is let go, before there is a tenant who could reach for it. */
+static int settle(host *h, int dir)
+{
+    if (!load(h, dir))
+        return BROKEN;
+    furnish(h);
+    h->again = faccessat(dir, "procs", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    CAY_AUTOFD mark = openat(dir, "procs", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    h->record = openat(dir, "meta", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int listener = mark < 0 || h->record < 0 ? -1 : make_socket(dir);
+    return listener < 0 ? BROKEN : listener;
+}
+
+static int knock(host *h)
+{
+    struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = CTL "/" CAY__PID1_DOOR };
+    struct timeval soon = { .tv_sec = 2 };
+    struct ucred peer = { .pid = -1 };
+    socklen_t len = sizeof peer;
+    cay__pid1_door m = { 0 };
+    int dir = -1, n = 1;
+    CAY_AUTOFD way = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (way < 0 || setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon) < 0 || connect(way, (struct sockaddr *)&a, sizeof a) < 0 ||
+        getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid != 0) /* who has a pid in here is not the host */
+        return COME;
+    ssize_t got = cay__fd_recv(way, &m, sizeof m, &dir, &n, 0);
+    if (got != sizeof m || n != 1 || m.id[sizeof m.id - 1] || !cay__id_valid(m.id, 'c')) {
+        cay__close_fd(got > 0 && n == 1 ? &dir : &(int){ -1 });
+        return COME;
+    }
+    cay__str_copy(h->id, sizeof h->id, m.id);
+    int listener = settle(h, dir);
+    cay__close_fd(&dir);
+    if (listener >= 0)
+        send(way, "k", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return listener;
+}
+
+static void leave_now(int sig)
+{
+    (void)sig;
+    _exit(0);
+}
+
+/* Whoever started the container is at the door, or whoever uses it next. Its time may be up before that. */
+static int wait_for_host(host *h)
+{
+    local_meta m;
+    int64_t until = cay__local_meta_read(h->dir, &m, NULL) == 0 && m.deadline_boot ? m.deadline_boot : INT64_MAX;
+    signal(SIGTERM, leave_now);
+    for (int pause = 1; cay__boot_ms() < until; pause = CAY_MIN(pause * 2, 64)) {
+        int listener = knock(h);
+        if (listener != COME)
+            return listener;
+        poll(NULL, 0, pause);
+    }
+    return BROKEN;
+}
+
 int main(int argc, char **argv)
 {
-    static host h = { .journal = -1, .who = user_find };
+    static host h = { .journal = -1, .record = -1, .who = who_is };
     struct sigaction ign = { .sa_handler = SIG_IGN };
     if (argc >= 2 && !strcmp(argv[1], "relay"))
         return cay__relay_main(argc, argv);
@@ -97,19 +171,19 @@ int main(int argc, char **argv)
     umask(022);
     cay__fd_close_from(3);
     cay__str_copy(h.id, sizeof h.id, argv[1]);
+    h.far = argc > 2 && !strcmp(argv[2], "far");
     h.dir = open(CTL, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (h.dir < 0 || !load(&h)) {
+    if (h.dir < 0 || faccessat(h.dir, "config", F_OK, AT_SYMLINK_NOFOLLOW) < 0 || (h.far && !load(&h, h.dir))) {
         fprintf(stderr, "cay-pid1: %s cannot be read: is the engine on another machine?\n", CTL);
         return 3;
     }
-    h.far = argc > 2 && !strcmp(argv[2], "far");
     if (h.far) { /* written elsewhere, and not to be read by root in here */
         h.meta.state = CAY_RUNNING;
         h.meta.reason[0] = 0;
         cay__local_meta_write(h.dir, &h.meta, NULL);
         unlinkat(h.dir, "config", 0);
+        furnish(&h);
     }
-    furnish(&h);
-    int listener = make_socket();
+    int listener = h.far ? make_socket(h.dir) : wait_for_host(&h);
     return listener < 0 ? 4 : cay__host_run(&h, listener);
 }

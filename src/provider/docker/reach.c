@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-enum { UP_MS = 20000, STEP_MS = 3 };
+enum { UP_MS = 20000, STEP_MS = 3, DOOR_MS = 500 };
 
 int cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err)
 {
@@ -34,7 +34,7 @@ static int join(int fd, int at)
     return connect(fd, (struct sockaddr *)&a, sizeof a) < 0 || !cay__fd_nonblock(fd, false) ? -1 : 0;
 }
 
-/* The tenant may be root in there and put anything in the socket's place: a link is not followed, and who listens is looked at. */
+/* What is in the socket's place is looked at all the same, a link is not followed, and who listens is judged. */
 int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
 {
     struct ucred peer = { 0 };
@@ -44,8 +44,11 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket");
-    if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || join(fd, at) < 0)
+    *pid = 0;
+    if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || join(fd, at) < 0) {
+        *pid = at >= 0 && errno == EAGAIN ? -1 : 0;
         return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s", b->id);
+    }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "peer_false", "who answers for %s is not within sight; run cay in the engine's own pid namespace", b->id);
     *pid = peer.pid;
@@ -102,7 +105,8 @@ int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
             CAY_TRY(why_not(b, call, err));
         return rc;
     }
-    int64_t now = cay__now_ms(), until = now + UP_MS, ask = now + 250;
+    int64_t now = cay__now_ms(), until = now + UP_MS, ask = now + 250, opened = 0;
+    CAY_AUTOFD door = -1;
     for (bool first = true;; first = false) {
         CAY_AUTOFD fd = -1;
         int pid = 0, rc = cay__docker_reach(b, &fd, &pid, err);
@@ -121,6 +125,14 @@ int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         if (now >= until)
             return cay_fail_why(err, CAY_ETIMEOUT, "init_unreachable", "the container of %s runs and its pid 1 does not answer; is the engine in a machine of its own? then give option transport=engine", b->id);
         CAY_TRY(cay__call_check(call, "reach the container", err));
-        poll(NULL, 0, STEP_MS);
+        if (pid == 0 && now - opened > DOOR_MS) { /* it waits to be let in; another client's door may have taken the place of ours */
+            cay__close_fd(&door);
+            CAY_TRY(cay__docker_door(b, &door, err));
+            opened = now;
+        }
+        if (door >= 0)
+            cay__docker_door_wait(b, call, door, STEP_MS);
+        else
+            poll(NULL, 0, STEP_MS);
     }
 }

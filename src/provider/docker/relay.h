@@ -3,6 +3,12 @@
 #pragma once
 
 #define CAY__PID1_CTL    "/.cay/ctl"
+#define CAY__PID1_DOOR   "hello"      /* in it: where a client waits for pid 1, door.c */
 #define CAY__RELAY_WORD  "cay1" /* the relay's first bytes, once whom it leads to has answered */
+
+/* What a client hands over at the door, with one descriptor: the directory as the host has it. The answer is one byte, once pid 1 listens. */
+typedef struct cay__pid1_door {
+    char id[24]; /* of the sandbox */
+} cay__pid1_door;
 
 int cay__relay_main(int argc, char **argv);

@@ -150,7 +150,7 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
     json_object_set_new(host, "Mounts", list);
     if (!at->far) {
         json_array_append_new(list, bind(at->pid1, "/.cay/pid1", true));
-        json_array_append_new(list, bind(at->ctl, "/.cay/ctl", false));
+        json_array_append_new(list, bind(at->ctl, "/.cay/ctl", true));
     }
     if (at->far && c->ngrants)
         return cay_fail_why(err, CAY_ENOTSUP, "engine_remote", "mount %.120s: the engine does not see this machine's files; put them in by a manifest, or use option volumes", c->grants[0].source);
@@ -274,21 +274,20 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o, const ca
 static const char *default_user(const cay_create *c, const json_t *config, char *buf, size_t cap)
 {
     const char *image = cay__json_str(config, "User", "");
-    size_t n = strcspn(image, ":"); /* USER:GROUP; groups are in the image's own files */
-    if (given(c->user))
-        return c->user;
+    size_t n = strcspn(image, ":"); /* USER, or USER:GROUP, which is then its only one */
+    bool root = !n || (n == 1 && *image == '0') || (n == 4 && !strncmp(image, "root", 4));
     /* An image that says nothing means root; we do not. */
-    if (!n || n >= cap || !strncmp(image, "0", n) || !strncmp(image, "root", n))
-        return USUAL_USER;
-    memcpy(buf, image, n);
-    buf[n] = 0;
+    const char *user = given(c->user) ? c->user : root || strlen(image) >= cap ? USUAL_USER : image;
+    if (!given(c->group))
+        return user;
+    snprintf(buf, cap, "%.*s:%s", (int)strcspn(user, ":"), user, c->group);
     return buf;
 }
 
 /* In a file of ours and not in the container's record, where everybody who may ask the engine would read it. */
 int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay__buf *b, cay_err *err)
 {
-    char buf[64];
+    char buf[192];
     const char *user = default_user(c, image->config, buf, sizeof buf), *workdir = given(c->workdir) ? c->workdir : USUAL_WORKDIR;
     json_t *v, *env = json_object_get(image->config, "Env");
     size_t i;

@@ -37,8 +37,13 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (at < 0 || (fd < 0 && S_ISREG(st.st_mode)))
         return cay_fail_sys(err, CAY_ESYS, "record of the sandbox");
-    if (fd < 0 || cay__fd_read_all(fd, &m, sizeof m) != sizeof m || memcmp(m.magic, magic, sizeof magic) != 0 ||
-        sum(&m) != m.crc)
+    bool whole = false;
+    for (int i = 0; fd >= 0 && !whole && i < 20; i++) { /* it may be written in its place just now */
+        if (i)
+            usleep(500);
+        whole = pread(fd, &m, sizeof m, 0) == sizeof m && memcmp(m.magic, magic, sizeof magic) == 0 && sum(&m) == m.crc;
+    }
+    if (!whole)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged", "the record of the sandbox is damaged; its files are kept");
     if (m.version != VERSION)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_newer", "the sandbox was made by a newer cay; update this one");
@@ -82,14 +87,25 @@ local_meta cay__local_meta_first(cay_level level, const cay_create *s)
     return m;
 }
 
-int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
+static void sign(local_meta *m)
 {
-    char tmp[40];
     memcpy(m->magic, magic, sizeof magic);
     m->version = VERSION;
     memset(m->boot, 0, sizeof m->boot);
     boot_id(m->boot, sizeof m->boot);
     m->crc = sum(m);
+}
+
+void cay__local_meta_put(int fd, local_meta *m)
+{
+    sign(m);
+    (void)!pwrite(fd, m, sizeof *m, 0);
+}
+
+int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
+{
+    char tmp[40];
+    sign(m);
     snprintf(tmp, sizeof tmp, "meta.%d", (int)getpid());
     /* In a container the tenant may be root and have put something there: a link is not followed, for a pipe nobody waits. */
     struct stat st;

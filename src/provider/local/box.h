@@ -40,3 +40,5 @@ local_meta cay__local_meta_first(cay_level level, const cay_create *s);
 /* CAY_ENOENT: no such box. A box of another boot is given as stopped, reason "reboot". */
 int cay__local_meta_read(int dir, local_meta *out, cay_err *err);
 int cay__local_meta_write(int dir, local_meta *m, cay_err *err);
+/* In its place, by who has the file alone; a reader that comes in between sees that the sum is wrong, and looks again. */
+void cay__local_meta_put(int fd, local_meta *m);

@@ -19,7 +19,10 @@ enum { LOOK_MS = 2000, EPHEMERAL_MS = 1000 };
 
 static void save(host *h)
 {
-    cay__local_meta_write(h->dir, &h->meta, NULL);
+    if (h->record >= 0)
+        cay__local_meta_put(h->record, &h->meta);
+    else
+        cay__local_meta_write(h->dir, &h->meta, NULL);
 }
 
 void cay__host_box(const host *h, cay_m_boxinfo *out)
@@ -176,7 +179,11 @@ static void on_signals(cay__watch *w, uint32_t events)
 static void reap_leftovers(host *h)
 {
     uint64_t rec[2];
-    bool first = faccessat(h->dir, "procs", F_OK, 0) < 0, left = false;
+    bool first = h->record >= 0 ? !h->again : faccessat(h->dir, "procs", F_OK, 0) < 0, left = false;
+    if (h->record >= 0) { /* what a container began ended with its first process */
+        cay__conn_event(h, first ? "created" : "resumed", "", "", 0);
+        return;
+    }
     h->journal = openat(h->dir, "procs", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600); /* a tenant may have put a pipe there */
     if (h->journal < 0)
         return;

@@ -61,7 +61,7 @@ struct proc {
 struct host {
     cay__loop   loop;
     char        id[CAY_WIRE_ID];
-    int         dir, journal;
+    int         dir, journal, record; /* record: meta, where the directory is shown read-only; else -1, and it is replaced by rename */
     char       *config; /* strings, ended by an empty one */
     const char *workdir, *home, *env;
     char        root[CAY__FS_PATH_MAX]; /* where root/ is on the host */
@@ -79,6 +79,7 @@ struct host {
     bool        stopped; /* paused by signals, not by a freezer outside */
     /* In a container: who that is, by its own files; 0 or errno. NULL: there is one user, who made the sandbox. */
     int       (*who)(const char *name, ident *out);
+    bool        again; /* with record: it ran before */
     bool        far;  /* with who: root in here may ask, because nobody else can */
     const char *user; /* with who: whose commands are that ask for nobody */
 };

@@ -68,7 +68,7 @@ static int try_jail(void)
 
 int main(int argc, char **argv)
 {
-    static host h = { .dir = FD_DIR, .journal = -1 };
+    static host h = { .dir = FD_DIR, .journal = -1, .record = -1 };
     if (argc == 2 && !strcmp(argv[1], "--try"))
         _exit(try_jail()); /* no exit handlers: a leak checker could not work in there */
     if (argc != 2 || !cay__id_valid(argv[1], 'c') || fcntl(FD_LOCK, F_GETFD) < 0) {

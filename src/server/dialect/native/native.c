@@ -77,6 +77,8 @@ static const cay__route routes[] = {
     OP("POST", BOX "/ports/{port}/expose", port_expose, 0),
     OP("DELETE", BOX "/ports/{port}/expose", port_unexpose, 0),
     OP("GET", BOX "/exposed", exposed_list, 0),
+    OP("GET", BOX "/endpoints", endpoint_list, 0),
+    OP("GET", BOX "/ports/{port}/endpoint", endpoint_get, 0),
 
     OP("GET", BOX "/services", service_list, 0),
     OP("POST", BOX "/services", service_act, 0),

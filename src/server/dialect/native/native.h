@@ -98,6 +98,8 @@ CAY__OP(port_connect);
 CAY__OP(port_expose);
 CAY__OP(port_unexpose);
 CAY__OP(exposed_list);
+CAY__OP(endpoint_list);
+CAY__OP(endpoint_get);
 /* services.c */
 CAY__OP(service_list);
 CAY__OP(service_act);

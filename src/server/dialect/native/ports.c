@@ -144,3 +144,45 @@ int cay__on_exposed_list(cay__req *r, cay_err *err)
     }
     return cay__items_reply(&w.l, 200, err);
 }
+
+/* ------------------------------------------------------------------ published by the provider */
+
+static const cay__field endpoint_fields[] = {
+    { "port", CAY__F_U16, offsetof(cay_endpoint, port), .about = "inside" },
+    { "host", CAY__F_TEXT, offsetof(cay_endpoint, host), .about = "an address or name of the machine that runs it" },
+    { "host_port", CAY__F_U16, offsetof(cay_endpoint, host_port) },
+    { "tls", CAY__F_BOOL, offsetof(cay_endpoint, tls) },
+};
+static const cay__shape endpoint_shape = CAY__SHAPE("Endpoint", cay_endpoint, endpoint_fields, "where a port is that the provider publishes");
+
+static int on_endpoint(const cay_endpoint *e, void *arg)
+{
+    return cay__items_add(arg, e);
+}
+
+const cay__doc cay__doc_endpoint_list = { "listEndpoints", "ports", "the ports that its provider publishes, and where", .answers = { { 200, &endpoint_shape, .list = true }, { 404 } } };
+int cay__on_endpoint_list(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay__items l;
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    cay__items_begin(&l, r, &endpoint_shape);
+    int rc = cay_port_endpoints(sb, &r->call, on_endpoint, &l, err);
+    if (rc < 0) {
+        cay__items_drop(&l);
+        return rc;
+    }
+    return cay__items_reply(&l, 200, err);
+}
+
+const cay__doc cay__doc_endpoint_get = { "getEndpoint", "ports", "where that port is, if it was published at create", .answers = { { 200, &endpoint_shape }, { 400 }, { 404 }, { 502 } } };
+int cay__on_endpoint_get(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    uint16_t port;
+    cay_endpoint e = { .size = sizeof e };
+    CAY_TRY(port_of(r, &port, err));
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay_port_endpoint(sb, &r->call, port, &e, err));
+    return cay__reply_shape(r, 200, &endpoint_shape, &e);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay port endpoint: where ports are that the provider itself publishes, as an engine does those of a container. */
+#include "main.h"
+#include "open.h"
+#include "parse.h"
+#include "rows.h"
+#include "show.h"
+#include <base/base.h>
+#include <base/str.h>
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+static void endpoint_json(out_json *j, const cay_endpoint *e)
+{
+    js_open(j, '{');
+    js_ku64(j, "port", e->port);
+    js_kstr(j, "host", e->host);
+    js_ku64(j, "host_port", e->host_port);
+    js_kbool(j, "tls", e->tls);
+    js_close(j, '}');
+}
+
+static int on_json(const cay_endpoint *e, void *arg)
+{
+    endpoint_json(arg, e);
+    return 0;
+}
+
+char *show_endpoints_json(cay_sandbox *sb)
+{
+    out_json j = OUT_JSON(false);
+    js_open(&j, '[');
+    int rc = cay_port_endpoints(sb, NULL, on_json, &j, NULL);
+    js_close(&j, ']');
+    char *text = rc == 0 && j.b.data && j.b.len > 2 ? cay__strdup(j.b.data) : NULL;
+    cay__buf_clear(&j.b);
+    return text;
+}
+
+/* An IPv6 address has its brackets. */
+static void write_place(cay__buf *b, const cay_endpoint *e)
+{
+    bool v6 = strchr(e->host, ':') != NULL;
+    cay__buf_fmt(b, "%s%s%s:%u", v6 ? "[" : "", e->host, v6 ? "]" : "", e->host_port);
+}
+
+static int on_text(const cay_endpoint *e, void *arg)
+{
+    CAY_AUTOBUF b = CAY__BUF(200);
+    (void)arg;
+    write_place(&b, e);
+    out_fmt("%sport %-5u%s ", out_on(1, OUT_DIM), e->port, out_off(1));
+    out_safe(b.data);
+    out_str("\n");
+    return 0;
+}
+
+void show_endpoints_text(cay_sandbox *sb)
+{
+    cay_port_endpoints(sb, NULL, on_text, NULL, NULL);
+}
+
+static int on_row(const cay_endpoint *e, void *arg)
+{
+    rows *v = arg;
+    CAY_AUTOBUF b = CAY__BUF(200);
+    write_place(&b, e);
+    if (cli.json) {
+        endpoint_json(&v->json, e);
+    } else if (cli.quiet) {
+        out_fmt("%u\n", e->port);
+    } else {
+        out_cellf(&v->table, OUT_BOLD, "%u", e->port);
+        out_cell(&v->table, OUT_PLAIN, b.data);
+    }
+    return 0;
+}
+
+static int one(cay_sandbox *sb, const char *text)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_endpoint e = { .size = sizeof e };
+    CAY_AUTOBUF b = CAY__BUF(200);
+    uint16_t port;
+    if (cli_parse_port(text, &port, &err) < 0)
+        return cli_usage(&cli_port_endpoint, &err);
+    if (cay_port_endpoint(sb, NULL, port, &e, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    write_place(&b, &e);
+    if (cli.json) {
+        out_json j = OUT_JSON(true);
+        endpoint_json(&j, &e);
+        js_flush(&j);
+    } else {
+        out_safe(b.data);
+        out_str("\n");
+    }
+    return CLI_OK;
+}
+
+static int endpoint(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { ">PORT", "REACHED AT", NULL };
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    rows r;
+    (void)opts;
+    if (cli_box_find(argv[0], &sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (argc > 1)
+        return one(sb, argv[1]);
+    rows_open(&r, titles);
+    return rows_done(&r, cay_port_endpoints(sb, NULL, on_row, &r, &err), &err);
+}
+
+const cli_verb cli_port_endpoint = {
+    .name = "port endpoint",
+    .operands = "ID [PORT]",
+    .summary = "tell where ports are that the provider publishes",
+    .text = "Those of a container that was made with option publish. PORT alone prints HOST:PORT; one that nobody asked for is refused.",
+    .examples = "  cay create --provider docker --image nginx --option network=bridge --option publish=80\n"
+                "  curl http://$(cay port endpoint c7f 80)/",
+    .min = 1,
+    .max = 2,
+    .fn = endpoint,
+};
