@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A destination (first line), a request's METHOD and target (second), a value (the rest): what is bound where, and how it stands there. */
 #include <policy/binding.h>
+#include <stdio.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -53,9 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         char *blank = memchr(request, ' ', n);
         if (blank) {
             bool many;
-            const cay__binding *f = cay__binding_find(&p, b->tls, b->host, b->port, request, (size_t)(blank - request), blank + 1,
-                                                      (size_t)(request + n - blank) - 1, &many);
-            must(!many && (!f || f == b));
+            char host[CAY__NAME_MAX + 8];
+            const cay__binding *use[CAY__BINDINGS_MAX];
+            snprintf(host, sizeof host, "%s%s", b->below ? "a.b." : "", b->host);
+            size_t f = cay__binding_find(&p, b->tls, host, b->port, request, (size_t)(blank - request), blank + 1,
+                                         (size_t)(request + n - blank) - 1, use, &many);
+            must(!many && (!f || (f == 1 && use[0] == b)));
+            must(!b->below || !cay__binding_for_host(&p, b->host, b->port, b->tls));
             must(!f || !strcmp(b->path, "/") || (!strstr(blank + 1, "/../") || strchr(blank + 1, '?')));
         }
     }

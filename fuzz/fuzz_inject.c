@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request's head to api.test with three bindings. What comes out is one head again, asks as much of a body as before, and carries the
- * value once when a binding was used, never otherwise; an answer that echoes it comes through the mask without the value. */
+/* A request's head to api.test with bindings. What comes out is one head again, asks as much of a body as before, and carries the
+ * value once for each binding that was used, never otherwise; an answer that echoes it comes through the mask without the value. */
 #include <egress/httphead.h>
 #include <intercept/intercept.h>
 #include <strings.h>
@@ -15,7 +15,7 @@ void note(const flow *f, const cay__binding *b, bool allowed, const char *reason
 
 #define VALUE "V4lue-That-Nobody-Guesses"
 static secret values[] = { { (char *)"KEY", (char *)VALUE, sizeof VALUE - 1 } };
-static const char text[] = "cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/v1,GET\nbind KEY api.test/v1,header:X-Key,POST\n"
+static const char text[] = "cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/v1,GET\nbind KEY api.test/v1,header:X-Key,GET+POST\nbind KEY *.test,header:X-Other\n"
                            "bind KEY api.test/q,query:key\n";
 
 static size_t count(const char *p, size_t len)
@@ -58,19 +58,22 @@ static void look(const vault *v, const char *p, size_t len, const http_state *wa
         return;
     }
     http_state is = { 0 };
-    size_t more = lines(got.head, got.len, "Accept-Encoding") + (got.binding != NULL); /* a server may have another limit than ours */
+    size_t more = lines(got.head, got.len, "Accept-Encoding") + got.n; /* a server may have another limit than ours */
     bool room = fields(p, head) + more <= HTTP_FIELDS;
     if (room && (http_unit(&is, got.head, got.len, "api.test", 443, host, &why) != HTTP_OK || is.next != was->next || is.left - got.len != was->left - head))
         abort();
-    if (count(got.head, got.len) > before + (got.binding != NULL) || (got.binding && count(got.head, got.len) == 0))
+    if (count(got.head, got.len) > before + got.n || count(got.head, got.len) < got.n)
         abort();
-    const char *used = got.binding ? cay__binding_header(got.binding) : NULL;
     for (size_t i = 0; i < v->policy.nbindings; i++) {
-        const char *h = cay__binding_header(&v->policy.bindings[i]);
-        if (h && lines(got.head, got.len, h) != (used && !strcmp(h, used)))
+        const cay__binding *b = &v->policy.bindings[i];
+        const char *h = b->below ? NULL : cay__binding_header(b); /* names below one do not count for one that is named itself */
+        bool used = false;
+        for (size_t k = 0; h && k < got.n; k++)
+            used |= cay__binding_header(got.use[k]) && !strcmp(h, cay__binding_header(got.use[k]));
+        if (h && lines(got.head, got.len, h) != used)
             abort();
     }
-    if (got.binding) {
+    if (got.n) {
         size_t ok = mask_apply(&m, got.head, got.len, true);
         if (ok != got.len || count(got.head, got.len))
             abort();

@@ -33,7 +33,7 @@ typedef enum cay_net_mode {
     CAY_NET_RULES,
 } cay_net_mode;
 
-/* Where a secret goes: [https://|http://]HOST[:PORT][/PATH][,bearer|,header:NAME|,basic:USER|,query:KEY][,METHOD+METHOD…] */
+/* Where a secret goes: [https://|http://][*.]HOST[:PORT][/PATH][,bearer|,header:NAME|,basic:USER|,query:KEY][,METHOD+METHOD…] */
 typedef struct cay_bind {
     const char *name; /* of the secret, and of the variable inside */
     const char *destination;
@@ -101,6 +101,11 @@ CAY_API int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void
 CAY_API int cay_net_operator_check(cay_service *svc, cay_err *err);
 /* Reads the sources of its secrets anew and hands the values over: rotation without a restart. CAY_ESTATE when it is not running. */
 CAY_API int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err);
+/* Other secrets instead of all that it has, and the policy that binds them, from its next request on; n 0: none. net as in cay_create, without
+ * bind lines. All of it or nothing. The variables that hold placeholders, and those that lead programs to what they have to trust, are there
+ * from its next start on; until then cay_secret_env() (ends with a NULL key) is for whoever starts commands in it. */
+CAY_API int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net, const cay_secret *secrets, size_t n, cay_err *err);
+CAY_API const cay_pair *cay_secret_env(void);
 /* Secrets of the store, for sources "store:NAME": encrypted under a key in a file outside the state directory ($CAY_SECRET_KEY, a systemd
  * credential cay-secret-key, /etc/cay/secret.key or ~/.config/cay/secret.key; made at the first put). */
 CAY_API int cay_secret_put(cay_service *svc, const char *name, const void *value, size_t len, cay_err *err);

@@ -106,7 +106,7 @@ typedef struct cay_pair {
  * their way out. */
 typedef struct cay_secret {
     const char *name;        /* letters, digits and '_' */
-    const char *source;      /* "env:VARIABLE", "file:PATH", "cmd:NAME" (of secrets.conf), "store:NAME" */
+    const char *source;      /* "env:VARIABLE", "file:PATH", "cmd:NAME" (of secrets.conf), "store:NAME", "fill:NAME" (of the store, with ${store:OTHER} in it) */
     const char *destination; /* as in cay_bind (cay/policy.h); NULL: spec->net binds it already */
 } cay_secret;
 

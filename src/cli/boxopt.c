@@ -48,7 +48,7 @@ const opt_def box_opt_defs[] = {
     { "io-write", 0, "SIZE", "bytes written to disk per second", OPT_SIZE, AT(limits.io_write), 4096, MOST_BYTES },
     { "net", 0, "off|all|RULE[,RULE…]", "what it may reach (default off): presets (pypi, github, …), names, CIDRs, :port; ! denies", OPT_LIST,
       AT(net) },
-    { "secret", 0, "NAME=SOURCE@DESTINATION", "a secret that never enters: SOURCE env:VAR, file:PATH, cmd:NAME or store:NAME; needs --net", OPT_LIST,
+    { "secret", 0, "NAME=SOURCE@DESTINATION", "a secret that never enters: SOURCE env:VAR, file:PATH, cmd:NAME, store:NAME or fill:NAME; needs --net", OPT_LIST,
       AT(secrets) },
     { "net-up", 0, "SIZE", "bytes sent to the network per second", OPT_SIZE, AT(net_up), 1024, 1ull << 40 },
     { "net-down", 0, "SIZE", "bytes received per second", OPT_SIZE, AT(net_down), 1024, 1ull << 40 },
@@ -290,7 +290,7 @@ static int make_net(const box_opts *o, box_spec *s, cay_err *err)
 }
 
 /* NAME=SOURCE@DESTINATION; a file's path may have an @, a destination has none (but basic:USER, behind its comma, may). */
-static int take_secret(char *text, char **path, cay_secret *out, cay_err *err)
+int secret_take(char *text, char **path, cay_secret *out, cay_err *err)
 {
     char *eq = strchr(text, '='), *comma = NULL, *at = NULL;
     for (char *c = eq; c && *c; c++) {
@@ -327,7 +327,7 @@ static int make_secrets(const box_opts *o, box_spec *s, cay_err *err)
     s->nsecret_texts = 2 * n;
     for (size_t i = 0; i < n; i++) {
         s->secret_texts[2 * i] = cay__strdup(o->secrets.v[i]);
-        CAY_TRY(take_secret(s->secret_texts[2 * i], &s->secret_texts[2 * i + 1], &s->secrets[i], err));
+        CAY_TRY(secret_take(s->secret_texts[2 * i], &s->secret_texts[2 * i + 1], &s->secrets[i], err));
     }
     s->create.secrets = s->secrets;
     s->create.nsecrets = n;

@@ -44,6 +44,8 @@ typedef struct box_spec {
     uint32_t          *had; /* of each grant, as bits: what was there of base/guarded.h */
     bool               drawn; /* a line of what is being fetched is on the terminal */
 } box_spec;
+/* NAME=SOURCE@DESTINATION, cut in place; *path: allocated when a relative one was made whole. */
+int  secret_take(char *text, char **path, cay_secret *out, cay_err *err);
 int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */
 /* What the user should hear aloud: no wall, writable grants. */
 void box_spec_tell(box_spec *s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay secret set, ls, rm, renew: values that no sandbox ever sees. */
+#include "boxopt.h"
 #include "main.h"
 #include "open.h"
 #include "out.h"
@@ -148,4 +149,49 @@ const cli_verb cli_secret_renew = {
     .min = 1,
     .max = 1,
     .fn = renew,
+};
+
+/* The policy that holds, without its bindings. */
+static int unbound(cay_sandbox *sb, char **text, cay_err *err)
+{
+    CAY_AUTOFREE char *now = NULL;
+    cay_policy *p = NULL;
+    CAY_TRY(cay_sandbox_get_policy(sb, NULL, &now, NULL, err));
+    CAY_TRY(cay_policy_parse(now, &p, err));
+    cay_policy plain = *p;
+    plain.bindings = NULL;
+    int rc = cay_policy_text(&plain, text, err);
+    cay_policy_free(p);
+    return rc;
+}
+
+static int bind_(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOFREE char *net = NULL;
+    CAY_AUTOFREE cay_secret *list = cay__alloc((size_t)argc * sizeof *list);
+    char *path = NULL;
+    size_t n = (size_t)argc - 1;
+    (void)opts;
+    for (size_t i = 0; i < n; i++)
+        if (secret_take(argv[i + 1], &path, &list[i], &err) < 0)
+            return cli_usage(&cli_secret_bind, &err);
+    if (cli_box_find(argv[0], &sb, &err) < 0 || unbound(sb, &net, &err) < 0 || cay_sandbox_set_secrets(sb, NULL, net, list, n, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    return CLI_OK;
+}
+
+const cli_verb cli_secret_bind = {
+    .name = "secret bind",
+    .operands = "ID [NAME=SOURCE@DESTINATION…]",
+    .summary = "give a sandbox other secrets in place of all it has",
+    .text = "They hold from its next request on, and nothing inside is restarted; its rules have to allow where they go. Without any\n"
+            "it has none. Variables with placeholders, and those that lead programs to the certificates they have to trust, are there\n"
+            "when it had a secret before, or from its next start on.",
+    .examples = "  cay secret bind c7f KEY=store:KEY@api.example.com,header:X-Key ORG=env:ORG@api.example.com,header:X-Org\n"
+                "  cay secret bind c7f 'KEY=store:KEY@*.example.com'",
+    .min = 1,
+    .max = CLI_ANY,
+    .fn = bind_,
 };

@@ -36,7 +36,7 @@ const cli_verb *const cli_verbs[] = {
     &cli_files_watch, &cli_files_xattr, &cli_files_patch,
     HEADING("network"),
     &cli_net_show, &cli_net_allow, &cli_net_deny, &cli_net_set, &cli_net_log, &cli_net_blocked, &cli_net_why, &cli_net_presets,
-    &cli_secret_set, &cli_secret_ls, &cli_secret_rm, &cli_secret_renew,
+    &cli_secret_set, &cli_secret_ls, &cli_secret_rm, &cli_secret_renew, &cli_secret_bind,
     HEADING("ports inside"),
     &cli_port_ls, &cli_port_forward, &cli_port_connect, &cli_port_expose, &cli_port_unexpose, &cli_port_exposed, &cli_port_endpoint,
     HEADING("volumes"),

@@ -20,7 +20,7 @@ extern const cli_verb cli_template_build, cli_template_log, cli_template_builds,
 extern const cli_verb cli_snapshot_export, cli_snapshot_import, cli_snapshot_push, cli_snapshot_pull;
 extern const cli_verb cli_diff, cli_apply;
 extern const cli_verb cli_net_show, cli_net_allow, cli_net_deny, cli_net_set, cli_net_log, cli_net_blocked, cli_net_why, cli_net_presets,
-    cli_secret_set, cli_secret_ls, cli_secret_rm, cli_secret_renew;
+    cli_secret_set, cli_secret_ls, cli_secret_rm, cli_secret_renew, cli_secret_bind;
 extern const cli_verb cli_state;
 extern const cli_verb cli_services, cli_services_start, cli_services_stop, cli_services_restart, cli_services_wait;
 extern const cli_verb cli_key_create, cli_key_ls, cli_key_revoke, cli_tenant_create, cli_tenant_ls, cli_tenant_set, cli_tenant_rm;

@@ -8,6 +8,8 @@
 #include <base/mutant.h>
 #include <strings.h>
 
+enum { WORD_MIN = 8 }; /* shorter ones stand in any answer */
+
 typedef struct span {
     const char *p;
     size_t      n;
@@ -40,28 +42,59 @@ static void split(const char *p, size_t len, request *r)
         r->path = (span){ "/", 1 };
 }
 
-static bool here(const cay__binding *b, const char *name, uint16_t port, bool tls)
+/* Where a request goes, and how exactly that is named by the bindings that count there. */
+typedef struct place {
+    const char *name;
+    uint16_t    port;
+    bool        tls;
+    size_t      exact;
+} place;
+
+static place place_of(const vault *v, const char *name, uint16_t port, bool tls)
 {
-    return b->tls == tls && b->port == port && !strcmp(b->host, name);
+    return (place){ name, port, tls, cay__binding_exact(&v->policy, tls, name, port) };
 }
 
-static void add_query(cay__buf *out, const vault *v, const char *name, uint16_t port, bool tls, const request *r, const cay__binding *use,
-                      const cay__buf *value)
+static bool here(const cay__binding *b, const place *at)
+{
+    return at->exact && cay__binding_fits(b, at->tls, at->name, at->port) == at->exact;
+}
+
+/* The value as it stands in a request; false: it cannot. The caller wipes. */
+static bool render(const vault *v, const cay__binding *b, cay__buf *value)
+{
+    const secret *s = vault_secret(v, b->name);
+    return s && cay__binding_render(b, s->value, s->len, value);
+}
+
+static void wipe(cay__buf *b)
+{
+    if (b->data)
+        explicit_bzero(b->data, b->cap);
+    cay__buf_clear(b);
+}
+
+static void add_query(cay__buf *out, const vault *v, const place *at, const request *r, const injected *in)
 {
     CAY_AUTOBUF now = CAY__BUF(HEAD_MAX), next = CAY__BUF(HEAD_MAX);
     cay__buf_add(&now, r->query.p, r->query.n);
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
-        if (b->kind != CAY__BIND_QUERY || !here(b, name, port, tls) || !now.len)
+        if (b->kind != CAY__BIND_QUERY || !here(b, at) || !now.len)
             continue;
         cay__query_without(now.data, now.len, b->arg, &next);
         now.len = 0;
         cay__buf_add(&now, next.data ? next.data : "", next.len);
         next.len = 0;
     }
-    bool ours = use && use->kind == CAY__BIND_QUERY;
-    if (ours)
-        cay__buf_fmt(&now, "%s%s=%.*s", now.len ? "&" : "", use->arg, (int)value->len, value->data);
+    for (size_t i = 0; i < in->n; i++) {
+        cay__buf value = CAY__BUF(HEAD_MAX);
+        if (in->use[i]->kind != CAY__BIND_QUERY)
+            continue;
+        out->full |= !render(v, in->use[i], &value);
+        cay__buf_fmt(&now, "%s%s=%.*s", now.len ? "&" : "", in->use[i]->arg, (int)value.len, value.data ? value.data : "");
+        wipe(&value);
+    }
     if (now.len || r->has_query)
         cay__buf_fmt(out, "?%.*s", (int)now.len, now.data ? now.data : "");
     out->full |= now.full;
@@ -76,13 +109,13 @@ static bool is(span s, const char *word)
 
 /* A credential's place at this host; what would hide an answer from the mask, or cut one out of its middle; what lets a server take the
  * request for another than we judged; and an upgrade to anything but a WebSocket, whose bytes are no requests any more. */
-static bool goes(const vault *v, const char *name, uint16_t port, bool tls, span key, span value)
+static bool goes(const vault *v, const place *at, span key, span value)
 {
     static const char *const never[] = { "Accept-Encoding", "TE", "Range", "If-Range", "X-HTTP-Method-Override", "X-HTTP-Method",
                                          "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "HTTP2-Settings" };
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
-        const char *h = here(b, name, port, tls) ? cay__binding_header(b) : NULL;
+        const char *h = here(b, at) ? cay__binding_header(b) : NULL;
         if (h && (CAY__MUTANT("fuzz-inject") ? strlen(h) == key.n && !memcmp(h, key.p, key.n) : is(key, h)))
             return true;
     }
@@ -96,7 +129,7 @@ static bool goes(const vault *v, const char *name, uint16_t port, bool tls, span
     return is(key, "Upgrade") && !is(value, "websocket");
 }
 
-static void add_fields(cay__buf *out, const vault *v, const char *name, uint16_t port, bool tls, const request *r)
+static void add_fields(cay__buf *out, const vault *v, const place *to, const request *r)
 {
     for (size_t at = 0; at < r->fields.n;) {
         const char *line = r->fields.p + at, *eol = memmem(line, r->fields.n - at, "\r\n", 2);
@@ -104,7 +137,7 @@ static void add_fields(cay__buf *out, const vault *v, const char *name, uint16_t
         if (!n)
             return;
         const char *colon = memchr(line, ':', n);
-        if (colon && !goes(v, name, port, tls, (span){ line, (size_t)(colon - line) }, (span){ colon + 1, n - (size_t)(colon - line) - 1 }))
+        if (colon && !goes(v, to, (span){ line, (size_t)(colon - line) }, (span){ colon + 1, n - (size_t)(colon - line) - 1 }))
             cay__buf_add(out, line, n + 2);
         at += n + 2;
     }
@@ -116,56 +149,64 @@ static void cover(mask *m, const cay__binding *b, const secret *s, const cay__bu
     const char *cut = b->kind == CAY__BIND_BEARER || b->kind == CAY__BIND_BASIC ? strchr(value->data, ' ') + 1 : value->data;
     mask_add(m, cut, value->len - (size_t)(cut - value->data));
     mask_add(m, s->value, s->len);
+    /* "token abc…": a server that tells the token tells it without the word before it. */
+    const char *blank = b->kind == CAY__BIND_HEADER ? memchr(s->value, ' ', s->len) : NULL;
+    size_t rest = blank ? s->len - (size_t)(blank + 1 - s->value) : 0;
+    if (rest >= WORD_MIN)
+        mask_add(m, blank + 1, rest);
 }
 
 void mask_bound(const vault *v, const char *name, uint16_t port, bool tls, mask *m)
 {
+    const place at = place_of(v, name, port, tls);
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
-        const secret *s = here(b, name, port, tls) ? vault_secret(v, b->name) : NULL;
         cay__buf value = CAY__BUF(HEAD_MAX);
-        if (s && cay__binding_render(b, s->value, s->len, &value))
-            cover(m, b, s, &value);
-        if (value.data)
-            explicit_bzero(value.data, value.len);
-        cay__buf_clear(&value);
+        if (here(b, &at) && render(v, b, &value))
+            cover(m, b, vault_secret(v, b->name), &value);
+        wipe(&value);
+    }
+}
+
+/* A line for each that goes into a header; and all of them into the mask. */
+static void add_values(cay__buf *head, const vault *v, const injected *in)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        const cay__binding *b = in->use[i];
+        cay__buf value = CAY__BUF(HEAD_MAX);
+        if (!render(v, b, &value))
+            head->full = true;
+        else if (b->kind != CAY__BIND_QUERY)
+            cay__buf_fmt(head, "%s: %.*s\r\n", cay__binding_header(b), (int)value.len, value.data);
+        if (!head->full)
+            cover(in->mask, b, vault_secret(v, b->name), &value);
+        wipe(&value);
     }
 }
 
 int inject(const vault *v, const char *name, uint16_t port, bool tls, const char *p, size_t len, injected *out, cay_err *err)
 {
+    const place at = place_of(v, name, port, tls);
     request r;
     bool many = false;
     split(p, len, &r);
     if (is(r.method, "TRACE")) /* made to say everything back */
         return cay_fail_why(err, CAY_EPERM, "http_trace", "TRACE is not for a destination with a credential");
-    const cay__binding *use = cay__binding_find(&v->policy, tls, name, port, r.method.p, r.method.n, r.path.p, r.path.n, &many);
+    out->n = cay__binding_find(&v->policy, tls, name, port, r.method.p, r.method.n, r.path.p, r.path.n, out->use, &many);
     if (many)
-        return cay_fail_why(err, CAY_EPERM, "secret_ambiguous", "more than one credential fits this request to %s", name);
-    const secret *s = use ? vault_secret(v, use->name) : NULL;
-    out->binding = use;
-    if (use && !s)
-        return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "secret %s has no value any more; give it again", use->name);
-    cay__buf value = CAY__BUF(HEAD_MAX), head = CAY__BUF(HEAD_MAX);
-    if (use && !cay__binding_render(use, s->value, s->len, &value))
-        value.full = true;
+        return cay_fail_why(err, CAY_EPERM, "secret_ambiguous", "more than one credential fits this request to %s in one place", name);
+    for (size_t i = 0; i < out->n; i++)
+        if (!vault_secret(v, out->use[i]->name))
+            return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "secret %s has no value any more; give it again", out->use[i]->name);
+    cay__buf head = CAY__BUF(HEAD_MAX);
     cay__buf_fmt(&head, "%.*s %.*s", (int)r.method.n, r.method.p, (int)r.path.n, r.path.p);
-    add_query(&head, v, name, port, tls, &r, use, &value);
+    add_query(&head, v, &at, &r, out);
     cay__buf_fmt(&head, " %.*s\r\n", (int)r.version.n, r.version.p);
-    add_fields(&head, v, name, port, tls, &r);
-    if (use && use->kind != CAY__BIND_QUERY)
-        cay__buf_fmt(&head, "%s: %.*s\r\n", cay__binding_header(use), (int)value.len, value.data);
+    add_fields(&head, v, &at, &r);
+    add_values(&head, v, out);
     cay__buf_str(&head, "Accept-Encoding: identity\r\n\r\n");
-    bool full = head.full || value.full;
-    if (value.data && !full)
-        cover(out->mask, use, s, &value);
-    if (value.data)
-        explicit_bzero(value.data, value.len);
-    cay__buf_clear(&value);
-    if (full) {
-        if (head.data)
-            explicit_bzero(head.data, head.len);
-        cay__buf_clear(&head);
+    if (head.full) {
+        wipe(&head);
         return cay_fail_why(err, CAY_ETOOBIG, "http_head_too_long", "the request's head with its credential has more than %d bytes", HEAD_MAX);
     }
     out->head = head.data;

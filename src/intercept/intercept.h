@@ -155,7 +155,8 @@ bool relay_step(flow *f);
 typedef struct injected {
     char          *head; /* malloc() */
     size_t         len;
-    const cay__binding *binding; /* that was used, or NULL */
+    const cay__binding *use[CAY__BINDINGS_MAX]; /* those that were used */
+    size_t         n;
     mask          *mask;    /* in: gets what must not come back */
 } injected;
 /* p..len is one whole request head. 0, or a code with a reason that the page tells. */

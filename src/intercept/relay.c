@@ -35,12 +35,12 @@ static bool take_head(flow *f, size_t n)
     cay_err err = CAY_ERR_INIT;
     int rc = inject(f->v, f->name, f->port, f->tls, r->in, n, &got, &err);
     if (rc < 0) {
-        note(f, got.binding, false, err.reason);
+        note(f, got.n ? got.use[0] : NULL, false, err.reason);
         flow_say(f, 403, err.reason, err.msg);
         return false;
     }
-    if (got.binding)
-        note(f, got.binding, true, "added");
+    for (size_t i = 0; i < got.n; i++)
+        note(f, got.use[i], true, "added");
     r->head = got.head;
     r->head_len = got.len;
     r->head_at = 0;

@@ -147,9 +147,10 @@ static int take_destination(const char *name, const char *dest, size_t len, cay_
     int rc = cay__rule_parse(host, &r, err);
     if (rc < 0)
         return cay_wrap(err, rc, "secret %.40s", name);
-    if (r.deny || r.proto || r.target != CAY__T_EXACT || r.lo != r.hi)
-        return bad(name, err, "\"%.80s\" is not one host; a secret goes to one exact name and port", host);
+    if (r.deny || r.proto || (r.target != CAY__T_EXACT && r.target != CAY__T_BELOW) || r.lo != r.hi)
+        return bad(name, err, "\"%.60s\" is not one host; a secret goes to one exact name, or to *.NAME, and one port", host);
     memcpy(b->host, r.name, sizeof b->host);
+    b->below = r.target == CAY__T_BELOW;
     b->port = r.lo;
     if (!rest)
         return cay__str_copy(b->path, sizeof b->path, "/"), 0;
@@ -199,7 +200,7 @@ int cay__binding_text(const cay__binding *b, char *buf, size_t size)
             size_t n = strlen(list);
             snprintf(list + n, sizeof list - n, "%s%s", n ? "+" : ",", methods[i]);
         }
-    return snprintf(buf, size, "%s://%s:%d%s,%s%s%s", b->tls ? "https" : "http", b->host, (int)b->port, b->path,
+    return snprintf(buf, size, "%s://%s%s:%d%s,%s%s%s", b->tls ? "https" : "http", b->below ? "*." : "", b->host, (int)b->port, b->path,
                     kinds[b->kind - CAY__BIND_BEARER].word, b->arg, list);
 }
 
@@ -211,10 +212,16 @@ static bool path_holds(const char *path, const char *target, size_t len)
     return len >= n && !memcmp(path, target, n) && (len == n || target[n] == '/');
 }
 
+static bool one_place(const cay__binding *a, const cay__binding *b)
+{
+    const char *x = cay__binding_header(a), *y = cay__binding_header(b);
+    return x && y ? !strcasecmp(x, y) : !x && !y && !strcmp(a->arg, b->arg);
+}
+
 static bool overlap(const cay__binding *a, const cay__binding *b)
 {
     bool one_method = !a->methods || !b->methods || (a->methods & b->methods);
-    return a->tls == b->tls && a->port == b->port && !strcmp(a->host, b->host) && one_method &&
+    return a->tls == b->tls && a->port == b->port && a->below == b->below && !strcmp(a->host, b->host) && one_method && one_place(a, b) &&
            (path_holds(a->path, b->path, strlen(b->path)) || path_holds(b->path, a->path, strlen(a->path)));
 }
 
@@ -223,45 +230,61 @@ int cay__bindings_check(const cay__policy *p, cay_err *err)
     for (size_t i = 0; i < p->nbindings; i++) {
         const cay__binding *b = &p->bindings[i];
         cay__verdict v = cay__decide_name(NULL, p, b->host, b->port, false);
-        if (!v.allow || v.proto == (b->tls ? CAY__NET_HTTP : CAY__NET_TLS))
+        /* Of names below one each may have a rule or none: without one it is not reached, and nothing is sent. */
+        if (!b->below && (!v.allow || v.proto == (b->tls ? CAY__NET_HTTP : CAY__NET_TLS)))
             return cay_fail_why(err, CAY_EINVAL, "secret_without_rule",
                                 "secret %s is bound to %s://%.80s:%d, which no rule allows; add the rule %s://%.80s:%d", b->name,
                                 b->tls ? "https" : "http", b->host, (int)b->port, b->tls ? "tls" : "http", b->host, (int)b->port);
         for (size_t k = 0; k < i; k++)
             if (overlap(b, &p->bindings[k]))
                 return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
-                                    "secrets %s and %s both fit requests to %.80s:%d; a request takes one: tell them apart by path or method",
+                                    "secrets %s and %s both fit requests to %.80s:%d in one place; tell them apart by path, method or header",
                                     p->bindings[k].name, b->name, b->host, (int)b->port);
     }
     return 0;
 }
 
-bool cay__binding_for_host(const cay__policy *p, const char *host, uint16_t port, bool tls)
+size_t cay__binding_fits(const cay__binding *b, bool tls, const char *host, uint16_t port)
 {
-    for (size_t i = 0; i < p->nbindings; i++)
-        if (p->bindings[i].tls == tls && p->bindings[i].port == port && !strcmp(p->bindings[i].host, host))
-            return true;
-    return false;
+    size_t n = strlen(b->host), len = strlen(host);
+    if (b->tls != tls || b->port != port)
+        return 0;
+    if (!b->below)
+        return strcmp(b->host, host) ? 0 : CAY__NAME_MAX + 1;
+    return len > n + 1 && host[len - n - 1] == '.' && !strcmp(host + len - n, b->host) ? n : 0;
 }
 
-const cay__binding *cay__binding_find(const cay__policy *p, bool tls, const char *host, uint16_t port, const char *method, size_t mlen,
-                                      const char *target, size_t tlen, bool *many)
+size_t cay__binding_exact(const cay__policy *p, bool tls, const char *host, uint16_t port)
 {
-    const cay__binding *found = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < p->nbindings; i++)
+        most = CAY_MAX(most, cay__binding_fits(&p->bindings[i], tls, host, port));
+    return most;
+}
+
+bool cay__binding_for_host(const cay__policy *p, const char *host, uint16_t port, bool tls)
+{
+    return cay__binding_exact(p, tls, host, port) > 0;
+}
+
+size_t cay__binding_find(const cay__policy *p, bool tls, const char *host, uint16_t port, const char *method, size_t mlen,
+                         const char *target, size_t tlen, const cay__binding *use[CAY__BINDINGS_MAX], bool *many)
+{
     uint32_t bit = cay__method_bit(method, mlen);
     const char *query = memchr(target, '?', tlen);
-    size_t n = query ? (size_t)(query - target) : tlen;
+    size_t n = query ? (size_t)(query - target) : tlen, exact = cay__binding_exact(p, tls, host, port), found = 0;
     bool plain = plain_path(target, n);
     *many = false;
-    for (size_t i = 0; i < p->nbindings; i++) {
+    for (size_t i = 0; exact && i < p->nbindings; i++) {
         const cay__binding *b = &p->bindings[i];
-        if (b->tls != tls || b->port != port || strcmp(b->host, host) != 0 || (b->methods && !(b->methods & bit)))
+        if (cay__binding_fits(b, tls, host, port) != exact || (b->methods && !(b->methods & bit)))
             continue;
         if (strcmp(b->path, "/") != 0 && !(plain && path_holds(b->path, target, n)))
             continue;
-        if (found)
-            return *many = true, NULL;
-        found = b;
+        for (size_t k = 0; k < found; k++)
+            if (one_place(b, use[k]))
+                return *many = true, 0;
+        use[found++] = b;
     }
     return found;
 }

@@ -4,7 +4,7 @@
 #include "controller.h"
 #include "dialect/dialect.h"
 #include "dialect/e2b/builder.h"
-#include "dialect/e2b/history.h"
+#include "history.h"
 #include "dialect/e2b/watchers.h"
 #include "inside.h"
 
@@ -52,12 +52,12 @@ static void close_builder(cay__server *s)
 
 static int open_history(cay__server *s, cay_err *err)
 {
-    return e2b_history_start(s->svc, &s->history, err);
+    return cay__history_start(s->svc, &s->history, err);
 }
 
 static void close_history(cay__server *s)
 {
-    e2b_history_stop(s->history);
+    cay__history_stop(s->history);
 }
 
 struct e2b_builder *cay__server_builder(cay__server *s)

@@ -137,7 +137,7 @@ static int dial(cay__req *r, cay_sandbox *sb, const cay__preview_at *at, int *fd
     int64_t limit = cay__now_ms() + CONNECT_MS;
     call.deadline_ms = call.deadline_ms ? CAY_MIN(call.deadline_ms, limit) : limit;
     *reused = false;
-    if (!r->head.upgrade && runs(sb, &call) && (*fd = cay__previews_take(cay__server_previews(r->server), at)) >= 0) {
+    if (!r->head.upgrade && !r->as_tls && runs(sb, &call) && (*fd = cay__previews_take(cay__server_previews(r->server), at)) >= 0) {
         *reused = true;
         return 0;
     }
@@ -152,10 +152,12 @@ static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, ca
     const cay__head *h = &r->head;
     cay__preview_start s = { .fd = -1, .html = cay__preview_html(h) };
     s.back = (cay__preview_back){ .at = *at, .tls = r->tls, .head_only = !strcmp(h->method, "HEAD"), .http10 = h->minor == 0, .keep = h->keep_alive,
+                                  .tls_inside = r->as_tls,
                                   .websocket = h->upgrade && !strcasecmp(h->upgrade, "websocket") && !strcmp(h->method, "GET") && h->body == CAY__BODY_NONE };
     if (!cay__str_copy(s.back.host, sizeof s.back.host, h->host))
         return cay_fail_why(err, CAY_EINVAL, "host_invalid", "the Host is too long");
-    cay__preview_request(&(cay__preview_ask){ .at = at, .head = h, .query = query, .peer = r->peer, .host = r->as_host, .tls = r->tls, .websocket = s.back.websocket }, &head);
+    cay__preview_request(&(cay__preview_ask){ .at = at, .head = h, .query = query, .peer = r->peer, .host = r->as_host, .tls = r->tls, .websocket = s.back.websocket,
+                                             .tls_inside = r->as_tls }, &head);
     if (head.full)
         return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head is too long to be passed on");
     if (sb) {
@@ -164,7 +166,7 @@ static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, ca
     } else {
         CAY_TRY(awake(r, at->id, &sb, err));
         CAY_TRY(dial(r, sb, at, &s.fd, &s.reused, err));
-        if (token)
+        if (token && !r->as_host && !r->as_tls) /* what is known says nothing of how the program is spoken to */
             cay__previews_learn(cay__server_previews(r->server), at, token, sb);
     }
     s.sb = sb;
@@ -186,6 +188,9 @@ static int on_preview(cay__req *r, cay_err *err)
         return to_slash(r);
     if (*token && wants_cookie(r, &at))
         return give_cookie(r, token, rest);
+    for (const cay__dialect *const *d = cay__dialects; *d; d++)
+        if ((*d)->shows)
+            (*d)->shows(r, at.id, at.port);
     return pass_on(r, &at, rest, NULL, err);
 }
 

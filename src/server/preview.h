@@ -6,7 +6,7 @@
  *   preview_name.c    PORT-ID.domain, /preview/ID/PORT/, cookies and queries: pure
  *   preview_head.c    heads written anew for the other side: pure
  *   preview_access.c  tokens and keys: who may look
- *   preview_flow.c    one request's bytes both ways, on the loop
+ *   preview_flow.c    one request's bytes both ways, on the loop; uplink_tls.c: by TLS, where the program wants that
  *   preview_pool.c    connections into sandboxes that wait for the next request
  *   preview_page.c    what is shown instead of an answer
  *
@@ -53,6 +53,7 @@ typedef struct cay__preview_ask {
     const char      *peer;
     const char      *host;  /* that the program is told; NULL: localhost:PORT */
     bool             tls, websocket;
+    bool             tls_inside; /* the program speaks TLS */
 } cay__preview_ask;
 /* The request's head for the program inside. */
 void cay__preview_request(const cay__preview_ask *a, cay__buf *out);
@@ -62,6 +63,7 @@ typedef enum cay__preview_frame { CAY__FRAME_NONE, CAY__FRAME_LENGTH, CAY__FRAME
 typedef struct cay__preview_back {
     cay__preview_at at;
     bool tls, head_only, http10, websocket;
+    bool tls_inside;
     bool keep;     /* the peer would send another request */
     char host[300]; /* as the peer calls us */
 } cay__preview_back;
@@ -92,7 +94,9 @@ struct cay__previews;
  * Whoever takes a token back is heard within a second. */
 cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at *at, const char *token, bool late);
 void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, const char *token, cay_sandbox *sb);
-/* A connection that waited, or -1. */
+/* For programs that speak TLS; NULL: it cannot be had. */
+struct ssl_ctx_st *cay__previews_tls(struct cay__previews *p);
+/* A connection that waited, or -1. Only plain ones do. */
 int  cay__previews_take(struct cay__previews *p, const cay__preview_at *at);
 void cay__previews_give(struct cay__previews *p, const cay__preview_at *at, int fd);
 

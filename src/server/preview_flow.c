@@ -43,7 +43,7 @@ typedef struct flow {
 
 static void flow_free(flow *f)
 {
-    cay__close_fd(&f->up.fd);
+    cay__uplink_close(&f->up);
     cay__buf_clear(&f->up.wait);
     cay__buf_clear(&f->again);
     cay__buf_clear(&f->in);
@@ -58,7 +58,7 @@ static void flush_up(cay__pump *p, flow *f)
 {
     cay__uplink_flush(&f->up, p, 0);
     if (f->phase == TUNNEL && f->up_done && cay__uplink_empty(&f->up))
-        shutdown(f->up.fd, SHUT_WR);
+        cay__uplink_finish(&f->up);
 }
 
 static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
@@ -98,7 +98,7 @@ static int done(cay__pump *p, flow *f)
 {
     bool sent = f->up_done && cay__uplink_empty(&f->up) && !f->up.broken;
     raw_of(p)->keep = f->s.back.keep && f->frame != CAY__FRAME_CLOSE && f->up_done;
-    if (sent && f->upstream_keeps && !f->in.len)
+    if (sent && f->upstream_keeps && !f->in.len && !f->up.tls)
         cay__previews_give(f->pool, &f->s.back.at, CAY_STEAL_FD(f->up.fd));
     p->fd[0] = -1; /* the loop lets go of it before it is closed */
     p->write = 0;
@@ -275,6 +275,8 @@ static int at_end(cay__pump *p, flow *f, cay__buf *out)
 {
     if (f->phase == HEAD && f->may_again && !f->in.len && f->s.reused)
         return CAY__PUMP_WORK; /* it was closed while it waited: that is no answer */
+    if (f->phase == HEAD && !cay__uplink_agreed(&f->up))
+        return broken_by(p, f, "it was to speak TLS (network.httpsPorts), and does not", out);
     if (f->phase == HEAD)
         return broken_by(p, f, f->in.len ? "the program closed the connection within the head of its answer" : "the program closed the connection without an answer", out);
     if (f->phase == TO_END)
@@ -296,30 +298,38 @@ static int late(cay__pump *p, flow *f, cay__buf *out)
 static int pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     flow *f = p->self;
-    if (ready & 1u << 4)
+    if (ready & 1u << 4 || (f->up.tls && ready))
         flush_up(p, f);
     if (f->up.fd < 0)
         return CAY__PUMP_WORK;
-    if (!(ready & 1u))
+    if (!(ready & 1u) && !(f->up.tells && ready & 1u << 4))
         return late(p, f, out);
-    for (size_t all = 0; all < ROUND;) {
+    for (size_t all = 0; all < ROUND || cay__uplink_more(&f->up);) {
         char buf[PIECE];
         bool plain = f->phase == TUNNEL || (f->phase == LENGTH && f->left >= READ); /* from the socket into the answer */
         size_t room = plain ? READ : sizeof buf;
         char *to = plain ? cay__buf_room(out, room) : buf;
-        ssize_t n = to ? recv(f->up.fd, to, room, MSG_DONTWAIT) : 0;
+        ssize_t n = to ? cay__uplink_recv(&f->up, to, room) : 0;
         if (!to)
             return CAY_ETOOBIG;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+            if (f->up.tls) /* what came may have been what a write waited for */
+                flush_up(p, f);
             return CAY__PUMP_ON;
+        }
         int rc = n <= 0 ? at_end(p, f, out) : plain ? taken(p, f, (size_t)n, out) : take(p, f, buf, (size_t)n, out);
         if (rc != CAY__PUMP_ON || out->full)
             return out->full ? CAY_ETOOBIG : rc;
         all += (size_t)n;
-        if ((size_t)n < room)
+        if ((size_t)n < room && !f->up.tls)
             break;
     }
     return CAY__PUMP_ON;
+}
+
+static bool encrypt(flow *f)
+{
+    return !f->s.back.tls_inside || cay__uplink_tls(&f->up, cay__previews_tls(f->pool));
 }
 
 /* A connection; or a second one, when the first had been closed while it waited. */
@@ -329,13 +339,15 @@ static int work(cay__pump *p, cay__buf *out)
     cay_err err = CAY_ERR_INIT;
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CONNECT_MS };
     bool again = f->up.fd >= 0;
-    cay__close_fd(&f->up.fd);
+    cay__uplink_close(&f->up);
     p->fd[0] = -1;
     f->may_again = f->s.reused = false;
     int rc = cay_port_connect(f->s.sb, &call, f->s.back.at.port, &f->up.fd, &err);
     if (rc < 0)
         return broken(p, f, &err, out);
     cay__fd_nonblock(f->up.fd, true);
+    if (!encrypt(f))
+        return broken_by(p, f, "no memory for TLS", out);
     p->fd[0] = f->up.fd;
     if (again) {
         f->up.wait.len = f->up.sent = 0;
@@ -368,14 +380,17 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
                  .again = CAY__BUF(CAY__HEAD_MAX * 2), .up_chunked = body == CAY__BODY_CHUNKED, .began_ms = cay__now_ms() };
     memcpy(f->request_id, r->id, sizeof f->request_id);
     cay_sandbox_ref(s->sb);
-    if (s->fd >= 0)
+    if (s->fd >= 0) {
         cay__fd_nonblock(s->fd, true);
+        if (!encrypt(f)) /* a worker tries once more, and says so */
+            cay__uplink_close(&f->up);
+    }
     /* Only what changes nothing is sent twice. */
     f->may_again = body == CAY__BODY_NONE && (!strcmp(r->head.method, "GET") || !strcmp(r->head.method, "HEAD") || !strcmp(r->head.method, "OPTIONS"));
     cay__uplink_add(&f->up, head->data, head->len);
     if (f->may_again && s->reused)
         cay__buf_add(&f->again, head->data, head->len);
-    cay__raw raw = { .pump = { .fd = { s->fd, -1, -1 }, .beat_ms = 10000, .self = f, .pull = pull, .work = work, .push = push, .last = last, .close = closed } };
+    cay__raw raw = { .pump = { .fd = { f->up.fd, -1, -1 }, .beat_ms = 10000, .self = f, .pull = pull, .work = work, .push = push, .last = last, .close = closed } };
     flush_up(&raw.pump, f);
     return cay__reply_raw(r, &raw);
 }

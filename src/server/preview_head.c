@@ -108,7 +108,7 @@ static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__
         CAY_AUTOBUF own = CAY__BUF(512);
         origin(&own, a->tls, a->head->host);
         if (!strcasecmp(own.data, f->value)) {
-            cay__buf_str(out, "origin: http://");
+            cay__buf_fmt(out, "origin: %s://", a->tls_inside ? "https" : "http");
             told_host(a, out);
             cay__buf_str(out, "\r\n");
             return;
@@ -149,10 +149,14 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
 /* ------------------------------------------------------------------ to the peer */
 
 /* What follows a name of the program's own origin in a Location, or NULL. */
-static const char *inside(const char *value, uint16_t port)
+static const char *inside(const char *value, uint16_t port, bool tls)
 {
-    static const char *const hosts[] = { "http://localhost", "http://127.0.0.1", "http://[::1]", "http://0.0.0.0" };
+    static const char *const hosts[] = { "localhost", "127.0.0.1", "[::1]", "0.0.0.0" };
+    const char *scheme = tls ? "https://" : "http://";
     char text[8];
+    if (strncasecmp(value, scheme, strlen(scheme)) != 0)
+        return NULL;
+    value += strlen(scheme);
     snprintf(text, sizeof text, ":%u", port);
     for (size_t i = 0; i < CAY_LEN(hosts); i++) {
         size_t n = strlen(hosts[i]), m = strlen(text);
@@ -161,7 +165,7 @@ static const char *inside(const char *value, uint16_t port)
         const char *rest = value + n;
         if (!strncmp(rest, text, m))
             rest += m;
-        else if (port != 80)
+        else if (port != (tls ? 443 : 80))
             continue;
         if (!*rest || strchr("/?#", *rest))
             return rest;
@@ -171,7 +175,7 @@ static const char *inside(const char *value, uint16_t port)
 
 static void location(const cay__preview_back *b, const char *value, cay__buf *out)
 {
-    const char *rest = inside(value, b->at.port);
+    const char *rest = inside(value, b->at.port, b->tls_inside);
     cay__buf_str(out, "location: ");
     if (rest) {
         origin(out, b->tls, b->host);

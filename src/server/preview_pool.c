@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections into sandboxes that wait for the next request: a few, for seconds. And tokens that were good a moment ago. */
 #include "preview.h"
+#include "uplink.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <pthread.h>
@@ -28,6 +29,7 @@ struct cay__previews {
     waiting         at[ALL_MAX]; /* oldest first */
     grant           grants[GRANTS];
     size_t          next_grant;
+    struct ssl_ctx_st *tls; /* made when the first program wants it */
 };
 
 struct cay__previews *cay__previews_new(void)
@@ -124,8 +126,19 @@ void cay__previews_free(struct cay__previews *p)
         if (p->grants[i].sb)
             cay_sandbox_unref(p->grants[i].sb);
     explicit_bzero(p->grants, sizeof p->grants);
+    cay__uplink_tls_free(p->tls);
     pthread_mutex_destroy(&p->lock);
     free(p);
+}
+
+struct ssl_ctx_st *cay__previews_tls(struct cay__previews *p)
+{
+    pthread_mutex_lock(&p->lock);
+    if (!p->tls)
+        p->tls = cay__uplink_tls_new();
+    struct ssl_ctx_st *ctx = p->tls;
+    pthread_mutex_unlock(&p->lock);
+    return ctx;
 }
 
 /* Nothing came and it did not end: bytes that nobody asked for would be read as the next answer. */

@@ -40,6 +40,7 @@ void cay__req_reset(cay__req *r)
     r->route = NULL;
     r->conn = NULL;
     r->as_host = NULL; /* it was in the arena */
+    r->as_tls = false;
     memset(r->param, 0, sizeof r->param);
     memset(&r->who, 0, sizeof r->who);
     memset(a, 0, sizeof *a);

@@ -56,8 +56,10 @@ typedef struct cay__dialect {
     /* Pages of any origin may ask: every request shows a token of its own, never a cookie. Not on listeners that need no key. */
     bool              any_origin;
     const struct cay__dialect *const *with; /* NULL-terminated: those that come with it on a listener of its own, by their `first`; or NULL */
-    /* May a preview of that port be looked at, by rules of this protocol? Asked when no token or key of ours was shown. It may set r->as_host. */
+    /* May a preview of that port be looked at, by rules of this protocol? Asked when no token or key of ours was shown. */
     bool            (*opens)(cay__req *r, const char *sandbox, unsigned port);
+    /* How is the program behind that port spoken to? Sets r->as_host and r->as_tls of who may look. */
+    void            (*shows)(cay__req *r, const char *sandbox, unsigned port);
     bool              pages; /* the console's pages ask for it, by their cookie: server/session.h */
 } cay__dialect;
 
@@ -113,6 +115,7 @@ const char *cay__req_key(cay__req *r);
 
 struct cay__req {
     const char         *as_host; /* of a preview: the Host that the program inside is told; NULL: localhost:PORT */
+    bool                as_tls;  /* likewise: the program speaks TLS */
     cay__server        *server;
     cay_service        *svc;
     const cay__dialect *dialect;

@@ -20,7 +20,7 @@ void cay__uplink_add(cay__uplink *u, const void *data, size_t n)
 void cay__uplink_flush(cay__uplink *u, cay__pump *p, unsigned which)
 {
     while (!u->broken && u->fd >= 0 && u->sent < u->wait.len) {
-        ssize_t n = send(u->fd, u->wait.data + u->sent, u->wait.len - u->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = cay__uplink_send(u, u->wait.data + u->sent, u->wait.len - u->sent);
         if (n >= 0)
             u->sent += (size_t)n;
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -34,7 +34,8 @@ void cay__uplink_flush(cay__uplink *u, cay__pump *p, unsigned which)
             cay__buf_clear(&u->wait); /* who is idle keeps no buffer */
     }
     size_t waits = u->wait.len - u->sent;
-    p->write = waits ? p->write | 1u << which : p->write & ~(1u << which);
+    bool go = (waits && !u->hears) || u->tells;
+    p->write = go ? p->write | 1u << which : p->write & ~(1u << which);
     p->hold = waits > HOLD;
 }
 

@@ -149,12 +149,10 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     CAY_TRY(c->tenant ? cay__tenant_check(c->tenant, err) : 0);
     if (c->once && (!*c->once || strlen(c->once) > ONCE_BYTES))
         return cay_fail_why(err, CAY_EINVAL, "once_invalid", "the word of one time has 1 to %d bytes", ONCE_BYTES);
-    bool others = c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0, stored = false;
-    for (size_t i = 0; i < c->nsecrets; i++)
-        stored |= c->secrets[i].source && cay__str_starts(c->secrets[i].source, "store:");
-    if (others && (c->nvolumes || stored)) /* names that all share would be a way from one to the other */
-        return cay_fail_why(err, CAY_EPERM, "tenant_shared", "%s of this machine are tenant default's; tenant %s cannot use them",
-                            c->nvolumes ? "volumes" : "stored secrets", c->tenant);
+    bool others = c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0;
+    if (others && c->nvolumes) /* names that all share would be a way from one to the other */
+        return cay_fail_why(err, CAY_EPERM, "tenant_shared", "volumes of this machine are tenant default's; tenant %s cannot use them", c->tenant);
+    CAY_TRY(cay__secrets_tenant(c, err));
     if (c->ephemeral && (c->once || others))
         return cay_fail_why(err, CAY_EINVAL, "tenant_ephemeral", "a sandbox without a record has no tenant and no word of one time; keep it");
     CAY_TRY(cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));

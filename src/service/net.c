@@ -96,8 +96,7 @@ static int no_policy(const cay_sandbox *sb, cay_err *err)
     return cay__no_such_op(sb, "network policy", err);
 }
 
-/* The provider's handle when it is alive; NULL when it is stopped. */
-static int live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err *err)
+int cay__net_live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err *err)
 {
     cay_info *info = NULL;
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
@@ -125,7 +124,7 @@ int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *te
     CAY_TRY(cay__policy_read(&p, text, strlen(text), false, err));
     CAY_TRY(cay__policy_write(&p, &canonical, &len, err));
     CAY_TRY(cay__call_check(call, "policy", err));
-    CAY_TRY(live_box(sb, call, &box, err));
+    CAY_TRY(cay__net_live_box(sb, call, &box, err));
     int rc = row_of(sb, &row, err);
     if (rc < 0 && rc != CAY_ENOENT)
         return rc;
@@ -155,7 +154,7 @@ int cay_sandbox_get_policy(cay_sandbox *sb, const cay_call *call, char **text, u
     if (!CAY__HAS(sb->ops, policy_get))
         return no_policy(sb, err);
     CAY_TRY(cay__call_check(call, "policy", err));
-    CAY_TRY(live_box(sb, call, &box, err));
+    CAY_TRY(cay__net_live_box(sb, call, &box, err));
     if (box)
         CAY_TRY(sb->ops->policy_get(box, call, text, &len, &got, err));
     else {

@@ -9,6 +9,7 @@
 #include <policy/binding.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -134,6 +135,41 @@ static int read_store(cay_service *svc, const char *name, const char *arg, cay__
     return rc < 0 ? cay_wrap(err, rc, "secret %s", name) : 0;
 }
 
+/* A text of the store in which each ${store:NAME} stands for that secret. What it gives is not looked into again. */
+static int read_fill(cay_service *svc, const char *name, const char *arg, cay__value *out, cay_err *err)
+{
+    static const char open[] = "${store:";
+    cay__value form = { 0 };
+    CAY_TRY(read_store(svc, name, arg, &form, err));
+    cay__buf b = CAY__BUF(CAY__SECRET_MAX);
+    int rc = 0;
+    for (const char *s = form.data, *end = s + form.len; s < end && rc == 0;) {
+        const char *at = memmem(s, (size_t)(end - s), open, sizeof open - 1), *close = at ? memchr(at, '}', (size_t)(end - at)) : NULL;
+        char other[64];
+        cay__value v = { 0 };
+        cay__buf_add(&b, s, (size_t)((close ? at : end) - s));
+        if (!close)
+            break;
+        const char *from = at + sizeof open - 1;
+        snprintf(other, sizeof other, "%.*s", (int)CAY_MIN(close - from, 63), from);
+        rc = read_store(svc, name, other, &v, err);
+        if (rc == 0)
+            cay__buf_add(&b, v.data, v.len);
+        cay__value_wipe(&v);
+        s = close + 1;
+    }
+    cay__value_wipe(&form);
+    if (rc == 0 && b.full)
+        rc = bad(name, "more than 64 KiB in ", arg, err);
+    if (rc == 0)
+        *out = (cay__value){ b.data ? b.data : cay__strdup(""), b.len };
+    else if (b.data) {
+        explicit_bzero(b.data, b.cap);
+        cay__buf_clear(&b);
+    }
+    return rc;
+}
+
 static const struct {
     const char *prefix;
     int (*read)(cay_service *svc, const char *name, const char *arg, cay__value *out, cay_err *err);
@@ -142,6 +178,7 @@ static const struct {
     { "file:", read_file },
     { "cmd:", read_cmd },
     { "store:", read_store },
+    { "fill:", read_fill },
 };
 
 static size_t find(const char *source)
@@ -157,7 +194,7 @@ int cay__secret_source_check(const char *name, const char *source, cay_err *err)
     size_t i = source ? find(source) : CAY_LEN(sources);
     const char *arg = i < CAY_LEN(sources) ? source + strlen(sources[i].prefix) : "";
     if (!*arg)
-        return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %.63s: its source is env:VARIABLE, file:PATH, cmd:NAME or store:NAME", name);
+        return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %.63s: its source is env:VARIABLE, file:PATH, cmd:NAME, store:NAME or fill:NAME", name);
     if (!strncmp(source, "file:", 5) && *arg != '/')
         return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %.63s: give the whole path of its file", name);
     return 0;

@@ -18,7 +18,7 @@ typedef struct cay__value {
 } cay__value;
 void cay__value_wipe(cay__value *v);
 
-/* "env:…", "file:…", "cmd:…", "store:…". */
+/* "env:…", "file:…", "cmd:…", "store:…", "fill:…". */
 int cay__secret_source_check(const char *name, const char *source, cay_err *err);
 int cay__secret_read(cay_service *svc, const char *name, const char *source, cay__value *out, cay_err *err);
 int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_err *err); /* of the store */
@@ -26,6 +26,10 @@ int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_er
 /* The request with its secrets worked in: destinations become bind lines of net, a placeholder and the variables of the trust files
  * join env. What it makes lives in mem. */
 int cay__secrets_prepare(cay_create *c, cay__arena *mem, cay_err *err);
+/* Stored ones are tenant default's alone: a name that all share would be a way from one to the other. */
+int cay__secrets_tenant(const cay_create *c, cay_err *err);
+/* All values in one sealed memory file. */
+int cay__secrets_collect(cay_service *svc, const cay_create *c, int *out, cay_err *err);
 /* net without its bind lines, for the moment before the values are there. In mem. */
 int cay__secrets_net_before(const char *net, cay__arena *mem, const char **out, cay_err *err);
 /* Reads every source, hands the values over, then the policy that binds them, then what to trust. */

@@ -21,8 +21,13 @@ static const cay_pair trust_env[] = {
     { "SSL_CERT_FILE", "/etc/cay/bundle.pem" },   { "CURL_CA_BUNDLE", "/etc/cay/bundle.pem" },
     { "REQUESTS_CA_BUNDLE", "/etc/cay/bundle.pem" }, { "PIP_CERT", "/etc/cay/bundle.pem" },
     { "GIT_SSL_CAINFO", "/etc/cay/bundle.pem" },  { "AWS_CA_BUNDLE", "/etc/cay/bundle.pem" },
-    { "NODE_EXTRA_CA_CERTS", "/etc/cay/ca.pem" },
+    { "NODE_EXTRA_CA_CERTS", "/etc/cay/ca.pem" },     { NULL, NULL },
 };
+
+const cay_pair *cay_secret_env(void)
+{
+    return trust_env;
+}
 
 static int write_net(const cay__policy *p, cay__arena *mem, const char **out, cay_err *err)
 {
@@ -61,8 +66,8 @@ static void add_env(cay_create *c, cay__arena *mem)
     while (c->env && c->env[old].key)
         old++;
     cay_pair *env = cay__arena_take(mem, (old + c->nsecrets + CAY_LEN(trust_env) + 1) * sizeof *env);
-    for (size_t i = 0; i < CAY_LEN(trust_env); i++)
-        env[n++] = trust_env[i];
+    for (const cay_pair *t = trust_env; t->key; t++)
+        env[n++] = *t;
     for (size_t i = 0; i < c->nsecrets; i++) {
         char id[CAY__ID_LEN + 1], text[64];
         if (named(c, i, c->secrets[i].name))
@@ -114,7 +119,17 @@ static bool put_entry(int fd, const char *name, const char *value, size_t len)
     return cay__fd_write_all(fd, head, sizeof head) && cay__fd_write_all(fd, name, head[0]) && cay__fd_write_all(fd, value, len);
 }
 
-static int collect(cay_service *svc, const cay_create *c, int *out, cay_err *err)
+int cay__secrets_tenant(const cay_create *c, cay_err *err)
+{
+    bool stored = false;
+    for (size_t i = 0; i < c->nsecrets; i++)
+        stored |= c->secrets[i].source && (cay__str_starts(c->secrets[i].source, "store:") || cay__str_starts(c->secrets[i].source, "fill:"));
+    if (!stored || !c->tenant || !strcmp(c->tenant, CAY_TENANT_DEFAULT))
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "tenant_shared", "stored secrets of this machine are tenant default's; tenant %s cannot use them", c->tenant);
+}
+
+int cay__secrets_collect(cay_service *svc, const cay_create *c, int *out, cay_err *err)
 {
     CAY_AUTOFD fd = cay__memfd("cay-secrets");
     if (fd < 0)
@@ -189,7 +204,7 @@ int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box, 
         return 0;
     if (!CAY__HAS(ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", ops->name);
-    CAY_TRY(collect(svc, c, &values, err));
+    CAY_TRY(cay__secrets_collect(svc, c, &values, err));
     CAY_TRY(ops->secrets(box, call, c->net, len, values, &trust, err));
     CAY_TRY(ops->policy(box, call, c->net, len, &revision, err));
     return trust >= 0 ? put_trust(ops, box, call, trust, err) : 0;

@@ -117,6 +117,23 @@ if $cay net secret --help >/dev/null 2>&1; then
     got=$(fetch https://api.test:8443/v1/rotated)
     check "a value changes under a live sandbox" grep -q "path=/v1/rotated auth=Bearer $other" "$NETLAB/seen"
 fi
+# Others while it runs: several fields for all names below one; what is more exact counts alone.
+$cay secret bind "$id" "ONE=env:KEY@*.test:8443,header:X-One" "TWO=env:KEY@*.test:8443,header:X-Two" </dev/null
+got=$(fetch https://api.test:8443/v1/several)
+check "a sandbox that runs gets others, two for one request" grep -q "path=/v1/several auth=None X-One=$other X-Two=$other" "$NETLAB/seen"
+check "and sees neither" hasnt "$got" "$other"
+$cay secret bind "$id" "ONE=env:KEY@*.test:8443,header:X-One" "TWO=env:KEY@api.test:8443/v1,header:X-Two" </dev/null
+got=$(fetch https://api.test:8443/v1/exact)
+check "the exact name counts before names below one" grep -q "path=/v1/exact auth=None X-Two=$other" "$NETLAB/seen"
+got=$($cay secret bind "$id" "ONE=env:KEY@other.test" 2>&1 </dev/null)
+check "what no rule allows is refused" has "$got" "no rule allows"
+got=$($cay secret bind "$id" "ONE=env:NOT_SET@api.test:8443" 2>&1 </dev/null)
+check "and what has no value" has "$got" NOT_SET
+got=$(fetch https://api.test:8443/v1/still)
+check "then the former stay" grep -q "path=/v1/still auth=None X-Two=$other" "$NETLAB/seen"
+$cay secret bind "$id" </dev/null
+got=$($cay exec "$id" -- curl -skS -m 10 https://api.test:8443/v1/none 2>&1 </dev/null)
+check "and all of them go" grep -q "path=/v1/none auth=None\$" "$NETLAB/seen"
 got=$($cay create --net good.test --secret KEY=env:KEY@api.test:8443 2>&1 </dev/null)
 check "a binding that no rule covers is refused" has "$got" "api.test"
 unset KEY

@@ -30,6 +30,7 @@ static void destinations_have_one_spelling(void **state)
         { "https://api.example.com/v1,header:X-Api-Key", "https://api.example.com:443/v1,header:X-Api-Key" },
         { "http://api.example.com,query:key,GET+POST", "http://api.example.com:80/,query:key,GET+POST" },
         { "github.com,basic:me@example.com,POST+GET", "https://github.com:443/,basic:me@example.com,GET+POST" },
+        { "*.Example.com,header:X-Key", "https://*.example.com:443/,header:X-Key" },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         cay__policy p = BOUND("any,any:8443", "T", cases[i][0]);
@@ -56,7 +57,10 @@ static void bad_bindings_are_refused_by_name(void **state)
         { "", "a.example", "variable" },
         { "A-B", "a.example", "variable" },
         { "T", "", "destination" },
-        { "T", "*.a.example", "one exact name" },
+        { "T", "**.a.example", "one exact name" },
+        { "T", "any", "one exact name" },
+        { "T", "*", "" },
+        { "T", "a.*.example", "" },
         { "T", "192.0.2.1", "one exact name" },
         { "T", "a.example:1-9", "one exact name" },
         { "T", "!a.example", "one exact name" },
@@ -110,6 +114,14 @@ static void bindings_need_a_rule_and_no_twin(void **state)
         { "a.example", "a.example/v1", "a.example/v12", "" },
         { "a.example", "a.example,GET", "a.example,POST", "" },
         { "a.example", "a.example", "http://a.example", "" },
+        { "a.example", "a.example", "a.example,header:X-Key", "" },
+        { "a.example", "a.example,query:k", "a.example,query:l", "" },
+        { "a.example", "a.example,query:k", "a.example,query:k", "secret_conflict" },
+        { "a.example", "a.example", "a.example,header:authorization", "secret_conflict" },
+        { "a.example", "a.example,basic:u", "a.example", "secret_conflict" },
+        { "a.example", "a.example", "*.example", "" },
+        { "a.example", "*.example,header:X", "*.example,header:x", "secret_conflict" },
+        { "a.example", "*.other.example", NULL, "" },
         { "all", "a.example:8443", NULL, "" },
         { "a.example:8443", "http://a.example:8443", "a.example:8443", "" },
     };
@@ -129,9 +141,32 @@ static void bindings_need_a_rule_and_no_twin(void **state)
 
 static const char *find(const cay__policy *p, const char *host, uint16_t port, const char *method, const char *target)
 {
+    static char all[256];
+    const cay__binding *use[CAY__BINDINGS_MAX];
     bool many;
-    const cay__binding *b = cay__binding_find(p, true, host, port, method, strlen(method), target, strlen(target), &many);
-    return b ? b->name : many ? "many" : "none";
+    size_t n = cay__binding_find(p, true, host, port, method, strlen(method), target, strlen(target), use, &many), len = 0;
+    for (size_t i = 0; i < n; i++)
+        len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i ? " " : "", use[i]->name);
+    return n ? all : many ? "many" : "none";
+}
+
+static void what_names_a_host_most_exactly_counts_alone(void **state)
+{
+    (void)state;
+    cay__policy p = BOUND("any", "ONE", "*.example", "TWO", "*.b.example,header:X", "THREE", "*.b.example,header:Y,GET", "OWN", "a.b.example,header:Z");
+    assert_string_equal(find(&p, "c.example", 443, "GET", "/"), "ONE");
+    assert_string_equal(find(&p, "b.example", 443, "GET", "/"), "ONE");
+    assert_string_equal(find(&p, "x.b.example", 443, "GET", "/"), "TWO THREE");
+    assert_string_equal(find(&p, "y.x.b.example", 443, "POST", "/"), "TWO");
+    assert_string_equal(find(&p, "a.b.example", 443, "GET", "/"), "OWN");
+    assert_string_equal(find(&p, "x.a.b.example", 443, "GET", "/"), "TWO THREE");
+    assert_string_equal(find(&p, "example", 443, "GET", "/"), "none");
+    assert_string_equal(find(&p, "bexample", 443, "GET", "/"), "none");
+    assert_string_equal(find(&p, "evil-example", 443, "GET", "/"), "none");
+    assert_string_equal(find(&p, "c.example", 8443, "GET", "/"), "none");
+    assert_true(cay__binding_for_host(&p, "q.example", 443, true));
+    assert_false(cay__binding_for_host(&p, "example", 443, true));
+    cay__policy_clear(&p);
 }
 
 static void a_request_finds_its_one_binding(void **state)
@@ -159,7 +194,7 @@ static void a_request_finds_its_one_binding(void **state)
     assert_string_equal(find(&p, "b.example", 443, "BREW", "/any/../thing"), "ROOT");
     assert_string_equal(find(&p, "x.b.example", 443, "GET", "/"), "none");
     bool many;
-    assert_null(cay__binding_find(&p, false, "b.example", 443, "GET", 3, "/", 1, &many));
+    assert_int_equal(cay__binding_find(&p, false, "b.example", 443, "GET", 3, "/", 1, (const cay__binding *[CAY__BINDINGS_MAX]){ NULL }, &many), 0);
     assert_true(cay__binding_for_host(&p, "b.example", 443, true));
     assert_false(cay__binding_for_host(&p, "b.example", 443, false));
     assert_false(cay__binding_for_host(&p, "b.example", 80, true));
@@ -213,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(destinations_have_one_spelling),    cmocka_unit_test(bad_bindings_are_refused_by_name),
         cmocka_unit_test(bindings_need_a_rule_and_no_twin),  cmocka_unit_test(a_request_finds_its_one_binding),
+        cmocka_unit_test(what_names_a_host_most_exactly_counts_alone),
         cmocka_unit_test(values_are_rendered_for_their_place), cmocka_unit_test(a_key_leaves_the_query_in_every_spelling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,10 @@ static secret values[] = {
     { (char *)"QUERY", (char *)"a b&c", 5 },
 };
 
-static const char policy_text[] = "cay-net 1\nmode rules\nrule api.test\nrule git.test\nrule maps.test\n"
-                                  "bind KEY api.test/v1,bearer,GET+POST\nbind PASS git.test,basic:me\nbind QUERY maps.test,query:key\n";
+static const char policy_text[] = "cay-net 1\nmode rules\nrule api.test\nrule git.test\nrule maps.test\nrule *.many.test\n"
+                                  "bind KEY api.test/v1,bearer,GET+POST\nbind PASS git.test,basic:me\nbind QUERY maps.test,query:key\n"
+                                  "bind KEY *.many.test,header:X-One\nbind PASS *.many.test,header:X-Two\nbind QUERY *.many.test,query:k\n"
+                                  "bind PASS own.many.test,header:X-Three\n";
 
 static vault make_vault(void)
 {
@@ -61,6 +63,15 @@ static void test_forms(void **state)
            "GET /r.git HTTP/1.1\r\nHost: git.test\r\nAuthorization: Basic bWU6b3BlbiBzZXNhbWU=\r\nAccept-Encoding: identity\r\n\r\n");
     expect("maps.test", "GET /t?a=1&k%65y=mine HTTP/1.1\r\nHost: maps.test\r\n\r\n",
            "GET /t?a=1&key=a%20b%26c HTTP/1.1\r\nHost: maps.test\r\nAccept-Encoding: identity\r\n\r\n");
+}
+
+static void test_several(void **state)
+{
+    (void)state;
+    expect("a.many.test", "GET /?k=own&q=1 HTTP/1.1\r\nHost: a.many.test\r\nx-one: mine\r\nX-Three: stays\r\n\r\n",
+           "GET /?q=1&k=a%20b%26c HTTP/1.1\r\nHost: a.many.test\r\nX-Three: stays\r\nX-One: s3cret-value\r\nX-Two: open sesame\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("own.many.test", "GET / HTTP/1.1\r\nHost: own.many.test\r\nX-One: stays\r\nX-Three: mine\r\n\r\n",
+           "GET / HTTP/1.1\r\nHost: own.many.test\r\nX-One: stays\r\nX-Three: open sesame\r\nAccept-Encoding: identity\r\n\r\n");
 }
 
 static void test_own_goes(void **state)
@@ -142,7 +153,7 @@ static void test_mask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),    cmocka_unit_test(test_own_goes), cmocka_unit_test(test_absolute),
+        cmocka_unit_test(test_forms), cmocka_unit_test(test_several),    cmocka_unit_test(test_own_goes), cmocka_unit_test(test_absolute),
         cmocka_unit_test(test_too_long), cmocka_unit_test(test_tricks), cmocka_unit_test(test_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

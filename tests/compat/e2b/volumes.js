@@ -64,7 +64,23 @@ test('rules for headers become bindings, and values stay outside', async () => {
   assert.equal(JSON.stringify(await s.getInfo()).includes('plain-value'), false)
   await s.updateNetwork({ denyOut: ['0.0.0.0/0'] })
   assert.deepEqual((await policy(s)).bindings ?? [], [])
-  await assert.rejects(make({ network: { rules: { '*.example.com': [{ transform: { headers: { A: 'b' } } }] } } }), /501/)
+  const to = async () => (await policy(s)).bindings.map(b => b.destination.replace(':443/', '')).sort()
+  // Others while it runs: several fields, names below one, a secret within a text; and what stood for a value stands for it again.
+  await s.updateNetwork({ rules: { '*.example.com': [{ transform: { headers: { A: 'first', B: 'x ${e2b.secrets.compat-api.token} y' } } }, { transform: { headers: { a: 'second-A' } } }], 'api.example.com': [{ transform: { headers: { Authorization: 'Bearer own-token' } } }] } })
+  assert.deepEqual(await to(), ['https://*.example.com,header:B', 'https://*.example.com,header:a', 'https://api.example.com,bearer'])
+  const { rules } = (await s.getInfo()).network
+  assert.equal(/second-A|own-token/.test(JSON.stringify(rules)), false)
+  await s.updateNetwork({ rules: { 'api.example.com': rules['api.example.com'], 'b.example.com': [{ transform: { headers: { C: 'c' } } }] } })
+  assert.deepEqual(await to(), ['https://api.example.com,bearer', 'https://b.example.com,header:C'])
+  await assert.rejects(s.updateNetwork({ rules: { 'api.example.com': rules['*.example.com'] } }), /400.*does not have/)
+  for (const bad of ['*', 'a.*.example', 'a b', 'x/y', 'x,y']) await assert.rejects(s.updateNetwork({ rules: { [bad]: [{ transform: { headers: { A: 'b' } } }] } }), /400/)
+  for (const bad of ['Host', 'Content-Length', 'a b', '']) await assert.rejects(s.updateNetwork({ rules: { 'a.example': [{ transform: { headers: { [bad]: 'b' } } }] } }), /400/)
+  for (const bad of ['', 'a\nb', '${e2b.secrets.}', '${e2b.secrets.NOT_THERE}']) await assert.rejects(s.updateNetwork({ rules: { 'a.example': [{ transform: { headers: { A: bad } } }] } }))
+  await assert.rejects(s.updateNetwork({ rules: { '*.example.com': [{ transform: { headers: { A: 'b' } } }], 'a.example.com': [] } }), /400.*of its own/)
+  await assert.rejects(s.updateNetwork({ rules: { 'a.example': [{ transform: { headers: { A: '${e2b.identity.tokens.x}' } } }] } }), /501/)
+  assert.deepEqual(await to(), ['https://api.example.com,bearer', 'https://b.example.com,header:C'])
+  await s.updateNetwork({})
+  assert.deepEqual((await policy(s)).bindings ?? [], [])
   await s.kill()
   assert.equal(await Secret.destroy('compat-api.token'), true)
   assert.equal(await Secret.destroy('compat-api.token'), false)
@@ -98,6 +114,8 @@ test('ports are open as with E2B, or want the token', async () => {
     }
     assert.equal(status, 200)
     if (!open) assert.equal(await look(s), 401)
+    await s.updateNetwork({ denyOut: ['192.0.2.1'] }) // of what it reaches, not of who reaches it
+    assert.equal(await look(s), open ? 200 : 401)
     assert.equal(await look(s, { 'e2b-traffic-access-token': 'f'.repeat(64) }), 401)
     await s.kill()
   }

@@ -33,6 +33,19 @@ static json_t *changed_network(cay__req *r, const char *id)
     return o;
 }
 
+/* A change of the network is one of what is reached from inside: how the sandbox itself is reached stays as it was made. */
+static void keep_ports(json_t *now, const json_t *first)
+{
+    static const char *const fields[] = { "allowPublicTraffic", "maskRequestHost", "httpsPorts" };
+    for (size_t i = 0; i < CAY_LEN(fields); i++) {
+        json_t *v = json_object_get(first, fields[i]);
+        if (v)
+            json_object_set(now, fields[i], v);
+        else
+            json_object_del(now, fields[i]);
+    }
+}
+
 static void read_note(cay__req *r, e2b_box *b)
 {
     json_t *all = NULL;
@@ -47,8 +60,10 @@ static void read_note(cay__req *r, e2b_box *b)
     }
     if (json_is_object(json_object_get(e, "network")))
         json_object_set(e, "first", json_object_get(e, "network")); /* as it was made with */
-    if (changed)
+    if (changed) {
         json_object_update(e, changed);
+        keep_ports(json_object_get(e, "network"), json_object_get(e, "first"));
+    }
     json_decref(changed);
     b->note = (e2b_note){ .all = all, .own = own, .template_ = cay__json_str(e, "template", *b->info->template_ && strcmp(b->info->template_, "host") ? b->info->template_ : "base"),
                           .timeout = cay__json_int(e, "timeout", E2B_TIMEOUT), .auto_resume = cay__json_bool(e, "autoResume", false),

@@ -111,17 +111,30 @@ static bool also(cay__req *r)
 /* Ports of E2B's sandboxes are open to whoever knows their names, unless that was asked not to be; then to whoever has the token. */
 static bool opens(cay__req *r, const char *id, unsigned port)
 {
+    (void)port;
     E2B_AUTOBOX b = { 0 };
-    char token[E2B_TOKEN_LEN + 1], host[E2B_HOST_MAX + 1];
+    char token[E2B_TOKEN_LEN + 1];
     const char *given = cay__head_field(&r->head, "e2b-traffic-access-token");
     if (given && (e2b_token(r, "traffic", id, token, NULL) < 0 || !e2b_same(given, token)))
         return false;
     if (e2b_find(r, id, true, &b, NULL) < 0 || (!given && !(b.note.own && cay__json_bool(b.note.network, "allowPublicTraffic", true))))
         return given != NULL; /* that it is gone is told by who looks for it next */
-    if (e2b_mask_host(cay__json_str(b.note.network, "maskRequestHost", ""), port, host, sizeof host))
-        r->as_host = cay__arena_str(&r->arena, host);
     return true;
 }
 
+static void shows(cay__req *r, const char *id, unsigned port)
+{
+    E2B_AUTOBOX b = { 0 };
+    char host[E2B_HOST_MAX + 1];
+    const json_t *v;
+    size_t i;
+    if (e2b_find(r, id, true, &b, NULL) < 0)
+        return;
+    if (e2b_mask_host(cay__json_str(b.note.network, "maskRequestHost", ""), port, host, sizeof host))
+        r->as_host = cay__arena_str(&r->arena, host);
+    json_array_foreach(json_object_get(b.note.network, "httpsPorts"), i, v)
+        r->as_tls |= json_integer_value(v) == (json_int_t)port;
+}
+
 static const cay__dialect *const with[] = { &cay__dialect_e2b_envd, &cay__dialect_e2b_code, NULL };
-const cay__dialect cay__dialect_e2b = { .name = "e2b", .base = "/e2b", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .also = also, .opens = opens, .with = with };
+const cay__dialect cay__dialect_e2b = { .name = "e2b", .base = "/e2b", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .also = also, .opens = opens, .shows = shows, .with = with };

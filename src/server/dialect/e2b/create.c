@@ -123,12 +123,13 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
     CAY_TRY(pairs(r, json_object_get(in, "metadata"), "metadata", &unused, err));
     CAY_TRY(volumes(r, json_object_get(in, "volumeMounts"), &c, err));
     bool internet = cay__json_bool(in, "allow_internet_access", true);
-    CAY_TRY(e2b_policy(json_object_get(in, "network"), internet, NULL, &net, err));
+    CAY_TRY(e2b_policy(json_object_get(in, "network"), internet, &net, err));
     CAY_TRY(e2b_rules_read(r, json_object_get(in, "network"), internet, &rules, &nrules, err));
     c.net = net;
     c.tenant = r->who.tenant;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    int rc = e2b_rules_store(r, rules, nrules, &c, err);
+    int rc = e2b_rules_store(r, rules, nrules, NULL, &c.secrets, err);
+    c.nsecrets = nrules;
     if (rc == 0)
         rc = e2b_rules_mask(r, json_object_get(in, "network"), err);
     if (rc == 0 && !(note = note_text(in, template_, timeout)))

@@ -176,6 +176,8 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
     *out = (e2b_daemon){ .sb = b.sb, .id = cay__arena_str(&r->arena, id) };
     if (b.note.own && *b.info->workdir && strcmp(b.info->workdir, "/home/user"))
         out->workdir = cay__arena_str(&r->arena, b.info->workdir);
+    if (cay__json_bool(json_object_get(b.note.all, "e2b"), "changed", false))
+        out->env = cay_secret_env();
     CAY_TRY(read_user(r, out, err));
     if (!out->user && !strcmp(b.info->user, "root"))
         out->home = "/root";

@@ -88,20 +88,23 @@ int e2b_shared(const cay__req *r, const char *what, cay_err *err);
 int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cpu, cay_err *err);
 
 /* ---- policy (network.c): E2B's lists as ours; NULL text: nothing is reached. The caller frees. */
-int e2b_policy(const json_t *network, bool internet, const cay_bind *bindings, char **text, cay_err *err);
+int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err);
 /* network.maskRequestHost for a port: the Host that programs inside are told. false: it is none. out may be NULL. */
 #define E2B_HOST_MAX 200
 bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap);
 /* Fields that are put in on the way out (rules.c). */
 typedef struct e2b_rule {
-    const char *name, *destination; /* of the binding */
+    const char *name;               /* of the binding */
+    const char *domain, *header, *text; /* as given */
     const char *secret;             /* of the store; NULL: the value is given */
     const char *value, *own;        /* then it is kept as that secret of ours */
+    bool        kept, bearer;       /* it was before; the value is behind that word */
 } e2b_rule;
 int  e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n, cay_err *err);
-/* Values into the store, and the bindings into a create. */
-int  e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, cay_create *c, cay_err *err);
+/* Values into the store, and the bindings as a create has them. sandbox: that has some already, or NULL. */
+int  e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, const cay_secret **out, cay_err *err);
 void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox); /* NULL: it was not; what was stored for it goes */
+void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox); /* forgets other values that it had */
 int  e2b_rules_mask(cay__req *r, json_t *network, cay_err *err); /* what may be kept of them, in place */
 void e2b_rules_sweep(cay__req *r); /* forgets values of sandboxes that are gone */
 
@@ -110,6 +113,7 @@ typedef struct e2b_daemon {
     cay_sandbox *sb;
     const char  *id, *user, *home;
     const char  *workdir; /* of its template; NULL: the home */
+    const cay_pair *env;  /* for its commands, besides its own: it got rules after it was made; or NULL */
 } e2b_daemon;
 enum { E2B_NO_TOKEN = 1, E2B_SIGNED = 2 /* a signed URL will do */, E2B_TRAFFIC = 4 /* so will the token of its ports */ };
 /* The sandbox of a request by its headers or host name, with its token checked, resumed where it asked for that; 502 when it does not run. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox uses, and did use. */
 #include "e2b.h"
-#include "history.h"
+#include <server/history.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <time.h>
@@ -46,7 +46,7 @@ typedef struct told {
     json_t        *list;
 } told;
 
-static void tell(const e2b_moment *m, double cpu, void *arg)
+static void tell(const cay__moment *m, double cpu, void *arg)
 {
     told *t = arg;
     json_array_append_new(t->list, metric(t->b, m->ms, cpu, m->memory, m->disk));
@@ -67,8 +67,8 @@ int e2b_on_metrics(cay__req *r, cay_err *err)
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     CAY_AUTOJSON *list = json_array();
     uint64_t now = (uint64_t)time(NULL);
-    if (e2b_history_dir(r->svc, &dir, NULL) == 0)
-        e2b_history_read(dir, b.info->id, (int64_t)start * 1000, (int64_t)end * 1000 + 999, tell, &(told){ &b, list });
+    if (cay__history_dir(r->svc, &dir, NULL) == 0)
+        cay__history_read(dir, b.info->id, (int64_t)start * 1000, (int64_t)end * 1000 + 999, tell, &(told){ &b, list });
     if (e2b_running(b.info) && start <= now && end >= now) {
         CAY_TRY(sample(r, &b, &one, err));
         json_array_append_new(list, one);

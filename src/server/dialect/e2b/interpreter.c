@@ -77,7 +77,7 @@ static int start(cay__req *r, const e2b_daemon *d, const context *c, cay_proc **
     if (!there)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "language %s needs %s, which this sandbox's template does not have", l->name, l->program);
     CAY_TRY(put_kernels(r, d, err));
-    const cay_spawn s = { .size = sizeof s, .argv = l->argv, .cwd = c->cwd, .user = d->user, .stdin_mode = CAY_STDIN_PIPE, .tag = tag, .labels = labels, .ring_bytes = 16 << 20,
+    const cay_spawn s = { .size = sizeof s, .argv = l->argv, .cwd = c->cwd, .env = d->env, .user = d->user, .stdin_mode = CAY_STDIN_PIPE, .tag = tag, .labels = labels, .ring_bytes = 16 << 20,
                           .on_full = CAY_FULL_BLOCK };
     int rc = cay_sandbox_spawn(d->sb, &r->call, &s, out, err);
     if (rc == CAY_EEXIST) /* somebody else was faster */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One sandbox: what it is, how long it lives, pause and resume, what it may reach. */
 #include "e2b.h"
-#include "history.h"
+#include <server/history.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/note.h>
@@ -31,8 +31,8 @@ int e2b_on_kill(cay__req *r, cay_err *err)
     CAY_TRY(cay_sandbox_remove(b.sb, &r->call, err));
     cay_note_put(r->svc, "e2b", b.info->id, NULL, NULL);
     CAY_AUTOFD dir = -1;
-    if (e2b_history_dir(r->svc, &dir, NULL) == 0)
-        e2b_history_drop(dir, b.info->id);
+    if (cay__history_dir(r->svc, &dir, NULL) == 0)
+        cay__history_drop(dir, b.info->id);
     e2b_rules_sweep(r);
     return cay__reply(r, 204, NULL, NULL, 0);
 }
@@ -131,13 +131,20 @@ int e2b_on_pause(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* A sandbox has the values that it was made with: rules may go, or stay as they were. */
-static int same_rules(const e2b_box *b, const json_t *net, cay_err *err)
+/* Another network for one that is there: policy, and the values that it binds. */
+static int change(cay__req *r, const e2b_box *b, const char *text, e2b_rule *rules, size_t n, cay_err *err)
 {
-    json_t *now = json_object_get(net, "rules"), *then = json_object_get(json_object_get(json_object_get(b->note.all, "e2b"), "first"), "rules");
-    if (!json_object_size(now) || json_equal(now, then))
-        return 0;
-    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "network.rules are given when a sandbox is made; later they can be taken away, and the same ones given again");
+    const cay_secret *list = NULL;
+    bool had = json_object_size(json_object_get(b->note.network, "rules"));
+    if (!n && !had)
+        return cay_sandbox_set_policy(b->sb, &r->call, text, NULL, err);
+    int rc = e2b_rules_store(r, rules, n, b->info->id, &list, err);
+    if (rc == 0)
+        rc = cay_sandbox_set_secrets(b->sb, &r->call, text, list, n, err);
+    e2b_rules_made(r, rules, n, rc < 0 ? NULL : b->info->id);
+    if (rc == 0)
+        e2b_rules_only(r, rules, n, b->info->id);
+    return rc;
 }
 
 int e2b_on_network(cay__req *r, cay_err *err)
@@ -152,17 +159,14 @@ int e2b_on_network(cay__req *r, cay_err *err)
     bool open = cay__json_bool(in, "allow_internet_access", true);
     CAY_AUTOJSON *net = json_deep_copy(in);
     json_object_del(net, "allow_internet_access");
-    CAY_TRY(e2b_rules_mask(r, net, err));
-    CAY_TRY(same_rules(&b, net, err));
+    CAY_TRY(e2b_policy(net, open, &text, err));
     CAY_TRY(e2b_rules_read(r, net, open, &rules, &n, err));
-    cay_bind *bindings = cay__arena_take(&r->arena, (n + 1) * sizeof *bindings);
-    for (size_t i = 0; i < n; i++)
-        bindings[i] = (cay_bind){ rules[i].name, rules[i].destination };
-    bindings[n] = (cay_bind){ 0 };
-    CAY_TRY(e2b_policy(net, open, bindings, &text, err));
-    CAY_TRY(cay_sandbox_set_policy(b.sb, &r->call, text, NULL, err));
-    CAY_AUTOJSON *o = json_pack("{s:O,s:b}", "network", net, "internet", open);
-    if ((note = cay__json_text(o, 60000)))
-        CAY_TRY(cay_note_put(r->svc, "e2b", b.info->id, note, err));
+    CAY_AUTOJSON *told = json_deep_copy(net);
+    CAY_TRY(e2b_rules_mask(r, told, err));
+    CAY_AUTOJSON *o = json_pack("{s:O,s:b,s:b}", "network", told, "internet", open, "changed", n > 0);
+    if (!(note = cay__json_text(o, 60000)))
+        return cay_fail(err, CAY_ETOOBIG, "network is longer than 60 kB");
+    CAY_TRY(change(r, &b, text, rules, n, err));
+    CAY_TRY(cay_note_put(r->svc, "e2b", b.info->id, note, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

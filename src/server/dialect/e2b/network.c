@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define RULES_MAX 1000
+#define PORTS_MAX 100
 
 static bool is_everything(const char *s)
 {
@@ -103,11 +104,26 @@ bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap)
     return n && (!out || cay__str_copy(out, cap, text));
 }
 
+/* Ports whose programs speak TLS. The daemon's own is this server. */
+static int https_ports(const json_t *list, cay_err *err)
+{
+    const json_t *v;
+    size_t i;
+    if (list && !json_is_null(list) && (!json_is_array(list) || json_array_size(list) > PORTS_MAX))
+        return cay_fail(err, CAY_EINVAL, "network.httpsPorts is a list of at most %d ports", PORTS_MAX);
+    json_array_foreach(list, i, v) {
+        json_int_t port = json_integer_value(v);
+        if (port < 1 || port > 65535 || port == E2B_ENVD_PORT)
+            return cay_fail(err, CAY_EINVAL, "network.httpsPorts[%zu] is no port from 1 to 65535 other than %d", i, E2B_ENVD_PORT);
+    }
+    return 0;
+}
+
 /* What we have no way to keep is refused by its name, never left out in silence. */
 static int known(const json_t *network, cay_err *err)
 {
-    static const char *const fields[] = { "allowOut", "denyOut", "allowPublicTraffic", "rules", "maskRequestHost" };
-    static const char *const not_yet[] = { "egressProxy", "httpsPorts" };
+    static const char *const fields[] = { "allowOut", "denyOut", "allowPublicTraffic", "rules", "maskRequestHost", "httpsPorts" };
+    static const char *const not_yet[] = { "egressProxy" };
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)network, key, v) {
@@ -125,7 +141,7 @@ static int known(const json_t *network, cay_err *err)
     const json_t *mask = json_object_get(network, "maskRequestHost");
     if (mask && !json_is_null(mask) && !e2b_mask_host(json_string_value(mask), 1, NULL, 0))
         return cay_fail(err, CAY_EINVAL, "network.maskRequestHost is a host's name, perhaps with ${PORT} in it");
-    return 0;
+    return https_ports(json_object_get(network, "httpsPorts"), err);
 }
 
 typedef struct list {
@@ -192,7 +208,7 @@ static int add_denies(list *l, const json_t *deny, const json_t *allow, cay_err 
     return 0;
 }
 
-int e2b_policy(const json_t *network, bool internet, const cay_bind *bindings, char **text, cay_err *err)
+int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     list *l = cay__arena_take(&mem, sizeof *l);
@@ -221,6 +237,6 @@ int e2b_policy(const json_t *network, bool internet, const cay_bind *bindings, c
         return cay_fail(err, CAY_EINVAL, "network.allowOut names a domain, which needs 0.0.0.0/0 in network.denyOut");
     if (!closed) /* everything is open: only that matters which is denied */
         CAY_TRY(add_denies(l, deny, allow, err));
-    cay_policy p = { .size = sizeof p, .mode = closed ? l->n ? CAY_NET_RULES : CAY_NET_OFF : CAY_NET_ALL, .rules = l->n ? l->v : NULL, .bindings = bindings };
+    cay_policy p = { .size = sizeof p, .mode = closed ? l->n ? CAY_NET_RULES : CAY_NET_OFF : CAY_NET_ALL, .rules = l->n ? l->v : NULL };
     return cay_policy_text(&p, text, err);
 }

@@ -176,12 +176,16 @@ static const char *const *read_argv(cay__req *r, const json_t *process, cay_err 
     return argv;
 }
 
-static int read_env(cay__req *r, const json_t *envs, const cay_pair **out, cay_err *err)
+static int read_env(cay__req *r, const e2b_daemon *d, const json_t *envs, const cay_pair **out, cay_err *err)
 {
-    cay_pair *list = cay__arena_take(&r->arena, (json_object_size(envs) + 1) * sizeof *list);
+    size_t n = 0, more = 0;
+    while (d->env && d->env[more].key)
+        more++;
+    cay_pair *list = cay__arena_take(&r->arena, (json_object_size(envs) + more + 1) * sizeof *list);
     const char *key;
     json_t *v;
-    size_t n = 0;
+    for (; n < more; n++)
+        list[n] = d->env[n];
     json_object_foreach((json_t *)envs, key, v) {
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "process.envs.%.60s is not a text without NUL", key);
@@ -211,7 +215,7 @@ int e2b_process_start(cay__req *r, cay_err *err)
     cay_spawn s = { .size = sizeof s, .tty = json_is_object(pty), .timeout_ms = q.timeout_ms, .user = q.d.user, .tag = *tag ? tag : NULL, .attach = true, .on_full = CAY_FULL_BLOCK };
     if (!(s.argv = read_argv(r, process, err)))
         return CAY_EINVAL;
-    CAY_TRY(read_env(r, json_object_get(process, "envs"), &s.env, err));
+    CAY_TRY(read_env(r, &q.d, json_object_get(process, "envs"), &s.env, err));
     s.cwd = *cwd || !q.d.workdir ? e2b_path(r, &q.d, *cwd ? cwd : "~") : q.d.workdir;
     s.stdin_mode = s.tty || cay__json_bool(in, "stdin", true) ? CAY_STDIN_PIPE : CAY_STDIN_NULL;
     s.cols = (uint16_t)cay__json_int(size, "cols", 80);

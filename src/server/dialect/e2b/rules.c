@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * network.rules: fields that are put into requests on their way out, as bindings of secrets to destinations. A value that is a secret of the
- * store stays there; one that was given as text goes there, under a name of ours and as long as the sandbox lives. Neither enters the sandbox.
+ * store stays there; one that was given as text goes there, under a name of ours and as long as the sandbox has the rule. Neither enters the
+ * sandbox.
  */
 #include "e2b.h"
 #include <base/str.h>
@@ -10,60 +11,51 @@
 #include <stdio.h>
 #include <strings.h>
 
-#define SPACE     "e2b-rule" /* secret of ours → {"sandbox"} */
+#define SPACE     "e2b-rule" /* secret of ours → {"sandbox", "mask", "bearer"} */
 #define SECRET    "${e2b.secrets."
-#define RULES_MAX 64
+#define HIDDEN    "hidden:"
+#define RULES_MAX 64 /* headers of all names together: as many as a policy binds */
 
-static int not_here(const char *domain, const char *what, cay_err *err)
-{
-    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "network.rules: %.80s: %s", domain, what);
-}
+/* ------------------------------------------------------------------ values */
 
-/* What a rule's value stands for: a secret of the store, whole or behind "Bearer ", or the text itself. */
-static int read_value(const char *domain, const char *header, const char *value, const char **secret, bool *bearer, cay__arena *mem, cay_err *err)
+/* A value as the store keeps it: each ${e2b.secrets.NAME} is ${store:…} there. *secret: it is one secret and nothing else, by its name in the store. */
+static int read_value(const char *domain, const char *value, const char **form, const char **secret, cay__arena *mem, cay_err *err)
 {
-    *bearer = !strcasecmp(header, "authorization") && !strncasecmp(value, "Bearer ", 7);
-    const char *v = *bearer ? value + 7 : value;
+    CAY_AUTOBUF b = CAY__BUF(65536);
+    *secret = NULL;
+    *form = value;
     if (strstr(value, "${e2b.identity."))
-        return not_here(domain, "iam identity tokens are not supported by this server", err);
-    if (!strstr(value, SECRET)) {
-        *secret = NULL;
-        *bearer = false;
-        return 0;
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "network.rules: %.80s: iam identity tokens are not supported by this server", domain);
+    if (!strstr(value, SECRET))
+        return strstr(value, "${store:") ? cay_fail(err, CAY_EINVAL, "network.rules: %.80s: a secret is ${e2b.secrets.NAME}", domain) : 0;
+    for (const char *s = value, *at; *s;) {
+        at = strstr(s, SECRET);
+        size_t n = at ? strcspn(at, "}") : 0;
+        cay__buf_add(&b, s, at ? (size_t)(at - s) : strlen(s));
+        if (!at)
+            break;
+        char *name = cay__arena_str(mem, at + sizeof SECRET - 1);
+        name[at[n] ? n - (sizeof SECRET - 1) : 0] = 0;
+        const char *stored = e2b_secret_stored(mem, name);
+        if (!stored)
+            return cay_fail(err, CAY_EINVAL, "network.rules: %.80s: \"%.60s\" cannot be a secret's name", domain, name);
+        cay__buf_fmt(&b, "${store:%s}", stored);
+        s = at + n + 1;
+        if (at == value && !*s)
+            *secret = stored;
     }
-    size_t n = strcspn(v, "}");
-    if (!cay__str_starts(v, SECRET) || strcmp(v + n, "}"))
-        return not_here(domain, "a value is a text, ${e2b.secrets.NAME}, or \"Bearer ${e2b.secrets.NAME}\"", err);
-    char *name = cay__arena_str(mem, v + sizeof SECRET - 1);
-    name[strlen(name) - 1] = 0;
-    *secret = e2b_secret_stored(mem, name);
-    return *secret ? 0 : cay_fail(err, CAY_EINVAL, "network.rules: %.80s: \"%.60s\" cannot be a secret's name", domain, name);
+    if (b.full)
+        return cay_fail(err, CAY_EINVAL, "network.rules: %.80s: a value is longer than 64 kB", domain);
+    *form = cay__arena_str(mem, b.data);
+    return 0;
 }
 
-/* The one header of a domain's list of transforms. */
-static int read_headers(const char *domain, const json_t *list, const char **header, const char **value, cay_err *err)
+/* ------------------------------------------------------------------ names */
+
+static bool covers(const char *wild, const char *name)
 {
-    const json_t *one;
-    const char *key;
-    json_t *v;
-    size_t i;
-    *header = NULL;
-    if (!json_is_array(list))
-        return cay_fail(err, CAY_EINVAL, "network.rules.%.80s is a list of rules", domain);
-    json_array_foreach(list, i, one) {
-        json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
-        if (headers && !json_is_object(headers))
-            return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: transform.headers is an object of texts", domain);
-        json_object_foreach(headers, key, v) {
-            if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v) || !*json_string_value(v))
-                return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: header %.60s is not a text", domain, key);
-            if (*header)
-                return not_here(domain, "more than one header for a name is not supported by this server", err);
-            *header = key;
-            *value = json_string_value(v);
-        }
-    }
-    return 0;
+    size_t n = strlen(wild), d = strlen(name);
+    return wild[0] == '*' && wild[1] == '.' && d > n - 1 && !strcasecmp(name + d - (n - 1), wild + 1);
 }
 
 /* Rules grant nothing: one for a name that is not reached is without effect. */
@@ -76,26 +68,75 @@ static bool reached(const json_t *network, bool internet, const char *domain)
         closed |= json_is_string(v) && !strcmp(json_string_value(v), "0.0.0.0/0");
     json_array_foreach(json_object_get(network, "allowOut"), i, v) {
         const char *s = json_string_value(v);
-        size_t n = strlen(s ? s : ""), d = strlen(domain);
-        if (s && (!strcasecmp(s, domain) || (s[0] == '*' && s[1] == '.' && d > n - 1 && !strcasecmp(domain + d - (n - 1), s + 1))))
+        if (s && (!strcasecmp(s, domain) || covers(s, domain) || covers(domain, s)))
             return true;
     }
     return !closed;
 }
 
-static const char *name_of(cay__arena *mem, const char *domain)
+/* A name without a header would be one that is left out of a wildcard: there is no such binding, and it is not passed over in silence. */
+static int check_empty(const json_t *rules, const char *domain, cay_err *err)
 {
-    char name[32];
-    snprintf(name, sizeof name, "E2B_RULE_%08X", cay__hash(domain, strlen(domain)));
-    return cay__arena_str(mem, name);
+    const char *other;
+    json_t *v;
+    json_object_foreach((json_t *)rules, other, v)
+        if (covers(other, domain))
+            return cay_fail(err, CAY_EINVAL, "network.rules.%.80s has no header, and %.80s would give it some; give it a header of its own", domain, other);
+    return 0;
 }
 
-static const char *destination(cay__arena *mem, const char *domain, const char *header, bool bearer)
+/* ------------------------------------------------------------------ reading */
+
+typedef struct reading {
+    cay__req *r;
+    e2b_rule *v;
+    size_t    n;
+} reading;
+
+/* The same field again, in a later rule: that one counts. */
+static e2b_rule *room(reading *x, size_t first, const char *header)
 {
-    size_t n = strlen(domain) + strlen(header) + 32;
-    char *s = cay__arena_take(mem, n);
-    cay__str_join(s, n, "https://", domain, bearer ? ",bearer" : ",header:", bearer ? "" : header, NULL);
-    return s;
+    for (size_t i = first; i < x->n; i++)
+        if (!strcasecmp(x->v[i].header, header))
+            return &x->v[i];
+    return x->n == RULES_MAX ? NULL : &x->v[x->n++];
+}
+
+static int read_header(reading *x, size_t first, const char *domain, const char *header, const json_t *value, cay_err *err)
+{
+    char name[32];
+    cay__arena *mem = &x->r->arena;
+    const char *text = json_string_value(value);
+    if (!text || strlen(text) != json_string_length(value) || !*text)
+        return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: header %.60s is not a text", domain, header);
+    e2b_rule *one = room(x, first, header);
+    if (!one)
+        return cay_fail(err, CAY_EINVAL, "network.rules: more than %d headers", RULES_MAX);
+    *one = (e2b_rule){ .domain = domain, .header = header, .text = text };
+    /* The word before a token is no secret: told apart, the token is covered in answers by itself too. */
+    one->bearer = !strcasecmp(header, "authorization") && !strncasecmp(text, "Bearer ", 7) && text[7];
+    CAY_TRY(read_value(domain, text + (one->bearer ? 7 : 0), &one->value, &one->secret, mem, err));
+    snprintf(name, sizeof name, "E2B_RULE_%zu", (size_t)(one - x->v));
+    one->name = cay__arena_str(mem, name);
+    return 0;
+}
+
+static int read_domain(reading *x, const json_t *rules, const char *domain, const json_t *list, cay_err *err)
+{
+    size_t first = x->n, i;
+    const json_t *one;
+    const char *key;
+    json_t *v;
+    if (!json_is_array(list))
+        return cay_fail(err, CAY_EINVAL, "network.rules.%.80s is a list of rules", domain);
+    json_array_foreach(list, i, one) {
+        json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
+        if (headers && !json_is_object(headers))
+            return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: transform.headers is an object of texts", domain);
+        json_object_foreach(headers, key, v)
+            CAY_TRY(read_header(x, first, domain, key, v, err));
+    }
+    return x->n == first ? check_empty(rules, domain, err) : 0;
 }
 
 int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n, cay_err *err)
@@ -105,27 +146,29 @@ int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule *
     *n = 0;
     if (!rules || json_is_null(rules))
         return 0;
-    if (!json_is_object(rules) || json_object_size(rules) > RULES_MAX)
-        return cay_fail(err, CAY_EINVAL, "network.rules is an object of at most %d names", RULES_MAX);
-    e2b_rule *v = *out = cay__arena_take(&r->arena, (json_object_size(rules) + 1) * sizeof *v);
+    if (!json_is_object(rules))
+        return cay_fail(err, CAY_EINVAL, "network.rules is an object of names");
+    reading x = { .r = r, .v = cay__arena_take(&r->arena, (RULES_MAX + 1) * sizeof *x.v) };
     json_object_foreach(rules, domain, list) {
-        const char *header, *value;
-        bool bearer;
-        CAY_TRY(read_headers(domain, list, &header, &value, err));
-        if (!header)
-            continue;
-        if (strchr(domain, '*'))
-            return not_here(domain, "a header goes to one exact name", err);
-        e2b_rule *one = &v[*n];
-        CAY_TRY(read_value(domain, header, value, &one->secret, &bearer, &r->arena, err));
+        size_t first = x.n;
+        if (strchr(domain, ',') || strchr(domain, '/') || strchr(domain, ':'))
+            return cay_fail(err, CAY_EINVAL, "network.rules: \"%.80s\" is no name of a host, nor *. before one", domain);
+        CAY_TRY(read_domain(&x, rules, domain, list, err));
         if (!reached(network, internet, domain))
-            continue;
-        one->value = value;
-        one->name = name_of(&r->arena, domain);
-        one->destination = destination(&r->arena, domain, header, bearer);
-        ++*n;
+            x.n = first;
     }
-    v[*n] = (e2b_rule){ 0 };
+    *out = x.v;
+    *n = x.n;
+    return 0;
+}
+
+/* ------------------------------------------------------------------ what may be told of them */
+
+static int mask_of(cay__req *r, const char *text, char out[E2B_TOKEN_LEN + 8], cay_err *err)
+{
+    char token[E2B_TOKEN_LEN + 1];
+    CAY_TRY(e2b_token(r, "rule", text, token, err));
+    snprintf(out, E2B_TOKEN_LEN + 8, HIDDEN "%.16s", token);
     return 0;
 }
 
@@ -134,16 +177,16 @@ int e2b_rules_mask(cay__req *r, json_t *network, cay_err *err)
 {
     json_t *list, *one, *v;
     const char *domain, *key;
-    char token[E2B_TOKEN_LEN + 1], text[E2B_TOKEN_LEN + 8];
+    char text[E2B_TOKEN_LEN + 8];
     size_t i;
     json_object_foreach(json_object_get(network, "rules"), domain, list)
         json_array_foreach(list, i, one) {
             json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
             json_object_foreach(headers, key, v) {
-                if (!json_is_string(v) || strstr(json_string_value(v), SECRET) || cay__str_starts(json_string_value(v), "hidden:"))
+                const char *s = json_string_value(v);
+                if (!s || strstr(s, SECRET) || cay__str_starts(s, HIDDEN))
                     continue;
-                CAY_TRY(e2b_token(r, "rule", json_string_value(v), token, err));
-                snprintf(text, sizeof text, "hidden:%.16s", token);
+                CAY_TRY(mask_of(r, s, text, err));
                 json_object_set_new(headers, key, json_string(text));
             }
         }
@@ -152,35 +195,74 @@ int e2b_rules_mask(cay__req *r, json_t *network, cay_err *err)
 
 /* ------------------------------------------------------------------ with a sandbox */
 
-int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, cay_create *c, cay_err *err)
+static const char *destination(cay__arena *mem, const e2b_rule *one)
+{
+    size_t n = strlen(one->domain) + strlen(one->header) + 32;
+    char *to = cay__arena_take(mem, n);
+    cay__str_join(to, n, "https://", one->domain, one->bearer ? ",bearer" : ",header:", one->bearer ? "" : one->header, NULL);
+    return to;
+}
+
+typedef struct seek {
+    const char *sandbox, *mask;
+    char        own[64];
+    bool        bearer;
+} seek;
+
+static int same_mask(const char *key, const char *json, void *arg)
+{
+    seek *s = arg;
+    CAY_AUTOJSON *o = NULL;
+    if (cay__json_object("note", json, &o, NULL) < 0 || strcmp(cay__json_str(o, "sandbox", ""), s->sandbox) || strcmp(cay__json_str(o, "mask", ""), s->mask))
+        return 0;
+    s->bearer = cay__json_bool(o, "bearer", false);
+    return cay__str_copy(s->own, sizeof s->own, key);
+}
+
+/* What stands for a value that this sandbox has: that one is meant. */
+static int find_hidden(cay__req *r, const char *sandbox, e2b_rule *one, cay_err *err)
+{
+    seek s = { .sandbox = sandbox ? sandbox : "", .mask = one->text };
+    if (sandbox)
+        cay_note_list(r->svc, SPACE, "", same_mask, &s, NULL);
+    if (!*s.own)
+        return cay_fail(err, CAY_EINVAL, "network.rules: \"%.40s\" stands for a value that this sandbox does not have; give the value", one->text);
+    one->own = cay__arena_str(&r->arena, s.own);
+    one->kept = true;
+    one->bearer = s.bearer && !strcasecmp(one->header, "authorization");
+    return 0;
+}
+
+int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, const cay_secret **out, cay_err *err)
 {
     cay_secret *list = cay__arena_take(&r->arena, (n + 1) * sizeof *list);
     if (n)
         CAY_TRY(e2b_shared(r, "network.rules: secrets", err));
     for (size_t i = 0; i < n; i++) {
-        char own[64];
-        if (!v[i].secret) {
+        char own[64], source[80];
+        if (cay__str_starts(v[i].text, HIDDEN)) {
+            CAY_TRY(find_hidden(r, sandbox, &v[i], err));
+        } else if (!v[i].secret) {
             snprintf(own, sizeof own, "E2B_BOX_%s_%zu", r->id, i);
             CAY_TRY(cay_secret_put(r->svc, own, v[i].value, strlen(v[i].value), err));
             v[i].own = cay__arena_str(&r->arena, own);
         }
-        size_t len = strlen(v[i].secret ? v[i].secret : v[i].own) + 7;
-        char *source = cay__arena_take(&r->arena, len);
-        cay__str_join(source, len, "store:", v[i].secret ? v[i].secret : v[i].own, NULL);
-        list[i] = (cay_secret){ .name = v[i].name, .source = source, .destination = v[i].destination };
+        snprintf(source, sizeof source, "%s:%.64s", v[i].secret ? "store" : "fill", v[i].secret ? v[i].secret : v[i].own);
+        list[i] = (cay_secret){ .name = v[i].name, .source = cay__arena_str(&r->arena, source), .destination = destination(&r->arena, &v[i]) };
     }
-    c->secrets = list;
-    c->nsecrets = n;
+    *out = list;
     return 0;
 }
 
 void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox)
 {
     for (size_t i = 0; i < n; i++) {
-        CAY_AUTOJSON *note = json_pack("{s:s}", "sandbox", sandbox ? sandbox : "");
-        CAY_AUTOFREE char *text = cay__json_text(note, 1000);
-        if (!v[i].own)
+        char mask[E2B_TOKEN_LEN + 8] = "";
+        if (!v[i].own || v[i].kept)
             continue;
+        mask_of(r, v[i].text, mask, NULL);
+        CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:b}", "sandbox", sandbox ? sandbox : "", "mask", mask, "bearer", v[i].bearer);
+        CAY_AUTOFREE char *text = cay__json_text(note, 1000);
         if (!sandbox)
             cay_secret_remove(r->svc, v[i].own, NULL);
         else
@@ -188,6 +270,7 @@ void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
     }
 }
 
+/* ------------------------------------------------------------------ forgetting */
 
 static int keep(const char *key, const char *json, void *arg)
 {
@@ -195,6 +278,28 @@ static int keep(const char *key, const char *json, void *arg)
     if (cay__json_object("note", json, &o, NULL) == 0)
         json_object_set_new(arg, key, json_string(cay__json_str(o, "sandbox", "")));
     return 0;
+}
+
+static void forget(cay__req *r, const char *own)
+{
+    cay_secret_remove(r->svc, own, NULL);
+    cay_note_put(r->svc, SPACE, own, NULL, NULL);
+}
+
+void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox)
+{
+    CAY_AUTOJSON *all = json_object();
+    const char *key;
+    json_t *of;
+    if (cay_note_list(r->svc, SPACE, "", keep, all, NULL) < 0)
+        return;
+    json_object_foreach(all, key, of) {
+        bool used = strcmp(json_string_value(of), sandbox) != 0;
+        for (size_t i = 0; i < n; i++)
+            used |= v[i].own && !strcmp(v[i].own, key);
+        if (!used)
+            forget(r, key);
+    }
 }
 
 void e2b_rules_sweep(cay__req *r)
@@ -210,9 +315,7 @@ void e2b_rules_sweep(cay__req *r)
         int rc = cay_service_find(r->svc, &r->call, json_string_value(v), &sb, &err);
         if (rc == 0)
             cay_sandbox_unref(sb);
-        if (rc != CAY_ENOENT && rc != CAY_EGONE)
-            continue;
-        cay_secret_remove(r->svc, key, NULL);
-        cay_note_put(r->svc, SPACE, key, NULL, NULL);
+        if (rc == CAY_ENOENT || rc == CAY_EGONE)
+            forget(r, key);
     }
 }

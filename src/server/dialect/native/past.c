@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was used in the past day: of one sandbox, or of all that ran. The server looks every few seconds and keeps it on disk: e2b/history.h. */
+/* What was used in the past day: of one sandbox, or of all that ran. The server looks every few seconds and keeps it on disk: server/history.h. */
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
-#include <server/dialect/e2b/history.h>
+#include <server/history.h>
 
 enum { HOUR_MS = 3600000 };
 
@@ -19,7 +19,7 @@ static const cay__field point_fields[] = {
 };
 static const cay__shape point_shape = CAY__SHAPE("UsagePoint", point, point_fields, "what was used at a moment");
 
-static void add_point(const e2b_moment *m, double cpu, void *arg)
+static void add_point(const cay__moment *m, double cpu, void *arg)
 {
     cay__items_add(arg, &(point){ m->ms, (uint64_t)(cpu * 10), m->memory, m->disk });
 }
@@ -32,9 +32,9 @@ static int reply_past(cay__req *r, const char *id, cay_err *err)
     int64_t now = cay__wall_ms();
     CAY_TRY(cay__req_number(r, "since_ms", (uint64_t)(now - HOUR_MS), INT64_MAX, &since, err));
     CAY_TRY(cay__req_number(r, "until_ms", (uint64_t)now, INT64_MAX, &until, err));
-    CAY_TRY(e2b_history_dir(r->svc, &dir, err));
+    CAY_TRY(cay__history_dir(r->svc, &dir, err));
     cay__items_begin(&l, r, &point_shape);
-    e2b_history_read(dir, id, (int64_t)since, (int64_t)until, add_point, &l);
+    cay__history_read(dir, id, (int64_t)since, (int64_t)until, add_point, &l);
     return cay__items_reply(&l, 200, err);
 }
 
@@ -54,5 +54,5 @@ const cay__doc cay__doc_host_past = { "listHostUsage", "about", "what all runnin
                                       .answers = { { 200, &point_shape, .list = true }, { 400 }, { 403 } } };
 int cay__on_host_past(cay__req *r, cay_err *err)
 {
-    return reply_past(r, E2B_ALL, err);
+    return reply_past(r, CAY__HISTORY_ALL, err);
 }

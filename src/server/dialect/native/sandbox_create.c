@@ -32,7 +32,7 @@ static const cay__field volume_fields[] = {
 static const cay__shape volume_shape = CAY__SHAPE("VolumeUse", cay_volume_use, volume_fields, "a named volume shown inside");
 static const cay__field secret_fields[] = {
     { "name", CAY__F_STR, offsetof(cay_secret, name), CAY__F_REQUIRED },
-    { "source", CAY__F_STR, offsetof(cay_secret, source), CAY__F_REQUIRED, .about = "store:NAME; others to scope admin" },
+    { "source", CAY__F_STR, offsetof(cay_secret, source), CAY__F_REQUIRED, .about = "store:NAME or fill:NAME; others to scope admin" },
     { "destination", CAY__F_STR, offsetof(cay_secret, destination) },
 };
 static const cay__shape secret_shape = CAY__SHAPE("SecretUse", cay_secret, secret_fields, "a secret that never enters");
@@ -97,7 +97,7 @@ static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
         if (strcmp(p->key, "image") && strcmp(p->key, "pull") && strcmp(p->key, "read_only"))
             return only_admin("options other than image, pull and read_only", err);
     for (size_t i = 0; i < c->nsecrets; i++)
-        if (!cay__str_starts(c->secrets[i].source, "store:"))
+        if (!cay__str_starts(c->secrets[i].source, "store:") && !cay__str_starts(c->secrets[i].source, "fill:"))
             return only_admin("secrets[].source other than store:NAME", err);
     return 0;
 }

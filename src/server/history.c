@@ -15,16 +15,16 @@ static void name_of(const char *id, char out[64])
     snprintf(out, 64, PREFIX "%.40s", id);
 }
 
-int e2b_history_put(int dir, const char *id, const e2b_moment *m)
+int cay__history_put(int dir, const char *id, const cay__moment *m)
 {
     char name[64];
     name_of(id, name);
     CAY_AUTOFD fd = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    off_t at = (off_t)(m->ms / E2B_STEP_MS % E2B_MOMENTS) * (off_t)sizeof *m;
+    off_t at = (off_t)(m->ms / CAY__HISTORY_STEP_MS % CAY__HISTORY_MOMENTS) * (off_t)sizeof *m;
     return fd >= 0 && pwrite(fd, m, sizeof *m, at) == (ssize_t)sizeof *m ? 0 : -1;
 }
 
-void e2b_history_drop(int dir, const char *id)
+void cay__history_drop(int dir, const char *id)
 {
     char name[64];
     name_of(id, name);
@@ -33,12 +33,12 @@ void e2b_history_drop(int dir, const char *id)
 
 static int by_time(const void *a, const void *b)
 {
-    const e2b_moment *x = a, *y = b;
+    const cay__moment *x = a, *y = b;
     return x->ms < y->ms ? -1 : x->ms > y->ms;
 }
 
 /* All of a file that makes sense, in order. */
-static size_t load(int dir, const char *id, e2b_moment *v)
+static size_t load(int dir, const char *id, cay__moment *v)
 {
     char name[64];
     struct stat st;
@@ -47,24 +47,24 @@ static size_t load(int dir, const char *id, e2b_moment *v)
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
-    for (ssize_t got; have < E2B_MOMENTS * sizeof *v && (got = read(fd, (char *)v + have, E2B_MOMENTS * sizeof *v - have)) > 0;)
+    for (ssize_t got; have < CAY__HISTORY_MOMENTS * sizeof *v && (got = read(fd, (char *)v + have, CAY__HISTORY_MOMENTS * sizeof *v - have)) > 0;)
         have += (size_t)got;
     for (size_t i = 0; i < have / sizeof *v; i++)
-        if (v[i].ms > 0 && v[i].ms / E2B_STEP_MS % E2B_MOMENTS == (int64_t)i) /* not a hole */
+        if (v[i].ms > 0 && v[i].ms / CAY__HISTORY_STEP_MS % CAY__HISTORY_MOMENTS == (int64_t)i) /* not a hole */
             v[n++] = v[i];
     qsort(v, n, sizeof *v, by_time);
     return n;
 }
 
-size_t e2b_history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms, void (*fn)(const e2b_moment *m, double cpu, void *arg), void *arg)
+size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms, void (*fn)(const cay__moment *m, double cpu, void *arg), void *arg)
 {
-    CAY_AUTOFREE e2b_moment *v = cay__alloc(E2B_MOMENTS * sizeof *v);
+    CAY_AUTOFREE cay__moment *v = cay__alloc(CAY__HISTORY_MOMENTS * sizeof *v);
     size_t n = load(dir, id, v), first = 0, last = n, told = 0;
     while (first < n && v[first].ms < start_ms)
         first++;
     while (last > first && v[last - 1].ms > end_ms)
         last--;
-    size_t every = (last - first + E2B_POINTS - 1) / E2B_POINTS;
+    size_t every = (last - first + CAY__HISTORY_POINTS - 1) / CAY__HISTORY_POINTS;
     for (size_t i = first, before = first ? first - 1 : first; i < last; i++) {
         if (i % every != (last - 1) % every) /* the newest is always there */
             continue;
@@ -77,7 +77,7 @@ size_t e2b_history_read(int dir, const char *id, int64_t start_ms, int64_t end_m
     return told;
 }
 
-void e2b_history_sweep(int dir, bool (*alive)(const char *id, void *arg), void *arg)
+void cay__history_sweep(int dir, bool (*alive)(const char *id, void *arg), void *arg)
 {
     int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);

@@ -2,7 +2,7 @@
 #include <base/fd.h>
 #include <cay/error.h>
 #include <fcntl.h>
-#include <server/dialect/e2b/history.h>
+#include <server/history.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,33 +13,33 @@
 
 static char home[] = "/tmp/cay-history-XXXXXX";
 static int  dir = -1;
-#define DAY  ((int64_t)E2B_STEP_MS * E2B_MOMENTS)
+#define DAY  ((int64_t)CAY__HISTORY_STEP_MS * CAY__HISTORY_MOMENTS)
 #define THEN (DAY * 20000) /* a moment at the beginning of the ring */
 
 typedef struct seen {
     size_t     n;
-    e2b_moment m[E2B_POINTS + 1];
-    double     cpu[E2B_POINTS + 1];
+    cay__moment m[CAY__HISTORY_POINTS + 1];
+    double     cpu[CAY__HISTORY_POINTS + 1];
 } seen;
 
-static void see(const e2b_moment *m, double cpu, void *arg)
+static void see(const cay__moment *m, double cpu, void *arg)
 {
     seen *s = arg;
-    assert_true(s->n < E2B_POINTS);
+    assert_true(s->n < CAY__HISTORY_POINTS);
     s->m[s->n] = *m;
     s->cpu[s->n++] = cpu;
 }
 
 static void put(const char *id, int64_t ms, uint64_t cpu_us)
 {
-    assert_int_equal(e2b_history_put(dir, id, &(e2b_moment){ ms, cpu_us, 7, 9 }), 0);
+    assert_int_equal(cay__history_put(dir, id, &(cay__moment){ ms, cpu_us, 7, 9 }), 0);
 }
 
 static seen *read_all(const char *id, int64_t from, int64_t to)
 {
     static seen s;
     s.n = 0;
-    size_t n = e2b_history_read(dir, id, from, to, see, &s);
+    size_t n = cay__history_read(dir, id, from, to, see, &s);
     assert_int_equal(n, s.n);
     return &s;
 }
@@ -85,12 +85,12 @@ static void a_pause_and_a_new_start_are_no_use_of_cpu(void **state)
 static void a_day_is_kept_and_long_times_are_told_evenly(void **state)
 {
     (void)state;
-    for (int64_t i = 0; i < E2B_MOMENTS + 100; i++)
-        put("c", THEN + i * E2B_STEP_MS, (uint64_t)i * 500000); /* a tenth of a CPU */
+    for (int64_t i = 0; i < CAY__HISTORY_MOMENTS + 100; i++)
+        put("c", THEN + i * CAY__HISTORY_STEP_MS, (uint64_t)i * 500000); /* a tenth of a CPU */
     seen *s = read_all("c", 0, INT64_MAX);
-    assert_in_range(s->n, E2B_POINTS / 2, E2B_POINTS);
-    assert_int_equal(s->m[s->n - 1].ms, THEN + (E2B_MOMENTS + 99) * (int64_t)E2B_STEP_MS);
-    assert_true(s->m[0].ms >= THEN + 100 * (int64_t)E2B_STEP_MS); /* the first hundred are gone */
+    assert_in_range(s->n, CAY__HISTORY_POINTS / 2, CAY__HISTORY_POINTS);
+    assert_int_equal(s->m[s->n - 1].ms, THEN + (CAY__HISTORY_MOMENTS + 99) * (int64_t)CAY__HISTORY_STEP_MS);
+    assert_true(s->m[0].ms >= THEN + 100 * (int64_t)CAY__HISTORY_STEP_MS); /* the first hundred are gone */
     for (size_t i = 1; i < s->n; i++) {
         assert_int_equal(s->m[i].ms - s->m[i - 1].ms, s->m[1].ms - s->m[0].ms);
         assert_true(s->cpu[i] > 9.9 && s->cpu[i] < 10.1);
@@ -99,7 +99,7 @@ static void a_day_is_kept_and_long_times_are_told_evenly(void **state)
     assert_int_equal(s->n, 13);
     struct stat st;
     assert_int_equal(fstatat(dir, "figures.c", &st, 0), 0);
-    assert_int_equal(st.st_size, E2B_MOMENTS * sizeof(e2b_moment));
+    assert_int_equal(st.st_size, CAY__HISTORY_MOMENTS * sizeof(cay__moment));
 }
 
 static void a_file_that_is_damaged_tells_nothing_false(void **state)
@@ -112,7 +112,7 @@ static void a_file_that_is_damaged_tells_nothing_false(void **state)
     assert_int_equal(read_all("d", 0, INT64_MAX)->n, 0);
     assert_int_equal(symlinkat("figures.c", dir, "figures.e"), 0);
     assert_int_equal(read_all("e", 0, INT64_MAX)->n, 0);
-    assert_int_equal(e2b_history_put(dir, "e", &(e2b_moment){ .ms = 1 }), -1);
+    assert_int_equal(cay__history_put(dir, "e", &(cay__moment){ .ms = 1 }), -1);
 }
 
 static bool only_c(const char *id, void *arg)
@@ -128,12 +128,12 @@ static void those_of_sandboxes_that_are_gone_go(void **state)
     assert_int_equal(mkdirat(dir, "other", 0700), 0);
     for (int twice = 0; twice < 2; twice++) {
         put("f", THEN, 1);
-        e2b_history_sweep(dir, only_c, NULL);
+        cay__history_sweep(dir, only_c, NULL);
         assert_int_equal(fstatat(dir, "figures.f", &st, 0), -1);
     }
     assert_int_equal(fstatat(dir, "figures.c", &st, 0), 0);
     assert_int_equal(fstatat(dir, "other", &st, 0), 0);
-    e2b_history_drop(dir, "c");
+    cay__history_drop(dir, "c");
     assert_int_equal(fstatat(dir, "figures.c", &st, 0), -1);
     assert_int_equal(unlinkat(dir, "other", AT_REMOVEDIR), 0);
 }

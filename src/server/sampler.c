@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread behind history.h. */
-#include "builder.h"
 #include "history.h"
 #include <base/buf.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <cay/access.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#define BELOW "history"
 
 enum { STACK = 1 << 20, CALL_MS = 4000, SWEEP_ROUNDS = 60, ALL_ROUNDS = 3 };
 
-struct e2b_history {
+struct cay__history {
     cay_service *svc;
     pthread_t    thread;
     int          stop; /* readable: end */
 };
 
-int e2b_history_dir(cay_service *svc, int *fd, cay_err *err)
+int cay__history_dir(cay_service *svc, int *fd, cay_err *err)
 {
-    return e2b_build_dir(svc, fd, err);
+    CAY_AUTOFD home = open(cay_service_home(svc), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (home < 0 || (mkdirat(home, BELOW, 0700) < 0 && errno != EEXIST))
+        return cay_fail_sys(err, CAY_ESYS, "the directory of figures");
+    *fd = openat(home, BELOW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "the directory of figures") : 0;
 }
 
 /* Ids, each with its NUL. */
@@ -39,7 +47,7 @@ static int take_e2b(const cay_info *i, void *arg)
 static bool among(const char *id, void *arg)
 {
     const cay__buf *l = arg;
-    if (!strcmp(id, E2B_ALL))
+    if (!strcmp(id, CAY__HISTORY_ALL))
         return true;
     for (size_t at = 0; at < l->len; at += strlen(l->data + at) + 1)
         if (!strcmp(l->data + at, id))
@@ -47,14 +55,14 @@ static bool among(const char *id, void *arg)
     return false;
 }
 
-static void look(cay_service *svc, int dir, const char *id, const cay_call *call, e2b_moment *sum)
+static void look(cay_service *svc, int dir, const char *id, const cay_call *call, cay__moment *sum)
 {
     cay_sandbox *sb = NULL;
     cay_usage u = { .size = sizeof u };
     if (cay_service_find_of(svc, call, NULL, id, &sb, NULL) < 0)
         return;
     if (cay_sandbox_usage(sb, call, &u, NULL) == 0) {
-        e2b_history_put(dir, id, &(e2b_moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk });
+        cay__history_put(dir, id, &(cay__moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk });
         sum->cpu_us += u.cpu_us;
         sum->memory += u.memory;
         sum->disk += u.disk;
@@ -62,42 +70,42 @@ static void look(cay_service *svc, int dir, const char *id, const cay_call *call
     cay_sandbox_unref(sb);
 }
 
-static void round_of(struct e2b_history *h, unsigned round)
+static void round_of(struct cay__history *h, unsigned round)
 {
     const cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CALL_MS, .cancel_fd = h->stop, .actor = "figures" };
     const cay_filter running = { .size = sizeof running, .states = 1u << CAY_RUNNING };
     CAY_AUTOFD dir = -1;
     CAY_AUTOBUF l = CAY__BUF(IDS_MAX);
-    if (e2b_history_dir(h->svc, &dir, NULL) < 0)
+    if (cay__history_dir(h->svc, &dir, NULL) < 0)
         return;
     bool all = round % ALL_ROUNDS == 0;
-    e2b_moment sum = { .ms = cay__wall_ms() };
+    cay__moment sum = { .ms = cay__wall_ms() };
     if (cay_service_list(h->svc, &call, &running, all ? take : take_e2b, &l, NULL) == 0) {
         for (size_t at = 0; at < l.len; at += strlen(l.data + at) + 1)
             look(h->svc, dir, l.data + at, &call, &sum);
         if (all && l.len) /* where nothing runs nothing is written */
-            e2b_history_put(dir, E2B_ALL, &sum);
+            cay__history_put(dir, CAY__HISTORY_ALL, &sum);
     }
     cay__buf_clear(&l);
     /* What ended otherwise than by a request leaves its file; only a list that is whole says so. */
     if (round % SWEEP_ROUNDS == 0 && cay_service_list(h->svc, &call, NULL, take, &l, NULL) == 0 && !l.full)
-        e2b_history_sweep(dir, among, &l);
+        cay__history_sweep(dir, among, &l);
 }
 
 static void *run(void *arg)
 {
-    struct e2b_history *h = arg;
+    struct cay__history *h = arg;
     struct pollfd p = { .fd = h->stop, .events = POLLIN };
-    for (unsigned i = 0; poll(&p, 1, E2B_STEP_MS - (int)(cay__wall_ms() % E2B_STEP_MS)) == 0; i++)
+    for (unsigned i = 0; poll(&p, 1, CAY__HISTORY_STEP_MS - (int)(cay__wall_ms() % CAY__HISTORY_STEP_MS)) == 0; i++)
         round_of(h, i);
     return NULL;
 }
 
-int e2b_history_start(cay_service *svc, struct e2b_history **out, cay_err *err)
+int cay__history_start(cay_service *svc, struct cay__history **out, cay_err *err)
 {
-    struct e2b_history *h = cay__alloc(sizeof *h);
+    struct cay__history *h = cay__alloc(sizeof *h);
     pthread_attr_t attr;
-    *h = (struct e2b_history){ .svc = svc, .stop = eventfd(0, EFD_CLOEXEC) };
+    *h = (struct cay__history){ .svc = svc, .stop = eventfd(0, EFD_CLOEXEC) };
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
     int e = h->stop < 0 ? errno : pthread_create(&h->thread, &attr, run, h);
@@ -112,7 +120,7 @@ int e2b_history_start(cay_service *svc, struct e2b_history **out, cay_err *err)
     return cay_fail_sys(err, CAY_ESYS, "start to keep figures");
 }
 
-void e2b_history_stop(struct e2b_history *h)
+void cay__history_stop(struct cay__history *h)
 {
     if (!h)
         return;
