@@ -12,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -49,6 +50,7 @@ static int serve(uint16_t *port)
     int pid = fork();
     if (pid)
         return close(l), pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* give_up() does not come back to end it */
     static char buf[256 << 10];
     struct epoll_event e = { .events = EPOLLIN, .data.fd = l }, got[64];
     int ep = epoll_create1(EPOLL_CLOEXEC);

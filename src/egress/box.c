@@ -3,6 +3,8 @@
 #include "egress.h"
 #include <base/fd.h>
 #include <base/str.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -142,7 +144,7 @@ void synthetic_addr(uint32_t n, bool v4, uint8_t addr[16])
 }
 
 /* What is lent is what it is said to be: a listener of another namespace would be another sandbox's. */
-static int check_socket(const char *id, int fd, const char *what, int type, bool listening, uint64_t cookie, cay_err *err)
+int check_socket(const char *id, int fd, const char *what, int type, bool listening, uint64_t cookie, cay_err *err)
 {
     int v = 0;
     uint64_t got = 0;
@@ -183,6 +185,8 @@ int box_policy(box *b, uint64_t revision, int fd, cay_err *err)
         return cay_fail_why(err, CAY_ESTATE, "policy_older", "revision %llu of the policy of %s is older than %llu, which holds",
                             (unsigned long long)revision, b->id, (unsigned long long)b->revision);
     int rc = policy_from(fd, false, &p, err);
+    if (rc > 0 && b->doors && (rc = ports_serve(b, &p, err)) < 0)
+        cay__policy_clear(&p);
     if (rc < 0) /* refused whole; the former one holds */
         return rc;
     take_policy(b, &p, revision);
@@ -214,7 +218,9 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
             close(fds[i]);
         return 0;
     }
-    CAY_TRY(check_socket(m->id, fds[0], "listener", SOCK_STREAM, true, m->cookie, err));
+    bool bag = m->flags & CAY_N_PORTS;
+    if (!bag)
+        CAY_TRY(check_socket(m->id, fds[0], "listener", SOCK_STREAM, true, m->cookie, err));
     CAY_TRY(check_socket(m->id, fds[1], "DNS listener", SOCK_STREAM, true, m->cookie, err));
     CAY_TRY(check_socket(m->id, fds[2], "DNS socket", SOCK_DGRAM, false, m->cookie, err));
     if (!sock_room(e, 8))
@@ -227,7 +233,10 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
     int rc = names_load(b, err);
     if (rc == 0)
         rc = policy_from(fds[4], false, &p, err);
+    if (rc >= 0 && bag && ((rc = ports_take(b, fds[0], err)) < 0 || (rc = ports_serve(b, &p, err)) < 0))
+        cay__policy_clear(&p);
     if (rc < 0) {
+        ports_drop(b);
         box_free(b);
         return rc;
     }
@@ -236,11 +245,16 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
         box_drop(old); /* the same sandbox on a new namespace */
     /* Inherited by what is accepted: killed between that and our first word, it is a reset as well. */
     const struct linger reset = { 1, 0 };
-    setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    b->tcp = (cay__watch){ .fd = fds[0], .events = EPOLLIN, .fn = on_tcp };
+    const int on = 1;
+    if (!bag) {
+        setsockopt(fds[0], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        setsockopt(fds[0], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    b->tcp = (cay__watch){ .fd = fds[0], .events = bag ? 0 : EPOLLIN, .fn = on_tcp };
     b->dns_tcp = (cay__watch){ .fd = fds[1], .events = EPOLLIN, .fn = on_dns_tcp };
     b->dns_udp = (cay__watch){ .fd = fds[2], .events = EPOLLIN, .fn = on_dns_udp };
-    cay__loop_add(&e->loop, &b->tcp);
+    if (!bag)
+        cay__loop_add(&e->loop, &b->tcp);
     cay__loop_add(&e->loop, &b->dns_tcp);
     cay__loop_add(&e->loop, &b->dns_udp);
     b->next = e->boxes;
@@ -264,9 +278,11 @@ void box_drop(box *b)
     audit_close(b);
     cay__watch *const w[] = { &b->tcp, &b->dns_tcp, &b->dns_udp };
     for (size_t i = 0; i < CAY_LEN(w); i++) {
-        cay__loop_del(&e->loop, w[i]);
+        if (w[i] != &b->tcp || !b->doors)
+            cay__loop_del(&e->loop, w[i]);
         sock_close(e, NULL, w[i]->fd);
     }
+    ports_drop(b);
     sock_close(e, NULL, b->map);
     for (box **p = &e->boxes; *p; p = &(*p)->next)
         if (*p == b) {

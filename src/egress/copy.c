@@ -168,7 +168,7 @@ void copy_start(flow *f)
     f->state = FLOW_COPY;
     if (f->proto == CAY__NET_HTTP && f->name)
         f->http = (http_state){ 0 };
-    if (f->proto != CAY__NET_TCP && !pump(f, UP, 0)) /* its first flight is here already */
+    if (!pump(f, UP, 0)) /* its first flight is mostly here already */
         return;
     settle(f);
 }

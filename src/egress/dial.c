@@ -18,6 +18,7 @@ enum { AT_ONCE = 2 };
 typedef struct try_ {
     cay__watch w;
     dial      *d;
+    bool       there; /* connected, and not in the loop */
     uint8_t    addr[16];
 } try_;
 
@@ -95,7 +96,8 @@ void dial_cancel(dial *d)
     if (d->look_up)
         resolve_cancel(d->look_up);
     later_stop(&d->late);
-    free(d);
+    free(d->e->spare);
+    d->e->spare = d;
 }
 
 static void finish(dial *d, int fd, const uint8_t *addr)
@@ -110,7 +112,7 @@ static void finish(dial *d, int fd, const uint8_t *addr)
     done(arg, fd, where, reason, sys);
 }
 
-static void go(dial *d);
+static bool go(dial *d);
 
 static void on_late(later *l)
 {
@@ -200,7 +202,10 @@ static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     memcpy(t->addr, addr, 16);
-    if (connect(fd, (struct sockaddr *)&to, len) < 0 && errno != EINPROGRESS) {
+    int rc = connect(fd, (struct sockaddr *)&to, len);
+    if (rc < 0 && errno == EINPROGRESS) /* over loopback it is there already: no round of the loop for that */
+        rc = connect(fd, (struct sockaddr *)&to, len);
+    if (rc < 0 && errno != EALREADY) {
         d->reason = "connect_failed";
         d->sys = errno;
         memcpy(d->bad, addr, 16);
@@ -208,27 +213,37 @@ static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
         return false;
     }
     t->w = (cay__watch){ .fd = fd, .events = EPOLLOUT, .fn = on_try };
-    cay__loop_add(&d->e->loop, &t->w);
+    t->there = rc == 0;
+    if (!t->there)
+        cay__loop_add(&d->e->loop, &t->w);
     return true;
 }
 
-/* Starts the next address when there is a free hand; the other goes on meanwhile. */
-static void go(dial *d)
+/* Starts the next address when there is a free hand; the other goes on meanwhile. False: it is over. */
+static bool go(dial *d)
 {
     int hand = d->tries[0].w.fd < 0 ? 0 : d->tries[1].w.fd < 0 ? 1 : AT_ONCE;
     bool busy = d->tries[0].w.fd >= 0 || d->tries[1].w.fd >= 0;
     int64_t left = d->deadline - cay__boot_ms();
     while (hand < AT_ONCE && d->at < d->n) {
         const uint8_t *addr = d->addr[d->at++];
-        if (may(d, addr) && try_one(d, &d->tries[hand], addr)) {
+        try_ *t = &d->tries[hand];
+        if (may(d, addr) && try_one(d, t, addr)) {
+            int fd = t->w.fd;
+            if (t->there) {
+                t->w.fd = -1;
+                finish(d, fd, addr);
+                return false;
+            }
             later_set(d->e, &d->late, d->at < d->n ? CAY_MIN(left, EYEBALL_MS) : left, on_late);
-            return;
+            return true;
         }
     }
     if (busy)
         later_set(d->e, &d->late, left, on_late);
     else
         give_up(d);
+    return true;
 }
 
 static void remember(dial *d, uint32_t ttl)
@@ -262,10 +277,11 @@ static void on_found(void *arg, const uint8_t (*addr)[16], int n, uint32_t ttl, 
     go(d);
 }
 
-dial *dial_start(egress *e, box *b, const char *name, uint32_t number, const uint8_t *addr, uint16_t port, bool trusted, dial_done *done,
-                 void *arg)
+bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number, const uint8_t *addr, uint16_t port, bool trusted,
+                dial_done *done, void *arg)
 {
-    dial *d = cay__alloc(sizeof *d);
+    dial *d = *out = e->spare ? e->spare : cay__alloc(sizeof *d);
+    e->spare = NULL;
     *d = (dial){ .e = e, .b = b, .number = number, .port = port, .trusted = trusted, .done = done, .arg = arg };
     d->deadline = cay__boot_ms() + DIAL_MS;
     for (int i = 0; i < AT_ONCE; i++)
@@ -273,18 +289,16 @@ dial *dial_start(egress *e, box *b, const char *name, uint32_t number, const uin
     if (addr) {
         memcpy(d->addr[0], addr, 16);
         d->n = 1;
-        go(d);
-        return d;
+        return go(d);
     }
     cay__str_copy(d->name, sizeof d->name, name);
     lookup *l = number ? b->cache[number % CACHE] : NULL;
     if (l && l->name == number && l->until > cay__boot_ms()) {
         d->n = l->n;
         memcpy(d->addr, l->addr, sizeof d->addr);
-        go(d);
-        return d;
+        return go(d);
     }
     later_set(e, &d->late, DIAL_MS, on_late);
     d->look_up = resolve_start(e, b, d->name, on_found, d);
-    return d;
+    return true;
 }

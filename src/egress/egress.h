@@ -7,6 +7,7 @@
  *   resolve.c  ours to a resolver              copy.c     and from there to its end
  *   dial.c     a name into a connection        refuse.c   how a refusal looks to a program
  *   audit.c    one record per decision         harden.c   what this process gives up
+ *   ports.c    a listener for each port, where a kernel cannot lead all to one
  *
  * One thread, one loop, no privilege. Everything that a sandbox can make grow has a ceiling here.
  */
@@ -73,6 +74,7 @@ struct egress {
     unsigned     nlinks, link_seq;
     box         *boxes;
     unsigned     nboxes;
+    dial        *spare; /* memory of the last that ended */
     cay__policy *op; /* NULL: no operator's file */
     later       *waiting;
     cay__timer   tick;
@@ -98,6 +100,14 @@ typedef struct lookup {
     uint8_t  addr[2 * DNS_ADDRS][16];
 } lookup;
 
+/* Where a kernel cannot lead every connection to one listener. */
+typedef struct door {
+    cay__watch w;
+    box       *b;
+    uint16_t   number; /* 0: not bound */
+    bool       watched;
+} door;
+
 struct box {
     egress     *e;
     box        *next;
@@ -106,6 +116,7 @@ struct box {
     bool        fallback;
     unsigned    lender; /* link that lent it last */
     cay__watch  tcp, dns_tcp, dns_udp;
+    door       *doors; /* CAY_N_PORTS: CAY_N_PORTS_MOST of them, and tcp is the bag they came in; else NULL */
     int         map;
     cay__policy policy;
 
@@ -118,6 +129,7 @@ struct box {
     flow     *flows;
     unsigned  nflows, nlive; /* all; those that are not being refused */
     unsigned  fds;           /* held for it: flows, tries, questions */
+    bool      suspect;       /* an accept took long: from then on it is told whether it slept */
     unsigned  slow;          /* accepts that slept */
     int64_t   slow_ms;       /* since when they are counted */
     flow     *stalled;
@@ -136,6 +148,15 @@ struct box {
 int  box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, cay_err *err);
 int  box_policy(box *b, uint64_t revision, int fd, cay_err *err);
 void box_drop(box *b);
+/* What is lent is what it is said to be. */
+int  check_socket(const char *id, int fd, const char *what, int type, bool listening, uint64_t cookie, cay_err *err);
+
+/* ports.c. Takes the sockets out of the bag; whatever happens, ports_drop() gives back what was taken. */
+int  ports_take(box *b, int bag, cay_err *err);
+/* Each port of the policy has its listener, or the policy is refused: policy_port_taken, too_many_ports. */
+int  ports_serve(box *b, const cay__policy *p, cay_err *err);
+void ports_wake(box *b); /* after box_rest() */
+void ports_drop(box *b);
 void alarm_set(bool on);
 box *box_find(egress *e, const char *id);
 void box_judge(box *b); /* after a change: cut what is no longer allowed */
@@ -177,6 +198,7 @@ struct flow {
     http_state  http;
 };
 void        on_tcp(cay__watch *w, uint32_t events);
+void        on_port(cay__watch *w, uint32_t events); /* of a port */
 /* A connection of one of its listeners; -1: no more for now; -2: the listener was tampered with, and the sandbox is dropped. */
 int         box_accept(box *b, cay__watch *w);
 void        box_rest(box *b, cay__watch *w); /* no events for a moment, or the loop spins */
@@ -199,10 +221,11 @@ void on_refill(cay__timer *t);
 void refuse(flow *f, const char *reason, uint16_t status);
 void refuse_event(flow *f, uint32_t events);
 
-/* dial.c. done() is never called before dial_start() returns, and dial is gone when it is. fd -1: reason tells why. */
+/* dial.c. done() may be called before dial_start() returns, which then is false; *out is set before, and gone when it is called. fd -1: reason
+ * tells why. */
 typedef void dial_done(void *arg, int fd, const uint8_t addr[16], const char *reason, int sys);
-dial *dial_start(egress *e, box *b, const char *name, uint32_t number, const uint8_t *addr, uint16_t port, bool trusted, dial_done *done,
-                 void *arg);
+bool  dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number, const uint8_t *addr, uint16_t port, bool trusted,
+                 dial_done *done, void *arg);
 void  dial_cancel(dial *d);
 /* Would a packet to it leave this host, and not by broadcast? Asks the kernel. */
 bool  route_leads_out(egress *e, const uint8_t addr[16]);

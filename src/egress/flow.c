@@ -138,13 +138,10 @@ static void start_dial(flow *f, const cay__service_rule *service)
     f->state = FLOW_DIAL;
     flow_lowat(f, 1);
     later_stop(&f->late);
-    flow_want(f, &f->in, EPOLLERR); /* a program that gives up is heard, one that has only finished talking is not */
-    if (service)
-        f->dial = dial_start(b->e, b, NULL, 0, service->to, service->to_port, true, on_dialed, f);
-    else if (f->name)
-        f->dial = dial_start(b->e, b, flow_name(f), f->name, NULL, f->port, false, on_dialed, f);
-    else
-        f->dial = dial_start(b->e, b, NULL, 0, f->addr, f->port, false, on_dialed, f);
+    const char *name = service || !f->name ? NULL : flow_name(f);
+    const uint8_t *addr = service ? service->to : f->name ? NULL : f->addr;
+    if (dial_start(&f->dial, b->e, b, name, name ? f->name : 0, addr, service ? service->to_port : f->port, service != NULL, on_dialed, f))
+        flow_want(f, &f->in, EPOLLERR); /* a program that gives up is heard, one that has only finished talking is not */
 }
 
 static cay__verdict verdict(const flow *f)
@@ -347,7 +344,6 @@ static void accept_one(box *b, int fd)
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &on, sizeof on);
     /* From here to its orderly end this socket is reset when it is closed: a dead egress must not look like the end of a file. */
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (!destination(b, fd, f->addr, &f->port)) {
         flow_end(f, "unknown_address", false);
         return;
@@ -370,7 +366,10 @@ static void accept_one(box *b, int fd)
 static void on_rest(later *l)
 {
     box *b = OWNER(l, box, rest);
-    cay__loop_set(&b->e->loop, &b->tcp, EPOLLIN);
+    if (b->doors)
+        ports_wake(b);
+    else
+        cay__loop_set(&b->e->loop, &b->tcp, EPOLLIN);
     cay__loop_set(&b->e->loop, &b->dns_tcp, EPOLLIN);
     cay__loop_set(&b->e->loop, &b->dns_udp, EPOLLIN);
 }
@@ -398,8 +397,12 @@ static long sleeps(void)
 static bool made_to_wait(box *b, int64_t began, long slept)
 {
     int64_t now = cay__now_ms();
-    if (now - began < SLEPT_MS || sleeps() == slept)
+    if (now - began < SLEPT_MS)
         return false;
+    if (!b->suspect || sleeps() == slept) {
+        b->suspect = true;
+        return false;
+    }
     if (!b->slow || now - b->slow_ms > SLEEPS_MS) {
         b->slow = 0;
         b->slow_ms = now;
@@ -414,7 +417,7 @@ int box_accept(box *b, cay__watch *w)
     for (int i = 0; i < ACCEPTS; i++) {
         int flags = fcntl(w->fd, F_GETFL);
         int64_t began = cay__now_ms();
-        long slept = sleeps();
+        long slept = b->suspect ? sleeps() : 0;
         int fd = flags & O_NONBLOCK ? accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1, e = errno;
         if (!(flags & O_NONBLOCK) || made_to_wait(b, began, slept) || (fd < 0 && e == EINTR)) {
             if (fd >= 0)
@@ -432,17 +435,24 @@ int box_accept(box *b, cay__watch *w)
     return -1;
 }
 
-void on_tcp(cay__watch *w, uint32_t events)
+static void on_listener(box *b, cay__watch *w, uint32_t events)
 {
-    box *b = OWNER(w, box, tcp);
     if (events & EPOLLHUP) { /* shut down by init */
         box_tampered(b);
         return;
     }
-    for (int i = 0; i < ACCEPTS; i++) {
-        int fd = box_accept(b, w);
-        if (fd < 0)
-            return;
+    /* One a round: that there is no other would cost as much to learn as the next round does. */
+    int fd = box_accept(b, w);
+    if (fd >= 0)
         accept_one(b, fd);
-    }
+}
+
+void on_tcp(cay__watch *w, uint32_t events)
+{
+    on_listener(OWNER(w, box, tcp), w, events);
+}
+
+void on_port(cay__watch *w, uint32_t events)
+{
+    on_listener(OWNER(w, door, w)->b, w, events);
 }

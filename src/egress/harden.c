@@ -39,7 +39,7 @@ static int files(void)
 }
 
 static const int calls[] = {
-    SYS_recvfrom, SYS_sendto, SYS_epoll_pwait, SYS_epoll_ctl, SYS_clock_gettime, SYS_accept4, SYS_close, SYS_connect,
+    SYS_recvfrom, SYS_sendto, SYS_epoll_pwait, SYS_epoll_ctl, SYS_clock_gettime, SYS_accept4, SYS_bind, SYS_listen, SYS_close, SYS_connect,
     SYS_setsockopt, SYS_getsockopt, SYS_getsockname, SYS_shutdown, SYS_recvmsg, SYS_sendmsg, SYS_write, SYS_read, SYS_getrandom, SYS_pread64,
     SYS_pwrite64, SYS_openat, SYS_fcntl, SYS_fstat, SYS_newfstatat, SYS_lseek, SYS_renameat, SYS_unlinkat, SYS_mmap, SYS_munmap,
     SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_readv, SYS_writev, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_geteuid,

@@ -201,9 +201,9 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
     q->next = e->fetches;
     e->fetches = q;
     if (v.service)
-        q->dial = dial_start(e, b, NULL, 0, v.service->to, v.service->to_port, true, on_fetched, q);
+        dial_start(&q->dial, e, b, NULL, 0, v.service->to, v.service->to_port, true, on_fetched, q);
     else
-        q->dial = dial_start(e, b, literal ? NULL : folded, 0, literal ? addr : NULL, m->port, false, on_fetched, q);
+        dial_start(&q->dial, e, b, literal ? NULL : folded, 0, literal ? addr : NULL, m->port, false, on_fetched, q);
     return true;
 }
 

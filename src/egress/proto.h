@@ -17,6 +17,8 @@
 #include <keeper/proto.h>
 
 #define CAY_N_VERSION 1
+#define CAY_N_PORTS_MOST 8 /* sockets that come instead of the one listener, CAY_N_PORTS */
+#define CAY_N_BACKLOG 512
 
 enum cay_n_type {
     CAY_N_LEND = 1, /* cay_n_box; fds: [tcp listener] [dns tcp] [dns udp] [name map] [policy] → ACK */
@@ -37,6 +39,7 @@ enum cay_n_type {
 
 enum {
     CAY_N_FALLBACK = 1u << 0, /* no TPROXY: nat redirect; the destination is SO_ORIGINAL_DST */
+    CAY_N_PORTS = 1u << 2,    /* no nftables: a bag of sockets instead of the listener (keeper/netns.h), one for each port of the policy */
     CAY_N_IMPLICIT = 1u << 1, /* DIAL: this one fetch is allowed unless the operator or a blocked range says no */
 };
 

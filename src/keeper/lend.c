@@ -173,14 +173,17 @@ static int option(int fd, int name)
 }
 
 /* After an adoption they come from init: each must be what it was made as, in the namespace that the journal names. */
-static bool sound(const int *fd, uint64_t cookie)
+static bool sound(const int *fd, uint64_t cookie, bool bag)
 {
     static const struct {
         int type, protocol;
         uint16_t port;
     } want[] = { { SOCK_STREAM, IPPROTO_TCP, CAY__NET_PORT }, { SOCK_STREAM, IPPROTO_TCP, 53 }, { SOCK_DGRAM, IPPROTO_UDP, 53 } };
     struct stat st;
-    for (int i = 0; i < CAY__NET_MAP; i++) {
+    /* What is in it is looked at by egress, each time that it is lent. */
+    if (bag && (option(fd[CAY__NET_TCP_FD], SO_DOMAIN) != AF_UNIX || option(fd[CAY__NET_TCP_FD], SO_TYPE) != SOCK_SEQPACKET))
+        return false;
+    for (int i = bag; i < CAY__NET_MAP; i++) {
         struct sockaddr_in6 sa = { 0 };
         uint64_t is = 0;
         socklen_t n = sizeof is, len = sizeof sa;
@@ -219,7 +222,7 @@ static lent *take_in(int *fds, int nfds)
         refuse(job.seq, CAY_EISOLATION, "egress_unavailable", "this host cannot give a sandbox a way out, only policy off; `cay doctor` says why (egress-policy)");
         return NULL;
     }
-    if (!sound(fds, job.cookie)) {
+    if (!sound(fds, job.cookie, job.how == CAY__NET_PORTS)) {
         refuse(job.seq, CAY_EUPSTREAM, "network_lost", "the sandbox's network sockets are not its own any more; make a new sandbox");
         return NULL;
     }
@@ -230,7 +233,7 @@ static lent *take_in(int *fds, int nfds)
     if (l)
         forget(l);
     l = cay__alloc(sizeof *l);
-    *l = (lent){ .next = L.all, .cookie = job.cookie, .flags = job.how == CAY__NET_NAT ? CAY_N_FALLBACK : 0, .policy = -1 };
+    *l = (lent){ .next = L.all, .cookie = job.cookie, .flags = job.how == CAY__NET_NAT ? CAY_N_FALLBACK : job.how == CAY__NET_PORTS ? CAY_N_PORTS : 0, .policy = -1 };
     cay__str_copy(l->id, sizeof l->id, job.net.id);
     for (int i = 0; i < CAY__NET_FDS; i++)
         l->fd[i] = CAY_STEAL_FD(fds[i]);
@@ -273,8 +276,7 @@ static void unserve(const char *id)
     lent *l = find(id);
     if (!l || l->policy >= 0)
         return;
-    shutdown(l->fd[CAY__NET_TCP_FD], SHUT_RDWR);
-    shutdown(l->fd[CAY__NET_DNS_TCP], SHUT_RDWR);
+    netns_unserve(l->fd);
     forget(l);
 }
 

@@ -27,7 +27,7 @@
 #ifndef IP_TRANSPARENT
 #define IP_TRANSPARENT 19
 #endif
-enum { BACKLOG = 512, ROUTE4 = 3, LINK_LAST = 5 };
+enum { ROUTE4 = 3, LINK_LAST = 5 };
 
 /* Each batch is answered before sendto(2) returns; the time-out is for a kernel that answers something else. */
 static int open_netlink(int protocol)
@@ -114,7 +114,7 @@ static const char *make_rules(int *how)
         if (!lacking(e))
             return "nftables";
     }
-    *how = CAY__NET_NONE;
+    *how = CAY__NET_PORTS;
     /* Without either the routes alone refuse everything; the filter only makes it quick. */
     filter = filter && load_rules(filter_batch, sizeof filter_batch) == 0;
     return NULL;
@@ -141,9 +141,49 @@ static int any_socket(int type, uint16_t port)
         return -1;
     /* Until somebody serves them they only take their ports: a connection is refused at once instead of waiting for
      * nobody. A datagram socket that has its port would swallow queries, so it gets it when it is served. */
-    if (type == SOCK_STREAM && bind(s, (const struct sockaddr *)&sa, sizeof sa) < 0)
+    if (type == SOCK_STREAM && port && bind(s, (const struct sockaddr *)&sa, sizeof sa) < 0)
         return -1;
     return CAY_STEAL_FD(s);
+}
+
+/* The sockets of CAY__NET_PORTS, all in one. */
+static int make_bag(void)
+{
+    int s[CAY_N_PORTS_MOST], pair[2], n = 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return -1;
+    while (n < CAY_N_PORTS_MOST && (s[n] = any_socket(SOCK_STREAM, 0)) >= 0)
+        n++;
+    bool sent = n == CAY_N_PORTS_MOST && cay__fd_send(pair[0], "", 1, s, n, 0) == 1;
+    int e = errno;
+    while (n > 0)
+        close(s[--n]);
+    close(pair[0]);
+    if (!sent)
+        cay__close_fd(&pair[1]);
+    errno = e;
+    return pair[1];
+}
+
+static bool is_bag(int fd)
+{
+    int domain = 0;
+    socklen_t n = sizeof domain;
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
+}
+
+void netns_unserve(const int *fd)
+{
+    int s[CAY_N_PORTS_MOST], n = CAY_N_PORTS_MOST;
+    char b;
+    if (is_bag(fd[CAY__NET_TCP_FD]) && cay__fd_recv(fd[CAY__NET_TCP_FD], &b, 1, s, &n, MSG_PEEK | MSG_DONTWAIT) == 1)
+        while (n > 0) {
+            shutdown(s[--n], SHUT_RDWR);
+            close(s[n]);
+        }
+    else
+        shutdown(fd[CAY__NET_TCP_FD], SHUT_RDWR);
+    shutdown(fd[CAY__NET_DNS_TCP], SHUT_RDWR);
 }
 
 bool netns_serve(const int *fd)
@@ -155,7 +195,7 @@ bool netns_serve(const int *fd)
     bool bound = sa.sin6_port == htons(53);
     sa = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(53) };
     return (bound || bind(fd[CAY__NET_DNS_UDP], (const struct sockaddr *)&sa, sizeof sa) == 0) &&
-           listen(fd[CAY__NET_TCP_FD], BACKLOG) == 0 && listen(fd[CAY__NET_DNS_TCP], BACKLOG) == 0;
+           (is_bag(fd[CAY__NET_TCP_FD]) || listen(fd[CAY__NET_TCP_FD], CAY_N_BACKLOG) == 0) && listen(fd[CAY__NET_DNS_TCP], CAY_N_BACKLOG) == 0;
 }
 
 /* Names that the sandbox was told, with their numbers: as old as the namespace, whoever serves it. */
@@ -170,14 +210,14 @@ static int make_map(void)
 static const char *make_sockets(netns *n)
 {
     socklen_t len = sizeof n->cookie;
-    n->fd[CAY__NET_TCP_FD] = any_socket(SOCK_STREAM, CAY__NET_PORT);
+    n->fd[CAY__NET_TCP_FD] = n->how == CAY__NET_PORTS ? make_bag() : any_socket(SOCK_STREAM, CAY__NET_PORT);
     n->fd[CAY__NET_DNS_TCP] = any_socket(SOCK_STREAM, 53);
     n->fd[CAY__NET_DNS_UDP] = any_socket(SOCK_DGRAM, 53);
     n->fd[CAY__NET_MAP] = make_map();
     for (int i = 0; i < CAY__NET_FDS; i++)
         if (n->fd[i] < 0)
             return "network sockets";
-    if (getsockopt(n->fd[0], SOL_SOCKET, SO_NETNS_COOKIE, &n->cookie, &len) < 0)
+    if (getsockopt(n->fd[CAY__NET_DNS_TCP], SOL_SOCKET, SO_NETNS_COOKIE, &n->cookie, &len) < 0)
         n->cookie = 0; /* before Linux 5.14 */
     return NULL;
 }

@@ -14,8 +14,10 @@
 #define CAY__NET_OWN6 "fd63:6179::1"
 
 enum { CAY__NET_TCP_FD, CAY__NET_DNS_TCP, CAY__NET_DNS_UDP, CAY__NET_MAP, CAY__NET_FDS };
-/* How connections come to the listener. NONE: they are refused, and no policy but `off` can be had. */
-enum { CAY__NET_NONE, CAY__NET_NAT, CAY__NET_TPROXY };
+/* How connections come to the listener. NONE: they are refused, and no policy but `off` can be had. PORTS: nothing leads them there, so
+ * each port that a policy names gets a listener of its own. A socket can be bound later but made only here: CAY_N_PORTS_MOST unbound
+ * ones lie as one message in a unix socket, which stands in the listener's place and is only ever peeked at. */
+enum { CAY__NET_NONE, CAY__NET_NAT, CAY__NET_TPROXY, CAY__NET_PORTS };
 
 typedef struct netns {
     int      how;
@@ -29,3 +31,4 @@ void        netns_close(netns *n);
 /* From here on connections and queries wait for whoever is lent the sockets; before, they are refused at once.
  * EADDRINUSE: a program inside has UDP port 53. Again changes nothing. */
 bool        netns_serve(const int *fd);
+void        netns_unserve(const int *fd); /* back to that */

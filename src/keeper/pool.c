@@ -245,6 +245,7 @@ void pool_failed(int sys, const char *step)
 
 static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
+    static const uint32_t how[4] = { [CAY__NET_NAT] = CAY_FEAT_NAT, [CAY__NET_TPROXY] = CAY_FEAT_NFT, [CAY__NET_PORTS] = CAY_FEAT_PORTS };
     box *b = j->b;
     K.trash |= d->trash;
     pool_refill_soon(); /* its zygote has time again */
@@ -264,7 +265,7 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     b->net = d->how;
     b->cookie = d->cookie;
     uint32_t before = K.features;
-    K.features |= CAY_FEAT_NET_TRIED | (d->how == CAY__NET_TPROXY ? CAY_FEAT_NFT : d->how == CAY__NET_NAT ? CAY_FEAT_NAT : 0);
+    K.features |= CAY_FEAT_NET_TRIED | how[d->how & 3];
     if (K.features != before)
         hello_write();
     cay__fd_nonblock(b->ctl.fd, true);

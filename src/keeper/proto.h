@@ -92,7 +92,8 @@ enum {
     CAY_FEAT_IDMAP = 1u << 9,
     CAY_FEAT_SECCOMP = 1u << 10,
     CAY_FEAT_NAT = 1u << 11,       /* by nat redirect instead */
-    CAY_FEAT_NET_TRIED = 1u << 12, /* a net namespace was made: the two above mean what they say */
+    CAY_FEAT_NET_TRIED = 1u << 12, /* a net namespace was made: the two above and the one below mean what they say */
+    CAY_FEAT_PORTS = 1u << 13,     /* by a listener for each port of the policy */
 };
 
 typedef struct cay_m_hello {

@@ -41,6 +41,32 @@ static bool port_fits(const cay__rule *r, unsigned port)
     return r->deny || port == 443 || port == 80;
 }
 
+static int add_port(uint16_t *out, int n, int max, uint16_t port)
+{
+    for (int i = 0; i < n; i++)
+        if (out[i] == port)
+            return n;
+    if (n < 0 || n == max)
+        return -1;
+    out[n] = port;
+    return n + 1;
+}
+
+int cay__policy_ports(const cay__policy *p, uint16_t *out, int max)
+{
+    int n = p->mode == CAY__NET_ALL ? -1 : 0;
+    for (size_t i = 0; p->mode == CAY__NET_RULES && n >= 0 && i < p->nrules; i++) {
+        const cay__rule *r = &p->rules[i];
+        if (r->deny)
+            continue;
+        if (!r->lo)
+            n = add_port(out, add_port(out, n, max, 443), max, 80);
+        for (unsigned port = r->lo; n >= 0 && port && port <= r->hi; port++)
+            n = add_port(out, n, max, (uint16_t)port);
+    }
+    return n;
+}
+
 static const cay__rule *find_deny(const cay__policy *p, const ask *q)
 {
     for (size_t i = 0; i < p->nrules; i++)

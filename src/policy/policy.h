@@ -134,6 +134,8 @@ cay__verdict cay__decide_name(const cay__policy *op, const cay__policy *p, const
 cay__verdict cay__decide_addr(const cay__policy *op, const cay__policy *p, const char *name, const uint8_t addr[16], uint16_t port);
 /* For the control plane: host is a name or an address as text. */
 cay__verdict cay__decide_host(const cay__policy *op, const cay__policy *p, const char *host, uint16_t port, bool implicit);
+/* Every port that an allow names, each once: how many, or -1 when they are more than `max`, or all. */
+int cay__policy_ports(const cay__policy *p, uint16_t *out, int max);
 /* The range among the always-blocked that holds it ("loopback", "private", "link-local", …), or NULL. */
 const char *cay__blocked_range(const uint8_t addr[16]);
 /* The same after the operator's lifts. A lifted translator (nat64, 6to4) opens no inner address that is blocked. */

@@ -218,7 +218,7 @@ class Box:
 
     def lend(self):
         fds = list(self.fds) + [self.map, self.policy_fd]
-        return self.lab.keeper.box(LEND, self, fds, 0 if self.how == 2 else 1)
+        return self.lab.keeper.box(LEND, self, fds, {1: 1, 2: 0, 3: 4}[self.how])
 
     def set(self, policy, revision=None):
         self.revision = revision or self.revision + 1

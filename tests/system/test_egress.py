@@ -40,7 +40,7 @@ def said(s, data):
 
 
 def the_namespace_is_fed_as_asked(lab):
-    """2 is TPROXY, 1 is nat; a test that asks for nat by a fault must get it."""
+    """2 is TPROXY, 1 is nat (3, a listener for each port: test_egress_ports.py); a test that asks for nat by a fault must get it."""
     b = lab.box(rules("x.test"))
     assert b.how == (1 if "tproxy=fail" in os.environ.get("CAY_FAULT", "") else 2), b.how
 

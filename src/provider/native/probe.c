@@ -23,7 +23,7 @@ static const struct {
     { "pid-namespace", 0, "", "", "" },
     { "ipc-namespace", 0, "", "", "" },
     { "net-namespace", CAY_FEAT_NETNS, "off", "the kernel refuses it", "" },
-    { "egress-policy", CAY_FEAT_NFT, "off", "the kernel has no nftables here: nothing can leave, and no policy but off is accepted", "use a kernel with CONFIG_NFT_TPROXY, or let the container around us use nftables" },
+    { "egress-policy", CAY_FEAT_NFT, "off", "the kernel has no nftables and no IPv6 here: nothing can leave, and no policy but off is accepted", "use a kernel with CONFIG_NFT_TPROXY, or let the container around us use nftables" },
     { "seccomp", CAY_FEAT_SECCOMP, "off", "the kernel has no filter mode", "use a kernel with CONFIG_SECCOMP_FILTER" },
     { "capabilities", 0, "", "", "" },
     { "no-new-privs", 0, "", "", "" },
@@ -44,6 +44,8 @@ size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max)
         out[n++] = (cay_layer){ table[i].name, on ? "on" : table[i].absent, on ? "" : table[i].why, on ? "" : table[i].remedy };
         if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_NAT))
             out[n - 1] = (cay_layer){ table[i].name, "on", "by nat redirect: the kernel has no tproxy", "" };
+        else if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_PORTS))
+            out[n - 1] = (cay_layer){ table[i].name, "soft", "by a listener for each port: the kernel has no nftables; a policy names 8 ports at most", table[i].remedy };
         else if (!on && table[i].bit == CAY_FEAT_NFT && !(h->features & CAY_FEAT_NET_TRIED))
             out[n - 1] = (cay_layer){ table[i].name, "on", "tried when the first sandbox is made", "" };
     }
