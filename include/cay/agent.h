@@ -127,6 +127,8 @@ struct cay_agent {
     /* Or made for each turn; *text is malloc'ed. */
     int       (*instruct)(cay_run *run, const cay_agent *agent, char **text, cay_err *err);
     const char *prompt;            /* one kept by the endpoint: {"id": "pmpt_…", "version": …, "variables": {…}}; Responses API only */
+    /* Or made for each turn, to fill in its variables; *json is malloc'ed. */
+    int       (*prompting)(cay_run *run, const cay_agent *agent, char **json, cay_err *err);
     const char *handoff_description;
     cay_model  *model; /* NULL: the run's */
     cay_model_settings settings;
@@ -197,11 +199,13 @@ typedef struct cay_run_config {
     void       *approve_arg;
     const char *state;             /* JSON of an interrupted run, to go on with; then no input is given */
 
-    /* Where sandbox agents work. First that is given: sandbox; the state's own; a new one by `create`. */
+    /* Where sandbox agents work. First that is given: sandbox; the state's own; the one of session_state; a new one by `create`. */
     cay_service      *service;
     cay_sandbox      *sandbox;     /* used by all agents of the run, never ended by it */
     const cay_create *create;      /* how a new one is made; NULL: defaults. name, labels and manifest are filled in when they are not set */
+    const char       *session_state; /* of cay/state.h: the first agent that needs a sandbox comes back to that one, with what `create` gives; ended as one of our making. Or NULL */
     bool              keep;        /* a sandbox of our making is not removed at the end */
+    bool              save;        /* cay_run_result.session_state; the workspace of one that is removed is saved as a snapshot before. So with session_state */
     const char       *cwd;         /* below the working directory: where relative paths of tools begin; no wall */
 
     cay_conversation *conversation; /* what was said before, and where new items are kept; or NULL */
@@ -228,6 +232,7 @@ typedef struct cay_run_result {
     const char *history;   /* input and items: the input of a next run */
     const char *state;     /* JSON to go on with after an interruption, or NULL */
     const char *sandbox;   /* id of the last sandbox that still is there, or NULL */
+    const char *session_state; /* with `save`: to come back to the last one, living or not (cay/state.h); NULL when it could not be saved: then it is left, and a note tells why */
     const char *response_id; /* of the last answer, or NULL */
     const char *trace_id;    /* or NULL */
     const char *trace;       /* {"trace_id", "workflow_name", "group_id", "spans": [as in cay/trace.h], "left_out": how many found no room (4 MiB)}; NULL without a tracer or .trace */

@@ -136,6 +136,9 @@ typedef struct cay_transfer {
 CAY_API int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *spec, const cay_transfer *to, char **where, cay_archived *out,
                               cay_err *err);
 CAY_API int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *spec, const cay_transfer *from, cay_snapshot **out, cay_err *err);
+/* Bytes of any kind to such a store, and back: whole or not at all. A path names a file. CAY_ENOENT when there is nothing; *data is malloc'ed and ends with a NUL. */
+CAY_API int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *to, const void *data, size_t len, cay_err *err);
+CAY_API int cay_store_get(cay_service *svc, const cay_call *call, const cay_transfer *from, size_t max, char **data, size_t *len, cay_err *err);
 
 #ifdef __cplusplus
 }

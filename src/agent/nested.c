@@ -54,6 +54,8 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     conf.nest_ = outer->nest + 1;
     conf.tracer = NULL;
     conf.trace = false;
+    conf.session_state = NULL; /* the outer run's */
+    conf.save = false;
     conf.over_ = outer->span; /* its spans are below this call's; NULL where it runs beside others */
     if (!conf.model)
         conf.model = cay__seat_model(outer, outer->seat);

@@ -264,6 +264,7 @@ static cay_run_result *make_result(cay_run *r, bool keep)
     res->pub.history = keep_text(res, cay__json_text(history, CAY__TEXT_MAX));
     res->pub.response_id = r->response_id ? cay__arena_str(&res->arena, r->response_id) : NULL;
     res->pub.trace_id = cay__trace_id(r) ? cay__arena_str(&res->arena, cay__trace_id(r)) : NULL;
+    res->pub.session_state = keep_text(res, CAY_STEAL(r->session_state));
     res->pub.sandbox = keep && r->seat->sb ? cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)) : NULL;
     if (json_array_size(r->pending))
         interruptions(r, res);
@@ -286,6 +287,8 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
 {
     for (cay__seat *s = r->seats, *next; s; s = next) {
         next = s->next;
+        if (s->returned && fault)
+            s->owned = false; /* not of our making, and nothing was saved: whoever has its state comes back to it */
         if (s->sb && s->owned && waits && !r->conf->keep)
             cay_sandbox_extend(s->sb, NULL, KEPT_MS, KEPT_MS, NULL);
         cay__seat_close(r, s, waits || r->conf->keep);
@@ -302,6 +305,7 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
     json_decref(r->nested);
     free(r->response_id);
     free(r->output);
+    free(r->session_state);
 }
 
 int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config, cay_run_result **out, cay_err *err)
@@ -325,8 +329,11 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, con
     bool waits = rc == 0 && json_array_size(r.pending);
     if (*r.id)
         cay__ledger(&r, "run", json_pack("{s:s, s:s}", "state", waits ? "interrupted" : rc == 0 ? "completed" : rc == CAY_ECANCELED ? "cancelled" : "failed", "reason", own.reason), NULL);
+    bool stays = waits || r.conf->keep || r.conf->sandbox;
     if (rc == 0)
-        *out = make_result(&r, waits || r.conf->keep || r.conf->sandbox);
+        cay__seat_save(&r, r.seat, !stays);
+    if (rc == 0)
+        *out = make_result(&r, stays || (r.seat->sb && !r.seat->owned));
     close_run(&r, waits, rc < 0 ? &own : NULL, rc == 0 ? (result *)*out : NULL);
     if (rc < 0 && err)
         *err = own;

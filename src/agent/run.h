@@ -27,6 +27,7 @@ struct cay__seat {
     char             key[96]; /* its name, with a number when two agents share one */
     cay_sandbox     *sb;
     bool             owned, ready, busy; /* the sandbox is ours to end; prepared; busy_ is ours to clear */
+    bool             returned; /* it came back by a session state */
     char             workdir[1024], cwd[1024];
     cay__bound      *caps;
     size_t           ncaps;
@@ -54,10 +55,10 @@ struct cay_run {
     cay_tokens            usage;
     unsigned              turn, max_turns, nest;
     unsigned              inside; /* calls of cay__call_inside() that are under way */
-    bool                  tools_used, canceled, resumed;
+    bool                  tools_used, canceled, resumed, came_back; /* came_back: the session state was used */
     size_t                told;    /* items of the context that the endpoint has seen or said, by response_id */
     cay_model            *told_to;
-    char                 *response_id, *output;
+    char                 *response_id, *output, *session_state;
     char                  id[24], rollout[136];
     struct cay__span     *span, *agent_span;
 };
@@ -118,6 +119,8 @@ cay__seat *cay__seat_of(cay_run *r, cay_agent *a);
 int  cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err);
 void cay__seat_close(cay_run *r, cay__seat *s, bool keep);
 cay_model *cay__seat_model(const cay_run *r, const cay__seat *s);
+/* r->session_state for the result; what cannot be saved is not ended either. gone: the sandbox will be removed. */
+void cay__seat_save(cay_run *r, cay__seat *s, bool gone);
 
 /* capability/limits.c: allow-lists of its capabilities, looked up in its sandbox; *out stays NULL when it has none. */
 int  cay__limits_make(cay_run *r, cay__seat *s, struct cay__limits **out, cay_err *err);

@@ -5,6 +5,7 @@
 #include "trace.h"
 #include <base/str.h>
 #include <cay/manifest.h>
+#include <cay/state.h>
 #include <stdio.h>
 
 enum { IDLE_MS = 4 * 3600 * 1000 }; /* of a sandbox of ours, should this program be killed */
@@ -151,6 +152,35 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
 }
 
+static int come_back(cay_run *r, cay__seat *s, cay_err *err)
+{
+    cay_resume_state spec = { .size = sizeof spec, .state = r->conf->session_state, .len = strlen(r->conf->session_state), .with = r->conf->create };
+    cay_err own = CAY_ERR_INIT;
+    cay__span *span = cay__span_begin(r, "custom", "sandbox.resume_session");
+    int rc = cay_service_resume_state(r->conf->service, r->call, &spec, &s->sb, NULL, &own);
+    cay__span_end(span, rc < 0 ? &own : NULL);
+    if (rc < 0) {
+        if (err)
+            *err = own;
+        return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
+    }
+    r->came_back = true;
+    s->owned = s->returned = true;
+    return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
+}
+
+void cay__seat_save(cay_run *r, cay__seat *s, bool gone)
+{
+    cay_save_state spec = { .size = sizeof spec, .snapshot = gone };
+    cay_err err = CAY_ERR_INIT;
+    if (!s->sb || (!r->conf->save && !s->returned))
+        return;
+    if (cay_sandbox_save_state(s->sb, NULL, &spec, &r->session_state, &err) == 0)
+        return;
+    s->owned = s->owned && !gone;
+    cay__run_note(r, "cleanup", err.msg, NULL);
+}
+
 static int get_sandbox(cay_run *r, cay__seat *s, cay_err *err)
 {
     if (r->conf->sandbox) {
@@ -161,7 +191,9 @@ static int get_sandbox(cay_run *r, cay__seat *s, cay_err *err)
     if (!r->conf->service)
         return cay_fail_why(err, CAY_EINVAL, "sandbox_config_invalid",
                             "agent %.60s works in a sandbox: give the run one (cay_run_config.sandbox) or a service to make it (.service)", s->agent->name);
-    return s->resume ? find_again(r, s, err) : make_new(r, s, err);
+    if (s->resume)
+        return find_again(r, s, err);
+    return r->conf->session_state && !r->came_back ? come_back(r, s, err) : make_new(r, s, err);
 }
 
 static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)

@@ -78,6 +78,7 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
     const char *before = NULL;
     CAY_AUTOFREE char *instructions = NULL;
     CAY_AUTOFREE char *input = NULL;
+    CAY_AUTOFREE char *made = NULL;
     CAY_TRY(cay__instructions(r, s, &instructions, err));
     input = cay__json_text(r->context, CAY__TEXT_MAX);
     if (!input)
@@ -89,12 +90,15 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
         before = chained(r, m, &input);
         set.store = true;
     }
-    if (s->agent->prompt && !cay_model_kind(m)->prompts)
+    if (s->agent->prompting)
+        CAY_TRY(s->agent->prompting(r, s->agent, &made, err));
+    const char *prompt = s->agent->prompting ? made : s->agent->prompt;
+    if (prompt && !cay_model_kind(m)->prompts)
         return cay_fail_why(err, CAY_ENOTSUP, "prompt_unsupported", "agent %.60s has a prompt by id, which only the Responses API knows; give it instructions", s->agent->name);
     if (r->tools_used && !s->agent->keep_tool_choice)
         set.tool_choice = NULL; /* a tool that must be called was; else it would be so for ever */
     cay_model_request q = { .size = sizeof q, .instructions = instructions && *instructions ? instructions : NULL, .input = input, .tools = s->tools_json,
-                            .output_schema = s->agent->output_schema, .output_strict = s->agent->output_strict, .settings = &set, .extra = s->extra, .previous_id = before, .prompt = s->agent->prompt,
+                            .output_schema = s->agent->output_schema, .output_strict = s->agent->output_strict, .settings = &set, .extra = s->extra, .previous_id = before, .prompt = prompt,
                             .on_event = on_model_event, .arg = r };
     hooks_before(r, instructions, input);
     struct cay__guards *guards = NULL;

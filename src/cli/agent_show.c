@@ -195,6 +195,10 @@ static void json_result(const cay_run_result *r, const char *state_file)
     js_ku64(&j, "output_tokens", r->usage.output);
     js_ku64(&j, "total_tokens", r->usage.total);
     js_close(&j, '}');
+    js_key(&j, "trace");
+    r->trace ? js_raw(&j, r->trace) : js_null(&j);
+    js_key(&j, "session_state");
+    r->session_state ? js_raw(&j, r->session_state) : js_null(&j);
     js_key(&j, "sandbox");
     r->sandbox ? js_str(&j, r->sandbox) : js_null(&j);
     js_key(&j, "interruptions");

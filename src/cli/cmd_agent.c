@@ -24,7 +24,7 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
     box_opts    box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit, *otlp;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit, *otlp, *sandbox_state;
     opt_list    mcp;
     uint64_t    max_turns;
     bool        keep, no_stream, ptc, browser, audit_detail, trace_content;
@@ -50,10 +50,11 @@ static const opt_def defs[] = {
     { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
     { "audit", 0, "FILE", "append what it was let do there, a JSON object a line", OPT_STR, AT(audit) },
     { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told", OPT_FLAG, AT(audit_detail) },
-    { "memory", 0, "DIR", "learn from run to run: what was learnt is kept there", OPT_STR, AT(memory) },
+    { "memory", 0, "DIR|URL", "learn from run to run: what was learnt is kept there, in files or as one archive at https:// or s3://BUCKET/KEY", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
     { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG, AT(keep) },
+    { "sandbox-state", 0, "FILE", "come back to the sandbox that it tells of, if there is such a file; saved there again at the end", OPT_STR, AT(sandbox_state) },
     { "trace", 0, "FILE", "append spans of the run there, for `cay trace`; - shows them on standard error", OPT_STR, AT(trace) },
     { "otlp", 0, "URL", "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example http://127.0.0.1:4318/v1/traces", OPT_STR, AT(otlp) },
     { "trace-content", 0, NULL, "spans tell what was said: input and output of the model and of tools", OPT_FLAG, AT(trace_content) },
@@ -111,15 +112,15 @@ static int read_text(const char *what, const char *path, char **out, cay_err *er
 }
 
 /* Whole or not at all, and for its owner only: it holds all that was said. */
-static int save_state(const char *path, const char *text, cay_err *err)
+static int save_state(const char *what, const char *path, const char *text, cay_err *err)
 {
     char tmp[4096];
     if ((size_t)snprintf(tmp, sizeof tmp, "%s.new", path) >= sizeof tmp)
-        return cay_fail(err, CAY_ETOOBIG, "--state %.100s: too long a name", path);
+        return cay_fail(err, CAY_ETOOBIG, "%s %.100s: too long a name", what, path);
     unlink(tmp);
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || fsync(fd) < 0 || rename(tmp, path) < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "--state %s", path);
+        int rc = cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
         unlink(tmp);
         return rc;
     }
@@ -152,7 +153,7 @@ static int open_session(const char *text, cay_conversation **out, cay_err *err)
 typedef struct parts {
     box_spec          box;
     cli_manifest      manifest; /* what its file holds */
-    char             *instructions, *state;
+    char             *instructions, *state, *sandbox_state;
     cay_model        *model;
     cay_sandbox      *sandbox;
     cay_tracer       *tracer;
@@ -178,6 +179,7 @@ static void parts_clear(parts *p)
     cay_model_free(p->model);
     free(p->instructions);
     free(p->state);
+    free(p->sandbox_state);
     cli_manifest_clear(&p->manifest);
     box_spec_clear(&p->box);
 }
@@ -193,6 +195,8 @@ static int check(const agent_args *a, int argc, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "what is to be done? give a task, or - to read it from standard input");
     uint64_t size;
     struct stat st;
+    if (a->sandbox_state && (a->sandbox || a->resume))
+        return cay_fail(err, CAY_EINVAL, "--sandbox-state says where to work, and so does %s: give one of them", a->sandbox ? "--sandbox" : "--resume");
     if (a->memory && stat(a->memory, &st) < 0 && cay__str_to_size(a->memory, &size))
         return cay_fail(err, CAY_EINVAL, "--memory %.40s: here it is a directory; -m %.40s limits the sandbox's memory", a->memory, a->memory);
     CAY_AUTOFD tty = !strcmp(mode, "ask") && !a->state ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1;
@@ -230,7 +234,11 @@ static void learning(void *arg, const cay_memory_progress *p)
 static int learn(const agent_args *a, parts *p, cay_err *err)
 {
     cay_skills_options skills = { .size = sizeof skills, .lazy = a->skills };
-    cay_memory_options memory = { .size = sizeof memory, .read = true, .live_update = true, .generate = true, .store = a->memory, .background = true, .progress = learning };
+    bool far = a->memory && strstr(a->memory, "://");
+    cay_memory_options memory = { .size = sizeof memory, .read = true, .live_update = true, .generate = true, .store = far ? NULL : a->memory, .remote = far ? a->memory : NULL,
+                                  .background = true, .progress = learning };
+    if (far)
+        CAY_TRY(cli_service(&memory.service, err));
     if (a->skills)
         CAY_TRY(cay_cap_skills(&skills, &p->caps[p->ncaps++], err));
     if (a->memory) {
@@ -272,6 +280,9 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(read_text("--instructions", a->instructions, &p->instructions, err));
     if (a->resume)
         CAY_TRY(read_state(a, &p->state, err));
+    struct stat st;
+    if (a->sandbox_state && stat(a->sandbox_state, &st) == 0)
+        CAY_TRY(read_text("--sandbox-state", a->sandbox_state, &p->sandbox_state, err));
     if (p->box.create.manifest) { /* so far the name of its file */
         CAY_TRY(cli_manifest_read(p->box.create.manifest, &p->manifest, err));
         cli_manifest_give(&p->manifest, &p->box.create);
@@ -302,7 +313,9 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
 static int finish(const agent_args *a, agent_show *show, const cay_run_result *r)
 {
     cay_err err = CAY_ERR_INIT;
-    if (r->state && a->state && save_state(a->state, r->state, &err) < 0)
+    if (r->state && a->state && save_state("--state", a->state, r->state, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (r->session_state && save_state("--sandbox-state", a->sandbox_state, r->session_state, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     agent_show_result(show, r, a->state);
     if (r->state && a->state)
@@ -325,7 +338,7 @@ static int go(const agent_args *a, const char *task, parts *p)
     cay_agent agent = { .size = sizeof agent, .name = "Agent", .instructions = p->instructions, .sandbox = true, .capabilities = p->caps,
                         .ncapabilities = p->ncaps, .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
     cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
-                            .event_arg = &show, .approve = agent_ask, .approve_arg = (void *)mode_of(a), .state = p->state, .sandbox = p->sandbox,
+                            .event_arg = &show, .approve = agent_ask, .approve_arg = (void *)mode_of(a), .state = p->state, .session_state = p->sandbox_state, .save = a->sandbox_state != NULL, .sandbox = p->sandbox,
                             .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .trace_content = a->trace_content, .ledger = p->audit, .conversation = p->session };
     p->asks = (cay_mcp_asks){ .size = sizeof p->asks, .arg = (void *)mode_of(a), .model = p->model, .sample = agent_sample, .elicit = agent_elicit };
     if (cli_service(&conf.service, &err) < 0 || agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->asks, &p->mcp, &err) < 0)

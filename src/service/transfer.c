@@ -302,3 +302,54 @@ int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
     return cay_service_import(svc, call, spec, file, out, err);
 }
+
+/* ---- any bytes ---- */
+
+int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *given, const void *data, size_t len, cay_err *err)
+{
+    cay_transfer t;
+    char path[4096];
+    const char *name = "";
+    CAY_AUTOFD file = -1, dir = -1;
+    CAY_TRY(take(given, &t, err));
+    if (place_of(t.url) == PLACE_PATH) {
+        CAY_TRY(path_open(t.url, "bytes", path, sizeof path, &dir, &name, err));
+        file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        if (file < 0)
+            return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
+    } else {
+        CAY_TRY(nameless(svc, &file, err));
+    }
+    if (!cay__fd_write_all(file, data, len) || lseek(file, 0, SEEK_SET) != 0)
+        return cay_fail_sys(err, CAY_ESYS, "keep what is to be sent");
+    if (place_of(t.url) == PLACE_PATH)
+        return cay__path_put(dir, name, file, err);
+    return place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, true, file, err) : s3(call, t.url, true, file, err);
+}
+
+int cay_store_get(cay_service *svc, const cay_call *call, const cay_transfer *given, size_t max, char **data, size_t *len, cay_err *err)
+{
+    cay_transfer t;
+    struct stat st;
+    CAY_AUTOFD file = -1;
+    CAY_TRY(take(given, &t, err));
+    if (place_of(t.url) == PLACE_PATH) {
+        file = open(t.url, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (file < 0)
+            return errno == ENOENT ? cay_fail_why(err, CAY_ENOENT, "store_failed", "there is nothing at %.150s", t.url) : cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
+    } else {
+        CAY_TRY(nameless(svc, &file, err));
+        CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, false, file, err) : s3(call, t.url, false, file, err));
+    }
+    if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || lseek(file, 0, SEEK_SET) != 0)
+        return cay_fail_why(err, CAY_ETYPE, "store_failed", "%.150s is no file", t.url);
+    if ((uint64_t)st.st_size > max)
+        return cay_fail_why(err, CAY_ETOOBIG, "store_failed", "%.150s is larger than %zu bytes", t.url, max);
+    CAY_AUTOFREE char *all = cay__alloc((size_t)st.st_size + 1);
+    ssize_t n = cay__fd_read_all(file, all, (size_t)st.st_size);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read %.150s", t.url);
+    *len = (size_t)n;
+    *data = CAY_STEAL(all);
+    return 0;
+}

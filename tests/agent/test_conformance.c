@@ -385,6 +385,19 @@ static void memories_are_kept_where_the_caller_wants(void **state)
     char path[300];
     snprintf(path, sizeof path, "%s/memories.db", home);
     learn_and_know((cay_memory_options){ .database = path });
+    snprintf(path, sizeof path, "%s/far.json", home); /* one archive in a store of snapshots: a file, and a server that takes PUT and GET */
+    learn_and_know((cay_memory_options){ .remote = path, .service = svc });
+    char url[120], text[65536] = "";
+    assert_true(cay__fd_read_file(AT_FDCWD, path, text, sizeof text - 1) > 0);
+    has(text, "{\"version\":1,\"directories\":[\"memories\",\"sessions\"],\"files\":[{");
+    has(text, "\"memories/memory_summary.md\",\"data\":\"bGlrZXMgdGFicw==\"");
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/kept/memories", port);
+    setenv("STORE_KEY", "Bearer st-1", 1);
+    learn_and_know((cay_memory_options){ .remote = url, .service = svc, .remote_auth = "env:STORE_KEY" });
+    cay_capability *far = NULL;
+    cay_memory_options alone = { .size = sizeof alone, .read = true, .remote = url };
+    assert_int_equal(cay_cap_memory(&alone, &far, NULL), CAY_EINVAL); /* who would reach it? */
+    snprintf(path, sizeof path, "%s/memories.db", home);
     static const cay_memory_store store = { .size = sizeof store, .list = kept_list, .get = kept_get, .put = kept_put, .close = kept_close };
     kept k = { .files = json_object() };
     learn_and_know((cay_memory_options){ .keeper = &store, .keeper_self = &k });

@@ -787,6 +787,27 @@ static void a_conversation_goes_on(void **state)
     rmdir(dir);
 }
 
+static int fill_in(cay_run *run, const cay_agent *agent, char **json, cay_err *err)
+{
+    assert_string_equal(agent->name, "A");
+    if (cay_run_context(run))
+        return cay_fail(err, CAY_EINVAL, "nobody knows who it is");
+    return asprintf(json, "{\"id\":\"pmpt_1\",\"variables\":{\"used\":\"%llu\"}}", (unsigned long long)cay_run_usage(run).requests) > 0 ? 0 : -1;
+}
+
+static void a_prompts_variables_are_made_for_each_turn(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .prompt = "{\"id\":\"other\"}", .prompting = fill_in };
+    p.say[0] = CALL("c1", "add", "{\\\"a\\\": 1}");
+    p.say[1] = TEXT("done");
+    cay_run_result_free(run(&a, "go", PLAIN));
+    assert_string_equal(p.prompt[0], "{\"id\":\"pmpt_1\",\"variables\":{\"used\":\"0\"}}");
+    assert_string_equal(p.prompt[1], "{\"id\":\"pmpt_1\",\"variables\":{\"used\":\"1\"}}");
+    play_clear(&p);
+    has(fails(&a, "go", CONF(.context = &a), "").msg, "nobody knows");
+}
+
 static void errors_have_the_names_of_the_sdk(void **state)
 {
     (void)state;
@@ -845,7 +866,7 @@ int main(void)
         T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
         T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(an_agent_as_a_tool_waits_with_its_caller), T(tools_run_beside_each_other), T(tools_have_guards),
         T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(guards_run_beside_the_model), T(hooks_and_events_tell_in_order),
-        T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told), T(errors_have_the_names_of_the_sdk),
+        T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told), T(a_prompts_variables_are_made_for_each_turn), T(errors_have_the_names_of_the_sdk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

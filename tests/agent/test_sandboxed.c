@@ -477,6 +477,64 @@ static void a_given_sandbox_stays_and_a_made_one_goes(void **state)
     cay_run_result_free(r);
 }
 
+static char noted[400];
+static int on_note(void *arg, const cay_run_event *ev)
+{
+    (void)arg;
+    if (ev->kind == CAY_RUN_NOTE && !strcmp(ev->name, "cleanup"))
+        snprintf(noted, sizeof noted, "%s", ev->json);
+    return 0;
+}
+
+/* 89: a saved session is third. It comes back with its files, and again, also when it was removed in between. */
+static void a_run_comes_back_by_a_session_state(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
+    int before = boxes();
+    noted[0] = 0;
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo one > mark\\\"}");
+    p.say[1] = TEXT("done");
+    cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .save = true, .on_event = on_note });
+    if (!r->session_state) { /* nothing that could be saved by this provider: it is left, and told of */
+        cay_sandbox *left = NULL;
+        has(noted, "snapshot");
+        assert_int_equal(cay_service_find(svc, NULL, r->sandbox, &left, NULL), 0);
+        assert_int_equal(cay_sandbox_remove(left, NULL, NULL), 0);
+        cay_sandbox_unref(left);
+        cay_run_result_free(r);
+        assert_int_equal(boxes(), before);
+        return;
+    }
+    assert_null(r->sandbox);
+    assert_int_equal(boxes(), before);
+    for (int i = 0; i < 2; i++) {
+        play_clear(&p);
+        p.say[0] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"echo more >> mark; cat mark\\\"}");
+        p.say[1] = TEXT("done");
+        cay_run_result *next = run_conf(&a, "go", (cay_run_config){ .session_state = r->session_state });
+        told_has(1, i ? "one\nmore\nmore" : "one\nmore");
+        cay_run_result_free(r);
+        r = next;
+        assert_non_null(r->session_state);
+        assert_int_equal(boxes(), before);
+    }
+    /* One that is given comes first; a state that is none ends the run before a model is asked. */
+    play_clear(&p);
+    p.say[0] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"ls\\\"}");
+    p.say[1] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .session_state = r->session_state }));
+    play_clear(&p);
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .session_state = "{\"type\":\"cay\"}" };
+    cay_run_result *none = NULL;
+    cay_err err = CAY_ERR_INIT;
+    assert_true(cay_agent_run(&a, NULL, "go", &conf, &none, &err) < 0);
+    assert_string_equal(err.reason, "state_invalid");
+    assert_int_equal(p.at, 0);
+    cay_run_result_free(r);
+    assert_int_equal(boxes(), before);
+}
+
 static int trips(void *arg, cay_run *r, const char *text, char **info, cay_err *err)
 {
     (void)arg;
@@ -1047,7 +1105,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
-        T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_that_cannot_be_makes_no_sandbox),
+        T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_comes_back_by_a_session_state), T(a_run_that_cannot_be_makes_no_sandbox),
         T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(agents_of_one_name_keep_their_own_sandboxes), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(consolidating_runs_nothing), T(memories_outlive_their_sandbox), T(memories_are_made_behind_the_run), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

@@ -90,9 +90,22 @@ S
 agent --json --trace "$tmp/trace" --model "scripted:$tmp/two.json" hi >"$tmp/out"
 ok "every event is JSON" python3 -c 'import json,sys; [json.loads(l) for l in open(sys.argv[1])]' "$tmp/out"
 ok "the last is the result" has "$(tail -n 1 "$tmp/out")" '"event":"result","output":"finished"'
+ok "which has its trace" has "$(tail -n 1 "$tmp/out")" '"trace":{"trace_id":"trace_'
 ok "spans are JSON" python3 -c 'import json,sys; s=[json.loads(l) for l in open(sys.argv[1])]; n=[x["span_data"]["name"] for x in s[1:]]
 assert s[0]["object"]=="trace" and "sandbox.create_session" in n and "exec_command" in n and "Agent" in n, n' "$tmp/trace"
 ok "and hold no command" lacks "$(cat "$tmp/trace")" "echo one"
+
+ok "and stand below a task and its turns" has "$("$cay" trace "$tmp/trace" </dev/null)" "turn 2"
+agent --trace - --trace-content --model "scripted:$tmp/two.json" hi >/dev/null
+ok "a tree for people" has "$(cat "$tmp/err")" " ms        function exec_command"
+agent --trace-content --model "scripted:$tmp/two.json" hi >/dev/null
+ok "content without a trace is told" has "$(cat "$tmp/err")" "there is no trace"
+
+# Back to a sandbox by its state, which outlives it.
+for n in 1 2; do agent --sandbox-state "$tmp/sb.state" --model "scripted:$tmp/two.json" hi >/dev/null; done
+ok "its files came back" same "$(grep -c '^  one' "$tmp/err")" 2
+ok "it is gone meanwhile" same "$("$cay" ls -q </dev/null)" ""
+ok "the state is for its owner" same "$(stat -c %a "$tmp/sb.state")" 600
 
 # A sandbox that is given stays; a conversation goes on.
 id=$("$cay" create </dev/null)

@@ -180,6 +180,7 @@ typedef struct cay_memory_store {
     int  (*get)(void *self, const char *name, char **data, size_t *len, cay_err *err);       /* malloc'ed */
     int  (*put)(void *self, const char *name, const void *data, size_t len, cay_err *err);
     void (*close)(void *self); /* or NULL */
+    int  (*commit)(void *self, cay_err *err); /* everything is put: keep it now; or NULL */
 } cay_memory_store;
 
 /* What earlier runs learnt, in files of the workspace: docs/agents.md. At least one of read and generate is chosen. */
@@ -204,6 +205,9 @@ typedef struct cay_memory_options {
     const char *store;       /* a directory of the host that keeps the files between sandboxes, or NULL. With it every run that ends is
                                 made into memories at once, as its sandbox may be gone afterwards */
     const char *database;    /* or a SQLite file (0600) that keeps them; made when it is missing */
+    const char *remote;      /* or one archive in a snapshot store (cay/snapshot.h): https://…, s3://BUCKET/KEY, a path */
+    cay_service *service;    /* by which it is reached; lives as long as the capability */
+    const char *remote_auth; /* its Authorization header: "env:NAME", "file:PATH", …; or NULL */
     const cay_memory_store *keeper; /* or your own functions, with */
     void       *keeper_self;        /* which is taken, also on an error, and closed with the capability */
     bool        background;  /* where there is a store: memories are made on a thread of their own, after the run has its result; a sandbox that the run made

@@ -172,8 +172,10 @@ static int check(const cay_memory_options *o, const char *memories, const char *
         return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: its directories are two, below the workspace");
     if (o->max_raw > 4096)
         return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: max_raw is at most 4096");
-    if (!!o->store + !!o->database + !!o->keeper > 1)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: choose one of store, database and keeper");
+    if (!!o->store + !!o->database + !!o->remote + !!o->keeper > 1)
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: choose one of store, database, remote and keeper");
+    if (o->remote && !o->service)
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: a remote store is reached by a service: give one");
     if (o->keeper && (!o->keeper->list || !o->keeper->get || !o->keeper->put))
         return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: a keeper has list, get and put");
     return 0;
@@ -188,6 +190,10 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     if (rc == 0 && o.database) {
         rc = cay__memory_db(o.database, &o.keeper_self, err);
         o.keeper = rc == 0 ? &cay__memory_db_store : NULL;
+    }
+    if (rc == 0 && o.remote) {
+        o.keeper_self = cay__memory_remote(o.service, o.remote, o.remote_auth);
+        o.keeper = &cay__memory_remote_store;
     }
     if (rc < 0) {
         close_keeper(&o);

@@ -165,6 +165,8 @@ bool cay__memory_keeps(const cay__memory *m)
 
 int cay__memory_keep(const cay__memory_at *at, cay_err *err)
 {
+    const cay_memory_store *own = at->m->o.keeper;
     CAY_TRY(keep_dir(at, "memories", at->m->memories, err));
-    return keep_dir(at, "sessions", at->m->sessions, err);
+    CAY_TRY(keep_dir(at, "sessions", at->m->sessions, err));
+    return own && own->size >= sizeof *own && own->commit ? own->commit(at->m->o.keeper_self, err) : 0;
 }
