@@ -20,7 +20,7 @@ _cay() {
         *)
             if [ -z "$verb" ]; then
                 verb=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && [[ $verb == @(audit|cloudflare|e2b|files|jobs|key|manifest|net|port|secret|tenant|volume) ]]; then
+            elif [ -z "$sub" ] && [[ $verb == @(audit|cloudflare|e2b|files|jobs|key|manifest|net|pool|port|secret|tenant|volume) ]]; then
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
                 sub=${COMP_WORDS[i]}
@@ -65,7 +65,7 @@ _cay() {
         COMPREPLY=($(compgen -W "--help --version $(cay completion verbs 2>/dev/null | cut -f1 | cut -d' ' -f1 | sort -u)" -- "$cur"))
         return
     fi
-    if [ -z "$sub" ] && [[ $verb == @(audit|cloudflare|e2b|files|jobs|key|manifest|net|port|secret|tenant|volume) ]]; then
+    if [ -z "$sub" ] && [[ $verb == @(audit|cloudflare|e2b|files|jobs|key|manifest|net|pool|port|secret|tenant|volume) ]]; then
         COMPREPLY=($(compgen -W "$(cay completion verbs 2>/dev/null | cut -f1 | sed -n "s/^$verb //p")" -- "$cur"))
         return
     fi
@@ -75,6 +75,7 @@ _cay() {
     case $verb in
     jobs) [[ $sub == @(cancel|replay) ]] && COMPREPLY=($(compgen -W "$(cay -q jobs ls 2>/dev/null)" -- "$cur")) ;;
     key) [ "$sub" = revoke ] && COMPREPLY=($(compgen -W "$(cay -q key ls 2>/dev/null)" -- "$cur")) ;;
+    pool) if [ "$sub" = rm ]; then COMPREPLY=($(compgen -W "$(cay -q pool ls 2>/dev/null)" -- "$cur")); elif [ "$sub" = set ]; then COMPREPLY=($(compgen -W "$(cay -q template ls 2>/dev/null)" -- "$cur")); fi ;;
     tenant) [[ $sub == @(rm|set) ]] && COMPREPLY=($(compgen -W "$(cay -q tenant ls 2>/dev/null)" -- "$cur")) ;;
     volume) [ "$sub" = create ] || [ "$sub" = ls ] || COMPREPLY=($(compgen -W "$(cay -q volume ls 2>/dev/null)" -- "$cur")) ;;
     snapshot)

@@ -25,10 +25,10 @@ function __cay_complete
     set -l cur (commandline -ct)
     switch "$before[1]"
         case ''
-            cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|port|secret|services|snapshot|tenant|tools|volume) '
-            printf 'files\tfiles inside a sandbox\nmanifest\twhat is put into a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\nvolume\tdirectories that outlive sandboxes\naudit\twho did what\njobs\twhat is left to be done\nkey\tkeys for the server\ntenant\twho shares this machine\n'
+            cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|pool|port|secret|services|snapshot|tenant|tools|volume) '
+            printf 'files\tfiles inside a sandbox\nmanifest\twhat is put into a sandbox\nnet\twhat a sandbox may reach\nsecret\tvalues that no sandbox sees\nport\tports inside a sandbox\nvolume\tdirectories that outlive sandboxes\naudit\twho did what\njobs\twhat is left to be done\nkey\tkeys for the server\ntenant\twho shares this machine\npool\tsandboxes that are ready\n'
             return
-        case audit files jobs key manifest net port secret tenant volume
+        case audit files jobs key manifest net pool port secret tenant volume
             if test (count $before) -lt 2
                 cay completion verbs 2>/dev/null | string replace -rf "^$before[1] " ''
                 return
@@ -59,7 +59,7 @@ function __cay_complete
     switch $before[1]
         case run create doctor gc purge serve tour version completion
         case help
-            cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|port|secret|services|snapshot|tenant|tools|volume) '
+            cay completion verbs 2>/dev/null | string match -rv '^(audit|chat|files|jobs|key|manifest|net|pool|port|secret|services|snapshot|tenant|tools|volume) '
         case 'chat rm'
             cay chat list -q 2>/dev/null
         case chat

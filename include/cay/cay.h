@@ -24,6 +24,7 @@
 #include <cay/template.h>
 #include <cay/tools.h>
 #include <cay/volume.h>
+#include <cay/warm.h>
 #include <cay/workspace.h>
 #include <cay/sys/capability.h>
 #include <cay/trace.h>

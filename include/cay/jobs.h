@@ -20,7 +20,7 @@ extern "C" {
 
 typedef struct cay_task {
     size_t      size;
-    const char *kind;     /* 1 to 64 of [a-z0-9._-]; the server does "pause", "kill", "remove", "settle", "gc" and "build" (cay/build.h), and leaves others alone */
+    const char *kind;     /* 1 to 64 of [a-z0-9._-]; the server does "pause", "kill", "remove", "settle", "gc", "warm" (cay/warm.h) and "build" (cay/build.h), and leaves others alone */
     const char *subject;  /* what it is about: the id of a sandbox; or NULL */
     const char *tenant;   /* NULL: "default" */
     const char *key;      /* of those of a kind that wait or run, only one has it; NULL: many may be alike */

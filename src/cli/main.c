@@ -43,6 +43,7 @@ const cli_verb *const cli_verbs[] = {
     &cli_volume_create, &cli_volume_ls, &cli_volume_inspect, &cli_volume_rm,
     HEADING("who may ask"),
     &cli_key_create, &cli_key_ls, &cli_key_revoke, &cli_tenant_create, &cli_tenant_ls, &cli_tenant_set, &cli_tenant_rm,
+    &cli_pool_set, &cli_pool_ls, &cli_pool_rm,
     &cli_jobs_ls, &cli_jobs_cancel, &cli_jobs_replay, &cli_audit_ls, &cli_audit_verify,
     HEADING("watching and cleaning"),
     &cli_top, &cli_events, &cli_trace, &cli_gc, &cli_purge,

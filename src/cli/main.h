@@ -24,6 +24,7 @@ extern const cli_verb cli_net_show, cli_net_allow, cli_net_deny, cli_net_set, cl
 extern const cli_verb cli_state;
 extern const cli_verb cli_services, cli_services_start, cli_services_stop, cli_services_restart, cli_services_wait;
 extern const cli_verb cli_key_create, cli_key_ls, cli_key_revoke, cli_tenant_create, cli_tenant_ls, cli_tenant_set, cli_tenant_rm;
+extern const cli_verb cli_pool_set, cli_pool_ls, cli_pool_rm;
 extern const cli_verb cli_jobs_ls, cli_jobs_cancel, cli_jobs_replay, cli_audit_ls, cli_audit_verify, cli_trace;
 /* A line of the audit log: what this user did. A log that cannot be written is said aloud, and undoes nothing. */
 void cli_audit(const char *action, const char *tenant, const char *object);

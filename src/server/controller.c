@@ -6,6 +6,7 @@
 #include <cay/access.h>
 #include <cay/jobs.h>
 #include <cay/snapshot.h>
+#include <cay/warm.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -84,11 +85,17 @@ static int do_net_end(cay_service *svc, const cay_call *call, const cay_task *t,
     return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
 }
 
+static int do_warm(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    return cay_warm_fill(svc, call, t->subject, err);
+}
+
 static const struct {
     const char *kind;
     int       (*fn)(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err);
 } work[] = {
     { "pause", do_pause }, { "kill", do_kill }, { "remove", do_remove }, { "settle", do_settle }, { "gc", do_gc }, { CAY__NET_END, do_net_end },
+    { CAY_WARM_TASK, do_warm },
 };
 
 static int run(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
@@ -145,6 +152,7 @@ static void *run_thread(void *arg)
     uint32_t wait = 0;
     do {
         cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CALL_MS, .cancel_fd = c->stop, .actor = "controller" };
+        cay_warm_due(c->svc, NULL);
         int rc = cay__controller_step(c->svc, &call, c->owner, &wait, NULL);
         if (cay__now_ms() - swept >= SWEEP_MS) {
             sweep(c->svc, &call);

@@ -6,6 +6,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/jobs.h>
+#include <cay/warm.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -48,6 +49,39 @@ static int put_jobs(cay__req *r, cay__buf *b, cay_err *err)
     return 0;
 }
 
+typedef struct pools {
+    cay__buf *b;
+    bool      making;
+} pools;
+
+static int on_pool(const cay_warm *w, void *arg)
+{
+    const pools *p = arg;
+    cay__buf_fmt(p->b, "cay_warm_%s{template=", p->making ? "making" : "ready");
+    cay__buf_json(p->b, w->template_, strlen(w->template_)); /* names have nothing that the two would write differently */
+    cay__buf_str(p->b, ",tenant=");
+    cay__buf_json(p->b, w->tenant, strlen(w->tenant));
+    cay__buf_fmt(p->b, "} %u\n", p->making ? w->making : w->ready);
+    return 0;
+}
+
+static void counter(cay__buf *b, const char *name, const char *help, uint64_t v)
+{
+    cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s counter\n%s %" PRIu64 "\n", name, help, name, name, v);
+}
+
+static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
+{
+    uint64_t taken, missed;
+    cay_warm_counts(r->svc, &taken, &missed);
+    counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.", taken);
+    counter(b, "cay_warm_missed_total", "Sandboxes of a template with a pool that had to be made.", missed);
+    cay__buf_str(b, "# HELP cay_warm_ready Sandboxes that are ready, by pool.\n# TYPE cay_warm_ready gauge\n");
+    CAY_TRY(cay_warm_list(r->svc, &r->call, on_pool, &(pools){ b, false }, err));
+    cay__buf_str(b, "# HELP cay_warm_making Sandboxes that are being made ready, by pool.\n# TYPE cay_warm_making gauge\n");
+    return cay_warm_list(r->svc, &r->call, on_pool, &(pools){ b, true }, err);
+}
+
 static void gauge(cay__buf *b, const char *name, const char *help, uint64_t v)
 {
     cay__buf_fmt(b, "# HELP %s %s\n# TYPE %s gauge\n%s %" PRIu64 "\n", name, help, name, name, v);
@@ -74,6 +108,7 @@ int cay__on_metrics(cay__req *r, cay_err *err)
     put_process(r->server, &b);
     CAY_TRY(put_sandboxes(r, &b, err));
     CAY_TRY(put_jobs(r, &b, err));
+    CAY_TRY(put_pools(r, &b, err));
     cay__metrics_print(r->server->metrics, &b);
     return cay__reply(r, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.len);
 }

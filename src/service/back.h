@@ -13,6 +13,7 @@
 #include <cay/policy.h>
 #include <cay/snapshot.h>
 #include <cay/volume.h>
+#include <cay/warm.h>
 #include <cay/workspace.h>
 
 typedef struct cay__back {
@@ -57,6 +58,9 @@ typedef struct cay__back {
     int  (*task_list)(cay_service *svc, const cay_task_filter *f, int (*fn)(const cay_task *t, void *arg), void *arg, cay_err *err);
     int  (*task_order)(cay_service *svc, const char *id, const char *verb, cay_err *err); /* "/cancel", "/replay" */
     int  (*audit_list)(cay_service *svc, const cay_audit_filter *f, int (*fn)(const cay_audit *, void *), void *arg, cay_err *err);
+    int  (*warm_put)(cay_service *svc, const cay_call *call, const cay_warm *w, cay_err *err);
+    int  (*warm_list)(cay_service *svc, const cay_call *call, int (*fn)(const cay_warm *, void *), void *arg, cay_err *err);
+    int  (*warm_remove)(cay_service *svc, const cay_call *call, const char *tenant, const char *template_, cay_err *err);
     int  (*audit_verify)(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err);
 } cay__back;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
 #include "back.h"
+#include "create.h"
 #include "diff.h"
 #include "manifest.h"
 #include "mounts.h"
@@ -10,6 +11,7 @@
 #include "spec.h"
 #include "template.h"
 #include "volume.h"
+#include "warm.h"
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/fault.h>
@@ -18,6 +20,7 @@
 #include <base/str.h>
 #include <manifest/services.h>
 #include <sandbox/limits.h>
+#include <stdio.h>
 
 #define UNDO_MS    20000
 #define META_BYTES 65536
@@ -182,24 +185,39 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     return 0;
 }
 
-static int record(cay_service *svc, const char *id, const cay_create *c, cay_err *err)
+int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **labels, char *creator, size_t cap, cay_err *err)
 {
-    CAY_AUTOFREE char *spec = NULL, *labels = NULL;
-    char creator[160];
-    CAY_TRY(cay__spec_text(c, &spec, err));
-    if (!(labels = cay__pairs_text(c->labels)))
+    CAY_TRY(cay__spec_text(c, spec, err));
+    if (!(*labels = cay__pairs_text(c->labels)))
         return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");
-    cay__creator_text(creator, sizeof creator);
+    cay__creator_text(creator, cap);
     cay_limits most = c->limits;
     cay__limits_fill(&most);
-    cay_row row = { .size = sizeof row, .id = id, .name = c->name, .provider = c->provider, .state = CAY_CREATING,
-                    .spec = spec, .box = creator, .labels = labels, .metadata = c->metadata, .tenant = c->tenant, .once = c->once,
-                    .cpu_milli = most.cpu_milli, .memory = most.memory, .disk = most.disk };
+    *row = (cay_row){ .size = sizeof *row, .name = c->name, .provider = c->provider, .state = CAY_CREATING,
+                      .spec = *spec, .box = creator, .labels = *labels, .metadata = c->metadata, .tenant = c->tenant, .once = c->once,
+                      .cpu_milli = most.cpu_milli, .memory = most.memory, .disk = most.disk };
+    return 0;
+}
+
+static int record(cay_service *svc, const char *id, const cay_create *c, bool warm, cay_err *err)
+{
+    CAY_AUTOFREE char *spec = NULL, *labels = NULL;
+    char creator[160], kind[CAY__WARM_KIND], told[CAY__WARM_KIND + 16];
+    cay_row row;
+    CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
+    row.id = id;
+    if (warm) {
+        if (!cay__warm_kind(c, kind))
+            return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "such a sandbox cannot be kept ready: it has parts of its own");
+        snprintf(told, sizeof told, "{\"kind\":\"%s\"}", kind);
+        row.tenant = CAY__WARM_TENANT;
+        row.name = CAY__WARM_MAKING;
+        row.metadata = told;
+    }
     return svc->store->insert(svc->db, &row, err);
 }
 
-/* Nothing half-made stays; what cannot be undone now is left as a recorded deletion for whoever opens next. */
-static void undo(cay_service *svc, const char *id, const cay_create *c)
+void cay__create_undo(cay_service *svc, const char *id, const cay_create *c)
 {
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + UNDO_MS };
     cay_row row = { .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_CREATING };
@@ -253,21 +271,21 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     return rc;
 }
 
-static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *c, const cay__mani *f, cay_sandbox **out,
+static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *c, const cay__mani *f, bool warm, cay_sandbox **out,
                      cay_err *err)
 {
     void *box = NULL;
     if (c->checkpoint)
         CAY_TRY(cay__checkpoint_mark(svc, id, err));
     if (!c->ephemeral) {
-        CAY_TRY(record(svc, id, c, err));
+        CAY_TRY(record(svc, id, c, warm, err));
         cay__start_note(svc, id, c);
     }
     int rc = cay__volumes_take(svc, call, id, c, err);
     if (rc == 0)
         rc = make(svc, call, p, id, c, f, &box, err);
     if (rc < 0) {
-        undo(svc, id, c);
+        cay__create_undo(svc, id, c);
         cay__volumes_forget(svc, id);
         return cay_wrap(err, rc, "create %s", id);
     }
@@ -315,7 +333,7 @@ int cay_service_create(cay_service *svc, const cay_call *call, const cay_create 
     return rc;
 }
 
-int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given, cay_sandbox **out, cay_err *err)
+static int create(cay_service *svc, const cay_call *call, const char *as, bool warm, const cay_create *given, cay_sandbox **out, cay_err *err)
 {
     cay_create c;
     char id[CAY_ID_LEN + 1];
@@ -331,15 +349,34 @@ int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const
     CAY_TRY(cay__units_take(&c, &mem, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
+    if (!as && !warm) {
+        int rc = cay__warm_take(svc, call, &c, given, out, &why);
+        if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
+            return find_once(svc, call, &c, out, err);
+        if (rc < 0 && rc != CAY_ENOENT && err)
+            *err = why;
+        if (rc != CAY_ENOENT)
+            return rc;
+    }
     CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
     cay__id_make(id, 'c');
-    int rc = create_at(svc, call, p, as ? as : id, &c, &f, out, &why);
+    int rc = create_at(svc, call, p, as ? as : id, &c, &f, warm, out, &why);
     if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
         return find_once(svc, call, &c, out, err);
     cay__id_make(id, 'c');
     if (rc < 0 && stand_in(svc, &why, &c, &p))
-        return create_at(svc, call, p, as ? as : id, &c, &f, out, err);
+        return create_at(svc, call, p, as ? as : id, &c, &f, warm, out, err);
     if (rc < 0 && err)
         *err = why;
     return rc;
+}
+
+int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given, cay_sandbox **out, cay_err *err)
+{
+    return create(svc, call, as, false, given, out, err);
+}
+
+int cay__create_warm(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
+{
+    return create(svc, call, NULL, true, given, out, err);
 }

@@ -5,6 +5,8 @@
 #pragma once
 #include <cay/sys/store.h>
 
+#define CAY__WARM_TENANT ".warm" /* of sandboxes that are nobody's yet (warm.h): no tenant's name begins with a dot */
+
 /* The columns as read; lengths tell a NUL inside. */
 typedef struct cay__cols {
     const char *text[10]; /* in this order */

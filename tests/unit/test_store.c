@@ -670,12 +670,58 @@ static void respec_needs_the_version_it_saw(void **s)
     ops->close(st);
 }
 
+/* Those of nobody: the oldest that is ready, once, with the words of who takes it, as the newest row of all. */
+static void what_is_ready_is_taken_once(void **s)
+{
+    (void)s;
+    void *st = open_store();
+    char ids[3][CAY_ID_LEN + 1], id[CAY_ID_LEN + 1], other[CAY_ID_LEN + 1], *box = NULL;
+    cay_err err = CAY_ERR_INIT;
+    for (int i = 0; i < 3; i++) {
+        cay__id_make(ids[i], 'c');
+        cay_row r = { .size = sizeof r, .id = ids[i], .name = i == 1 ? ".other" : ".kind", .provider = "fake", .state = i ? CAY_RUNNING : CAY_CREATING, .spec = "{}", .box = "{\"pid\":7}",
+                      .tenant = ".warm" };
+        assert_int_equal(ops->insert(st, &r, &err), 0);
+    }
+    assert_int_equal(put(st, other, "before", CAY_RUNNING, NULL, &err), 0);
+    const cay_row mine = { .size = sizeof mine, .name = "mine", .provider = "fake", .state = CAY_CREATING, .spec = "{\"a\":1}", .box = "{}", .labels = "{\"l\":\"m\"}", .metadata = "{\"n\":2}", .once = "word" };
+    assert_int_equal(ops->warm_take(st, ".warm", ".none", &mine, id, &box, &err), CAY_ENOENT);
+    assert_string_equal(err.reason, "warm_none");
+    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), 0);
+    assert_string_equal(id, ids[2]); /* the first is being made, the second is of another kind */
+    assert_string_equal(box, "{\"pid\":7}");
+    free(box);
+    assert_int_equal(ops->get(st, id, has_words, (const char *[]){ "mine", "{\"l\":\"m\"}", "{\"n\":2}" }, &err), 0);
+    seen all = { 0 };
+    const cay_filter f = { .size = sizeof f, .tenant = "default" };
+    assert_int_equal(ops->list(st, &f, see, &all, &err), 0);
+    assert_int_equal(all.n, 2);
+    assert_string_equal(all.id[1], id);
+    assert_int_equal(all.state, CAY_CREATING);
+    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), CAY_ENOENT);
+    assert_int_equal(ops->warm_take(st, ".warm", ".other", &mine, id, &box, &err), CAY_EEXIST); /* the word is taken: nothing changed */
+    assert_string_equal(err.reason, "once");
+    cay_tenant little = { .size = sizeof little, .name = "little", .most = { .sandboxes = 1 } };
+    assert_int_equal(ops->tenant_put(st, &little, true, &err), 0);
+    cay_row theirs = { .size = sizeof theirs, .provider = "fake", .state = CAY_CREATING, .spec = "{}", .tenant = "little" };
+    cay__id_make(id, 'c');
+    theirs.id = id;
+    assert_int_equal(ops->insert(st, &theirs, &err), 0);
+    assert_int_equal(ops->warm_take(st, ".warm", ".other", &theirs, id, &box, &err), CAY_ERATE);
+    assert_string_equal(err.reason, "quota_exceeded");
+    seen ready = { 0 };
+    assert_int_equal(ops->get(st, ids[1], see, &ready, &err), 0);
+    assert_int_equal(ready.state, CAY_RUNNING);
+    ops->close(st);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(respec_needs_the_version_it_saw),
         T(rename_leaves_what_is_not_said),
+        T(what_is_ready_is_taken_once),
         T(a_row_is_inserted_moved_and_removed),
         T(states_that_are_never_kept_are_refused),
         T(lists_are_filtered_and_paged_in_order),

@@ -193,6 +193,11 @@ typedef struct cay_store_ops {
     int  (*task_replay)(void *self, const char *id, int64_t now_ms, cay_err *err);
     int  (*task_sweep)(void *self, int64_t before_ms, size_t *n, cay_err *err);
     int  (*task_list)(void *self, const cay_task_filter *f, int (*fn)(const cay_task *, void *), void *arg, cay_err *err);
+
+    /* The oldest running row of tenant `from` with that name becomes `row` (its state, box, name, labels, metadata, spec, once and tenant), newest of all,
+     * counted and refused as by insert. *box: what the old row had, malloc'ed. CAY_ENOENT, "warm_none". Rows of a tenant whose name begins with a dot are
+     * in no quota. Durable when it returns. */
+    int  (*warm_take)(void *self, const char *from, const char *name, const cay_row *row, char id[CAY_ID_LEN + 1], char **box, cay_err *err);
 } cay_store_ops;
 
 extern const cay_store_ops cay__store_sqlite;

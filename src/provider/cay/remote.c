@@ -537,5 +537,5 @@ const cay__back cay__back_far = {
     .volume_remove = cay__remote_volume_remove, .export_ = cay__remote_export, .import = cay__remote_import, .key_create = cay__remote_key_create,
     .key_list = cay__remote_key_list, .key_revoke = cay__remote_key_revoke, .tenant_put = cay__remote_tenant_put, .tenant_remove = cay__remote_tenant_remove,
     .tenant_list = cay__remote_tenant_list, .task_list = cay__remote_task_list, .task_order = cay__remote_task_order, .audit_list = cay__remote_audit_list,
-    .audit_verify = cay__remote_audit_verify,
+    .audit_verify = cay__remote_audit_verify, .warm_put = cay__remote_warm_put, .warm_list = cay__remote_warm_list, .warm_remove = cay__remote_warm_remove,
 };

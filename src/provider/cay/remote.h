@@ -36,4 +36,7 @@ int cay__remote_tenant_list(cay_service *svc, const char *only, int (*fn)(const 
 int cay__remote_task_list(cay_service *svc, const cay_task_filter *f, int (*fn)(const cay_task *t, void *arg), void *arg, cay_err *err);
 int cay__remote_task_order(cay_service *svc, const char *id, const char *verb, cay_err *err);
 int cay__remote_audit_list(cay_service *svc, const cay_audit_filter *f, int (*fn)(const cay_audit *, void *), void *arg, cay_err *err);
+int cay__remote_warm_put(cay_service *svc, const cay_call *call, const cay_warm *w, cay_err *err);
+int cay__remote_warm_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_warm *, void *), void *arg, cay_err *err);
+int cay__remote_warm_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *template_, cay_err *err);
 int cay__remote_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err);

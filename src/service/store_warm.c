@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sandboxes that are ready, in store.db. sys/store.h tells what is promised. */
+#include "db.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+
+typedef struct taking {
+    const char    *from, *name;
+    const cay_row *row;
+    char          *id, *box;
+} taking;
+
+static void bind_text(sqlite3_stmt *st, int i, const char *s)
+{
+    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
+}
+
+static int find(cay__db *db, taking *t, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_FIND, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, t->from);
+    bind_text(st, 2, t->name);
+    int rc = cay__db_step(db, st, "look for a sandbox that is ready", err);
+    if (rc <= 0)
+        return rc ? rc : cay_fail_why(err, CAY_ENOENT, "warm_none", "none is ready");
+    cay__str_copy(t->id, CAY_ID_LEN + 1, (const char *)sqlite3_column_text(st, 0));
+    t->box = cay__strdup((const char *)sqlite3_column_text(st, 1));
+    return 0;
+}
+
+static int do_take(cay__db *db, void *arg, cay_err *err)
+{
+    taking *t = arg;
+    const cay_row *r = t->row;
+    const char *tenant = r->tenant && *r->tenant ? r->tenant : CAY_TENANT_DEFAULT;
+    const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory), cay__quota_amount(r->disk) };
+    CAY_TRY(find(db, t, err));
+    CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_TAKE, err);
+    if (!st)
+        return err->code;
+    const char *text[] = { t->id, r->name, cay_state_name(r->state), r->spec, r->box, r->labels ? r->labels : "{}", r->metadata, tenant, r->once };
+    for (size_t i = 0; i < CAY_LEN(text); i++)
+        bind_text(st, (int)i + 1, text[i]);
+    sqlite3_bind_int64(st, 10, cay__wall_ms());
+    int rc = cay__db_step(db, st, "record the sandbox", err);
+    return rc == CAY_EEXIST ? cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once) : rc;
+}
+
+/* Most requests find none: those take no transaction. */
+static int any(cay__db *db, taking *t, cay_err *err)
+{
+    pthread_mutex_lock(&db->lock);
+    int rc = find(db, t, err);
+    pthread_mutex_unlock(&db->lock);
+    free(CAY_STEAL(t->box));
+    return rc;
+}
+
+int cay__s_warm_take(void *self, const char *from, const char *name, const cay_row *row, char *id, char **box, cay_err *err)
+{
+    taking t = { from, name, row, id, NULL };
+    cay_err own = CAY_ERR_INIT;
+    CAY_TRY(any(self, &t, err ? err : &own));
+    int rc = cay__db_write(self, CAY__TX_DURABLE, do_take, &t, err);
+    if (rc == 0)
+        *box = CAY_STEAL(t.box);
+    free(t.box);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service/warm.h - warm pools from inside.
+ *
+ * A pool is a note (space "warm", its id as the key). Its sandboxes are rows of a tenant that nobody can be, with the pool's id as a label; the name of one
+ * that is ready tells its kind: the hash of all that cannot be changed after it was made. Taking one is a change of its row, after
+ * which it is being made like any other: a maker that dies then leaves nothing.
+ */
+#pragma once
+#include "service.h"
+#include <base/json.h>
+
+#define CAY__WARM_MAKING  ".making"
+#define CAY__WARM_LABEL   "cay.pool"
+#define CAY__WARM_KIND    40 /* "." and 32 digits */
+
+typedef struct cay__pool_note {
+    char     id[24];
+    json_t  *all; /* template, tenant, low, high, template_id, provider, request, other, others, error, failed_ms */
+    unsigned low, high;
+} cay__pool_note;
+
+/* The words of a pool, by its id; json_decref(out->all). */
+int cay__warm_read(cay_service *svc, const char *id, cay__pool_note *out, cay_err *err);
+int cay__warm_write(cay_service *svc, const cay__pool_note *n, cay_err *err);
+/* ready and making of a pool; fn may be NULL, and gets every row of it. */
+int cay__warm_rows(cay_service *svc, const char *pool, int (*fn)(const cay_row *row, void *arg), void *arg, unsigned *ready, unsigned *making, cay_err *err);
+
+/* What a sandbox of a request that is prepared and judged has to be like, as a name; false: it is one that is never kept ready. */
+bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND]);
+/* warm_take.c: 0: *out is the request's. CAY_ENOENT: none is ready, and it has to be made. given: the request before it was prepared. */
+int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay_create *given, cay_sandbox **out, cay_err *err);
+/* create.c: as cay_service_create(), for nobody. */
+int cay__create_warm(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox that is ready becomes somebody's. */
+#include "warm.h"
+#include "create.h"
+#include "spec.h"
+#include <base/fault.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <sandbox/limits.h>
+#include <stdio.h>
+
+enum { TRIES = 3, LEARN = 2 };
+
+/* What a sandbox can still be told when it is there. */
+static cay_create hard_part(const cay_create *c)
+{
+    cay_create h = *c;
+    h.ttl_ms = h.idle_ms = 0;
+    h.auto_resume = false;
+    h.min_level = 0;
+    h.require = NULL;
+    h.template_name = NULL;
+    return h;
+}
+
+/* Layers of one's own, and what belongs to a request alone. */
+static bool plain(const cay_create *c)
+{
+    return c->template_id && *c->template_id && !c->ephemeral && !c->from && !c->manifest && !c->manifest_base && !c->checkpoint && !c->on && !c->root &&
+           !c->ngrants && !c->nvolumes && !c->nsecrets;
+}
+
+bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND])
+{
+    CAY_AUTOFREE char *text = NULL;
+    char hex[65];
+    const cay_create h = hard_part(c);
+    if (!plain(c) || cay__spec_text(&h, &text, NULL) < 0)
+        return false;
+    CAY_AUTOBUF b = CAY__BUF(2 * CAY__SPEC_MAX);
+    cay__buf_fmt(&b, "%s\n%s", c->provider, text);
+    cay_answer_hash(b.data, b.len, hex);
+    snprintf(out, CAY__WARM_KIND, ".%.32s", hex);
+    return true;
+}
+
+/* ------------------------------------------------------------------ none was ready */
+
+typedef struct missed {
+    cay_service *svc;
+    const char  *template_id;
+    char        *request; /* as a pool would keep it, or NULL: it has what is nobody else's business */
+} missed;
+
+/* Two that are alike and not like what the pool keeps are what it keeps from now on. */
+static int learn(const char *key, const char *value, void *arg)
+{
+    const missed *m = arg;
+    CAY_AUTOJSON *j = NULL, *request = NULL;
+    if (cay__json_object("record: pool", value, &j, NULL) < 0 || strcmp(cay__json_str(j, "template_id", ""), m->template_id) != 0)
+        return 0;
+    atomic_fetch_add(&m->svc->warm_missed, 1);
+    if (!m->request || cay__json_object("", m->request, &request, NULL) < 0)
+        return 1;
+    json_object_set(request, "template", json_object_get(j, "template")); /* whatever name it was asked by */
+    if (json_equal(request, json_object_get(j, "request")))
+        return 1;
+    int64_t times = json_equal(request, json_object_get(j, "other")) ? cay__json_int(j, "others", 0) + 1 : 1;
+    json_object_set(j, times < LEARN ? "other" : "request", request);
+    json_object_set_new(j, "others", json_integer(times < LEARN ? times : 0));
+    cay__pool_note n = { .all = j };
+    cay__str_copy(n.id, sizeof n.id, key);
+    cay__warm_write(m->svc, &n, NULL);
+    return 1;
+}
+
+static void miss(cay_service *svc, const cay_create *c, const cay_create *given)
+{
+    missed m = { .svc = svc, .template_id = c->template_id };
+    cay_create h = hard_part(given);
+    h.size = sizeof h;
+    if (!(given->env && given->env->key))
+        cay__spec_text(&h, &m.request, NULL);
+    svc->store->note_list(svc->db, "warm", "", learn, &m, NULL);
+    free(m.request);
+}
+
+/* ------------------------------------------------------------------ one is */
+
+static int take_row(cay_service *svc, const char *kind, const cay_create *c, char id[CAY_ID_LEN + 1], char **box, cay_err *err)
+{
+    CAY_AUTOFREE char *spec = NULL, *labels = NULL;
+    char creator[160];
+    cay_row row;
+    CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
+    return svc->store->warm_take(svc->db, CAY__WARM_TENANT, kind, &row, id, box, err);
+}
+
+/* It is recorded as being made for the request; what it still lacks is told to it. */
+static int finish(cay_service *svc, const cay_call *call, const char *id, const char *was, const cay_create *c, cay_sandbox **out, cay_err *err)
+{
+    const cay_row row = { .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_RUNNING, .box = was };
+    CAY_AUTOFREE char *text = NULL;
+    cay__place *p;
+    void *box = NULL;
+    CAY_TRY(cay__box_attach(svc, call, &row, &p, &box, err));
+    int rc = c->ttl_ms || c->idle_ms ? p->ops->extend(box, call, c->ttl_ms, c->idle_ms, err) : 0;
+    if (rc == 0)
+        rc = cay__box_text(p->ops, box, &text, err);
+    if (rc == 0)
+        rc = cay__svc_move(svc, id, CAY_RUNNING, "", text, err);
+    CAY_FAULT("create.warm.moved");
+    if (rc < 0)
+        p->ops->release(box);
+    else
+        *out = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
+    return rc;
+}
+
+int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay_create *given, cay_sandbox **out, cay_err *err)
+{
+    char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
+    cay__place *p;
+    if (!cay__warm_kind(c, kind) || cay__svc_place(svc, c->provider, &p, NULL) < 0 || ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
+        return CAY_ENOENT;
+    for (int i = 0; i < TRIES; i++) {
+        CAY_AUTOFREE char *box = NULL;
+        int rc = take_row(svc, kind, c, id, &box, err);
+        if (rc == CAY_ENOENT)
+            break;
+        if (rc < 0)
+            return rc;
+        CAY_FAULT("create.warm.taken");
+        if (finish(svc, call, id, box, c, out, NULL) == 0) {
+            atomic_fetch_add(&svc->warm_taken, 1);
+            return 0;
+        }
+        cay__create_undo(svc, id, c); /* it died while it waited: another, or a new one */
+    }
+    miss(svc, c, given);
+    return CAY_ENOENT;
+}
