@@ -3,10 +3,12 @@
  * cay/workspace.h - what changed in a sandbox, and putting it into a directory of yours.
  *
  *   cay_service_diff()    between any two points        cay_sandbox_apply()   into the directory it was made on
+ *   cay_sandbox_kept_list(), _stat(), _read()           files of one that is stopped, without starting it
  *
  * A point is a sandbox as it is now, running or stopped, or a snapshot. docs/workspaces.md tells more.
  */
 #pragma once
+#include <cay/sandbox.h>
 #include <cay/service.h>
 
 #ifdef __cplusplus
@@ -73,6 +75,15 @@ typedef struct cay_applied {
  * Owners are the directory's, set-uid bits go, group and others get no right to write that they do not have or the umask does not
  * give. CAY_ESTATE, "on_missing": it was not made on a directory. */
 CAY_API int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *spec, cay_applied *out, cay_err *err);
+
+/* ------------------------------------------------------------------ what is kept of one that is stopped */
+
+/* Read where it is kept, without starting it: what its template of the host's own directories and mounts would show is not there, and no link is
+ * followed. CAY_ESTATE when it is not stopped; CAY_ENOTSUP, "kept_unsupported", where its provider keeps no files here or /workspace is a directory of the host. */
+CAY_API int cay_sandbox_kept_list(cay_sandbox *sb, const cay_call *call, const char *path, int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err);
+CAY_API int cay_sandbox_kept_stat(cay_sandbox *sb, const cay_call *call, const char *path, cay_stat *out, cay_err *err);
+/* At most `length` bytes from `offset` on are written to fd. */
+CAY_API int cay_sandbox_kept_read(cay_sandbox *sb, const cay_call *call, const char *path, uint64_t offset, uint64_t length, int fd, cay_err *err);
 
 #ifdef __cplusplus
 }

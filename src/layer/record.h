@@ -26,6 +26,7 @@ enum cay__rec_type {
     CAY__REC_READY,
     CAY__REC_ITEM, /* apply: number kind, number flags (1: named, 2: a directory is there now, 4: only the mode differs), string path */
     CAY__REC_RESULT, /* apply: string path, number status (CAY__APPLY_…), string why */
+    CAY__REC_ENTRY,  /* look: layertool/look.c tells its fields */
 };
 
 enum { CAY__APPLY_DONE, CAY__APPLY_CONFLICT, CAY__APPLY_REFUSED, CAY__APPLY_GONE, CAY__APPLY_SAME };

@@ -28,6 +28,7 @@ static const struct {
     { "apply", apply_run },
     { "diff", diff_run },
     { "digest", digest_run },
+    { "look", look_run },
     { "merge", merge_run },
     { "purge", purge_run },
     { "remove", remove_run },

@@ -25,6 +25,7 @@
  *   apply    top=PATH since=MS [dry] [force], TOOL_FD: the directory; then ITEM records and GO
  *                                   -                              a RESULT for each
  *   diff     words, see diff.c      changes, texts left out        CHANGE and TEXT records before
+ *   look     words, see look.c      -                              ENTRY records before; read: the bytes into TOOL_FD
  *   merge    below… -- layer… new   -                              bottom first; what hides something below stays
  */
 #pragma once
@@ -174,6 +175,7 @@ int purge_run(tool *t, cay_err *err);
 int volume_run(tool *t, cay_err *err);
 int merge_run(tool *t, cay_err *err);
 int diff_run(tool *t, cay_err *err);
+int look_run(tool *t, cay_err *err);
 int apply_run(tool *t, cay_err *err);
 /* All that is below fd, which is closed. */
 int remove_tree(tool *t, int fd, cay_err *err);

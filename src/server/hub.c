@@ -5,12 +5,13 @@
 #include <base/json.h>
 #include <base/str.h>
 #include <cay/access.h>
+#include <cay/snapshot.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-enum { OWNERS = 4096, STACK = 256 << 10, AGAIN_MS = 1000, LOOK_MS = 10000 };
+enum { OWNERS = 4096, STACK = 256 << 10, AGAIN_MS = 1000, LOOK_MS = 10000, SNAPS_MS = 1000, SNAPS = 100 };
 
 typedef struct owner {
     char id[CAY_ID_LEN + 1], tenant[64];
@@ -28,6 +29,9 @@ struct cay__hub {
     cay__heard     *ring;
     owner          *owners;
     cay__ear       *ears;
+    char            last_snap[CAY_ID_LEN + 1]; /* the newest that was told of, or was there before */
+    bool            knows_snaps;
+    int64_t         snaps_at; /* when to look for newer ones */
 };
 
 struct cay__hub *cay__hub_new(cay_service *svc)
@@ -114,7 +118,7 @@ static void string_member(cay__buf *b, const char *name, const char *value)
     cay__buf_json(b, value, strlen(value));
 }
 
-static void describe(cay__heard *x, const cay_event *e)
+static void describe(cay__heard *x, const cay_event *e, const char *snapshot)
 {
     cay__buf b = CAY__BUF(65536);
     cay__buf_fmt(&b, "{\"time_ms\":%" PRId64 ",\"seq\":%" PRIu64, e->time_ms, x->number);
@@ -123,6 +127,8 @@ static void describe(cay__heard *x, const cay_event *e)
     string_member(&b, "reason", e->reason);
     string_member(&b, "process", e->process);
     cay__buf_fmt(&b, ",\"code\":%d", e->code);
+    if (snapshot)
+        string_member(&b, "snapshot", snapshot);
     if (e->net) {
         cay__buf_str(&b, ",\"net\":");
         x->net_at = b.len;
@@ -135,13 +141,14 @@ static void describe(cay__heard *x, const cay_event *e)
     x->len = b.full ? 0 : b.len;
 }
 
-static void publish(struct cay__hub *h, const cay_event *e)
+/* snapshot: the one that it is about, or NULL. */
+static void publish(struct cay__hub *h, const cay_event *e, const char *snapshot)
 {
     cay__heard x = { .number = h->next }; /* only this thread counts */
     cay__str_copy(x.sandbox, sizeof x.sandbox, e->sandbox);
     cay__str_copy(x.kind, sizeof x.kind, e->kind);
     cay__str_copy(x.tenant, sizeof x.tenant, tenant_of(h, x.sandbox));
-    describe(&x, e);
+    describe(&x, e, snapshot);
     pthread_mutex_lock(&h->lock);
     cay__heard *slot = &h->ring[h->next++ % CAY__HUB_KEPT];
     free(slot->json);
@@ -149,6 +156,51 @@ static void publish(struct cay__hub *h, const cay_event *e)
     for (cay__ear *ear = h->ears; ear; ear = ear->next)
         eventfd_write(ear->bell, 1);
     pthread_mutex_unlock(&h->lock);
+}
+
+/* ------------------------------------------------------------------ snapshots */
+
+/* Providers tell nothing of them, and anybody on this host may take one: the store is asked for newer ones, while somebody listens. */
+static int on_snap(const cay_snapshot *s, void *arg)
+{
+    struct cay__hub *h = arg;
+    cay__str_copy(h->last_snap, sizeof h->last_snap, s->id);
+    if (h->knows_snaps)
+        publish(h, &(cay_event){ .size = sizeof(cay_event), .time_ms = s->created_ms, .sandbox = s->sandbox, .kind = "snapshot", .reason = s->method, .process = "" }, s->id);
+    return 0;
+}
+
+static int newer_snaps(struct cay__hub *h)
+{
+    cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + LOOK_MS };
+    char after[CAY_ID_LEN + 1];
+    cay__str_copy(after, sizeof after, h->last_snap); /* it changes meanwhile */
+    cay_snapshot_filter f = { .size = sizeof f, .after = *after ? after : NULL, .limit = h->knows_snaps ? SNAPS : 0 };
+    return cay_service_snapshots(h->svc, &soon, &f, on_snap, h, NULL);
+}
+
+static void look_for_snaps(struct cay__hub *h)
+{
+    char gone[CAY_ID_LEN + 1];
+    bool knew = h->knows_snaps;
+    cay__str_copy(gone, sizeof gone, h->last_snap);
+    int rc = newer_snaps(h);
+    if (rc == CAY_ENOENT && *gone) { /* that one was removed: from the newest there is, and whoever draws them asks for all of them */
+        *h->last_snap = 0;
+        h->knows_snaps = false;
+        rc = newer_snaps(h);
+        if (rc == 0 && knew)
+            publish(h, &(cay_event){ .size = sizeof(cay_event), .time_ms = cay__wall_ms(), .sandbox = "", .kind = "snapshot", .reason = "removed", .process = "" }, gone);
+    }
+    h->knows_snaps = h->knows_snaps || rc == 0;
+}
+
+static bool heard_by_anyone(struct cay__hub *h)
+{
+    pthread_mutex_lock(&h->lock);
+    bool some = h->ears;
+    pthread_mutex_unlock(&h->lock);
+    return some;
 }
 
 static bool pause_for(struct cay__hub *h, int ms)
@@ -164,17 +216,25 @@ static void *listen_on(void *arg)
     for (;;) {
         cay_err err = CAY_ERR_INIT;
         cay_event e = { .size = sizeof e };
-        int rc = h->events ? cay_events_next(h->events, &call, &e, &err) : CAY_EGONE;
-        if (rc == 0) {
-            publish(h, &e);
-            continue;
+        if (cay__now_ms() >= h->snaps_at) {
+            if (heard_by_anyone(h))
+                look_for_snaps(h);
+            else
+                h->knows_snaps = false; /* who comes later asks for what there is */
+            h->snaps_at = cay__now_ms() + SNAPS_MS;
         }
+        call.deadline_ms = cay__now_ms() + SNAPS_MS;
+        int rc = h->events ? cay_events_next(h->events, &call, &e, &err) : CAY_EGONE;
+        if (rc == 0)
+            publish(h, &e, NULL);
+        if (rc == 0 || rc == CAY_ETIMEOUT)
+            continue;
         if (rc == CAY_ECANCELED || !pause_for(h, h->events ? 0 : AGAIN_MS))
             return NULL;
         cay_events_close(h->events);
         h->events = NULL;
         if (cay_service_events(h->svc, NULL, &h->events, NULL) == 0)
-            publish(h, &(cay_event){ .size = sizeof e, .time_ms = cay__wall_ms(), .sandbox = "", .kind = "lost", .reason = "reconnected", .process = "" });
+            publish(h, &(cay_event){ .size = sizeof e, .time_ms = cay__wall_ms(), .sandbox = "", .kind = "lost", .reason = "reconnected", .process = "" }, NULL);
     }
 }
 

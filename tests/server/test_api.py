@@ -824,6 +824,36 @@ class Files(Base):
         self.assertEqual(bytes.fromhex(f['path_hex']), b'\xffname')
         self.assertEqual(self.ask('GET', self.files('?path=odd/%FFname'))[2], b'x')
 
+    def test_what_is_kept_of_one_that_is_stopped(self):
+        b = self.json('POST', API + '/sandboxes', {}, want=201)['id']
+        self.addCleanup(self.s.ask, 'DELETE', API + '/sandboxes/' + b)
+        at = API + '/sandboxes/' + b
+        self.json('POST', at + '/run', {'shell': 'mkdir -p d/e gone; echo old >a; echo 0123456789 >d/e/f; echo x >gone/y; ln -s /etc/passwd out; ln -s d to; mkfifo pipe; chmod 750 d'}, want=200)
+        self.json('POST', at + '/snapshots', {}, want=201)
+        self.json('POST', at + '/run', {'shell': 'echo new >a; rm -r gone; echo z >late; mkdir d/own; touch d/own/1 "odd $(printf "\\033")name"'}, want=200)
+        self.fails('GET', at + '/files/list?path=/workspace&kept=1', 409, 'sandbox_alive')
+        self.json('POST', at + '/kill', want=200)
+        self.fails('GET', at + '/files/list?path=/workspace', 409, 'sandbox_stopped')
+        found = {f['path']: f for f in self.json('GET', at + '/files/list?path=/workspace&kept=1', want=200)['items']}
+        self.assertEqual(sorted(found), sorted(['a', 'd', 'late', 'odd \x1bname', 'out', 'pipe', 'to']))
+        self.assertEqual((found['d']['type'], found['d']['mode'], found['out']['target'], found['pipe']['type'], found['a']['size']), ('directory', '0750', '/etc/passwd', 'other', 4))
+        self.assertEqual([f['path'] for f in self.json('GET', at + '/files/list?path=/workspace/d&kept=1', want=200)['items']], ['e', 'own'])
+
+        def read(path, **headers):
+            return self.ask('GET', at + '/files?kept=1&path=' + quote(path), headers={k.replace('_', '-'): v for k, v in headers.items()})
+        self.assertEqual(read('/workspace/a')[2], b'new\n')
+        self.assertEqual(read('/workspace/d/e/f')[2], b'0123456789\n')
+        got = read('/workspace/d/e/f', Range='bytes=3-5')
+        self.assertEqual((got[0], got[2], got[1]['Content-Range']), (206, b'345', 'bytes 3-5/11'))
+        self.assertEqual(read('/workspace/a', If_None_Match=read('/workspace/a')[1]['ETag'])[0], 304)
+        self.assertEqual(read('/workspace/d/e/f', Range='bytes=99-')[0], 416)
+        # No link is followed, nothing but a file is read, and nothing leads out.
+        for path, status in (('/workspace/gone/y', 404), ('/workspace/out', 409), ('/workspace/to/e/f', 409), ('/workspace/pipe', 409), ('/workspace/d', 409), ('/workspace/../../etc/shadow', 400), ('/', 409)):
+            self.assertEqual(read(path)[0], status, path)
+        self.assertEqual(self.json('GET', at, want=200)['state'], 'stopped')
+        self.json('POST', at + '/resume', want=200)
+        self.assertEqual(self.json('POST', at + '/run', {'shell': 'cat a late'}, want=200)['stdout'], 'new\nz\n')
+
     def test_tar_round_trip(self):
         long = '/'.join(['d' * 50] * 4)
         made = io.BytesIO()

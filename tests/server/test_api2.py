@@ -2,6 +2,7 @@
 """The native API's other half: ports, snapshots, changes, volumes, secrets, the network, events, the host."""
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -325,6 +326,23 @@ class Api(unittest.TestCase):
         self.call('DELETE', '/sandboxes/' + mine, want=204, key=key)
         for x in (other, new):
             self.call('DELETE', '/sandboxes/' + x, want=204)
+
+    def test_a_snapshot_is_told_whoever_took_it(self):
+        box = self.call('POST', '/sandboxes', {}, want=201)['id']
+        live, one = Stream(self.s, API + '/events?kind=snapshot'), Stream(self.s, API + '/sandboxes/%s/events?kind=snapshot' % box)
+        taken = [re.search('s[a-z2-7]{19}', self.s.cay('snapshot', box)).group(), self.call('POST', '/sandboxes/%s/snapshots' % box, {}, want=201)['id']]
+        for stream in (live, one):
+            for want in taken:
+                _, _, e = stream.until(lambda x: x[2].get('snapshot') == want)
+                self.assertEqual((e['sandbox'], e['kind'], e['reason']), (box, 'snapshot', 'swap'))
+        # The newest is forgotten: whoever draws them is told, and what comes after it is told again.
+        self.call('DELETE', '/snapshots/' + taken[1], want=200)
+        live.until(lambda x: x[2]['reason'] == 'removed' and x[2]['snapshot'] == taken[1])
+        later = self.call('POST', '/sandboxes/%s/snapshots' % box, {}, want=201)['id']
+        live.until(lambda x: x[2].get('snapshot') == later)
+        live.close()
+        one.close()
+        self.call('DELETE', '/sandboxes/' + box, want=204)
 
     def test_events_of_one_sandbox(self):
         box = self.call('POST', '/sandboxes', {}, want=201)['id']

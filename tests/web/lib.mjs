@@ -12,7 +12,7 @@ export const { chromium } = require('playwright-core');
 export const axeSource = require('axe-core').source;
 export const shots = join(build, 'console-shots');
 mkdirSync(shots, { recursive: true });
-const SLOW = 90000, LOOK = 60; // how long something may take where much else goes on; how often is looked
+const SLOW = Number(process.env.CAY_WEB_SLOW ?? 90000), LOOK = 60; // how long something may take where much else goes on; how often is looked
 
 export class Server {
   constructor() {

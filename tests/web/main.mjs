@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { keyboard } from './keyboard.mjs';
+import { later } from './later.mjs';
 import { many } from './many.mjs';
 import { pages } from './pages.mjs';
 import { equal, launch, open, Server, settled, shots, shows, step, terminal, truth, type, until, verdict } from './lib.mjs';
@@ -347,6 +348,7 @@ async function main() {
     await page.goBack();
     await until('as it was', async () => (await page.evaluate(() => window.scrollY)) === was);
   });
+  await later(page, api, s, id, wrong);
   await keyboard(page, api, id);
   await many(browser, s, page, api, id);
   await pages(page, id);

@@ -3,7 +3,7 @@
 import { del, of, patch, post, type Box, type List, type Process, type Snapshot, get, put as putJson, type Policy } from './api';
 import { plural, safe, span, word } from './lib/format';
 import { go, href } from './lib/router';
-import { boxes, dismiss, loadNet, put, putSnap, refresh, reloadSnaps, snaps } from './live';
+import { boxes, dismiss, loadNet, put, putSnap, refresh, reloadSnaps, restore, snaps } from './live';
 import { latest, lifted, ruleFor, title, type Refused } from './state';
 import { attempt, question, toast } from './ui';
 
@@ -47,9 +47,17 @@ export async function undo(b: Box, to?: Snapshot) {
   });
 }
 
+/** Shown at once as it will be; as it was when that is refused. */
+const boldly = async (b: Box, change: Partial<Box>, what: string, act: () => Promise<Box>) => {
+  put({ ...b, ...change });
+  const done = await attempt(what, act);
+  put(done ?? b);
+  return done;
+};
 export const pause = (b: Box) => {
+  if (b.state === 'stopped') return start(b);
   put({ ...b, state: b.state === 'paused' ? 'running' : 'paused' });
-  return attempt(b.state === 'paused' ? 'It was not resumed' : 'It was not paused', async () => { put(await post<Box>(of(b.id, b.state === 'paused' || b.state === 'stopped' ? '/resume' : '/pause'))); }).then(() => refresh(b.id));
+  return attempt(b.state === 'paused' ? 'It was not resumed' : 'It was not paused', async () => { put(await post<Box>(of(b.id, b.state === 'paused' ? '/resume' : '/pause'))); }).then(() => refresh(b.id));
 };
 export const start = (b: Box) => attempt('It was not started', async () => { put(await post<Box>(of(b.id, '/resume'))); toast(`${title(b)} runs again.`); });
 export const kill = (b: Box) => {
@@ -65,17 +73,18 @@ export const remove = (b: Box) => {
     act: async () => { await del(of(b.id)); const m = new Map(boxes.value); m.delete(b.id); boxes.value = m; toast(`${title(b)} is gone.`); go('#/sandboxes'); },
   };
 };
-export const rename = (b: Box) => { question.value = { title: 'Rename', text: null, yes: 'Rename', input: { label: 'Name', value: b.name }, act: () => undefined, withInput: async v => { put(await patch<Box>(of(b.id), { name: v })); } }; };
-export const extend = (b: Box, ms = 3600000) => attempt('It was not extended', async () => { put(await post<Box>(of(b.id, '/extend'), { ttl_ms: Math.max(0, (b.deadline_ms || Date.now()) - Date.now()) + ms })); });
+export const rename = (b: Box) => { question.value = { title: 'Rename', text: null, yes: 'Rename', input: { label: 'Name', value: b.name }, act: () => undefined, withInput: v => { question.value = null; return boldly(b, { name: v }, 'It was not renamed', () => patch<Box>(of(b.id), { name: v })); } }; };
+export const extend = (b: Box, ms = 3600000) => { const left = Math.max(0, (b.deadline_ms || Date.now()) - Date.now()) + ms; return boldly(b, { deadline_ms: Date.now() + left }, 'It was not extended', () => post<Box>(of(b.id, '/extend'), { ttl_ms: left })); };
 
 // ------------------------------------------------------------------ the network
 
 export const allow = (r: { box: string; key: string; name: string; port: number }, rule: string, ttl_ms?: number) => attempt(`${safe(r.name, 80)} was not allowed`, async () => {
-  const { policy } = await get<{ policy: Policy }>(of(r.box, '/net'));
-  const { revision } = await post<{ revision: number }>(of(r.box, '/net/rules'), ttl_ms ? { rules: [rule], ttl_ms } : { rules: [rule] });
-  dismiss(r as Refused);
+  const policy = get<{ policy: Policy }>(of(r.box, '/net')).then(x => x.policy);
+  dismiss(r as Refused); // it is off the list at once, and back when that is refused
+  const before = await policy.catch(e => { restore(r as Refused); throw e; });
+  const { revision } = await post<{ revision: number }>(of(r.box, '/net/rules'), ttl_ms ? { rules: [rule], ttl_ms } : { rules: [rule] }).catch(e => { restore(r as Refused); throw e; });
   const b = boxes.value.get(r.box);
-  toast(`${rule} is allowed for ${b ? title(b) : r.box}${ttl_ms ? ` for ${span(ttl_ms)}` : ''}. Policy revision ${revision}.`, () => attempt('It stays allowed', async () => { await putJson(of(r.box, '/net'), policy); await loadNet(r.box); toast('The former policy holds again.'); }));
+  toast(`${rule} is allowed for ${b ? title(b) : r.box}${ttl_ms ? ` for ${span(ttl_ms)}` : ''}. Policy revision ${revision}.`, () => attempt('It stays allowed', async () => { await putJson(of(r.box, '/net'), before); restore(r as Refused); await loadNet(r.box); toast('The former policy holds again.'); }));
 });
 export const deny = (box: string, rule: string) => attempt('The rule was not added', async () => { const { revision } = await post<{ revision: number }>(of(box, '/net/rules'), { rules: ['!' + rule] }); toast(`${rule} is refused. Policy revision ${revision}.`); });
 /** Nothing can be allowed that only the operator may lift. */

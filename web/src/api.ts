@@ -120,10 +120,11 @@ export async function stream(path: string, query: Options['query'], stop: AbortS
 
 // ------------------------------------------------------------------ files
 
-export const filePath = (id: string, path: string) => address('/api/v1' + of(id, '/files'), { path });
-export async function readFile(id: string, path: string, most = 4 << 20): Promise<{ data: Uint8Array; etag: string; whole: boolean }> {
-  const a = await ask('GET', of(id, '/files'), { query: { path }, headers: { Range: `bytes=0-${most - 1}` } }).catch(async e => {
-    if (e instanceof Failed && e.status === 416) return ask('GET', of(id, '/files'), { query: { path } }); // an empty file has no range
+/** kept: of one that is stopped, as it was left. */
+export const filePath = (id: string, path: string, kept = false) => address('/api/v1' + of(id, '/files'), { path, kept });
+export async function readFile(id: string, path: string, most = 4 << 20, kept = false): Promise<{ data: Uint8Array; etag: string; whole: boolean }> {
+  const a = await ask('GET', of(id, '/files'), { query: { path, kept }, headers: { Range: `bytes=0-${most - 1}` } }).catch(async e => {
+    if (e instanceof Failed && e.status === 416) return ask('GET', of(id, '/files'), { query: { path, kept } }); // an empty file has no range
     throw e;
   });
   const data = new Uint8Array(await a.arrayBuffer());

@@ -4,7 +4,7 @@ import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, t
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { json } from '@codemirror/lang-json';
 import { bracketMatching, HighlightStyle, indentOnInput, StreamLanguage, syntaxHighlighting, type StreamParser } from '@codemirror/language';
-import { linter, lintGutter, type Diagnostic } from '@codemirror/lint';
+import { linter, lintGutter, lintKeymap, type Diagnostic } from '@codemirror/lint';
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorState, type Extension } from '@codemirror/state';
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from '@codemirror/view';
@@ -36,17 +36,17 @@ async function language(path: string): Promise<Extension> {
 }
 
 export interface Made { view: EditorView; set: (text: string) => void; text: () => string }
-export function make(o: { parent: HTMLElement; text: string; path: string; nonce: string; readOnly?: boolean; label: string; onChange: (text: string) => void; onSave?: () => void; check?: (text: string) => Promise<Diagnostic[]>; complete?: CompletionSource }): Made {
+export function make(o: { parent: HTMLElement; text: string; path: string; nonce: string; readOnly?: boolean; label: string; onChange: (text: string) => void; onSave?: () => void; check?: (text: string) => Promise<Diagnostic[]>; onProblems?: (all: Diagnostic[]) => void; complete?: CompletionSource }): Made {
   const lang = new Compartment();
   const view = new EditorView({
     parent: o.parent,
     state: EditorState.create({ doc: o.text, extensions: [
-      lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), highlightSelectionMatches(), look, paint, lang.of([]), EditorView.cspNonce.of(o.nonce), EditorState.readOnly.of(!!o.readOnly), EditorView.contentAttributes.of({ 'aria-label': o.label }),
+      lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), highlightSelectionMatches(), look, paint, lang.of([]), EditorView.cspNonce.of(o.nonce), EditorState.readOnly.of(!!o.readOnly), o.text.includes('\r\n') ? EditorState.lineSeparator.of('\r\n') : [], EditorView.contentAttributes.of({ 'aria-label': o.label }),
       keymap.of([{ key: 'Mod-s', preventDefault: true, run: () => { o.onSave?.(); return true; } }, { key: 'Escape', run: v => { v.contentDOM.blur(); return true; } }, ...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, indentWithTab]),
-      EditorView.updateListener.of(u => { if (u.docChanged) o.onChange(u.state.doc.toString()); }), o.check ? [linter(v => o.check!(v.state.doc.toString()), { delay: 300 }), lintGutter()] : [], autocompletion(o.complete ? { override: [o.complete] } : {}),
+      EditorView.updateListener.of(u => { if (u.docChanged) o.onChange(u.state.sliceDoc()); }), o.check ? [linter(async v => { const all = await o.check!(v.state.doc.toString()); o.onProblems?.(all); return all; }, { delay: 300 }), lintGutter(), keymap.of(lintKeymap)] : [], autocompletion(o.complete ? { override: [o.complete] } : {}),
     ] }),
   });
   void language(o.path).then(x => view.dispatch({ effects: lang.reconfigure(x) }));
-  return { view, set: text => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }), text: () => view.state.doc.toString() };
+  return { view, set: text => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }), text: () => view.state.sliceDoc() };
 }
 export const nonce = () => document.querySelector<HTMLMetaElement>('meta[name=csp-nonce]')?.content ?? '';

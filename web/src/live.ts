@@ -12,6 +12,7 @@ export const feed = signal<Happening[]>([]);            // the newest first
 export const ends = signal<ReadonlyMap<string, number>>(new Map()); // when processes ended, by id
 export const net = signal<ReadonlyMap<string, api.NetRecord[]>>(new Map()); // what was refused, by sandbox
 export const deadJobs = signal<api.Job[]>([]);
+export const builds = signal<api.Build[]>([]);           // the newest first
 export const doctor = signal<api.Doctor | null>(null);
 export const templates = signal<api.Template[]>([]);
 export const retryAt = signal(0);
@@ -29,6 +30,7 @@ export const sorted = computed(() => [...boxes.value.values()].sort((a, b) => b.
 export const refused = computed((): Refused[] => [...net.value].flatMap(([id, r]) => refusals(r, id)).filter(r => boxes.value.has(r.box) && !dismissed.value.has(r.box + r.key)).sort((a, b) => b.last - a.last));
 
 export function dismiss(r: Refused) { dismissed.value = new Set(dismissed.value).add(r.box + r.key); }
+export function restore(r: Refused) { const s = new Set(dismissed.value); s.delete(r.box + r.key); dismissed.value = s; }
 export function put(b: api.Box) { boxes.value = withBox(boxes.value, b); }
 export function putSnap(s: api.Snapshot) { snaps.value = new Map(snaps.value).set(s.id, s); }
 export function dropSnap(id: string) { const m = new Map(snaps.value); m.delete(id); snaps.value = m; }
@@ -46,6 +48,8 @@ export async function refresh(id: string): Promise<api.Box | undefined> {
 export async function reloadSnaps() { snaps.value = new Map((await api.all<api.Snapshot>('/snapshots')).map(s => [s.id, s])); }
 export async function reloadJobs() { deadJobs.value = (await api.get<api.List<api.Job>>('/jobs', { state: 'dead' })).items; }
 
+export async function reloadBuilds() { builds.value = (await api.get<api.List<api.Build>>('/builds')).items.slice(0, 50); }
+
 async function loadAll() {
   const [b, s] = await Promise.all([api.all<api.Box>('/sandboxes'), api.all<api.Snapshot>('/snapshots')]);
   batch(() => {
@@ -56,6 +60,7 @@ async function loadAll() {
   const quiet = (p: Promise<unknown>) => p.catch(() => undefined);
   await Promise.all([
     quiet(reloadJobs()),
+    quiet(reloadBuilds()),
     quiet(api.get<api.Doctor>('/doctor').then(d => { doctor.value = d; })),
     quiet(api.get<api.List<api.Template>>('/templates').then(t => { templates.value = t.items; })),
     quiet(loadRefused(b)),
@@ -100,11 +105,21 @@ export function take(e: Happening) {
     if (!(e.kind === 'net' && e.net?.verdict !== 'deny')) feed.value = [e, ...feed.value].slice(0, FEED);
     if (e.kind === 'exit' && e.process) ends.value = new Map(ends.value).set(e.process, e.time_ms);
     if (e.kind === 'net' && e.net?.verdict === 'deny') net.value = new Map(net.value).set(e.sandbox, [...(net.value.get(e.sandbox) ?? []), e.net].slice(-RECORDS));
+    if (e.kind === 'snapshot') { void hearSnap(e); return; }
     const what = effect(e);
     if (what === 'gone') boxes.value = withoutBox(boxes.value, e.sandbox);
     else if (what === 'ask') askSoon(e.sandbox);
     else if (what === 'all') void loadAll().catch(() => undefined);
   });
+}
+
+/** One was taken, here or elsewhere, or the newest was forgotten. */
+async function hearSnap(e: Happening) {
+  try {
+    if (!e.snapshot || e.reason === 'removed') { await reloadSnaps(); return; }
+    if (!snaps.peek().has(e.snapshot)) putSnap(await api.get<api.Snapshot>(`/snapshots/${e.snapshot}`));
+    if (boxes.peek().has(e.sandbox)) await refresh(e.sandbox); // what it stands on is another one now
+  } catch { /* it is gone again */ }
 }
 
 let stop: AbortController | null = null, after = '', tries = 0, timer: ReturnType<typeof setTimeout> | undefined;
@@ -166,6 +181,7 @@ export function begin() {
   void listen();
   void sample();
   setInterval(sample, SAMPLE_MS);
+  setInterval(() => { if (!document.hidden && !api.lost.value && api.session.value?.scope) void reloadBuilds().catch(() => undefined); }, 30000);
   setInterval(() => { if (!document.hidden) now.value = Date.now(); }, 1000);
   addEventListener('online', tryNow);
   document.addEventListener('visibilitychange', () => { if (!document.hidden) { now.value = Date.now(); if (api.lost.value) tryNow(); } });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { distance, inside, mended, nearest } from './lib/fix';
 import { read } from './lib/jsontext';
 import { Form, type Schema } from './lib/schema';
 
@@ -17,7 +18,9 @@ const schema: Schema = {
 const form = new Form(schema);
 /** What is offered where the bar stands. */
 const offered = (s: string) => { const pos = s.indexOf('|'), a = form.at(read(s.replace('|', '')), pos); return a && [a.kind, s.slice(a.from, pos) + s.slice(pos + 1, a.to + 1), a.choices.map(c => c.label).join(' ')]; };
-const wrong = (s: string) => form.check(read(s)).map(w => `${s.slice(w.from, w.to)}: ${w.message}`);
+/** The text after the first fix of the first thing that is wrong. */
+const fixed = (s: string) => { const f = form.check(read(s), s)[0]?.fixes[0]; return f && `${f.name}: ${s.slice(0, f.from)}${f.insert}${s.slice(f.to)}`; };
+const wrong = (s: string) => form.check(read(s), s).map(w => `${s.slice(w.from, w.to)}: ${w.message}`);
 
 test('what is offered in a manifest that is being written', () => {
   assert.deepEqual(offered('{ "|" }'), ['key', '""', 'version sudo users entries']);
@@ -51,4 +54,30 @@ test('whatever is typed is read to its end', () => {
   if (n?.kind !== 'object') return;
   assert.deepEqual([n.members[0]!.key, n.members[0]!.value?.kind === 'array' && n.members[0]!.value.items.map(i => i.kind)], ['aA', ['value', 'value', 'broken', 'object']]);
   read('['.repeat(100000)); // and never too deep
+});
+
+test('what is wrong can be mended by one press', () => {
+  assert.deepEqual([distance('fiel', 'file'), nearest('contnet', ['type', 'content']), nearest('zzz', ['type', 'content'])], [2, 'content', undefined]);
+  assert.equal(fixed('{ "entrys": {} }'), 'Call it “entries”: { "entries": {} }');
+  assert.equal(fixed('{ "entries": { "a": { "type": "fiel" } } }'), 'Write "file": { "entries": { "a": { "type": "file" } } }');
+  assert.equal(fixed('{ "entries": { "a": {} } }'), 'Add type: { "entries": { "a": { "type": "file" } } }');
+  assert.equal(fixed('{ "entries": { "a": { "type": "remote" } } }'), 'Add url: { "entries": { "a": { "type": "remote", "url": "" } } }');
+  assert.equal(fixed('{ "version": "1" }'), 'Write 1: { "version": 1 }');
+  assert.equal(fixed('{ "sudo": "yes" }'), 'Write true: { "sudo": true }');
+  assert.equal(fixed('{ "entries": { "a": { "type": "file", "maxBytes": 0 } } }'), 'Write 1: { "entries": { "a": { "type": "file", "maxBytes": 1 } } }');
+  const out = (s: string) => { const f = form.check(read(s), s)[0]!.fixes.at(-1)!; return s.slice(0, f.from) + f.insert + s.slice(f.to); };
+  assert.equal(out('{ "sudo": true, "qqqqqq": [1, 2] }'), '{ "sudo": true }');
+  assert.equal(out('{ "qqqqqq": 1, "sudo": true }'), '{  "sudo": true }');
+});
+test('JSON that is almost one becomes one', () => {
+  const m = (s: string) => { const f = mended(s); return f && s.slice(0, f.from) + f.insert + s.slice(f.to); };
+  assert.equal(m('{ "a": 1, }'), '{ "a": 1 }');
+  assert.equal(m("{ 'a': 'b' }"), '{ "a": "b" }');
+  assert.equal(m('{ a: 1, b_c: { d: 2 } }'), '{ "a": 1, "b_c": { "d": 2 } }');
+  assert.equal(m('{ "a": 1\n  "b": 2 }'), '{ "a": 1,\n  "b": 2 }');
+  assert.equal(m('{ "a": [1, {"b": "c'), '{ "a": [1, {"b": "c"}]}');
+  assert.equal(m('{ "a": nonsense'), undefined);
+  const t = '{"entries":{"../out":{}}}', at = t.indexOf('"../out"');
+  assert.deepEqual(inside(t, { from: at, to: at + 8 }, '../out').map(f => [f.name, f.insert]), [['Call it “out”', '"out"']]);
+  assert.deepEqual(inside(t, { from: 0, to: 1 }, '../..'), []);
 });

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { backoff, buildLog, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, tally, timeline, tree, why, withHoles } from './state';
+import { asker, backoff, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, tally, timeline, tree, why, withHoles } from './state';
+import { buildLog, buildRemedy, buildSteps } from './lib/build';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
 import { oneByOne, order } from './lib/order';
@@ -110,6 +111,13 @@ test('the timeline hangs refusals under the command that ran then', () => {
   assert.equal(spans[1]!.note, '2 times');
   assert.ok(spans[3]!.bad);
 });
+test('a snapshot hangs under the command that ran when it was taken, and a refusal has who could have asked', () => {
+  const proc = (id: string, t: number, more: Partial<Process> = {}) => ({ id, started_ms: t, state: 'ended', command: id, pid: 0, tty: false, ...more }) as Process, ends = new Map([['p1', 900], ['p2', 300]]);
+  const procs = [proc('p0', 0, { tty: true, state: 'running' }), proc('p1', 100), proc('p2', 200)];
+  const rows = timeline({ procs, snaps: [snap('s1', 'c', '', 500), snap('s2', 'c', '', 2000)], audit: [], net: [], ends, now: 5000 });
+  assert.deepEqual(rows.map(r => [r.id, r.depth]), [['p0', 0], ['p1', 0], ['s1', 1], ['p2', 0], ['s2', 0]]);
+  assert.deepEqual([250, 700, 4000, -500].map(t => asker(t, procs, ends, 5000)?.id), ['p2', 'p1', 'p0', undefined]);
+});
 test('what a command reached hangs under it, with how much', () => {
   const p = { id: 'p1', command: 'curl', started_ms: 1000, state: 'ended', exit: { code: 0, signal: 0 } } as Process, r = (t: number, event: string, more: Partial<NetRecord> = {}): NetRecord => ({ t, event, verdict: 'allow', name: 'a.test', port: 443, ...more });
   const spans = timeline({ procs: [p], snaps: [], audit: [], net: [r(1100, 'dns'), r(1110, 'connect'), r(1400, 'end', { up: 100, down: 924, ms: 300 }), r(1600, 'end', { up: 0, down: 1024, ms: 100 }), r(9000, 'connect', { name: 'b.test', port: 80 })], ends: new Map([['p1', 2000]]), now: 9000 });
@@ -123,16 +131,27 @@ test('a patch becomes numbered lines', () => {
   assert.deepEqual(diffLines('--- nothing'), []);
 });
 
+const said = (event: string, d: object, id = '') => ({ id, event, data: JSON.stringify(d) });
 test('the log of a build goes on where it broke', () => {
-  const m = (event: string, d: object, id = '') => ({ id, event, data: JSON.stringify(d) }), say = (text: string) => m('out', { text });
-  let l = [m('step', { step: 1, steps: 2, cached: true, text: 'FROM host' }), say('a\n'), m('at', {}, '7'), say('b\nc\n'), { id: '7', event: 'out', data: '{' }, m('other', {})].reduce((x, e) => buildLog(x, e), buildLog());
-  assert.deepEqual(l.lines.map(x => x.text), ['[1/2] (was there) FROM host', 'a', 'b', 'c']);
+  const say = (text: string) => said('out', { text });
+  let l = [said('step', { step: 1, steps: 2, cached: true, text: 'FROM host' }), say('a\n'), said('at', {}, '7'), say('b\nc\n'), { id: '7', event: 'out', data: '{' }, said('other', {})].reduce((x, e) => buildLog(x, e), buildLog());
+  assert.deepEqual(l.lines.map(x => x.text), ['FROM host', 'a', 'b', 'c']);
   l = buildLog(l);
-  assert.deepEqual([l.lines.map(x => x.text), l.after], [['[1/2] (was there) FROM host', 'a'], '7']);
+  assert.deepEqual([l.lines.map(x => x.text), l.after], [['FROM host', 'a'], '7']);
   for (let i = 0; i < 4000; i++) l = buildLog(l, say(`${i}`));
-  assert.deepEqual([l.lines.length, l.dropped, l.lines[0]!.text], [3000, 1002, '1000']);
-  assert.equal(buildLog(l).lines.length, 0); // all that is left came after the mark
-  assert.deepEqual(buildLog(l, m('end', { state: 'failed', error: 'why' })).end, { state: 'failed', error: 'why' });
+  assert.deepEqual([l.lines.length, l.dropped, l.lines[0]!.text, l.lines[1]!.text], [3000, 1002, 'FROM host', '1001']); // the steps stay
+  assert.deepEqual(buildLog(l).lines.map(x => x.text), ['FROM host']); // all else that is left came after the mark
+  assert.equal(buildLog(l, said('end', { state: 'failed', error: 'why' })).end?.error, 'why');
+});
+test('a build is rows of steps, the failed one with its first error and what helps', () => {
+  const events = [said('note', { time_ms: 5, text: 'from templates' }), said('step', { step: 1, steps: 3, cached: true, time_ms: 10, text: 'FROM host' }), said('step', { step: 2, steps: 3, time_ms: 20, text: 'RUN make' }), said('out', { step: 2, time_ms: 30, text: 'fine' }), said('err', { step: 2, time_ms: 40, text: 'E: Temporary failure resolving deb.test' })];
+  const on = events.reduce((x, e) => buildLog(x, e), buildLog()), brief = (l: typeof on, end = 0) => buildSteps(l, end, 100).map(s => [s.n, s.text, s.state, s.cached, s.took, s.lines.length, s.error]);
+  assert.deepEqual(brief(on), [[0, '', 'done', false, 5, 1, -1], [1, 'FROM host', 'done', true, 10, 0, -1], [2, 'RUN make', 'running', false, 80, 2, -1]]);
+  const off = buildLog(on, said('end', { state: 'failed', error: 'step 2 ended with 100' }));
+  assert.deepEqual(brief(off, 70)[2], [2, 'RUN make', 'failed', false, 50, 2, 1]);
+  assert.match(buildRemedy(buildSteps(off, 70, 100)[2], '').cmd, /--net/);
+  assert.match(buildRemedy(undefined, 'it ended with 1').cmd, /--keep-failed/);
+  assert.deepEqual(brief(buildLog(on, said('end', { state: 'ready' })), 70)[2]!.slice(2, 5), ['done', false, 50]);
 });
 
 test('plots of the past have holes, and counts by the minute', () => {

@@ -3,7 +3,7 @@
 import type { Box, NetRecord, Process, Snapshot, AuditLine } from './api';
 import { bytes as size } from './lib/format';
 
-export interface Happening { id: string; time_ms: number; sandbox: string; kind: string; reason: string; process: string; code: number; net?: NetRecord }
+export interface Happening { id: string; time_ms: number; sandbox: string; kind: string; reason: string; process: string; code: number; net?: NetRecord; snapshot?: string }
 
 // ------------------------------------------------------------------ the set of sandboxes
 
@@ -13,6 +13,7 @@ export function effect(e: { kind: string; sandbox: string }): 'ask' | 'gone' | '
   switch (e.kind) {
     case 'removed': return 'gone';
     case 'lost': return 'all';
+    case 'snapshot': return 'none';
     case 'created': case 'paused': case 'resumed': case 'extended': case 'stopped': case 'limit': return 'ask';
     default: return e.sandbox || e.kind === 'lost' ? 'none' : 'all';
   }
@@ -146,6 +147,11 @@ export function refusals(records: NetRecord[], box: string): Refused[] {
   }
   return [...by.values()].sort((a, b) => b.last - a.last);
 }
+/** The command that ran when something was refused, the one that began last; a terminal only when nothing else did. Nobody tells who asked: this is who could have. */
+export function asker(t: number, procs: Process[], ends: ReadonlyMap<string, number>, now: number): Process | undefined {
+  const on = procs.filter(p => p.id && p.started_ms - 50 <= t && (ends.get(p.id) ?? (p.state === 'ended' ? p.started_ms + 2000 : now)) + 200 >= t).sort((a, b) => a.started_ms - b.started_ms);
+  return on.filter(p => !p.tty).at(-1) ?? on.at(-1);
+}
 /** What a word of the network log means to a person: docs/network.md has them all. */
 const reasons: Record<string, string> = {
   off: 'This sandbox has no network.', default_deny: 'No rule names it.', tenant_deny: 'A rule of this sandbox forbids it; take that rule away first.', operator_deny: 'The operator forbids it.',
@@ -184,16 +190,18 @@ export function timeline(d: { procs: Process[]; snaps: Snapshot[]; audit: AuditL
     const bad = !!p.exit && (p.exit.code !== 0 || p.exit.signal !== 0);
     spans.push({ id: p.id, kind: 'exec', label: p.command, start: p.started_ms, took, depth: 0, process: p.id, bad, note: p.state !== 'ended' ? 'running' : p.exit?.signal ? `ended by signal ${p.exit.signal}` : `ended with ${p.exit?.code ?? 0}` });
   }
-  for (const s of d.snaps) spans.push({ id: s.id, kind: 'snapshot', label: s.label || (s.automatic ? 'automatic' : s.id.slice(0, 8)), start: s.created_ms, took: (s.total_us ?? 0) / 1000, depth: 0, note: s.method, bad: false, snap: s.id });
+  // A snapshot that was taken while a command ran hangs under it; a terminal is always open and says nothing.
+  const hung = new Map<string, Span[]>(), during = (t: number) => d.procs.filter(p => p.id && !p.tty && p.started_ms <= t && (d.ends.get(p.id) ?? (p.state === 'ended' ? 0 : d.now)) >= t).at(-1);
+  for (const s of d.snaps) { const owner = during(s.created_ms), list = owner ? hung.get(owner.id) ?? hung.set(owner.id, []).get(owner.id)! : spans; list.push({ id: s.id, kind: 'snapshot', label: s.label || (s.automatic ? 'automatic' : s.id.slice(0, 8)), start: s.created_ms, took: (s.total_us ?? 0) / 1000, depth: owner ? 1 : 0, note: s.method, bad: false, snap: s.id, process: owner?.id }); }
   for (const a of d.audit) {
     const verb = verbs.find(([re]) => re.test(a.action));
     if (verb) spans.push({ id: `a${a.seq}`, kind: 'op', label: a.action.replace(verb[0], verb[1]), start: a.time_ms - a.us / 1000, took: a.us / 1000, depth: 0, note: a.verdict === 'ok' ? '' : a.verdict, bad: a.verdict !== 'ok' });
   }
   spans.sort((a, b) => a.start - b.start);
-  return withNet(spans, d.net);
+  return withNet(spans, d.net, hung);
 }
 /** Under each command what left the sandbox or was refused while it ran: one line for each destination. */
-function withNet(spans: Span[], net: NetRecord[]): Span[] {
+function withNet(spans: Span[], net: NetRecord[], hung: ReadonlyMap<string, Span[]>): Span[] {
   const under = new Map<string, Map<string, Span>>(), alone: Span[] = [], ended = new Set(net.filter(r => r.event === 'end').map(r => `${r.name || r.addr}:${r.port}`));
   const execs = spans.filter(s => s.kind === 'exec'), said = (n: number, bytes: number) => [n > 1 ? `${n} times` : '', bytes ? `${size(bytes)}` : ''].filter(Boolean).join(', ');
   for (const r of net) {
@@ -207,7 +215,7 @@ function withNet(spans: Span[], net: NetRecord[]): Span[] {
     seen.set(label, s);
     if (!owner) alone.push(s);
   }
-  return [...[...spans, ...alone].sort((a, b) => a.start - b.start)].flatMap(s => [s, ...(s.kind === 'exec' ? under.get(s.id)?.values() ?? [] : [])]);
+  return [...[...spans, ...alone].sort((a, b) => a.start - b.start)].flatMap(s => [s, ...(s.kind === 'exec' ? [...(hung.get(s.id) ?? []), ...(under.get(s.id)?.values() ?? [])].sort((a, b) => a.start - b.start) : [])]);
 }
 
 // ------------------------------------------------------------------ patches as lines
@@ -231,23 +239,6 @@ export function diffLines(patch: string): DiffLine[] {
 export function counts(patch: string): [number, number] {
   const l = diffLines(patch);
   return [l.filter(x => x.kind === '+').length, l.filter(x => x.kind === '-').length];
-}
-
-// ------------------------------------------------------------------ what a build says
-
-export interface BuildLog { lines: { kind: string; text: string }[]; dropped: number; after: string; sure: number; end: { state: string; error: string } | null }
-const KEPT_LINES = 3000;
-/** The log with one event more; without one: as it was at the last mark, from which the stream goes on. */
-export function buildLog(log: BuildLog = { lines: [], dropped: 0, after: '', sure: 0, end: null }, m?: { id: string; event: string; data: string }): BuildLog {
-  if (!m) return { ...log, lines: log.lines.slice(0, Math.max(0, log.sure - log.dropped)) };
-  let d: any;
-  try { d = JSON.parse(m.data); } catch { return log; }
-  if (m.event === 'at') return { ...log, after: m.id, sure: log.dropped + log.lines.length };
-  if (m.event === 'end') return { ...log, end: { state: String(d.state ?? ''), error: String(d.error ?? '') } };
-  if (!['step', 'out', 'err', 'note', 'warn', 'fail'].includes(m.event)) return log;
-  const text = String(d.text ?? '').replace(/\n$/, ''), head = m.event === 'step' ? `[${d.step}/${d.steps}] ${d.cached ? '(was there) ' : ''}` : '';
-  const lines = [...log.lines, ...text.split('\n').map((t, i) => ({ kind: m.event, text: (i ? '' : head) + t.replace(/\r$/, '') }))], over = Math.max(0, lines.length - KEPT_LINES);
-  return { ...log, lines: over ? lines.slice(over) : lines, dropped: log.dropped + over };
 }
 
 // ------------------------------------------------------------------ the past, as plots need it

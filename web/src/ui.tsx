@@ -97,8 +97,10 @@ export const Blank = ({ title, text, cmd, children }: { title: string; text?: Co
 export function useAsk<X>(ask: (stop: AbortSignal) => Promise<X>, on: unknown[]): { data?: X; error?: unknown; again: () => void; set: (x: X) => void } {
   const [s, set] = useState<{ data?: X; error?: unknown }>({}), [n, more] = useState(0);
   useEffect(() => {
-    const stop = new AbortController();
-    ask(stop.signal).then(data => { if (!stop.signal.aborted) set({ data }); }, error => { if (!stop.signal.aborted) set(old => ({ data: old.data, error })); });
+    const stop = new AbortController(), began = performance.now(), first = !('data' in s);
+    // Bars that are shown (after 150 ms) are shown for 300 ms: what flashes by tells nothing.
+    const calm = async (data: X) => { const t = performance.now() - began; if (first && t > 150 && t < 450) await new Promise(r => setTimeout(r, 450 - t)); return data; };
+    ask(stop.signal).then(calm).then(data => { if (!stop.signal.aborted) set({ data }); }, error => { if (!stop.signal.aborted) set(old => ({ data: old.data, error })); });
     return () => stop.abort();
   }, [...on, n]);
   return { ...s, again: () => more(x => x + 1), set: data => set({ data }) };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Beside the work: refusals first, then resources, processes, ports, last commands.
-import { get, of, type Box, type List, type Port, type Process } from '../api';
+import type { Box } from '../api';
 import { bytes, plural, safe, span } from '../lib/format';
 import { href } from '../lib/router';
 import { allowMenu } from '../actions';
-import { cpu, dismiss, ends, feed, now, refused, samples, used } from '../live';
+import { cpu, dismiss, ends, now, refused, samples, used } from '../live';
 import { lifted, why } from '../state';
-import { Btn, Menu, Said, useAsk } from '../ui';
-import { coast } from '../lib/islet';
+import { Btn, Menu, Said } from '../ui';
+import type { Inside } from './inside';
 
 export function Spark({ data, color, max }: { data: number[]; color: string; max: number }) {
   const n = 60, d = data.slice(-n), y = (v: number) => 29 - Math.min(1, v / Math.max(max, 1e-9)) * 26, p = d.map((v, i) => `${((i + n - d.length) * 100 / (n - 1)).toFixed(1)} ${y(v).toFixed(1)}`).join('L');
@@ -24,21 +24,17 @@ export function history(id: string) {
   return { memory, cores };
 }
 
-export function Glance({ b }: { b: Box }) {
-  const no = refused.value.filter(r => r.box === b.id), h = history(b.id), u = used.value.get(b.id), most = typeof b.limits.cpu_milli === 'number' ? b.limits.cpu_milli / 1000 : 1, mem = typeof b.limits.memory === 'number' ? b.limits.memory : 0;
-  const beat = feed.value.filter(e => e.sandbox === b.id).length, on = b.state === 'running';
-  const procs = useAsk(() => (on ? get<List<Process>>(of(b.id, '/processes'), { ended: true }).then(l => l.items) : Promise.resolve([])), [b.id, on, beat]);
-  const ports = useAsk(() => (on ? get<List<Port>>(of(b.id, '/ports')).then(l => l.items) : Promise.resolve([])), [b.id, on, beat, Math.floor(now.value / 6000)]);
-  const alive = (procs.data ?? []).filter(p => p.state !== 'ended' && p.pid !== 1 && (p.id || p.command !== 'cay-init')), over = (procs.data ?? []).filter(p => p.state === 'ended' && p.id).sort((x, y) => y.started_ms - x.started_ms).slice(0, 5);
+export function Glance({ b, inside: { procs, alive, ports } }: { b: Box; inside: Inside }) {
+  const no = refused.value.filter(r => r.box === b.id), h = history(b.id), u = used.value.get(b.id), most = typeof b.limits.cpu_milli === 'number' ? b.limits.cpu_milli / 1000 : 1, mem = typeof b.limits.memory === 'number' ? b.limits.memory : 0, on = b.state === 'running';
+  const over = procs.filter(p => p.state === 'ended' && p.id).sort((x, y) => y.started_ms - x.started_ms).slice(0, 5);
   const to = (t: string) => href(['sandbox', b.id, t]);
   return (
     <aside class="glance" aria-label="At a glance">
       {no[0] && <section aria-live="polite"><h2>Refused just now<a href={to('network')}>Network</a></h2><div class="ask"><b>{safe(no[0].name, 80)}{no[0].port ? `:${no[0].port}` : ''}</b>{plural(no[0].times, 'time')}. {why(no[0].reason)}<div>{lifted(no[0].reason) && <Menu label={`Allow ${safe(no[0].name, 60)}`} items={allowMenu(no[0])}>Allow…</Menu>}<Btn kind="quiet small" onClick={() => dismiss(no[0]!)}>Keep refusing</Btn></div></div>{no.length > 1 && <p class="dim small"><a href={to('network')}>{no.length - 1} more</a></p>}</section>}
       <section><h2>Resources<a href={to('resources')}>Details</a></h2><div class="kv"><span>CPU</span><span>{(cpu.value.get(b.id) ?? 0).toFixed(2)} of {most}</span></div><Spark data={h.cores} color="sea" max={most} /><div class="kv"><span>Memory</span><span>{u ? bytes(u.memory) : '–'}{mem ? ` of ${bytes(mem)}` : ''}</span></div><Spark data={h.memory} color="sand" max={Math.max(...h.memory, 1) * 1.3} /></section>
-      <section><h2>Processes<a href={to('processes')} aria-label={`${alive.length} processes`}>{alive.length}</a></h2><div class="kv">{alive.slice(0, 5).map(p => <><Said key={p.pid} class="cut" mono text={p.command} most={60} /><span>{span(now.value - p.started_ms)}</span></>)}</div>{!alive.length && <p class="dim small">Nothing runs but its init.</p>}</section>
-      <section><h2>Ports<a href={to('ports')} aria-label={`${ports.data?.length ?? 0} ports`}>{ports.data?.length ?? 0}</a></h2><div class="kv">{(ports.data ?? []).slice(0, 5).map(p => <><a key={p.port} class="mono" href={href(['sandbox', b.id, 'ports'], { port: String(p.port) })}>{p.port}</a><span class="ok">listens</span></>)}</div>{!ports.data?.length && <p class="dim small">Nobody listens.</p>}</section>
-      <section><h2>Last commands<a href={to('timeline')}>Timeline</a></h2><div class="kv">{over.map(p => <><span key={p.id} class="cut"><code class={p.exit?.code || p.exit?.signal ? 'bad' : 'ok'}>{p.exit?.signal ? `-${p.exit.signal}` : p.exit?.code}</code> <a class="quietlink" href={href(['sandbox', b.id, 'timeline'], { span: p.id })}><Said mono text={p.command} most={60} /></a></span><span>{ends.value.has(p.id) ? span(ends.value.get(p.id)! - p.started_ms) : ''}</span></>)}</div>{!over.length && <p class="dim small">None has ended yet.</p>}</section>
+      <section><h2>Processes<a href={to('processes')} aria-label={`${alive.length} processes`}>{alive.length}</a></h2><div class="kv">{alive.slice(0, 5).map(p => <><Said key={p.pid} class="cut" mono text={p.command} most={60} /><span>{span(now.value - p.started_ms)}</span></>)}</div>{!alive.length && <p class="dim small">{on ? 'Nothing runs but its init.' : 'It does not run.'}</p>}</section>
+      <section><h2>Ports<a href={to('ports')} aria-label={`${ports.length} ports`}>{ports.length}</a></h2><div class="kv">{ports.slice(0, 5).map(p => <><a key={p.port} class="mono" href={href(['sandbox', b.id, 'ports'], { port: String(p.port) })}>{p.port}</a><span class="ok">listens</span></>)}</div>{!ports.length && <p class="dim small">Nobody listens.</p>}</section>
+      <section><h2>Last commands<a href={to('timeline')}>Timeline</a></h2><div class="kv">{over.map(p => <><span key={p.id} class="cut"><code class={p.exit?.code || p.exit?.signal ? 'bad' : 'ok'}>{p.exit?.signal ? `-${p.exit.signal}` : p.exit?.code}</code> <a class="quietlink" href={href(['sandbox', b.id, 'timeline'], { span: p.id })}><Said mono text={p.command} most={60} /></a></span><span>{ends.value.has(p.id) ? span(ends.value.get(p.id)! - p.started_ms) : ''}</span></>)}</div>{!over.length && <p class="dim small">{on ? 'None has ended yet.' : 'The timeline has what was asked of it.'}</p>}</section>
     </aside>
   );
 }
-void coast;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What it may reach and what it was refused, with why and one click to allow.
 import { useEffect, useState } from 'preact/hooks';
-import { get, of, post, put, type Box, type List, type NetRecord, type Policy } from '../api';
+import { get, of, post, put, type Box, type List, type NetRecord, type Policy, type Process } from '../api';
 import { bytes, plural, safe, word } from '../lib/format';
-import { route } from '../lib/router';
+import { href, route } from '../lib/router';
 import { allowMenu, deny } from '../actions';
-import { feed, refused } from '../live';
-import { lifted, remedy, why } from '../state';
+import { ends, feed, now, refused } from '../live';
+import { asker, lifted, remedy, why } from '../state';
 import { attempt, Blank, Btn, Cmd, Icon, Loading, Menu, Said, Seg, toast, Trouble, useAsk, When } from '../ui';
 
 interface Passed { key: string; name: string; port: number; times: number; up: number; down: number; last: number; rule: string; event: string }
@@ -24,6 +24,7 @@ export default function Network({ b }: { b: Box }) {
   const beat = feed.value.filter(e => e.sandbox === b.id && e.kind === 'net').length;
   const log = useAsk(() => get<List<NetRecord>>(of(b.id, '/net/log'), { count: 2000 }).then(l => l.items), [b.id, Math.floor(beat / 3)]);
   const pol = useAsk(() => get<{ revision: number; policy: Policy }>(of(b.id, '/net')), [b.id, beat, refused.value.length]);
+  const procs = useAsk(() => (b.state === 'running' ? get<List<Process>>(of(b.id, '/processes'), { ended: true }).then(l => l.items, () => []) : Promise.resolve([])), [b.id, b.state, beat]), who = (t: number) => { const p = asker(t, procs.data ?? [], ends.value, now.peek()); return p && <>, while <a class="mono" href={href(['sandbox', b.id, 'timeline'], { span: p.id })} title={safe(p.command, 400)}>{safe(p.command, 40)}</a> ran <span class="dim">({p.id.slice(0, 8)})</span></>; };
   const presets = useAsk(() => get<Record<string, string[]>>('/net/presets'), []);
   const to = route.value.query.get('to') ?? '', at = (name: string) => (to && name === to ? 'sel' : ''), no = refused.value.filter(r => r.box === b.id), yes = passed(log.data ?? []), [rule, setRule] = useState(''), [bad, fail] = useState<unknown>(null), p = pol.data?.policy;
   useEffect(() => { fail(null); }, [b.id]);
@@ -34,7 +35,7 @@ export default function Network({ b }: { b: Box }) {
     <div class="split"><div class="scroll" tabIndex={0} role="region" aria-label="Decisions">
       {log.error ? <Trouble error={log.error} what="The log cannot be read." again={log.again} /> : null}
       <section class="flat"><div class="bar"><h2>Refused</h2><span class="dim">{no.length ? plural(no.length, 'destination') : ''}</span></div>
-        {no.length ? <ul class="inbox wide-inbox">{no.map(r => <li key={r.key} class={at(r.name)}><Icon name="no" class="bad" /><b class="cut mono"><Said text={r.name} most={80} />{r.port ? `:${r.port}` : ''}</b><p>{plural(r.times, 'time')}, last <When t={r.last} />{r.lookup && ', as its name was looked up'}. {why(r.reason)}</p>{lifted(r.reason) ? <Menu label={`Allow ${safe(r.name, 60)}`} items={allowMenu(r)}>Allow…</Menu> : <span class="dim nowrap">{remedy(r.reason)}</span>}</li>)}</ul> : <p class="pad soft">Nothing was refused{p?.mode === 'all' ? ', because everything is allowed' : ''}.</p>}</section>
+        {no.length ? <ul class="inbox wide-inbox">{no.map(r => <li key={r.key} class={at(r.name)}><Icon name="no" class="bad" /><b class="cut mono"><Said text={r.name} most={80} />{r.port ? `:${r.port}` : ''}</b><p>{plural(r.times, 'time')}, last <When t={r.last} />{r.lookup && ', as its name was looked up'}{who(r.last)}. {why(r.reason)}</p>{lifted(r.reason) ? <Menu label={`Allow ${safe(r.name, 60)}`} items={allowMenu(r)}>Allow…</Menu> : <span class="dim nowrap">{remedy(r.reason)}</span>}</li>)}</ul> : <p class="pad soft">Nothing was refused{p?.mode === 'all' ? ', because everything is allowed' : ''}.</p>}</section>
       <section class="flat"><div class="bar"><h2>Reached</h2><span class="dim">{yes.length ? plural(yes.length, 'destination') : ''}</span></div>
         {!log.data ? <Loading /> : yes.length ? <table class="plain"><thead><tr><th>Destination</th><th>By rule</th><th class="num">Times</th><th class="num">Out</th><th class="num">In</th><th class="num">Last</th><th aria-label="Actions" /></tr></thead><tbody>{yes.slice(0, 200).map(r => <tr key={r.key} class={at(r.name)}><td class="mono cut"><Said text={r.name} most={80} />{r.port ? `:${r.port}` : ''}</td><td class="mono dim cut"><Said text={r.rule || (r.event === 'dns' ? 'name' : '')} most={60} /></td><td class="num">{r.times}</td><td class="num">{bytes(r.up)}</td><td class="num">{bytes(r.down)}</td><td class="num"><When t={r.last} /></td><td class="num"><Btn kind="quiet small" onClick={async () => { await deny(b.id, r.name + (r.port && r.port !== 443 && r.port !== 80 ? ':' + r.port : '')); pol.again(); }}>Deny</Btn></td></tr>)}</tbody></table> : <Blank title="It reached nobody" text={p?.mode === 'off' ? 'It has no network: only its own loopback.' : 'Nothing has left this sandbox yet.'} />}</section></div>
       <div class="side" tabIndex={0} role="region" aria-label="Policy"><section><h2>Policy {pol.data && <span class="dim">revision {pol.data.revision}</span>}</h2>

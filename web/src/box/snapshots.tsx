@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Snapshots as a picture: time runs right, a lane for each sandbox, a pebble's area is what changed, islets are live ends. And as a table, for whoever prefers that.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { address, all, del, patch as patchJson, save, type Box, type Change, type Snapshot } from '../api';
+import { address, all, del, save, type Box, type Change, type Snapshot } from '../api';
 import { coast } from '../lib/islet';
 import { bytes, clock, exact, plural, safe, span, word } from '../lib/format';
-import { go, href, route, setQuery } from '../lib/router';
+import { href, route, setQuery } from '../lib/router';
 import { fork, snapshot, undo } from '../actions';
 import { boxes, dropSnap, reloadSnaps, snaps } from '../live';
 import { counts, family, latest, title, tree, type Tree } from '../state';
@@ -13,7 +13,7 @@ import { DiffView } from './editor';
 
 const label = (s: Snapshot) => s.label || (s.automatic ? 'automatic' : s.id.slice(0, 8));
 
-export default function Snapshots({ b }: { b: Box }) {
+export default function Snapshots({ b, alive }: { b: Box; alive: number }) {
   const root = family(b.id, boxes.value, snaps.value), t = tree(root, boxes.value, snaps.value), asList = route.value.query.get('as') === 'list';
   const chosenB = snaps.value.get(route.value.query.get('b') ?? '') ?? latest(b, snaps.value), chosenA = snaps.value.get(route.value.query.get('a') ?? '');
   useEffect(() => { void reloadSnaps().catch(() => undefined); }, [b.id]);
@@ -23,7 +23,7 @@ export default function Snapshots({ b }: { b: Box }) {
     <div class="split"><div class="snap"><div class="snapbar"><span class="dim wide">{asList ? '' : 'Time runs right. Click chooses B, Shift-click A; pull a pebble out to fork it.'}</span><span class="right" /><Seg small label="Picture or table" value={asList ? 'list' : 'tree'} options={[['tree', 'Tree'], ['list', 'Table']]} onPick={v => setQuery({ as: v === 'list' ? 'list' : null })} /></div>
       {asList ? <Table t={t} a={chosenA} b={chosenB} pick={pick} /> : <Picture t={t} a={chosenA} b={chosenB} pick={pick} here={b} />}
       <Compare a={chosenA} b={chosenB} here={b} /></div>
-      <div class="side" tabIndex={0} role="region" aria-label="The chosen snapshot">{chosenB ? <Chosen s={chosenB} b={b} a={chosenA} /> : <p class="dim">Choose a snapshot.</p>}</div></div>
+      <div class="side" tabIndex={0} role="region" aria-label="The chosen snapshot">{chosenB ? <Chosen s={chosenB} b={b} a={chosenA} alive={alive} /> : <p class="dim">Choose a snapshot.</p>}</div></div>
   );
 }
 
@@ -64,15 +64,14 @@ function Picture({ t, a, b, pick, here }: { t: Tree; a?: Snapshot; b?: Snapshot;
   );
 }
 
-function Chosen({ s, b, a }: { s: Snapshot; b: Box; a?: Snapshot }) {
+function Chosen({ s, b, a, alive }: { s: Snapshot; b: Box; a?: Snapshot; alive: number }) {
   const of_ = boxes.value.get(s.sandbox);
   const since = useAsk(() => all<Change>('/diff', { a: s.id, b: b.id }).then(c => c.length), [s.id, b.id, b.from]);
   const drop = () => { question.value = { title: 'Delete this snapshot?', danger: true, yes: `Delete ${safe(label(s), 40)}`, text: <p class="soft">Nothing can go back to it any more. Sandboxes and snapshots that stand on it keep their files.</p>, act: async () => { await del(`/snapshots/${s.id}`); dropSnap(s.id); setQuery({ b: null }); toast('The snapshot is gone.'); } }; };
-  void patchJson;
   return (
     <><section><h2><span class="ab b">B</span> <Said text={label(s)} most={60} /></h2><div class="kv"><span>Id</span><code>{s.id}</code><span>Of</span><span>{of_ ? <a href={href(['sandbox', of_.id])}>{safe(title(of_), 40)}</a> : 'a sandbox that is gone'}</span><span>Taken</span><span title={exact(s.created_ms)}>{clock(s.created_ms)}{s.automatic && ', automatically'}</span>{s.files > 0 && <><span>Changed</span><span>{plural(s.files, 'file')}, {bytes(s.bytes)}</span></>}<span>Cost</span><span>{span(s.total_us / 1000)}, {s.method === 'swap' ? 'a swap: nothing was running' : s.method}</span><span>Durable</span><span class={s.durable ? 'ok' : ''}>{s.durable ? 'yes' : 'not yet synced'}</span></div>
       <div class="btnrow"><Btn icon="fork" onClick={() => fork(b, 1, s.id)}>Fork here</Btn><Btn icon="undo" onClick={() => undo(b, s)}>Undo to here</Btn><Btn icon="down" onClick={() => save(`${label(s)}.tar.zst`, address(`/api/v1/snapshots/${s.id}/export`))}>Export</Btn><Btn kind="danger" onClick={drop}>Delete…</Btn></div></section>
-      <section><h2>Undo would</h2><p class="soft">end what runs in {safe(title(b), 40)}{since.data !== undefined && <> and put back {since.data ? plural(since.data, 'path') : 'no file'}</>}. A snapshot of the present is taken first, so undo can be undone.</p></section>
+      <section><h2>Undo would</h2><p class="soft">end {b.state === 'running' ? (alive ? <>{plural(alive, 'process', 'processes')} of {safe(title(b), 40)}</> : 'nothing, since nothing runs') : 'nothing'}{since.data !== undefined && <> and put back {since.data ? plural(since.data, 'file') : 'no file'}</>}. A snapshot of the present is taken first, so undo can be undone.</p></section>
       <section><h2>By hand</h2><Cmd text={a ? `cay diff ${a.id} ${s.id}` : `cay diff ${s.id} ${b.name ? word(b.name) : b.id}`} /><Cmd text={`cay undo ${b.name ? word(b.name) : b.id} ${s.id}`} /></section></>
   );
 }
@@ -88,4 +87,3 @@ function Compare({ a, b, here }: { a?: Snapshot; b?: Snapshot; here: Box }) {
       {d.error ? <Trouble error={d.error} what="They cannot be compared." again={d.again} /> : !d.data ? <Loading rows={2} /> : rows.length === 0 ? <p class="pad soft">Nothing is different.</p> : <div class="scroll cmplist" tabIndex={0} role="region" aria-label="What changed"><table><tbody>{rows.slice(0, 400).map(c => { const [p, m] = c.patch ? counts(c.patch) : [0, 0], blocks = Math.min(5, p + m), plus = p + m ? Math.round((p / (p + m)) * blocks) : 0; return <><tr key={c.path}><td class={`mono ${tone[c.kind]} w24`}>{c.kind}</td><td class="mono cut"><button type="button" class="plain mono cut" aria-expanded={open === c.path} onClick={() => show(open === c.path ? '' : c.path)}>{safe(c.path, 160)}</button></td><td class="num"><span class="ok">+{p}</span> <span class="bad">−{m}</span><span class="blocks wide" aria-hidden="true">{Array.from({ length: 5 }, (_, i) => <i key={i} class={i < plus ? 'a' : i < blocks ? 'd' : ''} />)}</span></td></tr>{open === c.path && <tr><td colSpan={3} class="diffcell">{c.patch ? <DiffView patch={c.patch} /> : <p class="pad dim">Not shown as text.</p>}</td></tr>}</>; })}</tbody></table></div>}</div>
   );
 }
-void go;

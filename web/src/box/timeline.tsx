@@ -6,7 +6,7 @@ import { clock, exact, plural, safe, span, word } from '../lib/format';
 import { href, route, setQuery } from '../lib/router';
 import { ends, feed, now, snaps } from '../live';
 import { timeline, type Span } from '../state';
-import { Blank, Btn, Icon, Loading, Said, Seg, Trouble, useAsk, type IconName } from '../ui';
+import { Blank, Icon, Loading, Said, Seg, Trouble, useAsk, type IconName } from '../ui';
 import { Output } from './processes';
 
 const icons: Record<Span['kind'], IconName> = { exec: 'exec', snapshot: 'snap', op: 'audit', net: 'no' }, tones: Record<Span['kind'], string> = { exec: 'sea', snapshot: 'sand', op: 'iris', net: 'coral' };
@@ -46,4 +46,3 @@ const Row = ({ s, left, width, chosen, b }: { s: Span; left: number; width: numb
       <span class={`num ${chosen ? 'sel' : ''}`} title={clock(s.start)}>{s.took === null ? '' : span(s.took)}</span><span class={`b ${chosen ? 'sel' : ''}`}><i class={`bar-${s.kind === 'net' && !s.bad ? 'palm' : s.bad && s.kind === 'exec' ? 'amber' : tones[s.kind]}`} style={{ left: `${Math.min(99.6, left)}%`, width: `${Math.max(0.2, width)}%` }} /><span style={flip ? { right: `${100 - left}%`, paddingRight: '6px' } : { left: `${left + width}%` }}>{note}</span></span></>
   );
 };
-void Btn;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the work is: files, editor, terminals, and at a glance what else goes on.
 import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { lazy } from '../lib/lazy';
 import type { Box } from '../api';
-import { Files } from './files';
+import { pause } from '../actions';
+import { Files, keptOnly } from './files';
 import { Glance } from './glance';
-import { Loading } from '../ui';
+import type { Inside } from './inside';
+import { Btn, Loading } from '../ui';
 
 const Terminals = lazy<{ b: Box }>(() => import('./terminals')), Editor = lazy<{ b: Box }>(() => import('./editor'));
 
@@ -25,7 +28,7 @@ function Splitter({ name, upright, min, max }: { name: keyof typeof panes; uprig
   return <div class={`split-line ${upright ? 'upright' : ''} at-${name}`} role="separator" tabIndex={0} aria-orientation={upright ? 'vertical' : 'horizontal'} aria-label={name === 'tree' ? 'Width of the files' : 'Height of the terminals'} aria-valuenow={pane.value} aria-valuemin={min} aria-valuemax={max} onPointerDown={down} onKeyDown={e => { const d = { ArrowLeft: -16, ArrowRight: 16, ArrowUp: 16, ArrowDown: -16 }[e.key]; if (d) { e.preventDefault(); e.stopPropagation(); set(pane.value + d); } }} />;
 }
 
-export function Work({ b }: { b: Box }) {
+export function Work({ b, inside, stopped }: { b: Box; inside: Inside; stopped: ComponentChildren }) {
   const ref = useRef<HTMLDivElement>(null);
   useEffect(() => { const s = ref.current!.style; s.setProperty('--tree-w', `${panes.tree.value}px`); s.setProperty('--term-h', `${panes.term.value}px`); }, [panes.tree.value, panes.term.value]);
   return (
@@ -33,8 +36,8 @@ export function Work({ b }: { b: Box }) {
       <Files b={b} /><Splitter name="tree" upright min={140} max={480} />
       <Editor b={b} />
       <Splitter name="term" upright={false} min={120} max={700} />
-      {b.state === 'running' ? <Terminals b={b} /> : <div class="term"><div class="pad soft">{b.state === 'paused' ? 'It is paused: its processes stand still. Resume it to go on.' : <Loading />}</div></div>}
-      <Glance b={b} />
+      {b.state === 'running' ? <Terminals b={b} /> : <div class="term asleep">{b.state === 'paused' ? <div class="pad soft"><p>It is paused: its processes stand still, and nothing is lost.</p><p class="gapped"><Btn kind="prime" icon="play" onClick={() => pause(b)}>Resume</Btn></p></div> : keptOnly(b) ? stopped : <div class="pad soft"><Loading /></div>}</div>}
+      <Glance b={b} inside={inside} />
     </div>
   );
 }

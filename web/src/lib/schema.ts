@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a JSON Schema says about a text at a place: what could stand there, and what is wrong. As much of it as the server's own schemas use. Pure.
+import { added, rekey, retyped, swap, type Fix } from './fix';
 import type { Member, Node, Place } from './jsontext';
 
 export interface Schema { $ref?: string; $defs?: Record<string, Schema>; type?: string | string[]; description?: string; properties?: Record<string, Schema>; required?: string[]; additionalProperties?: boolean | Schema; items?: Schema; enum?: unknown[]; const?: unknown; minimum?: number; oneOf?: Schema[]; anyOf?: Schema[] }
 export interface Choice { label: string; detail: string; value: boolean; wants?: string; needed?: boolean }
 export interface Asked extends Place { kind: 'key' | 'value'; choices: Choice[] }
-export interface Wrong extends Place { message: string }
+export interface Wrong extends Place { message: string; fixes: Fix[] }
 
 /** Keys may come in camelCase. */
 const snake = (k: string) => k.replace(/(?!^)[A-Z]/g, c => '_' + c).toLowerCase();
@@ -16,6 +17,7 @@ const types = (s: Schema): string[] => (s.type === undefined ? [] : Array.isArra
 const spoken = (v: unknown) => (typeof v === 'string' ? v : JSON.stringify(v));
 
 export class Form {
+  private text = '';
   constructor(private root: Schema) {}
 
   /** The schemas that a node may have to fit; a "type" that is told already chooses among kinds. */
@@ -68,19 +70,20 @@ export class Form {
   }
 
   /** What is wrong with a text that is JSON, and where. */
-  check(n: Node | undefined, most = 20): Wrong[] {
+  check(n: Node | undefined, text: string, most = 20): Wrong[] {
     const out: Wrong[] = [];
+    this.text = text;
     if (n) this.judge(n, this.root, n, out);
     return out.slice(0, most);
   }
   private judge(n: Node, schema: Schema, where: Place, out: Wrong[]) {
     const all = this.of(schema, n), type = member(n, 'type');
     if (n.kind === 'broken' || !all.length) return;
-    const say = (p: Place, message: string) => out.push({ from: p.from, to: p.to, message });
+    const say = (p: Place, message: string, fixes: Fix[] = []) => out.push({ from: p.from, to: p.to, message, fixes });
     const kinds = all.length > 1 ? all.map(s => s.properties?.type?.const).filter(x => x !== undefined) : [];
     if (kinds.length && n.kind === 'object') {
-      if (!type) say(where, 'It has no type; write "type": "file", for instance.');
-      else if (type.value) say(type.value, `Type ${spoken((type.value as { value?: unknown }).value)} is not known; there are ${kinds.map(spoken).join(', ')}.`);
+      if (!type) say(where, 'It has no type; write "type": "file", for instance.', added(n, 'type', 'string', kinds[0]));
+      else if (type.value) say(type.value, `Type ${spoken((type.value as { value?: unknown }).value)} is not known; there are ${kinds.map(spoken).join(', ')}.`, swap(type.value, String((type.value as { value?: unknown }).value ?? ''), kinds));
       return;
     }
     if (all.length > 1) {
@@ -91,21 +94,21 @@ export class Form {
     this.fit(n, all[0]!, where, out);
   }
   private fit(n: Node, s: Schema, where: Place, out: Wrong[]) {
-    const t = typeOf(n), want = types(s), say = (p: Place, message: string) => out.push({ from: p.from, to: p.to, message });
-    if (want.length && !want.includes(t) && !(t === 'integer' && want.includes('number'))) { say(n, `It is ${want.filter(x => x !== 'null').map(x => (/^[aio]/.test(x) ? 'an ' : 'a ') + x).join(' or ')}, not ${/^[aio]/.test(t) ? 'an' : 'a'} ${t}.`); return; }
+    const t = typeOf(n), want = types(s), say = (p: Place, message: string, fixes: Fix[] = []) => out.push({ from: p.from, to: p.to, message, fixes });
+    if (want.length && !want.includes(t) && !(t === 'integer' && want.includes('number'))) { say(n, `It is ${want.filter(x => x !== 'null').map(x => (/^[aio]/.test(x) ? 'an ' : 'a ') + x).join(' or ')}, not ${/^[aio]/.test(t) ? 'an' : 'a'} ${t}.`, retyped(n, want)); return; }
     if (n.kind === 'value') {
       if (n.value === null && want.includes('null')) return;
       const allowed = s.const !== undefined ? [s.const] : s.enum;
-      if (allowed && !allowed.includes(n.value)) say(n, `It is one of ${allowed.filter(x => x !== null).map(spoken).join(', ')}.`);
-      if (s.minimum !== undefined && typeof n.value === 'number' && n.value < s.minimum) say(n, `It is ${s.minimum} or more.`);
+      if (allowed && !allowed.includes(n.value)) say(n, `It is one of ${allowed.filter(x => x !== null).map(spoken).join(', ')}.`, swap(n, String(n.value), allowed));
+      if (s.minimum !== undefined && typeof n.value === 'number' && n.value < s.minimum) say(n, `It is ${s.minimum} or more.`, [{ from: n.from, to: n.to, name: `Write ${s.minimum}`, insert: String(s.minimum) }]);
     } else if (n.kind === 'array') for (const i of n.items) { if (s.items) this.judge(i, s.items, i, out); }
     else if (n.kind === 'object') {
       for (const m of n.members) {
         const p = s.properties?.[snake(m.key)] ?? (typeof s.additionalProperties === 'object' ? s.additionalProperties : undefined);
-        if (!p && s.additionalProperties === false) say(m, `“${m.key}” is not known here; there are ${Object.keys(s.properties ?? {}).join(', ')}.`);
+        if (!p && s.additionalProperties === false) say(m, `“${m.key}” is not known here; there are ${Object.keys(s.properties ?? {}).join(', ')}.`, rekey(this.text, m, Object.keys(s.properties ?? {})));
         else if (p && m.value) this.judge(m.value, p, m, out);
       }
-      for (const k of s.required ?? []) if (!member(n, k)) say(where === n ? { from: n.from, to: n.from + 1 } : where, `${k} is missing.`);
+      for (const k of s.required ?? []) if (!member(n, k)) say(where === n ? { from: n.from, to: n.from + 1 } : where, `${k} is missing.`, added(n, k, types(this.of(s.properties?.[k] ?? {})[0] ?? {})[0] ?? 'string'));
     }
   }
 }

@@ -4,7 +4,7 @@ import { exact, clock, plural, safe, span } from '../lib/format';
 import { href, route, setQuery } from '../lib/router';
 import { boxes } from '../live';
 import { title } from '../state';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Blank, Btn, Cmd, Copy, Icon, Loading, Said, Sheet, Trouble, useAsk } from '../ui';
 
 export default function Audit() {
@@ -20,6 +20,7 @@ export default function Audit() {
 function Proof() {
   const [p, set] = useState<AuditProof | null>(null), [error, fail] = useState<unknown>(null), [head, setHead] = useState('');
   const verify = async () => { try { set(await get<AuditProof>('/audit/proof', { head: head.trim() || undefined })); fail(null); } catch (e) { set(null); fail(e); } };
+  useEffect(() => { void verify(); }, []);
   return (
     <Sheet title="Proof" note="that no line was changed, taken out or put in" actions={<Btn kind="small" onClick={verify}>Verify now</Btn>}><div class="pad proof">
       {p ? <p class={p.sound ? 'ok' : 'bad'}><Icon name={p.sound ? 'ok' : 'bang'} class="inline" /> {p.sound ? `Lines ${p.first} to ${p.last} follow each other.` : `It is not sound: ${safe(p.why ?? '', 300)}`}{p.torn > 0 && ` ${plural(p.torn, 'line')} cut by a crash.`}{p.dropped > 0 && ` ${p.dropped} refused requests were only counted.`} {p.head && <span class="dim mono">head {safe(p.head, 100)} <Copy text={p.head} label="Copy the head" /></span>}</p> : <p class="soft">Keep the head of a proof elsewhere and give it back later: then nobody can have written the whole log anew.</p>}

@@ -2,8 +2,11 @@
 // A new sandbox: what it starts from, what it may use and reach, when it ends, what is put into it. The draft survives a reload.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Failed, get, post, type Box, type Create } from '../api';
+import type { Diagnostic } from '@codemirror/lint';
+import type { EditorView } from '@codemirror/view';
+import { mended } from '../lib/fix';
 import { completions, lint } from './manifest';
-import { bytes, period, safe, size, span, word } from '../lib/format';
+import { bytes, period, plural, safe, size, span, word } from '../lib/format';
 import { go, href, route } from '../lib/router';
 import { doctor, put, templates } from '../live';
 import { overlay } from '../keys';
@@ -14,33 +17,39 @@ const empty: Draft = { name: '', template: 'host', cpu: '2', memory: '1 GiB', di
 const example = '{\n  "entries": {\n    "hello.txt": { "type": "file", "content": "hello\\n" }\n  }\n}\n';
 const kept = (): Draft => { try { return { ...empty, ...JSON.parse(sessionStorage.getItem('draft') ?? '{}') }; } catch { return empty; } };
 
-/** The request of a draft, or what is wrong with it and where. */
-export function request(d: Draft): { body: Create; cmd: string } | { field: keyof Draft; message: string } {
+/** What is wrong, in which field, and another value for it. */
+interface Wrong { field: keyof Draft; message: string; fix: { name: string; change: Partial<Draft> } }
+const wrong = (field: keyof Draft, message: string, value: string, name = `Write ${value}`): Wrong => ({ field, message, fix: { name, change: { [field]: value } } });
+/** The number in what somebody wrote, with the unit that was most likely meant. */
+const meant = (text: string, unit: string, none: string) => { const n = /\d+(\.\d+)?/.exec(text)?.[0], g = /\d\s*(g|t)/i.test(text); return n && Number(n) > 0 ? `${n} ${g && unit === 'MiB' ? 'GiB' : unit}` : none; };
+
+/** The request of a draft, or what is wrong with it, where, and what would mend it. */
+export function request(d: Draft): { body: Create; cmd: string } | Wrong {
   const body: Create = {}, cmd = ['cay create'], limits: Record<string, number> = {};
   if (d.name.trim()) { body.name = d.name.trim(); cmd.push(`--name ${word(d.name.trim())}`); }
   if (d.template && d.template !== 'host') { body.template = d.template; cmd.push(`--template ${word(d.template)}`); }
   const cpu = Number(d.cpu);
-  if (d.cpu && !(cpu > 0 && cpu <= 1024)) return { field: 'cpu', message: 'CPUs: a number such as 2 or 0.5' };
+  if (d.cpu && !(cpu > 0 && cpu <= 1024)) return wrong('cpu', 'CPUs: a number such as 2 or 0.5', /\d+(\.\d+)?/.exec(d.cpu.replace(',', '.'))?.[0]?.replace(/^0+(?=\d)/, '') || '2');
   if (d.cpu && cpu !== 2) { limits.cpu_milli = Math.round(cpu * 1000); cmd.push(`--cpus ${cpu}`); }
   for (const k of ['memory', 'disk'] as const) {
     const n = d[k].trim() ? size(d[k]) : 0;
-    if (Number.isNaN(n)) return { field: k, message: `${k}: 512 MiB, 2 GiB` };
+    if (Number.isNaN(n)) return wrong(k, `${k[0]!.toUpperCase()}${k.slice(1)}: 512 MiB, 2 GiB`, meant(d[k], 'MiB', empty[k]));
     if (n) { limits[k] = n; cmd.push(`--${k} ${bytes(n).replace(' ', '').replace(/iB$/, '').toLowerCase()}`); }
   }
   if (Object.keys(limits).length) body.limits = limits;
   const rules = d.net === 'all' ? ['all'] : d.net === 'rules' ? d.rules.split(/[\s,]+/).filter(Boolean) : [];
-  if (d.net === 'rules' && !rules.length) return { field: 'rules', message: 'name a host or a preset, or choose no network' };
+  if (d.net === 'rules' && !rules.length) return { field: 'rules', message: 'Name a host or a preset, or choose no network', fix: { name: 'No network', change: { net: 'off' } } };
   if (rules.length) { body.net = rules as Create['net']; for (const r of rules) cmd.push(`--net ${word(r)}`); }
   if (d.ttl.trim()) {
     const ms = period(d.ttl);
-    if (Number.isNaN(ms) || ms < 1000) return { field: 'ttl', message: 'ends after: 10 min, 2 h' };
+    if (Number.isNaN(ms) || ms < 1000) return wrong('ttl', 'Ends after: 10 min, 2 h', meant(d.ttl, /h/i.test(d.ttl) ? 'h' : 'min', '10 min'));
     body.ttl_ms = ms as Create['ttl_ms'];
     cmd.push(`--ttl ${d.ttl.replace(/\s+/g, '').replace('min', 'm')}`);
     if (d.expiry === 'pause') { body.on_expiry = 'pause'; cmd.push('--on-expiry pause'); }
   }
   if (d.isolation) { body.isolation = d.isolation as Create['isolation']; cmd.push(`--isolation ${d.isolation}`); }
   if (d.manifest.trim()) {
-    try { body.manifest = JSON.parse(d.manifest); } catch (e) { return { field: 'manifest', message: `the manifest is no JSON: ${(e as Error).message}` }; }
+    try { body.manifest = JSON.parse(d.manifest); } catch (e) { const fix = mended(d.manifest); return { field: 'manifest', message: `The manifest is no JSON: ${(e as Error).message}`, fix: fix ? { name: fix.name, change: { manifest: d.manifest.slice(0, fix.from) + fix.insert + d.manifest.slice(fix.to) } } : { name: 'Take it out', change: { manifest: '' } } }; }
     cmd.push('--manifest manifest.json');
   }
   return { body, cmd: cmd.join(' ') };
@@ -49,7 +58,18 @@ export function request(d: Draft): { body: Create; cmd: string } | { field: keyo
 export default function CreateDialog() {
   const [d, setD] = useState<Draft>(() => { const k = kept(), t = route.value.query.get('template'); return t ? { ...k, template: t } : k; }), [error, fail] = useState<unknown>(null), [bad, setBad] = useState<keyof Draft | ''>(''), presets = useAsk(() => get<Record<string, string[]>>('/net/presets'), []), form = useRef<HTMLFormElement>(null), [seed, plant] = useState(0); // another text from outside is another editor: what is typed must not be
   const set = (change: Partial<Draft>) => setD(old => { const n = { ...old, ...change }; sessionStorage.setItem('draft', JSON.stringify(n)); return n; }), close = () => { overlay.value = ''; }, r = request(d);
+  const editor = useRef<EditorView | null>(null), mend = (w: Wrong) => { set(w.fix.change); setBad(''); fail(null); if ('manifest' in w.fix.change) plant(seed + 1); else (form.current?.querySelector(`[name=${w.field}]`) as HTMLElement | null)?.focus(); };
+  /** To the first thing that is wrong in the manifest, if anything is. */
+  const toManifest = async () => {
+    const first = d.manifest.trim() ? (await lint(d.manifest).catch(() => []))[0] : undefined, view = editor.current;
+    if (!first) return false;
+    setBad('manifest');
+    fail(new Error(`manifest, line ${d.manifest.slice(0, first.from).split('\n').length}: ${first.message}`));
+    if (view) { view.dispatch({ selection: { anchor: Math.min(first.from, view.state.doc.length) }, scrollIntoView: true }); view.focus(); }
+    return true;
+  };
   const send = async () => {
+    if (!('field' in r) && await toManifest()) return;
     if ('field' in r) { setBad(r.field); fail(new Error(r.message)); (form.current?.querySelector(`[name=${r.field}], .at-${r.field} .cm-content`) as HTMLElement | null)?.focus(); return; }
     const began = performance.now();
     try {
@@ -70,22 +90,23 @@ export default function CreateDialog() {
         <fieldset><legend>Network</legend><div class="pick three">{([['off', 'None', 'loopback only'], ['rules', 'Rules', 'by name'], ['all', 'All', 'but closed ranges']] as const).map(([v, n, t]) => <label key={v} class={v === 'all' ? 'amber' : ''}><input type="radio" name="net" checked={d.net === v} onChange={() => set({ net: v })} /><b>{n}</b>{t}</label>)}</div>
           {d.net === 'rules' && <>{field('rules', 'Hosts or presets', { placeholder: 'pypi.org *.npmjs.org github', class: `in mono ${bad === 'rules' ? 'wrong' : ''}` })}<p class="presets dim">{Object.keys(presets.data ?? {}).map(p => <button type="button" class="plain" key={p} title={presets.data![p]!.join('\n')} onClick={() => set({ rules: `${d.rules} ${p}`.trim() })}>{p}</button>)}</p></>}</fieldset>
         <div class="threes">{field('ttl', 'Ends after', { placeholder: 'never' })}<label class="field"><span>Then</span><select class="in" value={d.expiry} onChange={e => set({ expiry: e.currentTarget.value as 'kill' })}><option value="kill">it ends</option><option value="pause">it pauses</option></select></label><label class="field"><span>Least level</span><select class="in" value={d.isolation} onChange={e => set({ isolation: e.currentTarget.value })}><option value="">any{doctor.value ? ` (${doctor.value.isolation} here)` : ''}</option><option value="process">1 process</option><option value="rootless">2 rootless</option><option value="root">3 root</option></select></label></div></div>
-        <div class="at-manifest"><div class="bar"><h2>Manifest</h2><span class="dim">what is put into it; JSON, optional</span><span class="right">{!d.manifest && <Btn kind="small" onClick={() => { set({ manifest: example }); plant(seed + 1); }}>Begin with an example</Btn>}</span></div><Manifest key={seed} text={d.manifest} onChange={t => set({ manifest: t })} /></div></div>
+        <div class="at-manifest"><div class="bar"><h2>Manifest</h2><span class="dim">what is put into it; JSON, optional</span><span class="right">{!d.manifest && <Btn kind="small" onClick={() => { set({ manifest: example }); plant(seed + 1); }}>Begin with an example</Btn>}</span></div><Manifest key={seed} text={d.manifest} onChange={t => set({ manifest: t })} view={editor} /></div></div>
       {error ? <Trouble error={error} what="It was not made." /> : null}
-      <div class="dfoot"><div class="grow">{'cmd' in r ? <Cmd text={r.cmd} /> : <p class="bad"><Icon name="bang" class="inline" /> {r.message}</p>}</div><button class="btn prime" type="submit">Create</button></div></form></Dialog>
+      <div class="dfoot"><div class="grow">{'cmd' in r ? <Cmd text={r.cmd} /> : <p class="bad mendrow"><Icon name="bang" class="inline" /> <span>{r.message}</span> <Btn kind="small" onClick={() => mend(r)}>{r.fix.name}</Btn></p>}</div><button class="btn prime" type="submit">Create</button></div></form></Dialog>
   );
 }
 
-function Manifest({ text, onChange }: { text: string; onChange: (t: string) => void }) {
-  const host = useRef<HTMLDivElement>(null), [ready, set] = useState(false);
+function Manifest({ text, onChange, view: out }: { text: string; onChange: (t: string) => void; view: { current: EditorView | null } }) {
+  const host = useRef<HTMLDivElement>(null), [ready, set] = useState(false), [wrong, found] = useState<Diagnostic[]>([]);
   useEffect(() => {
-    let view: { destroy(): void } | undefined, gone = false;
+    let gone = false;
     void import('../cm').then(cm => {
       if (gone || !host.current) return;
-      view = cm.make({ parent: host.current, text, path: 'manifest.json', nonce: cm.nonce(), label: 'Manifest', onChange, check: lint, complete: completions }).view;
+      out.current = cm.make({ parent: host.current, text, path: 'manifest.json', nonce: cm.nonce(), label: 'Manifest', onChange, check: lint, onProblems: found, complete: completions }).view;
       set(true);
     });
-    return () => { gone = true; view?.destroy(); };
+    return () => { gone = true; out.current?.destroy(); out.current = null; };
   }, []);
-  return <div class="cm-host manifest" ref={host} aria-busy={!ready} />;
+  const first = wrong[0], view = out.current, line = first && view ? view.state.doc.lineAt(Math.min(first.from, view.state.doc.length)).number : 0;
+  return <><div class="cm-host manifest" ref={host} aria-busy={!ready} />{first && view && <div class="said mend" role="status"><Icon name="bang" class="bad" /><span class="grow"><button type="button" class="plain" onClick={() => { view.dispatch({ selection: { anchor: Math.min(first.from, view.state.doc.length) }, scrollIntoView: true }); view.focus(); }}>line {line}</button>: {safe(first.message, 300)}{wrong.length > 1 && <span class="dim"> {plural(wrong.length - 1, 'other')}.</span>}</span>{first.actions?.slice(0, 2).map(a => <Btn key={a.name} kind="small" onClick={() => { a.apply(view, first.from, first.to); view.focus(); }}>{a.name}</Btn>)}</div>}</>;
 }

@@ -5,6 +5,7 @@ import type { Diagnostic } from '@codemirror/lint';
 import type { EditorView } from '@codemirror/view';
 import { Failed, get, post } from '../api';
 import { safe } from '../lib/format';
+import { inside, mended, type Fix } from '../lib/fix';
 import { read } from '../lib/jsontext';
 import { Form, type Choice, type Schema } from '../lib/schema';
 
@@ -28,17 +29,18 @@ export async function completions(c: CompletionContext): Promise<CompletionResul
 /** Where it breaks only we know; what the schema can say is marked in its place; all else the server judges. */
 export async function lint(text: string): Promise<Diagnostic[]> {
   if (!text.trim()) return [];
-  const here = (from: number, n: number, message: string): Diagnostic => { const p = Math.max(0, Math.min(text.length - 1, from)); return { from: p, to: Math.min(text.length, p + Math.max(1, n)), severity: 'error', message: safe(message, 400) }; };
+  const here = (from: number, n: number, message: string, fixes: Fix[] = []): Diagnostic => { const p = Math.max(0, Math.min(text.length - 1, from)); return { from: p, to: Math.min(text.length, p + Math.max(1, n)), severity: 'error', message: safe(message, 400), actions: fixes.map(f => ({ name: safe(f.name, 60), apply: view => view.dispatch({ changes: { from: f.from, to: f.to, insert: f.insert }, userEvent: 'input.fix' }) })) }; };
   let m: unknown;
   try { m = JSON.parse(text); } catch (e) {
-    const said = (e as Error).message, at = /position (\d+)/.exec(said), line = /line (\d+) column (\d+)/.exec(said);
-    return [here(at ? Number(at[1]) : line ? text.split('\n').slice(0, Number(line[1]) - 1).join('\n').length + Number(line[2]) : text.length - 1, 1, said)];
+    const said = (e as Error).message, at = /position (\d+)/.exec(said), line = /line (\d+) column (\d+)/.exec(said), fix = mended(text);
+    return [here(at ? Number(at[1]) : line ? text.split('\n').slice(0, Number(line[1]) - 1).join('\n').length + Number(line[2]) : text.length - 1, 1, said, fix ? [fix] : [])];
   }
-  const wrong = (await form())?.check(read(text)) ?? [];
-  if (wrong.length) return wrong.map(w => here(w.from, w.to - w.from, w.message));
+  const wrong = (await form())?.check(read(text), text) ?? [];
+  if (wrong.length) return wrong.map(w => here(w.from, w.to - w.from, w.message, w.fixes));
   try { await post('/manifest/check', m); } catch (e) {
     if (!(e instanceof Failed) || e.status !== 400) return []; // it says nothing about the text
-    return [here(...place(text, String(e.info?.entry ?? '')), e.message)];
+    const entry = String(e.info?.entry ?? ''), [at, n] = place(text, entry);
+    return [here(at, n, e.message, inside(text, { from: at, to: at + n }, entry))];
   }
   return [];
 }

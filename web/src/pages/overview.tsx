@@ -2,15 +2,15 @@
 // The home page: what waits for a person, then the picture of what exists, then how it goes.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { all as askAll, get, of, post, session, type AuditLine, type List } from '../api';
+import { get, of, post, session, type AuditLine, type List } from '../api';
 import { bytes, clock, exact, plural, safe, span } from '../lib/format';
 import { href, route, setQuery } from '../lib/router';
 import { lazy } from '../lib/lazy';
 import { allowMenu } from '../actions';
-import { boxes, deadJobs, dismiss, doctor, feed, loaded, now, put, refused, reloadJobs, samples, sorted } from '../live';
+import { boxes, builds, deadJobs, dismiss, feed, loaded, now, put, refused, samples, snaps, sorted } from '../live';
 import { overlay } from '../keys';
 import { failed, lifted, tally, title, why, type Happening } from '../state';
-import { attempt, Blank, Btn, Icon, Islet, Loading, Menu, Said, Sheet, Seg, State, toast, Trouble, useAsk, When, type IconName } from '../ui';
+import { attempt, Blank, Btn, Icon, Islet, Loading, Menu, Said, Sheet, Seg, State, toast, Trouble, useAsk, type IconName } from '../ui';
 import { Chart } from './chart';
 import type { PlotProps } from '../plot';
 import { Range, range, usePast } from '../range';
@@ -42,6 +42,7 @@ function Figures() {
   const audit = useAsk(() => get<List<AuditLine>>('/audit', { last: 1000 }), [boxes.value.size]);
   const made = (audit.data?.items ?? []).filter(a => a.action === 'POST /api/v1/sandboxes' && a.verdict === 'ok').map(a => a.us / 1000).sort((a, b) => a - b);
   const ran = (audit.data?.items ?? []).filter(a => /\/(run|processes|pty)$/.test(a.action) && a.verdict === 'ok' && a.time_ms > now.peek() - 3600000).length;
+  const began = (audit.data?.items ?? []).filter(a => /\/(processes|pty)$/.test(a.action) && a.verdict === 'ok').map(a => a.us / 1000).sort((a, b) => a - b);
   const memory = s?.items.reduce((n, i) => n + i.memory, 0) ?? 0, out = s?.items.reduce((n, i) => n + i.net_tx, 0) ?? 0, back = s?.items.reduce((n, i) => n + i.net_rx, 0) ?? 0;
   const unit = (text: string): ComponentChildren => { const [v, u] = text.split(' '); return <>{v} <small>{u}</small></>; };
   const no = refused.value.reduce((n, r) => n + r.times, 0), bad = all.filter(failed).length;
@@ -49,7 +50,7 @@ function Figures() {
     <dl class="figs">
       <div><dt>Running</dt><dd>{count('running')} <small>of {all.length}</small></dd><dd class="note">{count('paused')} paused, {count('stopped')} stopped{bad > 0 && <>, <span class="bad">{bad} failed</span></>}</dd></div>
       <div><dt>Create, median</dt><dd>{made.length ? unit(span(quantile(made, 0.5))) : '–'}</dd><dd class="note">{made.length ? `p99 ${span(quantile(made, 0.99))} over ${plural(made.length, 'create')}` : 'None yet over the API'}</dd></div>
-      <div><dt>Commands</dt><dd>{ran} <small>in an hour</small></dd><dd class="note">started over the API, terminals too</dd></div>
+      <div><dt>Command start, median</dt><dd>{began.length ? unit(span(quantile(began, 0.5))) : '–'}</dd><dd class="note">{began.length ? `p99 ${span(quantile(began, 0.99))}; ` : ''}{plural(ran, 'command')} in the past hour</dd></div>
       <div><dt>Memory</dt><dd>{s ? unit(bytes(memory)) : '–'} {s && <small>of {bytes(s.memory)}</small>}</dd><dd class="note">{s && s.items.length ? `${bytes(memory / s.items.length)} a running sandbox; ${bytes(s.memory_free)} are free` : 'Nothing runs'}</dd></div>
       <div><dt>Left this host</dt><dd>{unit(bytes(out))}</dd><dd class="note">{bytes(back)} came back; {no ? <span class="bad">{no} refused</span> : 'nothing refused'}</dd></div>
     </dl>
@@ -59,7 +60,7 @@ function Figures() {
 function ChartSheet() {
   const list = route.value.query.get('chart') === 'list';
   return (
-    <Sheet title="Chart" note={<span class="wide cut chartnote">size is memory, rings are CPU, the shape is the sandbox's own</span>} actions={<><span class="legend wide">{['running', 'paused', 'failed'].map(s => <span class="state" key={s}><span class={`mark ${s}`} />{s}</span>)}</span><Seg small label="Chart or list" value={list ? 'list' : 'chart'} options={[['chart', 'Chart'], ['list', 'List']]} onPick={v => setQuery({ chart: v === 'list' ? 'list' : null })} /></>}>
+    <Sheet title="Chart" note={<span class="wide cut chartnote">size is memory, rings are CPU, the shape is the sandbox's own</span>} actions={<><span class="legend wide">{['running', 'paused', 'stopped', 'failed'].map(s => <span class="state" key={s}><span class={`mark ${s}`} />{s}</span>)}</span><Seg small label="Chart or list" value={list ? 'list' : 'chart'} options={[['chart', 'Chart'], ['list', 'List']]} onPick={v => setQuery({ chart: v === 'list' ? 'list' : null })} /></>}>
       {list ? <ul class="plainlist scroll chartlist">{sorted.value.slice(0, 200).map(b => <li key={b.id}><Islet id={b.id} state={failed(b) ? 'damaged' : b.state} /><a class="grow cut" href={href(['sandbox', b.id])}><Said text={title(b)} /></a><State state={b.state} bad={failed(b)} /></li>)}</ul> : <Chart />}
     </Sheet>
   );
@@ -79,19 +80,19 @@ function waiting(): Wait[] {
     key: j.id, icon: 'bang', tone: 'warn', title: <>A job gave up after {plural(j.attempts, 'try', 'tries')}</>, text: <><code>{safe(j.kind)}</code> of <code>{safe(j.subject, 24)}</code>: {safe(j.error, 160)}</>, act: <Btn kind="small" href="#/jobs">Open</Btn>,
   }));
   const bad: Wait[] = sorted.value.filter(failed).slice(0, 3).map(b => ({ key: b.id, icon: 'x', tone: 'bad', title: <Said text={title(b)} class="cut" />, text: <>It ended: {safe(b.reason)}. Its files are kept.</>, act: <Btn kind="small" href={href(['sandbox', b.id])}>Look</Btn> }));
-  return [...no, ...bad, ...dead];
+  // A build that failed waits until a later one of the same name is ready.
+  const built: Wait[] = builds.value.filter((b, i, l) => b.state === 'failed' && b.ended_ms > now.value - 86400000 && !l.slice(0, i).some(x => x.names === b.names)).slice(0, 3).map(b => ({ key: b.id, icon: 'x', tone: 'bad', title: <>Build of <Said text={b.names || b.id.slice(0, 8)} most={40} /> failed</>, text: <>{b.steps > 0 && `Step ${b.step} of ${b.steps}: `}{safe(b.error, 160)}</>, act: <Btn kind="small" href={href(['templates'], { build: b.id })}>See log</Btn> }));
+  return [...no, ...bad, ...built, ...dead];
 }
 
 function Inbox({ items }: { items: Wait[] }) {
   const soon = sorted.value.filter(b => b.state === 'running' && b.deadline_ms && b.deadline_ms - now.value < 600000).sort((a, b) => a.deadline_ms - b.deadline_ms).slice(0, 4);
-  const hints = doctor.value?.layers.filter(l => l.state === 'off').length ?? 0;
   const extend = (id: string) => attempt('It was not extended', async () => { const b = await post<any>(of(id, '/extend'), { ttl_ms: Math.max(0, boxes.value.get(id)!.deadline_ms - Date.now()) + 3600000 }); put(b); toast(`${title(b)} now ends at ${clock(b.deadline_ms).slice(0, 5)}.`); });
   return (
     <Sheet title="Waiting for you" note={items.length || ''}>
       {items.length === 0 && <p class="pad soft">Nothing waits for you.</p>}
       <ul class="inbox">{items.map(i => <li key={i.key}><Icon name={i.icon} class={i.tone} /><b class="cut">{i.title}</b><p>{i.text}</p>{i.act}</li>)}</ul>
       {soon.length > 0 && <><div class="bar topline"><h2>Ending soon</h2></div><ul class="inbox">{soon.map(b => <li key={b.id}><Icon name="cay" /><b class="cut"><a href={href(['sandbox', b.id])}><Said text={title(b)} /></a></b><p>{b.on_expiry === 'pause' ? 'Pauses' : 'Ends'} in {span(b.deadline_ms - now.value)}.</p><Btn kind="small" onClick={() => extend(b.id)}>+1 h</Btn></li>)}</ul></>}
-      {hints > 0 && <p class="pad dim">{plural(hints, 'layer')} of isolation {hints === 1 ? 'is' : 'are'} off on this host: <a href="#/doctor">doctor</a>.</p>}
     </Sheet>
   );
 }
@@ -119,26 +120,25 @@ function PastPlots() {
 
 function LivePlots() {
   const s = samples.value, t = s.map(x => x.time_ms);
-  const rate = (f: (x: (typeof s)[number]) => number) => s.map((x, i) => { const p = s[i - 1]; const d = p ? x.time_ms - p.time_ms : 0; return p && d < 10000 ? Math.max(0, (f(x) - f(p)) / d) * 1000 : null; });
   const same = (x: (typeof s)[number], p: (typeof s)[number], f: (i: (typeof s)[number]['items'][number]) => number) => { const old = new Map(p.items.map(i => [i.id, f(i)])); return x.items.reduce((n, i) => n + (old.has(i.id) ? Math.max(0, f(i) - old.get(i.id)!) : 0), 0); };
   const flow = (f: (i: (typeof s)[number]['items'][number]) => number) => s.map((x, i) => { const p = s[i - 1], d = p ? x.time_ms - p.time_ms : 0; return p && d < 10000 ? (same(x, p, f) / d) * 1000 : null; });
-  void rate;
-  const per = (k: 'created' | 'exec' | 'refused') => s.map((x, i) => (i ? x.tally?.[k] ?? 0 : null));
+  const per = (k: 'created' | 'exec') => s.map((x, i) => (i ? x.tally?.[k] ?? 0 : null));
   const plots: { name: string; keys: [string, string][]; p: Omit<PlotProps, 'times' | 'sync' | 'label'> }[] = [
-    { name: 'Running', keys: [['sand', 'sandboxes']], p: { lines: [{ name: 'running', color: 'sand', data: s.map(x => x.items.length), fill: true }], show: v => String(Math.round(v)) } },
     { name: 'Started', keys: [['sea', 'commands'], ['sand', 'sandboxes']], p: { lines: [{ name: 'commands', color: 'sea', data: per('exec'), fill: true }, { name: 'sandboxes', color: 'sand', data: per('created') }], show: v => String(Math.round(v)) } },
     { name: 'CPU', keys: [['sea', `of ${s.at(-1)?.cpus ?? 1} cores`]], p: { lines: [{ name: 'cores', color: 'sea', data: flow(i => i.cpu_us / 1e6), fill: true }], show: v => v.toFixed(v < 10 ? 1 : 0), limit: s.at(-1)?.cpus } },
-    { name: 'Egress', keys: [['sea', 'out and in'], ['coral', 'refused']], p: { lines: [{ name: 'bytes a second', color: 'sea', data: flow(i => i.net_rx + i.net_tx), fill: true }], show: v => bytes(v) } },
+    { name: 'Memory', keys: [['sand', `of ${bytes(s.at(-1)?.memory ?? 0)}`]], p: { lines: [{ name: 'memory', color: 'sand', data: s.map(x => x.items.reduce((n, i) => n + i.memory, 0)), fill: true }], show: bytes } },
+    { name: 'Egress', keys: [['sea', 'out'], ['iris', 'in, a second']], p: { lines: [{ name: 'out', color: 'sea', data: flow(i => i.net_tx), fill: true }, { name: 'in', color: 'iris', data: flow(i => i.net_rx) }], show: v => bytes(v) } },
   ];
   return <div class="plots">{plots.map(({ name, keys, p }) => <figure class="plot" key={name}><figcaption><b>{name}</b>{keys.slice(0, p.lines.length).map(([c, k], i) => <span key={k} class={`key key-${c} ${i ? 'dash' : ''}`}>{k}</span>)}</figcaption>{s.length > 1 ? <Plot times={t} sync="overview" label={name} {...p} /> : <Loading rows={2} />}</figure>)}</div>;
 }
 
 // ------------------------------------------------------------------ just now
 
-const kinds: Record<string, [IconName, string, string]> = { created: ['plus', '', 'created'], paused: ['pause', '', 'paused'], resumed: ['play', '', 'resumed'], stopped: ['x', '', 'stopped'], removed: ['bin', '', 'removed'], exec: ['exec', '', 'started a command'], exit: ['ok', 'ok', 'a command ended'], limit: ['bang', 'warn', 'reached a limit'], net: ['no', 'bad', 'refused'], lost: ['bang', 'warn', 'events were lost'] };
+const kinds: Record<string, [IconName, string, string]> = { created: ['plus', '', 'created'], paused: ['pause', '', 'paused'], resumed: ['play', '', 'resumed'], stopped: ['x', '', 'stopped'], removed: ['bin', '', 'removed'], exec: ['exec', '', 'started a command'], exit: ['ok', 'ok', 'a command ended'], limit: ['bang', 'warn', 'reached a limit'], net: ['no', 'bad', 'refused'], snapshot: ['snap', 'sandc', 'a snapshot was taken'], lost: ['bang', 'warn', 'events were lost'] };
 export function tell(e: Happening): string {
   if (e.kind === 'net') return `refused ${e.net?.name || e.net?.addr || '?'}${e.net?.port ? ':' + e.net.port : ''}, ${why(e.net?.reason ?? '').toLowerCase().replace(/\.$/, '')}`;
   if (e.kind === 'exit') return e.code ? `a command ended with ${e.code}${e.reason && e.reason !== 'exit' ? `, ${e.reason}` : ''}` : 'a command ended';
+  if (e.kind === 'snapshot') { const s = e.snapshot ? snaps.value.get(e.snapshot) : undefined; return e.reason === 'removed' ? 'a snapshot was deleted' : `snapshot ${s?.label ? `“${s.label}”` : (e.snapshot ?? '').slice(0, 8)}${s?.files ? `, ${plural(s.files, 'file')} changed` : ''}`; }
   return `${kinds[e.kind]?.[2] ?? e.kind}${e.reason && e.kind !== 'created' ? `: ${e.reason}` : ''}`;
 }
 const spoken = (a: AuditLine) => a.action.replace(/^(\w+) \/api\/v1\//, '$1 ').replace('sandboxes/{id}', 'sandbox');
@@ -148,11 +148,10 @@ function Feed() {
   const old = useAsk(() => get<List<AuditLine>>('/audit', { last: 30 }), []);
   const items = feed.value.slice(0, more ? 100 : 12);
   const name = (id: string) => { const b = boxes.value.get(id); return b ? title(b) : id ? id.slice(0, 10) : 'server'; };
-  void askAll; void reloadJobs;
   return (
     <Sheet title="Just now" note="as it happens" actions={<a href="#/audit">All requests</a>} class="gap">
       <div class="feed" aria-live="off">
-        {items.map(e => { const [icon, tone] = e.kind === 'exit' && e.code ? ['x', 'bad'] as const : kinds[e.kind] ?? ['pulse', '']; return <FeedRow key={e.id} t={e.time_ms} icon={icon as IconName} tone={tone} who={e.sandbox ? <a class="cut" href={href(['sandbox', e.sandbox, e.kind === 'net' ? 'network' : undefined])}>{safe(name(e.sandbox), 40)}</a> : <span />} what={tell(e)} note={e.process ? e.process.slice(0, 8) : ''} />; })}
+        {items.map(e => { const [icon, tone] = e.kind === 'exit' && e.code ? ['x', 'bad'] as const : kinds[e.kind] ?? ['pulse', '']; return <FeedRow key={e.id} t={e.time_ms} icon={icon as IconName} tone={tone} who={e.sandbox ? <a class="cut" href={href(['sandbox', e.sandbox, e.kind === 'net' ? 'network' : e.kind === 'snapshot' ? 'snapshots' : undefined])}>{safe(name(e.sandbox), 40)}</a> : <span />} what={tell(e)} note={e.process ? e.process.slice(0, 8) : ''} />; })}
         {items.length < 8 && [...(old.data?.items ?? [])].reverse().filter(a => !feed.value.some(e => Math.abs(e.time_ms - a.time_ms) < 1500 && e.sandbox === a.object)).slice(0, 12 - items.length).map(a => <FeedRow key={a.seq} t={a.time_ms} icon={a.verdict === 'ok' ? 'audit' : 'no'} tone={a.verdict === 'ok' ? '' : 'bad'} who={boxes.value.has(a.object) ? <a class="cut" href={href(['sandbox', a.object])}>{safe(name(a.object), 40)}</a> : <span class="cut dim">{safe(a.object, 24)}</span>} what={spoken(a)} note={a.us ? span(a.us / 1000) : ''} />)}
       </div>
       {feed.value.length > items.length && <p class="pad"><Btn kind="small" onClick={() => show(true)}>{feed.value.length - items.length} older</Btn></p>}
@@ -160,4 +159,3 @@ function Feed() {
   );
 }
 const FeedRow = ({ t, icon, tone, who, what, note }: { t: number; icon: IconName; tone: string; who: ComponentChildren; what: string; note: string }) => <><time class="mono dim" title={exact(t)}>{clock(t)}</time><Icon name={icon} class={tone} />{who}<span class="cut soft" title={safe(what, 2000)}>{safe(what, 200)}</span><code class="dim">{safe(note, 40)}</code></>;
-void When;

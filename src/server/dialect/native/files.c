@@ -2,6 +2,7 @@
 /* Looking at files: one, a directory, by pattern, by what is in them. */
 #include "native.h"
 #include <base/base.h>
+#include <cay/workspace.h>
 #include <string.h>
 
 #define ST(field) offsetof(cay_dirent, st.field)
@@ -76,6 +77,7 @@ static int reply_items(cay__items *l, int rc, cay_err *err)
 static const cay__query list_query[] = {
     { "path", "string", "a directory", .required = true },
     { "depth", "integer", "1: the directory itself; 0: all the way down" },
+    { "kept", "boolean", "of one that is stopped, as it was left, without starting it; depth is 1 then" },
     { NULL },
 };
 const cay__doc cay__doc_file_list = { "listFiles", "files", "what is in a directory", .query = list_query,
@@ -86,10 +88,13 @@ int cay__on_file_list(cay__req *r, cay_err *err)
     cay__items l;
     const char *path;
     uint64_t depth;
-    CAY_TRY(cay__native_use(r, &sb, err));
+    bool kept = cay__req_flag(r, "kept");
+    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_use(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(cay__req_number(r, "depth", 1, 4096, &depth, err));
     cay__items_begin(&l, r, &cay__file_shape);
+    if (kept)
+        return reply_items(&l, cay_sandbox_kept_list(sb, &r->call, path, on_entry, &l, err), err);
     return reply_items(&l, cay_dir_list(sb, &r->call, path, (unsigned)depth, on_entry, &l, err), err);
 }
 

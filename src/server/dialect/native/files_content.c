@@ -4,6 +4,8 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <cay/workspace.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <net/multipart.h>
 #include <server/range.h>
@@ -11,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { SMALL = 65536 };
 
@@ -29,7 +32,21 @@ static void name_version(cay__req *r, const cay_stat *st, char *etag, size_t cap
         cay__reply_field(r, "Last-Modified", when);
 }
 
-static const cay__query get_query[] = { { "path", "string", "", .required = true }, { "user", "string", "with whose rights" }, { NULL } };
+/* Its bytes in a file without a name, from its beginning; spec->length is how many there are. */
+static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_read *spec, int *out, cay_err *err)
+{
+    CAY_AUTOFD fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make a file for a copy");
+    CAY_TRY(cay_sandbox_kept_read(sb, &r->call, path, spec->offset, spec->length, fd, err));
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read the copy");
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+static const cay__query get_query[] = { { "path", "string", "", .required = true }, { "user", "string", "with whose rights" },
+                                      { "kept", "boolean", "of one that is stopped, as it was left, without starting it" }, { NULL } };
 const cay__doc cay__doc_file_get = { "readFile", "files", "its bytes; Range, If-Range and If-None-Match are heard", .query = get_query,
                                      .answers = { { 200, .type = "application/octet-stream" }, { 206, .type = "application/octet-stream" }, { 304 }, { 400 }, { 404 }, { 409 }, { 416 } } };
 int cay__on_file_get(cay__req *r, cay_err *err)
@@ -40,9 +57,10 @@ int cay__on_file_get(cay__req *r, cay_err *err)
     char etag[80], range[80];
     uint64_t from = 0, len = 0;
     int fd;
-    CAY_TRY(cay__native_use(r, &sb, err));
+    bool kept = cay__req_flag(r, "kept");
+    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_use(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
-    CAY_TRY(cay_file_stat(sb, &r->call, path, true, &st, err));
+    CAY_TRY(kept ? cay_sandbox_kept_stat(sb, &r->call, path, &st, err) : cay_file_stat(sb, &r->call, path, true, &st, err));
     if (st.type != CAY_FILE)
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", path);
     name_version(r, &st, etag, sizeof etag);
@@ -56,7 +74,7 @@ int cay__on_file_get(cay__req *r, cay_err *err)
     }
     /* Not beyond what was promised, should it grow; a file of no size may be one of proc(5), which has no size but bytes. */
     cay_read spec = { .size = sizeof spec, .offset = from, .length = part ? len : st.size, .user = cay__req_query(r, "user") };
-    CAY_TRY(cay_file_open_read(sb, &r->call, path, &spec, &fd, err));
+    CAY_TRY(kept ? open_kept(r, sb, path, &spec, &fd, err) : cay_file_open_read(sb, &r->call, path, &spec, &fd, err));
     if (part) {
         snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from, from + len - 1, st.size);
         cay__reply_field(r, "Content-Range", range);

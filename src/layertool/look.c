@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * look WORD…: what a sandbox that does not run has at a path.
+ *
+ *   a=LAYER        the stack, bottom first
+ *   top=PATH       what it wrote above it, below the state directory: sandboxes/ID/upper
+ *   root=DIR       below the stack, a directory of the host
+ *   path=PATH      from its root; no link is followed on the way
+ *   list | stat | read
+ *   from=N len=N   of read: only so much of it
+ *
+ * READY: all is open, and what becomes of the sandbox makes no difference any more. ENTRY: bytes name, numbers mode, size, uid, gid, inode, links, seconds and nanoseconds of its last change, bytes target of a link. list: one for each in the
+ * directory; stat and read: of the path itself. read: its bytes are then in the file behind TOOL_FD. DONE: nothing.
+ */
+#include "compare.h"
+#include <base/str.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <sys/sendfile.h>
+
+#define ENTRIES_MAX 200000u
+#define PIECE       (1u << 20)
+
+typedef struct ask {
+    const char *layers[TOOL_STACK_MAX];
+    size_t      n;
+    const char *top, *path;
+    bool        list, read;
+    uint64_t    from, len;
+} ask;
+
+static int parse(tool *t, ask *q, cay_err *err)
+{
+    for (size_t i = 0; i < t->nargs; i++) {
+        const char *w = t->args[i];
+        if (!strncmp(w, "a=", 2) && q->n < TOOL_STACK_MAX)
+            q->layers[q->n++] = w + 2;
+        else if (!strncmp(w, "top=", 4))
+            q->top = w + 4;
+        else if (!strncmp(w, "root=", 5))
+            t->bottom = w + 5;
+        else if (!strncmp(w, "path=", 5))
+            q->path = w + 5;
+        else if (!strcmp(w, "list"))
+            q->list = true;
+        else if (!strcmp(w, "read"))
+            q->read = true;
+        else if (strcmp(w, "stat") != 0 && !(!strncmp(w, "from=", 5) && cay__str_to_u64(w + 5, &q->from)) && !(!strncmp(w, "len=", 4) && cay__str_to_u64(w + 4, &q->len)))
+            return cay_fail(err, CAY_EINVAL, "look: %.60s", w);
+    }
+    return q->path ? 0 : cay_fail(err, CAY_EINVAL, "look: no path");
+}
+
+static int say(tool *t, cay__buf *rec, const char *name, const entry *e, cay_err *err)
+{
+    char target[PATH_MAX] = "";
+    const struct stat *st = &e->st;
+    ssize_t n = S_ISLNK(st->st_mode) ? readlinkat(e->dir, name, target, sizeof target - 1) : 0;
+    target[CAY_MAX(n, 0)] = 0;
+    uint32_t base = t->root ? TOOL_STORE : 0; /* ids as they are inside */
+    cay__rec_bytes(rec, name, strlen(name));
+    const uint64_t numbers[] = { st->st_mode, (uint64_t)st->st_size, st->st_uid >= base ? st->st_uid - base : st->st_uid, st->st_gid >= base ? st->st_gid - base : st->st_gid,
+                                 st->st_ino, st->st_nlink, (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec };
+    for (size_t i = 0; i < CAY_LEN(numbers); i++)
+        cay__rec_num(rec, numbers[i]);
+    cay__rec_bytes(rec, target, strlen(target));
+    return tool_say(t, CAY__REC_ENTRY, rec, err);
+}
+
+static int list(tool *t, const view *v, cay_err *err)
+{
+    names all = { 0 };
+    cay__buf rec = CAY__BUF(CAY__REC_MAX);
+    int rc = 0;
+    if (names_read(&all, crawl_fd(&v->base)) < 0 || names_read(&all, crawl_fd(&v->top)) < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "list the directory");
+    names_sort(&all);
+    for (size_t i = 0; rc == 0 && i < CAY_MIN(all.n, (size_t)ENTRIES_MAX); i++) {
+        entry e;
+        view_look(v, all.v[i], &e);
+        if (e.there)
+            rc = say(t, &rec, all.v[i], &e, err);
+        if (rc == 0)
+            rc = tool_check(t, err);
+    }
+    names_clear(&all);
+    cay__buf_clear(&rec);
+    return rc;
+}
+
+/* Only a file is opened, and it is looked at again then: nothing else may be read, waited for or rewound by that. */
+static int copy(tool *t, const ask *q, const entry *e, const char *name, cay_err *err)
+{
+    struct stat st = e->st;
+    off_t at = (off_t)q->from;
+    CAY_AUTOFD in = S_ISREG(st.st_mode) ? openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+    if (S_ISREG(st.st_mode) && (in < 0 || fstat(in, &st) < 0))
+        return cay_fail_sys(err, CAY_ESYS, "open %.200s", name);
+    if (!S_ISREG(st.st_mode))
+        return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", name);
+    for (uint64_t left = q->len; left;) {
+        ssize_t n = sendfile(TOOL_FD, in, &at, CAY_MIN(left, (uint64_t)PIECE));
+        if (n == 0)
+            break;
+        if (n < 0 && errno != EINTR)
+            return cay_fail_sys(err, CAY_ESYS, "copy %.200s", name);
+        left -= (uint64_t)CAY_MAX(n, 0);
+        CAY_TRY(tool_check(t, err));
+    }
+    return 0;
+}
+
+/* One part of the path after the other; the last is `name` in the directory where the view is then, "" for the root. */
+static int go(tool *t, view *v, char *path, const char **name, cay_err *err)
+{
+    entry e;
+    bool other;
+    char *rest = path, *part;
+    *name = "";
+    while ((part = strsep(&rest, "/"))) {
+        if (!*part || !strcmp(part, "."))
+            continue;
+        if (!strcmp(part, ".."))
+            return cay_fail_why(err, CAY_EINVAL, "path_invalid", "a path here goes down and never up");
+        if (**name) {
+            view_look(v, *name, &e);
+            if (!e.there)
+                return cay_fail_why(err, CAY_ENOENT, "file_not_found", "there is no %.200s", *name);
+            if (!S_ISDIR(e.st.st_mode))
+                return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory; links are not followed in what does not run", *name);
+            if (view_down(t, v, *name, &other) < 0)
+                return cay_fail_sys(err, CAY_ESYS, "enter %.200s", *name);
+        }
+        *name = part;
+    }
+    return 0;
+}
+
+static int answer(tool *t, const ask *q, view *v, cay_err *err)
+{
+    char path[PATH_MAX];
+    const char *name;
+    entry e;
+    bool other;
+    if (!cay__str_copy(path, sizeof path, q->path))
+        return cay_fail_why(err, CAY_EINVAL, "path_invalid", "the path is too long");
+    CAY_TRY(go(t, v, path, &name, err));
+    if (!*name)
+        return q->list ? list(t, v, err) : cay_fail_why(err, CAY_ETYPE, "not_a_file", "/ is not a file");
+    view_look(v, name, &e);
+    if (!e.there)
+        return cay_fail_why(err, CAY_ENOENT, "file_not_found", "there is no %.200s", q->path);
+    if (q->list) {
+        if (!S_ISDIR(e.st.st_mode))
+            return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory", q->path);
+        return view_down(t, v, name, &other) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.200s", name) : list(t, v, err);
+    }
+    if (q->read)
+        CAY_TRY(copy(t, q, &e, name, err));
+    cay__buf rec = CAY__BUF(CAY__REC_MAX);
+    int rc = say(t, &rec, name, &e, err);
+    cay__buf_clear(&rec);
+    return rc;
+}
+
+int look_run(tool *t, cay_err *err)
+{
+    ask q = { .n = 0 };
+    view v;
+    CAY_AUTOFD base = -1, top = -1;
+    CAY_TRY(parse(t, &q, err));
+    CAY_TRY(stack_open(t, q.layers, q.n, &base, err));
+    CAY_TRY(tool_top_open(t, q.top, &top, err));
+    view_open(&v, CAY_STEAL_FD(base), CAY_STEAL_FD(top));
+    cay__buf none = CAY__BUF(64);
+    int rc = tool_say(t, CAY__REC_READY, &none, err);
+    if (rc == 0)
+        rc = answer(t, &q, &v, err);
+    cay__buf_clear(&none);
+    view_close(&v);
+    return rc;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is there besides the first minutes: builds step by step, fixes that are offered, what a stopped sandbox left, and what others do meanwhile.
+import { join } from 'node:path';
+import { equal, settled, shots, step, truth, until } from './lib.mjs';
+
+const send = (page, name, text) => page.evaluate(async ([n, t]) => { const { csrf } = await (await fetch('/console/session')).json(); const a = await fetch(`/api/v1/builds?name=${n}`, { method: 'POST', headers: { 'X-Cay-Csrf': csrf, 'Content-Type': 'text/plain' }, body: t }); return a.json(); }, [name, text]);
+
+export async function later(page, api, s, id, wrong) {
+  const go = hash => page.evaluate(h => { location.hash = h; }, hash), button = name => page.getByRole('button', { name });
+  await step('a build that failed is rows of steps, open at what was wrong, with what helps; it waits on the overview', page, async () => {
+    const { id: b } = await send(page, 'wreck', 'FROM host\nRUN echo fine > /opt/a\nRUN echo before; echo "make: frobnicate: command not found" >&2; exit 3\nRUN never\n');
+    await until('it failed', async () => (await api('GET', `/builds/${b}`)).state === 'failed');
+    await go(`#/templates?build=${b}`);
+    const bad = page.locator('.steps li.failed');
+    await bad.locator('.errline', { hasText: 'frobnicate: command not found' }).waitFor();
+    equal(await bad.locator('details').evaluate(e => e.open), true, 'it is open');
+    await bad.getByText('Install it in an earlier step').waitFor();
+    await page.locator('.steps .left', { hasText: 'not reached' }).waitFor();
+    const done = page.locator('.steps li.done', { hasText: 'echo fine' });
+    equal(await done.locator('details').evaluate(e => e.open), false, 'one that went well is closed');
+    truth(/\d (ms|s)\b/.test(await done.innerText()), 'how long it took');
+    const { id: again } = await send(page, 'reeflet', 'FROM host\nRUN echo fine > /opt/a\n');
+    await until('it is ready', async () => (await api('GET', `/builds/${again}`)).state === 'ready');
+    await go(`#/templates?build=${again}`);
+    await page.locator('.steps li', { hasText: 'echo fine' }).locator('.chip', { hasText: 'cached' }).waitFor();
+    await page.screenshot({ path: join(shots, 'build-steps.png') });
+    await page.reload();
+    await go('#/');
+    await page.locator('.inbox li', { hasText: 'Build of wreck failed' }).getByRole('link', { name: 'See log' }).click();
+    await bad.waitFor();
+  });
+  await step('what is wrong in a draft is named, and mended by one press', page, async () => {
+    await page.evaluate(d => sessionStorage.setItem('draft', JSON.stringify(d)), { manifest: '{ "entries": {\n  "a": { "type": "fiel", "content": "x" } } }', memory: '512 mibs' });
+    await page.locator('#main').focus();
+    await page.keyboard.press('c');
+    const form = page.locator('#create');
+    await form.getByText('Memory: 512 MiB, 2 GiB').waitFor();
+    await form.getByRole('button', { name: 'Write 512 MiB' }).click();
+    equal(await form.locator('input[name=memory]').inputValue(), '512 MiB', 'the field');
+    await form.locator('.mend', { hasText: 'line 2' }).waitFor();
+    await form.getByRole('button', { name: 'Create' }).click(); // takes one there instead
+    await form.getByText('manifest, line 2: Type fiel').waitFor();
+    truth(await page.evaluate(() => !!document.activeElement?.closest('.cm-editor')), 'the caret is where it is wrong');
+    await form.getByRole('button', { name: 'Write "file"' }).click();
+    await until('it is mended', async () => (await page.evaluate(() => JSON.parse(sessionStorage.getItem('draft')).manifest)).includes('"file"'));
+    await form.locator('.mend').waitFor({ state: 'detached' });
+    await form.getByRole('button', { name: 'Close' }).click();
+    await page.evaluate(() => sessionStorage.removeItem('draft'));
+  });
+  await step('another file is looked at while one is not saved', page, async () => {
+    await api('POST', `/sandboxes/${id}/run`, { shell: 'echo one > one.txt; printf "two\\r\\nlines\\r\\n" > two.txt' });
+    await go(`#/sandbox/${id}?file=/workspace/one.txt`);
+    await page.locator('.cm-content').getByText('one').waitFor();
+    await page.locator('.cm-content').click();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.type('and a half');
+    await go(`#/sandbox/${id}?file=/workspace/two.txt`);
+    await page.locator('.cm-content').getByText('lines').waitFor();
+    await page.locator('.cm-content').click();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.type('more');
+    await page.keyboard.press('Control+s');
+    await page.getByText('two.txt saved.').waitFor();
+    equal((await api('POST', `/sandboxes/${id}/run`, { shell: 'od -c two.txt | grep -c "r  .n"' })).stdout, '1\n', 'line ends stay as they were');
+    await page.locator('.edit').getByRole('button', { name: 'one.txt' }).click();
+    await page.locator('.cm-content').getByText('and a half').waitFor();
+    await button('Close the file').click();
+    await page.locator('#question').getByRole('button', { name: /^Drop the changes/ }).click();
+    await page.locator('.edit').getByRole('button', { name: 'one.txt' }).waitFor({ state: 'detached' });
+  });
+  await step('a snapshot that somebody takes elsewhere appears by itself', page, async () => {
+    await go(`#/sandbox/${id}/snapshots`);
+    await settled(page);
+    s.cay('snapshot', '--label', 'from-elsewhere', id);
+    await page.locator('.snapmap .pname', { hasText: 'from-elsewhere' }).waitFor();
+  });
+  await step('before undo is pressed it tells what it would end and put back', page, async () => {
+    await api('POST', `/sandboxes/${id}/run`, { shell: 'echo more >> one.txt; rm two.txt' });
+    await go(`#/sandbox/${id}`);
+    await page.getByRole('treeitem', { name: 'two.txt' }).locator('.struck').waitFor(); // what was deleted since is still told
+    await button(/^Undo/).hover();
+    await page.locator('.would', { hasText: /put back 2 files/ }).waitFor();
+    await page.mouse.move(5, 300);
+  });
+  await step('a stopped sandbox shows what it left, read-only, and can be started again', page, async () => {
+    const { id: b } = await api('POST', '/sandboxes', { name: 'wrack' });
+    await api('POST', `/sandboxes/${b}/run`, { shell: 'mkdir d; echo kept words > d/kept.txt' });
+    await go(`#/sandbox/${b}`);
+    await page.getByRole('treeitem', { name: /^d/ }).waitFor();
+    await api('POST', `/sandboxes/${b}/kill`);
+    await page.getByRole('heading', { name: 'It is stopped' }).waitFor();
+    await page.getByRole('treeitem', { name: /^d/ }).click();
+    await page.getByRole('treeitem', { name: 'kept.txt' }).click();
+    await page.locator('.cm-content').getByText('kept words').waitFor();
+    await page.getByText('as it was left').waitFor();
+    equal(await page.locator('.cm-content').getAttribute('aria-readonly') ?? await page.locator('.cm-content').getAttribute('contenteditable'), 'true', 'it cannot be written');
+    equal((await api('GET', `/sandboxes/${b}`)).state, 'stopped', 'nobody started it');
+    await page.screenshot({ path: join(shots, 'stopped.png') });
+    await button('Start again').first().click();
+    await page.locator('.chip', { hasText: 'running' }).waitFor();
+    await api('DELETE', `/sandboxes/${b}`);
+    await page.getByRole('heading', { name: 'It is gone' }).waitFor();
+    await page.getByText(/deleted it/).waitFor();
+    await go('#/sandboxes');
+  });
+  wrong.splice(0, wrong.length, ...wrong.filter(w => !/status of (404|409|410|400)/.test(w))); // the browser says aloud what is not there any more
+}
