@@ -13,7 +13,7 @@ interface Passed { key: string; name: string; port: number; times: number; up: n
 export function passed(records: NetRecord[]): Passed[] {
   const by = new Map<string, Passed>();
   for (const r of records) {
-    if (r.verdict === 'deny') continue;
+    if (r.verdict === 'deny' || !(r.name || r.addr)) continue; // what names no destination is no journey
     const name = r.name || r.addr || '?', port = r.event === 'dns' ? 0 : r.port ?? 0, key = `${name}:${port}`, o = by.get(key) ?? by.set(key, { key, name, port, times: 0, up: 0, down: 0, last: 0, rule: r.rule ?? '', event: r.event }).get(key)!;
     o.times++; o.up += r.up ?? 0; o.down += r.down ?? 0; o.last = Math.max(o.last, r.t); o.rule ||= r.rule ?? '';
   }

@@ -12,6 +12,9 @@ import { Output } from './processes';
 const icons: Record<Span['kind'], IconName> = { exec: 'exec', snapshot: 'snap', op: 'audit', net: 'no' }, tones: Record<Span['kind'], string> = { exec: 'sea', snapshot: 'sand', op: 'iris', net: 'coral' };
 const ranges: Record<string, number> = { '5m': 300000, '1h': 3600000, all: Infinity };
 
+/** Five marks that differ, also within a few minutes. */
+const shown = (ms: number) => (!ms ? '0' : ms < 600000 && ms >= 10000 ? `${Math.round(ms / 1000)} s` : span(ms));
+
 export default function Timeline({ b }: { b: Box }) {
   const beat = feed.value.filter(e => e.sandbox === b.id).length, range = route.value.query.get('range') ?? 'all';
   const d = useAsk(async () => {
@@ -30,7 +33,7 @@ export default function Timeline({ b }: { b: Box }) {
   return (
     <div class="split"><div class="scroll" ref={box} tabIndex={0} role="region" aria-label="Timeline"><div class="snapbar"><span class="dim">{plural(spans.length, 'entry', 'entries')} over {span(wide)}</span><span class="right" /><Seg small label="Range" value={range} options={[['5m', '5 min'], ['1h', '1 h'], ['all', 'All']]} onPick={v => setQuery({ range: v === 'all' ? null : v })} /></div>
       {spans.length > 50 && <svg class="minimap" viewBox="0 0 1000 34" preserveAspectRatio="none" aria-hidden="true">{spans.map((s, i) => <rect key={s.id} x={pct(s.start) * 10} y={(i / spans.length) * 30 + 1} width={Math.max(2, ((s.took ?? 1) / wide) * 1000)} height="1.6" fill={`var(--${tones[s.kind]})`} />)}</svg>}
-      <div class="wf"><span class="h">Operation</span><span class="h num">Took</span><span class="h b ticks">{[0, 1, 2, 3, 4].map(i => <em key={i}>{span((wide / 5) * i)}</em>)}</span>
+      <div class="wf"><span class="h">Operation</span><span class="h num">Took</span><span class="h b ticks">{[0, 1, 2, 3, 4].map(i => <em key={i}>{shown((wide / 5) * i)}</em>)}</span>
         {spans.slice(-600).map(s => <Row key={s.id} s={s} left={pct(s.start)} width={((s.took ?? 0) / wide) * 100} chosen={chosen === s.id} b={b} />)}</div></div>
       <div class="side out">{p ? <><Egress b={b} all={all.filter(s => s.kind === 'net' && s.process === p.id)} /><Output b={b} p={p} key={p.id} /></> : <Blank title="Output" text="Choose a command to see what it printed." />}</div></div>
   );
