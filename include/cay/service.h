@@ -176,6 +176,7 @@ typedef struct cay_create {
     void             (*making)(const struct cay_making *m, void *arg); /* while a provider fetches or builds what the sandbox is made of, on the caller's thread;
                                      NULL: nobody looks */
     void              *making_arg;
+    uint64_t           on_since_ms; /* set by the service: since when `on` is worked on, which may be before this sandbox was made from another's snapshot */
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,
@@ -279,8 +280,8 @@ typedef struct cay_event {
     int64_t     time_ms;  /* wall clock */
     uint64_t    seq;
     const char *sandbox;  /* id */
-    const char *kind;     /* "created" "paused" "resumed" "extended" "stopped" "removed" "exec" "exit" "limit" "net" "service" "sudo" "lost" */
-    const char *reason;   /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", …; of "service" the state (cay/services.h); or "" */
+    const char *kind;     /* "created" "paused" "resumed" "extended" "stopped" "removed" "exec" "exit" "limit" "net" "service" "sudo" "mount" "lost" */
+    const char *reason;   /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", …; of "service" the state (cay/services.h); of "mount" "died": its storage is gone, and cay_info.layers tells which; or "" */
     const char *process;  /* id; of "service" its name, which is the tag of its process; or "" */
     int         code;     /* exit code of "exit" and of a "service" that ended, else 0 */
     const struct cay_net_record *net; /* of "net" (cay/policy.h), what was decided; else NULL */

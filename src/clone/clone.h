@@ -5,7 +5,7 @@
  *   main.c    start, namespaces, order of steps    hold.c    everything stands still: by the keeper, or by signals
  *   tree.c    walks the upper directory            stop.c    the guard that stops by signals, and continues
  *   copy.c    one file with all that belongs to it  mapped.c  which files are mapped by the processes
- *   index.c   what the last clone saw
+ *   index.c   what the last clone saw              inodes.c  a set of them
  *
  *     cay-clone SANDBOX LAYER [--stop]     3: the state directory   4: a connection to its keeper   5: the answer
  *                                          6: the keeper's user namespace, unless we are plain root
@@ -100,7 +100,9 @@ typedef struct inode_set {
     bool      all; /* somebody could not be asked: take every file for mapped */
 } inode_set;
 
-void mapped_files(inode_set *s, int init, int upper);
+/* at: where inside the directory is shown; "": at the root. */
+void mapped_files(inode_set *s, int init, int upper, const char *at);
+void inode_set_sort(inode_set *s);
 bool inode_set_has(const inode_set *s, uint64_t ino);
 void inode_set_free(inode_set *s);
 

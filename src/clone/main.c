@@ -18,21 +18,29 @@
 #include <sys/vfs.h>
 #include <time.h>
 
-#define INDEX   "clone.index"
+#define INDEX    "clone.index"
+#define ON_INDEX "on.index" /* of what is written above a directory of the host (--on) */
 #define TICK_NS 20000000 /* two ticks of the coarsest clock that a filesystem stamps files with */
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
 
-typedef struct job {
-    const char  *id, *layer;
-    bool         stop;
-    int          dir, layers; /* sandboxes/<id>, layers/ */
-    int          upper, stage;
+/* An upper directory that becomes a layer: the root's, or the one above a directory of the host, which is layers/o…/upper. */
+typedef struct part {
+    const char  *index, *below; /* its index's name; "" or "/upper" */
+    char         layer[64];
+    int          upper, stage, to; /* to: where the tree is copied */
     char         stage_name[40];
     struct stat  st; /* of upper */
     clone_index  last;
     clone_tree   tree;
+} part;
+
+typedef struct job {
+    const char  *id;
+    bool         stop;
+    int          dir, layers; /* sandboxes/<id>, layers/ */
+    part         root, on;    /* on.upper < 0: it stands on no directory of the host */
     clone_answer answer;
 } job;
 
@@ -80,48 +88,53 @@ static int enter(job *j)
     umask(0);
     cay__str_join(path, sizeof path, "sandboxes/", j->id, NULL);
     j->dir = openat(CLONE_HOME, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    j->upper = j->dir < 0 ? -1 : openat(j->dir, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    j->root.upper = j->dir < 0 ? -1 : openat(j->dir, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    j->on.upper = j->dir < 0 ? -1 : openat(j->dir, "on/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     j->layers = openat(CLONE_HOME, "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (j->upper < 0 || j->layers < 0 || fstat(j->upper, &j->st) < 0)
+    if (j->root.upper < 0 || j->layers < 0 || fstat(j->root.upper, &j->root.st) < 0 || (j->on.upper >= 0 && fstat(j->on.upper, &j->on.st) < 0))
         return fail(j, CAY_ESYS, "", "open what sandbox %s has written", j->id);
     return 0;
 }
 
 /* The name and the lock that cay-layer knows, which removes what a killed one of us leaves. */
-static int make_stage(job *j)
+static int make_stage(job *j, part *p)
 {
     char id[24];
     cay__id_make(id, 'l');
-    cay__str_join(j->stage_name, sizeof j->stage_name, ".stage-", id, NULL);
-    if (mkdirat(j->layers, j->stage_name, 0700) < 0)
-        return fail(j, CAY_ESYS, "", "make layers/%s", j->stage_name);
-    j->stage = openat(j->layers, j->stage_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (j->stage < 0 || flock(j->stage, LOCK_EX | LOCK_NB) < 0)
-        return fail(j, CAY_ESYS, "", "make layers/%s", j->stage_name);
+    cay__str_join(p->stage_name, sizeof p->stage_name, ".stage-", id, NULL);
+    if (mkdirat(j->layers, p->stage_name, 0700) < 0)
+        return fail(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
+    p->stage = openat(j->layers, p->stage_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (p->stage < 0 || flock(p->stage, LOCK_EX | LOCK_NB) < 0)
+        return fail(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
+    p->to = p->stage;
+    if (*p->below && (mkdirat(p->stage, p->below + 1, 0700) < 0 || (p->to = openat(p->stage, p->below + 1, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0))
+        return fail(j, CAY_ESYS, "", "make layers/%s%s", p->stage_name, p->below);
     CAY_FAULT("clone.stage");
     return 0;
 }
 
-static void prepare(job *j)
+static void prepare(const job *j, part *p)
 {
-    clone_tree *t = &j->tree;
+    clone_tree *t = &p->tree;
     struct statfs fs;
-    t->upper = j->upper;
-    t->to = j->stage;
+    char base[80];
+    t->upper = p->upper;
+    t->to = p->to;
     t->base = t->near = -1;
-    t->last = &j->last;
-    if (index_load(&j->last, j->dir, INDEX, &j->st))
-        t->base = openat(j->layers, j->last.layer, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    t->next.dev = j->st.st_dev;
-    t->next.ino = j->st.st_ino;
-    cay__str_copy(t->next.layer, sizeof t->next.layer, j->layer);
-    if (fstatfs(j->upper, &fs) < 0)
+    t->last = &p->last;
+    if (index_load(&p->last, j->dir, p->index, &p->st) && cay__str_join(base, sizeof base, p->last.layer, p->below, NULL))
+        t->base = openat(j->layers, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    t->next.dev = p->st.st_dev;
+    t->next.ino = p->st.st_ino;
+    cay__str_copy(t->next.layer, sizeof t->next.layer, p->layer);
+    if (fstatfs(p->upper, &fs) < 0)
         return;
     t->doubt = fs.f_type == TMPFS_MAGIC;
     t->how = fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC ? COPY_SHARED : COPY_BYTES;
     /* A reflink writes out what the file still has in memory: better now than while everything stands still. */
     if (t->how == COPY_SHARED)
-        syncfs(j->upper);
+        syncfs(p->upper);
 }
 
 /* ---- the moment ---- */
@@ -131,16 +144,16 @@ static int interrupted(job *j)
     return fail(j, CAY_EBUSY, "snapshot_interrupted", "the sandbox went on before its snapshot was complete; try again");
 }
 
-static int take(job *j, const clone_hold *h)
+static int take(job *j, part *p, const clone_hold *h)
 {
-    clone_tree *t = &j->tree;
+    clone_tree *t = &p->tree;
     clock_gettime(CLOCK_REALTIME, &t->fresh);
     t->fresh.tv_nsec -= TICK_NS;
     if (t->fresh.tv_nsec < 0) {
         t->fresh.tv_sec--;
         t->fresh.tv_nsec += 1000000000;
     }
-    mapped_files(&t->mapped, h->init, j->upper);
+    mapped_files(&t->mapped, h->init, p->upper, *p->below ? "/workspace" : "");
     CAY_FAULT("clone.walk");
     if (!clone_tree_walk(t)) {
         int sys = errno;
@@ -158,14 +171,38 @@ static int take(job *j, const clone_hold *h)
     return hold_still(h) ? 0 : interrupted(j);
 }
 
-static int publish(job *j)
+/* What apply wrote to the directory until now is no conflict for who goes on from here. */
+static int take_applied(job *j)
 {
-    if (syscall(SYS_renameat2, j->layers, j->stage_name, j->layers, j->layer, RENAME_NOREPLACE) < 0)
-        return fail(j, CAY_ESYS, "", "publish layer %s", j->layer);
-    j->stage_name[0] = 0;
+    struct stat st;
+    CAY_AUTOFD on = openat(j->dir, "on", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool shared = false;
+    if (on >= 0 && fstatat(on, "applied", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+        return 0;
+    return on >= 0 && copy_file(on, "applied", j->on.stage, &st, COPY_BYTES, &shared) ? 0 : fail(j, CAY_ESYS, "", "copy what was applied");
+}
+
+static int publish(job *j, part *p)
+{
+    /* One that a lost answer's predecessor left; its other half was never there. */
+    if (*p->below)
+        clone_tree_remove(j->layers, p->layer);
+    if (syscall(SYS_renameat2, j->layers, p->stage_name, j->layers, p->layer, RENAME_NOREPLACE) < 0)
+        return fail(j, CAY_ESYS, "", "publish layer %s", p->layer);
+    p->stage_name[0] = 0;
     CAY_FAULT("clone.published");
-    index_save(&j->tree.next, j->dir, INDEX, INDEX ".new"); /* without one the next clone copies more */
+    char fresh[40];
+    cay__str_join(fresh, sizeof fresh, p->index, ".new", NULL);
+    index_save(&p->tree.next, j->dir, p->index, fresh); /* without one the next clone copies more */
     return 0;
+}
+
+/* The one above the directory first: the layer of the root is what tells that all is there. */
+static int publish_all(job *j)
+{
+    if (j->on.upper >= 0)
+        CAY_TRY(publish(j, &j->on));
+    return publish(j, &j->root);
 }
 
 static int run(job *j)
@@ -175,21 +212,27 @@ static int run(job *j)
     CAY_TRY(enter(j));
     cay__str_copy(j->answer.method, sizeof j->answer.method, "copy");
     /* An answer that was lost: the layer is there, whole. */
-    if (fstatat(j->layers, j->layer, &st, AT_SYMLINK_NOFOLLOW) == 0)
+    if (fstatat(j->layers, j->root.layer, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
-    CAY_TRY(make_stage(j));
-    prepare(j);
+    part *const parts[] = { &j->root, &j->on };
+    size_t n = j->on.upper >= 0 ? 2 : 1;
+    for (size_t i = 0; i < n; i++) {
+        CAY_TRY(make_stage(j, parts[i]));
+        prepare(j, parts[i]);
+    }
     int rc = hold_begin(&h, j->id, j->stop, &j->answer);
-    if (rc == 0)
-        rc = take(j, &h);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = take(j, parts[i], &h);
+    if (rc == 0 && n > 1)
+        rc = take_applied(j);
     hold_end(&h, j->id);
     j->answer.frozen_us = (uint64_t)(h.until_us - h.since_us);
     if (rc == 0)
-        rc = publish(j);
-    if (j->tree.shared)
+        rc = publish_all(j);
+    if (j->root.tree.shared || j->on.tree.shared)
         cay__str_copy(j->answer.method, sizeof j->answer.method, "reflink");
-    j->answer.bytes = j->tree.bytes;
-    j->answer.files = j->tree.files;
+    j->answer.bytes = j->root.tree.bytes + j->on.tree.bytes;
+    j->answer.files = j->root.tree.files + j->on.tree.files;
     return rc;
 }
 
@@ -202,7 +245,8 @@ static bool name_valid(const char *s)
 int main(int argc, char **argv)
 {
     int64_t since = cay__now_us();
-    job j = { .dir = -1, .layers = -1, .upper = -1, .stage = -1, .tree = { .base = -1, .near = -1 } };
+    job j = { .dir = -1, .layers = -1, .root = { .index = INDEX, .below = "", .upper = -1, .stage = -1, .tree = { .base = -1, .near = -1 } },
+              .on = { .index = ON_INDEX, .below = "/upper", .upper = -1, .stage = -1, .tree = { .base = -1, .near = -1 } } };
 #ifdef CAY_FAULTS
     if (argc == 2 && !strcmp(argv[1], "--faults")) {
         cay__fault_list((void (*)(const char *))(void *)puts);
@@ -215,16 +259,21 @@ int main(int argc, char **argv)
         return 2;
     }
     j.id = argv[1];
-    j.layer = argv[2];
+    cay__str_copy(j.root.layer, sizeof j.root.layer, argv[2]);
+    cay__str_join(j.on.layer, sizeof j.on.layer, "o", argv[2] + 1, NULL);
     j.stop = argc > 3 && !strcmp(argv[3], "--stop");
     int rc = run(&j);
-    if (j.stage_name[0])
-        clone_tree_remove(j.layers, j.stage_name);
+    part *const parts[] = { &j.root, &j.on };
+    for (size_t i = 0; i < CAY_LEN(parts); i++)
+        if (parts[i]->stage_name[0])
+            clone_tree_remove(j.layers, parts[i]->stage_name);
     j.answer.total_us = (uint64_t)(cay__now_us() - since);
     CAY_FAULT("clone.answer");
     bool said = cay__fd_write_all(CLONE_ANSWER, &j.answer, sizeof j.answer);
-    index_free(&j.last);
-    index_free(&j.tree.next);
-    inode_set_free(&j.tree.mapped);
+    for (size_t i = 0; i < CAY_LEN(parts); i++) {
+        index_free(&parts[i]->last);
+        index_free(&parts[i]->tree.next);
+        inode_set_free(&parts[i]->tree.mapped);
+    }
     return rc < 0 || !said;
 }

@@ -14,8 +14,9 @@
 #include <stdio.h>
 
 typedef struct look {
-    inode_set *set;
-    int        upper;
+    inode_set  *set;
+    int         upper;
+    const char *at; /* where inside it is mounted; "": at the root */
 } look;
 
 static void add(inode_set *s, uint64_t ino)
@@ -30,6 +31,10 @@ static void add(inode_set *s, uint64_t ino)
 static void add_path(const look *l, const char *path)
 {
     struct stat st;
+    size_t n = strlen(l->at);
+    if (strncmp(path, l->at, n) != 0)
+        return;
+    path += n;
     while (*path == '/')
         path++;
     CAY_AUTOFD fd = *path ? cay__fd_openat2(l->upper, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS) : -1;
@@ -116,28 +121,10 @@ static bool on_process(int pid, void *arg)
     return ok || first;
 }
 
-static int by_number(const void *a, const void *b)
+void mapped_files(inode_set *s, int init, int upper, const char *at)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-void mapped_files(inode_set *s, int init, int upper)
-{
-    look l = { s, upper };
+    look l = { s, upper, at };
     if (!each_process(init, on_process, &l))
         s->all = true;
-    if (s->n)
-        qsort(s->ino, s->n, sizeof *s->ino, by_number);
-}
-
-bool inode_set_has(const inode_set *s, uint64_t ino)
-{
-    return s->all || (s->n && bsearch(&ino, s->ino, s->n, sizeof ino, by_number));
-}
-
-void inode_set_free(inode_set *s)
-{
-    free(s->ino);
-    memset(s, 0, sizeof *s);
+    inode_set_sort(s);
 }

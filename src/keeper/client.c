@@ -310,7 +310,7 @@ static void on_signal(const request *r)
 /* The overlay over a directory of the host is another than the root's, and has no layers. */
 static bool has_on(const request *r)
 {
-    return (r->b->flags & CAY_CREATE_ON) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_on", "what is written to the directory given by --on is no part of a snapshot; see cay diff and cay apply", NULL);
+    return (r->b->flags & CAY_CREATE_ON) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_on", "what is written above a directory of the host is copied, not put onto another root", NULL);
 }
 
 static void on_snapshot(const request *r)

@@ -85,6 +85,11 @@ int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
         for (size_t i = 0; i < CAY_LEN(tails); i++)
             fits |= cay__id_valid(id, 'c') && !strcmp(path + 10 + CAY__ID_LEN, tails[i]);
     }
+    if (cay__str_starts(path, "layers/o") && strlen(path) > 7 + CAY__ID_LEN) { /* of a snapshot */
+        memcpy(id, path + 7, CAY__ID_LEN);
+        id[CAY__ID_LEN] = 0;
+        fits = cay__id_valid(id, 'o') && !strcmp(path + 7 + CAY__ID_LEN, tails[0]);
+    }
     if (!fits)
         return cay_fail(err, CAY_EINVAL, "diff: %.60s is no upper directory", path);
     *fd = openat(t->home, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

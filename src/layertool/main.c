@@ -30,6 +30,7 @@ static const struct {
     { "digest", digest_run },
     { "look", look_run },
     { "merge", merge_run },
+    { "on", on_run },
     { "purge", purge_run },
     { "remove", remove_run },
     { "volume", volume_run },

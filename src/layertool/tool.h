@@ -26,6 +26,7 @@
  *                                   -                              a RESULT for each
  *   diff     words, see diff.c      changes, texts left out        CHANGE and TEXT records before
  *   look     words, see look.c      -                              ENTRY records before; read: the bytes into TOOL_FD
+ *   on       fill|back|finish|drop ID LAYER  -                     what is above a directory of the host, from a snapshot; on.c
  *   merge    below… -- layer… new   -                              bottom first; what hides something below stays
  */
 #pragma once
@@ -78,7 +79,7 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
 
 /* ---- diff.c ---- */
 
-/* sandboxes/ID/upper or sandboxes/ID/on/upper; path NULL: -1. */
+/* sandboxes/ID/upper, sandboxes/ID/on/upper or, of a snapshot, layers/o…/upper; path NULL: -1. */
 int tool_top_open(tool *t, const char *path, int *fd, cay_err *err);
 
 /* ---- crawl.c: a place in a tree of any depth ---- */
@@ -155,6 +156,7 @@ bool meta_path(char out[300], int dir, const char *name); /* false: ENAMETOOLONG
 
 int build_run(tool *t, cay_err *err);
 int digest_run(tool *t, cay_err *err);
+int on_run(tool *t, cay_err *err);
 /* Files with several names that are kept in mind while a tree is told, and the bytes of their paths; beyond that "too_many_links". */
 #define LINKS_MAX  (4u << 20)
 #define LINK_BYTES (256u << 20)

@@ -7,8 +7,10 @@
 #include "proto.h"
 #include "rclone.h"
 #include <base/base.h>
+#include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <keeper/mnt.h>
@@ -32,9 +34,13 @@ static struct {
     int    cache_fd;
     uid_t  id; /* rclone's: other than that of another sandbox's */
     int    exe; /* rclone */
+    int    mounts; /* STATE-DIRECTORY/mounts */
+    int    marks;  /* the file of marks, from HOLD on */
+    char   box[24]; /* the sandbox's id */
     pid_t  rclone[MOST];
+    cay_mount_mark mark[MOST];
     size_t n;
-} M = { .cache_fd = -1, .exe = -1 };
+} M = { .cache_fd = -1, .exe = -1, .mounts = -1, .marks = -1 };
 static volatile sig_atomic_t ended;
 
 static void on_end(int sig)
@@ -67,6 +73,24 @@ static void sweep_caches(const char *home)
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
             remove_tree(path);
     }
+}
+
+/* Marks of one that was killed, whose sandbox is gone since. */
+static void sweep_marks(void)
+{
+    int fd = openat(M.mounts, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char box[64];
+        struct stat st;
+        if (!cay__id_valid(e->d_name, 'c') || !cay__str_join(box, sizeof box, "../sandboxes/", e->d_name, NULL) || fstatat(M.mounts, box, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            continue;
+        CAY_AUTOFD held = openat(M.mounts, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (held >= 0 && flock(held, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(M.mounts, e->d_name, 0);
+    }
+    if (d)
+        closedir(d);
 }
 
 static bool take_cache(const char *home)
@@ -123,6 +147,9 @@ static const char *prepare(const char *home)
     if (mkdir(mounts, 0700) < 0 && errno != EEXIST)
         return "make its directory";
     sweep_caches(home);
+    if ((M.mounts = open(mounts, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0) /* before anything is covered */
+        return "open its directory";
+    sweep_marks();
     if (!take_cache(home))
         return "make its cache";
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, (1ul << 18) | 16384ul, NULL) < 0) /* MS_PRIVATE | MS_REC */
@@ -281,12 +308,15 @@ static int start_rclone(const cay_mount_ask *a, char *const *text, const char *a
     CAY_AUTOFD fuse = a->kernel ? -1 : cay__fuse_mount(at, M.id, a->rw);
     if (!a->kernel && (fuse < 0 || mkdir(dummy, 0700) < 0 || chown(dummy, M.id, M.id) < 0))
         return -2;
-    command(a, text[2], text + 3, a->kernel ? at : dummy, conf, argv);
+    command(a, text[2], text + 4, a->kernel ? at : dummy, conf, argv);
     pid_t pid = start(argv, log, fuse);
     cay__close_fd(&fuse); /* rclone has the only one: its end ends the filesystem */
     int rc = pid < 0 ? -2 : await(pid, at, a->kernel);
-    if (rc == 0)
+    if (rc == 0) {
+        cay__str_copy(M.mark[M.n].target, sizeof M.mark[M.n].target, text[3]);
         M.rclone[M.n++] = a->kernel ? 0 : pid;
+    }
+    CAY_FAULT("mount.served");
     return rc;
 }
 
@@ -328,6 +358,9 @@ static void give_up(void)
         }
     }
     umount2(PLACE, MNT_DETACH);
+    CAY_FAULT("mount.given");
+    if (M.marks >= 0)
+        unlinkat(M.mounts, M.box, 0);
     remove_tree(M.cache);
 }
 
@@ -336,26 +369,74 @@ static void answer(const cay_mount_answer *a, int fd)
     cay__fd_send(SOCK, a, sizeof *a, &fd, fd >= 0, 0);
 }
 
-static void hold(int pid)
+/* The marks under the sandbox's id; what is there is of one that was killed, and nobody holds it. */
+static bool put_marks(const char *id)
+{
+    if (!memchr(id, 0, sizeof M.box) || !cay__id_valid(id, 'c')) {
+        errno = EINVAL;
+        return false;
+    }
+    memcpy(M.box, id, sizeof M.box);
+    if (unlinkat(M.mounts, M.box, 0) < 0 && errno != ENOENT)
+        return false;
+    M.marks = openat(M.mounts, M.box, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return M.marks >= 0 && flock(M.marks, LOCK_EX | LOCK_NB) == 0 && cay__fd_write_all(M.marks, M.mark, M.n * sizeof *M.mark);
+}
+
+/* One that ended without being told to: its mount answers ENOTCONN from now on, and here it is said why. */
+static void note_ends(void)
+{
+    int status;
+    for (size_t i = 0; i < M.n; i++) {
+        cay_mount_mark *m = &M.mark[i];
+        if (!M.rclone[i] || waitpid(M.rclone[i], &status, WNOHANG) != M.rclone[i])
+            continue;
+        M.rclone[i] = 0;
+        m->when_ms = cay__wall_ms();
+        if (WIFSIGNALED(status))
+            snprintf(m->why, sizeof m->why, "rclone was killed by signal %d", WTERMSIG(status));
+        else
+            snprintf(m->why, sizeof m->why, "rclone ended by itself with status %d", WEXITSTATUS(status));
+        CAY_FAULT("mount.ended");
+        if (pwrite(M.marks, m, sizeof *m, (off_t)(i * sizeof *m)) < 0)
+            break;
+    }
+}
+
+static void on_child(int sig)
+{
+    (void)sig; /* only interrupts the wait */
+}
+
+static void hold(const cay_mount_ask *q)
 {
     cay_mount_answer a = { 0 };
-    CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (init < 0) {
+    sigset_t child, old;
+    CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, q->pid, 0);
+    if (init < 0 || !put_marks(q->id)) {
         a.sys = errno;
         answer(&a, -1);
         return;
     }
+    CAY_FAULT("mount.held");
     answer(&a, -1);
     close(SOCK);
+    /* Blocked but while it waits: no end is missed. */
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &old);
+    sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = on_child }, NULL);
     struct pollfd p = { .fd = init, .events = POLLIN };
-    while (!ended && poll(&p, 1, -1) <= 0)
-        ;
+    do
+        note_ends();
+    while (!ended && ppoll(&p, 1, NULL, &old) <= 0);
+    sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
 static bool split(char *tail, size_t len, uint32_t nargs, char **text)
 {
     size_t n = 0;
-    for (char *s = tail, *end = tail + len; n < nargs + 3u; n++) {
+    for (char *s = tail, *end = tail + len; n < nargs + 4u; n++) {
         size_t k = strnlen(s, (size_t)(end - s));
         if (s + k >= end)
             return false;
@@ -370,14 +451,14 @@ static void work(void)
     static char buf[CAY_MOUNT_MAX];
     while (!ended) {
         int fds[CAY__FDS_MAX], nfds = 0;
-        char *text[3 + 32];
+        char *text[4 + 32];
         ssize_t n = cay__fd_recv(SOCK, buf, sizeof buf, fds, &nfds, 0);
         cay_mount_ask *a = (cay_mount_ask *)(void *)buf;
         cay_mount_answer r = { 0 };
         if (n < (ssize_t)sizeof *a)
             return;
         if (a->op == CAY_MOUNT_HOLD) {
-            hold(a->pid);
+            hold(a);
             return;
         }
         if (a->op != CAY_MOUNT_MOUNT || a->nargs > 32 || (a->kernel && a->nargs != 1) ||
@@ -386,6 +467,7 @@ static void work(void)
             answer(&r, -1);
             return;
         }
+        CAY_FAULT("mount.asked");
         CAY_AUTOFD fd = serve(a, text, &r);
         explicit_bzero(buf, (size_t)n);
         answer(&r, fd);
@@ -404,6 +486,9 @@ int main(int argc, char **argv)
         dprintf(2, "cay-mount is started by libcay; it serves the storage of one sandbox\n");
         return 2;
     }
+#ifdef CAY_FAULTS
+    cay__fault_load();
+#endif
     /* Whoever started us does not have to wait for our end. */
     pid_t pid = fork();
     if (pid)

@@ -4,8 +4,12 @@
  *
  *     cay-mount STATE-DIRECTORY
  *
- * MOUNT: strings behind the head, each with its NUL: config, second file, remote, then nargs arguments. Answered with the detached mount.
+ * MOUNT: strings behind the head, each with its NUL: config, second file, remote, target inside, then nargs arguments. Answered with the
+ * detached mount.
  * HOLD: serve until that process ends. Answered when it is watched; then the socket is of no more use.
+ *
+ * From HOLD on there is STATE-DIRECTORY/mounts/ID, a mark for each mount in their order, locked (flock(2)) by who serves them: a mark that
+ * says why, or a file that nobody holds, is how the library learns that a mount is dead. It goes with the sandbox's init.
  * When the socket closes before HOLD, all is given up.
  */
 #pragma once
@@ -20,7 +24,14 @@ typedef struct cay_mount_ask {
     uint32_t op;
     uint32_t rw, kernel, nargs; /* MOUNT */
     int32_t  pid;               /* HOLD */
+    char     id[24];            /* HOLD: the sandbox's */
 } cay_mount_ask;
+
+typedef struct cay_mount_mark {
+    char    target[1024]; /* inside the sandbox */
+    char    why[120];     /* its program ended, and how; "" while it serves */
+    int64_t when_ms;      /* wall clock */
+} cay_mount_mark;
 
 typedef struct cay_mount_answer {
     int32_t sys;      /* 0: done */

@@ -192,10 +192,6 @@ static int check_on(const cay_create *c, int home_fd, const char *run, cay_err *
 {
     if (!c->on)
         return 0;
-    if (c->from)
-        return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and from are both given: a snapshot has a /workspace of its own; use one of them");
-    if (c->checkpoint)
-        return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and checkpoint are both given: a snapshot cannot hold what is written above a directory of the host");
     for (size_t i = 0; i < c->ngrants; i++)
         if (!strcmp(c->grants[i].target, "/workspace"))
             return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and a mount on /workspace are both given; use one of them");

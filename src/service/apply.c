@@ -187,14 +187,14 @@ static int read_results(applying *a, cay__layer_conn *conn, const cay_call *call
     }
 }
 
-static int put_there(cay_service *svc, const cay_call *call, applying *a, const cay__point *p, const char *top, int dir, cay_err *err)
+static int put_there(cay_service *svc, const cay_call *call, applying *a, const cay__point *p, int dir, cay_err *err)
 {
     cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
     cay__layer_conn conn;
     char since[40], n[21], upper[80];
     const char *args[4];
     size_t nargs = 0;
-    cay__str_join(upper, sizeof upper, "top=", top, NULL);
+    cay__str_join(upper, sizeof upper, "top=", p->on_top, NULL);
     /* To the millisecond: what changed in the same one, changed before the sandbox could look. */
     cay__str_join(since, sizeof since, "since=", cay__str_u64(n, (uint64_t)p->created_ms + 1), NULL);
     args[nargs++] = upper;
@@ -230,7 +230,7 @@ int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *gi
     CAY_AUTOFD dir = -1;
     cay_apply spec;
     cay__point p;
-    char top[64], word[80];
+    char word[80];
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_apply", err));
     CAY_TRY(cay__point_find(svc, call, sb->id, &p, err));
     if (!*p.on)
@@ -239,8 +239,7 @@ int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *gi
     applying a = { .spec = &spec, .paths = cay__arena_take(&mem, (spec.npaths + 1) * sizeof *a.paths) };
     for (size_t i = 0; i < spec.npaths; i++)
         a.paths[i] = normal(spec.paths[i], &mem);
-    cay__str_join(top, sizeof top, "sandboxes/", sb->id, "/on/upper", NULL);
-    cay__str_join(word, sizeof word, "b-top=", top, NULL);
+    cay__str_join(word, sizeof word, "b-top=", p.on_top, NULL);
     const char *words[] = { "on", "every", "no-renames", word, "patch" };
     int rc = cay__diff_ask(svc, call, words, CAY_LEN(words) - !spec.text, dir, NULL, gather, &a, NULL, err);
     if (rc == 0)
@@ -248,7 +247,7 @@ int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *gi
     if (rc == 0)
         rc = choose_all(&a, err);
     if (rc == 0)
-        rc = put_there(svc, call, &a, &p, top, dir, err);
+        rc = put_there(svc, call, &a, &p, dir, err);
     clear(&a);
     if (rc == 0 && out) {
         a.sum.size = sizeof a.sum;

@@ -248,10 +248,12 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     CAY_TRY(cay__stack_hold(svc, id, c, err));
     if (CAY_FAULT_FAILS("create.make"))
         return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
+    if (c->on && c->from)
+        CAY_TRY(cay__on_ask(svc, call, "fill", id, c->from, err));
     CAY_TRY(cay__mounts_open(svc, call, id, f, &plain, &mem, &storage, err));
     CAY_TRY(p->ops->create(self, call, id, c, box, err));
     CAY_FAULT("create.made");
-    int rc = cay__mounts_hold(&storage, p->ops, *box, call, err);
+    int rc = cay__mounts_hold(&storage, p->ops, id, *box, call, err);
     if (rc == 0)
         rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
     if (rc == 0)

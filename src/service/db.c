@@ -8,6 +8,7 @@
 #define IN_USE                                                                                              \
     "SELECT j.value FROM snapshots s, json_each(" LIST_OR_NONE("s.layers") ") j"                            \
     " UNION ALL SELECT id FROM snapshots"                                                                   \
+    " UNION ALL SELECT 'o'||substr(id,2) FROM snapshots"                                                    \
     " UNION ALL SELECT j.value FROM sandboxes b, json_each(" LIST_OR_NONE("b.spec") ",'$.layers') j WHERE b.id<>?2" \
     " UNION ALL SELECT j.value FROM templates t, json_each(" LIST_OR_NONE("t.layers") ") j"                 \
     " UNION ALL SELECT j.value FROM notes n, json_each(" LIST_OR_NONE("n.value") ",'$.layers') j WHERE n.space='lease'" \
@@ -90,7 +91,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_SNAP_RESOLVE] = "SELECT id FROM snapshots WHERE id>=?1 AND id<?1||char(0x10ffff) AND (?3 IS NULL OR tenant=?3)"
                             " UNION SELECT id FROM snapshots WHERE label=?1 AND tenant=coalesce(?3,'default') LIMIT ?2",
     [CAY__Q_LAYERS_FREE] = "INSERT OR IGNORE INTO jobs(kind,subject,detail,created_ms) SELECT DISTINCT 'remove',c.value,?4,?3"
-                           " FROM json_each(?1) c WHERE c.value GLOB '[sgl]*' AND c.value NOT IN (" IN_USE ") AND NOT (" DAMAGED ")",
+                           " FROM json_each(?1) c WHERE c.value GLOB '[sglo]*' AND c.value NOT IN (" IN_USE ") AND NOT (" DAMAGED ")",
     [CAY__Q_LAYERS_OF] = "SELECT coalesce(" BOX_LAYERS ",'[]'),provider FROM sandboxes WHERE id=?1",
     [CAY__Q_LAYER_USED] = "SELECT ?1 IN (" IN_USE ") OR " DAMAGED
                           " OR EXISTS(SELECT 1 FROM notes WHERE space='manifest' AND (key=?1 OR instr(value,?1)))",

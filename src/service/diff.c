@@ -26,7 +26,8 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
     cay__str_copy(out->root, sizeof out->root, c->root ? c->root : "");
     cay__str_copy(out->base, sizeof out->base, c->template_ ? c->template_ : "host");
     cay__str_copy(out->on, sizeof out->on, c->on ? c->on : "");
-    out->created_ms = row->row.created_ms;
+    cay__str_join(out->on_top, sizeof out->on_top, "sandboxes/", id, "/on/upper", NULL);
+    out->created_ms = c->on_since_ms ? (int64_t)c->on_since_ms : row->row.created_ms;
     cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
     cay__spec_free(spec);
     if (rc == 0 && fstatat(svc->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -39,6 +40,8 @@ static int from_snap(cay_service *svc, const cay_snap_row *s, cay__point *out, c
     CAY_TRY(cay__snap_trees(svc, s, err));
     cay__str_copy(out->root, sizeof out->root, *s->template_ == '/' ? s->template_ : "");
     cay__str_copy(out->base, sizeof out->base, *s->template_ == '/' ? "host" : s->template_);
+    CAY_TRY(cay__snap_on(s, out->on, sizeof out->on, &out->created_ms, err));
+    cay__str_join(out->on_top, sizeof out->on_top, CAY__LAYERS_DIR "/o", s->id + 1, "/upper", NULL);
     return cay__stack_read(s->layers, &out->stack, err);
 }
 
@@ -270,12 +273,22 @@ int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err)
     return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %.150s, the directory that sandbox %s was made on", dir, id) : 0;
 }
 
+int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id, const char *snapshot, cay_err *err)
+{
+    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    char layer[CAY_ID_LEN + 1];
+    if (!cay__id_valid(snapshot, 's') || !cay__str_join(layer, sizeof layer, "o", snapshot + 1, NULL))
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_not_found", "\"%.40s\" is no snapshot", snapshot);
+    const char *args[] = { verb, id, layer };
+    cay__layer_ask ask = { .verb = "on", .args = args, .nargs = CAY_LEN(args) };
+    return cay__layer_run(&at, call, &ask, NULL, err);
+}
+
 /* What is written above a directory of the host: by one sandbox, or by two on the same directory. */
 static int diff_on(asked *q, cay_err *err)
 {
     words w = { .n = 0 };
     CAY_AUTOFD dir = -1;
-    char top[64];
     const cay__point *p = *q->b.on ? &q->b : &q->a;
     if (*q->a.on && *q->b.on && strcmp(q->a.on, q->b.on) != 0)
         return cay_fail_why(err, CAY_EINVAL, "diff_roots", "the two were made on different directories (%.90s, %.90s)", q->a.on, q->b.on);
@@ -283,9 +296,8 @@ static int diff_on(asked *q, cay_err *err)
     add(&w, "on", "");
     for (int i = 0; i < 2; i++) {
         const cay__point *side = i ? &q->b : &q->a;
-        cay__str_join(top, sizeof top, "sandboxes/", side->id, "/on/upper", NULL);
         if (*side->on)
-            add(&w, i ? "b-top=" : "a-top=", top);
+            add(&w, i ? "b-top=" : "a-top=", side->on_top);
     }
     if (q->diff->all)
         add(&w, "prefix=workspace/", "");

@@ -18,12 +18,15 @@ typedef struct cay__point {
     char       base[16];           /* the template, "host" or "image" */
     char       top[64];            /* sandboxes/ID/upper, or "" */
     char       on[PATH_MAX];       /* host directory below /workspace, or "" */
-    int64_t    created_ms;
+    char       on_top[64];         /* what is written above it: sandboxes/ID/on/upper, layers/o…/upper */
+    int64_t    created_ms;         /* of `on`: since when it is worked on */
 } cay__point;
 
 int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay__point *out, cay_err *err);
 /* The directory underneath, as it is now. */
 int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err);
+/* What is written above it, from a snapshot; verbs of layertool/on.c. */
+int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id, const char *snapshot, cay_err *err);
 /* Asks cay-layer for a difference; lock (may be NULL) is closed once it has opened both sides. */
 int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *words, size_t n, int dir, int *lock,
                   int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out, cay_err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The streams of all providers as one, and what egress decided. */
 #include "back.h"
+#include "events_mount.h"
 #include "events_net.h"
 #include "net.h"
 #include "service.h"
@@ -24,6 +25,7 @@ struct cay_events {
     size_t         n;
     cay_event_wire wire; /* the strings of the last event */
     cay__net_events *net;
+    cay__mount_events *mounts;
     json_t        *json; /* what the record points into */
     cay_net_record record;
     source         sources[];
@@ -87,6 +89,7 @@ static int start(cay_events *ev, cay_err *err)
         rc = one < 0 ? one : rc;
     }
     ev->net = good && !ev->svc->back ? cay__net_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
+    ev->mounts = good && !ev->svc->back ? cay__mount_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
     return good ? 0 : rc; /* one that is down does not silence the others */
 }
 
@@ -182,6 +185,15 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
                 return net_event(ev, line, out);
             continue;
         }
+        if (e.data.ptr == ev->mounts) {
+            const char *id = cay__mount_events_take(ev->mounts);
+            if (!id)
+                continue;
+            ev->wire = (cay_event_wire){ .time_ms = cay__wall_ms(), .kind = "mount", .reason = "died" };
+            cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, id);
+            fill(ev, NULL, out);
+            return 0;
+        }
         source *s = e.data.ptr;
         ssize_t n = recv(s->fd, &ev->wire, sizeof ev->wire, MSG_DONTWAIT | MSG_TRUNC);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -202,6 +214,7 @@ void cay_events_close(cay_events *ev)
     for (size_t i = 0; i < ev->n; i++)
         cay__close_fd(&ev->sources[i].fd);
     cay__net_events_close(ev->net);
+    cay__mount_events_close(ev->mounts);
     json_decref(ev->json);
     cay__close_fd(&ev->ep);
     cay__svc_unref(ev->svc);

@@ -9,6 +9,7 @@
 #include <cay/manifest.h>
 #include <fcntl.h>
 #include <layer/layer.h>
+#include <limits.h>
 #include <layertool/pack_proto.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -272,6 +273,11 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     char threads[32], n[21];
     struct stat st;
     CAY_TRY(cay__snap_trees(k->svc, &k->snap->row, err));
+    char on[PATH_MAX];
+    int64_t since;
+    CAY_TRY(cay__snap_on(&k->snap->row, on, sizeof on, &since, err));
+    if (*on) /* half of it is a directory of this machine */
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_on", "snapshot %s is of what was changed above %.100s; `cay diff -p` gives a patch, `cay apply` puts it there", k->snap->row.id, on);
     CAY_TRY(cay__stack_read(k->snap->row.layers, &k->stack, err));
     if (k->since)
         CAY_TRY(cay__stack_read(k->since->row.layers, &k->below, err));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service.h"
 #include "spec.h"
+#include <base/str.h>
 #include <sandbox/limits.h>
+#include <storage/storage.h>
 
 typedef struct full {
     cay_info   info; /* first: the caller has a pointer to it */
@@ -83,6 +85,26 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
     if (t->asked)
         add_status(f, &t->status);
     return i;
+}
+
+static void add_mount(const char *target, const char *why, void *arg)
+{
+    full *f = arg;
+    cay_info *i = &f->info;
+    char name[1100];
+    cay_layer *to = cay__arena_take(&f->mem, (i->nlayers + 1) * sizeof *to);
+    if (i->nlayers)
+        memcpy(to, i->layers, i->nlayers * sizeof *to);
+    cay__str_join(name, sizeof name, "storage ", target, NULL);
+    to[i->nlayers++] = (cay_layer){ cay__arena_str(&f->mem, name), *why ? "off" : "on", cay__arena_str(&f->mem, why),
+                                    *why ? "cay kill it and cay resume it: its storage is mounted again then" : "" };
+    i->layers = to;
+}
+
+void cay__info_mounts(cay_service *svc, cay_info *info)
+{
+    if (cay__state_live(info->state))
+        cay__storage_look(svc->home_fd, info->id, add_mount, info);
 }
 
 void cay_info_free(cay_info *info)

@@ -138,7 +138,7 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
     plain.units_wait = cay__units_wait(&plain, &f);
     CAY_TRY(cay__mounts_open(svc, call, id, &f, &plain, &spec->mem, &storage, err));
     CAY_TRY(ops->start(self, call, id, &plain, box, err));
-    int rc = cay__mounts_hold(&storage, ops, *box, call, err);
+    int rc = cay__mounts_hold(&storage, ops, id, *box, call, err);
     if (rc == 0)
         rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
     if (rc == 0)
@@ -299,6 +299,8 @@ int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, 
     if (!l.row && l.t.state == CAY_GONE)
         return cay__wrong_state(sb, "describe", CAY_GONE, err);
     *out = cay__info_new(sb->id, l.row ? &l.row->row : NULL, &l.t);
+    if (l.svc)
+        cay__info_mounts(l.svc, *out);
     return 0;
 }
 

@@ -108,11 +108,11 @@ int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, con
     return 0;
 }
 
-int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, void *box, const cay_call *call, cay_err *err)
+int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err)
 {
     cay_box_status s = { .size = sizeof s };
     if (st->sock < 0)
         return 0;
     CAY_TRY(ops->status(box, call, &s, err));
-    return cay__storage_hold(st, s.pid, err);
+    return cay__storage_hold(st, id, s.pid, err);
 }

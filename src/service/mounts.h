@@ -12,4 +12,4 @@ int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *
 int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, cay_create *c, cay__arena *mem, cay__storage *st,
                      cay_err *err);
 /* The box is there: storage lives as long as its init. */
-int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, void *box, const cay_call *call, cay_err *err);
+int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err);

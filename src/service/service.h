@@ -111,6 +111,7 @@ void cay__handle_rebox(cay_sandbox *sb, void *box, cay_state state);
 
 /* row NULL: a sandbox without record, of which `id` is known. */
 cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *truth);
+void cay__info_mounts(cay_service *svc, cay_info *info); /* adds its storage to the layers, when it runs */
 
 /* Brings records and facts together after a crash or a reboot. Never fails because of one sandbox. */
 int cay__reconcile(cay_service *svc, cay_err *err);

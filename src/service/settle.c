@@ -82,7 +82,7 @@ static int remove_job(const cay_job *job, void *arg)
             s->svc->store->note_put(s->svc->db, CAY__NOTE_LAYER, job->subject, NULL, NULL);
     }
     if (rc == 0 && !used)
-        rc = cay__layer_name_ok(job->subject) ? remove_layer(s, job->subject, job->detail, &err) : 0;
+        rc = cay__layer_removable(job->subject) ? remove_layer(s, job->subject, job->detail, &err) : 0;
     CAY_FAULT("settle.removed");
     if (rc == 0)
         rc = s->svc->store->job_drop(s->svc->db, "remove", job->subject, &err);
@@ -116,7 +116,7 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
         bool used = true;
         half |= cay__str_starts(e->d_name, ".stage-") || cay__str_starts(e->d_name, ".gone-");
         /* A template is never of these kinds. */
-        if (!cay__layer_name_ok(e->d_name) || is_young(fd, e->d_name) || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used)
+        if (!cay__layer_removable(e->d_name) || is_young(fd, e->d_name) || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used)
             continue;
         CAY_AUTOFD lock = -1;
         if (*e->d_name == 'l' && (cay__layers_lock(svc, true, &lock, NULL) < 0 || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used))

@@ -11,6 +11,11 @@ bool cay__layer_name_ok(const char *name)
     return cay__id_valid(name, 's') || cay__id_valid(name, 'm') || cay__id_valid(name, 'g') || cay__id_valid(name, 'l');
 }
 
+bool cay__layer_removable(const char *name)
+{
+    return cay__layer_name_ok(name) || cay__id_valid(name, 'o');
+}
+
 int cay__stack_push(cay__stack *s, const char *name, cay_err *err)
 {
     if (!cay__layer_name_ok(name))

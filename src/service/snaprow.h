@@ -28,6 +28,8 @@ cay__snaprow *cay__snaprow_copy(const cay_snap_row *row);
 
 /* A name below layers/ that is ours to make and remove: of a snapshot, a manifest, a merge, or an image. */
 bool cay__layer_name_ok(const char *name);
+/* Also what was written above a directory of the host when a snapshot was taken: o… of snapshot s…, which is in no stack. */
+bool cay__layer_removable(const char *name);
 
 /* A stack as names. */
 typedef struct cay__stack {

@@ -49,6 +49,8 @@ void cay__snap_reconcile(cay_service *svc, const char *only);
 
 /* ------------------------------------------------------------------ stack.c */
 
+/* The directory of the host that it is above, or "", and since when that is worked on. */
+int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms, cay_err *err);
 /* spec->from becomes layers, provider and template. What it makes lives in mem. */
 int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err *err);
 /* The request is recorded: is what it stands on still there? From now on it stays. */

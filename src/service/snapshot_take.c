@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking a snapshot: recorded as wanted, made, recorded as made. And what is done when somebody died in between. */
 #include "back.h"
+#include "diff.h"
 #include "manifest.h"
 #include "snapshot.h"
 #include <base/buf.h>
@@ -127,6 +128,8 @@ static int spec_for_forks(const cay_row *row, char **out, cay_err *err)
     CAY_TRY(cay__json_object("record: labels", row->labels, &labels, err));
     json_object_set(o, "labels", labels);
     json_object_del(o, "layers");
+    if (json_object_get(o, "on") && !json_object_get(o, "on_since_ms"))
+        json_object_set_new(o, "on_since_ms", json_integer(row->created_ms));
     *out = cay__json_text(o, 2 * CAY__SPEC_MAX);
     return *out ? 0 : cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the record of sandbox %s is too big", row->id);
 }
@@ -342,6 +345,17 @@ static int still_there(const cay_job *job, void *arg)
     return !strcmp(job->subject, arg);
 }
 
+/* Was it made on a directory of the host? */
+static bool above(const cay_service *svc, const char *id)
+{
+    char path[64];
+    struct stat st;
+    cay__str_join(path, sizeof path, "sandboxes/", id, "/on", NULL);
+    char fresh[64];
+    cay__str_join(fresh, sizeof fresh, "sandboxes/", id, "/on.new", NULL);
+    return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(svc->home_fd, fresh, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* The sandbox has another directory to write into: then it stands on the layers it was to go back to. */
 static int settle_undo(const cay_job *job, void *arg)
 {
@@ -360,6 +374,10 @@ static int settle_undo(const cay_job *job, void *arg)
     cay__upper_mark(svc, upper, now);
     /* What a sandbox that is not alive had put aside it gets back when it starts. */
     cay__str_join(aside, sizeof aside, "sandboxes/", job->subject, "/aside", NULL);
+    if (above(svc, job->subject)) /* what was to be above it: put in place, or dropped */
+        cay__on_ask(svc, NULL, strcmp(now, cay__json_str(o, "mark", "")) != 0 ? "finish" : "drop", job->subject, cay__json_str(o, "to", ""), NULL);
+    if (!*now)
+        cay__upper_mark(svc, upper, now);
     bool done = layers && *now && strcmp(now, cay__json_str(o, "mark", "")) != 0 && fstatat(svc->home_fd, aside, &st, AT_SYMLINK_NOFOLLOW) < 0;
     if (done)
         rc = svc->store->restack(svc->db, job->subject, layers, cay__json_str(o, "to", ""), NULL);

@@ -198,7 +198,7 @@ static const field fields[] = {
     F("min_level", int, min_level), F("require", strs, require), F("ttl_ms", u64, ttl_ms),
     F("idle_ms", u64, idle_ms),    F("on_expiry", expiry, on_expiry), F("no_pin", bool, no_pin),
     F("durable", bool, durable),   F("net", net, net),         F("from", str, from),
-    F("checkpoint", int, checkpoint), F("on", str, on), F("manifest", str, manifest),
+    F("checkpoint", int, checkpoint), F("on", str, on), F("on_since_ms", u64, on_since_ms), F("manifest", str, manifest),
     F("auto_resume", bool, auto_resume), F("image", str, image), F("template_id", str, template_id),
     F("template_name", str, template_name),
     F("services", services, services), F("sudo", bool, sudo), F("options", pairs, options),

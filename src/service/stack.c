@@ -4,6 +4,7 @@
 #include <base/fault.h>
 #include <base/json.h>
 #include <base/str.h>
+#include <limits.h>
 
 static int other_template(const cay_snap_row *s, const char *given, cay_err *err)
 {
@@ -28,17 +29,46 @@ static int match(cay_service *svc, const cay_snap_row *s, cay_create *c, cay__ar
     return 0;
 }
 
+int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__json_object("record: spec", s->spec, &o, err));
+    CAY_AUTOFREE char *on = json_object_get(o, "on") ? cay__json_to_bytes(json_object_get(o, "on")) : NULL;
+    if (!cay__str_copy(dir, cap, on ? on : ""))
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_on", "snapshot %s: the path of its directory is too long", s->id);
+    *since_ms = cay__json_int(o, "on_since_ms", 0);
+    return 0;
+}
+
+/* What is above a directory of the host is nothing without it, and it has to be that very one. */
+static int match_on(const cay_snap_row *s, cay_create *c, cay_err *err)
+{
+    char dir[PATH_MAX];
+    int64_t since = 0;
+    CAY_TRY(cay__snap_on(s, dir, sizeof dir, &since, err));
+    c->on_since_ms = (uint64_t)since;
+    if (!*dir && !c->on)
+        return 0;
+    if (!*dir)
+        return cay_fail_why(err, CAY_EINVAL, "on_refused", "snapshot %s has a /workspace of its own; leave --on out", s->id);
+    if (!c->on || strcmp(c->on, dir) != 0)
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_on", "snapshot %s is of what was changed above %.120s; give --on with that directory, or `cay fork %s`", s->id, dir, s->id);
+    return 0;
+}
+
 int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     c->layers = NULL;
     c->nlayers = 0;
+    c->on_since_ms = 0;
     if (!c->from)
         return 0;
     CAY_TRY(cay__snap_find_of(svc, c->tenant, c->from, &row, err));
     if (!c->tenant)
         c->tenant = cay__arena_str(mem, row->row.tenant);
     CAY_TRY(match(svc, &row->row, c, mem, err));
+    CAY_TRY(match_on(&row->row, c, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_read(row->row.layers, stack, err));
     c->from = cay__arena_str(mem, row->row.id);

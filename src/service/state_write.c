@@ -86,6 +86,7 @@ static int sandbox_json(const cay_row *row, const cay_create *whole, const cay__
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL, *labels = NULL, *meta = NULL;
     c.root = c.on = c.net = c.manifest = c.manifest_base = c.from = NULL;
+    c.on_since_ms = 0;
     c.grants = NULL, c.volumes = NULL, c.secrets = NULL, c.layers = NULL;
     c.ngrants = c.nvolumes = c.nsecrets = c.nlayers = 0;
     c.min_level = 0;

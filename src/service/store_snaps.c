@@ -138,12 +138,13 @@ static int do_ready(cay__db *db, void *arg, cay_err *err)
     }
     if (!sqlite3_changes(db->sql))
         return no_snapshot(r->id, err);
-    if (!a->stacked)
-        return 0;
     CAY_AUTOFREE char *old = NULL, *provider = NULL;
     CAY_TRY(layers_of(db, r->sandbox, &old, &provider, err));
-    int rc = stack_box(db, r->sandbox, r->layers, r->id, err);
-    if (rc == 0 && *old) /* it may have changed over to a merged one */
+    if (!a->stacked && !*old)
+        return 0;
+    /* Of a copy the sandbox's own stack knows nothing; but it descends from it, and undo goes back to it. */
+    int rc = stack_box(db, r->sandbox, a->stacked ? r->layers : old, r->id, err);
+    if (rc == 0 && a->stacked && *old) /* it may have changed over to a merged one */
         rc = free_layers(db, old, "", provider, err);
     return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile; the snapshot outlives it */
 }
@@ -204,7 +205,9 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
     CAY_TRY(change(db, CAY__Q_SNAP_REMOVE, id, NULL, NULL, "remove the record", err));
     CAY_TRY(free_layers(db, row->row.layers, "", row->row.provider, err));
     cay__str_join(own, sizeof own, "[\"", id, "\"]", NULL); /* one that was being made is not in its list */
-    return free_layers(db, own, "", row->row.provider, err);
+    CAY_TRY(free_layers(db, own, "", row->row.provider, err));
+    own[2] = 'o'; /* what was written above a directory of the host, if there was one */
+    return strstr(row->row.spec, "\"on\"") ? free_layers(db, own, "", row->row.provider, err) : 0;
 }
 
 int cay__s_snap_remove(void *self, const char *id, cay_err *err)

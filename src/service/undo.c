@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking back: the sandbox stands on a snapshot again, and what it wrote since is gone. */
 #include "back.h"
+#include "diff.h"
 #include "snapshot.h"
 #include <base/call.h>
 #include <base/fault.h>
@@ -98,6 +99,74 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
     return rc;
 }
 
+/* ------------------------------------------------------------------ above a directory of the host */
+
+/* Two overlays cannot be exchanged at one moment under a sandbox that runs, so it is stopped, and started again. */
+static int stop_it(cay_sandbox *sb, const cay_call *call, bool *ran, int *lock, cay_err *err)
+{
+    cay_service *svc = sb->owner;
+    for (int tries = 0; tries < 3; tries++) { /* another program may start it in between; under the lock nobody does */
+        CAY_AUTOFREE cay__row *row = NULL;
+        cay__truth t;
+        CAY_TRY(cay__box_lock(svc, call, sb->id, true, lock, err));
+        CAY_TRY(cay__svc_row(svc, sb->id, &row, err));
+        CAY_TRY(cay__truth_find(svc, call, &row->row, &t, err));
+        cay_state now = t.state;
+        cay__truth_clear(&t);
+        if (now == CAY_STOPPED)
+            return 0;
+        cay__close_fd(lock);
+        if (!cay__state_live(now))
+            return cay__wrong_state(sb, "undo", now, err);
+        *ran = true;
+        CAY_TRY(cay_sandbox_kill(sb, call, err));
+    }
+    return cay_fail_why(err, CAY_EBUSY, "stack_busy", "another program starts sandbox %s again and again; try later", sb->id);
+}
+
+static int go_back_on(cay_sandbox *sb, const cay_call *call, const cay_snap_row *to, cay_err *err)
+{
+    cay_service *svc = sb->owner;
+    char upper[64], before[CAY__MARK], after[CAY__MARK];
+    cay__upper_path(upper, sizeof upper, sb->id);
+    cay__upper_mark(svc, upper, before);
+    CAY_TRY(intend(svc, sb->id, to, before, err));
+    int rc = cay__on_ask(svc, call, "back", sb->id, to->id, err);
+    CAY_FAULT("on.back");
+    cay__upper_mark(svc, upper, after);
+    if (rc < 0 && strcmp(before, after) == 0) {
+        svc->store->job_drop(svc->db, "undo", sb->id, NULL);
+        return rc;
+    }
+    if (rc < 0) /* past its middle */
+        CAY_TRY(cay__on_ask(svc, NULL, "finish", sb->id, to->id, err));
+    return svc->store->restack(svc->db, sb->id, to->layers, to->id, err);
+}
+
+static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__snaprow **target, cay_err *err)
+{
+    CAY_AUTOFD lock = -1;
+    bool ran = false;
+    CAY_TRY(choose(sb, to, target, err)); /* before anything is stopped */
+    free(CAY_STEAL(*target));
+    int rc = stop_it(sb, call, &ran, &lock, err);
+    if (rc == 0)
+        rc = choose(sb, to, target, err);
+    if (rc == 0)
+        rc = go_back_on(sb, call, &(*target)->row, err);
+    cay__close_fd(&lock);
+    int again = ran ? cay_sandbox_resume(sb, call, rc == 0 ? err : NULL) : 0;
+    return rc < 0 ? rc : again;
+}
+
+static bool is_on(const cay_row *row)
+{
+    cay__spec *spec = NULL;
+    bool on = cay__spec_read(row, &spec, NULL) == 0 && spec->create.on;
+    cay__spec_free(spec);
+    return on;
+}
+
 int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out, cay_err *err)
 {
     CAY__OP(call, "sandbox.undo", sb->id, err);
@@ -117,6 +186,10 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
         return cay__wrong_state(sb, "undo", row->row.state, err);
     if (!CAY__HAS(sb->ops, restack))
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "undo: provider %s has no snapshots", sb->ops->name);
+    if (is_on(&row->row)) {
+        rc = undo_on(sb, call, to, &target, err);
+        goto end;
+    }
     CAY_TRY(choose(sb, to, &target, err));
     CAY_TRY(cay__box_awake(sb, call, "undo", &box, &started, err));
     rc = cay__box_lock(svc, call, sb->id, true, &lock, err);
@@ -129,6 +202,7 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
     cay__close_fd(&lock);
     if (started)
         cay_sandbox_kill(sb, NULL, NULL);
+end:
     if (rc < 0)
         return cay_wrap(err, rc, "undo %s", sb->id);
     if (out)

@@ -114,7 +114,7 @@ static int ask(int sock, const cay_call *call, const cay__storage_mount *m, cons
     cay_mount_answer a = { 0 };
     CAY_AUTOBUF b = CAY__BUF(CAY_MOUNT_MAX);
     cay__buf_add(&b, &head, sizeof head);
-    const char *texts[] = { p->config, p->file, p->remote };
+    const char *texts[] = { p->config, p->file, p->remote, m->target ? m->target : "" };
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         cay__buf_add(&b, texts[i], strlen(texts[i]) + 1);
     for (size_t i = 0; i < p->nargs; i++)
@@ -167,9 +167,10 @@ int cay__storage_open(const char *home, const char *libexec, const cay_call *cal
     return rc;
 }
 
-int cay__storage_hold(cay__storage *s, int pid, cay_err *err)
+int cay__storage_hold(cay__storage *s, const char *id, int pid, cay_err *err)
 {
     cay_mount_ask head = { .op = CAY_MOUNT_HOLD, .pid = pid };
+    cay__str_copy(head.id, sizeof head.id, id);
     cay_mount_answer a = { 0 };
     int fd;
     if (s->sock < 0)

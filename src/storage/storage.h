@@ -54,5 +54,8 @@ typedef struct cay__storage {
 int cay__storage_check(const cay__storage_mount *m, size_t n, cay_err *err);
 int cay__storage_open(const char *home, const char *libexec, const cay_call *call, const char *id, const cay__storage_mount *m, size_t n,
                       cay__storage *out, cay_err *err);
-int  cay__storage_hold(cay__storage *s, int pid, cay_err *err);
+/* id: of the sandbox, pid: of its init. */
+int  cay__storage_hold(cay__storage *s, const char *id, int pid, cay_err *err);
+/* The storage of a sandbox that runs: fn for each, with why "" or what ended it. Without any there is nothing to tell. */
+void cay__storage_look(int home_fd, const char *id, void (*fn)(const char *target, const char *why, void *arg), void *arg);
 void cay__storage_close(cay__storage *s);

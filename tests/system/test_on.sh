@@ -58,9 +58,8 @@ ok "what holds the state directory is refused" not c run --on "$tmp" -- true
 ok "a mount in the same place is refused" not c run --on "$d" --mount "$tmp/file/..:/workspace" -- true
 id=$(c create)
 snap=$(c snapshot "$id" --label base)
-ok "a snapshot together with it is refused" not c run --on "$d" --from base -- true
-ok "naming both" says "on and from"
-ok "checkpoints together with it are refused" not c create --on "$d" --checkpoint
+ok "a snapshot with a workspace of its own together with it is refused" not c run --on "$d" --from base -- true
+ok "saying so" says "a /workspace of its own"
 ok "apply to a sandbox on nothing is refused" not take
 ok "naming what else there is" says "cay diff -p"
 ok "a file for an id that is not kept is refused" not c run --id-file "$tmp/id" -- true

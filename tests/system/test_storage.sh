@@ -153,6 +153,54 @@ ok "made again it has its storage" same "$(c --json resume --state "$tmp/state.j
 ok "and its files" same "$(c exec "$id" -- cat ro/top hello)" texthi
 c rm -f "$id" >/dev/null
 
+# rclone's death, and that of who runs it: told by event, description and error; mended by a start.
+export CAY_POOL=1
+id=$(c create --manifest "$tmp/m.json")
+dead() { c inspect "$id" --json | python3 -c 'import json,sys; r=json.load(sys.stdin); r=r[0] if isinstance(r,list) else r; print(*sorted(l["name"]+"="+l["state"] for l in r["layers"] if l["name"].startswith("storage")))'; }
+is_dead() { [ "$(dead)" = "$1" ]; }
+ok "living storage is told" same "$(dead)" "storage /workspace/ro=on storage /workspace/rw=on"
+timeout -k1 600 "$build/cay" events --json >"$tmp/events" 2>"$tmp/events.err" </dev/null &
+listener=$!
+eventually sh -c "$cay exec $id -- true </dev/null; grep -q exec '$tmp/events'"
+victim=$(for p in $(rclones); do tr '\0' ' ' <"/proc/$p/cmdline" | grep -q ':other' && echo "$p"; done)
+kill -9 "$victim"
+ok "its death is told by an event" eventually grep -q '"kind":"mount".*"reason":"died"\|"reason":"died".*"kind":"mount"' "$tmp/events"
+ok "and by the description" eventually is_dead "storage /workspace/ro=on storage /workspace/rw=off"
+ok "with its cause" sh -c "$cay inspect $id </dev/null | grep -q 'killed by signal 9'"
+ok "and the remedy" sh -c "$cay inspect $id </dev/null | grep -q 'cay resume'"
+ok "a file there is a clear error" fails files cat "$id" rw/w
+ok "naming the remedy" says "cay resume"
+ok "commands get an error, not nothing" fails exec "$id" -- ls rw
+ok "the other one is served" same "$(c exec "$id" -- cat ro/top)" text
+c kill "$id" >/dev/null
+ok "a start mends it" c resume "$id" >/dev/null
+ok "whole again" same "$(dead) $(c exec "$id" -- cat rw/last)" "storage /workspace/ro=on storage /workspace/rw=on last"
+for p in $(pgrep -f "cay-mount $CAY_HOME"); do kill -9 "$p"; done
+ok "the death of who runs rclone is told, too" eventually is_dead "storage /workspace/ro=off storage /workspace/rw=off"
+ok "by events as well" eventually sh -c "[ \$(grep -c '\"died\"' '$tmp/events') -ge 2 ]"
+kill "$listener"
+c kill "$id" >/dev/null
+ok "and mended" c resume "$id" >/dev/null
+ok "by mounting anew" same "$(c exec "$id" -- cat rw/last)" last
+c rm -f "$id" >/dev/null
+ok "and nothing of it stays" eventually nobody
+
+# Killed at its fault points (bites where they are compiled in): a create fails or is whole, and nothing stays.
+for point in mount.asked mount.served mount.held mount.given; do
+    if id=$(CAY_FAULT="$point=kill" c create --manifest "$tmp/m.json"); then
+        c kill "$id" >/dev/null
+        ok "killed at $point: it starts again" c resume "$id" >/dev/null
+        ok "killed at $point: with its storage" same "$(c exec "$id" -- cat rw/last)" last
+        c rm -f "$id" >/dev/null
+    else
+        ok "killed at $point: no sandbox is left" same "$(c ls -q)" ""
+        ok "killed at $point: the next one is whole" same "$(c run --manifest "$tmp/m.json" -- cat rw/last)" last
+    fi
+    ok "killed at $point: no helper is left" eventually nobody
+done
+c run --manifest "$tmp/m.json" -- true >/dev/null # sweeps what the killed ones left
+ok "helpers end" eventually nobody
+
 # Refusals.
 id=$(c create --manifest "$tmp/literal.json")
 c kill "$id" >/dev/null

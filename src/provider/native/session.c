@@ -29,6 +29,7 @@ static const struct {
     { ENOSPC, CAY_ENOSPACE, "disk_full", NULL },
     { EDQUOT, CAY_ENOSPACE, "disk_full", NULL },
     { ECONNREFUSED, CAY_ENOENT, "port_not_found", "nobody listens there" },
+    { ENOTCONN, CAY_EUPSTREAM, "mount_dead", "the storage mounted there is gone; `cay inspect` says why, cay kill and cay resume mount it again" },
     { EBUSY, CAY_EBUSY, "busy", "something is mounted there, or it changed meanwhile" },
 };
 

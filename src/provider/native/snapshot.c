@@ -44,6 +44,33 @@ static int swap(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_sn
     return 0;
 }
 
+static int count_live(const cay__kept *k, void *arg)
+{
+    *(int *)arg += !k->p.ended;
+    return 0;
+}
+
+/* What is written above a directory of the host has an overlay of its own, so both are copied. When no command runs, only init is left to
+ * be stopped, and nobody sees that. */
+static int copy_both(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+{
+    cay_snap how = *spec;
+    cay_err why = CAY_ERR_INIT;
+    int live = 0;
+    if (spec->how != CAY_SNAP_STOP)
+        CAY_TRY(cay__procs_kept(&b->n->link, b->id, call, count_live, &live, err));
+    if (spec->how == CAY_SNAP_QUIET && live)
+        return cay_fail_why(err, CAY_EBUSY, "processes_running", "%d commands run in the sandbox", live);
+    int rc = cay__nbox_clone(b, call, &how, out, &why);
+    if (rc < 0 && !live && !strcmp(why.reason, "no_freezer")) {
+        how.how = CAY_SNAP_STOP;
+        return cay__nbox_clone(b, call, &how, out, err);
+    }
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
 int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
 {
     int64_t start = cay__now_us();
@@ -51,6 +78,8 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
     *out = (cay_snapped){ .size = sizeof *out };
     CAY_TRY(check_name(spec->layer, err));
     int rc = swap(box, call, spec, out, &why);
+    if (rc < 0 && !strcmp(why.reason, "snapshot_on"))
+        return copy_both(box, call, spec, out, err);
     bool runs = !strcmp(why.reason, "processes_running") || !strcmp(why.reason, "snapshot_unsupported");
     if (rc < 0 && runs && spec->how != CAY_SNAP_QUIET)
         return cay__nbox_clone(box, call, spec, out, err);

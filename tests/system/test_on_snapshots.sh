@@ -1,0 +1,163 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_on_snapshots.sh CAY: snapshots, forks, undo and diff of what is written above a directory of the user's (--on).
+set -u
+cay=$(realpath "$1")
+tmp=$(mktemp -d)
+export CAY_HOME="$tmp/home"
+umask 022
+passed=0 failed=0
+finish() {
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    chmod -R u+rwx "$tmp" 2>/dev/null
+    rm -rf "$tmp"
+}
+trap finish EXIT
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        [ -s "$tmp/err" ] && sed 's/^/  /' "$tmp/err" | head -n 5
+    fi
+}
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+not() { ! "$@"; }
+says() { grep -qF -- "$1" "$tmp/err"; }
+see() { c exec "$1" -- sh -c "cd /workspace && for f in *; do [ -f \$f ] && echo \$f=\$(cat \$f); done" | tr '\n' ' '; }
+layers() { ls "$CAY_HOME/layers" | grep -c '^o'; }
+d=$tmp/dir
+mkdir -p "$d/sub"
+echo one >"$d/a"
+echo two >"$d/b"
+echo three >"$d/sub/c"
+touch -d 2020-01-01 "$d/a" "$d/b" "$d/sub/c"
+
+# ---- one moment, whatever comes later
+id=$(c create --on "$d")
+c exec "$id" -- sh -c 'echo x >a; rm b; echo new >n; rm -r sub; mkdir sub; echo h >/home/user/h; ln n hard'
+snap=$(c snapshot "$id" --label first)
+ok "a snapshot is taken" [ -n "$snap" ]
+ok "by copy" same "$(c snapshots --json | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["method"])')" copy
+c exec "$id" -- sh -c 'echo y >a; echo two >b; rm n hard; echo late >late; echo h2 >/home/user/h'
+ok "the sandbox goes on" same "$(see "$id")" "a=y b=two late=late "
+ok "what changed since" same "$(c diff first "$id" | sort | tr '\n' ' ')" "A b A late D hard D n M a "
+
+# ---- forks
+fork=$(c fork first)
+ok "a fork has what the snapshot has" same "$(see "$fork")" "a=x hard=new n=new "
+ok "names of one file stay that" same "$(c exec "$fork" -- stat -c %h /workspace/n)" 2
+ok "and an emptied directory" same "$(c exec "$fork" -- ls /workspace/sub)" ""
+ok "and what is elsewhere" same "$(c exec "$fork" -- cat /home/user/h)" h
+c exec "$fork" -- sh -c 'echo forked >f'
+ok "it is its own" same "$(see "$id")" "a=y b=two late=late "
+two=$(c fork "$id" -n 2 | tr '\n' ' ')
+for f in $two; do ok "a fork of one that runs" same "$(see "$f")" "a=y b=two late=late "; done
+ok "nothing of it reached the directory" same "$(cat "$d/a" "$d/b" "$d/sub/c" | tr '\n' ' ')" "one two three "
+again=$(c fork "$fork")
+ok "a fork of a fork" same "$(see "$again")" "a=x f=forked hard=new n=new "
+c exec "$again" -- rm /workspace/n
+third=$(c fork "$again")
+ok "what a fork removed stays removed" same "$(see "$third")" "a=x f=forked hard=new "
+
+# ---- create on a snapshot: on that directory, or not at all
+mkdir "$tmp/other"
+ok "without the directory it is refused" not c create --from first
+ok "naming it" says "--on"
+ok "on another it is refused" not c create --from first --on "$tmp/other"
+ok "on that it is like a fork" same "$(see "$(c create --from first --on "$d")")" "a=x hard=new n=new "
+plain=$(c create)
+c snapshot "$plain" --label plain >/dev/null
+ok "one with a workspace of its own is refused" not c create --from plain --on "$d"
+ok "an archive is refused by name" not c snapshot export first -o "$tmp/x"
+ok "naming the other ways" says "cay diff -p"
+
+# ---- undo: back to it, running again, with what was applied remembered
+c exec "$id" -- sh -c 'echo z >/tmp/gone'
+c undo "$id" >/dev/null
+ok "undo goes back to the last one" same "$(see "$id")" "a=x hard=new n=new "
+ok "elsewhere, too" same "$(c exec "$id" -- sh -c 'cat /home/user/h; ls /tmp/gone 2>&1 | wc -l')" "h
+1"
+c apply "$id" --yes a >/dev/null
+ok "apply writes" same "$(cat "$d/a")" x
+c exec "$id" -- sh -c 'echo w >a'
+c undo "$id" >/dev/null
+c exec "$id" -- sh -c 'echo again >a'
+ok "what was applied is no conflict after an undo" c apply -q "$id" --yes a
+ok "it is there" same "$(cat "$d/a")" again
+c kill "$id" >/dev/null
+c undo "$id" --to first >/dev/null
+ok "a stopped one stays stopped" same "$(c inspect "$id" --json | grep -c '"state": *"stopped"')" 1
+c resume "$id" >/dev/null
+ok "and is back" same "$(see "$id")" "a=x hard=new n=new "
+# ---- a conflict is one for forks, too: the directory changed after the first of them was made
+echo mine >"$d/b"
+f=$(c fork first)
+ok "a change of the user's is a conflict for a fork" not c apply "$f" --yes b
+ok "it stays" same "$(cat "$d/b")" mine
+
+# ---- checkpoints
+check=$(c create --on "$d" --checkpoint)
+for i in 1 2 3; do c exec "$check" -- sh -c "echo $i >count"; done
+c undo "$check" >/dev/null
+ok "one command back" same "$(c exec "$check" -- cat /workspace/count)" 2
+
+# ---- a snapshot that goes takes its files along
+have=$(layers)
+c snapshot rm first >/dev/null
+fewer() { [ "$(layers)" -lt "$have" ]; }
+for i in $(seq 100); do fewer && break; c gc >/dev/null; sleep 0.1; done
+ok "removed with its record" fewer
+ok "forks stay" same "$(see "$again")" "a=x f=forked hard=new "
+
+# ---- killed in the middle (bites where fault points are compiled in): before or after, nothing between
+for point in clone.stage clone.walk clone.walked clone.published snapshot.recorded snapshot.made; do
+    id=$(c create --on "$d")
+    c exec "$id" -- sh -c 'echo k >k'
+    CAY_FAULT="$point=kill" c snapshot "$id" --label "k-$point" >/dev/null
+    c snapshots >/dev/null
+    if c snapshots --json | grep -q "k-$point"; then
+        ok "killed at $point: whole" same "$(see "$(c fork "k-$point")" | tr ' ' '\n' | grep -c '^k=k')" 1
+    else
+        ok "killed at $point: the next is taken" c snapshot -q "$id"
+    fi
+    c rm -f "$id" >/dev/null
+done
+for point in layer.on.copied layer.on.middle layer.on.away on.back undo.intended; do
+    id=$(c create --on "$d")
+    c exec "$id" -- sh -c 'echo before >k; echo before >/home/user/k'
+    c snapshot "$id" >/dev/null
+    c exec "$id" -- sh -c 'echo after >k; echo after >/home/user/k'
+    CAY_FAULT="$point=kill" c undo "$id" >/dev/null
+    c resume "$id" >/dev/null
+    got=$(c exec "$id" -- cat /workspace/k /home/user/k | tr '\n' ' ')
+    case $got in "before before " | "after after ") good=true ;; *) good=false ; echo "  got: $got" ;; esac
+    ok "killed at $point: all of it or nothing" $good
+    ok "killed at $point: it can be undone then" c undo -q "$id"
+    ok "killed at $point: and is" same "$(c exec "$id" -- cat /workspace/k /home/user/k | tr '\n' ' ')" "before before "
+    c snapshot rm "$(c snapshots -q "$id" | head -n 1)" >/dev/null
+    c rm -f "$id" >/dev/null
+done
+id=$(c create --on "$d")
+c exec "$id" -- sh -c 'echo k >k'
+c snapshot "$id" --label forked >/dev/null
+for point in layer.on.copied create.held create.made; do
+    CAY_FAULT="$point=kill" c fork forked >/dev/null
+    c ls >/dev/null
+    ok "killed at $point: the next fork is whole" same "$(see "$(c fork forked)" | tr ' ' '\n' | grep -c '^k=k')" 1
+done
+for x in $("$cay" ls -q </dev/null); do c rm -f "$x" >/dev/null; done
+for x in $("$cay" snapshots -q </dev/null); do c snapshot rm "$x" >/dev/null; done
+c gc >/dev/null
+gone() { [ -z "$(ls "$CAY_HOME/sandboxes")" ]; }
+for i in $(seq 100); do gone && break; sleep 0.1; done
+ok "no sandbox's files are left" same "$(ls "$CAY_HOME/sandboxes")" ""
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
