@@ -20,6 +20,9 @@ static void step_aside(void)
 {
     char path[4096];
     cay_err err = CAY_ERR_INIT;
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL); /* blocked ones would stay so */
     if (cay__libexec_find(NULL, "cay-full", path, sizeof path, &err) == 0) {
         execv(path, whole_argv);
         cay_fail_sys(&err, CAY_ESYS, "start %s", path);
@@ -55,6 +58,13 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
     if (rc == CAY_EISOLATION) /* level 1 may do; the service knows */
         step_aside();
     return rc;
+}
+
+/* Where one is asked for with its first command, level 1 may do as well. */
+void cli_box_refused(const cay_err *err)
+{
+    if (err->code == CAY_EISOLATION)
+        step_aside();
 }
 
 int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)

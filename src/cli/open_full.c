@@ -143,6 +143,11 @@ int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)
     return 0;
 }
 
+void cli_box_refused(const cay_err *err)
+{
+    (void)err; /* it was asked for and answered before */
+}
+
 void cli_box_discard(cay_sandbox *sb)
 {
     cay_err err = CAY_ERR_INIT;

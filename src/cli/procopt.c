@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "procopt.h"
 #include "cli.h"
+#include "open.h"
 #include "out.h"
 #include "parse.h"
 #include "pump.h"
@@ -142,8 +143,11 @@ static int go_json(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
         if (n < 0)
             return cay_fail_sys(&err, CAY_ESYS, "read standard input"), cli_fail(&err, CLI_BEFORE);
     }
-    if (cay_sandbox_run(sb, NULL, spec, input, (size_t)n, JSON_OUTPUT, &r, &err) < 0)
+    if (cay_sandbox_run(sb, NULL, spec, input, (size_t)n, JSON_OUTPUT, &r, &err) < 0) {
+        if (!input) /* what was read cannot be read again */
+            cli_box_refused(&err);
         return fail_start(&err, spec);
+    }
     proc_print_result(&r);
     tell_checkpoint(sb);
     int code = r.exit.code;
@@ -161,8 +165,10 @@ int proc_go(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
         return go_json(sb, o, spec);
     if (!o->detach)
         pump_block_signals();
-    if (cay_sandbox_spawn(sb, NULL, spec, &p, &err) < 0)
+    if (cay_sandbox_spawn(sb, NULL, spec, &p, &err) < 0) {
+        cli_box_refused(&err);
         return fail_start(&err, spec);
+    }
     if (o->detach) {
         out_fmt("%s\n", cay_proc_id(p));
         return CLI_OK;

@@ -562,6 +562,17 @@ static _Noreturn void give_up(const char *step)
     _exit(1);
 }
 
+/* What nearly every first command asks, while nobody waits: who the user is, and names that a fresh root has to look for. */
+static void warm_up(void)
+{
+    static const char *const names[] = { "/workspace", "/dev/null", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.preload" };
+    struct stat st;
+    ident id;
+    user_find("user", &id);
+    for (size_t i = 0; i < CAY_LEN(names); i++)
+        stat(names[i], &st);
+}
+
 _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0, bool bound)
 {
     sigset_t all;
@@ -610,5 +621,7 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     if (rc < 0)
         _exit(1);
     G.bound = true;
+    if (bound)
+        warm_up();
     loop();
 }

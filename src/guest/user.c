@@ -197,7 +197,8 @@ static int find(const char *name, ident *out)
         return ENOMEM;
     ssize_t n = user_read("/etc/passwd", buf, PASSWD_MAX);
     int rc = user_search(buf, n > 0 ? (size_t)n : 0, who, out);
-    n = rc == 0 ? CAY_MAX(user_read("/etc/group", buf, PASSWD_MAX), 0) : 0;
+    n = rc == 0 ? user_read("/etc/group", buf, PASSWD_MAX) : 0;
+    n = CAY_MAX(n, 0);
     if (rc == 0 && name[len])
         rc = user_group(buf, (size_t)n, name + len + 1, out);
     else

@@ -324,7 +324,7 @@ static bool cpu_limit(const box *b)
 {
     char n[21], line[48];
     uint64_t quota = b->limits.cpu_milli == UINT64_MAX ? UINT64_MAX : b->limits.cpu_milli * 100; /* of 100,000 us */
-    if (b->limits.cpu_milli / 1000 >= (uint64_t)sysconf(_SC_NPROCESSORS_CONF))
+    if (!b->limited && b->limits.cpu_milli / 1000 >= (uint64_t)sysconf(_SC_NPROCESSORS_CONF))
         return true; /* more than there is: the group is new and has no limit */
     if (K.cg.v2_cpu) {
         cay__str_join(line, sizeof line, num(n, quota, "max"), " 100000", NULL);
@@ -376,10 +376,32 @@ static bool io_limit(const box *b)
     return put(K.cg.v1_fd[CG_IO], b->name, "/blkio.throttle.write_bps_device", line) && ok;
 }
 
-bool cgroup_limits(box *b)
+/* Only those that can be taken back by writing others. */
+static bool plain_limits(const cay_limits *l)
+{
+    return l->memory && l->io_read == UINT64_MAX && l->io_write == UINT64_MAX;
+}
+
+static bool set_limits(box *b)
 {
     return (CAY__MUTANT("memory-limit") || memory_limit(b)) && (CAY__MUTANT("cpu-limit") || cpu_limit(b)) &&
            (CAY__MUTANT("pids-limit") || pids_limit(b)) && io_limit(b);
+}
+
+bool cgroup_limits(box *b, const cay_limits *l)
+{
+    bool same = b->limited && !memcmp(&b->limits, l, sizeof *l);
+    if (b->limited && !same && K.cg.v1_fd[CG_MEMORY] >= 0) /* never below the one without swap */
+        put(K.cg.v1_fd[CG_MEMORY], b->name, "/memory.memsw.limit_in_bytes", "-1");
+    b->limits = *l;
+    K.usual = *l;
+    return same || set_limits(b);
+}
+
+void cgroup_limits_ahead(box *b)
+{
+    b->limits = K.usual;
+    b->limited = plain_limits(&K.usual) && set_limits(b);
 }
 
 /* ---- pause, kill, what was used ---- */

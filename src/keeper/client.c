@@ -464,6 +464,8 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
         if (n < fixed || (n - fixed != h->tail && !CAY__MUTANT("fuzz-control")) || (table[i].need && !memchr(body, 0, CAY_WIRE_ID)) ||
             (table[i].ref && !memchr(body + CAY_WIRE_ID, 0, table[i].ref)))
             break;
+        if (table[i].need >= BOX && hold_creating(c, body, buf, n, fds, nfds))
+            return;
         request r = { c, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
         if (find(&r, table[i].need) && !(r.b && hold(c, r.b, table[i].need == TOLD, buf, n, fds, nfds)))
             table[i].fn(&r);

@@ -40,7 +40,6 @@ static void take_request(box *b, const cay_m_create *m)
         K.nlive++;
     memcpy(b->id, m->id, sizeof b->id);
     b->flags = m->flags;
-    b->limits = (cay_limits){ m->memory, m->swap, m->cpu_milli, m->pids, m->disk, m->inodes, m->nofile, m->io_read, m->io_write };
     b->created_ms = cay__wall_ms();
 }
 
@@ -80,7 +79,8 @@ void box_hand_out(box *b, pending *p)
     }
     b->pooled = false;
     CAY_FAULT("keeper.create.named");
-    if (!cgroup_limits(b)) {
+    const cay_m_create *m = &p->m;
+    if (!cgroup_limits(b, &(cay_limits){ m->memory, m->swap, m->cpu_milli, m->pids, m->disk, m->inodes, m->nofile, m->io_read, m->io_write })) {
         reply_error(p->c, CAY_EINVAL, errno, "limit_refused", "the kernel refused a limit", strerror(errno));
         b->forget_files = !(b->flags & CAY_CREATE_KEPT);
         pending_free(p);
@@ -127,6 +127,7 @@ static void enqueue(pending *p)
 
 void pending_free(pending *p)
 {
+    hold_created(p);
     for (int i = 0; i < p->nfds; i++)
         cay__close_fd(&p->fds[i]);
     for (int i = 0; i < p->nmounts; i++)
@@ -246,6 +247,7 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
     for (int i = 0; i < nfds; i++)
         p->fds[p->nfds++] = CAY_STEAL_FD(fds[i]);
     CAY_FAULT("keeper.create.start");
+    c->creating = p;
     clone_next(p);
 }
 
@@ -256,6 +258,7 @@ void box_on_client_gone(client *c)
         if (p->c != c)
             continue;
         UNLINK(K.waiting, p);
+        p->c = NULL;
         pending_free(p);
     }
     for (job_wait *j = K.jobs; j; j = j->next) {

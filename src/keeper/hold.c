@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests that wait until a sandbox goes on. One that stands still has an init that reads nothing, and whoever filled its socket
- * would hold us up; one that is put onto another root must not be asked for anything until it stands there.
+ * would hold us up; one that is put onto another root must not be asked for anything until it stands there. And a client need not wait
+ * for its create to be answered before it names a first command.
  */
 #include "keeper.h"
 
@@ -13,14 +14,9 @@ typedef struct held {
     _Alignas(8) char packet[];
 } held;
 
-bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds, int nfds)
+static void keep(held **last, client *c, const char *packet, size_t len, int *fds, int nfds)
 {
-    held *h, **last = &b->held;
-    uint16_t type = ((const cay_msg *)packet)->type;
-    bool still = b->frozen_for && (type == CAY_MSG_SPAWN || type == CAY_MSG_SESSION || type == CAY_MSG_SNAPSHOT || type == CAY_MSG_RESTACK);
-    if (!still && !(b->turn && told))
-        return false;
-    h = cay__alloc(sizeof *h + len);
+    held *h = cay__alloc(sizeof *h + len);
     *h = (held){ .c = c, .len = len, .nfds = nfds };
     memcpy(h->packet, packet, len);
     for (int i = 0; i < nfds; i++)
@@ -28,6 +24,23 @@ bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds
     while (*last)
         last = &(*last)->next;
     *last = h;
+}
+
+bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds, int nfds)
+{
+    uint16_t type = ((const cay_msg *)packet)->type;
+    bool still = b->frozen_for && (type == CAY_MSG_SPAWN || type == CAY_MSG_SESSION || type == CAY_MSG_SNAPSHOT || type == CAY_MSG_RESTACK);
+    if (!still && !(b->turn && told))
+        return false;
+    keep(&b->held, c, packet, len, fds, nfds);
+    return true;
+}
+
+bool hold_creating(client *c, const char *id, const char *packet, size_t len, int *fds, int nfds)
+{
+    if (!c->creating || strcmp(id, c->creating->m.id))
+        return false;
+    keep(&c->creating->held, c, packet, len, fds, nfds);
     return true;
 }
 
@@ -39,15 +52,30 @@ static void held_free(held *h)
 }
 
 /* In the order in which they came. The first of them may make the others wait again. */
+static void release(held *list, bool heard)
+{
+    for (held *h = list, *next; h; h = next) {
+        next = h->next;
+        if (heard)
+            client_packet(h->c, h->packet, h->len, h->fds, h->nfds);
+        held_free(h);
+    }
+}
+
 void hold_release(box *b)
 {
     held *list = b->held;
     b->held = NULL;
-    for (held *h = list, *next; h; h = next) {
-        next = h->next;
-        client_packet(h->c, h->packet, h->len, h->fds, h->nfds);
-        held_free(h);
-    }
+    release(list, true);
+}
+
+void hold_created(pending *p)
+{
+    held *list = p->held;
+    p->held = NULL;
+    if (p->c && p->c->creating == p)
+        p->c->creating = NULL;
+    release(list, p->c);
 }
 
 void hold_client_gone(const client *c)

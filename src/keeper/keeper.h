@@ -157,6 +157,7 @@ struct box {
     client    *creator; /* awaits the CREATE answer */
     struct pending *pending; /* create request while binding */
     cay_limits limits;
+    bool       limited; /* its groups have these already */
     int64_t    created_ms, deadline_boot, touched_boot;
     uint64_t   idle_ms;
     cay__timer timer;
@@ -196,12 +197,14 @@ typedef struct pending {
     int             nmounts;
     char            targets[CAY_GRANTS_MAX][256];
     char            stack[CAY_STACK_TEXT]; /* what it is to stand on, keeper/stack.h */
+    struct held    *held; /* what its client said meanwhile of the sandbox that is to be */
 } pending;
 
 struct client {
     cay__watch w;
     client    *next;
     int        pid;
+    pending   *creating;
     bool       events, events_few;
     char       events_id[CAY_WIRE_ID];
     uint64_t   events_lost;
@@ -271,6 +274,7 @@ typedef struct keeper {
     unsigned    journal_len; /* records since it was last written anew */
     uint64_t    journal_seq, event_seq;
     unsigned    cpu_next;
+    cay_limits  usual; /* limits that were asked for last: the next parked one has them before it is asked for */
     cay_m_boxinfo gone[64]; /* the last sandboxes that stopped, and why */
     unsigned    ngone;
     int         nets[8]; /* each the last hold on a net namespace whose sandbox is gone */
@@ -288,7 +292,8 @@ void cgroup_use(char *mountinfo, char *own); /* from the texts of the two files 
 bool cgroup_box_make(box *b);
 void cgroup_box_remove(box *b);      /* also by name only, after a crash */
 int  cgroup_box_open(box *b);
-bool cgroup_limits(box *b);
+bool cgroup_limits(box *b, const cay_limits *l); /* as they are to be; they may be other ones already */
+void cgroup_limits_ahead(box *b);
 bool cgroup_freeze(box *b, bool on);
 void cgroup_exec_make(proc *p);      /* own group of a command, where there can be one */
 void cgroup_exec_remove(proc *p);
@@ -354,6 +359,8 @@ void freeze_client_gone(const client *c);
 /* hold.c */
 bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds, int nfds); /* true: it waits, and has the descriptors; told: init has to serve it */
 void hold_release(box *b);
+bool hold_creating(client *c, const char *id, const char *packet, size_t len, int *fds, int nfds); /* a request for the sandbox that c is just having made */
+void hold_created(pending *p); /* it is made, or will not be */
 void hold_client_gone(const client *c);
 /* proc.c */
 void  proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);

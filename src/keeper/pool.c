@@ -271,6 +271,7 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     cay__fd_nonblock(b->ctl.fd, true);
     journal_put(J_PARKED, b, "", 0, "");
     cgroup_box_enable(b);
+    cgroup_limits_ahead(b);
     CAY_FAULT("keeper.park.recorded");
     box_watch_init(b);
     if (b->ahead)

@@ -223,10 +223,19 @@ static int tell(int sig)
     return 1;
 }
 
-static void throw_away(void)
+/* As `cay run` does it: the sandbox is asked for together with its first command. */
+static cay_sandbox *make_with_command(void)
+{
+    cay_sandbox *sb = NULL;
+    cay_create c = { .size = sizeof c };
+    OK(cay__native_create_ephemeral(NULL, &c, &sb, E), "create");
+    return sb;
+}
+
+static void throw_away(bool together)
 {
     cay_exit x;
-    cay_sandbox *sb = make((cay_create){ .ephemeral = true }, NULL);
+    cay_sandbox *sb = together ? make_with_command() : make((cay_create){ .ephemeral = true }, NULL);
     cay_proc *p = sb ? spawn(sb, (cay_spawn){ .shell = "sleep 0.1; exit 4", .tty = true }) : NULL;
     if (getenv("CAY_FAULT") && strstr(getenv("CAY_FAULT"), "client.claim"))
         tell(SIGKILL); /* the next keeper must learn whose it is */
@@ -380,7 +389,8 @@ static int client(int number)
         put(all, file, 5000);
         command(all, (cay_spawn){ .shell = "exit 2" }, 2, "");
     }
-    throw_away();
+    throw_away(false);
+    throw_away(true);
     there_and_back();
     if (number == 0) /* one at a time does it, and it is to be the one that dies */
         settle();

@@ -58,6 +58,10 @@ run "$cay" run -q -- sh -c 'echo o; echo e >&2; exit 7'; is 7 && says o && errs 
 run "$cay" run -q -- sh -c 'kill -TERM $$'; is 143; ok 'a signal is 128 + its number'
 run "$cay" run -q -- /no/such/program; is 127; ok '127 when the command is not found'
 run "$cay" run -q -- /etc; is 126; ok '126 when it cannot be run'
+# Nothing is ready, so the command comes before its sandbox is there.
+mkdir -m 700 "$t/cold"
+CAY_HOME=$t/cold CAY_POOL=0 run "$cay" run -q -- sh -c 'echo early; exit 5'; is 5 && says early; ok 'run without a pool'
+CAY_HOME=$t/cold CAY_POOL=0 run "$cay" run -q -- /no/such/program; is 127; ok '127 without a pool'
 run "$cay" run -q; is 2; ok 'run without a command is a usage error'
 run "$cay" run -q --shell 'echo $((6*7))'; is 0 && says 42; ok 'run --shell'
 run "$cay" run -q -e A=1 -e B='two words' -- sh -c 'echo "$A-$B"'; is 0 && says '1-two words'; ok 'run -e'

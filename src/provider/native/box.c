@@ -179,6 +179,28 @@ static int check_user(const cay__native *n, const char *user, cay_m_create *m, c
 static cay__nbox *box_new(cay__native *n, const char *id);
 static void own(cay__nbox *b, int sock);
 
+/* A create that goes out with the first command: one round trip for both. */
+typedef struct wish {
+    cay_m_create m;
+    size_t       len;
+    char         tail[];
+} wish;
+
+static wish *wish_new(const cay_m_create *m, const cay__buf *tail)
+{
+    wish *w = cay__alloc(sizeof *w + tail->len);
+    w->m = *m;
+    w->len = tail->len;
+    memcpy(w->tail, tail->data, tail->len);
+    return w;
+}
+
+/* Only where there is nothing to do between the two, and nothing to hand over. */
+static bool can_wait(const cay__native *n, const cay_create *spec, const fdset *fds)
+{
+    return n->lazy && spec->ephemeral && !fds->n && !spec->net && !spec->nunits && !(n->hello.features & CAY_FEAT_QUOTA);
+}
+
 int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_create *spec, bool kept,
                      cay__nbox **out, cay_err *err)
 {
@@ -208,6 +230,11 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     CAY_TRY(fill_tail(&tail, spec, user, err));
     if (!spec->root)
         CAY_TRY(image ? cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err) : cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
+    if (can_wait(n, spec, &fds)) {
+        *out = box_new(n, id);
+        (*out)->wish = wish_new(&m, &tail);
+        return 0;
+    }
     CAY_FAULT("client.create.send");
     cay__ask ask = { CAY_MSG_CREATE, &m, sizeof m, tail.data, tail.len, fds.fds, fds.n };
     cay__reply r = { 0 };
@@ -317,6 +344,7 @@ void cay__nbox_release(void *box)
     cay__nbox *b = box;
     cay__sessions_close(&b->sessions);
     disown(b);
+    free(b->wish);
     free(b->layers);
     free(b);
 }
@@ -395,7 +423,18 @@ int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__
 int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
 {
     cay__nbox *b = box;
-    return cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);
+    if (!b->wish)
+        return cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);
+    cay__ask ask = { .type = CAY_MSG_CREATE, .body = &b->wish->m, .len = sizeof b->wish->m, .tail = b->wish->tail, .tail_len = b->wish->len };
+    CAY_FAULT("client.run.send");
+    b->n->link.ahead = &ask;
+    int rc = cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);
+    b->n->link.ahead = NULL;
+    CAY_FAULT("client.run.answered");
+    CAY_TRY(rc); /* one that was made nevertheless ends with our connection */
+    own(b, fcntl(cay__proc_conn(*proc), F_DUPFD_CLOEXEC, 3));
+    free(CAY_STEAL(b->wish));
+    return 0;
 }
 
 int cay__nbox_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err)
@@ -674,6 +713,7 @@ int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_s
     s.ephemeral = true;
     cay__id_make(id, 'c');
     CAY_TRY(cay__native_open(home, NULL, &n, err));
+    n->lazy = true;
     int rc = cay__create_check(&s, n->home_fd, n->run, err);
     if (rc == 0)
         rc = cay__nbox_create(n, NULL, id, &s, false, &b, err);

@@ -184,6 +184,19 @@ static int as_error(const cay_m_error *e, cay_err *err)
     return code;
 }
 
+/* It answers for what follows: that is asked of what it was to make. */
+static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, const char *peer, cay_err *err)
+{
+    cay__reply r = { .tail = NULL };
+    CAY_TRY(recv_reply(sock, call, answer_of(ask->type), peer, &r, err));
+    if (r.type == answer_of(ask->type))
+        return 0;
+    int rc = r.type == CAY_MSG_ERROR ? as_error(&r.error, err) : cay_fail_why(err, CAY_EUPSTREAM, "protocol", "packet %u came first", r.type);
+    if (rc == CAY_EGONE && err) /* the peer itself is not gone */
+        err->code = CAY_EUPSTREAM;
+    return rc == CAY_EGONE ? CAY_EUPSTREAM : rc;
+}
+
 /* One try. *sent tells whether the peer may have begun the work. */
 static int once(cay__link *l, const cay_call *call, const cay__ask *ask, cay__reply *out, int *sock,
                 bool *sent, cay_err *err)
@@ -191,8 +204,12 @@ static int once(cay__link *l, const cay_call *call, const cay__ask *ask, cay__re
     CAY_AUTOFD s = -1;
     *sent = false;
     CAY_TRY(take(l, call, &s, err));
+    if (l->ahead)
+        CAY_TRY(send_ask(s, call, l->ahead, l->peer, err));
     CAY_TRY(send_ask(s, call, ask, l->peer, err));
     *sent = true;
+    if (l->ahead)
+        CAY_TRY(answered_ahead(s, call, l->ahead, l->peer, err));
     CAY_TRY(recv_reply(s, call, answer_of(ask->type), l->peer, out, err));
     *sock = CAY_STEAL_FD(s);
     return 0;

@@ -28,6 +28,9 @@ typedef struct cay__link {
     pthread_mutex_t lock;
     int             idle[CAY__LINK_IDLE];
     int             nidle;
+    /* Sent on the same connection before whatever comes next, and answered before it: a create that its first command does
+     * not wait for. Only where one thread has the link. */
+    const struct cay__ask *ahead;
 } cay__link;
 
 void cay__link_open(cay__link *l, int (*dial)(void *, const cay_call *, int *, cay_err *), void *arg,
@@ -95,6 +98,7 @@ int         cay__proc_attach(cay__link *l, const char *box, const cay_call *call
                              void **out, cay_err *err);
 void        cay__proc_release(void *proc);
 const char *cay__proc_id(void *proc, int *pid);
+int cay__proc_conn(void *proc); /* the connection on which it was started and its exit will be told */
 int         cay__proc_output(void *proc, const cay_call *call, cay_stream which, uint64_t offset,
                              int *fd, cay_err *err);
 int         cay__proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,

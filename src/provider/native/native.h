@@ -23,6 +23,7 @@ typedef struct cay__native {
     bool        met;
     pthread_mutex_t own_lock; /* what follows */
     struct cay__nbox *owned;  /* ephemeral boxes that live as long as we hold their connection */
+    bool        lazy;         /* such a box may be asked for together with its first command; one thread, which asks nothing else of it before */
     cay_m_hello hello;
     struct cay__news *news; /* look.c; NULL until somebody asks */
 } cay__native;
@@ -37,6 +38,7 @@ typedef struct cay__nbox {
     size_t        nlayers;
     char          reason[24];
     cay_m_boxinfo info;
+    struct wish  *wish;   /* it has not been asked for yet, or that was not answered */
 } cay__nbox;
 
 /* start.c */

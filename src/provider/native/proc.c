@@ -68,6 +68,11 @@ const char *cay__proc_id(void *proc, int *pid)
     return p->id;
 }
 
+int cay__proc_conn(void *proc)
+{
+    return ((nproc *)proc)->conn;
+}
+
 /* ------------------------------------------------------------------ start and find */
 
 static uint32_t flags_of(const cay_spawn *s)
