@@ -124,7 +124,7 @@ static int check_units(const cay_create *c, const cay_provider_ops *ops, cay_err
     bool users = !strcmp(ops->name, "native") || !strcmp(ops->name, "docker") || !strcmp(ops->name, "podman");
     if (c->group && !users)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "group %.64s: provider %s takes a user's own groups", c->group, ops->name);
-    if (c->sudo && strcmp(ops->name, "native") != 0)
+    if (c->sudo && !users)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "sudo: provider %s has one user only, or a sudo of its own", ops->name);
     return 0;
 }

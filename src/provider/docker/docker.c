@@ -6,6 +6,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <provider/local/events.h>
+#include <provider/native/native.h>
 #include <provider/provider.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -215,6 +216,24 @@ static int docker_connect(void *box, const cay_call *call, uint16_t port, int *f
     return b->walls.far ? cay__docker_far_connect(b, call, port, fd, err) : cay__nf_connect(SESSIONS(box), call, port, fd, err);
 }
 
+static int docker_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err)
+{
+    cay__docker_box *b = box;
+    if (b->walls.far) /* it has none: create refused them */
+        return 0;
+    CAY_TRY(cay__docker_ready(b, err));
+    return cay__units_all(&b->link, b->id, call, fn, more, arg, err);
+}
+
+static int docker_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
+{
+    cay__docker_box *b = box;
+    if (b->walls.far)
+        return cay_fail_why(err, CAY_ENOENT, "service_not_found", "sandbox %s has no services: it is reached through its engine", b->id);
+    CAY_TRY(cay__docker_ready(b, err));
+    return cay__units_order(&b->link, b->id, call, name, op, err);
+}
+
 /* "PORT/tcp": [{"HostIp": …, "HostPort": …}]; of those that were asked for, the first place on this machine. */
 static int docker_endpoints(void *box, const cay_call *call, int (*fn)(const cay_endpoint *, void *), void *arg, cay_err *err)
 {
@@ -398,7 +417,7 @@ static int podman_open(const cay_provider_conf *conf, void **self, cay_err *err)
     .stop = cay__docker_stop, .pause = cay__docker_pause, .resume = cay__docker_resume, .extend = cay__docker_extend, .usage = cay__docker_usage, \
     .wait = cay__docker_wait, .events = docker_events, .gc = docker_gc, .remove_files = docker_remove_files, .connect = docker_connect, \
     .options = cay__docker_option_names, .snapshot = cay__docker_snapshot, .restack = cay__docker_restack, .layer_remove = cay__docker_layer_remove, \
-    .opaque_layers = true, .endpoints = docker_endpoints
+    .opaque_layers = true, .endpoints = docker_endpoints, .units = docker_units, .unit_act = docker_unit_act
 
 const cay_provider_ops cay__provider_docker = { OPS, .name = "docker", .open = docker_open };
 const cay_provider_ops cay__provider_podman = { OPS, .name = "podman", .open = podman_open };

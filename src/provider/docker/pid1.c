@@ -12,6 +12,7 @@
  *
  * config: default user NUL workdir NUL KEY=VALUE NUL …; meta as in provider/local/box.h.
  */
+#include "inside.h"
 #include "relay.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -49,6 +50,12 @@ static bool load(host *h, int dir)
         return false;
     h->user = G.config = h->config;
     G.config_len = (size_t)st.st_size;
+    char *units = memmem(h->config, (size_t)st.st_size, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
+    if (units) { /* behind the environment, which ends there */
+        h->units_at = units + 1 + sizeof CAY_UNITS_MARK;
+        h->units_len = (size_t)(h->config + st.st_size - h->units_at);
+        units[1] = 0;
+    }
     h->workdir = h->user + strlen(h->user) + 1;
     h->env = h->workdir + strlen(h->workdir) + 1;
     h->fs = (cay__fs){ .root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), .workdir = h->workdir, .home = "/" };
@@ -157,6 +164,7 @@ int main(int argc, char **argv)
 {
     static host h = { .journal = -1, .record = -1, .who = who_is };
     struct sigaction ign = { .sa_handler = SIG_IGN };
+    sudo_main(argc, argv);
     if (argc >= 2 && !strcmp(argv[1], "relay"))
         return cay__relay_main(argc, argv);
     if (argc < 2 || !cay__id_valid(argv[1], 'c') || getpid() != 1) {
@@ -185,5 +193,7 @@ int main(int argc, char **argv)
         furnish(&h);
     }
     int listener = h.far ? make_socket(h.dir) : wait_for_host(&h);
+    if (listener >= 0 && h.units_at)
+        cay__inside_open(&h, h.units_at, h.units_len);
     return listener < 0 ? 4 : cay__host_run(&h, listener);
 }

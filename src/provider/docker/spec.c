@@ -4,6 +4,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <provider/native/native.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -303,5 +304,6 @@ int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay_
         cay__buf_str(b, "=");
         cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
     }
+    cay__units_wire(b, c, c->units_wait);
     return b->full || b->len > CONFIG_MAX ? cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "the environment is longer than 4 MiB") : 0;
 }

@@ -90,6 +90,8 @@ static _Noreturn void command(const child_spec *s, int fail)
         take_terminal(s, fail);
     else
         take_pipes(s, fail);
+    if (s->ctty && ioctl(s->ctty - 1, TIOCSCTTY, 0) < 0)
+        die(fail, "terminal");
     if (s->who) {
         /* Before pid 1, with which all of it would end, a memory limit takes a command. */
         CAY_AUTOFD adj = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -245,7 +247,7 @@ static _Noreturn void reaper_start(const child_spec *s, int ctl)
     reaper r = { .ctl = ctl };
     sigset_t chld;
     /* The reaper must hold no end of anybody else's pipe. */
-    int keep[] = { s->cwd, s->in, s->out, s->err, ctl, s->jail ? s->jail->root : -1 };
+    int keep[] = { s->cwd, s->in, s->out, s->err, s->ctty - 1, ctl, s->jail ? s->jail->root : -1 };
     cay__child_close_others(keep, CAY_LEN(keep));
     prctl(PR_SET_NAME, "cay-reaper");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -258,7 +260,7 @@ static _Noreturn void reaper_start(const child_spec *s, int ctl)
     if (sigfd < 0)
         _exit(1);
     launch(&r, s);
-    int done[] = { s->cwd, s->in, s->out, s->err };
+    int done[] = { s->cwd, s->in, s->out, s->err, s->ctty - 1 };
     for (size_t i = 0; i < CAY_LEN(done); i++)
         cay__close_fd(&done[i]);
     reaper_main(&r, sigfd);

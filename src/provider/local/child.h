@@ -19,6 +19,7 @@ typedef struct child_spec {
     int          cwd;           /* directory to begin in */
     int          in, out, err;  /* -1: /dev/null; with a terminal all are its name's */
     const char  *tty;           /* path of the terminal, or NULL */
+    int          ctty;          /* 1 + descriptor of a terminal that becomes its own, beside those three; 0: none */
     uint16_t     cols, rows;
     uint64_t     nofile;        /* 0: leave */
     const jail  *jail;          /* NULL: none */

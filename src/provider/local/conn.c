@@ -6,6 +6,7 @@
 #include <base/mutant.h>
 #include <base/str.h>
 #include <cay/sys/provider.h>
+#include <guest/proto.h>
 #include <guest/session.h>
 #include <signal.h>
 #include <stdio.h>
@@ -365,6 +366,22 @@ static void on_stream(request *r)
     }
 }
 
+/* Services, where this sandbox has them; the answer comes over the socket that was sent along. */
+static void on_units(request *r)
+{
+    cay_m_stream m;
+    host *h = r->c->h;
+    memcpy(&m, r->body, sizeof m);
+    m.proc[sizeof m.proc - 1] = 0;
+    if (h->units) {
+        h->units(h, m.proc, m.which, r->fds, r->nfds);
+    } else if (r->nfds == 1) { /* none: the list is at its end */
+        cay_g_told none = { .place = UINT32_MAX };
+        send(r->fds[0], &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    ok(r->c);
+}
+
 static const struct {
     uint16_t type;
     uint16_t body;
@@ -391,6 +408,7 @@ static const struct {
     { CAY_MSG_CLOSE_STDIN, sizeof(cay_m_stream), true, on_stream },
     { CAY_MSG_RESIZE, sizeof(cay_m_stream), true, on_stream },
     { CAY_MSG_SIGNAL, sizeof(cay_m_stream), true, on_stream },
+    { CAY_MSG_UNITS, sizeof(cay_m_stream), true, on_units },
 };
 
 static void dispatch(request *r, const char *buf, size_t n)

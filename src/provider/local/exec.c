@@ -6,6 +6,7 @@
 #include <base/str.h>
 #include <cay/sandbox.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150, RING = 1 << 20, ARGS_MAX = 1 << 18 };
+enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150, RING = 1 << 20, ARGS_MAX = 1 << 18, OWN_MS = 10000 };
 
 /* ------------------------------------------------------------------ finding and forgetting */
 
@@ -33,7 +34,7 @@ int cay__exec_live(const host *h)
 {
     int n = 0;
     for (const proc *p = h->procs; p; p = p->next)
-        n += p->ctl.fd >= 0 || (p->reaped && !p->ended);
+        n += p->ctl.fd >= 0 || p->lead || (p->reaped && !p->ended);
     return n;
 }
 
@@ -174,13 +175,14 @@ static void on_exit_status(proc *p, const child_msg *m)
 static void order(proc *p, int sig, cay_scope scope)
 {
     child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = (int)scope };
-    if (p->ctl.fd >= 0)
-        cay__fd_send(p->ctl.fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
+    int fd = p->lead ? p->lead : p->ctl.fd;
+    if (fd >= 0)
+        cay__fd_send(fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
 }
 
 bool cay__exec_signal(proc *p, int sig, cay_scope scope)
 {
-    if (p->ctl.fd < 0 || (p->reaped && scope != CAY_SCOPE_TREE))
+    if ((p->ctl.fd < 0 && !p->lead) || (p->reaped && scope != CAY_SCOPE_TREE))
         return false;
     order(p, sig, scope);
     return true;
@@ -619,4 +621,99 @@ void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char
     if (!refuse(c, &k, m))
         prepare(c, &k, m, at, fds, nfds);
     plan_close(&k);
+}
+
+/* ------------------------------------------------------------------ what is started from in here */
+
+/* Waits for the reaper's first word: it comes when the command runs, or could not be started. */
+static int first_word(int ctl, const char **step)
+{
+    static char words[sizeof(((child_msg *)0)->text)];
+    struct pollfd p = { .fd = ctl, .events = POLLIN };
+    child_msg m = { .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
+    if (poll(&p, 1, OWN_MS) != 1 || cay__fd_recv(ctl, &m, sizeof m, NULL, NULL, MSG_DONTWAIT) != sizeof m)
+        m = (child_msg){ .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
+    if (m.op == CHILD_STARTED)
+        return m.a;
+    cay__str_copy(words, sizeof words, m.text);
+    *step = words;
+    errno = m.a ? m.a : ECHILD;
+    return -1;
+}
+
+/* A tenant's, as sudo sends it: the strings are counted, and the last one has its end. */
+static bool counted(const exec_own *o, const char *blob, size_t len)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += blob[i] == 0;
+    return len && !blob[len - 1] && o->argc >= 1 && o->argc <= ARGS_MAX && o->envc <= ARGS_MAX && n == 3 + (uint64_t)o->argc + o->envc;
+}
+
+static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *ctl, int *reaper, const char **step)
+{
+    static char own[4][CAY__FS_PATH_MAX + 160];
+    cay_m_spawn m = { .flags = o->flags, .argc = o->argc, .envc = o->envc };
+    if (o->ctty >= 0)
+        m.flags |= CAY_SPAWN_TTY; /* for TERM alone */
+    k->s.env = make_env(h, &k->who, &m, env, own);
+    k->s.who = h->who ? &k->who : NULL;
+    k->s.nofile = h->meta.nofile;
+    k->s.jail = cay__host_jail(h);
+    k->s.ctty = o->ctty + 1;
+    *step = "cwd";
+    k->s.cwd = open_cwd(h, &k->who, k->cwd);
+    if (k->s.cwd < 0)
+        return -1;
+    for (int i = 0; i < 3; i++)
+        *(int *[]){ &k->s.in, &k->s.out, &k->s.err }[i] = o->io[i];
+    *step = "fork";
+    *reaper = cay__child_start(&k->s, ctl);
+    k->s.in = k->s.out = k->s.err = -1; /* the caller's */
+    return *reaper < 0 ? -1 : first_word(*ctl, step);
+}
+
+int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int *ctl, int *reaper, const char **step)
+{
+    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 } };
+    const char *at = blob;
+    *step = "request";
+    if (!counted(o, blob, len)) {
+        errno = EINVAL;
+        return -1;
+    }
+    k.user = next_string(&at);
+    k.cwd = next_string(&at);
+    k.tag = next_string(&at);
+    int e = h->who ? h->who(*k.user ? k.user : h->user, &k.who) : 0;
+    if (e) {
+        *step = "user";
+        errno = e;
+        return -1;
+    }
+    plan_argv(&k, &(cay_m_spawn){ .flags = o->flags, .argc = o->argc }, &at);
+    int pid = own_start(h, &k, o, at, ctl, reaper, step), sys = errno;
+    plan_close(&k);
+    if (pid < 0)
+        cay__close_fd(ctl);
+    errno = sys;
+    return pid;
+}
+
+proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command, uint32_t flags, int fds[2])
+{
+    plan k = { .mine = { -1, fds[0], fds[1] }, .tag = tag, .labels = "", .argv = (char *[]){ (char *)command, NULL } };
+    cay_m_spawn m = { .flags = flags & ~(uint32_t)CAY_SPAWN_SHELL };
+    cay__str_copy(m.proc, sizeof m.proc, id);
+    fds[0] = fds[1] = -1;
+    proc *p = proc_new(h, &m, &k);
+    p->running = true;
+    proc_streams(p, &k, &m, NULL, 0);
+    return p;
+}
+
+void cay__exec_adopted_end(proc *p, int status)
+{
+    p->lead = 0;
+    on_exit_status(p, &(child_msg){ .a = status });
 }

@@ -262,7 +262,7 @@ int cay__host_run(host *h, int listener)
     if (!prepare(h, listener))
         return 1;
     while (!h->stopping || cay__exec_live(h) > 0)
-        cay__loop_step(&h->loop, -1);
+        h->turn ? h->turn(h) : cay__loop_step(&h->loop, -1);
     leave(h);
     cay__conn_refuse(&h->listen.fd); /* who waits there may have sent what keeps our exit waiting, too */
     return 0;

@@ -48,6 +48,7 @@ struct proc {
     uint64_t    start; /* with the pid it names the process for ever */
     int64_t     started_ms;
     cay__watch  ctl; /* to the reaper; fd -1: nothing of it is left */
+    int         lead; /* of a service: the socket of the reaper of its present run, which is another's; 0: none */
     cay__watch  in;  /* stdin's or the terminal's write end; fd -1: closed */
     feed       *feeds;
     stream      out[2];
@@ -79,6 +80,11 @@ struct host {
     bool        stopped; /* paused by signals, not by a freezer outside */
     /* In a container: who that is, by its own files; 0 or errno. NULL: there is one user, who made the sandbox. */
     int       (*who)(const char *name, ident *out);
+    /* In a container with services or sudo, else NULL: a round of the loop with theirs; what is asked of services. */
+    void      (*turn)(host *h);
+    void      (*units)(host *h, const char *name, uint32_t op, int *fds, int nfds);
+    const char *units_at; /* of the config: what they are; NULL: none */
+    size_t      units_len;
     bool        again; /* with record: it ran before */
     bool        far;  /* with who: root in here may ask, because nobody else can */
     const char *user; /* with who: whose commands are that ask for nobody */
@@ -109,6 +115,17 @@ void cay__conn_stopped(host *h);
 
 /* exec.c */
 void  cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels, size_t nlabels, int *fds, int nfds);
+/* A command that the holder starts by itself, with the blob of a spawn (user NUL cwd NUL tag NUL argv… env…), which may be a tenant's; back when it runs. Its pid,
+ * or -1, errno and the step. *ctl: to its reaper, the caller's. */
+typedef struct exec_own {
+    uint32_t flags, argc, envc; /* CAY_SPAWN_SHELL */
+    int      io[3];             /* -1: /dev/null; they stay the caller's */
+    int      ctty;              /* a terminal that becomes its own; -1: none */
+} exec_own;
+int   cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int *ctl, int *reaper, const char **step);
+/* A process to the outside whose runs are somebody else's: takes the read ends of its two streams. It ends when that one says so. */
+proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command, uint32_t flags, int fds[2]);
+void  cay__exec_adopted_end(proc *p, int status);
 /* Who that is; false: there is none, and the client was told. */
 bool  cay__exec_user(conn *c, const char *user, ident *out);
 proc *cay__exec_find(host *h, const char *ref);

@@ -88,18 +88,18 @@ void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait)
 /* ---- asking ---- */
 
 /* A socket that init answers on: one packet a service, then one for each change. */
-static int ask(cay__nbox *b, const cay_call *call, const char *name, int op, int *out, cay_err *err)
+static int ask(cay__link *link, const char *id, const cay_call *call, const char *name, int op, int *out, cay_err *err)
 {
     int sv[2];
     cay_m_stream m = { .which = (uint32_t)op };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket for services");
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
-    memcpy(m.id, b->id, sizeof m.id);
+    cay__str_copy(m.id, sizeof m.id, id);
     cay__str_copy(m.proc, sizeof m.proc, name ? name : "");
     cay__ask ask = { .type = CAY_MSG_UNITS, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1 };
     cay__reply r = { 0 };
-    CAY_TRY(cay__link_call(&b->n->link, call, &ask, &r, err));
+    CAY_TRY(cay__link_call(link, call, &ask, &r, err));
     *out = CAY_STEAL_FD(mine);
     return 0;
 }
@@ -149,12 +149,12 @@ static int first(int sock, const cay_call *call, cay_g_told list[CAY_UNITS_MAX],
     }
 }
 
-int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err)
+int cay__units_all(cay__link *link, const char *id, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err)
 {
     cay_g_told list[CAY_UNITS_MAX], t;
     size_t n;
     int got = -1, rc;
-    CAY_TRY(ask(box, call, NULL, 0, &got, err));
+    CAY_TRY(ask(link, id, call, NULL, 0, &got, err));
     CAY_AUTOFD sock = got;
     CAY_TRY(first(sock, call, list, &n, err));
     for (;;) {
@@ -169,16 +169,28 @@ int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_in
     }
 }
 
-int cay__nbox_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
+int cay__units_order(cay__link *link, const char *id, const cay_call *call, const char *name, int op, cay_err *err)
 {
     cay_g_told list[CAY_UNITS_MAX];
     size_t n;
     int got = -1;
-    CAY_TRY(ask(box, call, name, op, &got, err));
+    CAY_TRY(ask(link, id, call, name, op, &got, err));
     CAY_AUTOFD sock = got;
     CAY_TRY(first(sock, call, list, &n, err));
     for (size_t i = 0; i < n; i++)
         if (!name || !strcmp(list[i].name, name))
             return 0;
     return name ? cay_fail_why(err, CAY_ENOENT, "service_not_found", "service %.40s: there is none of this name", name) : 0;
+}
+
+int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err)
+{
+    cay__nbox *b = box;
+    return cay__units_all(&b->n->link, b->id, call, fn, more, arg, err);
+}
+
+int cay__nbox_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
+{
+    cay__nbox *b = box;
+    return cay__units_order(&b->n->link, b->id, call, name, op, err);
 }
