@@ -99,6 +99,9 @@ CAY_API int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void
 /* The operator's file, egress.conf of the state directory or else of /etc/cay: 0 when it can be read, or is not there. A file that cannot
  * (the message names the line) changes nothing: what it said before holds, and a new cay-egress does not start with it. */
 CAY_API int cay_net_operator_check(cay_service *svc, cay_err *err);
+/* Before this service itself asks somebody on a tenant's behalf: does the operator's file let anything go to host at port? addr: of IPv6, or IPv4 mapped into it, which the name
+ * leads to; NULL: by the name alone. own: who runs the service named the host, so it may be at a private address. CAY_EPERM, "registry_denied" or "registry_private". */
+CAY_API int cay_net_operator_may(cay_service *svc, const char *host, uint16_t port, const uint8_t *addr, bool own, cay_err *err);
 /* Reads the sources of its secrets anew and hands the values over: rotation without a restart. CAY_ESTATE when it is not running. */
 CAY_API int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err);
 /* Other secrets instead of all that it has, and the policy that binds them, from its next request on; n 0: none. net as in cay_create, without

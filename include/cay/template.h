@@ -134,16 +134,26 @@ typedef struct cay_template_remote {
     const char        *tenant;   /* NULL: "default" */
     bool               hidden;
     const char        *platform; /* "linux/arm64"; NULL: this machine's */
-    const char        *auth;     /* where "USER:PASSWORD" is: "env:…", "file:…", "cmd:…", "store:…"; NULL: with `trusted`, what docker's config.json has for the host */
+    const char        *auth;     /* where "USER:PASSWORD" is: "env:…", "file:…", "cmd:…", "store:…"; NULL: cay_registry_login(), and with `trusted` what docker's config.json has for the host */
     bool               trusted;  /* the caller runs this service: the registry may be at a private address */
     int              (*progress)(const cay_template_progress *p, void *arg); /* not 0 stops; may be NULL */
     void              *arg;
+    const char        *user, *password; /* instead of auth; kept as cay_registry_login() does once the pull is done */
     bool               implied;  /* nobody asked for a pull: something stands on the image. The operator may forbid that (`pull never`): CAY_ENOENT, "template_not_found" */
 } cay_template_remote;
 /* Gets an image from a registry. Layers that are here are not fetched; blobs come side by side, go on where they were cut, and are checked. A redirect leads to public
  * addresses only; /etc/cay/templates.conf says which registries may be elsewhere. CAY_ENOENT, "image_unknown"; CAY_EAUTH, "registry_auth";
  * CAY_EUPSTREAM, "registry_answer"; CAY_EPERM, "registry_private". All or nothing. Free the answer. */
 CAY_API int cay_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *spec, cay_template **out, cay_err *err);
+
+/* ------------------------------------------------------------------ log-ins at registries */
+
+/* USER:PASSWORD that pulls of this tenant from this registry use, builds' too, where nothing else is said. host: HOST[:PORT] as images name it; docker.io has no other name.
+ * They are encrypted as stored secrets are, go in and are never told, and go with their tenant. tenant NULL: "default". CAY_EINVAL, "registry_host", "registry_auth". */
+CAY_API int cay_registry_login(cay_service *svc, const char *tenant, const char *host, const char *user, const char *password, cay_err *err);
+CAY_API int cay_registry_logout(cay_service *svc, const char *tenant, const char *host, cay_err *err); /* CAY_ENOENT, "registry_no_login" */
+/* tenant NULL: of all. */
+CAY_API int cay_registry_logins(cay_service *svc, const char *tenant, int (*fn)(const char *tenant, const char *host, int64_t changed_ms, void *arg), void *arg, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -10,18 +10,17 @@
 #include <cay/policy.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
-enum { VALUE_MAX = 65536 };
 
 /* One line that is typed, unseen; or all of a pipe, of which a last newline is not part. */
-static ssize_t read_value(char *value)
+ssize_t cli_read_secret(const char *what, char *value)
 {
     ssize_t n = 0;
     if (!isatty(0) || !term_hide(0)) {
-        n = cay__fd_read_all(0, value, VALUE_MAX + 2);
+        n = cay__fd_read_all(0, value, CLI_SECRET_MAX + 2);
         return n > 0 && value[n - 1] == '\n' ? n - 1 : n;
     }
-    out_note("cay: type the value and Enter; it is not shown");
-    while (n < VALUE_MAX + 1 && read(0, value + n, 1) == 1 && value[n] != '\n')
+    out_note("cay: type the %s and Enter; it is not shown", what);
+    while (n < CLI_SECRET_MAX + 1 && read(0, value + n, 1) == 1 && value[n] != '\n')
         n++;
     term_restore();
     return n;
@@ -31,13 +30,13 @@ static int set(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    char *value = cay__alloc(VALUE_MAX + 3);
+    char *value = cay__alloc(CLI_SECRET_MAX + 3);
     (void)opts, (void)argc;
-    ssize_t n = read_value(value);
+    ssize_t n = cli_read_secret("value", value);
     int rc = n < 0 ? cay_fail_sys(&err, CAY_ESYS, "read the value") : cli_service(&svc, &err);
     if (rc == 0)
         rc = cay_secret_put(svc, argv[0], value, (size_t)n, &err);
-    explicit_bzero(value, VALUE_MAX + 3);
+    explicit_bzero(value, CLI_SECRET_MAX + 3);
     free(value);
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
 }

@@ -116,7 +116,7 @@ const cli_verb cli_template_export = {
 };
 
 typedef struct pull_args {
-    const char *name, *platform, *auth;
+    const char *name, *platform, *auth, *login;
     bool        hidden;
 } pull_args;
 
@@ -124,6 +124,7 @@ static const opt_def pull_defs[] = {
     { "as", 0, "NAME", "another name than the image has", OPT_STR, offsetof(pull_args, name) },
     { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR, offsetof(pull_args, platform) },
     { "auth", 0, "SOURCE", "where USER:PASSWORD is: env:VARIABLE, file:PATH, cmd:NAME or store:NAME (default: what `docker login` kept)", OPT_STR, offsetof(pull_args, auth) },
+    { "login", 0, "USER", "log in: the password is asked for, or read from a pipe, and kept for this registry once the pull is done", OPT_STR, offsetof(pull_args, login) },
     { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(pull_args, hidden) },
     OPT_END
 };
@@ -138,10 +139,24 @@ static int pull(void *opts, int argc, char **argv)
     bar b = { .on = isatty(2) && !cli.quiet && !cli.json };
     cay_template_remote spec = { .size = sizeof spec, .ref = argv[0], .names = a->name ? names : NULL, .platform = a->platform, .auth = a->auth, .hidden = a->hidden, .trusted = true,
                                  .progress = on_progress, .arg = &b };
+    char *password = NULL;
     (void)argc;
-    int rc = cli_service(&svc, &err);
+    int rc = a->auth && a->login ? cay_fail_why(&err, CAY_EINVAL, "registry_auth", "--auth and --login exclude each other") : 0;
+    if (rc == 0 && a->login) {
+        password = cay__alloc(CLI_SECRET_MAX + 3);
+        ssize_t n = cli_read_secret("password", password);
+        password[n > 0 ? n : 0] = 0;
+        spec.user = a->login;
+        spec.password = password;
+        rc = n > 0 && strlen(password) == (size_t)n ? 0 : cay_fail_why(&err, CAY_EINVAL, "registry_auth", "there is no password on standard input");
+    }
+    if (rc == 0)
+        rc = cli_service(&svc, &err);
     if (rc == 0)
         rc = cay_template_pull(svc, NULL, &spec, &t, &err);
+    if (password)
+        explicit_bzero(password, CLI_SECRET_MAX + 3);
+    free(password);
     bar_end(&b);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -156,6 +171,7 @@ const cli_verb cli_template_pull = {
     .text = "IMAGE is [HOST[:PORT]/]NAME[:TAG][@DIGEST], of docker.io unless it names a host or templates.conf says where to search. Layers that are here are not\n"
             "fetched again; a pull that was cut goes on where it stopped.",
     .examples = "  cay template pull python:3.11-slim\n"
+                "  cay template pull --login me registry.example/team/tools:2\n"
                 "  cay template pull --auth env:LOGIN registry.example/team/tools:2 --as tools\n"
                 "  cay run --template python:3.11-slim -- python3 -V",
     .opts = { { pull_defs, 0 } },

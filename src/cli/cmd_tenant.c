@@ -7,7 +7,7 @@
 #include <cay/access.h>
 
 typedef struct quota_args {
-    uint64_t sandboxes, cpu_milli, memory, disk, creates;
+    uint64_t sandboxes, cpu_milli, memory, disk, creates, templates;
 } quota_args;
 
 static const opt_def quota_defs[] = {
@@ -16,6 +16,7 @@ static const opt_def quota_defs[] = {
     { "memory", 'm', "SIZE", "memory of those that run, together", OPT_SIZE, offsetof(quota_args, memory) },
     { "disk", 0, "SIZE", "disk of all, together", OPT_SIZE, offsetof(quota_args, disk) },
     { "creates", 0, "N", "new sandboxes a minute", OPT_NUM, offsetof(quota_args, creates), 1, 1000000 },
+    { "templates", 0, "SIZE", "layers of its templates, together", OPT_SIZE, offsetof(quota_args, templates) },
     OPT_END
 };
 
@@ -36,6 +37,7 @@ static int put(const char *name, const quota_args *a, bool fresh, cay_quota most
     lay_over(&t.most.memory, a->memory);
     lay_over(&t.most.disk, a->disk);
     lay_over(&t.most.creates_per_min, a->creates);
+    lay_over(&t.most.templates, a->templates);
     if (cli_service(&svc, &err) < 0 || (fresh ? cay_tenant_create : cay_tenant_set)(svc, &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_audit(fresh ? "tenant.create" : "tenant.set", name, NULL);
@@ -100,6 +102,7 @@ static void quota_json(out_json *j, const char *key, const cay_quota *q)
     js_ku64(j, "memory", q->memory);
     js_ku64(j, "disk", q->disk);
     js_ku64(j, "creates_per_min", q->creates_per_min);
+    js_ku64(j, "templates", q->templates);
     js_close(j, '}');
 }
 
@@ -136,13 +139,14 @@ static int on_tenant(const cay_tenant *t, void *arg)
         of_cell(&r->table, out_size(a, t->used.memory), t->most.memory ? out_size(b, t->most.memory) : NULL);
         of_cell(&r->table, out_size(a, t->used.disk), t->most.disk ? out_size(b, t->most.disk) : NULL);
         count_cell(&r->table, t->used.creates_per_min, t->most.creates_per_min, 1);
+        of_cell(&r->table, out_size(a, t->used.templates), t->most.templates ? out_size(b, t->most.templates) : NULL);
     }
     return 0;
 }
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "NAME", ">SANDBOXES", ">CPUS", ">MEMORY", ">DISK", ">CREATES", NULL };
+    static const char *const titles[] = { "NAME", ">SANDBOXES", ">CPUS", ">MEMORY", ">DISK", ">CREATES", ">TEMPLATES", NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     rows r;

@@ -3,6 +3,7 @@
  * cli/main.h - every command of the full program, in the order of `cay help`.
  */
 #pragma once
+#include <sys/types.h>
 #include "cli.h"
 
 /* A row per verb; one without a function is a heading. */
@@ -16,6 +17,7 @@ extern const cli_verb cli_files_ls, cli_files_cat, cli_files_put, cli_files_stat
     cli_files_xattr;
 extern const cli_verb cli_snapshot, cli_snapshots, cli_snapshot_inspect, cli_snapshot_rm, cli_fork, cli_undo;
 extern const cli_verb cli_template_ls, cli_template_inspect, cli_template_tag, cli_template_rm, cli_template_save, cli_template_import, cli_template_export, cli_template_pull;
+extern const cli_verb cli_template_login, cli_template_logout, cli_template_logins;
 extern const cli_verb cli_template_build, cli_template_log, cli_template_builds, cli_template_prune;
 extern const cli_verb cli_snapshot_export, cli_snapshot_import, cli_snapshot_push, cli_snapshot_pull;
 extern const cli_verb cli_diff, cli_apply;
@@ -26,6 +28,9 @@ extern const cli_verb cli_services, cli_services_start, cli_services_stop, cli_s
 extern const cli_verb cli_key_create, cli_key_ls, cli_key_revoke, cli_tenant_create, cli_tenant_ls, cli_tenant_set, cli_tenant_rm;
 extern const cli_verb cli_pool_set, cli_pool_ls, cli_pool_rm;
 extern const cli_verb cli_jobs_ls, cli_jobs_cancel, cli_jobs_replay, cli_audit_ls, cli_audit_verify, cli_trace;
+/* What nobody should see: one line that is typed, unseen; or all of a pipe, of which a last newline is not part. value has room for CLI_SECRET_MAX + 3 bytes. */
+enum { CLI_SECRET_MAX = 65536 };
+ssize_t cli_read_secret(const char *what, char *value);
 /* A line of the audit log: what this user did. A log that cannot be written is said aloud, and undoes nothing. */
 void cli_audit(const char *action, const char *tenant, const char *object);
 /* Tells when the operator's file cannot be read. */

@@ -109,7 +109,7 @@ static bool put_file(int root, const char *dir, const char *name, const char *te
     CAY_AUTOFD d = root_dir(root, dir);
     CAY_AUTOFD at = d < 0 ? -1 : openat(d, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
-        return fail(name);
+        return fail(dir);
     unlinkat(at, ".cay-new", 0);
     CAY_AUTOFD fd = openat(at, ".cay-new", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EOVERFLOW))

@@ -29,9 +29,14 @@
 #define KEY_COLUMNS "id,hash,tenant,scope,name,sandbox,path,port,created_ms,expires_ms,revoked_ms"
 /* One that is stopped takes no cpu and memory; one that is about to start does. */
 #define LIVE(column) "total(CASE WHEN b.state<>'stopped' OR b.reason='starting' THEN b." column " ELSE 0 END)"
+/* A layer that several templates stand on counts once. Of an image's layer its note tells the size; of others one that was made for this. */
+#define LAYER_BYTES(tenant)                                                                                                                                  \
+    "(SELECT total(coalesce((SELECT CASE WHEN json_valid(n.value) THEN json_extract(n.value,'$.bytes') END FROM notes n WHERE n.space='layer' AND n.key=l.name),"  \
+    "(SELECT CAST(n.value AS INTEGER) FROM notes n WHERE n.space='layer-bytes' AND n.key=l.name),0))"                                                        \
+    " FROM (SELECT DISTINCT j.value AS name FROM templates x, json_each(CASE WHEN json_valid(x.layers) THEN x.layers ELSE '[]' END) j WHERE x.tenant=" tenant ") l)"
 #define TENANTS                                                                                                          \
     "SELECT t.name,t.sandboxes,t.cpu_milli,t.memory,t.disk,t.creates,t.created_ms,t.spent,t.spent_ms,count(b.id),"       \
-    LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk) FROM tenants t LEFT JOIN sandboxes b"                           \
+    LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk),t.templates," LAYER_BYTES("t.name") " FROM tenants t LEFT JOIN sandboxes b"                           \
     " ON b.tenant=t.name AND b.state<>'deleting'"
 #define TASK_COLUMNS "id,kind,subject,tenant,key,detail,state,owner,error,due_ms,attempts,most,backoff_ms,fence,lease_ms,created_ms,changed_ms"
 #define TASK_KINDS   "(?2 IS NULL OR kind IN (SELECT value FROM json_each(?2)))"
@@ -128,13 +133,14 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_TPL_UNNAME] = "DELETE FROM template_names WHERE tenant=?1 AND name=?2",
     [CAY__Q_TPL_UNNAME_ALL] = "DELETE FROM template_names WHERE id=?1",
     [CAY__Q_MERGE_TPLS] = "UPDATE templates SET layers=?2||substr(layers,length(?1)+1) WHERE substr(layers,1,length(?1)+1)=?1||','",
-    [CAY__Q_TENANT_PUT] = "INSERT INTO tenants(name,sandboxes,cpu_milli,memory,disk,creates,created_ms) VALUES(?1,?2,?3,?4,?5,?6,?7)",
-    [CAY__Q_TENANT_SET] = "UPDATE tenants SET sandboxes=?2, cpu_milli=?3, memory=?4, disk=?5, creates=?6 WHERE name=?1",
+    [CAY__Q_TENANT_PUT] = "INSERT INTO tenants(name,sandboxes,cpu_milli,memory,disk,creates,templates,created_ms) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
+    [CAY__Q_TENANT_SET] = "UPDATE tenants SET sandboxes=?2, cpu_milli=?3, memory=?4, disk=?5, creates=?6, templates=?7 WHERE name=?1",
     [CAY__Q_TENANT_DROP] = "DELETE FROM tenants WHERE name=?1",
     [CAY__Q_TENANT_BUSY] = "SELECT (SELECT count(*) FROM sandboxes WHERE tenant=?1),(SELECT count(*) FROM snapshots WHERE tenant=?1),(SELECT count(*) FROM templates WHERE tenant=?1)",
     [CAY__Q_TENANT_LIST] = TENANTS " WHERE ?1 IS NULL OR t.name=?1 GROUP BY t.name ORDER BY t.name",
     [CAY__Q_TENANT_GET] = "SELECT sandboxes,cpu_milli,memory,disk,creates,spent,spent_ms FROM tenants WHERE name=?1",
     [CAY__Q_TENANT_USES] = "SELECT count(*)," LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk) FROM sandboxes b WHERE b.tenant=?1 AND b.state<>'deleting'",
+    [CAY__Q_TENANT_LAYERS] = "SELECT templates," LAYER_BYTES("?1") " FROM tenants WHERE name=?1",
     [CAY__Q_TENANT_SPEND] = "UPDATE tenants SET spent=?2, spent_ms=?3 WHERE name=?1",
     [CAY__Q_KEYS_DROP] = "DELETE FROM keys WHERE tenant=?1",
     [CAY__Q_KEYS_OF_BOX] = "DELETE FROM keys WHERE sandbox=?1 AND sandbox<>''",

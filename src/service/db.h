@@ -20,7 +20,7 @@ enum cay__query {
     CAY__Q_MERGE_LEFT, CAY__Q_JOB_PUT, CAY__Q_JOB_DROP, CAY__Q_JOB_LIST, CAY__Q_UNSETTLED,
     CAY__Q_TPL_INSERT, CAY__Q_TPL_REMOVE, CAY__Q_TPL_SHARE, CAY__Q_TPL_LAYERS, CAY__Q_TPL_LIST, CAY__Q_TPL_SEQ, CAY__Q_TPL_RESOLVE, CAY__Q_TPL_NAME, CAY__Q_TPL_UNNAME,
     CAY__Q_TPL_UNNAME_ALL, CAY__Q_MERGE_TPLS,
-    CAY__Q_TENANT_PUT, CAY__Q_TENANT_SET, CAY__Q_TENANT_DROP, CAY__Q_TENANT_BUSY, CAY__Q_TENANT_LIST, CAY__Q_TENANT_GET, CAY__Q_TENANT_USES, CAY__Q_TENANT_SPEND, CAY__Q_KEYS_DROP, CAY__Q_KEYS_OF_BOX,
+    CAY__Q_TENANT_PUT, CAY__Q_TENANT_SET, CAY__Q_TENANT_DROP, CAY__Q_TENANT_BUSY, CAY__Q_TENANT_LIST, CAY__Q_TENANT_GET, CAY__Q_TENANT_USES, CAY__Q_TENANT_LAYERS, CAY__Q_TENANT_SPEND, CAY__Q_KEYS_DROP, CAY__Q_KEYS_OF_BOX,
     CAY__Q_KEY_PUT, CAY__Q_KEY_GET, CAY__Q_KEY_LIST, CAY__Q_KEY_REVOKE, CAY__Q_KEY_SWEEP, CAY__Q_ONCE_FIND, CAY__Q_BOX_USES,
     CAY__Q_ANSWER_PUT, CAY__Q_ANSWER_GET, CAY__Q_ANSWER_TAKE, CAY__Q_ANSWER_END, CAY__Q_ANSWER_DROP, CAY__Q_ANSWER_SWEEP,
     CAY__Q_TASK_PUT, CAY__Q_TASK_SAME, CAY__Q_TASK_REPLACE, CAY__Q_TASK_DUE, CAY__Q_TASK_TURN, CAY__Q_TASK_WAITING, CAY__Q_TASK_NEXT, CAY__Q_TASK_BURY, CAY__Q_TASK_TAKE, CAY__Q_TASK_END,
@@ -37,7 +37,7 @@ typedef struct cay__db {
     char            instance[CAY_ID_LEN + 1];
 } cay__db;
 
-#define CAY__SCHEMA 4 /* what this library writes; kept in user_version */
+#define CAY__SCHEMA 5 /* what this library writes; kept in user_version */
 
 /* dir is taken over. */
 int  cay__db_open(const char *where, int dir, cay__db **out, cay_err *err);
@@ -97,6 +97,8 @@ int cay__s_template_resolve(void *, const char *, const char *, char (*)[CAY_ID_
 /* store_access.c: whoever makes or starts a sandbox asks these in the same transaction. uses: what it may use, in the order cpu, memory, disk. */
 int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh, cay_err *err);
 int cay__quota_check_start(cay__db *db, const char *id, cay_err *err);
+int cay__quota_templates(const char *tenant, int64_t most, int64_t need, cay_err *err); /* refuses, by name */
+int cay__quota_check_template(cay__db *db, const char *tenant, cay_err *err); /* inside the transaction that has put it */
 int64_t cay__quota_amount(uint64_t v); /* as a column: what is more than any host has is the same for all */
 
 /* Its functions for cay__store_sqlite. */

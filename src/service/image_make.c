@@ -51,6 +51,7 @@ typedef struct work {
     bool                   seen[CAY__IMAGE_LAYERS]; /* a template that the tenant sees has it */
     size_t                 first; /* what is below it is hidden */
     uint64_t               bytes, files;
+    uint64_t               most, used, fresh; /* the tenant's bound (0: none), what it has, what was unpacked for it now */
     size_t                 at; /* the layer under way */
 } work;
 
@@ -189,7 +190,10 @@ static int converse(work *k, cay__layer_conn *c, known *made, char diff[80], cay
         CAY_TRY(cay__layer_next(c, k->call, &r, err));
         if (r.type == CAY__REC_PROGRESS) {
             cay__rec_get_num(&r);
-            if (tell(k, "unpack", cay__rec_get_num(&r)))
+            uint64_t done = cay__rec_get_num(&r), need = k->used + k->fresh + done;
+            if (k->most && need > k->most)
+                return cay__quota_templates(tenant_of(k), (int64_t)k->most, (int64_t)need, err);
+            if (tell(k, "unpack", done))
                 return cay_fail(err, CAY_ECANCELED, "it was stopped");
         } else if (r.type == CAY__REC_DONE) {
             made->files = cay__rec_get_num(&r);
@@ -295,10 +299,12 @@ static int need_layer(work *k, size_t i, cay_err *err)
     }
     if (n.there && strcmp(n.chain, k->chain[i])) /* two layers whose names are the same by bad luck or will */
         return cay_fail_why(err, CAY_EEXIST, "image_digest", "layer %s is here with another content", k->name[i]);
-    if (!n.there)
+    if (!n.there) {
         CAY_TRY(make_layer(k, i, &n, err));
-    else if (!given(k, i, &n))
+        k->fresh += n.bytes;
+    } else if (!given(k, i, &n)) {
         CAY_TRY(prove_layer(k, i, &n, err));
+    }
     if (n.opaque) {
         k->first = i;
         k->bytes = k->files = 0;
@@ -353,6 +359,8 @@ int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spe
     CAY_FAULT("image.leased");
     if (rc == 0)
         rc = see_all(k, err);
+    if (rc == 0)
+        rc = cay__template_left(svc, spec->tenant, &k->most, &k->used, err);
     for (size_t i = 0; rc == 0 && i < im->n; i++) {
         rc = need_layer(k, i, err);
         if (rc < 0)

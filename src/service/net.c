@@ -50,6 +50,21 @@ int cay_net_operator_check(cay_service *svc, cay_err *err)
     return svc->back ? 0 : cay__operator_read(svc, &op, err);
 }
 
+int cay_net_operator_may(cay_service *svc, const char *host, uint16_t port, const uint8_t *addr, bool own, cay_err *err)
+{
+    AUTOPOLICY op = { 0 };
+    CAY_TRY(cay__back_none(svc, "egress.conf", err));
+    CAY_TRY(cay__operator_read(svc, &op, err));
+    /* A name of this machine has no rules of its own: they are those of its address. */
+    cay__verdict v = addr ? cay__decide_addr(&op, NULL, host, addr, port) : cay__decide_host(&op, NULL, cay__name_is_local(host) ? "127.0.0.1" : host, port, true);
+    bool range = !strcmp(v.reason, "blocked_range");
+    if (v.allow || (range && (own || !addr)) || (!addr && !strcmp(v.reason, "default_deny") && op.mode == CAY__NET_ALL)) /* ranges are judged by the address itself */
+        return 0;
+    if (range)
+        return cay_fail_why(err, CAY_EPERM, "registry_private", "%.150s is at a private address (%s); a lift line of the operator's " CAY__EGRESS_CONF " may allow it", host, v.range ? v.range : "");
+    return cay_fail_why(err, CAY_EPERM, "registry_denied", "the operator's " CAY__EGRESS_CONF " does not let anything go to %.150s:%u; a rule there may allow it", host, port);
+}
+
 /* ------------------------------------------------------------------ the record */
 
 static int row_of(cay_sandbox *sb, cay__row **out, cay_err *err)

@@ -45,6 +45,11 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out);
 /* "user:password" of a host in docker's config.json; false: there is none. The caller frees. */
 bool cay__reg_docker_login(const char *text, size_t len, const char *host, char **out);
 
+/* "USER:PASSWORD" that the tenant keeps for the host; *out stays NULL when there is none. The caller wipes and frees. registry_login.c */
+int  cay__reg_login_of(cay_service *svc, const char *tenant, const char *host, char **out, cay_err *err);
+/* All of a tenant that is gone. */
+void cay__reg_logins_forget(cay_service *svc, const char *tenant);
+
 typedef struct cay__reg cay__reg;
 /* login: "user:password" or NULL. op: the operator's egress.conf, which every address has to pass; both outlive it. */
 int  cay__reg_open(const cay__tconf *conf, const cay__policy *op, const cay__tname *name, const char *login, bool trusted, cay__reg **out, cay_err *err);

@@ -91,6 +91,8 @@ static const char *const steps[CAY__SCHEMA] = {
     " created_ms INTEGER NOT NULL) STRICT;"
     "CREATE TABLE template_names(tenant TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(tenant,name)) STRICT, WITHOUT ROWID;"
     "CREATE INDEX template_names_id ON template_names(id);",
+
+    "ALTER TABLE tenants ADD COLUMN templates INTEGER NOT NULL DEFAULT 0;",
 };
 
 static const char on_connect[] = "PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=256;";

@@ -22,6 +22,9 @@ void cay__value_wipe(cay__value *v);
 int cay__secret_source_check(const char *name, const char *source, cay_err *err);
 int cay__secret_read(cay_service *svc, const char *name, const char *source, cay__value *out, cay_err *err);
 int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_err *err); /* of the store */
+/* Below any space of notes: what "store:" does not reach. open: CAY_ENOENT when there is none. */
+int cay__vault_put(cay_service *svc, const char *space, const char *name, const void *value, size_t len, cay_err *err);
+int cay__vault_open(cay_service *svc, const char *space, const char *name, cay__value *out, cay_err *err);
 
 /* The request with its secrets worked in: destinations become bind lines of net, a placeholder and the variables of the trust files
  * join env. What it makes lives in mem. */

@@ -62,6 +62,7 @@ static int remove_layer(settling *s, const char *layer, const char *provider, ca
     cay__place *p;
     void *self;
     CAY_TRY(cay__layers_place(s->svc, provider, &p, &self, err));
+    cay__layer_bytes_forget(s->svc, layer);
     return p->ops->layer_remove(self, s->call, layer, err);
 }
 
@@ -265,6 +266,7 @@ static int merge_layers(settling *s, const char *layers, const char *to, cay_err
     CAY_TRY(cay__layer_template(s->svc->home_fd, base, below, sizeof below, err));
     const char *under[] = { below };
     CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
+    CAY_TRY(cay__layers_merged_bytes(s->svc, &stack, to, err));
     /* Before the old ones may go. */
     return syncfs(s->svc->home_fd) < 0 ? cay_fail_sys(err, CAY_ESYS, "write the state directory to the disk") : 0;
 }

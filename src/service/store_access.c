@@ -27,12 +27,13 @@ static int no_tenant(const char *name, cay_err *err)
 
 /* ------------------------------------------------------------------ quotas */
 
-enum { SANDBOXES, CPU, MEMORY, DISK, KINDS };
+enum { SANDBOXES, CPU, MEMORY, DISK, KINDS, TEMPLATES = KINDS, NAMED };
 static const struct {
     const char *name, *unit;
     int64_t     per; /* how much of the column one of the unit is */
-} kinds[KINDS] = {
+} kinds[NAMED] = {
     [SANDBOXES] = { "sandboxes", "", 1 }, [CPU] = { "cpu", " thousandths", 1 }, [MEMORY] = { "memory", " MiB", 1 << 20 }, [DISK] = { "disk", " MiB", 1 << 20 },
+    [TEMPLATES] = { "templates", " MiB", 1 << 20 },
 };
 
 typedef struct budget {
@@ -66,6 +67,15 @@ static int exceeded(const char *tenant, int kind, int64_t most, int64_t used, in
                           (long long)(most / per), kinds[kind].unit, kinds[kind].name, (long long)(used / per), (long long)(more / per));
     snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld,\"asked\":%lld}", kinds[kind].name, (long long)most,
              (long long)used, (long long)more);
+    return rc;
+}
+
+int cay__quota_templates(const char *tenant, int64_t most, int64_t need, cay_err *err)
+{
+    int rc = cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld MiB of templates, and with this one it is %lld: remove some", tenant, (long long)(most >> 20),
+                          (long long)((need + (1 << 20) - 1) >> 20));
+    if (err)
+        snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld}", kinds[TEMPLATES].name, (long long)most, (long long)need);
     return rc;
 }
 
@@ -117,6 +127,19 @@ int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], boo
     if (b.most[SANDBOXES] || b.most[CPU] || b.most[MEMORY] || b.most[DISK])
         CAY_TRY(check_amounts(db, tenant, &b, uses, fresh, err));
     return fresh && b.creates ? spend_create(db, tenant, &b, err) : 0;
+}
+
+int cay__quota_check_template(cay__db *db, const char *tenant, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_LAYERS, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, tenant);
+    int rc = cay__db_step(db, st, "count what the tenant's templates have", err);
+    int64_t most = rc == 1 ? sqlite3_column_int64(st, 0) : 0, used = rc == 1 ? sqlite3_column_int64(st, 1) : 0;
+    if (rc < 0 || !most || used <= most)
+        return rc < 0 ? rc : 0;
+    return cay__quota_templates(tenant, most, used, err);
 }
 
 int cay__quota_check_start(cay__db *db, const char *id, cay_err *err)
@@ -174,7 +197,7 @@ static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
 {
     const tenant_change *c = arg;
     const cay_quota *q = &c->t->most;
-    const uint64_t amounts[] = { q->sandboxes, q->cpu_milli, q->memory, q->disk, q->creates_per_min };
+    const uint64_t amounts[] = { q->sandboxes, q->cpu_milli, q->memory, q->disk, q->creates_per_min, q->templates };
     CAY_AUTOSTMT *st = cay__db_query(db, c->fresh ? CAY__Q_TENANT_PUT : CAY__Q_TENANT_SET, err);
     if (!st)
         return err->code;
@@ -182,7 +205,7 @@ static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
     for (int i = 0; i < (int)CAY_LEN(amounts); i++)
         sqlite3_bind_int64(st, i + 2, cay__quota_amount(amounts[i]));
     if (c->fresh)
-        sqlite3_bind_int64(st, 7, cay__wall_ms());
+        sqlite3_bind_int64(st, 8, cay__wall_ms());
     int rc = cay__db_step(db, st, "record the tenant", err);
     if (rc == CAY_EEXIST && made_once(db, c->t, err))
         return 0;
@@ -250,7 +273,7 @@ static void tenants_free(tenants *t)
 
 static void tenant_add(tenants *all, sqlite3_stmt *st)
 {
-    int64_t v[13];
+    int64_t v[15];
     all->at = realloc(all->at, (all->n + 1) * sizeof *all->at);
     if (!all->at)
         abort();
@@ -259,9 +282,9 @@ static void tenant_add(tenants *all, sqlite3_stmt *st)
         v[i] = sqlite3_column_int64(st, i);
     budget b = { .creates = v[5], .spent = v[7], .spent_ms = v[8] };
     *t = (cay_tenant){ .size = sizeof *t, .created_ms = v[6],
-                       .most = { (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4], (uint64_t)v[5] },
+                       .most = { (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4], (uint64_t)v[5], (uint64_t)v[13] },
                        .used = { (uint64_t)v[9], (uint64_t)v[10], (uint64_t)v[11], (uint64_t)v[12],
-                                 (uint64_t)((still_spent(&b, cay__wall_ms()) + UNIT - 1) / UNIT) } };
+                                 (uint64_t)((still_spent(&b, cay__wall_ms()) + UNIT - 1) / UNIT), (uint64_t)v[14] } };
     cay__str_copy(all->at[all->n++].name, sizeof all->at->name, (const char *)sqlite3_column_text(st, 0));
 }
 

@@ -64,6 +64,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
         if (rc < 0)
             return rc == CAY_EEXIST ? cay_fail_why(err, rc, "template_exists", "template %s is there already", r->id) : rc;
     }
+    CAY_TRY(cay__quota_check_template(db, r->tenant, err));
     CAY_TRY(put_names(db, r, err));
     int n = change(db, CAY__Q_NOTE_DROP, "lease", r->id, NULL, err);
     return n < 0 ? n : 0;

@@ -365,6 +365,8 @@ int cay__template_record(cay_service *svc, const cay_call *call, cay_template_ro
     CAY_TRY(cay__tenant_check(row->tenant, err));
     if (strlen(row->source) > 1000 || strpbrk(row->source, "\n\r"))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "source is one line of at most 1000 bytes");
+    CAY_TRY(cay__template_root_check(svc, row->base, row->layers, err));
+    CAY_TRY(cay__template_measure(svc, call, row->tenant, row->layers, err));
     row->names = list;
     CAY_FAULT("template.record");
     CAY_TRY(svc->store->template_insert(svc->db, row, err));

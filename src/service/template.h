@@ -39,6 +39,25 @@ int cay__template_record(cay_service *svc, const cay_call *call, cay_template_ro
 /* Judges the JSON of a config: known members have their types. */
 int cay__template_config_check(const char *text, cay_err *err);
 
+/* ------------------------------------------------------------------ template_root.c */
+
+/* Layers of base image show directories, or nothing, where a sandbox's own mounts and files go: CAY_EINVAL, "image_root", names the one that is none. */
+int cay__template_root_check(const cay_service *svc, const char *base, const char *layers, cay_err *err);
+
+/* ------------------------------------------------------------------ template_quota.c */
+
+#define CAY__NOTE_LAYER_BYTES "layer-bytes" /* name of a layer that is no image's → its bytes */
+/* What the tenant's templates may have and have; most 0: no bound. */
+int cay__template_left(cay_service *svc, const char *tenant, uint64_t *most, uint64_t *used, cay_err *err);
+/* CAY_ERATE, "quota_exceeded": so many more do not fit. */
+int cay__template_fits(cay_service *svc, const char *tenant, uint64_t more, cay_err *err);
+/* Before a template is recorded: what its layers have, where a bound asks for it. */
+int cay__template_measure(cay_service *svc, const cay_call *call, const char *tenant, const char *layers, cay_err *err);
+/* Those of the stack are one now. */
+int cay__layers_merged_bytes(cay_service *svc, const cay__stack *s, const char *to, cay_err *err);
+void cay__layer_bytes_forget(cay_service *svc, const char *layer);
+int cay__quota_templates(const char *tenant, int64_t most, int64_t need, cay_err *err); /* store_access.c */
+
 /* ------------------------------------------------------------------ template_use.c */
 
 /* spec->template_ becomes layers, and what the template says goes where the request is silent. After cay__stack_prepare(). */

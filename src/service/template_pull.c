@@ -291,7 +291,10 @@ static int find_login(pulling *p, cay_err *err)
         cay__value_wipe(&v);
         return p->login ? 0 : cay_fail_why(err, CAY_EINVAL, "registry_auth", "%.60s is not USER:PASSWORD in one line", p->spec->auth);
     }
-    if (!p->spec->trusted || !(dir ? cay__str_join(path, sizeof path, dir, "/config.json", NULL) : home && cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL)))
+    if (p->spec->user)
+        return asprintf(&p->login, "%s:%s", p->spec->user, p->spec->password ? p->spec->password : "") < 0 ? CAY_ENOSPACE : 0;
+    CAY_TRY(cay__reg_login_of(p->svc, p->spec->tenant, p->name.host, &p->login, err));
+    if (p->login || !p->spec->trusted || !(dir ? cay__str_join(path, sizeof path, dir, "/config.json", NULL) : home && cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL)))
         return 0;
     CAY_AUTOFREE char *text = cay__alloc(256 << 10);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -377,11 +380,17 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     snprintf(source, sizeof source, "registry:%.200s/%.180s", p->name.host, p->name.path);
     CAY_TRY(cay__layers_lock(p->svc, false, &lock, err)); /* what is here now stays until we stand on it */
     CAY_TRY(cay__image_missing(p->svc, p->spec->tenant, &p->im, p->missing, err));
+    uint64_t more = 0;
+    for (size_t i = 0; i < p->im.n; i++)
+        more += p->missing[i] ? p->im.layers[i].size : 0;
+    CAY_TRY(cay__template_fits(p->svc, p->spec->tenant, more - more / 128, err)); /* packed they are hardly larger: what does not fit so never will */
     CAY_TRY(fetch_all(p, err));
     CAY_FAULT("pull.fetched");
     cay__image_spec spec = { .tenant = p->spec->tenant, .names = p->spec->names ? p->spec->names : (const char *const[]){ name, NULL }, .hidden = p->spec->hidden,
                              .source = source, .blob = layer_blob, .arg = p, .progress = p->spec->progress, .progress_arg = p->spec->arg };
     CAY_TRY(cay__image_make(p->svc, p->call, &spec, &p->im, out, err));
+    if (p->spec->user)
+        CAY_TRY(cay_registry_login(p->svc, p->spec->tenant, p->name.host, p->spec->user, p->spec->password, err));
     for (size_t i = 0; i < p->im.n; i++) {
         char file[BLOB_NAME];
         part_name(p, p->im.layers[i].digest, true, file);

@@ -146,13 +146,11 @@ static int check_name(const char *name, cay_err *err)
     return cay__secret_name_ok(name) ? 0 : cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret \"%.40s\": its name has letters, digits and '_', at most 63", name);
 }
 
-int cay_secret_put(cay_service *svc, const char *name, const void *value, size_t len, cay_err *err)
+int cay__vault_put(cay_service *svc, const char *space, const char *name, const void *value, size_t len, cay_err *err)
 {
-    CAY__BACK(svc, secret_put, svc, name, value, len, err);
     CAY_AUTOFD key = -1, in = cay__memfd("cay-secret"), out = cay__memfd("cay-sealed");
     CAY_AUTOFREE char *hex = NULL, *text = NULL;
     cay__value sealed = { 0 };
-    CAY_TRY(check_name(name, err));
     if (!len || len > CAY__SECRET_MAX)
         return cay_fail_why(err, len ? CAY_ETOOBIG : CAY_EINVAL, "secret_invalid", "secret %s: its value has 1 to %u bytes", name, CAY__SECRET_MAX);
     for (size_t i = 0; i < len; i++)
@@ -170,7 +168,14 @@ int cay_secret_put(cay_service *svc, const char *name, const void *value, size_t
     CAY_AUTOJSON *o = json_pack("{s:s,s:I}", "sealed", hex, "changed_ms", (json_int_t)cay__wall_ms());
     if (!(text = cay__json_text(o, 8 * CAY__SECRET_MAX)))
         return cay_fail(err, CAY_ETOOBIG, "secret %s is too long", name);
-    return svc->store->note_put(svc->db, CAY__NOTE_SECRET, name, text, err);
+    return svc->store->note_put(svc->db, space, name, text, err);
+}
+
+int cay_secret_put(cay_service *svc, const char *name, const void *value, size_t len, cay_err *err)
+{
+    CAY__BACK(svc, secret_put, svc, name, value, len, err);
+    CAY_TRY(check_name(name, err));
+    return cay__vault_put(svc, CAY__NOTE_SECRET, name, value, len, err);
 }
 
 static int keep(const char *value, void *arg)
@@ -179,19 +184,17 @@ static int keep(const char *value, void *arg)
     return 0;
 }
 
-static int note_of(cay_service *svc, const char *name, char **out, cay_err *err)
+static int no_secret(const char *name, cay_err *err)
 {
-    int rc = svc->store->note_get(svc->db, CAY__NOTE_SECRET, name, keep, out, err);
-    return rc == CAY_ENOENT ? cay_fail_why(err, CAY_ENOENT, "secret_unknown", "no stored secret %s; `cay secret set %s` keeps one", name, name) : rc;
+    return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "no stored secret %s; `cay secret set %s` keeps one", name, name);
 }
 
-int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_err *err)
+int cay__vault_open(cay_service *svc, const char *space, const char *name, cay__value *out, cay_err *err)
 {
     CAY_AUTOFD key = -1, in = cay__memfd("cay-sealed"), to = cay__memfd("cay-secret");
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(check_name(name, err));
-    CAY_TRY(note_of(svc, name, &text, err));
+    CAY_TRY(svc->store->note_get(svc->db, space, name, keep, &text, err));
     CAY_TRY(cay__json_object("stored secret", text, &o, err));
     const char *hex = cay__json_str(o, "sealed", "");
     if (in < 0 || to < 0)
@@ -207,12 +210,21 @@ int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_er
     return load(to, out, err);
 }
 
+int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_err *err)
+{
+    CAY_TRY(check_name(name, err));
+    int rc = cay__vault_open(svc, CAY__NOTE_SECRET, name, out, err);
+    return rc == CAY_ENOENT && err && strcmp(err->reason, "secret_key") ? no_secret(name, err) : rc;
+}
+
 int cay_secret_remove(cay_service *svc, const char *name, cay_err *err)
 {
     CAY__BACK(svc, secret_remove, svc, name, err);
     CAY_AUTOFREE char *text = NULL;
     CAY_TRY(check_name(name, err));
-    CAY_TRY(note_of(svc, name, &text, err));
+    int rc = svc->store->note_get(svc->db, CAY__NOTE_SECRET, name, keep, &text, err);
+    if (rc < 0)
+        return rc == CAY_ENOENT ? no_secret(name, err) : rc;
     return svc->store->note_put(svc->db, CAY__NOTE_SECRET, name, NULL, err);
 }
 

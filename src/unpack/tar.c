@@ -93,6 +93,8 @@ static int attributes(unpack *u, struct archive_entry *e, cay__item *it, char *r
             return fail(u, it->path, "archive_corrupt", "attributes that cannot be read");
         if (u->as->oci && (strncmp(name, "user.", 5) || !name[5] || !strncmp(name, "user.overlay.", 13)) && strcmp(name, "security.capability"))
             continue; /* labels of another host's security modules, and what would be overlayfs's own */
+        if (u->as->oci && !len)
+            continue; /* a pax record without a value takes the attribute away (POSIX pax, extended headers), and so engines read it */
         if (u->as->ours && !strcmp(name, "cay.whiteout") && it->type == CAY__ITEM_FILE) {
             it->type = CAY__ITEM_GONE;
             continue;

@@ -44,9 +44,10 @@ class Peer(http.server.BaseHTTPRequestHandler):
 
 class Ecr(Peer):
     """Checks the signature as AWS describes it, and gives a password."""
-    answers = None  # instead of a good one
+    answers, asked = None, 0  # answers: instead of a good one
 
     def do_POST(self):
+        Ecr.asked += 1
         body, h = self.rfile.read(int(self.headers['Content-Length'])), self.headers
         sha = lambda b: hashlib.sha256(b).hexdigest()
         names = ['content-type', 'host', 'x-amz-date', 'x-amz-target']
@@ -140,6 +141,19 @@ class E2b(unittest.TestCase):
         self.assertNotIn('E2B_BOX', self.s.cay('secret', 'ls'))
         b = self.build('from-none', fromImage='%s/any/never:1' % self.host, fromImageRegistry={'type': 'registry', 'username': 'me', 'password': 'no'})
         self.assertEqual(b['status'], 'error', b)
+
+    def test_the_operators_rules_hold_for_asking_for_a_password(self):
+        image = self.host + '/aws/tools:1'
+        for text in ('deny 127.0.0.0/8\n', 'mode rules\nrule pypi\n', 'mode off\n'):
+            with open(self.s.home + '/egress.conf', 'w') as f:
+                f.write(text)
+            try:
+                before = Ecr.asked
+                status, b, _ = self.begin('denied', fromImage=image, fromImageRegistry=self.aws())
+                self.assertEqual((status, Ecr.asked), (403, before), (text, b))
+                self.assertIn('egress.conf', b['message'])
+            finally:
+                os.unlink(self.s.home + '/egress.conf')
 
     def test_accounts_that_are_none_are_refused_at_once(self):
         image = self.host + '/aws/tools:1'

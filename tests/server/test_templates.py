@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates over HTTP: an archive is sent, sandboxes are made of it, tenants see their own, and it is forgotten."""
+import base64
 import gzip
 import http.server
 import io
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -197,6 +199,11 @@ class Registry(http.server.BaseHTTPRequestHandler):
         name, kind, what = self.path[len('/v2/'):].rsplit('/', 2) if self.path.count('/') > 3 else ('', '', '')
         digest = what if what.startswith('sha256:') else self.layout.described['digest']
         path = self.layout.path + '/blobs/sha256/' + digest[7:]
+        if name.startswith('team/closed') and self.headers.get('Authorization') != 'Basic ' + base64.b64encode(b'me:pass:word').decode():
+            self.send_response(401)
+            self.send_header('WWW-Authenticate', 'Basic realm="x"')
+            self.send_header('Content-Length', '0')
+            return self.end_headers()
         if not name.startswith('team/') or not os.path.exists(path):
             self.send_response(200 if self.path == '/v2/' else 404)
             self.send_header('Content-Length', '0')
@@ -309,6 +316,98 @@ class Pulls(unittest.TestCase):
         b = self.ended(self.pull(key=keys['mallory'], image=self.host + '/team/same:1'), keys['mallory'])
         self.assertEqual(b['state'], 'ready', b)
         self.assertEqual(os.listdir(self.s.home + '/blobs'), [])
+        Registry.layout = former
+
+    def test_log_ins_are_a_tenants_own_and_never_told(self):
+        with open(self.s.home + '/templates.conf', 'w') as f:
+            f.write('registry %s plain private\n' % self.host)
+        for who in ('ann', 'bob'):
+            self.s.cay('tenant', 'create', who)
+        ann, bob = (self.s.make_key('--tenant', who) for who in ('ann', 'bob'))
+        image, at, me = self.host + '/team/closed:1', '/registries/' + self.host, {'username': 'me', 'password': 'pass:word'}
+        b = self.ended(self.pull(key=ann, image=image), ann)
+        self.assertEqual((b['state'], b['reason']), ('failed', 'registry_auth'), b)
+        self.assertEqual(self.ask('PUT', at, {'username': 'me', 'password': 'wrong'}, ann), (204, None))
+        self.assertEqual(self.ended(self.pull(key=ann, image=image), ann)['reason'], 'registry_auth')
+        self.assertEqual(self.ask('PUT', at, me, ann)[0], 204)
+        b = self.ended(self.pull(key=ann, image=image), ann)
+        self.assertEqual(b['state'], 'ready', b)
+        # a build's FROM is a pull, too
+        status, _, data = self.s.ask('POST', API + '/builds?name=on:1', ('FROM %s/team/closed:2\n' % self.host).encode(), headers={'Authorization': 'Bearer ' + ann, 'Content-Type': 'text/plain'})
+        b = self.ended(json.loads(data)['id'], ann)
+        self.assertEqual((status, b['state']), (202, 'ready'), b)
+        # nobody else has it, and nobody is told
+        self.assertEqual(self.ended(self.pull(key=bob, image=image), bob)['reason'], 'registry_auth')
+        self.assertEqual(self.ended(self.pull(image=image))['reason'], 'registry_auth')
+        self.assertEqual([x['registry'] for x in self.ask('GET', '/registries', key=ann)[1]['items']], [self.host])
+        self.assertEqual(self.ask('GET', '/registries', key=bob)[1]['items'], [])
+        self.assertEqual(self.ask('DELETE', at, key=bob)[0], 404)
+        self.assertEqual([(x['registry'], x['tenant']) for x in self.ask('GET', '/registries')[1]['items']], [(self.host, 'ann')])
+        for word in ('pass:word', base64.b64encode(b'me:pass:word').decode()):
+            for place, _, files in os.walk(self.s.home):
+                for name in files:
+                    if os.path.isfile(os.path.join(place, name)):
+                        with open(os.path.join(place, name), 'rb') as f:
+                            self.assertNotIn(word.encode(), f.read(), name)
+        # a secret of the store is another thing: no sandbox can name a log-in
+        status, e = self.ask('POST', '/sandboxes', {'secrets': [{'name': 'X', 'source': 'store:ann/' + self.host, 'destination': 'example.org'}]})
+        self.assertEqual(status // 100, 4, e)
+        # an admin sets one for a tenant
+        self.assertEqual(self.ask('PUT', at + '?tenant=bob', me)[0], 204)
+        self.assertEqual(self.ended(self.pull(key=bob, image=image), bob)['state'], 'ready')
+        self.assertEqual(self.ask('DELETE', at, key=ann)[0], 204)
+        self.assertEqual(self.ask('DELETE', at, key=ann)[0], 404)
+        for host, body in (('a%2Fb', me), ('none', me), (self.host, {'username': 'a:b', 'password': 'x'}), (self.host, {'username': 'a', 'password': ''}), (self.host, {'username': 'a'}),
+                           (self.host, {'username': 'a', 'password': 'x\ny'})):
+            self.assertEqual(self.ask('PUT', '/registries/' + host, body, ann)[0], 400, (host, body))
+        self.assertEqual(self.ask('DELETE', '/registries/none', key=ann)[0], 400)
+        # the same at the command line
+        run = lambda *a, i='': subprocess.run([BUILD + '/cay', *a], input=i, text=True, capture_output=True, env=self.s.env)
+        p = run('template', 'login', '-u', 'me', '--tenant', 'bob', self.host, i='pass:word\n')
+        self.assertEqual((p.returncode, p.stderr), (0, ''), p)
+        p = run('template', 'pull', '--login', 'me', image, '--as', 'cli:1', i='nonsense')
+        self.assertIn('does not give', p.stderr)
+        self.assertNotIn('default', run('template', 'logins').stdout)
+        self.assertEqual(run('template', 'pull', '--login', 'me', image, '--as', 'cli:1', i='pass:word').returncode, 0)
+        self.assertIn('default', run('template', 'logins').stdout)
+        self.assertEqual(run('template', 'logout', self.host).returncode, 0)
+        self.assertEqual(run('template', 'logout', self.host).returncode, 1)
+
+    def test_quota_of_the_bytes_of_templates(self):
+        with open(self.s.home + '/templates.conf', 'w') as f:
+            f.write('registry %s plain private\n' % self.host)
+        self.s.cay('tenant', 'create', 'small', '--templates', '3m')
+        key = self.s.make_key('--tenant', 'small')
+        former, mib = Registry.layout, 1 << 20
+
+        def image(name, *layers):
+            Registry.layout = Layout(self.tmp + '/' + name, [[ent(name + str(n), data=d)] for n, d in enumerate(layers)])
+            return self.ended(self.pull(key=key, image='%s/team/%s:1' % (self.host, name), names=[name + ':1']), key)
+
+        base = os.urandom(mib)
+        self.assertEqual(image('one', base)['state'], 'ready')
+        used = lambda: self.ask('GET', '/usage', key=key)[1]['used']['templates']
+        self.assertEqual(used(), mib)
+        # by what the registry says, by what comes out of it, and when it is recorded
+        for layers in ((os.urandom(4 * mib),), (b'zeros and more' * mib,)):
+            b = image('big', *layers)
+            self.assertEqual((b['state'], b['reason']), ('failed', 'quota_exceeded'), b)
+            self.assertIn('3 MiB of templates', b['error'])
+        self.assertEqual((used(), [t['names'] for t in self.ask('GET', '/templates?name=big', key=key)[1]['items']]), (mib, []))
+        self.assertEqual(image('two', os.urandom(mib))['state'], 'ready')
+        # built on one of them: its layers count once, what is new counts
+        for n, (text, state) in enumerate((('FROM one:1\nCOPY <<f /f\n%s\nf\n' % ('x' * 1000), 'ready'), ('FROM one:1\nCOPY <<f /f\n%s\nf\n' % ('y' * 1000 * 1000), 'ready'),
+                            ('FROM two:1\nCOPY <<f /f\n%s\nf\n' % ('z' * 900 * 1000), 'failed'))):
+            status, _, data = self.s.ask('POST', API + '/builds?name=on-%d:1' % n, text.encode(), headers={'Authorization': 'Bearer ' + key, 'Content-Type': 'text/plain'})
+            self.assertEqual(status, 202, data)
+            b = self.ended(json.loads(data)['id'], key)
+            self.assertEqual((b['state'], b.get('reason') or 'quota_exceeded'), (state, 'quota_exceeded'), (used(), b))
+        self.assertGreater(used(), 2 * mib + 1000 * 1000)
+        # room again, or a larger bound
+        self.assertEqual(self.ask('DELETE', '/templates/two:1', key=key)[0], 204)
+        self.assertEqual(image('three', os.urandom(mib // 2))['state'], 'ready')
+        self.s.cay('tenant', 'set', 'small', '--templates', 'unlimited')
+        self.assertEqual(image('big', os.urandom(4 * mib))['state'], 'ready')
         Registry.layout = former
 
     def test_bad_requests(self):

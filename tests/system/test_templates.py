@@ -535,10 +535,24 @@ def links_that_lead_away_lead_nowhere():
     no("archive_link", ent("h", "h", to="h"))
     no("archive_link", ent("real", "d"), ent("real/.wh.f"), ent("h", "h", to="real/f"))
     no("archive_link", ent("dev/null", "c"), ent("h", "h", to="dev/null"))
-    # what the sandbox's own mounts and files are put upon
-    for name, to in (("proc", "/"), ("dev", "../../../../etc"), ("run", "/"), ("etc", "/tmp"), ("workspace", "../../../../etc")):
-        cay("template", "import", Layout("%s/upon%s" % (tmp, name), [base, [ent(".wh." + name), ent(name, "l", to=to)]], name="upon:1").path)
-        assert "could not be mounted" in cay("run", "--template", "upon:1", "--", "/bin/sh", "-c", ":", ok=False)
+    # what the sandbox's own mounts and files are put upon: refused, naming it
+    for name, to in (("proc", "/"), ("dev", "../../../../etc"), ("run", "/"), ("etc", "/tmp"), ("tmp", "/"), ("workspace", "../../../../etc")):
+        for what in (ent(name, "l", to=to), ent(name, data=b"a file")):
+            l = Layout("%s/upon%s%s" % (tmp, name, what["kind"]), [base, [ent(".wh." + name), what]], name="upon:1")
+            assert "/%s is " % name in refused("image_root", "template", "import", l.path)
+    assert "upon:1" not in cay("template", "ls")
+    # nothing is mounted upon /sys, and what is removed again is nothing
+    cay("template", "import", Layout(tmp + "/uponsys", [base, [ent("sys", "l", to="/etc"), ent("proc", "l", to="/etc")], [ent(".wh.proc")]], name="upon:1").path)
+    assert cay("run", "--template", "upon:1", "--", "/bin/sh", "-c", "cat /sys/passwd | sort | cat /proc/self/comm") == "cat"
+    # a sandbox that makes one itself neither becomes a template nor comes back: both name it
+    box = cay("create", "--template", "upon:1", "--user", "root")
+    cay("exec", box, "--", "/bin/sh", "-c", "mv /etc /was; ln -s /was /etc")
+    assert "/etc is a symbolic link" in refused("image_root", "template", "save", box, "upon:2")
+    snap = cay("snapshot", box)
+    said = cay("fork", snap, ok=False)
+    assert "/etc" in said, said
+    cay("rm", "-f", box)
+    cay("snapshot", "rm", snap)
     names = ("hosts", "resolv.conf", "hostname")
     cay("template", "import", Layout(tmp + "/upon", [base, [ent("etc/" + n, "l", to="../../../../../..%s/%s-target" % (tmp, n)) for n in names]], name="upon:1").path)
     cay("run", "--template", "upon:1", "--", "/bin/sh", "-c", ":")

@@ -596,6 +596,19 @@ export interface TemplatePull {
   platform?: string; // os/architecture; left out: this machine's
 }
 
+/** who a tenant's pulls are to a registry */
+export interface RegistryLogin {
+  username: string;
+  password: string; // goes in, and is never told
+}
+
+/** that there is a log-in; who and what is never told */
+export interface Registry {
+  registry?: string;
+  tenant?: string;
+  changed_ms?: number;
+}
+
 /** one of the two */
 export interface SecretValue {
   value?: string;
@@ -669,6 +682,7 @@ export interface Quota {
   memory?: number;
   disk?: number;
   creates_per_min?: number;
+  templates?: number; // bytes of its templates' layers
 }
 
 /** a new key */
@@ -718,6 +732,7 @@ export interface TenantQuota {
   memory?: number;
   disk?: number;
   creates_per_min?: number;
+  templates?: number; // bytes of its templates' layers, each counted once
 }
 
 /** a tenant as it is wanted */

@@ -55,13 +55,13 @@ int cay__remote_key_revoke(cay_service *svc, const char *id, cay_err *err)
 static cay_quota quota_of(const json_t *o)
 {
     return (cay_quota){ (uint64_t)cay__json_int(o, "sandboxes", 0), (uint64_t)cay__json_int(o, "cpu_milli", 0), (uint64_t)cay__json_int(o, "memory", 0),
-                        (uint64_t)cay__json_int(o, "disk", 0), (uint64_t)cay__json_int(o, "creates_per_min", 0) };
+                        (uint64_t)cay__json_int(o, "disk", 0), (uint64_t)cay__json_int(o, "creates_per_min", 0), (uint64_t)cay__json_int(o, "templates", 0) };
 }
 
 static json_t *quota_json(const cay_quota *q)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "sandboxes", (json_int_t)q->sandboxes, "cpu_milli", (json_int_t)q->cpu_milli, "memory", (json_int_t)q->memory, "disk",
-                     (json_int_t)q->disk, "creates_per_min", (json_int_t)q->creates_per_min);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "sandboxes", (json_int_t)q->sandboxes, "cpu_milli", (json_int_t)q->cpu_milli, "memory", (json_int_t)q->memory, "disk",
+                     (json_int_t)q->disk, "creates_per_min", (json_int_t)q->creates_per_min, "templates", (json_int_t)q->templates);
 }
 
 int cay__remote_tenant_put(cay_service *svc, const cay_tenant *given, bool fresh, cay_err *err)

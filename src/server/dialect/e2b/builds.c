@@ -202,7 +202,7 @@ static int keep_account(cay__req *r, const json_t *in, json_t *recipe, cay_err *
     if (!registry || json_is_null(registry))
         return 0;
     CAY_TRY(e2b_shared(r, "fromImageRegistry: secrets", err));
-    CAY_TRY(e2b_registry_login(&r->call, registry, &login, err));
+    CAY_TRY(e2b_registry_login(r->svc, &r->call, registry, &login, err));
     if (login.full)
         return cay_fail(err, CAY_ETOOBIG, "fromImageRegistry is longer than 60 kB");
     snprintf(name, sizeof name, "E2B_BOX_%s", r->param[1]);

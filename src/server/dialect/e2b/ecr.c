@@ -3,6 +3,8 @@
 #include <base/base64.h>
 #include <base/json.h>
 #include <base/str.h>
+#include <cay/policy.h>
+#include <ctype.h>
 #include <net/http.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -76,8 +78,47 @@ int e2b_ecr_read(const char *body, size_t len, cay__buf *out, cay_err *err)
     return 0;
 }
 
-int e2b_ecr_login(const cay_call *call, const e2b_ecr_key *k, cay__buf *out, cay_err *err)
+/* One request, judged by name and by each address that the name leads to. */
+typedef struct trip {
+    cay_service *svc;
+    char         host[300];
+    uint16_t     port;
+    bool         own; /* the operator's environment names it */
+    cay_err      no;
+    cay__buf    *body;
+} trip;
+
+static bool may(const uint8_t addr[16], void *arg)
 {
+    trip *t = arg;
+    return cay_net_operator_may(t->svc, t->host, t->port, addr, t->own, &t->no) == 0;
+}
+
+static int on_data(const char *p, size_t n, void *arg, cay_err *err)
+{
+    trip *t = arg;
+    cay__buf_add(t->body, p, n);
+    return t->body->full ? cay_fail_why(err, CAY_ETOOBIG, "registry_answer", "ECR answers more than %d bytes", ANSWER_MAX) : 0;
+}
+
+/* "HOST[:PORT]" or "[ADDRESS][:PORT]" */
+static bool place(const char *at, bool tls, trip *t)
+{
+    bool six = *at == '[';
+    size_t n = six ? strcspn(at + 1, "]") : strcspn(at, ":/");
+    const char *rest = at + six + n + (six && at[1 + n]);
+    uint64_t port = tls ? 443 : 80;
+    if (!n || n >= sizeof t->host || (*rest == ':' && (!cay__str_to_u64(rest + 1, &port) || !port || port > 65535)) || (*rest && *rest != ':'))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        t->host[i] = (char)tolower((unsigned char)at[six + i]);
+    t->port = (uint16_t)port;
+    return true;
+}
+
+int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, cay__buf *out, cay_err *err)
+{
+    trip t = { .svc = svc, .no = CAY_ERR_INIT };
     char url[300], date[E2B_ECR_DATE], auth[E2B_ECR_AUTH], line[3][E2B_ECR_AUTH + 40];
     const char *own = getenv("AWS_ENDPOINT_URL_ECR"), *host;
     CAY_AUTOBUF body = CAY__BUF(ANSWER_MAX);
@@ -92,17 +133,25 @@ int e2b_ecr_login(const cay_call *call, const e2b_ecr_key *k, cay__buf *out, cay
     size_t n = strlen(url);
     while (n && url[n - 1] == '/') /* what is signed is the path "/" */
         url[--n] = 0;
+    t.own = own && *own;
+    if (!place(host + 3, cay__str_starts(url, "https:"), &t))
+        return cay_fail(err, CAY_EINVAL, "AWS_ENDPOINT_URL_ECR is no URL of a host");
+    CAY_TRY(cay_net_operator_may(svc, t.host, t.port, NULL, t.own, err));
     e2b_ecr_sign(k, host + 3, (long long)time(NULL), date, auth);
     snprintf(line[0], sizeof line[0], "Authorization: %s", auth);
     snprintf(line[1], sizeof line[1], "X-Amz-Date: %s", date);
     snprintf(line[2], sizeof line[2], "X-Amz-Target: " TARGET);
     const char *const headers[] = { "Content-Type: " TYPE, line[0], line[1], line[2], NULL };
-    const cay__http_req req = { .method = "POST", .url = url, .headers = headers, .body = BODY, .body_len = sizeof BODY - 1, .connect_ms = WAIT_MS, .total_ms = WAIT_MS, .max_body = ANSWER_MAX };
+    const cay__http_req req = { .method = "POST", .url = url, .headers = headers, .body = BODY, .body_len = sizeof BODY - 1, .connect_ms = WAIT_MS, .total_ms = WAIT_MS, .max_body = ANSWER_MAX,
+                                .on_data = on_data, .may = may, .arg = &t };
     CAY_TRY(cay__http_open(&h, err));
-    int rc = cay__http_fetch(h, call, &req, &reply, &body, err);
+    t.body = &body;
+    int rc = cay__http_do(h, call, &req, &reply, err);
     cay__http_close(h);
+    if (rc < 0 && t.no.code && err)
+        *err = t.no;
     if (rc < 0)
-        return rc;
+        return t.no.code ? t.no.code : rc;
     if (reply.status == 400 || reply.status == 401 || reply.status == 403)
         return cay_fail_why(err, CAY_EINVAL, "registry_auth", "ECR of %.32s does not take these keys (status %d)", k->region, reply.status);
     if (reply.status != 200)
@@ -112,21 +161,21 @@ int e2b_ecr_login(const cay_call *call, const e2b_ecr_key *k, cay__buf *out, cay
     return rc;
 }
 
-static int aws(const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+static int aws(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
 {
     const e2b_ecr_key k = { cay__json_str(in, "awsAccessKeyId", ""), cay__json_str(in, "awsSecretAccessKey", ""), cay__json_str(in, "awsRegion", "") };
     if (!*k.id || strspn(k.id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") != strlen(k.id) || strlen(k.id) > 128 || !*k.secret || strlen(k.secret) > 128)
         return cay_fail(err, CAY_EINVAL, "fromImageRegistry of type aws has awsAccessKeyId and awsSecretAccessKey");
     if (!e2b_ecr_region_ok(k.region))
         return cay_fail(err, CAY_EINVAL, "fromImageRegistry: awsRegion is a region's name, such as eu-central-1");
-    return e2b_ecr_login(call, &k, out, err);
+    return e2b_ecr_login(svc, call, &k, out, err);
 }
 
 /* The file of a service account, in one line, is the password of a user of that name. */
-static int gcp(const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+static int gcp(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
-    (void)call;
+    (void)svc, (void)call;
     if (cay__json_object("serviceAccountJson", cay__json_str(in, "serviceAccountJson", ""), &o, NULL) < 0 || !*cay__json_str(o, "private_key", ""))
         return cay_fail(err, CAY_EINVAL, "fromImageRegistry of type gcp has serviceAccountJson, the text of a service account's key file");
     CAY_AUTOFREE char *text = json_dumps(o, JSON_COMPACT);
@@ -134,24 +183,24 @@ static int gcp(const cay_call *call, const json_t *in, cay__buf *out, cay_err *e
     return 0;
 }
 
-static int plain(const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+static int plain(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
 {
     const char *user = cay__json_str(in, "username", ""), *password = cay__json_str(in, "password", "");
-    (void)call;
+    (void)svc, (void)call;
     if (!*user || !*password || strchr(user, ':'))
         return cay_fail(err, CAY_EINVAL, "fromImageRegistry has a username and a password");
     cay__buf_fmt(out, "%s:%s", user, password);
     return 0;
 }
 
-int e2b_registry_login(const cay_call *call, const json_t *registry, cay__buf *out, cay_err *err)
+int e2b_registry_login(cay_service *svc, const cay_call *call, const json_t *registry, cay__buf *out, cay_err *err)
 {
     static const struct {
         const char *type;
-        int       (*fn)(const cay_call *call, const json_t *in, cay__buf *out, cay_err *err);
+        int       (*fn)(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out, cay_err *err);
     } types[] = { { "registry", plain }, { "aws", aws }, { "gcp", gcp } };
     for (size_t i = 0; i < CAY_LEN(types); i++)
         if (!strcmp(types[i].type, cay__json_str(registry, "type", "")))
-            return types[i].fn(call, registry, out, err);
+            return types[i].fn(svc, call, registry, out, err);
     return cay_fail(err, CAY_EINVAL, "fromImageRegistry: its type is registry, aws or gcp, not \"%.20s\"", cay__json_str(registry, "type", ""));
 }

@@ -123,6 +123,7 @@ static const cay__field quota_fields[] = {
     { "memory", CAY__F_U64, offsetof(cay_quota, memory) },
     { "disk", CAY__F_U64, offsetof(cay_quota, disk) },
     { "creates_per_min", CAY__F_U64, offsetof(cay_quota, creates_per_min), .max = 1000000 },
+    { "templates", CAY__F_U64, offsetof(cay_quota, templates), .about = "bytes of its templates' layers, each counted once" },
 };
 static const cay__shape quota_shape = CAY__SHAPE("TenantQuota", cay_quota, quota_fields, "what all sandboxes of a tenant may have, or have, together");
 static const cay__field tenant_fields[] = {

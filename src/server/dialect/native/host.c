@@ -59,6 +59,7 @@ static const cay__field quota_fields[] = {
     { "memory", CAY__F_U64, offsetof(cay_quota, memory) },
     { "disk", CAY__F_U64, offsetof(cay_quota, disk) },
     { "creates_per_min", CAY__F_U64, offsetof(cay_quota, creates_per_min) },
+    { "templates", CAY__F_U64, offsetof(cay_quota, templates), .about = "bytes of its templates' layers" },
 };
 static const cay__shape quota_shape = CAY__SHAPE("Quota", cay_quota, quota_fields, "0 in `most`: no bound");
 static const cay__field share_fields[] = {

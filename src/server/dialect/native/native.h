@@ -122,6 +122,10 @@ CAY__OP(secret_put);
 CAY__OP(secret_list);
 CAY__OP(secret_delete);
 CAY__OP(secret_renew);
+/* registries.c */
+CAY__OP(registry_put);
+CAY__OP(registry_list);
+CAY__OP(registry_delete);
 /* templates.c */
 CAY__OP(template_list);
 CAY__OP(template_get);

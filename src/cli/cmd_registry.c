@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay template login, logins, logout: who we are to registries. */
+#include "main.h"
+#include "open.h"
+#include "out.h"
+#include <base/base.h>
+#include <cay/template.h>
+
+typedef struct login_args {
+    const char *user, *tenant;
+} login_args;
+
+static const opt_def login_defs[] = {
+    { "user", 'u', "NAME", "who logs in", OPT_STR, offsetof(login_args, user) },
+    { "tenant", 0, "NAME", "for whose pulls (default: default)", OPT_STR, offsetof(login_args, tenant) },
+    OPT_END
+};
+
+static int login(void *opts, int argc, char **argv)
+{
+    const login_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    char *password = cay__alloc(CLI_SECRET_MAX + 3);
+    (void)argc;
+    int rc = a->user ? 0 : cay_fail_why(&err, CAY_EINVAL, "registry_auth", "--user NAME is needed");
+    ssize_t n = rc == 0 ? cli_read_secret("password", password) : 0;
+    password[n > 0 ? n : 0] = 0;
+    if (rc == 0)
+        rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_registry_login(svc, a->tenant, argv[0], a->user, n > 0 && strlen(password) == (size_t)n ? password : "", &err);
+    explicit_bzero(password, CLI_SECRET_MAX + 3);
+    free(password);
+    if (rc < 0)
+        return cli_fail(&err, CLI_FAIL);
+    cli_audit("registry.login", a->tenant, argv[0]);
+    return CLI_OK;
+}
+
+const cli_verb cli_template_login = {
+    .name = "template login",
+    .operands = "[OPTIONS] REGISTRY",
+    .summary = "keep a user and password for pulls from a registry",
+    .text = "The password comes from standard input, or is asked for on a terminal without being shown. It is encrypted as `cay secret set` does it, and used by template pull, by builds and,\n"
+            "for its tenant, by the server. What `docker login` kept is used without it.",
+    .examples = "  pass show registry | cay template login -u me registry.example\n"
+                "  cay template pull registry.example/team/tools:2",
+    .opts = { { login_defs, 0 } },
+    .size = sizeof(login_args),
+    .min = 1,
+    .max = 1,
+    .fn = login,
+};
+
+typedef struct tenant_args {
+    const char *tenant;
+} tenant_args;
+
+static const opt_def tenant_defs[] = {
+    { "tenant", 0, "NAME", "whose", OPT_STR, offsetof(tenant_args, tenant) },
+    OPT_END
+};
+
+static int logout(void *opts, int argc, char **argv)
+{
+    const tenant_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    (void)argc;
+    if (cli_service(&svc, &err) < 0 || cay_registry_logout(svc, a->tenant, argv[0], &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    cli_audit("registry.logout", a->tenant, argv[0]);
+    return CLI_OK;
+}
+
+const cli_verb cli_template_logout = {
+    .name = "template logout",
+    .operands = "[OPTIONS] REGISTRY",
+    .summary = "forget a user and password for a registry",
+    .examples = "  cay template logout registry.example",
+    .opts = { { tenant_defs, 0 } },
+    .size = sizeof(tenant_args),
+    .min = 1,
+    .max = 1,
+    .fn = logout,
+};
+
+typedef struct view {
+    out_table table;
+    out_json  json;
+} view;
+
+static int on_login(const char *tenant, const char *host, int64_t changed_ms, void *arg)
+{
+    view *v = arg;
+    char when[OUT_HUMAN];
+    if (cli.json) {
+        js_open(&v->json, '{');
+        js_kstr(&v->json, "registry", host);
+        js_kstr(&v->json, "tenant", tenant);
+        js_ki64(&v->json, "changed_ms", changed_ms);
+        js_close(&v->json, '}');
+    } else if (cli.quiet) {
+        out_fmt("%s\n", host);
+    } else {
+        out_cell(&v->table, OUT_BOLD, host);
+        out_cell(&v->table, OUT_PLAIN, tenant);
+        out_cell(&v->table, OUT_PLAIN, out_time(when, changed_ms));
+    }
+    return 0;
+}
+
+static int logins(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { "REGISTRY", "TENANT", "CHANGED", NULL };
+    const tenant_args *a = opts;
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    view v = { .json = OUT_JSON(true) };
+    (void)argc, (void)argv;
+    out_table_open(&v.table, titles);
+    js_open(&v.json, '[');
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_registry_logins(svc, a->tenant, on_login, &v, &err);
+    js_close(&v.json, ']');
+    if (rc == 0 && cli.json)
+        js_flush(&v.json);
+    else if (rc == 0 && !cli.quiet)
+        out_table_print(&v.table);
+    out_table_close(&v.table);
+    cay__buf_clear(&v.json.b);
+    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+}
+
+const cli_verb cli_template_logins = {
+    .name = "template logins",
+    .operands = "[OPTIONS]",
+    .summary = "list the registries that a user and password are kept for",
+    .examples = "  cay template logins",
+    .opts = { { tenant_defs, 0 } },
+    .size = sizeof(tenant_args),
+    .fn = logins,
+};
