@@ -259,6 +259,39 @@ ok "wants arguments by name" has "$said" '"who": want KEY=VALUE'
 ok "and tells what is not there" has "$said" "no such prompt"
 echo hi | piped --empty --mcp nosuch-server --model "scripted:$tmp/prompted.json" >/dev/null
 ok "a server that ends says why" has "$(cat "$tmp/err")" "it ended with status 127: sh: 1: nosuch-server: not found"
+out=$(printf '/mcp\n/mcp mcp2 read note://one\n/mcp mcp2\n' | piped --empty --mcp "$mcp plain" --mcp "$mcp" --session p2 --model "scripted:$tmp/prompted.json")
+said=$(cat "$tmp/err")
+ok "two servers are asked at once, and told in order" has "$said" "tool mcp2_list_resources"
+ok "one of them alone" same "$(echo "$said" | grep -c 'resource note://one')" 2
+
+# What a server asks for while its tool works: the model, once that is approved, and the user, field by field. A table that is wider than the terminal.
+script curious <<'S'
+{"turns": [{"text": "| left | right |\n|---|--:|\n| some words that have to be broken | 1 |", "calls": [{"name": "curious", "arguments": {}}]},
+           {"expect": {"input": ["capital of France?"], "instructions": ["be brief"]}, "text": "Paris"},
+           {"expect": {"last": ["Paris by", "accept", "\"colour\": \"blue\"", "\"size\": 3", "file:///workspace"]}, "text": "Fine."}]}
+S
+printf '%s\n' '#!/bin/sh' "exec '$cay' chat --empty --session cur --model 'scripted:$tmp/curious.json' --mcp '$mcp curious'" >"$tmp/curious.sh"
+mux kill-session -t =c 2>/dev/null
+mux new-session -d -s c -x 34 -y 60 "sh $tmp/curious.sh; echo ended with \$?; exec cat"
+line "ask it"
+ok "a cell is broken between words" sees "some words that have to   |     1"
+ok "and goes on in its column" sees "be broken                 |"
+ok "the tool is asked for, in few words" sees "run it? y, a, n, or why not:"
+keys y Enter
+ok "what it asks the model is in sight" sees "mcp_asks_the_model"
+ok "all of it" sees "| be brief"
+keys y Enter
+ok "the form tells who asks" sees "MCP server mcp asks: which colour?"
+reply green
+ok "what does not fit is asked again" sees "that does not fit"
+reply blue
+ok "the next field" sees "size (integer, or nothing):"
+reply 3
+ok "the model hears it all" sees "Fine."
+ready
+keys C-d
+ok "and that was it" sees "ended with 0"
+"$cay" chat rm cur </dev/null
 "$cay" chat rm a </dev/null
 ok "a sandbox that was given stays" has "$("$cay" ls -q </dev/null)" "$id"
 "$cay" rm -f "$id" </dev/null >/dev/null

@@ -8,6 +8,8 @@
 #include <cli/term.h>
 #include <stdio.h>
 
+enum { WIDE = 60 }; /* columns that the long question wants */
+
 const char *const chat_modes[] = { "ask", "auto", "never", NULL };
 
 void chat_toggle(void *arg)
@@ -81,7 +83,9 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
             return CAY_REJECT; /* nobody says yes to what was not seen */
         put(b.data, b.len, !strcmp(call->tool, "apply_patch"));
         free(said);
-        said = chat_question(hides ? "run it? y(es), a(lways), n(o), s(how all), or why not: " : "run it? y(es), a(lways), n(o), or why not: ");
+        said = chat_question(cols < WIDE ? (hides ? "run it? y, a, n, s, or why not: " : "run it? y, a, n, or why not: ")
+                             : hides     ? "run it? y(es), a(lways), n(o), s(how all), or why not: "
+                                         : "run it? y(es), a(lways), n(o), or why not: ");
         if (!said) {
             *message = cay__strdup("The user interrupted.");
             return CAY_REJECT;

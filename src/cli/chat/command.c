@@ -35,10 +35,10 @@ static void tokens(chat *c, int argc, char **argv)
 {
     const cay_tokens *t = &c->s.tokens, *l = &c->turn_tokens;
     (void)argc, (void)argv;
-    chat_text(c, OUT_PLAIN, "session   %llu in (%llu cached), %llu out, %llu requests", (unsigned long long)t->input, (unsigned long long)t->cached,
-              (unsigned long long)t->output, (unsigned long long)t->requests);
-    chat_text(c, OUT_PLAIN, "last turn %llu in (%llu cached), %llu out, %llu requests", (unsigned long long)l->input, (unsigned long long)l->cached,
-              (unsigned long long)l->output, (unsigned long long)l->requests);
+    chat_text(c, OUT_PLAIN, "session   %llu in (%llu cached), %llu out, %llu request%s", (unsigned long long)t->input, (unsigned long long)t->cached,
+              (unsigned long long)t->output, (unsigned long long)t->requests, t->requests == 1 ? "" : "s");
+    chat_text(c, OUT_PLAIN, "last turn %llu in (%llu cached), %llu out, %llu request%s", (unsigned long long)l->input, (unsigned long long)l->cached,
+              (unsigned long long)l->output, (unsigned long long)l->requests, l->requests == 1 ? "" : "s");
 }
 
 static const char *model_name(const json_t *m)

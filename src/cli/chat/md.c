@@ -6,12 +6,13 @@
 #include <wchar.h>
 
 enum { BOLD = 1, ITALIC = 2, CODE = 4, LINK = 8, STRIKE = 16, HEAD = 32, DIM = 64 };
-enum { NEST = 16, COLUMNS = 32, TEXT = 4 << 20 };
+enum { NEST = 16, COLUMNS = 32, NARROWEST = 6, TEXT = 4 << 20 };
 #define MARK '\1' /* two bytes: MARK, style + 0x80. Escaped text has no such byte, so it is ours alone */
 
 typedef struct cell {
-    char  *text;
-    size_t cols;
+    char    *text;
+    size_t   cols;
+    MD_ALIGN align;
 } cell;
 
 typedef struct layout {
@@ -208,38 +209,90 @@ static void gap(layout *l)
 
 /* ------------------------------------------------------------------ tables */
 
-static void keep_cell(layout *l)
+static void keep_cell(layout *l, MD_ALIGN align)
 {
     l->cells = realloc(l->cells, (l->ncells + 1) * sizeof *l->cells);
     if (!l->cells)
         abort();
-    l->cells[l->ncells++] = (cell){ cay__strdup(l->text.data ? l->text.data : ""), md_columns(l->text.data ? l->text.data : "", l->text.len) };
+    l->cells[l->ncells++] = (cell){ cay__strdup(l->text.data ? l->text.data : ""), md_columns(l->text.data ? l->text.data : "", l->text.len), align };
     cay__buf_clear(&l->text);
     l->text.max = TEXT;
 }
 
-static void table(layout *l)
+/* How wide each column is: as wide as it wants, or the widest give way. False: there is no room for so many. */
+static bool widths(const layout *l, size_t n, size_t cols[COLUMNS])
 {
-    size_t cols[COLUMNS] = { 0 }, n = CAY_MIN(l->ncols ? l->ncols : 1, (size_t)COLUMNS), sum = 0;
+    size_t lead = lead_cols(l), room = l->width > lead + 8 ? l->width - lead : 8, between = 3 * (n - 1), avail = room > between ? room - between : 0;
     for (size_t i = 0; i < l->ncells; i++)
-        cols[i % n] = CAY_MAX(cols[i % n], l->cells[i].cols);
+        cols[i % n] = CAY_MAX(cols[i % n], CAY_MIN(l->cells[i].cols, avail));
+    for (;;) {
+        size_t sum = 0, widest = 0;
+        for (size_t i = 0; i < n; i++) {
+            sum += cols[i];
+            widest = cols[i] > cols[widest] ? i : widest;
+        }
+        if (sum <= avail)
+            return true;
+        if (cols[widest] <= NARROWEST)
+            return false;
+        cols[widest]--;
+    }
+}
+
+/* The next line of a cell, in its column; *at and *style go on with it. */
+static void put_cell(cay__buf *b, const cell *c, size_t width, bool last, size_t *at, unsigned *style)
+{
+    const char *s = c->text + *at;
+    size_t k = take(s, strlen(s), width, false), end = k;
+    while (end && s[end - 1] == ' ')
+        end--;
+    size_t w = md_columns(s, end), pad = width > w ? width - w : 0, left = c->align == MD_ALIGN_RIGHT ? pad : c->align == MD_ALIGN_CENTER ? pad / 2 : 0;
+    cay__buf_fmt(b, "%*s%c%c", (int)left, "", MARK, (int)(*style | 0x80));
+    cay__buf_add(b, s, end);
+    cay__buf_fmt(b, "%c%c%*s", MARK, 0x80, last ? 0 : (int)(pad - left), "");
+    for (size_t i = 0; i + 1 < k; i++)
+        if (s[i] == MARK)
+            *style = (unsigned char)s[i + 1] & 0x7f;
+    *at += k + (s[k] == '\n');
+}
+
+static void put_row(layout *l, size_t row, size_t n, const size_t cols[COLUMNS])
+{
+    size_t at[COLUMNS] = { 0 };
+    unsigned style[COLUMNS];
     for (size_t i = 0; i < n; i++)
-        sum += cols[i] + 3;
-    bool fits = sum <= l->width + 2;
-    for (size_t row = 0; row < l->ncells; row += n) {
+        style[i] = row ? 0 : BOLD;
+    for (bool more = true; more;) {
         CAY_AUTOBUF b = CAY__BUF(TEXT);
+        more = false;
         for (size_t i = 0; i < n && row + i < l->ncells; i++) {
             const cell *c = &l->cells[row + i];
-            if (i)
-                cay__buf_str(&b, " | ");
-            if (row == 0)
-                cay__buf_fmt(&b, "%c%c", MARK, BOLD | 0x80);
-            cay__buf_str(&b, c->text);
-            cay__buf_fmt(&b, "%c%c", MARK, 0x80);
-            if (fits && i + 1 < n)
-                cay__buf_fmt(&b, "%*s", (int)(cols[i] - c->cols), "");
+            cay__buf_str(&b, i ? " | " : "");
+            put_cell(&b, c, cols[i], i + 1 == n, &at[i], &style[i]);
+            more = more || c->text[at[i]];
         }
-        lay(l, b.data ? b.data : "", b.len, fits);
+        lay(l, b.data ? b.data : "", b.len, true);
+    }
+}
+
+/* Too many columns for this terminal: a row as it comes. */
+static void put_loose(layout *l, size_t row, size_t n)
+{
+    CAY_AUTOBUF b = CAY__BUF(TEXT);
+    for (size_t i = 0; i < n && row + i < l->ncells; i++)
+        cay__buf_fmt(&b, "%s%c%c%s%c%c", i ? " | " : "", MARK, (row ? 0 : BOLD) | 0x80, l->cells[row + i].text, MARK, 0x80);
+    lay(l, b.data ? b.data : "", b.len, false);
+}
+
+static void table(layout *l)
+{
+    size_t cols[COLUMNS] = { 0 }, n = CAY_MIN(l->ncols ? l->ncols : 1, (size_t)COLUMNS);
+    bool fits = widths(l, n, cols);
+    for (size_t row = 0; row < l->ncells; row += n) {
+        if (fits)
+            put_row(l, row, n, cols);
+        else
+            put_loose(l, row, n);
         for (size_t i = 0; row == 0 && fits && i < n; i++)
             for (size_t k = 0; k < cols[i] + (i + 1 < n ? 3 : 0); k++)
                 cay__buf_str(&l->text, "-");
@@ -334,7 +387,6 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
 static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
 {
     layout *l = arg;
-    (void)detail;
     switch (type) {
     case MD_BLOCK_UL:
     case MD_BLOCK_OL: l->lists--; break;
@@ -354,7 +406,7 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
         l->depth -= l->depth > 0;
         break;
     case MD_BLOCK_TH:
-    case MD_BLOCK_TD: keep_cell(l); break;
+    case MD_BLOCK_TD: keep_cell(l, ((MD_BLOCK_TD_DETAIL *)detail)->align); break;
     case MD_BLOCK_TABLE: table(l); break;
     case MD_BLOCK_P:
     case MD_BLOCK_HTML: flush(l); break;

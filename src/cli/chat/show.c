@@ -60,6 +60,26 @@ static void line(chat *c, out_style style, const char *lead, const char *s, size
     to(fd, b.data, b.len);
 }
 
+/* On a terminal lines end between words; a word that is wider than all of it does not. */
+static void wrap(cay__buf *b, const char *s, size_t n, size_t width)
+{
+    while (n) {
+        const char *nl = memchr(s, '\n', n);
+        size_t line = nl ? (size_t)(nl - s) : n, k = md_fit(s, line, width), cut = k;
+        while (k < line && cut && s[cut] != ' ')
+            cut--;
+        k = k < line && cut ? cut : k;
+        cay__buf_add(b, s, k);
+        while (k < line && s[k] == ' ')
+            k++;
+        k += nl && k == line;
+        s += k;
+        n -= k;
+        if (n || nl)
+            cay__buf_str(b, "\n");
+    }
+}
+
 void chat_text(chat *c, out_style style, const char *fmt, ...)
 {
     CAY_AUTOFREE char *text = NULL;
@@ -73,7 +93,15 @@ void chat_text(chat *c, out_style style, const char *fmt, ...)
         return;
     int fd = side(c);
     cay__buf_str(&b, out_on(fd, style));
-    cay__buf_safe(&b, text, (size_t)n, true);
+    if (isatty(fd)) {
+        CAY_AUTOBUF safe = CAY__BUF(1 << 20);
+        uint16_t cols, rows;
+        term_size(fd, &cols, &rows);
+        cay__buf_safe(&safe, text, (size_t)n, true);
+        wrap(&b, safe.data ? safe.data : "", safe.len, CAY_MAX(cols, (uint16_t)16));
+    } else {
+        cay__buf_safe(&b, text, (size_t)n, true);
+    }
     cay__buf_fmt(&b, "%s\n", out_off(fd));
     to(fd, b.data, b.len);
 }
