@@ -91,7 +91,9 @@ typedef struct cay_net_record {
     const char *seen;      /* what the program said instead of the name */
     uint16_t    port;
     uint64_t    flow, up, down, ms, count; /* of "end": bytes and time; of "lost": how many records */
-    const char *json;      /* the record as it was written */
+    const char *json;      /* the record as it was written, with exec or execs when they are known */
+    const char *exec;      /* id of the command that was the only one started through the API that ran when the program asked, and so most likely was it; "": nobody knows */
+    unsigned    execs;     /* how many of them ran then; 0: none, or nobody knows */
 } cay_net_record;
 /* Calls fn for each record, oldest first; a non-zero return stops and is returned. The log has at most a few megabytes. */
 CAY_API int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err);

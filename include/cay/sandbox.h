@@ -155,6 +155,7 @@ typedef struct cay_proc_info {
     int64_t     started_ms; /* wall clock */
     cay_exit    exit;       /* when state is 'X' */
     const cay_pair *labels; /* as given to cay_sandbox_spawn(); ends with a NULL key, never NULL */
+    int64_t     ended_ms;   /* wall clock; 0: it runs, or nobody knows */
 } cay_proc_info;
 CAY_API int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
                               int (*fn)(const cay_proc_info *info, void *arg), void *arg,

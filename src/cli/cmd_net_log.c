@@ -62,6 +62,10 @@ static void print_record(const cay_net_record *r)
         out_fmt(", up %s, down %s", out_size(a, r->up), out_size(b, r->down));
     if (r->count)
         out_fmt(" %" PRIu64 " records", r->count);
+    if (*r->exec)
+        out_fmt("  %s%s%s", out_on(1, OUT_DIM), r->exec, out_off(1));
+    else if (r->execs)
+        out_fmt("  %sone of %u commands%s", out_on(1, OUT_DIM), r->execs, out_off(1));
     out_str("\n");
 }
 
@@ -109,7 +113,8 @@ const cli_verb cli_net_log = {
     .operands = "[--denied] [-n N] [-f] ID",
     .summary = "show what a sandbox reached and was refused",
     .text = "One line for each decision and one for the end of each flow. Names and addresses, never paths, queries or headers.\n"
-            "With --json the records as they were written, one a line.",
+            "At the end of a line is the command that was the only one running when the program asked (its id, as cay ps has it), or how many were.\n"
+            "With --json the records as they were written, one a line, with exec or execs.",
     .examples = "  cay net log c7f\n"
                 "  cay net log --denied -f c7f\n"
                 "  cay net log --json c7f | jq -r 'select(.event == \"end\") | .name' | sort | uniq -c",

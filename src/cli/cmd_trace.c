@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay trace: what a run or a request did, and when, as a waterfall. */
 #include "main.h"
+#include "open.h"
 #include "rows.h"
 #include "term.h"
 #include "trace.h"
 #include <base/base.h>
+#include <cay/policy.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -65,6 +67,8 @@ static int list(const traces *t)
 
 /* ------------------------------------------------------------------ one of them */
 
+static void reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json);
+
 static void print_json(const trace_tree *t)
 {
     out_json j = OUT_JSON(true);
@@ -83,6 +87,13 @@ static void print_json(const trace_tree *t)
             js_str(&j, s->error);
         else
             js_null(&j);
+        if (*s->process) {
+            js_kstr(&j, "process", s->process);
+            js_key(&j, "reached");
+            js_open(&j, '[');
+            reached(t, s, 0, &j);
+            js_close(&j, ']');
+        }
         js_close(&j, '}');
     }
     js_close(&j, ']');
@@ -140,6 +151,62 @@ static void print_span(const trace_tree *t, const trace_span *s, size_t names, s
     out_str("\n");
 }
 
+/* ------------------------------------------------------------------ what a command reached */
+
+CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
+
+typedef struct reaching {
+    const trace_span *s;
+    size_t            in;
+    out_json         *json; /* or NULL */
+    unsigned          told, more;
+} reaching;
+
+enum { REACHED_MOST = 20 };
+
+static int on_reached(const cay_net_record *r, void *arg)
+{
+    reaching *x = arg;
+    const char *host = *r->name ? r->name : r->address;
+    bool told = !strcmp(r->event, "connect") || (!strcmp(r->event, "dns") && !strcmp(r->verdict, "deny")); /* a name that was refused is never dialled */
+    if (strcmp(r->exec, x->s->process) != 0 || !told || !*host)
+        return 0;
+    if (x->told++ >= REACHED_MOST) {
+        x->more++;
+        return 0;
+    }
+    if (x->json) {
+        js_open(x->json, '{');
+        js_kstr(x->json, "host", host);
+        js_ku64(x->json, "port", r->port);
+        js_kstr(x->json, "verdict", r->verdict);
+        js_ki64(x->json, "time_ms", r->time_ms);
+        js_close(x->json, '}');
+        return 0;
+    }
+    out_fmt("%*s%s→ ", (int)x->in, "", out_on(1, strcmp(r->verdict, "allow") ? OUT_BAD : OUT_DIM));
+    out_safe(host);
+    if (r->port)
+        out_fmt(":%u", r->port);
+    out_fmt(" %s%s\n", r->verdict, out_off(1));
+    return 0;
+}
+
+/* By the network log of its sandbox, while that is there; a span of another machine's has none. The first span of a process tells it. */
+static void reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json)
+{
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_err err = CAY_ERR_INIT;
+    for (const trace_span *o = t->v; o < s; o++)
+        if (!strcmp(o->process, s->process))
+            return;
+    reaching x = { s, in, json, 0, 0 };
+    if (*s->process && *s->sandbox && cli_box_find(s->sandbox, &sb, &err) == 0)
+        cay_net_log(sb, on_reached, &x, NULL);
+    if (x.more && !json)
+        out_fmt("%*s→ %u more\n", (int)in, "", x.more);
+}
+
 static void print_tree(const trace_tree *t, size_t width)
 {
     char buf[OUT_HUMAN], when[OUT_HUMAN];
@@ -149,8 +216,10 @@ static void print_tree(const trace_tree *t, size_t width)
     names = CAY_MIN(names, width * 2 / 5);
     size_t bars = CAY_MAX(width - CAY_MIN(names + 13, width - 10), (size_t)10);
     out_fmt("%strace %s%s  %s, %s, %zu spans\n", out_on(1, OUT_BOLD), t->id, out_off(1), out_time(when, t->from_us / 1000), took(buf, t->to_us - t->from_us), t->n);
-    for (size_t i = 0; i < t->n && !out_broken(); i++)
+    for (size_t i = 0; i < t->n && !out_broken(); i++) {
         print_span(t, &t->v[i], names, bars);
+        reached(t, &t->v[i], CAY_MIN((size_t)t->v[i].depth * 2 + 2, names / 2), NULL);
+    }
     if (t->left_out)
         out_note("cay: %zu more spans are not shown", t->left_out);
 }
@@ -190,7 +259,8 @@ const cli_verb cli_trace = {
     .name = "trace",
     .operands = "FILE [TRACE]",
     .summary = "show what a run or a request did and when, as a waterfall",
-    .text = "FILE is what `cay agent --trace` or `cay serve --trace` wrote. TRACE is the beginning of an id; without it the newest one.",
+    .text = "FILE is what `cay agent --trace` or `cay serve --trace` wrote. TRACE is the beginning of an id; without it the newest one.\n"
+            "Below a command is what it reached and was refused, where the network log of its sandbox tells (cay net log).",
     .examples = "  cay agent --trace run.jsonl 'fix the tests' && cay trace run.jsonl\n"
                 "  cay trace --list run.jsonl\n"
                 "  cay trace run.jsonl 4bf92f",

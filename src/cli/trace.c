@@ -2,6 +2,7 @@
 #include "trace.h"
 #include <base/base.h>
 #include <base/json.h>
+#include <base/str.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -185,6 +186,9 @@ static int take(void *arg, const line *l)
                        .error = json_is_object(error) ? cay__strdup(cay__json_str(error, "message", "failed")) : NULL, .from_us = l->from_us, .to_us = l->to_us, .seq = t->n };
     bare(cay__json_str(l->j, "id", ""), 16, s->id);
     bare(cay__json_str(l->j, "parent_id", ""), 16, s->parent);
+    const json_t *more = json_object_get(data, "data");
+    cay__str_copy(s->sandbox, sizeof s->sandbox, cay__json_str(more, "cay.sandbox", ""));
+    cay__str_copy(s->process, sizeof s->process, cay__json_str(more, "cay.process", ""));
     t->from_us = t->n ? CAY_MIN(t->from_us, s->from_us) : s->from_us;
     t->to_us = t->n ? CAY_MAX(t->to_us, s->to_us) : s->to_us;
     t->n++;

@@ -26,6 +26,7 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err);
 
 typedef struct trace_span {
     char     id[17], parent[17];
+    char     sandbox[24], process[24]; /* of a command, or "" */
     char    *name, *type, *error; /* error NULL: it went well */
     int64_t  from_us, to_us;
     unsigned depth;

@@ -138,6 +138,8 @@ void audit(box *b, const record *r)
         field(&l, "rule", rule);
     if (r->end)
         cay__buf_fmt(&l, ",\"up\":%llu,\"down\":%llu,\"ms\":%lld", (unsigned long long)r->up, (unsigned long long)r->down, (long long)r->ms);
+    else if (r->flow && r->ms > 0) /* the verdict came so long after the program had asked */
+        cay__buf_fmt(&l, ",\"after\":%lld", (long long)r->ms);
     if (!strcmp(r->event, "policy"))
         cay__buf_fmt(&l, ",\"revision\":%llu", (unsigned long long)b->revision);
     cay__buf_str(&l, "}\n");

@@ -100,7 +100,7 @@ struct proc {
     size_t      nlabels;
     int         pid;
     uint32_t    flags;
-    uint32_t    ring_bytes;
+    uint32_t    ring_bytes, ran; /* ran: as cay_m_proc.ended */
     int64_t     started_ms;
     stream      out[2];
     cay__watch  in;       /* write end of stdin, watched while a write waits; the pty master for a tty */

@@ -130,7 +130,7 @@ proc *proc_find(box *b, const char *ref)
 void proc_reply(client *c, const proc *p)
 {
     char tail[sizeof p->tag + sizeof p->title + 1 + CAY_LABELS_MAX];
-    cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->settled, .told = p->settled, .exit = p->exit };
+    cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->settled ? p->ran : 0, .told = p->settled, .exit = p->exit };
     memcpy(m.proc, p->id, sizeof m.proc);
     size_t a = strlen(p->tag) + 1, b = strlen(p->title) + 1;
     memcpy(tail, p->tag, a);
@@ -428,6 +428,7 @@ static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint
     p->exit.max_rss = rss;
     cay__str_copy(p->exit.reason, sizeof p->exit.reason, reason);
     p->ended = true;
+    p->ran = (uint32_t)CAY_MIN(CAY_MAX(cay__wall_ms() - p->started_ms, 0), INT32_MAX) + 1;
     proc_count(p, -1);
     drop_stdin(p);
     if (p->writer)

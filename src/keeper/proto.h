@@ -254,7 +254,7 @@ typedef struct cay_m_proc {
     int32_t  pid; /* inside */
     uint32_t flags;
     int64_t  started_ms; /* wall clock */
-    uint32_t ended;
+    uint32_t ended; /* 0: it runs; else for how many milliseconds it did, and one */
     uint32_t told; /* the exit is in here, and no EXIT follows */
     cay_m_exit exit;
 } cay_m_proc;

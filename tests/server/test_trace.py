@@ -109,6 +109,42 @@ class Trace(unittest.TestCase):
                 self.assertLess(time.monotonic(), end, 'lost spans are not counted')
                 time.sleep(0.1)
 
+    def test_what_a_command_reached_is_linked_to_it(self):
+        s = Server(BUILD)
+        file = os.path.join(s.tmp, 'spans')
+        s.args = ('--trace', file)
+        with s:
+            box = s.json('POST', '/api/v1/sandboxes', {'net': ['allowed.example']})[2]['id']
+            at = '/api/v1/sandboxes/%s' % box
+            log = lambda name: [x for x in s.json('GET', at + '/net/log')[2]['items'] if x.get('name') == name]  # noqa: E731
+            done = s.json('POST', at + '/run', {'argv': ['getent', 'hosts', 'one.example.org']}, headers={'traceparent': '00-%s-%s-01' % (TRACE, SPAN)})[2]
+            self.assertNotEqual(done['code'], 0)  # it was refused
+            ran = [p for p in s.json('GET', at + '/processes?ended')[2]['items'] if 'one.example.org' in p['command']]
+            self.assertEqual(len(ran), 1)
+            self.assertGreaterEqual(ran[0]['ended_ms'], ran[0]['started_ms'])
+            got = log('one.example.org')
+            self.assertTrue(got)
+            for x in got:
+                self.assertEqual((x['exec'], x['execs'], x['verdict']), (ran[0]['id'], 1, 'deny'))
+            # Beside another command nobody knows which of them it was, and nothing is made up.
+            s.json('POST', at + '/processes', {'argv': ['sleep', '1000']})
+            s.json('POST', at + '/run', {'argv': ['getent', 'hosts', 'two.example.org']})
+            for x in log('two.example.org'):
+                self.assertNotIn('exec', x)
+                self.assertEqual(x['execs'], 2)
+            self.assertTrue(log('two.example.org'))
+            lines = s.cay('net', 'log', box).splitlines()
+            self.assertTrue(any('one.example.org' in x and x.endswith(ran[0]['id']) for x in lines), lines)
+            self.assertTrue(any('two.example.org' in x and x.endswith('one of 2 commands') for x in lines), lines)
+            end = time.monotonic() + 30
+            while ran[0]['id'] not in (open(file).read() if os.path.exists(file) else ''):
+                self.assertLess(time.monotonic(), end, 'the span is not written')
+                time.sleep(0.1)
+            tree = json.loads(s.cay('--json', 'trace', file, TRACE[:8]))
+            reached = [r for x in tree for r in x.get('reached', [])]
+            self.assertIn(('one.example.org', 'deny'), [(r['host'], r['verdict']) for r in reached])
+            self.assertIn('\u2192 one.example.org deny', s.cay('trace', '-w', '100', file, TRACE))
+
     def test_words_that_are_none(self):
         for words, env, said in ((['--otlp', 'collector:4318'], {}, 'no address'), ([], {'OTEL_EXPORTER_OTLP_ENDPOINT': 'http://127.0.0.1:1', 'OTEL_EXPORTER_OTLP_HEADERS': 'x'}, 'NAME=VALUE'),
                                  (['--trace', '/nonexistent/dir/file'], {}, 'trace file')):

@@ -588,6 +588,7 @@ static int on_kept(const cay__kept *k, void *arg)
     i->state = k->p.ended ? 'X' : 'S';
     i->tty = k->p.flags & CAY_SPAWN_TTY;
     i->started_ms = k->p.started_ms;
+    i->ended_ms = k->p.ended ? k->p.started_ms + k->p.ended - 1 : 0;
     i->labels = k->labels;
     i->exit = (cay_exit){ .size = sizeof i->exit, .code = k->p.exit.code, .signal = k->p.exit.signal };
     cay__str_copy(i->exit.reason, sizeof i->exit.reason, k->p.exit.reason);

@@ -111,6 +111,7 @@ static const cay__field proc_fields[] = {
     { "cpu_us", CAY__F_U64, INFO(cpu_us) },
     { "rss", CAY__F_U64, INFO(rss) },
     { "started_ms", CAY__F_I64, INFO(started_ms) },
+    { "ended_ms", CAY__F_I64, INFO(ended_ms), CAY__F_MAYBE },
     { "command", CAY__F_STR, INFO(command) },
     { "labels", CAY__F_PAIRS, INFO(labels) },
     { "exit", CAY__F_POINT, offsetof(told, exit), .more = &cay__exit_shape },
