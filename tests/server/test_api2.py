@@ -403,7 +403,7 @@ class Api(unittest.TestCase):
         none = '/sandboxes/c' + 'a' * 19
         for method, path, body in (('GET', '/ports', None), ('GET', '/ports/80/connect', None), ('POST', '/ports/80/expose', {}), ('DELETE', '/ports/80/expose', None), ('GET', '/exposed', None), ('GET', '/services', None), ('GET', '/services/wait', None), ('POST', '/services', {'op': 'stop'}),
                                    ('POST', '/snapshots', {}), ('POST', '/secrets/renew', {}), ('GET', '/net', None), ('PUT', '/net', {}), ('POST', '/net/rules', {'rules': []}),
-                                   ('GET', '/net/why?host=a', None), ('GET', '/net/log', None), ('GET', '/events', None)):
+                                   ('GET', '/net/why?host=a', None), ('GET', '/net/log', None), ('GET', '/events', None), ('GET', '/endpoints', None), ('GET', '/ports/80/endpoint', None)):
             more = {'headers': {'Connection': 'Upgrade', 'Upgrade': 'cay-tcp'}} if 'connect' in path else {}
             status, _, data = self.ask(method, API + none + path, json.dumps(body) if body is not None else None, dict({'Content-Type': 'application/json'}, **more.get('headers', {})))
             self.assertEqual(status, 404, (method, path, data))
@@ -412,6 +412,9 @@ class Api(unittest.TestCase):
                                    ('GET', b + '/net/log?count=x', None), ('GET', b + '/events?after=x', None), ('DELETE', b + '/ports/x/expose', None), ('POST', b + '/snapshots', {'label': 'a b'}),
                                    ('GET', '/snapshots?label=%zz', None), ('POST', b + '/net/rules', {'rules': ['://']})):
             self.call(method, path, body, want=400)
+        self.assertEqual(self.call('GET', b + '/endpoints', want=200)['items'], [])  # native publishes none
+        self.call('GET', b + '/ports/80/endpoint', want=404)
+        self.call('GET', b + '/ports/x/endpoint', want=400)
         for path in ('/volumes/nothing', '/snapshots/nothing'):
             self.call('DELETE', path, want=404)
         self.call('GET', '/snapshots/nothing/export', want=404)
@@ -436,7 +439,8 @@ class Api(unittest.TestCase):
                 for status in op['responses']:
                     if status != 'default' and 'text/event-stream' not in op['responses'][status].get('content', {}) and int(status) not in {101} | self.doc.seen[op['operationId']]:
                         missing.append('%s %s' % (op['operationId'], status))
-        self.assertEqual(missing, [], missing)
+        elsewhere = {'getEndpoint 200', 'getEndpoint 502'}  # only an engine publishes ports: tests/docker
+        self.assertEqual(set(missing) - elsewhere, set(), missing)
 
 
 if __name__ == '__main__':
