@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is there besides the first minutes: builds step by step, fixes that are offered, what a stopped sandbox left, and what others do meanwhile.
 import { join } from 'node:path';
-import { equal, settled, shots, step, truth, until } from './lib.mjs';
+import { again, equal, settled, shots, step, truth, until } from './lib.mjs';
 
 const send = (page, name, text) => page.evaluate(async ([n, t]) => { const { csrf } = await (await fetch('/console/session')).json(); const a = await fetch(`/api/v1/builds?name=${n}`, { method: 'POST', headers: { 'X-Cay-Csrf': csrf, 'Content-Type': 'text/plain' }, body: t }); return a.json(); }, [name, text]);
 
@@ -24,7 +24,7 @@ export async function later(page, api, s, id, wrong) {
     await go(`#/templates?build=${again}`);
     await page.locator('.steps li', { hasText: 'echo fine' }).locator('.chip', { hasText: 'cached' }).waitFor();
     await page.screenshot({ path: join(shots, 'build-steps.png') });
-    await page.reload();
+    await again(page);
     await go('#/');
     await page.locator('.inbox li', { hasText: 'Build of wreck failed' }).getByRole('link', { name: 'See log' }).click();
     await bad.waitFor();

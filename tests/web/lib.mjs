@@ -88,6 +88,14 @@ function count(page) {
   page.on('requestfinished', done);
   page.on('requestfailed', done);
 }
+/** Loads the page anew. What it had asked for before is told neither as done nor as failed, and nobody waits for it. */
+export async function again(page) {
+  const at = page.url();
+  await page.goto('about:blank');
+  asked.get(page).clear();
+  await page.goto(at);
+  await page.locator('.app').waitFor();
+}
 /** Nothing is on its way, nothing says that it loads, and what there is has been painted: twice in a row, since one answer may lead to another question. */
 export async function settled(page) {
   let quiet = 0;

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { keyboard } from './keyboard.mjs';
 import { later } from './later.mjs';
 import { many } from './many.mjs';
-import { pages } from './pages.mjs';
-import { equal, launch, open, Server, settled, shots, shows, step, terminal, truth, type, until, verdict } from './lib.mjs';
+import { narrow, pages } from './pages.mjs';
+import { again, equal, launch, open, Server, settled, shots, shows, step, terminal, truth, type, until, verdict } from './lib.mjs';
 
 const s = new Server();
 await s.start();
@@ -167,7 +167,7 @@ async function main() {
     await p.locator('.app').waitFor();
     const worse = x => ({ ...x, name: evil, hostname: evil, template: evil, reason: evil, workdir: '/"><img src=x>', labels: { 'javascript:window.hacked=2': '"><svg onload="window.hacked=2">', team: '<b>bold</b>\u0007\u001b[31m' }, metadata: { note: evil } });
     await p.route(u => /^\/api\/v1\/sandboxes(\/c[a-z2-7]{19})?$/.test(u.pathname), async r => { if (r.request().method() !== 'GET') return r.continue(); const a = await r.fetch({ url: r.request().url().replace('cay.localhost', '127.0.0.1') }), j = await a.json(); await r.fulfill({ json: j.items ? { ...j, items: j.items.map(worse) } : worse(j) }); });
-    await p.reload();
+    await again(p);
     const harm = () => p.evaluate(() => JSON.stringify([window.hacked ?? 0, document.querySelectorAll('img, svg[onload], [href^="javascript:"], b > b, body script:not([src])').length, (/.{0,60}[\u202e\u001b\u0007].{0,60}/.exec(`${document.body.innerText}\n${document.title}`) ?? [''])[0]]));
     for (const hash of ['#/', '#/?chart=list', '#/sandboxes', ...['', '/network', '/snapshots', '/timeline', '/processes', '/ports', '/resources'].map(t => `#/sandbox/${id}${t}`)]) {
       await p.evaluate(h => { location.hash = h; }, hash);
@@ -352,6 +352,7 @@ async function main() {
   await keyboard(page, api, id);
   await many(browser, s, page, api, id);
   await pages(page, id);
+  await narrow(page, id);
   // axe makes functions of text, which the page's rules rightly refuse.
   await step('nothing went wrong in the page meanwhile', page, async () => { equal(wrong.filter(w => !w.startsWith('script: Evaluating a string')).join('\n'), '', 'errors'); });
   return verdict();

@@ -2,7 +2,7 @@
 // A thousand sandboxes, and a directory of ten thousand files: the page is never held up for long. How long is long is measured in the
 // same run: a fixed piece of work, again and again, tells for how long others have the processor meanwhile. The files are real. The sandboxes are what the
 // server would tell of a thousand, made of its own answer about one: all that is tried here is the page, and a thousand real ones would hold up everybody else.
-import { equal, open, settled, step, truth, until } from './lib.mjs';
+import { again, equal, open, settled, step, truth, until } from './lib.mjs';
 
 const LONG = 100, BOXES = 1000;
 
@@ -39,8 +39,7 @@ export async function many(browser, s, page, api, id) {
   await step('a thousand sandboxes are listed, scroll, change and are drawn, without a long task', page, async () => {
     const other = await open(browser, s.link()), p = other.page, samples = await pretend(p, await api('GET', `/sandboxes/${id}`));
     await p.locator('.app').waitFor();
-    await p.reload();
-    await p.locator('.app').waitFor();
+    await again(p);
     await watch(p);
     await p.evaluate(() => { location.hash = '#/sandboxes'; });
     await p.getByText('1,000 sandboxes').waitFor();

@@ -23,6 +23,17 @@ export async function pages(page, id) {
     });
   }
 }
+/** Also where a phone is smallest, and where panels go below. */
+export async function narrow(page, id) {
+  await step('no page sticks out at 320 and 1024 pixels', page, async () => {
+    const found = [];
+    for (const width of [320, 1024]) {
+      await page.setViewportSize({ width, height: 740 });
+      for (const [name, hash] of views(id)) { await page.evaluate(h => { location.hash = h; }, hash); await settled(page); found.push(...(await sticksOut(page)).map(v => `${name} at ${width}: ${v}`)); }
+    }
+    equal(found.join('\n'), '', 'findings');
+  });
+}
 /** The page scrolls down, never sideways; and what a button says is whole. */
 const sticksOut = page => page.evaluate(() => {
   const over = document.documentElement.scrollWidth - innerWidth, cut = [...document.querySelectorAll('button:not(.cut, .plain), a.btn')].filter(e => e.offsetParent && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible');

@@ -17,7 +17,10 @@ export const doctor = signal<api.Doctor | null>(null);
 export const templates = signal<api.Template[]>([]);
 export const retryAt = signal(0);
 export const now = signal(Date.now());
-export const dismissed = signal<ReadonlySet<string>>(new Set());
+const hidden = (): string[] => { try { return JSON.parse(localStorage.getItem('dismissed') ?? '[]'); } catch { return []; } };
+/** What somebody has decided about, kept per browser. */
+export const dismissed = signal<ReadonlySet<string>>(new Set(hidden()));
+function hide(s: Set<string>) { dismissed.value = s; localStorage.setItem('dismissed', JSON.stringify([...s].slice(-500))); }
 
 export interface Sample { time_ms: number; cpus: number; memory: number; memory_free: number; uptime_s: number; items: { id: string; cpu_us: number; memory: number; pids: number; disk: number; net_rx: number; net_tx: number }[]; tally?: Tally }
 /** What happened since the sample before. */
@@ -29,8 +32,8 @@ const SAMPLES = 450, SAMPLE_MS = 2000, FEED = 200, RECORDS = 400, LOOKS = 300;
 export const sorted = computed(() => [...boxes.value.values()].sort((a, b) => b.created_ms - a.created_ms));
 export const refused = computed((): Refused[] => [...net.value].flatMap(([id, r]) => refusals(r, id)).filter(r => boxes.value.has(r.box) && !dismissed.value.has(r.box + r.key)).sort((a, b) => b.last - a.last));
 
-export function dismiss(r: Refused) { dismissed.value = new Set(dismissed.value).add(r.box + r.key); }
-export function restore(r: Refused) { const s = new Set(dismissed.value); s.delete(r.box + r.key); dismissed.value = s; }
+export function dismiss(r: Refused) { hide(new Set(dismissed.value).add(r.box + r.key)); }
+export function restore(r: Refused) { const s = new Set(dismissed.value); s.delete(r.box + r.key); hide(s); }
 export function put(b: api.Box) { boxes.value = withBox(boxes.value, b); }
 export function putSnap(s: api.Snapshot) { snaps.value = new Map(snaps.value).set(s.id, s); }
 export function dropSnap(id: string) { const m = new Map(snaps.value); m.delete(id); snaps.value = m; }

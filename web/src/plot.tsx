@@ -18,7 +18,7 @@ export default function Plot({ times, lines, height = 104, limit, sync, show, la
   useEffect(() => {
     const el = host.current!, ink3 = token('ink3'), ink = token('ink'), rule = token('line'), amber = token('amber');
     const o: uPlot.Options = {
-      width: el.clientWidth || 300, height, padding: [14, 46, 0, 0], legend: { show: false },
+      width: el.clientWidth || 300, height, padding: [14, 58, 0, 0], legend: { show: false },
       cursor: { sync: { key: sync, setSeries: false }, y: false, points: { show: false }, drag: { x: false, y: false } },
       scales: { x: { time: true }, y: { range: (_u, _min, max) => [0, max] } },
       axes: [

@@ -19,6 +19,7 @@ test('numbers are written as people read them', () => {
   assert.deepEqual([0.84, 2.1, 310, 6200, 45000, 2520000, 4680000, 86400000 * 9 + 4 * 3600000, -5].map(span), ['0.84 ms', '2.1 ms', '310 ms', '6.2 s', '45 s', '42 min', '1 h 18 min', '9 d 4 h', '0.00 ms']);
   assert.equal(ago(1000, 1500), 'now');
   assert.equal(ago(0, 120000), '2 min ago');
+  assert.deepEqual([ago(7 * 86400000, 0), ago(90 * 86400000, 0).slice(0, 5)], ['in 7 d', '1970-']);
   assert.deepEqual(['512 MiB', '2g', '1.5 GB', '1024', 'x', '-1'].map(size), [536870912, 2147483648, 1610612736, 1024, NaN, NaN]);
   assert.deepEqual(['90 s', '10min', '2h', '1d', '5', 'soon'].map(period), [90000, 600000, 7200000, 86400000, NaN, NaN]);
   assert.deepEqual(['a', "it's", '$(id)'].map(word), ['a', "'it'\\''s'", "'$(id)'"]);

@@ -47,7 +47,7 @@ export function Files({ b }: { b: Box }) {
       const items = order(l.items);
       setDirs(m => new Map(m).set(dir, items));
       fail(null);
-    } catch (e) { if (dir === root) fail(e); else if (e instanceof Failed && e.status === 404) setDirs(m => { const n = new Map(m); n.delete(dir); return n; }); }
+    } catch (e) { if (e instanceof Failed && !e.status) return; /* the server is away: what is shown stays */ if (dir === root) fail(e); else if (e instanceof Failed && e.status === 404) setDirs(m => { const n = new Map(m); n.delete(dir); return n; }); }
   }), [b.id]);
   const marks_ = useMemo(() => oneByOne((_: 0) => all<Change>('/diff', (s => ({ a: s?.id ?? b.id, b: s ? b.id : undefined }))(latest(boxes.peek().get(b.id) ?? b, snaps.peek()))).then(c => setMarks(new Map(c.map(x => [x.path, x.kind]))), () => undefined)), [b.id]), mark = () => marks_(0);
   useEffect(() => { if (on || kept) { void load(root); for (const d of open) void load(d); } }, [b.id, on, kept, lost.value === 0]);

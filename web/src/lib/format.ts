@@ -31,9 +31,10 @@ export function exact(t: number): string {
   const d = new Date(t);
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${clock(t)}`;
 }
-/** Relative up to a day, then the date. */
+/** Relative up to a day, then the date; what is still to come by how long that is. */
 export function ago(t: number, now: number): string {
   const d = now - t;
+  if (d < -2000) return d > -30 * 86400000 ? `in ${span(-d)}` : exact(t).slice(0, 16);
   if (d < 2000) return 'now';
   return d < 86400000 ? `${span(d)} ago` : exact(t).slice(0, 16);
 }
