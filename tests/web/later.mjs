@@ -19,9 +19,9 @@ export async function later(page, api, s, id, wrong) {
     const done = page.locator('.steps li.done', { hasText: 'echo fine' });
     equal(await done.locator('details').evaluate(e => e.open), false, 'one that went well is closed');
     truth(/\d (ms|s)\b/.test(await done.innerText()), 'how long it took');
-    const { id: again } = await send(page, 'reeflet', 'FROM host\nRUN echo fine > /opt/a\n');
-    await until('it is ready', async () => (await api('GET', `/builds/${again}`)).state === 'ready');
-    await go(`#/templates?build=${again}`);
+    const { id: second } = await send(page, 'reeflet', 'FROM host\nRUN echo fine > /opt/a\n');
+    await until('it is ready', async () => (await api('GET', `/builds/${second}`)).state === 'ready');
+    await go(`#/templates?build=${second}`);
     await page.locator('.steps li', { hasText: 'echo fine' }).locator('.chip', { hasText: 'cached' }).waitFor();
     await page.screenshot({ path: join(shots, 'build-steps.png') });
     await again(page);

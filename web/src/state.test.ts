@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { asker, backoff, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, tally, timeline, tree, why, withHoles } from './state';
+import { asker, backoff, bestDrop, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, tally, timeline, tree, why, withHoles } from './state';
 import { buildLog, buildRemedy, buildSteps } from './lib/build';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
@@ -75,6 +75,12 @@ test('search takes words and keys', () => {
   assert.equal(fuzzy('abc', 'x'), -1);
 });
 
+test('a search that finds nothing tells which word to drop', () => {
+  const all = [box('ca', { name: 'reef', state: 'failed' as Box['state'] }), box('cb', { name: 'reef', template: 'cloud' }), box('cc', { name: 'bay', template: 'cloud' })], run = (b: Box) => b.state === 'running';
+  assert.deepEqual(bestDrop(all, 'bay template:host', '', () => true), { drop: 'template:host', q: 'bay', state: '', n: 1 });
+  assert.deepEqual(bestDrop(all, 'bay', 'paused', () => false), { drop: 'state paused', q: 'bay', state: '', n: 1 });
+  assert.equal(bestDrop(all, 'nothing', '', run), undefined);
+});
 test('families follow from the snapshots that sandboxes stand on', () => {
   const snaps = map(snap('s1', 'ca'), snap('s2', 'ca', 's1', 2), snap('s3', 'cb', 's2', 3)), boxes = map(box('ca', { from: 's2' }), box('cb', { from: 's3' }), box('cc', { from: 's3' }), box('cd'));
   assert.deepEqual(lineage('cb', boxes, snaps), ['ca', 'cb']);

@@ -44,6 +44,13 @@ export function matches(b: Box, search: string): boolean {
   });
 }
 
+/** Of a search that finds nothing: which one word, or the state, is best left out, and how many there are without it. */
+export function bestDrop(all: Box[], search: string, state: string, fits: (b: Box) => boolean): { drop: string; q: string; state: string; n: number } | undefined {
+  const words = search.trim().split(/\s+/).filter(Boolean), count = (q: string, s: boolean) => all.filter(b => matches(b, q) && (!s || fits(b))).length;
+  const tries = [...words.map((w, i) => { const q = words.filter((_, k) => k !== i).join(' '); return { drop: w, q, state, n: count(q, !!state) }; }), ...(state ? [{ drop: `state ${state}`, q: search, state: '', n: count(search, false) }] : [])];
+  return words.length + (state ? 1 : 0) > 1 ? tries.filter(t => t.n).sort((a, b) => a.n - b.n || Number(b.drop.includes(':')) - Number(a.drop.includes(':')))[0] : undefined;
+}
+
 /** Which letters of a search are in a text, in order; lower is better, -1: they are not. */
 export function fuzzy(text: string, search: string): number {
   const t = text.toLowerCase(), s = search.toLowerCase().trim();

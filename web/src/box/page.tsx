@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One sandbox: what it is, its whole life as a line, and a tab for each way to look at it.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { lazy } from '../lib/lazy';
 import { all, get, of, type AuditLine, type Box, type Change, type List } from '../api';
 import { bytes, plural, safe, span } from '../lib/format';
@@ -36,7 +36,8 @@ export default function BoxPage({ id, tab: asked }: { id: string; tab: string })
 /** Who ended it, when, why, and what is kept. */
 const Gone = ({ id, error }: { id: string; error: unknown }) => {
   const kept = [...snaps.value.values()].filter(s => s.sandbox === id), told = feed.value.find(e => e.sandbox === id && (e.kind === 'removed' || e.kind === 'stopped'));
-  const last = useAsk(() => get<List<AuditLine>>('/audit', { object: id, last: 50 }).then(l => [...l.items].reverse().find(a => a.verdict === 'ok' && (a.action.startsWith('DELETE ') || a.action.endsWith('/kill'))), () => undefined), [id]), a = last.data;
+  const opened = useRef(now.peek()), tries = Math.min(4, Math.floor((now.value - opened.current) / 1500)); // the line may be written after the event
+  const last = useAsk(() => get<List<AuditLine>>('/audit', { object: id, last: 50 }).then(l => [...l.items].reverse().find(a => a.verdict === 'ok' && (a.action.startsWith('DELETE ') || a.action.endsWith('/kill'))), () => undefined), [id, tries]), a = last.data;
   const how = a ? <><code>{safe(a.actor, 60)}</code> {a.action.startsWith('DELETE ') ? 'deleted' : 'killed'} it <When t={a.time_ms} />. </> : told ? <>It was {told.kind} <When t={told.time_ms} />{told.reason ? <>: {safe(told.reason, 60)}</> : ''}. </> : null;
   return <div class="page"><section class="sheet"><Blank title="It is gone" text={<>There is no sandbox <code>{id.slice(0, 24)}</code> any more. {how}{kept.length ? `${plural(kept.length, 'snapshot')} of it ${kept.length === 1 ? 'is' : 'are'} kept: a new sandbox can begin there.` : 'Nothing of it is kept.'}</>}>
     {kept.slice(-1).map(s => <Btn key={s.id} kind="prime" icon="fork" onClick={() => fork({ id, name: s.label }, 1, s.id)}>Begin at {s.label || s.id.slice(0, 8)}</Btn>)}<Btn href={href(['audit'], { object: id })}>All that was asked of it</Btn><Btn href="#/sandboxes">All sandboxes</Btn></Blank>{error && !(error as any).status ? <Trouble error={error} what="It could not be asked for." /> : null}</section></div>;

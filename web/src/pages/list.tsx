@@ -5,7 +5,7 @@ import { bytes, plural, safe, span } from '../lib/format';
 import { go, href, route, setQuery } from '../lib/router';
 import { boxes, cpu, loaded, now, sorted, used } from '../live';
 import { overlay, useKeys } from '../keys';
-import { failed, matches, title } from '../state';
+import { bestDrop, failed, matches, title } from '../state';
 import { attempt, Blank, Btn, Islet, Loading, question, Said, Seg, State, toast, When } from '../ui';
 import { del, of, post, type Box } from '../api';
 
@@ -26,6 +26,7 @@ export default function List() {
     j: () => { still(); move(Math.min(found.length - 1, i + 1)); }, k: () => { still(); move(Math.max(0, i - 1)); }, ArrowDown: () => { still(); move(Math.min(found.length - 1, i + 1)); }, ArrowUp: () => { still(); move(Math.max(0, i - 1)); }, Enter: () => { if (found[i]) go(href(['sandbox', found[i]!.id])); },
     x: () => { const b = found[i]; if (b) choose(old => { const s = new Set(old); if (!s.delete(b.id)) s.add(b.id); return s; }); },
   });
+  const drop = found.length ? undefined : bestDrop(all, q, state, b => fits(b, state));
   const count = (f: Filter) => all.filter(b => fits(b, f)).length;
   const some = [...chosen].map(id => boxes.value.get(id)).filter((b): b is Box => !!b);
   const each = (what: string, f: (b: Box) => Promise<unknown>) => attempt(`Not all were ${what}`, async () => { await Promise.all(some.map(f)); toast(`${plural(some.length, 'sandbox', 'sandboxes')} ${what}.`); choose(new Set()); });
@@ -36,7 +37,7 @@ export default function List() {
         <span class="dim right wide hint"><kbd>J</kbd> <kbd>K</kbd> move <kbd>X</kbd> select <kbd>↵</kbd> open</span></div>
       {some.length > 0 && <div class="chosen" role="status"><b>{some.length} selected</b><Btn kind="small" icon="pause" onClick={() => each('paused', b => post(of(b.id, '/pause')))}>Pause</Btn><Btn kind="small danger" icon="bin" onClick={() => { question.value = { title: `Delete ${plural(some.length, 'sandbox', 'sandboxes')}?`, danger: true, yes: `Delete ${some.length}`, text: <p class="soft">{some.slice(0, 6).map(title).join(', ')}{some.length > 6 ? ' and others' : ''}. Their files go with them.</p>, act: () => each('deleted', b => del(of(b.id))) }; }}>Delete…</Btn><Btn kind="quiet small" onClick={() => choose(new Set())}>Clear</Btn></div>}
       {newer > 0 && <p class="newer" role="status"><Btn kind="small" icon="up" onClick={() => { hold(null); move(0); }}>{newer} newer</Btn></p>}
-      {!loaded.value ? <Loading rows={8} /> : found.length ? <Rows still={still} go={() => { if (!newer && at === 0 && !chosen.size) hold(null); }} all={found} at={i} chosen={chosen} pick={move} /> : all.length ? <section class="sheet"><Blank title="Nothing fits" text={<>No sandbox has {q && <>“<Said text={q} />”</>}{q && state && ' and '}{state && <>state {state}</>}.</>}><Btn onClick={() => setQuery({ q: null, state: null })}>{q ? 'Drop the search' : 'Show all'}</Btn></Blank></section>
+      {!loaded.value ? <Loading rows={8} /> : found.length ? <Rows still={still} go={() => { if (!newer && at === 0 && !chosen.size) hold(null); }} all={found} at={i} chosen={chosen} pick={move} /> : all.length ? <section class="sheet"><Blank title="Nothing fits" text={<>No sandbox has {q && <>“<Said text={q} />”</>}{q && state && ' and '}{state && <>state {state}</>}.{drop && <> {plural(drop.n, 'sandbox fits', 'sandboxes fit')} without <code>{safe(drop.drop, 40)}</code>.</>}</>}>{drop && <Btn kind="prime" onClick={() => setQuery({ q: drop.q || null, state: drop.state || null })}>Show {drop.n === 1 ? 'the one' : `those ${drop.n}`} without {safe(drop.drop, 40)}</Btn>}<Btn onClick={() => setQuery({ q: null, state: null })}>{q ? 'Drop the search' : 'Show all'}</Btn></Blank></section>
         : <section class="sheet"><Blank title="No sandbox yet" text="It starts in milliseconds." cmd="cay create --name first"><Btn kind="prime" icon="plus" onClick={() => { overlay.value = 'create'; }}>New sandbox</Btn></Blank></section>}
     </div>
   );
