@@ -17,6 +17,7 @@
 #include <cay/policy.h>
 #include <cay/sdk.h>
 #include <cay/services.h>
+#include <cay/session.h>
 #include <cay/manifest.h>
 #include <cay/shell.h>
 #include <cay/snapshot.h>

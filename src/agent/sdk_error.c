@@ -14,6 +14,8 @@ static const struct {
     { "sandbox_config_invalid", "ConfigurationError", NULL, NO },
     { "invalid_manifest_path", "InvalidManifestPathError", NULL, NO },
     { "invalid_compression_scheme", "InvalidCompressionSchemeError", NULL, NO },
+    { "archive_format", "InvalidCompressionSchemeError", "invalid_compression_scheme", NO },
+    { "exposed_port_unavailable", "ExposedPortUnavailableError", NULL, NO },
     { "skills_config_invalid", "SkillsConfigError", NULL, NO },
     { "apply_patch_invalid_path", "ApplyPatchPathError", NULL, NO },
     { "apply_patch_invalid_diff", "ApplyPatchDiffError", NULL, NO },

@@ -378,24 +378,34 @@ static int read_sudo(cay_manifest *m, const json_t *j, cay_err *err)
     return 0;
 }
 
-/* One of a list: {"type":…, "dest":…, "path":…}; where it goes may be told with the root in front. */
-static int read_listed(cay_manifest *m, const json_t *j, cay_err *err)
+/* An entry that says itself where it comes from and goes: {"type":…, "dest":…, "path":…}. A "dir" with a path is one of the host. Where it goes may be
+ * told with the root in front; key: where it goes without a dest, or NULL. */
+static int read_spoken(cay_manifest *m, const char *key, const json_t *j, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__canonical("", j, &o, err));
     CAY_AUTOFREE char *dest = cay__member(o, "dest") ? cay__strdup(cay__member(o, "dest")) : NULL;
-    const char *type = cay__member(o, "type"), *to = dest;
+    const char *type = cay__member(o, "type"), *to = dest ? dest : key;
     json_t *path = json_object_get(o, "path");
-    if (!dest)
+    bool dir = type && !strcmp(type, "dir");
+    if (!to)
         return bad(err, "dest", "entries", "an entry of a list says where it goes: \"dest\"");
     json_object_del(o, "dest");
-    if (path && type && cay__str_starts(type, "local_") && !json_object_get(o, "src")) {
+    if (path && type && (dir || cay__str_starts(type, "local_")) && !json_object_get(o, "src")) {
         json_object_set(o, "src", path);
         json_object_del(o, "path");
+        if (dir)
+            json_object_set_new(o, "type", json_string("local_dir"));
     }
-    if (*to == '/' && cay__path_below(to, m->root) && strlen(to) > strlen(m->root))
+    if (dest && *to == '/' && cay__path_below(to, m->root) && strlen(to) > strlen(m->root))
         to += strlen(m->root) + 1;
     return cay__entry_read(m, "", SIZE_MAX, to, o, err);
+}
+
+static bool speaks(const json_t *entry)
+{
+    const char *type = cay__member(entry, "type");
+    return json_is_object(entry) && (json_object_get(entry, "dest") || (json_object_get(entry, "path") && type && (!strcmp(type, "dir") || cay__str_starts(type, "local_"))));
 }
 
 static int read_entries(cay_manifest *m, const json_t *j, cay_err *err)
@@ -405,11 +415,11 @@ static int read_entries(cay_manifest *m, const json_t *j, cay_err *err)
     size_t i;
     if (json_is_array(j)) {
         json_array_foreach(j, i, v)
-            CAY_TRY(read_listed(m, v, err));
+            CAY_TRY(read_spoken(m, NULL, v, err));
         return 0;
     }
     json_object_foreach((json_t *)j, key, v)
-        CAY_TRY(cay__entry_read(m, "", SIZE_MAX, key, v, err));
+        CAY_TRY(speaks(v) ? read_spoken(m, key, v, err) : cay__entry_read(m, "", SIZE_MAX, key, v, err));
     return json_is_object(j) ? 0 : bad(err, "field_type", "entries", "it is an object by path, or a list");
 }
 

@@ -821,6 +821,8 @@ static void errors_have_the_names_of_the_sdk(void **state)
         { CAY_EBUSY, "", "exec", "ExecTransportError", "ExecTransport", "exec_transport_error", CAY_RETRY_YES },
         { CAY_ETYPE, "", "write", "WorkspaceWriteTypeError", "WorkspaceWriteType", "workspace_write_type_error", CAY_RETRY_NO },
         { CAY_ENOENT, "apply_patch_file_not_found", "exec", "ApplyPatchFileNotFoundError", "ApplyPatchFileNotFound", "apply_patch_file_not_found", CAY_RETRY_NO },
+        { CAY_EINVAL, "archive_format", "hydrate_workspace", "InvalidCompressionSchemeError", "InvalidCompressionScheme", "invalid_compression_scheme", CAY_RETRY_NO },
+        { CAY_ENOENT, "git_missing_in_image", "start", "GitMissingInImageError", "GitMissingInImage", "git_missing_in_image", CAY_RETRY_NO },
         { CAY_ETOOBIG, "max_turns", NULL, "MaxTurnsExceededError", "MaxTurnsExceeded", "max_turns_exceeded", CAY_RETRY_NO },
         { CAY_EPERM, "guardrail_input", NULL, "InputGuardrailTripwireTriggered", "InputGuardrailTripwireTriggered", "guardrail_input", CAY_RETRY_NO },
         { CAY_EINVAL, "", NULL, "ConfigurationError", "Configuration", "sandbox_config_invalid", CAY_RETRY_NO },

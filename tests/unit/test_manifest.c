@@ -433,6 +433,24 @@ static void list_style_entries(void **s)
     refused("{\"entries\":[{\"type\":\"file\",\"content\":\"x\"}]}", "manifest_invalid", "dest", "dest");
 }
 
+/* LocalFile(path, dest), Dir(path), InlineFile(content, dest) by their keys. */
+static void entries_say_where_they_come_from_and_go(void **s)
+{
+    (void)s;
+    CAY_AUTOPTR(cay_manifest) m = sound("{\"entries\":{\"config\":{\"type\":\"local_file\",\"path\":\"./config.json\",\"dest\":\"config.json\"},\"data\":{\"type\":\"dir\",\"path\":\"./data\"},"
+                                        "\"readme\":{\"type\":\"inline_file\",\"content\":\"x\",\"dest\":\"README.md\"},\"plain\":{\"type\":\"dir\"},"
+                                        "\"more\":{\"type\":\"local_dir\",\"path\":\"m\",\"exclude\":[\"*.tmp\"]}}}");
+    CAY_AUTOFREE char *json = NULL;
+    assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
+    assert_non_null(strstr(json, "\"config.json\":{\"type\":\"local_file\",\"src\":\"./config.json\"}"));
+    assert_non_null(strstr(json, "\"data\":{\"type\":\"local_dir\",\"src\":\"./data\"}"));
+    assert_non_null(strstr(json, "\"README.md\":"));
+    assert_non_null(strstr(json, "\"plain\":{\"type\":\"dir\""));
+    assert_non_null(strstr(json, "\"more\":{\"type\":\"local_dir\",\"src\":\"m\""));
+    assert_null(strstr(json, "\"dest\""));
+    refused("{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\",\"dest\":\"../up\"}}}", "invalid_manifest_path", "escape_root", "up");
+}
+
 static void accounts(void **s)
 {
     (void)s;
@@ -608,7 +626,7 @@ int main(void)
         cmocka_unit_test(case_11_grants_need_trust), cmocka_unit_test(case_12_grants_of_everything), cmocka_unit_test(case_13_longest_grant_counts),
         cmocka_unit_test(case_17_limits), cmocka_unit_test(case_26_subpaths), cmocka_unit_test(git_words_that_are_options),
         cmocka_unit_test(remote_entries), cmocka_unit_test(mounts_and_what_goes_with_them), cmocka_unit_test(permissions_in_three_spellings),
-        cmocka_unit_test(contents), cmocka_unit_test(list_style_entries), cmocka_unit_test(accounts), cmocka_unit_test(roots),
+        cmocka_unit_test(contents), cmocka_unit_test(list_style_entries), cmocka_unit_test(entries_say_where_they_come_from_and_go), cmocka_unit_test(accounts), cmocka_unit_test(roots),
         cmocka_unit_test(builders_and_text_agree), cmocka_unit_test(changes_of_a_live_sandbox), cmocka_unit_test(limits_of_size),
         cmocka_unit_test(the_schema_has_every_field),
     };

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay/session.h - a sandbox as the Agents SDKs see it: a session with declared ports, hooks before its end, and one close.
+ *
+ *   cay_session_open()         around a sandbox that was made or found    cay_session_close()  hooks, then save, then remove; once
+ *   cay_session_before_stop()  called when it is closed                   cay_session_free()
+ *   cay_session_rm()           what is missing may be                     cay_session_connect()  to a port that was declared
+ *
+ * Everything else is done by the sandbox itself (cay/sandbox.h), which stays the caller's to use. Any thread.
+ */
+#pragma once
+#include <cay/sandbox.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cay_session cay_session;
+typedef struct cay_session_spec {
+    size_t          size;
+    const uint16_t *ports;  /* exposed_ports, ended by 0; NULL: none */
+    bool            save;   /* closing saves the workspace as a snapshot: cay_session_state() */
+    bool            remove; /* closing removes the sandbox; else it goes on */
+} cay_session_spec;
+
+CAY_API int  cay_session_open(cay_sandbox *sb, const cay_session_spec *spec, cay_session **out, cay_err *err); /* has its own reference */
+CAY_API void cay_session_free(cay_session *s); /* does not close it */
+CAY_API cay_sandbox *cay_session_sandbox(const cay_session *s);
+
+/* Called once, in the order in which they were given, before anything is saved. One that fails: nothing is saved, the rest of closing is done. CAY_ESTATE
+ * when it is closed already. */
+CAY_API int cay_session_before_stop(cay_session *s, int (*fn)(void *arg, cay_err *err), void *arg, cay_err *err);
+/* Whoever calls it again, or at the same time, waits and is told the same. The first failure is told; the sandbox is removed whatever failed before. */
+CAY_API int cay_session_close(cay_session *s, const cay_call *call, cay_err *err);
+CAY_API const char *cay_session_state(const cay_session *s); /* after close: cay/state.h comes back by it; NULL when nothing was saved */
+
+/* With `recursive` what is not there is gone already; without it that is CAY_ENOENT. */
+CAY_API int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool recursive, cay_err *err);
+/* CAY_EPERM "exposed_port_unavailable", its detail {"reason":"not_configured","port","exposed_ports"}: it was not declared. Else as cay_port_connect(). */
+CAY_API int cay_session_connect(cay_session *s, const cay_call *call, uint16_t port, int *fd, cay_err *err);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <base/base.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <cay/service.h>
+#include <cay/session.h>
+#include <cay/state.h>
+#include <pthread.h>
+
+enum { PORTS_MAX = 64 };
+
+typedef struct hook {
+    int (*fn)(void *arg, cay_err *err);
+    void *arg;
+} hook;
+
+struct cay_session {
+    cay_sandbox    *sb;
+    uint16_t        ports[PORTS_MAX];
+    size_t          nports;
+    bool            save, remove;
+    pthread_mutex_t lock; /* of what follows; held while it is closed */
+    hook           *hooks;
+    size_t          nhooks;
+    bool            closed;
+    int             rc; /* how closing went, for all who ask */
+    cay_err         why;
+    char           *state;
+};
+
+static bool declared(const cay_session *s, uint16_t port)
+{
+    for (size_t i = 0; i < s->nports; i++)
+        if (s->ports[i] == port)
+            return true;
+    return false;
+}
+
+int cay_session_open(cay_sandbox *sb, const cay_session_spec *spec, cay_session **out, cay_err *err)
+{
+    cay_session *s = cay__alloc(sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
+    s->save = spec->save;
+    s->remove = spec->remove;
+    s->why = (cay_err)CAY_ERR_INIT;
+    for (const uint16_t *p = spec->ports; p && *p; p++) {
+        if (declared(s, *p))
+            continue;
+        if (s->nports == PORTS_MAX) {
+            free(s);
+            return cay_fail(err, CAY_ETOOBIG, "a session has at most %d ports", PORTS_MAX);
+        }
+        s->ports[s->nports++] = *p;
+    }
+    s->sb = cay_sandbox_ref(sb);
+    *out = s;
+    return 0;
+}
+
+void cay_session_free(cay_session *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_destroy(&s->lock);
+    cay_sandbox_unref(s->sb);
+    free(s->hooks);
+    free(s->state);
+    free(s);
+}
+
+cay_sandbox *cay_session_sandbox(const cay_session *s)
+{
+    return s->sb;
+}
+
+/* ------------------------------------------------------------------ the end */
+
+int cay_session_before_stop(cay_session *s, int (*fn)(void *arg, cay_err *err), void *arg, cay_err *err)
+{
+    pthread_mutex_lock(&s->lock);
+    bool closed = s->closed;
+    if (!closed) {
+        s->hooks = realloc(s->hooks, (s->nhooks + 1) * sizeof *s->hooks);
+        if (!s->hooks)
+            abort();
+        s->hooks[s->nhooks++] = (hook){ fn, arg };
+    }
+    pthread_mutex_unlock(&s->lock);
+    return closed ? cay_fail(err, CAY_ESTATE, "the session is closed") : 0;
+}
+
+/* The first failure is kept. */
+static void note(cay_session *s, int rc, const cay_err *err)
+{
+    if (rc >= 0 || s->rc < 0)
+        return;
+    s->rc = rc;
+    s->why = *err;
+}
+
+static void close_once(cay_session *s, const cay_call *call)
+{
+    cay_save_state save = { .size = sizeof save, .snapshot = true };
+    for (size_t i = 0; s->rc == 0 && i < s->nhooks; i++) {
+        cay_err err = CAY_ERR_INIT;
+        note(s, s->hooks[i].fn(s->hooks[i].arg, &err), &err);
+    }
+    if (s->rc == 0 && s->save) {
+        cay_err err = CAY_ERR_INIT;
+        note(s, cay_sandbox_save_state(s->sb, call, &save, &s->state, &err), &err);
+    }
+    if (s->remove) {
+        cay_err err = CAY_ERR_INIT;
+        note(s, cay_sandbox_remove(s->sb, NULL, &err), &err); /* also when whoever closes it has no time left */
+    }
+}
+
+int cay_session_close(cay_session *s, const cay_call *call, cay_err *err)
+{
+    pthread_mutex_lock(&s->lock);
+    if (!s->closed)
+        close_once(s, call);
+    s->closed = true;
+    int rc = s->rc;
+    if (rc < 0 && err)
+        *err = s->why;
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+const char *cay_session_state(const cay_session *s)
+{
+    return s->state;
+}
+
+/* ------------------------------------------------------------------ what differs from the sandbox's own */
+
+int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool recursive, cay_err *err)
+{
+    cay_err own = CAY_ERR_INIT;
+    int rc = cay_file_remove(s->sb, call, path, recursive, &own);
+    if (rc == CAY_ENOENT && recursive)
+        return 0;
+    if (rc < 0 && err)
+        *err = own;
+    return rc;
+}
+
+int cay_session_connect(cay_session *s, const cay_call *call, uint16_t port, int *fd, cay_err *err)
+{
+    if (declared(s, port))
+        return cay_port_connect(s->sb, call, port, fd, err);
+    int rc = cay_fail_why(err, CAY_EPERM, "exposed_port_unavailable", "port %u was not declared when the session was opened", port);
+    CAY_AUTOJSON *list = json_array();
+    for (size_t i = 0; i < s->nports; i++)
+        json_array_append_new(list, json_integer(s->ports[i]));
+    CAY_AUTOJSON *detail = json_pack("{s:s, s:i, s:O}", "reason", "not_configured", "port", port, "exposed_ports", list);
+    CAY_AUTOFREE char *text = cay__json_text(detail, sizeof err->detail - 1);
+    if (err)
+        err->retry = CAY_RETRY_NO;
+    if (err && text)
+        cay__str_copy(err->detail, sizeof err->detail, text);
+    return rc;
+}

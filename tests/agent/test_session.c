@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_session PROVIDER: a session's ports, hooks and end, as the SDK's tests ask for them. */
+#include "box.h"
+#include <cay/sdk.h>
+#include <cay/session.h>
+#include <cay/state.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+static atomic_int hooked;
+
+static int fails_late(void *arg, cay_err *err)
+{
+    hooked++;
+    usleep(50000); /* so that the other one comes meanwhile */
+    return arg ? cay_fail_why(err, CAY_EBUSY, "not_yet", "the hook fails") : 0;
+}
+
+static cay_session *opened(cay_session_spec spec)
+{
+    cay_sandbox *own = NULL;
+    cay_session *s = NULL;
+    cay_err err = CAY_ERR_INIT;
+    cay_create c = { .size = sizeof c };
+    spec.size = sizeof spec;
+    if (cay_service_create(svc, NULL, &c, &own, &err) < 0 || cay_session_open(own, &spec, &s, &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_sandbox_unref(own);
+    hooked = 0;
+    return s;
+}
+
+static int boxes(void)
+{
+    int n = 0;
+    cay_service_list(svc, NULL, NULL, box_count, &n, NULL);
+    return n;
+}
+
+typedef struct closing {
+    cay_session *s;
+    int          rc;
+    cay_err      err;
+} closing;
+
+static void *close_it(void *arg)
+{
+    closing *c = arg;
+    c->err = (cay_err)CAY_ERR_INIT;
+    c->rc = cay_session_close(c->s, NULL, &c->err);
+    return NULL;
+}
+
+static void case_34_removing_nothing(void **state)
+{
+    (void)state;
+    cay_session *s = opened((cay_session_spec){ .remove = true });
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_session_rm(s, NULL, "nothing/there", true, &err), 0);
+    assert_int_equal(cay_session_rm(s, NULL, "nothing", false, &err), CAY_ENOENT);
+    assert_int_equal(cay_file_mkdir(cay_session_sandbox(s), NULL, "d/e", 0755, true, &err), 0);
+    assert_true(cay_session_rm(s, NULL, "d", false, &err) < 0); /* not empty */
+    assert_int_equal(cay_session_rm(s, NULL, "d", true, &err), 0);
+    assert_int_equal(cay_session_close(s, NULL, &err), 0);
+    cay_session_free(s);
+}
+
+static void case_39_closing_twice_at_once(void **state)
+{
+    (void)state;
+    int before = boxes();
+    cay_session *s = opened((cay_session_spec){ .remove = true, .save = true });
+    assert_int_equal(cay_session_before_stop(s, fails_late, s, NULL), 0);
+    assert_int_equal(cay_session_before_stop(s, fails_late, NULL, NULL), 0); /* not reached */
+    closing two[2] = { { .s = s }, { .s = s } };
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, close_it, &two[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(two[i].rc, CAY_EBUSY); /* both see it */
+        assert_string_equal(two[i].err.reason, "not_yet");
+    }
+    assert_int_equal(hooked, 1);       /* once */
+    assert_null(cay_session_state(s)); /* nothing was saved */
+    assert_int_equal(boxes(), before); /* and it is gone */
+    assert_int_equal(cay_session_before_stop(s, fails_late, NULL, NULL), CAY_ESTATE);
+    cay_session_free(s);
+}
+
+static void case_40_an_end_that_fails(void **state)
+{
+    (void)state;
+    int before = boxes();
+    cay_session *s = opened((cay_session_spec){ .remove = true, .save = true });
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_session_before_stop(s, fails_late, NULL, NULL), 0);
+    assert_int_equal(cay_file_put(cay_session_sandbox(s), NULL, "mark", "x", 1, NULL, &err), 0);
+    int rc = cay_session_close(s, NULL, &err);
+    assert_int_equal(hooked, 1);
+    assert_int_equal(boxes(), before); /* whatever became of saving */
+    if (rc < 0) { /* this provider has no snapshots: that is the stop's failure, and told */
+        assert_null(cay_session_state(s));
+        assert_string_equal(cay_sdk_error_of(&err, "stop").name, "WorkspaceStopError");
+    } else {
+        cay_resume_state back = { .size = sizeof back, .state = cay_session_state(s), .len = strlen(cay_session_state(s)) };
+        cay_sandbox *again = NULL;
+        bool there = false;
+        if (cay_service_resume_state(svc, NULL, &back, &again, NULL, &err) < 0)
+            fail_msg("%s", err.msg);
+        assert_int_equal(cay_file_exists(again, NULL, "mark", &there, &err), 0);
+        assert_true(there);
+        assert_int_equal(cay_sandbox_remove(again, NULL, NULL), 0);
+        cay_sandbox_unref(again);
+    }
+    cay_session_free(s);
+}
+
+static void case_50_a_port_that_nobody_declared(void **state)
+{
+    (void)state;
+    static const uint16_t ports[] = { 8000, 8001, 8000, 0 };
+    cay_session *s = opened((cay_session_spec){ .remove = true, .ports = ports });
+    cay_err err = CAY_ERR_INIT;
+    int fd = -1;
+    assert_int_equal(cay_session_connect(s, NULL, 9000, &fd, &err), CAY_EPERM);
+    cay_sdk_error e = cay_sdk_error_of(&err, "resolve_exposed_port");
+    assert_string_equal(e.name, "ExposedPortUnavailableError");
+    assert_string_equal(e.code, "exposed_port_unavailable");
+    assert_int_equal(e.retry, CAY_RETRY_NO);
+    assert_string_equal(err.detail, "{\"reason\":\"not_configured\",\"port\":9000,\"exposed_ports\":[8000,8001]}");
+    assert_int_equal(cay_session_close(s, NULL, NULL), 0);
+    cay_session_free(s);
+}
+
+int main(int argc, char **argv)
+{
+    provider = argc > 1 ? argv[1] : "local";
+    const struct CMUnitTest tests[] = { cmocka_unit_test(case_34_removing_nothing), cmocka_unit_test(case_39_closing_twice_at_once), cmocka_unit_test(case_40_an_end_that_fails),
+                                        cmocka_unit_test(case_50_a_port_that_nobody_declared) };
+    return cmocka_run_group_tests(tests, box_open, box_close);
+}
