@@ -237,5 +237,32 @@ if [ -n "${FAULTS:-}" ]; then
     ok "a failure removes its stage" same "$(ls -A "$CAY_HOME/layers" | grep -c stage-)" 0
 fi
 
+# 28: a host without git, which is one whose /usr/bin has none; with a keeper of its own, that sees it so.
+if [ "$(id -u)" = 0 ]; then
+    mkdir "$tmp/nogit" "$tmp/nogit/home" "$tmp/nogit/run"
+    printf '{"entries":{"r":{"type":"git_repo","repo":"a/b","ref":"main"}}}' >"$tmp/nogit/m.json"
+    cat >"$tmp/nogit/try" <<'S'
+set -e
+mkdir "$1/over"
+mount -t tmpfs none "$1/over"
+mkdir "$1/over/up" "$1/over/work"
+mknod "$1/over/up/git" c 0 0
+mount -t overlay overlay -o "lowerdir=/usr/bin,upperdir=$1/over/up,workdir=$1/over/work" /usr/bin
+export CAY_HOME="$1/home" XDG_RUNTIME_DIR="$1/run"
+"$2" --json create --manifest "$1/m.json" && echo made || :
+"$2" ls -q
+pid=$(pgrep -f "^[^ ]*cay-keeper $1/home ")
+kill $pid
+while kill -0 $pid 2>/dev/null; do sleep 0.1; done
+S
+    if timeout -k 1 60 unshare -m sh -c 'mount -t tmpfs none /mnt && mkdir /mnt/l /mnt/u /mnt/w /mnt/m && mount -t overlay overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w /mnt/m' 2>/dev/null; then
+        out=$(timeout -k 1 60 unshare -m sh "$tmp/nogit/try" "$tmp/nogit" "$cay" </dev/null 2>"$tmp/err")
+        ok "28 no git on this host" grep -q '"reason":"git_missing_in_image"' "$tmp/err"
+        ok "28 and nothing is made" same "$out" ""
+    else
+        echo "SKIP: 28: no overlay in a namespace of mounts here"
+    fi
+fi
+
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
