@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A template from a registry. Documents first, then the blobs of layers that are not here, side by side, into blobs/; one that was cut goes on where it
- * stopped, in this try or the next. Each has its digest checked before anything reads it.
+ * stopped, in this try or the next. Each has its digest checked before anything reads it, and is unpacked while those above it still come.
  */
 #include "back.h"
 #include "image.h"
@@ -43,7 +43,9 @@ typedef struct pulling {
     /* between the workers */
     pthread_mutex_t            lock;
     pthread_cond_t             moved;
-    size_t                     next, working;
+    pthread_t                  threads[WORKERS];
+    size_t                     nthreads, next, working;
+    bool                       here[CAY__IMAGE_LAYERS]; /* its blob is whole */
     bool                       stop;
     int                        rc;
     cay_err                    err;
@@ -134,6 +136,8 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
         return cay_fail_sys(err, CAY_ESYS, "a file for a blob");
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) { /* another program fetches the same */
         CAY_TRY(cay__call_check(p->call, "pull", err));
+        if (p->stop)
+            return cay_fail(err, CAY_ECANCELED, "it was stopped");
         nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
     }
     if (fstatat(p->blobs, whole, &st, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -163,6 +167,15 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
 
 /* ------------------------------------------------------------------ all of them */
 
+static void give_up(pulling *p, int rc, const cay_err *why)
+{
+    if (rc < 0 && !p->stop) {
+        p->rc = rc;
+        p->err = *why;
+        p->stop = true;
+    }
+}
+
 static void *worker(void *arg)
 {
     pulling *p = arg;
@@ -175,16 +188,14 @@ static void *worker(void *arg)
             p->next++;
         if (p->next == p->im.n)
             break;
-        const cay__blob *want = &p->im.layers[p->next++];
+        size_t i = p->next++;
         pthread_mutex_unlock(&p->lock);
-        rc = get_blob(p, reg, want, &e);
+        rc = get_blob(p, reg, &p->im.layers[i], &e);
         pthread_mutex_lock(&p->lock);
+        p->here[i] = rc == 0;
+        pthread_cond_broadcast(&p->moved);
     }
-    if (rc < 0 && !p->stop) {
-        p->rc = rc;
-        p->err = e;
-        p->stop = true;
-    }
+    give_up(p, rc, &e);
     p->working--;
     pthread_cond_broadcast(&p->moved);
     pthread_mutex_unlock(&p->lock);
@@ -198,10 +209,9 @@ static int tell(const pulling *p)
     return p->spec->progress && p->total ? p->spec->progress(&now, p->spec->arg) : 0;
 }
 
-static int fetch_all(pulling *p, cay_err *err)
+static int fetch_begin(pulling *p, cay_err *err)
 {
-    pthread_t threads[WORKERS];
-    size_t n = 0, need = 0;
+    size_t need = 0;
     sigset_t all, old;
     for (size_t i = 0; i < p->im.n; i++)
         if (p->missing[i]) {
@@ -211,12 +221,20 @@ static int fetch_all(pulling *p, cay_err *err)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_mutex_lock(&p->lock);
-    while (n < CAY_MIN(need, (size_t)WORKERS) && pthread_create(&threads[n], NULL, worker, p) == 0) {
-        n++;
+    while (p->nthreads < CAY_MIN(need, (size_t)WORKERS) && pthread_create(&p->threads[p->nthreads], NULL, worker, p) == 0) {
+        p->nthreads++;
         p->working++;
     }
+    pthread_mutex_unlock(&p->lock);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    while (p->working) {
+    return need && !p->nthreads ? cay_fail(err, CAY_ESYS, "no thread can be started") : 0;
+}
+
+/* Until the blob of this layer is whole. */
+static int fetch_wait(pulling *p, size_t i, cay_err *err)
+{
+    pthread_mutex_lock(&p->lock);
+    while (p->missing[i] && !p->here[i] && p->working && !p->stop) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += TELL_MS * 1000000;
@@ -229,18 +247,24 @@ static int fetch_all(pulling *p, cay_err *err)
         if (rc == 0 && tell(p))
             rc = cay_fail(&e, CAY_ECANCELED, "it was stopped");
         pthread_mutex_lock(&p->lock);
-        if (rc < 0 && !p->stop) {
-            p->rc = rc;
-            p->err = e;
-            p->stop = true;
-        }
+        give_up(p, rc, &e);
     }
-    pthread_mutex_unlock(&p->lock);
-    for (size_t i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
-    if (p->rc < 0 && err)
+    int rc = !p->missing[i] || p->here[i] ? 0 : p->rc < 0 ? p->rc : CAY_ECANCELED;
+    if (rc < 0 && err)
         *err = p->err;
-    return p->rc < 0 ? p->rc : need && !n ? cay_fail(err, CAY_ESYS, "no thread can be started") : 0;
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+/* Those that are still at it stop; what they have waits for the next try. */
+static void fetch_end(pulling *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->stop = true;
+    pthread_mutex_unlock(&p->lock);
+    for (size_t i = 0; i < p->nthreads; i++)
+        pthread_join(p->threads[i], NULL);
+    p->nthreads = 0;
 }
 
 /* ------------------------------------------------------------------ documents */
@@ -346,6 +370,7 @@ static int layer_blob(void *arg, size_t i, int *fd, cay_err *err)
 {
     pulling *p = arg;
     char name[BLOB_NAME];
+    CAY_TRY(fetch_wait(p, i, err));
     part_name(p, p->im.layers[i].digest, true, name);
     *fd = openat(p->blobs, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (*fd < 0) /* it was here when we looked, and was removed */
@@ -384,11 +409,13 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     for (size_t i = 0; i < p->im.n; i++)
         more += p->missing[i] ? p->im.layers[i].size : 0;
     CAY_TRY(cay__template_fits(p->svc, p->spec->tenant, more - more / 128, err)); /* packed they are hardly larger: what does not fit so never will */
-    CAY_TRY(fetch_all(p, err));
-    CAY_FAULT("pull.fetched");
+    CAY_TRY(fetch_begin(p, err));
     cay__image_spec spec = { .tenant = p->spec->tenant, .names = p->spec->names ? p->spec->names : (const char *const[]){ name, NULL }, .hidden = p->spec->hidden,
                              .source = source, .blob = layer_blob, .arg = p, .progress = p->spec->progress, .progress_arg = p->spec->arg };
-    CAY_TRY(cay__image_make(p->svc, p->call, &spec, &p->im, out, err));
+    int rc = cay__image_make(p->svc, p->call, &spec, &p->im, out, err);
+    fetch_end(p);
+    CAY_FAULT("pull.fetched");
+    CAY_TRY(rc);
     if (p->spec->user)
         CAY_TRY(cay_registry_login(p->svc, p->spec->tenant, p->name.host, p->spec->user, p->spec->password, err));
     for (size_t i = 0; i < p->im.n; i++) {

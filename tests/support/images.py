@@ -23,6 +23,13 @@ def borrowed_env():
     return dict(os.environ, LD_LIBRARY_PATH=":".join(libs)) if os.environ.get("BORROWED") and libs else None
 
 
+def fault_points(*files):
+    """The fault points of files below src/service: what is added there is tried without anybody thinking of it."""
+    import re
+    at = os.path.dirname(os.path.abspath(__file__)) + "/../../src/service/"
+    return [p for f in files for p in re.findall(r'CAY_FAULT\("([a-z.]+)"\)', open(at + f).read())]
+
+
 def ent(name, kind="f", data=b"", mode=None, uid=0, gid=0, to="", xattr=None, mtime=1000000000):
     return dict(name=name, kind=kind, data=data, mode=mode if mode is not None else 0o755 if kind == "d" else 0o777 if kind == "l" else 0o644, uid=uid, gid=gid, to=to,
                 xattr=xattr or {}, mtime=mtime)

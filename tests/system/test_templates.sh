@@ -53,6 +53,26 @@ $(c run --template base --user root --net pypi -- sh -c 'cd /root && python3 -m 
 six"
     ok "the alias" same "$(in_ python-3.11 'python -c "import sys; print(sys.version_info[:2])"')" "(3, 11)"
 }
+# apt and pip as the root profile of an ordinary user: with a range of ids they work, with one id alone the image is refused by name.
+use_base_rootless() {
+    [ "$(id -u)" = 0 ] && "$here/../../tools/test-users" >/dev/null 2>&1 || { echo "base: only root can become the users of tools/test-users; not tried as these"; return; }
+    chmod 711 "$tmp"
+    ok "base goes out" c template export base "$tmp/base.tar"
+    chmod 644 "$tmp/base.tar"
+    for user in cay-range cay-single; do
+        timeout -k 1 600 "$here/../provider/run-as" "$user" /bin/sh -c 'export CAY_HOME="$HOME/home"
+            "$1" --json template import "$2" base:1 && for line in "debian apt-get update && apt-get install -y --no-install-recommends tree && tree --version" \
+                "pypi cd /root && python3 -m venv v && v/bin/pip install -q six && v/bin/python -c \"import six; print(six.__name__)\""; do
+                "$1" run --template base:1 --user root --net "${line%% *}" -- sh -c "${line#* }" || echo "failed: $line"
+            done' sh "$cay" "$tmp/base.tar" </dev/null >"$tmp/$user" 2>&1
+        cp "$tmp/$user" "$tmp/err"
+        case $user in
+        cay-range) ok "apt and pip as root of a user with a range" sh -c 'grep -q "^tree v" "$1" && grep -qx six "$1" && ! grep -q "^failed: " "$1"' sh "$tmp/$user" ;;
+        cay-single) ok "an image is refused by name to one id" grep -q '"reason": *"template_needs_range"' "$tmp/$user" ;;
+        esac
+    done
+    rm -f "$tmp/base.tar"
+}
 use_python_data_science() {
     ok "numbers" same "$(in_ python-data-science 'python3 -c "
 import numpy, pandas, scipy.stats, matplotlib.pyplot as p
@@ -128,6 +148,7 @@ for name in $names; do
     ok "$name is built" sh -c '"$1" --cay "$2" "$3" >/dev/null 2>"$4" </dev/null' sh "$templates/make" "$cay" "$name" "$tmp/err"
     echo "$name: built in $(($(date +%s) - began)) s"
     "use_$(echo "$name" | tr - _)"
+    [ "$name" != base ] || use_base_rootless
 done
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
