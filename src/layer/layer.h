@@ -67,7 +67,7 @@ int cay__layer_digest(const cay__layer_at *at, const cay_call *call, const char 
 /* Removes layers/<name>; that there is none is success. It is out of sight at once, even if we are killed. */
 int cay__layer_remove(const cay__layer_at *at, const cay_call *call, const char *layer, cay_err *err);
 /* A stack, bottom first, as one new layer `name`, which must not be there yet. `below` is what the stack stands on: the
- * template's layer, and others when only the upper part of a stack is merged. On top of them it does what the stack did. */
+ * template's layer, and others when only the upper part of a stack is merged; or one path, a directory of the host, which may change. On top of them it does what the stack did. */
 int cay__layer_merge(const cay__layer_at *at, const cay_call *call, const char *const *below, size_t nbelow, const char *const *stack, size_t n,
                      const char *name, cay_err *err);
 /* The layer below layers/ that a template is; made when it is missing. CAY_ENOTSUP for a directory of the host. */

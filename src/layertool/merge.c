@@ -396,7 +396,9 @@ static int prune_enter(walk *w, const char *name, const struct stat *st, bool *d
     *down = S_ISDIR(st->st_mode);
     if (*down)
         step_below(p, crawl_fd(&w->at), name);
-    else if (meta_whiteout(st) && (crawl_fd(&p->below) < 0 || fstatat(crawl_fd(&p->below), name, &low, AT_SYMLINK_NOFOLLOW) < 0) &&
+    /* A directory of the host may change: what hides nothing in one that is there today may hide something tomorrow. In one that is not there it must
+     * go, because the kernel shows a whiteout's name where nothing is merged. */
+    else if (meta_whiteout(st) && (crawl_fd(&p->below) < 0 || (!p->t->bottom && fstatat(crawl_fd(&p->below), name, &low, AT_SYMLINK_NOFOLLOW) < 0)) &&
              unlinkat(crawl_fd(&w->at), name, 0) < 0)
         return cay_fail_sys(err, CAY_ESYS, "drop a whiteout: %.100s", name);
     return 0;
@@ -413,7 +415,7 @@ static int prune_tree(merge *m, const char *const *below, size_t n, cay_err *err
     int fd = -1;
     prune p = { .t = m->t };
     walk w = { .t = m->t, .enter = prune_enter, .leave = prune_leave, .arg = &p };
-    if (n)
+    if (n || m->t->bottom)
         CAY_TRY(stack_open(m->t, below, n, &fd, err));
     crawl_open(&p.below, fd);
     int rc = walk_tree(&w, dup(m->tree), err);
@@ -435,6 +437,10 @@ int merge_run(tool *t, cay_err *err)
     int rc = tool_stage(t, hold, &m.hold, err);
     for (size_t i = below + 1; rc == 0 && i + 1 < t->nargs; i++)
         rc = lay(&m, t->args[i], err);
+    if (below == 1 && *t->args[0] == '/') { /* a directory of the host */
+        t->bottom = t->args[0];
+        below = 0;
+    }
     if (rc == 0)
         rc = prune_tree(&m, t->args, below, err);
     if (rc == 0 && syncfs(m.tree) < 0)

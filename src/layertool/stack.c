@@ -14,6 +14,9 @@ static int scratch(tool *t, cay_err *err)
         return 0;
     for (size_t i = 0; i < CAY_LEN(covers); i++) {
         char empty[32];
+        size_t n = strlen(covers[i]);
+        if (t->bottom && !strncmp(t->bottom, covers[i], n) && (t->bottom[n] == '/' || !t->bottom[n]))
+            continue; /* it would be gone */
         if (mount("tmpfs", covers[i], "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=700,size=1m") < 0)
             continue;
         cay__str_join(empty, sizeof empty, covers[i], "/empty", NULL);

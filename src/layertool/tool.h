@@ -27,7 +27,7 @@
  *   diff     words, see diff.c      changes, texts left out        CHANGE and TEXT records before
  *   look     words, see look.c      -                              ENTRY records before; read: the bytes into TOOL_FD
  *   on       fill|back|finish|drop ID LAYER  -                     what is above a directory of the host, from a snapshot; on.c
- *   merge    below… -- layer… new   -                              bottom first; what hides something below stays
+ *   merge    below… -- layer… new   -                              bottom first; what hides something below stays; below: also one path of the host
  */
 #pragma once
 #include <base/base.h>

@@ -363,8 +363,12 @@ int cay_service_export(cay_service *svc, const cay_call *call, const cay_export 
     int rc = find(k, taken, err);
     if (rc == 0 && spec.since)
         rc = cay__snap_find(svc, spec.since, &k->since, err);
+    cay_archived own = { .size = sizeof own }, *got = out ? out : &own;
     if (rc == 0)
-        rc = export_row(k, format, fd, out, err);
+        rc = export_row(k, format, fd, got, err);
+    /* Whoever exports a difference from here later need not make all of it once more, only to name it. */
+    if (rc == 0 && !k->since && !*taken && !formats[format].workspace)
+        svc->store->note_put(svc->db, CAY__NOTE_WHOLE, k->snap->row.id, got->digest, NULL);
     if (*taken)
         cay_snapshot_remove(svc, NULL, taken, NULL, NULL);
     free(k->snap);

@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <layer/layer.h>
+#include <limits.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -219,8 +220,7 @@ static int deep_snap(const cay_snap_row *row, void *arg)
 {
     const deep *d = arg;
     cay__stack s;
-    /* What stands on a directory of the host stays as it is: whiteouts could not be judged. */
-    if (row->depth > DEEP && *row->template_ != '/' && !strcmp(row->state, "ready") && cay__snap_trees(d->svc, row, NULL) == 0 && cay__stack_read(row->layers, &s, NULL) == 0)
+    if (row->depth > DEEP && !strcmp(row->state, "ready") && cay__snap_trees(d->svc, row, NULL) == 0 && cay__stack_read(row->layers, &s, NULL) == 0)
         is_deep(arg, &s, row->provider);
     return 0;
 }
@@ -229,7 +229,7 @@ static int deep_snap(const cay_snap_row *row, void *arg)
 typedef struct standing {
     const char *begin; /* the list, without the bracket that ends it */
     size_t      len;
-    char        base[16];
+    char        base[PATH_MAX]; /* a template, or a directory of the host */
 } standing;
 
 static int under_snap(const cay_snap_row *row, void *arg)
@@ -244,12 +244,12 @@ static int under_template(const cay_template_row *row, void *arg)
     return !strncmp(row->layers, u->begin, u->len) && cay__str_copy(u->base, sizeof u->base, row->base);
 }
 
-static void find_base(settling *s, const char *layers, char base[16])
+static void find_base(settling *s, const char *layers, char base[PATH_MAX])
 {
     standing u = { .begin = layers, .len = strlen(layers) - 1, .base = "host" };
     if (s->svc->store->snap_list(s->svc->db, NULL, NULL, under_snap, &u, NULL) == 0)
         s->svc->store->template_list(s->svc->db, NULL, NULL, NULL, under_template, &u, NULL);
-    cay__str_copy(base, 16, u.base);
+    cay__str_copy(base, PATH_MAX, u.base);
 }
 
 static int merge_layers(settling *s, const char *layers, const char *to, cay_err *err)
@@ -257,14 +257,15 @@ static int merge_layers(settling *s, const char *layers, const char *to, cay_err
     cay__layer_at at = where(s->svc);
     cay__stack stack;
     struct stat st;
-    char path[64], below[CAY_LAYER_NAME], base[16];
+    char path[64], below[CAY_LAYER_NAME], base[PATH_MAX];
     cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", to, NULL);
     if (fstatat(s->svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0; /* somebody was killed after that */
     CAY_TRY(cay__stack_read(layers, &stack, err));
     find_base(s, layers, base);
-    CAY_TRY(cay__layer_template(s->svc->home_fd, base, below, sizeof below, err));
-    const char *under[] = { below };
+    if (*base != '/')
+        CAY_TRY(cay__layer_template(s->svc->home_fd, base, below, sizeof below, err));
+    const char *under[] = { *base == '/' ? base : below };
     CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
     CAY_TRY(cay__layers_merged_bytes(s->svc, &stack, to, err));
     /* Before the old ones may go. */

@@ -47,6 +47,10 @@ def once(seed, home):
             if x not in a:
                 print("  only in the merged:", x)
         sys.exit(1)
+    # Above a directory of the host what hides stays, whether it hides something today or not.
+    ask(home.path, "merge", home.path + "/layers/base", "--", *stack[1:], "kept")
+    subprocess.run(["umount", home.path + "/view2"], check=True)
+    assert a == listing(home.show("/view2", ["base", "kept"])), seed
     left = [x for x in os.listdir(home.path + "/layers") if x.startswith(".")]
     assert not left, left
     # What was merged once gives the same as what is merged in two steps.

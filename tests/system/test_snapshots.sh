@@ -161,6 +161,31 @@ c kill deep >/dev/null
 c resume deep >/dev/null
 ok "nor by starting again" same "$(c exec deep -- sh -c 'cat moved/b/c; ls | LC_ALL=C sort; cd t3; echo $(ls | sort -n)')" "$want"
 
+# ---- the same above a directory of the host, which has what was removed
+r=$tmp/root
+mkdir -p "$r/usr/bin" "$r/etc" "$r/workspace"
+chmod 777 "$r/workspace"
+ln -s usr/bin "$r/bin"
+for p in bash cat rm ls; do
+    cp "/usr/bin/$p" "$r/usr/bin/"
+    ldd "/usr/bin/$p" | grep -o '/[^ ]*\.so[^ ]*' | while read -r l; do
+        mkdir -p "$r$(dirname "$l")" && cp -L "$l" "$r$l"
+    done
+done
+echo lower >"$r/workspace/low"
+chmod 666 "$r/workspace/low"
+below=$(c create --root "$r" --name below --checkpoint=2)
+c exec below -- /bin/bash -c 'rm -f low; echo 0 > only; rm only'
+for n in $(seq 35); do c exec below -- /bin/bash -c "echo $n > f$n; rm -f f$((n - 5))" || ok "command $n above a directory" false; done
+flat() { c gc --settle && c exec below -- /bin/bash -c : && [ "$(c snapshot inspect "$(c snapshots -q below | tail -1)" | sed -n 's/.*"depth": \([0-9]*\).*/\1/p')" -le 32 ]; }
+ok "a deep stack above --root is merged" until_ flat
+ok "nothing is lost, and nothing comes back" same "$(c exec below -- /bin/bash -c 'echo *')" "f31 f32 f33 f34 f35"
+c kill below >/dev/null
+echo later >"$r/workspace/only" # what was removed before, put below later
+c resume below >/dev/null
+ok "nor does what is put below later, where it was removed" same "$(c exec below -- /bin/bash -c 'cat f35; echo low*')" "35
+low*"
+
 # ---- removal
 ok "one in use is deferred" sh -c "'$cay' snapshot rm one </dev/null 2>&1 | grep -q 'stay until'"
 ok "and not found any more" fails snapshot_not_found snapshot inspect one
