@@ -2,6 +2,7 @@
 // e2b.js PACKAGES [quick]: a server (CAY_URL, CAY_KEY) through the published SDKs: E2B's own, and the Agents SDK's E2B client beside its own unix-local
 // one, which isolates nothing. One JSON line per figure.
 'use strict'
+const { spawn } = require('node:child_process'), { once } = require('node:events'), { join } = require('node:path')
 const { createRequire } = require('node:module')
 const [packages, quick] = process.argv.slice(2), load = createRequire(packages + '/')
 const E = { apiKey: process.env.CAY_KEY, apiUrl: process.env.CAY_URL, sandboxUrl: process.env.CAY_URL, timeoutMs: 600_000 }
@@ -80,5 +81,31 @@ async function agents() {
     await (s.delete ? s.delete() : s.close())
   }
   for (const [what, times] of [['exec', 2], ['create', 7], ['read', 30]]) tell(`e2b-agents-${what}`, got.ours[what], 0.5, at(got.local[what], 0.5), times)
+  await bound(manifest, got.local)
+}
+
+// What no server can be faster than: the same client before one that answers what ours said, and does nothing. Times are told beside unix-local's, as above.
+async function bound(manifest, local) {
+  const child = spawn(process.execPath, [join(__dirname, 'constant.js'), process.env.E2B_API_URL], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const url = (await once(child.stdout, 'data')).toString().trim(), before = process.env.E2B_API_URL, n = quick ? 3 : 30
+  Object.assign(process.env, { E2B_API_URL: url, E2B_SANDBOX_URL: url })
+  const client = new E2BSandboxClient({}), lists = { exec: [], create: [], read: [] }
+  const life = async () => {
+    const t = now(), s = await client.create(manifest()), made = now()
+    await s.execCommand({ cmd: 'true' })
+    const ran = now()
+    await s.readFile({ path: 'a.txt' })
+    const read = now()
+    await s.delete()
+    lists.create.push(made - t + now() - read); lists.exec.push(ran - made); lists.read.push(read - ran)
+  }
+  await life()
+  await fetch(url + '/__constant')
+  await timed(3, life) // until it is compiled
+  for (const l of Object.values(lists)) l.length = 0
+  await timed(n, life)
+  for (const what of Object.keys(lists)) tell(`e2b-agents-${what}-client`, lists[what], 0.5, at(local[what], 0.5))
+  Object.assign(process.env, { E2B_API_URL: before, E2B_SANDBOX_URL: before })
+  child.kill()
 }
 sdk().then(agents).then(() => process.exit(0), e => { console.error(e); process.exit(1) })

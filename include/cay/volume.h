@@ -5,6 +5,8 @@
  *   cay_volume_create()   make one        cay_volume_find()    one, with what it holds and who uses it
  *   cay_volume_list()     all of them     cay_volume_remove()  remove it with all that is in it
  *
+ *   cay_sandbox_mount()   a bucket into a sandbox that runs     cay_sandbox_unmount()   and away again
+ *
  * cay_create.volumes shows them inside. They belong to the sandboxes' user 1000 whichever sandbox looks, are never part of a
  * snapshot, and count in no sandbox's disk limit. Calls may block.
  */
@@ -46,6 +48,22 @@ CAY_API int cay_volume_list(cay_service *svc, const cay_call *call, int (*fn)(co
                             cay_err *err);
 /* CAY_EBUSY, reason "volume_used", naming a sandbox, while one has it. */
 CAY_API int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, cay_err *err);
+
+/* Storage of others, served by rclone outside of the sandbox and shown inside; keys enter neither it nor any record. As root, with provider
+ * native, rclone and /dev/fuse: else CAY_ENOTSUP with the remedy. */
+typedef struct cay_mount {
+    size_t      size;
+    const char *type;   /* "s3_mount", "r2_mount", "gcs_mount", "azure_blob_mount", "box_mount" */
+    const char *target; /* absolute path of a directory that is there, not behind a link, and not the system's own */
+    const char *fields; /* JSON object: what a manifest's entry of that type has (docs/session-state.md), keys as they are */
+    bool        rw;
+} cay_mount;
+/* What can be said of target before anything is done. CAY_EINVAL, reason "mount_target". */
+CAY_API int cay_mount_check(const cay_mount *spec, cay_err *err);
+/* It is there until it is taken away or the sandbox stops; a snapshot has nothing of it. CAY_EEXIST when something of this kind is on target. */
+CAY_API int cay_sandbox_mount(cay_sandbox *sb, const cay_call *call, const cay_mount *spec, cay_err *err);
+/* Returns when all that was written is brought away. CAY_ENOENT when nothing was mounted there by cay_sandbox_mount(). */
+CAY_API int cay_sandbox_unmount(cay_sandbox *sb, const cay_call *call, const char *target, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
  * mount points are; rclone runs there, as nobody (rclone.h). The sandbox gets detached clones of the mounts, by way of the keeper. When the sandbox's init ends,
  * rclone is told to, mount by mount in the order given, and time to bring away what was written.
  */
+#include "live.h"
 #include "proto.h"
 #include "rclone.h"
 #include <base/base.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -40,7 +42,8 @@ static struct {
     pid_t  rclone[MOST];
     cay_mount_mark mark[MOST];
     size_t n;
-} M = { .cache_fd = -1, .exe = -1, .mounts = -1, .marks = -1 };
+    int    asker;  /* who waits until all is brought away; or -1 */
+} M = { .cache_fd = -1, .exe = -1, .mounts = -1, .marks = -1, .asker = -1 };
 static volatile sig_atomic_t ended;
 
 static void on_end(int sig)
@@ -433,6 +436,45 @@ static void hold(const cay_mount_ask *q)
     sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
+/* Until the sandbox ends, or somebody wants it taken away. */
+static void serve_live(int init, int door, int tree)
+{
+    struct pollfd p[] = { { .fd = init, .events = POLLIN }, { .fd = door, .events = POLLIN } };
+    while (!ended && M.asker < 0) {
+        if (poll(p, 2, -1) <= 0)
+            continue;
+        if (p[0].revents)
+            return;
+        CAY_AUTOFD who = p[1].revents ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
+        cay_mount_ask a = { 0 };
+        cay_mount_answer no = { 0 };
+        int none = 0;
+        if (who < 0 || cay__fd_recv(who, &a, sizeof a, NULL, &none, 0) < (ssize_t)sizeof a || a.op != CAY_MOUNT_HIDE)
+            continue;
+        if (cay__live_hide(tree, init) == 0)
+            M.asker = CAY_STEAL_FD(who);
+        else {
+            no.sys = errno;
+            cay__fd_send(who, &no, sizeof no, NULL, 0, 0);
+        }
+    }
+}
+
+static void show(const cay_mount_ask *a, const char *name, const char *target, int tree)
+{
+    cay_mount_answer r = { 0 };
+    CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, a->pid, 0);
+    CAY_AUTOFD door = init < 0 || tree < 0 ? -1 : cay__live_listen(M.mounts, name);
+    bool shown = door >= 0 && cay__live_show(tree, init, a->pid, target) == 0;
+    r.sys = shown ? 0 : errno ? errno : EBADF;
+    answer(&r, -1);
+    close(SOCK);
+    if (shown)
+        serve_live(init, door, tree);
+    if (door >= 0)
+        unlinkat(M.mounts, name, 0);
+}
+
 static bool split(char *tail, size_t len, uint32_t nargs, char **text)
 {
     size_t n = 0;
@@ -450,15 +492,22 @@ static void work(void)
 {
     static char buf[CAY_MOUNT_MAX];
     while (!ended) {
-        int fds[CAY__FDS_MAX], nfds = 0;
+        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
         char *text[4 + 32];
         ssize_t n = cay__fd_recv(SOCK, buf, sizeof buf, fds, &nfds, 0);
         cay_mount_ask *a = (cay_mount_ask *)(void *)buf;
         cay_mount_answer r = { 0 };
+        CAY_AUTOFD came = n > 0 && nfds > 0 ? fds[0] : -1;
+        for (int i = 1; n > 0 && i < nfds; i++)
+            close(fds[i]);
         if (n < (ssize_t)sizeof *a)
             return;
         if (a->op == CAY_MOUNT_HOLD) {
             hold(a);
+            return;
+        }
+        if (a->op == CAY_MOUNT_SHOW && split(buf + sizeof *a, (size_t)n - sizeof *a, 0, text) && *text[1] == '/' && !strchr(text[0], '/')) {
+            show(a, text[0], text[1], came);
             return;
         }
         if (a->op != CAY_MOUNT_MOUNT || a->nargs > 32 || (a->kernel && a->nargs != 1) ||
@@ -508,5 +557,7 @@ int main(int argc, char **argv)
         work();
     }
     give_up();
+    if (M.asker >= 0)
+        cay__fd_send(M.asker, &a, sizeof a, NULL, 0, 0);
     return step != NULL;
 }

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 /* ------------------------------------------------------------------ can this host */
@@ -188,4 +189,46 @@ void cay__storage_close(cay__storage *s)
         cay__close_fd(&s->mounts[i]);
     s->n = 0;
     cay__close_fd(&s->sock);
+}
+
+/* ------------------------------------------------------------------ into a sandbox that runs */
+
+int cay__storage_show(cay__storage *s, int pid, const char *name, const char *target, cay_err *err)
+{
+    cay_mount_ask head = { .op = CAY_MOUNT_SHOW, .pid = pid };
+    cay_mount_answer a = { 0 };
+    CAY_AUTOBUF b = CAY__BUF(CAY_MOUNT_MAX);
+    const char *texts[] = { name, target, "", "" }; /* as many as MOUNT has */
+    int fd;
+    cay__buf_add(&b, &head, sizeof head);
+    for (size_t i = 0; i < CAY_LEN(texts); i++)
+        cay__buf_add(&b, texts[i], strlen(texts[i]) + 1);
+    if (s->n != 1 || pid <= 0 || b.full || cay__fd_send(s->sock, b.data, b.len, s->mounts, 1, 0) < 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "cay-mount is gone");
+    CAY_TRY(hear(s->sock, NULL, &a, &fd, err));
+    cay__close_fd(&fd);
+    if (a.sys == EEXIST)
+        return cay_fail_why(err, CAY_EEXIST, "mount_exists", "storage is mounted on %.150s already", target);
+    if (a.sys == ENOENT || a.sys == ENOTDIR || a.sys == ELOOP)
+        return cay_fail_why(err, CAY_ENOENT, "mount_target", "%.150s is no directory of the sandbox, or behind a link", target);
+    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "%.150s: the kernel does not take the mount: %s", target, strerror(a.sys)) : 0;
+}
+
+int cay__storage_hide(const char *home, const char *name, const cay_call *call, cay_err *err)
+{
+    char path[PATH_MAX];
+    struct sockaddr_un to = { .sun_family = AF_UNIX };
+    cay_mount_ask head = { .op = CAY_MOUNT_HIDE };
+    cay_mount_answer a = { 0 };
+    int fd;
+    cay__str_join(path, sizeof path, home, "/mounts", NULL);
+    CAY_AUTOFD dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    snprintf(to.sun_path, sizeof to.sun_path, "/proc/self/fd/%d/%.60s", dir, name);
+    if (dir < 0 || sock < 0 || connect(sock, (struct sockaddr *)&to, sizeof to) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "mount_unknown", "there is no such mount");
+    if (cay__fd_send(sock, &head, sizeof head, NULL, 0, 0) < 0)
+        return cay_fail_sys(err, CAY_EUPSTREAM, "ask cay-mount");
+    CAY_TRY(hear(sock, call, &a, &fd, err));
+    cay__close_fd(&fd);
+    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "the kernel does not let go of the mount: %s", strerror(a.sys)) : 0;
 }

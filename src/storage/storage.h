@@ -5,7 +5,9 @@
  *   cay__storage_conf()   the fields of a manifest's mount → what rclone, or mount(8), is to be told
  *   cay__storage_open()   starts cay-mount, which serves them outside of every sandbox; gives a detached mount for each
  *   cay__storage_hold()   from now on they live as long as that process
- *   cay__storage_close()  gives them up, unless they are held
+ *   cay__storage_show()   the one that was opened into a sandbox that runs; it lives as long as that
+ *   cay__storage_hide()   and away again
+ *   cay__storage_close()  gives them up, unless they are held or shown
  *
  * Keys go to cay-mount over a socket and from there into a file in memory that only it and rclone see; they stand in no argument, no
  * variable and no file of the state directory. Mounts stand in cay-mount's own mount namespace: the host never sees them, and nothing is
@@ -59,3 +61,7 @@ int  cay__storage_hold(cay__storage *s, const char *id, int pid, cay_err *err);
 /* The storage of a sandbox that runs: fn for each, with why "" or what ended it. Without any there is nothing to tell. */
 void cay__storage_look(int home_fd, const char *id, void (*fn)(const char *target, const char *why, void *arg), void *arg);
 void cay__storage_close(cay__storage *s);
+/* name: of this mount among all of the state directory, at most 60 bytes. CAY_EEXIST when it is taken, CAY_ENOENT when target is no directory. */
+int cay__storage_show(cay__storage *s, int pid, const char *name, const char *target, cay_err *err);
+/* Returns when all that was written is brought away. CAY_ENOENT when there is none of that name. */
+int cay__storage_hide(const char *home, const char *name, const cay_call *call, cay_err *err);

@@ -5,7 +5,7 @@ set -u
 build=$(realpath "$1") source=$(realpath "$2")
 [ "$(id -u)" = 0 ] || { echo "test_storage.sh wants root"; exit 77; }
 [ -c /dev/fuse ] && (exec 3<>/dev/fuse) 2>/dev/null || { echo "no /dev/fuse here, or it may not be opened"; exit 77; }
-for t in node npm python3; do command -v $t >/dev/null || { echo "$t is not installed"; exit 77; }; done
+for t in node npm python3 curl; do command -v $t >/dev/null || { echo "$t is not installed"; exit 77; }; done
 export PATH="$PATH:$build/borrowed-storage/usr/bin:$build/borrowed-storage/bin"
 if ! command -v rclone >/dev/null; then
     "$source/tools/borrow" "$build/borrowed-storage" rclone || exit 77
@@ -29,6 +29,7 @@ finish() {
     pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
     [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
     for i in $(seq 100); do mounters >/dev/null || break; sleep 0.1; done
+    [ -n "${bridge:-}" ] && kill "$bridge" 2>/dev/null
     [ -n "$server" ] && kill "$server"
     rm -rf "$tmp"
 }
@@ -200,6 +201,64 @@ for point in mount.asked mount.served mount.held mount.given; do
 done
 c run --manifest "$tmp/m.json" -- true >/dev/null # sweeps what the killed ones left
 ok "helpers end" eventually nobody
+
+# Into a sandbox that runs, by the Cloudflare bridge.
+"$build/cay-server" --home "$CAY_HOME" --listen 127.0.0.1:0 >"$tmp/serve" 2>>"$tmp/server.log" </dev/null &
+bridge=$!
+eventually grep -q '^listening on http' "$tmp/serve"
+url=$(sed -n 's/^listening on \(http[^ ]*\).*/\1/p' "$tmp/serve")/v1/sandbox
+token=$(c key create --scope admin)
+ask() { # PATH [BODY]: the status, and the answer in $tmp/out
+    curl -sS -o "$tmp/out" -w '%{http_code}' -X POST -H "Authorization: Bearer $token" -H 'Content-Type: application/json' ${2:+-d "$2"} "$url$1" 2>"$tmp/err"
+}
+told() { grep -q "$1" "$tmp/out" || { cat "$tmp/out"; false; }; }
+ask '' >/dev/null
+id=$(sed -n 's/.*"id":"\([^"]*\)".*/\1/p' "$tmp/out")
+bucket() { # PATH BUCKET READ-ONLY MORE
+    printf '{"bucket":"%s","mountPath":"%s","options":{"provider":"s3","endpoint":"http://127.0.0.1:%s","readOnly":%s,%s"credentials":{"accessKeyId":"S3RVER","secretAccessKey":"S3RVER"}}}' "$2" "$1" "$port" "$3" "${4:-}"
+}
+c exec --detach "$id" -- sh -c 'while ! cat /workspace/live/top >/tmp/seen 2>/dev/null; do sleep 0.1; done; sleep 1000' >/dev/null
+ok "a bucket is mounted while it runs" same "$(ask "/$id/mount" "$(bucket /workspace/live pub true)")" 200
+ok "and read" same "$(c exec "$id" -- cat /workspace/live/top /workspace/live/dir/one)" textfirst
+ok "by what ran before, too" eventually sh -c "[ \"\$($cay exec $id -- cat /tmp/seen </dev/null 2>/dev/null)\" = text ]"
+ok "read-only" fails exec "$id" -- sh -c 'echo x >/workspace/live/new'
+ok "by the kernel" says "Read-only file system"
+ok "a second one, writable, below a prefix" same "$(ask "/$id/mount" "$(bucket /data/rw other false '"prefix":"/sub/",')")" 200
+ok "takes files" c exec "$id" -- sh -c 'echo live >/data/rw/l'
+ok "one on the same place is refused" same "$(ask "/$id/mount" "$(bucket /data/rw other false)")" 502
+ok "by name" told 'mount_error.*already\|already.*mount_error'
+ok "the workspace goes out without it" sh -c "curl -sS -X POST -H 'Authorization: Bearer $token' '$url/$id/persist' | tar -t | grep -q '^./live/\$' && ! curl -sS -X POST -H 'Authorization: Bearer $token' '$url/$id/persist' | tar -t | grep -q top"
+for bad in relative / /etc /proc/x /usr/share/x /a/../b; do
+    ok "not on $bad" same "$(ask "/$id/mount" "$(bucket $bad pub true)")" 400
+done
+ok "nor behind a link" sh -c "$cay exec $id -- ln -s /etc /workspace/link </dev/null" && ok "that leads away" same "$(ask "/$id/mount" "$(bucket /workspace/link pub true)")" 502
+ok "no binding of R2" same "$(ask "/$id/mount" '{"binding":"B","mountPath":"/workspace/r2"}')" 400
+ok "no endpoint that is none" same "$(ask "/$id/mount" '{"bucket":"b","mountPath":"/workspace/e","options":{"endpoint":"ftp://x"}}')" 400
+ok "no option of s3fs" same "$(ask "/$id/mount" "$(bucket /workspace/o pub true '"s3fsOptions":["x"],')")" 400
+ok "no such bucket" same "$(ask "/$id/mount" "$(bucket /workspace/none-such nothing-here true)" | tr 5 2 | cut -c1)" 2 # rclone tells when it is read
+ok "no key is inside or in the state directory" sh -c "! $cay exec $id -- sh -c 'cat /proc/self/mountinfo /proc/[0-9]*/environ 2>/dev/null' </dev/null | grep -aq S3RVER && ! grep -rsq S3RVER '$CAY_HOME'"
+kill "$bridge"
+wait "$bridge"
+"$build/cay-server" --home "$CAY_HOME" --listen 127.0.0.1:0 >"$tmp/serve" 2>>"$tmp/server.log" </dev/null &
+bridge=$!
+eventually grep -q '^listening on http' "$tmp/serve"
+url=$(sed -n 's/^listening on \(http[^ ]*\).*/\1/p' "$tmp/serve")/v1/sandbox
+ok "another server takes it away" same "$(ask "/$id/unmount" '{"mountPath":"/data/rw"}')" 200
+ok "with all that was written brought away" object other/sub/l live
+ok "and its directory" fails exec "$id" -- ls -d /data/rw
+ok "twice is an error" same "$(ask "/$id/unmount" '{"mountPath":"/data/rw"}')" 502
+ok "by name" told unmount_error
+ok "the other one is still there" same "$(c exec "$id" -- cat /workspace/live/top)" text
+other=$(c tenant create guests >/dev/null && c key create --tenant guests)
+admin=$token token=$other
+ask '' >/dev/null
+guest=$(sed -n 's/.*"id":"\([^"]*\)".*/\1/p' "$tmp/out")
+ok "a tenant has no storage by way of this machine" same "$(ask "/$guest/mount" "$(bucket /workspace/live pub true)")" 403
+token=$admin
+c rm -f "$id" "$guest" >/dev/null
+ok "helpers of live mounts end with their sandbox" eventually nobody
+kill "$bridge"
+wait "$bridge"
 
 # Refusals.
 id=$(c create --manifest "$tmp/literal.json")

@@ -15,6 +15,7 @@ bool cf_session_valid(const char *id);
 /* exec.c, pty.c */
 int cf_exec(cay__req *r, cay_err *err);
 int cf_pty(cay__req *r, cay_err *err);
-/* extra.c */
+int cf_ok(cay__req *r); /* {"ok":true} */
+/* mount.c, extra.c */
 int cf_mount(cay__req *r, cay_err *err), cf_unmount(cay__req *r, cay_err *err), cf_pool_stats(cay__req *r, cay_err *err), cf_pool_ok(cay__req *r, cay_err *err);
 int cf_openapi(cay__req *r, cay_err *err), cf_openapi_page(cay__req *r, cay_err *err);

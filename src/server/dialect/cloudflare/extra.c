@@ -1,40 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is beside sandboxes: mounts, which are refused by name, the pool, and the description of all of it. */
+/* What is beside sandboxes: the pool, and the description of all of it. */
 #include "cloudflare.h"
 #include <base/str.h>
 #include <server/openapi.h>
-
-/* ------------------------------------------------------------------ mounts */
-
-static int mount_path(const json_t *in, cay_err *err)
-{
-    const char *path = cay__json_str(in, "mountPath", "");
-    if (*path != '/' || strspn(path, "/.") == strlen(path))
-        return cay_fail(err, CAY_EINVAL, "mountPath is an absolute path below the root");
-    return 0;
-}
-
-int cf_mount(cay__req *r, cay_err *err)
-{
-    cay_sandbox *sb;
-    json_t *in;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
-    CAY_TRY(cay__req_json(r, 0, &in, err));
-    CAY_TRY(mount_path(in, err));
-    if (!cay__json_str(in, "bucket", NULL) || !cay__json_str(json_object_get(in, "options"), "endpoint", NULL))
-        return cay_fail(err, CAY_EINVAL, "bucket and options.endpoint are needed; a binding of R2 is known to Cloudflare's Workers alone");
-    return cay_fail_why(err, CAY_EUPSTREAM, "mount_error", "buckets are mounted when a sandbox is made, by its manifest; this server mounts none in one that runs");
-}
-
-int cf_unmount(cay__req *r, cay_err *err)
-{
-    cay_sandbox *sb;
-    json_t *in;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
-    CAY_TRY(cay__req_json(r, 0, &in, err));
-    CAY_TRY(mount_path(in, err));
-    return cay_fail_why(err, CAY_EUPSTREAM, "unmount_error", "%.150s is no mount of this server's", cay__json_str(in, "mountPath", ""));
-}
 
 /* ------------------------------------------------------------------ the pool */
 

@@ -47,7 +47,7 @@ int cf_path(cay__req *r, const char *given, const char **out, cay_err *err)
     return 0;
 }
 
-static int ok(cay__req *r)
+int cf_ok(cay__req *r)
 {
     return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
 }
@@ -90,7 +90,7 @@ static int on_running(cay__req *r, cay_err *err)
 static int on_health(cay__req *r, cay_err *err)
 {
     (void)err;
-    return ok(r);
+    return cf_ok(r);
 }
 
 /* ------------------------------------------------------------------ files */
@@ -136,7 +136,7 @@ static int on_file_put(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
     CAY_TRY(cf_path(r, r->param[1], &path, err));
     CAY_TRY(store(r, sb, path, &n, err));
-    return ok(r);
+    return cf_ok(r);
 }
 
 /* ------------------------------------------------------------------ the workspace as a tar */
@@ -156,9 +156,9 @@ static int on_persist(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     char file[64];
-    const char *argv[128] = { "tar", "-C", CF_ROOT, "-c", "-f", file }, *q = cay__req_query(r, "excludes");
+    const char *argv[128] = { "tar", "-C", CF_ROOT, "--one-file-system", "-c", "-f", file }, *q = cay__req_query(r, "excludes");
     char *s = cay__arena_str(&r->arena, q ? q : ""), *save = NULL;
-    size_t n = 6;
+    size_t n = 7;
     cay_stat st = { .size_of = sizeof st };
     int fd;
     CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
@@ -199,7 +199,7 @@ static int on_hydrate(cay__req *r, cay_err *err)
     if (rc == 0)
         rc = run_tar(r, sb, argv, "workspace_archive_write_error", err);
     cay_file_remove(sb, &r->call, file, false, NULL);
-    return rc < 0 ? rc : ok(r);
+    return rc < 0 ? rc : cf_ok(r);
 }
 
 /* ------------------------------------------------------------------ sessions: shells that stay */
@@ -304,8 +304,8 @@ static const cay__doc doc_on_session = { "createSession", "sandbox", "a shell th
 static const cay__doc doc_on_session_end = { "deleteSession", "sandbox", "end it", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
 static const cay__doc doc_on_tunnel = { "createTunnel", "sandbox", "an address for a port", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
 static const cay__doc doc_on_tunnel_end = { "deleteTunnel", "sandbox", "take it away", .answers = { { 204 }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_mount = { "mount", "sandbox", "refused: storage is mounted when a sandbox is made", .answers = { { 400 }, { 404 } } };
-static const cay__doc doc_cf_unmount = { "unmount", "sandbox", "likewise", .answers = { { 400 }, { 404 } } };
+static const cay__doc doc_cf_mount = { "mount", "sandbox", "a bucket into a sandbox that runs", .answers = { { 200, .type = J }, { 400 }, { 403 }, { 404 }, { 502 } } };
+static const cay__doc doc_cf_unmount = { "unmount", "sandbox", "and away again, once all is written", .answers = { { 200, .type = J }, { 400 }, { 404 }, { 502 } } };
 static const cay__doc doc_cf_pool_stats = { "poolStats", "sandbox", "how many sandboxes there are", .answers = { { 200, .type = J } } };
 static const cay__doc doc_cf_pool_ok = { "poolPrime", "sandbox", "nothing is to be done: sandboxes are made ahead of time anyway", .answers = { { 200, .type = J } } };
 

@@ -96,7 +96,7 @@ def result(value, main):
     for kind, name in KINDS.items():
         event[kind] = plain_bytes(asked(value, name))
     try:
-        bundle(event, asked(value, "_repr_mimebundle_"))
+        bundle(event, figure(value) if type(value).__module__ == "matplotlib.figure" else asked(value, "_repr_mimebundle_"))
     except (AttributeError, TypeError):
         pass
     if hasattr(value, "to_dict") and type(value).__name__ == "DataFrame":
@@ -126,6 +126,32 @@ def label(ax, what):
     return getattr(ax, f"get_{what}label")() or None
 
 
+def unit(ax, what):
+    m = re.search(r"\(([^()]+)\)\s*$", label(ax, what) or "")
+    return m[1] if m else None
+
+
+def keep_boxes():
+    """What a box plot is drawn from is not in what is drawn: it is kept on the way there."""
+    axes = sys.modules.get("matplotlib.axes")
+    if not axes or getattr(axes.Axes.bxp, "cay", False):
+        return
+    bxp = axes.Axes.bxp
+
+    def kept(self, bxpstats, *args, **more):
+        self._cay_boxes = getattr(self, "_cay_boxes", []) + list(bxpstats)
+        return bxp(self, bxpstats, *args, **more)
+    kept.cay = True
+    axes.Axes.bxp = kept
+
+
+def boxes(ax):
+    names = [t.get_text() for t in ax.get_xticklabels()]
+    for i, b in enumerate(getattr(ax, "_cay_boxes", [])):
+        yield {"label": str(b.get("label") or (names[i] if i < len(names) else i + 1)), "min": float(b["whislo"]), "first_quartile": float(b["q1"]), "median": float(b["med"]),
+               "third_quartile": float(b["q3"]), "max": float(b["whishi"]), "outliers": [float(x) for x in b.get("fliers", [])]}
+
+
 def elements(ax):
     lines = [l for l in ax.get_lines() if len(l.get_xdata())]
     bars = [c for c in ax.containers if type(c).__name__ == "BarContainer"]
@@ -133,6 +159,8 @@ def elements(ax):
     pies = [p for p in ax.patches if type(p).__name__ == "Wedge"]
     plain = lambda v: v.item() if hasattr(v, "item") else v
     pair = lambda x, y: [[plain(a) if isinstance(plain(a), (int, float)) else str(a), plain(b)] for a, b in zip(x, y)]
+    if getattr(ax, "_cay_boxes", None):
+        return "box_and_whisker", list(boxes(ax))
     if pies:
         return "pie", [{"label": p.get_label(), "angle": float(p.theta2 - p.theta1), "radius": float(p.r)} for p in pies]
     if bars:
@@ -149,7 +177,7 @@ def axes_chart(ax):
     kind, found = elements(ax)
     chart = {"type": kind, "title": ax.get_title() or None, "elements": found}
     if kind not in ("pie", "unknown"):
-        chart.update(x_label=label(ax, "x"), y_label=label(ax, "y"), x_unit=None, y_unit=None)
+        chart.update(x_label=label(ax, "x"), y_label=label(ax, "y"), x_unit=unit(ax, "x"), y_unit=unit(ax, "y"))
     if kind in ("line", "scatter"):
         for a in "xy":
             chart[a + "_ticks"] = [float(t) for t in getattr(ax, f"get_{a}ticks")()]
@@ -158,33 +186,53 @@ def axes_chart(ax):
     return chart
 
 
+def figure(fig, include=None, exclude=None):
+    """A figure by MIME types: its picture, and what it shows as data."""
+    import io
+    png = io.BytesIO()
+    fig.savefig(png, format="png", bbox_inches="tight")
+    charts = [axes_chart(a) for a in fig.axes]
+    chart = charts[0] if len(charts) == 1 else {"type": "superchart", "title": fig._suptitle.get_text() if fig._suptitle else None, "elements": charts} if charts else None
+    return {"text/plain": repr(fig), "image/png": png.getvalue(), **({"e2b/chart": chart} if chart else {})}
+
+
+def tell(made, main):
+    event = dict.fromkeys(["text", *KINDS, "data", "chart", "extra"])
+    bundle(event, made)
+    if isinstance(event["text"], str) and len(event["text"]) > 1 and event["text"][0] == event["text"][-1] and event["text"][0] in "'\"":
+        event["text"] = event["text"][1:-1]
+    emit(type="result", is_main_result=main, **event)
+
+
 def figures(main=False):
     plt = sys.modules.get("matplotlib.pyplot")
     if not plt:
         return
-    import io
     for n in plt.get_fignums():
-        fig, png = plt.figure(n), io.BytesIO()
-        fig.savefig(png, format="png", bbox_inches="tight")
-        charts = [axes_chart(a) for a in fig.axes]
-        chart = charts[0] if len(charts) == 1 else {"type": "superchart", "title": None, "elements": charts} if charts else None
-        event = dict.fromkeys(["text", *KINDS, "data", "chart", "extra"])
-        event.update(text=repr(fig), png=base64.b64encode(png.getvalue()).decode(), chart=chart)
-        emit(type="result", is_main_result=main, **event)
+        tell(figure(plt.figure(n)), main)
     plt.close("all")
 
 
-class Inline(types.ModuleType):
-    """A backend of matplotlib that shows figures as results."""
+class Inline:
+    """A backend of matplotlib that shows figures as results; made when it is wanted, because matplotlib is not ours to import."""
 
-    show = staticmethod(lambda *a, **k: figures())
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return importlib.util.spec_from_loader(name, Inline) if name == "cay_inline" else None
 
-    def __getattr__(self, name):
-        from matplotlib.backends import backend_agg
-        return {"FigureCanvas": backend_agg.FigureCanvasAgg}[name] if name == "FigureCanvas" else getattr(backend_agg, name)
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        from matplotlib.backend_bases import FigureManagerBase
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        keep_boxes()
+        module.FigureCanvas, module.FigureManager, module.show = FigureCanvasAgg, FigureManagerBase, lambda *a, **k: figures()
 
 
-sys.modules["cay_inline"] = Inline("cay_inline")
+sys.meta_path.append(Inline)
 os.environ["MPLBACKEND"] = "module://cay_inline"
 
 
@@ -358,7 +406,73 @@ def cell(code):
     return value if last else None
 
 
+class Told(Exception):
+    """An error that IPython has written down already."""
+
+
+def frame_data(df, include=None, exclude=None):
+    return {"e2b/data": {str(c): json.loads(df[c].to_json(orient="values", date_format="iso")) for c in df.columns}}
+
+
+def ipython():
+    """ipykernel's own shell, where the template has it: its magics, extensions, history and tracebacks. What it shows is told as events; no socket is opened."""
+    if not importlib.util.find_spec("ipykernel"):
+        return None
+    from ipykernel.zmqshell import ZMQInteractiveShell
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.displaypub import DisplayPublisher
+    from traitlets import Type
+    from traitlets.config import Config
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data, metadata=None, **_):
+            drain()
+            tell(data, False)
+
+        def clear_output(self, wait=False):
+            pass
+
+    class Hook(DisplayHook):
+        def write_output_prompt(self):
+            pass
+
+        def write_format_data(self, format_dict, md_dict=None):
+            drain()
+            tell(format_dict, True)
+
+        def finish_displayhook(self):
+            pass
+
+    class Ours(ZMQInteractiveShell):
+        displayhook_class = Type(Hook)
+        display_pub_class = Type(Publisher)
+        told = ""
+
+        def enable_gui(self, gui=None):
+            pass  # there is no loop of a window's to be entered
+
+        def _showtraceback(self, etype, evalue, stb):
+            self.told = "\n".join(stb)
+
+    config = Config()
+    config.HistoryManager.hist_file = ":memory:"
+    config.InteractiveShell.colors = "NoColor"
+    made = Ours.instance(user_module=sys.modules["__main__"], user_ns=space, config=config)
+    shows = made.display_formatter.mimebundle_formatter
+    shows.for_type_by_name("matplotlib.figure", "Figure", figure)
+    shows.for_type_by_name("pandas.core.frame", "DataFrame", frame_data)
+    return made
+
+
 def execute(code):
+    keep_boxes()
+    if notebook:
+        notebook.told = ""
+        done = notebook.run_cell(code, store_history=True)
+        error = done.error_before_exec or done.error_in_exec
+        if isinstance(error, BaseException):
+            raise Told(type(error).__name__, str(error), notebook.told)
+        return
     if "IPython" in code:
         shown_by_others()
     space["In"].append(code)
@@ -380,6 +494,9 @@ def run(request):
     try:
         execute(request["code"])
         figures()
+    except Told as e:
+        drain()
+        emit(type="error", name=e.args[0], value=e.args[1], traceback=e.args[2])
     except BaseException as e:
         drain()
         at = e.__traceback__
@@ -414,7 +531,12 @@ def listen():
 
 kernel_shell = Shell()
 builtins.input = no_input
-space.update(display=display, get_ipython=lambda: kernel_shell, __cay_shell=shell, __cay_magic=magic, In=[""], Out={})
+try:
+    notebook = ipython()
+except Exception:  # one that does not start is none
+    notebook = None
+if not notebook:
+    space.update(display=display, get_ipython=lambda: kernel_shell, __cay_shell=shell, __cay_magic=magic, In=[""], Out={})
 hidden = set(space)
 loop = asyncio.new_event_loop()
 asyncio.set_event_loop(loop)
