@@ -3,7 +3,6 @@
 #include "builders.h"
 #include "controller.h"
 #include "dialect/dialect.h"
-#include "dialect/e2b/builder.h"
 #include "history.h"
 #include "dialect/e2b/watchers.h"
 #include "inside.h"
@@ -40,16 +39,6 @@ static void close_watchers(cay__server *s)
     e2b_watchers_free(s->watchers);
 }
 
-static int open_builder(cay__server *s, cay_err *err)
-{
-    return e2b_builder_start(s->svc, &s->builder, err);
-}
-
-static void close_builder(cay__server *s)
-{
-    e2b_builder_stop(s->builder);
-}
-
 static int open_history(cay__server *s, cay_err *err)
 {
     return cay__history_start(s->svc, &s->history, err);
@@ -60,9 +49,9 @@ static void close_history(cay__server *s)
     cay__history_stop(s->history);
 }
 
-struct e2b_builder *cay__server_builder(cay__server *s)
+cay__builders *cay__server_builders(cay__server *s)
 {
-    return s->builder;
+    return s->builders;
 }
 
 struct e2b_watchers *cay__server_watchers(cay__server *s)
@@ -85,7 +74,6 @@ const cay__part cay__parts[] = {
     { "controller", open_controller, close_controller },
     { "builders", open_builders, close_builders },
     { "watchers", open_watchers, close_watchers },
-    { "builder", open_builder, close_builder },
     { "figures", open_history, close_history },
     { NULL },
 };

@@ -139,7 +139,6 @@ struct cay__server {
     struct cay__crowd   *crowd;
     struct cay__uploads *uploads;
     struct e2b_watchers *watchers; /* dialect/e2b/watchers.h */
-    struct e2b_builder  *builder;  /* dialect/e2b/builder.h */
     struct cay__history *history;  /* history.h */
     struct cay__metrics *metrics;
     struct cay__tracing *tracing; /* or NULL */

@@ -17,16 +17,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { THREADS = 2, LEASE_MS = 90000, RENEW_MS = 20000, LOOK_MS = 10000, NAMES = 32, RECIPE_MAX = 64 << 20, STACK = 1 << 20, KEEP_S = 30 * 86400 };
+enum { LEASE_MS = 90000, RENEW_MS = 20000, NAMES = 32, RECIPE_MAX = 64 << 20, KEEP_S = 30 * 86400 };
 #define BELOW "e2b"
-
-struct e2b_builder {
-    cay_service *svc;
-    pthread_t    thread[THREADS];
-    size_t       n;
-    int          stop, bell;
-    char         owner[32];
-};
 
 /* ------------------------------------------------------------------ files */
 
@@ -80,7 +72,7 @@ static int read_recipe(cay_service *svc, const char *build, json_t **out, cay_er
 }
 
 /* What nobody asked for in a month: files of a COPY are sent again then. */
-static void sweep(cay_service *svc)
+void e2b_build_sweep(cay_service *svc)
 {
     CAY_AUTOFD dir = -1;
     struct stat st;
@@ -100,9 +92,9 @@ static void sweep(cay_service *svc)
 /* ------------------------------------------------------------------ one build */
 
 typedef struct job {
-    struct e2b_builder *b;
-    const cay_task     *t;
-    int                 end; /* readable: it is done */
+    cay_service    *svc;
+    const cay_task *t;
+    int             stop, end; /* readable: the server ends; it is done */
 } job;
 
 static int open_archive(void *arg, const char *sha256, int *fd, cay_err *err)
@@ -110,7 +102,7 @@ static int open_archive(void *arg, const char *sha256, int *fd, cay_err *err)
     job *j = arg;
     CAY_AUTOFD dir = -1;
     char name[200];
-    CAY_TRY(e2b_build_dir(j->b->svc, &dir, err));
+    CAY_TRY(e2b_build_dir(j->svc, &dir, err));
     e2b_archive_name(j->t->tenant, sha256, name);
     *fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     return *fd < 0 ? cay_fail_why(err, CAY_ENOENT, "build_copy", "the files %.12s… of a COPY were not sent", sha256) : 0;
@@ -122,7 +114,7 @@ static void *renew(void *arg)
     job *j = arg;
     struct pollfd p = { .fd = j->end, .events = POLLIN };
     while (poll(&p, 1, RENEW_MS) == 0)
-        cay_task_renew(j->b->svc, j->t, LEASE_MS, NULL);
+        cay_task_renew(j->svc, j->t, LEASE_MS, NULL);
     return NULL;
 }
 
@@ -136,9 +128,9 @@ static int pull(job *j, const cay_call *call, const json_t *in, json_t *file, ca
         return 0;
     snprintf(auth, sizeof auth, "store:%.80s", secret ? secret : "");
     const cay_template_remote spec = { .size = sizeof spec, .ref = image, .tenant = j->t->tenant, .hidden = true, .auth = secret ? auth : NULL };
-    int rc = cay_template_pull(j->b->svc, call, &spec, &t, err);
+    int rc = cay_template_pull(j->svc, call, &spec, &t, err);
     if (secret)
-        cay_secret_remove(j->b->svc, secret, NULL);
+        cay_secret_remove(j->svc, secret, NULL);
     if (rc < 0)
         return rc;
     json_object_set_new(file, "from", json_string(t->id));
@@ -154,14 +146,14 @@ static int run(job *j, cay_err *err)
     const json_t *v;
     size_t i;
     const cay_policy open = { .size = sizeof open, .mode = CAY_NET_ALL }; /* as E2B's builds have it */
-    const cay_call call = { .size = sizeof call, .cancel_fd = j->b->stop, .actor = "builder" };
+    const cay_call call = { .size = sizeof call, .cancel_fd = j->stop, .actor = "builder" };
     cay_built built = { .size = sizeof built };
-    CAY_TRY(read_recipe(j->b->svc, j->t->subject, &in, err));
+    CAY_TRY(read_recipe(j->svc, j->t->subject, &in, err));
     CAY_TRY(cay_policy_text(&open, &net, err));
     int rc = pull(j, &call, in, json_object_get(in, "file"), err);
     if (rc < 0 && rc != CAY_ECANCELED) { /* the build itself has not begun: what it would say stands here */
         json_object_set_new(in, "error", cay__json_bytes(err->msg));
-        e2b_recipe_save(j->b->svc, j->t->subject, in, NULL);
+        e2b_recipe_save(j->svc, j->t->subject, in, NULL);
     }
     CAY_TRY(rc);
     json_array_foreach(json_object_get(in, "names"), i, v)
@@ -171,13 +163,13 @@ static int run(job *j, cay_err *err)
         return cay_fail(err, CAY_ETOOBIG, "the steps are too long");
     const cay_build spec = { .size = sizeof spec, .id = j->t->subject, .text = text, .names = names, .tenant = j->t->tenant, .hidden = true, .net = net,
                              .no_cache = cay__json_bool(in, "force", false), .archive = open_archive, .arg = j, .keep_start = true };
-    return cay_build_run(j->b->svc, &call, &spec, &built, err);
+    return cay_build_run(j->svc, &call, &spec, &built, err);
 }
 
 /* A build that failed has said so in its record: for the queue it is done. One that this server's end stopped is another's at once. */
-static void do_build(struct e2b_builder *b, const cay_task *t)
+static void do_build(cay_service *svc, int stop, const cay_task *t)
 {
-    job j = { .b = b, .t = t, .end = eventfd(0, EFD_CLOEXEC) };
+    job j = { .svc = svc, .t = t, .stop = stop, .end = eventfd(0, EFD_CLOEXEC) };
     cay_err err = CAY_ERR_INIT;
     pthread_t beside;
     bool beating = j.end >= 0 && pthread_create(&beside, NULL, renew, &j) == 0;
@@ -188,72 +180,24 @@ static void do_build(struct e2b_builder *b, const cay_task *t)
     }
     if (j.end >= 0)
         close(j.end);
-    struct pollfd stopped = { .fd = b->stop, .events = POLLIN };
+    struct pollfd stopped = { .fd = stop, .events = POLLIN };
     if (rc == CAY_ECANCELED && poll(&stopped, 1, 0) > 0) {
-        cay_task_renew(b->svc, t, 1, NULL);
+        cay_task_renew(svc, t, 1, NULL);
         return;
     }
-    cay_task_done(b->svc, t, NULL);
+    cay_task_done(svc, t, NULL);
 }
 
-/* ------------------------------------------------------------------ the threads */
+/* ------------------------------------------------------------------ of the queue */
 
-static void *work(void *arg)
+int e2b_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err)
 {
     static const char *const kinds[] = { E2B_BUILD_KIND, NULL };
-    struct e2b_builder *b = arg;
-    struct pollfd p[] = { { .fd = b->stop, .events = POLLIN }, { .fd = b->bell, .events = POLLIN } };
-    eventfd_t rung;
-    while (poll(p, 1, 0) == 0) {
-        cay_task *t;
-        cay_err err = CAY_ERR_INIT;
-        if (cay_task_turn(b->svc, kinds, b->owner, LEASE_MS, &t, &err) == 0) {
-            do_build(b, t);
-            cay_task_free(t);
-            continue;
-        }
-        poll(p, 2, err.retry_after_ms ? (int)CAY_MIN(err.retry_after_ms, (uint32_t)LOOK_MS) : LOOK_MS);
-        if (p[1].revents & POLLIN)
-            (void)!eventfd_read(b->bell, &rung);
-    }
-    return NULL;
-}
-
-int e2b_builder_start(cay_service *svc, struct e2b_builder **out, cay_err *err)
-{
-    struct e2b_builder *b = cay__alloc(sizeof *b);
-    pthread_attr_t attr;
-    *b = (struct e2b_builder){ .svc = svc, .stop = eventfd(0, EFD_CLOEXEC), .bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE) };
-    sweep(svc);
-    snprintf(b->owner, sizeof b->owner, "builder:%d", (int)getpid());
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK);
-    while (b->stop >= 0 && b->bell >= 0 && b->n < THREADS && pthread_create(&b->thread[b->n], &attr, work, b) == 0)
-        b->n++;
-    pthread_attr_destroy(&attr);
-    if (b->n == THREADS) {
-        *out = b;
-        return 0;
-    }
-    cay_fail_sys(err, CAY_ESYS, "start the builder");
-    e2b_builder_stop(b);
-    return CAY_ESYS;
-}
-
-void e2b_builder_stop(struct e2b_builder *b)
-{
-    if (!b)
-        return;
-    if (b->stop >= 0)
-        (void)!eventfd_write(b->stop, 1);
-    for (size_t i = 0; i < b->n; i++)
-        pthread_join(b->thread[i], NULL);
-    cay__close_fd(&b->stop);
-    cay__close_fd(&b->bell);
-    free(b);
-}
-
-void e2b_builder_wake(struct e2b_builder *b)
-{
-    (void)!eventfd_write(b->bell, THREADS);
+    cay_task *t;
+    int rc = cay_task_turn(svc, kinds, owner, LEASE_MS, &t, err);
+    if (rc < 0)
+        return rc == CAY_ENOENT ? 0 : rc;
+    do_build(svc, call->cancel_fd, t);
+    cay_task_free(t);
+    return 1;
 }

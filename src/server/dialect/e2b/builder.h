@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who does the builds that were asked for: two threads that take them from the queue in the store, so that one which was begun is gone on with
- * by the next server. What is to be built is a file beside the store, below e2b/, as are the archives that were sent for it.
+ * Builds that were asked for: jobs of the queue in the store, done by the server's builders (server/builders.h) in turns with those of other protocols, so that
+ * one which was begun is gone on with by the next server. What is to be built is a file beside the store, below e2b/, as are the archives that were sent for it.
  */
 #pragma once
 #include <jansson.h>
@@ -9,11 +9,9 @@
 
 #define E2B_BUILD_KIND "e2b-build"
 
-struct e2b_builder;
-int  e2b_builder_start(cay_service *svc, struct e2b_builder **out, cay_err *err);
-void e2b_builder_stop(struct e2b_builder *b);
-struct e2b_builder *cay__server_builder(cay__server *s);
-void e2b_builder_wake(struct e2b_builder *b); /* there may be something to do */
+/* Does one that waits, as cay_build_work() does: 1 there was one, 0 there was none. Stopped by the call it is left to who comes next. */
+int  e2b_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err);
+void e2b_build_sweep(cay_service *svc); /* what nobody asked for in a month */
 
 /* The directory of both, made when it is not there. */
 int  e2b_build_dir(cay_service *svc, int *fd, cay_err *err);

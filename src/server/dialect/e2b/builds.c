@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The SDK's template builder: a name is taken, files are sent by their hash, steps follow, and somebody asks how it goes. */
 #include "builder.h"
+#include <server/builders.h>
 #include "e2b.h"
 #include "ecr.h"
 #include <base/fd.h>
@@ -255,7 +256,7 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
         e2b_recipe_save(r->svc, r->param[1], recipe, NULL);
         return rc;
     }
-    e2b_builder_wake(cay__server_builder(r->server));
+    cay__builders_wake(cay__server_builders(r->server));
     return cay__reply(r, 202, NULL, NULL, 0);
 }
 
