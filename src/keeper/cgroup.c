@@ -9,6 +9,7 @@
 #include "cgfind.h"
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 static const char *const v2_on = "+memory +pids +cpu +io";
@@ -52,9 +53,19 @@ static int our_dir(const char *base)
     char name[32];
     name_of(name, sizeof name);
     CAY_AUTOFD at = open_dir(AT_FDCWD, base);
-    if (at < 0 || (mkdirat(at, name, 0755) < 0 && errno != EEXIST))
-        return -1;
-    return open_dir(at, name);
+    CAY_AUTOFD fd = -1;
+    struct stat st, own;
+    /* The lock says that we live (provider/native/strays.c); anybody may hold it, so it is not waited for. */
+    for (int i = 0; i < 5 && at >= 0; i++) {
+        cay__close_fd(&fd);
+        if (mkdirat(at, name, 0755) < 0 && errno != EEXIST)
+            return -1;
+        fd = open_dir(at, name);
+        if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &own) == 0 && fstatat(at, name, &st, 0) == 0 && st.st_ino == own.st_ino)
+            break;
+        usleep(1000);
+    }
+    return CAY_STEAL_FD(fd);
 }
 
 /* A group with processes cannot hand controllers down (except the root): step aside into a leaf of our own. */

@@ -3,6 +3,7 @@
 #include "../support/support.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/path.h>
 #include <base/str.h>
 #include <cay/sandbox.h>
 #include <cay/service.h>
@@ -644,17 +645,24 @@ static bool init_left(void *arg)
     return kill(*(int *)arg, 0) < 0;
 }
 
-/* Whose they were was written in what is gone: nobody but us can tell. */
-static void remove_groups(const char *instance)
+static void run_of_home(char run[CAY__RUN_MAX])
 {
-    char path[64];
-    snprintf(path, sizeof path, "*/%s*", instance);
+    CAY_AUTOFD fd = open(home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    OK(cay__run_dir(fd, run, CAY__RUN_MAX, false, E));
+}
+
+static bool no_groups(void *instance)
+{
+    size_t removed;
+    int status = -1;
+    cay_service_gc(svc, CALL(20000), &removed, NULL);
     int pid = fork();
     if (pid == 0) {
-        execlp("find", "find", "/sys/fs/cgroup", "-depth", "-type", "d", "-path", path, "-delete", NULL);
+        execlp("sh", "sh", "-c", "test -z \"$(find /sys/fs/cgroup -type d -name \"$0\" 2>/dev/null)\"", (char *)instance, NULL);
         _exit(127);
     }
-    waitpid(pid, NULL, 0);
+    waitpid(pid, &status, 0);
+    return status == 0;
 }
 
 static void instance_of(int pid, char out[32])
@@ -710,7 +718,7 @@ static void orphans_without_a_home_end(void **state)
 {
     (void)state;
     int pids[3];
-    char instance[32];
+    char instance[32], run[CAY__RUN_MAX], next[CAY__RUN_MAX];
     cay_sandbox *sb[3];
     for (int i = 0; i < 3; i++) {
         sb[i] = make((cay_create){ 0 });
@@ -727,12 +735,21 @@ static void orphans_without_a_home_end(void **state)
         cay_sandbox_unref(sb[i]);
     }
     cay_service_close(svc);
+    run_of_home(run);
     support_home_remove(home);
     for (int i = 0; i < 3; i++)
         assert_true(support_until(init_left, &pids[i], 60000));
-    if (instance[0])
-        remove_groups(instance);
+    /* Whoever tidies up another state directory of this user takes the rest along. */
     up(state);
+    run_of_home(next);
+    struct stat st;
+    struct timespec old[2] = { { .tv_sec = 1000000000 }, { .tv_sec = 1000000000 } };
+    assert_int_equal(utimensat(AT_FDCWD, run, old, 0), 0);
+    if (instance[0])
+        assert_true(support_until(no_groups, instance, 30000));
+    size_t removed;
+    OK(cay_service_gc(svc, CALL(20000), &removed, E));
+    assert_int_equal(stat(run, &st), strcmp(run, next) ? -1 : 0); /* a new directory may have got the number of the old one */
 }
 
 int main(int argc, char **argv)

@@ -49,6 +49,9 @@ int  cay__native_meet(cay__native *n, const cay_call *call, cay_err *err);
 /* The user namespace that layers of this state directory belong to; *fd stays as it is when we are root ourselves. */
 int  cay__native_userns(const char *home, const char *libexec, const cay_call *call, int *fd, cay_err *err);
 
+/* strays.c: what is left of state directories that are gone; how many things went. */
+size_t cay__native_strays(const cay__native *n);
+
 /* subid.c: gives the user namespace of that process the user's whole range; false when there is none. */
 bool cay__subid_map(int pid);
 

@@ -172,11 +172,16 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
     CAY_TRY(find_keeper(n->libexec, n->keeper, sizeof n->keeper, err));
     if (realpath(n->keeper, real)) /* it looks for cay-egress beside itself, from another directory */
         cay__str_copy(n->keeper, sizeof n->keeper, real);
-    CAY_TRY(cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err));
-    cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
-    CAY_AUTOFD lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (lock < 0 || flock(lock, LOCK_EX) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
+    CAY_AUTOFD lock = -1;
+    struct stat st = { .st_nlink = 0 };
+    for (int i = 0; i < TRIES && !st.st_nlink; i++) { /* the directory may just be taken for one that nobody needs any more */
+        CAY_TRY(cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err));
+        cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
+        cay__close_fd(&lock);
+        lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (lock >= 0 ? flock(lock, LOCK_EX) < 0 || fstat(lock, &st) < 0 : errno != ENOENT)
+            return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
+    }
     int died = 0;
     for (int64_t end = cay__now_ms() + START_MS;;) {
         if ((*sock = cay__native_knock(n)) >= 0)
