@@ -50,7 +50,7 @@ _cay() {
     --on-expiry) COMPREPLY=($(compgen -W 'kill pause' -- "$cur")); return ;;
     --profile) COMPREPLY=($(compgen -W 'default root' -- "$cur")); return ;;
     --scope) if [ "$verb" = key ]; then COMPREPLY=($(compgen -W 'admin tenant sandbox port file' -- "$cur")); return; fi; COMPREPLY=($(compgen -W 'one group tree' -- "$cur")); return ;;
-    --instructions | --resume | --session | --trace) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    --instructions | --resume | --sandbox-state | --session | --trace) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --approve) COMPREPLY=($(compgen -W 'auto ask never' -- "$cur")); return ;;
     --form) COMPREPLY=($(compgen -W 'plain openai chat mcp' -- "$cur")); return ;;
     --api) COMPREPLY=($(compgen -W 'responses chat' -- "$cur")); return ;;
