@@ -103,7 +103,7 @@ export interface Create {
 /** a secret that never enters */
 export interface SecretUse {
   name: string;
-  source: string; // store:NAME; others to scope admin
+  source: string; // store:NAME or fill:NAME; others to scope admin
   destination?: string;
 }
 
@@ -242,6 +242,7 @@ export interface Process {
   cpu_us?: number;
   rss?: number;
   started_ms?: number;
+  ended_ms?: number;
   command?: string;
   labels?: Record<string, string>;
   exit?: Exit;
@@ -458,6 +459,14 @@ export interface Expose {
   ttl_ms?: number; // how long the token holds; a day
 }
 
+/** where a port is that the provider publishes */
+export interface Endpoint {
+  port?: number; // inside
+  host?: string; // an address or name of the machine that runs it
+  host_port?: number;
+  tls?: boolean;
+}
+
 /** a command that is kept running */
 export interface Service {
   name?: string;
@@ -594,6 +603,26 @@ export interface TemplatePull {
   image: string; // [HOST[:PORT]/]NAME[:TAG][@DIGEST]
   names?: string[]; // of the template; left out: what the image is called
   platform?: string; // os/architecture; left out: this machine's
+}
+
+/** sandboxes that are ready */
+export interface Pool {
+  id?: string; // subject of its jobs
+  template?: string;
+  tenant?: string; // who looks the template up
+  low?: number; // with fewer ready, more are made
+  high?: number; // until so many are
+  ready?: number;
+  making?: number;
+  error?: string; // why the last one could not be made
+}
+
+/** a pool as it is wanted */
+export interface PoolPut {
+  template: string; // a name, looked up each time, or an id
+  tenant?: string; // who looks it up; default
+  low?: number; // 1
+  high: number;
 }
 
 /** who a tenant's pulls are to a registry */

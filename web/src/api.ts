@@ -23,7 +23,7 @@ export type Build = Required<T.Build>;
 export type Create = T.Create;
 export type Result = Required<T.Result>;
 /** A line of a sandbox's network log. */
-export interface NetRecord { t: number; box?: string; event: string; verdict: string; reason?: string; name?: string; addr?: string; port?: number; proto?: string; rule?: string; up?: number; down?: number; ms?: number }
+export interface NetRecord { t: number; box?: string; event: string; verdict: string; reason?: string; name?: string; addr?: string; port?: number; proto?: string; rule?: string; up?: number; down?: number; ms?: number; exec?: string; execs?: number }
 export interface Policy { mode: string; rules: string[]; rate_up?: number; rate_down?: number; connections?: number; bindings?: { name: string; destination: string }[] }
 export interface List<X> { items: X[]; next?: string }
 

@@ -141,7 +141,7 @@ export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snap
 
 // ------------------------------------------------------------------ what was refused
 
-export interface Refused { key: string; name: string; port: number; box: string; times: number; first: number; last: number; reason: string; proto: string; lookup: boolean }
+export interface Refused { key: string; name: string; port: number; box: string; times: number; first: number; last: number; reason: string; proto: string; lookup: boolean; exec?: string }
 /** By destination, the newest first. A name that could not even be looked up is refused for every port. */
 export function refusals(records: NetRecord[], box: string): Refused[] {
   const by = new Map<string, Refused>();
@@ -149,14 +149,14 @@ export function refusals(records: NetRecord[], box: string): Refused[] {
     if (r.verdict !== 'deny') continue;
     const name = r.name || r.addr || '?', port = r.event === 'dns' ? 0 : r.port ?? 0, key = `${name}:${port}`;
     const old = by.get(key);
-    if (old) { old.times++; old.last = Math.max(old.last, r.t); old.first = Math.min(old.first, r.t); }
-    else by.set(key, { key, name, port, box, times: 1, first: r.t, last: r.t, reason: r.reason ?? '', proto: r.proto ?? '', lookup: r.event === 'dns' });
+    if (old) { old.times++; old.last = Math.max(old.last, r.t); old.first = Math.min(old.first, r.t); old.exec = r.exec ?? old.exec; }
+    else by.set(key, { key, name, port, box, times: 1, first: r.t, last: r.t, reason: r.reason ?? '', proto: r.proto ?? '', lookup: r.event === 'dns', ...(r.exec ? { exec: r.exec } : {}) });
   }
   return [...by.values()].sort((a, b) => b.last - a.last);
 }
 /** The command that ran when something was refused, the one that began last; a terminal only when nothing else did. Nobody tells who asked: this is who could have. */
 export function asker(t: number, procs: Process[], ends: ReadonlyMap<string, number>, now: number): Process | undefined {
-  const on = procs.filter(p => p.id && p.started_ms - 50 <= t && (ends.get(p.id) ?? (p.state === 'ended' ? p.started_ms + 2000 : now)) + 200 >= t).sort((a, b) => a.started_ms - b.started_ms);
+  const on = procs.filter(p => p.id && p.started_ms - 50 <= t && (ends.get(p.id) ?? (p.ended_ms || (p.state === 'ended' ? p.started_ms + 2000 : now))) + 200 >= t).sort((a, b) => a.started_ms - b.started_ms);
   return on.filter(p => !p.tty).at(-1) ?? on.at(-1);
 }
 /** What a word of the network log means to a person: docs/network.md has them all. */
@@ -192,13 +192,13 @@ export function timeline(d: { procs: Process[]; snaps: Snapshot[]; audit: AuditL
   const ran = d.audit.filter(a => runs.test(a.action)).map(a => ({ from: a.time_ms - a.us / 1000, us: a.us, shell: !/\/(processes|pty)$/.test(a.action) }));
   for (const p of d.procs) {
     if (!p.id) continue;
-    const ended = d.ends.get(p.id), near = ran.find(a => a.shell && Math.abs(a.from - p.started_ms) < 400);
+    const ended = d.ends.get(p.id) ?? (p.ended_ms || undefined), near = ran.find(a => a.shell && Math.abs(a.from - p.started_ms) < 400);
     const took = ended ? ended - p.started_ms : p.state !== 'ended' ? d.now - p.started_ms : near ? near.us / 1000 : null;
     const bad = !!p.exit && (p.exit.code !== 0 || p.exit.signal !== 0);
     spans.push({ id: p.id, kind: 'exec', label: p.command, start: p.started_ms, took, depth: 0, process: p.id, bad, note: p.state !== 'ended' ? 'running' : p.exit?.signal ? `ended by signal ${p.exit.signal}` : `ended with ${p.exit?.code ?? 0}` });
   }
   // A snapshot that was taken while a command ran hangs under it; a terminal is always open and says nothing.
-  const hung = new Map<string, Span[]>(), during = (t: number) => d.procs.filter(p => p.id && !p.tty && p.started_ms <= t && (d.ends.get(p.id) ?? (p.state === 'ended' ? 0 : d.now)) >= t).at(-1);
+  const hung = new Map<string, Span[]>(), during = (t: number) => d.procs.filter(p => p.id && !p.tty && p.started_ms <= t && (d.ends.get(p.id) ?? (p.ended_ms || (p.state === 'ended' ? 0 : d.now))) >= t).at(-1);
   for (const s of d.snaps) { const owner = during(s.created_ms), list = owner ? hung.get(owner.id) ?? hung.set(owner.id, []).get(owner.id)! : spans; list.push({ id: s.id, kind: 'snapshot', label: s.label || (s.automatic ? 'automatic' : s.id.slice(0, 8)), start: s.created_ms, took: (s.total_us ?? 0) / 1000, depth: owner ? 1 : 0, note: s.method, bad: false, snap: s.id, process: owner?.id }); }
   for (const a of d.audit) {
     const verb = verbs.find(([re]) => re.test(a.action));
