@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docker DOCKER [quick]: a command, a sandbox, a small file and 100 MB in a container of provider docker, beside what the engine's own
- * command line needs for the same, in turns. Run by tests/docker/with; the image is $CAY_DOCKER_IMAGE. */
+/* docker DOCKER SCRIPT PACKAGES [quick]: a command, a sandbox, a small file, 10,000 files and 100 MB in a container of provider docker, beside what the engine's own
+ * command line needs for the same, in turns, and the Docker client of the published Agents SDK (docker.js). Run by tests/docker/with; the image is
+ * $CAY_DOCKER_IMAGE. */
 #include "measure.h"
 #include <cay/cay.h>
 #include <spawn.h>
@@ -85,12 +86,78 @@ static void tell(const char *name, const char *unit, double scale, series *ours,
     figure((fig){ name, unit, a, .ratio = times ? b / a : a / b, .goal = goal, .n = ours->n, .peers = (peer[]){ { peer_name, b }, { NULL, 0 } } });
 }
 
+/* ------------------------------------------------------------------ the SDK's client */
+
+enum { SDK_EXEC, SDK_READ, SDK_CREATE, SDK_MANY, SDK_FIGURES };
+
+static void ask_sdk(const char *script, const char *packages, const char *image, size_t files, bool quick, double out[SDK_FIGURES])
+{
+    char n[24], rounds[8], line[512] = "";
+    snprintf(n, sizeof n, "%zu", files);
+    snprintf(rounds, sizeof rounds, "%d", quick ? 3 : 30);
+    const char *const argv[] = { "node", script, packages, image, n, rounds, NULL };
+    posix_spawn_file_actions_t a;
+    int p[2], status, at = 0;
+    pid_t pid;
+    if (pipe(p) < 0)
+        give_up("pipe");
+    posix_spawn_file_actions_init(&a);
+    posix_spawn_file_actions_adddup2(&a, p[1], 1);
+    posix_spawn_file_actions_addclose(&a, p[0]);
+    if (posix_spawnp(&pid, argv[0], &a, NULL, (char *const *)argv, environ))
+        give_up("node cannot be run");
+    posix_spawn_file_actions_destroy(&a);
+    close(p[1]);
+    for (ssize_t k; at < (int)sizeof line - 1 && (k = read(p[0], line + at, sizeof line - 1 - (size_t)at)) > 0;)
+        at += (int)k;
+    close(p[0]);
+    if (waitpid(pid, &status, 0) != pid || status || sscanf(line, "%lf %lf %lf %lf", &out[0], &out[1], &out[2], &out[3]) != 4)
+        give_up("the SDK's Docker client could not be measured: %s", line);
+}
+
+static void tell_sdk(const char *name, const char *unit, double ours, double theirs, const char *goal, size_t n)
+{
+    figure((fig){ name, unit, ours, .ratio = theirs / ours, .goal = goal, .n = n, .peers = (peer[]){ { "agents-sdk docker", theirs }, { NULL, 0 } } });
+}
+
+/* A sandbox with so many files of 1 kB, and its first command. */
+static double manifest_time(cay_service *svc, size_t files)
+{
+    size_t cap = files * 1200 + 65536, at = 0;
+    char *m = malloc(cap), text[1017];
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb;
+    if (!m)
+        give_up("out of memory");
+    memset(text, 'x', 1016);
+    text[1016] = 0;
+    at += (size_t)snprintf(m, cap, "{\"version\":1,\"entries\":{");
+    for (unsigned d = 0; d < 100; d++) {
+        at += (size_t)snprintf(m + at, cap - at, "%s\"d%u\":{\"type\":\"dir\",\"children\":{", d ? "," : "", d);
+        for (size_t i = d; i < files; i += 100)
+            at += (size_t)snprintf(m + at, cap - at, "%s\"f%zu\":{\"type\":\"file\",\"content\":\"%s\"}", i == d ? "" : ",", i, text);
+        at += (size_t)snprintf(m + at, cap - at, "}}");
+    }
+    snprintf(m + at, cap - at, "}}");
+    cay_create c = { .size = sizeof c, .provider = "docker", .manifest = m };
+    double t = now_us();
+    need(cay_service_create(svc, NULL, &c, &sb, &err), &err, "create with files");
+    exec_time(sb);
+    t = now_us() - t;
+    need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
+    cay_sandbox_unref(sb);
+    free(m);
+    return t;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc < 2)
-        give_up("usage: docker DOCKER [quick]");
+    if (argc < 4)
+        give_up("usage: docker DOCKER SCRIPT PACKAGES [quick]");
     const char *docker = argv[1], *image = getenv("CAY_DOCKER_IMAGE");
-    bool quick = argc > 2;
+    bool quick = argc > 4;
+    double sdk[SDK_FIGURES];
+    size_t files = quick ? 500 : 10000;
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     cay_sandbox *sb, *other;
@@ -129,6 +196,12 @@ int main(int argc, char **argv)
     tell("docker-down", "ms", 1000, &s[8], &s[9], "docker exec cat", "<=1", false);
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
     cay_sandbox_unref(sb);
+    double many = manifest_time(svc, files);
+    ask_sdk(argv[2], argv[3], image, files, quick, sdk);
+    tell_sdk("docker-sdk-exec", "ms", percentile(&s[0], 50) / 1000, sdk[SDK_EXEC], ">=50", s[0].n);
+    tell_sdk("docker-sdk-read", "ms", percentile(&s[2], 50) / 1000, sdk[SDK_READ], ">=100", s[2].n);
+    tell_sdk("docker-sdk-create", "ms", percentile(&s[4], 50) / 1000, sdk[SDK_CREATE], NULL, s[4].n);
+    tell_sdk("docker-manifest", "ms", many / 1000, sdk[SDK_MANY], ">=20", 1);
     cay_service_close(svc);
     return 0;
 }

@@ -84,5 +84,12 @@ while True: c=s.accept()[0]; c.sendall(b"hello\n"); c.close()' >/dev/null
         echo "skipped: this engine cannot publish here: $(tail -n 1 "$ENGINE_DIR/out")"
     fi
 fi
+# ------------------------------------------------------------------ a volume by a driver with options
+if [ "$engine" = docker ]; then
+    cay create --name vol --image localhost/cay-test:latest --option volumes=mem:/mem:driver=local:opt.type=tmpfs:opt.device=tmpfs:opt.o=size=4m >/dev/null 2>"$ENGINE_DIR/err" || bad "a volume: $(cat "$ENGINE_DIR/err")"
+    same "its driver was told what it wants" "$(cay exec vol -- sh -c 'df -k /mem | awk "NR == 2 { print \$1, \$2 }"')" "tmpfs 4096"
+    cay rm -f vol >/dev/null
+    api -X DELETE "http://e/v1.41/volumes/mem" >/dev/null
+fi
 refused "a port without a network" option_invalid cay --json create --image localhost/cay-test:latest --option publish=80
 exit $failed

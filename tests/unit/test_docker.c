@@ -114,7 +114,7 @@ static void options_become_members(void **state)
     cay_pair labels[] = { { "team", "a" }, { CAY__DOCKER_OWNER, "stolen" }, { NULL, NULL } };
     cay_create c = { .size = sizeof c, .grants = &grant, .ngrants = 1, .labels = labels, .limits = { .memory = 1 << 20, .swap = CAY_UNLIMITED, .pids = CAY_UNLIMITED } };
     CAY_AUTOJSON *j = spec_of(&c, (cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "80,90:9090" }, { "read_only", "true" }, { "cap_add", "NET_RAW" },
-                                                { "seccomp", "unconfined" }, { "runtime", "runsc" }, { "volumes", "v:/v:ro,w:/w:driver=nfs" }, { NULL, NULL } });
+                                                { "seccomp", "unconfined" }, { "runtime", "runsc" }, { "volumes", "v:/v:ro,w:/w:driver=nfs:opt.share=a/b:opt.o=vers=4" }, { NULL, NULL } });
     json_t *h = json_object_get(j, "HostConfig"), *m = json_object_get(h, "Mounts"), *b = json_object_get(h, "PortBindings");
     assert_string_equal(cay__json_str(h, "NetworkMode", ""), "bridge");
     assert_true(cay__json_bool(h, "ReadonlyRootfs", false) && has(json_object_get(h, "CapAdd"), "NET_RAW"));
@@ -124,6 +124,9 @@ static void options_become_members(void **state)
     assert_true(cay__json_bool(json_array_get(m, 2), "ReadOnly", false)); /* a grant is, unless rw */
     assert_true(cay__json_bool(json_array_get(m, 3), "ReadOnly", false));
     assert_string_equal(cay__json_str(json_object_get(json_object_get(json_array_get(m, 4), "VolumeOptions"), "DriverConfig"), "Name", ""), "nfs");
+    json_t *wants = json_object_get(json_object_get(json_object_get(json_array_get(m, 4), "VolumeOptions"), "DriverConfig"), "Options");
+    assert_string_equal(cay__json_str(wants, "share", ""), "a/b");
+    assert_string_equal(cay__json_str(wants, "o", ""), "vers=4");
     assert_string_equal(cay__json_str(json_array_get(json_object_get(b, "90/tcp"), 0), "HostPort", ""), "9090");
     assert_string_equal(cay__json_str(json_array_get(json_object_get(b, "80/tcp"), 0), "HostIp", ""), "127.0.0.1"); /* not the world */
     assert_int_equal(cay__json_int(h, "MemorySwap", 0), -1);

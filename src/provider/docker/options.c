@@ -78,7 +78,7 @@ static const struct {
     { "cap_add", is_list, "capabilities with commas, as NET_RAW", AT(cap_add), false },
     { "seccomp", is_seccomp, "default, unconfined or the absolute path of a profile", AT(seccomp), false },
     { "runtime", is_name, "a runtime that the engine knows", AT(runtime), false },
-    { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME], several with commas", AT(volumes), false },
+    { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME][:opt.KEY=VALUE…], several with commas", AT(volumes), false },
     { "platform", is_platform, "linux/ARCHITECTURE", AT(platform), false },
     { "dockerfile", is_path, "the absolute path of a directory with a Dockerfile, or of such a file", AT(dockerfile), false },
     { "build_args", is_list, "KEY=VALUE, one a line, or a JSON object", AT(build_args), false },

@@ -10,7 +10,7 @@
 
 #define USUAL_USER    "user"
 #define USUAL_WORKDIR "/workspace"
-enum { CONFIG_MAX = 4 << 20, PROFILE_MAX = 1 << 20, RO_TMPFS = 64 << 20, TASKS = 32768 };
+enum { VOLUME_PARTS = 16, CONFIG_MAX = 4 << 20, PROFILE_MAX = 1 << 20, RO_TMPFS = 64 << 20, TASKS = 32768 };
 
 /* What pid 1 needs to be root for its users, and apt for root. Commands of other users have none of them, and none can be had. */
 static const char *const caps[] = { "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID" };
@@ -114,15 +114,22 @@ static int add_volumes(json_t *mounts, const char *list, cay_err *err)
 {
     char one[512];
     while (list && next(&list, one, sizeof one)) {
-        char *part[4] = { one };
+        char *part[VOLUME_PARTS] = { one };
         size_t n = 1;
-        for (char *p = one; (p = strchr(p, ':')) && n < 4;) {
+        for (char *p = one; (p = strchr(p, ':')) && n < VOLUME_PARTS;) {
             *p++ = 0;
             part[n++] = p;
         }
         bool ro = false, bad = n < 2 || part[1][0] != '/' || !*part[0] || *part[0] == '/' || *part[0] == '.';
         const char *driver = NULL;
+        CAY_AUTOJSON *more = json_object();
         for (size_t i = 2; i < n; i++) {
+            char *eq = cay__str_starts(part[i], "opt.") ? strchr(part[i], '=') : NULL;
+            if (eq && eq > part[i] + 4) { /* for the driver */
+                *eq = 0;
+                json_object_set_new(more, part[i] + 4, json_string(eq + 1));
+                continue;
+            }
             if (!strcmp(part[i], "ro"))
                 ro = true;
             else if (cay__str_starts(part[i], "driver="))
@@ -131,10 +138,10 @@ static int add_volumes(json_t *mounts, const char *list, cay_err *err)
                 bad = true;
         }
         if (bad)
-            return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option volumes: %.60s is no NAME:/TARGET[:ro][:driver=NAME]; a directory of the host is given by --mount", one);
+            return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option volumes: %.60s is no NAME:/TARGET[:ro][:driver=NAME][:opt.KEY=VALUE…]; a directory of the host is given by --mount", one);
         json_t *m = json_pack("{s:s,s:s,s:s,s:b}", "Type", "volume", "Source", part[0], "Target", part[1], "ReadOnly", ro);
-        if (driver)
-            json_object_set_new(m, "VolumeOptions", json_pack("{s:{s:s}}", "DriverConfig", "Name", driver));
+        if (driver || json_object_size(more))
+            json_object_set_new(m, "VolumeOptions", json_pack("{s:{s:s,s:O}}", "DriverConfig", "Name", driver ? driver : "local", "Options", more));
         json_array_append_new(mounts, m);
     }
     return 0;
