@@ -374,8 +374,10 @@ static int settle_undo(const cay_job *job, void *arg)
     cay__upper_mark(svc, upper, now);
     /* What a sandbox that is not alive had put aside it gets back when it starts. */
     cay__str_join(aside, sizeof aside, "sandboxes/", job->subject, "/aside", NULL);
-    if (above(svc, job->subject)) /* what was to be above it: put in place, or dropped */
-        cay__on_ask(svc, NULL, strcmp(now, cay__json_str(o, "mark", "")) != 0 ? "finish" : "drop", job->subject, cay__json_str(o, "to", ""), NULL);
+    /* What was to be above it: put in place, or dropped. Until that is done the job stays, and the sandbox does not start. */
+    if (above(svc, job->subject) &&
+        cay__on_ask(svc, NULL, strcmp(now, cay__json_str(o, "mark", "")) != 0 ? "finish" : "drop", job->subject, cay__json_str(o, "to", ""), NULL) < 0)
+        return 0;
     if (!*now)
         cay__upper_mark(svc, upper, now);
     bool done = layers && *now && strcmp(now, cay__json_str(o, "mark", "")) != 0 && fstatat(svc->home_fd, aside, &st, AT_SYMLINK_NOFOLLOW) < 0;
