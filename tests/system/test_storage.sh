@@ -239,10 +239,10 @@ ok "no such bucket" same "$(ask "/$id/mount" "$(bucket /workspace/none-such noth
 ok "no key is inside or in the state directory" sh -c "! $cay exec $id -- sh -c 'cat /proc/self/mountinfo /proc/[0-9]*/environ 2>/dev/null' </dev/null | grep -aq S3RVER && ! grep -rsq S3RVER '$CAY_HOME'"
 kill "$bridge"
 wait "$bridge"
-"$build/cay-server" --home "$CAY_HOME" --listen 127.0.0.1:0 >"$tmp/serve" 2>>"$tmp/server.log" </dev/null &
+"$build/cay-server" --home "$CAY_HOME" --listen 127.0.0.1:0 >"$tmp/again" 2>>"$tmp/server.log" </dev/null &
 bridge=$!
-eventually grep -q '^listening on http' "$tmp/serve"
-url=$(sed -n 's/^listening on \(http[^ ]*\).*/\1/p' "$tmp/serve")/v1/sandbox
+eventually grep -q '^listening on http' "$tmp/again"
+url=$(sed -n 's/^listening on \(http[^ ]*\).*/\1/p' "$tmp/again")/v1/sandbox
 ok "another server takes it away" same "$(ask "/$id/unmount" '{"mountPath":"/data/rw"}')" 200
 ok "with all that was written brought away" object other/sub/l live
 ok "and its directory" fails exec "$id" -- ls -d /data/rw
