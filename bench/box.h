@@ -37,6 +37,13 @@ static inline int make_box(cay_service *svc, const char *hostname, cay_sandbox *
     return cay_service_create(svc, NULL, &c, out, err);
 }
 
+/* An ordinary one that may reach a name. */
+static inline int make_net_box(cay_service *svc, cay_sandbox **out, cay_err *err)
+{
+    cay_create c = { .size = sizeof c, .ephemeral = true, .net = "cay-net 1\nmode rules\nrule bench.example\n" };
+    return cay_service_create(svc, NULL, &c, out, err);
+}
+
 static inline int run_in(cay_sandbox *sb, uint64_t timeout_ms, cay_err *err)
 {
     const char *const argv[] = { INSIDE_TRUE, NULL };

@@ -7,6 +7,20 @@
  */
 #include "box.h"
 
+/* The same as once() with a policy. */
+static double with_policy(cay_service *svc)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb;
+    double t = now_us();
+    need(make_net_box(svc, &sb, &err), &err, "create");
+    need(run_in(sb, 0, &err), &err, "exec");
+    double spent = now_us() - t;
+    need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
+    cay_sandbox_unref(sb);
+    return spent;
+}
+
 /* Microseconds from the request to the command's end; with the destruction when it is asked for. */
 static double once(cay_service *svc, const char *hostname, bool destroy)
 {
@@ -25,22 +39,26 @@ static double once(cay_service *svc, const char *hostname, bool destroy)
 
 static void pooled(cay_service *svc, bare_spawn *bare, size_t n)
 {
-    series floor = { 0 }, ready = { 0 }, late = { 0 };
+    series floor = { 0 }, ready = { 0 }, late = { 0 }, net = { 0 };
     for (size_t i = 0; i < n + 3; i++) {
         double a = spawn_time(bare);
         sleep_ms(25);
         double b = once(svc, NULL, false);
         sleep_ms(25);
         double c = once(svc, "bench", false);
+        sleep_ms(25);
+        double d = with_policy(svc);
         if (i < 3)
             continue;
         add(&floor, a);
         add(&ready, b);
         add(&late, c);
+        add(&net, d);
     }
-    double f = percentile(&floor, 50), r = percentile(&ready, 50), l = percentile(&late, 50);
+    double f = percentile(&floor, 50), r = percentile(&ready, 50), l = percentile(&late, 50), p = percentile(&net, 50);
     figure((fig){ "first-exec", "us", r, f, r / f, "<=6.0", n });
     figure((fig){ "first-exec-late", "us", l, f, l / f, "<=6.0", n });
+    figure((fig){ "create-policy", "us", p - r, f, (p - r) / f, "<=1.0", n }); /* what a policy adds */
 }
 
 static void cold(cay_service *svc, bare_spawn *bare, size_t n)

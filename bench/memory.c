@@ -30,13 +30,13 @@ static double parked(const bare *b, size_t n)
     return used / (double)n;
 }
 
-static double sandboxes(cay_service *svc, size_t n)
+static double sandboxes(cay_service *svc, size_t n, bool net)
 {
     cay_sandbox **all = calloc(n, sizeof(cay_sandbox *));
     cay_err err = CAY_ERR_INIT;
     double before = available_kb();
     for (size_t i = 0; i < n; i++)
-        need(make_box(svc, NULL, &all[i], &err), &err, "create");
+        need(net ? make_net_box(svc, &all[i], &err) : make_box(svc, NULL, &all[i], &err), &err, "create");
     double used = before - available_kb();
     for (size_t i = 0; i < n; i++) {
         need(cay_sandbox_remove(all[i], NULL, &err), &err, "remove");
@@ -64,11 +64,12 @@ int main(int argc, char **argv)
         give_up("no template in %s", home);
     snprintf(b.layer, sizeof b.layer, "%s", g.gl_pathv[0]);
     snprintf(b.dir, sizeof b.dir, "%s", home);
-    double floor = parked(&b, n), value = sandboxes(svc, n);
+    double floor = parked(&b, n), value = sandboxes(svc, n, false), net = sandboxes(svc, n, true);
     bool few = n < 100; /* too few to stand out from what else the machine does: a figure without a goal */
-    if (!few && (floor <= 0 || value <= 0))
+    if (!few && (floor <= 0 || value <= 0 || net <= 0))
         give_up("idle-memory: other programs gave memory back meanwhile");
     figure((fig){ "idle-memory", "kB", value, floor, value / floor, few ? NULL : "<=1.3", n });
+    figure((fig){ "idle-memory-net", "kB", net, floor, net / floor, few ? NULL : "<=1.4", n });
     cay_sandbox_remove(sb, NULL, &err);
     cay_sandbox_unref(sb);
     cay_service_close(svc);

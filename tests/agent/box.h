@@ -44,14 +44,14 @@ static int box_close(void **state)
     return rc | left;
 }
 
-static int box_set_up(void **state)
+static inline int box_set_up(void **state)
 {
     (void)state;
     model = play_model(&p, "gpt-5.4-mini");
     return 0;
 }
 
-static int box_tear_down(void **state)
+static inline int box_tear_down(void **state)
 {
     (void)state;
     cay_model_free(model);

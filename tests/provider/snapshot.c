@@ -529,7 +529,7 @@ static void a_directory_copied_on_write_is_copied(void **state)
     cay_snapped out = { .size = sizeof out };
     put(sb, "a", "1");
     const char *name = layer(0);
-    char path[256], both[64];
+    char path[512], both[400];
     struct stat st;
     OK(S.ops->snapshot(sb->box, NULL, &(cay_snap){ .size = sizeof(cay_snap), .layer = name }, &out, E));
     assert_false(out.stacked); /* the stack stays */
