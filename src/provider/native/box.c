@@ -238,19 +238,22 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     CAY_FAULT("client.create.send");
     cay__ask ask = { CAY_MSG_CREATE, &m, sizeof m, tail.data, tail.len, fds.fds, fds.n };
     cay__reply r = { 0 };
-    int sock = -1;
-    if (spec->ephemeral)
+    CAY_AUTOFD sock = -1;
+    bool together = spec->net && !kept;
+    if (spec->ephemeral && !together)
         CAY_TRY(cay__link_begin(&n->link, call, &ask, &r, &sock, err));
-    else
+    else if (!together)
         CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
-    CAY_FAULT("client.create.answered");
     cay__nbox *b = box_new(n, id);
-    if (sock >= 0)
-        own(b, sock);
-    int rc = n->hello.features & CAY_FEAT_QUOTA ? cay__quota_set(n->home_fd, id, m.disk, m.inodes, err) : 0;
+    int rc = together ? cay__nbox_policy_ahead(b, call, &ask, spec->net, &sock, err) : 0;
+    CAY_FAULT("client.create.answered");
+    if (sock >= 0 && spec->ephemeral)
+        own(b, CAY_STEAL_FD(sock));
+    if (rc == 0 && (n->hello.features & CAY_FEAT_QUOTA))
+        rc = cay__quota_set(n->home_fd, id, m.disk, m.inodes, err);
     /* One that ran before still has its former policy: what the request says takes its place, nothing means off. */
     uint64_t revision = 0;
-    const char *net = spec->net;
+    const char *net = together ? NULL : spec->net;
     if (rc == 0 && kept && !net && (rc = cay__nbox_policy_get(b, call, NULL, NULL, &revision, err)) == 0 && revision)
         net = "cay-net 1\nmode off\n";
     if (rc == 0 && net)

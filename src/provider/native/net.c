@@ -40,6 +40,24 @@ int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t l
     return 0;
 }
 
+/* A create and its policy in one round trip: the keeper answers the one and goes on with the other. */
+int cay__nbox_policy_ahead(cay__nbox *b, const cay_call *call, const cay__ask *create, const char *text, int *sock, cay_err *err)
+{
+    cay_m_net m = { .op = CAY_NET_SET };
+    cay__reply r = { 0 };
+    CAY_AUTOFD fd = -1;
+    cay__link one = { .dial = b->n->link.dial, .broke = b->n->link.broke, .arg = b->n->link.arg, .peer = "keeper", .lock = PTHREAD_MUTEX_INITIALIZER, .ahead = create };
+    size_t len = strlen(text);
+    if (!len || len > CAY_NET_TEXT)
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
+    CAY_TRY(text_fd(text, len, &fd, err));
+    memcpy(m.id, b->id, sizeof m.id);
+    cay__ask ask = { .type = CAY_MSG_NET, .body = &m, .len = sizeof m, .fds = &fd, .nfds = 1 };
+    int rc = cay__link_begin(&one, call, &ask, &r, sock, err);
+    cay__link_close(&one);
+    return rc;
+}
+
 int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err)
 {
     static const char off[] = "cay-net 1\nmode off\n";
