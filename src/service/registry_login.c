@@ -10,7 +10,7 @@
 #include <base/str.h>
 
 #define SPACE "registry-login"
-enum { KEY = CAY_TENANT_MAX + 300 };
+enum { KEY = CAY_TENANT_MAX + 300, MOST = 64 /* of one tenant */ };
 
 /* docker.io has three names. */
 static int key_of(const char *tenant, const char *host, char out[KEY], cay_err *err)
@@ -37,6 +37,29 @@ static bool plain(const char *s, const char *not)
     return *s && strlen(s) < 2000;
 }
 
+typedef struct others {
+    const char *key;
+    unsigned    n;
+} others;
+
+static int on_other(const char *key, const char *value, void *arg)
+{
+    others *o = arg;
+    (void)value;
+    o->n += strcmp(key, o->key) != 0;
+    return 0;
+}
+
+static int has_room(cay_service *svc, const char *key, cay_err *err)
+{
+    char prefix[KEY];
+    others o = { .key = key };
+    cay__str_copy(prefix, sizeof prefix, key);
+    prefix[strcspn(prefix, "/") + 1] = 0;
+    CAY_TRY(svc->store->note_list(svc->db, SPACE, prefix, on_other, &o, err));
+    return o.n < MOST ? 0 : cay_fail_why(err, CAY_EINVAL, "registry_logins_many", "a tenant has at most %d log-ins at registries; forget one that is not needed", MOST);
+}
+
 int cay_registry_login(cay_service *svc, const char *tenant, const char *host, const char *user, const char *password, cay_err *err)
 {
     char key[KEY], login[4100];
@@ -44,6 +67,7 @@ int cay_registry_login(cay_service *svc, const char *tenant, const char *host, c
     CAY_TRY(key_of(tenant, host, key, err));
     if (!user || !password || !plain(user, ":") || !plain(password, ""))
         return cay_fail_why(err, CAY_EINVAL, "registry_auth", "a log-in has a user without ':' and a password, each one line of 1 to 2000 bytes");
+    CAY_TRY(has_room(svc, key, err));
     cay__str_join(login, sizeof login, user, ":", password, NULL);
     int rc = cay__vault_put(svc, SPACE, key, login, strlen(login), err);
     explicit_bzero(login, sizeof login);

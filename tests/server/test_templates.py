@@ -361,6 +361,12 @@ class Pulls(unittest.TestCase):
                            (self.host, {'username': 'a', 'password': 'x\ny'})):
             self.assertEqual(self.ask('PUT', '/registries/' + host, body, ann)[0], 400, (host, body))
         self.assertEqual(self.ask('DELETE', '/registries/none', key=ann)[0], 400)
+        # so many and no more; what is there can still be changed
+        for n in range(64):
+            self.assertEqual(self.ask('PUT', f'/registries/r{n}.test', me, ann)[0], 204, n)
+        status, problem = self.ask('PUT', '/registries/one-more.test', me, ann)[:2]
+        self.assertEqual((status, problem['code']), (400, 'registry_logins_many'))
+        self.assertEqual(self.ask('PUT', '/registries/r0.test', me, ann)[0], 204)
         # the same at the command line
         run = lambda *a, i='': subprocess.run([BUILD + '/cay', *a], input=i, text=True, capture_output=True, env=self.s.env)
         p = run('template', 'login', '-u', 'me', '--tenant', 'bob', self.host, i='pass:word\n')
