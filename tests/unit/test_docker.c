@@ -244,6 +244,8 @@ static void what_opens_the_wall_is_refused(void **state)
     assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "cap_add", "ALL" }, { NULL, NULL } }, &why), CAY_EPERM);
     assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "/etc:/x" }, { NULL, NULL } }, &why), CAY_EINVAL);
     assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "v" }, { NULL, NULL } }, &why), CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "v:/h:opt.type=none:opt.o=bind:opt.device=/" }, { NULL, NULL } }, &why), CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "v:/h:opt.type=ext4:opt.device=/dev/sda1" }, { NULL, NULL } }, &why), CAY_EINVAL);
     assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "0" }, { NULL, NULL } }, &why), CAY_EINVAL);
     assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "80:99999" }, { NULL, NULL } }, &why), CAY_EINVAL);
     assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "publish", "80" }, { NULL, NULL } }, &why), CAY_EINVAL);

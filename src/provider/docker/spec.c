@@ -110,6 +110,14 @@ static int add_ports(json_t *top, json_t *host, const char *list, cay_err *err)
     return 0;
 }
 
+/* What a driver is told may name a server's directory or a kind of filesystem, never a place of the host: those are judged, and given by --mount. */
+static bool names_the_host(const char *key, const char *value)
+{
+    if (!strcmp(key, "o") && strstr(value, "bind"))
+        return true;
+    return value[0] == '/' && value[1] != '/';
+}
+
 static int add_volumes(json_t *mounts, const char *list, cay_err *err)
 {
     char one[512];
@@ -127,6 +135,7 @@ static int add_volumes(json_t *mounts, const char *list, cay_err *err)
             char *eq = cay__str_starts(part[i], "opt.") ? strchr(part[i], '=') : NULL;
             if (eq && eq > part[i] + 4) { /* for the driver */
                 *eq = 0;
+                bad |= names_the_host(part[i] + 4, eq + 1);
                 json_object_set_new(more, part[i] + 4, json_string(eq + 1));
                 continue;
             }
