@@ -26,8 +26,10 @@ static int read_value(const char *domain, const char *value, const char **form, 
     *form = value;
     if (strstr(value, "${e2b.identity."))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "network.rules: %.80s: iam identity tokens are not supported by this server", domain);
+    if (strstr(value, "${store:"))
+        return cay_fail(err, CAY_EINVAL, "network.rules: %.80s: a secret is ${e2b.secrets.NAME}", domain);
     if (!strstr(value, SECRET))
-        return strstr(value, "${store:") ? cay_fail(err, CAY_EINVAL, "network.rules: %.80s: a secret is ${e2b.secrets.NAME}", domain) : 0;
+        return 0;
     for (const char *s = value, *at; *s;) {
         at = strstr(s, SECRET);
         size_t n = at ? strcspn(at, "}") : 0;
