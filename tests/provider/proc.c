@@ -207,6 +207,17 @@ static void run_feeds_more_than_a_pipe_holds(void **state)
     free(big);
 }
 
+/* Where the command's parent is a process of ours, the command may be able to stop it. */
+static void time_out_ends_one_that_stopped_its_parent(void **state)
+{
+    (void)state;
+    NEED_SHELL();
+    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "kill -STOP $PPID 2>/dev/null; sleep 100", .timeout_ms = 300 });
+    cay_exit x = wait_for(p, 10000);
+    assert_string_equal(x.reason, "time");
+    cay_proc_unref(p);
+}
+
 static void time_out_kills_the_whole_tree(void **state)
 {
     (void)state;
@@ -535,6 +546,7 @@ tests suite_proc(size_t *n)
         cmocka_unit_test(stdin_is_fed_and_closed),
         cmocka_unit_test(run_feeds_more_than_a_pipe_holds),
         cmocka_unit_test(time_out_kills_the_whole_tree),
+        cmocka_unit_test(time_out_ends_one_that_stopped_its_parent),
         cmocka_unit_test(a_term_that_is_obeyed_needs_no_grace),
         cmocka_unit_test(a_background_child_does_not_delay_the_result),
         cmocka_unit_test(signals_reach_one_group_or_tree),

@@ -176,8 +176,11 @@ static void order(proc *p, int sig, cay_scope scope)
 {
     child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = (int)scope };
     int fd = p->lead ? p->lead : p->ctl.fd;
-    if (fd >= 0)
-        cay__fd_send(fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
+    if (fd < 0)
+        return;
+    cay__fd_send(fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
+    if (p->reaper && p->ctl.fd >= 0) /* the command may have stopped it: then a time-out would wait with it */
+        kill(p->reaper, SIGCONT);
 }
 
 bool cay__exec_signal(proc *p, int sig, cay_scope scope)
@@ -560,6 +563,7 @@ static void start(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
     }
     proc *p = proc_new(h, m, k);
     p->ctl = (cay__watch){ .fd = ctl, .events = EPOLLIN, .fn = on_ctl };
+    p->reaper = reaper;
     cay__loop_add(&h->loop, &p->ctl);
     proc_streams(p, k, m, fds, nfds);
     if (m->timeout_ms)

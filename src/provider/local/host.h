@@ -45,6 +45,7 @@ struct proc {
     size_t      nlabels;
     uint32_t    flags;
     int         pid;
+    int         reaper; /* its pid, while ctl is open; 0: another's */
     uint64_t    start; /* with the pid it names the process for ever */
     int64_t     started_ms;
     cay__watch  ctl; /* to the reaper; fd -1: nothing of it is left */
