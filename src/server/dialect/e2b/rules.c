@@ -108,9 +108,10 @@ static int read_header(reading *x, size_t first, const char *domain, const char 
 {
     char name[32];
     cay__arena *mem = &x->r->arena;
-    const char *text = json_string_value(value);
-    if (!text || strlen(text) != json_string_length(value) || !*text)
+    const char *given = json_string_value(value);
+    if (!given || strlen(given) != json_string_length(value) || !*given)
         return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: header %.60s is not a text", domain, header);
+    const char *text = cay__arena_str(mem, given); /* in the request it is masked before we are done with it */
     e2b_rule *one = room(x, first, header);
     if (!one)
         return cay_fail(err, CAY_EINVAL, "network.rules: more than %d headers", RULES_MAX);
