@@ -155,6 +155,8 @@ int cay_sandbox_attach(cay_sandbox *sb, const cay_call *call, const char *ref, c
         return cay_fail_why(err, CAY_EINVAL, "process_invalid",
                             "process \"%.48s\": give its id, its pid inside, or its tag", ref ? ref : "");
     CAY_TRY(cay__call_check(call, "attach", err));
+    if (!sb->box)
+        return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %s: sandbox %s does not run, and what its processes said went with them", ref, sb->id);
     if (sb->touch)
         sb->touch(sb);
     CAY_TRY(sb->ops->proc_attach(sb->box, call, ref, &obj, err));

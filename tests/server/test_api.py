@@ -228,6 +228,8 @@ class Sandboxes(Base):
         self.json('PATCH', p, {'ttl_ms': 1000}, want=409)
         self.json('GET', p + '/usage', want=409)
         self.json('GET', p + '/processes', want=409)
+        for what in ('', '/output', '/stream', '/wait'):
+            self.fails('GET', p + '/processes/paaaaaaaaaaaaaaaaaaa' + what, 404, 'process_not_found')
         self.assertEqual(self.json('POST', p + '/resume', want=200)['state'], 'running')
         self.assertGreater(self.json('GET', p + '/usage', want=200)['memory'], 0)
         for what in ('/kill', '/pause', '/resume'):
