@@ -748,8 +748,14 @@ static void orphans_without_a_home_end(void **state)
     if (instance[0])
         assert_true(support_until(no_groups, instance, 30000));
     size_t removed;
-    OK(cay_service_gc(svc, CALL(20000), &removed, E));
-    assert_int_equal(stat(run, &st), strcmp(run, next) ? -1 : 0); /* a new directory may have got the number of the old one */
+    bool same = !strcmp(run, next), gone = false; /* a new directory may have got the number of the old one */
+    for (int i = 0; i < 100 && !gone && !same; i++) { /* another who tidies up holds its locks for a moment */
+        utimensat(AT_FDCWD, run, old, 0);
+        OK(cay_service_gc(svc, CALL(20000), &removed, E));
+        if (!(gone = stat(run, &st) < 0))
+            nap(100);
+    }
+    assert_true(gone || same);
 }
 
 int main(int argc, char **argv)

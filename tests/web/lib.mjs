@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server of our own, a browser, and steps that are told by name. Everything is waited for, nothing is timed.
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, mkdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,10 +17,14 @@ const SLOW = Number(process.env.CAY_WEB_SLOW ?? 90000), LOOK = 60; // how long s
 export class Server {
   constructor() {
     this.tmp = mkdtempSync(join(tmpdir(), 'cay-web-'));
+    this.log = join(shots, 'server.log');
+    rmSync(this.log, { force: true });
     this.env = { ...process.env, CAY_HOME: join(this.tmp, 'home'), CAY_LIBEXEC: build };
   }
   async start(port = 0) {
-    this.proc = spawn(join(build, 'cay-server'), ['--home', this.env.CAY_HOME, '--listen', `127.0.0.1:${port}`], { env: this.env, stdio: ['ignore', 'pipe', 'ignore'] });
+    this.proc = spawn(join(build, 'cay-server'), ['--home', this.env.CAY_HOME, '--listen', `127.0.0.1:${port}`], { env: this.env, stdio: ['ignore', 'pipe', openSync(this.log, 'a')] });
+    const one = this.proc;
+    one.once('exit', (c, by) => { if (!one.asked) console.log(`     the server ended by itself (${by ?? c}): ${readFileSync(this.log, 'utf8').slice(-2000)}`); });
     this.url = await new Promise((yes, no) => {
       let said = '';
       this.proc.stdout.on('data', d => { said += d; const m = /listening on (http:\/\/\S+)/.exec(said); if (m) yes(m[1]); });
@@ -32,6 +36,7 @@ export class Server {
   async stop(by = 'SIGTERM') {
     const p = this.proc;
     if (!p || p.exitCode !== null || p.signalCode) return;
+    p.asked = true;
     const gone = new Promise(r => p.once('exit', r));
     p.kill(by);
     setTimeout(() => p.kill('SIGKILL'), 8000).unref();

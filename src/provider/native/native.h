@@ -50,7 +50,7 @@ int  cay__native_meet(cay__native *n, const cay_call *call, cay_err *err);
 int  cay__native_userns(const char *home, const char *libexec, const cay_call *call, int *fd, cay_err *err);
 
 /* strays.c: what is left of state directories that are gone; how many things went. */
-size_t cay__native_strays(const cay__native *n);
+void cay__native_strays(const cay__native *n);
 
 /* subid.c: gives the user namespace of that process the user's whole range; false when there is none. */
 bool cay__subid_map(int pid);

@@ -136,7 +136,8 @@ static int op_gc(void *self, const cay_call *call, int (*known)(const char *id, 
 {
     orphan o = { self, call, known, arg, 0 };
     CAY_TRY(op_list(self, call, on_dir, &o, err));
-    *removed = o.removed + cay__native_strays(self);
+    *removed = o.removed;
+    cay__native_strays(self); /* of others: done, not told */
     return 0;
 }
 

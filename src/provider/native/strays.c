@@ -41,7 +41,7 @@ static bool inhabited(int at, const char *name, int depth)
     return any;
 }
 
-static bool remove_group(int at, const char *name, int depth)
+static void remove_group(int at, const char *name, int depth)
 {
     DIR *d = depth > DEPTH ? NULL : open_list(at, name);
     for (struct dirent *e; d && (e = readdir(d));)
@@ -49,7 +49,7 @@ static bool remove_group(int at, const char *name, int depth)
             remove_group(dirfd(d), e->d_name, depth + 1);
     if (d)
         closedir(d);
-    return unlinkat(at, name, AT_REMOVEDIR) == 0;
+    unlinkat(at, name, AT_REMOVEDIR);
 }
 
 /* cay- and eight letters of an instance, as keeper/cgroup.c makes them. */
@@ -58,34 +58,32 @@ static bool is_ours(const char *name)
     return cay__str_starts(name, "cay-") && strspn(name + 4, "abcdefghijklmnopqrstuvwxyz234567") == 8 && strlen(name) == 12;
 }
 
-static size_t groups_below(const char *base)
+static void groups_below(const char *base)
 {
     DIR *d = *base ? open_list(AT_FDCWD, base) : NULL;
-    size_t n = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!is_ours(e->d_name))
             continue;
         CAY_AUTOFD fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && !inhabited(dirfd(d), e->d_name, 0))
-            n += remove_group(dirfd(d), e->d_name, 0);
+            remove_group(dirfd(d), e->d_name, 0);
     }
     if (d)
         closedir(d);
-    return n;
 }
 
-static size_t groups(void)
+static void groups(void)
 {
     CAY_AUTOFREE char *mounts = cay__alloc(65536);
     char own[8192];
     cgfind f;
     if (cay__fd_read_file(AT_FDCWD, "/proc/self/mountinfo", mounts, 65536) <= 0 || cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", own, sizeof own) <= 0)
-        return 0;
+        return;
     cgfind_parse(mounts, own, &f);
-    size_t n = groups_below(f.v2_top) + groups_below(f.v2);
+    groups_below(f.v2_top);
+    groups_below(f.v2);
     for (int i = 0; i < CG_V1_COUNT; i++)
-        n += groups_below(f.v1[i]);
-    return n;
+        groups_below(f.v1[i]);
 }
 
 /* ---- runtime directories ---- */
@@ -104,7 +102,7 @@ static bool locked(int at, const char *name, int *fd)
     return *fd < 0 ? errno != ENOENT : flock(*fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-static bool remove_run(int at, const char *name, const char *sockets)
+static void remove_run(int at, const char *name, const char *sockets)
 {
     struct stat st;
     int held[2] = { -1, -1 };
@@ -119,33 +117,32 @@ static bool remove_run(int at, const char *name, const char *sockets)
         unlinkat(dirfd(d), e->d_name, 0);
     if (d)
         closedir(d);
-    dead = dead && unlinkat(at, name, AT_REMOVEDIR) == 0;
+    if (dead)
+        unlinkat(at, name, AT_REMOVEDIR);
     cay__close_fd(&held[0]);
     cay__close_fd(&held[1]);
-    return dead;
 }
 
-static size_t runs(const cay__native *n)
+static void runs(const cay__native *n)
 {
     char base[CAY__RUN_MAX];
     CAY_AUTOFREE char *sockets = cay__alloc(SOCKETS);
     ssize_t len = cay__fd_read_file(AT_FDCWD, "/proc/net/unix", sockets, SOCKETS);
     const char *mine = strrchr(n->run, '/');
-    size_t gone = 0;
     if (len <= 0 || len >= SOCKETS - 1 || !mine) /* not all of it: nobody can be said to be dead */
-        return 0;
+        return;
     cay__str_copy(base, sizeof base, n->run);
     base[mine - n->run] = 0;
     DIR *d = open_list(AT_FDCWD, base);
     for (struct dirent *e; d && (e = readdir(d));)
         if (strlen(e->d_name) == 8 && strspn(e->d_name, "0123456789abcdef") == 8 && strcmp(e->d_name, mine + 1))
-            gone += remove_run(dirfd(d), e->d_name, sockets);
+            remove_run(dirfd(d), e->d_name, sockets);
     if (d)
         closedir(d);
-    return gone;
 }
 
-size_t cay__native_strays(const cay__native *n)
+void cay__native_strays(const cay__native *n)
 {
-    return groups() + runs(n);
+    groups();
+    runs(n);
 }

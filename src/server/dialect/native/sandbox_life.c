@@ -181,6 +181,7 @@ typedef struct waiter {
     cay_sandbox *sb;
     cay_events  *ev;
     int64_t      end_ms;
+    cay_state    last; /* as it was seen */
 } waiter;
 
 static int wait_work(cay__pump *p, cay__buf *out)
@@ -192,10 +193,14 @@ static int wait_work(cay__pump *p, cay__buf *out)
     cay_info *info = NULL;
     while (poll(&q, 1, 0) > 0 && cay_events_next(w->ev, &call, &e, NULL) == 0)
         ;
-    cay_state s = CAY_GONE;
-    if (cay_sandbox_describe(w->sb, &call, &info, NULL) == 0)
-        s = info->state;
+    /* A keeper that is just being replaced answers nothing, and that is no end of the sandbox. */
+    int rc = cay_sandbox_describe(w->sb, &call, &info, NULL);
+    if (rc == 0)
+        w->last = info->state;
+    else if (rc == CAY_ENOENT || rc == CAY_EGONE)
+        w->last = CAY_GONE;
     cay_info_free(info);
+    cay_state s = w->last;
     if (s != CAY_STOPPED && s != CAY_GONE && s != CAY_DAMAGED && cay__native_now() < w->end_ms)
         return CAY__PUMP_ON;
     cay__buf_fmt(out, "{\"state\":\"%s\"}", cay_state_name(s));
@@ -244,7 +249,7 @@ int cay__on_sandbox_wait(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
     CAY_TRY(cay_service_events(r->svc, cay_sandbox_id(sb), &ev, err));
     waiter *w = cay__alloc(sizeof *w);
-    *w = (waiter){ .sb = cay_sandbox_ref(sb), .ev = ev, .end_ms = cay__native_now() + (int64_t)ms };
+    *w = (waiter){ .sb = cay_sandbox_ref(sb), .ev = ev, .end_ms = cay__native_now() + (int64_t)ms, .last = CAY_RUNNING };
     cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 }, .beat_ms = 500, .self = w, .pull = wait_pull, .work = wait_work, .last = wait_last, .close = wait_close };
     CAY_AUTOBUF now = CAY__BUF(256);
     if (wait_work(&p, &now) == CAY__PUMP_END) { /* it has stopped already */
