@@ -47,6 +47,7 @@ static int swap(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_sn
 static int count_live(const cay__kept *k, void *arg)
 {
     *(int *)arg += !k->p.ended;
+    free((void *)k->labels); /* the callback's */
     return 0;
 }
 
