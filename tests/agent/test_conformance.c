@@ -410,6 +410,27 @@ static void memories_are_kept_where_the_caller_wants(void **state)
     json_decref(k.files);
 }
 
+/* What others keep in the archive, and no sandbox of ours has a copy of, outlives a store that says "nothing there" when a run ends. */
+static void a_store_that_forgets_once_loses_no_memories(void **state)
+{
+    (void)state;
+    static const char before[] = "{\"version\":1,\"directories\":[],\"files\":[{\"path\":\"notes/kept.md\",\"data\":\"b2xk\"}]}";
+    char url[120];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/kept/absent-2", port); /* the first answer is for the run's begin */
+    setenv("STORE_KEY", "Bearer st-1", 1);
+    cay_transfer at = { .size = sizeof at, .url = url, .auth = "env:STORE_KEY" };
+    CAY_AUTOFREE char *after = NULL;
+    cay_err err = CAY_ERR_INIT;
+    size_t len = 0;
+    if (cay_store_put(svc, NULL, &at, before, strlen(before), &err) < 0)
+        fail_msg("%s", err.msg);
+    learn_and_know((cay_memory_options){ .remote = url, .service = svc, .remote_auth = "env:STORE_KEY" });
+    if (cay_store_get(svc, NULL, &at, 1 << 20, &after, &len, &err) < 0)
+        fail_msg("%s", err.msg);
+    has(after, "{\"path\":\"notes/kept.md\",\"data\":\"b2xk\"}");
+    has(after, "\"memories/memory_summary.md\",\"data\":\"bGlrZXMgdGFicw==\"");
+}
+
 static void memories_have_a_budget(void **state)
 {
     (void)state;
@@ -562,7 +583,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
-        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(memories_are_kept_where_the_caller_wants), T(memories_have_a_budget), T(spans_reach_a_collector),
+        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(memories_have_a_budget), T(spans_reach_a_collector),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

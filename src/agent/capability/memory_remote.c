@@ -2,6 +2,7 @@
 /*
  * Files of memory in a snapshot store far away, as one archive: a workspace in the JSON form of the JavaScript SDK, which `cay snapshot pull` reads, too.
  * It is fetched whole when a run begins; what a run leaves is put over what is there by then. Of two that write at the same moment the last one stays.
+ * A store that has it no more, or says so once, takes nothing away: what was fetched before is put back with the rest.
  */
 #include "memory.h"
 #include <base/base64.h>
@@ -13,7 +14,7 @@ enum { ARCHIVE_MAX = 384 << 20 };
 typedef struct remote {
     cay_service *svc;
     char        *url, *auth;
-    json_t      *files, *fresh; /* by name, base64: what was fetched; what is to be put */
+    json_t      *files, *fresh; /* by name, base64: what was fetched last; what is to be put */
 } remote;
 
 static int fetch(remote *r, cay_err *err)
@@ -24,15 +25,15 @@ static int fetch(remote *r, cay_err *err)
     cay_err own = CAY_ERR_INIT;
     size_t len = 0, i;
     json_t *f;
-    json_object_clear(r->files);
     int rc = cay_store_get(r->svc, NULL, &from, ARCHIVE_MAX, &text, &len, &own);
-    if (rc == CAY_ENOENT) /* nobody has learnt anything yet */
+    if (rc == CAY_ENOENT) /* nobody has learnt anything yet; or it is gone, and then what we know of it must not go, too */
         return 0;
     if (rc < 0 && err)
         *err = own;
     CAY_TRY(rc);
     if (strlen(text) != len || cay__json_object("it", text, &j, NULL) < 0 || cay__json_int(j, "version", 0) != 1 || !json_is_array(json_object_get(j, "files")))
         return cay_fail_why(err, CAY_EINVAL, "memory_store", "%.120s is no archive of memories", r->url);
+    json_object_clear(r->files);
     json_array_foreach(json_object_get(j, "files"), i, f) {
         const char *path = cay__json_str(f, "path", NULL);
         json_t *data = json_object_get(f, "data");
