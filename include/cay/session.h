@@ -20,7 +20,7 @@ typedef struct cay_session_spec {
     size_t          size;
     const uint16_t *ports;  /* exposed_ports, ended by 0; NULL: none */
     bool            save;   /* closing saves the workspace as a snapshot: cay_session_state() */
-    bool            remove; /* closing removes the sandbox; else it goes on */
+    bool            remove; /* closing removes the sandbox; else it goes on. So it does when `save` failed */
 } cay_session_spec;
 
 CAY_API int  cay_session_open(cay_sandbox *sb, const cay_session_spec *spec, cay_session **out, cay_err *err); /* has its own reference */
@@ -30,7 +30,8 @@ CAY_API cay_sandbox *cay_session_sandbox(const cay_session *s);
 /* Called once, in the order in which they were given, before anything is saved. One that fails: nothing is saved, the rest of closing is done. CAY_ESTATE
  * when it is closed already. */
 CAY_API int cay_session_before_stop(cay_session *s, int (*fn)(void *arg, cay_err *err), void *arg, cay_err *err);
-/* Whoever calls it again, or at the same time, waits and is told the same. The first failure is told; the sandbox is removed whatever failed before. */
+/* Whoever calls it again, or at the same time, waits and is told the same. The first failure is told. The sandbox is removed also when a hook failed, but
+ * not when it could not be saved: it is kept, as the error says, and removing it is the caller's. */
 CAY_API int cay_session_close(cay_session *s, const cay_call *call, cay_err *err);
 CAY_API const char *cay_session_state(const cay_session *s); /* after close: cay/state.h comes back by it; NULL when nothing was saved */
 

@@ -107,7 +107,12 @@ static void close_once(cay_session *s, const cay_call *call)
     }
     if (s->rc == 0 && s->save) {
         cay_err err = CAY_ERR_INIT;
-        note(s, cay_sandbox_save_state(s->sb, call, &save, &s->state, &err), &err);
+        int rc = cay_sandbox_save_state(s->sb, call, &save, &s->state, &err);
+        if (rc < 0 && s->remove)
+            cay_wrap(&err, rc, "sandbox %s is not removed, for it could not be saved", cay_sandbox_id(s->sb));
+        note(s, rc, &err);
+        if (rc < 0)
+            return; /* removing it would lose the only copy */
     }
     if (s->remove) {
         cay_err err = CAY_ERR_INIT;

@@ -99,11 +99,21 @@ static void case_40_an_end_that_fails(void **state)
     assert_int_equal(cay_file_put(cay_session_sandbox(s), NULL, "mark", "x", 1, NULL, &err), 0);
     int rc = cay_session_close(s, NULL, &err);
     assert_int_equal(hooked, 1);
-    assert_int_equal(boxes(), before); /* whatever became of saving */
-    if (rc < 0) { /* this provider has no snapshots: that is the stop's failure, and told */
+    if (rc < 0) { /* this provider has no snapshots: that is the stop's failure, and told; what could not be saved is kept */
+        bool there = false;
+        cay_sandbox *kept = cay_session_sandbox(s);
         assert_null(cay_session_state(s));
         assert_string_equal(cay_sdk_error_of(&err, "stop").name, "WorkspaceStopError");
+        has(err.msg, "is not removed, for it could not be saved: ");
+        has(err.msg, cay_sandbox_id(kept));
+        assert_int_equal(boxes(), before + 1);
+        assert_int_equal(cay_file_exists(kept, NULL, "mark", &there, &err), 0);
+        assert_true(there);
+        assert_int_equal(cay_session_close(s, NULL, NULL), rc); /* as before, and nothing is done again */
+        assert_int_equal(boxes(), before + 1);
+        assert_int_equal(cay_sandbox_remove(kept, NULL, NULL), 0);
     } else {
+        assert_int_equal(boxes(), before);
         cay_resume_state back = { .size = sizeof back, .state = cay_session_state(s), .len = strlen(cay_session_state(s)) };
         cay_sandbox *again = NULL;
         bool there = false;
