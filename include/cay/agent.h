@@ -218,6 +218,7 @@ typedef struct cay_run_config {
     cay_ledger *ledger;                     /* cay/ledger.h; or NULL */
     unsigned    nest_;                      /* ours: how deep agents call each other */
     void       *over_;                      /* ours: the trace of the run that this one is a call of */
+    void       *sampled_;                   /* ours: what MCP servers asked the model for in it */
 } cay_run_config;
 
 typedef struct cay_interruption {

@@ -25,7 +25,8 @@ typedef struct cay_mcp_asks {
     size_t      size;
     void       *arg;
     /* Sampling: the model is asked what the server wants to know, once this approves. request: JSON with messages, systemPrompt, maxTokens. *message
-     * (malloc'ed) says why not. What it costs is the run's. Both are needed. */
+     * (malloc'ed) says why not. What it costs is the run's. Both are needed. All servers of a run together, and of agents that are its tools, have at most 64 answers and
+     * 200,000 output tokens; then they are refused, and nobody is asked. */
     cay_model  *model;
     cay_verdict (*sample)(void *arg, const char *server, const char *request, char **message);
     /* Elicitation: the user is asked for something. schema: an object of strings, numbers and booleans. 1: *content (malloc'ed) is a JSON object that fits;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an MCP server asks of us while it works on a request: an answer of the model (sampling), something of the user (elicitation), where the
- * workspace is (roots). What nobody offers is refused; a server that goes on asking is, too.
+ * workspace is (roots). What nobody offers is refused; a server that goes on asking is, too, and all of a run together have a share of the model, because
+ * somebody may have said yes to everything.
  */
 #include "mcp.h"
 #include "run.h"
 #include "trace.h"
 
 enum { ASKED_MAX = 32, MESSAGES_MAX = 256, TOKENS_MAX = 32768 };
+/* In one run, those of agents used as tools included: answers of the model, and output tokens of all of them. */
+enum { SAMPLED_MAX = 64, SAMPLED_TOKENS = 200000 };
+#define SPENT "the servers of this run have had their share of the model: 64 answers, or 200000 output tokens"
 #define IDLE "only while a tool of yours is called"
 /* Codes of JSON-RPC, and the one that the specification gives to a user's no. */
 enum { NO_METHOD = -32601, BAD_PARAMS = -32602, INTERNAL = -32603, REFUSED = -1 };
@@ -58,19 +62,28 @@ static char *said(const cay_model_reply *reply)
     return b.full ? NULL : cay__strdup(b.data ? b.data : "");
 }
 
+/* How many output tokens servers may still have in this run; 0: nothing more. */
+static int64_t share_left(const cay_run *run)
+{
+    uint64_t had = atomic_load(&run->sampled->tokens);
+    return atomic_load(&run->sampled->answers) < SAMPLED_MAX && had < SAMPLED_TOKENS ? (int64_t)(SAMPLED_TOKENS - had) : 0;
+}
+
 /* On the run's own thread, between two requests of its own. */
 static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *call, const json_t *params, const char *input)
 {
-    int64_t most = cay__json_int(params, "maxTokens", TOKENS_MAX);
+    int64_t most = CAY_MIN(cay__json_int(params, "maxTokens", TOKENS_MAX), CAY_MIN(share_left(run), (int64_t)TOKENS_MAX));
     const json_t *warm = json_object_get(params, "temperature");
-    cay_model_settings set = { .size = sizeof set, .max_output_tokens = (uint64_t)CAY_MAX((int64_t)1, CAY_MIN(most, (int64_t)TOKENS_MAX)), .has_temperature = json_is_number(warm),
+    cay_model_settings set = { .size = sizeof set, .max_output_tokens = (uint64_t)CAY_MAX((int64_t)1, most), .has_temperature = json_is_number(warm),
                                .temperature = json_number_value(warm) };
     cay_model_request q = { .size = sizeof q, .instructions = cay__json_str(params, "systemPrompt", NULL), .input = input, .settings = &set };
     cay_model_reply reply = { .size = sizeof reply };
     cay_err err = CAY_ERR_INIT;
     cay__span *span = cay__span_begin(run, "generation", cay_model_name(a->model));
+    atomic_fetch_add(&run->sampled->answers, 1);
     int rc = cay_model_ask(a->model, call, &q, &reply, &err);
-    if (rc == 0) {
+    if (rc == 0) { /* an endpoint that does not count: all that it was allowed */
+        atomic_fetch_add(&run->sampled->tokens, reply.usage.output ? reply.usage.output : set.max_output_tokens);
         cay__tokens_add(&run->usage, &reply.usage);
         cay__span_usage(span, &reply.usage);
     }
@@ -94,6 +107,8 @@ static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, cons
     CAY_AUTOFREE char *input = items ? cay__json_text(items, CAY__MCP_MESSAGE) : NULL;
     if (!text || !input)
         return fault(BAD_PARAMS, "messages: want 1 to 256 of role user or assistant");
+    if (!share_left(run)) /* before anybody is asked to approve it */
+        return fault(REFUSED, SPENT);
     cay_verdict v = a->sample(a->arg, cay__mcp_name(m), text, &message);
     if (v != CAY_APPROVE && v != CAY_APPROVE_ALWAYS)
         return fault(REFUSED, message && *message ? message : "the user did not approve this request");

@@ -56,6 +56,7 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     conf.trace = false;
     conf.session_state = NULL; /* the outer run's */
     conf.save = false;
+    conf.sampled_ = outer->sampled;
     conf.over_ = outer->span; /* its spans are below this call's; NULL where it runs beside others */
     if (!conf.model)
         conf.model = cay__seat_model(outer, outer->seat);

@@ -312,8 +312,10 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, con
 {
     static const cay_run_config plain = { .size = sizeof plain };
     cay_run r = { .conf = config ? config : &plain, .call = call };
+    cay__sampled sampled = { 0 };
     cay_err own = CAY_ERR_INIT;
     r.nest = r.conf->nest_;
+    r.sampled = r.conf->sampled_ ? r.conf->sampled_ : &sampled;
     if (!agent->name || !*agent->name)
         return cay_fail(err, CAY_EINVAL, "an agent has a name");
     cay__trace_begin(&r);

@@ -7,6 +7,7 @@
 #include <base/json.h>
 #include <cay/agent.h>
 #include <cay/sys/capability.h>
+#include <stdatomic.h>
 
 enum { CAY__TEXT_MAX = 256 << 20, CAY__ITEMS_MAX = 100000, CAY__CALLS_MAX = 256, CAY__NEST_MAX = 8 };
 
@@ -42,6 +43,12 @@ struct cay__seat {
     cay__seat       *next;
 };
 
+/* What MCP servers had of the model; one for a run and those inside it, which may be beside each other. */
+typedef struct cay__sampled {
+    atomic_uint      answers;
+    _Atomic uint64_t tokens;
+} cay__sampled;
+
 struct cay_run {
     const cay_run_config *conf;
     const cay_call       *call;
@@ -53,6 +60,7 @@ struct cay_run {
     json_t               *nested;  /* by call: states of agents used as tools that wait themselves; or NULL */
     size_t                kept;    /* items that the conversation holds already */
     cay_tokens            usage;
+    cay__sampled         *sampled;
     unsigned              turn, max_turns, nest;
     unsigned              inside; /* calls of cay__call_inside() that are under way */
     bool                  tools_used, canceled, resumed, came_back; /* came_back: the session state was used */

@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-enum { PLAY_MAX = 64 };
+enum { PLAY_MAX = 80 };
 typedef struct play {
     const char *say[PLAY_MAX]; /* lists of items; NULL ends */
     size_t      at;
     char       *previous[PLAY_MAX], *prompt[PLAY_MAX];
     char       *input[PLAY_MAX], *instructions[PLAY_MAX], *tools[PLAY_MAX], *extra[PLAY_MAX], *choice[PLAY_MAX];
+    uint64_t    most[PLAY_MAX]; /* output tokens that were allowed */
+    uint64_t    tokens;         /* of each answer; 0: 1 */
     bool        functions; /* an endpoint without free-form tools */
 } play;
 
@@ -43,11 +45,12 @@ static int play_ask(void *self, const cay_call *call, const cay_model_request *q
     p->previous[p->at] = play_copy(q->previous_id);
     p->prompt[p->at] = play_copy(q->prompt);
     p->choice[p->at] = play_copy(q->settings ? q->settings->tool_choice : NULL);
+    p->most[p->at] = q->settings ? q->settings->max_output_tokens : 0;
     out->output = cay__strdup(p->say[p->at++]);
     char id[24];
     snprintf(id, sizeof id, "resp_%zu", p->at);
     out->id = cay__strdup(id);
-    out->usage = (cay_tokens){ .requests = 1, .input = 10, .output = 1, .total = 11 };
+    out->usage = (cay_tokens){ .requests = 1, .input = 10, .output = p->tokens ? p->tokens : 1, .total = 11 };
     return 0;
 }
 

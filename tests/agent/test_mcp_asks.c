@@ -8,6 +8,8 @@ static cay_model *model;
 static char program[4096], url[100], asked_for[400], elicited[400];
 static cay_verdict verdict;
 static int elicits;
+static size_t calls = 1; /* of the tool, each with room for 32 answers */
+static uint64_t tokens;  /* of each answer */
 static const char *filled;
 
 static int open_all(void **state)
@@ -44,7 +46,7 @@ static char *asks(cay_mcp_spec spec, cay_mcp_asks *a, const char *arguments, uin
     cay_mcp *m = NULL;
     cay_err err = CAY_ERR_INIT;
     cay_run_result *r = NULL;
-    char call[300];
+    char call[3][300];
     spec.size = sizeof spec;
     spec.name = "curious";
     spec.asks = a;
@@ -57,15 +59,18 @@ static char *asks(cay_mcp_spec spec, cay_mcp_asks *a, const char *arguments, uin
     cay_agent agent = { .size = sizeof agent, .name = "A" };
     agent.tools = cay_mcp_tools(m, &agent.ntools);
     assert_int_equal(agent.ntools, 1);
-    snprintf(call, sizeof call, "[{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"curious\",\"arguments\":\"%s\"}]", arguments);
-    p.say[0] = call;
-    for (size_t i = 1; i < 50; i++)
+    p.tokens = tokens;
+    for (size_t i = 0; i < PLAY_MAX; i++)
         p.say[i] = TEXT("Paris");
+    for (size_t i = 0; i < calls; i++) {
+        snprintf(call[i], sizeof call[i], "[{\"type\":\"function_call\",\"call_id\":\"c%zu\",\"name\":\"curious\",\"arguments\":\"%s\"}]", i, arguments);
+        p.say[i * 33] = call[i];
+    }
     cay_run_config conf = { .size = sizeof conf, .model = model, .trace = true };
     if (cay_agent_run(&agent, NULL, "go", &conf, &r, &err) < 0)
         fail_msg("%s (%s)", err.msg, err.reason);
     CAY_AUTOJSON *items = json_loads(r->items, 0, NULL);
-    char *text = cay__strdup(cay__json_str(json_array_get(items, 1), "output", ""));
+    char *text = cay__strdup(cay__json_str(json_array_get(items, 2 * calls - 1), "output", ""));
     has(r->trace, "\"mcp_tools\"");
     *requests = r->usage.requests;
     cay_run_result_free(r);
@@ -135,11 +140,36 @@ static void who_asks_for_ever_is_refused(void **state)
     has(text, "-1 you ask too much");
 }
 
+/* However often its tool is called, and whoever approves. */
+static void servers_have_a_share_of_the_model(void **state)
+{
+    (void)state;
+    const char *const argv[] = { program, "curious", NULL };
+    cay_mcp_spec spec = { .argv = argv, .host = true };
+    cay_mcp_asks a = { .size = sizeof a, .sample = on_sample };
+    uint64_t n = 0;
+    verdict = CAY_APPROVE_ALWAYS;
+    calls = 3;
+    CAY_AUTOFREE char *often = asks(spec, &a, "{\\\"times\\\": 32}", &n);
+    assert_int_equal(n, 4 + 64);
+    has(often, "-1 the servers of this run have had their share of the model: 64 answers, or 200000 output tokens | ");
+    has_not(often, "Paris");
+    calls = 1;
+    tokens = 99998;
+    CAY_AUTOFREE char *much = asks(spec, &a, "{\\\"times\\\": 4}", &n);
+    tokens = 0;
+    assert_int_equal(n, 2 + 3); /* the third has the last four tokens, and takes more */
+    assert_int_equal(p.most[2], 7);
+    assert_int_equal(p.most[3], 4);
+    has(much, "Paris by play-1 | -1 the servers of this run have had their share");
+}
+
 int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "tests/support/modelpeer";
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_answered), cmocka_unit_test(an_address_is_answered), cmocka_unit_test(who_asks_for_ever_is_refused),
+        cmocka_unit_test(servers_have_a_share_of_the_model),
     };
     return cmocka_run_group_tests(tests, open_all, stop_peer);
 }
