@@ -36,9 +36,10 @@ static int box_close(void **state)
 {
     int left = 0;
     (void)state;
-    int rc = cay_sandbox_remove(sb, NULL, NULL);
+    int rc = sb ? cay_sandbox_remove(sb, NULL, NULL) : 0; /* called also when box_open() failed half-way */
     cay_sandbox_unref(sb);
-    cay_service_list(svc, NULL, NULL, box_count, &left, NULL);
+    if (svc)
+        cay_service_list(svc, NULL, NULL, box_count, &left, NULL);
     cay_service_close(svc);
     support_home_remove(home);
     return rc | left;
