@@ -4,6 +4,7 @@
 #include "trace.h"
 #include <base/arena.h>
 #include <base/call.h>
+#include <base/spec.h>
 #include <base/str.h>
 #include <stdio.h>
 
@@ -310,10 +311,11 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
 
 int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config, cay_run_result **out, cay_err *err)
 {
-    static const cay_run_config plain = { .size = sizeof plain };
-    cay_run r = { .conf = config ? config : &plain, .call = call };
+    cay_run_config conf;
+    cay_run r = { .conf = &conf, .call = call };
     cay__sampled sampled = { 0 };
     cay_err own = CAY_ERR_INIT;
+    CAY_TRY(cay__spec_take(&conf, sizeof conf, config, "cay_run_config", err));
     r.nest = r.conf->nest_;
     r.sampled = r.conf->sampled_ ? r.conf->sampled_ : &sampled;
     if (!agent->name || !*agent->name)

@@ -3,6 +3,7 @@
 #include "mcp.h"
 #include "run.h"
 #include "trace.h"
+#include <base/spec.h>
 #include <base/str.h>
 #include <cay/manifest.h>
 #include <cay/state.h>
@@ -362,8 +363,17 @@ static int take_agent(cay__seat *s, cay_err *err)
     return 0;
 }
 
+/* It is used where it is, not copied: so all that we know of it must be there. */
+static int check_agent(const cay_agent *a, cay_err *err)
+{
+    cay_agent seen;
+    CAY_TRY(cay__spec_take(&seen, sizeof seen, a, "cay_agent", err));
+    return a->size >= sizeof *a ? 0 : cay_fail_why(err, CAY_EINVAL, "spec_size", "cay_agent.size is %zu; set it to sizeof(cay_agent)", a->size);
+}
+
 int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
 {
+    CAY_TRY(check_agent(s->agent, err));
     if (!cay__seat_model(r, s))
         return cay_fail_why(err, CAY_EINVAL, "model_missing", "agent %.60s has no model, and the run has none for it", s->agent->name);
     if (s->ready)

@@ -8,6 +8,7 @@
 #pragma once
 #include <cay/sys/provider.h>
 #include <base/base.h>
+#include <base/spec.h>
 #include <stdatomic.h>
 
 struct cay_sandbox {
@@ -62,9 +63,3 @@ int cay__spawn_check(const cay_spawn *spec, cay_err *err);
 int cay__net_check(const cay_create *c, const cay_provider_ops *ops, cay_err *err);
 /* CAY_ENOTSUP naming the operation and the provider. */
 int cay__no_such_op(const cay_sandbox *sb, const char *op, cay_err *err);
-
-/* Copies a caller's spec, which begins with its size, into our possibly longer or shorter struct:
- * what the caller does not know is zero; a field that we do not know must be zero. src may be NULL. */
-int cay__spec_take(void *dst, size_t dst_size, const void *src, const char *name, cay_err *err);
-/* The other way round for an answer; a size of 0 in *dst means all of it. Keeps the caller's size. */
-void cay__answer_give(void *dst, const void *src, size_t src_size);

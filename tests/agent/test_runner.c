@@ -857,6 +857,15 @@ static void what_is_asked_wrongly_is_told(void **state)
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(cay_agent_run(&a, NULL, "go", &none, &r, &err), CAY_EINVAL);
     assert_string_equal(err.reason, "model_missing");
+    none = (cay_run_config){ .model = model };
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &none, &r, &err), CAY_EINVAL);
+    assert_string_equal(err.reason, "spec_size");
+    has(err.msg, "cay_run_config.size is 0; set it to sizeof(cay_run_config)");
+    cay_agent bare = { .name = "A" }, old = { .size = offsetof(cay_agent, busy_), .name = "A" };
+    has(fails(&bare, "go", PLAIN, "spec_size").msg, "cay_agent.size is 0");
+    fails(&old, "go", PLAIN, "spec_size");
+    struct { cay_agent a; int field; } newer = { .a = { .size = sizeof newer, .name = "A" }, .field = 1 };
+    fails(&newer.a, "go", PLAIN, "spec_newer");
 }
 
 int main(void)
