@@ -365,7 +365,7 @@ class Pulls(unittest.TestCase):
         for n in range(64):
             self.assertEqual(self.ask('PUT', f'/registries/r{n}.test', me, ann)[0], 204, n)
         status, problem = self.ask('PUT', '/registries/one-more.test', me, ann)[:2]
-        self.assertEqual((status, problem['code']), (400, 'registry_logins_many'))
+        self.assertEqual((status, problem['reason']), (400, 'registry_logins_many'), problem)
         self.assertEqual(self.ask('PUT', '/registries/r0.test', me, ann)[0], 204)
         # the same at the command line
         run = lambda *a, i='': subprocess.run([BUILD + '/cay', *a], input=i, text=True, capture_output=True, env=self.s.env)
