@@ -13,7 +13,7 @@
 enum cay__query {
     CAY__Q_BEGIN, CAY__Q_COMMIT, CAY__Q_ROLLBACK, CAY__Q_FULL, CAY__Q_NORMAL,
     CAY__Q_INSTANCE, CAY__Q_VERSION,
-    CAY__Q_INSERT, CAY__Q_STATE, CAY__Q_MOVE, CAY__Q_RESPEC, CAY__Q_RENAME, CAY__Q_REMOVE, CAY__Q_GET, CAY__Q_SEQ, CAY__Q_LIST, CAY__Q_RESOLVE, CAY__Q_WARM_FIND, CAY__Q_WARM_TAKE,
+    CAY__Q_INSERT, CAY__Q_STATE, CAY__Q_MOVE, CAY__Q_RESPEC, CAY__Q_RENAME, CAY__Q_REMOVE, CAY__Q_GET, CAY__Q_SEQ, CAY__Q_LIST, CAY__Q_RESOLVE, CAY__Q_WARM_FIND, CAY__Q_WARM_TAKE, CAY__Q_WARM_DROP,
     CAY__Q_NOTE_PUT, CAY__Q_NOTE_DROP, CAY__Q_NOTE_GET, CAY__Q_NOTE_LIST,
     CAY__Q_SNAP_INSERT, CAY__Q_SNAP_READY, CAY__Q_SNAP_STACK, CAY__Q_SNAP_SETTLED, CAY__Q_SNAP_REMOVE, CAY__Q_SNAP_GET, CAY__Q_SNAP_LIST,
     CAY__Q_SNAP_SEQ, CAY__Q_SNAP_LAST, CAY__Q_SNAP_RESOLVE, CAY__Q_LAYERS_FREE, CAY__Q_LAYERS_OF, CAY__Q_LAYER_USED, CAY__Q_MERGE_SNAPS, CAY__Q_MERGE_BOXES,
@@ -123,6 +123,7 @@ int cay__s_task_cancel(void *, const char *, const char *, const char *, size_t 
 int cay__s_task_replay(void *, const char *, int64_t, cay_err *);
 int cay__s_task_sweep(void *, int64_t, size_t *, cay_err *);
 int cay__s_warm_take(void *, const char *, const char *, const cay_row *, char *, char **, cay_err *);
+int cay__s_warm_drop(void *, const char *, const char *, cay_err *);
 int cay__s_task_list(void *, const cay_task_filter *, int (*)(const cay_task *, void *), void *, cay_err *);
 
 /* 8 MiB set aside so that removing still works on a full disk. */

@@ -538,4 +538,5 @@ const cay_store_ops cay__store_sqlite = {
     .task_sweep = cay__s_task_sweep,
     .task_list = cay__s_task_list,
     .warm_take = cay__s_warm_take,
+    .warm_drop = cay__s_warm_drop,
 };

@@ -71,3 +71,25 @@ int cay__s_warm_take(void *self, const char *from, const char *name, const cay_r
     free(t.box);
     return rc;
 }
+
+typedef struct dropping {
+    const char *from, *id;
+} dropping;
+
+static int do_drop(cay__db *db, void *arg, cay_err *err)
+{
+    const dropping *d = arg;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_DROP, err);
+    if (!st)
+        return err->code;
+    bind_text(st, 1, d->id);
+    bind_text(st, 2, d->from);
+    sqlite3_bind_int64(st, 3, cay__wall_ms());
+    CAY_TRY(cay__db_step(db, st, "record the change", err));
+    return sqlite3_changes(db->sql) == 1 ? 0 : cay_fail_why(err, CAY_ENOENT, "warm_none", "sandbox %.64s is none of those that are ready", d->id);
+}
+
+int cay__s_warm_drop(void *self, const char *from, const char *id, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_drop, &(dropping){ from, id }, err);
+}

@@ -3,6 +3,7 @@
 #include "warm.h"
 #include "back.h"
 #include "template.h"
+#include <base/call.h>
 #include <base/str.h>
 #include <cay/access.h>
 #include <cay/warm.h>
@@ -145,6 +146,16 @@ int cay_warm_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_wa
     return svc->store->note_list(svc->db, SPACE, "", tell, &(telling){ svc, fn, arg, err }, err);
 }
 
+void cay__warm_drop(cay_service *svc, const cay_call *call, const char *id)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    if (cay__call_check(call, "remove", NULL) < 0 || cay__svc_row(svc, id, &row, NULL) < 0)
+        return;
+    /* It was listed a while ago: only the store can tell whether a tenant has it now. */
+    if (svc->store->warm_drop(svc->db, CAY__WARM_TENANT, id, NULL) == 0)
+        cay__delete_finish(svc, call, &row->row, NULL);
+}
+
 typedef struct dropping {
     cay_service    *svc;
     const cay_call *call;
@@ -153,11 +164,7 @@ typedef struct dropping {
 static int drop_row(const cay_row *row, void *arg)
 {
     const dropping *d = arg;
-    cay_sandbox *sb = NULL;
-    if (cay_service_find(d->svc, d->call, row->id, &sb, NULL) == 0) {
-        cay_sandbox_remove(sb, d->call, NULL);
-        cay_sandbox_unref(sb);
-    }
+    cay__warm_drop(d->svc, d->call, row->id);
     return 0;
 }
 

@@ -25,6 +25,8 @@ int cay__warm_read(cay_service *svc, const char *id, cay__pool_note *out, cay_er
 int cay__warm_write(cay_service *svc, const cay__pool_note *n, cay_err *err);
 /* ready and making of a pool; fn may be NULL, and gets every row of it. */
 int cay__warm_rows(cay_service *svc, const char *pool, int (*fn)(const cay_row *row, void *arg), void *arg, unsigned *ready, unsigned *making, cay_err *err);
+/* Removes one that is still nobody's; what somebody took meanwhile stays. */
+void cay__warm_drop(cay_service *svc, const cay_call *call, const char *id);
 
 /* What a sandbox of a request that is prepared and judged has to be like, as a name; false: it is one that is never kept ready. */
 bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND]);

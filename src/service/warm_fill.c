@@ -68,15 +68,6 @@ typedef struct tidying {
     unsigned        keep;
 } tidying;
 
-static void drop(cay_service *svc, const cay_call *call, const char *id)
-{
-    cay_sandbox *sb = NULL;
-    if (cay_service_find(svc, call, id, &sb, NULL) < 0)
-        return;
-    cay_sandbox_remove(sb, call, NULL);
-    cay_sandbox_unref(sb);
-}
-
 /* What is stale, what is dead, what somebody began and did not end, and what is too many. */
 static int tidy(const cay_row *row, void *arg)
 {
@@ -87,7 +78,7 @@ static int tidy(const cay_row *row, void *arg)
     if (fits)
         t->keep--;
     else if (row->state != CAY_CREATING || cay__maker_is_dead(row))
-        drop(t->svc, t->call, row->id);
+        cay__warm_drop(t->svc, t->call, row->id);
     return 0;
 }
 
@@ -119,7 +110,7 @@ static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note
         rc = svc->store->rename(svc->db, cay_sandbox_id(sb), cay__json_str(told, "kind", CAY__WARM_MAKING), NULL, NULL, err);
     CAY_FAULT("warm.ready");
     if (rc < 0)
-        drop(svc, call, cay_sandbox_id(sb));
+        cay__warm_drop(svc, call, cay_sandbox_id(sb));
     cay_sandbox_unref(sb);
     return rc;
 }

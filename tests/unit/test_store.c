@@ -715,6 +715,42 @@ static void what_is_ready_is_taken_once(void **s)
     ops->close(st);
 }
 
+/* Who lists them, and removes one after somebody took it, removes nothing. */
+static void what_was_taken_is_not_dropped(void **s)
+{
+    (void)s;
+    void *st = open_store();
+    char ids[3][CAY_ID_LEN + 1], id[CAY_ID_LEN + 1], *box = NULL;
+    cay_err err = CAY_ERR_INIT;
+    for (int i = 0; i < 3; i++) {
+        cay__id_make(ids[i], 'c');
+        cay_row r = { .size = sizeof r, .id = ids[i], .name = i ? ".kind" : ".making", .provider = "fake", .state = i ? CAY_RUNNING : CAY_CREATING, .spec = "{}", .tenant = ".warm" };
+        assert_int_equal(ops->insert(st, &r, &err), 0);
+    }
+    const cay_row mine = { .size = sizeof mine, .name = "mine", .provider = "fake", .state = CAY_CREATING, .spec = "{}" };
+    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), 0);
+    free(box);
+    assert_string_equal(id, ids[1]);
+    assert_int_equal(ops->move(st, id, 1u << CAY_CREATING, CAY_RUNNING, "", "{}", &err), 0);
+    seen before = { 0 }, after = { 0 };
+    assert_int_equal(ops->get(st, id, see, &before, &err), 0);
+    assert_int_equal(ops->warm_drop(st, ".warm", id, &err), CAY_ENOENT);
+    assert_string_equal(err.reason, "warm_none");
+    assert_int_equal(ops->warm_drop(st, ".warm", "caaaaaaaaaaaaaaaaaaa", &err), CAY_ENOENT);
+    assert_int_equal(ops->get(st, id, see, &after, &err), 0);
+    assert_int_equal(after.state, CAY_RUNNING);
+    assert_int_equal(after.version, before.version);
+    for (int i = 0; i < 3; i += 2) { /* one that is being made, one that is ready */
+        seen gone = { 0 };
+        assert_int_equal(ops->warm_drop(st, ".warm", ids[i], &err), 0);
+        assert_int_equal(ops->get(st, ids[i], see, &gone, &err), 0);
+        assert_int_equal(gone.state, CAY_DELETING);
+        assert_int_equal(ops->warm_drop(st, ".warm", ids[i], &err), 0); /* who comes later goes on with it */
+    }
+    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), CAY_ENOENT); /* and nobody gets it */
+    ops->close(st);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 int main(void)
 {
@@ -722,6 +758,7 @@ int main(void)
         T(respec_needs_the_version_it_saw),
         T(rename_leaves_what_is_not_said),
         T(what_is_ready_is_taken_once),
+        T(what_was_taken_is_not_dropped),
         T(a_row_is_inserted_moved_and_removed),
         T(states_that_are_never_kept_are_refused),
         T(lists_are_filtered_and_paged_in_order),
