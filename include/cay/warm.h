@@ -11,8 +11,9 @@
  * quota, and the tenant that takes it is asked for its own as if it had been made for it, in the same transaction.
  *
  * What may differ between a request and the sandbox that is ready: name, labels, metadata, tenant, time-outs, auto_resume and the isolation that is asked for.
- * Anything else (environment, limits, user, network, mounts, …) has to be alike; when several requests for the template differ from
- * what is kept and are alike among themselves, the pool turns to their kind.
+ * Anything else (environment, limits, user, network, mounts, …) has to be alike; when several requests for the template that were granted differ from
+ * what is kept and are alike among themselves, the pool turns to their kind, once in a few minutes at most. Only those of tenant default and of the pool's own
+ * tenant do, and none with services, environment, network or options of their own or with limits above the template's.
  */
 #pragma once
 #include <cay/service.h>

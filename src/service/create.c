@@ -344,6 +344,8 @@ static int create(cay_service *svc, const cay_call *call, const char *as, bool w
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
     CAY_TRY(cay__call_check(call, "create", err));
+    const cay_create asked = c; /* before it is prepared */
+    bool missed = false;
     CAY__AUTOMANI f = { 0 };
     CAY_TRY(cay__stack_prepare(svc, &c, &mem, err));
     CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
@@ -352,7 +354,7 @@ static int create(cay_service *svc, const cay_call *call, const char *as, bool w
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
     if (!as && !warm) {
-        int rc = cay__warm_take(svc, call, &c, given, out, &why);
+        int rc = cay__warm_take(svc, call, &c, &missed, out, &why);
         if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
             return find_once(svc, call, &c, out, err);
         if (rc < 0 && rc != CAY_ENOENT && err)
@@ -365,6 +367,8 @@ static int create(cay_service *svc, const cay_call *call, const char *as, bool w
     int rc = create_at(svc, call, p, as ? as : id, &c, &f, warm, out, &why);
     if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
         return find_once(svc, call, &c, out, err);
+    if (rc == 0 && missed) /* only what was allowed, and is counted */
+        cay__warm_missed(svc, &c, &asked);
     cay__id_make(id, 'c');
     if (rc < 0 && stand_in(svc, &why, &c, &p))
         return create_at(svc, call, p, as ? as : id, &c, &f, warm, out, err);

@@ -40,14 +40,23 @@ static void take_env(const json_t *env, cay_create *c, cay__arena *mem)
     c->env = all;
 }
 
-static void take_limits(const json_t *limits, cay_create *c)
+static void take_limits(const json_t *limits, cay_limits *l)
 {
     for (size_t i = 0; i < CAY__LIMITS; i++) {
-        uint64_t *at = (uint64_t *)((char *)&c->limits + cay__limit_table[i].at);
+        uint64_t *at = (uint64_t *)((char *)l + cay__limit_table[i].at);
         json_int_t v = json_integer_value(json_object_get(limits, cay__limit_table[i].name));
         if (!*at && v > 0)
             *at = (uint64_t)v;
     }
+}
+
+void cay__template_limits(const char *image, cay_limits *out)
+{
+    CAY_AUTOJSON *o = NULL;
+    *out = (cay_limits){ 0 };
+    if (image && cay__json_object("record: image", image, &o, NULL) == 0)
+        take_limits(json_object_get(o, "limits"), out);
+    cay__limits_fill(out);
 }
 
 /* "user", "user:group" or ":group". */
@@ -74,7 +83,7 @@ static int apply(cay_create *c, cay__arena *mem, cay_err *err)
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__json_object("record: image", c->image, &o, err));
     take_env(json_object_get(o, "env"), c, mem);
-    take_limits(json_object_get(o, "limits"), c);
+    take_limits(json_object_get(o, "limits"), &c->limits);
     if (!c->user)
         take_user(o, c, mem);
     const char *dir = cay__json_str(o, "workdir", "");

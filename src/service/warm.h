@@ -16,7 +16,7 @@
 
 typedef struct cay__pool_note {
     char     id[24];
-    json_t  *all; /* template, tenant, low, high, template_id, provider, request, other, others, error, failed_ms */
+    json_t  *all; /* template, tenant, low, high, template_id, of, request, other, others, turned_ms, error, failed_ms */
     unsigned low, high;
 } cay__pool_note;
 
@@ -30,7 +30,9 @@ void cay__warm_drop(cay_service *svc, const cay_call *call, const char *id);
 
 /* What a sandbox of a request that is prepared and judged has to be like, as a name; false: it is one that is never kept ready. */
 bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND]);
-/* warm_take.c: 0: *out is the request's. CAY_ENOENT: none is ready, and it has to be made. given: the request before it was prepared. */
-int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay_create *given, cay_sandbox **out, cay_err *err);
+/* warm_take.c: 0: *out is the request's. CAY_ENOENT: none is ready, and it has to be made; *missed when a pool could have had one. */
+int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, bool *missed, cay_sandbox **out, cay_err *err);
+/* It was made: what is asked for and had is what pools may turn to. given: the request before it was prepared. */
+void cay__warm_missed(cay_service *svc, const cay_create *c, const cay_create *given);
 /* create.c: as cay_service_create(), for nobody. */
 int cay__create_warm(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err);

@@ -3,13 +3,15 @@
 #include "warm.h"
 #include "create.h"
 #include "spec.h"
+#include "template.h"
 #include <base/fault.h>
+#include <base/fd.h>
 #include <base/str.h>
 #include <cay/access.h>
 #include <sandbox/limits.h>
 #include <stdio.h>
 
-enum { TRIES = 3, LEARN = 2 };
+enum { TRIES = 3, LEARN = 2, TURN_MS = 5 * 60000 };
 
 /* What a sandbox can still be told when it is there. */
 static cay_create hard_part(const cay_create *c)
@@ -46,26 +48,66 @@ bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND])
 
 /* ------------------------------------------------------------------ none was ready */
 
-typedef struct missed {
+typedef struct lack {
     cay_service *svc;
-    const char  *template_id;
-    char        *request; /* as a pool would keep it, or NULL: it has what is nobody else's business */
-} missed;
+    const char  *template_id, *tenant;
+    char        *request; /* as a pool would keep it, or NULL: no pool turns to it */
+    bool         counted;
+} lack;
+
+/* What a pool has is in nobody's quota, so a request makes it neither heavier than its template says, */
+static bool within(const cay_create *c)
+{
+    cay_limits asked = c->limits, most;
+    cay__limits_fill(&asked);
+    cay__template_limits(c->image, &most);
+    for (size_t i = 0; i < CAY__LIMITS; i++) {
+        size_t at = cay__limit_table[i].at;
+        if (*(const uint64_t *)((const char *)&asked + at) > *(const uint64_t *)((const char *)&most + at))
+            return false;
+    }
+    return true;
+}
+
+/* nor busy with programs or destinations of somebody's choice; and nobody's values wait in one. */
+static bool may_be_learnt(const cay_create *c, const cay_create *given)
+{
+    return !given->services && !given->net && !(given->env && given->env->key) && !(given->options && given->options->key) && within(c);
+}
+
+/* The operator's own tenant, and whose pool it is; others are given what there is. */
+static bool may_turn(const char *tenant, const json_t *pool)
+{
+    return !strcmp(tenant, CAY_TENANT_DEFAULT) || !strcmp(tenant, cay__json_str(pool, "tenant", ""));
+}
+
+/* All that it keeps is thrown away and made anew, so not with every whim. */
+static bool turned_lately(const json_t *pool)
+{
+    int64_t turned = cay__json_int(pool, "turned_ms", 0), now = cay__wall_ms();
+    return turned && turned <= now && now - turned < TURN_MS;
+}
 
 /* Two that are alike and not like what the pool keeps are what it keeps from now on. */
 static int learn(const char *key, const char *value, void *arg)
 {
-    const missed *m = arg;
+    lack *m = arg;
     CAY_AUTOJSON *j = NULL, *request = NULL;
     if (cay__json_object("record: pool", value, &j, NULL) < 0 || strcmp(cay__json_str(j, "template_id", ""), m->template_id) != 0)
         return 0;
-    atomic_fetch_add(&m->svc->warm_missed, 1);
-    if (!m->request || cay__json_object("", m->request, &request, NULL) < 0)
-        return 1;
+    if (!m->counted)
+        atomic_fetch_add(&m->svc->warm_missed, 1);
+    m->counted = true;
+    if (!m->request || !may_turn(m->tenant, j) || cay__json_object("", m->request, &request, NULL) < 0)
+        return 0; /* there may be another pool, of its own */
     json_object_set(request, "template", json_object_get(j, "template")); /* whatever name it was asked by */
     if (json_equal(request, json_object_get(j, "request")))
         return 1;
     int64_t times = json_equal(request, json_object_get(j, "other")) ? cay__json_int(j, "others", 0) + 1 : 1;
+    if (times >= LEARN && turned_lately(j))
+        return 1;
+    if (times >= LEARN)
+        json_object_set_new(j, "turned_ms", json_integer(cay__wall_ms()));
     json_object_set(j, times < LEARN ? "other" : "request", request);
     json_object_set_new(j, "others", json_integer(times < LEARN ? times : 0));
     cay__pool_note n = { .all = j };
@@ -74,12 +116,11 @@ static int learn(const char *key, const char *value, void *arg)
     return 1;
 }
 
-static void miss(cay_service *svc, const cay_create *c, const cay_create *given)
+void cay__warm_missed(cay_service *svc, const cay_create *c, const cay_create *given)
 {
-    missed m = { .svc = svc, .template_id = c->template_id };
-    cay_create h = hard_part(given);
-    h.size = sizeof h;
-    if (!(given->env && given->env->key))
+    lack m = { .svc = svc, .template_id = c->template_id, .tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT };
+    const cay_create h = hard_part(given);
+    if (may_be_learnt(c, given))
         cay__spec_text(&h, &m.request, NULL);
     svc->store->note_list(svc->db, "warm", "", learn, &m, NULL);
     free(m.request);
@@ -117,7 +158,7 @@ static int finish(cay_service *svc, const cay_call *call, const char *id, const 
     return rc;
 }
 
-int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay_create *given, cay_sandbox **out, cay_err *err)
+int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, bool *missed, cay_sandbox **out, cay_err *err)
 {
     char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
     cay__place *p;
@@ -137,6 +178,6 @@ int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, 
         }
         cay__create_undo(svc, id, c); /* it died while it waited: another, or a new one */
     }
-    miss(svc, c, given);
+    *missed = true;
     return CAY_ENOENT;
 }

@@ -63,13 +63,21 @@ class Pools(unittest.TestCase):
         p = self.ask('PUT', '/pools', {'template': name, 'low': low, 'high': high}, want=200)
         self.assertEqual((p['template'], p['low'], p['high'], p['tenant']), (name, low, high, 'default'))
 
-    def rows(self):
-        """What the store has that is nobody's, without our own code."""
+    def store(self, sql):
+        """What is recorded, without our own code."""
         db = sqlite3.connect('file:%s?mode=ro' % os.path.join(self.s.home, 'store.db'), uri=True, timeout=20)
         try:
-            return db.execute("SELECT id,name,state FROM sandboxes WHERE tenant='.warm'").fetchall()
+            return db.execute(sql).fetchall()
         finally:
             db.close()
+
+    def rows(self):
+        return self.store("SELECT id,name,state FROM sandboxes WHERE tenant='.warm'")
+
+    def learnt(self):
+        """What the pool keeps, and what it would turn to if it were asked for again."""
+        note = next(n for n in (json.loads(v) for v, in self.store("SELECT value FROM notes WHERE space='warm'")) if n['template'] == 'svc')
+        return {k: v for k, v in note['request'].items() if k != 'template'}, note.get('other')
 
     def counts(self):
         text = self.s.ask('GET', '/metrics')[2].decode()
@@ -134,8 +142,31 @@ class Pools(unittest.TestCase):
             return self.counts()[0] > taken
         self.until(hit)
         self.assertEqual(self.ask('POST', '/sandboxes/%s/run' % made[-1]['id'], {'shell': 'pwd'})['stdout'], '/var\n')
+        made += [self.make(workdir='/tmp') for _ in range(3)]
+        self.assertEqual(self.learnt()[0].get('workdir'), '/var')  # not again in the next minutes
         self.end(*made)
         self.ask('DELETE', '/pools?template=svc', want=204)
+
+    def test_what_no_pool_turns_to(self):
+        self.ask('DELETE', '/pools?template=svc')
+        self.put(1, 1)
+        kept = self.learnt()
+        self.assertIsNone(kept[1])
+        for t, most in (('tight', '1'), ('wide', '9')):
+            self.s.cay('tenant', 'create', t, '--sandboxes', most)
+        tight, wide = (self.s.make_key('--tenant', t) for t in ('tight', 'wide'))
+        made = [self.make(key=tight)]
+        for _ in range(3):  # refused
+            self.assertEqual(self.make(want=429, key=tight, workdir='/srv')['reason'], 'quota_exceeded')
+        made += [self.make(key=wide, workdir='/srv') for _ in range(2)]  # of a tenant whose pool it is not
+        other = {'mine': {'command': 'exec sleep 100000'}}
+        for spec in ({'services': other}, {'net': ['example.com']}, {'env': {'A': 'b'}}, {'limits': {'memory': 3 << 30}}, {'limits': {'cpu_milli': 2001}}):
+            made += [self.make(**spec) for _ in range(2)]
+        self.assertEqual(self.learnt(), kept)
+        self.full(1)
+        made += [self.make(limits={'memory': 1 << 30})]  # less than it has: of that kind it may be
+        self.assertEqual(self.learnt()[1]['limits'], {'memory': 1 << 30})
+        self.end(*made)
 
     def test_quotas_are_asked_in_the_same_moment(self):
         self.s.cay('tenant', 'create', 'small', '--sandboxes', '1')
