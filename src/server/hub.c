@@ -85,6 +85,8 @@ static owner *place(struct cay__hub *h, const char *id)
 static int on_info(const cay_info *info, void *arg)
 {
     owner *o = place(arg, info->id);
+    if (*info->tenant == '.') /* nobody's yet: who takes it from its pool is asked for again, and hears what comes then */
+        return 0;
     cay__str_copy(o->id, sizeof o->id, info->id);
     cay__str_copy(o->tenant, sizeof o->tenant, info->tenant);
     return 0;

@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from serve import Server  # noqa: E402
 from test_api import BUILD, Document  # noqa: E402
+from test_api2 import Stream  # noqa: E402
 
 API = '/api/v1'
 WEB = {'web': {'command': 'echo up >/tmp/up; exec sleep 100000', 'health': {'command': 'test -e /tmp/up', 'interval_ms': 100}}}
@@ -167,6 +168,28 @@ class Pools(unittest.TestCase):
         made += [self.make(limits={'memory': 1 << 30})]  # less than it has: of that kind it may be
         self.assertEqual(self.learnt()[1]['limits'], {'memory': 1 << 30})
         self.end(*made)
+
+    def test_whoever_takes_one_hears_of_it(self):
+        self.ask('DELETE', '/pools?template=svc')
+        self.s.cay('tenant', 'create', 'hears')
+        key = self.s.make_key('--tenant', 'hears')
+        every = Stream(self.s, API + '/events?kind=created')
+        self.put(1, 1)
+        self.full(1)
+        ready = self.rows()[0][0]
+        every.until(lambda e: e[2].get('sandbox') == ready)  # heard while it was nobody's
+        every.close()
+        box = self.make(key=key)
+        self.assertEqual(box['id'], ready)
+        self.ask('POST', '/sandboxes/%s/run' % ready, {'shell': 'exit 3'}, want=200, key=key)
+
+        def heard():
+            past, seen = Stream(self.s, API + '/events?after=0', key=key), []
+            past.until(lambda e: seen.append(e[2]) or e[1] == 'now')
+            past.close()
+            return (ready, 'exit', 3) in [(e.get('sandbox'), e.get('kind'), e.get('code')) for e in seen]
+        self.until(heard)
+        self.end(box)
 
     def test_quotas_are_asked_in_the_same_moment(self):
         self.s.cay('tenant', 'create', 'small', '--sandboxes', '1')
