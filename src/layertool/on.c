@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #define FRESH "on.new"
+#define UPPER "upper.new"
 
 volatile sig_atomic_t clone_canceled; /* of the copier; who waits is looked for in between */
 
@@ -107,14 +108,16 @@ static int fill(tool *t, int box, int layer, cay_err *err)
     return put_fresh(t, box, err);
 }
 
-/* An empty upper like the old one. */
+/* An empty upper like the old one; like that of a new sandbox when somebody died over taking the old one away. It has its name once it is whole. */
 static int new_upper(tool *t, int box, cay_err *err)
 {
     struct stat st;
-    bool had = fstatat(box, "upper", &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (fstatat(box, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
+        st = (struct stat){ .st_mode = 0755, .st_uid = t->root ? TOOL_STORE : 0, .st_gid = t->root ? TOOL_STORE : 0 };
     CAY_TRY(away(t, box, "upper", err));
     CAY_FAULT("layer.on.middle");
-    if (mkdirat(box, "upper", 0755) < 0 || (had && (fchownat(box, "upper", st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(box, "upper", st.st_mode & 07777, 0) < 0)))
+    if ((mkdirat(box, UPPER, 0755) < 0 && errno != EEXIST) || fchownat(box, UPPER, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+        fchmodat(box, UPPER, st.st_mode & 07777, 0) < 0 || renameat(box, UPPER, box, "upper") < 0)
         return cay_fail_sys(err, CAY_ESYS, "make upper");
     return 0;
 }

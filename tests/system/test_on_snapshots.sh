@@ -139,6 +139,7 @@ for point in layer.on.copied layer.on.middle layer.on.away on.back undo.intended
     got=$(c exec "$id" -- cat /workspace/k /home/user/k | tr '\n' ' ')
     case $got in "before before " | "after after ") good=true ;; *) good=false ; echo "  got: $got" ;; esac
     ok "killed at $point: all of it or nothing" $good
+    ok "killed at $point: / belongs to its root" same "$(c exec --user root "$id" -- sh -c 'echo r >/made && cat /made')" r
     ok "killed at $point: it can be undone then" c undo -q "$id"
     ok "killed at $point: and is" same "$(c exec "$id" -- cat /workspace/k /home/user/k | tr '\n' ' ')" "before before "
     c snapshot rm "$(c snapshots -q "$id" | head -n 1)" >/dev/null
