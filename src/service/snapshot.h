@@ -57,6 +57,8 @@ int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err
 int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_err *err);
 /* A sandbox without record is gone. */
 void cay__stack_release(cay_service *svc, const char *id);
+/* Ends an undo of it that somebody died over, under its lock: another must not take that one's record. CAY_EBUSY, "undo_unfinished". */
+int cay__stack_settle(cay_service *svc, const char *id, cay_err *err);
 /* Before it starts again: what somebody left unfinished, and merges that were made while it ran. Its row is read anew. *lock: hold it
  * until it runs. */
 int cay__stack_renew(cay_service *svc, const cay_call *call, const char *id, cay__row **row, int *lock, cay_err *err);

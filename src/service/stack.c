@@ -210,14 +210,20 @@ static int is_of(const cay_job *job, void *arg)
     return !strcmp(job->subject, arg);
 }
 
+int cay__stack_settle(cay_service *svc, const char *id, cay_err *err)
+{
+    cay__snap_reconcile(svc, id);
+    if (svc->store->job_list(svc->db, "undo", is_of, (void *)id, NULL) == 1)
+        return cay_fail_why(err, CAY_EBUSY, "undo_unfinished", "an undo of sandbox %s was cut off and could not be ended yet; try again", id);
+    return 0;
+}
+
 int cay__stack_renew(cay_service *svc, const cay_call *call, const char *id, cay__row **row, int *lock, cay_err *err)
 {
     renewal r = { svc, id, (*row)->row.provider, err };
     cay__row *fresh = NULL;
     CAY_TRY(cay__box_lock(svc, call, id, true, lock, err));
-    cay__snap_reconcile(svc, id);
-    if (svc->store->job_list(svc->db, "undo", is_of, (void *)id, NULL) == 1)
-        return cay_fail_why(err, CAY_EBUSY, "undo_unfinished", "an undo of sandbox %s was cut off and could not be ended yet; try again", id);
+    CAY_TRY(cay__stack_settle(svc, id, err));
     CAY_TRY(svc->store->job_list(svc->db, "merged", renew, &r, err));
     CAY_TRY(cay__svc_row(svc, id, &fresh, err));
     free(*row);

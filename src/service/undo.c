@@ -151,6 +151,8 @@ static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__s
     free(CAY_STEAL(*target));
     int rc = stop_it(sb, call, &ran, &lock, err);
     if (rc == 0)
+        rc = cay__stack_settle(sb->owner, sb->id, err);
+    if (rc == 0)
         rc = choose(sb, to, target, err);
     if (rc == 0)
         rc = go_back_on(sb, call, &(*target)->row, err);
@@ -194,6 +196,8 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
     CAY_TRY(cay__box_awake(sb, call, "undo", &box, &started, err));
     rc = cay__box_lock(svc, call, sb->id, true, &lock, err);
     free(CAY_STEAL(target));
+    if (rc == 0)
+        rc = cay__stack_settle(svc, sb->id, err);
     if (rc == 0) /* again: another program may have been at it */
         rc = choose(sb, to, &target, err);
     if (rc == 0)
