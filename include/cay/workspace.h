@@ -3,7 +3,7 @@
  * cay/workspace.h - what changed in a sandbox, and putting it into a directory of yours.
  *
  *   cay_service_diff()    between any two points        cay_sandbox_apply()   into the directory it was made on
- *   cay_sandbox_kept_list(), _stat(), _read()           files of one that is stopped, without starting it
+ *   cay_sandbox_kept_list(), _stat(), _open()           files of one that is stopped, without starting it
  *
  * A point is a sandbox as it is now, running or stopped, or a snapshot. docs/workspaces.md tells more.
  */
@@ -82,8 +82,8 @@ CAY_API int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_a
  * followed. CAY_ESTATE when it is not stopped; CAY_ENOTSUP, "kept_unsupported", where its provider keeps no files here or /workspace is a directory of the host. */
 CAY_API int cay_sandbox_kept_list(cay_sandbox *sb, const cay_call *call, const char *path, int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err);
 CAY_API int cay_sandbox_kept_stat(cay_sandbox *sb, const cay_call *call, const char *path, cay_stat *out, cay_err *err);
-/* At most `length` bytes from `offset` on are written to fd. */
-CAY_API int cay_sandbox_kept_read(cay_sandbox *sb, const cay_call *call, const char *path, uint64_t offset, uint64_t length, int fd, cay_err *err);
+/* The file itself, to be read and closed by the caller; not a copy: should the sandbox start again and write to it, that is seen. */
+CAY_API int cay_sandbox_kept_open(cay_sandbox *sb, const cay_call *call, const char *path, int *out, cay_err *err);
 
 #ifdef __cplusplus
 }

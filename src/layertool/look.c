@@ -6,27 +6,25 @@
  *   top=PATH       what it wrote above it, below the state directory: sandboxes/ID/upper
  *   root=DIR       below the stack, a directory of the host
  *   path=PATH      from its root; no link is followed on the way
- *   list | stat | read
- *   from=N len=N   of read: only so much of it
+ *   list | stat | open
  *
  * READY: all is open, and what becomes of the sandbox makes no difference any more. ENTRY: bytes name, numbers mode, size, uid, gid, inode, links, seconds and nanoseconds of its last change, bytes target of a link. list: one for each in the
- * directory; stat and read: of the path itself. read: its bytes are then in the file behind TOOL_FD. DONE: nothing.
+ * directory; stat and open: of the path itself. open: the file, opened to be read, has then gone through the socket at TOOL_FD. DONE: nothing.
  */
 #include "compare.h"
+#include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <linux/limits.h>
-#include <sys/sendfile.h>
+#include <sys/socket.h>
 
 #define ENTRIES_MAX 200000u
-#define PIECE       (1u << 20)
 
 typedef struct ask {
     const char *layers[TOOL_STACK_MAX];
     size_t      n;
     const char *top, *path;
-    bool        list, read;
-    uint64_t    from, len;
+    bool        list, open;
 } ask;
 
 static int parse(tool *t, ask *q, cay_err *err)
@@ -43,9 +41,9 @@ static int parse(tool *t, ask *q, cay_err *err)
             q->path = w + 5;
         else if (!strcmp(w, "list"))
             q->list = true;
-        else if (!strcmp(w, "read"))
-            q->read = true;
-        else if (strcmp(w, "stat") != 0 && !(!strncmp(w, "from=", 5) && cay__str_to_u64(w + 5, &q->from)) && !(!strncmp(w, "len=", 4) && cay__str_to_u64(w + 4, &q->len)))
+        else if (!strcmp(w, "open"))
+            q->open = true;
+        else if (strcmp(w, "stat") != 0)
             return cay_fail(err, CAY_EINVAL, "look: %.60s", w);
     }
     return q->path ? 0 : cay_fail(err, CAY_EINVAL, "look: no path");
@@ -88,26 +86,18 @@ static int list(tool *t, const view *v, cay_err *err)
     return rc;
 }
 
-/* Only a file is opened, and it is looked at again then: nothing else may be read, waited for or rewound by that. */
-static int copy(tool *t, const ask *q, const entry *e, const char *name, cay_err *err)
+/* Only a file is opened, and it is looked at again then: nothing else may be read, waited for or rewound by that. Handed over and not copied: a file
+ * of any size, holes and all, takes no room of the host's while somebody reads it. */
+static int hand_over(const entry *e, const char *name, cay_err *err)
 {
     struct stat st = e->st;
-    off_t at = (off_t)q->from;
     CAY_AUTOFD in = S_ISREG(st.st_mode) ? openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
     if (S_ISREG(st.st_mode) && (in < 0 || fstat(in, &st) < 0))
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", name);
     if (!S_ISREG(st.st_mode))
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", name);
-    for (uint64_t left = q->len; left;) {
-        ssize_t n = sendfile(TOOL_FD, in, &at, CAY_MIN(left, (uint64_t)PIECE));
-        if (n == 0)
-            break;
-        if (n < 0 && errno != EINTR)
-            return cay_fail_sys(err, CAY_ESYS, "copy %.200s", name);
-        left -= (uint64_t)CAY_MAX(n, 0);
-        CAY_TRY(tool_check(t, err));
-    }
-    return 0;
+    const int fds[] = { in };
+    return cay__fd_send(TOOL_FD, "", 1, fds, 1, MSG_DONTWAIT) == 1 ? 0 : cay_fail_sys(err, CAY_ESYS, "hand over %.200s", name);
 }
 
 /* One part of the path after the other; the last is `name` in the directory where the view is then, "" for the root. */
@@ -155,8 +145,8 @@ static int answer(tool *t, const ask *q, view *v, cay_err *err)
             return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory", q->path);
         return view_down(t, v, name, &other) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.200s", name) : list(t, v, err);
     }
-    if (q->read)
-        CAY_TRY(copy(t, q, &e, name, err));
+    if (q->open)
+        CAY_TRY(hand_over(&e, name, err));
     cay__buf rec = CAY__BUF(CAY__REC_MAX);
     int rc = say(t, &rec, name, &e, err);
     cay__buf_clear(&rec);

@@ -25,7 +25,7 @@
  *   apply    top=PATH since=MS [dry] [force], TOOL_FD: the directory; then ITEM records and GO
  *                                   -                              a RESULT for each
  *   diff     words, see diff.c      changes, texts left out        CHANGE and TEXT records before
- *   look     words, see look.c      -                              ENTRY records before; read: the bytes into TOOL_FD
+ *   look     words, see look.c      -                              ENTRY records before; open: the file through the socket TOOL_FD
  *   on       fill|back|finish|drop ID LAYER  -                     what is above a directory of the host, from a snapshot; on.c
  *   merge    below… -- layer… new   -                              bottom first; what hides something below stays; below: also one path of the host
  */

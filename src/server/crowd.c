@@ -68,7 +68,7 @@ int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const ch
         return 0;
     }
     free(m);
-    cay_fail_why(err, CAY_ERATE, "too_many_at_once", "%u imports, uploads and exports of tenant %s are under way, which is the most: %s when one has ended", n, tenant, what);
+    cay_fail_why(err, CAY_ERATE, "too_many_at_once", "%u imports, uploads, exports and reads of stopped sandboxes of tenant %s are under way, which is the most: %s when one has ended", n, tenant, what);
     err->retry = CAY_RETRY_YES;
     err->retry_after_ms = 2000;
     snprintf(err->detail, sizeof err->detail, "{\"queue\":%u,\"most\":%u}", n, most);

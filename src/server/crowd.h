@@ -2,8 +2,8 @@
 /*
  * server/crowd.h - how many long requests of one tenant are at work at once.
  *
- * An import, an export or an upload of a context holds a worker and a file for as long as its client likes. A tenant has so many of them at once and no more,
- * so that it cannot take all workers from the others.
+ * An import, an export, an upload of a context or a read of what a stopped sandbox left holds a worker or a file for as long as its client likes. A tenant has so many
+ * of them at once and no more, so that it cannot take all workers from the others, nor hold what was removed on disk without bound.
  */
 #pragma once
 #include "server.h"

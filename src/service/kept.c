@@ -4,17 +4,19 @@
 #include "diff.h"
 #include <base/buf.h>
 #include <base/call.h>
+#include <base/fd.h>
 #include <base/str.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 enum { WORDS = CAY_STACK_MAX + 8 };
 
 typedef struct asked {
     cay_sandbox *sb;
-    const char  *verb, *path; /* "list", "stat", "read" */
-    uint64_t     from, len;
-    int          fd; /* of read; else -1 */
+    const char  *verb, *path; /* "list", "stat", "open" */
+    int          way; /* of open: the socket through which it comes; else -1 */
     int        (*fn)(const cay_dirent *, void *);
     void        *arg;
     int         *lock;
@@ -54,11 +56,9 @@ static int run(asked *q, const cay_call *call, const cay__point *p, cay_err *err
     cay_service *svc = q->sb->owner;
     const char *w[WORDS];
     size_t n = 0;
-    char template_[CAY_LAYER_NAME] = "", from[32], len[32], num[21];
+    char template_[CAY_LAYER_NAME] = "";
     cay__arena mem = { 0 };
     cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
-    cay__str_join(from, sizeof from, "from=", cay__str_u64(num, q->from), NULL);
-    cay__str_join(len, sizeof len, "len=", cay__str_u64(num, q->len), NULL);
     if (!*p->root)
         CAY_TRY(cay__layer_template(svc->home_fd, p->base, template_, sizeof template_, err));
     const char *const pairs[][2] = { { "top=", p->top }, { "path=", q->path }, { "root=", p->root }, { "a=", template_ } };
@@ -71,9 +71,7 @@ static int run(asked *q, const cay_call *call, const cay__point *p, cay_err *err
             w[n++] = s;
     }
     w[n++] = q->verb;
-    w[n++] = from;
-    w[n++] = len;
-    cay__layer_ask ask = { .verb = "look", .args = w, .nargs = n, .fds = &q->fd, .nfds = q->fd >= 0, .fn = on_record, .arg = q };
+    cay__layer_ask ask = { .verb = "look", .args = w, .nargs = n, .fds = &q->way, .nfds = q->way >= 0, .fn = on_record, .arg = q };
     int rc = cay__layer_run(&at, call, &ask, NULL, err);
     cay__arena_clear(&mem);
     return rc;
@@ -109,7 +107,7 @@ static int look(asked *q, const cay_call *call, cay_err *err)
 int cay_sandbox_kept_list(cay_sandbox *sb, const cay_call *call, const char *path, int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
     CAY__OP(call, "file.list", sb->id, err);
-    return look(&(asked){ .sb = sb, .verb = "list", .path = path, .fd = -1, .fn = fn, .arg = arg }, call, err);
+    return look(&(asked){ .sb = sb, .verb = "list", .path = path, .way = -1, .fn = fn, .arg = arg }, call, err);
 }
 
 static int take_stat(const cay_dirent *e, void *arg)
@@ -122,15 +120,35 @@ int cay_sandbox_kept_stat(cay_sandbox *sb, const cay_call *call, const char *pat
 {
     CAY__OP(call, "file.stat", sb->id, err);
     cay_stat st = { .size_of = sizeof st };
-    CAY_TRY(look(&(asked){ .sb = sb, .verb = "stat", .path = path, .fd = -1, .fn = take_stat, .arg = &st }, call, err));
+    CAY_TRY(look(&(asked){ .sb = sb, .verb = "stat", .path = path, .way = -1, .fn = take_stat, .arg = &st }, call, err));
     cay__answer_give(out, &st, sizeof st);
     return 0;
 }
 
-int cay_sandbox_kept_read(cay_sandbox *sb, const cay_call *call, const char *path, uint64_t offset, uint64_t length, int fd, cay_err *err)
+/* Who sent it read what a sandbox left behind: it is believed only to be what was asked for. */
+static bool only_a_file(int fd)
+{
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+int cay_sandbox_kept_open(cay_sandbox *sb, const cay_call *call, const char *path, int *out, cay_err *err)
 {
     CAY__OP(call, "file.read", sb->id, err);
-    if (offset > INT64_MAX || length > INT64_MAX - offset)
-        return cay_fail_why(err, CAY_EINVAL, "range_invalid", "%.200s: the range is past the largest file", path);
-    return look(&(asked){ .sb = sb, .verb = "read", .path = path, .from = offset, .len = length, .fd = fd }, call, err);
+    CAY_AUTOFD mine = -1, theirs = -1, file = -1;
+    int pair[2], fd, n = 1;
+    char none;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "ask for %.200s", path);
+    mine = pair[0];
+    theirs = pair[1];
+    CAY_TRY(look(&(asked){ .sb = sb, .verb = "open", .path = path, .way = theirs }, call, err));
+    ssize_t got = cay__fd_recv(mine, &none, 1, &fd, &n, MSG_DONTWAIT);
+    if (n == 1)
+        file = fd;
+    if (got != 1 || n != 1 || !only_a_file(file))
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer look: %.200s did not come as a file to read", path);
+    *out = CAY_STEAL_FD(file);
+    return 0;
 }

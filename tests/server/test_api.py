@@ -856,6 +856,48 @@ class Files(Base):
         self.json('POST', at + '/resume', want=200)
         self.assertEqual(self.json('POST', at + '/run', {'shell': 'cat a late'}, want=200)['stdout'], 'new\nz\n')
 
+    def test_what_is_kept_is_read_where_it_is(self):
+        size, b = 4 << 30, self.json('POST', API + '/sandboxes', {}, want=201)['id']
+        self.addCleanup(self.s.ask, 'DELETE', API + '/sandboxes/' + b)
+        at = API + '/sandboxes/' + b
+        make = {'shell': 'truncate -s %d $F && printf tail | dd of=$F bs=1 seek=%d conv=notrunc' % (size, size - 4)}
+        for name in ('below', 'above'):  # in the snapshot's layer, and in what was written since
+            self.assertEqual(self.json('POST', at + '/run', dict(make, env={'F': name}), want=200)['code'], 0)
+            if name == 'below':
+                self.json('POST', at + '/snapshots', {}, want=201)
+        self.json('POST', at + '/kill', want=200)
+
+        def ask(name, **headers):
+            c = self.s.connection()
+            self.addCleanup(c.close)
+            c.request('GET', at + '/files?kept=1&path=/workspace/' + name, headers=dict(headers, Authorization='Bearer ' + self.s.key))
+            return c, c.getresponse()
+
+        def until(status, *words, **headers):  # what was read before, or given up, may still be counted
+            for _ in range(300):
+                c, r = ask(*words, **headers)
+                if r.status == status:
+                    return c, r
+                self.assertIn((r.status, status), ((429, 200), (429, 206)), r.read(300))
+                c.close()
+                time.sleep(0.1)
+            self.fail('never %d' % status)
+        for name in ('below', 'above'):
+            r = until(206, name, Range='bytes=-4')[1]
+            self.assertEqual((r.read(), r.headers['Content-Range']), (b'tail', 'bytes %d-%d/%d' % (size - 4, size - 1, size)))
+        held = [until(200, name) for name in ('below', 'above') * 2]
+        self.assertEqual([r.read(3) for _, r in held], [b'\0\0\0'] * 4)
+        fds = '/proc/%d/fd/' % self.s.proc.pid
+        stats = [os.stat(fds + n) for n in os.listdir(fds) if os.path.exists(fds + n)]
+        self.assertEqual([st.st_blocks * 512 < 1 << 20 for st in stats if st.st_size == size], [True] * 4)
+        self.assertEqual([n for n in os.listdir(fds) if os.path.islink(fds + n) and os.readlink(fds + n).startswith(self.s.home + '/#')], [])  # a copy without a name
+        c, r = ask('above')
+        self.assertEqual((r.status, json.loads(r.read())['reason']), (429, 'too_many_at_once'))
+        for c, r in held:
+            r.close()
+            c.close()
+        self.assertEqual(until(206, 'above', Range='bytes=-1')[1].read(), b'l')
+
     def test_tar_round_trip(self):
         long = '/'.join(['d' * 50] * 4)
         made = io.BytesIO()

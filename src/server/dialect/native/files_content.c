@@ -5,9 +5,9 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/workspace.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <net/multipart.h>
+#include <server/crowd.h>
 #include <server/range.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,15 +32,15 @@ static void name_version(cay__req *r, const cay_stat *st, char *etag, size_t cap
         cay__reply_field(r, "Last-Modified", when);
 }
 
-/* Its bytes in a file without a name, from its beginning; spec->length is how many there are. */
+/* The file itself, at the first byte that is wanted. It stays on disk while its client reads, even if its sandbox is removed: so a tenant has few at once. */
 static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_read *spec, int *out, cay_err *err)
 {
-    CAY_AUTOFD fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make a file for a copy");
-    CAY_TRY(cay_sandbox_kept_read(sb, &r->call, path, spec->offset, spec->length, fd, err));
-    if (lseek(fd, 0, SEEK_SET) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "read the copy");
+    int got;
+    CAY_TRY(cay__crowd_enter(r, "ask for it", err));
+    CAY_TRY(cay_sandbox_kept_open(sb, &r->call, path, &got, err));
+    CAY_AUTOFD fd = got;
+    if (lseek(fd, (off_t)spec->offset, SEEK_SET) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read %.200s", path);
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
