@@ -4,8 +4,9 @@
 #include <base/base.h>
 #include <stdio.h>
 #include <time.h>
+#include <poll.h>
 
-enum { ITEMS_MAX = 64 << 20 };
+enum { ITEMS_MAX = 64 << 20, DRAIN_MS = 20 };
 
 #define OP(method, path, name, flags) { method, path, cay__on_##name, flags, &cay__doc_##name }
 #define BOX "/sandboxes/{id}"
@@ -234,6 +235,15 @@ int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err)
     CAY_TRY(cay__native_use(r, &sb, err));
     int rc = cay_sandbox_attach(sb, &r->call, r->param[1], out, err);
     return rc < 0 ? cay_wrap(err, rc, "process %.60s", r->param[1]) : 0;
+}
+
+void cay__native_drain(cay_events *ev)
+{
+    struct pollfd q = { cay_events_fd(ev), POLLIN, 0 };
+    cay_event e = { .size = sizeof e };
+    cay_call now = { .size = sizeof now, .deadline_ms = cay__native_now() + DRAIN_MS };
+    while (poll(&q, 1, 0) > 0 && cay_events_next(ev, &now, &e, NULL) == 0)
+        ;
 }
 
 int64_t cay__native_now(void)

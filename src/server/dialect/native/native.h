@@ -208,6 +208,8 @@ int cay__native_offsets(cay__req *r, uint64_t out[2], cay_err *err);
 /* {"code", "reason", "message"}: an error inside a stream. */
 void cay__native_error(cay__buf *b, const cay_err *err);
 int64_t cay__native_now(void); /* CLOCK_MONOTONIC milliseconds */
+/* Takes what is there and hardly waits: what made it readable may be no event of this sandbox. */
+void cay__native_drain(cay_events *ev);
 int cay__reply_file(cay__req *r, int status, cay_sandbox *sb, const char *path, bool follow, cay_err *err);
 /* files_content.c: bytes that fn gives (*n 0 at their end) become a file. */
 typedef int cay__native_give(void *arg, void *buf, size_t cap, size_t *n, cay_err *err);

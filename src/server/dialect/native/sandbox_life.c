@@ -3,7 +3,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <cay/snapshot.h>
-#include <poll.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -188,11 +187,8 @@ static int wait_work(cay__pump *p, cay__buf *out)
 {
     waiter *w = p->self;
     cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 10000 };
-    struct pollfd q = { cay_events_fd(w->ev), POLLIN, 0 };
-    cay_event e = { .size = sizeof e };
     cay_info *info = NULL;
-    while (poll(&q, 1, 0) > 0 && cay_events_next(w->ev, &call, &e, NULL) == 0)
-        ;
+    cay__native_drain(w->ev);
     /* A keeper that is just being replaced answers nothing, and that is no end of the sandbox. */
     int rc = cay_sandbox_describe(w->sb, &call, &info, NULL);
     if (rc == 0)

@@ -3,7 +3,6 @@
 #include "native.h"
 #include <base/base.h>
 #include <cay/services.h>
-#include <poll.h>
 #include <string.h>
 
 #define AT(field) offsetof(cay_unit_info, field)
@@ -117,10 +116,7 @@ static int wait_work(cay__pump *p, cay__buf *out)
 {
     waiter *w = p->self;
     cay_call call = { .size = sizeof call, .deadline_ms = cay__native_now() + 10000 };
-    struct pollfd q = { cay_events_fd(w->ev), POLLIN, 0 };
-    cay_event e = { .size = sizeof e };
-    while (poll(&q, 1, 0) > 0 && cay_events_next(w->ev, &call, &e, NULL) == 0)
-        ;
+    cay__native_drain(w->ev);
     w->late = w->over = false;
     cay__buf_clear(&w->items);
     w->items = (cay__buf)CAY__BUF(1 << 20);
