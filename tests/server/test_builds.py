@@ -137,6 +137,9 @@ class Builds(unittest.TestCase):
         for path in ('/builds/bbbbbbbbbbbbbbbbbbbb', '/builds/bbbbbbbbbbbbbbbbbbbb/log'):
             self.assertEqual(self.ask('GET', path)[0], 404)
         self.assertEqual(self.ask('POST', '/builds/bbbbbbbbbbbbbbbbbbbb/cancel')[0], 404)
+        end = time.monotonic() + 60  # a build is told as failed while its sandbox still goes
+        while self.s.json('GET', API + '/sandboxes')[2]['items'] and time.monotonic() < end:
+            time.sleep(0.05)
         self.assertEqual(self.s.json('GET', API + '/sandboxes')[2]['items'], [])
 
     def test_one_is_canceled(self):
