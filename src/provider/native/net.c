@@ -19,6 +19,8 @@ static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *
 /* Sealed, so that what was judged is what holds. */
 static int text_fd(const char *text, size_t len, int *out, cay_err *err)
 {
+    if (!len || len > CAY_NET_TEXT)
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
     CAY_AUTOFD fd = (int)syscall(SYS_memfd_create, "cay-policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || !cay__fd_write_all(fd, text, len) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the policy");
@@ -31,8 +33,6 @@ int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t l
     cay_m_net m = { .op = CAY_NET_SET };
     cay__reply r = { 0 };
     CAY_AUTOFD fd = -1;
-    if (!len || len > CAY_NET_TEXT)
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
     CAY_TRY(text_fd(text, len, &fd, err));
     CAY_TRY(ask_net(box, call, &m, &fd, 1, &r, err));
     if (revision)
@@ -47,10 +47,7 @@ int cay__nbox_policy_ahead(cay__nbox *b, const cay_call *call, const cay__ask *c
     cay__reply r = { 0 };
     CAY_AUTOFD fd = -1;
     cay__link one = { .dial = b->n->link.dial, .broke = b->n->link.broke, .arg = b->n->link.arg, .peer = "keeper", .lock = PTHREAD_MUTEX_INITIALIZER, .ahead = create };
-    size_t len = strlen(text);
-    if (!len || len > CAY_NET_TEXT)
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
-    CAY_TRY(text_fd(text, len, &fd, err));
+    CAY_TRY(text_fd(text, strlen(text), &fd, err));
     memcpy(m.id, b->id, sizeof m.id);
     cay__ask ask = { .type = CAY_MSG_NET, .body = &m, .len = sizeof m, .fds = &fd, .nfds = 1 };
     int rc = cay__link_begin(&one, call, &ask, &r, sock, err);
@@ -103,8 +100,6 @@ int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t 
     cay_m_net m = { .op = CAY_NET_SECRETS };
     CAY_AUTOFD policy = -1, files = -1;
     cay__reply r = { .fd = &files };
-    if (!len || len > CAY_NET_TEXT)
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
     CAY_TRY(text_fd(text, len, &policy, err));
     CAY_TRY(ask_net(box, call, &m, (int[]){ policy, values }, 2, &r, err));
     *trust = CAY_STEAL_FD(files);
