@@ -5,6 +5,7 @@
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/fd.h>
+#include <base/path.h>
 #include <base/str.h>
 #include <cay/patch.h>
 #include <stdio.h>
@@ -33,32 +34,6 @@ static int bad_path(cay_err *err, const char *path, const char *reason)
 
 /* ------------------------------------------------------------------ paths */
 
-/* Joins base and path without ".", ".." and double slashes, in buf; ".." at the top stays at the top. */
-static bool clean(const char *base, const char *path, char *buf, size_t cap)
-{
-    size_t n = 0;
-    const char *parts[2] = { path[0] == '/' ? "" : base, path };
-    for (size_t k = 0; k < 2; k++)
-        for (const char *p = parts[k]; *p;) {
-            size_t len = strcspn(p, "/");
-            if (len == 2 && p[0] == '.' && p[1] == '.') {
-                while (n && buf[--n] != '/')
-                    ;
-            } else if (len && !(len == 1 && *p == '.')) {
-                if (n + len + 2 > cap)
-                    return false;
-                buf[n++] = '/';
-                memcpy(buf + n, p, len);
-                n += len;
-            }
-            p += len + (p[len] == '/');
-        }
-    if (!n)
-        buf[n++] = '/';
-    buf[n] = 0;
-    return true;
-}
-
 static bool below(const char *path, const char *root)
 {
     size_t n = strlen(root);
@@ -69,7 +44,7 @@ int cay_patch_path(const char *path, const char *root, const char *cwd, char *bu
 {
     if (!*path)
         return bad_path(err, "\"\"", "empty");
-    if (!clean(cwd ? cwd : root, path, buf, cap) || strchr(path, '\n') || !below(buf, root) || !strcmp(buf, root))
+    if (!cay__path_clean(cwd ? cwd : root, path, buf, cap) || strchr(path, '\n') || !below(buf, root) || !strcmp(buf, root))
         return bad_path(err, path, "escape_root");
     return 0;
 }
@@ -92,7 +67,7 @@ static int follow(const target *t, const char *asked, char *path, cay_err *err)
                 return bad_path(err, asked, "escape_root");
             *strrchr(part, '/') = 0;
             snprintf(next, sizeof next, "%s%s", st.target, path + end);
-            if (!clean(part, next, path, PATH_MAX_) || !below(path, t->root))
+            if (!cay__path_clean(part, next, path, PATH_MAX_) || !below(path, t->root))
                 return bad_path(err, asked, "escape_root");
             at = strlen(t->root) > 1 ? strlen(t->root) + 1 : 1;
             continue;
@@ -225,7 +200,7 @@ static int find_root(target *t, cay_err *err)
     t->root = t->spec->root;
     if (!t->root) {
         CAY_TRY(cay_sandbox_describe(t->sb, t->call, &info, err));
-        bool fits = clean("/", info->workdir && *info->workdir ? info->workdir : "/workspace", t->workdir, sizeof t->workdir);
+        bool fits = cay__path_clean("/", info->workdir && *info->workdir ? info->workdir : "/workspace", t->workdir, sizeof t->workdir);
         cay_info_free(info);
         if (!fits)
             return cay_fail(err, CAY_ETOOBIG, "the sandbox's working directory has too long a name");

@@ -242,3 +242,28 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
                     "%s is neither beside this program nor in %s; install cay again, or set CAY_LIBEXEC", name,
                     CAY_LIBEXEC);
 }
+
+bool cay__path_clean(const char *base, const char *path, char *buf, size_t cap)
+{
+    size_t n = 0;
+    const char *parts[2] = { path[0] == '/' ? "" : base, path };
+    for (size_t k = 0; k < 2; k++)
+        for (const char *p = parts[k]; *p;) {
+            size_t len = strcspn(p, "/");
+            if (len == 2 && p[0] == '.' && p[1] == '.') {
+                while (n && buf[--n] != '/')
+                    ;
+            } else if (len && !(len == 1 && *p == '.')) {
+                if (n + len + 2 > cap)
+                    return false;
+                buf[n++] = '/';
+                memcpy(buf + n, p, len);
+                n += len;
+            }
+            p += len + (p[len] == '/');
+        }
+    if (!n)
+        buf[n++] = '/';
+    buf[n] = 0;
+    return true;
+}

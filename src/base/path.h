@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base/path.h - where the state directory and the sockets are.
+ * base/path.h - where the state directory and the sockets are, and paths as texts.
  *
  *   cay__home_find()  which directory is meant      cay__home_open()  make, check and open it
  *   cay__run_dir()    where its sockets live        cay__libexec_find()  our other programs
+ *   cay__path_clean() joined, without . and ..
  *
  * Used by the library and by the static programs: no JSON, no heap.
  */
@@ -34,3 +35,7 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
 
 /* The name of a network filesystem by its statfs(2) magic, else NULL. */
 const char *cay__fs_remote(uint64_t magic);
+
+/* Joins base and path (base counts when path is relative) into an absolute path without ".", ".." and double slashes; ".." at the top stays there.
+ * Texts alone: nothing is looked up. False when it does not fit. */
+bool cay__path_clean(const char *base, const char *path, char *buf, size_t cap);

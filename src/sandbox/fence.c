@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* File calls held to the fence of their call, by the path after links were looked through. Commands are held to it by the kernel. */
 #include "fence.h"
+#include <base/path.h>
 #include <base/str.h>
 #include <linux/limits.h>
 #include <stdio.h>
@@ -10,32 +11,6 @@ enum { LINKS = 40 };
 const cay_fence *cay__fence_of(const cay_call *call)
 {
     return call && call->size > offsetof(cay_call, fence) ? call->fence : NULL;
-}
-
-/* Joins base and path without ".", ".." and double slashes; ".." at the top stays there. */
-static bool clean(const char *base, const char *path, char *buf, size_t cap)
-{
-    size_t n = 0;
-    const char *parts[2] = { path[0] == '/' ? "" : base, path };
-    for (size_t k = 0; k < 2; k++)
-        for (const char *p = parts[k]; *p;) {
-            size_t len = strcspn(p, "/");
-            if (len == 2 && p[0] == '.' && p[1] == '.') {
-                while (n && buf[--n] != '/')
-                    ;
-            } else if (len && !(len == 1 && *p == '.')) {
-                if (n + len + 2 > cap)
-                    return false;
-                buf[n++] = '/';
-                memcpy(buf + n, p, len);
-                n += len;
-            }
-            p += len + (p[len] == '/');
-        }
-    if (!n)
-        buf[n++] = '/';
-    buf[n] = 0;
-    return true;
 }
 
 /* Every link on the way, and the last one where the call would follow it, is replaced by where it leads. */
@@ -56,7 +31,7 @@ static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_e
                 return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: its links cannot be followed to their end", path);
             *strrchr(part, '/') = 0;
             snprintf(next, sizeof next, "%s%s", st.target, path + end);
-            if (!clean(part, next, path, PATH_MAX))
+            if (!cay__path_clean(part, next, path, PATH_MAX))
                 return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: its links lead to too long a path", path);
             at = 1;
             continue;
@@ -86,7 +61,7 @@ int cay__fence_path(cay_sandbox *sb, const cay_call *call, const char *path, boo
     char whole[PATH_MAX];
     if (!f || !(write ? f->write : f->read))
         return 0;
-    if (!clean(f->workdir ? f->workdir : "/workspace", path, whole, sizeof whole))
+    if (!cay__path_clean(f->workdir ? f->workdir : "/workspace", path, whole, sizeof whole))
         return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: too long a path", path);
     CAY_TRY(look_through(sb, call, whole, err));
     if (within(f->write, whole) || (!write && within(f->read, whole)))

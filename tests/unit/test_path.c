@@ -198,6 +198,24 @@ static void sockets_have_a_private_directory_per_home(void **s)
     assert_int_equal(st, 0);
 }
 
+static void paths_are_joined_and_cleaned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *base, *path, *want;
+    } rows[] = {
+        { "/w", "a/./b//c/", "/w/a/b/c" }, { "/w/x", "../y", "/w/y" }, { "/w", "/a/../..", "/" },
+        { "", "a", "/a" },                 { "/w", "", "/w" },         { "/w", "...", "/w/..." },
+    };
+    char buf[32];
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        assert_true(cay__path_clean(rows[i].base, rows[i].path, buf, sizeof buf));
+        assert_string_equal(buf, rows[i].want);
+    }
+    assert_true(cay__path_clean("/12345", "67", buf, 10)); /* "/12345/67" and its end */
+    assert_false(cay__path_clean("/12345", "678", buf, 10));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +225,7 @@ int main(void)
         cmocka_unit_test(bad_directories_are_refused_with_a_remedy),
         cmocka_unit_test(an_empty_or_known_directory_is_closed_to_others),
         cmocka_unit_test(network_filesystems_are_known),
+        cmocka_unit_test(paths_are_joined_and_cleaned),
         cmocka_unit_test(sockets_have_a_private_directory_per_home),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
