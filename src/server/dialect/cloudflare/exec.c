@@ -3,7 +3,6 @@
 #include "cloudflare.h"
 #include <base/base64.h>
 #include <base/str.h>
-#include <cay/shell.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
@@ -11,15 +10,10 @@
 #define CHUNK 32768
 #define BEAT  15000
 
-typedef struct out_stream {
-    char   carry[4]; /* the beginning of a character whose rest has not come */
-    size_t n;
-} out_stream;
-
 typedef struct watcher {
-    cay_proc  *p;
-    out_stream s[2];
-    int64_t    quiet_since;
+    cay_proc *p;
+    cf_stream s[2];
+    int64_t   quiet_since;
 } watcher;
 
 static int64_t now_ms(void)
@@ -44,7 +38,7 @@ static void tell_json(cay__buf *out, const char *name, json_t *j)
     json_decref(j);
 }
 
-static void tell_error(cay__buf *out, const char *code, const char *msg)
+void cf_tell_error(cay__buf *out, const char *code, const char *msg)
 {
     tell_json(out, "error", json_pack("{s:s,s:s}", "error", msg, "code", code));
 }
@@ -62,20 +56,32 @@ static size_t unfinished(const char *s, size_t n)
     return 0;
 }
 
-/* Clients decode each event by itself. */
+void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data, size_t len)
+{
+    char buf[CHUNK + sizeof s->carry];
+    const char *name = which == CAY_STDERR ? "stderr" : "stdout", *from = data;
+    bool over = !len;
+    do {
+        size_t some = CAY_MIN(len, (size_t)CHUNK), n = s->n + some;
+        memcpy(buf, s->carry, s->n);
+        if (some)
+            memcpy(buf + s->n, from, some);
+        size_t keep = over ? 0 : unfinished(buf, n);
+        tell_bytes(out, name, buf, n - keep);
+        memcpy(s->carry, buf + n - keep, keep);
+        s->n = keep;
+        from += some;
+        len -= some;
+    } while (len);
+}
+
 static void take(watcher *w, int i, int *fd, cay__buf *out)
 {
-    static const char *const names[] = { "stdout", "stderr" };
-    char buf[CHUNK + 4];
-    out_stream *s = &w->s[i];
-    memcpy(buf, s->carry, s->n);
-    ssize_t got = read(*fd, buf + s->n, CHUNK);
+    char buf[CHUNK];
+    ssize_t got = read(*fd, buf, sizeof buf);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    size_t n = s->n + (size_t)(got > 0 ? got : 0), keep = got > 0 ? unfinished(buf, n) : 0;
-    tell_bytes(out, names[i], buf, n - keep);
-    memcpy(s->carry, buf + n - keep, keep);
-    s->n = keep;
+    cf_tell(out, &w->s[i], i ? CAY_STDERR : CAY_STDOUT, buf, (size_t)CAY_MAX(got, 0));
     w->quiet_since = now_ms();
     if (got <= 0)
         cay__close_fd(fd);
@@ -98,10 +104,10 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
-static void tell_exit(cay__buf *out, const cay_exit *e)
+void cf_tell_exit(cay__buf *out, const cay_exit *e)
 {
     if (!strcmp(e->reason, "time"))
-        tell_error(out, "exec_error", "the command took too long and was ended");
+        cf_tell_error(out, "exec_error", "the command took too long and was ended");
     else
         tell_json(out, "exit", json_pack("{s:i}", "exit_code", e->code));
 }
@@ -113,9 +119,9 @@ static int work(cay__pump *p, cay__buf *out)
     cay_exit e = { .size = sizeof e };
     const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 10000 };
     if (cay_proc_wait(w->p, &soon, &e, &err) < 0)
-        tell_error(out, "exec_transport_error", err.msg);
+        cf_tell_error(out, "exec_transport_error", err.msg);
     else
-        tell_exit(out, &e);
+        cf_tell_exit(out, &e);
     return CAY__PUMP_END;
 }
 
@@ -146,50 +152,6 @@ static int stream(cay__req *r, cay_proc *p, cay_err *err)
     return cay__reply_pump(r, 200, "text/event-stream", &pump);
 }
 
-/* ------------------------------------------------------------------ in a session */
-
-static void quote(cay__buf *b, const char *s)
-{
-    cay__buf_str(b, "'");
-    for (; *s; s++)
-        if (*s == '\'')
-            cay__buf_str(b, "'\\''");
-        else
-            cay__buf_add(b, s, 1);
-    cay__buf_str(b, "'");
-}
-
-/* A session is a shell that stays; its commands wait for each other, and what they print is told at their end. */
-static int in_session(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s, cay_err *err)
-{
-    CAY_AUTOBUF line = CAY__BUF(CAY_SHELL_LINE_MAX), out = CAY__BUF((size_t)128 << 20);
-    cay_result res = { .size = sizeof res };
-    cay_shell *sh;
-    const cay_shell_spec spec = { .size = sizeof spec, .name = session };
-    if (s->cwd) {
-        cay__buf_str(&line, "cd ");
-        quote(&line, s->cwd);
-        cay__buf_str(&line, " && ");
-    }
-    for (const char *const *a = s->argv; *a; a++) {
-        quote(&line, *a);
-        cay__buf_str(&line, " ");
-    }
-    if (line.full)
-        return cay_fail(err, CAY_ETOOBIG, "a command in a session has at most %d bytes", CAY_SHELL_LINE_MAX);
-    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &sh, err));
-    const cay_shell_cmd cmd = { .size = sizeof cmd, .line = line.data, .timeout_ms = s->timeout_ms };
-    int rc = cay_shell_run(sh, &r->call, &cmd, &res, err);
-    cay_shell_unref(sh);
-    if (rc < 0)
-        return rc;
-    tell_bytes(&out, "stdout", res.out, res.out_len);
-    tell_bytes(&out, "stderr", res.errout, res.errout_len);
-    tell_exit(&out, &res.exit);
-    cay_result_clear(&res);
-    return cay__reply(r, 200, "text/event-stream", out.data, out.len);
-}
-
 int cf_exec(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -208,13 +170,13 @@ int cf_exec(cay__req *r, cay_err *err)
     json_array_foreach(list, i, v)
         if (!(argv[i] = json_string_value(v)) || strlen(argv[i]) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "argv[%zu] is not a text without NUL", i);
-    if (timeout < 0 || (session && !cf_session_valid(session)))
-        return cay_fail(err, CAY_EINVAL, timeout < 0 ? "timeout_ms is less than 0" : "Session-Id is 1 to 32 letters, digits, '.', '_' or '-'");
+    if (timeout < 0)
+        return cay_fail(err, CAY_EINVAL, "timeout_ms is less than 0");
     if (cwd)
         CAY_TRY(cf_path(r, *cwd == '/' ? cwd + 1 : cwd, &cwd, err));
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = cwd, .timeout_ms = (uint64_t)timeout, .attach = true, .on_full = CAY_FULL_BLOCK };
     if (session)
-        return in_session(r, sb, session, &s, err);
+        return cf_session_exec(r, sb, session, &s, err);
     int rc = cay_sandbox_spawn(sb, &r->call, &s, &p, err);
     if (rc == CAY_ENOENT) { /* as a shell says it, not as an error of the route */
         CAY_AUTOBUF out = CAY__BUF(4096);

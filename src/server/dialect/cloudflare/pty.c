@@ -131,18 +131,19 @@ int cf_pty(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     uint64_t cols, rows;
+    char name[CF_SESSION_NAME];
     const char *session = cay__req_query(r, "session"), *shell = cay__req_query(r, "shell");
     CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
     CAY_TRY(cay__req_number(r, "cols", 80, 10000, &cols, err));
     CAY_TRY(cay__req_number(r, "rows", 24, 10000, &rows, err));
-    if (session && *session && !cf_session_valid(session))
-        return cay_fail(err, CAY_EINVAL, "session is 1 to 32 letters, digits, '.', '_' or '-'");
+    if (session && *session)
+        CAY_TRY(cf_session_name(session, name, err));
     if (!r->head.upgrade || strcasecmp(r->head.upgrade, "websocket"))
         return cay_fail(err, CAY_EINVAL, "this is a WebSocket: ask for an upgrade");
     terminal *t = cay__alloc(sizeof *t);
     *t = (terminal){ .in = CAY__BUF(INPUT_MAX) };
     cay__pump pump = { .fd = { -1, -1, -1 }, .self = t, .beat_ms = 30000, .pull = pull, .work = work, .push = push, .close = done };
-    int rc = open_terminal(r, sb, session && *session ? session : NULL, shell && *shell ? shell : NULL, (uint16_t)cols, (uint16_t)rows, &t->p, err);
+    int rc = open_terminal(r, sb, session && *session ? name : NULL, shell && *shell ? shell : NULL, (uint16_t)cols, (uint16_t)rows, &t->p, err);
     if (rc < 0) {
         free(t);
         return rc;

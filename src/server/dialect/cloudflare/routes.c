@@ -2,9 +2,9 @@
 /* Sandboxes, files, archives, sessions and tunnels of the bridge. */
 #include "cloudflare.h"
 #include <base/fd.h>
+#include <base/path.h>
 #include <base/str.h>
 #include <cay/policy.h>
-#include <cay/shell.h>
 #include <ctype.h>
 #include <server/openapi.h>
 #include <server/preview.h>
@@ -15,30 +15,11 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 /* ------------------------------------------------------------------ names */
 
-bool cf_session_valid(const char *id)
-{
-    size_t n = strlen(id);
-    return n >= 1 && n <= 32 && strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n && !strstr(id, "..");
-}
-
-/* "." goes, ".." takes one away, and what is left begins with the workspace. */
 int cf_path(cay__req *r, const char *given, const char **out, cay_err *err)
 {
-    size_t cap = strlen(given) + 3, n = 0;
+    size_t cap = strlen(given) + 3;
     char *to = cay__arena_take(&r->arena, cap);
-    for (const char *p = given; *p;) {
-        size_t len = strcspn(p, "/");
-        if (len == 2 && !strncmp(p, "..", 2)) {
-            while (n && to[--n] != '/')
-                ;
-        } else if (len && !(len == 1 && *p == '.')) {
-            to[n++] = '/';
-            memcpy(to + n, p, len);
-            n += len;
-        }
-        p += len + (p[len] == '/');
-    }
-    to[n] = 0;
+    cay__path_clean("", given, to, cap);
     if (!*given)
         return cay_fail(err, CAY_EINVAL, "the path is empty");
     if (strncmp(to, CF_ROOT, sizeof CF_ROOT - 1) || (to[sizeof CF_ROOT - 1] && to[sizeof CF_ROOT - 1] != '/'))
@@ -202,52 +183,6 @@ static int on_hydrate(cay__req *r, cay_err *err)
     return rc < 0 ? rc : cf_ok(r);
 }
 
-/* ------------------------------------------------------------------ sessions: shells that stay */
-
-static int on_session(cay__req *r, cay_err *err)
-{
-    cay_sandbox *sb;
-    cay_shell *sh;
-    json_t *in, *v;
-    const char *key;
-    size_t n = 0;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
-    CAY_TRY(cay__req_json(r, 0, &in, err));
-    const char *id = cay__json_str(in, "id", r->id), *cwd = cay__json_str(in, "cwd", NULL);
-    json_t *env = json_object_get(in, "env");
-    cay_pair *pairs = cay__arena_take(&r->arena, (json_object_size(env) + 1) * sizeof *pairs);
-    if (!cf_session_valid(id))
-        return cay_fail(err, CAY_EINVAL, "id is 1 to 32 letters, digits, '.', '_' or '-'");
-    json_object_foreach(env, key, v) {
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "env.%.60s is not a text without NUL", key);
-        pairs[n++] = (cay_pair){ key, json_string_value(v) };
-    }
-    const cay_shell_spec spec = { .size = sizeof spec, .name = id, .cwd = cwd, .env = pairs };
-    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &sh, err));
-    cay_shell_unref(sh);
-    return cay__reply_json(r, 200, json_pack("{s:s}", "id", id));
-}
-
-static int on_session_end(cay__req *r, cay_err *err)
-{
-    cay_sandbox *sb;
-    cay_shell *sh;
-    const cay_shell_spec spec = { .size = sizeof spec, .name = r->param[1], .attach = true };
-    struct timespec t;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
-    if (!cf_session_valid(r->param[1]))
-        return cay_fail(err, CAY_EINVAL, "a session's id is 1 to 32 letters, digits, '.', '_' or '-'");
-    int rc = cay_shell_open(sb, &r->call, &spec, &sh, err);
-    bool was = rc == 0;
-    if (was)
-        rc = cay_shell_end(sh, &r->call, err);
-    if (rc < 0 && rc != CAY_ENOENT)
-        return rc;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1], "timestamp", (json_int_t)t.tv_sec * 1000));
-}
-
 /* ------------------------------------------------------------------ tunnels: previews */
 
 static int read_port(cay__req *r, uint16_t *port, cay_err *err)
@@ -300,8 +235,8 @@ static const cay__doc doc_on_file_put = { "writeFile", "sandbox", "write one, at
 static const cay__doc doc_on_persist = { "persist", "sandbox", "/workspace as a tar", .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } } };
 static const cay__doc doc_on_hydrate = { "hydrate", "sandbox", "unpack a tar there", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
 static const cay__doc doc_cf_pty = { "pty", "sandbox", "a terminal, as a WebSocket", .answers = { { 101 }, { 400 }, { 404 } } };
-static const cay__doc doc_on_session = { "createSession", "sandbox", "a shell that stays", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_on_session_end = { "deleteSession", "sandbox", "end it", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_cf_session = { "createSession", "sandbox", "a shell that stays", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_cf_session_end = { "deleteSession", "sandbox", "end it", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
 static const cay__doc doc_on_tunnel = { "createTunnel", "sandbox", "an address for a port", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
 static const cay__doc doc_on_tunnel_end = { "deleteTunnel", "sandbox", "take it away", .answers = { { 204 }, { 400 }, { 404 } } };
 static const cay__doc doc_cf_mount = { "mount", "sandbox", "a bucket into a sandbox that runs", .answers = { { 200, .type = J }, { 400 }, { 403 }, { 404 }, { 502 } } };
@@ -320,8 +255,8 @@ static const cay__route routes[] = {
     { "POST", "/v1/sandbox/{id}/persist", on_persist, 0, &doc_on_persist },
     { "POST", "/v1/sandbox/{id}/hydrate", on_hydrate, CAY__ROUTE_RAW, &doc_on_hydrate },
     { "GET", "/v1/sandbox/{id}/pty", cf_pty, 0, &doc_cf_pty },
-    { "POST", "/v1/sandbox/{id}/session", on_session, 0, &doc_on_session },
-    { "DELETE", "/v1/sandbox/{id}/session/{sid}", on_session_end, 0, &doc_on_session_end },
+    { "POST", "/v1/sandbox/{id}/session", cf_session, 0, &doc_cf_session },
+    { "DELETE", "/v1/sandbox/{id}/session/{sid}", cf_session_end, 0, &doc_cf_session_end },
     { "POST", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel, 0, &doc_on_tunnel },
     { "DELETE", "/v1/sandbox/{id}/tunnel/{port}", on_tunnel_end, 0, &doc_on_tunnel_end },
     { "POST", "/v1/sandbox/{id}/mount", cf_mount, 0, &doc_cf_mount },

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions: shells that stay, and a command in one, whose output is told as it comes. */
+#include "cloudflare.h"
+#include <base/fd.h>
+#include <cay/shell.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+enum { ID_MAX = 128, RUNS_MAX = 256, BEAT_MS = 15000 };
+
+/* ------------------------------------------------------------------ names */
+
+/* What does not fit a shell's name goes by its hash. */
+int cf_session_name(const char *id, char name[CF_SESSION_NAME], cay_err *err)
+{
+    unsigned char md[EVP_MAX_MD_SIZE];
+    size_t n = strlen(id);
+    if (n < 1 || n > ID_MAX || strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != n || strstr(id, ".."))
+        return cay_fail(err, CAY_EINVAL, "a session's id is 1 to %d letters, digits, '.', '_' or '-', without '..'", ID_MAX);
+    if (n < CF_SESSION_NAME) {
+        memcpy(name, id, n + 1);
+        return 0;
+    }
+    EVP_Digest(id, n, md, NULL, EVP_sha256(), NULL);
+    for (size_t i = 0; i < (CF_SESSION_NAME - 1) / 2; i++)
+        snprintf(name + 2 * i, 3, "%02x", md[i]);
+    return 0;
+}
+
+/* ------------------------------------------------------------------ made and ended */
+
+int cf_session(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay_shell *sh;
+    json_t *in, *v;
+    const char *key;
+    char name[CF_SESSION_NAME];
+    size_t n = 0;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const char *id = cay__json_str(in, "id", r->id), *cwd = cay__json_str(in, "cwd", NULL);
+    json_t *env = json_object_get(in, "env");
+    cay_pair *pairs = cay__arena_take(&r->arena, (json_object_size(env) + 1) * sizeof *pairs);
+    CAY_TRY(cf_session_name(id, name, err));
+    json_object_foreach(env, key, v) {
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return cay_fail(err, CAY_EINVAL, "env.%.60s is not a text without NUL", key);
+        pairs[n++] = (cay_pair){ key, json_string_value(v) };
+    }
+    const cay_shell_spec spec = { .size = sizeof spec, .name = name, .cwd = cwd, .env = pairs };
+    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &sh, err));
+    cay_shell_unref(sh);
+    return cay__reply_json(r, 200, json_pack("{s:s}", "id", id));
+}
+
+int cf_session_end(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    cay_shell *sh;
+    char name[CF_SESSION_NAME];
+    const cay_shell_spec spec = { .size = sizeof spec, .name = name, .attach = true };
+    struct timespec t;
+    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_session_name(r->param[1], name, err));
+    int rc = cay_shell_open(sb, &r->call, &spec, &sh, err);
+    bool was = rc == 0;
+    if (was) {
+        rc = cay_shell_end(sh, &r->call, err);
+        cay_shell_unref(sh);
+    }
+    if (rc < 0 && rc != CAY_ENOENT)
+        return rc;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1], "timestamp", (json_int_t)t.tv_sec * 1000));
+}
+
+/* ------------------------------------------------------------------ a command in one */
+
+/*
+ * A thread runs it, because a shell's command is waited for; its events go through a pipe to the loop, which holds the thread back when the
+ * client does not read. Whoever of the two is last frees the rest.
+ */
+typedef struct run {
+    atomic_int refs;
+    cay_shell *sh;
+    cay__buf   line;
+    uint64_t   timeout_ms;
+    int        out, stop; /* the pipe's end for writing, the thread's; readable: nobody listens any more */
+    cf_stream  s[2];
+    bool       mid;       /* the loop's: not all of an event has been told */
+} run;
+
+static atomic_int runs;
+
+static void drop(run *w)
+{
+    if (atomic_fetch_sub(&w->refs, 1) > 1)
+        return;
+    cay__close_fd(&w->out);
+    cay__close_fd(&w->stop);
+    cay_shell_unref(w->sh);
+    cay__buf_clear(&w->line);
+    free(w);
+    atomic_fetch_sub(&runs, 1);
+}
+
+static int on_output(cay_stream which, const void *data, size_t len, void *arg)
+{
+    run *w = arg;
+    CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
+    cf_tell(&b, &w->s[which == CAY_STDERR], which, data, len);
+    return !b.len || cay__fd_write_all(w->out, b.data, b.len) ? 0 : CAY_ECANCELED;
+}
+
+static void *run_thread(void *arg)
+{
+    run *w = arg;
+    cay_err err = CAY_ERR_INIT;
+    cay_result res = { .size = sizeof res };
+    const cay_call call = { .size = sizeof call, .cancel_fd = w->stop };
+    const cay_shell_cmd cmd = { .size = sizeof cmd, .line = w->line.data, .timeout_ms = w->timeout_ms, .output = on_output, .arg = w };
+    CAY_AUTOBUF b = CAY__BUF(65536);
+    int rc = cay_shell_run(w->sh, &call, &cmd, &res, &err);
+    for (int i = 0; i < 2; i++)
+        cf_tell(&b, &w->s[i], i ? CAY_STDERR : CAY_STDOUT, "", 0);
+    if (rc < 0)
+        cf_tell_error(&b, "exec_transport_error", err.msg);
+    else
+        cf_tell_exit(&b, &res.exit);
+    cay_result_clear(&res);
+    cay__fd_write_all(w->out, b.data, b.len);
+    cay__close_fd(&w->out);
+    drop(w);
+    return NULL;
+}
+
+static int start(run *w, cay_err *err)
+{
+    pthread_t t;
+    pthread_attr_t attr;
+    sigset_t all, old;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 256 << 10);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    atomic_fetch_add(&w->refs, 1);
+    errno = pthread_create(&t, &attr, run_thread, w);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (!errno)
+        return 0;
+    atomic_fetch_sub(&w->refs, 1);
+    return cay_fail_sys(err, CAY_EBUSY, "a thread for the command");
+}
+
+static int pull(cay__pump *p, unsigned ready, cay__buf *out)
+{
+    run *w = p->self;
+    char buf[32768];
+    if (!(ready & 1)) {
+        if (!w->mid)
+            cay__buf_str(out, ": keep-alive\n\n");
+        return CAY__PUMP_ON;
+    }
+    ssize_t n = read(p->fd[0], buf, sizeof buf);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? CAY__PUMP_ON : CAY_ESYS;
+    cay__buf_add(out, buf, (size_t)n);
+    w->mid = n && !(out->len >= 2 && !memcmp(out->data + out->len - 2, "\n\n", 2));
+    return n ? CAY__PUMP_ON : CAY__PUMP_END;
+}
+
+static void gone(cay__pump *p)
+{
+    run *w = p->self;
+    cay__close_fd(&p->fd[0]);
+    eventfd_write(w->stop, 1);
+    drop(w);
+}
+
+static void quote(cay__buf *b, const char *s)
+{
+    cay__buf_str(b, "'");
+    for (; *s; s++)
+        if (*s == '\'')
+            cay__buf_str(b, "'\\''");
+        else
+            cay__buf_add(b, s, 1);
+    cay__buf_str(b, "' ");
+}
+
+static int write_line(cay__buf *line, const cay_spawn *s, cay_err *err)
+{
+    if (s->cwd) {
+        cay__buf_str(line, "cd ");
+        quote(line, s->cwd);
+        cay__buf_str(line, "&& ");
+    }
+    for (const char *const *a = s->argv; *a; a++)
+        quote(line, *a);
+    return line->full ? cay_fail(err, CAY_ETOOBIG, "a command in a session has at most %d bytes", CAY_SHELL_LINE_MAX) : 0;
+}
+
+int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s, cay_err *err)
+{
+    char name[CF_SESSION_NAME];
+    int fd[2];
+    const cay_shell_spec spec = { .size = sizeof spec, .name = name };
+    CAY_TRY(cf_session_name(session, name, err));
+    if (atomic_fetch_add(&runs, 1) >= RUNS_MAX) {
+        atomic_fetch_sub(&runs, 1);
+        return cay_fail(err, CAY_EBUSY, "%d commands run in sessions, no more do at once", RUNS_MAX);
+    }
+    run *w = cay__alloc(sizeof *w);
+    *w = (run){ .refs = 1, .line = CAY__BUF(CAY_SHELL_LINE_MAX), .timeout_ms = s->timeout_ms, .out = -1, .stop = eventfd(0, EFD_CLOEXEC) };
+    int rc = write_line(&w->line, s, err);
+    if (rc == 0)
+        rc = cay_shell_open(sb, &r->call, &spec, &w->sh, err);
+    if (rc == 0 && (w->stop < 0 || pipe2(fd, O_CLOEXEC) < 0))
+        rc = cay_fail_sys(err, CAY_EBUSY, "descriptors for the command");
+    if (rc < 0) {
+        drop(w);
+        return rc;
+    }
+    w->out = fd[1];
+    fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    const cay__pump pump = { .fd = { fd[0], -1, -1 }, .beat_ms = BEAT_MS, .self = w, .pull = pull, .close = gone };
+    if ((rc = start(w, err)) < 0) {
+        close(fd[0]);
+        drop(w);
+        return rc;
+    }
+    cay__reply_field(r, "Cache-Control", "no-cache");
+    return cay__reply_pump(r, 200, "text/event-stream", &pump);
+}
