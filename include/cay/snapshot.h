@@ -23,7 +23,7 @@ typedef struct cay_snapshot {
     const char *parent;    /* the one before it, which may be gone; "" without */
     const char *label;     /* unique, or "" */
     const char *metadata;  /* JSON object or "" */
-    const char *method;    /* how it was made: "swap", "btrfs", "reflink", "copy", "import" */
+    const char *method;    /* how it was made: "swap", "btrfs", "reflink", "copy", "import"; "image": copied out of a disk image */
     const char *digest;    /* "sha256:…" of its own layer; "" until it is settled */
     const char *provider, *template_;
     bool        durable;   /* on the disk for sure */

@@ -3,6 +3,7 @@
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
+#include <base/image.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -69,6 +70,17 @@ __attribute__((format(printf, 4, 5))) static int fail(job *j, int code, const ch
 
 /* ---- before anything stands still ---- */
 
+/* Where the sandbox has a disk image, what it wrote is in there. */
+static int open_disk(job *j, int *disk)
+{
+    const char *step;
+    CAY_AUTOFD image = openat(j->dir, "image", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (image < 0)
+        return errno == ENOENT ? 0 : fail(j, CAY_ESYS, "", "open the disk image of sandbox %s", j->id);
+    *disk = cay__image_mount(image, &step);
+    return *disk < 0 ? fail(j, CAY_ESYS, "disk_image", "disk image: %s", step) : 0;
+}
+
 static int enter(job *j)
 {
     char path[64];
@@ -88,7 +100,10 @@ static int enter(job *j)
     umask(0);
     cay__str_join(path, sizeof path, "sandboxes/", j->id, NULL);
     j->dir = openat(CLONE_HOME, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    j->root.upper = j->dir < 0 ? -1 : openat(j->dir, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD disk = -1;
+    if (j->dir >= 0 && open_disk(j, &disk) < 0)
+        return j->answer.code;
+    j->root.upper = j->dir < 0 ? -1 : openat(disk >= 0 ? disk : j->dir, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     j->on.upper = j->dir < 0 ? -1 : openat(j->dir, "on/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     j->layers = openat(CLONE_HOME, "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (j->root.upper < 0 || j->layers < 0 || fstat(j->root.upper, &j->root.st) < 0 || (j->on.upper >= 0 && fstat(j->on.upper, &j->on.st) < 0))

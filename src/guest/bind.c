@@ -177,7 +177,7 @@ static int root_mount(const cay_g_bind *m, int *fds, int nfds, int *at)
         fail("root directory");
         return -1;
     }
-    overlay_at names = { -1, -1, lower, (const char *const[]){ m->layer }, lower < 0, m->dir, false };
+    overlay_at names = { -1, -1, lower, (const char *const[]){ m->layer }, lower < 0, m->dir, false, false };
     int fd = chdir("/i") < 0 ? -1 : cay__overlay(&names, true, !(m->flags & CAY_GB_DURABLE), &step);
     if (fd < 0)
         fail(step);

@@ -14,7 +14,7 @@ const char *pending_field(const pending *p, unsigned field)
 /* Not the one that every sandbox is parked with. */
 bool special_root(const pending *p)
 {
-    return p->m.grants_store || (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_ON)) || p->m.nlayers || strcmp(p->m.layer, K.layer) != 0;
+    return p->m.grants_store || (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_ON | CAY_CREATE_DISK)) || p->m.nlayers || strcmp(p->m.layer, K.layer) != 0;
 }
 
 /* Sends BIND with all descriptors; returns the step that failed. root: another than it was parked with, or -1. */
@@ -101,9 +101,9 @@ static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 /* A root of its own wants directories and, as root, an overlay: a zygote's work. */
 static const char *ask_root(box *b, pending *p)
 {
-    int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[1 + CAY_GRANTS_MAX], n = 0, first = lower != NULL;
+    int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[2 + CAY_GRANTS_MAX], n = 0, first = lower != NULL;
     cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE, .lower = lower != NULL,
-                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower, .on = p->m.flags & CAY_CREATE_ON };
+                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower, .on = p->m.flags & CAY_CREATE_ON, .disk = p->disk >= 0 };
     if (lower && K.mode == CAY_MODE_ROOT && mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";
     if (!lower && !(p->m.flags & CAY_CREATE_IMAGE) && strcmp(p->m.layer, K.layer) && rootfs_seal(p->m.layer) < 0)
@@ -114,6 +114,8 @@ static const char *ask_root(box *b, pending *p)
     for (int i = 0; i < p->nmounts; i++)
         if (i < first || (j.on && i == first) || p->m.grants_store >> (i - first) & 1)
             fds[n++] = p->mounts[i];
+    if (p->disk >= 0)
+        fds[n++] = p->disk;
     job_wait w = { .b = b, .fn = rooted };
     if (!(p->m.flags & CAY_CREATE_KEPT))
         memcpy(w.dir, b->id, sizeof w.dir);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #define REMOVALS_MAX 12 /* that wait for the sweeper, whose socket holds a few dozen jobs */
 
@@ -193,4 +194,17 @@ void box_stop(box *b, const char *reason, bool forget_files)
     /* pid 1 of its namespace: the kernel takes the rest along. A v2-frozen process dies too. */
     syscall(SYS_pidfd_send_signal, b->death.fd, CAY__MUTANT("destroy-kill") ? 0 : SIGKILL, NULL, 0);
     CAY_FAULT("keeper.stop.killed");
+}
+
+/* An overlay answers for the filesystem it writes to, and one with a project quota, or a disk of its own, for that: no larger than the limit. */
+bool disk_look(box *b)
+{
+    char path[40], n[21];
+    struct statfs st;
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)b->pid), "/root", NULL);
+    if (statfs(path, &st) < 0 || st.f_blocks > b->limits.disk / (uint64_t)st.f_bsize / 8 * 9 + 256)
+        return false;
+    b->disk_used = (st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
+    b->disk_inodes = st.f_files - st.f_ffree;
+    return st.f_bavail < st.f_blocks / 64 + 1 || st.f_ffree < st.f_files / 64 + 1;
 }

@@ -307,9 +307,11 @@ static void on_signal(const request *r)
     proc_signal(r->c, r->p, (int)CAY_MIN(m->a, 1000u), (int)CAY_MIN(m->b, 1000u));
 }
 
-/* The overlay over a directory of the host is another than the root's, and has no layers. */
+/* The overlay over a directory of the host is another than the root's, and has no layers; from a disk of its own nothing is renamed into one. */
 static bool has_on(const request *r)
 {
+    if ((r->b->flags & CAY_CREATE_DISK) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_image", "what it writes lives in a disk image (--require disk-quota), which cannot be exchanged while it runs: fork the snapshot instead", NULL))
+        return true;
     return (r->b->flags & CAY_CREATE_ON) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_on", "what is written above a directory of the host is copied, not put onto another root", NULL);
 }
 

@@ -132,6 +132,7 @@ void pending_free(pending *p)
         cay__close_fd(&p->fds[i]);
     for (int i = 0; i < p->nmounts; i++)
         cay__close_fd(&p->mounts[i]);
+    cay__close_fd(&p->disk);
     free(p->config);
     free(p);
 }
@@ -228,8 +229,8 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
         reply(c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
         return;
     }
-    bool root = m->flags & CAY_CREATE_ROOT_FD;
-    if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || ((m->flags & CAY_CREATE_ON) && !m->ngrants) || nfds != (int)m->ngrants + (root ? 1 : 0) ||
+    bool root = m->flags & CAY_CREATE_ROOT_FD, disk = m->flags & CAY_CREATE_DISK;
+    if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || ((m->flags & CAY_CREATE_ON) && !m->ngrants) || nfds != (int)m->ngrants + root + disk ||
         m->nlayers >= CAY_STACK_MAX || !memchr(m->layer, 0, sizeof m->layer) || (m->layer[0] && !cay__layer_valid(m->layer))) {
         reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", old ? "the sandbox of this id is just ending" : "the create request is not well-formed", NULL);
         return;
@@ -239,6 +240,7 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
     pending *p = cay__alloc(sizeof *p);
     p->c = c;
     p->m = *m;
+    p->disk = disk ? CAY_STEAL_FD(fds[--nfds]) : -1;
     if (!take_targets(p, tail, len)) {
         reply_error(c, CAY_EINVAL, 0, "bad_request", "the config of a create is not well-formed", NULL);
         pending_free(p);

@@ -37,6 +37,7 @@ typedef struct cay_job {
     uint32_t lower;   /* ROOT: the first descriptor is the lower directory */
     uint32_t inside;  /* ROOT: the binder makes the overlay */
     uint32_t on;      /* ROOT: the next descriptor is to be shown copy-on-write */
+    uint32_t disk;    /* ROOT: the last descriptor holds what is written */
     int32_t  pid;     /* SWAP: init */
     uint32_t wait_ms; /* SWAP: so long for file requests that are being served */
     cay_m_net net;
@@ -64,7 +65,7 @@ typedef struct cay_job_done {
  * GROUPS in: [listening socket] [v2 groups…] [v1 task files…], nothing: they could not be made
  * PARK out: [pidfd] [control socket] [user ns] [tcp listener] [dns tcp] [dns udp] [name map]
  * ROOT in: [lower directory, a detached mount] [directory to be shown copy-on-write, likewise] [volumes, likewise: as root they come to
- *          show the block's ids]; out: unless inside [overlay], then [the copy-on-write one]
+ *          show the block's ids] [a disk of its own, likewise]; out: unless inside [overlay], then [the copy-on-write one]
  * SWAP in: [init's pidfd] [lock of its file workers] [lower directory]; out: [the old root]. keeper/swap.h tells the rest
  * CLONE in: [the directory]; out: [detached mount]
  * RMTREE in: [mount namespace that still shows it]

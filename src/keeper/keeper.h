@@ -195,6 +195,7 @@ typedef struct pending {
     int             nfds;
     int             mounts[1 + CAY_GRANTS_MAX]; /* detached clones made by the janitor */
     int             nmounts;
+    int             disk; /* CAY_CREATE_DISK */
     char            targets[CAY_GRANTS_MAX][256];
     char            stack[CAY_STACK_TEXT]; /* what it is to stand on, keeper/stack.h */
     struct held    *held; /* what its client said meanwhile of the sandbox that is to be */
@@ -340,6 +341,7 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
 void box_hand_out(box *b, pending *p);
 void box_on_client_gone(client *c);
 void pending_free(pending *p);
+bool disk_look(box *b); /* where the kernel holds its disk limit: what is used of it, and whether that is all */
 /* bind.c */
 bool special_root(const pending *p);
 void box_bind(box *b, pending *p);

@@ -148,10 +148,12 @@ static void sweep(cay__timer *t)
     for (box *b = K.boxes; b && K.sweeper.busy == 0; b = b->next) {
         if (b->phase != BOX_LIVE || !b->limits.disk || i++ != turn % n)
             continue;
+        turn++;
+        if ((b->flags & CAY_CREATE_DISK) && (disk_look(b) || true))
+            break;
         cay_job j = { .type = CAY_JOB_DU };
         cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id, b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
         job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = measured });
-        turn++;
         break;
     }
     cay__timer_arm(&K.loop, &K.sweep, cay__boot_ms() + (n > 4 ? 500 : 2000));

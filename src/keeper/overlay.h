@@ -11,6 +11,7 @@ typedef struct overlay_at {
     size_t             n;
     const char        *dir;   /* below sandboxes/, holds upper and work */
     bool               still; /* no directory of a layer is renamed, which would stand on its old name: EXDEV, and programs copy */
+    bool               disk;  /* `boxes` is a disk of its own, a detached mount */
 } overlay_at;
 
 /* Without descriptors names are taken from the working directory: that keeps host paths out of mountinfo and inside the 255 bytes

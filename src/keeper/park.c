@@ -248,10 +248,10 @@ static const char *send_root(const cay_job *job, int go, int userns, bool *trash
     CAY_AUTOFD usr = root_usr(job, userns), root = -1;
     if (usr < 0)
         return "/usr";
-    if (!root_dirs(job, trash))
+    if (!root_dirs(job, -1, trash))
         return "directories";
     if (job->mode == CAY_MODE_ROOT) {
-        if (job->path[0] && (root = root_make(job, -1, &step)) < 0)
+        if (job->path[0] && (root = root_make(job, -1, -1, &step)) < 0)
             return step;
         int fds[2] = { usr, root };
         return cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, root >= 0 ? 2 : 1, 0) == 1 ? NULL : "init";

@@ -376,7 +376,10 @@ static const char *why(proc *p, int status)
         event_send(b->id, "limit", "pids", p->id, 0);
     if (pids)
         return "pids";
-    if ((WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) || b->disk_used > b->limits.disk / 64 * 63)
+    bool full = disk_look(b);
+    if (full)
+        event_send(b->id, "limit", "disk", p->id, 0);
+    if (full || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) || b->disk_used > b->limits.disk / 64 * 63)
         return "disk";
     return oom ? "oom" : WIFSIGNALED(status) ? "signal" : "exit";
 }

@@ -33,7 +33,7 @@ typedef struct cay_msg {
 
 enum cay_msg_type {
     CAY_MSG_HELLO = 1,   /* cay_m_hello → cay_m_hello */
-    CAY_MSG_CREATE,      /* cay_m_create, tail: a target NUL per grant, a name NUL per layer, config blob; fds: [root] [grants…] → CAY_MSG_BOX */
+    CAY_MSG_CREATE,      /* cay_m_create, tail: a target NUL per grant, a name NUL per layer, config blob; fds: [root] [grants…] [disk] → CAY_MSG_BOX */
     CAY_MSG_LIST,        /* cay_m_box (id: prefix or "") → CAY_MSG_BOX … CAY_MSG_END */
     CAY_MSG_STOP,        /* cay_m_box → OK once no process is left */
     CAY_MSG_DESTROY,     /* cay_m_box → OK once it is gone; files follow in the background */
@@ -94,6 +94,7 @@ enum {
     CAY_FEAT_NAT = 1u << 11,       /* by nat redirect instead */
     CAY_FEAT_NET_TRIED = 1u << 12, /* a net namespace was made: the two above and the one below mean what they say */
     CAY_FEAT_PORTS = 1u << 13,     /* by a listener for each port of the policy */
+    CAY_FEAT_IMAGE = 1u << 14,     /* the client's: who requires a quota gets a disk image */
 };
 
 typedef struct cay_m_hello {
@@ -116,6 +117,7 @@ enum {
     CAY_CREATE_PAUSE = 1u << 5,     /* expiry pauses instead of killing */
     CAY_CREATE_UID0 = 1u << 6,      /* single-id map: the one id is 0 inside */
     CAY_CREATE_IMAGE = 1u << 8,     /* the layer is an image's: a root filesystem of its own, without the host's /usr */
+    CAY_CREATE_DISK = 1u << 9,      /* the last descriptor is a detached mount of its own: what is written lives there, and it is the limit */
     CAY_CREATE_ON = 1u << 7,        /* the first grant is shown copy-on-write: what is written stays in sandboxes/ID/on */
 };
 #define CAY_GRANTS_MAX 12

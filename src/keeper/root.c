@@ -54,7 +54,7 @@ bool root_fresh(const cay_job *job, int at)
     return make_dir(job, at, "upper") && make_dir(job, at, "work");
 }
 
-bool root_dirs(const cay_job *job, bool *trash)
+bool root_dirs(const cay_job *job, int disk, bool *trash)
 {
     char path[96];
     struct stat st;
@@ -62,9 +62,9 @@ bool root_dirs(const cay_job *job, bool *trash)
     if (mkdir(path, 0711) < 0 && errno != EEXIST)
         return false;
     CAY_AUTOFD at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (at < 0 || !swap_bury(at, trash) || !root_fresh(job, at) || !stack_write(at, "stack", job->path))
+    if (at < 0 || !swap_bury(at, trash) || !root_fresh(job, disk >= 0 ? disk : at) || !stack_write(at, "stack", job->path))
         return false;
-    if (fstatat(at, "work/work", &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (disk >= 0 || fstatat(at, "work/work", &st, AT_SYMLINK_NOFOLLOW) < 0)
         return true;
     /* `volatile` marks a work directory as used, for good. */
     *trash |= root_trash(at, "work");
@@ -204,7 +204,7 @@ static int overlay_as(const cay_job *job, const overlay_at *at, const char **ste
 /* Before Linux 6.15: clones of our own, attached in the zygote's mount namespace for the moment of the mount. */
 static int overlay_attached(const cay_job *job, int userns, overlay_at *at, const char **step)
 {
-    CAY_AUTOFD boxes = root_clone("sandboxes", userns);
+    CAY_AUTOFD boxes = at->disk ? fcntl(at->boxes, F_DUPFD_CLOEXEC, 3) : root_clone("sandboxes", userns);
     CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", userns);
     int mnt = -1, e;
     at->boxes = at->layers = -1;
@@ -250,7 +250,7 @@ static int overlay_of(const cay_job *job, const clones *c, overlay_at at, const 
     return mnt;
 }
 
-int root_make(const cay_job *job, int lower, const char **step)
+int root_make(const cay_job *job, int lower, int disk, const char **step)
 {
     stack s; /* nothing static here: what a zygote writes later, every init before it has its own copy of */
     *step = "stack";
@@ -264,7 +264,8 @@ int root_make(const cay_job *job, int lower, const char **step)
     errno = ENOENT;
     if (s.foreign != (lower >= 0))
         return -1;
-    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name, false }, step);
+    return overlay_of(job, c, disk >= 0 ? (overlay_at){ disk, c->layers, lower, s.name, s.n, ".", false, true }
+                                        : (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name, false, false }, step);
 }
 
 /* ---- a directory of the host, copy-on-write ---- */
@@ -319,5 +320,5 @@ int root_on(const cay_job *job, int lower, bool *trash, const char **step)
     }
     cay__str_join(dir, sizeof dir, job->name, "/on", NULL);
     /* What is applied to the directory changes it below the overlay: nothing there may stand on a name that goes. */
-    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, NULL, 0, dir, true }, step);
+    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, NULL, 0, dir, true, false }, step);
 }

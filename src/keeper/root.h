@@ -7,13 +7,13 @@
 #define STORE_BASE 0x70000000u /* ids on disk; above every range systemd hands out */
 #define BLOCK_IDS  65536u
 
-/* sandboxes/job->name with upper and work. A kept sandbox keeps its upper; *trash: a used work was put aside. */
-bool root_dirs(const cay_job *job, bool *trash);
+/* sandboxes/job->name with upper and work, or these on a disk of its own, -1: none. A kept sandbox keeps its upper; *trash: a used work was put aside. */
+bool root_dirs(const cay_job *job, int disk, bool *trash);
 bool root_fresh(const cay_job *job, int at); /* the two alone, where they are missing, in the sandbox's directory */
 bool root_trash(int at, const char *name);   /* out of sight, for the sweeper */
 /* The overlay of those directories over the stack job->path, whose bottom may be the directory `lower`, as a detached mount; -1 with
  * errno and *step. */
-int root_make(const cay_job *job, int lower, const char **step);
+int root_make(const cay_job *job, int lower, int disk, const char **step);
 /* A directory of the host, a detached mount, as an overlay whose upper is sandboxes/job->name/on/upper: its owner is the sandbox's
  * user inside. -1 with errno and *step. */
 int root_on(const cay_job *job, int lower, bool *trash, const char **step);

@@ -248,7 +248,7 @@ static const char *go_on(swap *s)
     CAY_FAULT("zygote.swap.dirs");
     s->make = *s->job;
     cay__str_copy(s->make.path, sizeof s->make.path, s->next);
-    CAY_AUTOFD root = root_make(&s->make, s->lower, &step);
+    CAY_AUTOFD root = root_make(&s->make, s->lower, -1, &step);
     if (root < 0)
         return step;
     CAY_FAULT("zygote.swap.mounted");

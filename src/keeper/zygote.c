@@ -71,10 +71,10 @@ static void do_root(const int *fds, int nfds)
     bool trash = false;
     const char *step = "directories";
     CAY_AUTOFD root = -1, on = -1;
-    int lower = job.lower && nfds ? fds[0] : -1, first = lower >= 0, n = 0, out[2];
-    if (!root_dirs(&job, &trash) || (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
+    int disk = job.disk && nfds ? fds[nfds - 1] : -1, lower = job.lower && nfds ? fds[0] : -1, first = lower >= 0, n = 0, out[2];
+    if (!root_dirs(&job, disk, &trash) || (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
         (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
-        (!job.inside && (root = root_make(&job, lower, &step)) < 0)) {
+        (!job.inside && (root = root_make(&job, lower, disk, &step)) < 0)) {
         failed(step);
         return;
     }

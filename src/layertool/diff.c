@@ -19,6 +19,7 @@
  */
 #include "compare.h"
 #include "patch.h"
+#include <base/image.h>
 #include <base/str.h>
 #include <fcntl.h>
 
@@ -69,6 +70,23 @@ static int parse(tool *t, ask *q, cay_err *err)
     return 0;
 }
 
+/* What a sandbox with a disk image wrote is in there; *fd -1: it has none. */
+static int open_disk(tool *t, const char *id, int *fd, cay_err *err)
+{
+    char path[48];
+    const char *step;
+    *fd = -1;
+    cay__str_join(path, sizeof path, "sandboxes/", id, "/image", NULL);
+    CAY_AUTOFD image = openat(t->home, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (image < 0)
+        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "open %s", path);
+    CAY_AUTOFD disk = cay__image_mount(image, &step);
+    if (disk < 0)
+        return cay_fail_sys(err, CAY_ESYS, "disk image: %s", step);
+    *fd = openat(disk, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %s", path) : 0;
+}
+
 /* Only the places that sandboxes write to. */
 int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
 {
@@ -92,6 +110,11 @@ int tool_top_open(tool *t, const char *path, int *fd, cay_err *err)
     }
     if (!fits)
         return cay_fail(err, CAY_EINVAL, "diff: %.60s is no upper directory", path);
+    if (cay__str_starts(path, "sandboxes/")) {
+        CAY_TRY(open_disk(t, id, fd, err));
+        if (*fd >= 0)
+            return 0;
+    }
     *fd = openat(t->home, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %s", path) : 0;
 }

@@ -18,6 +18,7 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
     CAY_AUTOFREE cay__row *row = NULL;
     cay__spec *spec = NULL;
     struct stat st;
+    char stack[48];
     CAY_TRY(cay__svc_row(svc, id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     const cay_create *c = &spec->create;
@@ -30,7 +31,8 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
     out->created_ms = c->on_since_ms ? (int64_t)c->on_since_ms : row->row.created_ms;
     cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
     cay__spec_free(spec);
-    if (rc == 0 && fstatat(svc->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack", NULL); /* in a disk image, or put aside, the other is not to be seen */
+    if (rc == 0 && fstatat(svc->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(svc->home_fd, stack, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return cay_fail_why(err, CAY_ENOTSUP, "diff_unsupported", "sandbox %s of provider %.40s keeps no record of what changed", id, row->row.provider);
     return rc;
 }

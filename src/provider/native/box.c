@@ -85,7 +85,7 @@ static int open_dir(const cay__native *n, const char *path, const char *what, in
 }
 
 typedef struct fdset {
-    int fds[1 + CAY_GRANTS_MAX], n;
+    int fds[2 + CAY_GRANTS_MAX], n;
 } fdset;
 
 static void fdset_close(fdset *s)
@@ -147,6 +147,17 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_c
     m->ngrants = (uint32_t)(on + spec->ngrants);
     m->nlayers = (uint32_t)spec->nlayers;
     return fill_volumes(n, s, m, spec, err);
+}
+
+static int add_disk(cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, bool kept, cay_err *err)
+{
+    int mnt = -1;
+    CAY_TRY(n->disk(n, m->id, spec, kept, &mnt, err));
+    if (mnt >= 0) {
+        s->fds[s->n++] = mnt;
+        m->flags |= CAY_CREATE_DISK;
+    }
+    return 0;
 }
 
 /* Who commands run as when nobody is named. A foreign root has no `user`; what an ordinary user granted for writing
@@ -235,6 +246,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         (*out)->wish = wish_new(&m, &tail);
         return 0;
     }
+    if (n->disk)
+        CAY_TRY(add_disk(n, &fds, &m, spec, kept, err));
     CAY_FAULT("client.create.send");
     cay__ask ask = { CAY_MSG_CREATE, &m, sizeof m, tail.data, tail.len, fds.fds, fds.n };
     cay__reply r = { 0 };
@@ -553,7 +566,7 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
     cay_layer *layers = __atomic_load_n(&b->layers, __ATOMIC_ACQUIRE);
     if (!layers) { /* several threads may ask at once: the first one's stay, and all of them are the same */
         cay_layer *fresh = cay__alloc(sizeof *fresh * CAY__LAYERS_MAX);
-        __atomic_store_n(&b->nlayers, cay__native_layers(&b->n->hello, fresh, CAY__LAYERS_MAX), __ATOMIC_RELAXED);
+        __atomic_store_n(&b->nlayers, cay__native_box_layers(&b->n->hello, l.info.flags, fresh, CAY__LAYERS_MAX), __ATOMIC_RELAXED);
         if (!__atomic_compare_exchange_n(&b->layers, &layers, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             free(fresh);
     }

@@ -15,7 +15,7 @@ typedef struct cay__news {
     pthread_mutex_t lock;
     int             sock;    /* a stream of events that only says that something happened; -1: none */
     uint64_t        count;
-    cay_layer       layers[CAY__LAYERS_MAX];
+    cay_layer       layers[2][CAY__LAYERS_MAX]; /* plain; with a disk image */
     size_t          nlayers;
 } cay__news;
 
@@ -26,7 +26,8 @@ static cay__news *news_of(cay__native *n)
         n->news = cay__alloc(sizeof *n->news);
         n->news->sock = -1;
         pthread_mutex_init(&n->news->lock, NULL);
-        n->news->nlayers = cay__native_layers(&n->hello, n->news->layers, CAY__LAYERS_MAX);
+        n->news->nlayers = cay__native_box_layers(&n->hello, 0, n->news->layers[0], CAY__LAYERS_MAX);
+        cay__native_box_layers(&n->hello, CAY_CREATE_DISK, n->news->layers[1], CAY__LAYERS_MAX);
     }
     pthread_mutex_unlock(&n->lock);
     return n->news;
@@ -54,7 +55,7 @@ static int tell(const looking *l, size_t i, const char *id, cay__reply *r)
     if (strcmp(r->box.id, id) != 0 || r->box.state == CAY_STOPPED)
         return 0;
     cay_box_status st = { .size = sizeof st, .state = (cay_state)r->box.state, .reason = r->box.reason, .level = (cay_level)l->n->hello.level,
-                          .layers = l->news->layers, .nlayers = l->news->nlayers, .deadline_ms = r->box.deadline_ms, .idle_ms = r->box.idle_ms,
+                          .layers = l->news->layers[(r->box.flags & CAY_CREATE_DISK) != 0], .nlayers = l->news->nlayers, .deadline_ms = r->box.deadline_ms, .idle_ms = r->box.idle_ms,
                           .pid = r->box.pid, .path = "" };
     return l->fn(i, &st, l->arg);
 }

@@ -24,6 +24,8 @@ typedef struct cay__native {
     pthread_mutex_t own_lock; /* what follows */
     struct cay__nbox *owned;  /* ephemeral boxes that live as long as we hold their connection */
     bool        lazy;         /* such a box may be asked for together with its first command; one thread, which asks nothing else of it before */
+    bool        image;        /* what requires a quota can have a disk image, and `disk` gives it */
+    int       (*disk)(struct cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt, cay_err *err);
     cay_m_hello hello;
     struct cay__news *news; /* look.c; NULL until somebody asks */
 } cay__native;
@@ -85,6 +87,8 @@ int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, ca
 /* probe.c */
 #define CAY__LAYERS_MAX 24
 size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max);
+/* The same of one box, by the flags that it was made with. */
+size_t cay__native_box_layers(const cay_m_hello *h, uint32_t flags, cay_layer *out, size_t max);
 /* CAY_EISOLATION naming each missing feature, its cause and remedy. */
 int    cay__native_require(const cay_m_hello *h, int min_level, const char *const *require, cay_err *err);
 /* Why there is no keeper. */

@@ -33,8 +33,19 @@ static const struct {
     { "pids-limit", CAY_FEAT_PIDS, "soft", "no pids cgroup", DELEGATE },
     { "cpu-limit", CAY_FEAT_CPU, "soft", "no cpu cgroup: affinity only", DELEGATE },
     { "io-limit", CAY_FEAT_IO, "off", "no io cgroup", DELEGATE },
-    { "disk-quota", CAY_FEAT_QUOTA, "soft", "the state directory has no project quota: use is measured every few seconds", "as root, put the state directory on xfs or ext4 (mkfs.ext4 -O quota,project) mounted with prjquota" },
+    { "disk-quota", CAY_FEAT_QUOTA, "soft", "the state directory has no project quota: use is measured every few seconds", "as root, put the state directory on xfs or ext4 (mkfs.ext4 -O quota,project) mounted with prjquota; or require it, and the sandbox gets a disk image of its own" },
 };
+
+size_t cay__native_box_layers(const cay_m_hello *h, uint32_t flags, cay_layer *out, size_t max)
+{
+    cay_m_hello own = *h;
+    own.features &= ~(uint32_t)CAY_FEAT_IMAGE;
+    size_t n = cay__native_layers(&own, out, max);
+    for (size_t i = 0; i < n && (flags & CAY_CREATE_DISK); i++)
+        if (!strcmp(out[i].name, "disk-quota"))
+            out[i] = (cay_layer){ out[i].name, "on", "by a disk image of its own", "" };
+    return n;
+}
 
 size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max)
 {
@@ -48,6 +59,8 @@ size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max)
             out[n - 1] = (cay_layer){ table[i].name, "soft", "by a listener for each port: the kernel has no nftables; a policy names 8 ports at most", table[i].remedy };
         else if (!on && table[i].bit == CAY_FEAT_NFT && !(h->features & CAY_FEAT_NET_TRIED))
             out[n - 1] = (cay_layer){ table[i].name, "on", "tried when the first sandbox is made", "" };
+        else if (!on && table[i].bit == CAY_FEAT_QUOTA && (h->features & CAY_FEAT_IMAGE))
+            out[n - 1] = (cay_layer){ table[i].name, "on", "by a disk image of its own for who requires it (--require disk-quota); else soft: measured every few seconds", "" };
     }
     if (n < max) {
         static const cay_layer ids[] = {

@@ -1,17 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native provider as the service sees it. */
+#include "disk.h"
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <provider/provider.h>
+#include <sandbox/limits.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
+static bool required(const cay_create *spec, const char *feature)
+{
+    for (const char *const *r = spec->require; r && *r; r++)
+        if (!strcmp(*r, feature))
+            return true;
+    return false;
+}
+
+/* A sandbox that had one goes on with it; a new one gets one when it requires a limit that holds, and nothing else holds it. */
+static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt, cay_err *err)
+{
+    if (kept)
+        return cay__disk_kept(n->home_fd, id) ? cay__disk_again(n->home_fd, id, mnt, err) : 0;
+    if (!(n->hello.features & CAY_FEAT_IMAGE) || !required(spec, "disk-quota"))
+        return 0;
+    if (spec->on)
+        return cay_fail_why(err, CAY_ENOTSUP, "disk_image_on", "disk-quota with --on wants project quota: what is written above a directory of the host does not go into a disk image");
+    cay_limits l = spec->limits;
+    cay__limits_fill(&l);
+    if (l.disk == CAY_UNLIMITED)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "disk-quota is required and the disk unlimited: give a limit (--disk SIZE)");
+    return cay__disk_make(n->home_fd, id, &l, spec->ephemeral, mnt, err);
+}
+
 static int op_open(const cay_provider_conf *conf, void **self, cay_err *err)
 {
-    return cay__native_open(conf->home, conf->libexec, (cay__native **)self, err);
+    CAY_TRY(cay__native_open(conf->home, conf->libexec, (cay__native **)self, err));
+    cay__native *n = *self;
+    n->image = cay__disk_there();
+    n->disk = disk_for;
+    return 0;
 }
 
 static void op_close(void *self)
@@ -49,7 +79,7 @@ static int op_attach(void *self, const cay_call *call, const char *id, const cay
 
 static bool is_ours(int sandboxes, const char *id)
 {
-    static const char *const has[] = { "/upper", "/stack" }; /* while it is put onto another root it has no upper for a moment */
+    static const char *const has[] = { "/upper", "/stack", "/image" }; /* while it is put onto another root it has no upper for a moment */
     char path[40];
     struct stat st;
     for (size_t i = 0; i < CAY_LEN(has); i++)

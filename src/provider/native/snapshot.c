@@ -79,8 +79,12 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
     *out = (cay_snapped){ .size = sizeof *out };
     CAY_TRY(check_name(spec->layer, err));
     int rc = swap(box, call, spec, out, &why);
-    if (rc < 0 && !strcmp(why.reason, "snapshot_on"))
-        return copy_both(box, call, spec, out, err);
+    bool image = !strcmp(why.reason, "snapshot_image");
+    if (rc < 0 && (image || !strcmp(why.reason, "snapshot_on"))) {
+        CAY_TRY(copy_both(box, call, spec, out, err));
+        out->method = image ? "image" : out->method;
+        return 0;
+    }
     bool runs = !strcmp(why.reason, "processes_running") || !strcmp(why.reason, "snapshot_unsupported");
     if (rc < 0 && runs && spec->how != CAY_SNAP_QUIET)
         return cay__nbox_clone(box, call, spec, out, err);

@@ -269,6 +269,8 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
     n->hello.instance[sizeof n->hello.instance - 1] = 0;
     if (n->hello.mode == CAY_MODE_ROOT && cay__quota_there(n->home_fd))
         n->hello.features |= CAY_FEAT_QUOTA;
+    else if (n->hello.mode == CAY_MODE_ROOT && n->image)
+        n->hello.features |= CAY_FEAT_IMAGE;
     n->met = true;
     pthread_mutex_unlock(&n->lock);
     return 0;

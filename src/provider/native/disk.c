@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "disk.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/fsop.h>
+#include <base/image.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+
+#define BLOCK   4096u
+#define JOURNAL 4u /* MiB; the least: after a power cut a mount makes it whole */
+#define NAME    "image"
+enum { IMAGE_FD = 3, ABOVE = 40, TRIES = 3 };
+
+static const char *mkfs(void)
+{
+    static const char *const at[] = { "/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4" };
+    for (size_t i = 0; i < CAY_LEN(at); i++)
+        if (access(at[i], X_OK) == 0)
+            return at[i];
+    return NULL;
+}
+
+bool cay__disk_there(void)
+{
+    return geteuid() == 0 && mkfs() && access("/dev/loop-control", R_OK | W_OK) == 0;
+}
+
+/* ---- a filesystem of that size ---- */
+
+static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
+{
+    char count[21], size[24], *env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL };
+    snprintf(size, sizeof size, "size=%u", JOURNAL);
+    char *argv[] = { "mkfs.ext4", "-q", "-F", "-b", "4096", "-I", "256", "-m", "0", "-N", cay__str_u64(count, inodes), "-E", "lazy_itable_init=1,nodiscard",
+                     journal ? "-J" : "-O", journal ? size : "^has_journal", "/proc/self/fd/3", NULL };
+    posix_spawn_file_actions_t acts;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    int pid, status = 0;
+    CAY_AUTOFD high = fcntl(image, F_DUPFD_CLOEXEC, ABOVE);
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&acts);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    for (int fd = 0; fd < 3; fd++)
+        posix_spawn_file_actions_addopen(&acts, fd, "/dev/null", O_RDWR, 0);
+    posix_spawn_file_actions_adddup2(&acts, high, IMAGE_FD);
+    int rc = high < 0 ? errno : posix_spawn(&pid, mkfs(), &acts, &attr, argv, env);
+    posix_spawn_file_actions_destroy(&acts);
+    posix_spawnattr_destroy(&attr);
+    errno = rc;
+    if (rc)
+        return cay_fail_sys(err, CAY_ESYS, "start mkfs.ext4");
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status ? cay_fail_why(err, CAY_ESYS, "disk_image", "mkfs.ext4 could not make the sandbox's disk image (status %d); is there room in the state directory?", status) : 0;
+}
+
+static int mount_image(int image, int *mnt, cay_err *err)
+{
+    const char *step;
+    int fd = cay__image_mount(image, &step);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "disk image: %s", step);
+    *mnt = fd;
+    return 0;
+}
+
+/* Its own tables take room as well, how much only mkfs knows: so it is made, looked at, and made anew with what was missing. */
+static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err *err)
+{
+    uint64_t inodes = CAY_MIN(l->inodes, l->disk / BLOCK + 1024) + 16; /* those of its own; and no more than could hold anything */
+    uint64_t size = l->disk + inodes * 256 + (journal ? JOURNAL << 20 : 0) + l->disk / 64 + (1u << 20);
+    struct statfs st;
+    for (int i = 0; i < TRIES; i++) {
+        CAY_AUTOFD at = -1;
+        size = (size + BLOCK - 1) / BLOCK * BLOCK;
+        if (ftruncate(image, 0) < 0 || ftruncate(image, (off_t)size) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "disk image of %llu bytes", (unsigned long long)size);
+        CAY_TRY(run_mkfs(image, inodes, journal, err));
+        CAY_TRY(mount_image(image, &at, err));
+        if (fstatfs(at, &st) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "look at the disk image");
+        uint64_t room = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize, off = room > l->disk ? room - l->disk : l->disk - room;
+        if (off <= l->disk / 64 + 16 * BLOCK || i == TRIES - 1) {
+            unlinkat(at, "lost+found", AT_REMOVEDIR);
+            *mnt = CAY_STEAL_FD(at);
+            return 0;
+        }
+        size = room > l->disk ? size - off : size + off;
+    }
+    return 0;
+}
+
+/* ---- where it is ---- */
+
+static int box_dir(int home_fd, const char *id, bool make)
+{
+    char path[48];
+    cay__str_join(path, sizeof path, "sandboxes/", id, NULL);
+    if (make && mkdirat(home_fd, path, 0711) < 0 && errno != EEXIST)
+        return -1;
+    return openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+bool cay__disk_kept(int home_fd, const char *id)
+{
+    struct stat st;
+    CAY_AUTOFD dir = box_dir(home_fd, id, false);
+    return dir >= 0 && fstatat(dir, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool ephemeral, int *mnt, cay_err *err)
+{
+    CAY_AUTOFD dir = ephemeral ? -1 : box_dir(home_fd, id, true);
+    CAY_AUTOFD image = ephemeral ? openat(home_fd, "sandboxes", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+                       : dir < 0 ? -1
+                                 : openat(dir, NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (image < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make a disk image for %s", id);
+    CAY_FAULT("disk.image");
+    int rc = fill(image, limits, !ephemeral, mnt, err);
+    CAY_FAULT("disk.made");
+    if (rc < 0 && dir >= 0)
+        unlinkat(dir, NAME, 0);
+    return rc;
+}
+
+/* A work directory that was used with `volatile` is refused; the zygote makes another. */
+int cay__disk_again(int home_fd, const char *id, int *mnt, cay_err *err)
+{
+    CAY_AUTOFD dir = box_dir(home_fd, id, false);
+    CAY_AUTOFD image = dir < 0 ? -1 : openat(dir, NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC), at = -1;
+    if (image < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open the disk image of %s", id);
+    CAY_TRY(mount_image(image, &at, err));
+    if (cay__fs_remove(&(cay__fs){ .root = at }, "/work", true) < 0 && errno != ENOENT)
+        return cay_fail_sys(err, CAY_ESYS, "disk image of %s: remove its work directory", id);
+    *mnt = CAY_STEAL_FD(at);
+    return 0;
+}

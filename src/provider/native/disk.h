@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * provider/native/disk.h - a disk limit that holds where the state directory has no project quota: what the sandbox writes lives in a filesystem
+ * of its own, an image of that size mounted by a loop device. For requests that require `disk-quota`, as root.
+ *
+ * The client makes and mounts it and hands the keeper the mount, so that the privileged program runs no mkfs. A sandbox that is kept has its image
+ * as sandboxes/ID/image; that of a throw-away one has no name and goes with its last mount. The overlay holds the mount, the mount the device.
+ */
+#pragma once
+#include <cay/service.h>
+
+/* Root, loop devices and mkfs.ext4 are there. */
+bool cay__disk_there(void);
+/* Whether sandboxes/ID has one from an earlier life. */
+bool cay__disk_kept(int home_fd, const char *id);
+/* The mount for a sandbox that is to be made; or, kept: of one that is started again. */
+int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool ephemeral, int *mnt, cay_err *err);
+int cay__disk_again(int home_fd, const char *id, int *mnt, cay_err *err);

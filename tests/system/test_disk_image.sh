@@ -1,0 +1,152 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# test_disk_image.sh CAY: a disk limit that holds where the state directory has no project quota: who requires it gets a disk image. Root only.
+set -u
+cay=$(realpath "$1")
+[ "$(id -u)" = 0 ] || { echo 'SKIP: disk images need root'; exit 77; }
+tmp=$(mktemp -d /tmp/cay-image.XXXXXX)
+export CAY_HOME="$tmp/home" XDG_RUNTIME_DIR="$tmp/run" NO_COLOR=1
+unset CAY_PROVIDER
+mkdir -m 700 "$tmp/run"
+passed=0 failed=0
+finish() {
+    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    rm -rf --one-file-system "$tmp"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM HUP
+ok() { # NAME CONDITION…
+    name=$1
+    shift
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        [ -s "$tmp/err" ] && sed 's/^/  /' "$tmp/err" | head -n 5
+    fi
+}
+same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+within() { [ "$1" -ge "$2" ] && [ "$1" -le "$3" ] || { echo "  got: $1, not $2 to $3"; false; }; }
+c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+not() { ! "$@"; }
+says() { grep -qF -- "$1" "$tmp/err"; }
+json() { python3 -c "import json,sys; print(json.load(sys.stdin)$1)"; }
+devices() { losetup -n -O BACK-FILE -l 2>/dev/null | grep -cF "$CAY_HOME"; }
+no_devices() { # the kernel lets go of the last mount after its process's end
+    for _ in $(seq 200); do
+        [ "$(devices)" = 0 ] && return
+        sleep 0.1
+    done
+    losetup -l | sed 's/^/  /'
+    false
+}
+# In many files, because a single one is bounded by a limit of the process already.
+fill='i=0; while head -c 1000000 /dev/zero >"$1/f$i"; do i=$((i + 1)); [ $i -lt 90 ] || break; done 2>&1'
+M=1048576
+
+c doctor >"$tmp/out"
+grep 'disk-quota' "$tmp/out" | grep -q 'disk image of its own' || { echo "SKIP: no disk images here: $(grep disk-quota "$tmp/out")"; exit 77; }
+ok "doctor gives what can be required" c doctor --require disk-quota >/dev/null
+id=$(c create --disk 20m --inodes 600 --require disk-quota)
+[ -n "$id" ] || ! says 'loop device' || { echo "SKIP: $(cat "$tmp/err")"; exit 77; }
+ok "create" [ -n "$id" ]
+layer() { c inspect "$1" | json '["layers"]' | tr '{' '\n' | grep disk-quota; }
+ok "inspect says how it is held" sh -c 'echo "$1" | grep -q "'"'on'.*image"'"' sh "$(layer "$id")"
+plain=$(c create)
+ok "and that of another is soft" sh -c 'echo "$1" | grep -q "'"'soft'"'"' sh "$(layer "$plain")"
+
+# ---- the limit (attack cases S-40 and S-41)
+c events >"$tmp/events" &
+events=$!
+for _ in $(seq 100); do
+    c exec "$id" -- true
+    [ -s "$tmp/events" ] && break
+    sleep 0.1
+done
+c exec "$id" -- sh -c "$fill" sh /workspace | grep -q 'No space'
+ok "writing ends with no space" [ $? = 0 ]
+n=$(c exec "$id" -- sh -c 'cat /workspace/f* | wc -c')
+ok "within five per cent of the limit" within "$n" $((20 * M * 95 / 100)) $((20 * M * 105 / 100))
+ok "a result tells the reason" same "$(c exec --json "$id" -- sh -c 'head -c 500000 /dev/zero >more' | json '["reason"]')" disk
+c exec "$id" -- sh -c "$fill" sh /home/user >/dev/null
+c exec "$id" -- sh -c "$fill" sh /tmp >/dev/null
+n=$(c exec "$id" -- sh -c 'cat /workspace/f* /home/user/f* /tmp/f* 2>/dev/null | wc -c')
+ok "home and temporary directory count too" within "$n" $((20 * M * 95 / 100)) $((20 * M * 105 / 100))
+told() { for _ in $(seq 100); do grep -q 'limit.*(disk)' "$tmp/events" && return; sleep 0.1; done; false; }
+ok "so do the events" told
+kill "$events" 2>/dev/null
+wait "$events" 2>/dev/null
+ok "others write on" c exec "$plain" -- sh -c 'head -c 30000000 /dev/zero >f && rm f'
+ok "what was removed can be written again" c exec "$id" -- sh -c 'rm -f /workspace/f* /home/user/f* /tmp/f* more; head -c 5000000 /dev/zero >g && rm g'
+n=$(c exec "$id" -- sh -c 'mkdir n; i=0; while true >n/$i; do i=$((i + 1)); [ $i -lt 2000 ] || break; done 2>/dev/null; ls n | wc -l; rm -r n')
+ok "inodes end at their limit" within "$n" 540 660
+ok "package managers' ways work" c exec --user root "$id" -- sh -c 'echo x >>/etc/profile && mv /etc/profile /etc/q && mkdir /etc/d && mv /etc/d /etc/e && rm -r /etc/e'
+
+# ---- snapshots are copies out of it
+c exec "$id" -- sh -c 'echo one >kept; mkdir -p a/b; echo two >a/b/c; chmod 640 kept; ln -s kept l'
+ok "snapshot" c snapshot "$id" --label first >/dev/null
+ok "says its method" same "$(c snapshots --json | json '[0]["method"]')" image
+c exec "$id" -- sh -c 'echo other >kept; rm -r a; echo new >new'
+ok "diff" same "$(c diff first "$id" | sort | tr '\n' ' ')" "A new D a/ M kept "
+fork=$(c fork first)
+ok "a fork has what the snapshot has" same "$(c exec "$fork" -- sh -c 'cat kept a/b/c l; stat -c %a kept' | tr '\n' ' ')" "one two one 640 "
+ok "and a limit that holds" sh -c 'echo "$1" | grep -q image' sh "$(layer "$fork")"
+ok "undo is refused" not c undo "$id" >/dev/null
+ok "by name" says 'fork the snapshot'
+ok "and changed nothing" same "$(c exec "$id" -- cat kept)" other
+
+# ---- life
+ok "kill" c kill "$id" >/dev/null
+ok "files of a stopped one" same "$(c diff first "$id" | sort | tr '\n' ' ')" "A new D a/ M kept "
+ok "resume" c resume "$id" >/dev/null
+ok "has its files" same "$(c exec "$id" -- cat kept new | tr '\n' ' ')" "other new "
+c exec "$id" -- sh -c "$fill" sh /workspace >/dev/null
+n=$(c exec "$id" -- sh -c 'cat f* | wc -c; rm f*')
+ok "and its limit" within "$n" $((20 * M * 90 / 100)) $((20 * M * 105 / 100))
+pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+kill -9 "$pid"
+ok "the next keeper goes on with it" same "$(c exec "$id" -- cat kept)" other
+c exec "$id" -- sh -c "$fill" sh /workspace >/dev/null
+ok "and knows its limit" same "$(c exec --json "$id" -- sh -c 'head -c 5000000 /dev/zero >more' | json '["reason"]')" disk
+
+ok "a full one can be stopped" c kill "$id" >/dev/null
+ok "and started" c resume "$id" >/dev/null
+ok "with its files" same "$(c exec "$id" -- sh -c 'rm -f f* more; cat kept')" other
+
+# ---- a throw-away one has an image without a name
+n=$(c run --disk 5m --require disk-quota -- sh -c 'i=0; while head -c 100000 /dev/zero >f$i; do i=$((i + 1)); [ $i -lt 200 ] || break; done 2>/dev/null; cat f* | wc -c')
+ok "cay run" within "$n" $((5 * M * 90 / 100)) $((5 * M * 105 / 100))
+ok "refuses what has no limit" not c run --disk unlimited --require disk-quota -- true
+mkdir "$tmp/dir"
+ok "and a directory of the host above which it would be written" not c run --on "$tmp/dir" --require disk-quota -- true
+ok "by name" says 'project quota'
+if id cay-range >/dev/null 2>&1; then
+    chmod 711 "$tmp"
+    mkdir "$tmp/u" "$tmp/ur" && chown cay-range "$tmp/u" "$tmp/ur"
+    timeout 60 setpriv --reuid cay-range --regid cay-range --init-groups env HOME="$tmp/u" CAY_HOME="$tmp/u/home" XDG_RUNTIME_DIR="$tmp/ur" \
+        "$cay" run --require disk-quota -- true >/dev/null 2>"$tmp/err" </dev/null
+    ok "an ordinary user is refused" [ $? != 0 ]
+    ok "by name" says disk-quota
+    pid=$(pgrep -f "^[^ ]*cay-keeper $tmp/u/home ")
+    [ -z "$pid" ] || kill "$pid"
+fi
+
+# ---- killed in the middle (bites where fault points are compiled in)
+boxes() { ls "$CAY_HOME/sandboxes" | grep -c '^c'; }
+before=$(boxes)
+for point in disk.image disk.made client.create.send client.create.answered; do
+    CAY_FAULT="$point=kill" c create --disk 5m --require disk-quota >"$tmp/made"
+    made=$(cat "$tmp/made")
+    [ -z "$made" ] || c rm -f "$made" >/dev/null
+    few() { for _ in $(seq 100); do c gc >/dev/null; [ "$(boxes)" -le "$before" ] && return; sleep 0.1; done; ls -l "$CAY_HOME"/sandboxes/c*; false; }
+    ok "killed at $point: nothing stays" few
+done
+
+# ---- nothing is left
+ok "rm" c rm -f "$id" "$fork" "$plain" >/dev/null
+ok "no loop device stays" no_devices
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
