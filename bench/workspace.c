@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workspace FILL FS [quick]: snapshots, forks, undo and manifests on the filesystem of $CAY_HOME, whose name FS goes into the figures.
+ * workspace FILL FS [quick] [PART…]: snapshots, forks, undo and manifests on the filesystem of $CAY_HOME, whose name FS goes into the figures.
  *
  * Floors are bare system calls on the same filesystem in the same run: a rename and an overlay of as many layers for a quiet snapshot,
  * a walk with hard links and copies for one while something runs, two threads that write for a manifest.
@@ -472,26 +472,45 @@ static void archives(cay_service *svc)
     drop(sb);
 }
 
+static void quiets(cay_service *svc)
+{
+    quiet(svc, "snapshot-10k", quick ? 200 : 10000, quick ? 2 : 7);
+    quiet(svc, "snapshot-100k", quick ? 400 : 100000, quick ? 1 : 3);
+}
+
+static const struct {
+    const char *name;
+    void      (*fn)(cay_service *svc);
+    bool        btrfs; /* there, too */
+} parts[] = { { "quiet", quiets, false },       { "deep", deep, false },         { "forks", forks, false },
+              { "manifests", manifests, false }, { "archives", archives, false }, { "running", running, true } };
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+    bool all = true;
+    for (int i = 3; i < argc; i++) {
+        if (!strcmp(argv[i], name))
+            return true;
+        all &= !strcmp(argv[i], "quick");
+    }
+    return all;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 3)
-        give_up("usage: workspace FILL FS [quick]");
+        give_up("usage: workspace FILL FS [quick] [quiet|deep|forks|manifests|archives|running…]");
     fill = argv[1];
     fs = argv[2];
-    quick = argc > 3;
+    for (int i = 3; i < argc; i++)
+        quick |= !strcmp(argv[i], "quick");
     snprintf(scratch, sizeof scratch, "%s/../scratch", getenv("CAY_HOME"));
     if (mkdir(scratch, 0755) < 0)
         give_up("%s: %s", scratch, strerror(errno));
     cay_service *svc = service();
-    if (strcmp(fs, "btrfs")) {
-        quiet(svc, "snapshot-10k", quick ? 200 : 10000, quick ? 2 : 7);
-        quiet(svc, "snapshot-100k", quick ? 400 : 100000, quick ? 1 : 3);
-        deep(svc);
-        forks(svc);
-        manifests(svc);
-        archives(svc);
-    }
-    running(svc);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if ((parts[i].btrfs || strcmp(fs, "btrfs")) && wanted(parts[i].name, argc, argv))
+            parts[i].fn(svc);
     cay_service_close(svc);
     return 0;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arena.h"
 #include "base.h"
+#include <stddef.h>
 
 struct cay__piece {
     struct cay__piece *before;
-    void              *p;
+    void              *p;     /* adopted; NULL: what was taken follows */
+    max_align_t        at[];
 };
 
 void *cay__arena_adopt(cay__arena *a, void *p)
@@ -17,12 +19,16 @@ void *cay__arena_adopt(cay__arena *a, void *p)
 
 void *cay__arena_take(cay__arena *a, size_t n)
 {
-    return cay__arena_adopt(a, cay__alloc(n));
+    struct cay__piece *it = cay__alloc(sizeof *it + n);
+    it->before = a->last;
+    a->last = it;
+    return it->at;
 }
 
 char *cay__arena_str(cay__arena *a, const char *s)
 {
-    return cay__arena_adopt(a, cay__strdup(s));
+    size_t n = strlen(s) + 1;
+    return memcpy(cay__arena_take(a, n), s, n);
 }
 
 void cay__arena_clear(cay__arena *a)

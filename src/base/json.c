@@ -2,10 +2,14 @@
 #include "json.h"
 #include <stdio.h>
 
+#define LARGE 16384 /* where a second reader, which may leave it to the first after all, is worth it */
+
 static int load(const char *what, const char *text, size_t flags, json_t **out, cay_err *err)
 {
     json_error_t je;
-    json_t *j = json_loads(text, flags | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
+    size_t len = strlen(text);
+    json_t *j = len >= LARGE ? cay__json_quick(text, len) : NULL;
+    j = j ? j : json_loads(text, flags | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
     if (!j)
         return cay_fail(err, CAY_EINVAL, "%s is not sound JSON: line %d, column %d: %.100s", what, je.line, je.column,
                         je.text);

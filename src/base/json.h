@@ -21,6 +21,9 @@ int cay__json_object(const char *what, const char *text, json_t **out, cay_err *
 /* Any value. */
 int cay__json_any(const char *what, const char *text, json_t **out, cay_err *err);
 
+/* The same for who has the length, quickly: NULL for what is better left to jansson, and for what is wrong. */
+json_t *cay__json_quick(const char *text, size_t len);
+
 /* Compact text; a real has as few digits as bring it back. NULL when it is longer than max. The caller frees. */
 char *cay__json_text(const json_t *j, size_t max);
 

@@ -65,6 +65,23 @@ typedef struct cay__mgrant {
     bool        read_only;
 } cay__mgrant;
 
+/* The directory that the last path was in, and what was found out about it: neighbours share it. */
+typedef struct cay__dir {
+    const char *path;
+    size_t      len;
+    bool        is;
+} cay__dir;
+/* Is it the same? Else it is the new one, and the caller finds out. */
+static inline bool cay__near(cay__dir *k, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t len = slash ? (size_t)(slash - path) : 0;
+    if (k->path && k->len == len && !memcmp(k->path, path, len))
+        return true;
+    *k = (cay__dir){ path, len, false };
+    return false;
+}
+
 struct cay_manifest {
     cay__arena   mem;
     unsigned     flags;
@@ -73,6 +90,7 @@ struct cay_manifest {
     size_t       n, cap;
     uint32_t    *index; /* entries by hash of their path, +1; 0: free */
     size_t       nindex;
+    cay__dir     near; /* read.c: where what is above is known to be directories */
     cay__env    *env;
     const char **users;
     cay__mgroup *groups;
@@ -108,7 +126,8 @@ int cay__canonical(const char *what, const json_t *obj, json_t **out, cay_err *e
 int cay__fields_check(const char *reason, const char *entry, json_t *obj, const cay__field *fields, cay_err *err);
 /* A string member without a NUL inside, or none. */
 const char *cay__member(const json_t *obj, const char *key);
-int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *key, const json_t *j, cay_err *err);
+/* j is taken apart. */
+int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *key, json_t *j, cay_err *err);
 cay__entry *cay__entry_find(const cay_manifest *m, const char *path);
 const char *cay__top_field(size_t i); /* the i-th name that a manifest may have at its top, or NULL */
 int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err);
@@ -136,3 +155,4 @@ const char *cay__mount_strategy(const cay__entry *e, const char **pattern);
 
 json_t *cay__entry_json(const cay_manifest *m, size_t at, bool secrets); /* with its children */
 json_t *cay__manifest_json(const cay_manifest *m, bool secrets);
+json_t *cay__manifest_brief(const cay_manifest *m); /* without entries and secrets */

@@ -53,10 +53,10 @@ static int judge_key(const char *key, cay_err *err)
 
 int cay__entry_path(cay__arena *mem, const char *base, const char *key, const char **out, cay_err *err)
 {
-    CAY_AUTOBUF b = CAY__BUF(2 * CAY_MANIFEST_PATH + 2);
     CAY_TRY(judge_key(key, err));
-    cay__buf_str(&b, base);
-    size_t at = b.len;
+    size_t len = strlen(base), at = len;
+    char *path = cay__arena_take(mem, len + strlen(key) + 2);
+    memcpy(path, base, len);
     for (const char *s = key, *e;; s = e + 1) {
         e = s + strcspn(s, "/\\");
         size_t n = (size_t)(e - s);
@@ -65,18 +65,20 @@ int cay__entry_path(cay__arena *mem, const char *base, const char *key, const ch
         if (n > 255)
             return bad_path(err, key, "too_long", "a part of a path has at most 255 bytes");
         if (n && !(n == 1 && *s == '.')) {
-            if (b.len)
-                cay__buf_str(&b, "/");
-            cay__buf_add(&b, s, n);
+            if (len)
+                path[len++] = '/';
+            memcpy(path + len, s, n);
+            len += n;
         }
         if (!*e)
             break;
     }
-    if (b.len == at)
+    if (len == at)
         return bad_path(err, key, "root_itself", "it is the root itself; name something below it");
-    if (b.full || b.len >= CAY_MANIFEST_PATH)
+    if (len >= CAY_MANIFEST_PATH)
         return bad_path(err, key, "too_long", "a path has at most 4095 bytes");
-    *out = cay__arena_str(mem, b.data);
+    path[len] = 0;
+    *out = path;
     return 0;
 }
 

@@ -103,10 +103,15 @@ static int unknown(const char *reason, const char *entry, const char *key, const
                     known.full ? ", …" : "");
 }
 
-int cay__fields_check(const char *reason, const char *entry, json_t *obj, const cay__field *fields, cay_err *err)
+static int check_type(const char *reason, const char *entry, const json_t *v, const cay__field *f, cay_err *err)
 {
     static const char *const wants[] = { "text of one line, not empty", "true or false", "a whole number, 0 or more", "a list of texts",
                                          "an object of texts", "an object" };
+    return fits(v, f) ? 0 : cay__bad(err, reason, entry, "field_type", "%s is %s", f->name, wants[f->type]);
+}
+
+int cay__fields_check(const char *reason, const char *entry, json_t *obj, const cay__field *fields, cay_err *err)
+{
     const char *key;
     json_t *v;
     void *next;
@@ -118,8 +123,8 @@ int cay__fields_check(const char *reason, const char *entry, json_t *obj, const 
             return unknown(reason, entry, key, fields, err);
         if (json_is_null(v))
             json_object_del(obj, key);
-        else if (!fits(v, f))
-            return cay__bad(err, reason, entry, "field_type", "%s is %s", f->name, wants[f->type]);
+        else
+            CAY_TRY(check_type(reason, entry, v, f, err));
     }
     for (const cay__field *f = fields; f->name; f++)
         if (f->flags & CAY__NEEDED && !json_object_get(obj, f->name))
@@ -170,38 +175,38 @@ static int read_group(cay_manifest *m, cay__entry *e, const json_t *j, cay_err *
     return 0;
 }
 
+static int read_one(cay_manifest *m, cay__entry *e, const cay__field *f, const json_t *v, cay_err *err)
+{
+    CAY_TRY(check_type("manifest_invalid", e->path, v, f, err));
+    if (!strcmp(f->name, "description"))
+        e->description = cay__arena_str(&m->mem, json_string_value(v));
+    else if (!strcmp(f->name, "ephemeral"))
+        e->ephemeral = json_is_true(v);
+    else if (!strcmp(f->name, "redacted"))
+        e->redacted = json_is_true(v);
+    return 0;
+}
+
 /* What all kinds share is taken out of o; the rest are the kind's own fields. */
 static int read_common(cay_manifest *m, cay__entry *e, json_t *o, cay_err *err)
 {
-    CAY_AUTOJSON *own = json_object();
     const char *key;
     json_t *v;
     void *next;
+    e->ephemeral = e->kind->id >= CAY__MOUNT;
     json_object_foreach_safe(o, next, key, v) {
-        if (json_is_null(v)) {
-            json_object_del(o, key);
-            continue;
-        }
-        if (!strcmp(key, "group"))
-            CAY_TRY(read_group(m, e, v, err));
-        else if (!strcmp(key, "permissions"))
-            CAY_TRY(cay__mode_read(e->path, v, &e->mode, err));
-        else {
-            const cay__field *f = common;
-            while (f->name && strcmp(f->name, key))
-                f++;
-            if (!f->name)
+        const cay__field *f = common;
+        while (f->name && strcmp(f->name, key))
+            f++;
+        bool group = !strcmp(key, "group"), mode = !strcmp(key, "permissions");
+        if (!json_is_null(v)) {
+            if (!f->name && !group && !mode)
                 continue;
-            json_object_set(own, key, v);
+            CAY_TRY(group ? read_group(m, e, v, err) : mode ? cay__mode_read(e->path, v, &e->mode, err) : read_one(m, e, f, v, err));
+            e->has_mode |= mode;
         }
-        e->has_mode |= !strcmp(key, "permissions");
         json_object_del(o, key);
     }
-    CAY_TRY(cay__fields_check("manifest_invalid", e->path, own, common, err));
-    const char *description = cay__member(own, "description");
-    e->description = description ? cay__arena_str(&m->mem, description) : NULL;
-    e->ephemeral = cay__json_bool(own, "ephemeral", e->kind->id >= CAY__MOUNT);
-    e->redacted = cay__json_bool(own, "redacted", false);
     return 0;
 }
 
@@ -236,17 +241,34 @@ static int place(cay_manifest *m, const char *path, cay_err *err)
     index_grow(m);
     if (cay__entry_find(m, path))
         return cay__bad(err, "invalid_manifest_path", path, "duplicate", "two entries mean this path");
+    if (cay__near(&m->near, path))
+        return 0;
     cay__str_copy(up, sizeof up, path);
     for (char *slash; (slash = strrchr(up, '/'));) {
         *slash = 0;
         const cay__entry *e = cay__entry_find(m, up);
         if (e && !e->kind->dir)
-            return cay__bad(err, "invalid_manifest_path", path, "not_a_directory", "entry %.60s above it is a %s", up, e->kind->name);
+            return m->near.path = NULL, cay__bad(err, "invalid_manifest_path", path, "not_a_directory", "entry %.60s above it is a %s", up, e->kind->name);
     }
     return 0;
 }
 
-int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *key, const json_t *j, cay_err *err)
+/* One's own to take apart: the object itself, unless a name in it has to be turned. */
+static int own_fields(const char *path, json_t *j, json_t **out, cay_err *err)
+{
+    const char *key;
+    json_t *v;
+    bool turn = !json_is_object(j);
+    json_object_foreach(j, key, v)
+        for (const char *c = key; *c && !turn; c++)
+            turn = isupper((unsigned char)*c);
+    if (turn)
+        return cay__canonical(path, j, out, err);
+    *out = json_incref(j);
+    return 0;
+}
+
+int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *key, json_t *j, cay_err *err)
 {
     cay__entry e = { .up = up, .mode = 0755, .depth = up == SIZE_MAX ? 1 : m->entries[up].depth + 1 };
     CAY_AUTOJSON *o = NULL;
@@ -255,7 +277,7 @@ int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *ke
     e.name = slash ? slash + 1 : e.path;
     if (e.depth > CAY_MANIFEST_DEPTH)
         return cay__bad(err, "manifest_invalid", e.path, "too_deep", "directories stand in each other at most %u deep", CAY_MANIFEST_DEPTH);
-    CAY_TRY(cay__canonical(e.path, j, &o, err));
+    CAY_TRY(own_fields(e.path, j, &o, err));
     CAY_TRY(find_kind(e.path, o, &e.kind, err));
     CAY_TRY(read_common(m, &e, o, err));
     CAY_TRY(cay__fields_check(cay__is_mount(&e) ? "mount_config_invalid" : "manifest_invalid", e.path, o, e.kind->fields, err));

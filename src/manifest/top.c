@@ -497,12 +497,15 @@ static int check_ack(const cay_manifest *m, const char *path, cay_err *err)
 
 int cay_manifest_check(const cay_manifest *m, cay_err *err)
 {
+    cay__dir known = { 0 };
     for (size_t i = 0; i < m->n; i++) {
         const cay__entry *e = &m->entries[i];
         if (e->group && !known_group(m, e->group))
             return cay__bad(err, "manifest_invalid", e->path, "group", "group %.40s is neither among groups nor users", e->group);
         if (cay__is_mount(e))
             CAY_TRY(check_files(m, e, err));
+        if (cay__near(&known, e->path))
+            continue;
         char *slash = strrchr(e->path, '/');
         for (size_t n = slash ? (size_t)(slash - e->path) : 0; n;) { /* parents that came later in the text */
             char up[CAY_MANIFEST_PATH];
@@ -563,7 +566,9 @@ int cay_manifest_parse(const char *text, size_t len, unsigned flags, cay_manifes
     if (len > CAY_MANIFEST_BYTES)
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: it has more than %u MiB; put large files beside it as local_file",
                             CAY_MANIFEST_BYTES >> 20);
-    j = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
+    j = cay__json_quick(text, len);
+    if (!j)
+        j = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &je);
     if (!j)
         return cay__bad(err, "manifest_invalid", "", "json", "it is not sound JSON: line %d, column %d: %.80s", je.line, je.column, je.text);
     CAY_TRY(cay__top_read(m, j, err));

@@ -146,10 +146,10 @@ static json_t *limit_json(unsigned n)
     return n ? json_integer(n) : json_null();
 }
 
-json_t *cay__manifest_json(const cay_manifest *m, bool secrets)
+static json_t *whole_json(const cay_manifest *m, bool secrets, bool files)
 {
     json_t *o = json_pack("{s:i,s:s}", "version", 1, "root", m->root), *entries = json_object(), *env = json_object();
-    for (size_t i = 0; i < m->n; i++)
+    for (size_t i = 0; files && i < m->n; i++)
         if (m->entries[i].up == SIZE_MAX)
             json_object_set_new(entries, m->entries[i].path, cay__entry_json(m, i, secrets));
     json_object_set_new(o, "entries", entries);
@@ -172,6 +172,16 @@ json_t *cay__manifest_json(const cay_manifest *m, bool secrets)
     if (secrets && m->nacks)
         json_object_set_new(o, "acknowledge_credential_exposure", texts_json(m->acks, m->nacks));
     return o;
+}
+
+json_t *cay__manifest_json(const cay_manifest *m, bool secrets)
+{
+    return whole_json(m, secrets, true);
+}
+
+json_t *cay__manifest_brief(const cay_manifest *m)
+{
+    return whole_json(m, false, false);
 }
 
 int cay_manifest_to_json(const cay_manifest *m, char **json, cay_err *err)

@@ -242,18 +242,26 @@ static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay_
     return cay__plan_add(p, n, err) ? 0 : CAY_EINVAL;
 }
 
+static bool ephemeral(cay__plan *p, const cay__entry *e)
+{
+    if (!e->ephemeral && !cay__near(&p->above, e->path))
+        p->above.is = cay__plan_ephemeral(p, e);
+    return e->ephemeral || p->above.is;
+}
+
 static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const cay__plan_ask *ask, const cay_call *call, cay_err *err)
 {
     size_t size = strlen(root) + strlen(e->path) + 2;
     char *path = cay__arena_take(&p->mem, size);
     cay__str_join(path, size, root, "/", e->path, NULL);
-    cay__node n = { .type = e->kind->dir ? 'd' : 'f', .ephemeral = cay__plan_ephemeral(p, e), .mode = e->mode, .entry = (uint32_t)(e - p->m->entries) + 1,
+    cay__node n = { .type = e->kind->dir ? 'd' : 'f', .ephemeral = ephemeral(p, e), .mode = e->mode, .entry = (uint32_t)(e - p->m->entries) + 1,
                     .path = path, .group = e->group ? e->group : "", .text = "" };
     if (cay__is_mount(e) || (ask->want && !ask->want(p, e, ask->arg)))
         return 0;
     if (e->redacted && e->kind->id == CAY__FILE && !e->data)
         return cay__bad(err, "manifest_invalid", e->path, "redacted", "its content was left out when the manifest was saved; give it again");
-    CAY_TRY(add_parents(p, path, root, n.entry, err));
+    if (!cay__near(&p->near, path))
+        CAY_TRY(add_parents(p, path, root, n.entry, err));
     switch (e->kind->id) {
     case CAY__FILE:
         n.text = e->data;
@@ -273,7 +281,7 @@ static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const 
 
 int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask, const cay_call *call, cay_err *err)
 {
-    *p = (cay__plan){ .m = m };
+    *p = (cay__plan){ .m = m, .wire = -1 };
     const char *root = m->root + 1;
     cay__node top = { .type = 'd', .mode = 0755, .entry = UINT32_MAX, .path = root, .group = "", .text = "" };
     int rc = add_parents(p, root, root, UINT32_MAX, err);
@@ -333,8 +341,9 @@ void cay__plan_clear(cay__plan *p)
     free(p->sources);
     free(p->fetched);
     free(p->index);
+    cay__close_fd(&p->wire);
     cay__arena_clear(&p->mem);
-    *p = (cay__plan){ 0 };
+    *p = (cay__plan){ .wire = -1 };
 }
 
 static bool here(const cay__plan *p, const cay__entry *e, void *arg)

@@ -54,6 +54,8 @@ typedef struct cay__plan {
     uint64_t            bytes, files, skipped; /* skipped: sockets, pipes and devices in local directories */
     const char         *net;
     bool                ephemeral; /* some node is */
+    cay__dir            near, above; /* make.c: where parents are there, and whether what is in it is ephemeral */
+    int                 wire;      /* wire.c: a sealed memfd that naming left behind, or -1 */
 } cay__plan;
 
 #define CAY__PLAN_FILES 1000000u      /* members of all local directories together */
@@ -70,10 +72,10 @@ typedef struct cay__plan_ask {
 int  cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask, const cay_call *call, cay_err *err);
 void cay__plan_clear(cay__plan *p);
 /* more: what else decides, such as tenant and stack. name: 'm' and 19 of [a-z2-7]. */
-void cay__plan_name(const cay__plan *p, const char *more, char name[CAY_ID_LEN + 1]);
+int  cay__plan_name(cay__plan *p, const char *more, char name[CAY_ID_LEN + 1], cay_err *err);
 int  cay__plan_fetch(cay__plan *p, cay_service *svc, const cay_call *call, cay_err *err);
 /* A sealed memfd. */
-int  cay__plan_wire(const cay__plan *p, int *fd, cay_err *err);
+int  cay__plan_wire(cay__plan *p, int *fd, cay_err *err);
 /* only: ephemeral ones alone. */
 int  cay__plan_apply(const cay__plan *p, cay_sandbox *sb, const cay_call *call, bool only_ephemeral, cay_err *err);
 

@@ -5,7 +5,6 @@
 #include <cay/services.h>
 #include "mounts.h"
 #include "secret.h"
-#include "sha256.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -24,53 +23,6 @@ void cay__mani_clear(cay__mani *f)
         cay__plan_clear(&f->plan);
     cay_manifest_free(f->m);
     *f = (cay__mani){ 0 };
-}
-
-/* ------------------------------------------------------------------ the kept text */
-
-static int see_text(const char *value, void *arg)
-{
-    (void)value, (void)arg;
-    return 0;
-}
-
-/* {"trusted":true,"base":"/x","manifest":{…}} under a key made of it: the same text is kept once. */
-static int keep_text(cay_service *svc, const cay__mani *f, cay__arena *mem, const char **key, cay_err *err)
-{
-    CAY_AUTOJSON *o = json_pack("{s:b,s:o}", "trusted", f->trusted, "manifest", cay__manifest_json(f->m, false));
-    char hex[CAY__SHA256_HEX], *id = cay__arena_take(mem, CAY_ID_LEN + 1);
-    if (f->base)
-        json_object_set_new(o, "base", cay__json_bytes(f->base));
-    CAY_AUTOFREE char *text = cay__json_text(o, 4 * (size_t)CAY_MANIFEST_BYTES);
-    if (!text)
-        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: its text is too long");
-    cay__sha256_hex(text, strlen(text), hex);
-    id[0] = 't';
-    for (int i = 1; i < CAY_ID_LEN; i++) /* 95 bits */
-        id[i] = "abcdefghijklmnopqrstuvwxyz234567"[strtoul((char[]){ hex[2 * i], hex[2 * i + 1], 0 }, NULL, 16) & 31];
-    *key = id;
-    return svc->store->note_get(svc->db, CAY__NOTE_MANIFEST, id, see_text, NULL, NULL) < 0 ? svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, id, text, err) : 0;
-}
-
-static int copy_text(const char *value, void *arg)
-{
-    *(char **)arg = cay__strdup(value);
-    return 0;
-}
-
-static int load_text(cay_service *svc, const char *key, cay__arena *mem, cay__mani *f, cay_err *err)
-{
-    CAY_AUTOFREE char *text = NULL, *json = NULL;
-    CAY_AUTOJSON *o = NULL;
-    int rc = svc->store->note_get(svc->db, CAY__NOTE_MANIFEST, key, copy_text, &text, err);
-    if (rc < 0)
-        return rc == CAY_ENOENT ? cay_fail_why(err, CAY_ENOENT, "manifest_missing", "the manifest %s of this sandbox is not kept any more", key) : rc;
-    CAY_TRY(cay__json_object("record: manifest", text, &o, err));
-    char *base = cay__json_to_bytes(json_object_get(o, "base"));
-    f->base = base ? cay__arena_adopt(mem, base) : NULL;
-    f->trusted = cay__json_bool(o, "trusted", false);
-    json = cay__json_text(json_object_get(o, "manifest"), 4 * (size_t)CAY_MANIFEST_BYTES);
-    return cay_manifest_parse(json ? json : "", json ? strlen(json) : 0, f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err);
 }
 
 /* ------------------------------------------------------------------ the request */
@@ -257,7 +209,7 @@ int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__man
         return 0;
     if (cay__id_valid(c->manifest, 't')) {
         f->done = true;
-        return load_text(svc, c->manifest, mem, f, err); /* the rest is in the record */
+        return cay__kept_get(svc, c->manifest, true, mem, f, err); /* the rest is in the record, and its files are in layers */
     }
     f->base = c->manifest_base;
     f->trusted = c->manifest_trusted;
@@ -320,7 +272,7 @@ static int on_progress(cay__rec *rec, void *arg, cay_err *err)
     return 0;
 }
 
-static int run_build(cay_service *svc, const cay_call *call, const cay_create *c, const cay__plan *p, const char *template_, const char *name, cay_err *err)
+static int run_build(cay_service *svc, const cay_call *call, const cay_create *c, cay__plan *p, const char *template_, const char *name, cay_err *err)
 {
     CAY_AUTOFD wire = -1;
     char each[16], entries[16];
@@ -369,7 +321,7 @@ static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay
     if (!c->root)
         CAY_TRY(cay__layer_template(svc->home_fd, c->template_ ? c->template_ : "host", template_, sizeof template_, err));
     key_more(c, &f->plan, template_, more, sizeof more);
-    cay__plan_name(&f->plan, more, name);
+    CAY_TRY(cay__plan_name(&f->plan, more, name, err));
     if (!cay__mani_there(svc, name, true)) {
         CAY_TRY(cay__plan_fetch(&f->plan, svc, call, err));
         CAY_FAULT("manifest.build");
@@ -409,7 +361,7 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     f->planned = true;
     if (f->done) {
         bool kept = cay__id_valid(c->manifest, 't') || c->ephemeral;
-        return kept ? 0 : keep_text(svc, f, mem, &c->manifest, err);
+        return kept ? 0 : cay__kept_put(svc, f, c->manifest, mem, &c->manifest, err);
     }
     f->apply = !CAY__TREES(ops);
     int rc = f->apply ? 0 : make_layer(svc, call, c, mem, f, &own);
@@ -423,7 +375,7 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     if (f->apply)
         CAY_TRY(need_accounts(f, ops, err));
     if (!c->ephemeral)
-        CAY_TRY(keep_text(svc, f, mem, &c->manifest, err));
+        CAY_TRY(cay__kept_put(svc, f, c->manifest, mem, &c->manifest, err));
     if (!f->apply)
         cay__seen_put(svc, f, c->layers[c->nlayers - 1], c->ephemeral ? "" : c->manifest);
     return 0;
@@ -454,7 +406,7 @@ static int find_key(const cay_row *row, void *arg)
     return 0;
 }
 
-static int load_of(cay_sandbox *sb, cay__arena *mem, cay__mani *f, cay_err *err)
+static int load_of(cay_sandbox *sb, bool brief, cay__arena *mem, cay__mani *f, cay_err *err)
 {
     char key[CAY_ID_LEN + 1] = "";
     cay_service *svc = sb->owner;
@@ -463,7 +415,7 @@ static int load_of(cay_sandbox *sb, cay__arena *mem, cay__mani *f, cay_err *err)
     CAY_TRY(svc->store->get(svc->db, sb->id, find_key, key, err));
     if (!*key)
         return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest", sb->id);
-    return load_text(svc, key, mem, f, err);
+    return cay__kept_get(svc, key, brief, mem, f, err);
 }
 
 int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
@@ -472,7 +424,7 @@ int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI f = { 0 };
     CAY_TRY(cay__call_check(call, "manifest", err));
-    CAY_TRY(load_of(sb, &mem, &f, err));
+    CAY_TRY(load_of(sb, false, &mem, &f, err));
     return cay_manifest_to_json(f.m, json, err);
 }
 
@@ -484,7 +436,7 @@ int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err)
         *text = key ? cay__strdup(key) : NULL;
         return 0;
     }
-    CAY_TRY(load_text(svc, key, &mem, &f, err));
+    CAY_TRY(cay__kept_get(svc, key, false, &mem, &f, err));
     return cay_manifest_to_json(f.m, text, err);
 }
 
@@ -513,7 +465,7 @@ int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err 
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_err own = CAY_ERR_INIT;
-    int rc = load_of(sb, &mem, f, &own);
+    int rc = load_of(sb, true, &mem, f, &own);
     if (rc == CAY_ENOENT)
         return 0;
     if (rc < 0 && err)
@@ -584,7 +536,7 @@ static int edit_spec(const cay_row *row, void *arg)
 static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_err *err)
 {
     respec r = { .svc = sb->owner };
-    CAY_TRY(keep_text(r.svc, f, mem, &r.key, err));
+    CAY_TRY(cay__kept_put(r.svc, f, NULL, mem, &r.key, err));
     CAY_TRY(r.svc->store->get(r.svc->db, sb->id, edit_spec, &r, err));
     int rc = r.svc->store->respec(r.svc->db, sb->id, r.version, r.spec, err);
     free(r.spec);
@@ -600,7 +552,7 @@ int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *
     changed x = { .mem = &mem };
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(cay__sandbox_ready(sb, err));
-    int rc = load_of(sb, &mem, &old, &own);
+    int rc = load_of(sb, false, &mem, &old, &own);
     if (rc == CAY_ENOENT && !strcmp(own.reason, "manifest_missing"))
         old.m = cay_manifest_new();
     else if (rc < 0) {

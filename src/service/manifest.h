@@ -2,18 +2,19 @@
 /*
  * service/manifest.h - a create request's manifest: what it asks of the request, its layer, and what comes after the start.
  *
- * In a record c->manifest is not the text but its key (kind 't'): the text, without secret values, is a note of space "manifest" under it.
+ * In a record c->manifest is not the text but its key (kind 't'): manifest_kept.c keeps the text, without secret values, under it.
  * A request that has such a key stands on the layer already; only what is ephemeral is done for it.
  */
 #pragma once
 #include "service.h"
+#include "sha256.h"
 #include <base/arena.h>
 #include <cay/manifest.h>
 #include <plan/plan.h>
 
 #define CAY__NOTE_MANIFEST "manifest"
 
-#define CAY__SEEN_KEY      65
+#define CAY__SEEN_KEY      CAY__SHA256_HEX
 
 /* Values for variables that a manifest calls ephemeral, for one start: no record has them. */
 typedef struct cay__given {
@@ -34,6 +35,7 @@ typedef struct cay__mani {
     bool          trusted;
     bool          done;  /* its layer is below already */
     bool          apply; /* no layer: all of it goes through the file calls */
+    char          print[CAY__SEEN_KEY]; /* of a large text: its fingerprint */
     char          seen[CAY__SEEN_KEY]; /* manifest_seen.c: under which note a large text is remembered; "" when it is not large */
     const char   *layer, *key;         /* what that note said; then m has no entries */
     cay_pair     *extra; /* variables that no record has; ends with a NULL key. Wiped at the end */
@@ -59,7 +61,18 @@ int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err 
 int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err);
 /* Is the layer there? Touched, so that a sweep sees that it is wanted. */
 bool cay__mani_there(cay_service *svc, const char *name, bool touch);
+/* ---- manifest_kept.c ---- */
+/* Keeps it under a key, in mem. given: the text it was read from, NULL when it was not. */
+int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem, const char **key, cay_err *err);
+/* brief: for what is passing in it alone; entries may be missing that are not. */
+int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem, cay__mani *f, cay_err *err);
+/* For who sweeps: a descriptor that keeps writers away until it is closed; negative while there are any. */
+int cay__kept_alone(cay_service *svc, int *dir);
+void cay__kept_drop(cay_service *svc, int dir, const char *key);
+void cay__kept_strays(cay_service *svc, int dir);
 /* ---- manifest_seen.c ---- */
+/* What it makes depends on nothing but its text, and none of it is passing. */
+bool cay__mani_text_alone(const cay_manifest *m);
 bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f);
 void cay__seen_put(cay_service *svc, const cay__mani *f, const char *layer, const char *key);
 /* Notes that no record needs any more. */

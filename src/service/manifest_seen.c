@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A large manifest that was built before is known again by the hash of its text, without being read: reading ten megabytes of JSON costs a
- * hundred times what hashing them does. Only manifests whose layer depends on nothing but their text are remembered: inline content, no
+ * A large manifest that was built before is known again by the fingerprint of its text, without being read: reading ten megabytes of JSON
+ * costs a hundred times as much. Only manifests whose layer depends on nothing but their text are remembered: inline content, no
  * accounts. A note has the name of the layer, the key of the kept text, and the manifest without its entries.
  */
+#include "fingerprint.h"
 #include "manifest.h"
-#include "sha256.h"
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <stdio.h>
 
 #define NOTE_SEEN "manifest-seen"
+#define NOTE_KEY "manifest-seen-key"
 #define NOTE_UNUSED "manifest-unused" /* when a sweep saw first that nobody needs a text */
 #define GRACE_MS  600000
 #define LARGE     65536 /* a smaller text is read as fast as its note would be */
 
-static bool depends_on_text_alone(const cay_manifest *m)
+bool cay__mani_text_alone(const cay_manifest *m)
 {
     if (m->nusers || m->ngroups || m->run_as || strchr(m->root + 1, '/'))
         return false;
@@ -29,13 +30,38 @@ static bool depends_on_text_alone(const cay_manifest *m)
     return true;
 }
 
-static void print(const cay_create *c, char key[CAY__SEEN_KEY])
+static int take_hex(const char *value, void *arg)
 {
-    char hex[CAY__SHA256_HEX], boot[40] = "", all[256];
-    cay__sha256_hex(c->manifest, strlen(c->manifest), hex);
+    uint8_t *key = arg;
+    for (size_t i = 0; i < CAY__PRINT_KEY; i++)
+        if (sscanf(value + CAY_MIN(2 * i, strlen(value)), "%2hhx", &key[i]) != 1)
+            return CAY_EINVAL;
+    return 0;
+}
+
+/* Made once for a state directory. Two that make it at once have one each for that time, and find less. */
+static bool secret_key(cay_service *svc, uint8_t key[CAY__PRINT_KEY])
+{
+    char hex[2 * CAY__PRINT_KEY + 1];
+    if (svc->store->note_get(svc->db, NOTE_KEY, "1", take_hex, key, NULL) == 0)
+        return true;
+    cay__random(key, CAY__PRINT_KEY);
+    for (size_t i = 0; i < CAY__PRINT_KEY; i++)
+        snprintf(hex + 2 * i, 3, "%02x", key[i]);
+    return svc->store->note_put(svc->db, NOTE_KEY, "1", hex, NULL) == 0;
+}
+
+static bool print(cay_service *svc, const cay_create *c, cay__mani *f)
+{
+    uint8_t key[CAY__PRINT_KEY];
+    char boot[40] = "", all[256];
+    if (!secret_key(svc, key))
+        return false;
+    cay__fingerprint(key, c->manifest, strlen(c->manifest), f->print);
     cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-    int n = snprintf(all, sizeof all, "%s %.36s %u %d", hex, boot, (unsigned)geteuid(), c->manifest_trusted);
-    cay__sha256_hex(all, (size_t)n, key);
+    int n = snprintf(all, sizeof all, "%s %.36s %u %d", f->print, boot, (unsigned)geteuid(), c->manifest_trusted);
+    cay__sha256_hex(all, (size_t)n, f->seen);
+    return true;
 }
 
 static int copy_text(const char *value, void *arg)
@@ -50,8 +76,7 @@ bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay_
     CAY_AUTOJSON *o = NULL;
     if (c->on || c->manifest_applied || strnlen(c->manifest, LARGE) < LARGE)
         return false;
-    print(c, f->seen);
-    if (svc->store->note_get(svc->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 || cay__json_object("", text, &o, NULL) < 0)
+    if (!print(svc, c, f) || svc->store->note_get(svc->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 || cay__json_object("", text, &o, NULL) < 0)
         return false;
     const char *layer = cay__json_str(o, "layer", ""), *key = cay__json_str(o, "key", "");
     rest = cay__json_text(json_object_get(o, "rest"), CAY_MANIFEST_BYTES);
@@ -65,11 +90,9 @@ bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay_
 
 void cay__seen_put(cay_service *svc, const cay__mani *f, const char *layer, const char *key)
 {
-    if (!f->seen[0] || !depends_on_text_alone(f->m))
+    if (!f->seen[0] || !cay__mani_text_alone(f->m))
         return;
-    CAY_AUTOJSON *rest = cay__manifest_json(f->m, false);
-    json_object_set_new(rest, "entries", json_object());
-    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:O}", "layer", layer, "key", key, "rest", rest);
+    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:o}", "layer", layer, "key", key, "rest", cay__manifest_brief(f->m));
     CAY_AUTOFREE char *text = cay__json_text(o, CAY_MANIFEST_BYTES);
     if (text)
         svc->store->note_put(svc->db, NOTE_SEEN, f->seen, text, NULL); /* without it the next time takes longer */
@@ -148,14 +171,14 @@ static int read_time(const char *value, void *arg)
 }
 
 /* A text without a record may be of somebody who is about to be recorded: it goes when a later sweep finds it so again. */
-static void age(cay_service *svc, const char *key, bool used)
+static void age(cay_service *svc, int dir, const char *key, bool used)
 {
     int64_t since = 0, now = cay__wall_ms();
     char text[24];
     bool marked = svc->store->note_get(svc->db, NOTE_UNUSED, key, read_time, &since, NULL) == 0;
     if (used || (marked && (now - since > GRACE_MS || now < since))) {
         if (!used)
-            svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, key, NULL, NULL);
+            cay__kept_drop(svc, dir, key);
         if (marked)
             svc->store->note_put(svc->db, NOTE_UNUSED, key, NULL, NULL);
     } else if (!marked) {
@@ -167,13 +190,16 @@ static void age(cay_service *svc, const char *key, bool used)
 void cay__mani_sweep(cay_service *svc)
 {
     sweep s = { .svc = svc }, later = { .svc = svc };
-    bool ok = svc->store->note_list(svc->db, CAY__NOTE_MANIFEST, "", judge_text, &s, NULL) == 0 &&
+    CAY_AUTOFD dir = -1;
+    bool ok = cay__kept_alone(svc, &dir) == 0 && svc->store->note_list(svc->db, CAY__NOTE_MANIFEST, "", judge_text, &s, NULL) == 0 &&
               svc->store->note_list(svc->db, NOTE_SEEN, "", judge_seen, &later, NULL) == 0 && svc->store->list(svc->db, NULL, use_row, &later.used, NULL) == 0 &&
               svc->store->snap_list(svc->db, NULL, NULL, use_snap, &later.used, NULL) == 0;
     for (size_t i = 0; ok && i < later.gone.n; i++)
         svc->store->note_put(svc->db, NOTE_SEEN, later.gone.v[i], NULL, NULL);
     for (size_t i = 0; ok && i < s.texts.n; i++)
-        age(svc, s.texts.v[i], has_key(&later.used, s.texts.v[i]));
+        age(svc, dir, s.texts.v[i], has_key(&later.used, s.texts.v[i]));
+    if (ok)
+        cay__kept_strays(svc, dir);
     free(s.texts.v);
     free(later.gone.v);
     free(later.used.v);

@@ -115,6 +115,13 @@ static int stack_box(cay__db *db, const char *id, const char *layers, const char
     return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
 }
 
+/* All of `old`, and more on top: then nothing of it is free, and asking who uses what takes time for each snapshot that there is. */
+static bool extends(const char *layers, const char *old)
+{
+    size_t n = strlen(old);
+    return n > 1 && old[n - 1] == ']' && !strncmp(layers, old, n - 1) && (n == 2 || layers[n - 1] == ',');
+}
+
 typedef struct ready {
     const cay_snap_row *row;
     bool                stacked;
@@ -144,7 +151,7 @@ static int do_ready(cay__db *db, void *arg, cay_err *err)
         return 0;
     /* Of a copy the sandbox's own stack knows nothing; but it descends from it, and undo goes back to it. */
     int rc = stack_box(db, r->sandbox, a->stacked ? r->layers : old, r->id, err);
-    if (rc == 0 && a->stacked && *old) /* it may have changed over to a merged one */
+    if (rc == 0 && a->stacked && *old && !extends(r->layers, old)) /* it changed over to a merged one */
         rc = free_layers(db, old, "", provider, err);
     return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile; the snapshot outlives it */
 }

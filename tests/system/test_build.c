@@ -73,7 +73,7 @@ static int build(void (*change)(void), cay_err *err)
     assert_int_equal(cay_manifest_parse(text, strlen(text), 0, &m, err), 0);
     if (cay__plan_make(&p, m, &ask, NULL, err) < 0)
         fail_msg("%s", err->msg);
-    cay__plan_name(&p, "", name);
+    assert_int_equal(cay__plan_name(&p, "", name, err), 0);
     assert_int_equal(cay__plan_wire(&p, &wire, err), 0);
     if (change)
         change();

@@ -169,7 +169,14 @@ ok "and is kept" sh -c 'test "$("$1" manifest show "$2" | wc -c)" -gt 200000' sh
 c rm -f "$id" >/dev/null
 id=$(c create --manifest large.json)
 ok "also when it was known" sh -c 'test "$("$1" manifest show "$2" | wc -c)" -gt 200000' sh "$cay" "$id"
+fork=$(c fork "$id")
+ok "a fork has its files and its manifest" same "$(c exec "$fork" -- sh -c 'cat last; find . -type f | wc -l') $(c manifest show "$fork" | cksum)" "two201 $(c manifest show "$id" | cksum)"
+c rm -f "$fork" >/dev/null
+kept=$(ls -A "$CAY_HOME/manifests" | wc -l)
+: >"$CAY_HOME/manifests/.left.part"
+printf x >"$CAY_HOME/manifests/taaaaaaaaaaaaaaaaaaa"
 c gc >/dev/null
+ok "what a dead writer left is swept" same "$(ls -A "$CAY_HOME/manifests" | wc -l)" "$kept"
 ok "a sweep leaves what is in use" sh -c 'test "$("$1" manifest show "$2" | wc -c)" -gt 200000' sh "$cay" "$id"
 c rm -f "$id" >/dev/null
 
@@ -232,6 +239,12 @@ if [ -n "${FAULTS:-}" ]; then
         ok "after a kill at $point it works" same "$(c run --manifest m.json -- cat tree/a)" "$point"
         ok "and nothing half-made is used" same "$(c ls -q | wc -l)" "$rows"
     done
+    large three
+    CAY_FAULT="manifest.text=kill" c create --manifest large.json
+    ok "a kill between text and note is seen" [ $? != 0 ] || :
+    id=$(c create --manifest large.json)
+    ok "and the next one is kept whole" sh -c 'test "$("$1" manifest show "$2" | wc -c)" -gt 200000' sh "$cay" "$id"
+    c rm -f "$id" >/dev/null
     printf fail >src/a
     CAY_FAULT=layer.build.fails=fail c run --manifest m.json -- true
     ok "a failure removes its stage" same "$(ls -A "$CAY_HOME/layers" | grep -c stage-)" 0

@@ -134,7 +134,7 @@ static void name_of(const char *text, const char *more, char name[CAY_ID_LEN + 1
     const cay__plan_ask ask = { 0 };
     if (cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, &err) < 0 || cay__plan_make(&p, m, &ask, NULL, &err) < 0)
         fail_msg("%s", err.msg);
-    cay__plan_name(&p, more, name);
+    assert_int_equal(cay__plan_name(&p, more, name, NULL), 0);
     cay__plan_clear(&p);
     cay_manifest_free(m);
 }
