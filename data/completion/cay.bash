@@ -53,7 +53,7 @@ _cay() {
     --instructions | --resume | --sandbox-state | --session | --trace) COMPREPLY=($(compgen -f -- "$cur")); return ;;
     --approve) COMPREPLY=($(compgen -W 'auto ask never' -- "$cur")); return ;;
     --form) COMPREPLY=($(compgen -W 'plain openai chat mcp' -- "$cur")); return ;;
-    --api) COMPREPLY=($(compgen -W 'responses chat' -- "$cur")); return ;;
+    --api) COMPREPLY=($(compgen -W 'responses websocket chat' -- "$cur")); return ;;
     --sandbox) if [ "$verb" = chat ]; then COMPREPLY=($(compgen -W 'native process none' -- "$cur")); else _cay_reply ids; fi; return ;;
     --sandbox-id) _cay_reply ids; return ;;
     --service) COMPREPLY=($(compgen -W "$(cay -q services "$id" 2>/dev/null)" -- "$cur")); return ;;

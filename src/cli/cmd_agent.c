@@ -34,7 +34,7 @@ typedef struct agent_args {
 static const opt_def defs[] = {
     { "model", 0, "NAME", "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)", OPT_STR, AT(model) },
     { "base-url", 0, "URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", OPT_STR, AT(base_url) },
-    { "api", 0, "responses|chat", "what is spoken there (default responses)", OPT_STR, AT(api) },
+    { "api", 0, "responses|websocket|chat", "what is spoken there (default responses)", OPT_STR, AT(api) },
     { "key", 0, "SOURCE", "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR, AT(key) },
     { "effort", 0, "WORD", "how hard it thinks: low, medium, high", OPT_STR, AT(effort) },
     { "instructions", 0, "FILE", "what the agent is told besides its task", OPT_STR, AT(instructions) },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One question to an endpoint: tries, waits in between, and what its errors say. */
-#include "endpoint.h"
+#include "socket.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -108,6 +108,48 @@ static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err 
     return a->ask->on_json(j, a->ask->arg, err);
 }
 
+/* ------------------------------------------------------------------ over a WebSocket */
+
+typedef struct turn {
+    cay__endpoint *e;
+    attempt       *a;
+} turn;
+
+static int refused(int status, const cay__buf *said, void *arg, cay_err *err)
+{
+    const turn *t = arg;
+    return status_error(t->e, &(cay__http_reply){ .status = status }, said, err);
+}
+
+/* What would be a status elsewhere is an event here, {"type": "error", "status": 429, …}: before anything else of the answer it counts as one. */
+static int on_message(const char *data, size_t len, bool *over, void *arg, cay_err *err)
+{
+    const turn *t = arg;
+    attempt *a = t->a;
+    CAY_AUTOJSON *j = NULL;
+    if (!a->told && len < ERROR_MAX && strstr(data, "\"error\"") && cay__json_object("it", data, &j, NULL) == 0 && !strcmp(cay__json_str(j, "type", ""), "error")) {
+        int64_t status = cay__json_int(j, "status", 0);
+        const cay__buf said = { .data = (char *)data, .len = len };
+        if (status >= 400 && status < 600)
+            return refused((int)status, &said, arg, err);
+    }
+    CAY_TRY(on_sse("message", data, len, a, err));
+    *over = a->ask->done(a->ask->arg);
+    return 0;
+}
+
+static int try_socket(cay__endpoint *e, const cay_call *call, attempt *a, cay_err *err)
+{
+    turn t = { e, a };
+    CAY_AUTOBUF b = CAY__BUF(a->ask->body_len + 64);
+    cay__buf_str(&b, "{\"type\":\"response.create\",");
+    cay__buf_add(&b, a->ask->body + 1, a->ask->body_len - 1);
+    const cay__socket_ask ask = { .path = a->ask->path, .body = b.data, .len = b.len, .on_message = on_message, .refused = refused, .arg = &t };
+    return cay__socket_try(e, call, &ask, err);
+}
+
+/* ------------------------------------------------------------------ again */
+
 static uint64_t wait_for(const cay_err *err, unsigned attempt_no)
 {
     uint32_t rnd;
@@ -131,12 +173,12 @@ static int pause_for(const cay_call *call, uint64_t ms, cay_err *err)
 
 int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__ask *ask, cay_err *err)
 {
-    if (!e->http)
+    if (!e->http && !e->over_socket)
         CAY_TRY(cay__http_open(&e->http, err));
     for (unsigned i = 0;; i++) {
         attempt a = { .ask = ask, .sse = CAY__SSE(EVENT_MAX, on_sse, &a), .body = CAY__BUF(ERROR_MAX) };
         cay_err own = CAY_ERR_INIT;
-        int rc = try_once(e, call, &a, &own);
+        int rc = e->over_socket ? try_socket(e, call, &a, &own) : try_once(e, call, &a, &own);
         bool told = a.told;
         cay__sse_end(&a.sse);
         cay__buf_clear(&a.body);

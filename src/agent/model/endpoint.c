@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "endpoint.h"
+#include "socket.h"
 #include <base/fd.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -122,8 +122,8 @@ static int check(const cay__endpoint *e, const cay_model_open_spec *spec, const 
 {
     if (strncmp(e->base, "https://", 8) && strncmp(e->base, "http://", 7))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid", "the model's address \"%.100s\" begins with neither https:// nor http://", e->base);
-    if (strcmp(e->api, "responses") && strcmp(e->api, "chat"))
-        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "the model's api \"%.40s\" is neither responses nor chat", e->api);
+    if (strcmp(e->api, "responses") && strcmp(e->api, "websocket") && strcmp(e->api, "chat"))
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "the model's api \"%.40s\" is none of responses, websocket and chat", e->api);
     if (e->key && !strncmp(e->base, "http://", 7) && !cay__http_is_loopback(e->base) && !spec->plain_key)
         return cay_fail_why(err, CAY_EPERM, "model_key", "the key would travel to %.100s unencrypted; use https://, or key source none", e->base);
     if (e->key && strpbrk(e->key, "\r\n"))
@@ -139,6 +139,7 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
 {
     CAY_AUTOJSON *conf = NULL;
     memset(e, 0, sizeof *e);
+    e->socket = -1;
     CAY_TRY(read_config(&conf, err));
     const char *name = choose(spec->model, "CAY_MODEL", conf, "name", NULL);
     if (!name)
@@ -152,7 +153,8 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
     e->connect_ms = spec->connect_ms ? spec->connect_ms : 30000;
     e->idle_ms = spec->idle_ms ? spec->idle_ms : 300000;
     e->total_ms = spec->total_ms ? spec->total_ms : 1800000;
-    e->stream = !spec->no_stream;
+    e->over_socket = !strcmp(e->api, "websocket");
+    e->stream = !spec->no_stream && !e->over_socket;
     int rc = read_key(choose(spec->key, NULL, conf, "key", NULL), &e->key, err);
     if (rc == 0)
         rc = check(e, spec, conf, err);
@@ -173,6 +175,7 @@ static void wipe(char *s)
 void cay__endpoint_clear(cay__endpoint *e)
 {
     cay__http_close(e->http);
+    cay__socket_close(e);
     for (size_t i = 0; i < e->nheaders; i++)
         wipe(e->headers[i]);
     free(e->headers);
@@ -181,4 +184,5 @@ void cay__endpoint_clear(cay__endpoint *e)
     free(e->model);
     free(e->api);
     memset(e, 0, sizeof *e);
+    e->socket = -1;
 }

@@ -16,6 +16,8 @@ typedef struct cay__endpoint {
     unsigned   retries;
     uint64_t   connect_ms, idle_ms, total_ms;
     bool       stream;
+    bool       over_socket; /* WebSocket: events come whether asked for or not */
+    int        socket;      /* one that is open, or -1 */
 } cay__endpoint;
 
 /* Of spec, environment and configuration file, in this order. Nothing is sent. */
@@ -29,6 +31,7 @@ typedef struct cay__ask {
     size_t      body_len;
     int       (*on_event)(const char *name, const char *data, size_t len, void *arg, cay_err *err); /* of a stream */
     int       (*on_json)(json_t *doc, void *arg, cay_err *err);                                      /* of a document */
+    bool      (*done)(void *arg); /* of a WebSocket: the event just told was the last one */
     int       (*on_retry)(unsigned attempt, uint64_t wait_ms, const char *why, void *arg);           /* before it is asked again */
     void       *arg;
 } cay__ask;

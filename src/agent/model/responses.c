@@ -141,6 +141,11 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
     return 0;
 }
 
+static bool done(void *arg)
+{
+    return ((const answer *)arg)->end != NULL;
+}
+
 static int on_json(json_t *doc, void *arg, cay_err *err)
 {
     answer *a = arg;
@@ -198,7 +203,7 @@ static int ask(void *self, const cay_call *call, const cay_model_request *req, c
     answer a = { .req = req, .items = json_array() };
     int rc = make_body(&m->e, req, &b, err);
     if (rc == 0) {
-        cay__ask q = { .path = "/responses", .body = b.b.data, .body_len = b.b.len, .on_event = on_event, .on_json = on_json, .on_retry = on_retry, .arg = &a };
+        cay__ask q = { .path = "/responses", .body = b.b.data, .body_len = b.b.len, .on_event = on_event, .on_json = on_json, .done = done, .on_retry = on_retry, .arg = &a };
         rc = cay__endpoint_ask(&m->e, call, &q, err);
     }
     if (rc == 0)
