@@ -5,11 +5,13 @@
  *   cay_session_open()         around a sandbox that was made or found    cay_session_close()  hooks, then save, then remove; once
  *   cay_session_before_stop()  called when it is closed                   cay_session_free()
  *   cay_session_rm()           what is missing may be                     cay_session_connect()  to a port that was declared
+ *   cay_session_extract()      an archive, within its limits
  *
  * Everything else is done by the sandbox itself (cay/sandbox.h), which stays the caller's to use. Any thread.
  */
 #pragma once
 #include <cay/sandbox.h>
+#include <cay/workspace.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +23,7 @@ typedef struct cay_session_spec {
     const uint16_t *ports;  /* exposed_ports, ended by 0; NULL: none */
     bool            save;   /* closing saves the workspace as a snapshot: cay_session_state() */
     bool            remove; /* closing removes the sandbox; else it goes on. So it does when `save` failed */
+    const cay_archive_limits *archive_limits; /* of cay_session_extract(), copied; NULL: none */
 } cay_session_spec;
 
 CAY_API int  cay_session_open(cay_sandbox *sb, const cay_session_spec *spec, cay_session **out, cay_err *err); /* has its own reference */
@@ -37,6 +40,8 @@ CAY_API const char *cay_session_state(const cay_session *s); /* after close: cay
 
 /* With `recursive` what is not there is gone already; without it that is CAY_ENOENT. */
 CAY_API int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool recursive, cay_err *err);
+/* cay_sandbox_extract(); limits that the call has replace the session's, all of them: an object of zeros lifts them. */
+CAY_API int cay_session_extract(cay_session *s, const cay_call *call, const cay_extract *spec, cay_extracted *out, cay_err *err);
 /* CAY_EPERM "exposed_port_unavailable", its detail {"reason":"not_configured","port","exposed_ports"}: it was not declared. Else as cay_port_connect(). */
 CAY_API int cay_session_connect(cay_session *s, const cay_call *call, uint16_t port, int *fd, cay_err *err);
 

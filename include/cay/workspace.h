@@ -4,6 +4,7 @@
  *
  *   cay_service_diff()    between any two points        cay_sandbox_apply()   into the directory it was made on
  *   cay_sandbox_kept_list(), _stat(), _open()           files of one that is stopped, without starting it
+ *   cay_sandbox_extract() an archive into one that runs
  *
  * A point is a sandbox as it is now, running or stopped, or a snapshot. docs/workspaces.md tells more.
  */
@@ -75,6 +76,31 @@ typedef struct cay_applied {
  * Owners are the directory's, set-uid bits go, group and others get no right to write that they do not have or the umask does not
  * give. CAY_ESTATE, "on_missing": it was not made on a directory. */
 CAY_API int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *spec, cay_applied *out, cay_err *err);
+
+/* ------------------------------------------------------------------ archives into it */
+
+/* Zero: no bound of yours; 2 GiB in, 8 GiB out and 500,000 members are never exceeded, nor is 200 times as much out as in. */
+typedef struct cay_archive_limits {
+    size_t   size;
+    uint64_t max_input_bytes, max_extracted_bytes, max_members;
+} cay_archive_limits;
+
+typedef struct cay_extract {
+    size_t      size;
+    const char *path;   /* where the archive is put; its members go into the directory that it is in */
+    int         fd;     /* its bytes, read to their end */
+    const char *scheme; /* "tar" (compressed or not) or "zip"; NULL: as the path ends. Else CAY_EINVAL "invalid_compression_scheme" */
+    const cay_archive_limits *limits; /* or NULL: none. Beyond them: CAY_ETOOBIG "archive_limit" */
+} cay_extract;
+
+typedef struct cay_extracted {
+    size_t   size;
+    uint64_t files, dirs, bytes;
+} cay_extracted;
+
+/* Links, devices, names that lead out, members twice: CAY_EINVAL "archive_…", and nothing is written; so when a member would go over a link, or a file over a
+ * directory: CAY_ETYPE "workspace_archive_write_error". The archive is read in a sandbox of its own, which this machine has to be able to make. out may be NULL. */
+CAY_API int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract *spec, cay_extracted *out, cay_err *err);
 
 /* ------------------------------------------------------------------ what is kept of one that is stopped */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
 #include <base/json.h>
+#include <base/spec.h>
 #include <base/str.h>
 #include <cay/service.h>
 #include <cay/session.h>
@@ -19,6 +20,7 @@ struct cay_session {
     uint16_t        ports[PORTS_MAX];
     size_t          nports;
     bool            save, remove;
+    cay_archive_limits limits; /* all zero: none */
     pthread_mutex_t lock; /* of what follows; held while it is closed */
     hook           *hooks;
     size_t          nhooks;
@@ -36,14 +38,19 @@ static bool declared(const cay_session *s, uint16_t port)
     return false;
 }
 
-int cay_session_open(cay_sandbox *sb, const cay_session_spec *spec, cay_session **out, cay_err *err)
+int cay_session_open(cay_sandbox *sb, const cay_session_spec *given, cay_session **out, cay_err *err)
 {
+    cay_session_spec spec;
+    cay_archive_limits limits;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_session_spec", err));
+    CAY_TRY(cay__spec_take(&limits, sizeof limits, spec.archive_limits, "cay_archive_limits", err));
     cay_session *s = cay__alloc(sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
-    s->save = spec->save;
-    s->remove = spec->remove;
+    s->limits = limits;
+    s->save = spec.save;
+    s->remove = spec.remove;
     s->why = (cay_err)CAY_ERR_INIT;
-    for (const uint16_t *p = spec->ports; p && *p; p++) {
+    for (const uint16_t *p = spec.ports; p && *p; p++) {
         if (declared(s, *p))
             continue;
         if (s->nports == PORTS_MAX) {
@@ -149,6 +156,15 @@ int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool 
     if (rc < 0 && err)
         *err = own;
     return rc;
+}
+
+int cay_session_extract(cay_session *s, const cay_call *call, const cay_extract *given, cay_extracted *out, cay_err *err)
+{
+    cay_extract x;
+    CAY_TRY(cay__spec_take(&x, sizeof x, given, "cay_extract", err));
+    if (!x.limits)
+        x.limits = &s->limits;
+    return cay_sandbox_extract(s->sb, call, &x, out, err);
 }
 
 int cay_session_connect(cay_session *s, const cay_call *call, uint16_t port, int *fd, cay_err *err)

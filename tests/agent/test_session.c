@@ -4,8 +4,10 @@
 #include <cay/sdk.h>
 #include <cay/session.h>
 #include <cay/state.h>
+#include <net/tar.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 static atomic_int hooked;
 
@@ -144,10 +146,118 @@ static void case_50_a_port_that_nobody_declared(void **state)
     cay_session_free(s);
 }
 
+/* ------------------------------------------------------------------ archives */
+
+/* A tar of n files d/f1 …, and of a link when it is named. The caller closes it. */
+static int tar_of(unsigned n, const char *link)
+{
+    CAY_AUTOBUF b = CAY__BUF(1 << 20);
+    cay__member *m = cay__alloc(sizeof *m);
+    static const char end[1024];
+    for (unsigned i = 1; i <= n; i++) {
+        *m = (cay__member){ .type = '0', .mode = i == 1 ? 0755 : 0644, .size = 2 };
+        snprintf(m->name, sizeof m->name, "d/f%u", i);
+        cay__tar_head(&b, m);
+        cay__buf_add(&b, "hi", 2);
+        cay__tar_pad(&b, 2);
+    }
+    if (link) {
+        *m = (cay__member){ .type = '2', .mode = 0777 };
+        snprintf(m->name, sizeof m->name, "d/link");
+        snprintf(m->target, sizeof m->target, "%s", link);
+        cay__tar_head(&b, m);
+    }
+    cay__buf_add(&b, end, sizeof end);
+    free(m);
+    int fd = memfd_create("archive", MFD_CLOEXEC);
+    assert_true(fd >= 0 && write(fd, b.data, b.len) == (ssize_t)b.len && lseek(fd, 0, SEEK_SET) == 0);
+    return fd;
+}
+
+static int extract(cay_session *s, cay_extract x, int fd, cay_extracted *n, cay_err *err)
+{
+    x.size = sizeof x;
+    x.fd = fd;
+    int rc = cay_session_extract(s, NULL, &x, n, err);
+    close(fd);
+    return rc;
+}
+
+static bool there(cay_session *s, const char *path)
+{
+    bool is = false;
+    assert_int_equal(cay_file_exists(cay_session_sandbox(s), NULL, path, &is, NULL), 0);
+    return is;
+}
+
+static void case_47_limits_of_a_call_replace_the_sessions(void **state)
+{
+    (void)state;
+    const cay_archive_limits ten = { .size = sizeof ten, .max_members = 10 }, none = { .size = sizeof none }, small = { .size = sizeof small, .max_input_bytes = 100 };
+    cay_session *s = opened((cay_session_spec){ .remove = true, .archive_limits = &ten });
+    cay_err err = CAY_ERR_INIT;
+    cay_extracted n = { .size = sizeof n };
+    assert_true(extract(s, (cay_extract){ .path = "in/a.tar" }, tar_of(11, NULL), &n, &err) < 0); /* the session's */
+    assert_string_equal(err.reason, "archive_limit");
+    assert_false(there(s, "in"));
+    assert_true(extract(s, (cay_extract){ .path = "in/a.tar", .limits = &small }, tar_of(3, NULL), &n, &err) < 0); /* the call's, whatever the session's say */
+    assert_string_equal(err.reason, "archive_limit");
+    assert_string_equal(cay_sdk_error_of(&err, "write").name, "WorkspaceArchiveWriteError");
+    if (extract(s, (cay_extract){ .path = "in/a.tar", .limits = &none }, tar_of(11, NULL), &n, &err) < 0) /* which lifts them */
+        fail_msg("%s", err.msg);
+    assert_int_equal(n.files, 11);
+    assert_int_equal(n.bytes, 22);
+    assert_true(there(s, "in/a.tar") && there(s, "in/d/f1") && there(s, "in/d/f11"));
+    cay_stat st = { .size_of = sizeof st };
+    assert_int_equal(cay_file_stat(cay_session_sandbox(s), NULL, "in/d/f1", true, &st, &err), 0);
+    assert_int_equal(st.mode & 0777, 0755);
+    assert_int_equal(cay_session_close(s, NULL, NULL), 0);
+    cay_session_free(s);
+}
+
+static void case_48_archives_of_no_known_form(void **state)
+{
+    (void)state;
+    cay_session *s = opened((cay_session_spec){ .remove = true });
+    cay_err err = CAY_ERR_INIT;
+    static const cay_extract wrong[] = { { .path = "a.bin" }, { .path = "a" }, { .path = "a.tar", .scheme = "rar" } };
+    for (size_t i = 0; i < CAY_LEN(wrong); i++) {
+        err = (cay_err)CAY_ERR_INIT;
+        assert_int_equal(extract(s, wrong[i], tar_of(1, NULL), NULL, &err), CAY_EINVAL);
+        cay_sdk_error e = cay_sdk_error_of(&err, "write");
+        assert_string_equal(e.name, "InvalidCompressionSchemeError");
+        assert_string_equal(e.code, "invalid_compression_scheme");
+        has(err.detail, wrong[i].scheme ? "\"scheme\":\"rar\"" : "\"scheme\":null");
+        assert_false(there(s, wrong[i].path));
+    }
+    assert_int_equal(extract(s, (cay_extract){ .path = "a.bin", .scheme = "tar" }, tar_of(1, NULL), NULL, &err), 0);
+    assert_true(there(s, "d/f1"));
+    assert_int_equal(cay_session_close(s, NULL, NULL), 0);
+    cay_session_free(s);
+}
+
+/* A link in it, or one in its way: nothing is written. */
+static void archives_go_through_no_link(void **state)
+{
+    (void)state;
+    cay_session *s = opened((cay_session_spec){ .remove = true });
+    cay_err err = CAY_ERR_INIT;
+    assert_true(extract(s, (cay_extract){ .path = "a.tar" }, tar_of(2, "/etc"), NULL, &err) < 0);
+    has(err.reason, "archive_");
+    assert_false(there(s, "a.tar") || there(s, "d"));
+    assert_int_equal(cay_file_symlink(cay_session_sandbox(s), NULL, "/tmp", "d", &err), 0);
+    assert_int_equal(extract(s, (cay_extract){ .path = "a.tar" }, tar_of(2, NULL), NULL, &err), CAY_ETYPE);
+    assert_string_equal(err.reason, "workspace_archive_write_error");
+    assert_false(there(s, "a.tar") || there(s, "/tmp/f1"));
+    assert_int_equal(cay_session_close(s, NULL, NULL), 0);
+    cay_session_free(s);
+}
+
 int main(int argc, char **argv)
 {
     provider = argc > 1 ? argv[1] : "local";
     const struct CMUnitTest tests[] = { cmocka_unit_test(case_34_removing_nothing), cmocka_unit_test(case_39_closing_twice_at_once), cmocka_unit_test(case_40_an_end_that_fails),
-                                        cmocka_unit_test(case_50_a_port_that_nobody_declared) };
+                                        cmocka_unit_test(case_50_a_port_that_nobody_declared), cmocka_unit_test(case_47_limits_of_a_call_replace_the_sessions),
+                                        cmocka_unit_test(case_48_archives_of_no_known_form), cmocka_unit_test(archives_go_through_no_link) };
     return cmocka_run_group_tests(tests, box_open, box_close);
 }
