@@ -270,7 +270,7 @@ typedef struct cay_conversation_ops {
     int  (*clear)(void *self, cay_err *err);
     void (*close)(void *self);
 } cay_conversation_ops;
-/* Takes self. */
+/* Takes self. NULL when ops->size is none: then self stays the caller's. */
 CAY_API cay_conversation *cay_conversation_new(const cay_conversation_ops *ops, void *self, const char *id);
 CAY_API cay_conversation *cay_conversation_memory(const char *id);
 /* In a SQLite file, made when it is missing (0600). */

@@ -30,7 +30,7 @@ typedef struct cay_ledger_sink {
     void (*close)(void *self); /* or NULL */
 } cay_ledger_sink;
 
-/* Takes self. */
+/* Takes self. NULL when sink->size is none: then self stays the caller's. */
 CAY_API cay_ledger *cay_ledger_new(const cay_ledger_sink *sink, void *self, bool strict);
 CAY_API int  cay_ledger_file(const char *path, bool strict, cay_ledger **out, cay_err *err); /* appended to; made with mode 0600 */
 CAY_API void cay_ledger_detail(cay_ledger *a, bool on);

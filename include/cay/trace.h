@@ -7,7 +7,7 @@
  *   cay_tracer_also()     to two places at once           cay_tracer_process()  look at each, change it, keep it back
  *   cay_tracer_put()      an object of your own           cay_tracer_free()     sends what is left
  *
- * A trace has an id "trace_…" and spans "span_…": task (the run), agent, turn, generation, function, handoff, guardrail, mcp_tools, and custom ones for the sandbox
+ * A trace has an id "trace_…" and spans "span_…": task (the run), agent, turn, response (the Responses API) or generation (other models), function, handoff, guardrail, mcp_tools, and custom ones for the sandbox
  * (sandbox.prepare_agent, create_session, resume_session, start, stop, shutdown, cleanup) and for what a tool does in it (process.start, file.read). Agents used as
  * tools are below the call. Spans hold names and counts; what was said, commands and output are in none, unless cay_run_config.trace_content asks for it.
  * Spans wait in memory, at most 8,192, and are sent together: at the end of a run, or when 256 have gathered. cay_run_result.trace has them all, too.
@@ -26,7 +26,7 @@ typedef struct cay_trace_sink {
     void (*close)(void *self); /* or NULL */
 } cay_trace_sink;
 
-/* Takes self. */
+/* Takes self. NULL when sink->size is none: then self stays the caller's. */
 CAY_API cay_tracer *cay_tracer_new(const cay_trace_sink *sink, void *self);
 CAY_API int  cay_tracer_file(const char *path, cay_tracer **out, cay_err *err); /* appended to; made with mode 0600 */
 typedef struct cay_tracer_http_spec {

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run.h"
+#include <base/spec.h>
 
 cay_capability *cay_capability_new(const cay_capability_ops *ops, void *self)
 {
     cay_capability *c = cay__alloc(sizeof *c);
-    *c = (cay_capability){ .ops = ops, .self = self };
-    return c;
+    c->ops = &c->own;
+    c->self = self;
+    if (ops && cay__spec_take(&c->own, sizeof c->own, ops, "cay_capability_ops", NULL) == 0 && c->own.name)
+        return c;
+    free(c);
+    return NULL;
 }
 
 void cay_cap_free(cay_capability *c)

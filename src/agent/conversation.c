@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was said between runs: in memory, in a SQLite file, or wherever the caller keeps it. */
 #include "run.h"
+#include <base/spec.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 
 struct cay_conversation {
-    const cay_conversation_ops *ops;
-    void                       *self;
-    char                       *id;
+    cay_conversation_ops ops; /* a copy: those of its maker may be shorter than we know */
+    void                *self;
+    char                *id;
 };
 
 cay_conversation *cay_conversation_new(const cay_conversation_ops *ops, void *self, const char *id)
 {
     cay_conversation *c = cay__alloc(sizeof *c);
-    *c = (cay_conversation){ .ops = ops, .self = self, .id = cay__strdup(id) };
+    if (!ops || cay__spec_take(&c->ops, sizeof c->ops, ops, "cay_conversation_ops", NULL) < 0) {
+        free(c);
+        return NULL;
+    }
+    c->self = self;
+    c->id = cay__strdup(id);
     return c;
 }
 
@@ -21,15 +27,15 @@ void cay_conversation_free(cay_conversation *c)
 {
     if (!c)
         return;
-    if (c->ops->close)
-        c->ops->close(c->self);
+    if (c->ops.close)
+        c->ops.close(c->self);
     free(c->id);
     free(c);
 }
 
-int cay_conversation_items(cay_conversation *c, char **items, cay_err *err) { return c->ops->load(c->self, items, err); }
-int cay_conversation_clear(cay_conversation *c, cay_err *err) { return c->ops->clear(c->self, err); }
-int cay__conversation_append(cay_conversation *c, const char *items, cay_err *err) { return c->ops->append(c->self, items, err); }
+int cay_conversation_items(cay_conversation *c, char **items, cay_err *err) { return c->ops.load(c->self, items, err); }
+int cay_conversation_clear(cay_conversation *c, cay_err *err) { return c->ops.clear(c->self, err); }
+int cay__conversation_append(cay_conversation *c, const char *items, cay_err *err) { return c->ops.append(c->self, items, err); }
 const char *cay__conversation_id(const cay_conversation *c) { return c->id; }
 
 /* ------------------------------------------------------------------ memory */

@@ -34,7 +34,7 @@ static int filter(cay_run *r, const cay_handoff *h, cay_err *err)
 
 int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err *err)
 {
-    cay_agent *from = r->seat->agent;
+    cay_agent *from = r->seat->given;
     CAY_AUTOBUF b = CAY__BUF(512);
     const char *args = cay__json_str(item, "arguments", "");
     cay__buf_str(&b, "{\"assistant\":");

@@ -2,6 +2,7 @@
 #include "ledger.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/spec.h>
 #include <cay/ledger.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,7 +11,7 @@
 enum { EVENT_MAX = 64 << 10 };
 
 struct cay_ledger {
-    const cay_ledger_sink *sink;
+    cay_ledger_sink       sink;
     void                 *self;
     bool                  strict, detail;
     uint64_t              lost;
@@ -20,7 +21,12 @@ struct cay_ledger {
 cay_ledger *cay_ledger_new(const cay_ledger_sink *sink, void *self, bool strict)
 {
     cay_ledger *a = cay__alloc(sizeof *a);
-    *a = (cay_ledger){ .sink = sink, .self = self, .strict = strict };
+    if (!sink || cay__spec_take(&a->sink, sizeof a->sink, sink, "cay_ledger_sink", NULL) < 0) {
+        free(a);
+        return NULL;
+    }
+    a->self = self;
+    a->strict = strict;
     pthread_mutex_init(&a->lock, NULL);
     return a;
 }
@@ -44,8 +50,8 @@ void cay_ledger_free(cay_ledger *a)
 {
     if (!a)
         return;
-    if (a->sink->close)
-        a->sink->close(a->self);
+    if (a->sink.close)
+        a->sink.close(a->self);
     pthread_mutex_destroy(&a->lock);
     free(a);
 }
@@ -63,7 +69,7 @@ int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err)
         json_object_update(e, own);
     CAY_AUTOFREE char *text = e ? cay__json_text(e, EVENT_MAX) : NULL;
     pthread_mutex_lock(&a->lock);
-    int rc = text ? a->sink->write(a->self, text, &why) : cay_fail(&why, CAY_EINVAL, "the event is no text");
+    int rc = text ? a->sink.write(a->self, text, &why) : cay_fail(&why, CAY_EINVAL, "the event is no text");
     a->lost += rc < 0;
     pthread_mutex_unlock(&a->lock);
     if (rc >= 0 || !a->strict)

@@ -2,6 +2,7 @@
 #include "mcp.h"
 #include "run.h"
 #include <base/fd.h>
+#include <base/spec.h>
 #include <stdio.h>
 
 enum { TOOLS_MAX = 512, PAGES_MAX = 64, LIST_MAX = 16384, TIMEOUT_MS = 60000, SCHEMA_MAX = 1 << 20 };
@@ -26,11 +27,11 @@ bool cay__mcp_answers(const json_t *m, int64_t id)
     return !json_object_get(m, "method") && cay__json_int(m, "id", -1) == id && (json_object_get(m, "result") || json_object_get(m, "error"));
 }
 
-const cay_mcp_asks *cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked)
+cay_mcp_asks cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked)
 {
     *run = m->run;
     *asked = ++m->asked;
-    return m->asks;
+    return cay__mcp_offered(m->asks);
 }
 
 const char *cay__mcp_workdir(const cay_mcp *m)
@@ -194,8 +195,10 @@ static int greet(cay_mcp *m, const cay_call *call, cay_err *err)
 
 /* ------------------------------------------------------------------ beginning and end */
 
-int cay_mcp_open(const cay_mcp_spec *spec, const cay_call *call, cay_mcp **out, cay_err *err)
+int cay_mcp_open(const cay_mcp_spec *given, const cay_call *call, cay_mcp **out, cay_err *err)
 {
+    cay_mcp_spec own, *spec = &own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_mcp_spec", err));
     if (!spec->url == !(spec->argv && spec->argv[0]))
         return cay_fail(err, CAY_EINVAL, "an MCP server is a program (argv) or an address (url): give one of them");
     cay_mcp *m = cay__alloc(sizeof *m);

@@ -7,6 +7,7 @@
 #include "mcp.h"
 #include "run.h"
 #include "trace.h"
+#include <base/spec.h>
 
 enum { ASKED_MAX = 32, MESSAGES_MAX = 256, TOKENS_MAX = 32768 };
 /* In one run, those of agents used as tools included: answers of the model, and output tokens of all of them. */
@@ -79,13 +80,15 @@ static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *ca
     cay_model_request q = { .size = sizeof q, .instructions = cay__json_str(params, "systemPrompt", NULL), .input = input, .settings = &set };
     cay_model_reply reply = { .size = sizeof reply };
     cay_err err = CAY_ERR_INIT;
-    cay__span *span = cay__span_begin(run, "generation", cay_model_name(a->model));
+    cay__span *span = cay__span_model(run, a->model);
     atomic_fetch_add(&run->sampled->answers, 1);
     int rc = cay_model_ask(a->model, call, &q, &reply, &err);
     if (rc == 0) { /* an endpoint that does not count: all that it was allowed */
         atomic_fetch_add(&run->sampled->tokens, reply.usage.output ? reply.usage.output : set.max_output_tokens);
         cay__tokens_add(&run->usage, &reply.usage);
         cay__span_usage(span, &reply.usage);
+        if (reply.id)
+            cay__span_data(span, "response_id", json_string(reply.id));
     }
     cay__span_end(span, rc < 0 ? &err : NULL);
     CAY_AUTOFREE char *text = rc == 0 ? said(&reply) : NULL;
@@ -188,8 +191,17 @@ static const struct {
     { "ping", on_ping }, { "sampling/createMessage", on_sampling }, { "elicitation/create", on_elicitation }, { "roots/list", on_roots },
 };
 
-json_t *cay__mcp_abilities(const cay_mcp_asks *a)
+cay_mcp_asks cay__mcp_offered(const cay_mcp_asks *given)
 {
+    cay_mcp_asks a;
+    if (cay__spec_take(&a, sizeof a, given, "cay_mcp_asks", NULL) < 0)
+        a = (cay_mcp_asks){ .size = sizeof a }; /* then nothing is offered */
+    return a;
+}
+
+json_t *cay__mcp_abilities(const cay_mcp_asks *given)
+{
+    const cay_mcp_asks own = cay__mcp_offered(given), *a = &own;
     json_t *can = json_pack("{s:{}}", "roots");
     if (a && a->model && a->sample)
         json_object_set_new(can, "sampling", json_object());
@@ -206,7 +218,7 @@ char *cay__mcp_reply(cay_mcp *m, const cay_call *call, const json_t *message)
     unsigned asked = 0;
     if (!method || (!json_is_integer(id) && !json_is_string(id)))
         return NULL;
-    const cay_mcp_asks *a = cay__mcp_asks_of(m, &run, &asked);
+    const cay_mcp_asks own = cay__mcp_asks_of(m, &run, &asked), *a = &own;
     CAY_AUTOJSON *r = NULL;
     for (size_t i = 0; i < CAY_LEN(table) && !r && asked <= ASKED_MAX; i++)
         if (!strcmp(table[i].method, method))

@@ -6,6 +6,7 @@
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/path.h>
+#include <base/spec.h>
 #include <base/str.h>
 #include <cay/patch.h>
 #include <stdio.h>
@@ -210,12 +211,13 @@ static int find_root(target *t, cay_err *err)
     return 0;
 }
 
-int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p, const cay_patch_spec *spec,
+int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p, const cay_patch_spec *given,
                     int (*fn)(const char *line, void *arg), void *arg, cay_err *err)
 {
-    static const cay_patch_spec plain = { .size = sizeof plain };
+    cay_patch_spec spec;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_patch_spec", err));
     uint64_t left = CAY__PATCH_STEPS;
-    target t = { .sb = sb, .call = call, .left = &left, .spec = spec ? spec : &plain, .fn = fn, .arg = arg };
+    target t = { .sb = sb, .call = call, .left = &left, .spec = &spec, .fn = fn, .arg = arg };
     char path[PATH_MAX_];
     CAY_TRY(find_root(&t, err));
     for (size_t i = 0; i < p->n; i++) { /* before the first change */

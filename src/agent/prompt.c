@@ -78,7 +78,7 @@ int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err)
     CAY_AUTOFREE char *made = NULL;
     const cay_agent *a = s->agent;
     if (a->instruct)
-        CAY_TRY(a->instruct(r, a, &made, err));
+        CAY_TRY(a->instruct(r, s->given, &made, err));
     const char *own = made ? made : a->instructions;
     if (!s->sb) { /* an agent without a sandbox says its own words and nothing more */
         *out = cay__strdup(own ? own : "");

@@ -10,7 +10,7 @@
 
 enum { MAX_TURNS = 10, KEPT_MS = 24 * 3600 * 1000 };
 
-const cay_agent *cay_run_agent(const cay_run *r) { return r->seat->agent; }
+const cay_agent *cay_run_agent(const cay_run *r) { return r->seat->given; }
 cay_sandbox *cay_run_sandbox(const cay_run *r) { return r->seat->sb; }
 void *cay_run_context(const cay_run *r) { return r->conf->context; }
 const cay_call *cay_run_call(const cay_run *r) { return r->call; }
@@ -43,7 +43,7 @@ int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const 
     if (!r->conf->on_event)
         return 0;
     CAY_AUTOFREE char *text = cay__json_text(json, CAY__TEXT_MAX);
-    cay_run_event ev = { .size = sizeof ev, .kind = kind, .agent = r->seat ? r->seat->agent : NULL, .name = name, .json = text ? text : "null" };
+    cay_run_event ev = { .size = sizeof ev, .kind = kind, .agent = r->seat ? r->seat->given : NULL, .name = name, .json = text ? text : "null" };
     if (r->conf->on_event(r->conf->event_arg, &ev) >= 0)
         return 0;
     r->canceled = true;

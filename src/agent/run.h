@@ -12,8 +12,9 @@
 enum { CAY__TEXT_MAX = 256 << 20, CAY__ITEMS_MAX = 100000, CAY__CALLS_MAX = 256, CAY__NEST_MAX = 8 };
 
 struct cay_capability {
-    const cay_capability_ops *ops;
+    const cay_capability_ops *ops; /* own: those of its maker may be shorter than we know */
     void                     *self;
+    cay_capability_ops        own;
 };
 
 typedef struct cay__bound {
@@ -24,7 +25,9 @@ typedef struct cay__bound {
 /* An agent's place in a run: its sandbox, capabilities and tools. */
 typedef struct cay__seat cay__seat;
 struct cay__seat {
-    cay_agent       *agent;
+    cay_agent       *given; /* the caller's, whom callbacks see */
+    const cay_agent *agent; /* own: what we know of it, as it was when the turn began */
+    cay_agent        own;
     char             key[96]; /* its name, with a number when two agents share one */
     cay_sandbox     *sb;
     bool             owned, ready, busy; /* the sandbox is ours to end; prepared; busy_ is ours to clear */
@@ -34,7 +37,7 @@ struct cay__seat {
     size_t           ncaps;
     cay_capability **made; /* the default ones, ours */
     size_t           nmade;
-    const cay_tool **tools;
+    cay_tool       **tools; /* copies: those of the caller may be shorter than we know */
     size_t           ntools;
     char            *tools_json, *extra;
     struct cay__limits *limits; /* what its tool calls may touch, or NULL */

@@ -16,12 +16,15 @@ cay__seat *cay__seat_of(cay_run *r, cay_agent *a)
     unsigned same = 1;
     cay__seat *s, **end = &r->seats;
     for (; (s = *end); end = &s->next) {
-        if (s->agent == a)
+        if (s->given == a)
             return s;
         same += !strcmp(s->agent->name, a->name);
     }
     s = cay__alloc(sizeof *s);
-    s->agent = a;
+    s->given = a;
+    s->agent = &s->own;
+    if (cay__spec_take(&s->own, sizeof s->own, a, "cay_agent", NULL) < 0) /* told when it is prepared */
+        s->own.name = a->name;
     if (same > 1)
         snprintf(s->key, sizeof s->key, "%.80s#%u", a->name, same);
     else
@@ -101,7 +104,7 @@ static int make_manifest(const cay_create *spec, const cay__seat *s, char **out,
     for (size_t i = 0; s->agent->capabilities && i < s->agent->ncapabilities; i++) {
         const cay_capability *c = s->agent->capabilities[i];
         char *instead = NULL;
-        if (!c->ops->manifest)
+        if (!c || !c->ops->manifest) /* one that is missing is told by bind() */
             continue;
         CAY_TRY(c->ops->manifest(c->self, text, &instead, err));
         if (instead) {
@@ -125,10 +128,8 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     enum { MOST = 64 };
     cay_pair labels[MOST + 3];
     size_t n = 0;
-    cay_create spec = { .size = sizeof spec };
-    if (r->conf->create)
-        memcpy(&spec, r->conf->create, CAY_MIN(r->conf->create->size, sizeof spec));
-    spec.size = sizeof spec;
+    cay_create spec;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, r->conf->create, "cay_create", err));
     for (const cay_pair *l = spec.labels; l && l->key && n < MOST; l++)
         labels[n++] = *l;
     labels[n++] = (cay_pair){ "cay.run", r->id };
@@ -271,8 +272,11 @@ static int bind(cay_run *r, cay__seat *s, cay_err *err)
         list = s->made;
     }
     s->caps = cay__alloc((n ? n : 1) * sizeof *s->caps);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i])
+            return cay_fail_why(err, CAY_EINVAL, "spec_size", "capability %zu of agent %.60s could not be made: set the size of its options to their sizeof", i + 1, s->agent->name);
         s->caps[i].cap = list[i];
+    }
     s->ncaps = n;
     int rc = check_needs(s, err);
     size_t done = 0;
@@ -285,13 +289,16 @@ static int bind(cay_run *r, cay__seat *s, cay_err *err)
     return rc;
 }
 
-static void add_tools(cay__seat *s, const cay_tool *const *list, size_t n)
+static int add_tools(cay__seat *s, const cay_tool *const *list, size_t n, cay_err *err)
 {
     s->tools = realloc(s->tools, (s->ntools + n + 1) * sizeof *s->tools);
     if (!s->tools)
         abort();
-    for (size_t i = 0; i < n; i++)
-        s->tools[s->ntools++] = list[i];
+    for (size_t i = 0; i < n; i++) {
+        s->tools[s->ntools] = cay__alloc(sizeof **s->tools);
+        CAY_TRY(cay__spec_take(s->tools[s->ntools++], sizeof **s->tools, list[i], "cay_tool", err));
+    }
+    return 0;
 }
 
 static int merge_extra(cay__seat *s, char *more, cay_err *err)
@@ -334,7 +341,7 @@ static void trace_servers(cay_run *r, const cay_agent *a)
 
 static int gather(cay_run *r, cay__seat *s, cay_err *err)
 {
-    add_tools(s, s->agent->tools, s->agent->ntools);
+    CAY_TRY(add_tools(s, s->agent->tools, s->agent->ntools, err));
     trace_servers(r, s->agent);
     for (size_t i = 0; i < s->ncaps; i++) {
         const cay_capability_ops *ops = s->caps[i].cap->ops;
@@ -346,7 +353,7 @@ static int gather(cay_run *r, cay__seat *s, cay_err *err)
         if (ops->tools)
             CAY_TRY(ops->tools(s->caps[i].bound, &tools, &n, err));
         if (n)
-            add_tools(s, tools, n);
+            CAY_TRY(add_tools(s, tools, n, err));
         if (ops->sampling)
             CAY_TRY(ops->sampling(s->caps[i].bound, &more, err));
         CAY_TRY(merge_extra(s, more, err));
@@ -357,23 +364,24 @@ static int gather(cay_run *r, cay__seat *s, cay_err *err)
 static int take_agent(cay__seat *s, cay_err *err)
 {
     void *free_ = NULL;
-    if (!__atomic_compare_exchange_n(&s->agent->busy_, &free_, (void *)s, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    if (!__atomic_compare_exchange_n(&s->given->busy_, &free_, (void *)s, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return cay_fail_why(err, CAY_EBUSY, "agent_busy", "agent %.60s is in another run already; a run of its own needs a copy of it", s->agent->name);
     s->busy = true;
     return 0;
 }
 
-/* It is used where it is, not copied: so all that we know of it must be there. */
-static int check_agent(const cay_agent *a, cay_err *err)
+/* Its mark of being in a run is the last thing that every form of it has. */
+static int look_at_agent(cay__seat *s, cay_err *err)
 {
-    cay_agent seen;
-    CAY_TRY(cay__spec_take(&seen, sizeof seen, a, "cay_agent", err));
-    return a->size >= sizeof *a ? 0 : cay_fail_why(err, CAY_EINVAL, "spec_size", "cay_agent.size is %zu; set it to sizeof(cay_agent)", a->size);
+    const size_t least = offsetof(cay_agent, busy_) + sizeof s->own.busy_;
+    if (s->given->size < least)
+        return cay_fail_why(err, CAY_EINVAL, "spec_size", "cay_agent.size is %zu; set it to sizeof(cay_agent)", s->given->size);
+    return cay__spec_take(&s->own, sizeof s->own, s->given, "cay_agent", err);
 }
 
 int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
 {
-    CAY_TRY(check_agent(s->agent, err));
+    CAY_TRY(look_at_agent(s, err));
     if (!cay__seat_model(r, s))
         return cay_fail_why(err, CAY_EINVAL, "model_missing", "agent %.60s has no model, and the run has none for it", s->agent->name);
     if (s->ready)
@@ -439,9 +447,11 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
     if (s->sb)
         cay_sandbox_unref(s->sb);
     if (s->busy)
-        __atomic_store_n(&s->agent->busy_, NULL, __ATOMIC_RELEASE);
+        __atomic_store_n(&s->given->busy_, NULL, __ATOMIC_RELEASE);
     free(s->caps);
     free(s->made);
+    for (size_t i = 0; i < s->ntools; i++)
+        free(s->tools[i]);
     free(s->tools);
     free(s->tools_json);
     free(s->extra);

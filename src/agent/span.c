@@ -191,6 +191,12 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
     return s;
 }
 
+cay__span *cay__span_model(cay_run *r, const cay_model *m)
+{
+    const char *kind = cay_model_kind(m)->name;
+    return cay__span_begin(r, kind && !strcmp(kind, "responses") ? "response" : "generation", cay_model_name(m));
+}
+
 void cay__span_beside(cay__span *s)
 {
     if (s)

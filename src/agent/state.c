@@ -146,7 +146,7 @@ static int check(const json_t *st, unsigned depth, cay_err *err)
 static void seat_all(cay_run *r, cay_agent *a, unsigned depth)
 {
     for (const cay__seat *s = r->seats; s; s = s->next)
-        if (s->agent == a)
+        if (s->given == a)
             return;
     cay__seat_of(r, a);
     for (size_t i = 0; depth < 32 && i < a->nhandoffs; i++)

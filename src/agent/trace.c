@@ -2,6 +2,7 @@
 /* Where spans go: a queue with its processors, and what takes them out of it together. */
 #include "trace.h"
 #include <base/fd.h>
+#include <base/spec.h>
 #include <cay/trace.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,12 +10,12 @@
 enum { QUEUE_MAX = 8192, BATCH = 256 };
 
 typedef struct processor {
-    const cay_trace_processor *ops;
-    void                      *self;
+    cay_trace_processor ops;
+    void               *self;
 } processor;
 
 struct cay_tracer {
-    const cay_trace_sink *sink;
+    cay_trace_sink        sink;
     void                 *self;
     pthread_mutex_t       lock; /* of what follows, and of the sink */
     char                 *queue[QUEUE_MAX];
@@ -30,7 +31,10 @@ struct cay_tracer {
 cay_tracer *cay_tracer_new(const cay_trace_sink *sink, void *self)
 {
     cay_tracer *t = cay__alloc(sizeof *t);
-    t->sink = sink;
+    if (!sink || cay__spec_take(&t->sink, sizeof t->sink, sink, "cay_trace_sink", NULL) < 0) {
+        free(t);
+        return NULL;
+    }
     t->self = self;
     pthread_mutex_init(&t->lock, NULL);
     return t;
@@ -42,7 +46,7 @@ static int flush(cay_tracer *t, cay_err *err)
     size_t n = t->n;
     if (!n)
         return 0;
-    int rc = t->sink->write(t->self, (const char *const *)t->queue, n, err);
+    int rc = t->sink.write(t->self, (const char *const *)t->queue, n, err);
     if (rc < 0)
         t->lost += n;
     for (size_t i = 0; i < n; i++)
@@ -79,10 +83,10 @@ void cay_tracer_free(cay_tracer *t)
     for (cay_tracer *next; t; t = next) {
         next = t->also;
         for (size_t i = 0; i < t->nprocessors; i++)
-            if (t->processors[i].ops->close)
-                t->processors[i].ops->close(t->processors[i].self);
-        if (t->sink->close)
-            t->sink->close(t->self);
+            if (t->processors[i].ops.close)
+                t->processors[i].ops.close(t->processors[i].self);
+        if (t->sink.close)
+            t->sink.close(t->self);
         free(t->processors);
         free(t);
     }
@@ -108,7 +112,7 @@ static char *processed(const cay_tracer *t, char *text)
     for (size_t i = 0; text && i < t->nprocessors; i++) {
         const processor *p = &t->processors[i];
         CAY_AUTOFREE char *instead = NULL;
-        bool keep = !p->ops->end || p->ops->end(p->self, text, &instead);
+        bool keep = !p->ops.end || p->ops.end(p->self, text, &instead);
         if (keep && !instead)
             continue;
         free(text);
@@ -132,12 +136,12 @@ void cay__tracer_start(cay_tracer *t, const json_t *object)
     CAY_AUTOFREE char *text = NULL;
     for (; t; t = t->also)
         for (size_t i = 0; i < t->nprocessors; i++) {
-            if (!t->processors[i].ops->start)
+            if (!t->processors[i].ops.start)
                 continue;
             if (!text)
                 text = cay__json_text(object, CAY__TRACE_OBJECT);
             if (text)
-                t->processors[i].ops->start(t->processors[i].self, text);
+                t->processors[i].ops.start(t->processors[i].self, text);
         }
 }
 
@@ -161,7 +165,10 @@ void cay_tracer_process(cay_tracer *t, const cay_trace_processor *p, void *self)
     t->processors = realloc(t->processors, (t->nprocessors + 1) * sizeof *t->processors);
     if (!t->processors)
         abort();
-    t->processors[t->nprocessors++] = (processor){ p, self };
+    processor *new = &t->processors[t->nprocessors];
+    new->self = self;
+    if (p && cay__spec_take(&new->ops, sizeof new->ops, p, "cay_trace_processor", NULL) == 0)
+        t->nprocessors++;
 }
 
 /* ------------------------------------------------------------------ to a file */

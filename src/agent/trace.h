@@ -14,8 +14,10 @@ void       cay__trace_begin(cay_run *r);
 /* Ends the run's span and sends what is left; the trace for its result, malloc'ed, or NULL. */
 char      *cay__trace_end(cay_run *r, const cay_err *fault);
 const char *cay__trace_id(const cay_run *r); /* or NULL */
-/* A span below the one that is open; kind: agent, turn, generation, function, handoff, guardrail, mcp_tools, custom. */
+/* A span below the one that is open; kind: agent, turn, function, handoff, guardrail, mcp_tools, custom. */
 cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name);
+/* One request to a model: "response" where it speaks the Responses API, else "generation". */
+cay__span *cay__span_model(cay_run *r, const cay_model *m);
 void       cay__span_beside(cay__span *s); /* others begin beside it, not below */
 void       cay__span_data(cay__span *s, const char *key, json_t *value); /* takes value */
 /* What was said, if the run wants it told; cut to 16 KiB. text may be NULL. */

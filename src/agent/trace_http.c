@@ -2,6 +2,7 @@
 /* Spans to a collector over HTTP: OTLP/HTTP JSON, or the form that the Agents SDK's backend takes. */
 #include "trace.h"
 #include <base/fd.h>
+#include <base/spec.h>
 #include <base/str.h>
 #include <cay/trace.h>
 #include <net/http.h>
@@ -70,7 +71,7 @@ static json_t *attributes_of(const json_t *data)
     json_t *list = json_array();
     CAY_AUTOJSON *own = json_copy((json_t *)data);
     json_array_append_new(list, attribute("cay.span.type", cay__json_str(data, "type", "custom")));
-    if (!strcmp(cay__json_str(data, "type", ""), "generation"))
+    if (!strcmp(cay__json_str(data, "type", ""), "generation") || !strcmp(cay__json_str(data, "type", ""), "response"))
         json_array_append_new(list, attribute("gen_ai.request.model", cay__json_str(data, "name", "")));
     add_members(list, "", json_object_get(data, "data"));
     add_members(list, "gen_ai.usage.", json_object_get(data, "usage"));
@@ -177,8 +178,10 @@ static void add_header(collector *c, const char *a, const char *b)
 
 static const cay_trace_sink sink = { .size = sizeof sink, .write = send_spans, .close = close_collector };
 
-int cay_tracer_http(const cay_tracer_http_spec *spec, cay_tracer **out, cay_err *err)
+int cay_tracer_http(const cay_tracer_http_spec *given, cay_tracer **out, cay_err *err)
 {
+    cay_tracer_http_spec own, *spec = &own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_tracer_http_spec", err));
     const char *name = spec->key && !strncmp(spec->key, "env:", 4) ? spec->key + 4 : NULL, *key = name ? getenv(name) : NULL;
     if (!spec->url || (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7)))
         return cay_fail_why(err, CAY_EINVAL, "url_invalid", "\"%.100s\" is no address of a trace collector", spec->url ? spec->url : "");

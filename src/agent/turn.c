@@ -9,7 +9,7 @@ static int on_model_event(const char *type, const char *data, void *arg)
     cay_run *r = arg;
     if (!r->conf->on_event)
         return 0;
-    cay_run_event ev = { .size = sizeof ev, .kind = strcmp(type, "cay.retry") ? CAY_RUN_RAW : CAY_RUN_NOTE, .agent = r->seat->agent,
+    cay_run_event ev = { .size = sizeof ev, .kind = strcmp(type, "cay.retry") ? CAY_RUN_RAW : CAY_RUN_NOTE, .agent = r->seat->given,
                          .name = strcmp(type, "cay.retry") ? type : "retry", .json = data };
     return r->conf->on_event(r->conf->event_arg, &ev);
 }
@@ -91,7 +91,7 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
         set.store = true;
     }
     if (s->agent->prompting)
-        CAY_TRY(s->agent->prompting(r, s->agent, &made, err));
+        CAY_TRY(s->agent->prompting(r, s->given, &made, err));
     const char *prompt = s->agent->prompting ? made : s->agent->prompt;
     if (prompt && !cay_model_kind(m)->prompts)
         return cay_fail_why(err, CAY_ENOTSUP, "prompt_unsupported", "agent %.60s has a prompt by id, which only the Responses API knows; give it instructions", s->agent->name);
@@ -103,7 +103,7 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
     hooks_before(r, instructions, input);
     struct cay__guards *guards = NULL;
     CAY_TRY(cay__guards_begin(r, &guards, err));
-    cay__span *span = cay__span_begin(r, "generation", cay_model_name(m));
+    cay__span *span = cay__span_model(r, m);
     cay_err own = CAY_ERR_INIT;
     int rc = cay_model_ask(m, r->call, &q, reply, &own);
     cay__span_content(span, "input", input);

@@ -8,6 +8,7 @@
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/mutant.h>
+#include <base/spec.h>
 #include <base/str.h>
 #include <cay/fetch.h>
 #include <cay/policy.h>
@@ -336,9 +337,11 @@ int cay__remote_fetch(cay_service *svc, const cay_call *call, const cay__source 
 
 /* ---- for whoever has a URL and no manifest ---- */
 
-static int with_url(cay_service *svc, const cay_call *call, const cay_url *spec, int (*fn)(ask *a, void *arg, cay_err *err), void *arg, cay_err *err)
+static int with_url(cay_service *svc, const cay_call *call, const cay_url *given, int (*fn)(ask *a, void *arg, cay_err *err), void *arg, cay_err *err)
 {
-    if (!spec || !spec->url)
+    cay_url own, *spec = &own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_url", err));
+    if (!spec->url)
         return cay_fail_why(err, CAY_EINVAL, "url_invalid", "no URL");
     cay__source f = { .kind = CAY__SOURCE_FILE, .url = spec->url, .net = spec->net, .max_bytes = spec->max_bytes };
     ask *a = cay__alloc(sizeof *a);

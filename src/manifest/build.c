@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builders: each makes the JSON that a text would have had and gives it to the same reader. */
 #include "manifest.h"
+#include <base/spec.h>
 #include <stdio.h>
 
 static void put(json_t *o, const char *key, const char *value)
@@ -19,9 +20,11 @@ static void put_list(json_t *o, const char *key, const char *const *list)
 }
 
 /* Takes o over. Whatever is not UTF-8 was lost on the way here, and its field with it: the reader says that it is missing. */
-static int add(cay_manifest *m, const char *path, json_t *o, const cay_entry *e, cay_err *err)
+static int add(cay_manifest *m, const char *path, json_t *o, const cay_entry *given, cay_err *err)
 {
     CAY_AUTOJSON *own = o;
+    cay_entry all, *e = given ? &all : NULL;
+    CAY_TRY(cay__spec_take(&all, sizeof all, given, "cay_entry", err));
     if (e) {
         put(o, "description", e->description);
         put(o, "group", e->group);
@@ -74,19 +77,21 @@ int cay_manifest_local_file(cay_manifest *m, const char *path, const char *src, 
     return add(m, path, o, e, err);
 }
 
-int cay_manifest_local_dir(cay_manifest *m, const char *path, const cay_local_dir *s, const cay_entry *e, cay_err *err)
+int cay_manifest_local_dir(cay_manifest *m, const char *path, const cay_local_dir *given, const cay_entry *e, cay_err *err)
 {
+    cay_local_dir s;
+    CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_local_dir", err));
     json_t *o = typed("local_dir");
-    if (s) {
-        put(o, "src", s->src);
-        put(o, "ignore_file", s->ignore_file);
-        put_list(o, "exclude", s->exclude);
-    }
+    put(o, "src", s.src);
+    put(o, "ignore_file", s.ignore_file);
+    put_list(o, "exclude", s.exclude);
     return add(m, path, o, e, err);
 }
 
-int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo *s, const cay_entry *e, cay_err *err)
+int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo *given, const cay_entry *e, cay_err *err)
 {
+    cay_git_repo own, *s = &own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_git_repo", err));
     json_t *o = typed("git_repo");
     put(o, "repo", s->repo);
     put(o, "host", s->host);
@@ -99,8 +104,10 @@ int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo 
     return add(m, path, o, e, err);
 }
 
-static json_t *remote(const char *type, const cay_remote *s)
+static int remote(cay_manifest *m, const char *path, const char *type, const cay_remote *given, const cay_entry *e, cay_err *err)
 {
+    cay_remote own, *s = &own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_remote", err));
     json_t *o = typed(type), *headers = s->headers && s->headers->key ? json_object() : NULL;
     put(o, "url", s->url);
     put(o, "sha256", s->sha256);
@@ -111,17 +118,17 @@ static json_t *remote(const char *type, const cay_remote *s)
         json_object_set_new(headers, p->key, json_string(p->value));
     if (headers)
         json_object_set_new(o, "headers", headers);
-    return o;
+    return add(m, path, o, e, err);
 }
 
 int cay_manifest_remote_file(cay_manifest *m, const char *path, const cay_remote *s, const cay_entry *e, cay_err *err)
 {
-    return add(m, path, remote("remote_file", s), e, err);
+    return remote(m, path, "remote_file", s, e, err);
 }
 
 int cay_manifest_remote_dir(cay_manifest *m, const char *path, const cay_remote *s, const cay_entry *e, cay_err *err)
 {
-    return add(m, path, remote("remote_dir", s), e, err);
+    return remote(m, path, "remote_dir", s, e, err);
 }
 
 int cay_manifest_bind(cay_manifest *m, const char *path, const char *source, bool rw, cay_err *err)

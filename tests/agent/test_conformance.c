@@ -431,6 +431,87 @@ static void a_store_that_forgets_once_loses_no_memories(void **state)
     has(after, "\"memories/memory_summary.md\",\"data\":\"bGlrZXMgdGFicw==\"");
 }
 
+/* ------------------------------------------------------------------ a store that is slow */
+
+/* How many are in it, and how many were at most. */
+typedef struct slow {
+    kept       k;
+    atomic_int inside, most, begun;
+} slow;
+
+static void enter(slow *s)
+{
+    int n = ++s->inside;
+    s->begun++;
+    if (n > s->most)
+        s->most = n;
+    usleep(2000);
+}
+
+static int slow_list(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
+{
+    slow *s = self;
+    enter(s);
+    int rc = kept_list(&s->k, fn, arg, err);
+    s->inside--;
+    return rc;
+}
+
+static int slow_get(void *self, const char *name, char **data, size_t *len, cay_err *err)
+{
+    return kept_get(&((slow *)self)->k, name, data, len, err);
+}
+
+static int slow_put(void *self, const char *name, const void *data, size_t len, cay_err *err)
+{
+    slow *s = self;
+    enter(s);
+    int rc = kept_put(&s->k, name, data, len, err);
+    s->inside--;
+    return rc;
+}
+
+static int slow_commit(void *self, cay_err *err)
+{
+    slow *s = self;
+    (void)err;
+    enter(s);
+    usleep(20000);
+    s->inside--;
+    return 0;
+}
+
+/* While memories of one run are kept in the background the next one begins, and it waits for them: no store is read by one and written by another. */
+static void a_store_sees_one_run_at_a_time(void **state)
+{
+    (void)state;
+    static const cay_memory_store store = { .size = sizeof store, .list = slow_list, .get = slow_get, .put = slow_put, .commit = slow_commit };
+    slow s = { .k = { .files = json_object() } };
+    play quiet = { .at = 0 };
+    for (size_t i = 0; i < 20; i++)
+        quiet.say[i] = EXTRACT("", "", "");
+    cay_model *phases = play_model(&quiet, "phases");
+    cay_memory_options o = { .size = sizeof o, .generate = true, .background = true, .keeper = &store, .keeper_self = &s, .phase_one = phases, .phase_two = phases };
+    cay_capability *caps[2] = { NULL, cay_cap_shell(NULL) };
+    cay_err err = CAY_ERR_INIT;
+    if (cay_cap_memory(&o, &caps[0], &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_agent a = { .size = sizeof a, .name = "Slow", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    for (size_t i = 0; i < 4; i++) {
+        p.say[p.at] = TEXT("done");
+        cay_run_result_free(RUN(svc, &a));
+    }
+    if (cay_memory_wait(caps[0], NULL, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_true(s.begun >= 12); /* four beginnings, four records and four ends */
+    assert_int_equal(s.most, 1);
+    cay_cap_free(caps[0]);
+    cay_cap_free(caps[1]);
+    cay_model_free(phases);
+    play_clear(&quiet);
+    json_decref(s.k.files);
+}
+
 static void memories_have_a_budget(void **state)
 {
     (void)state;
@@ -583,7 +664,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
-        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(memories_have_a_budget), T(spans_reach_a_collector),
+        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(spans_reach_a_collector),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -843,14 +843,17 @@ static void what_is_asked_wrongly_is_told(void **state)
 {
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A" }, boxed = { .size = sizeof boxed, .name = "B", .sandbox = true };
-    const cay_tool twice[] = { { .name = "x", .call = add }, { .name = "x", .call = add } }, odd = { .name = "a b", .call = add };
-    const cay_tool *const both[] = { &twice[0], &twice[1] }, *const one[] = { &odd };
+    const cay_tool twice[] = { { .size = sizeof *twice, .name = "x", .call = add }, { .size = sizeof *twice, .name = "x", .call = add } };
+    const cay_tool odd = { .size = sizeof odd, .name = "a b", .call = add }, unsized = { .name = "x", .call = add };
+    const cay_tool *const both[] = { &twice[0], &twice[1] }, *const one[] = { &odd }, *const no_size[] = { &unsized };
     cay_agent t = { .size = sizeof t, .name = "T", .tools = both, .ntools = 2 }, o = { .size = sizeof o, .name = "O", .tools = one, .ntools = 1 };
     fails(&a, "", PLAIN, "");
     fails(&a, "[]", PLAIN, "");
     fails(&a, "[1]", PLAIN, "");
     has(fails(&t, "go", PLAIN, "").msg, "two tools named x");
     has(fails(&o, "go", PLAIN, "").msg, "\"a b\"");
+    o.tools = no_size;
+    has(fails(&o, "go", PLAIN, "spec_size").msg, "cay_tool.size is 0");
     fails(&boxed, "go", PLAIN, "sandbox_config_invalid");
     cay_run_config none = { .size = sizeof none };
     cay_run_result *r = NULL;

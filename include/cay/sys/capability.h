@@ -9,7 +9,8 @@
  *   cay_cap_browser()     a headless Chromium               allow-lists
  *   cay_cap_free()
  *
- * A capability is a description. Each run binds it to its sandbox with start(), which gives what it keeps for that run; several
+ * A capability is a description. Those that are returned are NULL when the size of their options is none, which a run of an agent that has one tells.
+ * Each run binds it to its sandbox with start(), which gives what it keeps for that run; several
  * runs may use one description at a time.
  */
 #pragma once
@@ -58,7 +59,7 @@ typedef struct cay_rollout {
     const char *output; /* or NULL */
 } cay_rollout;
 
-/* Takes self. */
+/* Takes self. NULL when ops->size is none: then self stays the caller's. */
 CAY_API cay_capability *cay_capability_new(const cay_capability_ops *ops, void *self);
 CAY_API void            cay_cap_free(cay_capability *c);
 CAY_API const char     *cay_cap_name(const cay_capability *c);
@@ -174,7 +175,7 @@ typedef struct cay_skills_options {
 CAY_API int cay_cap_skills(const cay_skills_options *o, cay_capability **out, cay_err *err);
 
 /* Where files of memory are kept between sandboxes: a store of yours. Names are "memories/…" and "sessions/…", as docs/agents.md lists. */
-typedef struct cay_memory_store {
+typedef struct cay_memory_store { /* one run at a time calls these, also with `background` */
     size_t size;
     int  (*list)(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err); /* a negative fn ends it, and is returned */
     int  (*get)(void *self, const char *name, char **data, size_t *len, cay_err *err);       /* malloc'ed */

@@ -71,14 +71,14 @@ typedef struct cay_model_ops {
     bool        prompts;      /* knows prompts by id */
 } cay_model_ops;
 
-/* Takes self: closed with the model. model: the name to show and to look limits up by. */
+/* Takes self: closed with the model. model: the name to show and to look limits up by. NULL when ops->size is none or it has no ask: then self stays the caller's. */
 CAY_API cay_model *cay_model_new(const cay_model_ops *ops, void *self, const char *model);
 
 typedef struct cay_model_open_spec {
     size_t      size;
     const char *model;    /* "gpt-5.5", or "scripted:FILE" */
     const char *base_url; /* NULL: $OPENAI_BASE_URL, the configuration, https://api.openai.com/v1 */
-    const char *api;      /* "responses" or "chat"; NULL: $CAY_MODEL_API, the configuration, responses */
+    const char *api;      /* "responses", "websocket" (the same over one connection that stays open) or "chat"; NULL: $CAY_MODEL_API, the configuration, responses */
     const char *key;      /* where the key is: "env:NAME", "file:PATH", "none"; NULL: env:OPENAI_API_KEY, or none when it is not set (not with the default address).
                              A key itself is never taken here, told or logged */
     const char *const *headers; /* more of them, NULL-terminated, or NULL */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Histories that outgrow a model's window: the endpoint is told when to compact; where it cannot, a summary is made here. */
 #include <base/json.h>
+#include <base/spec.h>
 #include <cay/sys/capability.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -197,7 +198,8 @@ static const cay_capability_ops ops = { .size = sizeof ops, .name = "compaction"
 cay_capability *cay_cap_compaction(const cay_compaction_options *o)
 {
     compaction *c = cay__alloc(sizeof *c);
-    if (o)
-        memcpy(&c->o, o, CAY_MIN(o->size, sizeof c->o));
-    return cay_capability_new(&ops, c);
+    if (cay__spec_take(&c->o, sizeof c->o, o, "cay_compaction_options", NULL) == 0)
+        return cay_capability_new(&ops, c);
+    free(c);
+    return NULL;
 }

@@ -4,6 +4,7 @@
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/json.h>
+#include <base/spec.h>
 #include <base/str.h>
 #include <cay/patch.h>
 #include <ctype.h>
@@ -280,9 +281,10 @@ static const cay_capability_ops ops = { .size = sizeof ops, .name = "filesystem"
 cay_capability *cay_cap_filesystem(const cay_filesystem_options *o)
 {
     filesystem *f = cay__alloc(sizeof *f);
-    if (o)
-        memcpy(&f->o, o, CAY_MIN(o->size, sizeof f->o));
-    return cay_capability_new(&ops, f);
+    if (cay__spec_take(&f->o, sizeof f->o, o, "cay_filesystem_options", NULL) == 0)
+        return cay_capability_new(&ops, f);
+    free(f);
+    return NULL;
 }
 
 cay_capability *cay__cap_patch_below(const char *dir)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allow-lists of an agent: exec, read, write and network; who holds them, and what that cannot stop. */
 #include <agent/run.h>
+#include <base/spec.h>
 #include <base/str.h>
 #include <cay/policy.h>
 #include <poll.h>
@@ -38,16 +39,18 @@ static bool sound_path(const char *p)
     return *p && strlen(p) < 1024 && !strchr(p, '\n') && strcmp(p, "..") && strncmp(p, "../", 3) && !strstr(p, "/../") && (strlen(p) < 3 || strcmp(p + strlen(p) - 3, "/.."));
 }
 
-static int make(const char *what, const cay_capability_ops *ops, const cay_list_options *o, cay_capability **out, cay_err *err)
+static int make(const char *what, const cay_capability_ops *ops, const cay_list_options *given, cay_capability **out, cay_err *err)
 {
+    cay_list_options o;
+    CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_list_options", err));
     list *l = cay__alloc(sizeof *l);
     l->v = cay__alloc(sizeof *l->v);
-    for (size_t i = 0; o && o->list && o->list[i]; i++) {
-        if (!sound_path(o->list[i]) || l->n == LIST_MAX) {
+    for (size_t i = 0; o.list && o.list[i]; i++) {
+        if (!sound_path(o.list[i]) || l->n == LIST_MAX) {
             list_free(l);
-            return cay_fail_why(err, CAY_EINVAL, "capability_list", "%s \"%.100s\": want at most %d, none empty or with ..", what, o->list[i], LIST_MAX);
+            return cay_fail_why(err, CAY_EINVAL, "capability_list", "%s \"%.100s\": want at most %d, none empty or with ..", what, o.list[i], LIST_MAX);
         }
-        list_add(l, o->list[i]);
+        list_add(l, o.list[i]);
     }
     *out = cay_capability_new(ops, l);
     return 0;
@@ -116,12 +119,14 @@ static int net_tell(void *bound, char **text, cay_err *err)
 
 static const cay_capability_ops net_ops = { .size = sizeof net_ops, .name = "network", .start = net_start, .stop = net_stop, .instructions = net_tell, .close = list_free };
 
-int cay_cap_network(const cay_list_options *o, cay_capability **out, cay_err *err)
+int cay_cap_network(const cay_list_options *given, cay_capability **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
-    cay_policy spec = { .size = sizeof spec, .rules = o ? o->list : NULL, .mode = o && o->list && o->list[0] ? CAY_NET_AUTO : CAY_NET_OFF };
+    cay_list_options o;
+    CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_list_options", err));
+    cay_policy spec = { .size = sizeof spec, .rules = o.list, .mode = o.list && o.list[0] ? CAY_NET_AUTO : CAY_NET_OFF };
     CAY_TRY(cay_policy_text(&spec, &text, err)); /* what is no rule is said now, not in the middle of a run */
-    return make("rule", &net_ops, o, out, err);
+    return make("rule", &net_ops, &o, out, err);
 }
 
 /* ------------------------------------------------------------------ programs */

@@ -2,6 +2,7 @@
 /* What earlier runs learnt: read into the instructions, recorded as runs end, made into memories afterwards. */
 #include "memory.h"
 #include "output.h"
+#include <base/spec.h>
 #include <base/str.h>
 #include <stdio.h>
 
@@ -146,6 +147,7 @@ static void close_memory(void *self)
         free(j);
     }
     pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->keeping);
     pthread_cond_destroy(&m->idle);
     close_keeper(&m->o);
     free(m->memories);
@@ -183,8 +185,11 @@ static int check(const cay_memory_options *o, const char *memories, const char *
 
 int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_err *err)
 {
-    cay_memory_options o = { .size = sizeof o };
-    memcpy(&o, given, CAY_MIN(given->size, sizeof o));
+    cay_memory_options o;
+    cay_memory_store kept;
+    CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_memory_options", err));
+    CAY_TRY(cay__spec_take(&kept, sizeof kept, o.keeper, "cay_memory_store", err));
+    o.keeper = o.keeper ? &kept : NULL;
     const char *memories = o.memories_dir ? o.memories_dir : "memories", *sessions = o.sessions_dir ? o.sessions_dir : "sessions";
     int rc = check(&o, memories, sessions, err);
     if (rc == 0 && o.database) {
@@ -201,11 +206,16 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     }
     cay__memory *m = cay__alloc(sizeof *m);
     m->o = o;
+    if (o.keeper) {
+        m->own = *o.keeper;
+        m->o.keeper = &m->own;
+    }
     m->memories = cay__strdup(memories);
     m->sessions = cay__strdup(sessions);
     m->extra = o.extra_prompt ? cay__strdup(o.extra_prompt) : NULL;
     m->store = o.store ? cay__strdup(o.store) : NULL;
     pthread_mutex_init(&m->lock, NULL);
+    pthread_mutex_init(&m->keeping, NULL);
     pthread_cond_init(&m->idle, NULL);
     m->late = (cay_err)CAY_ERR_INIT;
     *out = cay_capability_new(!o.read ? &writes : o.live_update ? &updates : &reads, m);

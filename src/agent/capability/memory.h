@@ -20,6 +20,8 @@ struct cay__rollout_job {
 typedef struct cay__memory {
     cay_memory_options o;
     char              *memories, *sessions, *extra, *store;
+    cay_memory_store   own;  /* what o.keeper names, as far as we know it */
+    pthread_mutex_t    keeping; /* held while files go between a sandbox and the store: it sees one run at a time */
     pthread_mutex_t    lock; /* of what follows: several runs may use one description */
     cay__rollout_job  *jobs;
     cay_tokens         usage;
@@ -33,7 +35,7 @@ typedef struct cay__memory {
 
 /* Where it works. */
 typedef struct cay__memory_at {
-    const cay__memory *m;
+    cay__memory       *m;
     cay_sandbox       *sb;
     const cay_call    *call;
     const char        *root, *user;

@@ -4,13 +4,15 @@
  * two directories are taken, only files, within bounds, and no link of the host is followed.
  */
 #include "memory.h"
+#include <base/call.h>
 #include <base/fd.h>
 #include <base/fsop.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <time.h>
 
-enum { STORE_BYTES = 256 << 20 };
+enum { STORE_BYTES = 256 << 20, STEP_MS = 50 };
 
 typedef struct transfer {
     const cay__memory_at *at;
@@ -104,7 +106,7 @@ static int put_kept(const char *name, void *arg)
     return cay__memory_write(t->at, dir, rest, data ? data : "", len, false, t->err);
 }
 
-int cay__memory_fetch(const cay__memory_at *at, cay_err *err)
+static int fetch_all(const cay__memory_at *at, cay_err *err)
 {
     if (at->m->o.keeper) {
         transfer t = { .at = at, .err = err };
@@ -163,10 +165,33 @@ bool cay__memory_keeps(const cay__memory *m)
     return m->store || m->o.keeper;
 }
 
-int cay__memory_keep(const cay__memory_at *at, cay_err *err)
+static int keep_all(const cay__memory_at *at, cay_err *err)
 {
     const cay_memory_store *own = at->m->o.keeper;
     CAY_TRY(keep_dir(at, "memories", at->m->memories, err));
     CAY_TRY(keep_dir(at, "sessions", at->m->sessions, err));
-    return own && own->size >= sizeof *own && own->commit ? own->commit(at->m->o.keeper_self, err) : 0;
+    return own && own->commit ? own->commit(at->m->o.keeper_self, err) : 0;
 }
+
+/* ------------------------------------------------------------------ one at a time */
+
+/* A run that begins while the one before is still being kept would read half of it, and two that are kept at once would be mixed. Whoever waits here can be canceled. */
+static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, cay_err *err), cay_err *err)
+{
+    for (;;) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += STEP_MS * 1000000l;
+        until.tv_sec += until.tv_nsec / 1000000000l;
+        until.tv_nsec %= 1000000000l;
+        if (pthread_mutex_timedlock(&at->m->keeping, &until) == 0)
+            break;
+        CAY_TRY(cay__call_check(at->call, "waiting for memories that are being kept", err));
+    }
+    int rc = fn(at, err);
+    pthread_mutex_unlock(&at->m->keeping);
+    return rc;
+}
+
+int cay__memory_fetch(const cay__memory_at *at, cay_err *err) { return alone(at, fetch_all, err); }
+int cay__memory_keep(const cay__memory_at *at, cay_err *err) { return alone(at, keep_all, err); }

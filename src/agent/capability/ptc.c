@@ -5,6 +5,7 @@
 #include <agent/mcp.h>
 #include <base/call.h>
 #include <base/fd.h>
+#include <base/spec.h>
 #include <poll.h>
 #include <service/sha256.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
     CAY_AUTOBUF init = CAY__BUF(65536);
     char path[128];
     for (size_t i = 0; i < s->ntools; i++)
-        if (s->tools[i] != &b->tool)
+        if (s->tools[i]->arg != b->tool.arg)
             CAY_TRY(write_tool(b, call, s->tools[i], v, n, err));
     cay__buf_str(&init, "\"Tools of the agent, as functions.\"\nfrom ._client import Result, ToolError\n");
     for (size_t i = 0; i < *n; i++) {
@@ -440,7 +441,7 @@ static int instructions(void *arg, char **text, cay_err *err)
                        "- help(NAME) prints a function's parameters, and so does %s/tools/docs. Put what you want to keep into %s/results.\n"
                        "- Functions:", b->of->dir, b->of->dir);
     for (size_t i = 0; i < s->ntools; i++)
-        if (s->tools[i] != &b->tool && cay__py_name(s->tools[i]->name, fn, sizeof fn))
+        if (s->tools[i]->arg != b->tool.arg && cay__py_name(s->tools[i]->name, fn, sizeof fn))
             cay__buf_fmt(&all, " %s", fn);
     *text = all.data;
     return 0;
@@ -455,14 +456,15 @@ static void drop(void *self)
 
 static const cay_capability_ops ops = { .size = sizeof ops, .name = "ptc", .start = start, .stop = stop, .tools = tools, .instructions = instructions, .close = drop };
 
-int cay_cap_ptc(const cay_ptc_options *o, cay_capability **out, cay_err *err)
+int cay_cap_ptc(const cay_ptc_options *given, cay_capability **out, cay_err *err)
 {
-    const char *dir = o && o->dir ? o->dir : ".ptc";
+    cay_ptc_options o;
+    CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_ptc_options", err));
+    const char *dir = o.dir ? o.dir : ".ptc";
     if (!*dir || *dir == '/' || *dir == '-' || strstr(dir, "..") || strlen(dir) > 200)
         return cay_fail_why(err, CAY_EINVAL, "ptc_config_invalid", "dir \"%.60s\": want a directory below the workspace, without ..", dir);
     ptc *t = cay__alloc(sizeof *t);
-    if (o)
-        memcpy(&t->o, o, CAY_MIN(o->size, sizeof t->o));
+    t->o = o;
     t->dir = cay__strdup(dir);
     t->o.dir = NULL;
     *out = cay_capability_new(&ops, t);

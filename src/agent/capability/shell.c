@@ -3,6 +3,7 @@
 #include "sessions.h"
 #include <base/fd.h>
 #include <base/json.h>
+#include <base/spec.h>
 #include <cay/sys/capability.h>
 #include <poll.h>
 #include <signal.h>
@@ -263,7 +264,8 @@ static const cay_capability_ops ops = { .size = sizeof ops, .name = "shell", .st
 cay_capability *cay_cap_shell(const cay_shell_options *o)
 {
     shell *s = cay__alloc(sizeof *s);
-    if (o)
-        memcpy(&s->o, o, CAY_MIN(o->size, sizeof s->o));
-    return cay_capability_new(&ops, s);
+    if (cay__spec_take(&s->o, sizeof s->o, o, "cay_shell_options", NULL) == 0)
+        return cay_capability_new(&ops, s);
+    free(s);
+    return NULL;
 }

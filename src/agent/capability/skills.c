@@ -4,6 +4,7 @@
 #include <base/arena.h>
 #include <base/fd.h>
 #include <base/json.h>
+#include <base/spec.h>
 #include <cay/manifest.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -390,8 +391,10 @@ static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *er
 static const cay_capability_ops ops = { .size = sizeof ops, .name = "skills", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
                                         .manifest = change_manifest, .close = close_skills };
 
-int cay_cap_skills(const cay_skills_options *o, cay_capability **out, cay_err *err)
+int cay_cap_skills(const cay_skills_options *given, cay_capability **out, cay_err *err)
 {
+    cay_skills_options own, *o = &own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_skills_options", err));
     skills *s = cay__alloc(sizeof *s);
     const char *path = o->path ? o->path : ".agents";
     int rc = (o->nskills > 0) + (o->from != NULL) + (o->lazy != NULL) == 1 ? 0 : wrong(err, "give exactly one of skills, from and lazy", "");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set of cay/tools.h as a capability. */
 #include <agent/toolset/toolset.h>
+#include <base/spec.h>
 
 typedef struct toolbox {
     cay_tools_options o;
@@ -125,11 +126,10 @@ static int make(const cay_capability_ops *kind, const cay_tools_options *o, cay_
 {
     CAY_AUTOFREE const cay__tool_row **rows = NULL;
     size_t n;
-    CAY_TRY(cay__tool_rows(o ? o->names : NULL, &rows, &n, err));
+    CAY_TRY(cay__tool_rows(o->names, &rows, &n, err));
     toolbox *t = cay__alloc(sizeof *t);
-    if (o)
-        memcpy(&t->o, o, CAY_MIN(o->size, sizeof t->o));
-    if (o && o->names) {
+    t->o = *o;
+    if (o->names) {
         t->names = cay__alloc((n + 1) * sizeof *t->names);
         for (size_t i = 0; i < n; i++)
             t->names[i] = cay__strdup(rows[i]->name);
@@ -139,17 +139,19 @@ static int make(const cay_capability_ops *kind, const cay_tools_options *o, cay_
     return 0;
 }
 
-int cay_cap_tools(const cay_tools_options *o, cay_capability **out, cay_err *err)
+int cay_cap_tools(const cay_tools_options *given, cay_capability **out, cay_err *err)
 {
-    return make(&ops, o, out, err);
+    cay_tools_options o;
+    CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_tools_options", err));
+    return make(&ops, &o, out, err);
 }
 
 cay_capability *cay_cap_browser(const cay_browser_options *o)
 {
-    cay_browser_options own = { .size = sizeof own };
+    cay_browser_options own;
     cay_capability *c = NULL;
-    if (o)
-        memcpy(&own, o, CAY_MIN(o->size, sizeof own));
+    if (cay__spec_take(&own, sizeof own, o, "cay_browser_options", NULL) < 0)
+        return NULL;
     cay_tools_options t = { .size = sizeof t, .names = cay__browser_tools, .max_output_tokens = own.max_output_tokens, .approval = own.approval, .needs_approval = own.needs_approval, .arg = own.arg };
     return make(&browser_ops, &t, &c, NULL) < 0 ? NULL : c;
 }

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "endpoint.h"
+#include <base/spec.h>
 
 struct cay_model {
-    const cay_model_ops *ops;
-    void                *self;
-    char                *name;
+    cay_model_ops ops; /* a copy: those of its maker may be shorter than we know */
+    void         *self;
+    char         *name;
 };
 
 cay_model *cay_model_new(const cay_model_ops *ops, void *self, const char *model)
 {
     cay_model *m = cay__alloc(sizeof *m);
-    *m = (cay_model){ .ops = ops, .self = self, .name = cay__strdup(model) };
+    if (!ops || cay__spec_take(&m->ops, sizeof m->ops, ops, "cay_model_ops", NULL) < 0 || !m->ops.ask) {
+        free(m);
+        return NULL;
+    }
+    m->self = self;
+    m->name = cay__strdup(model);
     return m;
 }
 
@@ -18,8 +24,8 @@ void cay_model_free(cay_model *m)
 {
     if (!m)
         return;
-    if (m->ops->close)
-        m->ops->close(m->self);
+    if (m->ops.close)
+        m->ops.close(m->self);
     free(m->name);
     free(m);
 }
@@ -31,13 +37,13 @@ const char *cay_model_name(const cay_model *m)
 
 const cay_model_ops *cay_model_kind(const cay_model *m)
 {
-    return m->ops;
+    return &m->ops;
 }
 
 int cay_model_ask(cay_model *m, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err)
 {
     cay_model_reply r = { .size = sizeof r };
-    int rc = m->ops->ask(m->self, call, req, &r, err);
+    int rc = m->ops.ask(m->self, call, req, &r, err);
     if (rc == 0 && !r.output)
         rc = cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model gave no answer");
     if (rc < 0)
@@ -54,9 +60,11 @@ void cay_model_reply_clear(cay_model_reply *r)
     *r = (cay_model_reply){ .size = sizeof *r };
 }
 
-int cay_model_open(const cay_model_open_spec *spec, cay_model **out, cay_err *err)
+int cay_model_open(const cay_model_open_spec *given, cay_model **out, cay_err *err)
 {
     cay__endpoint e;
+    cay_model_open_spec own, *spec = &own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_model_open_spec", err));
     if (spec->model && !strncmp(spec->model, "scripted:", 9))
         return cay__model_scripted(spec->model + 9, out, err);
     CAY_TRY(cay__endpoint_make(spec, &e, err));

@@ -4,6 +4,7 @@
 #include <agent/patch.h>
 #include <base/call.h>
 #include <base/fd.h>
+#include <base/spec.h>
 #include <base/str.h>
 #include <poll.h>
 #include <signal.h>
@@ -25,8 +26,12 @@ static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_ca
     return 0;
 }
 
-int cay_toolset_open(const cay_toolset_spec *spec, const cay_call *call, cay_toolset **out, cay_err *err)
+int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_toolset **out, cay_err *err)
 {
+    cay_toolset_spec own, *spec = &own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_toolset_spec", err));
+    if (!spec->sandbox)
+        return cay_fail(err, CAY_EINVAL, "tools work in a sandbox: give one");
     cay_toolset *ts = cay__alloc(sizeof *ts);
     char id[CAY__ID_LEN + 1];
     ts->sb = ts->cmds.sb = cay_sandbox_ref(spec->sandbox);
