@@ -30,7 +30,7 @@ static void step(fake *f, stream *s, const uint8_t *op)
     size_t n;
     switch (op[0] % 4) {
     case 0:
-        n = stream_read(s, at, buf, 1 + op[3] * 128u, &d);
+        n = stream_read(s, at, buf, 1 + op[3] * 128u, false, &d);
         if (n > sizeof buf || (n && (d.offset > s->head || n > s->head - d.offset)))
             abort();
         break;
@@ -42,7 +42,7 @@ static void step(fake *f, stream *s, const uint8_t *op)
         close(p[0]);
         break;
     case 2: (void)!write(f->out, buf, op[3] * 16u); break;
-    default: stream_read(s, (uint64_t)op[1] << (op[2] & 63), buf, op[3], &d);
+    default: stream_read(s, (uint64_t)op[1] << (op[2] & 63), buf, op[3], true, &d);
     }
     cay__loop_step(&K.loop, 0);
 }

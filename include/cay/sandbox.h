@@ -115,6 +115,10 @@ CAY_API unsigned cay_proc_breaks(const cay_proc *p);
  * that were dropped before they could be read; *eof when nothing more will come. */
 CAY_API int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset,
                           void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err);
+/* The same, but of what came at one time only, and *time_ms tells when that was: wall clock, 0 where no times are kept. Of long output times
+ * are kept the coarser the longer it goes on, from 10 ms on; a byte never came before the time that is told. */
+CAY_API int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset, void *buf, size_t cap, size_t *n,
+                             uint64_t *lost, bool *eof, int64_t *time_ms, cay_err *err);
 /* Waits until all of it is taken. CAY_ESTATE when stdin is not open. */
 CAY_API int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t len,
                            cay_err *err);

@@ -280,7 +280,7 @@ static void on_read(const request *r)
     cay_m_data d;
     if (!s)
         return;
-    size_t n = stream_read(s, m->offset, buf, CAY_MIN(m->a, sizeof buf), &d);
+    size_t n = stream_read(s, m->offset, buf, CAY_MIN(m->a, sizeof buf), m->b, &d);
     reply(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
 }
 

@@ -23,6 +23,7 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/loop.h>
+#include <base/marks.h>
 #include <base/mutant.h>
 #include <base/sanitize.h>
 #include <base/str.h>
@@ -391,7 +392,7 @@ void stream_close(stream *s);
 void stream_resume(stream *s); /* its command started; or look again whether a reader made room, or waited too long */
 void stream_feed(stream *s);
 bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out);
-size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out);
+size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_time, cay_m_data *out);
 bool ring_adopt(stream *s, int fd);
 /* turn.c */
 bool turn_ask(client *c, box *b, const cay_m_layer *m, const char *tail, size_t len, bool restack);

@@ -48,7 +48,7 @@ enum cay_msg_type {
     CAY_MSG_PROC_FIND,   /* cay_m_ref → CAY_MSG_PROC (… CAY_MSG_EXIT likewise) */
     CAY_MSG_PROCS,       /* cay_m_box → CAY_MSG_PROC … CAY_MSG_END */
     CAY_MSG_OUTPUT,      /* cay_m_stream; fds: [write end] → CAY_MSG_DATA without tail */
-    CAY_MSG_READ,        /* cay_m_stream → CAY_MSG_DATA, tail: bytes */
+    CAY_MSG_READ,        /* cay_m_stream (a: how many, b: only those that came at one time) → CAY_MSG_DATA, tail: bytes */
     CAY_MSG_WRITE,       /* cay_m_stream, tail: bytes → OK when all is taken */
     CAY_MSG_CLOSE_STDIN, /* cay_m_stream → OK */
     CAY_MSG_RESIZE,      /* cay_m_stream (a: cols, b: rows) → OK */
@@ -264,7 +264,8 @@ typedef struct cay_m_proc {
 typedef struct cay_m_data {
     uint64_t offset; /* of the first byte given */
     uint64_t lost;   /* asked for, but no longer kept */
-    uint32_t eof, spare;
+    uint32_t eof;
+    uint32_t ms; /* READ with b: how long after its start the process printed them, and one; 0: not known */
 } cay_m_data;
 
 typedef struct cay_m_error {

@@ -4,8 +4,8 @@
  * that is up to date gets the pipe's own pages by tee(2), so that attached output is copied no more often than kept
  * output; one that is behind is fed from the ring.
  *
- * The ring is a memfd that init keeps a copy of: a header page {magic, size, head}, then the bytes. After an adoption its
- * header is untrusted.
+ * The ring is a memfd that init keeps a copy of: a header page {magic, size, head, lost, when what came}, then the bytes. After an
+ * adoption its header is untrusted.
  */
 #include "keeper.h"
 #include <fcntl.h>
@@ -24,6 +24,7 @@
 typedef struct ring_head {
     uint32_t magic, size;
     uint64_t head, lost;
+    cay__marks marks; /* milliseconds since the command began */
 } ring_head;
 
 static void on_source(cay__watch *w, uint32_t ev);
@@ -51,7 +52,7 @@ static bool ring_make(stream *s)
         cay__close_fd(&r->fd);
         return false;
     }
-    *(ring_head *)r->map = (ring_head){ RING_MAGIC, r->size, 0, 0 };
+    *(ring_head *)r->map = (ring_head){ .magic = RING_MAGIC, .size = r->size };
     box_tell(s->p->b, CAY_G_KEEP, s->p->id, (uint64_t)s->which, 0, r->fd);
     CAY_FAULT("keeper.ring.made");
     return true;
@@ -105,6 +106,7 @@ static ssize_t ring_fill(stream *s, size_t n)
     ssize_t k = tty ? read(s->w.fd, r->map + HEADER + at, n) : splice(s->w.fd, NULL, r->fd, NULL, n, SPLICE_F_NONBLOCK);
     if (k > 0) {
         CAY_FAULT("keeper.ring.filled");
+        cay__marks_add(&((ring_head *)r->map)->marks, before, s->head, (uint64_t)(cay__wall_ms() - s->p->started_ms));
         s->p->b->kept -= held(s);
         s->head += (uint64_t)k;
         s->p->b->kept += held(s);
@@ -353,12 +355,15 @@ void stream_close(stream *s)
     cay__close_fd(&s->ring.fd);
 }
 
-size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, cay_m_data *out)
+size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_time, cay_m_data *out)
 {
-    uint64_t from = offset == CAY_FROM_NOW ? s->head : offset; /* may be still to come */
+    uint64_t from = offset == CAY_FROM_NOW ? s->head : offset, until = UINT64_MAX; /* may be still to come */
     uint64_t at = s->ring.fd >= 0 ? CAY_MAX(from, oldest(s)) : from;
     size_t done = 0;
     *out = (cay_m_data){ .offset = at, .lost = at - from };
+    if (one_time && s->ring.fd >= 0)
+        out->ms = cay__marks_find(&((const ring_head *)s->ring.map)->marks, at, &until);
+    cap = (size_t)CAY_MIN(cap, until - at);
     while (s->ring.fd >= 0 && done < cap && at < s->head) {
         size_t n;
         const char *p = ring_at(s, at, &n);

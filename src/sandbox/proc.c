@@ -55,24 +55,36 @@ unsigned cay_proc_breaks(const cay_proc *p)
     return p->sb->ops->proc_breaks ? p->sb->ops->proc_breaks(p->obj) : 0;
 }
 
-int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
-                  size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err)
+int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset, void *buf, size_t cap, size_t *n, uint64_t *lost,
+                     bool *eof, int64_t *time_ms, cay_err *err)
 {
     size_t got = 0;
     uint64_t gone = 0;
     bool end = false;
+    int64_t then = 0;
     CAY_TRY(check_stream(which, err));
     CAY_TRY(cay__call_check(call, "read", err));
     if (!p->sb->ops->proc_read)
         return cay__no_such_op(p->sb, "read output by polling", err);
     touch(p);
-    CAY_TRY(p->sb->ops->proc_read(p->obj, call, which, offset, buf, cap, &got, &gone, &end, err));
+    if (time_ms && p->sb->ops->proc_read_at)
+        CAY_TRY(p->sb->ops->proc_read_at(p->obj, call, which, offset, buf, cap, &got, &gone, &end, &then, err));
+    else
+        CAY_TRY(p->sb->ops->proc_read(p->obj, call, which, offset, buf, cap, &got, &gone, &end, err));
     *n = got;
+    if (time_ms)
+        *time_ms = then;
     if (lost)
         *lost = gone;
     if (eof)
         *eof = end;
     return 0;
+}
+
+int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
+                  size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err)
+{
+    return cay_proc_read_at(p, call, which, offset, buf, cap, n, lost, eof, NULL, err);
 }
 
 int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t len, cay_err *err)

@@ -87,6 +87,33 @@ static void polling_reads_advance_and_end(void **state)
     cay_proc_unref(p);
 }
 
+/* What came at different times is read apart, and in the order of its times over both streams. */
+static void reads_tell_when_output_came(void **state)
+{
+    (void)state;
+    NEED_SHELL();
+    NEED(proc_read_at);
+    ERR;
+    int64_t t[3] = { 0 }, before = cay__wall_ms();
+    static const struct {
+        cay_stream which;
+        uint64_t   at;
+    } piece[] = { { CAY_STDOUT, 0 }, { CAY_STDERR, 0 }, { CAY_STDOUT, 2 } };
+    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "echo a; sleep 0.2; echo b >&2; sleep 0.2; echo c" });
+    wait_for(p, 20000);
+    for (size_t i = 0; i < 3; i++) {
+        char buf[8];
+        size_t n = 0;
+        uint64_t at = piece[i].at;
+        OK(cay_proc_read_at(p, NULL, piece[i].which, &at, buf, sizeof buf, &n, NULL, NULL, &t[i], E));
+        assert_int_equal(n, 2);
+        assert_int_equal(buf[0], "abc"[i]);
+    }
+    assert_in_range(t[0], before - 1000, cay__wall_ms());
+    assert_true(t[1] - t[0] >= 150 && t[2] - t[1] >= 150);
+    cay_proc_unref(p);
+}
+
 static void a_full_ring_drops_the_oldest_and_counts(void **state)
 {
     (void)state;
@@ -284,6 +311,7 @@ tests suite_stream(size_t *n)
         cmocka_unit_test(an_offset_may_be_still_to_come),
         cmocka_unit_test(many_readers_get_the_same),
         cmocka_unit_test(polling_reads_advance_and_end),
+        cmocka_unit_test(reads_tell_when_output_came),
         cmocka_unit_test(a_full_ring_drops_the_oldest_and_counts),
         cmocka_unit_test(block_mode_loses_nothing_to_a_slow_reader),
         cmocka_unit_test(fifty_megabytes_come_through_whole),

@@ -378,6 +378,16 @@ class Processes(Base):
         self.assertEqual(self.text(self.events(self.proc(p, '/stream?stdout=10&stderr=now'))), out[10:])
         self.fails('GET', self.proc(p, '/stream?stdout=x'), 400, 'bad_query')
 
+    def test_output_has_the_time_when_it_was_printed(self):
+        """Told also to whoever comes after its end, and of both streams, so that they can be put in one order."""
+        p = self.start('echo a; sleep 0.3; echo b >&2; sleep 0.3; echo c')['id']
+        self.json('GET', self.proc(p, '/wait'), want=200)
+        t = {d['text'].strip(): d['time_ms'] for _, e, d in self.events(self.proc(p, '/stream')) if e in ('stdout', 'stderr')}
+        self.assertEqual(sorted(t, key=t.get), ['a', 'b', 'c'])
+        self.assertTrue(t['b'] - t['a'] >= 250 and t['c'] - t['b'] >= 250, t)
+        began = self.json('GET', self.proc(p, ''), want=200)['started_ms']
+        self.assertTrue(began - 1000 <= t['a'] <= time.time() * 1000 + 1000, (began, t))
+
     def test_a_character_is_never_cut(self):
         p = self.start('printf "\\303"; sleep 0.1; printf "\\244"; sleep 0.1; printf "\\342\\202"')['id']
         got = self.events(self.proc(p, '/stream'))

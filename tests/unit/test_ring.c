@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keeper/stream.c: what is kept of a command's output, and who gets it. */
 #include "support/keeper.h"
+#include <base/marks.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -75,7 +77,7 @@ static void what_was_taken_before_a_kill_is_found(void **s)
         assert_true(ring_adopt(&next->out[0], copy));
         assert_int_equal(next->out[0].head, at);
         next->started = next->ended = next->settled = true;
-        size = stream_read(&next->out[0], at - 300, buf, sizeof buf, &d);
+        size = stream_read(&next->out[0], at - 300, buf, sizeof buf, false, &d);
         assert_int_equal(size, 300);
         is_output(buf, at - 300, 300);
         proc_free(next);
@@ -88,20 +90,20 @@ static void the_oldest_bytes_go_first_and_are_counted(void **s)
     uint64_t at = 12;
     cay_m_data d;
     turn();
-    assert_int_equal(stream_read(out, 0, buf, sizeof buf, &d), 12);
+    assert_int_equal(stream_read(out, 0, buf, sizeof buf, false, &d), 12);
     assert_true(d.offset == 0 && d.lost == 0 && !d.eof);
     is_output(buf, 0, 12);
     while (at < 3 * RING + 100) {
         print(&at, 700);
         turn();
     }
-    size_t n = stream_read(out, 0, buf, sizeof buf, &d);
+    size_t n = stream_read(out, 0, buf, sizeof buf, false, &d);
     assert_int_equal(n, RING);
     assert_int_equal(d.offset, at - RING);
     assert_int_equal(d.lost, at - RING);
     is_output(buf, d.offset, n);
     assert_int_equal(f.b->kept, RING);
-    n = stream_read(out, at - 10, buf, sizeof buf, &d);
+    n = stream_read(out, at - 10, buf, sizeof buf, false, &d);
     assert_int_equal(n, 10);
     assert_int_equal(d.lost, 0);
     is_output(buf, at - 10, n);
@@ -114,7 +116,7 @@ static void a_write_larger_than_the_ring_keeps_its_end(void **s)
     cay_m_data d;
     print(&at, 3 * RING + 1);
     turn();
-    assert_int_equal(stream_read(out, 0, buf, sizeof buf, &d), RING);
+    assert_int_equal(stream_read(out, 0, buf, sizeof buf, false, &d), RING);
     is_output(buf, at - RING, RING);
     assert_int_equal(out->lost, at - RING);
 }
@@ -124,13 +126,13 @@ static void offsets_still_to_come_and_beyond(void **s)
     (void)s;
     cay_m_data d;
     turn();
-    assert_int_equal(stream_read(out, CAY_FROM_NOW, buf, sizeof buf, &d), 0);
+    assert_int_equal(stream_read(out, CAY_FROM_NOW, buf, sizeof buf, false, &d), 0);
     assert_int_equal(d.offset, 12);
-    assert_int_equal(stream_read(out, 1000, buf, sizeof buf, &d), 0);
+    assert_int_equal(stream_read(out, 1000, buf, sizeof buf, false, &d), 0);
     assert_true(d.offset == 1000 && d.lost == 0);
-    assert_int_equal(stream_read(out, UINT64_MAX - 1, buf, sizeof buf, &d), 0);
-    assert_int_equal(stream_read(out, 0, buf, 5, &d), 5); /* no more than there is room for */
-    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, &d), 0); /* nothing was ever printed there */
+    assert_int_equal(stream_read(out, UINT64_MAX - 1, buf, sizeof buf, false, &d), 0);
+    assert_int_equal(stream_read(out, 0, buf, 5, false, &d), 5); /* no more than there is room for */
+    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, false, &d), 0); /* nothing was ever printed there */
     assert_int_equal(p->out[1].ring.fd, -1);
 }
 
@@ -318,9 +320,87 @@ static void an_adopted_ring_goes_on_where_it_was(void **s)
     stream *other = &p->out[1];
     assert_true(kept >= 0 && ring_adopt(other, kept));
     assert_true(other->head == at && other->lost == lost);
-    assert_int_equal(stream_read(other, 0, buf, sizeof buf, &d), RING);
+    assert_int_equal(stream_read(other, 0, buf, sizeof buf, false, &d), RING);
     assert_int_equal(d.offset, at - RING);
     is_output(buf, d.offset, RING);
+}
+
+/* What came together is read together, with its time; whoever does not ask for times gets all at once. */
+static void bytes_have_the_time_when_they_came(void **s)
+{
+    (void)s;
+    uint64_t at = 12;
+    cay_m_data d, then;
+    p->started_ms = cay__wall_ms() - 5000;
+    turn();
+    poll(NULL, 0, 30);
+    print(&at, 100);
+    turn();
+    assert_int_equal(stream_read(out, 0, buf, sizeof buf, true, &then), 12);
+    assert_in_range(then.ms, 5001, 5001 + 600000);
+    assert_int_equal(stream_read(out, 5, buf, sizeof buf, true, &d), 7);
+    assert_int_equal(d.ms, then.ms);
+    assert_int_equal(stream_read(out, 12, buf, sizeof buf, true, &d), 100);
+    assert_true(d.ms >= then.ms + 30);
+    is_output(buf, 12, 100);
+    assert_int_equal(stream_read(out, 12, buf, 40, true, &d), 40);
+    assert_int_equal(stream_read(out, 0, buf, sizeof buf, false, &d), 112);
+    assert_int_equal(d.ms, 0);
+    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, true, &d), 0); /* nothing was ever printed there */
+    assert_int_equal(d.ms, 0);
+    int kept = fcntl(out->ring.fd, F_DUPFD_CLOEXEC, 3);
+    assert_true(kept >= 0 && ring_adopt(&p->out[1], kept)); /* times live as long as the bytes */
+    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, true, &d), 12);
+    assert_int_equal(d.ms, then.ms);
+}
+
+static void times_grow_coarser_and_never_wrong(void **s)
+{
+    (void)s;
+    static cay__marks m;
+    uint64_t until;
+    memset(&m, 0, sizeof m);
+    assert_int_equal(cay__marks_find(&m, 0, &until), 0);
+    assert_true(until == UINT64_MAX);
+    for (uint64_t i = 0; i < 100000; i++) { /* 7 bytes every 3 ms, all of them kept */
+        cay__marks_add(&m, 0, i * 7, i * 3);
+        assert_in_range(m.n, 1, CAY__MARKS);
+    }
+    for (uint64_t i = 0, before = 0; i < 100000; i += 97) {
+        uint64_t ms = cay__marks_find(&m, i * 7 + 3, &until);
+        assert_true(ms >= before && ms <= i * 3 + 1 && i * 3 < ms + 300000 / (CAY__MARKS / 4));
+        assert_true(until > i * 7 + 3);
+        before = ms;
+    }
+    memset(&m, 0, sizeof m);
+    for (uint64_t i = 0; i < 100000; i++) /* the last thousand bytes are kept */
+        cay__marks_add(&m, i > 1000 ? i - 1000 : 0, i, i * 20);
+    assert_in_range(cay__marks_find(&m, 99999, &until), 99999 * 20 - (10u << m.coarse), 99999 * 20 + 1);
+    assert_true(m.coarse <= 4 && cay__marks_find(&m, 99000, &until) > 0); /* as fine as a thousand bytes allow */
+}
+
+/* Whoever holds the memory may have written anything into it. */
+static void marks_that_lie_are_only_wrong(void **s)
+{
+    (void)s;
+    static struct {
+        cay__marks m;
+        char       after[64];
+    } box;
+    uint64_t until;
+    for (unsigned round = 0; round < 4; round++) {
+        memset(&box.m, round & 1 ? 0xff : 0x7e, sizeof box.m);
+        memset(box.after, 7, sizeof box.after);
+        if (round > 1)
+            box.m.n = CAY__MARKS;
+        for (uint64_t i = 0; i < 2000; i++) {
+            cay__marks_find(&box.m, i, &until);
+            assert_true(until > i);
+            cay__marks_add(&box.m, i * 3, i * 5, i * 1000);
+        }
+        for (size_t i = 0; i < sizeof box.after; i++)
+            assert_int_equal(box.after[i], 7);
+    }
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -339,6 +419,9 @@ int main(void)
         CASE(block_without_a_reader_does_not_wait),
         CASE(a_hostile_header_is_refused),
         CASE(an_adopted_ring_goes_on_where_it_was),
+        CASE(bytes_have_the_time_when_they_came),
+        CASE(times_grow_coarser_and_never_wrong),
+        CASE(marks_that_lie_are_only_wrong),
     };
     return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }

@@ -243,6 +243,10 @@ typedef struct cay_provider_ops {
 
     /* What of it is published outside: fn for each port that was asked for at create; host_port 0: it is not there now. NULL: this provider publishes none. */
     int  (*endpoints)(void *box, const cay_call *call, int (*fn)(const cay_endpoint *, void *), void *arg, cay_err *err);
+
+    /* proc_read() of no more than what came at one time, and when that was (wall clock; 0: not known). NULL: no times are kept. */
+    int  (*proc_read_at)(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof,
+                         int64_t *time_ms, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

@@ -321,7 +321,7 @@ static void on_read(request *r, proc *p, const cay_m_stream *m)
     bool eof = false;
     if (!s)
         return;
-    size_t n = cay__stream_read(s, m->offset, buf, (size_t)CAY_MIN(m->a, sizeof buf), &d.offset, &d.lost, &eof);
+    size_t n = cay__stream_read(s, m->offset, buf, (size_t)CAY_MIN(m->a, sizeof buf), &d.offset, &d.lost, &eof, m->b ? &d.ms : NULL);
     d.eof = eof;
     cay__conn_send(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
 }

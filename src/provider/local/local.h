@@ -115,7 +115,7 @@ int  cay__local_proc_attach(void *box, const cay_call *call, const char *ref, vo
     .spawn = cay__local_spawn, .proc_attach = cay__local_proc_attach, .proc_release = cay__proc_release, \
     .proc_id = cay__proc_id, .proc_output = cay__proc_output, .proc_write = cay__proc_write, \
     .proc_close_stdin = cay__proc_close_stdin, .proc_signal = cay__proc_signal, .proc_wait = cay__proc_wait, \
-    .proc_exit_fd = cay__proc_exit_fd, .status = cay__local_status, .proc_read = cay__proc_read, \
+    .proc_exit_fd = cay__proc_exit_fd, .status = cay__local_status, .proc_read = cay__proc_read, .proc_read_at = cay__proc_read_at, \
     .proc_breaks = cay__proc_breaks, .proc_resize = cay__proc_resize, .procs = cay__local_procs, \
     .list = cay__local_list, .start = cay__local_start, .stop = cay__local_stop, .pause = cay__local_pause, \
     .resume = cay__local_resume, .extend = cay__local_extend, .usage = cay__local_usage, .wait = cay__local_wait, \

@@ -78,6 +78,7 @@ static size_t room(const stream *s)
 
 static void append(stream *s, const char *p, size_t n)
 {
+    cay__marks_add(s->marks, s->start, s->end, (uint64_t)(cay__wall_ms() - s->began));
     for (size_t done = 0; done < n;) {
         uint64_t at = s->end % s->cap;
         size_t k = (size_t)CAY_MIN(n - done, s->cap - at);
@@ -175,10 +176,14 @@ bool cay__stream_open(stream *s, cay__loop *loop, int fd, uint32_t cap, bool blo
     s->cap = cap;
     s->block = block;
     s->stall.fn = on_stall;
+    s->marks = cay__alloc(sizeof *s->marks);
+    s->began = cay__wall_ms();
     s->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_source };
     s->ring = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s->ring == MAP_FAILED) {
         s->ring = NULL;
+        free(s->marks);
+        s->marks = NULL;
         close(fd);
         s->w.fd = -1;
         return false;
@@ -196,6 +201,8 @@ void cay__stream_close(stream *s)
     source_close(s);
     munmap(s->ring, s->cap);
     s->ring = NULL;
+    free(s->marks);
+    s->marks = NULL;
 }
 
 void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint64_t *lost)
@@ -213,12 +220,17 @@ void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint
 }
 
 size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint64_t *from,
-                        uint64_t *lost, bool *eof)
+                        uint64_t *lost, bool *eof, uint32_t *ms)
 {
     uint64_t pos = offset == UINT64_MAX ? s->end : offset;
     *lost = pos < s->start ? s->start - pos : 0;
     pos += *lost;
     *from = pos;
+    if (ms && s->marks) {
+        uint64_t until;
+        *ms = cay__marks_find(s->marks, pos, &until);
+        cap = (size_t)CAY_MIN(cap, until - pos);
+    }
     size_t n = pos < s->end ? (size_t)CAY_MIN(cap, s->end - pos) : 0;
     for (size_t done = 0; done < n;) {
         uint64_t at = (pos + done) % s->cap;

@@ -8,6 +8,7 @@
  */
 #pragma once
 #include <base/loop.h>
+#include <base/marks.h>
 #include <stddef.h>
 
 typedef struct reader reader;
@@ -22,6 +23,8 @@ typedef struct stream {
     uint64_t    start, end, final;
     uint64_t    taken; /* the furthest offset anybody was given */
     uint64_t    lost;  /* bytes that went before anybody was */
+    cay__marks *marks; /* when they came, in milliseconds since `began` */
+    int64_t     began; /* wall clock */
     reader     *readers;
     cay__timer  stall;
     void      (*closed)(struct stream *s); /* the source ended */
@@ -33,6 +36,7 @@ bool cay__stream_open(stream *s, cay__loop *loop, int fd, uint32_t cap, bool blo
 void cay__stream_close(stream *s);
 /* Takes fd. */
 void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint64_t *lost);
-size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint64_t *from, uint64_t *lost, bool *eof);
+/* ms: only those that came at one time; it tells when, and one, 0: not known. NULL: as many as there are. */
+size_t cay__stream_read(stream *s, uint64_t offset, char *buf, size_t cap, uint64_t *from, uint64_t *lost, bool *eof, uint32_t *ms);
 /* Takes what is in the source now, then lets the readers run out. */
 void cay__stream_end(stream *s);

@@ -38,7 +38,7 @@
 #define CAY__PROC_MEMBERS \
     .proc_release = cay__proc_release, .proc_id = cay__proc_id, .proc_output = cay__proc_output, .proc_write = cay__proc_write, \
     .proc_close_stdin = cay__proc_close_stdin, .proc_signal = cay__proc_signal, .proc_wait = cay__proc_wait, \
-    .proc_exit_fd = cay__proc_exit_fd, .proc_read = cay__proc_read, .proc_breaks = cay__proc_breaks, .proc_resize = cay__proc_resize
+    .proc_exit_fd = cay__proc_exit_fd, .proc_read = cay__proc_read, .proc_read_at = cay__proc_read_at, .proc_breaks = cay__proc_breaks, .proc_resize = cay__proc_resize
 
 /* Every process inside, and those that ended and are kept: what the peer of the link holds beside what a worker sees. */
 int cay__procs_all(cay__link *link, cay__sessions *sessions, const char *id, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg,

@@ -103,6 +103,8 @@ int         cay__proc_output(void *proc, const cay_call *call, cay_stream which,
                              int *fd, cay_err *err);
 int         cay__proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,
                            void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err);
+int         cay__proc_read_at(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,
+                              void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, int64_t *time_ms, cay_err *err);
 int         cay__proc_write(void *proc, const cay_call *call, const void *data, size_t len,
                             cay_err *err);
 int         cay__proc_close_stdin(void *proc, const cay_call *call, cay_err *err);

@@ -21,6 +21,7 @@ typedef struct nproc {
     cay__link      *link;
     char            box[CAY_WIRE_ID], id[CAY_WIRE_ID];
     int             pid;
+    int64_t         started_ms;
     bool            tty;
     pthread_mutex_t lock;     /* what follows */
     int             conn;     /* where EXIT will come */
@@ -197,6 +198,7 @@ static int make_reader(int *rd, int *wr, cay_err *err)
 static void take_answer(nproc *p, const cay_m_proc *m)
 {
     p->pid = m->pid;
+    p->started_ms = m->started_ms;
     p->told = m->told;
     p->early = m->exit;
 }
@@ -344,13 +346,14 @@ int cay__proc_output(void *proc, const cay_call *call, cay_stream which, uint64_
     return 0;
 }
 
-int cay__proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
-                   size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err)
+/* time_ms: only what came at one time, and when that was. An older keeper knows of none, and tells 0. */
+int cay__proc_read_at(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
+                      size_t cap, size_t *n, uint64_t *lost, bool *eof, int64_t *time_ms, cay_err *err)
 {
     nproc *p = proc;
     CAY_AUTOFREE char *room = cay__alloc(CAY_CHUNK);
     size_t want = CAY_MIN(cap, (size_t)CAY_CHUNK);
-    cay_m_stream m = stream_of(p, which, *offset, want, 0);
+    cay_m_stream m = stream_of(p, which, *offset, want, time_ms != NULL);
     cay__ask ask = { .type = CAY_MSG_READ, .body = &m, .len = sizeof m };
     cay__reply r = { .tail = room, .tail_cap = CAY_CHUNK };
     CAY_TRY(cay__link_call(p->link, call, &ask, &r, err));
@@ -362,7 +365,15 @@ int cay__proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t 
     *lost = r.data.lost;
     *eof = r.data.eof;
     *offset = r.data.offset + r.tail_len;
+    if (time_ms)
+        *time_ms = r.data.ms ? p->started_ms + r.data.ms - 1 : 0;
     return 0;
+}
+
+int cay__proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
+                   size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err)
+{
+    return cay__proc_read_at(proc, call, which, offset, buf, cap, n, lost, eof, NULL, err);
 }
 
 int cay__proc_write(void *proc, const cay_call *call, const void *data, size_t len, cay_err *err)

@@ -124,7 +124,7 @@ static int pull_stream(cay__follow *f, const cay_call *call, int i, cay__buf *ou
         size_t n = 0, before = there(s->fd);
         uint64_t lost = 0, from = s->at;
         bool eof = false;
-        CAY_TRY(cay_proc_read(f->p, call, names[i], &s->at, piece, sizeof piece, &n, &lost, &eof, err));
+        CAY_TRY(cay_proc_read_at(f->p, call, names[i], &s->at, piece, sizeof piece, &n, &lost, &eof, f->teller->times ? &s->time_ms : NULL, err));
         if (lost)
             f->teller->lost(f, i, from, lost, out);
         if (n)

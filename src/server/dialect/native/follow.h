@@ -18,12 +18,14 @@ typedef struct cay__teller {
     void (*end)(cay__follow *f, const cay_exit *e, cay__buf *out);
     void (*fail)(cay__follow *f, const cay_err *err, cay__buf *out);
     void (*beat)(cay__follow *f, cay__buf *out); /* nothing else for 15 s; may be NULL */
+    bool times;
 } cay__teller;
 
 typedef struct cay__followed {
     int      fd;   /* -1: over */
     uint64_t at;   /* of the next byte */
     uint64_t debt; /* bytes that were read and are still in fd */
+    int64_t  time_ms; /* when those that are told now came, for a teller that wants that; 0: not known */
     char     carry[4]; /* the teller's: the beginning of a character */
     size_t   ncarry;
 } cay__followed;

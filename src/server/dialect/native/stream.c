@@ -35,7 +35,10 @@ static void tell_piece(cay__follow *f, int which, uint64_t offset, const char *d
 {
     CAY_AUTOBUF b = CAY__BUF(1 << 20);
     bool text = cay__utf8(data, n);
-    cay__buf_fmt(&b, "{\"offset\":%" PRIu64 ",\"%s\":", offset, text ? "text" : "base64");
+    cay__buf_fmt(&b, "{\"offset\":%" PRIu64, offset);
+    if (f->s[which].time_ms)
+        cay__buf_fmt(&b, ",\"time_ms\":%" PRId64, f->s[which].time_ms);
+    cay__buf_str(&b, text ? ",\"text\":" : ",\"base64\":");
     if (text) {
         cay__buf_json(&b, data, n);
     } else {
@@ -102,7 +105,7 @@ static void tell_beat(cay__follow *f, cay__buf *out)
     cay__buf_str(out, ": on\n\n");
 }
 
-static const cay__teller sse = { tell_start, tell_data, tell_lost, tell_end, tell_fail, tell_beat };
+static const cay__teller sse = { tell_start, tell_data, tell_lost, tell_end, tell_fail, tell_beat, .times = true };
 
 /* ------------------------------------------------------------------ the answer */
 

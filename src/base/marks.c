@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "marks.h"
+
+void cay__marks_add(cay__marks *m, uint64_t oldest, uint64_t at, uint64_t ms)
+{
+    uint32_t n = CAY_MIN(m->n, (uint32_t)CAY__MARKS), gone = 0;
+    if (n && ms - m->v[n - 1].ms < (uint64_t)CAY__MARKS_APART_MS << (m->coarse & 31)) /* a clock that went back begins anew */
+        return;
+    if (n == CAY__MARKS) {
+        while (gone + 2 < n && m->v[gone + 1].at <= oldest)
+            gone++;
+        n = gone ? n - gone : n / 2;
+        for (uint32_t i = 0; i < n; i++)
+            m->v[i] = m->v[gone ? i + gone : 2 * i];
+        m->coarse += !gone;
+    }
+    m->v[n] = (cay__mark){ at, ms };
+    m->n = n + 1;
+}
+
+uint32_t cay__marks_find(const cay__marks *m, uint64_t at, uint64_t *until)
+{
+    uint32_t n = CAY_MIN(m->n, (uint32_t)CAY__MARKS);
+    *until = UINT64_MAX;
+    for (uint64_t next; n && (next = m->v[n - 1].at) > at; n--)
+        *until = next;
+    return n ? (uint32_t)CAY_MIN(m->v[n - 1].ms + 1, UINT32_MAX) : 0;
+}
