@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 
 enum { GAP_MS = 60000 /* with more between them two moments tell nothing about each other */ };
-#define PREFIX "figures."
+#define PREFIX "use."
+#define FORMER "figures." /* without the network */
 
 static void name_of(const char *id, char out[64])
 {
@@ -56,7 +57,13 @@ static size_t load(int dir, const char *id, cay__moment *v)
     return n;
 }
 
-size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms, void (*fn)(const cay__moment *m, double cpu, void *arg), void *arg)
+/* A millisecond's worth; a counter that is smaller than before began anew. */
+static double grew(bool near, uint64_t was, uint64_t is, int64_t ms)
+{
+    return near && is >= was ? (double)(is - was) / (double)ms : 0;
+}
+
+size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms, void (*fn)(const cay__moment *m, const cay__pace *pace, void *arg), void *arg)
 {
     CAY_AUTOFREE cay__moment *v = cay__alloc(CAY__HISTORY_MOMENTS * sizeof *v);
     size_t n = load(dir, id, v), first = 0, last = n, told = 0;
@@ -68,9 +75,10 @@ size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_
     for (size_t i = first, before = first ? first - 1 : first; i < last; i++) {
         if (i % every != (last - 1) % every) /* the newest is always there */
             continue;
-        int64_t ms = v[i].ms - v[before].ms;
-        bool near = before < i && ms > 0 && ms <= (int64_t)every * GAP_MS && v[i].cpu_us >= v[before].cpu_us;
-        fn(&v[i], near ? (double)(v[i].cpu_us - v[before].cpu_us) / 10.0 / (double)ms : 0, arg);
+        const cay__moment *was = &v[before], *is = &v[i];
+        int64_t ms = is->ms - was->ms;
+        bool near = before < i && ms > 0 && ms <= (int64_t)every * GAP_MS;
+        fn(is, &(cay__pace){ grew(near, was->cpu_us, is->cpu_us, ms) / 10, grew(near, was->net_rx, is->net_rx, ms) * 1000, grew(near, was->net_tx, is->net_tx, ms) * 1000 }, arg);
         before = i;
         told++;
     }
@@ -86,7 +94,7 @@ void cay__history_sweep(int dir, bool (*alive)(const char *id, void *arg), void 
     if (d)
         rewinddir(d); /* the position is shared with `dir` */
     for (struct dirent *e; d && (e = readdir(d));)
-        if (cay__str_starts(e->d_name, PREFIX) && !alive(e->d_name + sizeof PREFIX - 1, arg))
+        if (cay__str_starts(e->d_name, FORMER) || (cay__str_starts(e->d_name, PREFIX) && !alive(e->d_name + sizeof PREFIX - 1, arg)))
             unlinkat(dir, e->d_name, 0);
     if (d)
         closedir(d);

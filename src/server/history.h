@@ -13,13 +13,18 @@ enum { CAY__HISTORY_STEP_MS = 5000, CAY__HISTORY_MOMENTS = 17280 /* a day */, CA
 
 typedef struct cay__moment {
     int64_t  ms; /* wall clock */
-    uint64_t cpu_us, memory, disk;
+    uint64_t cpu_us, memory, disk, net_rx, net_tx;
 } cay__moment;
 
+/* What counters grew by since the moment before; 0 where that tells nothing. */
+typedef struct cay__pace {
+    double cpu;          /* of one CPU, in percent */
+    double net_rx, net_tx; /* bytes a second */
+} cay__pace;
+
 int cay__history_put(int dir, const char *id, const cay__moment *m);
-/* Those from start to end, oldest first, at most CAY__HISTORY_POINTS of them: of a longer time fewer, evenly. cpu: of one CPU, since the moment before, in
- * percent. The number of them. */
-size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms, void (*fn)(const cay__moment *m, double cpu, void *arg), void *arg);
+/* Those from start to end, oldest first, at most CAY__HISTORY_POINTS of them: of a longer time fewer, evenly. The number of them. */
+size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms, void (*fn)(const cay__moment *m, const cay__pace *pace, void *arg), void *arg);
 void   cay__history_drop(int dir, const char *id);
 /* Drops those whose sandbox is not known to alive(). */
 void   cay__history_sweep(int dir, bool (*alive)(const char *id, void *arg), void *arg);

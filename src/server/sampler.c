@@ -62,10 +62,12 @@ static void look(cay_service *svc, int dir, const char *id, const cay_call *call
     if (cay_service_find_of(svc, call, NULL, id, &sb, NULL) < 0)
         return;
     if (cay_sandbox_usage(sb, call, &u, NULL) == 0) {
-        cay__history_put(dir, id, &(cay__moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk });
+        cay__history_put(dir, id, &(cay__moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk, u.net_rx, u.net_tx });
         sum->cpu_us += u.cpu_us;
         sum->memory += u.memory;
         sum->disk += u.disk;
+        sum->net_rx += u.net_rx;
+        sum->net_tx += u.net_tx;
     }
     cay_sandbox_unref(sb);
 }

@@ -20,19 +20,21 @@ typedef struct seen {
     size_t     n;
     cay__moment m[CAY__HISTORY_POINTS + 1];
     double     cpu[CAY__HISTORY_POINTS + 1];
+    cay__pace  last;
 } seen;
 
-static void see(const cay__moment *m, double cpu, void *arg)
+static void see(const cay__moment *m, const cay__pace *pace, void *arg)
 {
     seen *s = arg;
     assert_true(s->n < CAY__HISTORY_POINTS);
     s->m[s->n] = *m;
-    s->cpu[s->n++] = cpu;
+    s->cpu[s->n++] = pace->cpu;
+    s->last = *pace;
 }
 
 static void put(const char *id, int64_t ms, uint64_t cpu_us)
 {
-    assert_int_equal(cay__history_put(dir, id, &(cay__moment){ ms, cpu_us, 7, 9 }), 0);
+    assert_int_equal(cay__history_put(dir, id, &(cay__moment){ ms, cpu_us, 7, 9, cpu_us / 100, cpu_us / 50 }), 0);
 }
 
 static seen *read_all(const char *id, int64_t from, int64_t to)
@@ -59,6 +61,9 @@ static void what_is_put_is_read_in_its_order(void **state)
     assert_true(s->cpu[2] == 0);
     assert_int_equal(s->m[2].memory, 7);
     assert_int_equal(s->m[2].disk, 9);
+    s = read_all("a", 0, THEN + 5000);
+    assert_true(s->last.net_rx > 3999 && s->last.net_rx < 4001); /* 20 kB in 5 s */
+    assert_true(s->last.net_tx > 7999 && s->last.net_tx < 8001);
 }
 
 static void a_range_has_its_ends_and_knows_what_was_before(void **state)
@@ -98,7 +103,7 @@ static void a_day_is_kept_and_long_times_are_told_evenly(void **state)
     s = read_all("c", THEN + DAY, THEN + DAY + 60000);
     assert_int_equal(s->n, 13);
     struct stat st;
-    assert_int_equal(fstatat(dir, "figures.c", &st, 0), 0);
+    assert_int_equal(fstatat(dir, "use.c", &st, 0), 0);
     assert_int_equal(st.st_size, CAY__HISTORY_MOMENTS * sizeof(cay__moment));
 }
 
@@ -107,10 +112,10 @@ static void a_file_that_is_damaged_tells_nothing_false(void **state)
     (void)state;
     char junk[5000];
     memset(junk, 0x5a, sizeof junk);
-    CAY_AUTOFD fd = openat(dir, "figures.d", O_WRONLY | O_CREAT, 0600);
+    CAY_AUTOFD fd = openat(dir, "use.d", O_WRONLY | O_CREAT, 0600);
     assert_int_equal(write(fd, junk, sizeof junk), sizeof junk);
     assert_int_equal(read_all("d", 0, INT64_MAX)->n, 0);
-    assert_int_equal(symlinkat("figures.c", dir, "figures.e"), 0);
+    assert_int_equal(symlinkat("use.c", dir, "use.e"), 0);
     assert_int_equal(read_all("e", 0, INT64_MAX)->n, 0);
     assert_int_equal(cay__history_put(dir, "e", &(cay__moment){ .ms = 1 }), -1);
 }
@@ -126,15 +131,17 @@ static void those_of_sandboxes_that_are_gone_go(void **state)
     (void)state;
     struct stat st;
     assert_int_equal(mkdirat(dir, "other", 0700), 0);
+    CAY_AUTOFD former = openat(dir, "figures.c", O_WRONLY | O_CREAT, 0600); /* of a version that kept less */
     for (int twice = 0; twice < 2; twice++) {
         put("f", THEN, 1);
         cay__history_sweep(dir, only_c, NULL);
-        assert_int_equal(fstatat(dir, "figures.f", &st, 0), -1);
+        assert_int_equal(fstatat(dir, "use.f", &st, 0), -1);
+        assert_int_equal(fstatat(dir, "figures.c", &st, 0), -1);
     }
-    assert_int_equal(fstatat(dir, "figures.c", &st, 0), 0);
+    assert_int_equal(fstatat(dir, "use.c", &st, 0), 0);
     assert_int_equal(fstatat(dir, "other", &st, 0), 0);
     cay__history_drop(dir, "c");
-    assert_int_equal(fstatat(dir, "figures.c", &st, 0), -1);
+    assert_int_equal(fstatat(dir, "use.c", &st, 0), -1);
     assert_int_equal(unlinkat(dir, "other", AT_REMOVEDIR), 0);
 }
 

@@ -46,10 +46,10 @@ typedef struct told {
     json_t        *list;
 } told;
 
-static void tell(const cay__moment *m, double cpu, void *arg)
+static void tell(const cay__moment *m, const cay__pace *pace, void *arg)
 {
     told *t = arg;
-    json_array_append_new(t->list, metric(t->b, m->ms, cpu, m->memory, m->disk));
+    json_array_append_new(t->list, metric(t->b, m->ms, pace->cpu, m->memory, m->disk));
 }
 
 /* start and end are seconds; without them it is everything that is kept. Of a sandbox that runs, the moment itself is the last. */

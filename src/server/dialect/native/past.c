@@ -9,19 +9,21 @@ enum { HOUR_MS = 3600000 };
 
 typedef struct point {
     int64_t  time_ms;
-    uint64_t cpu_milli, memory, disk;
+    uint64_t cpu_milli, memory, disk, net_rx, net_tx;
 } point;
 static const cay__field point_fields[] = {
     { "time_ms", CAY__F_I64, offsetof(point, time_ms) },
     { "cpu_milli", CAY__F_U64, offsetof(point, cpu_milli), .about = "thousandths of a CPU, since the moment before" },
     { "memory", CAY__F_U64, offsetof(point, memory) },
     { "disk", CAY__F_U64, offsetof(point, disk) },
+    { "net_rx", CAY__F_U64, offsetof(point, net_rx), .about = "bytes a second that came in, since the moment before" },
+    { "net_tx", CAY__F_U64, offsetof(point, net_tx), .about = "bytes a second that left, likewise" },
 };
 static const cay__shape point_shape = CAY__SHAPE("UsagePoint", point, point_fields, "what was used at a moment");
 
-static void add_point(const cay__moment *m, double cpu, void *arg)
+static void add_point(const cay__moment *m, const cay__pace *pace, void *arg)
 {
-    cay__items_add(arg, &(point){ m->ms, (uint64_t)(cpu * 10), m->memory, m->disk });
+    cay__items_add(arg, &(point){ m->ms, (uint64_t)(pace->cpu * 10), m->memory, m->disk, (uint64_t)pace->net_rx, (uint64_t)pace->net_tx });
 }
 
 static int reply_past(cay__req *r, const char *id, cay_err *err)
