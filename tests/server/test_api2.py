@@ -390,8 +390,14 @@ class Api(unittest.TestCase):
         self.assertEqual(v['api'], 'v1')
         d = self.call('GET', '/doctor')
         self.assertTrue(d['layers'] and d['isolation'] and d['kernel'] and d['home'] == self.s.home)
+        self.assertTrue(d['time_ms'] > 1.6e12 and 0 <= d['took_us'] < 60e6, d)
         tenant = self.s.make_key('--scope', 'tenant')
         self.assertNotIn('home', self.call('GET', '/doctor', key=tenant))
+        before = {x['id'] for x in self.call('GET', '/sandboxes?limit=1000')['items']}
+        speed = self.call('POST', '/doctor/speed', {})
+        self.assertTrue(all(speed[k] > 0 for k in ('create_us', 'exec_us', 'remove_us', 'spawn_us')), speed)
+        self.assertEqual({x['id'] for x in self.call('GET', '/sandboxes?limit=1000')['items']}, before)  # nothing stays
+        self.assertEqual(self.jsn('POST', API + '/doctor/speed', {}, key=tenant)[0], 403)
         self.assertIn(self.jsn('GET', API + '/doctor?provider=nowhere')[0], (400, 404))
         u = self.call('GET', '/usage', key=tenant)
         self.assertEqual(u['tenant'], 'default')

@@ -2,6 +2,7 @@
 /* What serves all this: its version, the host's walls, and how much of a tenant's share is used. */
 #include "native.h"
 #include <base/base.h>
+#include <base/fd.h>
 #include <cay/access.h>
 #include <sys/utsname.h>
 
@@ -23,6 +24,8 @@ typedef struct doctor {
     int         level;
     const cay_layer *layers;
     size_t      nlayers;
+    int64_t     time_ms;
+    uint64_t    took_us, spawn_us;
 } doctor;
 static const cay__field doctor_fields[] = {
     { "version", CAY__F_STR, offsetof(doctor, version) },
@@ -32,6 +35,9 @@ static const cay__field doctor_fields[] = {
     { "level", CAY__F_INT, offsetof(doctor, level) },
     { "isolation", CAY__F_STR, offsetof(doctor, isolation) },
     { "mode", CAY__F_STR, offsetof(doctor, mode) },
+    { "time_ms", CAY__F_I64, offsetof(doctor, time_ms), .about = "when it was looked at" },
+    { "took_us", CAY__F_U64, offsetof(doctor, took_us), .about = "and how long that took" },
+    { "spawn_us", CAY__F_U64, offsetof(doctor, spawn_us), CAY__F_MAYBE, .about = "a bare spawn of true here, the yardstick for what a command takes" },
     { "layers", CAY__F_LIST, offsetof(doctor, layers), .more = &cay__layer_shape, .count = offsetof(doctor, nlayers) },
 };
 static const cay__shape doctor_shape = CAY__SHAPE("Doctor", doctor, doctor_fields, "how strong the wall is here, layer by layer, with remedies");
@@ -43,9 +49,11 @@ int cay__on_doctor(cay__req *r, cay_err *err)
     struct utsname u;
     cay_probe *p = NULL;
     uname(&u);
+    int64_t began = cay__now_us();
     CAY_TRY(cay_service_probe(r->svc, cay__req_query(r, "provider"), &p, err));
     doctor d = { .version = CAY_VERSION, .kernel = u.release, .machine = u.machine, .isolation = cay_level_name(p->level), .mode = p->mode, .level = (int)p->level,
-                 .layers = p->layers, .nlayers = p->nlayers, .home = r->who.scope == CAY__SCOPE_ADMIN ? cay_service_home(r->svc) : "" };
+                 .layers = p->layers, .nlayers = p->nlayers, .home = r->who.scope == CAY__SCOPE_ADMIN ? cay_service_home(r->svc) : "", .time_ms = cay__wall_ms(), .took_us = (uint64_t)(cay__now_us() - began) };
+    (void)cay__native_spawn_us(&d.spawn_us, NULL); /* without it there is no yardstick */
     int rc = cay__reply_shape(r, 200, &doctor_shape, &d);
     cay_probe_free(p);
     return rc;

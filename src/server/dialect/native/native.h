@@ -155,6 +155,9 @@ CAY__OP(event_stream);
 CAY__OP(sandbox_events);
 CAY__OP(version);
 CAY__OP(doctor);
+/* speed.c */
+int cay__native_spawn_us(uint64_t *out, cay_err *err); /* `true`, without a sandbox: what is measured is told beside it */
+CAY__OP(doctor_speed);
 CAY__OP(tenant_usage);
 
 extern const cay__shape cay__sandbox_shape;  /* of a cay_info */

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How quick this host is, tried now: a sandbox is made, `true` runs in it, it is removed; and beside it the bare spawn of `true`, so that the figures have a yardstick. */
+#include "native.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+enum { TRIES = 9, LEFT_MS = 60000 /* should we die meanwhile, it ends by itself */, CALL_MS = 20000 };
+
+typedef struct speed {
+    uint64_t create_us, exec_us, remove_us, spawn_us;
+    int64_t  time_ms;
+} speed;
+static const cay__field speed_fields[] = {
+    { "create_us", CAY__F_U64, offsetof(speed, create_us), .about = "until a sandbox was there" },
+    { "exec_us", CAY__F_U64, offsetof(speed, exec_us), .about = "`true` in it, started and waited for; the median of nine" },
+    { "remove_us", CAY__F_U64, offsetof(speed, remove_us), .about = "until it was gone" },
+    { "spawn_us", CAY__F_U64, offsetof(speed, spawn_us), .about = "`true` beside it, without a sandbox; the median of nine" },
+    { "time_ms", CAY__F_I64, offsetof(speed, time_ms) },
+};
+static const cay__shape speed_shape = CAY__SHAPE("Speed", speed, speed_fields, "how quick this host is, tried now");
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static uint64_t median(uint64_t us[TRIES])
+{
+    qsort(us, TRIES, sizeof *us, by_size);
+    return us[TRIES / 2];
+}
+
+int cay__native_spawn_us(uint64_t *out, cay_err *err)
+{
+    static char *const argv[] = { (char *)"true", NULL }, *const env[] = { (char *)"PATH=/usr/bin:/bin", NULL };
+    uint64_t us[TRIES];
+    for (int i = 0; i < TRIES; i++) {
+        pid_t pid;
+        int status;
+        int64_t began = cay__now_us();
+        int e = posix_spawnp(&pid, "true", NULL, NULL, argv, env);
+        if (e) {
+            errno = e;
+            return cay_fail_sys(err, CAY_ESYS, "spawn true");
+        }
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            continue;
+        us[i] = (uint64_t)(cay__now_us() - began);
+    }
+    *out = median(us);
+    return 0;
+}
+
+static int try_exec(cay_sandbox *sb, const cay_call *call, uint64_t *out, cay_err *err)
+{
+    static const char *const argv[] = { "true", NULL };
+    const cay_spawn spec = { .size = sizeof spec, .argv = argv };
+    uint64_t us[TRIES];
+    for (int i = 0; i < TRIES; i++) {
+        cay_result res = { .size = sizeof res };
+        int64_t began = cay__now_us();
+        CAY_TRY(cay_sandbox_run(sb, call, &spec, NULL, 0, 4096, &res, err));
+        us[i] = (uint64_t)(cay__now_us() - began);
+        cay_result_clear(&res);
+    }
+    *out = median(us);
+    return 0;
+}
+
+const cay__doc cay__doc_doctor_speed = { "measureSpeed", "about", "how quick this host is: makes a sandbox, runs true in it, removes it", .answers = { { 200, &speed_shape }, { 403 } } };
+int cay__on_doctor_speed(cay__req *r, cay_err *err)
+{
+    const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };
+    speed s = { .time_ms = cay__wall_ms() };
+    cay_sandbox *sb;
+    CAY_TRY(cay__native_spawn_us(&s.spawn_us, err));
+    int64_t began = cay__now_us();
+    CAY_TRY(cay_service_create(r->svc, &r->call, &spec, &sb, err));
+    s.create_us = (uint64_t)(cay__now_us() - began);
+    int rc = try_exec(sb, &r->call, &s.exec_us, err);
+    /* It goes also when whoever asked has left. */
+    const cay_call last = { .size = sizeof last, .deadline_ms = cay__native_now() + CALL_MS };
+    began = cay__now_us();
+    int gone = cay_sandbox_remove(sb, &last, rc < 0 ? NULL : err);
+    s.remove_us = (uint64_t)(cay__now_us() - began);
+    cay_sandbox_unref(sb);
+    return rc < 0 ? rc : gone < 0 ? gone : cay__reply_shape(r, 200, &speed_shape, &s);
+}
