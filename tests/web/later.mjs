@@ -103,5 +103,44 @@ export async function later(page, api, s, id, wrong) {
     await page.getByText(/deleted it/).waitFor();
     await go('#/sandboxes');
   });
+  await step('output has times, both streams are in one order, and the timeline leads to a moment of it', page, async () => {
+    const { id: p } = await api('POST', `/sandboxes/${id}/processes`, { shell: 'echo first; sleep 0.2; echo trouble >&2; sleep 0.2; python3 -c "import socket; socket.getaddrinfo(\'moment.test\', 443)" 2>/dev/null; echo last' });
+    await until('it ended', async () => (await api('GET', `/sandboxes/${id}/processes/${p}`)).state === 'ended');
+    await go(`#/sandbox/${id}/processes?p=${p}`);
+    const lines = page.locator('.console.lines.timed > div');
+    await until('all of it is there', async () => (await lines.locator('span').allInnerTexts()).join() === 'first,trouble,last');
+    truth(/^\d\d:\d\d:\d\d$/.test((await lines.first().locator('time').innerText()).trim()), 'the time of a line');
+    await go(`#/sandbox/${id}/timeline?span=${p}`);
+    await page.locator('.wfname.deep', { hasText: 'refused moment.test' }).getByRole('button').click();
+    truth(/at=\d{13}/.test(page.url()) && page.url().includes(p), page.url());
+    await page.locator('.console.lines .at', { hasText: 'last' }).waitFor(); // what was printed then, or next
+    await page.getByRole('button', { name: 'Times' }).click();
+    await page.locator('.console.lines:not(.timed)').waitFor();
+    await page.getByRole('button', { name: 'Times' }).click();
+  });
+  await step('a diff wears the colours of its language', page, async () => {
+    await api('POST', `/sandboxes/${id}/run`, { shell: 'printf \'def a():\\n\\treturn "a\\\\tb"  # why\\n\' > c.py' });
+    await go(`#/sandbox/${id}?file=/workspace/c.py&view=diff`);
+    await page.locator('.code .add .hl-k', { hasText: 'def' }).waitFor();
+    equal(await page.locator('.code .add').nth(1).locator('> span').last().innerText(), '\treturn "a\\tb"  # why', 'a tab is a tab, and what looks like one is not');
+  });
+  await step('the doctor measures this host beside a bare spawn', page, async () => {
+    await go('#/doctor');
+    await page.getByText(/Looked at .*, in \d/).waitFor();
+    await button('Measure').click();
+    await page.locator('.figs.four div', { hasText: 'Run true in it' }).getByText(/× a bare spawn/).waitFor();
+  });
+  await step('services are seen, stopped and started', page, async () => {
+    const { id: b } = await api('POST', '/sandboxes', { name: 'lighthouse', manifest: { services: { lamp: { command: ['python3', '-m', 'http.server', '8080'], port: 8080 } } } }), row = page.getByRole('region', { name: 'Services' }).locator('tr', { hasText: 'lamp' });
+    await go(`#/sandbox/${b}/processes`);
+    await row.locator('.chip', { hasText: 'ready' }).waitFor();
+    await row.getByRole('button', { name: 'Stop' }).click();
+    await row.locator('.chip', { hasText: 'stopped' }).waitFor();
+    await row.getByRole('button', { name: 'Start' }).click();
+    await row.locator('.chip', { hasText: 'ready' }).waitFor();
+    await go('#/sandboxes');
+    await settled(page);
+    await api('DELETE', `/sandboxes/${b}`);
+  });
   wrong.splice(0, wrong.length, ...wrong.filter(w => !/status of (404|409|410|400)/.test(w))); // the browser says aloud what is not there any more
 }

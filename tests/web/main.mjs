@@ -6,6 +6,7 @@ import { keyboard } from './keyboard.mjs';
 import { later } from './later.mjs';
 import { many } from './many.mjs';
 import { narrow, pages } from './pages.mjs';
+import { paint } from './paint.mjs';
 import { again, equal, launch, open, Server, settled, shots, shows, step, terminal, truth, type, until, verdict } from './lib.mjs';
 
 const s = new Server();
@@ -350,6 +351,7 @@ async function main() {
   });
   await later(page, api, s, id, wrong);
   await keyboard(page, api, id);
+  await paint(browser, s, page, id);
   await many(browser, s, page, api, id);
   await pages(page, id);
   await narrow(page, id);

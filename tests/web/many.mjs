@@ -22,7 +22,7 @@ async function judge(page, what) {
   if (most > may) throw Object.assign(new Error(`${what}: a task of ${most} ms`), { long: true });
 }
 /** What holds the page up does so each time; what only once was too long was held up by others. */
-async function atBest(f) {
+export async function atBest(f) {
   for (let left = 2; ; left--) { try { await f(); return; } catch (e) { if (!e.long || !left) throw e; } }
 }
 

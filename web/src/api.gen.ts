@@ -197,6 +197,8 @@ export interface UsagePoint {
   cpu_milli?: number; // thousandths of a CPU, since the moment before
   memory?: number;
   disk?: number;
+  net_rx?: number; // bytes a second that came in, since the moment before
+  net_tx?: number; // bytes a second that left, likewise
 }
 
 export interface Waited {
@@ -694,7 +696,19 @@ export interface Doctor {
   level?: number;
   isolation?: string;
   mode?: string;
+  time_ms?: number; // when it was looked at
+  took_us?: number; // and how long that took
+  spawn_us?: number; // a bare spawn of true here, the yardstick for what a command takes
   layers?: Layer[];
+}
+
+/** how quick this host is, tried now */
+export interface Speed {
+  create_us?: number; // until a sandbox was there
+  exec_us?: number; // `true` in it, started and waited for; the median of nine
+  remove_us?: number; // until it was gone
+  spawn_us?: number; // `true` beside it, without a sandbox; the median of nine
+  time_ms?: number;
 }
 
 /** what a tenant has, and may have */

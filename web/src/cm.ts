@@ -2,13 +2,13 @@
 // CodeMirror as the console wears it: colours from the tokens, so that it changes with the theme by itself.
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, type CompletionSource } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
-import { json } from '@codemirror/lang-json';
-import { bracketMatching, HighlightStyle, indentOnInput, StreamLanguage, syntaxHighlighting, type StreamParser } from '@codemirror/language';
+import { json, jsonLanguage } from '@codemirror/lang-json';
+import { bracketMatching, HighlightStyle, indentOnInput, StreamLanguage, syntaxHighlighting, type Language, type StreamParser } from '@codemirror/language';
 import { linter, lintGutter, lintKeymap, type Diagnostic } from '@codemirror/lint';
 import { highlightSelectionMatches, searchKeymap } from '@codemirror/search';
 import { Compartment, EditorState, type Extension } from '@codemirror/state';
 import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from '@codemirror/view';
-import { tags as g } from '@lezer/highlight';
+import { highlightTree, tags as g } from '@lezer/highlight';
 
 const look = EditorView.theme({
   '&': { height: '100%', backgroundColor: 'var(--panel)', color: 'var(--ink)', fontSize: 'var(--t-xs)' }, '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '19px' }, '.cm-content': { caretColor: 'var(--sand)', padding: '6px 0' },
@@ -17,22 +17,31 @@ const look = EditorView.theme({
   '.cm-tooltip': { backgroundColor: 'var(--raised)', border: 'none', boxShadow: 'var(--shadow)', borderRadius: '5px' }, '.cm-tooltip-autocomplete ul li[aria-selected]': { backgroundColor: 'var(--sea-wash)', color: 'var(--ink)' }, '.cm-panels': { backgroundColor: 'var(--raised)', color: 'var(--ink)' },
   '.cm-searchMatch': { backgroundColor: 'var(--amber-wash)', outline: '1px solid var(--amber)' }, '.cm-diagnostic': { borderLeftColor: 'var(--coral)' }, '.cm-textfield': { backgroundColor: 'var(--bg)', color: 'var(--ink)' }, '.cm-button': { backgroundImage: 'none', backgroundColor: 'var(--raised)', color: 'var(--ink)' },
 });
-const paint = syntaxHighlighting(HighlightStyle.define([
-  { tag: [g.keyword, g.modifier, g.operatorKeyword], color: 'var(--iris)' }, { tag: [g.string, g.special(g.string), g.regexp], color: 'var(--palm)' }, { tag: [g.comment, g.meta], color: 'var(--ink3)' }, { tag: [g.number, g.bool, g.null, g.atom], color: 'var(--amber)' },
-  { tag: [g.function(g.variableName), g.definition(g.variableName), g.propertyName, g.attributeName], color: 'var(--sea)' }, { tag: [g.typeName, g.className, g.tagName, g.heading], color: 'var(--sand)' }, { tag: g.invalid, color: 'var(--coral)' }, { tag: g.link, textDecoration: 'underline' }, { tag: g.strong, fontWeight: '600' },
-]));
+const style = HighlightStyle.define([ // colours are in code.css: a diff wears them, too
+  { tag: [g.keyword, g.modifier, g.operatorKeyword], class: 'hl-k' }, { tag: [g.string, g.special(g.string), g.regexp], class: 'hl-s' }, { tag: [g.comment, g.meta], class: 'hl-c' }, { tag: [g.number, g.bool, g.null, g.atom], class: 'hl-n' },
+  { tag: [g.function(g.variableName), g.definition(g.variableName), g.propertyName, g.attributeName], class: 'hl-f' }, { tag: [g.typeName, g.className, g.tagName, g.heading], class: 'hl-t' }, { tag: g.invalid, class: 'hl-x' }, { tag: g.link, class: 'hl-l' }, { tag: g.strong, class: 'hl-b' },
+]), paint = syntaxHighlighting(style);
 
 const modes: [RegExp, () => Promise<StreamParser<unknown>>][] = [
-  [/\.pyi?$/, () => import('@codemirror/legacy-modes/mode/python').then(m => m.python)], [/\.(m?[jt]sx?|cjs)$/, () => import('@codemirror/legacy-modes/mode/javascript').then(m => m.typescript)],
-  [/\.(c|h)$/, () => import('@codemirror/legacy-modes/mode/clike').then(m => m.c)], [/\.(cc|cpp|hpp|cxx)$/, () => import('@codemirror/legacy-modes/mode/clike').then(m => m.cpp)], [/\.java$/, () => import('@codemirror/legacy-modes/mode/clike').then(m => m.java)],
-  [/\.rs$/, () => import('@codemirror/legacy-modes/mode/rust').then(m => m.rust)], [/\.go$/, () => import('@codemirror/legacy-modes/mode/go').then(m => m.go)], [/\.(sh|bash|zsh|profile)$|(^|\/)\.(bash|z)\w+$|(^|\/)Makefile$/, () => import('@codemirror/legacy-modes/mode/shell').then(m => m.shell)],
-  [/\.ya?ml$/, () => import('@codemirror/legacy-modes/mode/yaml').then(m => m.yaml)], [/\.(toml|lock)$/, () => import('@codemirror/legacy-modes/mode/toml').then(m => m.toml)], [/\.(html?|xml|svg)$/, () => import('@codemirror/legacy-modes/mode/xml').then(m => m.html)], [/\.css$/, () => import('@codemirror/legacy-modes/mode/css').then(m => m.css)],
-  [/(^|\/)Dockerfile$/, () => import('@codemirror/legacy-modes/mode/dockerfile').then(m => m.dockerFile)], [/\.sql$/, () => import('@codemirror/legacy-modes/mode/sql').then(m => m.standardSQL)], [/\.rb$/, () => import('@codemirror/legacy-modes/mode/ruby').then(m => m.ruby)], [/\.lua$/, () => import('@codemirror/legacy-modes/mode/lua').then(m => m.lua)],
+  [/\.pyi?$/, () => import('@codemirror/legacy-modes/mode/python').then(({ python }) => python)], [/\.(m?[jt]sx?|cjs)$/, () => import('@codemirror/legacy-modes/mode/javascript').then(({ typescript }) => typescript)],
+  [/\.(c|h)$/, () => import('@codemirror/legacy-modes/mode/clike').then(({ c }) => c)], [/\.(cc|cpp|hpp|cxx)$/, () => import('@codemirror/legacy-modes/mode/clike').then(({ cpp }) => cpp)], [/\.java$/, () => import('@codemirror/legacy-modes/mode/clike').then(({ java }) => java)],
+  [/\.rs$/, () => import('@codemirror/legacy-modes/mode/rust').then(({ rust }) => rust)], [/\.go$/, () => import('@codemirror/legacy-modes/mode/go').then(({ go }) => go)], [/\.(sh|bash|zsh|profile)$|(^|\/)\.(bash|z)\w+$|(^|\/)Makefile$/, () => import('@codemirror/legacy-modes/mode/shell').then(({ shell }) => shell)],
+  [/\.ya?ml$/, () => import('@codemirror/legacy-modes/mode/yaml').then(({ yaml }) => yaml)], [/\.(toml|lock)$/, () => import('@codemirror/legacy-modes/mode/toml').then(({ toml }) => toml)], [/\.(html?|xml|svg)$/, () => import('@codemirror/legacy-modes/mode/xml').then(({ html }) => html)], [/\.css$/, () => import('@codemirror/legacy-modes/mode/css').then(({ css }) => css)],
+  [/(^|\/)Dockerfile$/, () => import('@codemirror/legacy-modes/mode/dockerfile').then(({ dockerFile }) => dockerFile)], [/\.sql$/, () => import('@codemirror/legacy-modes/mode/sql').then(({ standardSQL }) => standardSQL)], [/\.rb$/, () => import('@codemirror/legacy-modes/mode/ruby').then(({ ruby }) => ruby)], [/\.lua$/, () => import('@codemirror/legacy-modes/mode/lua').then(({ lua }) => lua)],
 ];
-async function language(path: string): Promise<Extension> {
-  if (/\.(json|jsonl|webmanifest)$/.test(path)) return json();
+const isJson = (path: string) => /\.(json|jsonl|webmanifest)$/.test(path), defined = new Map<RegExp, Promise<Language>>();
+async function languageOf(path: string): Promise<Language | undefined> {
+  if (isJson(path)) return jsonLanguage;
   const mode = modes.find(([re]) => re.test(path));
-  return mode ? StreamLanguage.define(await mode[1]()) : [];
+  return mode && (defined.get(mode[0]) ?? defined.set(mode[0], mode[1]().then(StreamLanguage.define)).get(mode[0])!);
+}
+const language = async (path: string): Promise<Extension> => (isJson(path) ? json() : await languageOf(path) ?? []);
+
+/** Where a text wears which colour, as classes of the editor: [from, to, class], in order. */
+export async function colours(path: string): Promise<((text: string) => [number, number, string][]) | undefined> {
+  const lang = await languageOf(path);
+  if (!lang) return undefined;
+  return text => { const out: [number, number, string][] = []; highlightTree(lang.parser.parse(text), style, (from, to, c) => out.push([from, to, c])); return out; };
 }
 
 export interface Made { view: EditorView; set: (text: string) => void; text: () => string }

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { asker, backoff, bestDrop, counts, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, tally, timeline, tree, why, withHoles } from './state';
+import { asker, backoff, bestDrop, counts, cutBy, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, sides, tally, timeline, tree, why, withHoles, type Tint } from './state';
 import { buildLog, buildRemedy, buildSteps } from './lib/build';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
 import { oneByOne, order } from './lib/order';
+import { OutLines, plainText } from './lib/output';
 import { href, parse } from './lib/router';
 import { Events, type Message } from './lib/sse';
 
@@ -98,6 +99,36 @@ test('the tree has a lane for each sandbox and sets apart what was undone', () =
   assert.notEqual(of('s2').lane, of('s3').lane);
   assert.deepEqual(t.edges.filter(e => e.undone).map(e => e.to), ['s2']);
   assert.deepEqual(t.ends.map(e => [e.box.id, e.from]).sort(), [['ca', 's3'], ['cb', 's4']]);
+  assert.equal(t.template, 'host');
+  assert.deepEqual(t.edges.filter(e => e.from === '').map(e => e.to), ['s1']); // what stands on nothing else stands on the template
+});
+test('both streams of a command are lines in the order of their times', () => {
+  const o = new OutLines(), text = () => o.lines.map(l => `${l.t}${l.err ? '!' : ' '}${OutLines.shown(l)}`);
+  o.add(false, 'one\ntw', 10);
+  o.add(false, 'o\nthree\n', 30); // two began before it was whole
+  o.add(true, 'oops\n', 20);
+  assert.deepEqual(text(), ['10 one', '10 two', '20!oops', '30 three']);
+  assert.deepEqual([o.at(15), o.at(30), o.at(99), new OutLines().at(1)], [2, 3, 3, -1]);
+  const bar = new OutLines();
+  bar.add(false, '10 %\r20 %');
+  bar.add(false, '\r30 %\r\ndone\r\n');
+  assert.deepEqual(bar.lines.map(OutLines.shown), ['30 %', 'done']); // written over, as a terminal would
+  assert.equal(bar.timed, false);
+  for (let i = 0; i < 4000; i++) bar.add(false, `${i}\n`, i + 1);
+  assert.deepEqual([bar.lines.length, bar.dropped, bar.lines.at(-1)!.text], [3000, 1002, '3999']);
+  const cut = new OutLines();
+  cut.add(false, 'red \x1b[3');
+  cut.add(false, '1mword\x1b[0m \u202ereversed\n'); // a colour that came in two pieces
+  assert.deepEqual(cut.lines.map(OutLines.shown), ['red word \\u202ereversed']);
+  assert.equal(plainText('a\x1b]52;c;aGFja2Vk\x07b\x07'), 'ab\\x07');
+});
+test('each side of a hunk is coloured by itself, and its colours find their lines again', () => {
+  const lines = diffLines('@@ -1,3 +1,3 @@ f\n same\n-old "x\n+new 1\n end\n@@ -9 +9 @@\n-gone'), all = sides(lines), word = (s: string): Tint[] => [...s.matchAll(/\w+/g)].map(m => [m.index, m.index + m[0].length, m[0]]);
+  assert.deepEqual(all.map(s => s.text), ['same\nold "x\nend', 'same\nnew 1\nend', 'gone']);
+  assert.deepEqual(all[0]!.spread(word(all[0]!.text)).map(([l, t]) => [l.text, t]), [['same', [[0, 4, 'same']]], ['old "x', [[0, 3, 'old'], [5, 6, 'x']]], ['end', [[0, 3, 'end']]]]);
+  assert.deepEqual(all[0]!.spread([[2, 9, 'c']]).map(([, t]) => t), [[[2, 4, 'c']], [[0, 4, 'c']], []]); // over the end of a line
+  assert.deepEqual(cutBy('a new 1', [[2, 5, 'k'], [6, 7, 'n']]), [['a ', ''], ['new', 'k'], [' ', ''], ['1', 'n']]);
+  assert.deepEqual(cutBy('', []), []);
 });
 
 test('refusals are gathered by destination', () => {

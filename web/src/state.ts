@@ -111,7 +111,7 @@ export function latest(b: Box, snaps: ReadonlyMap<string, Snapshot>): Snapshot |
 
 export interface Pebble { snap: Snapshot; lane: number; undone: boolean; x: number }
 export interface End { box: Box; lane: number; from: string; x: number }
-export interface Tree { pebbles: Pebble[]; ends: End[]; lanes: number; edges: { from: string; to: string; undone: boolean }[] }
+export interface Tree { pebbles: Pebble[]; ends: End[]; lanes: number; edges: { from: string; to: string; undone: boolean }[]; template: string } // template: what the first of the family began with; its pebble's id is ''
 
 /** The snapshots of a sandbox's family: time to the right, a lane for each sandbox, below it those that nobody stands on any more. */
 export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snapshot>, order: 'even' | 'time' = 'even'): Tree {
@@ -136,7 +136,10 @@ export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snap
   // On a lane each stands on the one before; the first on what it was forked from.
   const before = (p: Pebble) => pebbles.filter(q => q.snap.sandbox === p.snap.sandbox && !q.undone && q.snap.created_ms < p.snap.created_ms).at(-1)?.snap.id, newest = (id: string) => pebbles.filter(q => q.snap.sandbox === id && !q.undone).at(-1)?.snap.id;
   const edges = [...pebbles.map(p => ({ from: p.undone ? p.snap.parent : before(p) ?? p.snap.parent, to: p.snap.id, undone: p.undone })), ...ends.map(e => ({ from: newest(e.box.id) ?? e.from, to: e.box.id, undone: false }))].filter(e => known.has(e.from));
-  return { pebbles, ends, lanes: Math.max(1, lanes.size), edges };
+  // What stands on nothing else stands on the template.
+  const template = (boxes.get(root) ?? ends[0]?.box)?.template ?? '', ends_ = new Set(edges.map(e => e.to));
+  if (template) for (const to of [...pebbles.map(p => p.snap.id), ...ends.map(e => e.box.id)]) if (!ends_.has(to)) edges.push({ from: '', to, undone: pebbles.some(p => p.snap.id === to && p.undone) });
+  return { pebbles, ends, lanes: Math.max(1, lanes.size), edges, template };
 }
 
 // ------------------------------------------------------------------ what was refused
@@ -243,6 +246,32 @@ export function diffLines(patch: string): DiffLine[] {
   }
   return out;
 }
+/** A stretch of a text and what it wears. */
+export type Tint = [from: number, to: number, wears: string];
+/** Each side of each hunk as one text, so that it can be read as a language; spread() gives what was found there back to the lines. */
+export function sides(lines: DiffLine[]): { text: string; spread: (tints: Tint[]) => [DiffLine, Tint[]][] }[] {
+  const hunks = lines.reduce<DiffLine[][]>((all, l) => { if (l.kind === '@' || !all.length) all.push([]); if (l.kind !== '@') all.at(-1)!.push(l); return all; }, []);
+  return hunks.flatMap(h => (['-', '+'] as const).map(k => h.filter(l => l.kind === ' ' || l.kind === k))).filter(h => h.length).map(h => ({
+    text: h.map(l => l.text).join('\n'),
+    spread: tints => {
+      let at = 0, i = 0;
+      return h.map((l): [DiffLine, Tint[]] => {
+        const from = at, to = at + l.text.length, mine: Tint[] = [];
+        at = to + 1;
+        while (i < tints.length && tints[i]![0] < to) { const [a, b, c] = tints[i]!; if (b > from) mine.push([Math.max(0, a - from), Math.min(b, to) - from, c]); if (b > to) break; i++; }
+        return [l, mine];
+      });
+    },
+  }));
+}
+/** A text in pieces: what wears something and what does not. */
+export function cutBy(text: string, tints: Tint[]): [string, string][] {
+  const out: [string, string][] = [];
+  let at = 0;
+  for (const [from, to, c] of tints) { if (from > at) out.push([text.slice(at, from), '']); if (to > Math.max(at, from)) out.push([text.slice(Math.max(at, from), to), c]); at = Math.max(at, to); }
+  if (at < text.length) out.push([text.slice(at), '']);
+  return out;
+}
 export function counts(patch: string): [number, number] {
   const l = diffLines(patch);
   return [l.filter(x => x.kind === '+').length, l.filter(x => x.kind === '-').length];
@@ -250,7 +279,7 @@ export function counts(patch: string): [number, number] {
 
 // ------------------------------------------------------------------ the past, as plots need it
 
-export interface Point { time_ms: number; cpu_milli: number; memory: number; disk: number }
+export interface Point { time_ms: number; cpu_milli: number; memory: number; disk: number; net_rx: number; net_tx: number }
 export const ranges: Record<string, number> = { '15m': 900000, '1h': 3600000, '6h': 21600000, '24h': 86400000 };
 /** Points with a hole wherever more than `most` is between two: a line through it would be a lie. */
 export function withHoles(all: Point[], most: number): { times: number[]; at: (Point | null)[] } {

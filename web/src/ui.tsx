@@ -78,7 +78,7 @@ export function Trouble({ error, what, again }: { error: unknown; what: string; 
   const e = error instanceof Failed ? error : null;
   return (
     <div class="trouble" role="alert"><Icon name="bang" class="bad" /><div class="grow"><b>{what}</b><p>{safe((error as Error)?.message ?? error, 600)}{/[.!?]$/.test((error as Error)?.message ?? '') ? '' : '.'}</p>
-      {e && (e.code || e.request) && <p class="dim">{e.code && <code>{e.code}</code>} {e.reason && <code>{e.reason}</code>} {e.retry === 'yes' && 'Trying again may help. '}{e.request && <>request <code>{e.request}</code> <Copy text={e.request} label="Copy the request's id" /></>}</p>}
+      {e && (e.code || e.request) && <p class="dim">{e.code && <code>{e.code}</code>} {e.reason && <code>{e.reason}</code>} {e.retry === 'yes' ? 'Trying again may help. ' : e.retry === 'no' ? 'Trying again does not help. ' : ''}{e.request && <>request <code>{e.request}</code> <Copy text={e.request} label="Copy the request's id" /></>}</p>}
     </div>{again && <Btn kind="small" onClick={again}>Try again</Btn>}</div>
   );
 }

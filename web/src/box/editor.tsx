@@ -5,8 +5,9 @@ import { all, ask, Failed, filePath, leave, of, readFile, save, writeFile, type 
 import { bytes, safe, word } from '../lib/format';
 import { route, setQuery } from '../lib/router';
 import { boxes, snaps } from '../live';
-import { counts, diffLines, family, latest } from '../state';
+import { counts, family, latest } from '../state';
 import { Blank, Btn, Icon, Loading, question, Seg, toast, Trouble, useAsk } from '../ui';
+import { DiffView } from './diff';
 import { changed, keptOnly } from './files';
 import { signal } from '@preact/signals';
 import { make, nonce, type Made } from '../cm';
@@ -99,16 +100,12 @@ function Picture({ b, path }: { b: Box; path: string }) {
   return <div class="edit"><Bar b={b} path={path} view="edit">{p.data && <span class="dim">{bytes(p.data.size)}</span>}</Bar>{p.error ? <Trouble error={p.error} what="It cannot be shown." again={p.again} /> : p.data ? <div class="picture"><img src={p.data.url} alt={safe(path.split('/').pop(), 80)} /></div> : <Loading />}</div>;
 }
 
-export const DiffView = ({ patch }: { patch: string }) => (
-  <div class="code" role="region" aria-label="Changes" tabIndex={0}>{diffLines(patch).slice(0, 5000).map((l, i) => l.kind === '@' ? <div key={i} class="hunk"><span /><span /><span /><span>{l.text ? safe(l.text, 200) : '…'}</span></div> : <div key={i} class={l.kind === '+' ? 'add' : l.kind === '-' ? 'del' : ''}><span>{l.old || ''}</span><span>{l.new || ''}</span><span>{l.kind === ' ' ? '' : l.kind}</span><span>{safe(l.text, 1000).replace(/\\t/g, '\t')}</span></div>)}</div>
-);
-
 function Diff({ b, path }: { b: Box; path: string }) {
   const root = family(b.id, boxes.value, snaps.value), mine = [...snaps.value.values()].filter(s => s.sandbox === b.id || s.id === b.from || family(s.sandbox, boxes.value, snaps.value) === root).sort((x, y) => y.created_ms - x.created_ms), since = route.value.query.get('since') ?? latest(b, snaps.value)?.id ?? '', rel = path.slice(b.workdir.length + 1);
   const d = useAsk(() => all<Change>('/diff', { a: since || b.id, b: since ? b.id : undefined, patch: true }).then(c => c.find(x => x.path === rel)), [b.id, path, since, changed.value.get(path) ?? 0]);
   const [plus, minus] = d.data?.patch ? counts(d.data.patch) : [0, 0], label = (s: Snapshot) => `${s.label || s.id.slice(0, 8)}${s.sandbox === b.id ? '' : ` of ${boxes.value.get(s.sandbox)?.name || s.sandbox.slice(0, 8)}`}`;
   return (
     <div class="edit"><Bar b={b} path={path} view="diff"><span class="dim nowrap wide">{plus > 0 && <span class="ok">+{plus}</span>} {minus > 0 && <span class="bad">−{minus}</span>}</span><select class="in small" aria-label="Since which snapshot" value={since} onChange={e => setQuery({ since: e.currentTarget.value || null })}><option value="">since it was made</option>{mine.map(s => <option key={s.id} value={s.id}>since {safe(label(s), 40)}</option>)}</select></Bar>
-      {d.error ? <Trouble error={d.error} what="It cannot be compared." again={d.again} /> : !('data' in d) ? <Loading /> : d.data?.patch ? <DiffView patch={d.data.patch} /> : <Blank title={d.data ? 'Changed, but not as text' : 'Nothing changed'} text={d.data ? 'The new content is not text, or too long to be shown.' : 'It is as it was then.'} />}</div>
+      {d.error ? <Trouble error={d.error} what="It cannot be compared." again={d.again} /> : !('data' in d) ? <Loading /> : d.data?.patch ? <DiffView path={path} patch={d.data.patch} /> : <Blank title={d.data ? 'Changed, but not as text' : 'Nothing changed'} text={d.data ? 'The new content is not text, or too long to be shown.' : 'It is as it was then.'} />}</div>
   );
 }

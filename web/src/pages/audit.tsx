@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { get, session, type AuditLine, type AuditProof, type List } from '../api';
-import { exact, clock, plural, safe, span } from '../lib/format';
+import { exact, clock, plural, safe, span, word } from '../lib/format';
 import { href, route, setQuery } from '../lib/router';
 import { boxes } from '../live';
 import { title } from '../state';
@@ -23,7 +23,7 @@ function Proof() {
   useEffect(() => { void verify(); }, []);
   return (
     <Sheet title="Proof" note="that no line was changed, taken out or put in" actions={<Btn kind="small" onClick={verify}>Verify now</Btn>}><div class="pad proof">
-      {p ? <p class={p.sound ? 'ok' : 'bad'}><Icon name={p.sound ? 'ok' : 'bang'} class="inline" /> {p.sound ? `Lines ${p.first} to ${p.last} follow each other.` : `It is not sound: ${safe(p.why ?? '', 300)}`}{p.torn > 0 && ` ${plural(p.torn, 'line')} cut by a crash.`}{p.dropped > 0 && ` ${p.dropped} refused requests were only counted.`} {p.head && <span class="dim mono">head {safe(p.head, 100)} <Copy text={p.head} label="Copy the head" /></span>}</p> : <p class="soft">Keep the head of a proof elsewhere and give it back later: then nobody can have written the whole log anew.</p>}
-      {error ? <Trouble error={error} what="It could not be verified." again={verify} /> : null}<label class="field"><span>A head that was kept elsewhere (SEQ:HASH)</span><input class="in mono" value={head} onInput={e => setHead(e.currentTarget.value)} spellcheck={false} /></label><Cmd text="cay audit verify" /></div></Sheet>
+      {p ? <p class={p.sound ? 'ok' : 'bad'}><Icon name={p.sound ? 'ok' : 'bang'} class="inline" /> {p.sound ? `Lines ${p.first} to ${p.last} follow each other.` : `It is not sound: ${safe(p.why ?? '', 300)}`}{p.torn > 0 && ` ${plural(p.torn, 'line')} cut by a crash.`}{p.dropped > 0 && ` ${p.dropped} refused requests were only counted.`} {p.head && <span class="dim mono">head {p.last}:{safe(p.head, 100)} <Copy text={`${p.last}:${p.head}`} label="Copy the head" /></span>}</p> : <p class="soft">Keep the head of a proof elsewhere and give it back later: then nobody can have written the whole log anew.</p>}
+      {error ? <Trouble error={error} what="It could not be verified." again={verify} /> : null}<label class="field"><span>A head that was kept elsewhere (SEQ:HASH)</span><input class="in mono" value={head} onInput={e => setHead(e.currentTarget.value)} spellcheck={false} /></label><Cmd text={`cay audit verify${head.trim() ? ` --head ${word(head.trim())}` : ''}`} /></div></Sheet>
   );
 }

@@ -51,10 +51,10 @@ function Log({ id, build, onEnd }: { id: string; build?: Build; onEnd: () => voi
   return <>
     {log.dropped > 0 && <p class="pad dim">{plural(log.dropped, 'line')} of the beginning are no longer shown.</p>}
     <ol class="steps" aria-label="Steps of the build">{steps.map((x, i) => <Step key={`${i}.${x.n}`} x={x} of={log.steps} last={i === steps.length - 1}>
-      {x === bad && log.end && <>{log.end.error && <p class="said bad"><Icon name="x" class="bad" /><span><Said text={log.end.error} most={600} /></span></p>}{help && <div class="said help"><Icon name="bang" class="warn" /><div class="grow">{help.text}<Cmd text={help.cmd.replace('NAME', name)} /></div></div>}</>}</Step>)}
+      {x === bad && log.end && <>{log.end.error && !x.lines.some(l => l.text.includes(log.end!.error)) && <p class="said bad"><Icon name="x" class="bad" /><span><Said text={log.end.error} most={600} /></span></p>}{help && <div class="said help"><Icon name="bang" class="warn" /><div class="grow">{help.text}<Cmd text={help.cmd.replace('NAME', name)} /></div></div>}</>}</Step>)}
       {left > 0 && log.end && <li class="left dim"><Icon name="more" />{plural(left, 'step was', 'steps were')} not reached</li>}</ol>
     {!steps.length && !log.end && <p class="pad dim">It has said nothing yet.</p>}
-    {log.end && <p class="pad" role="status"><span class={`chip ${tone[log.end.state] ?? ''}`}>{safe(log.end.state, 20)}</span> {!bad && log.end.error && <Said text={log.end.error} most={400} />}</p>}
+    {log.end && !bad && <p class="pad" role="status"><span class={`chip ${tone[log.end.state] ?? ''}`}>{safe(log.end.state, 20)}</span> {!bad && log.end.error && <Said text={log.end.error} most={400} />}</p>}
   </>;
 }
 

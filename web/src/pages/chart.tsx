@@ -46,6 +46,16 @@ export function place(all: Boxes, known: ReadonlyMap<string, Snapshot>, W: numbe
   return put;
 }
 
+/** Names of families, and of all where there are few: inside of the chart, and none over another. */
+export function names(put: Place[], W: number): { p: Place; x: number; y: number }[] {
+  const out: { p: Place; x: number; y: number; half: number }[] = [];
+  for (const p of put.filter(q => q.more > 1 || (put.length <= 24 && q.first)).sort((a, b) => b.more - a.more || b.R - a.R)) {
+    const half = Math.min(28, title(p.box).length) * 3.4 + (p.more > 1 ? 10 : 0), x = Math.max(half + 4, Math.min(W - half - 4, p.x)), y = p.y + p.R * 0.82 + 18;
+    if (!out.some(o => Math.abs(o.y - y) < 15 && Math.abs(o.x - x) < o.half + half + 4)) out.push({ p, x, y, half });
+  }
+  return out;
+}
+
 export function Chart() {
   const ref = useRef<HTMLDivElement>(null), [{ W, H }, size] = useState({ W: 0, H: 0 });
   useEffect(() => {
@@ -65,7 +75,7 @@ export function Chart() {
       {families.map(f => <Shore key={f.head.box.id} all={f.all} narrow={W < 600} />)}
       {Array.from({ length: Math.floor(W / 40) }, (_, i) => <path key={i} d={`M${i * 40} ${H}v${i % 2 ? -3 : -6}`} stroke="var(--contour)" />)}
       {put.map(p => <Isle key={p.box.id} p={p} />)}
-      {put.filter(p => p.more > 1 || (put.length <= 24 && p.first)).map(p => <text key={p.box.id} class="isle-name" x={p.x} y={p.y + p.R * 0.82 + 18}>{safe(title(p.box), 28)}{p.more > 1 && <tspan dx="5">{p.more}</tspan>}</text>)}
+      {names(put, W).map(({ p, x, y }) => <text key={p.box.id} class="isle-name" x={x} y={y}>{safe(title(p.box), 28)}{p.more > 1 && <tspan dx="5">{p.more}</tspan>}</text>)}
     </svg>}{boxes.value.size > put.length && <span class="chart-more dim">{put.length} of {boxes.value.size} drawn; <a href="#/sandboxes">the list</a> has all</span>}</div>
   );
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The home page: what waits for a person, then the picture of what exists, then how it goes.
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
-import { get, of, post, session, type AuditLine, type List } from '../api';
+import { signal } from '@preact/signals';
+import { useEffect, useState } from 'preact/hooks';
+import { get, of, post, session, type AuditLine, type List, type Process } from '../api';
 import { bytes, clock, exact, plural, safe, span } from '../lib/format';
 import { href, route, setQuery } from '../lib/router';
 import { lazy } from '../lib/lazy';
 import { allowMenu } from '../actions';
-import { boxes, builds, deadJobs, dismiss, feed, loaded, now, put, refused, samples, snaps, sorted } from '../live';
+import { boxes, builds, deadJobs, dismiss, doctor, feed, loaded, now, put, refused, samples, snaps, sorted } from '../live';
 import { overlay } from '../keys';
-import { failed, lifted, tally, title, why, type Happening } from '../state';
+import { failed, lifted, tally, title, why, type Happening, type Point } from '../state';
 import { attempt, Blank, Btn, Icon, Islet, Loading, Menu, Said, Sheet, Seg, State, toast, Trouble, useAsk, type IconName } from '../ui';
 import { Chart } from './chart';
 import type { PlotProps } from '../plot';
@@ -49,8 +50,8 @@ function Figures() {
   return (
     <dl class="figs">
       <div><dt>Running</dt><dd>{count('running')} <small>of {all.length}</small></dd><dd class="note">{count('paused')} paused, {count('stopped')} stopped{bad > 0 && <>, <span class="bad">{bad} failed</span></>}</dd></div>
-      <div><dt>Create, median</dt><dd>{made.length ? unit(span(quantile(made, 0.5))) : '–'}</dd><dd class="note">{made.length ? `p99 ${span(quantile(made, 0.99))} over ${plural(made.length, 'create')}` : 'None yet over the API'}</dd></div>
-      <div><dt>Command start, median</dt><dd>{began.length ? unit(span(quantile(began, 0.5))) : '–'}</dd><dd class="note">{began.length ? `p99 ${span(quantile(began, 0.99))}; ` : ''}{plural(ran, 'command')} in the past hour</dd></div>
+      <div><dt>Create, median</dt><dd>{made.length ? unit(span(quantile(made, 0.5))) : '–'}</dd><dd class="note">{made.length ? `p99 ${span(quantile(made, 0.99))} over ${plural(made.length, 'create')}` : audit.data ? 'None yet over the API' : '\u00a0'}</dd></div>
+      <div><dt>Command start, median</dt><dd>{began.length ? unit(span(quantile(began, 0.5))) : '–'}</dd><dd class="note">{began.length && doctor.value?.spawn_us ? `${(quantile(began, 0.5) * 1000 / doctor.value.spawn_us).toPrecision(2)} × a bare spawn; ` : began.length ? `p99 ${span(quantile(began, 0.99))}; ` : ''}{audit.data ? `${plural(ran, 'command')} in the past hour` : '\u00a0'}</dd></div>
       <div><dt>Memory</dt><dd>{s ? unit(bytes(memory)) : '–'} {s && <small>of {bytes(s.memory)}</small>}</dd><dd class="note">{s && s.items.length ? `${bytes(memory / s.items.length)} a running sandbox; ${bytes(s.memory_free)} are free` : 'Nothing runs'}</dd></div>
       <div><dt>Left this host</dt><dd>{unit(bytes(out))}</dd><dd class="note">{bytes(back)} came back; {no ? <span class="bad">{no} refused</span> : 'nothing refused'}</dd></div>
     </dl>
@@ -111,25 +112,31 @@ function PastPlots() {
   if (past.error) return <Trouble error={past.error} what="The past cannot be read." again={past.again} />;
   if (!d) return <div class="plots"><Loading rows={3} /></div>;
   const parts = Array.from({ length: PARTS }, (_, i) => d.since + ((i + 0.5) * (d.until - d.since)) / PARTS), count = (f: (a: AuditLine) => boolean) => tally((audit.data ?? []).filter(f).map(a => a.time_ms), d.since, d.until, PARTS), n = (v: number) => String(Math.round(v));
-  const plots: [string, string, number[], PlotProps['lines'], PlotProps['show'], number?][] = [
-    ['CPU', `of ${cpus ?? '?'} cores`, d.times, [{ name: 'cores', color: 'sea', data: d.at.map(q => (q ? q.cpu_milli / 1000 : null)), fill: true }], v => v.toFixed(v < 10 ? 1 : 0), cpus], ['Memory', 'of all that run', d.times, [{ name: 'memory', color: 'sand', data: d.at.map(q => (q ? q.memory : null)), fill: true }], bytes],
-    ['Started', `in ${span((d.until - d.since) / PARTS)} each`, parts, [{ name: 'commands', color: 'sea', data: count(a => /\/(run|processes|pty)$/.test(a.action) && a.verdict === 'ok'), fill: true }, { name: 'sandboxes', color: 'sand', data: count(a => a.action === 'POST /api/v1/sandboxes' && a.verdict === 'ok') }], n], ['Refused', 'requests', parts, [{ name: 'refused', color: 'coral', data: count(a => a.verdict !== 'ok'), fill: true }], n],
+  const per = span((d.until - d.since) / PARTS), at = (f: (q: Point) => number) => d.at.map(q => (q ? f(q) : null));
+  const plots: (Shown & { times: number[] })[] = [
+    { name: 'Started', note: `how many in each ${per}`, times: parts, keys: [['sea', 'commands'], ['sand', 'sandboxes']], p: { lines: [{ name: 'commands', color: 'sea', data: count(a => /\/(run|processes|pty)$/.test(a.action) && a.verdict === 'ok'), fill: true }, { name: 'sandboxes', color: 'sand', data: count(a => a.action === 'POST /api/v1/sandboxes' && a.verdict === 'ok') }], show: n } },
+    { name: 'CPU', times: d.times, keys: [['sea', `of ${cpus ?? '?'} cores`]], p: { lines: [{ name: 'cores', color: 'sea', data: at(q => q.cpu_milli / 1000), fill: true }], show: v => v.toFixed(v < 10 ? 1 : 0), limit: cpus } },
+    { name: 'Memory', times: d.times, keys: [['sand', 'of all that ran']], p: { lines: [{ name: 'memory', color: 'sand', data: at(q => q.memory), fill: true }], show: bytes } },
+    { name: 'Egress', times: d.times, keys: [['sea', 'out'], ['iris', 'in, a second']], p: { lines: [{ name: 'out', color: 'sea', data: at(q => q.net_tx), fill: true }, { name: 'in', color: 'iris', data: at(q => q.net_rx) }], show: bytes } },
   ];
-  return <div class="plots">{plots.map(([name, note, times, lines, show, limit]) => <figure class="plot" key={name}><figcaption><b>{name}</b><span class="dim">{note}</span></figcaption>{times.length > 1 ? <Plot times={times} sync="overview" label={name} lines={lines} show={show} limit={limit} from={d.since} to={d.until} /> : <p class="dim">Nothing is kept of that time.</p>}</figure>)}</div>;
+  return <div class="plots">{plots.map(({ times, ...x }) => <Figure key={x.name} {...x}>{times.length > 1 ? <Plot times={times} sync="overview" label={x.name} {...x.p} from={d.since} to={d.until} /> : <p class="dim">Nothing is kept of that time.</p>}</Figure>)}</div>;
 }
+
+interface Shown { name: string; note?: string; keys: [string, string][]; p: Omit<PlotProps, 'times' | 'sync' | 'label'> }
+const Figure = ({ name, note, keys, children }: Shown & { children: ComponentChildren }) => <figure class="plot"><figcaption><b title={note}>{name}</b>{keys.map(([c, k], i) => <span key={k} class={`key key-${c} ${i ? 'dash' : ''}`}>{k}</span>)}</figcaption>{children}</figure>;
 
 function LivePlots() {
   const s = samples.value, t = s.map(x => x.time_ms);
   const same = (x: (typeof s)[number], p: (typeof s)[number], f: (i: (typeof s)[number]['items'][number]) => number) => { const old = new Map(p.items.map(i => [i.id, f(i)])); return x.items.reduce((n, i) => n + (old.has(i.id) ? Math.max(0, f(i) - old.get(i.id)!) : 0), 0); };
   const flow = (f: (i: (typeof s)[number]['items'][number]) => number) => s.map((x, i) => { const p = s[i - 1], d = p ? x.time_ms - p.time_ms : 0; return p && d < 10000 ? (same(x, p, f) / d) * 1000 : null; });
   const per = (k: 'created' | 'exec') => s.map((x, i) => (i ? x.tally?.[k] ?? 0 : null));
-  const plots: { name: string; keys: [string, string][]; p: Omit<PlotProps, 'times' | 'sync' | 'label'> }[] = [
+  const plots: Shown[] = [
     { name: 'Started', keys: [['sea', 'commands'], ['sand', 'sandboxes']], p: { lines: [{ name: 'commands', color: 'sea', data: per('exec'), fill: true }, { name: 'sandboxes', color: 'sand', data: per('created') }], show: v => String(Math.round(v)) } },
     { name: 'CPU', keys: [['sea', `of ${s.at(-1)?.cpus ?? 1} cores`]], p: { lines: [{ name: 'cores', color: 'sea', data: flow(i => i.cpu_us / 1e6), fill: true }], show: v => v.toFixed(v < 10 ? 1 : 0), limit: s.at(-1)?.cpus } },
     { name: 'Memory', keys: [['sand', `of ${bytes(s.at(-1)?.memory ?? 0)}`]], p: { lines: [{ name: 'memory', color: 'sand', data: s.map(x => x.items.reduce((n, i) => n + i.memory, 0)), fill: true }], show: bytes } },
     { name: 'Egress', keys: [['sea', 'out'], ['iris', 'in, a second']], p: { lines: [{ name: 'out', color: 'sea', data: flow(i => i.net_tx), fill: true }, { name: 'in', color: 'iris', data: flow(i => i.net_rx) }], show: v => bytes(v) } },
   ];
-  return <div class="plots">{plots.map(({ name, keys, p }) => <figure class="plot" key={name}><figcaption><b>{name}</b>{keys.slice(0, p.lines.length).map(([c, k], i) => <span key={k} class={`key key-${c} ${i ? 'dash' : ''}`}>{k}</span>)}</figcaption>{s.length > 1 ? <Plot times={t} sync="overview" label={name} {...p} /> : <Loading rows={2} />}</figure>)}</div>;
+  return <div class="plots">{plots.map(x => <Figure key={x.name} {...x}>{s.length > 1 ? <Plot times={t} sync="overview" label={x.name} {...x.p} /> : <Loading rows={2} />}</Figure>)}</div>;
 }
 
 // ------------------------------------------------------------------ just now
@@ -137,25 +144,38 @@ function LivePlots() {
 const kinds: Record<string, [IconName, string, string]> = { created: ['plus', '', 'created'], paused: ['pause', '', 'paused'], resumed: ['play', '', 'resumed'], stopped: ['x', '', 'stopped'], removed: ['bin', '', 'removed'], exec: ['exec', '', 'started a command'], exit: ['ok', 'ok', 'a command ended'], limit: ['bang', 'warn', 'reached a limit'], net: ['no', 'bad', 'refused'], snapshot: ['snap', 'sandc', 'a snapshot was taken'], lost: ['bang', 'warn', 'events were lost'] };
 export function tell(e: Happening): string {
   if (e.kind === 'net') return `refused ${e.net?.name || e.net?.addr || '?'}${e.net?.port ? ':' + e.net.port : ''}, ${why(e.net?.reason ?? '').toLowerCase().replace(/\.$/, '')}`;
-  if (e.kind === 'exit') return e.code ? `a command ended with ${e.code}${e.reason && e.reason !== 'exit' ? `, ${e.reason}` : ''}` : 'a command ended';
+  const p = e.process ? commands.value.get(e.process) : undefined;
+  if (e.kind === 'exec' && p) return p.command;
+  if (e.kind === 'exit') return `${p?.command ?? 'a command'}${e.code || !p ? ` ended${e.code ? ` with ${e.code}${e.reason && e.reason !== 'exit' ? `, ${e.reason}` : ''}` : ''}` : ''}`;
   if (e.kind === 'snapshot') { const s = e.snapshot ? snaps.value.get(e.snapshot) : undefined; return e.reason === 'removed' ? 'a snapshot was deleted' : `snapshot ${s?.label ? `“${s.label}”` : (e.snapshot ?? '').slice(0, 8)}${s?.files ? `, ${plural(s.files, 'file')} changed` : ''}`; }
   return `${kinds[e.kind]?.[2] ?? e.kind}${e.reason && e.kind !== 'created' ? `: ${e.reason}` : ''}`;
+}
+/** What commands of the feed are called, and how long they took: events tell only their ids. Asked for once a sandbox, when something of it is unknown. */
+const commands = signal<ReadonlyMap<string, { command: string; took: number }>>(new Map()), asked = new Set<string>();
+function useCommands(items: Happening[]) {
+  const missing = [...new Set(items.filter(e => e.process && boxes.value.get(e.sandbox)?.state === 'running' && !asked.has(e.process + e.kind)).map(e => e.sandbox))];
+  useEffect(() => {
+    for (const e of items) if (e.process) asked.add(e.process + e.kind);
+    if (asked.size > 5000) asked.clear();
+    for (const id of missing) get<List<Process>>(of(id, '/processes'), { ended: true }).then(l => { const m = new Map([...commands.peek()].slice(-2000)); for (const p of l.items) if (p.id) m.set(p.id, { command: p.command, took: p.ended_ms ? p.ended_ms - p.started_ms : 0 }); commands.value = m; }, () => undefined);
+  }, [missing.join()]);
 }
 const spoken = (a: AuditLine) => a.action.replace(/^(\w+) \/api\/v1\//, '$1 ').replace('sandboxes/{id}', 'sandbox');
 
 function Feed() {
   const [more, show] = useState(false);
   const old = useAsk(() => get<List<AuditLine>>('/audit', { last: 30 }), []);
-  const items = feed.value.slice(0, more ? 100 : 12);
+  const over = new Set(feed.value.filter(e => e.kind === 'exit').map(e => e.process)), all = feed.value.filter(e => !(e.kind === 'exec' && over.has(e.process)) && !(e.process && !boxes.value.has(e.sandbox))), items = all.slice(0, more ? 100 : 12); // a command is one line, while its sandbox is there
+  useCommands(items);
   const name = (id: string) => { const b = boxes.value.get(id); return b ? title(b) : id ? id.slice(0, 10) : 'server'; };
   return (
     <Sheet title="Just now" note="as it happens" actions={<a href="#/audit">All requests</a>} class="gap">
       <div class="feed" aria-live="off">
-        {items.map(e => { const [icon, tone] = e.kind === 'exit' && e.code ? ['x', 'bad'] as const : kinds[e.kind] ?? ['pulse', '']; return <FeedRow key={e.id} t={e.time_ms} icon={icon as IconName} tone={tone} who={e.sandbox ? <a class="cut" href={href(['sandbox', e.sandbox, e.kind === 'net' ? 'network' : e.kind === 'snapshot' ? 'snapshots' : undefined])}>{safe(name(e.sandbox), 40)}</a> : <span />} what={tell(e)} note={e.process ? e.process.slice(0, 8) : ''} />; })}
+        {items.map(e => { const [icon, tone] = e.kind === 'exit' && e.code ? ['x', 'bad'] as const : kinds[e.kind] ?? ['pulse', '']; return <FeedRow key={e.id} t={e.time_ms} icon={icon as IconName} tone={tone} who={e.sandbox ? <a class="cut" href={href(['sandbox', e.sandbox, e.kind === 'net' ? 'network' : e.kind === 'snapshot' ? 'snapshots' : undefined])}>{safe(name(e.sandbox), 40)}</a> : <span />} what={tell(e)} mono={!!commands.value.get(e.process)} note={(took => (took ? span(took) : e.process ? e.process.slice(0, 8) : ''))(e.kind === 'exit' ? commands.value.get(e.process)?.took ?? 0 : 0)} />; })}
         {items.length < 8 && [...(old.data?.items ?? [])].reverse().filter(a => !feed.value.some(e => Math.abs(e.time_ms - a.time_ms) < 1500 && e.sandbox === a.object)).slice(0, 12 - items.length).map(a => <FeedRow key={a.seq} t={a.time_ms} icon={a.verdict === 'ok' ? 'audit' : 'no'} tone={a.verdict === 'ok' ? '' : 'bad'} who={boxes.value.has(a.object) ? <a class="cut" href={href(['sandbox', a.object])}>{safe(name(a.object), 40)}</a> : <span class="cut dim">{safe(a.object, 24)}</span>} what={spoken(a)} note={a.us ? span(a.us / 1000) : ''} />)}
       </div>
-      {feed.value.length > items.length && <p class="pad"><Btn kind="small" onClick={() => show(true)}>{feed.value.length - items.length} older</Btn></p>}
+      {all.length > items.length && <p class="pad"><Btn kind="small" onClick={() => show(true)}>{all.length - items.length} older</Btn></p>}
     </Sheet>
   );
 }
-const FeedRow = ({ t, icon, tone, who, what, note }: { t: number; icon: IconName; tone: string; who: ComponentChildren; what: string; note: string }) => <><time class="mono dim" title={exact(t)}>{clock(t)}</time><Icon name={icon} class={tone} />{who}<span class="cut soft" title={safe(what, 2000)}>{safe(what, 200)}</span><code class="dim">{safe(note, 40)}</code></>;
+const FeedRow = ({ t, icon, tone, who, what, note, mono }: { t: number; icon: IconName; tone: string; who: ComponentChildren; what: string; note: string; mono?: boolean }) => <><time class="mono dim" title={exact(t)}>{clock(t)}</time><Icon name={icon} class={tone} />{who}<span class={`cut soft ${mono ? 'mono' : ''}`} title={safe(what, 2000)}>{safe(what, 200)}</span><code class="dim">{safe(note, 40)}</code></>;

@@ -12,10 +12,12 @@ import { Dialog, Icon, type IconName } from '../ui';
 import { toggleTheme } from '../theme';
 import { tabs } from '../box/page';
 
+/** What stands together and is of one kind, under its name. */
+const runs = (all: Item[]) => all.reduce<[string, [Item, number][]][]>((out, x, k) => { if (out.at(-1)?.[0] !== x.group) out.push([x.group, []]); out.at(-1)![1].push([x, k]); return out; }, []);
 interface Item { text: string; note: string; icon: IconName; cmd?: string; act: () => unknown; group: string }
 
 export default function Palette() {
-  const [q, setQ] = useState(''), [at, move] = useState(0), [cmd, showCmd] = useState(false), [files, setFiles] = useState<string[]>([]), list = useRef<HTMLUListElement>(null), close = () => { overlay.value = ''; };
+  const [q, setQ] = useState(''), [at, move] = useState(0), [cmd, showCmd] = useState(false), [files, setFiles] = useState<string[]>([]), list = useRef<HTMLDivElement>(null), close = () => { overlay.value = ''; };
   const b = route.value.path[0] === 'sandbox' ? boxes.value.get(route.value.path[1] ?? '') : undefined;
   useEffect(() => { if (b?.state === 'running') get<List<File>>(of(b.id, '/files/list'), { path: b.workdir, depth: 3 }).then(l => setFiles(l.items.filter(f => f.type === 'file').slice(0, 3000).map(f => f.path)), () => undefined); }, [b?.id]);
   const items = useMemo((): Item[] => {
@@ -38,7 +40,7 @@ export default function Palette() {
   };
   return (
     <Dialog id="palette" label="Find or run" onClose={close}><input autofocus role="combobox" aria-expanded="true" aria-controls="found" aria-activedescendant={found[i] ? `found-${i}` : undefined} aria-label="Find or run" placeholder="Find or run…" value={q} onInput={e => { setQ(e.currentTarget.value); move(0); }} onKeyDown={keys} spellcheck={false} />
-      <ul class="res" id="found" role="listbox" aria-label="Found" ref={list}>{found.map((x, k) => <li key={x.group + x.text + k} id={`found-${k}`} role="option" aria-selected={k === i} onPointerMove={() => move(k)} onClick={() => run(x)}><Icon name={x.icon} /><span class="cut">{safe(x.text, 80)}</span><span class="dim cut">{k === i && cmd && x.cmd ? <code>{safe(x.cmd, 90)}</code> : safe(x.note, 60)}</span></li>)}{!found.length && <li class="dim">Nothing is called that.</li>}</ul>
+      <div class="res" id="found" role="listbox" aria-label="Found" ref={list}>{runs(found).map(([name, some]) => <div key={name + some[0]![1]} role="group" aria-label={name}>{some.map(([x, k]) => <div key={x.group + x.text + k} id={`found-${k}`} class="found" role="option" aria-selected={k === i} onPointerMove={() => move(k)} onClick={() => run(x)}><Icon name={x.icon} /><span class="cut">{safe(x.text, 80)}</span><span class="dim cut">{k === i && cmd && x.cmd ? <code>{safe(x.cmd, 90)}</code> : safe(x.note, 60)}</span></div>)}</div>)}{!found.length && <div class="found dim" role="option" aria-selected="false" aria-disabled="true">Nothing is called that.</div>}</div>
       <div class="pfoot dim"><kbd>↑</kbd> <kbd>↓</kbd> choose <kbd>↵</kbd> run <kbd>Tab</kbd> show the command <kbd>Esc</kbd> back</div></Dialog>
   );
 }
