@@ -137,19 +137,30 @@ static int reach(const cay_ses_port *p)
     return !memcmp(p->addr, lo6, 16) ? 2 : !memcmp(p->addr, any, 16) ? 1 : 0;
 }
 
-int cay__ses_connect(cay__ses *s)
+static int best_family(uint64_t port)
 {
     CAY_AUTOFREE listeners *all = read_all();
     int best = 0, family = 0;
     if (!all)
         return -1;
     for (size_t i = 0; i < all->n; i++) {
-        int r = all->l[i].p.port == s->req->a ? reach(&all->l[i].p) : 0;
+        int r = all->l[i].p.port == port ? reach(&all->l[i].p) : 0;
         if (r > best) {
             best = r;
             family = all->l[i].p.family;
         }
     }
+    return family;
+}
+
+/* Who says a family tries whether anybody listens there. To look for that takes milliseconds: the kernel goes through the sockets of the whole machine. */
+int cay__ses_connect(cay__ses *s)
+{
+    uint64_t port = s->req->a;
+    bool ours = port == 53 || port == CAY__NET_PORT;
+    int family = ours ? 0 : s->req->b == AF_INET || s->req->b == AF_INET6 ? (int)s->req->b : best_family(port);
+    if (family < 0)
+        return -1;
     errno = ECONNREFUSED;
     CAY_AUTOFD sock = family ? socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
     if (sock < 0)

@@ -17,7 +17,7 @@ enum {
     ROUND = 256 << 10,       /* read at one turn of the loop, so that others have theirs */
     HINTS = 16,              /* 1xx answers before the real one */
     HEAD_MS = 300000,        /* until an answer begins */
-    CONNECT_MS = 5000,
+    CONNECT_MS = 10000,
 };
 
 typedef enum phase { HEAD, LENGTH, CHUNKS, TO_END, TUNNEL, DONE } phase;

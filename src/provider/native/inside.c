@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -112,20 +113,54 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
     return cay__fd_nonblock(fd, false) ? 0 : cay_fail_sys(err, CAY_ESYS, "port %u", port);
 }
 
-int cay__nf_connect(cay__sessions *s, const cay_call *call, uint16_t port, int *out, cay_err *err)
+/* A hundred who come at once take turns with the few sessions that stay: a worker answers in less time than another one is forked. */
+static int take_turn(cay__sessions *s, const cay_call *call, const char *what, cay_err *err)
 {
-    char what[32], num[21];
-    cay__str_join(what, sizeof what, "port ", cay__str_u64(num, port), NULL);
-    cay__ses_ask ask = { .op = CAY_SES_CONNECT, .what = what, .a = port };
-    cay_ses_rep buf = { 0 }, *rep;
+    int rc = 0;
+    pthread_mutex_lock(&s->lock);
+    while (s->connecting >= CAY__SESSIONS_IDLE && (rc = cay__call_check(call, what, err)) == 0) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += 50000000; /* the call may be over meanwhile */
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&s->turn, &s->lock, &until);
+    }
+    s->connecting += rc == 0;
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static void end_turn(cay__sessions *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->connecting--;
+    pthread_cond_signal(&s->turn);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int ask_socket(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, cay_ses_rep *buf, cay_ses_rep **rep, int *fd, cay_err *err)
+{
     cay__ses_conn c;
-    CAY_AUTOFD fd = -1;
-    CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
-    int rc = cay__ses_next(&c, call, &ask, &buf, sizeof buf, &rep, &fd, err);
-    if (rc == 0 || (buf.magic == CAY_SES_MAGIC && buf.sys > 0))
+    CAY_TRY(cay__ses_begin(s, call, ask, &c, err));
+    int rc = cay__ses_next(&c, call, ask, buf, sizeof *buf, rep, fd, err);
+    if (rc == 0 || (buf->magic == CAY_SES_MAGIC && buf->sys > 0))
         cay__ses_give(s, &c);
     else
         cay__ses_hang_up(&c);
+    return rc;
+}
+
+static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int by, int *out, cay_err *err)
+{
+    char what[32], num[21];
+    cay__str_join(what, sizeof what, "port ", cay__str_u64(num, port), NULL);
+    cay__ses_ask ask = { .op = CAY_SES_CONNECT, .what = what, .a = port, .b = (uint64_t)by };
+    cay_ses_rep buf = { 0 }, *rep = NULL;
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(take_turn(s, call, what, err));
+    int rc = ask_socket(s, call, &ask, &buf, &rep, &fd, err);
+    end_turn(s);
     if (rc < 0)
         return rc;
     int family = rep->a == AF_INET ? AF_INET : AF_INET6;
@@ -134,4 +169,14 @@ int cay__nf_connect(cay__sessions *s, const cay_call *call, uint16_t port, int *
     CAY_TRY(connect_lo(call, fd, family, port, err));
     *out = CAY_STEAL_FD(fd);
     return 0;
+}
+
+/* 127.0.0.1, which most listen on, ::1 when nobody is there. An init of a former version says itself which it is. */
+int cay__nf_connect(cay__sessions *s, const cay_call *call, uint16_t port, int *out, cay_err *err)
+{
+    int rc = connect_by(s, call, port, AF_INET, out, err);
+    if (rc != CAY_ENOENT)
+        return rc;
+    int second = connect_by(s, call, port, AF_INET6, out, NULL);
+    return second == 0 || second == CAY_ENOENT ? second : rc; /* without IPv6 there is no second */
 }

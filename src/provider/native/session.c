@@ -66,6 +66,11 @@ void cay__sessions_open(cay__sessions *s, int (*open)(void *, const cay_call *, 
 {
     *s = (cay__sessions){ .open = open, .arg = arg };
     pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_t at;
+    pthread_condattr_init(&at);
+    pthread_condattr_setclock(&at, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->turn, &at);
+    pthread_condattr_destroy(&at);
     for (size_t i = 0; i < CAY__SESSIONS_IDLE; i++)
         s->idle[i].sock = -1;
 }
@@ -81,6 +86,7 @@ void cay__sessions_drop(cay__sessions *s)
 void cay__sessions_close(cay__sessions *s)
 {
     cay__sessions_drop(s);
+    pthread_cond_destroy(&s->turn);
     pthread_mutex_destroy(&s->lock);
 }
 

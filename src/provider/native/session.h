@@ -23,6 +23,8 @@ typedef struct cay__sessions {
     void           *arg;
     uint64_t        netns; /* SO_NETNS_COOKIE of the box's network namespace; 0: not known */
     pthread_mutex_t lock;
+    pthread_cond_t  turn;       /* for who waits to connect */
+    unsigned        connecting; /* that ask for a socket now */
     struct {
         int  sock;
         char user[CAY__SESSION_USER];
