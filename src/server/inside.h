@@ -207,6 +207,9 @@ void cay__stream_work(cay__conn *c);       /* on a worker */
 bool cay__stream_wants_work(const cay__conn *c);
 void cay__stream_sweep(cay__conn *c, int64_t now);
 void cay__stream_free(cay__conn *c);
+/* harden.c: before any thread. */
+int  cay__harden(cay_err *err);
+
 /* once.c */
 int  cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err); /* CAY_EEXIST: answered before */
 void cay__once_answer(cay__req *r, int status, const char *type, const void *data, size_t len);

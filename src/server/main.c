@@ -337,7 +337,7 @@ int main(int argc, char **argv)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     allow_many_files();
     json_object_seed(0);
-    if (take_words(argc, argv, &w, &s.conf, &err) < 0 || start(&s, &w, &err) < 0) {
+    if (take_words(argc, argv, &w, &s.conf, &err) < 0 || cay__harden(&err) < 0 || start(&s, &w, &err) < 0) {
         fprintf(stderr, "cay: %s\n", err.msg);
         return err.code == CAY_EINVAL ? 2 : 1;
     }
