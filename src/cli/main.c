@@ -109,7 +109,7 @@ static int unknown_verb(int argc, char **argv)
         cay_fail(&err, CAY_EINVAL, "unknown command \"%s%s%.80s\"; did you mean `cay %s%s%s`?", first, blank, word, first,
                  blank, near);
     else
-        cay_fail(&err, CAY_EINVAL, "unknown command \"%s%s%.80s\"; `cay help` shows all", first, blank, word);
+        cay_fail(&err, CAY_EINVAL, "unknown command \"%s%s%.80s\"; `cay help%s%s` shows %s", first, blank, word, blank, first, family ? "those of that kind" : "all");
     return cli_fail(&err, CLI_USAGE);
 }
 

@@ -59,17 +59,34 @@ static void add_missing(cay__buf *detail, const cay_layer *l)
         cay__buf_fmt(detail, "%s%s", detail->len ? "," : "{\"missing\":[", one.data);
 }
 
+/* As many words as there is room for. */
+static void cut(char *out, size_t room, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    if (n < room) {
+        cay__str_copy(out, room, n ? text : "");
+        return;
+    }
+    for (n = room - sizeof "…"; n && text[n] != ' '; n--)
+        ;
+    memcpy(out, text, n);
+    cay__str_copy(out + n, room - n, "…");
+}
+
 static int check_features(const cay_probe *p, const char *const *require, cay_err *err)
 {
-    CAY_AUTOBUF text = CAY__BUF(200), detail = CAY__BUF(sizeof err->detail - 1);
+    CAY_AUTOBUF text = CAY__BUF(sizeof err->msg - 8), detail = CAY__BUF(sizeof err->detail - 1);
     for (; require && *require; require++) {
         const cay_layer *l = find_layer(p, *require);
         if (!l)
             return unknown_feature(p, *require, err);
         if (!strcmp(l->state, "on"))
             continue;
-        cay__buf_fmt(&text, "%s%s is %s (%.70s%s%.70s)", text.len ? "; " : "", l->name, l->state, l->why ? l->why : "",
-                     l->remedy && *l->remedy ? ": " : "", l->remedy ? l->remedy : "");
+        char why[108], remedy[108];
+        size_t room = require[1] || text.len ? 40 : sizeof why;
+        cut(why, room, l->why);
+        cut(remedy, room, l->remedy);
+        cay__buf_fmt(&text, "%s%s is %s (%s%s%s)", text.len ? "; " : "", l->name, l->state, why, *remedy ? ": " : "", remedy);
         add_missing(&detail, l);
     }
     if (!text.len && !text.full)
@@ -86,9 +103,10 @@ static int level_missing(const cay__place *p, const cay_probe *probe, int want, 
 {
     const cay_layer *l = find_layer(probe, "user-namespace");
     bool cause = l && strcmp(l->state, "on") != 0 && l->why;
+    const char *other = want >= CAY_LEVEL_VM ? "there is no provider with virtual machines yet" : want == CAY_LEVEL_ROOT ? "run as root, where cgroups can be written" : "cay doctor tells the cause";
     return cay_fail_why(err, CAY_EISOLATION, "level_missing", "provider %s gives level %d (%s) here and %d (%s) is asked for; %.100s%s%.80s",
                         p->ops->name, (int)probe->level, cay_level_name(probe->level), want,
-                        cay_level_name((cay_level)want), cause ? l->why : "cay doctor tells the cause",
+                        cay_level_name((cay_level)want), cause ? l->why : other,
                         cause && l->remedy && *l->remedy ? ": " : "", cause && l->remedy ? l->remedy : "");
 }
 

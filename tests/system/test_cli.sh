@@ -56,6 +56,7 @@ s=$(date +%s%N); run "$cay" doctor; e=$(date +%s%N); [ $(((e - s) / 1000000)) -l
 run "$cay" run -q -- echo hello; is 0 && says hello && [ ! -s "$t/err" ]; ok 'run prints the output of its command'
 run "$cay" run -q -- sh -c 'echo o; echo e >&2; exit 7'; is 7 && says o && errs e; ok 'run keeps streams apart and passes the code'
 run "$cay" run -q -- sh -c 'kill -TERM $$'; is 143; ok 'a signal is 128 + its number'
+run "$cay" files frob x; is 2 && errs 'cay help files'; ok 'an unknown verb of a kind is told where that kind is explained'
 run "$cay" run -q -- /no/such/program; is 127; ok '127 when the command is not found'
 run "$cay" run -q -- /etc; is 126; ok '126 when it cannot be run'
 # Nothing is ready, so the command comes before its sandbox is there.
@@ -83,7 +84,7 @@ run "$cay" run --mount /no/such/dir -- true; is 2 && errs /no/such/dir; ok 'a mo
 run "$cay" run --isolation strong -- true; is 2 && errs strong; ok 'an unknown level is named'
 run "$cay" run --isolation vm -- true; is 125; ok 'a level the host lacks is refused'
 run "$cay" run --template nosuch -- true; is 125 && errs nosuch; ok 'an unknown template is named'
-run "$cay" run --user 'no such' -- true; [ "$code" -ge 2 ] && errs 'no such'; ok 'an unknown user is named'
+run "$cay" run --user nobodyx -- true; [ "$code" -ge 2 ] && errs nobodyx; ok 'an unknown user is named'
 run "$cay" run --name "$(printf 'a\nb')" -- true; is 2; ok 'a name with a newline is refused'
 run "$cay" ls -q; is 0 && [ ! -s "$t/out" ]; ok 'run leaves nothing in the list'
 

@@ -243,6 +243,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         CAY_TRY(image ? cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err) : cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
     if (can_wait(n, spec, &fds)) {
         *out = box_new(n, id);
+        cay__str_copy((*out)->user, sizeof (*out)->user, spec->user ? spec->user : "");
         (*out)->wish = wish_new(&m, &tail);
         return 0;
     }
@@ -258,6 +259,7 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     else if (!together)
         CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
     cay__nbox *b = box_new(n, id);
+    cay__str_copy(b->user, sizeof b->user, spec->user ? spec->user : "");
     int rc = together ? cay__nbox_policy_ahead(b, call, &ask, spec->net, &sock, err) : 0;
     CAY_FAULT("client.create.answered");
     if (sock >= 0 && spec->ephemeral)
@@ -436,18 +438,24 @@ int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__
 
 /* ---- operations ---- */
 
+/* Its default user is looked up with the first command: who made it is told which one is missing. */
+static int name_user(const cay__nbox *b, const cay_spawn *spec, int rc, cay_err *err)
+{
+    return rc < 0 && err && !spec->user && b->user[0] && !strncmp(err->reason, "user_", 5) ? cay_wrap(err, rc, "user %.60s", b->user) : rc;
+}
+
 int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
 {
     cay__nbox *b = box;
     if (!b->wish)
-        return cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);
+        return name_user(b, spec, cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err), err);
     cay__ask ask = { .type = CAY_MSG_CREATE, .body = &b->wish->m, .len = sizeof b->wish->m, .tail = b->wish->tail, .tail_len = b->wish->len };
     CAY_FAULT("client.run.send");
     b->n->link.ahead = &ask;
     int rc = cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);
     b->n->link.ahead = NULL;
     CAY_FAULT("client.run.answered");
-    CAY_TRY(rc); /* one that was made nevertheless ends with our connection */
+    CAY_TRY(name_user(b, spec, rc, err)); /* one that was made nevertheless ends with our connection */
     own(b, fcntl(cay__proc_conn(*proc), F_DUPFD_CLOEXEC, 3));
     free(CAY_STEAL(b->wish));
     return 0;

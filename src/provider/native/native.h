@@ -39,6 +39,7 @@ typedef struct cay__nbox {
     cay_layer    *layers; /* made once, for status() */
     size_t        nlayers;
     char          reason[24];
+    char          user[64]; /* who was asked for at create, for messages; "": nobody by name, or not ours */
     cay_m_boxinfo info;
     struct wish  *wish;   /* it has not been asked for yet, or that was not answered */
 } cay__nbox;

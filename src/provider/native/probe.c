@@ -33,7 +33,7 @@ static const struct {
     { "pids-limit", CAY_FEAT_PIDS, "soft", "no pids cgroup", DELEGATE },
     { "cpu-limit", CAY_FEAT_CPU, "soft", "no cpu cgroup: affinity only", DELEGATE },
     { "io-limit", CAY_FEAT_IO, "off", "no io cgroup", DELEGATE },
-    { "disk-quota", CAY_FEAT_QUOTA, "soft", "the state directory has no project quota: use is measured every few seconds", "as root, put the state directory on xfs or ext4 (mkfs.ext4 -O quota,project) mounted with prjquota; or require it, and the sandbox gets a disk image of its own" },
+    { "disk-quota", CAY_FEAT_QUOTA, "soft", "no project quota on the state directory: use is measured every few seconds", "as root, --require disk-quota gives a disk image; or mount the state directory with prjquota" },
 };
 
 size_t cay__native_box_layers(const cay_m_hello *h, uint32_t flags, cay_layer *out, size_t max)
