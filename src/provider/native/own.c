@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ephemeral boxes: whoever holds the connection is their owner. */
+#include "box.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <sys/socket.h>
+
+void cay__nbox_own(cay__nbox *b, int sock)
+{
+    pthread_mutex_lock(&b->n->own_lock);
+    b->owner = sock;
+    b->next_owned = b->n->owned;
+    b->n->owned = b;
+    pthread_mutex_unlock(&b->n->own_lock);
+}
+
+/* A create of a box that is there is answered with it, and makes the asker its owner. */
+static void claim(cay__nbox *b)
+{
+    char probe;
+    cay_m_create m = { .flags = CAY_CREATE_EPHEMERAL };
+    cay__ask ask = { .type = CAY_MSG_CREATE, .body = &m, .len = sizeof m };
+    cay__reply r = { 0 };
+    int sock = -1;
+    if (recv(b->owner, &probe, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+        return; /* its keeper is alive */
+    memcpy(m.id, b->id, sizeof m.id);
+    CAY_FAULT("client.claim.send");
+    cay__link fresh = { .dial = b->n->link.dial, .arg = b->n, .peer = "keeper", .lock = PTHREAD_MUTEX_INITIALIZER };
+    if (cay__link_begin(&fresh, NULL, &ask, &r, &sock, NULL) == 0) {
+        close(b->owner);
+        b->owner = sock;
+    }
+    cay__link_close(&fresh);
+}
+
+void cay__nbox_claim_all(void *native)
+{
+    cay__native *n = native;
+    pthread_mutex_lock(&n->own_lock);
+    for (cay__nbox *b = n->owned; b; b = b->next_owned)
+        claim(b);
+    pthread_mutex_unlock(&n->own_lock);
+}
+
+void cay__nbox_disown(cay__nbox *b)
+{
+    if (b->owner < 0)
+        return;
+    pthread_mutex_lock(&b->n->own_lock);
+    for (cay__nbox **p = &b->n->owned; *p; p = &(*p)->next_owned)
+        if (*p == b) {
+            *p = b->next_owned;
+            break;
+        }
+    claim(b); /* a keeper that does not know us would never hear that we are done */
+    pthread_mutex_unlock(&b->n->own_lock);
+    cay__close_fd(&b->owner);
+}
