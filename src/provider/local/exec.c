@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "host.h"
+/* Processes that were started: their ends, signals, time and input. */
+#include "exec.h"
 #include "tree.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/sandbox.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150, RING = 1 << 20, ARGS_MAX = 1 << 18, OWN_MS = 10000 };
+enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150 };
 
 /* ------------------------------------------------------------------ finding and forgetting */
 
@@ -139,7 +137,7 @@ static bool streams_over(const proc *p)
     return p->out[0].w.fd < 0 && (!p->out[1].ring || p->out[1].w.fd < 0);
 }
 
-static void on_stream_closed(stream *s)
+void cay__exec_on_stream_closed(stream *s)
 {
     proc *p = s->owner;
     cay__stream_end(s); /* readers of a stream that the process closed need not wait for its exit */
@@ -147,12 +145,12 @@ static void on_stream_closed(stream *s)
         finish(p);
 }
 
-static void on_linger(cay__timer *t)
+void cay__exec_on_linger(cay__timer *t)
 {
     finish((proc *)((char *)t - offsetof(proc, linger)));
 }
 
-static void on_exit_status(proc *p, const child_msg *m)
+void cay__exec_on_exit_status(proc *p, const child_msg *m)
 {
     int st = m->a;
     int sig = WIFSIGNALED(st) ? WTERMSIG(st) : 0;
@@ -191,12 +189,12 @@ bool cay__exec_signal(proc *p, int sig, cay_scope scope)
     return true;
 }
 
-static void on_kill(cay__timer *t)
+void cay__exec_on_kill(cay__timer *t)
 {
     order((proc *)((char *)t - offsetof(proc, kill)), SIGKILL, CAY_SCOPE_TREE);
 }
 
-static void on_timeout(cay__timer *t)
+void cay__exec_on_timeout(cay__timer *t)
 {
     proc *p = (proc *)((char *)t - offsetof(proc, timeout));
     p->why = "time";
@@ -245,7 +243,7 @@ static void on_failed(proc *p, const child_msg *m)
     proc_free(p);
 }
 
-static void on_ctl(cay__watch *w, uint32_t events)
+void cay__exec_on_ctl(cay__watch *w, uint32_t events)
 {
     proc *p = (proc *)((char *)w - offsetof(proc, ctl));
     child_msg m;
@@ -259,7 +257,7 @@ static void on_ctl(cay__watch *w, uint32_t events)
     } else if (n == sizeof m && m.op == CHILD_FAILED) {
         on_failed(p, &m);
     } else if (n == sizeof m && m.op == CHILD_EXITED) {
-        on_exit_status(p, &m);
+        cay__exec_on_exit_status(p, &m);
     } else { /* no process is left below the reaper */
         watch_close(p->h, &p->ctl);
         cay__timer_cancel(&p->kill);
@@ -271,14 +269,14 @@ static void on_ctl(cay__watch *w, uint32_t events)
             cay__tree_kill_exact(p->pid, p->start, SIGKILL);
             m = (child_msg){ .a = SIGKILL };
             p->why = "lost";
-            on_exit_status(p, &m);
+            cay__exec_on_exit_status(p, &m);
         }
     }
 }
 
 /* ------------------------------------------------------------------ stdin */
 
-static void on_in(cay__watch *w, uint32_t events)
+void cay__exec_on_in(cay__watch *w, uint32_t events)
 {
     proc *p = (proc *)((char *)w - offsetof(proc, in));
     bool broken = (events & (EPOLLERR | EPOLLHUP)) && !p->feeds;
@@ -337,387 +335,4 @@ bool cay__exec_resize(proc *p, uint16_t cols, uint16_t rows)
 {
     struct winsize ws = { .ws_col = cols, .ws_row = rows };
     return p->in.fd >= 0 && ioctl(p->in.fd, TIOCSWINSZ, &ws) == 0;
-}
-
-/* ------------------------------------------------------------------ starting one */
-
-typedef struct plan {
-    child_spec  s;
-    int         mine[3]; /* our ends: stdin, stdout or terminal, stderr */
-    char        tty[64];
-    char      **argv;
-    const char *user, *cwd, *tag, *labels;
-    size_t      nlabels;
-    ident       who;
-} plan;
-
-static void plan_close(plan *k)
-{
-    int *all[] = { &k->mine[0], &k->mine[1], &k->mine[2], &k->s.in, &k->s.out, &k->s.err, &k->s.cwd };
-    for (size_t i = 0; i < CAY_LEN(all); i++)
-        cay__close_fd(all[i]);
-    free(k->argv);
-    free((void *)k->s.env);
-}
-
-static bool pipe_for(int *rd, int *wr)
-{
-    int p[2];
-    if (pipe2(p, O_CLOEXEC) < 0)
-        return false;
-    *rd = p[0];
-    *wr = p[1];
-    return true;
-}
-
-static bool open_terminal(plan *k)
-{
-    k->mine[1] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (k->mine[1] < 0 || grantpt(k->mine[1]) < 0 || unlockpt(k->mine[1]) < 0 ||
-        ptsname_r(k->mine[1], k->tty, sizeof k->tty) != 0)
-        return false;
-    /* A copy for writing: one descriptor cannot be watched twice. */
-    k->mine[0] = fcntl(k->mine[1], F_DUPFD_CLOEXEC, 3);
-    k->s.tty = k->tty;
-    return k->mine[0] >= 0;
-}
-
-static bool open_streams(plan *k, const cay_m_spawn *m)
-{
-    if (m->flags & CAY_SPAWN_TTY)
-        return open_terminal(k);
-    if ((m->flags & CAY_SPAWN_STDIN) && !pipe_for(&k->s.in, &k->mine[0]))
-        return false;
-    return pipe_for(&k->mine[1], &k->s.out) && pipe_for(&k->mine[2], &k->s.err);
-}
-
-/* There is one user here: the one who runs cay-local, by any of its names. */
-static bool user_is_us(const char *user)
-{
-    uint64_t uid;
-    struct passwd *pw = NULL;
-    if (!*user || strcmp(user, "user") == 0)
-        return true;
-    if (cay__str_to_u64(user, &uid))
-        return uid == geteuid();
-    pw = getpwnam(user);
-    return pw && pw->pw_uid == geteuid();
-}
-
-bool cay__exec_user(conn *c, const char *user, ident *out)
-{
-    host *h = c->h;
-    char msg[160];
-    int e = h->who ? h->who(*user ? user : h->user, out) : user_is_us(user) ? 0 : EPERM;
-    if (!e)
-        return true;
-    snprintf(msg, sizeof msg, "user %.60s: %s", *user ? user : h->user ? h->user : "", e == ENOENT ? "there is none in /etc/passwd of the image" : strerror(e));
-    if (h->who)
-        cay__conn_error(c, CAY_ENOENT, e, "user_not_found", msg);
-    else
-        cay__conn_error(c, CAY_ENOTSUP, 0, "user_not_supported", "this sandbox has one user, who made it; other users need provider native and a host with namespaces");
-    return false;
-}
-
-static const char *shell(void)
-{
-    static const char *const shells[] = { "/bin/bash", "/usr/bin/bash" };
-    for (size_t i = 0; i < CAY_LEN(shells); i++)
-        if (access(shells[i], X_OK) == 0)
-            return shells[i];
-    return "/bin/sh";
-}
-
-static const char *next_string(const char **at)
-{
-    const char *s = *at;
-    *at = s + strlen(s) + 1;
-    return s;
-}
-
-/* The blob's strings in their places. They were counted by the caller of this. */
-static void plan_argv(plan *k, const cay_m_spawn *m, const char **at)
-{
-    size_t n = 0;
-    k->argv = cay__alloc((m->argc + 4) * sizeof *k->argv);
-    if (m->flags & CAY_SPAWN_SHELL) {
-        k->argv[n++] = (char *)shell();
-        if (m->flags & CAY_SPAWN_LOGIN)
-            k->argv[n++] = (char *)"-l";
-        k->argv[n++] = (char *)"-c";
-    }
-    for (uint32_t i = 0; i < m->argc; i++)
-        k->argv[n++] = (char *)next_string(at);
-    k->argv[n] = NULL;
-    k->s.argv = k->argv;
-}
-
-static void env_put(char **env, size_t *n, const char *pair)
-{
-    size_t key = strcspn(pair, "=") + 1;
-    size_t i = 0;
-    while (i < *n && strncmp(env[i], pair, key) != 0)
-        i++;
-    env[i] = (char *)pair;
-    *n += i == *n;
-}
-
-/* From empty: what a command needs to work, the sandbox's own, then what was asked. */
-static char **make_env(host *h, const ident *who, const cay_m_spawn *m, const char *at, char own[4][CAY__FS_PATH_MAX + 160])
-{
-    size_t count = 0, n = 0;
-    for (const char *e = h->env; *e; e += strlen(e) + 1)
-        count++;
-    char **env = cay__alloc((count + m->envc + 16) * sizeof *env);
-    struct passwd *pw = h->who ? NULL : getpwuid(geteuid());
-    const char *name = h->who ? who->name : pw ? pw->pw_name : "user";
-    if (!(m->flags & CAY_SPAWN_ENV_ONLY)) {
-        snprintf(own[0], sizeof own[0], "HOME=%s%s", h->root, h->who ? who->home : h->home);
-        snprintf(own[1], sizeof own[1], "TMPDIR=%s/tmp", h->root);
-        snprintf(own[2], sizeof own[2], "USER=%s", name);
-        snprintf(own[3], sizeof own[3], "LOGNAME=%s", name);
-        for (int i = 0; i < 4; i++)
-            env_put(env, &n, own[i]);
-        env_put(env, &n, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-        env_put(env, &n, "LANG=C.UTF-8");
-        env_put(env, &n, m->flags & CAY_SPAWN_TTY ? "TERM=xterm-256color" : "TERM=dumb");
-        for (const char *e = h->env; *e; e += strlen(e) + 1)
-            env_put(env, &n, e);
-    }
-    for (uint32_t i = 0; i < m->envc; i++)
-        env_put(env, &n, next_string(&at));
-    env[n] = NULL;
-    return env;
-}
-
-/* A directory as the files are named: absolute below root/, or as the host sees it. */
-static int open_cwd(host *h, const ident *who, const char *cwd)
-{
-    size_t n = strlen(h->root);
-    cay__fs fs = h->fs;
-    if (h->who)
-        fs.home = who->home;
-    if (n && strncmp(cwd, h->root, n) == 0 && (cwd[n] == '/' || cwd[n] == 0))
-        cwd = cwd[n] ? cwd + n : "/";
-    return cay__fs_open(&fs, *cwd ? cwd : h->workdir, O_RDONLY | O_DIRECTORY);
-}
-
-static void describe(proc *p, char *const *argv)
-{
-    size_t at = 0;
-    for (size_t i = 0; argv[i] && at + 1 < sizeof p->command; i++) {
-        int n = snprintf(p->command + at, sizeof p->command - at, "%s%s", i ? " " : "", argv[i]);
-        at += n > 0 ? (size_t)n : 0;
-    }
-}
-
-static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
-{
-    proc *p = cay__alloc(sizeof *p);
-    p->h = h;
-    memcpy(p->id, m->proc, sizeof p->id);
-    cay__str_copy(p->tag, sizeof p->tag, k->tag);
-    p->nlabels = k->nlabels;
-    p->labels = memcpy(cay__alloc(k->nlabels), k->labels, k->nlabels);
-    p->flags = m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
-    p->started_ms = cay__wall_ms();
-    p->ctl.fd = p->in.fd = p->out[0].w.fd = p->out[1].w.fd = -1;
-    p->timeout.fn = on_timeout;
-    p->kill.fn = on_kill;
-    p->linger.fn = on_linger;
-    describe(p, m->flags & CAY_SPAWN_SHELL ? k->argv + (m->flags & CAY_SPAWN_LOGIN ? 3 : 2) : k->argv);
-    p->next = h->procs;
-    h->procs = p;
-    return p;
-}
-
-static void proc_streams(proc *p, plan *k, const cay_m_spawn *m, int *fds, int nfds)
-{
-    uint32_t ring = m->ring ? m->ring : RING;
-    int at = 0;
-    uint64_t from, lost;
-    for (int i = 0; i < 2; i++) {
-        if (k->mine[i + 1] < 0)
-            continue;
-        p->out[i].owner = p;
-        p->out[i].closed = on_stream_closed;
-        cay__stream_open(&p->out[i], &p->h->loop, CAY_STEAL_FD(k->mine[i + 1]), ring, m->flags & CAY_SPAWN_BLOCK);
-        if ((m->flags & (i ? CAY_SPAWN_ERR : CAY_SPAWN_OUT)) && at < nfds)
-            cay__stream_attach(&p->out[i], CAY_STEAL_FD(fds[at++]), 0, &from, &lost);
-    }
-    if (k->mine[0] >= 0) {
-        cay__fd_nonblock(k->mine[0], true);
-        p->in = (cay__watch){ .fd = CAY_STEAL_FD(k->mine[0]), .events = 0, .fn = on_in };
-        cay__loop_add(&p->h->loop, &p->in);
-    }
-}
-
-static void start(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
-{
-    host *h = c->h;
-    int ctl = -1;
-    pid_t reaper = cay__child_start(&k->s, &ctl);
-    if (reaper < 0) {
-        cay__conn_error(c, CAY_ENOSPACE, errno, "fork", "no more processes can be made on this host");
-        return;
-    }
-    proc *p = proc_new(h, m, k);
-    p->ctl = (cay__watch){ .fd = ctl, .events = EPOLLIN, .fn = on_ctl };
-    p->reaper = reaper;
-    cay__loop_add(&h->loop, &p->ctl);
-    proc_streams(p, k, m, fds, nfds);
-    if (m->timeout_ms)
-        cay__timer_arm(&h->loop, &p->timeout, cay__boot_ms() + (int64_t)CAY_MIN(m->timeout_ms, (uint64_t)INT64_MAX / 4));
-    c->spawning = p;
-    if (m->flags & CAY_SPAWN_WAIT)
-        c->wait = p;
-}
-
-/* Answers by an error what cannot be. */
-static bool refuse(conn *c, plan *k, const cay_m_spawn *m)
-{
-    proc *same = *k->tag ? cay__exec_find(c->h, k->tag) : NULL;
-    if (!cay__exec_user(c, k->user, &k->who))
-        return true;
-    if ((m->flags & CAY_SPAWN_ROOT) && geteuid() != 0)
-        cay__conn_error(c, CAY_ENOTSUP, 0, "profile_not_supported", "there is no root profile without namespaces; use provider native");
-    else if (same && !same->reaped)
-        cay__conn_error(c, CAY_EEXIST, 0, "tag_in_use", "a live process has that tag already");
-    else
-        return false;
-    return true;
-}
-
-static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int *fds, int nfds)
-{
-    static char own[4][CAY__FS_PATH_MAX + 160];
-    char msg[216];
-    k->s.env = make_env(c->h, &k->who, m, env, own);
-    k->s.who = c->h->who ? &k->who : NULL;
-    k->s.cols = m->cols;
-    k->s.rows = m->rows;
-    k->s.nofile = c->h->meta.nofile;
-    k->s.jail = cay__host_jail(c->h);
-    k->s.cwd = open_cwd(c->h, &k->who, k->cwd);
-    if (k->s.cwd < 0) {
-        int e = errno;
-        snprintf(msg, sizeof msg, "working directory: %s", strerror(e));
-        cay__conn_error(c, cay_code_of_errno(e), e, "cwd", msg);
-    } else if (!open_streams(k, m)) {
-        cay__conn_error(c, CAY_ENOSPACE, errno, "streams", "no more descriptors for the process's streams");
-    } else {
-        start(c, m, k, fds, nfds);
-    }
-}
-
-void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels, size_t nlabels, int *fds, int nfds)
-{
-    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 }, .labels = labels, .nlabels = nlabels };
-    const char *at = blob;
-    if (m->argc < 1 || m->argc > ARGS_MAX) {
-        cay__conn_error(c, CAY_ETOOBIG, 0, "arguments_too_many", "too many arguments; pass them by a file");
-        return;
-    }
-    k.user = next_string(&at);
-    k.cwd = next_string(&at);
-    k.tag = next_string(&at);
-    plan_argv(&k, m, &at);
-    if (!refuse(c, &k, m))
-        prepare(c, &k, m, at, fds, nfds);
-    plan_close(&k);
-}
-
-/* ------------------------------------------------------------------ what is started from in here */
-
-/* Waits for the reaper's first word: it comes when the command runs, or could not be started. */
-static int first_word(int ctl, const char **step)
-{
-    static char words[sizeof(((child_msg *)0)->text)];
-    struct pollfd p = { .fd = ctl, .events = POLLIN };
-    child_msg m = { .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
-    if (poll(&p, 1, OWN_MS) != 1 || cay__fd_recv(ctl, &m, sizeof m, NULL, NULL, MSG_DONTWAIT) != sizeof m)
-        m = (child_msg){ .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
-    if (m.op == CHILD_STARTED)
-        return m.a;
-    cay__str_copy(words, sizeof words, m.text);
-    *step = words;
-    errno = m.a ? m.a : ECHILD;
-    return -1;
-}
-
-/* A tenant's, as sudo sends it: the strings are counted, and the last one has its end. */
-static bool counted(const exec_own *o, const char *blob, size_t len)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < len; i++)
-        n += blob[i] == 0;
-    return len && !blob[len - 1] && o->argc >= 1 && o->argc <= ARGS_MAX && o->envc <= ARGS_MAX && n == 3 + (uint64_t)o->argc + o->envc;
-}
-
-static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *ctl, int *reaper, const char **step)
-{
-    static char own[4][CAY__FS_PATH_MAX + 160];
-    cay_m_spawn m = { .flags = o->flags, .argc = o->argc, .envc = o->envc };
-    if (o->ctty >= 0)
-        m.flags |= CAY_SPAWN_TTY; /* for TERM alone */
-    k->s.env = make_env(h, &k->who, &m, env, own);
-    k->s.who = h->who ? &k->who : NULL;
-    k->s.nofile = h->meta.nofile;
-    k->s.jail = cay__host_jail(h);
-    k->s.ctty = o->ctty + 1;
-    *step = "cwd";
-    k->s.cwd = open_cwd(h, &k->who, k->cwd);
-    if (k->s.cwd < 0)
-        return -1;
-    for (int i = 0; i < 3; i++)
-        *(int *[]){ &k->s.in, &k->s.out, &k->s.err }[i] = o->io[i];
-    *step = "fork";
-    *reaper = cay__child_start(&k->s, ctl);
-    k->s.in = k->s.out = k->s.err = -1; /* the caller's */
-    return *reaper < 0 ? -1 : first_word(*ctl, step);
-}
-
-int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int *ctl, int *reaper, const char **step)
-{
-    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 } };
-    const char *at = blob;
-    *step = "request";
-    if (!counted(o, blob, len)) {
-        errno = EINVAL;
-        return -1;
-    }
-    k.user = next_string(&at);
-    k.cwd = next_string(&at);
-    k.tag = next_string(&at);
-    int e = h->who ? h->who(*k.user ? k.user : h->user, &k.who) : 0;
-    if (e) {
-        *step = "user";
-        errno = e;
-        return -1;
-    }
-    plan_argv(&k, &(cay_m_spawn){ .flags = o->flags, .argc = o->argc }, &at);
-    int pid = own_start(h, &k, o, at, ctl, reaper, step), sys = errno;
-    plan_close(&k);
-    if (pid < 0)
-        cay__close_fd(ctl);
-    errno = sys;
-    return pid;
-}
-
-proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command, uint32_t flags, int fds[2])
-{
-    plan k = { .mine = { -1, fds[0], fds[1] }, .tag = tag, .labels = "", .argv = (char *[]){ (char *)command, NULL } };
-    cay_m_spawn m = { .flags = flags & ~(uint32_t)CAY_SPAWN_SHELL };
-    cay__str_copy(m.proc, sizeof m.proc, id);
-    fds[0] = fds[1] = -1;
-    proc *p = proc_new(h, &m, &k);
-    p->running = true;
-    proc_streams(p, &k, &m, NULL, 0);
-    return p;
-}
-
-void cay__exec_adopted_end(proc *p, int status)
-{
-    p->lead = 0;
-    on_exit_status(p, &(child_msg){ .a = status });
 }
