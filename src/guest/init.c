@@ -117,6 +117,16 @@ static void let_go(void)
 
 /* ---- privilege ---- */
 
+/* Before the binder is there: that one shares our memory and with it errno, by which the end of the list is known. What it may do
+ * it has by its permitted set, and it executes nothing. */
+static bool cut_bounding_set(void)
+{
+    for (unsigned c = 0; c <= 63; c++)
+        if (!(c < 32 && (KEEP_CAPS >> c & 1)) && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) /* or past the last one this kernel knows */
+            return errno == EINVAL && prctl(PR_CAPBSET_READ, c, 0, 0, 0) != 1;
+    return true;
+}
+
 /* NULL, or what was refused. */
 static const char *lock_down(void)
 {
@@ -125,12 +135,6 @@ static const char *lock_down(void)
 
     if (prctl(PR_SET_DUMPABLE, CAY__MUTANT("dumpable")) < 0)
         return "dumpable";
-    for (unsigned c = 0; c <= 63; c++)
-        if (!(c < 32 && (KEEP_CAPS >> c & 1)) && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) {
-            if (errno != EINVAL || prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1)
-                return "bounding set";
-            break; /* past the last one this kernel knows */
-        }
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     if (syscall(SYS_capset, &h, d) < 0)
         return "capset";
@@ -592,6 +596,8 @@ _Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int
     G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
+    if (!cut_bounding_set())
+        give_up("bounding set");
     int binder = bound ? 0 : binder_start(ctl);
     if (G.shims == MAP_FAILED || binder < 0)
         give_up("binder");
