@@ -25,3 +25,10 @@ typedef struct plan {
 /* Lays out argv and environment by the blob of a spawn and starts it; p has m, io, group, into, slave and g. Its pid, or -1, errno and the
  * step. *master: of a terminal, if m asks for one. g may be NULL unless m asks for a sub-reaper. */
 int plan_start(plan *p, const char *blob, size_t len, int *master, const char **step);
+
+/* layout.c: room for the words that are made; argv and environment of p by the blob, in room. */
+typedef struct names {
+    char home[160], user[80], logname[80], shell[80];
+} names;
+size_t config_env_count(void);
+int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t len, const char **step);

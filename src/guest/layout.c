@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a command gets of words: arguments, environment, directory, by the blob of a spawn. Nothing is copied that can be pointed at. */
+#include "init.h"
+#include "plan.h"
+#include <base/mutant.h>
+#include <sys/stat.h>
+
+#define ENV_MAX 8192 /* each is compared with those before it */
+
+static const char *next(const char **s, const char *end)
+{
+    const char *p = *s;
+    size_t n = p < end ? strnlen(p, (size_t)(end - p)) : 0;
+    if (p >= end || (p + n == end && !CAY__MUTANT("fuzz-guest_msg")))
+        return NULL;
+    *s = p + n + 1;
+    return p;
+}
+
+static bool same_key(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "=");
+    return !strncmp(a, b, n + 1);
+}
+
+static size_t env_put(char **envp, size_t n, const char *kv)
+{
+    for (size_t i = 0; i < n; i++)
+        if (same_key(kv, envp[i])) {
+            envp[i] = (char *)kv;
+            return n;
+        }
+    envp[n] = (char *)kv;
+    return n + 1;
+}
+
+static size_t base_env(plan *p, names *n, size_t at)
+{
+    cay__str_join(n->home, sizeof n->home, "HOME=", p->id.home, NULL);
+    cay__str_join(n->user, sizeof n->user, "USER=", p->id.name, NULL);
+    cay__str_join(n->logname, sizeof n->logname, "LOGNAME=", p->id.name, NULL);
+    cay__str_join(n->shell, sizeof n->shell, "SHELL=", p->id.shell, NULL);
+    at = env_put(p->envp, at, G.sudo ? "PATH=/run/cay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+                                     : "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    at = env_put(p->envp, at, n->home);
+    at = env_put(p->envp, at, n->user);
+    at = env_put(p->envp, at, n->logname);
+    at = env_put(p->envp, at, n->shell);
+    at = env_put(p->envp, at, "LANG=C.UTF-8");
+    if (p->m->flags & CAY_SPAWN_TTY)
+        at = env_put(p->envp, at, "TERM=xterm-256color");
+    const char *s = G.config, *end = G.config + G.config_len;
+    for (int skip = 0; skip < 4; skip++)
+        next(&s, end);
+    for (const char *kv; (kv = next(&s, end));)
+        if (strchr(kv, '='))
+            at = env_put(p->envp, at, kv);
+    return at;
+}
+
+/* The sandbox's own shell: bash where there is one. */
+static const char *find_shell(void)
+{
+    const char *given = config_get(3);
+    if (*given)
+        return given;
+    return access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh";
+}
+
+static const char *resolve_cwd(const plan *p, const char *asked, char *room, size_t cap)
+{
+    const char *work = config_get(1);
+    if (!*asked)
+        return work;
+    if (asked[0] == '/')
+        return asked;
+    if (asked[0] == '~' && (asked[1] == '/' || !asked[1]))
+        cay__str_join(room, cap, p->id.home, asked + 1, NULL);
+    else
+        cay__str_join(room, cap, work, "/", asked, NULL);
+    return room;
+}
+
+size_t config_env_count(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < G.config_len; i++)
+        n += G.config[i] == 0;
+    return n;
+}
+
+/* Points argv and envp into the blob. Returns the errno, and the step in *step. */
+int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t len, const char **step)
+{
+    const char *s = blob, *end = blob + len;
+    const char *user = next(&s, end), *cwd = next(&s, end), *tag = next(&s, end);
+    *step = "request";
+    if (!user || !cwd || !tag)
+        return EINVAL;
+    *step = "user";
+    int rc = *user ? user_find(user, &p->id) : user_default(&p->id);
+    if (rc)
+        return rc;
+    p->cwd = resolve_cwd(p, cwd, room, cap);
+    size_t a = 0, e = 0;
+    if (p->m->flags & CAY_SPAWN_SHELL) {
+        p->argv[a++] = (char *)find_shell();
+        p->argv[a++] = p->m->flags & CAY_SPAWN_LOGIN ? "-lc" : "-c";
+    }
+    *step = "request";
+    for (uint32_t i = 0; i < p->m->argc; i++)
+        if (!(p->argv[a++] = (char *)next(&s, end)))
+            return EINVAL;
+    if (!(p->m->flags & CAY_SPAWN_ENV_ONLY))
+        e = base_env(p, nm, e);
+    if (p->m->envc > ENV_MAX)
+        return E2BIG;
+    for (uint32_t i = 0; i < p->m->envc; i++) {
+        const char *kv = next(&s, end);
+        if (!kv || !strchr(kv, '=') || *kv == '=')
+            return EINVAL;
+        e = env_put(p->envp, e, kv);
+    }
+    /* What init starts for sudo is outside of every fence: there is no fence here. */
+    *step = "fence";
+    if ((p->m->flags & CAY_SPAWN_FENCE) && G.sudo && !CAY__MUTANT("sudo-fence"))
+        return EPERM;
+    *step = "request";
+    if (p->m->flags & CAY_SPAWN_FENCE) {
+        p->fence = s;
+        p->nfence = (size_t)(end - s);
+    }
+    p->path = "/usr/local/bin:/usr/bin:/bin";
+    for (size_t i = 0; i < e; i++)
+        if (!strncmp(p->envp[i], "PATH=", 5))
+            p->path = p->envp[i] + 5;
+    return p->argv[0] && *p->argv[0] ? 0 : EINVAL;
+}
