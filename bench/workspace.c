@@ -200,14 +200,16 @@ static void *write_half(void *arg)
     return NULL;
 }
 
+static char written[32]; /* where it wrote last */
+
 static double write_floor(size_t files)
 {
     static unsigned round;
     char dir[32];
     pthread_t t[2];
     half h[2] = { { 0, files }, { 1, files } };
-    snprintf(dir, sizeof dir, "write%u", round++);
-    in_scratch(dir);
+    snprintf(written, sizeof written, "write%u", round++);
+    in_scratch(written);
     double at = now_us();
     for (unsigned i = 0; i < 100; i++) {
         snprintf(dir, sizeof dir, "d%u", i);
@@ -453,8 +455,11 @@ static void archives(cay_service *svc)
     if (chdir(scratch) < 0)
         give_up("%s: %s", scratch, strerror(errno));
     bool zstd = access("/usr/bin/zstd", X_OK) == 0;
-    by_tar("mkdir few && ls -d write1/d*/* | head -n 20 | xargs cp -t few");
-    double all = zstd ? by_tar("tar -c write1 | zstd -q -c >whole.tzst") : 0, few = zstd ? by_tar("tar -c -C few . | zstd -q -c >few.tzst") : 0;
+    char line[128];
+    snprintf(line, sizeof line, "mkdir few && ls -d %s/d*/* | head -n 20 | xargs cp -t few", written);
+    by_tar(line);
+    snprintf(line, sizeof line, "tar -c %s | zstd -q -c >whole.tzst", written);
+    double all = zstd ? by_tar(line) : 0, few = zstd ? by_tar("tar -c -C few . | zstd -q -c >few.tzst") : 0;
     /* A difference is for who has the archive of its parent: that was made before. Once more for the import below. */
     double whole = export_to(svc, first, NULL), part = export_to(svc, second, first);
     export_to(svc, first, NULL);
