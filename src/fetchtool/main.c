@@ -12,6 +12,7 @@
  */
 #include <archive/item.h>
 #include <base/base.h>
+#include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <curl/curl.h>
@@ -87,6 +88,7 @@ static size_t on_body(char *data, size_t one, size_t n, void *arg)
     if (f->bytes > f->max)
         return 0;
     cay__item_data(&f->out, data, one * n);
+    CAY_FAULT("fetch.tool.body");
     return f->out.failed ? 0 : one * n;
 }
 
@@ -176,7 +178,10 @@ int main(int argc, char **argv)
         else if (fstat(0, &st) == 0 && S_ISREG(st.st_mode))
             curl_easy_setopt(f.curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)st.st_size);
     }
-    int rc = told(&f, curl_easy_perform(f.curl), why);
+    CAY_FAULT("fetch.tool.ask");
+    CURLcode done = curl_easy_perform(f.curl);
+    CAY_FAULT("fetch.tool.done");
+    int rc = told(&f, done, why);
     curl_easy_cleanup(f.curl);
     curl_slist_free_all(list);
     curl_global_cleanup();

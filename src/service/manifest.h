@@ -66,7 +66,7 @@ bool cay__mani_there(cay_service *svc, const char *name, bool touch);
 int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem, const char **key, cay_err *err);
 /* brief: for what is passing in it alone; entries may be missing that are not. */
 int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem, cay__mani *f, cay_err *err);
-/* For who sweeps: a descriptor that keeps writers away until it is closed; negative while there are any. */
+/* For who sweeps: a descriptor that keeps writers away until it is closed, -1 where there is nothing to keep; negative while somebody writes. */
 int cay__kept_alone(cay_service *svc, int *dir);
 void cay__kept_drop(cay_service *svc, int dir, const char *key);
 void cay__kept_strays(cay_service *svc, int dir);

@@ -55,8 +55,6 @@ static json_t *note_of(const cay__mani *f, json_t *manifest)
 
 static int open_dir(const cay_service *svc, int how, int *out, cay_err *err)
 {
-    if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s/ in the state directory", DIR_NAME);
     CAY_AUTOFD dir = openat(svc->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || flock(dir, how) < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %s/ in the state directory", DIR_NAME);
@@ -81,6 +79,8 @@ static int put_large(cay_service *svc, const cay__mani *f, const char *given, ca
     cay__buf_fmt(&what, "%s %d %s", f->print, f->trusted, f->base ? f->base : "");
     cay__sha256_hex(what.data, what.len, hex);
     *key = key_of(hex, mem);
+    if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make %s/ in the state directory", DIR_NAME);
     CAY_TRY(open_dir(svc, LOCK_SH, &dir, err));
     if (there(svc, *key))
         return 0;
@@ -159,19 +159,22 @@ int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem
 
 int cay__kept_alone(cay_service *svc, int *dir)
 {
-    return open_dir(svc, LOCK_EX | LOCK_NB, dir, NULL);
+    cay_err why = CAY_ERR_INIT;
+    int rc = open_dir(svc, LOCK_EX | LOCK_NB, dir, &why);
+    return why.sys == ENOENT ? 0 : rc; /* no such text was ever kept */
 }
 
 void cay__kept_drop(cay_service *svc, int dir, const char *key)
 {
     svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, key, NULL, NULL);
-    unlinkat(dir, key, 0);
+    if (dir >= 0)
+        unlinkat(dir, key, 0);
 }
 
 /* Files whose writer died before the note. Nobody writes one now. */
 void cay__kept_strays(cay_service *svc, int dir)
 {
-    int own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int own = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = own < 0 ? NULL : fdopendir(own);
     if (!d) {
         cay__close_fd(&own);

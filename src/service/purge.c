@@ -12,7 +12,7 @@
 
 /* Everything that a program of ours makes there. egress.conf and secrets.conf are what an operator wrote: they stay. */
 static const char *const ours[] = {
-    "sandboxes", "layers", "local", "process", "docker", "podman", "volumes", "blobs", "net", "audit", "fetch", "builds", "checkpoint", "e2b", "history", "chat", "keeper.log",
+    "sandboxes", "layers", "manifests", "local", "process", "docker", "podman", "volumes", "blobs", "net", "audit", "fetch", "builds", "checkpoint", "e2b", "history", "chat", "keeper.log",
     "keeper.log.new", "alive", "server.url", "reserve", "reconcile.lock", "stacks.lock", "layers.lock", "volumes.lock", "settle.lock", "store.lock", "store.db",
     "store.db-wal", "store.db-shm", "store.db-journal", NULL,
 };

@@ -283,6 +283,18 @@ def stores():
         cay("snapshot", "push", second, url + "/cut/a")
         refused("fetch_failed", "snapshot", "pull", url + "/cut/a")
         refused("fetch_failed", "snapshot", "pull", "http://127.0.0.1:1/x")
+        # cay-fetch dies: whoever asked is told, nothing new is here, and what the server has is whole or not there.
+        cay("snapshot", "push", first, url + "/x/kill")
+        for point in ["fetch.tool.ask", "fetch.tool.body", "fetch.tool.done"] if faults() else []:
+            for args in (("pull", url + "/x/kill"), ("push", first, url + "/x/" + point)):
+                before = cay("snapshots", "-q")
+                p = subprocess.run([build + "/cay-full", "snapshot", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   env=dict(os.environ, CAY_FAULT=point + "=kill"), timeout=60)
+                assert p.returncode or (args[0] == "push" and point == "fetch.tool.body"), (point, args, p)  # the answer to a push has no body
+                assert not p.returncode or b": " in p.stderr, p.stderr
+                assert cay("snapshots", "-q") == before, (point, args)
+            cay("snapshot", "push", first, url + "/x/" + point)
+            assert look(cay("snapshot", "pull", url + "/x/" + point)) == look(first), point
         if shutil.which("rclone"):
             s3 = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", "AWS_CA_BUNDLE": "/nowhere"}
             cay("snapshot", "push", first, "s3://bucket/deep/first.tar.zst", env=s3)

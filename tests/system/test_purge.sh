@@ -43,6 +43,9 @@ c template save "$a" mine:1 >/dev/null
 b=$(c create --isolation none)
 c exec "$b" -- ln -s "$tmp/out" linked
 ln -s "$tmp/out" "$CAY_HOME/blobs"
+printf '{"entries":{"f":{"type":"file","content":"%s"}}}' "$(head -c 70000 /dev/zero | tr '\0' x)" >"$tmp/large.json"
+c rm -f "$(c create --manifest "$tmp/large.json")" >/dev/null
+ok "a large manifest's text is kept there" test -n "$(ls "$CAY_HOME/manifests")"
 "$cay" run -- sleep 1000 >/dev/null 2>&1 </dev/null &
 loose=$!
 until [ "$(c ps "$a" >/dev/null; ls "$CAY_HOME/sandboxes" | grep -c '^c')" -ge 2 ]; do sleep 0.1; done
