@@ -445,6 +445,7 @@ int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given
     char id[CAY_ID_LEN + 1] = "";
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
     CAY_TRY(cay__call_check(call, "build", err));
+    CAY__BACK(svc, build_run, svc, call, &spec, out, err);
     CAY_AUTOFREE cay__builder *b = cay__alloc(sizeof *b);
     *b = (cay__builder){ .svc = svc, .spec = &spec };
     if (call)
@@ -497,6 +498,7 @@ int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, 
 {
     pruning p = { 0 };
     size_t gone = 0;
+    CAY__BACK(svc, build_prune, svc, call, n, err);
     sweep(svc);
     int rc = cay_service_snapshots(svc, call, &(cay_snapshot_filter){ .size = sizeof(cay_snapshot_filter), .tenant = tenant }, on_snapshot, &p, err);
     for (size_t i = 0; rc == 0 && i < p.n; i++) {

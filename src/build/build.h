@@ -18,6 +18,7 @@
 #include <cay/template.h>
 #include <recipe/recipe.h>
 #include <sandbox/sandbox.h>
+#include <service/back.h>
 #include <service/sha256.h>
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)

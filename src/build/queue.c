@@ -158,10 +158,10 @@ static char *request_text(const cay_build *s)
     CAY_AUTOJSON *args = json_object();
     for (const cay_pair *p = s->args; p && p->key; p++)
         json_object_set_new(args, p->key, json_string(p->value ? p->value : ""));
-    CAY_AUTOJSON *o = json_pack("{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I, s:s*, s:s*}", "file", s->file, "text", s->text, "names", texts(s->names),
+    CAY_AUTOJSON *o = json_pack("{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I, s:s*, s:s*, s:b, s:b}", "file", s->file, "text", s->text, "names", texts(s->names),
                                 "tenant", s->tenant, "hidden", s->hidden, "args", args, "target", s->target, "net", s->net, "step_ms", (json_int_t)s->step_ms, "no_cache",
                                 s->no_cache, "memory", (json_int_t)s->limits.memory, "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli,
-                                "pull", s->pull, "platform", s->platform);
+                                "pull", s->pull, "platform", s->platform, "no_pull", s->no_pull, "keep_failed", s->keep_failed);
     return o ? cay__json_text(o, 8u << 20) : NULL;
 }
 
@@ -191,6 +191,7 @@ static int request_read(cay_service *svc, const char *id, request *q, cay_err *e
                            .tenant = cay__json_str(q->o, "tenant", NULL), .hidden = cay__json_bool(q->o, "hidden", false), .args = pairs,
                            .target = cay__json_str(q->o, "target", NULL), .net = cay__json_str(q->o, "net", NULL), .step_ms = (uint64_t)cay__json_int(q->o, "step_ms", 0),
                            .no_cache = cay__json_bool(q->o, "no_cache", false), .pull = cay__json_str(q->o, "pull", NULL), .platform = cay__json_str(q->o, "platform", NULL),
+                           .no_pull = cay__json_bool(q->o, "no_pull", false), .keep_failed = cay__json_bool(q->o, "keep_failed", false),
                            .limits = { .memory = (uint64_t)cay__json_int(q->o, "memory", 0), .disk = (uint64_t)cay__json_int(q->o, "disk", 0),
                                        .cpu_milli = (uint64_t)cay__json_int(q->o, "cpu_milli", 0) } };
     return 0;

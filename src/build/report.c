@@ -311,12 +311,14 @@ static int each(cay_service *svc, looking *l, bool all, cay_err *err)
 int cay_build_get(cay_service *svc, const char *tenant, const char *ref, int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
 {
     looking l = { .tenant = tenant, .ref = ref, .fn = fn, .arg = arg };
+    CAY__BACK(svc, build_get, svc, ref, fn, arg, err);
     CAY_TRY(each(svc, &l, false, err));
     return l.found ? 0 : cay_fail_why(err, CAY_ENOENT, "build_not_found", "there is no build %.60s, and none of a template of that name", ref);
 }
 
 int cay_build_list(cay_service *svc, const char *tenant, int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
 {
+    CAY__BACK(svc, build_list, svc, fn, arg, err);
     return each(svc, &(looking){ .tenant = tenant, .fn = fn, .arg = arg }, true, err);
 }
 
@@ -336,6 +338,7 @@ int cay_build_cancel(cay_service *svc, const char *id, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL, *changed = NULL;
     CAY_AUTOJSON *o = NULL;
+    CAY__BACK(svc, build_cancel, svc, id, err);
     if (!cay__id_valid(id, 'b') || cay_note_get(svc, SPACE, id, &text, NULL) < 0)
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "there is no build %.60s", id);
     CAY_TRY(cay__json_object("record", text, &o, err));
@@ -379,6 +382,7 @@ int cay_build_log(cay_service *svc, const char *id, uint64_t *offset, int (*fn)(
     size_t cap = 0;
     ssize_t n;
     int rc = 0;
+    CAY__BACK(svc, build_log, svc, id, offset, fn, arg, err);
     CAY_TRY(cay_build_log_path(svc, id, &path, err));
     FILE *f = fopen(path, "re");
     if (!f)

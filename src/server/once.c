@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <cay/access.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 const char *cay__req_once(cay__req *r)
 {
@@ -59,6 +60,23 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
     if (rc < 0 && !r->reply->replay)
         r->reply->once = NULL; /* another's: not ours to end */
     return rc;
+}
+
+/* The same of a body that is in a file: what it is, and what is asked to be done with it. */
+int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err)
+{
+    char hash[65];
+    CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX + 128);
+    if (!cay__req_once(r))
+        return 0;
+    void *all = len ? mmap(NULL, (size_t)len, PROT_READ, MAP_SHARED, fd, 0) : NULL; /* nobody else has this file */
+    if (all == MAP_FAILED)
+        return cay_fail_sys(err, CAY_ESYS, "look at the body");
+    cay_answer_hash(all ? all : "", (size_t)len, hash);
+    if (all)
+        munmap(all, (size_t)len);
+    cay__buf_fmt(&b, "%s?%s", hash, r->head.query);
+    return cay__once_begin(r, b.data, b.len, err);
 }
 
 /* Before it goes out, so that who hears it can ask again. What failed may be tried again. */

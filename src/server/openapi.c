@@ -99,6 +99,10 @@ static json_t *operation(json_t *schemas, const cay__route *r)
     json_t *params = json_array(), *answers = json_object();
     path_params(params, r->path);
     queries(params, d->query);
+    if (r->flags & CAY__ROUTE_CREATE)
+        json_array_append_new(params, json_pack("{s:s, s:s, s:s, s:b, s:{s:s, s:i}}", "name", "Idempotency-Key", "in", "header", "description",
+                                                "the same key and request give the same answer for a day, and make nothing twice", "required", 0, "schema", "type", "string",
+                                                "maxLength", 255));
     for (size_t i = 0; i < CAY_LEN(d->answers) && d->answers[i].status; i++) {
         char status[8];
         snprintf(status, sizeof status, "%u", (unsigned)d->answers[i].status % 1000);

@@ -157,6 +157,9 @@ const char *cay__req_tenant(cay__req *r);
 /* Of a route that makes something: its Idempotency-Key, for cay_create.once, or NULL. */
 const char *cay__req_once(cay__req *r);
 const char *cay__req_once_of(cay__req *r); /* with the tenant before it */
+/* Of a route with CAY__ROUTE_RAW that makes something: its body is in this file, and nothing was done yet. What is not 0 is handed on: a request that was answered
+ * before, or is under way. Others have that done by cay__req_json(). */
+int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err);
 /* What the request is about, for the audit log; without it what the first {…} of the route matched. */
 void cay__req_about(cay__req *r, const char *object);
 

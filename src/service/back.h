@@ -9,9 +9,11 @@
 #include "service.h"
 #include <cay/access.h>
 #include <cay/audit.h>
+#include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/policy.h>
 #include <cay/snapshot.h>
+#include <cay/template.h>
 #include <cay/volume.h>
 #include <cay/warm.h>
 #include <cay/workspace.h>
@@ -62,6 +64,25 @@ typedef struct cay__back {
     int  (*warm_list)(cay_service *svc, const cay_call *call, int (*fn)(const cay_warm *, void *), void *arg, cay_err *err);
     int  (*warm_remove)(cay_service *svc, const cay_call *call, const char *tenant, const char *template_, cay_err *err);
     int  (*audit_verify)(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err);
+    /* Whose templates and builds are meant is the key's. Specs are whole: cay__spec_take() was there. */
+    int  (*template_find)(cay_service *svc, const cay_call *call, const char *ref, cay_template **out, cay_err *err);
+    int  (*template_list)(cay_service *svc, const cay_call *call, const cay_template_filter *f, int (*fn)(const cay_template *, void *), void *arg, cay_err *err);
+    int  (*template_remove)(cay_service *svc, const cay_call *call, const char *ref, cay_err *err);
+    int  (*template_change)(cay_service *svc, const cay_call *call, const char *ref, const char *name, const bool *shared, cay_err *err); /* NULL: as it is */
+    int  (*template_publish)(cay_service *svc, const cay_call *call, const cay_template_spec *s, cay_template **out, cay_err *err);
+    int  (*template_import)(cay_service *svc, const cay_call *call, const cay_template_file *s, cay_template **out, cay_err *err);
+    int  (*template_export)(cay_service *svc, const cay_call *call, const cay_template_out *s, cay_err *err);
+    int  (*template_pull)(cay_service *svc, const cay_call *call, const cay_template_remote *s, cay_template **out, cay_err *err);
+    int  (*registry_login)(cay_service *svc, const char *tenant, const char *host, const char *user, const char *password, cay_err *err);
+    int  (*registry_logout)(cay_service *svc, const char *tenant, const char *host, cay_err *err);
+    int  (*registry_logins)(cay_service *svc, const char *tenant, int (*fn)(const char *tenant, const char *host, int64_t changed_ms, void *arg), void *arg, cay_err *err);
+    int  (*build_run)(cay_service *svc, const cay_call *call, const cay_build *s, cay_built *out, cay_err *err);
+    int  (*build_list)(cay_service *svc, int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
+    int  (*build_get)(cay_service *svc, const char *ref, int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
+    int  (*build_log)(cay_service *svc, const char *id, uint64_t *offset, int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
+    int  (*build_cancel)(cay_service *svc, const char *id, cay_err *err);
+    int  (*build_prune)(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
+    int  (*gc)(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
 } cay__back;
 
 extern const cay__back cay__back_far; /* provider/cay/remote.c */

@@ -63,7 +63,7 @@ static int has_room(cay_service *svc, const char *key, cay_err *err)
 int cay_registry_login(cay_service *svc, const char *tenant, const char *host, const char *user, const char *password, cay_err *err)
 {
     char key[KEY], login[4100];
-    CAY_TRY(cay__back_none(svc, "log-ins at registries", err));
+    CAY__BACK(svc, registry_login, svc, tenant, host, user, password, err);
     CAY_TRY(key_of(tenant, host, key, err));
     if (!user || !password || !plain(user, ":") || !plain(password, ""))
         return cay_fail_why(err, CAY_EINVAL, "registry_auth", "a log-in has a user without ':' and a password, each one line of 1 to 2000 bytes");
@@ -83,7 +83,7 @@ static int none(const char *value, void *arg)
 int cay_registry_logout(cay_service *svc, const char *tenant, const char *host, cay_err *err)
 {
     char key[KEY];
-    CAY_TRY(cay__back_none(svc, "log-ins at registries", err));
+    CAY__BACK(svc, registry_logout, svc, tenant, host, err);
     CAY_TRY(key_of(tenant, host, key, err));
     int rc = svc->store->note_get(svc->db, SPACE, key, none, NULL, NULL);
     if (rc == CAY_ENOENT)
@@ -113,7 +113,7 @@ static int on_note(const char *key, const char *value, void *arg)
 int cay_registry_logins(cay_service *svc, const char *tenant, int (*fn)(const char *tenant, const char *host, int64_t changed_ms, void *arg), void *arg, cay_err *err)
 {
     char prefix[CAY_TENANT_MAX + 2] = "";
-    CAY_TRY(cay__back_none(svc, "log-ins at registries", err));
+    CAY__BACK(svc, registry_logins, svc, tenant, fn, arg, err);
     if (tenant) {
         CAY_TRY(cay__tenant_check(tenant, err));
         cay__str_join(prefix, sizeof prefix, tenant, "/", NULL);

@@ -207,7 +207,7 @@ int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *rem
 int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
 {
     size_t boxes = 0, layers = 0;
-    CAY_TRY(cay__back_none(svc, "gc", err));
+    CAY__BACK(svc, gc, svc, call, removed, err);
     CAY_TRY(cay__reconcile(svc, err));
     CAY_TRY(cay__svc_sweep(svc, call, true, &boxes, err));
     CAY_TRY(cay__layers_sweep(svc, call, &layers, err));

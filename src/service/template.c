@@ -119,7 +119,7 @@ static int by_alias(cay_service *svc, const char *tenant, const char *ref, char 
 int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_template **out, cay_err *err)
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
-    CAY_TRY(cay__back_none(svc, "templates", err));
+    CAY__BACK(svc, template_find, svc, call, ref, out, err);
     CAY_TRY(cay__call_check(call, "find", err));
     int rc = resolve(svc, tenant, ref, id, name, err);
     if (rc == CAY_ENOENT && ref && *ref)
@@ -164,8 +164,8 @@ static int list_one(const cay_template_row *row, void *arg)
 int cay_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *given, int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
 {
     cay_template_filter f;
-    CAY_TRY(cay__back_none(svc, "templates", err));
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_template_filter", err));
+    CAY__BACK(svc, template_list, svc, call, &f, fn, arg, err);
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
     int rc = svc->store->template_list(svc->db, f.tenant, NULL, f.after, list_one, &l, err);
     return l.enough ? 0 : rc;
@@ -185,7 +185,7 @@ int cay_template_remove(cay_service *svc, const cay_call *call, const char *tena
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOPTR(cay_template) t = NULL;
-    CAY_TRY(cay__back_none(svc, "templates", err));
+    CAY__BACK(svc, template_remove, svc, call, ref, err);
     CAY_TRY(cay__call_check(call, "remove", err));
     CAY_TRY(resolve(svc, tenant, ref, id, name, err));
     CAY_TRY(svc->store->template_list(svc->db, tenant, id, NULL, take_row, &t, err));
@@ -200,6 +200,7 @@ int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant
     char name[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_TRY(cay__tname_clean(given, name, err));
+    CAY__BACK(svc, template_change, svc, call, ref, name, NULL, err);
     CAY_TRY(cay_template_find(svc, call, tenant, ref, &t, err));
     CAY_TRY(own_only(t, tenant, "renamed", err));
     return svc->store->template_name(svc->db, t->tenant, name, t->id, err);
@@ -208,6 +209,7 @@ int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant
 int cay_template_share(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, bool shared, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
+    CAY__BACK(svc, template_change, svc, call, ref, NULL, &shared, err);
     CAY_TRY(cay_template_find(svc, call, tenant, ref, &t, err));
     CAY_TRY(own_only(t, tenant, "shared", err));
     return svc->store->template_share(svc->db, t->id, shared, err);
@@ -404,8 +406,8 @@ int cay_template_publish(cay_service *svc, const cay_call *call, const cay_templ
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOJSON *behind = NULL;
     bool ours;
-    CAY_TRY(cay__back_none(svc, "templates", err));
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_spec", err));
+    CAY__BACK(svc, template_publish, svc, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "publish", err));
     CAY_TRY(point(svc, call, spec.tenant, spec.from, &snap, &ours, err));
     int rc = cay__snap_trees(svc, &snap->row, err);

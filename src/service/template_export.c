@@ -327,6 +327,7 @@ int cay_template_export(cay_service *svc, const cay_call *call, const cay_templa
     cay_template_out spec;
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_out", err));
+    CAY__BACK(svc, template_export, svc, call, &spec, err);
     CAY_TRY(cay_template_find(svc, call, spec.tenant, spec.ref, &t, err));
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .svc = svc, .call = call, .spec = &spec, .t = t, .fd = spec.fd };

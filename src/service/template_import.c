@@ -448,8 +448,8 @@ static int import(origin *o, cay_template **out, cay_err *err)
 int cay_template_import(cay_service *svc, const cay_call *call, const cay_template_file *given, cay_template **out, cay_err *err)
 {
     cay_template_file spec;
-    CAY_TRY(cay__back_none(svc, "templates", err));
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_file", err));
+    CAY__BACK(svc, template_import, svc, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "import", err));
     origin *o = cay__alloc(sizeof *o);
     *o = (origin){ .svc = svc, .call = call, .spec = &spec, .dir = -1, .file = -1, .whole = -1 };

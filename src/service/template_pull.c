@@ -429,8 +429,8 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
 int cay_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *given, cay_template **out, cay_err *err)
 {
     cay_template_remote spec;
-    CAY_TRY(cay__back_none(svc, "templates", err));
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_remote", err));
+    CAY__BACK(svc, template_pull, svc, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "pull", err));
     pulling *p = cay__alloc(sizeof *p);
     *p = (pulling){ .svc = svc, .call = call, .spec = &spec, .blobs = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };

@@ -136,12 +136,26 @@ int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c,
     return c->image ? apply(c, mem, err) : 0;
 }
 
+/* Of a server's: what its template says; a snapshot's is known there alone. */
+static int told_there(cay_service *svc, const cay_call *call, const cay_create *c, char **config, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    if (c->from || !c->template_ || !strcmp(c->template_, CAY__BASE_HOST) || !strcmp(c->template_, CAY__BASE_IMAGE)) {
+        *config = cay__strdup("{}");
+        return 0;
+    }
+    CAY_TRY(cay_template_find(svc, call, NULL, c->template_, &t, err));
+    *config = cay__strdup(t->config);
+    return 0;
+}
+
 int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *given, char **config, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_create c;
-    CAY_TRY(cay__back_none(svc, "templates", err));
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
+    if (svc->back)
+        return told_there(svc, call, &c, config, err);
     CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
     *config = cay__strdup(c.image ? c.image : "{}");
     return 0;

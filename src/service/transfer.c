@@ -32,8 +32,9 @@ static place place_of(const char *url)
 
 static int nameless(cay_service *svc, int *out, cay_err *err)
 {
-    *out = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", svc->home) : 0;
+    const char *tmp = getenv("TMPDIR"), *there = tmp && *tmp ? tmp : "/tmp"; /* a server's snapshots have no state directory here */
+    *out = svc->back ? open(there, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", svc->back ? there : svc->home) : 0;
 }
 
 /* ---- programs ---- */
@@ -267,8 +268,6 @@ int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *
     cay_transfer t;
     CAY_AUTOFD file = -1;
     CAY_TRY(take(given, &t, err));
-    if (place_of(t.url) != PLACE_PATH)
-        CAY_TRY(cay__back_none(svc, "push", err));
     if (place_of(t.url) == PLACE_PATH)
         return push_path(svc, call, spec, t.url, where, out, err);
     CAY_TRY(nameless(svc, &file, err));
@@ -287,8 +286,6 @@ int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *
     cay_transfer t;
     CAY_AUTOFD file = -1;
     CAY_TRY(take(given, &t, err));
-    if (place_of(t.url) != PLACE_PATH)
-        CAY_TRY(cay__back_none(svc, "pull", err));
     if (place_of(t.url) == PLACE_PATH) {
         file = open(t.url, O_RDONLY | O_CLOEXEC);
         if (file < 0)

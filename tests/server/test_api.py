@@ -969,6 +969,12 @@ class Files(Base):
         self.assertLess(len(seen), 50)
 
 
+def unseen(doc, *tags):
+    """Declared statuses of the operations under these tags that nobody has seen."""
+    return ['%s %s' % (op['operationId'], status) for _, _, op, _ in doc.ops if op.get('tags', [''])[0] in tags for status in op['responses']
+            if status != 'default' and int(status) not in doc.seen[op['operationId']]]
+
+
 class Zlast(Base):
     """Runs last: was every declared status seen?"""
 

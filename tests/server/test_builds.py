@@ -14,7 +14,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 from serve import Server  # noqa: E402
-from test_api import BUILD, Document  # noqa: E402
+from test_api import BUILD, Document, unseen  # noqa: E402
 
 API = '/api/v1'
 
@@ -80,6 +80,7 @@ class Builds(unittest.TestCase):
         """All events, and the last one."""
         seen, s = [], Stream(self.s, API + '/builds/%s/log' % id, **more)
         self.assertEqual(s.status, 200)
+        self.doc.seen['streamBuildLog'].add(s.status)
         while True:
             e = s.next()
             seen.append((e['event'], json.loads(e['data']), e.get('id')))
@@ -160,6 +161,40 @@ class Builds(unittest.TestCase):
                 break
             time.sleep(0.1)
         self.assertEqual(left, [])
+
+    def test_one_that_is_sent_again_is_one(self):
+        h = {'Authorization': 'Bearer ' + self.s.key, 'Content-Type': 'text/plain', 'Idempotency-Key': 'build-1'}
+        ids = [json.loads(self.s.ask('POST', API + '/builds?name=once:1', b'FROM host\nRUN true\n', headers=h)[2])['id'] for _ in range(2)]
+        self.assertEqual(ids[0], ids[1])
+        self.assertEqual(self.follow(ids[0])[1]['state'], 'ready')
+
+    def test_the_sandbox_of_a_failed_step_is_kept(self):
+        id = self.submit(b'FROM host\nRUN echo look >/tmp/here; exit 4\n', '?keep_failed=1&step_ms=60000&memory=268435456', type_='text/plain')
+        self.assertEqual(self.follow(id)[1]['state'], 'failed')
+        b = self.ask('GET', '/builds/' + id)[1]
+        r = self.s.json('POST', API + '/sandboxes/%s/run' % b['sandbox'], {'argv': ['cat', '/tmp/here']})[2]
+        self.assertEqual(r['stdout'], 'look\n', b)
+        self.s.json('DELETE', API + '/sandboxes/' + b['sandbox'])
+
+    def test_what_there_is_without_waiting(self):
+        id = self.submit(b'FROM host\nRUN echo here; sleep 60\n', '?no_cache=1', type_='text/plain')
+        end = time.monotonic() + 60
+        while True:
+            status, head, data = self.s.ask('GET', API + '/builds/%s/log?follow=0' % id)
+            if b'here' in data or time.monotonic() > end:
+                break
+            time.sleep(0.1)
+        self.assertIn(b'"text":"here"', data)
+        self.assertNotIn(b'event: end', data)
+        self.assertEqual(self.ask('GET', '/builds/%s/log?after=x' % id)[0], 400)
+        self.assertEqual(self.ask('POST', '/builds/%s/cancel' % id)[0], 200)
+        self.assertEqual(self.follow(id)[1]['state'], 'canceled')
+
+    def test_prune_and_gc(self):
+        self.assertGreaterEqual(self.ask('POST', '/builds/prune')[1]['removed'], 0)
+        self.assertGreaterEqual(self.ask('POST', '/gc')[1]['removed'], 0)
+        self.s.cay('tenant', 'create', 'sweeper')
+        self.assertEqual(self.ask('POST', '/gc', key=self.s.make_key('--tenant', 'sweeper'))[0], 403)
 
     def test_another_tenant_sees_nothing(self):
         self.s.cay('tenant', 'create', 'other')
@@ -267,6 +302,9 @@ class Builds(unittest.TestCase):
                 break
             time.sleep(0.1)
         self.assertEqual(status, 202)
+
+    def test_zz_every_status_that_is_declared_was_seen(self):
+        self.assertEqual(unseen(self.doc, 'builds'), [])
 
     def test_z_a_server_that_ends_leaves_it_to_the_next(self):
         text = b'FROM host\nRUN echo one >/one\nRUN test -e /workspace/../one && sleep 3\n'

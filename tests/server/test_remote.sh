@@ -128,7 +128,50 @@ ok 'jobs ls' run jobs ls
 ok 'audit ls' sh -c "'$cay' audit ls </dev/null | grep -q tenants"
 ok 'audit verify' run audit verify
 ok 'doctor --server' sh -c "'$cay' doctor --server --json </dev/null | grep -A3 '\"keys\"' | grep -q '\"on\"'"
-says 'gc is for its host' 'server is not asked' gc
+ok 'gc' run gc
+says 'purge is for its host' 'server is not asked' purge --yes
+says 'and so is apply' 'server is not asked' apply web --yes
+mkdir -p "$t/ctx/in"
+printf 'FROM host\nARG WHO\nCOPY in /in/\nRUN echo "$WHO $(cat /in/a)" | tee /said; test ! -e /in/b.o\n' >"$t/ctx/Dockerfile"
+printf '**/*.o\nDockerfile\n' >"$t/ctx/.dockerignore"
+echo text >"$t/ctx/in/a" && echo x >"$t/ctx/in/b.o" && ln -s a "$t/ctx/in/link"
+made=$(run template build -t reg.example/team/made:1 --build-arg WHO=me "$t/ctx" 2>"$t/log")
+case $made in t*) echo 'ok   template build' ;; *) echo "FAIL template build: $made $(cat "$t/log")"; fails=$((fails + 1)) ;; esac
+ok 'its log comes as it grows' grep -qx 'me text' "$t/log"
+is 'a sandbox of it' 'me text' run --template reg.example/team/made:1 -- cat /said
+is 'links are links' 'a' run --template "$made" -- readlink /in/link
+is 'template ls' "$made" template ls -q
+ok 'by a name with slashes' sh -c "'$cay' template inspect reg.example/team/made:1 </dev/null | grep -q '\"$made\"'"
+ok 'template log' sh -c "'$cay' template log reg.example/team/made:1 </dev/null | grep -qx 'me text'"
+ok 'template builds' sh -c "'$cay' template builds --json </dev/null | grep -q '\"ready\"'"
+ok 'again, from the cache' sh -c "'$cay' template build --build-arg WHO=me -t reg.example/team/made:1 '$t/ctx' </dev/null 2>&1 | grep -q cached"
+ok 'template tag' run template tag reg.example/team/made:1 other:1
+ok 'by the other name' run run --template other:1 -- true
+ok 'a name goes alone' run template rm other:1
+printf 'FROM host\nRUN echo no >&2; exit 3\n' >"$t/ctx/bad"
+says 'a step that fails' 'exit code 3: no' template build -f bad "$t/ctx"
+saved=$(run template save web saved:1)
+is 'template save' "$saved" template ls -q saved
+is 'of a sandbox, by its name' 'one' run --template saved:1 -- head -1 /workspace/tree/a
+says 'an image on host is none' 'programs of this machine' template export saved:1 "$t/saved.tar"
+ok 'no half file is left' test ! -e "$t/saved.tar"
+if [ -x /bin/busybox ]; then
+    mkdir -p "$t/rootfs/bin" && cp /bin/busybox "$t/rootfs/bin/" && ln -s busybox "$t/rootfs/bin/cat" && echo mine >"$t/rootfs/mark"
+    ok 'template import of a directory' run template import --config '{"env":{"A":"b"},"cmd":["/bin/cat","/mark"]}' "$t/rootfs" mine:1
+    is 'its own command' 'mine' run --template mine:1
+    ok 'template export' run template export mine:1 "$t/mine.tar"
+    ok 'import of that file' run template import "$t/mine.tar" again:1
+    is 'is the same' 'mine' run --template again:1 -- /bin/cat /mark
+    ok 'to a pipe' sh -c "'$cay' template export mine:1 - </dev/null | tar t | grep -q oci-layout"
+    ok 'template rm' run template rm mine:1 again:1
+fi
+says 'a pull that may not be' 'private address' template pull 127.0.0.1:1/none:1
+ok 'template login' sh -c "printf sesame | timeout 60 '$cay' template login -u me registry.example:5000"
+ok 'template logins' sh -c "'$cay' template logins </dev/null | grep -q registry.example:5000"
+ok 'template logout' run template logout registry.example:5000
+ok 'template rm of what is left' run template rm reg.example/team/made:1 saved:1
+is 'none is left' '' template ls -q
+ok 'template prune' run template prune
 ok 'kill' run kill "$fork"
 ok 'rm' run rm -f web "$fork"
 is 'then there is none' '' ls -q

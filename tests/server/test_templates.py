@@ -175,6 +175,45 @@ class Templates(unittest.TestCase):
         for n in ('out:1', 'back:1', 'hosts:1', 'hidden:1'):
             self.assertEqual(self.ask('DELETE', '/templates/' + n)[0], 204)
 
+    def test_a_sandbox_becomes_a_template(self):
+        js = {'Content-Type': 'application/json', 'Idempotency-Key': 'save-1'}
+        b = self.s.json('POST', API + '/sandboxes', {})[2]['id']
+        self.s.json('POST', API + '/sandboxes/%s/run' % b, {'shell': 'echo kept >/workspace/f'})
+        body = json.dumps({'from': b, 'names': ['saved:1'], 'config': {'env': {'A': 'b'}}}).encode()
+        status, t = self.ask('POST', '/templates', body, more=js)
+        self.assertEqual((status, t['names'], t['config']['env']), (201, ['saved:1'], {'A': 'b'}), t)
+        self.assertEqual(self.ask('POST', '/templates', body, more=js)[1]['id'], t['id'])  # nothing is made twice
+        made = self.s.json('POST', API + '/sandboxes', {'template': 'saved:1'})[2]['id']
+        r = self.s.json('POST', API + '/sandboxes/%s/run' % made, {'shell': 'cat /workspace/f; echo $A'})[2]
+        self.assertEqual(r['stdout'], 'kept\nb\n')
+        js = {'Content-Type': 'application/json'}
+        self.assertEqual(self.ask('POST', '/templates', b'{"from":"none"}', more=js)[0], 404)
+        self.assertEqual(self.ask('POST', '/templates', json.dumps({'from': b, 'names': ['..']}).encode(), more=js)[0], 400)
+        self.s.cay('tenant', 'create', 'third')
+        third = self.s.make_key('--tenant', 'third')
+        self.assertEqual(self.ask('POST', '/templates', json.dumps({'from': b}).encode(), key=third, more=js)[0], 404)  # not theirs to copy
+        status, t = self.ask('PATCH', '/templates/saved:1', b'{"name":"more:1","shared":false}', more=js)
+        self.assertEqual((status, sorted(t['names']), t['shared']), (200, ['more:1', 'saved:1'], False), t)
+        self.assertEqual(self.ask('PATCH', '/templates/saved:1', b'{"name":"mine:1"}', key=third, more=js)[0], 404)
+        status, t = self.ask('PATCH', '/templates/saved:1', b'{"shared":true}', more=js)
+        self.assertEqual((status, t['shared'], len(t['names'])), (200, True, 2), t)
+        self.assertEqual(self.ask('PATCH', '/templates/saved:1', b'{"name":"mine:1"}', key=third, more=js)[0], 403)
+        self.assertEqual(self.ask('PATCH', '/templates/saved:1', b'{"name":".."}', more=js)[0], 400)
+        for id in (b, made):
+            self.s.json('DELETE', API + '/sandboxes/' + id)
+        for n in ('more:1', 'saved:1'):
+            self.assertEqual(self.ask('DELETE', '/templates/' + n)[0], 204)
+
+    def test_an_upload_that_is_sent_again_makes_nothing_twice(self):
+        more, body = {'Idempotency-Key': 'up-1'}, tar([ent('mark', data=b'once')])
+        status, t = self.ask('POST', '/templates/import?name=once:1', body, more=more)
+        self.assertEqual(status, 201, t)
+        self.assertEqual(self.ask('POST', '/templates/import?name=once:1', body, more=more)[1]['id'], t['id'])
+        for path, other in (('?name=once:1', body + b'\0' * 512), ('?name=twice:1', body)):
+            status, head, data = self.s.ask('POST', API + '/templates/import' + path, other, headers=dict(more, **{'Content-Type': 'application/x-tar', 'Authorization': 'Bearer ' + self.s.key}))
+            self.assertEqual((status, json.loads(data)['reason']), (409, 'idempotency_conflict'), data)
+        self.assertEqual(self.ask('DELETE', '/templates/once:1')[0], 204)
+
     def test_an_archive_that_is_too_large_is_refused_by_its_length(self):
         c = self.s.socket()
         c.sendall(('POST %s/templates/import HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/x-tar\r\nContent-Length: %d\r\n\r\n'

@@ -59,6 +59,8 @@ void cay__far_at(cay__buf *target, const cay__far_box *b, const char *rest);
 int cay__far_ask(cay__far *f, const cay_call *call, const cay__ask *ask, cay__answer **out, cay_err *err);
 /* body (taken) and out may be NULL. */
 int cay__far_json(cay__far *f, const cay_call *call, const char *method, const cay__buf *target, json_t *body, json_t **out, cay_err *err);
+/* Any request, answered with JSON. */
+int cay__far_send(cay__far *f, const cay_call *call, const cay__ask *ask, json_t **out, cay_err *err);
 /* The same with lines for the head. */
 int cay__far_json_with(cay__far *f, const cay_call *call, const char *method, const cay__buf *target, const char *fields, json_t *body, json_t **out, cay_err *err);
 

@@ -538,4 +538,10 @@ const cay__back cay__back_far = {
     .key_list = cay__remote_key_list, .key_revoke = cay__remote_key_revoke, .tenant_put = cay__remote_tenant_put, .tenant_remove = cay__remote_tenant_remove,
     .tenant_list = cay__remote_tenant_list, .task_list = cay__remote_task_list, .task_order = cay__remote_task_order, .audit_list = cay__remote_audit_list,
     .audit_verify = cay__remote_audit_verify, .warm_put = cay__remote_warm_put, .warm_list = cay__remote_warm_list, .warm_remove = cay__remote_warm_remove,
+    .template_find = cay__remote_template_find, .template_list = cay__remote_template_list, .template_remove = cay__remote_template_remove,
+    .template_change = cay__remote_template_change, .template_publish = cay__remote_template_publish, .template_import = cay__remote_template_import,
+    .template_export = cay__remote_template_export, .template_pull = cay__remote_template_pull, .registry_login = cay__remote_registry_login,
+    .registry_logout = cay__remote_registry_logout, .registry_logins = cay__remote_registry_logins, .build_run = cay__remote_build_run,
+    .build_list = cay__remote_build_list, .build_get = cay__remote_build_get, .build_log = cay__remote_build_log, .build_cancel = cay__remote_build_cancel,
+    .build_prune = cay__remote_build_prune, .gc = cay__remote_gc,
 };

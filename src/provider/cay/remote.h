@@ -39,4 +39,25 @@ int cay__remote_audit_list(cay_service *svc, const cay_audit_filter *f, int (*fn
 int cay__remote_warm_put(cay_service *svc, const cay_call *call, const cay_warm *w, cay_err *err);
 int cay__remote_warm_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_warm *, void *), void *arg, cay_err *err);
 int cay__remote_warm_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *template_, cay_err *err);
+/* remote_template.c, remote_build.c */
+int cay__remote_template_find(cay_service *svc, const cay_call *call, const char *ref, cay_template **out, cay_err *err);
+int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *f, int (*fn)(const cay_template *, void *), void *arg, cay_err *err);
+int cay__remote_template_remove(cay_service *svc, const cay_call *call, const char *ref, cay_err *err);
+int cay__remote_template_change(cay_service *svc, const cay_call *call, const char *ref, const char *name, const bool *shared, cay_err *err);
+int cay__remote_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *s, cay_template **out, cay_err *err);
+int cay__remote_template_import(cay_service *svc, const cay_call *call, const cay_template_file *s, cay_template **out, cay_err *err);
+int cay__remote_template_export(cay_service *svc, const cay_call *call, const cay_template_out *s, cay_err *err);
+int cay__remote_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *s, cay_template **out, cay_err *err);
+int cay__remote_registry_login(cay_service *svc, const char *tenant, const char *host, const char *user, const char *password, cay_err *err);
+int cay__remote_registry_logout(cay_service *svc, const char *tenant, const char *host, cay_err *err);
+int cay__remote_registry_logins(cay_service *svc, const char *tenant, int (*fn)(const char *tenant, const char *host, int64_t changed_ms, void *arg), void *arg, cay_err *err);
+/* A directory with all that is in it as a tar, in a file without a name that stands at its beginning. */
+int cay__remote_tar(int dir, const char *path, const cay_call *call, int *out, uint64_t *len, cay_err *err);
+int cay__remote_build_run(cay_service *svc, const cay_call *call, const cay_build *s, cay_built *out, cay_err *err);
+int cay__remote_build_list(cay_service *svc, int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
+int cay__remote_build_get(cay_service *svc, const char *ref, int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
+int cay__remote_build_log(cay_service *svc, const char *id, uint64_t *offset, int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
+int cay__remote_build_cancel(cay_service *svc, const char *id, cay_err *err);
+int cay__remote_build_prune(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
+int cay__remote_gc(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
 int cay__remote_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err);

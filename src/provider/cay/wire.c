@@ -117,18 +117,23 @@ static int take_json(cay__far *f, cay__answer *a, const cay_call *call, json_t *
     return 0;
 }
 
+int cay__far_send(cay__far *f, const cay_call *call, const cay__ask *ask, json_t **out, cay_err *err)
+{
+    cay__answer *a;
+    CAY_TRY(cay__far_ask(f, call, ask, &a, err));
+    int rc = take_json(f, a, call, out, err);
+    cay__answer_end(a);
+    return rc;
+}
+
 int cay__far_json_with(cay__far *f, const cay_call *call, const char *method, const cay__buf *target, const char *fields, json_t *body, json_t **out, cay_err *err)
 {
     CAY_AUTOJSON *own = body;
     CAY_AUTOFREE char *text = body ? cay__json_text(body, 64u << 20) : NULL;
-    cay__answer *a;
     if (target->full || (body && !text))
         return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request is too long");
     cay__ask ask = { .method = method, .target = target->data, .fields = fields, .body = text, .len = text ? strlen(text) : 0 };
-    CAY_TRY(cay__far_ask(f, call, &ask, &a, err));
-    int rc = take_json(f, a, call, out, err);
-    cay__answer_end(a);
-    return rc;
+    return cay__far_send(f, call, &ask, out, err);
 }
 
 int cay__far_json(cay__far *f, const cay_call *call, const char *method, const cay__buf *target, json_t *body, json_t **out, cay_err *err)

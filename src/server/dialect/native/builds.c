@@ -19,6 +19,7 @@ static const cay__field build_fields[] = {
     { "state", CAY__F_STR, AT(state), .about = "waiting, building, ready, failed, canceled or lost" },
     { "names", CAY__F_STR, AT(names), CAY__F_MAYBE, .about = "of the template, between blanks" },
     { "template", CAY__F_STR, AT(template_), CAY__F_MAYBE, .about = "once it is ready" },
+    { "sandbox", CAY__F_STR, AT(sandbox), CAY__F_MAYBE, .about = "in which a step failed, with keep_failed" },
     { "reason", CAY__F_STR, AT(reason), CAY__F_MAYBE },
     { "error", CAY__F_STR, AT(error), CAY__F_MAYBE },
     { "step", CAY__F_U32, AT(step) },
@@ -61,6 +62,13 @@ static const cay__query build_query[] = {
     { "arg", "string", "NAME=VALUE for an ARG", .many = true },
     { "net", "string", "what steps may reach: a rule or preset; else what the file says, or debian, pypi and npm", .many = true },
     { "no_cache", "boolean", "do every step anew" },
+    { "no_pull", "boolean", "what FROM names has to be here" },
+    { "keep_failed", "boolean", "keep the sandbox in which a step failed" },
+    { "hidden", "boolean", "not for other tenants; a tenant's own never are" },
+    { "step_ms", "integer", "most for one RUN; else an hour" },
+    { "memory", "integer", "bytes of a step" },
+    { "disk", "integer", "bytes that a step may write" },
+    { "cpu_milli", "integer", "CPU of a step, in thousandths" },
     { NULL },
 };
 
@@ -97,6 +105,7 @@ static int take_body(cay__req *r, cay_build *b, int *fd, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the context");
     bool text = type && (!strncasecmp(type, "text/", 5) || !strncasecmp(type, "application/json", 16));
     CAY_TRY(cay__req_to_fd(r, *fd, text ? 1u << 20 : CONTEXT_MAX, &n, err));
+    CAY_TRY(cay__once_file(r, *fd, n, err));
     if (!n)
         return cay_fail_why(err, CAY_EINVAL, "build_context", "the body is empty: send a tar of the context, or the file itself as text/plain or application/json");
     if (!text) {
@@ -126,7 +135,12 @@ int cay__on_build_create(cay__req *r, cay_err *err)
     CAY_TRY(many(r, "net", rules, RULES, &nrules, err));
     CAY_TRY(take_args(r, args, err));
     cay_build b = { .size = sizeof b, .names = nnames ? names : NULL, .args = args, .file = cay__req_query(r, "file"), .target = cay__req_query(r, "target"),
-                    .no_cache = cay__req_flag(r, "no_cache"), .tenant = r->who.tenant, .hidden = strcmp(r->who.tenant, "default") != 0 };
+                    .no_cache = cay__req_flag(r, "no_cache"), .no_pull = cay__req_flag(r, "no_pull"), .keep_failed = cay__req_flag(r, "keep_failed"), .tenant = r->who.tenant,
+                    .hidden = cay__req_flag(r, "hidden") || strcmp(r->who.tenant, "default") != 0 };
+    CAY_TRY(cay__req_number(r, "step_ms", 0, 86400000, &b.step_ms, err));
+    CAY_TRY(cay__req_number(r, "memory", 0, 1ull << 50, &b.limits.memory, err));
+    CAY_TRY(cay__req_number(r, "disk", 0, 1ull << 50, &b.limits.disk, err));
+    CAY_TRY(cay__req_number(r, "cpu_milli", 0, 1000000, &b.limits.cpu_milli, err));
     if (nrules)
         CAY_TRY(cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net, err));
     b.net = net;
@@ -142,11 +156,13 @@ int cay__on_build_create(cay__req *r, cay_err *err)
 typedef struct pull_body {
     const char        *image, *platform;
     const char *const *names;
+    bool               hidden;
 } pull_body;
 static const cay__field pull_fields[] = {
     { "image", CAY__F_STR, offsetof(pull_body, image), CAY__F_REQUIRED, .min = 1, .max = 400, .about = "[HOST[:PORT]/]NAME[:TAG][@DIGEST]" },
     { "names", CAY__F_STRS, offsetof(pull_body, names), .max = NAMES, .about = "of the template; left out: what the image is called" },
     { "platform", CAY__F_STR, offsetof(pull_body, platform), .max = 100, .about = "os/architecture; left out: this machine's" },
+    { "hidden", CAY__F_BOOL, offsetof(pull_body, hidden), .about = "not for other tenants; a tenant's own never are" },
 };
 static const cay__shape pull_shape = CAY__SHAPE("TemplatePull", pull_body, pull_fields, "an image to get from its registry");
 
@@ -161,7 +177,7 @@ int cay__on_template_pull(cay__req *r, cay_err *err)
         if ((unsigned char)*p <= ' ' || *p == 0x7f)
             return cay_fail_why(err, CAY_EINVAL, "template_name", "image: blanks and control characters are in no name");
     cay_build spec = { .size = sizeof spec, .pull = b.image, .names = b.names, .platform = b.platform && *b.platform ? b.platform : NULL, .tenant = r->who.tenant,
-                       .hidden = strcmp(r->who.tenant, "default") != 0 };
+                       .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
     CAY_TRY(cay_build_submit(r->svc, &spec, id, err));
     cay__req_about(r, id);
     return tell(r, id, 202, err);
@@ -199,6 +215,29 @@ int cay__on_build_cancel(cay__req *r, cay_err *err)
     return tell(r, r->param[0], 200, err);
 }
 
+typedef struct pruned {
+    size_t removed;
+} pruned;
+static const cay__field pruned_fields[] = { { "removed", CAY__F_SIZE, offsetof(pruned, removed), .about = "how many" } };
+static const cay__shape pruned_shape = CAY__SHAPE("Removed", pruned, pruned_fields, "how much was removed");
+
+const cay__doc cay__doc_build_prune = { "pruneBuilds", "builds", "forget what builds keep of their steps and nobody stands on; templates stay", .answers = { { 200, &pruned_shape } } };
+int cay__on_build_prune(cay__req *r, cay_err *err)
+{
+    pruned p = { 0 };
+    CAY_TRY(cay_build_prune(r->svc, &r->call, owner(r), &p.removed, err));
+    return cay__reply_shape(r, 200, &pruned_shape, &p);
+}
+
+/* Its own in the same shape: what a crash left is removed. */
+const cay__doc cay__doc_gc = { "collectGarbage", "about", "remove what belongs to no sandbox, template or snapshot: left by a crash, or by hand", .answers = { { 200, &pruned_shape } } };
+int cay__on_gc(cay__req *r, cay_err *err)
+{
+    pruned p = { 0 };
+    CAY_TRY(cay_service_gc(r->svc, &r->call, &p.removed, err));
+    return cay__reply_shape(r, 200, &pruned_shape, &p);
+}
+
 /* ------------------------------------------------------------------ its log, as it grows */
 
 typedef struct logger {
@@ -206,7 +245,7 @@ typedef struct logger {
     char         id[CAY_ID_LEN + 1];
     uint64_t     at;
     int64_t      said_ms;
-    bool         over;
+    bool         over, follow;
     cay__buf    *out;
 } logger;
 
@@ -254,13 +293,16 @@ static int log_work(cay__pump *p, cay__buf *out)
         return rc;
     if (g->at != before) { /* where to go on, for who comes back */
         snprintf(id, sizeof id, "%llu", (unsigned long long)g->at);
-        cay__sse_event(out, id, "at", "{}", 2);
+        char at[48];
+        cay__sse_event(out, id, "at", at, (size_t)snprintf(at, sizeof at, "{\"at\":%s}", id));
     } else if (cay__native_now() - g->said_ms > BEAT_MS) {
         cay__buf_str(out, ":\n\n");
         g->said_ms = cay__native_now();
     }
-    if (rc > 0 || !g->over)
+    if (rc > 0 || (!g->over && g->follow))
         return CAY__PUMP_ON;
+    if (!g->over)
+        return CAY__PUMP_END;
     CAY_TRY(cay_build_get(g->svc, NULL, g->id, log_last, g, NULL));
     return CAY__PUMP_END;
 }
@@ -276,7 +318,8 @@ static void log_close(cay__pump *p)
     free(p->self);
 }
 
-static const cay__query log_query[] = { { "after", "integer", "go on from the id of an `at` event; the header Last-Event-ID does the same" }, { NULL } };
+static const cay__query log_query[] = { { "after", "integer", "go on from the id of an `at` event; the header Last-Event-ID does the same" },
+                                        { "follow", "boolean", "0: what there is now, without waiting for more" }, { NULL } };
 const cay__doc cay__doc_build_log = { "streamBuildLog", "builds", "what it says, as events step, out, err, note, warn and fail; the last one is end", .query = log_query,
                                       .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
 int cay__on_build_log(cay__req *r, cay_err *err)
@@ -288,7 +331,7 @@ int cay__on_build_log(cay__req *r, cay_err *err)
     if (last && !cay__str_to_u64(last, &at))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "Last-Event-ID is a number");
     logger *g = cay__alloc(sizeof *g);
-    *g = (logger){ .svc = r->svc, .at = at, .said_ms = cay__native_now() };
+    *g = (logger){ .svc = r->svc, .at = at, .said_ms = cay__native_now(), .follow = !cay__req_query(r, "follow") || cay__req_flag(r, "follow") };
     cay__str_copy(g->id, sizeof g->id, r->param[0]);
     cay__pump p = { .fd = { -1, -1, -1 }, .beat_ms = LOOK_MS, .self = g, .pull = log_pull, .work = log_work, .close = log_close };
     return cay__reply_pump(r, 200, "text/event-stream", &p);

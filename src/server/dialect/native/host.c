@@ -43,7 +43,7 @@ static const cay__field doctor_fields[] = {
 static const cay__shape doctor_shape = CAY__SHAPE("Doctor", doctor, doctor_fields, "how strong the wall is here, layer by layer, with remedies");
 
 static const cay__query doctor_query[] = { { "provider", "string", "of this one" }, { 0 } };
-const cay__doc cay__doc_doctor = { "doctor", "about", "how strong the wall is here", .query = doctor_query, .answers = { { 200, &doctor_shape }, { 400 }, { 404 } } };
+const cay__doc cay__doc_doctor = { "doctor", "about", "how strong the wall is here", .query = doctor_query, .answers = { { 200, &doctor_shape }, { 404 } } };
 int cay__on_doctor(cay__req *r, cay_err *err)
 {
     struct utsname u;

@@ -132,8 +132,12 @@ CAY__OP(template_get);
 CAY__OP(template_delete);
 CAY__OP(template_import);
 CAY__OP(template_export);
+CAY__OP(template_create);
+CAY__OP(template_patch);
 /* builds.c */
 CAY__OP(build_create);
+CAY__OP(build_prune);
+CAY__OP(gc);
 CAY__OP(template_pull);
 CAY__OP(template_forget);
 CAY__OP(pool_put);

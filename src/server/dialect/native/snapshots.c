@@ -170,6 +170,7 @@ int cay__on_snapshot_import(cay__req *r, cay_err *err)
     CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_TRY(scratch(r, &fd, err));
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err));
+    CAY_TRY(cay__once_file(r, fd, n, err));
     if (lseek(fd, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
     CAY_TRY(cay_service_import(r->svc, &r->call, &spec, fd, &s, err));

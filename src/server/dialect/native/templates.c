@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sandboxes start from: those there are, one of them, one less, and one from an archive. */
+/* What sandboxes start from: those there are, one of them, one less, one of a sandbox, and one from an archive. */
 #include "native.h"
 #include <base/base.h>
 #include <base/str.h>
@@ -128,10 +128,73 @@ int cay__on_template_forget(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
+/* ------------------------------------------------------------------ other names, other eyes */
+
+typedef struct change {
+    const char *name;
+    bool        shared;
+} change;
+static const cay__field change_fields[] = {
+    { "name", CAY__F_STR, offsetof(change, name), .min = 1, .max = CAY_TEMPLATE_NAME, .about = "one more name, which goes from the one that had it" },
+    { "shared", CAY__F_BOOL, offsetof(change, shared), .about = "other tenants may use it" },
+};
+static const cay__shape change_shape = CAY__SHAPE("TemplatePatch", change, change_fields, "what is to be different of a template; what is not named stays");
+
+const cay__doc cay__doc_template_patch = { "changeTemplate", "templates", "give it one more name, or show it to other tenants, or not; by id, or a name without a slash", .body = &change_shape,
+                                           .answers = { { 200, &template_shape }, { 400 }, { 403 }, { 404 } } };
+int cay__on_template_patch(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    CAY_AUTOPTR(cay_template) now = NULL;
+    CAY_TRY(cay_template_find(r->svc, &r->call, owner(r), r->param[0], &t, err));
+    change c = { .shared = t->shared };
+    CAY_TRY(cay__req_shape(r, &change_shape, &c, err));
+    if (c.shared != t->shared)
+        CAY_TRY(cay_template_share(r->svc, &r->call, owner(r), t->id, c.shared, err));
+    if (c.name)
+        CAY_TRY(cay_template_name(r->svc, &r->call, owner(r), t->id, c.name, err));
+    CAY_TRY(cay_template_find(r->svc, &r->call, owner(r), t->id, &now, err));
+    view v = seen(now);
+    return cay__reply_shape(r, 200, &template_shape, &v);
+}
+
+/* ------------------------------------------------------------------ of a sandbox */
+
+typedef struct publish_body {
+    const char        *from, *config;
+    const char *const *names;
+    bool               hidden;
+} publish_body;
+static const cay__field publish_fields[] = {
+    { "from", CAY__F_STR, offsetof(publish_body, from), CAY__F_REQUIRED, .min = 1, .max = 100, .about = "a sandbox, of which a snapshot is taken for it, or a snapshot" },
+    { "names", CAY__F_STRS, offsetof(publish_body, names), .max = NAMES },
+    { "config", CAY__F_JSON, offsetof(publish_body, config), .about = "what its sandboxes are told; left out: what the sandbox had from its own template" },
+    { "hidden", CAY__F_BOOL, offsetof(publish_body, hidden), .about = "not for other tenants; a tenant's own never are" },
+};
+static const cay__shape publish_shape = CAY__SHAPE("TemplateCreate", publish_body, publish_fields, "a template of a sandbox's files as they are");
+
+const cay__doc cay__doc_template_create = { "createTemplate", "templates", "make one of a sandbox or a snapshot; nothing is copied", .body = &publish_shape,
+                                            .answers = { { 201, &template_shape }, { 400 }, { 404 } } };
+int cay__on_template_create(cay__req *r, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    publish_body b = { 0 };
+    CAY_TRY(cay__req_shape(r, &publish_shape, &b, err));
+    cay_template_spec spec = { .size = sizeof spec, .from = b.from, .names = b.names, .tenant = r->who.tenant, .config = b.config, .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
+    CAY_TRY(cay_template_publish(r->svc, &r->call, &spec, &t, err));
+    cay__req_about(r, t->id);
+    view v = seen(t);
+    return cay__reply_shape(r, 201, &template_shape, &v);
+}
+
+/* ------------------------------------------------------------------ archives */
+
 static const cay__query import_query[] = {
     { "name", "string", "of the template; else those that the archive has", .many = true },
     { "image", "string", "which of several, by its name in the archive" },
     { "platform", "string", "os/architecture; else this machine's" },
+    { "config", "string", "of a plain tar: a JSON object, what its sandboxes are told" },
+    { "hidden", "boolean", "not for other tenants; a tenant's own never are" },
     { NULL },
 };
 const cay__doc cay__doc_template_import = { "importTemplate", "templates", "an image or a root filesystem: the body is a tar of docker save, of an OCI layout, or of the files",
@@ -151,9 +214,10 @@ int cay__on_template_import(cay__req *r, cay_err *err)
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &bytes, err));
+    CAY_TRY(cay__once_file(r, fd, bytes, err));
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    cay_template_file spec = { .size = sizeof spec, .path = path, .source = "upload", .names = n ? names : NULL, .tenant = r->who.tenant, .hidden = strcmp(r->who.tenant, "default") != 0,
-                               .image = cay__req_query(r, "image"), .platform = cay__req_query(r, "platform") };
+    cay_template_file spec = { .size = sizeof spec, .path = path, .source = "upload", .names = n ? names : NULL, .tenant = r->who.tenant, .hidden = cay__req_flag(r, "hidden") || strcmp(r->who.tenant, "default") != 0,
+                               .image = cay__req_query(r, "image"), .platform = cay__req_query(r, "platform"), .config = cay__req_query(r, "config") };
     CAY_TRY(cay_template_import(r->svc, &r->call, &spec, &t, err));
     view v = seen(t);
     return cay__reply_shape(r, 201, &template_shape, &v);
