@@ -148,7 +148,7 @@ export function tell(e: Happening): string {
   if (e.kind === 'exec' && p) return p.command;
   if (e.kind === 'exit') return `${p?.command ?? 'a command'}${e.code || !p ? ` ended${e.code ? ` with ${e.code}${e.reason && e.reason !== 'exit' ? `, ${e.reason}` : ''}` : ''}` : ''}`;
   if (e.kind === 'snapshot') { const s = e.snapshot ? snaps.value.get(e.snapshot) : undefined; return e.reason === 'removed' ? 'a snapshot was deleted' : `snapshot ${s?.label ? `“${s.label}”` : (e.snapshot ?? '').slice(0, 8)}${s?.files ? `, ${plural(s.files, 'file')} changed` : ''}`; }
-  return `${kinds[e.kind]?.[2] ?? e.kind}${e.reason && e.kind !== 'created' ? `: ${e.reason}` : ''}`;
+  return `${kinds[e.kind]?.[2] ?? e.kind}${e.reason && e.kind !== 'created' && e.reason !== e.kind ? `: ${e.reason}` : ''}`;
 }
 /** What commands of the feed are called, and how long they took: events tell only their ids. Asked for once a sandbox, when something of it is unknown. */
 const commands = signal<ReadonlyMap<string, { command: string; took: number }>>(new Map()), asked = new Set<string>();
@@ -157,7 +157,8 @@ function useCommands(items: Happening[]) {
   useEffect(() => {
     for (const e of items) if (e.process) asked.add(e.process + e.kind);
     if (asked.size > 5000) asked.clear();
-    for (const id of missing) get<List<Process>>(of(id, '/processes'), { ended: true }).then(l => { const m = new Map([...commands.peek()].slice(-2000)); for (const p of l.items) if (p.id) m.set(p.id, { command: p.command, took: p.ended_ms ? p.ended_ms - p.started_ms : 0 }); commands.value = m; }, () => undefined);
+    const still = (id: string) => boxes.peek().get(id)?.state === 'running', ask = (id: string) => get<List<Process>>(of(id, '/processes'), { ended: true }).then(l => { const m = new Map([...commands.peek()].slice(-2000)); for (const p of l.items) if (p.id) m.set(p.id, { command: p.command, took: p.ended_ms ? p.ended_ms - p.started_ms : 0 }); commands.value = m; }, () => undefined);
+    setTimeout(() => { for (const id of missing) if (still(id)) void ask(id); }, 400); // many come together, and some go at once
   }, [missing.join()]);
 }
 const spoken = (a: AuditLine) => a.action.replace(/^(\w+) \/api\/v1\//, '$1 ').replace('sandboxes/{id}', 'sandbox');
