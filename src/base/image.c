@@ -73,6 +73,14 @@ static int mount_it(const char *device)
     return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
+bool cay__image_mounted(int image)
+{
+    struct stat st;
+    char path[32];
+    CAY_AUTOFD loop = fstat(image, &st) < 0 ? -1 : find(&st, path);
+    return loop >= 0;
+}
+
 int cay__image_mount(int image, const char **step)
 {
     struct stat st;

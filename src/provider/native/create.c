@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The create request: what the keeper is told, and what has to be settled before anybody has the sandbox. */
 #include "box.h"
+#include "disk.h"
 #include "quota.h"
 #include <base/base.h>
 #include <base/buf.h>
@@ -146,10 +147,10 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_c
     return fill_volumes(n, s, m, spec, err);
 }
 
-static int add_disk(cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, bool kept, cay_err *err)
+static int add_disk(cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, bool kept, int *spare, cay_err *err)
 {
     int mnt = -1;
-    CAY_TRY(n->disk(n, m->id, spec, kept, &mnt, err));
+    CAY_TRY(n->disk(n, m->id, spec, kept, &mnt, spare, err));
     if (mnt >= 0) {
         s->fds[s->n++] = mnt;
         m->flags |= CAY_CREATE_DISK;
@@ -234,8 +235,9 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         (*out)->wish = wish_new(&m, &tail);
         return 0;
     }
+    CAY_AUTOFD spare = -1;
     if (n->disk)
-        CAY_TRY(add_disk(n, &fds, &m, spec, kept, err));
+        CAY_TRY(add_disk(n, &fds, &m, spec, kept, &spare, err));
     CAY_FAULT("client.create.send");
     cay__ask ask = { CAY_MSG_CREATE, &m, sizeof m, tail.data, tail.len, fds.fds, fds.n };
     cay__reply r = { 0 };
@@ -249,6 +251,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     cay__str_copy(b->user, sizeof b->user, spec->user ? spec->user : "");
     int rc = together ? cay__nbox_policy_ahead(b, call, &ask, spec->net, &sock, err) : 0;
     CAY_FAULT("client.create.answered");
+    if (spare >= 0 && fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
+        cay__close_fd(&spare); /* then the next start has to do with what its directories leave */
     if (sock >= 0 && spec->ephemeral)
         cay__nbox_own(b, CAY_STEAL_FD(sock));
     if (rc == 0 && (n->hello.features & CAY_FEAT_QUOTA))

@@ -17,7 +17,7 @@
 #define BLOCK   4096u
 #define JOURNAL 4u /* MiB; the least: after a power cut a mount makes it whole */
 #define NAME    "image"
-enum { IMAGE_FD = 3, ABOVE = 40, TRIES = 3 };
+enum { IMAGE_FD = 3, ABOVE = 40, TRIES = 3, GONE_MS = 5000 };
 
 static const char *mkfs(void)
 {
@@ -95,6 +95,9 @@ static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err 
         uint64_t room = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize, off = room > l->disk ? room - l->disk : l->disk - room;
         if (off <= l->disk / 64 + 16 * BLOCK || i == TRIES - 1) {
             unlinkat(at, "lost+found", AT_REMOVEDIR);
+            CAY_AUTOFD spare = openat(at, "spare", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+            if (spare < 0 || fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
+                return cay_fail_sys(err, CAY_ESYS, "disk image");
             *mnt = CAY_STEAL_FD(at);
             return 0;
         }
@@ -138,15 +141,25 @@ int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool e
 }
 
 /* A work directory that was used with `volatile` is refused; the zygote makes another. */
-int cay__disk_again(int home_fd, const char *id, int *mnt, cay_err *err)
+int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *err)
 {
     CAY_AUTOFD dir = box_dir(home_fd, id, false);
     CAY_AUTOFD image = dir < 0 ? -1 : openat(dir, NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC), at = -1;
     if (image < 0)
         return cay_fail_sys(err, CAY_ESYS, "open the disk image of %s", id);
+    /* Its former life may still be on the way out, and holds what is about to be removed: a full disk has no other room for the next one. */
+    for (int64_t end = cay__now_ms() + GONE_MS; cay__image_mounted(image) && cay__now_ms() < end;)
+        usleep(2000);
     CAY_TRY(mount_image(image, &at, err));
     if (cay__fs_remove(&(cay__fs){ .root = at }, "/work", true) < 0 && errno != ENOENT)
         return cay_fail_sys(err, CAY_ESYS, "disk image of %s: remove its work directory", id);
+    /* By a mount of its own: one that has writers cannot show other owners. */
+    CAY_AUTOFD other = -1;
+    CAY_TRY(mount_image(image, &other, err));
+    *spare = openat(other, "spare", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (*spare >= 0 && ftruncate(*spare, 0) < 0)
+        cay__close_fd(spare);
+    syncfs(at); /* what was removed can be used again only then */
     *mnt = CAY_STEAL_FD(at);
     return 0;
 }

@@ -15,4 +15,7 @@ bool cay__disk_there(void);
 bool cay__disk_kept(int home_fd, const char *id);
 /* The mount for a sandbox that is to be made; or, kept: of one that is started again. */
 int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool ephemeral, int *mnt, cay_err *err);
-int cay__disk_again(int home_fd, const char *id, int *mnt, cay_err *err);
+/* *spare: a file in it that gave its room for the directories of the next overlay: a full disk has no other. It gets it back by
+ * fallocate(2) of CAY__DISK_SPARE bytes once they are made. */
+#define CAY__DISK_SPARE 65536
+int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *err);

@@ -20,10 +20,10 @@ static bool required(const cay_create *spec, const char *feature)
 }
 
 /* A sandbox that had one goes on with it; a new one gets one when it requires a limit that holds, and nothing else holds it. */
-static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt, cay_err *err)
+static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt, int *spare, cay_err *err)
 {
     if (kept)
-        return cay__disk_kept(n->home_fd, id) ? cay__disk_again(n->home_fd, id, mnt, err) : 0;
+        return cay__disk_kept(n->home_fd, id) ? cay__disk_again(n->home_fd, id, mnt, spare, err) : 0;
     if (!(n->hello.features & CAY_FEAT_IMAGE) || !required(spec, "disk-quota"))
         return 0;
     if (spec->on)
