@@ -121,6 +121,8 @@ ok "the model hears why not" sees "| echo always > always"
 keys a Enter
 ok "always is not asked again" sees 'Fin \x1b[31mred\x1b]0;stolen\x07 \xe2\x80\xaeback.'
 ok "no title is stolen" lacks "$(mux display-message -p -t c '#{pane_title}')" stolen
+ok "what it took is told" sees " out"
+ok "and that nothing moves any more" lacks "$(pane)" "Thinking"
 line "/tokens"
 ok "tokens are counted" sees "5 requests"
 line "/diff"
@@ -149,7 +151,8 @@ ok "a session is open once" has "$(cat "$tmp/err")" "open in another talk"
 
 # Ctrl+C: a turn, then the talk.
 line "be slow"
-ok "a slow command runs" sees "* exec_command touch slow; sleep 60"
+ok "a slow command runs" sees "● exec_command touch slow; sleep 60"
+ok "that it works is seen" sees "Running exec_command"
 keys C-c
 ok "it is interrupted" sees "interrupted; /undo takes back"
 line "next words"
@@ -162,6 +165,23 @@ line "!echo on the \$((1 + 1))nd side"
 ok "one on this machine is named first" sees 'outside of the sandbox: echo on the $((1 + 1))nd side ?'
 keys y Enter
 ok "and run" sees "on the 2nd side"
+# What is pasted stays together; a terminal that changes its size is written to anew.
+ready
+printf '/tokens\nis not\r\nsent\n' >"$tmp/pasted"
+mux load-buffer "$tmp/pasted"
+mux paste-buffer -p -t c
+ok "lines that are pasted wait" sees "sent"
+ok "and none was sent" same "$(pane | grep -c '^session   ')" 1
+keys C-c
+ready
+mux send-keys -t c -l "words that are longer than the narrow terminal"
+ok "a line is typed" sees "narrow terminal"
+mux resize-window -t c -x 30
+mux send-keys -t c -l " is"
+ok "and goes on in a narrow one" sees "narrow terminal is"
+ok "once" same "$(pane | grep -c '> words that')" 1
+mux resize-window -t c -x 80
+keys C-c
 ready
 mux send-keys -t c -l "half a line"
 keys C-c C-c

@@ -34,8 +34,11 @@ static void put(const char *s, size_t n, bool patch)
         size_t k = nl ? (size_t)(nl - (s + at)) + 1 : n - at;
         char first = k > 6 && !memcmp(s + at, "    | ", 6) ? s[at + 6] : 0;
         const char *on = patch && first == '+' ? out_on(1, OUT_GOOD) : patch && first == '-' ? out_on(1, OUT_BAD) : "";
-        CAY_AUTOBUF b = CAY__BUF(k + 64);
+        CAY_AUTOBUF b = CAY__BUF(k + 96);
+        if (!at) /* which tool it is */
+            on = out_on(1, OUT_BOLD);
         cay__buf_str(&b, on);
+        cay__buf_str(&b, at ? "" : "● ");
         cay__buf_add(&b, s + at, nl ? k - 1 : k);
         cay__buf_str(&b, *on ? out_off(1) : "");
         cay__buf_str(&b, nl ? "\n" : "");
@@ -73,8 +76,8 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
         *message = cay__strdup("Tool execution was not approved: there is nobody to ask.");
         return CAY_REJECT;
     }
-    chat_quiet_lines(c);
     for (bool whole = false, again = true; again; whole = true) {
+        chat_call_seen(c, call->call_id);
         CAY_AUTOBUF b = CAY__BUF(16 * strlen(call->arguments) + 65536);
         uint16_t cols, rows;
         term_size(1, &cols, &rows);
@@ -83,9 +86,12 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
             return CAY_REJECT; /* nobody says yes to what was not seen */
         put(b.data, b.len, !strcmp(call->tool, "apply_patch"));
         free(said);
-        said = chat_question(cols < WIDE ? (hides ? "run it? y, a, n, s, or why not: " : "run it? y, a, n, or why not: ")
-                             : hides     ? "run it? y(es), a(lways), n(o), s(how all), or why not: "
-                                         : "run it? y(es), a(lways), n(o), or why not: ");
+        CAY_AUTOBUF question = CAY__BUF(256);
+        cay__buf_fmt(&question, "%srun it?%s %s", out_on(1, OUT_WARN), out_off(1),
+                     cols < WIDE ? (hides ? "y, a, n, s, or why not: " : "y, a, n, or why not: ")
+                     : hides     ? "y(es), a(lways), n(o), s(how all), or why not: "
+                                 : "y(es), a(lways), n(o), or why not: ");
+        said = chat_question(question.data);
         if (!said) {
             *message = cay__strdup("The user interrupted.");
             return CAY_REJECT;

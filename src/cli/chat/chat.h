@@ -5,6 +5,7 @@
  *   row.c      options, shared with the full program     loop.c     a line typed, and what becomes of it
  *   open.c     session, sandbox, model, agent            turn.c     a message to the agent, until it has answered
  *   show.c     what it does, as it happens               ask.c      may it?
+ *   spin.c     that it is doing something
  *   command.c  /help and the others                      session.c  /session
  *   bang.c     !cmd and !!cmd                            insert.c   @file
  *   mcp.c      /mcp
@@ -63,7 +64,8 @@ typedef struct chat {
 
     bool      tty;    /* somebody sits there: both ends are a terminal */
     bool      screen; /* standard output is one */
-    bool      busy;   /* "working" stands on the last line */
+    bool      busy;   /* what it is doing stands on the last line (spin.h) */
+    bool      apart;  /* what comes next is something else than what stands there: an empty line goes between them */
     bool      streamed; /* the message at hand was shown as it came */
     chat_mode mode, local; /* of tools; of !cmd */
     char     *always[CHAT_ALWAYS]; /* tools that need not ask any more */
@@ -104,6 +106,8 @@ void chat_calls_clear(chat *c);
 void chat_text(chat *c, out_style style, const char *fmt, ...) __attribute__((format(printf, 3, 4))); /* a line of ours, escaped */
 void chat_patch(chat *c, const char *patch, size_t lines);
 void chat_quiet_lines(chat *c); /* finish what is being painted */
+void chat_busy(chat *c, const char *what); /* until something is to be shown */
+void chat_call_seen(chat *c, const char *id); /* what it would do is about to be shown whole */
 
 /* ask.c */
 cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message);

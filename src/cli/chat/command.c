@@ -9,7 +9,7 @@
 #include <cli/opt.h>
 #include <stdio.h>
 
-enum { WORDS = 16, PATCH_LINES = 2000 };
+enum { WORDS = 16, PATCH_LINES = 2000, HELP_WORD = 24 };
 
 static void fail(chat *c, const cay_err *err)
 {
@@ -270,12 +270,17 @@ static const struct {
 static void help(chat *c, int argc, char **argv)
 {
     (void)argc, (void)argv;
-    for (size_t i = 0; i < CAY_LEN(commands); i++)
-        chat_text(c, OUT_PLAIN, "/%-8s %s%s%s", commands[i].name, commands[i].operands, *commands[i].operands ? "  " : "", commands[i].what);
-    chat_text(c, OUT_PLAIN, "@file      send a file along (Tab completes)\n"
-                            "!cmd       run it on this machine, after a yes\n"
-                            "!!cmd      run it in the sandbox\n"
-                            "Alt+Enter or a backslash at the end begins another line; Ctrl+E opens $EDITOR; Ctrl+C interrupts, twice ends");
+    for (size_t i = 0; i < CAY_LEN(commands); i++) {
+        char word[128];
+        snprintf(word, sizeof word, "/%s %s", commands[i].name, commands[i].operands);
+        bool beside = strlen(word) <= HELP_WORD; /* else what it does stands below */
+        chat_text(c, OUT_PLAIN, "%-*s%s%s", HELP_WORD, word, beside ? "  " : "\n      ", commands[i].what);
+    }
+    chat_text(c, OUT_PLAIN, "%-*s  send a file along (Tab completes)\n"
+                            "%-*s  run it on this machine, after a yes\n"
+                            "%-*s  run it in the sandbox\n"
+                            "Alt+Enter or a backslash at the end begins another line, and what is pasted stays together; Ctrl+E opens $EDITOR; Ctrl+C interrupts, twice ends",
+              HELP_WORD, "@file", HELP_WORD, "!cmd", HELP_WORD, "!!cmd");
 }
 
 void chat_command(chat *c, const char *line)

@@ -219,6 +219,96 @@ static unsigned char on_tab(EditLine *el, int c)
     return rc;
 }
 
+/* ------------------------------------------------------------------ what is pasted */
+
+#define PASTE_ON  "\033[?2004h"
+#define PASTE_OFF "\033[?2004l"
+#define PASTE_END "\033[201~"
+
+/* Between two marks of the terminal: lines stay lines of one message, nothing in it is a key, and nothing is sent before Enter. */
+static unsigned char on_paste(EditLine *el, int c)
+{
+    CAY_AUTOBUF raw = CAY__BUF(LINE_MOST), text = CAY__BUF(LINE_MOST);
+    const size_t mark = sizeof PASTE_END - 1;
+    (void)c;
+    while (raw.len < mark || memcmp(raw.data + raw.len - mark, PASTE_END, mark)) {
+        char byte;
+        ssize_t n = read(0, &byte, 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0 || raw.full)
+            return CC_EOF;
+        cay__buf_add(&raw, &byte, 1);
+    }
+    for (size_t i = 0; i < raw.len - mark; i++) {
+        char ch = raw.data[i];
+        bool end = ch == '\r' && raw.data[i + 1] == '\n'; /* one line end, not two */
+        if (!end && ((unsigned char)ch >= ' ' || strchr("\r\n\t", ch)) && ch != 127)
+            cay__buf_add(&text, ch == '\r' ? "\n" : &ch, 1);
+    }
+    while (text.len && text.data[text.len - 1] == '\n')
+        text.data[--text.len] = 0;
+    return text.len && el_insertstr(el, text.data) < 0 ? CC_ERROR : CC_REFRESH;
+}
+
+/* ------------------------------------------------------------------ a terminal that changes its size */
+
+static volatile sig_atomic_t resized;
+
+static void on_resize(int sig)
+{
+    (void)sig;
+    resized = 1;
+}
+
+/* The terminal has broken the lines anew. Where the prompt began follows from what stands before the cursor. */
+static void lay_out(EditLine *el)
+{
+    edit *e = of(el);
+    const LineInfo *li = el_line(el);
+    uint16_t cols, rows;
+    char up[32];
+    size_t at = e->above.len ? 2 : strlen(e->spec.prompt(e->spec.arg)), row = 0;
+    term_size(1, &cols, &rows);
+    for (const char *p = li->buffer; p < li->cursor; p++) {
+        if (*p == '\n') {
+            row += at / cols + 1;
+            at = 0;
+        } else {
+            at += (*p & 0xc0) != 0x80;
+        }
+    }
+    row += at / cols;
+    if (row)
+        cay__fd_write_all(1, up, (size_t)snprintf(up, sizeof up, "\033[%zuA", row));
+    cay__fd_write_all(1, "\r\033[J", 4);
+    el_resize(el);
+    el_set(el, EL_REFRESH);
+}
+
+static int on_char(EditLine *el, wchar_t *out)
+{
+    mbstate_t st = { 0 };
+    for (;;) {
+        char byte;
+        if (resized) {
+            resized = 0;
+            lay_out(el);
+        }
+        ssize_t n = read(0, &byte, 1);
+        if (n < 0 && errno == EINTR && resized)
+            continue;
+        if (n <= 0)
+            return n < 0 ? -1 : 0;
+        size_t k = mbrtowc(out, &byte, 1, &st);
+        if (k == (size_t)-2)
+            continue;
+        if (k == (size_t)-1)
+            *out = 0xfffd;
+        return 1;
+    }
+}
+
 /* ------------------------------------------------------------------ reading */
 
 static char *show_prompt(EditLine *el)
@@ -241,6 +331,7 @@ static void bind_keys(EditLine *el)
     } keys[] = {
         { L"cay-newline", L"\033\r", on_newline }, { L"cay-newline", L"\033\n", on_newline }, { L"cay-interrupt", L"^C", on_interrupt },
         { L"cay-toggle", L"^T", on_toggle },       { L"cay-editor", L"^E", on_editor },        { L"cay-tab", L"^I", on_tab },
+        { L"cay-paste", L"\033[200~", on_paste },
     };
     for (size_t i = 0; i < CAY_LEN(keys); i++) { /* the wide form: the other one copies names and forgets them */
         el_wset(el, EL_ADDFN, keys[i].name, keys[i].name, keys[i].fn);
@@ -266,6 +357,7 @@ edit *edit_open(const edit_spec *spec)
     el_set(e->el, EL_EDITOR, "emacs");
     el_set(e->el, EL_PROMPT_ESC, show_prompt, '\1');
     el_set(e->el, EL_SIGNAL, 0);
+    el_wset(e->el, EL_GETCFN, on_char);
     el_set(e->el, EL_SETTY, "-d", "-isig", NULL); /* Ctrl+C is a key of ours while a line is typed */
     if (e->past) {
         history(e->past, &ev, H_SETSIZE, HISTORY);
@@ -306,7 +398,14 @@ static ssize_t next_line(edit *e, char **out)
 {
     if (e->el) {
         int n = 0;
+        struct sigaction now = { .sa_handler = on_resize }, old; /* it interrupts the read of a key, and nothing else */
+        resized = 0;
+        el_resize(e->el);
+        sigaction(SIGWINCH, &now, &old);
+        cay__fd_write_all(1, PASTE_ON, sizeof PASTE_ON - 1);
         const char *s = el_gets(e->el, &n);
+        cay__fd_write_all(1, PASTE_OFF, sizeof PASTE_OFF - 1);
+        sigaction(SIGWINCH, &old, NULL);
         *out = s && n > 0 ? strndup(s, (size_t)n) : NULL;
         return *out ? n : -1;
     }

@@ -29,6 +29,7 @@ typedef struct md_paint {
     char     fence[4]; /* a code block is open: what ends it; "" otherwise */
     md_doc   shown;    /* lines of it that are on the terminal */
     bool     before;   /* a block was finished before it */
+    bool     again;    /* its lines were taken back, to be laid out for another width */
     uint16_t cols;
     int64_t  last_ms;
 } md_paint;

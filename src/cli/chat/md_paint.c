@@ -15,6 +15,32 @@ void md_paint_begin(md_paint *p)
 
 /* ------------------------------------------------------------------ on the terminal */
 
+/* Columns of a line with its colours. */
+static size_t columns(const char *s)
+{
+    size_t n = 0;
+    while (*s) {
+        size_t k = strcspn(s, "\033");
+        n += md_columns(s, k);
+        s += k;
+        if (*s)
+            s += strcspn(s, "m"), s += *s == 'm';
+    }
+    return n;
+}
+
+/* The terminal has another width: where it is narrower it has broken the lines anew, each by itself. What is in sight of the block goes, and is painted once more. */
+static void take_back(md_paint *p, uint16_t cols, uint16_t rows, cay__buf *b)
+{
+    size_t up = 0;
+    for (size_t i = 0; i < p->shown.n; i++)
+        up += CAY_MAX((columns(p->shown.line[i]) + cols - 1) / CAY_MAX(cols, (uint16_t)1), (size_t)1);
+    if (up && up < rows)
+        cay__buf_fmt(b, "\033[%zuA\r\033[J", up);
+    p->again = up && up < rows; /* no empty line before it: that one is there still */
+    md_clear(&p->shown);
+}
+
 /* Lays out what there is of the block and writes the lines that are not there yet. */
 static void paint(md_paint *p)
 {
@@ -23,8 +49,8 @@ static void paint(md_paint *p)
     size_t same = 0;
     CAY_AUTOBUF b = CAY__BUF(TEXT_MOST * 4u);
     term_size(1, &cols, &rows);
-    if (cols != p->cols) /* the terminal has broken its lines anew: they cannot be found again */
-        md_clear(&p->shown);
+    if (cols != p->cols)
+        take_back(p, cols, rows, &b);
     p->cols = cols;
     if (p->text.len)
         md_lines(p->text.data, p->text.len, cols - (cols > 1), *out_on(1, OUT_BOLD) != 0, &now);
@@ -34,8 +60,9 @@ static void paint(md_paint *p)
         same = CAY_MIN(p->shown.n - rows + 1, now.n);
     if (p->shown.n > same)
         cay__buf_fmt(&b, "\033[%zuA\r\033[J", p->shown.n - same);
-    if (!p->shown.n && now.n && p->before)
+    if (!p->shown.n && now.n && p->before && !p->again)
         cay__buf_str(&b, "\n");
+    p->again = false;
     for (size_t i = same; i < now.n; i++) {
         cay__buf_str(&b, now.line[i]);
         cay__buf_str(&b, "\n");

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the agent says and does, as it happens. Whatever comes from a model or a sandbox is escaped before a terminal gets it. */
 #include "chat.h"
+#include "spin.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cli/term.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { OUTPUT_LINES = 5, PATCH_LINES = 40 };
+enum { OUTPUT_LINES = 5, PATCH_LINES = 40, THOUGHT_LINES = 3 };
 
 static void to(int fd, const char *s, size_t n)
 {
@@ -17,12 +18,29 @@ static void to(int fd, const char *s, size_t n)
 void chat_quiet_lines(chat *c)
 {
     if (c->busy)
-        to(1, "\r\033[K", 4);
+        spin_end();
     c->busy = false;
     md_paint_end(&c->paint);
     if (c->in_line)
         to(1, "\n", 1);
     c->in_line = false;
+}
+
+void chat_busy(chat *c, const char *what)
+{
+    if (!c->screen || !c->tty)
+        return;
+    chat_quiet_lines(c);
+    spin_begin(what);
+    c->busy = true;
+}
+
+/* An empty line between what belongs to different things, for people. */
+static void gap(chat *c)
+{
+    if (c->screen && c->tty)
+        to(1, "\n", 1);
+    c->apart = false;
 }
 
 /* Answers go to standard output; all else does so on a terminal only. */
@@ -179,6 +197,7 @@ static void show_call(chat *c, chat_call *call, bool whole)
         return;
     call->shown = true;
     chat_quiet_lines(c);
+    gap(c);
     for (size_t i = 0; i < CAY_LEN(keys) && a; i++)
         if (json_is_string(json_object_get(a, keys[i]))) {
             what = json_string_value(json_object_get(a, keys[i]));
@@ -187,7 +206,8 @@ static void show_call(chat *c, chat_call *call, bool whole)
     cay__buf_fmt(&b, "%.80s %.2000s", call->tool, patch ? "" : what);
     for (size_t i = 0; i < b.len; i++) /* one line each */
         b.data[i] = b.data[i] == '\n' ? ' ' : b.data[i];
-    line(c, OUT_BOLD, "* ", b.data, b.len);
+    line(c, OUT_BOLD, c->screen ? "● " : "* ", b.data, b.len);
+    c->apart = true;
     if (patch && whole) {
         CAY_AUTOFREE char *text = patch_of(call->arguments);
         chat_patch(c, text, PATCH_LINES);
@@ -197,8 +217,24 @@ static void show_call(chat *c, chat_call *call, bool whole)
 void chat_tool_start(chat *c, const cay_tool_call *tool)
 {
     chat_call *call = find(c, tool->call_id);
+    char what[64];
     if (call)
         show_call(c, call, c->mode == CHAT_AUTO || !c->tty);
+    snprintf(what, sizeof what, "Running %.40s", tool->tool);
+    for (char *p = what; *p; p++)
+        *p = *p >= ' ' && *p < 127 ? *p : '?';
+    chat_busy(c, what);
+}
+
+/* All of it is in sight already: somebody is asked about it. */
+void chat_call_seen(chat *c, const char *id)
+{
+    chat_call *call = find(c, id);
+    if (call)
+        call->shown = true;
+    chat_quiet_lines(c);
+    gap(c);
+    c->apart = true;
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -210,6 +246,7 @@ static void show_output(chat *c, const json_t *item)
     const char *text = json_is_string(out) ? json_string_value(out) : "(an image)", *body = strstr(text, "Output:\n");
     chat_call *call = find(c, cay__json_str(item, "call_id", ""));
     size_t lines = 0, more = 0;
+    const char *lead = c->screen ? "  ⎿ " : "  ", *next = c->screen ? "    " : "  ";
     if (call)
         show_call(c, call, false);
     chat_quiet_lines(c);
@@ -218,7 +255,8 @@ static void show_output(chat *c, const json_t *item)
         if (code && code < body && strncmp(code + 25, "0\n", 2)) {
             char told[64];
             snprintf(told, sizeof told, "exit code %.*s", (int)strcspn(code + 25, "\n"), code + 25);
-            line(c, OUT_WARN, "  ", told, strlen(told));
+            line(c, OUT_WARN, lead, told, strlen(told));
+            lead = next;
         }
         text = body + 8;
     }
@@ -226,13 +264,32 @@ static void show_output(chat *c, const json_t *item)
     c->output = cay__strdup(text);
     for (const char *p = text; *p; lines++) {
         size_t n = strcspn(p, "\n");
-        if (lines < OUTPUT_LINES)
-            line(c, OUT_DIM, "  ", p, n);
+        if (lines < OUTPUT_LINES) {
+            line(c, OUT_DIM, lead, p, n);
+            lead = next;
+        }
         more += lines >= OUTPUT_LINES;
         p += n + (p[n] == '\n');
     }
     if (more)
-        chat_text(c, OUT_DIM, "  … %zu more line%s; /output shows all", more, more == 1 ? "" : "s");
+        chat_text(c, OUT_DIM, "%s… %zu more line%s; /output shows all", next, more, more == 1 ? "" : "s");
+    c->apart = true;
+}
+
+/* What it thought, as far as the endpoint tells: a few words of it. */
+static void show_thought(chat *c, const json_t *item)
+{
+    const char *text = cay__json_str(json_array_get(json_object_get(item, "summary"), 0), "text", "");
+    if (!c->screen || !c->tty || !*text)
+        return;
+    chat_quiet_lines(c);
+    gap(c);
+    for (size_t lines = 0; *text && lines < THOUGHT_LINES; lines++) {
+        size_t n = strcspn(text, "\n");
+        line(c, OUT_DIM, lines ? "  " : "∴ ", text, n);
+        text += n + (text[n] == '\n');
+    }
+    c->apart = true;
 }
 
 /* ------------------------------------------------------------------ words */
@@ -243,6 +300,8 @@ static void say(chat *c, const char *s, size_t n)
         return;
     if (c->busy)
         chat_quiet_lines(c);
+    if (c->apart)
+        gap(c);
     c->streamed = true;
     if (c->screen) {
         md_paint_add(&c->paint, s, n);
@@ -292,6 +351,8 @@ int chat_event(void *arg, const cay_run_event *ev)
             note_call(c, item);
         else if (!strcmp(ev->name, "tool_output"))
             show_output(c, item);
+        else if (!strcmp(ev->name, "reasoning_item_created"))
+            show_thought(c, item);
     }
     return out_broken() ? -1 : 0;
 }

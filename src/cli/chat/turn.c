@@ -17,6 +17,7 @@ enum { TURNS = 100, OUTPUT_TOKENS = 16000, CAPS = 4 };
 static int stop_pipe[2] = { -1, -1 };
 static volatile sig_atomic_t stops, in_turn, ending, have_tty;
 static struct termios cooked;
+static int64_t asked_ms; /* that somebody took to answer questions of this turn */
 
 /* Ctrl+C ends a turn or a question; a second one, before that is done, ends us. The other two end the talk in good order: they
  * interrupt the read of a line. */
@@ -62,7 +63,9 @@ static void forget_stops(void)
 
 char *chat_question(const char *question)
 {
+    int64_t began = cay__now_ms();
     char *said = edit_ask(question, stop_pipe[0]);
+    asked_ms += cay__now_ms() - began;
     if (!in_turn)
         forget_stops();
     return said;
@@ -97,11 +100,7 @@ static void on_model_start(void *arg, cay_run *run, const char *instructions, co
     chat *c = arg;
     (void)run, (void)instructions, (void)input;
     chat_calls_clear(c);
-    if (!c->screen || !c->tty)
-        return;
-    chat_quiet_lines(c);
-    out_fmt("%sworking…%s", out_on(1, OUT_DIM), out_off(1));
-    c->busy = true;
+    chat_busy(c, "Thinking");
 }
 
 static void on_model_end(void *arg, cay_run *run, const cay_model_reply *reply)
@@ -186,6 +185,22 @@ static int ask(chat *c, const char *input, cay_err *err)
     return 0;
 }
 
+/* What it took, on a line at the end of a turn. */
+static void tell_cost(chat *c, int64_t ms)
+{
+    const cay_tokens *t = &c->turn_tokens;
+    char in[16], out[16];
+    if (!c->tty || !t->requests)
+        return;
+    const uint64_t n[2] = { t->input, t->output };
+    char *const to[2] = { in, out };
+    for (size_t i = 0; i < 2; i++)
+        n[i] < 10000 ? snprintf(to[i], sizeof in, "%llu", (unsigned long long)n[i]) : snprintf(to[i], sizeof in, "%.1fk", (double)n[i] / 1000);
+    chat_quiet_lines(c);
+    out_str("\n");
+    chat_text(c, OUT_DIM, "%.1f s · %s tokens in, %s out", (double)ms / 1000, in, out);
+}
+
 void chat_turn(chat *c, const char *input)
 {
     cay_err err = CAY_ERR_INIT, own = CAY_ERR_INIT;
@@ -196,6 +211,9 @@ void chat_turn(chat *c, const char *input)
     if (keep_thin(&c->keep, c->turn, &own) < 0)
         chat_text(c, OUT_WARN, "cay: %s", own.msg);
     begin(c);
+    c->apart = c->screen && c->tty;
+    asked_ms = 0;
+    int64_t began = cay__now_ms();
     int rc = ask(c, input, &err);
     chat_quiet_lines(c);
     chat_calls_clear(c);
@@ -204,6 +222,7 @@ void chat_turn(chat *c, const char *input)
         chat_text(c, OUT_WARN, "interrupted%s", c->nitems ? "; /undo takes back what was done" : "");
     else if (rc < 0)
         chat_text(c, OUT_BAD, "cay: %s", err.msg);
+    tell_cost(c, cay__now_ms() - began - asked_ms);
     c->failed = c->failed || rc < 0;
     if (rc == 0 || c->nitems)
         c->s.turns = c->turn;
