@@ -70,6 +70,21 @@ cay rm -f "$one" >/dev/null 2>&1 || :
 cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
 same "and its state makes it again" "$(cay exec "$one" -- cat f)" live
 
+# ------------------------------------------------------------------ one of our name, with our labels, that has a network
+cay kill "$one" >/dev/null
+owner=$(api "http://e/v1.41/containers/$(container "$one")/json" | grep -o '"io.cay.owner":"[^"]*"' | head -1)
+api -X DELETE "http://e/v1.41/containers/$(container "$one")?force=true" >/dev/null
+body="{\"Image\":\"$CAY_DOCKER_IMAGE\",\"Cmd\":[\"sleep\",\"600\"],\"Labels\":{$owner,\"io.cay.sandbox\":\"$one\"},\"HostConfig\":{\"NetworkMode\":\"host\"}}"
+api -H 'Content-Type: application/json' -d "$body" "http://e/v1.41/containers/create?name=cay-$one" >/dev/null
+api "http://e/v1.41/containers/cay-$one/json" | grep -q "$owner" && ok "somebody makes one" || bad "nobody makes one"
+cay --json resume "$one" >"$ENGINE_DIR/out" 2>&1 && bad "a container that has lost its isolation is used" || ok "a container that has lost its isolation is not used: $(cut -c1-160 "$ENGINE_DIR/out")"
+grep -q sandbox_gone "$ENGINE_DIR/out" && ok "it is told as gone" || bad "told: $(cat "$ENGINE_DIR/out")"
+api "http://e/v1.41/containers/cay-$one/json" | grep -q '"Running":true' && bad "it runs" || ok "it was not started"
+api -X DELETE "http://e/v1.41/containers/cay-$one?force=true" >/dev/null
+cay rm -f "$one" >/dev/null 2>&1 || :
+cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
+same "its state makes another, shut off" "$(cay exec "$one" -- sh -c 'cat f; ls /sys/class/net' | tr '\n' ' ')" "live lo "
+
 # ------------------------------------------------------------------ killed over undo
 cay exec "$two" -- sh -c 'echo later > f'
 for wait in 0.05 0.2 0.4 0.7; do

@@ -85,6 +85,19 @@ void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest)
     cay__buf_fmt(path, "/containers/%s%s%s", *container ? "" : "cay-", *container ? container : b->id, rest);
 }
 
+/* One that was made without a network has none for ever: a container of our name that has got one since was made or changed by somebody else. */
+static bool shut_off(const cay__docker_box *b, const json_t *j)
+{
+    const char *name, *mode = cay__json_str(json_object_get(j, "HostConfig"), "NetworkMode", "none");
+    json_t *v;
+    if (*b->walls.network && strcmp(b->walls.network, "none"))
+        return true;
+    json_object_foreach(json_object_get(json_object_get(j, "NetworkSettings"), "Networks"), name, v)
+        if (strcmp(name, "none"))
+            return false;
+    return !strcmp(mode, "none");
+}
+
 int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
@@ -100,6 +113,8 @@ int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view 
     /* One that somebody else gave our name is not ours: the word in the label says so. */
     if (strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), b->d->owner) != 0 || strcmp(cay__json_str(labels, CAY__DOCKER_SANDBOX, ""), b->id) != 0)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone; one of that name is not ours", b->id);
+    if (!shut_off(b, j))
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone; the one of that name has a network, and it had none", b->id);
     *out = (cay__docker_view){ .pid = (int)cay__json_int(st, "Pid", 0), .oom = cay__json_bool(st, "OOMKilled", false) };
     out->state = cay__json_bool(st, "Paused", false) ? CAY_PAUSED : cay__json_bool(st, "Running", false) ? CAY_RUNNING : CAY_STOPPED;
     cay__str_copy(out->container, sizeof out->container, cay__json_str(j, "Id", ""));
@@ -194,6 +209,8 @@ int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cre
     cay_m_hello m = { .version = CAY_MSG_VERSION };
     cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
     if (!runs) {
+        CAY_TRY(cay__docker_look(b, call, &v, err)); /* is it still the one that was made? */
+        json_decref(v.all);
         atomic_store(&b->pid, 0);
         unlinkat(b->ctl, "sock", 0); /* of a former life */
         if (b->walls.far)
