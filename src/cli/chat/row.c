@@ -13,7 +13,7 @@ static const opt_def defs[] = {
     { "session", 0, "NAME", "go on with this session, or begin one of that name", OPT_STR, AT(session) },
     { "agent", 0, "NAME", "whose memory it has (default \"default\")", OPT_STR, AT(agent) },
     { "auto-approve", 0, NULL, "run commands and patches without asking", OPT_FLAG, AT(auto_approve) },
-    { "sandbox", 0, "PROVIDER", "where it works: native (default), process, or none for no wall at all", OPT_STR, AT(sandbox) },
+    { "sandbox", 0, "PROVIDER", "where it works: native (default), docker, podman, process, or none for no wall at all", OPT_STR, AT(sandbox) },
     { "sandbox-id", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox_id) },
     { "sandbox-setup", 0, "FILE", "a shell script that is run in a new sandbox first", OPT_STR, AT(setup) },
     { "empty", 0, NULL, "begin with an empty workspace instead of the current directory", OPT_FLAG, AT(empty) },
