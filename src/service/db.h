@@ -62,6 +62,24 @@ enum {
 /* Runs fn in one transaction, under the lock. It is committed when fn returns 0 and rolled back otherwise. */
 int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *db, void *arg, cay_err *err), void *arg, cay_err *err);
 
+/* db_rows.c. A text to a parameter; NULL is "". */
+void cay__db_text(sqlite3_stmt *st, int i, const char *s);
+/* One statement with up to three texts, NULL: not bound; the count of changed rows, or an error. */
+int  cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c, const char *what, cay_err *err);
+/* Where a row stands in its table's order: 1, 0: there is none, or an error. */
+int  cay__db_seq(cay__db *db, enum cay__query q, const char *id, const char *what, int64_t *out, cay_err *err);
+/* Rows that were read under the lock, each a block to be freed, for a caller that is told without it. */
+typedef struct cay__db_rows {
+    void **at;
+    size_t n, cap;
+} cay__db_rows;
+void cay__db_rows_add(cay__db_rows *r, void *row);
+void cay__db_rows_free(cay__db_rows *r);
+#define CAY_AUTOROWS __attribute__((cleanup(cay__db_rows_free))) cay__db_rows
+/* Ids that a query finds by a reference: its parameters are that, how many at most, and, unless NULL, the tenant. */
+typedef char cay__db_ids[CAY_ID_LEN + 1];
+int  cay__db_resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref, const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err);
+
 /* store_snaps.c: before its row goes, jobs "remove" for the layers of a sandbox that nobody else names. In a transaction. */
 int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err);
 

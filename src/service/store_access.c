@@ -10,11 +10,6 @@
 #define UNIT     1000               /* creates are counted in thousandths, so that they come back little by little */
 #define MINUTE   60000
 
-static void bind_text(sqlite3_stmt *st, int i, const char *s)
-{
-    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
-}
-
 int64_t cay__quota_amount(uint64_t v)
 {
     return v < (uint64_t)NO_LIMIT ? (int64_t)v : NO_LIMIT;
@@ -45,7 +40,7 @@ static int budget_of(cay__db *db, const char *tenant, budget *b, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_GET, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, tenant);
+    cay__db_text(st, 1, tenant);
     int rc = cay__db_step(db, st, "read the tenant", err);
     if (rc <= 0)
         return rc ? rc : no_tenant(tenant, err);
@@ -85,7 +80,7 @@ static int check_amounts(cay__db *db, const char *tenant, const budget *b, const
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_USES, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, tenant);
+    cay__db_text(st, 1, tenant);
     CAY_TRY(cay__db_step(db, st, "count what the tenant has", err));
     for (int i = 0; i < KINDS; i++) {
         int64_t used = sqlite3_column_int64(st, i); /* total() is a real, exact as far as it matters */
@@ -114,7 +109,7 @@ static int spend_create(cay__db *db, const char *tenant, const budget *b, cay_er
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_SPEND, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, tenant);
+    cay__db_text(st, 1, tenant);
     sqlite3_bind_int64(st, 2, spent);
     sqlite3_bind_int64(st, 3, now);
     return cay__db_step(db, st, "count the new sandbox", err);
@@ -134,7 +129,7 @@ int cay__quota_check_template(cay__db *db, const char *tenant, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_LAYERS, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, tenant);
+    cay__db_text(st, 1, tenant);
     int rc = cay__db_step(db, st, "count what the tenant's templates have", err);
     int64_t most = rc == 1 ? sqlite3_column_int64(st, 0) : 0, used = rc == 1 ? sqlite3_column_int64(st, 1) : 0;
     if (rc < 0 || !most || used <= most)
@@ -150,7 +145,7 @@ int cay__quota_check_start(cay__db *db, const char *id, cay_err *err)
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_BOX_USES, err);
         if (!st)
             return err->code;
-        bind_text(st, 1, id);
+        cay__db_text(st, 1, id);
         int rc = cay__db_step(db, st, "read the record", err);
         if (rc <= 0)
             return rc;
@@ -176,10 +171,10 @@ static int keep_once(cay__db *db, const cay_tenant *t, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, t->once ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, ONCE_SPACE);
-    bind_text(st, 2, t->name);
+    cay__db_text(st, 1, ONCE_SPACE);
+    cay__db_text(st, 2, t->name);
     if (t->once)
-        bind_text(st, 3, t->once);
+        cay__db_text(st, 3, t->once);
     return cay__db_step(db, st, "record the tenant", err);
 }
 
@@ -188,8 +183,8 @@ static bool made_once(cay__db *db, const cay_tenant *t, cay_err *err)
     CAY_AUTOSTMT *st = t->once ? cay__db_query(db, CAY__Q_NOTE_GET, err) : NULL;
     if (!st)
         return false;
-    bind_text(st, 1, ONCE_SPACE);
-    bind_text(st, 2, t->name);
+    cay__db_text(st, 1, ONCE_SPACE);
+    cay__db_text(st, 2, t->name);
     return cay__db_step(db, st, "look up the tenant", err) == 1 && !strcmp((const char *)sqlite3_column_text(st, 0), t->once);
 }
 
@@ -201,7 +196,7 @@ static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, c->fresh ? CAY__Q_TENANT_PUT : CAY__Q_TENANT_SET, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, c->t->name);
+    cay__db_text(st, 1, c->t->name);
     for (int i = 0; i < (int)CAY_LEN(amounts); i++)
         sqlite3_bind_int64(st, i + 2, cay__quota_amount(amounts[i]));
     if (c->fresh)
@@ -226,7 +221,7 @@ static int drop_rows(cay__db *db, enum cay__query q, const char *name, cay_err *
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, name);
+    cay__db_text(st, 1, name);
     CAY_TRY(cay__db_step(db, st, "remove the tenant", err));
     return sqlite3_changes(db->sql);
 }
@@ -238,7 +233,7 @@ static int do_tenant_drop(cay__db *db, void *arg, cay_err *err)
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_BUSY, err);
         if (!st)
             return err->code;
-        bind_text(st, 1, name);
+        cay__db_text(st, 1, name);
         CAY_TRY(cay__db_step(db, st, "look what the tenant has", err));
         long long boxes = sqlite3_column_int64(st, 0), snaps = sqlite3_column_int64(st, 1);
         long long tpls = sqlite3_column_int64(st, 2);
@@ -295,7 +290,7 @@ static int tenants_locked(cay__db *db, const char *name, tenants *out, cay_err *
     if (!st)
         return err->code;
     if (name)
-        bind_text(st, 1, name);
+        cay__db_text(st, 1, name);
     while ((rc = cay__db_step(db, st, "read the tenants", err)) == 1)
         tenant_add(out, st);
     return rc;
@@ -329,7 +324,7 @@ static int do_key_put(cay__db *db, void *arg, cay_err *err)
     if (!st)
         return err->code;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
-        bind_text(st, (int)i + 1, texts[i]);
+        cay__db_text(st, (int)i + 1, texts[i]);
     sqlite3_bind_int64(st, 8, k->port);
     sqlite3_bind_int64(st, 9, k->created_ms ? k->created_ms : cay__wall_ms());
     sqlite3_bind_int64(st, 10, k->expires_ms);
@@ -388,7 +383,7 @@ static int keys_locked(cay__db *db, enum cay__query q, const char *what, keys *o
     if (!st)
         return err->code;
     if (what)
-        bind_text(st, 1, what);
+        cay__db_text(st, 1, what);
     while ((rc = cay__db_step(db, st, "read the keys", err)) == 1)
         key_add(out, st);
     return rc;
@@ -434,7 +429,7 @@ static int do_revoke(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_REVOKE, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, r->id);
+    cay__db_text(st, 1, r->id);
     sqlite3_bind_int64(st, 2, r->at_ms);
     CAY_TRY(cay__db_step(db, st, "revoke the key", err));
     return sqlite3_changes(db->sql) ? 0 : no_key(r->id, err);
@@ -466,8 +461,8 @@ static int once_locked(cay__db *db, const char *tenant, const char *once, char *
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_ONCE_FIND, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, tenant);
-    bind_text(st, 2, once);
+    cay__db_text(st, 1, tenant);
+    cay__db_text(st, 2, once);
     int rc = cay__db_step(db, st, "look up the sandbox", err);
     if (rc == 1)
         cay__str_copy(id, CAY_ID_LEN + 1, (const char *)sqlite3_column_text(st, 0));

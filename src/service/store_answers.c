@@ -7,16 +7,11 @@
 
 #define DAY_MS 86400000
 
-static void bind_text(sqlite3_stmt *st, int i, const char *s)
-{
-    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
-}
-
 static void bind_name(sqlite3_stmt *st, const cay_answer *a)
 {
-    bind_text(st, 1, a->tenant);
-    bind_text(st, 2, a->route);
-    bind_text(st, 3, a->key);
+    cay__db_text(st, 1, a->tenant);
+    cay__db_text(st, 2, a->route);
+    cay__db_text(st, 3, a->key);
 }
 
 /* A row as found. */
@@ -86,8 +81,8 @@ static int do_begin(cay__db *db, void *arg, cay_err *err)
     if (!st)
         return err->code;
     bind_name(st, b->ask);
-    bind_text(st, 4, b->ask->request);
-    bind_text(st, 5, b->owner);
+    cay__db_text(st, 4, b->ask->request);
+    cay__db_text(st, 5, b->owner);
     sqlite3_bind_int64(st, 6, now + DAY_MS);
     b->mine = true;
     return cay__db_step(db, st, "record the request", err);
@@ -126,10 +121,10 @@ static int do_end(cay__db *db, void *arg, cay_err *err)
     if (!st)
         return err->code;
     bind_name(st, e->a);
-    bind_text(st, 4, e->owner);
+    cay__db_text(st, 4, e->owner);
     if (e->a->status) {
         sqlite3_bind_int64(st, 5, e->a->status);
-        bind_text(st, 6, e->a->type);
+        cay__db_text(st, 6, e->a->type);
         sqlite3_bind_blob64(st, 7, e->a->len ? e->a->body : "", e->a->len, SQLITE_STATIC);
         sqlite3_bind_int64(st, 8, e->expires_ms);
     }

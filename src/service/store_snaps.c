@@ -7,28 +7,9 @@
 #include <base/str.h>
 #include <fcntl.h>
 
-static void bind_text(sqlite3_stmt *st, int i, const char *s)
-{
-    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
-}
-
 static int no_snapshot(const char *id, cay_err *err)
 {
     return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "there is no snapshot %.64s; cay snapshots shows those there are", id);
-}
-
-/* One statement with up to four texts; the count of changed rows, or an error. */
-static int change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c, const char *what, cay_err *err)
-{
-    const char *texts[] = { a, b, c };
-    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
-    if (!st)
-        return err->code;
-    for (int i = 0; i < (int)CAY_LEN(texts); i++)
-        if (texts[i])
-            bind_text(st, i + 1, texts[i]);
-    CAY_TRY(cay__db_step(db, st, what, err));
-    return sqlite3_changes(db->sql);
 }
 
 /* Jobs for those of `layers` that nobody names, sandbox `but` not counted. Their detail is who has to remove them. */
@@ -37,10 +18,10 @@ static int free_layers(cay__db *db, const char *layers, const char *but, const c
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYERS_FREE, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, layers);
-    bind_text(st, 2, but);
+    cay__db_text(st, 1, layers);
+    cay__db_text(st, 2, but);
     sqlite3_bind_int64(st, 3, cay__wall_ms());
-    bind_text(st, 4, provider);
+    cay__db_text(st, 4, provider);
     return cay__db_step(db, st, "release layers", err);
 }
 
@@ -54,7 +35,7 @@ static int layers_of(cay__db *db, const char *sandbox, char **out, char **provid
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYERS_OF, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, sandbox);
+    cay__db_text(st, 1, sandbox);
     CAY_TRY(cay__db_step(db, st, "read the layers of the sandbox", err));
     *out = cay__strdup((const char *)sqlite3_column_text(st, 0)); /* NULL without a row: "" */
     *provider = cay__strdup((const char *)sqlite3_column_text(st, 1));
@@ -83,7 +64,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
     if (!st)
         return err->code;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
-        bind_text(st, (int)i + 1, texts[i]);
+        cay__db_text(st, (int)i + 1, texts[i]);
     for (size_t i = 0; i < CAY_LEN(numbers); i++)
         sqlite3_bind_int64(st, (int)(i + CAY_LEN(texts)) + 1, numbers[i]);
     int rc = cay__db_step(db, st, "record the snapshot", err);
@@ -107,9 +88,9 @@ static int stack_box(cay__db *db, const char *id, const char *layers, const char
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_STACK, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, id);
-    bind_text(st, 2, layers);
-    bind_text(st, 3, from);
+    cay__db_text(st, 1, id);
+    cay__db_text(st, 2, layers);
+    cay__db_text(st, 3, from);
     sqlite3_bind_int64(st, 4, cay__wall_ms());
     CAY_TRY(cay__db_step(db, st, "record the layers", err));
     return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
@@ -136,9 +117,9 @@ static int do_ready(cay__db *db, void *arg, cay_err *err)
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_READY, err);
         if (!st)
             return err->code;
-        bind_text(st, 1, r->id);
-        bind_text(st, 2, r->method);
-        bind_text(st, 3, r->layers);
+        cay__db_text(st, 1, r->id);
+        cay__db_text(st, 2, r->method);
+        cay__db_text(st, 3, r->layers);
         for (size_t i = 0; i < CAY_LEN(numbers); i++)
             sqlite3_bind_int64(st, (int)i + 4, numbers[i]);
         CAY_TRY(cay__db_step(db, st, "record the snapshot", err));
@@ -169,7 +150,7 @@ typedef struct settled {
 static int do_settled(cay__db *db, void *arg, cay_err *err)
 {
     const settled *s = arg;
-    int n = change(db, CAY__Q_SNAP_SETTLED, s->id, s->digest ? s->digest : "", s->durable ? "1" : "0", "record the digest", err);
+    int n = cay__db_change(db, CAY__Q_SNAP_SETTLED, s->id, s->digest ? s->digest : "", s->durable ? "1" : "0", "record the digest", err);
     return n < 0 ? n : 0;
 }
 
@@ -196,7 +177,7 @@ static int get_locked(cay__db *db, const char *id, cay__snaprow **out, cay_err *
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_GET, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, id);
+    cay__db_text(st, 1, id);
     int rc = cay__db_step(db, st, "read the snapshot", err);
     if (rc == 1)
         *out = take_row(st);
@@ -209,7 +190,7 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOFREE cay__snaprow *row = NULL;
     char own[CAY_ID_LEN + 8];
     CAY_TRY(get_locked(db, id, &row, err));
-    CAY_TRY(change(db, CAY__Q_SNAP_REMOVE, id, NULL, NULL, "remove the record", err));
+    CAY_TRY(cay__db_change(db, CAY__Q_SNAP_REMOVE, id, NULL, NULL, "remove the record", err));
     CAY_TRY(free_layers(db, row->row.layers, "", row->row.provider, err));
     cay__str_join(own, sizeof own, "[\"", id, "\"]", NULL); /* one that was being made is not in its list */
     CAY_TRY(free_layers(db, own, "", row->row.provider, err));
@@ -232,7 +213,7 @@ static int do_restack(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOFREE char *old = NULL, *provider = NULL;
     CAY_TRY(layers_of(db, r->id, &old, &provider, err));
     CAY_TRY(stack_box(db, r->id, r->layers, r->from, err));
-    CAY_TRY(change(db, CAY__Q_JOB_DROP, "undo", r->id, NULL, "record the layers", err));
+    CAY_TRY(cay__db_change(db, CAY__Q_JOB_DROP, "undo", r->id, NULL, "record the layers", err));
     return *old ? free_layers(db, old, "", provider, err) : 0;
 }
 
@@ -257,14 +238,14 @@ static int do_merge(cay__db *db, void *arg, cay_err *err)
         from[strlen(from) - 1] = 0;
     cay__str_join(to, sizeof to, "[\"", m->merged, "\"", NULL);
     if (!m->id) {
-        CAY_TRY(change(db, CAY__Q_MERGE_SNAPS, from, to, NULL, "record the merge", err));
-        CAY_TRY(change(db, CAY__Q_MERGE_TPLS, from, to, NULL, "record the merge", err));
+        CAY_TRY(cay__db_change(db, CAY__Q_MERGE_SNAPS, from, to, NULL, "record the merge", err));
+        CAY_TRY(cay__db_change(db, CAY__Q_MERGE_TPLS, from, to, NULL, "record the merge", err));
     }
-    CAY_TRY(change(db, CAY__Q_MERGE_BOXES, from, to, m->id, "record the merge", err));
+    CAY_TRY(cay__db_change(db, CAY__Q_MERGE_BOXES, from, to, m->id, "record the merge", err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MERGE_LEFT, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, from);
+    cay__db_text(st, 1, from);
     CAY_TRY(cay__db_step(db, st, "record the merge", err));
     *m->left = (size_t)sqlite3_column_int64(st, 0);
     cay__db_done(&st);
@@ -292,55 +273,20 @@ int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, 
     return rc < 0 ? rc : fn(&row->row, arg);
 }
 
-typedef struct rows {
-    cay__snaprow **at;
-    size_t         n, cap;
-} rows;
-
-static void rows_free(rows *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        free(r->at[i]);
-    free(r->at);
-}
-
-static void rows_add(rows *r, cay__snaprow *row)
-{
-    if (r->n == r->cap) {
-        r->cap = r->cap ? r->cap * 2 : 32;
-        r->at = realloc(r->at, r->cap * sizeof *r->at);
-        if (!r->at)
-            abort();
-    }
-    r->at[r->n++] = row;
-}
-
-static int seq_of(cay__db *db, const char *id, int64_t *out, cay_err *err)
-{
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_SEQ, err);
-    if (!st)
-        return err->code;
-    bind_text(st, 1, id);
-    int rc = cay__db_step(db, st, "read the snapshots", err);
-    if (rc == 1)
-        *out = sqlite3_column_int64(st, 0);
-    return rc == 0 ? no_snapshot(id, err) : rc < 0 ? rc : 0;
-}
-
-static int list_locked(cay__db *db, const char *sandbox, const char *after, rows *out, cay_err *err)
+static int list_locked(cay__db *db, const char *sandbox, const char *after, cay__db_rows *out, cay_err *err)
 {
     int64_t seq = INT64_MIN;
     int rc;
-    if (after)
-        CAY_TRY(seq_of(db, after, &seq, err));
+    if (after && (rc = cay__db_seq(db, CAY__Q_SNAP_SEQ, after, "read the snapshots", &seq, err)) <= 0)
+        return rc < 0 ? rc : no_snapshot(after, err);
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_LIST, err);
     if (!st)
         return err->code;
     sqlite3_bind_int64(st, 1, seq);
     if (sandbox)
-        bind_text(st, 2, sandbox);
+        cay__db_text(st, 2, sandbox);
     while ((rc = cay__db_step(db, st, "read the snapshots", err)) == 1)
-        rows_add(out, take_row(st));
+        cay__db_rows_add(out, take_row(st));
     return rc;
 }
 
@@ -348,42 +294,18 @@ int cay__s_snap_list(void *self, const char *sandbox, const char *after, int (*f
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
-    __attribute__((cleanup(rows_free))) rows all = { 0 };
+    CAY_AUTOROWS all = { 0 };
     pthread_mutex_lock(&db->lock);
     int rc = list_locked(db, sandbox, after, &all, err ? err : &own);
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(&all.at[i]->row, arg);
-    return rc;
-}
-
-static int resolve_locked(cay__db *db, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
-{
-    int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_RESOLVE, err);
-    if (!st)
-        return err->code;
-    bind_text(st, 1, ref);
-    sqlite3_bind_int64(st, 2, (int64_t)CAY_MIN(max, (size_t)1 << 20));
-    if (tenant)
-        bind_text(st, 3, tenant);
-    while ((rc = cay__db_step(db, st, "look up the snapshot", err)) == 1)
-        if (sqlite3_column_bytes(st, 0) <= CAY_ID_LEN && *n < max)
-            cay__str_copy(ids[(*n)++], sizeof *ids, (const char *)sqlite3_column_text(st, 0));
+        rc = fn(&((cay__snaprow *)all.at[i])->row, arg);
     return rc;
 }
 
 int cay__s_snap_resolve(void *self, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    size_t got = 0;
-    pthread_mutex_lock(&db->lock);
-    int rc = *ref ? resolve_locked(db, tenant, ref, ids, max, &got, err ? err : &own) : 0;
-    pthread_mutex_unlock(&db->lock);
-    if (rc == 0)
-        *n = got;
-    return rc;
+    return cay__db_resolve(self, CAY__Q_SNAP_RESOLVE, tenant, ref, "look up the snapshot", ids, max, n, err);
 }
 
 static int last_locked(cay__db *db, const char *sandbox, const char *layers, char *id, cay_err *err)
@@ -391,8 +313,8 @@ static int last_locked(cay__db *db, const char *sandbox, const char *layers, cha
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_LAST, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, sandbox);
-    bind_text(st, 2, layers);
+    cay__db_text(st, 1, sandbox);
+    cay__db_text(st, 2, layers);
     int rc = cay__db_step(db, st, "look up the last copy", err);
     cay__str_copy(id, CAY_ID_LEN + 1, rc == 1 ? (const char *)sqlite3_column_text(st, 0) : "");
     return rc < 0 ? rc : 0;
@@ -424,9 +346,9 @@ static int number(cay__db *db, enum cay__query q, const char *a, const char *b, 
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, a);
+    cay__db_text(st, 1, a);
     if (b)
-        bind_text(st, 2, b);
+        cay__db_text(st, 2, b);
     int rc = cay__db_step(db, st, "read the store", err);
     if (rc == 1)
         *out = sqlite3_column_int64(st, 0);
@@ -465,9 +387,9 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_PUT, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, j->kind);
-    bind_text(st, 2, j->subject);
-    bind_text(st, 3, j->detail);
+    cay__db_text(st, 1, j->kind);
+    cay__db_text(st, 2, j->subject);
+    cay__db_text(st, 3, j->detail);
     sqlite3_bind_int64(st, 4, cay__wall_ms());
     return cay__db_step(db, st, "record the job", err);
 }
@@ -481,7 +403,7 @@ int cay__s_job_put(void *self, const char *kind, const char *subject, const char
 static int do_drop(cay__db *db, void *arg, cay_err *err)
 {
     const cay_job *j = arg;
-    int n = change(db, CAY__Q_JOB_DROP, j->kind, j->subject, NULL, "end the job", err);
+    int n = cay__db_change(db, CAY__Q_JOB_DROP, j->kind, j->subject, NULL, "end the job", err);
     return n < 0 ? n : 0;
 }
 
@@ -514,7 +436,7 @@ static int jobs_locked(cay__db *db, const char *kind, job_rows *out, cay_err *er
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_LIST, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, kind);
+    cay__db_text(st, 1, kind);
     while ((rc = cay__db_step(db, st, "read the jobs", err)) == 1) {
         out->at = realloc(out->at, (out->n + 1) * sizeof *out->at);
         if (!out->at)

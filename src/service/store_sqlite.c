@@ -28,11 +28,6 @@ static const char *s_instance(void *self)
     return ((cay__db *)self)->instance;
 }
 
-static void bind_text(sqlite3_stmt *st, int i, const char *s)
-{
-    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
-}
-
 static int no_row(const char *id, cay_err *err)
 {
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
@@ -54,11 +49,11 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
     if (!st)
         return err->code;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
-        bind_text(st, (int)i + 1, texts[i]);
+        cay__db_text(st, (int)i + 1, texts[i]);
     sqlite3_bind_int64(st, 10, r->created_ms ? r->created_ms : now);
     sqlite3_bind_int64(st, 11, r->changed_ms ? r->changed_ms : now);
-    bind_text(st, 12, tenant);
-    bind_text(st, 13, r->once);
+    cay__db_text(st, 12, tenant);
+    cay__db_text(st, 13, r->once);
     for (int i = 0; i < (int)CAY_LEN(uses); i++)
         sqlite3_bind_int64(st, 14 + i, uses[i]);
     int rc = cay__db_step(db, st, "record the sandbox", err);
@@ -91,7 +86,7 @@ static int state_of(cay__db *db, const char *id, cay_state *out, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_STATE, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, id);
+    cay__db_text(st, 1, id);
     int rc = cay__db_step(db, st, "read the record", err);
     if (rc == 0)
         return no_row(id, err);
@@ -114,11 +109,11 @@ static int do_move(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MOVE, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, m->id);
-    bind_text(st, 2, cay_state_name(m->to));
-    bind_text(st, 3, m->reason);
+    cay__db_text(st, 1, m->id);
+    cay__db_text(st, 2, cay_state_name(m->to));
+    cay__db_text(st, 3, m->reason);
     if (m->box) /* unbound is NULL: leaves it */
-        bind_text(st, 4, m->box);
+        cay__db_text(st, 4, m->box);
     sqlite3_bind_int64(st, 5, cay__wall_ms());
     return cay__db_step(db, st, "record the change", err);
 }
@@ -146,9 +141,9 @@ static int do_respec(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_RESPEC, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, r->id);
+    cay__db_text(st, 1, r->id);
     sqlite3_bind_int64(st, 2, r->version);
-    bind_text(st, 3, r->spec);
+    cay__db_text(st, 3, r->spec);
     sqlite3_bind_int64(st, 4, cay__wall_ms());
     CAY_TRY(cay__db_step(db, st, "record the change", err));
     return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s was changed meanwhile", r->id);
@@ -188,7 +183,7 @@ static int drop_keys(cay__db *db, const char *id, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEYS_OF_BOX, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, id);
+    cay__db_text(st, 1, id);
     return cay__db_step(db, st, "remove the keys of the sandbox", err);
 }
 
@@ -199,7 +194,7 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_REMOVE, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, arg);
+    cay__db_text(st, 1, arg);
     CAY_TRY(cay__db_step(db, st, "remove the record", err));
     return sqlite3_changes(db->sql) ? 0 : no_row(arg, err);
 }
@@ -229,7 +224,7 @@ static int get_locked(cay__db *db, const char *id, cay__row **out, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_GET, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, id);
+    cay__db_text(st, 1, id);
     int rc = cay__db_step(db, st, "read the record", err);
     if (rc == 1)
         *out = take_row(st);
@@ -247,62 +242,27 @@ static int s_get(void *self, const char *id, int (*fn)(const cay_row *, void *),
     return rc < 0 ? rc : fn(&row->row, arg);
 }
 
-typedef struct rows {
-    cay__row **at;
-    size_t     n, cap;
-} rows;
-
-static void rows_free(rows *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        free(r->at[i]);
-    free(r->at);
-}
-
-static void rows_add(rows *r, cay__row *row)
-{
-    if (r->n == r->cap) {
-        r->cap = r->cap ? r->cap * 2 : 32;
-        r->at = realloc(r->at, r->cap * sizeof *r->at);
-        if (!r->at)
-            abort();
-    }
-    r->at[r->n++] = row;
-}
-
-static int seq_of(cay__db *db, const char *id, int64_t *out, cay_err *err)
-{
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SEQ, err);
-    if (!st)
-        return err->code;
-    bind_text(st, 1, id);
-    int rc = cay__db_step(db, st, "read the records", err);
-    if (rc == 1)
-        *out = sqlite3_column_int64(st, 0);
-    return rc == 0 ? no_row(id, err) : rc < 0 ? rc : 0;
-}
-
-static int list_locked(cay__db *db, const cay_filter *f, rows *out, cay_err *err)
+static int list_locked(cay__db *db, const cay_filter *f, cay__db_rows *out, cay_err *err)
 {
     int64_t seq = INT64_MIN;
     int rc;
-    if (f && f->after)
-        CAY_TRY(seq_of(db, f->after, &seq, err));
+    if (f && f->after && (rc = cay__db_seq(db, CAY__Q_SEQ, f->after, "read the records", &seq, err)) <= 0)
+        return rc < 0 ? rc : no_row(f->after, err);
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LIST, err);
     if (!st)
         return err->code;
     sqlite3_bind_int64(st, 1, seq);
     if (f && f->provider)
-        bind_text(st, 2, f->provider);
+        cay__db_text(st, 2, f->provider);
     if (f && f->tenant)
-        bind_text(st, 3, f->tenant);
+        cay__db_text(st, 3, f->tenant);
     while ((rc = cay__db_step(db, st, "read the records", err)) == 1) {
         cay__row *row = take_row(st);
         if (!cay__row_matches(&row->row, f)) {
             free(row);
             continue;
         }
-        rows_add(out, row);
+        cay__db_rows_add(out, row);
         if (f && f->limit && out->n == f->limit)
             return 0;
     }
@@ -313,12 +273,12 @@ static int s_list(void *self, const cay_filter *filter, int (*fn)(const cay_row 
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
-    __attribute__((cleanup(rows_free))) rows all = { 0 };
+    CAY_AUTOROWS all = { 0 };
     pthread_mutex_lock(&db->lock);
     int rc = list_locked(db, filter, &all, err ? err : &own);
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(&all.at[i]->row, arg);
+        rc = fn(&((cay__row *)all.at[i])->row, arg);
     return rc;
 }
 
@@ -345,34 +305,11 @@ static int s_version(void *self, uint64_t out[2], cay_err *err)
     return rc;
 }
 
-static int resolve_locked(cay__db *db, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n,
-                          cay_err *err)
-{
-    int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_RESOLVE, err);
-    if (!st)
-        return err->code;
-    bind_text(st, 1, prefix);
-    sqlite3_bind_int64(st, 2, (int64_t)CAY_MIN(max, (size_t)1 << 20));
-    while ((rc = cay__db_step(db, st, "look up the sandbox", err)) == 1)
-        if (sqlite3_column_bytes(st, 0) <= CAY_ID_LEN && *n < max)
-            cay__str_copy(ids[(*n)++], sizeof *ids, (const char *)sqlite3_column_text(st, 0));
-    return rc;
-}
-
 static int s_resolve(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    size_t got = 0;
     if (!*prefix)
         return cay_fail(err, CAY_EINVAL, "the name of the sandbox is empty; give an id, its beginning, or a name");
-    pthread_mutex_lock(&db->lock);
-    int rc = resolve_locked(db, prefix, ids, max, &got, err ? err : &own);
-    pthread_mutex_unlock(&db->lock);
-    if (rc == 0)
-        *n = got;
-    return rc;
+    return cay__db_resolve(self, CAY__Q_RESOLVE, NULL, prefix, "look up the sandbox", ids, max, n, err);
 }
 
 /* ------------------------------------------------------------------ notes */
@@ -387,10 +324,10 @@ static int do_note(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, n->value ? CAY__Q_NOTE_PUT : CAY__Q_NOTE_DROP, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, n->space);
-    bind_text(st, 2, n->key);
+    cay__db_text(st, 1, n->space);
+    cay__db_text(st, 2, n->key);
     if (n->value)
-        bind_text(st, 3, n->value);
+        cay__db_text(st, 3, n->value);
     return cay__db_step(db, st, "keep the note", err);
 }
 
@@ -405,8 +342,8 @@ static int note_locked(cay__db *db, const note *n, char **out, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_NOTE_GET, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, n->space);
-    bind_text(st, 2, n->key);
+    cay__db_text(st, 1, n->space);
+    cay__db_text(st, 2, n->key);
     int rc = cay__db_step(db, st, "read the note", err);
     if (rc == 0)
         return cay_fail_why(err, CAY_ENOENT, "note_not_found", "no note %s/%s", n->space, n->key);
@@ -451,8 +388,8 @@ static int notes_locked(cay__db *db, const char *space, const char *prefix, pair
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_NOTE_LIST, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, space);
-    bind_text(st, 2, prefix);
+    cay__db_text(st, 1, space);
+    cay__db_text(st, 2, prefix);
     while ((rc = cay__db_step(db, st, "read the notes", err)) == 1) {
         out->at = realloc(out->at, (out->n + 1) * sizeof *out->at);
         if (!out->at)

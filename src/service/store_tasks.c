@@ -26,16 +26,11 @@ static void tasks_free(tasks *all)
 }
 #define AUTOTASKS __attribute__((cleanup(tasks_free))) tasks
 
-static void bind_text(sqlite3_stmt *st, int i, const char *s)
-{
-    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
-}
-
 /* Unbound is NULL: any. */
 static void bind_some(sqlite3_stmt *st, int i, const char *s)
 {
     if (s)
-        bind_text(st, i, s);
+        cay__db_text(st, i, s);
 }
 
 static int no_task(const char *id, cay_err *err)
@@ -73,8 +68,8 @@ static int find_same(cay__db *db, const putting *p, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_SAME, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, p->t->kind);
-    bind_text(st, 2, p->t->key);
+    cay__db_text(st, 1, p->t->kind);
+    cay__db_text(st, 2, p->t->key);
     int rc = cay__db_step(db, st, "look for the job", err);
     if (rc == 1)
         cay__str_copy(p->id, CAY_ID_LEN + 1, (const char *)sqlite3_column_text(st, 0));
@@ -86,8 +81,8 @@ static int replace(cay__db *db, const cay_task *t, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_REPLACE, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, t->kind);
-    bind_text(st, 2, t->key);
+    cay__db_text(st, 1, t->kind);
+    cay__db_text(st, 2, t->key);
     sqlite3_bind_int64(st, 3, cay__wall_ms());
     return cay__db_step(db, st, "replace the job", err);
 }
@@ -100,8 +95,8 @@ static int check_waiting(cay__db *db, const cay_task *t, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_WAITING, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, t->kind);
-    bind_text(st, 2, t->tenant);
+    cay__db_text(st, 1, t->kind);
+    cay__db_text(st, 2, t->tenant);
     int rc = cay__db_step(db, st, "count the jobs", err);
     if (rc < 0)
         return rc;
@@ -125,7 +120,7 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
     if (!st)
         return err->code;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
-        bind_text(st, (int)i + 1, texts[i]);
+        cay__db_text(st, (int)i + 1, texts[i]);
     sqlite3_bind_int64(st, 7, t->due_ms ? t->due_ms : now);
     sqlite3_bind_int64(st, 8, t->most);
     sqlite3_bind_int64(st, 9, (int64_t)t->backoff_ms);
@@ -194,8 +189,8 @@ static int do_claim(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_TAKE, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, t->id);
-    bind_text(st, 2, c->owner);
+    cay__db_text(st, 1, t->id);
+    cay__db_text(st, 2, c->owner);
     sqlite3_bind_int64(st, 3, c->lease_ms);
     sqlite3_bind_int64(st, 4, c->now_ms);
     CAY_TRY(cay__db_step(db, st, "take the job", err));
@@ -267,9 +262,9 @@ static int do_end(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_END, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, e->id);
+    cay__db_text(st, 1, e->id);
     sqlite3_bind_int64(st, 2, (int64_t)e->fence);
-    bind_text(st, 3, e->state);
+    cay__db_text(st, 3, e->state);
     sqlite3_bind_int64(st, 4, e->when_ms);
     bind_some(st, 5, e->error);
     sqlite3_bind_int64(st, 6, cay__wall_ms());
@@ -287,7 +282,7 @@ static int state_of(cay__db *db, const char *id, char *out, size_t cap, cay_err 
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_STATE, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, id);
+    cay__db_text(st, 1, id);
     int rc = cay__db_step(db, st, "look up the job", err);
     if (rc == 1)
         cay__str_copy(out, cap, (const char *)sqlite3_column_text(st, 0));
@@ -340,7 +335,7 @@ static int do_replay(cay__db *db, void *arg, cay_err *err)
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_REPLAY, err);
         if (!st)
             return err->code;
-        bind_text(st, 1, e->id);
+        cay__db_text(st, 1, e->id);
         sqlite3_bind_int64(st, 2, e->when_ms);
         rc = cay__db_step(db, st, "replay the job", err);
         changed = rc == 0 ? sqlite3_changes(db->sql) : 0;

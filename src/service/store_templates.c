@@ -9,30 +9,17 @@
 
 enum { COL_ID, COL_TENANT, COL_BASE, COL_SOURCE, COL_DIGEST, COL_LAYERS, COL_CONFIG, COL_NAMES, TEXTS };
 
-static void bind_text(sqlite3_stmt *st, int i, const char *s)
-{
-    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
-}
-
 static int no_template(const char *id, cay_err *err)
 {
     return cay_fail_why(err, CAY_ENOENT, "template_not_found", "there is no template %.64s; cay template ls shows those there are", id);
 }
 
-/* One statement with up to three texts; the count of changed rows, or an error. */
+/* ------------------------------------------------------------------ changes */
+
 static int change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c, cay_err *err)
 {
-    const char *texts[] = { a, b, c };
-    CAY_AUTOSTMT *st = cay__db_query(db, q, err);
-    if (!st)
-        return err->code;
-    for (int i = 0; i < (int)CAY_LEN(texts) && texts[i]; i++)
-        bind_text(st, i + 1, texts[i]);
-    CAY_TRY(cay__db_step(db, st, "record the template", err));
-    return sqlite3_changes(db->sql);
+    return cay__db_change(db, q, a, b, c, "record the template", err);
 }
-
-/* ------------------------------------------------------------------ changes */
 
 static int put_names(cay__db *db, const cay_template_row *r, cay_err *err)
 {
@@ -57,7 +44,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
         if (!st)
             return err->code;
         for (size_t i = 0; i < CAY_LEN(texts); i++)
-            bind_text(st, (int)i + 1, texts[i]);
+            cay__db_text(st, (int)i + 1, texts[i]);
         for (size_t i = 0; i < CAY_LEN(numbers); i++)
             sqlite3_bind_int64(st, (int)(i + CAY_LEN(texts)) + 1, numbers[i]);
         int rc = cay__db_step(db, st, "record the template", err);
@@ -87,7 +74,7 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_LAYERS, err);
         if (!st)
             return err->code;
-        bind_text(st, 1, id);
+        cay__db_text(st, 1, id);
         int rc = cay__db_step(db, st, "read the template", err);
         if (rc <= 0)
             return rc < 0 ? rc : no_template(id, err);
@@ -121,7 +108,7 @@ static int do_name(cay__db *db, void *arg, cay_err *err)
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_LAYERS, err);
         if (!st)
             return err->code;
-        bind_text(st, 1, n->id);
+        cay__db_text(st, 1, n->id);
         int rc = cay__db_step(db, st, "read the template", err);
         if (rc <= 0)
             return rc < 0 ? rc : no_template(n->id, err);
@@ -159,18 +146,6 @@ typedef struct kept {
     char             text[];
 } kept;
 
-typedef struct rows {
-    kept **at;
-    size_t n;
-} rows;
-
-static void rows_free(rows *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        free(r->at[i]);
-    free(r->at);
-}
-
 static kept *keep(sqlite3_stmt *st)
 {
     const char *text[TEXTS], *at[TEXTS];
@@ -196,34 +171,22 @@ static kept *keep(sqlite3_stmt *st)
     return k;
 }
 
-static int list_locked(cay__db *db, const char *tenant, const char *id, const char *after, rows *out, cay_err *err)
+static int list_locked(cay__db *db, const char *tenant, const char *id, const char *after, cay__db_rows *out, cay_err *err)
 {
     int64_t seq = INT64_MIN;
     int rc;
-    if (after) {
-        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_SEQ, err);
-        if (!st)
-            return err->code;
-        bind_text(st, 1, after);
-        rc = cay__db_step(db, st, "read the templates", err);
-        if (rc <= 0)
-            return rc < 0 ? rc : no_template(after, err);
-        seq = sqlite3_column_int64(st, 0);
-    }
+    if (after && (rc = cay__db_seq(db, CAY__Q_TPL_SEQ, after, "read the templates", &seq, err)) <= 0)
+        return rc < 0 ? rc : no_template(after, err);
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_LIST, err);
     if (!st)
         return err->code;
     sqlite3_bind_int64(st, 1, seq);
     if (tenant)
-        bind_text(st, 2, tenant);
+        cay__db_text(st, 2, tenant);
     if (id)
-        bind_text(st, 3, id);
-    while ((rc = cay__db_step(db, st, "read the templates", err)) == 1) {
-        out->at = realloc(out->at, (out->n + 1) * sizeof *out->at);
-        if (!out->at)
-            abort();
-        out->at[out->n++] = keep(st);
-    }
+        cay__db_text(st, 3, id);
+    while ((rc = cay__db_step(db, st, "read the templates", err)) == 1)
+        cay__db_rows_add(out, keep(st));
     return rc;
 }
 
@@ -231,42 +194,18 @@ int cay__s_template_list(void *self, const char *tenant, const char *id, const c
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
-    __attribute__((cleanup(rows_free))) rows all = { 0 };
+    CAY_AUTOROWS all = { 0 };
     pthread_mutex_lock(&db->lock);
     int rc = list_locked(db, tenant, id, after, &all, err ? err : &own);
     pthread_mutex_unlock(&db->lock);
     if (rc == 0 && id && !all.n)
         rc = no_template(id, err);
     for (size_t i = 0; rc == 0 && i < all.n; i++)
-        rc = fn(&all.at[i]->row, arg);
-    return rc;
-}
-
-static int resolve_locked(cay__db *db, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
-{
-    int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_RESOLVE, err);
-    if (!st)
-        return err->code;
-    bind_text(st, 1, ref);
-    sqlite3_bind_int64(st, 2, (int64_t)CAY_MIN(max, (size_t)1 << 20));
-    if (tenant)
-        bind_text(st, 3, tenant);
-    while ((rc = cay__db_step(db, st, "look up the template", err)) == 1)
-        if (sqlite3_column_bytes(st, 0) <= CAY_ID_LEN && *n < max)
-            cay__str_copy(ids[(*n)++], sizeof *ids, (const char *)sqlite3_column_text(st, 0));
+        rc = fn(&((kept *)all.at[i])->row, arg);
     return rc;
 }
 
 int cay__s_template_resolve(void *self, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
 {
-    cay__db *db = self;
-    cay_err own = CAY_ERR_INIT;
-    size_t got = 0;
-    pthread_mutex_lock(&db->lock);
-    int rc = *ref ? resolve_locked(db, tenant, ref, ids, max, &got, err ? err : &own) : 0;
-    pthread_mutex_unlock(&db->lock);
-    if (rc == 0)
-        *n = got;
-    return rc;
+    return cay__db_resolve(self, CAY__Q_TPL_RESOLVE, tenant, ref, "look up the template", ids, max, n, err);
 }

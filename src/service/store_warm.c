@@ -11,18 +11,13 @@ typedef struct taking {
     char          *id, *box;
 } taking;
 
-static void bind_text(sqlite3_stmt *st, int i, const char *s)
-{
-    sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
-}
-
 static int find(cay__db *db, taking *t, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_FIND, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, t->from);
-    bind_text(st, 2, t->name);
+    cay__db_text(st, 1, t->from);
+    cay__db_text(st, 2, t->name);
     int rc = cay__db_step(db, st, "look for a sandbox that is ready", err);
     if (rc <= 0)
         return rc ? rc : cay_fail_why(err, CAY_ENOENT, "warm_none", "none is ready");
@@ -44,7 +39,7 @@ static int do_take(cay__db *db, void *arg, cay_err *err)
         return err->code;
     const char *text[] = { t->id, r->name, cay_state_name(r->state), r->spec, r->box, r->labels ? r->labels : "{}", r->metadata, tenant, r->once };
     for (size_t i = 0; i < CAY_LEN(text); i++)
-        bind_text(st, (int)i + 1, text[i]);
+        cay__db_text(st, (int)i + 1, text[i]);
     sqlite3_bind_int64(st, 10, cay__wall_ms());
     int rc = cay__db_step(db, st, "record the sandbox", err);
     return rc == CAY_EEXIST ? cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once) : rc;
@@ -82,8 +77,8 @@ static int do_drop(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_DROP, err);
     if (!st)
         return err->code;
-    bind_text(st, 1, d->id);
-    bind_text(st, 2, d->from);
+    cay__db_text(st, 1, d->id);
+    cay__db_text(st, 2, d->from);
     sqlite3_bind_int64(st, 3, cay__wall_ms());
     CAY_TRY(cay__db_step(db, st, "record the change", err));
     return sqlite3_changes(db->sql) == 1 ? 0 : cay_fail_why(err, CAY_ENOENT, "warm_none", "sandbox %.64s is none of those that are ready", d->id);
