@@ -25,9 +25,9 @@ static int on_progress(const cay_template_progress *p, void *arg)
     g->layer = p->layer;
     cay__str_copy(g->what, sizeof g->what, p->what);
     if (p->total)
-        cay__report_say(&g->b->report, CAY_BUILD_OUT, false, "%s %llu of %llu bytes", p->what, (unsigned long long)p->done, (unsigned long long)p->total);
+        cay__report_say(&g->b->report, CAY_BUILD_OUT, false, "%s %.1f of %.1f MB", p->what, (double)p->done / 1e6, (double)p->total / 1e6);
     else
-        cay__report_say(&g->b->report, CAY_BUILD_OUT, false, "%s layer %zu of %zu, %llu bytes", p->what, p->layer, p->layers, (unsigned long long)p->done);
+        cay__report_say(&g->b->report, CAY_BUILD_OUT, false, "%s layer %zu of %zu, %.1f MB", p->what, p->layer, p->layers, (double)p->done / 1e6);
     return 0;
 }
 
@@ -42,7 +42,7 @@ int cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
     cay_template_remote r = { .size = sizeof r, .ref = s->pull, .names = s->names && s->names[0] ? s->names : NULL, .tenant = s->tenant, .hidden = s->hidden,
                               .platform = s->platform, .progress = on_progress, .arg = &g };
     CAY_TRY(cay_template_pull(b->svc, &b->call, &r, &t, err));
-    cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%s, %zu layers, %llu bytes", t->digest, t->nlayers, (unsigned long long)t->bytes);
+    cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%s, %zu layers, %.1f MB", t->digest, t->nlayers, (double)t->bytes / 1e6);
     cay__str_copy(id, CAY_ID_LEN + 1, t->id);
     return 0;
 }
@@ -59,7 +59,7 @@ int cay__build_need(cay__builder *b, const char *name, cay_template **out, cay_e
     cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%.200s is not here: it is pulled", name);
     rc = cay_template_pull(b->svc, &b->call, &r, out, &e);
     if (rc == 0) {
-        cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%s, %zu layers, %llu bytes", (*out)->digest, (*out)->nlayers, (unsigned long long)(*out)->bytes);
+        cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%s, %zu layers, %.1f MB", (*out)->digest, (*out)->nlayers, (double)(*out)->bytes / 1e6);
         return 0;
     }
     /* That it is nowhere, or that nobody could be asked, is one answer: there is no such template. */

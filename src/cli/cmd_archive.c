@@ -38,18 +38,6 @@ static void print_archived(const char *where, const cay_archived *a)
     }
 }
 
-static void print_snapshot(const cay_snapshot *s)
-{
-    if (!cli.json) {
-        out_fmt("%s\n", s->id);
-        return;
-    }
-    out_json j = OUT_JSON(true);
-    show_snapshot_json(&j, s);
-    js_flush(&j);
-    cay__buf_clear(&j.b);
-}
-
 /* ------------------------------------------------------------------ export */
 
 typedef struct export_args {
@@ -154,7 +142,7 @@ static int import_run(void *opts, int argc, char **argv)
     progress_end(&bar);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
-    print_snapshot(s);
+    cli_snapshot_print(s);
     return CLI_OK;
 }
 
@@ -243,7 +231,7 @@ static int pull_run(void *opts, int argc, char **argv)
     progress_end(&bar);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
-    print_snapshot(s);
+    cli_snapshot_print(s);
     return CLI_OK;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template build, log, builds, prune: templates made by the steps of a file. */
+#include "build_show.h"
 #include "main.h"
 #include "open.h"
 #include "rows.h"
@@ -7,6 +8,7 @@
 #include <base/fd.h>
 #include <cay/build.h>
 #include <cay/policy.h>
+#include <cay/template.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
@@ -44,51 +46,29 @@ static void on_signal(int sig)
     eventfd_write(cancel_fd, 1);
 }
 
-static void event_json(const cay_build_event *e)
-{
-    out_json j = OUT_JSON(false);
-    js_open(&j, '{');
-    js_ki64(&j, "time_ms", e->time_ms);
-    js_kstr(&j, "kind", cay_build_event_name(e->kind));
-    js_ku64(&j, "step", e->step);
-    js_ku64(&j, "steps", e->steps);
-    if (e->kind == CAY_BUILD_STEP)
-        js_kbool(&j, "cached", e->cached);
-    js_key(&j, "text");
-    js_bytes(&j, e->text, e->len);
-    js_close(&j, '}');
-    js_flush(&j);
-    cay__buf_clear(&j.b);
-}
-
-/* One line on fd. What steps print is escaped: a file that is built may come from anybody. */
-static void event_text(int fd, const cay_build_event *e)
-{
-    CAY_AUTOBUF b = CAY__BUF(64u << 10);
-    const char *on = "", *off = "";
-    if (e->kind == CAY_BUILD_STEP || e->kind >= CAY_BUILD_WARN) {
-        on = out_on(fd, e->kind == CAY_BUILD_STEP ? OUT_BOLD : e->kind == CAY_BUILD_WARN ? OUT_WARN : OUT_BAD);
-        off = out_off(fd);
-    }
-    cay__buf_str(&b, on);
-    if (e->kind == CAY_BUILD_STEP)
-        cay__buf_fmt(&b, "[%u/%u]%s ", e->step, e->steps, e->cached ? " cached:" : "");
-    else if (e->kind == CAY_BUILD_WARN)
-        cay__buf_str(&b, "warning: ");
-    cay__buf_safe(&b, e->text, e->len, false);
-    cay__buf_str(&b, off);
-    cay__buf_str(&b, "\n");
-    if (!b.full)
-        cay__fd_write_all(fd, b.data, b.len);
-}
-
 static void on_event(void *arg, const cay_build_event *e)
 {
-    (void)arg;
     if (cli.json)
-        event_json(e);
-    else if (!cli.quiet && e->kind != CAY_BUILD_FAIL) /* that is told as every error is */
-        event_text(2, e);
+        build_show_json(e);
+    else if (!cli.quiet)
+        build_show_event(arg, e);
+}
+
+/* What came out of it, and how it is used. */
+static void tell(cay_service *svc, const cay_built *b, int64_t ms)
+{
+    cay_template *t = NULL;
+    char span[OUT_HUMAN], size[OUT_HUMAN];
+    if (cay_template_find(svc, NULL, NULL, b->template_, &t, NULL) < 0)
+        return;
+    const char *name = t->names[0] ? t->names[0] : t->id;
+    build_took(span, ms);
+    if (b->steps == b->cached)
+        out_note("cay: %s is up to date: all %u steps cached, %s", name, b->steps, span);
+    else
+        out_note("cay: built %s in %s: %u steps, %u cached%s%s", name, span, b->steps, b->cached, t->bytes ? ", " : "", t->bytes ? out_size(size, t->bytes) : "");
+    out_note("cay: use it: cay run --template %s%s", name, t->names[0] ? "" : "   (a name is given by -t)");
+    cay_template_free(t);
 }
 
 static int split_args(const opt_list *in, cay_pair *out, char **texts, cay_err *err)
@@ -104,7 +84,7 @@ static int split_args(const opt_list *in, cay_pair *out, char **texts, cay_err *
     return 0;
 }
 
-static int run(const build_args *a, const char *dir, cay_err *err)
+static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], cay_err *err)
 {
     const char *names[OPT_LIST_MAX + 1] = { NULL }, *rules[OPT_LIST_MAX + 1] = { NULL };
     cay_pair args[OPT_LIST_MAX + 1] = { 0 };
@@ -112,11 +92,13 @@ static int run(const build_args *a, const char *dir, cay_err *err)
     CAY_AUTOFREE char *net = NULL;
     cay_service *svc;
     cay_built built = { .size = sizeof built };
+    build_show view;
+    int64_t began = cay__now_ms();
     memcpy(names, a->names.v, a->names.n * sizeof *names);
     memcpy(rules, a->net.v, a->net.n * sizeof *rules);
     cay_call call = { .size = sizeof call, .cancel_fd = cancel_fd, .deadline_ms = a->timeout_ms ? cay__now_ms() + (int64_t)a->timeout_ms : 0 };
     cay_build spec = { .size = sizeof spec, .dir = dir, .file = a->file, .names = a->names.n ? names : NULL, .args = args, .target = a->target, .no_cache = a->no_cache,
-                       .keep_failed = a->keep_failed, .step_ms = a->step_ms, .event = on_event, .hidden = a->hidden, .no_pull = a->no_pull, .trusted = true,
+                       .keep_failed = a->keep_failed, .step_ms = a->step_ms, .event = on_event, .arg = &view, .hidden = a->hidden, .no_pull = a->no_pull, .trusted = true,
                        .limits = { .memory = a->memory, .disk = a->disk, .cpu_milli = a->cpu_milli } };
     int rc = split_args(&a->args, args, texts, err);
     if (rc == 0 && a->net.n)
@@ -124,16 +106,19 @@ static int run(const build_args *a, const char *dir, cay_err *err)
     spec.net = net;
     if (rc == 0)
         rc = cli_service(&svc, err);
+    build_show_open(&view, 2, !cli.json && !cli.quiet);
     if (rc == 0)
         rc = cay_build_run(svc, &call, &spec, &built, err);
+    build_show_close(&view);
     for (size_t i = 0; i < a->args.n; i++)
         free(texts[i]);
     if (rc == 0 && cli.json)
         out_fmt("{\"build\":\"%s\",\"template\":\"%s\",\"steps\":%u,\"cached\":%u}\n", built.id, built.template_, built.steps, built.cached);
     else if (rc == 0)
         out_fmt("%s\n", built.template_);
-    if (rc < 0 && *built.sandbox)
-        out_note("cay: the sandbox of the failed step is kept: cay shell %s", built.sandbox);
+    if (rc == 0 && !cli.json)
+        tell(svc, &built, cay__now_ms() - began);
+    memcpy(kept, built.sandbox, sizeof built.sandbox);
     return rc;
 }
 
@@ -147,8 +132,13 @@ static int build(void *opts, int argc, char **argv)
         sigaction(SIGINT, &sa, NULL);
         sigaction(SIGTERM, &sa, NULL);
     }
-    int rc = run(opts, argv[0], &err);
-    return rc == CAY_ECANCELED ? cli_fail(&err, 130) : rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    char kept[CAY_ID_LEN + 1] = "";
+    int rc = run(opts, argv[0], kept, &err), code = rc == CAY_ECANCELED ? cli_fail(&err, 130) : rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (*kept && cli.json)
+        out_fmt("{\"sandbox\":\"%s\"}\n", kept);
+    else if (*kept)
+        out_note("cay: the sandbox of the failed step is kept: cay shell %s", kept);
+    return code;
 }
 
 const cli_verb cli_template_build = {
@@ -179,11 +169,10 @@ static const opt_def log_defs[] = {
 
 static int on_line(const cay_build_event *e, void *arg)
 {
-    (void)arg;
     if (cli.json)
-        event_json(e);
+        build_show_json(e);
     else
-        event_text(1, e);
+        build_show_event(arg, e);
     return out_broken() ? 1 : 0;
 }
 
@@ -207,13 +196,15 @@ static int show_log(void *opts, int argc, char **argv)
     cay_service *svc;
     found f = { 0 };
     uint64_t at = 0;
+    build_show view;
     (void)argc;
+    build_show_open(&view, 1, false);
     int rc = cli_service(&svc, &err);
     if (rc == 0)
         rc = cay_build_get(svc, NULL, argv[0], on_found, &f, &err);
     while (rc == 0) {
         bool last = f.ended || !a->follow; /* asked before the log is read, so that no line is missed */
-        rc = cay_build_log(svc, f.id, &at, on_line, NULL, &err);
+        rc = cay_build_log(svc, f.id, &at, on_line, &view, &err);
         if (last || rc)
             break;
         nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);

@@ -100,14 +100,7 @@ static int undo(void *opts, int argc, char **argv)
     (void)argc;
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_undo(sb, NULL, a->to, &s, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (cli.json) {
-        out_json j = OUT_JSON(true);
-        show_snapshot_json(&j, s);
-        js_flush(&j);
-        cay__buf_clear(&j.b);
-    } else {
-        out_fmt("%s\n", s->id);
-    }
+    cli_snapshot_print(s);
     return CLI_OK;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay snapshot, snapshots, snapshot inspect, snapshot rm: workspaces that are kept. */
+#include "forget.h"
 #include "main.h"
 #include "open.h"
 #include "rows.h"
@@ -47,6 +48,14 @@ static void print_json(const cay_snapshot *s)
     cay__buf_clear(&j.b);
 }
 
+void cli_snapshot_print(const cay_snapshot *s)
+{
+    if (cli.json)
+        print_json(s);
+    else
+        out_fmt("%s\n", s->id);
+}
+
 /* ------------------------------------------------------------------ take */
 
 typedef struct take_args {
@@ -72,10 +81,7 @@ static int take(void *opts, int argc, char **argv)
     (void)argc;
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_snapshot(sb, NULL, &spec, &s, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (cli.json)
-        print_json(s);
-    else
-        out_fmt("%s\n", s->id);
+    cli_snapshot_print(s);
     return CLI_OK;
 }
 
@@ -187,34 +193,20 @@ const cli_verb cli_snapshot_inspect = {
     .fn = inspect,
 };
 
-typedef struct rm_args {
-    bool force;
-} rm_args;
-
-static const opt_def rm_defs[] = {
-    { "force", 'f', NULL, "one that is not there is no error", OPT_FLAG, offsetof(rm_args, force) },
-    OPT_END
-};
+static int rm_one(cay_service *svc, const char *ref, cay_err *err)
+{
+    bool deferred = false;
+    CAY_TRY(cay_snapshot_remove(svc, NULL, ref, &deferred, err));
+    if (!cli.quiet)
+        out_fmt("%s\n", ref);
+    if (deferred)
+        out_note("cay: %s is forgotten; sandboxes or snapshots stand on its files, which stay until the last of them is gone", ref);
+    return 0;
+}
 
 static int rm(void *opts, int argc, char **argv)
 {
-    const rm_args *a = opts;
-    int code = CLI_OK;
-    for (int i = 0; i < argc; i++) {
-        cay_err err = CAY_ERR_INIT;
-        cay_service *svc;
-        bool deferred = false;
-        int rc = cli_service(&svc, &err);
-        if (rc == 0)
-            rc = cay_snapshot_remove(svc, NULL, argv[i], &deferred, &err);
-        if (rc < 0 && !(a->force && rc == CAY_ENOENT))
-            code = cli_fail(&err, CLI_FAIL);
-        else if (rc == 0 && !cli.quiet)
-            out_fmt("%s\n", argv[i]);
-        if (rc == 0 && deferred)
-            out_note("cay: %s is forgotten; sandboxes or snapshots stand on its files, which stay until the last of them is gone", argv[i]);
-    }
-    return code;
+    return forget_all(opts, argc, argv, rm_one);
 }
 
 const cli_verb cli_snapshot_rm = {
@@ -223,8 +215,8 @@ const cli_verb cli_snapshot_rm = {
     .summary = "forget snapshots",
     .text = "Files that a sandbox or another snapshot stands on stay until the last of them is gone.",
     .examples = "  cay snapshot rm tested",
-    .opts = { { rm_defs, 0 } },
-    .size = sizeof(rm_args),
+    .opts = { { forget_defs, 0 } },
+    .size = sizeof(forget_args),
     .min = 1,
     .max = CLI_ANY,
     .fn = rm,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template ls, inspect, tag, rm, save: what sandboxes start from. */
+#include "forget.h"
 #include "main.h"
 #include "open.h"
 #include "rows.h"
@@ -37,16 +38,20 @@ void show_template_json(out_json *j, const cay_template *t)
     js_close(j, '}');
 }
 
-void cli_template_print(const cay_template *t)
+static void print_json(const cay_template *t)
 {
-    if (!cli.json) {
-        out_fmt("%s\n", t->id);
-        return;
-    }
     out_json j = OUT_JSON(true);
     show_template_json(&j, t);
     js_flush(&j);
     cay__buf_clear(&j.b);
+}
+
+void cli_template_print(const cay_template *t)
+{
+    if (cli.json)
+        print_json(t);
+    else
+        out_fmt("%s\n", t->id);
 }
 
 const char *const *cli_template_names(const char **room, int n, char **words)
@@ -122,10 +127,7 @@ static int inspect(void *opts, int argc, char **argv)
     (void)opts, (void)argc;
     if (cli_service(&svc, &err) < 0 || cay_template_find(svc, NULL, NULL, argv[0], &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    out_json j = OUT_JSON(true);
-    show_template_json(&j, t);
-    js_flush(&j);
-    cay__buf_clear(&j.b);
+    print_json(t);
     return CLI_OK;
 }
 
@@ -161,29 +163,14 @@ const cli_verb cli_template_tag = {
     .fn = tag,
 };
 
-typedef struct rm_args {
-    bool force;
-} rm_args;
-
-static const opt_def rm_defs[] = {
-    { "force", 'f', NULL, "one that is not there is no error", OPT_FLAG, offsetof(rm_args, force) },
-    OPT_END
-};
+static int rm_one(cay_service *svc, const char *ref, cay_err *err)
+{
+    return cay_template_remove(svc, NULL, NULL, ref, err);
+}
 
 static int rm(void *opts, int argc, char **argv)
 {
-    const rm_args *a = opts;
-    cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
-    int code = CLI_OK;
-    if (cli_service(&svc, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    for (int i = 0; i < argc; i++) {
-        int rc = cay_template_remove(svc, NULL, NULL, argv[i], &err);
-        if (rc < 0 && !(a->force && rc == CAY_ENOENT))
-            code = cli_fail(&err, CLI_FAIL);
-    }
-    return code;
+    return forget_all(opts, argc, argv, rm_one);
 }
 
 const cli_verb cli_template_rm = {
@@ -194,8 +181,8 @@ const cli_verb cli_template_rm = {
             "stands on them any more.",
     .examples = "  cay template rm python:3.11\n"
                 "  cay template ls -q | xargs -r cay template rm",
-    .opts = { { rm_defs, 0 } },
-    .size = sizeof(rm_args),
+    .opts = { { forget_defs, 0 } },
+    .size = sizeof(forget_args),
     .min = 1,
     .max = 1000,
     .fn = rm,

@@ -2,6 +2,7 @@
 /* cay template import, export, pull: root filesystems and images from files, images into files, and images from registries. */
 #include "main.h"
 #include "open.h"
+#include "progress.h"
 #include "show.h"
 #include <base/base.h>
 #include <cay/template.h>
@@ -9,30 +10,31 @@
 
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
-/* One line that is written over, on a terminal; else one for each layer. */
+/* Bytes that come, as long as any do; beside them which layer is being unpacked. */
 typedef struct bar {
-    bool   on;
-    size_t layer;
+    cli_progress p;
+    char         what[48];
 } bar;
+
+static void bar_begin(bar *b)
+{
+    b->what[0] = 0;
+    progress_begin(&b->p, b->what, 0);
+}
 
 static int on_progress(const cay_template_progress *p, void *arg)
 {
     bar *b = arg;
-    char done[OUT_HUMAN], total[OUT_HUMAN];
-    if (!b->on)
-        return 0;
-    if (p->total)
-        fprintf(stderr, "\r\033[K%s %s of %s", p->what, out_size(done, p->done), out_size(total, p->total));
+    bool coming = b->p.total && b->p.done < b->p.total;
+    if (!p->total)
+        snprintf(b->what, sizeof b->what, "%s layer %zu of %zu", p->what, p->layer, p->layers);
+    else if (!b->what[0])
+        snprintf(b->what, sizeof b->what, "%s", p->what);
+    if (p->total || !coming)
+        progress_at(&b->p, p->done, p->total);
     else
-        fprintf(stderr, "\r\033[K%s layer %zu of %zu, %s", p->what, p->layer, p->layers, out_size(done, p->done));
-    fflush(stderr);
+        progress_at(&b->p, b->p.done, b->p.total);
     return 0;
-}
-
-static void bar_end(const bar *b)
-{
-    if (b->on)
-        fputs("\r\033[K", stderr);
 }
 
 typedef struct import_args {
@@ -54,14 +56,15 @@ static int import(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_template) t = NULL;
     cay_service *svc;
-    bar b = { .on = isatty(2) && !cli.quiet && !cli.json };
+    bar b;
     const char *names[CLI_TEMPLATE_NAMES + 1];
     cay_template_file spec = { .size = sizeof spec, .path = argv[0], .names = argc > 1 ? cli_template_names(names, argc - 1, argv + 1) : NULL, .image = a->image, .platform = a->platform,
                                .config = a->config, .hidden = a->hidden, .progress = on_progress, .arg = &b };
+    bar_begin(&b);
     int rc = cli_service(&svc, &err);
     if (rc == 0)
         rc = cay_template_import(svc, NULL, &spec, &t, &err);
-    bar_end(&b);
+    progress_end(&b.p);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_template_print(t);
@@ -88,16 +91,17 @@ static int export(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    bar b = { .on = isatty(2) && !cli.quiet && !cli.json };
+    bar b;
     bool out = !strcmp(argv[1], "-");
     cay_template_out spec = { .size = sizeof spec, .ref = argv[0], .path = out ? NULL : argv[1], .fd = 1, .progress = on_progress, .arg = &b };
     (void)opts, (void)argc;
+    bar_begin(&b);
     int rc = out && isatty(1) ? cay_fail_why(&err, CAY_EINVAL, "output_terminal", "an archive is nothing for a terminal: name a file, or redirect") : 0;
     if (rc == 0)
         rc = cli_service(&svc, &err);
     if (rc == 0)
         rc = cay_template_export(svc, NULL, &spec, &err);
-    bar_end(&b);
+    progress_end(&b.p);
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
 }
 
@@ -136,7 +140,7 @@ static int pull(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_template) t = NULL;
     cay_service *svc;
     const char *const names[] = { a->name, NULL };
-    bar b = { .on = isatty(2) && !cli.quiet && !cli.json };
+    bar b;
     cay_template_remote spec = { .size = sizeof spec, .ref = argv[0], .names = a->name ? names : NULL, .platform = a->platform, .auth = a->auth, .hidden = a->hidden, .trusted = true,
                                  .progress = on_progress, .arg = &b };
     char *password = NULL;
@@ -152,12 +156,13 @@ static int pull(void *opts, int argc, char **argv)
     }
     if (rc == 0)
         rc = cli_service(&svc, &err);
+    bar_begin(&b);
     if (rc == 0)
         rc = cay_template_pull(svc, NULL, &spec, &t, &err);
     if (password)
         explicit_bzero(password, CLI_SECRET_MAX + 3);
     free(password);
-    bar_end(&b);
+    progress_end(&b.p);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_template_print(t);

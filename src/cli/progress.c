@@ -39,7 +39,13 @@ static void draw(cli_progress *p, int64_t now)
 
 void progress_add(cli_progress *p, uint64_t bytes)
 {
-    p->done += bytes;
+    progress_at(p, p->done + bytes, p->total);
+}
+
+void progress_at(cli_progress *p, uint64_t done, uint64_t total)
+{
+    p->done = done;
+    p->total = total;
     if (!p->on)
         return;
     int64_t now = cay__now_ms();

@@ -17,4 +17,6 @@ typedef struct cli_progress {
 
 void progress_begin(cli_progress *p, const char *what, uint64_t total);
 void progress_add(cli_progress *p, uint64_t bytes);
+/* Where it is now; as above, it is drawn now and then. */
+void progress_at(cli_progress *p, uint64_t done, uint64_t total);
 void progress_end(cli_progress *p); /* wipes the bar */

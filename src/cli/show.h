@@ -17,6 +17,7 @@ void cli_template_print(const struct cay_template *t); /* its id, or all of it a
 /* cmd_snapshot.c */
 struct cay_snapshot;
 void show_snapshot_json(out_json *j, const struct cay_snapshot *s);
+void cli_snapshot_print(const struct cay_snapshot *s); /* its id, or all of it as JSON */
 /* What is told beside it, as JSON, or NULL. */
 typedef struct show_more {
     const char *net, *services, *endpoints;
