@@ -104,39 +104,35 @@ const char *root_pivot(int root)
     return ok ? NULL : "pivot";
 }
 
-static bool put_file(int root, const char *dir, const char *name, const char *text)
+static const char *put_file(int root, const char *dir, const char *name, const char *text)
 {
     CAY_AUTOFD d = root_dir(root, dir);
     CAY_AUTOFD at = d < 0 ? -1 : openat(d, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
-        return fail(dir);
+        return dir;
     unlinkat(at, ".cay-new", 0);
     CAY_AUTOFD fd = openat(at, ".cay-new", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EOVERFLOW))
-        return fail("the root is another user's");
-    if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || renameat(at, ".cay-new", at, name) < 0)
-        return fail(name);
-    return true;
+        return "the root is another user's";
+    return fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || renameat(at, ".cay-new", at, name) < 0 ? name : NULL;
 }
 
-/* A foreign root filesystem gets what every sandbox has: names that resolve, a place to work. */
-static bool complete(int root, const char *hostname)
+const char *root_complete(int root, const char *hostname)
 {
     char line[160];
+    const char *step;
     cay__str_join(line, sizeof line, "127.0.0.1 localhost ", hostname, "\n::1 localhost\n", NULL);
-    if (!put_file(root, "/etc", "hosts", line) || !put_file(root, "/etc", "resolv.conf", "nameserver 127.0.0.53\noptions timeout:2 attempts:2\n"))
-        return false;
+    if ((step = put_file(root, "/etc", "hosts", line)) || (step = put_file(root, "/etc", "resolv.conf", "nameserver 127.0.0.53\noptions timeout:2 attempts:2\n")))
+        return step;
     cay__str_join(line, sizeof line, hostname, "\n", NULL);
-    if (!put_file(root, "/etc", "hostname", line))
-        return false;
+    if ((step = put_file(root, "/etc", "hostname", line)))
+        return step;
     CAY_AUTOFD ws = root_dir(root, "/workspace");
     CAY_AUTOFD tmp = root_dir(root, "/tmp");
-    if (ws < 0 || tmp < 0)
-        return fail("workspace");
     /* Owner 1000 where the map has it; a one-id map keeps the only owner there is. */
-    if (fchownat(ws, "", 1000, 1000, AT_EMPTY_PATH) < 0)
-        return errno == EINVAL || errno == EPERM ? true : fail("workspace");
-    return true;
+    if (ws < 0 || tmp < 0 || (fchownat(ws, "", 1000, 1000, AT_EMPTY_PATH) < 0 && errno != EINVAL && errno != EPERM))
+        return "workspace";
+    return NULL;
 }
 
 /* In a checkout that may be written, what the host's own tools would later run or obey stays as it is. */
@@ -214,8 +210,8 @@ static bool bind_root(const cay_g_bind *m, const char *targets, size_t len, int 
         return B.sys ? false : fail("root");
     if ((step = root_enter(root, "/", "", m->flags & CAY_GB_USR)))
         return fail(step);
-    if ((m->flags & CAY_GB_FOREIGN) && !complete(root, m->hostname[0] ? m->hostname : "cay"))
-        return false;
+    if ((m->flags & CAY_GB_FOREIGN) && (step = root_complete(root, m->hostname[0] ? m->hostname : "cay")))
+        return fail(step);
     if (!attach_grants(m, root, targets, len, fds, nfds, at))
         return false;
     return (step = root_pivot(root)) ? fail(step) : true;

@@ -75,6 +75,8 @@ int  binder_wait(int pid, cay_g_result *res);
 int  root_check(cay_g_result *res); /* 0, or -1 when "/" is not what was mounted last */
 const char *root_enter(int root, const char *at, const char *base, bool usr); /* NULL, or what could not be mounted */
 const char *root_pivot(int root);
+/* A foreign root filesystem gets what every sandbox has: names that resolve, a place to work. */
+const char *root_complete(int root, const char *hostname);
 int  root_dir(int at, const char *path); /* O_PATH; made where missing, never through a link */
 /* spawn.c */
 void spawn_run(const cay_g_spawn *m, const char *blob, size_t len, int *fds, int nfds);

@@ -30,7 +30,7 @@ static const char *send_bind(box *b, pending *p, int root)
 
     memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
-    pkt.m.flags = (grants || (p && (p->m.flags & CAY_CREATE_IMAGE)) ? CAY_GB_FOREIGN : CAY_GB_USR) | (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
+    pkt.m.flags = (grants || (p ? p->m.flags & CAY_CREATE_IMAGE : K.roots[b->root].image) ? CAY_GB_FOREIGN : CAY_GB_USR) | (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
     if (p) {
         pkt.m.grants_rw = p->m.grants_rw & ~(p->m.grants_store | p->m.grants_mount); /* the host's own tools obey nothing in a volume */
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
@@ -74,7 +74,7 @@ static void bind_failed(box *b, int sys, const char *step)
         b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
         pending_free(p);
     } else {
-        pool_failed(sys, step);
+        pool_failed(b, sys, step);
     }
     box_stop(b, "bind-failed", b->forget_files);
 }
@@ -96,6 +96,15 @@ static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     const char *step = d->sys ? d->step : send_bind(b, p, nfds ? fds[0] : -1);
     if (step)
         bind_failed(b, d->sys ? d->sys : errno, step);
+}
+
+/* One that is kept ready, where init cannot be born with it. */
+static const char *ask_ahead(box *b)
+{
+    cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block };
+    pool_dir(b, j.name, sizeof j.name);
+    cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
+    return job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = rooted }) ? NULL : "zygote";
 }
 
 /* A root of its own wants directories and, as root, an overlay: a zygote's work. */
@@ -129,13 +138,11 @@ void box_bind(box *b, pending *p)
     if (p) {
         p->b = b;
         /* From here on the box is the sandbox's: a crash finds it by this record. */
-        cay__str_copy(b->id, sizeof b->id, p->m.id);
-        b->flags = p->m.flags;
-        K.nlive++;
+        box_take(b, &p->m);
         journal_put(J_TAKEN, b, b->id, 0, "");
     }
     CAY_FAULT("keeper.bind.intent");
-    const char *step = p && special_root(p) ? ask_root(b, p) : send_bind(b, p, -1);
+    const char *step = p && special_root(p) ? ask_root(b, p) : !p && b->root ? ask_ahead(b) : send_bind(b, p, -1);
     CAY_FAULT("keeper.bind.sent");
     if (step)
         bind_failed(b, errno, step);

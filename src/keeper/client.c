@@ -54,17 +54,6 @@ void event_send(const char *id, const char *kind, const char *reason, const char
 
 /* ---- requests ---- */
 
-typedef struct request {
-    client     *c;
-    const void *body;
-    const char *tail;
-    size_t      tail_len;
-    int        *fds;
-    int         nfds;
-    box        *b; /* as the table demands */
-    proc       *p;
-} request;
-
 static cay_m_hello hello(void)
 {
     cay_m_hello h = { .version = CAY_MSG_VERSION, .mode = (uint8_t)K.mode, .landlock_abi = (uint8_t)K.landlock_abi, .features = K.features, .pid = getpid() };
@@ -90,11 +79,6 @@ static void on_hello(const request *r)
 {
     cay_m_hello h = hello();
     reply(r->c, CAY_MSG_HELLO, &h, sizeof h, NULL, 0);
-}
-
-static void on_create(const request *r)
-{
-    box_create(r->c, r->body, r->tail, r->tail_len, r->fds, r->nfds);
 }
 
 static void on_list(const request *r)
@@ -151,10 +135,8 @@ static void on_destroy(const request *r)
         box_stop(b, "removed", true);
         return;
     }
-    if (!cay__id_valid(m->id, 'c')) {
-        reply_error(r->c, CAY_EINVAL, 0, "bad_id", "not a sandbox id", NULL);
+    if (!cay__id_valid(m->id, 'c') && !reply_error(r->c, CAY_EINVAL, 0, "bad_id", "not a sandbox id", NULL))
         return;
-    }
     if (box_remove_files(m->id, -1))
         reply_ok(r->c);
     else
@@ -216,26 +198,17 @@ static void on_session(const request *r)
         cay_msg       h;
         cay_g_session m;
     } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SESSION, (uint32_t)r->tail_len, 0 }, { 0 } };
-    if (r->nfds != 1 || r->tail_len > 63) {
-        reply_error(r->c, CAY_EINVAL, 0, "bad_request", "a session needs one socket and a user", NULL);
+    if ((r->nfds != 1 || r->tail_len > 63) && !reply_error(r->c, CAY_EINVAL, 0, "bad_request", "a session needs one socket and a user", NULL))
         return;
-    }
     struct iovec v[2] = { { &head, sizeof head }, { (void *)r->tail, r->tail_len } };
     CAY_FAULT("keeper.session.send");
-    if (r->b->ctl.fd < 0 || cay__fd_sendv(r->b->ctl.fd, v, 2, r->fds, 1, 0) < 0) {
-        reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
+    if ((r->b->ctl.fd < 0 || cay__fd_sendv(r->b->ctl.fd, v, 2, r->fds, 1, 0) < 0) && !reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL))
         return;
-    }
     waiter *s = cay__alloc(sizeof *s), **p = &r->b->sessions;
     s->c = r->c;
     while (*p)
         p = &(*p)->next;
     *p = s;
-}
-
-static void on_spawn(const request *r)
-{
-    proc_spawn(r->c, r->b, r->body, r->tail, r->tail_len, r->fds, r->nfds);
 }
 
 static void on_proc_find(const request *r)
@@ -284,47 +257,10 @@ static void on_read(const request *r)
     reply(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
 }
 
-static void on_write(const request *r)
-{
-    proc_write(r->c, r->p, r->tail, r->tail_len);
-}
-
 static void on_close_stdin(const request *r)
 {
     proc_close_stdin(r->p);
     reply_ok(r->c);
-}
-
-static void on_resize(const request *r)
-{
-    const cay_m_stream *m = r->body;
-    proc_resize(r->c, r->p, (unsigned)CAY_MIN(m->a, 70000u), (unsigned)CAY_MIN(m->b, 70000u));
-}
-
-static void on_signal(const request *r)
-{
-    const cay_m_stream *m = r->body;
-    proc_signal(r->c, r->p, (int)CAY_MIN(m->a, 1000u), (int)CAY_MIN(m->b, 1000u));
-}
-
-/* The overlay over a directory of the host is another than the root's, and has no layers; from a disk of its own nothing is renamed into one. */
-static bool has_on(const request *r)
-{
-    if ((r->b->flags & CAY_CREATE_DISK) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_image", "what it writes lives in a disk image (--require disk-quota), which cannot be exchanged while it runs: fork the snapshot instead", NULL))
-        return true;
-    return (r->b->flags & CAY_CREATE_ON) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_on", "what is written above a directory of the host is copied, not put onto another root", NULL);
-}
-
-static void on_snapshot(const request *r)
-{
-    if (!has_on(r) && !turn_ask(r->c, r->b, r->body, r->tail, r->tail_len, false))
-        reply_error(r->c, CAY_EINVAL, 0, "layer_name", "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
-}
-
-static void on_restack(const request *r)
-{
-    if (!has_on(r) && !turn_ask(r->c, r->b, r->body, r->tail, r->tail_len, true))
-        reply_error(r->c, CAY_EINVAL, 0, "layer_name", "the list of layers is not well-formed", NULL);
 }
 
 static void on_unlayer(const request *r)
@@ -335,7 +271,7 @@ static void on_unlayer(const request *r)
         reply_error(r->c, CAY_EINVAL, 0, "layer_name", "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
     else if (!strcmp(m->layer, K.layer))
         reply_error(r->c, CAY_EBUSY, 0, "layer_in_use", "the default template stands on this layer", NULL);
-    else if (cay__str_join(from, sizeof from, "layers/", m->layer, NULL) && !remove_files(from, -1) && errno != ENOENT)
+    else if (pool_unlayer(m->layer), cay__str_join(from, sizeof from, "layers/", m->layer, NULL) && !remove_files(from, -1) && errno != ENOENT)
         reply_error(r->c, CAY_ESYS, errno, "", "the layer could not be removed", strerror(errno));
     else
         reply_ok(r->c);
@@ -353,11 +289,6 @@ static void on_units(const request *r)
 static void on_net(const request *r)
 {
     net_ask(r->c, r->b, r->body, r->fds, r->nfds);
-}
-
-static void on_freeze(const request *r)
-{
-    freeze_ask(r->c, r->b, r->body);
 }
 
 static void on_thaw(const request *r)
@@ -397,7 +328,7 @@ static const struct {
     void    (*fn)(const request *r);
 } table[] = {
     { CAY_MSG_HELLO, sizeof(cay_m_hello), NOTHING, 0, on_hello },
-    { CAY_MSG_CREATE, sizeof(cay_m_create), ID, 0, on_create },
+    { CAY_MSG_CREATE, sizeof(cay_m_create), ID, 0, box_create },
     { CAY_MSG_LIST, sizeof(cay_m_box), ID, 0, on_list },
     { CAY_MSG_STOP, sizeof(cay_m_box), BOX, 0, on_stop },
     { CAY_MSG_DESTROY, sizeof(cay_m_box), ID, 0, on_destroy },
@@ -407,21 +338,21 @@ static const struct {
     { CAY_MSG_BOX_WAIT, sizeof(cay_m_box), BOX, 0, on_box_wait },
     { CAY_MSG_USAGE, sizeof(cay_m_box), LIVE, 0, on_usage },
     { CAY_MSG_SESSION, sizeof(cay_m_box), TOLD, 0, on_session },
-    { CAY_MSG_SPAWN, sizeof(cay_m_spawn), TOLD, CAY_WIRE_ID, on_spawn },
+    { CAY_MSG_SPAWN, sizeof(cay_m_spawn), TOLD, CAY_WIRE_ID, proc_spawn },
     { CAY_MSG_PROC_FIND, sizeof(cay_m_ref), PROC, sizeof((cay_m_ref *)0)->ref, on_proc_find },
     { CAY_MSG_PROCS, sizeof(cay_m_box), TOLD, 0, on_procs },
     { CAY_MSG_OUTPUT, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_output },
     { CAY_MSG_READ, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_read },
-    { CAY_MSG_WRITE, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_write },
+    { CAY_MSG_WRITE, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, proc_write },
     { CAY_MSG_CLOSE_STDIN, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_close_stdin },
-    { CAY_MSG_RESIZE, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_resize },
-    { CAY_MSG_SIGNAL, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, on_signal },
+    { CAY_MSG_RESIZE, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, proc_resize },
+    { CAY_MSG_SIGNAL, sizeof(cay_m_stream), PROC, CAY_WIRE_ID, proc_signal },
     { CAY_MSG_EVENTS, sizeof(cay_m_box), ID, 0, on_events },
     { CAY_MSG_NET, sizeof(cay_m_net), TOLD, 0, on_net },
-    { CAY_MSG_FREEZE, sizeof(cay_m_box), TOLD, 0, on_freeze },
+    { CAY_MSG_FREEZE, sizeof(cay_m_box), TOLD, 0, freeze_ask },
     { CAY_MSG_THAW, sizeof(cay_m_box), LIVE, 0, on_thaw },
-    { CAY_MSG_SNAPSHOT, sizeof(cay_m_layer), TOLD, 0, on_snapshot },
-    { CAY_MSG_RESTACK, sizeof(cay_m_layer), TOLD, 0, on_restack },
+    { CAY_MSG_SNAPSHOT, sizeof(cay_m_layer), TOLD, 0, turn_ask },
+    { CAY_MSG_RESTACK, sizeof(cay_m_layer), TOLD, 0, turn_ask },
     { CAY_MSG_UNLAYER, sizeof(cay_m_layer), ID, 0, on_unlayer },
     { CAY_MSG_UNITS, sizeof(cay_m_stream), TOLD, CAY_WIRE_ID, on_units },
 #ifdef CAY_FAULTS
@@ -450,14 +381,10 @@ static bool find(request *r, enum need need)
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
 {
     const cay_msg *h = (const cay_msg *)buf;
-    if (n < sizeof *h || h->magic != CAY_MSG_MAGIC) {
-        reply_error(c, CAY_EINVAL, 0, "bad_request", "not a message of ours", NULL);
+    if ((n < sizeof *h || h->magic != CAY_MSG_MAGIC) && !reply_error(c, CAY_EINVAL, 0, "bad_request", "not a message of ours", NULL))
         return;
-    }
-    if (h->version != CAY_MSG_VERSION) {
-        reply_error(c, CAY_ENOTSUP, 0, "version", "the keeper speaks another version; end its sandboxes and try again", NULL);
+    if (h->version != CAY_MSG_VERSION && !reply_error(c, CAY_ENOTSUP, 0, "version", "the keeper speaks another version; end its sandboxes and try again", NULL))
         return;
-    }
     for (size_t i = 0; i < CAY_LEN(table); i++) {
         if (table[i].type != h->type)
             continue;
@@ -468,7 +395,7 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
             break;
         if (table[i].need >= BOX && hold_creating(c, body, buf, n, fds, nfds))
             return;
-        request r = { c, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
+        request r = { c, h->type, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
         if (find(&r, table[i].need) && !(r.b && hold(c, r.b, table[i].need == TOLD, buf, n, fds, nfds)))
             table[i].fn(&r);
         return;
@@ -532,13 +459,9 @@ void client_accept(cay__watch *w, uint32_t ev)
     socklen_t n = sizeof cr;
     if (fd < 0)
         return;
-    /* A new state directory may have got the inode, and with it the socket's path, of ours that was removed. */
-    if (home_vanished()) {
-        close(fd);
-        return;
-    }
-    /* The directory is 0700; who still comes is asked. Seen from our user namespace, the owner is 0. */
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 || (cr.uid != 0 && !CAY__MUTANT("peer"))) {
+    /* A new state directory may have got the inode, and with it the socket's path, of ours that was removed. The directory is 0700; who still
+     * comes is asked. Seen from our user namespace, the owner is 0. */
+    if (home_vanished() || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 || (cr.uid != 0 && !CAY__MUTANT("peer"))) {
         close(fd);
         return;
     }

@@ -34,7 +34,7 @@ static bool send_config(box *b, const pending *p)
     return cay__fd_sendv(b->ctl.fd, iov, 2, (int[]){ procs, b->tenant_fd }, procs >= 0 ? 2 : 0, 0) >= 0;
 }
 
-static void take_request(box *b, const cay_m_create *m)
+void box_take(box *b, const cay_m_create *m)
 {
     if (!b->id[0])
         K.nlive++;
@@ -55,15 +55,15 @@ static void box_own(box *b, client *c)
 void box_hand_out(box *b, pending *p)
 {
     char from[64], to[64], dir[48];
-    take_request(b, &p->m);
+    box_take(b, &p->m);
     b->maker = p->c ? p->c->pid : 0;
     journal_put(J_TAKEN, b, b->id, 0, "");
     CAY_FAULT("keeper.create.recorded");
-    b->loose = !p->m.ngrants && !special_root(p);
+    b->loose = !p->m.ngrants && (b->root || !special_root(p));
     if (p->m.flags & CAY_CREATE_ROOT_FD)
         b->lower_fd = CAY_STEAL_FD(p->mounts[0]);
     pool_dir(b, dir, sizeof dir);
-    if (b->pooled && special_root(p)) {
+    if (b->pooled && special_root(p) && !b->root) {
         box_remove_files(dir, -1);
     } else if (b->pooled) {
         cay__str_join(from, sizeof from, "sandboxes/", dir, NULL);
@@ -114,6 +114,7 @@ void box_hand_out(box *b, pending *p)
 
 static void enqueue(pending *p)
 {
+    pool_learn(p);
     if (pool_take(p))
         return;
     pending **q = &K.waiting;
@@ -185,10 +186,19 @@ static void clone_next(pending *p)
     pending_free(p);
 }
 
+const char *names_take(const char *s, const char *end, uint64_t n, char stack[CAY_STACK_TEXT])
+{
+    for (size_t at = strlen(stack), len; n; n--, at += len + 1, s += len + 1) {
+        len = strnlen(s, (size_t)(end - s));
+        if (s + len >= end || !cay__layer_valid(s) || !cay__str_join(stack + at, CAY_STACK_TEXT - at, s, "\n", NULL))
+            return NULL;
+    }
+    return s;
+}
+
 static bool take_targets(pending *p, const char *tail, size_t len)
 {
     const char *s = tail, *end = tail + len;
-    size_t at = 0;
     cay__str_join(p->stack, sizeof p->stack, p->m.flags & CAY_CREATE_ROOT_FD ? "/" : p->m.layer, "\n", NULL);
     for (uint32_t i = 0; i < p->m.ngrants; i++) {
         size_t n = strnlen(s, (size_t)(end - s));
@@ -197,12 +207,8 @@ static bool take_targets(pending *p, const char *tail, size_t len)
         memcpy(p->targets[i], s, n + 1);
         s += n + 1;
     }
-    for (uint32_t i = 0; i < p->m.nlayers; i++, s += at + 1) {
-        size_t n = strlen(p->stack);
-        at = strnlen(s, (size_t)(end - s));
-        if (s + at >= end || !cay__layer_valid(s) || !cay__str_join(p->stack + n, sizeof p->stack - n, s, "\n", NULL))
-            return false;
-    }
+    if (!(s = names_take(s, end, p->m.nlayers, p->stack)))
+        return false;
     p->config_len = (size_t)(end - s);
     p->config = cay__alloc(p->config_len + 1);
     memcpy(p->config, s, p->config_len);
@@ -213,8 +219,11 @@ static bool take_targets(pending *p, const char *tail, size_t len)
     return nul >= 4 && p->config[p->config_len - 1] == 0;
 }
 
-void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds)
+void box_create(const request *r)
 {
+    client *c = r->c;
+    const cay_m_create *m = r->body;
+    int nfds = r->nfds;
     box *old = box_find(m->id);
     bool twice = old && old->phase == BOX_LIVE && old->maker && old->maker != c->pid && !(m->flags & CAY_CREATE_KEPT);
     for (pending *p = K.waiting; p; p = p->next)
@@ -230,24 +239,25 @@ void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, 
         return;
     }
     bool root = m->flags & CAY_CREATE_ROOT_FD, disk = m->flags & CAY_CREATE_DISK;
-    if (old || !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || ((m->flags & CAY_CREATE_ON) && !m->ngrants) || nfds != (int)m->ngrants + root + disk ||
-        m->nlayers >= CAY_STACK_MAX || !memchr(m->layer, 0, sizeof m->layer) || (m->layer[0] && !cay__layer_valid(m->layer))) {
-        reply_error(c, old ? CAY_EBUSY : CAY_EINVAL, 0, old ? "sandbox_ending" : "bad_request", old ? "the sandbox of this id is just ending" : "the create request is not well-formed", NULL);
+    bool bad = !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || ((m->flags & CAY_CREATE_ON) && !m->ngrants) || nfds != (int)m->ngrants + root + disk ||
+               m->nlayers >= CAY_STACK_MAX || !memchr(m->layer, 0, sizeof m->layer) || (m->layer[0] && !cay__layer_valid(m->layer));
+    if (old && !reply_error(c, CAY_EBUSY, 0, "sandbox_ending", "the sandbox of this id is just ending", NULL))
         return;
-    }
+    if (bad && !reply_error(c, CAY_EINVAL, 0, "bad_request", "the create request is not well-formed", NULL))
+        return;
     if (!m->layer[0] && !root && !reply_error(c, CAY_EINVAL, 0, "bad_request", "create names neither a layer nor a root", NULL))
         return;
     pending *p = cay__alloc(sizeof *p);
     p->c = c;
     p->m = *m;
-    p->disk = disk ? CAY_STEAL_FD(fds[--nfds]) : -1;
-    if (!take_targets(p, tail, len)) {
+    p->disk = disk ? CAY_STEAL_FD(r->fds[--nfds]) : -1;
+    if (!take_targets(p, r->tail, r->tail_len)) {
         reply_error(c, CAY_EINVAL, 0, "bad_request", "the config of a create is not well-formed", NULL);
         pending_free(p);
         return;
     }
     for (int i = 0; i < nfds; i++)
-        p->fds[p->nfds++] = CAY_STEAL_FD(fds[i]);
+        p->fds[p->nfds++] = CAY_STEAL_FD(r->fds[i]);
     CAY_FAULT("keeper.create.start");
     c->creating = p;
     clone_next(p);

@@ -91,7 +91,7 @@ static void on_death(cay__watch *w, uint32_t ev)
     for (int i = 0; i < 64 && b->ctl.fd >= 0; i++)
         on_ctl(&b->ctl, 0); /* its last words */
     if (b->phase == BOX_PARKING || (b->phase == BOX_BINDING && !b->pending))
-        pool_failed(ESRCH, "init ended");
+        pool_failed(b, ESRCH, "init ended");
     if (b->id[0] && b->phase != BOX_DYING)
         box_set_state(b, CAY_STOPPED, "stopped", "init-ended");
     else if (b->id[0])

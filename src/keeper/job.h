@@ -31,6 +31,7 @@ typedef struct cay_job {
     uint32_t cg2;     /* GROUPS: how many v2 directories: the box's, and init's where it has its own */
     uint32_t durable; /* ROOT: without `volatile` */
     uint32_t ahead;   /* PARK: stands on its root already, and nothing is to be bound later */
+    uint32_t image;   /* PARK: that root has a /usr of its own, and wants what every sandbox has in /etc */
     uint32_t how;     /* NET: how TCP comes to the listener, keeper/netns.h */
     uint64_t cookie;  /* NET: of the sockets that come along */
     uint32_t client;  /* NET: a client's request, not the keeper's own */

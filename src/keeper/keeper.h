@@ -39,6 +39,7 @@
 #define RING_DEFAULT (1u << 20)
 #define RING_MAX     (16u << 20)
 #define PROCS_MAX    512 /* kept per sandbox, live and ended */
+#define ROOTS        4 /* that sandboxes are kept ready with: the default one, and those that are asked for again and again */
 #define KEPT_MAX     (64ull << 20) /* output kept of them: it is our memory, not the sandbox's */
 
 /* Takes a node out of a list that is linked by `next`. */
@@ -146,7 +147,8 @@ struct box {
     uint64_t   cookie;    /* SO_NETNS_COOKIE: which namespace those are of */
     bool       lent;      /* cay-egress may have them */
     bool       restore;   /* its policy of before could not be told yet */
-    bool       ahead;   /* bound to the default root before anybody asks */
+    bool       ahead;   /* bound before anybody asks */
+    int        root;    /* to which of K.roots */
     bool       loose;   /* nothing of the host but its /usr is mounted in it */
     bool       pooled;  /* its files are still those of the pool */
     bool       uid0;
@@ -212,6 +214,19 @@ struct client {
     uint64_t   events_lost;
 };
 
+/* What a client asks. */
+typedef struct request {
+    client     *c;
+    uint16_t    type;
+    const void *body;
+    const char *tail;
+    size_t      tail_len;
+    int        *fds;
+    int         nfds;
+    box        *b; /* as the table demands */
+    proc       *p;
+} request;
+
 typedef struct job_wait {
     struct job_wait *next;
     helper          *h; /* who is at it */
@@ -232,6 +247,14 @@ struct helper {
     unsigned   busy;
 };
 
+/* A root to keep sandboxes ready with. */
+typedef struct warm {
+    char     stack[CAY_STACK_TEXT]; /* keeper/stack.h */
+    bool     image;                 /* nothing of the host is below */
+    unsigned asked;                 /* times */
+    int64_t  at_ms;                 /* the last */
+} warm;
+
 typedef struct cgroups {
     bool v2, v2_memory, v2_pids, v2_cpu, v2_io;
     bool leaf; /* some of these: init needs a group of its own */
@@ -247,6 +270,7 @@ typedef struct keeper {
     int         memfd; /* cay-init, sealed */
     char        instance[CAY_WIRE_ID];
     char        layer[64]; /* of the default template */
+    warm        roots[ROOTS]; /* the first is that one's */
     uint32_t    features;
     int         landlock_abi;
     cgroups     cg;
@@ -317,7 +341,10 @@ bool pool_take(pending *p);
 void pool_serve(void); /* what waits, as far as there are boxes */
 void pool_parked(box *b);
 void pool_dir(const box *b, char *out, size_t cap); /* below sandboxes/ */
-void pool_failed(int sys, const char *step); /* one that is for nobody yet could not be made */
+void pool_failed(const box *b, int sys, const char *step); /* one that is for nobody yet could not be made */
+void pool_learn(const pending *p); /* what is asked for */
+void pool_forget(void); /* roots that nobody asks for any more */
+void pool_unlayer(const char *layer); /* it is to be removed */
 void pool_drain(bool all);
 bool job_send(helper *h, cay_job *j, const int *fds, int nfds, const job_wait *wait); /* NULL: nobody waits for the answer */
 helper *job_zygote(void);
@@ -338,10 +365,12 @@ void box_note_gone(const char *id, const char *reason);
 bool remove_files(const char *from, int mounts); /* below the state directory: out of sight now, gone soon */
 bool box_remove_files(const char *dir, int mounts); /* the same below sandboxes/ */
 /* create.c */
-void box_create(client *c, const cay_m_create *m, const char *tail, size_t len, int *fds, int nfds);
+void box_create(const request *r);
 void box_hand_out(box *b, pending *p);
 void box_on_client_gone(client *c);
 void pending_free(pending *p);
+void box_take(box *b, const cay_m_create *m); /* it is the sandbox's from here on */
+const char *names_take(const char *s, const char *end, uint64_t n, char stack[CAY_STACK_TEXT]); /* n layers of a request; what comes behind them, or NULL */
 bool disk_look(box *b); /* where the kernel holds its disk limit: what is used of it, and whether that is all */
 /* bind.c */
 bool special_root(const pending *p);
@@ -356,7 +385,7 @@ void box_freeze(box *b, bool on);
 void box_pause(box *b, const char *reason, client *c); /* c is answered when it stands still */
 void box_spawned(box *b); /* one that was being born is there, or failed */
 /* freeze.c */
-void freeze_ask(client *c, box *b, const cay_m_box *m);
+void freeze_ask(const request *r);
 void freeze_end(box *b);
 void freeze_client_gone(const client *c);
 /* hold.c */
@@ -366,7 +395,7 @@ bool hold_creating(client *c, const char *id, const char *packet, size_t len, in
 void hold_created(pending *p); /* it is made, or will not be */
 void hold_client_gone(const client *c);
 /* proc.c */
-void  proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds);
+void  proc_spawn(const request *r);
 void  proc_started(box *b, const cay_g_result *r, int *fds, int nfds);
 void  proc_exited(box *b, const cay_g_exit *x);
 proc *proc_find(box *b, const char *ref);
@@ -375,10 +404,10 @@ void  proc_free(proc *p);
 void  proc_lost(box *b); /* the sandbox died: every command ends now */
 void  proc_reply(client *c, const proc *p);
 void  proc_answer(client *c, proc *p, uint32_t flags); /* and the exit, now or later, when WAIT is set */
-void  proc_write(client *c, proc *p, const char *data, size_t len);
+void  proc_write(const request *r);
 void  proc_close_stdin(proc *p);
-void  proc_resize(client *c, proc *p, unsigned cols, unsigned rows);
-void  proc_signal(client *c, proc *p, int sig, int scope);
+void  proc_resize(const request *r);
+void  proc_signal(const request *r);
 void  proc_on_client_gone(client *c);
 proc *proc_new(box *b, const char *id);
 void  proc_count(proc *p, int by); /* among the live ones of its sandbox */
@@ -395,7 +424,7 @@ bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out);
 size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_time, cay_m_data *out);
 bool ring_adopt(stream *s, int fd);
 /* turn.c */
-bool turn_ask(client *c, box *b, const cay_m_layer *m, const char *tail, size_t len, bool restack);
+void turn_ask(const request *r);
 void turn_adopt(box *b);  /* finishes what a keeper that died had begun */
 void turn_still(box *b, const cay_g_result *r, int *fds, int nfds);
 void turn_drop(box *b);   /* the sandbox ended */

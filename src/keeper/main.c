@@ -136,6 +136,7 @@ static void sweep(cay__timer *t)
     (void)t;
     home_vanished();
     nets_drop();
+    pool_forget();
     K.strays = K.strays && !cgroup_reap_strays();
     unsigned i = 0, n = 0;
     for (box *b = K.boxes; b; b = b->next) {

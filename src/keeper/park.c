@@ -128,8 +128,9 @@ static void take_root(int go, stage_fds *f)
 /* One tmpfs of its own: /run and /dev/shm are directories of it, and so is the place where a root is put together. What is
  * not shown by a mount of its own cannot be reached once the stage is gone. As root that is now: the default root is there,
  * and a request for another one changes over from it. */
-static bool stage(int ctl, int go, int mode)
+static bool stage(int ctl, int go, const cay_job *job)
 {
+    int mode = (int)job->mode;
     stage_fds f;
     static const char *const dirs[] = { "/t/proc", "/t/dev", "/t/run", "/t/usr", "/t/n", "/t/r", "/t/l", "/t/i", "/t/i/sandboxes", "/t/i/layers" };
     size_t n = mode == CAY_MODE_ROOT ? 6 : CAY_LEN(dirs);
@@ -151,8 +152,8 @@ static bool stage(int ctl, int go, int mode)
     if (!put(f.usr, "/t/usr") || !put(f.boxes, "/t/i/sandboxes") || !put(f.layers, "/t/i/layers"))
         die(ctl, "usr");
     if (f.root >= 0) {
-        const char *step = root_enter(f.root, "/t/n", "/t", true);
-        if (step || (step = root_pivot(f.root)))
+        const char *step = root_enter(f.root, "/t/n", "/t", !job->image);
+        if (step || (job->image && (step = root_complete(f.root, "cay"))) || (step = root_pivot(f.root)))
             die(ctl, step);
     } else if (chdir("/t") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) {
         die(ctl, "stage pivot");
@@ -218,7 +219,7 @@ static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go
     /* A second layer under the filter's rule against nested user namespaces. */
     cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", CAY__MUTANT("max-userns") ? "1000" : "0");
     umask(0);
-    bool rooted = stage(ctl, go, (int)job->mode);
+    bool rooted = stage(ctl, go, job);
     umask(022);
     setsid();
     own_descriptors(&ctl, &listen_fd, &home, net);

@@ -18,6 +18,8 @@
 #define QUIET_US     4000
 #define POOL_BOUND   3 /* ready with the default template, unless $CAY_POOL says otherwise */
 #define POOL_RAW     1 /* waiting for any root; none when $CAY_POOL is 0 */
+#define POOL_WARM    2 /* ready with each root that was asked for twice and is not forgotten */
+#define WARM_MS      60000 /* since it was asked for last: then it is forgotten */
 #define POOL_MOST    256
 #define POOL_PARKING 2 /* at a time, per zygote */
 #define LIFE_MS      1000 /* a helper that does not live so long is not started again */
@@ -130,6 +132,7 @@ bool pool_start(void)
         cay__str_to_u64(given, &n);
     K.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
     K.pool_raw = n ? POOL_RAW : 0;
+    cay__str_join(K.roots[0].stack, sizeof K.roots[0].stack, K.layer, K.layer[0] ? "\n" : "", NULL);
     cay__random(&K.block_first, sizeof K.block_first); /* another state directory's keeper hands out of the same range */
     K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
     for (unsigned i = 0; i < K.nzygotes; i++)
@@ -227,9 +230,14 @@ static int listen_socket(const char *name)
     return CAY_STEAL_FD(s);
 }
 
-/* On a host that cannot, trying again at once would burn a core for ever: 1 s, 2 s, … 64 s. */
-void pool_failed(int sys, const char *step)
+/* On a host that cannot, trying again at once would burn a core for ever: 1 s, 2 s, … 64 s. Another root than the default one is not tried
+ * again until it is asked for: its layers may be gone. */
+void pool_failed(const box *b, int sys, const char *step)
 {
+    if (b && b->root) {
+        K.roots[b->root].asked = 0;
+        return;
+    }
     K.pool_again_ms = cay__boot_ms() + (1000ll << CAY_MIN(K.pool_fails, 6u));
     dprintf(2, "park: %s: %s\n", step, strerror(sys));
     if (++K.pool_fails < FAILS_MAX)
@@ -250,7 +258,7 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     K.trash |= d->trash;
     pool_refill_soon(); /* its zygote has time again */
     if (d->sys || nfds != (d->how ? 7 : 3) || !b) {
-        pool_failed(d->sys, d->step);
+        pool_failed(b, d->sys, d->step);
         if (b)
             box_free(b);
         return;
@@ -280,26 +288,27 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         pool_parked(b); /* it is told at once what to be: init reads that when it is ready */
 }
 
-/* Without a range of its own a sandbox would have the host's ids. */
-static bool park_one(bool uid0, bool ahead)
+/* Without a range of its own a sandbox would have the host's ids. root: which of K.roots it is to be bound to, or -1. */
+static bool park_one(bool uid0, int root)
 {
-    bool room = K.nboxes < BLOCKS_MAX - 8;
+    bool room = K.nboxes < BLOCKS_MAX - 8, ahead = root >= 0;
     uint32_t block = room && K.mode == CAY_MODE_ROOT ? block_take() : 0;
     if (!room || (K.mode == CAY_MODE_ROOT && !block))
         return false;
     box *b = box_new();
     b->uid0 = uid0;
     b->ahead = ahead;
+    b->root = ahead ? root : 0;
     b->pooled = true;
     b->phase = BOX_PARKING;
     b->block = block;
     journal_put(J_PARKING, b, "", 0, "");
     CAY_FAULT("keeper.park.intent");
-    cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = block, .uid0 = uid0, .ahead = ahead };
+    cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = block, .uid0 = uid0, .ahead = ahead, .image = K.roots[b->root].image };
     int fds[CAY_JOB_GROUPS_MAX], n;
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
-    cay__str_join(j.path, sizeof j.path, K.layer, K.layer[0] ? "\n" : "", NULL);
+    cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
     if (!job_send(z, &j, NULL, 0, &(job_wait){ .b = b, .fn = parked })) {
         box_free(b);
         return false;
@@ -317,43 +326,95 @@ static bool park_one(bool uid0, bool ahead)
 }
 
 typedef struct counts {
-    unsigned parking, ahead, uid0; /* at the zygotes; of these to be bound, for uid 0 */
-    unsigned raw, binding, bound;
+    unsigned parking, raw_parking, uid0, raw; /* at the zygotes; of these for any root, for uid 0; waiting for any root */
+    unsigned have[ROOTS], ready[ROOTS];       /* with each root: in all, not with a zygote any more */
 } counts;
 
 static counts count(void)
 {
     counts c = { 0 };
     for (box *b = K.boxes; b; b = b->next) {
-        bool parking = b->phase == BOX_PARKING;
+        bool parking = b->phase == BOX_PARKING, ready = b->phase == BOX_BOUND || (b->phase == BOX_BINDING && !b->pending);
         c.parking += parking;
-        c.ahead += parking && b->ahead;
+        c.raw_parking += parking && !b->ahead && !b->uid0;
         c.uid0 += parking && b->uid0;
         c.raw += b->phase == BOX_PARKED && !b->uid0;
-        c.binding += b->phase == BOX_BINDING && !b->pending;
-        c.bound += b->phase == BOX_BOUND;
+        c.ready[b->root] += ready;
+        c.have[b->root] += ready || (parking && b->ahead);
     }
     return c;
 }
 
 /* ---- demand ---- */
 
-static bool default_root(const pending *p)
+/* Nothing but a root is to be made for it. */
+static bool plain(const pending *p)
 {
     const char *host = pending_field(p, 2);
-    return !special_root(p) && !(p->m.flags & CAY_CREATE_UID0) && !p->m.ngrants && (!*host || !strcmp(host, "cay"));
+    return !(p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_ON | CAY_CREATE_DISK | CAY_CREATE_UID0)) && !p->m.ngrants && (!*host || !strcmp(host, "cay"));
+}
+
+/* Which of K.roots is all that it wants, or -1. */
+static int root_of(const pending *p)
+{
+    for (int i = 0; plain(p) && i < ROOTS; i++)
+        if (K.roots[i].image == !!(p->m.flags & CAY_CREATE_IMAGE) && !strcmp(K.roots[i].stack, p->stack))
+            return i;
+    return -1;
+}
+
+static unsigned keep(int root)
+{
+    const warm *r = &K.roots[root];
+    if (!root)
+        return K.layer[0] ? K.pool_bound : 0;
+    return r->asked > 1 && cay__boot_ms() - r->at_ms < WARM_MS ? CAY_MIN(K.pool_bound, (unsigned)POOL_WARM) : 0;
+}
+
+/* A root that is not known takes the place of the one that was asked for longest ago, unless sandboxes are ready with that. */
+void pool_learn(const pending *p)
+{
+    int i = root_of(p), old = 0;
+    counts c = i < 0 ? count() : (counts){ 0 };
+    for (int k = 1; i < 0 && k < ROOTS; k++)
+        if (!keep(k) && !c.have[k] && (!old || K.roots[k].at_ms < K.roots[old].at_ms))
+            old = k;
+    if (old && plain(p) && p->m.nlayers && ((p->m.flags & CAY_CREATE_IMAGE) || !strcmp(p->m.layer, K.layer))) {
+        K.roots[i = old] = (warm){ .image = p->m.flags & CAY_CREATE_IMAGE };
+        cay__str_copy(K.roots[i].stack, sizeof K.roots[i].stack, p->stack);
+    }
+    if (i > 0) {
+        K.roots[i].asked++;
+        K.roots[i].at_ms = cay__boot_ms();
+    }
+}
+
+void pool_forget(void)
+{
+    for (box *b = K.boxes; b; b = b->next)
+        if (b->phase == BOX_BOUND && !keep(b->root))
+            box_stop(b, "pool", true);
+}
+
+/* A layer goes. What is ready on it, or just being made, is in a place that nobody finds, and is dropped from there. */
+void pool_unlayer(const char *layer)
+{
+    for (int i = 1; i < ROOTS; i++)
+        if (strstr(K.roots[i].stack, layer))
+            K.roots[i] = (warm){ .asked = 0 };
 }
 
 /* A box for a waiting create: ready made if the request is an ordinary one, else one to bind now. */
 static box *find_for(const pending *p)
 {
     bool uid0 = p->m.flags & CAY_CREATE_UID0;
+    int root = root_of(p);
     box *raw = NULL;
     for (box *b = K.boxes; b; b = b->next) {
-        if (b->phase == BOX_BOUND && default_root(p))
-            return b;
         if (b->phase == BOX_PARKED && b->uid0 == uid0)
             raw = b;
+        if (b->phase == BOX_BOUND && b->root == root)
+            return b;
     }
     return raw;
 }
@@ -381,14 +442,20 @@ void pool_serve(void)
     }
 }
 
-/* One that was parked for any root becomes the default one while there are too few of those. */
-static bool bind_ahead(box *b, const counts *c)
+/* One that was parked for any root gets one of which there are too few. */
+static bool bind_ahead(box *b, counts *c)
 {
-    if (!K.layer[0] || b->phase != BOX_PARKED || b->uid0 || c->raw <= K.pool_raw || c->bound + c->binding >= K.pool_bound ||
-        cay__boot_ms() < K.pool_again_ms)
+    if (b->phase != BOX_PARKED || b->uid0 || c->raw <= K.pool_raw || cay__boot_ms() < K.pool_again_ms)
         return false;
-    box_bind(b, NULL);
-    return true;
+    /* As root it stands on the default one already: another wants directories of its own, and is parked so. */
+    for (int i = 0; i < (K.mode == CAY_MODE_ROOT ? 1 : ROOTS); i++)
+        if (c->ready[i] < keep(i)) {
+            b->root = i;
+            c->ready[i]++;
+            box_bind(b, NULL);
+            return true;
+        }
+    return false;
 }
 
 void pool_parked(box *b)
@@ -403,32 +470,39 @@ void pool_parked(box *b)
 static void refill(cay__timer *t)
 {
     counts c = count();
-    unsigned plain = 0, other = 0, want0 = 0, most = POOL_PARKING * K.nzygotes;
-    bool can = K.mode == CAY_MODE_ROOT && K.layer[0], quiet = cay__now_us() - K.last_request_us >= QUIET_US;
+    unsigned want[ROOTS] = { 0 }, other = 0, want0 = 0, most = POOL_PARKING * K.nzygotes, raw = K.pool_raw, have_raw = c.raw + c.raw_parking;
+    bool can = K.mode == CAY_MODE_ROOT && K.layer[0], all = cay__now_us() - K.last_request_us >= QUIET_US, lack = false;
     (void)t;
-    for (pending *p = K.waiting; p; p = p->next)
+    for (pending *p = K.waiting; p; p = p->next) {
+        int i = root_of(p);
         if (p->m.flags & CAY_CREATE_UID0)
             want0++;
-        else if (can && default_root(p))
-            plain++;
+        else if (can && i >= 0 && (!i || K.roots[i].asked)) /* else it failed, and shows why when it is bound */
+            want[i]++;
         else
             other++;
-    unsigned more = can ? K.pool_bound : 0, raw = K.pool_raw + K.pool_bound - more;
-    unsigned have = c.bound + c.ahead + (can ? c.binding : 0), have_raw = c.raw + c.parking - c.ahead - c.uid0 + (can ? 0 : c.binding + c.bound);
-    bool all = cay__boot_ms() >= K.pool_again_ms && (quiet || c.bound + c.binding < 2);
+    }
+    for (int i = 0; i < ROOTS; i++) {
+        all |= c.ready[i] < CAY_MIN(keep(i), 2u);
+        raw += can ? 0 : keep(i);
+        have_raw += can ? 0 : c.ready[i];
+    }
+    all &= cay__boot_ms() >= K.pool_again_ms;
     for (int ready = 0; ready <= all; ready++) {
-        for (; c.parking < most && want0 > c.uid0 && park_one(true, false); c.uid0++)
+        for (; c.parking < most && want0 > c.uid0 && park_one(true, -1); c.uid0++)
             c.parking++;
-        for (; c.parking < most && have < plain + (ready ? more : 0) && park_one(false, true); have++)
-            c.parking++;
-        for (; c.parking < most && have_raw < other + (ready ? raw : 0) && park_one(false, false); have_raw++)
+        for (int i = 0; can && i < ROOTS; i++)
+            for (; c.parking < most && c.have[i] < want[i] + (ready ? keep(i) : 0) && park_one(false, i); c.have[i]++)
+                c.parking++;
+        for (; c.parking < most && have_raw < other + (ready ? raw : 0) && park_one(false, -1); have_raw++)
             c.parking++;
     }
     for (box *b = K.boxes; b; b = b->next)
-        if (bind_ahead(b, &c))
-            c.raw--, c.binding++;
+        c.raw -= bind_ahead(b, &c);
+    for (int i = 0; can && i < ROOTS; i++)
+        lack |= c.have[i] < want[i] + keep(i);
     /* One that is being made comes back to this by itself; looking before would only keep us from the rest. */
-    if (c.parking < most && (have < plain + more || have_raw < other + raw))
+    if (c.parking < most && (lack || have_raw < other + raw))
         cay__timer_arm(&K.loop, &K.refill, CAY_MAX(cay__boot_ms() + QUIET_US / 1000 + 1, K.waiting ? 0 : K.pool_again_ms));
 }
 

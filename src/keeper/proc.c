@@ -254,22 +254,23 @@ static void attach_readers(proc *p, uint32_t flags, int *fds, int nfds)
             stream_attach(&p->out[i], 0, CAY_STEAL_FD(fds[at++]), &d);
 }
 
-void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_t len, int *fds, int nfds)
+void proc_spawn(const request *r)
 {
-    if (b->state != CAY_RUNNING || b->pausing) {
-        reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first", NULL);
+    client *c = r->c;
+    box *b = r->b;
+    const cay_m_spawn *m = r->body;
+    if ((b->state != CAY_RUNNING || b->pausing) && !reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first", NULL))
         return;
-    }
     proc *old = proc_find(b, m->proc);
     if (old) { /* asked again after a lost answer */
-        attach_readers(old, m->flags, fds, nfds);
+        attach_readers(old, m->flags, r->fds, r->nfds);
         if (old->started)
             proc_answer(c, old, m->flags);
         else
             old->starter = c;
         return;
     }
-    bool good = well_formed(m, len, nfds); /* first of all: only then is the tag a string */
+    bool good = well_formed(m, r->tail_len, r->nfds); /* first of all: only then is the tag a string */
     old = good && m->tag[0] ? proc_find(b, m->tag) : NULL;
     if (!good || (old && !old->ended) || !make_room(b)) {
         bool tag = old && !old->ended;
@@ -279,15 +280,13 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
         return;
     }
     int io[6];
-    if (!make_pipes(m->flags, io)) {
-        reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL);
+    if (!make_pipes(m->flags, io) && !reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL))
         return;
-    }
     proc *p = proc_new(b, m->proc);
     cay__str_copy(p->tag, sizeof p->tag, m->tag);
     cay__str_copy(p->title, sizeof p->title, m->title);
     size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
-    proc_label(p, tail + strings, len - strings);
+    proc_label(p, r->tail + strings, r->tail_len - strings);
     p->flags = m->flags;
     p->ring_bytes = m->ring ? CAY_MAX((m->ring + 4095u) & ~4095u, 4096u) : RING_DEFAULT;
     p->started_ms = cay__wall_ms();
@@ -297,11 +296,11 @@ void proc_spawn(client *c, box *b, const cay_m_spawn *m, const char *tail, size_
         proc_arm(p, m->timeout_ms);
     }
     CAY_FAULT("keeper.spawn.send");
-    bool sent = send_spawn(p, m, tail, len, io, m->flags & CAY_SPAWN_BLOB_FD ? fds[nfds - 1] : -1);
+    bool sent = send_spawn(p, m, r->tail, r->tail_len, io, m->flags & CAY_SPAWN_BLOB_FD ? r->fds[r->nfds - 1] : -1);
     CAY_FAULT("keeper.spawn.sent");
     proc_open_io(p, CAY_STEAL_FD(io[1]), CAY_STEAL_FD(io[2]), CAY_STEAL_FD(io[4]));
     close_pipes(io);
-    attach_readers(p, m->flags, fds, nfds);
+    attach_readers(p, m->flags, r->fds, r->nfds);
     if (!sent) {
         int e = errno;
         reply_error(c, e == EAGAIN ? CAY_EBUSY : CAY_EGONE, e, "", "init does not answer", NULL);
@@ -539,22 +538,19 @@ static void on_writable(cay__watch *w, uint32_t ev)
         reply_error(c, CAY_ESTATE, errno, "stdin_closed", "the process no longer reads its input", NULL);
 }
 
-void proc_write(client *c, proc *p, const char *data, size_t len)
+void proc_write(const request *r)
 {
-    if (p->in.fd < 0 || p->ended) {
-        reply_error(c, CAY_ESTATE, 0, "stdin_closed", "stdin of this process is not open", NULL);
+    proc *p = r->p;
+    if ((p->in.fd < 0 || p->ended) && !reply_error(r->c, CAY_ESTATE, 0, "stdin_closed", "stdin of this process is not open", NULL))
         return;
-    }
-    if (p->writer) {
-        reply_error(c, CAY_EBUSY, 0, "stdin_busy", "another write to this process is under way", NULL);
+    if (p->writer && !reply_error(r->c, CAY_EBUSY, 0, "stdin_busy", "another write to this process is under way", NULL))
         return;
-    }
     free(p->in_data); /* of a writer that went away */
-    p->in_data = cay__alloc(len + 1);
-    memcpy(p->in_data, data, len);
-    p->in_len = len;
+    p->in_data = cay__alloc(r->tail_len + 1);
+    memcpy(p->in_data, r->tail, r->tail_len);
+    p->in_len = r->tail_len;
     p->in_at = 0;
-    p->writer = c;
+    p->writer = r->c;
     p->in.fn = on_writable;
     CAY_FAULT("keeper.stdin.write");
     on_writable(&p->in, 0);
@@ -573,29 +569,27 @@ void proc_close_stdin(proc *p)
     box_tell(p->b, CAY_G_CLOSE, p->id, 0, 0, -1);
 }
 
-void proc_resize(client *c, proc *p, unsigned cols, unsigned rows)
+void proc_resize(const request *r)
 {
-    struct winsize ws = { .ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows };
-    if (!(p->flags & CAY_SPAWN_TTY) || p->out[0].w.fd < 0 || cols > 65535 || rows > 65535 || ioctl(p->out[0].w.fd, TIOCSWINSZ, &ws) < 0)
-        reply_error(c, CAY_ESTATE, 0, "no_tty", "this process has no terminal", NULL);
+    const cay_m_stream *m = r->body;
+    struct winsize ws = { .ws_col = (unsigned short)m->a, .ws_row = (unsigned short)m->b };
+    if (!(r->p->flags & CAY_SPAWN_TTY) || r->p->out[0].w.fd < 0 || m->a > 65535 || m->b > 65535 || ioctl(r->p->out[0].w.fd, TIOCSWINSZ, &ws) < 0)
+        reply_error(r->c, CAY_ESTATE, 0, "no_tty", "this process has no terminal", NULL);
     else
-        reply_ok(c);
+        reply_ok(r->c);
 }
 
-void proc_signal(client *c, proc *p, int sig, int scope)
+void proc_signal(const request *r)
 {
-    if (sig < 0 || sig > 64 || scope < 0 || scope > CAY_SCOPE_BELOW) {
-        reply_error(c, CAY_EINVAL, 0, "bad_signal", "no such signal or scope", NULL);
+    const cay_m_stream *m = r->body; /* a: the signal, b: its scope */
+    if ((m->a > 64 || m->b > CAY_SCOPE_BELOW) && !reply_error(r->c, CAY_EINVAL, 0, "bad_signal", "no such signal or scope", NULL))
         return;
-    }
-    if (p->ended && scope != CAY_SCOPE_TREE) {
-        reply_error(c, CAY_ENOENT, ESRCH, "process_ended", "the process has ended", NULL);
+    if (r->p->ended && m->b != CAY_SCOPE_TREE && !reply_error(r->c, CAY_ENOENT, ESRCH, "process_ended", "the process has ended", NULL))
         return;
-    }
-    if (scope == CAY_SCOPE_TREE && sig == SIGKILL)
-        cgroup_exec_kill(p);
-    box_tell(p->b, CAY_G_SIGNAL, p->id, (uint64_t)sig, (uint64_t)scope, -1);
-    reply_ok(c);
+    if (m->b == CAY_SCOPE_TREE && m->a == SIGKILL)
+        cgroup_exec_kill(r->p);
+    box_tell(r->p->b, CAY_G_SIGNAL, r->p->id, m->a, m->b, -1);
+    reply_ok(r->c);
 }
 
 void proc_on_client_gone(client *c)

@@ -170,26 +170,32 @@ static turn *turn_new(client *c, box *b, bool end)
     return t;
 }
 
-bool turn_ask(client *c, box *b, const cay_m_layer *m, const char *tail, size_t len, bool restack)
+/* The overlay over a directory of the host is another than the root's, and has no layers; from a disk of its own nothing is renamed into one. */
+static bool has_on(const request *r)
 {
-    const char *s = tail, *end = tail + len;
-    turn *t = turn_new(c, b, restack);
-    bool ok = m->a < CAY_STACK_MAX && (restack || (memchr(m->layer, 0, sizeof m->layer) && cay__layer_valid(m->layer)));
-    for (uint64_t i = 0; ok && i < m->a; i++) {
-        size_t n = strnlen(s, (size_t)(end - s)), at = strlen(t->job.path);
-        ok = s + n < end && cay__layer_valid(s) && cay__str_join(t->job.path + at, sizeof t->job.path - at, s, "\n", NULL);
-        s += n + 1;
-    }
-    if (!ok || s != end) {
-        b->turn = NULL;
+    if ((r->b->flags & CAY_CREATE_DISK) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_image", "what it writes lives in a disk image (--require disk-quota), which cannot be exchanged while it runs: fork the snapshot instead", NULL))
+        return true;
+    return (r->b->flags & CAY_CREATE_ON) && !reply_error(r->c, CAY_ENOTSUP, 0, "snapshot_on", "what is written above a directory of the host is copied, not put onto another root", NULL);
+}
+
+void turn_ask(const request *r)
+{
+    const cay_m_layer *m = r->body;
+    const char *end = r->tail + r->tail_len;
+    bool restack = r->type == CAY_MSG_RESTACK, named = restack || (memchr(m->layer, 0, sizeof m->layer) && cay__layer_valid(m->layer));
+    if (has_on(r))
+        return;
+    turn *t = turn_new(r->c, r->b, restack);
+    if (!named || m->a >= CAY_STACK_MAX || names_take(r->tail, end, m->a, t->job.path) != end) {
+        r->b->turn = NULL;
         free(t);
-        return false;
+        reply_error(r->c, CAY_EINVAL, 0, "layer_name", named ? "the list of layers is not well-formed" : "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
+        return;
     }
     if (!restack)
         memcpy(t->job.layer, m->layer, sizeof t->job.layer);
     CAY_FAULT("keeper.swap.ask");
     ask_init(&t->timer);
-    return true;
 }
 
 void turn_adopt(box *b)

@@ -263,7 +263,7 @@ static int make_layer(work *k, size_t i, known *n, cay_err *err)
     char diff[80] = "";
     cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
     if (on_disk(k->svc, k->name[i])) /* of somebody who died before it was noted: not known to be what it should */
-        CAY_TRY(cay__layer_remove(&at, k->call, k->name[i], err));
+        CAY_TRY(cay__layer_drop(k->svc, k->call, k->name[i], "native", err));
     CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
     CAY_FAULT("image.blob");
     if (tell(k, "unpack", 0))

@@ -58,13 +58,13 @@ int cay__layers_place(cay_service *svc, const char *provider, cay__place **place
 
 /* ------------------------------------------------------------------ layers that nobody names */
 
-static int remove_layer(settling *s, const char *layer, const char *provider, cay_err *err)
+int cay__layer_drop(cay_service *svc, const cay_call *call, const char *layer, const char *provider, cay_err *err)
 {
     cay__place *p;
     void *self;
-    CAY_TRY(cay__layers_place(s->svc, provider, &p, &self, err));
-    cay__layer_bytes_forget(s->svc, layer);
-    return p->ops->layer_remove(self, s->call, layer, err);
+    CAY_TRY(cay__layers_place(svc, provider, &p, &self, err));
+    cay__layer_bytes_forget(svc, layer);
+    return p->ops->layer_remove(self, call, layer, err);
 }
 
 static int remove_job(const cay_job *job, void *arg)
@@ -84,7 +84,7 @@ static int remove_job(const cay_job *job, void *arg)
             s->svc->store->note_put(s->svc->db, CAY__NOTE_LAYER, job->subject, NULL, NULL);
     }
     if (rc == 0 && !used)
-        rc = cay__layer_removable(job->subject) ? remove_layer(s, job->subject, job->detail, &err) : 0;
+        rc = cay__layer_removable(job->subject) ? cay__layer_drop(s->svc, s->call, job->subject, job->detail, &err) : 0;
     CAY_FAULT("settle.removed");
     if (rc == 0)
         rc = s->svc->store->job_drop(s->svc->db, "remove", job->subject, &err);
@@ -106,7 +106,6 @@ static bool is_young(int dir, const char *name)
 
 int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
 {
-    settling s = { .svc = svc, .call = call, .err = err };
     cay__blobs_sweep(svc);
     int fd = openat(svc->home_fd, CAY__LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -125,7 +124,7 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
             continue;
         if (*e->d_name == 'l')
             svc->store->note_put(svc->db, CAY__NOTE_LAYER, e->d_name, NULL, NULL);
-        rc = remove_layer(&s, e->d_name, "", err);
+        rc = cay__layer_drop(svc, call, e->d_name, "", err);
         *removed += rc == 0;
         if (rc == CAY_ENOTSUP) /* another provider's, which sees to it */
             rc = 0;

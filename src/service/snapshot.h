@@ -85,3 +85,5 @@ int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, 
 int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err);
 /* Who removes and merges layers, by the name of a provider or "". */
 int cay__layers_place(cay_service *svc, const char *provider, cay__place **place, void **self, cay_err *err);
+/* By the provider, which lets go of what it keeps ready on that layer. */
+int cay__layer_drop(cay_service *svc, const cay_call *call, const char *layer, const char *provider, cay_err *err);

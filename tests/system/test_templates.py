@@ -580,6 +580,67 @@ def half_a_million_members_are_the_bound():
     cay("template", "rm", "most:1")
 
 
+# ------------------------------------------------------------------ what stands ready
+
+def ready(layer):
+    """How many sandboxes wait on a stack with this layer, for nobody yet."""
+    n = 0
+    for x in os.listdir(home + "/sandboxes"):
+        try:
+            n += x.startswith(".pool-") and layer in open(home + "/sandboxes/" + x + "/stack").read().split()
+        except OSError:
+            pass  # it was taken meanwhile
+    return n
+
+
+def until(condition, what):
+    for i in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+def what_is_asked_for_again_stands_ready():
+    if single():
+        return
+    SEE = "cat /mark /etc/hostname; head -n 1 /etc/hosts; stat -c %u /workspace; cat /proc/sys/kernel/hostname; ls /usr 2>/dev/null | wc -l; touch /new && ls -d /new"
+    layers = [many_layers(1)[0], [ent("mark", data=b"first\n")]]
+    l = small(name="again:1", layers=layers)
+    cay("template", "import", l.path)
+    top = json.loads(cay("template", "inspect", "again:1"))["layers"][-1]
+    see = lambda: cay("run", "--template", "again:1", "--user", "root", "--", "/bin/sh", "-c", SEE)
+    first = see()  # bound when it was asked for
+    assert first.split("\n")[:5] == ["first", "cay", "127.0.0.1 localhost cay", "1000", "cay"], first
+    see()
+    until(lambda: ready(top) > 0, "none stands ready")
+    for i in range(4):  # each a fresh one, and none sees what another did
+        assert see() == first
+    # a kept one of them: its files outlive it, and it goes back and on as every other
+    until(lambda: ready(top) > 0, "none stands ready")
+    box = cay("create", "--template", "again:1", "--user", "root")
+    cay("exec", box, "--", "/bin/sh", "-c", "echo second >/mark")
+    kept = cay("snapshot", box)
+    cay("exec", box, "--", "/bin/sh", "-c", "echo third >/mark")
+    cay("undo", box)
+    assert cay("exec", box, "--", "/bin/sh", "-c", "cat /mark") == "second"
+    cay("kill", box)
+    cay("resume", box)
+    assert cay("exec", box, "--", "/bin/sh", "-c", "cat /mark") == "second"
+    cay("rm", "-f", box)
+    cay("snapshot", "rm", kept)
+    # a name of its own, and a directory of the host, are made for it
+    assert cay("run", "--template", "again:1", "--hostname", "other", "--", "/bin/sh", "-c", "cat /etc/hostname /mark").split() == ["other", "first"]
+    assert cay("run", "--template", "again:1", "--mount", l.path + ":/here", "--user", "root", "--", "/bin/sh", "-c", "cat /mark; ls /here/oci-layout").split() == ["first", "/here/oci-layout"]
+    # when its layers go, so do those that stand on them; the same bytes again are other directories
+    cay("template", "rm", "again:1")
+    until(lambda: cay("gc") is not None and ready(top) == 0 and not os.path.exists(home + "/layers/" + top), "they stand on what is gone")
+    cay("template", "import", l.path)
+    for i in range(5):
+        assert see() == first
+    cay("template", "rm", "again:1")
+
+
 # ------------------------------------------------------------------ whoever dies
 
 def killed_at_each_point_it_is_whole_or_not_there():
@@ -628,7 +689,7 @@ def nothing_is_left():
     assert not notes and len(left) <= 4, (notes, left)
 
 
-helpers = {cay, refused, faults, single, look, same, small, walked, exported, where}
+helpers = {cay, refused, faults, single, look, same, small, walked, exported, where, ready, until}
 cases = [f for f in list(globals().values()) if type(f) is type(cay) and f.__module__ == "__main__" and f not in helpers]
 wanted, bad = sys.argv[2:], 0
 for n, f in enumerate(cases):
