@@ -146,6 +146,8 @@ static int take_name(const parse *at, const char *s, size_t len, cay__rule *r)
             return bad(at, "that is an address in an odd spelling; write it as four decimal numbers, such as 192.0.2.1");
         return no_name(at, s, len);
     }
+    if (s[len - 1] == '.')
+        return bad(at, "a name is given without the dot at its end: %.60s", r->name);
     if (cay__name_is_local(r->name))
         return bad(at, "localhost is the sandbox itself; a service of the host is offered by the operator's egress.conf");
     return 0;

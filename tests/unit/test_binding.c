@@ -26,7 +26,7 @@ static void destinations_have_one_spelling(void **state)
     (void)state;
     static const char *const cases[][2] = {
         { "api.example.com", "https://api.example.com:443/,bearer" },
-        { "API.Example.com.:8443/v1/", "https://api.example.com:8443/v1,bearer" },
+        { "API.Example.com:8443/v1/", "https://api.example.com:8443/v1,bearer" },
         { "https://api.example.com/v1,header:X-Api-Key", "https://api.example.com:443/v1,header:X-Api-Key" },
         { "http://api.example.com,query:key,GET+POST", "http://api.example.com:80/,query:key,GET+POST" },
         { "github.com,basic:me@example.com,POST+GET", "https://github.com:443/,basic:me@example.com,GET+POST" },
@@ -59,6 +59,7 @@ static void bad_bindings_are_refused_by_name(void **state)
         { "T", "", "destination" },
         { "T", "**.a.example", "one exact name" },
         { "T", "any", "one exact name" },
+        { "T", "a.example.", "without the dot" },
         { "T", "*", "" },
         { "T", "a.*.example", "" },
         { "T", "192.0.2.1", "one exact name" },
