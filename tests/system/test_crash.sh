@@ -6,7 +6,7 @@
 # Also: random:N kills the keeper N times at random moments of a load, waves:N:W makes and removes N sandboxes W at once,
 # cycles:N one after another with a look at the keeper's size.
 #
-# test_crash.sh BUILD USER [--every N | POINT…]     needs a build with -Dfaults=true; USER is root or one of tools/test-users
+# test_crash.sh BUILD USER [--every N[:K] | POINT…]     every Nth, from the Kth on; needs a build with -Dfaults=true; USER is root or one of tools/test-users
 set -u
 build=$1 user=$2
 shift 2
@@ -162,13 +162,14 @@ mount -t tmpfs -o mode=755 none /run/cay 2>/dev/null || { mkdir -p /run/cay && m
 chmod 711 "$ROOM"
 chmod 700 /run/cay
 bad=0 total=0
-every=1
+every=1:0
 [ "${1-}" = --every ] && every=$2
+case $every in *:*) ;; *) every=$every:0 ;; esac
 # What brings things from other machines is not in the load: there is none here.
 # shellcheck disable=SC2046
 # Points of what is not in this load; who kills there: tests/system/test_fetch.py, test_templates.py and test_registry.py, test_on_snapshots.sh, test_disk_image.sh, tests/server/test_crash.py and test_pools.py, tests/docker.
 others='^((disk|fetch|image|pull|template|answer|audit|task|docker|on|warm)\.|create\.warm)'
-[ "${1---every}" != --every ] || set -- $({ "$build/cay-keeper" --faults; "$crash" faults; } | grep -vE "$others" | sort -u | awk "NR % $every == 0")
+[ "${1---every}" != --every ] || set -- $({ "$build/cay-keeper" --faults; "$crash" faults; } | grep -vE "$others" | sort -u | awk "NR % ${every%:*} == ${every#*:}")
 printf '%-28s %4s %7s  %s\n' point hits errors result
 for p in "$@"; do
     one "$p"
