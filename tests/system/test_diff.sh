@@ -3,28 +3,7 @@
 # test_diff.sh CAY: what a sandbox changed, told as a list, a patch and JSON, whatever it left behind.
 set -u
 cay=$(realpath "$1")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    chmod -R u+rwx "$tmp" 2>/dev/null
-    rm -rf "$tmp"
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-    fi
-}
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+. "$(dirname "$0")/lib.sh"
 c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
 in_box() { c exec "$id" -- sh -c "$1"; }
 fresh() { id=$(c create); }
@@ -109,5 +88,4 @@ done
 ok "a diff of what moves comes to an end" [ $good -gt 0 ]
 c rm -f "$id" >/dev/null
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+verdict

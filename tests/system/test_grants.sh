@@ -3,29 +3,8 @@
 # test_grants.sh CAY: directories of the host shown inside, and foreign roots, as whoever runs this.
 set -u
 cay=$(realpath "$1")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    chmod -R u+rwx "$tmp" 2>/dev/null
-    rm -rf "$tmp"
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-    fi
-}
+. "$(dirname "$0")/lib.sh"
 run() { timeout -k 1 20 "$cay" run "$@" </dev/null 2>"$tmp/err"; }
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
 
 mkdir -p "$tmp/g/.git/hooks" "$tmp/g/.vscode"
 echo kept >"$tmp/g/.git/config"
@@ -78,5 +57,4 @@ run --root "$r" -- /bin/sh -c 'echo x > /etc/x && cat /etc/x' >"$tmp/out"
 ok "it is writable inside" same "$(cat "$tmp/out")" x
 ok "and untouched outside" [ ! -e "$r/etc/x" ] && [ ! -e "$r/etc/hosts" ]
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+verdict

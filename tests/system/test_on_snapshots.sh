@@ -3,33 +3,9 @@
 # test_on_snapshots.sh CAY: snapshots, forks, undo and diff of what is written above a directory of the user's (--on).
 set -u
 cay=$(realpath "$1")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
+. "$(dirname "$0")/lib.sh"
 umask 022
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    chmod -R u+rwx "$tmp" 2>/dev/null
-    rm -rf "$tmp"
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-        [ -s "$tmp/err" ] && sed 's/^/  /' "$tmp/err" | head -n 5
-    fi
-}
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
 c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
-not() { ! "$@"; }
-says() { grep -qF -- "$1" "$tmp/err"; }
 see() { c exec "$1" -- sh -c "cd /workspace && for f in *; do [ -f \$f ] && echo \$f=\$(cat \$f); done" | tr '\n' ' '; }
 by_root() { # or by the one user there is, whose / is then
     c exec --user root "$1" -- sh -c "$2" || { says "one user" && c exec "$1" -- sh -c "$2"; }
@@ -173,5 +149,4 @@ gone() { [ -z "$(ls "$CAY_HOME/sandboxes")" ]; }
 for i in $(seq 100); do gone && break; sleep 0.1; done
 ok "no sandbox's files are left" same "$(ls "$CAY_HOME/sandboxes")" ""
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+verdict

@@ -4,30 +4,8 @@
 set -u
 cay=$(realpath "$1")
 command -v python3 >/dev/null && command -v jq >/dev/null || { echo "needs python3 and jq"; exit 77; }
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    chmod -R u+rwx "$tmp" 2>/dev/null
-    rm -rf "$tmp" 2>/dev/null
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-        head -3 "$tmp/err"
-    fi
-}
+. "$(dirname "$0")/lib.sh"
 c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
 refused() { # WORD MANIFEST: create fails with this in its detail, and nothing was made
     printf '%s' "$2" >bad.json
     c --json create --manifest bad.json >/dev/null && return 1
@@ -188,5 +166,4 @@ if [ "$(id -u)" = 0 ]; then # one that nobody uses is idle, whatever it serves
     i=$(c create --idle 300ms --manifest e.json)
     ok 'services are no use of a sandbox' same "$(c wait "$i")" stopped
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+verdict

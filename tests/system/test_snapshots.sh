@@ -3,30 +3,8 @@
 # test_snapshots.sh CAY: snapshots, forks, undo and checkpoints with real sandboxes, as whoever runs this.
 set -u
 cay=$(realpath "$1")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    chmod -R u+rwx "$tmp" 2>/dev/null
-    rm -rf "$tmp"
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-        head -3 "$tmp/err"
-    fi
-}
+. "$(dirname "$0")/lib.sh"
 c() { timeout -k 1 30 "$cay" "$@" </dev/null 2>"$tmp/err"; }
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
 fails() { # WORD COMMAND…: it fails, and its reason is WORD
     word=$1
     shift
@@ -200,5 +178,4 @@ ok "nothing is left" until_ left
 ok "no sandbox either" until_ sh -c "[ -z \"\$(ls '$CAY_HOME/sandboxes' 2>/dev/null)\" ]"
 ok "no mark" [ -z "$(ls "$CAY_HOME/checkpoint")" ]
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+verdict

@@ -3,30 +3,8 @@
 # test_state.sh CAY: states of sessions, saved and resumed, as whoever runs this.
 set -u
 cay=$(realpath "$1")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    rm -rf "$tmp"
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-        sed 's/^/  err: /' "$tmp/err"
-    fi
-}
+. "$(dirname "$0")/lib.sh"
 c() { timeout -k 1 30 "$cay" "$@" </dev/null 2>"$tmp/err"; }
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
-says() { grep -qF -- "$1" "$tmp/err"; }
 fails() { ! c "$@" >/dev/null; }
 how() { c --json resume --state "$@" | sed -n 's/.*"how": "\(.*\)".*/\1/p'; }
 
@@ -141,5 +119,4 @@ ok "with the manifest" same "$(how "$tmp/e.json" --manifest "$tmp/m.json")" rebu
 ok "saved content wins, ephemeral comes back" same "$(c exec "$id" -- sh -c 'cat a tmp.txt; echo $E$P')" "changedvanishingunsaidplain"
 c rm -f "$id" >/dev/null
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+verdict

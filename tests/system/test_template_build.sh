@@ -3,31 +3,9 @@
 # test_template_build.sh CAY: templates made by Dockerfiles and template files, as whoever runs this. FAULTS=1: also killed at each fault point.
 set -u
 cay=$(realpath "$1")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    rm -rf "$tmp" 2>/dev/null # of what belongs to other ids inside, who started this takes the rest
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-        sed 's/^/  err: /' "$tmp/err"
-    fi
-}
+. "$(dirname "$0")/lib.sh"
 c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
 b() { c template build "$@" >/dev/null; }
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
-says() { grep -qF -- "$1" "$tmp/err"; }
 fails() { ! c "$@" >/dev/null; }
 inside() { c run --user root --template "$@"; }
 count() { grep -c "$1" "$tmp/err"; }
@@ -247,5 +225,4 @@ if [ -n "${FAULTS-}" ]; then
         ok "$point: nothing is left" same "$(c ls -q)" ""
     done
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+verdict

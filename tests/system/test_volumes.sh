@@ -3,30 +3,8 @@
 # test_volumes.sh CAY: named volumes, as whoever runs this.
 set -u
 cay=$(realpath "$1")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    rm -rf "$tmp"
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-        sed 's/^/  err: /' "$tmp/err"
-    fi
-}
+. "$(dirname "$0")/lib.sh"
 c() { timeout -k 1 30 "$cay" "$@" </dev/null 2>"$tmp/err"; }
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
-says() { grep -qF -- "$1" "$tmp/err"; }
 fails() { ! c "$@" >/dev/null; }
 
 ok "create" same "$(c volume create data --size 64m)" data
@@ -102,5 +80,4 @@ ok "the name is free again" c volume create data
 ok "and empty" same "$(c run --volume data:/data -- ls -A /data)" ""
 ok "rm of the new one" c volume rm data
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+verdict
