@@ -39,8 +39,8 @@ static void prepare(void)
         abort();
 }
 
-/* 1: a stream socket, 2: a read end that has ended, 3: no pipe at all. The other end stays in *other. */
-static int companion(uint8_t kind, int *other)
+/* 1: a stream socket, 2: a read end that has ended, 3: no pipe at all, 4: a pipe with the rest of the input in it, for FILL. The other end stays in *other. */
+static int companion(uint8_t kind, const uint8_t *all, size_t len, int *other)
 {
     int p[2];
     *other = -1;
@@ -50,9 +50,10 @@ static int companion(uint8_t kind, int *other)
         *other = p[0];
         return p[1];
     }
-    if (kind != 2 || pipe2(p, O_CLOEXEC) < 0)
+    if ((kind != 2 && kind != 4) || pipe2(p, O_CLOEXEC) < 0)
         return -1;
-    if (write(p[1], "uploaded", 8) != 8)
+    len = CAY_MIN(len, (size_t)60000);
+    if (kind == 4 ? write(p[1], all, len) != (ssize_t)len : write(p[1], "uploaded", 8) != 8)
         abort();
     close(p[1]);
     return p[0];
@@ -67,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     for (int i = 0; i < PACKETS && len >= 3; i++) {
         size_t n = (size_t)(data[1] | data[2] << 8);
         n = CAY_MIN(n, len - 3);
-        CAY_AUTOFD fd = companion(data[0], &others[i]);
+        CAY_AUTOFD fd = companion(data[0], data + 3 + n, len - 3 - n, &others[i]);
         if (n)
             cay__fd_send(sv[0], data + 3, n, &fd, fd >= 0, MSG_DONTWAIT);
         data += 3 + n;

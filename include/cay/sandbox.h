@@ -209,6 +209,24 @@ CAY_API int cay_file_get(cay_sandbox *sb, const cay_call *call, const char *path
                          char **data, size_t *len, cay_err *err);
 CAY_API int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path,
                          const void *data, size_t len, const cay_write *spec, cay_err *err);
+/* Many at once, those of one directory in their order: where the provider can, as a stream. Files that are new show while they are written; others are replaced as by
+ * cay_file_put(). Missing directories above are made. What was made before an error stays; the message names the path. */
+typedef struct cay_fill_item {
+    char        type; /* 'd' directory, 'p' the same and left alone where there is one, 'f' file, 'l' link */
+    const char *path; /* absolute */
+    uint32_t    mode;
+    uint32_t    gid;  /* UINT32_MAX: as it comes */
+    const void *data; /* of a file, unless fd says where from; a link's target, with its NUL */
+    size_t      len;
+    int         fd;   /* -1, or a file of len bytes here, read from where it stands */
+} cay_fill_item;
+typedef struct cay_fill {
+    size_t size, n;
+    int  (*get)(size_t i, cay_fill_item *out, void *arg, cay_err *err); /* what it points to stays until done; may be asked for one again */
+    int  (*done)(size_t i, const cay_fill_item *item, bool read, void *arg, cay_err *err); /* after each get that gave 0; read: all of its bytes */
+    void  *arg;
+} cay_fill;
+CAY_API int cay_file_fill(cay_sandbox *sb, const cay_call *call, const cay_fill *spec, cay_err *err);
 /* A descriptor that yields the bytes and ends. Not a regular file: CAY_ETYPE, at once. */
 CAY_API int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path,
                                const cay_read *spec, int *fd, cay_err *err);

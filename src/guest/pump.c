@@ -201,16 +201,21 @@ static bool drink(cay__ses *s, int file, int *failed)
     }
 }
 
+/* Exactly a COMMIT with nothing in it. */
+bool cay__ses_committed(cay__ses *s)
+{
+    cay_ses_req commit;
+    bool ok = cay__fd_recv(s->sock, s->in, CAY_SES_MAX, NULL, NULL, 0) == (ssize_t)sizeof commit + 2;
+    memcpy(&commit, s->in, sizeof commit);
+    return ok && commit.magic == CAY_SES_MAGIC && commit.op == CAY_SES_COMMIT;
+}
+
 int cay__ses_receive(cay__ses *s, cay__fs_upload *up)
 {
     int failed = 0;
-    cay_ses_req commit;
     bool ok = drink(s, up->fd, &failed);
     cay__close_fd(&s->fd);
-    /* Exactly a COMMIT with nothing in it; a hang-up or anything else takes everything back. */
-    ok = ok && cay__fd_recv(s->sock, s->in, CAY_SES_MAX, NULL, NULL, 0) == (ssize_t)sizeof commit + 2;
-    memcpy(&commit, s->in, sizeof commit);
-    if (!ok || commit.magic != CAY_SES_MAGIC || commit.op != CAY_SES_COMMIT) {
+    if (!ok || !cay__ses_committed(s)) { /* a hang-up or anything else takes everything back */
         cay__fs_put_abort(up);
         return CAY__SES_END;
     }

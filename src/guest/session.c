@@ -40,6 +40,7 @@ static const struct {
     [CAY_SES_PORTS] = { cay__ses_ports, 0, 0 },
     [CAY_SES_CONNECT] = { cay__ses_connect, 0, 0 },
     [CAY_SES_PS] = { cay__ses_ps, 0, 0 },
+    [CAY_SES_FILL] = { cay__ses_fill, FD, 0 },
 };
 
 /* Packets are sent while they are this young, so that a slow search shows what it has. */

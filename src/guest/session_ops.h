@@ -48,6 +48,7 @@ bool cay__ses_gone(void *s);
 /* pump.c: 0 when fd is the read end of a pipe; the pipe's bytes into an upload, then its COMMIT. */
 int cay__ses_is_pipe(int fd);
 int cay__ses_receive(cay__ses *s, cay__fs_upload *up);
+bool cay__ses_committed(cay__ses *s);
 
 int cay__ses_read(cay__ses *s);
 int cay__ses_put(cay__ses *s);
@@ -69,3 +70,4 @@ int cay__ses_watch(cay__ses *s);
 int cay__ses_ports(cay__ses *s);
 int cay__ses_connect(cay__ses *s);
 int cay__ses_ps(cay__ses *s);
+__attribute__((weak)) int cay__ses_fill(cay__ses *s); /* fill.c: not in native's init, where a manifest is a layer */

@@ -43,6 +43,8 @@ enum cay_ses_op {
     CAY_SES_PORTS,    /* → cay_ses_port … */
     CAY_SES_CONNECT,  /* a: port → a: address family; fds: [socket, not yet connected] */
     CAY_SES_PS,       /* → cay_ses_ps … */
+    CAY_SES_FILL,     /* fds: [read end of a pipe]: cay_ses_item … until it ends. Answered when ready, then COMMIT as after UPLOAD; of one that
+                         failed `a` is its place among them. ENOSYS: this worker cannot, and it is done one by one */
     CAY_SES_OPS,
 };
 
@@ -101,6 +103,15 @@ typedef struct cay_ses_change { /* then path, then from */
     uint16_t path, from;
     uint16_t spare;
 } cay_ses_change;
+
+typedef struct cay_ses_item { /* then path, absolute, then len bytes of a file, or a link's target */
+    uint64_t len;
+    uint32_t mode, gid; /* gid UINT32_MAX: as it comes */
+    uint16_t path;
+    uint8_t  type; /* 'd' directory, 'p' the same where there is none, 'f' file, 'l' link */
+    uint8_t  spare;
+    uint32_t spare2;
+} cay_ses_item;
 
 typedef struct cay_ses_port {
     uint16_t port;

@@ -8,16 +8,13 @@
 #include <stdio.h>
 
 typedef struct apply {
-    const cay__plan *p;
-    cay_sandbox     *sb;
-    const cay_call  *call;
-    char            *groups; /* its /etc/group, once it is needed */
+    const cay__plan  *p;
+    cay_sandbox      *sb;
+    const cay_call   *call;
+    const cay__node **nodes; /* those that are made */
+    char             *groups; /* its /etc/group, once it is needed */
+    char              path[2 * CAY_MANIFEST_PATH + 2];
 } apply;
-
-static int wrap(const cay__node *n, int rc, cay_err *err)
-{
-    return rc < 0 ? cay_wrap(err, rc, "entry %.80s", n->path) : 0;
-}
 
 static bool unchanged(int fd, const cay__ident *id)
 {
@@ -38,24 +35,6 @@ static int open_local(const apply *a, const cay__node *n, int *fd, cay_err *err)
     return 0;
 }
 
-static int copy_local(const apply *a, const cay__node *n, const char *path, const cay_write *how, cay_err *err)
-{
-    CAY_AUTOFD from = -1;
-    cay_upload *up = NULL;
-    char buf[65536];
-    ssize_t got;
-    CAY_TRY(open_local(a, n, &from, err));
-    CAY_TRY(cay_file_open_write(a->sb, a->call, path, how, &up, err));
-    while ((got = read(from, buf, sizeof buf)) > 0)
-        if (!cay__fd_write_all(cay_upload_fd(up), buf, (size_t)got))
-            break;
-    if (got != 0 || !unchanged(from, &n->id)) {
-        cay_upload_abort(up);
-        return got ? cay_fail_sys(err, CAY_ESYS, "copy") : cay__local_bad(err, &a->p->m->entries[n->entry - 1], n->path, "path_changed_during_copy", 0);
-    }
-    return cay_upload_commit(up, a->call, err);
-}
-
 static int group_id(apply *a, const char *name, uint32_t *gid, cay_err *err)
 {
     size_t len, n = strlen(name);
@@ -71,43 +50,43 @@ static int group_id(apply *a, const char *name, uint32_t *gid, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "account_missing", "there is no group %.32s in the sandbox", name);
 }
 
-static int make_dir(apply *a, const cay__node *n, const char *path, cay_err *err)
+/* What cay_file_fill() is told of the i-th. A local source is looked at before and after. */
+static int get_node(size_t i, cay_fill_item *out, void *arg, cay_err *err)
 {
-    int rc = cay_file_mkdir(a->sb, a->call, path, n->mode, true, err);
-    if (rc < 0 && rc != CAY_EEXIST)
-        return rc;
-    return n->type == 'p' ? 0 : cay_file_chmod(a->sb, a->call, path, n->mode, err);
+    apply *a = arg;
+    const cay__node *n = a->nodes[i];
+    if (!cay__str_join(a->path, sizeof a->path, "/", n->path, NULL))
+        return cay_fail_why(err, CAY_EINVAL, "path_too_long", "entry %.80s: its path is too long", n->path);
+    *out = (cay_fill_item){ .type = n->type, .path = a->path, .mode = n->type == 'f' ? n->mode & 0777 : n->mode, .gid = UINT32_MAX, .data = n->text, .len = n->len, .fd = -1 };
+    if (*n->group)
+        CAY_TRY(group_id(a, n->group, &out->gid, err));
+    if (n->type == 'f' && *n->group)
+        out->mode = n->mode;
+    if (n->type != 'f' || !n->root)
+        return 0;
+    out->len = n->id.size;
+    return open_local(a, n, &out->fd, err);
 }
 
-static int make_node(apply *a, const cay__node *n, cay_err *err)
+static int done_node(size_t i, const cay_fill_item *item, bool read, void *arg, cay_err *err)
 {
-    CAY_AUTOFREE char *path = cay__alloc(strlen(n->path) + 2);
-    const cay_write how = { .size = sizeof how, .mode = n->mode & 0777, .parents = true };
-    cay__str_join(path, strlen(n->path) + 2, "/", n->path, NULL);
-    if (n->type == 'd' || n->type == 'p')
-        CAY_TRY(make_dir(a, n, path, err));
-    else if (n->type == 'l') {
-        cay_file_remove(a->sb, a->call, path, false, NULL);
-        CAY_TRY(cay_file_symlink(a->sb, a->call, n->text, path, err));
-    } else if (n->root)
-        CAY_TRY(copy_local(a, n, path, &how, err));
-    else
-        CAY_TRY(cay_file_put(a->sb, a->call, path, n->len ? n->text : "", n->len, &how, err));
-    if (!*n->group)
-        return 0;
-    uint32_t gid = 0;
-    CAY_TRY(group_id(a, n->group, &gid, err));
-    CAY_TRY(cay_file_chown(a->sb, a->call, path, UINT32_MAX, gid, err));
-    return n->type == 'l' ? 0 : cay_file_chmod(a->sb, a->call, path, n->mode, err); /* a new group takes set-id bits away */
+    const apply *a = arg;
+    const cay__node *n = a->nodes[i];
+    CAY_AUTOFD fd = item->fd;
+    if (fd >= 0 && read && !unchanged(fd, &n->id))
+        return cay__local_bad(err, &a->p->m->entries[n->entry - 1], n->path, "path_changed_during_copy", 0);
+    return 0;
 }
 
 int cay__plan_apply(const cay__plan *p, cay_sandbox *sb, const cay_call *call, bool only_ephemeral, cay_err *err)
 {
-    apply a = { .p = p, .sb = sb, .call = call };
-    int rc = 0;
-    for (size_t i = 0; i < p->n && rc == 0; i++)
+    apply a = { .p = p, .sb = sb, .call = call, .nodes = cay__alloc((p->n + 1) * sizeof *a.nodes) };
+    cay_fill f = { .size = sizeof f, .get = get_node, .done = done_node, .arg = &a };
+    for (size_t i = 0; i < p->n; i++)
         if (!only_ephemeral || p->nodes[i].ephemeral)
-            rc = wrap(&p->nodes[i], make_node(&a, &p->nodes[i], err), err);
+            a.nodes[f.n++] = &p->nodes[i];
+    int rc = cay_file_fill(sb, call, &f, err);
+    free(a.nodes);
     free(a.groups);
     return rc;
 }

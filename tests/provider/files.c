@@ -2,6 +2,7 @@
 /* Bytes in files: whole, by range, streamed, appended, guarded. */
 #include "suite.h"
 #include <poll.h>
+#include <sys/mman.h>
 
 static void put_file(const char *path, const char *text)
 {
@@ -246,6 +247,98 @@ static void files_are_touched_with_a_users_rights(void **state)
     assert_string_equal(text, "shut");
 }
 
+typedef struct many {
+    const cay_fill_item *items;
+    unsigned             open; /* gets without their done */
+} many;
+
+static int get_item(size_t i, cay_fill_item *out, void *arg, cay_err *err)
+{
+    many *m = arg;
+    (void)err;
+    *out = m->items[i];
+    if (out->fd >= 0)
+        lseek(out->fd, 0, SEEK_SET);
+    m->open++;
+    return 0;
+}
+
+static int done_item(size_t i, const cay_fill_item *item, bool read, void *arg, cay_err *err)
+{
+    (void)i, (void)item, (void)read, (void)err;
+    ((many *)arg)->open--;
+    return 0;
+}
+
+static int fill(const cay_fill_item *items, size_t n, cay_err *err)
+{
+    many m = { items, 0 };
+    const cay_fill f = { .size = sizeof f, .n = n, .get = get_item, .done = done_item, .arg = &m };
+    int rc = cay_file_fill(S.sb, NULL, &f, err);
+    assert_int_equal(m.open, 0);
+    return rc;
+}
+
+static void many_files_come_in_one_go(void **state)
+{
+    (void)state;
+    NEED(open_read);
+    NEED(symlink);
+    NEED_SHELL();
+    ERR;
+    CAY_AUTOFD big = memfd_create("big", MFD_CLOEXEC);
+    enum { BIG = 300001, MANY = 1200 };
+    char *bytes = calloc(1, BIG), *data = NULL;
+    size_t n;
+    memset(bytes, 'b', BIG);
+    assert_true(cay__fd_write_all(big, bytes, BIG));
+    put_file("/workspace/lump-old", "old, and longer than the new one");
+    OK(cay_file_symlink(S.sb, NULL, "lump-old", "/workspace/lump-link", E));
+    const cay_fill_item some[] = {
+        { .type = 'd', .path = "/workspace/lump", .mode = 0750, .gid = UINT32_MAX, .fd = -1 },
+        { .type = 'p', .path = "/workspace/lump", .mode = 0777, .gid = UINT32_MAX, .fd = -1 },
+        { .type = 'f', .path = "/workspace/lump/a", .mode = 0640, .gid = UINT32_MAX, .data = "a", .len = 1, .fd = -1 },
+        { .type = 'f', .path = "/workspace/lump/x/y/deep", .mode = 0777, .gid = UINT32_MAX, .data = "", .len = 0, .fd = -1 },
+        { .type = 'f', .path = "/workspace/lump/big", .mode = 0600, .gid = UINT32_MAX, .len = BIG, .fd = big },
+        { .type = 'l', .path = "/workspace/lump/l", .gid = UINT32_MAX, .data = "a", .len = 1, .fd = -1 },
+        { .type = 'f', .path = "/workspace/lump-old", .mode = 0644, .gid = UINT32_MAX, .data = "new", .len = 3, .fd = -1 },
+    };
+    OK(fill(some, CAY_LEN(some), E));
+    OK(fill(some, CAY_LEN(some), E)); /* once more over what is there */
+    file_is("/workspace/lump/a", "a");
+    file_is("/workspace/lump/l", "a");
+    file_is("/workspace/lump-link", "new");
+    file_is("/workspace/lump/x/y/deep", "");
+    OK(cay_file_get(S.sb, NULL, "/workspace/lump/big", BIG, &data, &n, E));
+    assert_true(n == BIG && !memcmp(data, bytes, BIG));
+    free(data);
+    cay_stat st = { .size_of = sizeof st };
+    OK(cay_file_stat(S.sb, NULL, "/workspace/lump", true, &st, E));
+    assert_int_equal(st.mode, 0750);
+    OK(cay_file_stat(S.sb, NULL, "/workspace/lump/a", true, &st, E));
+    assert_int_equal(st.mode, 0640);
+    OK(cay_file_stat(S.sb, NULL, "/workspace/lump/x/y/deep", true, &st, E));
+    assert_int_equal(st.mode, 0777);
+    /* more than a pipe holds, and one in the middle that cannot be */
+    cay_fill_item *lots = calloc(MANY, sizeof *lots);
+    char (*names)[48] = calloc(MANY, sizeof *names);
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(names[i], sizeof names[i], "/workspace/lots/d%zu/f%zu", i % 7, i);
+        lots[i] = (cay_fill_item){ .type = 'f', .path = names[i], .mode = 0644, .gid = UINT32_MAX, .data = bytes, .len = 5000, .fd = -1 };
+    }
+    OK(fill(lots, MANY, E));
+    sh_is(S.sb, "find lots -type f -size 5000c | wc -l | tr -d ' \n'", "1200");
+    lots[200].path = "/workspace/lump/a/below-a-file";
+    assert_true(fill(lots, MANY, E) < 0);
+    assert_non_null(strstr(e_.msg, "below-a-file"));
+    lots[200].path = "relative";
+    assert_int_equal(fill(lots, MANY, E), S.ops->fill ? CAY_EINVAL : 0);
+    file_is("/workspace/lump/a", "a"); /* and the worker, or another, goes on */
+    free(names);
+    free(lots);
+    free(bytes);
+}
+
 static void processes_see_what_the_api_writes(void **state)
 {
     (void)state;
@@ -268,6 +361,7 @@ tests suite_files(size_t *n)
         cmocka_unit_test(a_path_never_leaves_the_sandbox),
         cmocka_unit_test(files_are_touched_with_a_users_rights),
         cmocka_unit_test(what_is_no_file_fails_at_once),
+        cmocka_unit_test(many_files_come_in_one_go),
         cmocka_unit_test(processes_see_what_the_api_writes),
     };
     *n = CAY_LEN(t);

@@ -247,6 +247,9 @@ typedef struct cay_provider_ops {
     /* proc_read() of no more than what came at one time, and when that was (wall clock; 0: not known). NULL: no times are kept. */
     int  (*proc_read_at)(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof,
                          int64_t *time_ms, cay_err *err);
+
+    /* cay_file_fill() in one stream. CAY_ENOTSUP, reason "fill_unsupported", before anything was done: it is done one by one. */
+    int  (*fill)(void *box, const cay_call *call, const cay_fill *spec, cay_err *err);
 } cay_provider_ops;
 
 /* One packet of the descriptor that events() gives. */

@@ -210,6 +210,11 @@ static int docker_procs(void *box, const cay_call *call, int (*fn)(const cay_pro
 #define SESSIONS(box) (&((cay__docker_box *)(box))->sessions)
 CAY__SESSION_OPS(static, docker, SESSIONS)
 
+static int docker_fill(void *box, const cay_call *call, const cay_fill *spec, cay_err *err)
+{
+    return cay__nf_fill(SESSIONS(box), call, spec, err);
+}
+
 static int docker_connect(void *box, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
     cay__docker_box *b = box;
@@ -417,7 +422,7 @@ static int podman_open(const cay_provider_conf *conf, void **self, cay_err *err)
     .stop = cay__docker_stop, .pause = cay__docker_pause, .resume = cay__docker_resume, .extend = cay__docker_extend, .usage = cay__docker_usage, \
     .wait = cay__docker_wait, .events = docker_events, .gc = docker_gc, .remove_files = docker_remove_files, .connect = docker_connect, \
     .options = cay__docker_option_names, .snapshot = cay__docker_snapshot, .restack = cay__docker_restack, .layer_remove = cay__docker_layer_remove, \
-    .opaque_layers = true, .endpoints = docker_endpoints, .units = docker_units, .unit_act = docker_unit_act
+    .opaque_layers = true, .endpoints = docker_endpoints, .units = docker_units, .unit_act = docker_unit_act, .fill = docker_fill
 
 const cay_provider_ops cay__provider_docker = { OPS, .name = "docker", .open = docker_open };
 const cay_provider_ops cay__provider_podman = { OPS, .name = "podman", .open = podman_open };

@@ -38,6 +38,12 @@ int cay__local_open_write(void *box, const cay_call *call, const char *path, con
     return cay__nf_open_write(&b->sessions, call, inside(b, path), spec, up, fd, err);
 }
 
+int cay__local_fill(void *box, const cay_call *call, const cay_fill *spec, cay_err *err)
+{
+    local_box *b = box;
+    return cay__nf_fill(&b->sessions, call, spec, err);
+}
+
 int cay__local_stat(void *box, const cay_call *call, const char *path, bool follow, cay_stat *out,
                     cay_err *err)
 {

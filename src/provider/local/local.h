@@ -64,6 +64,7 @@ int cay__local_session(void *arg, const cay_call *call, const char *user, int *s
 /* Fills in the file operations. */
 int  cay__local_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec, int *fd, cay_err *err);
 int  cay__local_put(void *box, const cay_call *call, const char *path, const void *data, size_t len, const cay_write *spec, cay_err *err);
+int  cay__local_fill(void *box, const cay_call *call, const cay_fill *spec, cay_err *err);
 int  cay__local_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec, void **up, int *fd, cay_err *err);
 int  cay__local_stat(void *box, const cay_call *call, const char *path, bool follow, cay_stat *out, cay_err *err);
 int  cay__local_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents, cay_err *err);
@@ -120,7 +121,7 @@ int  cay__local_proc_attach(void *box, const cay_call *call, const char *ref, vo
     .list = cay__local_list, .start = cay__local_start, .stop = cay__local_stop, .pause = cay__local_pause, \
     .resume = cay__local_resume, .extend = cay__local_extend, .usage = cay__local_usage, .wait = cay__local_wait, \
     .events = cay__local_events, .gc = cay__local_gc, .remove_files = cay__local_remove_files, \
-    .open_read = cay__local_open_read, .put = cay__local_put, .open_write = cay__local_open_write, \
+    .open_read = cay__local_open_read, .put = cay__local_put, .fill = cay__local_fill, .open_write = cay__local_open_write, \
     .commit_write = cay__nf_commit_write, .abort_write = cay__nf_abort_write, .stat = cay__local_stat, \
     .mkdir = cay__local_mkdir, .remove = cay__local_remove, .rename = cay__local_rename, .chmod = cay__local_chmod, \
     .chown = cay__local_chown, .symlink = cay__local_symlink, .getxattr = cay__local_getxattr, \

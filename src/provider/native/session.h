@@ -41,6 +41,7 @@ int  cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path,
                        int *fd, cay_err *err);
 int  cay__nf_put(cay__sessions *s, const cay_call *call, const char *path, const void *data, size_t len,
                  const cay_write *spec, cay_err *err);
+int  cay__nf_fill(cay__sessions *s, const cay_call *call, const cay_fill *spec, cay_err *err);
 int  cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path, const cay_write *spec,
                         void **up, int *fd, cay_err *err);
 int  cay__nf_commit_write(void *up, const cay_call *call, cay_err *err);

@@ -56,4 +56,6 @@ bool cay__ses_take_path(cay__ses_rd *r, size_t n, char *dst, size_t cap);
 enum { CAY__SES_BAD = 1, CAY__SES_STOP = 2 };
 int cay__ses_stream(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
                     int (*each)(cay__ses_rd *r, void *arg), void *arg, const int *stop, cay_err *err);
+/* All of it into a pipe whose reader is the worker. */
+int cay__ses_feed(int fd, const cay_call *call, const char *data, size_t len, cay_err *err);
 int cay__ses_lied(const cay__ses_ask *ask, cay_err *err);

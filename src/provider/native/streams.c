@@ -124,16 +124,16 @@ int cay__nf_commit_write(void *up, const cay_call *call, cay_err *err)
 }
 
 /* SIGPIPE of the caller's program must not be raised by a worker that died. */
-static int feed(upload *u, const cay_call *call, const char *data, size_t len, cay_err *err)
+int cay__ses_feed(int fd, const cay_call *call, const char *data, size_t len, cay_err *err)
 {
-    if (!cay__fd_nonblock(u->fd, true))
+    if (!cay__fd_nonblock(fd, true))
         return cay_fail_sys(err, CAY_ESYS, "write");
     for (size_t at = 0; at < len;) {
-        struct pollfd p = { .fd = u->fd, .events = POLLOUT };
-        CAY_TRY(cay__call_wait(call, u->fd, POLLOUT, "write", err));
+        struct pollfd p = { .fd = fd, .events = POLLOUT };
+        CAY_TRY(cay__call_wait(call, fd, POLLOUT, "write", err));
         if (poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
             return cay_fail_why(err, CAY_EGONE, "worker_gone", "write: the worker inside the sandbox ended");
-        ssize_t n = write(u->fd, data + at, len - at);
+        ssize_t n = write(fd, data + at, len - at);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return cay_fail_sys(err, CAY_ESYS, "write");
         at += n > 0 ? (size_t)n : 0;
@@ -153,7 +153,7 @@ int cay__nf_put(cay__sessions *s, const cay_call *call, const char *path, const 
     void *up;
     int fd;
     CAY_TRY(cay__nf_open_write(s, call, path, spec, &up, &fd, err));
-    int rc = feed(up, call, data, len, err);
+    int rc = cay__ses_feed(fd, call, data, len, err);
     if (rc < 0) {
         cay__nf_abort_write(up);
         return rc;

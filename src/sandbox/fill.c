@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many files at once: as one stream where the provider can, else one after the other. */
+#include "fence.h"
+#include <base/call.h>
+#include <base/fd.h>
+
+/* What a write through the file calls would have been asked. */
+static int judge(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_err *err)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        cay_fill_item it = { .fd = -1 };
+        CAY_TRY(f->get(i, &it, f->arg, err));
+        int rc = cay__path_check(it.path, err);
+        if (rc == 0 && (*it.path != '/' || !strchr("dpfl", it.type) || it.mode & ~07777u))
+            rc = cay_fail_why(err, CAY_EINVAL, "mode_invalid", "%.120s: want an absolute path, a type of d, p, f or l, and permission bits", it.path);
+        if (rc == 0)
+            rc = cay__fence_path(sb, call, it.path, true, err);
+        if (f->done)
+            f->done(i, &it, false, f->arg, NULL);
+        CAY_TRY(rc);
+    }
+    return 0;
+}
+
+static int copy_file(cay_sandbox *sb, const cay_call *call, const cay_fill_item *it, const cay_write *how, cay_err *err)
+{
+    cay_upload *up = NULL;
+    char buf[65536];
+    ssize_t got;
+    CAY_TRY(cay_file_open_write(sb, call, it->path, how, &up, err));
+    while ((got = read(it->fd, buf, sizeof buf)) > 0)
+        if (!cay__fd_write_all(cay_upload_fd(up), buf, (size_t)got))
+            break;
+    if (got == 0)
+        return cay_upload_commit(up, call, err);
+    int rc = cay_fail_sys(err, CAY_ESYS, "copy %.120s", it->path);
+    cay_upload_abort(up);
+    return rc;
+}
+
+static int one(cay_sandbox *sb, const cay_call *call, const cay_fill_item *it, cay_err *err)
+{
+    const cay_write how = { .size = sizeof how, .mode = it->mode, .parents = true };
+    int rc;
+    switch (it->type) {
+    case 'd':
+    case 'p':
+        rc = cay_file_mkdir(sb, call, it->path, it->mode, true, err);
+        if (rc < 0 && rc != CAY_EEXIST)
+            return rc;
+        if (it->type == 'd')
+            CAY_TRY(cay_file_chmod(sb, call, it->path, it->mode, err));
+        break;
+    case 'l':
+        cay_file_remove(sb, call, it->path, false, NULL);
+        CAY_TRY(cay_file_symlink(sb, call, it->data, it->path, err));
+        break;
+    default:
+        CAY_TRY(it->fd >= 0 ? copy_file(sb, call, it, &how, err) : cay_file_put(sb, call, it->path, it->len ? it->data : "", it->len, &how, err));
+    }
+    if (it->gid == UINT32_MAX)
+        return 0;
+    CAY_TRY(cay_file_chown(sb, call, it->path, UINT32_MAX, it->gid, err));
+    return it->type == 'l' ? 0 : cay_file_chmod(sb, call, it->path, it->mode, err); /* a new group takes set-id bits away */
+}
+
+static int one_by_one(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_err *err)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        cay_fill_item it = { .fd = -1, .gid = UINT32_MAX };
+        CAY_TRY(f->get(i, &it, f->arg, err));
+        int rc = one(sb, call, &it, err);
+        if (rc < 0)
+            rc = cay_wrap(err, rc, "%.120s", it.path);
+        int done = f->done ? f->done(i, &it, rc == 0, f->arg, rc == 0 ? err : NULL) : 0;
+        CAY_TRY(rc < 0 ? rc : done);
+    }
+    return 0;
+}
+
+int cay_file_fill(cay_sandbox *sb, const cay_call *call, const cay_fill *spec, cay_err *err)
+{
+    CAY__OP(call, "file.fill", sb->id, err);
+    cay_fill f;
+    cay_err why = CAY_ERR_INIT;
+    CAY_TRY(cay__spec_take(&f, sizeof f, spec, "cay_fill", err));
+    if (!f.n)
+        return 0;
+    if (!CAY__HAS(sb->ops, fill))
+        return one_by_one(sb, call, &f, err);
+    CAY_TRY(cay__sandbox_files(sb, err));
+    CAY_TRY(judge(sb, call, &f, err));
+    int rc = sb->ops->fill(sb->box, call, &f, &why);
+    if (rc == CAY_ENOTSUP && !strcmp(why.reason, "fill_unsupported"))
+        return one_by_one(sb, call, &f, err);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
