@@ -37,8 +37,10 @@ const cli_verb cli_pool_set = {
     .operands = "[OPTIONS] TEMPLATE",
     .summary = "keep sandboxes of a template ready, services and all",
     .text = "cay serve makes them: when fewer than --low are ready, until --high are. Whoever asks for a sandbox like them is given one. They count\n"
-            "for nobody until then. Again changes the marks; a template that is built anew under the same name takes its pool along.",
-    .examples = "  cay pool set code-server --low 2 --high 5",
+            "for nobody until then. Again changes the marks; a template that is built anew under the same name takes its pool along.\n"
+            "docker:IMAGE or podman:IMAGE keeps started containers of an image.",
+    .examples = "  cay pool set code-server --low 2 --high 5\n"
+                "  cay pool set docker:debian:12-slim --high 4",
     .opts = { { set_defs, 0 } },
     .size = sizeof(set_args),
     .min = 1,

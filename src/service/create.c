@@ -12,6 +12,7 @@
 #include "template.h"
 #include "volume.h"
 #include "warm.h"
+#include "workspace.h"
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/fault.h>
@@ -260,7 +261,7 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     if (whole->nsecrets)
         CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
     plain.env = cay__mani_env(f, plain.env, &mem);
-    plain.units_wait = cay__units_wait(&plain, f);
+    plain.units_wait = cay__units_wait(&plain, f) || (plain.nunits && cay__workspace_wanted(whole, p->ops));
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_FAULT("create.recorded");
     CAY_TRY(cay__stack_hold(svc, id, c, err));
@@ -272,6 +273,10 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     CAY_TRY(p->ops->create(self, call, id, c, box, err));
     CAY_FAULT("create.made");
     int rc = cay__mounts_hold(&storage, p->ops, id, *box, call, err);
+    if (rc == 0)
+        rc = cay__mounts_inside(svc, call, id, f, p->ops, *box, err);
+    if (rc == 0 && cay__workspace_wanted(c, p->ops))
+        rc = cay__workspace_hydrate(svc, call, c, p->ops, id, *box, err);
     if (rc == 0)
         rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
     if (rc == 0)
@@ -371,8 +376,11 @@ static int create(cay_service *svc, const cay_call *call, const char *as, bool w
     CAY_TRY(cay__units_take(&c, &mem, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
+    bool built = !as && !warm && cay__warm_with_files(&c);
+    if (built)
+        CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
     if (!as && !warm) {
-        int rc = cay__warm_take(svc, call, &c, &missed, out, &why);
+        int rc = cay__warm_take(svc, call, &c, &f, &missed, out, &why);
         if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
             return find_once(svc, call, &c, out, err);
         if (rc < 0 && rc != CAY_ENOENT && err)
@@ -380,7 +388,8 @@ static int create(cay_service *svc, const cay_call *call, const char *as, bool w
         if (rc != CAY_ENOENT)
             return rc;
     }
-    CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
+    if (!built)
+        CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
     cay__id_make(id, 'c');
     int rc = create_at(svc, call, p, as ? as : id, &c, &f, warm, out, &why);
     if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))

@@ -2,6 +2,7 @@
 /* A snapshot as an archive: which layers go into it, and whether they are still what they were. */
 #include "back.h"
 #include "archive.h"
+#include "workspace.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/json.h>
@@ -272,6 +273,10 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
 {
     char threads[32], n[21];
     struct stat st;
+    cay__place *p;
+    CAY_TRY(cay__svc_place(k->svc, k->snap->row.provider, &p, err));
+    if (CAY__HAS(p->ops, opaque_layers) && !k->since)
+        return cay__workspace_export(k->svc, k->call, &k->snap->row, k->spec, fd, out, err);
     CAY_TRY(cay__snap_trees(k->svc, &k->snap->row, err));
     char on[PATH_MAX];
     int64_t since;

@@ -140,6 +140,8 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
     CAY_TRY(ops->start(self, call, id, &plain, box, err));
     int rc = cay__mounts_hold(&storage, ops, id, *box, call, err);
     if (rc == 0)
+        rc = cay__mounts_inside(svc, call, id, &f, ops, *box, err);
+    if (rc == 0)
         rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
     if (rc == 0)
         rc = cay__mani_apply(&f, ops, id, *box, call, err);

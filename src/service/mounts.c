@@ -7,19 +7,17 @@
 #include <sandbox/limits.h>
 #include <stdio.h>
 
-typedef struct list {
-    cay_service       *svc;
-    const cay__mani   *f;
-    cay__arena        *mem;
-    cay__storage_mount m[CAY__STORAGE_MOST + 1];
-    size_t             n;
-    cay_err           *err;
-} list;
+typedef cay__mount_list list;
 
-static void list_clear(list *l)
+void cay__mounts_clear(cay__mount_list *l)
 {
     for (size_t i = 0; i < l->n; i++)
         json_decref(l->m[i].fields);
+}
+
+bool cay__mounts_by_container(const char *provider)
+{
+    return provider && (!strcmp(provider, "docker") || !strcmp(provider, "podman"));
 }
 
 static bool is_storage(const cay_mount_target *t)
@@ -31,6 +29,8 @@ int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *
 {
     if (strcmp(t->strategy, "in_container") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: strategy %.40s is another provider's; give in_container", t->entry, t->strategy);
+    if (cay__mounts_by_container(provider)) /* its own programs do it: they are looked for when it runs */
+        return 0;
     if (provider && *provider && strcmp(provider, "native") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: provider %.40s cannot show storage; use provider native", t->entry, provider);
     return cay__storage_check(&(cay__storage_mount){ .type = t->type, .entry = t->entry }, 1, err);
@@ -92,15 +92,64 @@ static void add_grants(const list *l, const cay__storage *st, cay_create *c, cay
     c->ngrants += l->n;
 }
 
+int cay__mounts_read(cay__mount_list *l)
+{
+    return cay_manifest_mounts(l->f->m, on_mount, l);
+}
+
+static bool acknowledged(const cay_manifest *m, const char *path)
+{
+    for (size_t i = 0; i < m->nacks; i++)
+        if (!strcmp(m->acks[i], path))
+            return true;
+    return false;
+}
+
+/* Keys that the sandbox's own root could read are not given to it, unless whoever asks for it has said of this very path that they may be. */
+static int check_keys(const list *l, const cay_create *c, cay_err *err)
+{
+    static const char *const keys[] = { "secret_access_key", "account_key", "access_token", "token", "client_secret", "service_account_credentials", "config_credentials" };
+    bool root = c->sudo || (c->user && (!strcmp(c->user, "root") || !strcmp(c->user, "0")));
+    for (size_t i = 0; root && i < l->n; i++)
+        for (size_t k = 0; k < CAY_LEN(keys); k++)
+            if (json_object_get(l->m[i].fields, keys[k]) && !acknowledged(l->f->m, l->m[i].target))
+                return cay_fail_why(err, CAY_EPERM, "mount_credentials", "entry %.60s: root inside could read its %s; leave --user root and --sudo out, or use provider native, which mounts from outside",
+                                    l->m[i].entry, keys[k]);
+    return 0;
+}
+
+/* The engine gives the container what mounting needs. In no record: what asks for it is the manifest. */
+static int ask_engine(const list *l, cay_create *c, cay__arena *mem, cay_err *err)
+{
+    size_t n = 0;
+    bool net = false;
+    CAY_TRY(check_keys(l, c, err));
+    for (; c->options && c->options[n].key; n++)
+        net |= !strcmp(c->options[n].key, "network") && strcmp(c->options[n].value, "none") != 0;
+    for (size_t i = 0; !net && i < l->n; i++) {
+        const char *url = cay__json_str(l->m[i].fields, "endpoint_url", "");
+        if (!strstr(url, "://127.") && !strstr(url, "://localhost"))
+            return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: a container without a network reaches no storage; give option network=bridge", l->m[i].entry);
+    }
+    cay_pair *all = cay__arena_take(mem, (n + 2) * sizeof *all);
+    if (n)
+        memcpy(all, c->options, n * sizeof *all);
+    all[n] = (cay_pair){ "mounts", "true" };
+    c->options = all;
+    return 0;
+}
+
 int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, cay_create *c, cay__arena *mem, cay__storage *st,
                      cay_err *err)
 {
-    __attribute__((cleanup(list_clear))) list l = { .svc = svc, .f = f, .mem = mem, .err = err };
+    CAY__AUTOMOUNTS l = { .svc = svc, .f = f, .mem = mem, .err = err };
     if (!f->m)
         return 0;
-    CAY_TRY(cay_manifest_mounts(f->m, on_mount, &l));
+    CAY_TRY(cay__mounts_read(&l));
     if (!l.n)
         return 0;
+    if (cay__mounts_by_container(c->provider))
+        return ask_engine(&l, c, mem, err);
     if (c->provider && strcmp(c->provider, "native") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "provider %.40s cannot show storage; use provider native", c->provider);
     CAY_TRY(cay__storage_open(svc->home, svc->libexec, call, id, l.m, l.n, st, err));

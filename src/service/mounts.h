@@ -6,6 +6,23 @@
 
 #define CAY__AUTOSTORAGE __attribute__((cleanup(cay__storage_close))) cay__storage
 
+/* The storage of a manifest, keys and all; deepest first. */
+typedef struct cay__mount_list {
+    cay_service       *svc;
+    const cay__mani   *f;
+    cay__arena        *mem;
+    cay__storage_mount m[CAY__STORAGE_MOST + 1];
+    size_t             n;
+    cay_err           *err;
+} cay__mount_list;
+#define CAY__AUTOMOUNTS __attribute__((cleanup(cay__mounts_clear))) cay__mount_list
+int  cay__mounts_read(cay__mount_list *l);
+void cay__mounts_clear(cay__mount_list *l);
+/* Is it one whose containers mount storage themselves? */
+bool cay__mounts_by_container(const char *provider);
+/* mounts_inside.c: all of f's storage, by programs of the container that runs. */
+int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, const cay_provider_ops *ops, void *box, cay_err *err);
+
 /* Before anything is made: a storage mount that this host or provider cannot serve is refused, with the reason. */
 int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *err);
 /* Serves all of f's storage and adds it to c's grants; what it makes lives in mem, and as long as *st is open. */

@@ -16,6 +16,11 @@ static int match(cay_service *svc, const cay_snap_row *s, cay_create *c, cay__ar
 {
     const char *provider = c->provider && *c->provider ? c->provider : svc->named ? svc->provider : NULL;
     const char *given = c->root ? c->root : c->template_;
+    cay__place *to, *of;
+    /* Trees are everybody's: what is in their workspace is put into a sandbox of another kind. */
+    if (provider && strcmp(provider, s->provider) != 0 && !given && cay__svc_place(svc, provider, &to, NULL) == 0 && cay__svc_place(svc, s->provider, &of, NULL) == 0 &&
+        CAY__HAS(to->ops, opaque_layers) && CAY__TREES(of->ops))
+        return 1;
     if (provider && strcmp(provider, s->provider) != 0)
         return cay_fail_why(err, CAY_EINVAL, "snapshot_provider", "snapshot %s was made by provider %.40s and cannot be used by %.40s", s->id,
                             s->provider, provider);
@@ -67,7 +72,11 @@ int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err
     CAY_TRY(cay__snap_find_of(svc, c->tenant, c->from, &row, err));
     if (!c->tenant)
         c->tenant = cay__arena_str(mem, row->row.tenant);
-    CAY_TRY(match(svc, &row->row, c, mem, err));
+    int rc = match(svc, &row->row, c, mem, err);
+    if (rc != 0) {
+        c->from = cay__arena_str(mem, row->row.id);
+        return rc < 0 ? rc : 0;
+    }
     CAY_TRY(match_on(&row->row, c, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_read(row->row.layers, stack, err));

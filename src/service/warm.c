@@ -21,6 +21,30 @@ static void name_pool(const char *tenant, const char *template_, char out[24])
     snprintf(out, 24, "w%.16s", hex);
 }
 
+const char *cay__warm_engine(cay_service *svc, const char *name, const char **image)
+{
+    char word[32];
+    cay__place *p;
+    const char *colon = strchr(name, ':');
+    if (!colon || !colon[1] || (size_t)(colon - name) >= sizeof word)
+        return NULL;
+    memcpy(word, name, (size_t)(colon - name));
+    word[colon - name] = 0;
+    if (cay__svc_place(svc, word, &p, NULL) < 0 || !CAY__HAS(p->ops, opaque_layers))
+        return NULL;
+    *image = colon + 1;
+    return p->ops->name;
+}
+
+int cay__warm_means(cay_service *svc, const cay_call *call, const json_t *pool, char *out, size_t cap, cay_err *err)
+{
+    const char *name = cay__json_str(pool, "template", ""), *image;
+    CAY_AUTOPTR(cay_template) t = NULL;
+    if (!cay__warm_engine(svc, name, &image))
+        CAY_TRY(cay_template_find(svc, call, cay__json_str(pool, "tenant", NULL), name, &t, err));
+    return cay__str_copy(out, cap, t ? t->id : name) ? 0 : cay_fail_why(err, CAY_EINVAL, "warm_invalid", "%.60s…: the name is too long", name);
+}
+
 static int take_text(const char *value, void *arg)
 {
     return cay__json_object("record: pool", value, arg, NULL);
@@ -93,25 +117,28 @@ static int judge(cay_warm *w, cay_err *err)
 int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *given, cay_err *err)
 {
     cay_warm w;
-    CAY_AUTOPTR(cay_template) t = NULL;
     cay__pool_note n = { 0 };
     unsigned pools = 0;
+    const char *image = NULL;
     CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_warm", err));
     CAY_TRY(judge(&w, err));
     CAY__BACK(svc, warm_put, svc, call, &w, err);
-    CAY_TRY(cay_template_find(svc, call, w.tenant, w.template_, &t, err));
-    char id[24];
+    char id[24], means[CAY_TEMPLATE_NAME + 1];
     name_pool(w.tenant, w.template_, id);
+    if (cay__warm_engine(svc, w.template_, &image) && strcmp(w.tenant, CAY_TENANT_DEFAULT) != 0) /* who may use which image is asked each time: docs/docker.md */
+        return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "pools of an engine's image are tenant default's");
     bool known = cay__warm_read(svc, id, &n, NULL) == 0;
-    CAY_AUTOJSON *all = known ? n.all : json_pack("{s:s,s:s,s:{s:s}}", "template", w.template_, "tenant", w.tenant, "request", "template", w.template_);
+    CAY_AUTOJSON *all = known ? n.all : image ? json_pack("{s:s,s:s,s:{s:{s:s}}}", "template", w.template_, "tenant", w.tenant, "request", "options", "image", image)
+                                      : json_pack("{s:s,s:s,s:{s:s}}", "template", w.template_, "tenant", w.tenant, "request", "template", w.template_);
     if (!all)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "template %.60s: not UTF-8", w.template_);
+    CAY_TRY(cay__warm_means(svc, call, all, means, sizeof means, err));
     n.all = all;
     cay__str_copy(n.id, sizeof n.id, id);
     CAY_TRY(svc->store->note_list(svc->db, SPACE, "", count_one, &pools, err));
     if (!known && pools >= CAY_WARM_MOST)
         return cay_fail_why(err, CAY_ETOOBIG, "warm_too_many", "%d pools are the most", CAY_WARM_MOST);
-    json_object_set_new(all, "template_id", json_string(t->id));
+    json_object_set_new(all, "template_id", json_string(means));
     json_object_set_new(all, "low", json_integer(w.low));
     json_object_set_new(all, "high", json_integer(w.high));
     json_object_del(all, "error");

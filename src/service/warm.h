@@ -8,6 +8,8 @@
  */
 #pragma once
 #include "service.h"
+
+struct cay__mani;
 #include <base/json.h>
 
 #define CAY__WARM_MAKING  ".making"
@@ -28,10 +30,17 @@ int cay__warm_rows(cay_service *svc, const char *pool, int (*fn)(const cay_row *
 /* Removes one that is still nobody's; what somebody took meanwhile stays. */
 void cay__warm_drop(cay_service *svc, const cay_call *call, const char *id);
 
+/* A pool of an engine's image is called PROVIDER:IMAGE, as docker:debian:12-slim: the provider's own name, or NULL: it is a template's. */
+const char *cay__warm_engine(cay_service *svc, const char *name, const char **image);
+/* What the pool's name means now, as a word that changes when that does. */
+int cay__warm_means(cay_service *svc, const cay_call *call, const json_t *pool, char *out, size_t cap, cay_err *err);
+
 /* What a sandbox of a request that is prepared and judged has to be like, as a name; false: it is one that is never kept ready. */
 bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND]);
 /* warm_take.c: 0: *out is the request's. CAY_ENOENT: none is ready, and it has to be made; *missed when a pool could have had one. */
-int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, bool *missed, cay_sandbox **out, cay_err *err);
+int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const struct cay__mani *f, bool *missed, cay_sandbox **out, cay_err *err);
+/* Is it one that could be taken, and has a manifest? That has to be built first. */
+bool cay__warm_with_files(const cay_create *c);
 /* It was made: what is asked for and had is what pools may turn to. given: the request before it was prepared. */
 void cay__warm_missed(cay_service *svc, const cay_create *c, const cay_create *given);
 /* create.c: as cay_service_create(), for nobody. */

@@ -33,19 +33,18 @@ static int due(const char *key, const char *value, void *arg)
 {
     cay_service *svc = arg;
     unsigned ready, making;
+    char means[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOJSON *j = NULL;
-    CAY_AUTOPTR(cay_template) t = NULL;
     if (cay__json_object("record: pool", value, &j, NULL) < 0 || cay__warm_rows(svc, key, NULL, NULL, &ready, &making, NULL) < 0)
         return 0;
     int64_t failed = cay__json_int(j, "failed_ms", 0), now = cay__wall_ms();
     if (failed && now - failed < AGAIN_MS && failed <= now)
         return 0;
     /* A name that means another template, or a request that was learnt, is work as well. */
-    bool moved = cay_template_find(svc, NULL, cay__json_str(j, "tenant", NULL), cay__json_str(j, "template", ""), &t, NULL) < 0 ||
-                 strcmp(t->id, cay__json_str(j, "template_id", "")) != 0;
+    bool moved = cay__warm_means(svc, NULL, j, means, sizeof means, NULL) < 0 || strcmp(means, cay__json_str(j, "template_id", "")) != 0;
     char of[33] = "";
     if (!moved)
-        made_of(&(cay__pool_note){ .all = j }, t->id, of);
+        made_of(&(cay__pool_note){ .all = j }, means, of);
     bool other = strcmp(of, cay__json_str(j, "of", "")) != 0;
     if (ready >= (uint64_t)cay__json_int(j, "low", 0) && ready <= (uint64_t)cay__json_int(j, "high", 0) && !moved && !other)
         return 0;
@@ -116,35 +115,36 @@ static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note
 }
 
 /* The request of the pool, as a request. */
-static int request_of(const cay__pool_note *n, cay__spec **out, cay_err *err)
+static int request_of(cay_service *svc, const cay__pool_note *n, cay__spec **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
     const cay_row row = { .size = sizeof row, .id = "", .provider = "", .spec = text ? text : "{}", .labels = "{}" };
+    const char *image;
     CAY_TRY(cay__spec_read(&row, out, err));
-    (*out)->create.provider = NULL;
+    (*out)->create.provider = cay__warm_engine(svc, cay__json_str(n->all, "template", ""), &image);
     return 0;
 }
 
 static int fill(cay_service *svc, const cay_call *call, cay__pool_note *n, cay_err *err)
 {
-    CAY_AUTOPTR(cay_template) t = NULL;
+    char means[CAY_TEMPLATE_NAME + 1] = "";
     cay__spec *request = NULL;
     unsigned ready, making;
     char of[33];
     tidying tidy_up = { svc, call, NULL, n->high };
-    int rc = cay_template_find(svc, call, cay__json_str(n->all, "tenant", NULL), cay__json_str(n->all, "template", ""), &t, err);
+    int rc = cay__warm_means(svc, call, n->all, means, sizeof means, err);
     if (rc == 0) {
-        made_of(n, t->id, of);
+        made_of(n, means, of);
         tidy_up.of = of;
     }
     int tidied = cay__warm_rows(svc, n->id, tidy, &tidy_up, &ready, &making, rc == 0 ? err : NULL);
     CAY_TRY(rc < 0 ? rc : tidied);
     if (strcmp(of, cay__json_str(n->all, "of", "")) != 0) { /* what cay_warm_due() asks */
-        json_object_set_new(n->all, "template_id", json_string(t->id));
+        json_object_set_new(n->all, "template_id", json_string(means));
         json_object_set_new(n->all, "of", json_string(of));
         CAY_TRY(cay__warm_write(svc, n, err));
     }
-    CAY_TRY(request_of(n, &request, err));
+    CAY_TRY(request_of(svc, n, &request, err));
     for (ready = n->high - tidy_up.keep; rc == 0 && ready < n->high; ready++) {
         if (cay__call_left(call) >= 0 && cay__call_left(call) < READY_MS / 2 + SPARE_MS)
             break; /* the rest in another turn, within another lease */

@@ -2,6 +2,7 @@
 /* A sandbox that is ready becomes somebody's. */
 #include "warm.h"
 #include "create.h"
+#include "manifest.h"
 #include "spec.h"
 #include "template.h"
 #include <base/fault.h>
@@ -14,9 +15,16 @@
 enum { TRIES = 3, LEARN = 2, TURN_MS = 5 * 60000 };
 
 /* What a sandbox can still be told when it is there. */
+static bool of_image(const cay_create *c);
+
 static cay_create hard_part(const cay_create *c)
 {
     cay_create h = *c;
+    if (of_image(c)) { /* its files are put into a container that runs, one of a pool or not */
+        h.manifest = h.manifest_base = NULL;
+        h.manifest_trusted = h.manifest_applied = false;
+        h.progress = NULL;
+    }
     h.ttl_ms = h.idle_ms = 0;
     h.auto_resume = false;
     h.min_level = 0;
@@ -25,10 +33,20 @@ static cay_create hard_part(const cay_create *c)
     return h;
 }
 
+/* Of an engine's image, which nobody but the operator's tenant gets without being asked whether it may. */
+static bool of_image(const cay_create *c)
+{
+    bool there = false;
+    for (const cay_pair *o = c->options; o && o->key; o++)
+        there |= !strcmp(o->key, "image");
+    return there && !(c->template_id && *c->template_id) && !(c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0);
+}
+
 /* Layers of one's own, and what belongs to a request alone. */
 static bool plain(const cay_create *c)
 {
-    return c->template_id && *c->template_id && !c->ephemeral && !c->from && !c->manifest && !c->manifest_base && !c->checkpoint && !c->on && !c->root &&
+    bool image = of_image(c);
+    return ((c->template_id && *c->template_id) || image) && !c->ephemeral && !c->from && (image || (!c->manifest && !c->manifest_base)) && !c->checkpoint && !c->on && !c->root &&
            !c->ngrants && !c->nvolumes && !c->nsecrets;
 }
 
@@ -138,7 +156,7 @@ static int take_row(cay_service *svc, const char *kind, const cay_create *c, cha
 }
 
 /* It is recorded as being made for the request; what it still lacks is told to it. */
-static int finish(cay_service *svc, const cay_call *call, const char *id, const char *was, const cay_create *c, cay_sandbox **out, cay_err *err)
+static int finish(cay_service *svc, const cay_call *call, const char *id, const char *was, const cay_create *c, const cay__mani *f, cay_sandbox **out, cay_err *err)
 {
     const cay_row row = { .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_RUNNING, .box = was };
     CAY_AUTOFREE char *text = NULL;
@@ -146,6 +164,8 @@ static int finish(cay_service *svc, const cay_call *call, const char *id, const 
     void *box = NULL;
     CAY_TRY(cay__box_attach(svc, call, &row, &p, &box, err));
     int rc = c->ttl_ms || c->idle_ms ? p->ops->extend(box, call, c->ttl_ms, c->idle_ms, err) : 0;
+    if (rc == 0)
+        rc = cay__mani_apply(f, p->ops, id, box, call, err);
     if (rc == 0)
         rc = cay__box_text(p->ops, box, &text, err);
     if (rc == 0)
@@ -158,11 +178,28 @@ static int finish(cay_service *svc, const cay_call *call, const char *id, const 
     return rc;
 }
 
-int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, bool *missed, cay_sandbox **out, cay_err *err)
+/* What a manifest asks for when the sandbox starts cannot be told to one that runs. */
+static int no_mount(const cay_mount_target *t, void *arg)
+{
+    (void)t, (void)arg;
+    return 1;
+}
+
+static bool may_come_later(const cay__mani *f)
+{
+    return !f->m || (!(f->extra && f->extra->key) && cay_manifest_mounts(f->m, no_mount, NULL) == 0);
+}
+
+bool cay__warm_with_files(const cay_create *c)
+{
+    return c->manifest && of_image(c);
+}
+
+int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay__mani *f, bool *missed, cay_sandbox **out, cay_err *err)
 {
     char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
     cay__place *p;
-    if (!cay__warm_kind(c, kind) || cay__svc_place(svc, c->provider, &p, NULL) < 0 || ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
+    if (!cay__warm_kind(c, kind) || !may_come_later(f) || cay__svc_place(svc, c->provider, &p, NULL) < 0 || ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
         return CAY_ENOENT;
     for (int i = 0; i < TRIES; i++) {
         CAY_AUTOFREE char *box = NULL;
@@ -172,12 +209,12 @@ int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, 
         if (rc < 0)
             return rc;
         CAY_FAULT("create.warm.taken");
-        if (finish(svc, call, id, box, c, out, NULL) == 0) {
+        if (finish(svc, call, id, box, c, f, out, NULL) == 0) {
             atomic_fetch_add(&svc->warm_taken, 1);
             return 0;
         }
         cay__create_undo(svc, id, c); /* it died while it waited: another, or a new one */
     }
-    *missed = true;
+    *missed = !of_image(c); /* pools of images keep what they were told */
     return CAY_ENOENT;
 }

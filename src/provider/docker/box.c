@@ -241,6 +241,8 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     CAY_TRY(cay__docker_engine(d, &e, err));
     CAY_TRY(cay__engine_meet(e, call, &info, err));
     CAY_TRY(cay__docker_check(spec, &o, info, err));
+    if (o.mounts && !far && access("/dev/fuse", F_OK) < 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "storage inside of a container needs /dev/fuse, which this machine does not have: modprobe fuse");
     if (far)
         CAY_TRY(cay__docker_far_check(&o, info, err));
     if (far && spec->nunits)

@@ -54,6 +54,7 @@ void cay__docker_know(cay__docker *d, const cay__engine_info *info);
 typedef struct cay__docker_options {
     const char *transport, *image, *pull, *network, *publish, *cap_add, *seccomp, *runtime, *volumes, *platform, *dockerfile, *build_args;
     bool        read_only;
+    bool        mounts; /* its manifest has storage: mounting needs /dev/fuse and SYS_ADMIN */
 } cay__docker_options;
 extern const char *const cay__docker_option_names[];
 int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err);

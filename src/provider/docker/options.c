@@ -94,6 +94,10 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
     *out = (cay__docker_options){ .transport = way && is_transport(way) ? way : "auto", .pull = "missing", .network = "none", .seccomp = "default" };
     for (const cay_pair *p = c->options; p && p->key; p++) {
         size_t i = 0;
+        if (!strcmp(p->key, "mounts")) { /* the service's own word: no request has it, since it is in no list */
+            out->mounts = true;
+            continue;
+        }
         while (i < CAY_LEN(rows) && strcmp(rows[i].name, p->key) != 0)
             i++;
         if (i == CAY_LEN(rows))

@@ -196,6 +196,11 @@ static int add_security(json_t *host, const cay__docker_options *o, cay_err *err
             return cay_fail_why(err, CAY_EPERM, "capability_refused", "option cap_add: %.40s would open the wall (ALL, SYS_ADMIN, SYS_MODULE and SYS_PTRACE are not given)", one);
         json_array_append_new(add, json_string(one));
     }
+    if (o->mounts) {
+        json_array_append_new(add, json_string("SYS_ADMIN"));
+        json_array_append_new(opt, json_string("apparmor=unconfined"));
+        json_object_set_new(host, "Devices", json_pack("[{s:s,s:s,s:s}]", "PathOnHost", "/dev/fuse", "PathInContainer", "/dev/fuse", "CgroupPermissions", "rwm"));
+    }
     if (!strcmp(o->seccomp, "unconfined"))
         json_array_append_new(opt, json_string("seccomp=unconfined"));
     if (o->seccomp[0] != '/')

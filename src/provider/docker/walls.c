@@ -35,7 +35,7 @@ static void tell(cay__docker_walls *w)
     }
     cay__str_copy(w->why_caps, sizeof w->why_caps, "seven for root inside, none for others");
     if (*w->caps)
-        snprintf(w->why_caps, sizeof w->why_caps, "seven for root inside and, by option cap_add, %s; none for others", w->caps);
+        snprintf(w->why_caps, sizeof w->why_caps, "seven for root inside and, by option cap_add or for its storage, %s; none for others", w->caps);
     if (!*w->network)
         cay__str_copy(w->why_net, sizeof w->why_net, "none by default; option network opens it, without a policy");
     else if (!strcmp(w->network, "none"))
@@ -48,7 +48,7 @@ void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out)
 {
     *out = (cay__docker_walls){ 0 };
     /* More than fits is still more: the list is cut, and what was opened stays opened. */
-    snprintf(out->caps, sizeof out->caps, "%s", o->cap_add ? o->cap_add : "");
+    snprintf(out->caps, sizeof out->caps, "%s%s%s", o->mounts ? "SYS_ADMIN" : "", o->mounts && o->cap_add ? "," : "", o->cap_add ? o->cap_add : "");
     snprintf(out->seccomp, sizeof out->seccomp, "%s", o->seccomp[0] == '/' ? "own" : o->seccomp);
     snprintf(out->network, sizeof out->network, "%s", o->network);
     tell(out);
