@@ -24,10 +24,8 @@ box *box_find(egress *e, const char *id)
 /* 1: read; 0: an empty operator's file, which is none. */
 int policy_from(int fd, bool operator_, cay__policy *out, cay_err *err)
 {
-    CAY_AUTOFREE char *text = malloc(CAY__POLICY_MAX + 1);
+    static char text[CAY__POLICY_MAX + 1]; /* of which the pages that a policy needs are touched; mapping it each time is dearer than the rest */
     size_t len = 0;
-    if (!text)
-        return cay_fail(err, CAY_ENOSPACE, "read the policy: out of memory");
     while (len <= CAY__POLICY_MAX) {
         ssize_t n = pread(fd, text + len, CAY__POLICY_MAX + 1 - len, (off_t)len);
         if (n < 0 && errno == EINTR)

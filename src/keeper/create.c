@@ -88,6 +88,8 @@ void box_hand_out(box *b, pending *p)
         return;
     }
     b->phase = BOX_LIVE;
+    if (p->policy >= 0) /* its directory has its name, and nothing is refused any more: the lender works beside us */
+        net_ask(p->c, b, &(cay_m_net){ .op = CAY_NET_SET }, &p->policy, 1);
     send_config(b, p);
     CAY_FAULT("keeper.create.configured");
     deadline_set(b, p->m.ttl_ms, p->m.idle_ms);
@@ -103,7 +105,7 @@ void box_hand_out(box *b, pending *p)
     CAY_FAULT("keeper.create.answer");
     cay_m_boxinfo info;
     box_info(b, &info);
-    reply(p->c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+    reply(p->policy < 0 ? p->c : NULL, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
     pending_free(p);
     if (b->flags & CAY_CREATE_KEPT)
         net_restore(b);
@@ -134,6 +136,7 @@ void pending_free(pending *p)
     for (int i = 0; i < p->nmounts; i++)
         cay__close_fd(&p->mounts[i]);
     cay__close_fd(&p->disk);
+    cay__close_fd(&p->policy);
     free(p->config);
     free(p);
 }
@@ -225,7 +228,7 @@ void box_create(const request *r)
     const cay_m_create *m = r->body;
     int nfds = r->nfds;
     box *old = box_find(m->id);
-    bool twice = old && old->phase == BOX_LIVE && old->maker && old->maker != c->pid && !(m->flags & CAY_CREATE_KEPT);
+    bool net = m->flags & CAY_CREATE_NET, twice = old && old->phase == BOX_LIVE && old->maker && old->maker != c->pid && !(m->flags & CAY_CREATE_KEPT);
     for (pending *p = K.waiting; p; p = p->next)
         twice |= !strcmp(p->m.id, m->id);
     if (twice && !reply_error(c, CAY_EEXIST, 0, "sandbox_exists", "another sandbox of this id is there, or being made", NULL))
@@ -235,11 +238,14 @@ void box_create(const request *r)
         if (old->flags & CAY_CREATE_EPHEMERAL)
             box_own(old, c);
         box_info(old, &info);
-        reply(c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
+        if (net && nfds && (!old->adopting || reply_error(c, CAY_EBUSY, 0, "sandbox_adopting", "its init has not answered the new keeper yet; try again", NULL)))
+            net_ask(c, old, &(cay_m_net){ .op = CAY_NET_SET }, &r->fds[nfds - 1], 1);
+        else if (!net)
+            reply(c, CAY_MSG_BOX, &info, sizeof info, NULL, 0);
         return;
     }
     bool root = m->flags & CAY_CREATE_ROOT_FD, disk = m->flags & CAY_CREATE_DISK;
-    bool bad = !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || ((m->flags & CAY_CREATE_ON) && !m->ngrants) || nfds != (int)m->ngrants + root + disk ||
+    bool bad = !cay__id_valid(m->id, 'c') || m->ngrants > CAY_GRANTS_MAX || ((m->flags & CAY_CREATE_ON) && !m->ngrants) || nfds != (int)m->ngrants + root + disk + net ||
                m->nlayers >= CAY_STACK_MAX || !memchr(m->layer, 0, sizeof m->layer) || (m->layer[0] && !cay__layer_valid(m->layer));
     if (old && !reply_error(c, CAY_EBUSY, 0, "sandbox_ending", "the sandbox of this id is just ending", NULL))
         return;
@@ -250,6 +256,8 @@ void box_create(const request *r)
     pending *p = cay__alloc(sizeof *p);
     p->c = c;
     p->m = *m;
+    p->m.flags &= ~(uint32_t)CAY_CREATE_NET;
+    p->policy = net ? CAY_STEAL_FD(r->fds[--nfds]) : -1;
     p->disk = disk ? CAY_STEAL_FD(r->fds[--nfds]) : -1;
     if (!take_targets(p, r->tail, r->tail_len)) {
         reply_error(c, CAY_EINVAL, 0, "bad_request", "the config of a create is not well-formed", NULL);

@@ -199,6 +199,7 @@ typedef struct pending {
     int             mounts[1 + CAY_GRANTS_MAX]; /* detached clones made by the janitor */
     int             nmounts;
     int             disk; /* CAY_CREATE_DISK */
+    int             policy; /* what it may reach, or -1 */
     char            targets[CAY_GRANTS_MAX][256];
     char            stack[CAY_STACK_TEXT]; /* what it is to stand on, keeper/stack.h */
     struct held    *held; /* what its client said meanwhile of the sandbox that is to be */

@@ -61,6 +61,8 @@ static struct {
     unsigned    out, fails;
     int64_t     again_ms, since_ms; /* not started before; connected since */
     bool        reload;             /* the operator's file changed */
+    lent       *old;                /* one of each that nobody needs is kept: the allocator would unmap its page, and map it for the next */
+    ask        *over;
 } L;
 
 static cay_job job;
@@ -208,7 +210,8 @@ static void forget(lent *l)
     for (int i = 0; i < CAY__NET_FDS; i++)
         cay__close_fd(&l->fd[i]);
     cay__close_fd(&l->policy);
-    free(l);
+    free(L.old);
+    L.old = l;
 }
 
 /* The sandbox of the current job, taken in when it is new; NULL when it was refused. */
@@ -232,7 +235,7 @@ static lent *take_in(int *fds, int nfds)
     }
     if (l)
         forget(l);
-    l = cay__alloc(sizeof *l);
+    l = CAY_STEAL(L.old) ?: cay__alloc(sizeof *l);
     *l = (lent){ .next = L.all, .cookie = job.cookie, .flags = job.how == CAY__NET_NAT ? CAY_N_FALLBACK : job.how == CAY__NET_PORTS ? CAY_N_PORTS : 0, .policy = -1 };
     cay__str_copy(l->id, sizeof l->id, job.net.id);
     for (int i = 0; i < CAY__NET_FDS; i++)
@@ -267,7 +270,8 @@ static void drop_ask(ask *a)
         }
     L.out -= a->seq != 0;
     cay__close_fd(&a->policy);
-    free(a);
+    free(L.over);
+    L.over = a;
 }
 
 /* Nobody ever served it, and nobody will: connections are refused again instead of waiting. */
@@ -377,7 +381,7 @@ static void begin(ask *a, lent *l)
 
 static ask *new_ask(uint32_t seq, const cay_m_net *m, int policy)
 {
-    ask *a = cay__alloc(sizeof *a), **p = &L.asks;
+    ask *a = CAY_STEAL(L.over) ?: cay__alloc(sizeof *a), **p = &L.asks;
     *a = (ask){ .job = seq, .m = *m, .policy = policy };
     while (*p) /* in the order they came */
         p = &(*p)->next;

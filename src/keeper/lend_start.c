@@ -36,6 +36,9 @@ static int unix_socket(struct sockaddr_un *sa, const char *run, enum outside who
 int outside_dial(const char *run, enum outside who)
 {
     struct sockaddr_un sa;
+    char name[sizeof sa.sun_path];
+    if (!path_of(name, sizeof name, run, who, ".sock") || access(name, F_OK) < 0) /* cheaper than a socket for nothing */
+        return -1;
     CAY_AUTOFD s = unix_socket(&sa, run, who, ".sock");
     return s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0 ? -1 : CAY_STEAL_FD(s);
 }

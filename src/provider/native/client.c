@@ -25,6 +25,11 @@ static uint16_t answer_of(uint16_t request)
     }
 }
 
+static uint16_t awaited(const cay__ask *ask)
+{
+    return ask->answer ? ask->answer : answer_of(ask->type);
+}
+
 static size_t body_of(uint16_t type)
 {
     switch (type) {
@@ -188,8 +193,8 @@ static int as_error(const cay_m_error *e, cay_err *err)
 static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, const char *peer, cay_err *err)
 {
     cay__reply r = { .tail = NULL };
-    CAY_TRY(recv_reply(sock, call, answer_of(ask->type), peer, &r, err));
-    if (r.type == answer_of(ask->type))
+    CAY_TRY(recv_reply(sock, call, awaited(ask), peer, &r, err));
+    if (r.type == awaited(ask))
         return 0;
     int rc = r.type == CAY_MSG_ERROR ? as_error(&r.error, err) : cay_fail_why(err, CAY_EUPSTREAM, "protocol", "packet %u came first", r.type);
     if (rc == CAY_EGONE && err) /* the peer itself is not gone */
@@ -210,7 +215,7 @@ static int once(cay__link *l, const cay_call *call, const cay__ask *ask, cay__re
     *sent = true;
     if (l->ahead)
         CAY_TRY(answered_ahead(s, call, l->ahead, l->peer, err));
-    CAY_TRY(recv_reply(s, call, answer_of(ask->type), l->peer, out, err));
+    CAY_TRY(recv_reply(s, call, awaited(ask), l->peer, out, err));
     *sock = CAY_STEAL_FD(s);
     return 0;
 }
@@ -268,7 +273,7 @@ int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay
         cay__link_give(l, s);
         return as_error(&out->error, err);
     }
-    if (out->type != answer_of(ask->type) && out->type != CAY_MSG_END) {
+    if (out->type != awaited(ask) && out->type != CAY_MSG_END) {
         close(s);
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "the %s answered request %u by %u", l->peer,
                             ask->type, out->type);

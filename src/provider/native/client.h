@@ -45,6 +45,7 @@ typedef struct cay__ask {
     size_t      tail_len;
     const int  *fds;
     int         nfds;
+    uint16_t    answer; /* another than proto.h names beside the type, or 0 */
 } cay__ask;
 
 typedef struct cay__reply {

@@ -83,7 +83,7 @@ static int open_dir(const cay__native *n, const char *path, const char *what, in
 }
 
 typedef struct fdset {
-    int fds[2 + CAY_GRANTS_MAX], n;
+    int fds[3 + CAY_GRANTS_MAX], n; /* a root, grants, a disk, a policy */
 } fdset;
 
 static void fdset_close(fdset *s)
@@ -239,17 +239,20 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
     if (n->disk)
         CAY_TRY(add_disk(n, &fds, &m, spec, kept, &spare, err));
     CAY_FAULT("client.create.send");
-    cay__ask ask = { CAY_MSG_CREATE, &m, sizeof m, tail.data, tail.len, fds.fds, fds.n };
+    bool together = spec->net && !kept;
+    if (together) {
+        CAY_TRY(cay__nbox_policy_fd(spec->net, strlen(spec->net), &fds.fds[fds.n], err));
+        fds.n++;
+        m.flags |= CAY_CREATE_NET;
+    }
+    cay__ask ask = { CAY_MSG_CREATE, &m, sizeof m, tail.data, tail.len, fds.fds, fds.n, together ? CAY_MSG_NET : 0 };
     cay__reply r = { 0 };
     CAY_AUTOFD sock = -1;
-    bool together = spec->net && !kept;
-    if (spec->ephemeral && !together)
-        CAY_TRY(cay__link_begin(&n->link, call, &ask, &r, &sock, err));
-    else if (!together)
-        CAY_TRY(cay__link_call(&n->link, call, &ask, &r, err));
-    cay__nbox *b = cay__nbox_new(n, id);
+    int rc = spec->ephemeral ? cay__link_begin(&n->link, call, &ask, &r, &sock, err) : cay__link_call(&n->link, call, &ask, &r, err);
+    if (!together || rc == CAY_EEXIST)
+        CAY_TRY(rc);
+    cay__nbox *b = cay__nbox_new(n, id); /* it may be there, and its policy refused */
     cay__str_copy(b->user, sizeof b->user, spec->user ? spec->user : "");
-    int rc = together ? cay__nbox_policy_ahead(b, call, &ask, spec->net, &sock, err) : 0;
     CAY_FAULT("client.create.answered");
     if (spare >= 0 && fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
         cay__close_fd(&spare); /* then the next start has to do with what its directories leave */

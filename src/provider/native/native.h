@@ -138,7 +138,7 @@ int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_in
 int cay__nbox_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err);
 /* net.c */
 int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err);
-int cay__nbox_policy_ahead(cay__nbox *b, const cay_call *call, const struct cay__ask *create, const char *text, int *sock, cay_err *err);
+int cay__nbox_policy_fd(const char *text, size_t len, int *out, cay_err *err);
 int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err);
 int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit, int *fd, cay_err *err);
 int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t len, int values, int *trust, cay_err *err);

@@ -17,7 +17,7 @@ static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *
 }
 
 /* Sealed, so that what was judged is what holds. */
-static int text_fd(const char *text, size_t len, int *out, cay_err *err)
+int cay__nbox_policy_fd(const char *text, size_t len, int *out, cay_err *err)
 {
     if (!len || len > CAY_NET_TEXT)
         return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
@@ -33,26 +33,11 @@ int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t l
     cay_m_net m = { .op = CAY_NET_SET };
     cay__reply r = { 0 };
     CAY_AUTOFD fd = -1;
-    CAY_TRY(text_fd(text, len, &fd, err));
+    CAY_TRY(cay__nbox_policy_fd(text, len, &fd, err));
     CAY_TRY(ask_net(box, call, &m, &fd, 1, &r, err));
     if (revision)
         *revision = r.net.revision;
     return 0;
-}
-
-/* A create and its policy in one round trip: the keeper answers the one and goes on with the other. */
-int cay__nbox_policy_ahead(cay__nbox *b, const cay_call *call, const cay__ask *create, const char *text, int *sock, cay_err *err)
-{
-    cay_m_net m = { .op = CAY_NET_SET };
-    cay__reply r = { 0 };
-    CAY_AUTOFD fd = -1;
-    cay__link one = { .dial = b->n->link.dial, .broke = b->n->link.broke, .arg = b->n->link.arg, .peer = "keeper", .lock = PTHREAD_MUTEX_INITIALIZER, .ahead = create };
-    CAY_TRY(text_fd(text, strlen(text), &fd, err));
-    memcpy(m.id, b->id, sizeof m.id);
-    cay__ask ask = { .type = CAY_MSG_NET, .body = &m, .len = sizeof m, .fds = &fd, .nfds = 1 };
-    int rc = cay__link_begin(&one, call, &ask, &r, sock, err);
-    cay__link_close(&one);
-    return rc;
 }
 
 int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err)
@@ -100,7 +85,7 @@ int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t 
     cay_m_net m = { .op = CAY_NET_SECRETS };
     CAY_AUTOFD policy = -1, files = -1;
     cay__reply r = { .fd = &files };
-    CAY_TRY(text_fd(text, len, &policy, err));
+    CAY_TRY(cay__nbox_policy_fd(text, len, &policy, err));
     CAY_TRY(ask_net(box, call, &m, (int[]){ policy, values }, 2, &r, err));
     *trust = CAY_STEAL_FD(files);
     return 0;
