@@ -386,20 +386,20 @@ static void marks_that_lie_are_only_wrong(void **s)
     static struct {
         cay__marks m;
         char       after[64];
-    } box;
+    } held;
     uint64_t until;
     for (unsigned round = 0; round < 4; round++) {
-        memset(&box.m, round & 1 ? 0xff : 0x7e, sizeof box.m);
-        memset(box.after, 7, sizeof box.after);
+        memset(&held.m, round & 1 ? 0xff : 0x7e, sizeof held.m);
+        memset(held.after, 7, sizeof held.after);
         if (round > 1)
-            box.m.n = CAY__MARKS;
+            held.m.n = CAY__MARKS;
         for (uint64_t i = 0; i < 2000; i++) {
-            cay__marks_find(&box.m, i, &until);
+            cay__marks_find(&held.m, i, &until);
             assert_true(until > i);
-            cay__marks_add(&box.m, i * 3, i * 5, i * 1000);
+            cay__marks_add(&held.m, i * 3, i * 5, i * 1000);
         }
-        for (size_t i = 0; i < sizeof box.after; i++)
-            assert_int_equal(box.after[i], 7);
+        for (size_t i = 0; i < sizeof held.after; i++)
+            assert_int_equal(held.after[i], 7);
     }
 }
 
