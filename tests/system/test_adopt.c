@@ -623,9 +623,9 @@ static void a_grant_does_not_wait_for_removals(void **state)
     char dir[] = "/tmp/cay-grant-XXXXXX";
     assert_non_null(mkdtemp(dir));
     cay_sandbox *old = make((cay_create){ 0 });
-    helper_of h = { keeper(), "sweeper" };
-    int sweeper = find_process(is_helper, &h);
-    assert_true(sweeper > 0);
+    another a = { { keeper(), "sweeper" }, 0 };
+    assert_true(support_until(has_another, &a, 5000)); /* it has its name a moment after its birth */
+    int sweeper = find_process(is_helper, &a.h);
     kill(sweeper, SIGSTOP); /* as one is that has a million files before it */
     OK(cay_sandbox_remove(old, CALL(20000), E));
     cay_grant g = { .source = dir, .target = "/mnt/g" };
