@@ -11,7 +11,7 @@ export CAY_PROVIDER="$engine"
 tmp=$ENGINE_DIR/w
 mkdir -p "$tmp"
 containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
-tree() { cay exec "$1" -- sh -c 'cd /workspace && find . | sort | while read -r f; do if [ -L "$f" ]; then echo "$f -> $(readlink "$f")"; elif [ -d "$f" ]; then echo "$f/ $(stat -c %a "$f")"; else echo "$f $(stat -c "%a %U" "$f") $(md5sum <"$f")"; fi; done'; }
+tree() { cay exec "$1" -- sh -c 'cd /workspace && find . ! -type p | sort | while read -r f; do if [ -L "$f" ]; then echo "$f -> $(readlink "$f")"; elif [ -d "$f" ]; then echo "$f/ $(stat -c %a "$f")"; else echo "$f $(stat -c "%a %U" "$f") $(md5sum <"$f")"; fi; done'; }
 
 # ------------------------------------------------------------------ a manifest of many files
 python3 - "$tmp" <<'P'
@@ -41,7 +41,7 @@ same "nothing of it stays" "$(containers)" 1
 
 # ------------------------------------------------------------------ a workspace as a tar
 cay exec many -- sh -c 'echo changed >d1/f1; ln -s d1/f1 l; mkdir -m 700 closed; echo deep >closed/x; mkfifo pipe; printf "a b\n" >"with blank"'
-was=$(tree many | grep -v '^./pipe\|^./secret')
+was=$(tree many | grep -v "^./secret")
 cay snapshot many --label kept >/dev/null || bad "snapshot"
 cay exec many -- rm d1/f1
 cay snapshot export kept --format tar -o "$tmp/kept.tar" >/dev/null || bad "export of a snapshot"
