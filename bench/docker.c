@@ -198,9 +198,14 @@ static void pool(cay_service *svc, const char *image, bool on)
 /* The same in a container that was ready. */
 static double manifest_warm(cay_service *svc, const char *image, size_t files)
 {
+    uint64_t before, after, missed;
     pool(svc, image, true);
+    cay_warm_counts(svc, &before, &missed);
     double t = manifest_time(svc, files);
+    cay_warm_counts(svc, &after, &missed);
     pool(svc, image, false);
+    if (after != before + 1)
+        give_up("the pool had none for a manifest");
     return t;
 }
 
