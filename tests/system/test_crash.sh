@@ -167,8 +167,8 @@ every=1:0
 case $every in *:*) ;; *) every=$every:0 ;; esac
 # What brings things from other machines is not in the load: there is none here.
 # shellcheck disable=SC2046
-# Points of what is not in this load; who kills there: tests/system/test_fetch.py, test_templates.py and test_registry.py, test_on_snapshots.sh, test_disk_image.sh, tests/server/test_crash.py and test_pools.py, tests/docker.
-others='^((disk|fetch|image|pull|template|answer|audit|task|docker|on|warm)\.|create\.warm)'
+# Points of what is not in this load; who kills there: tests/system/test_fetch.py, test_templates.py and test_registry.py, test_archives.py, test_manifest.sh, test_on_snapshots.sh, test_disk_image.sh, tests/server/test_crash.py and test_pools.py, tests/docker.
+others='^((disk|fetch|image|import|push|pull|template|workspace|answer|audit|task|docker|on|warm)\.|create\.warm|manifest\.text)'
 [ "${1---every}" != --every ] || set -- $({ "$build/cay-keeper" --faults; "$crash" faults; } | grep -vE "$others" | sort -u | awk "NR % ${every%:*} == ${every#*:}")
 printf '%-28s %4s %7s  %s\n' point hits errors result
 for p in "$@"; do

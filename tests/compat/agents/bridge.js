@@ -56,7 +56,7 @@ test('a session: its commands share a shell, and their output comes as it is pri
   // The first line is here while the command waits for us.
   const r = await exec('echo ein; while [ ! -e /workspace/go ]; do sleep 0.02; done; echo zwei'), reader = r.body.getReader()
   let text = ''
-  while (!text.includes('\n\n')) text += Buffer.from((await reader.read()).value).toString()
+  while (!printed(text).stdout) text += Buffer.from((await reader.read()).value).toString()
   assert.equal(printed(text).stdout, 'ein\n')
   assert.equal((await fetch(`${url}/v1/sandbox/${id}/file/workspace/go`, { method: 'PUT', headers, body: 'x' })).status, 200)
   for (let p; !(p = await reader.read()).done;) text += Buffer.from(p.value).toString()
