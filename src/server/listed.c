@@ -13,7 +13,7 @@ typedef struct slot {
     char     providers[CAY__LISTED_PROVIDERS + 1][32];
     uint64_t version, used;
     int64_t  skew;  /* deadlines are by the wall clock: an answer does not outlive a jump of it */
-    char     next[CAY_ID_LEN + 1];
+    char     next[CAY__LISTED_NEXT];
     char    *body;  /* NULL: only its providers are known */
     size_t   len;
 } slot;

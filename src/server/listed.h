@@ -12,7 +12,7 @@
 #pragma once
 #include "server.h"
 
-enum { CAY__LISTED_PROVIDERS = 4 };
+enum { CAY__LISTED_PROVIDERS = 4, CAY__LISTED_NEXT = CAY_ID_LEN + 24 };
 
 struct cay__listed *cay__listed_new(void);
 void cay__listed_free(struct cay__listed *l);
@@ -25,7 +25,7 @@ typedef struct cay__listing {
     bool      judged;                                 /* version is that of `known` */
     bool      many;                                   /* more of them than are followed */
     uint64_t  version;
-    char      next[CAY_ID_LEN + 1];                   /* for protocols that tell where to go on in a line of the head: x-next-token */
+    char      next[CAY__LISTED_NEXT];                 /* for protocols that tell where to go on in a line of the head: x-next-token */
 } cay__listing;
 
 /* True when it answered. */

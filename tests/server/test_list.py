@@ -178,8 +178,9 @@ class List(unittest.TestCase):
         for _ in range(3):
             self.assertEqual(names(), [more, self.box])
             status, head, page = ask('?limit=1')
-            self.assertEqual(([i['sandboxID'] for i in page], head['x-next-token']), ([more], more))
-            self.assertEqual(names('?limit=1&nextToken=' + more), [self.box])
+            self.assertEqual(([i['sandboxID'] for i in page], head['x-next-token'].split('.')[0]), ([more], more))
+            for token in (head['x-next-token'], more):
+                self.assertEqual(names('?limit=1&nextToken=' + token), [self.box])
         self.s.json('POST', '%s/%s/pause' % (API, more))
         self.assertEqual({i['sandboxID']: i['state'] for i in ask()[2]}, {self.box: 'running', more: 'paused'})
         self.assertEqual(self.s.ask('DELETE', '%s/%s' % (API, more))[0], 204)

@@ -146,4 +146,7 @@ json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const
 int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err); /* a path of the message */
 int e2b_watcher_create(cay__req *r, cay_err *err), e2b_watcher_events(cay__req *r, cay_err *err), e2b_watcher_remove(cay__req *r, cay_err *err);
 unsigned e2b_port(const cay__head *h); /* the port inside that a request names by E2B's headers or its host; 0: none */
+/* Does who asked want this file as gzip; and it as that. Takes from. */
+bool e2b_packs(const cay__head *h, uint64_t size);
+int  e2b_reply_packed(cay__req *r, int from, uint64_t size, cay_err *err);
 int e2b_files_get(cay__req *r, cay_err *err), e2b_files_post(cay__req *r, cay_err *err), e2b_files_compose(cay__req *r, cay_err *err);

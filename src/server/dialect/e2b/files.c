@@ -44,7 +44,7 @@ int e2b_files_get(cay__req *r, cay_err *err)
         cay__buf_fmt(&disposition, "%c", (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' || (unsigned char)*c >= 0x7f ? '_' : *c);
     cay__buf_str(&disposition, "\"");
     cay__reply_field(r, "Content-Disposition", disposition.full ? "inline" : disposition.data);
-    return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
+    return e2b_packs(&r->head, st.size) ? e2b_reply_packed(r, fd, st.size, err) : cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 
 /* ------------------------------------------------------------------ up */
@@ -105,13 +105,12 @@ static int copy(cay_upload *up, source *src, void *arg, cay_err *err)
     }
 }
 
-/* X-Metadata-KEY: the whole set of a file, new with each upload. */
-static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, cay_err *err)
+/* X-Metadata-KEY: the whole set of a file, new with each upload. Looked at before anything is written. */
+static int read_metadata(cay__req *r, json_t *out, cay_err *err)
 {
     size_t total = 0;
     for (size_t i = 0; i < r->head.nfields; i++) {
         const cay__field_line *f = &r->head.fields[i];
-        char name[280];
         if (!cay__str_starts(f->name, "x-metadata-"))
             continue;
         const char *key = f->name + 11;
@@ -121,8 +120,19 @@ static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, cay_
         for (const char *c = f->value; *c; c++)
             if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
                 return cay_fail(err, CAY_EINVAL, "metadata %.60s is not printable ASCII", key);
+        json_object_set_new(out, key, json_string(f->value));
+    }
+    return 0;
+}
+
+static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, json_t *metadata, cay_err *err)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach(metadata, key, v) {
+        char name[280];
         snprintf(name, sizeof name, "user.e2b.%s", key);
-        CAY_TRY(cay_file_setxattr(d->sb, &r->call, path, name, f->value, f->value_len, err));
+        CAY_TRY(cay_file_setxattr(d->sb, &r->call, path, name, json_string_value(v), json_string_length(v), err));
     }
     return 0;
 }
@@ -133,8 +143,10 @@ static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, 
     const char *slash = strrchr(path, '/');
     cay_upload *up;
     cay_stat st = { .size_of = sizeof st };
+    CAY_AUTOJSON *metadata = json_object();
     json_t *one;
     size_t i;
+    CAY_TRY(read_metadata(r, metadata, err));
     json_array_foreach(done, i, one)
         if (!strcmp(cay__json_str(one, "path", ""), path))
             return cay_fail(err, CAY_EINVAL, "path %.150s is given twice", path);
@@ -147,8 +159,11 @@ static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, 
         return rc;
     }
     CAY_TRY(cay_upload_commit(up, &r->call, err));
-    CAY_TRY(set_metadata(r, d, path, err));
-    json_array_append_new(done, json_pack("{s:o,s:o,s:s}", "path", cay__json_bytes(path), "name", cay__json_bytes(slash ? slash + 1 : path), "type", "file"));
+    CAY_TRY(set_metadata(r, d, path, metadata, err));
+    one = json_pack("{s:o,s:o,s:s}", "path", cay__json_bytes(path), "name", cay__json_bytes(slash ? slash + 1 : path), "type", "file");
+    if (json_object_size(metadata))
+        json_object_set(one, "metadata", metadata);
+    json_array_append_new(done, one);
     return 0;
 }
 

@@ -4,6 +4,8 @@
 #include <base/str.h>
 #include <ctype.h>
 #include <server/listed.h>
+#include <stdio.h>
+#include <time.h>
 
 enum { LIST_MAX = 64 << 20 };
 
@@ -27,6 +29,7 @@ typedef struct pages {
     json_t     *want; /* metadata */
     bool        running, paused, asc;
     const char *template_;
+    int64_t     after_ms; /* those that were started later */
 } pages;
 
 static json_t *wanted(cay__req *r)
@@ -59,6 +62,8 @@ static bool matches(const pages *p, const e2b_box *b)
     bool run = e2b_running(b->info);
     if (run ? !p->running : !p->paused)
         return false;
+    if (b->info->created_ms <= p->after_ms)
+        return false;
     if (p->template_ && strcmp(p->template_, b->note.template_))
         return false;
     json_object_foreach(p->want, key, v)
@@ -70,7 +75,7 @@ static bool matches(const pages *p, const e2b_box *b)
 typedef struct ids {
     cay__listing kept;
     cay__arena  *mem;
-    const char **v;
+    struct { const char *id; int64_t ms; } *v;
     size_t       n, cap;
 } ids;
 
@@ -84,44 +89,56 @@ static int keep_id(const cay_info *i, void *arg)
         if (!l->v)
             abort();
     }
-    l->v[l->n++] = cay__arena_str(l->mem, i->id);
+    l->v[l->n].id = cay__arena_str(l->mem, i->id);
+    l->v[l->n++].ms = i->created_ms;
     return 0;
 }
 
-/* Newest first unless asked otherwise; the token of the next page is the last id told. */
+/* Where a page begins whose token is "ID.MS" of the last one told: behind that one; when it is gone since, with the first that is on the other side of its time. */
+static size_t begin_of(const ids *l, bool asc, const char *after)
+{
+    size_t n = strcspn(after, "."), k;
+    int64_t ms = after[n] ? strtoll(after + n + 1, NULL, 10) : asc ? INT64_MAX : 0;
+    for (k = 0; k < l->n; k++)
+        if (strlen(l->v[k].id) == n && !memcmp(l->v[k].id, after, n))
+            return asc ? k + 1 : l->n - k;
+    for (k = 0; k < l->n && (asc ? l->v[k].ms <= ms : l->v[l->n - 1 - k].ms >= ms); k++)
+        ;
+    return k;
+}
+
+/* Newest first unless asked otherwise. */
 static int list(cay__req *r, pages *p, cay_err *err)
 {
     uint64_t limit;
     const char *after = cay__req_query(r, "nextToken");
     ids l = { .n = 0 };
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
+    if (!limit)
+        return cay_fail(err, CAY_EINVAL, "limit is 1 to %d", E2B_PAGE);
     if (cay__listing_reply(&l.kept, r))
         return 0;
     l.mem = &r->arena;
     const cay_filter all = { .size = sizeof all, .tenant = cay__req_tenant(r) };
     CAY_TRY(cay_service_list(r->svc, &r->call, &all, keep_id, &l, err));
-    bool on = !after || !*after;
-    const char *last = NULL, *more = NULL;
-    for (size_t k = 0; k < l.n && !more; k++) {
-        const char *id = l.v[p->asc ? k : l.n - 1 - k];
+    char last[CAY__LISTED_NEXT] = "";
+    bool more = false;
+    for (size_t k = after && *after ? begin_of(&l, p->asc, after) : 0; k < l.n && !more; k++) {
+        size_t i = p->asc ? k : l.n - 1 - k;
         E2B_AUTOBOX b = { 0 };
-        if (!on) {
-            on = !strcmp(id, after);
-            continue;
-        }
-        if (e2b_find(r, id, false, &b, NULL) < 0 || !matches(p, &b))
+        if (e2b_find(r, l.v[i].id, false, &b, NULL) < 0 || !matches(p, &b))
             continue;
         if (json_array_size(p->list) == limit) {
-            more = last;
+            more = true;
             break;
         }
         json_array_append_new(p->list, e2b_listed(&b));
-        last = id;
+        snprintf(last, sizeof last, "%s.%lld", l.v[i].id, (long long)l.v[i].ms);
     }
     free(l.v);
     if (more) {
-        cay__reply_field(r, "x-next-token", more);
-        cay__str_copy(l.kept.next, sizeof l.kept.next, more);
+        cay__reply_field(r, "x-next-token", last);
+        cay__str_copy(l.kept.next, sizeof l.kept.next, last);
     }
     CAY_AUTOFREE char *text = cay__json_text(p->list, LIST_MAX);
     if (!text)
@@ -130,12 +147,32 @@ static int list(cay__req *r, pages *p, cay_err *err)
     return cay__reply(r, 200, "application/json", text, strlen(text));
 }
 
+/* startedAfter: RFC 3339 in UTC, as SDKs write it. */
+static int read_after(cay__req *r, int64_t *ms, cay_err *err)
+{
+    const char *q = cay__req_query(r, "startedAfter"), *rest;
+    struct tm tm = { 0 };
+    int part = 0, unit = 1000;
+    *ms = 0;
+    if (!q || !*q)
+        return 0;
+    rest = strptime(q, "%Y-%m-%dT%H:%M:%S", &tm);
+    if (rest && *rest == '.')
+        for (rest++; isdigit((unsigned char)*rest); rest++)
+            part += (*rest - '0') * (unit /= 10);
+    if (!rest || strcmp(rest, "Z"))
+        return cay_fail(err, CAY_EINVAL, "startedAfter \"%.40s\": want a time like 2026-01-31T12:00:00Z", q);
+    *ms = (int64_t)timegm(&tm) * 1000 + part;
+    return 0;
+}
+
 int e2b_on_list(cay__req *r, cay_err *err)
 {
     const char *state = cay__req_query(r, "state"), *order = cay__req_query(r, "order");
     CAY_AUTOJSON *out = json_array(), *want = wanted(r);
     pages p = { .list = out, .want = want, .running = !state || strstr(state, "running"), .paused = !state || strstr(state, "paused"), .asc = order && !strcmp(order, "asc"),
                 .template_ = cay__req_query(r, "template") };
+    CAY_TRY(read_after(r, &p.after_ms, err));
     return list(r, &p, err);
 }
 
