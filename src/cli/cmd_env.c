@@ -3,16 +3,20 @@
 #include "main.h"
 #include "open.h"
 #include "out.h"
+#include "parse.h"
+#include <arpa/inet.h>
 #include <base/base.h>
+#include <base/str.h>
 #include <cay/access.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct env_args {
-    const char *url, *tenant;
+    const char *url, *listen, *tenant;
 } env_args;
 
 static const opt_def defs[] = {
+    { "listen", 0, "ADDR", "which server is meant, as `cay serve --listen` was given it: HOST:PORT, :PORT or PORT", OPT_STR, offsetof(env_args, listen) },
     { "url", 0, "URL", "where the server is; http://127.0.0.1:8090 unless told", OPT_STR, offsetof(env_args, url) },
     { "tenant", 0, "NAME", "whose key it is; default: default", OPT_STR, offsetof(env_args, tenant) },
     OPT_END
@@ -26,6 +30,42 @@ static bool plain_url(const char *s)
     return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_[]") == strlen(s);
 }
 
+/* What a server was told to listen on, as the address to reach it by from this machine: every address has this one among it. */
+static int url_of(const char *addr, char *url, size_t cap, cay_err *err)
+{
+    static const struct { const char *all, *here; } wide[] = { { "", "127.0.0.1" }, { "0.0.0.0", "127.0.0.1" }, { "*", "127.0.0.1" }, { "::", "::1" } };
+    const char *colon = strrchr(addr, ':'), *digits = colon ? colon + 1 : addr;
+    size_t n = colon ? (size_t)(colon - addr) : 0, bare = n > 2 && addr[0] == '[' && addr[n - 1] == ']';
+    char name[256];
+    uint16_t port;
+    if (cay__str_starts(addr, "unix:") || cay__str_starts(addr, "fd:"))
+        return cay_fail(err, CAY_EINVAL, "--listen %.100s: SDKs come by TCP: give the HOST:PORT that the server has besides, or --url", addr);
+    if (n >= sizeof name || memchr(addr, '/', n) || cli_parse_port(digits, &port, NULL) < 0)
+        return cay_fail(err, CAY_EINVAL, "--listen \"%.100s\": want HOST:PORT, :PORT or PORT, with the port that the server says it listens on", addr);
+    snprintf(name, sizeof name, "%.*s", (int)(n - 2 * bare), addr + bare);
+    const char *host = name;
+    for (size_t i = 0; i < CAY_LEN(wide); i++)
+        if (!strcmp(name, wide[i].all))
+            host = wide[i].here;
+    if (strpbrk(host, "[]:") && inet_pton(AF_INET6, host, &(struct in6_addr){ 0 }) != 1)
+        return cay_fail(err, CAY_EINVAL, "--listen \"%.100s\": %.60s is no address", addr, host);
+    snprintf(url, cap, strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u", host, port);
+    return 0;
+}
+
+static int choose_url(const env_args *a, char *made, size_t cap, const char **url, cay_err *err)
+{
+    if (a->url && a->listen)
+        return cay_fail(err, CAY_EINVAL, "--url and --listen: one of them says where the server is");
+    if (a->listen)
+        CAY_TRY(url_of(a->listen, made, cap, err));
+    *url = a->url ? a->url : a->listen ? made : "http://127.0.0.1:8090";
+    if (!plain_url(*url))
+        return a->listen ? cay_fail(err, CAY_EINVAL, "--listen \"%.100s\": want HOST:PORT, :PORT or PORT", a->listen)
+                         : cay_fail(err, CAY_EINVAL, "--url \"%.100s\": want http://HOST:PORT or https://HOST:PORT", a->url);
+    return 0;
+}
+
 typedef struct var {
     const char *name;
     bool        key; /* its value is the key, else the address */
@@ -35,13 +75,11 @@ static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    char text[CAY_KEY_LEN + 1];
-    const char *url = a->url ? a->url : "http://127.0.0.1:8090";
+    char text[CAY_KEY_LEN + 1], made[300];
+    const char *url;
     const cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = verb->name };
-    if (!plain_url(url)) {
-        cay_fail(&err, CAY_EINVAL, "--url \"%.100s\": want http://HOST:PORT or https://HOST:PORT", url);
+    if (choose_url(a, made, sizeof made, &url, &err) < 0)
         return cli_usage(verb, &err);
-    }
     if (cli_service(&svc, &err) < 0 || cay_key_create(svc, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cli.json) {
@@ -82,7 +120,9 @@ const cli_verb cli_e2b_env = {
     .text = "Makes a key and prints four variables for a shell. Programs with E2B's SDK then work unchanged on this machine; docs/wire/e2b.md tells what is answered.",
     .examples = "  cay serve &\n"
                 "  eval \"$(cay e2b env)\"\n"
-                "  node my-program-with-e2b.js",
+                "  node my-program-with-e2b.js\n"
+                "  cay serve --listen :9000 &\n"
+                "  eval \"$(cay e2b env --listen :9000)\"",
     .opts = { { defs, 0 } },
     .size = sizeof(env_args),
     .fn = e2b,
