@@ -130,6 +130,7 @@ same('it is ipykernel', k.text('get_ipython().__class__.__mro__[1].__name__'), '
 both(k, 'ipykernel')
 same('an extension', k.run('%load_ext autoreload')['error'], None)
 charts(k)
+same('ipykernel: one that is killed', k.run('import os\nos._exit(1)'), None)
 k.end()
 print('%d failed' % failed)
 sys.exit(failed > 0)

@@ -33,6 +33,22 @@ test('rich results by kind', async () => {
   const r = await box.runCode('class T:\n  def _repr_html_(self): return "<b>x</b>"\n  def _repr_png_(self): return b"\\x89PNG"\n  def __repr__(self): return "T"\nT()')
   assert.deepEqual([r.results[0].html, r.results[0].png, r.text], ['<b>x</b>', Buffer.from('\x89PNG', 'latin1').toString('base64'), 'T'])
 })
+const kinds = { markdown: '# x', svg: '<svg/>', jpeg: 'ÿØ', pdf: '%PDF', javascript: 'alert(1)', latex: '$x$' }, packed = ['jpeg', 'pdf'], of = k => packed.includes(k) ? Buffer.from(kinds[k], 'latin1').toString('base64') : kinds[k]
+test('every other kind, of an object and of a bundle, one by one and together', async () => {
+  const literal = k => packed.includes(k) ? `b"${[...kinds[k]].map(c => '\\x' + c.charCodeAt(0).toString(16)).join('')}"` : JSON.stringify(kinds[k])
+  const mime = { markdown: 'text/markdown', svg: 'image/svg+xml', jpeg: 'image/jpeg', pdf: 'application/pdf', javascript: 'application/javascript', latex: 'text/latex' }
+  const all = Object.keys(kinds), told = r => Object.fromEntries(all.filter(k => r[k] != null).map(k => [k, r[k]]))
+  for (const k of all) {
+    const [r] = (await box.runCode(`class K:\n  def _repr_${k}_(self): return ${literal(k)}\n  def __repr__(self): return "K"\nK()`)).results
+    assert.deepEqual([told(r), r.text, r.formats()], [{ [k]: of(k) }, 'K', [k]], k)
+    const [shown] = (await box.runCode(`display({"${mime[k]}": ${literal(k)}}, raw=True)`)).results
+    assert.deepEqual([told(shown), shown.isMainResult], [{ [k]: of(k) }, false], k)
+  }
+  const [r] = (await box.runCode(`class A:\n${all.map(k => `  def _repr_${k}_(self): return ${literal(k)}\n`).join('')}A()`)).results
+  assert.deepEqual(told(r), Object.fromEntries(all.map(k => [k, of(k)])))
+  const [js] = (await box.runCode(`({ [Symbol.for("Jupyter.display")]() { return { "text/markdown": "# x", "image/svg+xml": "<svg/>", "image/jpeg": "${of('jpeg')}", "application/pdf": "${of('pdf')}", "application/javascript": "alert(1)", "text/latex": "$x$" } } })`, { language: 'javascript' })).results
+  assert.deepEqual(told(js), Object.fromEntries(all.map(k => [k, of(k)])))
+})
 test('contexts are apart, listed, restarted and removed', async () => {
   const c = await box.createCodeContext({ cwd: '/tmp' })
   assert.equal((await box.runCode('import os; os.getcwd()', { context: c })).text, '/tmp')
@@ -44,10 +60,21 @@ test('contexts are apart, listed, restarted and removed', async () => {
   await box.removeCodeContext(c)
   await assert.rejects(box.runCode('1', { context: c, requestTimeoutMs: 2000 }))
 })
-test('a kernel that dies is told, and the next execution has a new one', async () => {
-  await box.runCode('import os; os._exit(1)').catch(() => {})
-  const r = await box.runCode('1 + 1')
-  assert.equal(r.text, '2')
+test('a kernel that dies is told with what was printed before, and the next execution has a new one', async () => {
+  for (const [language, die, next] of [['python', 'import os; print("first", flush=True); import time; time.sleep(0.2); os._exit(1)', 'print("new")'], ['python', 'import os, signal; os.kill(os.getpid(), signal.SIGKILL)', 'print("new")'],
+    ['javascript', 'process.exit(1)', 'console.log("new")'], ['bash', 'exit 3', 'echo new']]) {
+    const told = [], r = await box.runCode(die, { language, onError: e => { told.push(e.name) } })
+    assert.deepEqual([r.error?.name, told, r.results], ['UnexpectedEndOfExecution', ['UnexpectedEndOfExecution'], []], `${language}: ${die}`)
+    assert.match(r.error.value, /SIGKILL/.test(die) ? /ended by signal 9/ : /ended with code 1/)
+    if (/first/.test(die)) assert.deepEqual(r.logs.stdout, ['first\n'])
+    const again = await box.runCode(next, { language })
+    assert.deepEqual([again.error, again.logs.stdout.join('')], [undefined, 'new\n'], language)
+  }
+  const c = await box.createCodeContext({ cwd: '/tmp' })
+  assert.equal((await box.runCode('import os; os._exit(1)', { context: c })).error.name, 'UnexpectedEndOfExecution')
+  await box.restartCodeContext(c)
+  assert.equal((await box.runCode('import os; os.getcwd()', { context: c })).text, '/tmp')
+  await box.removeCodeContext(c)
 })
 test('too long is interrupted, and the context goes on', async () => {
   await assert.rejects(box.runCode('import time\ntime.sleep(60)', { timeoutMs: 800 }))

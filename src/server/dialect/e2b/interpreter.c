@@ -282,10 +282,8 @@ static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
             take_lines(x, out);
         }
     }
-    if (n == 0 && !x->ended) { /* the kernel died */
-        cay__buf_str(out, "{\"type\":\"unexpected_end_of_execution\"}\n");
-        x->ended = true;
-    }
+    if (n == 0 && !x->ended) /* the kernel died */
+        return CAY__PUMP_WORK;
     if (x->ended)
         return CAY__PUMP_END;
     if (now_ms() - x->quiet_since >= BEAT_MS) {
@@ -293,6 +291,20 @@ static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
         x->quiet_since = now_ms();
     }
     return CAY__PUMP_ON;
+}
+
+/* A kernel that died is told as an error, which SDKs know: a kind that they do not know they take for success. It is told once it is gone, so that whoever asks next gets a new one. */
+static int tell_death(cay__pump *pump, cay__buf *out)
+{
+    run *x = pump->self;
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 10000 };
+    cay_exit e = { .size = sizeof e };
+    char how[40] = "";
+    if (cay_proc_wait(x->p, &soon, &e, NULL) == 0)
+        snprintf(how, sizeof how, e.signal ? " by signal %d" : " with code %d", e.signal ? e.signal : e.code);
+    cay__buf_fmt(out, "{\"type\":\"error\",\"name\":\"UnexpectedEndOfExecution\",\"value\":\"the kernel ended%s before the execution did\",\"traceback\":\"\"}\n", how);
+    x->ended = true;
+    return CAY__PUMP_END;
 }
 
 /* Whoever goes before the end stops what was asked for. */
@@ -358,7 +370,7 @@ static int on_execute(cay__req *r, cay_err *err)
     run *x = cay__alloc(sizeof *x);
     *x = (run){ .p = p, .line = CAY__BUF(LINE_MAX_BYTES), .quiet_since = now_ms() };
     cay__str_copy(x->id, sizeof x->id, r->id);
-    const cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = 1000, .self = x, .pull = pull, .close = done };
+    const cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = 1000, .self = x, .pull = pull, .work = tell_death, .close = done };
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     return cay__reply_pump(r, 200, "application/x-ndjson", &pump);
 }

@@ -2,7 +2,7 @@
 // kernel.js CODE_FD SAID_FD MARK: what node runs for kernel_host.py. Code comes as {"code","env","typescript"} with a zero byte behind it; results and
 // errors go out so, {"type":"end"} last, after the mark on both streams. node's own REPL evaluates: names stay, await works at the top.
 'use strict'
-const fs = require('node:fs'), repl = require('node:repl'), util = require('node:util'), { PassThrough, Writable } = require('node:stream')
+const fs = require('node:fs'), net = require('node:net'), repl = require('node:repl'), util = require('node:util'), { PassThrough, Writable } = require('node:stream')
 const [codeFd, saidFd, mark] = [Number(process.argv[2]), Number(process.argv[3]), process.argv[4]]
 const KINDS = { 'text/html': 'html', 'text/markdown': 'markdown', 'image/svg+xml': 'svg', 'image/png': 'png', 'image/jpeg': 'jpeg', 'application/pdf': 'pdf', 'text/latex': 'latex', 'application/json': 'json', 'application/javascript': 'javascript', 'text/plain': 'text' }
 const say = event => {
@@ -66,7 +66,8 @@ async function run({ code, env, typescript }) {
   say({ type: 'end' })
 }
 let held = Buffer.alloc(0), queue = Promise.resolve()
-fs.createReadStream(null, { fd: codeFd }).on('data', data => {
+// By the loop: a thread that waits in read() would keep process.exit() from ending.
+new net.Socket({ fd: codeFd, readable: true, writable: false }).on('data', data => {
   held = Buffer.concat([held, data])
   for (let at; (at = held.indexOf(0)) >= 0; held = held.subarray(at + 1)) {
     const request = JSON.parse(held.subarray(0, at).toString())
