@@ -2,6 +2,8 @@
 // Routes of the Cloudflare bridge that the JavaScript client does not ask for: by hand.
 import { test, before, after } from 'node:test'
 import assert from 'node:assert/strict'
+import { request } from 'node:http'
+import WebSocket from 'ws'
 
 const url = process.env.CAY_URL, headers = { authorization: `Bearer ${process.env.CAY_KEY}` }
 const ask = async (method, path, body) => {
@@ -73,4 +75,80 @@ test('a session: its commands share a shell, and their output comes as it is pri
   assert.equal((await exec('true', 'x'.repeat(129))).status, 400)
   assert.equal((await ask('DELETE', `/v1/sandbox/${id}/session/${sid}`))[1].success, true)
   assert.equal((await ask('DELETE', `/v1/sandbox/${id}/session/${sid}`))[1].success, false)
+})
+const until = async what => { for (let i = 0; i < 400; i++) { if (await what()) return true; await new Promise(r => setTimeout(r, 25)) } return false }
+const run = async cmd => { const r = await fetch(`${url}/v1/sandbox/${id}/exec`, { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify({ argv: ['sh', '-c', cmd] }) }); assert.match(await r.text(), /"exit_code":0/) }
+const members = tar => { // names of an archive's members
+  const names = []
+  for (let at = 0; at + 512 <= tar.length && tar[at]; at += 512 + 512 * Math.ceil(parseInt(tar.toString('latin1', at + 124, at + 136), 8) / 512)) names.push(tar.toString('utf8', at, tar.indexOf(0, at)))
+  return names
+}
+test('persist leaves out what it is told to, and only that', async () => {
+  await run('cd /workspace && mkdir -p skip/deep keep/skip odd && touch a.txt b.log skip/x skip/deep/y keep/x keep/y keep/skip/z "odd/with blank" && ln -s ../a.txt keep/link')
+  const persist = async q => { const r = await fetch(`${url}/v1/sandbox/${id}/persist${q}`, { method: 'POST', headers }); return [r.status, Buffer.from(await r.arrayBuffer())] }
+  const names = async q => { const [status, tar] = await persist(q); assert.equal(status, 200); return members(tar).filter(n => n !== './').map(n => n.replace(/^\.\/|\/$/g, '')).sort() }
+  const all = await names(''), gone = all.filter(n => /^skip(\/|$)|^keep\/y$|^odd\/with/.test(n))
+  assert.ok(['a.txt', 'keep/link', 'keep/skip/z', 'keep/y', 'odd/with blank', 'skip/deep/y', 'skip/x'].every(n => all.includes(n)), all.join())
+  assert.deepEqual(await names(`?excludes=${encodeURIComponent('skip,keep/y,odd/with blank')}`), all.filter(n => !gone.includes(n)))
+  assert.deepEqual(await names('?excludes=none'), all)
+  assert.deepEqual(await names('?excludes='), all)
+  for (const bad of ['../etc', 'a,b/../../c', Array(200).fill('x').join()]) assert.equal((await persist(`?excludes=${encodeURIComponent(bad)}`))[0], 400, bad.slice(0, 20))
+  // What is brought back by it is what was there.
+  const [, tar] = await persist('?excludes=skip')
+  await run('cd /workspace && rm -rf keep skip')
+  assert.equal((await fetch(`${url}/v1/sandbox/${id}/hydrate`, { method: 'POST', headers, body: tar })).status, 200)
+  await run('cd /workspace && [ -e keep/skip/z ] && [ "$(readlink keep/link)" = ../a.txt ] && [ ! -e skip ]')
+})
+const terminal = (query, more = { headers }) => new Promise((done, fail) => {
+  const t = { text: '', said: [], ws: new WebSocket(`${url.replace('http', 'ws')}/v1/sandbox/${id}/pty?${query}`, more) }
+  t.closed = new Promise(r => t.ws.on('close', code => r(code)))
+  t.type = s => t.ws.send(Buffer.from(s), { binary: true })
+  t.prints = async what => assert.ok(await until(() => what.test(t.text)), `${what}: ${JSON.stringify(t.text)}`)
+  t.ws.on('message', (data, binary) => { if (binary) t.text += data; else t.said.push(JSON.parse(data)) })
+  t.ws.on('open', () => done(t)); t.ws.on('error', fail)
+})
+test('a terminal: its size changes, and by its session it is found again with what it printed', async () => {
+  const a = await terminal('session=term-1&cols=90&rows=20')
+  assert.ok(await until(() => a.said.some(m => m.type === 'ready')))
+  a.type('x=7; echo "size $(stty size)"\n')
+  await a.prints(/size 20 90/)
+  a.ws.send(JSON.stringify({ type: 'resize', cols: 101, rows: 31 }))
+  assert.ok(await until(async () => { a.type('echo "size $(stty size)"\n'); await new Promise(r => setTimeout(r, 50)); return /size 31 101/.test(a.text) }))
+  for (const bad of ['{"type":"resize","cols":0,"rows":1}', '{"type":"resize","cols":99999,"rows":1}', '{"type":"other"}', 'no']) a.ws.send(bad)
+  assert.ok(await until(() => a.said.filter(m => m.type === 'error').length === 4), JSON.stringify(a.said))
+  a.type('(sleep 0.2; echo "wh""ile away") &\n')
+  a.ws.terminate()
+  await a.closed
+  const b = await terminal('session=term-1')
+  await b.prints(/size 20 90[^]*size 31 101[^]*while away/)
+  b.type('echo "still $x, $(stty size)"\n')
+  await b.prints(/still 7, 31 101/)
+  const other = await terminal('session=term-2'), none = await terminal('', {}).then(() => assert.fail(), e => e.message), query = await terminal(`authorization=${encodeURIComponent(`Bearer ${process.env.CAY_KEY}`)}`, {})
+  for (const t of [other, query]) { t.type('echo "other [$x]"\n'); await t.prints(/other \[\]/); assert.ok(!/still 7/.test(t.text)) }
+  assert.match(none, /401/)
+  b.type('exit 3\n')
+  assert.equal(await b.closed, 1000)
+  assert.deepEqual(b.said.at(-1), { type: 'exit', code: 3 })
+  for (const bad of ['cols=x', 'cols=99999', 'session=a/b']) await assert.rejects(terminal(bad), /400/, bad)
+  for (const t of [other, query]) { t.ws.terminate(); await t.closed }
+})
+test('a tunnel is there until it is taken away', async () => {
+  const port = Number(new URL(url).port)
+  const get = (u, cookie) => new Promise((done, fail) => request({ host: '127.0.0.1', port, path: u.pathname + u.search, headers: { host: u.host, ...(cookie ? { cookie } : {}) } }, r => { r.resume(); r.on('end', () => done(r)) }).on('error', fail).end())
+  await run('cd /tmp && setsid python3 -m http.server 8123 >/dev/null 2>&1 & ')
+  const [status, made] = await ask('POST', `/v1/sandbox/${id}/tunnel/8123`)
+  assert.deepEqual([status, made.port, new URL(made.url).host], [200, 8123, made.hostname])
+  const u = new URL(made.url)
+  let first
+  assert.ok(await until(async () => (first = await get(u)).statusCode < 400), String(first?.statusCode))
+  const cookie = first.headers['set-cookie']?.[0].split(';')[0], plain = new URL('/', u)
+  if (cookie) assert.equal((await get(plain, cookie)).statusCode, 200)
+  assert.equal((await get(plain)).statusCode, 401)
+  assert.equal((await ask('DELETE', `/v1/sandbox/${id}/tunnel/8123`))[0], 204)
+  assert.deepEqual([(await get(u)).statusCode, (await get(plain, cookie)).statusCode], [403, 401])
+  assert.equal((await ask('DELETE', `/v1/sandbox/${id}/tunnel/8123`))[0], 204)
+  for (const bad of ['80', '3000', '70000', 'x']) assert.equal((await ask('DELETE', `/v1/sandbox/${id}/tunnel/${bad}`))[0], 400, bad)
+  assert.equal((await ask('DELETE', '/v1/sandbox/caaaaaaaaaaaaaaaaaaa/tunnel/8123'))[0], 404)
+  const [, again] = await ask('POST', `/v1/sandbox/${id}/tunnel/8123`)
+  assert.notEqual(new URL(again.url).search, u.search) // what was taken away does not come back
 })
