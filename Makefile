@@ -43,7 +43,7 @@ templates-test: deps build ## build and use the templates that we ship: network 
 	@tests/system/test_templates.sh $(BUILD)/cay templates $(or $(NAMES),base python-data-science code-server claude codex browser cloud)
 
 attack-mutants: deps ## take each defence away and see its attack case turn red
-	@tools/need tests/attack/mutants "the mutant runner" && tests/attack/mutants && tests/attack/mutants-archives && tests/server/mutants
+	@tools/need tests/attack/mutants "the mutant runner" && tests/attack/mutants && tests/attack/mutants-tests && tests/server/mutants
 
 install: build ## install below PREFIX (/usr/local), or below DESTDIR for packagers
 	@meson install -C $(BUILD) --no-rebuild

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "intercept.h"
+#include <base/mutant.h>
 
 void mask_add(mask *m, const char *bytes, size_t len)
 {
-    if (!len)
+    if (!len || CAY__MUTANT("secret-mask"))
         return;
     for (const needle *n = m->needles; n; n = n->next)
         if (n->len == len && !memcmp(n->bytes, bytes, len))

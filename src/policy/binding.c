@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bindings from text and back, and those that cannot stand beside each other. */
 #include "binding.h"
+#include <base/mutant.h>
 #include <base/str.h>
 #include <stdio.h>
 #include <strings.h>
@@ -247,8 +248,10 @@ int cay__bindings_check(const cay__policy *p, cay_err *err)
 size_t cay__binding_fits(const cay__binding *b, bool tls, const char *host, uint16_t port)
 {
     size_t n = strlen(b->host), len = strlen(host);
-    if (b->tls != tls || b->port != port)
+    if ((b->tls != tls || b->port != port) && !CAY__MUTANT("secret-clear"))
         return 0;
+    if (CAY__MUTANT("secret-name"))
+        return CAY__NAME_MAX + 1;
     if (!b->below)
         return strcmp(b->host, host) ? 0 : CAY__NAME_MAX + 1;
     return len > n + 1 && host[len - n - 1] == '.' && !strcmp(host + len - n, b->host) ? n : 0;
@@ -277,9 +280,9 @@ size_t cay__binding_find(const cay__policy *p, bool tls, const char *host, uint1
     *many = false;
     for (size_t i = 0; exact && i < p->nbindings; i++) {
         const cay__binding *b = &p->bindings[i];
-        if (cay__binding_fits(b, tls, host, port) != exact || (b->methods && !(b->methods & bit)))
+        if (cay__binding_fits(b, tls, host, port) != exact || (b->methods && !(b->methods & bit) && !CAY__MUTANT("secret-method")))
             continue;
-        if (strcmp(b->path, "/") != 0 && !(plain && path_holds(b->path, target, n)))
+        if (strcmp(b->path, "/") != 0 && !CAY__MUTANT("secret-path") && !(plain && path_holds(b->path, target, n)))
             continue;
         for (size_t k = 0; k < found; k++)
             if (one_place(b, use[k]))

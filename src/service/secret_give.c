@@ -5,6 +5,7 @@
 #include "spec.h"
 #include <base/call.h>
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <cay/policy.h>
 #include <fcntl.h>
@@ -74,6 +75,8 @@ static void add_env(cay_create *c, cay__arena *mem)
             continue;
         cay__id_make(id, 'v');
         snprintf(text, sizeof text, "cay-secret-%s", id);
+        if (CAY__MUTANT("secret-inside") && getenv(c->secrets[i].name))
+            snprintf(text, sizeof text, "%s", getenv(c->secrets[i].name));
         env[n++] = (cay_pair){ c->secrets[i].name, cay__arena_str(mem, text) };
     }
     for (size_t i = 0; i < old; i++) /* what the caller says comes last, and wins */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_limits PROVIDER: allow-lists of agents, held by the kernel and by the file calls.
+ * test_limits PROVIDER: allow-lists of agents, held by the kernel and by the file calls (S-70).
  */
 #include "box.h"
 #include <sys/syscall.h>

@@ -171,7 +171,7 @@ static void servers_that_behave_badly_are_told_of(void **state)
     (void)state;
     const cay_model_open_spec once = { .retries = CAY_NO_RETRY };
     refused("auth", once, CAY_EAUTH, "model_http", "request req_7");
-    refused("redirect", once, CAY_EUPSTREAM, "model_http", "302");
+    refused("redirect", once, CAY_EUPSTREAM, "model_http", "302"); /* S-69: the key goes nowhere else */
     refused("html", once, CAY_EUPSTREAM, "model_answer", NULL);
     refused("list", once, CAY_EUPSTREAM, "model_answer", NULL);
     refused("empty", once, CAY_EUPSTREAM, "model_answer", NULL);

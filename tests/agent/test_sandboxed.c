@@ -934,6 +934,7 @@ static void runs_become_memories(void **state)
 }
 
 /* Who consolidates is not watched by anybody, whatever the run was allowed to. */
+/* S-70: who has no shell cannot ask for one, and memories are written in their directory alone. */
 static void consolidating_runs_nothing(void **state)
 {
     (void)state;

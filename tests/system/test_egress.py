@@ -150,10 +150,16 @@ def blocked_ranges_stay_blocked(lab):
     assert b"blocked_range" in reset(s)
     out = {x for x in lab.capture.seen - before if x[1:] != (RESOLVER, 53)}
     assert not out, out
-    for own in ("192.0.2.1", "2001:db8:ffff::1"):  # egress's own host, which is in no such range
+    for own, family in (("192.0.2.1", socket.AF_INET), ("2001:db8:ffff::1", socket.AF_INET6)):  # egress's own host, which is in no such range
+        listener = inside(lab.up.fd, lambda: socket.create_server((own, 8080), family=family))
+        listener.setblocking(False)
         lab.resolver.table["own.test"] = [own]
         assert reset(b.connect(own, 8080)) == "reset"
         assert reset(b.connect("own.test", 8080)) == "reset"
+        try:
+            raise AssertionError(f"{own} was reached from {listener.accept()[1]}")
+        except BlockingIOError:
+            listener.close()
         b.last(event="connect", verdict="deny", addr=own, reason="own_address")
 
 
@@ -484,6 +490,26 @@ def limits_hold(lab):
     while time.time() - began < 1.5:
         got += len(s.recv(65536))
     assert 1.0e6 < got < 2.2e6, f"{got} bytes in 1.5 s at 1 MB/s"
+    s.close()
+    # The same for what leaves, counted where it arrives.
+    arrived = []
+
+    def drain(c):
+        while d := c.recv(65536):
+            arrived.append(len(d))
+
+    lab.serve(HOST4 % 55, 5002, drain)
+    b.set(rules("lim.test:5002") + "rate up 1000000\n")
+    s = b.connect("lim.test", 5002)
+    s.setblocking(False)
+    began = time.time()
+    while time.time() - began < 1.5:
+        try:
+            s.send(bytes(65536))
+        except BlockingIOError:
+            time.sleep(0.005)
+    got = sum(arrived)
+    assert 1.0e6 < got < 2.2e6, f"{got} bytes left in 1.5 s at 1 MB/s"
 
 
 def silence_and_slowness(lab):
@@ -495,8 +521,7 @@ def silence_and_slowness(lab):
 
     lab.serve(HOST4 % 56, 5000, slow)
     lab.resolver.table["slow.test"] = [HOST4 % 56]
-    lab.resolver.table["hole.test"] = ["192.0.2.99"]
-    b = lab.box(rules("slow.test:5000", "hole.test:5000", "gone.test:5000", "broken.test:80", "slow.test:5999"))
+    b = lab.box(rules("slow.test:5000", "gone.test:5000", "broken.test:80", "slow.test:5999"))
     s = b.connect("slow.test", 5000)
     s.sendall(b"x")
     s.shutdown(socket.SHUT_WR)
@@ -515,6 +540,54 @@ def silence_and_slowness(lab):
     s.sendall(b"x")
     assert s.recv(1) == b"0", "an answer that was cut is asked for by TCP"
     lab.resolver.cut = False
+
+
+def half_open_connections_end_and_hold_nobody_up(lab):
+    """Who says nothing, who says half of it, and a place that takes every packet and answers none: each ends, with its reason, all in one time-out."""
+    lab.serve(HOST4 % 61, 5000, echo)
+    lab.serve(HOST4 % 61, 443, echo)
+    for name in ("half.test", "mute.test"):
+        lab.resolver.table[name] = [HOST4 % 61]
+    lab.world.ip("route", "add", "blackhole", "198.51.100.99", "table", "local")
+    lab.resolver.table["hole.test"] = ["198.51.100.99"]
+    b = lab.box(rules("half.test:5000", "mute.test", "hole.test:5000", "hole.test:80"))
+    b.look_up("mute.test"), b.look_up("hole.test")
+    n, before, began = lab.fds(), lab.capture.so_far(), time.time()
+    silent = [b.connect("mute.test", 443, 40) for _ in range(40)]
+    for s in silent[:10]:
+        s.sendall(client_hello("mute.test")[:60])
+    heads = [b.connect("mute.test", 80, 40) for _ in range(10)]
+    for s in heads:
+        s.sendall(b"GET / HTTP/1.1\r\nHost: mu")
+    dialled = [b.connect("hole.test", 5000, 40) for _ in range(40)]
+    web = b.connect("hole.test", 80, 40)
+    web.sendall(b"GET / HTTP/1.1\r\nHost: hole.test\r\n\r\n")
+    live = b.connect("half.test", 5000)
+    for _ in range(3):
+        assert said(live, b"x") == b"x", "others wait for them"
+        answers(b, b.look_up("half.test"))
+    # One whose other end vanishes later is asked after by the kernel.
+    out = subprocess.run(["nsenter", f"--net=/proc/{lab.up.pid}/ns/net", "ss", "-tno", "dst", HOST4 % 61], capture_output=True, text=True).stdout
+    assert "keepalive" in out, out
+    for s in silent + heads:
+        assert reset(s) == "reset"
+    assert time.time() - began > 9, "before its time"
+    b.last(event="connect", verdict="deny", name="mute.test", port=443, reason="hello_timeout")
+    b.last(event="connect", verdict="deny", name="mute.test", port=80, reason="hello_timeout")
+    for s in dialled:
+        assert reset(s) == "reset"
+    b.last(event="connect", verdict="fail", name="hole.test", port=5000, reason="connect_timeout")
+    got = reset(web)
+    assert b" 504 " in got and b"connect_timeout" in got, got
+    assert said(live, b"y") == b"y", "a live one was ended, too"
+    new = {x for x in lab.capture.so_far() - before if x[1:] != (RESOLVER, 53)}
+    assert new == {(6, "198.51.100.99", 5000), (6, "198.51.100.99", 80), (6, HOST4 % 61, 5000)}, new
+    for s in (live, web):
+        s.close()
+    until = time.time() + 10
+    while lab.fds() > n and time.time() < until:
+        time.sleep(0.05)
+    assert lab.fds() <= n, "descriptors were lost"
 
 
 def records_are_escaped_and_bounded(lab):

@@ -13,7 +13,9 @@ export CAY_HOME CAY_LIBEXEC CAY_POOL
 cay="timeout -k1 30 $build/cay"
 value=sentinel-$$-VALUE-never-inside
 other=sentinel-$$-OTHER-never-inside
-n=0 bad=0 id=
+told=$CAY_HOME.told # what we say of it, for the search
+mkdir "$told"
+n=0 bad=0 id= server= follower=
 
 check() { # WHAT COMMAND…
     n=$((n + 1)) what=$1
@@ -27,6 +29,7 @@ run_dir() { tr '\0' '\n' <"/proc/$(keeper)/cmdline" | sed -n 3p; }
 pid_of() { cut -d' ' -f1 "$run/$1.pid"; }
 fetch() { $cay exec "$id" -- curl -sS -m 10 "$1" 2>&1 </dev/null; }
 tidy() {
+    for p in $server $follower; do kill "$p" 2>/dev/null; done
     [ -n "$id" ] && $cay rm -f "$id" >/dev/null 2>&1
     k=$(keeper)
     [ -n "$k" ] && kill "$k"
@@ -34,7 +37,7 @@ tidy() {
         [ -n "$k" ] && kill -0 "$k" 2>/dev/null || break
         sleep 0.25
     done
-    rm -rf "$CAY_HOME"
+    rm -rf "$CAY_HOME" "$told"
 }
 trap tidy EXIT
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
@@ -97,6 +100,62 @@ P
     done
     rm -f "$CAY_HOME.py"
 fi
+
+# Nor in what is told: events, the network's records, spans, requests to a server, and what fails.
+until_() { # COMMAND…
+    for i in $(seq 120); do
+        "$@" && return
+        sleep 0.25
+    done
+    return 1
+}
+fails() { # WORD…: of cay; what it says is kept
+    $cay "$@" >>"$told/failures" 2>&1 </dev/null && echo "worked: $*" >>"$told/worked"
+}
+heard() { $cay exec "$id" -- true </dev/null; grep -q '"kind":"exec"' "$told/events"; }
+told_of() { grep '"kind":"net"' "$told/events" | grep -q "\"name\":\"$1\""; }
+env -u KEY timeout -k1 120 "$build/cay" events --json "$id" >"$told/events" 2>&1 </dev/null &
+follower=$!
+env -u KEY "$build/cay-server" --home "$CAY_HOME" --listen "unix:$told/sock" --trace "$told/spans" --log "$told/requests" >"$told/server" 2>&1 </dev/null &
+server=$!
+until_ heard
+until_ grep -q "listening on unix:" "$told/server"
+served="$cay --host unix:$told/sock"
+CAY_API_KEY=$($cay key create --scope tenant </dev/null)
+export CAY_API_KEY
+$served exec "$id" -- curl -sS -m 10 https://api.test:8443/v1/served >"$told/served" 2>&1 </dev/null
+check "a request by way of the server gets it" grep -q "path=/v1/served auth=Bearer $value" "$NETLAB/seen"
+$served exec "$id" -- sh -c 'curl -sS -m 10 https://other.test/; echo "$KEY" >&2; exit 3' >"$told/served-failure" 2>&1 </dev/null
+check "events tell of the request" until_ told_of api.test
+check "and of a refusal" until_ told_of other.test
+for verb in "net log" "net log --json" "net blocked" "net show --json" inspect logs ps; do
+    $cay $verb "$id" >>"$told/shown" 2>&1 </dev/null
+done
+$cay secret ls >>"$told/shown" 2>&1 </dev/null
+kill $server # spans are written when it ends, at the latest
+wait $server
+server=
+unset CAY_API_KEY
+$cay trace --list "$told/spans" >"$told/traces" 2>&1 </dev/null
+for one in $($cay -q trace --list "$told/spans" </dev/null); do $cay trace "$told/spans" "$one" >>"$told/traces" 2>&1 </dev/null; done
+check "the server's spans are shown, with where a command went" grep -q api.test "$told/traces"
+fails run $bound -- /no/such/program
+fails run $bound -- sh -c 'echo "$KEY" >&2; exit 3'
+fails create --net good.test --secret KEY=env:KEY@api.test:8443
+fails create --net tls://api.test:8443 --secret KEY=env:KEY@api.test:8443,header:Host
+fails secret bind "$id" KEY=env:KEY@other.test
+fails create --net tls://api.test:8443 --secret "KEY=file:$CAY_HOME/no-such-file@api.test:8443"
+KEY="$value
+X-More: y"
+fails create $bound
+KEY=$value$(head -c 100000 /dev/zero | tr '\0' x)
+fails create $bound
+KEY=$value
+check "what cannot be is refused" [ ! -e "$told/worked" ]
+check "errors are told" grep -q "no rule allows" "$told/failures"
+check "the search finds a planted one" sh -c "echo '$value' >'$told/planted'; grep -rsq 'sentinel-$$' '$told'; rc=\$?; rm '$told/planted'; exit \$rc"
+check "no event, record, span, log or error has it" sh -c "! grep -rsl 'sentinel-$$' '$told' >&2"
+[ $bad = 0 ] || { grep -rsl "sentinel-$$" "$told"; cat "$told/worked" "$told/server" "$told/traces" "$told/failures"; }
 
 # Deaths, a change, the end.
 kill -9 "$(pid_of intercept)"
