@@ -249,11 +249,18 @@ if [ "$provider" = native ] && "$cay" doctor | grep -q 'on *egress-policy'; then
     run "$cay" net allow "$nid" db.example.org:5432; is 0 && run "$cay" net why "$nid" db.example.org:5432 && is 0; ok 'net allow holds at once'
     run "$cay" net deny "$nid" '**.example.org'; is 0 && run "$cay" net why "$nid" db.example.org:5432 && is 1; ok 'net deny takes allows away'
     run "$cay" net allow "$nid" 'a b'; is 1 && errs blanks; ok 'net allow refuses what cannot be read'
-    run "$cay" net set "$nid" off; is 0 && run "$cay" net show "$nid" && says off && says 'up 1 MiB/s'; ok 'net set keeps limits'
-    "$cay" exec "$nid" -- sh -c 'exec 3<>/dev/tcp/none.example.net/80' 2>/dev/null </dev/null
     "$cay" exec "$nid" -- getent hosts none.example.net >/dev/null 2>&1 </dev/null
-    run "$cay" net log "$nid"; is 0; ok 'net log can be read'
-    run "$cay" net blocked --json "$nid"; is 0 && json <"$t/out"; ok 'net blocked as JSON'
+    "$cay" exec "$nid" -- bash -c 'exec 3<>/dev/tcp/pypi.org/5432; read -r x <&3' >/dev/null 2>&1 </dev/null
+    for i in $(seq 60); do
+        run "$cay" net blocked --json "$nid"
+        says '"port": 5432' && break
+        sleep 0.2
+    done
+    is 0 && json <"$t/out" && says '"allow": "none.example.net"' && says '"allow": "pypi.org:5432"'; ok 'net blocked names the rule that would allow it'
+    run "$cay" net blocked "$nid"; is 0 && says 'WOULD ALLOW IT' && says pypi.org:5432; ok 'and as a table'
+    run "$cay" net allow "$nid" pypi.org:5432; is 0 && run "$cay" net blocked --json "$nid" && says '"allow": "allowed now"'; ok 'which then does'
+    run "$cay" net set "$nid" off; is 0 && run "$cay" net show "$nid" && says off && says 'up 1 MiB/s'; ok 'net set keeps limits'
+    run "$cay" net log "$nid"; is 0 && says none.example.net && says 5432; ok 'net log can be read'
     run "$cay" port expose --expires 1h "$nid" 8000; is 0 && says cayp_; ok 'port expose prints a token'
     run "$cay" port exposed --json "$nid"; is 0 && says 8000 && ! says cayp_; ok 'port exposed lists without it'
     run "$cay" port unexpose "$nid" 8000; is 0 && run "$cay" port unexpose "$nid" 8000 && is 1; ok 'port unexpose takes it back'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_fetch.py BUILD DRIVER [CASE…]: what manifests want from elsewhere (S-36, S-62 to S-65, S-67). Run it in tests/support/netlab with
 tests/support/gitserver as its world."""
-import json, os, shutil, subprocess, sys, tempfile, time
+import base64, json, os, shutil, subprocess, sys, tempfile, time
 
 build, driver = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 lab = os.environ.get("NETLAB")
@@ -257,6 +257,18 @@ def a_manifest_brings_them_in():
     assert code and "x" in err and "169.254.169.254" in err, err
     assert subprocess.run(["grep", "-rsq", TOKEN, home]).returncode
     assert not os.path.isdir(home + "/fetch") or not os.listdir(home + "/fetch")
+
+
+def a_sandbox_clones_with_a_credential():
+    """git inside asks as anybody; who it is stands in the request only when it has left."""
+    where = ("--net", "tls://git.test:8444", "--secret", "TOKEN=env:TOKEN@git.test:8444/private,basic:x-access-token")
+    clone = "git clone -q %s/private/repo.git r && cat r/README && git -C r fetch -q --all; echo $?; env; cat r/.git/config; ls -a ~" % TLS
+    code, out, err = cay("run", *where, "--", "sh", "-c", clone)
+    assert code == 0 and "\n0\n" in out, (out, err)
+    assert TOKEN not in out + err and "x-access-token" not in out, out
+    assert "/private/repo.git/git-upload-pack Basic " + base64.b64encode(b"x-access-token:" + TOKEN.encode()).decode() in seen(), seen()[-2000:]
+    code, out, err = cay("run", *where[:2], "--", "sh", "-c", "GIT_SSL_NO_VERIFY=1 GIT_TERMINAL_PROMPT=0 git clone -q %s/private/repo.git r" % TLS)
+    assert code and "Username" in err, (out, err)  # without a binding the server asks
 
 
 def the_sandboxes_are_gone():

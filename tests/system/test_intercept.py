@@ -311,6 +311,19 @@ try:
     check("bandwidth is limited here, too", n > 200000 and took > 1.5, (n, took))
     c.close()
 
+    odd, coded = "k3y-VALUE a&b=c/d", "k3y-VALUE%20a%26b%3Dc%2Fd"
+    asked = memfd(b"cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/q,query:key\n", False)
+    code, reason, msg, _ = box(BIND, 63, [asked, secrets(KEY=odd), vault], 6)
+    check("a query parameter can be bound", code == 0, (reason, msg))
+    c = client(inside(flow(good)))
+    for sent, want in (("/q", "/q?key=" + coded), ("/q/x?one=1", "/q/x?one=1&key=" + coded), ("/q?key=mine&one=1&k%65y=mine;two=2", "/q?one=1&two=2&key=" + coded),
+                       ("/other?key=mine&one=1", "/other?one=1"), ("/qq?one=1", "/qq?one=1")):
+        c.request("GET", sent)
+        text = c.getresponse().read().decode()
+        check("%s arrives as it should" % sent, seen[-1][1] == want and "Authorization" not in seen[-1][2], seen[-1])
+        check("its answer has it not", coded not in text and odd not in text and ("*" * len(coded) in text) == (coded in want), text)
+    c.close()
+
     prog.kill()
     prog.wait()
     os.environ["CAY_INTERCEPT_IDLE_MS"] = "1500" # heeded by a build with fault points

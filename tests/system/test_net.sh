@@ -246,6 +246,40 @@ case_operator() {
     reaches http://other.test/
 }
 
+case_service() { # of the host, under a name that its operator gives; cay makes the sandboxes
+    python3 -c 'import http.server, sys
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200), self.end_headers(), self.wfile.write(b"hello from the host\n")
+s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), H)
+print(s.server_address[1], flush=True)
+s.serve_forever()' >"$dir/port" 2>/dev/null &
+    served=$!
+    for i in $(seq 100); do [ -s "$dir/port" ] && break; sleep 0.1; done
+    id=$(timeout 20 "$cay" create --net db.host:8000 </dev/null)
+    made="$made $id"
+    refused http://db.host:8000/ # a rule of the sandbox's own does not make one
+    refused "http://127.0.0.1:$(cat "$dir/port")/"
+    printf 'cay-net 1\nmode all\nservice db.host:8000 127.0.0.1:%s\n' "$(cat "$dir/port")" >"$CAY_HOME/egress.new"
+    mv "$CAY_HOME/egress.new" "$CAY_HOME/egress.conf"
+    comes_back http://db.host:8000/
+    timeout 20 "$cay" net log "$id" </dev/null | grep -q 'allow connect db.host:8000 at 127.0.0.1' || fail "no record of it: $(timeout 20 "$cay" net log "$id" </dev/null)"
+    refused "http://127.0.0.1:$(cat "$dir/port")/"
+    with=$id
+    id=$(timeout 20 "$cay" create --net good.test </dev/null)
+    made="$made $id"
+    refused http://db.host:8000/ # nobody's who does not name it
+    id=$with
+    rm "$CAY_HOME/egress.conf"
+    for i in $(seq 40); do
+        get http://db.host:8000/ | grep -q "^hello from" || break
+        sleep 0.25
+    done
+    refused http://db.host:8000/
+    kill $served
+    wait $served 2>/dev/null
+}
+
 case_secret() { # a value that the server sees and the sandbox does not
     [ -x "$build/cay-intercept" ] || { echo "  skipped: cay-intercept is not built"; return; }
     create good.test
@@ -300,6 +334,27 @@ case_events() { # decisions are events, too, from the first one of this state di
     wait $follower 2>/dev/null
     grep '"kind":"net"' "$dir/events" | grep -q '"reason":"deny".*"name":"other.test"' || fail "no event of a refusal: $(cat "$dir/events")"
     grep '"kind":"net"' "$dir/events" | grep -q '"reason":"allow".*"name":"good.test"' || fail "no event of a flow: $(cat "$dir/events")"
+}
+
+case_no_nftables() { # the third choice is said to be one
+    [ "${FAULTS:-0}" = 1 ] || { echo "  skipped: needs a build with fault points"; return; }
+    was=$CAY_HOME CAY_HOME=$dir/soft
+    mkdir -m 700 "$CAY_HOME"
+    export CAY_FAULT=zygote.netns.nft=fail
+    id=$(timeout 60 "$cay" create --net http://good.test:80 </dev/null) || fail "create failed"
+    timeout 20 "$cay" doctor </dev/null >"$dir/doctor" 2>&1
+    grep -q 'soft *egress-policy' "$dir/doctor" || fail "doctor says: $(cat "$dir/doctor")"
+    timeout 20 "$cay" create --net all </dev/null >"$dir/err" 2>&1 && fail "all ports were promised"
+    grep -q 'no nftables' "$dir/err" || fail "$(cat "$dir/err")"
+    timeout 20 "$cay" create --require egress-policy </dev/null >"$dir/err" 2>&1 && fail "who requires it got it"
+    reaches http://good.test/
+    refused http://other.test/
+    timeout 20 "$cay" rm -f "$id" >/dev/null 2>&1
+    unset CAY_FAULT
+    k=$(keeper)
+    kill "$k"
+    for i in $(seq 40); do kill -0 "$k" 2>/dev/null || break; sleep 0.25; done
+    CAY_HOME=$was
 }
 
 case_nobody() { # who egress is
