@@ -76,7 +76,7 @@ static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     char text[CAY_KEY_LEN + 1], made[300];
-    const char *url;
+    const char *url = NULL;
     const cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = verb->name };
     if (choose_url(a, made, sizeof made, &url, &err) < 0)
         return cli_usage(verb, &err);
