@@ -196,15 +196,16 @@ void box_stop(box *b, const char *reason, bool forget_files)
     CAY_FAULT("keeper.stop.killed");
 }
 
-/* An overlay answers for the filesystem it writes to, and one with a project quota, or a disk of its own, for that: no larger than the limit. */
+/* An overlay answers for the filesystem it writes to: a disk of its own, one with a project quota as if it were as large as that, else the host's. */
 bool disk_look(box *b)
 {
     char path[40], n[21];
     struct statfs st;
     cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)b->pid), "/root", NULL);
-    if (statfs(path, &st) < 0 || st.f_blocks > b->limits.disk / (uint64_t)st.f_bsize / 8 * 9 + 256)
+    if (!(b->flags & (CAY_CREATE_DISK | CAY_CREATE_QUOTA)) || statfs(path, &st) < 0 ||
+        (!(b->flags & CAY_CREATE_DISK) && st.f_blocks + 1 - b->limits.disk / (uint64_t)st.f_bsize > 2))
         return false;
     b->disk_used = (st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
     b->disk_inodes = st.f_files - st.f_ffree;
-    return st.f_bavail < st.f_blocks / 64 + 1 || st.f_ffree < st.f_files / 64 + 1;
+    return st.f_bavail < st.f_blocks / 64 + 1 || (st.f_files && st.f_ffree < st.f_files / 64 + 1);
 }

@@ -118,6 +118,7 @@ enum {
     CAY_CREATE_UID0 = 1u << 6,      /* single-id map: the one id is 0 inside */
     CAY_CREATE_IMAGE = 1u << 8,     /* the layer is an image's: a root filesystem of its own, without the host's /usr */
     CAY_CREATE_DISK = 1u << 9,      /* the last descriptor is a detached mount of its own: what is written lives there, and it is the limit */
+    CAY_CREATE_QUOTA = 1u << 11,    /* a project quota will hold its disk limit */
     CAY_CREATE_ON = 1u << 7,        /* the first grant is shown copy-on-write: what is written stays in sandboxes/ID/on */
     CAY_CREATE_NET = 1u << 10,      /* the last descriptor (before it that of DISK) is its policy, as NET SET has it, and NET the answer, once it holds */
 };

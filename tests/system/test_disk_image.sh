@@ -10,9 +10,15 @@ unset CAY_PROVIDER
 mkdir -m 700 "$tmp/run"
 passed=0 failed=0
 finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    for CAY_HOME in "$tmp/small/home" "$tmp/home"; do
+        for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
+        pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+        [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+        for _ in $(seq 50); do
+            mountpoint -q "$tmp/small" || break
+            umount "$tmp/small" 2>/dev/null || sleep 0.1
+        done
+    done
     rm -rf --one-file-system "$tmp"
 }
 trap finish EXIT
@@ -116,6 +122,16 @@ ok "a full one can be stopped" c kill "$id" >/dev/null
 ok "and started" c resume "$id" >/dev/null
 ok "with its files" same "$(c exec "$id" -- sh -c 'rm -f f* more; cat kept')" other
 
+# ---- what was required holds, or it does not start
+image="$CAY_HOME/sandboxes/$id/image"
+c kill "$id" >/dev/null
+mv "$image" "$tmp/image"
+ok "one that lost what it required does not start" not c resume "$id" >/dev/null
+ok "by name" says 'requires disk-quota'
+mv "$tmp/image" "$image"
+ok "and does when it is there again" c resume "$id" >/dev/null
+ok "with all" same "$(c exec "$id" -- cat kept)" other
+
 # ---- a throw-away one has an image without a name
 n=$(c run --disk 5m --require disk-quota -- sh -c 'i=0; while head -c 100000 /dev/zero >f$i; do i=$((i + 1)); [ $i -lt 200 ] || break; done 2>/dev/null; cat f* | wc -c')
 ok "cay run" within "$n" $((5 * M * 90 / 100)) $((5 * M * 105 / 100))
@@ -133,6 +149,17 @@ if id cay-range >/dev/null 2>&1; then
     pid=$(pgrep -f "^[^ ]*cay-keeper $tmp/u/home ")
     [ -z "$pid" ] || kill "$pid"
 fi
+
+# ---- the host's disk is not the sandbox's: one without a limit that holds is not told that it is full, nor what is used of it
+small() { (CAY_HOME="$tmp/small/home" && c "$@"); }
+truncate -s 512M "$tmp/disk" && mkfs.ext4 -q -m 0 "$tmp/disk" && mkdir "$tmp/small" && mount -o loop "$tmp/disk" "$tmp/small"
+ok "a small disk of the host" mountpoint -q "$tmp/small"
+other=$(small create --disk unlimited)
+fallocate -l $(($(stat -f -c '%a * %S' "$tmp/small") - 5000000)) "$tmp/small/hog"
+ok "a command that fails on it does so for its own reason" same "$(small exec --json "$other" -- false | json '["reason"]')" exit
+n=$(small top --once --json "$other" | grep -o '"disk": *[0-9]*' | tr -cd 0-9)
+ok "and only its own use is told" within "${n:--1}" 0 5000000
+rm "$tmp/small/hog"
 
 # ---- killed in the middle (bites where fault points are compiled in)
 boxes() { ls "$CAY_HOME/sandboxes" | grep -c '^c'; }

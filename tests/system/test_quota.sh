@@ -49,6 +49,7 @@ x() { run "$cay" exec "$id" -- "$@"; }
 # S-40: in many files, because a single one is bounded by a limit of the process already.
 x sh -c 'i=0; while head -c 1000000 /dev/zero >"$1/f$i"; do i=$((i + 1)); [ $i -lt 90 ] || break; done; exit 3' sh /workspace
 grep -qi 'no space\|quota exceeded' "$t/err"; ok 'writing ends with no space'
+run "$cay" exec --json "$id" -- sh -c 'head -c 500000 /dev/zero >more'; says '"disk"'; ok 'a result tells the reason'
 total() { x sh -c 'cat /workspace/f* /home/user/f* /tmp/f* 2>/dev/null | wc -c'; cat "$t/out"; }
 b=$(total); [ "$b" -ge $((20 * 1048576 * 95 / 100)) ] && [ "$b" -le $((20 * 1048576 * 105 / 100)) ]; ok "within five per cent of the limit ($b)"
 x sh -c 'for d in /home/user /tmp; do i=0; while head -c 100000 /dev/zero >"$d/f$i" && [ $i -lt 300 ]; do i=$((i + 1)); done; done' 2>/dev/null

@@ -219,6 +219,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
               (spec->durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) | (image ? CAY_CREATE_IMAGE : 0) |
               (spec->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
     fill_limits(&m, spec->limits);
+    if ((n->hello.features & CAY_FEAT_QUOTA) && m.disk != CAY_UNLIMITED)
+        m.flags |= CAY_CREATE_QUOTA;
     m.ttl_ms = spec->ttl_ms;
     m.idle_ms = spec->idle_ms;
     CAY_TRY(fill_fds(n, &fds, &m, spec, err));

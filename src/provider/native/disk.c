@@ -77,6 +77,17 @@ static int mount_image(int image, int *mnt, cay_err *err)
     return 0;
 }
 
+/* Its last user may still be on the way out, and its loop device with it. */
+static bool let_go(int image)
+{
+    for (int64_t end = cay__now_ms() + GONE_MS; cay__image_mounted(image);) {
+        if (cay__now_ms() >= end)
+            return false;
+        usleep(2000);
+    }
+    return true;
+}
+
 /* Its own tables take room as well, how much only mkfs knows: so it is made, looked at, and made anew with what was missing. */
 static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err *err)
 {
@@ -86,6 +97,8 @@ static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err 
     for (int i = 0; i < TRIES; i++) {
         CAY_AUTOFD at = -1;
         size = (size + BLOCK - 1) / BLOCK * BLOCK;
+        if (i && !let_go(image)) /* a device of the former size would show it cut */
+            return cay_fail_why(err, CAY_ESYS, "disk_image", "disk image: its loop device does not go away");
         if (ftruncate(image, 0) < 0 || ftruncate(image, (off_t)size) < 0)
             return cay_fail_sys(err, CAY_ESYS, "disk image of %llu bytes", (unsigned long long)size);
         CAY_TRY(run_mkfs(image, inodes, journal, err));
@@ -148,8 +161,7 @@ int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *
     if (image < 0)
         return cay_fail_sys(err, CAY_ESYS, "open the disk image of %s", id);
     /* Its former life may still be on the way out, and holds what is about to be removed: a full disk has no other room for the next one. */
-    for (int64_t end = cay__now_ms() + GONE_MS; cay__image_mounted(image) && cay__now_ms() < end;)
-        usleep(2000);
+    let_go(image);
     CAY_TRY(mount_image(image, &at, err));
     if (cay__fs_remove(&(cay__fs){ .root = at }, "/work", true) < 0 && errno != ENOENT)
         return cay_fail_sys(err, CAY_ESYS, "disk image of %s: remove its work directory", id);

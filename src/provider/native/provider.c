@@ -22,10 +22,12 @@ static bool required(const cay_create *spec, const char *feature)
 /* A sandbox that had one goes on with it; a new one gets one when it requires a limit that holds, and nothing else holds it. */
 static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt, int *spare, cay_err *err)
 {
-    if (kept)
-        return cay__disk_kept(n->home_fd, id) ? cay__disk_again(n->home_fd, id, mnt, spare, err) : 0;
+    if (kept && cay__disk_kept(n->home_fd, id))
+        return cay__disk_again(n->home_fd, id, mnt, spare, err);
     if (!(n->hello.features & CAY_FEAT_IMAGE) || !required(spec, "disk-quota"))
         return 0;
+    if (kept)
+        return cay_fail_why(err, CAY_EISOLATION, "feature_missing", "sandbox %s requires disk-quota, and has neither a disk image nor, any more, a project quota: mount the state directory with prjquota", id);
     if (spec->on)
         return cay_fail_why(err, CAY_ENOTSUP, "disk_image_on", "disk-quota with --on wants project quota: what is written above a directory of the host does not go into a disk image");
     cay_limits l = spec->limits;
