@@ -26,14 +26,18 @@ static int copy_file(cay_sandbox *sb, const cay_call *call, const cay_fill_item 
 {
     cay_upload *up = NULL;
     char buf[65536];
-    ssize_t got;
+    ssize_t got = 1;
+    size_t left = it->len;
     CAY_TRY(cay_file_open_write(sb, call, it->path, how, &up, err));
-    while ((got = read(it->fd, buf, sizeof buf)) > 0)
-        if (!cay__fd_write_all(cay_upload_fd(up), buf, (size_t)got))
+    while (left && ((got = read(it->fd, buf, CAY_MIN(left, sizeof buf))) > 0 || (got < 0 && errno == EINTR))) {
+        if (got > 0 && !cay__fd_write_all(cay_upload_fd(up), buf, (size_t)got))
             break;
-    if (got == 0)
+        left -= (size_t)CAY_MAX(got, 0);
+    }
+    if (!left)
         return cay_upload_commit(up, call, err);
-    int rc = cay_fail_sys(err, CAY_ESYS, "copy %.120s", it->path);
+    int rc = got ? cay_fail_sys(err, CAY_ESYS, "copy %.120s", it->path)
+                 : cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy", "write %.120s: its source became shorter", it->path);
     cay_upload_abort(up);
     return rc;
 }
@@ -78,6 +82,13 @@ static int one_by_one(cay_sandbox *sb, const cay_call *call, const cay_fill *f, 
     return 0;
 }
 
+/* A link that one item makes can lead the next one elsewhere: each is then asked when it is its turn. */
+static bool fenced(const cay_call *call)
+{
+    const cay_fence *f = cay__fence_of(call);
+    return f && f->write;
+}
+
 int cay_file_fill(cay_sandbox *sb, const cay_call *call, const cay_fill *spec, cay_err *err)
 {
     CAY__OP(call, "file.fill", sb->id, err);
@@ -90,6 +101,8 @@ int cay_file_fill(cay_sandbox *sb, const cay_call *call, const cay_fill *spec, c
         return one_by_one(sb, call, &f, err);
     CAY_TRY(cay__sandbox_files(sb, err));
     CAY_TRY(judge(sb, call, &f, err));
+    if (fenced(call))
+        return one_by_one(sb, call, &f, err);
     int rc = sb->ops->fill(sb->box, call, &f, &why);
     if (rc == CAY_ENOTSUP && !strcmp(why.reason, "fill_unsupported"))
         return one_by_one(sb, call, &f, err);

@@ -270,13 +270,18 @@ static int done_item(size_t i, const cay_fill_item *item, bool read, void *arg, 
     return 0;
 }
 
-static int fill(const cay_fill_item *items, size_t n, cay_err *err)
+static int fill_by(const cay_call *call, const cay_fill_item *items, size_t n, cay_err *err)
 {
     many m = { items, 0 };
     const cay_fill f = { .size = sizeof f, .n = n, .get = get_item, .done = done_item, .arg = &m };
-    int rc = cay_file_fill(S.sb, NULL, &f, err);
+    int rc = cay_file_fill(S.sb, call, &f, err);
     assert_int_equal(m.open, 0);
     return rc;
+}
+
+static int fill(const cay_fill_item *items, size_t n, cay_err *err)
+{
+    return fill_by(NULL, items, n, err);
 }
 
 static void many_files_come_in_one_go(void **state)
@@ -339,6 +344,40 @@ static void many_files_come_in_one_go(void **state)
     free(bytes);
 }
 
+static void many_files_stay_inside_the_fence(void **state)
+{
+    (void)state;
+    NEED(open_read);
+    NEED(symlink);
+    ERR;
+    const char *const inside[] = { "/workspace/pen", NULL };
+    const cay_fence fence = { .size = sizeof fence, .write = inside };
+    const cay_call call = { .size = sizeof call, .fence = &fence };
+    const cay_fill_item items[] = {
+        { .type = 'd', .path = "/workspace/pen", .mode = 0755, .gid = UINT32_MAX, .fd = -1 },
+        { .type = 'f', .path = "/workspace/pen/in", .mode = 0644, .gid = UINT32_MAX, .data = "in", .len = 2, .fd = -1 },
+        { .type = 'l', .path = "/workspace/pen/up", .gid = UINT32_MAX, .data = "..", .len = 2, .fd = -1 },
+        { .type = 'f', .path = "/workspace/pen/up/astray", .mode = 0644, .gid = UINT32_MAX, .data = "x", .len = 1, .fd = -1 },
+    };
+    bool there = true;
+    OK(fill_by(&call, items, 2, E));
+    file_is("/workspace/pen/in", "in");
+    assert_int_equal(fill_by(&call, items, CAY_LEN(items), E), CAY_EPERM); /* by the link that the same call makes */
+    assert_string_equal(e_.reason, "fence");
+    OK(cay_file_exists(S.sb, NULL, "/workspace/astray", &there, E));
+    assert_false(there);
+    /* as many bytes as were said, or none */
+    CAY_AUTOFD source = memfd_create("source", MFD_CLOEXEC);
+    assert_true(cay__fd_write_all(source, "longer", 6));
+    cay_fill_item part = { .type = 'f', .path = "/workspace/pen/part", .mode = 0644, .gid = UINT32_MAX, .len = 4, .fd = source };
+    OK(fill_by(&call, &part, 1, E));
+    file_is("/workspace/pen/part", "long");
+    part.len = 7;
+    assert_int_equal(fill_by(&call, &part, 1, E), CAY_EINVAL);
+    assert_string_equal(e_.reason, "path_changed_during_copy");
+    file_is("/workspace/pen/part", "long");
+}
+
 static void processes_see_what_the_api_writes(void **state)
 {
     (void)state;
@@ -362,6 +401,7 @@ tests suite_files(size_t *n)
         cmocka_unit_test(files_are_touched_with_a_users_rights),
         cmocka_unit_test(what_is_no_file_fails_at_once),
         cmocka_unit_test(many_files_come_in_one_go),
+        cmocka_unit_test(many_files_stay_inside_the_fence),
         cmocka_unit_test(processes_see_what_the_api_writes),
     };
     *n = CAY_LEN(t);
