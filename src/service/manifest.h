@@ -13,6 +13,7 @@
 #include <plan/plan.h>
 
 #define CAY__NOTE_MANIFEST "manifest"
+#define CAY__NOTE_UNUSED   "manifest-unused" /* when a sweep saw first that nobody needs a text */
 
 #define CAY__SEEN_KEY      CAY__SHA256_HEX
 

@@ -6,8 +6,8 @@
  *     {"trusted":true,"base":"/x","manifest":{…},"bytes":10485760} the same without its files; they are in manifests/KEY, as they were given
  *
  * The second is for texts of megabytes that hold nothing secret or passing: a start or snapshot, which asks only for what is passing, does
- * not read them, and who asks for all of it still gets it. Whoever writes such a file holds the directory's lock, shared, until the note is
- * there; whoever sweeps has it alone.
+ * not read them, and who asks for all of it still gets it. Whoever keeps a text holds the directory's lock, shared, until the note is there
+ * and no sweep's mark on it; whoever sweeps has it alone.
  */
 #include "archive.h"
 #include "manifest.h"
@@ -62,6 +62,17 @@ static int open_dir(const cay_service *svc, int how, int *out, cay_err *err)
     return 0;
 }
 
+/* A sweep's mark was about its former life: whoever is about to be recorded with it has all the time of a new one. */
+static int take_up(cay_service *svc, const char *key, int *dir, cay_err *err)
+{
+    if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make %s/ in the state directory", DIR_NAME);
+    CAY_TRY(open_dir(svc, LOCK_SH, dir, err));
+    if (svc->store->note_get(svc->db, CAY__NOTE_UNUSED, key, see, NULL, NULL) == CAY_ENOENT)
+        return 0;
+    return svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, NULL, err);
+}
+
 static int put_file(int dir, const char *key, const char *text, size_t len, cay_err *err)
 {
     CAY_AUTOFD file = openat(dir, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
@@ -79,9 +90,7 @@ static int put_large(cay_service *svc, const cay__mani *f, const char *given, ca
     cay__buf_fmt(&what, "%s %d %s", f->print, f->trusted, f->base ? f->base : "");
     cay__sha256_hex(what.data, what.len, hex);
     *key = key_of(hex, mem);
-    if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s/ in the state directory", DIR_NAME);
-    CAY_TRY(open_dir(svc, LOCK_SH, &dir, err));
+    CAY_TRY(take_up(svc, *key, &dir, err));
     if (there(svc, *key))
         return 0;
     CAY_AUTOJSON *o = note_of(f, cay__manifest_brief(f->m));
@@ -96,6 +105,7 @@ static int put_large(cay_service *svc, const cay__mani *f, const char *given, ca
 
 int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem, const char **key, cay_err *err)
 {
+    CAY_AUTOFD dir = -1;
     char hex[CAY__SEEN_KEY];
     if (given && f->print[0] && cay__mani_text_alone(f->m))
         return put_large(svc, f, given, mem, key, err);
@@ -105,6 +115,7 @@ int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: its text is too long");
     cay__sha256_hex(text, strlen(text), hex);
     *key = key_of(hex, mem);
+    CAY_TRY(take_up(svc, *key, &dir, err));
     return there(svc, *key) ? 0 : svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, *key, text, err);
 }
 

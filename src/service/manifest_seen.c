@@ -13,7 +13,6 @@
 
 #define NOTE_SEEN "manifest-seen"
 #define NOTE_KEY "manifest-seen-key"
-#define NOTE_UNUSED "manifest-unused" /* when a sweep saw first that nobody needs a text */
 #define GRACE_MS  600000
 #define LARGE     65536 /* a smaller text is read as fast as its note would be */
 
@@ -175,15 +174,15 @@ static void age(cay_service *svc, int dir, const char *key, bool used)
 {
     int64_t since = 0, now = cay__wall_ms();
     char text[24];
-    bool marked = svc->store->note_get(svc->db, NOTE_UNUSED, key, read_time, &since, NULL) == 0;
+    bool marked = svc->store->note_get(svc->db, CAY__NOTE_UNUSED, key, read_time, &since, NULL) == 0;
     if (used || (marked && (now - since > GRACE_MS || now < since))) {
         if (!used)
             cay__kept_drop(svc, dir, key);
         if (marked)
-            svc->store->note_put(svc->db, NOTE_UNUSED, key, NULL, NULL);
+            svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, NULL, NULL);
     } else if (!marked) {
         snprintf(text, sizeof text, "%lld", (long long)now);
-        svc->store->note_put(svc->db, NOTE_UNUSED, key, text, NULL);
+        svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, text, NULL);
     }
 }
 

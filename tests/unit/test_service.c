@@ -2,6 +2,7 @@
 #include "fake.h"
 #include <base/fault.h>
 #include <pthread.h>
+#include <service/manifest.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -871,6 +872,31 @@ static void notes_are_kept_apart(void **s)
     cay_service_close(svc);
 }
 
+static void a_manifests_text_that_is_taken_up_again_stays(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    cay__arena mem = { 0 };
+    cay__mani f = { 0 }, again = { 0 };
+    const char *key = NULL, text[] = "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"}}}";
+    if (cay_manifest_parse(text, strlen(text), 0, &f.m, &err) < 0 || cay__kept_put(svc, &f, NULL, &mem, &key, &err) < 0)
+        fail_msg("%s", err.msg);
+    /* A sweep found it without a record long ago, and another comes after it was kept again and before its record is there. */
+    assert_int_equal(svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, "1000", &err), 0);
+    assert_int_equal(cay__kept_put(svc, &f, NULL, &mem, &key, &err), 0);
+    cay__mani_sweep(svc);
+    if (cay__kept_get(svc, key, true, &mem, &again, &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_manifest_free(again.m);
+    assert_int_equal(svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, "1000", &err), 0);
+    cay__mani_sweep(svc); /* nobody came */
+    assert_int_equal(cay__kept_get(svc, key, true, &mem, &again, &err), CAY_ENOENT);
+    cay_manifest_free(f.m);
+    cay__arena_clear(&mem);
+    cay_service_close(svc);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 int main(void)
 {
@@ -900,6 +926,7 @@ int main(void)
         T(events_of_all_are_one_stream),
         T(probe_tells_layers),
         T(notes_are_kept_apart),
+        T(a_manifests_text_that_is_taken_up_again_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
