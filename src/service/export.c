@@ -299,7 +299,7 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     /* Nothing leaves before all of it is known to be sound. */
     CAY_AUTOFD file = openat(k->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", k->svc->home);
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     CAY_TRY(to_file(k, format, file, out, err));
     return copy_out(file, fd, err);
 }
@@ -317,7 +317,7 @@ int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *sn
         return 0;
     CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", svc->home);
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .svc = svc, .call = call, .spec = &spec, .snap = snap };
     int rc = export_row(k, 0, file, &got, err);

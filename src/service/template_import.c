@@ -96,7 +96,7 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
     uint64_t at, size;
     cay__sha256 sum;
     if (to < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for a layer in %s", o->svc->home);
+        return cay_fail_sys(err, CAY_ESYS, "a file for a layer in the state directory");
     CAY_TRY(part_open(o, name, &from, &at, &size, err));
     if (*b->digest && size != b->size)
         return cay_fail_why(err, CAY_EINVAL, "image_digest", "%.100s has %llu bytes, and it should have %llu", name, (unsigned long long)size, (unsigned long long)b->size);
@@ -370,7 +370,7 @@ static int read_tree(origin *o, cay_err *err)
 {
     o->whole = openat(o->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (o->whole < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", o->svc->home);
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     CAY_TRY(o->dir >= 0 ? pack_dir(o, o->spec->path, err) : copy_file(o, err));
     o->im.n = 1;
     off_t size = lseek(o->whole, 0, SEEK_END);

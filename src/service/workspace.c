@@ -160,7 +160,7 @@ int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_opaque", "snapshot %s is kept by provider %s as its own image; its workspace can be had by --format tar, all of it by a fork", snap->id, snap->provider);
     CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", svc->home);
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     CAY_TRY(cay_service_create(svc, call, &c, &sb, err));
     CAY_FAULT("workspace.made");
     int rc = cay__workspace_save(sb, call, root_of(snap->spec, &mem), spec, file, out, err);
@@ -311,7 +311,7 @@ int cay__workspace_hydrate(cay_service *svc, const cay_call *call, const cay_cre
     const cay_export spec = { .size = sizeof spec, .ref = c->from, .format = "tar" };
     CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", svc->home);
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     CAY_TRY(cay_service_export(svc, call, &spec, file, NULL, err));
     CAY_FAULT("workspace.read");
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
