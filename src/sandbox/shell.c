@@ -344,7 +344,7 @@ static void press(job *j)
         cay_proc_signal(sh->p, NULL, SIGKILL, CAY_SCOPE_BELOW, NULL);
         wait = NUDGE_MS;
         break;
-    case 5: ask_end(j); break;
+    case 5: ask_end(j), wait = 8 * GRACE_MS; break; /* on a busy machine it is slow, and not lost */
     default:
         cay_proc_signal(sh->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
         wait = 60 * GRACE_MS;

@@ -77,7 +77,7 @@ static void errors_of_a_script_do_not_end_it(void **state)
     static const char *const bad[] = { "echo 'open", "if true; then", "( (", ": ${NOPE?bad}; echo no", "no-such-command-here", "cd /no/such", "set -u; echo $NOPE",
                                        ". /no/such/file", "exec /no/such/program", "readonly R=1; R=2; echo no" };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
-        cay_result r = sh_do(sh, bad[i], 5000);
+        cay_result r = sh_do(sh, bad[i], 60000);
         if (!r.exit.code || strcmp(r.exit.reason, "exit") || !r.errout_len || strstr(r.out, "no\n"))
             fail_msg("%s: code %d, reason %s, out \"%s\", err \"%s\"", bad[i], r.exit.code, r.exit.reason, r.out, r.errout);
         cay_result_clear(&r);
@@ -186,7 +186,7 @@ static void without_bash_sh_does_it(void **state)
     does(sh, "echo $X; echo err >&2; sleep 0.01 & (exit 9)", 9, "1\n", "err\n");
     static const char *const bad[] = { "echo 'open", ": ${NOPE?bad}; echo no", "no-such-command-here" };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
-        cay_result r = sh_do(sh, bad[i], 5000);
+        cay_result r = sh_do(sh, bad[i], 60000);
         if (!r.exit.code || strcmp(r.exit.reason, "exit") || !r.errout_len)
             fail_msg("%s: code %d, reason %s, err \"%s\"", bad[i], r.exit.code, r.exit.reason, r.errout);
         cay_result_clear(&r);
