@@ -3,8 +3,8 @@
 
 void cay__marks_add(cay__marks *m, uint64_t oldest, uint64_t at, uint64_t ms)
 {
-    uint32_t n = CAY_MIN(m->n, (uint32_t)CAY__MARKS), gone = 0;
-    if (n && ms - m->v[n - 1].ms < (uint64_t)CAY__MARKS_APART_MS << (m->coarse & 31)) /* a clock that went back begins anew */
+    uint32_t n = CAY__MARKS_GET(m->n) % (CAY__MARKS + 1u), gone = 0;
+    if (n && ms - m->v[n - 1].ms < (uint64_t)CAY__MARKS_APART_MS << (CAY__MARKS_GET(m->coarse) & 31)) /* a clock that went back begins anew */
         return;
     if (n == CAY__MARKS) {
         while (gone + 2 < n && m->v[gone + 1].at <= oldest)
@@ -20,9 +20,10 @@ void cay__marks_add(cay__marks *m, uint64_t oldest, uint64_t at, uint64_t ms)
 
 uint32_t cay__marks_find(const cay__marks *m, uint64_t at, uint64_t *until)
 {
-    uint32_t n = CAY_MIN(m->n, (uint32_t)CAY__MARKS);
+    uint32_t n = CAY__MARKS_GET(m->n) % (CAY__MARKS + 1u);
     *until = UINT64_MAX;
-    for (uint64_t next; n && (next = m->v[n - 1].at) > at; n--)
+    for (uint64_t next; n && (next = CAY__MARKS_GET(m->v[n - 1].at)) > at; n--)
         *until = next;
-    return n ? (uint32_t)CAY_MIN(m->v[n - 1].ms + 1, UINT32_MAX) : 0;
+    uint64_t ms = n ? CAY__MARKS_GET(m->v[n - 1].ms) + 1 : 0;
+    return (uint32_t)CAY_MIN(ms, UINT32_MAX);
 }

@@ -20,6 +20,7 @@ typedef struct cay__marks {
     uint32_t  n, coarse; /* coarse: how often every second one went */
     cay__mark v[CAY__MARKS];
 } cay__marks;
+#define CAY__MARKS_GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED) /* one load: what was judged is what is used */
 _Static_assert(sizeof(cay__marks) + 64 <= 4096, "with the head of a ring they fit a page");
 
 /* Byte `at` came `ms` after the beginning; those before `oldest` are no longer kept. */

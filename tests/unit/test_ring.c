@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -403,6 +404,42 @@ static void marks_that_lie_are_only_wrong(void **s)
     }
 }
 
+typedef struct flipped {
+    cay__marks m;
+    char       after[64];
+    int        stop;
+} flipped;
+
+static void *flip(void *arg)
+{
+    flipped *h = arg;
+    while (!__atomic_load_n(&h->stop, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&h->m.n, 3, __ATOMIC_RELAXED);
+        __atomic_store_n(&h->m.n, UINT32_MAX, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+/* And may write it while it is read. */
+static void marks_that_change_meanwhile_are_only_wrong(void **s)
+{
+    (void)s;
+    static flipped h;
+    pthread_t other;
+    uint64_t until;
+    assert_int_equal(pthread_create(&other, NULL, flip, &h), 0);
+    int64_t end = cay__now_ms() + 100;
+    for (uint64_t i = 0; cay__now_ms() < end; i++)
+        for (int k = 0; k < 100; k++) {
+            cay__marks_find(&h.m, i, &until);
+            cay__marks_add(&h.m, i * 3, i * 5, i * 1000);
+        }
+    __atomic_store_n(&h.stop, 1, __ATOMIC_RELAXED);
+    pthread_join(other, NULL);
+    for (size_t i = 0; i < sizeof h.after; i++)
+        assert_int_equal(h.after[i], 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -422,6 +459,7 @@ int main(void)
         CASE(bytes_have_the_time_when_they_came),
         CASE(times_grow_coarser_and_never_wrong),
         CASE(marks_that_lie_are_only_wrong),
+        CASE(marks_that_change_meanwhile_are_only_wrong),
     };
     return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }
