@@ -358,8 +358,11 @@ int cay_service_create(cay_service *svc, const cay_call *call, const cay_create 
     return rc;
 }
 
-static int create(cay_service *svc, const cay_call *call, const char *as, bool warm, const cay_create *given, cay_sandbox **out, cay_err *err)
+enum kind { USUAL, WARM, OWN };
+
+static int create(cay_service *svc, const cay_call *call, const char *as, enum kind kind, const cay_create *given, cay_sandbox **out, cay_err *err)
 {
+    const bool warm = kind == WARM;
     cay_create c;
     char id[CAY_ID_LEN + 1];
     cay__place *p = NULL;
@@ -375,6 +378,8 @@ static int create(cay_service *svc, const cay_call *call, const char *as, bool w
     CAY_TRY(cay__mani_prepare(svc, &c, &mem, &f, err));
     CAY_TRY(cay__units_take(&c, &mem, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
+    if (kind == OWN)
+        c.tenant = NULL; /* not the snapshot's */
     CAY_TRY(check(svc, &c, &p, err));
     bool built = !as && !warm && cay__warm_with_files(&c);
     if (built)
@@ -406,10 +411,15 @@ static int create(cay_service *svc, const cay_call *call, const char *as, bool w
 
 int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given, cay_sandbox **out, cay_err *err)
 {
-    return create(svc, call, as, false, given, out, err);
+    return create(svc, call, as, USUAL, given, out, err);
 }
 
 int cay__create_warm(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
 {
-    return create(svc, call, NULL, true, given, out, err);
+    return create(svc, call, NULL, WARM, given, out, err);
+}
+
+int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
+{
+    return create(svc, call, NULL, OWN, given, out, err);
 }

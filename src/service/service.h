@@ -123,6 +123,8 @@ int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *ro
 void cay__expose_forget(cay_service *svc, const char *id);
 /* cay_service_create() under an id that was another's life before: of a session that comes back (create.c). NULL: a new one. */
 int cay__create_as(cay_service *svc, const cay_call *call, const char *id, const cay_create *spec, cay_sandbox **out, cay_err *err);
+/* One without a record that nobody but the service has a name for, whoever's snapshot it is made of: it is no tenant's (create.c). */
+int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *spec, cay_sandbox **out, cay_err *err);
 int cay__metadata_check(const char *text, cay_err *err); /* NULL is fine; create.c */
 /* Who makes a sandbox, as JSON for the box column while it is being made. */
 void cay__creator_text(char *buf, size_t cap);

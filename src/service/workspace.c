@@ -12,7 +12,8 @@
 #include <net/tar.h>
 #include <stdio.h>
 
-enum { CHUNK = 1 << 17, MOST = 500000 };
+enum { CHUNK = 1 << 17, MOST = 500000, NAMES_MOST = 128 << 20 };
+#define BYTES_MOST (8ull << 30)
 #define USUAL_ROOT "/workspace"
 
 static void *grown(void *p, size_t n, size_t each)
@@ -43,7 +44,8 @@ typedef struct saving {
     int               out;
     cay__arena        mem;
     twig             *twigs;
-    size_t            n;
+    size_t            n, names; /* bytes of all their names */
+    uint64_t          bytes;
     cay__buf          buf;
     cay__sha256       sum;
     cay_archived      got;
@@ -57,6 +59,13 @@ static int on_entry(const cay_dirent *e, void *arg)
         return 0;
     if (s->n == MOST)
         return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit", "more than %d files", MOST);
+    /* A size costs nothing in there, where a file may be one hole; out here it is written. */
+    if (e->st.type == CAY_FILE && e->st.size > BYTES_MOST - s->bytes)
+        return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit", "the files have more than %llu GiB together, with %.150s", BYTES_MOST >> 30, e->path);
+    s->names += strlen(e->path) + strlen(e->st.target);
+    if (s->names > NAMES_MOST)
+        return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit", "the names of the files have more than %d MiB together", NAMES_MOST >> 20);
+    s->bytes += e->st.type == CAY_FILE ? e->st.size : 0;
     s->twigs = grown(s->twigs, s->n, sizeof *s->twigs);
     s->twigs[s->n++] = (twig){ .type = e->st.type == CAY_FILE ? '0' : e->st.type == CAY_DIR ? '5' : '2', .mode = e->st.mode & 0777, .size = e->st.type == CAY_FILE ? e->st.size : 0,
                                .mtime = e->st.mtime_ns / 1000000000, .path = cay__arena_str(&s->mem, e->path), .target = cay__arena_str(&s->mem, e->st.target) };
@@ -161,7 +170,7 @@ int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap
     CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
-    CAY_TRY(cay_service_create(svc, call, &c, &sb, err));
+    CAY_TRY(cay__create_own(svc, call, &c, &sb, err));
     CAY_FAULT("workspace.made");
     int rc = cay__workspace_save(sb, call, root_of(snap->spec, &mem), spec, file, out, err);
     cay_sandbox_remove(sb, NULL, NULL);

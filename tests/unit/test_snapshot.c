@@ -10,6 +10,7 @@
 #include <service/snapshot.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -17,7 +18,15 @@ static char *home;
 static cay_service *svc;
 static cay_err err;
 
-static const cay_provider_ops *const providers[] = { &cay__memory, NULL };
+/* Keeps its layers to itself, as an engine does, and has directories that are told of here. */
+static int (*listing)(int (*fn)(const cay_dirent *, void *), void *arg);
+static int sealed_list_dir(void *box, const cay_call *call, const char *path, unsigned depth, int (*fn)(const cay_dirent *, void *), void *arg, cay_err *e)
+{
+    return listing ? listing(fn, arg) : cay__memory.list_dir(box, call, path, depth, fn, arg, e);
+}
+
+static cay_provider_ops sealed;
+static const cay_provider_ops *const providers[] = { &cay__memory, &sealed, NULL };
 
 static void open_svc(void)
 {
@@ -30,6 +39,11 @@ static void open_svc(void)
 static int set_up(void **s)
 {
     (void)s;
+    sealed = cay__memory;
+    sealed.name = "sealed";
+    sealed.opaque_layers = true;
+    sealed.list_dir = sealed_list_dir;
+    listing = NULL;
     home = support_home();
     open_svc();
     return 0;
@@ -647,6 +661,74 @@ static void leases_hold_the_layers_of_those_without_record(void **s)
     assert_false(layer_there(id));
 }
 
+static int count_box(const cay_info *i, void *arg)
+{
+    (void)i;
+    ++*(size_t *)arg;
+    return 0;
+}
+
+static int one_hole(int (*fn)(const cay_dirent *, void *), void *arg)
+{
+    cay_dirent small = { .path = "small", .st = { .type = CAY_FILE, .size = 4 } }, hole = { .path = "hole", .st = { .type = CAY_FILE, .size = 50ull << 40 } };
+    int rc = fn(&small, arg);
+    return rc ? rc : fn(&hole, arg);
+}
+
+static int sizes_that_wrap(int (*fn)(const cay_dirent *, void *), void *arg)
+{
+    cay_dirent e = { .path = "half", .st = { .type = CAY_FILE, .size = 5ull << 30 } };
+    int rc = fn(&e, arg);
+    e.st.size = UINT64_MAX - (4ull << 30);
+    return rc ? rc : fn(&e, arg);
+}
+
+static int long_names(int (*fn)(const cay_dirent *, void *), void *arg)
+{
+    static char name[4001];
+    cay_dirent e = { .path = name, .st = { .type = CAY_DIR } };
+    int rc = 0;
+    memset(name, 'n', sizeof name - 1);
+    for (int i = 0; rc == 0 && i < 500000; i++)
+        rc = fn(&e, arg);
+    return rc;
+}
+
+/* Through a sandbox that is nobody's, within bounds, and whole or not at all. */
+static void a_workspace_of_sealed_layers_is_exported(void **s)
+{
+    (void)s;
+    static int (*const hostile[])(int (*)(const cay_dirent *, void *), void *) = { one_hole, sizes_that_wrap, long_names };
+    static const char *const told[] = { "8 GiB together, with hole", "8 GiB together, with half", "128 MiB together" };
+    char id[CAY_ID_LEN + 1], head[512] = "";
+    struct stat st;
+    OK(cay_tenant_create(svc, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "other" }, &err));
+    cay_sandbox *sb = make((cay_create){ .provider = "sealed", .tenant = "other" }), *own = NULL;
+    put(sb, "/workspace/a", "text");
+    take(sb, NULL, id);
+    cay_create theirs = { .size = sizeof theirs, .provider = "sealed", .from = id, .ephemeral = true };
+    FAILS(cay_service_create(svc, NULL, &theirs, &own, &err), CAY_EINVAL, "tenant_ephemeral");
+    const cay_export x = { .size = sizeof x, .ref = id, .format = "tar" };
+    cay_archived got = { .size = sizeof got };
+    CAY_AUTOFD fd = memfd_create("tar", MFD_CLOEXEC);
+    OK(cay_service_export(svc, NULL, &x, fd, &got, &err));
+    assert_true(got.bytes == 4 && got.files == 2);
+    assert_int_equal(pread(fd, head, sizeof head, 512), sizeof head);
+    assert_string_equal(head, "./a");
+    cay_filter all = { .size = sizeof all };
+    size_t n = 0;
+    OK(cay_service_list(svc, NULL, &all, count_box, &n, &err));
+    assert_int_equal(n, 1);
+    assert_true(ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+    for (size_t i = 0; i < CAY_LEN(hostile); i++) {
+        listing = hostile[i];
+        FAILS(cay_service_export(svc, NULL, &x, fd, &got, &err), CAY_ETOOBIG, "archive_limit");
+        assert_non_null(strstr(err.msg, told[i]));
+        assert_true(fstat(fd, &st) == 0 && st.st_size == 0);
+    }
+    cay_sandbox_unref(sb);
+}
+
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 int main(void)
 {
@@ -667,6 +749,7 @@ int main(void)
         T(merged_stacks_change_over),
         T(stacks_are_read_strictly),
         T(leases_hold_the_layers_of_those_without_record),
+        T(a_workspace_of_sealed_layers_is_exported),
 #ifdef CAY_FAULTS
         T(a_killed_maker_leaves_all_or_nothing),
         T(a_killed_undo_is_ended_or_taken_back),
