@@ -54,6 +54,7 @@ sees() {
     echo "  never seen: $1"
     false
 }
+sees_soon() { sees "$1" >/dev/null || sees "$1" >/dev/null || sees "$1"; } # what takes a while on a busy machine
 keys() { mux send-keys -t c "$@"; }
 # Polls until there is a prompt: a key that comes before belongs to nobody.
 ready() {
@@ -172,6 +173,17 @@ mux load-buffer "$tmp/pasted"
 mux paste-buffer -p -t c
 ok "lines that are pasted wait" sees "sent"
 ok "and none was sent" same "$(pane | grep -c '^session   ')" 1
+keys C-c
+ready
+# More than is taken: none of it becomes keys, here or in the shell.
+{ head -c 4300000 /dev/zero | tr '\0' 'x'; printf '\n/tokens\nexit\n'; } >"$tmp/pasted"
+mux load-buffer "$tmp/pasted"
+mux paste-buffer -p -t c
+ok "a paste that is too long is refused" sees_soon "more than 4 MiB at once are not taken"
+ready
+ok "and nothing of it was sent" same "$(pane | grep -c '^session   ')" 1
+mux send-keys -t c -l "still here"
+ok "the talk goes on" sees "> still here"
 keys C-c
 ready
 mux send-keys -t c -l "words that are longer than the narrow terminal"

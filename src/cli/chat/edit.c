@@ -225,20 +225,54 @@ static unsigned char on_tab(EditLine *el, int c)
 #define PASTE_OFF "\033[?2004l"
 #define PASTE_END "\033[201~"
 
+static volatile sig_atomic_t resized;
+
+static void on_resize(int sig)
+{
+    (void)sig;
+    resized = 1;
+}
+
+static void too_long(void)
+{
+    out_note("cay: more than %d MiB at once are not taken; put them into a file and name it as @FILE", LINE_MOST >> 20);
+}
+
+/* Up to the end mark, however much comes: what nobody takes here is typed into the shell behind us. False: there is no terminal any more, or we are to end. */
+static bool take_paste(cay__buf *raw)
+{
+    bool moved = false;
+    for (size_t seen = 0; seen < sizeof PASTE_END - 1;) { /* of the mark, whose first byte is in it once */
+        char byte;
+        ssize_t n = read(0, &byte, 1);
+        if (n < 0 && errno == EINTR && resized) {
+            resized = 0;
+            moved = true;
+            continue;
+        }
+        if (n <= 0) {
+            tcflush(0, TCIFLUSH);
+            return false;
+        }
+        seen = byte == PASTE_END[seen] ? seen + 1 : byte == PASTE_END[0];
+        cay__buf_add(raw, &byte, 1);
+    }
+    resized = resized || moved;
+    return true;
+}
+
 /* Between two marks of the terminal: lines stay lines of one message, nothing in it is a key, and nothing is sent before Enter. */
 static unsigned char on_paste(EditLine *el, int c)
 {
-    CAY_AUTOBUF raw = CAY__BUF(LINE_MOST), text = CAY__BUF(LINE_MOST);
     const size_t mark = sizeof PASTE_END - 1;
+    CAY_AUTOBUF raw = CAY__BUF(LINE_MOST + mark), text = CAY__BUF(LINE_MOST);
     (void)c;
-    while (raw.len < mark || memcmp(raw.data + raw.len - mark, PASTE_END, mark)) {
-        char byte;
-        ssize_t n = read(0, &byte, 1);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0 || raw.full)
-            return CC_EOF;
-        cay__buf_add(&raw, &byte, 1);
+    if (!take_paste(&raw))
+        return CC_EOF;
+    if (raw.full) {
+        cay__fd_write_all(1, "\n", 1);
+        too_long();
+        return CC_REDISPLAY;
     }
     for (size_t i = 0; i < raw.len - mark; i++) {
         char ch = raw.data[i];
@@ -252,14 +286,6 @@ static unsigned char on_paste(EditLine *el, int c)
 }
 
 /* ------------------------------------------------------------------ a terminal that changes its size */
-
-static volatile sig_atomic_t resized;
-
-static void on_resize(int sig)
-{
-    (void)sig;
-    resized = 1;
-}
 
 /* The terminal has broken the lines anew. Where the prompt began follows from what stands before the cursor. */
 static void lay_out(EditLine *el)
@@ -430,6 +456,11 @@ edit_end edit_read(edit *e, char **text)
         }
         bool more = n && goes_on(line, &n);
         cay__buf_add(&e->above, line ? line : "", n);
+        if (e->above.full) {
+            too_long();
+            cay__buf_clear(&e->above);
+            continue;
+        }
         if (n && more)
             continue;
         if (got <= 0 && !e->above.len)
