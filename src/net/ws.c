@@ -77,13 +77,14 @@ void cay__ws_frame(cay__buf *out, int kind, const void *data, size_t len)
         head[i] = (uint8_t)((uint64_t)len >> 8 * (n - 1 - i));
     cay__random(mask, sizeof mask); /* so that nobody on the way takes what is sent for words of theirs */
     memcpy(head + n, mask, 4);
-    cay__buf_add(out, head, n + 4);
-    char *room = cay__buf_room(out, len);
+    char *room = cay__buf_room(out, n + 4 + len); /* whole or not at all */
     if (!room)
         return;
+    memcpy(room, head, n + 4);
+    room += n + 4;
     for (size_t i = 0; i < len; i++)
         room[i] = (char)(((const uint8_t *)data)[i] ^ mask[i % 4]);
-    cay__buf_used(out, len);
+    cay__buf_used(out, n + 4 + len);
 }
 
 static int wrong(cay_err *err, const char *what)

@@ -31,6 +31,7 @@ bool cay__ws_accepts(const char *key, const char *accept); /* accept: the field 
 /* CAY_ETOOBIG "answer_too_big"; CAY_EUPSTREAM "net_answer". */
 int  cay__ws_feed(cay__ws_in *w, const char *bytes, size_t n, cay_err *err);
 void cay__ws_end(cay__ws_in *w); /* frees */
+/* Where there is no room for all of it, nothing is added, and out is full. */
 void cay__ws_frame(cay__buf *out, int kind, const void *data, size_t len);
 
 /* A connection to URL + target that speaks it, made by ws_dial.c; headers: "Name: value", NULL-terminated. *fd stays -1 when the server answers with another status than

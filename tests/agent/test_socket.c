@@ -60,7 +60,7 @@ static int count(const char *part)
 static void turns_share_a_connection(void **state)
 {
     (void)state;
-    static const char *const scenes[] = { "hello", "ws-pieces", "ws-bytewise" };
+    static const char *const scenes[] = { "hello", "ws-pieces", "ws-bytewise", "ws-pings" };
     for (size_t i = 0; i < CAY_LEN(scenes); i++) {
         cay_model *m = model_at(scenes[i], (cay_model_open_spec){ 0 });
         assert_string_equal(cay_model_kind(m)->name, "responses");
@@ -78,7 +78,8 @@ static void turns_share_a_connection(void **state)
         cay_model_free(m);
     }
     assert_int_equal(count("/socket/hello"), 1);
-    assert_int_equal(count("Bearer sk-test-1234567890"), 9);
+    assert_int_equal(count("/socket/ws-pings"), 1); /* all their answers were whole */
+    assert_int_equal(count("Bearer sk-test-1234567890"), 12);
 }
 
 /* A connection that the server has closed meanwhile is made again, without anybody noticing. */

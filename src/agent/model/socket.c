@@ -16,15 +16,17 @@ enum { MESSAGE_MAX = 32 << 20, READ = 64 << 10, REFUSAL_MAX = 64 << 10 };
 typedef struct talk {
     const cay__socket_ask *ask;
     cay__endpoint         *e;
-    cay__buf               out; /* what the protocol wants to be answered */
+    cay__buf               out; /* what the protocol wants to be answered: one frame */
     bool                   any, over, closed;
 } talk;
 
 static int on_frame(int kind, const char *data, size_t len, void *arg, cay_err *err)
 {
     talk *t = arg;
-    if (kind == CAY__WS_PING_FRAME)
+    if (kind == CAY__WS_PING_FRAME) {
+        t->out.len = 0; /* the last one is enough (RFC 6455, 5.5.3): however many come, no more has to be kept */
         cay__ws_frame(&t->out, CAY__WS_PONG_FRAME, data, len);
+    }
     t->closed = t->closed || kind == CAY__WS_CLOSE_FRAME;
     if (kind == CAY__WS_BINARY_FRAME)
         return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server sent something that is no text");
@@ -103,7 +105,7 @@ void cay__socket_close(cay__endpoint *e)
 int cay__socket_try(cay__endpoint *e, const cay_call *call, const cay__socket_ask *ask, cay_err *err)
 {
     CAY_AUTOBUF frame = CAY__BUF(ask->len + 64);
-    talk t = { .ask = ask, .e = e, .out = CAY__BUF(4096) };
+    talk t = { .ask = ask, .e = e, .out = CAY__BUF(256) };
     cay__ws_frame(&frame, CAY__WS_TEXT_FRAME, ask->body, ask->len);
     int rc = 0;
     for (bool again = true; again;) {
