@@ -156,7 +156,7 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     p->pid = s->exit.pid;
     p->flags = s->spawn.flags & (CAY_SPAWN_ALL | CAY_SPAWN_UNIT);
     p->ring_bytes = s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX ? s->spawn.ring & ~4095u : RING_DEFAULT;
-    p->started_ms = s->spawn.started_ms;
+    p->started_ms = CAY_MAX(s->spawn.started_ms, 0); /* the time since then has to be a number */
     p->started = true;
     proc_count(p, 1);
     for (int i = 0; i < 2; i++)
