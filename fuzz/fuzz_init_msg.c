@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an init that the tenant owns may say to the keeper. The input is a few packets, each [descriptors]
- * [length, 2 bytes] [bytes]; between them a client looks at what the keeper now believes.
+ * [length, 2 bytes] [bytes]; between them a client looks at what the keeper now believes. Bit 6 of the first byte: to a keeper that
+ * adopts the sandbox.
  */
 #include "../tests/support/keeper.h"
 #include <fcntl.h>
@@ -60,6 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     p->starter = f.c[0];
     p->flags = CAY_SPAWN_TTY | CAY_SPAWN_WAIT;
     p->ring_bytes = 4096;
+    waiter_add(&f.b->sessions, f.c[1], false);
+    f.b->adopting = len && data[0] & 64;
     for (int i = 0; i < PACKETS && len >= 3; i++) {
         int fds[CAY__FDS_MAX], nfds = 0;
         uint8_t with = data[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * seeds CORPUS: writes the seeds of fuzz_guest_msg, and of fuzz_control those below, whose packets follow the layouts of
+ * seeds CORPUS: writes the seeds of fuzz_guest_msg, and of fuzz_control and fuzz_init_msg those below, whose packets follow the layouts of
  * guest/proto.h and keeper/proto.h. After a change there:
  *
  *     ninja -C build fuzz-seeds
@@ -179,15 +179,61 @@ static void control(const char *dir)
     memcpy(create.layer, "host-1", 7);
     seed(dir, "create_stack"), ask(0, 0, CAY_MSG_CREATE, &create, sizeof create, "sa\0sb\0u\0/w\0h\0s\0", 15),
         ask(0, 0, CAY_MSG_CREATE, &create, sizeof create, "sa\0../x\0u\0/w\0h\0s\0", 17);
+    seed(dir, "freeze"), ask_box(CAY_MSG_FREEZE, BOX, 0, 0), ask_box(CAY_MSG_FREEZE, BOX, CAY_FREEZE_STOP, 0), ask_box(CAY_MSG_FREEZE, BOX, 0, 0), ask_box(CAY_MSG_THAW, BOX, 0, 0);
+    seed(dir, "units"), ask_stream(0, CAY_MSG_UNITS, "web", CAY_GU_STOP, 0), ask_stream(0x11, CAY_MSG_UNITS, "web", CAY_GU_STOP, 0), ask_stream(0x11, CAY_MSG_UNITS, "web", 99, 0);
+    cay_m_net net = { .id = BOX, .op = CAY_NET_WHY, .port = 443, .name = "host" };
+    seed(dir, "net"), ask(0, 0, CAY_MSG_NET, &net, sizeof net, "", 0), ask(0, 0x31, CAY_MSG_NET, &net, sizeof net, "", 0);
     seed(dir, "unknown_type"), ask(0, 0, 77, "", 0, "", 0);
+}
+
+/* ---- what init says ---- */
+
+static void result(unsigned with, uint16_t type, const char *name, int sys, const char *step)
+{
+    cay_g_result m = { .pid = 3, .sys = sys };
+    snprintf(m.proc, sizeof m.proc, "%s", name);
+    snprintf(m.step, sizeof m.step, "%s", step);
+    packet(with, type, &m, sizeof m, "", 0);
+}
+
+static void state(unsigned with, cay_g_state m, const char *labels)
+{
+    memcpy(m.spawn.proc, "pddddddddddddddddddd", CAY_WIRE_ID - 3);
+    packet(0x40 | with, CAY_G_STATE, &m, sizeof m, labels, strlen(labels));
+}
+
+static void states(const char *dir)
+{
+    const cay_g_state plain = { .spawn = { .ring = 4096, .tag = "t", .title = "true", .started_ms = 1 } };
+    cay_g_state m = plain;
+    seed(dir, "state"), m.fds = 7, state(3, m, "{\"team\":\"red\"}"), result(0x40, CAY_G_READY, "", 0, "");
+    seed(dir, "state_rings"), m.fds = 31, state(5, m, ""), m.fds = 24, state(2 | 3 << 3, m, "");
+    seed(dir, "state_ended"), m = plain, m.ended = 1, m.spawn.started_ms = INT64_MIN, m.exit.status = 3 << 8, state(0, m, "not json");
+    seed(dir, "state_exit_id_no_end"), memset(&m.exit.proc, 'x', sizeof m.exit.proc), memset(m.spawn.tag, 'x', sizeof m.spawn.tag), state(0, m, "");
+    seed(dir, "state_time"), m = plain, m.spawn.timeout_ms = 1000, m.spawn.deadline = INT64_MAX, state(0, m, "");
+    seed(dir, "state_time_over"), m.spawn.deadline = INT64_MIN, m.spawn.started_ms = INT64_MIN, state(0, m, "");
+    seed(dir, "state_tty"), m = plain, m.spawn.flags = CAY_SPAWN_TTY, m.fds = 2, state(1 | 2 << 3, m, "");
+    seed(dir, "state_tty_bad"), m.spawn.ring = UINT32_MAX, state(1 | 1 << 3, m, ""), m.fds = UINT32_MAX, state(0, m, "");
+}
+
+static void init(const char *dir)
+{
+    states(dir);
+    seed(dir, "united"), result(0, CAY_G_UNITED, "", 0, ""), result(0, CAY_G_UNITED, "web", 0, "running"), result(0, CAY_G_UNITED, "user", 1, "root");
+    seed(dir, "taken_not"), result(0, CAY_G_TAKEN, "", 2, "user"), result(0, CAY_G_TAKEN, "", 0, "");
+    seed(dir, "still"), result(0, CAY_G_STILL, "", 16, ""), result(1, CAY_G_STILL, "", 0, "");
+    seed(dir, "net"), result(0x40, CAY_G_NET, "", 0, ""), result(4, CAY_G_NET, "", 0, "");
+    seed(dir, "unknown_type"), result(0, 999, "", 0, "");
 }
 
 int main(int argc, char **argv)
 {
-    char dir[400], other[400];
+    char dir[400], other[400], third[400];
     snprintf(dir, sizeof dir, "%s/guest_msg", argc == 2 ? argv[1] : ".");
     snprintf(other, sizeof other, "%s/control", argc == 2 ? argv[1] : ".");
+    snprintf(third, sizeof third, "%s/init_msg", argc == 2 ? argv[1] : ".");
     control(other);
+    init(third);
     cay_g_hello hello = { .version = CAY_INIT_VERSION, .instance = "iaaaaaaaaaaaaaaaaaaa" };
     cay_g_session session = { .seq = 7 };
     spawns(dir);
