@@ -33,6 +33,36 @@ until_() { for _ in $(seq 200); do "$@" >/dev/null 2>&1 && return 0; sleep 0.1; 
 says 'without a key it is refused' 'key' --host "$CAY_URL" ls
 says 'nobody there is told' '127.0.0.1:1' --host http://127.0.0.1:1 ls
 says 'a URL that is none is told' 'ftp' --host ftp://x ls
+
+# Ids of a server that is up to something: what is no id is none, on the terminal and in JSON.
+cat >"$t/liar.py" <<'END'
+import http.server, json
+bad = '\x1b]0;owned\x07'
+one = {'id': bad, 'tenant': 'default', 'names': ['a:1'], 'base': 'image', 'layers': [], 'state': 'ready', 'template': bad, 'sandbox': bad, 'steps': 1}
+class Liar(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = json.dumps({'items': [one]} if self.path.split('?')[0].endswith(('/templates', '/builds')) else one).encode()
+        self.send_response(200)
+        self.send_header('Content-Type', 'application/json')
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *a):
+        pass
+s = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Liar)
+print(s.server_address[1], flush=True)
+s.serve_forever()
+END
+python3 "$t/liar.py" >"$t/liar" &
+liar=$!
+until_ test -s "$t/liar"
+for what in 'template ls' 'template ls -q' 'template ls --json' 'template inspect a:1' 'template builds' 'template builds --json'; do
+    # shellcheck disable=SC2086
+    CAY_API_KEY=x timeout 60 "$cay" --host "http://127.0.0.1:$(cat "$t/liar")" $what </dev/null >"$t/told" 2>&1
+    echo "status $?" >>"$t/told"
+    ok "$what tells no id that is none" sh -c "grep -qx 'status 0' '$t/told' && ! grep -q owned '$t/told'"
+done
+kill "$liar"
 mkdir -p "$t/config/cay"
 echo "$CAY_URL $CAY_KEY" >"$t/config/cay/hosts"
 chmod 644 "$t/config/cay/hosts"
@@ -166,6 +196,8 @@ if [ -x /bin/busybox ]; then
     ok 'template rm' run template rm mine:1 again:1
 fi
 says 'a pull that may not be' 'private address' template pull 127.0.0.1:1/none:1
+ok 'a password for a pull that fails' sh -c "! printf sesame | timeout 60 '$cay' template pull --login me 127.0.0.1:1/none:1"
+ok 'does not stay' sh -c "! '$cay' template logins </dev/null | grep -q 127.0.0.1"
 ok 'template login' sh -c "printf sesame | timeout 60 '$cay' template login -u me registry.example:5000"
 ok 'template logins' sh -c "'$cay' template logins </dev/null | grep -q registry.example:5000"
 ok 'template logout' run template logout registry.example:5000

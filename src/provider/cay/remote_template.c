@@ -12,11 +12,12 @@
 
 static cay_template *template_of(const json_t *o)
 {
+    const char *id = cay__far_word(o, "id");
     CAY_AUTOFREE char *names = cay__json_text(json_object_get(o, "names"), 1u << 20), *layers = cay__json_text(json_object_get(o, "layers"), 1u << 20);
     CAY_AUTOFREE char *config = json_is_object(json_object_get(o, "config")) ? cay__json_text(json_object_get(o, "config"), 1u << 20) : NULL;
 #define W(name) cay__far_word(o, name)
 #define N(name) cay__json_int(o, name, 0)
-    cay_template_row r = { .size = sizeof r, .id = W("id"), .tenant = W("tenant"), .base = W("base"), .source = W("source"), .digest = W("digest"), .names = names ? names : "[]",
+    cay_template_row r = { .size = sizeof r, .id = cay__id_valid(id, 't') ? id : "", .tenant = W("tenant"), .base = W("base"), .source = W("source"), .digest = W("digest"), .names = names ? names : "[]",
                            .layers = layers ? layers : "[]", .config = config ? config : "{}", .shared = cay__json_bool(o, "shared", false), .bytes = (uint64_t)N("bytes"),
                            .files = (uint64_t)N("files"), .created_ms = N("created_ms"), .users = (size_t)N("users") };
 #undef W
@@ -238,7 +239,33 @@ int cay__remote_template_export(cay_service *svc, const cay_call *call, const ca
     return rc < 0 || !s->path ? rc : cay__path_put(at, name, file, err);
 }
 
-/* The server fetches it, in its queue; what it says meanwhile is a build's log. */
+typedef struct known {
+    const char *host, *tenant;
+    bool        is;
+} known;
+
+static int on_known(const char *tenant, const char *host, int64_t changed_ms, void *arg)
+{
+    known *k = arg;
+    (void)changed_ms;
+    k->is |= !strcmp(host, k->host) && !strcmp(tenant, k->tenant);
+    return 0;
+}
+
+/* An admin sees those of all tenants: which one the key is of, the server tells. */
+static int had_login(cay_service *svc, const cay_call *call, const char *host, bool *yes, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY__FAR_TARGET(target);
+    cay__buf_str(&target, CAY__FAR_API "/usage");
+    CAY_TRY(cay__far_json(cay__remote_far(svc), call, "GET", &target, NULL, &o, err));
+    known k = { .host = host, .tenant = cay__far_word(o, "tenant") };
+    CAY_TRY(cay__remote_registry_logins(svc, NULL, on_known, &k, err));
+    *yes = k.is;
+    return 0;
+}
+
+/* The server fetches it, in its queue, with a log-in that it has; one for a pull that failed does not stay. What it says meanwhile is a build's log. */
 int cay__remote_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *s, cay_template **out, cay_err *err)
 {
     cay_built built = { .size = sizeof built };
@@ -246,10 +273,16 @@ int cay__remote_template_pull(cay_service *svc, const cay_call *call, const cay_
     if (s->auth)
         return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "--auth names a place on this machine: say --login USER, or `cay template login` once");
     CAY_TRY(cay__tname_parse(s->ref ? s->ref : "", &name, err));
-    if (s->user && s->password)
+    bool login = s->user && s->password, had = false;
+    if (login) {
+        CAY_TRY(had_login(svc, call, name.host, &had, err));
         CAY_TRY(cay__remote_registry_login(svc, NULL, name.host, s->user, s->password, err));
+    }
     cay_build spec = { .size = sizeof spec, .pull = s->ref, .names = s->names, .platform = s->platform, .hidden = s->hidden };
-    CAY_TRY(cay__remote_build_run(svc, call, &spec, &built, err));
+    int rc = cay__remote_build_run(svc, call, &spec, &built, err);
+    if (rc < 0 && login && !had) /* what was there before is not told, so it cannot be put back */
+        cay__remote_registry_logout(svc, NULL, name.host, NULL);
+    CAY_TRY(rc);
     return out ? cay__remote_template_find(svc, call, built.template_, out, err) : 0;
 }
 
