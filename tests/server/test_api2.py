@@ -384,6 +384,48 @@ class Api(unittest.TestCase):
             x.close()
         self.call('DELETE', '/sandboxes/' + box, want=204)
 
+    # -------------------------------------------------------------- commands in sessions (docs/wire/cloudflare.md)
+    def session(self, box, line, name, key, **body):
+        c = self.s.connection(timeout=90)
+        c.request('POST', '/cloudflare/v1/sandbox/%s/exec' % box, json.dumps(dict({'argv': ['eval', line]}, **body)),
+                  {'Authorization': 'Bearer ' + key, 'Content-Type': 'application/json', 'Session-Id': name})
+        return c, c.getresponse()
+
+    def test_one_tenant_has_not_all_the_sessions(self):
+        self.s.cay('tenant', 'create', 'talker')
+        key = self.s.make_key('--tenant', 'talker')
+        box = self.s.json('POST', API + '/sandboxes', {}, key=key)[2]['id']
+        open_ = [self.session(box, 'sleep 300', 'one', key) for _ in range(32)]
+        self.assertEqual({r.status for _, r in open_}, {200})
+        c, r = self.session(box, 'true', 'two', key)
+        self.assertEqual(r.status, 503, r.read())
+        c.close()
+        c, r = self.session(self.box, 'echo mine', 'mine', self.s.key)
+        self.assertEqual((r.status, b'bWluZQo=' in r.read()), (200, True))
+        c.close()
+        for c, r in open_:
+            r.close()
+            c.close()
+        for _ in range(600):  # who left takes its command along
+            c, r = self.session(box, 'true', 'two', key)
+            c.close()
+            if r.status == 200:
+                break
+            time.sleep(0.1)
+        self.assertEqual(r.status, 200)
+        self.s.json('DELETE', API + '/sandboxes/' + box, key=key)
+
+    def test_time_of_a_command_in_a_session_ends_though_nobody_reads(self):
+        c, r = self.session(self.box, 'yes', 'full', self.s.key, timeout_ms=1000)
+        self.assertEqual(r.status, 200)
+        d, other = self.session(self.box, 'echo free', 'full', self.s.key)  # the same shell, so after it
+        self.assertIn(b'ZnJlZQo=', other.read())
+        d.close()
+        events = r.read().decode().split('\n\n')  # what was told before is whole, and so is the end
+        self.assertTrue(events[-2].startswith('event: error\n'), events[-2][:200])
+        self.assertEqual({e.split('\n')[0] for e in events[:-2] if e and e[0] != ':'}, {'event: stdout'})
+        c.close()
+
     # -------------------------------------------------------------- the host
     def test_the_host(self):
         v = self.call('GET', '/version', key=None)
@@ -398,11 +440,15 @@ class Api(unittest.TestCase):
         self.assertTrue(d['time_ms'] > 1.6e12 and 0 <= d['took_us'] < 60e6, d)
         tenant = self.s.make_key('--scope', 'tenant')
         self.assertNotIn('home', self.call('GET', '/doctor', key=tenant))
+        # What anybody may ask for is not measured for each of them.
+        self.assertEqual({self.call('GET', '/doctor', key=tenant)['spawn_us'] for _ in range(4)}, {d['spawn_us']})
         before = {x['id'] for x in self.call('GET', '/sandboxes?limit=1000')['items']}
         speed = self.call('POST', '/doctor/speed', {})
         self.assertTrue(all(speed[k] > 0 for k in ('create_us', 'exec_us', 'remove_us', 'spawn_us')), speed)
         self.assertEqual({x['id'] for x in self.call('GET', '/sandboxes?limit=1000')['items']}, before)  # nothing stays
         self.assertEqual(self.jsn('POST', API + '/doctor/speed', {}, key=tenant)[0], 403)
+        paths = self.call('GET', '/openapi.json', key=None)['paths']
+        self.assertEqual(['dempotency' in json.dumps(paths[p]['post']) for p in ('/sandboxes', '/doctor/speed')], [True, False])  # each time anew
         self.assertEqual(self.jsn('GET', API + '/doctor?provider=nowhere')[0], 404)
         u = self.call('GET', '/usage', key=tenant)
         self.assertEqual(u['tenant'], 'default')

@@ -5,6 +5,7 @@
 #include <cay/shell.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,7 +13,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-enum { ID_MAX = 128, RUNS_MAX = 256, BEAT_MS = 15000 };
+enum { ID_MAX = 128, RUNS_MAX = 256, RUNS_TENANT = 32, BEAT_MS = 15000 };
 
 /* ------------------------------------------------------------------ names */
 
@@ -88,27 +89,78 @@ int cf_session_end(cay__req *r, cay_err *err)
  * client does not read. Whoever of the two is last frees the rest.
  */
 typedef struct run {
+    struct run *next; /* of all */
+    char       tenant[64];
     atomic_int refs;
     cay_shell *sh;
     cay__buf   line;
     uint64_t   timeout_ms;
+    int64_t    ends;      /* the thread's: when its time is over for sure; 0 before its first output */
+    cay__buf   rest;      /* of an event that the client did not take in that time */
     int        out, stop; /* the pipe's end for writing, the thread's; readable: nobody listens any more */
     cf_stream  s[2];
     bool       mid;       /* the loop's: not all of an event has been told */
 } run;
 
-static atomic_int runs;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static run *runs; /* all there are */
+
+static int enlist(run *w, const char *tenant, cay_err *err)
+{
+    int all = 0, own = 0;
+    bool fits = cay__str_copy(w->tenant, sizeof w->tenant, tenant);
+    pthread_mutex_lock(&lock);
+    for (const run *o = runs; o; o = o->next, all++)
+        own += !strcmp(o->tenant, w->tenant);
+    bool room = fits && all < RUNS_MAX && own < RUNS_TENANT;
+    if (room) {
+        w->next = runs;
+        runs = w;
+    }
+    pthread_mutex_unlock(&lock);
+    return room ? 0 : cay_fail(err, CAY_EBUSY, "%d commands of this tenant and %d of all run in sessions; at most %d and %d do at once", own, all, RUNS_TENANT, RUNS_MAX);
+}
 
 static void drop(run *w)
 {
     if (atomic_fetch_sub(&w->refs, 1) > 1)
         return;
+    pthread_mutex_lock(&lock);
+    for (run **p = &runs; *p; p = &(*p)->next)
+        if (*p == w) {
+            *p = w->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
     cay__close_fd(&w->out);
     cay__close_fd(&w->stop);
     cay_shell_unref(w->sh);
     cay__buf_clear(&w->line);
+    cay__buf_clear(&w->rest);
     free(w);
-    atomic_fetch_sub(&runs, 1);
+}
+
+/* Holds the command back while the client does not read, but not beyond its time: what is printed from then on is not told. */
+static bool tell(run *w, const char *data, size_t len)
+{
+    int64_t now = cay__now_ms();
+    if (!w->ends && w->timeout_ms)
+        w->ends = now + (int64_t)CAY_MIN(w->timeout_ms, (uint64_t)INT32_MAX);
+    while (len && !w->rest.len) {
+        ssize_t n = write(w->out, data, len);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        data += CAY_MAX(n, 0);
+        len -= (size_t)CAY_MAX(n, 0);
+        now = cay__now_ms();
+        if (n < 0 && w->ends && now >= w->ends) {
+            cay__buf_add(&w->rest, data, len); /* so that what follows is an event of its own */
+            return true;
+        }
+        if (n < 0)
+            poll(&(struct pollfd){ .fd = w->out, .events = POLLOUT }, 1, w->ends ? (int)(w->ends - now) : -1);
+    }
+    return true;
 }
 
 static int on_output(cay_stream which, const void *data, size_t len, void *arg)
@@ -116,7 +168,7 @@ static int on_output(cay_stream which, const void *data, size_t len, void *arg)
     run *w = arg;
     CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
     cf_tell(&b, &w->s[which == CAY_STDERR], which, data, len);
-    return !b.len || cay__fd_write_all(w->out, b.data, b.len) ? 0 : CAY_ECANCELED;
+    return tell(w, b.data, b.len) ? 0 : CAY_ECANCELED;
 }
 
 static void *run_thread(void *arg)
@@ -135,7 +187,9 @@ static void *run_thread(void *arg)
     else
         cf_tell_exit(&b, &res.exit);
     cay_result_clear(&res);
-    cay__fd_write_all(w->out, b.data, b.len);
+    fcntl(w->out, F_SETFL, 0); /* the command is over: nothing is held back any more but this */
+    if (!w->rest.len || cay__fd_write_all(w->out, w->rest.data, w->rest.len))
+        cay__fd_write_all(w->out, b.data, b.len);
     cay__close_fd(&w->out);
     drop(w);
     return NULL;
@@ -215,13 +269,11 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
     int fd[2];
     const cay_shell_spec spec = { .size = sizeof spec, .name = name };
     CAY_TRY(cf_session_name(session, name, err));
-    if (atomic_fetch_add(&runs, 1) >= RUNS_MAX) {
-        atomic_fetch_sub(&runs, 1);
-        return cay_fail(err, CAY_EBUSY, "%d commands run in sessions, no more do at once", RUNS_MAX);
-    }
     run *w = cay__alloc(sizeof *w);
-    *w = (run){ .refs = 1, .line = CAY__BUF(CAY_SHELL_LINE_MAX), .timeout_ms = s->timeout_ms, .out = -1, .stop = eventfd(0, EFD_CLOEXEC) };
-    int rc = write_line(&w->line, s, err);
+    *w = (run){ .refs = 1, .line = CAY__BUF(CAY_SHELL_LINE_MAX), .rest = CAY__BUF((size_t)1 << 20), .timeout_ms = s->timeout_ms, .out = -1, .stop = eventfd(0, EFD_CLOEXEC) };
+    int rc = enlist(w, r->who.tenant, err);
+    if (rc == 0)
+        rc = write_line(&w->line, s, err);
     if (rc == 0)
         rc = cay_shell_open(sb, &r->call, &spec, &w->sh, err);
     if (rc == 0 && (w->stop < 0 || pipe2(fd, O_CLOEXEC) < 0))
@@ -232,6 +284,7 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
     }
     w->out = fd[1];
     fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    fcntl(fd[1], F_SETFL, O_NONBLOCK);
     const cay__pump pump = { .fd = { fd[0], -1, -1 }, .beat_ms = BEAT_MS, .self = w, .pull = pull, .close = gone };
     if ((rc = start(w, err)) < 0) {
         close(fd[0]);

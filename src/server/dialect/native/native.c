@@ -139,7 +139,7 @@ static const cay__route routes[] = {
 
     OP("GET", "/version", version, CAY__ROUTE_OPEN),
     OP("GET", "/doctor", doctor, 0),
-    OP("POST", "/doctor/speed", doctor_speed, CAY__ROUTE_ADMIN | CREATE),
+    OP("POST", "/doctor/speed", doctor_speed, CAY__ROUTE_ADMIN),
     OP("POST", "/gc", gc, CAY__ROUTE_ADMIN),
     OP("GET", "/usage", tenant_usage, 0),
     OP("GET", "/usage/past", host_past, CAY__ROUTE_ADMIN),

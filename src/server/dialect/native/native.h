@@ -161,6 +161,7 @@ CAY__OP(version);
 CAY__OP(doctor);
 /* speed.c */
 int cay__native_spawn_us(uint64_t *out, cay_err *err); /* `true`, without a sandbox: what is measured is told beside it */
+int cay__native_spawn_kept(uint64_t *out, cay_err *err); /* the same, tried within the last ten minutes */
 CAY__OP(doctor_speed);
 CAY__OP(tenant_usage);
 
