@@ -45,7 +45,9 @@ CAY_API int cay_task_put(cay_service *svc, const cay_task *spec, unsigned how, c
 /* The one that has been due for longest, of these kinds (NULL: of all), until lease_ms from now. owner: for people. CAY_ENOENT, "task_none",
  * when nothing is due; then err->retry_after_ms tells when something will be, or 0. Give the answer to cay_task_free(). */
 CAY_API int  cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err);
-/* The same in turn: of the tenant that has the fewest at work, and of those the one whose turn is longest ago. */
+/* The same in turn: of the tenant that has the fewest at work, and of those the one whose turn is longest ago; none of a tenant of which this
+ * owner has CAY_TASK_TURN_MOST at work, of whatever kind. */
+enum { CAY_TASK_TURN_MOST = 2 };
 CAY_API int  cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err);
 CAY_API void cay_task_free(cay_task *t);
 /* By who claimed it. CAY_ESTATE, "task_lost": it was canceled, or another has it. */

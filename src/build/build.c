@@ -382,7 +382,7 @@ static void sweep_of(cay_service *svc, const char *build)
     }
 }
 
-static void sweep(cay_service *svc)
+void cay__build_sweep(cay_service *svc)
 {
     CAY_AUTOFREE dead *d = cay__alloc(sizeof *d);
     if (cay_note_list(svc, "build", "", on_record, d, NULL) < 0)
@@ -451,7 +451,7 @@ int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given
     if (call)
         b->call = *call;
     b->call.size = sizeof b->call;
-    sweep(svc);
+    cay__build_sweep(svc);
     int rc = cay__report_open(&b->report, svc, &spec, &why);
     if (rc == 0) {
         cay__str_copy(b->who, sizeof b->who, b->report.id);
@@ -469,45 +469,5 @@ int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given
     close_all(b);
     if (rc < 0 && err)
         *err = why;
-    return rc;
-}
-
-/* ------------------------------------------------------------------ what steps left */
-
-typedef struct pruning {
-    char  (*ids)[CAY_ID_LEN + 1];
-    size_t n, cap;
-} pruning;
-
-static int on_snapshot(const cay_snapshot *s, void *arg)
-{
-    pruning *p = arg;
-    if (!cay__str_starts(s->label, "build."))
-        return 0;
-    if (p->n == p->cap) {
-        p->cap = p->cap ? 2 * p->cap : 64;
-        p->ids = realloc(p->ids, p->cap * sizeof *p->ids);
-        if (!p->ids)
-            abort();
-    }
-    cay__str_copy(p->ids[p->n++], sizeof p->ids[0], s->id);
-    return 0;
-}
-
-int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, size_t *n, cay_err *err)
-{
-    pruning p = { 0 };
-    size_t gone = 0;
-    CAY__BACK(svc, build_prune, svc, call, n, err);
-    sweep(svc);
-    int rc = cay_service_snapshots(svc, call, &(cay_snapshot_filter){ .size = sizeof(cay_snapshot_filter), .tenant = tenant }, on_snapshot, &p, err);
-    for (size_t i = 0; rc == 0 && i < p.n; i++) {
-        rc = cay_snapshot_remove(svc, call, p.ids[i], NULL, err);
-        gone += rc == 0;
-        rc = rc == CAY_ENOENT ? 0 : rc;
-    }
-    free(p.ids);
-    if (n)
-        *n = gone;
     return rc;
 }

@@ -109,6 +109,9 @@ typedef struct cay__builder {
     size_t           nloose;
 } cay__builder;
 
+/* build.c: what builds that died left. */
+void cay__build_sweep(cay_service *svc);
+
 /* report.c */
 int  cay__report_open(cay__report *r, cay_service *svc, const cay_build *spec, cay_err *err);
 void cay__report_say(cay__report *r, cay_build_event_kind kind, bool cached, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
@@ -138,6 +141,7 @@ int cay__build_need(cay__builder *b, const char *name, cay_template **out, cay_e
 
 /* stage.c */
 int  cay__bstage_make(cay__builder *b, size_t which, cay_err *err);
+bool cay__bstage_saved(const cay_snapshot *s); /* a step's result, not one that somebody labelled alike */
 /* A sandbox that stands on a snapshot or, without, on what a stage begins with. */
 int  cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, cay_sandbox **out, cay_err *err);
 /* run.c */

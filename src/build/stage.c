@@ -12,9 +12,19 @@
 #include <cay/policy.h>
 #include <stdio.h>
 
+enum { KEY_LEN = 56 }; /* of a key in a label */
+
 static void label_of(const char *key, char out[64])
 {
-    snprintf(out, 64, "build.%.56s", key);
+    snprintf(out, 64, "build.%.*s", KEY_LEN, key);
+}
+
+bool cay__bstage_saved(const cay_snapshot *s)
+{
+    CAY_AUTOJSON *meta = NULL;
+    return cay__str_starts(s->label, "build.") && strspn(s->label + 6, "0123456789abcdef") == KEY_LEN && !s->label[6 + KEY_LEN] && *s->metadata &&
+           cay__json_object("metadata", s->metadata, &meta, NULL) == 0 && json_object_size(meta) == 2 && cay__id_valid(cay__json_str(meta, "build", ""), 'b') &&
+           cay__json_str(meta, "step", NULL);
 }
 
 /* who: the default user of its commands, "root" or "name:group". */
@@ -58,6 +68,10 @@ static int save(cay__builder *b, cay_sandbox *sb, const cay__task *t, const char
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOJSON *meta = json_pack("{s:s, s:s*}", "build", b->report.id, "step", t ? t->step->text : "FROM");
     CAY_AUTOFREE char *text = meta ? cay__json_text(meta, 4096) : NULL;
+    if (!text) { /* a step of many words */
+        CAY_AUTOJSON *brief = json_pack("{s:s, s:s}", "build", b->report.id, "step", "");
+        text = cay__json_text(brief, 4096);
+    }
     cay_snapshot_spec spec = { .size = sizeof spec, .label = label, .metadata = text, .quiet = true };
     if (key)
         label_of(key, label);

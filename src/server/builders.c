@@ -4,12 +4,14 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/build.h>
+#include <cay/jobs.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-enum { THREADS = 2, LOOK_MS = 500, STACK = 1 << 20 };
+/* One more than a tenant gets: however long its builds take, those of others go on. */
+enum { THREADS = CAY_TASK_TURN_MOST + 1, LOOK_MS = 500, STACK = 1 << 20 };
 
 /* What the queue has for builders: each does one that is due, 1, or finds none, 0. In each it is the turn of the tenant who waited longest. */
 static int (*const kinds[])(cay_service *svc, const cay_call *call, const char *owner, cay_err *err) = { cay_build_work, e2b_build_work };

@@ -133,6 +133,7 @@ static const char *const queries[CAY__Q_COUNT] = {
                            " EXISTS(SELECT 1 FROM template_names n WHERE n.id=t.id AND n.name=?1)))"
                            " ORDER BY t.tenant<>coalesce(?3,'default'),t.seq LIMIT ?2",
     [CAY__Q_TPL_NAME] = "INSERT INTO template_names(tenant,name,id) VALUES(?1,?2,?3) ON CONFLICT(tenant,name) DO UPDATE SET id=excluded.id",
+    [CAY__Q_TPL_NAMES] = "SELECT count(*) FROM template_names WHERE id=?1",
     [CAY__Q_TPL_UNNAME] = "DELETE FROM template_names WHERE tenant=?1 AND name=?2",
     [CAY__Q_TPL_UNNAME_ALL] = "DELETE FROM template_names WHERE id=?1",
     [CAY__Q_MERGE_TPLS] = "UPDATE templates SET layers=?2||substr(layers,length(?1)+1) WHERE substr(layers,1,length(?1)+1)=?1||','",
@@ -165,7 +166,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_TASK_SAME] = "SELECT id FROM tasks WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
     [CAY__Q_TASK_REPLACE] = "UPDATE tasks SET state='canceled', fence=fence+1, changed_ms=?3 WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
     [CAY__Q_TASK_DUE] = TASKS_DUE "ORDER BY at LIMIT 1",
-    [CAY__Q_TASK_TURN] = TASKS_DUE "d ORDER BY (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND " TASK_KINDS "),"
+    [CAY__Q_TASK_TURN] = TASKS_DUE "d WHERE (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND r.owner=?3)<?4 ORDER BY (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND " TASK_KINDS "),"
                          "(SELECT coalesce(max(e.changed_ms),0) FROM tasks e WHERE e.tenant=d.tenant AND e.attempts>0 AND e.state<>'waiting' AND " TASK_KINDS "),at LIMIT 1",
     [CAY__Q_TASK_WAITING] = "SELECT count(*) FROM tasks WHERE state='waiting' AND kind=?1 AND tenant=?2",
     [CAY__Q_TASK_NEXT] = "SELECT min(at) FROM (SELECT min(due_ms) AS at FROM tasks WHERE state='waiting' AND " TASK_KINDS

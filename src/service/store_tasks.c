@@ -159,6 +159,10 @@ static int find_due(cay__db *db, claim *c, cay_err *err)
         return err->code;
     sqlite3_bind_int64(st, 1, c->now_ms);
     bind_some(st, 2, c->kinds);
+    if (c->which == CAY__Q_TASK_TURN) {
+        cay__db_text(st, 3, c->owner);
+        sqlite3_bind_int64(st, 4, CAY_TASK_TURN_MOST);
+    }
     int rc = cay__db_step(db, st, "look for jobs", err);
     if (rc == 1)
         add(&c->got, st);

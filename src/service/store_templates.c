@@ -2,6 +2,7 @@
 /* Templates in store.db. sys/store.h tells what each call promises. */
 #include "db.h"
 #include "snaprow.h"
+#include "template.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/json.h>
@@ -92,6 +93,19 @@ int cay__s_template_remove(void *self, const char *id, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_remove, (void *)id, err);
 }
 
+/* Counted where the last one is recorded: two who give one at once do not both get the last place. */
+static int check_names(cay__db *db, const char *id, cay_err *err)
+{
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_NAMES, err);
+    if (!st)
+        return err->code;
+    cay__db_text(st, 1, id);
+    CAY_TRY(cay__db_step(db, st, "count the names", err));
+    if (sqlite3_column_int64(st, 0) <= CAY__TEMPLATE_NAMES)
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "template_name", "template %s has %d names, which is the most; cay template rm NAME forgets one", id, CAY__TEMPLATE_NAMES);
+}
+
 typedef struct naming {
     const char *tenant, *name, *id;
 } naming;
@@ -114,7 +128,7 @@ static int do_name(cay__db *db, void *arg, cay_err *err)
             return rc < 0 ? rc : no_template(n->id, err);
     }
     done = change(db, CAY__Q_TPL_NAME, n->tenant, n->name, n->id, err);
-    return done < 0 ? done : 0;
+    return done < 0 ? done : check_names(db, n->id, err);
 }
 
 int cay__s_template_name(void *self, const char *tenant, const char *name, const char *id, cay_err *err)

@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 
 #define SHOWN      8
-#define NAMES_MOST 32
 #define CONFIG_MAX (256u << 10)
 
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
@@ -337,8 +336,8 @@ static int clean_names(const char *const *names, char **out, cay_err *err)
     for (; names && *names; names++) {
         char name[CAY_TEMPLATE_NAME + 1];
         CAY_TRY(cay__tname_clean(*names, name, err));
-        if (json_array_size(list) == NAMES_MOST)
-            return cay_fail_why(err, CAY_EINVAL, "template_name", "a template has at most %d names", NAMES_MOST);
+        if (json_array_size(list) == CAY__TEMPLATE_NAMES)
+            return cay_fail_why(err, CAY_EINVAL, "template_name", "a template has at most %d names", CAY__TEMPLATE_NAMES);
         json_array_append_new(list, json_string(name));
     }
     *out = cay__json_text(list, 64 << 10);

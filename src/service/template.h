@@ -29,6 +29,7 @@ typedef struct cay__tname {
 int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err);
 /* As it is kept: without docker.io/ and library/, with a tag or a digest. */
 void cay__tname_text(const cay__tname *n, char out[CAY_TEMPLATE_NAME + 1]);
+#define CAY__TEMPLATE_NAMES 32 /* most of one template */
 int cay__tname_clean(const char *ref, char out[CAY_TEMPLATE_NAME + 1], cay_err *err);
 
 /* ------------------------------------------------------------------ template.c */

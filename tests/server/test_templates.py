@@ -91,6 +91,25 @@ class Templates(unittest.TestCase):
         self.assertEqual(self.ask('DELETE', '/templates?name=ours:1', key=other)[0], 403)
         status, theirs = self.ask('POST', '/templates/import?name=theirs:1', tar([ent('mark', data=b'y')]), key=other)
         self.assertEqual((status, theirs['shared']), (201, False), theirs)
+        # A name of theirs stands in for nobody else's image: what all see is the operator's to say. Names of their own are theirs.
+        patch = lambda ref, body, key: self.ask('PATCH', '/templates/' + ref, json.dumps(body).encode(), key, {'Content-Type': 'application/json'})
+        status, e = patch('theirs:1', {'shared': True, 'name': 'node:22'}, other)
+        self.assertEqual((status, e['reason']), (403, 'admin_only'), e)
+        self.assertEqual(self.ask('GET', '/templates/node:22', key=other)[0], 404)
+        self.assertEqual(patch('theirs:1', {'shared': False, 'name': 'node:22'}, other)[1]['names'], ['node:22', 'theirs:1'])
+        self.assertEqual(self.ask('GET', '/templates/node:22')[0], 404)
+        self.assertEqual(patch('ours:1', {'shared': False}, other)[0], 403)
+        self.assertEqual(patch(theirs['id'], {'shared': True}, None)[1]['shared'], True)
+        self.assertEqual(patch(theirs['id'], {'shared': False}, None)[1]['shared'], False)
+        self.assertEqual(self.ask('DELETE', '/templates/node:22', key=other)[0], 204)
+        # so many names and no more
+        for n in range(31):
+            self.assertEqual(patch('theirs:1', {'name': 'more:%d' % n}, other)[0], 200, n)
+        status, e = patch('theirs:1', {'name': 'more:31'}, other)
+        self.assertEqual((status, e['reason']), (400, 'template_name'), e)
+        self.assertEqual(patch('theirs:1', {'name': 'more:3'}, other)[0], 200)
+        for n in range(31):
+            self.assertEqual(self.ask('DELETE', '/templates/more:%d' % n, key=other)[0], 204, n)
         self.assertEqual(self.ask('DELETE', '/templates/theirs:1', key=other)[0], 204)
         self.assertEqual(self.ask('DELETE', '/templates/ours:1')[0], 204)
 

@@ -165,6 +165,32 @@ static void tenants_take_turns(void **s)
     cay_service_close(svc);
 }
 
+/* Two of one tenant at work, of whatever kind, and no third by the same owner; others are taken meanwhile. */
+static void one_tenant_has_not_all_the_builders(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    static const char *const builds[] = { "build", NULL }, *const others[] = { "other", NULL };
+    cay_task *held[4] = { 0 };
+    for (int i = 0; i < 3; i++)
+        put_for(svc, "a", 0, 0);
+    assert_int_equal(cay_task_put(svc, &(cay_task){ .size = sizeof(cay_task), .kind = "other", .tenant = "a" }, CAY_TASK_KEEP, NULL, &err), 0);
+    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[0], &err), 0);
+    assert_int_equal(cay_task_turn(svc, others, "me", 60000, &held[1], &err), 0);
+    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[2], &err), CAY_ENOENT);
+    put_for(svc, "b", 0, 0);
+    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[2], &err), 0);
+    assert_string_equal(held[2]->tenant, "b");
+    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[3], &err), CAY_ENOENT);
+    assert_int_equal(cay_task_done(svc, held[1], &err), 0);
+    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[3], &err), 0);
+    assert_string_equal(held[3]->tenant, "a");
+    for (size_t i = 0; i < CAY_LEN(held); i++)
+        cay_task_free(held[i]);
+    cay_service_close(svc);
+}
+
 static void a_key_is_there_once(void **s)
 {
     (void)s;
@@ -453,6 +479,7 @@ int main(void)
         T(what_is_due_first_is_taken_first),
         T(no_more_wait_than_may),
         T(tenants_take_turns),
+        T(one_tenant_has_not_all_the_builders),
         T(a_key_is_there_once),
         T(a_failure_comes_again_and_dies_at_last),
         T(a_lease_that_ran_out_is_anothers),

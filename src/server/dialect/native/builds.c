@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #define CONTEXT_MAX (4ull << 30)
-enum { ARGS = 100, NAMES = 16, RULES = 200, LOOK_MS = 250, BEAT_MS = 15000 };
+enum { ARGS = 100, NAMES = 16, RULES = 200, LOOK_MS = 250, BEAT_MS = 15000, HOUR_MS = 3600000 };
 
 #define AT(field) offsetof(cay_build_info, field)
 static const cay__field build_fields[] = {
@@ -65,7 +65,7 @@ static const cay__query build_query[] = {
     { "no_pull", "boolean", "what FROM names has to be here" },
     { "keep_failed", "boolean", "keep the sandbox in which a step failed" },
     { "hidden", "boolean", "not for other tenants; a tenant's own never are" },
-    { "step_ms", "integer", "most for one RUN; else an hour" },
+    { "step_ms", "integer", "most for one RUN; else an hour, which is the most but for scope admin" },
     { "memory", "integer", "bytes of a step" },
     { "disk", "integer", "bytes that a step may write" },
     { "cpu_milli", "integer", "CPU of a step, in thousandths" },
@@ -137,7 +137,7 @@ int cay__on_build_create(cay__req *r, cay_err *err)
     cay_build b = { .size = sizeof b, .names = nnames ? names : NULL, .args = args, .file = cay__req_query(r, "file"), .target = cay__req_query(r, "target"),
                     .no_cache = cay__req_flag(r, "no_cache"), .no_pull = cay__req_flag(r, "no_pull"), .keep_failed = cay__req_flag(r, "keep_failed"), .tenant = r->who.tenant,
                     .hidden = cay__req_flag(r, "hidden") || strcmp(r->who.tenant, "default") != 0 };
-    CAY_TRY(cay__req_number(r, "step_ms", 0, 86400000, &b.step_ms, err));
+    CAY_TRY(cay__req_number(r, "step_ms", 0, r->who.scope == CAY__SCOPE_ADMIN ? 24 * HOUR_MS : HOUR_MS, &b.step_ms, err));
     CAY_TRY(cay__req_number(r, "memory", 0, 1ull << 50, &b.limits.memory, err));
     CAY_TRY(cay__req_number(r, "disk", 0, 1ull << 50, &b.limits.disk, err));
     CAY_TRY(cay__req_number(r, "cpu_milli", 0, 1000000, &b.limits.cpu_milli, err));

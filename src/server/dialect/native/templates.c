@@ -136,7 +136,7 @@ typedef struct change {
 } change;
 static const cay__field change_fields[] = {
     { "name", CAY__F_STR, offsetof(change, name), .min = 1, .max = CAY_TEMPLATE_NAME, .about = "one more name, which goes from the one that had it" },
-    { "shared", CAY__F_BOOL, offsetof(change, shared), .about = "other tenants may use it" },
+    { "shared", CAY__F_BOOL, offsetof(change, shared), .about = "other tenants may use it; said by keys of scope admin or tenant default" },
 };
 static const cay__shape change_shape = CAY__SHAPE("TemplatePatch", change, change_fields, "what is to be different of a template; what is not named stays");
 
@@ -149,8 +149,10 @@ int cay__on_template_patch(cay__req *r, cay_err *err)
     CAY_TRY(cay_template_find(r->svc, &r->call, owner(r), r->param[0], &t, err));
     change c = { .shared = t->shared };
     CAY_TRY(cay__req_shape(r, &change_shape, &c, err));
-    if (c.shared != t->shared)
+    if (c.shared != t->shared) { /* a name that others see stands in for an image's when they build: the operator's to say */
+        CAY_TRY(cay__native_shared(r, "templates for other tenants", err));
         CAY_TRY(cay_template_share(r->svc, &r->call, owner(r), t->id, c.shared, err));
+    }
     if (c.name)
         CAY_TRY(cay_template_name(r->svc, &r->call, owner(r), t->id, c.name, err));
     CAY_TRY(cay_template_find(r->svc, &r->call, owner(r), t->id, &now, err));
