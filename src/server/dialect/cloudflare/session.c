@@ -2,6 +2,7 @@
 /* Sessions: shells that stay, and a command in one, whose output is told as it comes. */
 #include "cloudflare.h"
 #include <base/fd.h>
+#include <base/str.h>
 #include <cay/shell.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
