@@ -155,4 +155,5 @@ const char *cay__mount_strategy(const cay__entry *e, const char **pattern);
 
 json_t *cay__entry_json(const cay_manifest *m, size_t at, bool secrets); /* with its children */
 json_t *cay__manifest_json(const cay_manifest *m, bool secrets);
+json_t *cay__manifest_kept(const cay_manifest *m); /* without secrets, with what a later start needs to be allowed again */
 json_t *cay__manifest_brief(const cay_manifest *m); /* without entries and secrets */

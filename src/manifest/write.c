@@ -146,6 +146,12 @@ static json_t *limit_json(unsigned n)
     return n ? json_integer(n) : json_null();
 }
 
+static void write_acks(json_t *o, const cay_manifest *m)
+{
+    if (m->nacks)
+        json_object_set_new(o, "acknowledge_credential_exposure", texts_json(m->acks, m->nacks));
+}
+
 static json_t *whole_json(const cay_manifest *m, bool secrets, bool files)
 {
     json_t *o = json_pack("{s:i,s:s}", "version", 1, "root", m->root), *entries = json_object(), *env = json_object();
@@ -169,14 +175,21 @@ static json_t *whole_json(const cay_manifest *m, bool secrets, bool files)
                                                                limit_json(m->limit_files)));
     if (m->has_allow)
         json_object_set_new(o, "remote_mount_command_allowlist", texts_json(m->allow, m->nallow));
-    if (secrets && m->nacks)
-        json_object_set_new(o, "acknowledge_credential_exposure", texts_json(m->acks, m->nacks));
+    if (secrets)
+        write_acks(o, m);
     return o;
 }
 
 json_t *cay__manifest_json(const cay_manifest *m, bool secrets)
 {
     return whole_json(m, secrets, true);
+}
+
+json_t *cay__manifest_kept(const cay_manifest *m)
+{
+    json_t *o = whole_json(m, false, true);
+    write_acks(o, m);
+    return o;
 }
 
 json_t *cay__manifest_brief(const cay_manifest *m)

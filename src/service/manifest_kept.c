@@ -109,7 +109,7 @@ int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__
     char hex[CAY__SEEN_KEY];
     if (given && f->print[0] && cay__mani_text_alone(f->m))
         return put_large(svc, f, given, mem, key, err);
-    CAY_AUTOJSON *o = note_of(f, cay__manifest_json(f->m, false));
+    CAY_AUTOJSON *o = note_of(f, cay__manifest_kept(f->m));
     CAY_AUTOFREE char *text = cay__json_text(o, 4 * (size_t)CAY_MANIFEST_BYTES);
     if (!text)
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: its text is too long");

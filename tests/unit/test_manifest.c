@@ -3,6 +3,7 @@
 #include <base/base.h>
 #include <base/json.h>
 #include <cay/manifest.h>
+#include <manifest/manifest.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -223,6 +224,8 @@ static void case_11_grants_need_trust(void **s)
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(ack, &json, NULL), 0);
     assert_null(strstr(json, "acknowledge"));
+    CAY_AUTOJSON *kept = cay__manifest_kept(ack); /* what a later start reads has it */
+    assert_int_equal(json_array_size(json_object_get(kept, "acknowledge_credential_exposure")), 1);
     refused("{\"acknowledgeCredentialExposure\":[\"/workspace/*\"],\"entries\":{\"m\":{" S3("") "}}}", "manifest_invalid", "acknowledgement", "exact");
 }
 
