@@ -6,10 +6,12 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <provider/docker/box.h>
 #include <provider/docker/docker.h>
 #include <provider/local/box.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -429,6 +431,8 @@ static void a_registrys_password_is_found(void **state)
 
 /* ------------------------------------------------------------------ an engine that says what it is told to */
 
+static int false_log = -1; /* where it writes what it is asked */
+
 static pid_t false_engine(const char *path, const char *answer)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -442,7 +446,10 @@ static pid_t false_engine(const char *path, const char *answer)
         for (;;) {
             char buf[4096];
             int c = accept(l, NULL, NULL);
-            if (read(c, buf, sizeof buf) > 0)
+            ssize_t n = read(c, buf, sizeof buf);
+            if (n > 0 && false_log >= 0)
+                cay__fd_write_all(false_log, buf, (size_t)n);
+            if (n > 0)
                 cay__fd_write_all(c, answer, strlen(answer));
             close(c);
         }
@@ -478,6 +485,55 @@ static void a_false_engine_harms_nobody(void **state)
         waitpid(pid, NULL, 0);
     }
     unlink(path);
+}
+
+/* A network that it was made without: nobody uses it, and who removes it removes it. */
+static void what_is_removed_is_removed_whatever_its_network(void **state)
+{
+    (void)state;
+#define ID "caaaaaaaaaaaaaaaaaaa"
+    static const char answer[] = HTTP("{\"ApiVersion\":\"1.43\",\"Version\":\"24\",\"Id\":\"0123456789abcdef\",\"Config\":{\"Labels\":{\"io.cay.owner\":\"word\",\"io.cay.sandbox\":\"" ID "\"}},"
+                                      "\"State\":{\"Running\":true},\"HostConfig\":{\"NetworkMode\":\"bridge\"},\"NetworkSettings\":{\"Networks\":{\"bridge\":{}}}}");
+    static const char *const walls[] = { "{\"network\":\"none\"}", "{\"network\":\"bridge\"}", "damaged", NULL };
+    char home[] = "/tmp/cay-docker.XXXXXX", path[80], asked[65536];
+    assert_non_null(mkdtemp(home));
+    snprintf(path, sizeof path, "%s/sock", home);
+    false_log = memfd_create("asked", MFD_CLOEXEC);
+    pid_t pid = false_engine(path, answer);
+    for (size_t i = 0; i < CAY_LEN(walls); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay__docker_view v;
+        cay__docker_box *b = NULL;
+        cay__docker d = { .owner = "word", .boxes = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
+        assert_int_equal(cay__engine_open(path, &d.engine, &err), 0);
+        assert_int_equal(ftruncate(false_log, 0), 0);
+        lseek(false_log, 0, SEEK_SET);
+        if (walls[i]) {
+            assert_int_equal(mkdirat(d.boxes, ID, 0700), 0);
+            assert_int_equal(mkdirat(d.boxes, ID "/ctl", 0700), 0);
+            CAY_AUTOFD fd = openat(d.boxes, ID "/walls", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            assert_true(cay__fd_write_all(fd, walls[i], strlen(walls[i])));
+            assert_int_equal(cay__docker_box_open(&d, ID, &b, &err), 0);
+            int rc = cay__docker_look(b, NULL, &v, &err);
+            assert_int_equal(rc, i ? 0 : CAY_EGONE);
+            if (rc == 0)
+                json_decref(v.all);
+            cay__docker_release(b);
+        }
+        if (cay__docker_remove(&d, NULL, ID, &err) < 0)
+            fail_msg("%s", err.msg);
+        ssize_t n = pread(false_log, asked, sizeof asked - 1, 0);
+        asked[CAY_MAX(n, 0)] = 0;
+        assert_non_null(strstr(asked, "DELETE /v"));
+        assert_int_equal(faccessat(d.boxes, ID, F_OK, 0), -1);
+        cay__engine_close(d.engine);
+        close(d.boxes);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    cay__close_fd(&false_log);
+    unlink(path);
+    rmdir(home);
 }
 
 static void an_absent_engine_is_told_with_the_remedy(void **state)
@@ -613,6 +669,7 @@ int main(void)
         cmocka_unit_test(a_registrys_password_is_found),
         cmocka_unit_test(credential_helpers_are_asked),
         cmocka_unit_test(a_false_engine_harms_nobody),
+        cmocka_unit_test(what_is_removed_is_removed_whatever_its_network),
         cmocka_unit_test(an_absent_engine_is_told_with_the_remedy),
         cmocka_unit_test(an_address_is_read_as_docker_reads_it),
         cmocka_unit_test(what_a_request_opens_is_told),

@@ -90,7 +90,7 @@ static bool shut_off(const cay__docker_box *b, const json_t *j)
 {
     const char *name, *mode = cay__json_str(json_object_get(j, "HostConfig"), "NetworkMode", "none");
     json_t *v;
-    if (*b->walls.network && strcmp(b->walls.network, "none"))
+    if (strcmp(b->walls.network, "none")) /* it had one, or nothing is known of that */
         return true;
     json_object_foreach(json_object_get(json_object_get(j, "NetworkSettings"), "Networks"), name, v)
         if (strcmp(name, "none"))
@@ -98,7 +98,7 @@ static bool shut_off(const cay__docker_box *b, const json_t *j)
     return !strcmp(mode, "none");
 }
 
-int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err)
+int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     CAY_AUTOJSON *j = NULL;
@@ -113,13 +113,20 @@ int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view 
     /* One that somebody else gave our name is not ours: the word in the label says so. */
     if (strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), b->d->owner) != 0 || strcmp(cay__json_str(labels, CAY__DOCKER_SANDBOX, ""), b->id) != 0)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone; one of that name is not ours", b->id);
-    if (!shut_off(b, j))
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone; the one of that name has a network, and it had none", b->id);
     *out = (cay__docker_view){ .pid = (int)cay__json_int(st, "Pid", 0), .oom = cay__json_bool(st, "OOMKilled", false) };
     out->state = cay__json_bool(st, "Paused", false) ? CAY_PAUSED : cay__json_bool(st, "Running", false) ? CAY_RUNNING : CAY_STOPPED;
     cay__str_copy(out->container, sizeof out->container, cay__json_str(j, "Id", ""));
     out->all = json_incref(j);
     return 0;
+}
+
+int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err)
+{
+    CAY_TRY(cay__docker_find(b, call, out, err));
+    if (shut_off(b, out->all))
+        return 0;
+    json_decref(out->all);
+    return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone; the one of that name has a network, and it had none", b->id);
 }
 
 /* ------------------------------------------------------------------ making one */
@@ -349,7 +356,9 @@ static int remove_container(cay__docker *d, const cay_call *call, const char *id
     /* Without its directory it is known by its name. */
     cay__docker_box named = { .d = d, .dir = -1, .ctl = -1 };
     cay__str_copy(named.id, sizeof named.id, id);
-    int rc = cay__docker_box_open(d, id, &b, NULL) == 0 ? cay__docker_look(b, call, &v, err) : cay__docker_look(&named, call, &v, err);
+    int rc = cay__docker_box_open(d, id, &b, NULL) == 0 ? cay__docker_find(b, call, &v, err) : CAY_EGONE;
+    if (rc == CAY_EGONE) /* one of its name and labels is its own as well, whoever made it */
+        rc = cay__docker_find(&named, call, &v, err);
     if (b)
         cay__docker_release(b);
     if (rc < 0)

@@ -29,7 +29,9 @@ typedef struct cay__docker_view {
 /* box.c */
 int  cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, cay_err *err);
 void cay__docker_release(void *box);
-/* CAY_EGONE: there is none, or it is not ours. view->all is the caller's. */
+/* By its labels, to end it: CAY_EGONE, there is none, or it is not ours. view->all is the caller's. */
+int  cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err);
+/* To use it: CAY_EGONE as well when it has a network that it was made without. */
 int  cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err);
 /* "/containers/REF" and what follows. */
 void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest);

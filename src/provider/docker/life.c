@@ -174,7 +174,7 @@ int cay__docker_stop(void *box, const cay_call *call, cay_err *err)
 {
     cay__docker_box *b = box;
     cay__docker_view v;
-    CAY_TRY(cay__docker_look(b, call, &v, err));
+    CAY_TRY(cay__docker_find(b, call, &v, err));
     json_decref(v.all);
     if (v.state == CAY_STOPPED)
         return 0;
