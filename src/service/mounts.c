@@ -136,6 +136,7 @@ static int ask_engine(const list *l, cay_create *c, cay__arena *mem, cay_err *er
         memcpy(all, c->options, n * sizeof *all);
     all[n] = (cay_pair){ "mounts", "true" };
     c->options = all;
+    c->units_wait = c->nunits > 0; /* nobody works in it before storage is mounted */
     return 0;
 }
 
@@ -155,6 +156,15 @@ int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, con
     CAY_TRY(cay__storage_open(svc->home, svc->libexec, call, id, l.m, l.n, st, err));
     add_grants(&l, st, c, mem);
     return 0;
+}
+
+int cay__mounts_again(cay_service *svc, const cay__mani *f, const char *provider, cay__arena *mem, cay_err *err)
+{
+    CAY__AUTOMOUNTS l = { .svc = svc, .f = f, .mem = mem, .err = err };
+    if (!f->m || !cay__mounts_by_container(provider))
+        return 0;
+    CAY_TRY(cay__mounts_read(&l));
+    return l.n ? cay_fail_why(err, CAY_ENOTSUP, "mount_restart", "entry %.60s: a container that mounts storage is not started again; make another from a snapshot of it, or use provider native", l.m[0].entry) : 0;
 }
 
 int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err)

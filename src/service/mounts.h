@@ -23,6 +23,9 @@ bool cay__mounts_by_container(const char *provider);
 /* mounts_inside.c: all of f's storage, by programs of the container that runs. */
 int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, const cay_provider_ops *ops, void *box, cay_err *err);
 
+/* A container that mounts storage has one life: in a second one there are files that somebody could have prepared for root. CAY_ENOTSUP, "mount_restart". */
+int cay__mounts_again(cay_service *svc, const cay__mani *f, const char *provider, cay__arena *mem, cay_err *err);
+
 /* Before anything is made: a storage mount that this host or provider cannot serve is refused, with the reason. */
 int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *err);
 /* Serves all of f's storage and adds it to c's grants; what it makes lives in mem, and as long as *st is open. */
