@@ -274,7 +274,7 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     CAY_FAULT("create.made");
     int rc = cay__mounts_hold(&storage, p->ops, id, *box, call, err);
     if (rc == 0)
-        rc = cay__mounts_inside(svc, call, id, f, p->ops, *box, err);
+        rc = cay__mounts_inside(svc, call, id, f, c, p->ops, *box, err);
     if (rc == 0 && cay__workspace_wanted(c, p->ops))
         rc = cay__workspace_hydrate(svc, call, c, p->ops, id, *box, err);
     if (rc == 0)

@@ -105,17 +105,39 @@ static bool acknowledged(const cay_manifest *m, const char *path)
     return false;
 }
 
+int cay__mounts_refuse(const char *entry, const char *key, cay_err *err)
+{
+    return cay_fail_why(err, CAY_EPERM, "mount_credentials", "entry %.60s: root inside could read its %s; leave --user root, services of root and --sudo out, or use provider native, which mounts from outside",
+                        entry, key);
+}
+
+const char *cay__mounts_exposed(const cay__mount_list *l, const char **entry)
+{
+    static const char *const keys[] = { "secret_access_key", "account_key", "access_token", "token", "client_secret", "service_account_credentials", "config_credentials" };
+    for (size_t i = 0; i < l->n; i++)
+        for (size_t k = 0; k < CAY_LEN(keys); k++)
+            if (json_object_get(l->m[i].fields, keys[k]) && !acknowledged(l->f->m, l->m[i].target)) {
+                *entry = l->m[i].entry;
+                return keys[k];
+            }
+    return NULL;
+}
+
+/* root, 0, 00, 0:0, root:wheel. Which other names an image has for it is asked inside. */
+bool cay__mounts_is_root(const char *user)
+{
+    size_t n = user ? strcspn(user, ":") : 0;
+    return n && (strspn(user, "0") == n || (n == 4 && !strncmp(user, "root", 4)));
+}
+
 /* Keys that the sandbox's own root could read are not given to it, unless whoever asks for it has said of this very path that they may be. */
 static int check_keys(const list *l, const cay_create *c, cay_err *err)
 {
-    static const char *const keys[] = { "secret_access_key", "account_key", "access_token", "token", "client_secret", "service_account_credentials", "config_credentials" };
-    bool root = c->sudo || (c->user && (!strcmp(c->user, "root") || !strcmp(c->user, "0")));
-    for (size_t i = 0; root && i < l->n; i++)
-        for (size_t k = 0; k < CAY_LEN(keys); k++)
-            if (json_object_get(l->m[i].fields, keys[k]) && !acknowledged(l->f->m, l->m[i].target))
-                return cay_fail_why(err, CAY_EPERM, "mount_credentials", "entry %.60s: root inside could read its %s; leave --user root and --sudo out, or use provider native, which mounts from outside",
-                                    l->m[i].entry, keys[k]);
-    return 0;
+    const char *entry, *key = cay__mounts_exposed(l, &entry);
+    bool root = c->sudo || cay__mounts_is_root(c->user);
+    for (size_t i = 0; i < c->nunits; i++)
+        root |= cay__mounts_is_root(c->units[i].user);
+    return key && root ? cay__mounts_refuse(entry, key, err) : 0;
 }
 
 /* The engine gives the container what mounting needs. In no record: what asks for it is the manifest. */

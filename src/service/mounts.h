@@ -20,8 +20,18 @@ int  cay__mounts_read(cay__mount_list *l);
 void cay__mounts_clear(cay__mount_list *l);
 /* Is it one whose containers mount storage themselves? */
 bool cay__mounts_by_container(const char *provider);
-/* mounts_inside.c: all of f's storage, by programs of the container that runs. */
-int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, const cay_provider_ops *ops, void *box, cay_err *err);
+/* A key of l that has to stay away from root inside, and whose it is; NULL: none has. */
+const char *cay__mounts_exposed(const cay__mount_list *l, const char **entry);
+int cay__mounts_refuse(const char *entry, const char *key, cay_err *err); /* "mount_credentials" */
+/* By what it is called alone. */
+bool cay__mounts_is_root(const char *user);
+/* mounts_inside.c: all of f's storage, by programs of the container that runs for c. Nobody else works in it yet. */
+int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, const cay_create *c, const cay_provider_ops *ops, void *box,
+                       cay_err *err);
+/* A container that mounts storage has one life: in a second one there are files that somebody could have prepared for root. CAY_ENOTSUP, "mount_restart". */
+int cay__mounts_again(cay_service *svc, const cay__mani *f, const char *provider, cay__arena *mem, cay_err *err);
+/* Is there storage (fuse, nfs) on top at path, by the text of a mountinfo? dev: its device, as in there. */
+bool cay__mounts_seen(const char *mountinfo, const char *path, char *dev, size_t cap);
 
 /* A container that mounts storage has one life: in a second one there are files that somebody could have prepared for root. CAY_ENOTSUP, "mount_restart". */
 int cay__mounts_again(cay_service *svc, const cay__mani *f, const char *provider, cay__arena *mem, cay_err *err);

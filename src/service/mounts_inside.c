@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #define PLACE "/dev/shm/.cay-mounts" /* memory: in no snapshot, and gone with the container */
+#define PROGS "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" /* no place of the sandbox's user, whatever its PATH says */
 enum { WAIT_MS = 40000, STEP_MS = 25, WORDS = 48, TEXT = 16 << 10 };
 
 /* What one is mounted by. */
@@ -26,6 +27,7 @@ typedef struct helper {
     char       *second;      /* of rclone: NAME.file; or NULL */
     const char *tools[4];    /* programs that have to be there; "a|b": one of them */
     bool        once;        /* it is done when it ends; else it serves until the container does */
+    bool        over;        /* more words than there is room for */
 } helper;
 
 typedef struct inside {
@@ -34,12 +36,15 @@ typedef struct inside {
     const char     *id;
     cay__arena     *mem;
     size_t          index;
+    bool            begun; /* PLACE is made */
 } inside;
 
 static void word(helper *h, const char *s)
 {
     if (h->n + 1 < WORDS)
         h->argv[h->n++] = s;
+    else
+        h->over = true;
 }
 
 static const char *get(const cay__storage_mount *m, const json_t *pattern, const char *name)
@@ -137,7 +142,7 @@ static int by_blobfuse(inside *in, const cay__storage_mount *m, const json_t *pa
     const char *account = get(m, NULL, "account"), *key = get(m, NULL, "account_key"), *client = get(m, NULL, "identity_client_id"), *endpoint = get(m, NULL, "endpoint"),
                *container = get(m, NULL, "container"), *at = cay__json_str(pattern, "cache_path", "");
     snprintf(config, sizeof config, PLACE "/%zu.yaml", in->index);
-    snprintf(cache, sizeof cache, "/var/tmp/.cay-blobfuse-%zu", in->index);
+    snprintf(cache, sizeof cache, "/var/lib/.cay-blobfuse-%zu", in->index); /* root's: in /var/tmp anybody could be there first */
     const char *const values[] = { account, key, client, endpoint, container, at };
     for (size_t i = 0; i < CAY_LEN(values); i++)
         if (strpbrk(values[i], "\r\n\"\\"))
@@ -198,27 +203,65 @@ static const struct {
 
 /* ------------------------------------------------------------------ in the container */
 
-static bool is_there(const inside *in, const char *name, size_t n)
+static bool find_program(const inside *in, const char *name, size_t n, char *path, size_t cap)
 {
-    static const char *const dirs[] = { "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin" };
     cay_stat st = { .size_of = sizeof st };
-    char path[128];
-    for (size_t i = 0; i < CAY_LEN(dirs); i++) {
-        snprintf(path, sizeof path, "%s/%.*s", dirs[i], (int)n, name);
+    for (const char *dir = PROGS; *dir;) {
+        size_t len = strcspn(dir, ":");
+        snprintf(path, cap, "%.*s/%.*s", (int)len, dir, (int)n, name);
         if (cay_file_stat(in->sb, in->call, path, true, &st, NULL) == 0 && st.type == CAY_FILE && st.mode & 0111)
             return true;
+        dir += len + (dir[len] == ':');
     }
     return false;
 }
 
-static int check_tools(const inside *in, const cay__storage_mount *m, const helper *h, cay_err *err)
+/* All are there; the first is what is run. */
+static int check_tools(const inside *in, const cay__storage_mount *m, helper *h, cay_err *err)
 {
+    char path[128];
     for (size_t i = 0; i < CAY_LEN(h->tools) && h->tools[i]; i++) {
         const char *s = h->tools[i];
         size_t n = strcspn(s, "|");
-        if (!is_there(in, s, n) && !(s[n] && is_there(in, s + n + 1, strlen(s + n + 1))))
+        if (!find_program(in, s, n, path, sizeof path) && !(s[n] && find_program(in, s + n + 1, strlen(s + n + 1), path, sizeof path)))
             return cay_fail_why(err, CAY_ENOTSUP, "mount_missing_tool", "entry %.80s: the image has no %.*s; take one that has it, or use provider native, which mounts from outside", m->entry, (int)n, s);
+        if (i == 0)
+            h->argv[0] = cay__arena_str(in->mem, path);
     }
+    return 0;
+}
+
+/* The ids of its own that a file worker of this user has: whatever a name means in the image. */
+static int check_user(const inside *in, const char *user, const char *entry, const char *key, cay_err *err)
+{
+    char text[4096] = "";
+    CAY_AUTOFD fd = -1;
+    unsigned long id[4] = { 0 };
+    CAY_TRY(cay_file_open_read(in->sb, in->call, "/proc/self/status", &(cay_read){ .size = sizeof(cay_read), .user = user }, &fd, err));
+    for (size_t n = 0; n < sizeof text - 1;) {
+        CAY_TRY(cay__call_wait(in->call, fd, POLLIN, "mount", err));
+        ssize_t k = read(fd, text + n, sizeof text - 1 - n);
+        if (k < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (k <= 0)
+            break;
+        n += (size_t)k;
+    }
+    const char *line = strstr(text, "\nUid:");
+    if (!line || sscanf(line + 5, "%lu %lu %lu %lu", &id[0], &id[1], &id[2], &id[3]) != 4 || !id[0] || !id[1] || !id[2] || !id[3])
+        return cay__mounts_refuse(entry, key, err);
+    return 0;
+}
+
+static int check_users(const inside *in, const cay__mount_list *l, const cay_create *c, cay_err *err)
+{
+    const char *entry, *key = cay__mounts_exposed(l, &entry);
+    if (!key)
+        return 0;
+    CAY_TRY(check_user(in, NULL, entry, key, err));
+    for (size_t i = 0; i < c->nunits; i++)
+        if (c->units[i].user && *c->units[i].user)
+            CAY_TRY(check_user(in, c->units[i].user, entry, key, err));
     return 0;
 }
 
@@ -228,33 +271,66 @@ static int put_secret(const inside *in, const char *path, const char *text, cay_
     return cay_file_put(in->sb, in->call, path, text, strlen(text), &(cay_write){ .size = sizeof(cay_write), .mode = 0600, .user = "root" }, err);
 }
 
-static int make_dirs(const inside *in, const char *target, cay_err *err)
+/* Nobody has worked in this container yet; but its files may be a snapshot's, with links that somebody planted: none is followed, and the place is new. */
+static int make_dirs(const inside *in, const char *target, bool first, cay_err *err)
 {
-    static const char *const place[] = { "/bin/sh", "-c", "umask 077; mkdir -p " PLACE " && chmod 0700 " PLACE " && umask 022 && mkdir -p -- \"$1\"", "sh", NULL, NULL };
-    const char *argv[CAY_LEN(place)];
-    memcpy(argv, place, sizeof place);
-    argv[4] = target;
+    static const char script[] = "umask 077; set -f; p=; IFS=/\n"
+                                 "if [ \"$2\" = first ]; then mkdir " PLACE " || exit 4; fi\n"
+                                 "umask 022\n"
+                                 "for part in $1; do\n"
+                                 "    [ -n \"$part\" ] || continue\n"
+                                 "    p=$p/$part\n"
+                                 "    [ ! -h \"$p\" ] || exit 3\n"
+                                 "    [ -d \"$p\" ] || mkdir -- \"$p\" || exit 4\n"
+                                 "done\n";
+    const char *const argv[] = { "/bin/sh", "-c", script, "sh", target, first ? "first" : "", NULL };
+    const cay_pair env[] = { { "PATH", PROGS }, { NULL, NULL } };
     cay_result res = { .size = sizeof res };
-    CAY_TRY(cay_sandbox_run(in->sb, in->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv, .cwd = "/", .user = "root" }, NULL, 0, 4096, &res, err));
+    CAY_TRY(cay_sandbox_run(in->sb, in->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv, .env = env, .cwd = "/", .user = "root" }, NULL, 0, 4096, &res, err));
     int code = res.exit.code;
     cay_result_clear(&res);
+    if (code == 3)
+        return cay_fail_why(err, CAY_ESTATE, "mount_failed", "a part of %.120s is a link; storage is mounted where it was asked for, or not at all", target);
     return code ? cay_fail_why(err, CAY_ESYS, "mount_failed", "the directory %.120s cannot be made", target) : 0;
 }
 
 /* mountinfo writes blanks and backslashes as octal numbers. */
-static bool is_mounted(const inside *in, const char *target)
+static void escape(cay__buf *b, const char *path)
+{
+    for (const char *s = path; *s; s++)
+        if (*s == ' ' || *s == '\\' || *s == '\t' || *s == '\n')
+            cay__buf_fmt(b, "\\%03o", (unsigned char)*s);
+        else
+            cay__buf_add(b, s, 1);
+}
+
+/* ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [MORE…] - TYPE SOURCE OPTIONS; the last of a point is on top. */
+bool cay__mounts_seen(const char *mountinfo, const char *path, char *dev, size_t cap)
+{
+    CAY_AUTOBUF want = CAY__BUF(4 * 4096 + 1);
+    bool seen = false;
+    escape(&want, path);
+    for (const char *line = mountinfo, *end; !want.full && want.data && *line; line = *end ? end + 1 : end) {
+        const char *f[6] = { line };
+        end = line + strcspn(line, "\n");
+        for (size_t i = 1; i < CAY_LEN(f); i++) {
+            const char *blank = memchr(f[i - 1], ' ', (size_t)(end - f[i - 1]));
+            f[i] = blank ? blank + 1 : end;
+        }
+        const char *type = memmem(f[5], (size_t)(end - f[5]), " - ", 3);
+        if (!type || (size_t)(f[5] - f[4]) != want.len + 1 || memcmp(f[4], want.data, want.len) != 0)
+            continue;
+        seen = cay__str_starts(type + 3, "fuse") || cay__str_starts(type + 3, "nfs");
+        snprintf(dev, cap, "%.*s", (int)(f[3] - f[2] - 1), f[2]);
+    }
+    return seen;
+}
+
+static bool is_mounted(const inside *in, const char *path, char *dev, size_t cap)
 {
     CAY_AUTOFREE char *text = NULL;
-    CAY_AUTOBUF want = CAY__BUF(16384);
     size_t len;
-    cay__buf_str(&want, " ");
-    for (const char *s = target; *s; s++)
-        if (*s == ' ' || *s == '\\' || *s == '\t' || *s == '\n')
-            cay__buf_fmt(&want, "\\%03o", (unsigned char)*s);
-        else
-            cay__buf_add(&want, s, 1);
-    cay__buf_str(&want, " ");
-    return cay_file_get(in->sb, in->call, "/proc/self/mountinfo", 4u << 20, &text, &len, NULL) == 0 && strstr(text, want.data);
+    return cay_file_get(in->sb, in->call, "/proc/self/mountinfo", 4u << 20, &text, &len, NULL) == 0 && cay__mounts_seen(text, path, dev, cap);
 }
 
 static int failed(const inside *in, const cay__storage_mount *m, cay_proc *p, const helper *h, cay_err *err)
@@ -273,8 +349,9 @@ static int failed(const inside *in, const cay__storage_mount *m, cay_proc *p, co
 }
 
 /* Until it is there, it ended, or the time is over. */
-static int await(const inside *in, const cay__storage_mount *m, cay_proc *p, const helper *h, cay_err *err)
+static int await(const inside *in, const cay__storage_mount *m, const char *before, cay_proc *p, const helper *h, cay_err *err)
 {
+    char dev[32] = "";
     int64_t until = cay__now_ms() + WAIT_MS;
     int end = cay_proc_exit_fd(p, err);
     if (end < 0)
@@ -282,7 +359,7 @@ static int await(const inside *in, const cay__storage_mount *m, cay_proc *p, con
     for (;;) {
         struct pollfd e = { .fd = end, .events = POLLIN };
         bool ended = poll(&e, 1, STEP_MS) == 1;
-        if (is_mounted(in, m->target))
+        if (is_mounted(in, m->target, dev, sizeof dev) && strcmp(dev, before) != 0) /* and not what was there already */
             return 0;
         if (ended || cay__now_ms() > until)
             break;
@@ -299,15 +376,20 @@ static int mount_one(inside *in, const cay__storage_mount *m, cay_err *err)
     const char *name = cay__json_str(pattern, "type", "");
     helper h = { .n = 0 };
     cay_proc *p = NULL;
-    char second[160];
+    char second[160], before[32] = "";
     size_t i = 0;
     while (i < CAY_LEN(patterns) && strcmp(patterns[i].name, name) != 0)
         i++;
     if (i == CAY_LEN(patterns))
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: pattern %.40s is not known", m->entry, name);
     CAY_TRY(patterns[i].make(in, m, pattern, &h, err));
+    if (h.over)
+        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: more than %d words for %s", m->entry, WORDS - 1, h.argv[0]);
     CAY_TRY(check_tools(in, m, &h, err));
-    CAY_TRY(make_dirs(in, m->target, err));
+    variable(&h, "PATH", PROGS);
+    CAY_TRY(make_dirs(in, m->target, !in->begun, err));
+    in->begun = true;
+    is_mounted(in, m->target, before, sizeof before);
     if (h.text)
         CAY_TRY(put_secret(in, h.name, h.text, err));
     snprintf(second, sizeof second, PLACE "/%zu.file", in->index);
@@ -315,14 +397,15 @@ static int mount_one(inside *in, const cay__storage_mount *m, cay_err *err)
         CAY_TRY(put_secret(in, second, h.second, err));
     const cay_spawn s = { .size = sizeof s, .argv = h.argv, .env = h.nenv ? h.env : NULL, .cwd = "/", .user = "root", .tag = NULL };
     CAY_TRY(cay_sandbox_spawn(in->sb, in->call, &s, &p, err));
-    int rc = await(in, m, p, &h, err);
+    int rc = await(in, m, before, p, &h, err);
     cay_proc_unref(p);
     if (h.text)
         explicit_bzero(h.text, strlen(h.text));
     return rc;
 }
 
-int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, const cay_provider_ops *ops, void *box, cay_err *err)
+int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, const cay_create *c, const cay_provider_ops *ops, void *box,
+                       cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMOUNTS l = { .svc = svc, .f = f, .mem = &mem, .err = err };
@@ -332,7 +415,7 @@ int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, c
     if (!l.n)
         return 0;
     inside in = { .sb = cay__sandbox_new(ops, id, box), .call = call, .id = id, .mem = &mem };
-    int rc = 0;
+    int rc = check_users(&in, &l, c, err);
     /* Deepest first is how they are taken away; the other way round they are put in. */
     for (in.index = l.n; in.index-- > 0 && rc == 0;)
         rc = mount_one(&in, &l.m[in.index], err);

@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <storage/storage.h>
+#include <service/mounts.h>
 #include <cmocka.h>
 
 static cay_err err;
@@ -157,11 +157,47 @@ static void secrets_are_cut_out_of_messages(void **s)
     json_decref(o);
 }
 
+static void what_is_mounted_is_read_from_its_column(void **s)
+{
+    (void)s;
+    static const char info[] =
+        "22 1 0:20 / /data rw,relatime - ext4 /dev/vda rw\n"
+        "23 1 0:21 / /other rw - tmpfs /data rw\n"
+        "24 1 0:22 /data /x rw master:1 - fuse.rclone /data rw\n"
+        "25 1 0:23 / /with\\040blank rw shared:1 master:2 - fuse.rclone x:b rw\n"
+        "26 1 0:24 / /under rw - fuse.rclone x:b rw\n"
+        "27 1 0:25 / /under rw - ext4 /dev/vda rw\n"
+        "28 1 0:26 / /top rw - ext4 /dev/vda rw\n"
+        "29 1 0:27 / /top rw - nfs4 server:/ rw\n"
+        "30 1 0:28 / /data/in rw - fuse x rw\n"
+        "cut 1";
+    char dev[16] = "";
+    static const struct {
+        const char *path, *dev; /* NULL: none */
+    } rows[] = { { "/data", NULL }, { "/other", NULL }, { "/x", "0:22" }, { "/with blank", "0:23" }, { "/under", NULL }, { "/top", "0:27" }, { "/data/in", "0:28" }, { "/dat", NULL }, { "/none", NULL }, { "", NULL } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        assert_int_equal(cay__mounts_seen(info, rows[i].path, dev, sizeof dev), rows[i].dev != NULL);
+        if (rows[i].dev)
+            assert_string_equal(dev, rows[i].dev);
+    }
+}
+
+static void root_has_many_names(void **s)
+{
+    (void)s;
+    static const char *const root[] = { "root", "0", "00", "0:0", "root:root", "000:users", "0000000000" }, *const others[] = { NULL, "", "user", "1000", "10", "roots", "user:root", "1000:0", "0x", ":0" };
+    for (size_t i = 0; i < CAY_LEN(root); i++)
+        assert_true(cay__mounts_is_root(root[i]));
+    for (size_t i = 0; i < CAY_LEN(others); i++)
+        assert_false(cay__mounts_is_root(others[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s3), cmocka_unit_test(gcs), cmocka_unit_test(r2), cmocka_unit_test(azure), cmocka_unit_test(box), cmocka_unit_test(s3_files),
         cmocka_unit_test(nothing_smuggles_a_line), cmocka_unit_test(arguments), cmocka_unit_test(secrets_are_cut_out_of_messages),
+        cmocka_unit_test(what_is_mounted_is_read_from_its_column), cmocka_unit_test(root_has_many_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
