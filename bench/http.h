@@ -147,6 +147,29 @@ static inline int start(char *const argv[])
     return pid;
 }
 
+/* A program that bench/run found or borrowed: argv[0] is what the variable `name` says, with libraries from NAME_LIBS. 0: there is none. */
+static inline int start_peer(const char *name, char *argv[])
+{
+    char more[64];
+    snprintf(more, sizeof more, "%s_LIBS", name);
+    const char *program = getenv(name), *libs = getenv(more);
+    if (!program || access(program, X_OK) < 0)
+        return 0;
+    argv[0] = (char *)(uintptr_t)program;
+    int pid = fork();
+    if (pid == 0) {
+        if (libs && *libs)
+            setenv("LD_LIBRARY_PATH", libs, 1);
+        unsetenv(name); /* nginx would take it for sockets of its own */
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 0);
+        dup2(null, 1);
+        execv(program, argv);
+        _exit(127);
+    }
+    return pid;
+}
+
 /* Until it answers. */
 static inline void await(int port, int pid)
 {

@@ -12,9 +12,6 @@ enum { PORT = 8000 };
 static int start_haproxy(const char *dir, int to, int port)
 {
     char path[256];
-    const char *program = getenv("HAPROXY"), *libs = getenv("HAPROXY_LIBS"); /* bench/run says which */
-    if (!program || access(program, X_OK) < 0)
-        return 0;
     snprintf(path, sizeof path, "%s/haproxy.cfg", dir);
     FILE *f = fopen(path, "we");
     if (!f)
@@ -24,14 +21,9 @@ static int start_haproxy(const char *dir, int to, int port)
             "listen l\n bind 127.0.0.1:%d\n server s 127.0.0.1:%d\n",
             port, to);
     fclose(f);
-    int pid = fork();
-    if (pid == 0) {
-        if (libs && *libs)
-            setenv("LD_LIBRARY_PATH", libs, 1);
-        execl(program, "haproxy", "-q", "-db", "-f", path, (char *)NULL);
-        _exit(127);
-    }
-    await(port, pid);
+    int pid = start_peer("HAPROXY", (char *[]){ NULL, "-q", "-db", "-f", path, NULL });
+    if (pid)
+        await(port, pid);
     return pid;
 }
 

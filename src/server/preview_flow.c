@@ -381,7 +381,8 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
     memcpy(f->request_id, r->id, sizeof f->request_id);
     cay_sandbox_ref(s->sb);
     if (s->fd >= 0) {
-        cay__fd_nonblock(s->fd, true);
+        if (!s->reused)
+            cay__fd_nonblock(s->fd, true);
         if (!encrypt(f)) /* a worker tries once more, and says so */
             cay__uplink_close(&f->up);
     }

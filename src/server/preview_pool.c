@@ -154,22 +154,25 @@ static bool quiet(int fd)
     return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-int cay__previews_take(struct cay__previews *p, const cay__preview_at *at)
+/* The latest first: it is the likeliest to live. -1: there is none. */
+static int take_latest(struct cay__previews *p, const cay__preview_at *at)
 {
     int fd = -1;
     pthread_mutex_lock(&p->lock);
-    /* The latest first: it is the likeliest to live. */
-    for (size_t i = p->n; fd < 0 && i-- > 0;) {
-        if (!same(&p->at[i], at))
-            continue;
-        fd = p->at[i].fd;
-        drop(p, i);
-        if (!quiet(fd)) {
-            close(fd);
-            fd = -1;
+    for (size_t i = p->n; fd < 0 && i-- > 0;)
+        if (same(&p->at[i], at)) {
+            fd = p->at[i].fd;
+            drop(p, i);
         }
-    }
     pthread_mutex_unlock(&p->lock);
+    return fd;
+}
+
+int cay__previews_take(struct cay__previews *p, const cay__preview_at *at)
+{
+    int fd;
+    while ((fd = take_latest(p, at)) >= 0 && !quiet(fd))
+        close(fd);
     return fd;
 }
 
@@ -177,7 +180,6 @@ void cay__previews_give(struct cay__previews *p, const cay__preview_at *at, int 
 {
     int old = -1;
     size_t each = 0, first = 0;
-    cay__previews_sweep(p);
     pthread_mutex_lock(&p->lock);
     for (size_t i = p->n; i-- > 0;)
         if (same(&p->at[i], at)) {

@@ -212,6 +212,14 @@ static int turn(cay__conn *c, cay__stream *s, bool pull, unsigned ready, bool *m
     return sent;
 }
 
+/* A peer that waits for its answer says nothing: what was watched before stays so, until it tells of something. Two calls fewer for each. */
+static void want(cay__conn *c, cay__stream *s, uint32_t events)
+{
+    s->lazy = events == EPOLLRDHUP && c->w.events == EPOLLIN;
+    if (!s->lazy)
+        cay__conn_want(c, events);
+}
+
 /* One turn, and what to wait for next. The connection may be gone afterwards. */
 static void step(cay__conn *c, bool pull, unsigned ready)
 {
@@ -243,7 +251,7 @@ static void step(cay__conn *c, bool pull, unsigned ready)
         return;
     }
     more = more || (always_ready(s) && !s->ended);
-    cay__conn_want(c, (sent == 0 || more ? EPOLLOUT : 0u) | (cay__hear_more(c) ? EPOLLIN : 0u) | (c->eof || cay__hear_listens(c) ? 0u : EPOLLRDHUP));
+    want(c, s, (sent == 0 || more ? EPOLLOUT : 0u) | (cay__hear_more(c) ? EPOLLIN : 0u) | (c->eof || cay__hear_listens(c) ? 0u : EPOLLRDHUP));
 }
 
 static void on_beat(cay__timer *t)
@@ -271,6 +279,12 @@ void cay__stream_event(cay__conn *c, uint32_t events)
     if (s->working && events) { /* a worker has it: its peer hung up */
         c->gone = true;
         return;
+    }
+    if (s->lazy && events) { /* more than was asked for: now it is said what is wanted */
+        s->lazy = false;
+        cay__conn_want(c, EPOLLRDHUP);
+        if (!(events & (EPOLLERR | EPOLLHUP)))
+            return;
     }
     if (s->working) { /* the worker gave it back */
         s->working = false;

@@ -24,6 +24,7 @@ typedef struct cay__stream {
     bool         proxied;  /* by cay__reply_raw() */
     bool         ended, said_end, working;
     bool         events;   /* server-sent ones */
+    bool         lazy;     /* only its hang-up is of interest, and the loop was not told */
     bool         drained;  /* it was told that the server ends */
     int          result;   /* of work() */
     cay__buf     stage;

@@ -350,10 +350,23 @@ class Preview(unittest.TestCase):
         while silent() < 100 and time.monotonic() < end:
             time.sleep(0.1)
         self.assertGreaterEqual(silent(), 100)  # they are there, and whoever comes now is answered all the same
+        for c in held[::2]:  # and those who say more while they wait burn nothing
+            c.sendall(b'GET /hello HTTP/1.1\r\n')
         self.assertEqual(self.get('/hello')[0], 200)
         self.assertEqual(self.s.ask('GET', '/health')[0], 200)
+        spent = self.cpu()
+        time.sleep(0.5)
+        self.assertLess(self.cpu() - spent, 0.25)
         for c in held:
             c.close()
+        end = time.monotonic() + 60
+        while silent() > 0 and time.monotonic() < end:  # the program learns that they left
+            time.sleep(0.1)
+        self.assertEqual(silent(), 0)
+
+    def cpu(self):
+        with open('/proc/%d/stat' % self.s.proc.pid) as f:
+            return sum(map(int, f.read().rsplit(')', 1)[1].split()[11:13])) / os.sysconf('SC_CLK_TCK')
 
     def test_pages_are_separate(self):
         _, head, _ = self.get('/script')

@@ -151,6 +151,8 @@ class Handler(socketserver.StreamRequestHandler):
             with lock:
                 silent += 1
             self.rfile.read(1)
+            with lock:
+                silent -= 1
             return False
         if path == '/count':
             w.write(answer(b'%d' % silent))
