@@ -3,35 +3,14 @@
 # test_agent.sh CAY PEER: cay agent and cay files patch, with a scripted model and with a server of the tests, as whoever runs this.
 set -u
 cay=$(realpath "$1") peer=$(realpath "$2")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home" XDG_CONFIG_HOME="$tmp/none"
+. "$(dirname "$0")/lib.sh"
+export XDG_CONFIG_HOME="$tmp/none"
 unset OPENAI_API_KEY OPENAI_BASE_URL CAY_MODEL CAY_MODEL_API CAY_LIBEXEC
-passed=0 failed=0
 mkfifo "$tmp/stop"
 mkdir "$tmp/peer"
 "$peer" "$tmp/peer" <"$tmp/stop" &
 exec 9>"$tmp/stop"
-finish() {
-    exec 9>&-
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    chmod -R u+rwx "$tmp" 2>/dev/null
-    rm -rf "$tmp"
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-        sed 's/^/  /' "$tmp/err"
-    fi
-}
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
+leave() { exec 9>&-; }
 has() { case $1 in *"$2"*) ;; *) echo "  got: $1"; false ;; esac; }
 lacks() { ! has "$1" "$2" >/dev/null; }
 # No terminal to ask on, whoever runs the tests.
@@ -207,5 +186,4 @@ wait $pid
 ok "Ctrl-C ends it" same "$?" 130
 ok "with its sandbox" none
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+verdict

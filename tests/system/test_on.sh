@@ -3,34 +3,10 @@
 # test_on.sh CAY: a directory of the user's below /workspace, and taking over what changed in it.
 set -u
 cay=$(realpath "$1")
-tmp=$(mktemp -d)
-export CAY_HOME="$tmp/home"
+. "$(dirname "$0")/lib.sh"
 umask 022
-passed=0 failed=0
-finish() {
-    for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
-    pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
-    [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-    chmod -R u+rwx "$tmp" 2>/dev/null
-    rm -rf "$tmp"
-}
-trap finish EXIT
-ok() { # NAME CONDITION…
-    name=$1
-    shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-        [ -s "$tmp/err" ] && sed 's/^/  /' "$tmp/err" | head -n 5
-    fi
-}
-same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
 take() { c apply "$id" --yes "$@" >"$tmp/out"; }
 c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
-not() { ! "$@"; }
-says() { grep -qF -- "$1" "$tmp/err"; }
 d=$tmp/dir
 # A directory as it is at home, and a sandbox on it that runs $1.
 fresh() {
@@ -224,5 +200,4 @@ ok "asked for each" same $? 0
 ok "yes, no, yes" same "$(cat "$d/a" "$d/src/b" | tr '\n' ' ')$([ -e "$d/f" ] && echo f)" "new new "
 c rm -f "$id" >/dev/null
 
-echo "$passed passed, $failed failed"
-[ $failed = 0 ]
+verdict
