@@ -76,6 +76,9 @@ typedef struct cay_tool {
     bool        beside;           /* may be called on another thread, beside others of its turn: cay_run_config.beside */
     const cay_tool_guard *guards; /* asked in order, after an approval */
     size_t      nguards;
+    /* Or a tool that the endpoint runs (Responses API only): its definition, {"type": "web_search"}, {"type": "mcp", "server_label": …}; nothing else here counts. What it did is
+     * an item of the history. What an MCP server of the endpoint wants to be approved is asked as "SERVER.TOOL". */
+    const char *hosted;
 } cay_tool;
 
 /* ------------------------------------------------------------------ guards, hooks, handoffs */
@@ -167,7 +170,8 @@ typedef enum cay_run_event_kind {
     CAY_RUN_RAW = 1, /* a piece of the model's stream: name is its type, json the event */
     CAY_RUN_AGENT,   /* another agent goes on: name is its name */
     CAY_RUN_ITEM,    /* name: message_output_created, tool_called, tool_output, reasoning_item_created, handoff_requested, handoff_occured,
-                        approval_requested, compaction_created; json the item */
+                        approval_requested, compaction_created; of tools that the endpoint runs also mcp_list_tools, mcp_approval_requested, mcp_approval_response,
+                        tool_search_called, tool_search_output_created; json the item */
     CAY_RUN_NOTE,    /* something to tell people: name is a word (retry, sandbox, compacting, cleanup), json a string */
 } cay_run_event_kind;
 typedef struct cay_run_event {
@@ -244,7 +248,7 @@ typedef struct cay_run_result {
 } cay_run_result;
 
 /* input: text, or a JSON list of items when it begins with '['. Errors have reasons: max_turns, model_behavior, model_refusal,
- * guardrail_input, guardrail_output, guardrail_tool, prompt_unsupported, previous_response, tool_failed, agent_busy, run_state, and those of models and sandboxes.
+ * guardrail_input, guardrail_output, guardrail_tool, prompt_unsupported, previous_response, hosted_tool, tool_failed, agent_busy, run_state, and those of models and sandboxes.
  * On an error *out is untouched; what the run made is cleaned up. */
 CAY_API int  cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config,
                            cay_run_result **out, cay_err *err);

@@ -9,7 +9,7 @@ struct cay_state_doc {
     cay_interruption *list;
     json_t          **approvals; /* where each is decided */
     const char      **own;       /* its id in its own run */
-    char            **ids;
+    char            **ids, **tools;
     size_t            n;
 };
 
@@ -19,7 +19,7 @@ static void waits(const json_t *pending, const json_t *nested, const char *agent
     size_t i;
     json_t *call;
     json_array_foreach(pending, i, call) {
-        const char *id = cay__json_str(call, "call_id", "");
+        const char *id = cay__item_id(call);
         const json_t *st = json_object_get(nested, id);
         CAY_AUTOBUF whole = CAY__BUF(4096);
         cay__buf_fmt(&whole, "%s%s%s", prefix, *prefix ? "/" : "", id);
@@ -45,13 +45,15 @@ static void take(void *arg, const json_t *call, const char *id, const char *agen
     d->approvals = realloc(d->approvals, (d->n + 1) * sizeof *d->approvals);
     d->own = realloc(d->own, (d->n + 1) * sizeof *d->own);
     d->ids = realloc(d->ids, (d->n + 1) * sizeof *d->ids);
-    if (!d->list || !d->approvals || !d->own || !d->ids)
+    d->tools = realloc(d->tools, (d->n + 1) * sizeof *d->tools);
+    if (!d->list || !d->approvals || !d->own || !d->ids || !d->tools)
         abort();
-    d->own[d->n] = cay__json_str(call, "call_id", "");
+    struct cay__hosted_name name;
+    d->own[d->n] = cay__item_id(call);
     d->ids[d->n] = cay__strdup(id);
+    d->tools[d->n] = cay__strdup(cay__item_tool(call, &name));
     d->approvals[d->n] = approvals;
-    d->list[d->n] = (cay_interruption){ .call_id = d->ids[d->n], .tool = cay__json_str(call, "name", ""), .agent = agent,
-                                        .arguments = cay__json_str(call, cay__item_is(call, "custom_tool_call") ? "input" : "arguments", "") };
+    d->list[d->n] = (cay_interruption){ .call_id = d->ids[d->n], .tool = d->tools[d->n], .agent = agent, .arguments = cay__item_arguments(call) };
     d->n++;
 }
 
@@ -83,9 +85,12 @@ void cay_state_close(cay_state_doc *d)
     if (!d)
         return;
     json_decref(d->st);
-    for (size_t i = 0; i < d->n; i++)
+    for (size_t i = 0; i < d->n; i++) {
         free(d->ids[i]);
+        free(d->tools[i]);
+    }
     free(d->ids);
+    free(d->tools);
     free(d->approvals);
     free(d->own);
     free(d->list);

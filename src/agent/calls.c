@@ -8,7 +8,6 @@
 #include <base/str.h>
 #include <stdio.h>
 
-#define NOT_APPROVED "Tool execution was not approved."
 enum { BESIDE_MAX = 8 };
 
 /* How far a call got. */
@@ -55,41 +54,6 @@ __attribute__((format(printf, 1, 2))) static json_t *sound(const char *fmt, ...)
     return cay__output_take(&o);
 }
 
-/* ------------------------------------------------------------------ approvals */
-
-static bool listed(const json_t *v, const char *call_id)
-{
-    size_t i;
-    json_t *id;
-    if (json_is_true(v))
-        return true;
-    json_array_foreach(v, i, id)
-        if (json_is_string(id) && !strcmp(json_string_value(id), call_id))
-            return true;
-    return false;
-}
-
-static cay_verdict decided(const cay_run *r, const char *tool, const char *call_id, const char **message)
-{
-    const json_t *a = json_object_get(r->approvals, tool);
-    *message = cay__json_str(json_object_get(a, "rejection_messages"), call_id, cay__json_str(a, "sticky_rejection_message", NOT_APPROVED));
-    if (listed(json_object_get(a, "rejected"), call_id))
-        return CAY_REJECT;
-    return listed(json_object_get(a, "approved"), call_id) ? CAY_APPROVE : CAY_ASK_LATER;
-}
-
-static void remember(cay_run *r, const char *tool, cay_verdict v, const char *message)
-{
-    json_t *a = json_object_get(r->approvals, tool);
-    if (!a) {
-        a = json_object();
-        json_object_set_new(r->approvals, tool, a);
-    }
-    json_object_set_new(a, v == CAY_APPROVE_ALWAYS ? "approved" : "rejected", json_true());
-    if (v == CAY_REJECT_ALWAYS && message)
-        json_object_set_new(a, "sticky_rejection_message", json_string(message));
-}
-
 static json_t *named(const one_call *c)
 {
     json_t *j = json_pack("{s:s, s:s}", "tool", c->pub.tool, "call_id", c->pub.call_id);
@@ -111,15 +75,6 @@ static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_er
     return cay__ledger(r, "tool", e, err);
 }
 
-static void audit_verdict(cay_run *r, const one_call *c, const char *verdict)
-{
-    json_t *e = r->conf->ledger ? named(c) : NULL;
-    if (!e)
-        return;
-    json_object_set_new(e, "verdict", json_string(verdict));
-    cay__ledger(r, "approval", e, NULL); /* one that must be written and is not ends the run at its next step */
-}
-
 static bool needs_yes(const one_call *c)
 {
     return c->tool->needs_approval ? c->tool->needs_approval(c->tool->arg, &c->pub) : c->tool->approval;
@@ -128,22 +83,15 @@ static bool needs_yes(const one_call *c)
 /* May it run? FATE_DONE: yes. FATE_TOLD: *out says why not. */
 static fate approve(cay_run *r, const one_call *c, json_t **out)
 {
-    const char *message = NULL;
-    CAY_AUTOFREE char *said = NULL;
+    CAY_AUTOFREE char *why = NULL;
     if (!needs_yes(c) || (cay__tool_is_agent(c->tool) && json_object_get(r->nested, c->pub.call_id))) /* it ran already, and goes on */
         return FATE_DONE;
-    cay_verdict v = decided(r, c->pub.tool, c->pub.call_id, &message);
-    if (v == CAY_ASK_LATER && r->conf->approve)
-        v = r->conf->approve(r->conf->approve_arg, &c->pub, &said);
-    if (v == CAY_APPROVE_ALWAYS || v == CAY_REJECT_ALWAYS)
-        remember(r, c->pub.tool, v, said);
-    bool yes = v == CAY_APPROVE || v == CAY_APPROVE_ALWAYS;
-    audit_verdict(r, c, yes ? "approved" : v == CAY_ASK_LATER ? "asked" : "rejected");
-    if (yes)
+    cay_verdict v = cay__verdict(r, &c->pub, &why);
+    if (v == CAY_APPROVE)
         return FATE_DONE;
     if (v == CAY_ASK_LATER)
         return FATE_WAITS;
-    *out = sound("%s", said && *said ? said : message ? message : NOT_APPROVED);
+    *out = sound("%s", why);
     return FATE_TOLD;
 }
 
@@ -299,7 +247,7 @@ static int ask_guards(cay_run *r, one_call *c, cay_err *err)
             continue;
         c->how = output ? c->how : FATE_TOLD;
         json_decref(c->out);
-        cay_output_text(&c->o, said ? said : NOT_APPROVED, strlen(said ? said : NOT_APPROVED));
+        cay_output_text(&c->o, said ? said : CAY__NOT_APPROVED, strlen(said ? said : CAY__NOT_APPROVED));
         c->out = cay__output_take(&c->o);
         return 0;
     }
@@ -427,15 +375,18 @@ int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const ch
 
 /* ------------------------------------------------------------------ all of them */
 
-/* The first handoff that can be taken; others are answered. */
+/* The first handoff that can be taken; others are answered. What an endpoint asks for its own MCP servers is decided here. */
 static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t **to, const cay_handoff **target, cay_err *err)
 {
     size_t i;
     json_t *item;
     json_array_foreach(calls, i, item) {
-        const cay_handoff *h = cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
+        bool asked = cay__item_is(item, "mcp_approval_request"); /* its name is one of the server's tools */
+        const cay_handoff *h = asked ? NULL : cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
         cay_err why = CAY_ERR_INIT;
-        if (!h) {
+        if (asked) {
+            CAY_TRY(cay__hosted_decide(r, item, err));
+        } else if (!h) {
             json_array_append(*rest, item);
         } else if (*target) {
             CAY_TRY(cay__answer(r, item, sound("Multiple handoffs detected, ignoring this one."), err));

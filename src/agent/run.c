@@ -166,7 +166,8 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
 {
     static const struct {
         const char *reason, *state;
-    } states[] = { { "max_turns", "max_turns_exceeded" }, { "guardrail_input", "guardrail_tripped" }, { "guardrail_output", "guardrail_tripped" } };
+    } states[] = { { "max_turns", "max_turns_exceeded" }, { "guardrail_input", "guardrail_tripped" }, { "guardrail_output", "guardrail_tripped" },
+        { "guardrail_tool", "guardrail_tripped" } };
     const char *state = rc == 0 ? (json_array_size(r->pending) ? "interrupted" : "completed") : rc == CAY_ECANCELED ? "cancelled" : "failed";
     for (size_t i = 0; rc < 0 && i < CAY_LEN(states); i++)
         if (!strcmp(err->reason, states[i].reason))
@@ -237,10 +238,10 @@ static void list_one(void *arg, const json_t *call, const char *id, const char *
 {
     listing *l = arg;
     cay__arena *a = &l->res->arena;
+    struct cay__hosted_name name;
     (void)approvals;
-    l->list[l->n++] = (cay_interruption){ .call_id = cay__arena_str(a, id), .agent = cay__arena_str(a, agent),
-                                          .tool = cay__arena_str(a, cay__json_str(call, "name", "")),
-                                          .arguments = cay__arena_str(a, cay__json_str(call, cay__item_is(call, "custom_tool_call") ? "input" : "arguments", "")) };
+    l->list[l->n++] = (cay_interruption){ .call_id = cay__arena_str(a, id), .agent = cay__arena_str(a, agent), .tool = cay__arena_str(a, cay__item_tool(call, &name)),
+                                          .arguments = cay__arena_str(a, cay__item_arguments(call)) };
 }
 
 static void interruptions(cay_run *r, result *res)

@@ -37,6 +37,7 @@ struct cay__seat {
     size_t           ncaps;
     cay_capability **made; /* the default ones, ours */
     size_t           nmade;
+    json_t          *hosted; /* definitions of tools that the endpoint runs, or NULL */
     cay_tool       **tools; /* copies: those of the caller may be shorter than we know */
     size_t           ntools;
     char            *tools_json, *extra;
@@ -105,6 +106,9 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err);
  * output of a tool that ends the run, or NULL. */
 int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *err);
 int cay__answer(cay_run *r, const json_t *call, json_t *output, cay_err *err); /* takes output */
+/* verdict.c: CAY_APPROVE, CAY_ASK_LATER, or CAY_REJECT with what is told the model, malloc'ed. */
+#define CAY__NOT_APPROVED "Tool execution was not approved."
+cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why);
 /* handoff.c: its arguments are sound; what happens when another agent goes on. */
 int cay__handoff_check(const json_t *item, const cay_handoff *h, cay_err *err);
 int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err *err);
@@ -161,6 +165,19 @@ const char *cay__conversation_id(const cay_conversation *c);
 char *cay__item_text(const json_t *item); /* of a message; malloc'ed, or NULL */
 bool  cay__item_is(const json_t *item, const char *type);
 bool  cay__item_is_call(const json_t *item);
+/* hosted.c: tools that the endpoint runs. */
+struct cay__hosted_name {
+    char text[256];
+};
+const char *cay__item_id(const json_t *item); /* by which a call, its answer, or a request for approval is known */
+/* Of a call: its tool; of a request for approval "SERVER.TOOL", which no tool of ours is named. */
+const char *cay__item_tool(const json_t *item, struct cay__hosted_name *buf);
+const char *cay__item_arguments(const json_t *item);
+bool        cay__item_waits(const json_t *item); /* a call, or a request for approval */
+const char *cay__hosted_event(const json_t *item); /* how the run tells of it; NULL: it is none of theirs */
+int  cay__hosted_add(json_t *list, const char *definition, cay_err *err);
+int  cay__hosted_decide(cay_run *r, json_t *item, cay_err *err); /* answered, or in r->pending */
+int  cay__hosted_note(cay_run *r, const json_t *item, cay_err *err); /* for the audit */
 int   cay__input_items(const char *input, json_t **out, cay_err *err);
 
 /* schema.c: does value fit; *where is told in the error. */

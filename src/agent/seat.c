@@ -295,8 +295,15 @@ static int add_tools(cay__seat *s, const cay_tool *const *list, size_t n, cay_er
     if (!s->tools)
         abort();
     for (size_t i = 0; i < n; i++) {
-        s->tools[s->ntools] = cay__alloc(sizeof **s->tools);
-        CAY_TRY(cay__spec_take(s->tools[s->ntools++], sizeof **s->tools, list[i], "cay_tool", err));
+        cay_tool *t = s->tools[s->ntools] = cay__alloc(sizeof **s->tools);
+        s->ntools++;
+        CAY_TRY(cay__spec_take(t, sizeof *t, list[i], "cay_tool", err));
+        if (!t->hosted)
+            continue;
+        if (!s->hosted)
+            s->hosted = json_array();
+        CAY_TRY(cay__hosted_add(s->hosted, t->hosted, err));
+        free(s->tools[--s->ntools]);
     }
     return 0;
 }
@@ -454,6 +461,7 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
         free(s->tools[i]);
     free(s->tools);
     free(s->tools_json);
+    json_decref(s->hosted);
     free(s->extra);
     free(s->resume);
     free(s->tree);

@@ -53,22 +53,22 @@ static bool list_of_objects(const json_t *l, size_t most)
 
 static int check_pending(const json_t *st, const json_t *call, cay_err *err)
 {
-    const char *id = cay__json_str(call, "call_id", "");
+    const char *id = cay__item_id(call);
     size_t i, made = 0, waits = 0;
     json_t *v;
-    if (!cay__item_is_call(call) || !*id)
+    if (!cay__item_waits(call) || !*id)
         return bad(err, "what waits is no tool call");
     json_array_foreach(json_object_get(st, "generated_items"), i, v) {
-        if (strcmp(cay__json_str(v, "call_id", ""), id))
+        if (strcmp(cay__item_id(v), id))
             continue;
-        if (!cay__item_is_call(v))
+        if (!cay__item_waits(v))
             return bad(err, "a call that waits was answered already");
         if (!json_equal(v, call))
             return bad(err, "a call that waits is not the one that was made");
         made++;
     }
     json_array_foreach(json_object_get(st, "interruptions"), i, v)
-        waits += !strcmp(cay__json_str(v, "call_id", ""), id);
+        waits += !strcmp(cay__item_id(v), id);
     return made == 1 && waits == 1 ? 0 : bad(err, "a call that waits was not made once");
 }
 
@@ -98,7 +98,7 @@ static int check_nested(const json_t *st, unsigned depth, cay_err *err)
     json_object_foreach((json_t *)nested, id, v) {
         bool waits = false;
         json_array_foreach(json_object_get(st, "interruptions"), i, call)
-            waits = waits || !strcmp(cay__json_str(call, "call_id", ""), id);
+            waits = waits || !strcmp(cay__item_id(call), id);
         if (!waits)
             return bad(err, "an agent used as a tool waits in a call that does not");
         CAY_TRY(check(v, depth + 1, err));

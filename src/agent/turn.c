@@ -146,13 +146,13 @@ static const struct {
 /* Calls get an id that is theirs alone in this run: outputs and approvals go by it. */
 static int check_call(const cay_run *r, const json_t *item, cay_err *err)
 {
-    const char *id = cay__json_str(item, "call_id", "");
+    const char *id = cay__item_id(item);
     size_t i;
     json_t *old;
     if (!*id || strlen(id) > 256)
         return behavior(err, "a tool call has no id");
     json_array_foreach(r->items, i, old)
-        if (cay__item_is_call(old) && !strcmp(cay__json_str(old, "call_id", ""), id))
+        if (cay__item_waits(old) && !strcmp(cay__item_id(old), id))
             return behavior(err, "two tool calls have the same id");
     return 0;
 }
@@ -165,11 +165,16 @@ static int take_item(cay_run *r, json_t *item, json_t *calls, json_t **message, 
     for (size_t i = 0; i < CAY_LEN(known); i++)
         if (cay__item_is(item, known[i].type))
             event = known[i].event;
-    if (cay__item_is_call(item)) {
+    const char *theirs = cay__hosted_event(item);
+    if (theirs) {
+        event = theirs;
+        CAY_TRY(cay__hosted_note(r, item, err));
+    }
+    if (cay__item_waits(item)) {
         CAY_TRY(check_call(r, item, err));
         if (json_array_size(calls) >= CAY__CALLS_MAX)
             return behavior(err, "it has more than 256 tool calls");
-        if (cay__handoff_find(r->seat, cay__json_str(item, "name", "")))
+        if (!theirs && cay__handoff_find(r->seat, cay__json_str(item, "name", "")))
             event = "handoff_requested";
         json_array_append(calls, item);
     }
@@ -214,7 +219,7 @@ static int one_turn(cay_run *r, cay__next *next, cay_err *err)
     CAY_AUTOJSON *output = NULL, *calls = json_array();
     CAY_AUTOFREE char *stop = NULL;
     json_t *message = NULL, *item;
-    bool handoff = false;
+    bool handoff = false, theirs = false; /* theirs: the endpoint has used tools of its own */
     size_t i;
     if (r->resumed) {
         r->resumed = false;
@@ -228,6 +233,7 @@ static int one_turn(cay_run *r, cay__next *next, cay_err *err)
             return behavior(err, "it is no list of items");
         json_array_foreach(output, i, item) {
             CAY_TRY(take_item(r, item, calls, &message, err));
+            theirs = theirs || cay__hosted_event(item);
         }
         r->told = json_array_size(r->context);
         r->told_to = cay__seat_model(r, r->seat);
@@ -240,7 +246,7 @@ static int one_turn(cay_run *r, cay__next *next, cay_err *err)
         free(r->output);
         r->output = CAY_STEAL(stop);
         *next = CAY__FINAL;
-    } else if (json_array_size(calls)) {
+    } else if (json_array_size(calls) || (theirs && !message)) {
         *next = CAY__AGAIN;
     } else {
         CAY_TRY(final_output(r, message, err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_show.h"
+#include "agent_hosted.h"
 #include "cli.h"
 #include <base/fd.h>
 #include <base/json.h>
@@ -109,6 +110,7 @@ static void show_item(agent_show *s, const char *name, const char *json)
         s->in_line = false;
     } else if ((!strcmp(name, "tool_called") || !strcmp(name, "handoff_requested")) && !cli.quiet) {
         bool custom = json_object_get(item, "input") != NULL;
+        agent_hosted_line theirs;
         if (s->in_line)
             to(1, "\n");
         s->in_line = false;
@@ -116,7 +118,10 @@ static void show_item(agent_show *s, const char *name, const char *json)
         to(2, out_on(2, OUT_TITLE));
         to(2, "→ ");
         to(2, out_off(2));
-        show_call(2, cay__json_str(item, "name", ""), cay__json_str(item, custom ? "input" : "arguments", ""));
+        if (agent_hosted_told(item, &theirs))
+            show_call(2, theirs.tool, theirs.what);
+        else
+            show_call(2, cay__json_str(item, "name", ""), cay__json_str(item, custom ? "input" : "arguments", ""));
     } else if (!strcmp(name, "tool_output")) {
         show_output(s, item);
     } else if (!strcmp(name, "approval_requested")) {

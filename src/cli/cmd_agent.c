@@ -2,6 +2,7 @@
 /* cay agent: one task for an agent in a sandbox. */
 #include "agent_ask.h"
 #include "agent_form.h"
+#include "agent_hosted.h"
 #include "agent_mcp.h"
 #include "agent_show.h"
 #include "boxopt.h"
@@ -25,8 +26,8 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 typedef struct agent_args {
     box_opts    box;
     const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit, *otlp, *sandbox_state;
-    opt_list    mcp;
-    uint64_t    max_turns;
+    opt_list    mcp, hosted, headers;
+    uint64_t    max_turns, window;
     bool        keep, no_stream, ptc, browser, audit_detail, trace_content;
 } agent_args;
 
@@ -36,6 +37,8 @@ static const opt_def defs[] = {
     { "base-url", 0, "URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", OPT_STR, AT(base_url) },
     { "api", 0, "responses|websocket|chat", "what is spoken there (default responses)", OPT_STR, AT(api) },
     { "key", 0, "SOURCE", "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR, AT(key) },
+    { "header", 0, "NAME: VALUE", "send this header too; a value env:NAME or file:PATH is read there (also $CAY_MODEL_HEADERS, one a line)", OPT_LIST, AT(headers) },
+    { "context-window", 0, "TOKENS", "what the model can see at once: at 9 tenths of it the history is compacted (default by its name)", OPT_NUM, AT(window), 1024, 1000000000 },
     { "effort", 0, "WORD", "how hard it thinks: low, medium, high", OPT_STR, AT(effort) },
     { "instructions", 0, "FILE", "what the agent is told besides its task", OPT_STR, AT(instructions) },
     { "approve", 0, "auto|ask|never", "commands and patches: run them (default), ask first (default of --resume), or refuse them", OPT_STR, AT(approve) },
@@ -47,6 +50,7 @@ static const opt_def defs[] = {
     { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)", OPT_STR, AT(tools) },
     { "ptc", 0, NULL, "let it write Python that calls its tools", OPT_FLAG, AT(ptc) },
     { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
+    { "hosted", 0, "TOOL", "a tool that the endpoint runs: web_search, code_interpreter, image_generation, file_search:STORE, mcp:LABEL=URL, or JSON", OPT_LIST, AT(hosted) },
     { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
     { "audit", 0, "FILE", "append what it was let do there, a JSON object a line", OPT_STR, AT(audit) },
     { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told", OPT_FLAG, AT(audit_detail) },
@@ -161,6 +165,8 @@ typedef struct parts {
     cay_capability    *memory; /* among caps */
     cay_conversation *session;
     agent_mcp         mcp;
+    agent_hosted      hosted;
+    const cay_tool  **tools; /* of both */
     cay_mcp_asks      asks; /* what its servers may ask for */
     cay_capability   *caps[8];
     size_t            ncaps;
@@ -171,6 +177,8 @@ static void parts_clear(parts *p)
     for (size_t i = 0; i < CAY_LEN(p->caps); i++)
         cay_cap_free(p->caps[i]);
     agent_mcp_close(&p->mcp);
+    agent_hosted_close(&p->hosted);
+    free(p->tools);
     cay_conversation_free(p->session);
     cay_tracer_free(p->tracer);
     cay_ledger_free(p->audit);
@@ -272,9 +280,13 @@ static int open_tracer(const agent_args *a, cay_tracer **out, cay_err *err)
 static int gather(const agent_args *a, parts *p, cay_err *err)
 {
     bool asks = strcmp(mode_of(a), "auto");
-    cay_model_open_spec m = { .size = sizeof m, .model = a->model, .base_url = a->base_url, .api = a->api, .key = a->key, .no_stream = a->no_stream };
+    cay_model_open_spec m = { .size = sizeof m, .model = a->model, .base_url = a->base_url, .api = a->api, .key = a->key, .no_stream = a->no_stream, .headers = a->headers.v,
+                              .window = a->window };
     cay_shell_options shell = { .size = sizeof shell, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
     cay_filesystem_options files = { .size = sizeof files, .approval = asks };
+    if (a->headers.n >= OPT_LIST_MAX)
+        return cay_fail(err, CAY_ETOOBIG, "--header: at most %d", OPT_LIST_MAX - 1);
+    CAY_TRY(agent_hosted_open(&a->hosted, &p->hosted, err));
     CAY_TRY(cay_model_open(&m, &p->model, err));
     if (a->instructions)
         CAY_TRY(read_text("--instructions", a->instructions, &p->instructions, err));
@@ -343,8 +355,12 @@ static int go(const agent_args *a, const char *task, parts *p)
     p->asks = (cay_mcp_asks){ .size = sizeof p->asks, .arg = (void *)mode_of(a), .model = p->model, .sample = agent_sample, .elicit = agent_elicit };
     if (cli_service(&conf.service, &err) < 0 || agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->asks, &p->mcp, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    agent.tools = p->mcp.tools;
-    agent.ntools = p->mcp.ntools;
+    p->tools = cay__alloc((p->mcp.ntools + p->hosted.n + 1) * sizeof *p->tools);
+    for (size_t i = 0; i < p->mcp.ntools; i++)
+        p->tools[agent.ntools++] = p->mcp.tools[i];
+    for (size_t i = 0; i < p->hosted.n; i++)
+        p->tools[agent.ntools++] = &p->hosted.v[i];
+    agent.tools = p->tools;
     agent_show_begin(&show);
     if (!a->sandbox)
         box_spec_tell(&p->box);

@@ -55,7 +55,7 @@ static int play_ask(void *self, const cay_call *call, const cay_model_request *q
 }
 
 static const cay_model_ops play_ops = { .size = sizeof play_ops, .name = "play", .custom_tools = true, .compaction = true, .images = true, .ask = play_ask,
-                                        .chains = true, .prompts = true };
+                                        .chains = true, .prompts = true, .hosted = true };
 static const cay_model_ops play_functions = { .size = sizeof play_functions, .name = "play", .ask = play_ask };
 
 static inline cay_model *play_model(play *p, const char *name)

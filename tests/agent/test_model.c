@@ -147,6 +147,39 @@ static void requests_have_the_form_that_is_asked_for(void **state)
     }
 }
 
+/* A list that the settings and we have both; a tool of the endpoint that has to be used; headers of three places, and what may not be one. */
+static void what_comes_from_several_places_is_one_request(void **state)
+{
+    (void)state;
+    static const char *const headers[] = { "x-TEAM:env:TEST_TEAM", NULL };
+    static const struct {
+        const char *choice, *sent;
+    } rows[] = { { "web_search", "\"tool_choice\": {\"type\": \"web_search\"}" }, { "tides", "\"tool_choice\": {\"type\": \"mcp\", \"server_label\": \"tides\"}" },
+                 { "patch", "\"tool_choice\": {\"type\": \"custom\", \"name\": \"patch\"}" } };
+    setenv("TEST_TEAM", "green-and-gold", 1);
+    setenv("CAY_MODEL_HEADERS", "X-Other: 1\nX-Team: blue\n", 1);
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_model_settings set = { .size = sizeof set, .tool_choice = rows[i].choice, .reasoning = "low", .extra = "{\"include\":[\"web_search_call.action.sources\"],\"seed\":5}" };
+        cay_model_request q = { .settings = &set, .input = "[{\"role\":\"user\",\"content\":\"a\"}]",
+                                .tools = "[{\"type\":\"web_search\"},{\"type\":\"mcp\",\"server_label\":\"tides\",\"server_url\":\"https://t.example\"},{\"type\":\"custom\",\"name\":\"patch\"}]" };
+        cay_model_reply r;
+        cay_err err = CAY_ERR_INIT;
+        cay_model *m = model_at("hello", SPEC(.headers = i ? NULL : headers, .window = 4096 * i));
+        assert_int_equal(cay_model_window(m), 4096 * i);
+        if (ask(m, q, &r, &err) < 0)
+            fail_msg("%s", err.msg);
+        const char *sent = last_request();
+        const char *const want[] = { rows[i].sent, "\"include\": [\"web_search_call.action.sources\", \"reasoning.encrypted_content\"]", "\"seed\": 5",
+                                     i ? "\"team\": \"blue\"" : "\"team\": \"green-and-gold\"" };
+        for (size_t k = 0; k < CAY_LEN(want); k++)
+            if (!strstr(sent, want[k]))
+                fail_msg("it lacks %s: %s", want[k], sent);
+        cay_model_reply_clear(&r);
+        cay_model_free(m);
+    }
+    unsetenv("CAY_MODEL_HEADERS");
+}
+
 static void what_may_pass_is_asked_again(void **state)
 {
     (void)state;
@@ -423,6 +456,14 @@ static void keys_come_from_their_sources_alone(void **state)
     assert_int_equal(opens(SPEC(.model = "m"), "model_key"), CAY_ENOENT); /* the default address answers nobody without one */
     assert_int_equal(opens(SPEC(.model = "m", .key = "none"), ""), 0);
     assert_int_equal(opens(SPEC(.model = "m", .headers = (const char *const[]){ "Authorization: Bearer x", NULL }), ""), 0);
+    static const char *const bad[] = { "no colon", ": x", "two words: x", "X-A: a\r\nX-B: b", "X-Long\x01: x" };
+    for (size_t i = 0; i < CAY_LEN(bad); i++)
+        assert_int_equal(opens(SPEC(.model = "m", .key = "none", .headers = (const char *const[]){ bad[i], NULL }), "config_invalid"), CAY_EINVAL);
+    assert_int_equal(opens(SPEC(.model = "m", .key = "none", .headers = (const char *const[]){ "api-key: env:NOT_SET_HERE", NULL }), "model_key"), CAY_ENOENT);
+    assert_int_equal(opens(SPEC(.model = "m", .key = "none", .base_url = "http://models.example/v1", .headers = (const char *const[]){ "api-key: env:TEST_KEY", NULL }), "model_key"), CAY_EPERM);
+    setenv("CAY_MODEL_WINDOW", "many", 1);
+    assert_int_equal(opens(SPEC(.model = "m", .key = "none"), "config_invalid"), CAY_EINVAL);
+    unsetenv("CAY_MODEL_WINDOW");
     assert_int_equal(opens(SPEC(.model = "m", .base_url = "ftp://x"), "url_invalid"), CAY_EINVAL);
     assert_int_equal(opens(SPEC(.model = "m", .api = "soap"), "config_invalid"), CAY_EINVAL);
     assert_int_equal(opens(SPEC(.key = "none"), "model_missing"), CAY_EINVAL);
@@ -450,7 +491,7 @@ int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(requests_have_the_form_that_is_asked_for),
+        cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(requests_have_the_form_that_is_asked_for), cmocka_unit_test(what_comes_from_several_places_is_one_request),
         cmocka_unit_test(what_may_pass_is_asked_again), cmocka_unit_test(servers_that_behave_badly_are_told_of),
         cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(keys_come_from_their_sources_alone),
         cmocka_unit_test(tools_of_mcp_servers_are_used),

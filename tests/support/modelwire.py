@@ -8,6 +8,10 @@ import json, re
 MODEL = "gpt-5.5"
 
 
+# What the endpoint's own tools leave in a history: nobody has to answer it.
+HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "mcp_list_tools")
+
+
 class Refused(Exception):
     """What the service answers with 400."""
 
@@ -39,7 +43,16 @@ def check_responses(body, kept):
     calls, outputs = [], []
     for i in items:
         kind = i.get("type", "message")
-        if kind.endswith("_call_output"):
+        if kind in HOSTED:
+            if not i.get("id"):
+                raise Refused("Missing required parameter: 'id' of a %s." % kind)
+        elif kind == "mcp_approval_request":
+            calls.append(i["id"])
+        elif kind == "mcp_approval_response":
+            if not isinstance(i.get("approve"), bool):
+                raise Refused("Missing required parameter: 'approve'.")
+            outputs.append(i["approval_request_id"])
+        elif kind.endswith("_call_output"):
             outputs.append(i["call_id"])
         elif kind.endswith("_call"):
             calls.append(i["call_id"])
@@ -52,6 +65,8 @@ def check_responses(body, kept):
     for t in body.get("tools", []):
         if t.get("type") == "function" and (not t.get("name") or t.get("parameters", {}).get("type") != "object"):
             raise Refused("Invalid schema for function '%s'." % t.get("name"))
+        if t.get("type") == "mcp" and not (t.get("server_label") and (t.get("server_url") or t.get("connector_id"))):
+            raise Refused("Missing required parameter: 'server_label' and 'server_url' of an MCP server.")
     return items
 
 
@@ -210,6 +225,10 @@ def _item_events(k, item):
     elif kind == "custom_tool_call":
         begun.update(input="")
         body = _written(item, at, "response.custom_tool_call_input", "input")
+    elif kind in HOSTED:
+        if "status" in begun:
+            begun.update(status="in_progress")
+        body = [("response.%s.%s" % (kind, word), dict(at)) for word in ("in_progress", "completed")]
     else:
         body = ()
     yield "response.output_item.added", {"output_index": k, "item": begun}

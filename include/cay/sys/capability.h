@@ -144,8 +144,10 @@ CAY_API const char *cay_run_report(const cay_run *run);
 
 typedef struct cay_compaction_options {
     size_t   size;
-    uint64_t threshold; /* tokens; 0: 0.9 of the model's window where it is known, else 240,000 */
+    uint64_t threshold; /* tokens; 0: `percent` of the model's window where it is known, else 240,000 */
     bool     local;     /* summarise here even where the endpoint could */
+    uint64_t window;    /* tokens that the model can see at once; 0: as the model was told (cay_model_open_spec.window), else by its name */
+    unsigned percent;   /* of the window; 0: 90 */
 } cay_compaction_options;
 CAY_API cay_capability *cay_cap_compaction(const cay_compaction_options *o);
 

@@ -57,6 +57,7 @@ typedef struct cay_model_reply {
     char      *id;     /* of the answer, or NULL */
     char      *output; /* a list of items */
     cay_tokens usage;
+    uint64_t   cache_write; /* of usage.input: tokens that the endpoint has written to its cache */
 } cay_model_reply;
 
 typedef struct cay_model_ops {
@@ -69,6 +70,7 @@ typedef struct cay_model_ops {
     void (*close)(void *self);
     bool        chains;       /* knows previous_id */
     bool        prompts;      /* knows prompts by id */
+    bool        hosted;       /* runs tools of its own: cay_tool.hosted */
 } cay_model_ops;
 
 /* Takes self: closed with the model. model: the name to show and to look limits up by. NULL when ops->size is none or it has no ask: then self stays the caller's. */
@@ -81,11 +83,13 @@ typedef struct cay_model_open_spec {
     const char *api;      /* "responses", "websocket" (the same over one connection that stays open) or "chat"; NULL: $CAY_MODEL_API, the configuration, responses */
     const char *key;      /* where the key is: "env:NAME", "file:PATH", "none"; NULL: env:OPENAI_API_KEY, or none when it is not set (not with the default address).
                              A key itself is never taken here, told or logged */
-    const char *const *headers; /* more of them, NULL-terminated, or NULL */
+    const char *const *headers; /* more of them, "Name: value", NULL-terminated, or NULL; a value "env:NAME" or "file:PATH" is read there. Before them those of
+                                   the configuration and of $CAY_MODEL_HEADERS, one a line; a later one of a name counts */
     unsigned    retries;     /* after the first try; 0: 4; CAY_NO_RETRY: none */
     uint64_t    connect_ms, idle_ms, total_ms; /* 0: 30 s, 5 min, 30 min */
     bool        plain_key;   /* send the key over http:// to other machines too */
     bool        no_stream;   /* ask for whole answers */
+    uint64_t    window;      /* tokens that it can see at once; 0: $CAY_MODEL_WINDOW, "context_window" of the configuration, else unknown */
 } cay_model_open_spec;
 #define CAY_NO_RETRY 0xffffffffu
 
@@ -93,6 +97,8 @@ CAY_API int cay_model_open(const cay_model_open_spec *spec, cay_model **out, cay
 CAY_API void cay_model_free(cay_model *m);
 CAY_API const char *cay_model_name(const cay_model *m);
 CAY_API const cay_model_ops *cay_model_kind(const cay_model *m);
+CAY_API uint64_t cay_model_window(const cay_model *m); /* as it was told; 0: nobody did */
+CAY_API void cay_model_set_window(cay_model *m, uint64_t tokens);
 CAY_API int  cay_model_ask(cay_model *m, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err);
 CAY_API void cay_model_reply_clear(cay_model_reply *r);
 

@@ -63,13 +63,17 @@ static size_t weight(const json_t *item)
 }
 
 /* The first item that stays: the last ones, beginning with none whose call would be lost. */
-static size_t cut_at(const json_t *items)
+static size_t cut_at(const json_t *items, size_t keep)
 {
+    static const char *const answers[] = { "function_call_output", "custom_tool_call_output", "mcp_approval_response" };
     size_t n = json_array_size(items), at = n, sum = 0;
-    while (at > 0 && sum < KEEP_BYTES)
+    while (at > 0 && sum < keep)
         sum += weight(json_array_get(items, --at));
-    while (at < n && (is_type(json_array_get(items, at), "function_call_output") || is_type(json_array_get(items, at), "custom_tool_call_output")))
-        at++;
+    for (bool answer = true; answer && at < n; at += answer) {
+        answer = false;
+        for (size_t i = 0; i < CAY_LEN(answers); i++)
+            answer = answer || is_type(json_array_get(items, at), answers[i]);
+    }
     return at;
 }
 
@@ -122,7 +126,7 @@ static int compact_here(bound *b, json_t *items, char **instead, cay_err *err)
 {
     CAY_AUTOBUF text = CAY__BUF(64u << 20);
     CAY_AUTOFREE char *summary = NULL;
-    size_t at = cut_at(items);
+    size_t at = cut_at(items, CAY_MIN((size_t)KEEP_BYTES, (size_t)(b->threshold * 4 / 3))); /* of a small window a third */
     if (at < 2)
         return 0; /* one huge item: nothing to gain */
     transcript(items, at, &text);
@@ -184,10 +188,11 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
 {
     const compaction *c = self;
     bound *b = cay__alloc(sizeof *b);
-    uint64_t window = window_of(cay_model_name(scope->model));
+    uint64_t told = c->o.window ? c->o.window : cay_model_window(scope->model), window = told ? told : window_of(cay_model_name(scope->model));
+    unsigned percent = c->o.percent ? CAY_MIN(c->o.percent, 100u) : 90;
     (void)err;
     *b = (bound){ .c = c, .run = scope->run, .model = scope->model, .local = c->o.local || !cay_model_kind(scope->model)->compaction };
-    b->threshold = c->o.threshold ? c->o.threshold : window ? window / 10 * 9 + window % 10 * 9 / 10 : STATIC_THRESHOLD;
+    b->threshold = c->o.threshold ? c->o.threshold : window ? window / 100 * percent + window % 100 * percent / 100 : STATIC_THRESHOLD;
     *out = b;
     return 0;
 }

@@ -53,9 +53,7 @@ static void server_words(const cay__endpoint *e, const cay__buf *body, char *out
     CAY_AUTOBUF safe = CAY__BUF(4096);
     cay__buf_safe(&safe, said, strnlen(said, 400), false);
     cay__str_copy(out, cap, safe.len ? safe.data : "");
-    if (e->key && strlen(e->key) >= 8)
-        for (char *k; (k = strstr(out, e->key));)
-            memset(k, '*', strlen(e->key));
+    cay__headers_mask(e, out);
 }
 
 static int code_of(int status)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "socket.h"
 #include <base/fd.h>
+#include <base/str.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -57,7 +58,7 @@ static int read_key_file(const char *path, char **out, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "model_key", "the model's key: %s is empty", path);
 }
 
-static int read_key(const char *source, char **out, cay_err *err)
+int cay__model_secret(const char *source, char **out, cay_err *err)
 {
     if (source && !strcmp(source, "none"))
         return 0;
@@ -80,44 +81,6 @@ static const char *choose(const char *given, const char *variable, const json_t 
     return given && *given ? given : env && *env ? env : cay__json_str(conf, key, none);
 }
 
-static void add_header(cay__endpoint *e, const char *name, const char *value)
-{
-    size_t n = strlen(name) + strlen(value) + 3;
-    char *h = cay__alloc(n);
-    snprintf(h, n, "%s%s%s", name, *value ? ": " : "", value);
-    e->headers = realloc(e->headers, (e->nheaders + 2) * sizeof *e->headers);
-    if (!e->headers)
-        abort();
-    e->headers[e->nheaders++] = h;
-    e->headers[e->nheaders] = NULL;
-}
-
-static int set_headers(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err)
-{
-    const char *name;
-    json_t *v;
-    add_header(e, "Content-Type", "application/json");
-    if (e->key)
-        add_header(e, "Authorization: Bearer", "");
-    if (e->key) { /* "Authorization: Bearer KEY" without a second copy of the key to wipe */
-        char **h = &e->headers[e->nheaders - 1];
-        size_t n = strlen(*h), k = strlen(e->key);
-        *h = realloc(*h, n + k + 2);
-        if (!*h)
-            abort();
-        (*h)[n] = ' ';
-        memcpy(*h + n + 1, e->key, k + 1);
-    }
-    json_object_foreach(json_object_get(conf, "headers"), name, v) {
-        if (!json_is_string(v))
-            return cay_fail_why(err, CAY_EINVAL, "config_invalid", "header %.60s of the configuration is no text", name);
-        add_header(e, name, json_string_value(v));
-    }
-    for (size_t i = 0; spec->headers && spec->headers[i]; i++)
-        add_header(e, spec->headers[i], "");
-    return 0;
-}
-
 static int check(const cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err)
 {
     if (strncmp(e->base, "https://", 8) && strncmp(e->base, "http://", 7))
@@ -129,9 +92,22 @@ static int check(const cay__endpoint *e, const cay_model_open_spec *spec, const 
     if (e->key && strpbrk(e->key, "\r\n"))
         return cay_fail_why(err, CAY_EINVAL, "model_key", "the model's key has a line break in it");
     /* The default address answers nobody without one: said now, not after a sandbox was made and the model asked. */
-    bool told = (spec->key && *spec->key) || cay__json_str(conf, "key", NULL) || json_object_get(conf, "headers") || (spec->headers && spec->headers[0]);
+    bool told = (spec->key && *spec->key) || cay__json_str(conf, "key", NULL) || json_object_get(conf, "headers") || getenv("CAY_MODEL_HEADERS") || (spec->headers && spec->headers[0]);
     if (!e->key && !told && !strcmp(e->base, DEFAULT_BASE))
         return cay_fail_why(err, CAY_ENOENT, "model_key", "no key for " DEFAULT_BASE ": set OPENAI_API_KEY, or name where it is (--key env:NAME, file:PATH); another server is --base-url URL");
+    return 0;
+}
+
+static int read_window(const cay_model_open_spec *spec, const json_t *conf, uint64_t *out, cay_err *err)
+{
+    const char *env = getenv("CAY_MODEL_WINDOW");
+    const json_t *own = json_object_get(conf, "context_window");
+    *out = spec->window;
+    if (!*out && env && *env && (!cay__str_to_u64(env, out) || !*out))
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "CAY_MODEL_WINDOW \"%.40s\" is no number of tokens", env);
+    if (!*out && own && !(json_is_integer(own) && json_integer_value(own) > 0))
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "\"context_window\" of the configuration is no number of tokens");
+    *out = *out ? *out : own ? (uint64_t)json_integer_value(own) : 0;
     return 0;
 }
 
@@ -155,11 +131,13 @@ int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *e, cay_er
     e->total_ms = spec->total_ms ? spec->total_ms : 1800000;
     e->over_socket = !strcmp(e->api, "websocket");
     e->stream = !spec->no_stream && !e->over_socket;
-    int rc = read_key(choose(spec->key, NULL, conf, "key", NULL), &e->key, err);
+    int rc = cay__model_secret(choose(spec->key, NULL, conf, "key", NULL), &e->key, err);
     if (rc == 0)
         rc = check(e, spec, conf, err);
     if (rc == 0)
-        rc = set_headers(e, spec, conf, err);
+        rc = read_window(spec, conf, &e->window, err);
+    if (rc == 0)
+        rc = cay__headers_set(e, spec, conf, err);
     if (rc < 0)
         cay__endpoint_clear(e);
     return rc;
@@ -176,9 +154,7 @@ void cay__endpoint_clear(cay__endpoint *e)
 {
     cay__http_close(e->http);
     cay__socket_close(e);
-    for (size_t i = 0; i < e->nheaders; i++)
-        wipe(e->headers[i]);
-    free(e->headers);
+    cay__headers_clear(e);
     wipe(e->key);
     free(e->base);
     free(e->model);

@@ -15,6 +15,7 @@ typedef struct cay__endpoint {
     size_t     nheaders;
     unsigned   retries;
     uint64_t   connect_ms, idle_ms, total_ms;
+    uint64_t   window; /* of the model, in tokens; 0: unknown */
     bool       stream;
     bool       over_socket; /* WebSocket: events come whether asked for or not */
     int        socket;      /* one that is open, or -1 */
@@ -23,6 +24,13 @@ typedef struct cay__endpoint {
 /* Of spec, environment and configuration file, in this order. Nothing is sent. */
 int  cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *out, cay_err *err);
 void cay__endpoint_clear(cay__endpoint *e);
+
+/* headers.c: those of spec, environment and configuration; none of their values is in text afterwards. */
+int  cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err);
+void cay__headers_clear(cay__endpoint *e);
+void cay__headers_mask(const cay__endpoint *e, char *text);
+/* "env:NAME", "file:PATH", "none", or NULL for $OPENAI_API_KEY; *out stays NULL where there is none. */
+int  cay__model_secret(const char *source, char **out, cay_err *err);
 
 /* What a POST is answered with: events as they come, or one document. */
 typedef struct cay__ask {

@@ -6,6 +6,7 @@ struct cay_model {
     cay_model_ops ops; /* a copy: those of its maker may be shorter than we know */
     void         *self;
     char         *name;
+    uint64_t      window;
 };
 
 cay_model *cay_model_new(const cay_model_ops *ops, void *self, const char *model)
@@ -40,6 +41,16 @@ const cay_model_ops *cay_model_kind(const cay_model *m)
     return &m->ops;
 }
 
+uint64_t cay_model_window(const cay_model *m)
+{
+    return m->window;
+}
+
+void cay_model_set_window(cay_model *m, uint64_t tokens)
+{
+    m->window = tokens;
+}
+
 int cay_model_ask(cay_model *m, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err)
 {
     cay_model_reply r = { .size = sizeof r };
@@ -68,5 +79,7 @@ int cay_model_open(const cay_model_open_spec *given, cay_model **out, cay_err *e
     if (spec->model && !strncmp(spec->model, "scripted:", 9))
         return cay__model_scripted(spec->model + 9, out, err);
     CAY_TRY(cay__endpoint_make(spec, &e, err));
-    return !strcmp(e.api, "chat") ? cay__model_chat(&e, out) : cay__model_responses(&e, out);
+    CAY_TRY(!strcmp(e.api, "chat") ? cay__model_chat(&e, out) : cay__model_responses(&e, out));
+    (*out)->window = e.window;
+    return 0;
 }

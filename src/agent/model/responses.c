@@ -5,6 +5,7 @@
 #include <strings.h>
 
 enum { BODY_MAX = 256 << 20, ITEMS_MAX = 4096 };
+#define SEALED "reasoning.encrypted_content"
 
 typedef struct responses {
     cay__endpoint e;
@@ -46,7 +47,25 @@ static void add_text(cay__body *b, const cay_model_request *q)
     cay__body_raw(b, "text", t.data);
 }
 
-static void add_choice(cay__body *b, const char *choice)
+/* A tool by its name, by its kind when the endpoint runs it, or by the label of one of its MCP servers. */
+static json_t *named_choice(const char *choice, const char *tools)
+{
+    CAY_AUTOJSON *list = json_loads(tools, 0, NULL);
+    size_t i;
+    json_t *t;
+    json_array_foreach(list, i, t) {
+        const char *type = cay__json_str(t, "type", "");
+        if (!strcmp(cay__json_str(t, "name", ""), choice))
+            return json_pack("{s:s, s:s}", "type", type, "name", choice);
+        if (!strcmp(cay__json_str(t, "server_label", ""), choice))
+            return json_pack("{s:s, s:s}", "type", type, "server_label", choice);
+        if (!strcmp(type, choice))
+            return json_pack("{s:s}", "type", type);
+    }
+    return json_pack("{s:s, s:s}", "type", "function", "name", choice);
+}
+
+static void add_choice(cay__body *b, const char *choice, const char *tools)
 {
     static const char *const words[] = { "auto", "required", "none" };
     for (size_t i = 0; i < CAY_LEN(words); i++)
@@ -54,11 +73,34 @@ static void add_choice(cay__body *b, const char *choice)
             cay__body_str(b, "tool_choice", choice);
             return;
         }
-    CAY_AUTOBUF t = CAY__BUF(512);
-    cay__buf_str(&t, "{\"type\":\"function\",\"name\":");
-    cay__buf_json(&t, choice, strnlen(choice, 64));
-    cay__buf_str(&t, "}");
-    cay__body_raw(b, "tool_choice", t.data);
+    CAY_AUTOJSON *named = named_choice(choice, tools);
+    CAY_AUTOFREE char *text = named ? cay__json_text(named, 4096) : NULL;
+    cay__body_raw(b, "tool_choice", text ? text : "\"auto\"");
+}
+
+/* What is wanted besides: ours, so that what it thought can be sent back though nobody keeps it, and what the settings ask for. *rest: the settings without it. */
+static int add_include(cay__body *b, bool sealed, const char *extra, char **rest, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    if (extra)
+        CAY_TRY(cay__json_object("the settings' extra", extra, &o, err));
+    json_t *given = json_object_get(o, "include");
+    CAY_AUTOJSON *all = json_is_array(given) ? json_copy(given) : json_array();
+    if (given && !json_is_array(given))
+        return cay_fail_why(err, CAY_EINVAL, "model_settings", "\"include\" of the settings' extra is no list");
+    size_t i;
+    json_t *v;
+    bool there = false;
+    json_array_foreach(all, i, v)
+        there = there || (json_is_string(v) && !strcmp(json_string_value(v), SEALED));
+    if (sealed && !there)
+        json_array_append_new(all, json_string(SEALED));
+    CAY_AUTOFREE char *text = json_array_size(all) ? cay__json_text(all, 1 << 16) : NULL;
+    if (text)
+        cay__body_raw(b, "include", text);
+    json_object_del(o, "include");
+    *rest = o ? cay__json_text(o, BODY_MAX) : NULL;
+    return 0;
 }
 
 static void add_settings(cay__body *b, const cay_model_settings *s)
@@ -95,18 +137,19 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     if (tools)
         cay__body_raw(b, "tools", q->tools);
     if (tools && s && s->tool_choice)
-        add_choice(b, s->tool_choice);
+        add_choice(b, s->tool_choice, q->tools);
     if (tools && s && s->parallel)
         cay__body_raw(b, "parallel_tool_calls", s->parallel > 0 ? "true" : "false");
     add_text(b, q);
     if (s)
         add_settings(b, s);
     cay__body_raw(b, "store", store ? "true" : "false");
-    if (!store && reasons(e->model, s)) /* so that what it thought can be sent back though nobody keeps it */
-        cay__body_raw(b, "include", "[\"reasoning.encrypted_content\"]");
+    CAY_AUTOFREE char *rest = NULL;
+    int rc = add_include(b, !store && reasons(e->model, s), s ? s->extra : NULL, &rest, err);
     if (e->stream)
         cay__body_raw(b, "stream", "true");
-    int rc = cay__body_merge(b, "the settings' extra", s ? s->extra : NULL, &keep, err);
+    if (rc == 0)
+        rc = cay__body_merge(b, "the settings' extra", rest, &keep, err);
     if (rc == 0)
         rc = cay__body_merge(b, "what capabilities add", q->extra, &keep2, err);
     int end = cay__body_end(b, rc == 0 ? err : NULL);
@@ -175,6 +218,11 @@ static cay_tokens tokens(const json_t *u)
     return t;
 }
 
+static uint64_t cache_write(const json_t *u)
+{
+    return (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "input_tokens_details"), "cache_write_tokens", 0), 0);
+}
+
 static int finish(answer *a, cay_model_reply *out, cay_err *err)
 {
     const json_t *r = a->end, *output = json_object_get(r, "output");
@@ -193,6 +241,7 @@ static int finish(answer *a, cay_model_reply *out, cay_err *err)
     const char *id = cay__json_str(r, "id", NULL);
     out->id = id ? cay__strdup(id) : NULL;
     out->usage = tokens(json_object_get(r, "usage"));
+    out->cache_write = cache_write(json_object_get(r, "usage"));
     return 0;
 }
 
@@ -222,7 +271,7 @@ static void close_responses(void *self)
 }
 
 static const cay_model_ops ops = { .size = sizeof ops, .name = "responses", .custom_tools = true, .compaction = true, .images = true,
-                                   .ask = ask, .close = close_responses, .chains = true, .prompts = true };
+                                   .ask = ask, .close = close_responses, .chains = true, .prompts = true, .hosted = true };
 
 int cay__model_responses(cay__endpoint *e, cay_model **out)
 {

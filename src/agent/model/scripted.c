@@ -46,7 +46,7 @@ static bool has_tool(const json_t *tools, const char *name)
     size_t i;
     json_t *t;
     json_array_foreach(tools, i, t)
-        if (!strcmp(cay__json_str(t, "name", ""), name))
+        if (!strcmp(cay__json_str(t, "name", cay__json_str(t, "type", "")), name)) /* one that the endpoint runs has a type alone */
             return true;
     return false;
 }
@@ -211,7 +211,7 @@ static void close_scripted(void *self)
 }
 
 static const cay_model_ops free_form = { .size = sizeof free_form, .name = "scripted", .custom_tools = true, .compaction = true, .images = true, .ask = ask,
-                                         .close = close_scripted };
+                                         .close = close_scripted, .hosted = true };
 static const cay_model_ops functions = { .size = sizeof functions, .name = "scripted", .images = true, .ask = ask, .close = close_scripted };
 
 int cay__model_scripted(const char *path, cay_model **out, cay_err *err)

@@ -17,6 +17,7 @@
 #include "md.h"
 #include "store.h"
 #include <base/json.h>
+#include <cli/agent_hosted.h>
 #include <cli/agent_mcp.h>
 #include <cli/boxopt.h>
 #include <cli/cli.h>
@@ -27,8 +28,8 @@ enum { CHAT_ALWAYS = 32 };
 typedef struct chat_args {
     box_opts    box;
     const char *model, *base_url, *api, *key, *effort, *agent, *session, *sandbox, *sandbox_id, *setup, *skills, *target;
-    opt_list    mcp;
-    uint64_t    max_turns;
+    opt_list    mcp, hosted, headers;
+    uint64_t    max_turns, window;
     bool        auto_approve, no_splash, empty;
     bool        here; /* nobody named a directory: it is the current one */
 } chat_args;
@@ -58,6 +59,7 @@ typedef struct chat {
     edit            *edit;
     box_spec         box;
     agent_mcp        mcp;
+    agent_hosted     hosted;
     cay_mcp_asks     asks; /* what its servers may ask for */
     char             memory[4096]; /* agent.md on the host */
     char            *note;         /* told to the model with the next message, or NULL */

@@ -41,7 +41,10 @@ int chat_model(chat *c, const char *name, cay_err *err)
     const json_t *m = known_model(c, name);
     cay_model *model = NULL;
     cay_model_open_spec spec = { .size = sizeof spec, .model = name, .base_url = c->a->base_url ? c->a->base_url : cay__json_str(m, "base_url", NULL),
-                                 .api = c->a->api ? c->a->api : cay__json_str(m, "api", NULL), .key = c->a->key ? c->a->key : cay__json_str(m, "key", NULL) };
+                                 .api = c->a->api ? c->a->api : cay__json_str(m, "api", NULL), .key = c->a->key ? c->a->key : cay__json_str(m, "key", NULL),
+                                 .headers = c->a->headers.v, .window = c->a->window ? c->a->window : (uint64_t)CAY_MAX(cay__json_int(m, "context_window", 0), 0) };
+    if (c->a->headers.n >= OPT_LIST_MAX)
+        return cay_fail(err, CAY_ETOOBIG, "--header: at most %d", OPT_LIST_MAX - 1);
     CAY_TRY(cay_model_open(&spec, &model, err));
     cay_model_free(c->model);
     c->model = c->asks.model = model;
@@ -322,6 +325,7 @@ int chat_open(chat *c, cay_err *err)
     CAY_TRY(chat_switch(c, c->a->session, true, err));
     c->asks = (cay_mcp_asks){ .size = sizeof c->asks, .arg = c, .model = c->model, .sample = chat_sample, .elicit = chat_elicit };
     CAY_TRY(agent_mcp_open(&c->a->mcp, c->svc, true, &c->asks, &c->mcp, err));
+    CAY_TRY(agent_hosted_open(&c->a->hosted, &c->hosted, err));
     snprintf(history, sizeof history, "%s/history", c->dir);
     edit_spec spec = { .history = history, .arg = c, .prompt = prompt, .toggle = chat_toggle, .complete = chat_complete };
     c->edit = edit_open(&spec);
@@ -332,6 +336,7 @@ void chat_close(chat *c)
 {
     chat_leave(c);
     agent_mcp_close(&c->mcp);
+    agent_hosted_close(&c->hosted);
     edit_close(c->edit);
     cay_model_free(c->model);
     store_session_clear(&c->s);

@@ -9,6 +9,8 @@ static const opt_def defs[] = {
     { "base-url", 0, "URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", OPT_STR, AT(base_url) },
     { "api", 0, "responses|websocket|chat", "what is spoken there (default responses)", OPT_STR, AT(api) },
     { "key", 0, "SOURCE", "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR, AT(key) },
+    { "header", 0, "NAME: VALUE", "send this header too; a value env:NAME or file:PATH is read there (also $CAY_MODEL_HEADERS, one a line)", OPT_LIST, AT(headers) },
+    { "context-window", 0, "TOKENS", "what the model can see at once: at 9 tenths of it the history is compacted (default by its name)", OPT_NUM, AT(window), 1024, 1000000000 },
     { "effort", 0, "WORD", "how hard it thinks: low, medium, high", OPT_STR, AT(effort) },
     { "session", 0, "NAME", "go on with this session, or begin one of that name", OPT_STR, AT(session) },
     { "agent", 0, "NAME", "whose memory it has (default \"default\")", OPT_STR, AT(agent) },
@@ -19,6 +21,7 @@ static const opt_def defs[] = {
     { "empty", 0, NULL, "begin with an empty workspace instead of the current directory", OPT_FLAG, AT(empty) },
     { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
     { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
+    { "hosted", 0, "TOOL", "a tool that the endpoint runs: web_search, code_interpreter, image_generation, file_search:STORE, mcp:LABEL=URL, or JSON", OPT_LIST, AT(hosted) },
     { "max-turns", 0, "N", "most times the model is asked for one message (default 100)", OPT_NUM, AT(max_turns), 1, 100000 },
     { "no-splash", 0, NULL, "begin without a greeting", OPT_FLAG, AT(no_splash) },
     OPT_END

@@ -186,28 +186,34 @@ static char *patch_of(const char *arguments)
     return cay__strdup(s ? s : arguments);
 }
 
+/* A line for what was called, and room for what follows. */
+static void call_line(chat *c, const char *tool, const char *what)
+{
+    CAY_AUTOBUF b = CAY__BUF(8192);
+    chat_quiet_lines(c);
+    gap(c);
+    cay__buf_fmt(&b, "%.120s %.2000s", tool, what);
+    for (size_t i = 0; i < b.len; i++) /* one line each */
+        b.data[i] = b.data[i] == '\n' ? ' ' : b.data[i];
+    line(c, OUT_BOLD, c->screen ? "● " : "* ", b.data, b.len);
+    c->apart = true;
+}
+
 static void show_call(chat *c, chat_call *call, bool whole)
 {
     static const char *const keys[] = { "cmd", "path", "skill_name", "chars", "text", "url", "input" };
     CAY_AUTOJSON *a = json_loads(call->arguments, 0, NULL);
-    CAY_AUTOBUF b = CAY__BUF(8192);
     const char *what = call->arguments;
     bool patch = !strcmp(call->tool, "apply_patch");
     if (call->shown)
         return;
     call->shown = true;
-    chat_quiet_lines(c);
-    gap(c);
     for (size_t i = 0; i < CAY_LEN(keys) && a; i++)
         if (json_is_string(json_object_get(a, keys[i]))) {
             what = json_string_value(json_object_get(a, keys[i]));
             break;
         }
-    cay__buf_fmt(&b, "%.80s %.2000s", call->tool, patch ? "" : what);
-    for (size_t i = 0; i < b.len; i++) /* one line each */
-        b.data[i] = b.data[i] == '\n' ? ' ' : b.data[i];
-    line(c, OUT_BOLD, c->screen ? "● " : "* ", b.data, b.len);
-    c->apart = true;
+    call_line(c, call->tool, patch ? "" : what);
     if (patch && whole) {
         CAY_AUTOFREE char *text = patch_of(call->arguments);
         chat_patch(c, text, PATCH_LINES);
@@ -344,9 +350,12 @@ int chat_event(void *arg, const cay_run_event *ev)
         show_note(c, ev->name, ev->json);
     } else if (ev->kind == CAY_RUN_ITEM) {
         CAY_AUTOJSON *item = json_loads(ev->json, JSON_DECODE_ANY, NULL);
+        agent_hosted_line theirs;
         c->nitems++;
         if (!strcmp(ev->name, "message_output_created"))
             show_message(c, item);
+        else if (!strcmp(ev->name, "tool_called") && agent_hosted_told(item, &theirs))
+            call_line(c, theirs.tool, theirs.what);
         else if (!strcmp(ev->name, "tool_called"))
             note_call(c, item);
         else if (!strcmp(ev->name, "tool_output"))

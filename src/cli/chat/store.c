@@ -267,21 +267,33 @@ static int talk_load(void *self, char **items, cay_err *err)
     return 0;
 }
 
+/* How a call, and what an endpoint asks for its MCP server, is answered; NULL: nothing waits for an answer. */
+static json_t *cut_short(const json_t *item)
+{
+    static const char told[] = "The user interrupted this before it was done.";
+    const char *type = cay__json_str(item, "type", "");
+    bool custom = !strcmp(type, "custom_tool_call");
+    if (!strcmp(type, "mcp_approval_request"))
+        return json_pack("{s:s, s:s, s:b, s:s}", "type", "mcp_approval_response", "approval_request_id", cay__json_str(item, "id", ""), "approve", 0, "reason", told);
+    if (!custom && strcmp(type, "function_call"))
+        return NULL;
+    return json_pack("{s:s, s:s, s:s}", "type", custom ? "custom_tool_call_output" : "function_call_output", "call_id", cay__json_str(item, "call_id", ""), "output", told);
+}
+
 /* Endpoints refuse a call without an answer. */
 static void answer_calls(json_t *items)
 {
     size_t i, k, n = json_array_size(items);
     for (i = 0; i < n; i++) {
-        const json_t *call = json_array_get(items, i);
-        const char *type = cay__json_str(call, "type", ""), *id = cay__json_str(call, "call_id", "");
-        bool custom = !strcmp(type, "custom_tool_call"), answered = false;
-        if (!custom && strcmp(type, "function_call"))
-            continue;
-        for (k = i + 1; k < n && !answered; k++)
-            answered = strstr(cay__json_str(json_array_get(items, k), "type", ""), "call_output") && !strcmp(cay__json_str(json_array_get(items, k), "call_id", ""), id);
-        if (!answered)
-            json_array_append_new(items, json_pack("{s:s, s:s, s:s}", "type", custom ? "custom_tool_call_output" : "function_call_output", "call_id", id, "output",
-                                                   "The user interrupted this before it was done."));
+        CAY_AUTOJSON *answer = cut_short(json_array_get(items, i));
+        const char *key = json_object_get(answer, "call_id") ? "call_id" : "approval_request_id", *id = cay__json_str(answer, key, "");
+        bool answered = false;
+        for (k = i + 1; answer && k < n && !answered; k++) {
+            const json_t *o = json_array_get(items, k);
+            answered = !strcmp(cay__json_str(o, "type", ""), cay__json_str(answer, "type", "")) && !strcmp(cay__json_str(o, key, ""), id);
+        }
+        if (answer && !answered)
+            json_array_append(items, answer);
     }
 }
 

@@ -152,10 +152,12 @@ static int equip(chat *c, equipment *q, cay_err *err)
     q->caps[q->ncaps++] = cay_cap_compaction(NULL);
     if (c->a->skills)
         CAY_TRY(cay_cap_skills(&skills, &q->caps[q->ncaps++], err));
-    q->tools = cay__alloc((c->mcp.ntools + 1) * sizeof *q->tools);
+    q->tools = cay__alloc((c->mcp.ntools + c->hosted.n + 1) * sizeof *q->tools);
     q->tools[q->ntools++] = memory_tool(c);
     for (size_t i = 0; i < c->mcp.ntools; i++)
         q->tools[q->ntools++] = c->mcp.tools[i];
+    for (size_t i = 0; i < c->hosted.n; i++)
+        q->tools[q->ntools++] = &c->hosted.v[i];
     return 0;
 }
 

@@ -8,7 +8,7 @@ const { createRequire } = require('node:module');
 const [packages, url, seen, cay, show] = process.argv.slice(2);
 const load = createRequire(packages + '/');
 const OpenAI = load('openai');
-const { OpenAIProvider, Runner, setTracingDisabled } = load('@openai/agents');
+const { Agent, OpenAIProvider, Runner, hostedMcpTool, setTracingDisabled, webSearchTool } = load('@openai/agents');
 const { SandboxAgent, filesystem, shell } = load('@openai/agents/sandbox');
 const { UnixLocalSandboxClient } = load('@openai/agents/sandbox/local');
 setTracingDisabled(true);
@@ -54,9 +54,9 @@ async function theirs(task, useResponses, scene) {
   }
 }
 
-function ours(task, api, scene) {
+function ours(task, api, scene, more = []) {
   const env = { ...process.env, XDG_CONFIG_HOME: '/nonexistent' };
-  const args = ['agent', '--provider', 'local', '--keep', '--api', api, '--base-url', `${url}/${scene}/v1`, '--key', 'none', '--model', 'gpt-5.5', task];
+  const args = ['agent', '--provider', 'local', '--keep', '--api', api, '--base-url', `${url}/${scene}/v1`, '--key', 'none', '--model', 'gpt-5.5', ...more, task];
   const output = run([cay, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] }).trimEnd();
   const id = run([cay, 'ls', '-q', '--provider', 'local'], { env }).trim();
   try {
@@ -66,9 +66,30 @@ function ours(task, api, scene) {
   }
 }
 
+// The last request of a scene; lines that are no objects tell of connections.
+const last = (scene) => readFileSync(seen, 'utf8').split('\n').filter((l) => l.startsWith('{')).map((l) => JSON.parse(l)).filter((r) => r.path.startsWith(`/${scene}/`)).at(-1).body;
+
+// What the last request of a run holds of the endpoint's own tools, and how they were defined.
+async function hosted() {
+  const tides = hostedMcpTool({ serverLabel: 'tides', serverUrl: 'https://tides.example/mcp', requireApproval: 'always', onApproval: async () => ({ approve: true }) });
+  const openAIClient = new OpenAI({ apiKey: 'sk-test', baseURL: `${url}/hosted.sdk/v1`, maxRetries: 0 });
+  const runner = new Runner({ modelProvider: new OpenAIProvider({ openAIClient, useResponses: true }) });
+  const result = await runner.run(new Agent({ name: 'Pilot', model: 'gpt-5.5', tools: [webSearchTool(), tides] }), 'do it');
+  const defined = '{"type":"mcp","server_label":"tides","server_url":"https://tides.example/mcp","require_approval":"always"}';
+  const b = ours('do it', 'responses', 'hosted.cay', ['--hosted', 'web_search', '--hosted', defined]);
+  const sent = (scene) => {
+    const body = last(scene);
+    const item = ({ id, type, status, name, arguments: a, server_label, approve, approval_request_id, action }) => ({ id, type, status, name, a, server_label, approve, approval_request_id, query: action?.query });
+    const mcp = body.tools.filter((t) => t.type === 'mcp').map(({ server_label, server_url, require_approval }) => ({ server_label, server_url, require_approval }));
+    return JSON.stringify({ items: body.input.slice(1).map(item).map((i) => (i.type === 'mcp_approval_response' ? { ...i, id: undefined } : i)), mcp, web: body.tools.some((t) => t.type === 'web_search') });
+  };
+  const [x, y] = [sent('hosted.sdk'), sent('hosted.cay')];
+  return [...(x === y ? [] : [`hosted:\n  SDK:  ${x}\n  cay:  ${y}`]), ...(result.finalOutput === b.output ? [] : [`hosted, answer: ${result.finalOutput} / ${b.output}`])];
+}
+
 // What tools were called with and what they answered, as the last request of the run tells it.
 function dialogue(scene) {
-  const body = readFileSync(seen, 'utf8').trim().split('\n').map((l) => JSON.parse(l)).filter((r) => r.path.startsWith(`/${scene}/`)).at(-1).body;
+  const body = last(scene);
   const calls = [], outputs = new Map();
   const text = (v) => (typeof v === 'string' ? v : (v ?? []).map((p) => p.text ?? p.type).join(''));
   for (const m of body.messages ?? []) {
@@ -121,6 +142,7 @@ function judge(scene, a, b) {
       compared += a.calls.length;
       wrong = wrong.concat(judge(`${task}.${api}`, a, b));
     }
+  wrong = wrong.concat(await hosted());
   for (const k of known.filter((d) => !d.used && !d[3])) wrong.push(`no longer differs: ${k[0]} ${k[2]}`);
   console.log(wrong.length ? wrong.join('\n') : `${compared} calls agree, but for ${known.length} known differences`);
   process.exit(wrong.length ? 1 : 0); // its connections would keep it for seconds

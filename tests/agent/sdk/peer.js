@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// peer.js PACKAGES URL: the test server is what the published clients take for the real one, streamed and whole, in both APIs.
+// peer.js PACKAGES URL: the test server is what the published clients take for the real one, streamed and whole, in both APIs, and over a WebSocket.
 'use strict';
 const assert = require('node:assert/strict');
 const { createRequire } = require('node:module');
 const load = createRequire(process.argv[2] + '/');
 const url = process.argv[3];
 const OpenAI = load('openai');
-const { Agent, OpenAIProvider, Runner, setTracingDisabled, tool } = load('@openai/agents');
+const { ResponsesWS } = load('openai/resources/responses/ws');
+const { Agent, OpenAIProvider, Runner, hostedMcpTool, setTracingDisabled, tool, webSearchTool } = load('@openai/agents');
 const { z } = load('zod');
 setTracingDisabled(true);
 
@@ -112,9 +113,67 @@ async function openai() {
   assert.equal(half.status, 'in_progress');
   const patient = await client('busy', { maxRetries: 3 }).responses.create({ model, input: 'x' });
   assert.equal(patient.output_text, 'hello, wörld €');
+  await socket(whole);
+}
+
+// The same dialogue on one connection of the client's own WebSocket helper; what the service refuses is an event there.
+async function socket(whole) {
+  for (const variant of ['', '+order']) {
+    const ws = new ResponsesWS(client(fresh('talk', variant)));
+    const events = ws.stream();
+    const ask = async (q) => {
+      const seen = [];
+      ws.send({ type: 'response.create', ...q });
+      for await (const ev of events) {
+        if (ev.type === 'error') throw ev.error;
+        if (ev.type !== 'message') continue;
+        assert.equal(ev.message.sequence_number, seen.length);
+        seen.push(ev.message.type);
+        if (ev.message.type === 'response.completed') return ev.message.response;
+      }
+      throw new Error('it was closed');
+    };
+    assert.deepEqual(await responses(ask), whole, `by WebSocket${variant}`);
+    await assert.rejects(ask({ model, input: [{ type: 'function_call_output', call_id: 'x', output: '' }] }), /No tool call found/);
+    ws.close();
+  }
 }
 
 // ---------------------------------------------------------------- @openai/agents
+
+globalThis.WebSocket ??= load('ws').WebSocket; // which the SDK's own transport wants
+
+async function overSocket() {
+  const asked = [];
+  const agent = new Agent({
+    name: 'Forecaster', model, instructions: 'Tell the weather.',
+    tools: [tool({ name: 'weather', description: 'The weather of a town.', parameters: z.object({ town: z.string() }),
+      execute: ({ town }) => { asked.push(town); return `${town}: ${known[town]}`; } })],
+  });
+  for (const stream of [false, true]) {
+    const modelProvider = new OpenAIProvider({ openAIClient: client(fresh('talk')), useResponses: true, useResponsesWebSocket: true });
+    const result = await new Runner({ modelProvider }).run(agent, 'What is the weather?', { stream });
+    if (stream) await result.completed;
+    assert.equal(result.finalOutput, 'Rain in Köln, snow in Oslo.');
+    await modelProvider.close();
+  }
+  assert.deepEqual(asked, [...Object.keys(known), ...Object.keys(known)]);
+}
+
+// Tools that the endpoint runs, with an approval in the middle.
+async function hosted() {
+  for (const stream of [false, true]) {
+    const asked = [];
+    const tides = hostedMcpTool({ serverLabel: 'tides', serverUrl: 'https://tides.example/mcp', requireApproval: 'always',
+      onApproval: async (context, item) => { asked.push(item.rawItem.name); return { approve: true }; } });
+    const agent = new Agent({ name: 'Pilot', model, tools: [webSearchTool(), tides] });
+    const runner = new Runner({ modelProvider: new OpenAIProvider({ openAIClient: client(fresh('hosted')), useResponses: true }) });
+    const result = await runner.run(agent, 'When is high tide?', { stream });
+    if (stream) await result.completed;
+    assert.equal(result.finalOutput, 'High tide is at seven.');
+    assert.equal(asked.length, 1);
+  }
+}
 
 async function agents() {
   for (const useResponses of [true, false])
@@ -137,4 +196,4 @@ async function agents() {
   await assert.rejects(lost.run(new Agent({ name: 'Lost', model }), 'x'));
 }
 
-openai().then(agents).then(() => { console.log('the published clients are satisfied'); process.exit(0); }, (e) => { console.error(e); process.exit(1); });
+openai().then(agents).then(overSocket).then(hosted).then(() => { console.log('the published clients are satisfied'); process.exit(0); }, (e) => { console.error(e); process.exit(1); });

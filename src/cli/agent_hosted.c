@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent_hosted.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <stdio.h>
+
+enum { TEXT_MOST = 1 << 20 };
+
+/* ------------------------------------------------------------------ what is asked for */
+
+static json_t *stores(const char *text)
+{
+    CAY_AUTOFREE char *own = cay__strdup(text);
+    json_t *ids = json_array();
+    char *save = NULL;
+    for (char *w = strtok_r(own, ",", &save); w; w = strtok_r(NULL, ",", &save))
+        json_array_append_new(ids, json_string(w));
+    return json_pack("{s:s, s:o}", "type", "file_search", "vector_store_ids", ids);
+}
+
+/* The short forms; NULL: none of them. */
+static json_t *by_word(const char *w)
+{
+    static const char *const plain[] = { "web_search", "web_search_preview", "image_generation", "tool_search" };
+    const char *eq = strchr(w, '=');
+    for (size_t i = 0; i < CAY_LEN(plain); i++)
+        if (!strcmp(w, plain[i]))
+            return json_pack("{s:s}", "type", w);
+    if (!strcmp(w, "code_interpreter"))
+        return json_pack("{s:s, s:{s:s}}", "type", w, "container", "type", "auto");
+    if (!strncmp(w, "file_search:", 12) && w[12])
+        return stores(w + 12);
+    if (!strncmp(w, "mcp:", 4) && eq > w + 4 && eq[1])
+        return json_pack("{s:s, s:s%, s:s}", "type", "mcp", "server_label", w + 4, (size_t)(eq - (w + 4)), "server_url", eq + 1);
+    return NULL;
+}
+
+static int definition(const char *text, char **out, cay_err *err)
+{
+    CAY_AUTOJSON *d = *text == '{' ? NULL : by_word(text);
+    if (*text == '{')
+        CAY_TRY(cay__json_object("it", text, &d, err));
+    if (!d)
+        return cay_fail(err, CAY_EINVAL, "want web_search, code_interpreter, image_generation, file_search:STORE,…, mcp:LABEL=URL, or a definition as JSON");
+    *out = cay__json_text(d, TEXT_MOST);
+    return *out ? 0 : cay_fail(err, CAY_ETOOBIG, "it is larger than 1 MiB");
+}
+
+int agent_hosted_open(const opt_list *list, agent_hosted *h, cay_err *err)
+{
+    if (list->n > AGENT_HOSTED)
+        return cay_fail(err, CAY_ETOOBIG, "--hosted: at most %d tools", AGENT_HOSTED);
+    for (size_t i = 0; i < list->n; i++) {
+        int rc = definition(list->v[i], &h->text[i], err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--hosted %.60s", list->v[i]);
+        h->v[i] = (cay_tool){ .size = sizeof h->v[i], .hosted = h->text[i] };
+        h->n = i + 1;
+    }
+    return 0;
+}
+
+void agent_hosted_close(agent_hosted *h)
+{
+    for (size_t i = 0; i < h->n; i++)
+        free(h->text[i]);
+    *h = (agent_hosted){ .n = 0 };
+}
+
+/* ------------------------------------------------------------------ what they did */
+
+/* Members that tell most, in this order. */
+static const char *best(const json_t *o)
+{
+    static const char *const keys[] = { "query", "url", "code", "arguments", "revised_prompt", "pattern" };
+    for (size_t i = 0; i < CAY_LEN(keys); i++)
+        if (json_is_string(json_object_get(o, keys[i])))
+            return json_string_value(json_object_get(o, keys[i]));
+    return NULL;
+}
+
+bool agent_hosted_told(const json_t *item, agent_hosted_line *out)
+{
+    const char *type = cay__json_str(item, "type", ""), *what = best(item);
+    size_t n = strlen(type);
+    *out = (agent_hosted_line){ .tool = "" };
+    if (!strcmp(type, "function_call") || !strcmp(type, "custom_tool_call") || n < 6 || strcmp(type + n - 5, "_call"))
+        return false;
+    snprintf(out->tool, sizeof out->tool, "%.*s", (int)CAY_MIN(n - 5, (size_t)60), type);
+    if (!strcmp(type, "mcp_call"))
+        snprintf(out->tool, sizeof out->tool, "%.50s.%.60s", cay__json_str(item, "server_label", ""), cay__json_str(item, "name", ""));
+    const json_t *queries = json_object_get(item, "queries");
+    what = what ? what : best(json_object_get(item, "action"));
+    what = what ? what : json_string_value(json_array_get(queries, 0));
+    snprintf(out->what, sizeof out->what, "%s", what ? what : "");
+    for (size_t k = strlen(out->what); k && k + 4 >= sizeof out->what && (out->what[k - 1] & 0x80); k--) /* not in the middle of a character */
+        out->what[k - 1] = 0;
+    return true;
+}
