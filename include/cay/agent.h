@@ -34,6 +34,11 @@ CAY_API void            *cay_run_context(const cay_run *run); /* cay_run_config.
 CAY_API const cay_call  *cay_run_call(const cay_run *run);
 CAY_API cay_tokens       cay_run_usage(const cay_run *run);
 
+/* cay_sandbox_extract() of cay/workspace.h in its sandbox; limits of spec replace the run's, all of them. */
+struct cay_extract;
+struct cay_extracted;
+CAY_API int cay_run_extract(const cay_run *run, const struct cay_extract *spec, struct cay_extracted *out, cay_err *err);
+
 /* ------------------------------------------------------------------ tools */
 
 typedef struct cay_tool_call {
@@ -121,6 +126,7 @@ typedef enum cay_tool_use {
     CAY_TOOLS_AGAIN = 0, /* the model sees what tools answered */
     CAY_TOOLS_STOP,      /* the first tool's answer is the final one */
     CAY_TOOLS_STOP_AT,   /* so for the tools of stop_at */
+    CAY_TOOLS_ASK,       /* tools_done decides */
 } cay_tool_use;
 
 struct cay_agent {
@@ -157,6 +163,9 @@ struct cay_agent {
     const char *run_as;            /* user of its commands and files inside; NULL: the sandbox's */
 
     void       *busy_;             /* ours: a sandbox agent is in one run at a time */
+
+    /* Of CAY_TOOLS_ASK: the tools of a turn are done, results is [{"tool", "call_id", "output"}]. *output, malloc'ed, is the final one; NULL: the model goes on. */
+    int       (*tools_done)(cay_run *run, const cay_agent *agent, const char *results, char **output, cay_err *err);
 };
 
 /* A tool that runs `agent` on its "input" and answers with its output. The run's config is inherited; a sandbox agent has a sandbox
@@ -223,6 +232,8 @@ typedef struct cay_run_config {
     unsigned    nest_;                      /* ours: how deep agents call each other */
     void       *over_;                      /* ours: the trace of the run that this one is a call of */
     void       *sampled_;                   /* ours: what MCP servers asked the model for in it */
+    unsigned    manifest_entries, local_dir_files; /* of a new sandbox's manifest: how many entries, and files of one local directory, are worked on at once; 0: what it says itself */
+    const struct cay_archive_limits *archive_limits; /* of cay_run_extract(): cay/workspace.h; or NULL */
 } cay_run_config;
 
 typedef struct cay_interruption {
@@ -245,6 +256,8 @@ typedef struct cay_run_result {
     unsigned    turns;
     const cay_interruption *interruptions;
     size_t      ninterruptions;
+    const char *requests;  /* what each cost, also those of agents used as tools: [{"agent", "model", "response_id", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens",
+                              "reasoning_tokens", "total_tokens"}] */
 } cay_run_result;
 
 /* input: text, or a JSON list of items when it begins with '['. Errors have reasons: max_turns, model_behavior, model_refusal,

@@ -326,6 +326,8 @@ static int tell(cay_run *r, const one_call *c, char **stop, cay_err *err)
         json_array_append(r->pending, (json_t *)c->item);
         return cay__run_event(r, CAY_RUN_ITEM, "approval_requested", c->item, err);
     }
+    if (c->how == FATE_DONE && r->seat->agent->tool_use == CAY_TOOLS_ASK)
+        json_array_append_new(r->results, json_pack("{s:s, s:s, s:O}", "tool", c->pub.tool, "call_id", c->pub.call_id, "output", c->out));
     if (c->how == FATE_DONE && !*stop && stops(r->seat->agent, c->pub.tool))
         *stop = json_is_string(c->out) ? cay__strdup(json_string_value(c->out)) : cay__json_text(c->out, CAY__TEXT_MAX);
     return cay__answer(r, c->item, json_incref(c->out), err);
@@ -400,6 +402,16 @@ static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t 
     return 0;
 }
 
+/* The agent's own function says whether that was all. */
+static int ask_done(cay_run *r, char **stop, cay_err *err)
+{
+    const cay_agent *a = r->seat->agent;
+    if (a->tool_use != CAY_TOOLS_ASK || !a->tools_done || !json_array_size(r->results))
+        return 0;
+    CAY_AUTOFREE char *text = cay__json_text(r->results, CAY__TEXT_MAX);
+    return a->tools_done(r, r->seat->given, text ? text : "[]", stop, err);
+}
+
 int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *err)
 {
     CAY_AUTOJSON *rest = json_array();
@@ -408,6 +420,8 @@ int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *e
     const cay_handoff *target = NULL;
     *handoff = false;
     json_array_clear(r->pending);
+    json_decref(r->results);
+    r->results = json_array();
     CAY_TRY(sort_handoffs(r, calls, &rest, &to, &target, err));
     size_t n = CAY_MIN(json_array_size(rest), (size_t)CAY__CALLS_MAX);
     for (size_t i = 0; i < n; i++)
@@ -419,7 +433,7 @@ int cay__calls(cay_run *r, json_t *calls, bool *handoff, char **stop, cay_err *e
     }
     r->tools_used = true;
     if (!target)
-        return 0;
+        return json_array_size(r->pending) ? 0 : ask_done(r, stop, err);
     if (json_array_size(r->pending)) { /* who waits must come back to the same agent */
         json_array_append(r->pending, (json_t *)to);
         return 0;

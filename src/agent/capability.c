@@ -22,6 +22,12 @@ void cay_cap_free(cay_capability *c)
     free(c);
 }
 
+void cay_cap_configure(cay_capability *c, int (*fn)(void *arg, cay_tool *tool, cay_err *err), void *arg)
+{
+    c->configure = fn;
+    c->configure_arg = arg;
+}
+
 void *cay__capability_self(const cay_capability *c, const char *name)
 {
     return strcmp(c->ops->name, name) ? NULL : c->self;

@@ -34,6 +34,14 @@ static int wait_with(cay_run *outer, const char *call_id, const cay_agent *agent
     return 0;
 }
 
+static void add_requests(cay_run *outer, const char *text)
+{
+    CAY_AUTOJSON *list = json_loads(text, 0, NULL);
+    if (!outer->requests)
+        outer->requests = json_array();
+    json_array_extend(outer->requests, list);
+}
+
 static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
     agent_tool *t = arg;
@@ -65,6 +73,7 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     if (res->output) {
         cay_output_text(out, res->output, strlen(res->output));
         cay__tokens_add(&outer->usage, &res->usage);
+        add_requests(outer, res->requests);
     } else {
         rc = wait_with(outer, call->call_id, t->agent, res, err);
     }

@@ -36,6 +36,18 @@ void cay__tokens_add(cay_tokens *sum, const cay_tokens *u)
     sum->total += u->total;
 }
 
+void cay__request_add(cay_run *r, const cay_model *m, const cay_model_reply *reply)
+{
+    const cay_tokens *u = &reply->usage;
+    if (!r->requests)
+        r->requests = json_array();
+    json_t *e = json_pack("{s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I}", "agent", r->seat->agent->name, "model", cay_model_name(m), "response_id", reply->id, "input_tokens",
+                          (json_int_t)u->input, "cached_tokens", (json_int_t)u->cached, "cache_write_tokens", (json_int_t)reply->cache_write, "output_tokens", (json_int_t)u->output,
+                          "reasoning_tokens", (json_int_t)u->reasoning, "total_tokens", (json_int_t)u->total);
+    if (e)
+        json_array_append_new(r->requests, e);
+}
+
 /* ------------------------------------------------------------------ events and items */
 
 int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json, cay_err *err)
@@ -263,6 +275,7 @@ static cay_run_result *make_result(cay_run *r, bool keep)
     res->pub = (cay_run_result){ .size = sizeof res->pub, .usage = r->usage, .turns = r->turn };
     res->pub.agent = cay__arena_str(&res->arena, r->seat->agent->name);
     res->pub.items = keep_text(res, cay__json_text(r->items, CAY__TEXT_MAX));
+    res->pub.requests = r->requests ? keep_text(res, cay__json_text(r->requests, CAY__TEXT_MAX)) : "[]";
     res->pub.history = keep_text(res, cay__json_text(history, CAY__TEXT_MAX));
     res->pub.response_id = r->response_id ? cay__arena_str(&res->arena, r->response_id) : NULL;
     res->pub.trace_id = cay__trace_id(r) ? cay__arena_str(&res->arena, cay__trace_id(r)) : NULL;
@@ -305,6 +318,8 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
     json_decref(r->approvals);
     json_decref(r->pending);
     json_decref(r->nested);
+    json_decref(r->results);
+    json_decref(r->requests);
     free(r->response_id);
     free(r->output);
     free(r->session_state);

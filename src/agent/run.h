@@ -15,6 +15,8 @@ struct cay_capability {
     const cay_capability_ops *ops; /* own: those of its maker may be shorter than we know */
     void                     *self;
     cay_capability_ops        own;
+    int                     (*configure)(void *arg, cay_tool *tool, cay_err *err);
+    void                     *configure_arg;
 };
 
 typedef struct cay__bound {
@@ -30,6 +32,7 @@ struct cay__seat {
     cay_agent        own;
     char             key[96]; /* its name, with a number when two agents share one */
     cay_sandbox     *sb;
+    bool             made_new; /* by this run */
     bool             owned, ready, busy; /* the sandbox is ours to end; prepared; busy_ is ours to clear */
     bool             returned; /* it came back by a session state */
     char             workdir[1024], cwd[1024];
@@ -61,6 +64,8 @@ struct cay_run {
     json_t               *context; /* what the model is sent: what was before, input, items; cut by compaction */
     json_t               *items;   /* what this run added */
     json_t               *approvals, *pending; /* by tool; calls that wait */
+    json_t               *results; /* of tools of the turn at hand, for CAY_TOOLS_ASK; or NULL */
+    json_t               *requests; /* what each cost */
     json_t               *nested;  /* by call: states of agents used as tools that wait themselves; or NULL */
     size_t                kept;    /* items that the conversation holds already */
     cay_tokens            usage;
@@ -80,6 +85,8 @@ typedef enum cay__next { CAY__AGAIN = 0, CAY__FINAL, CAY__WAIT } cay__next;
 
 /* run.c */
 void cay__tokens_add(cay_tokens *sum, const cay_tokens *u);
+/* One more entry of what requests cost. */
+void cay__request_add(cay_run *r, const cay_model *m, const cay_model_reply *reply);
 int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json, cay_err *err);
 int cay__run_note(cay_run *r, const char *name, const char *text, cay_err *err);
 /* Takes item; adds it to what was generated and to the context, and tells of it. */
@@ -133,6 +140,9 @@ json_t *cay__output_take(cay_tool_output *o); /* a string, or a list of parts */
 cay__seat *cay__seat_of(cay_run *r, cay_agent *a);
 int  cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err);
 void cay__seat_close(cay_run *r, cay__seat *s, bool keep);
+/* seat_manifest.c: for a new sandbox, *out may stay NULL; and what capabilities add to one that is there. */
+int  cay__seat_manifest(cay_run *r, const cay_create *spec, const cay__seat *s, char **out, cay_err *err);
+int  cay__seat_follow(cay_run *r, cay__seat *s, cay_err *err);
 cay_model *cay__seat_model(const cay_run *r, const cay__seat *s);
 /* r->session_state for the result; what cannot be saved is not ended either. gone: the sandbox will be removed. */
 void cay__seat_save(cay_run *r, cay__seat *s, bool gone);

@@ -68,60 +68,6 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     return 0;
 }
 
-static bool names(const json_t *list, const char *user)
-{
-    size_t i;
-    json_t *v;
-    json_array_foreach(list, i, v)
-        if (!strcmp(json_is_string(v) ? json_string_value(v) : cay__json_str(v, "name", ""), user) || names(json_object_get(v, "users"), user))
-            return true;
-    return false;
-}
-
-/* The user whom the agent works as is made with the sandbox, unless the manifest does so already. */
-static int add_user(char **manifest, const char *user, cay_err *err)
-{
-    CAY_AUTOJSON *m = NULL;
-    CAY_TRY(cay__json_object("the manifest", *manifest ? *manifest : "{}", &m, err));
-    if (names(json_object_get(m, "users"), user) || names(json_object_get(m, "groups"), user))
-        return 0;
-    json_t *users = json_object_get(m, "users");
-    if (!users) {
-        users = json_array();
-        json_object_set_new(m, "users", users);
-    }
-    json_array_append_new(users, json_pack("{s:s}", "name", user));
-    free(*manifest);
-    *manifest = cay__json_text(m, CAY_MANIFEST_BYTES);
-    return *manifest ? 0 : cay_fail(err, CAY_ETOOBIG, "the manifest is larger than 64 MiB");
-}
-
-/* The run's manifest, else the agent's, and what capabilities add to it; *out may stay NULL. */
-static int make_manifest(const cay_create *spec, const cay__seat *s, char **out, cay_err *err)
-{
-    const char *from = spec->manifest ? spec->manifest : s->agent->manifest;
-    CAY_AUTOFREE char *text = from ? cay__strdup(from) : NULL;
-    for (size_t i = 0; s->agent->capabilities && i < s->agent->ncapabilities; i++) {
-        const cay_capability *c = s->agent->capabilities[i];
-        char *instead = NULL;
-        if (!c || !c->ops->manifest) /* one that is missing is told by bind() */
-            continue;
-        CAY_TRY(c->ops->manifest(c->self, text, &instead, err));
-        if (instead) {
-            free(text);
-            text = instead;
-        }
-    }
-    static const char *const known[] = { "root", "user" };
-    bool there = !s->agent->run_as;
-    for (size_t i = 0; i < CAY_LEN(known) && !there; i++)
-        there = !strcmp(s->agent->run_as, known[i]);
-    if (!there)
-        CAY_TRY(add_user(&text, s->agent->run_as, err));
-    *out = CAY_STEAL(text);
-    return 0;
-}
-
 static int make_new(cay_run *r, cay__seat *s, cay_err *err)
 {
     CAY_AUTOFREE char *manifest = NULL;
@@ -136,7 +82,7 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     labels[n++] = (cay_pair){ "cay.agent", s->key };
     labels[n] = (cay_pair){ NULL, NULL };
     spec.labels = labels;
-    CAY_TRY(make_manifest(&spec, s, &manifest, err));
+    CAY_TRY(cay__seat_manifest(r, &spec, s, &manifest, err));
     spec.manifest = manifest;
     spec.ephemeral = false; /* a run that waits for approval finds it again */
     if (!spec.idle_ms && !spec.ttl_ms && !r->conf->keep)
@@ -150,7 +96,7 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
             *err = own;
         return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
     }
-    s->owned = true;
+    s->owned = s->made_new = true;
     return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
 }
 
@@ -236,6 +182,8 @@ static int look_around(cay_run *r, cay__seat *s, cay_err *err)
     cay_info_free(info);
     if (state == CAY_PAUSED || state == CAY_STOPPED)
         CAY_TRY(cay_sandbox_resume(s->sb, r->call, err));
+    if (!s->made_new)
+        CAY_TRY(cay__seat_follow(r, s, err));
     draw_tree(r, s);
     return 0;
 }
@@ -359,8 +307,11 @@ static int gather(cay_run *r, cay__seat *s, cay_err *err)
             continue;
         if (ops->tools)
             CAY_TRY(ops->tools(s->caps[i].bound, &tools, &n, err));
+        size_t first = s->ntools;
         if (n)
             CAY_TRY(add_tools(s, tools, n, err));
+        for (const cay_capability *c = s->caps[i].cap; c->configure && first < s->ntools; first++)
+            CAY_TRY(c->configure(c->configure_arg, s->tools[first], err));
         if (ops->sampling)
             CAY_TRY(ops->sampling(s->caps[i].bound, &more, err));
         CAY_TRY(merge_extra(s, more, err));

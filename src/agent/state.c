@@ -34,6 +34,8 @@ json_t *cay__state_save(const cay_run *r)
                      "sandbox", "current_agent_key", r->seat->key, "sessions_by_agent", sessions);
     if (st && json_object_size(r->nested))
         json_object_set(st, "nested", r->nested);
+    if (st && r->requests)
+        json_object_set(json_object_get(json_object_get(st, "context"), "usage"), "request_usage_entries", r->requests);
     return st;
 }
 
@@ -192,7 +194,9 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     r->pending = copy_of(st, "interruptions");
     r->nested = copy_of(st, "nested");
     r->approvals = json_deep_copy(json_object_get(json_object_get(st, "context"), "approvals"));
-    r->usage = usage_of(json_object_get(json_object_get(st, "context"), "usage"));
+    const json_t *usage = json_object_get(json_object_get(st, "context"), "usage"), *entries = json_object_get(usage, "request_usage_entries");
+    r->usage = usage_of(usage);
+    r->requests = list_of_objects(entries, CAY__ITEMS_MAX) ? json_deep_copy(entries) : NULL;
     r->turn = (unsigned)cay__json_int(st, "current_turn", 0);
     r->max_turns = r->conf->max_turns ? r->conf->max_turns : (unsigned)cay__json_int(st, "max_turns", 10);
     const char *id = cay__json_str(st, "previous_response_id", NULL);

@@ -114,8 +114,10 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
             cay__span_data(span, "response_id", json_string(reply->id));
     }
     cay__span_end(span, rc < 0 ? &own : NULL);
-    if (rc == 0)
+    if (rc == 0) {
         cay__tokens_add(&r->usage, &reply->usage);
+        cay__request_add(r, m, reply);
+    }
     rc = cay__guards_end(r, guards, rc, &own);
     if (rc < 0) {
         cay_model_reply_clear(reply);

@@ -44,9 +44,10 @@ typedef struct cay_capability_ops {
     int  (*instructions)(void *bound, char **text, cay_err *err);   /* each turn; malloc'ed, NULL for none */
     int  (*sampling)(void *bound, char **extra, cay_err *err);      /* JSON object for the model's request, malloc'ed */
     int  (*history)(void *bound, const char *items, char **instead, cay_err *err); /* each turn; leave *instead NULL to change nothing */
-    int  (*manifest)(void *self, const char *manifest, char **instead, cay_err *err); /* before a new sandbox is made */
+    int  (*manifest)(void *self, const char *manifest, char **instead, cay_err *err); /* before a new sandbox is made, and of one that is there */
     int  (*finish)(void *bound, const struct cay_rollout *rollout, cay_err *err);    /* the run ended; never fails it */
     void (*close)(void *self);
+    bool brings; /* start() itself puts what manifest() adds into a sandbox that was there; else it is added as cay_sandbox_set_manifest() does */
 } cay_capability_ops;
 
 /* How a run went, for those who remember. */
@@ -63,6 +64,9 @@ typedef struct cay_rollout {
 CAY_API cay_capability *cay_capability_new(const cay_capability_ops *ops, void *self);
 CAY_API void            cay_cap_free(cay_capability *c);
 CAY_API const char     *cay_cap_name(const cay_capability *c);
+/* fn sees each tool of the capability when an agent's run begins, a copy: it may give it another name, description, approval or guards, whose strings live as long as the
+ * run. An error ends the run. Before the first run. */
+CAY_API void            cay_cap_configure(cay_capability *c, int (*fn)(void *arg, cay_tool *tool, cay_err *err), void *arg);
 
 typedef struct cay_shell_options {
     size_t   size;

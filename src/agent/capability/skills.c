@@ -389,7 +389,7 @@ static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *er
 }
 
 static const cay_capability_ops ops = { .size = sizeof ops, .name = "skills", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
-                                        .manifest = change_manifest, .close = close_skills };
+                                        .manifest = change_manifest, .close = close_skills, .brings = true };
 
 int cay_cap_skills(const cay_skills_options *given, cay_capability **out, cay_err *err)
 {
