@@ -5,6 +5,7 @@
  */
 #include "ledger.h"
 #include "run.h"
+#include <base/spec.h>
 #include <stdio.h>
 
 /* What has to be there, so that it is told before a sandbox is made. Kinds that are not listed are passed on. */
@@ -58,6 +59,26 @@ int cay__hosted_add(json_t *list, const char *definition, cay_err *err)
         return unfit(err, type, "its commands would be run here: cay_cap_shell() runs them in the sandbox, or give it an environment of the endpoint's");
     json_array_append(list, d);
     return 0;
+}
+
+int cay__hosted_fit(const json_t *list, const cay_model *m, const char *agent, cay_err *err)
+{
+    if (!json_array_size(list) || cay_model_kind(m)->hosted)
+        return 0;
+    return cay_fail_why(err, CAY_ENOTSUP, "hosted_tool", "agent %.60s has the tool %.60s, which endpoints of the Responses API run; this one (%.40s) runs none", agent,
+                        cay__json_str(json_array_get(list, 0), "type", ""), cay_model_kind(m)->name);
+}
+
+int cay__hosted_check(const cay_agent *a, const cay_model *m, cay_err *err)
+{
+    CAY_AUTOJSON *list = json_array();
+    for (size_t i = 0; i < a->ntools; i++) {
+        cay_tool t;
+        CAY_TRY(cay__spec_take(&t, sizeof t, a->tools[i], "cay_tool", err));
+        if (t.hosted)
+            CAY_TRY(cay__hosted_add(list, t.hosted, err));
+    }
+    return cay__hosted_fit(list, m, a->name, err);
 }
 
 /* ------------------------------------------------------------------ items */

@@ -186,6 +186,8 @@ const char *cay__item_arguments(const json_t *item);
 bool        cay__item_waits(const json_t *item); /* a call, or a request for approval */
 const char *cay__hosted_event(const json_t *item); /* how the run tells of it; NULL: it is none of theirs */
 int  cay__hosted_add(json_t *list, const char *definition, cay_err *err);
+int  cay__hosted_fit(const json_t *list, const cay_model *m, const char *agent, cay_err *err); /* does the endpoint run any? */
+int  cay__hosted_check(const cay_agent *a, const cay_model *m, cay_err *err); /* those of an agent, before anything is made for it */
 int  cay__hosted_decide(cay_run *r, json_t *item, cay_err *err); /* answered, or in r->pending */
 int  cay__hosted_note(cay_run *r, const json_t *item, cay_err *err); /* for the audit */
 int   cay__input_items(const char *input, json_t **out, cay_err *err);

@@ -344,6 +344,7 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "model_missing", "agent %.60s has no model, and the run has none for it", s->agent->name);
     if (s->ready)
         return s->sb ? check_cwd(r, s, err) : 0;
+    CAY_TRY(cay__hosted_check(s->agent, cay__seat_model(r, s), err));
     cay__span *span = cay__span_begin(r, "custom", "sandbox.prepare_agent");
     cay_err own = CAY_ERR_INIT;
     int rc = 0;

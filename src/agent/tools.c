@@ -100,9 +100,7 @@ int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err 
             return cay_fail(err, CAY_EINVAL, "agent %.60s has two tools named %.64s; give the handoff a name of its own", s->agent->name, name);
         CAY_TRY(add_handoff(list, &s->agent->handoffs[i], err));
     }
-    if (json_array_size(s->hosted) && !cay_model_kind(m)->hosted)
-        return cay_fail_why(err, CAY_ENOTSUP, "hosted_tool", "agent %.60s has the tool %.60s, which endpoints of the Responses API run; this one (%.40s) runs none", s->agent->name,
-                            cay__json_str(json_array_get(s->hosted, 0), "type", ""), cay_model_kind(m)->name);
+    CAY_TRY(cay__hosted_fit(s->hosted, m, s->agent->name, err));
     json_array_extend(list, s->hosted);
     *out = cay__json_text(list, CAY__TEXT_MAX);
     return *out ? 0 : cay_fail(err, CAY_EINVAL, "the tools of agent %.60s are no UTF-8 text", s->agent->name);

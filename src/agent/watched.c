@@ -64,8 +64,11 @@ static json_t *event_of(const cay__watched *w, const cay_op *op)
         json_object_set_new(o, "bytes", json_integer((json_int_t)op->bytes));
     if (o && op->fault)
         json_object_set_new(o, "reason", json_string(*op->fault->reason ? op->fault->reason : cay_code_name(op->fault->code)));
-    if (o && cay__ledger_detail(w->run))
-        add_detail(o, op);
+    if (o && cay__ledger_detail(w->run)) {
+        json_t *detail = json_object();
+        add_detail(detail, op);
+        json_object_set_new(o, "detail", detail);
+    }
     return o;
 }
 

@@ -3,6 +3,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 enum { TEXT_MOST = 1 << 20 };
 
@@ -65,6 +66,14 @@ void agent_hosted_close(agent_hosted *h)
     for (size_t i = 0; i < h->n; i++)
         free(h->text[i]);
     *h = (agent_hosted){ .n = 0 };
+}
+
+int agent_dir(const char *option, const char *path, cay_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return cay_fail_sys(err, CAY_ENOENT, "%s %.200s", option, path);
+    return S_ISDIR(st.st_mode) ? 0 : cay_fail(err, CAY_ETYPE, "%s %.200s is no directory", option, path);
 }
 
 /* ------------------------------------------------------------------ what they did */

@@ -18,6 +18,9 @@ typedef struct agent_hosted {
 int  agent_hosted_open(const opt_list *list, agent_hosted *h, cay_err *err);
 void agent_hosted_close(agent_hosted *h);
 
+/* A directory that an option names, before anything is made for it. */
+int  agent_dir(const char *option, const char *path, cay_err *err);
+
 /* The tool, and what matters most of what it did; false: the item is a call of ours. Both are cut to their size. */
 typedef struct agent_hosted_line {
     char tool[120], what[2000];

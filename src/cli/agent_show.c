@@ -199,6 +199,8 @@ static void json_result(const cay_run_result *r, const char *state_file)
     js_ku64(&j, "cached_tokens", r->usage.cached);
     js_ku64(&j, "output_tokens", r->usage.output);
     js_ku64(&j, "total_tokens", r->usage.total);
+    js_key(&j, "entries");
+    js_raw(&j, r->requests);
     js_close(&j, '}');
     js_key(&j, "trace");
     r->trace ? js_raw(&j, r->trace) : js_null(&j);

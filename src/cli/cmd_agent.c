@@ -25,8 +25,8 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
     box_opts    box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit, *otlp, *sandbox_state;
-    opt_list    mcp, hosted, headers;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit_spool, *otlp, *sandbox_state;
+    opt_list    mcp, hosted, headers, audit;
     uint64_t    max_turns, window;
     bool        keep, no_stream, ptc, browser, audit_detail, trace_content;
 } agent_args;
@@ -52,7 +52,8 @@ static const opt_def defs[] = {
     { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
     { "hosted", 0, "TOOL", "a tool that the endpoint runs: web_search, code_interpreter, image_generation, file_search:STORE, mcp:LABEL=URL, or JSON", OPT_LIST, AT(hosted) },
     { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
-    { "audit", 0, "FILE", "append what it was let do there, a JSON object a line", OPT_STR, AT(audit) },
+    { "audit", 0, "FILE|URL|workspace:", "append what it was let do there, a JSON object a line, or POST it; workspace: is a file in the sandbox. May be given again", OPT_LIST, AT(audit) },
+    { "audit-spool", 0, "FILE", "where events wait that the server of --audit did not take", OPT_STR, AT(audit_spool) },
     { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told", OPT_FLAG, AT(audit_detail) },
     { "memory", 0, "DIR|URL", "learn from run to run: what was learnt is kept there, in files or as one archive at https:// or s3://BUCKET/KEY", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
@@ -248,6 +249,8 @@ static int learn(const agent_args *a, parts *p, cay_err *err)
     if (far)
         CAY_TRY(cli_service(&memory.service, err));
     if (a->skills)
+        CAY_TRY(agent_dir("--skills", a->skills, err));
+    if (a->skills)
         CAY_TRY(cay_cap_skills(&skills, &p->caps[p->ncaps++], err));
     if (a->memory) {
         CAY_TRY(cay_cap_memory(&memory, &p->caps[p->ncaps], err));
@@ -277,6 +280,26 @@ static int open_tracer(const agent_args *a, cay_tracer **out, cay_err *err)
     return 0;
 }
 
+/* All of them must be written, or the run ends. */
+static int open_audit(const agent_args *a, parts *p, cay_err *err)
+{
+    for (size_t i = 0; i < a->audit.n; i++) {
+        const char *to = a->audit.v[i];
+        cay_ledger_http_spec http = { .size = sizeof http, .url = to, .spool = a->audit_spool, .key = getenv("CAY_AUDIT_KEY") ? "env:CAY_AUDIT_KEY" : NULL };
+        cay_ledger *one = NULL;
+        if (!strcmp(to, "workspace:"))
+            one = cay_ledger_workspace(true);
+        else
+            CAY_TRY(strstr(to, "://") ? cay_ledger_http(&http, true, &one, err) : cay_ledger_file(to, true, &one, err));
+        cay_ledger_detail(one, a->audit_detail);
+        if (p->audit)
+            cay_ledger_also(p->audit, one);
+        else
+            p->audit = one;
+    }
+    return 0;
+}
+
 static int gather(const agent_args *a, parts *p, cay_err *err)
 {
     bool asks = strcmp(mode_of(a), "auto");
@@ -299,10 +322,7 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(cli_manifest_read(p->box.create.manifest, &p->manifest, err));
         cli_manifest_give(&p->manifest, &p->box.create);
     }
-    if (a->audit)
-        CAY_TRY(cay_ledger_file(a->audit, true, &p->audit, err));
-    if (a->audit)
-        cay_ledger_detail(p->audit, a->audit_detail);
+    CAY_TRY(open_audit(a, p, err));
     CAY_TRY(open_tracer(a, &p->tracer, err));
     if (a->session)
         CAY_TRY(open_session(a->session, &p->session, err));

@@ -186,4 +186,37 @@ wait $pid
 ok "Ctrl-C ends it" same "$?" 130
 ok "with its sandbox" none
 
+# Tools that the endpoint runs: shown, approved as the mode says, and what cannot be is told before a sandbox is made.
+cat >"$tmp/hosted.json" <<'EOF'
+{"turns": [
+ {"expect": {"tools": ["web_search", "mcp", "code_interpreter"]}, "output": [{"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "tides of Sylt"}}, {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "tides", "name": "table", "arguments": "{\"day\":1}"}]},
+ {"expect": {"input": ["mcp_approval_response", "ws_1"]}, "text": "At seven."}]}
+EOF
+sed 2d "$tmp/hosted.json" >"$tmp/rest.json"
+set -- --model "scripted:$tmp/hosted.json" --hosted web_search --hosted code_interpreter --hosted mcp:tides=https://tides.example/mcp
+ok "tools of the endpoint answer" same "$(agent "$@" --audit "$tmp/hosted.audit" --audit workspace: tide)" "At seven."
+ok "what they did is shown" has "$(cat "$tmp/err")" "web_search tides of Sylt"
+ok "and written down" has "$(cat "$tmp/hosted.audit")" '"tool":"web_search","call_id":"ws_1","hosted":true'
+ok "their approvals too" has "$(cat "$tmp/hosted.audit")" '"tool":"tides.table","call_id":"mcpr_1","verdict":"approved"'
+agent "$@" --approve ask --state "$tmp/hosted.state" tide >/dev/null
+ok "an approval may wait" same $? 3
+ok "and is given later" same "$(agent --model "scripted:$tmp/rest.json" --hosted web_search --resume "$tmp/hosted.state" --approve auto)" "At seven."
+wrong() { # WORDS OPTIONS…: refused with these words, and no sandbox was made
+    words=$1
+    shift
+    agent "$@" hi >/dev/null
+    ok "$*: status" same $? 1
+    ok "$*: words" has "$(cat "$tmp/err")" "$words"
+    ok "$*: nothing was made" lacks "$(cat "$tmp/err")" "cay: sandbox"
+}
+wrong "want web_search" --model m --base-url "$url/hello/v1" --hosted wibble
+wrong "vector_store_ids" --model m --base-url "$url/hello/v1" --hosted '{"type":"file_search"}'
+wrong "endpoints of the Responses API" --model m --api chat --base-url "$url/hello/v1" --hosted web_search
+wrong '"Name: value"' --model m --base-url "$url/hello/v1" --header wibble
+wrong "NOT_SET_HERE" --model m --base-url "$url/hello/v1" --header 'api-key: env:NOT_SET_HERE'
+wrong "No such file" --model "scripted:$tmp/hosted.json" --skills "$tmp/nowhere"
+ok "more headers are sent" same "$(agent --model m --base-url "$url/hello/v1" --key none --header 'X-Team: env:TEST_KEY' hi)" "hello, wörld €"
+ok "by the server seen" has "$(tail -n 1 "$tmp/peer/seen")" "\"team\": \"$TEST_KEY\""
+ok "nothing is left" none
+
 verdict

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Histories that outgrow a model's window: the endpoint is told when to compact; where it cannot, a summary is made here. */
+#include <agent/run.h>
 #include <base/json.h>
 #include <base/spec.h>
 #include <cay/sys/capability.h>
@@ -106,6 +107,8 @@ static int ask_summary(bound *b, const char *text, char **out, cay_err *err)
     if (!input)
         return cay_fail(err, CAY_EINVAL, "the history is no UTF-8 text");
     CAY_TRY(cay_model_ask(b->model, cay_run_call(b->run), &q, &r, err));
+    cay__tokens_add(&b->run->usage, &r.usage);
+    cay__request_add(b->run, b->model, &r);
     int rc = cay__json_any("the summary", r.output, &items, err);
     cay_model_reply_clear(&r);
     CAY_TRY(rc);

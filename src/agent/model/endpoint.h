@@ -27,6 +27,8 @@ void cay__endpoint_clear(cay__endpoint *e);
 
 /* headers.c: those of spec, environment and configuration; none of their values is in text afterwards. */
 int  cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err);
+void cay__headers_begin(cay__endpoint *e); /* what is always sent */
+int  cay__headers_line(cay__endpoint *e, const cay_model_open_spec *spec, const char *where, const char *line, cay_err *err);
 void cay__headers_clear(cay__endpoint *e);
 void cay__headers_mask(const cay__endpoint *e, char *text);
 /* "env:NAME", "file:PATH", "none", or NULL for $OPENAI_API_KEY; *out stays NULL where there is none. */

@@ -55,13 +55,20 @@ static int add(cay__endpoint *e, const cay_model_open_spec *spec, const char *wh
     return 0;
 }
 
-static int add_line(cay__endpoint *e, const cay_model_open_spec *spec, const char *where, const char *line, cay_err *err)
+int cay__headers_line(cay__endpoint *e, const cay_model_open_spec *spec, const char *where, const char *line, cay_err *err)
 {
     size_t n = strcspn(line, ":");
     if (!line[n])
         return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: a header is \"Name: value\"", where);
     const char *value = line + n + 1;
     return add(e, spec, where, line, n, value + strspn(value, " \t"), err);
+}
+
+void cay__headers_begin(cay__endpoint *e)
+{
+    put(e, "Content-Type", 12, "", "application/json");
+    if (e->key)
+        put(e, "Authorization", 13, "Bearer ", e->key);
 }
 
 int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err)
@@ -71,18 +78,16 @@ int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const js
     const char *name;
     char *save = NULL;
     json_t *v;
-    put(e, "Content-Type", 12, "", "application/json");
-    if (e->key)
-        put(e, "Authorization", 13, "Bearer ", e->key);
+    cay__headers_begin(e);
     json_object_foreach((json_t *)own, name, v) {
         if (!json_is_string(v))
             return cay_fail_why(err, CAY_EINVAL, "config_invalid", "header %.60s of the configuration is no text", name);
         CAY_TRY(add(e, spec, "the configuration", name, strlen(name), json_string_value(v), err));
     }
     for (char *line = strtok_r(env, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        CAY_TRY(add_line(e, spec, "CAY_MODEL_HEADERS", line, err));
+        CAY_TRY(cay__headers_line(e, spec, "CAY_MODEL_HEADERS", line, err));
     for (size_t i = 0; spec->headers && spec->headers[i]; i++)
-        CAY_TRY(add_line(e, spec, "--header", spec->headers[i], err));
+        CAY_TRY(cay__headers_line(e, spec, "--header", spec->headers[i], err));
     return 0;
 }
 

@@ -320,6 +320,8 @@ int chat_open(chat *c, cay_err *err)
         c->mode = CHAT_AUTO;
     if (c->a->agent)
         CAY_TRY(memory_path(c->a->agent, c->memory, sizeof c->memory, err));
+    if (c->a->skills)
+        CAY_TRY(agent_dir("--skills", c->a->skills, err));
     CAY_TRY(chat_db(c, err));
     CAY_TRY(choose_model(c, err));
     CAY_TRY(chat_switch(c, c->a->session, true, err));

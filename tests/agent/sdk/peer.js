@@ -120,11 +120,11 @@ async function openai() {
 async function socket(whole) {
   for (const variant of ['', '+order']) {
     const ws = new ResponsesWS(client(fresh('talk', variant)));
-    const events = ws.stream();
+    const events = ws.stream()[Symbol.asyncIterator](); // one for all turns: a loop that is left would end it
     const ask = async (q) => {
       const seen = [];
       ws.send({ type: 'response.create', ...q });
-      for await (const ev of events) {
+      for (let ev; (ev = (await events.next()).value);) {
         if (ev.type === 'error') throw ev.error;
         if (ev.type !== 'message') continue;
         assert.equal(ev.message.sequence_number, seen.length);
