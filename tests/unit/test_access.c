@@ -1,33 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants, quotas and keys: the store's part of the contract, then what the library makes of it. */
+#include "home.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <cay/cay.h>
 #include <cay/sys/store.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <support/support.h>
 
 static const cay_store_ops *ops = &cay__store_sqlite;
 static const cay_provider_ops *const providers[] = { &cay__memory, NULL };
-static char *home;
-
-static int set_up(void **s)
-{
-    (void)s;
-    home = support_home();
-    return home ? 0 : -1;
-}
-
-static int tear_down(void **s)
-{
-    (void)s;
-    support_home_remove(home);
-    return 0;
-}
 
 static void *open_store(void)
 {
@@ -40,12 +24,7 @@ static void *open_store(void)
 
 static cay_service *open_svc(void)
 {
-    cay_service *svc = NULL;
-    cay_err err = CAY_ERR_INIT;
-    cay_open o = { .size = sizeof o, .home = home, .provider = "memory", .extra = providers };
-    if (cay_service_open(&o, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-    return svc;
+    return home_open("memory", providers);
 }
 
 static int put(void *st, char *id, const char *tenant, const char *once, uint64_t memory, cay_err *err)
@@ -580,7 +559,7 @@ static void one_that_asked_for_it_wakes(void **s)
     cay_service_close(svc);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, home_up, home_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

@@ -1,37 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "home.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <cay/cay.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <support/support.h>
 #include <sys/stat.h>
 
-static char *home;
-
-static int set_up(void **s)
-{
-    (void)s;
-    home = support_home();
-    return home ? 0 : -1;
-}
-
-static int tear_down(void **s)
-{
-    (void)s;
-    support_home_remove(home);
-    return 0;
-}
 
 static cay_service *open_svc(void)
 {
-    cay_service *svc = NULL;
-    cay_err err = CAY_ERR_INIT;
-    if (cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-    return svc;
+    return home_open(NULL, NULL);
 }
 
 static void tell(cay_service *svc, const char *action, const char *object, const char *verdict)
@@ -245,7 +225,7 @@ static void many_add_at_once(void **s)
     cay_service_close(svc[0]);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, home_up, home_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

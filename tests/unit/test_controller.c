@@ -1,36 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "home.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <cay/cay.h>
 #include <server/controller.h>
 #include <stdio.h>
-#include <support/support.h>
 
 static const cay_provider_ops *const providers[] = { &cay__memory, NULL };
-static char *home;
-
-static int set_up(void **s)
-{
-    (void)s;
-    home = support_home();
-    return home ? 0 : -1;
-}
-
-static int tear_down(void **s)
-{
-    (void)s;
-    support_home_remove(home);
-    return 0;
-}
 
 static cay_service *open_svc(void)
 {
-    cay_service *svc = NULL;
-    cay_err err = CAY_ERR_INIT;
-    if (cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home, .provider = "memory", .extra = providers }, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-    return svc;
+    return home_open("memory", providers);
 }
 
 static cay_sandbox *make(cay_service *svc)
@@ -162,7 +142,7 @@ static void the_thread_does_it_in_time(void **s)
     cay_service_close(svc);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, home_up, home_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = { T(what_is_due_is_done), T(what_fails_is_tried_again_and_kept), T(the_thread_does_it_in_time) };

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policies of sandboxes that a provider holds: kept, changed live, taken up at start, refused by name where there are none. */
 #include "fake.h"
-#include <cay/cay.h>
+#include "home.h"
 #include <policy/url.h>
 #include <service/sha256.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
 
-static char home[64];
 static struct {
     char     text[4096], created[4096], started[4096], dialled[300];
     uint64_t revision;
@@ -63,7 +59,6 @@ static const cay_provider_ops *const list[] = { &net_ops, &fake_ops, NULL };
 
 static int set_up(void **s)
 {
-    (void)s;
     memset(&fake, 0, sizeof fake);
     memset(&net, 0, sizeof net);
     net_ops = fake_ops;
@@ -73,41 +68,18 @@ static int set_up(void **s)
     net_ops.policy = net_policy;
     net_ops.policy_get = net_policy_get;
     net_ops.dial = net_dial;
-    cay__str_copy(home, sizeof home, "/tmp/cay-test-net-XXXXXX");
-    return mkdtemp(home) ? 0 : -1;
-}
-
-static void remove_in(const char *path)
-{
-    char p[700];
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        snprintf(p, sizeof p, "%s/%s", path, e->d_name);
-        if (unlink(p) < 0)
-            remove_in(p);
-    }
-    if (d)
-        closedir(d);
-    rmdir(path);
+    return home_up(s);
 }
 
 static int tear_down(void **s)
 {
-    (void)s;
-    remove_in(home);
+    home_down(s);
     return fake.boxes || fake.opened ? -1 : 0;
 }
 
 static cay_service *open_svc(void)
 {
-    cay_service *svc = NULL;
-    cay_err err = CAY_ERR_INIT;
-    cay_open o = { .size = sizeof o, .home = home, .provider = "net", .extra = list };
-    if (cay_service_open(&o, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-    return svc;
+    return home_open("net", list);
 }
 
 static char *text_of(const char *words)

@@ -1,64 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* States of sandboxes, written and resumed, on the provider in memory. */
-#include "../support/support.h"
+#include "calls.h"
 #include <base/base.h>
 #include <base/json.h>
 #include <base/str.h>
-#include <cay/cay.h>
 #include <stdio.h>
 
-static char *home;
-static cay_service *svc;
-static cay_err err;
 static const cay_provider_ops *const providers[] = { &cay__memory, NULL };
 
 static int set_up(void **s)
 {
-    (void)s;
-    home = support_home();
-    cay_open o = { .size = sizeof o, .home = home, .provider = "memory", .libexec = support_libexec(), .extra = providers };
-    err = (cay_err)CAY_ERR_INIT;
-    return cay_service_open(&o, &svc, &err);
-}
-
-static int tear_down(void **s)
-{
-    (void)s;
-    cay_service_close(svc);
-    support_home_remove(home);
+    home_up(s);
+    svc = home_open("memory", providers);
     return 0;
-}
-
-#define OK(call)                                               \
-    do {                                                       \
-        err = (cay_err)CAY_ERR_INIT;                           \
-        if ((call) < 0)                                        \
-            fail_msg("%s: %s", #call, err.msg);                \
-    } while (0)
-
-static cay_sandbox *make(cay_create c)
-{
-    cay_sandbox *sb = NULL;
-    c.size = sizeof c;
-    OK(cay_service_create(svc, NULL, &c, &sb, &err));
-    return sb;
-}
-
-static void put(cay_sandbox *sb, const char *path, const char *text)
-{
-    OK(cay_file_put(sb, NULL, path, text, strlen(text), NULL, &err));
-}
-
-static const char *text_of(cay_sandbox *sb, const char *path)
-{
-    static char text[64];
-    char *data = NULL;
-    size_t n = 0;
-    if (cay_file_get(sb, NULL, path, sizeof text - 1, &data, &n, NULL) < 0)
-        return "-";
-    snprintf(text, sizeof text, "%.*s", (int)n, data);
-    free(data);
-    return text;
 }
 
 static char *save(cay_sandbox *sb, bool snapshot)
@@ -183,10 +137,10 @@ static void what_is_forged_is_refused(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_living_one_is_found, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_stopped_one_goes_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_that_is_gone_is_made_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_forged_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_living_one_is_found, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(a_stopped_one_goes_back, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(one_that_is_gone_is_made_again, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(what_is_forged_is_refused, set_up, calls_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Secrets on their way: read from their sources, handed over in one sealed file, and nowhere else. */
 #include "fake.h"
-#include <cay/cay.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include "home.h"
 #include <sys/mman.h>
-#include <cmocka.h>
 
 #define SENTINEL "s3ntinel-4711"
-static char home[64], keys[64];
+static char *keys;
 static struct {
     char     values[4096], bound[2048], policy[2048], created_net[2048], env[4096], files[512];
     size_t   len;
@@ -83,7 +80,6 @@ static const cay_provider_ops *const list[] = { &ops, &fake_ops, NULL };
 
 static int set_up(void **s)
 {
-    (void)s;
     memset(&fake, 0, sizeof fake);
     memset(&got, 0, sizeof got);
     ops = fake_ops;
@@ -94,43 +90,20 @@ static int set_up(void **s)
     ops.policy_get = on_policy_get;
     ops.secrets = on_secrets;
     ops.put = on_put;
-    cay__str_copy(home, sizeof home, "/tmp/cay-test-secret-XXXXXX");
-    cay__str_copy(keys, sizeof keys, "/tmp/cay-test-keys-XXXXXX");
-    return mkdtemp(home) && mkdtemp(keys) ? 0 : -1;
-}
-
-static void remove_in(const char *path)
-{
-    char p[700];
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        snprintf(p, sizeof p, "%s/%s", path, e->d_name);
-        if (unlink(p) < 0)
-            remove_in(p);
-    }
-    if (d)
-        closedir(d);
-    rmdir(path);
+    keys = support_home();
+    return keys ? home_up(s) : -1;
 }
 
 static int tear_down(void **s)
 {
-    (void)s;
-    remove_in(home);
-    remove_in(keys);
+    home_down(s);
+    support_home_remove(keys);
     return fake.boxes || fake.opened ? -1 : 0;
 }
 
 static cay_service *open_svc(void)
 {
-    cay_service *svc = NULL;
-    cay_err err = CAY_ERR_INIT;
-    cay_open o = { .size = sizeof o, .home = home, .provider = "vault", .extra = list };
-    if (cay_service_open(&o, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-    return svc;
+    return home_open("vault", list);
 }
 
 static void put_file(const char *dir, const char *name, const char *text, mode_t mode)

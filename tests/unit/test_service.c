@@ -1,57 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake.h"
+#include "home.h"
 #include <base/fault.h>
 #include <pthread.h>
 #include <service/manifest.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <sqlite3.h>
 #include <sys/wait.h>
-#include <cay/cay.h>
-#include <cmocka.h>
 
-static char home[64];
 
 static int set_up(void **s)
 {
-    (void)s;
     memset(&fake, 0, sizeof fake);
-    cay__str_copy(home, sizeof home, "/tmp/cay-test-service-XXXXXX");
-    return mkdtemp(home) ? 0 : -1;
-}
-
-static void remove_in(const char *path)
-{
-    char p[700];
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        snprintf(p, sizeof p, "%s/%s", path, e->d_name);
-        if (unlink(p) < 0)
-            remove_in(p);
-    }
-    if (d)
-        closedir(d);
-    rmdir(path);
+    return home_up(s);
 }
 
 static int tear_down(void **s)
 {
-    (void)s;
-    remove_in(home);
+    home_down(s);
     return fake.boxes || fake.opened ? -1 : 0; /* every handle came back */
 }
 
 static cay_service *open_svc(void)
 {
-    cay_service *svc = NULL;
-    cay_err err = CAY_ERR_INIT;
-    cay_open o = { .size = sizeof o, .home = home, .provider = "fake", .extra = fake_list_of_one };
-    if (cay_service_open(&o, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-    return svc;
+    return home_open("fake", fake_list_of_one);
 }
 
 static cay_sandbox *make(cay_service *svc, const char *name)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots, forks, undo and checkpoints of the service, on the provider in memory. */
-#include "../support/support.h"
+#include "calls.h"
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <cay/cay.h>
 #include <service/db.h>
 #include <service/snapshot.h>
 #include <fcntl.h>
@@ -13,10 +12,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-
-static char *home;
-static cay_service *svc;
-static cay_err err;
 
 /* Keeps its layers to itself, as an engine does, and has directories that are told of here. */
 static int (*listing)(int (*fn)(const cay_dirent *, void *), void *arg);
@@ -28,72 +23,16 @@ static int sealed_list_dir(void *box, const cay_call *call, const char *path, un
 static cay_provider_ops sealed;
 static const cay_provider_ops *const providers[] = { &cay__memory, &sealed, NULL };
 
-static void open_svc(void)
-{
-    cay_open o = { .size = sizeof o, .home = home, .provider = "memory", .libexec = support_libexec(), .extra = providers };
-    err = (cay_err)CAY_ERR_INIT;
-    if (cay_service_open(&o, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-}
-
 static int set_up(void **s)
 {
-    (void)s;
     sealed = cay__memory;
     sealed.name = "sealed";
     sealed.opaque_layers = true;
     sealed.list_dir = sealed_list_dir;
     listing = NULL;
-    home = support_home();
-    open_svc();
+    home_up(s);
+    svc = home_open("memory", providers);
     return 0;
-}
-
-static int tear_down(void **s)
-{
-    (void)s;
-    cay_service_close(svc);
-    support_home_remove(home);
-    return 0;
-}
-
-#define OK(call)                                               \
-    do {                                                       \
-        err = (cay_err)CAY_ERR_INIT;                           \
-        if ((call) < 0)                                        \
-            fail_msg("%s: %s", #call, err.msg);                \
-    } while (0)
-#define FAILS(call, want, why)                                 \
-    do {                                                       \
-        err = (cay_err)CAY_ERR_INIT;                           \
-        assert_int_equal((call), want);                        \
-        assert_string_equal(err.reason, why);                  \
-    } while (0)
-
-static cay_sandbox *make(cay_create c)
-{
-    cay_sandbox *sb = NULL;
-    c.size = sizeof c;
-    OK(cay_service_create(svc, NULL, &c, &sb, &err));
-    return sb;
-}
-
-static void put(cay_sandbox *sb, const char *path, const char *text)
-{
-    OK(cay_file_put(sb, NULL, path, text, strlen(text), NULL, &err));
-}
-
-/* A file's text, or "-" when it is not there. */
-static const char *text_of(cay_sandbox *sb, const char *path)
-{
-    static char text[256];
-    char *data = NULL;
-    size_t n = 0;
-    if (cay_file_get(sb, NULL, path, sizeof text - 1, &data, &n, NULL) < 0)
-        return "-";
-    snprintf(text, sizeof text, "%.*s", (int)n, data);
-    free(data);
-    return text;
 }
 
 static void take(cay_sandbox *sb, const char *label, char *id)
@@ -557,7 +496,7 @@ static void killed_at(const char *point, void (*fn)(void))
     cay_service_close(svc);
     if ((pid = fork()) == 0) {
         char armed[80];
-        open_svc();
+        svc = home_open("memory", providers);
         cay__str_join(armed, sizeof armed, point, "=kill", NULL);
         cay__fault_set(armed);
         fn();
@@ -565,7 +504,7 @@ static void killed_at(const char *point, void (*fn)(void))
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
-    open_svc();
+    svc = home_open("memory", providers);
 }
 
 static void take_one(void)
@@ -729,7 +668,7 @@ static void a_workspace_of_sealed_layers_is_exported(void **s)
     cay_sandbox_unref(sb);
 }
 
-#define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, calls_end)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

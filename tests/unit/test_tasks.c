@@ -1,42 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue and the answers that are given again: contract of the store, rules of the library, and death at any moment. */
+#include "home.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <cay/cay.h>
 #include <cay/sys/store.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <support/support.h>
 #include <sys/wait.h>
 
 static const cay_store_ops *ops = &cay__store_sqlite;
-static char *home;
-
-static int set_up(void **s)
-{
-    (void)s;
-    home = support_home();
-    return home ? 0 : -1;
-}
-
-static int tear_down(void **s)
-{
-    (void)s;
-    support_home_remove(home);
-    return 0;
-}
 
 static cay_service *open_svc(void)
 {
-    cay_service *svc = NULL;
-    cay_err err = CAY_ERR_INIT;
-    if (cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-    return svc;
+    return home_open(NULL, NULL);
 }
 
 static void put(cay_service *svc, const char *kind, const char *key, int64_t due, unsigned how, char *id)
@@ -472,7 +452,7 @@ static void who_died_at_an_answer_is_followed(void **s)
     cay_service_close(svc);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, home_up, home_down)
 int main(void)
 {
     const struct CMUnitTest tests[] = {

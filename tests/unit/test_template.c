@@ -1,54 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Templates: their names, their records, and sandboxes that stand on them, on the provider in memory. */
-#include "../support/support.h"
+#include "calls.h"
 #include <base/base.h>
 #include <base/str.h>
-#include <cay/cay.h>
 #include <cay/template.h>
 #include <service/template.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-static char *home;
-static cay_service *svc;
-static cay_err err;
-
 static const cay_provider_ops *const providers[] = { &cay__memory, NULL };
 
 static int set_up(void **s)
 {
-    (void)s;
-    home = support_home();
-    cay_open o = { .size = sizeof o, .home = home, .provider = "memory", .libexec = support_libexec(), .extra = providers };
-    err = (cay_err)CAY_ERR_INIT;
-    if (cay_service_open(&o, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
+    home_up(s);
+    svc = home_open("memory", providers);
     char dir[256];
     snprintf(dir, sizeof dir, "%s/layers", home);
     mkdir(dir, 0711);
     return 0;
 }
-
-static int tear_down(void **s)
-{
-    (void)s;
-    cay_service_close(svc);
-    support_home_remove(home);
-    return 0;
-}
-
-#define OK(call)                                               \
-    do {                                                       \
-        err = (cay_err)CAY_ERR_INIT;                           \
-        if ((call) < 0)                                        \
-            fail_msg("%s: %s", #call, err.msg);                \
-    } while (0)
-#define FAILS(call, want, why)                                 \
-    do {                                                       \
-        err = (cay_err)CAY_ERR_INIT;                           \
-        assert_int_equal((call), want);                        \
-        assert_string_equal(err.reason, why);                  \
-    } while (0)
 
 static void clean(const char *ref, const char *want)
 {
@@ -285,12 +255,12 @@ int main(void)
         cmocka_unit_test(name_is_told_in_one_form),
         cmocka_unit_test(name_that_is_none_is_refused),
         cmocka_unit_test(config_is_judged),
-        cmocka_unit_test_setup_teardown(template_is_found_by_name_id_and_beginning, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(tenant_sees_its_own_and_shared_ones, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(name_goes_before_the_template_does, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(layers_are_held_by_templates, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(record_without_its_layers_is_taken_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(request_takes_over_what_the_template_says, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(template_is_found_by_name_id_and_beginning, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(tenant_sees_its_own_and_shared_ones, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(name_goes_before_the_template_does, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(layers_are_held_by_templates, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(record_without_its_layers_is_taken_back, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(request_takes_over_what_the_template_says, set_up, calls_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake.h"
-#include <cay/cay.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "home.h"
 #include <sandbox/limits.h>
 
-static char home[64];
 static struct {
     char name[64];
     bool there, fails;
@@ -31,46 +27,22 @@ static const cay_provider_ops *list[] = { &with_volumes, NULL };
 
 static cay_service *open_svc(void)
 {
-    cay_service *svc = NULL;
-    cay_err err = CAY_ERR_INIT;
     with_volumes = *fake_list_of_one[0];
     with_volumes.size = sizeof with_volumes;
     with_volumes.volume = volume;
-    cay_open o = { .size = sizeof o, .home = home, .provider = "fake", .extra = list };
-    if (cay_service_open(&o, &svc, &err) < 0)
-        fail_msg("open: %s", err.msg);
-    return svc;
+    return home_open("fake", list);
 }
 
 static int set_up(void **s)
 {
-    (void)s;
     memset(&fake, 0, sizeof fake);
     memset(&disk, 0, sizeof disk);
-    cay__str_copy(home, sizeof home, "/tmp/cay-test-volume-XXXXXX");
-    return mkdtemp(home) ? 0 : -1;
-}
-
-static void remove_in(const char *path)
-{
-    char p[700];
-    DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-            continue;
-        snprintf(p, sizeof p, "%s/%s", path, e->d_name);
-        if (unlink(p) < 0)
-            remove_in(p);
-    }
-    if (d)
-        closedir(d);
-    rmdir(path);
+    return home_up(s);
 }
 
 static int tear_down(void **s)
 {
-    (void)s;
-    remove_in(home);
+    home_down(s);
     return fake.boxes || fake.opened ? -1 : 0;
 }
 
