@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_archives.py BUILD [CASE…]: snapshots as archives, and back; stores; what is refused; who dies in the middle."""
 import base64, io, json, os, shutil, signal, subprocess, sys, tarfile, tempfile, time
+import cases
 
 build = os.path.abspath(sys.argv[1])
 here = os.path.dirname(os.path.abspath(__file__))
@@ -366,29 +367,6 @@ def nothing_runs_on():
 
 
 helpers = {cay, refused, made, look, sdk_tar, faults, forged}
-cases = [f for f in list(globals().values()) if type(f) is type(cay) and f not in helpers]
-wanted, bad = sys.argv[2:], 0
-for n, f in enumerate(cases):
-    if wanted and f.__name__ not in wanted:
-        continue
-    try:
-        t = time.time()
-        f()
-        print("ok %d - %s # %.1f s" % (n + 1, f.__name__, time.time() - t), flush=True)
-    except Exception:
-        import traceback
-        bad = 1
-        print("not ok %d - %s" % (n + 1, f.__name__), flush=True)
-        traceback.print_exc()
-print("1..%d" % len(cases))
-for id in subprocess.run([build + "/cay-full", "ls", "-q"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout.split():
-    cay("rm", "-f", id, ok=None)
-for h in (home, tmp + "/elsewhere", tmp + "/forging"):
-    for pid in subprocess.run(["pgrep", "-f", "cay-keeper " + h], stdout=subprocess.PIPE, text=True).stdout.split():
-        os.kill(int(pid), 15)
-        for i in range(100):
-            if not os.path.exists("/proc/" + pid):
-                break
-            time.sleep(0.1)
-shutil.rmtree(tmp, ignore_errors=True)
-sys.exit(bad)
+good = cases.run(cases.of(globals(), helpers), sys.argv[2:])
+cases.clean(build + "/cay-full", tmp, home, tmp + "/elsewhere", tmp + "/forging")
+sys.exit(not good)

@@ -3,6 +3,7 @@
 """test_fetch.py BUILD DRIVER [CASE…]: what manifests want from elsewhere (S-36, S-62 to S-65, S-67). Run it in tests/support/netlab with
 tests/support/gitserver as its world."""
 import base64, json, os, shutil, subprocess, sys, tempfile, time
+import cases
 
 build, driver = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 lab = os.environ.get("NETLAB")
@@ -284,27 +285,7 @@ def the_sandboxes_are_gone():
 
 
 helpers = {run, good, refused, commits, tree, read, seen, urlopen, rule, cay}
-cases = [f for f in list(globals().values()) if type(f) is type(run) and f not in helpers]
-wanted, bad = sys.argv[3:], 0
-for n, f in enumerate(cases):
-    if wanted and f.__name__ not in wanted:
-        continue
-    try:
-        t = time.time()
-        f()
-        print("ok %d - %s # %.1f s" % (n + 1, f.__name__, time.time() - t), flush=True)
-    except Exception:
-        import traceback
-        bad = 1
-        print("not ok %d - %s" % (n + 1, f.__name__), flush=True)
-        traceback.print_exc()
-print("1..%d" % len(cases))
-k = subprocess.run(["pgrep", "-f", "cay-keeper " + home], stdout=subprocess.PIPE, text=True).stdout.split()
-for pid in k:
-    os.kill(int(pid), 15)
-for i in range(100):
-    if not any(os.path.exists("/proc/" + p) for p in k):
-        break
-    time.sleep(0.1)
+good = cases.run(cases.of(globals(), helpers), sys.argv[3:])
+cases.end_keepers(home)
 shutil.rmtree(home, ignore_errors=True)
-sys.exit(bad)
+sys.exit(not good)

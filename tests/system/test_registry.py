@@ -5,6 +5,7 @@ import base64, http.server, json, os, shutil, signal, socket, subprocess, sys, t
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, here + "/../support")
+import cases
 from images import *
 
 build = os.path.abspath(sys.argv[1])
@@ -414,31 +415,12 @@ def killed_pulls_go_on_or_are_gone():
 
 
 helpers = {cay, refused, conf, shell_image, debian, push, odd}
-cases = [f for f in list(globals().values()) if type(f) is type(cay) and f.__module__ == "__main__" and f not in helpers]
-wanted, bad = sys.argv[2:], 0
 try:
-    for n, f in enumerate(cases):
-        if wanted and f.__name__ not in wanted:
-            continue
-        try:
-            t = time.time()
-            f()
-            print("ok %d - %s # %.1f s" % (n + 1, f.__name__, time.time() - t), flush=True)
-        except Exception:
-            import traceback
-            bad = 1
-            print("not ok %d - %s" % (n + 1, f.__name__), flush=True)
-            traceback.print_exc()
-    print("1..%d" % len(cases))
+    good = cases.run(cases.of(globals(), helpers), sys.argv[2:])
 finally:
     if getattr(debian, "port", None):
         debian.p.terminate()
         debian.p.wait()
-    for pid in subprocess.run(["pgrep", "-f", "cay-keeper " + home], stdout=subprocess.PIPE, text=True).stdout.split():
-        os.kill(int(pid), 15)
-        for i in range(100):
-            if not os.path.exists("/proc/" + pid):
-                break
-            time.sleep(0.1)
+    cases.end_keepers(home)
     shutil.rmtree(tmp, ignore_errors=True)
-sys.exit(bad)
+sys.exit(not good)

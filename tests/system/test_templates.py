@@ -5,6 +5,7 @@ import gzip, io, json, os, shutil, signal, stat, subprocess, sys, tarfile, tempf
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, here + "/../support")
+import cases
 from images import *
 
 build = os.path.abspath(sys.argv[1])
@@ -689,29 +690,8 @@ def nothing_is_left():
 
 
 helpers = {cay, refused, faults, single, look, same, small, walked, exported, where, ready, until}
-cases = [f for f in list(globals().values()) if type(f) is type(cay) and f.__module__ == "__main__" and f not in helpers]
-cases.sort(key=lambda f: f is not what_is_asked_for_again_stands_ready)  # first: what others ask for would hold all places for a minute
-wanted, bad = sys.argv[2:], 0
-for n, f in enumerate(cases):
-    if wanted and f.__name__ not in wanted:
-        continue
-    try:
-        t = time.time()
-        f()
-        print("ok %d - %s # %.1f s" % (n + 1, f.__name__, time.time() - t), flush=True)
-    except Exception:
-        import traceback
-        bad = 1
-        print("not ok %d - %s" % (n + 1, f.__name__), flush=True)
-        traceback.print_exc()
-print("1..%d" % len(cases))
-for id in subprocess.run([build + "/cay-full", "ls", "-q"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout.split():
-    cay("rm", "-f", id, ok=None)
-for pid in subprocess.run(["pgrep", "-f", "cay-keeper " + home], stdout=subprocess.PIPE, text=True).stdout.split():
-    os.kill(int(pid), 15)
-    for i in range(100):
-        if not os.path.exists("/proc/" + pid):
-            break
-        time.sleep(0.1)
-shutil.rmtree(tmp, ignore_errors=True)
-sys.exit(bad)
+all_of_them = cases.of(globals(), helpers)
+all_of_them.sort(key=lambda f: f is not what_is_asked_for_again_stands_ready)  # first: what others ask for would hold all places for a minute
+good = cases.run(all_of_them, sys.argv[2:])
+cases.clean(build + "/cay-full", tmp, home)
+sys.exit(not good)

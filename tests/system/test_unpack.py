@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_unpack.py PROGRAM [CASE…]: what cay-unpack accepts and what it refuses, archive by archive (S-56 to S-61)."""
 import base64, gzip, io, json, os, random, struct, subprocess, sys, tarfile, tempfile, zipfile
+import cases
 
 prog = os.path.abspath(sys.argv[1])
 HEAD = struct.Struct("<IBBHHHIIIIIqQ")
@@ -386,19 +387,4 @@ def a_directory_is_told():
 
 
 helpers = {items, unpack, refused, tar, info, raw_header, pax, paths, peak}
-cases = [f for f in list(globals().values()) if type(f) is type(items) and f not in helpers]
-wanted = sys.argv[2:]
-bad = 0
-for n, f in enumerate(cases):
-    if wanted and f.__name__ not in wanted:
-        continue
-    try:
-        f()
-        print("ok %d - %s" % (n + 1, f.__name__), flush=True)
-    except Exception as e:
-        bad = 1
-        import traceback
-        print("not ok %d - %s" % (n + 1, f.__name__), flush=True)
-        traceback.print_exc()
-print("1..%d" % len(cases))
-sys.exit(bad)
+sys.exit(not cases.run(cases.of(globals(), helpers), sys.argv[2:]))
