@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reader of streams has to say the same whether its bytes come at once or in pieces of any size. */
 #pragma once
-#include <base/base.h>
+#include <base/buf.h>
 #include <stdlib.h>
 #include <string.h>
 
