@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template import, export, pull: root filesystems and images from files, images into files, and images from registries. */
+#include "debian.h"
 #include "main.h"
 #include "open.h"
 #include "progress.h"
 #include "show.h"
 #include <base/base.h>
+#include <base/fd.h>
 #include <cay/template.h>
 #include <stdio.h>
 
@@ -38,7 +40,8 @@ static int on_progress(const cay_template_progress *p, void *arg)
 }
 
 typedef struct import_args {
-    const char *image, *platform, *config;
+    const char *image, *platform, *config, *debian, *mirror;
+    opt_list    packages;
     bool        hidden;
 } import_args;
 
@@ -46,9 +49,25 @@ static const opt_def import_defs[] = {
     { "image", 0, "NAME", "which image of an archive that has several", OPT_STR, offsetof(import_args, image) },
     { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR, offsetof(import_args, platform) },
     { "config", 0, "JSON", "of a plain directory or tar: what it tells its sandboxes, such as env, user and workdir", OPT_STR, offsetof(import_args, config) },
+    { "debian", 0, "SUITE", "instead of PATH: a release of Debian, made here by mmdebstrap with your rights", OPT_STR, offsetof(import_args, debian) },
+    { "packages", 0, "NAME[,NAME…]", "of --debian: what is installed beside what every Debian has", OPT_LIST, offsetof(import_args, packages) },
+    { "mirror", 0, "URL", "of --debian (default: http://deb.debian.org/debian)", OPT_STR, offsetof(import_args, mirror) },
     { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(import_args, hidden) },
     OPT_END
 };
+
+/* path: room for 64 bytes. */
+static int debian(const import_args *a, int *fd, char *path, char *source, size_t cap, cay_err *err)
+{
+    if (!a->debian)
+        return a->packages.n || a->mirror ? cay_fail_why(err, CAY_EINVAL, "spec_invalid", "--packages and --mirror are for --debian SUITE") : 0;
+    if (a->image || a->platform)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "--image and --platform are for images, not for --debian");
+    CAY_TRY(cli_debian(&(cli_debian_ask){ a->debian, a->mirror, &a->packages, cli.quiet || cli.json }, fd, err));
+    snprintf(path, 64, "/proc/self/fd/%d", *fd);
+    snprintf(source, cap, "debian %.60s", a->debian);
+    return 0;
+}
 
 static int import(void *opts, int argc, char **argv)
 {
@@ -58,10 +77,19 @@ static int import(void *opts, int argc, char **argv)
     cay_service *svc;
     bar b;
     const char *names[CLI_TEMPLATE_NAMES + 1];
-    cay_template_file spec = { .size = sizeof spec, .path = argv[0], .names = argc > 1 ? cli_template_names(names, argc - 1, argv + 1) : NULL, .image = a->image, .platform = a->platform,
+    char path[64], source[100];
+    CAY_AUTOFD fd = -1;
+    int first = a->debian ? 0 : 1; /* of the names */
+    cay_template_file spec = { .size = sizeof spec, .path = argv[0], .names = argc > first ? cli_template_names(names, argc - first, argv + first) : NULL, .image = a->image, .platform = a->platform,
                                .config = a->config, .hidden = a->hidden, .progress = on_progress, .arg = &b };
-    bar_begin(&b);
     int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = debian(a, &fd, path, source, sizeof source, &err);
+    if (fd >= 0) {
+        spec.path = path;
+        spec.source = source;
+    }
+    bar_begin(&b);
     if (rc == 0)
         rc = cay_template_import(svc, NULL, &spec, &t, &err);
     progress_end(&b.p);
@@ -73,13 +101,14 @@ static int import(void *opts, int argc, char **argv)
 
 const cli_verb cli_template_import = {
     .name = "template import",
-    .operands = "[OPTIONS] PATH [NAME…]",
-    .summary = "make a template of a root filesystem or an image on this machine, and print its id",
+    .operands = "[OPTIONS] PATH|--debian SUITE [NAME…]",
+    .summary = "make a template of a root filesystem, an image or Debian packages, and print its id",
     .text = "PATH is a directory or a tar (which may be compressed) with a root filesystem, an OCI layout as a directory or tar, or what `docker save` and\n"
-            "`skopeo copy` write. Without NAME an image gets the names that it has itself. Layers are unpacked inside sandboxes.",
+            "`skopeo copy` write. Without NAME an image gets the names that it has itself. Layers are unpacked inside sandboxes. --debian makes a root filesystem of\n"
+            "Debian's packages on this machine, by mmdebstrap in a user namespace, and imports that.",
     .examples = "  cay template import image.tar\n"
                 "  cay template import --config '{\"workdir\":\"/srv\"}' ./rootfs mine:1\n"
-                "  mmdebstrap bookworm rootfs.tar && cay template import rootfs.tar debian:12",
+                "  cay template import --debian bookworm --packages python3,git debian:12",
     .opts = { { import_defs, 0 } },
     .size = sizeof(import_args),
     .min = 1,
