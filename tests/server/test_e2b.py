@@ -180,6 +180,20 @@ class E2b(unittest.TestCase):
             status, answer = self.ask('POST', path, {'dockerfile': 'FROM x'})
             self.assertEqual((status, answer['error_code']), (400, 'old_build'), answer)
 
+    def test_base_is_the_operators_where_there_is_one(self):
+        say = lambda: self.s.cay('exec', self.ask('POST', '/v2/sandboxes', {'templateID': 'base', 'timeout': 60})[1]['sandboxID'], '--', 'sh', '-c', 'cat /mark 2>/dev/null || echo host').strip()
+        self.assertEqual(say(), 'host')
+        context = self.tmp + '/base'
+        os.mkdir(context)
+        with open(context + '/Dockerfile', 'w') as f:
+            f.write('FROM host\nRUN echo made >/mark\n')
+        self.s.cay('template', 'build', '-q', '-t', 'base', '-t', 'e2bdev/base', context)
+        try:
+            self.assertEqual(say(), 'made')
+            self.assertEqual(self.build('upon', fromImage='e2bdev/base', steps=[{'type': 'RUN', 'args': ['test "$(cat /mark)" = made'], 'force': False}])['status'], 'ready')
+        finally:
+            self.s.cay('template', 'rm', 'base', 'e2bdev/base')
+
     def test_a_template_is_published_and_taken_back(self):
         self.assertEqual(self.build('for-all', fromImage='e2bdev/base', steps=[{'type': 'RUN', 'args': ['echo all >~/all'], 'force': False}])['status'], 'ready')
         seen = lambda key: [(t['templateID'], t['public']) for t in self.ask('GET', '/templates', key=key)[1] if t['templateID'] == 'for-all']

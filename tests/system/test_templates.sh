@@ -44,6 +44,7 @@ use_base() {
 /home/user
 user"
     ok "programs" in_ base 'python --version && python3 -m venv v && node -e "process.exit(0)" && npm --version && git init -q g && curl --version && make --version && tput -V' >"$tmp/out"
+    ok "ipykernel, for code interpreters" same "$(in_ base 'python3 -c "import ipykernel.zmqshell as z; print(z.ZMQInteractiveShell.__name__)"')" ZMQInteractiveShell
     ok "a C program" same "$(in_ base 'printf "#include <stdio.h>\nint main(void){puts(\"c\");}" >a.c && gcc a.c && ./a.out')" c
     ok "sudo" same "$(in_ base 'sudo -n id -u; sudo -n sh -c "echo x >/etc/x" && cat /etc/x')" "0
 x"

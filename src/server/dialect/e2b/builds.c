@@ -178,7 +178,7 @@ static int read_from(cay__req *r, const json_t *in, const char **out, bool *pull
     *pull = false;
     if (!template_ == !image)
         return cay_fail(err, CAY_EINVAL, "one of fromImage and fromTemplate is needed");
-    if (e2b_is_base(ref) || (image && (!strncmp(image, "e2bdev/base", 11) || !strncmp(image, "e2bdev/code-interpreter", 23)))) {
+    if ((e2b_is_base(ref) || (image && (!strncmp(image, "e2bdev/base", 11) || !strncmp(image, "e2bdev/code-interpreter", 23)))) && !e2b_has_base(r, ref)) {
         *out = "host";
         return 0;
     }

@@ -9,12 +9,12 @@
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
-/* What a name stands for here: the host's own template, a snapshot, or one of the tenant's templates. */
+/* What a name stands for here: the host's own template unless the operator has made one of that name, a snapshot, or one of the tenant's templates. */
 static int starting_point(cay__req *r, const char *name, cay_create *c, char **config, cay_err *err)
 {
     cay_snapshot *s;
     cay_template *t;
-    if (e2b_is_base(name))
+    if (e2b_is_base(name) && !e2b_has_base(r, name))
         return 0;
     char *ref = cay__arena_str(&r->arena, name), *tag = strstr(ref, ":default");
     if (tag && !tag[8])

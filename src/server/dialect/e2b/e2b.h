@@ -72,6 +72,7 @@ int e2b_on_build_start(cay__req *r, cay_err *err), e2b_on_build_status(cay__req 
 /* NAME:TAG as it is kept; tag NULL: that of `given`, else `default`. */
 int  e2b_template_name(cay__req *r, const char *given, const char *tag, const char **out, cay_err *err);
 bool e2b_is_base(const char *name); /* the host's own */
+bool e2b_has_base(cay__req *r, const char *name); /* … but for a template of that name, as templates/make base leaves one */
 struct cay_template;
 int  e2b_template_find(cay__req *r, const char *ref, struct cay_template **out, cay_err *err);
 /* What a template starts in each of its sandboxes, until it is ready. */

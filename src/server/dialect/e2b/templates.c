@@ -54,6 +54,12 @@ int e2b_template_find(cay__req *r, const char *ref, cay_template **out, cay_err 
     return rc;
 }
 
+bool e2b_has_base(cay__req *r, const char *name)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    return strncmp(name, "host", 4) != 0 && e2b_template_find(r, name, &t, NULL) == 0;
+}
+
 /* ------------------------------------------------------------------ how they look */
 
 static json_t *base_template(void)
