@@ -60,6 +60,17 @@ void cay__creator_text(char *buf, size_t cap)
              (long long)start_time(getpid()), (long long)pid_space(), (long long)cay__boot_ms());
 }
 
+void cay__creator_now(const cay_service *svc, char *buf, size_t cap)
+{
+    const char *at = strstr(svc->owner, "\"boot_ms\":");
+    int pid = 0;
+    if (!at || sscanf(svc->owner, "{\"creator\":{\"pid\":%d", &pid) != 1 || pid != getpid()) {
+        cay__creator_text(buf, cap);
+        return;
+    }
+    snprintf(buf, cap, "%.*s\"boot_ms\":%lld}}", (int)(at - svc->owner), svc->owner, (long long)cay__boot_ms());
+}
+
 bool cay__maker_is_dead(const cay_row *row)
 {
     CAY_AUTOJSON *j = NULL;

@@ -128,5 +128,7 @@ int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *sp
 int cay__metadata_check(const char *text, cay_err *err); /* NULL is fine; create.c */
 /* Who makes a sandbox, as JSON for the box column while it is being made. */
 void cay__creator_text(char *buf, size_t cap);
+/* The same without asking /proc again, which costs more than the rest of a lease; after a fork it is asked. */
+void cay__creator_now(const cay_service *svc, char *buf, size_t cap);
 /* By that text in row->box. */
 bool cay__maker_is_dead(const cay_row *row);

@@ -94,7 +94,7 @@ static int lease(cay_service *svc, const char *id, const cay_create *c, cay_err 
     json_t *list = json_array();
     for (size_t i = 0; i < c->nlayers; i++)
         json_array_append_new(list, json_string(c->layers[i]));
-    cay__creator_text(creator, sizeof creator);
+    cay__creator_now(svc, creator, sizeof creator);
     int rc = cay__json_object("creator", creator, &o, err);
     json_object_set_new(o, "layers", list);
     CAY_AUTOFREE char *text = rc == 0 ? cay__json_text(o, 16384) : NULL;
