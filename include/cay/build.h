@@ -43,6 +43,13 @@ typedef struct cay_build_event {
     size_t      len;
 } cay_build_event;
 
+/* For RUN --mount=type=secret: shown to that one command, and in no layer, log or key. */
+typedef struct cay_build_secret {
+    const char *id;
+    const char *value; /* bytes */
+    size_t      len;
+} cay_build_secret;
+
 typedef struct cay_build {
     size_t             size;
     const char        *id;     /* "b…": of a build that was promised already; NULL: a new one */
@@ -67,6 +74,7 @@ typedef struct cay_build {
     bool               trusted;  /* the caller runs this service: FROM may name a registry at a private address, and docker's log-ins are used */
     bool               no_pull;  /* what FROM and --from name has to be here */
     bool               keep_start; /* "start" and "ready" of the file are only kept in the config: the caller sees to them in each sandbox */
+    const cay_build_secret *secrets; /* ends with a NULL id; or NULL. cay_build_submit() refuses them: they are kept nowhere */
 } cay_build;
 #define CAY_BUILD_NET "debian,pypi,npm"
 

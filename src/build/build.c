@@ -412,6 +412,9 @@ static void close_all(cay__builder *b)
     for (size_t i = 0; i < b->nstages && b->stages; i++) {
         json_decref(b->stages[i].config);
         for (size_t k = 0; k < b->stages[i].ntasks; k++) {
+            for (size_t m = 0; m < b->stages[i].tasks[k].nmounts; m++)
+                if (b->stages[i].tasks[k].mounts[m].copy)
+                    cay__pick_clear(&b->stages[i].tasks[k].mounts[m].copy->pick);
             cay__pick_clear(&b->stages[i].tasks[k].pick);
             cay__close_fd(&b->stages[i].tasks[k].fetched);
         }
@@ -452,6 +455,7 @@ int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given
         b->call = *call;
     b->call.size = sizeof b->call;
     cay__build_sweep(svc);
+    cay__lent_sweep(svc);
     int rc = cay__report_open(&b->report, svc, &spec, &why);
     if (rc == 0) {
         cay__str_copy(b->who, sizeof b->who, b->report.id);

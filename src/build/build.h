@@ -5,7 +5,7 @@
  *   plan.c     stages and steps with all their words known, each with the key by which its result is found again
  *   stage.c    a stage: from the last step whose result is there to its end      put.c   files into the sandbox
  *   report.c   log and record       unpack.c  archives, in a sandbox of their own        build.c  all of it together
- *   get.c      an image from its registry, instead of steps
+ *   get.c      an image from its registry, instead of steps      mount*.c  RUN --mount
  *
  * It stands on the public calls alone: a build can do nothing that another program could not.
  */
@@ -14,6 +14,7 @@
 #include <base/base.h>
 #include <base/json.h>
 #include <cay/build.h>
+#include <cay/volume.h>
 #include <cay/snapshot.h>
 #include <cay/template.h>
 #include <recipe/recipe.h>
@@ -44,6 +45,24 @@ typedef struct cay__report {
 /* Where COPY takes from. */
 typedef enum cay__origin { CAY__FROM_CONTEXT = 0, CAY__FROM_STAGE, CAY__FROM_TEMPLATE, CAY__FROM_ARCHIVE, CAY__FROM_URL } cay__origin;
 
+/* What is shown to one RUN: a volume, or a file that is put in place for it and taken away again. */
+typedef struct cay__bmount {
+    char         type;   /* as in cay__run_mount */
+    const char  *target; /* absolute; of a secret that is only a variable NULL */
+    const char  *id, *env;
+    unsigned     mode;
+    uint32_t     uid, gid;
+    bool         rw, locked, required;
+    struct cay__task *copy; /* bind: what is copied */
+    bool         dir;    /* bind: a directory */
+    char         volume[CAY_VOLUME_NAME + 1]; /* "" while there is none */
+    int          lock;
+    bool         placed;     /* a file at the target, by us */
+    bool         bytes;      /* of a secret, below /run */
+    char         aside[32];  /* name that the file had meanwhile which was there before; or "" */
+    const char  *made;       /* uppermost directory that was made for it, or NULL */
+} cay__bmount;
+
 /* A step with all its words known. */
 typedef struct cay__task {
     const cay__step *step;
@@ -60,6 +79,8 @@ typedef struct cay__task {
     const char      *from;      /* FROM_TEMPLATE: its id; FROM_ARCHIVE: the hash by which it is asked for */
     cay__pick        pick;      /* FROM_CONTEXT */
     const cay__twig **tars;     /* ADD: sources that are unpacked, NULL-terminated; or NULL */
+    cay__bmount     *mounts;    /* RUN */
+    size_t           nmounts;
     int              fetched;   /* FROM_URL: a file, or -1 */
     uint64_t         fetched_len;
 } cay__task;
@@ -133,6 +154,22 @@ int  cay__plan_bad(const cay__builder *b, const cay__step *s, int rc, cay_err *e
 int  cay__plan_copy(cay__builder *b, cay__bstage *st, cay__task *t, cay__sha256 *sum, cay_err *err);
 void cay__plan_sum(cay__sha256 *sum, const char *text); /* with its end */
 int  cay__plan_context(cay__builder *b, cay_err *err);  /* b->context is there afterwards */
+
+/* mount_plan.c: mounts of a RUN with all their words known; what of them counts in its key. */
+typedef int (*cay__mount_word)(void *arg, const char *word, const char **out, cay_err *err);
+int  cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_word word, void *arg, cay__sha256 *sum, cay_err *err);
+const cay_build_secret *cay__mount_secret(const cay__builder *b, const cay__bmount *m); /* or NULL */
+/* mounts.c: before the step's sandbox is made; in it; before it is saved or kept; after it is gone. */
+int  cay__lent_open(cay__builder *b, const cay__task *t, cay_err *err);
+size_t cay__lent_volumes(const cay__task *t, cay_volume_use *out); /* room for CAY__RECIPE_MOUNTS */
+int  cay__lent_place(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err);
+int  cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err);
+void cay__lent_close(cay__builder *b, const cay__task *t);
+/* mount_keep.c: volumes of builds, by note: those of builds that are no more, and caches. */
+int  cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUME_NAME + 1], cay_err *err);
+bool cay__mount_forget(cay_service *svc, const char *volume);
+void cay__lent_sweep(cay_service *svc);
+void cay__lent_prune(cay_service *svc, const char *tenant, const json_t *busy, size_t *n);
 
 /* get.c: spec->pull */
 int  cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err);

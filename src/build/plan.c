@@ -267,6 +267,11 @@ static int words_known(pass *p, cay__task *t, cay_err *err)
     return 0;
 }
 
+static int mount_word(void *arg, const char *word, const char **out, cay_err *err)
+{
+    return expand(arg, NULL, word, out, err);
+}
+
 static int work_key(pass *p, cay__task *t, cay_err *err)
 {
     const cay__step *s = t->step;
@@ -288,6 +293,7 @@ static int work_key(pass *p, cay__task *t, cay_err *err)
         }
         for (size_t i = 0; !s->exec && t->shell[i]; i++)
             cay__plan_sum(&sum, t->shell[i]);
+        CAY_TRY(cay__lent_plan(p->b, p->st, t, mount_word, p, &sum, err));
     } else if (s->kind == CAY__STEP_FILE) {
         cay__plan_sum(&sum, s->name);
         cay__sha256_add(&sum, s->data, s->len);
@@ -395,6 +401,19 @@ static int resolve(pass *p, size_t i, cay_err *err)
     return 0;
 }
 
+static void want(cay__builder *b, size_t i);
+
+/* What --from of a step in stage i names, if it is a stage. */
+static void want_from(cay__builder *b, size_t i, const char *from)
+{
+    uint64_t no;
+    long s = from ? stage_named(b, from, i) : -1;
+    if (from && s < 0 && cay__str_to_u64(from, &no) && no < i)
+        s = (long)no;
+    if (s >= 0)
+        want(b, (size_t)s);
+}
+
 static void want(cay__builder *b, size_t i)
 {
     if (b->stages[i].wanted)
@@ -404,13 +423,10 @@ static void want(cay__builder *b, size_t i)
         want(b, (size_t)b->stages[i].base);
     const cay__stage *st = b->stages[i].st;
     for (size_t k = st->first; k < st->first + st->n; k++) {
-        const char *from = b->recipe.steps[k].from;
-        uint64_t no;
-        long s = from ? stage_named(b, from, i) : -1;
-        if (from && s < 0 && cay__str_to_u64(from, &no) && no < i)
-            s = (long)no;
-        if (s >= 0)
-            want(b, (size_t)s);
+        const cay__step *s = &b->recipe.steps[k];
+        want_from(b, i, s->from);
+        for (size_t m = 0; m < s->nmounts; m++)
+            want_from(b, i, s->mounts[m].from);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What steps left for later builds is forgotten: their snapshots and nobody else's, and none that a build at work may go on from. */
+/* What steps left for later builds is forgotten: their snapshots and caches and nobody else's, and none that a build at work may go on from. */
 #include "build.h"
 #include <base/str.h>
 #include <cay/access.h>
@@ -53,6 +53,8 @@ int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, 
         rc = rc == CAY_ENOENT || rc == CAY_EBUSY ? 0 : rc; /* gone meanwhile, or in use: the next time */
     }
     free(p.ids);
+    if (rc == 0)
+        cay__lent_prune(svc, tenant, busy, &gone);
     if (n)
         *n = gone;
     return rc;

@@ -227,6 +227,8 @@ int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
     if (spec.pull ? spec.dir || spec.tar > 0 || spec.text : spec.dir || (spec.tar <= 0 && !spec.text))
         return cay_fail_why(err, CAY_EINVAL, "build_context", "a build that waits has a tar or a text, or pulls an image; it has no directory");
+    if (spec.secrets && spec.secrets->id)
+        return cay_fail_why(err, CAY_EINVAL, "build_secret", "secrets of a build are kept nowhere, so one that waits has none");
     if (spec.text)
         CAY_TRY(cay_build_check(&(cay_build){ .size = sizeof spec, .text = spec.text, .file = spec.file }, NULL, err));
     CAY_AUTOFREE char *text = request_text(&spec);

@@ -117,6 +117,29 @@ static int failed(cay__builder *b, const cay__task *t, const cay_exit *end, cay_
     return rc;
 }
 
+/* With the secrets that are variables. */
+static const cay_pair *env_of(cay__builder *b, const cay__task *t)
+{
+    size_t n = 0, more = 0;
+    for (size_t i = 0; i < t->nmounts; i++)
+        more += t->mounts[i].env && cay__mount_secret(b, &t->mounts[i]);
+    if (!more)
+        return t->env;
+    while (t->env[n].key)
+        n++;
+    cay_pair *out = cay__arena_take(&b->mem, (n + more + 1) * sizeof *out);
+    memcpy(out, t->env, n * sizeof *out);
+    for (size_t i = 0; i < t->nmounts; i++) {
+        const cay_build_secret *s = t->mounts[i].env ? cay__mount_secret(b, &t->mounts[i]) : NULL;
+        if (s) {
+            char *v = cay__arena_take(&b->mem, s->len + 1);
+            memcpy(v, s->value, s->len);
+            out[n++] = (cay_pair){ t->mounts[i].env, v };
+        }
+    }
+    return out;
+}
+
 int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
@@ -129,7 +152,7 @@ int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
         argv[n] = t->shell[n];
     for (size_t i = 0; i < t->step->nwords; i++)
         argv[n++] = t->words[i];
-    cay_spawn s = { .size = sizeof s, .argv = argv, .env = t->env, .cwd = t->cwd, .user = strchr(t->user, ':') ? NULL : t->user, .profile = is_root(t->user) ? "root" : NULL, .attach = true,
+    cay_spawn s = { .size = sizeof s, .argv = argv, .env = env_of(b, t), .cwd = t->cwd, .user = strchr(t->user, ':') ? NULL : t->user, .profile = is_root(t->user) ? "root" : NULL, .attach = true,
                     .on_full = CAY_FULL_BLOCK, .timeout_ms = b->spec->step_ms ? b->spec->step_ms : STEP_MS };
     cay__buf_clear(&b->report.tail);
     CAY_TRY(cay_sandbox_spawn(sb, &b->call, &s, &p, err));

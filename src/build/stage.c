@@ -27,14 +27,16 @@ bool cay__bstage_saved(const cay_snapshot *s)
            cay__json_str(meta, "step", NULL);
 }
 
-/* who: the default user of its commands, "root" or "name:group". */
-static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, const char *who, cay_sandbox **out, cay_err *err)
+/* who: the default user of its commands, "root" or "name:group". t: whose mounts it has, or NULL. */
+static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, const char *who, const cay__task *t, cay_sandbox **out, cay_err *err)
 {
+    cay_volume_use volumes[CAY__RECIPE_MOUNTS];
     char user[128];
     const char *colon = strchr(who, ':');
     snprintf(user, sizeof user, "%.*s", (int)strcspn(who, ":"), who);
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .user = user, .group = colon ? colon + 1 : NULL, .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot, .services = "{}" }; /* what the template starts is for its sandboxes, not for steps */
+    cay_create c = { .size = sizeof c, .user = user, .group = colon ? colon + 1 : NULL, .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot, .services = "{}",
+                     .volumes = volumes, .nvolumes = t ? cay__lent_volumes(t, volumes) : 0 }; /* what the template starts is for its sandboxes, not for steps */
     if (!snapshot)
         c.template_ = !strcmp(st->ref, CAY__BUILD_SCRATCH) ? "image" : st->ref;
     CAY_FAULT("build.box");
@@ -43,7 +45,7 @@ static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot
 
 int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, cay_sandbox **out, cay_err *err)
 {
-    return open_box(b, st, snapshot, net, "root", out, err);
+    return open_box(b, st, snapshot, net, "root", NULL, out, err);
 }
 
 /* The snapshot of a key, if it can be relied on. Whoever knows the file can work its keys out, so a label is believed of the tenant's own alone. */
@@ -98,6 +100,16 @@ static void say_step(cay__builder *b, const cay__task *t, bool is_cached)
     cay__report_say(&b->report, CAY_BUILD_STEP, is_cached, "%s", t->step->text);
 }
 
+/* Whatever becomes of the command, nothing that was lent to it stays. */
+static int run_mounted(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
+{
+    int rc = cay__lent_place(b, sb, t, err);
+    if (rc == 0)
+        rc = cay__task_run(b, sb, t, err);
+    int after = cay__lent_clear(sb, t, rc < 0 ? NULL : err);
+    return rc < 0 ? rc : after;
+}
+
 static int work(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
 {
     CAY_FAULT("build.step");
@@ -105,7 +117,7 @@ static int work(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *e
     case CAY__STEP_RUN:
         if (t->step->offline)
             CAY_TRY(cay_sandbox_set_policy(sb, &b->call, "mode off\n", NULL, err));
-        CAY_TRY(cay__task_run(b, sb, t, err));
+        CAY_TRY(run_mounted(b, sb, t, err));
         return t->step->offline ? cay_sandbox_set_policy(sb, &b->call, b->net, NULL, err) : 0;
     case CAY__STEP_WORKDIR: return cay__task_workdir(b, sb, t, err);
     default: return cay__task_put(b, sb, t, err);
@@ -116,23 +128,41 @@ static int work(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *e
 typedef struct bench {
     cay_sandbox *sb;
     const char  *who;    /* its default user */
+    const cay__task *with; /* whose mounts it has, or NULL */
     char         at[80]; /* the snapshot that it stands on, or "" */
     bool         moved;  /* there is more in it than that */
 } bench;
 
-/* A group beside the account's own is an affair of the sandbox's default user, so a step with one has a sandbox for itself and those like it. */
-static int change_user(cay__builder *b, const cay__bstage *st, bench *w, const cay__task *t, cay_err *err)
+static void leave(cay__builder *b, bench *w)
+{
+    cay__builder_throw(b, w->sb);
+    w->sb = NULL;
+    if (w->with)
+        cay__lent_close(b, w->with);
+    w->with = NULL;
+}
+
+/* A group beside the account's own is an affair of the sandbox's default user, so a step with one has a sandbox for itself and those like it; and one with mounts
+ * has its own. */
+static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const cay__task *t, cay_err *err)
 {
     const char *who = t->step->kind == CAY__STEP_RUN && strchr(t->user, ':') ? t->user : "root";
     cay_sandbox *next = NULL;
-    if (!strcmp(who, w->who))
+    if (!strcmp(who, w->who) && !w->with && !t->nmounts)
         return 0;
     if (w->moved)
         CAY_TRY(save(b, w->sb, t, NULL, w->at, sizeof w->at, err));
-    CAY_TRY(open_box(b, st, *w->at ? w->at : NULL, true, who, &next, err));
-    cay__builder_throw(b, w->sb);
+    int rc = cay__lent_open(b, t, err);
+    if (rc == 0)
+        rc = open_box(b, st, *w->at ? w->at : NULL, true, who, t, &next, err);
+    if (rc < 0) {
+        cay__lent_close(b, t);
+        return rc;
+    }
+    leave(b, w);
     w->sb = next;
     w->who = who;
+    w->with = t->nmounts ? t : NULL;
     w->moved = false;
     return 0;
 }
@@ -144,7 +174,7 @@ static int finish(cay__builder *b, cay__bstage *st, bench *w, size_t from, cay_e
         say_step(b, t, false);
         if (cay__report_canceled(&b->report))
             return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", b->report.id);
-        int rc = change_user(b, st, w, t, err);
+        int rc = change_box(b, st, w, t, err);
         if (rc == 0)
             rc = work(b, w->sb, t, err);
         w->moved = true;
@@ -165,9 +195,15 @@ static int sources(cay__builder *b, cay__bstage *st, size_t from, cay_err *err)
 {
     if (from == 0 && st->base >= 0)
         CAY_TRY(cay__bstage_make(b, (size_t)st->base, err));
-    for (size_t i = from; i < st->ntasks; i++)
+    for (size_t i = from; i < st->ntasks; i++) {
         if (st->tasks[i].origin == CAY__FROM_STAGE)
             CAY_TRY(cay__bstage_make(b, st->tasks[i].stage, err));
+        for (size_t k = 0; k < st->tasks[i].nmounts; k++) {
+            const cay__task *copy = st->tasks[i].mounts[k].copy;
+            if (copy && copy->origin == CAY__FROM_STAGE)
+                CAY_TRY(cay__bstage_make(b, copy->stage, err));
+        }
+    }
     return 0;
 }
 
@@ -205,8 +241,8 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
         const cay_pair none[] = { { NULL, NULL } };
         cay_sandbox_update(w.sb, NULL, &(cay_update){ .size = sizeof(cay_update), .labels = none }, NULL);
         cay_sandbox_unref(w.sb);
-        return rc;
+        return rc; /* its volumes go with the next build after it was removed */
     }
-    cay__builder_throw(b, w.sb);
+    leave(b, &w);
     return rc;
 }

@@ -9,13 +9,14 @@
 #include <cay/build.h>
 #include <cay/policy.h>
 #include <cay/template.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <time.h>
 
 typedef struct build_args {
-    opt_list    names, args, net;
+    opt_list    names, args, net, secrets;
     const char *file, *target;
     uint64_t    timeout_ms, step_ms, memory, disk, cpu_milli;
     bool        no_cache, keep_failed, hidden, no_pull;
@@ -25,6 +26,7 @@ static const opt_def build_defs[] = {
     { "tag", 't', "NAME[:TAG]", "name of the template; may be given again (default: what the file says)", OPT_LIST, offsetof(build_args, names) },
     { "file", 'f', "FILE", "in the directory (default: template.json, else Dockerfile)", OPT_STR, offsetof(build_args, file) },
     { "build-arg", 0, "NAME=VALUE", "for an ARG of the file; may be given again", OPT_LIST, offsetof(build_args, args) },
+    { "secret", 0, "id=ID[,src=FILE|,env=NAME]", "for RUN --mount=type=secret", OPT_LIST, offsetof(build_args, secrets) },
     { "target", 0, "STAGE", "build up to this stage", OPT_STR, offsetof(build_args, target) },
     { "net", 0, "off|all|RULE[,RULE…]", "what steps may reach (default: what the file says, else debian,pypi,npm)", OPT_LIST, offsetof(build_args, net) },
     { "no-cache", 0, NULL, "do every step anew", OPT_FLAG, offsetof(build_args, no_cache) },
@@ -84,6 +86,49 @@ static int split_args(const opt_list *in, cay_pair *out, char **texts, cay_err *
     return 0;
 }
 
+/* id=ID,src=FILE or id=ID,env=NAME, as docker build has it; neither: the variable ID. */
+static int read_secret(const char *text, cay_build_secret *out, cay_err *err)
+{
+    CAY_AUTOFREE char *copy = cay__strdup(text);
+    const char *id = NULL, *src = NULL, *env = NULL;
+    for (char *save = NULL, *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
+        char *eq = strchr(p, '=');
+        if (eq)
+            *eq = 0;
+        const char **to = !eq ? NULL : !strcmp(p, "id") ? &id : !strcmp(p, "src") || !strcmp(p, "source") ? &src : !strcmp(p, "env") ? &env : NULL;
+        if (!to && !(eq && !strcmp(p, "type")))
+            return cay_fail_why(err, CAY_EINVAL, "build_secret", "--secret %.40s…: it is id=ID,src=FILE or id=ID,env=NAME", p);
+        if (to)
+            *to = eq + 1;
+    }
+    if (!id || !*id)
+        return cay_fail_why(err, CAY_EINVAL, "build_secret", "--secret: it is id=ID,src=FILE or id=ID,env=NAME");
+    char *value = cay__alloc(CLI_SECRET_MAX + 2);
+    const char *var = src ? NULL : getenv(env ? env : id);
+    ssize_t n = -1;
+    if (src)
+        n = cay__fd_read_file(AT_FDCWD, src, value, CLI_SECRET_MAX + 1);
+    else if (var && strlen(var) <= CLI_SECRET_MAX)
+        memcpy(value, var, (size_t)(n = (ssize_t)strlen(var)));
+    int e = errno;
+    *out = (cay_build_secret){ cay__strdup(id), value, n > 0 ? (size_t)n : 0 };
+    if (n > CLI_SECRET_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "build_secret", "--secret id=%.60s: it has more than %d bytes", id, CLI_SECRET_MAX);
+    errno = e;
+    if (n < 0 && src)
+        return cay_fail_sys(err, CAY_ESYS, "--secret id=%.60s: read %.150s", id, src);
+    return n < 0 ? cay_fail_why(err, CAY_EINVAL, "build_secret", "--secret id=%.60s: there is no variable %.60s; name a file by src=", id, env ? env : id) : 0;
+}
+
+static void forget_secrets(cay_build_secret *s)
+{
+    for (; s->id; s++) {
+        explicit_bzero((char *)(uintptr_t)s->value, CLI_SECRET_MAX + 2);
+        free((char *)(uintptr_t)s->value);
+        free((char *)(uintptr_t)s->id);
+    }
+}
+
 static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], cay_err *err)
 {
     const char *names[OPT_LIST_MAX + 1] = { NULL }, *rules[OPT_LIST_MAX + 1] = { NULL };
@@ -104,12 +149,17 @@ static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], 
     if (rc == 0 && a->net.n)
         rc = cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net, err);
     spec.net = net;
+    cay_build_secret secrets[OPT_LIST_MAX + 1] = { 0 };
+    for (size_t i = 0; rc == 0 && i < a->secrets.n; i++)
+        rc = read_secret(a->secrets.v[i], &secrets[i], err);
+    spec.secrets = secrets;
     if (rc == 0)
         rc = cli_service(&svc, err);
     build_show_open(&view, 2, !cli.json && !cli.quiet);
     if (rc == 0)
         rc = cay_build_run(svc, &call, &spec, &built, err);
     build_show_close(&view);
+    forget_secrets(secrets);
     for (size_t i = 0; i < a->args.n; i++)
         free(texts[i]);
     if (rc == 0 && cli.json)

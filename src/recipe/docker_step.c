@@ -76,6 +76,7 @@ static bool exec_form(cay__recipe *r, const char *s, cay__words *out)
 typedef struct flag {
     const char  *name;
     const char **value;
+    cay__words  *all; /* it may come again: with room for CAY__RECIPE_MOUNTS */
 } flag;
 
 /* --name=value before all else, taken off *rest. */
@@ -94,6 +95,10 @@ static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const
             f++;
         if (!f->name)
             return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "the option %.60s is not understood; take it away", copy(r, word, len));
+        if (f->all && f->all->n == CAY__RECIPE_MOUNTS)
+            return cay__dockerfile_bad(err, l, "dockerfile_invalid", "--%s comes more than %d times", f->name, CAY__RECIPE_MOUNTS);
+        if (f->all)
+            f->all->w[f->all->n++] = eq ? eq + 1 : "";
         if (f->value)
             *f->value = eq ? eq + 1 : "true";
         *rest = s + n;
@@ -124,7 +129,7 @@ static int on_from(cay__recipe *r, const cay__line *l, cay_err *err)
 {
     const char *rest = l->rest, *platform = NULL;
     cay__words w;
-    CAY_TRY(flags_of(r, l, &rest, (const flag[]){ { "platform", &platform }, { 0 } }, err));
+    CAY_TRY(flags_of(r, l, &rest, (const flag[]){ { "platform", &platform, NULL }, { 0 } }, err));
     CAY_TRY(words_of(r, l, rest, &w, err));
     if ((w.n != 1 && w.n != 3) || (w.n == 3 && strcasecmp(w.w[1], "as")))
         return invalid(err, l, "it is FROM IMAGE or FROM IMAGE AS NAME");
@@ -178,11 +183,22 @@ static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__s
     return 0;
 }
 
+static int run_mounts(cay__recipe *r, const cay__line *l, const cay__words *texts, const cay__run_mount **out, cay_err *err)
+{
+    cay__run_mount *m = texts->n ? cay__arena_take(&r->mem, texts->n * sizeof *m) : NULL;
+    for (size_t i = 0; i < texts->n; i++)
+        CAY_TRY(cay__mount_read(r, l, texts->w[i], &m[i], err));
+    *out = m;
+    return 0;
+}
+
 static int on_run(cay__recipe *r, const cay__line *l, cay_err *err)
 {
-    const char *rest = l->rest, *network = NULL;
-    cay__words w;
-    CAY_TRY(flags_of(r, l, &rest, (const flag[]){ { "network", &network }, { 0 } }, err));
+    const char *rest = l->rest, *network = NULL, *texts[CAY__RECIPE_MOUNTS];
+    const cay__run_mount *mounts;
+    cay__words w, given = { .w = texts };
+    CAY_TRY(flags_of(r, l, &rest, (const flag[]){ { "network", &network, NULL }, { "mount", NULL, &given }, { 0 } }, err));
+    CAY_TRY(run_mounts(r, l, &given, &mounts, err));
     if (network && strcmp(network, "none") && strcmp(network, "default"))
         return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "--network is none or default; what may be reached is said by --net of the build");
     if (!*rest)
@@ -191,6 +207,8 @@ static int on_run(cay__recipe *r, const cay__line *l, cay_err *err)
     if (!s)
         return too_many(err, l);
     s->offline = network && !strcmp(network, "none");
+    s->mounts = mounts;
+    s->nmounts = given.n;
     s->literal = true;
     if (l->ndocs)
         return run_docs(r, l, rest, s, err);
@@ -259,8 +277,8 @@ static int on_copy(cay__recipe *r, const cay__line *l, cay_err *err)
     bool is_copy = *l->name == 'C';
     cay__step opt = { 0 };
     cay__words w;
-    const flag copies[] = { { "from", &opt.from }, { "chown", &opt.chown }, { "chmod", &opt.chmod }, { "link", NULL }, { 0 } };
-    const flag adds[] = { { "checksum", &opt.checksum }, { "chown", &opt.chown }, { "chmod", &opt.chmod }, { "link", NULL }, { 0 } };
+    const flag copies[] = { { "from", &opt.from, NULL }, { "chown", &opt.chown, NULL }, { "chmod", &opt.chmod, NULL }, { "link", NULL, NULL }, { 0 } };
+    const flag adds[] = { { "checksum", &opt.checksum, NULL }, { "chown", &opt.chown, NULL }, { "chmod", &opt.chmod, NULL }, { "link", NULL, NULL }, { 0 } };
     CAY_TRY(flags_of(r, l, &rest, is_copy ? copies : adds, err));
     bool exec = exec_form(r, rest, &w);
     if (!exec)

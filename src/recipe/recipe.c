@@ -55,6 +55,12 @@ bool cay__recipe_mode(const char *text, unsigned *mode)
     return m <= 07777;
 }
 
+bool cay__recipe_flag(const char *text, bool *yes)
+{
+    *yes = !*text || !strcasecmp(text, "true") || !strcmp(text, "1");
+    return *yes || !strcasecmp(text, "false") || !strcmp(text, "0");
+}
+
 static bool number(const char *s, size_t n, unsigned *out)
 {
     unsigned v = 0;

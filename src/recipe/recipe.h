@@ -33,6 +33,13 @@ typedef enum cay__step_kind {
 } cay__step_kind;
 const char *cay__step_name(cay__step_kind kind); /* "RUN" … */
 
+/* RUN --mount=…: texts are words, which may have variables; NULL where nothing is said. */
+typedef struct cay__run_mount {
+    char        type; /* 'b' bind, 'c' cache, 's' secret, 't' tmpfs */
+    const char *target, *source, *from, *id, *sharing, *mode, *uid, *gid, *env, *size;
+    const char *ro, *rw, *required; /* "true" and the like */
+} cay__run_mount;
+
 typedef struct cay__step {
     cay__step_kind     kind;
     unsigned           line; /* where it begins; of a template file: which of its steps, from 1 */
@@ -45,6 +52,8 @@ typedef struct cay__step {
     const char        *archive; /* COPY: sha256 of an archive that was sent instead of a context, or NULL */
     const char        *user, *cwd; /* RUN of a template file: of this step alone; or NULL */
     bool               offline; /* RUN --network=none */
+    const cay__run_mount *mounts; /* RUN */
+    size_t             nmounts;
     /* FILE; and COPY from here-documents is one FILE for each. The name is words[0]; a target that ends in '/' gets it below. */
     const char        *data;
     size_t             len;
@@ -91,6 +100,8 @@ int cay__recipe_expand(const char *word, char escape, cay__recipe_get get, void 
 bool cay__recipe_port(const char *text, unsigned *first, unsigned *last, bool *udp);
 /* "0755" and the like. */
 bool cay__recipe_mode(const char *text, unsigned *mode);
+/* "", "true", "1", "false", "0". */
+bool cay__recipe_flag(const char *text, bool *yes);
 
 /* ---- between its files ---- */
 
@@ -119,4 +130,7 @@ long cay__word_next(const char **s, char escape);
 
 cay__step *cay__recipe_step(cay__recipe *r, cay__step_kind kind, unsigned line); /* NULL: too many */
 int cay__dockerfile_step(cay__recipe *r, const cay__line *l, cay_err *err);
+/* mount.c: what is behind --mount=. */
+#define CAY__RECIPE_MOUNTS 32 /* of one RUN */
+int cay__mount_read(cay__recipe *r, const cay__line *l, const char *text, cay__run_mount *out, cay_err *err);
 int cay__dockerfile_bad(cay_err *err, const cay__line *l, const char *reason, const char *fmt, ...) __attribute__((format(printf, 4, 5)));

@@ -172,8 +172,7 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     if (c->once && (!*c->once || strlen(c->once) > ONCE_BYTES))
         return cay_fail_why(err, CAY_EINVAL, "once_invalid", "the word of one time has 1 to %d bytes", ONCE_BYTES);
     bool others = c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0;
-    if (others && c->nvolumes) /* names that all share would be a way from one to the other */
-        return cay_fail_why(err, CAY_EPERM, "tenant_shared", "volumes of this machine are tenant default's; tenant %s cannot use them", c->tenant);
+    CAY_TRY(cay__volumes_tenant(c, err));
     CAY_TRY(cay__secrets_tenant(c, err));
     if (c->ephemeral && (c->once || others))
         return cay_fail_why(err, CAY_EINVAL, "tenant_ephemeral", "a sandbox without a record has no tenant and no word of one time; keep it");

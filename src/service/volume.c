@@ -6,11 +6,13 @@
  */
 #include "back.h"
 #include "service.h"
+#include "sha256.h"
 #include "volume.h"
 #include <base/call.h>
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/json.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -28,6 +30,26 @@ static int check_name(const char *name, cay_err *err)
         return 0;
     return cay_fail_why(err, CAY_EINVAL, "volume_name", "volume \"%.60s\": 1 to %d letters, digits, '.', '_' or '-', beginning with a letter or digit",
                         name ? name : "", CAY_VOLUME_NAME);
+}
+
+int cay__volumes_tenant(const cay_create *c, cay_err *err)
+{
+    const char *tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT;
+    char sum[CAY__SHA256_HEX];
+    if (!c->nvolumes)
+        return 0;
+    cay__sha256_hex(tenant, strlen(tenant), sum);
+    for (size_t i = 0; i < c->nvolumes; i++) {
+        const char *name = c->volumes[i].name ? c->volumes[i].name : "";
+        size_t n = strlen(CAY__VOLUME_BUILD);
+        bool build = !strncmp(name, CAY__VOLUME_BUILD, n);
+        /* Names that all share would be a way from one to the other. */
+        if (!build && strcmp(tenant, CAY_TENANT_DEFAULT) != 0)
+            return cay_fail_why(err, CAY_EPERM, "tenant_shared", "volumes of this machine are tenant default's; tenant %s cannot use them", tenant);
+        if (build && (strncmp(name + n, sum, 16) || name[n + 16] != '.') && !CAY__MUTANT("build-volume"))
+            return cay_fail_why(err, CAY_EPERM, "tenant_shared", "volume %.60s belongs to another tenant's builds", name);
+    }
+    return 0;
 }
 
 static int lock_volumes(cay_service *svc, const cay_call *call, int *out, cay_err *err)

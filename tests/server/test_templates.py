@@ -170,6 +170,33 @@ class Templates(unittest.TestCase):
                 self.assertEqual(self.ask('DELETE', '/templates/' + n, key=keys[who])[0], 204, n)
         self.assertEqual(self.ask('DELETE', '/templates/seen:1')[0], 204)
 
+    def test_a_cache_of_builds_is_its_tenants(self):
+        keys = {None: self.s.key}
+        for who in ('ann', 'bob'):
+            self.s.cay('tenant', 'create', who)
+            keys[who] = self.s.make_key('--tenant', who)
+        text = b'FROM host\nRUN --mount=type=cache,target=/c echo of ann >>/c/f && cp /c/f /seen\n'
+        status, build = self.ask('POST', '/builds?name=cached:1', text, keys['ann'], {'Content-Type': 'text/plain'})
+        for i in range(600):
+            status, build = self.ask('GET', '/builds/' + build['id'], key=keys['ann'])
+            if build['state'] not in ('waiting', 'building'):
+                break
+            time.sleep(0.1)
+        self.assertEqual(build['state'], 'ready', build)
+        name = 'build.%s.%s' % (digest(b'ann')[7:23], digest(b'/c')[7:31])
+        self.assertEqual([v['name'] for v in self.ask('GET', '/volumes')[1]['items'] if v['name'].startswith('build.')], [name])
+        make = lambda who: self.ask('POST', '/sandboxes', json.dumps({'volumes': [{'name': name, 'target': '/x'}]}).encode(), keys[who], {'Content-Type': 'application/json'})
+        for who in (None, 'bob'):
+            status, e = make(who)
+            self.assertEqual((status, e['reason']), (403, 'tenant_shared'), e)
+        status, box = make('ann')
+        self.assertEqual(status, 201, box)
+        self.ask('DELETE', '/sandboxes/' + box['id'], key=keys['ann'])
+        # Another's build of the same file has a cache of its own, and each forgets its own.
+        self.assertEqual(self.ask('POST', '/builds/prune', b'', keys['bob'])[1]['removed'], 0)
+        self.assertEqual(self.ask('POST', '/builds/prune', b'', keys['ann'])[0], 200)
+        self.assertEqual([v for v in self.ask('GET', '/volumes')[1]['items'] if v['name'].startswith('build.')], [])
+
     def test_a_template_goes_out_and_comes_back(self):
         status, t = self.ask('POST', '/templates/import?name=out:1', tar(many_layers(1)[0] + [ent('mark', data=b'out and in', uid=7)]))
         self.assertEqual(status, 201, t)

@@ -188,6 +188,76 @@ box=$(sed -n 's/.*cay shell \(c[a-z2-7]*\).*/\1/p' "$tmp/err")
 ok "and looked at" same "$(c exec "$box" -- cat /trace)" here
 c rm -f "$box" >/dev/null
 
+# ---- RUN --mount
+mkdir -p "$tmp/m/sub"
+cd "$tmp/m" || exit 1
+echo lock >lock.json
+echo deep >sub/f
+printf 'hush-%s' 8472 >"$tmp/hush"
+cat >Dockerfile <<'END'
+FROM host AS other
+RUN mkdir -p /o/d && echo stage >/o/d/f && echo tool >/o/tool
+
+FROM host
+ARG WHERE=/opt/cache
+WORKDIR /src
+RUN echo before >lock.json
+RUN --mount=type=cache,target=$WHERE,sharing=locked echo run >>/opt/cache/n; wc -l <"$WHERE/n" >count; stat -c %u:%a /opt/cache >>count
+RUN --mount=type=bind,source=lock.json,target=lock.json --mount=type=bind,source=sub,target=/in --mount=from=other,source=/o/d,target=/od --mount=from=other,source=/o/tool,target=/new/dir/tool \
+    cat lock.json /in/f /od/f /new/dir/tool >seen; echo x >/in/g 2>/dev/null || echo read-only >>seen
+RUN --mount=type=tmpfs,target=/t --mount=type=bind,target=/ctx,rw --mount=type=cache,target=/ctx/sub/c cp /ctx/sub/f /t/ && echo y >/ctx/new && echo z >/ctx/sub/c/z && ls /t /ctx >list
+RUN --mount=type=secret,id=hush --mount=type=secret,id=hush,target=/root/.conf/tok --mount=type=secret,id=hush,env=HUSH --mount=type=secret,id=none \
+    sha256sum </run/secrets/hush >sum && cmp /root/.conf/tok /run/secrets/hush && test "$HUSH" = "$(cat /run/secrets/hush)" && test ! -e /run/secrets/none && stat -c %a /run/secrets/hush >>sum
+RUN ls -d /in /od /t /ctx /opt/cache 2>/dev/null | while read d; do ls -A $d; done >left; ls -A /run/secrets /root/.conf /new 2>/dev/null >>left; cat lock.json >>left
+END
+ok "commands with mounts" b -t mounts --secret "id=hush,src=$tmp/hush" .
+ok "a secret that was not given is told" says "the secret none was not given"
+ok "the cache was empty, and root's" same "$(inside mounts -- cat count)" "1
+0:755"
+ok "what was bound is seen, and not written" same "$(inside mounts -- cat seen)" "lock
+deep
+stage
+tool
+read-only"
+ok "tmpfs and all of the context" same "$(inside mounts -- cat list)" "/ctx:
+Dockerfile
+lock.json
+new
+sub
+
+/t:
+f"
+ok "the secret was there, for its owner" same "$(inside mounts -- cat sum)" "$(sha256sum <"$tmp/hush")
+400"
+ok "nothing of it is left, and what stood aside is back" same "$(inside mounts -- cat left)" before
+ok "the secret is nowhere" not grep -rsqF "$(cat "$tmp/hush")" "$CAY_HOME"
+ok "nor are volumes of the steps" same "$(c -q volume ls | grep -c .)" 2
+ok "again: all is cached, whatever the secret" env -u X "$cay" template build -t mounts . </dev/null >/dev/null 2>"$tmp/err"
+ok "so it is" same "$(count 'cached: ')" "$(count '^\[')"
+ok "the cache stays" b --no-cache -t mounts --secret "id=hush,src=$tmp/hush" .
+ok "and is found" same "$(inside mounts -- head -n 1 count)" 2
+echo changed >sub/f
+ok "what is bound counts" b -t mounts --secret "id=hush,src=$tmp/hush" .
+ok "in its step" says "[4/7] RUN"
+ok "and not before it" says "[3/7] cached: RUN"
+bad "a secret that is needed" "the secret s is needed" 'FROM host\nRUN --mount=type=secret,id=s,required x\n'
+bad "a kind of mount that is none" "bad:2: RUN: --mount: a type is bind, cache, secret or tmpfs, and not ssh" 'FROM host\nRUN --mount=type=ssh x\n'
+bad "a source that is not there" "bad:2: RUN: none is not there" 'FROM host\nRUN --mount=source=none,target=/x x\n'
+bad "two on one target" "two of them have the target /x" 'FROM host\nRUN --mount=type=tmpfs,target=/x --mount=type=cache,target=/x/ x\n'
+bad "all of another stage" "name a source" 'FROM host AS a\nFROM host\nRUN --mount=from=a,target=/x x\n'
+bad "a mount over what is the sandbox's" "nothing may be put over" 'FROM host\nRUN --mount=type=tmpfs,target=/proc x\n'
+ok "a secret's file that is not there" fails template build --secret id=x,src=/none/at/all .
+ok "is told" says "read /none/at/all"
+ok "another's cache is nobody's" fails run --volume "build.0123456789abcdef.x:/x" -- true
+ok "by name" says "belongs to another tenant's builds"
+printf 'FROM host\nRUN --mount=type=tmpfs,target=/t --mount=type=secret,id=hush false\n' >"$tmp/kept"
+ok "a failed step with mounts may be kept" fails template build --keep-failed --secret "id=hush,src=$tmp/hush" -f "$tmp/kept" .
+box=$(sed -n 's/.*cay shell \(c[a-z2-7]*\).*/\1/p' "$tmp/err")
+ok "without the secret" same "$(c exec "$box" -- sh -c 'ls -A /run/secrets; ls -d /t')" /t
+c rm -f "$box" >/dev/null
+ok "pruning" c template prune >/dev/null
+ok "takes caches and what was kept" same "$(c -q volume ls)" ""
+
 # ---- without network unless it is said; a step cannot reach what its policy does not name
 printf 'FROM host\nRUN getent hosts example.com && exit 1; exit 0\n' >"$tmp/net"
 ok "names that no rule has do not resolve" b -f "$tmp/net" "$tmp/a"
@@ -217,12 +287,12 @@ ok "and the record says so" same "$(c template builds | grep -c ' lost ')" 1
 # ---- killed at each point
 if [ -n "${FAULTS-}" ]; then
     for point in build.box build.step build.save build.saved build.publish build.published; do
-        printf 'FROM host\nRUN echo %s >/point\nRUN echo two >>/point\n' "$point" >"$tmp/f"
+        printf 'FROM host\nRUN echo %s >/point\nRUN --mount=type=tmpfs,target=/t echo two >>/point\n' "$point" >"$tmp/f"
         CAY_FAULT=$point=kill "$cay" template build -t fault -f "$tmp/f" "$tmp/a" >/dev/null 2>&1 </dev/null
         ok "$point: it was killed" same "$?" 137
         ok "$point: the next build ends it" b -t fault -f "$tmp/f" "$tmp/a"
         ok "$point: whole" same "$(inside fault -- cat /point | tr '\n' ' ')" "$point two "
-        ok "$point: nothing is left" same "$(c ls -q)" ""
+        ok "$point: nothing is left" same "$(c ls -q)$(c -q volume ls)" ""
     done
 fi
 verdict

@@ -146,7 +146,7 @@ static void the_rest_is_refused_with_its_line(void **state)
     refused("FROM host\nONBUILD RUN x\n", "dockerfile_unsupported", "ONBUILD");
     refused("FROM host\nFROBNICATE x\n", "dockerfile_unsupported", "Dockerfile:2: FROBNICATE: no such instruction");
     refused("FROM host\nAVERYLONGINSTRUCTIONNAME x\n", "dockerfile_unsupported", "Dockerfile:2");
-    refused("FROM host\nRUN --mount=type=cache,target=/c x\n", "dockerfile_unsupported", "the option --mount is not understood");
+    refused("FROM host\nRUN --security=insecure x\n", "dockerfile_unsupported", "the option --security is not understood");
     refused("FROM host\nRUN --network=host x\n", "dockerfile_unsupported", "--net of the build");
     refused("FROM host\nCOPY --parents a b\n", "dockerfile_unsupported", "--parents");
     refused("FROM host\nCOPY a\n", "dockerfile_invalid", "a source and a target");
@@ -169,6 +169,56 @@ static void the_rest_is_refused_with_its_line(void **state)
     for (int i = 0; i < 1001; i++)
         n += (size_t)snprintf(many + n, 20000 - n, "USER a\n");
     refused(many, "dockerfile_invalid", "more than 1000 steps");
+}
+
+/* All of a mount in one line. */
+static void mount(size_t i, const char *want)
+{
+    char got[600];
+    const cay__run_mount *m = &r.steps[0].mounts[i];
+    const char *v[] = { m->target, m->source, m->from, m->id, m->sharing, m->mode, m->uid, m->gid, m->env, m->size, m->ro, m->rw, m->required };
+    int n = snprintf(got, sizeof got, "%c", m->type);
+    for (size_t k = 0; k < CAY_LEN(v); k++)
+        n += snprintf(got + n, sizeof got - (size_t)n, "|%s", v[k] ? v[k] : "");
+    assert_string_equal(got, want);
+}
+
+static void mounts_of_a_command_are_read(void **state)
+{
+    (void)state;
+    docker("FROM host\n"
+           "RUN --mount=type=cache,target=/root/.npm,id=npm,sharing=locked,mode=0700,uid=1,gid=2 --network=none \\\n"
+           "    --mount=source=\"a,b c\",dst=$D/x,from=one,rw --mount=type=secret,id=s,required=false,env=TOKEN \\\n"
+           "    --mount=TYPE=tmpfs,Destination=/t,size=1g --mount=type=bind,target=.,readonly make all\n");
+    step(0, "2 RUN|make all");
+    assert_true(r.steps[0].offline);
+    assert_int_equal(r.steps[0].nmounts, 5);
+    mount(0, "c|/root/.npm|||npm|locked|0700|1|2|||||");
+    mount(1, "b|$D/x|\"a,b c\"|one||||||||||");
+    assert_non_null(r.steps[0].mounts[1].rw);
+    assert_null(r.steps[0].mounts[1].ro);
+    mount(2, "s||||s||||" "|TOKEN||||false");
+    mount(3, "t|/t|||||||||1g|||");
+    assert_non_null(r.steps[0].mounts[4].ro);
+    docker("FROM host\nRUN --mount=type=cache,target=/c <<EOF\nx\nEOF\nRUN --mount=type=cache,target=/c [\"/bin/x\", \"y\"]\n");
+    step(0, "2 RUN|x\n");
+    step(1, "5 RUN!|/bin/x|y");
+    refused("FROM host\nRUN --mount=type=ssh x\n", "dockerfile_unsupported", "Dockerfile:2: RUN: --mount: a type is bind, cache, secret or tmpfs, and not ssh");
+    refused("FROM host\nRUN --mount=type=cache x\n", "dockerfile_unsupported", "it needs a target");
+    refused("FROM host\nRUN --mount x\n", "dockerfile_unsupported", "it needs a target");
+    refused("FROM host\nRUN --mount=type=secret x\n", "dockerfile_unsupported", "a secret needs an id");
+    refused("FROM host\nRUN --mount=type=cache,target=/c,env=X x\n", "dockerfile_unsupported", "type=cache does not know env");
+    refused("FROM host\nRUN --mount=type=cache,target=/c,from=x x\n", "dockerfile_unsupported", "a cache begins empty");
+    refused("FROM host\nRUN --mount=type=tmpfs,target= x\n", "dockerfile_unsupported", "there is no value behind target");
+    refused("FROM host\nRUN --mount=type=bind,target=/c\n", "dockerfile_invalid", "no command");
+    CAY_AUTOFREE char *many = cay__alloc(4000);
+    size_t n = (size_t)snprintf(many, 4000, "FROM host\nRUN");
+    for (int i = 0; i < 33; i++)
+        n += (size_t)snprintf(many + n, 4000 - n, " --mount=type=tmpfs,target=/%d", i);
+    snprintf(many + n, 4000 - n, " x\n");
+    refused(many, "dockerfile_invalid", "more than 32 times");
+    bool yes;
+    assert_true(cay__recipe_flag("", &yes) && yes && cay__recipe_flag("TRUE", &yes) && yes && cay__recipe_flag("0", &yes) && !yes && !cay__recipe_flag("no", &yes));
 }
 
 static const char *get(const char *name, void *arg)
@@ -348,6 +398,7 @@ int main(void)
         cmocka_unit_test_teardown(here_documents_are_read, forget),
         cmocka_unit_test_teardown(another_escape_may_be_chosen, forget),
         cmocka_unit_test_teardown(the_rest_is_refused_with_its_line, forget),
+        cmocka_unit_test_teardown(mounts_of_a_command_are_read, forget),
         cmocka_unit_test(words_expand_as_docker_does_it),
         cmocka_unit_test(ports_and_modes_are_read),
         cmocka_unit_test(a_sum_in_pieces_is_that_of_the_whole),

@@ -169,6 +169,8 @@ static int submit_build(cay_service *svc, const cay_call *call, const cay_build 
     CAY__FAR_TARGET(target);
     if (s->archive || s->keep_start || (!s->dir && s->tar <= 0 && !s->text))
         return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "a server builds from a directory, a tar or a text");
+    if (s->secrets && s->secrets->id)
+        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "--secret: a server keeps no secrets of builds; build where the secret is");
     cay__buf_str(&target, CAY__FAR_API "/builds");
     words(&target, s);
     CAY_TRY(add_net(&target, s->net, err));

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What RUN --mount shows to one command. Directories are volumes: a cache is one that stays, tmpfs and bind have one for this step, bind filled before. Files are put
+ * in place and taken away again before anything is saved; a secret's bytes are only ever below /run, which is memory and in no layer.
+ */
+#include "build.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+
+#define FILL    "/mnt" /* where a volume is filled */
+#define SECRETS "/run/secrets"
+
+/* ------------------------------------------------------------------ volumes */
+
+/* sharing=locked: one step at a time. A byte of a file for each cache, so that nothing stays. */
+static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
+{
+    char path[4200];
+    bool told = false;
+    uint64_t at = 0;
+    for (const char *s = m->volume; *s; s++)
+        at = at * 131 + (unsigned char)*s;
+    if (!cay__str_join(path, sizeof path, cay_service_home(b->svc), "/builds/mounts.lock", NULL))
+        return cay_fail(err, CAY_ETOOBIG, "the path of the state directory is too long");
+    CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(at & 0x7fffffffffff), .l_len = 1 };
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open mounts.lock");
+    while (fcntl(fd, F_OFD_SETLK, &l) < 0) {
+        if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+            return cay_fail_sys(err, CAY_ESYS, "lock mounts.lock");
+        CAY_TRY(cay__call_check(&b->call, "build", err));
+        if (cay__report_canceled(&b->report))
+            return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", b->report.id);
+        if (!told)
+            cay__report_say(&b->report, CAY_BUILD_NOTE, false, "another build has the cache %.100s: it is waited for", m->id);
+        told = true;
+        poll(NULL, 0, 100);
+    }
+    m->lock = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+/* What is bound from another stage or template may be a file. */
+static int look(cay__builder *b, cay__bmount *m, cay_err *err)
+{
+    const cay__task *c = m->copy;
+    cay_sandbox *sb = NULL;
+    cay_stat st = { .size_of = sizeof st };
+    char path[4200];
+    if (c->origin != CAY__FROM_STAGE && c->origin != CAY__FROM_TEMPLATE)
+        return 0;
+    if (!cay__str_join(path, sizeof path, *c->words[0] == '/' ? "" : "/", c->words[0], NULL))
+        return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.60s…: the path is too long", c->words[0]);
+    CAY_TRY(cay__bstage_box(b, &(cay__bstage){ .ref = c->from, .base = -1 }, c->origin == CAY__FROM_STAGE ? b->stages[c->stage].done : NULL, false, &sb, err));
+    int rc = cay_file_stat(sb, &b->call, path, true, &st, err);
+    cay__builder_throw(b, sb);
+    m->dir = st.type == CAY_DIR;
+    return rc == CAY_ENOENT ? cay_fail_why(err, rc, "build_copy", "%.100s is not there", c->words[0]) : rc;
+}
+
+static const char *below(const char *path, const char *dir)
+{
+    size_t n = strlen(dir);
+    return path && !strncmp(path, dir, n) && path[n] == '/' ? path + n : NULL;
+}
+
+/* In a sandbox of its own, so that the step's may have it read-only. */
+static int fill(cay__builder *b, const cay__task *t, const cay__bmount *m, cay_err *err)
+{
+    const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
+    const cay_volume_use use = { m->volume, FILL, true };
+    const char *words[] = { m->copy->words[0], FILL "/", NULL };
+    cay__step step = *m->copy->step;
+    cay__task copy = *m->copy;
+    cay_sandbox *sb = NULL;
+    cay_create c = { .size = sizeof c, .template_ = CAY__BUILD_HOST, .user = "root", .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .volumes = &use, .nvolumes = 1 };
+    copy.step = &step;
+    copy.words = step.words = words;
+    CAY_TRY(cay_service_create(b->svc, &b->call, &c, &sb, err));
+    int rc = cay_file_chown(sb, &b->call, FILL, 0, 0, err);
+    if (rc == 0)
+        rc = cay__task_put(b, sb, &copy, err);
+    for (size_t i = 0; rc == 0 && i < t->nmounts; i++) { /* what is mounted below needs a place */
+        const char *rest = below(t->mounts[i].target, m->target);
+        char path[4300];
+        if (!rest || !*t->mounts[i].volume)
+            continue;
+        snprintf(path, sizeof path, FILL "%s", rest);
+        rc = cay_file_mkdir(sb, &b->call, path, 0755, true, err);
+    }
+    cay__builder_throw(b, sb);
+    return rc;
+}
+
+int cay__lent_open(cay__builder *b, const cay__task *t, cay_err *err)
+{
+    for (size_t i = 0; i < t->nmounts; i++) {
+        cay__bmount *m = &t->mounts[i];
+        if (m->type == 'b')
+            CAY_TRY(look(b, m, err));
+        if (m->type == 's' || (m->type == 'b' && !m->dir))
+            continue;
+        CAY_TRY(cay__mount_volume(b, m, m->volume, err));
+        if (m->locked)
+            CAY_TRY(lock_cache(b, m, err));
+    }
+    for (size_t i = 0; i < t->nmounts; i++)
+        if (t->mounts[i].type == 'b' && t->mounts[i].dir) {
+            int rc = fill(b, t, &t->mounts[i], err);
+            if (rc < 0)
+                return cay_wrap(err, rc, "--mount %.60s", t->mounts[i].target);
+        }
+    return 0;
+}
+
+size_t cay__lent_volumes(const cay__task *t, cay_volume_use *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->nmounts; i++)
+        if (*t->mounts[i].volume)
+            out[n++] = (cay_volume_use){ t->mounts[i].volume, t->mounts[i].target, t->mounts[i].rw };
+    return n;
+}
+
+void cay__lent_close(cay__builder *b, const cay__task *t)
+{
+    for (size_t i = 0; i < t->nmounts; i++) {
+        cay__bmount *m = &t->mounts[i];
+        if (*m->volume && m->type != 'c')
+            cay__mount_forget(b->svc, m->volume);
+        m->volume[0] = 0;
+        cay__close_fd(&m->lock);
+    }
+}
+
+/* ------------------------------------------------------------------ files */
+
+/* The uppermost directory on the way that is not there yet. */
+static const char *missing(cay__builder *b, cay_sandbox *sb, const char *path)
+{
+    char up[4200];
+    bool there = true;
+    for (const char *s = strchr(path + 1, '/'); s; s = strchr(s + 1, '/')) {
+        snprintf(up, sizeof up, "%.*s", (int)(s - path), path);
+        if (cay_file_exists(sb, &b->call, up, &there, NULL) == 0 && !there)
+            return cay__arena_str(&b->mem, up);
+    }
+    return NULL;
+}
+
+/* A file that is there already stands aside until the step is over. */
+static int make_room(cay__builder *b, cay_sandbox *sb, cay__bmount *m, cay_err *err)
+{
+    cay_stat st = { .size_of = sizeof st };
+    char path[4300], id[CAY_ID_LEN + 1];
+    m->made = missing(b, sb, m->target);
+    int rc = cay_file_stat(sb, &b->call, m->target, false, &st, err);
+    if (rc == CAY_ENOENT)
+        return 0;
+    CAY_TRY(rc);
+    if (st.type == CAY_DIR)
+        return cay_fail_why(err, CAY_ETYPE, "build_copy", "%.100s is a directory, and the source is a file", m->target);
+    cay__id_make(id, 'x');
+    snprintf(m->aside, sizeof m->aside, ".%s", id);
+    snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target), m->target, m->aside);
+    rc = cay_file_rename(sb, &b->call, m->target, path, err);
+    if (rc < 0)
+        m->aside[0] = 0;
+    return rc;
+}
+
+static int place_secret(cay__builder *b, cay_sandbox *sb, cay__bmount *m, cay_err *err)
+{
+    const cay_build_secret *s = cay__mount_secret(b, m);
+    char path[300];
+    if (!s || !m->target) {
+        if (!s)
+            cay__report_say(&b->report, CAY_BUILD_WARN, false, "the secret %.60s was not given (--secret id=%.60s,src=FILE), and is not there", m->id, m->id);
+        return 0;
+    }
+    snprintf(path, sizeof path, SECRETS "/%s", m->id);
+    m->bytes = true;
+    CAY_TRY(cay_file_mkdir(sb, &b->call, SECRETS, 0755, true, err));
+    CAY_TRY(cay_file_put(sb, &b->call, path, s->value, s->len, &(cay_write){ .size = sizeof(cay_write), .mode = m->mode }, err));
+    if (m->uid || m->gid)
+        CAY_TRY(cay_file_chown(sb, &b->call, path, m->uid, m->gid, err));
+    if (!strcmp(path, m->target))
+        return 0;
+    CAY_TRY(make_room(b, sb, m, err));
+    m->placed = true;
+    if (m->made) {
+        char up[4200];
+        snprintf(up, sizeof up, "%.*s", (int)(strrchr(m->target, '/') - m->target), m->target);
+        CAY_TRY(cay_file_mkdir(sb, &b->call, up, 0755, true, err));
+    }
+    return cay_file_symlink(sb, &b->call, path, m->target, err);
+}
+
+static int own_cache(cay__builder *b, cay_sandbox *sb, const cay__bmount *m, cay_err *err)
+{
+    cay_stat st = { .size_of = sizeof st };
+    if (!m->rw)
+        return 0;
+    CAY_TRY(cay_file_stat(sb, &b->call, m->target, true, &st, err));
+    if (st.uid != m->uid || st.gid != m->gid)
+        CAY_TRY(cay_file_chown(sb, &b->call, m->target, m->uid, m->gid, err));
+    return (st.mode & 07777) != m->mode ? cay_file_chmod(sb, &b->call, m->target, m->mode, err) : 0;
+}
+
+int cay__lent_place(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *err)
+{
+    for (size_t i = 0; i < t->nmounts; i++) {
+        cay__bmount *m = &t->mounts[i];
+        int rc = 0;
+        if (m->type == 's')
+            rc = place_secret(b, sb, m, err);
+        else if (m->type != 'b')
+            rc = own_cache(b, sb, m, err);
+        else if (!m->dir && (rc = make_room(b, sb, m, err)) == 0) {
+            m->placed = true;
+            rc = cay__task_put(b, sb, m->copy, err);
+        }
+        if (rc < 0)
+            return cay_wrap(err, rc, "--mount %.60s", m->target);
+    }
+    return 0;
+}
+
+static int gone(int rc)
+{
+    return rc == CAY_ENOENT ? 0 : rc;
+}
+
+int cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err)
+{
+    /* Whatever became of the call: what was lent is taken back. */
+    int rc = 0;
+    char path[4300];
+    for (size_t i = t->nmounts; i-- > 0;) {
+        cay__bmount *m = &t->mounts[i];
+        int own = 0;
+        if (m->bytes) {
+            snprintf(path, sizeof path, SECRETS "/%s", m->id);
+            own = gone(cay_file_remove(sb, NULL, path, false, err));
+            rc = rc < 0 ? rc : own;
+        }
+        m->bytes = false;
+        if (!m->placed)
+            continue;
+        m->placed = false;
+        own = gone(cay_file_remove(sb, NULL, m->target, false, err));
+        if (own == 0 && *m->aside) {
+            snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target), m->target, m->aside);
+            own = cay_file_rename(sb, NULL, path, m->target, err);
+        }
+        cay__str_copy(path, sizeof path, m->target);
+        while (own == 0 && m->made && strlen(path) > strlen(m->made)) { /* directories that only it needed */
+            *strrchr(path, '/') = 0;
+            if (cay_file_remove(sb, NULL, path, false, NULL) < 0)
+                break;
+        }
+        m->aside[0] = 0;
+        rc = rc < 0 ? rc : own;
+    }
+    return rc;
+}
