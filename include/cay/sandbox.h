@@ -180,7 +180,7 @@ typedef struct cay_stat {
     uint64_t      inode;
     uint32_t      nlink;
     int64_t       mtime_ns;
-    char          target[256]; /* of a link, cut */
+    char          target[4096]; /* of a link, whole */
 } cay_stat;
 
 typedef struct cay_dirent {

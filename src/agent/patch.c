@@ -53,7 +53,7 @@ int cay_patch_path(const char *path, const char *root, const char *cwd, char *bu
 /* Links on the way that lead out are refused too. What a racing process does to them in between stays inside the sandbox. */
 static int follow(const target *t, const char *asked, char *path, cay_err *err)
 {
-    char part[PATH_MAX_], next[PATH_MAX_ + 256];
+    char part[PATH_MAX_], next[2 * PATH_MAX_];
     unsigned links = 0;
     for (size_t at = strlen(t->root) > 1 ? strlen(t->root) + 1 : 1; path[at - 1];) {
         size_t end = at + strcspn(path + at, "/");

@@ -184,11 +184,18 @@ int copy_tree_in(cay_sandbox *sb, const char *from, const char *to, copy_opts *o
 
 /* ------------------------------------------------------------------ outwards */
 
+/* What is to be made here. */
+typedef struct thing {
+    cay_file_type type;
+    uint32_t      mode;
+    char         *target; /* of a link */
+} thing;
+
 /* One directory's listing, held while its entries are fetched. */
 typedef struct listing {
     struct listed {
-        char    *name;
-        cay_stat st;
+        char  *name;
+        thing  is;
     } *v;
     size_t n, cap;
 } listing;
@@ -208,18 +215,20 @@ static int on_entry(const cay_dirent *e, void *arg)
         if (!l->v)
             abort();
     }
-    l->v[l->n++] = (struct listed){ cay__strdup(e->path), e->st };
+    l->v[l->n++] = (struct listed){ cay__strdup(e->path), { e->st.type, e->st.mode, e->st.type == CAY_LINK ? cay__strdup(e->st.target) : NULL } };
     return 0;
 }
 
 static void listing_clear(listing *l)
 {
-    for (size_t i = 0; i < l->n; i++)
+    for (size_t i = 0; i < l->n; i++) {
         free(l->v[i].name);
+        free(l->v[i].is.target);
+    }
     free(l->v);
 }
 
-static int file_out(cay_sandbox *sb, const char *from, const cay_stat *st, int dir, const char *name, copy_opts *o,
+static int file_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name, copy_opts *o,
                     cay_err *err)
 {
     char temp[64], id[21];
@@ -235,7 +244,7 @@ static int file_out(cay_sandbox *sb, const char *from, const cay_stat *st, int d
     mode_t mask = umask(0);
     umask(mask);
     int rc = move_bytes(src, dst, from, o->bar, err);
-    if (rc >= 0 && (fchmod(dst, st->mode & 0777 & ~mask) < 0 || renameat(dir, temp, dir, name) < 0))
+    if (rc >= 0 && (fchmod(dst, is->mode & 0777 & ~mask) < 0 || renameat(dir, temp, dir, name) < 0))
         rc = cay_fail_sys(err, CAY_ESYS, "write %s", name);
     if (rc < 0)
         unlinkat(dir, temp, 0);
@@ -244,13 +253,9 @@ static int file_out(cay_sandbox *sb, const char *from, const cay_stat *st, int d
     return rc;
 }
 
-static int link_out(cay_sandbox *sb, const char *from, const cay_stat *st, int dir, const char *name, cay_err *err)
+static int link_out(const thing *is, int dir, const char *name, cay_err *err)
 {
-    (void)sb;
-    if (strlen(st->target) + 1 >= sizeof st->target)
-        return cay_fail(err, CAY_ETOOBIG, "%s: link target too long to copy", from);
-    if (symlinkat(st->target, dir, name) < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0 &&
-        symlinkat(st->target, dir, name) == 0)
+    if (symlinkat(is->target, dir, name) < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0 && symlinkat(is->target, dir, name) == 0)
         return 0;
     struct stat have;
     if (fstatat(dir, name, &have, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISLNK(have.st_mode))
@@ -258,16 +263,14 @@ static int link_out(cay_sandbox *sb, const char *from, const cay_stat *st, int d
     return 0;
 }
 
-static int dir_out(cay_sandbox *sb, const char *from, const cay_stat *st, int dir, const char *name, unsigned depth,
-                   copy_opts *o, cay_err *err);
+static int dir_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name, unsigned depth, copy_opts *o, cay_err *err);
 
-static int entry_out(cay_sandbox *sb, const char *from, const cay_stat *st, int dir, const char *name, unsigned depth,
-                     copy_opts *o, cay_err *err)
+static int entry_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name, unsigned depth, copy_opts *o, cay_err *err)
 {
-    switch (st->type) {
-    case CAY_FILE: return file_out(sb, from, st, dir, name, o, err);
-    case CAY_LINK: return link_out(sb, from, st, dir, name, err);
-    case CAY_DIR: return dir_out(sb, from, st, dir, name, depth, o, err);
+    switch (is->type) {
+    case CAY_FILE: return file_out(sb, from, is, dir, name, o, err);
+    case CAY_LINK: return link_out(is, dir, name, err);
+    case CAY_DIR: return dir_out(sb, from, is, dir, name, depth, o, err);
     case CAY_OTHER: break;
     }
     out_note("cay: %s skipped: neither file, directory nor link", from);
@@ -275,13 +278,12 @@ static int entry_out(cay_sandbox *sb, const char *from, const cay_stat *st, int 
     return 0;
 }
 
-static int dir_out(cay_sandbox *sb, const char *from, const cay_stat *st, int dir, const char *name, unsigned depth,
-                   copy_opts *o, cay_err *err)
+static int dir_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name, unsigned depth, copy_opts *o, cay_err *err)
 {
     listing l = { 0 };
     if (depth > DEPTH)
         return cay_fail(err, CAY_ETOOBIG, "%.100s: more than %d directories deep", from, DEPTH);
-    if (mkdirat(dir, name, (st->mode & 0777) | 0700) < 0 && errno != EEXIST)
+    if (mkdirat(dir, name, (is->mode & 0777) | 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make directory %s", name);
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0));
     if (fd < 0)
@@ -293,7 +295,7 @@ static int dir_out(cay_sandbox *sb, const char *from, const cay_stat *st, int di
         char path[4096];
         rc = join(path, sizeof path, from, l.v[i].name, err);
         if (rc >= 0)
-            rc = entry_out(sb, path, &l.v[i].st, fd, l.v[i].name, depth + 1, o, err);
+            rc = entry_out(sb, path, &l.v[i].is, fd, l.v[i].name, depth + 1, o, err);
     }
     listing_clear(&l);
     return rc;
@@ -313,5 +315,5 @@ int copy_tree_out(cay_sandbox *sb, const char *from, const char *to, copy_opts *
         return cay_fail_sys(err, CAY_ESYS, "open %s", parent);
     if (st.type == CAY_FILE)
         o->bar->total = st.size;
-    return entry_out(sb, from, &st, dir, *name ? name : ".", 0, o, err);
+    return entry_out(sb, from, &(thing){ st.type, st.mode, st.target }, dir, *name ? name : ".", 0, o, err);
 }

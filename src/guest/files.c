@@ -18,7 +18,7 @@ static cay_ses_stat wire_stat(const struct stat *st)
     };
 }
 
-enum { TARGET_MAX = 255 };
+enum { TARGET_MAX = 4095 }; /* the kernel's own limit: none is cut */
 
 int cay__ses_stat(cay__ses *s)
 {

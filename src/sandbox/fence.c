@@ -16,7 +16,7 @@ const cay_fence *cay__fence_of(const cay_call *call)
 /* Every link on the way, and the last one where the call would follow it, is replaced by where it leads. */
 static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_err *err)
 {
-    char part[PATH_MAX], next[PATH_MAX + 256];
+    char part[PATH_MAX], next[2 * PATH_MAX];
     unsigned links = 0;
     for (size_t at = 1; sb->ops->stat && path[at - 1] && path[at];) {
         size_t end = at + strcspn(path + at, "/");

@@ -40,7 +40,7 @@ if cay --json create --name bad --manifest "$tmp/m.json" >"$tmp/out" 2>&1; then 
 same "nothing of it stays" "$(containers)" 1
 
 # ------------------------------------------------------------------ a workspace as a tar
-cay exec many -- sh -c 'echo changed >d1/f1; ln -s d1/f1 l; mkdir -m 700 closed; echo deep >closed/x; mkfifo pipe; printf "a b\n" >"with blank"'
+cay exec many -- sh -c 'echo changed >d1/f1; ln -s d1/f1 l; ln -s "$(printf "%0400d" 0)" far; mkdir -m 700 closed; echo deep >closed/x; mkfifo pipe; printf "a b\n" >"with blank"'
 was=$(tree many | grep -v "^./secret")
 cay snapshot many --label kept >/dev/null || bad "snapshot"
 cay exec many -- rm d1/f1
@@ -49,6 +49,7 @@ same "only the sandbox itself runs" "$(containers)" 1
 same "the tar has what the snapshot has" "$(tar -xOf "$tmp/kept.tar" ./d1/f1)" changed
 same "its root is ." "$(tar -tf "$tmp/kept.tar" | head -1)" .
 same "no pipe, nothing that passes" "$(tar -tf "$tmp/kept.tar" | grep -cE 'pipe|secret' || :)" 0
+same "a long target is whole" "$(tar -tvf "$tmp/kept.tar" | grep -o -- "-> 0*$" | tr -d "\n" | wc -c | tr -d " ")" 403
 same "modes and links" "$(tar -tvf "$tmp/kept.tar" | awk '$6 == "./closed/" || $6 == "./l" { print $1, $6, $7, $8 }')" "drwx------ ./closed/  
 lrwxrwxrwx ./l -> d1/f1"
 cay snapshot export many --format tar -o "$tmp/now.tar" >/dev/null || bad "export of a sandbox"

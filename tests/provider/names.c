@@ -41,6 +41,32 @@ static void stat_tells_kind_size_and_link(void **state)
     assert_int_equal(cay_file_symlink(S.sb, NULL, "x", "st/link", E), CAY_EEXIST);
 }
 
+static int long_target(const cay_dirent *e, void *arg)
+{
+    if (!strcmp(e->path, "long"))
+        assert_string_equal(e->st.target, arg);
+    return 0;
+}
+
+static void a_links_target_is_told_whole(void **state)
+{
+    (void)state;
+    NEED(stat);
+    NEED(symlink);
+    ERR;
+    cay_stat st = { .size_of = sizeof st };
+    char to[4001];
+    memset(to, 'x', sizeof to - 1);
+    for (size_t i = 0; i < sizeof to; i += 200)
+        to[i] = '/';
+    to[sizeof to - 1] = 0;
+    put_file("links/file", "x");
+    OK(cay_file_symlink(S.sb, NULL, to, "links/long", E));
+    OK(cay_file_stat(S.sb, NULL, "links/long", false, &st, E));
+    assert_string_equal(st.target, to);
+    OK(cay_dir_list(S.sb, NULL, "links", 1, long_target, to, E));
+}
+
 static void directories_are_made_moved_and_removed(void **state)
 {
     (void)state;
@@ -307,6 +333,7 @@ tests suite_names(size_t *n)
 {
     static const struct CMUnitTest t[] = {
         cmocka_unit_test(stat_tells_kind_size_and_link),
+    cmocka_unit_test(a_links_target_is_told_whole),
         cmocka_unit_test(directories_are_made_moved_and_removed),
         cmocka_unit_test(modes_and_owners_change),
         cmocka_unit_test(attributes_are_kept),

@@ -127,17 +127,16 @@ static bool take_stat(cay__ses_rd *r, cay_ses_stat *in, cay_stat *out)
     if (!cay__ses_take(r, in, sizeof *in))
         return false;
     mode_t t = in->mode & S_IFMT;
-    *out = (cay_stat){
-        .size_of = sizeof *out,
-        .type = t == S_IFREG ? CAY_FILE : t == S_IFDIR ? CAY_DIR : t == S_IFLNK ? CAY_LINK : CAY_OTHER,
-        .mode = in->mode & 07777,
-        .uid = in->uid,
-        .gid = in->gid,
-        .size = in->size,
-        .inode = in->inode,
-        .nlink = in->nlink,
-        .mtime_ns = in->mtime_ns,
-    };
+    out->size_of = sizeof *out; /* field by field: a page for a link's target is not cleared for each file of a list */
+    out->type = t == S_IFREG ? CAY_FILE : t == S_IFDIR ? CAY_DIR : t == S_IFLNK ? CAY_LINK : CAY_OTHER;
+    out->mode = in->mode & 07777;
+    out->uid = in->uid;
+    out->gid = in->gid;
+    out->size = in->size;
+    out->inode = in->inode;
+    out->nlink = in->nlink;
+    out->mtime_ns = in->mtime_ns;
+    out->target[0] = 0;
     return true;
 }
 
@@ -145,7 +144,8 @@ static int take_entry(cay__ses_rd *r, void *arg)
 {
     walker *w = arg;
     cay_ses_stat in;
-    cay_dirent e = { .path = w->path };
+    cay_dirent e;
+    e.path = w->path;
     if (!take_stat(r, &in, &e.st) || !cay__ses_take_path(r, in.path, w->path, CAY_SES_MAX) ||
         !cay__ses_take_str(r, in.target, e.st.target, sizeof e.st.target))
         return CAY__SES_BAD;
@@ -207,12 +207,12 @@ int cay__nf_stat(cay__sessions *s, const cay_call *call, const char *path, bool 
     cay__ses_conn c;
     struct {
         cay_ses_rep rep;
-        char        body[sizeof(cay_ses_stat) + 256];
+        char        body[sizeof(cay_ses_stat) + 4096];
     } in;
     cay_ses_rep *rep;
     cay_ses_stat w;
     cay_stat st;
-    memset(&in, 0, sizeof in);
+    in.rep = (cay_ses_rep){ 0 };
     CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
     int rc = cay__ses_next(&c, call, &ask, &in, sizeof in, &rep, NULL, err);
     if (rc < 0) {

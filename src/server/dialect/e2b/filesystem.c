@@ -61,7 +61,7 @@ json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const
 {
     char perms[11], when[40];
     const char *slash = strrchr(path, '/');
-    cay_stat to = *st;
+    cay_stat to = { .size_of = sizeof to, .type = st->type, .mode = st->mode, .uid = st->uid, .gid = st->gid, .size = st->size, .mtime_ns = st->mtime_ns };
     bool link = st->type == CAY_LINK, broken = link && cay_file_stat(sb, call, path, true, &to, NULL) < 0;
     const char *type = broken ? "FILE_TYPE_UNSPECIFIED" : to.type == CAY_DIR ? "FILE_TYPE_DIRECTORY" : to.type == CAY_FILE ? "FILE_TYPE_FILE" : "FILE_TYPE_UNSPECIFIED";
     mode_text(st, perms);
@@ -186,7 +186,7 @@ static int add_entry(const cay_dirent *e, void *arg)
 /* What a walk found is described after it: while it lasts the sandbox answers nothing else on the same connection. */
 typedef struct found {
     cay__arena  *mem;
-    cay_dirent  *v;
+    cay_dirent **v; /* each as long as its target */
     size_t       n, cap;
 } found;
 
@@ -199,8 +199,11 @@ static int keep_entry(const cay_dirent *e, void *arg)
         if (!f->v)
             abort();
     }
-    f->v[f->n] = *e;
-    f->v[f->n++].path = cay__arena_str(f->mem, e->path);
+    size_t len = offsetof(cay_dirent, st.target) + strlen(e->st.target) + 1;
+    cay_dirent *own = cay__arena_take(f->mem, len);
+    memcpy(own, e, len);
+    own->path = cay__arena_str(f->mem, e->path);
+    f->v[f->n++] = own;
     return 0;
 }
 
@@ -222,7 +225,7 @@ int e2b_fs_list(cay__req *r, cay_err *err)
     int rc = cay_dir_list(q.d.sb, &r->call, path, depth ? (unsigned)depth : 1, keep_entry, &f, err);
     listing l = { r, &q.d, path, list };
     for (size_t i = 0; rc == 0 && i < f.n; i++)
-        add_entry(&f.v[i], &l);
+        add_entry(f.v[i], &l);
     free(f.v);
     return rc < 0 ? rc : e2b_rpc_answer(r, json_pack("{s:O}", "entries", list));
 }
