@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layertool/pack.h - verbs of cay-pack, which is cay-layer with libarchive: starting that costs milliseconds that others need not pay.
+ * layertool/pack.h - verbs of cay-pack, which is cay-layer with archives.
  *
  *   pack     words, see pack.c       hex digest, items, bytes        and the layer's digest (raw); PROGRESS before; the archive goes to TOOL_FD
  *   unpack   layer                   hex digest, items, bytes        items come from TOOL_FD; META first, which has to be answered
@@ -31,9 +31,8 @@ struct writer {
     const writer_ops *ops;
     int               fd;
     unsigned          threads;
-    struct archive   *a;
-    struct archive_entry *e;
-    cay__buf          out;   /* js */
+    struct tarring   *t;     /* pack_tar.c's own */
+    cay__buf          out;   /* what waits to be written */
     cay__buf          dirs;
     uint32_t          acc;   /* base64 under way */
     unsigned          have;

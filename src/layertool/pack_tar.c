@@ -1,67 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An archive by libarchive: a snapshot's (tar.zst; cay.json first, the tree below root/, cay.sha256 last), or the Agents SDK's (plain tar of
+ * An archive as a tar (POSIX pax): a snapshot's (tar.zst; cay.json first, the tree below root/, cay.sha256 last), or the Agents SDK's (plain tar of
  * the workspace, its root "."), or an image's layer (plain tar, names without anything before them, whiteouts: image-spec layer.md).
  */
 #include "pack.h"
-#include <archive.h>
-#include <archive_entry.h>
 #include <base/fd.h>
-#include <locale.h>
+#include <net/tar.h>
 #include <stdio.h>
+#include <zstd.h>
 
-enum { BLOCKS = 256 << 10 };
+enum { FULL = 256 << 10, LEVEL = 3 };
 
-static int broken(writer *w, const char *what, cay_err *err)
+struct tarring {
+    cay__member member;
+    uint64_t    size; /* of the file under way */
+    ZSTD_CCtx  *z;    /* NULL: plain */
+    char       *room; /* of what it gives */
+    size_t      room_len;
+};
+
+/* ---- bytes out ---- */
+
+static int squeeze(writer *w, const void *p, size_t n, ZSTD_EndDirective how, cay_err *err)
 {
-    const char *why = archive_error_string(w->a);
-    errno = archive_errno(w->a);
-    return cay_fail(err, errno > 0 && errno < 4096 ? cay_code_of_errno(errno) : CAY_ESYS, "%.150s: %.100s", what, why ? why : "cannot be written");
+    struct tarring *t = w->t;
+    ZSTD_inBuffer in = { p, n, 0 };
+    size_t left;
+    do {
+        ZSTD_outBuffer out = { t->room, t->room_len, 0 };
+        left = ZSTD_compressStream2(t->z, &out, &in, how);
+        if (ZSTD_isError(left))
+            return cay_fail(err, CAY_ESYS, "compress the archive: %s", ZSTD_getErrorName(left));
+        if (out.pos && !cay__fd_write_all(w->fd, out.dst, out.pos))
+            return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    } while (in.pos < in.size || (how == ZSTD_e_end && left));
+    return 0;
 }
 
-static la_ssize_t on_write(struct archive *a, void *arg, const void *p, size_t n)
+static int put(writer *w, const void *p, size_t n, cay_err *err)
 {
-    writer *w = arg;
-    if (cay__fd_write_all(w->fd, p, n))
-        return (la_ssize_t)n;
-    archive_set_error(a, errno, "%s", strerror(errno));
-    return ARCHIVE_FATAL;
+    if (w->t->z)
+        return squeeze(w, p, n, ZSTD_e_continue, err);
+    return cay__fd_write_all(w->fd, p, n) ? 0 : cay_fail_sys(err, CAY_ESYS, "write the archive");
+}
+
+static int flush(writer *w, cay_err *err)
+{
+    if (w->out.full)
+        return cay_fail(err, CAY_ETOOBIG, "a member's name and attributes are too long");
+    CAY_TRY(put(w, w->out.data, w->out.len, err));
+    w->out.len = 0;
+    return 0;
 }
 
 static int start(writer *w, bool ours, cay_err *err)
 {
-    char n[16];
-    setlocale(LC_CTYPE, "C.UTF-8"); /* names that are not ASCII are UTF-8, or bytes */
-    w->a = archive_write_new();
-    w->e = archive_entry_new();
-    if (!w->a || !w->e)
+    w->t = cay__alloc(sizeof *w->t);
+    if (!ours)
+        return 0;
+    w->t->z = ZSTD_createCCtx();
+    w->t->room_len = ZSTD_CStreamOutSize();
+    w->t->room = cay__alloc(w->t->room_len);
+    if (!w->t->z)
         abort();
-    int rc = archive_write_set_format_pax_restricted(w->a);
-    if (rc == ARCHIVE_OK && ours)
-        rc = archive_write_add_filter_zstd(w->a);
-    snprintf(n, sizeof n, "%u", w->threads);
-    if (ours && w->threads > 1) /* without the option it is slower, not wrong */
-        (void)archive_write_set_filter_option(w->a, "zstd", "threads", n);
-    if (rc == ARCHIVE_OK)
-        rc = archive_write_set_format_option(w->a, "pax", "xattrheader", "SCHILY");
-    archive_write_set_bytes_per_block(w->a, BLOCKS);
-    archive_write_set_bytes_in_last_block(w->a, 1);
-    if (rc == ARCHIVE_OK)
-        rc = archive_write_open(w->a, w, NULL, on_write, NULL);
-    return rc == ARCHIVE_OK ? 0 : broken(w, "the archive", err);
+    size_t rc = ZSTD_CCtx_setParameter(w->t->z, ZSTD_c_compressionLevel, LEVEL);
+    if (w->threads > 1) /* a library without threads is slower, not wrong */
+        (void)ZSTD_CCtx_setParameter(w->t->z, ZSTD_c_nbWorkers, (int)w->threads);
+    return ZSTD_isError(rc) ? cay_fail(err, CAY_ESYS, "compress the archive: %s", ZSTD_getErrorName(rc)) : 0;
 }
+
+/* ---- members ---- */
 
 static int text_member(writer *w, const char *name, const char *text, cay_err *err)
 {
-    size_t n = strlen(text);
-    archive_entry_clear(w->e);
-    archive_entry_set_pathname(w->e, name);
-    archive_entry_set_filetype(w->e, AE_IFREG);
-    archive_entry_set_perm(w->e, 0644);
-    archive_entry_set_size(w->e, (la_int64_t)n);
-    if (archive_write_header(w->a, w->e) != ARCHIVE_OK || archive_write_data(w->a, text, n) != (la_ssize_t)n)
-        return broken(w, name, err);
-    return 0;
+    cay__member *m = &w->t->member;
+    *m = (cay__member){ .type = '0', .mode = 0644, .size = strlen(text) };
+    snprintf(m->name, sizeof m->name, "%s", name);
+    cay__tar_head(&w->out, m);
+    cay__buf_str(&w->out, text);
+    cay__tar_pad(&w->out, m->size);
+    return flush(w, err);
 }
 
 static int open_snapshot(writer *w, const char *meta, cay_err *err)
@@ -76,16 +94,12 @@ static int open_tar(writer *w, const char *meta, cay_err *err)
     return start(w, false, err);
 }
 
-/* root/PATH, ./PATH, or of an image PATH; in room. */
-static const char *place(const writer *w, const char *path, char room[CAY__ITEM_PATH + 8])
+/* root/PATH, ./PATH, or of an image PATH; directories end in a slash. */
+static void place(const writer *w, const char *path, bool dir, char room[CAY__TAR_NAME])
 {
-    if (w->ops->image)
-        return path;
-    const char *top = w->ops->wants_gone ? "root" : ".";
-    if (!strcmp(path, "."))
-        return top;
-    snprintf(room, CAY__ITEM_PATH + 8, "%s/%s", top, path);
-    return room;
+    const char *top = w->ops->image ? "" : w->ops->wants_gone ? "root" : ".";
+    bool root = !strcmp(path, ".");
+    snprintf(room, CAY__TAR_NAME, "%s%s%s%s", top, *top && !root ? "/" : "", root && *top ? "" : path, dir ? "/" : "");
 }
 
 /* An empty file in dir, "" for the root, that says what is hidden. */
@@ -109,37 +123,70 @@ static int image_item(writer *w, const cay__item *it, cay_err *err)
     return it->flags & CAY__ITEM_OPAQUE ? whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0, ".wh..opq", err) : 0;
 }
 
-static int item(writer *w, const cay__item *it, cay_err *err)
+/* As star, GNU tar and libarchive have them; a name with "=" in it cannot be told that way. */
+static void attribute(cay__buf *records, const char *name, const void *value, size_t len)
 {
-    char room[CAY__ITEM_PATH + 8], other[CAY__ITEM_PATH + 8];
-    struct archive_entry *e = w->e;
+    char key[300];
+    snprintf(key, sizeof key, "SCHILY.xattr.%.255s", name);
+    if (!strchr(name, '='))
+        cay__tar_record(records, key, value, len);
+}
+
+static void records_of(const writer *w, const cay__item *it, cay__buf *records)
+{
     const char *name, *value;
     size_t at = 0, len;
-    archive_entry_clear(e);
-    archive_entry_set_pathname(e, place(w, it->path, room));
-    archive_entry_set_perm(e, it->type == CAY__ITEM_GONE ? 0 : (unsigned short)it->mode);
-    archive_entry_set_uid(e, it->uid);
-    archive_entry_set_gid(e, it->gid);
-    archive_entry_set_mtime(e, it->mtime, (long)it->nsec);
-    archive_entry_set_size(e, it->type == CAY__ITEM_FILE ? (la_int64_t)it->size : 0);
-    archive_entry_set_filetype(e, it->type == CAY__ITEM_DIR ? AE_IFDIR : it->type == CAY__ITEM_LINK ? AE_IFLNK : AE_IFREG);
-    if (it->type == CAY__ITEM_LINK)
-        archive_entry_set_symlink(e, it->target);
-    if (it->type == CAY__ITEM_HARD)
-        archive_entry_set_hardlink(e, place(w, it->target, other));
+    char when[40];
+    if (it->nsec || it->mtime < 0 || it->mtime >> 33) {
+        int64_t s = it->mtime;
+        uint32_t ns = it->nsec;
+        if (s < 0 && ns) { /* the text's fraction counts away from zero */
+            s++;
+            ns = 1000000000 - ns;
+        }
+        int n = snprintf(when, sizeof when, "%s%lld.%09u", it->mtime < 0 && s == 0 ? "-" : "", (long long)s, ns);
+        cay__tar_record(records, "mtime", when, (size_t)n);
+    }
     if (it->type == CAY__ITEM_GONE)
-        archive_entry_xattr_add_entry(e, "cay.whiteout", "1", 1);
+        attribute(records, "cay.whiteout", "1", 1);
     if (it->flags & CAY__ITEM_OPAQUE)
-        archive_entry_xattr_add_entry(e, "cay.opaque", "1", 1);
+        attribute(records, "cay.opaque", "1", 1);
     while (w->ops->wants_gone && it->extra_len && cay__item_attr(it, &at, &name, &value, &len))
-        archive_entry_xattr_add_entry(e, name, value, len);
-    int rc = archive_write_header(w->a, e);
-    return rc == ARCHIVE_OK || rc == ARCHIVE_WARN ? 0 : broken(w, it->path, err);
+        attribute(records, name, value, len);
+}
+
+static int item(writer *w, const cay__item *it, cay_err *err)
+{
+    cay__member *m = &w->t->member;
+    CAY_AUTOBUF records = CAY__BUF(1u << 19);
+    bool dir = it->type == CAY__ITEM_DIR;
+    m->type = dir ? '5' : it->type == CAY__ITEM_LINK ? '2' : it->type == CAY__ITEM_HARD ? '1' : '0';
+    m->mode = it->type == CAY__ITEM_GONE ? 0 : it->mode;
+    m->uid = it->uid;
+    m->gid = it->gid;
+    m->mtime = it->mtime;
+    m->size = w->t->size = it->type == CAY__ITEM_FILE ? it->size : 0;
+    m->target[0] = 0;
+    place(w, it->path, dir, m->name);
+    if (it->type == CAY__ITEM_LINK)
+        snprintf(m->target, sizeof m->target, "%s", it->target);
+    if (it->type == CAY__ITEM_HARD)
+        place(w, it->target, false, m->target);
+    records_of(w, it, &records);
+    if (records.full)
+        return cay_fail(err, CAY_ETOOBIG, "%.150s: its attributes are too long", it->path);
+    cay__tar_head_with(&w->out, m, &records);
+    return w->out.len > FULL ? flush(w, err) : 0;
 }
 
 static int data(writer *w, const void *p, size_t n, cay_err *err)
 {
-    return archive_write_data(w->a, p, n) == (la_ssize_t)n ? 0 : broken(w, "bytes of a file", err);
+    if (n < FULL / 4) { /* small ones go together */
+        cay__buf_add(&w->out, p, n);
+        return w->out.len > FULL ? flush(w, err) : 0;
+    }
+    CAY_TRY(flush(w, err));
+    return put(w, p, n, err);
 }
 
 static int hole(writer *w, uint64_t n, cay_err *err)
@@ -152,24 +199,29 @@ static int hole(writer *w, uint64_t n, cay_err *err)
 
 static int done(writer *w, cay_err *err)
 {
-    (void)w, (void)err;
+    (void)err;
+    cay__tar_pad(&w->out, w->t->size);
     return 0;
 }
 
 static int close_any(writer *w, const char *digest, cay_err *err)
 {
-    int rc = w->ops->wants_gone && !w->ops->image ? text_member(w, "cay.sha256", digest, err) : 0;
-    if (rc == 0 && archive_write_close(w->a) != ARCHIVE_OK)
-        rc = broken(w, "the archive", err);
-    return rc;
+    static const char end[1024];
+    if (w->ops->wants_gone && !w->ops->image)
+        CAY_TRY(text_member(w, "cay.sha256", digest, err));
+    cay__buf_add(&w->out, end, sizeof end);
+    CAY_TRY(flush(w, err));
+    return w->t->z ? squeeze(w, "", 0, ZSTD_e_end, err) : 0;
 }
 
 static void drop(writer *w)
 {
-    if (w->a)
-        archive_write_fail(w->a); /* else it would be finished now, to nobody's use; after close that changes nothing */
-    archive_entry_free(w->e);
-    archive_write_free(w->a);
+    if (!w->t)
+        return;
+    ZSTD_freeCCtx(w->t->z);
+    free(w->t->room);
+    free(w->t);
+    w->t = NULL;
 }
 
 const writer_ops write_snapshot = { "snapshot", open_snapshot, item, data, hole, done, close_any, drop, true, true };

@@ -254,7 +254,7 @@ static void put_head(cay__buf *b, const cay__member *m, const char *name, uint64
 {
     head h = { .magic = "ustar", .version = { '0', '0' }, .type = type };
     memcpy(h.name, name, CAY_MIN(strlen(name), sizeof h.name));
-    memcpy(h.link, m->target, type == '2' ? CAY_MIN(strlen(m->target), sizeof h.link) : 0);
+    memcpy(h.link, m->target, type == '2' || type == '1' ? CAY_MIN(strlen(m->target), sizeof h.link) : 0);
     octal(h.mode, sizeof h.mode, m->mode & 07777);
     octal(h.uid, sizeof h.uid, m->uid < 1u << 21 ? m->uid : 0);
     octal(h.gid, sizeof h.gid, m->gid < 1u << 21 ? m->gid : 0);
@@ -266,9 +266,9 @@ static void put_head(cay__buf *b, const cay__member *m, const char *name, uint64
 }
 
 /* The length counts its own digits. */
-static void record(cay__buf *b, const char *key, const char *value)
+void cay__tar_record(cay__buf *b, const char *key, const void *value, size_t len)
 {
-    size_t body = strlen(key) + strlen(value) + 3, all = body + 1;
+    size_t body = strlen(key) + len + 3, all = body + 1;
     for (size_t digits = 1; digits < 8; digits++) {
         char text[24];
         all = body + digits;
@@ -276,7 +276,18 @@ static void record(cay__buf *b, const char *key, const char *value)
         if (strlen(text) == digits)
             break;
     }
-    cay__buf_fmt(b, "%zu %s=%s\n", all, key, value);
+    cay__buf_fmt(b, "%zu %s=", all, key);
+    cay__buf_add(b, value, len);
+    cay__buf_add(b, "\n", 1);
+}
+
+static bool utf8(const char *s)
+{
+    size_t n;
+    for (size_t left = strlen(s); left; s += n, left -= n)
+        if (!(n = cay__utf8_len(s, left)))
+            return false;
+    return true;
 }
 
 void cay__tar_pad(cay__buf *b, uint64_t size)
@@ -285,20 +296,31 @@ void cay__tar_pad(cay__buf *b, uint64_t size)
     cay__buf_add(b, zeros, (BLOCK - size % BLOCK) % BLOCK);
 }
 
-void cay__tar_head(cay__buf *b, const cay__member *m)
+void cay__tar_head_with(cay__buf *b, const cay__member *m, const cay__buf *records)
 {
     char digits[24];
-    CAY_AUTOBUF more = CAY__BUF(RECORDS_MAX);
-    if (strlen(m->name) > 100)
-        record(&more, "path", m->name);
-    if (m->type == '2' && strlen(m->target) > 100)
-        record(&more, "linkpath", m->target);
+    CAY_AUTOBUF more = CAY__BUF(1u << 20);
+    bool name = strlen(m->name) > 100, link = (m->type == '2' || m->type == '1') && strlen(m->target) > 100;
+    if ((name && !utf8(m->name)) || (link && !utf8(m->target)))
+        cay__tar_record(&more, "hdrcharset", "BINARY", 6);
+    if (name)
+        cay__tar_record(&more, "path", m->name, strlen(m->name));
+    if (link)
+        cay__tar_record(&more, "linkpath", m->target, strlen(m->target));
+    const char *size = cay__str_u64(digits, m->size);
     if (m->size >> 33)
-        record(&more, "size", cay__str_u64(digits, m->size));
+        cay__tar_record(&more, "size", size, strlen(size));
+    if (records)
+        cay__buf_add(&more, records->data, records->len);
     if (more.len) {
         put_head(b, m, "@pax", more.len, 'x');
         cay__buf_add(b, more.data, more.len);
         cay__tar_pad(b, more.len);
     }
     put_head(b, m, m->name, m->size, m->type);
+}
+
+void cay__tar_head(cay__buf *b, const cay__member *m)
+{
+    cay__tar_head_with(b, m, NULL);
 }

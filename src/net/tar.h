@@ -32,6 +32,8 @@ int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err);
 /* *n 0 at the end of the member. */
 int cay__tar_bytes(cay__tar *t, void *buf, size_t cap, size_t *n, cay_err *err);
 
-/* What does not fit the old fields goes before it as pax records. */
+/* What does not fit the old fields goes before it as pax records, and so do others that the caller has (NULL: none). */
 void cay__tar_head(cay__buf *b, const cay__member *m);
+void cay__tar_head_with(cay__buf *b, const cay__member *m, const cay__buf *records);
+void cay__tar_record(cay__buf *b, const char *key, const void *value, size_t len);
 void cay__tar_pad(cay__buf *b, uint64_t size); /* up to a whole block, after so many bytes */
