@@ -9,6 +9,7 @@
  *   skip=PATH                left out, with all that is below            raw=1        top as it is, with its digest as a layer; CAY_ENOTSUP,
  *                                                                                     "pack_redirect", when only a comparison can tell it
  *   threads=N                that compress
+ *   a-on=LAYER b-on=LAYER    /workspace is the directory behind the second descriptor with this above it, layers/o…; b has one if a has
  */
 #include "pack.h"
 #include "compare.h"
@@ -24,7 +25,7 @@
 typedef struct ask {
     const char *a[TOOL_STACK_MAX + 1], *b[TOOL_STACK_MAX + 1], *skip[SKIPS];
     size_t      na, nb, nskip;
-    const char *top, *under, *meta, *format, *raw;
+    const char *top, *under, *meta, *format, *raw, *a_on, *b_on;
     uint64_t    threads;
 } ask;
 
@@ -47,6 +48,7 @@ typedef struct pack {
     size_t   path_bytes;
     uint64_t items, bytes, said;
     bool     single; /* one id is all there is */
+    struct stat on;  /* b-on: the directory of the host; its owner is the workspace's user */
     bool     over;   /* raw: bytes of something that is left out */
     uint64_t at;     /* raw: so far in a file */
 } pack;
@@ -61,7 +63,8 @@ static int parse(tool *t, ask *q, cay_err *err)
             const char **to, **list;
             size_t      *count, most;
         } words[] = { { "top", &q->top, 0, 0, 0 },       { "under", &q->under, 0, 0, 0 }, { "meta", &q->meta, 0, 0, 0 },
-                      { "format", &q->format, 0, 0, 0 }, { "root", &t->bottom, 0, 0, 0 }, { "raw", &q->raw, 0, 0, 0 }, { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
+                      { "format", &q->format, 0, 0, 0 }, { "root", &t->bottom, 0, 0, 0 }, { "raw", &q->raw, 0, 0, 0 },
+                      { "a-on", &q->a_on, 0, 0, 0 },    { "b-on", &q->b_on, 0, 0, 0 },    { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
                       { "b", 0, q->b, &q->nb, TOOL_STACK_MAX + 1 }, { "skip", 0, q->skip, &q->nskip, SKIPS } };
         bool known = n == 7 && !strncmp(w, "threads", n) && cay__str_to_u64(v, &q->threads) && q->threads <= 64;
         for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
@@ -98,10 +101,26 @@ static uint32_t id_of(const pack *p, uint32_t id)
     return p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE : CAY_MIN(id, 65535u);
 }
 
+/* Below a directory of the host ids are the host's: its owner and the workspace's user have changed places, as they have inside (docs/workspaces.md). */
+static uint32_t on_id(const pack *p, uint32_t id, uint32_t owner)
+{
+    if (p->single || (p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536))
+        return id_of(p, id);
+    uint32_t inside = id == owner ? 1000 : p->t->root && id == 1000 ? owner : id;
+    return inside < 65536 ? inside : 65534;
+}
+
+static bool on_host(const pack *p, const char *path)
+{
+    return p->q.b_on && (p->q.under || (cay__str_starts(path, "workspace") && (!path[9] || path[9] == '/')));
+}
+
 static cay__item item_of(const pack *p, char type, const char *path, const struct stat *st)
 {
     uint32_t mode = type == CAY__ITEM_LINK ? 0777 : st->st_mode & (p->w.ops->image ? 07777 : type == CAY__ITEM_DIR ? 03777 : 0777);
-    return (cay__item){ .type = type, .path = path, .target = "", .mode = mode, .uid = id_of(p, st->st_uid), .gid = id_of(p, st->st_gid),
+    bool host = on_host(p, path);
+    return (cay__item){ .type = type, .path = path, .target = "", .mode = mode, .uid = host ? on_id(p, st->st_uid, p->on.st_uid) : id_of(p, st->st_uid),
+                        .gid = host ? on_id(p, st->st_gid, p->on.st_gid) : id_of(p, st->st_gid),
                         .mtime = st->st_mtim.tv_sec, .nsec = (uint32_t)st->st_mtim.tv_nsec, .size = (uint64_t)st->st_size, .extra = "" };
 }
 
@@ -442,7 +461,13 @@ static int raw(pack *p, digested *as_layer, cay_err *err)
 
 static int open_views(pack *p, compare *c, cay_err *err)
 {
-    CAY_AUTOFD a = -1, b = -1, top = -1;
+    CAY_AUTOFD a = -1, b = -1, top = -1, on = -1;
+    if (p->q.top && p->q.b_on)
+        return cay_fail(err, CAY_EINVAL, "pack: top excludes b-on");
+    if (p->q.b_on)
+        CAY_TRY(stack_host_dir(TOOL_FD + 1, &on, err));
+    if (on >= 0 && fstat(on, &p->on) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "look at the directory underneath");
     if (p->q.top)
         CAY_TRY(tool_layer_open(p->t, p->q.top, &top, err));
     CAY_TRY(stack_open(p->t, p->q.a, p->q.na, &a, err));
@@ -451,6 +476,10 @@ static int open_views(pack *p, compare *c, cay_err *err)
         CAY_TRY(stack_open(p->t, p->q.b, p->q.nb, &b, err));
     else if ((b = openat(a, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
         return cay_fail_sys(err, CAY_ESYS, "open a stack");
+    if (p->q.a_on)
+        CAY_TRY(stack_cover(p->t, a, "workspace", p->q.a_on, on, err));
+    if (p->q.b_on)
+        CAY_TRY(stack_cover(p->t, b, "workspace", p->q.b_on, on, err));
     view_open(&c->a, CAY_STEAL_FD(a), -1);
     view_open(&c->b, CAY_STEAL_FD(b), CAY_STEAL_FD(top));
     return 0;

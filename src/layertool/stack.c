@@ -56,6 +56,42 @@ static bool add_escaped(char *to, size_t cap, size_t *len, const char *path)
     return !*path;
 }
 
+/* A directory that the caller opened, as it is in our mount namespace: only what is of that may be shown. */
+int stack_host_dir(int given, int *fd, cay_err *err)
+{
+    char link[64], path[4096], n[21];
+    struct stat want, have;
+    cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)given), NULL);
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    path[CAY_MAX(len, 0)] = 0;
+    CAY_AUTOFD at = len > 0 ? open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (at < 0 || fstat(given, &want) < 0 || fstat(at, &have) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open the directory underneath");
+    if (want.st_dev != have.st_dev || want.st_ino != have.st_ino)
+        return cay_fail(err, CAY_EBUSY, "%.150s was moved just now; try again", path);
+    *fd = CAY_STEAL_FD(at);
+    return 0;
+}
+
+int stack_cover(tool *t, int view, const char *name, const char *layer, int dir, cay_err *err)
+{
+    char options[256], to[64], n[21];
+    CAY_AUTOFD there = -1, shown = -1;
+    CAY_TRY(tool_layer_open(t, layer, &there, err));
+    CAY_TRY(scratch(t, err));
+    CAY_AUTOFD at = openat(view, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (at < 0)
+        return cay_fail_sys(err, CAY_ESYS, "enter /%s", name);
+    cay__str_join(options, sizeof options, t->root ? "redirect_dir=nofollow" : "userxattr,redirect_dir=nofollow", ",index=off,metacopy=off,lowerdir=", layer, "/upper:/proc/self/fd/",
+                  cay__str_u64(n, (uint64_t)dir), NULL);
+    if (overlay(t, options, &shown) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "show what is above the directory");
+    cay__str_join(to, sizeof to, "/proc/self/fd/", cay__str_u64(n, (uint64_t)at), NULL);
+    char from[32];
+    cay__str_join(from, sizeof from, t->scratch, "/v", cay__str_u64(n, t->views - 1), NULL);
+    return mount(from, to, NULL, MS_BIND, NULL) < 0 ? cay_fail_sys(err, CAY_ESYS, "show /%s", name) : 0;
+}
+
 int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *err)
 {
     char options[4096];

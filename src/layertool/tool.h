@@ -77,6 +77,11 @@ bool tool_one_id(void);
  * verb needs of the host's tree it has opened before. */
 int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *err);
 
+/* What a snapshot has above a directory of the host, layers/o…/upper, and that directory, over one name of a view. dir is of stack_host_dir(), which is
+ * asked before the first view is opened. */
+int stack_cover(tool *t, int view, const char *name, const char *layer, int dir, cay_err *err);
+int stack_host_dir(int given, int *fd, cay_err *err);
+
 /* ---- diff.c ---- */
 
 /* sandboxes/ID/upper, sandboxes/ID/on/upper or, of a snapshot, layers/o…/upper; path NULL: -1. */

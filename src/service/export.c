@@ -31,6 +31,8 @@ typedef struct work {
     cay__snaprow     *snap, *since;
     cay__stack        stack, below; /* whole, and what the archive does not have */
     bool              one;          /* it has one layer */
+    char              on[PATH_MAX]; /* the directory of the host that it stands on; "": none */
+    int               on_fd;
     char              as_layer[65]; /* that layer's digest, where packing told it */
     words             w;
 } work;
@@ -125,7 +127,7 @@ static int stacks(work *k, cay_err *err)
         add(&k->w, "a=", template_);
     for (size_t i = 0; i < k->below.n; i++)
         add(&k->w, "a=", k->below.name[i]);
-    k->one = begins_with(&k->stack, &k->below) && k->stack.n == k->below.n + 1;
+    k->one = !*k->on && begins_with(&k->stack, &k->below) && k->stack.n == k->below.n + 1;
     if (k->one) {
         add(&k->w, "top=", k->stack.name[k->stack.n - 1]);
         return 0;
@@ -134,6 +136,27 @@ static int stacks(work *k, cay_err *err)
         add(&k->w, "b=", template_);
     for (size_t i = 0; i < k->stack.n; i++)
         add(&k->w, "b=", k->stack.name[i]);
+    return 0;
+}
+
+/* What was changed above a directory of the host, and the directory: elsewhere both are one workspace. */
+static int on_host(work *k, cay_err *err)
+{
+    char below[PATH_MAX] = "";
+    int64_t since;
+    CAY_TRY(cay__snap_on(&k->snap->row, k->on, sizeof k->on, &since, err));
+    if (k->since)
+        CAY_TRY(cay__snap_on(&k->since->row, below, sizeof below, &since, err));
+    if (*below && strcmp(below, k->on))
+        return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s do not stand on one directory", k->since->row.id, k->snap->row.id);
+    if (!*k->on)
+        return 0;
+    k->on_fd = open(k->on, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (k->on_fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "snapshot %s is of what was changed above %.100s", k->snap->row.id, k->on);
+    add(&k->w, "b-on=o", k->snap->row.id + 1);
+    if (*below)
+        add(&k->w, "a-on=o", k->since->row.id + 1);
     return 0;
 }
 
@@ -201,7 +224,8 @@ static int pack(work *k, int fd, cay_archived *out, cay_err *err)
 {
     cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
     cay__layer_done done = { 0 };
-    cay__layer_ask ask = { .program = "cay-pack", .verb = "pack", .args = k->w.v, .nargs = k->w.n, .fds = &fd, .nfds = 1, .fn = on_record, .arg = (void *)(uintptr_t)k->spec };
+    const int fds[] = { fd, k->on_fd };
+    cay__layer_ask ask = { .program = "cay-pack", .verb = "pack", .args = k->w.v, .nargs = k->w.n, .fds = fds, .nfds = k->on_fd >= 0 ? 2 : 1, .fn = on_record, .arg = (void *)(uintptr_t)k->spec };
     CAY_TRY(cay__layer_run(&at, k->call, &ask, &done, err));
     cay_archived got = { .size = sizeof got };
     cay__str_join(got.digest, sizeof got.digest, "sha256:", cay__rec_get_str(&done.rec), NULL);
@@ -278,17 +302,13 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     if (CAY__HAS(p->ops, opaque_layers) && !k->since)
         return cay__workspace_export(k->svc, k->call, &k->snap->row, k->spec, fd, out, err);
     CAY_TRY(cay__snap_trees(k->svc, &k->snap->row, err));
-    char on[PATH_MAX];
-    int64_t since;
-    CAY_TRY(cay__snap_on(&k->snap->row, on, sizeof on, &since, err));
-    if (*on) /* half of it is a directory of this machine */
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_on", "snapshot %s is of what was changed above %.100s; `cay diff -p` gives a patch, `cay apply` puts it there", k->snap->row.id, on);
     CAY_TRY(cay__stack_read(k->snap->row.layers, &k->stack, err));
     if (k->since)
         CAY_TRY(cay__stack_read(k->since->row.layers, &k->below, err));
     add(&k->w, "format=", formats[format].word);
     if (formats[format].workspace)
         add(&k->w, "under=workspace", "");
+    CAY_TRY(on_host(k, err));
     CAY_TRY(stacks(k, err));
     CAY_TRY(meta(k, err));
     skips(k);
@@ -302,6 +322,13 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     CAY_TRY(to_file(k, format, file, out, err));
     return copy_out(file, fd, err);
+}
+
+static void work_clear(work *k)
+{
+    cay__close_fd(&k->on_fd);
+    cay__arena_clear(&k->w.mem);
+    free(k);
 }
 
 static int copy_digest(const char *value, void *arg)
@@ -319,13 +346,14 @@ int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *sn
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     work *k = cay__alloc(sizeof *k);
-    *k = (work){ .svc = svc, .call = call, .spec = &spec, .snap = snap };
+    *k = (work){ .svc = svc, .call = call, .spec = &spec, .snap = snap, .on_fd = -1 };
     int rc = export_row(k, 0, file, &got, err);
-    cay__arena_clear(&k->w.mem);
-    free(k);
+    bool lasting = rc == 0 && !*k->on; /* a directory of the host may be another tomorrow */
+    work_clear(k);
     CAY_TRY(rc);
     cay__str_copy(digest, 72, got.digest);
-    svc->store->note_put(svc->db, CAY__NOTE_WHOLE, snap->row.id, digest, NULL); /* without it the next time takes longer */
+    if (lasting)
+        svc->store->note_put(svc->db, CAY__NOTE_WHOLE, snap->row.id, digest, NULL); /* without it the next time takes longer */
     return 0;
 }
 
@@ -364,7 +392,7 @@ int cay_service_export(cay_service *svc, const cay_call *call, const cay_export 
     if (spec.since && formats[format].workspace)
         return cay_fail_why(err, CAY_EINVAL, "archive_format", "format %s has no differences; use cay", spec.format);
     work *k = cay__alloc(sizeof *k);
-    *k = (work){ .svc = svc, .call = call, .spec = &spec };
+    *k = (work){ .svc = svc, .call = call, .spec = &spec, .on_fd = -1 };
     int rc = find(k, taken, err);
     if (rc == 0 && spec.since)
         rc = cay__snap_find(svc, spec.since, &k->since, err);
@@ -372,13 +400,12 @@ int cay_service_export(cay_service *svc, const cay_call *call, const cay_export 
     if (rc == 0)
         rc = export_row(k, format, fd, got, err);
     /* Whoever exports a difference from here later need not make all of it once more, only to name it. */
-    if (rc == 0 && !k->since && !*taken && !formats[format].workspace)
+    if (rc == 0 && !k->since && !*taken && !*k->on && !formats[format].workspace)
         svc->store->note_put(svc->db, CAY__NOTE_WHOLE, k->snap->row.id, got->digest, NULL);
     if (*taken)
         cay_snapshot_remove(svc, NULL, taken, NULL, NULL);
     free(k->snap);
     free(k->since);
-    cay__arena_clear(&k->w.mem);
-    free(k);
+    work_clear(k);
     return rc < 0 ? cay_wrap(err, rc, "export %.40s", spec.ref) : 0;
 }

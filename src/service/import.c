@@ -13,6 +13,7 @@
 #include <fetch/oneshot.h>
 #include <layer/layer.h>
 #include <layertool/pack_proto.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -58,14 +59,31 @@ static int same_content(const work *k, cay__snaprow *row, const char *id, const 
     return cay_fail_why(err, CAY_EINVAL, "parent_differs", "it was made from snapshot %s with digest %.16s…, and %s here has %.16s…", id, want, row->row.id, digest);
 }
 
+/* Of what was changed above a directory of the host only the archive is a whole to stand on. */
+static bool plain(const cay__snaprow *row)
+{
+    char dir[PATH_MAX];
+    int64_t since;
+    return cay__snap_on(&row->row, dir, sizeof dir, &since, NULL) == 0 && !*dir;
+}
+
+static int here(const work *k, const char *id, cay__snaprow **row)
+{
+    CAY_TRY(cay__snap_row(k->svc, id, row, NULL));
+    if (plain(*row))
+        return 0;
+    free(CAY_STEAL(*row));
+    return CAY_ENOENT;
+}
+
 /* The snapshot that a difference was made from: here under its own id, or under the one that its archive got. */
 static int find_parent(work *k, const char *id, const char *digest, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     if (!cay__id_valid(id, 's') || !cay__str_starts(digest, "sha256:") || strlen(digest) != 71)
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it is a difference and does not say from what, by id and digest; export it again");
-    if (cay__snap_row(k->svc, id, &row, NULL) < 0 && imported(k, id, digest, &row) < 0 && imported(k, id, "", &row) < 0)
-        return cay_fail_why(err, CAY_ENOENT, "parent_missing", "it holds what changed after snapshot %s, which is not here: import that one first", id);
+    if (here(k, id, &row) < 0 && imported(k, id, digest, &row) < 0 && imported(k, id, "", &row) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "parent_missing", "it holds what changed after snapshot %s, which is not here as a whole: import the archive of that one first", id);
     if (strcmp(row->row.state, "ready"))
         return cay_fail_why(err, CAY_EBUSY, "parent_missing", "snapshot %s is still being made; try again", row->row.id);
     CAY_TRY(same_content(k, row, id, digest, err));

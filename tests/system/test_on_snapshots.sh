@@ -54,8 +54,36 @@ ok "on that it is like a fork" same "$(see "$(c create --from first --on "$d")")
 plain=$(c create)
 c snapshot "$plain" --label plain >/dev/null
 ok "one with a workspace of its own is refused" not c create --from plain --on "$d"
-ok "an archive is refused by name" not c snapshot export first -o "$tmp/x"
-ok "naming the other ways" says "cay diff -p"
+
+# ---- archives: elsewhere the directory and what is above it are one workspace
+c snapshot "${two%% *}" --label later >/dev/null
+ok "an archive is made" c snapshot export -q first -o "$tmp/first.tar.zst"
+ok "and a difference" c snapshot export -q later --since first -o "$tmp/later.tar.zst"
+ok "which the snapshot itself, half a directory, is no ground for" not c snapshot import "$tmp/later.tar.zst"
+ok "saying which archive is" says "import the archive"
+c snapshot import "$tmp/first.tar.zst" --label moved >/dev/null
+moved=$(c create --from moved)
+ok "imported it is a workspace of its own" same "$(see "$moved")" "a=x hard=new n=new "
+ok "of its user" same "$(c exec "$moved" -- sh -c 'cd /workspace && stat -c %U . a n sub && echo w >mine && cat mine' | sort -u | tr '\n' ' ')" "user w "
+ok "with what is elsewhere" same "$(c exec "$moved" -- sh -c 'cat /home/user/h; stat -c %h /workspace/n; ls /workspace/sub')" "h
+2"
+c snapshot import "$tmp/later.tar.zst" --label moved-later >/dev/null
+ok "the difference stands on it" same "$(see "$(c create --from moved-later)")" "a=y b=two late=late "
+ok "the SDK's tar is the workspace" same "$(c snapshot export first --format tar -o - | tar -tf - | sort | tr '\n' ' ')" "./ ./a ./hard ./n ./sub/ "
+ok "and so is its JSON" same "$(c snapshot export first --format js -o - | python3 -c 'import json,sys; j=json.load(sys.stdin); print(sorted(f["path"] for f in j["files"]), j["directories"])')" "['a', 'hard', 'n'] ['sub']"
+echo more >"$d/more"
+c snapshot export later --since first -o "$tmp/other.tar.zst" >/dev/null
+ok "a directory that changed since is noticed" not c snapshot import "$tmp/other.tar.zst"
+ok "as another parent" says "import the archive"
+rm "$d/more"
+c snapshot export later --since first -o "$tmp/other.tar.zst" >/dev/null
+ok "and as the same when it is back" [ -n "$(c snapshot import "$tmp/other.tar.zst")" ]
+mv "$d" "$d.away"
+ok "without the directory there is none" not c snapshot export first -o "$tmp/none"
+ok "which is named" says "$d"
+ok "nothing is left of it" [ ! -e "$tmp/none" ]
+mv "$d.away" "$d"
+for x in moved-later moved; do c snapshot rm "$x" >/dev/null; done
 
 # ---- undo: back to it, running again, with what was applied remembered
 c exec "$id" -- sh -c 'echo z >/tmp/gone'
