@@ -6,11 +6,12 @@
  *   tree.c    walks the upper directory            stop.c    the guard that stops by signals, and continues
  *   copy.c    one file with all that belongs to it  mapped.c  which files are mapped by the processes
  *   index.c   what the last clone saw              inodes.c  a set of them
+ *   subvol.c  on btrfs: a snapshot to walk in
  *
  *     cay-clone SANDBOX LAYER [--stop]     3: the state directory   4: a connection to its keeper   5: the answer
  *                                          6: the keeper's user namespace, unless we are plain root
  *
- * Everything stands still for as long as the tree is walked, so that the layer is one moment in time. A file that has not changed
+ * Everything stands still for as long as the tree is walked (on btrfs: until a snapshot is there that can be walked), so that the layer is one moment in time. A file that has not changed
  * since the last clone is a hard link into that layer: layers are immutable, while the upper directory, whose files are
  * written in place, is never linked with. The layer appears under its name in one step. Whatever ends this program lets the
  * sandbox go on: the keeper sees its connection end.
@@ -114,6 +115,20 @@ bool copy_file(int from, const char *name, int to, const struct stat *st, enum c
 bool copy_special(int from, const char *name, int to, const struct stat *st); /* links, pipes, sockets, whiteouts */
 bool copy_looks(int from, int to, const struct stat *st);                     /* owner, attributes, mode, times of an open one */
 bool same_bytes(int a, const char *name, int b, const char *path, off_t size);
+
+/* ---- subvol.c ---- */
+
+typedef struct clone_subvol {
+    int  root, stage;    /* of the subvolume; the directory that its snapshot is in */
+    char home[4096];     /* the state directory, from there */
+    char stage_name[40];
+} clone_subvol;
+
+bool subvol_prepare(clone_subvol *s, int home, int layers, const struct stat *upper); /* before the freeze; false: there is no way */
+bool subvol_take(clone_subvol *s);
+int  subvol_open(const clone_subvol *s, const char *path, const struct stat *want); /* a directory below the state directory, as it was; -1 */
+void subvol_end(clone_subvol *s, int layers);
+void subvol_destroy(int stage); /* what a killed one left in its directory */
 
 /* ---- tree.c ---- */
 

@@ -42,6 +42,7 @@ typedef struct job {
     bool         stop;
     int          dir, layers; /* sandboxes/<id>, layers/ */
     part         root, on;    /* on.upper < 0: it stands on no directory of the host */
+    clone_subvol subvol;
     clone_answer answer;
 } job;
 
@@ -159,7 +160,8 @@ static int interrupted(job *j)
     return fail(j, CAY_EBUSY, "snapshot_interrupted", "the sandbox went on before its snapshot was complete; try again");
 }
 
-static int take(job *j, part *p, const clone_hold *h)
+/* What only those that stand still can tell. */
+static void look(part *p, const clone_hold *h)
 {
     clone_tree *t = &p->tree;
     clock_gettime(CLOCK_REALTIME, &t->fresh);
@@ -169,13 +171,19 @@ static int take(job *j, part *p, const clone_hold *h)
         t->fresh.tv_nsec += 1000000000;
     }
     mapped_files(&t->mapped, h->init, p->upper, *p->below ? "/workspace" : "");
+}
+
+/* h NULL: in a snapshot, where nothing moves. */
+static int take(job *j, part *p, const clone_hold *h)
+{
+    clone_tree *t = &p->tree;
     CAY_FAULT("clone.walk");
     if (!clone_tree_walk(t)) {
         int sys = errno;
         t->path[CAY_MIN(sizeof t->path - 1, 160u)] = 0;
         if (clone_canceled)
             return fail(j, CAY_ECANCELED, "canceled", "the snapshot was canceled");
-        if (!hold_still(h))
+        if (h && !hold_still(h))
             return interrupted(j);
         errno = sys;
         if (errno == ENAMETOOLONG)
@@ -183,7 +191,7 @@ static int take(job *j, part *p, const clone_hold *h)
         return fail(j, CAY_ESYS, "", "copy /%s", t->path);
     }
     CAY_FAULT("clone.walked");
-    return hold_still(h) ? 0 : interrupted(j);
+    return !h || hold_still(h) ? 0 : interrupted(j);
 }
 
 /* What apply wrote to the directory until now is no conflict for who goes on from here. */
@@ -220,6 +228,20 @@ static int publish_all(job *j)
     return publish(j, &j->root);
 }
 
+/* The uppers as they were at the moment of the snapshot; what is linked to and the index stay those of the living ones. */
+static bool walk_there(job *j, part *const *parts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char path[64];
+        cay__str_join(path, sizeof path, "sandboxes/", j->id, i ? "/on/upper" : "/upper", NULL);
+        int fd = subvol_open(&j->subvol, path, &parts[i]->st);
+        if (fd < 0)
+            return false;
+        parts[i]->tree.upper = fd; /* until the end of this program */
+    }
+    return true;
+}
+
 static int run(job *j)
 {
     struct stat st;
@@ -235,17 +257,28 @@ static int run(job *j)
         CAY_TRY(make_stage(j, parts[i]));
         prepare(j, parts[i]);
     }
+    bool can = subvol_prepare(&j->subvol, CLONE_HOME, j->layers, &j->root.st) && (n == 1 || j->on.st.st_dev == j->root.st.st_dev);
     int rc = hold_begin(&h, j->id, j->stop, &j->answer);
     for (size_t i = 0; rc == 0 && i < n; i++)
+        look(parts[i], &h);
+    bool there = rc == 0 && can && subvol_take(&j->subvol) && walk_there(j, parts, n);
+    if (there && !hold_still(&h))
+        rc = interrupted(j);
+    for (size_t i = 0; rc == 0 && !there && i < n; i++)
         rc = take(j, parts[i], &h);
     if (rc == 0 && n > 1)
         rc = take_applied(j);
     hold_end(&h, j->id);
     j->answer.frozen_us = (uint64_t)(h.until_us - h.since_us);
+    for (size_t i = 0; rc == 0 && there && i < n; i++)
+        rc = take(j, parts[i], NULL);
+    subvol_end(&j->subvol, j->layers);
     if (rc == 0)
         rc = publish_all(j);
     if (j->root.tree.shared || j->on.tree.shared)
         cay__str_copy(j->answer.method, sizeof j->answer.method, "reflink");
+    if (there)
+        cay__str_copy(j->answer.method, sizeof j->answer.method, "btrfs");
     j->answer.bytes = j->root.tree.bytes + j->on.tree.bytes;
     j->answer.files = j->root.tree.files + j->on.tree.files;
     return rc;
@@ -261,6 +294,7 @@ int main(int argc, char **argv)
 {
     int64_t since = cay__now_us();
     job j = { .dir = -1, .layers = -1, .root = { .index = INDEX, .below = "", .upper = -1, .stage = -1, .tree = { .base = -1, .near = -1 } },
+              .subvol = { .root = -1, .stage = -1 },
               .on = { .index = ON_INDEX, .below = "/upper", .upper = -1, .stage = -1, .tree = { .base = -1, .near = -1 } } };
 #ifdef CAY_FAULTS
     if (argc == 2 && !strcmp(argv[1], "--faults")) {

@@ -2,6 +2,7 @@
 /* remove LAYER…: out of sight by one rename, then away. */
 #include "tool.h"
 #include <base/str.h>
+#include <clone/clone.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,6 +37,8 @@ static int remove_at(tool *t, const char *name, cay_err *err)
     int fd = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "remove layer %s", name);
+    if (cay__str_starts(name, ".stage-"))
+        subvol_destroy(fd);
     CAY_TRY(remove_tree(t, fd, err));
     if (unlinkat(t->layers, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
         return cay_fail_sys(err, CAY_ESYS, "remove layer %s", name);

@@ -135,11 +135,22 @@ static int r2(const cay__storage_mount *m, cay__buf *b, const char *file, cay_er
 
 static int azure(const cay__storage_mount *m, cay__buf *b, const char *file, cay_err *err)
 {
-    (void)file, (void)err;
+    /* The account and key that Azure's documentation gives its emulator: no secret. */
+    static const char account[] = "devstoreaccount1", key[] = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    const char *endpoint = get(m, "endpoint");
+    bool emulator = cay__str_starts(endpoint, "http://") || cay__str_starts(endpoint, "https://");
+    (void)file;
+    /* Of Azure itself it is a part of the host's name. A whole URL is the emulator's, Azurite: for that rclone takes this account and key whatever it is told. */
+    if (emulator && strcmp(get(m, "account"), account))
+        return bad(m, "endpoint", "is a whole URL, which only the emulator has (account devstoreaccount1); of Azure it is blob.core.windows.net or the like", err);
+    if (emulator && *get(m, "account_key") && strcmp(get(m, "account_key"), key))
+        return bad(m, "account_key", "is not the one that Azure's emulator has", err);
     line(b, "type", "azureblob");
     line(b, "account", get(m, "account"));
     line(b, "key", get(m, "account_key"));
-    line(b, "endpoint", get(m, "endpoint"));
+    if (emulator)
+        line(b, "use_emulator", "true");
+    line(b, "endpoint", endpoint);
     if (*get(m, "identity_client_id")) {
         line(b, "use_msi", "true");
         line(b, "msi_client_id", get(m, "identity_client_id"));

@@ -86,6 +86,10 @@ static void azure(void **s)
     (void)s;
     says("azure_blob_mount", "{\"account\":\"acc\",\"container\":\"c\",\"account_key\":\"K==\",\"endpoint\":\"blob.core.windows.net\"}",
          "[sandbox_azure_blob_cabc]\ntype = azureblob\naccount = acc\nkey = K==\nendpoint = blob.core.windows.net\n", "sandbox_azure_blob_cabc:c");
+    says("azure_blob_mount", "{\"account\":\"devstoreaccount1\",\"container\":\"c\",\"endpoint\":\"http://127.0.0.1:10000/devstoreaccount1\"}",
+         "[sandbox_azure_blob_cabc]\ntype = azureblob\naccount = devstoreaccount1\nuse_emulator = true\nendpoint = http://127.0.0.1:10000/devstoreaccount1\n", "sandbox_azure_blob_cabc:c");
+    refuses("azure_blob_mount", "{\"account\":\"acc\",\"container\":\"c\",\"endpoint\":\"http://127.0.0.1:10000/acc\"}", "endpoint");
+    refuses("azure_blob_mount", "{\"account\":\"devstoreaccount1\",\"container\":\"c\",\"account_key\":\"K==\",\"endpoint\":\"http://127.0.0.1:10000/devstoreaccount1\"}", "account_key");
     says("azure_blob_mount", "{\"account\":\"acc\",\"container\":\"c\",\"identity_client_id\":\"id\"}",
          "[sandbox_azure_blob_cabc]\ntype = azureblob\naccount = acc\nuse_msi = true\nmsi_client_id = id\n", "sandbox_azure_blob_cabc:c");
 }

@@ -109,7 +109,11 @@ int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, ca
         usleep(10000);
     }
     a.method[sizeof a.method - 1] = 0;
-    *out = (cay_snapped){ .size = out->size, .method = strcmp(a.method, "reflink") ? "copy" : "reflink", .frozen_us = a.frozen_us,
+    static const char *const methods[] = { "btrfs", "reflink", "copy" };
+    size_t m = 0;
+    while (m + 1 < CAY_LEN(methods) && strcmp(a.method, methods[m]))
+        m++;
+    *out = (cay_snapped){ .size = out->size, .method = methods[m], .frozen_us = a.frozen_us,
                           .total_us = a.total_us, .bytes = a.bytes, .files = a.files };
     return 0;
 }
