@@ -95,8 +95,8 @@ struct cay_manifest {
     const char **users;
     cay__mgroup *groups;
     cay__mgrant *grants;
-    const char **allow, **acks;
-    size_t       nenv, nusers, ngroups, ngrants, nallow, nacks;
+    const char **allow, **acks, **persist;
+    size_t       nenv, nusers, ngroups, ngrants, nallow, nacks, npersist;
     bool         has_allow, sudo;
     json_t      *services; /* canonical, or NULL */
     unsigned     limit_entries, limit_files; /* 0: unlimited */
@@ -115,6 +115,9 @@ int cay__entry_path(cay__arena *mem, const char *base, const char *key, const ch
 bool cay__path_normal(const char *path, char **out);
 bool cay__path_below(const char *path, const char *dir); /* equal counts */
 /* Where a mount appears; in mem. */
+/* persist.c: what else has to be in every snapshot. */
+int cay__persist_read(cay_manifest *m, const json_t *j, cay_err *err);
+int cay__persist_check(const cay_manifest *m, cay_err *err);
 int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e, const char **out, cay_err *err);
 
 /* ------------------------------------------------------------------ reading: read.c, top.c, perms.c, base64.c */

@@ -34,6 +34,7 @@ static const words tops[] = {
                  "\"description\":\"what is put in, by path below the root\"}" },
     { "services", "{\"type\":[\"object\",\"null\"],\"additionalProperties\":{\"$ref\":\"#/$defs/service\"},\"description\":\"commands that are kept running, by name\"}" },
     { "sudo", FLAG("our own sudo is in it; only in a trusted manifest") },
+    { "extra_persisted_roots", TEXTS("what besides the root has to be in every snapshot: a home, caches") },
     { NULL, NULL },
 };
 

@@ -431,7 +431,7 @@ static const struct {
     { "version", read_version }, { "root", read_root }, { "environment", read_env }, { "users", read_users }, { "groups", read_groups },
     { "run_as", read_run_as }, { "extra_path_grants", read_grants }, { "policy", read_policy }, { "concurrency_limits", read_limits },
     { "remote_mount_command_allowlist", read_allow }, { "acknowledge_credential_exposure", read_acks }, { "entries", read_entries },
-    { "services", read_services }, { "sudo", read_sudo },
+    { "services", read_services }, { "sudo", read_sudo }, { "extra_persisted_roots", cay__persist_read },
 };
 
 const char *cay__top_field(size_t i)
@@ -451,7 +451,7 @@ int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
             i++;
         if (i == CAY_LEN(tops))
             return bad(err, "unknown_field", key, "this field is not known; there are version, root, entries, environment, users, groups, "
-                                                  "run_as, extra_path_grants, policy, services, sudo, …");
+                                                  "run_as, extra_path_grants, extra_persisted_roots, policy, services, sudo, …");
     }
     for (size_t i = 0; i < CAY_LEN(tops); i++)
         if ((v = json_object_get(o, tops[i].name)) && !json_is_null(v))
@@ -520,6 +520,7 @@ int cay_manifest_check(const cay_manifest *m, cay_err *err)
     }
     for (size_t i = 0; i < m->nacks; i++)
         CAY_TRY(check_ack(m, m->acks[i], err));
+    CAY_TRY(cay__persist_check(m, err));
     if (m->run_as && !known_user(m, m->run_as) && strcmp(m->run_as, "user") && strcmp(m->run_as, "root"))
         return bad(err, "account", m->run_as, "run_as is not among users");
     return 0;
@@ -550,6 +551,7 @@ void cay_manifest_free(cay_manifest *m)
     free(m->grants);
     free(m->allow);
     free(m->acks);
+    free(m->persist);
     json_decref(m->services);
     cay__arena_clear(&m->mem);
     free(m);

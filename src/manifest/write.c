@@ -173,6 +173,8 @@ static json_t *whole_json(const cay_manifest *m, bool secrets, bool files)
     if (m->limit_entries != 4 || m->limit_files != 4)
         json_object_set_new(o, "concurrency_limits", json_pack("{s:o,s:o}", "manifest_entries", limit_json(m->limit_entries), "local_dir_files",
                                                                limit_json(m->limit_files)));
+    if (m->npersist)
+        json_object_set_new(o, "extra_persisted_roots", texts_json(m->persist, m->npersist));
     if (m->has_allow)
         json_object_set_new(o, "remote_mount_command_allowlist", texts_json(m->allow, m->nallow));
     if (secrets)

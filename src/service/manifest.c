@@ -339,6 +339,14 @@ static int need_accounts(const cay__mani *f, const cay_provider_ops *ops, cay_er
     return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "users and groups of a manifest: provider %s has one user", ops->name);
 }
 
+/* Snapshots hold the whole root, so all that is named is in them; where there are none, nobody is promised anything. */
+static int need_snapshots(const cay__mani *f, const cay_provider_ops *ops, bool weaker, cay_err *err)
+{
+    if (!f->m->npersist || (CAY__HAS(ops, snapshot) && !weaker))
+        return 0;
+    return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "extra_persisted_roots of a manifest: %s%s keeps no snapshots", weaker ? "what stands in for provider " : "provider ", ops->name);
+}
+
 int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
     const cay__plan_ask ask = { .base = f->base, .svc = svc, .net = c->net, .want = f->done ? only_ephemeral : NULL };
@@ -374,6 +382,7 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     }
     if (f->apply)
         CAY_TRY(need_accounts(f, ops, err));
+    CAY_TRY(need_snapshots(f, ops, rc == CAY_EISOLATION, err));
     if (!c->ephemeral)
         CAY_TRY(cay__kept_put(svc, f, c->manifest, mem, &c->manifest, err));
     if (!f->apply)

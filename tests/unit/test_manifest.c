@@ -273,6 +273,23 @@ static void case_17_limits(void **s)
     assert_non_null(m);
 }
 
+static void roots_that_are_persisted(void **s)
+{
+    (void)s;
+    refused("{\"extra_persisted_roots\":\"/home\"}", "manifest_invalid", "extra_persisted_roots", "list");
+    refused("{\"extra_persisted_roots\":[\"home\"]}", "manifest_invalid", "extra_persisted_roots", "home");
+    refused("{\"extra_persisted_roots\":[\"/home/../etc\"]}", "manifest_invalid", "extra_persisted_roots", "absolute");
+    refused("{\"extra_persisted_roots\":[\"/run/x\"]}", "manifest_invalid", "extra_persisted_roots", "/run/x");
+    refused("{\"extra_persisted_roots\":[1]}", "manifest_invalid", "extra_persisted_roots", "absolute");
+    refused("{\"extraPersistedRoots\":[\"/workspace/m/x\"],\"entries\":{\"m\":{\"type\":\"mount\",\"source\":\".\",\"mount_strategy\":{\"type\":\"local_bind\"}}}}",
+            "manifest_invalid", "extra_persisted_roots", "never saved");
+    CAY_AUTOPTR(cay_manifest) m = sound("{\"extraPersistedRoots\":[\"/home/user/\",\"/var/cache\"]}");
+    CAY_AUTOFREE char *text = NULL;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_manifest_to_json(m, &text, &err), 0);
+    assert_non_null(strstr(text, "\"extra_persisted_roots\":[\"/home/user\",\"/var/cache\"]"));
+}
+
 static void case_26_subpaths(void **s)
 {
     (void)s;
@@ -598,7 +615,7 @@ static void the_schema_has_every_field(void **state)
         snprintf(m, sizeof m, "{\"%s\":null}", key);
         cay_manifest_free(sound(m));
     }
-    assert_int_equal(tops, 14);
+    assert_int_equal(tops, 15);
     json_array_foreach(json_object_get(json_object_get(json_object_get(s, "$defs"), "entry"), "oneOf"), i, k) {
         const char *type = json_string_value(json_object_get(json_object_get(json_object_get(k, "properties"), "type"), "const"));
         kinds++;
@@ -627,7 +644,7 @@ int main(void)
         cmocka_unit_test(case_6_deepest_mount_first), cmocka_unit_test(case_7_mount_paths), cmocka_unit_test(case_8_long_trees_are_cut),
         cmocka_unit_test(trees_have_aligned_comments), cmocka_unit_test(case_9_references_come_back_without_their_value),
         cmocka_unit_test(case_11_grants_need_trust), cmocka_unit_test(case_12_grants_of_everything), cmocka_unit_test(case_13_longest_grant_counts),
-        cmocka_unit_test(case_17_limits), cmocka_unit_test(case_26_subpaths), cmocka_unit_test(git_words_that_are_options),
+        cmocka_unit_test(case_17_limits), cmocka_unit_test(roots_that_are_persisted), cmocka_unit_test(case_26_subpaths), cmocka_unit_test(git_words_that_are_options),
         cmocka_unit_test(remote_entries), cmocka_unit_test(mounts_and_what_goes_with_them), cmocka_unit_test(permissions_in_three_spellings),
         cmocka_unit_test(contents), cmocka_unit_test(list_style_entries), cmocka_unit_test(entries_say_where_they_come_from_and_go), cmocka_unit_test(accounts), cmocka_unit_test(roots),
         cmocka_unit_test(builders_and_text_agree), cmocka_unit_test(changes_of_a_live_sandbox), cmocka_unit_test(limits_of_size),
