@@ -5,11 +5,18 @@
 #include "open.h"
 #include "out.h"
 #include "show.h"
+#include "waiting.h"
 #include <base/base.h>
 #include <cay/snapshot.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+
+/* The bar goes before the first id comes. */
+typedef struct forked {
+    out_json    j;
+    cli_waiting w;
+} forked;
 
 typedef struct fork_args {
     uint64_t    n, ttl_ms;
@@ -27,12 +34,13 @@ static const opt_def fork_defs[] = {
 
 static int on_fork(cay_sandbox *sb, void *arg)
 {
-    out_json *j = arg;
+    forked *f = arg;
     cay_info *info = NULL;
+    waiting_end(&f->w);
     if (!cli.json) {
         out_fmt("%s\n", cay_sandbox_id(sb));
     } else if (cay_sandbox_describe(sb, NULL, &info, NULL) == 0) {
-        show_info_json(j, info, NULL);
+        show_info_json(&f->j, info, NULL);
         cay_info_free(info);
     }
     return 0;
@@ -42,16 +50,18 @@ static int go(const fork_args *a, const char *from, cli_pairs *labels)
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    out_json j = OUT_JSON(true);
+    forked f = { .j = OUT_JSON(true) };
     cay_fork spec = { .size = sizeof spec, .n = (size_t)a->n, .name = a->name, .labels = labels->v, .ttl_ms = a->ttl_ms };
-    js_open(&j, '[');
+    js_open(&f.j, '[');
     int rc = cli_service(&svc, &err);
+    waiting_begin(&f.w, "fork", from);
     if (rc == 0)
-        rc = cay_service_fork(svc, NULL, from, &spec, on_fork, &j, &err);
-    js_close(&j, ']');
+        rc = cay_service_fork(svc, NULL, from, &spec, on_fork, &f, &err);
+    waiting_end(&f.w);
+    js_close(&f.j, ']');
     if (rc == 0 && cli.json)
-        js_flush(&j);
-    cay__buf_clear(&j.b);
+        js_flush(&f.j);
+    cay__buf_clear(&f.j.b);
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
 }
 
@@ -98,7 +108,13 @@ static int undo(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_undo(sb, NULL, a->to, &s, &err) < 0)
+    cli_waiting w;
+    if (cli_box_find(argv[0], &sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    waiting_begin(&w, "undo", argv[0]);
+    int rc = cay_sandbox_undo(sb, NULL, a->to, &s, &err);
+    waiting_end(&w);
+    if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_snapshot_print(s);
     return CLI_OK;

@@ -4,6 +4,7 @@
 #include "open.h"
 #include "out.h"
 #include "parse.h"
+#include "waiting.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/snapshot.h>
@@ -293,7 +294,14 @@ static int gc(void *opts, int argc, char **argv)
         return CLI_OK;
     (void)argc;
     (void)argv;
-    if (cli_service(&svc, &err) < 0 || (a->settle ? settle(svc, &err) : cay_service_gc(svc, NULL, &n, &err)) < 0)
+    cli_waiting w = { .end = { -1, -1 } };
+    if (!a->settle) /* that is nobody's, though it may have a terminal */
+        waiting_begin(&w, "gc", "");
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = a->settle ? settle(svc, &err) : cay_service_gc(svc, NULL, &n, &err);
+    waiting_end(&w);
+    if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
     if (a->settle)
         return CLI_OK;

@@ -5,6 +5,7 @@
 #include "open.h"
 #include "rows.h"
 #include "show.h"
+#include "waiting.h"
 #include <base/base.h>
 #include <cay/snapshot.h>
 
@@ -79,7 +80,13 @@ static int take(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     cay_snapshot_spec spec = { .size = sizeof spec, .label = a->label, .metadata = a->metadata, .quiet = a->quiet, .stop = a->stop };
     (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_snapshot(sb, NULL, &spec, &s, &err) < 0)
+    cli_waiting w;
+    if (cli_box_find(argv[0], &sb, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    waiting_begin(&w, "snapshot", argv[0]);
+    int rc = cay_sandbox_snapshot(sb, NULL, &spec, &s, &err);
+    waiting_end(&w);
+    if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_snapshot_print(s);
     return CLI_OK;

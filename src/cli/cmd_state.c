@@ -4,6 +4,7 @@
 #include "main.h"
 #include "open.h"
 #include "out.h"
+#include "waiting.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -148,7 +149,13 @@ static int from_state(const resume_args *a, box_spec *with)
     with->create.manifest_trusted = true;
     with->create.manifest_base = base && *base ? base : manifest ? "/" : NULL;
     cay_resume_state r = { .size = sizeof r, .state = text, .len = len, .with = &with->create };
-    if (cli_service(&svc, &err) < 0 || cay_service_resume_state(svc, NULL, &r, &sb, &how, &err) < 0)
+    cli_waiting w;
+    waiting_begin(&w, "resume", a->state);
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_service_resume_state(svc, NULL, &r, &sb, &how, &err);
+    waiting_end(&w);
+    if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
     return answer(sb, how);
 }
