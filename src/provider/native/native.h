@@ -41,6 +41,7 @@ typedef struct cay__nbox {
     char          reason[24];
     char          user[64]; /* who was asked for at create, for messages; "": nobody by name, or not ours */
     cay_m_boxinfo info;
+    int64_t       seen_us; /* when attach was told info, until status has given it out */
     struct wish  *wish;   /* it has not been asked for yet, or that was not answered */
 } cay__nbox;
 
