@@ -133,7 +133,7 @@ typedef struct cay_g_state {
 
 #define CAY_UNITS_MARK "\1services"
 enum { CAY_GU_START = 1, CAY_GU_STOP, CAY_GU_RESTART, CAY_GU_HOLD }; /* the first three as cay_unit_op; HOLD: none is started until SWAPPED */
-enum { CAY_GUF_WAIT = 1u << 0, CAY_GUF_SUDO = 1u << 1 }; /* they wait for START of all; init serves sudo */
+enum { CAY_GUF_WAIT = 1u << 0, CAY_GUF_SUDO = 1u << 1, CAY_GUF_EACH = 1u << 2 }; /* they wait for START of all; init serves sudo; a container's wait in each of its lives */
 
 typedef struct cay_g_units {
     uint32_t n, flags;

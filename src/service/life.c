@@ -136,10 +136,11 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
     plain.env = cay__mani_env(&f, plain.env, &spec->mem);
     CAY_TRY(cay__units_take(&plain, &spec->mem, err));
     plain.units_wait = cay__units_wait(&plain, &f);
-    CAY_TRY(cay__mounts_again(svc, &f, ops->name, &spec->mem, err));
     CAY_TRY(cay__mounts_open(svc, call, id, &f, &plain, &spec->mem, &storage, err));
     CAY_TRY(ops->start(self, call, id, &plain, box, err));
     int rc = cay__mounts_hold(&storage, ops, id, *box, call, err);
+    if (rc == 0)
+        rc = cay__mounts_inside(svc, call, id, &f, &plain, ops, *box, err);
     if (rc == 0)
         rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
     if (rc == 0)

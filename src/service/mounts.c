@@ -25,9 +25,31 @@ static bool is_storage(const cay_mount_target *t)
     return strcmp(t->strategy, "local_bind") != 0;
 }
 
+bool cay__mounts_by_engine(const cay__storage_mount *m)
+{
+    return !strcmp(cay__json_str(json_object_get(m->fields, "mount_strategy"), "type", ""), "docker_volume");
+}
+
+static int on_inside(const cay_mount_target *t, void *arg)
+{
+    *(bool *)arg |= !strcmp(t->strategy, "in_container");
+    return 0;
+}
+
+bool cay__mounts_wants_inside(const cay__mani *f, const char *provider)
+{
+    bool any = false;
+    if (f->m && cay__mounts_by_container(provider))
+        cay_manifest_mounts(f->m, on_inside, &any);
+    return any;
+}
+
 int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *err)
 {
-    if (strcmp(t->strategy, "in_container") != 0)
+    bool engine = !strcmp(t->strategy, "docker_volume");
+    if (engine && !cay__mounts_by_container(provider))
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: strategy docker_volume is for providers docker and podman; give in_container", t->entry);
+    if (!engine && strcmp(t->strategy, "in_container") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: strategy %.40s is another provider's; give in_container", t->entry, t->strategy);
     if (cay__mounts_by_container(provider)) /* its own programs do it: they are looked for when it runs */
         return 0;
@@ -115,7 +137,7 @@ const char *cay__mounts_exposed(const cay__mount_list *l, const char **entry)
 {
     static const char *const keys[] = { "secret_access_key", "account_key", "access_token", "token", "client_secret", "service_account_credentials", "config_credentials" };
     for (size_t i = 0; i < l->n; i++)
-        for (size_t k = 0; k < CAY_LEN(keys); k++)
+        for (size_t k = 0; k < CAY_LEN(keys) && !cay__mounts_by_engine(&l->m[i]); k++)
             if (json_object_get(l->m[i].fields, keys[k]) && !acknowledged(l->f->m, l->m[i].target)) {
                 *entry = l->m[i].entry;
                 return keys[k];
@@ -140,25 +162,59 @@ static int check_keys(const list *l, const cay_create *c, cay_err *err)
     return key && root ? cay__mounts_refuse(entry, key, err) : 0;
 }
 
-/* The engine gives the container what mounting needs. In no record: what asks for it is the manifest. */
-static int ask_engine(const list *l, cay_create *c, cay__arena *mem, cay_err *err)
+/* What a container itself stands on. */
+static int check_target(const cay__storage_mount *m, cay_err *err)
+{
+    static const char *const own[] = { "/.cay", "/proc", "/sys", "/dev" };
+    bool bad = !strcmp(m->target, "/");
+    for (size_t i = 0; i < CAY_LEN(own); i++)
+        bad |= cay__path_below(m->target, own[i]);
+    return bad ? cay_fail_why(err, CAY_EINVAL, "mount_target", "entry %.60s: %.120s is the system's own; mount it elsewhere", m->entry, m->target) : 0;
+}
+
+/* "kernel": mounting takes a capability alone; "fuse": /dev/fuse as well. */
+static const char *needs_of(const cay__storage_mount *m)
+{
+    const json_t *pattern = json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern");
+    bool kernel = !strcmp(cay__json_str(pattern, "type", ""), "s3files") || !strcmp(cay__json_str(pattern, "mode", ""), "nfs");
+    return kernel ? "kernel" : "fuse";
+}
+
+static int check_network(const cay__storage_mount *m, cay_err *err)
+{
+    const char *url = cay__json_str(m->fields, "endpoint_url", "");
+    if (strstr(url, "://127.") || strstr(url, "://localhost"))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: a container without a network reaches no storage; give option network=bridge", m->entry);
+}
+
+/* The engine gives the container what mounting needs, and mounts by its drivers. In no record: what asks for it is the manifest. */
+static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *mem, cay_err *err)
 {
     size_t n = 0;
     bool net = false;
+    const char *needs = NULL, *volumes;
     CAY_TRY(check_keys(l, c, err));
     for (; c->options && c->options[n].key; n++)
         net |= !strcmp(c->options[n].key, "network") && strcmp(c->options[n].value, "none") != 0;
-    for (size_t i = 0; !net && i < l->n; i++) {
-        const char *url = cay__json_str(l->m[i].fields, "endpoint_url", "");
-        if (!strstr(url, "://127.") && !strstr(url, "://localhost"))
-            return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: a container without a network reaches no storage; give option network=bridge", l->m[i].entry);
+    for (size_t i = 0; i < l->n; i++) {
+        CAY_TRY(check_target(&l->m[i], err));
+        if (cay__mounts_by_engine(&l->m[i]))
+            continue;
+        if (!net)
+            CAY_TRY(check_network(&l->m[i], err));
+        needs = needs && !strcmp(needs, "fuse") ? needs : needs_of(&l->m[i]);
     }
-    cay_pair *all = cay__arena_take(mem, (n + 2) * sizeof *all);
+    CAY_TRY(cay__mounts_volumes(l, id, &volumes));
+    cay_pair *all = cay__arena_take(mem, (n + 3) * sizeof *all);
     if (n)
         memcpy(all, c->options, n * sizeof *all);
-    all[n] = (cay_pair){ "mounts", "true" };
+    if (needs)
+        all[n++] = (cay_pair){ "mounts", needs };
+    if (*volumes)
+        all[n++] = (cay_pair){ "storage", volumes };
     c->options = all;
-    c->units_wait = c->nunits > 0; /* nobody works in it before storage is mounted */
+    c->units_wait |= needs && c->nunits > 0; /* nobody works in it before storage is mounted */
     return 0;
 }
 
@@ -172,21 +228,15 @@ int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, con
     if (!l.n)
         return 0;
     if (cay__mounts_by_container(c->provider))
-        return ask_engine(&l, c, mem, err);
+        return ask_engine(&l, id, c, mem, err);
     if (c->provider && strcmp(c->provider, "native") != 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "provider %.40s cannot show storage; use provider native", c->provider);
+    for (size_t i = 0; i < l.n; i++)
+        if (json_object_get(json_object_get(json_object_get(l.m[i].fields, "mount_strategy"), "pattern"), "config_file_path"))
+            return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.60s: config_file_path is a file of an image, for providers docker and podman; give its fields here", l.m[i].entry);
     CAY_TRY(cay__storage_open(svc->home, svc->libexec, call, id, l.m, l.n, st, err));
     add_grants(&l, st, c, mem);
     return 0;
-}
-
-int cay__mounts_again(cay_service *svc, const cay__mani *f, const char *provider, cay__arena *mem, cay_err *err)
-{
-    CAY__AUTOMOUNTS l = { .svc = svc, .f = f, .mem = mem, .err = err };
-    if (!f->m || !cay__mounts_by_container(provider))
-        return 0;
-    CAY_TRY(cay__mounts_read(&l));
-    return l.n ? cay_fail_why(err, CAY_ENOTSUP, "mount_restart", "entry %.60s: a container that mounts storage is not started again; make another from a snapshot of it, or use provider native", l.m[0].entry) : 0;
 }
 
 int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err)

@@ -20,6 +20,12 @@ int  cay__mounts_read(cay__mount_list *l);
 void cay__mounts_clear(cay__mount_list *l);
 /* Is it one whose containers mount storage themselves? */
 bool cay__mounts_by_container(const char *provider);
+/* Strategy docker_volume: a driver of the engine mounts it, before the container starts. */
+bool cay__mounts_by_engine(const cay__storage_mount *m);
+/* Does this provider's container mount some of f's itself, each time it starts? */
+bool cay__mounts_wants_inside(const cay__mani *f, const char *provider);
+/* mounts_volume.c: what a driver of the engine mounts, as [{"target":…,"read_only":…,"driver":…,"options":{…}}]; *out "" when there is none. */
+int cay__mounts_volumes(const cay__mount_list *l, const char *id, const char **out);
 /* A key of l that has to stay away from root inside, and whose it is; NULL: none has. */
 const char *cay__mounts_exposed(const cay__mount_list *l, const char **entry);
 int cay__mounts_refuse(const char *entry, const char *key, cay_err *err); /* "mount_credentials" */
@@ -28,13 +34,8 @@ bool cay__mounts_is_root(const char *user);
 /* mounts_inside.c: all of f's storage, by programs of the container that runs for c. Nobody else works in it yet. */
 int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, const cay_create *c, const cay_provider_ops *ops, void *box,
                        cay_err *err);
-/* A container that mounts storage has one life: in a second one there are files that somebody could have prepared for root. CAY_ENOTSUP, "mount_restart". */
-int cay__mounts_again(cay_service *svc, const cay__mani *f, const char *provider, cay__arena *mem, cay_err *err);
 /* Is there storage (fuse, nfs) on top at path, by the text of a mountinfo? dev: its device, as in there. */
 bool cay__mounts_seen(const char *mountinfo, const char *path, char *dev, size_t cap);
-
-/* A container that mounts storage has one life: in a second one there are files that somebody could have prepared for root. CAY_ENOTSUP, "mount_restart". */
-int cay__mounts_again(cay_service *svc, const cay__mani *f, const char *provider, cay__arena *mem, cay_err *err);
 
 /* Before anything is made: a storage mount that this host or provider cannot serve is refused, with the reason. */
 int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *err);

@@ -2,6 +2,7 @@
 /* Taking back: the sandbox stands on a snapshot again, and what it wrote since is gone. */
 #include "back.h"
 #include "diff.h"
+#include "mounts.h"
 #include "snapshot.h"
 #include <base/call.h>
 #include <base/fault.h>
@@ -169,6 +170,19 @@ static bool is_on(const cay_row *row)
     return on;
 }
 
+/* A container that mounts storage itself does so when it starts. */
+static bool mounts_inside(cay_service *svc, const cay_row *row)
+{
+    cay__spec *spec = NULL;
+    bool does = false;
+    if (cay__mounts_by_container(row->provider) && cay__spec_read(row, &spec, NULL) == 0) {
+        CAY__AUTOMANI f = { 0 };
+        does = cay__mani_prepare(svc, &spec->create, &spec->mem, &f, NULL) == 0 && cay__mounts_wants_inside(&f, row->provider);
+    }
+    cay__spec_free(spec);
+    return does;
+}
+
 int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out, cay_err *err)
 {
     CAY__OP(call, "sandbox.undo", sb->id, err);
@@ -204,6 +218,11 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
         rc = go_back(sb, call, box, &target->row, err);
     sb->ops->release(box);
     cay__close_fd(&lock);
+    bool again = rc == 0 && !started && mounts_inside(svc, &row->row);
+    if (again)
+        rc = cay_sandbox_kill(sb, call, err);
+    if (again && rc == 0)
+        rc = cay_sandbox_resume(sb, call, err);
     if (started)
         cay_sandbox_kill(sb, NULL, NULL);
 end:

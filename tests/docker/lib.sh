@@ -15,3 +15,12 @@ refused() { # WHAT REASON COMMAND…
     if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
     if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
 }
+# plugin_free NAME: sets plugin, where the engine looks for a volume driver of that name; false: the machine has one of its own, which stays what it is.
+plugin_free() {
+    plugin=/run/docker/plugins/$1.sock
+    [ "${CAY_PROVIDER-}" != podman ] || plugin=$ENGINE_DIR/$1.sock
+    mkdir -p "$(dirname "$plugin")"
+    [ ! -S "$plugin" ] || ! curl -s -o /dev/null --max-time 5 --unix-socket "$plugin" http://p/ || { echo "$plugin is the machine's own"; return 1; }
+    rm -f "$plugin"
+}
+plugin_up() { n=0; until [ -S "$plugin" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done; }

@@ -60,6 +60,35 @@ words=$(n=0; while [ $((n += 1)) -lt 40 ]; do printf '"--checkers=%d",' $n; done
 { printf '{"entries":{'; entry ro pub true 'rclone","extra_args":['"$words"'"--use-mmap"],"remote_name":"x' "$ref"; printf '}}'; } >"$tmp/words.json"
 { printf '{"entries":{'; entry ro pub true mountpoint "$ref"; printf '}}'; } >"$tmp/s3.json"
 { printf '{"entries":{'; entry ro none true rclone '"wrong-key-of-mine"'; printf '}}'; } >"$tmp/wrong.json"
+# Mode nfs, by programs that say what they were told: no kernel of ours has to know nfs. And a file of the image that says more of a remote.
+{ printf '{"entries":{'; entry ro pub true 'rclone","mode":"nfs","nfs_addr":"127.0.0.1:3049' "$ref"; printf ','; entry rw other false rclone "$ref"; printf '}}'; } >"$tmp/nfs.json" # with one that brings /dev/fuse
+{ printf '{"entries":{'; entry ro pub true 'rclone","mode":"nfs","nfs_addr":"0.0.0.0:3049' "$ref"; printf '}}'; } >"$tmp/wide.json"
+{ printf '{"entries":{'; entry ro pub true 'rclone","remote_name":"mine","config_file_path":"/etc/rclone.conf' "$ref"; printf '}}'; } >"$tmp/file.json"
+sed 's|/etc/rclone.conf|/workspace/rclone.conf|' "$tmp/file.json" >"$tmp/theirs.json"
+sed 's|"mine"|"other"|' "$tmp/file.json" >"$tmp/none.json"
+{ printf '{"entries":{'; entry /.cay/x pub true rclone "$ref" | sed 's|"/.cay/x":{|"x":{"mount_path":"/.cay/x",|'; printf '}}'; } >"$tmp/own.json"
+mkdir "$tmp/nfs"; cp "$rclone" "$tmp/nfs/rclone.real"; cp "$fusermount" "$tmp/nfs/fusermount3"; cp "$fusermount" "$tmp/nfs/fusermount"; cp "$(command -v mount)" "$tmp/nfs/mount"
+cat >"$tmp/nfs/rclone" <<'S'
+#!/bin/sh
+[ "$1 $2" = "serve nfs" ] || exec rclone.real "$@"
+echo "$*" >/run/served
+while [ "$1" != --config ]; do shift; done
+config=$2
+while [ "$1" != --addr ]; do shift; done
+for remote; do :; done
+echo "$config $remote" >/run/what
+exec rclone.real serve http --config "$config" --addr "$2" --read-only "$remote"
+S
+cat >"$tmp/nfs/mount.nfs" <<'S'
+#!/bin/sh
+echo "$*" >>/run/mounted
+case $* in *vers=4.1*) echo "protocol not supported" >&2; exit 32 ;; esac
+read -r config remote </run/what
+exec rclone.real mount --daemon --allow-other --read-only --config "$config" "$remote" "$2"
+S
+printf '[mine]\nno_check_bucket = false\n\n[another]\ntype = local\n' >"$tmp/nfs/rclone.conf"
+chmod +x "$tmp/nfs/rclone" "$tmp/nfs/mount.nfs"
+printf 'FROM %s\nCOPY rclone rclone.real fusermount3 fusermount mount /usr/bin/\nCOPY mount.nfs /usr/sbin/\nCOPY rclone.conf /etc/\n' "$CAY_DOCKER_IMAGE" >"$tmp/nfs/Dockerfile"
 printf '{"entries":{"a":{"type":"azure_blob_mount","account":"x","container":"y","account_key":%s,"mount_strategy":{"type":"in_container","pattern":{"type":"fuse"}}}}}' "$ref" >"$tmp/blob.json"
 net="--option network=cay-mounts"
 containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
@@ -67,6 +96,11 @@ containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0
 refused "rclone that the image does not have" mount_missing_tool cay --json create $net --manifest "$tmp/m.json"
 refused "mount-s3" mount_missing_tool cay --json create $net --manifest "$tmp/s3.json"
 refused "blobfuse2" mount_missing_tool cay --json create $net --manifest "$tmp/blob.json"
+refused "nfs without its programs" mount_missing_tool cay --json create $net --dockerfile "$tmp/image" --manifest "$tmp/nfs.json"
+refused "nfs where others could mount it" mount_config_invalid cay --json create $net --dockerfile "$tmp/nfs" --manifest "$tmp/wide.json"
+refused "a configuration that others could write" mount_config_invalid cay --json create $net --dockerfile "$tmp/nfs" --manifest "$tmp/theirs.json"
+refused "one without that remote" mount_config_invalid cay --json create $net --dockerfile "$tmp/nfs" --manifest "$tmp/none.json"
+refused "storage over what the container stands on" mount_target cay --json create $net --manifest "$tmp/own.json"
 refused "storage without a network" mount_config_invalid cay --json create --manifest "$tmp/m.json"
 refused "keys that root inside could read" mount_credentials cay --json create $net --user root --manifest "$tmp/m.json"
 refused "root as a number" mount_credentials cay --json create $net --user 00 --manifest "$tmp/m.json"
@@ -83,21 +117,69 @@ cay exec s -- sh -c 'echo x >ro/new' 2>/dev/null && bad "a read-only bucket is w
 cay exec s -- sh -c 'echo written >rw/w'
 n=0; until [ "$(direct cat x:other/w 2>/dev/null)" = written ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
 same "what is written comes to the bucket" "$(direct cat x:other/w)" written
-same "no key within reach" "$(cay exec s -- sh -c 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /dev/shm/.cay-mounts/* 2>/dev/null | tr "\0" "\n" | grep -c "S3[R]VER"' || :)" 0
+same "no key within reach" "$(cay exec s -- sh -c 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /.cay/mounts/* 2>/dev/null | tr "\0" "\n" | grep -c "S3[R]VER"' || :)" 0
 same "nor in the engine's record" "$(api "http://e/v1.41/containers/cay-$(cay ls -q | head -1)/json" | grep -c S3RVER || :)" 0
 cay inspect s | grep -q SYS_ADMIN && ok "inspect tells what it costs" || bad "inspect says nothing of SYS_ADMIN"
 same "others get no capability of it" "$(cay exec s -- grep CapEff /proc/self/status | tr -d '\t ')" CapEff:0000000000000000
+same "what they are told is root's" "$(cay exec s -u root -- stat -f -c %T /.cay/mounts) $(cay exec s -u root -- stat -c '%u %a' /.cay/mounts)" "tmpfs 0 700"
+cay exec s -- sh -c 'ls /.cay/mounts || touch /.cay/mounts/x || mv /.cay/mounts /.cay/m' 2>/dev/null && bad "others reach it" || ok "others do not reach it"
 seen() { n=0; until [ "$(cay exec s -- sh -c 'wc -l <seen' 2>/dev/null)" = "$1" ] || [ $((n += 1)) -gt 150 ]; do sleep 0.1; done; cay exec s -- sort -u seen; }
 same "services come after it" "$(seen 1)" first
-cay snapshot s --label saved >/dev/null
-cay create --name f --from saved >/dev/null && same "a snapshot has neither bucket nor key" "$(cay exec f -u root -- sh -c 'ls /workspace/ro /dev/shm/.cay-mounts 2>/dev/null | grep -v "^/" | grep -c . ' || :)" 0
 cay kill s >/dev/null
-refused "a second life, where others were first" mount_restart cay --json resume s
-refused "it stays stopped" sandbox_stopped cay --json exec s -- true
+id=$(cay ls -q | head -1)
+mv "$CAY_HOME/docker/$id/walls" "$tmp/walls"; : >"$CAY_HOME/docker/$id/walls" # what it was made with is not known any more: it is not gone by that
+cay resume s >/dev/null 2>"$tmp/err" || bad "resume: $(cat "$tmp/err")"
+mv "$tmp/walls" "$CAY_HOME/docker/$id/walls"
+same "mounted again when it starts again" "$(cay exec s -- cat ro/dir/one)" first
+same "and services after it" "$(seen 2)" first
+cay kill s >/dev/null
+api -X POST "http://e/v1.41/containers/cay-$id/start" >/dev/null
+cay resume s >/dev/null 2>"$tmp/err" || bad "resume: $(cat "$tmp/err")"
+same "also of one that others started" "$(seen 3) $(cay exec s -- cat ro/dir/one)" "first first"
+cay snapshot s --label saved >/dev/null
+cay create --name f --from saved >/dev/null && same "a snapshot has neither bucket nor key" "$(cay exec f -u root -- sh -c 'ls /workspace/ro /.cay/mounts 2>/dev/null | grep -v "^/" | grep -c . ' || :)" 0
+cay undo s >/dev/null 2>"$tmp/err" || bad "undo: $(cat "$tmp/err")"
+same "and after undo" "$(cay exec s -- cat ro/dir/one)" first
 cay rm -f s >/dev/null; cay rm -f f >/dev/null 2>&1 || :
+# A link that was planted in a former life, and who may read keys said so.
+cay create --name l $net --dockerfile "$tmp/image" --manifest "$tmp/deep.json" >/dev/null 2>"$tmp/err" || bad "create: $(tail -c 400 "$tmp/err")"
+same "a bucket deeper" "$(cay exec l -- cat mnt/ro/dir/one)" first
+cay exec l -- sh -c 'mv mnt old && mkdir mnt && ln -s /etc mnt/ro' || bad "no link planted"
+cay kill l >/dev/null
+refused "a link on the way" mount_failed cay --json resume l
+refused "and it stays stopped" sandbox_stopped cay --json exec l -- true
+cay rm -f l >/dev/null
 cay create --name a $net --user root --dockerfile "$tmp/image" --manifest "$tmp/ack.json" >/dev/null 2>"$tmp/err" || bad "acknowledged: $(tail -c 400 "$tmp/err")"
-same "acknowledged: root has it" "$(cay exec a -- cat ro/dir/one)" first
+cay kill a >/dev/null
+cay resume a >/dev/null 2>"$tmp/err" || bad "acknowledged once is always: $(tail -c 400 "$tmp/err")"
+same "acknowledged: root has it, in a later life, too" "$(cay exec a -- cat ro/dir/one)" first
 cay rm -f a >/dev/null
+cay create --name n $net --dockerfile "$tmp/nfs" --manifest "$tmp/nfs.json" >/dev/null 2>"$tmp/err" || bad "nfs: $(tail -c 400 "$tmp/err")"
+same "nfs: a bucket is read" "$(cay exec n -- cat ro/dir/one)" first
+same "nfs: it is tried as the SDK does, then as rclone speaks it" "$(cay exec n -u root -- sh -c 'grep -o "vers=[0-9.]*.*port=[0-9]*" /run/mounted' | sed 's/,soft.*//')" "vers=4.1,tcp,port=3049
+vers=3,tcp,port=3049,mountport=3049"
+cay exec n -u root -- grep -q -- '--read-only' /run/served && ok "nfs: the server is read-only" || bad "nfs: $(cay exec n -u root -- cat /run/served)"
+cay rm -f n >/dev/null
+cay create --name c $net --dockerfile "$tmp/nfs" --manifest "$tmp/file.json" >/dev/null 2>"$tmp/err" || bad "config_file_path: $(tail -c 400 "$tmp/err")"
+same "config_file_path: what the file says, and the manifest" "$(cay exec c -- cat ro/dir/one; cay exec c -u root -- grep -c . /.cay/mounts/0.conf)" "first11"
+cay rm -f c >/dev/null
+# The engine's own driver, which rclone is as well.
+{ printf '{"entries":{'; entry ro pub true x "$ref"; printf ','; entry rw other false x "$ref"; printf '}}'; } | sed 's|"type":"in_container","pattern":{"type":"x"}|"type":"docker_volume","driver":"rclone"|g' >"$tmp/volume.json"
+if plugin_free rclone && mkdir -p "$tmp/base" "$tmp/cache"; then
+    env -i PATH="$(dirname "$fusermount"):$PATH" HOME="$tmp" "$rclone" serve docker --socket-addr "$plugin" --base-dir "$tmp/base" --cache-dir "$tmp/cache" --forget-state </dev/null >"$tmp/plugin.log" 2>&1 &
+    driver=$!
+    trap 'kill $driver $server 2>/dev/null; for b in $(cay ls -q 2>/dev/null); do cay rm -f "$b" >/dev/null 2>&1; done; api -X DELETE http://e/v1.41/networks/cay-mounts >/dev/null; rm -f "$plugin"' EXIT
+    plugin_up
+    cay create --name v --manifest "$tmp/volume.json" >/dev/null 2>"$tmp/err" || bad "docker_volume: $(tail -c 400 "$tmp/err"; tail -c 300 "$tmp/plugin.log")"
+    same "docker_volume: a bucket is read, without a network inside" "$(cay exec v -- cat ro/dir/one)" first
+    cay exec v -- sh -c 'echo by-volume >rw/v' || bad "docker_volume is not written"
+    n=0; until [ "$(direct cat x:other/v 2>/dev/null)" = by-volume ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
+    same "docker_volume: what is written comes to the bucket" "$(direct cat x:other/v)" by-volume
+    cay exec v -- sh -c 'echo x >ro/new' 2>/dev/null && bad "docker_volume: a read-only bucket is written" || ok "docker_volume: read-only is"
+    cay inspect v | grep -q SYS_ADMIN && bad "docker_volume costs SYS_ADMIN" || ok "docker_volume costs no capability"
+    cay rm -f v >/dev/null
+    same "docker_volume: nothing is left" "$(api http://e/v1.41/volumes | grep -c '"Name":"cay-' || :)" 0
+fi
 if cay --json create $net --dockerfile "$tmp/image" --manifest "$tmp/wrong.json" >"$tmp/out" 2>&1; then
     cay exec "$(sed -n 's/.*"id": *"\([a-z2-7]*\)".*/\1/p' "$tmp/out" | head -1)" -- ls ro >/dev/null 2>&1 && bad "a wrong key opens a bucket" || ok "a wrong key opens nothing"
 else

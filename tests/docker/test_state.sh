@@ -3,6 +3,7 @@
 # test_state.sh BUILD ENGINE: what outlives a container: snapshots, forks, undo, session state; containers that others end or remove. Run by tests/docker/with.
 set -eu
 build=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
 . "$(dirname "$(realpath "$0")")/lib.sh"
 engine=${2:-docker}
 export CAY_PROVIDER="$engine"
@@ -80,10 +81,52 @@ api "http://e/v1.41/containers/cay-$one/json" | grep -q "$owner" && ok "somebody
 cay --json resume "$one" >"$ENGINE_DIR/out" 2>&1 && bad "a container that has lost its isolation is used" || ok "a container that has lost its isolation is not used: $(cut -c1-160 "$ENGINE_DIR/out")"
 grep -q sandbox_gone "$ENGINE_DIR/out" && ok "it is told as gone" || bad "told: $(cat "$ENGINE_DIR/out")"
 api "http://e/v1.41/containers/cay-$one/json" | grep -q '"Running":true' && bad "it runs" || ok "it was not started"
-api -X DELETE "http://e/v1.41/containers/cay-$one?force=true" >/dev/null
-cay rm -f "$one" >/dev/null 2>&1 || :
+api -X POST "http://e/v1.41/containers/cay-$one/start" >/dev/null
+cay rm -f "$one" >"$ENGINE_DIR/out" 2>&1 || bad "rm: $(cat "$ENGINE_DIR/out")"
+api "http://e/v1.41/containers/cay-$one/json" | grep -q "$owner" && bad "removed, and it runs on" || ok "removed is removed, whatever network it has"
+stray=caaaaaaaaaaaaaaaaaaa
+api -d "$(echo "$body" | sed "s/$one/$stray/")" "http://e/v1.41/containers/create?name=cay-$stray" >/dev/null
+cay gc >/dev/null
+api "http://e/v1.41/containers/cay-$stray/json" | grep -q "$owner" && bad "a stray that has a network stays" || ok "a stray that has a network is swept"
 cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
 same "its state makes another, shut off" "$(cay exec "$one" -- sh -c 'cat f; ls /sys/class/net' | tr '\n' ' ')" "live lo "
+
+# ------------------------------------------------------------------ storage that a driver of the engine mounts
+volume() { # OPTION: a manifest with it
+    printf '{"entries":{"b":{"type":"s3_mount","bucket":"mine","prefix":"p","access_key_id":{"type":"ref","source":"env:KEY_ID"},"secret_access_key":{"type":"ref","source":"env:KEY"},"mount_strategy":{"type":"docker_volume","driver":"mountpoint","driver_options":{"%s":"1"}}}}}' "$1" >"$ENGINE_DIR/$1.json"
+}
+volumes() { api http://e/v1.41/volumes | grep -o '"Name":"cay-[^"]*"' | wc -l; }
+export KEY=very-secret-word KEY_ID=an-id
+if plugin_free mountpoint; then
+    volume fast; volume fail; volume bucket
+    [ "$engine" = docker ] || refused "a driver that the engine has not" volume_driver_unknown cay --json create --manifest "$ENGINE_DIR/fast.json"
+    "$here/plugin.py" "$plugin" "$ENGINE_DIR/plugin" </dev/null >/dev/null 2>&1 &
+    driver=$!
+    trap 'kill $driver; rm -f "$plugin"' EXIT
+    plugin_up
+    refused "an option that says which storage it is" mount_config_invalid cay --json create --manifest "$ENGINE_DIR/bucket.json"
+    refused "one that does not mount" mount_failed cay --json create --manifest "$ENGINE_DIR/fail.json"
+    same "keys are not told" "$(grep -c very-s "$ENGINE_DIR/out" || :)" 0
+    same "nothing is left of them" "$(volumes)" 0
+    cay create --name vol --manifest "$ENGINE_DIR/fast.json" >/dev/null 2>"$ENGINE_DIR/out" || bad "create: $(cat "$ENGINE_DIR/out")"
+    v=$(cay inspect vol | sed -n 's/.*"id": *"\(c[a-z2-7]*\)".*/\1/p' | head -1)
+    same "the driver's files" "$(cay exec vol -- cat b/from)" "the driver"
+    same "what it was told" "$(cat "$ENGINE_DIR/plugin/cay-$v-0.json")" '{"access_key_id": "an-id", "bucket": "mine", "fast": "1", "prefix": "p", "secret_access_key": "very-secret-word"}'
+    cay exec vol -- sh -c 'echo x >b/new' 2>/dev/null && bad "read-only storage is written" || ok "it is read-only"
+    same "no key in the container's record, nor in ours" "$(api "http://e/v1.41/containers/$(container "$v")/json" | grep -c "$KEY" || :) $(grep -rl "$KEY" "$CAY_HOME" | wc -l)" "0 0"
+    cay snapshot vol --label volsnap >/dev/null
+    cay undo vol >/dev/null || bad "undo"
+    same "after undo, too" "$(cay exec vol -- cat b/from)" "the driver"
+    cay kill vol >/dev/null; cay resume vol >/dev/null || bad "resume"
+    same "in another life, too" "$(cay exec vol -- cat b/from) $(volumes)" "the driver 1"
+    cay rm -f vol >/dev/null; cay snapshot rm volsnap >/dev/null
+    same "it goes with the sandbox" "$(volumes)" 0
+    api -d "{\"Name\":\"cay-$v-0\",\"Labels\":{$owner,\"io.cay.sandbox\":\"$v\"}}" http://e/v1.41/volumes/create >/dev/null
+    api -d "{\"Name\":\"cay-else-0\",\"Labels\":{\"io.cay.owner\":\"00\",\"io.cay.sandbox\":\"$v\"}}" http://e/v1.41/volumes/create >/dev/null
+    cay gc >/dev/null
+    same "a stray is swept, another's is not" "$(api http://e/v1.41/volumes | grep -o '"Name":"cay-[^"]*"')" '"Name":"cay-else-0"'
+    api -X DELETE http://e/v1.41/volumes/cay-else-0 >/dev/null
+fi
 
 # ------------------------------------------------------------------ killed over undo
 cay exec "$two" -- sh -c 'echo later > f'

@@ -6,8 +6,10 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <guest/proto.h>
 #include <provider/docker/box.h>
 #include <provider/docker/docker.h>
+#include <provider/docker/relay.h>
 #include <provider/local/box.h>
 #include <signal.h>
 #include <stdio.h>
@@ -190,6 +192,70 @@ static void the_users_group_is_told(void **state)
         assert_string_equal(b.data, rows[i].want);
         json_decref(image.config);
     }
+}
+
+/* Memory of root's in each life, and services that wait in each for what is mounted. */
+static void storage_is_roots_alone(void **state)
+{
+    (void)state;
+    static const char *const argv[] = { "true", NULL };
+    const cay_unit u = { .size = sizeof u, .name = "web", .argv = argv };
+    for (int storage = 0; storage < 2; storage++) {
+        const cay_pair p[] = { { "image", "x" }, { "read_only", "true" }, { storage ? "mounts" : NULL, "true" }, { NULL, NULL } };
+        cay_create c = { .size = sizeof c, .options = p, .units = &u, .nunits = 1 };
+        CAY_AUTOJSON *j = spec_of(&c, p);
+        const json_t *memory = json_object_get(json_object_get(j, "HostConfig"), "Tmpfs");
+        const char *place_is = cay__json_str(memory, CAY__PID1_PLACE, "");
+        assert_int_equal(strstr(place_is, "mode=0700") != NULL, storage);
+        assert_int_equal(json_object_size(memory), 4 + storage);
+        cay_err err = CAY_ERR_INIT;
+        CAY_AUTOBUF b = CAY__BUF(65536);
+        cay_g_units head;
+        cay__docker_image image = { .config = NULL };
+        assert_int_equal(cay__docker_config(&c, &image, &b, &err), 0);
+        const char *mark = memmem(b.data, b.len, CAY_UNITS_MARK, sizeof CAY_UNITS_MARK);
+        assert_non_null(mark);
+        memcpy(&head, mark + sizeof CAY_UNITS_MARK, sizeof head);
+        assert_int_equal(head.flags, storage ? CAY_GUF_WAIT | CAY_GUF_EACH : 0);
+    }
+}
+
+static void no_link_leads_storage_astray(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/cay-attach.XXXXXX", path[64];
+    struct stat a, b;
+    assert_non_null(mkdtemp(dir));
+    CAY_AUTOFD root = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(root, "w", 0755), 0);
+    assert_int_equal(mkdirat(root, "etc", 0755), 0);
+    assert_int_equal(symlinkat("../etc", root, "w/link"), 0);
+    assert_int_equal(symlinkat("../etc/none", root, "w/dangling"), 0);
+    CAY_AUTOFD file = openat(root, "w/file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    static const char *const wrong[] = { "/w/link", "/w/link/in", "w/dangling", "/w/file", "/w/file/in", "/w/../etc", "/w/./x" };
+    for (size_t i = 0; i < CAY_LEN(wrong); i++) {
+        errno = 0;
+        assert_int_equal(cay__attach_open(root, wrong[i]), -1);
+        assert_true(errno == ENOTDIR || errno == ELOOP);
+    }
+    assert_int_equal(faccessat(root, "etc/in", F_OK, 0), -1);
+    CAY_AUTOFD made = cay__attach_open(root, "/w//a/b");
+    assert_int_equal(fstat(made, &a), 0);
+    assert_int_equal(fstatat(root, "w/a/b", &b, AT_SYMLINK_NOFOLLOW), 0);
+    assert_true(a.st_ino == b.st_ino && S_ISDIR(b.st_mode));
+    static const char *const all[] = { "w/a/b", "w/a", "w/link", "w/dangling", "w/file", "w", "etc" };
+    for (size_t i = 0; i < CAY_LEN(all); i++)
+        assert_true(unlinkat(root, all[i], 0) == 0 || unlinkat(root, all[i], AT_REMOVEDIR) == 0);
+    snprintf(path, sizeof path, "%s", dir);
+    assert_int_equal(rmdir(path), 0);
+}
+
+/* Who is not root is told nothing more: the place is not there on this machine. */
+static void storage_needs_the_engines_place(void **state)
+{
+    (void)state;
+    char *const make[] = { "cay-pid1", "storage", "make", "m0", NULL };
+    assert_int_equal(cay__attach_main(4, (char **)make), CAY__ATTACH_PLACE);
 }
 
 static void bad_options_are_named(void **state)
@@ -661,6 +727,7 @@ int main(void)
         cmocka_unit_test(record_waits_for_no_pipe), cmocka_unit_test(nothing_said_is_safe),
         cmocka_unit_test(options_become_members),
         cmocka_unit_test(images_are_listed_for_tenants), cmocka_unit_test(one_image_or_one_dockerfile), cmocka_unit_test(the_users_group_is_told),
+        cmocka_unit_test(storage_is_roots_alone), cmocka_unit_test(no_link_leads_storage_astray), cmocka_unit_test(storage_needs_the_engines_place),
         cmocka_unit_test(bad_options_are_named),
         cmocka_unit_test(what_opens_the_wall_is_refused),
         cmocka_unit_test(what_an_engine_cannot_keep_is_refused),

@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <service/mounts.h>
+#include <service/mounts_inside.h>
 #include <cmocka.h>
 
 static cay_err err;
@@ -196,12 +196,89 @@ static void root_has_many_names(void **s)
         assert_false(cay__mounts_is_root(others[i]));
 }
 
+static void a_section_gets_what_the_manifest_says(void **s)
+{
+    (void)s;
+    static const char ours[] = "[mine]\ntype = s3\nkey = k\n";
+    static const struct {
+        const char *theirs, *whole; /* NULL: it has none */
+    } rows[] = {
+        { "[mine]\nregion = x\n", "[mine]\nregion = x\ntype = s3\nkey = k\n" },
+        { "# x\n [mine] \r\na = b\n[other]\nc = d\n", "# x\n [mine] \r\na = b\ntype = s3\nkey = k\n[other]\nc = d\n" },
+        { "[mine]", "[mine]\ntype = s3\nkey = k\n" },
+        { "[other]\nx = [mine]\n", NULL },
+        { "[mine2]\n[min]\n", NULL },
+        { "", NULL },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        CAY_AUTOBUF b = CAY__BUF(4096);
+        assert_int_equal(cay__inside_section(rows[i].theirs, ours, &b), rows[i].whole != NULL);
+        if (rows[i].whole)
+            assert_non_null(strstr(b.data, rows[i].whole));
+    }
+}
+
+static void nfs_is_served_to_the_loopback(void **s)
+{
+    (void)s;
+    static const char *const good[] = { "127.0.0.1:2049", "127.9.9.9:1" }, *const wrong[] = { "0.0.0.0:2049", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "localhost:2049", ":2049", "1270.0.1:5", "" };
+    unsigned port = 0;
+    for (size_t i = 0; i < CAY_LEN(good); i++)
+        assert_true(cay__inside_addr(good[i], &port) && port == (i ? 1 : 2049));
+    for (size_t i = 0; i < CAY_LEN(wrong); i++)
+        assert_false(cay__inside_addr(wrong[i], &port));
+}
+
+/* What the engine's driver is told of each kind. */
+static void drivers_are_told_by_their_names(void **s)
+{
+    (void)s;
+    static const struct {
+        const char *type, *fields, *has; /* has NULL: refused */
+    } rows[] = {
+        { "s3_mount", "{\"bucket\":\"b\",\"prefix\":\"/p\",\"access_key_id\":\"i\",\"secret_access_key\":\"k\",\"endpoint_url\":\"http://x\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"rclone\",\"driver_options\":{\"umask\":\"077\"}}}",
+          "type=s3 path=b/p s3-provider=AWS s3-access-key-id=i s3-secret-access-key=k s3-endpoint=http://x allow-other=true umask=077" },
+        { "gcs_mount", "{\"bucket\":\"b\",\"service_account_file\":\"/f\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"rclone\"}}", "path=b gcs-service-account-file=/f" },
+        { "gcs_mount", "{\"bucket\":\"b\",\"access_id\":\"i\",\"secret_access_key\":\"k\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"mountpoint\"}}",
+          "bucket=b access_key_id=i secret_access_key=k endpoint_url=https://storage.googleapis.com" },
+        { "r2_mount", "{\"bucket\":\"b\",\"account_id\":\"ac\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"rclone\"}}", "type=s3 s3-provider=Cloudflare s3-endpoint=https://ac.r2.cloudflarestorage.com" },
+        { "azure_blob_mount", "{\"account\":\"a\",\"container\":\"c\",\"account_key\":\"k\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"rclone\"}}", "type=azureblob path=c azureblob-account=a azureblob-key=k" },
+        { "box_mount", "{\"path\":\"d\",\"config_credentials\":\"{}\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"rclone\"}}", "type=box path=d box-config-credentials={}" },
+        { "s3_mount", "{\"bucket\":\"b\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"rclone\",\"driver_options\":{\"type\":\"local\"}}}", NULL },
+        { "s3_mount", "{\"bucket\":\"b\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"mountpoint\",\"driver_options\":{\"bucket\":\"x\"}}}", NULL },
+        { "s3_mount", "{\"bucket\":\"b\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"local\"}}", NULL },
+        { "s3_mount", "{\"bucket\":\"b\\nx\",\"mount_strategy\":{\"type\":\"docker_volume\",\"driver\":\"mountpoint\"}}", NULL },
+    };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+        CAY__AUTOMOUNTS l = { .mem = &mem, .err = &err, .n = 1 };
+        CAY_AUTOJSON *list = NULL;
+        const char *text = NULL;
+        char pair[256];
+        l.m[0] = (cay__storage_mount){ .type = rows[i].type, .target = "/w", .entry = "e", .fields = json_loads(rows[i].fields, 0, NULL) };
+        assert_non_null(l.m[0].fields);
+        int rc = cay__mounts_volumes(&l, "cid", &text);
+        assert_int_equal(rc, rows[i].has ? 0 : CAY_EINVAL);
+        if (!rows[i].has)
+            continue;
+        list = json_loads(text, 0, NULL);
+        const json_t *o = json_object_get(json_array_get(list, 0), "options");
+        for (const char *at = rows[i].has ? rows[i].has : ""; *at; at += strcspn(at, " "), at += *at == ' ') {
+            snprintf(pair, sizeof pair, "%.*s", (int)strcspn(at, " "), at);
+            *strchr(pair, '=') = 0;
+            assert_string_equal(cay__json_str(o, pair, "none"), pair + strlen(pair) + 1);
+        }
+        assert_null(json_object_get(o, "box-box-config-file"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(s3), cmocka_unit_test(gcs), cmocka_unit_test(r2), cmocka_unit_test(azure), cmocka_unit_test(box), cmocka_unit_test(s3_files),
         cmocka_unit_test(nothing_smuggles_a_line), cmocka_unit_test(arguments), cmocka_unit_test(secrets_are_cut_out_of_messages),
         cmocka_unit_test(what_is_mounted_is_read_from_its_column), cmocka_unit_test(root_has_many_names),
+        cmocka_unit_test(a_section_gets_what_the_manifest_says), cmocka_unit_test(nfs_is_served_to_the_loopback), cmocka_unit_test(drivers_are_told_by_their_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,7 +148,7 @@ static local_meta first_meta(const cay_create *spec)
 }
 
 /* Under a name of its own first, so that a box is whole or not there. */
-static int make_dir(cay__docker *d, const char *id, const cay_create *spec, const cay__docker_walls *walls, const cay__docker_image *image, json_t *body,
+static int make_dir(cay__docker *d, const char *id, const cay_create *spec, const cay__docker_walls *walls, const cay__docker_image *image, json_t *body, bool volumes,
                     cay_err *err)
 {
     char tmp[40], ctl[48];
@@ -170,6 +170,8 @@ static int make_dir(cay__docker *d, const char *id, const cay_create *spec, cons
         rc = cay__docker_walls_save(top, walls, err);
     if (rc == 0)
         rc = cay__docker_request_write(top, image, body, err);
+    if (rc == 0 && volumes)
+        rc = cay__docker_volumes_mark(top, err);
     if (rc == 0 && renameat2(d->boxes, tmp, d->boxes, id, RENAME_NOREPLACE) < 0 && errno != EEXIST)
         rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
     cay__fs_remove(&boxes, tmp, true);
@@ -248,7 +250,7 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     CAY_TRY(cay__docker_engine(d, &e, err));
     CAY_TRY(cay__engine_meet(e, call, &info, err));
     CAY_TRY(cay__docker_check(spec, &o, info, err));
-    if (o.mounts && !far && access("/dev/fuse", F_OK) < 0)
+    if (o.fuse && !far && access("/dev/fuse", F_OK) < 0)
         return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "storage inside of a container needs /dev/fuse, which this machine does not have: modprobe fuse");
     if (far)
         CAY_TRY(cay__docker_far_check(&o, info, err));
@@ -276,11 +278,13 @@ static int create(cay__docker *d, const cay_call *call, const char *id, const ca
     json_t *body = NULL;
     cay__docker_image image = { 0 };
     cay__docker_walls walls = { .far = far };
+    cay__docker_options o;
+    CAY_TRY(cay__docker_options_read(spec, &o, err));
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
     int rc = prepare(d, call, id, spec, &body, &image, &walls, err);
     if (rc == 0 && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        rc = make_dir(d, id, spec, &walls, &image, body, err);
+        rc = make_dir(d, id, spec, &walls, &image, body, o.storage != NULL, err);
     cay__docker_image_clear(&image);
     if (rc == 0)
         rc = cay__docker_box_open(d, id, &b, err);
@@ -289,10 +293,14 @@ static int create(cay__docker *d, const cay_call *call, const char *id, const ca
         return rc;
     }
     bool runs = false;
-    rc = make_container(b, call, body, &runs, err);
+    rc = cay__docker_volumes_make(b, call, o.storage, err);
+    if (rc == 0)
+        rc = make_container(b, call, CAY_STEAL(body), &runs, err);
+    json_decref(body);
     if (rc == 0)
         rc = cay__docker_bring_up(b, call, spec, runs, err);
     if (rc < 0) { /* nothing half-made stays, whatever became of the caller's time */
+        cay__docker_volumes_redact(o.storage, err);
         cay_call undo = { .size = sizeof undo, .deadline_ms = cay__now_ms() + 20000 };
         cay__docker_release(b);
         cay__docker_remove(d, &undo, id, NULL);
@@ -333,7 +341,10 @@ int cay__docker_start(void *self, const cay_call *call, const char *id, const ca
     int rc = cay__docker_look(b, call, &v, err);
     if (rc == 0) {
         json_decref(v.all);
-        if (v.state == CAY_STOPPED)
+        /* Storage is mounted before anybody works in it: one that others started begins anew. */
+        if (v.state != CAY_STOPPED && cay__docker_storage(spec) && (rc = cay__docker_stop(b, call, err)) == 0)
+            v.state = CAY_STOPPED;
+        if (rc == 0 && v.state == CAY_STOPPED)
             rc = cay__local_meta_write(b->ctl, &m, err);
     }
     if (rc == 0 && v.state == CAY_STOPPED)
@@ -381,6 +392,7 @@ int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay
     CAY_TRY(remove_container(d, call, id, err));
     if (d->engine)
         cay__docker_remove_others(d, call, id);
+    cay__docker_volumes_remove(d, call, id);
     CAY_FAULT("docker.removed");
     cay__str_join(gone, sizeof gone, ".old-", id, NULL);
     cay__str_join(up, sizeof up, CAY__DOCKER_UP "/", id, NULL);

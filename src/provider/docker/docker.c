@@ -359,7 +359,7 @@ static int docker_gc(void *self, const cay_call *call, int (*known)(const char *
     if (d->engine)
         reap(&s, NULL); /* one that is down is asked the next time */
     if (d->engine)
-        s.removed += cay__docker_layers_reap(d, call);
+        s.removed += cay__docker_layers_reap(d, call) + cay__docker_volumes_reap(d, call);
     *removed = s.removed;
     return 0;
 }

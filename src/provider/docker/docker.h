@@ -6,6 +6,7 @@
  *   image.c   found, pulled, judged     build.c   built of a Dockerfile    auth.c     who pulls
  *   spec.c    a request as a container
  *   box.c     one sandbox's life        reach.c   the way to its pid 1     docker.c   the tables; all sandboxes
+ *   volume.c  storage that the engine mounts
  *   walls.c   what it is worth          where.c   where an engine is       pid1.c     cay-pid1: what answers inside
  *   far.c     the way without a shared directory: tunnel.c and demux.c over the engine's exec, to relay.c, cay-pid1's other end
  *
@@ -54,9 +55,12 @@ void cay__docker_know(cay__docker *d, const cay__engine_info *info);
 typedef struct cay__docker_options {
     const char *transport, *image, *pull, *network, *publish, *cap_add, *seccomp, *runtime, *volumes, *platform, *dockerfile, *build_args;
     bool        read_only;
-    bool        mounts; /* its manifest has storage: mounting needs /dev/fuse and SYS_ADMIN */
+    /* The service's own words, in no list of a request's: */
+    bool        mounts, fuse; /* its manifest has storage that is mounted inside: that needs SYS_ADMIN; and /dev/fuse */
+    const char *storage;      /* its manifest has storage that the engine mounts: JSON, volume.c */
 } cay__docker_options;
 extern const char *const cay__docker_option_names[];
+bool cay__docker_storage(const cay_create *c); /* the service's word mounts is there */
 int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err);
 
 /* image.c */

@@ -10,6 +10,8 @@ static const struct {
     const char *reason, *remedy;
     int         status; /* only with this one; 0: with any */
 } known[] = {
+    { "volumedriver.", CAY_ESYS, "mount_failed", "look at what the volume driver logs" },
+    { "error while mounting volume", CAY_ESYS, "mount_failed", "look at what the volume driver logs" },
     { "the container name", CAY_ESTATE, "engine_conflict", "a container of that name is there already", 0 },
     { "port is already allocated", CAY_EBUSY, "port_taken", "choose another host port, or none to get a free one" },
     { "address already in use", CAY_EBUSY, "port_taken", "choose another host port, or none to get a free one" },
@@ -25,6 +27,7 @@ static const struct {
     { "no such host", CAY_EUPSTREAM, "registry_unreachable", "look at the registry's name and the engine's network" },
     { "connection refused", CAY_EUPSTREAM, "registry_unreachable", "look at the registry's name and the engine's network" },
     { "plugin \"", CAY_ENOENT, "volume_driver_unknown", "install the volume driver, or use driver local" },
+    { "volume plugin", CAY_ENOENT, "volume_driver_unknown", "install the volume driver, or use driver local" },
     { "error looking up volume", CAY_ENOENT, "volume_driver_unknown", "install the volume driver, or use driver local" },
     { "network not found", CAY_ENOENT, "network_not_found", "look at podman network ls", 0 },
     { "network", CAY_ENOENT, "network_not_found", "look at docker network ls", 404 },

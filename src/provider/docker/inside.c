@@ -219,7 +219,7 @@ void cay__inside_open(host *h, const char *units, size_t len)
     G.tenant[0] = G.tenant[1] = -1;
     G.procs = all;
     uint32_t flags = units_config(units, len);
-    if (h->again) /* what was to wait for has been done in its first life */
+    if (h->again && !(flags & CAY_GUF_EACH)) /* what was to wait for has been done in its first life */
         units_ask(&(cay_g_proc){ .a = CAY_GU_START }, NULL, 0);
     if (flags & CAY_GUF_SUDO) {
         G.buf = cay__alloc(CAY_MSG_MAX);

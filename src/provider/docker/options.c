@@ -88,14 +88,27 @@ static const struct {
 const char *const cay__docker_option_names[] = { "image", "pull", "network", "publish", "read_only", "cap_add", "seccomp", "runtime", "volumes", "platform", "dockerfile", "build_args", "transport", NULL };
 _Static_assert(CAY_LEN(cay__docker_option_names) == CAY_LEN(rows) + 1, "one name for each row");
 
+bool cay__docker_storage(const cay_create *c)
+{
+    const cay_pair *p = c->options;
+    while (p && p->key && strcmp(p->key, "mounts") != 0)
+        p++;
+    return p && p->key;
+}
+
 int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err)
 {
     const char *way = getenv("CAY_DOCKER_TRANSPORT");
     *out = (cay__docker_options){ .transport = way && is_transport(way) ? way : "auto", .pull = "missing", .network = "none", .seccomp = "default" };
     for (const cay_pair *p = c->options; p && p->key; p++) {
         size_t i = 0;
-        if (!strcmp(p->key, "mounts")) { /* the service's own word: no request has it, since it is in no list */
+        if (!strcmp(p->key, "mounts")) { /* the service's own words: no request has them, since they are in no list */
             out->mounts = true;
+            out->fuse = strcmp(p->value, "kernel") != 0;
+            continue;
+        }
+        if (!strcmp(p->key, "storage")) {
+            out->storage = p->value;
             continue;
         }
         while (i < CAY_LEN(rows) && strcmp(rows[i].name, p->key) != 0)

@@ -167,6 +167,8 @@ int main(int argc, char **argv)
     sudo_main(argc, argv);
     if (argc >= 2 && !strcmp(argv[1], "relay"))
         return cay__relay_main(argc, argv);
+    if (argc >= 2 && !strcmp(argv[1], "storage"))
+        return cay__attach_main(argc, argv);
     if (argc < 2 || !cay__id_valid(argv[1], 'c') || getpid() != 1) {
         fprintf(stderr, "cay-pid1: started by a container engine for libcay, not by hand\n");
         return 2;

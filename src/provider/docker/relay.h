@@ -12,3 +12,10 @@ typedef struct cay__pid1_door {
 } cay__pid1_door;
 
 int cay__relay_main(int argc, char **argv);
+
+/* attach.c: storage inside. What it ends with. */
+#define CAY__PID1_PLACE  "/.cay/mounts"
+enum { CAY__ATTACH_PLACE = 3, CAY__ATTACH_WAY, CAY__ATTACH_FAILED }; /* the place is not the engine's; a part of the target is a link or no directory */
+int cay__attach_main(int argc, char **argv);
+/* target below root, made where it is not there, no link followed; -1 with errno. */
+int cay__attach_open(int root, const char *target);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request as a container: safe where nothing is said. Pure, so that every row can be looked at by a test. */
-#include "docker.h"
+#include "box.h"
+#include "relay.h"
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
@@ -177,6 +178,7 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
             return cay_fail_sys(err, CAY_ESYS, "mount %.120s", c->grants[i].source);
         json_array_append_new(list, bind(real, c->grants[i].target, !c->grants[i].rw));
     }
+    cay__docker_volumes_show(list, o->storage, at->id);
     return add_volumes(list, o->volumes, err);
 }
 
@@ -199,8 +201,9 @@ static int add_security(json_t *host, const cay__docker_options *o, cay_err *err
     if (o->mounts) {
         json_array_append_new(add, json_string("SYS_ADMIN"));
         json_array_append_new(opt, json_string("apparmor=unconfined"));
-        json_object_set_new(host, "Devices", json_pack("[{s:s,s:s,s:s}]", "PathOnHost", "/dev/fuse", "PathInContainer", "/dev/fuse", "CgroupPermissions", "rwm"));
     }
+    if (o->fuse)
+        json_object_set_new(host, "Devices", json_pack("[{s:s,s:s,s:s}]", "PathOnHost", "/dev/fuse", "PathInContainer", "/dev/fuse", "CgroupPermissions", "rwm"));
     if (!strcmp(o->seccomp, "unconfined"))
         json_array_append_new(opt, json_string("seccomp=unconfined"));
     if (o->seccomp[0] != '/')
@@ -246,12 +249,18 @@ static void add_limits(json_t *host, const cay_create *c, const cay__engine_info
         json_object_set_new(host, "StorageOpt", json_pack("{s:o}", "size", json_sprintf("%llu", (unsigned long long)c->limits.disk)));
 }
 
-/* With a read-only root what has to be written is memory, and bounded. */
-static void add_tmpfs(json_t *host, const char *workdir)
+/* With a read-only root what has to be written is memory, and bounded. What storage is mounted by is root's memory, new in each life and in no snapshot. */
+static void add_tmpfs(json_t *host, const cay__docker_options *o, const char *workdir)
 {
     char opt[64];
+    json_t *all = json_object();
     snprintf(opt, sizeof opt, "rw,nosuid,nodev,size=%d,mode=1777", RO_TMPFS);
-    json_object_set_new(host, "Tmpfs", json_pack("{s:s,s:s,s:s,s:s}", "/tmp", opt, "/run", opt, "/home", opt, workdir, opt));
+    if (o->read_only)
+        json_object_update_new(all, json_pack("{s:s,s:s,s:s,s:s}", "/tmp", opt, "/run", opt, "/home", opt, workdir, opt));
+    snprintf(opt, sizeof opt, "rw,nosuid,nodev,noexec,size=%d,mode=0700", RO_TMPFS);
+    if (o->mounts)
+        json_object_set_new(all, CAY__PID1_PLACE, json_string(opt));
+    json_object_set_new(host, "Tmpfs", all);
 }
 
 static json_t *labels(const cay_create *c, const cay__docker_place *at)
@@ -280,8 +289,8 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o, const ca
         json_object_set_new(top, "Healthcheck", json_pack("{s:[s]}", "Test", "NONE"));
     if (o->runtime)
         json_object_set_new(host, "Runtime", json_string(o->runtime));
-    if (o->read_only)
-        add_tmpfs(host, given(c->workdir) ? c->workdir : USUAL_WORKDIR);
+    if (o->read_only || o->mounts)
+        add_tmpfs(host, o, given(c->workdir) ? c->workdir : USUAL_WORKDIR);
     if (o->publish)
         CAY_TRY(add_ports(top, host, o->publish, err));
     CAY_TRY(add_mounts(host, c, o, at, err));
@@ -325,6 +334,7 @@ int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay_
         cay__buf_str(b, "=");
         cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
     }
-    cay__units_wire(b, c, c->units_wait);
+    bool storage = cay__docker_storage(c);
+    cay__units_wire(b, c, c->units_wait || storage, storage);
     return b->full || b->len > CONFIG_MAX ? cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "the environment is longer than 4 MiB") : 0;
 }

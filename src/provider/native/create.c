@@ -68,7 +68,7 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
         cay__buf_str(b, "=");
         cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
     }
-    cay__units_wire(b, spec, spec->units_wait || spec->net); /* what they may reach is settled before they start */
+    cay__units_wire(b, spec, spec->units_wait || spec->net, false); /* what they may reach is settled before they start */
     if (b->full)
         return cay_fail_why(err, CAY_ETOOBIG, "environment_too_long", "environment, services and grants of a sandbox are longer than %u bytes", CAY_TAIL_MAX);
     return 0;

@@ -131,7 +131,7 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
 int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err);
 int cay__native_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err);
 /* units.c: services. The config's part of them; wait: for unit_act(NULL, START). */
-void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait);
+void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait, bool each); /* each: they wait in each life of a container */
 /* Asked of whoever serves this link: the keeper, or pid 1 of a container. */
 int cay__units_all(cay__link *link, const char *id, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err);
 int cay__units_order(cay__link *link, const char *id, const cay_call *call, const char *name, int op, cay_err *err);

@@ -58,9 +58,9 @@ static void title(const cay_unit *u, char *out, size_t cap)
         cay__str_join(out, cap, u->shell, NULL);
 }
 
-void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait)
+void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait, bool each)
 {
-    cay_g_units head = { (uint32_t)CAY_MIN(spec->nunits, (size_t)CAY_UNITS_MAX), (wait ? CAY_GUF_WAIT : 0) | (spec->sudo ? CAY_GUF_SUDO : 0) };
+    cay_g_units head = { (uint32_t)CAY_MIN(spec->nunits, (size_t)CAY_UNITS_MAX), (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) | (spec->sudo ? CAY_GUF_SUDO : 0) };
     if (!head.n && !spec->sudo)
         return;
     cay__buf_add(b, CAY_UNITS_MARK, sizeof CAY_UNITS_MARK);
