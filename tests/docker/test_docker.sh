@@ -21,6 +21,7 @@ same "root when asked" "$(cay run -u root -- id -u)" 0
 same "environment" "$(cay run -e A=b -- sh -c 'echo $A $HOME $USER')" "b /home/user user"
 same "no capability" "$(cay run -- grep CapEff /proc/self/status | tr -d '\t ')" CapEff:0000000000000000
 same "no_new_privs" "$(cay run -- grep NoNewPrivs /proc/self/status | tr -d '\t ')" NoNewPrivs:1
+same "the engine's filter, and with cay's own" "$(cay run -- grep Seccomp_filters /proc/self/status | tr -dc 0-9) $(cay run --option seccomp=strict -- grep Seccomp_filters /proc/self/status | tr -dc 0-9)" "1 2"
 same "no network" "$(cay run -- sh -c 'ls /sys/class/net')" lo
 same "nothing left of them" "$(containers)" 0
 

@@ -44,7 +44,7 @@ static bool is_list(const char *s)
 
 static bool is_seccomp(const char *s)
 {
-    return !strcmp(s, "default") || !strcmp(s, "unconfined") || s[0] == '/';
+    return !strcmp(s, "default") || !strcmp(s, "cay") || !strcmp(s, "strict") || !strcmp(s, "unconfined") || s[0] == '/';
 }
 
 static bool is_transport(const char *s)
@@ -76,7 +76,7 @@ static const struct {
     { "publish", is_list, "PORT or PORT:HOSTPORT, several with commas", AT(publish), false },
     { "read_only", is_bool, "true or false", AT(read_only), true },
     { "cap_add", is_list, "capabilities with commas, as NET_RAW", AT(cap_add), false },
-    { "seccomp", is_seccomp, "default, unconfined or the absolute path of a profile", AT(seccomp), false },
+    { "seccomp", is_seccomp, "default, cay, strict, unconfined or the absolute path of a profile", AT(seccomp), false },
     { "runtime", is_name, "a runtime that the engine knows", AT(runtime), false },
     { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME][:opt.KEY=VALUE…], several with commas", AT(volumes), false },
     { "platform", is_platform, "linux/ARCHITECTURE", AT(platform), false },

@@ -19,6 +19,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <guest/init.h>
+#include <guest/seccomp.h>
 #include <poll.h>
 #include <provider/local/host.h>
 #include <signal.h>
@@ -160,6 +161,23 @@ static int wait_for_host(host *h)
     return BROKEN;
 }
 
+/* Words behind the id: "far"; "cay" or "strict", the filter of native sandboxes (docs/seccomp.md) for us and all that we start. */
+static bool has_word(int argc, char **argv, const char *word)
+{
+    int i = 2;
+    while (i < argc && strcmp(argv[i], word) != 0)
+        i++;
+    return i < argc;
+}
+
+static bool filter(int argc, char **argv)
+{
+    bool strict = has_word(argc, argv, "strict");
+    if (!strict && !has_word(argc, argv, "cay"))
+        return true;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && cay__seccomp_install(strict ? CAY_PROFILE_STRICT : CAY_PROFILE_DEFAULT) == 0;
+}
+
 int main(int argc, char **argv)
 {
     static host h = { .journal = -1, .record = -1, .who = who_is };
@@ -181,7 +199,7 @@ int main(int argc, char **argv)
     umask(022);
     cay__fd_close_from(3);
     cay__str_copy(h.id, sizeof h.id, argv[1]);
-    h.far = argc > 2 && !strcmp(argv[2], "far");
+    h.far = has_word(argc, argv, "far");
     h.dir = open(CTL, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (h.dir < 0 || faccessat(h.dir, "config", F_OK, AT_SYMLINK_NOFOLLOW) < 0 || (h.far && !load(&h, h.dir))) {
         fprintf(stderr, "cay-pid1: %s cannot be read: is the engine on another machine?\n", CTL);
@@ -195,6 +213,11 @@ int main(int argc, char **argv)
         furnish(&h);
     }
     int listener = h.far ? make_socket(h.dir) : wait_for_host(&h);
+    /* Before the first service or command: no tenant runs without what was asked for. */
+    if (listener >= 0 && !filter(argc, argv)) {
+        fprintf(stderr, "cay-pid1: the filter of system calls cannot be installed\n");
+        return 5;
+    }
     if (listener >= 0 && h.units_at)
         cay__inside_open(&h, h.units_at, h.units_len);
     return listener < 0 ? 4 : cay__host_run(&h, listener);

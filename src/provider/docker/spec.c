@@ -54,6 +54,11 @@ static int check_walls(const cay_create *c, const cay__docker_options *o, const 
     return 0;
 }
 
+static bool own_filter(const cay__docker_options *o)
+{
+    return !strcmp(o->seccomp, "cay") || !strcmp(o->seccomp, "strict");
+}
+
 int cay__docker_check(const cay_create *c, const cay__docker_options *o, const cay__engine_info *engine, cay_err *err)
 {
     CAY_TRY(check_walls(c, o, engine, err));
@@ -65,6 +70,8 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o, const c
         return cay_fail_why(err, CAY_ENOTSUP, "disk_unsupported", "the engine's storage (%s on %s) has no quota; leave the disk limit out, or keep its data on xfs with pquota", engine->driver, *engine->backing ? engine->backing : "unknown");
     if (engine->userns && !engine->rootless && !strcmp(o->transport, "socket"))
         return cay_fail_why(err, CAY_ENOTSUP, "engine_userns", "the engine shifts ids (userns-remap), so that pid 1 of a container cannot reach its directory on the host; leave option transport out, or run the engine rootless");
+    if (o->mounts && own_filter(o))
+        return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option seccomp=%s lets nobody mount, and the manifest has storage that is mounted inside; leave the option out, or give strategy docker_volume", o->seccomp);
     if ((!strcmp(o->network, "none") && o->publish))
         return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option publish needs a network: give network=bridge; without one cay port reaches inside as well");
     return 0;
@@ -285,6 +292,8 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o, const ca
         return cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
     if (at->far)
         json_array_append_new(json_object_get(top, "Cmd"), json_string("far"));
+    if (own_filter(o)) /* on top of the engine's, by pid 1 */
+        json_array_append_new(json_object_get(top, "Cmd"), json_string(o->seccomp));
     if (json_object_get(image->config, "Healthcheck"))
         json_object_set_new(top, "Healthcheck", json_pack("{s:[s]}", "Test", "NONE"));
     if (o->runtime)

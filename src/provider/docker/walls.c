@@ -101,6 +101,8 @@ static cay_layer seccomp(const cay__engine_info *i, const cay__docker_walls *w)
         return (cay_layer){ "seccomp", "off", "taken away by option seccomp=unconfined", "leave the option out" };
     if (!strcmp(w->seccomp, "own") && i->seccomp)
         return (cay_layer){ "seccomp", "soft", "the profile that option seccomp names, whatever it allows", "leave the option out" };
+    if (!strcmp(w->seccomp, "cay") || !strcmp(w->seccomp, "strict"))
+        return (cay_layer){ "seccomp", "on", i->seccomp ? "the engine's filter, and cay's own on top of it" : "cay's own filter; the engine has none", "" };
     return if_on(i->seccomp, "seccomp", "the engine has no filter", "use an engine with seccomp");
 }
 
