@@ -5,6 +5,7 @@
 #include <base/buf.h>
 #include <base/json.h>
 #include <ctype.h>
+#include <stdio.h>
 
 static int invalid(cay_err *err, const cay__line *l, const char *why)
 {
@@ -153,6 +154,17 @@ static int on_from(cay__recipe *r, const cay__line *l, cay_err *err)
     return 0;
 }
 
+/* A script that says by "#!" who runs it: it becomes a file for as long as it runs. */
+static void run_script(cay__buf *b, const char *text, size_t len)
+{
+    char end[32] = "END";
+    for (unsigned i = 0; memmem(text, len, end, strlen(end)); i++)
+        snprintf(end, sizeof end, "END%u", i);
+    cay__buf_fmt(b, "f=$(mktemp) && cat >\"$f\" <<'%s'\n", end);
+    cay__buf_add(b, text, len);
+    cay__buf_fmt(b, "%s\nchmod 700 \"$f\" && \"$f\"; r=$?; rm -f \"$f\"; exit $r\n", end);
+}
+
 /* The command with the bodies of its here-documents, as a shell reads them; a lone <<EOF is a script. */
 static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__step *s, cay_err *err)
 {
@@ -161,7 +173,10 @@ static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__s
     long n = cay__word_next(&p, r->escape);
     cay__heredoc h;
     if (l->ndocs == 1 && n > 0 && cay__heredoc_word(p, (size_t)n, &h) && !p[n]) {
-        cay__buf_add(&b, l->docs[0], l->lens[0]);
+        if (l->lens[0] > 2 && !memcmp(l->docs[0], "#!", 2))
+            run_script(&b, l->docs[0], l->lens[0]);
+        else
+            cay__buf_add(&b, l->docs[0], l->lens[0]);
     } else {
         cay__buf_str(&b, rest);
         size_t i = 0;

@@ -50,6 +50,10 @@ RUN <<EOT
 cd /docs
 ./one.sh >out
 EOT
+RUN <<EOT
+#!/usr/bin/env perl
+open(my $f, '>', '/docs/perl'); print $f "$]"; exit(0);
+EOT
 SHELL ["/bin/bash", "-c"]
 RUN [[ a == a ]] && (sleep 1000 & ) ; echo $'\t'tab
 LABEL who=me
@@ -71,7 +75,7 @@ ok "a pattern inside another stage" same "$(inside one -- cat /etc/names/said)" 
 ok "a tar was unpacked" same "$(inside one -- cat /unpacked/sub/deep/f)" one
 ok "links that are named are followed" same "$(inside one -- sh -c 'cat /two/link; cat "/two/with blank"; test ! -L /two/link')" "one
 two"
-ok "here-documents" same "$(inside one -- sh -c 'cat /docs/out /docs/two.txt; stat -c %a /docs/two.txt')" "doc
+ok "here-documents" same "$(inside one -- sh -c 'test -s /docs/perl && cat /docs/out /docs/two.txt; stat -c %a /docs/two.txt; ls /tmp')" "doc
 2
 700"
 ok "the environment" same "$(inside one -- sh -c 'echo "$A:$B:$C"')" '1:1 b:$A'
@@ -90,8 +94,8 @@ ok "a file changes" b -t one .
 ok "so it is copied" same "$(inside one -- cat /srv/sub/deep/f)" three
 ok "the former template is gone" same "$(c --json template ls | grep -c '"id"')" 1
 ok "an argument changes" b -t one --build-arg GREET=hi .
-ok "the copy before it is there" says "[1/10] cached: COPY . ."
-ok "the step that uses it is not" says "[2/10] RUN"
+ok "the copy before it is there" says "[1/11] cached: COPY . ."
+ok "the step that uses it is not" says "[2/11] RUN"
 ok "and sees it" same "$(inside one -- cat /srv/said)" "hi from /opt/app"
 ok "an argument that nobody asks for is told" b -t one --build-arg GREET=hi --build-arg NOBODY=1 .
 ok "by name" says "NOBODY is asked for by no ARG"
@@ -145,6 +149,38 @@ if [ "$mode" != single ] && [ -n "$busybox" ]; then
     ok "there is just that" same "$(inside bare -- /x/cat /x/said)" bare
     ok "and nothing of the host" fails run --template bare -- /bin/sh
 fi
+
+# ---- Debian's packages: mmdebstrap is asked for a tar, by one that is none
+mkdir "$tmp/bin" "$tmp/deb" "$tmp/deb/etc" "$tmp/deb/bin"
+cat >"$tmp/bin/mmdebstrap" <<END
+#!/bin/sh
+printf '%s\n' "\$@" >"$tmp/asked"
+[ ! -e "$tmp/deb/fails" ] || { echo 'no such suite' >&2; exit 25; }
+exec tar -c --owner=0 --group=0 -C "$tmp/deb" .
+END
+chmod 755 "$tmp/bin/mmdebstrap"
+echo deb >"$tmp/deb/etc/mark"
+d() { PATH=$tmp/bin:$PATH c template import --debian "$@"; }
+if [ "$mode" != single ] && [ -n "$busybox" ]; then
+    cp "$busybox" "$tmp/deb/bin/sh" && cp "$busybox" "$tmp/deb/bin/cat"
+    ok "Debian's packages become a template" d bookworm --packages git,python3 --packages tree deb:1 >/dev/null
+    ok "with what is in it" same "$(c run --template deb:1 -- cat /etc/mark)" deb
+    ok "which is told" same "$(c template inspect deb:1 | grep -c '"source": "tar:debian bookworm"')" 1
+else
+    d bookworm --packages git,python3 --packages tree deb:1 >/dev/null
+fi
+ok "mmdebstrap was asked for them, in a user namespace" same "$(tr '\n' ' ' <"$tmp/asked")" \
+    '--mode=unshare --variant=minbase --format=tar --include=ca-certificates,git,python3,tree --aptopt=Acquire::Languages "none" bookworm - http://deb.debian.org/debian '
+: >"$tmp/deb/fails"
+ok "one that fails" not d nosuch deb:2
+ok "is told" says "mmdebstrap ended with 25"
+ok "with what it said" says "no such suite"
+ok "a release that is none" not d -- '--setup-hook=x' deb:2
+ok "a package that is none" not d bookworm --packages=--x deb:2
+ok "is named" says "--x is no package"
+ok "a mirror that is none" not d bookworm --mirror 'x y' deb:2
+ok "without mmdebstrap" not env PATH=/none "$cay" template import --debian bookworm deb:2 2>"$tmp/err"
+ok "the remedy is told" says "apt-get install mmdebstrap"
 
 # ---- what fails
 bad() { # NAME WORD TEXT…

@@ -118,6 +118,8 @@ static void here_documents_are_read(void **state)
     assert_string_equal(r.steps[2].chmod, "600");
     assert_string_equal(r.steps[3].data, "2\n");
     step(4, "17 RUN|echo $((1 << 2)) \"<<EOF\"");
+    docker("FROM host\nRUN <<EOF\n#!/usr/bin/python3\nEND = 1\nEOF\n");
+    step(0, "2 RUN|f=$(mktemp) && cat >\"$f\" <<'END0'\n#!/usr/bin/python3\nEND = 1\nEND0\nchmod 700 \"$f\" && \"$f\"; r=$?; rm -f \"$f\"; exit $r\n");
     refused("FROM host\nRUN <<EOF\necho\n", "dockerfile_invalid", "Dockerfile:2: RUN: the here-document <<EOF is not ended");
     refused("FROM host\nCOPY <<a b /d/\nx\na\n", "dockerfile_invalid", "cannot be copied by one");
     refused("FROM host\nCOPY <<a <<b /d\nx\na\ny\nb\n", "dockerfile_invalid", "ends in '/'");
