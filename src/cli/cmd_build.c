@@ -65,7 +65,9 @@ static void tell(cay_service *svc, const cay_built *b, int64_t ms)
         return;
     const char *name = t->names[0] ? t->names[0] : t->id;
     build_took(span, ms);
-    if (b->steps == b->cached)
+    if (!b->steps)
+        out_note("cay: %s is made, in %s", name, span);
+    else if (b->steps == b->cached)
         out_note("cay: %s is up to date: all %u steps cached, %s", name, b->steps, span);
     else
         out_note("cay: built %s in %s: %u steps, %u cached%s%s", name, span, b->steps, b->cached, t->bytes ? ", " : "", t->bytes ? out_size(size, t->bytes) : "");
