@@ -2,9 +2,11 @@
 /*
  * guest/init.h - pid 1 of a sandbox.
  *
- *   init.c   the loop: messages, reaping, adoption     spawn.c  one command, vfork-style
- *   bind.c   the binder: mounts the root, then dies    user.c   who is "user", from /etc/passwd
- *   tree.c   signals to a whole tree of processes      units.c  services
+ *   init.c      the start and the loop                    packet.c  what the keeper says
+ *   lockdown.c  what is given up before the first message gproc.c   commands that are remembered, and their ends
+ *   bind.c      the binder: mounts the root, then dies    spawn.c   one command, vfork-style
+ *   tree.c      signals to a whole tree of processes      user.c    who is "user", from /etc/passwd
+ *   units.c     services
  *
  * No stdio, no heap: memory comes from mmap and is given back, so that an idle init costs a few pages.
  */
@@ -84,7 +86,7 @@ void spawn_tell(gproc *g, int master); /* that it started */
 int  spawn_worker(const char *user, int sock);
 int  worker_lock(void); /* makes G.lock */
 void drop_to(const ident *id, bool root_profile);
-#define KEEP_CAPS 0x5fbu /* init.c tells which */
+#define KEEP_CAPS 0x5fbu /* lockdown.c tells which */
 /* user.c */
 void user_groups(const char *file, size_t len, ident *id); /* its groups, by the text of a group file */
 int  user_group(const char *file, size_t len, const char *name, ident *id); /* this one alone, by name or number; 0 or errno */
@@ -100,14 +102,21 @@ bool tree_empty(int pid);
 unsigned tree_strays(int sig); /* our children that are nobody's, and theirs; how many of ours */
 bool tree_tenants(int sig); /* whether a process lives that is neither ours nor a worker's; sig 0, or what each is sent */
 /* init.c */
-void init_packet(const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
 void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds);
 int  wait_until(int64_t at); /* for poll(2): ms from now, a minute at most; of INT64_MAX -1 */
+/* packet.c */
+void init_packet(const char *buf, size_t n, int *fds, int nfds); /* as it came; descriptors not taken stay in fds */
+/* lockdown.c */
+bool cut_bounding_set(void);
+const char *lock_down(void); /* NULL, or what was refused */
+void set_limits(const cay_g_config *m);
+/* gproc.c */
+#define LATE_MS 2
 void reap(void); /* takes every child that ended, and tells of those that are commands */
 gproc *gproc_find(const char *id);
 gproc *gproc_new(const char *id);
-#define LATE_MS 2
 void gproc_drop(gproc *p);
 void gproc_tell(gproc *p); /* all that is held of it, to the keeper */
+void gprocs_tell(void); /* of every one, to a new keeper */
 void gproc_ended(gproc *p, int status, const struct rusage *ru);
 void gproc_signal(gproc *p, int sig, int scope); /* cay_scope */

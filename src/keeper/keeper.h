@@ -6,8 +6,10 @@
  *   client.c   connections and replies  box.c      a sandbox: new, known, stopped, gone
  *   create.c   the request, handing out bind.c     its root
  *   ctl.c      what init says           pause.c    standing still until it is told otherwise
- *   pool.c     parked sandboxes, helpers  rootfs.c sandboxes/, layers/
+ *   pool.c     parked sandboxes         helper.c   those who work for us
+ *   rootfs.c   sandboxes/, layers/
  *   proc.c     commands, exits, time-outs stream.c output rings and their readers
+ *   start.c    how a command begins     input.c    its stdin, size, signals
  *   cgroup.c   groups and limits        deadline.c time-to-live, idle
  *   journal.c  what the kernel holds    adopt.c    taking over after a death
  *   freeze.c   standing still for who copies its files
@@ -335,7 +337,6 @@ void cgroup_leave(void);
 int  rootfs_open(void);
 int  rootfs_seal(const char *layer);
 /* pool.c */
-bool pool_start_janitor(const char *home); /* and sweeper and lender, before the small tree is entered */
 bool pool_start(void);
 void pool_refill_soon(void);
 bool pool_take(pending *p);
@@ -347,6 +348,9 @@ void pool_learn(const pending *p); /* what is asked for */
 void pool_forget(void); /* roots that nobody asks for any more */
 void pool_unlayer(const char *layer); /* it is to be removed */
 void pool_drain(bool all);
+/* helper.c */
+bool pool_start_janitor(const char *home); /* and sweeper and lender, before the small tree is entered */
+bool helper_start(helper *h, const char *role, const char *dir, int ns);
 bool job_send(helper *h, cay_job *j, const int *fds, int nfds, const job_wait *wait); /* NULL: nobody waits for the answer */
 helper *job_zygote(void);
 /* net.c */
@@ -396,25 +400,30 @@ bool hold_creating(client *c, const char *id, const char *packet, size_t len, in
 void hold_created(pending *p); /* it is made, or will not be */
 void hold_client_gone(const client *c);
 /* proc.c */
-void  proc_spawn(const request *r);
-void  proc_started(box *b, const cay_g_result *r, int *fds, int nfds);
-void  proc_exited(box *b, const cay_g_exit *x);
-proc *proc_find(box *b, const char *ref);
-void  proc_settle(proc *p);
-void  proc_free(proc *p);
-void  proc_lost(box *b); /* the sandbox died: every command ends now */
-void  proc_reply(client *c, const proc *p);
-void  proc_answer(client *c, proc *p, uint32_t flags); /* and the exit, now or later, when WAIT is set */
-void  proc_write(const request *r);
-void  proc_close_stdin(proc *p);
-void  proc_resize(const request *r);
-void  proc_signal(const request *r);
-void  proc_on_client_gone(client *c);
 proc *proc_new(box *b, const char *id);
+proc *proc_find(box *b, const char *ref);
+void  proc_free(proc *p);
 void  proc_count(proc *p, int by); /* among the live ones of its sandbox */
 void  proc_label(proc *p, const char *labels, size_t n); /* once */
-void  proc_open_io(proc *p, int in, int out, int err);
+void  proc_reply(client *c, const proc *p);
+void  proc_exited(box *b, const cay_g_exit *x);
+void  proc_settle(proc *p);
+void  proc_lost(box *b); /* the sandbox died: every command ends now */
 void  proc_arm(proc *p, uint64_t timeout_ms);
+void  proc_on_client_gone(client *c);
+/* start.c */
+void  proc_spawn(const request *r);
+void  proc_begin(proc *p, int pid); /* it runs */
+void  proc_started(box *b, const cay_g_result *r, int *fds, int nfds);
+void  proc_open_io(proc *p, int in, int out, int err);
+void  proc_answer(client *c, proc *p, uint32_t flags); /* and the exit, now or later, when WAIT is set */
+void  proc_answer_starter(proc *p); /* who asked for it, if that was not done */
+/* input.c */
+void  proc_write(const request *r);
+void  proc_close_stdin(proc *p);
+void  proc_drop_stdin(proc *p); /* our end of it */
+void  proc_resize(const request *r);
+void  proc_signal(const request *r);
 /* stream.c */
 void stream_open(stream *s, int fd);
 bool stream_drain(stream *s); /* true when it is over */

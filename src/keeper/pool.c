@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sandboxes made ahead of time, and the helpers that make them. Parking takes kernel-wide locks, so the pool is filled
+ * Sandboxes made ahead of time. Parking takes kernel-wide locks, so the pool is filled
  * when nothing else happens: after a few quiet milliseconds, or when it has nearly run out.
  */
 #include "keeper.h"
 #include "netns.h"
-#include <fcntl.h>
-#include <linux/memfd.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 
 #define QUIET_US     4000
@@ -22,106 +15,7 @@
 #define WARM_MS      60000 /* since it was asked for last: then it is forgotten */
 #define POOL_MOST    256
 #define POOL_PARKING 2 /* at a time, per zygote */
-#define LIFE_MS      1000 /* a helper that does not live so long is not started again */
 #define FAILS_MAX    3 /* in a row: then it is no accident */
-
-extern const char cay_init_image[], cay_init_image_end[];
-
-/* ---- helpers ---- */
-
-static int helper_child(void *arg)
-{
-    const helper *h = arg;
-    char mode[] = { (char)('0' + K.mode), 0 };
-    char *const argv[] = { "cay-init", (char *)h->role, (char *)h->dir, mode, K.argv[2], K.argv[0], NULL };
-    char *env[] = { NULL, NULL, NULL };
-#ifdef CAY_FAULTS
-    char fault[128];
-    if (getenv("CAY_FAULT") && cay__str_join(fault, sizeof fault, "CAY_FAULT=", getenv("CAY_FAULT"), NULL)) {
-        env[0] = fault;
-        env[1] = "CAY_FAULT_HITS=/proc/self/fd/4";
-    }
-#endif
-    /* The janitor stays in the host's tree, in a mount namespace that follows the host's; one that takes its place, too. */
-    if ((h->ns < 0 && unshare(CLONE_NEWNS) < 0) || (h->ns > 0 && setns(h->ns, CLONE_NEWNS) < 0) || dup2(h->w.fd, 3) < 0)
-        _exit(1);
-    unsigned first = 4;
-#ifdef CAY_FAULTS
-    if (cay__fault_load() >= 0 && dup2(cay__fault_load(), 4) == 4 && fcntl(4, F_SETFD, 0) == 0)
-        first = 5;
-#endif
-    syscall(SYS_close_range, first, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
-    syscall(SYS_execveat, K.memfd, "", argv, env, AT_EMPTY_PATH);
-    _exit(127);
-}
-
-static void helper_on(cay__watch *w, uint32_t ev);
-
-static bool helper_start(helper *h, const char *role, const char *dir, int ns)
-{
-    int sv[2];
-    char path[48], n[21];
-    static char stack[16384] __attribute__((aligned(16)));
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-        return false;
-    *h = (helper){ { .fd = sv[1], .events = EPOLLIN, .fn = helper_on }, role, dir, 0, ns, cay__boot_ms(), 0 };
-    h->pid = clone(helper_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, h);
-    CAY__STACK_USED(stack, sizeof stack);
-    close(sv[1]);
-    h->w.fd = sv[0];
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)h->pid), "/ns/mnt", NULL);
-    h->ns = h->pid > 0 && ns < 0 ? open(path, O_RDONLY | O_CLOEXEC) : ns;
-    return h->pid > 0 && h->ns >= 0;
-}
-
-/* What it was at is lost: who waits is told, removals are found again by their names, inits that were half made end by
- * themselves. One that dies again at once takes us along: the next keeper starts whole, and adopts. */
-static void helper_lost(helper *h)
-{
-    cay_job_done d = { .sys = EAGAIN, .step = "a helper ended; try again", .error = { CAY_EBUSY, 0, "keeper_busy", "a helper ended; try again" } };
-    dprintf(2, "%lld %s ended\n", (long long)cay__wall_ms(), h->role);
-    cay__loop_del(&K.loop, &h->w);
-    cay__close_fd(&h->w.fd);
-    K.broken = cay__boot_ms() - h->since_ms < LIFE_MS || !helper_start(h, h->role, h->dir, h->ns) || !cay__loop_add(&K.loop, &h->w);
-    K.loop.stop |= K.broken;
-    K.trash = K.strays = true;
-    for (job_wait *j = K.jobs, *next; j; j = next) {
-        next = j->next;
-        if (j->h != h)
-            continue;
-        UNLINK(K.jobs, j);
-        j->fn(j, &d, NULL, 0);
-        free(j);
-    }
-    for (box *b = K.boxes; b && h == &K.lender; b = b->next)
-        b->restore |= b->lent;
-    pool_refill_soon();
-}
-
-static bool seal_image(void)
-{
-    size_t n = (size_t)(cay_init_image_end - cay_init_image);
-    K.memfd = (int)syscall(SYS_memfd_create, "cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    return K.memfd >= 0 && cay__fd_write_all(K.memfd, cay_init_image, n) &&
-           fcntl(K.memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0;
-}
-
-#ifdef CAY_FAULTS
-int pool_print_faults(void);
-int pool_print_faults(void)
-{
-    char *argv[] = { "cay-init", "--faults", NULL }, *env[] = { NULL };
-    if (seal_image())
-        syscall(SYS_execveat, K.memfd, "", argv, env, AT_EMPTY_PATH);
-    return 1;
-}
-#endif
-
-bool pool_start_janitor(const char *home)
-{
-    return seal_image() && helper_start(&K.janitor, "janitor", home, -1) && helper_start(&K.sweeper, "sweeper", home, -1) &&
-           helper_start(&K.lender, "lender", home, -1);
-}
 
 bool pool_start(void)
 {
@@ -140,66 +34,6 @@ bool pool_start(void)
             return false;
     return cay__loop_add(&K.loop, &K.janitor.w) && cay__loop_add(&K.loop, &K.sweeper.w) && cay__loop_add(&K.loop, &K.lender.w);
 }
-
-/* False when the helper has more before it than its socket holds: a removal is then found again by its name. */
-bool job_send(helper *h, cay_job *j, const int *fds, int nfds, const job_wait *wait)
-{
-    j->seq = ++K.job_seq;
-    if (cay__fd_send(h->w.fd, j, sizeof *j, fds, nfds, MSG_DONTWAIT) < 0) {
-        K.trash |= j->type == CAY_JOB_RMTREE;
-        return false;
-    }
-    h->busy++;
-    if (wait) {
-        job_wait *w = cay__alloc(sizeof *w);
-        *w = *wait;
-        w->seq = j->seq;
-        w->h = h;
-        w->next = K.jobs;
-        K.jobs = w;
-    }
-    return true;
-}
-
-static void helper_on(cay__watch *w, uint32_t ev)
-{
-    helper *h = (helper *)w;
-    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-    cay_job_done d;
-    (void)ev;
-    ssize_t n = cay__fd_recv(w->fd, &d, sizeof d, fds, &nfds, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != ECONNRESET)) { /* a reset is told before its last words */
-        helper_lost(h);
-        return;
-    }
-    if (n != sizeof d)
-        return;
-    h->busy -= h->busy > 0;
-    d.step[sizeof d.step - 1] = 0;
-    for (job_wait **p = &K.jobs; *p; p = &(*p)->next)
-        if ((*p)->seq == d.seq) {
-            job_wait *j = *p;
-            *p = j->next;
-            j->fn(j, &d, fds, nfds);
-            free(j);
-            break;
-        }
-    for (int i = 0; i < nfds; i++)
-        cay__close_fd(&fds[i]);
-    if (K.trash && !K.sweeper.busy)
-        sweep_dirs(false);
-}
-
-helper *job_zygote(void)
-{
-    helper *best = &K.zygotes[0];
-    for (unsigned i = 1; i < K.nzygotes; i++)
-        if (K.zygotes[i].busy < best->busy)
-            best = &K.zygotes[i];
-    return best;
-}
-
-/* ---- parking ---- */
 
 /* The first that is free, so that zygotes find most of them in their cache. */
 static uint32_t block_take(void)

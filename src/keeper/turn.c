@@ -77,13 +77,11 @@ static void count_below(turn *t)
     cay_job j = { .type = CAY_JOB_DU };
     if (!t->job.layer[0])
         t->b->below_bytes = t->b->below_inodes = 0;
-    if (!t->job.layer[0] || (K.features & CAY_FEAT_QUOTA) || K.sweeper.busy > 8)
+    if (!t->job.layer[0] || (t->b->flags & CAY_CREATE_QUOTA) || K.sweeper.busy > 8)
         return;
     cay__str_join(j.name, sizeof j.name, "layers/", t->job.layer, NULL);
     job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = t->b, .fn = below });
 }
-
-static bool ask_zygote(turn *t, int lock);
 
 static void swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
@@ -126,8 +124,6 @@ static bool ask_zygote(turn *t, int lock)
     CAY_FAULT("keeper.swap.sent");
     return ok;
 }
-
-static void ask_init(cay__timer *timer);
 
 static void silent(cay__timer *timer)
 {

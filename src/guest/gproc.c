@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands that init remembers until the keeper forgets them: what it holds of each, signals to them, and their ends. */
+#include "init.h"
+#include "sudo.h"
+#include "units.h"
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+static uint64_t key_of(const char *id)
+{
+    uint64_t k;
+    memcpy(&k, id, sizeof k);
+    return k | 1; /* 0 is nobody's */
+}
+
+gproc *gproc_find(const char *id)
+{
+    uint64_t k = key_of(id);
+    for (size_t i = 0; i < GPROCS; i++)
+        if (G.keys[i] == k && !strncmp(G.procs[i].st.spawn.proc, id, CAY_WIRE_ID))
+            return &G.procs[i];
+    return NULL;
+}
+
+/* We have room for more than a keeper remembers. What fills it nevertheless is what one died over before it told us to
+ * forget: the longest past goes. */
+static gproc *longest_past(void)
+{
+    gproc *old = NULL;
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+        if (p->st.ended && (!old || p->st.spawn.started_ms < old->st.spawn.started_ms))
+            old = p;
+    if (old)
+        gproc_drop(old);
+    return old;
+}
+
+gproc *gproc_new(const char *id)
+{
+    size_t i = 0;
+    while (i < GPROCS && G.keys[i])
+        i++;
+    gproc *p = i < GPROCS ? &G.procs[i] : longest_past();
+    if (!p)
+        return NULL;
+    memset(p, 0, sizeof *p);
+    for (size_t f = 0; f < CAY_LEN(p->fds); f++)
+        p->fds[f] = -1;
+    p->used = true;
+    G.keys[p - G.procs] = key_of(id);
+    return p;
+}
+
+void gproc_drop(gproc *p)
+{
+    size_t i = (size_t)(p - G.procs);
+    for (size_t k = 0; k < CAY_LEN(p->fds); k++)
+        cay__close_fd(&p->fds[k]);
+    G.nheld -= G.held[i];
+    G.nshims -= p->shim != 0;
+    G.nlate -= p->late;
+    p->used = p->late = G.held[i] = false;
+    p->shim = 0;
+    G.keys[i] = 0;
+    G.pids[i] = 0;
+}
+
+/* Pipes of commands that ended are kept while there is something in them, or somebody who may write, and no longer:
+ * each start of a command copies and closes all our descriptors. A few are looked at each time, in turn. */
+static void let_go(void)
+{
+    for (unsigned n = 0, looked = 0; n < GPROCS && looked < 4 && G.nheld; n++) {
+        unsigned i = G.next_held++ % GPROCS;
+        gproc *p = &G.procs[i];
+        if (!G.held[i])
+            continue;
+        looked++;
+        struct pollfd q[2] = { { p->fds[1], POLLIN, 0 }, { p->fds[2], POLLIN, 0 } };
+        if (poll(q, 2, 0) < 0)
+            continue;
+        for (int k = 0; k < 2; k++)
+            if (!(q[k].revents & POLLIN) && (q[k].revents & POLLHUP))
+                cay__close_fd(&p->fds[1 + k]);
+        G.held[i] = p->fds[1] >= 0 || p->fds[2] >= 0;
+        G.nheld -= !G.held[i];
+    }
+}
+
+void gproc_signal(gproc *p, int sig, int scope)
+{
+    int pid = p->st.exit.pid;
+    if (scope == 2 && p->shim) { /* tree: the sub-reaper holds every descendant */
+        tree_signal(p->shim, sig, false);
+        if (sig == SIGKILL)
+            for (int i = 0; i < 100 && !tree_empty(p->shim); i++)
+                tree_signal(p->shim, sig, false);
+        kill(p->shim, SIGCONT); /* where it is of the tenant's user, it may have been stopped: it has to tell the end */
+    } else if (scope == 2 && p->stray) {
+        for (int i = 0; tree_strays(sig) && sig == SIGKILL && i < 100; i++)
+            reap();
+    } else if (pid <= 0) {
+        return; /* a service between two runs; 0 would be ourselves */
+    } else if (scope == 2 && !p->st.ended) {
+        tree_signal(pid, sig, true);
+    } else if (scope == 3 && !p->st.ended) {
+        tree_signal(pid, sig, false);
+    } else if (!p->st.ended) {
+        kill(scope == 1 ? -pid : pid, sig);
+    }
+}
+
+/* Commands use a group one after another: a new keeper may take it for the last one's only. */
+static void disown_group(gproc *p)
+{
+    for (gproc *q = G.procs; p->st.ended && p->st.spawn.group && q < G.procs + GPROCS; q++)
+        if (q != p && q->used && q->st.spawn.group == p->st.spawn.group &&
+            (!q->st.ended || q->st.spawn.started_ms >= p->st.spawn.started_ms))
+            p->st.spawn.group = 0;
+}
+
+void gproc_tell(gproc *p)
+{
+    int fds[5], n = 0;
+    char state[sizeof p->st + CAY_LABELS_MAX];
+    p->st.fds = 0;
+    for (unsigned i = 0; i < CAY_LEN(p->fds); i++)
+        if (p->fds[i] >= 0) {
+            p->st.fds |= 1u << i;
+            fds[n++] = p->fds[i];
+        }
+    memcpy(state, &p->st, sizeof p->st);
+    memcpy(state + sizeof p->st, G.labels[p - G.procs], p->nlabels);
+    ctl_send(CAY_G_STATE, state, sizeof p->st + p->nlabels, fds, n);
+}
+
+void gprocs_tell(void)
+{
+    for (gproc *p = G.procs; p < G.procs + GPROCS; p++)
+        if (p->used) {
+            disown_group(p);
+            gproc_tell(p);
+        }
+}
+
+void gproc_ended(gproc *p, int status, const struct rusage *ru)
+{
+    size_t i = (size_t)(p - G.procs);
+    G.nlate -= p->late;
+    p->late = false;
+    p->st.ended = 1;
+    p->st.exit.status = status;
+    if (ru) {
+        p->st.exit.cpu_us = (uint64_t)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1000000u +
+                            (uint64_t)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
+        p->st.exit.max_rss = (uint64_t)ru->ru_maxrss * 1024;
+    }
+    ctl_send(CAY_G_EXITED, &p->st.exit, sizeof p->st.exit, NULL, 0);
+    G.held[i] = !(p->st.spawn.flags & CAY_SPAWN_TTY) && (p->fds[1] >= 0 || p->fds[2] >= 0);
+    G.nheld += G.held[i];
+}
+
+static void reaped(size_t i, int status, const struct rusage *ru)
+{
+    gproc *p = &G.procs[i];
+    G.pids[i] = 0;
+    if (p->shim) {
+        p->shim = 0;
+        G.nshims--;
+        if (p->st.ended)
+            return;
+        if (!G.shims[i] && p->st.exit.pid > 0) { /* the sub-reaper itself was killed: the command is our own child now */
+            p->stray = true;
+            G.pids[i] = p->st.exit.pid;
+            return;
+        }
+        status = G.shims[i] ? G.shims[i] - 1 : status;
+    }
+    if (p->unit)
+        unit_died(p->unit, status);
+    else
+        gproc_ended(p, status, ru);
+}
+
+void reap(void)
+{
+    struct signalfd_siginfo si[4];
+    struct rusage ru;
+    int status, pid;
+    while (read(G.sig, si, sizeof si) == sizeof si)
+        ;
+    while ((pid = (int)wait4(-1, &status, WNOHANG, &ru)) > 0) {
+        for (size_t i = 0; i < CAY_LEN(G.workers); i++)
+            if (G.workers[i] == pid)
+                G.workers[i] = 0;
+        for (size_t i = 0; i < GPROCS; i++)
+            if (G.pids[i] == pid)
+                reaped(i, status, &ru);
+        unit_reaped(pid, status);
+        sudo_reaped(pid, status);
+    }
+    for (gproc *p = G.procs; G.nshims && p < G.procs + GPROCS; p++)
+        if (p->used && p->shim && !p->st.ended && G.shims[p - G.procs]) {
+            int how = G.shims[p - G.procs] - 1;
+            if (p->unit)
+                unit_main_ended(p->unit, how);
+            else
+                gproc_ended(p, how, NULL);
+        }
+    let_go();
+}

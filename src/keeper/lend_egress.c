@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Speaking with cay-egress: one thing at a time for each sandbox, said again to the next one when it dies over it. */
+#include "lend_inside.h"
+#include <base/fault.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum { ANSWER_MS = 5000, DIAL_MS = 60000, STEADY_MS = 5000, AGAIN_MS = 60000, WINDOW = 32, TRIES = 3 };
+
+/* It changes nothing, and is worth nothing to who gets it late. */
+static bool look(const ask *a)
+{
+    return a->m.op == CAY_NET_DIAL || a->m.op == CAY_NET_WHY;
+}
+
+static bool say(uint16_t type, const void *body, size_t len, const char *tail, const int *fds, int nfds)
+{
+    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, type, tail ? (uint32_t)strlen(tail) : 0, 0 };
+    struct iovec v[3] = { { &h, sizeof h }, { (void *)body, len }, { (void *)tail, h.tail } };
+    return cay__fd_sendv(L.egress, v, tail ? 3 : 2, fds, nfds, MSG_DONTWAIT) >= 0;
+}
+
+bool egress_say_box(uint16_t type, const lent *l, uint64_t seq, uint64_t revision, int policy)
+{
+    cay_n_box m = { .seq = seq, .cookie = l->cookie, .revision = revision, .flags = l->flags };
+    int fds[5] = { l->fd[0], l->fd[1], l->fd[2], l->fd[3], policy };
+    memcpy(m.id, l->id, sizeof m.id);
+    return say(type, &m, sizeof m, NULL, type == CAY_N_LEND ? fds : &policy, type == CAY_N_LEND ? 5 : policy >= 0);
+}
+
+void ask_drop(ask *a)
+{
+    for (ask **p = &L.asks; *p; p = &(*p)->next)
+        if (*p == a) {
+            *p = a->next;
+            break;
+        }
+    L.out -= a->seq != 0;
+    cay__close_fd(&a->policy);
+    free(L.over);
+    L.over = a;
+}
+
+/* Nobody ever served it, and nobody will: connections are refused again instead of waiting. */
+static void unserve(const char *id)
+{
+    lent *l = lent_find(id);
+    if (!l || l->policy >= 0)
+        return;
+    netns_unserve(l->fd);
+    lent_forget(l);
+}
+
+/* It died, or does not answer: what was on its way is said again to the next one, a few times. */
+static void lost(const char *why)
+{
+    int64_t now = cay__boot_ms();
+    cay__close_fd(&L.egress);
+    L.out = 0;
+    L.fails = now - L.since_ms > STEADY_MS ? 1 : L.fails + 1;
+    L.again_ms = L.fails > 1 ? now + (50ll << CAY_MIN(L.fails, 7u)) : now;
+    for (lent *l = L.all; l; l = l->next) {
+        l->told = false;
+        l->again_ms = l->refused = 0;
+    }
+    for (ask *a = L.asks, *next; a; a = next) {
+        next = a->next;
+        bool dial = a->seq && look(a);
+        a->seq = 0;
+        if (++a->tries < TRIES && !dial)
+            continue;
+        policy_drop_new(a->m.id);
+        errno = 0;
+        lender_refuse(a->job, CAY_EBUSY, "egress_failed", why);
+        unserve(a->m.id);
+        ask_drop(a);
+    }
+}
+
+static bool connect_egress(void)
+{
+    if (L.egress >= 0)
+        return true;
+    if (cay__boot_ms() < L.again_ms)
+        return false;
+    L.since_ms = cay__boot_ms();
+    L.egress = outside_dial(L.run, OUT_EGRESS);
+    const char *step = L.egress < 0 ? outside_start(L.run, L.keeper, L.mode, OUT_EGRESS) : NULL;
+    if (step) {
+        char msg[216];
+        cay__str_join(msg, sizeof msg, "cay-egress cannot be started: ", step, ": ", strerror(errno), NULL);
+        lost(msg);
+        return false;
+    }
+    if (L.egress < 0)
+        L.egress = outside_dial(L.run, OUT_EGRESS);
+    if (L.egress < 0)
+        lost("cay-egress does not answer on its socket");
+    CAY_FAULT("lender.egress.connected");
+    secrets_pair(L.egress, true);
+    return L.egress >= 0;
+}
+
+static bool busy(const ask *first, const char *id)
+{
+    for (const ask *a = L.asks; a; a = a->next)
+        if (a != first && a->seq && !look(a) && !strcmp(a->m.id, id))
+            return true;
+    return false;
+}
+
+static bool say_ask(ask *a, lent *l)
+{
+    if (look(a)) {
+        cay_n_dial d = { .seq = a->seq, .port = a->m.port, .proto = a->m.proto, .flags = a->m.flags & CAY_NET_IMPLICIT ? CAY_N_IMPLICIT : 0 };
+        memcpy(d.id, l->id, sizeof d.id);
+        return say(a->m.op == CAY_NET_DIAL ? CAY_N_DIAL : CAY_N_WHY, &d, sizeof d, a->m.name, NULL, 0);
+    }
+    CAY_FAULT("lender.policy.say");
+    bool again = a->policy < 0;
+    return egress_say_box(l->told ? CAY_N_POLICY : CAY_N_LEND, l, a->seq, again ? l->revision : a->revision, again ? l->policy : a->policy);
+}
+
+/* True: it is on its way, or over. */
+static void begin(ask *a, lent *l)
+{
+    if (a->policy >= 0 && a->m.revision && a->m.revision != l->revision) {
+        errno = 0;
+        lender_refuse(a->job, CAY_ESTATE, "policy_changed", "the policy was changed by somebody else; read it again");
+        ask_drop(a);
+        return;
+    }
+    a->revision = CAY_MAX(l->revision, a->revision) + (a->policy >= 0);
+    if (a->policy >= 0 && !policy_write_new(l->id, a->revision, a->policy)) {
+        lender_refuse(a->job, cay_code_of_errno(errno), "policy_not_kept", "the policy could not be written into the state directory");
+        policy_drop_new(l->id);
+        ask_drop(a);
+        return;
+    }
+    a->seq = ++L.seq;
+    a->until = cay__boot_ms() + (a->m.op == CAY_NET_DIAL ? DIAL_MS : ANSWER_MS);
+    L.out++;
+    if (!say_ask(a, l)) {
+        a->seq = 0;
+        L.out--;
+    }
+}
+
+ask *ask_new(uint32_t seq, const cay_m_net *m, int policy)
+{
+    ask *a = CAY_STEAL(L.over) ?: cay__alloc(sizeof *a), **p = &L.asks;
+    *a = (ask){ .job = seq, .m = *m, .policy = policy };
+    while (*p) /* in the order they came */
+        p = &(*p)->next;
+    return *p = a;
+}
+
+static bool asked(const char *id)
+{
+    for (const ask *a = L.asks; a; a = a->next)
+        if ((a->m.op == CAY_NET_SET || a->m.op == CAY_NET_RESTORE) && !strcmp(a->m.id, id))
+            return true;
+    return false;
+}
+
+void egress_pump(void)
+{
+    if ((!L.asks && !L.all) || !connect_egress())
+        return;
+    if (L.reload) {
+        cay_n_box m = { .seq = ++L.seq };
+        CAY_AUTOFD op = operator_open();
+        L.reload = op >= 0 && !say(CAY_N_OPERATOR, &m, sizeof m, NULL, &op, 1);
+        secrets_operator(op);
+    }
+    /* What an egress before had is lent to this one first. */
+    for (lent *l = L.all; l; l = l->next)
+        if (!l->told && l->policy >= 0 && l->again_ms <= cay__boot_ms() && !asked(l->id)) {
+            cay_m_net m = { .op = CAY_NET_RESTORE };
+            memcpy(m.id, l->id, sizeof m.id);
+            ask_new(0, &m, -1);
+        }
+    for (ask *a = L.asks, *next; a && L.egress >= 0 && L.out < WINDOW; a = next) {
+        next = a->next;
+        lent *l = lent_find(a->m.id);
+        bool dial = look(a);
+        if (!a->seq && l && dial && !l->told && l->refused) {
+            errno = 0;
+            lender_refuse(a->job, CAY_EBUSY, "egress_failed", "cay-egress does not take this sandbox; keeper.err of the runtime directory says why");
+            ask_drop(a);
+        } else if (!a->seq && l && !busy(a, a->m.id) && (!dial || l->told)) {
+            begin(a, l);
+        }
+    }
+}
+
+static void settled(ask *a, const cay_n_ack *k)
+{
+    lent *l = lent_find(a->m.id);
+    CAY_FAULT("lender.policy.acked");
+    if (k->code && a->policy >= 0)
+        policy_drop_new(a->m.id);
+    if (k->code && l && l->policy < 0) /* its sockets are served already: somebody has to refuse there */
+        l->policy = policy_off();
+    if (!k->code && l) {
+        bool newer = a->policy < 0 && k->revision > l->revision;
+        if (a->policy >= 0) {
+            cay__close_fd(&l->policy);
+            l->policy = CAY_STEAL_FD(a->policy);
+            l->revision = a->revision;
+            policy_keep_new(l->id);
+            secrets_policy(l->id, l->policy);
+        }
+        l->told = true;
+        if (newer) { /* of a set that nobody was told of: what was acknowledged counts */
+            cay_m_net m = { .op = CAY_NET_SET };
+            memcpy(m.id, l->id, sizeof m.id);
+            int copy = fcntl(l->policy, F_DUPFD_CLOEXEC, 3);
+            if (copy >= 0)
+                ask_new(0, &m, copy)->revision = k->revision;
+        }
+    }
+    CAY_FAULT("lender.policy.kept");
+    cay_m_netinfo info = { .revision = l ? l->revision : 0 };
+    lender_answer(a->job, k->code, k->sys, k->reason, k->msg, &info, -1);
+}
+
+/* A sandbox that egress does not take is offered again, ever more seldom, and complained of once. True: it was already. */
+static bool put_off(const ask *a, const cay_n_ack *k)
+{
+    lent *l = lent_find(a->m.id);
+    if (!k->code || !l || l->told)
+        return false;
+    l->again_ms = cay__boot_ms() + CAY_MIN(250ll << CAY_MIN(l->refused, 10u), AGAIN_MS);
+    return l->refused++ && !a->job && a->policy < 0;
+}
+
+void egress_read(void)
+{
+    struct {
+        cay_msg   h;
+        cay_n_ack a;
+    } m;
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    ssize_t n = cay__fd_recv(L.egress, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0) {
+        lost("cay-egress ended while it was asked; what it said is in keeper.err of the runtime directory");
+        return;
+    }
+    m.a.reason[sizeof m.a.reason - 1] = m.a.msg[sizeof m.a.msg - 1] = 0;
+    ask *a = n == (ssize_t)sizeof m && m.h.magic == CAY_MSG_MAGIC ? L.asks : NULL;
+    while (a && (!a->seq || a->seq != m.a.seq))
+        a = a->next;
+    if (a && m.h.type == CAY_N_ACK) {
+        if (!put_off(a, &m.a))
+            settled(a, &m.a);
+    } else if (n == (ssize_t)sizeof m && m.h.type == CAY_N_PAIR) {
+        secrets_pair(L.egress, true);
+    } else if (a) {
+        cay_m_netinfo info = { .revision = m.a.revision, .code = m.a.code };
+        cay__str_copy(info.reason, sizeof info.reason, m.a.reason);
+        cay__str_copy(info.msg, sizeof info.msg, m.a.msg);
+        bool failed = m.h.type == CAY_N_DIALED && (m.a.code || nfds != 1);
+        lender_answer(a->job, failed ? (m.a.code ? m.a.code : CAY_EUPSTREAM) : 0, m.a.sys, m.a.reason, m.a.msg, &info, nfds == 1 ? fds[0] : -1);
+    } else if (n == (ssize_t)sizeof m && m.a.code) {
+        dprintf(2, "network: %s\n", m.a.msg); /* the operator's file */
+    }
+    for (int i = 0; i < nfds; i++)
+        close(fds[i]);
+    if (a)
+        ask_drop(a);
+}
+
+int egress_wait_ms(void)
+{
+    int64_t now = cay__boot_ms(), at = INT64_MAX;
+    if (L.egress < 0 && (L.asks || L.all))
+        at = L.again_ms;
+    for (const lent *l = L.all; l; l = l->next)
+        if (L.egress >= 0 && !l->told && l->policy >= 0 && !asked(l->id))
+            at = CAY_MIN(at, l->again_ms);
+    for (const ask *a = L.asks; a; a = a->next)
+        if (a->seq)
+            at = CAY_MIN(at, a->until);
+        else if (L.egress >= 0)
+            at = CAY_MIN(at, now + 20); /* its socket was full */
+    return at == INT64_MAX ? -1 : (int)CAY_MAX(CAY_MIN(at - now, 60000), 0);
+}
+
+void egress_late(void)
+{
+    int64_t now = cay__boot_ms();
+    for (ask *a = L.asks, *next; a; a = next) {
+        next = a->next;
+        if (!a->seq || a->until > now)
+            continue;
+        if (a->m.op == CAY_NET_DIAL) {
+            errno = ETIMEDOUT;
+            lender_refuse(a->job, CAY_ETIMEOUT, "dial_timeout", "the connection was not made in time");
+            ask_drop(a);
+            continue;
+        }
+        /* Wedged: nothing that it holds is served. The next one takes up what waits. */
+        outside_stop(L.run, OUT_EGRESS, SIGKILL);
+        lost("cay-egress does not answer");
+        return;
+    }
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A command from its request to its first instruction. */
+#include "keeper.h"
+#include <fcntl.h>
+#include <sys/uio.h>
+
+/* Room for one more: commands that ended longest ago are forgotten. */
+static bool make_room(box *b)
+{
+    while (b->nprocs >= PROCS_MAX || b->kept > KEPT_MAX) {
+        proc *victim = b->oldest;
+        while (victim && (!victim->settled || victim->waiters))
+            victim = victim->newer;
+        if (!victim)
+            return b->nprocs < PROCS_MAX && b->kept < 4 * KEPT_MAX;
+        if (b->forget[0])
+            box_tell(b, CAY_G_FORGET, b->forget, 0, 0, -1);
+        memcpy(b->forget, victim->id, sizeof b->forget);
+        proc_free(victim);
+    }
+    return true;
+}
+
+void proc_answer(client *c, proc *p, uint32_t flags)
+{
+    proc_reply(c, p);
+    if ((flags & CAY_SPAWN_WAIT) && !p->settled)
+        waiter_add(&p->waiters, c, false);
+}
+
+void proc_answer_starter(proc *p)
+{
+    client *c = p->starter;
+    p->starter = NULL;
+    if (c)
+        proc_answer(c, p, p->flags);
+}
+
+/* One pipe for each of stdin, stdout and stderr that is to have one. */
+static void close_pipes(int io[6])
+{
+    for (int i = 0; i < 6; i++)
+        cay__close_fd(&io[i]);
+}
+
+static bool make_pipes(uint32_t flags, int io[6])
+{
+    memset(io, -1, 6 * sizeof *io);
+    for (int i = flags & CAY_SPAWN_STDIN ? 0 : 2; i < 6 && !(flags & CAY_SPAWN_TTY); i += 2)
+        if (pipe2(io + i, O_CLOEXEC) < 0) {
+            close_pipes(io);
+            return false;
+        }
+    return true;
+}
+
+static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
+{
+    int want = !!(m->flags & CAY_SPAWN_OUT) + !!(m->flags & CAY_SPAWN_ERR) + !!(m->flags & CAY_SPAWN_BLOB_FD);
+    size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
+    return cay__id_valid(m->proc, 'p') && nfds == want && memchr(m->tag, 0, sizeof m->tag) &&
+           memchr(m->title, 0, sizeof m->title) && m->blob <= CAY_BLOB_MAX &&
+           tail >= strings && tail - strings <= CAY_LABELS_MAX && m->argc >= 1 && m->argc <= m->blob && m->envc <= m->blob && m->ring <= RING_MAX &&
+           !(m->flags & ~(uint32_t)CAY_SPAWN_ALL);
+}
+
+/* Sends SPAWN to init: the child's ends, the ends init holds for the next keeper, the group, the blob. */
+static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t len, const int io[6], int blob)
+{
+    struct {
+        cay_msg     h;
+        cay_g_spawn m;
+    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SPAWN, (uint32_t)len, 0 }, { .flags = 0 } };
+    int fds[9], n = 0;
+    cay_g_spawn *g = &head.m;
+    memcpy(g->proc, p->id, sizeof g->proc);
+    memcpy(g->tag, p->tag, sizeof g->tag);
+    memcpy(g->title, p->title, sizeof g->title);
+    g->flags = p->flags;
+    g->cols = m->cols;
+    g->rows = m->rows;
+    g->argc = m->argc;
+    g->envc = m->envc;
+    g->blob = m->blob;
+    g->ring = p->ring_bytes;
+    g->timeout_ms = m->timeout_ms;
+    g->deadline = p->timer.at_ms;
+    g->started_ms = p->started_ms;
+    g->group = p->group.dir >= 0 ? p->group.number : 0;
+    memcpy(g->forget, p->b->forget, sizeof g->forget);
+    const struct {
+        int      fd;
+        uint32_t flag;
+    } list[] = {
+        { io[0], CAY_GS_IN },              { io[3], CAY_GS_OUT },         { io[5], CAY_GS_ERR },
+        { io[1], CAY_GS_HOLD_IN },         { io[2], CAY_GS_HOLD_OUT },    { io[4], CAY_GS_HOLD_ERR },
+        { p->group.procs, CAY_GS_GROUP },  { p->group.dir, CAY_GS_INTO }, { blob, 0 },
+    };
+    for (size_t i = 0; i < CAY_LEN(list); i++)
+        if (list[i].fd >= 0) {
+            fds[n++] = list[i].fd;
+            g->flags |= list[i].flag;
+        }
+    if (m->timeout_ms && p->b->tenant_fd < 0)
+        g->flags |= CAY_GS_REAPER;
+    struct iovec iov[2] = { { &head, sizeof head }, { (void *)tail, len } };
+    if (cay__fd_sendv(p->b->ctl.fd, iov, 2, fds, n, 0) < 0)
+        return false;
+    p->b->forget[0] = 0;
+    return true;
+}
+
+void proc_open_io(proc *p, int in, int out, int err)
+{
+    if (in >= 0) {
+        p->in = (cay__watch){ .fd = in };
+        cay__fd_nonblock(in, true);
+    }
+    if (out >= 0)
+        stream_open(&p->out[0], out);
+    if (err >= 0)
+        stream_open(&p->out[1], err);
+}
+
+/* Readers that come along. */
+static void attach_readers(proc *p, uint32_t flags, int *fds, int nfds)
+{
+    static const uint32_t bits[] = { CAY_SPAWN_OUT, CAY_SPAWN_ERR };
+    cay_m_data d;
+    for (int i = 0, at = 0; i < 2; i++)
+        if ((flags & bits[i]) && at < nfds)
+            stream_attach(&p->out[i], 0, CAY_STEAL_FD(fds[at++]), &d);
+}
+
+void proc_spawn(const request *r)
+{
+    client *c = r->c;
+    box *b = r->b;
+    const cay_m_spawn *m = r->body;
+    if ((b->state != CAY_RUNNING || b->pausing) && !reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first", NULL))
+        return;
+    proc *old = proc_find(b, m->proc);
+    if (old) { /* asked again after a lost answer */
+        attach_readers(old, m->flags, r->fds, r->nfds);
+        if (old->started)
+            proc_answer(c, old, m->flags);
+        else
+            old->starter = c;
+        return;
+    }
+    bool good = well_formed(m, r->tail_len, r->nfds); /* first of all: only then is the tag a string */
+    old = good && m->tag[0] ? proc_find(b, m->tag) : NULL;
+    if (!good || (old && !old->ended) || !make_room(b)) {
+        bool tag = old && !old->ended;
+        reply_error(c, !good ? CAY_EINVAL : tag ? CAY_EEXIST : CAY_ENOSPACE, 0, !good ? "bad_request" : tag ? "tag_in_use" : "processes_full",
+                    !good ? "the spawn request is not well-formed" : tag ? "a running process has this tag already"
+                          : "512 commands run in this sandbox, or too much output of running ones is kept; end some", NULL);
+        return;
+    }
+    int io[6];
+    if (!make_pipes(m->flags, io) && !reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL))
+        return;
+    proc *p = proc_new(b, m->proc);
+    cay__str_copy(p->tag, sizeof p->tag, m->tag);
+    cay__str_copy(p->title, sizeof p->title, m->title);
+    size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
+    proc_label(p, r->tail + strings, r->tail_len - strings);
+    p->flags = m->flags;
+    p->ring_bytes = m->ring ? CAY_MAX((m->ring + 4095u) & ~4095u, 4096u) : RING_DEFAULT;
+    p->started_ms = cay__wall_ms();
+    p->starter = c;
+    if (m->timeout_ms) {
+        cgroup_exec_make(p);
+        proc_arm(p, m->timeout_ms);
+    }
+    CAY_FAULT("keeper.spawn.send");
+    bool sent = send_spawn(p, m, r->tail, r->tail_len, io, m->flags & CAY_SPAWN_BLOB_FD ? r->fds[r->nfds - 1] : -1);
+    CAY_FAULT("keeper.spawn.sent");
+    proc_open_io(p, CAY_STEAL_FD(io[1]), CAY_STEAL_FD(io[2]), CAY_STEAL_FD(io[4]));
+    close_pipes(io);
+    attach_readers(p, m->flags, r->fds, r->nfds);
+    if (!sent) {
+        int e = errno;
+        reply_error(c, e == EAGAIN ? CAY_EBUSY : CAY_EGONE, e, "", "init does not answer", NULL);
+        proc_free(p);
+    }
+}
+
+void proc_begin(proc *p, int pid)
+{
+    p->started = true;
+    p->pid = pid;
+    proc_count(p, 1);
+    event_send(p->b->id, "exec", "", p->id, 0);
+}
+
+void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
+{
+    char id[CAY_WIRE_ID], step[32];
+    cay__str_copy(id, sizeof id, r->proc);
+    cay__str_copy(step, CAY__MUTANT("fuzz-init_msg") ? 2 * sizeof step : sizeof step, r->step);
+    proc *p = proc_find(b, id);
+    if (!p || p->started)
+        return;
+    if (r->sys) {
+        bool exec = !strcmp(step, "exec"), cwd = !strcmp(step, "cwd"), user = !strcmp(step, "user");
+        int code = r->sys == ENOENT || r->sys == ENOTDIR ? CAY_ENOENT : cay_code_of_errno(r->sys);
+        reply_error(p->starter, code, r->sys, exec ? "exec_failed" : cwd ? "cwd_failed" : user ? "user_unknown" : "spawn_failed",
+                    exec   ? (r->sys == ENOENT ? "no such command in the sandbox" : "the command cannot be executed")
+                    : cwd  ? "the working directory cannot be entered"
+                    : user ? (r->sys == EPERM ? "only the sandbox's one user exists here; other users need sub-ids, see /etc/subuid"
+                                              : "no such user in the sandbox")
+                           : "the command could not be started",
+                    cwd ? strerror(r->sys) : exec || user ? NULL : step);
+        proc_free(p);
+        box_spawned(b);
+        return;
+    }
+    proc_begin(p, r->pid);
+    if ((p->flags & CAY_SPAWN_TTY) && nfds == 1) {
+        int in = fcntl(fds[0], F_DUPFD_CLOEXEC, 3); /* one watch a descriptor */
+        proc_open_io(p, in, CAY_STEAL_FD(fds[0]), -1);
+    }
+    stream_resume(&p->out[0]);
+    stream_resume(&p->out[1]);
+    CAY_FAULT("keeper.spawn.answer");
+    proc_answer_starter(p);
+    box_spawned(b);
+}
