@@ -19,15 +19,10 @@
 #define LOOK_MS  1000  /* unless its process is known: then as soon as that one is dead */
 #define ASK_MS   100   /* between two tries to reach an init */
 
-typedef struct told {
-    char    id[CAY_WIRE_ID];
-    char    reason[16];
-} told;
-
 static struct {
     jkept *live;
     size_t n, cap;
-    told   exits[EXITS]; /* why commands ended, as the dead keeper knew it: the last ones */
+    jrec   exits[EXITS]; /* why commands ended, or are about to, as the dead keeper knew it: the last ones */
     size_t nexits;
     char   boot[CAY_WIRE_ID];
     char   instance[CAY_WIRE_ID];
@@ -54,13 +49,6 @@ static jkept *entry(const char *name, bool make)
         abort();
     memset(&A.live[A.n], 0, sizeof *A.live);
     return &A.live[A.n++];
-}
-
-static void note_exit(const jrec *r)
-{
-    told *t = &A.exits[A.nexits++ % EXITS];
-    memcpy(t->id, r->id, sizeof t->id);
-    memcpy(t->reason, r->reason, sizeof t->reason);
 }
 
 static void on_record(const jrec *r, void *arg)
@@ -94,7 +82,7 @@ static void on_record(const jrec *r, void *arg)
         if (r->id[0] && !(r->flags & CAY_CREATE_EPHEMERAL))
             box_note_gone(r->id, r->reason);
         break;
-    case J_EXIT: note_exit(r); break;
+    case J_EXIT: A.exits[A.nexits++ % EXITS] = *r; break;
     default: break;
     }
 }
@@ -114,6 +102,11 @@ int adopt_plan(void)
     boot_id(now);
     if (strcmp(now, A.boot)) /* another boot: nothing of it runs, no pid means anything */
         A.n = 0;
+    size_t all = CAY_MIN(A.nexits, (size_t)EXITS);
+    A.nexits = 0;
+    for (size_t i = 0; i < all; i++)
+        if (entry(A.exits[i].box, false))
+            A.exits[A.nexits++] = A.exits[i];
     for (size_t i = 0; i < A.n; i++) {
         if (!alive(&A.live[i].r) || geteuid() == 0)
             continue;
@@ -166,7 +159,7 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
         slot[0] = fcntl(slot[1], F_DUPFD_CLOEXEC, 3);
     proc_open_io(p, slot[0], slot[1], slot[2]);
     cgroup_exec_adopt(p, s->spawn.group);
-    for (size_t i = 0; i < CAY_MIN(A.nexits, (size_t)EXITS); i++)
+    for (size_t i = 0; i < A.nexits; i++)
         if (!strcmp(A.exits[i].id, id)) {
             p->killing = !strcmp(A.exits[i].reason, "time");
             if (s->ended)
@@ -335,8 +328,9 @@ void adopt_run(void)
 {
     char now[CAY_WIRE_ID];
     boot_id(now);
-    /* The journal names every one of them until each is dealt with: a kill in here loses nothing. */
-    journal_start(now, A.live, A.n);
+    /* The journal names every one of them until each is dealt with: a kill in here loses nothing. Nor does one after us, of what only
+     * the keeper before us knew. */
+    journal_start(now, A.live, A.n, A.exits, A.nexits);
     CAY_FAULT("keeper.adopt.start");
     for (size_t i = 0; i < A.n; i++)
         if (A.live[i].r.op == J_LIVE && alive(&A.live[i].r)) {

@@ -68,18 +68,23 @@ static jrec rec_of(enum jop op, const box *b, const char *id, int code, const ch
 static void compact(void)
 {
     char now[CAY_WIRE_ID];
-    size_t n = 0;
+    size_t n = 0, m = 0;
     jkept *v = cay__alloc(sizeof *v * (K.nboxes + 1));
+    jrec *x = cay__alloc(sizeof *x * PROCS_MAX * (K.nboxes + 1)); /* of which little is touched */
     for (const box *b = K.boxes; b; b = b->next) {
         enum jop op = !b->id[0] ? (b->pid ? J_PARKED : J_PARKING) : b->phase < BOX_LIVE ? J_TAKEN : J_LIVE;
         v[n++] = (jkept){ rec_of(op, b, b->id, (int)b->state, ""), rec_of(J_MORE, b, b->id, 0, "") };
+        for (const proc *p = b->procs; p; p = p->next)
+            if (p->ended || p->killing)
+                x[m++] = rec_of(J_EXIT, b, p->id, 0, p->ended ? p->exit.reason : "time");
     }
     boot_id(now);
-    journal_start(now, v, n);
+    journal_start(now, v, n, x, m);
     free(v);
+    free(x);
 }
 
-bool journal_start(const char *boot, const jkept *live, size_t n)
+bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, size_t nexits)
 {
     jrec open = { .op = J_OPEN };
     CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -94,6 +99,9 @@ bool journal_start(const char *boot, const jkept *live, size_t n)
         if (!write_rec(fd, &k.r) || (k.more.op && !write_rec(fd, &k.more)))
             return false;
     }
+    for (size_t i = 0; i < nexits; i++)
+        if (!write_rec(fd, &exits[i]))
+            return false;
     CAY_FAULT("keeper.journal.written");
     if (renameat(K.home_fd, FILE_NAME ".new", K.home_fd, FILE_NAME) < 0)
         return false;

@@ -487,7 +487,7 @@ void journal_read(void (*fn)(const jrec *r, void *arg), void *arg); /* through K
 typedef struct jkept { /* what stands in it of one box */
     jrec r, more;
 } jkept;
-bool journal_start(const char *boot, const jkept *live, size_t n);
+bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, size_t nexits);
 void journal_put(enum jop op, const box *b, const char *id, int code, const char *reason);
 /* adopt.c */
 const char *adopt_instance(void);

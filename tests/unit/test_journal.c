@@ -49,7 +49,7 @@ static int set_up(void **s)
 {
     (void)s;
     fake_open(&f);
-    return journal_start("boot", NULL, 0) ? 0 : -1;
+    return journal_start("boot", NULL, 0, NULL, 0) ? 0 : -1;
 }
 
 static int tear_down(void **s)
@@ -188,6 +188,36 @@ static void compaction_keeps_what_is_there(void **s)
     assert_int_equal(size_of("keeper.log.new"), -1);
 }
 
+/* Two keepers die, one after the other: what only the first knew of a command's end is known to the third. */
+static void why_a_command_ends_outlives_the_next_keeper(void **s)
+{
+    (void)s;
+    char boot[CAY_WIRE_ID];
+    boot_id(boot);
+    assert_true(journal_start(boot, NULL, 0, NULL, 0));
+    f.b->pid = 0;
+    journal_put(J_LIVE, f.b, FAKE_BOX, 0, "");
+    journal_put(J_EXIT, f.b, FAKE_PROC, 0, "time");
+    adopt_plan();
+    adopt_run();
+    seen r = read_all();
+    assert_int_equal(r.ops[J_EXIT], 1);
+    assert_int_equal(r.ops[J_GONE], 1);
+}
+
+static void compaction_keeps_why_commands_end(void **s)
+{
+    (void)s;
+    proc *p = proc_find(f.b, FAKE_PROC), *q = proc_find(f.b, FAKE_TTY);
+    p->killing = true;
+    q->ended = true;
+    cay__str_copy(q->exit.reason, sizeof q->exit.reason, "oom");
+    K.journal_len = 65536;
+    journal_put(J_DEADLINE, f.b, FAKE_BOX, 0, "");
+    assert_int_equal(read_all().ops[J_EXIT], 2);
+    p->killing = q->ended = false;
+}
+
 static void after_a_full_disk_records_are_read_again(void **s)
 {
     (void)s;
@@ -221,6 +251,8 @@ int main(void)
         CASE(a_right_sum_does_not_make_it_true),
         CASE(another_boot_leaves_nobody_to_adopt),
         CASE(compaction_keeps_what_is_there),
+        CASE(compaction_keeps_why_commands_end),
+        CASE(why_a_command_ends_outlives_the_next_keeper),
         CASE(after_a_full_disk_records_are_read_again),
     };
     return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
