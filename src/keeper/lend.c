@@ -140,9 +140,10 @@ static void on_job(int *fds, int nfds)
 
 static void leave(void)
 {
-    secrets_leave();
-    if (!L.all) /* else the next keeper finds it at work */
+    if (!L.all) { /* else the next keeper finds them at work; whoever started them, nobody else will end them */
+        secrets_leave();
         outside_stop(L.run, OUT_EGRESS, SIGTERM);
+    }
     _exit(0);
 }
 

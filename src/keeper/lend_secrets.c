@@ -261,6 +261,6 @@ void secrets_pair(int egress, bool fresh)
 
 void secrets_leave(void)
 {
-    if (!S.all && S.fd >= 0)
+    if (!S.all)
         outside_stop(S.run, OUT_INTERCEPT, SIGTERM);
 }

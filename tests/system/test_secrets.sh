@@ -199,6 +199,26 @@ check "a binding that no rule covers is refused" has "$got" "api.test"
 unset KEY
 got=$($cay create $bound 2>&1 </dev/null)
 check "and one whose source is not there" has "$got" KEY
+# A sandbox that died together with its keeper: what holds its values has nobody who would tell it so, and goes with the next keeper.
+KEY=$value
+export KEY
+last=$($cay create $bound </dev/null)
+$cay rm -f "$id" >/dev/null
+id=$last
+inside=$($cay inspect "$id" | sed -n 's/^  "pid": \([0-9]*\),$/\1/p')
+helper=$(pid_of intercept)
+check "there is one to be left behind" kill -0 "$helper"
+kill -9 "$(keeper)"
+kill -9 "$inside"
+$cay rm -f "$id" >/dev/null 2>&1
+id=
+k=$(keeper)
+kill "$k"
+for i in $(seq 40); do
+    kill -0 "$k" 2>/dev/null || kill -0 "$helper" 2>/dev/null || break
+    sleep 0.25
+done
+check "an interceptor whose keeper and sandboxes were killed does not stay" sh -c "! kill -0 $helper"
 [ $bad = 0 ] || cat "$run/keeper.err"
 echo "1..$n"
 exit $bad
