@@ -193,6 +193,7 @@ typedef struct cay_filter {
     size_t          limit;    /* 0: all */
     const char     *after;    /* id after which to continue, or NULL */
     const char     *tenant;   /* or NULL: of all */
+    const char     *metadata; /* one JSON object whose members the sandbox's metadata has, with the same values; or NULL */
 } cay_filter;
 
 /* One isolation layer or feature as found: {"seccomp", "on"}, {"memory-limit", "soft", "no cgroup …"}. */

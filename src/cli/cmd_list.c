@@ -14,12 +14,13 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 typedef struct ls_args {
     opt_list    states, labels;
     uint64_t    limit;
-    const char *tenant;
+    const char *tenant, *metadata;
 } ls_args;
 
 static const opt_def ls_defs[] = {
     { "state", 's', "STATE", "running, paused, stopped, …", OPT_LIST, offsetof(ls_args, states) },
     { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST, offsetof(ls_args, labels) },
+    { "metadata", 0, "JSON", "only those whose metadata has all that this object has", OPT_STR, offsetof(ls_args, metadata) },
     { "tenant", 0, "NAME", "only those of one tenant", OPT_STR, offsetof(ls_args, tenant) },
     { "limit", 'n', "N", "at most this many", OPT_NUM, offsetof(ls_args, limit), 1 },
     OPT_END
@@ -57,7 +58,7 @@ static int on_info(const cay_info *i, void *arg)
 
 static int make_filter(const ls_args *a, cli_pairs *labels, cay_filter *f, cay_err *err)
 {
-    *f = (cay_filter){ .size = sizeof *f, .limit = (size_t)a->limit, .provider = cli.provider, .tenant = a->tenant };
+    *f = (cay_filter){ .size = sizeof *f, .limit = (size_t)a->limit, .provider = cli.provider, .tenant = a->tenant, .metadata = a->metadata };
     for (size_t i = 0; i < a->states.n; i++) {
         cay_state s = cay_state_parse(a->states.v[i]);
         if (s == CAY_STATE_NONE)
@@ -101,7 +102,8 @@ const cli_verb cli_ls = {
     .summary = "list sandboxes, oldest first",
     .examples = "  cay ls\n"
                 "  cay ls -q --state stopped | xargs -r cay rm\n"
-                "  cay ls --label team=web --json",
+                "  cay ls --label team=web --json\n"
+                "  cay ls --metadata '{\"ticket\":7}'",
     .opts = { { ls_defs, 0 } },
     .size = sizeof(ls_args),
     .fn = ls,

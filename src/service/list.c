@@ -4,6 +4,7 @@
 #include "row.h"
 #include "service.h"
 #include <base/call.h>
+#include <base/json.h>
 #include <base/str.h>
 
 enum { BATCH = 32 };
@@ -22,6 +23,7 @@ typedef struct lister {
     char              reasons[BATCH][64];
     cay_err          *err;
     bool              enough;
+    json_t           *metadata; /* what it has to have, or NULL */
 } lister;
 
 static int on_status(size_t i, const cay_box_status *st, void *arg)
@@ -88,10 +90,25 @@ static int flush(lister *l, int rc)
     return rc;
 }
 
+static bool has_metadata(const cay_row *row, json_t *want)
+{
+    CAY_AUTOJSON *have = NULL;
+    const char *key;
+    json_t *v;
+    if (want && (!*row->metadata || cay__json_object("metadata", row->metadata, &have, NULL) < 0))
+        return json_object_size(want) == 0;
+    json_object_foreach (want, key, v)
+        if (!json_equal(json_object_get(have, key), v))
+            return false;
+    return true;
+}
+
 static int list_one(const cay_row *row, void *arg)
 {
     lister *l = arg;
     if (row->tenant && *row->tenant == '.' && !l->filter->tenant) /* nobody's yet (warm.h) */
+        return 0;
+    if (!has_metadata(row, l->metadata))
         return 0;
     size_t most = l->filter->limit ? CAY_MIN((size_t)BATCH, l->filter->limit - l->told) : BATCH;
     l->rows[l->n++] = cay__row_copy(row);
@@ -104,11 +121,14 @@ int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *g
     CAY__BACK(svc, list, svc, call, given, fn, arg, err);
     cay_filter f, stored;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_filter", err));
+    CAY_AUTOJSON *metadata = NULL;
+    if (f.metadata)
+        CAY_TRY(cay__json_object("the metadata to look for", f.metadata, &metadata, err));
     stored = f;
     stored.states = 0; /* what is true now decides, above */
     stored.limit = 0;
     CAY_AUTOFREE lister *l = cay__alloc(sizeof *l);
-    *l = (lister){ .svc = svc, .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
+    *l = (lister){ .svc = svc, .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err, .metadata = metadata };
     int rc = svc->store->list(svc->db, &stored, list_one, l, err);
     rc = flush(l, rc);
     return l->enough ? 0 : rc;

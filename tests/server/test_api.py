@@ -181,7 +181,7 @@ class Sandboxes(Base):
         self.assertEqual(a['id'], b['id'])
 
     def test_list_filters_and_goes_on(self):
-        ids = [self.make(labels={'set': 'page', 'i': str(i)})['id'] for i in range(3)]
+        ids = [self.make(labels={'set': 'page', 'i': str(i)}, metadata={'n': i, 'of': 'page'})['id'] for i in range(3)]
         got, after = [], ''
         for _ in range(5):
             page = self.json('GET', API + '/sandboxes?label=set=page&state=running&state=paused&limit=2' + after, want=200)
@@ -192,7 +192,10 @@ class Sandboxes(Base):
         self.assertEqual(got, ids)
         one = self.json('GET', API + '/sandboxes?label=set%3Dpage&label=i=1', want=200)
         self.assertEqual([b['id'] for b in one['items']], [ids[1]])
-        for q in ('limit=0', 'limit=1001', 'limit=x', 'state=asleep', 'label=x', 'after=nothing'):
+        for want, found in (('{"n":2}', ids[2:]), ('{"of":"page","n":0}', ids[:1]), ('{"n":"2"}', [])):
+            some = self.json('GET', API + '/sandboxes?label=set%3Dpage&metadata=' + quote(want), want=200)
+            self.assertEqual([b['id'] for b in some['items']], found)
+        for q in ('limit=0', 'limit=1001', 'limit=x', 'state=asleep', 'label=x', 'after=nothing', 'metadata=x', 'metadata=%5B%5D'):
             self.fails('GET', API + '/sandboxes?' + q, 400, 'bad_query')
 
     def test_life(self):

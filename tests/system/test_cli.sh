@@ -97,6 +97,8 @@ run "$cay" ls -q; is 0 && [ "$(cat "$t/out")" = "$id" ]; ok 'ls -q gives ids alo
 run "$cay" ls --json; is 0 && json <"$t/out"; ok 'ls --json is JSON'
 run "$cay" ls -q --label team=web; says "$id"; ok 'ls --label finds'
 run "$cay" ls -q --label team=db; ! says "$id"; ok 'ls --label leaves out'
+run "$cay" ls -q --metadata '{"k":[1]}'; says "$id"; ok 'ls --metadata finds'
+run "$cay" ls -q --metadata '{"k":[2]}'; ! says "$id"; ok 'ls --metadata leaves out'
 run "$cay" ls -q --state stopped; ! says "$id"; ok 'ls --state leaves out'
 run "$cay" ls --state sleepy; is 2 && errs sleepy; ok 'an unknown state is named'
 run "$cay" inspect "$short"; is 0 && json <"$t/out" && says '"team": "web"'; ok 'inspect is JSON, by a short id'

@@ -216,6 +216,41 @@ static void lists_filter_by_what_is_true_now(void **s)
     cay_service_close(svc);
 }
 
+static void lists_filter_by_metadata(void **s)
+{
+    static const struct {
+        const char *metadata;
+        int         n;
+    } cases[] = { { "{}", 3 }, { "{\"a\":1}", 2 }, { "{\"a\":2}", 0 }, { "{\"a\":\"1\"}", 0 }, { "{\"b\":{\"c\":[1,null]}}", 1 },
+                  { "{\"a\":1,\"b\":{\"c\":[1,null]}}", 1 }, { "{\"b\":{}}", 0 }, { "{\"none\":null}", 0 } };
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *a = make(svc, "a"), *b = make(svc, "b"), *c = NULL;
+    cay_update u = { .size = sizeof u, .metadata = "{\"b\":{\"c\":[1,null]},\"a\":1}" };
+    assert_int_equal(cay_sandbox_update(b, NULL, &u, NULL), 0);
+    assert_int_equal(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &c, NULL), 0); /* has none */
+    for (size_t i = 0; i < CAY_LEN(cases); i++) {
+        seen st = { 0 };
+        cay_filter f = { .size = sizeof f, .metadata = cases[i].metadata };
+        assert_int_equal(cay_service_list(svc, NULL, &f, see, &st, NULL), 0);
+        if (st.n != cases[i].n)
+            fail_msg("%s: %d of them, not %d", cases[i].metadata, st.n, cases[i].n);
+    }
+    static const char *const bad[] = { "", "[]", "{", "{\"a\":1}x", "7" };
+    for (size_t i = 0; i < CAY_LEN(bad); i++) {
+        seen st = { 0 };
+        cay_filter f = { .size = sizeof f, .metadata = bad[i] };
+        assert_int_equal(cay_service_list(svc, NULL, &f, see, &st, &err), CAY_EINVAL);
+        assert_non_null(strstr(err.msg, "metadata"));
+        assert_int_equal(st.n, 0);
+    }
+    cay_sandbox_unref(a);
+    cay_sandbox_unref(b);
+    cay_sandbox_unref(c);
+    cay_service_close(svc);
+}
+
 static void an_ephemeral_one_has_no_record(void **s)
 {
     (void)s;
@@ -877,6 +912,7 @@ int main(void)
         T(describe_tells_all),
         T(a_sandbox_is_found_by_part_and_name),
         T(lists_filter_by_what_is_true_now),
+        T(lists_filter_by_metadata),
         T(an_ephemeral_one_has_no_record),
         T(bad_requests_make_nothing),
         T(a_failed_create_leaves_nothing),

@@ -113,6 +113,8 @@ static int each(cay_service *svc, const cay_call *call, const cay_filter *f, int
             snprintf(label, sizeof label, "%s=%s", p->key, p->value);
             cay__far_query(&target, "label", label);
         }
+        if (f->metadata)
+            cay__far_query(&target, "metadata", f->metadata);
         if (f->provider)
             cay__far_query(&target, "provider", f->provider);
         if (*after)

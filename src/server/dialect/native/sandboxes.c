@@ -2,6 +2,7 @@
 /* Which sandboxes there are, and what is known of each. */
 #include "native.h"
 #include <base/base.h>
+#include <base/json.h>
 #include <base/str.h>
 #include <cay/snapshot.h>
 #include <server/listed.h>
@@ -114,6 +115,7 @@ int cay__on_sandbox_get(cay__req *r, cay_err *err)
 static const cay__query list_query[] = {
     { "state", "string", "creating, running, paused, stopped, deleting, damaged; again for more", .many = true },
     { "label", "string", "KEY=VALUE that it has to carry; again for more", .many = true },
+    { "metadata", "string", "a JSON object whose members its metadata has, with the same values" },
     { "provider", "string", "only of this one" },
     { "tenant", "string", "only of this one; to scope admin" },
     { "limit", "integer", "how many at most: 1 to 1000; 100" },
@@ -181,10 +183,13 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
     uint64_t limit;
     lister l = { .n = 0 };
     cay_filter f = { .size = sizeof f, .provider = cay__req_query(r, "provider"), .after = cay__req_query(r, "after"),
-                     .tenant = cay__req_tenant(r) };
+                     .tenant = cay__req_tenant(r), .metadata = cay__req_query(r, "metadata") };
     CAY_TRY(cay__req_number(r, "limit", 100, 1000, &limit, err));
     CAY_TRY(take_states(r, &l.states, err));
     CAY_TRY(cay__native_labels(r, &f.labels, err));
+    CAY_AUTOJSON *metadata = NULL;
+    if (f.metadata && cay__json_object("metadata", f.metadata, &metadata, NULL) < 0)
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?metadata=%.40s: want one JSON object", f.metadata);
     if (!limit)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?limit=0: want 1 to 1000");
     if (f.after && !cay__id_valid(f.after, 'c'))
