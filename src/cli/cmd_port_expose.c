@@ -4,6 +4,7 @@
 #include "open.h"
 #include "out.h"
 #include "parse.h"
+#include "rows.h"
 #include <base/base.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
@@ -90,22 +91,17 @@ const cli_verb cli_port_unexpose = {
     .fn = unexpose,
 };
 
-typedef struct view {
-    out_table table;
-    out_json  json;
-} view;
-
 static int on_exposed(const cay_exposed *e, void *arg)
 {
-    view *v = arg;
+    rows *r = arg;
     char when[OUT_HUMAN];
     if (cli.json)
-        exposed_json(&v->json, e);
+        exposed_json(&r->json, e);
     else if (cli.quiet)
         out_fmt("%u\n", e->port);
     else {
-        out_cellf(&v->table, OUT_BOLD, "%u", e->port);
-        out_cell(&v->table, OUT_PLAIN, out_time(when, e->expires_ms));
+        out_cellf(&r->table, OUT_BOLD, "%u", e->port);
+        out_cell(&r->table, OUT_PLAIN, out_time(when, e->expires_ms));
     }
     return 0;
 }
@@ -115,21 +111,12 @@ static int exposed(void *opts, int argc, char **argv)
     static const char *const titles[] = { ">PORT", "EXPIRES", NULL };
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    view v = { .json = OUT_JSON(true) };
+    rows r;
     (void)opts, (void)argc;
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    out_table_open(&v.table, titles);
-    js_open(&v.json, '[');
-    int rc = cay_port_exposed(sb, on_exposed, &v, &err);
-    js_close(&v.json, ']');
-    if (rc == 0 && cli.json)
-        js_flush(&v.json);
-    else if (rc == 0 && !cli.quiet)
-        out_table_print(&v.table);
-    out_table_close(&v.table);
-    cay__buf_clear(&v.json.b);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    rows_open(&r, titles);
+    return rows_done(&r, cay_port_exposed(sb, on_exposed, &r, &err), &err);
 }
 
 const cli_verb cli_port_exposed = {

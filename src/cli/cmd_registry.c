@@ -3,6 +3,7 @@
 #include "main.h"
 #include "open.h"
 #include "out.h"
+#include "rows.h"
 #include <base/base.h>
 #include <cay/template.h>
 
@@ -86,27 +87,22 @@ const cli_verb cli_template_logout = {
     .fn = logout,
 };
 
-typedef struct view {
-    out_table table;
-    out_json  json;
-} view;
-
 static int on_login(const char *tenant, const char *host, int64_t changed_ms, void *arg)
 {
-    view *v = arg;
+    rows *r = arg;
     char when[OUT_HUMAN];
     if (cli.json) {
-        js_open(&v->json, '{');
-        js_kstr(&v->json, "registry", host);
-        js_kstr(&v->json, "tenant", tenant);
-        js_ki64(&v->json, "changed_ms", changed_ms);
-        js_close(&v->json, '}');
+        js_open(&r->json, '{');
+        js_kstr(&r->json, "registry", host);
+        js_kstr(&r->json, "tenant", tenant);
+        js_ki64(&r->json, "changed_ms", changed_ms);
+        js_close(&r->json, '}');
     } else if (cli.quiet) {
         out_fmt("%s\n", host);
     } else {
-        out_cell(&v->table, OUT_BOLD, host);
-        out_cell(&v->table, OUT_PLAIN, tenant);
-        out_cell(&v->table, OUT_PLAIN, out_time(when, changed_ms));
+        out_cell(&r->table, OUT_BOLD, host);
+        out_cell(&r->table, OUT_PLAIN, tenant);
+        out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));
     }
     return 0;
 }
@@ -117,21 +113,12 @@ static int logins(void *opts, int argc, char **argv)
     const tenant_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    view v = { .json = OUT_JSON(true) };
+    rows r;
     (void)argc, (void)argv;
-    out_table_open(&v.table, titles);
-    js_open(&v.json, '[');
-    int rc = cli_service(&svc, &err);
-    if (rc == 0)
-        rc = cay_registry_logins(svc, a->tenant, on_login, &v, &err);
-    js_close(&v.json, ']');
-    if (rc == 0 && cli.json)
-        js_flush(&v.json);
-    else if (rc == 0 && !cli.quiet)
-        out_table_print(&v.table);
-    out_table_close(&v.table);
-    cay__buf_clear(&v.json.b);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    rows_open(&r, titles);
+    return rows_done(&r, cay_registry_logins(svc, a->tenant, on_login, &r, &err), &err);
 }
 
 const cli_verb cli_template_logins = {

@@ -4,6 +4,7 @@
 #include "main.h"
 #include "open.h"
 #include "out.h"
+#include "rows.h"
 #include "term.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -54,25 +55,20 @@ const cli_verb cli_secret_set = {
     .fn = set,
 };
 
-typedef struct view {
-    out_table table;
-    out_json  json;
-} view;
-
 static int on_secret(const char *name, int64_t changed_ms, void *arg)
 {
-    view *v = arg;
+    rows *r = arg;
     char when[OUT_HUMAN];
     if (cli.json) {
-        js_open(&v->json, '{');
-        js_kstr(&v->json, "name", name);
-        js_ki64(&v->json, "changed_ms", changed_ms);
-        js_close(&v->json, '}');
+        js_open(&r->json, '{');
+        js_kstr(&r->json, "name", name);
+        js_ki64(&r->json, "changed_ms", changed_ms);
+        js_close(&r->json, '}');
     } else if (cli.quiet) {
         out_fmt("%s\n", name);
     } else {
-        out_cell(&v->table, OUT_BOLD, name);
-        out_cell(&v->table, OUT_PLAIN, out_time(when, changed_ms));
+        out_cell(&r->table, OUT_BOLD, name);
+        out_cell(&r->table, OUT_PLAIN, out_time(when, changed_ms));
     }
     return 0;
 }
@@ -82,21 +78,12 @@ static int ls(void *opts, int argc, char **argv)
     static const char *const titles[] = { "NAME", "CHANGED", NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    view v = { .json = OUT_JSON(true) };
+    rows r;
     (void)opts, (void)argc, (void)argv;
-    out_table_open(&v.table, titles);
-    js_open(&v.json, '[');
-    int rc = cli_service(&svc, &err);
-    if (rc == 0)
-        rc = cay_secret_list(svc, on_secret, &v, &err);
-    js_close(&v.json, ']');
-    if (rc == 0 && cli.json)
-        js_flush(&v.json);
-    else if (rc == 0 && !cli.quiet)
-        out_table_print(&v.table);
-    out_table_close(&v.table);
-    cay__buf_clear(&v.json.b);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    rows_open(&r, titles);
+    return rows_done(&r, cay_secret_list(svc, on_secret, &r, &err), &err);
 }
 
 const cli_verb cli_secret_ls = {

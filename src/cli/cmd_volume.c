@@ -3,6 +3,7 @@
 #include "main.h"
 #include "open.h"
 #include "out.h"
+#include "rows.h"
 #include <base/base.h>
 #include <cay/volume.h>
 
@@ -67,25 +68,20 @@ static void volume_json(out_json *j, const cay_volume *v)
     js_close(j, '}');
 }
 
-typedef struct view {
-    out_table table;
-    out_json  json;
-} view;
-
 static int on_volume(const cay_volume *v, void *arg)
 {
-    view *w = arg;
+    rows *r = arg;
     char a[OUT_HUMAN], b[OUT_HUMAN], c[OUT_HUMAN];
     if (cli.json) {
-        volume_json(&w->json, v);
+        volume_json(&r->json, v);
     } else if (cli.quiet) {
         out_fmt("%s\n", v->name);
     } else {
-        out_cell(&w->table, OUT_BOLD, v->name);
-        out_cell(&w->table, OUT_PLAIN, out_size(a, v->used));
-        out_cellf(&w->table, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-", !strcmp(v->quota, "soft") ? " (soft)" : "");
-        out_cellf(&w->table, OUT_PLAIN, "%zu", v->nusers);
-        out_cell(&w->table, OUT_DIM, out_time(c, v->created_ms));
+        out_cell(&r->table, OUT_BOLD, v->name);
+        out_cell(&r->table, OUT_PLAIN, out_size(a, v->used));
+        out_cellf(&r->table, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-", !strcmp(v->quota, "soft") ? " (soft)" : "");
+        out_cellf(&r->table, OUT_PLAIN, "%zu", v->nusers);
+        out_cell(&r->table, OUT_DIM, out_time(c, v->created_ms));
     }
     return 0;
 }
@@ -95,21 +91,12 @@ static int ls(void *opts, int argc, char **argv)
     static const char *const titles[] = { "NAME", ">USED", ">LIMIT", ">SANDBOXES", "CREATED", NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    view v = { .json = OUT_JSON(true) };
+    rows r;
     (void)opts, (void)argc, (void)argv;
-    out_table_open(&v.table, titles);
-    js_open(&v.json, '[');
-    int rc = cli_service(&svc, &err);
-    if (rc == 0)
-        rc = cay_volume_list(svc, NULL, on_volume, &v, &err);
-    js_close(&v.json, ']');
-    if (rc == 0 && cli.json)
-        js_flush(&v.json);
-    else if (rc == 0 && !cli.quiet)
-        out_table_print(&v.table);
-    out_table_close(&v.table);
-    cay__buf_clear(&v.json.b);
-    return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    rows_open(&r, titles);
+    return rows_done(&r, cay_volume_list(svc, NULL, on_volume, &r, &err), &err);
 }
 
 const cli_verb cli_volume_ls = {
