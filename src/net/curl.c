@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/call.h>
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <ctype.h>
 #include <curl/curl.h>
@@ -199,6 +200,8 @@ static void set_up(CURL *e, trip *t, struct curl_slist *headers, char *said)
     curl_easy_reset(e); /* connections stay */
     curl_easy_setopt(e, CURLOPT_URL, q->url);
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    /* Where a server points is another one, and what is sent, with its keys, is not for that. */
+    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, CAY__MUTANT("model-redirect") ? 1L : 0L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, said);
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, headers);
