@@ -4,7 +4,7 @@
  *
  *   base            two sandboxes that everybody uses, a command running in one, the other paused
  *   start           only makes sure that there is a keeper
- *   load N [FAULT]  N clients at once do everything; FAULT is for the first of them alone
+ *   load N [FAULT]  N clients at once do everything; FAULT is for the first of them alone, or kill:MS, its end after so long
  *   observe         what is there, for the ledger
  *   end             removes every sandbox
  *   signal N        sends a signal to the keeper of this state directory and waits for its end
@@ -425,15 +425,23 @@ static int client(int number)
 
 static int load(int n, char *fault)
 {
-    int bad = 0;
+    int bad = 0, first = 0, ms = -1;
+    if (fault && sscanf(fault, "kill:%d", &ms) == 1)
+        fault = NULL;
     for (int i = 0; i < n; i++) {
-        if (fork() == 0) {
+        int pid = fork();
+        if (pid == 0) {
             if (fault && i == 0)
                 setenv("CAY_FAULT", fault, 1);
             _exit(client(i));
         }
+        first = i ? first : pid;
         if (fault && i == 0)
             poll(NULL, 0, 20); /* it finds no keeper, and starts one */
+    }
+    if (ms >= 0 && first > 0) { /* not waited for yet: the number is its own */
+        poll(NULL, 0, ms);
+        kill(first, SIGKILL);
     }
     for (int i = 0, status; i < n; i++)
         if (wait(&status) > 0 && WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)

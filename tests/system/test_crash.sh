@@ -3,7 +3,7 @@
 # Kills at every fault point of keeper, helpers, init and client, one after another, under load. Then nothing that was
 # acknowledged may be lost (judged by `ledger`), and once the sandboxes are removed nothing may be left (by `leftovers`).
 #
-# Also: random:N kills the keeper N times at random moments of a load, waves:N:W makes and removes N sandboxes W at once,
+# Also: random:N kills the keeper N times at random moments of a load, and a client for each five of these; waves:N:W makes and removes N sandboxes W at once,
 # cycles:N one after another with a look at the keeper's size.
 #
 # test_crash.sh BUILD USER [--every N[:K] | POINT…]     every Nth, from the Kth on; needs a build with -Dfaults=true; USER is root or one of tools/test-users
@@ -110,7 +110,7 @@ one() { # POINT
     random:*)
         i=0
         while [ $i -lt "${1#*:}" ]; do
-            role load 2 &
+            role load 2 "kill:$(od -An -N2 -tu2 /dev/urandom | awk '{print $1 % 2000}')" &
             for _ in 1 2 3 4 5; do
                 sleep "0.$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')"
                 role signal 9
