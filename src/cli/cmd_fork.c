@@ -53,8 +53,8 @@ static int go(const fork_args *a, const char *from, cli_pairs *labels)
     forked f = { .j = OUT_JSON(true) };
     cay_fork spec = { .size = sizeof spec, .n = (size_t)a->n, .name = a->name, .labels = labels->v, .ttl_ms = a->ttl_ms };
     js_open(&f.j, '[');
-    int rc = cli_service(&svc, &err);
     waiting_begin(&f.w, "fork", from);
+    int rc = cli_service(&svc, &err);
     if (rc == 0)
         rc = cay_service_fork(svc, NULL, from, &spec, on_fork, &f, &err);
     waiting_end(&f.w);
@@ -109,10 +109,10 @@ static int undo(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
     cli_waiting w;
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
     waiting_begin(&w, "undo", argv[0]);
-    int rc = cay_sandbox_undo(sb, NULL, a->to, &s, &err);
+    int rc = cli_box_find(argv[0], &sb, &err);
+    if (rc == 0)
+        rc = cay_sandbox_undo(sb, NULL, a->to, &s, &err);
     waiting_end(&w);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);

@@ -81,10 +81,10 @@ static int take(void *opts, int argc, char **argv)
     cay_snapshot_spec spec = { .size = sizeof spec, .label = a->label, .metadata = a->metadata, .quiet = a->quiet, .stop = a->stop };
     (void)argc;
     cli_waiting w;
-    if (cli_box_find(argv[0], &sb, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
     waiting_begin(&w, "snapshot", argv[0]);
-    int rc = cay_sandbox_snapshot(sb, NULL, &spec, &s, &err);
+    int rc = cli_box_find(argv[0], &sb, &err);
+    if (rc == 0)
+        rc = cay_sandbox_snapshot(sb, NULL, &spec, &s, &err);
     waiting_end(&w);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);

@@ -41,6 +41,20 @@ ok "both are listed" same "$(c snapshots -q box | tr '\n' ' ')" "$s1 $s2 "
 ok "as a table" sh -c "'$cay' snapshots </dev/null | grep -q '^$s1  *one '"
 ok "its parent is told" same "$(c snapshot inspect "$s2" | sed -n 's/.*"parent": "\(.*\)".*/\1/p')" "$s1"
 
+# ---- time
+if command -v script >/dev/null && [ "$(id -u)" = 0 ]; then # what takes longer shows that it goes on, to a terminal alone
+    c create --name slow >/dev/null
+    keeper=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
+    kill -STOP "$keeper"
+    (sleep 2.5; kill -CONT "$keeper") &
+    timeout -k 1 60 script -qec "'$cay' snapshot slow" "$tmp/bar" </dev/null >/dev/null
+    wait
+    ok "a snapshot that takes more than a second has a bar" grep -q '\[[#.]*\] [0-9.]* s  snapshot slow' "$tmp/bar"
+    ok "which is gone in the end, and the id is there" sh -c "tr -d '\r' <'$tmp/bar' | grep -q '\[K.*s[a-z2-7]\{19\}$'"
+    c snapshot rm "$(c snapshots -q slow)" >/dev/null
+    c rm -f slow >/dev/null
+fi
+
 # ---- what is refused
 ok "a label is unique" fails label_in_use snapshot --label one box
 ok "and well formed" fails label_invalid snapshot --label 'a/b' box
