@@ -251,6 +251,15 @@ def a_manifest_brings_them_in():
             assert code == 0 and seen().count("GET /tagged") == before, "an unchanged file was fetched again"
             urlopen("/turn")
     assert was != now, (was, now)
+    # What one credential brought is nobody's who has none, or another: the remote is asked, and refuses.
+    for other in (None, "env:WRONG"):
+        part = {k: v for k, v in m["entries"]["part"].items() if k != "credentials"}
+        m["entries"] = {"part": {**part, **({"credentials": other} if other else {})}}
+        with open(path, "w") as f:
+            json.dump(m, f)
+        code, out, err = cay("run", "--manifest", path, "--", "cat", "part/b")
+        assert code and "sub/b" not in out and "part" in err, (code, out, err)
+        m["entries"] = {"part": {**part, "credentials": "env:TOKEN"}}
     m["entries"] = {"x": {"type": "remote_file", "url": "http://169.254.169.254/x"}}
     with open(path, "w") as f:
         json.dump(m, f)

@@ -122,6 +122,14 @@ ok "no value in a layer" sh -c '! grep -rqa -e "sentinel-" -e passing "$CAY_HOME
 snap=$(c snapshot "$id")
 ok "snapshot" [ -n "$snap" ]
 ok "a snapshot has no ephemeral entry" sh -c '! grep -rqa passing "$CAY_HOME/layers/$1"' sh "$snap"
+for form in cay tar js; do
+    c snapshot export "$snap" --format $form -o "$tmp/out.$form" >/dev/null
+    [ $form != cay ] || { zstd -qdcf "$tmp/out.cay" >"$tmp/plain" && mv "$tmp/plain" "$tmp/out.cay"; }
+    ok "an export as $form is there, with neither" sh -c '[ -s "$1" ] && ! grep -qa -e "sentinel-" -e passing -e "$(printf passing | base64)" "$1"' sh "$tmp/out.$form"
+done
+c state --snapshot "$id" >"$tmp/state"
+ok "nor has its state" sh -c 'grep -q "\"session_id\"" "$1" && ! grep -qa -e "sentinel-" -e passing "$1"' sh "$tmp/state"
+ok "nor the whole state directory" sh -c '! grep -rqsa "sentinel-" "$CAY_HOME"'
 ok "and it is there again behind it" same "$(c exec "$id" -- cat eph)" passing
 twin=$(c fork "$id")
 ok "a fork gets it anew" same "$(c exec "$twin" -- sh -c 'cat eph; echo; cat tree/a; echo $REF')" "passing

@@ -73,6 +73,13 @@ inside=$($cay exec "$id" -- sh -c "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline
 check "no process and no file inside has it" hasnt "$inside" "$value"
 run=$(run_dir)
 check "the state directory has not" sh -c "! grep -rsl 'sentinel-$$' '$CAY_HOME'"
+kept=$(mktemp -d)
+$cay snapshot "$id" --label searched </dev/null >/dev/null
+for form in cay tar js; do $cay snapshot export searched --format $form -o "$kept/searched.$form" </dev/null >/dev/null; done
+$cay state --snapshot "$id" </dev/null >"$kept/searched.state"
+check "snapshots, exports and states have not" sh -c "[ -s '$kept/searched.cay' ] && [ -s '$kept/searched.state' ] && ! zstd -qdc '$kept/searched.cay' | grep -qa 'sentinel-$$' && ! grep -qa 'sentinel-$$' '$kept/searched.tar' '$kept/searched.js' '$kept/searched.state' && ! grep -rsl 'sentinel-$$' '$CAY_HOME'"
+$cay snapshot rm searched </dev/null >/dev/null
+rm -rf "$kept"
 check "nor the runtime directory, with the keeper's words" sh -c "! grep -rsl 'sentinel-$$' '$run'"
 for p in keeper egress intercept; do
     pid=$(if [ $p = keeper ]; then keeper; else pid_of $p; fi)
