@@ -62,6 +62,14 @@ cat >m.json <<'END'
 END
 export TEST_SENTINEL=sentinel-ref-0815
 
+# ---- several at once where nothing was made yet: the first layers are made by one of them
+echo '{ "entries": { "n": { "type": "file", "content": "n" } } }' >n.json
+for n in 1 2 3 4 5; do timeout -k 1 30 "$cay" create --name "first$n" --manifest n.json </dev/null >"made$n" 2>&1 & done
+wait
+ok "first sandboxes, five at once" [ "$(cat made? | grep -c '^c[a-z2-7]\{19\}$')" = 5 ]
+ok "and nothing half-made is left" [ -z "$(ls -A "$CAY_HOME/layers" | grep '^\.')" ]
+for n in 1 2 3 4 5; do c rm -f "first$n" >/dev/null; done
+
 # ---- what it puts in place
 c manifest check m.json >out
 ok "check prints the tree" grep -q "/workspace/deep/er/x" out

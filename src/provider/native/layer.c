@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #define STORE_BASE 0x70000000u /* as in keeper/keeper.h: owner of every file in a layer, as root */
@@ -244,7 +245,7 @@ static void layer_name(char *name, size_t cap)
     cay__str_join(name, cap, "host-", text, NULL);
 }
 
-/* Made out of sight and published by rename. */
+/* Made out of sight and published by rename; by one, whoever else needs it at the same moment waits for that. */
 static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *err), cay_err *err)
 {
     char fresh[128], id[CAY_WIRE_ID];
@@ -253,6 +254,14 @@ static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *e
         return 0;
     if (mkdirat(home_fd, "layers", 0711) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make layers/");
+    CAY_AUTOFD gate = openat(home_fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    while (gate >= 0 && flock(gate, LOCK_EX) < 0)
+        if (errno != EINTR)
+            return cay_fail_sys(err, CAY_ESYS, "lock layers/");
+    if (gate < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open layers/");
+    if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
     cay__id_make(id, 'l');
     cay__str_join(fresh, sizeof fresh, "layers/.new-", id, NULL);
     if (mkdirat(home_fd, fresh, 0755) < 0)
