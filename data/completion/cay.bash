@@ -22,7 +22,7 @@ _cay() {
                 verb=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [[ $verb == @(audit|cloudflare|e2b|files|jobs|key|manifest|net|pool|port|secret|tenant|volume) ]]; then
                 sub=${COMP_WORDS[i]}
-            elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rm) ]]; then
+            elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == snapshot && ${COMP_WORDS[i]} == @(export|import|inspect|pull|push|rename|rm) ]]; then
                 sub=${COMP_WORDS[i]}
             elif [ -z "$sub" ] && [ $n = 0 ] && [[ $verb == services && ${COMP_WORDS[i]} == @(start|stop|restart|wait) ]]; then
                 sub=${COMP_WORDS[i]}

@@ -36,7 +36,7 @@ function __cay_complete
             set -l pair $before[1..2]
             set before "$pair" $before[3..-1]
     end
-    if test "$before[1]" = snapshot; and contains -- "$before[2]" export import inspect pull push rm
+    if test "$before[1]" = snapshot; and contains -- "$before[2]" export import inspect pull push rename rm
         set -l pair $before[1..2]
         set before "$pair" $before[3..-1]
     end

@@ -73,6 +73,7 @@ typedef struct cay_key {
     uint16_t    port;    /* with port */
     int64_t     created_ms, expires_ms /* 0: never */, revoked_ms /* 0: it is good */; /* wall clock */
     const char *from;    /* only when reading; with session: the id of the key it stands for, "" when it came by a link; "" of others */
+    int64_t     used_ms; /* only when reading: when it last opened something, to the minute; 0: never yet */
 } cay_key;
 
 /* Makes one and tells it: the only time. Keys of one sandbox die with it, those of a port or file after 7 days unless expires_ms says sooner. */
@@ -92,6 +93,9 @@ CAY_API int cay_session_create(cay_service *svc, const cay_key *from, char text[
 /* As cay_key_check(); fn gets the session's id with tenant and scope of the key that it stands for. */
 CAY_API int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
 
+/* Writes down when keys were last used, which cay_key_check() only remembers: of each once a minute at most, or all that is not written yet. Cheap when
+ * there is nothing to write; a program that checks keys calls it now and then, and at its end. */
+CAY_API int cay_key_note(cay_service *svc, bool all, cay_err *err);
 /* Forgets sessions and links that expired or were revoked before that time, which open nothing any more; keys stay, so that a list tells of them. */
 CAY_API int cay_key_sweep(cay_service *svc, int64_t before_ms, cay_err *err);
 

@@ -6,6 +6,7 @@
  *   cay_service_fork()       N sandboxes from one         cay_snapshot_remove()    forget one
  *   cay_sandbox_undo()       back to a snapshot           cay_service_settle()     what may wait
  *   cay_service_export()     as an archive                cay_service_import()     and back
+ *   cay_snapshot_rename()    another label
  *
  * A snapshot is a stack of immutable layers, of which most are shared with others; making one costs the same however
  * many files there are, when no process of the sandbox is running. It outlives its sandbox. docs/layers.md tells how.
@@ -30,7 +31,7 @@ typedef struct cay_snapshot {
     bool        maybe_incomplete; /* the machine went down before it was: files may be cut */
     bool        automatic; /* a checkpoint after a command */
     int64_t     created_ms;
-    uint64_t    bytes, files; /* of its own layer, where the method counts them; else 0 */
+    uint64_t    bytes, files; /* of its own layer: at once where the method counts them, else once it is settled */
     uint64_t    frozen_us, total_us;
     size_t      depth;     /* layers above the template */
     size_t      users;     /* sandboxes standing on it */
@@ -68,6 +69,9 @@ CAY_API int cay_service_snapshots(cay_service *svc, const cay_call *call, const 
                                   int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err);
 /* The record goes at once. Layers that others stand on stay until the last of them is gone; *deferred tells. */
 CAY_API int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref, bool *deferred, cay_err *err);
+
+/* Another label, or none by "". As at its making: 1 to 63 letters, digits, '.', '_', '-', and CAY_EEXIST, "label_in_use". */
+CAY_API int cay_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref, const char *label, cay_err *err);
 
 typedef struct cay_fork {
     size_t      size;

@@ -106,6 +106,8 @@ static void key_json(out_json *j, const cay_key *k, int64_t now)
         js_ki64(j, "expires_ms", k->expires_ms);
     if (k->revoked_ms)
         js_ki64(j, "revoked_ms", k->revoked_ms);
+    if (k->used_ms)
+        js_ki64(j, "used_ms", k->used_ms);
     js_close(j, '}');
 }
 
@@ -126,6 +128,7 @@ static int on_key(const cay_key *k, void *arg)
         out_cell(&r->table, OUT_PLAIN, *k->sandbox ? k->sandbox : "-");
         out_cell(&r->table, OUT_PLAIN, out_time(when, k->created_ms));
         out_cell(&r->table, OUT_PLAIN, k->expires_ms ? out_time(when, k->expires_ms) : "-");
+        out_cell(&r->table, OUT_PLAIN, k->used_ms ? out_time(when, k->used_ms) : "never");
         out_cell(&r->table, OUT_PLAIN, *k->name ? k->name : "-");
     }
     return 0;
@@ -133,7 +136,7 @@ static int on_key(const cay_key *k, void *arg)
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "ID", "TENANT", "SCOPE", "STATE", "SANDBOX", "CREATED", "EXPIRES", "NAME", NULL };
+    static const char *const titles[] = { "ID", "TENANT", "SCOPE", "STATE", "SANDBOX", "CREATED", "EXPIRES", "USED", "NAME", NULL };
     const ls_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
@@ -149,6 +152,7 @@ const cli_verb cli_key_ls = {
     .name = "key ls",
     .operands = "[--tenant NAME]",
     .summary = "list keys by their ids",
+    .text = "USED is when it last opened something, to the minute.",
     .examples = "  cay key ls",
     .opts = { { ls_defs, 0 } },
     .size = sizeof(ls_args),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay snapshot, snapshots, snapshot inspect, snapshot rm: workspaces that are kept. */
+/* cay snapshot, snapshots, snapshot inspect, rename and rm: workspaces that are kept. */
 #include "forget.h"
 #include "main.h"
 #include "open.h"
@@ -98,7 +98,7 @@ const cli_verb cli_snapshot = {
     .summary = "keep a sandbox's files as they are now, and print the snapshot's id",
     .text = "It takes about a millisecond however many files there are, when no process runs inside; otherwise processes are held\n"
             "still for the moment it takes. Snapshots outlive their sandbox. See also `cay snapshots`, `cay fork`, `cay undo`,\n"
-            "`cay snapshot inspect` and `cay snapshot rm`.",
+            "`cay snapshot inspect`, `cay snapshot rename` and `cay snapshot rm`.",
     .examples = "  cay snapshot c7f\n"
                 "  cay snapshot --label tested --meta '{\"commit\":\"a1b2c3\"}' c7f\n"
                 "  cay create --from tested",
@@ -198,6 +198,32 @@ const cli_verb cli_snapshot_inspect = {
     .min = 1,
     .max = 1,
     .fn = inspect,
+};
+
+static int rename_one(void *opts, int argc, char **argv)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    cay_service *svc;
+    (void)opts;
+    /* By its id from here on: another one may have got the label meanwhile. */
+    if (cli_service(&svc, &err) < 0 || cay_service_snapshot(svc, NULL, argv[0], &s, &err) < 0 || cay_snapshot_rename(svc, NULL, s->id, argc > 1 ? argv[1] : "", &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (!cli.quiet)
+        out_fmt("%s\n", s->id);
+    return CLI_OK;
+}
+
+const cli_verb cli_snapshot_rename = {
+    .name = "snapshot rename",
+    .operands = "SNAPSHOT [LABEL]",
+    .summary = "give a snapshot another label, or none",
+    .text = "SNAPSHOT is an id, its beginning, or a label. A checkpoint that has a label is never removed by the ones after it.",
+    .examples = "  cay snapshot rename s4kq tested\n"
+                "  cay snapshot rename tested",
+    .min = 1,
+    .max = 2,
+    .fn = rename_one,
 };
 
 static int rm_one(cay_service *svc, const char *ref, cay_err *err)

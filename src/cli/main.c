@@ -19,7 +19,7 @@ const cli_verb *const cli_verbs[] = {
     HEADING("sandboxes"),
     &cli_create, &cli_ls, &cli_inspect, &cli_pause, &cli_resume, &cli_state, &cli_extend, &cli_wait, &cli_kill, &cli_rm,
     HEADING("workspaces"),
-    &cli_snapshot, &cli_snapshots, &cli_fork, &cli_undo, &cli_diff, &cli_apply, &cli_snapshot_inspect, &cli_snapshot_rm,
+    &cli_snapshot, &cli_snapshots, &cli_fork, &cli_undo, &cli_diff, &cli_apply, &cli_snapshot_inspect, &cli_snapshot_rename, &cli_snapshot_rm,
     &cli_snapshot_export, &cli_snapshot_import, &cli_snapshot_push, &cli_snapshot_pull,
     HEADING("templates"),
     &cli_template_ls, &cli_template_inspect, &cli_template_pull, &cli_template_import, &cli_template_export, &cli_template_save, &cli_template_tag, &cli_template_rm,

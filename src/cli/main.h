@@ -15,7 +15,7 @@ extern const cli_verb cli_doctor, cli_tour, cli_create, cli_ls, cli_inspect, cli
 extern const cli_verb cli_files_ls, cli_files_cat, cli_files_put, cli_files_stat, cli_files_mkdir, cli_files_rm,
     cli_files_mv, cli_files_chmod, cli_files_chown, cli_files_ln, cli_files_find, cli_files_grep, cli_files_watch,
     cli_files_xattr;
-extern const cli_verb cli_snapshot, cli_snapshots, cli_snapshot_inspect, cli_snapshot_rm, cli_fork, cli_undo;
+extern const cli_verb cli_snapshot, cli_snapshots, cli_snapshot_inspect, cli_snapshot_rename, cli_snapshot_rm, cli_fork, cli_undo;
 extern const cli_verb cli_template_ls, cli_template_inspect, cli_template_tag, cli_template_rm, cli_template_save, cli_template_import, cli_template_export, cli_template_pull;
 extern const cli_verb cli_template_login, cli_template_logout, cli_template_logins;
 extern const cli_verb cli_template_build, cli_template_log, cli_template_builds, cli_template_prune;

@@ -16,6 +16,7 @@ enum {
     LEASE_MS = 90000, CALL_MS = 60000, /* what a job may take is well within its lease */
     LOOK_MS = 500,                     /* another program may have left one */
     SWEEP_MS = 60000, KEEP_MS = 86400000,
+    SETTLE_MS = 5000,                  /* snapshots are brought to the disk, and what changed in them is counted, as often at most */
     GC_MS = 3600000,                   /* what nobody has is looked for each hour, by one of all servers */
 };
 
@@ -137,6 +138,7 @@ static void sweep(cay_service *svc, const cay_call *call)
 {
     cay_answer_sweep(svc, NULL);
     cay_key_sweep(svc, cay__wall_ms() - KEEP_MS, NULL);
+    cay_key_note(svc, false, NULL);
     cay_task_sweep(svc, cay__wall_ms() - KEEP_MS, NULL, NULL);
     cay_service_settle(svc, call, NULL);
     /* One waits at any time: it is put again only after it was done. */
@@ -147,7 +149,7 @@ static void sweep(cay_service *svc, const cay_call *call)
 static void *run_thread(void *arg)
 {
     cay__controller *c = arg;
-    int64_t swept = cay__now_ms();
+    int64_t swept = cay__now_ms(), settled = swept;
     struct pollfd p = { .fd = c->stop, .events = POLLIN };
     uint32_t wait = 0;
     do {
@@ -156,10 +158,15 @@ static void *run_thread(void *arg)
         int rc = cay__controller_step(c->svc, &call, c->owner, &wait, NULL);
         if (cay__now_ms() - swept >= SWEEP_MS) {
             sweep(c->svc, &call);
-            swept = cay__now_ms();
+            swept = settled = cay__now_ms();
+        } else if (cay__now_ms() - settled >= SETTLE_MS) {
+            if (cay_service_unsettled(c->svc))
+                cay_service_settle(c->svc, &call, NULL);
+            settled = cay__now_ms();
         }
         wait = rc > 0 ? 0 : rc < 0 || !wait ? LOOK_MS : CAY_MIN(wait, (uint32_t)LOOK_MS);
     } while (poll(&p, 1, (int)wait) <= 0);
+    cay_key_note(c->svc, true, NULL);
     return NULL;
 }
 

@@ -32,6 +32,7 @@ typedef struct cay__back {
     int  (*snapshot_get)(cay_service *svc, const cay_call *call, const char *ref, cay_snapshot **out, cay_err *err);
     int  (*snapshots)(cay_service *svc, const cay_call *call, const cay_snapshot_filter *f, int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err);
     int  (*snapshot_remove)(cay_service *svc, const cay_call *call, const char *ref, bool *deferred, cay_err *err);
+    int  (*snapshot_rename)(cay_service *svc, const cay_call *call, const char *ref, const char *label, cay_err *err);
     int  (*fork)(cay_service *svc, const cay_call *call, const char *from, const cay_fork *spec, int (*fn)(cay_sandbox *, void *), void *arg, cay_err *err);
     int  (*undo)(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out, cay_err *err);
     int  (*expose)(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err);

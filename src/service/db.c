@@ -26,7 +26,7 @@
 #define SNAPS                                                                                                      \
     "SELECT " SNAP_COLUMNS ",coalesce(u.n,0) FROM snapshots s LEFT JOIN (SELECT CASE WHEN json_valid(spec)"        \
     " THEN json_extract(spec,'$.from') END AS stands, count(*) AS n FROM sandboxes GROUP BY 1) u ON u.stands=s.id "
-#define KEY_COLUMNS "id,hash,tenant,scope,name,sandbox,path,port,created_ms,expires_ms,revoked_ms"
+#define KEY_COLUMNS "id,hash,tenant,scope,name,sandbox,path,port,created_ms,expires_ms,revoked_ms,used_ms"
 /* One that is stopped takes no cpu and memory; one that is about to start does. */
 #define LIVE(column) "total(CASE WHEN b.state<>'stopped' OR b.reason='starting' THEN b." column " ELSE 0 END)"
 /* A layer that several templates stand on counts once. Of an image's layer its note tells the size; of others one that was made for this. */
@@ -85,7 +85,9 @@ static const char *const queries[CAY__Q_COUNT] = {
                           " total_us=?7 WHERE id=?1",
     [CAY__Q_SNAP_STACK] = "UPDATE sandboxes SET spec=json_set(spec,'$.layers',json(?2),'$.from',?3), changed_ms=?4, version=version+1"
                           " WHERE id=?1 AND json_valid(spec)",
-    [CAY__Q_SNAP_SETTLED] = "UPDATE snapshots SET digest=CASE ?2 WHEN '' THEN digest ELSE ?2 END, durable=CASE ?3 WHEN '1' THEN 1 ELSE durable END WHERE id=?1",
+    [CAY__Q_SNAP_SETTLED] = "UPDATE snapshots SET digest=CASE ?2 WHEN '' THEN digest ELSE ?2 END, durable=CASE ?3 WHEN '1' THEN 1 ELSE durable END,"
+                            " bytes=CASE WHEN bytes=0 AND files=0 THEN ?4 ELSE bytes END, files=CASE WHEN bytes=0 AND files=0 THEN ?5 ELSE files END WHERE id=?1",
+    [CAY__Q_SNAP_LABEL] = "UPDATE snapshots SET label=?2 WHERE id=?1",
     [CAY__Q_SNAP_REMOVE] = "DELETE FROM snapshots WHERE id=?1",
     /* Of one: only records whose text, which has no blanks, names it are read; searching costs a tenth of reading. */
     [CAY__Q_SNAP_GET] = "SELECT " SNAP_COLUMNS ",(SELECT count(*) FROM sandboxes b WHERE instr(b.spec,'\"from\":\"'||s.id||'\"')>0"
@@ -154,6 +156,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_KEY_LIST] = "SELECT " KEY_COLUMNS " FROM keys WHERE ?1 IS NULL OR tenant=?1 ORDER BY created_ms,id",
     [CAY__Q_KEY_SWEEP] = "DELETE FROM keys WHERE scope IN('session','login') AND ((expires_ms>0 AND expires_ms<?1) OR (revoked_ms>0 AND revoked_ms<?1))",
     [CAY__Q_KEY_REVOKE] = "UPDATE keys SET revoked_ms=CASE revoked_ms WHEN 0 THEN ?2 ELSE revoked_ms END WHERE id=?1",
+    [CAY__Q_KEY_USED] = "UPDATE keys SET used_ms=max(used_ms,?2) WHERE id=?1",
     [CAY__Q_ONCE_FIND] = "SELECT id FROM sandboxes WHERE tenant=?1 AND once=?2",
     [CAY__Q_ANSWER_PUT] = "INSERT INTO answers(tenant,route,key,request,owner,status,type,body,expires_ms) VALUES(?1,?2,?3,?4,?5,0,'',x'',?6)",
     [CAY__Q_ANSWER_GET] = "SELECT request,owner,status,type,body,expires_ms FROM answers WHERE tenant=?1 AND route=?2 AND key=?3",

@@ -15,13 +15,13 @@ enum cay__query {
     CAY__Q_INSTANCE, CAY__Q_VERSION,
     CAY__Q_INSERT, CAY__Q_STATE, CAY__Q_MOVE, CAY__Q_RESPEC, CAY__Q_RENAME, CAY__Q_REMOVE, CAY__Q_GET, CAY__Q_SEQ, CAY__Q_LIST, CAY__Q_RESOLVE, CAY__Q_WARM_FIND, CAY__Q_WARM_TAKE, CAY__Q_WARM_DROP,
     CAY__Q_NOTE_PUT, CAY__Q_NOTE_DROP, CAY__Q_NOTE_GET, CAY__Q_NOTE_LIST,
-    CAY__Q_SNAP_INSERT, CAY__Q_SNAP_READY, CAY__Q_SNAP_STACK, CAY__Q_SNAP_SETTLED, CAY__Q_SNAP_REMOVE, CAY__Q_SNAP_GET, CAY__Q_SNAP_LIST,
+    CAY__Q_SNAP_INSERT, CAY__Q_SNAP_READY, CAY__Q_SNAP_STACK, CAY__Q_SNAP_SETTLED, CAY__Q_SNAP_LABEL, CAY__Q_SNAP_REMOVE, CAY__Q_SNAP_GET, CAY__Q_SNAP_LIST,
     CAY__Q_SNAP_SEQ, CAY__Q_SNAP_LAST, CAY__Q_SNAP_RESOLVE, CAY__Q_LAYERS_FREE, CAY__Q_LAYERS_OF, CAY__Q_LAYER_USED, CAY__Q_MERGE_SNAPS, CAY__Q_MERGE_BOXES,
     CAY__Q_MERGE_LEFT, CAY__Q_JOB_PUT, CAY__Q_JOB_DROP, CAY__Q_JOB_LIST, CAY__Q_UNSETTLED,
     CAY__Q_TPL_INSERT, CAY__Q_TPL_REMOVE, CAY__Q_TPL_SHARE, CAY__Q_TPL_LAYERS, CAY__Q_TPL_LIST, CAY__Q_TPL_SEQ, CAY__Q_TPL_RESOLVE, CAY__Q_TPL_NAME, CAY__Q_TPL_NAMES, CAY__Q_TPL_UNNAME,
     CAY__Q_TPL_UNNAME_ALL, CAY__Q_MERGE_TPLS,
     CAY__Q_TENANT_PUT, CAY__Q_TENANT_SET, CAY__Q_TENANT_DROP, CAY__Q_TENANT_BUSY, CAY__Q_TENANT_LIST, CAY__Q_TENANT_GET, CAY__Q_TENANT_USES, CAY__Q_TENANT_LAYERS, CAY__Q_TENANT_SPEND, CAY__Q_KEYS_DROP, CAY__Q_KEYS_OF_BOX,
-    CAY__Q_KEY_PUT, CAY__Q_KEY_GET, CAY__Q_KEY_LIST, CAY__Q_KEY_REVOKE, CAY__Q_KEY_SWEEP, CAY__Q_ONCE_FIND, CAY__Q_BOX_USES,
+    CAY__Q_KEY_PUT, CAY__Q_KEY_GET, CAY__Q_KEY_LIST, CAY__Q_KEY_REVOKE, CAY__Q_KEY_USED, CAY__Q_KEY_SWEEP, CAY__Q_ONCE_FIND, CAY__Q_BOX_USES,
     CAY__Q_ANSWER_PUT, CAY__Q_ANSWER_GET, CAY__Q_ANSWER_TAKE, CAY__Q_ANSWER_END, CAY__Q_ANSWER_DROP, CAY__Q_ANSWER_SWEEP,
     CAY__Q_TASK_PUT, CAY__Q_TASK_SAME, CAY__Q_TASK_REPLACE, CAY__Q_TASK_DUE, CAY__Q_TASK_TURN, CAY__Q_TASK_WAITING, CAY__Q_TASK_NEXT, CAY__Q_TASK_BURY, CAY__Q_TASK_TAKE, CAY__Q_TASK_END,
     CAY__Q_TASK_CANCEL, CAY__Q_TASK_STATE, CAY__Q_TASK_REPLAY, CAY__Q_TASK_SWEEP, CAY__Q_TASK_LIST,
@@ -37,7 +37,7 @@ typedef struct cay__db {
     char            instance[CAY_ID_LEN + 1];
 } cay__db;
 
-#define CAY__SCHEMA 5 /* what this library writes; kept in user_version */
+#define CAY__SCHEMA 6 /* what this library writes; kept in user_version */
 
 /* dir is taken over. */
 int  cay__db_open(const char *where, int dir, cay__db **out, cay_err *err);
@@ -89,7 +89,8 @@ int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_
 /* The functions of snapshots and jobs, for cay__store_sqlite. */
 int cay__s_snap_insert(void *, const cay_snap_row *, cay_err *);
 int cay__s_snap_ready(void *, const cay_snap_row *, bool, cay_err *);
-int cay__s_snap_settled(void *, const char *, const char *, bool, cay_err *);
+int cay__s_snap_settled(void *, const char *, const char *, bool, uint64_t, uint64_t, cay_err *);
+int cay__s_snap_label(void *, const char *, const char *, cay_err *);
 int cay__s_snap_remove(void *, const char *, cay_err *);
 int cay__s_snap_list(void *, const char *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
 int cay__s_snap_get(void *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
@@ -127,6 +128,7 @@ int cay__s_key_put(void *, const cay_key_row *, cay_err *);
 int cay__s_key_get(void *, const char *, int (*)(const cay_key_row *, void *), void *, cay_err *);
 int cay__s_key_list(void *, const char *, int (*)(const cay_key_row *, void *), void *, cay_err *);
 int cay__s_key_revoke(void *, const char *, int64_t, cay_err *);
+int cay__s_key_used(void *, const char *, int64_t, cay_err *);
 int cay__s_once_find(void *, const char *, const char *, char *, cay_err *);
 
 int cay__s_answer_begin(void *, const cay_answer *, const char *, const char *, int (*)(const cay_answer *, const char *, void *), void *, cay_err *);

@@ -12,6 +12,8 @@
 #define SESSION    "cays_"
 #define SLOTS      256
 #define BELIEF_MS  1000
+#define NOTE_MS    60000 /* how often the use of a key is written down at most */
+#define USED       1024  /* keys whose last use is remembered until then */
 #define SKEW_MS    60000 /* of clocks that expiry is judged by */
 #define WEEK_MS    (7 * 86400000ll)
 #define LOGIN_MS   (15 * 60000ll)
@@ -47,8 +49,15 @@ typedef struct known {
     char       text[];
 } known;
 
+/* When a key was last used. Two that share a slot take turns: what is lost by that is told with its next use. */
+typedef struct used {
+    char    id[CAY_KEY_ID_LEN + 1];
+    int64_t at_ms, written_ms;
+} used;
+
 struct cay__keyring {
     known *slot[SLOTS];
+    used   used[USED];
 };
 
 static void known_unref(known *k)
@@ -176,6 +185,43 @@ static int expired(const cay_key *k, cay_err *err)
                         k->scope == CAY_KEY_SESSION ? "logging in" : "cay key create");
 }
 
+/* For people who wonder whether anything still needs it. Nobody who shows a key waits for a write: cay_key_note() does those. */
+static void note_use(cay_service *svc, const known *k)
+{
+    pthread_mutex_lock(&svc->lock);
+    if (!svc->keys) /* somebody forgot all of them meanwhile */
+        svc->keys = cay__alloc(sizeof *svc->keys);
+    used *u = &svc->keys->used[cay__hash(k->id, CAY_KEY_ID_LEN) % USED];
+    if (strcmp(u->id, k->id) != 0) {
+        *u = (used){ .written_ms = k->key.used_ms };
+        cay__str_copy(u->id, sizeof u->id, k->id);
+    }
+    u->at_ms = cay__wall_ms();
+    pthread_mutex_unlock(&svc->lock);
+}
+
+/* What is not written down yet, or a while ago. */
+static bool due(const used *u, bool all)
+{
+    return *u->id && u->at_ms > u->written_ms && (all || u->at_ms - u->written_ms >= NOTE_MS);
+}
+
+int cay_key_note(cay_service *svc, bool all, cay_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < USED; i++) {
+        pthread_mutex_lock(&svc->lock);
+        used u = svc->keys ? svc->keys->used[i] : (used){ 0 };
+        bool want = due(&u, all);
+        if (want)
+            svc->keys->used[i].written_ms = u.at_ms;
+        pthread_mutex_unlock(&svc->lock);
+        if (want)
+            rc = svc->store->key_used(svc->db, u.id, u.at_ms, err);
+    }
+    return rc;
+}
+
 /* What `text`, which begins with `prefix`, is the secret of: good, and a session if that prefix is. */
 static int shown(cay_service *svc, const char *text, const char *prefix, known **out, cay_err *err)
 {
@@ -192,6 +238,7 @@ static int shown(cay_service *svc, const char *text, const char *prefix, known *
     if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE || (k->key.scope == CAY_KEY_SESSION) != !strcmp(prefix, SESSION))
         return invalid(err);
     CAY_TRY(expired(&k->key, err));
+    note_use(svc, k);
     *out = CAY_STEAL(k);
     return 0;
 }
@@ -216,6 +263,7 @@ int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_ke
         if (!of->there || of->key.revoked_ms || !wide || strcmp(of->key.tenant, as.tenant) != 0)
             return invalid(err);
         CAY_TRY(expired(&of->key, err));
+        note_use(svc, of);
         as.scope = of->key.scope;
     }
     return fn(&as, arg);
@@ -315,18 +363,25 @@ int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESS
 typedef struct walk {
     int (*fn)(const cay_key *, void *);
     void *arg;
+    cay_service *svc;
 } walk;
 
 static int on_row(const cay_key_row *row, void *arg)
 {
     const walk *w = arg;
-    return w->fn(&row->key, w->arg);
+    cay_key k = row->key;
+    pthread_mutex_lock(&w->svc->lock);
+    const used *u = w->svc->keys ? &w->svc->keys->used[cay__hash(k.id, CAY_KEY_ID_LEN) % USED] : NULL;
+    if (u && !strcmp(u->id, k.id))
+        k.used_ms = CAY_MAX(k.used_ms, u->at_ms);
+    pthread_mutex_unlock(&w->svc->lock);
+    return w->fn(&k, w->arg);
 }
 
 int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
 {
     CAY__BACK(svc, key_list, svc, tenant, fn, arg, err);
-    return svc->store->key_list(svc->db, tenant, on_row, &(walk){ fn, arg }, err);
+    return svc->store->key_list(svc->db, tenant, on_row, &(walk){ fn, arg, svc }, err);
 }
 
 int cay_key_sweep(cay_service *svc, int64_t before_ms, cay_err *err)

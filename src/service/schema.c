@@ -93,6 +93,8 @@ static const char *const steps[CAY__SCHEMA] = {
     "CREATE INDEX template_names_id ON template_names(id);",
 
     "ALTER TABLE tenants ADD COLUMN templates INTEGER NOT NULL DEFAULT 0;",
+
+    "ALTER TABLE keys ADD COLUMN used_ms INTEGER NOT NULL DEFAULT 0;",
 };
 
 static const char on_connect[] = "PRAGMA foreign_keys=ON; PRAGMA temp_store=MEMORY; PRAGMA wal_autocheckpoint=256;";

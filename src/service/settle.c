@@ -163,12 +163,13 @@ static int settle_one(settling *s, const char *id, cay_err *err)
 {
     cay__layer_at at = where(s->svc);
     char hex[65], digest[80] = "";
-    int rc = cay__layer_digest(&at, s->call, id, hex, NULL, NULL, err);
+    uint64_t bytes = 0, files = 0;
+    int rc = cay__layer_digest(&at, s->call, id, hex, &bytes, &files, err);
     if (rc == 0)
         cay__str_join(digest, sizeof digest, "sha256:", hex, NULL);
     CAY_FAULT("settle.digested");
     /* On the disk it is, with or without a digest. */
-    int put = s->svc->store->snap_settled(s->svc->db, id, digest, true, rc == 0 ? err : NULL);
+    int put = s->svc->store->snap_settled(s->svc->db, id, digest, true, bytes, files, rc == 0 ? err : NULL);
     return rc < 0 ? rc : put;
 }
 

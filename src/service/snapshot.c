@@ -198,6 +198,18 @@ int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snap
     return l.enough ? 0 : rc;
 }
 
+int cay_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref, const char *label, cay_err *err)
+{
+    CAY__BACK(svc, snapshot_rename, svc, call, ref, label, err);
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    CAY_TRY(cay__call_check(call, "rename", err));
+    CAY_TRY(cay__snap_find(svc, ref, &row, err));
+    label = label ? label : "";
+    if (*label)
+        CAY_TRY(cay__snap_label_check(label, err));
+    return svc->store->snap_label(svc->db, row->row.id, label, err);
+}
+
 int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref, bool *deferred, cay_err *err)
 {
     CAY__BACK(svc, snapshot_remove, svc, call, ref, deferred, err);

@@ -369,7 +369,7 @@ static void key_add(keys *all, sqlite3_stmt *st)
                             .key = { .size = sizeof c->row.key, .id = c->text[0], .tenant = c->text[2], .scope = cay_key_scope_parse(c->text[3]), .name = c->text[4],
                                      .sandbox = c->text[5], .path = c->text[6], .port = (uint16_t)sqlite3_column_int64(st, 7),
                                      .created_ms = sqlite3_column_int64(st, 8), .expires_ms = sqlite3_column_int64(st, 9),
-                                     .revoked_ms = sqlite3_column_int64(st, 10), .from = "" } };
+                                     .revoked_ms = sqlite3_column_int64(st, 10), .used_ms = sqlite3_column_int64(st, 11), .from = "" } };
     if (c->row.key.scope == CAY_KEY_SESSION) { /* a session has no path */
         c->row.key.from = c->text[6];
         c->row.key.path = "";
@@ -438,6 +438,22 @@ static int do_revoke(cay__db *db, void *arg, cay_err *err)
 int cay__s_key_revoke(void *self, const char *id, int64_t at_ms, cay_err *err)
 {
     return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_revoke, &(revocation){ id, at_ms }, err);
+}
+
+static int do_used(cay__db *db, void *arg, cay_err *err)
+{
+    const revocation *r = arg;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_USED, err);
+    if (!st)
+        return err->code;
+    cay__db_text(st, 1, r->id);
+    sqlite3_bind_int64(st, 2, r->at_ms);
+    return cay__db_step(db, st, "note the use of the key", err);
+}
+
+int cay__s_key_used(void *self, const char *id, int64_t at_ms, cay_err *err)
+{
+    return cay__db_write(self, 0, do_used, &(revocation){ id, at_ms }, err);
 }
 
 static int do_sweep(cay__db *db, void *arg, cay_err *err)

@@ -12,6 +12,11 @@ static int no_snapshot(const char *id, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "there is no snapshot %.64s; cay snapshots shows those there are", id);
 }
 
+static int in_use(const char *label, cay_err *err)
+{
+    return cay_fail_why(err, CAY_EEXIST, "label_in_use", "another snapshot has the label %s; choose one, or `cay snapshot rm %s`", label, label);
+}
+
 /* Jobs for those of `layers` that nobody names, sandbox `but` not counted. Their detail is who has to remove them. */
 static int free_layers(cay__db *db, const char *layers, const char *but, const char *provider, cay_err *err)
 {
@@ -71,7 +76,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
     if (rc != CAY_EEXIST)
         return rc;
     if (strstr(sqlite3_errmsg(db->sql), "label"))
-        return cay_fail_why(err, rc, "label_in_use", "another snapshot has the label %s; choose one, or `cay snapshot rm %s`", r->label, r->label);
+        return in_use(r->label, err);
     return cay_fail_why(err, rc, "snapshot_exists", "snapshot %s is there already", r->id);
 }
 
@@ -145,18 +150,38 @@ int cay__s_snap_ready(void *self, const cay_snap_row *row, bool stacked, cay_err
 typedef struct settled {
     const char *id, *digest;
     bool        durable;
+    uint64_t    bytes, files;
 } settled;
 
 static int do_settled(cay__db *db, void *arg, cay_err *err)
 {
     const settled *s = arg;
-    int n = cay__db_change(db, CAY__Q_SNAP_SETTLED, s->id, s->digest ? s->digest : "", s->durable ? "1" : "0", "record the digest", err);
-    return n < 0 ? n : 0;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_SETTLED, err);
+    if (!st)
+        return err->code;
+    cay__db_text(st, 1, s->id);
+    cay__db_text(st, 2, s->digest ? s->digest : "");
+    cay__db_text(st, 3, s->durable ? "1" : "0");
+    sqlite3_bind_int64(st, 4, (int64_t)s->bytes);
+    sqlite3_bind_int64(st, 5, (int64_t)s->files);
+    return cay__db_step(db, st, "record the digest", err);
 }
 
-int cay__s_snap_settled(void *self, const char *id, const char *digest, bool durable, cay_err *err)
+int cay__s_snap_settled(void *self, const char *id, const char *digest, bool durable, uint64_t bytes, uint64_t files, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_settled, &(settled){ id, digest, durable }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, do_settled, &(settled){ id, digest, durable, bytes, files }, err);
+}
+
+static int do_label(cay__db *db, void *arg, cay_err *err)
+{
+    const char *const *to = arg; /* id, label */
+    int n = cay__db_change(db, CAY__Q_SNAP_LABEL, to[0], to[1], NULL, "record the label", err);
+    return n == CAY_EEXIST ? in_use(to[1], err) : n < 0 ? n : n ? 0 : no_snapshot(to[0], err);
+}
+
+int cay__s_snap_label(void *self, const char *id, const char *label, cay_err *err)
+{
+    return cay__db_write(self, CAY__TX_DURABLE, do_label, (const char *[]){ id, label }, err);
 }
 
 static cay__snaprow *take_row(sqlite3_stmt *st)

@@ -67,10 +67,13 @@ class Keys(Base):
 
     def test_a_key_lives_and_ends(self):
         made, _ = self.ask('POST', API + '/keys', {'name': 'short'}, want=201)
+        used = lambda: [k.get('used_ms', 0) for k in self.ask('GET', API + '/keys', want=200)[0]['items'] if k['id'] == made['id']][0]
+        self.assertEqual(used(), 0)
         self.ask('GET', API + '/sandboxes', key=made['key'], want=200)
         self.ask('GET', API + '/sandboxes', key=None, headers={'X-API-Key': made['key']}, want=200)
         listed, _ = self.ask('GET', API + '/keys', want=200)
         self.assertIn(made['id'], [k['id'] for k in listed['items']])
+        self.assertLess(abs(used() - time.time() * 1000), 60000)
         self.assertNotIn(made['key'][12:], json.dumps(listed))
         self.ask('DELETE', API + '/keys/' + made['id'], want=204)
         self.fails('GET', API + '/sandboxes', 401, 'key_invalid', key=made['key'])

@@ -80,6 +80,10 @@ class Api(unittest.TestCase):
         self.assertEqual(status, want, body)
         return body
 
+    def stranger(self):
+        self.s.cay('tenant', 'create', 'stranger')
+        return 'stranger'
+
     def run_in(self, box, line):
         return self.call('POST', '/sandboxes/%s/run' % box, {'shell': line})
 
@@ -168,6 +172,22 @@ class Api(unittest.TestCase):
         self.changes(box, one, two)
         self.archives(one)
         since = self.ask('GET', API + '/snapshots/%s/export?since=%s' % (two['id'], one['id']))[2]
+        self.assertEqual(self.call('PATCH', '/snapshots/first', {'label': 'erst'})['id'], one['id'])
+        self.call('GET', '/snapshots/first', want=404)
+        self.call('PATCH', '/snapshots/' + two['id'], {'label': 'erst'}, want=409)
+        for wrong in ({}, {'label': 'a b'}, {'label': 'x' * 64}, {'label': None}, {'name': 'first'}):
+            self.call('PATCH', '/snapshots/erst', wrong, want=400)
+        self.call('PATCH', '/snapshots/nosuch', {'label': 'x'}, want=404)
+        self.s.cay('tenant', 'create', 'namers')
+        self.call('PATCH', '/snapshots/' + one['id'], {'label': 'x'}, want=404, key=self.s.make_key('--tenant', 'namers'))
+        self.assertEqual(self.call('PATCH', '/snapshots/erst', {'label': ''})['label'], '')
+        self.assertEqual(self.call('PATCH', '/snapshots/' + one['id'], {'label': 'first'})['label'], 'first')
+        # What changed is counted once it is settled, also where the taking counted nothing.
+        for _ in range(600):
+            if self.call('GET', '/snapshots/' + one['id'])['durable']:
+                break
+            time.sleep(0.05)
+        self.assertGreaterEqual(self.call('GET', '/snapshots/' + one['id'])['files'], 2)
         self.assertEqual(self.call('DELETE', '/snapshots/first'), {'deferred': True})
         self.call('GET', '/snapshots/first', want=404)
         self.call('DELETE', '/snapshots/again')
@@ -445,10 +465,20 @@ class Api(unittest.TestCase):
         # What anybody may ask for is not measured for each of them.
         self.assertEqual({self.call('GET', '/doctor', key=tenant)['spawn_us'] for _ in range(4)}, {d['spawn_us']})
         before = {x['id'] for x in self.call('GET', '/sandboxes?limit=1000')['items']}
+        self.assertEqual([x['id'] for x in self.call('GET', '/sandboxes?id=%s&id=c%s' % (self.box, 'a' * 19))['items']], [self.box])  # what is not there is left out
+        self.assertEqual(self.call('GET', '/sandboxes?id=' + self.box, key=self.s.make_key('--tenant', self.stranger()))['items'], [])
+        self.assertEqual([self.jsn('GET', API + '/sandboxes?id=' + x)[0] for x in ('nobody', self.box + '&id=c' * 100)], [400, 400])
         speed = self.call('POST', '/doctor/speed', {})
         self.assertTrue(all(speed[k] > 0 for k in ('create_us', 'exec_us', 'remove_us', 'spawn_us')), speed)
         self.assertEqual({x['id'] for x in self.call('GET', '/sandboxes?limit=1000')['items']}, before)  # nothing stays
         self.assertEqual(self.jsn('POST', API + '/doctor/speed', {}, key=tenant)[0], 403)
+        walls = self.call('POST', '/doctor/walls', {})
+        on = {x['name'] for x in d['layers'] if x['state'] == 'on'}
+        self.assertGreaterEqual(len(walls['checks']), 12)
+        self.assertEqual([c for c in walls['checks'] if c['name'] in on and not c['ok']], [])  # what is said to be on shows itself
+        self.assertTrue(all(c['took_us'] > 0 and c['found'] for c in walls['checks']), walls)
+        self.assertEqual({x['id'] for x in self.call('GET', '/sandboxes?limit=1000')['items']}, before)
+        self.assertEqual(self.jsn('POST', API + '/doctor/walls', {}, key=tenant)[0], 403)
         paths = self.call('GET', '/openapi.json', key=None)['paths']
         self.assertEqual(['dempotency' in json.dumps(paths[p]['post']) for p in ('/sandboxes', '/doctor/speed')], [True, False])  # each time anew
         self.assertEqual(self.jsn('GET', API + '/doctor?provider=nowhere')[0], 404)
@@ -460,7 +490,7 @@ class Api(unittest.TestCase):
 
     def test_ya_wrong_things(self):
         none = '/sandboxes/c' + 'a' * 19
-        for method, path, body in (('GET', '/ports', None), ('GET', '/ports/80/connect', None), ('POST', '/ports/80/expose', {}), ('DELETE', '/ports/80/expose', None), ('GET', '/exposed', None), ('GET', '/services', None), ('GET', '/services/wait', None), ('POST', '/services', {'op': 'stop'}),
+        for method, path, body in (('GET', '/ports', None), ('GET', '/ports/80/connect', None), ('POST', '/ports/80/expose', {}), ('DELETE', '/ports/80/expose', None), ('GET', '/exposed', None), ('GET', '/manifest', None), ('GET', '/services', None), ('GET', '/services/wait', None), ('POST', '/services', {'op': 'stop'}),
                                    ('POST', '/snapshots', {}), ('POST', '/secrets/renew', {}), ('GET', '/net', None), ('PUT', '/net', {}), ('POST', '/net/rules', {'rules': []}),
                                    ('GET', '/net/why?host=a', None), ('GET', '/net/log', None), ('GET', '/events', None), ('GET', '/endpoints', None), ('GET', '/ports/80/endpoint', None)):
             more = {'headers': {'Connection': 'Upgrade', 'Upgrade': 'cay-tcp'}} if 'connect' in path else {}

@@ -58,6 +58,10 @@ fi
 # ---- what is refused
 ok "a label is unique" fails label_in_use snapshot --label one box
 ok "and well formed" fails label_invalid snapshot --label 'a/b' box
+ok "a label is given later" sh -c "'$cay' snapshot rename '$s2' two </dev/null && '$cay' snapshot inspect two </dev/null | grep -q '$s2'"
+ok "and is unique then, too" fails label_in_use snapshot rename two one
+ok "and well formed" fails label_invalid snapshot rename two 'a/b'
+ok "and taken away" sh -c "'$cay' snapshot rename two </dev/null && ! '$cay' snapshot inspect two </dev/null 2>/dev/null"
 ok "an unknown snapshot is named" fails snapshot_not_found snapshot inspect nosuch
 ok "an unknown sandbox, too" fails sandbox_not_found snapshot nosuch
 ok "another template" fails snapshot_template create --from one --root "$tmp"

@@ -204,6 +204,12 @@ static void a_word_of_one_time_is_kept_by_tenant(void **s)
     ops->close(st);
 }
 
+static int take_used(const cay_key_row *r, void *arg)
+{
+    *(int64_t *)arg = r->key.used_ms;
+    return 0;
+}
+
 static void keys_of_a_store(void **s)
 {
     (void)s;
@@ -224,6 +230,14 @@ static void keys_of_a_store(void **s)
     assert_int_equal(n, 2);
     assert_int_equal(ops->key_revoke(st, "0123abcd", 5, &err), 0);
     assert_int_equal(ops->key_revoke(st, "0123abce", 5, &err), CAY_ENOENT);
+    int64_t used = -1;
+    assert_int_equal(ops->key_get(st, "0123abcd", take_used, &used, &err), 0);
+    assert_int_equal(used, 0);
+    assert_int_equal(ops->key_used(st, "0123abcd", 7, &err), 0);
+    assert_int_equal(ops->key_used(st, "0123abcd", 6, &err), 0); /* the later one stays */
+    assert_int_equal(ops->key_used(st, "0123abce", 7, &err), 0); /* gone is no failure */
+    assert_int_equal(ops->key_get(st, "0123abcd", take_used, &used, &err), 0);
+    assert_int_equal(used, 7);
     assert_int_equal(ops->remove(st, id, &err), 0); /* and the key with it */
     assert_int_equal(ops->key_get(st, "0123abcd", count_key_row, &n, &err), CAY_ENOENT);
     ops->close(st);

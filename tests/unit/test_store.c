@@ -456,7 +456,7 @@ static void a_newer_store_is_refused_without_a_write(void **s)
     assert_int_equal(ops->open(home, &st, &err), CAY_ESTATE);
     assert_string_equal(err.reason, "store_newer");
     assert_non_null(strstr(err.msg, "version 7"));
-    assert_non_null(strstr(err.msg, "up to 5"));
+    assert_non_null(strstr(err.msg, "up to 6"));
     assert_int_equal(digest("store.db"), before);
 }
 

@@ -509,12 +509,25 @@ export interface ManifestSum {
   tree?: string; // for people
 }
 
+/** what was put into a sandbox as it was made; without a manifest nothing */
+export interface ManifestGiven {
+  root?: string; // where its entries are
+  entries?: number; // of the top
+  variables?: number; // of the environment
+  tree?: string; // for people; where entries came from is not in it
+}
+
 /** a snapshot to be taken */
 export interface SnapshotSpec {
   label?: string; // a name that no other snapshot has
   metadata?: Record<string, unknown>;
   quiet?: boolean; // refuse while processes run
   stop?: boolean; // where processes cannot be frozen, stop them by signals meanwhile
+}
+
+/** another name for a snapshot */
+export interface SnapshotLabel {
+  label: string; // a name that no other snapshot has; empty: none
 }
 
 /** a snapshot is forgotten */
@@ -584,6 +597,14 @@ export interface Template {
   created_ms?: number;
 }
 
+/** a template of a sandbox's files as they are */
+export interface TemplateCreate {
+  from: string; // a sandbox, of which a snapshot is taken for it, or a snapshot
+  names?: string[];
+  config?: Record<string, unknown>; // what its sandboxes are told; left out: what the sandbox had from its own template
+  hidden?: boolean; // not for other tenants; a tenant's own never are
+}
+
 /** a template that is made by steps */
 export interface Build {
   id?: string;
@@ -591,6 +612,7 @@ export interface Build {
   state?: string; // waiting, building, ready, failed, canceled or lost
   names?: string; // of the template, between blanks
   template?: string; // once it is ready
+  sandbox?: string; // in which a step failed, with keep_failed
   reason?: string;
   error?: string;
   step?: number;
@@ -605,6 +627,13 @@ export interface TemplatePull {
   image: string; // [HOST[:PORT]/]NAME[:TAG][@DIGEST]
   names?: string[]; // of the template; left out: what the image is called
   platform?: string; // os/architecture; left out: this machine's
+  hidden?: boolean; // not for other tenants; a tenant's own never are
+}
+
+/** what is to be different of a template; what is not named stays */
+export interface TemplatePatch {
+  name?: string; // one more name, which goes from the one that had it
+  shared?: boolean; // other tenants may use it; said by keys of scope admin or tenant default
 }
 
 /** sandboxes that are ready */
@@ -638,6 +667,11 @@ export interface Registry {
   registry?: string;
   tenant?: string;
   changed_ms?: number;
+}
+
+/** how much was removed */
+export interface Removed {
+  removed?: number; // how many
 }
 
 /** one of the two */
@@ -698,7 +732,7 @@ export interface Doctor {
   mode?: string;
   time_ms?: number; // when it was looked at
   took_us?: number; // and how long that took
-  spawn_us?: number; // a bare spawn of true here, the yardstick for what a command takes
+  spawn_us?: number; // a bare spawn of true here, the yardstick for what a command takes; tried every ten minutes at most
   layers?: Layer[];
 }
 
@@ -709,6 +743,21 @@ export interface Speed {
   remove_us?: number; // until it was gone
   spawn_us?: number; // `true` beside it, without a sandbox; the median of nine
   time_ms?: number;
+}
+
+/** each layer as it was tried in a sandbox made for it */
+export interface Walls {
+  time_ms?: number;
+  took_us?: number; // all of them, with the making and removing of a sandbox
+  checks?: Wall[];
+}
+
+/** a layer as it was tried */
+export interface Wall {
+  name?: string; // as in layers of GET /doctor
+  ok?: boolean; // it showed itself
+  found?: string; // for people
+  took_us?: number;
 }
 
 /** what a tenant has, and may have */
@@ -758,6 +807,7 @@ export interface Key {
   created_ms?: number;
   expires_ms?: number;
   revoked_ms?: number;
+  used_ms?: number; // when it last opened something, to the minute; left out: never yet
 }
 
 /** who shares this machine */

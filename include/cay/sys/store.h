@@ -123,7 +123,9 @@ typedef struct cay_store_ops {
     int  (*snap_insert)(void *self, const cay_snap_row *row, cay_err *err);
     /* It is made: state, method, layers and figures. `stacked`: the sandbox now stands on these layers, too. */
     int  (*snap_ready)(void *self, const cay_snap_row *row, bool stacked, cay_err *err);
-    int  (*snap_settled)(void *self, const char *id, const char *digest, bool durable, cay_err *err);
+    /* digest "": as it was. bytes and files of its own layer, where nobody has counted them yet. */
+    int  (*snap_settled)(void *self, const char *id, const char *digest, bool durable, uint64_t bytes, uint64_t files, cay_err *err);
+    int  (*snap_label)(void *self, const char *id, const char *label, cay_err *err); /* "": none. CAY_EEXIST, "label_in_use"; CAY_ENOENT */
     int  (*snap_remove)(void *self, const char *id, cay_err *err); /* CAY_ENOENT, "snapshot_not_found" */
     /* In order of creation; sandbox, after: or NULL. */
     int  (*snap_list)(void *self, const char *sandbox, const char *after, int (*fn)(const cay_snap_row *, void *), void *arg,
@@ -169,6 +171,7 @@ typedef struct cay_store_ops {
     int  (*key_get)(void *self, const char *id, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err);
     int  (*key_list)(void *self, const char *tenant, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err);
     int  (*key_revoke)(void *self, const char *id, int64_t at_ms, cay_err *err); /* keeps an earlier time */
+    int  (*key_used)(void *self, const char *id, int64_t at_ms, cay_err *err);   /* need not be on the disk; one that is gone is no failure */
     int  (*key_sweep)(void *self, int64_t before_ms, cay_err *err); /* sessions and links whose end was before */
     /* The sandbox that was made with that word; CAY_ENOENT. */
     int  (*once_find)(void *self, const char *tenant, const char *once, char id[CAY_ID_LEN + 1], cay_err *err);

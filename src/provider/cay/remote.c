@@ -400,6 +400,14 @@ static int far_snapshot_remove(cay_service *svc, const cay_call *call, const cha
     return 0;
 }
 
+static int far_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref, const char *label, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY__FAR_TARGET(target);
+    cay__far_ref(&target, "snapshots", ref);
+    return cay__far_json(&of(svc)->far, call, "PATCH", &target, json_pack("{s:s}", "label", label ? label : ""), &o, err);
+}
+
 static int far_fork(cay_service *svc, const cay_call *call, const char *from, const cay_fork *given, int (*fn)(cay_sandbox *, void *), void *arg, cay_err *err)
 {
     cay_fork f;
@@ -532,7 +540,7 @@ static int far_net_why(cay_sandbox *sb, const cay_call *call, const char *host, 
 const cay__back cay__back_far = {
     .open = far_open, .close = far_close, .create = far_create, .find = far_find, .list = far_list, .describe = far_describe, .order = far_order,
     .probe = far_probe, .events = far_events, .snapshot = far_snapshot, .snapshot_get = far_snapshot_get, .snapshots = far_snapshots,
-    .snapshot_remove = far_snapshot_remove, .fork = far_fork, .undo = far_undo, .expose = far_expose, .unexpose = far_unexpose, .exposed = far_exposed,
+    .snapshot_remove = far_snapshot_remove, .snapshot_rename = far_snapshot_rename, .fork = far_fork, .undo = far_undo, .expose = far_expose, .unexpose = far_unexpose, .exposed = far_exposed,
     .net_add = far_net_add, .net_why = far_net_why, .net_log = cay__remote_net_log, .diff = cay__remote_diff, .secret_put = cay__remote_secret_put,
     .secret_remove = cay__remote_secret_remove, .secret_list = cay__remote_secret_list, .renew_secrets = cay__remote_renew_secrets,
     .volume_list = cay__remote_volume_list, .volume_create = cay__remote_volume_create, .volume_find = cay__remote_volume_find,

@@ -34,7 +34,7 @@ static int on_key(const json_t *o, void *arg)
     cay_key k = { .size = sizeof k, .id = cay__far_word(o, "id"), .tenant = cay__far_word(o, "tenant"), .name = cay__far_word(o, "name"),
                   .scope = cay_key_scope_parse(cay__far_word(o, "scope")), .sandbox = cay__far_word(o, "sandbox"), .path = cay__far_word(o, "path"), .from = cay__far_word(o, "from"),
                   .port = (uint16_t)cay__json_int(o, "port", 0), .created_ms = cay__json_int(o, "created_ms", 0), .expires_ms = cay__json_int(o, "expires_ms", 0),
-                  .revoked_ms = cay__json_int(o, "revoked_ms", 0) };
+                  .revoked_ms = cay__json_int(o, "revoked_ms", 0), .used_ms = cay__json_int(o, "used_ms", 0) };
     return w->fn(&k, w->arg);
 }
 

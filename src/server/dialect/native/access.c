@@ -27,6 +27,7 @@ static const cay__field key_fields[] = {
     { "created_ms", CAY__F_I64, AT(created_ms) },
     { "expires_ms", CAY__F_I64, AT(expires_ms), CAY__F_MAYBE },
     { "revoked_ms", CAY__F_I64, AT(revoked_ms), CAY__F_MAYBE },
+    { "used_ms", CAY__F_I64, AT(used_ms), CAY__F_MAYBE, .about = "when it last opened something, to the minute; left out: never yet" },
 };
 static const cay__shape key_shape = CAY__SHAPE("Key", cay_key, key_fields, "what opens something, without its secret");
 

@@ -51,3 +51,45 @@ int cay__on_manifest_schema(cay__req *r, cay_err *err)
     (void)err;
     return cay__reply(r, 200, "application/schema+json", text, strlen(text));
 }
+
+/* ------------------------------------------------------------------ what a sandbox was made with */
+
+typedef struct given {
+    const char *root, *tree;
+    size_t      entries, variables;
+} given;
+static const cay__field given_fields[] = {
+    { "root", CAY__F_STR, offsetof(given, root), .about = "where its entries are" },
+    { "entries", CAY__F_SIZE, offsetof(given, entries), .about = "of the top" },
+    { "variables", CAY__F_SIZE, offsetof(given, variables), .about = "of the environment" },
+    { "tree", CAY__F_STR, offsetof(given, tree), .about = "for people; where entries came from is not in it" },
+};
+static const cay__shape given_shape = CAY__SHAPE("ManifestGiven", given, given_fields, "what was put into a sandbox as it was made; without a manifest nothing");
+
+/* As many as there are below a member, which may be wrapped: {"environment":{"value":{…}}}. */
+static size_t members(const json_t *m, const char *name)
+{
+    const json_t *o = json_object_get(m, name), *in = json_object_get(o, "value");
+    return json_object_size(json_is_object(in) ? in : o);
+}
+
+const cay__doc cay__doc_sandbox_manifest = { "getSandboxManifest", "sandboxes", "what was put into it as it was made", .answers = { { 200, &given_shape }, { 404 } } };
+int cay__on_sandbox_manifest(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_AUTOPTR(cay_manifest) m = NULL;
+    CAY_AUTOFREE char *text = NULL;
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    cay_err why = CAY_ERR_INIT;
+    int rc = cay_sandbox_manifest(sb, &r->call, &text, &why);
+    if (rc == CAY_ENOENT)
+        return cay__reply_shape(r, 200, &given_shape, &(given){ .root = "", .tree = "" });
+    if (rc < 0)
+        *err = why;
+    CAY_TRY(rc);
+    CAY_TRY(cay__json_object("manifest", text, &o, err));
+    CAY_TRY(cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, err)); /* it was judged when it was given */
+    CAY_AUTOFREE char *tree = cay_manifest_describe(m, TREE_DEPTH);
+    return cay__reply_shape(r, 200, &given_shape, &(given){ cay_manifest_root(m), tree ? tree : "", members(o, "entries"), members(o, "environment") });
+}

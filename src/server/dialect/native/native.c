@@ -87,11 +87,13 @@ static const cay__route routes[] = {
 
     OP("POST", "/manifest/check", manifest_check, CAY__ROUTE_ASKS),
     OP("GET", "/manifest/schema", manifest_schema, 0),
+    OP("GET", BOX "/manifest", sandbox_manifest, 0),
 
     OP("POST", BOX "/snapshots", snapshot_create, CREATE),
     OP("GET", "/snapshots", snapshot_list, 0),
     OP("POST", "/snapshots/import", snapshot_import, RAW | CREATE),
     OP("GET", "/snapshots/{ref}", snapshot_get, 0),
+    OP("PATCH", "/snapshots/{ref}", snapshot_patch, 0),
     OP("DELETE", "/snapshots/{ref}", snapshot_delete, 0),
     OP("GET", "/snapshots/{ref}/export", snapshot_export, 0),
     OP("GET", "/diff", diff, 0),
@@ -140,6 +142,7 @@ static const cay__route routes[] = {
     OP("GET", "/version", version, CAY__ROUTE_OPEN),
     OP("GET", "/doctor", doctor, 0),
     OP("POST", "/doctor/speed", doctor_speed, CAY__ROUTE_ADMIN),
+    OP("POST", "/doctor/walls", doctor_walls, CAY__ROUTE_ADMIN),
     OP("POST", "/gc", gc, CAY__ROUTE_ADMIN),
     OP("GET", "/usage", tenant_usage, 0),
     OP("GET", "/usage/past", host_past, CAY__ROUTE_ADMIN),

@@ -74,6 +74,7 @@ CAY__OP(sandbox_past);
 CAY__OP(host_past);
 CAY__OP(manifest_check);
 CAY__OP(manifest_schema);
+CAY__OP(sandbox_manifest);
 /* access.c */
 CAY__OP(key_create);
 CAY__OP(key_list);
@@ -108,6 +109,7 @@ CAY__OP(service_wait);
 CAY__OP(snapshot_create);
 CAY__OP(snapshot_list);
 CAY__OP(snapshot_get);
+CAY__OP(snapshot_patch);
 CAY__OP(snapshot_delete);
 CAY__OP(snapshot_export);
 CAY__OP(snapshot_import);
@@ -163,6 +165,7 @@ CAY__OP(doctor);
 int cay__native_spawn_us(uint64_t *out, cay_err *err); /* `true`, without a sandbox: what is measured is told beside it */
 int cay__native_spawn_kept(uint64_t *out, cay_err *err); /* the same, tried within the last ten minutes */
 CAY__OP(doctor_speed);
+CAY__OP(doctor_walls);
 CAY__OP(tenant_usage);
 
 extern const cay__shape cay__sandbox_shape;  /* of a cay_info */

@@ -8,6 +8,8 @@
 #include <server/listed.h>
 #include <string.h>
 
+CAY_DEFINE_AUTO(cay_info, cay_info_free)
+
 #define AT(field) offsetof(cay_info, field)
 
 static void put_state(cay__buf *b, const void *v)
@@ -118,10 +120,12 @@ static const cay__query list_query[] = {
     { "metadata", "string", "a JSON object whose members its metadata has, with the same values" },
     { "provider", "string", "only of this one" },
     { "tenant", "string", "only of this one; to scope admin" },
+    { "id", "string", "only these, whole ids; again for more, at most 100. What is not there is left out, and nothing else is looked at", .many = true },
     { "limit", "integer", "how many at most: 1 to 1000; 100" },
     { "after", "string", "`next` of the answer before" },
     { NULL },
 };
+enum { NAMED_MAX = 100 };
 
 typedef struct lister {
     cay__items list;
@@ -176,10 +180,38 @@ int cay__native_labels(cay__req *r, const cay_pair **out, cay_err *err)
     return 0;
 }
 
+/* For who follows events: several that may be gone again, by one request and without an error. */
+static int list_named(cay__req *r, cay_err *err)
+{
+    cay__items l;
+    const char *id;
+    int rc = 0;
+    for (size_t i = 0; (id = cay__native_query_nth(r, "id", i)); i++)
+        if (i == NAMED_MAX || !cay__id_valid(id, 'c'))
+            return cay_fail_why(err, CAY_EINVAL, "bad_query", i == NAMED_MAX ? "?id=: at most %d of them" : "?id=: want a sandbox's whole id", NAMED_MAX);
+    cay__items_begin(&l, r, &cay__sandbox_shape);
+    for (size_t i = 0; rc >= 0 && (id = cay__native_query_nth(r, "id", i)); i++) {
+        cay_sandbox *sb;
+        CAY_AUTOPTR(cay_info) info = NULL;
+        rc = cay__req_sandbox(r, id, &sb, err);
+        if (rc == 0)
+            rc = cay_sandbox_describe(sb, &r->call, &info, err);
+        if (rc == 0)
+            rc = cay__items_sandbox(&l, info);
+        if (rc == CAY_ENOENT || rc == CAY_EGONE)
+            rc = 0;
+    }
+    if (rc < 0)
+        cay__items_drop(&l);
+    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+}
+
 const cay__doc cay__doc_sandbox_list = { "listSandboxes", "sandboxes", "those there are, oldest first", .query = list_query,
                                          .answers = { { 200, &cay__sandbox_shape, .list = true }, { 400 } } };
 int cay__on_sandbox_list(cay__req *r, cay_err *err)
 {
+    if (cay__native_query_nth(r, "id", 0))
+        return list_named(r, err);
     uint64_t limit;
     lister l = { .n = 0 };
     cay_filter f = { .size = sizeof f, .provider = cay__req_query(r, "provider"), .after = cay__req_query(r, "after"),

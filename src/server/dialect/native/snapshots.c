@@ -101,6 +101,23 @@ int cay__on_snapshot_get(cay__req *r, cay_err *err)
     return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
 }
 
+static const cay__field label_fields[] = { { "label", CAY__F_STR, 0, CAY__F_REQUIRED, .max = 63, .about = "a name that no other snapshot has; empty: none" } };
+static const cay__shape label_shape = CAY__SHAPE("SnapshotLabel", const char *, label_fields, "another name for a snapshot");
+
+const cay__doc cay__doc_snapshot_patch = { "renameSnapshot", "snapshots", "give it another label", .body = &label_shape,
+                                           .answers = { { 200, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } } };
+int cay__on_snapshot_patch(cay__req *r, cay_err *err)
+{
+    const char *label = NULL;
+    CAY_AUTOPTR(cay_snapshot) old = NULL;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    CAY_TRY(cay__req_shape(r, &label_shape, &label, err));
+    CAY_TRY(find(r, r->param[0], &old, err));
+    CAY_TRY(cay_snapshot_rename(r->svc, &r->call, old->id, label, err));
+    CAY_TRY(find(r, old->id, &s, err));
+    return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
+}
+
 static const cay__field gone_fields[] = { { "deferred", CAY__F_BOOL, 0, .about = "others stand on its files, which stay until the last of them is gone" } };
 static const cay__shape gone_shape = CAY__SHAPE("SnapshotGone", bool, gone_fields, "a snapshot is forgotten");
 
