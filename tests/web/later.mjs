@@ -126,7 +126,9 @@ export async function later(page, api, s, id, wrong) {
   });
   await step('the doctor measures this host beside a bare spawn', page, async () => {
     await go('#/doctor');
-    await page.getByText(/Looked at .*, in \d/).waitFor();
+    await page.getByText(/Tried .* in a sandbox made for it, in \d/).waitFor();
+    const row = page.locator('.checks li', { hasText: 'seccomp' });
+    truth(/\d (µs|ms|s)\b/.test(await row.locator('.num').innerText()) && /Seccomp: 2/.test(await row.locator('.found').innerText()), await row.innerText()); // tried, with how long that took
     await button('Measure').click();
     await page.locator('.figs.four div', { hasText: 'Run true in it' }).getByText(/× a bare spawn/).waitFor();
   });
@@ -138,9 +140,61 @@ export async function later(page, api, s, id, wrong) {
     await row.locator('.chip', { hasText: 'stopped' }).waitFor();
     await row.getByRole('button', { name: 'Start' }).click();
     await row.locator('.chip', { hasText: 'ready' }).waitFor();
+    // An undo names what it starts again.
+    await api('POST', `/sandboxes/${b}/snapshots`, { label: 'lit' });
+    await go(`#/sandbox/${b}/snapshots`);
+    await page.locator('.side', { hasText: 'Undo would' }).getByText(/start lamp again/).waitFor();
+    await button('Undo to here').click();
+    await page.locator('.toast', { hasText: /Went back to “lit”.* lamp starts again/ }).waitFor();
+    await go(`#/sandbox/${b}/processes`);
+    await row.locator('.chip', { hasText: 'ready' }).waitFor();
     await go('#/sandboxes');
     await settled(page);
     await api('DELETE', `/sandboxes/${b}`);
+  });
+  await step('a template is built from what is written in the page', page, async () => {
+    await go('#/templates');
+    await button('New template').click();
+    const form = page.locator('#newtemplate');
+    await form.getByRole('button', { name: 'Build' }).click();
+    await form.getByText('It needs a name').waitFor();
+    await form.locator('input[name=name]').fill('jetty');
+    await form.locator('.cm-content').click();
+    await page.keyboard.press('Control+End');
+    await page.keyboard.type('RUN echo planks > /opt/jetty');
+    await page.keyboard.press('Control+Enter');
+    await page.locator('.steps li', { hasText: 'echo planks' }).waitFor();
+    await page.locator('.tall-list', { hasText: 'jetty:latest' }).waitFor();
+    truth(!(await page.locator('.tall-list').innerText()).includes(', made'), 'what is said of a template begins with a comma');
+  });
+  await step('what somebody keeps refusing is still told, and can be asked again', page, async () => {
+    await api('POST', `/sandboxes/${id}/run`, { shell: 'python3 -c "import socket; socket.getaddrinfo(\'siren.test\', 443)" 2>&1 | tail -1', timeout_ms: 20000 });
+    await go(`#/sandbox/${id}/network`);
+    const asked = page.locator('.inbox:not(.keptout *) li', { hasText: 'siren.test' });
+    await asked.getByRole('button', { name: /Allow/ }).click();
+    await page.getByRole('menuitem', { name: /^Keep refusing/ }).click();
+    await asked.waitFor({ state: 'detached' });
+    await page.locator('.keptout summary').click();
+    await page.locator('.keptout li', { hasText: 'siren.test' }).getByRole('button', { name: 'Ask me again' }).click();
+    await asked.waitFor();
+  });
+  await step('keys tell when they were used, and a link opens a dialog', page, async () => {
+    const { key, id: k } = await api('POST', '/keys', { name: 'buoy' });
+    await go('#/keys');
+    const row = page.getByRole('region', { name: 'Keys' }).locator('tr', { hasText: 'buoy' });
+    await row.getByText('never').first().waitFor();
+    equal((await fetch(`${s.url}/api/v1/version`, { headers: { Authorization: `Bearer ${key}` } })).status, 200, 'with the key');
+    await fetch(`${s.url}/api/v1/sandboxes`, { headers: { Authorization: `Bearer ${key}` } });
+    await go('#/audit');
+    await settled(page);
+    await go('#/keys');
+    await until('its use is told', async () => /now|ago/.test(await row.locator('td[data-k=used]').innerText()));
+    await api('DELETE', `/keys/${k}`);
+    await go('#/keys?dialog=create');
+    await page.locator('#create').waitFor();
+    truth(!page.url().includes('dialog'), page.url());
+    await page.keyboard.press('Escape');
+    await page.locator('#create').waitFor({ state: 'detached' });
   });
   wrong.splice(0, wrong.length, ...wrong.filter(w => !/status of (404|409|410|400)/.test(w))); // the browser says aloud what is not there any more
 }

@@ -1,37 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every page, at two sizes and in two themes: nothing sticks out, and whoever cannot see or use a mouse gets along.
+// Every page, at six sizes and in two themes: nothing sticks out, and whoever cannot see or use a mouse gets along.
 import { join } from 'node:path';
 import { unreachable } from './keyboard.mjs';
-import { axeSource, equal, settled, shots, step } from './lib.mjs';
+import { axeSource, equal, settled, shots, step, terminal, until } from './lib.mjs';
 
 const views = id => [['overview', '#/'], ['sandboxes', '#/sandboxes'], ['work', `#/sandbox/${id}?file=/workspace/a.txt`], ['network', `#/sandbox/${id}/network`], ['snapshots', `#/sandbox/${id}/snapshots`], ['timeline', `#/sandbox/${id}/timeline`], ['processes', `#/sandbox/${id}/processes`], ['ports-list', `#/sandbox/${id}/ports`], ['resources', `#/sandbox/${id}/resources`], ['glance', `#/sandbox/${id}/glance`], ['past', `#/sandbox/${id}/resources?range=1h`], ['overview-past', '#/?range=1h'], ['templates', '#/templates'], ['jobs', '#/jobs'], ['keys', '#/keys'], ['tenants', '#/keys?view=tenants'], ['audit', '#/audit'], ['doctor', '#/doctor'], ['more', '#/more']];
 
+/** Each page in both themes, one after the other: it is visited once. */
+async function visit(page, id, width, height, look) {
+  const found = [];
+  await page.setViewportSize({ width, height });
+  for (const [name, hash] of views(id)) {
+    await page.evaluate(h => { location.hash = h; }, hash);
+    await settled(page);
+    if (name === 'work') await until('the terminal is drawn', async () => (await terminal(page).innerText()).trim().length > 0);
+    for (const theme of ['dark', 'light']) {
+      await page.emulateMedia({ colorScheme: theme });
+      await until('the theme', () => page.evaluate(x => document.documentElement.dataset.theme === x, theme));
+      await page.evaluate(() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))));
+      await page.screenshot({ path: join(shots, `${name}-${width}-${theme}.png`) });
+      found.push(...(await look(page)).map(v => `${name}, ${theme}: ${v}`));
+    }
+  }
+  equal(found.join('\n'), '', 'findings');
+}
 export async function pages(page, id) {
   await page.evaluate(axeSource);
-  for (const [width, height, theme] of [[1280, 800, 'dark'], [360, 740, 'light'], [1280, 800, 'light'], [360, 740, 'dark']]) {
-    await step(`every page at ${width} × ${height}, ${theme}`, page, async () => {
-      await page.setViewportSize({ width, height });
-      await page.emulateMedia({ colorScheme: theme });
-      const found = [];
-      for (const [name, hash] of views(id)) {
-        await page.evaluate(h => { location.hash = h; }, hash);
-        await settled(page);
-        await page.screenshot({ path: join(shots, `${name}-${width}-${theme}.png`) });
-        found.push(...[...await sticksOut(page), ...await unreachable(page), ...await axe(page)].map(v => `${name}: ${v}`));
-      }
-      equal(found.join('\n'), '', 'findings');
-    });
+  for (const [width, height] of [[1280, 800], [360, 740]]) {
+    await step(`every page at ${width} × ${height}, dark and light`, page, () => visit(page, id, width, height, async p => [...await sticksOut(p), ...await unreachable(p), ...await axe(p)]));
   }
 }
-/** Also where a phone is smallest, and where panels go below. */
+/** Also where a phone is smallest, where panels go below, and where there is room. */
 export async function narrow(page, id) {
-  await step('no page sticks out at 320 and 1024 pixels', page, async () => {
-    const found = [];
-    for (const width of [320, 1024]) {
-      await page.setViewportSize({ width, height: 740 });
-      for (const [name, hash] of views(id)) { await page.evaluate(h => { location.hash = h; }, hash); await settled(page); found.push(...(await sticksOut(page)).map(v => `${name} at ${width}: ${v}`)); }
-    }
-    equal(found.join('\n'), '', 'findings');
+  await step('no page sticks out at 320, 390, 1024 and 1440 pixels, dark and light', page, async () => {
+    for (const [width, height] of [[320, 640], [390, 844], [1024, 740], [1440, 900]]) await visit(page, id, width, height, sticksOut).catch(e => { throw new Error(`at ${width}: ${e.message}`); });
   });
 }
 /** The page scrolls down, never sideways; and what a button says is whole. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people do to a sandbox. It is done at once and offers a way back; only what has none asks first.
-import { del, of, patch, post, type Box, type List, type Process, type Snapshot, get, put as putJson, type Policy } from './api';
+import { del, of, patch, post, type Box, type List, type Process, type Service, type Snapshot, get, put as putJson, type Policy } from './api';
 import { plural, safe, span, word } from './lib/format';
 import { go, href } from './lib/router';
 import { boxes, dismiss, loadNet, put, putSnap, refresh, reloadSnaps, restore, snaps } from './live';
@@ -31,19 +31,25 @@ export function askFork(b: Box) {
   question.value = { title: `Fork ${title(b)}`, text: <p class="soft">Each fork stands on the same layers and costs nothing until it writes.</p>, yes: 'Fork', input: { label: 'How many', value: '1', type: 'number' }, act: () => undefined, withInput: v => { const n = Number(v); if (!(n >= 1 && n <= 100)) throw new Error('between 1 and 100'); question.value = null; return fork(b, n); } };
 }
 
+/** What is kept running: those of which nobody has asked that they stay stopped. An undo ends them and starts them on the files of then. */
+export const kept = (id: string): Promise<string[]> => get<List<Service>>(of(id, '/services')).then(l => l.items.filter(s => s.state !== 'stopped' && s.state !== 'stopping').map(s => s.name ?? ''), () => []);
+export const several = (names: string[]) => (names.length < 4 ? names.map(n => safe(n, 40)).join(names.length === 2 ? ' and ' : ', ') : `${names.slice(0, 2).map(n => safe(n, 40)).join(', ')} and ${names.length - 2} others`);
+
 /** The present is kept first, so that going back can be undone, too. */
 export async function undo(b: Box, to?: Snapshot) {
   const target = to ?? latest(b, snaps.value);
   if (!target) { toast('There is no snapshot to go back to.'); return; }
   const procs = await get<List<Process>>(of(b.id, '/processes')).then(l => l.items.filter(p => p.pid !== 1 && (p.id || p.command !== 'cay-init')), () => []);
+  const services = b.state === 'running' ? await kept(b.id) : [];
   await attempt('It did not go back', async () => {
-    const kept = await post<Snapshot>(of(b.id, '/snapshots'), { label: `before-undo-${b.id.slice(-4)}-${new Date().toTimeString().slice(0, 8).replace(/:/g, '')}` });
+    const before = await post<Snapshot>(of(b.id, '/snapshots'), { label: `before-undo-${b.id.slice(-4)}-${new Date().toTimeString().slice(0, 8).replace(/:/g, '')}` });
     await post<Snapshot>(of(b.id, '/undo'), { to: target.id });
-    if (kept) putSnap(kept);
+    if (before) putSnap(before);
     await reloadSnaps();
     await refresh(b.id);
     const ended = procs.length ? ` ${plural(procs.length, 'process', 'processes')} ended.` : '';
-    toast(`Went back to ${named(target)}.${ended}`, kept && (() => attempt('It stayed as it was', async () => { await post(of(b.id, '/undo'), { to: kept.id }); await refresh(b.id); toast('The present is back.'); })));
+    const again = services.length ? ` ${several(services)} ${services.length === 1 ? 'starts' : 'start'} again.` : '';
+    toast(`Went back to ${named(target)}.${ended}${again}`, before && (() => attempt('It stayed as it was', async () => { await post(of(b.id, '/undo'), { to: before.id }); await refresh(b.id); toast('The present is back.'); })));
   });
 }
 
@@ -74,6 +80,7 @@ export const remove = (b: Box) => {
   };
 };
 export const rename = (b: Box) => { question.value = { title: 'Rename', text: null, yes: 'Rename', input: { label: 'Name', value: b.name }, act: () => undefined, withInput: v => { question.value = null; return boldly(b, { name: v }, 'It was not renamed', () => patch<Box>(of(b.id), { name: v })); } }; };
+export const relabel = (s: Snapshot) => { question.value = { title: 'Rename the snapshot', text: <p class="soft">Letters, digits, dots, dashes; no other snapshot may have it.</p>, yes: 'Rename', input: { label: 'Label', value: s.label }, act: () => undefined, withInput: async v => { const was = s.label, to = (label: string) => patch<Snapshot>(`/snapshots/${s.id}`, { label }).then(putSnap); await to(v.trim()); toast(v.trim() ? `It is called ${v.trim()} now.` : 'It has no label any more.', () => attempt('It keeps its name', () => to(was))); } }; };
 export const extend = (b: Box, ms = 3600000) => { const left = Math.max(0, (b.deadline_ms || Date.now()) - Date.now()) + ms; return boldly(b, { deadline_ms: Date.now() + left }, 'It was not extended', () => post<Box>(of(b.id, '/extend'), { ttl_ms: left })); };
 
 // ------------------------------------------------------------------ the network

@@ -35,20 +35,39 @@ export const refused = computed((): Refused[] => [...net.value].flatMap(([id, r]
 export function dismiss(r: Refused) { hide(new Set(dismissed.value).add(r.box + r.key)); }
 export function restore(r: Refused) { const s = new Set(dismissed.value); s.delete(r.box + r.key); hide(s); }
 export function put(b: api.Box) { boxes.value = withBox(boxes.value, b); }
-export function putSnap(s: api.Snapshot) { snaps.value = new Map(snaps.value).set(s.id, s); }
+export function putSnap(s: api.Snapshot) { snaps.value = new Map(snaps.value).set(s.id, s); settleSoon(); }
 export function dropSnap(id: string) { const m = new Map(snaps.value); m.delete(id); snaps.value = m; }
 
 export async function refresh(id: string): Promise<api.Box | undefined> {
-  try {
-    const b = await api.get<api.Box>(api.of(id));
-    put(b);
-    return b;
-  } catch (e) {
-    if (e instanceof api.Failed && e.status === 404) boxes.value = withoutBox(boxes.value, id);
-    return undefined;
-  }
+  return (await refreshAll([id]))[0];
 }
-export async function reloadSnaps() { snaps.value = new Map((await api.all<api.Snapshot>('/snapshots')).map(s => [s.id, s])); }
+/** As they are now; those that are gone again are no error. */
+async function refreshAll(ids: string[]): Promise<api.Box[]> {
+  const { items } = await api.get<api.List<api.Box>>('/sandboxes', { id: ids }).catch(() => ({ items: null })), asked = new Set(ids);
+  if (!items) return []; // the server is away: what is known stays
+  const there = items.filter(b => asked.has(b.id)), m = new Map(boxes.peek());
+  for (const id of ids) m.delete(id);
+  for (const b of there) m.set(b.id, b);
+  boxes.value = m;
+  return there;
+}
+export async function reloadSnaps() { snaps.value = new Map((await api.all<api.Snapshot>('/snapshots')).map(s => [s.id, s])); settleSoon(); }
+
+/** What changed in a snapshot and whether it is on the disk is known a little after it was taken: young ones are asked for again until it is. */
+const YOUNG = 120000, AT_ONCE = 20;
+let settling: ReturnType<typeof setTimeout> | undefined;
+function settleSoon(wait = 1500) {
+  const young = (): api.Snapshot[] => [...snaps.peek().values()].filter(s => !s.durable && Date.now() - s.created_ms < YOUNG).slice(-AT_ONCE);
+  if (settling || !young().length) return;
+  settling = setTimeout(() => {
+    void Promise.all(young().map(s => api.get<api.Snapshot>(`/snapshots/${s.id}`).catch(() => null))).then(now => {
+      settling = undefined;
+      const there = now.filter((s): s is api.Snapshot => !!s && snaps.peek().has(s.id));
+      if (there.some(s => s.durable)) { const m = new Map(snaps.peek()); for (const s of there) m.set(s.id, s); snaps.value = m; }
+      settleSoon(Math.min(15000, wait * 2));
+    });
+  }, wait);
+}
 export async function reloadJobs() { deadJobs.value = (await api.get<api.List<api.Job>>('/jobs', { state: 'dead' })).items; }
 
 export async function reloadBuilds() { builds.value = (await api.get<api.List<api.Build>>('/builds')).items.slice(0, 50); }
@@ -60,6 +79,7 @@ async function loadAll() {
     snaps.value = new Map(s.map(x => [x.id, x]));
     loaded.value = true;
   });
+  settleSoon();
   const quiet = (p: Promise<unknown>) => p.catch(() => undefined);
   await Promise.all([
     quiet(reloadJobs()),
@@ -87,10 +107,12 @@ export async function loadNet(id: string) {
 
 // ------------------------------------------------------------------ events
 
-const asking = new Map<string, ReturnType<typeof setTimeout>>();
+const asking = new Set<string>();
+let soon: ReturnType<typeof setTimeout> | undefined;
+/** What comes together is asked for together. */
 function askSoon(id: string) {
-  if (asking.has(id)) return;
-  asking.set(id, setTimeout(() => { asking.delete(id); void refresh(id); }, 80));
+  asking.add(id);
+  soon ??= setTimeout(() => { soon = undefined; const ids = [...asking].slice(0, 50); for (const x of ids) asking.delete(x); void refreshAll(ids); if (asking.size) askSoon([...asking][0]!); }, 80);
 }
 
 /** What happened before we listened: it is told and changes nothing, since everything is asked for as it is now. */

@@ -6,7 +6,7 @@ import { render, type ComponentChildren } from 'preact';
 import { lazy, Suspense } from './lib/lazy';
 import { lost, login, logout, session, who } from './api';
 import { clock, safe, span } from './lib/format';
-import { href, parse, route, start } from './lib/router';
+import { href, parse, route, setQuery, start } from './lib/router';
 import { begin, boxes, deadJobs, doctor, now, retryAt, samples, templates, tryNow } from './live';
 import { Keys, overlay, listenKeys } from './keys';
 import { Asker, Btn, Icon, Loading, Mark, Notice, Toaster, type IconName } from './ui';
@@ -95,6 +95,8 @@ async function enter() {
 start();
 listenKeys();
 render(<App />, document.body);
+/** A link may open what floats: #/?dialog=create. It is taken out of the address, so that it is not open again after a reload. */
+effect(() => { const d = route.value.query.get('dialog'); if (d && session.value?.scope) { if (d === 'create' || d === 'palette' || d === 'keys') overlay.value = d; setQuery({ dialog: null }); } });
 let begun = false;
 effect(() => { if (session.value?.scope && !begun) { begun = true; begin(); } else if (session.value && !session.value.scope) begun = false; });
 effect(() => {

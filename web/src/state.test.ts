@@ -101,6 +101,8 @@ test('the tree has a lane for each sandbox and sets apart what was undone', () =
   assert.deepEqual(t.ends.map(e => [e.box.id, e.from]).sort(), [['ca', 's3'], ['cb', 's4']]);
   assert.equal(t.template, 'host');
   assert.deepEqual(t.edges.filter(e => e.from === '').map(e => e.to), ['s1']); // what stands on nothing else stands on the template
+  const given = tree('ca', boxes, snaps, 'even', true).edges; // or on what a manifest put on top of it
+  assert.deepEqual([given.filter(e => e.from === '').map(e => e.to), given.filter(e => e.from === '+').map(e => e.to)], [['+'], ['s1']]);
 });
 test('both streams of a command are lines in the order of their times', () => {
   const o = new OutLines(), text = () => o.lines.map(l => `${l.t}${l.err ? '!' : ' '}${OutLines.shown(l)}`);

@@ -111,10 +111,10 @@ export function latest(b: Box, snaps: ReadonlyMap<string, Snapshot>): Snapshot |
 
 export interface Pebble { snap: Snapshot; lane: number; undone: boolean; x: number }
 export interface End { box: Box; lane: number; from: string; x: number }
-export interface Tree { pebbles: Pebble[]; ends: End[]; lanes: number; edges: { from: string; to: string; undone: boolean }[]; template: string } // template: what the first of the family began with; its pebble's id is ''
+export interface Tree { pebbles: Pebble[]; ends: End[]; lanes: number; edges: { from: string; to: string; undone: boolean }[]; template: string; given: boolean } // template: what the first of the family began with, its pebble's id is ''; given: a manifest came on top of it, whose id is '+'
 
 /** The snapshots of a sandbox's family: time to the right, a lane for each sandbox, below it those that nobody stands on any more. */
-export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snapshot>, order: 'even' | 'time' = 'even'): Tree {
+export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snapshot>, order: 'even' | 'time' = 'even', given = false): Tree {
   const members = new Set([...boxes.keys()].filter(id => family(id, boxes, snaps) === root));
   members.add(root);
   const mine = [...snaps.values()].filter(s => members.has(s.sandbox)).sort((a, b) => a.created_ms - b.created_ms);
@@ -136,10 +136,11 @@ export function tree(root: string, boxes: Boxes, snaps: ReadonlyMap<string, Snap
   // On a lane each stands on the one before; the first on what it was forked from.
   const before = (p: Pebble) => pebbles.filter(q => q.snap.sandbox === p.snap.sandbox && !q.undone && q.snap.created_ms < p.snap.created_ms).at(-1)?.snap.id, newest = (id: string) => pebbles.filter(q => q.snap.sandbox === id && !q.undone).at(-1)?.snap.id;
   const edges = [...pebbles.map(p => ({ from: p.undone ? p.snap.parent : before(p) ?? p.snap.parent, to: p.snap.id, undone: p.undone })), ...ends.map(e => ({ from: newest(e.box.id) ?? e.from, to: e.box.id, undone: false }))].filter(e => known.has(e.from));
-  // What stands on nothing else stands on the template.
+  // What stands on nothing else stands on the template, or on what a manifest put on top of it.
   const template = (boxes.get(root) ?? ends[0]?.box)?.template ?? '', ends_ = new Set(edges.map(e => e.to));
-  if (template) for (const to of [...pebbles.map(p => p.snap.id), ...ends.map(e => e.box.id)]) if (!ends_.has(to)) edges.push({ from: '', to, undone: pebbles.some(p => p.snap.id === to && p.undone) });
-  return { pebbles, ends, lanes: Math.max(1, lanes.size), edges, template };
+  if (template) for (const to of [...pebbles.map(p => p.snap.id), ...ends.map(e => e.box.id)]) if (!ends_.has(to)) edges.push({ from: given ? '+' : '', to, undone: pebbles.some(p => p.snap.id === to && p.undone) });
+  if (template && given) edges.push({ from: '', to: '+', undone: false });
+  return { pebbles, ends, lanes: Math.max(1, lanes.size), edges, template, given: given && !!template };
 }
 
 // ------------------------------------------------------------------ what was refused

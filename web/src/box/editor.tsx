@@ -9,7 +9,7 @@ import { counts, family, latest } from '../state';
 import { Blank, Btn, Icon, Loading, question, Seg, toast, Trouble, useAsk } from '../ui';
 import { DiffView } from './diff';
 import { changed, keptOnly } from './files';
-import { signal } from '@preact/signals';
+import { forget, keyOf, opened, show, unsaved } from './open';
 import { make, nonce, type Made } from '../cm';
 
 const pictures: Record<string, string> = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp', svg: 'image/svg+xml', ico: 'image/x-icon' };
@@ -17,11 +17,6 @@ const kind = (path: string) => pictures[path.split('.').pop()!.toLowerCase()];
 
 // ------------------------------------------------------------------ which are open, and what is not saved yet
 
-/** Paths that are open, by sandbox; and texts that were changed here and not saved: another file may be looked at meanwhile. */
-const opened = signal<ReadonlyMap<string, string[]>>(new Map()), unsaved = signal<ReadonlyMap<string, { text: string; etag: string; base: string }>>(new Map());
-const keyOf = (b: Box, path: string) => `${b.id} ${path}`;
-const forget = (b: Box, path: string) => { if (unsaved.peek().has(keyOf(b, path))) { const m = new Map(unsaved.peek()); m.delete(keyOf(b, path)); unsaved.value = m; } };
-const show = (b: Box, path: string) => { const l = opened.peek().get(b.id) ?? []; if (path && !l.includes(path)) opened.value = new Map(opened.peek()).set(b.id, [...l, path].slice(-12)); };
 function close(b: Box, path: string) {
   const l = opened.peek().get(b.id) ?? [], i = l.indexOf(path), rest = l.filter(p => p !== path), go = () => { forget(b, path); opened.value = new Map(opened.peek()).set(b.id, rest); setQuery({ file: rest[Math.min(Math.max(0, i), rest.length - 1)] ?? null, view: null }); };
   if (unsaved.peek().has(keyOf(b, path))) question.value = { title: 'Close without saving?', danger: true, yes: `Drop the changes of ${safe(path.split('/').pop(), 40)}`, text: <p class="soft">What was typed here and not saved would be lost.</p>, act: go };

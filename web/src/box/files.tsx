@@ -4,12 +4,14 @@ import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { address, all, del, Failed, filePath, get, of, post, save, stream, writeFile, type Box, type Change, type File, type List } from '../api';
 import { bytes, safe } from '../lib/format';
+import { dropped, type Dropped } from '../lib/drop';
 import { route, setQuery } from '../lib/router';
 import { lost } from '../api';
 import { start } from '../actions';
 import { boxes, snaps } from '../live';
 import { oneByOne, order } from '../lib/order';
 import { latest } from '../state';
+import { moved } from './open';
 import { attempt, Btn, Icon, Menu, question, toast, Trouble } from '../ui';
 
 export interface Entry { path: string; name: string; type: string; size: number; depth: number; open: boolean; mark: string }
@@ -38,7 +40,7 @@ export function flatten(dirs: ReadonlyMap<string, File[]>, open: ReadonlySet<str
 }
 
 export function Files({ b }: { b: Box }) {
-  const [dirs, setDirs] = useState<ReadonlyMap<string, File[]>>(new Map()), [open, setOpen] = useState<ReadonlySet<string>>(new Set()), [marks, setMarks] = useState<ReadonlyMap<string, string>>(new Map()), [error, fail] = useState<unknown>(null), [drop, over] = useState(false);
+  const [dirs, setDirs] = useState<ReadonlyMap<string, File[]>>(new Map()), [open, setOpen] = useState<ReadonlySet<string>>(new Set()), [marks, setMarks] = useState<ReadonlyMap<string, string>>(new Map()), [error, fail] = useState<unknown>(null), [drop, over] = useState('');
   const chosen = route.value.query.get('file') ?? '', root = b.workdir, on = b.state === 'running', kept = keptOnly(b), openNow = useRef(open);
   openNow.current = open;
   const load = useMemo(() => oneByOne(async (dir: string) => {
@@ -86,13 +88,15 @@ export function Files({ b }: { b: Box }) {
   const toggle = (path: string) => { const s = new Set(open); if (!s.delete(path)) { s.add(path); void load(path); } setOpen(s); };
   const pick = (r: Entry) => (r.type === 'directory' ? toggle(r.path) : setQuery({ file: r.path, view: r.type === 'gone' ? 'diff' : null }));
   const target = () => { const r = rows.find(x => x.path === chosen); return r ? (r.type === 'directory' ? r.path : r.path.slice(0, r.path.lastIndexOf('/'))) : root; };
-  const upload = (files: FileList | null, dir: string) => attempt('Not all was uploaded', async () => {
-    const some = [...(files ?? [])];
-    for (const f of some) await writeFile(b.id, join(dir, f.name), f);
-    if (some.length) toast(`${some.length === 1 ? some[0]!.name : `${some.length} files`} uploaded to ${dir}.`);
+  const upload = (coming: Promise<Dropped[]>, dir: string) => attempt('Not all was uploaded', async () => {
+    const some = await coming;
+    for (const f of some) await writeFile(b.id, join(dir, f.path), f.file);
+    if (some.length) toast(`${some.length === 1 ? some[0]!.path : `${some.length} files`} uploaded to ${dir}.`);
     await load(dir);
   });
-  const choose = () => { const i = document.createElement('input'); i.type = 'file'; i.multiple = true; i.onchange = () => upload(i.files, target()); i.click(); };
+  /** Where a drop would go: into the directory under the pointer. */
+  const under = (e: DragEvent) => (e.target as Element).closest<HTMLElement>('[data-dir]')?.dataset.dir ?? root;
+  const choose = () => { const i = document.createElement('input'); i.type = 'file'; i.multiple = true; i.onchange = () => upload(Promise.resolve([...(i.files ?? [])].map(file => ({ path: file.name, file }))), target()); i.click(); };
   const named = (title: string, value: string, act: (v: string) => Promise<unknown>) => { question.value = { title, text: null, yes: title.replace(/…$/, ''), input: { label: 'Path', value }, act: () => undefined, withInput: act }; };
   const cut = (p: string) => p.slice(0, p.lastIndexOf('/'));
   const fetch = () => save(chosen.split('/').pop()!, filePath(b.id, chosen, kept)), there = !!chosen && !rows.some(r => r.path === chosen && r.type === 'gone');
@@ -100,21 +104,21 @@ export function Files({ b }: { b: Box }) {
     { text: 'New file…', act: () => named('New file', join(target(), ''), async v => { await writeFile(b.id, v, ''); await load(cut(v)); setQuery({ file: v }); }) },
     { text: 'New directory…', act: () => named('New directory', join(target(), ''), async v => { await post(of(b.id, '/files/mkdir'), { path: v, parents: true }); await load(cut(v)); }) },
     ...(there ? [
-      { text: 'Rename…', note: safe(chosen, 60), act: () => named('Rename', chosen, async v => { await post(of(b.id, '/files/rename'), { from: chosen, to: v }); await load(cut(chosen)); await load(cut(v)); setQuery({ file: v }); }) },
+      { text: 'Rename…', note: safe(chosen, 60), act: () => named('Rename', chosen, async v => { await post(of(b.id, '/files/rename'), { from: chosen, to: v }); moved(b, chosen, v); await load(cut(chosen)); await load(cut(v)); setQuery({ file: v }); }) },
       { text: 'Download', note: safe(chosen, 60), act: fetch },
-      { text: 'Delete…', bad: true, act: () => { question.value = { title: 'Delete a file?', danger: true, yes: `Delete ${safe(chosen.split('/').pop(), 40)}`, text: <p class="soft mono">{safe(chosen)}</p>, act: async () => { await del(of(b.id, '/files'), { path: chosen, recursive: true }); await load(cut(chosen)); setQuery({ file: null }); } }; } },
+      { text: 'Delete…', bad: true, act: () => { question.value = { title: 'Delete a file?', danger: true, yes: `Delete ${safe(chosen.split('/').pop(), 40)}`, text: <p class="soft mono">{safe(chosen)}</p>, act: async () => { await del(of(b.id, '/files'), { path: chosen, recursive: true }); moved(b, chosen); await load(cut(chosen)); setQuery({ file: null }); } }; } },
     ] : []),
     { text: 'Download all as tar', act: () => save(`${b.name || b.id}.tar`, address('/api/v1' + of(b.id, '/files/tar'), { path: root })) },
   ];
   return (
-    <div class={`files ${drop ? 'drop' : ''}`} onDragOver={e => { e.preventDefault(); over(on); }} onDragLeave={() => over(false)} onDrop={e => { e.preventDefault(); over(false); if (on) void upload(e.dataTransfer?.files ?? null, root); }}>
-      <div class="bar"><h2>Files</h2>{kept && <span class="dim">read-only</span>}<span class="right" />{on && <Btn kind="quiet icon small" icon="up" label="Upload" onClick={choose} />}<Menu kind="quiet icon small" icon="more" label="More about files" items={items} /></div>
-      {b.state === 'paused' && !dirs.has(root) ? <p class="pad dim">It is paused. Resume it to see its files.</p> : kept && error instanceof Failed && error.code === 'ENOTSUP' ? <div class="pad soft"><p>Its files can be seen only while it runs: {safe(error.message, 200)}.</p><p class="gapped"><Btn kind="small" icon="play" onClick={() => start(b)}>Start again</Btn></p></div> : error ? <Trouble error={error} what="The files cannot be listed." again={() => load(root)} /> : <Tree rows={rows} chosen={chosen} pick={pick} toggle={toggle} b={b} loaded={dirs.has(root)} />}
+    <div class={`files ${drop ? 'drop' : ''}`} onDragOver={e => { e.preventDefault(); over(on ? under(e) : ''); }} onDragLeave={e => { if (!(e.currentTarget as Element).contains(e.relatedTarget as Node | null)) over(''); }} onDrop={e => { e.preventDefault(); over(''); if (on) void upload(dropped(e.dataTransfer), under(e)); }}>
+      <div class="bar"><h2>Files</h2>{kept && <span class="dim">read-only</span>}{drop && <span class="dim cut" role="status">into {safe(drop, 60)}</span>}<span class="right" />{on && <Btn kind="quiet icon small" icon="up" label="Upload" onClick={choose} />}<Menu kind="quiet icon small" icon="more" label="More about files" items={items} /></div>
+      {b.state === 'paused' && !dirs.has(root) ? <p class="pad dim">It is paused. Resume it to see its files.</p> : kept && error instanceof Failed && error.code === 'ENOTSUP' ? <div class="pad soft"><p>Its files can be seen only while it runs: {safe(error.message, 200)}.</p><p class="gapped"><Btn kind="small" icon="play" onClick={() => start(b)}>Start again</Btn></p></div> : error ? <Trouble error={error} what="The files cannot be listed." again={() => load(root)} /> : <Tree rows={rows} chosen={chosen} pick={pick} toggle={toggle} b={b} loaded={dirs.has(root)} into={drop} />}
     </div>
   );
 }
 
-function Tree({ rows, chosen, pick, toggle, b, loaded }: { rows: Entry[]; chosen: string; pick: (r: Entry) => void; toggle: (p: string) => void; b: Box; loaded: boolean }) {
+function Tree({ rows, chosen, pick, toggle, b, loaded, into }: { rows: Entry[]; chosen: string; pick: (r: Entry) => void; toggle: (p: string) => void; b: Box; loaded: boolean; into: string }) {
   const box = useRef<HTMLDivElement>(null), [top, scroll] = useState(0), [h, height] = useState(400), [at, move] = useState(0), ROW = rowHeight();
   useEffect(() => {
     const el = box.current!, read = () => { scroll(el.scrollTop); height(el.clientHeight); }, o = new ResizeObserver(read);
@@ -137,7 +141,7 @@ function Tree({ rows, chosen, pick, toggle, b, loaded }: { rows: Entry[]; chosen
   return (
     <div class="tree" role="tree" aria-label="Files" ref={box} tabIndex={0} onKeyDown={keys} aria-activedescendant={rows[i] ? `f${i}` : undefined}><div class="tall" role="presentation" style={{ height: `${rows.length * ROW}px` }}>
       {rows.slice(from, to).map((r, k) => (
-        <div key={r.path} id={`f${from + k}`} role="treeitem" aria-level={r.depth} aria-expanded={r.type === 'directory' ? r.open : undefined} aria-selected={r.path === chosen} class={`leaf ${from + k === i ? 'at' : ''}`} style={{ top: `${(from + k) * ROW}px`, paddingLeft: `${r.depth * 14 - 2}px` }} title={`${safe(r.path)}${r.type === 'file' ? `, ${bytes(r.size)}` : ''}`}
+        <div key={r.path} id={`f${from + k}`} role="treeitem" aria-level={r.depth} aria-expanded={r.type === 'directory' ? r.open : undefined} aria-selected={r.path === chosen} class={`leaf ${from + k === i ? 'at' : ''} ${into && r.type === 'directory' && r.path === into ? 'into' : ''}`} data-dir={r.type === 'directory' ? r.path : r.path.slice(0, r.path.lastIndexOf('/'))} style={{ top: `${(from + k) * ROW}px`, paddingLeft: `${r.depth * 14 - 2}px` }} title={`${safe(r.path)}${r.type === 'file' ? `, ${bytes(r.size)}` : ''}`}
           draggable={r.type === 'file'} onDragStart={e => e.dataTransfer?.setData('DownloadURL', `application/octet-stream:${safe(r.name, 80).replace(/[:/]/g, '_')}:${location.origin}${filePath(b.id, r.path, keptOnly(b))}`)} onClick={() => { move(from + k); pick(r); }}>
           <Icon name={icon(r)} /><span class={`cut ${r.type === 'gone' ? 'struck' : ''}`}>{safe(r.name, 120)}</span>{r.mark && <span class={`m ${tone[r.mark] ?? ''}`}>{r.mark}</span>}</div>
       ))}</div></div>

@@ -5,7 +5,7 @@ import { lazy } from '../lib/lazy';
 import { all, get, of, type AuditLine, type Box, type Change, type List } from '../api';
 import { bytes, plural, safe, span } from '../lib/format';
 import { go, href } from '../lib/router';
-import { allow, askFork, extend, fork, kill, pause, remove, rename, snapshot, start, undo } from '../actions';
+import { allow, askFork, extend, fork, kept, kill, pause, remove, rename, several, snapshot, start, undo } from '../actions';
 import { boxes, feed, loadNet, loaded, now, put, refused, snaps } from '../live';
 import { useKeys } from '../keys';
 import { failed, latest, lifted, ruleFor, title } from '../state';
@@ -35,19 +35,19 @@ export default function BoxPage({ id, tab: asked }: { id: string; tab: string })
 
 /** Who ended it, when, why, and what is kept. */
 const Gone = ({ id, error }: { id: string; error: unknown }) => {
-  const kept = [...snaps.value.values()].filter(s => s.sandbox === id), told = feed.value.find(e => e.sandbox === id && (e.kind === 'removed' || e.kind === 'stopped'));
+  const left = [...snaps.value.values()].filter(s => s.sandbox === id), told = feed.value.find(e => e.sandbox === id && (e.kind === 'removed' || e.kind === 'stopped'));
   const opened = useRef(now.peek()), tries = Math.min(4, Math.floor((now.value - opened.current) / 1500)); // the line may be written after the event
   const last = useAsk(() => get<List<AuditLine>>('/audit', { object: id, last: 50 }).then(l => [...l.items].reverse().find(a => a.verdict === 'ok' && (a.action.startsWith('DELETE ') || a.action.endsWith('/kill'))), () => undefined), [id, tries]), a = last.data;
   const how = a ? <><code>{safe(a.actor, 60)}</code> {a.action.startsWith('DELETE ') ? 'deleted' : 'killed'} it <When t={a.time_ms} />. </> : told ? <>It was {told.kind} <When t={told.time_ms} />{told.reason ? <>: {safe(told.reason, 60)}</> : ''}. </> : null;
-  return <div class="page"><section class="sheet"><Blank title="It is gone" text={<>There is no sandbox <code>{id.slice(0, 24)}</code> any more. {how}{kept.length ? `${plural(kept.length, 'snapshot')} of it ${kept.length === 1 ? 'is' : 'are'} kept: a new sandbox can begin there.` : 'Nothing of it is kept.'}</>}>
-    {kept.slice(-1).map(s => <Btn key={s.id} kind="prime" icon="fork" onClick={() => fork({ id, name: s.label }, 1, s.id)}>Begin at {s.label || s.id.slice(0, 8)}</Btn>)}<Btn href={href(['audit'], { object: id })}>All that was asked of it</Btn><Btn href="#/sandboxes">All sandboxes</Btn></Blank>{error && !(error as any).status ? <Trouble error={error} what="It could not be asked for." /> : null}</section></div>;
+  return <div class="page"><section class="sheet"><Blank title="It is gone" text={<>There is no sandbox <code>{id.slice(0, 24)}</code> any more. {how}{left.length ? `${plural(left.length, 'snapshot')} of it ${left.length === 1 ? 'is' : 'are'} kept: a new sandbox can begin there.` : 'Nothing of it is kept.'}</>}>
+    {left.slice(-1).map(s => <Btn key={s.id} kind="prime" icon="fork" onClick={() => fork({ id, name: s.label }, 1, s.id)}>Begin at {s.label || s.id.slice(0, 8)}</Btn>)}<Btn href={href(['audit'], { object: id })}>All that was asked of it</Btn><Btn href="#/sandboxes">All sandboxes</Btn></Blank>{error && !(error as any).status ? <Trouble error={error} what="It could not be asked for." /> : null}</section></div>;
 };
 
 /** Undo, and before it is pressed what it would end and put back. */
 function UndoBtn({ b, alive }: { b: Box; alive: number }) {
-  const [paths, told] = useState<number | null>(null), [near, come] = useState(false), last = latest(b, snaps.value);
-  const look = () => { come(true); if (last) void all<Change>('/diff', { a: last.id, b: b.id }).then(c => told(c.length), () => undefined); };
-  return <span class="undo" onPointerEnter={look} onPointerLeave={() => come(false)} onFocusIn={look} onFocusOut={() => come(false)}><Btn icon="undo" onClick={() => undo(b)} title="">Undo <kbd aria-hidden="true">U</kbd></Btn>{near && <span class="would" role="status">{last ? <>Back to {safe(last.label || last.id.slice(0, 8), 40)}: it would end {alive ? plural(alive, 'process', 'processes') : 'nothing'}{paths !== null && <> and put back {paths ? plural(paths, 'file') : 'no file'}</>}. The present is kept first.</> : 'There is no snapshot to go back to.'}</span>}</span>;
+  const [paths, told] = useState<number | null>(null), [units, setUnits] = useState<string[]>([]), [near, come] = useState(false), last = latest(b, snaps.value);
+  const look = () => { come(true); if (last) void all<Change>('/diff', { a: last.id, b: b.id }).then(c => told(c.length), () => undefined); if (b.state === 'running') void kept(b.id).then(setUnits); };
+  return <span class="undo" onPointerEnter={look} onPointerLeave={() => come(false)} onFocusIn={look} onFocusOut={() => come(false)}><Btn icon="undo" onClick={() => undo(b)} title="">Undo <kbd aria-hidden="true">U</kbd></Btn>{near && <span class="would" role="status">{last ? <>Back to {safe(last.label || last.id.slice(0, 8), 40)}: it would end {alive ? plural(alive, 'process', 'processes') : 'nothing'}{paths !== null && <>{units.length ? ', ' : ' and '}put back {paths ? plural(paths, 'file') : 'no file'}</>}{units.length > 0 && <> and start {several(units)} again</>}. The present is kept first.</> : 'There is no snapshot to go back to.'}</span>}</span>;
 }
 
 function Shown({ b, tab }: { b: Box; tab: Tab }) {
@@ -70,7 +70,7 @@ function Shown({ b, tab }: { b: Box; tab: Tab }) {
         <div class="acts"><Btn icon="snap" onClick={() => snapshot(b)}>Snapshot <kbd aria-hidden="true">S</kbd></Btn><Btn icon="fork" onClick={() => fork(b)}>Fork <kbd aria-hidden="true">F</kbd></Btn><UndoBtn b={b} alive={inside.alive.length} />
           {on ? <Btn kind="icon wide" icon="pause" label="Pause" onClick={() => pause(b)} /> : <Btn kind="icon" icon="play" label={b.state === 'paused' ? 'Resume' : 'Start again'} onClick={() => (b.state === 'paused' ? pause(b) : start(b))} />}<Btn kind="danger" onClick={() => (b.state === 'stopped' ? remove(b) : kill(b))}>{b.state === 'stopped' ? 'Delete…' : 'Kill…'}</Btn>
           <Menu kind="icon quiet wide" icon="more" label="More" items={[{ text: 'Rename…', act: () => rename(b) }, { text: 'Fork many…', act: () => askFork(b) }, { text: 'One more hour', act: () => extend(b) }, ...(on ? [{ text: 'Pause', act: () => pause(b) }] : []), { text: 'Delete…', bad: true, act: () => remove(b) }]} /></div></div>
-      <Tide b={b} strokes={inside.strokes} />
+      <Tide b={b} strokes={inside.strokes} given={inside.given} />
       <div class="tabs" role="tablist" aria-label="Views of this sandbox">{tabs.map(t => <a key={t} role="tab" href={to(t)} aria-selected={t === tab} id={`tab-${t}`}>{t[0]!.toUpperCase() + t.slice(1)} {t === 'network' && no.length > 0 && <span class="n bad">{no.length} refused</span>}{(count[t] ?? 0) > 0 && <span class="n">{count[t]}</span>}</a>)}</div>
       <div class={`tab tab-${tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>{keptOnly(b) && (tab === 'processes' || tab === 'ports') ? <Stopped b={b} /> : tab === 'work' ? <Work b={b} inside={inside} stopped={<Stopped b={b} />} /> : tab === 'network' ? <Network b={b} /> : tab === 'snapshots' ? <Snapshots b={b} alive={inside.alive.length} /> : tab === 'timeline' ? <Timeline b={b} /> : tab === 'processes' ? <Processes b={b} /> : tab === 'ports' ? <Ports b={b} procs={inside.procs} /> : tab === 'glance' ? <Glance b={b} inside={inside} /> : <Resources b={b} />}</div>
     </div>
