@@ -92,7 +92,7 @@ function Inbox({ items }: { items: Wait[] }) {
   return (
     <Sheet title="Waiting for you" note={items.length || ''}>
       {items.length === 0 && <p class="pad soft">Nothing waits for you.</p>}
-      <ul class="inbox">{items.map(i => <li key={i.key}><Icon name={i.icon} class={i.tone} /><b class="cut">{i.title}</b><p>{i.text}</p>{i.act}</li>)}</ul>
+      <ul class="inbox" aria-live="polite" aria-relevant="additions">{items.map(i => <li key={i.key}><Icon name={i.icon} class={i.tone} /><b class="cut">{i.title}</b><p>{i.text}</p>{i.act}</li>)}</ul>
       {soon.length > 0 && <><div class="bar topline"><h2>Ending soon</h2></div><ul class="inbox">{soon.map(b => <li key={b.id}><Icon name="cay" /><b class="cut"><a href={href(['sandbox', b.id])}><Said text={title(b)} /></a></b><p>{b.on_expiry === 'pause' ? 'Pauses' : 'Ends'} in {span(b.deadline_ms - now.value)}.</p><Btn kind="small" onClick={() => extend(b.id)}>+1 h</Btn></li>)}</ul></>}
     </Sheet>
   );
