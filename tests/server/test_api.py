@@ -631,6 +631,16 @@ class Manifests(Base):
         self.assertTrue({'file', 'dir', 'git_repo', 'remote_dir', 's3_mount'} <= set(kinds))
         self.assertEqual(kinds['git_repo']['required'], ['type', 'repo'])
 
+    def test_what_a_manifest_put_in_is_told(self):
+        given = {'entries': {'a': {'type': 'file', 'content': 'secret-words'}, 'd': {'type': 'dir', 'children': {'b': {'type': 'file', 'content': ''}}}}, 'environment': {'X': '1'}}
+        box = self.json('POST', API + '/sandboxes', {'manifest': given}, want=201)['id']
+        told = self.json('GET', API + '/sandboxes/%s/manifest' % box, want=200)
+        self.assertEqual((told['root'], told['entries'], told['variables']), ('/workspace', 2, 1))
+        self.assertIn('/workspace/d/b', told['tree'])
+        self.assertNotIn('secret-words', told['tree'])
+        self.assertEqual(self.json('GET', API + '/sandboxes/%s/manifest' % self.box, want=200), {'root': '', 'entries': 0, 'variables': 0, 'tree': ''})  # made without one
+        self.ask('DELETE', API + '/sandboxes/' + box)
+
     def test_a_manifest_is_judged(self):
         check = API + '/manifest/check'
         audit = len(self.json('GET', API + '/audit?last=1000', want=200)['items'])

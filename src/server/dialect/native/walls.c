@@ -64,11 +64,11 @@ static int word_after(const char *text, const char *name, char *out, size_t cap)
 /* A namespace is its own when it is not ours. */
 static void judge_ns(tried *t, const char *kind)
 {
-    char path[40], host[64] = "", *in = t->res.out ? t->res.out : (char *)"";
+    char path[40], host[64] = "", in[64] = "";
     snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
     ssize_t n = readlink(path, host, sizeof host - 1);
-    in[strcspn(in, "\n")] = 0;
-    t->to->ok = n > 0 && *in && strncmp(host, in, sizeof host) != 0;
+    snprintf(in, sizeof in, "%.*s", (int)strcspn(t->res.out ? t->res.out : "", "\n"), t->res.out ? t->res.out : "");
+    t->to->ok = n > 0 && *in && strcmp(host, in) != 0;
     snprintf(t->to->found, FOUND, t->to->ok ? "%.40s, and the host's is another" : "%.40s: the same as the host's", in);
 }
 
