@@ -103,13 +103,15 @@ static void print_beside(const json_t *o)
         say_line("has group     ", cay__json_str(v, "name", ""));
     json_object_foreach(json_object_get(json_object_get(o, "environment"), "value"), key, v)
         say_line("sets variable ", key);
+    json_array_foreach(json_object_get(o, "extra_persisted_roots"), i, v)
+        say_line("keeps         ", json_string_value(v));
     references(json_object_get(o, "entries"), "", reference_text, NULL);
     references(json_object_get(json_object_get(o, "environment"), "value"), "", reference_text, NULL);
 }
 
 static void print_beside_json(json_t *o, out_json *j)
 {
-    static const char *const keys[] = { "extra_path_grants", "policy", "run_as", "users", "groups", "environment" };
+    static const char *const keys[] = { "extra_path_grants", "policy", "run_as", "users", "groups", "environment", "extra_persisted_roots" };
     js_key(j, "references");
     js_open(j, '[');
     references(json_object_get(o, "entries"), "", reference_json, j);

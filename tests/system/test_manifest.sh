@@ -152,6 +152,17 @@ ok "resume writes ephemeral entries only" same "$(c exec "$id" -- sh -c 'cat eph
 ok "resume reads references anew" same "$(c exec "$id" -- sh -c 'echo $PLAIN $REF')" "p sentinel-ref-0815"
 c rm -f "$id" >/dev/null
 
+# ---- what has to be in every snapshot besides the root
+echo '{"entries":{"a":{"type":"file","content":"a"}},"extra_persisted_roots":["/home/user/.cache"]}' >keep.json
+ok "it is told before" sh -c '"$1" manifest check keep.json </dev/null | grep -q "^keeps  *"/home/user/.cache' sh "$cay"
+keep=$(c create --manifest keep.json)
+c exec "$keep" -- sh -c 'mkdir -p ~/.cache; echo warm >~/.cache/x'
+keep_snap=$(c snapshot "$keep")
+c rm -f "$keep" >/dev/null
+ok "and is there" same "$(c run --from "$keep_snap" -- sh -c 'cat ~/.cache/x')" warm
+ok "who has no snapshots does not promise them" fails snapshot_unsupported snapshot_unsupported --provider local create --manifest keep.json
+c snapshot rm "$keep_snap" >/dev/null
+
 # ---- the cache tells the truth
 n=$(layers)
 ok "the same manifest is the same layer" sh -c 'test "$("$1" run --manifest m.json -- cat tree/a </dev/null)" = hello' sh "$cay"
