@@ -3,6 +3,7 @@
 #include "main.h"
 #include "open.h"
 #include "out.h"
+#include "tour_agent.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -200,6 +201,11 @@ static int step_pause(tour *t, cay_err *err)
     return frozen <= 0 && after > 0 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the freeze did not hold");
 }
 
+static int step_agent(tour *t, cay_err *err)
+{
+    return tour_agent(t->sb, t->said, sizeof t->said, err);
+}
+
 static int step_kill(tour *t, cay_err *err)
 {
     cay_sandbox *again = NULL;
@@ -229,6 +235,7 @@ static const struct {
     { "memory", "cay exec ID -- dd bs=256M", step_memory },
     { "time-out", "cay exec --timeout 200ms ID -- sleep 60", step_time },
     { "pause", "cay pause ID && cay resume ID", step_pause },
+    { "agent", "cay agent --sandbox ID 'fix the failing test'", step_agent },
     { "kill", "cay rm -f ID", step_kill },
 };
 
@@ -284,6 +291,6 @@ const cli_verb cli_tour = {
     .name = "tour",
     .operands = "",
     .summary = "see a real sandbox live and die, with timings",
-    .text = "It makes a sandbox, works in it, limits, freezes and removes it, and cleans up after itself.",
+    .text = "It makes a sandbox, works in it, limits, freezes it, lets an agent work in it, removes it, and cleans up after itself.",
     .fn = tour_,
 };

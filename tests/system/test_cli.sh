@@ -319,7 +319,7 @@ fi
 run "$cay" rm -qf "$id"
 
 # ---- the tour
-run "$cay" tour; is 0 && says 'Nothing is left behind'; ok 'tour'
+run "$cay" tour; is 0 && says 'Nothing is left behind' && says 'by 3 tool calls that add.sh subtracted'; ok 'tour'
 run "$cay" ls -q; [ ! -s "$t/out" ]; ok 'and nothing is left'
 
 # ---- a host that is changed while a keeper runs, as by a package that is installed: its template is another, and as good
