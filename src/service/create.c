@@ -181,6 +181,9 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
     CAY_TRY(cay__net_check(c, p->ops, err));
     CAY_TRY(check_options(c, p->ops, err));
+    for (const cay_pair *o = c->options; o && o->key; o++)
+        if (!strcmp(o->key, "root_dir") && !c->workdir)
+            c->workdir = o->value; /* of provider local: where it works is where it is */
     if (c->nsecrets && !CAY__HAS(p->ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", p->ops->name);
     CAY_TRY(check_units(c, p->ops, err));

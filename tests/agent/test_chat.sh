@@ -333,6 +333,29 @@ echo hi | piped --empty --base-url "$url/auth/v1" --model m >/dev/null
 ok "an error is status 1" same "$?" 1
 echo hi | piped --empty --session '../x' --model "scripted:$tmp/knows.json" >/dev/null
 ok "a bad name is told" has "$(cat "$tmp/err")" "want letters"
+# Without a wall it works where you are; the directory stays.
+mkdir "$tmp/mine"
+(cd "$tmp/mine" && echo 'do it' | piped --sandbox none --auto-approve --session walless --base-url "$url/task/v1" --key none --model m >"$tmp/out")
+ok "without a wall files are changed at once" same "$(cat "$tmp/mine/hello.txt")" "made by a model"
+ok "and that is said" has "$(cat "$tmp/err")" "files of $tmp/mine are changed at once"
+(cd "$tmp" && echo /apply | piped --session walless --base-url "$url/task/v1" --key none --model m)
+ok "there is nothing to apply" has "$(cat "$tmp/err")" "there is no wall here"
+"$cay" chat rm walless </dev/null
+ok "the directory outlives its session" [ -f "$tmp/mine/hello.txt" ]
+echo /models | piped --empty --base-url "$url/hello/v1" --key none --model gpt-5.5
+ok "models of the endpoint are listed" has "$(cat "$tmp/err")" "  gpt-5.5-mini"
+ok "escaped" has "$(cat "$tmp/err")" '  o9-\x1b[31m'
+echo /models | piped --empty --base-url "$url/storm/v1" --key none --model gpt-5.5
+ok "one that does not tell" has "$(cat "$tmp/err")" "does not tell which models it has"
+script hosted <<'S'
+{"turns": [{"expect": {"tools": ["web_search"]}, "output": [{"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "tides \u001b[31m"}},
+   {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "tides", "name": "table", "arguments": "{}"}]},
+ {"expect": {"input": ["mcp_approval_response", "\"approve\":false"]}, "text": "Without it, then."}]}
+S
+ok "tools of the endpoint answer" same "$(echo hi | piped --empty --hosted web_search --hosted mcp:tides=https://t.example --model "scripted:$tmp/hosted.json")" "Without it, then."
+ok "what they did is in sight, escaped" has "$(cat "$tmp/err")" '* web_search tides \x1b[31m'
+echo hi | piped --empty --skills "$tmp/nowhere" --model "scripted:$tmp/hosted.json"
+ok "skills that are nowhere are told at once" has "$(cat "$tmp/err")" "nowhere: No such file"
 for s in $("$cay" chat list -q </dev/null); do "$cay" chat rm "$s" </dev/null; done
 ok "no snapshot is left" same "$("$cay" snapshots -q </dev/null)" ""
 ok "sessions go with their sandboxes" same "$("$cay" ls -q </dev/null)" ""

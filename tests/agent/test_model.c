@@ -180,6 +180,31 @@ static void what_comes_from_several_places_is_one_request(void **state)
     unsetenv("CAY_MODEL_HEADERS");
 }
 
+static void an_endpoint_tells_which_models_it_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scene, *reason;
+        int         code;
+    } bad[] = { { "auth", "model_http", CAY_EAUTH }, { "html", "model_answer", CAY_EUPSTREAM }, { "storm", "model_http", CAY_EUPSTREAM }, { "drop", "net_cut", CAY_EUPSTREAM } };
+    char url[100], *names = NULL;
+    cay_err err = CAY_ERR_INIT;
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/hello/v1", port);
+    cay_model_open_spec s = { .size = sizeof s, .base_url = url, .key = "none" };
+    assert_int_equal(cay_model_list(&s, NULL, &names, &err), 0);
+    assert_string_equal(names, "[\"gpt-5.5\",\"o9-\\u001b[31m\",\"gpt-5.5-mini\"]");
+    free(names);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/list/v1", port); /* an empty one */
+    assert_int_equal(cay_model_list(&s, NULL, &names, &err), 0);
+    assert_string_equal(names, "[]");
+    free(names);
+    for (size_t i = 0; i < CAY_LEN(bad); i++) {
+        snprintf(url, sizeof url, "http://127.0.0.1:%d/%s/v1", port, bad[i].scene);
+        assert_int_equal(cay_model_list(&s, NULL, &names, &err), bad[i].code);
+        assert_string_equal(err.reason, bad[i].reason);
+    }
+}
+
 static void what_may_pass_is_asked_again(void **state)
 {
     (void)state;
@@ -491,7 +516,7 @@ int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(requests_have_the_form_that_is_asked_for), cmocka_unit_test(what_comes_from_several_places_is_one_request),
+        cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(requests_have_the_form_that_is_asked_for), cmocka_unit_test(what_comes_from_several_places_is_one_request), cmocka_unit_test(an_endpoint_tells_which_models_it_has),
         cmocka_unit_test(what_may_pass_is_asked_again), cmocka_unit_test(servers_that_behave_badly_are_told_of),
         cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(keys_come_from_their_sources_alone),
         cmocka_unit_test(tools_of_mcp_servers_are_used),

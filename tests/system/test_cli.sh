@@ -318,6 +318,16 @@ else
 fi
 run "$cay" rm -qf "$id"
 
+# ---- provider local in a directory that is there
+mkdir "$t/own"
+run "$cay" create --provider local --option root_dir="$t/own" --name own; is 0; ok 'local takes a directory of its caller'
+run "$cay" exec own -- sh -c 'pwd; echo 1 >made'; is 0 && says "$t/own"; ok 'commands begin there'
+run "$cay" files cat own made; is 0 && says 1; ok 'files are named from there'
+run "$cay" rm -f own; is 0 && [ -f "$t/own/made" ]; ok 'it outlives the sandbox'
+run "$cay" create --provider local --option root_dir=own; is 1 && errs 'absolute path'; ok 'root_dir: relative'
+run "$cay" create --provider local --option root_dir="$t/none"; is 1 && errs 'No such file'; ok 'root_dir: missing'
+run "$cay" create --provider process --option root_dir="$t/own"; is 1 && errs 'does not know it'; ok 'root_dir: only where there is no wall'
+
 # ---- the tour
 run "$cay" tour; is 0 && says 'Nothing is left behind' && says 'by 3 tool calls that add.sh subtracted'; ok 'tour'
 run "$cay" ls -q; [ ! -s "$t/out" ]; ok 'and nothing is left'

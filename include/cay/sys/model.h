@@ -3,7 +3,8 @@
  * cay/sys/model.h - what answers an agent: a model of ours, or one that you write.
  *
  *   cay_model_open()  an endpoint or a script, by name      cay_model_new()   your own, by its operations
- *   cay_model_ask()   one request, one answer               cay_model_free()
+ *   cay_model_ask()   one request, one answer               cay_model_list()  which there are
+ *   cay_model_free()
  *
  * Items, tools and events are JSON in the form of the Responses API, whatever the endpoint speaks: docs/agents.md lists them.
  * A model belongs to one run at a time.
@@ -94,6 +95,8 @@ typedef struct cay_model_open_spec {
 #define CAY_NO_RETRY 0xffffffffu
 
 CAY_API int cay_model_open(const cay_model_open_spec *spec, cay_model **out, cay_err *err);
+/* Names of the models that the endpoint of spec has, as it tells them: a JSON list of texts, malloc'ed. What spec says of the model itself is not looked at. */
+CAY_API int cay_model_list(const cay_model_open_spec *spec, const cay_call *call, char **names, cay_err *err);
 CAY_API void cay_model_free(cay_model *m);
 CAY_API const char *cay_model_name(const cay_model *m);
 CAY_API const cay_model_ops *cay_model_kind(const cay_model *m);

@@ -52,6 +52,7 @@ typedef struct chat {
     store_session    s;
     int              lock; /* one talk at a time has a session; -1 */
     cay_sandbox     *sb;
+    bool             direct; /* it works in a directory of this machine itself */
     cay_model       *model;
     cay_conversation *talk;
     uint64_t         turn; /* the one at hand */
@@ -91,6 +92,7 @@ void chat_leave(chat *c);                                               /* the s
 int  chat_forget(chat *c, const char *name, cay_err *err);              /* a session that is not the one at hand */
 int  chat_lock(chat *c, const char *name, int *lock, cay_err *err);     /* CAY_EBUSY "session_busy": another talk has it */
 int  chat_model(chat *c, const char *name, cay_err *err);
+int  chat_model_names(chat *c, char **names, cay_err *err);             /* a JSON list, of the endpoint at hand */
 int  chat_db(chat *c, cay_err *err);
 void chat_close(chat *c);
 

@@ -9,7 +9,7 @@
 #include <cli/opt.h>
 #include <stdio.h>
 
-enum { WORDS = 16, PATCH_LINES = 2000, HELP_WORD = 24 };
+enum { WORDS = 16, PATCH_LINES = 2000, HELP_WORD = 24, MODELS_SHOWN = 60 };
 
 static void fail(chat *c, const cay_err *err)
 {
@@ -46,16 +46,45 @@ static const char *model_name(const json_t *m)
     return json_is_string(m) ? json_string_value(m) : cay__json_str(m, "name", "");
 }
 
+static bool named(const json_t *own, const char *name)
+{
+    size_t i;
+    json_t *m;
+    json_array_foreach(own, i, m)
+        if (!strcmp(model_name(m), name))
+            return true;
+    return false;
+}
+
+/* Those of the configuration, then those of the endpoint. */
 static void models(chat *c, int argc, char **argv)
 {
+    CAY_AUTOFREE char *text = NULL;
+    cay_err err = CAY_ERR_INIT;
     size_t i;
     json_t *m;
     (void)argc, (void)argv;
     chat_text(c, OUT_BOLD, "* %s", c->s.model);
-    json_array_foreach(json_object_get(c->conf, "models"), i, m)
+    const json_t *own = json_object_get(c->conf, "models");
+    json_array_foreach(own, i, m)
         if (strcmp(model_name(m), c->s.model))
             chat_text(c, OUT_PLAIN, "  %s", model_name(m));
-    chat_text(c, OUT_DIM, "/model use NAME changes it; \"models\" of the configuration are listed");
+    if (!strncmp(c->s.model, "scripted:", 9)) {
+        chat_text(c, OUT_DIM, "/model use NAME changes it");
+        return;
+    }
+    chat_busy(c, "Asking the endpoint");
+    int rc = chat_model_names(c, &text, &err);
+    CAY_AUTOJSON *theirs = rc == 0 ? json_loads(text, 0, NULL) : NULL;
+    chat_quiet_lines(c);
+    json_array_foreach(theirs, i, m)
+        if (i < MODELS_SHOWN && !named(own, json_string_value(m)) && strcmp(json_string_value(m), c->s.model))
+            chat_text(c, OUT_PLAIN, "  %s", json_string_value(m));
+    if (json_array_size(theirs) > MODELS_SHOWN)
+        chat_text(c, OUT_DIM, "  … %zu more", json_array_size(theirs) - MODELS_SHOWN);
+    if (rc < 0)
+        chat_text(c, OUT_WARN, "the endpoint does not tell which models it has: %s", err.msg);
+    chat_text(c, OUT_DIM, "/model use NAME changes it");
 }
 
 static void model(chat *c, int argc, char **argv)
@@ -227,6 +256,10 @@ static void apply(chat *c, int argc, char **argv)
             v.all = true;
         else
             paths[n++] = argv[i];
+    }
+    if (c->direct) {
+        chat_text(c, OUT_DIM, "there is no wall here: files were changed when the agent changed them");
+        return;
     }
     if (!*c->s.dir) {
         chat_text(c, OUT_WARN, "this sandbox stands on no directory; `cay cp %s:PATH .` brings files out", c->s.sandbox);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { SETUP_MOST = 1 << 20 };
+enum { SETUP_MOST = 1 << 20, LIST_MS = 10000 };
 
 int chat_db(chat *c, cay_err *err)
 {
@@ -36,13 +36,26 @@ static const json_t *known_model(const chat *c, const char *name)
     return NULL;
 }
 
-int chat_model(chat *c, const char *name, cay_err *err)
+/* Flags count before what the configuration says of this one. */
+static cay_model_open_spec model_spec(const chat *c, const char *name)
 {
     const json_t *m = known_model(c, name);
-    cay_model *model = NULL;
-    cay_model_open_spec spec = { .size = sizeof spec, .model = name, .base_url = c->a->base_url ? c->a->base_url : cay__json_str(m, "base_url", NULL),
+    return (cay_model_open_spec){ .size = sizeof(cay_model_open_spec), .model = name, .base_url = c->a->base_url ? c->a->base_url : cay__json_str(m, "base_url", NULL),
                                  .api = c->a->api ? c->a->api : cay__json_str(m, "api", NULL), .key = c->a->key ? c->a->key : cay__json_str(m, "key", NULL),
                                  .headers = c->a->headers.v, .window = c->a->window ? c->a->window : (uint64_t)CAY_MAX(cay__json_int(m, "context_window", 0), 0) };
+}
+
+int chat_model_names(chat *c, char **names, cay_err *err)
+{
+    cay_model_open_spec spec = model_spec(c, c->s.model);
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + LIST_MS, .cancel_fd = chat_stop_fd() };
+    return cay_model_list(&spec, &call, names, err);
+}
+
+int chat_model(chat *c, const char *name, cay_err *err)
+{
+    cay_model *model = NULL;
+    cay_model_open_spec spec = model_spec(c, name);
     if (c->a->headers.n >= OPT_LIST_MAX)
         return cay_fail(err, CAY_ETOOBIG, "--header: at most %d", OPT_LIST_MAX - 1);
     CAY_TRY(cay_model_open(&spec, &model, err));
@@ -90,17 +103,21 @@ static int make_sandbox(chat *c, cay_err *err)
     snprintf(name, sizeof name, "chat-%s", c->s.name);
     spec.name = spec.name ? spec.name : name;
     spec.on = native && *c->s.dir ? c->s.dir : NULL;
+    c->direct = spec.provider && !strcmp(spec.provider, "local") && *c->s.dir && !spec.workdir && !spec.options;
+    const cay_pair here[] = { { "root_dir", c->s.dir }, { NULL, NULL } };
+    if (c->direct) { /* without a wall it works where you are */
+        spec.options = here;
+        spec.workdir = c->s.dir;
+    }
     int rc = cli_box_create(&spec, &c->sb, err);
     if (rc < 0)
         return spec.on && c->a->here ? cay_wrap(err, rc, "the current directory cannot be shown (--on DIR takes another, --empty none)") : rc;
-    if (spec.provider && !strcmp(spec.provider, "local"))
+    if (c->direct)
+        chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights, and files of %s are changed at once", c->s.dir);
+    else if (spec.provider && !strcmp(spec.provider, "local"))
         chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights");
-    if (!spec.on && *c->s.dir && !native) {
-        free(c->note);
-        CAY_AUTOBUF b = CAY__BUF(8192);
-        cay__buf_fmt(&b, "(The user's directory is %s on this machine; your commands run there without a wall, as the user.)", c->s.dir);
-        c->note = cay__strdup(b.data);
-    }
+    else if (!spec.on && *c->s.dir)
+        chat_text(c, OUT_WARN, "provider %s does not show %s: the workspace begins empty", spec.provider, c->s.dir);
     if (!spec.on)
         *c->s.dir = 0;
     c->s.owns = true;
@@ -116,6 +133,11 @@ static int find_sandbox(chat *c, const char *id, cay_err *err)
     int rc = cay_sandbox_describe(c->sb, NULL, &info, err);
     if (rc == 0 && (info->state == CAY_STOPPED || info->state == CAY_PAUSED))
         rc = cay_sandbox_resume(c->sb, NULL, err);
+    cay_info_free(info);
+    info = NULL;
+    if (rc == 0) /* where it is, now that it runs */
+        rc = cay_sandbox_describe(c->sb, NULL, &info, err);
+    c->direct = rc == 0 && info->path && *info->path && !strcmp(info->path, info->workdir);
     cay_info_free(info);
     return rc;
 }

@@ -121,3 +121,16 @@ int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
     }
     return 0;
 }
+
+int cay__local_root(int dir, int level, char *path, size_t cap)
+{
+    char link[64];
+    bool outside = level == CAY_LEVEL_NONE && faccessat(dir, CAY__LOCAL_OUTSIDE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    CAY_AUTOFD root = outside ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : openat(dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", root);
+    ssize_t n = root < 0 ? -1 : readlink(link, path, cap - 1);
+    if (n < 0)
+        return -1;
+    path[outside ? 0 : n] = 0;
+    return cay__steal_fd(&root);
+}

@@ -14,6 +14,10 @@
 #include <cay/service.h>
 
 #define CAY__LOCAL_ROOT "root"
+/* A box that works in a directory of the caller's has this file: its root is the host's own. Of level 0 only, which has no wall to lose. */
+#define CAY__LOCAL_OUTSIDE "outside"
+/* O_PATH on its root; *path is how the host names it, "" for the host's own. -1: errno. */
+int cay__local_root(int dir, int level, char *path, size_t cap);
 
 enum { LOCAL_EXPIRE_PAUSE = 1, LOCAL_EPHEMERAL = 2 };
 

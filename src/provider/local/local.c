@@ -80,6 +80,26 @@ static bool other(const char *given, const char *usual)
     return given && *given && strcmp(given, usual) != 0;
 }
 
+/* A directory of the caller's to work in, as it is; or NULL. */
+static const char *root_dir(const cay_create *s)
+{
+    for (const cay_pair *p = s->options; p && p->key; p++)
+        if (!strcmp(p->key, "root_dir"))
+            return p->value;
+    return NULL;
+}
+
+static int check_outside(const cay_create *s, cay_err *err)
+{
+    const char *dir = root_dir(s);
+    struct stat st;
+    if (dir[0] != '/' || !s->workdir || strcmp(s->workdir, dir) != 0)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "option root_dir %.100s: it is an absolute path, and workdir is the same", dir);
+    if (stat(dir, &st) < 0)
+        return cay_fail_sys(err, CAY_ENOENT, "option root_dir %.200s", dir);
+    return S_ISDIR(st.st_mode) ? 0 : cay_fail_why(err, CAY_ETYPE, "spec_invalid", "option root_dir %.200s is no directory", dir);
+}
+
 /* What cannot be kept is refused before anything is made. */
 static int check(local *l, const cay_create *s, cay_err *err)
 {
@@ -93,6 +113,8 @@ static int check(local *l, const cay_create *s, cay_err *err)
         return refuse(err, "templates");
     if (s->root && *s->root)
         return refuse(err, "another root filesystem");
+    if (root_dir(s))
+        CAY_TRY(check_outside(s, err));
     if (s->ngrants)
         return refuse(err, "mounts: its processes see the host's files as they are");
     if (s->nlayers)
@@ -110,8 +132,11 @@ static int write_config(int dir, const cay_create *s, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(4 << 20);
     const char *workdir = s->workdir && *s->workdir ? s->workdir : "/workspace";
+    const char *home = getenv("HOME");
+    if (!root_dir(s) || !home || home[0] != '/')
+        home = "/home";
     cay__buf_add(&b, workdir, strlen(workdir) + 1);
-    cay__buf_add(&b, "/home", 6);
+    cay__buf_add(&b, home, strlen(home) + 1);
     for (const cay_pair *e = s->env; e && e->key; e++) {
         cay__buf_str(&b, e->key);
         cay__buf_str(&b, "=");
@@ -139,8 +164,12 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
     cay__fs in = { .root = dir };
     char workdir[300];
     cay__str_join(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT, s->workdir && *s->workdir ? s->workdir : "/workspace", NULL);
+    bool outside = root_dir(s) != NULL;
+    if (outside)
+        cay__str_copy(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT);
+    CAY_AUTOFD mark = outside && dir >= 0 ? openat(dir, CAY__LOCAL_OUTSIDE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     int rc = 0;
-    if (dir < 0 || cay__fs_mkdir(&in, workdir, 0755, true) < 0 ||
+    if (dir < 0 || (outside && mark < 0) || cay__fs_mkdir(&in, workdir, 0755, true) < 0 ||
         cay__fs_mkdir(&in, "/" CAY__LOCAL_ROOT "/home", 0755, true) < 0 ||
         cay__fs_mkdir(&in, "/" CAY__LOCAL_ROOT "/tmp", 0700, true) < 0)
         rc = cay_fail_sys(err, CAY_ESYS, "make the directories of sandbox %s", id);
@@ -168,13 +197,10 @@ void cay__local_release(void *box)
 /* Where its files are, as the host names it. */
 static int find_path(local_box *b, cay_err *err)
 {
-    char self[64], workdir[512];
-    CAY_AUTOFD root = openat(b->dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    snprintf(self, sizeof self, "/proc/self/fd/%d", root);
-    ssize_t n = root < 0 ? -1 : readlink(self, b->path, sizeof b->path - 1);
-    if (n < 0 || cay__fd_read_file(b->dir, "config", workdir, sizeof workdir) < 0)
+    char workdir[512];
+    CAY_AUTOFD root = cay__local_root(b->dir, (int)b->l->kind->level, b->path, sizeof b->path);
+    if (root < 0 || cay__fd_read_file(b->dir, "config", workdir, sizeof workdir) < 0)
         return cay_fail_sys(err, CAY_ESYS, "files of sandbox %s", b->id);
-    b->path[n] = 0;
     cay__str_join(b->shown, sizeof b->shown, b->path, workdir, NULL);
     return 0;
 }
@@ -393,4 +419,5 @@ static int local_open(const cay_provider_conf *conf, void **self, cay_err *err)
     return cay__local_open(conf, &none, self, err);
 }
 
-const cay_provider_ops cay__local = { CAY__LOCAL_OPS, .name = "local", .open = local_open, .probe = local_probe };
+static const char *const options[] = { "root_dir", NULL };
+const cay_provider_ops cay__local = { CAY__LOCAL_OPS, .name = "local", .open = local_open, .probe = local_probe, .options = options };

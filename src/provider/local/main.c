@@ -21,7 +21,6 @@ enum { FD_LISTEN = 3, FD_DIR = 4, FD_LOCK = 5 };
 
 static bool load(host *h)
 {
-    char link[64];
     struct stat st;
     CAY_AUTOFD fd = openat(h->dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > (4 << 20) || cay__local_meta_read(h->dir, &h->meta, NULL) < 0)
@@ -32,12 +31,8 @@ static bool load(host *h)
     h->workdir = h->config;
     h->home = h->workdir + strlen(h->workdir) + 1;
     h->env = h->home + strlen(h->home) + 1;
-    h->fs = (cay__fs){ .root = openat(h->dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
-                       .workdir = h->workdir, .home = h->home };
-    snprintf(link, sizeof link, "/proc/self/fd/%d", h->fs.root);
-    ssize_t n = h->fs.root < 0 ? -1 : readlink(link, h->root, sizeof h->root - 1);
-    h->root[n > 0 ? n : 0] = 0;
-    return n > 0;
+    h->fs = (cay__fs){ .root = cay__local_root(h->dir, (int)h->meta.level, h->root, sizeof h->root), .workdir = h->workdir, .home = h->home };
+    return h->fs.root >= 0;
 }
 
 static void detach(void)

@@ -98,6 +98,10 @@ async function openai() {
   assert.equal(on.output_text, 'Kept.');
   assert.equal(item.name, 'note');
 
+  const names = [];
+  for await (const m of await client('hello').models.list()) names.push(m.id);
+  assert.deepEqual([names[0], names.length], ['gpt-5.5', 3]);
+
   // What the service refuses, and how.
   const bad = (what, call) => assert.rejects(call, what);
   const g = client('hello');
