@@ -147,6 +147,13 @@ static void leave(void)
     _exit(0);
 }
 
+void lender_needed(void)
+{
+    struct pollfd p = { L.sock, 0, 0 };
+    if (poll(&p, 1, 0) > 0 && (p.revents & POLLHUP))
+        leave();
+}
+
 _Noreturn void lender_main(int sock, int mode, const char *run, const char *keeper)
 {
     L.sock = sock;

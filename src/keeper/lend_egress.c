@@ -134,6 +134,7 @@ static void begin(ask *a, lent *l)
         ask_drop(a);
         return;
     }
+    lender_needed();
     a->revision = CAY_MAX(l->revision, a->revision) + (a->policy >= 0);
     if (a->policy >= 0 && !policy_write_new(l->id, a->revision, a->policy)) {
         lender_refuse(a->job, cay_code_of_errno(errno), "policy_not_kept", "the policy could not be written into the state directory");
@@ -198,10 +199,27 @@ void egress_pump(void)
     }
 }
 
+/* egress has a policy of a set that nobody was told of: what was acknowledged counts, and is said again. Unless another set waits
+ * already: that one comes after it, and only needs the higher number. */
+static void say_again(const lent *l, uint64_t revision)
+{
+    cay_m_net m = { .op = CAY_NET_SET };
+    for (ask *w = L.asks; w; w = w->next)
+        if (w->m.op == CAY_NET_SET && !strcmp(w->m.id, l->id)) {
+            w->revision = CAY_MAX(w->revision, revision);
+            return;
+        }
+    memcpy(m.id, l->id, sizeof m.id);
+    int copy = fcntl(l->policy, F_DUPFD_CLOEXEC, 3);
+    if (copy >= 0)
+        ask_new(0, &m, copy)->revision = revision;
+}
+
 static void settled(ask *a, const cay_n_ack *k)
 {
     lent *l = lent_find(a->m.id);
     CAY_FAULT("lender.policy.acked");
+    lender_needed();
     if (k->code && a->policy >= 0)
         policy_drop_new(a->m.id);
     if (k->code && l && l->policy < 0) /* its sockets are served already: somebody has to refuse there */
@@ -216,13 +234,8 @@ static void settled(ask *a, const cay_n_ack *k)
             secrets_policy(l->id, l->policy);
         }
         l->told = true;
-        if (newer) { /* of a set that nobody was told of: what was acknowledged counts */
-            cay_m_net m = { .op = CAY_NET_SET };
-            memcpy(m.id, l->id, sizeof m.id);
-            int copy = fcntl(l->policy, F_DUPFD_CLOEXEC, 3);
-            if (copy >= 0)
-                ask_new(0, &m, copy)->revision = k->revision;
-        }
+        if (newer)
+            say_again(l, k->revision);
     }
     CAY_FAULT("lender.policy.kept");
     cay_m_netinfo info = { .revision = l ? l->revision : 0 };

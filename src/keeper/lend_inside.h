@@ -55,6 +55,7 @@ extern lender L; /* lend.c */
 
 /* lend.c */
 void lender_refuse(uint32_t seq, int code, const char *reason, const char *msg); /* errno counts */
+void lender_needed(void); /* ends us when the keeper was killed: the next one's lender may be at work, and writes to the same names */
 /* lend_policy.c */
 bool policy_write_new(const char *id, uint64_t revision, int text); /* beside the one that holds */
 void policy_drop_new(const char *id);
