@@ -161,8 +161,9 @@ static bool serve_one(cay__ses *s)
         cay__close_fd(&s->fd);
         return false;
     }
-    errno = ENOSYS;
-    int rc = fits(s) ? ops[s->req->op].fn(s) : -1;
+    bool known = fits(s);
+    errno = known ? EIO : ENOSYS; /* of what fails without saying why */
+    int rc = known ? ops[s->req->op].fn(s) : -1;
     int e = errno;
     cay__ses_leave(s); /* who is answered may ask for another root */
     errno = e;

@@ -209,7 +209,7 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
                     exec   ? (r->sys == ENOENT ? "no such command in the sandbox" : "the command cannot be executed")
                     : cwd  ? "the working directory cannot be entered"
                     : user ? (r->sys == EPERM ? "only the sandbox's one user exists here; other users need sub-ids, see /etc/subuid"
-                                              : "no such user in the sandbox")
+                                              : "no such user in the sandbox; its /etc/passwd tells which there are")
                            : "the command could not be started",
                     cwd ? strerror(r->sys) : exec || user ? NULL : step);
         proc_free(p);
