@@ -251,19 +251,28 @@ static void on_in(cay__watch *w, uint32_t events)
     }
 }
 
+/* Where everything is open nothing is looked at, but for what is bound for a destination with a credential: that has to prove its name as under a rule. */
+static uint8_t look_for(const flow *f, const cay__verdict *v)
+{
+    const char *name = flow_name(f);
+    if (v->proto != CAY__NET_TCP || v->service || !name)
+        return (uint8_t)v->proto;
+    return intercept_wanted(f->box, name, f->port, true) ? CAY__NET_TLS : intercept_wanted(f->box, name, f->port, false) ? CAY__NET_HTTP : CAY__NET_TCP;
+}
+
 static void first_verdict(flow *f)
 {
     cay__verdict v = verdict(f);
     f->rule = v.rule;
     f->reason = v.reason;
-    f->proto = (uint8_t)v.proto;
+    f->proto = look_for(f, &v);
     f->opaque = v.opaque;
     f->service = v.service != NULL;
     if (f->name && !flow_name(f)) {
         deny(f, "unknown_address", NULL);
     } else if (!v.allow) {
         deny(f, v.reason, NULL);
-    } else if (v.proto == CAY__NET_TCP) {
+    } else if (f->proto == CAY__NET_TCP) {
         start_dial(f, v.service);
     } else {
         f->state = FLOW_PEEK;

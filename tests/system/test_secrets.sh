@@ -55,6 +55,10 @@ check "the program inside sees neither it nor its echo" hasnt "$got" "$value"
 check "but a placeholder" has "$got" "key=cay-secret-"
 [ $bad = 0 ] || echo "$got"
 
+got=$($cay run --net all --secret KEY=env:KEY@api.test:8443/v1 -- curl -sS -m 10 https://api.test:8443/v1/open 2>&1 </dev/null)
+check "where everything is open, too" grep -q "path=/v1/open auth=Bearer $value" "$NETLAB/seen"
+check "and what it says back is covered" hasnt "$got" "$value"
+
 id=$($cay create $bound </dev/null)
 got=$(fetch https://api.test:8443/v1/a)
 check "cay create: a request of a kept sandbox gets it" grep -q "path=/v1/a auth=Bearer $value" "$NETLAB/seen"
