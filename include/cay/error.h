@@ -83,6 +83,7 @@ typedef struct cay_call {
     const struct cay_fence *fence; /* what the work may touch: cay/sandbox.h; NULL: everything */
     void      (*tell)(void *arg, const cay_op *op); /* after each operation, on the thread that did it; NULL: nobody asks */
     void       *tell_arg;
+    const char *user;        /* whose rights file calls have that name no user themselves: stat, list, mkdir, rename, remove, watch, …; NULL: the sandbox's default user */
 } cay_call;
 
 CAY_API const char *cay_code_name(int code);

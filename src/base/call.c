@@ -27,6 +27,11 @@ int cay__call_cancel(const cay_call *call)
     return call && call->cancel_fd > 0 ? call->cancel_fd : -1;
 }
 
+const char *cay__call_user(const cay_call *call)
+{
+    return call && call->size > offsetof(cay_call, user) ? call->user : NULL;
+}
+
 static int timed_out(const char *what, cay_err *err)
 {
     return cay_fail_why(err, CAY_ETIMEOUT, "deadline", "%s: the deadline of the call passed", what);

@@ -15,6 +15,8 @@ int cay__call_left(const cay_call *call);
 cay_call cay__call_within(const cay_call *call, int ms);
 /* Its cancel descriptor, or -1: poll(2) skips it then. */
 int cay__call_cancel(const cay_call *call);
+/* Whose rights its file calls have, or NULL. */
+const char *cay__call_user(const cay_call *call);
 
 /* An operation that is told to call->tell when its function returns. CAY__OP() stands first in the function; what failed is read from err. */
 typedef struct cay__op {

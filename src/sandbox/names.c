@@ -8,6 +8,7 @@ int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const ch
                     const char *path, cay_err *err)
 {
     CAY_TRY(cay__path_check(path, err));
+    CAY_TRY(cay__user_check(cay__call_user(call), err));
     CAY_TRY(cay__call_check(call, what, err));
     if (!has_op)
         return cay__no_such_op(sb, what, err);

@@ -15,6 +15,7 @@ int cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *path, bool
     void *obj = NULL;
     int fd = -1;
     CAY_TRY(cay__path_check(path, err));
+    CAY_TRY(cay__user_check(cay__call_user(call), err));
     CAY_TRY(cay__call_check(call, "watch", err));
     if (!sb->ops->watch_open)
         return cay__no_such_op(sb, "watch a directory", err);

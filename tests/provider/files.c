@@ -247,6 +247,47 @@ static void files_are_touched_with_a_users_rights(void **state)
     assert_string_equal(text, "shut");
 }
 
+static int count_one(const cay_dirent *e, void *arg)
+{
+    (void)e;
+    ++*(int *)arg;
+    return 0;
+}
+
+static void names_are_touched_with_the_rights_of_the_calls_user(void **state)
+{
+    (void)state;
+    ERR;
+    const cay_call root = { .size = sizeof root, .user = "root" }, nobody = { .size = sizeof nobody, .user = "no-such-user" }, odd = { .size = sizeof odd, .user = "a:b" },
+                   old = { .size = offsetof(cay_call, user), .user = "root" }; /* of a program that was built before there was one */
+    cay_stat st = { .size_of = sizeof st };
+    cay_watch *w = NULL;
+    int n = 0;
+    put_file("own", "x");
+    if (cay_file_stat(S.sb, NULL, "own", true, &st, E) < 0 || !st.uid || cay_file_mkdir(S.sb, &root, "/tmp/roots", 0700, false, E) < 0)
+        skip(); /* no second user here */
+    OK(cay_file_stat(S.sb, NULL, "/tmp/roots", false, &st, E));
+    assert_int_equal(st.uid, 0);
+    OK(cay_file_put(S.sb, &root, "/tmp/roots/f", "x", 1, NULL, E));
+    OK(cay_file_mkdir(S.sb, &root, "/tmp/roots/a/b", 0755, true, E));
+    assert_int_equal(cay_file_mkdir(S.sb, NULL, "/tmp/roots/c", 0755, false, E), CAY_EPERM);
+    assert_int_equal(cay_file_mkdir(S.sb, &old, "/tmp/roots/c", 0755, false, E), CAY_EPERM);
+    assert_int_equal(cay_file_stat(S.sb, NULL, "/tmp/roots/f", true, &st, E), CAY_EPERM);
+    OK(cay_file_stat(S.sb, &root, "/tmp/roots/f", true, &st, E));
+    assert_int_equal(cay_dir_list(S.sb, NULL, "/tmp/roots", 0, count_one, &n, E), CAY_EPERM);
+    OK(cay_dir_list(S.sb, &root, "/tmp/roots", 0, count_one, &n, E));
+    assert_int_equal(n, 3);
+    assert_int_equal(cay_watch_open(S.sb, NULL, "/tmp/roots", false, &w, E), CAY_EPERM);
+    OK(cay_watch_open(S.sb, &root, "/tmp/roots", false, &w, E));
+    cay_watch_close(w);
+    assert_int_equal(cay_file_rename(S.sb, NULL, "/tmp/roots/f", "/tmp/taken", E), CAY_EPERM);
+    OK(cay_file_rename(S.sb, &root, "/tmp/roots/f", "/tmp/roots/g", E));
+    assert_int_equal(cay_file_remove(S.sb, NULL, "/tmp/roots", true, E), CAY_EPERM);
+    OK(cay_file_remove(S.sb, &root, "/tmp/roots", true, E));
+    assert_int_equal(cay_file_stat(S.sb, &nobody, "/tmp", true, &st, E), CAY_ENOENT);
+    assert_int_equal(cay_file_stat(S.sb, &odd, "/tmp", true, &st, E), CAY_EINVAL);
+}
+
 typedef struct many {
     const cay_fill_item *items;
     unsigned             open; /* gets without their done */
@@ -399,6 +440,7 @@ tests suite_files(size_t *n)
         cmocka_unit_test(odd_names_are_bytes),
         cmocka_unit_test(a_path_never_leaves_the_sandbox),
         cmocka_unit_test(files_are_touched_with_a_users_rights),
+        cmocka_unit_test(names_are_touched_with_the_rights_of_the_calls_user),
         cmocka_unit_test(what_is_no_file_fails_at_once),
         cmocka_unit_test(many_files_come_in_one_go),
         cmocka_unit_test(many_files_stay_inside_the_fence),

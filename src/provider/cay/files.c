@@ -12,12 +12,18 @@
 
 enum { SMALL = 65536 };
 
-static void at_path(cay__buf *target, const cay__far_box *b, const char *rest, const char *path, const char *user)
+static void as_user(cay__buf *target, const cay_call *call, const char *user)
+{
+    user = user ? user : cay__call_user(call);
+    if (user)
+        cay__far_query(target, "user", user);
+}
+
+static void at_path(cay__buf *target, const cay__far_box *b, const char *rest, const char *path, const cay_call *call, const char *user)
 {
     cay__far_at(target, b, rest);
     cay__far_query(target, "path", path);
-    if (user)
-        cay__far_query(target, "user", user);
+    as_user(target, call, user);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -54,7 +60,7 @@ int cay__far_open_read(void *box, const cay_call *call, const char *path, const 
     char range[80] = "";
     cay__answer *a;
     cay_err why = CAY_ERR_INIT;
-    at_path(&target, b, "/files", path, spec->user);
+    at_path(&target, b, "/files", path, call, spec->user);
     if (spec->length)
         snprintf(range, sizeof range, "Range: bytes=%llu-%llu\r\n", (unsigned long long)spec->offset, (unsigned long long)(spec->offset + spec->length - 1));
     else if (spec->offset)
@@ -83,7 +89,7 @@ static int put(cay__far_box *b, const cay_call *call, const char *path, const ca
     char mode[16];
     cay__answer *a;
     cay__ask ask = *body;
-    at_path(&target, b, "/files", path, w->user);
+    at_path(&target, b, "/files", path, call, w->user);
     snprintf(mode, sizeof mode, "%04o", w->mode);
     if (w->mode)
         cay__far_query(&target, "mode", mode);
@@ -155,7 +161,8 @@ int cay__far_open_write(void *box, const cay_call *call, const char *path, const
     if (file < 0)
         CAY_TRY(memory_file(&file, err));
     upload *u = cay__alloc(sizeof *u);
-    *u = (upload){ .box = b, .path = cay__strdup(path), .user = spec->user ? cay__strdup(spec->user) : NULL, .spec = *spec, .fd = CAY_STEAL_FD(file) };
+    const char *user = spec->user ? spec->user : cay__call_user(call);
+    *u = (upload){ .box = b, .path = cay__strdup(path), .user = user ? cay__strdup(user) : NULL, .spec = *spec, .fd = CAY_STEAL_FD(file) };
     u->spec.user = u->user;
     *up = u;
     *fd = u->fd;
@@ -185,7 +192,7 @@ int cay__far_file_stat(void *box, const cay_call *call, const char *path, bool f
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
     CAY_AUTOJSON *answer = NULL;
-    at_path(&target, b, "/files/stat", path, NULL);
+    at_path(&target, b, "/files/stat", path, call, NULL);
     if (follow)
         cay__far_query(&target, "follow", "1");
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
@@ -201,6 +208,7 @@ static int change(cay__far_box *b, const cay_call *call, const char *verb, json_
         return cay_fail_why(err, CAY_ENOTSUP, "not_utf8", "a name that is not UTF-8 cannot be given to a server for that");
     cay__far_at(&target, b, "/files/");
     cay__buf_str(&target, verb);
+    as_user(&target, call, NULL);
     return cay__far_json(b->far, call, "POST", &target, body, NULL, err);
 }
 
@@ -221,7 +229,7 @@ int cay__far_remove(void *box, const cay_call *call, const char *path, bool recu
 {
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
-    at_path(&target, b, "/files", path, NULL);
+    at_path(&target, b, "/files", path, call, NULL);
     if (recursive)
         cay__far_query(&target, "recursive", "1");
     return cay__far_json(b->far, call, "DELETE", &target, NULL, NULL, err);
@@ -262,7 +270,7 @@ int cay__far_getxattr(void *box, const cay_call *call, const char *path, const c
     char value[65536];
     size_t n = 0, k = 1;
     int rc = 0;
-    at_path(&target, b, "/files/xattr", path, NULL);
+    at_path(&target, b, "/files/xattr", path, call, NULL);
     cay__far_query(&target, "name", name);
     CAY_TRY(cay__far_ask(b->far, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     while (rc == 0 && k && n < sizeof value) {
@@ -285,7 +293,7 @@ int cay__far_setxattr(void *box, const cay_call *call, const char *path, const c
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
     cay__answer *a;
-    at_path(&target, b, "/files/xattr", path, NULL);
+    at_path(&target, b, "/files/xattr", path, call, NULL);
     cay__far_query(&target, "name", name);
     cay__ask ask = { .method = value ? "PUT" : "DELETE", .target = target.data, .type = "application/octet-stream", .body = value, .len = len };
     CAY_TRY(cay__far_ask(b->far, call, &ask, &a, err));
@@ -300,7 +308,7 @@ int cay__far_listxattr(void *box, const cay_call *call, const char *path, int (*
     CAY_AUTOJSON *answer = NULL;
     size_t i;
     json_t *o;
-    at_path(&target, b, "/files/xattrs", path, NULL);
+    at_path(&target, b, "/files/xattrs", path, call, NULL);
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
     json_array_foreach (json_object_get(answer, "items"), i, o)
         CAY_TRY(json_is_string(o) ? fn(json_string_value(o), arg) : 0);
@@ -329,7 +337,7 @@ int cay__far_list_dir(void *box, const cay_call *call, const char *path, unsigne
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
     CAY_AUTOJSON *answer = NULL;
-    at_path(&target, b, "/files/list", path, NULL);
+    at_path(&target, b, "/files/list", path, call, NULL);
     cay__far_query_u64(&target, "depth", depth);
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
     return each(answer, fn, arg);
@@ -340,7 +348,7 @@ int cay__far_glob(void *box, const cay_call *call, const char *base, const char 
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
     CAY_AUTOJSON *answer = NULL;
-    at_path(&target, b, "/files/glob", base, NULL);
+    at_path(&target, b, "/files/glob", base, call, NULL);
     cay__far_query(&target, "pattern", pattern);
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
     return each(answer, fn, arg);
@@ -359,6 +367,7 @@ int cay__far_grep(void *box, const cay_call *call, const char *base, const cay_g
     if (spec->max)
         json_object_set_new(body, "max", json_integer((json_int_t)spec->max));
     cay__far_at(&target, b, "/files/grep");
+    as_user(&target, call, NULL);
     CAY_TRY(cay__far_json(b->far, call, "POST", &target, body, &answer, err));
     json_array_foreach (json_object_get(answer, "items"), i, o) {
         CAY_AUTOFREE char *path = cay__far_path(o, "path"), *text = cay__far_path(o, "text");
@@ -414,7 +423,7 @@ int cay__far_watch_open(void *box, const cay_call *call, const char *path, bool 
     CAY__FAR_TARGET(target);
     cay__answer *a;
     int local;
-    at_path(&target, b, "/files/watch", path, NULL);
+    at_path(&target, b, "/files/watch", path, call, NULL);
     if (recursive)
         cay__far_query(&target, "recursive", "1");
     CAY_TRY(cay__far_ask(b->far, call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));

@@ -158,7 +158,8 @@ int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *a
         CAY_TRY(s->ready(s->arg, err));
     CAY_TRY(cay__call_check(call, ask->what, err));
     *c = (cay__ses_conn){ .sock = -1 };
-    if (!cay__str_copy(c->user, sizeof c->user, ask->user ? ask->user : ""))
+    const char *user = ask->user ? ask->user : cay__call_user(call);
+    if (!cay__str_copy(c->user, sizeof c->user, user ? user : ""))
         return cay_fail_why(err, CAY_EINVAL, "user_invalid", "%s: a user name of more than %d bytes", ask->what,
                             CAY__SESSION_USER - 1);
     c->sock = take_idle(s, c->user);
@@ -170,7 +171,7 @@ int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *a
         if (rc != CAY_EGONE)
             return rc; /* a worker that had gone never saw it: ask a new one */
     }
-    CAY_TRY(s->open(s->arg, call, ask->user, &c->sock, err));
+    CAY_TRY(s->open(s->arg, call, user, &c->sock, err));
     int rc = cay__ses_again(c, call, ask, err);
     if (rc < 0)
         cay__ses_hang_up(c);

@@ -43,6 +43,7 @@ int cay__reply_file(cay__req *r, int status, cay_sandbox *sb, const char *path, 
 static const cay__query stat_query[] = {
     { "path", "string", "", .required = true },
     { "follow", "boolean", "what a link leads to, instead of the link" },
+    CAY__USER_QUERY,
     { NULL },
 };
 const cay__doc cay__doc_file_stat = { "statFile", "files", "what it is", .query = stat_query, .answers = { { 200, &cay__file_shape }, { 400 }, { 404 } } };
@@ -50,7 +51,7 @@ int cay__on_file_stat(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     const char *path;
-    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     return cay__reply_file(r, 200, sb, path, cay__req_flag(r, "follow"), err);
 }
@@ -78,6 +79,7 @@ static const cay__query list_query[] = {
     { "path", "string", "a directory", .required = true },
     { "depth", "integer", "1: the directory itself; 0: all the way down" },
     { "kept", "boolean", "of one that is stopped, as it was left, without starting it; depth is 1 then" },
+    CAY__USER_QUERY,
     { NULL },
 };
 const cay__doc cay__doc_file_list = { "listFiles", "files", "what is in a directory", .query = list_query,
@@ -89,7 +91,7 @@ int cay__on_file_list(cay__req *r, cay_err *err)
     const char *path;
     uint64_t depth;
     bool kept = cay__req_flag(r, "kept");
-    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_use(r, &sb, err));
+    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(cay__req_number(r, "depth", 1, 4096, &depth, err));
     cay__items_begin(&l, r, &cay__file_shape);
@@ -101,6 +103,7 @@ int cay__on_file_list(cay__req *r, cay_err *err)
 static const cay__query glob_query[] = {
     { "path", "string", "a directory", .required = true },
     { "pattern", "string", "*, ?, [a-z], and ** for any number of directories", .required = true },
+    CAY__USER_QUERY,
     { NULL },
 };
 const cay__doc cay__doc_file_glob = { "globFiles", "files", "those whose path fits", .query = glob_query,
@@ -110,7 +113,7 @@ int cay__on_file_glob(cay__req *r, cay_err *err)
     cay_sandbox *sb;
     cay__items l;
     const char *path, *pattern;
-    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(cay__native_query(r, "pattern", &pattern, err));
     cay__items_begin(&l, r, &cay__file_shape);
@@ -145,13 +148,14 @@ static int on_match(const cay_match *m, void *arg)
     return cay__items_add(arg, m);
 }
 
-const cay__doc cay__doc_file_grep = { "grepFiles", "files", "lines that fit", .body = &grep_shape, .answers = { { 200, &match_shape, .list = true }, { 400 }, { 404 } } };
+static const cay__query grep_query[] = { CAY__USER_QUERY, { NULL } };
+const cay__doc cay__doc_file_grep = { "grepFiles", "files", "lines that fit", .query = grep_query, .body = &grep_shape, .answers = { { 200, &match_shape, .list = true }, { 400 }, { 404 } } };
 int cay__on_file_grep(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     cay__items l;
     grep_body b = { .g = { .size = sizeof b.g } };
-    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &grep_shape, &b, err));
     cay__items_begin(&l, r, &match_shape);
     return reply_items(&l, cay_file_grep(sb, &r->call, b.path, &b.g, on_match, &l, err), err);

@@ -58,7 +58,7 @@ int cay__on_file_get(cay__req *r, cay_err *err)
     uint64_t from = 0, len = 0;
     int fd;
     bool kept = cay__req_flag(r, "kept");
-    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_use(r, &sb, err));
+    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(kept ? cay_sandbox_kept_stat(sb, &r->call, path, &st, err) : cay_file_stat(sb, &r->call, path, true, &st, err));
     if (st.type != CAY_FILE)
@@ -175,7 +175,7 @@ int cay__on_file_put(cay__req *r, cay_err *err)
     bool there = false;
     cay_write spec = { .size = sizeof spec, .parents = cay__req_flag(r, "parents"), .append = cay__req_flag(r, "append"),
                        .exclusive = cay__req_flag(r, "exclusive"), .user = cay__req_query(r, "user") };
-    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(take_mode(r, &spec.mode, err));
     CAY_TRY(cay_file_exists(sb, &r->call, path, &there, err));
@@ -221,7 +221,7 @@ int cay__on_file_post(cay__req *r, cay_err *err)
     cay__items l;
     cay__form_part part;
     const char *path, *type = cay__head_field(&r->head, "content-type");
-    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     if (!type || strncasecmp(type, "multipart/form-data", 19))
         return cay_fail_why(err, CAY_EINVAL, "content_type", "want Content-Type: multipart/form-data; one file goes by PUT");

@@ -12,11 +12,12 @@ typedef struct edit {
     uint32_t    mode, uid, gid;
     bool        parents;
 } edit;
+static const cay__query user_query[] = { CAY__USER_QUERY, { NULL } };
 #define PATH_FIELD(name) { #name, CAY__F_PATH, offsetof(edit, name), CAY__F_REQUIRED, .min = 1 }
 
 static int begin(cay__req *r, const cay__shape *s, edit *e, cay_sandbox **sb, cay_err *err)
 {
-    CAY_TRY(cay__native_use(r, sb, err));
+    CAY_TRY(cay__native_files(r, sb, err));
     return cay__req_shape(r, s, e, err);
 }
 
@@ -33,7 +34,7 @@ static const cay__field mkdir_fields[] = {
     { "parents", CAY__F_BOOL, offsetof(edit, parents), .about = "make missing ones above it; one that is there is fine" },
 };
 static const cay__shape mkdir_shape = CAY__SHAPE("Mkdir", edit, mkdir_fields, NULL);
-const cay__doc cay__doc_file_mkdir = { "makeDirectory", "files", "make a directory", .body = &mkdir_shape, .answers = { { 201, &cay__file_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_file_mkdir = { "makeDirectory", "files", "make a directory", .query = user_query, .body = &mkdir_shape, .answers = { { 201, &cay__file_shape }, { 400 }, { 404 }, { 409 } } };
 int cay__on_file_mkdir(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -45,7 +46,7 @@ int cay__on_file_mkdir(cay__req *r, cay_err *err)
 
 static const cay__field rename_fields[] = { PATH_FIELD(from), PATH_FIELD(to) };
 static const cay__shape rename_shape = CAY__SHAPE("Rename", edit, rename_fields, NULL);
-const cay__doc cay__doc_file_rename = { "renameFile", "files", "move it", .body = &rename_shape, .answers = { { 204 }, { 400 }, { 404 } } };
+const cay__doc cay__doc_file_rename = { "renameFile", "files", "move it", .query = user_query, .body = &rename_shape, .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_file_rename(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -55,13 +56,13 @@ int cay__on_file_rename(cay__req *r, cay_err *err)
     return done(r);
 }
 
-static const cay__query delete_query[] = { { "path", "string", "", .required = true }, { "recursive", "boolean", "with all that is in it" }, { NULL } };
+static const cay__query delete_query[] = { { "path", "string", "", .required = true }, { "recursive", "boolean", "with all that is in it" }, CAY__USER_QUERY, { NULL } };
 const cay__doc cay__doc_file_delete = { "deleteFile", "files", "remove it", .query = delete_query, .answers = { { 204 }, { 400 }, { 404 }, { 409 } } };
 int cay__on_file_delete(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     const char *path;
-    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(cay_file_remove(sb, &r->call, path, cay__req_flag(r, "recursive"), err));
     return done(r);
@@ -69,7 +70,7 @@ int cay__on_file_delete(cay__req *r, cay_err *err)
 
 static const cay__field symlink_fields[] = { PATH_FIELD(target), PATH_FIELD(path) };
 static const cay__shape symlink_shape = CAY__SHAPE("Symlink", edit, symlink_fields, NULL);
-const cay__doc cay__doc_file_symlink = { "makeLink", "files", "make a symbolic link", .body = &symlink_shape,
+const cay__doc cay__doc_file_symlink = { "makeLink", "files", "make a symbolic link", .query = user_query, .body = &symlink_shape,
                                          .answers = { { 201, &cay__file_shape }, { 400 }, { 404 }, { 409 } } };
 int cay__on_file_symlink(cay__req *r, cay_err *err)
 {
@@ -84,7 +85,7 @@ int cay__on_file_symlink(cay__req *r, cay_err *err)
 
 static const cay__field chmod_fields[] = { PATH_FIELD(path), { "mode", CAY__F_MODE, offsetof(edit, mode), CAY__F_REQUIRED } };
 static const cay__shape chmod_shape = CAY__SHAPE("Chmod", edit, chmod_fields, NULL);
-const cay__doc cay__doc_file_chmod = { "setMode", "files", "other permissions", .body = &chmod_shape, .answers = { { 204 }, { 400 }, { 404 } } };
+const cay__doc cay__doc_file_chmod = { "setMode", "files", "other permissions", .query = user_query, .body = &chmod_shape, .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_file_chmod(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -100,7 +101,7 @@ static const cay__field chown_fields[] = {
     { "gid", CAY__F_U32, offsetof(edit, gid), .max = UINT32_MAX - 1 },
 };
 static const cay__shape chown_shape = CAY__SHAPE("Chown", edit, chown_fields, "what is left out stays as it is");
-const cay__doc cay__doc_file_chown = { "setOwner", "files", "another owner", .body = &chown_shape, .answers = { { 204 }, { 400 }, { 404 } } };
+const cay__doc cay__doc_file_chown = { "setOwner", "files", "another owner", .query = user_query, .body = &chown_shape, .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_file_chown(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -112,12 +113,12 @@ int cay__on_file_chown(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ extended attributes */
 
-static const cay__query path_query[] = { { "path", "string", "", .required = true }, { NULL } };
-static const cay__query xattr_query[] = { { "path", "string", "", .required = true }, { "name", "string", "user.…", .required = true }, { NULL } };
+static const cay__query path_query[] = { { "path", "string", "", .required = true }, CAY__USER_QUERY, { NULL } };
+static const cay__query xattr_query[] = { { "path", "string", "", .required = true }, { "name", "string", "user.…", .required = true }, CAY__USER_QUERY, { NULL } };
 
 static int begin_xattr(cay__req *r, cay_sandbox **sb, const char **path, const char **name, cay_err *err)
 {
-    CAY_TRY(cay__native_use(r, sb, err));
+    CAY_TRY(cay__native_files(r, sb, err));
     CAY_TRY(cay__native_query(r, "path", path, err));
     return name ? cay__native_query(r, "name", name, err) : 0;
 }

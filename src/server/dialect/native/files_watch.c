@@ -88,7 +88,7 @@ static void watch_close(cay__pump *p)
     free(w);
 }
 
-static const cay__query watch_query[] = { { "path", "string", "a directory", .required = true }, { "recursive", "boolean", "what is below it, too" }, { NULL } };
+static const cay__query watch_query[] = { { "path", "string", "a directory", .required = true }, { "recursive", "boolean", "what is below it, too" }, CAY__USER_QUERY, { NULL } };
 const cay__doc cay__doc_file_watch = { "watchFiles", "files", "what changes: `ready`, then `change` events", .query = watch_query,
                                        .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
 int cay__on_file_watch(cay__req *r, cay_err *err)
@@ -96,7 +96,7 @@ int cay__on_file_watch(cay__req *r, cay_err *err)
     cay_sandbox *sb;
     cay_watch *watch;
     const char *path;
-    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(cay_watch_open(sb, &r->call, path, cay__req_flag(r, "recursive"), &watch, err));
     watcher *w = cay__alloc(sizeof *w);

@@ -237,6 +237,12 @@ int cay__native_use(cay__req *r, cay_sandbox **out, cay_err *err)
     return cay__req_awake(r, r->param[0], out, err);
 }
 
+int cay__native_files(cay__req *r, cay_sandbox **out, cay_err *err)
+{
+    r->call.user = cay__req_query(r, "user");
+    return cay__native_use(r, out, err);
+}
+
 int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err)
 {
     cay_sandbox *sb;

@@ -207,6 +207,8 @@ void cay__items_drop(cay__items *l);
 int cay__reply_sandbox(cay__req *r, int status, cay_sandbox *sb, cay_err *err);
 int cay__native_sandbox(cay__req *r, cay_sandbox **out, cay_err *err);
 int cay__native_use(cay__req *r, cay_sandbox **out, cay_err *err); /* woken, where it was made so */
+int cay__native_files(cay__req *r, cay_sandbox **out, cay_err *err); /* the same, for file calls with the rights of ?user= */
+#define CAY__USER_QUERY { "user", "string", "with whose rights; the sandbox's default user" }
 /* The process of the first two. The caller gives it back. */
 int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err);
 int cay__items_sandbox(cay__items *l, const cay_info *i); /* likewise */
