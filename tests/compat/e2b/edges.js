@@ -81,6 +81,37 @@ test('a pause without memory keeps files, and the next start is another boot', a
   assert.notEqual((await again.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout, boot)
   assert.equal((await again.commands.run('pgrep -c sleep || true')).stdout, '0\n')
 })
+test('a pause at its time without memory, and a start without what was kept', async () => {
+  const boot = async s => (await s.commands.run('cat /proc/sys/kernel/random/boot_id')).stdout
+  const s = await make({ timeoutMs: 1500, lifecycle: { onTimeout: { action: 'pause', keepMemory: false } } })
+  await s.files.write('kept', 'yes')
+  const first = await boot(s), info = await s.getInfo()
+  assert.equal(info.lifecycle?.onTimeout, 'pause')
+  assert.ok(await until(async () => (await s.getInfo()).state === 'paused'))
+  assert.equal(await s.isRunning(), false)
+  const again = await Sandbox.connect(s.sandboxId), second = await boot(again)
+  assert.deepEqual([await again.files.read('kept'), first === second], ['yes', false])
+  // Paused with its memory, it may still be started from its files alone.
+  await again.commands.run('sleep 1000', { background: true })
+  await again.pause()
+  const api = body => fetch(`${process.env.E2B_API_URL}/v2/sandboxes/${s.sandboxId}/connect`, { method: 'POST', headers: { 'x-api-key': process.env.E2B_API_KEY, 'content-type': 'application/json' }, body: JSON.stringify(body) }).then(r => r.status)
+  assert.deepEqual([await api({ memory: 'no' }), await api({ memory: false }), await api({ memory: false })], [400, 201, 200])
+  assert.notEqual(await boot(again), second)
+  assert.equal((await again.commands.list()).length, 0)
+  await assert.rejects(make({ lifecycle: { onTimeout: { action: 'pause', keepMemory: false }, autoResume: true } }))
+})
+test('members of a request: of another kind they are refused, unknown ones are passed over as E2B does', async () => {
+  const create = async more => { const r = await fetch(`${process.env.E2B_API_URL}/v2/sandboxes`, { method: 'POST', headers: { 'x-api-key': process.env.E2B_API_KEY, 'content-type': 'application/json' }, body: JSON.stringify({ templateID: 'base', timeout: 60, ...more }) }); return [r.status, await r.json()] }
+  for (const bad of [{ allow_internet_access: 'no' }, { autoPause: 1 }, { autoPauseMemory: 'x' }, { autoResume: true }, { autoResume: { enabled: 'yes' } }, { timeout: '60' }, { timeout: 1.5 }, { metadata: [] }, { metadata: { a: 1 } },
+    { envVars: 'A=b' }, { volumeMounts: {} }, { network: [] }, { network: { allowPublicTraffic: 'no' } }, { network: { other: 1 } }, { templateID: 7 }, { secure: 'yes' }]) {
+    const [status, told] = await create(bad)
+    assert.deepEqual([status, told.code], [400, 400], JSON.stringify(bad))
+    assert.match(told.message, new RegExp(Object.keys(bad)[0].split('.')[0]), JSON.stringify(told))
+  }
+  const [status, made] = await create({ notAFieldOfAnyVersion: { a: 1 }, iam: null, mcp: null })
+  assert.equal(status, 201)
+  await Sandbox.kill(made.sandboxID)
+})
 test('time is up: killed, or paused and woken by who uses it', async () => {
   const gone = await make({ timeoutMs: 1000 }), kept = await make({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause', autoResume: true } })
   await kept.files.write('f', '1')

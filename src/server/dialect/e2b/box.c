@@ -17,11 +17,12 @@ bool e2b_running(const cay_info *info)
     return info->state == CAY_RUNNING || info->state == CAY_CREATING;
 }
 
-/* In E2B a sandbox whose time is up is no more; ours keeps its files until it is removed. */
-static bool gone(const cay_info *i)
+/* In E2B a sandbox whose time is up is no more; ours keeps its files until it is removed, and one that was made to be paused without its memory is just that. */
+static bool gone(const e2b_box *b)
 {
+    const cay_info *i = b->info;
     bool expired = !strcmp(i->reason, "ttl") || !strcmp(i->reason, "idle");
-    return i->state == CAY_DELETING || i->state == CAY_GONE || (i->state == CAY_STOPPED && expired && i->on_expiry == CAY_EXPIRE_KILL);
+    return i->state == CAY_DELETING || i->state == CAY_GONE || (i->state == CAY_STOPPED && expired && i->on_expiry == CAY_EXPIRE_KILL && !b->note.files);
 }
 
 static json_t *changed_network(cay__req *r, const char *id)
@@ -66,7 +67,7 @@ static void read_note(cay__req *r, e2b_box *b)
     }
     json_decref(changed);
     b->note = (e2b_note){ .all = all, .own = own, .template_ = cay__json_str(e, "template", *b->info->template_ && strcmp(b->info->template_, "host") ? b->info->template_ : "base"),
-                          .timeout = cay__json_int(e, "timeout", E2B_TIMEOUT), .auto_resume = cay__json_bool(e, "autoResume", false),
+                          .timeout = cay__json_int(e, "timeout", E2B_TIMEOUT), .auto_resume = cay__json_bool(e, "autoResume", false), .files = cay__json_bool(e, "files", false),
                           .internet_set = json_is_boolean(json_object_get(e, "internet")), .internet = cay__json_bool(e, "internet", true),
                           .network = json_object_get(e, "network"), .volumes = json_object_get(e, "volumes"), .metadata = json_object_get(all, "metadata") };
 }
@@ -98,12 +99,10 @@ int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err)
     cay_sandbox *sb;
     CAY_TRY(any ? find_any(r, own, &sb, err) : cay__req_sandbox(r, own, &sb, err));
     CAY_TRY(cay_sandbox_describe(sb, &r->call, &out->info, err));
-    if (gone(out->info)) {
-        cay_info_free(out->info);
-        out->info = NULL;
-        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%s\" not found", own);
-    }
     out->sb = sb;
     read_note(r, out);
-    return 0;
+    if (!gone(out))
+        return 0;
+    e2b_box_clear(out);
+    return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%s\" not found", own);
 }

@@ -84,11 +84,34 @@ static int refuse(const json_t *in, cay_err *err)
     return 0;
 }
 
+/* Members of a kind that is not theirs are refused: "no" must not be taken for the default. Those that nobody knows are left alone, as E2B does. */
+int e2b_check_types(const json_t *in, cay_err *err)
+{
+    static const struct {
+        const char *name, *what;
+        json_type   type;
+    } known[] = {
+        { "templateID", "a text", JSON_STRING }, { "timeout", "a whole number", JSON_INTEGER }, { "metadata", "an object of texts", JSON_OBJECT }, { "envVars", "an object of texts", JSON_OBJECT },
+        { "mcp", "an object", JSON_OBJECT }, { "allow_internet_access", "true or false", JSON_TRUE }, { "network", "an object", JSON_OBJECT }, { "iam", "an object", JSON_OBJECT },
+        { "autoPause", "true or false", JSON_TRUE }, { "autoPauseMemory", "true or false", JSON_TRUE }, { "autoResume", "an object", JSON_OBJECT }, { "volumeMounts", "a list", JSON_ARRAY },
+        { "secure", "true or false", JSON_TRUE }, { "memory", "true or false", JSON_TRUE },
+    };
+    for (size_t i = 0; i < CAY_LEN(known); i++) {
+        const json_t *v = json_object_get(in, known[i].name);
+        if (v && !json_is_null(v) && json_typeof(v) != known[i].type && !(known[i].type == JSON_TRUE && json_is_false(v)))
+            return cay_fail(err, CAY_EINVAL, "%s is %s", known[i].name, known[i].what);
+    }
+    const json_t *on = json_object_get(json_object_get(in, "autoResume"), "enabled");
+    return on && !json_is_boolean(on) ? cay_fail(err, CAY_EINVAL, "autoResume.enabled is true or false") : 0;
+}
+
 static char *note_text(const json_t *in, const char *template_, int64_t timeout)
 {
     CAY_AUTOJSON *o = json_pack("{s:{s:s,s:I,s:b},s:O}", "e2b", "template", template_, "timeout", (json_int_t)timeout, "autoResume",
                                 cay__json_bool(json_object_get(in, "autoResume"), "enabled", false), "metadata", json_object_get(in, "metadata") ? json_object_get(in, "metadata") : json_null());
     json_t *e = json_object_get(o, "e2b"), *net = json_object_get(in, "network"), *open = json_object_get(in, "allow_internet_access"), *vol = json_object_get(in, "volumeMounts");
+    if (!cay__json_bool(in, "autoPauseMemory", true))
+        json_object_set_new(e, "files", json_true()); /* its end is a pause that keeps these alone */
     if (json_is_object(net))
         json_object_set(e, "network", net);
     if (json_is_boolean(open))
@@ -107,14 +130,16 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
     e2b_rule *rules = NULL;
     size_t nrules = 0;
     CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_check_types(in, err));
     const char *template_ = cay__json_str(in, "templateID", NULL);
     int64_t timeout = cay__json_int(in, "timeout", default_timeout);
-    cay_create c = { .size = sizeof c, .user = "user", .workdir = "/home/user", .on_expiry = cay__json_bool(in, "autoPause", false) ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL };
+    bool pauses = cay__json_bool(in, "autoPause", false), memory = cay__json_bool(in, "autoPauseMemory", true);
+    cay_create c = { .size = sizeof c, .user = "user", .workdir = "/home/user", .on_expiry = pauses && memory ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL };
     if (!template_)
         return cay_fail(err, CAY_EINVAL, "templateID is missing");
     if (timeout <= 0 || timeout > 86400 * 30)
         return cay_fail(err, CAY_EINVAL, "Timeout must be greater than 0 and at most 30 days");
-    if (!cay__json_bool(in, "autoPauseMemory", true) && (c.on_expiry == CAY_EXPIRE_KILL || cay__json_bool(json_object_get(in, "autoResume"), "enabled", false)))
+    if (!memory && (!pauses || cay__json_bool(json_object_get(in, "autoResume"), "enabled", false)))
         return cay_fail(err, CAY_EINVAL, "autoPauseMemory false goes with autoPause, and not with autoResume");
     c.ttl_ms = (uint64_t)timeout * 1000;
     CAY_TRY(refuse(in, err));

@@ -122,23 +122,42 @@ bool e2b_dead(const cay_err *err)
     return err->code == CAY_EGONE || err->code == CAY_ESTATE;
 }
 
+/* ------------------------------------------------------------------ as whom */
+
+/* Files and commands of a request are this user's from here on; who it is, is looked for inside when a path needs its home. */
+void e2b_as(cay__req *r, e2b_daemon *d, const char *user)
+{
+    if (!user || !*user)
+        return;
+    d->user = r->call.user = user;
+    d->home = !strcmp(user, "root") ? "/root" : !strcmp(user, "user") ? "/home/user" : NULL;
+}
+
 /* Authorization: Basic USER: names whom RPCs run as. */
 static int read_user(cay__req *r, e2b_daemon *d, cay_err *err)
 {
     const char *a = cay__head_field(&r->head, "authorization");
     CAY_AUTOBUF b = CAY__BUF(256);
-    d->home = "/home/user";
     if (!a || strncasecmp(a, "basic ", 6))
         return 0;
     if (!cay__base64_get(&b, a + 6, strlen(a + 6)) || b.full || !b.data)
         return cay_fail(err, CAY_EAUTH, "the Authorization field is not sound");
     b.data[strcspn(b.data, ":")] = 0;
-    const char *text = d->user = cay__arena_str(&r->arena, b.data);
-    if (!strcmp(text, "root"))
-        d->home = "/root";
-    else if (strcmp(text, "user"))
-        return cay_fail(err, CAY_EAUTH, "user: unknown user %.60s", text);
+    e2b_as(r, d, cay__arena_str(&r->arena, b.data));
     return 0;
+}
+
+/* The home of whoever is neither root nor user, as the sandbox's own accounts tell it. Nobody's is the root. */
+static const char *find_home(cay__req *r, const e2b_daemon *d)
+{
+    const char *who = d->user ? d->user : d->default_user;
+    char home[256];
+    CAY_AUTOFREE char *text = NULL;
+    size_t len = 0;
+    if (cay_file_get(d->sb, &r->call, "/etc/passwd", E2B_ACCOUNTS_MAX, &text, &len, NULL) < 0)
+        return "";
+    bool there = e2b_account(text, len, 0, who, 5, home, sizeof home) || e2b_account(text, len, 2, who, 5, home, sizeof home);
+    return there && strcmp(home, "/") ? cay__arena_str(&r->arena, home) : "";
 }
 
 static int wake(cay__req *r, const e2b_box *b, cay_err *err)
@@ -178,10 +197,11 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
         out->workdir = cay__arena_str(&r->arena, b.info->workdir);
     if (cay__json_bool(json_object_get(b.note.all, "e2b"), "changed", false))
         out->env = cay_secret_env();
-    CAY_TRY(read_user(r, out, err));
-    if (!out->user && !strcmp(b.info->user, "root"))
-        out->home = "/root";
-    return 0;
+    char *own = cay__arena_str(&r->arena, b.info->user);
+    own[strcspn(own, ":")] = 0; /* its group */
+    out->default_user = own;
+    out->home = !strcmp(out->default_user, "root") ? "/root" : !*out->default_user || !strcmp(out->default_user, "user") ? "/home/user" : NULL;
+    return read_user(r, out, err);
 }
 
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)
@@ -189,9 +209,10 @@ const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)
     const char *below = *path == '~' && (path[1] == '/' || !path[1]) ? path + 1 + (path[1] == '/') : path;
     if (*path == '/')
         return path;
-    size_t n = strlen(d->home) + strlen(below) + 2;
+    const char *home = d->home ? d->home : find_home(r, d);
+    size_t n = strlen(home) + strlen(below) + 2;
     char *s = cay__arena_take(&r->arena, n);
-    cay__str_join(s, n, d->home, *below ? "/" : "", below, NULL);
+    cay__str_join(s, n, home, *below || !*home ? "/" : "", below, NULL);
     return s;
 }
 
@@ -290,9 +311,23 @@ static int status_of(const cay_err *err)
     return 500;
 }
 
-/* A stream's error is its last envelope under 200, a call's a word with its status, a file's a number. A sandbox that is gone is 502 everywhere. */
-static int fail(cay__req *r, const cay_err *err)
+/* The user of a request is nobody inside. */
+bool e2b_nobody(const cay_err *err)
 {
+    static const char *const words[] = { "user_unknown", "user_not_found", "user_not_mapped", "user_invalid" };
+    for (size_t i = 0; i < CAY_LEN(words); i++)
+        if (!strcmp(err->reason, words[i]))
+            return true;
+    return false;
+}
+
+/* A stream's error is its last envelope under 200, a call's a word with its status, a file's a number. A sandbox that is gone is 502 everywhere. */
+static int fail(cay__req *r, const cay_err *fault)
+{
+    cay_err whose = *fault;
+    const cay_err *err = &whose;
+    if (e2b_nobody(fault))
+        whose.code = CAY_EAUTH;
     const char *type = cay__head_field(&r->head, "content-type");
     bool rpc = cay__str_starts(r->head.path, "/process.") || cay__str_starts(r->head.path, "/filesystem."), dead = err->code == CAY_EUPSTREAM || e2b_dead(err);
     if (rpc && !dead && type && !strncasecmp(type, "application/connect+json", 24)) {

@@ -21,6 +21,7 @@ typedef struct e2b_note {
     const char *template_;
     int64_t     timeout; /* seconds, as asked at first */
     bool        own; /* it was made by this protocol */
+    bool        files; /* at its end it is paused, without its memory */
     bool        auto_resume, secure, internet_set, internet;
     json_t     *network;  /* as given, or NULL */
     json_t     *metadata; /* the user's, an object */
@@ -59,6 +60,7 @@ json_t *e2b_domain(cay__req *r);
 int64_t e2b_bounded(uint64_t v, int64_t none);
 json_t *e2b_listed(const e2b_box *b);
 int     e2b_sandbox_json(cay__req *r, const char *id, const char *template_, json_t **out, cay_err *err);
+int     e2b_check_types(const json_t *in, cay_err *err); /* of a request's members */
 int     e2b_seconds(const json_t *in, const char *key, int64_t none, int64_t *out, cay_err *err);
 int e2b_on_create(cay__req *r, cay_err *err), e2b_on_create_v1(cay__req *r, cay_err *err), e2b_on_list(cay__req *r, cay_err *err), e2b_on_list_v1(cay__req *r, cay_err *err);
 int e2b_on_get(cay__req *r, cay_err *err), e2b_on_kill(cay__req *r, cay_err *err), e2b_on_connect(cay__req *r, cay_err *err), e2b_on_resume(cay__req *r, cay_err *err);
@@ -112,7 +114,10 @@ void e2b_rules_sweep(cay__req *r); /* forgets values of sandboxes that are gone 
 /* ---- the daemon's side */
 typedef struct e2b_daemon {
     cay_sandbox *sb;
-    const char  *id, *user, *home;
+    const char  *id;
+    const char  *user;         /* whom the request names; NULL: */
+    const char  *default_user; /* … the sandbox's own */
+    const char  *home;         /* NULL: its accounts tell */
     const char  *workdir; /* of its template; NULL: the home */
     const cay_pair *env;  /* for its commands, besides its own: it got rules after it was made; or NULL */
 } e2b_daemon;
@@ -122,6 +127,9 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err);
 /* As the SDKs mean a path: absolute, ~, or below the user's home. In the request's arena. */
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path);
 bool e2b_dead(const cay_err *err);
+bool e2b_nobody(const cay_err *err);
+#define E2B_ACCOUNTS_MAX ((size_t)1 << 20) /* of a passwd(5) or group(5) */
+void e2b_as(cay__req *r, e2b_daemon *d, const char *user); /* in the request's memory; "" or NULL: nothing changes */
 
 /* ---- Connect-RPC (rpc.c) */
 typedef struct e2b_rpc {
@@ -143,7 +151,15 @@ int e2b_fs_stat(cay__req *r, cay_err *err), e2b_fs_mkdir(cay__req *r, cay_err *e
 int e2b_stream_last(cay__pump *p, cay__buf *out); /* the last words of any stream */
 int e2b_fs_list(cay__req *r, cay_err *err), e2b_fs_remove(cay__req *r, cay_err *err), e2b_fs_watch(cay__req *r, cay_err *err);
 /* An entry as the SDKs read it. */
-json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const cay_stat *st);
+typedef struct e2b_names { /* of owners: a sandbox's accounts, read when the first stranger comes */
+    cay_sandbox    *sb;
+    const cay_call *call;
+    char           *passwd, *group;
+    size_t          npasswd, ngroup;
+} e2b_names;
+void e2b_names_clear(e2b_names *n);
+#define E2B_AUTONAMES __attribute__((cleanup(e2b_names_clear))) e2b_names
+json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st);
 int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err); /* a path of the message */
 int e2b_watcher_create(cay__req *r, cay_err *err), e2b_watcher_events(cay__req *r, cay_err *err), e2b_watcher_remove(cay__req *r, cay_err *err);
 unsigned e2b_port(const cay__head *h); /* the port inside that a request names by E2B's headers or its host; 0: none */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What needs nothing of the server: envelopes (envelope.c), signatures (sign.c), steps of a template (steps.c). */
+/* What needs nothing of the server: envelopes (envelope.c), signatures (sign.c), steps of a template (steps.c), accounts of a sandbox (account.c). */
 #pragma once
 #include <base/base.h>
 #include <base/buf.h>
@@ -25,3 +25,6 @@ bool e2b_expired(const char *exp, long long now); /* or it is no time at all */
 bool e2b_is_hash(const char *s); /* of files: 64 hexadecimal digits */
 /* The SDK's steps as those of a template file; image: they begin as on an image of E2B's. */
 int  e2b_read_steps(const json_t *steps, bool image, json_t *out, cay_err *err);
+
+/* Field `want` of the first line of a passwd(5) or group(5) whose field `by` is key; false: there is none, or it is empty or too long. */
+bool e2b_account(const char *text, size_t len, unsigned by, const char *key, unsigned want, char *out, size_t cap);

@@ -9,28 +9,19 @@
 
 #define METADATA_MAX 4096
 
-static void set_user(cay__req *r, e2b_daemon *d)
-{
-    const char *user = cay__req_query(r, "username");
-    if (user && *user) {
-        d->user = user;
-        d->home = strcmp(user, "root") ? d->home : "/root";
-    }
-}
-
 int e2b_files_get(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     cay_stat st = { .size_of = sizeof st };
     int fd;
     CAY_TRY(e2b_daemon_open(r, E2B_SIGNED, &d, err));
-    set_user(r, &d);
+    e2b_as(r, &d, cay__req_query(r, "username"));
     const char *given = cay__req_query(r, "path");
     if (!given || !*given)
         return cay_fail(err, CAY_EINVAL, "path is missing");
     const char *path = e2b_path(r, &d, given), *slash = strrchr(path, '/');
     int rc = cay_file_stat(d.sb, &r->call, path, true, &st, err);
-    if (rc == CAY_ENOENT)
+    if (rc == CAY_ENOENT && !e2b_nobody(err))
         return cay_fail(err, CAY_ENOENT, "path '%.150s' does not exist", path);
     if (rc < 0)
         return rc;
@@ -189,7 +180,7 @@ int e2b_files_post(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     CAY_TRY(e2b_daemon_open(r, E2B_SIGNED, &d, err));
-    set_user(r, &d);
+    e2b_as(r, &d, cay__req_query(r, "username"));
     const char *type = cay__head_field(&r->head, "content-type"), *path = cay__req_query(r, "path"), *coding = cay__head_field(&r->head, "content-encoding");
     CAY_AUTOJSON *done = json_array();
     int rc;
@@ -263,7 +254,7 @@ static int check_parts(cay__req *r, const e2b_daemon *d, const json_t *list, con
         if (!strcmp(path, to))
             return cay_fail(err, CAY_EINVAL, "source_paths[%zu] is the destination itself", i);
         int rc = cay_file_stat(d->sb, &r->call, path, true, &st, err);
-        if (rc == CAY_ENOENT)
+        if (rc == CAY_ENOENT && !e2b_nobody(err))
             return cay_fail(err, CAY_ENOENT, "path '%.150s' does not exist", path);
         CAY_TRY(rc);
         if (st.type != CAY_FILE)
@@ -282,10 +273,7 @@ int e2b_files_compose(cay__req *r, cay_err *err)
     CAY_TRY(e2b_daemon_open(r, 0, &d, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const char *to = cay__json_str(in, "destination", ""), *user = cay__json_str(in, "username", "");
-    if (*user) {
-        d.user = user;
-        d.home = strcmp(user, "root") ? d.home : "/root";
-    }
+    e2b_as(r, &d, user);
     if (!*to)
         return cay_fail(err, CAY_EINVAL, "destination is missing");
     to = e2b_path(r, &d, to);

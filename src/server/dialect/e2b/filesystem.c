@@ -29,12 +29,25 @@ static void time_text(int64_t ns, char out[40])
     snprintf(out + n, 40 - n, ".%09lldZ", (long long)(ns % 1000000000));
 }
 
-/* Names as the sandbox's own accounts have them; the two that every template has, else the number. */
-static json_t *owner(uint32_t id)
+void e2b_names_clear(e2b_names *n)
 {
-    char text[16];
-    snprintf(text, sizeof text, "%u", id);
-    return json_string(id == 0 ? "root" : id == 1000 ? "user" : text);
+    free(n->passwd);
+    free(n->group);
+}
+
+/* As the sandbox's own accounts have it: the two that every template has, who is in the file, else the number. */
+static json_t *owner(e2b_names *n, const char *file, char **text, size_t *len, uint32_t id)
+{
+    char number[16], name[64];
+    if (id == 0 || id == 1000)
+        return json_string(id ? "user" : "root");
+    snprintf(number, sizeof number, "%u", id);
+    if (!*text && cay_file_get(n->sb, n->call, file, E2B_ACCOUNTS_MAX, text, len, NULL) < 0) {
+        *text = cay__strdup(""); /* once is enough */
+        *len = 0;
+    }
+    json_t *found = e2b_account(*text, *len, 2, number, 0, name, sizeof name) ? json_string(name) : NULL;
+    return found ? found : json_string(number);
 }
 
 typedef struct metadata {
@@ -57,8 +70,10 @@ static int add_metadata(const char *name, void *arg)
 }
 
 /* `mode` and `type` of a link are those of what it leads to. */
-json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const cay_stat *st)
+json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
 {
+    cay_sandbox *sb = n->sb;
+    const cay_call *call = n->call;
     char perms[11], when[40];
     const char *slash = strrchr(path, '/');
     cay_stat to = { .size_of = sizeof to, .type = st->type, .mode = st->mode, .uid = st->uid, .gid = st->gid, .size = st->size, .mtime_ns = st->mtime_ns };
@@ -70,16 +85,17 @@ json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const
     char size[24];
     snprintf(size, sizeof size, "%llu", (unsigned long long)to.size);
     json_t *o = json_pack("{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name", name, "type", type, "path", full, "size", size, "mode", (int)(to.mode & 07777), "permissions", perms,
-                          "owner", owner(to.uid), "group", owner(to.gid), "modifiedTime", when);
+                          "owner", owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid), "group",
+                          owner(n, "/etc/group", &n->group, &n->ngroup, to.gid), "modifiedTime", when);
     if (link) {
         char dir[4096];
         cay__str_copy(dir, sizeof dir, path);
         char *cut = strrchr(dir, '/');
         if (cut)
             *cut = 0;
-        size_t n = strlen(dir) + strlen(st->target) + 2;
-        CAY_AUTOFREE char *target = cay__alloc(n);
-        cay__str_join(target, n, st->target[0] == '/' ? "" : dir, st->target[0] == '/' ? "" : "/", st->target, NULL);
+        size_t room = strlen(dir) + strlen(st->target) + 2;
+        CAY_AUTOFREE char *target = cay__alloc(room);
+        cay__str_join(target, room, st->target[0] == '/' ? "" : dir, st->target[0] == '/' ? "" : "/", st->target, NULL);
         json_object_set_new(o, "symlinkTarget", cay__json_bytes(target));
     }
     if (to.type == CAY_FILE) {
@@ -95,8 +111,9 @@ json_t *e2b_entry(cay_sandbox *sb, const cay_call *call, const char *path, const
 static int answer_entry(cay__req *r, const e2b_rpc *q, const char *path, cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
+    E2B_AUTONAMES names = { .sb = q->d.sb, .call = &r->call };
     CAY_TRY(cay_file_stat(q->d.sb, &r->call, path, false, &st, err));
-    return e2b_rpc_answer(r, json_pack("{s:o}", "entry", e2b_entry(q->d.sb, &r->call, path, &st)));
+    return e2b_rpc_answer(r, json_pack("{s:o}", "entry", e2b_entry(&names, path, &st)));
 }
 
 /* ------------------------------------------------------------------ the calls */
@@ -161,14 +178,13 @@ int e2b_fs_remove(cay__req *r, cay_err *err)
     CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_named(r, &q, "path", &path, err));
     int rc = cay_file_remove(q.d.sb, &r->call, path, true, err);
-    return rc < 0 && rc != CAY_ENOENT ? rc : e2b_rpc_answer(r, json_object());
+    return rc < 0 && (rc != CAY_ENOENT || e2b_nobody(err)) ? rc : e2b_rpc_answer(r, json_object());
 }
 
 typedef struct listing {
-    cay__req         *r;
-    const e2b_daemon *d;
-    const char       *base;
-    json_t           *list;
+    e2b_names  *names;
+    const char *base;
+    json_t     *list;
 } listing;
 
 static int add_entry(const cay_dirent *e, void *arg)
@@ -179,7 +195,7 @@ static int add_entry(const cay_dirent *e, void *arg)
     if (!path)
         abort();
     cay__str_join(path, n, strcmp(l->base, "/") ? l->base : "", "/", e->path, NULL);
-    json_array_append_new(l->list, e2b_entry(l->d->sb, &l->r->call, path, &e->st));
+    json_array_append_new(l->list, e2b_entry(l->names, path, &e->st));
     return 0;
 }
 
@@ -223,7 +239,8 @@ int e2b_fs_list(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "path is not a directory: %.150s", path);
     found f = { .mem = &r->arena };
     int rc = cay_dir_list(q.d.sb, &r->call, path, depth ? (unsigned)depth : 1, keep_entry, &f, err);
-    listing l = { r, &q.d, path, list };
+    E2B_AUTONAMES names = { .sb = q.d.sb, .call = &r->call };
+    listing l = { &names, path, list };
     for (size_t i = 0; rc == 0 && i < f.n; i++)
         add_entry(f.v[i], &l);
     free(f.v);

@@ -20,7 +20,7 @@ int e2b_on_get(cay__req *r, cay_err *err)
     json_object_set_new(o, "allowInternetAccess", b.note.internet_set ? json_boolean(b.note.internet) : json_null());
     if (b.note.network)
         json_object_set(o, "network", b.note.network);
-    json_object_set_new(o, "lifecycle", json_pack("{s:b,s:s}", "autoResume", b.note.auto_resume, "onTimeout", b.info->on_expiry == CAY_EXPIRE_PAUSE ? "pause" : "kill"));
+    json_object_set_new(o, "lifecycle", json_pack("{s:b,s:s}", "autoResume", b.note.auto_resume, "onTimeout", b.info->on_expiry == CAY_EXPIRE_PAUSE || b.note.files ? "pause" : "kill"));
     return cay__reply_json(r, 200, o);
 }
 
@@ -81,10 +81,13 @@ int e2b_on_refresh(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-static int resume(cay__req *r, e2b_box *b, int64_t s, cay_err *err)
+/* "memory": false starts it anew from its files, though more of it was kept. */
+static int resume(cay__req *r, e2b_box *b, const json_t *in, int64_t s, cay_err *err)
 {
     bool was = e2b_running(b->info);
     json_t *out;
+    if (b->info->state == CAY_PAUSED && !cay__json_bool(in, "memory", true))
+        CAY_TRY(cay_sandbox_kill(b->sb, &r->call, err));
     if (!was)
         CAY_TRY(cay_sandbox_resume(b->sb, &r->call, err));
     CAY_TRY(prolong(r, b, s, err));
@@ -98,9 +101,10 @@ int e2b_on_connect(cay__req *r, cay_err *err)
     json_t *in;
     int64_t s;
     CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_check_types(in, err));
     CAY_TRY(e2b_seconds(in, "timeout", E2B_TIMEOUT, &s, err));
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
-    return resume(r, &b, CAY_MAX(s, 1), err);
+    return resume(r, &b, in, CAY_MAX(s, 1), err);
 }
 
 int e2b_on_resume(cay__req *r, cay_err *err)
@@ -109,11 +113,12 @@ int e2b_on_resume(cay__req *r, cay_err *err)
     json_t *in;
     int64_t s;
     CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_check_types(in, err));
     CAY_TRY(e2b_seconds(in, "timeout", 15, &s, err));
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     if (e2b_running(b.info))
         return cay_fail(err, CAY_ESTATE, "sandbox \"%s\" is already running", b.info->id);
-    return resume(r, &b, CAY_MAX(s, 1), err);
+    return resume(r, &b, in, CAY_MAX(s, 1), err);
 }
 
 /* Without its memory it is stopped: files stay, processes do not. */
@@ -122,6 +127,7 @@ int e2b_on_pause(cay__req *r, cay_err *err)
     E2B_AUTOBOX b = { 0 };
     json_t *in;
     CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_check_types(in, err));
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     if (!e2b_running(b.info))
         return cay_fail(err, CAY_ESTATE, "sandbox \"%s\" is already paused", b.info->id);
@@ -155,6 +161,7 @@ int e2b_on_network(cay__req *r, cay_err *err)
     json_t *in;
     CAY_AUTOFREE char *text = NULL, *note = NULL;
     CAY_TRY(cay__req_json(r, 0, &in, err));
+    CAY_TRY(e2b_check_types(in, err));
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     bool open = cay__json_bool(in, "allow_internet_access", true);
     CAY_AUTOJSON *net = json_deep_copy(in);

@@ -138,7 +138,9 @@ static int known(const json_t *network, cay_err *err)
         if (!known)
             return cay_fail(err, CAY_EINVAL, "network.%.60s is not known", key);
     }
-    const json_t *mask = json_object_get(network, "maskRequestHost");
+    const json_t *mask = json_object_get(network, "maskRequestHost"), *open = json_object_get(network, "allowPublicTraffic");
+    if (open && !json_is_null(open) && !json_is_boolean(open))
+        return cay_fail(err, CAY_EINVAL, "network.allowPublicTraffic is true or false");
     if (mask && !json_is_null(mask) && !e2b_mask_host(json_string_value(mask), 1, NULL, 0))
         return cay_fail(err, CAY_EINVAL, "network.maskRequestHost is a host's name, perhaps with ${PORT} in it");
     return https_ports(json_object_get(network, "httpsPorts"), err);

@@ -221,7 +221,7 @@ int e2b_process_start(cay__req *r, cay_err *err)
     s.cols = (uint16_t)cay__json_int(size, "cols", 80);
     s.rows = (uint16_t)cay__json_int(size, "rows", 24);
     int rc = cay_sandbox_spawn(q.d.sb, &r->call, &s, &p, err);
-    if (rc == CAY_ENOENT) {
+    if (rc == CAY_ENOENT && !e2b_nobody(err)) {
         CAY_TRY(check_cwd(r, &q, s.cwd, err));
         return cay_fail(err, CAY_EINVAL, "%.100s: not found", s.argv[0]);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Signed addresses of files. */
 #include "envelope.h"
+#include <base/mutant.h>
 #include <ctype.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -9,7 +10,7 @@
 bool e2b_same(const char *a, const char *b)
 {
     size_t n = strlen(a);
-    return n == strlen(b) && CRYPTO_memcmp(a, b, n) == 0;
+    return (n == strlen(b) || CAY__MUTANT("fuzz-e2b_sign")) && CRYPTO_memcmp(a, b, n) == 0;
 }
 
 void e2b_signature(const char *path, const char *op, const char *user, const char *token, const char *exp, char out[64])

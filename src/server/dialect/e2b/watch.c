@@ -28,7 +28,7 @@ static const struct {
 };
 
 /* One change to a list of events; a new name is a RENAME of the old one and a CREATE. */
-static void add_event(const e2b_watched *y, const cay_call *call, cay_change change, const char *name, json_t *list)
+static void add_event(const e2b_watched *y, e2b_names *names, cay_change change, const char *name, json_t *list)
 {
     for (size_t i = 0; i < CAY_LEN(kinds); i++) {
         if (kinds[i].change != change)
@@ -39,8 +39,8 @@ static void add_event(const e2b_watched *y, const cay_call *call, cay_change cha
             size_t n = strlen(y->path) + strlen(name) + 2;
             CAY_AUTOFREE char *full = cay__alloc(n);
             cay__str_join(full, n, y->path, "/", name, NULL);
-            if (cay_file_stat(y->sb, call, full, false, &st, NULL) == 0)
-                json_object_set_new(o, "entry", e2b_entry(y->sb, call, full, &st));
+            if (cay_file_stat(y->sb, names->call, full, false, &st, NULL) == 0)
+                json_object_set_new(o, "entry", e2b_entry(names, full, &st));
         }
         json_array_append_new(list, o);
     }
@@ -50,7 +50,8 @@ static void add_event(const e2b_watched *y, const cay_call *call, cay_change cha
 static int drain(const e2b_watched *y, json_t *list)
 {
     struct pollfd q = { cay_watch_fd(y->w), POLLIN, 0 };
-    const cay_call call = { .size = sizeof call, .deadline_ms = now_ms() + 5000 };
+    const cay_call call = { .size = sizeof call, .deadline_ms = now_ms() + 5000, .user = y->user };
+    E2B_AUTONAMES names = { .sb = y->sb, .call = &call };
     while (json_array_size(list) < EVENTS && poll(&q, 1, 0) > 0) {
         cay_watch_event e = { .size = sizeof e };
         int rc = cay_watch_next(y->w, &call, &e, NULL);
@@ -60,8 +61,8 @@ static int drain(const e2b_watched *y, json_t *list)
             return CAY_EGONE;
         bool moved = e.change == CAY_CHANGE_RENAME && *e.from;
         if (moved)
-            add_event(y, &call, CAY_CHANGE_RENAME, e.from, list);
-        add_event(y, &call, moved ? CAY_CHANGE_CREATE : e.change, e.path, list);
+            add_event(y, &names, CAY_CHANGE_RENAME, e.from, list);
+        add_event(y, &names, moved ? CAY_CHANGE_CREATE : e.change, e.path, list);
     }
     return 0;
 }
@@ -126,7 +127,7 @@ static int open_watch(cay__req *r, const e2b_rpc *q, e2b_watched *out, cay_err *
     if (st.type != CAY_DIR)
         return cay_fail(err, CAY_EINVAL, "path %.150s is not a directory", path);
     CAY_TRY(cay_watch_open(q->d.sb, &r->call, path, cay__json_bool(q->in, "recursive", false), &w, err));
-    *out = (e2b_watched){ .sb = cay_sandbox_ref(q->d.sb), .w = w, .path = cay__strdup(path),
+    *out = (e2b_watched){ .sb = cay_sandbox_ref(q->d.sb), .w = w, .path = cay__strdup(path), .user = q->d.user ? cay__strdup(q->d.user) : NULL,
                           .entries = cay__json_bool(q->in, "includeEntry", cay__json_bool(q->in, "include_entry", false)) };
     return 0;
 }

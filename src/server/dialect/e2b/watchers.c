@@ -33,6 +33,7 @@ void e2b_watched_clear(e2b_watched *y)
     cay_watch_close(y->w);
     cay_sandbox_unref(y->sb);
     free(y->path);
+    free(y->user);
     *y = (e2b_watched){ 0 };
 }
 

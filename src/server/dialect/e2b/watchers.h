@@ -9,7 +9,7 @@
 typedef struct e2b_watched {
     cay_sandbox *sb; /* counted */
     cay_watch   *w;
-    char        *path;
+    char        *path, *user; /* whose rights it has; NULL: the sandbox's default user */
     bool         entries; /* described with each event */
 } e2b_watched;
 void e2b_watched_clear(e2b_watched *y);
