@@ -49,6 +49,17 @@ test('every other kind, of an object and of a bundle, one by one and together', 
   const [js] = (await box.runCode(`({ [Symbol.for("Jupyter.display")]() { return { "text/markdown": "# x", "image/svg+xml": "<svg/>", "image/jpeg": "${of('jpeg')}", "application/pdf": "${of('pdf')}", "application/javascript": "alert(1)", "text/latex": "$x$" } } })`, { language: 'javascript' })).results
   assert.deepEqual(told(js), Object.fromEntries(all.map(k => [k, of(k)])))
 })
+test('default contexts are there from the start', async () => {
+  const fresh = await Sandbox.create({ timeoutMs: 60_000 })
+  try {
+    assert.deepEqual((await fresh.listCodeContexts()).map(c => [c.id, c.language, c.cwd]), [['default-python', 'python', '/home/user'], ['default-javascript', 'javascript', '/home/user']])
+    await fresh.restartCodeContext('default-javascript')
+    assert.equal((await fresh.runCode('6 * 7', { context: { id: 'default-javascript', language: 'javascript', cwd: '' } })).text, '42')
+    assert.equal((await fresh.listCodeContexts()).length, 2)
+    await fresh.removeCodeContext('default-python')
+    await assert.rejects(fresh.removeCodeContext('default-cobol'))
+  } finally { await fresh.kill() }
+})
 test('contexts are apart, listed, restarted and removed', async () => {
   const c = await box.createCodeContext({ cwd: '/tmp' })
   assert.equal((await box.runCode('import os; os.getcwd()', { context: c })).text, '/tmp')
@@ -107,7 +118,8 @@ test('bash: state, output on both streams, codes, an own directory', async () =>
   assert.equal((await box.listCodeContexts()).find(o => o.id === c.id).language, 'bash')
 })
 test('a language that is not there is named', async () => {
-  await assert.rejects(box.runCode('1', { language: 'java', timeoutMs: 1000, requestTimeoutMs: 1000 }), /501/)
+  for (const language of ['java', 'r']) await assert.rejects(box.runCode('1', { language, timeoutMs: 5000, requestTimeoutMs: 5000 }), /501/)
+  for (const language of ['cobol', 'pythonx']) await assert.rejects(box.runCode('1', { language, timeoutMs: 5000, requestTimeoutMs: 5000 }), /400/)
 })
 
 test('python: lines that are no Python: commands and magics, with what they give and how they fail', async () => {

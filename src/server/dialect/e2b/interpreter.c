@@ -23,36 +23,57 @@ typedef struct context {
 /* ------------------------------------------------------------------ languages */
 
 #define PYTHON_PATH "/tmp/.cay-kernel.py"
-#define HOST_PATH   "/tmp/.cay-kernel-host.py"
+#define HOST_PATH   "/tmp/.cay-kernel-host"
 #define JS_PATH     "/tmp/.cay-kernel.js"
 
 static const struct language {
     const char *name, *also;
     const char *program; /* that has to be inside */
-    const char *argv[6];
+    const char *script;  /* that it runs; NULL: the host has it */
+    bool        always;  /* a context of it is there from the start, as far as anyone can tell */
 } languages[] = {
-    { "python", "python3", "/usr/bin/python3", { "/usr/bin/python3", "-u", PYTHON_PATH } },
-    { "javascript", "js", "/usr/bin/node", { "/usr/bin/python3", "-u", HOST_PATH, "javascript", JS_PATH } },
-    { "typescript", "ts", "/usr/bin/node", { "/usr/bin/python3", "-u", HOST_PATH, "typescript", JS_PATH } },
-    { "bash", "sh", "/usr/bin/bash", { "/usr/bin/python3", "-u", HOST_PATH, "bash" } },
+    { "python", "python3", "python3", PYTHON_PATH, true },
+    { "javascript", "js", "node", JS_PATH, true },
+    { "typescript", "ts", "node", JS_PATH, false },
+    { "bash", "sh", "bash", NULL, false },
 };
+
+/* Where images have their programs: their own before the distribution's. */
+static int find_program(cay__req *r, const e2b_daemon *d, const char *name, const char **out, cay_err *err)
+{
+    static const char *const dirs[] = { "/usr/local/bin/", "/usr/bin/", "/bin/" };
+    char path[64];
+    *out = NULL;
+    for (size_t i = 0; i < CAY_LEN(dirs) && !*out; i++) {
+        bool there;
+        snprintf(path, sizeof path, "%s%s", dirs[i], name);
+        CAY_TRY(cay_file_exists(d->sb, &r->call, path, &there, err));
+        if (there)
+            *out = cay__arena_str(&r->arena, path);
+    }
+    return 0;
+}
 
 static const struct language *language_of(const char *given, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(languages); i++)
         if (!given || !*given || !strcmp(given, languages[i].name) || !strcmp(given, languages[i].also))
             return &languages[i];
-    cay_fail_why(err, CAY_ENOTSUP, "not_supported", "language %.40s is not supported by this server: there are python, javascript, typescript and bash", given);
+    /* E2B has these two, and we do not; others are nobody's. */
+    bool theirs = !strcmp(given, "r") || !strcmp(given, "java");
+    cay_fail_why(err, theirs ? CAY_ENOTSUP : CAY_EINVAL, theirs ? "not_supported" : "language_unknown", theirs ? "language %.40s is not supported by this server: there are python, javascript, typescript and bash"
+                 : "language %.40s is not known: there are python, javascript, typescript and bash", given);
     return NULL;
 }
 
 static int put_kernels(cay__req *r, const e2b_daemon *d, cay_err *err)
 {
-    const struct { const char *path, *from, *end; } files[] = { { PYTHON_PATH, cay_e2b_kernel, cay_e2b_kernel_end }, { HOST_PATH, cay_e2b_kernel_host, cay_e2b_kernel_host_end },
-                                                               { JS_PATH, cay_e2b_kernel_js, cay_e2b_kernel_js_end } };
-    const cay_write w = { .size = sizeof w, .mode = 0644, .user = d->user };
-    for (size_t i = 0; i < CAY_LEN(files); i++)
+    const struct { const char *path, *from, *end; uint32_t mode; } files[] = { { PYTHON_PATH, cay_e2b_kernel, cay_e2b_kernel_end, 0644 },
+        { HOST_PATH, cay_e2b_kernel_host, cay_e2b_kernel_host_end, 0755 }, { JS_PATH, cay_e2b_kernel_js, cay_e2b_kernel_js_end, 0644 } };
+    for (size_t i = 0; i < CAY_LEN(files); i++) {
+        const cay_write w = { .size = sizeof w, .mode = files[i].mode, .user = d->user };
         CAY_TRY(cay_file_put(d->sb, &r->call, files[i].path, files[i].from, (size_t)(files[i].end - files[i].from), &w, err));
+    }
     return 0;
 }
 
@@ -69,15 +90,16 @@ static int start(cay__req *r, const e2b_daemon *d, const context *c, cay_proc **
     const struct language *l = language_of(c->language, err);
     const cay_pair labels[] = { { "cay-context", c->id }, { "cay-language", c->language }, { "cay-cwd", c->cwd }, { NULL, NULL } };
     char tag[80];
-    bool there;
+    const char *program;
     if (!l)
-        return CAY_ENOTSUP;
+        return err->code;
     tag_of(c->id, tag);
-    CAY_TRY(cay_file_exists(d->sb, &r->call, l->program, &there, err));
-    if (!there)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "language %s needs %s, which this sandbox's template does not have", l->name, l->program);
+    CAY_TRY(find_program(r, d, l->program, &program, err));
+    if (!program)
+        return cay_fail_why(err, CAY_EINVAL, "program_missing", "language %s needs %s, which this sandbox's template does not have", l->name, l->program);
+    const char *const argv[] = { HOST_PATH, l->name, program, l->script, NULL };
     CAY_TRY(put_kernels(r, d, err));
-    const cay_spawn s = { .size = sizeof s, .argv = l->argv, .cwd = c->cwd, .env = d->env, .user = d->user, .stdin_mode = CAY_STDIN_PIPE, .tag = tag, .labels = labels, .ring_bytes = 16 << 20,
+    const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = c->cwd, .env = d->env, .user = d->user, .stdin_mode = CAY_STDIN_PIPE, .tag = tag, .labels = labels, .ring_bytes = 16 << 20,
                           .on_full = CAY_FULL_BLOCK };
     int rc = cay_sandbox_spawn(d->sb, &r->call, &s, out, err);
     if (rc == CAY_EEXIST) /* somebody else was faster */
@@ -103,7 +125,7 @@ static int open_context(cay__req *r, const e2b_daemon *d, const char *id, const 
     const struct language *l = NULL;
     if (!id || !*id || cay__str_starts(id, "default-")) {
         if (!(l = language_of(id && *id ? id + 8 : language, err)))
-            return CAY_ENOTSUP;
+            return err->code;
         snprintf(c.id, sizeof c.id, "default-%s", l->name);
         cay__str_copy(c.language, sizeof c.language, l->name);
     } else if (!cay__str_copy(c.id, sizeof c.id, id)) {
@@ -133,13 +155,44 @@ static int add_context(const cay_proc_info *i, void *arg)
     return 0;
 }
 
+/* Those that are made when they are wanted first are there, too. */
+static int add_defaults(cay__req *r, const e2b_daemon *d, json_t *list, cay_err *err)
+{
+    for (size_t i = 0; i < CAY_LEN(languages); i++) {
+        char id[64];
+        const char *program;
+        const json_t *one;
+        size_t k;
+        bool listed = !languages[i].always;
+        snprintf(id, sizeof id, "default-%s", languages[i].name);
+        json_array_foreach(list, k, one)
+            listed |= !strcmp(cay__json_str(one, "id", ""), id);
+        if (listed)
+            continue;
+        CAY_TRY(find_program(r, d, languages[i].program, &program, err));
+        if (program)
+            json_array_append_new(list, context_json(id, languages[i].name, "/home/user"));
+    }
+    return 0;
+}
+
 static int on_contexts(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
     CAY_AUTOJSON *list = json_array();
     CAY_TRY(cay_sandbox_procs(d.sb, &r->call, add_context, list, err));
+    CAY_TRY(add_defaults(r, &d, list, err));
     return cay__reply_json(r, 200, json_incref(list));
+}
+
+/* Of a default context that nobody has used yet there is no process. */
+static const struct language *unused_default(const char *id)
+{
+    for (size_t i = 0; i < CAY_LEN(languages); i++)
+        if (cay__str_starts(id, "default-") && !strcmp(id + 8, languages[i].name))
+            return &languages[i];
+    return NULL;
 }
 
 static int on_context_create(cay__req *r, cay_err *err)
@@ -152,7 +205,7 @@ static int on_context_create(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const struct language *l = language_of(cay__json_str(in, "language", NULL), err);
     if (!l)
-        return CAY_ENOTSUP;
+        return err->code;
     cay__str_copy(c.language, sizeof c.language, l->name);
     c.cwd = cay__json_str(in, "cwd", "/home/user");
     cay__str_copy(c.id, sizeof c.id, r->id); /* as random as anything */
@@ -183,7 +236,9 @@ static int on_context_delete(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
     CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
-    CAY_TRY(end_context(r, &d, r->param[0], err));
+    int rc = end_context(r, &d, r->param[0], err);
+    if (rc < 0 && !(rc == CAY_ENOENT && unused_default(r->param[0])))
+        return rc;
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -214,7 +269,12 @@ static int on_context_restart(cay__req *r, cay_err *err)
     cay__str_copy(c.id, sizeof c.id, r->param[0]);
     seek s = { &c, &r->arena };
     CAY_TRY(cay_sandbox_procs(d.sb, &r->call, read_context, &s, err));
-    CAY_TRY(end_context(r, &d, r->param[0], err));
+    const struct language *l = unused_default(r->param[0]);
+    if (l)
+        cay__str_copy(c.language, sizeof c.language, l->name);
+    int rc = end_context(r, &d, r->param[0], err);
+    if (rc < 0 && !(rc == CAY_ENOENT && l))
+        return rc;
     CAY_TRY(start(r, &d, &c, &p, err));
     cay_proc_unref(p);
     return cay__reply(r, 200, "application/json", "null", 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernel.js CODE_FD SAID_FD MARK: what node runs for kernel_host.py. Code comes as {"code","env","typescript"} with a zero byte behind it; results and
+// kernel.js CODE_FD SAID_FD MARK: what node runs for src/kernel/host.c. Code comes as {"code","env","typescript"} with a zero byte behind it; results and
 // errors go out so, {"type":"end"} last, after the mark on both streams. node's own REPL evaluates: names stay, await works at the top.
 'use strict'
 const fs = require('node:fs'), net = require('node:net'), repl = require('node:repl'), util = require('node:util'), { PassThrough, Writable } = require('node:stream')

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host LANGUAGE PROGRAM [SCRIPT]: what stands before a kernel inside a sandbox, static so that any template can run it. It reads requests as lines
+ * of JSON, {"id","code","env"} and {"interrupt": ID}, and answers with lines of events: number_of_executions, stdout, stderr, result, error and
+ * end_of_execution, each with the request's id. One request is done at a time, the others wait.
+ *
+ * python is PROGRAM with SCRIPT (kernel.py), which speaks these lines itself: this program becomes it. bash, and node with SCRIPT (kernel.js), run beside
+ * it: code goes to them by a pipe of its own and results come by another; what they print comes by their streams, so that it cannot be taken for a result.
+ */
+#include "json.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MARK = 34, SEEN_MS = 5000, KILL_MS = 2000 };
+
+static const char BASH[] =
+    "__cay_end() { printf '\\036%s\\036' \"$__cay_mark\"; printf '\\036%s\\036' \"$__cay_mark\" >&2; printf '{\"type\":\"end\",\"code\":%d}\\0' \"$1\" >&\"$__cay_said\"; }\n"
+    "__cay_code=$1 __cay_said=$2 __cay_mark=$3\n"
+    "set --\n"
+    "trap '__cay_end 130; continue 1000' INT\n"
+    "while IFS= read -r -d '' -u \"$__cay_code\" __cay_text; do\n"
+    "  eval \"$__cay_text\"\n"
+    "  __cay_end $?\n"
+    "done\n";
+
+typedef struct stream {
+    int         fd;
+    const char *name;
+    text        held; /* what may be the begin of the mark, or of a character */
+    bool        seen; /* all that was printed before the end is told */
+} stream;
+
+typedef struct request {
+    struct request *next;
+    char           *line, *id;
+} request;
+
+static struct {
+    const char *language;
+    char        mark[MARK + 1];
+    pid_t       pid;
+    int         code, said; /* pipes to and from the program */
+    stream      out[2];
+    text        in, heard, sends; /* what came, in pieces; what is to go */
+    size_t      sent;
+    request    *first, **last;
+    request    *now;
+    text        results; /* events of the current one, as lines, told when its output is */
+    bool        ended;   /* the program is done with it */
+    long        status;
+    int64_t     kill_at, seen_by;
+    unsigned    count;
+} H;
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+}
+
+static void write_all(const char *s, size_t n)
+{
+    while (n) {
+        ssize_t k = write(1, s, n);
+        if (k < 0 && errno != EINTR && errno != EAGAIN)
+            _exit(1);
+        s += k > 0 ? k : 0;
+        n -= k > 0 ? (size_t)k : 0;
+    }
+}
+
+/* {BODY,"id":…}; nothing when nobody waits for it. */
+static void tell(const char *body, size_t n)
+{
+    text line = { 0 };
+    if (!H.now)
+        return;
+    text_str(&line, "{");
+    text_add(&line, body, n);
+    text_str(&line, ",\"id\":");
+    text_json(&line, H.now->id, strlen(H.now->id));
+    text_str(&line, "}\n");
+    write_all(line.p, line.len);
+    free(line.p);
+}
+
+/* ------------------------------------------------------------------ what it prints */
+
+static void tell_text(const stream *s, const char *p, size_t n)
+{
+    text body = { 0 };
+    struct timespec t;
+    char when[48];
+    if (!n)
+        return;
+    clock_gettime(CLOCK_REALTIME, &t);
+    snprintf(when, sizeof when, ",\"timestamp\":%lld%09ld", (long long)t.tv_sec, t.tv_nsec);
+    text_str(&body, "\"type\":\"");
+    text_str(&body, s->name);
+    text_str(&body, "\",\"text\":");
+    text_json(&body, p, n);
+    text_str(&body, when);
+    tell(body.p, body.len);
+    free(body.p);
+}
+
+/* Bytes at the end that wait for the rest: of the mark, or else of a character. */
+static size_t unfinished(const char *p, size_t n)
+{
+    for (size_t k = n < MARK - 1 ? n : MARK - 1; k; k--)
+        if (!memcmp(p + n - k, H.mark, k))
+            return k;
+    for (size_t k = 1; k <= 3 && k <= n; k++) {
+        unsigned char c = (unsigned char)p[n - k];
+        if (c >= 0xc0)
+            return k < (c < 0xe0 ? 2u : c < 0xf0 ? 3u : 4u) ? k : 0;
+        if (c < 0x80)
+            return 0;
+    }
+    return 0;
+}
+
+static void cut(text *t, size_t n)
+{
+    memmove(t->p, t->p + n, t->len - n);
+    t->len -= n;
+}
+
+/* False: it is over. */
+static bool take_output(stream *s)
+{
+    char buf[65536];
+    ssize_t n = read(s->fd, buf, sizeof buf);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    text_add(&s->held, buf, (size_t)n);
+    for (char *at; (at = memmem(s->held.p, s->held.len, H.mark, MARK)); s->seen = true) {
+        tell_text(s, s->held.p, (size_t)(at - s->held.p));
+        cut(&s->held, (size_t)(at - s->held.p) + MARK);
+    }
+    size_t keep = n ? unfinished(s->held.p, s->held.len) : 0;
+    tell_text(s, s->held.p, s->held.len - keep);
+    cut(&s->held, s->held.len - keep);
+    return n > 0;
+}
+
+/* ------------------------------------------------------------------ what it is given */
+
+static void quote(text *t, const char *s)
+{
+    text_str(t, "'");
+    for (; *s; s++)
+        text_add(t, *s == '\'' ? "'\\''" : s, *s == '\'' ? 4 : 1);
+    text_str(t, "'");
+}
+
+static bool identifier(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char c = s[i];
+        if (!(c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (i && c >= '0' && c <= '9')))
+            return false;
+    }
+    return n;
+}
+
+/* Variables of one execution are of that one. */
+static void bash_code(const char *code, const char *env, const char *env_end, text *out)
+{
+    text after = { 0 }, value = { 0 };
+    const char *name, *at, *stop;
+    size_t n;
+    text_str(&after, "");
+    for (const char *s = env + 1; env && json_next(&s, env_end, &name, &n, &at, &stop);) {
+        char key[256], line[2048];
+        if (!identifier(name, n) || n >= sizeof key)
+            continue;
+        memcpy(key, name, n);
+        key[n] = 0;
+        if (!json_text(at, stop, &value)) {
+            value.len = 0;
+            text_add(&value, at, (size_t)(stop - at)); /* a number, as it stands */
+        }
+        snprintf(line, sizeof line, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key, key, key);
+        text_str(out, line);
+        quote(out, value.p);
+        text_str(out, "\n");
+        snprintf(line, sizeof line, "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else unset %s; fi\n", key, key, key, key, key);
+        text_str(&after, line);
+    }
+    if (after.len) {
+        text_str(out, "eval ");
+        quote(out, code);
+        text_str(out, "\n__cay_code_of=$?\n");
+        text_str(out, after.p);
+        text_str(out, "(exit $__cay_code_of)");
+    } else {
+        text_str(out, code);
+    }
+    free(after.p);
+    free(value.p);
+}
+
+static void begin(void)
+{
+    const char *line = H.now->line, *end = line + strlen(line), *code, *code_end, *env, *env_end;
+    text what = { 0 };
+    char count[64];
+    bool has_env = json_member(line, end, "env", &env, &env_end) && *env == '{';
+    snprintf(count, sizeof count, "\"type\":\"number_of_executions\",\"execution_count\":%u", ++H.count);
+    tell(count, strlen(count));
+    H.out[0].seen = H.out[1].seen = H.ended = false;
+    H.kill_at = H.seen_by = 0;
+    H.sends.len = H.sent = 0;
+    if (!json_member(line, end, "code", &code, &code_end) || !json_text(code, code_end, &what)) {
+        code = "\"\"";
+        code_end = code + 2;
+        text_str(&what, "");
+    }
+    if (!strcmp(H.language, "bash")) {
+        bash_code(what.p, has_env ? env : NULL, has_env ? env_end : NULL, &H.sends);
+    } else {
+        text_str(&H.sends, "{\"code\":");
+        text_add(&H.sends, code, (size_t)(code_end - code));
+        text_str(&H.sends, ",\"env\":");
+        text_add(&H.sends, has_env ? env : "{}", has_env ? (size_t)(env_end - env) : 2);
+        text_str(&H.sends, !strcmp(H.language, "typescript") ? ",\"typescript\":true}" : ",\"typescript\":false}");
+    }
+    text_add(&H.sends, "", 1); /* its end */
+    free(what.p);
+}
+
+static void send_code(void)
+{
+    ssize_t n = write(H.code, H.sends.p + H.sent, H.sends.len - H.sent);
+    if (n > 0)
+        H.sent += (size_t)n;
+}
+
+/* ------------------------------------------------------------------ requests */
+
+static void drop(request *q)
+{
+    free(q->line);
+    free(q->id);
+    free(q);
+}
+
+static void stop(const char *id)
+{
+    if (H.now && !strcmp(H.now->id, id)) {
+        kill(-H.pid, SIGINT);
+        H.kill_at = now_ms() + KILL_MS;
+        return;
+    }
+    for (request **p = &H.first; *p; p = &(*p)->next)
+        if (!strcmp((*p)->id, id)) {
+            request *q = *p;
+            *p = q->next;
+            if (!*p)
+                H.last = p;
+            drop(q);
+            return;
+        }
+}
+
+static void take_line(char *line, size_t n)
+{
+    const char *at, *end;
+    text id = { 0 };
+    line[n] = 0;
+    if (json_member(line, line + n, "interrupt", &at, &end) && json_text(at, end, &id)) {
+        stop(id.p);
+        free(id.p);
+    } else if (json_member(line, line + n, "id", &at, &end) && json_text(at, end, &id)) {
+        request *q = calloc(1, sizeof *q);
+        if (!q || !(q->line = strdup(line)))
+            abort();
+        q->id = id.p;
+        *H.last = q;
+        H.last = &q->next;
+    } else {
+        free(id.p);
+    }
+}
+
+static bool take_requests(void)
+{
+    char buf[65536], *nl;
+    ssize_t n = read(0, buf, sizeof buf);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    text_add(&H.in, buf, (size_t)n);
+    while ((nl = memchr(H.in.p, '\n', H.in.len))) {
+        take_line(H.in.p, (size_t)(nl - H.in.p));
+        cut(&H.in, (size_t)(nl - H.in.p) + 1);
+    }
+    return n > 0;
+}
+
+/* ------------------------------------------------------------------ what it says */
+
+static void take_event(const char *s, size_t n)
+{
+    const char *at, *end, *body = memchr(s, '{', n), *last = memrchr(s, '}', n);
+    if (!H.now || !body || !last || last < body + 2)
+        return;
+    if (json_member(s, s + n, "type", &at, &end) && end - at == 5 && !memcmp(at, "\"end\"", 5)) {
+        H.ended = true;
+        H.status = json_member(s, s + n, "code", &at, &end) ? strtol(at, NULL, 10) : 0;
+        H.seen_by = now_ms() + SEEN_MS;
+        return;
+    }
+    text_add(&H.results, body + 1, (size_t)(last - body) - 1);
+    text_add(&H.results, "", 1);
+}
+
+static bool take_said(void)
+{
+    char buf[65536], *zero;
+    ssize_t n = read(H.said, buf, sizeof buf);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    text_add(&H.heard, buf, (size_t)n);
+    while ((zero = memchr(H.heard.p, 0, H.heard.len))) {
+        take_event(H.heard.p, (size_t)(zero - H.heard.p));
+        cut(&H.heard, (size_t)(zero - H.heard.p) + 1);
+    }
+    return n > 0;
+}
+
+/* Its output first, then what came of it. */
+static void finish(void)
+{
+    char code[96];
+    for (size_t at = 0; at < H.results.len; at += strlen(H.results.p + at) + 1)
+        tell(H.results.p + at, strlen(H.results.p + at));
+    H.results.len = 0;
+    if (H.status) {
+        snprintf(code, sizeof code, "\"type\":\"error\",\"name\":\"\",\"value\":\"%ld\",\"traceback\":\"\"", H.status);
+        tell(code, strlen(code));
+    }
+    tell("\"type\":\"end_of_execution\"", 25);
+    drop(H.now);
+    H.now = NULL;
+    H.kill_at = H.seen_by = 0;
+}
+
+/* ------------------------------------------------------------------ the program */
+
+static void need(bool ok)
+{
+    if (!ok)
+        _exit(1);
+}
+
+static void start(const char *program, const char *script)
+{
+    int code[2], said[2], out[2], err[2];
+    char a[16], b[16];
+    need(pipe2(code, O_CLOEXEC) == 0 && pipe2(said, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
+    snprintf(a, sizeof a, "%d", code[0]);
+    snprintf(b, sizeof b, "%d", said[1]);
+    char bare[MARK];
+    memcpy(bare, H.mark + 1, MARK - 2);
+    bare[MARK - 2] = 0;
+    const char *const bash[] = { "bash", "-c", BASH, "bash", a, b, bare, NULL }, *const node[] = { program, script, a, b, bare, NULL };
+    H.pid = fork();
+    need(H.pid >= 0);
+    if (H.pid == 0) {
+        int null = open("/dev/null", O_RDONLY);
+        setsid();
+        if (null < 0 || dup2(null, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0 || fcntl(code[0], F_SETFD, 0) < 0 || fcntl(said[1], F_SETFD, 0) < 0)
+            _exit(127);
+        signal(SIGPIPE, SIG_DFL);
+        execv(program, (char *const *)(uintptr_t)(strcmp(H.language, "bash") ? node : bash));
+        _exit(127);
+    }
+    close(code[0]);
+    close(said[1]);
+    close(out[1]);
+    close(err[1]);
+    H.code = code[1];
+    H.said = said[0];
+    H.out[0] = (stream){ .fd = out[0], .name = "stdout" };
+    H.out[1] = (stream){ .fd = err[0], .name = "stderr" };
+    const int all[] = { H.code, H.said, out[0], err[0] };
+    for (size_t i = 0; i < 4; i++)
+        fcntl(all[i], F_SETFL, O_NONBLOCK);
+}
+
+/* Milliseconds until something is due; -1: nothing is. */
+static int wait_ms(void)
+{
+    int64_t at = H.kill_at ? H.kill_at : H.seen_by, left = at - now_ms();
+    if (H.kill_at && H.seen_by && H.seen_by < H.kill_at)
+        left = H.seen_by - now_ms();
+    return !at ? -1 : left < 0 ? 0 : (int)left;
+}
+
+static void turn(void)
+{
+    bool sends = H.now && H.sent < H.sends.len;
+    struct pollfd p[] = { { 0, POLLIN, 0 }, { H.said, POLLIN, 0 }, { H.out[0].fd, POLLIN, 0 }, { H.out[1].fd, POLLIN, 0 }, { sends ? H.code : -1, POLLOUT, 0 } };
+    if (poll(p, 5, wait_ms()) < 0)
+        return;
+    for (int i = 0; i < 2; i++)
+        if (p[2 + i].revents && !take_output(&H.out[i])) {
+            H.out[i].fd = -1;
+            H.out[i].seen = true;
+        }
+    if (p[1].revents && !take_said()) { /* it ended: what it printed is told, and the server tells the rest */
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < 1000 && H.out[i].fd >= 0 && poll(&(struct pollfd){ H.out[i].fd, POLLIN, 0 }, 1, 0) > 0; k++)
+                if (!take_output(&H.out[i]))
+                    break;
+        _exit(1);
+    }
+    if (p[0].revents && !take_requests()) {
+        kill(-H.pid, SIGKILL);
+        _exit(0);
+    }
+    if (p[4].revents)
+        send_code();
+    if (H.kill_at && now_ms() >= H.kill_at && H.now && !H.ended)
+        kill(-H.pid, SIGKILL);
+    if (H.now && H.ended && ((H.out[0].seen && H.out[1].seen) || now_ms() >= H.seen_by))
+        finish();
+    if (!H.now && H.first) {
+        H.now = H.first;
+        H.first = H.now->next;
+        if (!H.first)
+            H.last = &H.first;
+        begin();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    unsigned char random[(MARK - 2) / 2];
+    if (argc < 3 || (argc < 4 && strcmp(argv[1], "bash"))) {
+        fprintf(stderr, "usage: %s python|javascript|typescript|bash PROGRAM [SCRIPT]\n", argc ? argv[0] : "host");
+        return 2;
+    }
+    if (!strcmp(argv[1], "python")) {
+        execv(argv[2], (char *[]){ argv[2], "-u", argv[3], NULL });
+        return 127;
+    }
+    H.language = argv[1];
+    H.last = &H.first;
+    need(getrandom(random, sizeof random, 0) == sizeof random);
+    H.mark[0] = H.mark[MARK - 1] = '\036';
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(H.mark + 1 + 2 * i, 3, "%02x", random[i]);
+    H.mark[MARK - 1] = '\036';
+    H.mark[MARK] = 0;
+    signal(SIGPIPE, SIG_IGN);
+    fcntl(0, F_SETFL, fcntl(0, F_GETFL) | O_NONBLOCK);
+    start(argv[2], argc > 3 ? argv[3] : NULL);
+    for (;;)
+        turn();
+}

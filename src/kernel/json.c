@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "json.h"
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void text_add(text *t, const char *s, size_t n)
+{
+    if (t->cap - t->len < n + 1) {
+        t->cap = 2 * (t->len + n) + 64;
+        t->p = realloc(t->p, t->cap);
+        if (!t->p)
+            abort();
+    }
+    if (n)
+        memcpy(t->p + t->len, s, n);
+    t->len += n;
+    t->p[t->len] = 0;
+}
+
+void text_str(text *t, const char *s)
+{
+    text_add(t, s, strlen(s));
+}
+
+/* Bytes of the character at s, 0 when it is none: no overlong form, no surrogate, nothing beyond the last. */
+static size_t whole(const unsigned char *s, size_t n)
+{
+    size_t k = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    if (!k || k > n)
+        return 0;
+    for (size_t i = 1; i < k; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool odd = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+    return odd ? 0 : k;
+}
+
+void text_json(text *t, const char *s, size_t n)
+{
+    char hex[8];
+    text_add(t, "\"", 1);
+    for (size_t i = 0, k; i < n; i += k ? k : 1) {
+        unsigned char c = (unsigned char)s[i];
+        k = whole((const unsigned char *)s + i, n - i);
+        if (!k) {
+            text_str(t, "\xef\xbf\xbd");
+        } else if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f) {
+            snprintf(hex, sizeof hex, "\\u%04x", c);
+            text_str(t, hex);
+        } else {
+            text_add(t, s + i, k);
+        }
+    }
+    text_add(t, "\"", 1);
+}
+
+static const char *blank(const char *s, const char *end)
+{
+    while (s < end && (*s == ' ' || *s == '\t' || *s == '\n' || *s == '\r'))
+        s++;
+    return s;
+}
+
+/* Behind the text that begins at s with its quote; NULL: it does not end. */
+static const char *past_text(const char *s, const char *end)
+{
+    for (s++; s < end && *s != '"'; s++)
+        if (*s == '\\')
+            s++;
+    return s < end ? s + 1 : NULL;
+}
+
+/* Behind a value of any kind. */
+static const char *past(const char *s, const char *end)
+{
+    size_t depth = 0;
+    while (s && s < end) {
+        if (*s == '"') {
+            s = past_text(s, end);
+            if (!depth)
+                return s;
+            continue;
+        }
+        if (*s == '{' || *s == '[') {
+            depth++;
+        } else if (*s == '}' || *s == ']') {
+            if (!depth)
+                return s;
+            if (!--depth)
+                return s + 1;
+        } else if (*s == ',' && !depth) {
+            return s;
+        }
+        s++;
+    }
+    return depth ? NULL : s;
+}
+
+bool json_next(const char **s, const char *end, const char **name, size_t *len, const char **at, const char **stop)
+{
+    const char *p = blank(*s, end);
+    if (p < end && *p == ',')
+        p = blank(p + 1, end);
+    if (p >= end || *p != '"')
+        return false;
+    const char *q = past_text(p, end);
+    if (!q)
+        return false;
+    *name = p + 1;
+    *len = (size_t)(q - p) - 2;
+    p = blank(q, end);
+    if (p >= end || *p != ':')
+        return false;
+    *at = blank(p + 1, end);
+    *stop = past(*at, end);
+    if (!*stop || *stop == *at)
+        return false;
+    *s = *stop;
+    return true;
+}
+
+bool json_member(const char *s, const char *end, const char *name, const char **at, const char **stop)
+{
+    const char *key;
+    size_t n;
+    s = blank(s, end);
+    if (s >= end || *s++ != '{')
+        return false;
+    while (json_next(&s, end, &key, &n, at, stop))
+        if (n == strlen(name) && !memcmp(key, name, n))
+            return true;
+    return false;
+}
+
+static bool hex4(const char *s, const char *end, unsigned *out)
+{
+    *out = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = s + i < end ? s[i] : 0;
+        unsigned v = c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
+        if (v > 15)
+            return false;
+        *out = *out << 4 | v;
+    }
+    return true;
+}
+
+static void add_utf8(text *t, unsigned c)
+{
+    char b[4];
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const unsigned char first[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    for (size_t i = n; i-- > 1; c >>= 6)
+        b[i] = (char)(0x80 | (c & 0x3f));
+    b[0] = (char)(first[n] | c);
+    if (n > 1 || b[0])
+        text_add(t, b, n);
+}
+
+/* \uXXXX at s, behind its 'u'; a pair is one character, half of one is U+FFFD. Returns what follows, NULL: it is none. */
+static const char *escape(const char *s, const char *end, text *out)
+{
+    unsigned c, low;
+    if (!hex4(s, end, &c))
+        return NULL;
+    s += 4;
+    if (c >= 0xd800 && c < 0xdc00 && end - s > 6 && s[0] == '\\' && s[1] == 'u' && hex4(s + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
+        c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+        s += 6;
+    }
+    add_utf8(out, c >= 0xd800 && c < 0xe000 ? 0xfffd : c);
+    return s;
+}
+
+bool json_text(const char *at, const char *stop, text *out)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    out->len = 0;
+    text_add(out, "", 0);
+    if (stop - at < 2 || *at != '"')
+        return false;
+    const char *end = stop - 1;
+    for (const char *s = at + 1; s < end;) {
+        size_t n = 0;
+        while (s + n < end && s[n] != '\\')
+            n++;
+        text_add(out, s, n);
+        s += n;
+        if (s >= end)
+            break;
+        const char *k = s + 1 < end && s[1] ? strchr(from, s[1]) : NULL;
+        if (k) {
+            text_add(out, &to[k - from], 1);
+            s += 2;
+        } else if (s + 1 < end && s[1] == 'u') {
+            if (!(s = escape(s + 2, end, out)))
+                return false;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
