@@ -40,6 +40,12 @@ test('files, sessions and tunnels have their limits', async () => {
   assert.equal((await ask('POST', `/v1/sandbox/${id}/exec`, { argv: ['true'], cwd: '/etc' }))[0], 403)
   assert.equal((await ask('POST', `/v1/sandbox/${id}/session`, { id: 'a/b' }))[0], 400)
   assert.equal((await ask('DELETE', `/v1/sandbox/${id}/session/none`))[1].success, false)
+  assert.deepEqual((await ask('POST', `/v1/sandbox/${id}/session`, { cwd: '/not/there' }).then(([s, b]) => [s, b.code])), [502, 'session_error'])
+  assert.deepEqual((await ask('GET', `/v1/sandbox/${id}/file/workspace`).then(([s, b]) => [s, b.code])), [502, 'exec_transport_error'])
+  assert.deepEqual((await fetch(`${url}/v1/sandbox/${id}/file/workspace`, { method: 'PUT', headers, body: 'x' }).then(async r => [r.status, (await r.json()).code])), [502, 'workspace_archive_write_error'])
+  for (const [method, path] of [['GET', '/running'], ['DELETE', ''], ['POST', '/persist'], ['POST', '/exec']]) assert.deepEqual((await ask(method, `/v1/sandbox/No-id-at-all${path}`, method === 'POST' ? { argv: ['true'] } : undefined).then(([s, b]) => [s, b.code])), [400, 'invalid_request'], method + path)
+  assert.equal((await ask('POST', `/v1/sandbox/${id}/tunnel/8000`, { name: 'my-app' }))[1].name, 'my-app')
+  for (const name of ['', '-a', 'a-', 'A', 'a.b', 'x'.repeat(64), 7]) assert.equal((await ask('POST', `/v1/sandbox/${id}/tunnel/8000`, { name }))[0], 400, String(name))
   for (const port of ['80', '3000', '70000', 'x']) assert.equal((await ask('POST', `/v1/sandbox/${id}/tunnel/${port}`))[0], 400)
   assert.equal((await ask('POST', `/v1/sandbox/${id}/tunnel/8000`))[1].port, 8000)
   assert.equal((await ask('DELETE', '/v1/sandbox/caaaaaaaaaaaaaaaaaaa'))[0], 204)
@@ -129,6 +135,15 @@ test('a terminal: its size changes, and by its session it is found again with wh
   b.type('exit 3\n')
   assert.equal(await b.closed, 1000)
   assert.deepEqual(b.said.at(-1), { type: 'exit', code: 3 })
+  const none2 = await terminal('shell=/no/such/shell')
+  assert.deepEqual([await none2.closed, none2.said.map(m => m.type), none2.said[0]?.message !== ''], [1011, ['error'], true])
+  // One that ended is not found again: the session gets a new one.
+  const next = await terminal('session=term-1')
+  next.type('echo "new [$x]"\n')
+  await next.prints(/new \[\]/)
+  assert.ok(!/still 7/.test(next.text))
+  next.ws.terminate()
+  await next.closed
   for (const bad of ['cols=x', 'cols=99999', 'session=a/b']) await assert.rejects(terminal(bad), /400/, bad)
   for (const t of [other, query]) { t.ws.terminate(); await t.closed }
 })

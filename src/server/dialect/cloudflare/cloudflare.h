@@ -28,6 +28,8 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
 int cf_exec(cay__req *r, cay_err *err);
 int cf_pty(cay__req *r, cay_err *err);
 int cf_ok(cay__req *r); /* {"ok":true} */
+int cf_sandbox(cay__req *r, cay_sandbox **out, cay_err *err); /* of the route; CAY_EINVAL when that is no id at all */
+int cf_as(int rc, const char *word, cay_err *err); /* faults of ours are the route's own word; what the request did wrong stays what it is */
 /* mount.c, extra.c */
 int cf_mount(cay__req *r, cay_err *err), cf_unmount(cay__req *r, cay_err *err), cf_pool_stats(cay__req *r, cay_err *err), cf_pool_ok(cay__req *r, cay_err *err);
 int cf_openapi(cay__req *r, cay_err *err), cf_openapi_page(cay__req *r, cay_err *err);

@@ -159,7 +159,7 @@ int cf_exec(cay__req *r, cay_err *err)
     json_t *in, *v;
     size_t i;
     const char *session = cay__head_field(&r->head, "session-id");
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const json_t *list = json_object_get(in, "argv");
     const char *cwd = cay__json_str(in, "cwd", NULL);

@@ -66,17 +66,6 @@ static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
     return *text ? 0 : cay_fail(err, CAY_EINVAL, "the options are too long, or no UTF-8");
 }
 
-/* Faults of ours are the route's own word; what the request did wrong stays what it is. */
-static int as(int rc, const char *word, cay_err *err)
-{
-    if (rc < 0 && rc != CAY_EINVAL && rc != CAY_EPERM && rc != CAY_EGONE) {
-        err->code = CAY_EUPSTREAM;
-        cay__str_copy(err->reason, sizeof err->reason, word);
-        return CAY_EUPSTREAM;
-    }
-    return rc;
-}
-
 /* Places of mounts are anywhere, as in the bridge, whose commands are root's. */
 static int by_root(cay__req *r, cay_sandbox *sb, const char *program, const char *option, const char *path, cay_err *err)
 {
@@ -95,7 +84,7 @@ int cf_mount(cay__req *r, cay_err *err)
     json_t *in;
     const char *path;
     CAY_AUTOFREE char *fields = NULL;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(mount_path(r, in, &path, err));
     CAY_TRY(fields_of(r, in, &fields, err));
@@ -105,12 +94,12 @@ int cf_mount(cay__req *r, cay_err *err)
     CAY_TRY(cay_mount_check(&m, err));
     CAY_TRY(cay_file_exists(sb, &r->call, path, &was, err));
     if (!was)
-        CAY_TRY(as(by_root(r, sb, "mkdir", "-p", path, err), "mount_error", err));
+        CAY_TRY(cf_as(by_root(r, sb, "mkdir", "-p", path, err), "mount_error", err));
     int rc = cay_sandbox_mount(sb, &r->call, &m, err);
     explicit_bzero(fields, strlen(fields));
     if (rc < 0 && !was)
         by_root(r, sb, "rmdir", "--", path, NULL);
-    CAY_TRY(as(rc, "mount_error", err));
+    CAY_TRY(cf_as(rc, "mount_error", err));
     return cf_ok(r);
 }
 
@@ -120,10 +109,10 @@ int cf_unmount(cay__req *r, cay_err *err)
     cay_sandbox *sb;
     json_t *in;
     const char *path;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(mount_path(r, in, &path, err));
-    CAY_TRY(as(cay_sandbox_unmount(sb, &r->call, path, err), "unmount_error", err));
+    CAY_TRY(cf_as(cay_sandbox_unmount(sb, &r->call, path, err), "unmount_error", err));
     by_root(r, sb, "rmdir", "--", path, NULL);
     return cf_ok(r);
 }

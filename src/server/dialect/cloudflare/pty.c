@@ -10,7 +10,8 @@
 #define INPUT_MAX ((size_t)1 << 20)
 
 typedef struct terminal {
-    cay_proc *p;
+    cay_proc *p;           /* NULL: it could not be started, for this reason */
+    char      why[256];
     cay__buf  in;          /* keys that wait for a worker */
     uint16_t  cols, rows;  /* a size that waits, likewise */
     bool      ready, ended;
@@ -35,6 +36,11 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     terminal *t = p->self;
     char buf[CHUNK];
+    if (!t->p) {
+        tell(out, json_pack("{s:s,s:s}", "type", "error", "message", t->why));
+        cay__ws_close(out, 1011, "");
+        return CAY__PUMP_END;
+    }
     if (!t->ready)
         tell(out, json_pack("{s:s}", "type", "ready"));
     t->ready = true;
@@ -92,6 +98,8 @@ static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *
     terminal *t = p->self;
     if (!data)
         return CAY__PUMP_END; /* gone; the terminal stays */
+    if (!t->p)
+        return CAY__PUMP_ON;
     if (kind == CAY__WS_BINARY) {
         cay__buf_add(&t->in, data, len);
         return t->in.full ? CAY_ETOOBIG : CAY__PUMP_WORK;
@@ -116,12 +124,28 @@ static void done(cay__pump *p)
     free(t);
 }
 
+/* One that ended makes room for the next. */
+static bool attach(cay__req *r, cay_sandbox *sb, const char *tag, cay_proc **out)
+{
+    const cay_call now = { .size = sizeof now, .deadline_ms = 1 };
+    cay_exit e = { .size = sizeof e };
+    cay_proc *p;
+    if (cay_sandbox_attach(sb, &r->call, tag, &p, NULL) < 0)
+        return false;
+    if (cay_proc_wait(p, &now, &e, NULL) < 0) {
+        *out = p;
+        return true;
+    }
+    cay_proc_unref(p);
+    return false;
+}
+
 static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, const char *shell, uint16_t cols, uint16_t rows, cay_proc **out, cay_err *err)
 {
     char tag[64];
     const char *argv[] = { shell ? shell : "/bin/bash", NULL };
     const cay_pair env[] = { { "TERM", "xterm-256color" }, { NULL, NULL } };
-    if (session && snprintf(tag, sizeof tag, "cf-pty-%s", session) > 0 && cay_sandbox_attach(sb, &r->call, tag, out, NULL) == 0)
+    if (session && snprintf(tag, sizeof tag, "cf-pty-%s", session) > 0 && attach(r, sb, tag, out))
         return 0;
     const cay_spawn s = { .size = sizeof s, .argv = argv, .env = env, .tty = true, .stdin_mode = CAY_STDIN_PIPE, .cols = cols, .rows = rows, .tag = session ? tag : NULL };
     return cay_sandbox_spawn(sb, &r->call, &s, out, err);
@@ -133,7 +157,7 @@ int cf_pty(cay__req *r, cay_err *err)
     uint64_t cols, rows;
     char name[CF_SESSION_NAME];
     const char *session = cay__req_query(r, "session"), *shell = cay__req_query(r, "shell");
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cay__req_number(r, "cols", 80, 10000, &cols, err));
     CAY_TRY(cay__req_number(r, "rows", 24, 10000, &rows, err));
     if (session && *session)
@@ -144,15 +168,18 @@ int cf_pty(cay__req *r, cay_err *err)
     *t = (terminal){ .in = CAY__BUF(INPUT_MAX) };
     cay__pump pump = { .fd = { -1, -1, -1 }, .self = t, .beat_ms = 30000, .pull = pull, .work = work, .push = push, .close = done };
     int rc = open_terminal(r, sb, session && *session ? name : NULL, shell && *shell ? shell : NULL, (uint16_t)cols, (uint16_t)rows, &t->p, err);
-    if (rc < 0) {
-        free(t);
-        return rc;
+    if (rc == CAY_ENOENT || rc == CAY_EPERM) { /* a shell that is not there, or none: told by the terminal, as the bridge does */
+        t->p = NULL;
+        cay__str_copy(t->why, sizeof t->why, err->msg);
+        pump.beat_ms = 1;
+        rc = 0;
+    } else if (rc == 0) {
+        rc = cay_proc_output(t->p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
     }
-    rc = cay_proc_output(t->p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
-    if (rc == 0) {
+    if (rc == 0 && t->p)
         fcntl(pump.fd[0], F_SETFL, fcntl(pump.fd[0], F_GETFL) | O_NONBLOCK);
+    if (rc == 0)
         rc = cay__reply_ws(r, NULL, &pump, err);
-    }
     if (rc < 0)
         done(&pump);
     return rc;

@@ -33,6 +33,25 @@ int cf_ok(cay__req *r)
     return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
 }
 
+int cf_sandbox(cay__req *r, cay_sandbox **out, cay_err *err)
+{
+    const char *id = r->param[0];
+    size_t n = strlen(id);
+    if (n < 1 || n > 128 || strspn(id, "abcdefghijklmnopqrstuvwxyz234567") != n)
+        return cay_fail(err, CAY_EINVAL, "a sandbox's id is 1 to 128 letters a to z and digits 2 to 7");
+    return cay__req_sandbox(r, id, out, err);
+}
+
+int cf_as(int rc, const char *word, cay_err *err)
+{
+    if (rc < 0 && rc != CAY_EINVAL && rc != CAY_EPERM && rc != CAY_EGONE && rc != CAY_ETOOBIG) {
+        err->code = CAY_EUPSTREAM;
+        cay__str_copy(err->reason, sizeof err->reason, word);
+        return CAY_EUPSTREAM;
+    }
+    return rc;
+}
+
 /* ------------------------------------------------------------------ sandboxes */
 
 static int on_create(cay__req *r, cay_err *err)
@@ -49,7 +68,7 @@ static int on_create(cay__req *r, cay_err *err)
 static int on_delete(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
-    int rc = cay__req_sandbox(r, r->param[0], &sb, err);
+    int rc = cf_sandbox(r, &sb, err);
     if (rc == 0)
         rc = cay_sandbox_remove(sb, &r->call, err);
     if (rc < 0 && rc != CAY_ENOENT)
@@ -61,7 +80,7 @@ static int on_running(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     cay_info *i;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cay_sandbox_describe(sb, &r->call, &i, err));
     bool running = i->state == CAY_RUNNING;
     cay_info_free(i);
@@ -82,14 +101,13 @@ static int on_file_get(cay__req *r, cay_err *err)
     const char *path;
     cay_stat st = { .size_of = sizeof st };
     int fd;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_path(r, r->param[1], &path, err));
     int rc = cay_file_stat(sb, &r->call, path, true, &st, err);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "workspace_read_not_found", "%.150s is not there", path);
-    if (rc < 0)
-        return rc;
-    CAY_TRY(cay_file_open_read(sb, &r->call, path, NULL, &fd, err));
+    CAY_TRY(cf_as(rc, "exec_transport_error", err));
+    CAY_TRY(cf_as(cay_file_open_read(sb, &r->call, path, NULL, &fd, err), "exec_transport_error", err));
     return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 
@@ -114,9 +132,9 @@ static int on_file_put(cay__req *r, cay_err *err)
     cay_sandbox *sb;
     const char *path;
     uint64_t n;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_path(r, r->param[1], &path, err));
-    CAY_TRY(store(r, sb, path, &n, err));
+    CAY_TRY(cf_as(store(r, sb, path, &n, err), "workspace_archive_write_error", err));
     return cf_ok(r);
 }
 
@@ -142,7 +160,7 @@ static int on_persist(cay__req *r, cay_err *err)
     size_t n = 7;
     cay_stat st = { .size_of = sizeof st };
     int fd;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     snprintf(file, sizeof file, "/tmp/.cay-persist-%s", r->id);
     for (char *one = strtok_r(s, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
         size_t cap = strlen(one) + sizeof "--exclude=./";
@@ -172,7 +190,7 @@ static int on_hydrate(cay__req *r, cay_err *err)
     char file[64];
     uint64_t n = 0;
     const char *argv[] = { "tar", "-C", CF_ROOT, "-x", "-f", file, NULL };
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     snprintf(file, sizeof file, "/tmp/.cay-hydrate-%s", r->id);
     int rc = store(r, sb, file, &n, err);
     if (rc == CAY_ETOOBIG || (rc == 0 && !n))
@@ -195,30 +213,47 @@ static int read_port(cay__req *r, uint16_t *port, cay_err *err)
     return 0;
 }
 
+/* A label of DNS; it is told again, and the address stays the port's. */
+static int tunnel_name(cay__req *r, const char **out, cay_err *err)
+{
+    json_t *in;
+    CAY_TRY(cay__req_json(r, 0, &in, err));
+    const json_t *v = json_object_get(in, "name");
+    const char *s = *out = json_string_value(v);
+    size_t n = s ? strlen(s) : 0;
+    if (!v || json_is_null(v))
+        return 0;
+    if (n < 1 || n > 63 || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != n || s[0] == '-' || s[n - 1] == '-')
+        return cay_fail(err, CAY_EINVAL, "a tunnel's name is 1 to 63 letters a to z, digits or '-', which is neither first nor last");
+    return 0;
+}
+
 static int on_tunnel(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     uint16_t port;
+    const char *name;
     cay_exposed e = { .size = sizeof e };
     char host[200], url[400];
     const cay__conf *conf = cay__server_conf(r->server);
     const char *colon = strrchr(r->head.host, ':');
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(read_port(r, &port, err));
-    CAY_TRY(cay_port_expose(sb, port, 0, &e, err));
+    CAY_TRY(tunnel_name(r, &name, err));
+    CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), "tunnel_error", err));
     snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb), conf->domain ? conf->domain : "localhost", colon && !strchr(colon, ']') ? colon : "");
     snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", r->tls ? "https" : "http", host, e.token);
-    return cay__reply_json(r, 200, json_pack("{s:s,s:i,s:s,s:s,s:I}", "id", cay_sandbox_id(sb), "port", port, "url", url, "hostname", host, "createdAt", (json_int_t)e.created_ms));
+    return cay__reply_json(r, 200, json_pack("{s:s,s:i,s:s,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port", port, "url", url, "hostname", host, "createdAt", (json_int_t)e.created_ms, "name", name));
 }
 
 static int on_tunnel_end(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     uint16_t port;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(read_port(r, &port, err));
     int rc = cay_port_unexpose(sb, port, err);
-    return rc < 0 && rc != CAY_ENOENT ? rc : cay__reply(r, 204, NULL, NULL, 0);
+    return rc < 0 && rc != CAY_ENOENT ? cf_as(rc, "tunnel_error", err) : cay__reply(r, 204, NULL, NULL, 0);
 }
 
 /* ------------------------------------------------------------------ rows */
@@ -287,8 +322,11 @@ static int fail(cay__req *r, const cay_err *err)
             status = errors[i].status;
             word = errors[i].word;
         }
-    bool own = cay__str_starts(err->reason, "workspace_") || !strcmp(err->reason, "mount_error") || !strcmp(err->reason, "unmount_error") || !strcmp(err->reason, "payload_too_large");
-    return cay__reply_json(r, status, json_pack("{s:s,s:s}", "error", err->msg, "code", own ? err->reason : word));
+    static const char *const own[] = { "workspace_read_not_found", "workspace_archive_read_error", "workspace_archive_write_error", "mount_error", "unmount_error", "session_error", "tunnel_error", "payload_too_large" };
+    for (size_t i = 0; i < CAY_LEN(own); i++)
+        if (!strcmp(err->reason, own[i]))
+            word = own[i];
+    return cay__reply_json(r, status, json_pack("{s:s,s:s}", "error", err->msg, "code", word));
 }
 
 /* Where a client cannot set fields of a WebSocket's request, its key comes as a query, on that route alone. */

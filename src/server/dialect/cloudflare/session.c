@@ -45,7 +45,7 @@ int cf_session(cay__req *r, cay_err *err)
     const char *key;
     char name[CF_SESSION_NAME];
     size_t n = 0;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const char *id = cay__json_str(in, "id", r->id), *cwd = cay__json_str(in, "cwd", NULL);
     json_t *env = json_object_get(in, "env");
@@ -57,7 +57,7 @@ int cf_session(cay__req *r, cay_err *err)
         pairs[n++] = (cay_pair){ key, json_string_value(v) };
     }
     const cay_shell_spec spec = { .size = sizeof spec, .name = name, .cwd = cwd, .env = pairs };
-    CAY_TRY(cay_shell_open(sb, &r->call, &spec, &sh, err));
+    CAY_TRY(cf_as(cay_shell_open(sb, &r->call, &spec, &sh, err), "session_error", err));
     cay_shell_unref(sh);
     return cay__reply_json(r, 200, json_pack("{s:s}", "id", id));
 }
@@ -69,7 +69,7 @@ int cf_session_end(cay__req *r, cay_err *err)
     char name[CF_SESSION_NAME];
     const cay_shell_spec spec = { .size = sizeof spec, .name = name, .attach = true };
     struct timespec t;
-    CAY_TRY(cay__req_sandbox(r, r->param[0], &sb, err));
+    CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(cf_session_name(r->param[1], name, err));
     int rc = cay_shell_open(sb, &r->call, &spec, &sh, err);
     bool was = rc == 0;
@@ -78,7 +78,7 @@ int cf_session_end(cay__req *r, cay_err *err)
         cay_shell_unref(sh);
     }
     if (rc < 0 && rc != CAY_ENOENT)
-        return rc;
+        return cf_as(rc, "session_error", err);
     clock_gettime(CLOCK_REALTIME, &t);
     return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1], "timestamp", (json_int_t)t.tv_sec * 1000));
 }
