@@ -48,8 +48,30 @@ for (const [name, make] of Object.entries(clients)) {
       assert.match(said[0], /from the manifest\nwörld/)
       assert.match(said[0], /code 3/)
       assert.match(said[3], /one\nthree/)
-      assert.match(said[4], /image/)
+      assert.ok(said[4].includes(png.toString('base64')), said[4].slice(0, 200)) // the model sees the very bytes
       assert.match(said[6], /No such file/)
+    } finally { await session.delete() }
+  })
+  test(`${name}: an agent types into a terminal, and stops what runs there`, async () => {
+    let text = '', id
+    // What the last call gave is added to the text; the model waits for what it wants to see by empty calls, as models do.
+    const sees = (want, then) => function step(sent, k) {
+      text += answers().at(-1)
+      id ??= Number(/session ID (\d+)/.exec(text)?.[1]) || undefined
+      if (want.test(text)) return then(sent, k)
+      script.unshift(step)
+      return call('write_stdin', { session_id: id, chars: '', yield_time_ms: 250 })(sent, k)
+    }
+    const types = chars => (sent, k) => call('write_stdin', { session_id: id, chars, yield_time_ms: 250 })(sent, k)
+    script = [call('exec_command', { cmd: 'test -t 0 && echo "a ter""minal"; read x; echo "g""ot $x"; trap "echo sto""pped; exit 5" INT; echo "wai""ts"; while :; do sleep 0.05; done', tty: true, yield_time_ms: 250 }),
+      sees(/a terminal/, types('typed wörld\n')), sees(/got typed wörld[^]*waits/, types('\u0003')), sees(/stopped/, types('exit 6\n')), sees(/exited with code 6/, say('all typed'))] // terminals are a shell's, and outlive the command
+    seen = []
+    const client = make(), session = await client.create(new Manifest({}))
+    try {
+      const runner = new Runner({ modelProvider: new OpenAIProvider({ openAIClient: new OpenAI({ apiKey: 'k', baseURL: `http://127.0.0.1:${model.address().port}/v1`, maxRetries: 0 }), useResponses: true }) })
+      const result = await runner.run(new SandboxAgent({ name: 'A', instructions: 'Work.', model: 'm' }), 'go', { maxTurns: 200, sandbox: { client, session } })
+      assert.equal(result.finalOutput, 'all typed')
+      assert.ok(['exec_command', 'write_stdin', 'view_image'].every(n => seen[0].tools.some(t => t.name === n)), JSON.stringify(seen[0].tools.map(t => t.name ?? t.type)))
     } finally { await session.delete() }
   })
   test(`${name}: a session is taken up again from its state`, async t => {
