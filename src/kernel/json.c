@@ -184,12 +184,14 @@ bool json_text(const char *at, const char *stop, text *out)
     const char *end = stop - 1;
     for (const char *s = at + 1; s < end;) {
         size_t n = 0;
-        while (s + n < end && s[n] != '\\')
+        while (s + n < end && s[n] && s[n] != '\\')
             n++;
         text_add(out, s, n);
         s += n;
-        if (s >= end)
-            break;
+        if (s < end && !*s)
+            s++; /* no JSON, and nothing that a line could have */
+        if (s >= end || *s != '\\')
+            continue;
         const char *k = s + 1 < end && s[1] ? strchr(from, s[1]) : NULL;
         if (k) {
             text_add(out, &to[k - from], 1);

@@ -8,8 +8,9 @@ static const char *field(const char *s, const char *end, unsigned n, size_t *len
 {
     for (; n; n--) {
         s = memchr(s, ':', (size_t)(end - s));
-        if (!s++)
+        if (!s)
             return NULL;
+        s++;
     }
     const char *colon = memchr(s, ':', (size_t)(end - s));
     *len = (size_t)((colon ? colon : end) - s);
