@@ -177,6 +177,7 @@ typedef struct cay_create {
                                      NULL: nobody looks */
     void              *making_arg;
     uint64_t           on_since_ms; /* set by the service: since when `on` is worked on, which may be before this sandbox was made from another's snapshot */
+    bool               net_usual; /* net is what everybody gets, not what this one asked for: a provider whose networks have no policy leaves "all" away */
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,

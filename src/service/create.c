@@ -5,6 +5,7 @@
 #include "diff.h"
 #include "manifest.h"
 #include "mounts.h"
+#include "net.h"
 #include "secret.h"
 #include "service.h"
 #include "snapshot.h"
@@ -382,6 +383,7 @@ static int create(cay_service *svc, const cay_call *call, const char *as, enum k
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     if (kind == OWN)
         c.tenant = NULL; /* not the snapshot's */
+    CAY_TRY(cay__net_engine(&c, c.provider && *c.provider ? c.provider : svc->provider, &mem, err));
     CAY_TRY(check(svc, &c, &p, err));
     bool built = !as && !warm && cay__warm_with_files(&c);
     if (built)

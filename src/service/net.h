@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "service.h"
+#include <base/arena.h>
 #include <cay/policy.h>
 #include <jansson.h>
 #include <policy/binding.h>
@@ -21,3 +22,6 @@ int cay__net_live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err
 int cay__operator_read(const cay_service *svc, cay__policy *out, cay_err *err);
 /* A line of egress's audit log, parsed; the answer points into both. */
 cay_net_record cay__net_record_of(const json_t *o, const char *line);
+
+/* net_engine.c: c->net as an engine has it, where the provider is one. */
+int cay__net_engine(cay_create *c, const char *provider, cay__arena *mem, cay_err *err);

@@ -151,6 +151,7 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
     CAY_TRY(e2b_policy(json_object_get(in, "network"), internet, &net, err));
     CAY_TRY(e2b_rules_read(r, json_object_get(in, "network"), internet, &rules, &nrules, err));
     c.net = net;
+    c.net_usual = true; /* its SDKs say that there is internet, whether or not anybody asked */
     c.tenant = r->who.tenant;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     int rc = e2b_rules_store(r, rules, nrules, NULL, &c.secrets, err);
