@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # test_workspace.sh BUILD ENGINE: workspaces as tar archives, out of containers and into them, also from and to another provider; many files of a manifest in
-# one go; containers that are ready before anybody asks; and an engine whose disk is full. Run by tests/docker/with.
+# one go; containers that are ready before anybody asks. Run by tests/docker/with.
 set -eu
 build=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
