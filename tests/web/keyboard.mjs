@@ -32,6 +32,12 @@ export async function keyboard(page, api, id) {
     await page.keyboard.press('Enter');
     await shows(page, 'it ran', page.locator('.side .console'));
     await until('it is chosen', () => page.url().includes(p));
+    await page.setViewportSize({ width: 360, height: 740 }); // where there is no room beside the list it is below, and one is taken there
+    await begin(page, `#/sandbox/${id}/processes`);
+    await tabTo(page, /sleep 600/);
+    await page.keyboard.press('Enter');
+    await until('its output is in sight', () => page.evaluate(() => { const r = document.querySelector('.side.out')?.getBoundingClientRect(); return !!r && r.top < innerHeight / 2; }));
+    await page.setViewportSize({ width: 1280, height: 800 });
     await begin(page, `#/sandbox/${id}/processes`);
     await tabTo(page, /sleep 600/);
     await tabTo(page, /^Signal/);

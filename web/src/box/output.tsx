@@ -29,6 +29,8 @@ export function Output({ b, p }: { b: Box; p: Process }) {
   }, [p.id]);
   const lines = out.lines, found = at && out.timed ? out.at(at) : -1, mark = found >= 0 ? lines[found]!.n : -1;
   useEffect(() => { stays.current = !at; }, [at]);
+  // Where it stands below the list, who chose a command is taken to it.
+  useEffect(() => { if (matchMedia('(max-width: 1180px)').matches) end.current?.closest('.side')?.scrollIntoView({ block: 'start' }); }, [p.id]);
   useEffect(() => {
     const el = end.current, l = mark >= 0 ? el?.querySelector<HTMLElement>('.at') : null;
     if (l && el && !stays.current) el.scrollTop = Math.max(0, l.offsetTop - el.clientHeight / 3);
