@@ -412,9 +412,12 @@ static void close_all(cay__builder *b)
     for (size_t i = 0; i < b->nstages && b->stages; i++) {
         json_decref(b->stages[i].config);
         for (size_t k = 0; k < b->stages[i].ntasks; k++) {
-            for (size_t m = 0; m < b->stages[i].tasks[k].nmounts; m++)
-                if (b->stages[i].tasks[k].mounts[m].copy)
-                    cay__pick_clear(&b->stages[i].tasks[k].mounts[m].copy->pick);
+            for (size_t m = 0; m < b->stages[i].tasks[k].nmounts; m++) {
+                cay__bmount *lent = &b->stages[i].tasks[k].mounts[m];
+                cay__close_fd(&lent->lock); /* of a step whose sandbox is kept */
+                if (lent->copy)
+                    cay__pick_clear(&lent->copy->pick);
+            }
             cay__pick_clear(&b->stages[i].tasks[k].pick);
             cay__close_fd(&b->stages[i].tasks[k].fetched);
         }

@@ -135,8 +135,10 @@ int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_wo
     if (!s->nmounts)
         return 0;
     t->mounts = cay__arena_take(&b->mem, s->nmounts * sizeof *t->mounts);
-    for (; t->nmounts < s->nmounts; t->nmounts++)
-        CAY_TRY(plan_one(b, st, t, &w, &s->mounts[t->nmounts], &t->mounts[t->nmounts], sum, err));
+    for (size_t i = 0; i < s->nmounts; i++) {
+        t->nmounts = i + 1; /* what one has is freed, however far it came */
+        CAY_TRY(plan_one(b, st, t, &w, &s->mounts[i], &t->mounts[i], sum, err));
+    }
     by_depth(t->mounts, t->nmounts);
     for (size_t i = 1; i < t->nmounts; i++)
         for (size_t k = 0; k < i; k++)

@@ -3,6 +3,7 @@
 #include "back.h"
 #include "registry.h"
 #include "service.h"
+#include "volume.h"
 #include <base/buf.h>
 #include <base/str.h>
 
@@ -53,6 +54,7 @@ int cay_tenant_remove(cay_service *svc, const char *name, cay_err *err)
     CAY__BACK(svc, tenant_remove, svc, name, err);
     CAY_TRY(cay__tenant_check(name, err));
     CAY_TRY(svc->store->tenant_drop(svc->db, name, err));
+    cay__volumes_tenant_gone(svc, name);
     cay__reg_logins_forget(svc, name);
     pthread_mutex_lock(&svc->lock); /* its keys went with it */
     cay__keyring_free(CAY_STEAL(svc->keys));

@@ -354,3 +354,31 @@ int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, 
     ask.op = CAY_VOLUME_SWEEP;
     return p->ops->volume(self, call, &ask, err);
 }
+
+typedef struct names {
+    char (*v)[CAY_VOLUME_NAME + 1];
+    size_t n;
+} names;
+
+static int on_name(const char *key, const char *value, void *arg)
+{
+    names *l = arg;
+    (void)value;
+    l->v = realloc(l->v, (l->n + 1) * sizeof *l->v);
+    if (!l->v)
+        abort();
+    cay__str_copy(l->v[l->n++], sizeof *l->v, key);
+    return 0;
+}
+
+void cay__volumes_tenant_gone(cay_service *svc, const char *tenant)
+{
+    char sum[CAY__SHA256_HEX], prefix[40];
+    names l = { 0 };
+    cay__sha256_hex(tenant, strlen(tenant), sum);
+    snprintf(prefix, sizeof prefix, CAY__VOLUME_BUILD "%.16s.", sum);
+    svc->store->note_list(svc->db, SPACE, prefix, on_name, &l, NULL);
+    for (size_t i = 0; i < l.n; i++)
+        cay_volume_remove(svc, NULL, l.v[i], NULL);
+    free(l.v);
+}

@@ -11,3 +11,5 @@ void cay__volumes_forget(cay_service *svc, const char *id);
  * and a dot, and nobody else may have them. */
 #define CAY__VOLUME_BUILD "build."
 int  cay__volumes_tenant(const cay_create *c, cay_err *err);
+/* Those of its builds go with it: a tenant of the same name is another one. */
+void cay__volumes_tenant_gone(cay_service *svc, const char *tenant);

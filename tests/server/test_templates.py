@@ -170,6 +170,14 @@ class Templates(unittest.TestCase):
                 self.assertEqual(self.ask('DELETE', '/templates/' + n, key=keys[who])[0], 204, n)
         self.assertEqual(self.ask('DELETE', '/templates/seen:1')[0], 204)
 
+    def built(self, build, key):
+        for i in range(600):
+            build = self.ask('GET', '/builds/' + build['id'], key=key)[1]
+            if build['state'] not in ('waiting', 'building'):
+                break
+            time.sleep(0.1)
+        return build['state']
+
     def test_a_cache_of_builds_is_its_tenants(self):
         keys = {None: self.s.key}
         for who in ('ann', 'bob'):
@@ -177,12 +185,7 @@ class Templates(unittest.TestCase):
             keys[who] = self.s.make_key('--tenant', who)
         text = b'FROM host\nRUN --mount=type=cache,target=/c echo of ann >>/c/f && cp /c/f /seen\n'
         status, build = self.ask('POST', '/builds?name=cached:1', text, keys['ann'], {'Content-Type': 'text/plain'})
-        for i in range(600):
-            status, build = self.ask('GET', '/builds/' + build['id'], key=keys['ann'])
-            if build['state'] not in ('waiting', 'building'):
-                break
-            time.sleep(0.1)
-        self.assertEqual(build['state'], 'ready', build)
+        self.assertEqual(self.built(build, keys['ann']), 'ready', build)
         name = 'build.%s.%s' % (digest(b'ann')[7:23], digest(b'/c')[7:31])
         self.assertEqual([v['name'] for v in self.ask('GET', '/volumes')[1]['items'] if v['name'].startswith('build.')], [name])
         make = lambda who: self.ask('POST', '/sandboxes', json.dumps({'volumes': [{'name': name, 'target': '/x'}]}).encode(), keys[who], {'Content-Type': 'application/json'})
@@ -192,7 +195,16 @@ class Templates(unittest.TestCase):
         status, box = make('ann')
         self.assertEqual(status, 201, box)
         self.ask('DELETE', '/sandboxes/' + box['id'], key=keys['ann'])
-        # Another's build of the same file has a cache of its own, and each forgets its own.
+        # One of a step that failed goes with its tenant, at the latest: another of that name begins with nothing.
+        self.s.cay('tenant', 'create', 'eve')
+        eve = self.s.make_key('--tenant', 'eve')
+        status, build = self.ask('POST', '/builds', b'FROM host\nRUN --mount=type=cache,target=/c false\n', eve, {'Content-Type': 'text/plain'})
+        self.assertEqual(self.built(build, eve), 'failed')
+        caches = lambda: [v['name'] for v in self.ask('GET', '/volumes')[1]['items'] if v['name'].startswith('build.%s.' % digest(b'eve')[7:23])]
+        self.assertEqual(len(caches()), 1)
+        self.s.cay('tenant', 'rm', 'eve')
+        self.assertEqual(caches(), [])
+        # Each forgets its own.
         self.assertEqual(self.ask('POST', '/builds/prune', b'', keys['bob'])[1]['removed'], 0)
         self.assertEqual(self.ask('POST', '/builds/prune', b'', keys['ann'])[0], 200)
         self.assertEqual([v for v in self.ask('GET', '/volumes')[1]['items'] if v['name'].startswith('build.')], [])
