@@ -74,7 +74,10 @@ typedef struct cay_key {
     int64_t     created_ms, expires_ms /* 0: never */, revoked_ms /* 0: it is good */; /* wall clock */
     const char *from;    /* only when reading; with session: the id of the key it stands for, "" when it came by a link; "" of others */
     int64_t     used_ms; /* only when reading: when it last opened something, to the minute; 0: never yet */
+    const char *text;    /* only when making: what it shall be, by cay_key_text(); NULL: something new. CAY_EEXIST, "key_revoked", when that was one */
 } cay_key;
+/* A key that nobody has yet, of which nothing is recorded. */
+CAY_API void cay_key_text(char text[CAY_KEY_LEN + 1]);
 
 /* Makes one and tells it: the only time. Keys of one sandbox die with it, those of a port or file after 7 days unless expires_ms says sooner. */
 CAY_API int cay_key_create(cay_service *svc, const cay_key *spec, char text[CAY_KEY_LEN + 1], cay_err *err);
@@ -108,10 +111,11 @@ typedef struct cay_answer {
     const char *type;    /* of the body */
     const void *body;
     size_t      len;     /* at most 1 MiB is kept */
+    bool        begun;   /* ending: it is still at work, and this is for who follows if it dies at it */
 } cay_answer;
 /* 0: it is the first time, and the caller's until cay_answer_end(). CAY_EEXIST, "idempotency_replay": fn got what was answered;
  * "idempotency_conflict": the same key came with another request. CAY_EBUSY, "idempotency_busy": somebody is at it. Whoever died at it is
- * followed by the next who asks. */
+ * followed by the next who asks, and fn gets what he left by `begun`, if anything. */
 CAY_API int cay_answer_begin(cay_service *svc, const cay_answer *ask, int (*fn)(const cay_answer *a, void *arg), void *arg, cay_err *err);
 /* Keeps it for a day; with status 0 nothing is kept, and the next one may try. */
 CAY_API int cay_answer_end(cay_service *svc, const cay_answer *a, cay_err *err);

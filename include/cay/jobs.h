@@ -46,8 +46,8 @@ CAY_API int cay_task_put(cay_service *svc, const cay_task *spec, unsigned how, c
  * when nothing is due; then err->retry_after_ms tells when something will be, or 0. Give the answer to cay_task_free(). */
 CAY_API int  cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err);
 /* The same in turn: of the tenant that has the fewest at work, and of those the one whose turn is longest ago; none of a tenant of which this
- * owner has CAY_TASK_TURN_MOST at work, of whatever kind. */
-enum { CAY_TASK_TURN_MOST = 2 };
+ * owner has CAY_TASK_TURN_MOST at work, of whatever kind. When he has CAY_TASK_TURN_COMMON of these kinds at work, what is left is for those who have none. */
+enum { CAY_TASK_TURN_MOST = 2, CAY_TASK_TURN_COMMON = 3 };
 CAY_API int  cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err);
 CAY_API void cay_task_free(cay_task *t);
 /* By who claimed it. CAY_ESTATE, "task_lost": it was canceled, or another has it. */

@@ -7,40 +7,105 @@
 #include <cay/jobs.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-/* One more than a tenant gets: however long its builds take, those of others go on. */
-enum { THREADS = CAY_TASK_TURN_MOST + 1, LOOK_MS = 500, STACK = 1 << 20 };
+/* Three for all, one more than a tenant gets: however long its builds take, those of others go on. While all three are at work there is one more for each tenant that has none
+ * (the queue sees to that: CAY_TASK_TURN_COMMON), so that several who act together do not keep another waiting either. */
+enum { COMMON = CAY_TASK_TURN_COMMON, MOST = 16, LOOK_MS = 500, STACK = 1 << 20, SMALL_STACK = 64 << 10 };
 
 /* What the queue has for builders: each does one that is due, 1, or finds none, 0. In each it is the turn of the tenant who waited longest. */
 static int (*const kinds[])(cay_service *svc, const cay_call *call, const char *owner, cay_err *err) = { cay_build_work, e2b_build_work };
 
+typedef struct builder {
+    cay__builders *all;
+    pthread_t      thread;
+    bool           there;
+    _Atomic bool   ended;    /* by itself: there was nothing more to do */
+    _Atomic int64_t since_ms; /* when it went to the queue, from which it comes back at once if that has nothing; 0: it waits */
+} builder;
+
 struct cay__builders {
     cay_service *svc;
-    pthread_t    thread[THREADS];
-    size_t       n;
+    builder      one[MOST];
+    pthread_t    watch;
+    bool         watching;
     int          stop; /* readable: end */
     int          bell; /* readable: there may be something to do */
     char         owner[32];
 };
 
+static bool worked(builder *me, size_t turn)
+{
+    const cay_call call = { .size = sizeof call, .cancel_fd = me->all->stop, .actor = "builder" };
+    bool did = false;
+    me->since_ms = cay__now_ms();
+    for (size_t i = 0; i < CAY_LEN(kinds) && !did; i++) /* after each another kind is asked first */
+        did = kinds[(turn + i) % CAY_LEN(kinds)](me->all->svc, &call, me->all->owner, NULL) > 0;
+    me->since_ms = 0;
+    return did;
+}
+
 static void *run(void *arg)
 {
-    cay__builders *b = arg;
+    builder *me = arg;
+    cay__builders *b = me->all;
+    bool common = me < b->one + COMMON;
     struct pollfd p[] = { { .fd = b->stop, .events = POLLIN }, { .fd = b->bell, .events = POLLIN } };
     eventfd_t rung;
-    for (size_t turn = 0;; turn++) { /* after each another kind is asked first */
-        const cay_call call = { .size = sizeof call, .cancel_fd = b->stop, .actor = "builder" };
-        bool worked = false;
-        for (size_t i = 0; i < CAY_LEN(kinds) && !worked; i++)
-            worked = kinds[(turn + i) % CAY_LEN(kinds)](b->svc, &call, b->owner, NULL) > 0;
-        if (poll(p, CAY_LEN(p), worked ? 0 : LOOK_MS) <= 0)
+    for (size_t turn = 0;; turn++) {
+        bool did = worked(me, turn);
+        if (!did && !common)
+            break;
+        if (poll(p, common ? 2 : 1, did ? 0 : LOOK_MS) <= 0)
             continue;
         if (p[0].revents)
-            return NULL;
+            break;
         (void)!eventfd_read(b->bell, &rung);
     }
+    me->ended = true;
+    return NULL;
+}
+
+static int begin(cay__builders *b, builder *one)
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    one->all = b;
+    one->ended = false;
+    int e = pthread_create(&one->thread, &attr, run, one);
+    one->there = e == 0;
+    pthread_attr_destroy(&attr);
+    return e;
+}
+
+static bool all_at_work(const cay__builders *b)
+{
+    for (size_t i = 0; i < COMMON; i++)
+        if (!b->one[i].since_ms || cay__now_ms() - b->one[i].since_ms < LOOK_MS)
+            return false;
+    return true;
+}
+
+static void *watch(void *arg)
+{
+    cay__builders *b = arg;
+    struct pollfd p = { .fd = b->stop, .events = POLLIN };
+    while (poll(&p, 1, LOOK_MS) <= 0) {
+        builder *room = NULL;
+        for (builder *one = b->one + COMMON; one < b->one + MOST; one++) {
+            if (one->there && one->ended) {
+                pthread_join(one->thread, NULL);
+                one->there = false;
+            }
+            room = one->there ? room : one;
+        }
+        if (room && all_at_work(b))
+            begin(b, room); /* one that finds nothing ends at once */
+    }
+    return NULL;
 }
 
 int cay__builders_start(cay_service *svc, cay__builders **out, cay_err *err)
@@ -52,11 +117,14 @@ int cay__builders_start(cay_service *svc, cay__builders **out, cay_err *err)
     b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
     e2b_build_sweep(svc);
     snprintf(b->owner, sizeof b->owner, "builder:%d", (int)getpid());
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK);
     int e = b->stop < 0 || b->bell < 0 ? errno : 0;
-    while (!e && b->n < THREADS && !(e = pthread_create(&b->thread[b->n], &attr, run, b)))
-        b->n++;
+    for (size_t i = 0; i < COMMON && !e; i++)
+        e = begin(b, &b->one[i]);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, SMALL_STACK);
+    if (!e)
+        e = pthread_create(&b->watch, &attr, watch, b);
+    b->watching = !e;
     pthread_attr_destroy(&attr);
     if (e) {
         cay__builders_stop(b);
@@ -69,7 +137,7 @@ int cay__builders_start(cay_service *svc, cay__builders **out, cay_err *err)
 
 void cay__builders_wake(cay__builders *b)
 {
-    (void)!eventfd_write(b->bell, THREADS);
+    (void)!eventfd_write(b->bell, COMMON);
 }
 
 void cay__builders_stop(cay__builders *b)
@@ -78,8 +146,11 @@ void cay__builders_stop(cay__builders *b)
         return;
     if (b->stop >= 0)
         (void)!eventfd_write(b->stop, 1);
-    while (b->n)
-        pthread_join(b->thread[--b->n], NULL);
+    if (b->watching)
+        pthread_join(b->watch, NULL);
+    for (size_t i = 0; i < MOST; i++)
+        if (b->one[i].there)
+            pthread_join(b->one[i].thread, NULL);
     cay__close_fd(&b->stop);
     cay__close_fd(&b->bell);
     free(b);

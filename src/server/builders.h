@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server/builders.h - threads that do builds of the queue, of every protocol in turns, one at a time each; two of them. A build that is under way when the server ends is left to the next. */
+/* server/builders.h - threads that do builds of the queue, of every protocol in turns, one at a time each. A build that is under way when the server ends is left to the next. */
 #pragma once
 #include <cay/service.h>
 

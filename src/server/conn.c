@@ -3,6 +3,7 @@
 #include "inside.h"
 #include <arpa/inet.h>
 #include <base/base.h>
+#include <base/mutant.h>
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -11,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { WORKING = EPOLLRDHUP | EPOLLONESHOT };
+enum { WORKING = EPOLLRDHUP | EPOLLONESHOT, LAST_MS = 100, NEW_MS = 2000 };
 
 static void go(cay__conn *c, const char *data, size_t n);
 static void on_conn(cay__watch *w, uint32_t events);
@@ -61,7 +62,7 @@ void cay__conn_accept(cay__lane *l, cay__listener *via, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     name_peer(c);
-    set_until(c, c->lane->server->conf.head_ms);
+    set_until(c, CAY__MUTANT("head-time") ? CAY__IDLE_MS : c->lane->server->conf.head_ms);
     c->next = l->conns;
     c->prev = &l->conns;
     if (c->next)
@@ -130,7 +131,9 @@ void cay__conn_sweep(cay__conn *c, int64_t now)
         cay__stream_sweep(c, now);
         return;
     }
-    if (now >= c->until || (c->lane->draining && idle && now >= c->until - CAY__IDLE_MS + 100))
+    /* Who came just now is about to ask, and would be refused without an answer. */
+    int64_t over = c->served ? c->until - CAY__IDLE_MS + LAST_MS : c->until - c->lane->server->conf.head_ms + NEW_MS;
+    if (now >= c->until || (c->lane->draining && idle && now >= over))
         cay__conn_close(c);
 }
 
@@ -140,6 +143,7 @@ void cay__conn_sweep(cay__conn *c, int64_t now)
 static void end_request(cay__conn *c)
 {
     cay__req *r = CAY_STEAL(c->req);
+    c->served = true;
     cay__log_request(r);
     if (r == c->lane->spare)
         cay__req_reset(r);
@@ -211,6 +215,7 @@ void cay__conn_worked(cay__conn *c)
         cay__lane_post(c);
         return;
     }
+    c->served = true;
     cay__log_request(c->req);
     cay__req_free(c->req);
     c->req = NULL;
@@ -388,7 +393,7 @@ static void go(cay__conn *c, const char *data, size_t n)
         cay__conn_answered(c);
     } else {
         if (c->in.len && !c->heading) /* counted from its first byte, however many follow one by one */
-            set_until(c, c->lane->server->conf.head_ms);
+            set_until(c, CAY__MUTANT("head-time") ? CAY__IDLE_MS : c->lane->server->conf.head_ms);
         c->heading = c->in.len > 0;
         cay__conn_want(c, EPOLLIN);
     }

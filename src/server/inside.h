@@ -73,6 +73,7 @@ typedef struct cay__conn {
     _Atomic int         state;
     struct ssl_st      *tls;
     bool                keep;     /* after this answer another request may come */
+    bool                served;   /* it had an answer */
     bool                cut;      /* nothing can be sent any more */
     bool                heading;  /* a part of a head is there */
     bool                eof;      /* the peer sends no more */
@@ -210,11 +211,18 @@ void cay__stream_free(cay__conn *c);
 /* harden.c: before any thread. */
 int  cay__harden(cay_err *err);
 
+/* anew.c: with the sockets of the program before. */
+void cay__anew_begin(void);
+int  cay__anew_socket(size_t i); /* that of the i-th --listen, or -1 */
+int  cay__anew(const cay__server *s, char **argv); /* returns when it fails */
 /* once.c */
 int  cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err); /* CAY_EEXIST: answered before */
 void cay__once_answer(cay__req *r, int status, const char *type, const void *data, size_t len);
 bool cay__once_replay(cay__req *r);
 void cay__once_end(cay__req *r);
+/* once_seal.c: of a route with CAY__ROUTE_SECRET, under the key that was shown. */
+int  cay__once_seal(cay__req *r, const struct cay_answer *a, const void *data, size_t len, void **out, size_t *n, cay_err *err); /* in the arena */
+bool cay__once_open(cay__req *r, struct cay_answer *a); /* in place; false: another key has closed it */
 /* tell.c */
 void cay__tell(cay__req *r);
 /* log.c */

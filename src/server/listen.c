@@ -12,11 +12,23 @@
 
 enum { BACKLOG = 4096 };
 
-static int open_unix(const char *path, cay__listener *l, cay_err *err)
+static void name_unix(const char *path, int fd, cay__listener *l)
+{
+    l->local = l->plain = true;
+    l->fd = fd;
+    snprintf(l->name, sizeof l->name, "unix:%s", path);
+}
+
+static int open_unix(const cay__server *s, const char *path, cay__listener *l, cay_err *err)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     struct stat st;
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int old_fd = cay__anew_socket(s->nlisteners);
+    if (old_fd >= 0) {
+        name_unix(path, old_fd, l);
+        return 0;
+    }
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "a socket");
     if (!*path || !cay__str_copy(a.sun_path, sizeof a.sun_path, path))
@@ -33,9 +45,7 @@ static int open_unix(const char *path, cay__listener *l, cay_err *err)
     umask(old);
     if (rc < 0 || listen(fd, BACKLOG) < 0)
         return cay_fail_sys(err, CAY_ESYS, "--listen unix:%s", path);
-    l->local = l->plain = true;
-    l->fd = CAY_STEAL_FD(fd);
-    snprintf(l->name, sizeof l->name, "unix:%s", path);
+    name_unix(path, CAY_STEAL_FD(fd), l);
     return 0;
 }
 
@@ -101,6 +111,12 @@ static int take_apart(const char *addr, char *host, size_t cap, char *port, size
 
 static int open_tcp(cay__server *s, const char *addr, cay__listener *l, cay_err *err)
 {
+    int old_fd = cay__anew_socket(s->nlisteners);
+    if (old_fd >= 0) {
+        CAY_TRY(name_tcp(s, old_fd, l, err));
+        l->fd = old_fd;
+        return 0;
+    }
     char host[256], port[8];
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *list = NULL;
     int on = 1;
@@ -126,7 +142,7 @@ int cay__listen(cay__server *s, const char *addr, const cay__dialect *root, cons
         return cay_fail(err, CAY_ETOOBIG, "--listen %s: at most %zu addresses", addr, CAY_LEN(s->listeners));
     cay__listener *l = &s->listeners[s->nlisteners];
     *l = (cay__listener){ .fd = -1, .root = root, .as = as };
-    CAY_TRY(cay__str_starts(addr, "unix:") ? open_unix(addr + 5, l, err) : cay__str_starts(addr, "fd:") ? take_fd(s, addr + 3, l, err) : open_tcp(s, addr, l, err));
+    CAY_TRY(cay__str_starts(addr, "unix:") ? open_unix(s, addr + 5, l, err) : cay__str_starts(addr, "fd:") ? take_fd(s, addr + 3, l, err) : open_tcp(s, addr, l, err));
     s->nlisteners++;
     if (as && !l->local)
         return cay_fail_why(err, CAY_EPERM, "as_refused", "--as %s on %s: everybody could come; it works on loopback and unix sockets alone", as, addr);

@@ -4,6 +4,7 @@
 #include "metrics.h"
 #include "trace.h"
 #include <base/base.h>
+#include <base/mutant.h>
 #include <base/fd.h>
 #include <inttypes.h>
 
@@ -23,7 +24,7 @@ void cay__log_request(cay__req *r)
     cay__buf_json(&b, r->head.path, strlen(r->head.path));
     cay__buf_fmt(&b, ",\"status\":%d,\"bytes\":%" PRIu64 ",\"us\":%" PRId64, r->reply->status, r->reply->bytes, cay__now_us() - r->reply->began_us);
     if (*r->who.key)
-        cay__buf_fmt(&b, ",\"key\":\"%s\"", r->who.key);
+        cay__buf_fmt(&b, ",\"key\":\"%s\"", CAY__MUTANT("log-key") && r->shown ? r->shown : r->who.key);
     if (*r->reply->span.text)
         cay__buf_fmt(&b, ",\"trace\":\"%s\"", r->reply->span.self.trace);
     cay__buf_str(&b, "}\n");

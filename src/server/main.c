@@ -249,10 +249,12 @@ static void drain(cay__server *s)
         pthread_join(s->lanes[i].thread, NULL);
 }
 
-static void stop(cay__server *s)
+/* anew: what is listened on stays for the next program. */
+static void stop(cay__server *s, bool anew)
 {
     drain(s);
-    cay__listen_close(s);
+    if (!anew)
+        cay__listen_close(s);
     if (s->pool)
         cay__pool_free(s->pool);
     while (s->nparts-- > 0)
@@ -334,8 +336,10 @@ int main(int argc, char **argv)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     allow_many_files();
+    cay__anew_begin();
     json_object_seed(0);
     if (take_words(argc, argv, &w, &s.conf, &err) < 0 || cay__harden(&err) < 0 || start(&s, &w, &err) < 0) {
         fprintf(stderr, "cay: %s\n", err.msg);
@@ -349,7 +353,8 @@ int main(int argc, char **argv)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a second one ends it at once */
     signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL);
-    leave_address(&s, false);
-    stop(&s);
-    return 0;
+    bool anew = sig == SIGUSR2;
+    leave_address(&s, anew);
+    stop(&s, anew);
+    return anew ? cay__anew(&s, argv) : 0;
 }

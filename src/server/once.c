@@ -2,6 +2,7 @@
 /* Idempotency-Key: the same answer again for the same request, whoever died in between. */
 #include "inside.h"
 #include <base/base.h>
+#include <base/mutant.h>
 #include <cay/access.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -49,6 +50,8 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
     const char *key = cay__req_once(r);
     if (!key || r->reply->once)
         return 0;
+    if ((r->route->flags & CAY__ROUTE_SECRET) && !r->shown)
+        return cay_fail_why(err, CAY_EINVAL, "idempotency_key", "the answer has a secret, so an Idempotency-Key works for who shows a key alone");
     cay_answer *a = cay__arena_take(&r->arena, sizeof *a);
     char *hash = cay__arena_take(&r->arena, 65), *route = cay__arena_take(&r->arena, strlen(r->head.method) + strlen(r->head.path) + 2);
     cay_answer_hash(body, len, hash);
@@ -59,6 +62,13 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
     r->reply->replay = rc == CAY_EEXIST && a->status;
     if (rc < 0 && !r->reply->replay)
         r->reply->once = NULL; /* another's: not ours to end */
+    if (a->len && (r->route->flags & CAY__ROUTE_SECRET) && !CAY__MUTANT("answer-seal") && !cay__once_open(r, a)) {
+        if (rc == 0)
+            cay__once_end(r);
+        r->reply->once = NULL;
+        r->reply->replay = false;
+        return cay_fail_why(err, CAY_EEXIST, "idempotency_conflict", "that Idempotency-Key came before by another key than this; choose a new one");
+    }
     return rc;
 }
 
@@ -86,7 +96,15 @@ void cay__once_answer(cay__req *r, int status, const char *type, const void *dat
     if (!a || r->reply->replay)
         return;
     r->reply->once = NULL;
-    if (status >= 200 && status < 300) {
+    a->status = 0;
+    a->begun = false;
+    void *sealed = NULL;
+    bool good = status >= 200 && status < 300;
+    if (good && (r->route->flags & CAY__ROUTE_SECRET) && !CAY__MUTANT("answer-seal")) {
+        good = cay__once_seal(r, a, data, len, &sealed, &len, NULL) == 0;
+        data = sealed;
+    }
+    if (good) {
         a->status = status;
         a->type = type ? type : "";
         a->body = data;

@@ -29,6 +29,7 @@ enum {
     CAY__ROUTE_CREATE = 1u << 2, /* Idempotency-Key: the same answer again for the same key and body */
     CAY__ROUTE_LOOP = 1u << 3,   /* answers on the loop: it never blocks and reads no body */
     CAY__ROUTE_ASKS = 1u << 5,   /* changes nothing, whatever its method: no line of the audit log */
+    CAY__ROUTE_SECRET = 1u << 6, /* with CREATE: the answer has a secret, and is kept such that only who asked can have it again */
     CAY__ROUTE_RAW = 1u << 4,    /* reads a large body in pieces: of others a short one is gathered before a worker has to wait for it */
 };
 
@@ -123,6 +124,7 @@ struct cay__req {
     cay__head           head;
     const char         *param[4]; /* what the {…} of the route matched, in order, decoded; ids are checked for their form by cay__req_sandbox() */
     cay__actor          who;
+    const char         *shown;    /* the secret that says so; NULL: none was needed */
     cay_call            call;     /* its deadline; canceled when the peer hangs up; its trace and actor */
     cay__arena          arena;    /* lives as long as the request */
     char                id[CAY_ID_LEN + 1]; /* of this request: in the answer (X-Request-Id), in errors, in the log */
@@ -160,6 +162,9 @@ const char *cay__req_once_of(cay__req *r); /* with the tenant before it */
 /* Of a route with CAY__ROUTE_RAW that makes something: its body is in this file, and nothing was done yet. What is not 0 is handed on: a request that was answered
  * before, or is under way. Others have that done by cay__req_json(). */
 int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err);
+/* Of a route with CAY__ROUTE_SECRET: a secret that is about to be made, text of that length, is kept for who follows if this server dies at it; if one died at it,
+ * it becomes what that had chosen. */
+int cay__once_choose(cay__req *r, char *text, size_t len, cay_err *err);
 /* What the request is about, for the audit log; without it what the first {…} of the route matched. */
 void cay__req_about(cay__req *r, const char *object);
 

@@ -61,6 +61,7 @@ int cay_answer_end(cay_service *svc, const cay_answer *given, cay_err *err)
     CAY_TRY(check(&a, err));
     if (a.len > BODY_MAX)
         a.status = 0;
+    a.begun = a.begun && a.status;
     int rc = svc->store->answer_end(svc->db, &a, svc->owner, cay__wall_ms() + DAY_MS, err);
     CAY_FAULT("answer.kept");
     return rc;

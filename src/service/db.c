@@ -161,7 +161,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_ANSWER_PUT] = "INSERT INTO answers(tenant,route,key,request,owner,status,type,body,expires_ms) VALUES(?1,?2,?3,?4,?5,0,'',x'',?6)",
     [CAY__Q_ANSWER_GET] = "SELECT request,owner,status,type,body,expires_ms FROM answers WHERE tenant=?1 AND route=?2 AND key=?3",
     [CAY__Q_ANSWER_TAKE] = "UPDATE answers SET request=?4, owner=?5, status=0, type='', body=x'', expires_ms=?6 WHERE tenant=?1 AND route=?2 AND key=?3",
-    [CAY__Q_ANSWER_END] = "UPDATE answers SET owner='', status=?5, type=?6, body=?7, expires_ms=?8 WHERE tenant=?1 AND route=?2 AND key=?3 AND owner=?4",
+    [CAY__Q_ANSWER_END] = "UPDATE answers SET owner=?9, status=?5, type=?6, body=?7, expires_ms=?8 WHERE tenant=?1 AND route=?2 AND key=?3 AND owner=?4",
     [CAY__Q_ANSWER_DROP] = "DELETE FROM answers WHERE tenant=?1 AND route=?2 AND key=?3 AND owner=?4",
     [CAY__Q_ANSWER_SWEEP] = "DELETE FROM answers WHERE expires_ms<?1",
     [CAY__Q_TASK_PUT] = "INSERT INTO tasks(id,kind,subject,tenant,key,detail,state,due_ms,attempts,most,backoff_ms,fence,owner,lease_ms,error,created_ms,changed_ms)"
@@ -169,7 +169,8 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_TASK_SAME] = "SELECT id FROM tasks WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
     [CAY__Q_TASK_REPLACE] = "UPDATE tasks SET state='canceled', fence=fence+1, changed_ms=?3 WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
     [CAY__Q_TASK_DUE] = TASKS_DUE "ORDER BY at LIMIT 1",
-    [CAY__Q_TASK_TURN] = TASKS_DUE "d WHERE (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND r.owner=?3)<?4 ORDER BY (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND " TASK_KINDS "),"
+    [CAY__Q_TASK_TURN] = TASKS_DUE "d WHERE (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND r.owner=?3)<"
+                         "CASE WHEN (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.owner=?3)<?5 THEN ?4 ELSE 1 END ORDER BY (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND " TASK_KINDS "),"
                          "(SELECT coalesce(max(e.changed_ms),0) FROM tasks e WHERE e.tenant=d.tenant AND e.attempts>0 AND e.state<>'waiting' AND " TASK_KINDS "),at LIMIT 1",
     [CAY__Q_TASK_WAITING] = "SELECT count(*) FROM tasks WHERE state='waiting' AND kind=?1 AND tenant=?2",
     [CAY__Q_TASK_NEXT] = "SELECT min(at) FROM (SELECT min(due_ms) AS at FROM tasks WHERE state='waiting' AND " TASK_KINDS

@@ -307,6 +307,38 @@ static void make_text(char *text, const char *prefix)
     explicit_bzero(raw, sizeof raw);
 }
 
+void cay_key_text(char text[CAY_KEY_LEN + 1])
+{
+    make_text(text, PREFIX);
+}
+
+static int is_same(const cay_key_row *row, void *arg)
+{
+    return same(row->hash, arg, CAY__SHA256_HEX - 1) ? row->key.revoked_ms ? 2 : 1 : 0;
+}
+
+/* Of a text that was chosen before: who comes again finds it. */
+static int record_given(cay_service *svc, cay_key *k, char *text, cay_err *err)
+{
+    char hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
+    if (strnlen(k->text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(k->text, PREFIX) || !is_hex(k->text + strlen(PREFIX), CAY_KEY_LEN - strlen(PREFIX)))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec", "the text of a key is made by cay_key_text()");
+    memcpy(id, k->text + strlen(PREFIX), CAY_KEY_ID_LEN);
+    cay__sha256_hex(k->text, CAY_KEY_LEN, hash);
+    k->id = id;
+    cay_err why = CAY_ERR_INIT;
+    int rc = svc->store->key_put(svc->db, &(cay_key_row){ *k, hash }, &why);
+    int found = rc == CAY_EEXIST ? svc->store->key_get(svc->db, id, is_same, hash, NULL) : 0;
+    if (rc < 0 && found != 1) {
+        if (err)
+            *err = why;
+        return found == 2 ? cay_fail_why(err, CAY_EEXIST, "key_revoked", "key %s was made before, and revoked", id) : rc;
+    }
+    remember(svc, id, NULL);
+    cay__str_copy(text, CAY_KEY_LEN + 1, k->text);
+    return 0;
+}
+
 static int record(cay_service *svc, cay_key *k, const char *prefix, char *text, cay_err *err)
 {
     char made[CAY_SESSION_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
@@ -346,7 +378,7 @@ int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN
         k.expires_ms = now + LOGIN_MS;
     if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
         k.expires_ms = now + WEEK_MS;
-    return record(svc, &k, PREFIX, text, err);
+    return k.text ? record_given(svc, &k, text, err) : record(svc, &k, PREFIX, text, err);
 }
 
 int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESSION_LEN + 1], cay_err *err)

@@ -98,6 +98,8 @@ int cay__s_answer_begin(void *self, const cay_answer *ask, const char *owner, co
 {
     __attribute__((cleanup(beginning_clear))) beginning b = { .ask = ask, .owner = owner, .dead = dead };
     CAY_TRY(cay__db_write(self, 0, do_begin, &b, err));
+    if (b.mine && b.f.there && *b.f.owner && b.f.a.status && !strcmp(b.f.request, ask->request))
+        fn(&b.f.a, "", arg); /* what the dead one left */
     if (b.mine)
         return 0;
     if (strcmp(b.f.request, ask->request) != 0)
@@ -127,6 +129,7 @@ static int do_end(cay__db *db, void *arg, cay_err *err)
         cay__db_text(st, 6, e->a->type);
         sqlite3_bind_blob64(st, 7, e->a->len ? e->a->body : "", e->a->len, SQLITE_STATIC);
         sqlite3_bind_int64(st, 8, e->expires_ms);
+        cay__db_text(st, 9, e->a->begun ? e->owner : "");
     }
     return cay__db_step(db, st, "keep the answer", err);
 }

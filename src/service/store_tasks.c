@@ -162,6 +162,7 @@ static int find_due(cay__db *db, claim *c, cay_err *err)
     if (c->which == CAY__Q_TASK_TURN) {
         cay__db_text(st, 3, c->owner);
         sqlite3_bind_int64(st, 4, CAY_TASK_TURN_MOST);
+        sqlite3_bind_int64(st, 5, CAY_TASK_TURN_COMMON);
     }
     int rc = cay__db_step(db, st, "look for jobs", err);
     if (rc == 1)

@@ -223,6 +223,29 @@ class Once(Base):
         self.fails('POST', API + '/sandboxes', 404, 'snapshot_not_found', {'from': 'nothing'}, headers={'Idempotency-Key': 'order-2'})
         self.fails('POST', API + '/sandboxes', 404, 'snapshot_not_found', {'from': 'nothing'}, headers={'Idempotency-Key': 'order-2'})
 
+    def test_a_key_is_told_again_to_who_asked(self):
+        h = {'Idempotency-Key': 'key-1'}
+        a, head = self.ask('POST', API + '/keys', {'name': 'again'}, headers=h, want=201)
+        self.assertIsNone(head.get('Idempotent-Replayed'))
+        b, head = self.ask('POST', API + '/keys', {'name': 'again'}, headers=h, want=201)
+        self.assertEqual((b, head['Idempotent-Replayed']), (a, 'true'))
+        self.assertEqual([k['id'] for k in self.ask('GET', API + '/keys', want=200)[0]['items'] if k['name'] == 'again'], [a['id']])
+        self.ask('GET', API + '/sandboxes', key=a['key'], want=200)
+        self.fails('POST', API + '/keys', 409, 'idempotency_conflict', {'name': 'other'}, headers=h)
+        # Another key of the same tenant is told nothing of it, and nothing is made.
+        other = S.make_key('--scope', 'admin')
+        self.fails('POST', API + '/keys', 409, 'idempotency_conflict', {'name': 'again'}, headers=h, key=other)
+        # By the store alone nobody has it.
+        db = sqlite3.connect('file:%s?mode=ro' % os.path.join(S.home, 'store.db'), uri=True)
+        rows = db.execute("SELECT body FROM answers WHERE key='key-1'").fetchall()
+        db.close()
+        self.assertEqual(len(rows), 1)
+        self.assertNotIn(a['key'][12:].encode(), rows[0][0])
+        self.assertNotIn(a['id'].encode(), rows[0][0])
+        # what failed is not kept
+        self.fails('POST', API + '/keys', 404, 'tenant_not_found', {'tenant': 'nobody'}, headers={'Idempotency-Key': 'key-2'})
+        self.ask('POST', API + '/keys', {'name': 'then'}, headers={'Idempotency-Key': 'key-2'}, want=201)
+
     def test_at_once(self):
         h = {'Idempotency-Key': 'order-3', 'Content-Type': 'application/json'}
         got = []
@@ -291,6 +314,7 @@ class Zaudit(Base):
         self.ask('GET', API + '/audit/proof?head=%d:%s' % (proof['last'], proof['head']), want=200)
         self.fails('GET', API + '/audit/proof?head=1', 400, 'audit_head')
         self.assertIn('follow each other', S.cay('audit', 'verify'))
+        self.assertIn('127.0.0.1:%d answers' % S.port, S.cay('doctor', '--server'))  # wherever it listens
         with open(os.path.join(S.home, 'audit', '00000001.jsonl')) as f:
             text = f.read()
         self.assertNotIn(S.key[12:], text)

@@ -72,7 +72,8 @@ class Api(unittest.TestCase):
         return status, head, data
 
     def jsn(self, method, path, obj=None, **more):
-        status, head, data = self.ask(method, path, json.dumps(obj) if obj is not None else None, {'Content-Type': 'application/json'} if obj is not None else {}, **more)
+        h = dict(more.pop('headers', {}), **({'Content-Type': 'application/json'} if obj is not None else {}))
+        status, head, data = self.ask(method, path, json.dumps(obj) if obj is not None else None, h, **more)
         return status, head, json.loads(data) if data else None
 
     def call(self, method, path, obj=None, want=200, **more):
@@ -151,6 +152,10 @@ class Api(unittest.TestCase):
         self.assertEqual(self.call('DELETE', b + '/ports/9000/expose', want=404)['reason'], 'port_not_exposed')
         self.call('POST', b + '/ports/9000/expose', {'ttl_ms': 8 * 86400000}, want=400)
         self.call('POST', b + '/ports/9000/expose', {'what': 1}, want=400)
+        h = {'Idempotency-Key': 'port'}
+        one = self.call('POST', b + '/ports/9001/expose', {}, headers=h, want=201)
+        self.assertEqual(self.call('POST', b + '/ports/9001/expose', {}, headers=h, want=201), one)
+        self.call('POST', b + '/ports/9001/expose', {'ttl_ms': 60000}, headers=h, want=409)
 
     # -------------------------------------------------------------- snapshots
     def test_snapshots(self):

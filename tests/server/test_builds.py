@@ -270,9 +270,9 @@ class Builds(unittest.TestCase):
         self.assertEqual((end['state'], [d['cached'] for k, d, _ in seen if k == 'step']), ('ready', [False]), end)
 
     def test_y_one_tenant_does_not_keep_the_others_waiting(self):
-        for name in ('crowded', 'modest'):
+        for name in ('crowded', 'friend', 'modest'):
             self.s.cay('tenant', 'create', name)
-        many, one = (self.s.make_key('--tenant', t) for t in ('crowded', 'modest'))
+        many, friend, one = (self.s.make_key('--tenant', t) for t in ('crowded', 'friend', 'modest'))
 
         def send(key, text):
             return self.s.ask('POST', API + '/builds', text, {'Content-Type': 'text/plain'}, key=key)
@@ -305,6 +305,19 @@ class Builds(unittest.TestCase):
             time.sleep(0.1)
         self.assertEqual(b['state'], 'ready', b)
         self.assertEqual(len(building()), 2)
+        # Nor do two that act together, who have all three between them.
+        sent.append(json.loads(send(friend, b'FROM host\nRUN sleep 300\n')[2])['id'])
+        for _ in range(600):
+            if len(building()) == 3:
+                break
+            time.sleep(0.1)
+        mine = json.loads(send(one, b'FROM host\nRUN echo mine too\n')[2])['id']
+        for _ in range(900):
+            b = self.s.json('GET', API + '/builds/' + mine)[2]
+            if b['state'] in ('ready', 'failed'):
+                break
+            time.sleep(0.1)
+        self.assertEqual((b['state'], len(building())), ('ready', 3), b)
         for i in sent:
             self.s.ask('POST', API + '/builds/%s/cancel' % i)
 

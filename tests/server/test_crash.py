@@ -45,7 +45,7 @@ class Client:
 
     def __init__(self, s, n):
         self.s, self.n, self.count, self.lives = s, n, 0, 0
-        self.boxes, self.snaps, self.jobs = {}, {}, {}
+        self.boxes, self.snaps, self.jobs, self.keys = {}, {}, {}, {}
         self.error = None
 
     def ask(self, method, path, body=None, once=None, fine=(), raw=False):
@@ -90,6 +90,8 @@ class Client:
         self.boxes[box]['files']['kept'] = hashlib.sha256(text).hexdigest()
         snap = self.name('snap')
         self.snaps[json.loads(self.ask('POST', '/sandboxes/%s/snapshots' % box, {'label': snap}, once=snap)[1])['id']] = snap
+        key = self.name('key')
+        self.keys[key] = json.loads(self.ask('POST', '/keys', {'name': key}, once=key)[1])['key']
         job = self.name('job')
         self.jobs[json.loads(self.ask('POST', '/jobs', {'kind': 'kill', 'sandbox': box, 'in_ms': 3600000}, once=job)[1])['id']] = box
         self.ask('POST', '/sandboxes/%s/pause' % box, {}, fine=(409,))
@@ -132,6 +134,9 @@ def check(s, clients):
     jobs = {k for c in clients for k in c.jobs}
     got = {x['id'] for x in json.loads(me.ask('GET', '/jobs?state=waiting&kind=kill&limit=1000')[1])['items']}
     assert jobs <= got, 'jobs that were lost: %s' % (jobs - got)
+    keys = {v[4:12]: k for c in clients for k, v in c.keys.items()}
+    got = {x['id']: x['name'] for x in json.loads(me.ask('GET', '/keys')[1])['items'] if x['name'].startswith('key-')}
+    assert keys.items() <= got.items() and len(set(got.values())) == len(got), 'keys: %s there, %s acknowledged' % (got, keys)
     proof = json.loads(me.ask('GET', '/audit/proof')[1])
     assert proof['sound'], proof
 

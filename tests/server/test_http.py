@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -210,6 +211,58 @@ class Life(unittest.TestCase):
                     s.start()
                     self.assertIn(b' 200 ', c.recv(1000))
                     c.close()
+
+    def test_one_that_begins_anew_refuses_nobody(self):
+        with Server(BUILD) as s:
+            box = s.json('POST', '/api/v1/sandboxes', {})[2]['id']
+            over, bad, count = threading.Event(), [], [0, 0]
+
+            def ask(i):
+                while not over.is_set():
+                    try:
+                        if i:
+                            c = socket.create_connection(('127.0.0.1', s.port), 60)
+                        else:
+                            c = socket.socket(socket.AF_UNIX)
+                            c.settimeout(60)
+                            c.connect(s.unix)
+                        with c:
+                            c.sendall(LAST)
+                            got = b''
+                            while piece := c.recv(1000):
+                                got += piece
+                        if b' 200 ' not in got:
+                            bad.append(got)
+                        count[i] += 1
+                    except OSError as e:
+                        bad.append(e)
+
+            threads = [threading.Thread(target=ask, args=(i,)) for i in (0, 1)]
+            for t in threads:
+                t.start()
+            pid = s.proc.pid
+            for _ in range(3):
+                # What is being answered is answered first.
+                c = s.connection()
+                c.request('POST', '/api/v1/sandboxes/%s/run' % box, json.dumps({'shell': 'sleep 0.4; echo done'}),
+                          {'Authorization': 'Bearer ' + s.key, 'Content-Type': 'application/json'})
+                time.sleep(0.1)
+                before = list(count)
+                s.proc.send_signal(signal.SIGUSR2)
+                self.assertEqual(json.loads(c.getresponse().read())['stdout'], 'done\n')
+                c.close()
+                said = [s.proc.stdout.readline() for _ in range(2)]  # the next one tells where it is: at the same places
+                self.assertEqual(said, ['listening on %s\n' % s.url, 'listening on unix:%s\n' % s.unix])
+                end = time.monotonic() + 60
+                while not all(n > b for n, b in zip(count, before)) and time.monotonic() < end:
+                    time.sleep(0.02)
+            over.set()
+            for t in threads:
+                t.join(60)
+            self.assertEqual((bad[:3], s.proc.poll(), s.proc.pid), ([], None, pid))
+            self.assertEqual(s.json('GET', '/api/v1/sandboxes/' + box)[2]['state'], 'running')
+            self.assertEqual(s.stop(), 0)
+            self.assertFalse(os.path.exists(s.unix))
 
     def test_the_log_tells_every_request(self):
         with tempfile.TemporaryDirectory() as d:

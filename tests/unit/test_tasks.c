@@ -171,6 +171,35 @@ static void one_tenant_has_not_all_the_builders(void **s)
     cay_service_close(svc);
 }
 
+/* Two who act together have what is for all; who has none is taken all the same, and they get no more. */
+static void who_has_none_at_work_is_taken_beyond_the_common_ones(void **s)
+{
+    (void)s;
+    cay_service *svc = open_svc();
+    cay_err err = CAY_ERR_INIT;
+    static const char *const builds[] = { "build", NULL };
+    static const char *const order[] = { "a", "b", "a", "c", "d" };
+    cay_task *held[CAY_LEN(order) + 1] = { 0 };
+    for (int i = 0; i < 4; i++)
+        put_for(svc, "a", 0, 0), put_for(svc, "b", 0, 0);
+    for (size_t i = 0; i < CAY_LEN(order); i++) {
+        if (i == CAY_TASK_TURN_COMMON) {
+            assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[i], &err), CAY_ENOENT); /* b has one, and would be the second */
+            put_for(svc, "c", 0, 0), put_for(svc, "d", 0, 0);
+        }
+        assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[i], &err), 0);
+        if (i < CAY_TASK_TURN_COMMON)
+            assert_true(*held[i]->tenant == 'a' || *held[i]->tenant == 'b');
+        else
+            assert_true(*held[i]->tenant == 'c' || *held[i]->tenant == 'd');
+    }
+    assert_string_not_equal(held[3]->tenant, held[4]->tenant);
+    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[5], &err), CAY_ENOENT);
+    for (size_t i = 0; i < CAY_LEN(held); i++)
+        cay_task_free(held[i]);
+    cay_service_close(svc);
+}
+
 static void a_key_is_there_once(void **s)
 {
     (void)s;
@@ -441,14 +470,22 @@ static void who_died_at_an_answer_is_followed(void **s)
     pid_t pid = fork();
     if (pid == 0) {
         cay_service *mine = NULL;
-        _exit(cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) < 0 || cay_answer_begin(mine, &a, take_body, got, NULL) < 0);
+        bool bad = cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) < 0 || cay_answer_begin(mine, &a, take_body, got, NULL) < 0;
+        a.status = 201, a.type = "", a.body = "chosen", a.len = 6, a.begun = true;
+        _exit(bad || cay_answer_end(mine, &a, NULL) < 0 || cay_answer_begin(mine, &a, take_body, got, NULL) != CAY_EBUSY || *got);
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     cay_service *svc = open_svc();
     assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    assert_string_equal(got, "201  chosen"); /* what the dead one had in mind */
     assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EBUSY);
+    a.status = 0;
+    assert_int_equal(cay_answer_end(svc, &a, &err), 0);
+    *got = 0;
+    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    assert_string_equal(got, ""); /* it failed: nothing is left of it */
     cay_service_close(svc);
 }
 
@@ -460,6 +497,7 @@ int main(void)
         T(no_more_wait_than_may),
         T(tenants_take_turns),
         T(one_tenant_has_not_all_the_builders),
+        T(who_has_none_at_work_is_taken_beyond_the_common_ones),
         T(a_key_is_there_once),
         T(a_failure_comes_again_and_dies_at_last),
         T(a_lease_that_ran_out_is_anothers),

@@ -176,8 +176,8 @@ typedef struct cay_store_ops {
     /* The sandbox that was made with that word; CAY_ENOENT. */
     int  (*once_find)(void *self, const char *tenant, const char *once, char id[CAY_ID_LEN + 1], cay_err *err);
 
-    /* Answers. owner: who is at it. 0: the row is the caller's, new or taken over from the owner `dead`. CAY_EEXIST and CAY_EBUSY as cay_answer_begin()
-     * says; with both fn gets the row, and `owner` of who is at it. */
+    /* Answers. owner: who is at it. 0: the row is the caller's, new or taken over from the owner `dead`, of whom fn gets what he left by `begun`. CAY_EEXIST and
+     * CAY_EBUSY as cay_answer_begin() says; with both fn gets the row, and `owner` of who is at it. */
     int  (*answer_begin)(void *self, const cay_answer *ask, const char *owner, const char *dead,
                          int (*fn)(const cay_answer *, const char *owner, void *), void *arg, cay_err *err);
     int  (*answer_end)(void *self, const cay_answer *a, const char *owner, int64_t expires_ms, cay_err *err); /* status 0: forget it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and tenants. A key's text is answered once and kept nowhere, so making one takes no Idempotency-Key. */
+/* Keys and tenants. A key's text is kept nowhere but, sealed under the key that asked for it, with its Idempotency-Key. */
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -63,7 +63,7 @@ static int other_tenant(const cay__req *r, const char *tenant, cay_err *err)
     return cay_fail_why(err, CAY_EPERM, "admin_only", "tenant: another one than your own needs a key of scope admin");
 }
 
-const cay__doc cay__doc_key_create = { "createKey", "access", "make a key", .body = &key_body_shape, .answers = { { 201, &key_made_shape }, { 400 }, { 403 }, { 404 } } };
+const cay__doc cay__doc_key_create = { "createKey", "access", "make a key", .body = &key_body_shape, .answers = { { 201, &key_made_shape }, { 400 }, { 403 }, { 404 }, { 409 } } };
 int cay__on_key_create(cay__req *r, cay_err *err)
 {
     key_body b = { .key = { .size = sizeof b.key } };
@@ -75,7 +75,15 @@ int cay__on_key_create(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_EPERM, "admin_only", "a key of scope %s is made by one of scope admin", cay_key_scope_name(b.key.scope));
     b.key.tenant = b.key.tenant ? b.key.tenant : r->who.tenant;
     b.key.expires_ms = b.ttl_ms ? cay__wall_ms() + (int64_t)b.ttl_ms : 0;
-    CAY_TRY(cay_key_create(r->svc, &b.key, made.key, err));
+    char text[CAY_KEY_LEN + 1];
+    if (cay__req_once(r)) {
+        cay_key_text(text);
+        b.key.text = text;
+        CAY_TRY(cay__once_choose(r, text, CAY_KEY_LEN, err));
+    }
+    int made_it = cay_key_create(r->svc, &b.key, made.key, err);
+    explicit_bzero(text, sizeof text);
+    CAY_TRY(made_it);
     memcpy(made.id, made.key + 4, CAY_KEY_ID_LEN);
     cay__req_about(r, made.id);
     int rc = cay__reply_shape(r, 201, &key_made_shape, &made);

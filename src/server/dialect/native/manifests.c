@@ -44,6 +44,40 @@ int cay__on_manifest_check(cay__req *r, cay_err *err)
     return cay__reply_shape(r, 200, &judged_shape, &j);
 }
 
+/* ------------------------------------------------------------------ of one sandbox */
+
+const cay__doc cay__doc_manifest_get = { "getManifest", "sandboxes", "the manifest behind a sandbox; values that are secret or ephemeral are left out",
+                                         .answers = { { 200, .type = "application/json" }, { 404 } } };
+int cay__on_manifest_get(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_AUTOFREE char *text = NULL;
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    CAY_TRY(cay_sandbox_manifest(sb, &r->call, &text, err));
+    return cay__reply(r, 200, "application/json", text, strlen(text));
+}
+
+/* Judged with distrust first: what a library's caller may name of this host (files, grants, sudo) a request may not. */
+static const cay__query put_query[] = { { "replace", "boolean", "entries that are there may get other content and permissions" }, { NULL } };
+const cay__doc cay__doc_manifest_put = { "putManifest", "sandboxes", "let a running sandbox follow a manifest, which is the body: what is new is written, and what cannot be followed is refused whole",
+                                         .query = put_query, .body_type = "application/json", .answers = { { 204 }, { 400 }, { 404 }, { 409 } } };
+int cay__on_manifest_put(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    CAY_AUTOPTR(cay_manifest) m = NULL;
+    cay_manifest_sum sum = { .size = sizeof sum };
+    json_t *given;
+    CAY_TRY(cay__native_use(r, &sb, err));
+    CAY_TRY(cay__req_json(r, CAY_MANIFEST_BYTES, &given, err));
+    CAY_AUTOFREE char *text = cay__json_text(given, CAY_MANIFEST_BYTES);
+    if (!text)
+        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "a manifest has at most %u MiB", CAY_MANIFEST_BYTES >> 20);
+    CAY_TRY(cay_manifest_parse(text, strlen(text), 0, &m, err));
+    CAY_TRY(cay_manifest_look(m, NULL, &sum, err));
+    CAY_TRY(cay_sandbox_set_manifest(sb, &r->call, text, NULL, cay__req_flag(r, "replace") ? CAY_MANIFEST_REPLACE : 0, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
+
 const cay__doc cay__doc_manifest_schema = { "getManifestSchema", "sandboxes", "a manifest's form as JSON Schema, for editors", .answers = { { 200, .type = "application/schema+json" } } };
 int cay__on_manifest_schema(cay__req *r, cay_err *err)
 {

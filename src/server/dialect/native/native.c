@@ -14,6 +14,7 @@ enum { ITEMS_MAX = 64 << 20, DRAIN_MS = 20 };
 #define FILES BOX "/files"
 #define CREATE CAY__ROUTE_CREATE
 #define RAW CAY__ROUTE_RAW
+#define SECRET (CAY__ROUTE_CREATE | CAY__ROUTE_SECRET)
 
 static const cay__route routes[] = {
     OP("GET", "/openapi.json", openapi, CAY__ROUTE_OPEN),
@@ -59,11 +60,11 @@ static const cay__route routes[] = {
     OP("GET", FILES "/list", file_list, 0),
     OP("GET", FILES "/glob", file_glob, 0),
     OP("POST", FILES "/grep", file_grep, 0),
-    OP("POST", FILES "/mkdir", file_mkdir, 0),
+    OP("POST", FILES "/mkdir", file_mkdir, CREATE),
     OP("POST", FILES "/rename", file_rename, 0),
     OP("POST", FILES "/chmod", file_chmod, 0),
     OP("POST", FILES "/chown", file_chown, 0),
-    OP("POST", FILES "/symlink", file_symlink, 0),
+    OP("POST", FILES "/symlink", file_symlink, CREATE),
     OP("GET", FILES "/xattrs", file_xattrs, 0),
     OP("GET", FILES "/xattr", file_xattr_get, 0),
     OP("PUT", FILES "/xattr", file_xattr_put, RAW),
@@ -75,7 +76,7 @@ static const cay__route routes[] = {
 
     OP("GET", BOX "/ports", port_list, 0),
     OP("GET", BOX "/ports/{port}/connect", port_connect, 0),
-    OP("POST", BOX "/ports/{port}/expose", port_expose, 0),
+    OP("POST", BOX "/ports/{port}/expose", port_expose, SECRET),
     OP("DELETE", BOX "/ports/{port}/expose", port_unexpose, 0),
     OP("GET", BOX "/exposed", exposed_list, 0),
     OP("GET", BOX "/endpoints", endpoint_list, 0),
@@ -88,6 +89,8 @@ static const cay__route routes[] = {
     OP("POST", "/manifest/check", manifest_check, CAY__ROUTE_ASKS),
     OP("GET", "/manifest/schema", manifest_schema, 0),
     OP("GET", BOX "/manifest", sandbox_manifest, 0),
+    OP("GET", BOX "/manifest/text", manifest_get, 0),
+    OP("PUT", BOX "/manifest", manifest_put, 0),
 
     OP("POST", BOX "/snapshots", snapshot_create, CREATE),
     OP("GET", "/snapshots", snapshot_list, 0),
@@ -147,7 +150,7 @@ static const cay__route routes[] = {
     OP("GET", "/usage", tenant_usage, 0),
     OP("GET", "/usage/past", host_past, CAY__ROUTE_ADMIN),
 
-    OP("POST", "/keys", key_create, 0),
+    OP("POST", "/keys", key_create, SECRET),
     OP("GET", "/keys", key_list, 0),
     OP("DELETE", "/keys/{key}", key_revoke, 0),
     OP("POST", "/tenants", tenant_create, CAY__ROUTE_ADMIN | CREATE),

@@ -75,6 +75,8 @@ CAY__OP(host_past);
 CAY__OP(manifest_check);
 CAY__OP(manifest_schema);
 CAY__OP(sandbox_manifest);
+CAY__OP(manifest_get);
+CAY__OP(manifest_put);
 /* access.c */
 CAY__OP(key_create);
 CAY__OP(key_list);

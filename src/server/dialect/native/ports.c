@@ -88,7 +88,7 @@ static const cay__field expose_fields[] = {
 static const cay__shape expose_shape = CAY__SHAPE("Expose", uint64_t, expose_fields, "a token for a port");
 
 const cay__doc cay__doc_port_expose = { "exposePort", "ports", "make a token that opens a port", .body = &expose_shape,
-                                        .answers = { { 201, &exposed_shape }, { 400 }, { 404 } } };
+                                        .answers = { { 201, &exposed_shape }, { 400 }, { 404 }, { 409 } } };
 int cay__on_port_expose(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
