@@ -75,6 +75,7 @@ typedef struct cay_open {
 CAY_API int  cay_service_open(const cay_open *spec, cay_service **out, cay_err *err);
 CAY_API void cay_service_close(cay_service *svc);
 CAY_API const char *cay_service_home(const cay_service *svc);
+CAY_API const char *cay_service_host(const cay_service *svc); /* the URL of the server whose sandboxes these are; NULL: they are of this machine */
 
 /* 0 means the default named in the comment; CAY_UNLIMITED means no limit. */
 #define CAY_UNLIMITED UINT64_MAX
@@ -313,7 +314,8 @@ CAY_API int cay_service_gc(cay_service *svc, const cay_call *call, size_t *remov
  * directory itself; the keeper leaves. After that the service can only be closed. Only names that are ours are removed, and no link is
  * followed; a directory that holds others stays, with those. `left` (may be NULL) is told their names.
  * CAY_EBUSY, "home_busy": another program has it open; "home_mounted": something is mounted below it. A sandbox that cannot be removed, as one
- * of a provider that does not answer, is the error, and then no more than some sandboxes are gone; with `forget` it is only told to `left`. */
+ * of a provider that does not answer, is the error, and then no more than some sandboxes are gone; with `forget` it is only told to `left`.
+ * Of a server (cay_open.host): the sandboxes, snapshots, templates and volumes that its key may remove; nothing else, and the service stays open. */
 CAY_API int cay_service_purge(cay_service *svc, const cay_call *call, bool forget, void (*left)(const char *what, void *arg), void *arg,
                               cay_err *err);
 

@@ -69,12 +69,15 @@ static void print_json(const cay_probe *p, const char *home, const doctor_rows *
     js_flush(&j);
 }
 
-static void print_text(const cay_probe *p, const char *home, const doctor_rows *d)
+static void print_text(const cay_probe *p, const char *home, const char *host, const doctor_rows *d)
 {
     struct utsname u;
     uname(&u);
-    out_fmt("cay %s on Linux %s (%s), state in ", CAY_VERSION, u.release, u.machine);
-    out_safe(home);
+    if (host)
+        out_str("the host of the server at ");
+    else
+        out_fmt("cay %s on Linux %s (%s), state in ", CAY_VERSION, u.release, u.machine);
+    out_safe(host ? host : home);
     out_str("\n");
     out_fmt("isolation %s%d %s%s (%s): %s\n\n", out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
             cay_level_name(p->level), out_off(1), p->mode ? p->mode : "", level_text(p));
@@ -122,7 +125,7 @@ static int doctor(void *opts, int argc, char **argv)
     if (cli.json)
         print_json(p, cay_service_home(svc), d, rc == 0);
     else if (!cli.quiet)
-        print_text(p, cay_service_home(svc), d);
+        print_text(p, cay_service_home(svc), cay_service_host(svc), d);
     free(d);
     cli_net_operator();
     cay_probe_free(p);

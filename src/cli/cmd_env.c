@@ -17,7 +17,7 @@ typedef struct env_args {
 
 static const opt_def defs[] = {
     { "listen", 0, "ADDR", "which server is meant, as `cay serve --listen` was given it: HOST:PORT, :PORT or PORT", OPT_STR, offsetof(env_args, listen) },
-    { "url", 0, "URL", "where the server is; http://127.0.0.1:8090 unless told", OPT_STR, offsetof(env_args, url) },
+    { "url", 0, "URL", "where the server is; that of --host, else http://127.0.0.1:8090", OPT_STR, offsetof(env_args, url) },
     { "tenant", 0, "NAME", "whose key it is; default: default", OPT_STR, offsetof(env_args, tenant) },
     OPT_END
 };
@@ -80,7 +80,16 @@ static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t
     const cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = verb->name };
     if (choose_url(a, made, sizeof made, &url, &err) < 0)
         return cli_usage(verb, &err);
-    if (cli_service(&svc, &err) < 0 || cay_key_create(svc, &k, text, &err) < 0)
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    const char *there = cay_service_host(svc);
+    if (there && !a->url && !a->listen)
+        url = there;
+    if (!plain_url(url)) { /* that of CAY_HOST */
+        cay_fail(&err, CAY_EINVAL, "%.100s: SDKs come by TCP: give the address that the server has besides, by --url", url);
+        return cli_usage(verb, &err);
+    }
+    if (cay_key_create(svc, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cli.json) {
         out_json j = OUT_JSON(true);

@@ -89,7 +89,13 @@ static int run_open(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     char url[1024], link[2048], text[CAY_KEY_LEN + 1], id[CAY_KEY_ID_LEN + 1] = "";
     cay_key k = { .size = sizeof k, .scope = CAY_KEY_LOGIN, .name = "console link", .expires_ms = cay__wall_ms() + LINK_MS };
-    if (cli_service(&svc, &err) < 0 || server_url(svc, a, url, sizeof url, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
+    if (cli_service(&svc, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    if (cay_service_host(svc)) {
+        cay_fail_why(&err, CAY_ENOTSUP, "remote_unsupported", "open: a link that logs in is made on the server's host; go to %.150s and log in with a key", cay_service_host(svc));
+        return cli_fail(&err, CLI_FAIL);
+    }
+    if (server_url(svc, a, url, sizeof url, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
         cay_key_create(svc, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     memcpy(id, text + 4, CAY_KEY_ID_LEN);

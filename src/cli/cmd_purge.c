@@ -71,12 +71,17 @@ static int on_volume(const cay_volume *w, void *arg)
     return 0;
 }
 
+static const char *where(cay_service *svc)
+{
+    return cay_service_host(svc) ? cay_service_host(svc) : cay_service_home(svc);
+}
+
 static int look(cay_service *svc, view *v, cay_err *err)
 {
     static const char *const kinds[] = { "sandboxes", "snapshots", "templates", "volumes" };
     int rc = 0;
     js_open(&v->json, '{');
-    js_kstr(&v->json, "home", cay_service_home(svc));
+    js_kstr(&v->json, cli_host() ? "host" : "home", where(svc));
     for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++) {
         size_t at = v->text.len;
         cay__buf_fmt(&v->text, "%s:\n", kinds[k]);
@@ -86,6 +91,8 @@ static int look(cay_service *svc, view *v, cay_err *err)
              : k == 1 ? cay_service_snapshots(svc, NULL, NULL, on_snapshot, v, err)
              : k == 2 ? cay_template_list(svc, NULL, NULL, on_template, v, err)
                       : cay_volume_list(svc, NULL, on_volume, v, err);
+        if (rc == CAY_EPERM && cli_host())
+            rc = 0; /* the server's, and not this key's */
         js_close(&v->json, ']');
         if (!v->n[k])
             v->text.len = at;
@@ -106,7 +113,7 @@ static void summary(const char *home, const view *v)
     out_safe(home);
     out_str(": ");
     counts(v, ",");
-    out_fmt("; %zu of the sandboxes alive,\nand all keys, tenants, stored secrets, logs and talks kept there\n", v->running);
+    out_fmt("; %zu of the sandboxes alive%s\n", v->running, cli_host() ? "" : ",\nand all keys, tenants, stored secrets, logs and talks kept there");
 }
 
 static bool agreed(void)
@@ -137,7 +144,7 @@ static int go(cay_service *svc, const purge_args *a, view *v, cay_err *err)
 {
     CAY_TRY(look(svc, v, err));
     if (!cli.json && !cli.quiet && !a->yes)
-        summary(cay_service_home(svc), v);
+        summary(where(svc), v);
     js_key(&v->json, "left");
     js_open(&v->json, '[');
     bool sure = !a->dry && (a->yes || agreed());
@@ -192,7 +199,8 @@ const cli_verb cli_purge = {
     .summary = "remove everything cay holds here: sandboxes, snapshots, templates, volumes, keys, and the keeper",
     .text = "Tells what goes and asks first. Containers and sandboxes of other providers that are recorded here are removed, too.\n"
             "egress.conf, secrets.conf and files that are not ours stay, named. Nothing may be mounted below the state directory,\n"
-            "and no server may use it.",
+            "and no server may use it. With --host: what the key may remove of that server's sandboxes, snapshots, templates and volumes;\n"
+            "its keys, tenants and secrets stay.",
     .examples = "  cay purge --dry-run\n"
                 "  cay --home /tmp/try purge --yes",
     .opts = { { purge_defs, 0 } },

@@ -35,11 +35,27 @@ static void add(doctor_rows *d, const char *name, const char *state, const char 
 
 /* ------------------------------------------------------------------ does one answer */
 
+/* The server leaves its address in the state directory as long as it runs; else where one is unless it is told otherwise. */
+static uint16_t port_of(cay_service *svc, bool *tls)
+{
+    char path[4096], url[512];
+    uint64_t port = PORT;
+    *tls = false;
+    if (cay__str_join(path, sizeof path, cay_service_home(svc), "/server.url", NULL) && cay__fd_read_file(AT_FDCWD, path, url, sizeof url) > 0) {
+        const char *colon = strrchr(url, ':');
+        url[strcspn(url, "\n")] = 0;
+        *tls = cay__str_starts(url, "https:");
+        if (!colon || !cay__str_to_u64(colon + 1, &port) || !port || port > 65535)
+            port = PORT;
+    }
+    return (uint16_t)port;
+}
+
 /* The first line of what is answered to a request for /health; false: nobody listens. */
-static bool ask_health(char *line, size_t cap)
+static bool ask_health(uint16_t port, char *line, size_t cap)
 {
     static const char ask[] = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct timeval wait = { .tv_sec = 2 };
     CAY_AUTOFD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     line[0] = 0;
@@ -51,16 +67,20 @@ static bool ask_health(char *line, size_t cap)
     return true;
 }
 
-static void ask_server(doctor_rows *d)
+static void ask_server(cay_service *svc, doctor_rows *d)
 {
     char line[64];
+    bool tls;
+    uint16_t port = port_of(svc, &tls);
     int64_t began = cay__now_us();
-    if (!ask_health(line, sizeof line))
-        add(d, "server", "off", "`cay serve`, or `systemctl enable --now cay.socket`; one elsewhere: cay --host URL doctor --server", "nobody listens on 127.0.0.1:%d", PORT);
+    if (!ask_health(port, line, sizeof line))
+        add(d, "server", "off", "`cay serve`, or `systemctl enable --now cay.socket`; one elsewhere: cay --host URL doctor --server", "nobody listens on 127.0.0.1:%u", port);
+    else if (tls)
+        add(d, "server", "on", "", "something listens on port %u, where the server of this state directory says that it is (https)", port);
     else if (!strcmp(line, "HTTP/1.1 200 OK"))
-        add(d, "server", "on", "", "127.0.0.1:%d answers, in %.1f ms", PORT, (double)(cay__now_us() - began) / 1e3);
+        add(d, "server", "on", "", "127.0.0.1:%u answers, in %.1f ms", port, (double)(cay__now_us() - began) / 1e3);
     else
-        add(d, "server", "soft", "something else has this port: `cay serve --listen :PORT`", "127.0.0.1:%d answers \"%.40s\"", PORT, line);
+        add(d, "server", "soft", "something else has this port: `cay serve --listen :PORT`", "127.0.0.1:%u answers \"%.40s\"", port, line);
 }
 
 /* ------------------------------------------------------------------ what it would find */
@@ -161,7 +181,7 @@ void doctor_server(cay_service *svc, doctor_rows *out)
     if (far)
         add(out, "server", "on", "", "it answers, and takes the key");
     else
-        ask_server(out);
+        ask_server(svc, out);
     look_at_keys(svc, out);
     look_at_jobs(svc, out);
     look_at_audit(svc, out);

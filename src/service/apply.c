@@ -224,7 +224,9 @@ static int put_there(cay_service *svc, const cay_call *call, applying *a, const 
 int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *given, cay_applied *out, cay_err *err)
 {
     CAY__OP(call, "sandbox.apply", sb->id, err);
-    CAY_TRY(cay__back_none(sb->owner, "apply", err));
+    if (cay__back_of(sb->owner))
+        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "apply: a server's sandbox was not made on a directory of this machine; `cay diff -p SNAPSHOT %s | git apply` takes over what it changed",
+                            sb->id);
     cay_service *svc = sb->owner;
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_AUTOFD dir = -1;

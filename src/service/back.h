@@ -84,6 +84,9 @@ typedef struct cay__back {
     int  (*build_cancel)(cay_service *svc, const char *id, cay_err *err);
     int  (*build_prune)(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
     int  (*gc)(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
+    const char *(*url)(const cay_service *svc);
+    int  (*manifest)(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err);
+    int  (*set_manifest)(cay_sandbox *sb, const cay_call *call, const char *text, unsigned flags, cay_err *err);
 } cay__back;
 
 extern const cay__back cay__back_far; /* provider/cay/remote.c */
@@ -100,3 +103,5 @@ static inline const cay__back *cay__back_of(const cay_service *svc)
     } while (0)
 /* CAY_ENOTSUP, "remote_unsupported", where the service is a server's. service.c */
 int cay__back_none(const cay_service *svc, const char *what, cay_err *err);
+/* cay_service_purge() of a server. purge_far.c */
+int cay__purge_far(cay_service *svc, const cay_call *call, bool forget, void (*left)(const char *what, void *arg), void *arg, cay_err *err);

@@ -429,7 +429,7 @@ static int load_of(cay_sandbox *sb, bool brief, cay__arena *mem, cay__mani *f, c
 
 int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
 {
-    CAY_TRY(cay__back_none(sb->owner, "manifest", err));
+    CAY__BACK(sb->owner, manifest, sb, call, json, err);
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI f = { 0 };
     CAY_TRY(cay__call_check(call, "manifest", err));
@@ -555,7 +555,7 @@ static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_
 int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text, const char *base, unsigned flags, cay_err *err)
 {
     CAY__OP(call, "sandbox.manifest", sb->id, err);
-    CAY_TRY(cay__back_none(sb->owner, "manifest", err));
+    CAY__BACK(sb->owner, set_manifest, sb, call, text, flags, err);
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI old = { 0 }, new_ = { .base = base };
     changed x = { .mem = &mem };

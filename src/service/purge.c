@@ -131,7 +131,8 @@ static int remove_all(purge *p, cay_err *err)
 int cay_service_purge(cay_service *svc, const cay_call *call, bool forget, void (*left)(const char *what, void *arg), void *arg, cay_err *err)
 {
     purge p = { .svc = svc, .call = call, .forget = forget, .left = left, .arg = arg };
-    CAY_TRY(cay__back_none(svc, "purge", err));
+    if (cay__back_of(svc))
+        return cay__purge_far(svc, call, forget, left, arg, err);
     CAY_TRY(no_mounts(svc, err));
     CAY_TRY(cay__db_alone(svc->db, err));
     int rc = remove_all(&p, err);

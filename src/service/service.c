@@ -101,6 +101,11 @@ int cay__back_none(const cay_service *svc, const char *what, cay_err *err)
     return svc && svc->back ? cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "%s: a server is not asked for that; do it on its host", what) : 0;
 }
 
+const char *cay_service_host(const cay_service *svc)
+{
+    return svc->back ? svc->back->url(svc) : NULL;
+}
+
 const char *cay_service_home(const cay_service *svc)
 {
     return svc->home;

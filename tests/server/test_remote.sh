@@ -159,8 +159,19 @@ ok 'audit ls' sh -c "'$cay' audit ls </dev/null | grep -q tenants"
 ok 'audit verify' run audit verify
 ok 'doctor --server' sh -c "'$cay' doctor --server --json </dev/null | grep -A3 '\"keys\"' | grep -q '\"on\"'"
 ok 'gc' run gc
-says 'purge is for its host' 'server is not asked' purge --yes
-says 'and so is apply' 'server is not asked' apply web --yes
+got=$(run e2b env 2>/dev/null | grep E2B_API_URL)
+[ "$got" = "export E2B_API_URL=$CAY_URL" ] && echo 'ok   e2b env names that server' || { echo "FAIL e2b env: $got"; fails=$((fails + 1)); }
+ok 'doctor names that server' sh -c "'$cay' doctor </dev/null | grep -q '$CAY_URL'"
+says 'open says where to go' "$CAY_URL" open --print
+says 'a session state is refused by name' 'session state' state web
+says 'other secrets of a running sandbox, too' 'secrets' secret bind web
+printf '{"entries":{"m.txt":{"type":"file","content":"one"}}}' >"$t/m.json"
+ok 'manifest apply' run manifest apply web "$t/m.json"
+is 'is there' 'one' files cat web m.txt
+ok 'manifest show' sh -c "'$cay' manifest show web </dev/null | grep -q m.txt"
+printf '{"entries":{"m.txt":{"type":"file","content":"one"},"p":{"type":"local_file","src":"m.json"}}}' >"$t/l.json"
+says 'a local source of a manifest is refused' 'p' manifest apply web "$t/l.json"
+says 'apply says what to do instead' 'git apply' apply web --yes
 mkdir -p "$t/ctx/in"
 printf 'FROM host\nARG WHO\nCOPY in /in/\nRUN echo "$WHO $(cat /in/a)" | tee /said; test ! -e /in/b.o\n' >"$t/ctx/Dockerfile"
 printf '**/*.o\nDockerfile\n' >"$t/ctx/.dockerignore"
@@ -207,6 +218,22 @@ ok 'template prune' run template prune
 ok 'kill' run kill "$fork"
 ok 'rm' run rm -f web "$fork"
 is 'then there is none' '' ls -q
+
+ok 'one of each kind' sh -c "'$cay' create --name all -q && '$cay' snapshot all && '$cay' template save --hidden all kept:1 && '$cay' volume create heap" </dev/null
+theirs=$(run key create --scope tenant --tenant default)
+run tenant create guests >/dev/null
+guest=$(run key create --tenant guests)
+guests=$(CAY_API_KEY=$guest run create -q)
+ok 'purge tells first' sh -c "'$cay' purge --dry-run </dev/null | grep -q '2 sandboxes, .* 1 template, 1 volume; 2 of'"
+ok 'of a tenant its own' sh -c "CAY_API_KEY='$guest' '$cay' purge --yes </dev/null | grep -qx '1 sandbox, 0 snapshots, 0 templates and 0 volumes removed'"
+ok 'and the others are there' sh -c "'$cay' ls </dev/null | grep -q all"
+ok 'purge' env CAY_API_KEY="$theirs" "$cay" purge --yes
+is 'no sandbox is left' '' ls -q
+is 'no snapshot' '' snapshots -q
+is 'no template' '' template ls -q
+is 'no volume' '' volume ls -q
+ok 'the server is there' run audit verify
+ok 'tenant rm' run tenant rm guests
 
 unset CAY_HOST
 export SANDBOX_HOST=127.0.0.1 SANDBOX_PORT=${CAY_URL##*:}

@@ -2,6 +2,7 @@
 /* A service that is a server's: which sandboxes and snapshots there are is asked there, and nothing of it is kept here. */
 #include "far.h"
 #include "remote.h"
+#include <cay/manifest.h>
 #include "where.h"
 #include <base/arena.h>
 #include <base/call.h>
@@ -537,6 +538,33 @@ static int far_net_why(cay_sandbox *sb, const cay_call *call, const char *host, 
     return 0;
 }
 
+static const char *far_url(const cay_service *svc)
+{
+    return cay__client_url(cay__remote_far(svc)->client);
+}
+
+static int far_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
+{
+    cay__far_box *b = box_of(sb);
+    CAY_AUTOJSON *o = NULL;
+    CAY__FAR_TARGET(target);
+    cay__far_at(&target, b, "/manifest");
+    CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &o, err));
+    *json = cay__json_text(o, CAY_MANIFEST_BYTES);
+    return *json ? 0 : cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no manifest");
+}
+
+/* Local sources are of this machine: the server refuses them by name. */
+static int far_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text, unsigned flags, cay_err *err)
+{
+    cay__far_box *b = box_of(sb);
+    json_t *o = NULL;
+    CAY__FAR_TARGET(target);
+    CAY_TRY(cay__json_object("manifest", text, &o, err));
+    cay__far_at(&target, b, flags & CAY_MANIFEST_REPLACE ? "/manifest?replace=1" : "/manifest");
+    return cay__far_json(b->far, call, "PUT", &target, o, NULL, err);
+}
+
 const cay__back cay__back_far = {
     .open = far_open, .close = far_close, .create = far_create, .find = far_find, .list = far_list, .describe = far_describe, .order = far_order,
     .probe = far_probe, .events = far_events, .snapshot = far_snapshot, .snapshot_get = far_snapshot_get, .snapshots = far_snapshots,
@@ -553,5 +581,5 @@ const cay__back cay__back_far = {
     .template_export = cay__remote_template_export, .template_pull = cay__remote_template_pull, .registry_login = cay__remote_registry_login,
     .registry_logout = cay__remote_registry_logout, .registry_logins = cay__remote_registry_logins, .build_run = cay__remote_build_run,
     .build_list = cay__remote_build_list, .build_get = cay__remote_build_get, .build_log = cay__remote_build_log, .build_cancel = cay__remote_build_cancel,
-    .build_prune = cay__remote_build_prune, .gc = cay__remote_gc,
+    .build_prune = cay__remote_build_prune, .gc = cay__remote_gc, .url = far_url, .manifest = far_manifest, .set_manifest = far_set_manifest,
 };
