@@ -2,13 +2,14 @@
 /* cay serve: becomes cay-server. */
 #include "main.h"
 #include "out.h"
+#include "serve_user.h"
 #include <base/base.h>
 #include <base/path.h>
 #include <stdio.h>
 
 typedef struct serve_args {
     opt_list    listen, dialect, as, hosts, origins;
-    const char *domain, *tls, *log, *otlp, *trace;
+    const char *domain, *tls, *log, *otlp, *trace, *user;
     uint64_t    workers, connections;
     bool        insecure;
 } serve_args;
@@ -17,6 +18,7 @@ static const opt_def defs[] = {
     { "listen", 0, "ADDR", "HOST:PORT, :PORT (this machine alone) or unix:PATH; 127.0.0.1:8090 unless told; may be given again", OPT_LIST, offsetof(serve_args, listen) },
     { "domain", 0, "NAME", "previews are at PORT-ID.NAME; localhost unless told", OPT_STR, offsetof(serve_args, domain) },
     { "tls", 0, "CERT,KEY", "encrypt, with these PEM files; SIGHUP reads them again", OPT_STR, offsetof(serve_args, tls) },
+    { "user", 0, "NAME", "as root: be this user instead, with keeper and sandboxes (level 2); state in /var/lib/cay-NAME unless --home says otherwise", OPT_STR, offsetof(serve_args, user) },
     { "insecure", 0, NULL, "allow plain HTTP beyond this machine", OPT_FLAG, offsetof(serve_args, insecure) },
     { "allow-host", 0, "NAME", "a name of this server's besides localhost, addresses and --domain; may be given again", OPT_LIST, offsetof(serve_args, hosts) },
     { "allow-origin", 0, "URL", "pages from there may ask, too; may be given again", OPT_LIST, offsetof(serve_args, origins) },
@@ -61,6 +63,8 @@ static int serve(void *opts, int argc, char **argv)
     (void)argv;
     if (cay__libexec_find(NULL, "cay-server", program, sizeof program, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
+    if (a->user && serve_as(a->user, &err) < 0)
+        return err.code == CAY_EINVAL ? cli_usage(&cli_serve, &err) : cli_fail(&err, CLI_FAIL);
     add(&w, "--home", cli.home);
     add(&w, "--provider", cli_provider());
     add(&w, "--domain", a->domain);

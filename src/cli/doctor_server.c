@@ -170,7 +170,7 @@ static void look_at_limits(doctor_rows *d)
 static void look_at_rights(doctor_rows *d)
 {
     if (geteuid() == 0)
-        add(d, "privilege", "soft", "cay-rootless.service runs all of it as an ordinary user, at level 2 (docs/server.md)", "as root the server is root: a fault in it opens this host");
+        add(d, "privilege", "soft", "`cay serve --user NAME`, or cay-rootless.service, runs all of it as an ordinary user, at level 2 (docs/server.md)", "as root the server is root: a fault in it opens this host");
     else
         add(d, "privilege", "on", "", "uid %u: a fault in the server opens what this user may do", (unsigned)geteuid());
 }

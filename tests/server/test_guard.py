@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API as somebody meets it who should not: cases S-45 to S-51, S-53 and S-55 of the security specification."""
+import http.client
 import json
 import os
+import pwd
 import re
 import sqlite3
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -206,6 +210,56 @@ os.kill(child, 9)
         self.assertGreater(len(refused), 25)
         self.assertGreater(len(given), 250)
         self.assertEqual(refused & given, set())
+
+    @unittest.skipIf(os.getuid(), 'only root becomes another')
+    def test_s45_a_server_that_root_starts_as_another_user_is_that_user(self):
+        try:
+            who = pwd.getpwnam('cay-range')
+        except KeyError:
+            self.skipTest('there is no user cay-range; tools/test-users makes it')
+        cay = os.path.realpath(BUILD) + '/cay'
+        become = ['setpriv', '--reuid=cay-range', '--regid=cay-range', '--init-groups']
+        if subprocess.run(become + ['test', '-x', cay]).returncode:
+            self.skipTest('cay-range may not reach ' + cay)
+        with tempfile.TemporaryDirectory() as d:
+            os.chmod(d, 0o755)
+            env = dict(os.environ, CAY_LIBEXEC=os.path.realpath(BUILD))
+            env.pop('CAY_HOME', None)
+            serve = [cay, '--home', d + '/state', 'serve', '--user', 'cay-range', '--listen', '127.0.0.1:0']
+            os.mkdir(d + '/state')  # root's
+            r = subprocess.run(serve, env=env, capture_output=True, text=True, timeout=60)
+            self.assertEqual((r.returncode, 'is not cay-range' in r.stderr), (1, True), r)
+            os.rmdir(d + '/state')
+            for bad in ('root', 'no-such-user'):
+                self.assertEqual(subprocess.run([cay, 'serve', '--user', bad], env=env, capture_output=True, timeout=60).returncode, 2)
+            p = subprocess.Popen(serve, env=env, stdout=subprocess.PIPE, text=True)
+            theirs = dict(env, CAY_HOME=d + '/state', XDG_RUNTIME_DIR='/run/cay-cay-range', HOME=d + '/state')
+            try:
+                port = int(p.stdout.readline().rsplit(':', 1)[1])
+                with open('/proc/%d/status' % p.pid) as f:
+                    told = dict(line.rstrip('\n').split(':\t', 1) for line in f if ':\t' in line)
+                self.assertEqual(told['Uid'].split(), [str(who.pw_uid)] * 4)
+                self.assertEqual(int(told['CapEff'], 16) | int(told['CapPrm'], 16), 0)
+                key = subprocess.run(become + [cay, 'key', 'create', '--scope', 'admin'], env=theirs, capture_output=True, text=True, timeout=60).stdout.strip()
+                conn = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
+                self.addCleanup(conn.close)
+                ask = lambda method, path, body=None: Server.ask(self.s, method, API + path, body, {'Content-Type': 'application/json'}, key, conn)  # noqa: E731
+                status, _, body = ask('POST', '/sandboxes', '{}')
+                box = json.loads(body)
+                self.assertEqual((status, box['isolation']), (201, 'rootless'), body)
+                r = json.loads(ask('POST', '/sandboxes/%s/run' % box['id'], '{"argv":["echo","hi"]}')[2])
+                self.assertEqual(r['stdout'], 'hi\n', r)
+                self.assertEqual(ask('DELETE', '/sandboxes/' + box['id'])[0], 204)
+            finally:
+                p.terminate()
+                p.wait(60)
+                p.stdout.close()
+                subprocess.run(become + [cay, 'purge', '--yes', '--force'], env=theirs, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                try:
+                    os.rmdir(theirs['XDG_RUNTIME_DIR'] + '/cay')  # unless another test is there
+                    os.rmdir(theirs['XDG_RUNTIME_DIR'])
+                except OSError:
+                    pass
 
     def keeper(self, pid):
         """Of this server's state directory."""
