@@ -8,6 +8,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/access.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 enum { NONCE = 12, TAG = 16, KEY = 32, SECRET_MAX = 4096 };
@@ -35,6 +36,7 @@ static bool turn(const cay__req *r, const cay_answer *a, bool seal, unsigned cha
               EVP_CipherUpdate(c, out, &n, in, (int)len) == 1 && (seal || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_SET_TAG, TAG, tag) == 1) &&
               EVP_CipherFinal_ex(c, out + n, &rest) == 1 && (!seal || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_GET_TAG, TAG, tag) == 1);
     EVP_CIPHER_CTX_free(c);
+    OPENSSL_thread_stop(); /* what it keeps for each thread: a worker comes here seldom */
     explicit_bzero(key, sizeof key);
     return ok;
 }

@@ -646,18 +646,18 @@ class Manifests(Base):
         box = self.json('POST', API + '/sandboxes', {'manifest': one}, want=201)['id']
         self.addCleanup(self.s.ask, 'DELETE', API + '/sandboxes/' + box)
         at = API + '/sandboxes/%s/manifest' % box
-        self.assertEqual(list(self.json('GET', at, want=200)['entries']), ['a.txt'])
+        self.assertEqual(list(self.json('GET', at + '/text', want=200)['entries']), ['a.txt'])
         two = {'entries': dict(one['entries'], **{'d/b.txt': {'type': 'file', 'content': 'more'}})}
         self.json('PUT', at, two, want=204)
         self.assertEqual(self.ask('GET', API + '/sandboxes/%s/files?path=d/b.txt' % box)[2], b'more')
-        self.assertEqual(sorted(self.json('GET', at, want=200)['entries']), ['a.txt', 'd/b.txt'])
+        self.assertEqual(sorted(self.json('GET', at + '/text', want=200)['entries']), ['a.txt', 'd/b.txt'])
         other = {'entries': dict(two['entries'], **{'a.txt': {'type': 'file', 'content': 'other'}})}
         self.fails('PUT', at, 409, 'manifest_change_refused', other)
         self.json('PUT', at + '?replace=1', other, want=204)
         self.assertEqual(self.ask('GET', API + '/sandboxes/%s/files?path=a.txt' % box)[2], b'other')
         for bad in ({'entries': {'x': {'type': 'local_file', 'src': '/etc/passwd'}}}, {'extra_path_grants': [{'path': '/etc'}]}, {'entries': {'/etc/x': {'type': 'dir'}}}):
             self.json('PUT', at, dict(other, **bad), want=400)  # the host is not a request's to name
-        self.fails('GET', API + '/sandboxes/%s/manifest' % self.box, 404, 'manifest_missing')
+        self.fails('GET', API + '/sandboxes/%s/manifest/text' % self.box, 404, 'manifest_missing')
 
     def test_a_manifest_is_judged(self):
         check = API + '/manifest/check'

@@ -548,7 +548,7 @@ static int far_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_
     cay__far_box *b = box_of(sb);
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
-    cay__far_at(&target, b, "/manifest");
+    cay__far_at(&target, b, "/manifest/text");
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &o, err));
     *json = cay__json_text(o, CAY_MANIFEST_BYTES);
     return *json ? 0 : cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no manifest");

@@ -46,7 +46,7 @@ int cay__on_manifest_check(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ of one sandbox */
 
-const cay__doc cay__doc_manifest_get = { "getManifest", "sandboxes", "the manifest behind a sandbox; values that are secret or ephemeral are left out",
+const cay__doc cay__doc_manifest_get = { "getManifestText", "sandboxes", "the manifest behind a sandbox; values that are secret or ephemeral are left out",
                                          .answers = { { 200, .type = "application/json" }, { 404 } } };
 int cay__on_manifest_get(cay__req *r, cay_err *err)
 {
