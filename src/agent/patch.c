@@ -215,7 +215,13 @@ int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p, c
                     int (*fn)(const char *line, void *arg), void *arg, cay_err *err)
 {
     cay_patch_spec spec;
+    cay_call whose;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_patch_spec", err));
+    CAY_TRY(cay__spec_take(&whose, sizeof whose, call, "cay_call", err));
+    if (spec.user) { /* also what is looked at and removed */
+        whose.user = spec.user;
+        call = &whose;
+    }
     uint64_t left = CAY__PATCH_STEPS;
     target t = { .sb = sb, .call = call, .left = &left, .spec = &spec, .fn = fn, .arg = arg };
     char path[PATH_MAX_];

@@ -27,6 +27,7 @@ CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
 #define CAY__BUILD_LABEL   "cay.build" /* of sandboxes that a build made: who is at it */
 #define CAY__BUILD_LOG_MAX (16u << 20)
+#define CAY__STEP_MS       3600000u /* most for one RUN, unless told */
 #define CAY__BUILD_HOST    "host"
 #define CAY__BUILD_SCRATCH "scratch"
 

@@ -4,6 +4,7 @@
  * in place and taken away again before anything is saved; a secret's bytes are only ever below /run, which is memory and in no layer.
  */
 #include "build.h"
+#include <base/base.h>
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -16,12 +17,13 @@
 
 /* ------------------------------------------------------------------ volumes */
 
-/* sharing=locked: one step at a time. A byte of a file for each cache, so that nothing stays. */
+/* sharing=locked: one step at a time. A byte of a file for each cache, so that nothing stays. Waited for as long as a step may take. */
 static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
 {
     char path[4200];
     bool told = false;
-    uint64_t at = 0;
+    uint64_t at = 0, most = b->spec->step_ms ? b->spec->step_ms : CAY__STEP_MS;
+    int64_t began = cay__now_ms();
     for (const char *s = m->volume; *s; s++)
         at = at * 131 + (unsigned char)*s;
     if (!cay__str_join(path, sizeof path, cay_service_home(b->svc), "/builds/mounts.lock", NULL))
@@ -39,10 +41,29 @@ static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
         if (!told)
             cay__report_say(&b->report, CAY_BUILD_NOTE, false, "another build has the cache %.100s: it is waited for", m->id);
         told = true;
+        if ((uint64_t)(cay__now_ms() - began) >= most)
+            return cay_fail_why(err, CAY_ETIMEOUT, "build_cache_busy", "another build has had the cache %.100s all the time that a step may take; end it, or give this one a cache of its own (id=)", m->id);
         poll(NULL, 0, 100);
     }
     m->lock = CAY_STEAL_FD(fd);
     return 0;
+}
+
+/* In the order of their names and each once, so that no two steps wait for each other, nor one for itself. */
+static int lock_caches(cay__builder *b, const cay__task *t, cay_err *err)
+{
+    for (const char *last = "";;) {
+        cay__bmount *next = NULL;
+        for (size_t i = 0; i < t->nmounts; i++) {
+            cay__bmount *m = &t->mounts[i];
+            if (m->locked && strcmp(m->volume, last) > 0 && (!next || strcmp(m->volume, next->volume) < 0))
+                next = m;
+        }
+        if (!next)
+            return 0;
+        CAY_TRY(lock_cache(b, next, err));
+        last = next->volume;
+    }
 }
 
 /* What is bound from another stage or template may be a file. */
@@ -106,9 +127,8 @@ int cay__lent_open(cay__builder *b, const cay__task *t, cay_err *err)
         if (m->type == 's' || (m->type == 'b' && !m->dir))
             continue;
         CAY_TRY(cay__mount_volume(b, m, m->volume, err));
-        if (m->locked)
-            CAY_TRY(lock_cache(b, m, err));
     }
+    CAY_TRY(lock_caches(b, t, err));
     for (size_t i = 0; i < t->nmounts; i++)
         if (t->mounts[i].type == 'b' && t->mounts[i].dir) {
             int rc = fill(b, t, &t->mounts[i], err);

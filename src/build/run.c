@@ -7,8 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define STEP_MS 3600000u
-
 static bool is_root(const char *user)
 {
     size_t n = strcspn(user, ":"); /* a group may follow */
@@ -153,7 +151,7 @@ int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
     for (size_t i = 0; i < t->step->nwords; i++)
         argv[n++] = t->words[i];
     cay_spawn s = { .size = sizeof s, .argv = argv, .env = env_of(b, t), .cwd = t->cwd, .user = strchr(t->user, ':') ? NULL : t->user, .profile = is_root(t->user) ? "root" : NULL, .attach = true,
-                    .on_full = CAY_FULL_BLOCK, .timeout_ms = b->spec->step_ms ? b->spec->step_ms : STEP_MS };
+                    .on_full = CAY_FULL_BLOCK, .timeout_ms = b->spec->step_ms ? b->spec->step_ms : CAY__STEP_MS };
     cay__buf_clear(&b->report.tail);
     CAY_TRY(cay_sandbox_spawn(sb, &b->call, &s, &p, err));
     CAY_TRY(follow(b, p, &end, err));

@@ -276,6 +276,9 @@ echo changed >sub/f
 ok "what is bound counts" b -t mounts --secret "id=hush,src=$tmp/hush" .
 ok "in its step" says "[4/7] RUN"
 ok "and not before it" says "[3/7] cached: RUN"
+printf 'FROM host\nRUN --mount=type=cache,id=l,target=/opt/a,sharing=locked --mount=type=cache,id=l,target=/opt/bb,sharing=locked echo 1 >/opt/a/f; cat /opt/bb/f >/once\n' >"$tmp/locked"
+ok "a cache that is locked for a step is not waited for by the same step" b -t locked -f "$tmp/locked" .
+ok "and both places show it" same "$(inside locked -- cat /once)" 1
 bad "a secret that is needed" "the secret s is needed" 'FROM host\nRUN --mount=type=secret,id=s,required x\n'
 bad "a kind of mount that is none" "bad:2: RUN: --mount: a type is bind, cache, secret or tmpfs, and not ssh" 'FROM host\nRUN --mount=type=ssh x\n'
 bad "a source that is not there" "bad:2: RUN: none is not there" 'FROM host\nRUN --mount=source=none,target=/x x\n'
