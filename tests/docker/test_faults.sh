@@ -43,7 +43,9 @@ settled() { # settled WHAT: what was there is, and nothing else
         cay snapshots -q 2>/dev/null | while read -r s; do [ "$s" = "$base" ] || [ "$s" = "$came" ] || cay snapshot rm "$s" >/dev/null 2>&1 || :; done
         later cay gc >/dev/null 2>&1; later cay gc --settle >/dev/null 2>&1
         [ "$("$here/judge")" = "$one" ] || [ $((n += 1)) -gt 40 ]; do sleep 0.2; done
-    same "$1: nothing is left" "$("$here/judge")" "$one"
+    left=$("$here/judge")
+    [ "$left" = "$one" ] || ps -eo pid,ppid,stat,etimes,wchan:24,comm,args | grep -A3 '[c]ay-reaper\|[c]ay-pid1'
+    same "$1: nothing is left" "$left" "$one"
 }
 act() { # act WHAT, which begins after `ready WHAT`
     case $1 in
