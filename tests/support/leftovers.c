@@ -7,7 +7,7 @@
  *
  * Looked at: processes (zombies too), the mounts of every mount namespace that a visible process is in, all other kinds of
  * namespace, the groups below our own in every hierarchy, files below the DIRs, unix sockets bound there,
- * loop devices, and the caller's number of open descriptors. Kernel work may end a little late: `after` looks again for up to
+ * loop devices on files there, and the caller's number of open descriptors. Kernel work may end a little late: `after` looks again for up to
  * CAY_SETTLE_MS (3000) before it complains. On a busy machine run it inside `alone`, where nothing else is seen.
  */
 #include <ctype.h>
@@ -223,7 +223,8 @@ static void sockets(list *l, char **dirs, int n)
         }
 }
 
-static void loops(list *l)
+/* Loop devices are the whole machine's: another test's are not ours to judge. */
+static void loops(list *l, char **dirs, int n)
 {
     DIR *d = opendir("/sys/block");
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -231,7 +232,12 @@ static void loops(list *l)
         if (strncmp(e->d_name, "loop", 4))
             continue;
         snprintf(path, sizeof path, "/sys/block/%s/loop/backing_file", e->d_name);
-        if (slurp(path, back, sizeof back) > 0)
+        if (slurp(path, back, sizeof back) <= 0)
+            continue;
+        bool ours = n == 0;
+        for (int i = 0; i < n; i++)
+            ours |= !strncmp(back, dirs[i], strlen(dirs[i]));
+        if (ours)
             add(l, "loop %s on %s", e->d_name, strtok(back, "\n"));
     }
     if (d)
@@ -260,7 +266,7 @@ static void look(list *l, char **dirs, int ndirs)
     for (int i = 0; i < ndirs; i++)
         nftw(dirs[i], file, 16, FTW_PHYS);
     sockets(l, dirs, ndirs);
-    loops(l);
+    loops(l, dirs, ndirs);
     descriptors(l);
     sort(l);
 }

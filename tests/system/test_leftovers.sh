@@ -120,10 +120,11 @@ expect descriptor '^left: descriptors of'
 exec 9<&-
 end descriptor
 
-truncate -s 1M image
+mkdir -p state
+truncate -s 1M state/image
 begin
-if loop=$(losetup --show -f image 2>/dev/null); then
-    expect 'loop device' "^left: loop ${loop#/dev/} on $dir/image"
+if loop=$(losetup --show -f state/image 2>/dev/null); then
+    expect 'loop device' "^left: loop ${loop#/dev/} on $dir/state/image"
     losetup -d "$loop"
     end 'loop device'
 else
