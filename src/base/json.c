@@ -54,6 +54,10 @@ static void print(cay__buf *b, const json_t *j)
     const char *key, *sep = "";
     json_t *v;
     size_t i;
+    if (!j) {
+        cay__buf_str(b, "null");
+        return;
+    }
     switch (json_typeof(j)) {
     case JSON_OBJECT:
         cay__buf_str(b, "{");

@@ -30,9 +30,14 @@ void show_layers(const cay_layer *layers, size_t n)
         bool on = !strcmp(l->state, "on");
         out_style style = on ? OUT_GOOD : !strcmp(l->state, "soft") ? OUT_WARN : OUT_BAD;
         bool why = l->why && *l->why;
-        out_fmt("  %s%-4s%s %-*s", out_on(1, style), l->state, out_off(1), why ? room + 2 : 0, l->name);
-        if (why)
+        out_fmt("  %s", out_on(1, style));
+        out_safe(l->state); /* another server's word may stand here */
+        out_fmt("%*s%s ", (int)CAY_MAX(4 - (int)strlen(l->state), 0), "", out_off(1));
+        out_safe(l->name);
+        if (why) {
+            out_fmt("%*s", room + 2 - (int)strlen(l->name), "");
             out_safe(l->why);
+        }
         out_str("\n");
         if (!on && l->remedy && *l->remedy && strcmp(l->remedy, said)) {
             said = l->remedy;

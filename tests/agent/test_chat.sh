@@ -340,6 +340,7 @@ ok "without a wall files are changed at once" same "$(cat "$tmp/mine/hello.txt")
 ok "and that is said" has "$(cat "$tmp/err")" "files of $tmp/mine are changed at once"
 (cd "$tmp" && echo /apply | piped --session walless --base-url "$url/task/v1" --key none --model m)
 ok "there is nothing to apply" has "$(cat "$tmp/err")" "there is no wall here"
+ok "and it is said again when it goes on" has "$(cat "$tmp/err")" "files of $tmp/mine are changed at once"
 "$cay" chat rm walless </dev/null
 ok "the directory outlives its session" [ -f "$tmp/mine/hello.txt" ]
 echo /models | piped --empty --base-url "$url/hello/v1" --key none --model gpt-5.5

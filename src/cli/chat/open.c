@@ -93,6 +93,15 @@ static int run_setup(chat *c, cay_err *err)
     return rc;
 }
 
+/* Said each time that a talk begins, also when it goes on. */
+static void say_no_wall(chat *c, const char *dir)
+{
+    if (dir)
+        chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights, and files of %s are changed at once", dir);
+    else
+        chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights");
+}
+
 /* Stands on the directory, unless asked otherwise or where nothing can. */
 static int make_sandbox(chat *c, cay_err *err)
 {
@@ -112,10 +121,8 @@ static int make_sandbox(chat *c, cay_err *err)
     int rc = cli_box_create(&spec, &c->sb, err);
     if (rc < 0)
         return spec.on && c->a->here ? cay_wrap(err, rc, "the current directory cannot be shown (--on DIR takes another, --empty none)") : rc;
-    if (c->direct)
-        chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights, and files of %s are changed at once", c->s.dir);
-    else if (spec.provider && !strcmp(spec.provider, "local"))
-        chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights");
+    if (spec.provider && !strcmp(spec.provider, "local"))
+        say_no_wall(c, c->direct ? c->s.dir : NULL);
     else if (!spec.on && *c->s.dir)
         chat_text(c, OUT_WARN, "provider %s does not show %s: the workspace begins empty", spec.provider, c->s.dir);
     if (!spec.on)
@@ -138,6 +145,8 @@ static int find_sandbox(chat *c, const char *id, cay_err *err)
     if (rc == 0) /* where it is, now that it runs */
         rc = cay_sandbox_describe(c->sb, NULL, &info, err);
     c->direct = rc == 0 && info->path && *info->path && !strcmp(info->path, info->workdir);
+    if (rc == 0 && info->provider && !strcmp(info->provider, "local"))
+        say_no_wall(c, c->direct ? info->path : NULL);
     cay_info_free(info);
     return rc;
 }

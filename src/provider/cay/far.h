@@ -77,6 +77,7 @@ char *cay__far_path(const json_t *j, const char *name);
 bool cay__far_stat(const json_t *j, cay_stat *out);
 cay_layer *cay__far_layers(const json_t *j, size_t *n); /* points into j; from malloc() */
 const char *cay__far_word(const json_t *j, const char *name); /* "" when it is not there */
+const char *cay__far_id(const json_t *j, const char *name, char kind); /* "" when it is none of that kind: an id is shown as it is */
 
 /* ------------------------------------------------------------------ pump.c: each ends the answer */
 

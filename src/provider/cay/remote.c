@@ -211,7 +211,7 @@ static int info_of(const json_t *o, cay_info **out, cay_err *err)
                      .limits = { limit(l, "memory"), limit(l, "swap"), limit(l, "cpu_milli"), limit(l, "pids"), limit(l, "disk"), limit(l, "inodes"),
                                  limit(l, "nofile"), limit(l, "io_read"), limit(l, "io_write") } };
     CAY_TRY(cay__spec_text(&c, &spec, err));
-    cay_row row = { .size = sizeof row, .id = cay__far_word(o, "id"), .name = c.name, .provider = c.provider, .reason = cay__far_word(o, "reason"),
+    cay_row row = { .size = sizeof row, .id = cay__far_id(o, "id", 'c'), .name = c.name, .provider = c.provider, .reason = cay__far_word(o, "reason"),
                     .state = cay_state_parse(cay__far_word(o, "state")), .spec = spec, .box = "", .labels = labels ? labels : "{}",
                     .metadata = metadata ? metadata : "", .created_ms = cay__json_int(o, "created_ms", 0), .changed_ms = cay__json_int(o, "changed_ms", 0) };
     CAY_AUTOFREE cay_layer *layers = cay__far_layers(json_object_get(o, "layers"), &n);
@@ -312,7 +312,7 @@ static cay_snapshot *snapshot_of(const json_t *o)
     cay__boot_id(boot, sizeof boot);
 #define W(name) cay__far_word(o, name)
 #define N(name) (uint64_t)cay__json_int(o, name, 0)
-    cay_snap_row r = { .size = sizeof r, .id = W("id"), .sandbox = W("sandbox"), .parent = W("parent"), .label = W("label"), .provider = W("provider"),
+    cay_snap_row r = { .size = sizeof r, .id = cay__far_id(o, "id", 's'), .sandbox = cay__far_id(o, "sandbox", 'c'), .parent = cay__far_id(o, "parent", 's'), .label = W("label"), .provider = W("provider"),
                        .template_ = W("template"), .method = W("method"), .digest = W("digest"), .state = "ready", .mark = "", .layers = "[]", .spec = "{}",
                        .metadata = metadata ? metadata : "", .boot = cay__json_bool(o, "maybe_incomplete", false) ? "" : boot, .tenant = W("tenant"),
                        .automatic = cay__json_bool(o, "automatic", false), .durable = cay__json_bool(o, "durable", false), .created_ms = (int64_t)N("created_ms"),

@@ -298,18 +298,12 @@ static int follow(cay_service *svc, const cay_call *call, const char *id, hearin
 /* ------------------------------------------------------------------ its end */
 
 /* What is no id of the kind is none: ids go to terminals as they are. */
-static const char *id_of(const json_t *o, const char *name, char kind)
-{
-    const char *id = cay__far_word(o, name);
-    return cay__id_valid(id, kind) ? id : "";
-}
-
 static void keep_end(const json_t *o, cay_built *out)
 {
     out->steps = (unsigned)cay__json_int(o, "steps", 0);
     out->cached = (unsigned)cay__json_int(o, "cached", 0);
-    cay__str_copy(out->template_, sizeof out->template_, id_of(o, "template", 't'));
-    cay__str_copy(out->sandbox, sizeof out->sandbox, id_of(o, "sandbox", 'c'));
+    cay__str_copy(out->template_, sizeof out->template_, cay__far_id(o, "template", 't'));
+    cay__str_copy(out->sandbox, sizeof out->sandbox, cay__far_id(o, "sandbox", 'c'));
 }
 
 int cay__remote_build_run(cay_service *svc, const cay_call *call, const cay_build *s, cay_built *out, cay_err *err)
@@ -360,7 +354,7 @@ static int on_build(const json_t *o, void *arg)
 {
     lister *l = arg;
 #define W(name) cay__far_word(o, name)
-    cay_build_info b = { .size = sizeof b, .id = id_of(o, "id", 'b'), .tenant = W("tenant"), .state = W("state"), .names = W("names"), .template_ = id_of(o, "template", 't'), .sandbox = id_of(o, "sandbox", 'c'),
+    cay_build_info b = { .size = sizeof b, .id = cay__far_id(o, "id", 'b'), .tenant = W("tenant"), .state = W("state"), .names = W("names"), .template_ = cay__far_id(o, "template", 't'), .sandbox = cay__far_id(o, "sandbox", 'c'),
                          .reason = W("reason"), .error = W("error"), .step = (unsigned)cay__json_int(o, "step", 0), .steps = (unsigned)cay__json_int(o, "steps", 0),
                          .cached = (unsigned)cay__json_int(o, "cached", 0), .started_ms = cay__json_int(o, "started_ms", 0), .ended_ms = cay__json_int(o, "ended_ms", 0) };
 #undef W

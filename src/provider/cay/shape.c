@@ -11,6 +11,12 @@ const char *cay__far_word(const json_t *j, const char *name)
     return cay__json_str(j, name, "");
 }
 
+const char *cay__far_id(const json_t *j, const char *name, char kind)
+{
+    const char *id = cay__far_word(j, name);
+    return cay__id_valid(id, kind) ? id : "";
+}
+
 /* ------------------------------------------------------------------ requests */
 
 static int set_str(json_t *o, const char *name, const char *value, cay_err *err)
