@@ -102,23 +102,39 @@ static bool locked(int at, const char *name, int *fd)
     return *fd < 0 ? errno != ENOENT : flock(*fd, LOCK_EX | LOCK_NB) < 0;
 }
 
-static void remove_run(int at, const char *name, const char *sockets)
+static bool unused(DIR *d, const char *dir, const char *sockets)
 {
     struct stat st;
-    int held[2] = { -1, -1 };
-    DIR *d = open_list(at, name);
-    bool dead = d && fstat(dirfd(d), &st) == 0 && st.st_uid == geteuid() && st.st_mtime < time(NULL) - AGE_S &&
-                !locked(dirfd(d), "start.lock", &held[0]) && !locked(dirfd(d), "keeper.lock", &held[1]);
-    for (struct dirent *e; dead && (e = readdir(d));)
-        dead = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !(S_ISSOCK(st.st_mode) && listens(sockets, name, e->d_name));
-    if (dead)
-        rewinddir(d);
-    for (struct dirent *e; dead && (e = readdir(d));)
+    bool so = d && fstat(dirfd(d), &st) == 0 && st.st_uid == geteuid() && st.st_mtime < time(NULL) - AGE_S;
+    for (struct dirent *e; so && (e = readdir(d));)
+        so = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !(S_ISSOCK(st.st_mode) && listens(sockets, dir, e->d_name));
+    return so;
+}
+
+static void remove_names(DIR *d, int at, const char *name)
+{
+    rewinddir(d);
+    for (struct dirent *e; (e = readdir(d));)
         unlinkat(dirfd(d), e->d_name, 0);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* Level 1 has its sockets one directory deeper, in p. */
+static void remove_run(int at, const char *name, const char *sockets)
+{
+    char deeper[16];
+    int held[2] = { -1, -1 };
+    DIR *d = open_list(at, name), *p = d ? open_list(dirfd(d), "p") : NULL;
+    bool dead = unused(d, name, sockets) && cay__str_join(deeper, sizeof deeper, name, "/p", NULL) && (!p || unused(p, deeper, sockets)) &&
+                !locked(dirfd(d), "start.lock", &held[0]) && !locked(dirfd(d), "keeper.lock", &held[1]);
+    if (dead && p)
+        remove_names(p, dirfd(d), "p");
+    if (dead)
+        remove_names(d, at, name);
+    if (p)
+        closedir(p);
     if (d)
         closedir(d);
-    if (dead)
-        unlinkat(at, name, AT_REMOVEDIR);
     cay__close_fd(&held[0]);
     cay__close_fd(&held[1]);
 }
