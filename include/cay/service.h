@@ -211,7 +211,7 @@ typedef struct cay_info {
     const char *id, *name, *provider, *template_, *hostname, *user, *workdir;
     cay_state   state;
     const char *reason;   /* why it is in that state: "killed", "ttl", "idle", "oom", "reboot", … */
-    cay_level   level;
+    cay_level   level;    /* CAY_LEVEL_NONE with no layers while it does not run: what it gets is known when it starts */
     const cay_layer *layers;
     size_t      nlayers;
     cay_limits  limits;

@@ -36,7 +36,8 @@ static void add_row(rows *v, const cay_info *i)
     else
         out_cell(t, OUT_PLAIN, i->name && *i->name ? i->name : "-");
     out_cell(t, show_state_style(i->state), cay_state_name(i->state));
-    out_cell(t, i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, cay_level_name(i->level));
+    const char *wall = show_wall(i);
+    out_cell(t, wall && i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, wall ? wall : "-");
     out_cell(t, OUT_PLAIN, i->provider);
     out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(v->now - i->created_ms, 0)));
     out_cell(t, OUT_PLAIN, i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");

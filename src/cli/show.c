@@ -89,6 +89,12 @@ static void labels_json(out_json *j, const cay_pair *p)
     js_close(j, '}');
 }
 
+const char *show_wall(const cay_info *i)
+{
+    bool known = i->level != CAY_LEVEL_NONE || i->state == CAY_RUNNING || i->state == CAY_PAUSED || !strcmp(i->provider, "local");
+    return known ? cay_level_name(i->level) : NULL;
+}
+
 void show_info_json(out_json *j, const cay_info *i, const show_more *more)
 {
     js_open(j, '{');
@@ -98,8 +104,16 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
     js_kstr(j, "state", cay_state_name(i->state));
     js_kstr(j, "reason", i->reason);
     js_kstr(j, "provider", i->provider);
-    js_kstr(j, "isolation", cay_level_name(i->level));
-    js_ki64(j, "level", i->level);
+    js_key(j, "isolation");
+    if (show_wall(i))
+        js_str(j, show_wall(i));
+    else
+        js_null(j);
+    js_key(j, "level");
+    if (show_wall(i))
+        js_i64(j, i->level);
+    else
+        js_null(j);
     js_kstr(j, "template", i->template_);
     js_kstr(j, "hostname", i->hostname);
     js_kstr(j, "user", i->user);
@@ -175,7 +189,7 @@ void show_info_text(const cay_info *i)
         out_str(")");
     }
     out_str("\n");
-    field("isolation", cay_level_name(i->level));
+    field("isolation", show_wall(i));
     field("provider", i->provider);
     field("template", i->template_);
     field("hostname", i->hostname);

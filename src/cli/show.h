@@ -28,6 +28,8 @@ char *show_units_json(cay_sandbox *sb);
 /* cmd_port_endpoint.c: likewise what its provider publishes; for people, a line for each. */
 char *show_endpoints_json(cay_sandbox *sb);
 void show_endpoints_text(cay_sandbox *sb);
+/* The level of isolation. NULL: it does not run, and what it gets is known when it starts. */
+const char *show_wall(const cay_info *info);
 void show_info_text(const cay_info *info); /* for people, one field a line */
 out_style show_state_style(cay_state s);
 /* Layers of isolation, each with its cause and remedy when not on. */

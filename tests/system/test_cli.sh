@@ -291,6 +291,7 @@ run "$cay" extend "$id"; is 2; ok 'extend by nothing'
 run "$cay" rm "$id"; is 1 && errs 'rm -f'; ok 'rm of a running one needs -f'
 run "$cay" kill "$id" "$id2"; is 0; ok 'kill two'
 run "$cay" wait --timeout 5s "$id"; is 0 && says stopped; ok 'wait'
+[ "$provider" = local ] || { run "$cay" inspect "$id"; is 0 && says '"isolation": null' && says '"level": null' && run "$cay" ls && ! grep -q none "$t/out"; ok 'a stopped one is not called unprotected'; }
 run "$cay" files cat "$id" copy/a; [ "$code" -le 1 ]; ok 'files of a stopped one: an answer or a clear no'
 run "$cay" resume "$id"; is 0; run "$cay" exec "$id" -- cat copy/a; is 0 && says a; ok 'resume starts it again on its files'
 run "$cay" rm -f "$id" "$id2" nosuchid; is 0; run "$cay" ls -q; [ ! -s "$t/out" ]; ok 'rm -f'
