@@ -137,10 +137,10 @@ static void on_destroy(const request *r)
     }
     if (!cay__id_valid(m->id, 'c') && !reply_error(r->c, CAY_EINVAL, 0, "bad_id", "not a sandbox id", NULL))
         return;
-    if (box_remove_files(m->id, -1))
-        reply_ok(r->c);
-    else
-        reply_error(r->c, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, errno, "sandbox_not_found", "nothing is kept of this sandbox", NULL);
+    if (!box_remove_files(m->id, -1) && !reply_error(r->c, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, errno, "sandbox_not_found", "nothing is kept of this sandbox", NULL))
+        return;
+    event_send(m->id, "removed", "removed", "", 0);
+    reply_ok(r->c);
 }
 
 static void on_pause(const request *r)

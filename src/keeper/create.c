@@ -99,7 +99,7 @@ void box_hand_out(box *b, pending *p)
     journal_put(J_MORE, b, b->id, 0, "");
     CAY_FAULT("keeper.create.more");
     journal_put(J_LIVE, b, b->id, 0, "");
-    box_set_state(b, CAY_RUNNING, "created", "");
+    box_set_state(b, CAY_RUNNING, b->flags & CAY_CREATE_KEPT ? "resumed" : "created", "");
     if (!p->c && (b->flags & CAY_CREATE_EPHEMERAL))
         box_stop(b, "client-gone", true);
     CAY_FAULT("keeper.create.answer");
