@@ -90,6 +90,7 @@ static void on_death(cay__watch *w, uint32_t ev)
     (void)ev;
     for (int i = 0; i < 64 && b->ctl.fd >= 0; i++)
         on_ctl(&b->ctl, 0); /* its last words */
+    proc_lost(b); /* whose ends are told before its own */
     if (b->phase == BOX_PARKING || (b->phase == BOX_BINDING && !b->pending))
         pool_failed(b, ESRCH, "init ended");
     if (b->id[0] && b->phase != BOX_DYING)

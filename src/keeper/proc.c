@@ -117,10 +117,8 @@ static const char *why(proc *p, int status)
     cay_m_usage u = { 0 };
     if (p->exit.reason[0]) /* as the last keeper saw it */
         return p->exit.reason;
-    if (p->killing)
-        return "time";
-    if (status == 0)
-        return "exit";
+    if (p->killing || status == 0)
+        return p->killing ? "time" : "exit";
     cgroup_usage(b, &u);
     bool oom = u.oom_kills > b->oom_seen, pids = u.pids_hits > b->pids_seen;
     b->oom_seen = u.oom_kills;
@@ -232,13 +230,14 @@ void proc_exited(box *b, const cay_g_exit *x)
 
 void proc_lost(box *b)
 {
-    for (proc *p = b->procs, *next; p; p = next) {
-        next = p->next;
+    for (proc *p = b->procs; p; p = p->next) {
         if (p->starter)
             reply_error(p->starter, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
         p->starter = NULL;
-        if (!p->ended)
-            end_with(p, SIGKILL, "killed", 0, 0);
+        if (!p->ended) {
+            end_with(p, SIGKILL, strcmp(b->reason, "disk") ? "killed" : "disk", 0, 0);
+            event_send(b->id, "exit", p->exit.reason, p->id, p->exit.code);
+        }
         settle_now(p);
     }
 }

@@ -136,7 +136,15 @@ static void overfill(const char *what, cay_create *spec, bool hard, const char *
 {
     char reason[64], out[8192] = "";
     cay_sandbox *sb = box_new(spec);
-    int rc = command(sb, NULL, line, out, sizeof out);
+    cay_result r = { .size = sizeof r };
+    cay_spawn command = { .size = sizeof command, .shell = line };
+    int rc = cay_sandbox_run(sb, within(60000), &command, NULL, 0, 0, &r, NULL);
+    if (rc == 0) {
+        snprintf(out, sizeof out, "%s%s", r.out, r.errout);
+        rc = r.exit.code;
+        CHECK(hard || rc != 128 + SIGKILL || !strcmp(r.exit.reason, "disk"), "%s: the command's reason is \"%s\"", what, r.exit.reason);
+        cay_result_clear(&r);
+    }
     if (hard) {
         CHECK(rc == 0 && strstr(out, "refused at"), "%s: no refusal at the limit: %.200s", what, out);
     } else {

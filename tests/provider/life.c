@@ -365,6 +365,40 @@ static void events_tell_what_happens(void **state)
     cay_proc_unref(p);
 }
 
+/* The end of what ran in it, that it goes on, and that it is removed while nothing runs. */
+static void events_tell_of_a_stopped_one(void **state)
+{
+    (void)state;
+    NEED(events);
+    NEED(stop);
+    NEED(start);
+    ERR;
+    CAY_AUTOFD all = -1;
+    cay_event_wire e;
+    cay_create c = { .size = sizeof c };
+    cay_sandbox *sb = box_new(&c);
+    char id[CAY_ID_LEN + 1];
+    snprintf(id, sizeof id, "%s", sb->id);
+    OK(S.ops->events(S.self, id, &all, E));
+    cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("sleep", "1000") });
+    assert_true(heard(all, "exec", id, &e));
+    OK(S.ops->stop(sb->box, NULL, E));
+    assert_true(heard(all, "exit", id, &e));
+    assert_string_equal(e.process, cay_proc_id(p));
+    assert_string_equal(e.reason, "killed");
+    assert_true(heard(all, "stopped", id, &e));
+    cay_proc_unref(p);
+    void *box = NULL;
+    OK(S.ops->start(S.self, NULL, id, &c, &box, E));
+    cay_sandbox_unref(sb);
+    sb = cay__sandbox_new(S.ops, id, box);
+    assert_true(heard(all, "resumed", id, &e));
+    OK(S.ops->stop(sb->box, NULL, E));
+    assert_true(heard(all, "stopped", id, &e));
+    box_end(sb);
+    assert_true(heard(all, "removed", id, &e));
+}
+
 static void two_boxes_do_not_see_each_other(void **state)
 {
     (void)state;
@@ -489,6 +523,7 @@ tests suite_life(size_t *n)
         cmocka_unit_test(usage_is_counted),
         cmocka_unit_test(ports_are_listed_and_reached),
         cmocka_unit_test(events_tell_what_happens),
+        cmocka_unit_test(events_tell_of_a_stopped_one),
         cmocka_unit_test(two_boxes_do_not_see_each_other),
         cmocka_unit_test(the_status_tells_level_and_layers),
         cmocka_unit_test(what_cannot_be_enforced_is_refused),
