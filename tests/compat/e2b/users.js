@@ -89,3 +89,18 @@ test('nobody: refused as such, everywhere', async () => {
   await no(files.watchDir('/tmp', () => {}, as))
   await no(box.commands.run('true', as))
 })
+test('a signed address and the token of ports are nobody else\'s by a header', async () => {
+  const as = { authorization: `Basic ${Buffer.from('root:').toString('base64')}` }, { files } = box
+  await files.write('s.txt', 'of user')
+  await files.write('s.txt', 'of root', root)
+  const down = await fetch(await box.downloadUrl('s.txt'), { headers: as })
+  assert.deepEqual([down.status, await down.text()], [200, 'of user'])
+  const form = new FormData()
+  form.append('file', new Blob(['up']))
+  assert.equal((await fetch(await box.uploadUrl('up.txt'), { method: 'POST', body: form, headers: as })).status, 200)
+  assert.deepEqual([(await files.getInfo('/home/user/up.txt')).owner, await files.exists('/root/up.txt', root)], ['user', false])
+  assert.equal(await (await fetch(await box.downloadUrl('s.txt', root))).text(), 'of root') // one that was signed for root is root's
+  const run = await fetch(`${process.env.E2B_SANDBOX_URL}/execute`, { method: 'POST', body: '{"code":"id -un","language":"bash"}',
+    headers: { ...as, 'content-type': 'application/json', 'e2b-sandbox-id': box.sandboxId, 'e2b-sandbox-port': '49999', 'e2b-traffic-access-token': box.trafficAccessToken } })
+  assert.match(await run.text(), /"text":"user\b/)
+})

@@ -133,12 +133,17 @@ void e2b_as(cay__req *r, e2b_daemon *d, const char *user)
     d->home = !strcmp(user, "root") ? "/root" : !strcmp(user, "user") ? "/home/user" : NULL;
 }
 
-/* Authorization: Basic USER: names whom RPCs run as. */
+static bool is_rpc(const cay__req *r)
+{
+    return cay__str_starts(r->head.path, "/process.") || cay__str_starts(r->head.path, "/filesystem.");
+}
+
+/* Authorization: Basic USER: names whom RPCs run as. Of files the query names it, which a signature covers; code is the sandbox's own user's, as ports are. */
 static int read_user(cay__req *r, e2b_daemon *d, cay_err *err)
 {
     const char *a = cay__head_field(&r->head, "authorization");
     CAY_AUTOBUF b = CAY__BUF(256);
-    if (!a || strncasecmp(a, "basic ", 6))
+    if (!is_rpc(r) || !a || strncasecmp(a, "basic ", 6))
         return 0;
     if (!cay__base64_get(&b, a + 6, strlen(a + 6)) || b.full || !b.data)
         return cay_fail(err, CAY_EAUTH, "the Authorization field is not sound");
@@ -329,7 +334,7 @@ static int fail(cay__req *r, const cay_err *fault)
     if (e2b_nobody(fault))
         whose.code = CAY_EAUTH;
     const char *type = cay__head_field(&r->head, "content-type");
-    bool rpc = cay__str_starts(r->head.path, "/process.") || cay__str_starts(r->head.path, "/filesystem."), dead = err->code == CAY_EUPSTREAM || e2b_dead(err);
+    bool rpc = is_rpc(r), dead = err->code == CAY_EUPSTREAM || e2b_dead(err);
     if (rpc && !dead && type && !strncasecmp(type, "application/connect+json", 24)) {
         CAY_AUTOBUF b = CAY__BUF(65536);
         e2b_envelope_end(&b, err);
