@@ -59,6 +59,9 @@ def same(what, got, want):
 
 
 def both(k, name):
+    for odd in ('{"id": "half', '{}{}', '7', '[]', '', '\udcff'):
+        k.p.stdin.buffer.write(odd.encode('utf-8', 'surrogateescape') + b'\n')
+    same(name + ': lines that are no request', k.text('"still"'), 'still')
     same(name + ': state', [k.run('x = 41')['results'], k.text('x + 1')], [[], '42'])
     same(name + ': quotes are not the value', k.text('"str"'), 'str')
     same(name + ': both streams', [k.run('import sys, os; print("o"); print("e", file=sys.stderr); os.system("echo c")')[s] for s in ('stdout', 'stderr')], ['o\nc\n', 'e\n'])

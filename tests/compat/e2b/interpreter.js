@@ -91,6 +91,16 @@ test('too long is interrupted, and the context goes on', async () => {
   await assert.rejects(box.runCode('import time\ntime.sleep(60)', { timeoutMs: 800 }))
   assert.equal((await box.runCode('"back"')).text, 'back')
 })
+test('many at once on one context are all answered, in turn', async () => {
+  const long = 100_000 // such a request goes to the kernel in pieces
+  for (const [language, comment, print] of [['python', '#', i => `print(${i})`], ['javascript', '//', i => `console.log(${i})`], ['bash', '#', i => `echo ${i}`]]) {
+    const c = await box.createCodeContext({ language })
+    const got = await Promise.all([...Array(8).keys()].map(i => box.runCode(`${print(i)} ${comment}${i % 2 ? 'x'.repeat(long) : ''}`, { context: c })))
+    assert.deepEqual(got.map(r => [r.error, r.logs.stdout.join('')]), [...Array(8).keys()].map(i => [undefined, `${i}\n`]), language)
+    assert.equal((await box.runCode(print(9), { context: c })).logs.stdout.join(''), '9\n')
+    await box.removeCodeContext(c)
+  }
+})
 test('javascript: state, await, objects, errors, what children print', async () => {
   const run = (code, o) => box.runCode(code, { language: 'javascript', ...o })
   assert.equal((await run('const x = 41; console.log("out"); x + 1')).text, '42')

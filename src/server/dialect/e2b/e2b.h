@@ -131,6 +131,9 @@ bool e2b_nobody(const cay_err *err);
 #define E2B_ACCOUNTS_MAX ((size_t)1 << 20) /* of a passwd(5) or group(5) */
 void e2b_as(cay__req *r, e2b_daemon *d, const char *user); /* in the request's memory; "" or NULL: nothing changes */
 
+/* Lines for a kernel's input, whole: those of two requests never mix. CAY_EBUSY: others are being written all the time that the call has. */
+int e2b_kernel_write(cay_proc *p, const cay_call *call, const char *lines, size_t len, cay_err *err);
+
 /* ---- Connect-RPC (rpc.c) */
 typedef struct e2b_rpc {
     json_t    *in;      /* the message; the request's */

@@ -375,7 +375,7 @@ static void done(cay__pump *pump)
         char text[64];
         const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 200 };
         int n = snprintf(text, sizeof text, "{\"interrupt\":\"%s\"}\n", x->id);
-        cay_proc_write(x->p, &soon, text, (size_t)n, NULL);
+        e2b_kernel_write(x->p, &soon, text, (size_t)n, NULL);
     }
     close(pump->fd[0]);
     cay__buf_clear(&x->line);
@@ -388,10 +388,10 @@ static int ask(cay__req *r, const json_t *in, cay_proc *p, cay_err *err)
     const json_t *env = json_object_get(in, "env_vars");
     CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:O}", "id", r->id, "code", cay__json_str(in, "code", ""), "env", json_is_object(env) ? env : json_null());
     CAY_AUTOFREE char *text = cay__json_text(o, (size_t)9 << 20);
-    if (!text)
+    CAY_AUTOBUF line = CAY__BUF((size_t)9 << 20);
+    if (!text || (cay__buf_str(&line, text), cay__buf_str(&line, "\n"), line.full))
         return cay_fail(err, CAY_ETOOBIG, "the code is too long");
-    CAY_TRY(cay_proc_write(p, &r->call, text, strlen(text), err));
-    return cay_proc_write(p, &r->call, "\n", 1, err);
+    return e2b_kernel_write(p, &r->call, line.data, line.len, err);
 }
 
 /* The context with the question put to it, and what it says from now on. */

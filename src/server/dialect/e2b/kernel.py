@@ -4,7 +4,7 @@
 import ast, asyncio, base64, builtins, importlib.util, json, linecache, os, queue, re, runpy, signal, subprocess, sys, threading, time, traceback, types
 
 out = os.fdopen(os.dup(1), "w", buffering=1)
-requests = os.fdopen(os.dup(0), "r")
+requests = os.fdopen(os.dup(0), "r", encoding="utf-8", errors="replace")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 lock = threading.Lock()
 current = None
@@ -517,7 +517,12 @@ turn = threading.Lock()  # whose it is: an interrupt finds its execution waiting
 
 def listen():
     for line in requests:
-        request = json.loads(line)
+        try:
+            request = json.loads(line)
+        except ValueError:  # half a request, of one who could not send the rest
+            continue
+        if not isinstance(request, dict) or not request.keys() & {"id", "interrupt"}:
+            continue
         if "interrupt" not in request:
             waiting.put(request)
             continue
