@@ -17,18 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { MARK = 34, SEEN_MS = 5000, KILL_MS = 2000 };
 
+/* Marks go to descriptors of their own, as code may turn its streams elsewhere. The inner loop takes a `break` or `continue` that stands in none of the code's;
+ * a function would, too, but make what is declared in it local. */
 static const char BASH[] =
-    "__cay_end() { printf '\\036%s\\036' \"$__cay_mark\"; printf '\\036%s\\036' \"$__cay_mark\" >&2; printf '{\"type\":\"end\",\"code\":%d}\\0' \"$1\" >&\"$__cay_said\"; }\n"
+    "__cay_end() { builtin printf '\\036%s\\036' \"$__cay_mark\" >&\"$__cay_out\"; builtin printf '\\036%s\\036' \"$__cay_mark\" >&\"$__cay_err\"; builtin printf '{\"type\":\"end\",\"code\":%d}\\0' \"$1\" >&\"$__cay_said\"; }\n"
     "__cay_code=$1 __cay_said=$2 __cay_mark=$3\n"
+    "exec {__cay_out}>&1 {__cay_err}>&2\n"
     "set --\n"
     "trap '__cay_end 130; continue 1000' INT\n"
     "while IFS= read -r -d '' -u \"$__cay_code\" __cay_text; do\n"
-    "  eval \"$__cay_text\"\n"
+    "  for __cay_once in 1; do eval \"$__cay_text\"; done\n"
     "  __cay_end $?\n"
     "done\n";
 
@@ -49,6 +53,7 @@ static struct {
     char        mark[MARK + 1];
     pid_t       pid;
     int         code, said; /* pipes to and from the program */
+    int         death;      /* readable when it ended, whoever else holds its pipes */
     stream      out[2];
     text        in, heard, sends; /* what came, in pieces; what is to go */
     size_t      sent;
@@ -181,7 +186,7 @@ static void bash_code(const char *code, const char *env, const char *env_end, te
     const char *name, *at, *stop;
     size_t n;
     text_str(&after, "");
-    for (const char *s = env + 1; env && json_next(&s, env_end, &name, &n, &at, &stop);) {
+    for (const char *s = env ? env + 1 : NULL; s && json_next(&s, env_end, &name, &n, &at, &stop);) {
         char key[256], line[2048];
         if (!identifier(name, n) || n >= sizeof key)
             continue;
@@ -390,6 +395,7 @@ static void start(const char *program, const char *script)
     close(said[1]);
     close(out[1]);
     close(err[1]);
+    H.death = (int)syscall(SYS_pidfd_open, H.pid, 0); /* -1 before Linux 5.3: then the end of its pipes tells */
     H.code = code[1];
     H.said = said[0];
     H.out[0] = (stream){ .fd = out[0], .name = "stdout" };
@@ -408,24 +414,33 @@ static int wait_ms(void)
     return !at ? -1 : left < 0 ? 0 : (int)left;
 }
 
+/* It ended: what it printed and gave is told, and the server tells the rest. */
+static void last_words(void)
+{
+    for (int k = 0; k < 1000 && poll(&(struct pollfd){ H.said, POLLIN, 0 }, 1, 0) > 0 && take_said();)
+        k++;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 1000 && H.out[i].fd >= 0 && poll(&(struct pollfd){ H.out[i].fd, POLLIN, 0 }, 1, 0) > 0; k++)
+            if (!take_output(&H.out[i]))
+                break;
+    if (H.now && H.ended)
+        finish();
+    _exit(1);
+}
+
 static void turn(void)
 {
     bool sends = H.now && H.sent < H.sends.len;
-    struct pollfd p[] = { { 0, POLLIN, 0 }, { H.said, POLLIN, 0 }, { H.out[0].fd, POLLIN, 0 }, { H.out[1].fd, POLLIN, 0 }, { sends ? H.code : -1, POLLOUT, 0 } };
-    if (poll(p, 5, wait_ms()) < 0)
+    struct pollfd p[] = { { 0, POLLIN, 0 }, { H.said, POLLIN, 0 }, { H.out[0].fd, POLLIN, 0 }, { H.out[1].fd, POLLIN, 0 }, { sends ? H.code : -1, POLLOUT, 0 }, { H.death, POLLIN, 0 } };
+    if (poll(p, 6, wait_ms()) < 0)
         return;
     for (int i = 0; i < 2; i++)
         if (p[2 + i].revents && !take_output(&H.out[i])) {
             H.out[i].fd = -1;
             H.out[i].seen = true;
         }
-    if (p[1].revents && !take_said()) { /* it ended: what it printed is told, and the server tells the rest */
-        for (int i = 0; i < 2; i++)
-            for (int k = 0; k < 1000 && H.out[i].fd >= 0 && poll(&(struct pollfd){ H.out[i].fd, POLLIN, 0 }, 1, 0) > 0; k++)
-                if (!take_output(&H.out[i]))
-                    break;
-        _exit(1);
-    }
+    if ((p[1].revents && !take_said()) || p[5].revents)
+        last_words();
     if (p[0].revents && !take_requests()) {
         kill(-H.pid, SIGKILL);
         _exit(0);

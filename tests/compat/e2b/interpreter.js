@@ -127,6 +127,23 @@ test('bash: state, output on both streams, codes, an own directory', async () =>
   assert.equal((await run('pwd; echo "[$X]"')).logs.stdout.join(''), '/tmp\n[]\n')
   assert.equal((await box.listCodeContexts()).find(o => o.id === c.id).language, 'bash')
 })
+test('bash: what code does to its own shell is told or harmless', async () => {
+  const c = await box.createCodeContext({ language: 'bash' }), run = code => box.runCode(code, { context: c, timeoutMs: 30_000 }), printed = async code => (await run(code)).logs.stdout.join('')
+  for (const word of ['break', 'continue']) assert.deepEqual([(await run(`echo a; ${word}; echo b`)).logs.stdout.join(''), await printed('echo on')], ['a\n', 'on\n'], word)
+  await run('declare -A m=([k]=v); printf() { :; }')
+  assert.equal(await printed('for i in 1 2 3; do [ $i = 2 ] && continue; echo "$i ${m[k]}"; done'), '1 v\n3 v\n')
+  const since = Date.now()
+  await run('exec 7>&1 >/tmp/elsewhere; echo kept')
+  await run('exec >&-')
+  assert.equal(await printed('exec >&7 7>&-; cat /tmp/elsewhere'), 'kept\n')
+  assert.ok(Date.now() - since < 9000, 'its marks are seen at once')
+  // What it leaves behind holds its pipes, and does not hide its death.
+  const dead = await run('echo before; sleep 300 & kill -9 $$')
+  assert.deepEqual([dead.error?.name, dead.logs.stdout.join('')], ['UnexpectedEndOfExecution', 'before\n'])
+  await box.restartCodeContext(c)
+  assert.equal(await printed('echo new'), 'new\n')
+  await box.removeCodeContext(c)
+})
 test('a language that is not there is named', async () => {
   for (const language of ['java', 'r']) await assert.rejects(box.runCode('1', { language, timeoutMs: 5000, requestTimeoutMs: 5000 }), /501/)
   for (const language of ['cobol', 'pythonx']) await assert.rejects(box.runCode('1', { language, timeoutMs: 5000, requestTimeoutMs: 5000 }), /400/)
