@@ -2,7 +2,7 @@
 // By the keyboard alone: what people do there, without a pointer and without a focus that was set for them.
 import { equal, settled, shows, step, terminal, truth, until } from './lib.mjs';
 
-const named = () => { const e = document.activeElement; return e && e !== document.body ? (e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || e.value || '').trim().slice(0, 80) : ''; };
+const named = () => { const e = document.activeElement; return e && e !== document.body ? (e.getAttribute('aria-label') || e.querySelector(':scope > title')?.textContent || e.labels?.[0]?.innerText || e.innerText || e.value || '').trim().slice(0, 80) : ''; };
 /** Presses Tab until something of that name has the focus, as somebody would. */
 async function tabTo(page, name) {
   const seen = [];
@@ -72,7 +72,7 @@ export async function keyboard(page, api, id) {
   });
   await step('by keyboard: the tree of snapshots, and its table', page, async () => {
     await begin(page, `#/sandbox/${id}/snapshots`);
-    await tabTo(page, /^Snapshot .*, \d\d:/);
+    await tabTo(page, /^Snapshot \d{4}-/);
     const first = await page.evaluate(named);
     await page.keyboard.press('ArrowRight');
     await until('the next pebble', async () => (await page.evaluate(named)) !== first);

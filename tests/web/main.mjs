@@ -2,13 +2,17 @@
 // What somebody does at the console in their first minutes, and what must never happen there.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { escapes } from './escapes.mjs';
 import { keyboard } from './keyboard.mjs';
 import { later } from './later.mjs';
 import { many } from './many.mjs';
 import { narrow, pages } from './pages.mjs';
 import { paint } from './paint.mjs';
+import { phone } from './phone.mjs';
 import { again, equal, launch, open, Server, settled, shots, shows, step, terminal, truth, type, until, verdict } from './lib.mjs';
 
+/** The browser says aloud that a request was refused: that, and no other error, was meant. */
+const refused = wrong => wrong.splice(0, wrong.length, ...wrong.filter(w => !/status of 400/.test(w)));
 const s = new Server();
 await s.start();
 const browser = await launch();
@@ -124,7 +128,7 @@ async function main() {
     truth(new URL(inside.url()).origin !== new URL(page.url()).origin, 'the preview has our origin');
     truth(!inside.url().includes('cay_token'), 'the token is still in its address');
     // S-55: what a page of a sandbox may try
-    const before = wrong.length;
+    const before = wrong.length, had = (await api('GET', '/sandboxes')).items.length;
     const tried = await inside.evaluate(async base => {
       const out = {};
       for (const [k, f] of Object.entries({ parent: () => parent.document.body.innerHTML, cookie: () => document.cookie, storage: () => parent.localStorage.length, top: () => { top.location.href; return top.location.href; } })) { try { out[k] = String(f()); } catch { out[k] = 'refused'; } }
@@ -132,7 +136,8 @@ async function main() {
       try { const a = await fetch(base + '/api/v1/sandboxes', { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}' }); out.post = a.type; } catch { out.post = 'refused'; }
       return out;
     }, s.url);
-    equal(JSON.stringify([tried.parent, tried.cookie, tried.storage, tried.top, tried.api]), JSON.stringify(['refused', '', 'refused', 'refused', 'refused']), 'what a preview reaches');
+    equal(JSON.stringify([tried.parent, tried.cookie, tried.storage, tried.top, tried.api, tried.post]), JSON.stringify(['refused', '', 'refused', 'refused', 'refused', 'opaque']), 'what a preview reaches');
+    equal((await api('GET', '/sandboxes')).items.length, had, 'sandboxes after a page inside asked for one');
     await page.screenshot({ path: join(shots, 'ports.png') });
     wrong.length = before; // the browser said aloud what it refused
   });
@@ -184,11 +189,14 @@ async function main() {
     // This server takes no such names; another one, or one of tomorrow, may tell them.
     const evil = '\u202e<img src=x onerror="window.hacked=2">${7*7}</a><script>window.hacked=2</script>', shown = '<img src=x onerror="window.hacked=2">${7*7}</a>';
     truth((await api('POST', '/sandboxes', { name: evil })).status === 400, 'it was taken');
-    wrong.length = 0;
+    refused(wrong);
     const other = await open(browser, s.link()), p = other.page;
     await p.locator('.app').waitFor();
-    const worse = x => ({ ...x, name: evil, hostname: evil, template: evil, reason: evil, workdir: '/"><img src=x>', labels: { 'javascript:window.hacked=2': '"><svg onload="window.hacked=2">', team: '<b>bold</b>\u0007\u001b[31m' }, metadata: { note: evil } });
+    const worse = x => ({ ...x, name: evil, hostname: evil, template: evil, tenant: evil, reason: evil, workdir: '/"><img src=x>', labels: { 'javascript:window.hacked=2': '"><svg onload="window.hacked=2">', team: '<b>bold</b>\u0007\u001b[31m' }, metadata: { note: evil } });
     await p.route(u => /^\/api\/v1\/sandboxes(\/c[a-z2-7]{19})?$/.test(u.pathname), async r => { if (r.request().method() !== 'GET') return r.continue(); const a = await r.fetch({ url: r.request().url().replace('cay.localhost', '127.0.0.1') }), j = await a.json(); await r.fulfill({ json: j.items ? { ...j, items: j.items.map(worse) } : worse(j) }); });
+    // Templates, snapshots and keys are somebody's words, too; of templates there are more than fit at once.
+    const told = { templates: x => [...Array(12).keys()].map(i => ({ ...x[0], name: `${evil}${i}`, about: evil })), snapshots: x => x.map(y => ({ ...y, label: evil })), keys: () => [{ id: 'k1', name: evil, tenant: evil, scope: 'tenant', created_ms: 1, expires_ms: 0, used_ms: 0 }] };
+    await p.route(u => /^\/api\/v1\/(templates|snapshots|keys)$/.test(u.pathname), async r => { if (r.request().method() !== 'GET') return r.continue(); const a = await r.fetch({ url: r.request().url().replace('cay.localhost', '127.0.0.1') }), j = await a.json(); await r.fulfill({ json: { ...j, items: told[new URL(r.request().url()).pathname.split('/').pop()](j.items) } }); });
     await again(p);
     const harm = () => p.evaluate(() => JSON.stringify([window.hacked ?? 0, document.querySelectorAll('img, svg[onload], [href^="javascript:"], b > b, body script:not([src])').length, (/.{0,60}[\u202e\u001b\u0007].{0,60}/.exec(`${document.body.innerText}\n${document.title}`) ?? [''])[0]]));
     for (const hash of ['#/', '#/?chart=list', '#/sandboxes', ...['', '/network', '/snapshots', '/timeline', '/processes', '/ports', '/resources'].map(t => `#/sandbox/${id}${t}`)]) {
@@ -196,6 +204,20 @@ async function main() {
       await p.locator('#main').getByText(shown).first().waitFor({ state: 'attached' });
       equal(await harm(), '[0,0,""]', hash);
     }
+    for (const hash of ['#/templates', '#/keys', `#/sandbox/${id}/snapshots?as=list`]) {
+      await p.evaluate(h => { location.hash = h; }, hash);
+      await p.locator('#main :is(li, td)').getByText('<img src=x onerror').first().waitFor();
+      equal(await harm(), '[0,0,""]', hash);
+    }
+    await p.locator('#main').focus();
+    await p.keyboard.press('c');
+    await p.locator('#create').waitFor();
+    equal(await p.locator('#create .pick input[name=template]').count(), 12, 'templates that are offered');
+    await p.locator('#create .pick label').last().click();
+    equal(await harm(), '[0,0,""]', 'the dialog');
+    await p.keyboard.press('Escape');
+    await p.locator('#create').waitFor({ state: 'detached' });
+    await p.evaluate(h => { location.hash = h; }, `#/sandbox/${id}/resources`);
     await p.locator('#main').focus();
     await p.keyboard.press('Control+k');
     await p.locator('#palette input').fill('onerror');
@@ -223,7 +245,7 @@ async function main() {
     await marked.getByText('"../out"').waitFor(); // by the server, which knows more
     await page.locator('#create').getByRole('button', { name: 'Close' }).click();
     await draft('');
-    wrong.length = 0; // the browser said aloud that it was refused
+    refused(wrong);
   });
   await step('a manifest is completed while it is written', page, async () => {
     await page.locator('#main').focus();
@@ -390,11 +412,13 @@ async function main() {
     await page.goBack();
     await until('as it was', async () => (await page.evaluate(() => window.scrollY)) === was);
   });
+  await escapes(page, api, id);
   await later(page, api, s, id, wrong);
   await keyboard(page, api, id);
   await paint(browser, s, page, id);
   await many(browser, s, page, api, id);
-  await pages(page, id);
+  await phone(page, api, id);
+  await pages(page, id, api);
   await narrow(page, id);
   // axe makes functions of text, which the page's rules rightly refuse.
   await step('nothing went wrong in the page meanwhile', page, async () => { equal(wrong.filter(w => !w.startsWith('script: Evaluating a string')).join('\n'), '', 'errors'); });

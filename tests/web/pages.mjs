@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { unreachable } from './keyboard.mjs';
 import { axeSource, equal, settled, shots, step, terminal, until } from './lib.mjs';
 
-const views = id => [['overview', '#/'], ['sandboxes', '#/sandboxes'], ['work', `#/sandbox/${id}?file=/workspace/a.txt`], ['network', `#/sandbox/${id}/network`], ['snapshots', `#/sandbox/${id}/snapshots`], ['timeline', `#/sandbox/${id}/timeline`], ['processes', `#/sandbox/${id}/processes`], ['ports-list', `#/sandbox/${id}/ports`], ['resources', `#/sandbox/${id}/resources`], ['glance', `#/sandbox/${id}/glance`], ['past', `#/sandbox/${id}/resources?range=1h`], ['overview-past', '#/?range=1h'], ['templates', '#/templates'], ['jobs', '#/jobs'], ['keys', '#/keys'], ['tenants', '#/keys?view=tenants'], ['audit', '#/audit'], ['doctor', '#/doctor'], ['more', '#/more']];
+const views = id => [['overview', '#/'], ['sandboxes', '#/sandboxes'], ['work', `#/sandbox/${id}?file=/workspace/long.txt`], ['network', `#/sandbox/${id}/network`], ['snapshots', `#/sandbox/${id}/snapshots`], ['timeline', `#/sandbox/${id}/timeline`], ['processes', `#/sandbox/${id}/processes`], ['ports-list', `#/sandbox/${id}/ports`], ['resources', `#/sandbox/${id}/resources`], ['glance', `#/sandbox/${id}/glance`], ['past', `#/sandbox/${id}/resources?range=1h`], ['overview-past', '#/?range=1h'], ['templates', '#/templates'], ['jobs', '#/jobs'], ['keys', '#/keys'], ['tenants', '#/keys?view=tenants'], ['audit', '#/audit'], ['doctor', '#/doctor'], ['more', '#/more'], ['create', '#/?dialog=create'], ['palette', '#/?dialog=palette'], ['keyboard', '#/?dialog=keys']];
 
 /** Each page in both themes, one after the other: it is visited once. */
 async function visit(page, id, width, height, look) {
@@ -13,6 +13,8 @@ async function visit(page, id, width, height, look) {
   for (const [name, hash] of views(id)) {
     await page.evaluate(h => { location.hash = h; }, hash);
     await settled(page);
+    const dialog = /dialog=(\w+)/.exec(hash)?.[1];
+    if (dialog) { await page.locator(`#${dialog}`).waitFor(); await settled(page); }
     if (name === 'work') await until('the terminal is drawn', async () => (await terminal(page).innerText()).trim().length > 0);
     for (const theme of ['dark', 'light']) {
       await page.emulateMedia({ colorScheme: theme });
@@ -21,10 +23,13 @@ async function visit(page, id, width, height, look) {
       await page.screenshot({ path: join(shots, `${name}-${width}-${theme}.png`) });
       found.push(...(await look(page)).map(v => `${name}, ${theme}: ${v}`));
     }
+    if (dialog) { await page.keyboard.press('Escape'); await page.locator(`#${dialog}`).waitFor({ state: 'detached' }); }
   }
   equal(found.join('\n'), '', 'findings');
 }
-export async function pages(page, id) {
+export async function pages(page, id, api) {
+  await api('POST', `/sandboxes/${id}/run`, { shell: 'seq 200 > long.txt' }); // longer than its pane
+  await api('POST', '/sandboxes', {}); // one that nobody named
   await page.evaluate(axeSource);
   for (const [width, height] of [[1280, 800], [360, 740]]) {
     await step(`every page at ${width} × ${height}, dark and light`, page, () => visit(page, id, width, height, async p => [...await sticksOut(p), ...await unreachable(p), ...await axe(p)]));
@@ -36,12 +41,13 @@ export async function narrow(page, id) {
     for (const [width, height] of [[320, 640], [390, 844], [1024, 740], [1440, 900]]) await visit(page, id, width, height, sticksOut).catch(e => { throw new Error(`at ${width}: ${e.message}`); });
   });
 }
-/** The page scrolls down, never sideways; and what a button says is whole. */
+/** The page scrolls down, never sideways; what a button says is whole; and where fingers point there is room for one. Links within a text are as high as it is, and in the list all of a row is the link. */
 const sticksOut = page => page.evaluate(() => {
   const over = document.documentElement.scrollWidth - innerWidth, cut = [...document.querySelectorAll('button:not(.cut, .plain), a.btn')].filter(e => e.offsetParent && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible');
-  return [...(over > 0 ? [`${over} pixels too wide`] : []), ...cut.map(e => `“${e.textContent.slice(0, 40)}” is cut`)];
+  const small = innerWidth > 720 ? [] : [...document.querySelectorAll(document.querySelector('dialog') ? 'dialog :is(a, button)' : '.foot a, main :is(a, button, summary):not(svg *)')].filter(e => e.offsetParent && e.getBoundingClientRect().height < 43.5 && !e.closest('p:not(.presets), .facts, .ask, .list'));
+  return [...small.map(e => `“${(e.ariaLabel ?? e.textContent).slice(0, 40)}” ${e.className} in ${e.parentElement.className || e.parentElement.tagName} is ${Math.round(e.getBoundingClientRect().height)} high`), ...(over > 0 ? [`${over} pixels too wide`] : []), ...cut.map(e => `“${e.textContent.slice(0, 40)}” is cut`)];
 });
 async function axe(page) {
-  const r = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'], iframes: false }));
-  return r.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id} ${v.nodes.slice(0, 3).map(n => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '').slice(0, 120)).join(' | ')}`);
+  const r = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'], iframes: false }));
+  return r.violations.map(v => `${v.id} ${v.nodes.slice(0, 3).map(n => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '').slice(0, 120)).join(' | ')}`);
 }

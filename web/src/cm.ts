@@ -50,7 +50,7 @@ export function make(o: { parent: HTMLElement; text: string; path: string; nonce
   const view = new EditorView({
     parent: o.parent,
     state: EditorState.create({ doc: o.text, extensions: [
-      lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), highlightSelectionMatches(), look, paint, lang.of([]), EditorView.cspNonce.of(o.nonce), EditorState.readOnly.of(!!o.readOnly), o.text.includes('\r\n') ? EditorState.lineSeparator.of('\r\n') : [], EditorView.contentAttributes.of({ 'aria-label': o.label }),
+      lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), closeBrackets(), highlightSelectionMatches(), look, paint, lang.of([]), EditorView.cspNonce.of(o.nonce), EditorState.readOnly.of(!!o.readOnly), o.text.includes('\r\n') ? EditorState.lineSeparator.of('\r\n') : [], EditorView.contentAttributes.of({ 'aria-label': o.label, tabindex: '0' }),
       keymap.of([{ key: 'Mod-s', preventDefault: true, run: () => { o.onSave?.(); return true; } }, { key: 'Escape', run: v => { v.contentDOM.blur(); return true; } }, ...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, ...completionKeymap, indentWithTab]),
       EditorView.updateListener.of(u => { if (u.docChanged) o.onChange(u.state.sliceDoc()); }), o.check ? [linter(async v => { const all = await o.check!(v.state.doc.toString()); o.onProblems?.(all); return all; }, { delay: 300 }), lintGutter(), keymap.of(lintKeymap)] : [], autocompletion(o.complete ? { override: [o.complete] } : {}),
     ] }),

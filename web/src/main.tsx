@@ -9,7 +9,7 @@ import { clock, safe, span } from './lib/format';
 import { href, parse, route, setQuery, start } from './lib/router';
 import { begin, boxes, deadJobs, doctor, now, retryAt, samples, templates, tryNow } from './live';
 import { Keys, overlay, listenKeys } from './keys';
-import { Asker, Btn, Icon, Loading, Mark, Notice, Toaster, type IconName } from './ui';
+import { Asker, Btn, Icon, Loading, Mark, notice, Notice, Toaster, type IconName } from './ui';
 import { Login } from './pages/login';
 import { Overview } from './pages/overview';
 import { theme, toggleTheme } from './theme';
@@ -69,7 +69,7 @@ function App() {
         <aside class="rail"><a class="brand" href="#/"><Mark />cay</a>
           <nav class="nav" aria-label="Main">{nav.map(([p, name, icon, n], i) => <>{i === 4 && <hr />}<a key={p} href={'#/' + p} aria-current={current(p)}><Icon name={icon} />{name}<span class="n">{n?.()}</span></a></>)}</nav><Host /></aside>
         <header class="top"><Crumb />
-          <button class="find" type="button" onClick={() => { overlay.value = 'palette'; }} aria-label="Find or run"><Icon name="find" /><span>Find or run…</span><kbd>Ctrl K</kbd></button>
+          <button class="find" type="button" onClick={() => { overlay.value = 'palette'; }} aria-label="Find or run… Ctrl K"><Icon name="find" /><span>Find or run…</span><kbd>Ctrl K</kbd></button>
           <Btn kind="quiet icon" icon="sun" label={`Switch to ${theme.value === 'dark' ? 'light' : 'dark'}`} onClick={toggleTheme} />
           <Btn kind="prime" icon="plus" onClick={() => { overlay.value = 'create'; }}>New <span class="wide">sandbox</span> <kbd aria-hidden="true">C</kbd></Btn></header>
         <main id="main" tabIndex={-1}><Lost /><Notice /><div class="live"><Suspense fallback={<div class="page"><Loading rows={8} /></div>}><View /></Suspense></div></main>
@@ -97,6 +97,9 @@ listenKeys();
 render(<App />, document.body);
 /** A link may open what floats: #/?dialog=create. It is taken out of the address, so that it is not open again after a reload. */
 effect(() => { const d = route.value.query.get('dialog'); if (d && session.value?.scope) { if (d === 'create' || d === 'palette' || d === 'keys') overlay.value = d; setQuery({ dialog: null }); } });
+/** What was not done is told on its page, not on the next one. */
+let seen = '';
+effect(() => { const p = route.value.path.join('/'); if (p !== seen) { seen = p; notice.value = null; } });
 let begun = false;
 effect(() => { if (session.value?.scope && !begun) { begun = true; begin(); } else if (session.value && !session.value.scope) begun = false; });
 effect(() => {

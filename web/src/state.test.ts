@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { asker, backoff, bestDrop, counts, cutBy, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, sides, tally, timeline, tree, why, withHoles, type Tint } from './state';
+import { asker, backoff, bestDrop, command as command_, counts, cutBy, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, sides, tally, timeline, tree, why, withHoles, type Tint } from './state';
 import { buildLog, buildRemedy, buildSteps } from './lib/build';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
 import { oneByOne, order } from './lib/order';
+import { place, type Place } from './lib/place';
 import { OutLines, plainText } from './lib/output';
 import { href, parse } from './lib/router';
 import { Events, type Message } from './lib/sse';
@@ -222,4 +223,27 @@ test('who asks while an answer is on its way is served by one more', async () =>
   await first;
   void ask('a');
   assert.equal(asked, 3);
+});
+
+test('an islet stays where it is when others come and go', () => {
+  const some = Array.from({ length: 12 }, (_, i) => box(`c${i}`, { created_ms: i })), size = () => 12, at = (p: Place[]) => new Map(p.map(x => [x.box.id, `${x.x} ${x.y}`]));
+  let all = map(...some), known = map<Snapshot>(), now = place(all, known, 860, 326, size);
+  assert.deepEqual(at(place(all, known, 860, 326, size)), at(now)); // by ids alone, as long as nothing is remembered
+  const stays = (what: string, H = 326) => { const next = place(all, known, 860, H, size, now), before = at(now), after = at(next); for (const [id, xy] of after) assert.ok(!before.has(id) || before.get(id) === xy, `${what} moved ${id}`); assert.equal(next.length, all.size); now = next; };
+  all = map(...some, box('cnew', { created_ms: 20 }));
+  stays('one more');
+  known = map(snap('sfork', 'c3'));
+  all = map(...all.values(), box('cfork', { created_ms: 30, from: 'sfork' }));
+  stays('a fork');
+  const [a, b] = ['c3', 'cfork'].map(id => now.find(p => p.box.id === id)!);
+  assert.ok(Math.hypot(a!.x - b!.x, a!.y - b!.y) < 200, 'a fork is beside what it came from');
+  stays('a lower chart', 320);
+  all = new Map([...all].filter(([id]) => id !== 'c5'));
+  stays('one less');
+  for (const p of now) for (const q of now) assert.ok(p === q || Math.hypot(p.x - q.x, (p.y - q.y) * 1.2) > p.R + q.R, `${p.box.id} over ${q.box.id}`);
+});
+
+test('a command that was kept in part says so', () => {
+  const p = (state: string, command: string) => command_({ state, command } as Process);
+  assert.deepEqual([p('ended', 'ls'), p('ended', 'x'.repeat(63)), p('running', 'x'.repeat(63))], ['ls', 'x'.repeat(63) + '…', 'x'.repeat(63)]);
 });

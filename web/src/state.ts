@@ -188,6 +188,8 @@ const verbs: [RegExp, string][] = [
   [/^PUT \/api\/v1\/sandboxes\/\{id\}\/files$/, 'write file'], [/^POST \/api\/v1\/sandboxes\/\{id\}\/files$/, 'upload'], [/^DELETE \/api\/v1\/sandboxes\/\{id\}\/files$/, 'delete file'], [/^PUT \/api\/v1\/sandboxes\/\{id\}\/files\/tar$/, 'unpack'],
   [/^POST \/api\/v1\/sandboxes$/, 'create'], [/^PATCH \/api\/v1\/sandboxes\/\{id\}$/, 'change'], [/^POST \/api\/v1\/sandboxes\/\{id\}\/ports\/\{port\}\/expose$/, 'expose port'],
 ];
+/** What it ran. Of one that has ended 63 bytes are kept: where that was not all, it says so. */
+export const command = (p: Process): string => (p.state === 'ended' && new TextEncoder().encode(p.command).length > 59 ? `${p.command}…` : p.command);
 const runs = /\/sandboxes\/\{id\}\/(run|processes|pty|shells\/\{name\}\/run)$/;
 
 /** Commands, snapshots, what was asked of the sandbox, and under each command what it reached and what was refused meanwhile. */
@@ -199,7 +201,7 @@ export function timeline(d: { procs: Process[]; snaps: Snapshot[]; audit: AuditL
     const ended = d.ends.get(p.id) ?? (p.ended_ms || undefined), near = ran.find(a => a.shell && Math.abs(a.from - p.started_ms) < 400);
     const took = ended ? ended - p.started_ms : p.state !== 'ended' ? d.now - p.started_ms : near ? near.us / 1000 : null;
     const bad = !!p.exit && (p.exit.code !== 0 || p.exit.signal !== 0);
-    spans.push({ id: p.id, kind: 'exec', label: p.command, start: p.started_ms, took, depth: 0, process: p.id, bad, note: p.state !== 'ended' ? 'running' : p.exit?.signal ? `ended by signal ${p.exit.signal}` : `ended with ${p.exit?.code ?? 0}` });
+    spans.push({ id: p.id, kind: 'exec', label: command(p), start: p.started_ms, took, depth: 0, process: p.id, bad, note: p.state !== 'ended' ? 'running' : p.exit?.signal ? `ended by signal ${p.exit.signal}` : `ended with ${p.exit?.code ?? 0}` });
   }
   // A snapshot that was taken while a command ran hangs under it; a terminal is always open and says nothing.
   const hung = new Map<string, Span[]>(), during = (t: number) => d.procs.filter(p => p.id && !p.tty && p.started_ms <= t && (d.ends.get(p.id) ?? (p.ended_ms || (p.state === 'ended' ? 0 : d.now))) >= t).at(-1);

@@ -5,7 +5,7 @@ import { bytes, plural, safe, span } from '../lib/format';
 import { href } from '../lib/router';
 import { allowMenu } from '../actions';
 import { cpu, dismiss, ends, now, refused, samples, used } from '../live';
-import { asker, lifted, why } from '../state';
+import { asker, command, lifted, why } from '../state';
 import { Btn, Menu, Said } from '../ui';
 import type { Inside } from './inside';
 
@@ -37,7 +37,7 @@ export function Glance({ b, inside: { procs, alive, ports } }: { b: Box; inside:
       <section><h2>Resources<a href={to('resources')}>Details</a></h2><div class="kv"><span>CPU</span><span>{on ? (cpu.value.get(b.id) ?? 0).toFixed(2) : '–'} of {most}</span></div><Spark data={h.cores} color="sea" max={most} /><div class="kv"><span>Memory</span><span>{u ? bytes(u.memory) : '–'}{mem ? ` of ${bytes(mem)}` : ''}</span></div><Spark data={h.memory} color="sand" max={Math.max(...h.memory, 1) * 1.3} /></section>
       <section><h2>Processes<a href={to('processes')} aria-label={`${alive.length} processes`}>{alive.length}</a></h2><div class="kv">{alive.slice(0, 5).map(p => <><Said key={p.pid} class="cut" mono text={p.command} most={60} /><span>{span(now.value - p.started_ms)}</span></>)}</div>{!alive.length && <p class="dim small">{on ? 'Nothing runs but its init.' : 'It does not run.'}</p>}</section>
       <section><h2>Ports<a href={to('ports')} aria-label={`${ports.length} ports`}>{ports.length}</a></h2><div class="kv">{ports.slice(0, 5).map(p => <><span key={p.port} class="cut"><a class="mono" href={href(['sandbox', b.id, 'ports'], { port: String(p.port) })}>{p.port}</a> <Said class="soft" text={listener(p, procs)} most={40} /></span><span class="ok">listens</span></>)}</div>{!ports.length && <p class="dim small">Nobody listens.</p>}</section>
-      <section><h2>Last commands<a href={to('timeline')}>Timeline</a></h2><div class="kv">{over.map(p => <><span key={p.id} class="cut"><code class={p.exit?.code || p.exit?.signal ? 'bad' : 'ok'}>{p.exit?.signal ? `-${p.exit.signal}` : p.exit?.code}</code> <a class="quietlink" href={href(['sandbox', b.id, 'timeline'], { span: p.id })}><Said mono text={p.command} most={60} /></a></span><span>{ends.value.get(p.id) || p.ended_ms ? span((ends.value.get(p.id) ?? p.ended_ms) - p.started_ms) : ''}</span></>)}</div>{!over.length && <p class="dim small">{on ? 'None has ended yet.' : 'The timeline has what was asked of it.'}</p>}</section>
+      <section><h2>Last commands<a href={to('timeline')}>Timeline</a></h2><div class="kv">{over.map(p => <><span key={p.id} class="cut"><code class={p.exit?.code || p.exit?.signal ? 'bad' : 'ok'}>{p.exit?.signal ? `-${p.exit.signal}` : p.exit?.code}</code> <a class="quietlink" href={href(['sandbox', b.id, 'timeline'], { span: p.id })}><Said mono text={command(p)} most={64} /></a></span><span>{ends.value.get(p.id) || p.ended_ms ? span((ends.value.get(p.id) ?? p.ended_ms) - p.started_ms) : ''}</span></>)}</div>{!over.length && <p class="dim small">{on ? 'None has ended yet.' : 'The timeline has what was asked of it.'}</p>}</section>
     </aside>
   );
 }

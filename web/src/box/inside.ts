@@ -3,6 +3,7 @@
 import { get, of, type AuditLine, type Box, type Given, type List, type Policy, type Port, type Process } from '../api';
 import { ends, feed, now } from '../live';
 import { useAsk } from '../ui';
+import { command } from '../state';
 
 export interface Stroke { id: string; t: number; took: number; label: string; bad: boolean; on: boolean }
 export interface Inside { procs: Process[]; alive: Process[]; ports: Port[]; strokes: Stroke[]; mode: string; given?: Given | null }
@@ -20,7 +21,7 @@ export function useInside(b: Box): Inside {
   // Of one that does not run nobody has the processes any more; what was asked of it is in the audit.
   const past = useAsk(() => (on ? Promise.resolve([]) : get<List<AuditLine>>('/audit', { object: b.id, last: 400 }).then(l => l.items.filter(a => ran.test(a.action)), () => [])), [b.id, on]);
   const all = procs.data ?? [], alive = all.filter(p => p.state !== 'ended' && ofTenant(p));
-  const strokes = on ? all.filter(p => p.id).map((p): Stroke => ({ id: p.id, t: p.started_ms, took: (ends.value.get(p.id) ?? (p.ended_ms || (p.state === 'ended' ? p.started_ms + 20 : now.value))) - p.started_ms, label: p.command, bad: !!p.exit && (p.exit.code !== 0 || p.exit.signal !== 0), on: p.state !== 'ended' }))
+  const strokes = on ? all.filter(p => p.id).map((p): Stroke => ({ id: p.id, t: p.started_ms, took: (ends.value.get(p.id) ?? (p.ended_ms || (p.state === 'ended' ? p.started_ms + 20 : now.value))) - p.started_ms, label: command(p), bad: !!p.exit && (p.exit.code !== 0 || p.exit.signal !== 0), on: p.state !== 'ended' }))
     : (past.data ?? []).map((a): Stroke => ({ id: '', t: a.time_ms - a.us / 1000, took: a.us / 1000, label: 'a command', bad: a.verdict !== 'ok', on: false }));
   return { procs: all, alive, ports: ports.data ?? [], strokes, mode: policy.data ?? '', given: given.data };
 }

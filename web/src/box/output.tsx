@@ -7,6 +7,7 @@ import { clock, exact, plural, span, word } from '../lib/format';
 import { OutLines } from '../lib/output';
 import { route, setQuery } from '../lib/router';
 import { now } from '../live';
+import { command } from '../state';
 import { Btn, Cmd, copy, Said, Trouble } from '../ui';
 
 const times = signal(localStorage.getItem('output-times') !== '0');
@@ -39,7 +40,7 @@ export function Output({ b, p }: { b: Box; p: Process }) {
   let before = '';
   const time = (t: number) => { const c = t ? clock(t) : '', same = c === before; before = c; return <time title={t ? `${exact(t)}.${String(t % 1000).padStart(3, '0')}, ${span(t - p.started_ms)} after its start` : undefined} onClick={() => t && setQuery({ at: String(t) })}>{same ? '' : c}</time>; };
   return (
-    <><div class="outhead"><h2 class="cut"><Said mono text={p.command} most={200} /></h2>{out.timed && <Btn kind="quiet small" pressed={times.value} onClick={flip}>Times</Btn>}<Btn kind="quiet icon small" icon="copy" label="Copy the output" onClick={() => copy(lines.map(OutLines.shown).join('\n'))} /></div>
+    <><div class="outhead"><h2 class="cut"><Said mono text={command(p)} most={200} /></h2>{out.timed && <Btn kind="quiet small" pressed={times.value} onClick={flip}>Times</Btn>}<Btn kind="quiet icon small" icon="copy" label="Copy the output" onClick={() => copy(lines.map(OutLines.shown).join('\n'))} /></div>
       <p class="dim">{p.state === 'ended' ? <>{p.exit?.signal ? `ended by signal ${p.exit.signal}` : `ended with ${p.exit?.code}`}{p.ended_ms > 0 && ` after ${span(p.ended_ms - p.started_ms)}`}</> : `runs for ${span(now.value - p.started_ms)}`}, began <time title={exact(p.started_ms)}>{clock(p.started_ms)}</time>, <code>{p.id.slice(0, 8)}</code></p>
       {error ? <Trouble error={error} what="Its output cannot be read." /> : null}{out.dropped > 0 && <p class="dim">{plural(out.dropped, 'earlier line')} {out.dropped === 1 ? 'is' : 'are'} not shown.</p>}
       <div class={`console lines ${times.value && out.timed ? 'timed' : ''}`} ref={end} tabIndex={0} role="log" aria-label="Output" onScroll={e => { const t = e.currentTarget; stays.current = t.scrollHeight - t.scrollTop - t.clientHeight < 40; }}>{lines.length ? lines.map(l => <div key={l.n} class={`${l.err ? 'warn' : ''} ${l.n === mark ? 'at' : ''}`}>{times.value && out.timed && time(l.t)}<span>{OutLines.shown(l) || '\u00a0'}</span></div>) : <span class="dim">{over || p.state === 'ended' ? 'It printed nothing.' : 'It has printed nothing yet.'}</span>}</div>

@@ -59,6 +59,11 @@ function Shown({ b, tab }: { b: Box; tab: Tab }) {
     a: () => { const r = no.find(x => lifted(x.reason)); if (r) void allow(r, ruleFor(r)); },
     Enter: () => { const t = document.querySelector<HTMLElement>('.term.shown textarea'); if (t) t.focus(); else go(to('work')); },
   });
+  // The chosen tab is in sight, also when numbers beside the others have come: to the side only, what was scrolled down stays.
+  useEffect(() => {
+    const t = document.getElementById(`tab-${tab}`)!, p = t.parentElement!, r = t.getBoundingClientRect(), q = p.getBoundingClientRect();
+    p.scrollLeft += r.left < q.left ? r.left - q.left - 8 : Math.max(0, r.right - q.right + 8);
+  }, [tab, !no.length, ...Object.values(count).map(n => !n)]);
   const limits = b.limits, n = (v: unknown) => (typeof v === 'number' ? v : 0), soft = b.layers.filter(l => l.state !== 'on');
   return (
     <div class="sb">

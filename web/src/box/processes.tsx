@@ -5,6 +5,7 @@ import { get, of, post, type Box, type List, type Process } from '../api';
 import { bytes, safe, word } from '../lib/format';
 import { route, setQuery } from '../lib/router';
 import { feed, now } from '../live';
+import { command } from '../state';
 import { attempt, Btn, Cmd, Icon, Loading, Menu, Said, toast, Trouble, useAsk, When } from '../ui';
 import { Output } from './output';
 import { Services } from './services';
@@ -27,7 +28,7 @@ export default function Processes({ b }: { b: Box }) {
   return (
     <div class={`split even ${p ? 'beside' : 'whole'}`}><div class="scroll" tabIndex={0} role="region" aria-label="Processes"><Services b={b} />{l.error && !l.data ? <Trouble error={l.error} what="They cannot be listed." again={l.again} /> : null}
       {!l.data ? <Loading /> : <table class="plain stack procs"><thead><tr><th>Command</th><th class="num y">Pid</th><th class="x">User</th><th>State</th><th class="num x">Memory</th><th class="num y">Started</th><th aria-label="Actions" /></tr></thead><tbody>{rows.map(({ p: x, depth }) => (
-        <tr key={x.id || x.pid} class={x.id && x.id === chosen ? 'sel' : ''}><td class="cut cmdcell" style={{ paddingLeft: `${12 + depth * 16}px` }}>{x.tty && <Icon name="exec" class="dim inline" />}{x.id ? <button type="button" class="plain mono cut" onClick={() => setQuery({ p: x.id })}>{safe(x.command, 120)}</button> : <Said mono text={x.command} most={120} class="soft" />}</td><td class="num y" data-k="pid">{x.pid || ''}</td><td class="soft x">{x.user}</td>
+        <tr key={x.id || x.pid} class={x.id && x.id === chosen ? 'sel' : ''}><td class="cut cmdcell" style={{ paddingLeft: `${12 + depth * 16}px` }}>{x.tty && <Icon name="exec" class="dim inline" />}{x.id ? <button type="button" class="plain mono cut" onClick={() => setQuery({ p: x.id })}>{safe(command(x), 120)}</button> : <Said mono text={command(x)} most={120} class="soft" />}</td><td class="num y" data-k="pid">{x.pid || ''}</td><td class="soft x">{safe(x.user, 32)}</td>
           <td>{x.state === 'ended' ? <span class={x.exit?.code || x.exit?.signal ? 'bad' : 'dim'}>{x.exit?.signal ? `signal ${x.exit.signal}` : `ended with ${x.exit?.code}`}</span> : <span class="soft">{x.state}</span>}</td><td class="num x">{x.rss ? bytes(x.rss) : ''}</td><td class="num y"><When t={x.started_ms} /></td>
           <td class="num act">{x.state !== 'ended' && x.pid !== 1 && <Menu kind="quiet small" label={`Signal ${safe(x.command, 40)}`} items={[{ text: 'Ask it to end', note: 'TERM', act: () => kill(x, 'TERM') }, { text: 'Interrupt', note: 'INT', act: () => kill(x, 'INT') }, { text: 'Reload', note: 'HUP', act: () => kill(x, 'HUP') }, { text: 'Stop', note: 'STOP', act: () => kill(x, 'STOP') }, { text: 'Go on', note: 'CONT', act: () => kill(x, 'CONT') }, { text: 'Kill', note: 'KILL', bad: true, act: () => kill(x, 'KILL') }]}>Signal</Menu>}</td></tr>
       ))}</tbody></table>}

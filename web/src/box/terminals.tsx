@@ -102,7 +102,9 @@ function connect(b: Box, id: string, t: Terminal, on: { onEnd: () => void; onCut
   const tellSize = () => { if (ws?.readyState === 1) ws.send(JSON.stringify({ type: 'resize', cols: t.cols, rows: t.rows })); };
   const sendBytes = (d: string) => { if (ws?.readyState === 1) ws.send(enc.encode(d)); };
   // What is printed again must not be answered again: a terminal answers some of what it is shown, and the shell would take that for typing.
-  const d1 = t.onData(d => { if (parsed < quietTo) return; sendBytes(on.ctrl() && d.length === 1 ? String.fromCharCode(d.toUpperCase().charCodeAt(0) & 31) : d); });
+  // And what is pasted does not say by itself that it has ended: the rest of it would be typed.
+  const pasted = (d: string) => (d.startsWith('\x1b[200~') ? `\x1b[200~${d.slice(6, -6).replaceAll('\x1b', '')}\x1b[201~` : d);
+  const d1 = t.onData(d => { if (parsed < quietTo) return; sendBytes(on.ctrl() && d.length === 1 ? String.fromCharCode(d.toUpperCase().charCodeAt(0) & 31) : pasted(d)); });
   const d2 = t.onBinary(d => { if (ws?.readyState === 1) ws.send(Uint8Array.from(d, c => c.charCodeAt(0))); });
   const d3 = t.onResize(tellSize);
   async function go() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tide line: the sandbox's whole life. Strokes are commands (height is how long, by its logarithm), pebbles snapshots, a coral tick a refusal, the islet now.
+import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Box, Given } from '../api';
 import { coast } from '../lib/islet';
@@ -25,6 +26,9 @@ export function axis(times: number[], from: number, to: number, W: number): (t: 
   };
 }
 
+/** What is told of it holds what the pointer is shown. */
+const Spot = ({ what = '', says, children, ...a }: { what?: string; says: string } & JSX.SVGAttributes<SVGAElement>) => <a {...(a as object)} aria-label={`${what} ${says}`.trim()}><title>{says}</title>{children}</a>;
+
 export function Tide({ b, strokes, given }: { b: Box; strokes: Stroke[]; given?: Given | null }) {
   const ref = useRef<HTMLDivElement>(null), [W, size] = useState(0), [drag, setDrag] = useState('');
   useEffect(() => { const o = new ResizeObserver(() => size(ref.current!.clientWidth)); o.observe(ref.current!); return () => o.disconnect(); }, []);
@@ -41,10 +45,10 @@ export function Tide({ b, strokes, given }: { b: Box; strokes: Stroke[]; given?:
   return (
     <div class="tide" ref={ref}>{W > 0 && <svg viewBox={`0 0 ${W} ${H}`} height={H} role="group" aria-label={`Life of this sandbox: ${plural(strokes.length, 'command')}, ${plural(pebbles.length, 'snapshot')}, ${plural(no.length, 'refusal')}`}>
       <path d={`M0 ${Y}H${W - 14}`} stroke="var(--contour)" />
-      {strokes.map((p, i) => { const h = 2.5 + Math.min(11, Math.log10(1 + Math.max(1, p.took)) * 2.3), x = X(p.t).toFixed(1); return <a key={p.id || i} href={href(['sandbox', b.id, 'timeline'], { span: p.id })} tabindex={-1} aria-label={`Command ${safe(p.label, 60)}`}><title>{`${clock(p.t)} ${safe(p.label, 120)}${p.on ? ', running' : `, ${span(p.took)}`}`}</title><path d={`M${x} ${(Y - h).toFixed(1)}V${(Y + h * 0.45).toFixed(1)}`} stroke="transparent" stroke-width="7" /><path d={`M${x} ${(Y - h).toFixed(1)}V${(Y + h * 0.45).toFixed(1)}`} stroke={p.bad ? 'var(--amber)' : 'var(--sea)'} stroke-opacity=".75" stroke-width="1.6" /></a>; })}
-      {no.map((r, i) => <a key={i} href={href(['sandbox', b.id, 'network'], { to: r.name || r.addr })} tabindex={-1} aria-label={`Refused ${safe(r.name || r.addr, 60)}`}><title>{`${clock(r.t)} refused ${safe(r.name || r.addr, 80)}`}</title><path d={`M${X(r.t).toFixed(1)} ${Y - 17}v12`} stroke="transparent" stroke-width="8" /><path d={`M${X(r.t).toFixed(1)} ${Y - 15}v8`} stroke="var(--coral)" stroke-width="2" /></a>)}
+      {strokes.map((p, i) => { const h = 2.5 + Math.min(11, Math.log10(1 + Math.max(1, p.took)) * 2.3), x = X(p.t).toFixed(1); return <Spot key={p.id || i} href={href(['sandbox', b.id, 'timeline'], { span: p.id })} tabindex={-1} what="Command" says={`${clock(p.t)} ${safe(p.label, 120)}${p.on ? ', running' : `, ${span(p.took)}`}`}><path d={`M${x} ${(Y - h).toFixed(1)}V${(Y + h * 0.45).toFixed(1)}`} stroke="transparent" stroke-width="7" /><path d={`M${x} ${(Y - h).toFixed(1)}V${(Y + h * 0.45).toFixed(1)}`} stroke={p.bad ? 'var(--amber)' : 'var(--sea)'} stroke-opacity=".75" stroke-width="1.6" /></Spot>; })}
+      {no.map((r, i) => <Spot key={i} href={href(['sandbox', b.id, 'network'], { to: r.name || r.addr })} tabindex={-1} says={`${clock(r.t)} refused ${safe(r.name || r.addr, 80)}`}><path d={`M${X(r.t).toFixed(1)} ${Y - 17}v12`} stroke="transparent" stroke-width="8" /><path d={`M${X(r.t).toFixed(1)} ${Y - 15}v8`} stroke="var(--coral)" stroke-width="2" /></Spot>)}
       <circle cx={x0} cy={Y} r="4.500" fill="var(--sand)" stroke="var(--bg)" stroke-width="2"><title>{`${clock(b.created_ms)} made from ${safe(b.template, 40)}`}</title></circle>{put && <circle cx={x0 + 12} cy={Y} r="4" fill="var(--sand)" stroke="var(--bg)" stroke-width="2"><title>{`manifest of ${plural(put.entries, 'entry', 'entries')}`}</title></circle>}<text x="0" y={Y + 18} class="tlabel" text-anchor="start">{began}</text>
-      {pebbles.map(s => <a key={s.id} href={toSnap(s.id)} aria-label={`Snapshot ${safe(s.label || s.id.slice(0, 8), 60)}`} onPointerDown={() => setDrag(s.id)} onPointerUp={e => { if (drag && drag !== s.id) { e.preventDefault(); go(href(['sandbox', b.id, 'snapshots'], { a: drag, b: s.id })); } setDrag(''); }} onDragStart={e => e.preventDefault()}><title>{`${clock(s.created_ms)} ${safe(s.label || 'snapshot', 80)}, ${span(s.total_us / 1000)}`}</title><circle cx={X(s.created_ms)} cy={Y} r={s.automatic ? 3.5 : 5} fill={kept.has(s.id) ? 'var(--sand)' : 'var(--bg)'} stroke={kept.has(s.id) ? 'var(--bg)' : 'var(--ink3)'} stroke-width={kept.has(s.id) ? 2 : 1.3} stroke-dasharray={kept.has(s.id) ? undefined : '2 2'} /></a>)}
+      {pebbles.map(s => <Spot key={s.id} href={toSnap(s.id)} what={s.label && 'Snapshot'} says={`${clock(s.created_ms)} ${safe(s.label || `snapshot ${s.id.slice(0, 8)}`, 80)}, ${span(s.total_us / 1000)}`} onPointerDown={() => setDrag(s.id)} onPointerUp={e => { if (drag && drag !== s.id) { e.preventDefault(); go(href(['sandbox', b.id, 'snapshots'], { a: drag, b: s.id })); } setDrag(''); }} onDragStart={e => e.preventDefault()}><circle cx={X(s.created_ms)} cy={Y} r={s.automatic ? 3.5 : 5} fill={kept.has(s.id) ? 'var(--sand)' : 'var(--bg)'} stroke={kept.has(s.id) ? 'var(--bg)' : 'var(--ink3)'} stroke-width={kept.has(s.id) ? 2 : 1.3} stroke-dasharray={kept.has(s.id) ? undefined : '2 2'} /></Spot>)}
       {labels.map(l => <text key={l.id} x={l.at} y={Y + 18} class="tlabel" text-anchor="middle">{l.text}</text>)}
       <path class="land" d={coast(lineOf(b.id), W - 10, Y, 9)} {...land(b.state)}><title>now</title></path>
     </svg>}</div>

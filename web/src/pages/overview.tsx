@@ -10,7 +10,7 @@ import { lazy } from '../lib/lazy';
 import { allowMenu } from '../actions';
 import { boxes, builds, deadJobs, dismiss, doctor, feed, loaded, now, put, refused, samples, snaps, sorted } from '../live';
 import { overlay } from '../keys';
-import { failed, lifted, tally, title, why, type Happening, type Point } from '../state';
+import { command, failed, lifted, tally, title, why, type Happening, type Point } from '../state';
 import { attempt, Blank, Btn, Icon, Islet, Loading, Menu, Said, Sheet, Seg, State, toast, Trouble, useAsk, type IconName } from '../ui';
 import { Chart } from './chart';
 import type { PlotProps } from '../plot';
@@ -157,7 +157,7 @@ function useCommands(items: Happening[]) {
   useEffect(() => {
     for (const e of items) if (e.process) asked.add(e.process + e.kind);
     if (asked.size > 5000) asked.clear();
-    const still = (id: string) => boxes.peek().get(id)?.state === 'running', ask = (id: string) => get<List<Process>>(of(id, '/processes'), { ended: true }).then(l => { const m = new Map([...commands.peek()].slice(-2000)); for (const p of l.items) if (p.id) m.set(p.id, { command: p.command, took: p.ended_ms ? p.ended_ms - p.started_ms : 0 }); commands.value = m; }, () => undefined);
+    const still = (id: string) => boxes.peek().get(id)?.state === 'running', ask = (id: string) => get<List<Process>>(of(id, '/processes'), { ended: true }).then(l => { const m = new Map([...commands.peek()].slice(-2000)); for (const p of l.items) if (p.id) m.set(p.id, { command: command(p), took: p.ended_ms ? p.ended_ms - p.started_ms : 0 }); commands.value = m; }, () => undefined);
     setTimeout(() => { for (const id of missing) if (still(id)) void ask(id); }, 400); // many come together, and some go at once
   }, [missing.join()]);
 }
