@@ -68,9 +68,11 @@ static jrec rec_of(enum jop op, const box *b, const char *id, int code, const ch
 static void compact(void)
 {
     char now[CAY_WIRE_ID];
-    size_t n = 0, m = 0;
+    size_t n = 0, m = 0, procs = 1;
+    for (const box *b = K.boxes; b; b = b->next)
+        procs += b->nprocs;
     jkept *v = cay__alloc(sizeof *v * (K.nboxes + 1));
-    jrec *x = cay__alloc(sizeof *x * PROCS_MAX * (K.nboxes + 1)); /* of which little is touched */
+    jrec *x = cay__alloc(sizeof *x * procs);
     for (const box *b = K.boxes; b; b = b->next) {
         enum jop op = !b->id[0] ? (b->pid ? J_PARKED : J_PARKING) : b->phase < BOX_LIVE ? J_TAKEN : J_LIVE;
         v[n++] = (jkept){ rec_of(op, b, b->id, (int)b->state, ""), rec_of(J_MORE, b, b->id, 0, "") };
@@ -87,12 +89,10 @@ static void compact(void)
 bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, size_t nexits)
 {
     jrec open = { .op = J_OPEN };
-    CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return false;
     memcpy(open.box, K.instance, sizeof open.box);
     cay__str_copy(open.id, sizeof open.id, boot);
-    if (!write_rec(fd, &open))
+    CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || !write_rec(fd, &open))
         return false;
     for (size_t i = 0; i < n; i++) {
         jkept k = live[i];
