@@ -13,7 +13,7 @@
 #include <keeper/proto.h>
 #include <stdint.h>
 
-enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT, CAY_JOB_GROUPS, CAY_JOB_SWEEP, CAY_JOB_NET, CAY_JOB_SWAP };
+enum cay_job_type { CAY_JOB_PARK = 1, CAY_JOB_CLONE, CAY_JOB_RMTREE, CAY_JOB_DU, CAY_JOB_ROOT, CAY_JOB_GROUPS, CAY_JOB_SWEEP, CAY_JOB_NET, CAY_JOB_SWAP, CAY_JOB_LEAVE };
 
 #define CAY_JOB_V1_MAX 4
 #define CAY_HOME_MARK "alive" /* of the state directory: empty, and there as long as that is; guest/init.c */
@@ -71,6 +71,7 @@ typedef struct cay_job_done {
  * CLONE in: [the directory]; out: [detached mount]
  * RMTREE in: [mount namespace that still shows it]
  * SWEEP: what removals left behind; rec: a dead keeper's pool too
+ * LEAVE, to the lender: nothing lives that would need what it started
  * NET, to the lender, in: [tcp listener] [dns tcp] [dns udp] [name map], SET: [policy]; out: GET [policy], DIAL [socket] */
 
 /* A fresh name for a parked sandbox: letters two to five tell the keeper's pid, so that a sweep knows the pool of the living one. */

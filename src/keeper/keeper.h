@@ -357,7 +357,7 @@ helper *job_zygote(void);
 void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore);
 void net_restore(box *b); /* the policy of its earlier life, if it has one */
 void net_adopt(box *b, int *fds, int nfds);
-void lender_leave(void); /* takes cay-egress along, unless it is needed */
+void lender_leave(void); /* takes cay-egress and cay-intercept along, unless a sandbox lives */
 /* box.c */
 box *box_new(void);
 box *box_find(const char *id);

@@ -138,12 +138,12 @@ static void on_job(int *fds, int nfds)
 
 /* ---- the loop ---- */
 
-static void leave(void)
+/* The keeper knows that nothing lives; we, whose lists are empty until it has adopted, do not. One that was killed says nothing: the
+ * next one finds both at work, or ends them when it leaves, whoever started them. */
+static _Noreturn void leave(void)
 {
-    if (!L.all) { /* else the next keeper finds them at work; whoever started them, nobody else will end them */
-        secrets_leave();
-        outside_stop(L.run, OUT_EGRESS, SIGTERM);
-    }
+    outside_stop(L.run, OUT_INTERCEPT, SIGTERM);
+    outside_stop(L.run, OUT_EGRESS, SIGTERM);
     _exit(0);
 }
 
@@ -151,7 +151,7 @@ void lender_needed(void)
 {
     struct pollfd p = { L.sock, 0, 0 };
     if (poll(&p, 1, 0) > 0 && (p.revents & POLLHUP))
-        leave();
+        _exit(0);
 }
 
 _Noreturn void lender_main(int sock, int mode, const char *run, const char *keeper)
@@ -194,6 +194,8 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
         int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
         ssize_t n = cay__fd_recv(L.sock, &job, sizeof job, fds, &nfds, 0);
         if (n != sizeof job)
+            _exit(0);
+        if (job.type == CAY_JOB_LEAVE)
             leave();
         job.net.id[sizeof job.net.id - 1] = job.net.name[sizeof job.net.name - 1] = 0;
         on_job(fds, nfds);

@@ -26,7 +26,6 @@ void secrets_drop(const char *id);
 int  secrets_fd(void);                         /* becomes readable when it died */
 void secrets_lost(void);                       /* then: the next one gets what the last one had */
 void secrets_pair(int egress, bool fresh);     /* egress, or a fresh one, hands its flows over */
-void secrets_leave(void);
 
 /* lend_start.c */
 enum outside { OUT_EGRESS, OUT_INTERCEPT };

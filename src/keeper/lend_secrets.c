@@ -258,9 +258,3 @@ void secrets_pair(int egress, bool fresh)
     close(pair[0]);
     close(pair[1]);
 }
-
-void secrets_leave(void)
-{
-    if (!S.all)
-        outside_stop(S.run, OUT_INTERCEPT, SIGTERM);
-}

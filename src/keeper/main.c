@@ -58,10 +58,7 @@ static void detach(const char *run)
     dup2(null, 0);
     dup2(null, 1);
     dup2(err, 2);
-    if (ready_fd != 3) {
-        dup2(ready_fd, 3);
-        ready_fd = 3;
-    }
+    ready_fd = dup2(ready_fd, 3);
     fcntl(3, F_SETFD, FD_CLOEXEC);
     cay__fd_close_from(4);
     umask(022);

@@ -54,6 +54,9 @@ void lender_leave(void)
     cay_job_done d;
     struct timeval tv = { 3, 0 };
     setsockopt(K.lender.w.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
+    setsockopt(K.lender.w.fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv);
+    if (!K.nlive || K.vanished) /* where the directory is gone nobody comes after us */
+        cay__fd_send(K.lender.w.fd, &(cay_job){ .type = CAY_JOB_LEAVE }, sizeof(cay_job), NULL, 0, 0);
     shutdown(K.lender.w.fd, SHUT_WR);
     while (recv(K.lender.w.fd, &d, sizeof d, 0) > 0)
         ;

@@ -183,6 +183,27 @@ k=$(keeper)
 kill -9 "$k"
 got=$(fetch https://api.test:8443/v1/after-keeper)
 check "a keeper's death loses no value" grep -q "path=/v1/after-keeper auth=Bearer $value" "$NETLAB/seen"
+# One that ends while it takes over: its helpers know of nothing yet, and init, which stands still, tells nothing.
+kill $follower # it would start the next one
+wait $follower
+follower=
+still=$($cay inspect "$id" </dev/null | sed -n 's/^  "pid": \([0-9]*\),$/\1/p')
+holds=$(pid_of intercept) lets=$(pid_of egress)
+no_lender() { ! pgrep -f "^cay-init lender $CAY_HOME " >/dev/null; }
+for sig in KILL TERM; do
+    kill -STOP "$still"
+    kill -9 "$(keeper)"
+    until_ no_lender
+    $cay ls >/dev/null 2>&1 </dev/null
+    check "the next keeper is there" pgrep -f "^cay-init lender $CAY_HOME "
+    kill -$sig "$(keeper)"
+    check "and ends by SIG$sig" until_ no_lender
+    check "but not what holds the values, nor egress" kill -0 "$holds" "$lets"
+    kill -CONT "$still"
+    got=$(fetch https://api.test:8443/v1/after-$sig)
+    check "the one after it loses no value" grep -q "path=/v1/after-$sig auth=Bearer $value" "$NETLAB/seen"
+    check "and finds both at work" [ "$(pid_of intercept) $(pid_of egress)" = "$holds $lets" ]
+done
 KEY=$other
 check "a value is read anew" $cay secret renew "$id"
 got=$(fetch https://api.test:8443/v1/rotated)
