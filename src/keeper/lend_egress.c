@@ -125,13 +125,40 @@ static bool say_ask(ask *a, lent *l)
     return egress_say_box(l->told ? CAY_N_POLICY : CAY_N_LEND, l, a->seq, again ? l->revision : a->revision, again ? l->policy : a->policy);
 }
 
+/* egress has a policy of a set that nobody was told of: what was acknowledged counts, and is said again. Unless another set waits
+ * already: that one comes after it, and only needs the higher number; should it fail, this is done then. */
+static void say_again(const lent *l, uint64_t revision)
+{
+    cay_m_net m = { .op = CAY_NET_SET };
+    for (ask *w = L.asks; w; w = w->next)
+        if (!w->seq && w->m.op == CAY_NET_SET && !strcmp(w->m.id, l->id)) {
+            w->revision = CAY_MAX(w->revision, revision);
+            w->undo = true;
+            return;
+        }
+    memcpy(m.id, l->id, sizeof m.id);
+    int copy = fcntl(l->policy, F_DUPFD_CLOEXEC, 3);
+    if (copy >= 0)
+        ask_new(0, &m, copy)->revision = revision;
+}
+
+/* A set that was not even said. */
+static void ask_fail(ask *a, const lent *l)
+{
+    bool undo = a->undo;
+    uint64_t revision = a->revision;
+    ask_drop(a);
+    if (undo)
+        say_again(l, revision);
+}
+
 /* True: it is on its way, or over. */
 static void begin(ask *a, lent *l)
 {
     if (a->policy >= 0 && a->m.revision && a->m.revision != l->revision) {
         errno = 0;
         lender_refuse(a->job, CAY_ESTATE, "policy_changed", "the policy was changed by somebody else; read it again");
-        ask_drop(a);
+        ask_fail(a, l);
         return;
     }
     lender_needed();
@@ -139,8 +166,10 @@ static void begin(ask *a, lent *l)
     if (a->policy >= 0 && !policy_write_new(l->id, a->revision, a->policy)) {
         lender_refuse(a->job, cay_code_of_errno(errno), "policy_not_kept", "the policy could not be written into the state directory");
         policy_drop_new(l->id);
-        ask_drop(a);
-        return;
+        if (a->job) { /* what we say again ourselves is there already, but for its number */
+            ask_fail(a, l);
+            return;
+        }
     }
     a->seq = ++L.seq;
     a->until = cay__boot_ms() + (a->m.op == CAY_NET_DIAL ? DIAL_MS : ANSWER_MS);
@@ -199,22 +228,6 @@ void egress_pump(void)
     }
 }
 
-/* egress has a policy of a set that nobody was told of: what was acknowledged counts, and is said again. Unless another set waits
- * already: that one comes after it, and only needs the higher number. */
-static void say_again(const lent *l, uint64_t revision)
-{
-    cay_m_net m = { .op = CAY_NET_SET };
-    for (ask *w = L.asks; w; w = w->next)
-        if (w->m.op == CAY_NET_SET && !strcmp(w->m.id, l->id)) {
-            w->revision = CAY_MAX(w->revision, revision);
-            return;
-        }
-    memcpy(m.id, l->id, sizeof m.id);
-    int copy = fcntl(l->policy, F_DUPFD_CLOEXEC, 3);
-    if (copy >= 0)
-        ask_new(0, &m, copy)->revision = revision;
-}
-
 static void settled(ask *a, const cay_n_ack *k)
 {
     lent *l = lent_find(a->m.id);
@@ -224,6 +237,8 @@ static void settled(ask *a, const cay_n_ack *k)
         policy_drop_new(a->m.id);
     if (k->code && l && l->policy < 0) /* its sockets are served already: somebody has to refuse there */
         l->policy = policy_off();
+    if (k->code && l && l->told && a->undo)
+        say_again(l, a->revision);
     if (!k->code && l) {
         bool newer = a->policy < 0 && k->revision > l->revision;
         if (a->policy >= 0) {

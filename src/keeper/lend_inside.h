@@ -34,6 +34,7 @@ typedef struct ask {
     cay_m_net   m;
     int         policy;   /* SET: the new text */
     uint64_t    revision; /* and its number */
+    bool        undo;     /* and egress has another one, that nobody was told of */
     int64_t     until;
     unsigned    tries;
 } ask;

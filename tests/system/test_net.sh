@@ -180,6 +180,39 @@ case_keeper_dies() {
     done
 }
 
+case_unheard() { # egress took a policy whose keeper died before anybody was told: it goes, also when the next one fails
+    for how in refused unkept; do
+        create good.test
+        reaches http://good.test/
+        e=$(egress)
+        kill -STOP "$e"
+        "$drive" policy "$id" "$(policy good.test other.test)" >/dev/null 2>&1 &
+        setter=$!
+        for i in $(seq 40); do [ -s "$CAY_HOME/sandboxes/$id/policy.new" ] && break; sleep 0.05; done
+        sleep 0.1
+        kill -9 "$setter" "$(keeper)"
+        wait "$setter" 2>/dev/null
+        next=$(policy good.test)
+        if [ $how = refused ]; then
+            echo nonsense >"$next"
+        else # as on a disk that is full
+            rm -f "$CAY_HOME/sandboxes/$id/policy.new"
+            mkdir "$CAY_HOME/sandboxes/$id/policy.new" || fail "mkdir"
+        fi
+        "$drive" get "$id" >"$dir/held" || fail "get"
+        grep -q other.test "$dir/held" && fail "it holds already"
+        "$drive" policy "$id" "$next" >/dev/null 2>"$dir/err" &
+        setter=$!
+        sleep 0.3 # what was acknowledged is on its way to egress, and this one waits behind it
+        kill -CONT "$e"
+        wait "$setter" && fail "$how: accepted"
+        grep -q 'policy_not_kept\|policy_invalid' "$dir/err" || fail "$(cat "$dir/err")"
+        for i in $(seq 20); do get http://other.test/ | grep -q "^hello from" || break; sleep 0.25; done
+        refused http://other.test/
+        reaches http://good.test/
+    done
+}
+
 case_both_die() {
     create good.test
     reaches http://good.test/
