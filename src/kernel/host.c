@@ -84,16 +84,16 @@ static void write_all(const char *s, size_t n)
     }
 }
 
-/* {BODY,"id":…}; nothing when nobody waits for it. */
+/* {"id":…,BODY}, whose it is first, as others pass it over by that; nothing when nobody waits for it. */
 static void tell(const char *body, size_t n)
 {
     text line = { 0 };
     if (!H.now)
         return;
-    text_str(&line, "{");
-    text_add(&line, body, n);
-    text_str(&line, ",\"id\":");
+    text_str(&line, "{\"id\":");
     text_json(&line, H.now->id, strlen(H.now->id));
+    text_str(&line, ",");
+    text_add(&line, body, n);
     text_str(&line, "}\n");
     write_all(line.p, line.len);
     free(line.p);

@@ -101,6 +101,16 @@ test('many at once on one context are all answered, in turn', async () => {
     await box.removeCodeContext(c)
   }
 })
+test('what is long comes whole; a result beyond any use is named', async () => {
+  for (const [language, made] of [['python', n => `'x' * ${n}`], ['javascript', n => `'x'.repeat(${n})`]]) {
+    const own = { language, timeoutMs: 60_000 }
+    const [long, short] = await Promise.all([box.runCode(made(3_000_000), own), box.runCode('1 + 1', own)]) // who waits does not get the other's
+    assert.deepEqual([long.text.length, short.text], [3_000_000, '2'], language)
+    const big = await box.runCode(made(9_000_000), own)
+    assert.deepEqual([big.error?.name, big.results], ['ResultTooBig', []], language)
+    assert.equal((await box.runCode('2 + 2', own)).text, '4')
+  }
+})
 test('javascript: state, await, objects, errors, what children print', async () => {
   const run = (code, o) => box.runCode(code, { language: 'javascript', ...o })
   assert.equal((await run('const x = 41; console.log("out"); x + 1')).text, '42')

@@ -8,9 +8,10 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <time.h>
 
-#define LINE_MAX_BYTES ((size_t)64 << 20)
+#define LINE_MAX_BYTES ((size_t)8 << 20)
+#define FRESH_BYTES    65536
+#define QUICK_BYTES    ((size_t)128 << 10) /* of lines that are read on the loop itself */
 #define BEAT_MS        5000
 
 extern const char cay_e2b_kernel[], cay_e2b_kernel_end[], cay_e2b_kernel_host[], cay_e2b_kernel_host_end[], cay_e2b_kernel_js[], cay_e2b_kernel_js_end[];
@@ -285,17 +286,13 @@ static int on_context_restart(cay__req *r, cay_err *err)
 typedef struct run {
     cay_proc *p;
     char      id[CAY_ID_LEN + 1];
-    cay__buf  line;
+    cay__buf  line;  /* lines that are ours or may be, the last one as far as it came */
+    size_t    from;  /* where that one begins */
+    bool      skips; /* … and the rest of it is not wanted */
     int64_t   quiet_since;
-    bool      ended;
+    bool      ended, died;
+    char      fresh[FRESH_BYTES];
 } run;
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* A line of ours goes on without its id; those of others are theirs. */
 static void take_line(run *x, const char *s, size_t n, cay__buf *out)
@@ -306,25 +303,57 @@ static void take_line(run *x, const char *s, size_t n, cay__buf *out)
         return;
     x->ended |= !strcmp(type, "end_of_execution");
     json_object_del(o, "id");
-    CAY_AUTOFREE char *text = cay__json_text(o, LINE_MAX_BYTES);
+    CAY_AUTOFREE char *text = cay__json_text(o, 4 * LINE_MAX_BYTES);
     if (text) {
         cay__buf_str(out, text);
         cay__buf_str(out, "\n");
-        x->quiet_since = now_ms();
+        x->quiet_since = cay__now_ms();
     }
 }
 
 static void take_lines(run *x, cay__buf *out)
 {
-    char *at = x->line.data, *end = at + x->line.len, *nl;
-    while (at && at < end && !x->ended && (nl = memchr(at, '\n', (size_t)(end - at)))) {
+    char *at = x->line.data, *end = at + x->from, *nl;
+    while (at < end && !x->ended && (nl = memchr(at, '\n', (size_t)(end - at)))) {
         take_line(x, at, (size_t)(nl - at), out);
         at = nl + 1;
     }
-    if (at && at != x->line.data) {
-        size_t left = (size_t)(end - at);
-        memmove(x->line.data, at, left);
-        x->line.len = left;
+    x->line.len -= x->from;
+    memmove(x->line.data, end, x->line.len);
+    x->from = 0;
+}
+
+/* Kernels tell first whose a line is: {"id":"…" */
+static bool known(const run *x, bool ours)
+{
+    static const char head[] = "{\"id\":";
+    const char *s = x->line.data + x->from;
+    size_t n = x->line.len - x->from, k = sizeof head - 1, len = strlen(x->id);
+    if (n < k + len + 3 || memcmp(s, head, k))
+        return false;
+    k += s[k] == ' ';
+    return (s[k] == '"' && !memcmp(s + k + 1, x->id, len) && s[k + 1 + len] == '"') == ours;
+}
+
+/* Lines of others are not kept while they come, nor is one without bound. */
+static void sift(run *x, size_t n)
+{
+    for (const char *s = x->fresh, *end = s + n, *stop; s < end; s = stop) {
+        const char *nl = memchr(s, '\n', (size_t)(end - s));
+        stop = nl ? nl + 1 : end;
+        if (!x->skips)
+            cay__buf_add(&x->line, s, (size_t)(stop - s));
+        bool big = x->line.len - x->from > LINE_MAX_BYTES, ours = big && known(x, true);
+        if (big || known(x, false)) {
+            x->line.len = x->from;
+            x->skips = true;
+        }
+        if (ours)
+            cay__buf_fmt(&x->line, "{\"id\":\"%s\",\"type\":\"error\",\"name\":\"ResultTooBig\",\"value\":\"a result of more than %zu MB is not told: write it to a file and read that\",\"traceback\":\"\"}\n", x->id, LINE_MAX_BYTES >> 20);
+        if (nl || ours)
+            x->from = x->line.len;
+        if (nl)
+            x->skips = false;
     }
 }
 
@@ -332,23 +361,21 @@ static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
 {
     run *x = pump->self;
     ssize_t n = -1;
-    if (ready & 1) {
-        char *room = cay__buf_room(&x->line, 65536);
-        if (!room)
-            return CAY_ETOOBIG;
-        n = read(pump->fd[0], room, 65536);
-        if (n > 0) {
-            cay__buf_used(&x->line, (size_t)n);
+    if (ready & 1 && (n = read(pump->fd[0], x->fresh, sizeof x->fresh)) > 0) {
+        sift(x, (size_t)n);
+        if (x->from > QUICK_BYTES)
+            return CAY__PUMP_WORK;
+        if (x->from)
             take_lines(x, out);
-        }
     }
-    if (n == 0 && !x->ended) /* the kernel died */
+    x->died = n == 0 && !x->ended;
+    if (x->died)
         return CAY__PUMP_WORK;
     if (x->ended)
         return CAY__PUMP_END;
-    if (now_ms() - x->quiet_since >= BEAT_MS) {
+    if (cay__now_ms() - x->quiet_since >= BEAT_MS) {
         cay__buf_str(out, "{\"type\":\"keepalive\"}\n");
-        x->quiet_since = now_ms();
+        x->quiet_since = cay__now_ms();
     }
     return CAY__PUMP_ON;
 }
@@ -357,7 +384,7 @@ static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
 static int tell_death(cay__pump *pump, cay__buf *out)
 {
     run *x = pump->self;
-    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 10000 };
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 10000 };
     cay_exit e = { .size = sizeof e };
     char how[40] = "";
     if (cay_proc_wait(x->p, &soon, &e, NULL) == 0)
@@ -367,13 +394,22 @@ static int tell_death(cay__pump *pump, cay__buf *out)
     return CAY__PUMP_END;
 }
 
+static int work(cay__pump *pump, cay__buf *out)
+{
+    run *x = pump->self;
+    if (x->died)
+        return tell_death(pump, out);
+    take_lines(x, out);
+    return x->ended ? CAY__PUMP_END : CAY__PUMP_ON;
+}
+
 /* Whoever goes before the end stops what was asked for. */
 static void done(cay__pump *pump)
 {
     run *x = pump->self;
     if (!x->ended) {
         char text[64];
-        const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 200 };
+        const cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 200 };
         int n = snprintf(text, sizeof text, "{\"interrupt\":\"%s\"}\n", x->id);
         e2b_kernel_write(x->p, &soon, text, (size_t)n, NULL);
     }
@@ -397,7 +433,7 @@ static int ask(cay__req *r, const json_t *in, cay_proc *p, cay_err *err)
 /* The context with the question put to it, and what it says from now on. */
 static int ask_context(cay__req *r, const e2b_daemon *d, const char *id, const char *language, const json_t *in, cay_proc **p, int *fd, cay_err *err)
 {
-    const cay_call soon = { .size = sizeof soon, .deadline_ms = now_ms() + 2000 };
+    const cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 2000 };
     cay_exit e = { .size = sizeof e };
     CAY_TRY(open_context(r, d, id, language, p, err));
     int rc = cay_proc_output(*p, &r->call, CAY_STDOUT, CAY_FROM_NOW, fd, err);
@@ -428,9 +464,9 @@ static int on_execute(cay__req *r, cay_err *err)
     if (rc < 0)
         return rc;
     run *x = cay__alloc(sizeof *x);
-    *x = (run){ .p = p, .line = CAY__BUF(LINE_MAX_BYTES), .quiet_since = now_ms() };
+    *x = (run){ .p = p, .line = CAY__BUF(LINE_MAX_BYTES + (size_t)2 * FRESH_BYTES + 1024), .quiet_since = cay__now_ms() };
     cay__str_copy(x->id, sizeof x->id, r->id);
-    const cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = 1000, .self = x, .pull = pull, .work = tell_death, .close = done };
+    const cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = 1000, .self = x, .pull = pull, .work = work, .close = done };
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     return cay__reply_pump(r, 200, "application/x-ndjson", &pump);
 }

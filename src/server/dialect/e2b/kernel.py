@@ -17,7 +17,7 @@ count = 0
 
 def emit(**event):
     with lock:
-        out.write(json.dumps(dict(event, id=current)) + "\n")
+        out.write(json.dumps({"id": current, **event}) + "\n")  # whose it is comes first: others pass it over by that
 
 
 class Pipe:
