@@ -51,7 +51,7 @@ static const opt_def import_defs[] = {
     { "config", 0, "JSON", "of a plain directory or tar: what it tells its sandboxes, such as env, user and workdir", OPT_STR, offsetof(import_args, config) },
     { "debian", 0, "SUITE", "instead of PATH: a release of Debian, made here by mmdebstrap with your rights", OPT_STR, offsetof(import_args, debian) },
     { "packages", 0, "NAME[,NAME…]", "of --debian: what is installed beside what every Debian has", OPT_LIST, offsetof(import_args, packages) },
-    { "mirror", 0, "URL", "of --debian (default: http://deb.debian.org/debian)", OPT_STR, offsetof(import_args, mirror) },
+    { "mirror", 0, "URL", "of --debian: that one alone (default: deb.debian.org, with updates and security)", OPT_STR, offsetof(import_args, mirror) },
     { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(import_args, hidden) },
     OPT_END
 };
@@ -101,7 +101,7 @@ static int import(void *opts, int argc, char **argv)
 
 const cli_verb cli_template_import = {
     .name = "template import",
-    .operands = "[OPTIONS] PATH|--debian SUITE [NAME…]",
+    .operands = "[OPTIONS] PATH [NAME…] | --debian SUITE NAME…",
     .summary = "make a template of a root filesystem, an image or Debian packages, and print its id",
     .text = "PATH is a directory or a tar (which may be compressed) with a root filesystem, an OCI layout as a directory or tar, or what `docker save` and\n"
             "`skopeo copy` write. Without NAME an image gets the names that it has itself. Layers are unpacked inside sandboxes. --debian makes a root filesystem of\n"

@@ -58,12 +58,12 @@ static int run(char *const *argv, int to, int *code, cay_err *err)
 int cli_debian(const cli_debian_ask *ask, int *out, cay_err *err)
 {
     CAY_AUTOBUF include = CAY__BUF(64u << 10);
-    const char *tmp = getenv("TMPDIR"), *mirror = ask->mirror ? ask->mirror : "http://deb.debian.org/debian";
+    const char *tmp = getenv("TMPDIR"), *mirror = ask->mirror; /* without one, mmdebstrap takes Debian's own with updates and security */
     char *argv[12];
     int n = 0, code = 0;
     if (!word_ok(ask->suite, strlen(ask->suite), ".-"))
         return cay_fail_why(err, CAY_EINVAL, "debian_suite", "--debian: %.60s is no release; it is bookworm, trixie, stable …", ask->suite);
-    if ((!cay__str_starts(mirror, "http://") && !cay__str_starts(mirror, "https://") && !cay__str_starts(mirror, "file:/")) || strpbrk(mirror, " \t\n\"'"))
+    if (mirror && ((!cay__str_starts(mirror, "http://") && !cay__str_starts(mirror, "https://") && !cay__str_starts(mirror, "file:/")) || strpbrk(mirror, " \t\n\"'")))
         return cay_fail_why(err, CAY_EINVAL, "debian_mirror", "--mirror: %.100s is no URL", mirror);
     CAY_TRY(include_text(ask->packages, &include, err));
     CAY_AUTOFD fd = open(tmp && *tmp ? tmp : "/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

@@ -170,7 +170,9 @@ else
     d bookworm --packages git,python3 --packages tree deb:1 >/dev/null
 fi
 ok "mmdebstrap was asked for them, in a user namespace" same "$(tr '\n' ' ' <"$tmp/asked")" \
-    '--mode=unshare --variant=minbase --format=tar --include=ca-certificates,git,python3,tree --aptopt=Acquire::Languages "none" bookworm - http://deb.debian.org/debian '
+    '--mode=unshare --variant=minbase --format=tar --include=ca-certificates,git,python3,tree --aptopt=Acquire::Languages "none" bookworm - '
+d bookworm --mirror http://mirror.test/debian deb:1 >/dev/null
+ok "a mirror stands behind them" same "$(tail -n 1 "$tmp/asked")" http://mirror.test/debian
 : >"$tmp/deb/fails"
 ok "one that fails" not d nosuch deb:2
 ok "is told" says "mmdebstrap ended with 25"
