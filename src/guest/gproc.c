@@ -170,7 +170,8 @@ static void reaped(size_t i, int status, const struct rusage *ru)
         G.nshims--;
         if (p->st.ended)
             return;
-        if (!G.shims[i] && p->st.exit.pid > 0) { /* the sub-reaper itself was killed: the command is our own child now */
+        /* The sub-reaper itself was killed: the command is our own child now, unless it had been reaped and that was not told any more. */
+        if (!G.shims[i] && p->st.exit.pid > 0 && (kill(p->st.exit.pid, 0) == 0 || errno != ESRCH)) {
             p->stray = true;
             G.pids[i] = p->st.exit.pid;
             return;
