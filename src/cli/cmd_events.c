@@ -108,7 +108,7 @@ const cli_verb cli_events = {
     .name = "events",
     .operands = "[-n N] [--for TIME] [ID]",
     .summary = "print what happens to sandboxes and their commands from now on",
-    .text = "created paused resumed extended stopped removed exec exit limit net; `lost` tells how many a slow reader missed.",
+    .text = "created paused resumed extended stopped removed exec exit service limit net; `lost` tells how many a slow reader missed.",
     .examples = "  cay events\n"
                 "  cay events --json -n 1 c7f           # wait for the next one",
     .opts = { { defs, 0 } },

@@ -82,7 +82,7 @@ static int on_template(const cay_template *t, void *arg)
         out_cell(o, OUT_PLAIN, t->id);
         out_cell(o, OUT_PLAIN, t->base);
         out_cellf(o, OUT_PLAIN, "%zu", t->nlayers);
-        out_cell(o, OUT_PLAIN, out_size(text, t->bytes));
+        out_cell(o, OUT_PLAIN, t->bytes || !t->nlayers ? out_size(text, t->bytes) : "-"); /* of one that was built nobody has counted */
         out_cell(o, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(r->now - t->created_ms, 0)));
         out_cellf(o, OUT_PLAIN, "%zu", t->users);
         out_cell(o, OUT_DIM, t->source);
