@@ -7,6 +7,7 @@
 #include <base/str.h>
 #include <cay/note.h>
 #include <cay/policy.h>
+#include <cay/services.h>
 #include <fcntl.h>
 #include <sandbox/sandbox.h>
 #include <stdio.h>
@@ -215,6 +216,19 @@ static int start_service(cay__builder *b, json_t *config, cay_err *err)
     return 0;
 }
 
+/* As a sandbox of it would read them: what would be refused there is refused before anything is built. */
+static int services_sound(const json_t *config, cay_err *err)
+{
+    const json_t *list = json_object_get(config, "services");
+    CAY_AUTOFREE char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+    cay_units *u = NULL;
+    if (!text)
+        return 0;
+    CAY_TRY(cay_units_parse(text, strlen(text), &u, err));
+    cay_units_free(u);
+    return 0;
+}
+
 static int final_config(cay__builder *b, cay_err *err)
 {
     const cay__recipe *r = &b->recipe;
@@ -227,6 +241,7 @@ static int final_config(cay__builder *b, cay_err *err)
     if (r->sudo >= 0)
         json_object_set_new(c, "sudo", json_boolean(r->sudo));
     CAY_TRY(start_service(b, c, err));
+    CAY_TRY(services_sound(c, err));
     if (*r->user)
         json_object_set_new(c, "user", json_string(r->user));
     else if (r->steps_as_root && *base_user && !json_object_get(c, "user"))

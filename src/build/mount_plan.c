@@ -50,6 +50,11 @@ static int target_of(cay__builder *b, const cay__task *t, const words *w, const 
     bool here = !strcmp(v, ".") || !strcmp(v, "./");
     if (!*v || strchr(v, '\n') || !cay__str_join(path, sizeof path, *v == '/' ? "" : t->cwd, *v == '/' || here || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/", here ? "" : v, NULL))
         return bad(err, "this is no target:", v);
+    char *to = path;
+    for (const char *s = path; *s; s++)
+        if (*s != '/' || s[1] != '/')
+            *to++ = *s;
+    *to = 0;
     for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
         path[n - 1] = 0;
     *out = cay__arena_str(&b->mem, path);
@@ -128,6 +133,13 @@ static void by_depth(cay__bmount *v, size_t n)
         }
 }
 
+/* A secret's bytes are below /run/secrets, which is memory; a volume there would keep them. */
+static bool holds_secrets(const char *target)
+{
+    const char *s = target + (cay__str_starts(target, "/var/run") ? 4 : 0);
+    return !strcmp(s, "/run") || !strcmp(s, "/run/secrets") || cay__str_starts(s, "/run/secrets/");
+}
+
 int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_word fn, void *arg, cay__sha256 *sum, cay_err *err)
 {
     const cay__step *s = t->step;
@@ -140,6 +152,12 @@ int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_wo
         CAY_TRY(plan_one(b, st, t, &w, &s->mounts[i], &t->mounts[i], sum, err));
     }
     by_depth(t->mounts, t->nmounts);
+    bool secret = false;
+    for (size_t i = 0; i < t->nmounts; i++)
+        secret |= t->mounts[i].type == 's' && t->mounts[i].target;
+    for (size_t i = 0; secret && i < t->nmounts; i++)
+        if (t->mounts[i].type != 's' && holds_secrets(t->mounts[i].target))
+            return bad(err, "a step with a secret has nothing else at", t->mounts[i].target);
     for (size_t i = 1; i < t->nmounts; i++)
         for (size_t k = 0; k < i; k++)
             if (t->mounts[i].target && t->mounts[k].target && !strcmp(t->mounts[i].target, t->mounts[k].target))

@@ -33,6 +33,13 @@ static bool is_url(const char *s)
     return cay__str_starts(s, "http://") || cay__str_starts(s, "https://");
 }
 
+/* https://host/repo.git, with #branch:dir behind it or not: a repository to those who build elsewhere, so never a file here. */
+static bool is_git(const char *s)
+{
+    size_t n = strcspn(s, "#?");
+    return is_url(s) && n > 4 && !strncmp(s + n - 4, ".git", 4) && s[n] != '?';
+}
+
 static int sum_fd(int fd, const cay_call *call, char out[CAY__SHA256_HEX], cay_err *err)
 {
     cay__sha256 sum;
@@ -161,10 +168,10 @@ int cay__plan_copy(cay__builder *b, cay__bstage *st, cay__task *t, cay__sha256 *
 {
     const cay__step *s = t->step;
     for (size_t i = 0; s->kind == CAY__STEP_ADD && i + 1 < s->nwords; i++) {
+        if (is_git(t->words[i]) || cay__str_starts(t->words[i], "git@") || cay__str_starts(t->words[i], "ssh://") || cay__str_starts(t->words[i], "git://"))
+            return cay_fail_why(err, CAY_ENOTSUP, "build_copy", "ADD of a repository is not understood: RUN git clone, or give it in the context");
         if (is_url(t->words[i]))
             return take_url(b, t, sum, err);
-        if (cay__str_starts(t->words[i], "git@") || cay__str_starts(t->words[i], "ssh://") || cay__str_starts(t->words[i], "git://"))
-            return cay_fail_why(err, CAY_ENOTSUP, "build_copy", "ADD of a repository is not understood: RUN git clone, or give it in the context");
     }
     if (s->checksum)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "--checksum is for a URL");

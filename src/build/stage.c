@@ -116,7 +116,7 @@ static int work(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *e
     switch (t->step->kind) {
     case CAY__STEP_RUN:
         if (t->step->offline)
-            CAY_TRY(cay_sandbox_set_policy(sb, &b->call, "mode off\n", NULL, err));
+            CAY_TRY(cay_sandbox_set_policy(sb, &b->call, "cay-net 1\nmode off\n", NULL, err));
         CAY_TRY(run_mounted(b, sb, t, err));
         return t->step->offline ? cay_sandbox_set_policy(sb, &b->call, b->net, NULL, err) : 0;
     case CAY__STEP_WORKDIR: return cay__task_workdir(b, sb, t, err);

@@ -202,6 +202,9 @@ bad "a file that is not there" "bad:2: COPY: nothing is not there" 'FROM host\nC
 bad "one that is left out" "skip/n is not there, or .dockerignore leaves it out" 'FROM host\nCOPY skip/n /x\n'
 bad "a way out of the context" "is not there" 'FROM host\nCOPY ../../../../etc/hostname /x\n'
 bad "a stage that is later" "no stage before this one" 'FROM host AS one\nCOPY --from=later /a /b\nFROM host AS later\nCOPY --from=one /b /b\n'
+bad "a repository" "bad:2: ADD: ADD of a repository is not understood: RUN git clone" 'FROM host\nADD https://127.0.0.1:1/x.git#main:dir /x\n'
+bad "services in a circle" "they wait for each other in a circle" '{"from": "host", "services": {"a": {"command": "true", "after": ["b"]}, "b": {"command": "true", "after": ["a"]}}}'
+bad "a service that is none" "service a: restart is" '{"from": "host", "services": {"a": {"command": "true", "restart": "sometimes"}}}'
 bad "a file that is not in a stage" "/a/b is not there" 'FROM host AS x\nFROM host\nCOPY --from=x /a/b /c\n'
 bad "an owner that nobody is" "has no nobodyatall" 'FROM host\nCOPY --chown=nobodyatall Dockerfile /x\n'
 bad "another platform" "this machine builds for linux/" 'FROM --platform=linux/s390x host\n'
@@ -284,6 +287,8 @@ ok "and both places show it" same "$(inside locked -- cat /once)" 1
 bad "a secret that is needed" "the secret s is needed" 'FROM host\nRUN --mount=type=secret,id=s,required x\n'
 bad "a kind of mount that is none" "bad:2: RUN: --mount: a type is bind, cache, secret or tmpfs, and not ssh" 'FROM host\nRUN --mount=type=ssh x\n'
 bad "a source that is not there" "bad:2: RUN: none is not there" 'FROM host\nRUN --mount=source=none,target=/x x\n'
+bad "a volume where secrets are" "a step with a secret has nothing else at /run/secrets" 'FROM host\nRUN --mount=type=cache,target=/run/secrets --mount=type=secret,id=hush true\n'
+bad "or above them" "nothing else at /var/run" 'FROM host\nRUN --mount=type=tmpfs,target=/var//run/ --mount=type=secret,id=hush,target=/x true\n'
 bad "two on one target" "two of them have the target /x" 'FROM host\nRUN --mount=type=tmpfs,target=/x --mount=type=cache,target=/x/ x\n'
 bad "all of another stage" "name a source" 'FROM host AS a\nFROM host\nRUN --mount=from=a,target=/x x\n'
 bad "a mount over what is the sandbox's" "nothing may be put over" 'FROM host\nRUN --mount=type=tmpfs,target=/proc x\n'
@@ -302,6 +307,12 @@ ok "takes caches and what was kept" same "$(c -q volume ls)" ""
 # ---- without network unless it is said; a step cannot reach what its policy does not name
 printf 'FROM host\nRUN getent hosts example.com && exit 1; exit 0\n' >"$tmp/net"
 ok "names that no rule has do not resolve" b -f "$tmp/net" "$tmp/a"
+printf 'FROM host\nRUN --network=none echo one >/offline\nRUN echo two >>/offline\n' >"$tmp/none"
+ok "a step without network" b -t offline -f "$tmp/none" "$tmp/a"
+ok "is done, and the one after it" same "$(inside offline -- cat /offline | tr '\n' ' ')" "one two "
+echo '{"name": "offline2", "from": "host", "steps": [{"run": {"command": "echo three >/offline", "offline": true}}]}' >"$tmp/none.json"
+ok "one of a template file" b -f "$tmp/none.json" "$tmp/a"
+ok "too" same "$(inside offline2 -- cat /offline)" three
 
 # ---- interrupted
 printf 'FROM host\nRUN echo first >/first\nRUN while ! test -e /go; do sleep 0.1; done\n' >"$tmp/int"
