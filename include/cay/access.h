@@ -115,7 +115,8 @@ typedef struct cay_answer {
 } cay_answer;
 /* 0: it is the first time, and the caller's until cay_answer_end(). CAY_EEXIST, "idempotency_replay": fn got what was answered;
  * "idempotency_conflict": the same key came with another request. CAY_EBUSY, "idempotency_busy": somebody is at it. Whoever died at it is
- * followed by the next who asks, and fn gets what he left by `begun`, if anything. */
+ * followed by the next who asks, and fn gets what he left by `begun`, if anything. What fn does not return 0 of is not the asker's: it stays as it is, and the
+ * answer is "idempotency_conflict". */
 CAY_API int cay_answer_begin(cay_service *svc, const cay_answer *ask, int (*fn)(const cay_answer *a, void *arg), void *arg, cay_err *err);
 /* Keeps it for a day; with status 0 nothing is kept, and the next one may try. */
 CAY_API int cay_answer_end(cay_service *svc, const cay_answer *a, cay_err *err);

@@ -44,6 +44,7 @@ static void be(cay__req *r, const char *tenant)
 static int identify(cay__req *r, cay_err *err)
 {
     bool open = r->route->flags & CAY__ROUTE_OPEN;
+    r->shown = NULL;
     if (r->as) {
         be(r, r->as);
         return 0;
@@ -85,7 +86,8 @@ static bool path_fits(const char *path, const char *root)
     return true;
 }
 
-/* Routes of one sandbox begin so; those of its files name them by ?path= when they have no body that could name another. */
+/* Routes of one sandbox begin so; those of its files name them by ?path= when they have no body that could name another. A key of files has the rights of the
+ * sandbox's own user and no other's. */
 static bool narrow_fits(cay__req *r)
 {
     static const char of_box[] = "/sandboxes/{", of_files[] = "/sandboxes/{id}/files";
@@ -95,7 +97,7 @@ static bool narrow_fits(cay__req *r)
     if (r->who.scope == CAY__SCOPE_SANDBOX)
         return strcmp(path, "/sandboxes/{id}/fork") != 0; /* that makes others */
     return r->who.scope == CAY__SCOPE_FILE && cay__str_starts(path, of_files) && r->who.path && strcmp(r->head.method, "POST") != 0 &&
-           path_fits(cay__req_query(r, "path"), r->who.path);
+           !cay__req_query(r, "user") && path_fits(cay__req_query(r, "path"), r->who.path);
 }
 
 static int permit(cay__req *r, cay_err *err)

@@ -33,6 +33,7 @@ static char *copy(cay__req *r, const void *data, size_t len)
     return to;
 }
 
+/* One with a secret that was sealed under another key than was shown is not for this asker. */
 static int keep(const cay_answer *a, void *arg)
 {
     cay__req *r = arg;
@@ -41,7 +42,10 @@ static int keep(const cay_answer *a, void *arg)
     mine->type = copy(r, a->type, strlen(a->type));
     mine->body = copy(r, a->body, a->len);
     mine->len = a->len;
-    return 0;
+    if (!a->len || !(r->route->flags & CAY__ROUTE_SECRET) || CAY__MUTANT("answer-seal") || cay__once_open(r, mine))
+        return 0;
+    mine->status = 0;
+    return CAY_EEXIST;
 }
 
 /* The body is here and nothing was done yet. */
@@ -62,13 +66,6 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
     r->reply->replay = rc == CAY_EEXIST && a->status;
     if (rc < 0 && !r->reply->replay)
         r->reply->once = NULL; /* another's: not ours to end */
-    if (a->len && (r->route->flags & CAY__ROUTE_SECRET) && !CAY__MUTANT("answer-seal") && !cay__once_open(r, a)) {
-        if (rc == 0)
-            cay__once_end(r);
-        r->reply->once = NULL;
-        r->reply->replay = false;
-        return cay_fail_why(err, CAY_EEXIST, "idempotency_conflict", "that Idempotency-Key came before by another key than this; choose a new one");
-    }
     return rc;
 }
 

@@ -43,6 +43,7 @@ void cay__req_reset(cay__req *r)
     r->as_tls = false;
     memset(r->param, 0, sizeof r->param);
     memset(&r->who, 0, sizeof r->who);
+    r->shown = NULL; /* it was in the head */
     memset(a, 0, sizeof *a);
     a->fields.max = CAY__HEAD_MAX;
 }

@@ -30,16 +30,17 @@ typedef struct asking {
     int (*fn)(const cay_answer *, void *);
     void *arg;
     char  dead[256]; /* who was at it, and is no more */
+    bool  foreign;   /* what was found is not the asker's */
 } asking;
 
 static int on_found(const cay_answer *a, const char *owner, void *arg)
 {
     asking *q = arg;
     cay_row who = { .size = sizeof who, .box = owner };
-    if (!*owner)
-        q->fn(a, q->arg);
-    else if (cay__maker_is_dead(&who))
-        cay__str_copy(q->dead, sizeof q->dead, owner);
+    if (*owner && !cay__maker_is_dead(&who))
+        return 0;
+    cay__str_copy(q->dead, sizeof q->dead, owner);
+    q->foreign = (!*owner || a->status) && q->fn(a, q->arg) != 0;
     return 0;
 }
 
@@ -51,7 +52,9 @@ int cay_answer_begin(cay_service *svc, const cay_answer *given, int (*fn)(const 
     CAY_TRY(check(&a, err));
     int rc = svc->store->answer_begin(svc->db, &a, svc->owner, NULL, on_found, &q, err);
     /* Only the row of that dead one is taken over: of two who see it so one is the next. */
-    return rc == CAY_EBUSY && *q.dead ? svc->store->answer_begin(svc->db, &a, svc->owner, q.dead, on_found, &q, err) : rc;
+    if (rc == CAY_EBUSY && *q.dead && !q.foreign)
+        rc = svc->store->answer_begin(svc->db, &a, svc->owner, q.dead, on_found, &q, err);
+    return q.foreign ? cay_fail_why(err, CAY_EEXIST, "idempotency_conflict", "that Idempotency-Key came before by another key than this; choose a new one") : rc;
 }
 
 int cay_answer_end(cay_service *svc, const cay_answer *given, cay_err *err)

@@ -122,9 +122,13 @@ static void adopt_box(cay_sandbox *sb, look *l, cay_state state)
 }
 
 /* With secrets: started without the lines that bind them, then the values, then those. */
-static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, const cay_call *call, const char *id, cay__spec *spec,
+static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, const cay_call *asked, const char *id, cay__spec *spec,
                      cay__given *given, void **box, cay_err *err)
 {
+    cay_call own;
+    CAY_TRY(cay__spec_take(&own, sizeof own, asked, "cay_call", err));
+    own.user = NULL; /* what is put into it is its own user's, whoever woke it */
+    const cay_call *call = asked ? &own : NULL;
     cay_create plain = spec->create;
     CAY__AUTOMANI f = { 0 };
     CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import socket
 import sqlite3
 import sys
 import threading
@@ -104,11 +105,30 @@ class Keys(Base):
         self.assertEqual(S.ask('PUT', files + '?path=/workspace/data/h', b'x', key=k)[0], 201)
         for p in ('/workspace/database/g', '/workspace/data/../database/g', '/workspace/data/./f', 'data/f', '/workspace/data%2f..%2fdatabase/g', '/etc/passwd', ''):
             self.assertEqual(S.ask('GET', files + '?path=' + p, key=k)[0], 403, p)
+        # With the rights of the sandbox's own user alone: a link in it opens nothing more.
+        self.assertEqual(S.ask('PUT', files + '?path=/root/hidden&user=root', b'r')[0], 201)
+        self.ask('POST', API + '/sandboxes/%s/run' % box, {'argv': ['ln', '-s', '/root/hidden', '/workspace/data/l']}, want=200)
+        for user in ('', '&user=root', '&user=', '&us%65r=root'):
+            self.assertEqual(S.ask('GET', files + '?path=/workspace/data/l' + user, key=k)[0], 403, user)
+        self.assertEqual(S.ask('PUT', files + '?path=/workspace/data/i&user=root', b'x', key=k)[0], 403)
         self.fails('GET', API + '/sandboxes/' + box, 403, 'scope_too_narrow', key=k)
         self.fails('POST', files + '/rename', 403, 'scope_too_narrow', {'from': '/workspace/data/f', 'to': '/x'}, key=k)
         for b in (box, other):
             self.ask('DELETE', API + '/sandboxes/' + b, want=204)
         self.until(lambda: S.ask('GET', API + '/sandboxes/' + box, key=one)[0] == 401) # it went with its sandbox
+
+
+    def test_who_wakes_a_sandbox_does_not_own_what_is_put_into_it(self):
+        manifest = {'entries': {'now': {'type': 'file', 'content': 'x', 'ephemeral': True}}}
+        box = self.ask('POST', API + '/sandboxes', {'auto_resume': True, 'manifest': manifest}, want=201)[0]['id']
+        stat = API + '/sandboxes/%s/files/stat?path=/workspace/now' % box
+        own = self.ask('GET', stat, want=200)[0]
+        self.ask('POST', API + '/sandboxes/%s/run' % box, {'argv': ['rm', '/workspace/now']}, want=200)
+        self.ask('POST', API + '/sandboxes/%s/kill' % box, {})
+        self.until(lambda: self.ask('GET', API + '/sandboxes/' + box, want=200)[0]['state'] == 'stopped')
+        again = self.ask('GET', stat + '&user=root', want=200)[0]
+        self.assertEqual((again['uid'], again['gid']), (own['uid'], own['gid']))
+        self.ask('DELETE', API + '/sandboxes/' + box, want=204)
 
 
 class Tenants(Base):
@@ -333,14 +353,69 @@ class Zlast(Base):
 class Again(unittest.TestCase):
     """A server that dies between the deed and its answer: whoever asks again with the same Idempotency-Key is told what was made."""
 
-    def forget(self, s, key):
-        """As a server leaves it that was killed just before it kept the answer."""
-        owner = json.dumps({'creator': {'pid': 4194303, 'start': 1, 'space': os.stat('/proc/self/ns/pid').st_ino, 'boot_ms': 1}})
+    @staticmethod
+    def dead():
+        """A server that is no more, as the store names it."""
+        return json.dumps({'creator': {'pid': 4194303, 'start': 1, 'space': os.stat('/proc/self/ns/pid').st_ino, 'boot_ms': 1}})
+
+    def rows(self, s, sql, *values):
         db = sqlite3.connect(os.path.join(s.home, 'store.db'), timeout=20)
         with db:
-            n = db.execute("UPDATE answers SET owner=?, status=0, type='', body=x'' WHERE key=?", (owner, key)).rowcount
+            c = db.execute(sql, values)
+            rows, n = c.fetchall(), c.rowcount
         db.close()
-        self.assertEqual(n, 1)
+        self.assertIn(n, (1, -1))
+        return rows
+
+    def forget(self, s, key):
+        """As a server leaves it that was killed just before it kept the answer."""
+        self.rows(s, "UPDATE answers SET owner=?, status=0, type='', body=x'' WHERE key=?", self.dead(), key)
+
+    def test_what_one_died_at_is_not_another_keys(self):
+        with Server(test_api.BUILD) as s:
+            h, body = {'Idempotency-Key': 'orphan'}, {'name': 'orphan'}
+            self.assertEqual(s.json('POST', API + '/keys', body, h)[0], 201)
+            row = lambda: self.rows(s, "SELECT owner, status, body FROM answers WHERE key='orphan'")  # noqa: E731
+            self.rows(s, "UPDATE answers SET owner=? WHERE key='orphan'", self.dead())
+            before = row()
+            status, _, told = s.json('POST', API + '/keys', body, h, key=s.make_key('--scope', 'admin'))
+            self.assertEqual((status, told['reason']), (409, 'idempotency_conflict'))
+            self.assertEqual(row(), before)
+            self.assertEqual(s.json('POST', API + '/keys', body, h)[0], 201)  # who asked then
+
+    def test_without_a_key_no_secret_is_told_again(self):
+        with Server(test_api.BUILD) as s:
+            bare = os.path.join(s.tmp, 'bare')
+            s.stop()
+            s.args = ('--dialect', 'native', '--as', 'default', '--listen', 'unix:' + bare)
+            s.start()
+            s.proc.stdout.readline()
+            text = b'POST /keys HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: bare\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}'
+            for _ in range(8):
+                for _ in range(8):  # after others who showed one, in every lane
+                    self.assertEqual(s.ask('GET', '/health')[0], 200)
+                with socket.socket(socket.AF_UNIX) as c:
+                    c.settimeout(60)
+                    c.connect(bare)
+                    c.sendall(text)
+                    got = b''
+                    while piece := c.recv(4096):
+                        got += piece
+                self.assertIn(b' 400 ', got.split(b'\r\n')[0])
+                self.assertIn(b'"idempotency_key"', got)
+
+    def test_tokens_of_e2b_are_sealed(self):
+        with Server(test_api.BUILD) as s:
+            h, body = {'Idempotency-Key': 'e2b'}, {'templateID': 'base'}
+            status, _, first = s.json('POST', '/e2b/sandboxes', body, h)
+            self.assertEqual(status, 201, first)
+            status, head, again = s.json('POST', '/e2b/sandboxes', body, h)
+            self.assertEqual((status, head['Idempotent-Replayed'], again), (201, 'true', first))
+            self.assertEqual(s.json('POST', '/e2b/sandboxes', body, h, key=s.make_key('--scope', 'admin'))[0], 409)
+            kept = self.rows(s, "SELECT body FROM answers WHERE key='e2b'")[0][0]
+            for token in ('envdAccessToken', 'trafficAccessToken'):
+                self.assertTrue(first[token])
+                self.assertNotIn(first[token].encode(), kept)
 
     def test_volumes_and_tenants_are_made_once(self):
         with Server(test_api.BUILD) as s:

@@ -9,11 +9,11 @@ static int on_health(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-
+#define CREATE (CAY__ROUTE_CREATE | CAY__ROUTE_SECRET) /* the answer has the sandbox's tokens */
 static const cay__route routes[] = {
     { "GET", "/health", on_health, CAY__ROUTE_OPEN },
-    { "POST", "/v2/sandboxes", e2b_on_create, CAY__ROUTE_CREATE },
-    { "POST", "/sandboxes", e2b_on_create_v1, CAY__ROUTE_CREATE },
+    { "POST", "/v2/sandboxes", e2b_on_create, CREATE },
+    { "POST", "/sandboxes", e2b_on_create_v1, CREATE },
     { "GET", "/v2/sandboxes", e2b_on_list, 0 },
     { "GET", "/sandboxes", e2b_on_list_v1, 0 },
     { "GET", "/sandboxes/metrics", e2b_on_all_metrics, 0 },

@@ -242,8 +242,9 @@ int cay__native_use(cay__req *r, cay_sandbox **out, cay_err *err)
 
 int cay__native_files(cay__req *r, cay_sandbox **out, cay_err *err)
 {
+    CAY_TRY(cay__native_use(r, out, err)); /* whoever asks, it starts with the rights that it was made with */
     r->call.user = cay__req_query(r, "user");
-    return cay__native_use(r, out, err);
+    return 0;
 }
 
 int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err)
