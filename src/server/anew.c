@@ -50,6 +50,7 @@ int cay__anew(const cay__server *s, char **argv)
         cay__buf_fmt(&b, "%s%d", i ? " " : "", s->listeners[i].fd);
     }
     setenv(FDS, b.data, 1);
+    cay__harden_anew();
     execv(program, argv);
     fprintf(stderr, "cay: begin anew: %s: %s\n", program, strerror(errno));
     return 1;

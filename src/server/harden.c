@@ -7,13 +7,17 @@
 #include <base/base.h>
 #include <base/mutant.h>
 #include <base/sanitize.h>
+#include <base/str.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+
+#define REFUSED "CAY_SERVER_REFUSED" /* of SIGUSR2: which calls the program before refused */
 
 #if defined __x86_64__
 #define ARCH AUDIT_ARCH_X86_64
@@ -83,13 +87,36 @@ static bool refuse_calls(void)
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0) == 0 || errno == EINVAL; /* a kernel without filters */
 }
 
+/* Those that the program before refused are refused for ever; one of another version may have had others. */
+static const char *calls_name(void)
+{
+    static char name[12];
+    snprintf(name, sizeof name, "%08x", cay__hash(calls, sizeof calls));
+    return name;
+}
+
+static bool refused_before(void)
+{
+    const char *named = getenv(REFUSED);
+    bool same = named && !strcmp(named, calls_name()) && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == SECCOMP_MODE_FILTER;
+    unsetenv(REFUSED);
+    return same;
+}
+
+void cay__harden_anew(void)
+{
+    if (geteuid() == 0)
+        setenv(REFUSED, calls_name(), 1);
+}
+
 int cay__harden(cay_err *err)
 {
+    bool refused = refused_before();
     if (geteuid() != 0 || CAY__MUTANT("server-rights"))
         return 0; /* who is not root has none of it, and needs newuidmap(1), which gains by being run */
     if (!CAY__SANITIZED) /* or nobody could look for leaks */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    if (!drop_rights() || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !refuse_calls())
+    if (!drop_rights() || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !(refused || refuse_calls()))
         return cay_fail_sys(err, CAY_ESYS, "give up rights over the machine");
     return 0;
 }

@@ -210,6 +210,7 @@ void cay__stream_sweep(cay__conn *c, int64_t now);
 void cay__stream_free(cay__conn *c);
 /* harden.c: before any thread. */
 int  cay__harden(cay_err *err);
+void cay__harden_anew(void); /* before the program begins anew: what was given up stays so */
 
 /* anew.c: with the sockets of the program before. */
 void cay__anew_begin(void);

@@ -194,7 +194,7 @@ static int open_log(cay__server *s, cay_err *err)
     s->log_fd = -1;
     if (!s->conf.log)
         return 0;
-    s->log_fd = strcmp(s->conf.log, "-") ? open(s->conf.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : dup(2);
+    s->log_fd = strcmp(s->conf.log, "-") ? open(s->conf.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : fcntl(2, F_DUPFD_CLOEXEC, 3);
     return s->log_fd < 0 ? cay_fail_sys(err, CAY_ESYS, "--log %s", s->conf.log) : 0;
 }
 
@@ -350,10 +350,12 @@ int main(int argc, char **argv)
     mind_keys(&s);
     while (sigwait(&set, &sig) == 0 && sig == SIGHUP)
         refresh(&s);
+    bool anew = sig == SIGUSR2;
+    sigdelset(&set, SIGHUP); /* these two are not for a program that ends; the one that begins anew has what came meanwhile */
+    sigdelset(&set, SIGUSR2);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a second one ends it at once */
     signal(SIGTERM, SIG_DFL);
     signal(SIGINT, SIG_DFL);
-    bool anew = sig == SIGUSR2;
     leave_address(&s, anew);
     stop(&s, anew);
     return anew ? cay__anew(&s, argv) : 0;

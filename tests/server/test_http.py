@@ -264,6 +264,28 @@ class Life(unittest.TestCase):
             self.assertEqual(s.stop(), 0)
             self.assertFalse(os.path.exists(s.unix))
 
+    def test_signals_while_it_begins_anew(self):
+        with Server(BUILD, '--log', '-') as s:
+            def look():
+                """(how many filters of system calls it has, how often standard error is open)"""
+                fds = '/proc/%d/fd/' % s.proc.pid
+                with open('/proc/%d/status' % s.proc.pid) as f:
+                    told = dict(line.rstrip('\n').split(':\t', 1) for line in f if ':\t' in line)
+                where = os.readlink(fds + '2')
+                return told.get('Seccomp_filters'), sum(os.readlink(fds + n) == where for n in os.listdir(fds) if os.path.lexists(fds + n))
+
+            before = look()
+            with s.socket() as idle:
+                s.proc.send_signal(signal.SIGUSR2)
+                self.assertEqual(idle.recv(1), b'')  # it is at it
+                s.proc.send_signal(signal.SIGHUP)
+                s.proc.send_signal(signal.SIGUSR2)
+            for _ in range(4):  # and once more
+                self.assertTrue(s.proc.stdout.readline().startswith('listening on '))
+            self.assertEqual(s.ask('GET', '/health')[0], 200)
+            self.assertEqual(look(), before)
+            self.assertEqual(s.stop(), 0)
+
     def test_the_log_tells_every_request(self):
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, 'log')
