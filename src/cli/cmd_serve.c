@@ -53,6 +53,20 @@ static void add_num(words *w, int i, const char *name, uint64_t v)
     add(w, name, v ? w->num[i] : NULL);
 }
 
+/* --user stands in "/", whatever root's directory was. */
+static int whole_paths(const serve_args *a, cay_err *err)
+{
+    const char *key = a->tls ? strchr(a->tls, ',') : NULL;
+    const struct { const char *opt, *path; } all[] = { { "tls", a->tls }, { "tls", key ? key + 1 : NULL }, { "log", a->log && strcmp(a->log, "-") ? a->log : NULL }, { "trace", a->trace } };
+    for (size_t i = 0; i < CAY_LEN(all); i++)
+        if (all[i].path && *all[i].path != '/')
+            return cay_fail(err, CAY_EINVAL, "--%s %.200s: with --user a path begins with /", all[i].opt, all[i].path);
+    for (size_t i = 0; i < a->listen.n; i++)
+        if (!strncmp(a->listen.v[i], "unix:", 5) && a->listen.v[i][5] != '/')
+            return cay_fail(err, CAY_EINVAL, "--listen %.200s: with --user a path begins with /", a->listen.v[i]);
+    return 0;
+}
+
 static int serve(void *opts, int argc, char **argv)
 {
     const serve_args *a = opts;
@@ -63,7 +77,7 @@ static int serve(void *opts, int argc, char **argv)
     (void)argv;
     if (cay__libexec_find(NULL, "cay-server", program, sizeof program, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (a->user && serve_as(a->user, &err) < 0)
+    if (a->user && (whole_paths(a, &err) < 0 || serve_as(a->user, &a->listen, &err) < 0))
         return err.code == CAY_EINVAL ? cli_usage(&cli_serve, &err) : cli_fail(&err, CLI_FAIL);
     add(&w, "--home", cli.home);
     add(&w, "--provider", cli_provider());

@@ -5,12 +5,15 @@
 #include "out.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/sanitize.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 /* A directory that is that user's alone; one that is somebody else's is not taken. */
 static int own_dir(const char *path, const struct passwd *pw, cay_err *err)
@@ -33,10 +36,44 @@ static bool give_up(const struct passwd *pw)
            setresuid(0, 0, 0) < 0; /* there is no way back */
 }
 
-int serve_as(const char *name, cay_err *err)
+/* Variables that a server reads and that are not root's own matters; docs/server.md names them. */
+static bool stays(const char *var)
 {
-    static char home[4096];
-    char run[4096];
+    static const char *const begin[] = { "CAY_", "SANDBOX_", "OTEL_", "LC_", "DOCKER_", "AWS_REGION=", "AWS_ENDPOINT_URL", "SSL_CERT_" };
+    static const char *const whole[] = { "PATH", "LANG", "TZ", "TERM", "NO_COLOR", "TMPDIR", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "CURL_CA_BUNDLE",
+                                         "CONTAINER_HOST", "CREDENTIALS_DIRECTORY" };
+    for (size_t i = 0; i < CAY_LEN(begin); i++)
+        if (cay__str_starts(var, begin[i]))
+            return true;
+    for (size_t i = 0; i < CAY_LEN(whole); i++)
+        if (cay__str_starts(var, whole[i]) && var[strlen(whole[i])] == '=')
+            return true;
+    return CAY__SANITIZED && strstr(var, "SAN_OPTIONS=");
+}
+
+/* What root had open, where it stood and what its shell knew is not that user's. */
+static int leave_behind(const opt_list *listen, cay_err *err)
+{
+    size_t n = 0;
+    for (char **v = environ; v && *v; v++)
+        if (stays(*v))
+            environ[n++] = *v;
+    if (environ)
+        environ[n] = NULL;
+    if (chdir("/") < 0 || syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "leave what root has open");
+    for (size_t i = 0; i < listen->n; i++) {
+        uint64_t fd;
+        if (cay__str_starts(listen->v[i], "fd:") && cay__str_to_u64(listen->v[i] + 3, &fd) && fd >= 3 && fd < 1024)
+            fcntl((int)fd, F_SETFD, 0); /* if it is none, the server says so */
+    }
+    return 0;
+}
+
+int serve_as(const char *name, const opt_list *listen, cay_err *err)
+{
+    static char home[PATH_MAX];
+    char run[PATH_MAX], given[PATH_MAX];
     const char *named = getenv("CAY_HOME");
     const struct passwd *pw = getpwnam(name);
     if (geteuid() != 0)
@@ -45,16 +82,17 @@ int serve_as(const char *name, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "--user %.60s: there is no such user; `useradd --system --home-dir /var/lib/cay-%.60s %.60s` makes it", name, name, name);
     if (pw->pw_uid == 0)
         return cay_fail(err, CAY_EINVAL, "--user %.60s: that is root", name);
-    bool fits = cli.home || (named && *named) ? cay__str_copy(home, sizeof home, cli.home ? cli.home : named) : cay__str_join(home, sizeof home, "/var/lib/cay-", name, NULL);
+    bool fits = cli.home || (named && *named) ? cay__str_copy(given, sizeof given, cli.home ? cli.home : named) : cay__str_join(given, sizeof given, "/var/lib/cay-", name, NULL);
     if (!fits || !cay__str_join(run, sizeof run, "/run/cay-", name, NULL))
         return cay_fail(err, CAY_EINVAL, "--user: the name of a directory is too long");
-    CAY_TRY(own_dir(home, pw, err));
+    CAY_TRY(own_dir(given, pw, err));
     CAY_TRY(own_dir(run, pw, err));
+    if (!realpath(given, home))
+        return cay_fail_sys(err, CAY_ESYS, "%.200s", given);
+    CAY_TRY(leave_behind(listen, err));
     setenv("CAY_HOME", home, 1);
     setenv("XDG_RUNTIME_DIR", run, 1);
     setenv("HOME", home, 1);
-    unsetenv("XDG_DATA_HOME");
-    unsetenv("XDG_CONFIG_HOME");
     cli.home = home;
     if (!give_up(pw))
         return cay_fail_sys(err, CAY_ESYS, "become %.60s", name);

@@ -12,7 +12,8 @@
 #include <sys/eventfd.h>
 
 /* Three for all, one more than a tenant gets: however long its builds take, those of others go on. While all three are at work there is one more for each tenant that has none
- * (the queue sees to that: CAY_TASK_TURN_COMMON), so that several who act together do not keep another waiting either. */
+ * (the queue sees to that: CAY_TASK_TURN_COMMON), so that several who act together do not keep another waiting either: it takes 15 tenants to
+ * hold all of them. */
 enum { COMMON = CAY_TASK_TURN_COMMON, MOST = 16, LOOK_MS = 500, STACK = 1 << 20, SMALL_STACK = 64 << 10 };
 
 /* What the queue has for builders: each does one that is due, 1, or finds none, 0. In each it is the turn of the tenant who waited longest. */

@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import re
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -232,7 +233,11 @@ os.kill(child, 9)
             os.rmdir(d + '/state')
             for bad in ('root', 'no-such-user'):
                 self.assertEqual(subprocess.run([cay, 'serve', '--user', bad], env=env, capture_output=True, timeout=60).returncode, 2)
-            p = subprocess.Popen(serve, env=env, stdout=subprocess.PIPE, text=True)
+            r = subprocess.run(serve + ['--log', 'log'], env=env, capture_output=True, text=True, timeout=60)
+            self.assertEqual((r.returncode, 'a path begins with /' in r.stderr), (2, True), r)
+            with open('/etc/shadow') as shadow, socket.create_server(('127.0.0.1', 0)) as door:
+                p = subprocess.Popen(serve + ['--listen', 'fd:%d' % door.fileno()], env=dict(env, OF_ROOT='x'), stdout=subprocess.PIPE, text=True, cwd='/root',
+                                     pass_fds=(shadow.fileno(), door.fileno()))
             theirs = dict(env, CAY_HOME=d + '/state', XDG_RUNTIME_DIR='/run/cay-cay-range', HOME=d + '/state')
             try:
                 port = int(p.stdout.readline().rsplit(':', 1)[1])
@@ -240,6 +245,14 @@ os.kill(child, 9)
                     told = dict(line.rstrip('\n').split(':\t', 1) for line in f if ':\t' in line)
                 self.assertEqual(told['Uid'].split(), [str(who.pw_uid)] * 4)
                 self.assertEqual(int(told['CapEff'], 16) | int(told['CapPrm'], 16), 0)
+                # Nothing that root had: but the socket, which was named.
+                self.assertTrue(p.stdout.readline().startswith('listening on http://127.0.0.1:'))
+                proc = '/proc/%d/' % p.pid
+                self.assertEqual(os.readlink(proc + 'cwd'), '/')
+                self.assertNotIn('/etc/shadow', [os.readlink(proc + 'fd/' + n) for n in os.listdir(proc + 'fd') if os.path.lexists(proc + 'fd/' + n)])
+                with open(proc + 'environ', 'rb') as f:
+                    names = {v.split(b'=')[0] for v in f.read().split(b'\0')}
+                self.assertTrue({b'PATH', b'CAY_LIBEXEC', b'HOME'} <= names and b'OF_ROOT' not in names, names)
                 key = subprocess.run(become + [cay, 'key', 'create', '--scope', 'admin'], env=theirs, capture_output=True, text=True, timeout=60).stdout.strip()
                 conn = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
                 self.addCleanup(conn.close)
