@@ -183,7 +183,9 @@ CAY_API int cay_manifest_change(const cay_manifest *old, const cay_manifest *new
 
 /* The manifest behind a sandbox, as cay_manifest_to_json() gives it. CAY_ENOENT: it has none. */
 CAY_API int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err);
-/* Changes a running sandbox to follow `text`, by the rules of cay_manifest_change(): judged whole, then what is new is written. */
+enum { CAY_MANIFEST_FOREIGN = 2 }; /* somebody else's: judged and recorded without TRUSTED */
+/* Changes a running sandbox to follow `text`, by the rules of cay_manifest_change(): judged whole, then what is new is written. Without a base nothing new may be relative to
+ * one; what is there stays relative to the one that it had. */
 CAY_API int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text, const char *base, unsigned flags,
                                      cay_err *err);
 

@@ -569,8 +569,10 @@ int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *
             *err = own;
         return rc;
     }
-    new_.trusted = true; /* it is the caller's word, as with the builders */
-    CAY_TRY(cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &new_.m, err));
+    if (!base)
+        new_.base = old.base; /* of mem */
+    new_.trusted = !(flags & CAY_MANIFEST_FOREIGN); /* else it is the caller's word, as with the builders */
+    CAY_TRY(cay_manifest_parse(text, strlen(text), new_.trusted ? CAY_MANIFEST_TRUSTED : 0, &new_.m, err));
     rc = cay_manifest_change(old.m, new_.m, flags, on_delta, &x, err);
     const cay__plan_ask ask = { .base = base, .svc = sb->owner, .want = is_changed, .arg = &x };
     if (rc == 0 && x.n && (rc = cay__plan_make(&new_.plan, new_.m, &ask, call, err)) == 0) {

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import sqlite3
 import sys
 import tarfile
 import threading
@@ -655,6 +656,13 @@ class Manifests(Base):
         self.fails('PUT', at, 409, 'manifest_change_refused', other)
         self.json('PUT', at + '?replace=1', other, want=204)
         self.assertEqual(self.ask('GET', API + '/sandboxes/%s/files?path=a.txt' % box)[2], b'other')
+        # It is recorded as what it is, somebody else's; and starts again.
+        db = sqlite3.connect('file:%s?mode=ro' % os.path.join(self.s.home, 'store.db'), uri=True)
+        notes = [json.loads(v) for v, in db.execute("SELECT value FROM notes WHERE space='manifest'")]
+        db.close()
+        self.assertEqual({n['trusted'] for n in notes if 'd/b.txt' in n['manifest'].get('entries', {})}, {False})
+        self.json('POST', API + '/sandboxes/%s/kill' % box, {}, want=200)
+        self.json('POST', API + '/sandboxes/%s/resume' % box, {}, want=200)
         for bad in ({'entries': {'x': {'type': 'local_file', 'src': '/etc/passwd'}}}, {'extra_path_grants': [{'path': '/etc'}]}, {'entries': {'/etc/x': {'type': 'dir'}}}):
             self.json('PUT', at, dict(other, **bad), want=400)  # the host is not a request's to name
         self.fails('GET', API + '/sandboxes/%s/manifest/text' % self.box, 404, 'manifest_missing')

@@ -74,7 +74,7 @@ int cay__on_manifest_put(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "a manifest has at most %u MiB", CAY_MANIFEST_BYTES >> 20);
     CAY_TRY(cay_manifest_parse(text, strlen(text), 0, &m, err));
     CAY_TRY(cay_manifest_look(m, NULL, &sum, err));
-    CAY_TRY(cay_sandbox_set_manifest(sb, &r->call, text, NULL, cay__req_flag(r, "replace") ? CAY_MANIFEST_REPLACE : 0, err));
+    CAY_TRY(cay_sandbox_set_manifest(sb, &r->call, text, NULL, CAY_MANIFEST_FOREIGN | (cay__req_flag(r, "replace") ? CAY_MANIFEST_REPLACE : 0), err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
