@@ -85,7 +85,7 @@ CAY_API int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host,
 typedef struct cay_net_record {
     size_t      size;
     int64_t     time_ms;   /* wall clock */
-    const char *event;     /* "dns", "connect", "end", "fetch", "policy", "lost" */
+    const char *event;     /* "dns", "connect", "credential", "end", "fetch", "policy", "lost" */
     const char *verdict;   /* "allow", "deny", "fail"; of "end": "closed", "cut" */
     const char *reason, *name, *address, *proto, *rule;
     const char *seen;      /* what the program said instead of the name */
@@ -94,6 +94,7 @@ typedef struct cay_net_record {
     const char *json;      /* the record as it was written, with exec or execs when they are known */
     const char *exec;      /* id of the command that was the only one started through the API that ran when the program asked, and so most likely was it; "": nobody knows */
     unsigned    execs;     /* how many of them ran then; 0: none, or nobody knows */
+    const char *secret;    /* of "credential": name of the one that was added; "": none was concerned */
 } cay_net_record;
 /* Calls fn for each record, oldest first; a non-zero return stops and is returned. The log has at most a few megabytes. */
 CAY_API int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err);

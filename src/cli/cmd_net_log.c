@@ -34,6 +34,7 @@ static void print_record(const cay_net_record *r)
 {
     char when[OUT_HUMAN], a[OUT_HUMAN], b[OUT_HUMAN];
     bool deny = !strcmp(r->verdict, "deny"), end = !strcmp(r->event, "end");
+    bool plain = !strcmp(r->verdict, "allow") || !strcmp(r->verdict, "closed");
     out_fmt("%s%s%s %s%-5s%s ", out_on(1, OUT_DIM), out_time(when, r->time_ms), out_off(1),
             out_on(1, deny ? OUT_BAD : !strcmp(r->verdict, "allow") ? OUT_GOOD : OUT_PLAIN), *r->verdict ? r->verdict : "-", out_off(1));
     out_safe(r->event);
@@ -47,12 +48,17 @@ static void print_record(const cay_net_record *r)
         out_str(" at ");
         out_safe(r->address);
     }
+    if (*r->secret) {
+        out_str(" ");
+        out_safe(r->secret);
+    }
+    if (*r->reason && (!*r->rule || !plain)) { /* of what went as the rule says, the rule is enough */
+        out_str(" ");
+        out_safe(r->reason);
+    }
     if (*r->rule) {
         out_str(" by ");
         out_safe(r->rule);
-    } else if (*r->reason) {
-        out_str(" ");
-        out_safe(r->reason);
     }
     if (*r->seen) {
         out_str(", said ");
@@ -130,6 +136,7 @@ const cli_verb cli_net_log = {
 typedef struct refused {
     char     host[256], reason[40];
     uint16_t port;
+    bool     read; /* by what adds secrets: the place was allowed, the request was not */
     uint64_t count;
     int64_t  last_ms;
 } refused;
@@ -145,13 +152,13 @@ static int on_refused(const cay_net_record *r, void *arg)
 {
     places *p = arg;
     const char *host = *r->name ? r->name : r->address;
+    bool read = !strcmp(r->event, "credential");
     if (strcmp(r->verdict, "deny") != 0 || !*host)
         return 0;
     for (size_t i = 0; i < p->n; i++)
-        if (p->at[i].port == r->port && !strcmp(p->at[i].host, host)) {
+        if (p->at[i].port == r->port && p->at[i].read == read && !strcmp(p->at[i].host, host) && !strcmp(p->at[i].reason, r->reason)) {
             p->at[i].count++;
             p->at[i].last_ms = r->time_ms;
-            cay__str_copy(p->at[i].reason, sizeof p->at[i].reason, r->reason);
             return 0;
         }
     if (p->n == PLACES) {
@@ -159,20 +166,78 @@ static int on_refused(const cay_net_record *r, void *arg)
         return 0;
     }
     refused *n = &p->at[p->n++];
-    *n = (refused){ .port = r->port, .count = 1, .last_ms = r->time_ms };
+    *n = (refused){ .port = r->port, .read = read, .count = 1, .last_ms = r->time_ms };
     cay__str_copy(n->host, sizeof n->host, host);
     cay__str_copy(n->reason, sizeof n->reason, r->reason);
     return 0;
+}
+
+/* What was refused although a rule allows the place: what would help is in the reason, and no rule for name and port alone. */
+static const struct {
+    const char *reason; /* or how it begins, with a `_` at its end */
+    const char *scheme; /* of the rule that would; NULL: none */
+    const char *words;
+} beyond[] = {
+    { "tls_name_mismatch", "tcp", NULL },
+    { "tls_", "tls+opaque", NULL },
+    { "http_", "tcp", NULL },
+    { "blocked_range", NULL, "only the operator can: a lift or service line of egress.conf" },
+    { "own_address", NULL, "only the operator can: a service line of egress.conf" },
+    { "connections_limit", NULL, "no rule: as many were open as may be at once" },
+    { "descriptors_limit", NULL, "no rule: as many were open as may be at once" },
+    { "no_interceptor", NULL, "no rule: what adds secrets was not there" },
+    { "hello_timeout", NULL, "no rule: the program said nothing" },
+};
+
+static size_t beyond_of(const char *reason)
+{
+    for (size_t i = 0; i < CAY_LEN(beyond); i++) {
+        size_t n = strlen(beyond[i].reason);
+        if (beyond[i].reason[n - 1] == '_' ? !strncmp(reason, beyond[i].reason, n) : !strcmp(reason, beyond[i].reason))
+            return i;
+    }
+    return CAY_LEN(beyond);
+}
+
+/* Then what goes there is read, whatever a rule says. */
+static bool bound_to(cay_sandbox *sb, const char *host)
+{
+    CAY_AUTOFREE char *text = NULL;
+    cay_policy *p = NULL;
+    bool is = false;
+    if (cay_sandbox_get_policy(sb, NULL, &text, NULL, NULL) < 0 || cay_policy_parse(text, &p, NULL) < 0)
+        return false;
+    for (const cay_bind *b = p->bindings; b && b->name && !is; b++) {
+        const char *at = strstr(b->destination, "://");
+        at = at ? at + 3 : b->destination;
+        bool below = *at == '*';
+        at += below;
+        size_t len = strcspn(at, ":/,"), all = strlen(host);
+        is = (below ? all > len : all == len) && !strncmp(host + all - len, at, len);
+    }
+    cay_policy_free(p);
+    return is;
 }
 
 /* What would let it pass by the policy of now. */
 static void remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap)
 {
     cay_net_verdict v = { .size = sizeof v };
+    size_t i = beyond_of(r->reason);
+    const char *scheme = i < CAY_LEN(beyond) ? beyond[i].scheme : NULL;
+    bool v6 = strchr(r->host, ':') != NULL;
     if (cay_net_why(sb, NULL, r->host, r->port, &v, NULL) < 0)
         cay__str_copy(out, cap, "");
+    else if (!v.allow)
+        cay__str_copy(out, cap, v.remedy);
+    else if (i < CAY_LEN(beyond) && !scheme)
+        cay__str_copy(out, cap, beyond[i].words);
+    else if ((scheme || r->read) && bound_to(sb, r->host))
+        cay__str_copy(out, cap, "no rule: a secret is bound to it, and what goes there is read");
+    else if (!scheme || r->read || !strcmp(v.proto, "tcp") || (!strcmp(scheme, "tls+opaque") && strstr(v.rule, "+opaque")))
+        cay__str_copy(out, cap, "allowed now");
     else
-        cay__str_copy(out, cap, v.allow ? "allowed now" : v.remedy);
+        snprintf(out, cap, "%s://%s%s%s:%u", scheme, v6 ? "[" : "", r->host, v6 ? "]" : "", r->port);
 }
 
 static void blocked_json(cay_sandbox *sb, const places *p)

@@ -22,6 +22,7 @@ cay_net_record cay__net_record_of(const json_t *o, const char *line)
         .flow = (uint64_t)cay__json_int(o, "flow", 0), .up = (uint64_t)cay__json_int(o, "up", 0),
         .down = (uint64_t)cay__json_int(o, "down", 0), .ms = (uint64_t)cay__json_int(o, "ms", 0),
         .count = (uint64_t)cay__json_int(o, "count", 0), .exec = cay__json_str(o, "exec", ""), .execs = (unsigned)cay__json_int(o, "execs", 0),
+        .secret = cay__json_str(o, "secret", ""),
     };
 }
 

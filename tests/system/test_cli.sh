@@ -261,6 +261,15 @@ if [ "$provider" = native ] && "$cay" doctor | grep -q 'on *egress-policy'; then
     is 0 && json <"$t/out" && says '"allow": "none.example.net"' && says '"allow": "pypi.org:5432"'; ok 'net blocked names the rule that would allow it'
     run "$cay" net blocked "$nid"; is 0 && says 'WOULD ALLOW IT' && says pypi.org:5432; ok 'and as a table'
     run "$cay" net allow "$nid" pypi.org:5432; is 0 && run "$cay" net blocked --json "$nid" && says '"allow": "allowed now"'; ok 'which then does'
+    "$cay" exec "$nid" -- bash -c 'exec 3<>/dev/tcp/pypi.org/443; echo no hello at all, only words >&3; read -r x <&3' >/dev/null 2>&1 </dev/null
+    for i in $(seq 60); do
+        run "$cay" net blocked --json "$nid"
+        says tls_unreadable && break
+        sleep 0.2
+    done
+    says '"allow": "tls+opaque://pypi.org:443"'; ok 'net blocked goes by the reason'
+    run "$cay" net log "$nid"; says 'connect pypi.org:443 tls_unreadable by pypi.org:443'; ok 'and net log tells it beside the rule'
+    run "$cay" net allow "$nid" 'tls+opaque://pypi.org:443'; is 0 && run "$cay" net blocked --json "$nid" && ! says opaque; ok 'which then lets it pass'
     run "$cay" net set "$nid" off; is 0 && run "$cay" net show "$nid" && says off && says 'up 1 MiB/s'; ok 'net set keeps limits'
     run "$cay" net log "$nid"; is 0 && says none.example.net && says 5432; ok 'net log can be read'
     run "$cay" port expose --expires 1h "$nid" 8000; is 0 && says cayp_; ok 'port expose prints a token'
