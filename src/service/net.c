@@ -186,6 +186,18 @@ static void drop_rule(cay__policy *p, size_t i)
     memmove(&p->rules[i], &p->rules[i + 1], (--p->nrules - i) * sizeof *p->rules);
 }
 
+/* As where rules alone hold: an allow that a deny takes away whole is a contradiction, not something to pass over. */
+static int not_denied(const cay__policy *p, const cay__rule *r, const char *text, cay_err *err)
+{
+    char deny[CAY__RULE_MAX];
+    for (size_t i = 0; i < p->nrules; i++)
+        if (p->rules[i].deny && !r->preset && cay__rule_covers(&p->rules[i], r)) {
+            cay__rule_text(&p->rules[i], deny, sizeof deny);
+            return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "rules %.70s and %.70s contradict each other: a deny comes before any allow; set the policy without it", text, deny);
+        }
+    return 0;
+}
+
 /* What is said later wins over what was said before, where one of both could not hold. */
 static int add_rules(cay__policy *p, const char *words, cay_err *err)
 {
@@ -203,6 +215,8 @@ static int add_rules(cay__policy *p, const char *words, cay_err *err)
         bool needless = r->deny ? p->mode == CAY__NET_OFF : p->mode == CAY__NET_ALL;
         char text[CAY__RULE_MAX];
         cay__rule_text(r, text, sizeof text);
+        if (needless && !r->deny) /* all of the rest is open: what is asked for has to be, too */
+            CAY_TRY(not_denied(p, r, text, err));
         if (needless)
             continue;
         CAY_TRY(cay__rule_add(p, text, err));

@@ -270,6 +270,7 @@ if [ "$provider" = native ] && "$cay" doctor | grep -q 'on *egress-policy'; then
     says '"allow": "tls+opaque://pypi.org:443"'; ok 'net blocked goes by the reason'
     run "$cay" net log "$nid"; says 'connect pypi.org:443 tls_unreadable by pypi.org:443'; ok 'and net log tells it beside the rule'
     run "$cay" net allow "$nid" 'tls+opaque://pypi.org:443'; is 0 && run "$cay" net blocked --json "$nid" && ! says opaque; ok 'which then lets it pass'
+    run "$cay" net set "$nid" 'all,!**.example.org'; is 0 && run "$cay" net allow "$nid" db.example.org; is 1 && errs contradict; ok 'net allow beside all is refused where a deny stays'
     run "$cay" net set "$nid" off; is 0 && run "$cay" net show "$nid" && says off && says 'up 1 MiB/s'; ok 'net set keeps limits'
     run "$cay" net log "$nid"; is 0 && says none.example.net && says 5432; ok 'net log can be read'
     run "$cay" port expose --expires 1h "$nid" 8000; is 0 && says cayp_; ok 'port expose prints a token'
