@@ -12,6 +12,10 @@ void note(const flow *f, const cay__binding *b, bool allowed, const char *reason
 {
     (void)f, (void)b, (void)allowed, (void)reason;
 }
+void note_end(const flow *f, const char *reason, bool closed)
+{
+    (void)f, (void)reason, (void)closed;
+}
 
 #define VALUE "V4lue-That-Nobody-Guesses"
 static secret values[] = { { (char *)"KEY", (char *)VALUE, sizeof VALUE - 1 } };

@@ -16,13 +16,38 @@ bool intercept_wanted(const box *b, const char *name, uint16_t port, bool tls)
 }
 
 /* Which credential went into a request, or why none did: its name, never its value. */
+static void take_note(egress *e, cay_n_note *n)
+{
+    n->id[sizeof n->id - 1] = n->name[sizeof n->name - 1] = n->secret[sizeof n->secret - 1] = n->reason[sizeof n->reason - 1] = 0;
+    box *b = box_find(e, n->id);
+    if (b)
+        audit(b, &(record){ .event = "credential", .verdict = n->allowed ? "allow" : "deny", .reason = n->reason, .name = n->name,
+                            .secret = n->secret[0] ? n->secret : NULL, .flow = n->flow, .port = n->port });
+}
+
+static void take_end(egress *e, cay_n_end *n)
+{
+    n->id[sizeof n->id - 1] = n->name[sizeof n->name - 1] = n->reason[sizeof n->reason - 1] = 0;
+    box *b = box_find(e, n->id);
+    if (!b)
+        return;
+    cay__verdict v = cay__decide_name(e->op, &b->policy, n->name, n->port, false); /* for the rule's name alone */
+    b->log_lost += n->lost;
+    audit(b, &(record){ .event = "end", .verdict = n->closed ? "closed" : "cut", .reason = n->reason, .name = n->name, .flow = n->flow,
+                        .addr = n->addr, .port = n->port, .proto = (uint8_t)n->proto, .rule = v.rule, .end = true, .up = n->up,
+                        .down = n->down, .ms = (int64_t)n->ms });
+}
+
 static void on_note(cay__watch *w, uint32_t events)
 {
     (void)events;
     egress *e = OWNER(w, egress, intercept);
     struct {
-        cay_msg    h;
-        cay_n_note n;
+        cay_msg h;
+        union {
+            cay_n_note note;
+            cay_n_end  end;
+        };
     } m;
     int none = 0;
     ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, &none, MSG_DONTWAIT);
@@ -33,13 +58,10 @@ static void on_note(cay__watch *w, uint32_t events)
         links_pair(e);
         return;
     }
-    if (n != (ssize_t)sizeof m || m.h.type != CAY_N_NOTE)
-        return;
-    m.n.id[sizeof m.n.id - 1] = m.n.name[sizeof m.n.name - 1] = m.n.secret[sizeof m.n.secret - 1] = m.n.reason[sizeof m.n.reason - 1] = 0;
-    box *b = box_find(e, m.n.id);
-    if (b)
-        audit(b, &(record){ .event = "credential", .verdict = m.n.allowed ? "allow" : "deny", .reason = m.n.reason, .name = m.n.name,
-                            .secret = m.n.secret[0] ? m.n.secret : NULL, .flow = m.n.flow, .port = m.n.port });
+    if (n == (ssize_t)(sizeof m.h + sizeof m.note) && m.h.type == CAY_N_NOTE)
+        take_note(e, &m.note);
+    else if (n == (ssize_t)(sizeof m.h + sizeof m.end) && m.h.type == CAY_N_END)
+        take_end(e, &m.end);
 }
 
 void intercept_take(egress *e, int fd)
@@ -64,7 +86,7 @@ bool intercept_give(flow *f, int upstream)
     egress *e = f->box->e;
     const char *name = flow_name(f);
     cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = CAY_N_FLOW, .tail = name ? (uint32_t)strlen(name) : 0 };
-    cay_n_flow m = { .flow = f->id, .port = f->port, .proto = f->proto };
+    cay_n_flow m = { .flow = f->id, .port = f->port, .proto = f->proto, .age = (uint32_t)(cay__now_ms() - f->began) };
     int fds[2] = { f->in.fd, upstream };
     if (e->intercept.fd < 0) {
         links_pair(e);

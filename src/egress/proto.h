@@ -35,6 +35,7 @@ enum cay_n_type {
     CAY_N_FLOW,     /* to the interceptor: cay_n_flow, tail: name; fds: [the sandbox's side] [connected upstream] */
     CAY_N_PAIR = 60, /* cay_n_ack, unasked: a flow needs the interceptor, and there is none: INTERCEPT anew */
     CAY_N_NOTE = 54, /* from the interceptor: cay_n_note, for the record */
+    CAY_N_END = 55,  /* from the interceptor: cay_n_end, for the record; an egress of before does not heed it */
 };
 
 enum {
@@ -75,7 +76,7 @@ typedef struct cay_n_flow {
     uint64_t flow; /* its number in the records */
     uint8_t  addr[16];
     uint16_t port, proto;
-    uint32_t spare;
+    uint32_t age; /* milliseconds since it was accepted */
 } cay_n_flow;
 
 /* What became of a request in a flow that was handed over. */
@@ -87,6 +88,20 @@ typedef struct cay_n_note {
     uint16_t port, allowed;
     char     reason[36];
 } cay_n_note;
+
+/* How a flow that was handed over ended. No longer than a note: what is read into the room of one must not look cut off. */
+typedef struct cay_n_end {
+    char     id[CAY_WIRE_ID];
+    uint64_t flow; /* 0: it is of an egress of before, whose numbers were its own */
+    uint64_t up, down, ms;
+    uint8_t  addr[16];
+    uint16_t port, proto;
+    uint32_t closed; /* in order; 0: cut */
+    char     name[256];
+    char     reason[36];
+    uint32_t lost; /* notes and ends that egress did not take since the last one */
+} cay_n_end;
+_Static_assert(sizeof(cay_n_end) <= sizeof(cay_n_note), "an egress of before takes it for a note of another length");
 
 /* The name map: a memfd of this size, lent read-write. Entry n (from 1) is 198.18.0.0 + 256 + n and fd63:6179:0:1::n. Written by
  * egress alone, an entry before the count; the sandbox's init holds a copy for adoption, so every byte is checked when it is

@@ -32,7 +32,7 @@ static void too_late(cay__timer *t)
 {
     flow *f = OWNER(t, flow, late);
     if (f->page) {
-        flow_end(f, true);
+        flow_end(f, f->why, true);
         return;
     }
     int64_t idle = cay__boot_ms() - f->moved_ms;
@@ -40,8 +40,9 @@ static void too_late(cay__timer *t)
         cay__timer_arm(&I.loop, &f->late, f->moved_ms + idle_ms());
         return;
     }
-    note(f, NULL, false, f->begun ? "idle" : "too_slow");
-    flow_end(f, false);
+    flow_why(f, f->begun ? "idle" : "too_slow");
+    note(f, NULL, false, f->why);
+    flow_end(f, f->why, false);
 }
 
 static void on_pause(cay__timer *t)
@@ -60,8 +61,17 @@ void flow_pause(flow *f)
     cay__timer_arm(&I.loop, &f->pause, cay__boot_ms() + PAUSE_MS);
 }
 
-void flow_end(flow *f, bool orderly)
+void flow_why(flow *f, const char *reason)
 {
+    if (!f->why[0])
+        cay__str_copy(f->why, sizeof f->why, reason);
+}
+
+void flow_end(flow *f, const char *reason, bool orderly)
+{
+    flow_why(f, reason);
+    side_count(&f->in);
+    note_end(f, f->why, orderly && !f->page);
     cay__timer_cancel(&f->late);
     cay__timer_cancel(&f->pause);
     side_close(&f->in, orderly);
@@ -77,6 +87,7 @@ void flow_end(flow *f, bool orderly)
     free(f->r.in);
     free(f->r.down);
     free(f->r.head);
+    f->v->nlive -= !f->page;
     free(f->page);
     f->v->nflows--;
     I.nflows--;
@@ -86,12 +97,14 @@ void flow_end(flow *f, bool orderly)
 void flow_say(flow *f, int status, const char *reason, const char *text)
 {
     char *page = NULL;
-    const char *title = status == 400 ? "Bad Request" : status == 403 ? "Forbidden" : "Bad Gateway";
+    const char *title = status == 400 ? "Bad Request" : status == 403 ? "Forbidden" : status == 503 ? "Service Unavailable" : "Bad Gateway";
     int n = asprintf(&page,
                      "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nX-Cay-Reason: %s\r\nConnection: close\r\n"
                      "Content-Length: %zu\r\n\r\ncay: %s\n",
                      status, title, reason, strlen(text) + 6, text);
+    flow_why(f, reason);
     side_close(&f->out, false);
+    f->v->nlive -= !f->page;
     f->page = n < 0 ? cay__strdup("") : page;
     f->page_len = n < 0 ? 0 : (size_t)n;
     cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + 3000);
@@ -112,38 +125,62 @@ static bool with_tls(flow *f)
     SSL_set_accept_state(f->in.ssl);
     SSL_set_connect_state(f->out.ssl);
     f->in.shaking = f->out.shaking = true;
+    SSL_set_app_data(f->in.ssl, f);
     return true;
+}
+
+/* Nothing is kept of it but two records. */
+static void turn_away(const flow *f, const char *reason)
+{
+    side a = f->in, b = f->out;
+    note(f, NULL, false, reason);
+    note_end(f, reason, false);
+    side_close(&a, false);
+    side_close(&b, false);
 }
 
 void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int out)
 {
-    char folded[CAY__NAME_MAX + 1];
-    vault *v = vault_find(m->id);
-    if (!v || !cay__name_fold(name, len, folded) || I.nflows >= FLOWS_MAX || v->nflows >= FLOWS_EACH || !cay__fd_nonblock(in, true) || !cay__fd_nonblock(out, true)) {
-        side a = { .w.fd = in }, b = { .w.fd = out };
-        side_close(&a, false);
-        side_close(&b, false);
+    char folded[CAY__NAME_MAX + 1] = "";
+    vault *v = vault_find(m->id), nobody = { 0 };
+    memcpy(nobody.id, m->id, sizeof nobody.id);
+    flow first = { .v = v ? v : &nobody, .number = m->flow, .port = m->port, .tls = m->proto != CAY__NET_HTTP, .late.fn = too_late, .pause.fn = on_pause, .moved_ms = cay__boot_ms() };
+    first.began_ms = first.moved_ms - m->age;
+    first.in.w = (cay__watch){ .fd = in, .fn = on_in };
+    first.out.w = (cay__watch){ .fd = out, .fn = on_out };
+    memcpy(first.addr, m->addr, sizeof first.addr);
+    bool named = cay__name_fold(name, len, folded);
+    cay__str_copy(first.name, sizeof first.name, folded);
+    if (!v || !named || !cay__fd_nonblock(in, true) || !cay__fd_nonblock(out, true)) {
+        turn_away(&first, "no_interceptor");
+        return;
+    }
+    if (v->nflows >= FLOWS_EACH || I.nflows >= FLOWS_MAX) {
+        turn_away(&first, v->nflows >= FLOWS_EACH ? "connections_limit" : "interceptor_limit");
         return;
     }
     flow *f = cay__alloc(sizeof *f);
-    *f = (flow){ .v = v, .number = m->flow, .port = m->port, .tls = m->proto != CAY__NET_HTTP, .late.fn = too_late, .pause.fn = on_pause, .moved_ms = cay__boot_ms(), .next = v->flows, .prev = &v->flows };
-    cay__str_copy(f->name, sizeof f->name, folded);
-    f->in.w = (cay__watch){ .fd = in, .fn = on_in };
-    f->out.w = (cay__watch){ .fd = out, .fn = on_out };
+    *f = first;
+    f->next = v->flows;
+    f->prev = &v->flows;
     f->r.in = cay__alloc(IN_MAX);
     f->r.down = cay__alloc(DOWN_MAX);
     if (v->flows)
         v->flows->prev = &f->next;
     v->flows = f;
     v->nflows++;
+    v->nlive++;
     I.nflows++;
-    memcpy(f->addr, m->addr, sizeof f->addr);
     mask_bound(v, f->name, f->port, f->tls, &f->r.mask);
     if (f->tls && !with_tls(f)) {
         note(f, NULL, false, "own_tls");
-        flow_end(f, false);
+        flow_end(f, "own_tls", false);
         return;
     }
     cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + SHAKE_MS);
+    if (v->policy.connections && v->nlive > v->policy.connections) {
+        note(f, NULL, false, "connections_limit");
+        flow_say(f, 503, "connections_limit", "this sandbox has as many connections open as it may have");
+    }
     relay_step(f);
 }

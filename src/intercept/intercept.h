@@ -74,7 +74,8 @@ struct vault {
     authority   ca;
     SSL_CTX    *ctx; /* for the sandbox's side */
     flow       *flows;
-    unsigned    nflows;
+    unsigned    nflows, nlive; /* all; those that are not being refused */
+    uint32_t    lost;          /* notes that egress did not take */
     bucket      rate[2]; /* up, down */
 };
 vault *vault_find(const char *id);
@@ -105,8 +106,11 @@ typedef struct side {
     cay__watch w;
     SSL       *ssl; /* NULL: plain */
     bool       shaking, eof, shut, watched;
+    bool       bare;     /* it ended without saying so in TLS: what came may not be all */
+    uint64_t   got, put; /* bytes of the connection, TLS included */
     uint32_t   want; /* EPOLL… that the last call waited for */
 } side;
+void    side_count(side *s);                            /* sets got and put */
 bool    side_shake(side *s);                            /* true when done; else want, or broken with want 0 */
 ssize_t side_read(side *s, void *p, size_t n);          /* 0: an orderly end */
 ssize_t side_write(side *s, const void *p, size_t n);
@@ -134,7 +138,9 @@ struct flow {
     side       in, out;
     relay      r;
     cay__timer late, pause; /* pause: a bucket was empty */
+    int64_t    began_ms;    /* by egress */
     int64_t    moved_ms;    /* when a byte last did */
+    char       why[40];     /* it ends, or will, for this; "": nobody knows yet */
     uint64_t   number; /* egress's, for the record */
     char       name[256];
     uint8_t    addr[16]; /* where the other side is */
@@ -144,8 +150,10 @@ struct flow {
     size_t     page_len, page_at;
 };
 void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int out);
-void flow_end(flow *f, bool orderly);
+/* Ends it and tells egress. orderly: both sides finished; else they are reset. */
+void flow_end(flow *f, const char *reason, bool orderly);
 void flow_say(flow *f, int status, const char *reason, const char *text); /* an own answer, then the end */
+void flow_why(flow *f, const char *reason); /* the first one stays */
 void flow_begun(flow *f);
 void flow_pause(flow *f); /* comes again when its bandwidth may have some left */
 /* Moves what can be moved. False: the flow is over (and freed). */
@@ -176,3 +184,4 @@ typedef struct intercept {
 } intercept;
 extern intercept I;
 void note(const flow *f, const cay__binding *b, bool allowed, const char *reason);
+void note_end(const flow *f, const char *reason, bool closed); /* f->in is counted */

@@ -41,10 +41,21 @@ static void answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *
 
 /* ---- egress ---- */
 
+/* The numbers of flows are those of the egress that gave them: the next one begins anew. */
+static void forget_numbers(void)
+{
+    for (vault *v = I.vaults; v; v = v->next)
+        for (flow *f = v->flows; f; f = f->next)
+            f->number = 0;
+}
+
 static void close_egress(void)
 {
+    char one;
     if (I.egress.fd < 0)
         return;
+    if (recv(I.egress.fd, &one, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        forget_numbers();
     cay__loop_del(&I.loop, &I.egress);
     cay__close_fd(&I.egress.fd);
 }
@@ -75,6 +86,13 @@ static void on_egress(cay__watch *w, uint32_t events)
         close(fds[--nfds]);
 }
 
+/* Never waits: an egress that does not read must not hold up others' bytes. False: it did not take it. */
+static bool tell(const cay_msg *h, const void *m, size_t len)
+{
+    struct iovec io[2] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)m, len } };
+    return I.egress.fd >= 0 && cay__fd_sendv(I.egress.fd, io, 2, NULL, 0, MSG_DONTWAIT) >= 0;
+}
+
 void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_NOTE, 0, 0 };
@@ -83,9 +101,20 @@ void note(const flow *f, const cay__binding *b, bool allowed, const char *reason
     cay__str_copy(m.name, sizeof m.name, f->name);
     cay__str_copy(m.secret, sizeof m.secret, b ? b->name : "");
     cay__str_copy(m.reason, sizeof m.reason, reason);
-    struct iovec io[2] = { { &h, sizeof h }, { &m, sizeof m } };
-    if (I.egress.fd >= 0)
-        cay__fd_sendv(I.egress.fd, io, 2, NULL, 0, MSG_DONTWAIT);
+    if (!tell(&h, &m, sizeof m))
+        f->v->lost++;
+}
+
+void note_end(const flow *f, const char *reason, bool closed)
+{
+    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_END, 0, 0 };
+    cay_n_end m = { .flow = f->number, .up = f->in.got, .down = f->in.put, .ms = (uint64_t)(cay__boot_ms() - f->began_ms), .port = f->port,
+                    .proto = f->tls ? CAY__NET_TLS : CAY__NET_HTTP, .closed = closed, .lost = f->v->lost };
+    memcpy(m.id, f->v->id, sizeof m.id);
+    memcpy(m.addr, f->addr, sizeof m.addr);
+    cay__str_copy(m.name, sizeof m.name, f->name);
+    cay__str_copy(m.reason, sizeof m.reason, reason);
+    f->v->lost = tell(&h, &m, sizeof m) ? 0 : f->v->lost + 1;
 }
 
 /* ---- the keeper ---- */

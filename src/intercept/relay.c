@@ -116,6 +116,17 @@ static ssize_t limited(flow *f, int dir, side *s, void *p, size_t room)
     return n;
 }
 
+static int over(flow *f, const char *why)
+{
+    flow_why(f, why);
+    return -1;
+}
+
+static int broken(flow *f, const side *s)
+{
+    return over(f, s->bare ? "tls_truncated" : s == &f->in ? "client_reset" : "server_reset");
+}
+
 /* -1: over; 0: nothing moved; 1: something did. */
 static int up(flow *f)
 {
@@ -124,7 +135,7 @@ static int up(flow *f)
     if (!f->in.eof && r->len < IN_MAX) {
         ssize_t n = limited(f, 0, &f->in, r->in + r->len, IN_MAX - r->len);
         if (n == SIDE_BROKEN)
-            return -1;
+            return broken(f, &f->in);
         if (n == 0) {
             f->in.eof = true;
             moved = 1;
@@ -141,7 +152,7 @@ static int up(flow *f)
     if (len) {
         ssize_t n = side_write(&f->out, p, len);
         if (n == SIDE_BROKEN)
-            return -1;
+            return broken(f, &f->out);
         if (n <= 0)
             return moved;
         moved = 1;
@@ -154,7 +165,7 @@ static int up(flow *f)
         }
     } else if (f->in.eof && !f->out.shut) {
         if (r->len && r->next != HTTP_ASKED)
-            return -1; /* it ended in the middle of a request */
+            return over(f, "http_unreadable"); /* it ended in the middle of a request */
         side_finish(&f->out);
         moved = 1;
     }
@@ -168,7 +179,7 @@ static int down(flow *f)
     if (!f->out.eof && r->down_len < DOWN_MAX) {
         ssize_t n = limited(f, 1, &f->out, r->down + r->down_len, DOWN_MAX - r->down_len);
         if (n == SIDE_BROKEN)
-            return -1;
+            return broken(f, &f->out);
         if (n == 0) {
             f->out.eof = true;
             moved = 1;
@@ -185,13 +196,13 @@ static int down(flow *f)
         r->tunnel = s.next == HTTP_TUNNEL;
         r->next = HTTP_HEAD;
         if (!r->tunnel && r->down_len > 9 && r->down[9] == '1')
-            return -1; /* an answer before the answer: what follows cannot be told */
+            return over(f, "http_unreadable"); /* an answer before the answer: what follows cannot be told */
     }
     r->down_ok += mask_apply(&r->mask, r->down + r->down_ok, r->down_len - r->down_ok, f->out.eof);
     if (r->down_ok) {
         ssize_t n = side_write(&f->in, r->down, r->down_ok);
         if (n == SIDE_BROKEN)
-            return -1;
+            return broken(f, &f->in);
         if (n <= 0)
             return moved;
         memmove(r->down, r->down + n, r->down_len - (size_t)n);
@@ -222,8 +233,11 @@ static int say(flow *f)
 static int shake(flow *f)
 {
     bool in = side_shake(&f->in), out = side_shake(&f->out);
-    if (!in && !f->in.want)
+    if (!in && !f->in.want) {
+        flow_why(f, "tls_client");
+        note(f, NULL, false, f->why);
         return -1;
+    }
     if (!out && !f->out.want) {
         char why[400];
         snprintf(why, sizeof why, "%s: its certificate or TLS is not acceptable (%s)", f->name,
@@ -249,12 +263,12 @@ bool relay_step(flow *f)
             int more = moved < 0 || f->page ? 0 : down(f);
             moved = moved < 0 || more < 0 ? -1 : moved | more;
             if (!f->page && f->out.eof && !f->r.down_len && moved >= 0) {
-                flow_end(f, true);
+                flow_end(f, "closed", true);
                 return false;
             }
         }
         if (moved < 0) {
-            flow_end(f, f->page && f->page_at == f->page_len);
+            flow_end(f, "client_reset", f->page && f->page_at == f->page_len);
             return false;
         }
     }

@@ -7,8 +7,19 @@
 static uint32_t waits_for(side *s, int rc)
 {
     int e = SSL_get_error(s->ssl, rc);
+#ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING
+    s->bare |= e == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+#endif
     ERR_clear_error();
     return e == SSL_ERROR_WANT_READ ? EPOLLIN : e == SSL_ERROR_WANT_WRITE ? EPOLLOUT : 0;
+}
+
+void side_count(side *s)
+{
+    if (!s->ssl)
+        return;
+    s->got = BIO_number_read(SSL_get_rbio(s->ssl));
+    s->put = BIO_number_written(SSL_get_wbio(s->ssl));
 }
 
 bool side_shake(side *s)
@@ -28,8 +39,10 @@ bool side_shake(side *s)
 
 static ssize_t plain(side *s, ssize_t n, uint32_t want)
 {
-    if (n >= 0)
+    if (n >= 0) {
+        *(want == EPOLLIN ? &s->got : &s->put) += (uint64_t)n;
         return n;
+    }
     if (errno == EAGAIN || errno == EINTR) {
         s->want |= want;
         return SIDE_AGAIN;

@@ -101,11 +101,14 @@ static int check(const cay__policy *p, const secret *s, size_t n, cay_err *err)
 
 static int alpn(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in, unsigned inlen, void *arg)
 {
-    (void)ssl, (void)arg;
+    (void)arg;
     static const unsigned char only[] = "\x08http/1.1";
-    return SSL_select_next_proto((unsigned char **)(uintptr_t)out, outlen, only, sizeof only - 1, in, inlen) == OPENSSL_NPN_NEGOTIATED
-               ? SSL_TLSEXT_ERR_OK
-               : SSL_TLSEXT_ERR_ALERT_FATAL;
+    if (SSL_select_next_proto((unsigned char **)(uintptr_t)out, outlen, only, sizeof only - 1, in, inlen) == OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_OK;
+    flow *f = SSL_get_app_data(ssl);
+    if (f) /* it insists on h2, most likely */
+        flow_why(f, "tls_alpn");
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
 static SSL_CTX *server_side(void)
@@ -152,8 +155,9 @@ void vault_judge(vault *v)
     for (flow *f = v->flows, *next; f; f = next) {
         next = f->next;
         cay__verdict by_name = cay__decide_name(&I.op, &v->policy, f->name, f->port, false);
-        if (!by_name.allow || (!by_name.service && !cay__decide_addr(&I.op, &v->policy, f->name, f->addr, f->port).allow))
-            flow_end(f, false);
+        cay__verdict where = by_name.allow && !by_name.service ? cay__decide_addr(&I.op, &v->policy, f->name, f->addr, f->port) : by_name;
+        if (!where.allow)
+            flow_end(f, where.reason, false);
     }
 }
 
@@ -192,6 +196,8 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
     fresh.next = v->next;
     fresh.flows = v->flows;
     fresh.nflows = v->nflows;
+    fresh.nlive = v->nlive;
+    fresh.lost = v->lost;
     memcpy(fresh.id, v->id, sizeof fresh.id);
     memcpy(fresh.rate, v->rate, sizeof fresh.rate);
     *v = fresh;
@@ -205,7 +211,7 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
 void vault_drop(vault *v)
 {
     while (v->flows)
-        flow_end(v->flows, false);
+        flow_end(v->flows, "sandbox_gone", false);
     vault **at = &I.vaults;
     while (*at != v)
         at = &(*at)->next;

@@ -750,6 +750,40 @@ def a_lost_interceptor_is_asked_for(lab):
     k.s.close()
 
 
+def what_an_interceptor_tells_is_recorded(lab):
+    """Its notes and ends; of what is no such message nothing is believed, and the socket is kept."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    k = Keeper(lab.dir + "/egress")
+    b = lab.box(rules("told.test"))
+    assert k.box(INTERCEPT, None, [its.fileno()])["code"] == 0
+    its.close()
+
+    def tell(kind, body):
+        ours.send(struct.pack("=IHHII", 0x31796163, 1, kind, 0, 0) + body)
+
+    def end(name, reason=b"closed", lost=0, id=b.id):
+        return struct.pack("=24sQQQQ16sHHI256s36sI", id.encode(), 7, 11, 22, 33, bytes(10) + b"\xff\xff" + bytes([93, 184, 216, 34]), 443, 1, 1, name, reason, lost)
+
+    for body in (b"", b"x", end(b"odd.test")[:-1], end(b"odd.test") + b"\0", end(b"odd.test", id="c" + "x" * 19), b"\xff" * 392):
+        tell(55, body)
+        tell(54, body)
+        tell(99, body)
+    tell(55, end(b"n" * 256, b"r" * 36))
+    tell(54, struct.pack("=24sQ256s64sHH36s", b.id.encode(), 7, b"told.test", b'K"EY', 443, 1, b"added"))
+    tell(55, end(b"told.test", lost=5))
+    r = b.last(event="end", name="told.test")
+    assert (r["verdict"], r["reason"], r["flow"], r["up"], r["down"], r["ms"], r["addr"], r["port"], r["proto"], r["rule"]) == (
+        "closed", "closed", 7, 11, 22, 33, "93.184.216.34", 443, "tls", "told.test"), r
+    assert b.last(event="credential")["secret"] == 'K"EY'
+    assert b.last(event="end", name="n" * 255)["reason"] == "r" * 35
+    assert not [r for r in b.log() if r.get("name") == "odd.test"] and k.pairs == 0
+    time.sleep(1)
+    tell(55, end(b"told.test"))
+    assert b.last(event="lost")["count"] == 5
+    ours.close()
+    k.s.close()
+
+
 def memory_stays_small(lab):
     lab.serve(HOST4 % 57, 5000, echo)
     lab.resolver.table["m.test"] = [HOST4 % 57]

@@ -5,7 +5,7 @@ import base64, fcntl, hashlib, http.client, http.server, os, socket, ssl, struct
 
 build = sys.argv[1]
 work = tempfile.mkdtemp()
-MAGIC, BIND, DROP, EGRESS, POLICY, BOUND, FLOW = 0x31796163, 1, 2, 3, 4, 50, 53
+MAGIC, BIND, DROP, EGRESS, POLICY, BOUND, FLOW, END = 0x31796163, 1, 2, 3, 4, 50, 53, 55
 ID = b"c" + b"a" * 19
 SECRET = "s3cret-VALUE-1"
 failed = 0
@@ -157,15 +157,35 @@ def client(sock):
     return c
 
 
+ends = {}  # of flows, by their number: what CAY_N_END told
+
+
+def told():
+    """The next note (secret, reason), or None after an end."""
+    m = egress.recv(1024)
+    if struct.unpack("=H", m[6:8])[0] == END:
+        number, up, down, ms, addr, port, proto, closed, name, reason, lost = struct.unpack("=QQQQ16sHHI256s36sI", m[16 + 24 :])
+        ends[number] = {"up": up, "down": down, "ms": ms, "port": port, "closed": closed, "name": name.split(b"\0")[0], "reason": reason.split(b"\0")[0].decode(), "lost": lost}
+        return None
+    return m[16 + 32 + 256 : 16 + 32 + 320].split(b"\0")[0].decode(), m[16 + 32 + 320 + 4 :].split(b"\0")[0].decode()
+
+
 def notes():
     out = []
     egress.settimeout(0.3)
     try:
         while True:
-            m = egress.recv(1024)
-            out.append((m[16 + 32 + 256 : 16 + 32 + 320].split(b"\0")[0].decode(), m[16 + 32 + 320 + 4 :].split(b"\0")[0].decode()))
+            out.append(told())
     except socket.timeout:
         return out
+
+
+def ended(number):
+    """How that flow ended; waits for it."""
+    egress.settimeout(20)
+    while number not in ends:
+        told()
+    return ends[number]
 
 
 authority()
@@ -227,18 +247,28 @@ try:
     check("the sandbox does not", SECRET not in text and SECRET not in echo and "*" * len(SECRET) in text, text)
     c.request("POST", "/v1/y", body=b"x" * 100000, headers={"Content-Type": "text/plain"})
     check("a kept connection gets it again, bodies pass", len(c.getresponse().read()) > 100000 and seen[-1][3] == b"x" * 100000)
+    c.close()
+    e = ended(1)
+    check("its end is told with its bytes", not e["closed"] and e["reason"] == "tls_truncated" and 100000 < e["up"] < 110000 and 100000 < e["down"] < 110000 and e["port"] == 443 and e["name"] == b"api.test", e)
+    c = client(inside(flow(good)))
     c.request("POST", "/v1/z", body=(b"ab" for _ in range(3)), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
     c.getresponse().read()
     check("chunks pass", seen[-1][1] == "/v1/z")
     c.close()
-    c = client(inside(flow(good)))
+    c = client(inside(flow(good, number=2)))
     c.request("GET", "/other", headers={"Authorization": "mine"})
     c.getresponse().read()
     check("another path gets nothing", "Authorization" not in seen[-1][2], seen[-1])
+    c.request("GET", "/v1/x")
+    c.getresponse().read()
     check("both are told to egress", ("KEY", "added") in notes())
     c.request("GET", "/v1/x", headers={"Host": "evil.test"})
     r = c.getresponse()
     check("another Host on the connection is refused", r.status == 403 and r.headers["X-Cay-Reason"] == "http_host_mismatch", r.status)
+    r.read()
+    c.close()
+    e = ended(2)
+    check("and its end has that reason", not e["closed"] and e["reason"] == "http_host_mismatch", e)
 
     s = inside(flow(good))
     s.sendall(b"GET /ws HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
@@ -257,16 +287,22 @@ try:
     a = r.getresponse()
     check("a server with another's certificate gets nothing", a.status == 502 and a.headers["X-Cay-Reason"] == "upstream_tls", a.status)
     n = len(seen)
-    c = client(flow(plain, tls=False))
+    c = client(flow(plain, tls=False, number=4))
     c.request("GET", "/", headers={})
-    c.getresponse().read()
+    text = c.getresponse().read()
+    c.close()
+    e = ended(4)
+    check("an orderly end is told as one", e["closed"] and e["reason"] == "closed" and e["up"] > 20 and e["down"] > len(text) and e["port"] == 80, e)
     want = "Basic " + base64.b64encode(b"me:open sesame").decode()
     check("plain http has its own bindings", len(seen) == n + 1 and seen[-1][2].get("Authorization") == want, seen[-1])
     try:
-        inside(flow(good), alpn=["h2"])
+        notes()
+        inside(flow(good, number=3), alpn=["h2"])
         check("h2 alone is refused", False)
     except ssl.SSLError as e:
         check("h2 alone is refused", "ALERT" in str(e).upper() or "alert" in str(e), e)
+    said = notes()
+    check("and that is told", ("", "tls_alpn") in said and ended(3)["reason"] == "tls_alpn", (said, ends.get(3)))
     s = inside(flow(good), alpn=["h2", "http/1.1"])
     check("http/1.1 is chosen", s.selected_alpn_protocol() == "http/1.1")
     s.close()
@@ -311,6 +347,43 @@ try:
     check("bandwidth is limited here, too", n > 200000 and took > 1.5, (n, took))
     c.close()
 
+    box(BIND, 621, [memfd(TEXT + b"connections 2\n", False), secrets(KEY=SECRET, PASS="p"), vault], 5)
+    notes()
+    kept = [client(inside(flow(good, number=10 + i))) for i in range(3)]
+    got = []
+    for c in kept:
+        c.request("GET", "/v1/kept")
+        r = c.getresponse()
+        r.read()
+        got.append((r.status, r.headers["X-Cay-Reason"]))
+    check("no more connections than the policy says", got == [(200, None), (200, None), (503, "connections_limit")] and ("", "connections_limit") in notes(), got)
+    kept[0].sock.close()
+    ended(10)
+    c = client(inside(flow(good, number=14)))
+    c.request("GET", "/v1/kept")
+    check("one that ended makes room", c.getresponse().status == 200)
+    c.close()
+    for c in kept:
+        c.close()
+    for i in (11, 12, 14):
+        ended(i)
+    box(BIND, 622, [policy, secrets(KEY=SECRET, PASS="p"), vault], 5)
+    deaf = socket.create_server(("127.0.0.1", 0), backlog=600)
+    many = [flow(deaf.getsockname()[1], tls=False, number=1000 + i) for i in range(257)]
+    e = ended(1256)
+    check("nor than there is room for", e["reason"] == "connections_limit" and not e["closed"] and e["lost"] == 0, e)
+    box(POLICY, 623, [tight], 6)
+    notes()
+    box(BIND, 624, [policy, secrets(KEY=SECRET, PASS="p"), vault], 7)
+    flow(plain, tls=False, number=20).close()
+    ended(20)
+    heard = [e for n, e in ends.items() if n >= 1000]
+    check("every end is told, or counted", len(heard) + sum(e["lost"] for e in ends.values()) == 257, (len(heard), ends[20]))
+    check("those that a policy cut have its reason", heard[-1]["reason"] == "default_deny" and not heard[-1]["closed"], heard[-1])
+    for s in many:
+        s.close()
+    deaf.close()
+
     odd, coded = "k3y-VALUE a&b=c/d", "k3y-VALUE%20a%26b%3Dc%2Fd"
     asked = memfd(b"cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/q,query:key\n", False)
     code, reason, msg, _ = box(BIND, 63, [asked, secrets(KEY=odd), vault], 6)
@@ -331,6 +404,7 @@ try:
     keeper.close()
     keeper = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     keeper.connect(work + "/i")
+    egress.close()
     egress = pair()
     again = box(BIND, 7, [policy, secrets(KEY=SECRET, PASS="p"), vault], 4)[3]["ca.pem"].decode()
     check("the next one has the same authority", again == root)

@@ -70,7 +70,24 @@ $cay exec "$id" -- python3 -c 'import urllib.request
 urllib.request.urlopen("https://api.test:8443/v1/python").read()' </dev/null >/dev/null 2>&1
 check "python trusts the sandbox's authority" grep -q "path=/v1/python auth=Bearer $value" "$NETLAB/seen"
 log=$($cay net log "$id" </dev/null)
-check "the record names the credential's use" has "$log" "credential"
+check "the record names the credential's use, and which" has "$log" "credential api.test:8443 KEY added"
+ends() { $cay net log --json "$id" </dev/null | grep '"event":"end"' | grep '"name":"api.test"' | grep -c '"flow":[1-9].*"up":[1-9].*"down":[1-9].*"ms":'; }
+for i in $(seq 40); do
+    [ "$(ends)" = 3 ] && break
+    sleep 0.25
+done
+check "each such connection has its end, with bytes" [ "$(ends)" = 3 ]
+got=$($cay run $bound --net-connections 2 -- python3 -c 'import http.client
+all = [http.client.HTTPSConnection("api.test", 8443, timeout=10) for i in range(3)]
+for c in all: c.connect()
+for c in all:
+    c.request("GET", "/v1/many")
+    r = c.getresponse()
+    print(r.status, r.getheader("X-Cay-Reason"))' 2>&1 </dev/null)
+check "a limit of connections holds for them" [ "$got" = "200 None
+200 None
+503 connections_limit" ]
+[ $bad = 0 ] || { echo "$got"; $cay net log --json "$id" </dev/null; }
 
 # Nowhere else: inside, then in everything that we keep.
 inside=$($cay exec "$id" -- sh -c "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'; grep -rsl --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr sentinel-$$ /" </dev/null)

@@ -12,6 +12,11 @@ void note(const flow *f, const cay__binding *b, bool allowed, const char *reason
     (void)f, (void)b, (void)allowed, (void)reason;
 }
 
+void note_end(const flow *f, const char *reason, bool closed)
+{
+    (void)f, (void)reason, (void)closed;
+}
+
 static secret values[] = {
     { (char *)"KEY", (char *)"s3cret-value", 12 },
     { (char *)"PASS", (char *)"open sesame", 11 },
