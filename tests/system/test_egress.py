@@ -552,6 +552,7 @@ def half_open_connections_end_and_hold_nobody_up(lab):
     lab.resolver.table["hole.test"] = ["198.51.100.99"]
     b = lab.box(rules("half.test:5000", "mute.test", "hole.test:5000", "hole.test:80"))
     b.look_up("mute.test"), b.look_up("hole.test")
+    b.last(event="dns", name="hole.test")  # so the file of its records is open, which comes after the answer
     n, before, began = lab.fds(), lab.capture.so_far(), time.time()
     silent = [b.connect("mute.test", 443, 40) for _ in range(40)]
     for s in silent[:10]:
