@@ -7,6 +7,7 @@
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
+#include <base/fsop.h>
 #include <base/str.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -269,10 +270,18 @@ static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *e
     CAY_AUTOFD at = openat(home_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %s", fresh);
-    CAY_TRY(fill_it(at, err));
-    if (renameat(home_fd, fresh, home_fd, path) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "publish %s", path);
-    return 0;
+    cay_err why = CAY_ERR_INIT;
+    int rc = fill_it(at, &why);
+    if (rc == 0 && renameat(home_fd, fresh, home_fd, path) < 0)
+        rc = cay_fail_sys(&why, CAY_ESYS, "publish %s", path);
+    if (rc == 0)
+        return 0;
+    cay__fs_remove(&(cay__fs){ .root = home_fd }, fresh, true);
+    if (why.sys == ENOSPC || why.sys == EDQUOT)
+        return cay_fail_why(err, CAY_ENOSPACE, "store_full", "make %s: the disk of the state directory is full; remove sandboxes or free space on it", path);
+    if (err)
+        *err = why;
+    return rc;
 }
 
 int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err)
