@@ -59,7 +59,6 @@ typedef struct cay_err {
 
 #define CAY_ERR_INIT { .size = sizeof(cay_err) }
 
-/* How a call that may block is bounded. NULL means no bound. */
 /* One operation on a sandbox that was done for a call, for whoever traces it. Everything lives during tell(). */
 typedef struct cay_op {
     size_t      size;
@@ -74,6 +73,7 @@ typedef struct cay_op {
     uint64_t    bytes;   /* of file.write */
 } cay_op;
 
+/* How a call that may block is bounded. NULL means no bound. */
 typedef struct cay_call {
     size_t      size;
     int64_t     deadline_ms; /* CLOCK_MONOTONIC milliseconds; 0 means none */
