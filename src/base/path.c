@@ -126,7 +126,7 @@ int cay__home_open(const char *home, int *dirfd, cay_err *err)
         return cay_fail_why(err, CAY_ETYPE, "home_not_directory",
                             "state directory %s is not a directory; set CAY_HOME to one", home);
     if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the state directory %s", home);
+        return cay_fail_sys(err, CAY_ESYS, "open the state directory %s (set CAY_HOME to use another)", home);
     if (st.st_uid != geteuid())
         return cay_fail_why(err, CAY_EPERM, "home_not_owned",
                             "state directory %s belongs to uid %u and you are uid %u; set CAY_HOME to one of your own",

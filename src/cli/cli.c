@@ -133,6 +133,8 @@ static const char *hint_for(const cay_err *e)
         { "process_not_found", 0, "`cay ps -a ID` shows its processes" },
         { "unknown_option", 0, NULL },
         { "limit_out_of_range", 0, NULL },
+        { "store_newer", 0, NULL },
+        { "no_stderr", 0, "it has a terminal: `cay attach -it ID PROCESS` joins it" },
         { "keeper_start", 0, "`cay doctor` looks for the cause" },
         { NULL, CAY_EISOLATION, "`cay doctor` tells what this host can give, and what would help" },
         { NULL, CAY_ESTATE, "`cay inspect ID` tells its state; `cay resume ID` starts a paused or stopped one" },

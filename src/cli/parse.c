@@ -71,6 +71,10 @@ int cli_parse_mount(const char *text, cli_mount *out, cay_err *err)
             cut = i;
             break;
         }
+    char real[PATH_MAX];
+    const char *last = cut == n ? memrchr(text, ':', n) : NULL; /* part of a name, if there is something of that name */
+    if (last && last != text && n < sizeof real && (memcpy(real, text, n), real[n] = 0, access(real, F_OK) < 0))
+        return cay_fail(err, CAY_EINVAL, "--mount \"%s\": \"%s\" is neither \":ro\", \":rw\" nor an absolute target", text, last);
     if (!cut)
         return cay_fail(err, CAY_EINVAL, "--mount \"%s\": want DIR[:TARGET][:ro|:rw]", text);
     if (cut >= sizeof out->source || n - cut >= sizeof out->target)
@@ -83,7 +87,6 @@ int cli_parse_mount(const char *text, cli_mount *out, cay_err *err)
     } else {
         out->target[0] = 0;
     }
-    char real[PATH_MAX];
     if (out->source[0] != '/' && realpath(out->source, real)) /* one that is not there is told of later, by its own name */
         cay__str_copy(out->source, sizeof out->source, real);
     if (strchr(out->source, '\n') || strchr(out->target, '\n'))

@@ -297,6 +297,7 @@ else
     errs "$id" || errs freeze; ok 'a host that cannot freeze says so'
 fi
 run "$cay" extend --ttl 2h "$id"; is 0; ok 'extend'
+run "$cay" run -q --mount /etc:bogus -- true; [ "$code" != 0 ] && errs ':bogus' && errs ':rw'; ok 'a mount with a wrong ending says what there is'
 run "$cay" extend "$id"; is 2; ok 'extend by nothing'
 run "$cay" rm "$id"; is 1 && errs 'rm -f'; ok 'rm of a running one needs -f'
 run "$cay" kill "$id" "$id2"; is 0; ok 'kill two'

@@ -171,6 +171,8 @@ static void mounts_have_a_source_a_target_and_rights(void **s)
     assert_int_equal(cli_parse_mount("a:b:/t", &m, &err), 0);
     assert_string_equal(m.source, "a:b");
     assert_int_equal(cli_parse_mount(":rw", &m, &err), CAY_EINVAL);
+    assert_int_equal(cli_parse_mount("/etc:bogus", &m, &err), CAY_EINVAL);
+    assert_non_null(strstr(err.msg, "\":bogus\" is neither \":ro\", \":rw\""));
     assert_int_equal(cli_parse_mount("/usr:/a/../b", &m, &err), CAY_EINVAL);
     assert_int_equal(cli_parse_mount("/usr:/a/..", &m, &err), CAY_EINVAL);
     assert_int_equal(cli_parse_mount("/usr:/a\nb", &m, &err), CAY_EINVAL);
