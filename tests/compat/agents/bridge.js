@@ -73,6 +73,7 @@ test('a session: its commands share a shell, and their output comes as it is pri
   const much = printed(await (await exec('for i in $(seq 60000); do echo "zeile $i ü"; done')).text()).stdout.split('\n')
   assert.deepEqual([much.length, much[59999]], [60001, 'zeile 60000 ü'])
   assert.equal(events(await (await exec('sleep 1000', sid, { body: { timeout_ms: 200 } })).text()).at(-1)[0], 'error')
+  for (const timeout_ms of ['x', -1, -0.5, true]) assert.equal((await exec('true', sid, { body: { timeout_ms } })).status, 400, String(timeout_ms))
   const left = new AbortController(), going = await exec('echo on; sleep 1000', sid, { fetch: { signal: left.signal } })
   await going.body.getReader().read()
   left.abort()
@@ -103,6 +104,12 @@ test('persist leaves out what it is told to, and only that', async () => {
   const [, tar] = await persist('?excludes=skip')
   await run('cd /workspace && rm -rf keep skip')
   assert.equal((await fetch(`${url}/v1/sandbox/${id}/hydrate`, { method: 'POST', headers, body: tar })).status, 200)
+  const big = await new Promise((done, fail) => { // told by its length alone
+    const q = request(`${url}/v1/sandbox/${id}/hydrate`, { method: 'POST', headers: { ...headers, 'content-length': 33 << 20 } }, r => { let text = ''; r.on('data', d => { text += d }).on('end', () => { done([r.statusCode, text]); q.destroy() }).on('error', fail) }).on('error', fail)
+    q.flushHeaders()
+  })
+  assert.equal(big[0], 400)
+  assert.match(big[1], /at most 32 MiB/)
   await run('cd /workspace && [ -e keep/skip/z ] && [ "$(readlink keep/link)" = ../a.txt ] && [ ! -e skip ]')
 })
 const terminal = (query, more = { headers }) => new Promise((done, fail) => {

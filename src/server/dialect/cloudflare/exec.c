@@ -170,8 +170,11 @@ int cf_exec(cay__req *r, cay_err *err)
     json_array_foreach(list, i, v)
         if (!(argv[i] = json_string_value(v)) || strlen(argv[i]) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "argv[%zu] is not a text without NUL", i);
-    if (timeout < 0)
-        return cay_fail(err, CAY_EINVAL, "timeout_ms is less than 0");
+    v = json_object_get(in, "timeout_ms");
+    if (json_is_real(v) && json_real_value(v) >= 0 && json_real_value(v) < 1e12)
+        timeout = (int64_t)json_real_value(v);
+    else if (timeout < 0 || (v && !json_is_null(v) && !json_is_integer(v)))
+        return cay_fail(err, CAY_EINVAL, "timeout_ms is a number of milliseconds, at least 0");
     if (cwd)
         CAY_TRY(cf_path(r, *cwd == '/' ? cwd + 1 : cwd, &cwd, err));
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = cwd, .timeout_ms = (uint64_t)timeout, .attach = true, .on_full = CAY_FULL_BLOCK };

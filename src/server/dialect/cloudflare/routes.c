@@ -194,7 +194,7 @@ static int on_hydrate(cay__req *r, cay_err *err)
     snprintf(file, sizeof file, "/tmp/.cay-hydrate-%s", r->id);
     int rc = store(r, sb, file, &n, err);
     if (rc == CAY_ETOOBIG || (rc == 0 && !n))
-        rc = cay_fail(err, CAY_EINVAL, n ? "an archive has at most 32 MiB" : "the archive is empty");
+        rc = cay_fail(err, CAY_EINVAL, rc ? "an archive has at most 32 MiB" : "the archive is empty");
     if (rc == 0)
         rc = run_tar(r, sb, argv, "workspace_archive_write_error", err);
     cay_file_remove(sb, &r->call, file, false, NULL);
