@@ -108,6 +108,11 @@ test('members of a request: of another kind they are refused, unknown ones are p
     assert.deepEqual([status, told.code], [400, 400], JSON.stringify(bad))
     assert.match(told.message, new RegExp(Object.keys(bad)[0].split('.')[0]), JSON.stringify(told))
   }
+  for (const mcp of [{}, { browserbase: {} }]) {
+    const [status, told] = await create({ templateID: 'mcp-gateway', mcp })
+    assert.equal(status, 501)
+    assert.match(told.message, /^mcp is not supported/)
+  }
   const [status, made] = await create({ notAFieldOfAnyVersion: { a: 1 }, iam: null, mcp: null })
   assert.equal(status, 201)
   await Sandbox.kill(made.sandboxID)

@@ -75,11 +75,11 @@ static int volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
 /* What is asked for and not there is refused by its name. */
 static int refuse(const json_t *in, cay_err *err)
 {
-    static const char *const not_here[] = { "mcp", "iam" };
+    static const struct { const char *name; bool even_empty; } not_here[] = { { "mcp", true /* it asks for a gateway all the same */ }, { "iam", false } };
     for (size_t i = 0; i < CAY_LEN(not_here); i++) {
-        const json_t *v = json_object_get(in, not_here[i]);
-        if (v && !json_is_null(v) && json_object_size(v))
-            return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s is not supported by this server", not_here[i]);
+        const json_t *v = json_object_get(in, not_here[i].name);
+        if (v && !json_is_null(v) && (not_here[i].even_empty || json_object_size(v)))
+            return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s is not supported by this server", not_here[i].name);
     }
     return 0;
 }
