@@ -69,6 +69,7 @@ test('contexts are apart, listed, restarted and removed', async () => {
   assert.equal((await box.runCode('y', { context: c })).error.name, 'NameError')
   assert.ok((await box.listCodeContexts()).some(o => o.id === c.id))
   await box.removeCodeContext(c)
+  await assert.rejects(box.removeCodeContext(c), /404|not found/)
   await assert.rejects(box.runCode('1', { context: c, requestTimeoutMs: 2000 }))
 })
 test('a kernel that dies is told with what was printed before, and the next execution has a new one', async () => {

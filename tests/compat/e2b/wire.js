@@ -54,9 +54,14 @@ test('refreshes: time is added, never taken', async () => {
   assert.ok(await left() > 800_000)
   assert.deepEqual([(await ask({ duration: 20 }))[0], (await ask({}))[0], (await ask())[0]], [204, 204, 204])
   assert.ok(await left() > 800_000)
-  for (const duration of [-1, '60', 1.5]) assert.deepEqual([(await ask({ duration }))[0], (await ask({ duration }))[1].code], [400, 400])
+  for (const duration of [-1, '60', 1.5, 3601]) assert.deepEqual([(await ask({ duration }))[0], (await ask({ duration }))[1].code], [400, 400])
   await s.kill()
   assert.deepEqual([(await ask({ duration: 60 }))[0], (await ask({ duration: 60 }))[1].code], [404, 404])
+})
+test('wrong kinds and words are refused, not taken for none', async () => {
+  for (const count of ['2', 1.5, true, 0]) assert.equal((await api('POST', `/sandboxes/${box.sandboxId}/fork`, { count }))[0], 400, JSON.stringify(count))
+  for (const q of ['state=foo', 'state=running,foo', 'state=runningpaused', 'nextToken=garbage', `nextToken=${box.sandboxId}.x`, `nextToken=${box.sandboxId}0.1`]) assert.equal((await api('GET', `/v2/sandboxes?${q}`))[0], 400, q)
+  for (const q of ['state=running', 'state=paused,running', `nextToken=${box.sandboxId}.1`]) assert.equal((await api('GET', `/v2/sandboxes?${q}`))[0], 200, q)
 })
 test('files as gzip, up and down', async () => {
   const text = 'grüße €😀\n'.repeat(20_000), bytes = new Uint8Array(300_000).map((_, i) => i * 7 ^ i >> 8)

@@ -215,6 +215,7 @@ static int on_context_create(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, context_json(c.id, c.language, c.cwd));
 }
 
+/* 1: it had ended already. */
 static int end_context(cay__req *r, const e2b_daemon *d, const char *id, cay_err *err)
 {
     char tag[80];
@@ -226,11 +227,13 @@ static int end_context(cay__req *r, const e2b_daemon *d, const char *id, cay_err
         return cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
     if (rc < 0)
         return rc;
+    const cay_call now = { .size = sizeof now, .deadline_ms = 1 };
+    bool over = cay_proc_wait(p, &now, &e, NULL) == 0;
     rc = cay_proc_signal(p, &r->call, 9, CAY_SCOPE_TREE, err);
     if (rc == 0 || rc == CAY_ENOENT)
         rc = cay_proc_wait(p, &r->call, &e, err);
     cay_proc_unref(p);
-    return rc;
+    return rc < 0 ? rc : over;
 }
 
 static int on_context_delete(cay__req *r, cay_err *err)
@@ -238,6 +241,8 @@ static int on_context_delete(cay__req *r, cay_err *err)
     e2b_daemon d;
     CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
     int rc = end_context(r, &d, r->param[0], err);
+    if (rc > 0) /* as it is not listed either */
+        rc = cay_fail(err, CAY_ENOENT, "Context %.60s not found", r->param[0]);
     if (rc < 0 && !(rc == CAY_ENOENT && unused_default(r->param[0])))
         return rc;
     return cay__reply(r, 204, NULL, NULL, 0);

@@ -76,6 +76,8 @@ int e2b_on_refresh(cay__req *r, cay_err *err)
     int64_t s;
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(e2b_seconds(in, "duration", 15, &s, err));
+    if (s > 3600)
+        return cay_fail(err, CAY_EINVAL, "duration is a number of seconds, at most 3600");
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     CAY_TRY(prolong(r, &b, CAY_MAX(s, 15), err));
     return cay__reply(r, 204, NULL, NULL, 0);

@@ -107,6 +107,12 @@ static size_t begin_of(const ids *l, bool asc, const char *after)
     return k;
 }
 
+static bool is_token(const char *s)
+{
+    size_t n = strcspn(s, ".");
+    return n == CAY_ID_LEN && (!s[n] || (s[n + 1] && !s[n + 1 + strspn(s + n + 1, "0123456789")]));
+}
+
 /* Newest first unless asked otherwise. */
 static int list(cay__req *r, pages *p, cay_err *err)
 {
@@ -116,6 +122,8 @@ static int list(cay__req *r, pages *p, cay_err *err)
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
     if (!limit)
         return cay_fail(err, CAY_EINVAL, "limit is 1 to %d", E2B_PAGE);
+    if (after && *after && !is_token(after))
+        return cay_fail(err, CAY_EINVAL, "nextToken is none that this server gave");
     if (cay__listing_reply(&l.kept, r))
         return 0;
     l.mem = &r->arena;
@@ -166,9 +174,22 @@ static int read_after(cay__req *r, int64_t *ms, cay_err *err)
     return 0;
 }
 
+/* state: one or both, with a comma. */
+static bool is_state(const char *s)
+{
+    for (size_t n; *s; s += n + (s[n] == ',')) {
+        n = strcspn(s, ",");
+        if (!(n == 7 && !memcmp(s, "running", 7)) && !(n == 6 && !memcmp(s, "paused", 6)))
+            return false;
+    }
+    return true;
+}
+
 int e2b_on_list(cay__req *r, cay_err *err)
 {
     const char *state = cay__req_query(r, "state"), *order = cay__req_query(r, "order");
+    if (state && !is_state(state))
+        return cay_fail(err, CAY_EINVAL, "state \"%.40s\": want running, paused or both with a comma", state);
     CAY_AUTOJSON *out = json_array(), *want = wanted(r);
     pages p = { .list = out, .want = want, .running = !state || strstr(state, "running"), .paused = !state || strstr(state, "paused"), .asc = order && !strcmp(order, "asc"),
                 .template_ = cay__req_query(r, "template") };
