@@ -63,6 +63,13 @@ test('wrong kinds and words are refused, not taken for none', async () => {
   for (const q of ['state=foo', 'state=running,foo', 'state=runningpaused', 'nextToken=garbage', `nextToken=${box.sandboxId}.x`, `nextToken=${box.sandboxId}0.1`]) assert.equal((await api('GET', `/v2/sandboxes?${q}`))[0], 400, q)
   for (const q of ['state=running', 'state=paused,running', `nextToken=${box.sandboxId}.1`]) assert.equal((await api('GET', `/v2/sandboxes?${q}`))[0], 200, q)
 })
+test('paths are told clean', async () => {
+  await box.files.write('q/x', '1')
+  assert.deepEqual((await box.files.list('./q/../q/.')).map(e => e.path), ['/home/user/q/x'])
+  assert.equal((await box.files.list('.')).find(e => e.name === 'q').path, '/home/user/q')
+  assert.equal((await box.files.getInfo('/home/user/../user//q/./x')).path, '/home/user/q/x')
+  assert.equal((await box.files.list('/..')).find(e => e.name === 'home').path, '/home')
+})
 test('files as gzip, up and down', async () => {
   const text = 'grüße €😀\n'.repeat(20_000), bytes = new Uint8Array(300_000).map((_, i) => i * 7 ^ i >> 8)
   await box.files.write('packed.txt', text, { gzip: true })

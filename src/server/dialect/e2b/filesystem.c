@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* filesystem.Filesystem: what is there, and what changes. */
 #include "e2b.h"
+#include <base/path.h>
 #include <base/str.h>
 #include <cay/sandbox.h>
 #include <stdio.h>
@@ -123,7 +124,10 @@ int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, 
     const char *s = cay__json_str(q->in, key, "");
     if (!*s && strcmp(key, "path"))
         return cay_fail(err, CAY_EINVAL, "%s is missing", key);
-    *out = e2b_path(r, &q->d, *s ? s : "~");
+    const char *path = e2b_path(r, &q->d, *s ? s : "~");
+    size_t n = strlen(path) + 2;
+    char *clean = cay__arena_take(&r->arena, n); /* as their daemon tells it: without . and .. */
+    *out = *path == '/' && cay__path_clean("/", path, clean, n) ? clean : path;
     return 0;
 }
 
