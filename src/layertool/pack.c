@@ -141,7 +141,8 @@ static void take_attrs(pack *p, const xattrs *x, cay__item *it)
         uint16_t a = (uint16_t)(strlen(x->v[i].name) + 1);
         bool capability = p->w.ops->image && !strcmp(x->v[i].name, "security.capability");
         uint32_t b = (uint32_t)(capability ? plain_capability((uint32_t *)(void *)x->v[i].value, x->v[i].len) : x->v[i].len);
-        if ((!capability && !cay__str_starts(x->v[i].name, "user.")) || cay__str_starts(x->v[i].name, "user.overlay.") || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA)
+        bool ours = capability || (cay__str_starts(x->v[i].name, "user.") && !cay__str_starts(x->v[i].name, "user.overlay."));
+        if (!ours || strchr(x->v[i].name, '=') || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA) /* a tar's record ends its name with "=" */
             continue;
         memcpy(p->extra + len, &a, sizeof a);
         memcpy(p->extra + len + sizeof a, &b, sizeof b);

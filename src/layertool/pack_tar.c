@@ -123,13 +123,12 @@ static int image_item(writer *w, const cay__item *it, cay_err *err)
     return it->flags & CAY__ITEM_OPAQUE ? whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0, ".wh..opq", err) : 0;
 }
 
-/* As star, GNU tar and libarchive have them; a name with "=" in it cannot be told that way. */
+/* As star, GNU tar and libarchive have them; a name has no "=" in it (pack.c). */
 static void attribute(cay__buf *records, const char *name, const void *value, size_t len)
 {
     char key[300];
     snprintf(key, sizeof key, "SCHILY.xattr.%.255s", name);
-    if (!strchr(name, '='))
-        cay__tar_record(records, key, value, len);
+    cay__tar_record(records, key, value, len);
 }
 
 static void records_of(const writer *w, const cay__item *it, cay__buf *records)

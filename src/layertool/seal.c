@@ -3,8 +3,6 @@
 #include "tool.h"
 #include <stdio.h>
 
-#define ATTRS 256
-
 typedef struct attr {
     const char *name, *value;
     size_t      len;
@@ -39,9 +37,15 @@ static int by_name(const void *a, const void *b)
 /* libarchive gives them back in another order. */
 static void attributes(seal *s, const cay__item *it)
 {
-    attr v[ATTRS];
+    attr one;
     size_t n = 0, at = 0;
-    while (n < ATTRS && cay__item_attr(it, &at, &v[n].name, &v[n].value, &v[n].len))
+    while (cay__item_attr(it, &at, &one.name, &one.value, &one.len))
+        n++;
+    if (!n)
+        return;
+    CAY_AUTOFREE attr *v = cay__alloc((n + 1) * sizeof *v); /* one is begun that is not there */
+    at = n = 0;
+    while (cay__item_attr(it, &at, &v[n].name, &v[n].value, &v[n].len))
         n++;
     qsort(v, n, sizeof *v, by_name);
     for (size_t i = 0; i < n; i++) {

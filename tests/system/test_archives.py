@@ -159,6 +159,29 @@ def directories_far_away_and_marks_that_mean_nothing():
     cay("rm", "-f", box)
 
 
+def attributes_come_back_whatever_they_are_called():
+    """Names that a tar's record cannot hold are left out; and there are as many as the filesystem takes."""
+    box = cay("create")
+    cay("exec", box, "--", "python3", "-c", """if True:
+        import os
+        os.chdir("/workspace")
+        open("a", "w").close(), open("b", "w").close()
+        for name, value in ((b"user.k=v", b"1"), (b"user.\\xff\\n", b"=\\n"), (b"user.none", b"")):
+            os.setxattr("a", name, value)
+        try:
+            for i in range(400):
+                os.setxattr("b", "user.%d" % i, b"")
+        except OSError:
+            assert i > 20""")
+    snap = cay("snapshot", box)
+    cay("rm", "-f", box)
+    digest = json.loads(cay("snapshot", "export", snap, "-o", tmp + "/attr.tar.zst", "--json"))["digest"]
+    new = cay("snapshot", "import", tmp + "/attr.tar.zst")
+    assert json.loads(cay("snapshot", "export", new, "-o", tmp + "/attr.tar.zst", "--json"))["digest"] == digest
+    have = cay("run", "--from", new, "--", "python3", "-c", "import os; print(sorted(map(os.fsencode, os.listxattr('/workspace/a'))), len(os.listxattr('/workspace/b')) > 20)")
+    assert have == "[b'user.none', b'user.\\xff\\n'] True", have
+
+
 def the_sdks_forms():
     _, first, second = made()
     with open(tmp + "/s.tar", "wb") as f:
