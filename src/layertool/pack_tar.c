@@ -5,6 +5,7 @@
  */
 #include "pack.h"
 #include <base/fd.h>
+#include <base/str.h>
 #include <net/tar.h>
 #include <stdio.h>
 #include <zstd.h>
@@ -75,7 +76,8 @@ static int text_member(writer *w, const char *name, const char *text, cay_err *e
 {
     cay__member *m = &w->t->member;
     *m = (cay__member){ .type = '0', .mode = 0644, .size = strlen(text) };
-    snprintf(m->name, sizeof m->name, "%s", name);
+    if (!cay__str_copy(m->name, sizeof m->name, name))
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_path", "%.100s…: a path of more than 4,000 bytes fits no archive", name);
     cay__tar_head(&w->out, m);
     cay__buf_str(&w->out, text);
     cay__tar_pad(&w->out, m->size);

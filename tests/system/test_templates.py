@@ -242,6 +242,21 @@ def changed_sandbox_goes_out_as_well():
     cay("rm", "-f", box)
 
 
+def mark_that_fits_no_name_is_refused():
+    if single():
+        return
+    cay("template", "import", small(name="far:1", layers=many_layers(1)).path)
+    far = "/" + "/".join(["x" * 200] * 20 + ["y" * 65])
+    assert len(far) == 4086
+    for said, to in (("mkdir -p %s" % far, "far:2"), ("rmdir %s && mkdir %s" % (far, far), "far:3")):  # the second hides what is below
+        box = cay("create", "--template", "far:%d" % (int(to[-1]) - 1))
+        cay("exec", box, "--", "/bin/sh", "-c", said)
+        cay("template", "save", box, to)
+        cay("rm", "-f", box)
+    assert "4,000 bytes" in refused("archive_path", "template", "export", "far:3", tmp + "/no.tar")
+    assert not os.path.exists(tmp + "/no.tar")
+
+
 def root_that_hides_all_below_begins_anew():
     if single():
         return
