@@ -150,7 +150,7 @@ typedef struct cay_create {
     const char        *from;      /* snapshot to stand on: id, unique prefix or label; NULL: the template alone */
     const char        *manifest;  /* what is put into it: JSON text, see cay/manifest.h; NULL: nothing */
     const char        *manifest_base; /* directory that relative host paths of the manifest start from; NULL: it may have none */
-    const char        *on;        /* host directory shown copy-on-write at /workspace; NULL: none */
+    const char        *on;        /* host directory shown copy-on-write at /workspace, kept by its real path; NULL: none */
     unsigned           checkpoint; /* keep that many automatic snapshots, one after each exec; 0: none */
     const cay_volume_use *volumes;
     size_t             nvolumes;

@@ -198,7 +198,7 @@ static int check_on(const cay_create *c, int home_fd, const char *run, cay_err *
     for (size_t i = 0; i < c->nvolumes; i++)
         if (!strcmp(c->volumes[i].target, "/workspace"))
             return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and a volume on /workspace are both given; use one of them");
-    return cay__source_check("on", c->on, home_fd, run, NULL, err);
+    return cay__source_check(CAY__SOURCE_ON, c->on, home_fd, run, NULL, err);
 }
 
 int cay__create_check(const cay_create *c, int home_fd, const char *run, cay_err *err)

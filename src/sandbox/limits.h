@@ -26,6 +26,10 @@ int cay__create_check(const cay_create *spec, int home_fd, const char *run, cay_
 #define CAY__GRANT_MOUNT "\001mount:"
 /* Is it a volume's name? */
 bool cay__volume_name(const char *name);
-/* One host directory that is to be shown inside; `what` names the field. out: NULL, or the very directory that was looked at;
+/* The directory that a sandbox is made on. It is known by its real path, so a link on the way was put there since, by somebody who may want another
+ * directory of the caller's shown or packed: EPERM, "source_refused". */
+int cay__on_dir(const char *path, int flags, int *out, cay_err *err);
+#define CAY__SOURCE_ON "on"
+/* One host directory that is to be shown inside; `what` names the field, and of CAY__SOURCE_ON no link is followed. out: NULL, or the very directory that was looked at;
  * a second look at the path may find another. */
 int cay__source_check(const char *what, const char *path, int home_fd, const char *run, int *out, cay_err *err);

@@ -2,7 +2,9 @@
 /* Which directories of the host may be shown inside a sandbox. */
 #include "limits.h"
 #include <base/base.h>
+#include <base/fd.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -65,17 +67,34 @@ static int check_dir(const char *what, const char *path, int fd, const struct st
     return 0;
 }
 
+int cay__on_dir(const char *path, int flags, int *out, cay_err *err)
+{
+    *out = cay__fd_openat2(AT_FDCWD, path, (uint64_t)flags | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+    if (*out < 0 && errno == ELOOP)
+        return cay_fail_why(err, CAY_EPERM, "source_refused", "on %.120s: it, or a directory around it, is a symbolic link now; put the directory itself back", path);
+    return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "on %.120s", path) : 0;
+}
+
+static int open_source(const char *what, const char *path, int *fd, cay_err *err)
+{
+    if (!strcmp(what, CAY__SOURCE_ON))
+        return cay__on_dir(path, O_PATH, fd, err);
+    *fd = open(path, O_PATH | O_CLOEXEC);
+    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path) : 0;
+}
+
 int cay__source_check(const char *what, const char *path, int home_fd, const char *run, int *out, cay_err *err)
 {
     struct stat st;
+    CAY_AUTOFD fd = -1;
     if (*path != '/')
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s %.120s: give an absolute path", what, path);
     for (const char *c = path; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s %.120s: control characters are not allowed in it",
                                 what, path);
-    CAY_AUTOFD fd = open(path, O_PATH | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    CAY_TRY(open_source(what, path, &fd, err));
+    if (fstat(fd, &st) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);
     if (!S_ISDIR(st.st_mode))
         return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%s %.120s is not a directory", what, path);

@@ -361,6 +361,14 @@ int cay_service_create(cay_service *svc, const cay_call *call, const cay_create 
     return rc;
 }
 
+/* By its real path: then a link on the way, any later time, is one that somebody put there. */
+static void real_on(cay_create *c, cay__arena *mem)
+{
+    CAY_AUTOFREE char *real = c->on && *c->on == '/' ? realpath(c->on, NULL) : NULL;
+    if (real)
+        c->on = cay__arena_str(mem, real);
+}
+
 enum kind { USUAL, WARM, OWN };
 
 static int create(cay_service *svc, const cay_call *call, const char *as, enum kind kind, const cay_create *given, cay_sandbox **out, cay_err *err)
@@ -373,6 +381,7 @@ static int create(cay_service *svc, const cay_call *call, const char *as, enum k
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
     CAY_TRY(cay__call_check(call, "create", err));
+    real_on(&c, &mem);
     const cay_create asked = c; /* before it is prepared */
     bool missed = false;
     CAY__AUTOMANI f = { 0 };

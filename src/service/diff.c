@@ -6,6 +6,7 @@
 #include <base/json.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <sandbox/limits.h>
 #include <sys/stat.h>
 
 #define WORDS_MAX (2 * CAY_STACK_MAX + 16)
@@ -271,8 +272,8 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
 
 int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err)
 {
-    *fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %.150s, the directory that sandbox %s was made on", dir, id) : 0;
+    int rc = cay__on_dir(dir, O_RDONLY | O_DIRECTORY, fd, err);
+    return rc < 0 ? cay_wrap(err, rc, "the directory that %s stands on", *id ? id : "it") : 0;
 }
 
 int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id, const char *snapshot, cay_err *err)

@@ -2,6 +2,7 @@
 /* A snapshot as an archive: which layers go into it, and whether they are still what they were. */
 #include "back.h"
 #include "archive.h"
+#include "diff.h"
 #include "workspace.h"
 #include <base/call.h>
 #include <base/fd.h>
@@ -151,9 +152,7 @@ static int on_host(work *k, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s do not stand on one directory", k->since->row.id, k->snap->row.id);
     if (!*k->on)
         return 0;
-    k->on_fd = open(k->on, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (k->on_fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "snapshot %s is of what was changed above %.100s", k->snap->row.id, k->on);
+    CAY_TRY(cay__on_open(k->on, k->snap->row.id, &k->on_fd, err));
     add(&k->w, "b-on=o", k->snap->row.id + 1);
     if (*below)
         add(&k->w, "a-on=o", k->since->row.id + 1);

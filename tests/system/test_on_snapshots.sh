@@ -78,11 +78,27 @@ ok "as another parent" says "import the archive"
 rm "$d/more"
 c snapshot export later --since first -o "$tmp/other.tar.zst" >/dev/null
 ok "and as the same when it is back" [ -n "$(c snapshot import "$tmp/other.tar.zst")" ]
+stopped=$(c create --on "$d")
+c kill "$stopped" >/dev/null
 mv "$d" "$d.away"
 ok "without the directory there is none" not c snapshot export first -o "$tmp/none"
 ok "which is named" says "$d"
 ok "nothing is left of it" [ ! -e "$tmp/none" ]
+# ---- nor is another, that somebody put into its place by a link
+mkdir "$tmp/private"
+echo private >"$tmp/private/key"
+ln -s "$tmp/private" "$d"
+for x in cay tar js; do ok "$x: a link is not followed" not c snapshot export first --format "$x" -o "$tmp/none"; done
+ok "which is said" says "symbolic link"
+ok "no archive is left of it" [ ! -e "$tmp/none" ]
+ok "no sandbox starts on it" not c resume "$stopped"
+ok "saying why" says "symbolic link"
+ok "nor a fork" not c fork first
+ok "nor is it compared" not c diff "$stopped"
+rm "$d"
 mv "$d.away" "$d"
+ok "once it is back it starts" c resume -q "$stopped"
+c rm -f "$stopped" >/dev/null
 for x in moved-later moved; do c snapshot rm "$x" >/dev/null; done
 
 # ---- undo: back to it, running again, with what was applied remembered

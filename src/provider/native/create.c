@@ -124,7 +124,7 @@ static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_c
         m->flags |= CAY_CREATE_ROOT_FD;
     }
     if (on) {
-        CAY_TRY(open_dir(n, spec->on, "on", &s->fds[s->n], err));
+        CAY_TRY(open_dir(n, spec->on, CAY__SOURCE_ON, &s->fds[s->n], err));
         s->n++;
         m->flags |= CAY_CREATE_ON;
     }
