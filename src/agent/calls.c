@@ -4,6 +4,7 @@
 #include "run.h"
 #include "trace.h"
 #include "watched.h"
+#include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <stdio.h>
@@ -126,7 +127,7 @@ static int read_arguments(one_call *c, cay_err *err)
 
 static cay_call bounded(const cay_run *r, const cay_tool *t)
 {
-    cay_call call = r->call ? *r->call : (cay_call){ .size = sizeof call };
+    cay_call call = cay__call_copy(r->call);
     int64_t end = t->timeout_ms ? cay__now_ms() + (int64_t)t->timeout_ms : 0;
     if (end && (!call.deadline_ms || end < call.deadline_ms))
         call.deadline_ms = end;

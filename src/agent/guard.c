@@ -4,6 +4,7 @@
  * model; then one that trips ends the request, and a request that fails ends them. Nothing the model asks for happens before all have passed.
  */
 #include "trace.h"
+#include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <pthread.h>
@@ -184,7 +185,7 @@ int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err)
     if (!most || r->turn != 1 || r->conf->state)
         return 0;
     struct cay__guards *g = cay__alloc(sizeof *g);
-    *g = (struct cay__guards){ .before = r->call, .call = r->call ? *r->call : (cay_call){ .size = sizeof g->call }, .over = -1, .either = -1, .first = SIZE_MAX };
+    *g = (struct cay__guards){ .before = r->call, .call = cay__call_copy(r->call), .over = -1, .either = -1, .first = SIZE_MAX };
     g->v = cay__alloc(most * sizeof *g->v);
     add(g, r->conf->input_guards, r->conf->ninput_guards);
     add(g, a->input_guards, a->ninput_guards);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mcp.h"
 #include "run.h"
+#include <base/call.h>
 #include <base/fd.h>
 #include <base/spec.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ const char *cay__mcp_workdir(const cay_mcp *m)
 
 static cay_call bounded(const cay_mcp *m, const cay_call *call)
 {
-    cay_call c = call ? *call : (cay_call){ .size = sizeof c };
+    cay_call c = cay__call_copy(call);
     int64_t end = cay__now_ms() + (int64_t)m->timeout_ms;
     if (!c.deadline_ms || end < c.deadline_ms)
         c.deadline_ms = end;

@@ -14,6 +14,15 @@ cay_call cay__call_within(const cay_call *call, int ms)
     return c;
 }
 
+cay_call cay__call_copy(const cay_call *call)
+{
+    cay_call c = { 0 };
+    if (call)
+        memcpy(&c, call, CAY_MIN(CAY_MAX(call->size, offsetof(cay_call, trace)), sizeof c));
+    c.size = sizeof c;
+    return c;
+}
+
 int cay__call_left(const cay_call *call)
 {
     if (!call || call->deadline_ms <= 0)

@@ -13,6 +13,8 @@ int cay__call_wait(const cay_call *call, int fd, short events, const char *what,
 int cay__call_left(const cay_call *call);
 /* The same call with its cancel, which ends in so many milliseconds at the latest; `call` may be NULL. */
 cay_call cay__call_within(const cay_call *call, int ms);
+/* A copy to change, as large as it is here: what an older caller's struct does not have is 0. `call` may be NULL. */
+cay_call cay__call_copy(const cay_call *call);
 /* Its cancel descriptor, or -1: poll(2) skips it then. */
 int cay__call_cancel(const cay_call *call);
 /* Whose rights its file calls have, or NULL. */

@@ -468,10 +468,8 @@ int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given
     CAY_TRY(cay__call_check(call, "build", err));
     CAY__BACK(svc, build_run, svc, call, &spec, out, err);
     CAY_AUTOFREE cay__builder *b = cay__alloc(sizeof *b);
-    *b = (cay__builder){ .svc = svc, .spec = &spec };
-    if (call)
-        b->call = *call;
-    b->call.size = sizeof b->call;
+    *b = (cay__builder){ .svc = svc, .spec = &spec, .call = cay__call_copy(call) };
+    b->call.user = NULL; /* what a recipe puts into place belongs to whom the recipe says */
     cay__build_sweep(svc);
     cay__lent_sweep(svc);
     int rc = cay__report_open(&b->report, svc, &spec, &why);

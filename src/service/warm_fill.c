@@ -94,7 +94,7 @@ static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note
     c.tenant = cay__json_str(n->all, "tenant", NULL);
     CAY_TRY(cay__create_warm(svc, call, &c, &sb, err));
     CAY_FAULT("warm.made");
-    cay_call until = *call;
+    cay_call until = cay__call_copy(call);
     until.deadline_ms = CAY_MIN(call->deadline_ms, cay__now_ms() + READY_MS);
     int rc = cay_sandbox_units_wait(sb, &until, NULL, err);
     if (rc == CAY_ENOTSUP)

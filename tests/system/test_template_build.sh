@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_template_build.sh CAY: templates made by Dockerfiles and template files, as whoever runs this. FAULTS=1: also killed at each fault point.
+# test_template_build.sh CAY DRIVE: templates made by Dockerfiles and template files, as whoever runs this. FAULTS=1: also killed at each fault point.
 set -u
 cay=$(realpath "$1")
+drive=$(realpath "$2")
 . "$(dirname "$0")/lib.sh"
 c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
 b() { c template build "$@" >/dev/null; }
@@ -335,6 +336,13 @@ wait "$pid" 2>/dev/null
 ok "killed: the next build sweeps its sandbox away" b -f "$tmp/net" "$tmp/a"
 ok "all of it" same "$(c ls -q)" ""
 ok "and the record says so" same "$(c template builds | grep -c ' lost ')" 1
+
+# ---- whoever asks for it
+mkdir "$tmp/whose"
+echo f >"$tmp/whose/f"
+printf 'FROM host\nCOPY f /made/f\nRUN true\n' >"$tmp/whose/Dockerfile"
+ok "a build by a call that names a user" env CAY_LIBEXEC="$(dirname "$cay")" "$drive" nobody "$tmp/whose" whose
+ok "has files of whom the recipe says" same "$(inside whose -- stat -c %u /made /made/f | tr '\n' ' ')" "0 0 "
 
 # ---- killed at each point
 if [ -n "${FAULTS-}" ]; then

@@ -110,7 +110,7 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
 
 static int write_modules(bound *b, const cay_call *outer, cay_err *err)
 {
-    cay_call own = outer ? *outer : (cay_call){ .size = sizeof own };
+    cay_call own = cay__call_copy(outer);
     const cay_call *call = &own;
     own.fence = NULL; /* they are ours, not the agent's */
     module *v = cay__alloc(MODULES * sizeof *v);
@@ -140,7 +140,7 @@ typedef struct execution {
 
 static int save_code(bound *b, const cay_call *outer, execution *x, cay_err *err)
 {
-    cay_call own = outer ? *outer : (cay_call){ .size = sizeof own };
+    cay_call own = cay__call_copy(outer);
     const cay_call *call = &own;
     own.fence = NULL;
     char path[64];

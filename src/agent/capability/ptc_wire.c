@@ -73,7 +73,7 @@ static char *take_line(cay__relay *w)
 
 static int greet(cay__relay *w, const cay_call *call, cay_err *err)
 {
-    cay_call c = call ? *call : (cay_call){ .size = sizeof c };
+    cay_call c = cay__call_copy(call);
     int64_t end = cay__now_ms() + START_MS;
     c.deadline_ms = c.deadline_ms && c.deadline_ms < end ? c.deadline_ms : end;
     for (;;) {

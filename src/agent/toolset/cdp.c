@@ -115,7 +115,7 @@ static int wait_for(cay__cdp *c, const cay_call *call, int64_t id, json_t **answ
 static int exchange(cay__cdp *c, const cay_call *call, const char *method, json_t *params, bool page, json_t **result, cay_err *err)
 {
     CAY_AUTOJSON *answer = NULL;
-    cay_call own = call ? *call : (cay_call){ .size = sizeof own };
+    cay_call own = cay__call_copy(call);
     int64_t end = cay__now_ms() + TIMEOUT_MS;
     own.deadline_ms = own.deadline_ms && own.deadline_ms < end ? own.deadline_ms : end;
     int rc = send_message(c, &own, method, params, page, err);

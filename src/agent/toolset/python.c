@@ -98,7 +98,7 @@ static int start(cay_toolset *ts, const cay_call *call, cay_err *err)
 /* One answer, or CAY_ETIMEOUT at `end`. CAY_ESTATE: it ended. */
 static int answer(cay__python *y, const cay_call *call, int64_t end, json_t **out, cay_err *err)
 {
-    cay_call c = call ? *call : (cay_call){ .size = sizeof c };
+    cay_call c = cay__call_copy(call);
     c.deadline_ms = c.deadline_ms && c.deadline_ms < end ? c.deadline_ms : end;
     for (;;) {
         char *nl = y->in.len ? memchr(y->in.data, '\n', y->in.len) : NULL;
