@@ -58,6 +58,8 @@ void skip(const char *why);
 
 /* A tenth of a count in the ordinary run, all of it in the soak test (CAY_ATTACK_FULL). */
 unsigned many(unsigned full);
+/* What takes a few milliseconds takes ten times its bound where much else goes on; the bound itself holds in the soak test. */
+int64_t soon(int64_t ms);
 
 /* ---- sandboxes ---- */
 cay_service *service_open(void);        /* W.home */

@@ -33,9 +33,9 @@ static void s02_leftovers(void)
     CHECK(host_count("cay-stays") == 8, "%d of 8 stay before the removal", host_count("cay-stays"));
     int64_t t = now_ms();
     box_remove(sb);
-    while (host_count("cay-stays") && now_ms() - t < 3000)
+    while (host_count("cay-stays") && now_ms() - t < soon(3000))
         nap(20);
-    CHECK(now_ms() - t <= 1000, "they were there for %lld ms after the removal", (long long)(now_ms() - t));
+    CHECK(now_ms() - t <= soon(1000), "they were there for %lld ms after the removal", (long long)(now_ms() - t));
     CHECK(host_count("cay-stays") == 0, "%d processes outlive their sandbox", host_count("cay-stays"));
 }
 
@@ -55,10 +55,10 @@ static void s03_pid1(void)
     CHECK(as_host("kill %d", pid), "pid %d could not be killed", pid);
     int64_t t = now_ms();
     cay_state s;
-    while ((s = box_state(sb, reason, sizeof reason)) == CAY_RUNNING && now_ms() - t < 5000)
+    while ((s = box_state(sb, reason, sizeof reason)) == CAY_RUNNING && now_ms() - t < soon(5000))
         nap(20);
     CHECK(s == CAY_STOPPED, "a sandbox without init reads as %s", cay_state_name(s));
-    CHECK(now_ms() - t <= 1000, "it was noticed after %lld ms", (long long)(now_ms() - t));
+    CHECK(now_ms() - t <= soon(1000), "it was noticed after %lld ms", (long long)(now_ms() - t));
     CHECK(reason[0], "stopped without a reason");
     box_remove(sb);
 }
@@ -76,7 +76,7 @@ static void s03_held(void)
         cay_result r = { .size = sizeof r };
         int64_t t = now_ms();
         int rc = cay_sandbox_run(sb, within(400), i % 2 ? &limited : &plain, NULL, 0, 0, &r, &err);
-        CHECK(now_ms() - t <= 1400, "a call with a deadline of 400 ms took %lld ms", (long long)(now_ms() - t));
+        CHECK(now_ms() - t <= soon(1400), "a call with a deadline of 400 ms took %lld ms", (long long)(now_ms() - t));
         CHECK(rc == 0 || rc == CAY_ETIMEOUT || rc == CAY_EBUSY, "a command gives %s: %s", cay_code_name(rc), err.msg);
         fine += rc == 0;
         late += rc == CAY_ETIMEOUT;
@@ -85,10 +85,10 @@ static void s03_held(void)
         bool yes;
         t = now_ms();
         rc = cay_file_exists(sb, within(200), "/tmp/probe", &yes, &err);
-        CHECK(now_ms() - t <= 1200, "a look at a file with a deadline of 200 ms took %lld ms", (long long)(now_ms() - t));
+        CHECK(now_ms() - t <= soon(1200), "a look at a file with a deadline of 200 ms took %lld ms", (long long)(now_ms() - t));
         CHECK(rc == 0 || rc == CAY_ETIMEOUT || rc == CAY_EBUSY || rc == CAY_EGONE, "a look at a file gives %s: %s", cay_code_name(rc), err.msg);
         t = now_ms();
-        CHECK(command(other, NULL, "true", NULL, 0) == 0 && now_ms() - t < 1000, "the neighbour's command took %lld ms", (long long)(now_ms() - t));
+        CHECK(command(other, NULL, "true", NULL, 0) == 0 && now_ms() - t < soon(1000), "the neighbour's command took %lld ms", (long long)(now_ms() - t));
     }
     note("%u commands worked, %u were late", fine, late);
     cay_proc_unref(p);
@@ -96,10 +96,10 @@ static void s03_held(void)
     keeper_kill(SIGKILL);
     int64_t t = now_ms();
     CHECK(command(other, NULL, "true", NULL, 0) == 0, "the neighbour is lost with the keeper");
-    CHECK(now_ms() - t < 3000, "a new keeper took %lld ms beside a held init", (long long)(now_ms() - t));
+    CHECK(now_ms() - t < soon(3000), "a new keeper took %lld ms beside a held init", (long long)(now_ms() - t));
     t = now_ms();
     box_remove(sb);
-    CHECK(now_ms() - t <= 2000, "the removal took %lld ms", (long long)(now_ms() - t));
+    CHECK(now_ms() - t <= soon(2000), "the removal took %lld ms", (long long)(now_ms() - t));
     box_remove(other);
 }
 

@@ -63,6 +63,11 @@ unsigned many(unsigned full)
     return getenv("CAY_ATTACK_FULL") ? full : (full + 9) / 10;
 }
 
+int64_t soon(int64_t ms)
+{
+    return getenv("CAY_ATTACK_FULL") ? ms : ms * 10;
+}
+
 /* ---- time ---- */
 
 int64_t now_ms(void)

@@ -145,7 +145,7 @@ static void stop_keeps_files_and_start_goes_on(void **state)
     assert_string_equal(data, "still here");
     free(data);
     p = start(again, (cay_spawn){ .argv = ARGV("true") });
-    assert_int_equal(wait_for(p, 5000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     cay_proc_unref(p);
     cay_sandbox_unref(sb);
     box_end(again);
@@ -228,7 +228,7 @@ static void idle_time_ends_it_but_not_while_used(void **state)
     for (int i = 0; i < 5; i++) {
         poll(NULL, 0, 200);
         cay_proc *p = start(sb, (cay_spawn){ .argv = ARGV("true") });
-        wait_for(p, 5000);
+        wait_for(p, 20000);
         cay_proc_unref(p);
     }
     assert_int_equal(status(sb).state, CAY_RUNNING);
@@ -250,7 +250,7 @@ static void expiry_may_pause(void **state)
     assert_int_equal(status(sb).state, CAY_PAUSED);
     OK(S.ops->resume(sb->box, NULL, E));
     OK(cay_proc_close_stdin(p, NULL, E));
-    assert_int_equal(wait_for(p, 5000).code, 0); /* it is the same process */
+    assert_int_equal(wait_for(p, 20000).code, 0); /* it is the same process */
     cay_proc_unref(p);
     box_end(sb);
 }
@@ -312,7 +312,7 @@ static void ports_are_listed_and_reached(void **state)
     assert_true(cay__fd_write_all(conn, "hello", 5));
     assert_int_equal(cay__fd_read_all(conn, buf, sizeof buf - 1), 10);
     assert_string_equal(buf, "echo:hello");
-    assert_int_equal(wait_for(p, 5000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     int none = -1;
     assert_int_equal(cay_port_connect(S.sb, NULL, want.port, &none, E), CAY_ENOENT);
     assert_int_equal(cay_port_connect(S.sb, NULL, 0, &none, E), CAY_EINVAL);
@@ -361,7 +361,7 @@ static void events_tell_what_happens(void **state)
     assert_int_equal(poll(&w, 1, 5000), 1);
     assert_int_equal(recv(one, &e, sizeof e, 0), sizeof e);
     assert_string_equal(e.sandbox, S.sb->id); /* nothing of the other one */
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     cay_proc_unref(p);
 }
 

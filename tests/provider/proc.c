@@ -173,11 +173,11 @@ static void stdin_is_fed_and_closed(void **state)
     OK(cay_proc_write(p, NULL, "again\n", 6, E));
     expect(fd, "again\n");
     OK(cay_proc_close_stdin(p, NULL, E));
-    assert_int_equal(wait_for(p, 5000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     assert_int_equal(cay_proc_write(p, NULL, "x", 1, E), CAY_ESTATE);
     cay_proc_unref(p);
     p = start(S.sb, (cay_spawn){ .argv = ARGV("cat") }); /* no stdin: ends at once */
-    assert_int_equal(wait_for(p, 5000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     cay_proc_unref(p);
 }
 
@@ -213,7 +213,7 @@ static void time_out_ends_one_that_stopped_its_parent(void **state)
     (void)state;
     NEED_SHELL();
     cay_proc *p = start(S.sb, (cay_spawn){ .shell = "kill -STOP $PPID 2>/dev/null; sleep 100", .timeout_ms = 300 });
-    cay_exit x = wait_for(p, 10000);
+    cay_exit x = wait_for(p, 20000);
     assert_string_equal(x.reason, "time");
     cay_proc_unref(p);
 }
@@ -226,7 +226,7 @@ static void time_out_kills_the_whole_tree(void **state)
     int64_t t = cay__now_ms();
     cay_spawn s = { .shell = marked("trap '' TERM; setsid sleep @11 & setsid sh -c 'sleep @12 & wait' & echo up; sleep @13"), .timeout_ms = 300 };
     cay_proc *p = start(S.sb, s);
-    cay_exit x = wait_for(p, 10000);
+    cay_exit x = wait_for(p, 20000);
     t = cay__now_ms() - t;
     assert_string_equal(x.reason, "time");
     assert_true(t >= 300 && t < 2500);
@@ -245,16 +245,20 @@ static void a_term_that_is_obeyed_needs_no_grace(void **state)
 {
     (void)state;
     NEED_SHELL();
-    int64_t t = cay__now_ms();
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "trap 'echo bye; exit 3' TERM; while :; do sleep 0.02; done", .timeout_ms = 900 });
-    cay_exit x = wait_for(p, 5000);
-    assert_true(cay__now_ms() - t < 1800);
-    assert_string_equal(x.reason, "time");
-    assert_int_equal(x.code, 3);
-    char *out = drain(p, CAY_STDOUT, 0, NULL);
-    assert_string_equal(out, "bye\n");
-    free(out);
-    cay_proc_unref(p);
+    int64_t took = 0;
+    for (int i = 0; i < 3 && (!took || took >= 1800); i++) { /* who waits for the grace does so each time; who is only busy does not */
+        int64_t t = cay__now_ms();
+        cay_proc *p = start(S.sb, (cay_spawn){ .shell = "trap 'echo bye; exit 3' TERM; while :; do sleep 0.02; done", .timeout_ms = 900 });
+        cay_exit x = wait_for(p, 20000);
+        took = cay__now_ms() - t;
+        assert_string_equal(x.reason, "time");
+        assert_int_equal(x.code, 3);
+        char *out = drain(p, CAY_STDOUT, 0, NULL);
+        assert_string_equal(out, "bye\n");
+        free(out);
+        cay_proc_unref(p);
+    }
+    assert_true(took < 1800);
 }
 
 static void a_background_child_does_not_delay_the_result(void **state)
@@ -262,11 +266,11 @@ static void a_background_child_does_not_delay_the_result(void **state)
     (void)state;
     NEED_SHELL();
     int64_t t = cay__now_us();
-    cay_result r = sh(S.sb, "sleep 3 & echo done");
+    cay_result r = sh(S.sb, "sleep 25 & echo done");
     t = cay__now_us() - t;
     assert_string_equal(r.out, "done\n");
     assert_int_equal(r.exit.code, 0);
-    assert_true(t < 1000000);
+    assert_true(t < 15000000);
     cay_result_clear(&r);
 }
 
@@ -283,7 +287,7 @@ static void signals_reach_one_group_or_tree(void **state)
     OK(cay_proc_signal(p, NULL, SIGUSR1, CAY_SCOPE_ONE, E));
     expect(fd, "usr1");
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_GROUP, E));
-    cay_exit x = wait_for(p, 5000);
+    cay_exit x = wait_for(p, 20000);
     assert_int_equal(x.signal, SIGKILL);
     assert_int_equal(x.code, 137);
     assert_int_equal(cay_proc_signal(p, NULL, SIGTERM, CAY_SCOPE_ONE, E), CAY_ENOENT);
@@ -293,7 +297,7 @@ static void signals_reach_one_group_or_tree(void **state)
     OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &fd, E));
     expect(fd, "ready");
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_TREE, E));
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     for (int i = 0; i < 100 && process_with(marked("@14")); i++)
         poll(NULL, 0, 20);
     assert_false(process_with(marked("@14")));
@@ -312,7 +316,7 @@ static void below_is_all_but_the_process(void **state)
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_BELOW, E));
     expect(fd, "rest");
     close(fd);
-    assert_int_equal(wait_for(p, 5000).code, 5);
+    assert_int_equal(wait_for(p, 20000).code, 5);
     cay_proc_unref(p);
 }
 
@@ -334,9 +338,9 @@ static void attach_by_id_pid_and_tag(void **state)
     assert_int_equal(cay_sandbox_spawn(S.sb, NULL, &again, &q, E), CAY_EEXIST);
     assert_int_equal(cay_sandbox_attach(S.sb, NULL, "nobody", &q, E), CAY_ENOENT);
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_ONE, E));
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     OK(cay_sandbox_attach(S.sb, NULL, cay_proc_id(p), &q, E)); /* ended, but kept */
-    assert_int_equal(wait_for(q, 1000).signal, SIGKILL);
+    assert_int_equal(wait_for(q, 20000).signal, SIGKILL);
     cay_proc_unref(q);
     cay_proc_unref(p);
 }
@@ -379,7 +383,7 @@ static void processes_are_listed(void **state)
     assert_true(s.state && strchr("RSD", s.state));
     assert_true(s.other);
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_TREE, E));
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     s.state = 0;
     OK(cay_sandbox_procs(S.sb, NULL, on_proc, &s, E));
     assert_int_equal(s.state, 'X');
@@ -397,7 +401,7 @@ static void exit_descriptor_becomes_readable(void **state)
     struct pollfd w = { .fd = fd, .events = POLLIN };
     assert_int_equal(poll(&w, 1, 50), 0);
     assert_int_equal(poll(&w, 1, 5000), 1);
-    assert_int_equal(wait_for(p, 1000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     assert_int_equal(poll(&w, 1, 0), 1);
     cay_proc_unref(p);
 }
@@ -411,7 +415,7 @@ static void deadline_and_cancel_of_calls(void **state)
     int64_t t = cay__now_ms();
     cay_call c = { .size = sizeof c, .deadline_ms = t + 100 };
     assert_int_equal(cay_proc_wait(p, &c, &x, E), CAY_ETIMEOUT);
-    assert_true(cay__now_ms() - t >= 100 && cay__now_ms() - t < 1000);
+    assert_true(cay__now_ms() - t >= 100 && cay__now_ms() - t < 10000);
     int ev = eventfd(1, EFD_CLOEXEC);
     c = (cay_call){ .size = sizeof c, .cancel_fd = ev };
     assert_int_equal(cay_proc_wait(p, &c, &x, E), CAY_ECANCELED);
@@ -420,7 +424,7 @@ static void deadline_and_cancel_of_calls(void **state)
     assert_int_equal(cay_sandbox_spawn(S.sb, &c, &s, &none, E), CAY_ECANCELED);
     close(ev);
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_ONE, E));
-    assert_int_equal(wait_for(p, 5000).signal, SIGKILL); /* the handle works on */
+    assert_int_equal(wait_for(p, 20000).signal, SIGKILL); /* the handle works on */
     cay_proc_unref(p);
     cay_result r = { .size = sizeof r };
     s.argv = ARGV("sleep", marked("@17"));
@@ -481,14 +485,14 @@ static void labels_are_listed_with_live_and_ended(void **state)
     assert_string_equal(l.text, "job=42;empty=;what=a=b c\303\244;");
     assert_int_equal(l.strangers, 0);
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_ONE, E));
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     OK(cay_sandbox_procs(S.sb, NULL, note_labels, &l, E));
     assert_int_equal(l.state, 'X');
     assert_string_equal(l.text, "job=42;empty=;what=a=b c\303\244;");
     cay_proc_unref(p);
 
     p = start(S.sb, (cay_spawn){ .size = sizeof(cay_spawn), .argv = ARGV("true") });
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     l = (labelled){ .id = cay_proc_id(p), .text = "?" };
     OK(cay_sandbox_procs(S.sb, NULL, note_labels, &l, E));
     assert_string_equal(l.text, "");
@@ -512,7 +516,7 @@ static void labels_are_bounded_and_go_beside_long_arguments(void **state)
     memset(arg, 'a', 90000);
     s.argv = (const char *const[]){ "echo", arg, NULL };
     p = start(S.sb, s);
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     labelled l = { .id = cay_proc_id(p) };
     OK(cay_sandbox_procs(S.sb, NULL, note_labels, &l, E));
     assert_int_equal(strncmp(l.text, "k=vvvv", 6), 0);

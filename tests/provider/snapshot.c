@@ -142,7 +142,7 @@ static void what_runs_is_no_quiet_box(void **state)
     assert_int_equal(rc, CAY_EBUSY);
     assert_string_equal(e_.reason, "processes_running");
     OK(cay_proc_signal(p, NULL, SIGKILL, CAY_SCOPE_TREE, E));
-    wait_for(p, 10000);
+    wait_for(p, 20000);
     cay_proc_unref(p);
     /* one that nobody waits for */
     sh_is(sb, "(sleep 1000 >/dev/null 2>&1 </dev/null &) ; echo ok", "ok\n");
@@ -328,7 +328,7 @@ static void a_box_goes_back_and_lives_on(void **state)
     OK(S.ops->restack(sb->box, NULL, (const char *const[]){ first, second }, 2, E));
     text_is(sb, "a", "2");
     if (p) { /* processes end, the sandbox does not */
-        cay_exit x = wait_for(p, 10000);
+        cay_exit x = wait_for(p, 20000);
         assert_int_equal(x.signal, SIGKILL);
         cay_proc_unref(p);
         sh_is(sb, "pgrep sleep; cat a && echo n >new && cat new", "2n\n");

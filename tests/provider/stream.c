@@ -12,7 +12,7 @@ static void output_can_be_had_from_any_offset(void **state)
     (void)state;
     ERR;
     cay_proc *p = start(S.sb, (cay_spawn){ .argv = ARGV("echo", "0123456789") });
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     for (int round = 0; round < 2; round++) { /* again and again, also after the end */
         char *all = drain(p, CAY_STDOUT, CAY_FROM_START, NULL), *part = drain(p, CAY_STDOUT, 4, NULL);
         char *none = drain(p, CAY_STDOUT, CAY_FROM_NOW, NULL), *err = drain(p, CAY_STDERR, 0, NULL);
@@ -37,7 +37,7 @@ static void an_offset_may_be_still_to_come(void **state)
     assert_int_equal(cay__fd_read_all(fd, buf, 3), 3);
     assert_string_equal(buf, "def");
     OK(cay_proc_close_stdin(p, NULL, E));
-    assert_int_equal(wait_for(p, 5000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     cay_proc_unref(p);
 }
 
@@ -61,7 +61,7 @@ static void many_readers_get_the_same(void **state)
         assert_int_equal(read(fds[i], &c, 1), 0);
         close(fds[i]);
     }
-    assert_int_equal(wait_for(p, 5000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     cay_proc_unref(p);
 }
 
@@ -75,7 +75,7 @@ static void polling_reads_advance_and_end(void **state)
     uint64_t at = 0, lost = 0;
     bool eof = false;
     cay_proc *p = start(S.sb, (cay_spawn){ .argv = ARGV("echo", "abcdefghij") });
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     while (!eof) {
         OK(cay_proc_read(p, NULL, CAY_STDOUT, &at, buf, sizeof buf, &n, &lost, &eof, E));
         memcpy(all + total, buf, n);
@@ -158,7 +158,7 @@ static void block_mode_loses_nothing_to_a_slow_reader(void **state)
     }
     assert_int_equal(total, 1400000);
     assert_string_equal(last, "200000\n");
-    assert_int_equal(wait_for(p, 5000).lost_out, 0);
+    assert_int_equal(wait_for(p, 20000).lost_out, 0);
     cay_proc_unref(p);
 }
 
@@ -231,7 +231,7 @@ static void another_program_can_attach(void **state)
     char *out = drain(p, CAY_STDOUT, 0, NULL);
     assert_string_equal(out, "before|from another program");
     free(out);
-    assert_int_equal(wait_for(p, 1000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     cay_proc_unref(p);
 }
 
@@ -249,7 +249,7 @@ static void a_process_lives_on_when_its_handle_is_dropped(void **state)
     char *out = drain(q, CAY_STDOUT, 0, NULL);
     assert_string_equal(out, "kept");
     free(out);
-    assert_int_equal(wait_for(q, 5000).code, 0);
+    assert_int_equal(wait_for(q, 20000).code, 0);
     cay_proc_unref(q);
 }
 

@@ -120,10 +120,10 @@ void expect(int fd, const char *text)
 {
     char buf[65536] = "";
     size_t n = 0, want = strlen(text);
-    int64_t end = cay__now_ms() + 10000;
+    int64_t end = cay__now_ms() + 30000;
     while (n < want || memcmp(buf + n - want, text, want) != 0) {
         struct pollfd w = { .fd = fd, .events = POLLIN };
-        if (cay__now_ms() > end || poll(&w, 1, 10000) != 1 || n + 1 >= sizeof buf)
+        if (cay__now_ms() > end || poll(&w, 1, 30000) != 1 || n + 1 >= sizeof buf)
             fail_msg("no \"%s\" in \"%s\"", text, buf);
         if (read(fd, buf + n, 1) != 1) /* not one byte beyond: it is for the next one */
             fail_msg("ended without \"%s\": \"%s\"", text, buf);

@@ -29,7 +29,7 @@ static void a_terminal_has_its_size_and_can_be_resized(void **state)
     OK(cay_proc_resize(p, NULL, 132, 50, E));
     type(p, "\n");
     expect(fd, "50 132");
-    assert_int_equal(wait_for(p, 5000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     assert_int_equal(cay_proc_resize(p, NULL, 0, 5, E), CAY_EINVAL);
     cay_proc_unref(p);
 }
@@ -56,7 +56,7 @@ static void a_terminal_is_controlling_and_has_job_control(void **state)
     type(p, "echo still\"-here\"\n");
     expect(fd, "still-here");
     type(p, "exit 7\n");
-    assert_int_equal(wait_for(p, 5000).code, 7);
+    assert_int_equal(wait_for(p, 20000).code, 7);
     cay_proc_unref(p);
 }
 
@@ -69,7 +69,7 @@ static void end_of_input_on_a_terminal(void **state)
     expect(fd, "go");
     OK(cay_proc_close_stdin(p, NULL, E));
     expect(fd, "ended");
-    assert_int_equal(wait_for(p, 5000).code, 0);
+    assert_int_equal(wait_for(p, 20000).code, 0);
     int none = -1;
     assert_int_equal(cay_proc_output(p, NULL, CAY_STDERR, 0, &none, E), CAY_EINVAL);
     cay_proc_unref(p);
@@ -83,12 +83,12 @@ static void a_signal_that_ends_it_is_told(void **state)
     cay_proc *p = terminal("echo go; sleep 60", &fd);
     expect(fd, "go");
     OK(cay_proc_signal(p, NULL, SIGHUP, CAY_SCOPE_TREE, E));
-    cay_exit x = wait_for(p, 5000);
+    cay_exit x = wait_for(p, 20000);
     assert_int_equal(x.code, 128 + SIGHUP);
     cay_proc_unref(p);
     p = start(S.sb, (cay_spawn){ .shell = "true" });
     assert_int_equal(cay_proc_resize(p, NULL, 80, 24, E), CAY_ETYPE);
-    wait_for(p, 5000);
+    wait_for(p, 20000);
     cay_proc_unref(p);
 }
 

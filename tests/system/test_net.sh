@@ -49,11 +49,14 @@ comes_back() { # URL: once who died has been started again
     fail "$1 was not reached again: $(get "$1")"
 }
 refused() { get "$1" | grep -q "^hello from" && fail "$1 was reached"; }
-quick() { # COMMAND…: fails, and within a second
-    t=$(date +%s%N)
-    "$@" >/dev/null 2>&1 && fail "worked: $*"
-    t=$((($(date +%s%N) - t) / 1000000))
-    [ "$t" -lt 1500 ] || fail "$t ms until refused: $*"
+quick() { # COMMAND…: fails, and within a second; what waits does so each time, who is only busy does not
+    for _ in 1 2 3; do
+        t=$(date +%s%N)
+        "$@" >/dev/null 2>&1 && fail "worked: $*"
+        t=$((($(date +%s%N) - t) / 1000000))
+        [ "$t" -ge 1500 ] || return 0
+    done
+    fail "$t ms until refused: $*"
 }
 
 case_off() {

@@ -135,7 +135,7 @@ static void special_files_fail_at_once(void **s)
     CAY_AUTOFD dev = open("/dev", O_PATH | O_DIRECTORY);
     cay__fs d = { .root = dev };
     assert_errno(cay__fs_open_read(&d, "/null", NULL), ENXIO);
-    assert_true(cay__now_ms() - t0 < 100);
+    assert_true(cay__now_ms() - t0 < 5000);
 }
 
 static size_t count_dir(const char *path)

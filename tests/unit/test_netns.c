@@ -102,10 +102,23 @@ static const char *local(int s, int *port)
     return inet_ntop(AF_INET6, &a6->sin6_addr, buf, sizeof buf);
 }
 
+/* What waits does so each time, a second at least; who is only busy does not. */
+static bool refused_at_once(const char *ip, int port)
+{
+    for (int i = 0; i < 3; i++) {
+        int64_t t = cay__now_ms();
+        if (dial(ip, port, SOCK_STREAM) >= 0 || errno != ECONNREFUSED)
+            return false;
+        if (cay__now_ms() - t < 900)
+            return true;
+    }
+    return false;
+}
+
 static int take(int listener)
 {
     struct pollfd p = { listener, POLLIN, 0 };
-    return poll(&p, 1, 1000) == 1 ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    return poll(&p, 1, 20000) == 1 ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
 }
 
 static const struct {
@@ -235,7 +248,7 @@ static int dns(netns *n)
         int u = dial(servers[i], 53, SOCK_DGRAM);
         CHECK(u >= 0 && write(u, "q", 1) == 1);
         struct pollfd q = { n->fd[CAY__NET_DNS_UDP], POLLIN, 0 };
-        CHECK(poll(&q, 1, 1000) == 1 && recvmsg(q.fd, &m, 0) == 1);
+        CHECK(poll(&q, 1, 20000) == 1 && recvmsg(q.fd, &m, 0) == 1);
         struct cmsghdr *c = CMSG_FIRSTHDR(&m);
         CHECK(c && c->cmsg_type == IPV6_PKTINFO);
         struct in6_pktinfo pi;
@@ -245,7 +258,7 @@ static int dns(netns *n)
         io.iov_len = 1;
         CHECK(sendmsg(n->fd[CAY__NET_DNS_UDP], &m, 0) == 1);
         struct pollfd p = { u, POLLIN, 0 };
-        CHECK(poll(&p, 1, 1000) == 1 && read(u, buf, sizeof buf) == 1); /* a connected socket: from the address that it asked */
+        CHECK(poll(&p, 1, 20000) == 1 && read(u, buf, sizeof buf) == 1); /* a connected socket: from the address that it asked */
         int port, t = dial(servers[i], 53, SOCK_STREAM), s = take(n->fd[CAY__NET_DNS_TCP]);
         CHECK(t >= 0 && s >= 0 && !strcmp(local(s, &port), servers[i]));
         close(u);
@@ -280,10 +293,8 @@ static int taken(netns *n)
     CHECK(getsockopt(s, SOL_SOCKET, 71 /* SO_NETNS_COOKIE */, &cookie, &len) < 0 || cookie == n->cookie);
     /* nobody serves: refused, without a wait */
     netns_close(n);
-    int64_t t = cay__now_ms();
-    CHECK(dial("93.184.216.34", 443, SOCK_STREAM) < 0 && errno == ECONNREFUSED);
-    CHECK(dial("2606:2800::1", 443, SOCK_STREAM) < 0 && errno == ECONNREFUSED);
-    CHECK(cay__now_ms() - t < 500);
+    CHECK(refused_at_once("93.184.216.34", 443));
+    CHECK(refused_at_once("2606:2800::1", 443));
     return 0;
 }
 
@@ -332,17 +343,15 @@ static void without_nftables_a_port_can_have_a_listener(void **st)
 static int unserved(netns *n)
 {
     static const char *const far[] = { "93.184.216.34", "10.0.0.1", "127.0.0.53", "2606:2800::1" };
-    int64_t t = cay__now_ms();
     for (size_t i = 0; i < CAY_LEN(far); i++) {
         char b;
-        CHECK(dial(far[i], 443, SOCK_STREAM) < 0 && errno == ECONNREFUSED);
-        CHECK(dial(far[i], 53, SOCK_STREAM) < 0 && errno == ECONNREFUSED);
+        CHECK(refused_at_once(far[i], 443));
+        CHECK(refused_at_once(far[i], 53));
         int u = dial(far[i], 53, SOCK_DGRAM);
         CHECK(u >= 0 && write(u, "q", 1) == 1);
         CHECK(read(u, &b, 1) < 0 && errno == ECONNREFUSED);
         close(u);
     }
-    CHECK(cay__now_ms() - t < 500);
     struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = htons(53) };
     int u = socket(AF_INET6, SOCK_DGRAM, 0), s = socket(AF_INET6, SOCK_STREAM, 0);
     CHECK(bind(s, (void *)&sa, sizeof sa) < 0 && errno == EADDRINUSE);
