@@ -263,8 +263,11 @@ static void drivers_are_told_by_their_names(void **s)
             continue;
         list = json_loads(text, 0, NULL);
         const json_t *o = json_object_get(json_array_get(list, 0), "options");
-        for (const char *at = rows[i].has ? rows[i].has : ""; *at; at += strcspn(at, " "), at += *at == ' ') {
-            snprintf(pair, sizeof pair, "%.*s", (int)strcspn(at, " "), at);
+        for (const char *at = rows[i].has; *at; at += strcspn(at, " "), at += *at == ' ') {
+            size_t n = strcspn(at, " ");
+            assert_true(n < sizeof pair);
+            memcpy(pair, at, n);
+            pair[n] = 0;
             *strchr(pair, '=') = 0;
             assert_string_equal(cay__json_str(o, pair, "none"), pair + strlen(pair) + 1);
         }

@@ -55,7 +55,9 @@ static int word_after(const char *text, const char *name, char *out, size_t cap)
         return -1;
     p += strlen(name);
     p += strspn(p, " \t");
-    snprintf(out, cap, "%.*s", (int)strcspn(p, " \t\n"), p);
+    size_t n = CAY_MIN(strcspn(p, " \t\n"), cap - 1);
+    memcpy(out, p, n);
+    out[n] = 0;
     return 0;
 }
 
