@@ -8,7 +8,7 @@
  * Looked at: processes (zombies too), the mounts of every mount namespace that a visible process is in, all other kinds of
  * namespace, the groups below our own in every hierarchy, files below the DIRs, unix sockets bound there,
  * loop devices on files there, and the caller's number of open descriptors. Kernel work may end a little late: `after` looks again for up to
- * CAY_SETTLE_MS (3000) before it complains. On a busy machine run it inside `alone`, where nothing else is seen.
+ * CAY_SETTLE_MS (20000) before it complains. On a busy machine run it inside `alone`, where nothing else is seen.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -345,7 +345,7 @@ int main(int argc, char **argv)
         return write_down(&is, argv[2]);
     if (read_back(&was, argv[2]) < 0)
         return 2;
-    for (int left = ms ? atoi(ms) : 3000; left > 0 && differ(&was, &is, false); left -= 50) {
+    for (int left = ms ? atoi(ms) : 20000; left > 0 && differ(&was, &is, false); left -= 50) {
         nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
         look(&is, argv + 3, argc - 3);
     }

@@ -12,7 +12,6 @@ if [ "${3-}" != inside ]; then
     exit $rc
 fi
 judge=$2 dir=$4 n=0 bad=0
-export CAY_SETTLE_MS=300
 cd "$dir" || exit 1
 group() { awk -F: -v c="$1" '$2 == c {print $3}' /proc/self/cgroup; }
 point() { awk -v t="$1" -v c="$2" '$0 ~ " - " t " " && $NF ~ c {print $5; exit}' /proc/self/mountinfo; }
@@ -20,7 +19,7 @@ point() { awk -v t="$1" -v c="$2" '$0 ~ " - " t " " && $NF ~ c {print $5; exit}'
 # expect NAME PATTERN: the judge must complain, and say this
 expect() {
     n=$((n + 1))
-    if "$judge" after before "$dir/state" >said; then
+    if CAY_SETTLE_MS=300 "$judge" after before "$dir/state" >said; then
         echo "not ok $n - $1: nothing was seen"
         bad=1
     elif ! grep -q "$2" said; then
@@ -45,12 +44,14 @@ end() { # nothing is left once the leak is mended
 
 begin
 sleep 60 & pid=$!
+until grep -q sleep "/proc/$pid/comm"; do sleep 0.05; done
 expect process "^left: process $pid sleep"
 kill $pid; wait $pid 2>/dev/null
 end process
 
 begin
 sh -c 'true & exec sleep 60' & pid=$!
+until ps --ppid $pid -o stat= 2>/dev/null | grep -q Z; do sleep 0.05; done
 expect zombie '^left: process [0-9]* .*(zombie)'
 kill $pid; wait $pid 2>/dev/null
 end zombie
