@@ -97,6 +97,33 @@ static void both_apis_answer_streamed_and_whole(void **state)
     }
 }
 
+/* What servers do that are nearly compatible: tests/support/modelshapes.py says what. Two calls stay two, in their order, each with an id of its own. */
+static void compatible_servers_are_understood(void **state)
+{
+    (void)state;
+    static const char *const servers[] = { "vllm", "llamacpp", "ollama", "litellm" };
+    for (size_t i = 0; i < 2 * CAY_LEN(servers); i++) {
+        cay_model_reply r;
+        cay_err err = CAY_ERR_INIT;
+        cay_model *m = model_at(servers[i / 2], SPEC(.api = "chat", .no_stream = i % 2));
+        if (ask(m, (cay_model_request){ .instructions = "x" }, &r, &err) < 0)
+            fail_msg("%s: %s", servers[i / 2], err.msg);
+        CAY_AUTOJSON *items = json_loads(r.output, 0, NULL);
+        const json_t *one = json_array_get(items, 2), *two = json_array_get(items, 3);
+        if (json_array_size(items) != 4 || !strstr(r.output, "\"text\":\"two things\"") || !strstr(r.output, "\"text\":\"Let me see.\""))
+            fail_msg("%s: %s", servers[i / 2], r.output);
+        assert_string_equal(cay__json_str(one, "name", ""), "exec_command");
+        assert_string_equal(cay__json_str(two, "name", ""), "exec_command");
+        assert_non_null(strstr(cay__json_str(one, "arguments", ""), "echo first"));
+        assert_non_null(strstr(cay__json_str(two, "arguments", ""), "echo second"));
+        assert_string_not_equal(cay__json_str(one, "call_id", ""), cay__json_str(two, "call_id", ""));
+        assert_int_equal(r.usage.input, 7);
+        assert_int_equal(r.usage.total, 9);
+        cay_model_reply_clear(&r);
+        cay_model_free(m);
+    }
+}
+
 static char *last_request(void)
 {
     char path[300];
@@ -516,7 +543,7 @@ int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(requests_have_the_form_that_is_asked_for), cmocka_unit_test(what_comes_from_several_places_is_one_request), cmocka_unit_test(an_endpoint_tells_which_models_it_has),
+        cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(compatible_servers_are_understood), cmocka_unit_test(requests_have_the_form_that_is_asked_for), cmocka_unit_test(what_comes_from_several_places_is_one_request), cmocka_unit_test(an_endpoint_tells_which_models_it_has),
         cmocka_unit_test(what_may_pass_is_asked_again), cmocka_unit_test(servers_that_behave_badly_are_told_of),
         cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(keys_come_from_their_sources_alone),
         cmocka_unit_test(tools_of_mcp_servers_are_used),

@@ -35,6 +35,11 @@ for api in responses chat; do
     done
 done
 
+# Servers that are nearly compatible: two calls at once, and answers that find their way back.
+for server in vllm llamacpp ollama litellm; do
+    ok "$server" same "$(agent --api chat --base-url "$url/$server/v1" --key none --model m 'go')" "hello, wörld €"
+done
+
 # Errors are told, with status 1 and nothing left.
 agent --base-url "$url/auth/v1" --key env:TEST_KEY --model m hi >/dev/null
 ok "a refused key ends it" same "$?" 1

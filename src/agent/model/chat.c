@@ -116,9 +116,26 @@ static int too_much(cay_err *err)
     return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the model's answer is larger than 64 MiB or has more than %d tool calls", CALLS_MAX);
 }
 
+/* Which call a piece belongs to. Its id says so; else its index, which some servers leave out and others have at 0 for all of them (Ollama): then another id, or without
+ * one another name, begins another call. */
+static int64_t place_of(const answer *a, const json_t *tc, size_t at)
+{
+    const char *id = cay__json_str(tc, "id", "");
+    for (size_t i = 0; *id && i < a->ncalls; i++)
+        if (a->calls[i].id.len && !strcmp(a->calls[i].id.data, id))
+            return (int64_t)i;
+    const json_t *told = json_object_get(tc, "index");
+    int64_t index = json_is_integer(told) ? json_integer_value(told) : (int64_t)at;
+    if (index < 0 || (size_t)index >= a->ncalls)
+        return index;
+    const call_piece *there = &a->calls[index];
+    bool other = *id ? there->id.len > 0 : !json_is_integer(told) && there->name.len && *cay__json_str(json_object_get(tc, "function"), "name", "");
+    return other ? (int64_t)a->ncalls : index;
+}
+
 static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
 {
-    int64_t index = cay__json_int(tc, "index", (int64_t)at);
+    int64_t index = place_of(a, tc, at);
     if (index < 0 || index >= CALLS_MAX)
         return too_much(err);
     call_piece *c = &a->calls[index];
@@ -129,7 +146,8 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
     const json_t *f = json_object_get(tc, "function"), *args = json_object_get(f, "arguments");
     if (!c->id.len && !add_piece(&c->id, json_object_get(tc, "id")))
         return too_much(err);
-    if (!add_piece(&c->name, json_object_get(f, "name")))
+    const char *name = cay__json_str(f, "name", "");
+    if ((!c->name.len || strcmp(c->name.data, name)) && !add_piece(&c->name, json_object_get(f, "name"))) /* some tell it with every piece (vLLM) */
         return too_much(err);
     if (json_is_object(args)) { /* Ollama's own shape */
         CAY_AUTOFREE char *text = cay__json_text(args, TEXT_MAX);
@@ -140,7 +158,14 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
     return emit(a, "response.function_call_arguments.delta", json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta", json_is_string(args) ? json_string_value(args) : ""), err);
 }
 
-/* A delta of a stream, or the message of a whole answer. */
+static int take_text(answer *a, const json_t *text, cay_err *err)
+{
+    if (!add_piece(&a->text, text))
+        return too_much(err);
+    return json_is_string(text) && json_string_length(text) ? emit(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err) : 0;
+}
+
+/* A delta of a stream, or the message of a whole answer. Its content is a text, or a list of parts that have one. */
 static int take_message(answer *a, const json_t *m, cay_err *err)
 {
     const json_t *text = json_object_get(m, "content"), *thought = json_object_get(m, "reasoning_content");
@@ -148,10 +173,12 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
     json_t *tc;
     if (!json_is_string(thought))
         thought = json_object_get(m, "reasoning");
-    if (!add_piece(&a->text, text) || !add_piece(&a->refusal, json_object_get(m, "refusal")) || !add_piece(&a->thought, thought))
+    CAY_TRY(take_text(a, text, err));
+    json_array_foreach(text, i, tc) {
+        CAY_TRY(take_text(a, json_object_get(tc, "text"), err));
+    }
+    if (!add_piece(&a->refusal, json_object_get(m, "refusal")) || !add_piece(&a->thought, thought))
         return too_much(err);
-    if (json_is_string(text) && json_string_length(text))
-        CAY_TRY(emit(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err));
     if (json_is_string(thought) && json_string_length(thought))
         CAY_TRY(emit(a, "response.reasoning_summary_text.delta", json_pack("{s:O}", "delta", thought), err));
     json_array_foreach(json_object_get(m, "tool_calls"), i, tc) {
