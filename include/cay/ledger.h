@@ -41,7 +41,7 @@ typedef struct cay_ledger_http_spec {
     const char *url;
     const char *const *headers; /* "Name: value", NULL-terminated, or NULL; a value env:NAME or file:PATH is read there */
     const char *key;   /* "env:NAME", "file:PATH" or NULL: sent as a bearer token, over https:// or to this machine only */
-    const char *spool; /* a file (0600, at most 64 MiB), or NULL */
+    const char *spool; /* a file (0600, at most 64 MiB), or NULL. Of one sink at a time, which holds a lock beside it: CAY_EBUSY "ledger_spool" */
     bool        later; /* a thread sends them and no call waits; then nothing of it can be strict. cay_ledger_free() waits for it, 10 s at most */
 } cay_ledger_http_spec;
 CAY_API int  cay_ledger_http(const cay_ledger_http_spec *spec, bool strict, cay_ledger **out, cay_err *err);

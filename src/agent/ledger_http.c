@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 enum { SPOOL_MAX = 64 << 20, QUEUE_MAX = 8192, TRIES = 2, WAIT_MS = 10000 };
@@ -15,6 +16,7 @@ enum { SPOOL_MAX = 64 << 20, QUEUE_MAX = 8192, TRIES = 2, WAIT_MS = 10000 };
 typedef struct post {
     cay__endpoint   e; /* base: the address itself */
     char           *spool;
+    int             own; /* lock of the spool, or -1 */
     bool            later;
     atomic_bool     ending;
     char           *queue[QUEUE_MAX]; /* of the thread */
@@ -46,6 +48,20 @@ static int send_one(post *p, const char *json, size_t len, cay_err *err)
 }
 
 /* ------------------------------------------------------------------ what waits */
+
+/* What waits for one server must not be sent to another, nor be cut by somebody else while it is added to: a spool has one sink at a time. */
+static int spool_own(post *p, cay_err *err)
+{
+    char path[4200];
+    if ((size_t)snprintf(path, sizeof path, "%s.lock", p->spool) >= sizeof path)
+        return cay_fail(err, CAY_ETOOBIG, "the audit's spool has too long a name");
+    p->own = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0600);
+    if (p->own < 0)
+        return cay_fail_sys(err, CAY_ESYS, "the audit's spool: %.200s", path);
+    if (flock(p->own, LOCK_EX | LOCK_NB) < 0)
+        return cay_fail_why(err, CAY_EBUSY, "ledger_spool", "the audit's spool %.200s belongs to another sink that is open; give each a file of its own", p->spool);
+    return 0;
+}
 
 static int spool_open(const post *p, int flags, cay_err *err)
 {
@@ -167,6 +183,8 @@ static void post_close(void *self)
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->more);
     cay__endpoint_clear(&p->e);
+    if (p->own >= 0)
+        close(p->own);
     free(p->spool);
     free(p);
 }
@@ -189,7 +207,7 @@ static int set_up(post *p, const cay_ledger_http_spec *spec, cay_err *err)
     for (size_t i = 0; spec->headers && spec->headers[i]; i++)
         CAY_TRY(cay__headers_line(&p->e, &none, "the audit", spec->headers[i], err));
     p->spool = spec->spool ? cay__strdup(spec->spool) : NULL;
-    return 0;
+    return p->spool ? spool_own(p, err) : 0;
 }
 
 int cay_ledger_http(const cay_ledger_http_spec *given, bool strict, cay_ledger **out, cay_err *err)
@@ -199,7 +217,7 @@ int cay_ledger_http(const cay_ledger_http_spec *given, bool strict, cay_ledger *
     if (strict && spec.later)
         return cay_fail(err, CAY_EINVAL, "an audit that is sent later cannot be one that must be written");
     post *p = cay__alloc(sizeof *p);
-    p->e.socket = -1;
+    p->e.socket = p->own = -1;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->more, NULL);
     int rc = set_up(p, &spec, err);

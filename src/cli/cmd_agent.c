@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay agent: one task for an agent in a sandbox. */
 #include "agent_ask.h"
+#include "agent_audit.h"
 #include "agent_form.h"
 #include "agent_hosted.h"
 #include "agent_mcp.h"
@@ -13,7 +14,6 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/agent.h>
-#include <cay/ledger.h>
 #include <cay/sys/capability.h>
 #include <cay/trace.h>
 #include <fcntl.h>
@@ -25,10 +25,11 @@ enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
     box_opts    box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *audit_spool, *otlp, *sandbox_state;
-    opt_list    mcp, hosted, headers, audit;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *otlp, *sandbox_state;
+    opt_list    mcp, hosted, headers;
+    agent_audit audit;
     uint64_t    max_turns, window;
-    bool        keep, no_stream, ptc, browser, audit_detail, trace_content;
+    bool        keep, no_stream, ptc, browser, trace_content;
 } agent_args;
 
 #define AT(field) offsetof(agent_args, field)
@@ -52,9 +53,10 @@ static const opt_def defs[] = {
     { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
     { "hosted", 0, "TOOL", "a tool that the endpoint runs: web_search, code_interpreter, image_generation, file_search:STORE, mcp:LABEL=URL, or JSON", OPT_LIST, AT(hosted) },
     { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
-    { "audit", 0, "FILE|URL|workspace:", "append what it was let do there, a JSON object a line, or POST it; workspace: is a file in the sandbox. May be given again", OPT_LIST, AT(audit) },
-    { "audit-spool", 0, "FILE", "where events wait that the server of --audit did not take", OPT_STR, AT(audit_spool) },
-    { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told", OPT_FLAG, AT(audit_detail) },
+    { "audit", 0, "FILE|URL|workspace:", "append what it was let do there, a JSON object a line, or POST it; workspace: is a file in the sandbox. May be given again", OPT_LIST, AT(audit.to) },
+    { "audit-spool", 0, "FILE", "where events wait that the server of --audit did not take; one for each server, in their order, or none", OPT_LIST, AT(audit.spool) },
+    { "audit-key", 0, "SOURCE", "where the key of that server is: env:NAME, file:PATH or none; one for each, in their order (default env:CAY_AUDIT_KEY for a single one)", OPT_LIST, AT(audit.key) },
+    { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told", OPT_FLAG, AT(audit.detail) },
     { "memory", 0, "DIR|URL", "learn from run to run: what was learnt is kept there, in files or as one archive at https:// or s3://BUCKET/KEY", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
@@ -202,6 +204,7 @@ static int check(const agent_args *a, int argc, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "--resume goes on with a task that was given; it takes no new one");
     if (!a->resume && !argc)
         return cay_fail(err, CAY_EINVAL, "what is to be done? give a task, or - to read it from standard input");
+    CAY_TRY(agent_audit_check(&a->audit, err));
     uint64_t size;
     struct stat st;
     if (a->sandbox_state && (a->sandbox || a->resume))
@@ -280,26 +283,6 @@ static int open_tracer(const agent_args *a, cay_tracer **out, cay_err *err)
     return 0;
 }
 
-/* All of them must be written, or the run ends. */
-static int open_audit(const agent_args *a, parts *p, cay_err *err)
-{
-    for (size_t i = 0; i < a->audit.n; i++) {
-        const char *to = a->audit.v[i];
-        cay_ledger_http_spec http = { .size = sizeof http, .url = to, .spool = a->audit_spool, .key = getenv("CAY_AUDIT_KEY") ? "env:CAY_AUDIT_KEY" : NULL };
-        cay_ledger *one = NULL;
-        if (!strcmp(to, "workspace:"))
-            one = cay_ledger_workspace(true);
-        else
-            CAY_TRY(strstr(to, "://") ? cay_ledger_http(&http, true, &one, err) : cay_ledger_file(to, true, &one, err));
-        cay_ledger_detail(one, a->audit_detail);
-        if (p->audit)
-            cay_ledger_also(p->audit, one);
-        else
-            p->audit = one;
-    }
-    return 0;
-}
-
 static int gather(const agent_args *a, parts *p, cay_err *err)
 {
     bool asks = strcmp(mode_of(a), "auto");
@@ -322,7 +305,7 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
         CAY_TRY(cli_manifest_read(p->box.create.manifest, &p->manifest, err));
         cli_manifest_give(&p->manifest, &p->box.create);
     }
-    CAY_TRY(open_audit(a, p, err));
+    CAY_TRY(agent_audit_open(&a->audit, &p->audit, err));
     CAY_TRY(open_tracer(a, &p->tracer, err));
     if (a->session)
         CAY_TRY(open_session(a->session, &p->session, err));

@@ -107,6 +107,25 @@ static void what_is_not_taken_waits_in_a_spool(void **state)
     assert_int_equal(access(spool, F_OK), -1);
 }
 
+/* What waits for one server is not for another, and two that cut one file would lose events. */
+static void a_spool_has_one_sink(void **state)
+{
+    (void)state;
+    char spool[300];
+    cay_err err = CAY_ERR_INIT;
+    cay_ledger *second = NULL;
+    snprintf(spool, sizeof spool, "%s/one", dir);
+    cay_ledger *first = opened("sink/a", (cay_ledger_http_spec){ .spool = spool }, true);
+    cay_ledger_http_spec spec = { .size = sizeof spec, .url = "http://127.0.0.1:1/", .spool = spool };
+    assert_int_equal(cay_ledger_http(&spec, true, &second, &err), CAY_EBUSY);
+    assert_string_equal(err.reason, "ledger_spool");
+    has(err.msg, spool);
+    cay_ledger_free(first);
+    if (cay_ledger_http(&spec, true, &second, &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_ledger_free(second);
+}
+
 static void what_cannot_be_sent_is_told(void **state)
 {
     (void)state;
@@ -139,7 +158,8 @@ static void what_cannot_be_sent_is_told(void **state)
 int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "";
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_event_is_posted), cmocka_unit_test(what_is_not_taken_waits_in_a_spool), cmocka_unit_test(what_cannot_be_sent_is_told) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_event_is_posted), cmocka_unit_test(what_is_not_taken_waits_in_a_spool), cmocka_unit_test(a_spool_has_one_sink),
+                                        cmocka_unit_test(what_cannot_be_sent_is_told) };
     int rc = cmocka_run_group_tests(tests, start_peer, stop_peer);
     play_clear(&p);
     return rc;

@@ -222,6 +222,22 @@ wrong "NOT_SET_HERE" --model m --base-url "$url/hello/v1" --header 'api-key: env
 wrong "No such file" --model "scripted:$tmp/hosted.json" --skills "$tmp/nowhere"
 ok "more headers are sent" same "$(agent --model m --base-url "$url/hello/v1" --key none --header 'X-Team: env:TEST_KEY' hi)" "hello, wörld €"
 ok "by the server seen" has "$(tail -n 1 "$tmp/peer/seen")" "\"team\": \"$TEST_KEY\""
+
+# Servers of the audit have keys and spools of their own, which is said before anything is made.
+echo '{"turns": [{"text": "Noted."}]}' >"$tmp/noted.json"
+audited() { CAY_AUDIT_KEY=${usual-} FIRST=sk-first SECOND=sk-second agent --model "scripted:$tmp/noted.json" --audit "$url/sink/first" --audit http://127.0.0.1:1/ "$@" hi; }
+ok "two servers" same "$(audited --audit-key env:FIRST --audit-key env:SECOND --audit-spool none --audit-spool "$tmp/second")" "Noted."
+ok "the first has its key" has "$(grep sink/first "$tmp/peer/seen")" "Bearer sk-first"
+ok "for the second it waits" has "$(cat "$tmp/second")" '"state":"completed"'
+ok "and is not sent elsewhere" same "$(grep -c '"state": "completed"' "$tmp/peer/seen")" 1
+audited --audit-spool "$tmp/both" >/dev/null
+ok "a spool for two is refused" has "$?$(cat "$tmp/err")" "--audit names 2 servers"
+usual=sk-usual
+audited >/dev/null
+ok "a key for two is refused" has "$?$(cat "$tmp/err")" "CAY_AUDIT_KEY is the key of one server"
+usual=
+audited --audit-spool "$tmp/both" --audit-spool "$tmp/both" >/dev/null
+ok "a file for two is refused" has "$?$(cat "$tmp/err")" "belongs to another sink"
 ok "nothing is left" none
 
 verdict
