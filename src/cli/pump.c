@@ -20,6 +20,7 @@ static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGU
 typedef struct stream {
     int    from, to;
     bool   escape, splice, wait_room;
+    char  *last; /* where the last byte of both streams is kept, or NULL */
     char   carry[4]; /* a character that the last read cut */
     size_t ncarry;
 } stream;
@@ -33,6 +34,7 @@ typedef struct pump {
     pthread_t        feeder;
     bool             feeding, broken;
     _Atomic bool     left;
+    char             last;
     unsigned         asked; /* how often the user wanted it to end */
 } pump;
 
@@ -121,13 +123,13 @@ static void feeder_stop(pump *u)
 
 /* ------------------------------------------------------------------ output */
 
-static void stream_open(stream *s, int from, int to, bool raw)
+static void stream_open(stream *s, int from, int to, bool raw, char *last)
 {
     int flags = fcntl(to, F_GETFL);
     bool term = isatty(to);
-    *s = (stream){ .from = from, .to = to, .escape = term && !raw && !CAY__MUTANT("escape") };
+    *s = (stream){ .from = from, .to = to, .last = last, .escape = term && !raw && !CAY__MUTANT("escape") };
     /* splice(2) refuses files opened for appending and terminals. */
-    s->splice = !term && flags >= 0 && !(flags & O_APPEND);
+    s->splice = !term && flags >= 0 && !(flags & O_APPEND) && !last;
 }
 
 /* Writes the whole; a descriptor that somebody made non-blocking is waited for. */
@@ -214,6 +216,8 @@ static bool stream_move(stream *s)
         stream_end(s);
         return true;
     }
+    if (s->last)
+        *s->last = buf[n - 1];
     return s->escape ? put_escaped(s, buf, (size_t)n, false) : put(s->to, buf, (size_t)n);
 }
 
@@ -323,8 +327,9 @@ static int pump_open(pump *u, cay_err *err)
     u->stop = u->spec->input ? eventfd(0, EFD_CLOEXEC) : -1;
     if (u->signals < 0 || (u->spec->input && u->stop < 0))
         return cay_fail_sys(err, CAY_ESYS, "descriptors for signals");
-    stream_open(&u->out, CAY_STEAL_FD(out), 1, u->spec->tty);
-    stream_open(&u->err, CAY_STEAL_FD(errs), 2, false);
+    char *last = u->spec->newline ? &u->last : NULL;
+    stream_open(&u->out, CAY_STEAL_FD(out), 1, u->spec->tty, last);
+    stream_open(&u->err, CAY_STEAL_FD(errs), 2, false, last);
     return 0;
 }
 
@@ -344,6 +349,8 @@ int pump_run(cay_proc *p, const pump_spec *spec, cay_exit *ex, bool *left, cay_e
             continue;
         feeder_stop(&u);
         term_restore();
+        if (spec->newline && u.last && u.last != '\n')
+            put(1, "\n", 1);
         *left = u.left;
         if (u.broken)
             end_broken(&u, ex);

@@ -14,6 +14,7 @@ typedef struct pump_spec {
     bool     detach_keys; /* Ctrl-P Ctrl-Q leaves it running */
     bool     no_out, no_err;
     bool     watch_only;  /* logs: signals end us, not the command */
+    bool     newline;     /* a last line without an end gets one */
     uint64_t offset;      /* where in its output to begin */
 } pump_spec;
 

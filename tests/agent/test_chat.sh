@@ -162,6 +162,10 @@ line "/undo"
 ok "a turn is taken back" sees "the last turn is taken back"
 line "!!ls"
 ok "commands in the sandbox" sees "slow"
+line '!!echo be""gun; sleep 60'
+ok "what they print is seen as it comes" sees "begun"
+keys C-c
+ok "and Ctrl+C is for them" sees "exit code 130"
 line "!echo on the \$((1 + 1))nd side"
 ok "one on this machine is named first" sees 'outside of the sandbox: echo on the $((1 + 1))nd side ?'
 keys y Enter

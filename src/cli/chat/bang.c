@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/sandbox.h>
+#include <cli/pump.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -53,23 +54,35 @@ static void on_host(chat *c, const char *cmd)
         tell_code(c, WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st));
 }
 
+/* What it prints is shown as it comes, and Ctrl+C is for the command. */
+static int follow(chat *c, const char *cmd, cay_exit *ex, cay_err *err)
+{
+    cay_spawn spec = { .size = sizeof spec, .shell = cmd, .attach = true };
+    const pump_spec how = { .newline = true };
+    sigset_t before;
+    cay_proc *p = NULL;
+    bool left;
+    sigprocmask(SIG_SETMASK, NULL, &before);
+    pump_block_signals();
+    int rc = cay_sandbox_spawn(c->sb, NULL, &spec, &p, err);
+    if (rc == 0)
+        rc = pump_run(p, &how, ex, &left, err);
+    if (p)
+        cay_proc_unref(p);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
 static void in_sandbox(chat *c, const char *cmd)
 {
-    cay_spawn spec = { .size = sizeof spec, .shell = cmd };
-    cay_result r = { .size = sizeof r };
+    cay_exit ex = { .size = sizeof ex };
     cay_err err = CAY_ERR_INIT;
-    if (cay_sandbox_run(c->sb, NULL, &spec, NULL, 0, 4 << 20, &r, &err) < 0) {
+    if (follow(c, cmd, &ex, &err) < 0) {
         chat_text(c, OUT_BAD, "cay: %s", err.msg);
         return;
     }
-    out_data(1, r.out, r.out_len);
-    out_data(2, r.errout, r.errout_len);
-    size_t n = r.errout_len ? r.errout_len : r.out_len;
-    const char *last = r.errout_len ? r.errout : r.out;
-    if (n && last[n - 1] != '\n')
-        out_str("\n");
-    tell_code(c, r.exit.code);
-    cay_result_clear(&r);
+    pump_tell(&ex);
+    tell_code(c, ex.code);
     /* What it changed is no turn of the agent's: it belongs to the last point. */
     if (keep_take(&c->keep, c->s.turns, &err) < 0 && !c->keep.off)
         chat_text(c, OUT_WARN, "this cannot be taken back by /undo: %s", err.msg);

@@ -100,6 +100,7 @@ void chat_close(chat *c);
 void chat_turn(chat *c, const char *input); /* text, or a list of items */
 int  chat_stop_open(cay_err *err);
 int  chat_stop_fd(void);                    /* readable once Ctrl+C was pressed in a turn */
+void chat_stop_forget(void);                /* what was pressed up to now is not meant for what comes next */
 bool chat_ending(void);                     /* somebody wants this program to end */
 char *chat_question(const char *question);  /* edit_ask() that Ctrl+C ends */
 

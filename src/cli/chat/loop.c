@@ -45,6 +45,8 @@ int chat_loop(chat *c)
         out_note("cay: there is no terminal to ask on: commands and patches are refused; --auto-approve lets them run");
     while (!c->quit && !chat_ending()) {
         CAY_AUTOFREE char *line = NULL;
+        if (c->tty) /* here and not when a turn begins: from Enter on it is meant for the turn */
+            chat_stop_forget();
         edit_end end = edit_read(c->edit, &line);
         if (end == EDIT_END || (end == EDIT_INTERRUPTED && before))
             break;

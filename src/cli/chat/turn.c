@@ -53,7 +53,7 @@ bool chat_ending(void)
     return ending;
 }
 
-static void forget_stops(void)
+void chat_stop_forget(void)
 {
     char drop[16];
     while (read(stop_pipe[0], drop, sizeof drop) > 0)
@@ -67,13 +67,12 @@ char *chat_question(const char *question)
     char *said = edit_ask(question, stop_pipe[0]);
     asked_ms += cay__now_ms() - began;
     if (!in_turn)
-        forget_stops();
+        chat_stop_forget();
     return said;
 }
 
 static void begin(const chat *c)
 {
-    forget_stops();
     in_turn = 1;
     have_tty = c->tty && tcgetattr(0, &cooked) == 0;
     if (have_tty) { /* what is typed meanwhile waits, unseen, for the next prompt */
@@ -89,7 +88,7 @@ static bool end(void)
     if (have_tty)
         tcsetattr(0, TCSADRAIN, &cooked);
     in_turn = 0;
-    forget_stops();
+    chat_stop_forget();
     return stopped;
 }
 
