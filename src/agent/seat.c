@@ -144,22 +144,36 @@ static int get_sandbox(cay_run *r, cay__seat *s, cay_err *err)
     return r->conf->session_state && !r->came_back ? come_back(r, s, err) : make_new(r, s, err);
 }
 
+/* Looked at with the rights of the agent's user, so that one whom the sandbox does not have, or who may not be there, is told before the model is asked.
+ * The dot asks for the right to enter, not only to see it. */
+static int enter(cay_run *r, const cay__seat *s, cay_err *err)
+{
+    char here[sizeof s->cwd + 2];
+    const char *user = s->agent->run_as;
+    cay_call as;
+    cay_stat st = { .size_of = sizeof st };
+    CAY_TRY(cay__spec_take(&as, sizeof as, r->call, "cay_call", err));
+    as.size = sizeof as;
+    as.user = user ? user : as.user;
+    snprintf(here, sizeof here, "%s/.", s->cwd);
+    int rc = cay_file_stat(s->sb, &as, here, true, &st, err);
+    if (rc < 0 && err && user && !strncmp(err->reason, "user_", 5))
+        return cay_wrap(err, rc, "agent %.60s is to work as user %.60s (run_as), whom its sandbox does not have", s->agent->name, user);
+    return rc < 0 ? cay_wrap(err, rc, "cwd of the run") : 0;
+}
+
 static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
 {
     const char *cwd = r->conf->cwd;
-    cay_stat st = { .size_of = sizeof st };
     if (!cwd || !*cwd) {
         cay__str_copy(s->cwd, sizeof s->cwd, s->workdir);
-        return 0;
+        return s->agent->run_as ? enter(r, s, err) : 0;
     }
     if (cwd[0] == '/' || !strcmp(cwd, "..") || !strncmp(cwd, "../", 3) || strstr(cwd, "/../") || (strlen(cwd) > 2 && !strcmp(cwd + strlen(cwd) - 3, "/..")))
         return cay_fail_why(err, CAY_EINVAL, "sandbox_config_invalid", "cwd \"%.100s\" is not below the working directory", cwd);
     if ((size_t)snprintf(s->cwd, sizeof s->cwd, "%s/%s", s->workdir, cwd) >= sizeof s->cwd)
         return cay_fail(err, CAY_ETOOBIG, "cwd is too long");
-    int rc = cay_file_stat(s->sb, r->call, s->cwd, true, &st, err);
-    if (rc == 0 && st.type != CAY_DIR)
-        rc = cay_fail(err, CAY_ETYPE, "%.200s is no directory", s->cwd);
-    return rc < 0 ? cay_wrap(err, rc, "cwd of the run") : 0;
+    return enter(r, s, err);
 }
 
 /* What was put into it, as a tree for the model; a sandbox without a manifest has none. */

@@ -21,19 +21,18 @@ static int replace_text(char **manifest, const json_t *m, cay_err *err)
     return *manifest ? 0 : cay_fail(err, CAY_ETOOBIG, "the manifest is larger than 64 MiB");
 }
 
-/* The user whom the agent works as is made with the sandbox, unless the manifest does so already. */
+/* The user whom the agent works as is made with the sandbox, unless the manifest does so already; and what is put there is that user's, unless it says otherwise. */
 static int add_user(char **manifest, const char *user, cay_err *err)
 {
     CAY_AUTOJSON *m = NULL;
     CAY_TRY(cay__json_object("the manifest", *manifest ? *manifest : "{}", &m, err));
-    if (names(json_object_get(m, "users"), user) || names(json_object_get(m, "groups"), user))
-        return 0;
-    json_t *users = json_object_get(m, "users");
-    if (!users) {
-        users = json_array();
-        json_object_set_new(m, "users", users);
+    if (!names(json_object_get(m, "users"), user) && !names(json_object_get(m, "groups"), user)) {
+        if (!json_object_get(m, "users"))
+            json_object_set_new(m, "users", json_array());
+        json_array_append_new(json_object_get(m, "users"), json_pack("{s:s}", "name", user));
     }
-    json_array_append_new(users, json_pack("{s:s}", "name", user));
+    if (!json_object_get(m, "run_as") && !json_object_get(m, "runAs"))
+        json_object_set_new(m, "run_as", json_string(user));
     return replace_text(manifest, m, err);
 }
 

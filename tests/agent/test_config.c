@@ -32,6 +32,24 @@ static void a_window_that_is_told_counts(void **state)
     }
 }
 
+/* 78: by the name of the model, whoever provides it; of an unknown one nothing is known. */
+static void a_window_goes_by_the_models_name(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = { { "openai/gpt-5.4-mini", "360000" }, { "gpt-5.5", "942818" }, { "gpt-5.3-codex", "360000" }, { "o4-mini", "180000" },
+                                           { "codex-mini-latest", "180000" }, { "gpt-5-chat-latest", "115200" }, { "GPT-4o", "115200" }, { "llama-9", "240000" } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        char want[80];
+        cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
+        box_tear_down(state);
+        model = play_model(&p, rows[i][0]);
+        p.say[0] = TEXT("done");
+        cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
+        snprintf(want, sizeof want, "{\"context_management\":[{\"type\":\"compaction\",\"compact_threshold\":%s}]}", rows[i][1]);
+        assert_string_equal(p.extra[0], want);
+    }
+}
+
 /* Of a small window less stays than of a large one, or nothing would be gained; and what the summary cost is the run's. */
 static void a_small_window_is_compacted_here(void **state)
 {
@@ -143,6 +161,58 @@ static void tools_of_capabilities_are_configured(void **state)
     assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EINVAL);
     has(err.msg, "no typing here");
     cay_cap_free(caps[0]);
+}
+
+/* ------------------------------------------------------------------ whose rights it has */
+
+/* Whom the manifest does not name is made with the sandbox, and everything is done as that user: commands, patches, and what the manifest put there. */
+static void an_agent_works_as_its_user(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .run_as = "dev",
+                    .manifest = "{\"entries\":{\"given.txt\":{\"type\":\"file\",\"content\":\"x\"}}}" };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
+    cay_err err = CAY_ERR_INIT;
+    cay_run_result *r = NULL;
+    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: a/b.txt\\n+x\\n*** End Patch");
+    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"whoami; stat -c %U a/b.txt; echo y >> given.txt && stat -c %U given.txt\\\"}");
+    p.say[2] = TEXT("done");
+    if (cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0)
+        fail_msg("%s", err.msg);
+    box_told_has(1, "Created a/b.txt");
+    box_told_has(2, "dev\ndev\ndev\n");
+    cay_run_result_free(r);
+}
+
+/* A user whom the sandbox does not have, or a directory that the user cannot enter, is told before the model is asked; the sandbox stays as it was. */
+static void a_user_that_is_none_is_told_first(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .run_as = "ghost" };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .sandbox = sb };
+    const cay_call root = { .size = sizeof root, .user = "root" };
+    cay_err err = CAY_ERR_INIT;
+    cay_run_result *r = NULL;
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_ENOENT);
+    assert_string_equal(err.reason, "user_unknown");
+    has(err.msg, "agent A is to work as user ghost (run_as), whom its sandbox does not have");
+    if (cay_file_mkdir(sb, &root, "/workspace/shut", 0700, false, &err) < 0)
+        fail_msg("%s", err.msg);
+    a.run_as = "user";
+    conf.cwd = "shut";
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EPERM);
+    has(err.msg, "cwd of the run");
+    conf.cwd = "nosuch";
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_ENOENT);
+    assert_int_equal(p.at, 0);
+    a.run_as = "root";
+    conf.cwd = "shut";
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"whoami; pwd\\\"}");
+    p.say[1] = TEXT("done");
+    if (cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0)
+        fail_msg("%s", err.msg);
+    box_told_has(1, "root\n/workspace/shut\n");
+    cay_run_result_free(r);
 }
 
 /* ------------------------------------------------------------------ limits of a run */
@@ -355,7 +425,8 @@ int main(int argc, char **argv)
     provider = argc > 1 ? argv[1] : "local";
 #define T(name) cmocka_unit_test_setup_teardown(name, box_set_up, box_tear_down)
     const struct CMUnitTest tests[] = {
-        T(a_window_that_is_told_counts), T(a_small_window_is_compacted_here), T(entries_of_capabilities_enter_a_living_sandbox), T(tools_of_capabilities_are_configured),
+        T(a_window_that_is_told_counts), T(a_window_goes_by_the_models_name), T(a_small_window_is_compacted_here), T(entries_of_capabilities_enter_a_living_sandbox), T(tools_of_capabilities_are_configured),
+        T(an_agent_works_as_its_user), T(a_user_that_is_none_is_told_first),
         T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
         T(an_audit_goes_to_several_places),
     };
