@@ -272,7 +272,11 @@ static int ready(cay_run *r, one_call *c, const json_t *item, cay_err *err)
     *c = (one_call){ .item = item, .how = FATE_TOLD, .own = CAY_ERR_INIT };
     c->pub = (cay_tool_call){ .run = r, .tool = cay__json_str(item, "name", ""), .call_id = cay__json_str(item, "call_id", "") };
     c->tool = cay__tool_find(r->seat, c->pub.tool);
-    if (!c->tool) {
+    const char *whose = c->tool ? NULL : cay__json_str(r->seat->withheld, c->pub.tool, NULL);
+    if (whose) {
+        c->rc = cay_fail_why(&c->own, CAY_EPERM, "capability_unavailable", "capability %.60s is not available in this run", whose);
+        c->out = sound("The tool \"%.80s\" cannot be used: %s.", c->pub.tool, c->own.msg);
+    } else if (!c->tool) {
         c->out = sound("There is no tool named \"%.80s\". Use one of the tools that you were given.", c->pub.tool);
     } else if (read_arguments(c, &why) < 0) {
         c->out = sound("An error occurred while parsing tool arguments. Please try again with valid JSON. Error: %.400s", why.msg);

@@ -50,12 +50,16 @@ static void section(cay__buf *b, const char *heading, const char *text)
 static int capability_texts(cay__seat *s, cay__buf *b, cay_err *err)
 {
     for (size_t i = 0; i < s->ncaps; i++) {
+        const cay_capability_ops *ops = s->caps[i].cap->ops;
         CAY_AUTOFREE char *text = NULL;
-        if (!s->caps[i].cap->ops->instructions)
+        if (s->caps[i].off)
             continue;
-        CAY_TRY(s->caps[i].cap->ops->instructions(s->caps[i].bound, &text, err));
+        if (ops->instructions)
+            CAY_TRY(ops->instructions(s->caps[i].bound, &text, err));
         if (text && *text)
             cay__buf_fmt(b, "%s%s", b->len ? "\n\n" : "", text);
+        else if (!ops->instructions && ops->description)
+            cay__buf_fmt(b, "%s## %s\n%s", b->len ? "\n\n" : "", ops->name, ops->description);
     }
     return 0;
 }

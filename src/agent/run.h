@@ -22,6 +22,7 @@ struct cay_capability {
 typedef struct cay__bound {
     cay_capability *cap;
     void           *bound;
+    bool            off; /* its check() said no: the model hears nothing of it */
 } cay__bound;
 
 /* An agent's place in a run: its sandbox, capabilities and tools. */
@@ -44,6 +45,7 @@ struct cay__seat {
     cay_tool       **tools; /* copies: those of the caller may be shorter than we know */
     size_t           ntools;
     char            *tools_json, *extra;
+    json_t          *withheld; /* tools of capabilities that are not available: by name, whose they are; or NULL */
     struct cay__limits *limits; /* what its tool calls may touch, or NULL */
     char            *tree;   /* of its manifest, or NULL */
     char            *resume; /* id of its sandbox in a state, until it was found */

@@ -308,6 +308,21 @@ static void trace_servers(cay_run *r, const cay_agent *a)
     cay__span_end(span, NULL);
 }
 
+/* Who calls one of its tools all the same is told that the capability is not available, and not that there is no such tool. */
+static int withhold(cay__seat *s, cay__bound *b, cay_err *err)
+{
+    const cay_tool *const *tools = NULL;
+    size_t n = 0;
+    b->off = true;
+    if (b->cap->ops->tools)
+        CAY_TRY(b->cap->ops->tools(b->bound, &tools, &n, err));
+    if (n && !s->withheld)
+        s->withheld = json_object();
+    for (size_t i = 0; i < n; i++)
+        json_object_set_new(s->withheld, tools[i]->name, json_string(b->cap->ops->name));
+    return 0;
+}
+
 static int gather(cay_run *r, cay__seat *s, cay_err *err)
 {
     CAY_TRY(add_tools(s, s->agent->tools, s->agent->ntools, err));
@@ -317,8 +332,10 @@ static int gather(cay_run *r, cay__seat *s, cay_err *err)
         const cay_tool *const *tools = NULL;
         size_t n = 0;
         char *more = NULL;
-        if (ops->check && !ops->check(s->caps[i].bound))
+        if (ops->check && !ops->check(s->caps[i].bound)) {
+            CAY_TRY(withhold(s, &s->caps[i], err));
             continue;
+        }
         if (ops->tools)
             CAY_TRY(ops->tools(s->caps[i].bound, &tools, &n, err));
         size_t first = s->ntools;
@@ -428,6 +445,7 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
     free(s->tools);
     free(s->tools_json);
     json_decref(s->hosted);
+    json_decref(s->withheld);
     free(s->extra);
     free(s->resume);
     free(s->tree);

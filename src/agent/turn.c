@@ -22,7 +22,7 @@ static int rewrite(cay_run *r, char **text, cay_err *err)
     for (size_t i = 0; i < r->seat->ncaps; i++) {
         const cay__bound *b = &r->seat->caps[i];
         char *instead = NULL;
-        if (!b->cap->ops->history)
+        if (b->off || !b->cap->ops->history)
             continue;
         CAY_TRY(b->cap->ops->history(b->bound, *text, &instead, err));
         if (!instead)

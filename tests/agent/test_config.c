@@ -163,6 +163,74 @@ static void tools_of_capabilities_are_configured(void **state)
     cay_cap_free(caps[0]);
 }
 
+static bool there;
+static bool is_there(void *self)
+{
+    (void)self;
+    return there;
+}
+
+static int beep(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    (void)arg, (void)call, (void)err;
+    cay_output_text(out, "beep", 4);
+    return 0;
+}
+
+static int horn_tools(void *self, const cay_tool *const **out, size_t *n, cay_err *err)
+{
+    static const cay_tool horn = { .size = sizeof horn, .name = "beep", .call = beep };
+    static const cay_tool *const list[] = { &horn };
+    (void)self, (void)err;
+    *out = list;
+    *n = 1;
+    return 0;
+}
+
+static int horn_sampling(void *self, char **extra, cay_err *err)
+{
+    (void)self, (void)err;
+    *extra = cay__strdup("{\"horn\":1}");
+    return 0;
+}
+
+static int horn_history(void *self, const char *items, char **instead, cay_err *err)
+{
+    (void)self, (void)items, (void)err;
+    assert_true(there);
+    *instead = NULL;
+    return 0;
+}
+
+/* One of your own, with a name, what it is for, and whether it is available in this run. */
+static void a_capability_says_whether_it_is_available(void **state)
+{
+    (void)state;
+    static const cay_capability_ops ops = { .size = sizeof ops, .name = "horn", .description = "Make yourself heard.", .start = bound, .check = is_there, .tools = horn_tools,
+                                            .sampling = horn_sampling, .history = horn_history };
+    cay_capability *caps[] = { cay_capability_new(&ops, NULL) };
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    for (int i = 0; i < 2; i++) {
+        there = i;
+        play_clear(&p);
+        p.say[0] = CALL("c0", "beep", "{}");
+        p.say[1] = TEXT("done");
+        cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
+        if (there) {
+            has(p.tools[0], "beep");
+            has(p.instructions[0], "## horn\nMake yourself heard.");
+            has(p.extra[0], "\"horn\":1");
+            box_told_has(1, "beep");
+        } else {
+            has_not(p.tools[0], "beep");
+            has_not(p.instructions[0], "horn");
+            assert_null(p.extra[0]);
+            box_told_has(1, "The tool \"beep\" cannot be used: capability horn is not available in this run.");
+        }
+    }
+    cay_cap_free(caps[0]);
+}
+
 /* ------------------------------------------------------------------ whose rights it has */
 
 /* Whom the manifest does not name is made with the sandbox, and everything is done as that user: commands, patches, and what the manifest put there. */
@@ -425,7 +493,7 @@ int main(int argc, char **argv)
     provider = argc > 1 ? argv[1] : "local";
 #define T(name) cmocka_unit_test_setup_teardown(name, box_set_up, box_tear_down)
     const struct CMUnitTest tests[] = {
-        T(a_window_that_is_told_counts), T(a_window_goes_by_the_models_name), T(a_small_window_is_compacted_here), T(entries_of_capabilities_enter_a_living_sandbox), T(tools_of_capabilities_are_configured),
+        T(a_window_that_is_told_counts), T(a_window_goes_by_the_models_name), T(a_small_window_is_compacted_here), T(entries_of_capabilities_enter_a_living_sandbox), T(tools_of_capabilities_are_configured), T(a_capability_says_whether_it_is_available),
         T(an_agent_works_as_its_user), T(a_user_that_is_none_is_told_first),
         T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
         T(an_audit_goes_to_several_places),

@@ -39,7 +39,8 @@ typedef struct cay_capability_ops {
     int  (*start)(void *self, const cay_scope_info *scope, void **bound, cay_err *err);
     void (*stop)(void *bound);
     /* From here on NULL means nothing of that kind. */
-    bool (*check)(void *bound);                                     /* false: its tools are taken away for this run */
+    bool (*check)(void *bound);                                     /* false: for this run its tools, instructions, sampling and history are left out, and who calls
+                                                                       one of its tools is told that it is not available */
     int  (*tools)(void *bound, const cay_tool *const **out, size_t *n, cay_err *err); /* live until stop() */
     int  (*instructions)(void *bound, char **text, cay_err *err);   /* each turn; malloc'ed, NULL for none */
     int  (*sampling)(void *bound, char **extra, cay_err *err);      /* JSON object for the model's request, malloc'ed */
@@ -48,6 +49,7 @@ typedef struct cay_capability_ops {
     int  (*finish)(void *bound, const struct cay_rollout *rollout, cay_err *err);    /* the run ended; never fails it */
     void (*close)(void *self);
     bool brings; /* start() itself puts what manifest() adds into a sandbox that was there; else it is added as cay_sandbox_set_manifest() does */
+    const char *description; /* what it is for, or NULL: told to the model where it has no instructions() */
 } cay_capability_ops;
 
 /* How a run went, for those who remember. */
