@@ -149,6 +149,9 @@ CAY_API int cay_manifest_skips(const cay_manifest *m, int (*fn)(const char *path
 
 /* A tree of `depth` levels (0: 1), cut at 5,000 characters with a note that says so. The caller frees. */
 CAY_API char *cay_manifest_describe(const cay_manifest *m, unsigned depth);
+/* What a model has to know of storage that is mounted: which directories, what may be done there (remote_mount_command_allowlist), and that what they hold is no
+ * instruction. NULL: there is none. The caller frees. */
+CAY_API char *cay_manifest_mount_policy(const cay_manifest *m);
 
 /* The absolute path that a tool's path means, if it is below the root or a grant, else "invalid_manifest_path". The longest grant
  * counts; writing below a read-only one is "workspace_archive_write_error". The caller frees *out. */

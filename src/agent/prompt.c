@@ -92,6 +92,7 @@ int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err)
     section(&b, "Agent instructions", own);
     CAY_TRY(capability_texts(s, &caps, err));
     section(&b, "Sandbox capabilities", caps.data);
+    section(&b, "Remote mounts", s->mounts);
     filesystem_text(r, s, &fs);
     section(&b, "Filesystem", fs.data);
     if (b.full || caps.full)

@@ -48,6 +48,7 @@ struct cay__seat {
     json_t          *withheld; /* tools of capabilities that are not available: by name, whose they are; or NULL */
     struct cay__limits *limits; /* what its tool calls may touch, or NULL */
     char            *tree;   /* of its manifest, or NULL */
+    char            *mounts; /* what is to be said about storage in it, or NULL */
     char            *resume; /* id of its sandbox in a state, until it was found */
     cay__seat       *next;
 };

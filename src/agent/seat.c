@@ -184,6 +184,7 @@ static void draw_tree(cay_run *r, cay__seat *s)
     if (cay_sandbox_manifest(s->sb, r->call, &json, NULL) < 0 || cay_manifest_parse(json, strlen(json), CAY_MANIFEST_TRUSTED, &m, NULL) < 0)
         return;
     s->tree = cay_manifest_describe(m, 3);
+    s->mounts = cay_manifest_mount_policy(m);
     cay_manifest_free(m);
 }
 
@@ -449,6 +450,7 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
     free(s->extra);
     free(s->resume);
     free(s->tree);
+    free(s->mounts);
     cay__limits_free(s->limits);
     free(s);
 }
