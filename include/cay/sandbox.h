@@ -333,6 +333,8 @@ CAY_API int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, int (*fn)(
 /* Where that one is. CAY_ENOENT "exposed_port_unavailable", detail {"port":…,"reason":"not_configured"}: nobody asked for it at create; CAY_EUPSTREAM,
  * reason "backend_unavailable" in the detail: it was, and the provider does not have it now. */
 CAY_API int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_endpoint *out, cay_err *err);
+/* Its address as a URL: "http://127.0.0.1:8000/", an IPv6 address in brackets, without the port that its scheme has anyway. Cut to cap bytes. */
+CAY_API void cay_endpoint_url(const cay_endpoint *e, char *url, size_t cap);
 /* Lets whoever has the token reach a port, through a server that asks cay_port_token_check(). Kept with the sandbox as a hash: the
  * token is told once. ttl_ms 0: a day; at most 7 days. Exposing a port again makes its former token void. */
 typedef struct cay_exposed {

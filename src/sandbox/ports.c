@@ -78,3 +78,12 @@ int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_
     cay__answer_give(out, &p.found, sizeof p.found);
     return 0;
 }
+
+void cay_endpoint_url(const cay_endpoint *e, char *url, size_t cap)
+{
+    bool v6 = strchr(e->host, ':') != NULL, usual = e->host_port == (e->tls ? 443 : 80);
+    char port[8] = "";
+    if (!usual)
+        snprintf(port, sizeof port, ":%u", e->host_port);
+    snprintf(url, cap, "%s://%s%s%s%s/", e->tls ? "https" : "http", v6 ? "[" : "", e->host, v6 ? "]" : "", port);
+}

@@ -5,6 +5,7 @@
 #include "play.h"
 #include "../support/support.h"
 #include <agent/capability/output.h>
+#include <agent/capability/sessions.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
@@ -233,6 +234,10 @@ static void waiting_has_bounds(void **state)
     told_has(1, "exited with code 0");
     write_to(id, "x"); /* it is known no longer, or known to have ended */
     told_has(1, "exited with code ");
+    assert_int_equal(cay__cmd_yield(1, false), 250); /* what both tools go by; half a minute is not waited for here */
+    assert_int_equal(cay__cmd_yield(600000, false), 30000);
+    assert_int_equal(cay__cmd_yield(250, true), 5000);
+    assert_int_equal(cay__cmd_yield(600000, true), 30000);
 }
 
 /* 54, 55, 56 */
@@ -274,6 +279,7 @@ static void long_output_is_cut_to_its_budget(void **state)
     told_has(1, "10000\n");
     CAY_AUTOFREE char *t = told(2);
     assert_true(strlen(strstr(t, "Output:\n") + 8) <= 40);
+    has(t, "Original token count: 12224\n"); /* of 48,894 bytes */
     told_has(3, "bytes in the middle were dropped]");
     told_has(3, "xend\n");
     for (uint64_t max = 1; max < 200; max++) { /* every cut is between characters */
@@ -462,6 +468,15 @@ static void a_given_sandbox_stays_and_a_made_one_goes(void **state)
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
     int before = boxes();
+    static const char *const lives[] = { CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"setsid sleep 1000 >/dev/null 2>&1 & echo $! > pid\\\"}"),
+                                         CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"kill $(cat pid) && echo it lived\\\"}") };
+    for (size_t i = 0; i < CAY_LEN(lives); i++) { /* given: neither ended nor begun anew between the two */
+        play_clear(&p);
+        p.say[0] = lives[i];
+        play_in(1);
+    }
+    told_has(1, "it lived");
+    play_clear(&p);
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo mine > mark\\\"}");
     p.say[1] = TEXT("done");
     cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));
@@ -519,11 +534,7 @@ static void a_run_comes_back_by_a_session_state(void **state)
         assert_non_null(r->session_state);
         assert_int_equal(boxes(), before);
     }
-    /* One that is given comes first; a state that is none ends the run before a model is asked. */
-    play_clear(&p);
-    p.say[0] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"ls\\\"}");
-    p.say[1] = TEXT("done");
-    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .session_state = r->session_state }));
+    /* A state that is none ends the run before a model is asked. */
     play_clear(&p);
     cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .session_state = "{\"type\":\"cay\"}" };
     cay_run_result *none = NULL;
@@ -533,6 +544,47 @@ static void a_run_comes_back_by_a_session_state(void **state)
     assert_int_equal(p.at, 0);
     cay_run_result_free(r);
     assert_int_equal(boxes(), before);
+}
+
+/* 89: one that is given, then that of a saved run, then a saved session, then a new one. */
+static void the_first_of_four_sandboxes_is_taken(void **state)
+{
+    (void)state;
+    if (strcmp(provider, "native"))
+        skip(); /* a saved session needs snapshots */
+    cay_shell_options o = { .size = sizeof o, .approval = true };
+    cay_capability *caps[] = { cay_cap_shell(&o) };
+    cay_agent plain = { .size = sizeof plain, .name = "Coder", .sandbox = true }, asks = { .size = sizeof asks, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_state_doc *d = NULL;
+    int before = boxes();
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo saved > which\\\"}");
+    p.say[1] = TEXT("done");
+    cay_run_result *saved = run_conf(&plain, "go", (cay_run_config){ .save = true });
+    put("which", "given\n", 6);
+    play_clear(&p);
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat which || echo the run\\\"}");
+    cay_run_result *r = run_conf(&asks, "go", (cay_run_config){ .keep = false });
+    assert_int_equal(cay_state_open(r->state, &d, NULL), 0);
+    assert_int_equal(cay_state_approve(d, "c0", true, NULL), 0);
+    CAY_AUTOFREE char *run_state = cay_state_text(d);
+    cay_state_close(d);
+    cay_run_result_free(r);
+    const struct {
+        cay_run_config conf;
+        const char    *which;
+    } rows[] = { { { .sandbox = sb, .state = run_state, .session_state = saved->session_state }, "given\n" },
+                 { { .state = run_state, .session_state = saved->session_state }, "the run\n" },
+                 { { .session_state = saved->session_state }, "saved\n" } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        play_clear(&p);
+        p.say[0] = rows[i].conf.state ? TEXT("done") : CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat which\\\"}");
+        p.say[1] = TEXT("done");
+        cay_run_result_free(run_conf(rows[i].conf.state ? &asks : &plain, rows[i].conf.state ? NULL : "go", rows[i].conf));
+        told_has(rows[i].conf.state ? 0 : 1, rows[i].which);
+    }
+    assert_int_equal(boxes(), before);
+    cay_run_result_free(saved);
+    cay_cap_free(caps[0]);
 }
 
 static int trips(void *arg, cay_run *r, const char *text, char **info, cay_err *err)
@@ -545,23 +597,36 @@ static int trips(void *arg, cay_run *r, const char *text, char **info, cay_err *
     return 1;
 }
 
-/* 90, 92, 95 */
+static bool entered;
+static int enters(void *self, const cay_scope_info *s, void **out, cay_err *err)
+{
+    (void)self, (void)s, (void)err;
+    *out = NULL;
+    entered = true;
+    return 0;
+}
+
+/* 90, 95 */
 static void a_run_that_cannot_be_makes_no_sandbox(void **state)
 {
     (void)state;
+    static const cay_capability_ops ops = { .size = sizeof ops, .name = "looks", .start = enters };
+    cay_capability *caps[] = { cay_capability_new(&ops, NULL) };
     const cay_guard in[] = { { .name = "in", .check = trips } };
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .input_guards = in, .ninput_guards = 1 };
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .input_guards = in, .ninput_guards = 1, .capabilities = caps, .ncapabilities = 1 };
     cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
     int before = boxes();
+    entered = false;
     assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
     assert_string_equal(err.reason, "guardrail_input");
+    conf.sandbox = sb; /* one that was given: nobody has entered it */
+    assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
+    assert_string_equal(err.reason, "guardrail_input");
+    assert_false(entered);
     a.ninput_guards = 0;
-    a.busy_ = &a;
-    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EBUSY);
-    assert_string_equal(err.reason, "agent_busy");
-    a.busy_ = NULL;
+    conf.sandbox = NULL;
     conf.cwd = "nosuch";
     assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
     has(err.msg, "cwd");
@@ -571,6 +636,38 @@ static void a_run_that_cannot_be_makes_no_sandbox(void **state)
     assert_int_equal(p.at, 0);
     assert_int_equal(boxes(), before);
     assert_null(a.busy_);
+    cay_cap_free(caps[0]);
+}
+
+/* It runs already: this is a tool of it. */
+static int run_again(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
+    cay_run_result *r = NULL;
+    int there = boxes();
+    (void)call;
+    assert_int_equal(cay_agent_run(arg, NULL, "go", &conf, &r, err), CAY_EBUSY);
+    cay_output_text(out, err->reason, strlen(err->reason));
+    assert_int_equal(boxes(), there);
+    return 0;
+}
+
+/* 92 */
+static void an_agent_is_in_one_run_at_a_time(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
+    cay_tool again = { .size = sizeof again, .name = "again", .call = run_again, .arg = &a };
+    const cay_tool *const tools[] = { &again };
+    a.tools = tools;
+    a.ntools = 1;
+    for (int i = 0; i < 2; i++) { /* and when that run is over it can be in another */
+        play_clear(&p);
+        p.say[0] = CALL("c0", "again", "{}");
+        p.say[1] = TEXT("done");
+        cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb }));
+        told_has(1, "agent_busy");
+    }
 }
 
 /* 95 */
@@ -588,6 +685,15 @@ static void runs_begin_in_their_own_directory(void **state)
     has(p.instructions[0], "w2");
     file_is("w2/y", "new");
     file_is("w1/y", NULL);
+    play_clear(&p);
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat x y\\\"}");
+    p.say[1] = CUSTOM("c1", "apply_patch", "*** Begin Patch\\n*** Update File: y\\n@@\\n-new\\n+old\\n*** End Patch");
+    p.say[2] = TEXT("done");
+    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .cwd = "w1" }));
+    told_has(1, "first");
+    told_has(1, "No such file");
+    told_has(2, "no such file");
+    file_is("w2/y", "new");
 }
 
 /* 93, and what waits for approval keeps its sandbox and processes */
@@ -1106,7 +1212,8 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
         T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
-        T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_comes_back_by_a_session_state), T(a_run_that_cannot_be_makes_no_sandbox),
+        T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_comes_back_by_a_session_state),
+        T(the_first_of_four_sandboxes_is_taken), T(a_run_that_cannot_be_makes_no_sandbox), T(an_agent_is_in_one_run_at_a_time),
         T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(agents_of_one_name_keep_their_own_sandboxes), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(consolidating_runs_nothing), T(memories_outlive_their_sandbox), T(memories_are_made_behind_the_run), T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

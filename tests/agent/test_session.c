@@ -53,6 +53,88 @@ static void *close_it(void *arg)
     return NULL;
 }
 
+static void is_sdk(const cay_err *err, const char *op, const char *name, const char *code)
+{
+    cay_sdk_error e = cay_sdk_error_of(err, op);
+    assert_string_equal(e.name, name);
+    assert_string_equal(e.code, code);
+}
+
+static void case_29_reading_what_is_missing_or_shut(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    char *data = NULL;
+    size_t n = 0;
+    assert_int_equal(cay_file_get(sb, NULL, "nosuch", 100, &data, &n, &err), CAY_ENOENT);
+    is_sdk(&err, "read", "WorkspaceReadNotFoundError", "workspace_read_not_found");
+    assert_int_equal(cay_sdk_error_of(&err, "read").retry, CAY_RETRY_NO);
+    assert_int_equal(cay_file_put(sb, NULL, "shut", "x", 1, &(cay_write){ .size = sizeof(cay_write), .mode = 0200 }, &err), 0);
+    if (cay_file_get(sb, NULL, "shut", 100, &data, &n, &err) == 0)
+        free(data); /* its user is root, who reads everything */
+    else
+        is_sdk(&err, "read", "WorkspaceArchiveReadError", "workspace_archive_read_error");
+    assert_int_equal(cay_file_get(sb, NULL, ".", 100, &data, &n, &err), CAY_ETYPE);
+    is_sdk(&err, "read", "WorkspaceArchiveReadError", "workspace_archive_read_error");
+}
+
+/* Bytes are all there is in C: the wrong type is that of the place. */
+static void case_30_writing_over_another_type(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_file_mkdir(sb, NULL, "dir", 0755, false, &err), 0);
+    assert_int_equal(cay_file_put(sb, NULL, "dir", "x", 1, NULL, &err), CAY_ETYPE);
+    is_sdk(&err, "write", "WorkspaceWriteTypeError", "workspace_write_type_error");
+}
+
+static int none(const cay_dirent *e, void *arg)
+{
+    (void)e, (void)arg;
+    return 0;
+}
+
+static void case_32_links_in_a_circle(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    char *data = NULL;
+    size_t n = 0;
+    cay_session *s = opened((cay_session_spec){ .remove = true });
+    cay_sandbox *in = cay_session_sandbox(s);
+    assert_int_equal(cay_file_symlink(in, NULL, "b", "a", &err), 0);
+    assert_int_equal(cay_file_symlink(in, NULL, "a", "b", &err), 0);
+    assert_true(cay_file_get(in, NULL, "a", 100, &data, &n, &err) < 0);
+    assert_int_equal(err.sys, ELOOP);
+    assert_true(cay_file_put(in, NULL, "a/x", "x", 1, NULL, &err) < 0);
+    assert_true(cay_dir_list(in, NULL, "a", 3, none, NULL, &err) < 0);
+    assert_true(cay_file_mkdir(in, NULL, "a/d", 0755, true, &err) < 0);
+    assert_int_equal(cay_session_rm(s, NULL, "a", true, &err), 0); /* which is the link itself */
+    assert_int_equal(cay_session_close(s, NULL, &err), 0);
+    cay_session_free(s);
+}
+
+static void case_33_the_link_goes_its_target_stays(void **state)
+{
+    (void)state;
+    cay_err err = CAY_ERR_INIT;
+    bool there = true;
+    cay_session *s = opened((cay_session_spec){ .remove = true });
+    cay_sandbox *in = cay_session_sandbox(s);
+    static const char *const links[][2] = { { "d/f", "file-link" }, { "d", "dir-link" } };
+    assert_int_equal(cay_file_put(in, NULL, "d/f", "x", 1, &(cay_write){ .size = sizeof(cay_write), .parents = true }, &err), 0);
+    for (size_t i = 0; i < CAY_LEN(links); i++) {
+        assert_int_equal(cay_file_symlink(in, NULL, links[i][0], links[i][1], &err), 0);
+        assert_int_equal(cay_session_rm(s, NULL, links[i][1], true, &err), 0);
+        assert_int_equal(cay_file_exists(in, NULL, links[i][1], &there, &err), 0);
+        assert_false(there);
+        assert_int_equal(cay_file_exists(in, NULL, "d/f", &there, &err), 0);
+        assert_true(there);
+    }
+    assert_int_equal(cay_session_close(s, NULL, &err), 0);
+    cay_session_free(s);
+}
+
 static void case_34_removing_nothing(void **state)
 {
     (void)state;
@@ -127,6 +209,22 @@ static void case_40_an_end_that_fails(void **state)
         cay_sandbox_unref(again);
     }
     cay_session_free(s);
+}
+
+static void case_49_the_address_of_a_port(void **state)
+{
+    (void)state;
+    static const struct {
+        cay_endpoint e;
+        const char  *url;
+    } rows[] = { { { .host = "127.0.0.1", .host_port = 8000 }, "http://127.0.0.1:8000/" },   { { .host = "::1", .host_port = 8000 }, "http://[::1]:8000/" },
+                 { { .host = "box.example", .host_port = 443, .tls = true }, "https://box.example/" }, { { .host = "box.example", .host_port = 443 }, "http://box.example:443/" },
+                 { { .host = "box.example", .host_port = 80 }, "http://box.example/" } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        char url[100];
+        cay_endpoint_url(&rows[i].e, url, sizeof url);
+        assert_string_equal(url, rows[i].url);
+    }
 }
 
 static void case_50_a_port_that_nobody_declared(void **state)
@@ -256,8 +354,9 @@ static void archives_go_through_no_link(void **state)
 int main(int argc, char **argv)
 {
     provider = argc > 1 ? argv[1] : "local";
-    const struct CMUnitTest tests[] = { cmocka_unit_test(case_34_removing_nothing), cmocka_unit_test(case_39_closing_twice_at_once), cmocka_unit_test(case_40_an_end_that_fails),
-                                        cmocka_unit_test(case_50_a_port_that_nobody_declared), cmocka_unit_test(case_47_limits_of_a_call_replace_the_sessions),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(case_29_reading_what_is_missing_or_shut), cmocka_unit_test(case_30_writing_over_another_type),
+                                        cmocka_unit_test(case_32_links_in_a_circle), cmocka_unit_test(case_33_the_link_goes_its_target_stays), cmocka_unit_test(case_34_removing_nothing), cmocka_unit_test(case_39_closing_twice_at_once), cmocka_unit_test(case_40_an_end_that_fails),
+                                        cmocka_unit_test(case_49_the_address_of_a_port), cmocka_unit_test(case_50_a_port_that_nobody_declared), cmocka_unit_test(case_47_limits_of_a_call_replace_the_sessions),
                                         cmocka_unit_test(case_48_archives_of_no_known_form), cmocka_unit_test(archives_go_through_no_link) };
     return cmocka_run_group_tests(tests, box_open, box_close);
 }

@@ -170,6 +170,13 @@ static void odd_names_are_bytes(void **state)
     assert_int_equal(cay_file_put(S.sb, NULL, NULL, "x", 1, NULL, E), CAY_EINVAL);
 }
 
+static int no_entry(const cay_dirent *e, void *arg)
+{
+    (void)arg;
+    fail_msg("%s is listed", e->path);
+    return 0;
+}
+
 static void a_path_never_leaves_the_sandbox(void **state)
 {
     (void)state;
@@ -195,6 +202,8 @@ static void a_path_never_leaves_the_sandbox(void **state)
     assert_int_equal(cay_file_get(S.sb, NULL, "link-up", 100, &data, &n, E), CAY_ENOENT);
     assert_int_equal(cay_file_get(S.sb, NULL, "link-dir/secret", 100, &data, &n, E), CAY_ENOENT);
     assert_true(cay_file_put(S.sb, NULL, "link-dir/planted", "x", 1, NULL, E) < 0);
+    assert_true(cay_dir_list(S.sb, NULL, "link-dir", 1, no_entry, NULL, E) < 0);
+    assert_true(cay_file_remove(S.sb, NULL, "link-dir/secret", false, E) < 0);
     OK(cay_file_remove(S.sb, NULL, "link-dir", true, E)); /* the link, not what it names */
     char text[16] = "";
     f = fopen(secret, "r");
@@ -241,6 +250,9 @@ static void files_are_touched_with_a_users_rights(void **state)
     assert_int_equal(cay_file_get(S.sb, NULL, "/tmp/only-root", 100, &data, &n, E), CAY_EPERM);
     assert_int_equal(cay_file_put(S.sb, NULL, "/tmp/only-root", "mine", 4, &(cay_write){ .size = sizeof(cay_write), .append = true }, E), CAY_EPERM);
     assert_int_equal(cay_file_remove(S.sb, NULL, "/tmp/only-root", false, E), CAY_EPERM);
+    const cay_call root = { .size = sizeof root, .user = "root" };
+    OK(cay_file_mkdir(S.sb, &root, "/tmp/roots", 0755, false, E));
+    assert_int_equal(cay_file_mkdir(S.sb, NULL, "/tmp/roots/mine", 0755, false, E), CAY_EPERM);
     OK(cay_file_open_read(S.sb, NULL, "/tmp/only-root", &reads, &fd, E));
     assert_int_equal(read(fd, text, sizeof text), 4);
     close(fd);

@@ -215,9 +215,15 @@ static void drain(cay__cmd *s, const cay_call *call, int i, cay__printed *out)
     }
 }
 
+uint64_t cay__cmd_yield(uint64_t asked_ms, bool polls)
+{
+    uint64_t least = polls ? CAY__YIELD_POLL : CAY__YIELD_MIN;
+    return CAY_MIN(CAY_MAX(asked_ms, least), (uint64_t)CAY__YIELD_MAX);
+}
+
 int cay__cmd_collect(cay__cmd *s, const cay_call *call, uint64_t yield_ms, cay__printed *out, cay_err *err)
 {
-    int64_t end = cay__now_ms() + (int64_t)CAY_MIN(CAY_MAX(yield_ms, (uint64_t)CAY__YIELD_MIN), (uint64_t)CAY__YIELD_MAX);
+    int64_t end = cay__now_ms() + (int64_t)yield_ms;
     int exit_fd = s->exited ? -1 : cay_proc_exit_fd(s->p, err);
     for (;;) {
         drain(s, call, 0, out);

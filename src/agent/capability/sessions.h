@@ -38,6 +38,8 @@ int  cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, c
 /* CAY_ENOENT "pty_session_not_found". */
 int  cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out, cay_err *err);
 /* Collects for at most yield_ms (within the bounds above), or until it has ended and all it printed was read. */
+/* How long is waited, of what was asked for. polls: only to look again, which is not worth less. */
+uint64_t cay__cmd_yield(uint64_t asked_ms, bool polls);
 int  cay__cmd_collect(cay__cmd *s, const cay_call *call, uint64_t yield_ms, cay__printed *out, cay_err *err);
 /* A call is through with it: dropped when it has ended, else there to be found. */
 void cay__cmd_leave(cay__cmds *t, cay__cmd *s);

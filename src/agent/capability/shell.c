@@ -148,7 +148,7 @@ static int exec_command(void *arg, const cay_tool_call *call, cay_tool_output *o
         *err = why;
         return rc;
     }
-    return answer(b, s, c, began, (uint64_t)cay__json_int(a, "yield_time_ms", 10000), a, out, err);
+    return answer(b, s, c, began, cay__cmd_yield((uint64_t)cay__json_int(a, "yield_time_ms", 10000), false), a, out, err);
 }
 
 static int feed(cay__cmd *s, const cay_call *call, const char *chars, size_t n, cay_err *err)
@@ -185,7 +185,7 @@ static int write_stdin(void *arg, const cay_tool_call *call, cay_tool_output *ou
         *err = why;
         return rc;
     }
-    return answer(b, s, c, began, n ? yield : CAY_MAX(yield, (uint64_t)CAY__YIELD_POLL), a, out, err);
+    return answer(b, s, c, began, cay__cmd_yield(yield, !n), a, out, err);
 }
 
 static bool asks(void *arg, const cay_tool_call *call)
