@@ -37,6 +37,7 @@ struct cay__seat {
     bool             owned, ready, busy; /* the sandbox is ours to end; prepared; busy_ is ours to clear */
     bool             returned; /* it came back by a session state */
     char             workdir[1024], cwd[1024];
+    char             backend[32]; /* its provider, once it is known */
     cay__bound      *caps;
     size_t           ncaps;
     cay_capability **made; /* the default ones, ours */

@@ -40,6 +40,16 @@ cay_model *cay__seat_model(const cay_run *r, const cay__seat *s)
 
 /* ------------------------------------------------------------------ the sandbox */
 
+/* Spans of an agent's sandbox say whose it is, and where it runs. */
+static cay__span *begin_span(cay_run *r, const cay__seat *s, const char *name)
+{
+    cay__span *span = cay__span_begin(r, "custom", name);
+    cay__span_data(span, "agent_name", json_string(s->agent->name));
+    if (*s->backend)
+        cay__span_data(span, "backend_id", json_string(s->backend));
+    return span;
+}
+
 /* A saved state names sandboxes; only those that a run of ours with that very id made are taken. */
 static int find_again(cay_run *r, cay__seat *s, cay_err *err)
 {
@@ -47,7 +57,7 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     cay_sandbox *sb = NULL;
     cay_info *info = NULL;
     bool ours = false;
-    cay__span *span = cay__span_begin(r, "custom", "sandbox.resume_session");
+    cay__span *span = begin_span(r, s, "sandbox.resume_session");
     int rc = cay_service_find(r->conf->service, r->call, id, &sb, err);
     cay__span_end(span, rc < 0 ? err : NULL);
     if (rc < 0)
@@ -87,7 +97,7 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     spec.ephemeral = false; /* a run that waits for approval finds it again */
     if (!spec.idle_ms && !spec.ttl_ms && !r->conf->keep)
         spec.idle_ms = IDLE_MS;
-    cay__span *span = cay__span_begin(r, "custom", "sandbox.create_session");
+    cay__span *span = begin_span(r, s, "sandbox.create_session");
     cay_err own = CAY_ERR_INIT;
     int rc = cay_service_create(r->conf->service, r->call, &spec, &s->sb, &own);
     cay__span_end(span, rc < 0 ? &own : NULL);
@@ -104,7 +114,7 @@ static int come_back(cay_run *r, cay__seat *s, cay_err *err)
 {
     cay_resume_state spec = { .size = sizeof spec, .state = r->conf->session_state, .len = strlen(r->conf->session_state), .with = r->conf->create };
     cay_err own = CAY_ERR_INIT;
-    cay__span *span = cay__span_begin(r, "custom", "sandbox.resume_session");
+    cay__span *span = begin_span(r, s, "sandbox.resume_session");
     int rc = cay_service_resume_state(r->conf->service, r->call, &spec, &s->sb, NULL, &own);
     cay__span_end(span, rc < 0 ? &own : NULL);
     if (rc < 0) {
@@ -193,6 +203,7 @@ static int look_around(cay_run *r, cay__seat *s, cay_err *err)
     cay_info *info = NULL;
     CAY_TRY(cay_sandbox_describe(s->sb, r->call, &info, err));
     cay_state state = info->state;
+    cay__str_copy(s->backend, sizeof s->backend, info->provider ? info->provider : "");
     cay__str_copy(s->workdir, sizeof s->workdir, info->workdir && *info->workdir ? info->workdir : "/workspace");
     cay_info_free(info);
     if (state == CAY_PAUSED || state == CAY_STOPPED)
@@ -377,14 +388,14 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
     if (s->ready)
         return s->sb ? check_cwd(r, s, err) : 0;
     CAY_TRY(cay__hosted_check(s->agent, cay__seat_model(r, s), err));
-    cay__span *span = cay__span_begin(r, "custom", "sandbox.prepare_agent");
+    cay__span *span = begin_span(r, s, "sandbox.prepare_agent");
     cay_err own = CAY_ERR_INIT;
     int rc = 0;
     if (s->agent->sandbox) {
         rc = take_agent(s, &own);
         if (rc == 0)
             rc = get_sandbox(r, s, &own);
-        cay__span *started = rc == 0 ? cay__span_begin(r, "custom", "sandbox.start") : NULL;
+        cay__span *started = rc == 0 ? begin_span(r, s, "sandbox.start") : NULL;
         if (rc == 0)
             rc = look_around(r, s, &own);
         if (rc == 0)
@@ -418,8 +429,8 @@ bool cay__run_give_sandbox(cay_run *r, const cay_sandbox *sb)
 void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
 {
     bool ends = s->sb && s->owned && !keep;
-    cay__span *whole = ends ? cay__span_begin(r, "custom", "sandbox.cleanup") : NULL;
-    cay__span *span = ends ? cay__span_begin(r, "custom", "sandbox.stop") : NULL;
+    cay__span *whole = ends ? begin_span(r, s, "sandbox.cleanup") : NULL;
+    cay__span *span = ends ? begin_span(r, s, "sandbox.stop") : NULL;
     for (size_t i = s->ncaps; i-- > 0;)
         if (s->caps[i].cap->ops->stop)
             s->caps[i].cap->ops->stop(s->caps[i].bound);
@@ -428,7 +439,7 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
         cay_cap_free(s->made[i]);
     if (ends) {
         cay_err err = CAY_ERR_INIT;
-        span = cay__span_begin(r, "custom", "sandbox.shutdown");
+        span = begin_span(r, s, "sandbox.shutdown");
         int rc = cay_sandbox_remove(s->sb, NULL, &err);
         cay__span_end(span, rc < 0 ? &err : NULL);
         cay__span_end(whole, rc < 0 ? &err : NULL);

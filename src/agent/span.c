@@ -5,6 +5,7 @@
 #include <cay/trace.h>
 #include <net/traceparent.h>
 #include <pthread.h>
+#include <cay/sdk.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -254,20 +255,49 @@ void cay__span_end(cay__span *s, const cay_err *fault)
 }
 
 /* On whatever thread the tool works: nothing of the run is touched. */
+/* The SDK's word for an operation, where it has one. */
+static const char *sdk_word(const char *name)
+{
+    static const char *const words[][2] = { { "process.start", "exec" }, { "file.read", "read" }, { "file.write", "write" }, { "port.connect", "resolve_exposed_port" },
+                                            { "sandbox.snapshot", "persist_workspace" } };
+    for (size_t i = 0; i < CAY_LEN(words); i++)
+        if (!strcmp(words[i][0], name))
+            return words[i][1];
+    return NULL;
+}
+
+/* Its message may name files and commands: what kind of failure it was is told, and no more. That a file is not there answers who looks for it. */
+static json_t *fault_of(const cay_op *op, json_t *data)
+{
+    const cay_err *f = op->fault;
+    char text[80];
+    if (!f || (f->code == CAY_ENOENT && !strcmp(op->name, "file.stat")))
+        return json_null();
+    cay_sdk_error e = cay_sdk_error_of(f, sdk_word(op->name));
+    json_object_set_new(data, "error.type", json_string(e.name));
+    json_object_set_new(data, "error_code", json_string(e.code));
+    json_object_set_new(data, "error_retryable", e.retry ? json_boolean(e.retry == CAY_RETRY_YES) : json_null());
+    snprintf(text, sizeof text, "%s %s", cay_code_name(f->code), f->reason);
+    return json_pack("{s:s, s:n}", "message", text, "data");
+}
+
 static void on_op(void *arg, const cay_op *op)
 {
     const cay__span *s = arg;
     const trace *t = trace_of(s->run);
-    char id[32], from[40], to[40], fault[80] = "";
+    const cay__seat *seat = s->run->seat;
+    char id[32], from[40], to[40];
     hex_id(id, sizeof id, "span_", 12);
     time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000, .tv_nsec = op->began_ns % 1000000000 }, from);
     time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000, .tv_nsec = op->ended_ns % 1000000000 }, to);
-    if (op->fault) /* its message may name files and commands */
-        snprintf(fault, sizeof fault, "%s %s", cay_code_name(op->fault->code), op->fault->reason);
-    json_t *error = *fault ? json_pack("{s:s, s:n}", "message", fault, "data") : NULL;
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:o}", "object", "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id, "started_at",
-                          from, "ended_at", to, "span_data", "type", "custom", "name", op->name, "data", "cay.sandbox", op->sandbox, "cay.process", op->process, "error",
-                          error ? error : json_null());
+    json_t *data = json_pack("{s:s, s:s, s:s}", "cay.sandbox", op->sandbox, "cay.process", op->process, "sandbox.session.id", op->sandbox);
+    if (sdk_word(op->name))
+        json_object_set_new(data, "sandbox.operation", json_string(sdk_word(op->name)));
+    if (seat && *seat->backend)
+        json_object_set_new(data, "sandbox.backend", json_string(seat->backend));
+    json_t *error = fault_of(op, data);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:o}, s:o}", "object", "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id, "started_at",
+                          from, "ended_at", to, "span_data", "type", "custom", "name", op->name, "data", data, "error", error);
     if (o)
         tell(t, o, true);
 }

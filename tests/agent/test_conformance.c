@@ -570,7 +570,9 @@ static void spans_tell_once_and_no_secrets(void **state)
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
     p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo tok; echo sk-live-1234567890\\\"}");
-    p.say[1] = TEXT("done");
+    p.say[1] = "[" CALL_ITEM("c2", "view_image", "{\\\"path\\\":\\\"none.png\\\"}") "," /* not there: a failure */
+               "{\"type\":\"custom_tool_call\",\"call_id\":\"c3\",\"name\":\"apply_patch\",\"input\":\"*** Begin Patch\\n*** Add File: new.txt\\n+x\\n*** End Patch\"}]"; /* nor is this, as it should be */
+    p.say[2] = TEXT("done");
     cay_tracer *t = cay_tracer_new(&keeper, NULL);
     cay_run_result_free(RUN(svc, &a, .tracer = t));
     cay_tracer_free(t);
@@ -583,6 +585,13 @@ static void spans_tell_once_and_no_secrets(void **state)
     }
     has(spans, "\"process.start\""); /* what the tool did in the sandbox is below it */
     has(spans, "\"cay.sandbox\":\"c");
+    has(spans, "\"sandbox.operation\":\"exec\",\"sandbox.backend\":\"local\"");
+    has(spans, "\"agent_name\":\"A\"");
+    has(spans, "\"error_code\":\"workspace_read_not_found\",\"error_retryable\":false");
+    has(spans, "\"file.stat\"");
+    for (const char *at = spans; (at = strstr(at, "\"name\":\"file.stat\"")); at++)
+        if (strncmp(strstr(at, "\"error\":"), "\"error\":null", 12))
+            fail_msg("looking for what is not there is no failure: %.300s", at);
     has_not(spans, "echo tok");
     has_not(spans, "sk-live");
     has(p.input[1], "sk-live"); /* the model does get what a command printed */
