@@ -10,7 +10,13 @@ enum { SHOWN_LINES = 8, SHOWN_WIDTH = 160 };
 
 void agent_show_begin(agent_show *s)
 {
-    *s = (agent_show){ .live = isatty(1) && !cli.json };
+    *s = (agent_show){ .live = isatty(1) && !cli.json, .calls = json_object() };
+}
+
+void agent_show_end(agent_show *s)
+{
+    json_decref(s->calls);
+    *s = (agent_show){ .live = false };
 }
 
 static void to(int fd, const char *text)
@@ -47,7 +53,7 @@ static void show_call(int fd, const char *tool, const char *arguments)
 {
     CAY_AUTOJSON *a = json_loads(arguments, 0, NULL);
     const char *what = arguments;
-    static const char *const keys[] = { "cmd", "patch", "path", "input", "skill_name", "chars" };
+    static const char *const keys[] = { "cmd", "patch", "path", "input", "skill_name", "chars", "code", "url" };
     for (size_t i = 0; i < CAY_LEN(keys); i++)
         if (json_is_string(json_object_get(a, keys[i]))) {
             what = json_string_value(json_object_get(a, keys[i]));
@@ -65,6 +71,39 @@ static void show_call(int fd, const char *tool, const char *arguments)
         to(fd, "…");
     if (n && what[n - 1] != '\n')
         to(fd, "\n");
+}
+
+static void call_line(agent_show *s, const char *tool, const char *arguments)
+{
+    if (cli.quiet || cli.json)
+        return;
+    if (s->in_line)
+        to(1, "\n");
+    s->in_line = false;
+    s->streamed = false;
+    to(2, out_on(2, OUT_TITLE));
+    to(2, "→ ");
+    to(2, out_off(2));
+    show_call(2, tool, arguments);
+}
+
+/* A model may ask for several at once: each has its line when it begins, and what it gave behind that. One that does not begin has it with what became of it. */
+static void show_waiting(agent_show *s, const char *id)
+{
+    const json_t *item = json_object_get(s->calls, id);
+    if (!item)
+        return;
+    call_line(s, cay__json_str(item, "name", ""), cay__json_str(item, json_object_get(item, "input") ? "input" : "arguments", ""));
+    json_object_del(s->calls, id);
+}
+
+void agent_show_start(void *arg, cay_run *run, const cay_tool_call *call)
+{
+    agent_show *s = arg;
+    (void)run;
+    if (!s->answered) /* a run that goes on: it was asked for when that was saved */
+        call_line(s, call->tool, call->arguments);
+    show_waiting(s, call->call_id);
 }
 
 static void show_output(agent_show *s, const json_t *item)
@@ -104,27 +143,26 @@ static void show_output(agent_show *s, const json_t *item)
 static void show_item(agent_show *s, const char *name, const char *json)
 {
     CAY_AUTOJSON *item = json_loads(json, JSON_DECODE_ANY, NULL);
+    s->answered = s->answered || strcmp(name, "tool_output");
     if (!strcmp(name, "message_output_created")) {
         if (s->in_line)
             to(1, "\n");
         s->in_line = false;
-    } else if ((!strcmp(name, "tool_called") || !strcmp(name, "handoff_requested")) && !cli.quiet) {
-        bool custom = json_object_get(item, "input") != NULL;
+    } else if (!strcmp(name, "tool_called") || !strcmp(name, "handoff_requested")) {
         agent_hosted_line theirs;
-        if (s->in_line)
-            to(1, "\n");
-        s->in_line = false;
-        s->streamed = false;
-        to(2, out_on(2, OUT_TITLE));
-        to(2, "→ ");
-        to(2, out_off(2));
-        if (agent_hosted_told(item, &theirs))
-            show_call(2, theirs.tool, theirs.what);
-        else
-            show_call(2, cay__json_str(item, "name", ""), cay__json_str(item, custom ? "input" : "arguments", ""));
+        const char *id = cay__json_str(item, "call_id", "");
+        if (agent_hosted_told(item, &theirs)) {
+            call_line(s, theirs.tool, theirs.what);
+        } else {
+            json_object_set(s->calls, id, item);
+            if (*name == 'h')
+                show_waiting(s, id);
+        }
     } else if (!strcmp(name, "tool_output")) {
+        show_waiting(s, cay__json_str(item, "call_id", ""));
         show_output(s, item);
     } else if (!strcmp(name, "approval_requested")) {
+        show_waiting(s, cay__json_str(item, "call_id", ""));
         line(s, OUT_WARN, "  waits for approval");
     }
 }

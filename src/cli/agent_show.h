@@ -14,9 +14,12 @@ typedef struct agent_show {
     bool  live;      /* standard output is a terminal */
     bool  streamed;  /* the last message was shown while it came */
     bool  in_line;   /* the cursor is not at the start of a line */
-    char *thought;
+    bool  answered;  /* the model was asked in this process */
+    struct json_t *calls; /* by id: those whose line was not shown yet */
 } agent_show;
 
 void agent_show_begin(agent_show *s);
 int  agent_show_event(void *arg, const cay_run_event *ev); /* cay_run_config.on_event */
+void agent_show_start(void *arg, cay_run *run, const cay_tool_call *call); /* cay_hooks.tool_start */
+void agent_show_end(agent_show *s);
 void agent_show_result(agent_show *s, const cay_run_result *r, const char *state_file);

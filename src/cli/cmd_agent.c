@@ -352,7 +352,8 @@ static int go(const agent_args *a, const char *task, parts *p)
     cay_run_result *r = NULL;
     cay_agent agent = { .size = sizeof agent, .name = "Agent", .instructions = p->instructions, .sandbox = true, .capabilities = p->caps,
                         .ncapabilities = p->ncaps, .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
-    cay_run_config conf = { .size = sizeof conf, .model = p->model, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
+    const cay_hooks hooks = { .arg = &show, .tool_start = agent_show_start };
+    cay_run_config conf = { .size = sizeof conf, .model = p->model, .hooks = &hooks, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
                             .event_arg = &show, .approve = agent_ask, .approve_arg = (void *)mode_of(a), .state = p->state, .session_state = p->sandbox_state, .save = a->sandbox_state != NULL, .sandbox = p->sandbox,
                             .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .trace_content = a->trace_content, .ledger = p->audit, .conversation = p->session };
     p->asks = (cay_mcp_asks){ .size = sizeof p->asks, .arg = (void *)mode_of(a), .model = p->model, .sample = agent_sample, .elicit = agent_elicit };
@@ -374,9 +375,11 @@ static int go(const agent_args *a, const char *task, parts *p)
     if (rc < 0) {
         if (p->memory) /* there is something to learn from failures, too; not once somebody pressed Ctrl-C */
             cay_memory_wait(p->memory, &call, NULL);
+        agent_show_end(&show);
         return cli_fail(&err, rc == CAY_ECANCELED ? 128 + SIGINT : CLI_FAIL);
     }
     int code = finish(a, &show, r);
+    agent_show_end(&show);
     cay_run_result_free(r);
     if (p->memory && cay_memory_wait(p->memory, &call, &err) < 0) /* the answer stands */
         out_note("cay: nothing was learnt: %s", err.msg);

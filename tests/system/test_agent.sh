@@ -161,6 +161,7 @@ ok "and how is told" has "$(cat "$tmp/err")" "--approve auto"
 agent --resume "$tmp/forged.json" --state "$tmp/again.state" --model "scripted:$tmp/rest.json" >/dev/null
 ok "a yes in a state is not believed" same "$?" 3
 ok "it goes on" same "$(agent --resume "$tmp/run.json" --approve auto --model "scripted:$tmp/rest.json")" "went on"
+ok "and shows what it was waiting for" has "$(cat "$tmp/err")" "→ exec_command "
 ok "nothing is left after it" none
 cat >"$tmp/no.json" <<'S'
 {"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "true"}}]}, {"expect": {"last": ["not approved"]}, "text": "a pity"}]}
@@ -176,6 +177,18 @@ ok "tools of an MCP server" same "$(agent --mcp "$mcp" --model "scripted:$tmp/mc
 agent --mcp 'exit 3' --model "scripted:$tmp/mcp.json" hi >/dev/null
 ok "one that does not start is told" has "$(cat "$tmp/err")" "--mcp exit 3"
 ok "and leaves nothing" none
+
+# Several calls at once: each above what it gave.
+cat >"$tmp/both.json" <<'S'
+{"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "echo of one"}}, {"name": "nosuch", "arguments": {}}, {"name": "exec_command", "arguments": {"cmd": "echo of two"}}]}, {"text": "Both."}]}
+S
+agent --model "scripted:$tmp/both.json" hi >/dev/null
+ok "calls have their outputs below them" same "$(grep -A1 '^→' "$tmp/err" | grep -v -- '^--$' | cut -c1-40)" "→ exec_command echo of one
+  of one
+→ nosuch {}
+  There is no tool named \"nosuch\". Use o
+→ exec_command echo of two
+  of two"
 
 # Interrupted in the middle of a command. What it says goes to a file of its own: in an older one the word that is waited for stands already, and the
 # shell that is about to become the program ignores the signal.

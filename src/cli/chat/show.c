@@ -201,7 +201,7 @@ static void call_line(chat *c, const char *tool, const char *what)
 
 static void show_call(chat *c, chat_call *call, bool whole)
 {
-    static const char *const keys[] = { "cmd", "path", "skill_name", "chars", "text", "url", "input" };
+    static const char *const keys[] = { "cmd", "path", "skill_name", "chars", "text", "url", "input", "code" };
     CAY_AUTOJSON *a = json_loads(call->arguments, 0, NULL);
     const char *what = call->arguments;
     bool patch = !strcmp(call->tool, "apply_patch");
