@@ -532,6 +532,23 @@ static void keys_come_from_their_sources_alone(void **state)
     assert_string_equal(cay_model_name(m), "from-file");
     assert_string_equal(cay_model_kind(m)->name, "chat");
     cay_model_free(m);
+    static const struct {
+        const char *text, *name, *says; /* what it is called, or what is wrong */
+    } forms[] = { { "{\"model\":\"alone\"}", "alone", NULL }, { "{\"model\":7}", NULL, "\"model\" is a name, or {" },
+                  { "{\"model\":\"a\",\"base_url\":\"http://127.0.0.1/v1\"}", NULL, "\"base_url\" belongs into \"model\"" } };
+    for (size_t i = 0; i < CAY_LEN(forms); i++) {
+        cay_err err = CAY_ERR_INIT;
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, forms[i].text, strlen(forms[i].text), 0), strlen(forms[i].text));
+        s.key = "none";
+        int rc = cay_model_open(&s, &m, &err);
+        if (rc == 0 && forms[i].name)
+            assert_string_equal(cay_model_name(m), forms[i].name);
+        else if (rc == 0 || !forms[i].says || !strstr(err.msg, forms[i].says))
+            fail_msg("%s: %s", forms[i].text, err.msg);
+        if (rc == 0)
+            cay_model_free(m);
+    }
     assert_int_equal(ftruncate(fd, 5), 0);
     close(fd);
     assert_int_equal(opens(SPEC(.model = "m"), ""), CAY_EINVAL);

@@ -11,6 +11,20 @@ enum { KEY_MAX = 4096, CONFIG_MAX = 1 << 20 };
 
 /* ------------------------------------------------------------------ configuration */
 
+/* Its name alone, or an object. What belongs into that and stands beside it would be passed over in silence, and a key or a task go to the wrong server. */
+static int take_config(const char *path, const json_t *j, json_t **out, cay_err *err)
+{
+    static const char *const inner[] = { "base_url", "api", "key", "headers", "context_window" };
+    json_t *m = json_object_get(j, "model");
+    for (size_t i = 0; i < CAY_LEN(inner); i++)
+        if (json_object_get(j, inner[i]))
+            return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: \"%s\" belongs into \"model\": {\"name\": …, \"%s\": …}", path, inner[i], inner[i]);
+    if (m && !json_is_object(m) && !json_is_string(m))
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: \"model\" is a name, or {\"name\": …, \"base_url\": …, \"api\": …, \"key\": …}", path);
+    *out = json_is_string(m) ? json_pack("{s:O}", "name", m) : json_incref(m);
+    return 0;
+}
+
 /* The member "model" of $XDG_CONFIG_HOME/cay/config.json; *out stays NULL when there is none. */
 static int read_config(json_t **out, cay_err *err)
 {
@@ -31,11 +45,7 @@ static int read_config(json_t **out, cay_err *err)
         return n < 0 ? cay_fail_sys(err, CAY_ESYS, "%s", path) : cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
-    json_t *m = json_object_get(j, "model");
-    if (m && !json_is_object(m))
-        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: \"model\" is no object", path);
-    *out = json_incref(m);
-    return 0;
+    return take_config(path, j, out, err);
 }
 
 static int read_key_file(const char *path, char **out, cay_err *err)

@@ -306,8 +306,11 @@ static void help(chat *c, int argc, char **argv)
     for (size_t i = 0; i < CAY_LEN(commands); i++) {
         char word[128];
         snprintf(word, sizeof word, "/%s %s", commands[i].name, commands[i].operands);
-        bool beside = strlen(word) <= HELP_WORD; /* else what it does stands below */
-        chat_text(c, OUT_PLAIN, "%-*s%s%s", HELP_WORD, word, beside ? "  " : "\n      ", commands[i].what);
+        size_t wide = md_columns(word, strlen(word));
+        if (wide <= HELP_WORD)
+            chat_text(c, OUT_PLAIN, "%s%*s  %s", word, (int)(HELP_WORD - wide), "", commands[i].what);
+        else /* what it does stands below */
+            chat_text(c, OUT_PLAIN, "%s\n      %s", word, commands[i].what);
     }
     chat_text(c, OUT_PLAIN, "%-*s  send a file along (Tab completes)\n"
                             "%-*s  run it on this machine, after a yes\n"
