@@ -283,6 +283,70 @@ static void a_user_that_is_none_is_told_first(void **state)
     cay_run_result_free(r);
 }
 
+/* ------------------------------------------------------------------ what tools of yours reach */
+
+/* The sandbox of the run, for commands and files. */
+static int run_command(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    cay_sandbox *box = cay_run_sandbox(call->run);
+    cay_result r = { .size = sizeof r };
+    CAY_AUTOFREE char *data = NULL;
+    size_t n = 0;
+    (void)arg;
+    if (!box)
+        return cay_fail(err, CAY_ESTATE, "no sandbox here");
+    cay_spawn s = { .size = sizeof s, .shell = "echo by a tool | tee made.txt" };
+    CAY_TRY(cay_sandbox_run(box, cay_run_call(call->run), &s, NULL, 0, 0, &r, err));
+    cay_result_clear(&r);
+    CAY_TRY(cay_file_get(box, cay_run_call(call->run), "made.txt", 100, &data, &n, err));
+    cay_output_text(out, data, n);
+    return 0;
+}
+
+static void a_tool_reaches_the_sandbox_of_its_run(void **state)
+{
+    (void)state;
+    static const cay_tool t = { .size = sizeof t, .name = "run_command", .call = run_command };
+    static const cay_tool *const tools[] = { &t };
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .tools = tools, .ntools = 1 }, b = { .size = sizeof b, .name = "B", .tools = tools, .ntools = 1 };
+    p.say[0] = CALL("c0", "run_command", "{}");
+    p.say[1] = TEXT("done");
+    cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
+    box_told_has(1, "by a tool");
+    play_clear(&p);
+    p.say[0] = CALL("c0", "run_command", "{}"); /* an agent without a sandbox, though the run has one */
+    p.say[1] = TEXT("done");
+    cay_run_result_free(box_run(&b, "go", (cay_run_config){ 0 }));
+    box_told_has(1, "no sandbox here");
+}
+
+/* memory.rollouts.create_rollout(): an id for the records of runs that belong together, before any other that they have. */
+static void a_rollout_is_created_before_its_runs(void **state)
+{
+    (void)state;
+    cay_memory_options o = { .size = sizeof o, .generate = true, .sessions_dir = "kept/runs", .memories_dir = "kept/memories" };
+    cay_capability *caps[1] = { NULL };
+    cay_err err = CAY_ERR_INIT;
+    char id[32], path[100];
+    CAY_AUTOFREE char *text = NULL;
+    size_t len = 0;
+    if (cay_cap_memory(&o, &caps[0], &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_memory_rollout(id);
+    for (size_t i = 0; i < 2; i++) {
+        play_clear(&p);
+        p.say[0] = TEXT("done");
+        cay_run_result_free(box_run(&a, i ? "second" : "first", (cay_run_config){ .rollout_id = id, .conversation_id = "talk", .group_id = "group" }));
+    }
+    snprintf(path, sizeof path, "kept/runs/%s.jsonl", id);
+    if (cay_file_get(sb, NULL, path, 1 << 20, &text, &len, &err) < 0)
+        fail_msg("%s", err.msg);
+    has(text, "first");
+    has(text, "second");
+    cay_cap_free(caps[0]);
+}
+
 /* ------------------------------------------------------------------ limits of a run */
 
 static int members(void)
@@ -495,7 +559,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(a_window_that_is_told_counts), T(a_window_goes_by_the_models_name), T(a_small_window_is_compacted_here), T(entries_of_capabilities_enter_a_living_sandbox), T(tools_of_capabilities_are_configured), T(a_capability_says_whether_it_is_available),
         T(an_agent_works_as_its_user), T(a_user_that_is_none_is_told_first),
-        T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
+        T(a_tool_reaches_the_sandbox_of_its_run), T(a_rollout_is_created_before_its_runs), T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
         T(an_audit_goes_to_several_places),
     };
     return cmocka_run_group_tests(tests, box_open, box_close);
