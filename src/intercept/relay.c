@@ -17,11 +17,11 @@ static void eat(relay *r, size_t n)
     r->len -= n;
 }
 
-/* Empty lines before a request (RFC 9112, 2.2); http_unit() refuses more than a few of them. */
+/* Empty lines before a request (RFC 9112, 2.2). All of them: http_unit() reads over some, and the head has to begin where it does. */
 static void skip_empty(relay *r)
 {
     size_t n = 0;
-    while (n < 8 && n + 1 < r->len && r->in[n] == '\r' && r->in[n + 1] == '\n')
+    while (n + 1 < r->len && r->in[n] == '\r' && r->in[n + 1] == '\n')
         n += 2;
     if (n)
         eat(r, n);

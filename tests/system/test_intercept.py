@@ -270,6 +270,13 @@ try:
     e = ended(2)
     check("and its end has that reason", not e["closed"] and e["reason"] == "http_host_mismatch", e)
 
+    for blanks in (4, 6, 9, 5000):
+        s = inside(flow(good))
+        s.sendall(b"\r\n" * blanks + b"GET /v1/blank HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n")
+        got = s.recv(1000)
+        check("%d empty lines before a request are none of it" % blanks, b" 200 " in got, got)
+        s.close()
+
     s = inside(flow(good))
     s.sendall(b"GET /ws HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
     got = s.recv(1000)
