@@ -189,7 +189,7 @@ struct flow {
     uint8_t     addr[16], peer[16]; /* what was dialled; where it went */
     uint32_t    name;               /* in the map; 0: an address was dialled */
     uint32_t    lowat;
-    uint16_t    port;
+    uint16_t    port, to_port; /* to_port: of a service, where it is */
     uint16_t    status; /* of the page that says no */
     uint8_t     state, proto;
     uint8_t     in_on, out_on;      /* in the loop */

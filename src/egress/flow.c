@@ -138,6 +138,10 @@ static void start_dial(flow *f, const cay__service_rule *service)
     f->state = FLOW_DIAL;
     flow_lowat(f, 1);
     later_stop(&f->late);
+    if (service) {
+        memcpy(f->peer, service->to, 16);
+        f->to_port = service->to_port;
+    }
     const char *name = service || !f->name ? NULL : flow_name(f);
     const uint8_t *addr = service ? service->to : f->name ? NULL : f->addr;
     if (dial_start(&f->dial, b->e, b, name, name ? f->name : 0, addr, service ? service->to_port : f->port, service != NULL, on_dialed, f))
@@ -288,8 +292,8 @@ void flow_judge(flow *f)
     cay__verdict v = verdict(f);
     const char *name = flow_name(f), *reason = v.reason;
     bool stays = v.allow && (v.service != NULL) == f->service && (v.proto == CAY__NET_TCP || v.proto == f->proto) && (v.opaque || !f->opaque);
-    if (stays && f->state == FLOW_COPY && v.service)
-        stays = !memcmp(f->peer, v.service->to, 16);
+    if (stays && f->state != FLOW_PEEK && v.service)
+        stays = !memcmp(f->peer, v.service->to, 16) && f->to_port == v.service->to_port;
     if (stays && f->state == FLOW_COPY && !v.service) {
         cay__verdict where = cay__decide_addr(f->box->e->op, &f->box->policy, name, f->peer, f->port);
         stays = where.allow;

@@ -462,6 +462,13 @@ def a_service_of_the_host_has_a_name(lab):
     x.sendall(b"x")
     assert reset(x) == b"x"
     assert c.look_up("db.host") is None
+    assert lab.operator_set("service db.host:5432 127.0.0.1:7001\n")["code"] == 0
+    assert reset(x) == "reset", "the service is another"
+    threading.Thread(target=serve, daemon=True).start()
+    assert lab.operator_set("service db.host:5432 127.0.0.1:7000\n")["code"] == 0
+    x = b.connect("db.host", 5432)
+    x.sendall(b"x")
+    assert reset(x) == b"x"
     assert lab.operator_set("")["code"] == 0
     assert reset(x) == "reset", "the service was taken away"
 
