@@ -136,8 +136,10 @@ void audit(box *b, const record *r)
         field(&l, "secret", r->secret);
     if (r->rule && cay__rule_text(r->rule, rule, sizeof rule) > 0)
         field(&l, "rule", rule);
+    if (r->end && !r->uncounted)
+        cay__buf_fmt(&l, ",\"up\":%llu,\"down\":%llu", (unsigned long long)r->up, (unsigned long long)r->down);
     if (r->end)
-        cay__buf_fmt(&l, ",\"up\":%llu,\"down\":%llu,\"ms\":%lld", (unsigned long long)r->up, (unsigned long long)r->down, (long long)r->ms);
+        cay__buf_fmt(&l, ",\"ms\":%lld", (long long)r->ms);
     else if (r->flow && r->ms > 0) /* the verdict came so long after the program had asked */
         cay__buf_fmt(&l, ",\"after\":%lld", (long long)r->ms);
     if (!strcmp(r->event, "policy"))

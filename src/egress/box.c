@@ -239,8 +239,10 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
         return rc;
     }
     take_policy(b, &p, m->revision);
-    if (old)
-        box_drop(old); /* the same sandbox on a new namespace */
+    if (old) { /* the same sandbox on a new namespace */
+        given_move(old, b);
+        box_drop(old);
+    }
     /* Inherited by what is accepted: killed between that and our first word, it is a reset as well. */
     const struct linger reset = { 1, 0 };
     const int on = 1;
@@ -268,6 +270,7 @@ void box_drop(box *b)
     egress *e = b->e;
     while (b->flows)
         flow_end(b->flows, "sandbox_gone", false);
+    given_drop(b);
     while (b->conns)
         dns_conn_close(b->conns);
     links_forget(b);

@@ -3,11 +3,11 @@
 #include "bucket.h"
 #include <base/base.h>
 
-enum { LEAST = 16384 };
+enum { LEAST = 16384, TELLS = 8 /* so often while a full bucket runs out */ };
 
-static uint64_t room(const bucket *b)
+static int64_t room(const bucket *b)
 {
-    return CAY_MAX(b->rate / 8, LEAST);
+    return (int64_t)CAY_MAX(b->rate / 8, LEAST); /* rates are below 2^40 */
 }
 
 void bucket_set(bucket *b, uint64_t rate, int64_t now_us)
@@ -18,23 +18,48 @@ void bucket_set(bucket *b, uint64_t rate, int64_t now_us)
     b->tokens = room(b);
 }
 
-size_t bucket_take(bucket *b, size_t want, int64_t now_us)
+static void refill(bucket *b, int64_t now_us)
 {
-    if (!b->rate)
-        return want;
     int64_t past = CAY_MIN(CAY_MAX(now_us - b->at_us, 0), 1000000);
-    uint64_t more = b->rate * (uint64_t)past / 1000000; /* rates are below 2^40 */
+    int64_t more = (int64_t)(b->rate * (uint64_t)past / 1000000);
     if (more) {
         b->tokens = CAY_MIN(b->tokens + more, room(b));
         b->at_us = now_us;
     }
-    size_t n = (size_t)CAY_MIN(want, b->tokens);
-    b->tokens -= n;
+}
+
+size_t bucket_take(bucket *b, size_t want, int64_t now_us)
+{
+    if (!b->rate)
+        return want;
+    refill(b, now_us);
+    size_t n = b->tokens > 0 ? CAY_MIN(want, (size_t)b->tokens) : 0;
+    b->tokens -= (int64_t)n;
     return n;
 }
 
 void bucket_back(bucket *b, size_t unused)
 {
     if (b->rate)
-        b->tokens = CAY_MIN(b->tokens + unused, room(b));
+        b->tokens = CAY_MIN(b->tokens + (int64_t)unused, room(b));
+}
+
+void bucket_mine(bucket *b, size_t n)
+{
+    if (b->rate)
+        b->mine += n;
+}
+
+bool bucket_due(const bucket *b)
+{
+    return b->rate && b->mine >= (uint64_t)(room(b) / TELLS);
+}
+
+/* Never deeper in debt than one bucket: what the other says is not believed without bounds. */
+void bucket_others(bucket *b, uint64_t n, int64_t now_us)
+{
+    if (!b->rate)
+        return;
+    refill(b, now_us);
+    b->tokens = CAY_MAX(b->tokens - (int64_t)CAY_MIN(n, 2 * (uint64_t)room(b)), -room(b));
 }

@@ -155,6 +155,10 @@ static bool pump(flow *f, int dir, uint32_t events)
     if (m && recv(from, e->buffer, (size_t)m, MSG_TRUNC | MSG_DONTWAIT) != m)
         return broken(f, "lost_bytes");
     f->bytes[dir] += (uint64_t)m;
+    if (f->box->given && rate->rate) {
+        bucket_mine(rate, (size_t)m);
+        intercept_spent(f->box);
+    }
     f->full[dir] = (size_t)m < pass;
     if (f->full[dir])
         f->chunk[dir] = (uint8_t)CAY_MAX(f->chunk[dir] - 1, CHUNK_LEAST);

@@ -7,6 +7,7 @@
  *   resolve.c  ours to a resolver              copy.c     and from there to its end
  *   dial.c     a name into a connection        refuse.c   how a refusal looks to a program
  *   audit.c    one record per decision         harden.c   what this process gives up
+ *   intercept.c  what goes to the interceptor  given.c    what it has
  *   ports.c    a listener for each port, where a kernel cannot lead all to one
  *
  * One thread, one loop, no privilege. Everything that a sandbox can make grow has a ceiling here.
@@ -50,6 +51,7 @@ typedef struct dial dial;
 typedef struct resolve resolve;
 typedef struct link_ link_;
 typedef struct dns_conn dns_conn;
+typedef struct given given;
 
 /* Time-outs, of which thousands may run at once: unsorted, looked through every tick while there are any. */
 typedef struct later later;
@@ -79,9 +81,10 @@ struct egress {
     later       *waiting;
     cay__timer   tick;
     unsigned     fds, fds_max; /* in use, roughly; what we allow ourselves */
-    uint64_t     flow_seq;
+    uint64_t     flow_seq; /* the number of the last; those of an egress before are all lower */
     int          audit_dir, route;
     cay__watch   intercept; /* socket of the interceptor; fd -1: none */
+    later        stale;     /* flows of the last one that the next has not named are over then */
     server       servers[RESOLVE_SERVERS];
     int          nservers;
     int64_t      servers_at, servers_stamp;
@@ -127,7 +130,8 @@ struct box {
     lookup   *cache[CACHE];
 
     flow     *flows;
-    unsigned  nflows, nlive; /* all; those that are not being refused */
+    given    *given;         /* those that the interceptor has */
+    unsigned  nflows, nlive; /* all of flows; those of them that are not being refused, and of given */
     unsigned  fds;           /* held for it: flows, tries, questions */
     bool      suspect;       /* an accept took long: from then on it is told whether it slept */
     unsigned  slow;          /* accepts that slept */
@@ -252,7 +256,7 @@ typedef struct record {
     uint64_t         flow;
     uint16_t         port;
     uint8_t          proto;
-    bool             end;
+    bool             end, uncounted; /* uncounted: its bytes are not known */
     uint64_t         up, down;
     int64_t          ms;
 } record;
@@ -265,6 +269,15 @@ const char *proto_name(unsigned proto);
 bool intercept_wanted(const box *b, const char *name, uint16_t port, bool tls);
 bool intercept_give(flow *f, int upstream);
 void intercept_take(egress *e, int fd); /* another one, or none */
+void intercept_spent(box *b);           /* it is told what went through here, when that is worth it */
+
+/* given.c */
+void given_add(box *b, uint64_t number, const char *name, const uint8_t addr[16], uint16_t port, unsigned proto, int64_t age); /* or it is there already */
+void given_over(box *b, uint64_t number); /* somebody told its end */
+void given_drop(box *b);                /* the sandbox is gone */
+void given_move(box *from, box *to);    /* it has another net namespace */
+void given_doubt(egress *e);            /* the pair ended: all are over unless they are named soon */
+void given_settle(egress *e);           /* those that were not are */
 
 /* harden.c */
 void harden_first(egress *e);

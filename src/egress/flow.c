@@ -117,10 +117,10 @@ static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *rea
     }
     const char *name = flow_name(f);
     if (name && intercept_wanted(f->box, name, f->port, f->proto == CAY__NET_TLS)) {
-        bool given = intercept_give(f, fd);
+        bool taken = intercept_give(f, fd);
         sock_close(f->box->e, f->box, fd);
-        record_it(f, "connect", given ? "allow" : "deny", given ? "intercepted" : "no_interceptor", NULL, false);
-        if (given)
+        record_it(f, "connect", taken ? "allow" : "deny", taken ? "intercepted" : "no_interceptor", NULL, false);
+        if (taken)
             flow_free(f);
         else
             refuse(f, "no_interceptor", 403);

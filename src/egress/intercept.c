@@ -33,40 +33,77 @@ static void take_end(egress *e, cay_n_end *n)
         return;
     cay__verdict v = cay__decide_name(e->op, &b->policy, n->name, n->port, false); /* for the rule's name alone */
     b->log_lost += n->lost;
+    given_over(b, n->flow);
     audit(b, &(record){ .event = "end", .verdict = n->closed ? "closed" : "cut", .reason = n->reason, .name = n->name, .flow = n->flow,
                         .addr = n->addr, .port = n->port, .proto = (uint8_t)n->proto, .rule = v.rule, .end = true, .up = n->up,
                         .down = n->down, .ms = (int64_t)n->ms });
+}
+
+static void take_live(egress *e, cay_n_end *n)
+{
+    n->id[sizeof n->id - 1] = n->name[sizeof n->name - 1] = 0;
+    box *b = box_find(e, n->id);
+    if (b)
+        given_add(b, n->flow, n->name, n->addr, n->port, n->proto, (int64_t)n->ms);
+}
+
+static void take_spent(egress *e, cay_n_spent *n)
+{
+    n->id[sizeof n->id - 1] = 0;
+    box *b = box_find(e, n->id);
+    for (int dir = 0; b && dir < 2; dir++)
+        bucket_others(&b->bucket[dir], n->bytes[dir], cay__now_us());
+}
+
+/* One message of the interceptor's. False: there is none; *gone: nor will there be. */
+static bool hear(egress *e, bool *gone)
+{
+    struct {
+        cay_msg h;
+        union {
+            cay_n_note  note;
+            cay_n_end   end;
+            cay_n_spent spent;
+        };
+    } m;
+    int none = 0;
+    ssize_t n = cay__fd_recv(e->intercept.fd, &m, sizeof m, NULL, &none, MSG_DONTWAIT);
+    *gone = n == 0 || (n < 0 && errno != EAGAIN);
+    if (n <= 0)
+        return false;
+    size_t body = (size_t)n - CAY_MIN((size_t)n, sizeof m.h);
+    if (body == sizeof m.note && m.h.type == CAY_N_NOTE)
+        take_note(e, &m.note);
+    else if (body == sizeof m.end && m.h.type == CAY_N_END)
+        take_end(e, &m.end);
+    else if (body == sizeof m.end && m.h.type == CAY_N_LIVE)
+        take_live(e, &m.end);
+    else if (body == sizeof m.spent && m.h.type == CAY_N_SPENT)
+        take_spent(e, &m.spent);
+    else if (!body && (size_t)n == sizeof m.h && m.h.type == CAY_N_LIVE)
+        given_settle(e);
+    return true;
 }
 
 static void on_note(cay__watch *w, uint32_t events)
 {
     (void)events;
     egress *e = OWNER(w, egress, intercept);
-    struct {
-        cay_msg h;
-        union {
-            cay_n_note note;
-            cay_n_end  end;
-        };
-    } m;
-    int none = 0;
-    ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, &none, MSG_DONTWAIT);
-    if (n < 0 && errno == EAGAIN)
-        return;
-    if (n <= 0) { /* it is gone; the keeper brings the next one */
+    bool gone;
+    hear(e, &gone);
+    if (gone) { /* the keeper brings the next one */
         intercept_take(e, -1);
         links_pair(e);
-        return;
     }
-    if (n == (ssize_t)(sizeof m.h + sizeof m.note) && m.h.type == CAY_N_NOTE)
-        take_note(e, &m.note);
-    else if (n == (ssize_t)(sizeof m.h + sizeof m.end) && m.h.type == CAY_N_END)
-        take_end(e, &m.end);
 }
 
 void intercept_take(egress *e, int fd)
 {
+    bool gone;
     if (e->intercept.fd >= 0) {
+        while (hear(e, &gone)) /* its last words */
+            ;
+        given_doubt(e);
         cay__loop_del(&e->loop, &e->intercept);
         sock_close(e, NULL, e->intercept.fd);
     }
@@ -103,5 +140,18 @@ bool intercept_give(flow *f, int upstream)
         }
         return false;
     }
+    given_add(f->box, f->id, name, f->peer, f->port, f->proto, m.age);
     return true;
+}
+
+void intercept_spent(box *b)
+{
+    cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = CAY_N_SPENT };
+    cay_n_spent m = { .bytes = { b->bucket[0].mine, b->bucket[1].mine } };
+    struct iovec io[2] = { { &head, sizeof head }, { &m, sizeof m } };
+    if (b->e->intercept.fd < 0 || (!bucket_due(&b->bucket[0]) && !bucket_due(&b->bucket[1])))
+        return;
+    memcpy(m.id, b->id, sizeof m.id);
+    if (cay__fd_sendv(b->e->intercept.fd, io, 2, NULL, 0, MSG_DONTWAIT) >= 0)
+        b->bucket[0].mine = b->bucket[1].mine = 0;
 }

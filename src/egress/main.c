@@ -170,6 +170,7 @@ static bool set_up(egress *e)
         return complain("open files", "the hard limit is too low: raise it to at least 1024"), false;
     e->fds_max = (unsigned)CAY_MIN(r.rlim_cur, 1u << 20) - RESERVE_FDS;
     e->fds = FD_FIRST;
+    e->flow_seq = (uint64_t)cay__now_us();
     e->audit_dir = FD_AUDIT;
     fcntl(FD_AUDIT, F_SETFD, FD_CLOEXEC);
     signal(SIGPIPE, SIG_IGN);

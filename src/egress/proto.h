@@ -36,6 +36,8 @@ enum cay_n_type {
     CAY_N_PAIR = 60, /* cay_n_ack, unasked: a flow needs the interceptor, and there is none: INTERCEPT anew */
     CAY_N_NOTE = 54, /* from the interceptor: cay_n_note, for the record */
     CAY_N_END = 55,  /* from the interceptor: cay_n_end, for the record; an egress of before does not heed it */
+    CAY_N_LIVE = 56, /* from the interceptor, first on a new pair: cay_n_end for each flow that it has; without a body: those were all */
+    CAY_N_SPENT = 57, /* to and from the interceptor: cay_n_spent, of the sandbox's one bandwidth */
 };
 
 enum {
@@ -89,19 +91,26 @@ typedef struct cay_n_note {
     char     reason[36];
 } cay_n_note;
 
-/* How a flow that was handed over ended. No longer than a note: what is read into the room of one must not look cut off. */
+/* How a flow that was handed over ended (END), or that it goes on (LIVE: without bytes and reason). No longer than a note: what is read into
+ * the room of one must not look cut off. */
 typedef struct cay_n_end {
     char     id[CAY_WIRE_ID];
-    uint64_t flow; /* 0: it is of an egress of before, whose numbers were its own */
+    uint64_t flow; /* no two egresses give the same number */
     uint64_t up, down, ms;
     uint8_t  addr[16];
     uint16_t port, proto;
     uint32_t closed; /* in order; 0: cut */
     char     name[256];
     char     reason[36];
-    uint32_t lost; /* notes and ends that egress did not take since the last one */
+    uint32_t lost; /* notes that egress did not take since the last one */
 } cay_n_end;
 _Static_assert(sizeof(cay_n_end) <= sizeof(cay_n_note), "an egress of before takes it for a note of another length");
+
+/* Bytes that the sender let through in each direction since it last said so: the other takes them from its bucket, too. */
+typedef struct cay_n_spent {
+    char     id[CAY_WIRE_ID];
+    uint64_t bytes[2]; /* up, down */
+} cay_n_spent;
 
 /* The name map: a memfd of this size, lent read-write. Entry n (from 1) is 198.18.0.0 + 256 + n and fd63:6179:0:1::n. Written by
  * egress alone, an entry before the count; the sandbox's init holds a copy for adoption, so every byte is checked when it is

@@ -87,7 +87,6 @@ void flow_end(flow *f, const char *reason, bool orderly)
     free(f->r.in);
     free(f->r.down);
     free(f->r.head);
-    f->v->nlive -= !f->page;
     free(f->page);
     f->v->nflows--;
     I.nflows--;
@@ -97,14 +96,13 @@ void flow_end(flow *f, const char *reason, bool orderly)
 void flow_say(flow *f, int status, const char *reason, const char *text)
 {
     char *page = NULL;
-    const char *title = status == 400 ? "Bad Request" : status == 403 ? "Forbidden" : status == 503 ? "Service Unavailable" : "Bad Gateway";
+    const char *title = status == 400 ? "Bad Request" : status == 403 ? "Forbidden" : "Bad Gateway";
     int n = asprintf(&page,
                      "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nX-Cay-Reason: %s\r\nConnection: close\r\n"
                      "Content-Length: %zu\r\n\r\ncay: %s\n",
                      status, title, reason, strlen(text) + 6, text);
     flow_why(f, reason);
     side_close(&f->out, false);
-    f->v->nlive -= !f->page;
     f->page = n < 0 ? cay__strdup("") : page;
     f->page_len = n < 0 ? 0 : (size_t)n;
     cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + 3000);
@@ -155,7 +153,7 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
         turn_away(&first, "no_interceptor");
         return;
     }
-    if (v->nflows >= FLOWS_EACH || I.nflows >= FLOWS_MAX) {
+    if (v->nflows >= FLOWS_EACH || I.nflows >= I.flows_max) {
         turn_away(&first, v->nflows >= FLOWS_EACH ? "connections_limit" : "interceptor_limit");
         return;
     }
@@ -169,7 +167,6 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
         v->flows->prev = &f->next;
     v->flows = f;
     v->nflows++;
-    v->nlive++;
     I.nflows++;
     mask_bound(v, f->name, f->port, f->tls, &f->r.mask);
     if (f->tls && !with_tls(f)) {
@@ -178,9 +175,5 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
         return;
     }
     cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + SHAKE_MS);
-    if (v->policy.connections && v->nlive > v->policy.connections) {
-        note(f, NULL, false, "connections_limit");
-        flow_say(f, 503, "connections_limit", "this sandbox has as many connections open as it may have");
-    }
     relay_step(f);
 }

@@ -5,7 +5,7 @@
  *   main.c    start, and what the keeper says     vault.c   a sandbox: its bindings and their values
  *   ca.c      its authority and certificates      flow.c    a connection between two sides
  *   side.c    one side, with TLS or without       relay.c   requests up, answers down
- *   trust.c   what the sandbox has to trust
+ *   trust.c   what the sandbox has to trust       egress.c  flows come, records go
  *   inject.c  what a request gets, and loses      mask.c    what an answer must not carry back
  *
  * One thread. The only process that ever holds the value of a secret; it dials nobody, opens no file besides the roots that it
@@ -27,6 +27,7 @@ enum {
     IN_MAX = 36 << 10,  /* a head and something behind it */
     DOWN_MAX = 32 << 10,
     FLOWS_MAX = 1024,
+    RESERVE_FDS = 64,
     FLOWS_EACH = FLOWS_MAX / 4,
     SHAKE_MS = 15000,   /* both handshakes and the first head */
     IDLE_MS = 3600000,  /* not a byte in either direction */
@@ -74,7 +75,7 @@ struct vault {
     authority   ca;
     SSL_CTX    *ctx; /* for the sandbox's side */
     flow       *flows;
-    unsigned    nflows, nlive; /* all; those that are not being refused */
+    unsigned    nflows;
     uint32_t    lost;          /* notes that egress did not take */
     bucket      rate[2]; /* up, down */
 };
@@ -179,9 +180,13 @@ typedef struct intercept {
     SSL_CTX   *up; /* for the other side: the host's roots */
     cay__policy op;
     vault     *vaults;
-    unsigned   nflows, nlinks;
+    unsigned   nflows, flows_max, nlinks;
     int64_t    alone_since;
 } intercept;
 extern intercept I;
+
+/* ---- egress.c ---- */
+void egress_take(int fd); /* another one; it hears of every flow that is here */
 void note(const flow *f, const cay__binding *b, bool allowed, const char *reason);
 void note_end(const flow *f, const char *reason, bool closed); /* f->in is counted */
+void note_spent(vault *v); /* of its bandwidth, when that is worth it */

@@ -39,86 +39,23 @@ static void answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *
     cay__fd_sendv(l->w.fd, io, 2, &trust, trust >= 0, MSG_DONTWAIT);
 }
 
-/* ---- egress ---- */
-
-/* The numbers of flows are those of the egress that gave them: the next one begins anew. */
-static void forget_numbers(void)
-{
-    for (vault *v = I.vaults; v; v = v->next)
-        for (flow *f = v->flows; f; f = f->next)
-            f->number = 0;
-}
-
-static void close_egress(void)
-{
-    char one;
-    if (I.egress.fd < 0)
-        return;
-    if (recv(I.egress.fd, &one, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-        forget_numbers();
-    cay__loop_del(&I.loop, &I.egress);
-    cay__close_fd(&I.egress.fd);
-}
-
-static void on_egress(cay__watch *w, uint32_t events)
-{
-    (void)events;
-    struct {
-        cay_msg    h;
-        cay_n_flow m;
-        char       name[256];
-    } pkt;
-    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
-    ssize_t n = cay__fd_recv(w->fd, &pkt, sizeof pkt, fds, &nfds, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == EMSGSIZE))
-        return;
-    if (n <= 0) { /* its next one gets another pair from the keeper */
-        close_egress();
-        return;
-    }
-    size_t fixed = sizeof pkt.h + sizeof pkt.m;
-    if (nfds == 2 && n > (ssize_t)fixed && pkt.h.magic == CAY_MSG_MAGIC && pkt.h.version == CAY_N_VERSION && pkt.h.type == CAY_N_FLOW &&
-        fixed + pkt.h.tail == (size_t)n && memchr(pkt.m.id, 0, sizeof pkt.m.id)) {
-        flow_start(&pkt.m, pkt.name, pkt.h.tail, fds[0], fds[1]);
-        return;
-    }
-    while (nfds > 0)
-        close(fds[--nfds]);
-}
-
-/* Never waits: an egress that does not read must not hold up others' bytes. False: it did not take it. */
-static bool tell(const cay_msg *h, const void *m, size_t len)
-{
-    struct iovec io[2] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)m, len } };
-    return I.egress.fd >= 0 && cay__fd_sendv(I.egress.fd, io, 2, NULL, 0, MSG_DONTWAIT) >= 0;
-}
-
-void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)
-{
-    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_NOTE, 0, 0 };
-    cay_n_note m = { .flow = f->number, .port = f->port, .allowed = allowed };
-    memcpy(m.id, f->v->id, sizeof m.id);
-    cay__str_copy(m.name, sizeof m.name, f->name);
-    cay__str_copy(m.secret, sizeof m.secret, b ? b->name : "");
-    cay__str_copy(m.reason, sizeof m.reason, reason);
-    if (!tell(&h, &m, sizeof m))
-        f->v->lost++;
-}
-
-void note_end(const flow *f, const char *reason, bool closed)
-{
-    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_END, 0, 0 };
-    cay_n_end m = { .flow = f->number, .up = f->in.got, .down = f->in.put, .ms = (uint64_t)(cay__boot_ms() - f->began_ms), .port = f->port,
-                    .proto = f->tls ? CAY__NET_TLS : CAY__NET_HTTP, .closed = closed, .lost = f->v->lost };
-    memcpy(m.id, f->v->id, sizeof m.id);
-    memcpy(m.addr, f->addr, sizeof m.addr);
-    cay__str_copy(m.name, sizeof m.name, f->name);
-    cay__str_copy(m.reason, sizeof m.reason, reason);
-    f->v->lost = tell(&h, &m, sizeof m) ? 0 : f->v->lost + 1;
-}
-
 /* ---- the keeper ---- */
 
+static SSL_CTX *client_side(void)
+{
+    static const unsigned char only[] = "\x08http/1.1";
+    SSL_CTX *c = SSL_CTX_new(TLS_client_method());
+    if (!c)
+        return NULL;
+    SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
+    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_alpn_protos(c, only, sizeof only - 1);
+    SSL_CTX_set_default_verify_paths(c);
+    return c;
+}
+
+/* Made anew each time: roots that the file no longer names are trusted no more. */
 static int take_operator(int fd, cay_err *err)
 {
     static char text[CAY__POLICY_MAX];
@@ -127,14 +64,18 @@ static int take_operator(int fd, cay_err *err)
     if (n < 0)
         return cay_fail_sys(err, CAY_ESYS, "the operator's file");
     CAY_TRY(cay__policy_read(&op, text, (size_t)n, true, err));
-    if (op.roots[0] && SSL_CTX_load_verify_file(I.up, op.roots) != 1) {
+    SSL_CTX *up = client_side();
+    if (!up || (op.roots[0] && SSL_CTX_load_verify_file(up, op.roots) != 1)) {
         ERR_clear_error();
+        SSL_CTX_free(up);
         int rc = cay_fail_why(err, CAY_EINVAL, "roots_unreadable", "roots %.150s: no certificates could be read from it", op.roots);
         cay__policy_clear(&op);
         return rc;
     }
     cay__policy_clear(&I.op);
     I.op = op;
+    SSL_CTX_free(I.up);
+    I.up = up;
     for (vault *v = I.vaults; v; v = v->next)
         vault_judge(v);
     return 0;
@@ -197,10 +138,7 @@ static void on_link(cay__watch *w, uint32_t events)
         return;
     }
     if (pkt.h.type == CAY_I_EGRESS && nfds == 1) {
-        close_egress();
-        I.egress = (cay__watch){ .fd = fds[0], .events = EPOLLIN, .fn = on_egress };
-        if (!cay__loop_add(&I.loop, &I.egress))
-            cay__close_fd(&I.egress.fd);
+        egress_take(fds[0]);
         return;
     }
     cay_err err = CAY_ERR_INIT;
@@ -240,20 +178,6 @@ static int complain(const char *what, const char *why)
     return 1;
 }
 
-static SSL_CTX *client_side(void)
-{
-    static const unsigned char only[] = "\x08http/1.1";
-    SSL_CTX *c = SSL_CTX_new(TLS_client_method());
-    if (!c)
-        return NULL;
-    SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
-    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
-    SSL_CTX_set_alpn_protos(c, only, sizeof only - 1);
-    SSL_CTX_set_default_verify_paths(c);
-    return c;
-}
-
 /* No core, no tracer, no new rights: the values live here. */
 static void harden(void)
 {
@@ -264,6 +188,9 @@ static void harden(void)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
+        /* Two descriptors a flow; what comes beyond is taken and turned away, not lost with its message. */
+        rlim_t room = (files.rlim_cur - CAY_MIN(files.rlim_cur, (rlim_t)RESERVE_FDS)) / 2;
+        I.flows_max = (unsigned)CAY_MIN(room, (rlim_t)FLOWS_MAX);
     }
     signal(SIGPIPE, SIG_IGN);
 }
@@ -312,8 +239,8 @@ int main(void)
     harden();
     if (getsockopt(FD_LISTEN, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
         return complain("descriptor 3", "has to be the keeper's listening socket; this program is started by cay-keeper");
-    if (!cay__loop_open(&I.loop) || !(I.up = client_side()))
-        return complain("start", "no epoll or no TLS");
+    if (!cay__loop_open(&I.loop))
+        return complain("epoll", strerror(errno));
     if (take_operator(FD_OPERATOR, &err) < 0)
         return complain("the operator's file", err.msg);
     close(FD_OPERATOR);

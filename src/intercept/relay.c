@@ -111,8 +111,11 @@ static ssize_t limited(flow *f, int dir, side *s, void *p, size_t room)
     size_t may = quota(f, dir, room);
     ssize_t n = may ? side_read(s, p, may) : SIDE_AGAIN;
     bucket_back(&f->v->rate[dir], may - (n > 0 ? (size_t)n : 0));
-    if (n > 0)
+    if (n > 0) {
         f->moved_ms = cay__boot_ms();
+        bucket_mine(&f->v->rate[dir], (size_t)n);
+        note_spent(f->v);
+    }
     return n;
 }
 

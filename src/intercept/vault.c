@@ -196,7 +196,6 @@ int vault_bind(const cay_n_box *m, const int fds[3], vault **out, cay_err *err)
     fresh.next = v->next;
     fresh.flows = v->flows;
     fresh.nflows = v->nflows;
-    fresh.nlive = v->nlive;
     fresh.lost = v->lost;
     memcpy(fresh.id, v->id, sizeof fresh.id);
     memcpy(fresh.rate, v->rate, sizeof fresh.rate);

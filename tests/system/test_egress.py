@@ -793,6 +793,107 @@ def what_an_interceptor_tells_is_recorded(lab):
     k.s.close()
 
 
+def what_an_interceptor_has_is_counted(lab):
+    """Its flows are of the same limit and bandwidth as the others, and have an end when it dies."""
+    lab.serve(HOST4 % 59, 80, echo)
+
+    def flood(c):
+        while True:
+            c.sendall(bytes(65536))
+
+    lab.serve(HOST4 % 59, 5001, flood)
+    lab.resolver.table["had.test"] = [HOST4 % 59]
+    k = Keeper(lab.dir + "/egress")
+    b = lab.box(rules("had.test:80", "had.test:5001") + "bind KEY http://had.test\nconnections 3\nrate down 1000000\n")
+
+    def pair():
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        assert k.box(INTERCEPT, None, [its.fileno()])["code"] == 0
+        its.close()
+        ours.settimeout(10)
+        return ours
+
+    def tell(kind, number=0, reason=b""):
+        body = struct.pack("=24sQQQQ16sHHI256s36sI", b.id.encode(), number, 11, 22, 33, bytes(10) + b"\xff\xff" + bytes([93, 184, 216, 59]), 80, 2, 0, b"had.test", reason, 0)
+        ours.send(struct.pack("=IHHII", 0x31796163, 1, kind, 0, 0) + (body if number else b""))
+
+    def give():
+        """A flow to the interceptor: its number, and its sockets."""
+        s = b.connect("had.test", 80)
+        s.sendall(b"GET / HTTP/1.1\r\nHost: had.test\r\n\r\n")
+        data, fds, _, _ = socket.recv_fds(ours, 1024, 4)
+        assert data[6] == 53 and len(fds) == 2, data
+        return struct.unpack("=Q", data[40:48])[0], [s, *(socket.socket(fileno=fd) for fd in fds)]
+
+    def refused():
+        s = b.connect("had.test", 5001)
+        got = reset(s)
+        s.close()
+        return got == "reset"
+
+    END, LIVE, SPENT = 55, 56, 57
+    ours = pair()
+    (one, _a), (two, _b) = give(), give()
+    plain = b.connect("had.test", 5001)
+    plain.recv(1)
+    assert refused(), "two that it has and a plain one are three"
+    b.last(event="connect", verdict="deny", reason="connections_limit")
+    # Bandwidth: what it lets through is missing here, and the other way round.
+    got, began = 0, time.time()
+    while time.time() - began < 0.6:
+        got += len(plain.recv(65536))
+    heard = 0
+    ours.setblocking(False)
+    try:
+        while True:
+            m = ours.recv(1024)
+            assert m[6] == SPENT, m
+            heard += struct.unpack("=Q", m[48:56])[0]
+    except BlockingIOError:
+        ours.setblocking(True)
+    assert got * 0.6 < heard <= got + 300000, (got, heard)
+    ours.send(struct.pack("=IHHII", 0x31796163, 1, SPENT, 0, 0) + struct.pack("=24sQQ", b.id.encode(), 0, 1 << 62))
+    began, got = time.time(), 0
+    while got < 500000 and time.time() - began < 5:
+        got += len(plain.recv(65536))
+    assert time.time() - began > 0.2, "half a second's worth, some of which waits in buffers, and an eighth of debt"
+    plain.close()
+    # An end makes room; one that another pair names stays; those that it does not name, and those of one that is gone, are over.
+    tell(END, one, b"closed")
+    assert b.last(event="end", flow=one)["up"] == 11
+    former, ours = ours, pair()
+    former.close()
+    tell(LIVE, two)
+    three, _c = give()
+    tell(LIVE)
+    four, _d = give()
+    assert refused(), "three that it has"
+    assert not [r for r in b.log() if r["event"] == "end" and r["flow"] in (two, three, four)]
+    former, ours = ours, pair()
+    former.close()
+    tell(LIVE, three)
+    tell(LIVE)
+    r = b.last(event="end", flow=four)
+    assert (r["verdict"], r["reason"], r["name"], r["port"], r["proto"], r["rule"]) == ("cut", "interceptor_died", "had.test", 80, "http", "had.test:80") and "up" not in r and r["ms"] >= 0, r
+    b.last(event="end", flow=two, reason="interceptor_died")
+    five, _e = give()
+    six, _f = give()
+    assert refused() and six > five > four, "and three again"
+    ours.close()
+    time.sleep(2.2) # nobody comes after it
+    assert b.last(event="end", flow=three)["reason"] == b.last(event="end", flow=six)["reason"] == "interceptor_died"
+    s = b.connect("had.test", 5001)
+    assert s.recv(1), "none is counted any more"
+    s.close()
+    # The sandbox's end is theirs, too.
+    ours = pair()
+    seven, _g = give()
+    b.drop()
+    past(lab, b, f'"reason":"sandbox_gone","flow":{seven}')
+    ours.close()
+    k.s.close()
+
+
 def memory_stays_small(lab):
     lab.serve(HOST4 % 57, 5000, echo)
     lab.resolver.table["m.test"] = [HOST4 % 57]

@@ -28,6 +28,13 @@ keeper() { pgrep -f "cay-keeper $CAY_HOME " | head -1; }
 run_dir() { tr '\0' '\n' <"/proc/$(keeper)/cmdline" | sed -n 3p; }
 pid_of() { cut -d' ' -f1 "$run/$1.pid"; }
 fetch() { $cay exec "$id" -- curl -sS -m 10 "$1" 2>&1 </dev/null; }
+until_() { # COMMAND…
+    for i in $(seq 120); do
+        "$@" && return
+        sleep 0.25
+    done
+    return 1
+}
 tidy() {
     for p in $server $follower; do kill "$p" 2>/dev/null; done
     [ -n "$id" ] && $cay rm -f "$id" >/dev/null 2>&1
@@ -72,21 +79,33 @@ check "python trusts the sandbox's authority" grep -q "path=/v1/python auth=Bear
 log=$($cay net log "$id" </dev/null)
 check "the record names the credential's use, and which" has "$log" "credential api.test:8443 KEY added"
 ends() { $cay net log --json "$id" </dev/null | grep '"event":"end"' | grep '"name":"api.test"' | grep -c '"flow":[1-9].*"up":[1-9].*"down":[1-9].*"ms":'; }
-for i in $(seq 40); do
-    [ "$(ends)" = 3 ] && break
-    sleep 0.25
-done
-check "each such connection has its end, with bytes" [ "$(ends)" = 3 ]
-got=$($cay run $bound --net-connections 2 -- python3 -c 'import http.client
-all = [http.client.HTTPSConnection("api.test", 8443, timeout=10) for i in range(3)]
-for c in all: c.connect()
-for c in all:
-    c.request("GET", "/v1/many")
-    r = c.getresponse()
-    print(r.status, r.getheader("X-Cay-Reason"))' 2>&1 </dev/null)
-check "a limit of connections holds for them" [ "$got" = "200 None
-200 None
-503 connections_limit" ]
+three_ends() { [ "$(ends)" = 3 ]; }
+check "each such connection has its end, with bytes" until_ three_ends
+got=$($cay run $bound --net away.test --net-connections 2 -- python3 -c 'import http.client, ssl
+any = ssl._create_unverified_context()
+def ask(port, name):
+    c = http.client.HTTPSConnection(name, port, timeout=10, context=any)
+    try:
+        c.request("GET", "/v1/many")
+        print(name, c.getresponse().read()[:3].decode())
+    except OSError as e:
+        print(name, "refused")
+    return c
+bound, plain, beyond, other = ask(8443, "api.test"), ask(443, "away.test"), ask(8443, "api.test"), ask(443, "away.test")
+bound.close()
+while True: # until the end is known
+    c = http.client.HTTPSConnection("away.test", 443, timeout=10, context=any)
+    try:
+        c.request("GET", "/v1/room")
+        break
+    except OSError:
+        pass
+print("room", c.getresponse().status)' 2>&1 </dev/null)
+check "one limit of connections holds for them and the others" [ "$got" = "api.test GET
+away.test GET
+api.test refused
+away.test refused
+room 200" ]
 [ $bad = 0 ] || { echo "$got"; $cay net log --json "$id" </dev/null; }
 
 # Nowhere else: inside, then in everything that we keep.
@@ -130,13 +149,6 @@ P
 fi
 
 # Nor in what is told: events, the network's records, spans, requests to a server, and what fails.
-until_() { # COMMAND…
-    for i in $(seq 120); do
-        "$@" && return
-        sleep 0.25
-    done
-    return 1
-}
 fails() { # WORD…: of cay; what it says is kept
     $cay "$@" >>"$told/failures" 2>&1 </dev/null && echo "worked: $*" >>"$told/worked"
 }
@@ -186,7 +198,21 @@ check "no event, record, span, log or error has it" sh -c "! grep -rsl 'sentinel
 [ $bad = 0 ] || { grep -rsl "sentinel-$$" "$told"; cat "$told/worked" "$told/server" "$told/traces" "$told/failures"; }
 
 # Deaths, a change, the end.
+$cay exec "$id" -- python3 -c 'import http.client, socket
+c = http.client.HTTPSConnection("api.test", 8443)
+c.request("GET", "/v1/held")
+c.getresponse().read()
+print("here", flush=True)
+try: print("end", socket.socket(fileno=c.sock.detach()).recv(1)) # without TLS, which hides the difference
+except ConnectionResetError: print("reset")' >"$told/held" 2>&1 </dev/null &
+held=$!
+died() { $cay net log --json "$id" </dev/null | grep '"event":"end","verdict":"cut","reason":"interceptor_died"' | grep '"flow":[1-9]' | grep '"name":"api.test"' | grep '"ms":'; }
+until_ grep -q here "$told/held"
 kill -9 "$(pid_of intercept)"
+check "a connection that dies with the interceptor is in the records as that" until_ died
+wait $held
+check "and is reset inside" grep -q '^reset$' "$told/held"
+[ $bad = 0 ] || cat "$told/held"
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do # until another one is there
     got=$(fetch https://api.test:8443/v1/after-death)
     grep -q path=/v1/after-death "$NETLAB/seen" && break

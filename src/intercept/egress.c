@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Egress: flows come from it, and what becomes of them is told to it. Ends are never lost, for it counts what we have: they wait until it
+ * takes them, or the next one does. Notes are, and are counted then.
+ */
+#include "intercept.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* One that waits. At most one for each flow, and no flow comes from an egress that does not read. */
+typedef struct said {
+    struct said *next;
+    cay_msg      h;
+    cay_n_end    m; /* unless it is the word that those were all */
+    bool         bare;
+} said;
+
+static said *first, **last = &first;
+
+static bool send_it(const cay_msg *h, const void *m, size_t len)
+{
+    struct iovec io[2] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)m, len } };
+    return I.egress.fd >= 0 && cay__fd_sendv(I.egress.fd, io, 1 + (len > 0), NULL, 0, MSG_DONTWAIT) >= 0; /* others' bytes do not wait for it */
+}
+
+static void want(bool out)
+{
+    if (I.egress.fd >= 0)
+        cay__loop_set(&I.loop, &I.egress, out ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void flush(void)
+{
+    while (first && send_it(&first->h, &first->m, first->bare ? 0 : sizeof first->m)) {
+        said *s = first;
+        first = s->next;
+        free(s);
+    }
+    if (!first)
+        last = &first;
+    want(first);
+}
+
+static void say(uint16_t type, const cay_n_end *m)
+{
+    said *s = cay__alloc(sizeof *s);
+    *s = (said){ .h = { CAY_MSG_MAGIC, CAY_N_VERSION, type, 0, 0 }, .bare = !m };
+    if (m)
+        s->m = *m;
+    *last = s;
+    last = &s->next;
+}
+
+static cay_n_end about(const flow *f)
+{
+    cay_n_end m = { .flow = f->number, .ms = (uint64_t)(cay__boot_ms() - f->began_ms), .port = f->port, .proto = f->tls ? CAY__NET_TLS : CAY__NET_HTTP };
+    memcpy(m.id, f->v->id, sizeof m.id);
+    memcpy(m.addr, f->addr, sizeof m.addr);
+    cay__str_copy(m.name, sizeof m.name, f->name);
+    return m;
+}
+
+void note_end(const flow *f, const char *reason, bool closed)
+{
+    cay_n_end m = about(f);
+    m.up = f->in.got;
+    m.down = f->in.put;
+    m.closed = closed;
+    m.lost = f->v->lost;
+    cay__str_copy(m.reason, sizeof m.reason, reason);
+    f->v->lost = 0;
+    say(CAY_N_END, &m);
+    flush();
+}
+
+void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)
+{
+    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_NOTE, 0, 0 };
+    cay_n_note m = { .flow = f->number, .port = f->port, .allowed = allowed };
+    memcpy(m.id, f->v->id, sizeof m.id);
+    cay__str_copy(m.name, sizeof m.name, f->name);
+    cay__str_copy(m.secret, sizeof m.secret, b ? b->name : "");
+    cay__str_copy(m.reason, sizeof m.reason, reason);
+    if (!send_it(&h, &m, sizeof m))
+        f->v->lost++;
+}
+
+void note_spent(vault *v)
+{
+    cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_SPENT, 0, 0 };
+    cay_n_spent m = { .bytes = { v->rate[0].mine, v->rate[1].mine } };
+    if (!bucket_due(&v->rate[0]) && !bucket_due(&v->rate[1]))
+        return;
+    memcpy(m.id, v->id, sizeof m.id);
+    if (send_it(&h, &m, sizeof m))
+        v->rate[0].mine = v->rate[1].mine = 0;
+}
+
+static void take_spent(const cay_n_spent *m)
+{
+    vault *v = memchr(m->id, 0, sizeof m->id) ? vault_find(m->id) : NULL;
+    for (int dir = 0; v && dir < 2; dir++)
+        bucket_others(&v->rate[dir], m->bytes[dir], cay__now_us());
+}
+
+static void close_egress(void)
+{
+    if (I.egress.fd < 0)
+        return;
+    cay__loop_del(&I.loop, &I.egress);
+    cay__close_fd(&I.egress.fd);
+}
+
+static void on_egress(cay__watch *w, uint32_t events)
+{
+    struct {
+        cay_msg h;
+        union {
+            struct {
+                cay_n_flow m;
+                char       name[256];
+            };
+            cay_n_spent spent;
+        };
+    } pkt;
+    if (events & EPOLLOUT)
+        flush();
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    ssize_t n = cay__fd_recv(w->fd, &pkt, sizeof pkt, fds, &nfds, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR || errno == EMSGSIZE))
+        return;
+    if (n <= 0) { /* its next one gets another pair from the keeper */
+        close_egress();
+        return;
+    }
+    size_t fixed = sizeof pkt.h + sizeof pkt.m;
+    bool ours = (size_t)n >= sizeof pkt.h && pkt.h.magic == CAY_MSG_MAGIC && pkt.h.version == CAY_N_VERSION;
+    if (ours && nfds == 2 && n > (ssize_t)fixed && pkt.h.type == CAY_N_FLOW && fixed + pkt.h.tail == (size_t)n && memchr(pkt.m.id, 0, sizeof pkt.m.id)) {
+        flow_start(&pkt.m, pkt.name, pkt.h.tail, fds[0], fds[1]);
+        return;
+    }
+    if (ours && pkt.h.type == CAY_N_SPENT && (size_t)n == sizeof pkt.h + sizeof pkt.spent)
+        take_spent(&pkt.spent);
+    while (nfds > 0)
+        close(fds[--nfds]);
+}
+
+/* Only ends are still true for another one. */
+static void keep_ends(void)
+{
+    for (said **at = &first; *at;) {
+        said *s = *at;
+        if (s->h.type == CAY_N_END) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        free(s);
+    }
+    for (last = &first; *last;)
+        last = &(*last)->next;
+}
+
+void egress_take(int fd)
+{
+    close_egress();
+    I.egress = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_egress };
+    if (!cay__loop_add(&I.loop, &I.egress)) {
+        cay__close_fd(&I.egress.fd);
+        return;
+    }
+    keep_ends();
+    for (vault *v = I.vaults; v; v = v->next)
+        for (flow *f = v->flows; f; f = f->next) {
+            cay_n_end m = about(f);
+            say(CAY_N_LIVE, &m);
+        }
+    say(CAY_N_LIVE, NULL);
+    flush();
+}
