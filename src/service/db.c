@@ -160,7 +160,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_ONCE_FIND] = "SELECT id FROM sandboxes WHERE tenant=?1 AND once=?2",
     [CAY__Q_ANSWER_PUT] = "INSERT INTO answers(tenant,route,key,request,owner,status,type,body,expires_ms) VALUES(?1,?2,?3,?4,?5,0,'',x'',?6)",
     [CAY__Q_ANSWER_GET] = "SELECT request,owner,status,type,body,expires_ms FROM answers WHERE tenant=?1 AND route=?2 AND key=?3",
-    [CAY__Q_ANSWER_TAKE] = "UPDATE answers SET request=?4, owner=?5, status=0, type='', body=x'', expires_ms=?6 WHERE tenant=?1 AND route=?2 AND key=?3",
+    [CAY__Q_ANSWER_TAKE] = "UPDATE answers SET status=iif(?7,status,0), type=iif(?7,type,''), body=iif(?7,body,x''), request=?4, owner=?5, expires_ms=?6 WHERE tenant=?1 AND route=?2 AND key=?3",
     [CAY__Q_ANSWER_END] = "UPDATE answers SET owner=?9, status=?5, type=?6, body=?7, expires_ms=?8 WHERE tenant=?1 AND route=?2 AND key=?3 AND owner=?4",
     [CAY__Q_ANSWER_DROP] = "DELETE FROM answers WHERE tenant=?1 AND route=?2 AND key=?3 AND owner=?4",
     [CAY__Q_ANSWER_SWEEP] = "DELETE FROM answers WHERE expires_ms<?1",

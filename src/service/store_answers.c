@@ -84,6 +84,9 @@ static int do_begin(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 4, b->ask->request);
     cay__db_text(st, 5, b->owner);
     sqlite3_bind_int64(st, 6, now + DAY_MS);
+    /* What a dead one chose stays, for whoever comes after the next one that dies. */
+    if (f->there)
+        sqlite3_bind_int(st, 7, *f->owner && !strcmp(f->request, b->ask->request));
     b->mine = true;
     return cay__db_step(db, st, "record the request", err);
 }
