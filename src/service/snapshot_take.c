@@ -299,6 +299,21 @@ static bool at_it(const cay_service *svc, const char *id)
     return cay__fd_read_file(svc->home_fd, path, text, sizeof text) > 0;
 }
 
+static int no_process(const cay_proc_info *info, void *arg)
+{
+    (void)info, (void)arg;
+    return 0;
+}
+
+/* Whoever asked for it may have died with the question on its way: a keeper goes on with it, and writes down that it does only when the sandbox stands still. Until then
+ * it keeps everybody waiting who asks for what runs there, so that its answer tells that all that was asked before is over. */
+static bool caught_up(const cay__truth *t)
+{
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + DECIDE_MS };
+    /* To be paused waited in the same line. */
+    return t->state == CAY_PAUSED || !t->box || !CAY__HAS(t->ops, procs) || t->ops->procs(t->box, &call, no_process, NULL, NULL) == 0;
+}
+
 /* A provider that died over it finishes or takes back before it serves the sandbox again: only then the disk tells. One that is not
  * alive is as it was left. */
 static bool decided(cay_service *svc, const char *id)
@@ -308,11 +323,11 @@ static bool decided(cay_service *svc, const char *id)
     if (cay__svc_row(svc, id, &row, NULL) < 0)
         return true;
     int rc = cay__truth_find(svc, NULL, &row->row, &t, NULL);
-    bool live = rc == 0 && cay__state_live(t.state);
+    bool live = rc == 0 && cay__state_live(t.state), over = !live || caught_up(&t);
     cay__truth_clear(&t);
     for (int64_t until = cay__now_ms() + DECIDE_MS; live && at_it(svc, id) && cay__now_ms() < until;)
         poll(NULL, 0, LOCK_STEP);
-    return rc == 0 && !(live && at_it(svc, id));
+    return rc == 0 && over && !(live && at_it(svc, id));
 }
 
 typedef struct mending {
