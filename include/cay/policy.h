@@ -108,7 +108,7 @@ CAY_API int cay_net_operator_may(cay_service *svc, const char *host, uint16_t po
 /* Reads the sources of its secrets anew and hands the values over: rotation without a restart. CAY_ESTATE when it is not running. */
 CAY_API int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *err);
 /* Other secrets instead of all that it has, and the policy that binds them, from its next request on; n 0: none. net as in cay_create, without
- * bind lines. All of it or nothing. The variables that hold placeholders, and those that lead programs to what they have to trust, are there
+ * bind lines; NULL: the rules that hold. All of it or nothing. The variables that hold placeholders, and those that lead programs to what they have to trust, are there
  * from its next start on; until then cay_secret_env() (ends with a NULL key) is for whoever starts commands in it. */
 CAY_API int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net, const cay_secret *secrets, size_t n, cay_err *err);
 CAY_API const cay_pair *cay_secret_env(void);

@@ -6,6 +6,7 @@
 #include <base/base.h>
 #include <base/path.h>
 #include <base/str.h>
+#include <cay/access.h>
 #include <cay/snapshot.h>
 #include <cay/template.h>
 #include <cay/volume.h>
@@ -30,7 +31,8 @@ typedef struct view {
     size_t   n[4], running; /* sandboxes, snapshots, templates, volumes */
 } view;
 
-static void tell(view *v, size_t kind, const char *id, const char *more)
+/* tenant: NULL, or whose it is, which is told of others than tenant default: an operator removes what is theirs. */
+static void tell(view *v, size_t kind, const char *id, const char *more, const char *tenant)
 {
     v->n[kind]++;
     js_str(&v->json, id);
@@ -39,6 +41,10 @@ static void tell(view *v, size_t kind, const char *id, const char *more)
     if (more && *more) {
         cay__buf_str(&v->text, "  ");
         cay__buf_safe(&v->text, more, strlen(more), false);
+    }
+    if (tenant && *tenant && strcmp(tenant, CAY_TENANT_DEFAULT)) {
+        cay__buf_str(&v->text, "  of tenant ");
+        cay__buf_safe(&v->text, tenant, strlen(tenant), false);
     }
     cay__buf_str(&v->text, "\n");
 }
@@ -49,25 +55,25 @@ static int on_box(const cay_info *i, void *arg)
     char more[200];
     snprintf(more, sizeof more, "%s %.160s", cay_state_name(i->state), i->name ? i->name : "");
     v->running += i->state == CAY_RUNNING || i->state == CAY_PAUSED;
-    tell(v, 0, i->id, more);
+    tell(v, 0, i->id, more, i->tenant);
     return 0;
 }
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
-    tell(arg, 1, s->id, s->label);
+    tell(arg, 1, s->id, s->label, s->tenant);
     return 0;
 }
 
 static int on_template(const cay_template *t, void *arg)
 {
-    tell(arg, 2, t->id, t->names && t->names[0] ? t->names[0] : "");
+    tell(arg, 2, t->id, t->names && t->names[0] ? t->names[0] : "", t->tenant);
     return 0;
 }
 
 static int on_volume(const cay_volume *w, void *arg)
 {
-    tell(arg, 3, w->name, "");
+    tell(arg, 3, w->name, "", NULL);
     return 0;
 }
 
@@ -199,8 +205,8 @@ const cli_verb cli_purge = {
     .summary = "remove everything cay holds here: sandboxes, snapshots, templates, volumes, keys, and the keeper",
     .text = "Tells what goes and asks first. Containers and sandboxes of other providers that are recorded here are removed, too.\n"
             "egress.conf, secrets.conf and files that are not ours stay, named. Nothing may be mounted below the state directory,\n"
-            "and no server may use it. With --host: what the key may remove of that server's sandboxes, snapshots, templates and volumes;\n"
-            "its keys, tenants and secrets stay.",
+            "and no server may use it. With --host: what the key may remove of that server's sandboxes, snapshots, templates and volumes,\n"
+            "a key of scope admin those of all tenants, which are named; its keys, tenants and secrets stay.",
     .examples = "  cay purge --dry-run\n"
                 "  cay --home /tmp/try purge --yes",
     .opts = { { purge_defs, 0 } },

@@ -137,25 +137,10 @@ const cli_verb cli_secret_renew = {
     .fn = renew,
 };
 
-/* The policy that holds, without its bindings. */
-static int unbound(cay_sandbox *sb, char **text, cay_err *err)
-{
-    CAY_AUTOFREE char *now = NULL;
-    cay_policy *p = NULL;
-    CAY_TRY(cay_sandbox_get_policy(sb, NULL, &now, NULL, err));
-    CAY_TRY(cay_policy_parse(now, &p, err));
-    cay_policy plain = *p;
-    plain.bindings = NULL;
-    int rc = cay_policy_text(&plain, text, err);
-    cay_policy_free(p);
-    return rc;
-}
-
 static int bind_(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    CAY_AUTOFREE char *net = NULL;
     CAY_AUTOFREE cay_secret *list = cay__alloc((size_t)argc * sizeof *list);
     char *path = NULL;
     size_t n = (size_t)argc - 1;
@@ -163,7 +148,7 @@ static int bind_(void *opts, int argc, char **argv)
     for (size_t i = 0; i < n; i++)
         if (secret_take(argv[i + 1], &path, &list[i], &err) < 0)
             return cli_usage(&cli_secret_bind, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 || unbound(sb, &net, &err) < 0 || cay_sandbox_set_secrets(sb, NULL, net, list, n, &err) < 0)
+    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_set_secrets(sb, NULL, NULL, list, n, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }

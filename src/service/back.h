@@ -46,6 +46,7 @@ typedef struct cay__back {
     int  (*secret_remove)(cay_service *svc, const char *name, cay_err *err);
     int  (*secret_list)(cay_service *svc, int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg, cay_err *err);
     int  (*renew_secrets)(cay_sandbox *sb, cay_err *err);
+    int  (*set_secrets)(cay_sandbox *sb, const cay_call *call, const char *net, const cay_secret *secrets, size_t n, cay_err *err);
     int  (*volume_list)(cay_service *svc, const cay_call *call, int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err);
     int  (*volume_create)(cay_service *svc, const cay_volume_spec *spec, cay_err *err);
     int  (*volume_find)(cay_service *svc, const char *name, cay_volume **out, cay_err *err);

@@ -8,6 +8,21 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <cay/policy.h>
+
+CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
+
+/* The policy that holds, without its bindings. */
+static int unbound(cay_sandbox *sb, const cay_call *call, char **text, cay_err *err)
+{
+    CAY_AUTOFREE char *now = NULL;
+    CAY_AUTOPTR(cay_policy) p = NULL;
+    CAY_TRY(cay_sandbox_get_policy(sb, call, &now, NULL, err));
+    CAY_TRY(cay_policy_parse(now, &p, err));
+    cay_policy plain = *p;
+    plain.bindings = NULL;
+    return cay_policy_text(&plain, text, err);
+}
 
 /* What an earlier set of secrets put there; cay__secrets_prepare() adds its own. */
 static void without_former(cay_create *c, cay__arena *mem)
@@ -90,17 +105,20 @@ static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const ca
 int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net, const cay_secret *secrets, size_t n, cay_err *err)
 {
     CAY__OP(call, "secret.set", sb->id, err);
+    CAY__BACK(sb->owner, set_secrets, sb, call, net, secrets, n, err);
     CAY_AUTOFREE cay__row *former = NULL;
+    CAY_AUTOFREE char *held = NULL;
     cay__spec *now = NULL, *then = NULL;
     void *box = NULL;
-    CAY_TRY(cay__back_none(sb->owner, "other secrets", err));
     CAY_TRY(cay__call_check(call, "secrets", err));
     if (!sb->owner)
         return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "sandbox %s is thrown away and has no record of its secrets", sb->id);
     if (n && !CAY__HAS(sb->ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", sb->ops->name);
     CAY_TRY(cay__net_live_box(sb, call, &box, err));
-    CAY_TRY(record(sb, secrets, n, net, &former, &now, err));
+    if (!net)
+        CAY_TRY(unbound(sb, call, &held, err));
+    CAY_TRY(record(sb, secrets, n, net ? net : held, &former, &now, err));
     CAY_FAULT("secrets.recorded");
     bool had = cay__spec_read(&former->row, &then, NULL) == 0 && then->create.nsecrets;
     int rc = box ? give(sb, box, call, &now->create, had, err) : 0;

@@ -499,7 +499,7 @@ class Api(unittest.TestCase):
     def test_ya_wrong_things(self):
         none = '/sandboxes/c' + 'a' * 19
         for method, path, body in (('GET', '/ports', None), ('GET', '/ports/80/connect', None), ('POST', '/ports/80/expose', {}), ('DELETE', '/ports/80/expose', None), ('GET', '/exposed', None), ('GET', '/manifest', None), ('GET', '/services', None), ('GET', '/services/wait', None), ('POST', '/services', {'op': 'stop'}),
-                                   ('POST', '/snapshots', {}), ('POST', '/secrets/renew', {}), ('GET', '/net', None), ('PUT', '/net', {}), ('POST', '/net/rules', {'rules': []}),
+                                   ('POST', '/snapshots', {}), ('POST', '/secrets/renew', {}), ('PUT', '/secrets', {'secrets': []}), ('GET', '/net', None), ('PUT', '/net', {}), ('POST', '/net/rules', {'rules': []}),
                                    ('GET', '/net/why?host=a', None), ('GET', '/net/log', None), ('GET', '/events', None), ('GET', '/endpoints', None), ('GET', '/ports/80/endpoint', None)):
             more = {'headers': {'Connection': 'Upgrade', 'Upgrade': 'cay-tcp'}} if 'connect' in path else {}
             status, _, data = self.ask(method, API + none + path, json.dumps(body) if body is not None else None, dict({'Content-Type': 'application/json'}, **more.get('headers', {})))
@@ -516,7 +516,35 @@ class Api(unittest.TestCase):
             self.call('DELETE', path, want=404)
         self.call('GET', '/snapshots/nothing/export', want=404)
 
-    def test_yb_a_stopped_one(self):
+    def test_yb_other_secrets(self):
+        for name in ('BIND_A', 'BIND_B'):
+            self.call('PUT', '/secrets/' + name, {'value': 'sesame'}, want=204)
+        use = lambda name, to, source=None: {'name': name, 'source': source or 'store:' + name, 'destination': to}
+        box = self.call('POST', '/sandboxes', {'net': ['example.com', 'evil.test'], 'secrets': [use('BIND_A', 'example.com')]}, want=201)['id']
+        b = '/sandboxes/' + box
+        bound = lambda: [(x['name'], x['destination'].split(',')[0]) for x in self.call('GET', b + '/net')['policy'].get('bindings', [])]
+        self.call('PUT', b + '/secrets', {'secrets': [use('BIND_B', 'example.com')]}, want=204)
+        self.assertEqual([name for name, _ in bound()], ['BIND_B'])
+        policy = self.call('GET', b + '/net')['policy']
+        self.call('PUT', b + '/secrets', {'secrets': [use('BIND_B', 'elsewhere.test')]}, want=400)  # no rule leads there
+        self.call('PUT', b + '/secrets', {}, want=400)
+        self.assertEqual(self.call('GET', b + '/net')['policy'], policy)  # all or nothing
+        # Who says where a secret goes can have it: a key of the sandbox may not, by either way.
+        key = self.call('POST', '/keys', {'scope': 'sandbox', 'sandbox': box}, want=201)['key']
+        tenant = self.call('POST', '/keys', {'scope': 'tenant', 'tenant': 'default'}, want=201)['key']
+        self.call('PUT', b + '/secrets', {'secrets': []}, key=key, want=403)
+        self.call('PUT', b + '/secrets', {'secrets': [use('BIND_B', 'example.com', 'file:/etc/shadow')]}, key=tenant, want=403)
+        self.call('PUT', b + '/net', dict(policy, bindings=[dict(policy['bindings'][0], destination='evil.test')]), key=key, want=403)
+        self.assertEqual(self.call('GET', b + '/net')['policy'], policy)
+        self.call('PUT', b + '/net', policy, key=key)  # as they are
+        self.call('PUT', b + '/net', dict(policy, bindings=[]), key=key)
+        self.call('PUT', b + '/secrets', {'secrets': [], 'net': {'mode': 'off'}}, key=tenant, want=204)
+        self.assertEqual((bound(), self.call('GET', b + '/net')['policy']['mode']), ([], 'off'))
+        self.call('DELETE', b, want=204)
+        for name in ('BIND_A', 'BIND_B'):
+            self.call('DELETE', '/secrets/' + name, want=204)
+
+    def test_yc_a_stopped_one(self):
         self.call('PUT', '/secrets/TOKEN_C', {'value': 'sesame c'}, want=204)
         b = '/sandboxes/' + self.call('POST', '/sandboxes', {'net': ['example.com'], 'secrets': [{'name': 'TOKEN_C', 'source': 'store:TOKEN_C', 'destination': 'example.com'}]}, want=201)['id']
         self.call('POST', b + '/secrets/renew', {}, want=204)

@@ -164,7 +164,16 @@ got=$(run e2b env 2>/dev/null | grep E2B_API_URL)
 ok 'doctor names that server' sh -c "'$cay' doctor </dev/null | grep -q '$CAY_URL'"
 says 'open says where to go' "$CAY_URL" open --print
 says 'a session state is refused by name' 'session state' state web
-says 'other secrets of a running sandbox, too' 'secrets' secret bind web
+ok 'a secret to bind' sh -c "printf sesame | timeout 60 '$cay' secret set BOUND"
+says 'secret bind, where no rule leads' 'BOUND' secret bind web BOUND=store:BOUND@api.example.net
+ok 'secret bind' run secret bind web BOUND=store:BOUND@example.org,header:X-Key
+ok 'it is bound over there' sh -c "'$cay' net show web --json </dev/null | grep -A3 BOUND | grep -q example.org"
+tenants=$(run key create --scope tenant)
+CAY_API_KEY=$tenants says 'a file of the server is not for a key of a tenant' 'scope admin' secret bind web BOUND=file:/etc/shadow@example.org
+ok 'none in place of it' run secret bind web
+ok 'then there is none' sh -c "! '$cay' net show web --json </dev/null | grep -q BOUND"
+ok 'and the rules are as before' sh -c "'$cay' net show web --json </dev/null | grep -q example.org"
+ok 'secret rm' run secret rm BOUND
 printf '{"entries":{"m.txt":{"type":"file","content":"one"}}}' >"$t/m.json"
 ok 'manifest apply' run manifest apply web "$t/m.json"
 is 'is there' 'one' files cat web m.txt
@@ -225,6 +234,7 @@ run tenant create guests >/dev/null
 guest=$(run key create --tenant guests)
 guests=$(CAY_API_KEY=$guest run create -q)
 ok 'purge tells first' sh -c "'$cay' purge --dry-run </dev/null | grep -q '2 sandboxes, .* 1 template, 1 volume; 2 of'"
+ok 'and whose it is' sh -c "'$cay' purge --dry-run </dev/null | grep -q '$guests .*of tenant guests'"
 ok 'of a tenant its own' sh -c "CAY_API_KEY='$guest' '$cay' purge --yes </dev/null | grep -qx '1 sandbox, 0 snapshots, 0 templates and 0 volumes removed'"
 ok 'and the others are there' sh -c "'$cay' ls </dev/null | grep -q all"
 ok 'purge' env CAY_API_KEY="$theirs" "$cay" purge --yes

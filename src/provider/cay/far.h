@@ -71,6 +71,7 @@ int cay__far_json_with(cay__far *f, const cay_call *call, const char *method, co
 int cay__far_create_json(const cay_create *c, bool whole, json_t **out, cay_err *err);
 int cay__far_spawn_json(const cay_spawn *s, json_t **out, cay_err *err);
 json_t *cay__far_pairs(const cay_pair *p);
+json_t *cay__far_secrets(const cay_secret *s, size_t n);
 void cay__far_exit(const json_t *j, cay_exit *out);
 /* A member that may have its bytes in NAME_hex; from malloc(). */
 char *cay__far_path(const json_t *j, const char *name);

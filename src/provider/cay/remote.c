@@ -206,14 +206,14 @@ static int info_of(const json_t *o, cay_info **out, cay_err *err)
         metadata = cay__json_text(json_object_get(o, "metadata"), 1u << 20);
     cay_create c = { .size = sizeof c, .name = cay__far_word(o, "name"), .template_ = cay__far_word(o, "template"), .hostname = cay__far_word(o, "hostname"),
                      .user = cay__far_word(o, "user"), .workdir = cay__far_word(o, "workdir"), .labels = pairs_of(&mem, json_object_get(o, "labels")),
-                     .metadata = metadata, .provider = cay__far_word(o, "provider"),
+                     .metadata = metadata, .provider = cay__far_word(o, "provider"), .auto_resume = cay__json_bool(o, "auto_resume", false),
                      .on_expiry = !strcmp(cay__far_word(o, "on_expiry"), "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL,
                      .limits = { limit(l, "memory"), limit(l, "swap"), limit(l, "cpu_milli"), limit(l, "pids"), limit(l, "disk"), limit(l, "inodes"),
                                  limit(l, "nofile"), limit(l, "io_read"), limit(l, "io_write") } };
     CAY_TRY(cay__spec_text(&c, &spec, err));
     cay_row row = { .size = sizeof row, .id = cay__far_id(o, "id", 'c'), .name = c.name, .provider = c.provider, .reason = cay__far_word(o, "reason"),
                     .state = cay_state_parse(cay__far_word(o, "state")), .spec = spec, .box = "", .labels = labels ? labels : "{}",
-                    .metadata = metadata ? metadata : "", .created_ms = cay__json_int(o, "created_ms", 0), .changed_ms = cay__json_int(o, "changed_ms", 0) };
+                    .metadata = metadata ? metadata : "", .tenant = cay__far_word(o, "tenant"), .created_ms = cay__json_int(o, "created_ms", 0), .changed_ms = cay__json_int(o, "changed_ms", 0) };
     CAY_AUTOFREE cay_layer *layers = cay__far_layers(json_object_get(o, "layers"), &n);
     cay__truth t = { .state = row.state, .ops = &cay__far_ops, .asked = true,
                      .status = { .size = sizeof t.status, .state = row.state, .level = (cay_level)cay__json_int(o, "level", 0), .layers = layers, .nlayers = n,
@@ -570,7 +570,7 @@ const cay__back cay__back_far = {
     .probe = far_probe, .events = far_events, .snapshot = far_snapshot, .snapshot_get = far_snapshot_get, .snapshots = far_snapshots,
     .snapshot_remove = far_snapshot_remove, .snapshot_rename = far_snapshot_rename, .fork = far_fork, .undo = far_undo, .expose = far_expose, .unexpose = far_unexpose, .exposed = far_exposed,
     .net_add = far_net_add, .net_why = far_net_why, .net_log = cay__remote_net_log, .diff = cay__remote_diff, .secret_put = cay__remote_secret_put,
-    .secret_remove = cay__remote_secret_remove, .secret_list = cay__remote_secret_list, .renew_secrets = cay__remote_renew_secrets,
+    .secret_remove = cay__remote_secret_remove, .secret_list = cay__remote_secret_list, .renew_secrets = cay__remote_renew_secrets, .set_secrets = cay__remote_set_secrets,
     .volume_list = cay__remote_volume_list, .volume_create = cay__remote_volume_create, .volume_find = cay__remote_volume_find,
     .volume_remove = cay__remote_volume_remove, .export_ = cay__remote_export, .import = cay__remote_import, .key_create = cay__remote_key_create,
     .key_list = cay__remote_key_list, .key_revoke = cay__remote_key_revoke, .tenant_put = cay__remote_tenant_put, .tenant_remove = cay__remote_tenant_remove,

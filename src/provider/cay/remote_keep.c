@@ -142,6 +142,22 @@ int cay__remote_renew_secrets(cay_sandbox *sb, cay_err *err)
     return cay__remote_order(sb->owner, "POST", "sandboxes", sb->id, "/secrets/renew", NULL, NULL, err);
 }
 
+int cay__remote_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net, const cay_secret *list, size_t n, cay_err *err)
+{
+    CAY_AUTOFREE char *policy = NULL;
+    CAY_AUTOJSON *body = json_pack("{s:o}", "secrets", cay__far_secrets(list, n));
+    CAY__FAR_TARGET(target);
+    json_t *rules = NULL;
+    if (net) {
+        CAY_TRY(cay_policy_to_json(net, &policy, err));
+        CAY_TRY(cay__json_object("policy", policy, &rules, err));
+        json_object_set_new(body, "net", rules);
+    }
+    cay__far_ref(&target, "sandboxes", sb->id);
+    cay__buf_str(&target, "/secrets");
+    return cay__far_json(cay__remote_far(sb->owner), call, "PUT", &target, CAY_STEAL(body), NULL, err);
+}
+
 /* ------------------------------------------------------------------ volumes */
 
 /* What it points to is in o. */

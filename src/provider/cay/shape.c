@@ -84,6 +84,14 @@ static int refused(const char *what, cay_err *err)
     return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s: it is of this host, and the sandbox runs on a server; copy files with cay cp", what);
 }
 
+json_t *cay__far_secrets(const cay_secret *s, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s*}", "name", s[i].name, "source", s[i].source, "destination", s[i].destination));
+    return list;
+}
+
 static int set_whole(json_t *o, const cay_create *c, cay_err *err)
 {
     CAY_TRY(set_str(o, "from", c->from, err));
@@ -93,14 +101,10 @@ static int set_whole(json_t *o, const cay_create *c, cay_err *err)
     json_object_set_new(o, "volumes", list);
     for (size_t i = 0; i < c->nvolumes; i++)
         json_array_append_new(list, json_pack("{s:s,s:s,s:b}", "name", c->volumes[i].name, "target", c->volumes[i].target, "rw", c->volumes[i].rw));
-    list = json_array();
-    json_object_set_new(o, "secrets", list);
-    for (size_t i = 0; i < c->nsecrets; i++)
-        json_array_append_new(list, json_pack("{s:s,s:s,s:s*}", "name", c->secrets[i].name, "source", c->secrets[i].source, "destination", c->secrets[i].destination));
     if (!c->nvolumes)
         json_object_del(o, "volumes");
-    if (!c->nsecrets)
-        json_object_del(o, "secrets");
+    if (c->nsecrets)
+        json_object_set_new(o, "secrets", cay__far_secrets(c->secrets, c->nsecrets));
     return 0;
 }
 

@@ -131,6 +131,7 @@ static const cay__route routes[] = {
     OP("GET", "/secrets", secret_list, 0),
     OP("DELETE", "/secrets/{name}", secret_delete, 0),
     OP("POST", BOX "/secrets/renew", secret_renew, 0),
+    OP("PUT", BOX "/secrets", secret_bind, 0),
 
     OP("GET", BOX "/net", net_get, 0),
     OP("PUT", BOX "/net", net_put, 0),

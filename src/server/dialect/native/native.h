@@ -126,6 +126,7 @@ CAY__OP(secret_put);
 CAY__OP(secret_list);
 CAY__OP(secret_delete);
 CAY__OP(secret_renew);
+CAY__OP(secret_bind);
 /* registries.c */
 CAY__OP(registry_put);
 CAY__OP(registry_list);
@@ -172,6 +173,7 @@ CAY__OP(tenant_usage);
 
 extern const cay__shape cay__sandbox_shape;  /* of a cay_info */
 extern const cay__shape cay__limits_shape;   /* of a cay_limits */
+extern const cay__shape cay__secret_use_shape; /* of a cay_secret */
 extern const cay__shape cay__layer_shape;    /* of a cay_layer */
 extern const cay__shape cay__snapshot_shape; /* of a cay_snapshot */
 extern const cay__shape cay__exit_shape;     /* of a cay_exit */
@@ -235,3 +237,5 @@ bool cay__native_below(const char *name);
 int cay__native_stream(cay__req *r, cay_proc *p, const uint64_t offset[2], bool start, cay_err *err);
 /* volumes.c: may the one who asks use what belongs to the whole service? */
 int cay__native_shared(const cay__req *r, const char *what, cay_err *err);
+/* sandbox_create.c: sources that name something of the host are scope admin's. */
+int cay__native_sources(const cay__req *r, const cay_secret *list, size_t n, cay_err *err);

@@ -2,6 +2,7 @@
 /* What a sandbox may reach, and what it did reach. */
 #include "native.h"
 #include <base/base.h>
+#include <base/mutant.h>
 #include <cay/policy.h>
 #include <server/events.h>
 #include <server/net_while.h>
@@ -33,8 +34,35 @@ int cay__on_net_get(cay__req *r, cay_err *err)
     return cay__reply_shape(r, 200, &holding_shape, &v);
 }
 
+static bool has_binding(const cay_policy *p, const cay_bind *b)
+{
+    for (const cay_bind *o = p->bindings; o && o->name; o++)
+        if (!strcmp(o->name, b->name) && !strcmp(o->destination, b->destination))
+            return true;
+    return false;
+}
+
+/* Whoever says where a secret goes can have it sent to themselves. A key of one sandbox may leave bindings out, and make none. */
+static int may_bind(cay__req *r, cay_sandbox *sb, const char *text, cay_err *err)
+{
+    CAY_AUTOPTR(cay_policy) now = NULL;
+    CAY_AUTOPTR(cay_policy) next = NULL;
+    CAY_AUTOFREE char *held = NULL;
+    if (r->who.scope >= CAY__SCOPE_TENANT || CAY__MUTANT("net-bindings"))
+        return 0;
+    CAY_TRY(cay_policy_parse(text, &next, err));
+    if (!next->bindings || !next->bindings->name)
+        return 0;
+    CAY_TRY(cay_sandbox_get_policy(sb, &r->call, &held, NULL, err));
+    CAY_TRY(cay_policy_parse(held, &now, err));
+    for (const cay_bind *b = next->bindings; b->name; b++)
+        if (!has_binding(now, b))
+            return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "bindings: another destination for secret %.63s needs a key of scope tenant", b->name);
+    return 0;
+}
+
 const cay__doc cay__doc_net_put = { "putPolicy", "network", "another policy, at once", .body_type = "application/json",
-                                    .answers = { { 200, &revision_shape }, { 400 }, { 404 } } };
+                                    .answers = { { 200, &revision_shape }, { 400 }, { 403 }, { 404 } } };
 int cay__on_net_put(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -47,6 +75,7 @@ int cay__on_net_put(cay__req *r, cay_err *err)
     if (!json)
         return cay_fail_why(err, CAY_ETOOBIG, "body_too_big", "the policy is too long");
     CAY_TRY(cay_policy_from_json(json, &text, err));
+    CAY_TRY(may_bind(r, sb, text, err));
     CAY_TRY(cay_sandbox_set_policy(sb, &r->call, text, &v.revision, err));
     return cay__reply_shape(r, 200, &revision_shape, &v);
 }

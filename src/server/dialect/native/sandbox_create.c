@@ -35,7 +35,7 @@ static const cay__field secret_fields[] = {
     { "source", CAY__F_STR, offsetof(cay_secret, source), CAY__F_REQUIRED, .about = "store:NAME or fill:NAME; others to scope admin" },
     { "destination", CAY__F_STR, offsetof(cay_secret, destination) },
 };
-static const cay__shape secret_shape = CAY__SHAPE("SecretUse", cay_secret, secret_fields, "a secret that never enters");
+const cay__shape cay__secret_use_shape = CAY__SHAPE("SecretUse", cay_secret, secret_fields, "a secret that never enters");
 
 static const char *const levels[] = { "none", "process", "rootless", "root", "vm", NULL };
 static const char *const expiry[] = { "kill", "pause", NULL };
@@ -55,7 +55,7 @@ static const cay__field create_fields[] = {
     { "idle_ms", CAY__F_LIMIT, AT(idle_ms) },
     { "on_expiry", CAY__F_WORD, AT(on_expiry), .more = expiry },
     { "net", CAY__F_JSON, offsetof(create_body, net), CAY__F_ANY, .about = "a list of rules, or a policy" },
-    { "secrets", CAY__F_LIST, AT(secrets), .count = AT(nsecrets), .max = 64, .more = &secret_shape },
+    { "secrets", CAY__F_LIST, AT(secrets), .count = AT(nsecrets), .max = 64, .more = &cay__secret_use_shape },
     { "from", CAY__F_STR, AT(from), .about = "a snapshot to stand on" },
     { "manifest", CAY__F_JSON, AT(manifest), .about = "what is put into it" },
     { "services", CAY__F_JSON, AT(services), .max = 1 << 20, .about = "what is kept running in it, by name; a manifest's come on top" },
@@ -81,6 +81,14 @@ static int only_admin(const char *what, cay_err *err)
     return cay_fail_why(err, CAY_EPERM, "admin_only", "%s reaches into the host; it needs a key of scope admin", what);
 }
 
+int cay__native_sources(const cay__req *r, const cay_secret *list, size_t n, cay_err *err)
+{
+    for (size_t i = 0; r->who.scope != CAY__SCOPE_ADMIN && i < n; i++)
+        if (!cay__str_starts(list[i].source, "store:") && !cay__str_starts(list[i].source, "fill:"))
+            return only_admin("secrets[].source other than store:NAME", err);
+    return 0;
+}
+
 static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
 {
     const cay_create *c = &b->c;
@@ -96,10 +104,7 @@ static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
     for (const cay_pair *p = c->options; p && p->key; p++)
         if (strcmp(p->key, "image") && strcmp(p->key, "pull") && strcmp(p->key, "read_only"))
             return only_admin("options other than image, pull and read_only", err);
-    for (size_t i = 0; i < c->nsecrets; i++)
-        if (!cay__str_starts(c->secrets[i].source, "store:") && !cay__str_starts(c->secrets[i].source, "fill:"))
-            return only_admin("secrets[].source other than store:NAME", err);
-    return 0;
+    return cay__native_sources(r, c->secrets, c->nsecrets, err);
 }
 
 /* ------------------------------------------------------------------ what is no plain field */

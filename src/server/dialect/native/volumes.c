@@ -159,3 +159,32 @@ int cay__on_secret_renew(cay__req *r, cay_err *err)
     CAY_TRY(cay_sandbox_renew_secrets(sb, &r->call, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
+
+typedef struct bind_body {
+    const cay_secret *secrets;
+    size_t            n;
+    const char       *net;
+} bind_body;
+static const cay__field bind_fields[] = {
+    { "secrets", CAY__F_LIST, offsetof(bind_body, secrets), CAY__F_REQUIRED, .count = offsetof(bind_body, n), .max = 64, .more = &cay__secret_use_shape, .about = "in place of all it has" },
+    { "net", CAY__F_JSON, offsetof(bind_body, net), .about = "a policy beside them; the rules that hold" },
+};
+static const cay__shape bind_shape = CAY__SHAPE("SecretUses", bind_body, bind_fields, "other secrets for a sandbox");
+
+const cay__doc cay__doc_secret_bind = { "bindSecrets", "secrets", "other secrets in place of all that a sandbox has, from its next request on", .body = &bind_shape,
+                                        .answers = { { 204 }, { 400 }, { 403 }, { 404 } } };
+int cay__on_secret_bind(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    bind_body b = { 0 };
+    CAY_AUTOFREE char *net = NULL;
+    CAY_TRY(cay__native_sandbox(r, &sb, err));
+    /* A key of one sandbox opens that sandbox, not what its owner keeps for others to use unseen. */
+    CAY_TRY(cay__native_shared(r, "secrets", err));
+    CAY_TRY(cay__req_shape(r, &bind_shape, &b, err));
+    CAY_TRY(cay__native_sources(r, b.secrets, b.n, err));
+    if (b.net)
+        CAY_TRY(cay_policy_from_json(b.net, &net, err));
+    CAY_TRY(cay_sandbox_set_secrets(sb, &r->call, net, b.secrets, b.n, err));
+    return cay__reply(r, 204, NULL, NULL, 0);
+}
