@@ -53,6 +53,8 @@ typedef struct cay__lane {
     struct cay__req  *spare; /* for heads that are answered at once */
     bool              draining;
     int64_t           drain_until; /* streams are ended then */
+    cay__upstream        *kept;  /* connections into sandboxes that wait; preview_kept.c */
+    unsigned          nkept;
     char              scratch[65536];
 } cay__lane;
 
@@ -183,6 +185,9 @@ ssize_t cay__tls_write(cay__conn *c, const void *buf, size_t n);
 bool    cay__tls_waiting(const cay__conn *c); /* bytes are here that epoll(7) does not know of */
 void    cay__tls_bye(cay__conn *c);
 void    cay__tls_end(cay__conn *c);
+/* preview_kept.c: on the lane. */
+bool cay__upstream_sweep(cay__lane *l, int64_t now); /* false: none is left */
+void cay__upstream_end(cay__lane *l);
 /* gzip.c: false: it goes as it is */
 bool cay__gzip_wanted(const cay__head *h);
 bool cay__gzip(const cay__req *r, const char *type, const void *data, size_t len, cay__buf *out);

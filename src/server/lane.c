@@ -51,7 +51,7 @@ static void on_sweep(cay__timer *t)
         next = c->next;
         cay__conn_sweep(c, now);
     }
-    bool kept = cay__previews_sweep(l->server->previews);
+    bool kept = cay__upstream_sweep(l, now) | cay__previews_sweep(l->server->previews);
     if (l->conns || (kept && !l->draining))
         cay__timer_arm(&l->loop, t, cay__boot_ms() + (l->draining ? DRAIN_SWEEP_MS : SWEEP_MS));
 }
@@ -119,6 +119,7 @@ int cay__lane_start(cay__lane *l, cay__server *s, cay_err *err)
 void cay__lane_close(cay__lane *l)
 {
     cay__req_free(l->spare);
+    cay__upstream_end(l);
     close(l->bell.fd);
     close(l->loop.ep);
     pthread_mutex_destroy(&l->lock);

@@ -131,16 +131,15 @@ static bool runs(cay_sandbox *sb, const cay_call *call)
     return yes;
 }
 
-static int dial(cay__req *r, cay_sandbox *sb, const cay__preview_at *at, int *fd, bool *reused, cay_err *err)
+/* *fd -1: one that waits will do, if there is any. */
+static int dial(cay__req *r, cay_sandbox *sb, const cay__preview_at *at, int *fd, cay_err *err)
 {
     cay_call call = r->call;
     int64_t limit = cay__now_ms() + CONNECT_MS;
     call.deadline_ms = call.deadline_ms ? CAY_MIN(call.deadline_ms, limit) : limit;
-    *reused = false;
-    if (!r->head.upgrade && !r->as_tls && runs(sb, &call) && (*fd = cay__previews_take(cay__server_previews(r->server), at)) >= 0) {
-        *reused = true;
+    *fd = -1;
+    if (!r->head.upgrade && !r->as_tls && runs(sb, &call))
         return 0;
-    }
     return cay_port_connect(sb, &call, at->port, fd, err);
 }
 
@@ -160,12 +159,9 @@ static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, ca
                                              .tls_inside = r->as_tls }, &head);
     if (head.full)
         return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head is too long to be passed on");
-    if (sb) {
-        s.fd = r->head.upgrade ? -1 : cay__previews_take(cay__server_previews(r->server), at);
-        s.reused = s.fd >= 0;
-    } else {
+    if (!sb) {
         CAY_TRY(awake(r, at->id, &sb, err));
-        CAY_TRY(dial(r, sb, at, &s.fd, &s.reused, err));
+        CAY_TRY(dial(r, sb, at, &s.fd, err));
         if (token && !r->as_host && !r->as_tls) /* what is known says nothing of how the program is spoken to */
             cay__previews_learn(cay__server_previews(r->server), at, token, sb);
     }

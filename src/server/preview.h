@@ -7,7 +7,8 @@
  *   preview_head.c    heads written anew for the other side: pure
  *   preview_access.c  tokens and keys: who may look
  *   preview_flow.c    one request's bytes both ways, on the loop; uplink_tls.c: by TLS, where the program wants that
- *   preview_pool.c    connections into sandboxes that wait for the next request
+ *   preview_kept.c    connections into sandboxes, which wait for the next request
+ *   preview_pool.c    tokens that were good a moment ago
  *   preview_page.c    what is shown instead of an answer
  *
  * A head never passes as bytes: it is read strictly, judged, and written again from what was understood, so that nobody behind us reads
@@ -96,15 +97,17 @@ cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at 
 void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, const char *token, cay_sandbox *sb);
 /* For programs that speak TLS; NULL: it cannot be had. */
 struct ssl_ctx_st *cay__previews_tls(struct cay__previews *p);
-/* A connection that waited, or -1. Only plain ones do. */
-int  cay__previews_take(struct cay__previews *p, const cay__preview_at *at);
-void cay__previews_give(struct cay__previews *p, const cay__preview_at *at, int fd);
+
+/* Of a flow, on its lane but for the first and second. The pump has one connection, p->kept, or none. */
+void cay__upstream_hold(cay__pump *p, const cay__preview_at *at, int fd); /* a new one */
+void cay__upstream_free(cay__pump *p);  /* the loop does not know it, and its descriptor is somebody's to close */
+bool cay__upstream_take(cay__pump *p, const cay__preview_at *at); /* one that waited; false: there is none */
+void cay__upstream_give(cay__pump *p);  /* it waits for the next request, or is closed */
 
 typedef struct cay__preview_start {
     cay__preview_back back;
     cay_sandbox *sb;
-    int          fd; /* -1: it is connected by a worker */
-    bool         reused; /* it waited in the pool: whoever is inside may have closed it just now */
+    int          fd; /* -1: one that waited, or it is connected by a worker */
     bool         html;   /* faults are shown as pages */
 } cay__preview_start;
 /* Takes s->fd and *head, the request's for the program inside; answers r by cay__reply_raw(). */

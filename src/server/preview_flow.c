@@ -29,6 +29,8 @@ typedef struct flow {
     phase      phase;
     cay__uplink up;      /* for the program inside */
     cay__buf   again;    /* the head, until an answer begins, when the request may be sent twice */
+    bool       may_take;  /* a connection that waited will do */
+    bool       reused;    /* it did: whoever is inside may have closed it just now */
     bool       may_again, up_chunked, up_done;
     cay__buf   in;       /* of the answer, not yet understood: a part of its head */
     size_t     scanned;
@@ -98,8 +100,10 @@ static int done(cay__pump *p, flow *f)
 {
     bool sent = f->up_done && cay__uplink_empty(&f->up) && !f->up.broken;
     raw_of(p)->keep = f->s.back.keep && f->frame != CAY__FRAME_CLOSE && f->up_done;
-    if (sent && f->upstream_keeps && !f->in.len && !f->up.tls)
-        cay__previews_give(f->pool, &f->s.back.at, CAY_STEAL_FD(f->up.fd));
+    if (sent && f->upstream_keeps && !f->in.len && !f->up.tls) {
+        cay__upstream_give(p);
+        f->up.fd = -1;
+    }
     p->fd[0] = -1; /* the loop lets go of it before it is closed */
     p->write = 0;
     p->hold = false;
@@ -273,7 +277,7 @@ static int taken(cay__pump *p, flow *f, size_t n, cay__buf *out)
 
 static int at_end(cay__pump *p, flow *f, cay__buf *out)
 {
-    if (f->phase == HEAD && f->may_again && !f->in.len && f->s.reused)
+    if (f->phase == HEAD && f->may_again && !f->in.len && f->reused)
         return CAY__PUMP_WORK; /* it was closed while it waited: that is no answer */
     if (f->phase == HEAD && !cay__uplink_agreed(&f->up))
         return broken_by(p, f, "it was to speak TLS (network.httpsPorts), and does not", out);
@@ -295,13 +299,24 @@ static int late(cay__pump *p, flow *f, cay__buf *out)
     return broken(p, f, &err, out);
 }
 
+/* One that waited for a request, or a worker makes one. */
+static int take_kept(cay__pump *p, flow *f)
+{
+    if (!f->may_take || !cay__upstream_take(p, &f->s.back.at))
+        return CAY__PUMP_WORK;
+    f->up.fd = p->fd[0];
+    f->reused = true;
+    flush_up(p, f);
+    return CAY__PUMP_ON;
+}
+
 static int pull(cay__pump *p, unsigned ready, cay__buf *out)
 {
     flow *f = p->self;
     if (ready & 1u << 4 || (f->up.tls && ready))
         flush_up(p, f);
     if (f->up.fd < 0)
-        return CAY__PUMP_WORK;
+        return take_kept(p, f);
     if (!(ready & 1u) && !(f->up.tells && ready & 1u << 4))
         return late(p, f, out);
     for (size_t all = 0; all < ROUND || cay__uplink_more(&f->up);) {
@@ -340,15 +355,16 @@ static int work(cay__pump *p, cay__buf *out)
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CONNECT_MS };
     bool again = f->up.fd >= 0;
     cay__uplink_close(&f->up);
+    cay__upstream_free(p);
     p->fd[0] = -1;
-    f->may_again = f->s.reused = false;
+    f->may_again = f->may_take = f->reused = false;
     int rc = cay_port_connect(f->s.sb, &call, f->s.back.at.port, &f->up.fd, &err);
     if (rc < 0)
         return broken(p, f, &err, out);
     cay__fd_nonblock(f->up.fd, true);
     if (!encrypt(f))
         return broken_by(p, f, "no memory for TLS", out);
-    p->fd[0] = f->up.fd;
+    cay__upstream_hold(p, &f->s.back.at, f->up.fd);
     if (again) {
         f->up.wait.len = f->up.sent = 0;
         f->up.broken = false;
@@ -368,6 +384,7 @@ static int last(cay__pump *p, cay__buf *out)
 
 static void closed(cay__pump *p)
 {
+    cay__upstream_free(p);
     flow_free(p->self);
 }
 
@@ -380,18 +397,20 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
                  .again = CAY__BUF(CAY__HEAD_MAX * 2), .up_chunked = body == CAY__BODY_CHUNKED, .began_ms = cay__now_ms() };
     memcpy(f->request_id, r->id, sizeof f->request_id);
     cay_sandbox_ref(s->sb);
+    f->may_take = s->fd < 0 && !r->head.upgrade && !s->back.tls_inside;
     if (s->fd >= 0) {
-        if (!s->reused)
-            cay__fd_nonblock(s->fd, true);
+        cay__fd_nonblock(s->fd, true);
         if (!encrypt(f)) /* a worker tries once more, and says so */
             cay__uplink_close(&f->up);
     }
     /* Only what changes nothing is sent twice. */
     f->may_again = body == CAY__BODY_NONE && (!strcmp(r->head.method, "GET") || !strcmp(r->head.method, "HEAD") || !strcmp(r->head.method, "OPTIONS"));
     cay__uplink_add(&f->up, head->data, head->len);
-    if (f->may_again && s->reused)
+    if (f->may_again && f->may_take)
         cay__buf_add(&f->again, head->data, head->len);
-    cay__raw raw = { .pump = { .fd = { f->up.fd, -1, -1 }, .beat_ms = 10000, .self = f, .pull = pull, .work = work, .push = push, .last = last, .close = closed } };
+    cay__raw raw = { .pump = { .fd = { -1, -1, -1 }, .beat_ms = 10000, .self = f, .pull = pull, .work = work, .push = push, .last = last, .close = closed } };
+    if (f->up.fd >= 0)
+        cay__upstream_hold(&raw.pump, &s->back.at, f->up.fd);
     flush_up(&raw.pump, f);
     return cay__reply_raw(r, &raw);
 }

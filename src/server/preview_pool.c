@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections into sandboxes that wait for the next request: a few, for seconds. And tokens that were good a moment ago. */
+/* Tokens that were good a moment ago: with one of them nothing has to be asked. */
 #include "preview.h"
 #include "uplink.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <pthread.h>
-#include <sys/socket.h>
 
-enum { ALL_MAX = 512, EACH_MAX = 64, IDLE_MS = 4000, GRANTS = 32, GRANT_MS = 1000, RENEW_MS = 500, TOKEN_MAX = 80 };
-
-typedef struct waiting {
-    char     id[CAY_ID_LEN + 1];
-    uint16_t port;
-    int      fd;
-    int64_t  until_ms;
-} waiting;
+enum { GRANTS = 32, GRANT_MS = 1000, RENEW_MS = 500, TOKEN_MAX = 80 };
 
 typedef struct grant {
     char         id[CAY_ID_LEN + 1], token[TOKEN_MAX];
@@ -26,8 +18,6 @@ typedef struct grant {
 
 struct cay__previews {
     pthread_mutex_t lock;
-    size_t          n;
-    waiting         at[ALL_MAX]; /* oldest first */
     grant           grants[GRANTS];
     size_t          next_grant;
     struct ssl_ctx_st *tls; /* made when the first program wants it */
@@ -40,25 +30,11 @@ struct cay__previews *cay__previews_new(void)
     return p;
 }
 
-static void drop(struct cay__previews *p, size_t i)
-{
-    memmove(&p->at[i], &p->at[i + 1], (--p->n - i) * sizeof *p->at);
-}
-
-static bool same(const waiting *w, const cay__preview_at *at)
-{
-    return w->port == at->port && !strcmp(w->id, at->id);
-}
-
 bool cay__previews_sweep(struct cay__previews *p)
 {
     int64_t now = cay__now_ms();
+    bool left = false;
     pthread_mutex_lock(&p->lock);
-    while (p->n && p->at[0].until_ms <= now) {
-        close(p->at[0].fd);
-        drop(p, 0);
-    }
-    bool left = p->n > 0;
     cay_sandbox *old[GRANTS];
     size_t n = 0;
     for (size_t i = 0; i < GRANTS; i++) {
@@ -126,8 +102,6 @@ void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, con
 
 void cay__previews_free(struct cay__previews *p)
 {
-    for (size_t i = 0; i < p->n; i++)
-        close(p->at[i].fd);
     for (size_t i = 0; i < GRANTS; i++)
         if (p->grants[i].sb)
             cay_sandbox_unref(p->grants[i].sb);
@@ -145,55 +119,4 @@ struct ssl_ctx_st *cay__previews_tls(struct cay__previews *p)
     struct ssl_ctx_st *ctx = p->tls;
     pthread_mutex_unlock(&p->lock);
     return ctx;
-}
-
-/* Nothing came and it did not end: bytes that nobody asked for would be read as the next answer. */
-static bool quiet(int fd)
-{
-    char c;
-    return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-}
-
-/* The latest first: it is the likeliest to live. -1: there is none. */
-static int take_latest(struct cay__previews *p, const cay__preview_at *at)
-{
-    int fd = -1;
-    pthread_mutex_lock(&p->lock);
-    for (size_t i = p->n; fd < 0 && i-- > 0;)
-        if (same(&p->at[i], at)) {
-            fd = p->at[i].fd;
-            drop(p, i);
-        }
-    pthread_mutex_unlock(&p->lock);
-    return fd;
-}
-
-int cay__previews_take(struct cay__previews *p, const cay__preview_at *at)
-{
-    int fd;
-    while ((fd = take_latest(p, at)) >= 0 && !quiet(fd))
-        close(fd);
-    return fd;
-}
-
-void cay__previews_give(struct cay__previews *p, const cay__preview_at *at, int fd)
-{
-    int old = -1;
-    size_t each = 0, first = 0;
-    pthread_mutex_lock(&p->lock);
-    for (size_t i = p->n; i-- > 0;)
-        if (same(&p->at[i], at)) {
-            each++;
-            first = i;
-        }
-    if (each >= EACH_MAX || p->n >= ALL_MAX) {
-        size_t i = each >= EACH_MAX ? first : 0;
-        old = p->at[i].fd;
-        drop(p, i);
-    }
-    waiting *w = &p->at[p->n++];
-    *w = (waiting){ .port = at->port, .fd = fd, .until_ms = cay__now_ms() + IDLE_MS };
-    memcpy(w->id, at->id, sizeof w->id);
-    pthread_mutex_unlock(&p->lock);
-    cay__close_fd(&old);
 }

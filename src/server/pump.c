@@ -20,7 +20,7 @@ cay__stream *cay__stream_new(cay__conn *c, const cay__pump *pump, cay__framing f
     s->beat.fn = on_beat;
     s->stage.max = CAY__OUT_MAX;
     for (int i = 0; i < 3; i++)
-        s->source[i] = (cay__source){ .w.fd = -1, .c = c };
+        s->source[i] = (cay__source){ .w.fd = -1, .c = c, .i = (unsigned)i };
     c->stream = s;
     return s;
 }
@@ -70,12 +70,24 @@ int cay__reply_raw(cay__req *r, const cay__raw *raw)
 static void on_source(cay__watch *w, uint32_t events)
 {
     cay__source *src = (cay__source *)((char *)w - offsetof(cay__source, w));
-    unsigned i = (unsigned)(src - src->c->stream->source), ready = 0;
+    unsigned ready = 0;
     if (events & ~(uint32_t)EPOLLOUT)
-        ready |= 1u << i;
+        ready |= 1u << src->i;
     if ((events & EPOLLOUT) || (events & (EPOLLERR | EPOLLHUP)))
-        ready |= w->events & EPOLLOUT ? 1u << (WRITES + i) : 0;
+        ready |= w->events & EPOLLOUT ? 1u << (WRITES + src->i) : 0;
     step(src->c, true, ready);
+}
+
+void cay__source_lend(cay__source *src, cay__conn *c)
+{
+    src->c = c;
+    src->w.fn = on_source;
+}
+
+/* A connection that outlives the stream is known to the loop by itself. */
+static cay__source *source_at(cay__stream *s, unsigned i)
+{
+    return i == 0 && s->raw.pump.kept ? (cay__source *)s->raw.pump.kept : &s->source[i];
 }
 
 /* Watches what the pump names now, for reading while there is room, and for writing where it waits for that. */
@@ -84,7 +96,7 @@ static void watch_sources(cay__conn *c, bool on, bool room)
     cay__stream *s = c->stream;
     cay__loop *loop = &c->lane->loop;
     for (unsigned i = 0; i < 3; i++) {
-        cay__source *src = &s->source[i];
+        cay__source *src = source_at(s, i);
         uint32_t events = !on ? 0 : (room ? EPOLLIN : 0u) | (s->raw.pump.write >> i & 1 ? EPOLLOUT : 0u);
         int fd = events ? s->raw.pump.fd[i] : -1;
         if (src->on && src->w.fd != fd) {
@@ -95,6 +107,7 @@ static void watch_sources(cay__conn *c, bool on, bool room)
             src->always = false;
         } else if (!src->on) {
             src->w = (cay__watch){ .fd = fd, .events = events, .fn = on_source };
+            src->c = c;
             src->on = cay__loop_add(loop, &src->w);
             src->always = !src->on && errno == EPERM;
         } else {
@@ -103,11 +116,11 @@ static void watch_sources(cay__conn *c, bool on, bool room)
     }
 }
 
-static unsigned always_ready(const cay__stream *s)
+static unsigned always_ready(cay__stream *s)
 {
     unsigned ready = 0;
     for (unsigned i = 0; i < 3; i++)
-        ready |= (unsigned)s->source[i].always << i;
+        ready |= (unsigned)source_at(s, i)->always << i;
     return ready;
 }
 
@@ -362,9 +375,9 @@ void cay__stream_free(cay__conn *c)
     if (!s)
         return;
     cay__timer_cancel(&s->beat);
-    for (int i = 0; i < 3; i++)
-        if (s->source[i].on)
-            cay__loop_del(&c->lane->loop, &s->source[i].w);
+    for (unsigned i = 0; i < 3; i++)
+        if (source_at(s, i)->on)
+            cay__loop_del(&c->lane->loop, &source_at(s, i)->w);
     if (s->raw.pump.close)
         s->raw.pump.close(&s->raw.pump);
     if (s->fd >= 0)

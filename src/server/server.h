@@ -187,8 +187,10 @@ int  cay__reply_fd(cay__req *r, int status, const char *type, int fd, int64_t le
  * nothing else of it runs. `out` is what goes to the peer; pull() is not called while more than 256 KiB wait to be sent.
  * beat_ms: pull() is called with ready 0 at least that often. close() comes once, last, on any thread. */
 enum { CAY__PUMP_ON = 0, CAY__PUMP_END = 1, CAY__PUMP_WORK = 2 }; /* negative: the connection is cut */
+typedef struct cay__upstream cay__upstream;
 typedef struct cay__pump {
     int      fd[3];  /* watched for reading; -1: none. pull() may change them; they stay its own */
+    cay__upstream *kept; /* fd[0] is this one's, and may outlive the stream (preview_kept.c); NULL: it is plain */
     unsigned write;  /* bits of those that are watched for writing, too: bit 4 + i of ready */
     bool     hold;   /* nothing is taken from the peer meanwhile: push() is not called, and TCP lets it wait */
     unsigned beat_ms;

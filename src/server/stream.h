@@ -13,6 +13,8 @@ typedef enum cay__hearing { CAY__DEAF, CAY__HEARS_BODY, CAY__HEARS_BYTES, CAY__H
 typedef struct cay__source {
     cay__watch        w;
     struct cay__conn *c;
+    struct cay__lane *lane;   /* of one that waits for a stream */
+    unsigned          i;      /* its place in pump.fd */
     bool              always; /* a file: always readable, not for epoll(7) */
     bool              on;     /* known to the loop */
 } cay__source;
@@ -40,6 +42,8 @@ typedef struct cay__stream {
 cay__stream *cay__stream_new(cay__conn *c, const cay__pump *pump, cay__framing framing);
 /* Gives a piece to push() and takes what it says; negative: cut. */
 int cay__stream_push(cay__conn *c, int kind, const char *data, size_t len);
+/* What the loop knows already tells this connection's stream from now on, as its first source. */
+void cay__source_lend(cay__source *src, cay__conn *c);
 /* push() may be called now. */
 static inline bool cay__stream_open(const cay__stream *s)
 {
