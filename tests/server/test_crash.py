@@ -99,7 +99,10 @@ class Client:
         if self.lives % 3 == 0:
             self.ask('DELETE', '/sandboxes/' + box, fine=(404,))
             del self.boxes[box]
-            self.jobs = {j: b for j, b in self.jobs.items() if b != box}
+            gone = [j for j, b in self.jobs.items() if b == box]
+            for j in gone:
+                self.ask('POST', '/jobs/%s/cancel' % j, {}, fine=(404, 409))
+                del self.jobs[j]
         elif self.lives % 3 == 1:
             self.ask('POST', '/sandboxes/%s/kill' % box, {})
 
@@ -220,7 +223,9 @@ def forget(clients):
         for snap in list(c.snaps):
             c.ask('DELETE', '/snapshots/' + snap, fine=(404,))
             del c.snaps[snap]
-        c.jobs.clear()
+        for job in list(c.jobs):  # or there are more than a list tells at once
+            c.ask('POST', '/jobs/%s/cancel' % job, {}, fine=(404, 409))
+            del c.jobs[job]
 
 
 def leftovers(s):
