@@ -264,6 +264,10 @@ class Preview(unittest.TestCase):
         # One that speaks out of turn is not used again.
         self.assertEqual(self.get('/behind')[2], b'one')
         self.assertEqual(self.get('/hello')[2], b'hello\n')
+        for _ in range(3):  # also when that comes while it waits
+            self.assertEqual(self.get('/bored')[2], b'one')
+            time.sleep(0.1)
+            self.assertEqual([self.get('/hello')[::2] for _ in range(3)], [(200, b'hello\n')] * 3)
 
     def test_pipelined_requests_are_answered_in_order(self):
         one = 'GET /%s HTTP/1.1\r\nHost: ' + self.host + '\r\nX-Cay-Token: ' + self.token + '\r\n'

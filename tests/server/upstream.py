@@ -11,6 +11,7 @@ import socketserver
 import struct
 import sys
 import threading
+import time
 
 served = silent = 0
 lock = threading.Lock()
@@ -122,6 +123,11 @@ class Handler(socketserver.StreamRequestHandler):
         if path == '/seen':
             w.write(answer(json.dumps({'lines': lines, 'sha256': digest.hexdigest(), 'size': size, 'connection': self.number}).encode()))
             return True
+        if path == '/bored':  # and says so a moment after its answer, as servers do to who asks nothing
+            w.write(answer(b'one'))
+            time.sleep(0.03)
+            w.write(answer(b'nobody asked', status=b'408 Request Timeout'))
+            return False
         if path == '/redirect':
             w.write(answer(b'', b'Location: ' + target.split('?')[1].encode() + b'\r\n', b'302 Found'))
             return True
