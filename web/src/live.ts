@@ -3,7 +3,7 @@
 // the browser is back online or the page is looked at.
 import { batch, computed, signal } from '@preact/signals';
 import * as api from './api';
-import { backoff, effect, refusals, withBox, withoutBox, type Boxes, type Happening, type Refused } from './state';
+import { backoff, effect, refusals, withBoxes, withoutBox, type Boxes, type Happening, type Refused } from './state';
 
 export const boxes = signal<Boxes>(new Map());
 export const snaps = signal<ReadonlyMap<string, api.Snapshot>>(new Map());
@@ -34,7 +34,8 @@ export const refused = computed((): Refused[] => [...net.value].flatMap(([id, r]
 
 export function dismiss(r: Refused) { hide(new Set(dismissed.value).add(r.box + r.key)); }
 export function restore(r: Refused) { const s = new Set(dismissed.value); s.delete(r.box + r.key); hide(s); }
-export function put(b: api.Box) { boxes.value = withBox(boxes.value, b); }
+const gone = new Set<string>(); // sandboxes, by what was heard
+export function put(b: api.Box) { boxes.value = withBoxes(boxes.value, [], [b], gone); }
 export function putSnap(s: api.Snapshot) { snaps.value = new Map(snaps.value).set(s.id, s); settleSoon(); }
 export function dropSnap(id: string) { const m = new Map(snaps.value); m.delete(id); snaps.value = m; }
 
@@ -45,10 +46,8 @@ export async function refresh(id: string): Promise<api.Box | undefined> {
 async function refreshAll(ids: string[]): Promise<api.Box[]> {
   const { items } = await api.get<api.List<api.Box>>('/sandboxes', { id: ids }).catch(() => ({ items: null })), asked = new Set(ids);
   if (!items) return []; // the server is away: what is known stays
-  const there = items.filter(b => asked.has(b.id)), m = new Map(boxes.peek());
-  for (const id of ids) m.delete(id);
-  for (const b of there) m.set(b.id, b);
-  boxes.value = m;
+  const there = items.filter(b => asked.has(b.id));
+  boxes.value = withBoxes(boxes.peek(), ids, there, gone);
   return there;
 }
 export async function reloadSnaps() { snaps.value = new Map((await api.all<api.Snapshot>('/snapshots')).map(s => [s.id, s])); settleSoon(); }
@@ -75,7 +74,7 @@ export async function reloadBuilds() { builds.value = (await api.get<api.List<ap
 async function loadAll() {
   const [b, s] = await Promise.all([api.all<api.Box>('/sandboxes'), api.all<api.Snapshot>('/snapshots')]);
   batch(() => {
-    boxes.value = new Map(b.map(x => [x.id, x]));
+    boxes.value = withBoxes(new Map(), [], b, gone);
     snaps.value = new Map(s.map(x => [x.id, x]));
     loaded.value = true;
   });
@@ -132,7 +131,7 @@ export function take(e: Happening) {
     if (e.kind === 'net' && e.net?.verdict === 'deny') net.value = new Map(net.value).set(e.sandbox, [...(net.value.get(e.sandbox) ?? []), e.net].slice(-RECORDS));
     if (e.kind === 'snapshot') { void hearSnap(e); return; }
     const what = effect(e);
-    if (what === 'gone') boxes.value = withoutBox(boxes.value, e.sandbox);
+    if (what === 'gone') { gone.add(e.sandbox); boxes.value = withoutBox(boxes.value, e.sandbox); }
     else if (what === 'ask') askSoon(e.sandbox);
     else if (what === 'all') void loadAll().catch(() => undefined);
   });

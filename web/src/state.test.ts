@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { asker, backoff, bestDrop, command as command_, counts, cutBy, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, sides, tally, timeline, tree, why, withHoles, type Tint } from './state';
+import { asker, backoff, bestDrop, command as command_, counts, cutBy, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, sides, tally, timeline, tree, why, withBoxes, withHoles, type Tint } from './state';
 import { buildLog, buildRemedy, buildSteps } from './lib/build';
 import { ago, bytes, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
@@ -25,6 +25,13 @@ test('numbers are written as people read them', () => {
   assert.deepEqual(['512 MiB', '2g', '1.5 GB', '1024', 'x', '-1'].map(size), [536870912, 2147483648, 1610612736, 1024, NaN, NaN]);
   assert.deepEqual(['90 s', '10min', '2h', '1d', '5', 'soon'].map(period), [90000, 600000, 7200000, 86400000, NaN, NaN]);
   assert.deepEqual(['a', "it's", '$(id)'].map(word), ['a', "'it'\\''s'", "'$(id)'"]);
+});
+
+test('an answer that is older than the end of a sandbox does not bring it back', () => {
+  const all = map(box('a'), box('b')), ids = (m: ReadonlyMap<string, Box>) => [...m.keys()].sort().join();
+  assert.equal(ids(withBoxes(all, ['b', 'c'], [box('c')], new Set())), 'a,c');
+  assert.equal(ids(withBoxes(all, ['b'], [box('b', { state: 'deleting' })], new Set(['b']))), 'a');
+  assert.equal(withBoxes(all, [], [box('a', { state: 'paused' })], new Set()).get('a')!.state, 'paused');
 });
 
 test('foreign text shows what cannot be seen, and is cut', () => {

@@ -18,7 +18,13 @@ export function effect(e: { kind: string; sandbox: string }): 'ask' | 'gone' | '
     default: return e.sandbox || e.kind === 'lost' ? 'none' : 'all';
   }
 }
-export function withBox(all: Boxes, b: Box): Boxes { return new Map(all).set(b.id, b); }
+/** What was asked for, as it is told. No id is used twice: who was heard to be gone stays so, for an answer may be older than that. */
+export function withBoxes(all: Boxes, asked: string[], there: Box[], gone: ReadonlySet<string>): Boxes {
+  const m = new Map(all);
+  for (const id of asked) m.delete(id);
+  for (const b of there) if (!gone.has(b.id)) m.set(b.id, b);
+  return m;
+}
 export function withoutBox(all: Boxes, id: string): Boxes { const m = new Map(all); m.delete(id); return m; }
 
 export const title = (b: { name?: string; id: string }) => b.name || b.id.slice(0, 8);
