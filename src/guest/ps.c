@@ -73,7 +73,7 @@ static bool parse_stat(lister *l, char *text, cay_ses_ps *out, char **comm)
     for (size_t i = 1; i < CAY_LEN(f); i++)
         if (!cay__str_to_u64(f[i], &v[i]))
             v[i] = 0; /* tty and priority may be negative */
-    out->state = (uint8_t)f[0][0];
+    out->state = v[20] ? (uint8_t)f[0][0] : 'Z'; /* without memory it has ended, even where it is not called a zombie yet */
     out->ppid = (int32_t)v[1];
     out->tty = v[4] != 0;
     out->cpu_us = (v[11] + v[12]) * 1000000 / (uint64_t)l->ticks;
@@ -83,9 +83,8 @@ static bool parse_stat(lister *l, char *text, cay_ses_ps *out, char **comm)
 }
 
 /* argv joined by blanks; a kernel thread or zombie has none and shows its name in brackets. */
-static size_t command_of(int dir, const char *comm, char *buf)
+static size_t command_of(ssize_t n, const char *comm, char *buf)
 {
-    ssize_t n = cay__fd_read_file(dir, "cmdline", buf, COMMAND_MAX + 1);
     while (n > 0 && !buf[n - 1])
         n--;
     for (ssize_t i = 0; i < n; i++)
@@ -114,12 +113,13 @@ static int send_one(int pid, int dir, void *arg)
     lister *l = arg;
     char text[1024], command[COMMAND_MAX + 1], *comm;
     cay_ses_ps w = { .pid = pid };
+    ssize_t n = cay__fd_read_file(dir, "cmdline", command, sizeof command); /* before its state: who has no arguments any more is told as ended */
     if (pid == getpid() || cay__fd_read_file(dir, "stat", text, sizeof text) <= 0 ||
         !parse_stat(l, text, &w, &comm) || !uid_of(dir, &w.uid))
         return 0;
     const char *user = user_name(l, w.uid);
     w.user = (uint16_t)strlen(user);
-    w.command = (uint16_t)command_of(dir, comm, command);
+    w.command = (uint16_t)command_of(n, comm, command);
     return cay__ses_record(l->s, (cay__ses_part[]){ { &w, sizeof w }, { user, w.user }, { command, w.command } }, 3);
 }
 

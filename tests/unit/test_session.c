@@ -554,6 +554,52 @@ static void processes_are_listed(void **s)
     assert_true(!strncmp(seen, "myself|", 7) && strstr(seen, program_invocation_short_name));
 }
 
+typedef struct ending {
+    pid_t pid;
+    bool  there, over;
+    int   bare; /* how often it was told without arguments, and not as ended */
+} ending;
+
+static int on_ending(const cay_proc_info *p, void *arg)
+{
+    ending *e = arg;
+    e->there |= p->pid == e->pid;
+    e->over |= p->pid == e->pid && p->state == 'Z';
+    e->bare += p->pid == e->pid && p->command[0] == '[' && p->state != 'Z';
+    return 0;
+}
+
+/* One that gives its memory back takes a while over it, is no zombie yet and has no arguments any more: who asks whether anything runs is not
+ * told that it does. */
+static void a_process_that_is_ending_has_ended(void **s)
+{
+    (void)s;
+    for (int i = 0; i < 3; i++) {
+        const size_t big = 96 << 20;
+        char word;
+        int up[2];
+        assert_int_equal(pipe(up), 0);
+        ending e = { .pid = fork() };
+        if (e.pid == 0) {
+            char *m = malloc(big);
+            if (m)
+                memset(m, 1, big);
+            if (write(up[1], m, 1) == 1)
+                pause();
+            _exit(1);
+        }
+        close(up[1]);
+        assert_int_equal(read(up[0], &word, 1), 1);
+        close(up[0]);
+        kill(e.pid, SIGKILL);
+        while (!e.over)
+            assert_int_equal(cay__nf_ps(&ses, NULL, on_ending, &e, &err), 0);
+        assert_int_equal(waitpid(e.pid, NULL, 0), e.pid);
+        assert_true(e.there);
+        assert_int_equal(e.bare, 0);
+    }
+}
+
 /* ---- bounds */
 
 static void deadline_and_cancel_are_kept(void **s)
@@ -759,7 +805,7 @@ int main(void)
         T(a_long_list_comes_in_many_packets), T(reading_special_files_fails_at_once), T(links_do_not_lead_out),
         T(big_files_stream_in_constant_memory), T(a_cut_stream_is_an_error), T(an_aborted_upload_leaves_nothing), T(a_failed_write_is_told_by_commit),
         T(a_dead_worker_is_gone_and_replaced), T(a_watch_tells_changes_below), T(a_watch_that_is_not_read_overflows_once),
-        T(a_port_is_listed_and_connected), T(processes_are_listed), T(deadline_and_cancel_are_kept),
+        T(a_port_is_listed_and_connected), T(processes_are_listed), T(a_process_that_is_ending_has_ended), T(deadline_and_cancel_are_kept),
         T(hostile_requests_end_or_are_refused), T(hostile_answers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
