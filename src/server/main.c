@@ -8,6 +8,7 @@
 #include "metrics.h"
 #include "trace.h"
 #include "session.h"
+#include "ticket.h"
 #include "uploads.h"
 #include <base/base.h>
 #include <base/fd.h>

@@ -3,6 +3,7 @@
 #include "session.h"
 #include "auth.h"
 #include "preview.h"
+#include "ticket.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/mutant.h>
@@ -74,77 +75,23 @@ const char *cay__session_text(cay__req *r, int *rc, cay_err *err)
     return cay__arena_str(&r->arena, kept);
 }
 
-/* ------------------------------------------------------------------ tickets */
-
-enum { TICKETS = 256, TICKET_MS = 30000, TICKET_BYTES = 16 };
-struct cay__tickets {
-    pthread_mutex_t lock;
-    struct {
-        char    text[2 * TICKET_BYTES + 1], key[16];
-        int64_t until_ms;
-    } slot[TICKETS];
-    unsigned next;
-};
-
-cay__tickets *cay__tickets_new(void)
-{
-    cay__tickets *t = cay__alloc(sizeof *t);
-    pthread_mutex_init(&t->lock, NULL);
-    return t;
-}
-
-void cay__tickets_free(cay__tickets *t)
-{
-    if (t)
-        pthread_mutex_destroy(&t->lock);
-    free(t);
-}
-
-static void take_out(cay__tickets *t, const char *key, char out[2 * TICKET_BYTES + 1])
-{
-    unsigned char raw[TICKET_BYTES];
-    cay__random(raw, sizeof raw);
-    for (size_t i = 0; i < sizeof raw; i++)
-        snprintf(out + 2 * i, 3, "%02x", raw[i]);
-    pthread_mutex_lock(&t->lock);
-    unsigned i = t->next++ % TICKETS; /* the oldest goes: it has 30 s at most anyway */
-    cay__str_copy(t->slot[i].text, sizeof t->slot[i].text, out);
-    cay__str_copy(t->slot[i].key, sizeof t->slot[i].key, key);
-    t->slot[i].until_ms = cay__now_ms() + TICKET_MS;
-    pthread_mutex_unlock(&t->lock);
-}
-
-/* True once. */
-static bool use_up(cay__tickets *t, const char *text, const char *key)
-{
-    bool good = false;
-    pthread_mutex_lock(&t->lock);
-    for (unsigned i = 0; i < TICKETS && !good && *text; i++) {
-        if (strlen(text) != 2 * TICKET_BYTES || CRYPTO_memcmp(t->slot[i].text, text, 2 * TICKET_BYTES) != 0)
-            continue;
-        good = t->slot[i].until_ms >= cay__now_ms() && (!strcmp(t->slot[i].key, key) || CAY__MUTANT("console-ticket-owner"));
-        if (!CAY__MUTANT("console-ticket"))
-            explicit_bzero(&t->slot[i], sizeof t->slot[i]);
-    }
-    pthread_mutex_unlock(&t->lock);
-    return good;
-}
+/* ------------------------------------------------------------------ sockets */
 
 int cay__session_upgrade(cay__req *r, cay_err *err)
 {
     const char *ticket = cay__req_query(r, "ticket");
-    if (!r->head.upgrade || (ticket && use_up(cay__server_tickets(r->server), ticket, r->who.key)))
+    if (!r->head.upgrade || (ticket && cay__ticket_use(cay__server_tickets(r->server), ticket, r->who.key, cay__now_ms())))
         return 0;
     return cay_fail_why(err, CAY_EPERM, "ticket_missing", "a socket by cookie needs ?ticket=, good once and for 30 s; POST /console/ticket gives one");
 }
 
 int cay__on_ticket(cay__req *r, cay_err *err)
 {
-    char text[2 * TICKET_BYTES + 1];
+    char text[CAY__TICKET_LEN];
     if (r->who.scope == CAY__SCOPE_NOBODY)
         return cay_fail_why(err, CAY_EAUTH, "key_missing", "nobody is logged in");
-    take_out(cay__server_tickets(r->server), r->who.key, text);
-    return cay__reply_json(r, 201, json_pack("{s:s,s:i}", "ticket", text, "ttl_ms", TICKET_MS));
+    cay__ticket_make(cay__server_tickets(r->server), r->who.key, cay__now_ms(), text);
+    return cay__reply_json(r, 201, json_pack("{s:s,s:i}", "ticket", text, "ttl_ms", CAY__TICKET_MS));
 }
 
 /* ------------------------------------------------------------------ in and out */

@@ -8,10 +8,7 @@
 #pragma once
 #include "server.h"
 
-typedef struct cay__tickets cay__tickets;
-cay__tickets *cay__tickets_new(void);
-void          cay__tickets_free(cay__tickets *t);
-cay__tickets *cay__server_tickets(cay__server *s);
+struct cay__tickets *cay__server_tickets(cay__server *s); /* ticket.h */
 
 /* The secret in the request's cookie, when the request may use it; NULL with *err untouched when there is no cookie, NULL with err filled (and its
  * code returned by *rc) when there is one that does not count here. */
