@@ -38,12 +38,24 @@ refused "a disk limit that nobody holds" disk_unsupported cay --json create --di
 refused "a level that is not given" level_missing cay --json create --isolation vm
 refused "a policy by name" not_supported cay --json create --net pypi
 refused "an absent engine" engine_absent env DOCKER_HOST=unix:///no/such CONTAINER_HOST=unix:///no/such cay --json create
+# Somebody who may not use the engine's socket: the directory and what is in it are root's.
+stranger=$(mktemp -d /tmp/stranger.XXXXXX)
+chown 65534:65534 "$stranger"
+chmod 711 "$ENGINE_DIR"
+if setpriv --reuid=65534 --regid=65534 --clear-groups cay --version >/dev/null 2>&1; then
+    refused "a socket that is not for this user" engine_denied setpriv --reuid=65534 --regid=65534 --clear-groups env HOME="$stranger" CAY_HOME="$stranger/home" XDG_RUNTIME_DIR="$stranger" cay --json create
+else
+    echo "skip: another user does not reach $build"
+fi
+chmod 700 "$ENGINE_DIR"
+rm -rf "$stranger"
 elsewhere() { what=$1 reason=$2 url=$3; shift 3; refused "$what" "$reason" env DOCKER_HOST="$url" CONTAINER_HOST="$url" "$@" cay --json create; }
 elsewhere "an engine that nobody is" engine_down tcp://127.0.0.1:1 A=b
 elsewhere "an engine by ssh" engine_ssh ssh://somebody@there A=b
 elsewhere "an engine of another machine without TLS" engine_plain tcp://192.0.2.1:2375 A=b
 elsewhere "TLS without a root" engine_certs tcp://192.0.2.1:2376 DOCKER_TLS_VERIFY=1 HOME=/nonexistent
 refused "a user that is not there" user_not_found cay --json run -u nobody-here -- true
+refused "a runtime that is not there" "$([ "$engine" = podman ] && echo not_supported || echo runtime_unknown)" cay --json create --option runtime=no-such
 [ "$engine" = podman ] || refused "a volume driver that is not there" volume_driver_unknown cay --json create --option volumes=v:/v:driver=no-such
 same "nothing left of bad requests" "$(containers)" 0
 same "no directory either" "$(find "$CAY_HOME/$engine" -maxdepth 1 -name 'c*' | wc -l)" 0

@@ -12,11 +12,18 @@ containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0
 images() { api "http://e/v1.41/images/json?all=true" | grep -o '"Id":"sha256:[0-9a-f]*"' | wc -l; }
 wait_for() { n=0; until [ -e "$1" ] || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done; [ -e "$1" ]; }
 
+# Debian's own root, made while the rest goes on, once for each build tree.
+debian=${BORROW_DIR:-$ENGINE_DIR}/debian.tar
+{ [ -s "$debian" ] || { mmdebstrap --quiet --mode=root --variant=extract --include=base-files,base-passwd,bash,coreutils,dash,libc-bin bookworm "$ENGINE_DIR/debian.tar" http://deb.debian.org/debian \
+    && mv "$ENGINE_DIR/debian.tar" "$debian"; }; } >"$ENGINE_DIR/mmdebstrap" 2>&1 &
+mmdebstrap=$!
+
 # ------------------------------------------------------------------ a registry
 arch=$(api http://e/version | sed -n 's/.*"Arch":"\([a-z0-9]*\)".*/\1/p')
 python3 "$here/registry.py" "$ENGINE_DIR/registry" "$arch" 2>"$ENGINE_DIR/registry/log" &
 registry=$!
-trap 'kill $registry 2>/dev/null || :' EXIT
+server=
+trap 'kill $registry $server 2>/dev/null || :' EXIT
 wait_for "$ENGINE_DIR/registry/port" || { echo "the registry does not start"; exit 1; }
 reg=127.0.0.1:$(cat "$ENGINE_DIR/registry/port")
 
@@ -43,6 +50,32 @@ printf '{"credHelpers":{"%s":"no-such"}}' "$reg" >"$DOCKER_CONFIG/config.json"
 refused "a helper that is not there" credential_helper cay --json create --image "$reg/closed" --option pull=always
 rm -f "$ENGINE_DIR/registry/closed" "$DOCKER_CONFIG/config.json"
 
+# ------------------------------------------------------------------ whose images: what a tenant is not given
+printf '{"credHelpers":{"%s":"test"}}' "$reg" >"$DOCKER_CONFIG/config.json"
+touch "$ENGINE_DIR/registry/closed"
+CAY_DOCKER_IMAGES="acme=$reg/closed*" cay serve --listen 127.0.0.1:0 >"$ENGINE_DIR/serve" 2>&1 </dev/null &
+server=$!
+n=0; until url=$(grep -oE 'http://127.0.0.1:[0-9]+' "$ENGINE_DIR/serve" | head -1) && [ -n "$url" ] || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done
+for t in acme other; do cay tenant create $t >/dev/null; cay key create --tenant $t 2>/dev/null | grep -o 'e2b_[0-9a-f]*' | head -1 >"$ENGINE_DIR/key-$t"; done
+asks() { # WHAT TENANT STATUS REASON IMAGE [OPTION]
+    got=$(curl -s --max-time 60 -o "$ENGINE_DIR/out" -w '%{http_code}' -H "Authorization: Bearer $(cat "$ENGINE_DIR/key-$2")" -H 'Content-Type: application/json' \
+        -d "{\"provider\":\"docker\",\"user\":\"root\",\"options\":{\"image\":\"$5\"${6-}}}" "$url/api/v1/sandboxes")
+    same "$1" "$got $(sed -n 's/.*"reason": *"\([a-z_]*\)".*/\1/p' "$ENGINE_DIR/out")" "$3 $4"
+}
+held=$(api "http://e/v1.41/images/$CAY_DOCKER_IMAGE/json" | grep -o '"Id":"sha256:[0-9a-f]*"' | head -1 | cut -d'"' -f4)
+asks "a tenant by the id of what the engine has" other 403 image_not_allowed "$held"
+asks "a tenant by the name of what nobody pulls" other 403 image_not_allowed "$CAY_DOCKER_IMAGE" ',"pull":"never"'
+asks "a tenant does not pull with the operator's password" other 401 registry_denied "$reg/closed"
+asks "nor gets what it brought" other 403 image_not_allowed "$reg/closed" ',"pull":"never"'
+same "nothing was made for it" "$(containers)" 0
+asks "what the operator lists for a tenant" acme 201 "" "$reg/closed"
+rm -f "$ENGINE_DIR/registry/closed"
+asks "what the registry gives to all" other 201 "" "$reg/open"
+kill $server; wait $server 2>/dev/null || :
+server=
+for b in $(cay ls -q); do cay rm -f "$b" >/dev/null; done
+rm -f "$DOCKER_CONFIG/config.json"
+
 # ------------------------------------------------------------------ a slow one, cancelled
 before=$(images)
 cay create --image "$reg/slow" >"$ENGINE_DIR/out" 2>&1 &
@@ -57,4 +90,11 @@ same "no container" "$(containers)" 0
 n=0 # the row of a killed maker is settled by who opens next
 until cay ls | awk 'NR > 1 { print $1 }' | while read -r b; do cay rm -f "$b" >/dev/null 2>&1 || :; done; [ "$(cay ls | awk 'NR > 1' | wc -l)" = 0 ] || [ $((n += 1)) -gt 50 ]; do sleep 0.2; done
 same "no sandbox" "$(cay ls | awk 'NR > 1' | wc -l)" 0
+
+# ------------------------------------------------------------------ Debian, as people have it
+if wait $mmdebstrap && api -X POST -H 'Content-Type: application/x-tar' --data-binary "@$debian" 'http://e/v1.41/images/create?fromSrc=-&repo=localhost/debian&tag=bookworm' >"$ENGINE_DIR/out"; then
+    same "an image made by mmdebstrap" "$(cay run --image localhost/debian:bookworm -- sh -c 'id -u; cat /etc/debian_version' | tr '\n' ' ')" "1000 $(tar -xOf "$debian" ./etc/debian_version) "
+else
+    echo "skip: no Debian by mmdebstrap here: $(tail -1 "$ENGINE_DIR/mmdebstrap" | cut -c1-200)"
+fi
 exit $failed

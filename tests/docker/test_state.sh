@@ -39,6 +39,17 @@ refused "or by the id" image_not_found cay --json create --image "$(api "http://
 refused "another provider" snapshot_provider cay --json --provider native create --from "$snap"
 refused "an export" snapshot_opaque cay --json snapshot export "$snap" -o "$ENGINE_DIR/x.tar.zst"
 refused "a comparison" snapshot_opaque cay --json diff "$snap" "$snap"
+tags() { api "http://e/v1.41/images/json" | grep -o '"localhost/cay-[0-9a-f]*:s[a-z2-7]*"' | tr -d '"' | sort; }
+tags >"$ENGINE_DIR/tags"
+cay create --name four >/dev/null
+lost=$(cay snapshot four --label lost)
+api -X DELETE "http://e/v1.41/images/$(tags | grep -vxFf "$ENGINE_DIR/tags")?force=true" >/dev/null
+refused "one whose image somebody removed" snapshot_gone cay --json create --from "$lost"
+cay snapshot rm "$lost" >/dev/null && ok "it can be removed here, too" || bad "a snapshot whose image is gone stays"
+cay rm -f four >/dev/null
+cay create --name ro --option read_only=true >/dev/null
+refused "one of a root that is read-only" snapshot_unsupported cay --json snapshot ro
+cay rm -f ro >/dev/null
 before=$(container "$one")
 cay undo one --to "$snap" >/dev/null || bad "undo"
 same "undo brings the files back" "$(cay exec one -- sh -c 'cat f; ls /workspace; echo $COLOR' | tr '\n' ' ')" "first f red "

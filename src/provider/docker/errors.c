@@ -32,6 +32,7 @@ static const struct {
     { "network not found", CAY_ENOENT, "network_not_found", "look at podman network ls", 0 },
     { "network", CAY_ENOENT, "network_not_found", "look at docker network ls", 404 },
     { "unknown or invalid runtime", CAY_ENOENT, "runtime_unknown", "look at the runtimes of docker info" },
+    { "unknown runtime", CAY_ENOENT, "runtime_unknown", "look at the runtimes of docker info" },
     { "bind source path does not exist", CAY_ENOTSUP, "engine_remote", "the engine does not see this machine's files; use one that runs here" },
     { "storage-opt", CAY_ENOTSUP, "disk_unsupported", "leave the disk limit out, or keep the engine's data on xfs with pquota" },
 };

@@ -70,6 +70,9 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o, const c
         return cay_fail_why(err, CAY_ENOTSUP, "disk_unsupported", "the engine's storage (%s on %s) has no quota; leave the disk limit out, or keep its data on xfs with pquota", engine->driver, *engine->backing ? engine->backing : "unknown");
     if (engine->userns && !engine->rootless && !strcmp(o->transport, "socket"))
         return cay_fail_why(err, CAY_ENOTSUP, "engine_userns", "the engine shifts ids (userns-remap), so that pid 1 of a container cannot reach its directory on the host; leave option transport out, or run the engine rootless");
+    /* Its compatible service passes it over: the wall would be another than was asked for, and nobody would be told. */
+    if (o->runtime && engine->podman)
+        return refuse(err, "a runtime that a request names where the engine is Podman", "name it in the engine's containers.conf, or use Docker");
     if (o->mounts && own_filter(o))
         return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option seccomp=%s lets nobody mount, and the manifest has storage that is mounted inside; leave the option out, or give strategy docker_volume", o->seccomp);
     if ((!strcmp(o->network, "none") && o->publish))
