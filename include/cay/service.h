@@ -226,6 +226,7 @@ typedef struct cay_info {
     const char *tenant;
     bool        auto_resume;
     const char *from;     /* the snapshot it stands on: the last one taken, or the one it was made, forked or put back from; "" without */
+    const char *network;  /* what it may reach: "off", "rules" (those of its policy), "all"; "" where that is not known */
 } cay_info;
 
 typedef struct cay_usage {

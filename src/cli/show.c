@@ -129,6 +129,8 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
     if (i->idle_ms)
         js_ku64(j, "idle_ms", i->idle_ms);
     js_kstr(j, "on_expiry", i->on_expiry == CAY_EXPIRE_PAUSE ? "pause" : "kill");
+    if (*i->network)
+        js_kstr(j, "network", i->network);
     js_key(j, "labels");
     labels_json(j, i->labels);
     if (i->metadata && *i->metadata) {
@@ -191,6 +193,7 @@ void show_info_text(const cay_info *i)
     out_str("\n");
     field("isolation", show_wall(i));
     field("provider", i->provider);
+    field("network", i->network);
     field("template", i->template_);
     field("hostname", i->hostname);
     field("user", i->user);

@@ -45,6 +45,17 @@ static void add_spec(full *f, const cay_create *c)
     cay__limits_fill(&i->limits);
 }
 
+/* The mode of a policy's text, which was read whole when it was set: a list of thousands does not read all their rules again. */
+static const char *net_mode(const char *text)
+{
+    static const char *const modes[] = { "off", "all", "rules" };
+    const char *line = strstr(text, "\nmode ");
+    for (size_t i = 0; line && i < CAY_LEN(modes); i++)
+        if (cay__str_starts(line + 6, modes[i]) && line[6 + strlen(modes[i])] == '\n')
+            return modes[i];
+    return "off";
+}
+
 static void add_status(full *f, const cay_box_status *st)
 {
     cay_info *i = &f->info;
@@ -60,6 +71,8 @@ static void add_status(full *f, const cay_box_status *st)
     i->idle_ms = st->idle_ms;
     i->pid = st->pid;
     i->path = cay__arena_str(&f->mem, st->path);
+    if (st->network)
+        i->network = cay__arena_str(&f->mem, st->network);
 }
 
 cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
@@ -72,7 +85,7 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
     i->provider = cay__arena_str(&f->mem, row ? row->provider : t->ops ? t->ops->name : "");
     i->state = t->state;
     i->reason = cay__arena_str(&f->mem, t->reason);
-    i->path = "";
+    i->path = i->network = "";
     if (row) {
         i->created_ms = row->created_ms;
         i->changed_ms = row->changed_ms;
@@ -81,6 +94,8 @@ cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
         add_spec(f, &(cay_create){ .name = row ? row->name : NULL });
     else
         add_spec(f, &spec->create);
+    if (spec && t->ops && CAY__HAS(t->ops, policy))
+        i->network = net_mode(spec->create.net ? spec->create.net : "");
     cay__spec_free(spec);
     if (t->asked)
         add_status(f, &t->status);

@@ -89,9 +89,13 @@ class List(unittest.TestCase):
             self.warm()
             self.s.cay(verb, box)
             self.assertEqual(self.items()[box]['state'], state)
+        self.assertEqual(self.warm()[box]['network'], 'off')
+        for words, mode in ((('all',), 'all'), (('example.org', '!bad.example.org'), 'rules'), (('off',), 'off'), (('all',), 'all')):
+            self.s.cay('net', 'set', box, *words)
+            self.assertEqual(self.warm()[box]['network'], mode)
         self.warm()
         self.s.cay('kill', box)
-        self.assertEqual(self.items()[box]['state'], 'stopped')
+        self.assertEqual((self.items()[box]['state'], self.items()[box]['network']), ('stopped', 'all'))
 
     def test_what_happens_by_itself_is(self):
         box = self.box

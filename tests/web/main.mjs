@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { escapes } from './escapes.mjs';
 import { keyboard } from './keyboard.mjs';
+import { kept } from './kept.mjs';
 import { later } from './later.mjs';
 import { many } from './many.mjs';
 import { narrow, pages } from './pages.mjs';
@@ -414,6 +415,7 @@ async function main() {
   });
   await escapes(page, api, id);
   await later(page, api, s, id, wrong);
+  await kept(browser, page, api, s, id, wrong);
   await keyboard(page, api, id);
   await paint(browser, s, page, id);
   await many(browser, s, page, api, id);

@@ -38,6 +38,7 @@ export interface Sandbox {
   auto_resume?: boolean;
   tenant?: string;
   from?: string; // the snapshot it stands on: the last one taken, or the one it was made, forked or put back from
+  network?: string; // what it may reach: off, rules or all; without, that is not known
   labels?: Record<string, string>;
   metadata?: Record<string, unknown>;
   limits?: Limits;

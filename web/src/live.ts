@@ -43,7 +43,7 @@ export async function refresh(id: string): Promise<api.Box | undefined> {
   return (await refreshAll([id]))[0];
 }
 /** As they are now; those that are gone again are no error. */
-async function refreshAll(ids: string[]): Promise<api.Box[]> {
+export async function refreshAll(ids: string[]): Promise<api.Box[]> {
   const { items } = await api.get<api.List<api.Box>>('/sandboxes', { id: ids }).catch(() => ({ items: null })), asked = new Set(ids);
   if (!items) return []; // the server is away: what is known stays
   const there = items.filter(b => asked.has(b.id));

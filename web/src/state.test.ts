@@ -4,7 +4,7 @@ import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
 import { asker, backoff, bestDrop, command as command_, counts, cutBy, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, sides, tally, timeline, tree, why, withBoxes, withHoles, type Tint } from './state';
 import { buildLog, buildRemedy, buildSteps } from './lib/build';
-import { ago, bytes, period, safe, size, span, word } from './lib/format';
+import { ago, bytes, even, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
 import { oneByOne, order } from './lib/order';
 import { place, type Place } from './lib/place';
@@ -72,13 +72,19 @@ test('events are put together from any pieces', () => {
 
 test('what an event changes', () => {
   assert.deepEqual(['created', 'paused', 'removed', 'lost', 'exec', 'net'].map(kind => effect({ kind, sandbox: 'c' })), ['ask', 'ask', 'gone', 'all', 'none', 'none']);
+  assert.deepEqual(['policy', 'connect'].map(event => effect({ kind: 'net', sandbox: 'c', net: { event } })), ['ask', 'none']);
   assert.deepEqual([0, 1, 2, 3, 4, 9].map(backoff), [1000, 2000, 4000, 8000, 15000, 15000]);
 });
 
+test('marks are set where people expect them', () => {
+  assert.deepEqual([7, 81000, 61000, 59000, 400000, 3599999, 5000000, 86400000 * 3.2].map(even), [8, 90000, 90000, 60000, 480000, 3600000, 5400000, 86400000 * 4]);
+  for (let ms = 0.2; ms < 1e10; ms *= 1.37) assert.ok(even(ms) >= ms && even(ms) <= ms * 2, String(ms));
+});
+
 test('search takes words and keys', () => {
-  const b = box('cabcdef', { name: 'Fix-Flaky', state: 'paused', labels: { team: 'sea' } });
-  for (const q of ['', 'flaky', 'cabc', 'state:paused', 'state:pau template:ho', 'label:team=sea', 'fix state:paused']) assert.ok(matches(b, q), q);
-  for (const q of ['other', 'state:running', 'template:base', 'label:team=land', 'flaky state:failed']) assert.ok(!matches(b, q), q);
+  const b = box('cabcdef', { name: 'Fix-Flaky', state: 'paused', network: 'all', labels: { team: 'sea' } });
+  for (const q of ['', 'flaky', 'cabc', 'state:paused', 'state:pau template:ho', 'label:team=sea', 'network:all', 'fix state:paused']) assert.ok(matches(b, q), q);
+  for (const q of ['other', 'state:running', 'template:base', 'network:off', 'label:team=land', 'flaky state:failed']) assert.ok(!matches(b, q), q);
   assert.ok(matches(box('c', { state: 'stopped', reason: 'oom' }), 'state:failed'));
   assert.ok(fuzzy('fix-flaky-tests', 'flaky') < fuzzy('fix-flaky-tests', 'fft'));
   assert.equal(fuzzy('abc', 'x'), -1);

@@ -9,11 +9,12 @@ export interface Happening { id: string; time_ms: number; sandbox: string; kind:
 
 export type Boxes = ReadonlyMap<string, Box>;
 /** What an event says about the set: a sandbox to ask for again, one that is gone, or neither. */
-export function effect(e: { kind: string; sandbox: string }): 'ask' | 'gone' | 'all' | 'none' {
+export function effect(e: { kind: string; sandbox: string; net?: { event: string } }): 'ask' | 'gone' | 'all' | 'none' {
   switch (e.kind) {
     case 'removed': return 'gone';
     case 'lost': return 'all';
     case 'snapshot': return 'none';
+    case 'net': return e.net?.event === 'policy' ? 'ask' : 'none';
     case 'created': case 'paused': case 'resumed': case 'extended': case 'stopped': case 'limit': return 'ask';
     default: return e.sandbox || e.kind === 'lost' ? 'none' : 'all';
   }
@@ -43,6 +44,7 @@ export function matches(b: Box, search: string): boolean {
     switch (key) {
       case 'state': return b.state.startsWith(value) || (value === 'failed' && failed(b));
       case 'template': return b.template.toLowerCase().includes(value);
+      case 'network': return (b.network ?? '').startsWith(value);
       case 'tenant': return b.tenant.toLowerCase().includes(value);
       case 'label': return Object.entries(b.labels ?? {}).some(([k, v]) => `${k}=${v}`.toLowerCase().includes(value));
       default: return b.name.toLowerCase().includes(w) || b.id.startsWith(w) || b.template.toLowerCase() === w;

@@ -38,6 +38,7 @@ typedef struct cay_box_status {
     uint64_t    idle_ms;
     int         pid;
     const char *path;
+    const char *network; /* "off" or "all", of a provider whose networks have no policy; else NULL */
 } cay_box_status;
 
 /* Layers. A layer is an immutable tree below layers/ of the state directory, in the form that overlayfs gives an upper directory. Its

@@ -218,7 +218,7 @@ static int info_of(const json_t *o, cay_info **out, cay_err *err)
     cay__truth t = { .state = row.state, .ops = &cay__far_ops, .asked = true,
                      .status = { .size = sizeof t.status, .state = row.state, .level = (cay_level)cay__json_int(o, "level", 0), .layers = layers, .nlayers = n,
                                  .deadline_ms = cay__json_int(o, "deadline_ms", 0), .idle_ms = (uint64_t)cay__json_int(o, "idle_ms", 0), .path = cay__far_word(o, "path"),
-                                 .pid = (int)cay__json_int(o, "pid", 0) } };
+                                 .pid = (int)cay__json_int(o, "pid", 0), .network = cay__far_word(o, "network") } };
     cay__str_copy(t.reason, sizeof t.reason, row.reason);
     *out = cay__info_new(row.id, &row, &t);
     return 0;

@@ -113,7 +113,8 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
         v.state = CAY_PAUSED;
     take_reason(b, &m, &v);
     *out = (cay_box_status){ .size = sizeof *out, .state = v.state, .reason = b->reason, .level = cay__docker_level(info, &b->walls), .pid = v.pid,
-                             .deadline_ms = v.state == CAY_STOPPED ? 0 : cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = "" };
+                             .deadline_ms = v.state == CAY_STOPPED ? 0 : cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = "",
+                             .network = !*b->walls.network ? NULL : !strcmp(b->walls.network, "none") ? "off" : "all" };
     if (b->walls.far)
         out->pid = 0;
     if (b->walls.far && v.state == CAY_RUNNING)

@@ -80,7 +80,8 @@ int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_
     memcpy(b->reason, m.reason, sizeof b->reason);
     *out = (cay_box_status){ .size = sizeof *out, .state = (cay_state)m.state, .reason = b->reason,
                              .level = b->l->kind->level,
-                             .deadline_ms = cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = b->shown };
+                             .deadline_ms = cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = b->shown,
+                             .network = b->l->kind->level == CAY_LEVEL_NONE ? "all" : "off" };
     out->layers = b->l->kind->layers(&out->nlayers);
     cay_m_hello hello = { .version = CAY_MSG_VERSION };
     cay__ask ask = { .type = CAY_MSG_HELLO, .body = &hello, .len = sizeof hello };

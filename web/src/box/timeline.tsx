@@ -2,7 +2,7 @@
 // What was done in and to the sandbox, since it was made, as a waterfall; under a command what it reached and what was refused meanwhile. A click opens the command's output.
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { get, of, type AuditLine, type Box, type List, type NetRecord, type Process } from '../api';
-import { clock, exact, plural, safe, span, word } from '../lib/format';
+import { clock, even, exact, plural, safe, span, word } from '../lib/format';
 import { href, route, setQuery } from '../lib/router';
 import { ends, feed, now, snaps } from '../live';
 import { timeline, type Span } from '../state';
@@ -12,8 +12,8 @@ import { Output } from './output';
 const icons: Record<Span['kind'], IconName> = { exec: 'exec', snapshot: 'snap', op: 'audit', net: 'no' }, tones: Record<Span['kind'], string> = { exec: 'sea', snapshot: 'sand', op: 'iris', net: 'coral' };
 const ranges: Record<string, number> = { '5m': 300000, '1h': 3600000, all: Infinity };
 
-/** Five marks that differ, also within a few minutes. */
-const shown = (ms: number) => (!ms ? '0' : ms < 600000 && ms >= 10000 ? `${Math.round(ms / 1000)} s` : span(ms));
+/** Five marks that differ, also within a few minutes: 1.5 min, 3 min. */
+const shown = (ms: number) => (!ms ? '0' : ms >= 60000 && ms < 3600000 ? `${+(ms / 60000).toFixed(1)} min` : span(ms));
 
 export default function Timeline({ b }: { b: Box }) {
   const beat = feed.value.filter(e => e.sandbox === b.id).length, range = route.value.query.get('range') ?? 'all';
@@ -29,9 +29,9 @@ export default function Timeline({ b }: { b: Box }) {
   if (d.error && !d.data) return <Trouble error={d.error} what="The timeline cannot be made." again={d.again} />;
   if (!d.data) return <Loading rows={8} />;
   if (!all.length) return <Blank title="Nothing has happened yet" text="Commands, snapshots, changes of the network and refusals will be here." cmd={`cay exec ${b.name ? word(b.name) : b.id} -- uname -a`} />;
-  const t0 = Math.min(...spans.map(s => s.start)), t1 = Math.max(...spans.map(s => s.start + (s.took ?? 1))), wide = Math.max(1, t1 - t0), pct = (t: number) => ((t - t0) / wide) * 100;
+  const t0 = Math.min(...spans.map(s => s.start)), t1 = Math.max(...spans.map(s => s.start + (s.took ?? 1))), took = Math.max(1, t1 - t0), wide = even(took / 5) * 5, pct = (t: number) => ((t - t0) / wide) * 100;
   return (
-    <div class={`split even ${p ? 'beside' : 'whole'}`}><div class="scroll" ref={box} tabIndex={0} role="region" aria-label="Timeline"><div class="snapbar"><span class="dim">{plural(spans.length, 'entry', 'entries')} over {span(wide)}</span>{!p && <span class="dim wide">Choose a command to see what it printed.</span>}<span class="right" /><Seg small label="Range" value={range} options={[['5m', '5 min'], ['1h', '1 h'], ['all', 'All']]} onPick={v => setQuery({ range: v === 'all' ? null : v })} /></div>
+    <div class={`split even ${p ? 'beside' : 'whole'}`}><div class="scroll" ref={box} tabIndex={0} role="region" aria-label="Timeline"><div class="snapbar"><span class="dim">{plural(spans.length, 'entry', 'entries')} over {span(took)}</span>{!p && <span class="dim wide">Choose a command to see what it printed.</span>}<span class="right" /><Seg small label="Range" value={range} options={[['5m', '5 min'], ['1h', '1 h'], ['all', 'All']]} onPick={v => setQuery({ range: v === 'all' ? null : v })} /></div>
       {spans.length > 50 && <svg class="minimap" viewBox="0 0 1000 34" preserveAspectRatio="none" aria-hidden="true">{spans.map((s, i) => <rect key={s.id} x={pct(s.start) * 10} y={(i / spans.length) * 30 + 1} width={Math.max(2, ((s.took ?? 1) / wide) * 1000)} height="1.6" fill={`var(--${tones[s.kind]})`} />)}</svg>}
       <div class="wf"><span class="h">Operation</span><span class="h num">Took</span><span class="h b ticks">{[0, 1, 2, 3, 4].map(i => <em key={i}>{shown((wide / 5) * i)}</em>)}</span>
         {spans.slice(-600).map(s => <Row key={s.id} s={s} left={pct(s.start)} width={((s.took ?? 0) / wide) * 100} chosen={chosen === s.id || (!!at && !!s.process && s.process === p?.id && s.start === at)} b={b} at={at >= t0 && at <= t1 ? pct(at) : -1} />)}</div></div>

@@ -22,6 +22,12 @@ export function span(ms: number): string {
   return h % 24 ? `${Math.floor(h / 24)} d ${h % 24} h` : `${h / 24} d`;
 }
 
+/** The next length of time that marks are set by, of which people know the fifths: 90 s, 2 min, 6 h. */
+export function even(ms: number): number {
+  const unit = ms <= 1000 ? 10 ** Math.floor(Math.log10(Math.max(ms, 0.1))) : ms <= 60000 ? 1000 : ms <= 3600000 ? 60000 : ms <= 86400000 ? 3600000 : 86400000;
+  return unit * ([1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60].find(n => unit * n >= ms) ?? Math.ceil(ms / unit));
+}
+
 const two = (n: number) => String(n).padStart(2, '0');
 export function clock(t: number): string {
   const d = new Date(t);

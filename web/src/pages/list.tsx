@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { bytes, plural, safe, span } from '../lib/format';
 import { go, href, route, setQuery } from '../lib/router';
-import { boxes, cpu, loaded, now, sorted, used } from '../live';
+import { boxes, cpu, loaded, now, refreshAll, sorted, used } from '../live';
 import { overlay, useKeys } from '../keys';
 import { bestDrop, failed, matches, title } from '../state';
 import { attempt, Blank, Btn, Islet, Loading, question, Said, Seg, State, toast, When } from '../ui';
@@ -32,7 +32,7 @@ export default function List() {
   const each = (what: string, f: (b: Box) => Promise<unknown>) => attempt(`Not all were ${what}`, async () => { await Promise.all(some.map(f)); toast(`${plural(some.length, 'sandbox', 'sandboxes')} ${what}.`); choose(new Set()); });
   return (
     <div class="page"><div class="head"><div><h1>Sandboxes</h1></div></div>
-      <div class="filters"><input type="search" class="in" placeholder="Name, id, state:paused, template:host, label:a=b" aria-label="Search sandboxes" value={q} onInput={e => { setQuery({ q: e.currentTarget.value || null }); move(0); }} />
+      <div class="filters"><input type="search" class="in" placeholder="Name, id, state:paused, template:host, network:all, label:a=b" aria-label="Search sandboxes" value={q} onInput={e => { setQuery({ q: e.currentTarget.value || null }); move(0); }} />
         <Seg label="State" value={state} onPick={v => { setQuery({ state: v || null }); move(0); }} options={[['', `All ${all.length}`], ['running', `Running ${count('running')}`], ['paused', `Paused ${count('paused')}`], ['stopped', `Stopped ${count('stopped')}`], ...(count('failed') ? [['failed', `Failed ${count('failed')}`] as [Filter, string]] : [])]} />
         <span class="dim right wide hint"><kbd>J</kbd> <kbd>K</kbd> move <kbd>X</kbd> select <kbd>↵</kbd> open</span></div>
       {some.length > 0 && <div class="chosen" role="status"><b>{some.length} selected</b><Btn kind="small" icon="pause" onClick={() => each('paused', b => post(of(b.id, '/pause')))}>Pause</Btn><Btn kind="small danger" icon="bin" onClick={() => { question.value = { title: `Delete ${plural(some.length, 'sandbox', 'sandboxes')}?`, danger: true, yes: `Delete ${some.length}`, text: <p class="soft">{some.slice(0, 6).map(title).join(', ')}{some.length > 6 ? ' and others' : ''}. Their files go with them.</p>, act: () => each('deleted', b => del(of(b.id))) }; }}>Delete…</Btn><Btn kind="quiet small" onClick={() => choose(new Set())}>Clear</Btn></div>}
@@ -54,21 +54,25 @@ function Rows({ all, at, chosen, pick, still, go }: { still: () => void; go: () 
     return () => { el.removeEventListener('scroll', on); o.disconnect(); };
   }, []);
   useEffect(() => { const el = box.current!, y = at * row; if (y < el.scrollTop) el.scrollTop = y; else if (y + 2 * row > el.scrollTop + el.clientHeight) el.scrollTop = y + 2 * row - el.clientHeight; }, [at]);
+  const whose = useMemo(() => all.some(b => b.tenant !== 'default'), [all]), wide = whose ? 11 : 10; // where there is one tenant nobody is told
   const from = Math.max(0, Math.floor(top / row) - OVER), to = Math.min(all.length, Math.ceil((top + h) / row) + OVER);
+  // Not everything that others change is an event: what is in sight is asked for again now and then, while somebody looks.
+  const beat = Math.floor(now.value / 10000), first = useRef(beat);
+  useEffect(() => { if (beat !== first.current && !document.hidden) void refreshAll(all.slice(from, to).map(b => b.id).slice(0, 100)).catch(() => undefined); }, [beat]);
   return (
-    <><div class="sheet scroll rows" ref={box} onPointerMove={still} onPointerLeave={go} tabIndex={0} role="region" aria-label="Sandboxes"><table class="list"><thead><tr><th class="w36" aria-label="Shape" /><th>Name</th><th>State</th><th>Template</th><th>Isolation</th><th>CPU</th><th>Memory</th><th>Network</th><th>Tenant</th><th class="num">Made</th><th class="num">Ends in</th></tr></thead>
-      <tbody>{from > 0 && <tr class="space" style={{ height: `${from * row}px` }}><td colSpan={11} /></tr>}{all.slice(from, to).map((b, i) => <Row key={b.id} b={b} sel={from + i === at} chosen={chosen.has(b.id)} pick={() => pick(from + i)} />)}{to < all.length && <tr class="space" style={{ height: `${(all.length - to) * row}px` }}><td colSpan={11} /></tr>}</tbody></table></div>
+    <><div class="sheet scroll rows" ref={box} onPointerMove={still} onPointerLeave={go} tabIndex={0} role="region" aria-label="Sandboxes"><table class="list"><thead><tr><th class="w36" aria-label="Shape" /><th>Name</th><th>State</th><th>Template</th><th>Isolation</th><th>CPU</th><th>Memory</th><th>Network</th>{whose && <th>Tenant</th>}<th class="num">Made</th><th class="num">Ends in</th></tr></thead>
+      <tbody>{from > 0 && <tr class="space" style={{ height: `${from * row}px` }}><td colSpan={wide} /></tr>}{all.slice(from, to).map((b, i) => <Row key={b.id} b={b} whose={whose} sel={from + i === at} chosen={chosen.has(b.id)} pick={() => pick(from + i)} />)}{to < all.length && <tr class="space" style={{ height: `${(all.length - to) * row}px` }}><td colSpan={wide} /></tr>}</tbody></table></div>
     <p class="dim under">{plural(all.length, 'sandbox', 'sandboxes')}</p></>
   );
 }
 
-function Row({ b, sel, chosen, pick }: { b: Box; sel: boolean; chosen: boolean; pick: () => void }) {
+function Row({ b, whose, sel, chosen, pick }: { b: Box; whose: boolean; sel: boolean; chosen: boolean; pick: () => void }) {
   const u = used.value.get(b.id), share = cpu.value.get(b.id) ?? 0, most = typeof b.limits.cpu_milli === 'number' ? b.limits.cpu_milli / 1000 : 0, pct = most ? Math.min(100, (share / most) * 100) : 0, room = typeof b.limits.memory === 'number' ? b.limits.memory : 0, bad = failed(b);
   const ends = b.deadline_ms ? span(b.deadline_ms - now.value) : b.state === 'running' ? 'never' : 'kept';
   return (
     <tr class={`${sel ? 'sel' : ''} ${chosen ? 'chosen-row' : ''}`} aria-selected={chosen || undefined} onClick={pick} onDblClick={() => go(href(['sandbox', b.id]))}>
       <td><Islet id={b.id} state={bad ? 'damaged' : b.state} /></td><td class="cut name"><a href={href(['sandbox', b.id])}><Said text={title(b)} most={80} /></a>{!b.name && <span class="dim mono wide"> {b.id.slice(8)}</span>}</td><td><State state={b.state} bad={bad} /></td><td class="x soft cut"><Said text={b.template} most={40} /></td><td class="x soft">{b.layers.length ? `${b.level} ${b.isolation}` : <span class="dim">–</span>}</td>
-      <td class="x nowrap">{b.state !== 'running' ? <span class="dim">–</span> : <><span class="meter"><i class={pct > 85 ? 'hot' : ''} style={{ width: `${pct}%` }} /></span><span class="mono dim">{share.toFixed(2)}{most ? ` of ${most}` : ''}</span></>}</td><td class="x mono soft nowrap">{u ? <>{bytes(u.memory)}{room > 0 && <span class="dim"> of {bytes(room)}</span>}</> : '–'}</td><td class="x">{u && u.net_rx + u.net_tx ? <span class="mono soft">{bytes(u.net_rx + u.net_tx)}</span> : <span class="dim">–</span>}</td><td class="x dim">{safe(b.tenant, 60)}</td><td class="x num soft"><When t={b.created_ms} /></td><td class="x num soft">{ends}</td>
-      <td class="sub cut">{safe(b.template, 40)}{b.layers.length > 0 && `, level ${b.level} ${b.isolation}`}{u ? `, ${bytes(u.memory)}` : ''}</td></tr>
+      <td class="x nowrap">{b.state !== 'running' ? <span class="dim">–</span> : <><span class="meter"><i class={pct > 85 ? 'hot' : ''} style={{ width: `${pct}%` }} /></span><span class="mono dim">{share.toFixed(2)}{most ? ` of ${most}` : ''}</span></>}</td><td class="x mono soft nowrap">{u ? <>{bytes(u.memory)}{room > 0 && <span class="dim"> of {bytes(room)}</span>}</> : '–'}</td><td class="x nowrap">{b.network === 'all' ? <span class="warn" title="It may reach everything but what is always closed">all </span> : b.network === 'rules' ? 'rules ' : null}{u && u.net_rx + u.net_tx ? <span class="mono soft">{bytes(u.net_rx + u.net_tx)}</span> : b.network === 'all' || b.network === 'rules' ? null : <span class="dim">–</span>}</td>{whose && <td class="x dim">{safe(b.tenant, 60)}</td>}<td class="x num soft"><When t={b.created_ms} /></td><td class="x num soft">{ends}</td>
+      <td class="sub cut">{safe(b.template, 40)}{b.layers.length > 0 && `, level ${b.level} ${b.isolation}`}{u ? `, ${bytes(u.memory)}` : ''}{b.network === 'all' && <span class="warn">, network all</span>}</td></tr>
   );
 }
