@@ -535,6 +535,8 @@ class Api(unittest.TestCase):
         self.call('PUT', b + '/secrets', {'secrets': []}, key=key, want=403)
         self.call('PUT', b + '/secrets', {'secrets': [use('BIND_B', 'example.com', 'file:/etc/shadow')]}, key=tenant, want=403)
         self.call('PUT', b + '/net', dict(policy, bindings=[dict(policy['bindings'][0], destination='evil.test')]), key=key, want=403)
+        headers = {'denyOut': ['0.0.0.0/0'], 'allowOut': ['evil.test'], 'rules': {'evil.test': [{'transform': {'headers': {'X-A': '${e2b.secrets.any}'}}}]}}
+        self.assertEqual(self.jsn('PUT', '/e2b/sandboxes/%s/network' % box, headers, key=key)[0], 403)
         self.assertEqual(self.call('GET', b + '/net')['policy'], policy)
         self.call('PUT', b + '/net', policy, key=key)  # as they are
         self.call('PUT', b + '/net', dict(policy, bindings=[]), key=key)

@@ -3,6 +3,7 @@
 #include "e2b.h"
 #include <server/history.h>
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <cay/note.h>
 #include <cay/policy.h>
@@ -170,6 +171,9 @@ int e2b_on_network(cay__req *r, cay_err *err)
     json_object_del(net, "allow_internet_access");
     CAY_TRY(e2b_policy(net, open, &text, err));
     CAY_TRY(e2b_rules_read(r, net, open, &rules, &n, err));
+    /* Whoever says where a secret goes can have it sent to themselves. */
+    if (n && r->who.scope < CAY__SCOPE_TENANT && !CAY__MUTANT("net-bindings"))
+        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "network.rules: headers for other hosts need a key of scope tenant");
     CAY_AUTOJSON *told = json_deep_copy(net);
     CAY_TRY(e2b_rules_mask(r, told, err));
     CAY_AUTOJSON *o = json_pack("{s:O,s:b,s:b}", "network", told, "internet", open, "changed", n > 0);
