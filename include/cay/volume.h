@@ -36,9 +36,11 @@ typedef struct cay_volume_spec {
     const char *provider; /* NULL: the service's default */
     uint64_t    limit;    /* bytes; 0: none */
     const char *once;     /* a word of one time, at most 320 bytes: one of this name that was made with it is the one, and no error; or NULL */
+    bool        hard;     /* the kernel has to hold the limit: by project quota, or else in a disk image of that size */
 } cay_volume_spec;
 
-/* CAY_EEXIST when the name is taken, CAY_ENOTSUP where the provider has no volumes. */
+/* CAY_EEXIST when the name is taken, CAY_ENOTSUP where the provider has no volumes, CAY_EISOLATION, reason "feature_missing", where a limit
+ * that has to hold cannot. */
 CAY_API int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *spec, cay_err *err);
 /* The caller frees the answer with cay_volume_free(). */
 CAY_API int  cay_volume_find(cay_service *svc, const cay_call *call, const char *name, cay_volume **out, cay_err *err);

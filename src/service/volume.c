@@ -75,6 +75,7 @@ typedef struct note {
     uint64_t limit;
     int64_t  created_ms;
     char     once[CAY__ONCE_MAX + 1];
+    bool     hard;  /* its limit has to hold */
     bool     ready; /* not one whose making or removal was cut short */
 } note;
 
@@ -88,6 +89,7 @@ static int read_note(const char *text, void *arg)
     n->limit = (uint64_t)CAY_MAX(cay__json_int(o, "limit", 0), 0);
     n->created_ms = cay__json_int(o, "created_ms", 0);
     cay__str_copy(n->once, sizeof n->once, cay__json_str(o, "once", ""));
+    n->hard = cay__json_bool(o, "hard", false);
     n->ready = !strcmp(cay__json_str(o, "state", ""), "ready");
     return 0;
 }
@@ -101,8 +103,8 @@ static int get_note(cay_service *svc, const char *name, note *out, cay_err *err)
 
 static int put_note(cay_service *svc, const char *name, const note *n, const char *state, cay_err *err)
 {
-    CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s, s:s}", "provider", n->provider, "limit", (json_int_t)n->limit, "created_ms",
-                                (json_int_t)n->created_ms, "once", n->once, "state", state);
+    CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "provider", n->provider, "limit", (json_int_t)n->limit, "created_ms",
+                                (json_int_t)n->created_ms, "once", n->once, "state", state, "hard", n->hard);
     CAY_AUTOFREE char *text = o ? cay__json_text(o, 4096) : NULL;
     return text ? svc->store->note_put(svc->db, SPACE, name, text, err) : cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
 }
@@ -181,6 +183,19 @@ static void use_key(const char *id, const char *name, char key[CAY_ID_LEN + CAY_
     cay__str_join(key, CAY_ID_LEN + CAY_VOLUME_NAME + 2, id, "/", name, NULL);
 }
 
+/* A limit that had to hold and does not any more, because the state directory was mounted without its quota, is not quietly given up. */
+static int held(cay_service *svc, const cay_call *call, const char *name, const note *n, cay_err *err)
+{
+    cay__place *p;
+    void *self;
+    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_HELD, .name = name };
+    if (!n->hard)
+        return 0;
+    CAY_TRY(place_of(svc, n->provider, &p, &self, err));
+    CAY_TRY(p->ops->volume(self, call, &ask, err));
+    return ask.hard ? 0 : cay_fail_why(err, CAY_EISOLATION, "feature_missing", "the limit of volume %s has to hold, and nothing holds it any more: mount the state directory with prjquota", name);
+}
+
 int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, const cay_create *c, cay_err *err)
 {
     char key[CAY_ID_LEN + CAY_VOLUME_NAME + 2], creator[160];
@@ -198,6 +213,7 @@ int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, co
         if (strcmp(n.provider, c->provider) != 0)
             return cay_fail_why(err, CAY_EINVAL, "volume_elsewhere", "volume %s is of provider %s, not %s", c->volumes[i].name, n.provider,
                                 c->provider);
+        CAY_TRY(held(svc, call, c->volumes[i].name, &n, err));
         use_key(id, c->volumes[i].name, key);
         CAY_TRY(svc->store->note_put(svc->db, SPACE_USE, key, creator, err));
     }
@@ -239,6 +255,8 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
     if (s.limit > INT64_MAX)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "volume %s: a limit of %llu bytes is too large", s.name,
                             (unsigned long long)s.limit);
+    if (s.hard && !s.limit)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "volume %s: a limit that has to hold wants a size (--size)", s.name);
     CAY_TRY(lock_volumes(svc, call, &lock, err));
     int rc = get_note(svc, s.name, &old, err);
     if (rc == 0 && old.ready && s.once && !strcmp(old.once, s.once)) /* by who was not told so any more */
@@ -247,15 +265,17 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
         return cay_fail_why(err, CAY_EEXIST, "volume_exists", "volume %s is there already", s.name);
     if (rc < 0 && rc != CAY_ENOENT)
         return rc;
-    n = (note){ .limit = s.limit, .created_ms = cay__wall_ms() };
+    n = (note){ .limit = s.limit, .hard = s.hard, .created_ms = cay__wall_ms() };
     cay__str_copy(n.provider, sizeof n.provider, p->ops->name);
     cay__str_copy(n.once, sizeof n.once, s.once ? s.once : "");
     /* The intent first: one that was cut short is taken up by who creates or removes it again. */
     CAY_TRY(put_note(svc, s.name, &n, "making", err));
     CAY_FAULT("volume.recorded");
-    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_MAKE, .name = s.name, .limit = s.limit };
+    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_MAKE, .name = s.name, .limit = s.limit, .must = s.hard };
     rc = p->ops->volume(self, call, &ask, err);
     CAY_FAULT("volume.made");
+    if (rc == 0 && s.hard && !ask.hard) /* a provider that does not know the question */
+        rc = cay_fail_why(err, CAY_EISOLATION, "feature_missing", "provider %s holds no volume to its limit", p->ops->name);
     if (rc < 0) {
         ask.op = CAY_VOLUME_REMOVE;
         if (p->ops->volume(self, NULL, &ask, NULL) == 0)

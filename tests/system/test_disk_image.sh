@@ -172,6 +172,47 @@ for point in disk.image disk.made client.create.send client.create.answered; do
     ok "killed at $point: nothing stays" few
 done
 
+# ---- a volume whose limit has to hold
+ok "a volume" c volume create hard --size 20m --hard >/dev/null
+ok "nothing is said of soft" not says soft
+ok "its limit is on" same "$(c volume inspect hard | json '["quota"]')" on
+ok "it is empty" same "$(c volume inspect hard | json '["inodes"]')" 1
+ok "twice is refused" not c volume create hard --hard --size 20m >/dev/null
+ok "without a size too" not c volume create more --hard >/dev/null
+ok "by name" says --size
+a=$(c create --volume hard:/v) b=$(c create --volume hard:/v)
+c exec "$a" -- sh -c "$fill" sh /v | grep -q 'No space'
+ok "writing ends with no space" [ $? = 0 ]
+n=$(c exec "$b" -- sh -c 'cat /v/f* | wc -c')
+ok "within five per cent of the limit, and seen by another" within "$n" $((20 * M * 95 / 100)) $((20 * M * 105 / 100))
+ok "user 1000 owns it" same "$(c exec "$b" -- stat -c '%u %u' /v /v/f0 | tr '\n' ' ')" "1000 1000 1000 1000 "
+n=$(c volume inspect hard | json '["used"]')
+ok "its use is told" within "$n" $((20 * M * 95 / 100)) $((20 * M * 105 / 100))
+ok "the sandbox's own disk is not its" c exec "$b" -- sh -c 'head -c 5000000 /dev/zero >own && rm own'
+ok "one device for all" same "$(losetup -n -O BACK-FILE -l | grep -c "$CAY_HOME/volumes/.image-hard")" 1
+ok "the other removes, this one writes" c exec "$b" -- rm -f /v/f1 /v/f2
+ok "again" c exec "$a" -- sh -c 'head -c 1500000 /dev/zero >/v/again'
+ok "read-only" not c run --volume hard:/v:ro -- sh -c 'echo x >/v/x'
+ok "and said by the kernel" says 'Read-only file system'
+c kill "$a" >/dev/null
+ok "a stopped one finds it again" c resume "$a" >/dev/null
+ok "with its files" same "$(c exec "$a" -- sh -c 'cat /v/again | wc -c')" 1500000
+ok "in use it stays" not c volume rm hard >/dev/null
+c rm -f "$a" "$b" >/dev/null
+ok "it outlives them" same "$(c run --volume hard:/v -- sh -c 'cat /v/again | wc -c')" 1500000
+mv "$CAY_HOME/volumes/.image-hard" "$tmp/image"
+ok "without its image it is no volume" not c run --volume hard:/v -- true
+ok "and nothing soft stands in" says 'nothing holds it'
+mv "$tmp/image" "$CAY_HOME/volumes/.image-hard"
+for point in disk.volume.image volume.recorded volume.made; do
+    CAY_FAULT="$point=kill" c volume create cut --size 5m --hard >/dev/null
+    c volume create cut --size 5m --hard >/dev/null
+    ok "killed at $point: there, or made again" same "$(c run --volume cut:/v -- sh -c 'echo x >/v/x && cat /v/x')" x
+    ok "and removed" c volume rm cut
+done
+ok "rm" c volume rm hard
+ok "all of it" same "$(ls -A "$CAY_HOME/volumes")" ""
+
 # ---- nothing is left
 ok "rm" c rm -f "$id" "$fork" "$plain" >/dev/null
 ok "no loop device stays" no_devices

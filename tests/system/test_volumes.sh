@@ -9,6 +9,11 @@ fails() { ! c "$@" >/dev/null; }
 
 ok "create" same "$(c volume create data --size 64m)" data
 [ "$(id -u)" = 0 ] || ok "a limit that is only watched is said" says soft
+if [ "$(id -u)" != 0 ]; then
+    ok "one that has to hold is refused" fails volume create held --size 64m --hard
+    ok "by name" says "project quota"
+    ok "and is not there" fails volume inspect held
+fi
 ok "twice is refused" fails volume create data
 ok "and named" says "volume data is there already"
 for bad in .x -- ../y 'a b' "$(head -c 60 /dev/zero | tr '\0' a)"; do

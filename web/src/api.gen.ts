@@ -577,6 +577,7 @@ export interface VolumeSpec {
   name: string;
   provider?: string;
   limit?: number; // bytes; 0: none
+  hard?: boolean; // the kernel has to hold the limit
 }
 
 /** what a sandbox starts from */

@@ -78,6 +78,7 @@ typedef enum cay_volume_op {
     CAY_VOLUME_LOOK,
     CAY_VOLUME_REMOVE, /* out of sight: quick */
     CAY_VOLUME_SWEEP,  /* what was removed, and what a crash left of that, goes; no name */
+    CAY_VOLUME_HELD,   /* is a limit held that has to be? Only `hard` is answered: quick */
 } cay_volume_op;
 typedef struct cay_volume_ask {
     size_t        size;
@@ -85,7 +86,8 @@ typedef struct cay_volume_ask {
     const char   *name;  /* 1 to 48 of [A-Za-z0-9._-], the first a letter or digit */
     uint64_t      limit; /* MAKE: most bytes, 0: none */
     uint64_t      used, inodes; /* LOOK's answer */
-    bool          hard;         /* MAKE's and LOOK's: the kernel holds a limit */
+    bool          hard;         /* MAKE's, LOOK's and HELD's: the kernel holds a limit */
+    bool          must;         /* MAKE: it has to; refused (CAY_EISOLATION) where it cannot */
 } cay_volume_ask;
 
 typedef struct cay_provider_ops {

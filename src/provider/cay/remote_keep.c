@@ -207,6 +207,8 @@ int cay__remote_volume_create(cay_service *svc, const cay_volume_spec *spec, cay
     json_t *body = json_pack("{s:s, s:s*}", "name", s.name ? s.name : "", "provider", s.provider);
     if (body && s.limit && s.limit != CAY_UNLIMITED)
         json_object_set_new(body, "limit", json_integer((json_int_t)s.limit));
+    if (body && s.hard)
+        json_object_set_new(body, "hard", json_true());
     cay__buf_str(&target, CAY__FAR_API "/volumes");
     return cay__far_json(cay__remote_far(svc), NULL, "POST", &target, body, NULL, err);
 }

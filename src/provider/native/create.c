@@ -102,6 +102,13 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
         if (!cay__volume_name(v->name) || !cay__str_join(path, sizeof path, "volumes/", v->name, NULL))
             return cay_fail_why(err, CAY_EINVAL, "volume_name", "\"%.60s\" is no volume's name", v->name);
         int fd = openat(n->home_fd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT && n->volume_disk) {
+            int rc = n->volume_disk(n->home_fd, v->name, &fd, err);
+            if (rc < 0 && rc != CAY_ENOENT)
+                return rc;
+            m->grants_mount |= rc == 0 ? bit : 0;
+            errno = ENOENT;
+        }
         if (fd < 0)
             return errno == ENOENT ? cay_fail_why(err, CAY_ENOENT, "volume_not_found", "volume %s has no files here", v->name)
                                    : cay_fail_sys(err, CAY_ESYS, "volume %s", v->name);

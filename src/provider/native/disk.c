@@ -64,7 +64,7 @@ static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "start mkfs.ext4");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return status ? cay_fail_why(err, CAY_ESYS, "disk_image", "mkfs.ext4 could not make the sandbox's disk image (status %d); is there room in the state directory?", status) : 0;
+    return status ? cay_fail_why(err, CAY_ESYS, "disk_image", "mkfs.ext4 could not make the disk image (status %d); is there room in the state directory?", status) : 0;
 }
 
 static int mount_image(int image, int *mnt, cay_err *err)
@@ -108,9 +108,6 @@ static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err 
         uint64_t room = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize, off = room > l->disk ? room - l->disk : l->disk - room;
         if (off <= l->disk / 64 + 16 * BLOCK || i == TRIES - 1) {
             unlinkat(at, "lost+found", AT_REMOVEDIR);
-            CAY_AUTOFD spare = openat(at, "spare", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-            if (spare < 0 || fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
-                return cay_fail_sys(err, CAY_ESYS, "disk image");
             *mnt = CAY_STEAL_FD(at);
             return 0;
         }
@@ -119,7 +116,13 @@ static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err 
     return 0;
 }
 
-/* ---- where it is ---- */
+/* ---- that of a sandbox ---- */
+
+static int set_spare(int mnt, cay_err *err)
+{
+    CAY_AUTOFD spare = openat(mnt, "spare", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return spare < 0 || fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0 ? cay_fail_sys(err, CAY_ESYS, "disk image") : 0;
+}
 
 static int box_dir(int home_fd, const char *id, bool make)
 {
@@ -146,10 +149,15 @@ int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool e
     if (image < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a disk image for %s", id);
     CAY_FAULT("disk.image");
-    int rc = fill(image, limits, !ephemeral, mnt, err);
+    CAY_AUTOFD at = -1;
+    int rc = fill(image, limits, !ephemeral, &at, err);
+    if (rc == 0)
+        rc = set_spare(at, err);
     CAY_FAULT("disk.made");
     if (rc < 0 && dir >= 0)
         unlinkat(dir, NAME, 0);
+    if (rc == 0)
+        *mnt = CAY_STEAL_FD(at);
     return rc;
 }
 
@@ -174,4 +182,60 @@ int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *
     syncfs(at); /* what was removed can be used again only then */
     *mnt = CAY_STEAL_FD(at);
     return 0;
+}
+
+/* ---- that of a volume ---- */
+
+/* No volume's name begins with a dot, and nothing that a sandbox writes is beside them: what is mounted is never a file of a tenant's. */
+static void volume_path(char path[96], const char *prefix, const char *name)
+{
+    cay__str_join(path, 96, "volumes/", prefix, name, NULL);
+}
+
+bool cay__disk_volume_there(int home_fd, const char *name)
+{
+    char path[96];
+    struct stat st;
+    volume_path(path, ".image-", name);
+    return fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int cay__disk_volume_make(int home_fd, const char *name, uint64_t bytes, uint32_t owner, cay_err *err)
+{
+    char path[96], fresh[96];
+    volume_path(path, ".image-", name);
+    volume_path(fresh, ".new-", name);
+    if (cay__disk_volume_there(home_fd, name))
+        return 0;
+    if (mkdirat(home_fd, "volumes", 0711) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make volumes");
+    CAY_AUTOFD image = openat(home_fd, fresh, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600), at = -1;
+    if (image < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make a disk image");
+    CAY_FAULT("disk.volume.image");
+    int rc = fill(image, &(cay_limits){ .disk = bytes, .inodes = CAY_UNLIMITED }, true, &at, err);
+    if (rc == 0 && (fchownat(at, "", owner, owner, AT_EMPTY_PATH) < 0 || renameat(home_fd, fresh, home_fd, path) < 0))
+        rc = cay_fail_sys(err, CAY_ESYS, "disk image");
+    if (rc < 0)
+        unlinkat(home_fd, fresh, 0);
+    return rc;
+}
+
+int cay__disk_volume_mount(int home_fd, const char *name, int *mnt, cay_err *err)
+{
+    char path[96];
+    volume_path(path, ".image-", name);
+    CAY_AUTOFD image = openat(home_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (image < 0)
+        return errno == ENOENT ? CAY_ENOENT : cay_fail_sys(err, CAY_ESYS, "open the disk image of volume %s", name);
+    return mount_image(image, mnt, err);
+}
+
+void cay__disk_volume_remove(int home_fd, const char *name)
+{
+    char path[96];
+    volume_path(path, ".new-", name);
+    unlinkat(home_fd, path, 0);
+    volume_path(path, ".image-", name);
+    unlinkat(home_fd, path, 0);
 }

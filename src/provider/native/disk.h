@@ -5,6 +5,7 @@
  *
  * The client makes and mounts it and hands the keeper the mount, so that the privileged program runs no mkfs. A sandbox that is kept has its image
  * as sandboxes/ID/image; that of a throw-away one has no name and goes with its last mount. The overlay holds the mount, the mount the device.
+ * That of a volume is volumes/.image-NAME, and its root is the volume.
  */
 #pragma once
 #include <cay/service.h>
@@ -19,3 +20,10 @@ int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool e
  * fallocate(2) of CAY__DISK_SPARE bytes once they are made. */
 #define CAY__DISK_SPARE 65536
 int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *err);
+
+/* A volume's, its root owned by that id; one that is there is success. One that was cut short is made anew. */
+int cay__disk_volume_make(int home_fd, const char *name, uint64_t bytes, uint32_t owner, cay_err *err);
+bool cay__disk_volume_there(int home_fd, const char *name);
+/* A mount of it, any number at once. CAY_ENOENT, nothing said: this volume has none. */
+int cay__disk_volume_mount(int home_fd, const char *name, int *mnt, cay_err *err);
+void cay__disk_volume_remove(int home_fd, const char *name);

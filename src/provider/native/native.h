@@ -25,6 +25,7 @@ typedef struct cay__native {
     struct cay__nbox *owned;  /* ephemeral boxes that live as long as we hold their connection */
     bool        lazy;         /* such a box may be asked for together with its first command; one thread, which asks nothing else of it before */
     bool        image;        /* what requires a quota can have a disk image, and `disk` gives it */
+    int       (*volume_disk)(int home_fd, const char *name, int *mnt, cay_err *err); /* that of a volume; CAY_ENOENT: it has none */
     int       (*disk)(struct cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt, int *spare, cay_err *err);
     cay_m_hello hello;
     struct cay__news *news; /* look.c; NULL until somebody asks */

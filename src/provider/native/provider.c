@@ -43,6 +43,7 @@ static int op_open(const cay_provider_conf *conf, void **self, cay_err *err)
     cay__native *n = *self;
     n->image = cay__disk_there();
     n->disk = disk_for;
+    n->volume_disk = cay__disk_volume_mount;
     return 0;
 }
 

@@ -39,6 +39,7 @@ static const cay__field spec_fields[] = {
     { "name", CAY__F_STR, offsetof(cay_volume_spec, name), CAY__F_REQUIRED, .max = CAY_VOLUME_NAME },
     { "provider", CAY__F_STR, offsetof(cay_volume_spec, provider) },
     { "limit", CAY__F_U64, offsetof(cay_volume_spec, limit), .max = 1ull << 60, .about = "bytes; 0: none" },
+    { "hard", CAY__F_BOOL, offsetof(cay_volume_spec, hard), .about = "the kernel has to hold the limit" },
 };
 static const cay__shape spec_shape = CAY__SHAPE("VolumeSpec", cay_volume_spec, spec_fields, "a volume to be made");
 
