@@ -4,10 +4,14 @@
  */
 #pragma once
 #include "server.h"
+#include <cay/manifest.h>
 #include <cay/policy.h>
 
 struct cay__hub *cay__hub_new(cay_service *svc);
 void cay__hub_free(struct cay__hub *h); /* no listener is left */
+
+/* An event `progress` of a manifest that is being put in place, to that tenant's listeners. key: the request's Idempotency-Key, or NULL. */
+void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key, const cay_manifest_progress *p);
 
 typedef struct cay__listen_spec {
     const char *sandbox;    /* whole id; NULL: of all that the one who asks may see */

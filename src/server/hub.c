@@ -120,7 +120,8 @@ static void string_member(cay__buf *b, const char *name, const char *value)
     cay__buf_json(b, value, strlen(value));
 }
 
-static void describe(cay__heard *x, const cay_event *e, const char *snapshot)
+/* more: the members that only events of its kind have, each with a comma before it; or NULL. */
+static void describe(cay__heard *x, const cay_event *e, const char *more)
 {
     cay__buf b = CAY__BUF(65536);
     cay__buf_fmt(&b, "{\"time_ms\":%" PRId64 ",\"seq\":%" PRIu64, e->time_ms, x->number);
@@ -129,8 +130,8 @@ static void describe(cay__heard *x, const cay_event *e, const char *snapshot)
     string_member(&b, "reason", e->reason);
     string_member(&b, "process", e->process);
     cay__buf_fmt(&b, ",\"code\":%d", e->code);
-    if (snapshot)
-        string_member(&b, "snapshot", snapshot);
+    if (more)
+        cay__buf_str(&b, more);
     if (e->net) {
         cay__buf_str(&b, ",\"net\":");
         x->net_at = b.len;
@@ -143,15 +144,15 @@ static void describe(cay__heard *x, const cay_event *e, const char *snapshot)
     x->len = b.full ? 0 : b.len;
 }
 
-/* snapshot: the one that it is about, or NULL. */
-static void publish(struct cay__hub *h, const cay_event *e, const char *snapshot)
+static void publish_of(struct cay__hub *h, const char *tenant, const cay_event *e, const char *more)
 {
-    cay__heard x = { .number = h->next }; /* only this thread counts */
+    cay__heard x = { .len = 0 };
     cay__str_copy(x.sandbox, sizeof x.sandbox, e->sandbox);
     cay__str_copy(x.kind, sizeof x.kind, e->kind);
-    cay__str_copy(x.tenant, sizeof x.tenant, tenant_of(h, x.sandbox));
-    describe(&x, e, snapshot);
+    cay__str_copy(x.tenant, sizeof x.tenant, tenant);
     pthread_mutex_lock(&h->lock);
+    x.number = h->next;
+    describe(&x, e, more);
     cay__heard *slot = &h->ring[h->next++ % CAY__HUB_KEPT];
     free(slot->json);
     *slot = x;
@@ -160,7 +161,35 @@ static void publish(struct cay__hub *h, const cay_event *e, const char *snapshot
     pthread_mutex_unlock(&h->lock);
 }
 
+static void publish(struct cay__hub *h, const cay_event *e, const char *more)
+{
+    publish_of(h, tenant_of(h, e->sandbox), e, more);
+}
+
+/* ------------------------------------------------------------------ manifests */
+
+void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key, const cay_manifest_progress *p)
+{
+    pthread_mutex_lock(&h->lock);
+    bool heard = h->started && h->ears;
+    pthread_mutex_unlock(&h->lock);
+    if (!heard)
+        return;
+    CAY_AUTOBUF more = CAY__BUF(4096);
+    string_member(&more, "key", key);
+    cay__buf_fmt(&more, ",\"entries\":%" PRIu64 ",\"entries_total\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"bytes_total\":%" PRIu64, p->entries, p->entries_total, p->bytes, p->bytes_total);
+    if (!more.full)
+        publish_of(h, tenant, &(cay_event){ .size = sizeof(cay_event), .time_ms = cay__wall_ms(), .sandbox = "", .kind = "progress", .reason = "manifest", .process = "" }, more.data);
+}
+
 /* ------------------------------------------------------------------ snapshots */
+
+static void publish_snap(struct cay__hub *h, const cay_event *e, const char *snapshot)
+{
+    char more[32 + CAY_ID_LEN];
+    snprintf(more, sizeof more, ",\"snapshot\":\"%.*s\"", CAY_ID_LEN, snapshot); /* an id: nothing in it wants escaping */
+    publish(h, e, more);
+}
 
 /* Providers tell nothing of them, and anybody on this host may take one: the store is asked for newer ones, while somebody listens. */
 static int on_snap(const cay_snapshot *s, void *arg)
@@ -168,7 +197,7 @@ static int on_snap(const cay_snapshot *s, void *arg)
     struct cay__hub *h = arg;
     cay__str_copy(h->last_snap, sizeof h->last_snap, s->id);
     if (h->knows_snaps)
-        publish(h, &(cay_event){ .size = sizeof(cay_event), .time_ms = s->created_ms, .sandbox = s->sandbox, .kind = "snapshot", .reason = s->method, .process = "" }, s->id);
+        publish_snap(h, &(cay_event){ .size = sizeof(cay_event), .time_ms = s->created_ms, .sandbox = s->sandbox, .kind = "snapshot", .reason = s->method, .process = "" }, s->id);
     return 0;
 }
 
@@ -192,7 +221,7 @@ static void look_for_snaps(struct cay__hub *h)
         h->knows_snaps = false;
         rc = newer_snaps(h);
         if (rc == 0 && knew)
-            publish(h, &(cay_event){ .size = sizeof(cay_event), .time_ms = cay__wall_ms(), .sandbox = "", .kind = "snapshot", .reason = "removed", .process = "" }, gone);
+            publish_snap(h, &(cay_event){ .size = sizeof(cay_event), .time_ms = cay__wall_ms(), .sandbox = "", .kind = "snapshot", .reason = "removed", .process = "" }, gone);
     }
     h->knows_snaps = h->knows_snaps || rc == 0;
 }

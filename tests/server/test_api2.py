@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native API's other half: ports, snapshots, changes, volumes, secrets, the network, events, the host."""
+import http.server
 import json
 import os
+import pty
 import re
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -368,6 +372,86 @@ class Api(unittest.TestCase):
         live.close()
         one.close()
         self.call('DELETE', '/sandboxes/' + box, want=204)
+
+    def test_how_far_a_manifest_is(self):
+        """Told to who listens, to no other tenant, and by the key of the request."""
+        self.s.cay('tenant', 'create', 'builders')
+        key = self.s.make_key('--scope', 'tenant', '--tenant', 'builders')
+        live, theirs = Stream(self.s, API + '/events?kind=progress'), Stream(self.s, API + '/events?kind=progress', key=key)
+
+        def made(word, **how):
+            files = {'f%d' % i: {'type': 'file', 'content': word * 100} for i in range(50)}
+            return self.s.json('POST', API + '/sandboxes', {'manifest': {'entries': files}}, {'Idempotency-Key': word}, **how)[2]['id']
+        boxes = [made('mine'), made('their', key=key)]
+        _, kind, e = live.until(lambda e: e[2]['entries'] == e[2]['entries_total'])
+        self.assertEqual((kind, e['key'], e['reason'], e['entries'], e['bytes'], e['bytes_total']), ('progress', 'mine', 'manifest', 50, 20000, 20000), e)
+        self.assertEqual(theirs.next()[2]['key'], 'their')
+        live.close()
+        theirs.close()
+        for box in boxes:
+            self.s.json('DELETE', API + '/sandboxes/' + box)
+
+    def test_a_command_shows_how_far_it_is(self):
+        """`cay --host create` has its bar from the server's events; a server that says nothing changes nothing."""
+        said = threading.Event()
+
+        class Far(http.server.BaseHTTPRequestHandler):
+            protocol_version = 'HTTP/1.1'
+            key, begun = None, threading.Event()
+
+            def log_message(self, *a):
+                pass
+
+            def answer(self, status, body):
+                self.send_response(status)
+                self.send_header('Content-Type', 'application/json')
+                self.send_header('Content-Length', str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_GET(self):
+                if not self.path.startswith(API + '/events?kind=progress'):
+                    return self.answer(404, b'{}')
+                self.send_response(200)
+                self.send_header('Content-Type', 'text/event-stream')
+                self.send_header('Connection', 'close')
+                self.end_headers()
+                self.wfile.flush()
+                Far.begun.wait(20)
+                for n in (1, 4, 7):  # a bar shows nothing of what is done at once
+                    for whose in (Far.key, 'another'):
+                        e = {'key': whose, 'entries': n, 'entries_total': 8, 'bytes': (n if whose == Far.key else 8) << 20, 'bytes_total': 8 << 20}
+                        self.wfile.write(b'event: progress\ndata: ' + json.dumps(e).encode() + b'\n\n')
+                    self.wfile.flush()
+                    time.sleep(0.4)
+                said.set()
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers['Content-Length']))
+                Far.key = self.headers['Idempotency-Key']
+                Far.begun.set()
+                said.wait(20)
+                self.answer(201, b'{"id":"caaaaaaaaaaaaaaaaaaa","state":"running"}')
+        with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Far) as far, tempfile.NamedTemporaryFile('w', suffix='.json') as m:
+            threading.Thread(target=far.serve_forever, daemon=True).start()
+            m.write('{"entries":{"f":{"type":"file","content":"x"}}}')
+            m.flush()
+            env = dict(self.s.env, CAY_HOST='http://127.0.0.1:%d' % far.server_port, CAY_API_KEY='k', TERM='xterm')
+            main, sub = pty.openpty()
+            p = subprocess.Popen([os.path.join(BUILD, 'cay'), 'create', '--manifest', m.name], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sub)
+            os.close(sub)
+            drawn = b''
+            try:
+                while piece := os.read(main, 65536):
+                    drawn += piece
+            except OSError:  # its end
+                pass
+            os.close(main)
+            out = p.communicate(timeout=30)[0]
+            far.shutdown()
+        self.assertEqual((p.returncode, out.split()), (0, [b'caaaaaaaaaaaaaaaaaaa']), drawn)
+        self.assertRegex(drawn, rb'\[#+\.+\] [47](\.0)? MiB of 8')
+        self.assertNotIn(b'] 8', drawn)
 
     def test_events_of_one_sandbox(self):
         box = self.call('POST', '/sandboxes', {}, want=201)['id']

@@ -63,6 +63,8 @@ int cay__far_json(cay__far *f, const cay_call *call, const char *method, const c
 int cay__far_send(cay__far *f, const cay_call *call, const cay__ask *ask, json_t **out, cay_err *err);
 /* The same with lines for the head. */
 int cay__far_json_with(cay__far *f, const cay_call *call, const char *method, const cay__buf *target, const char *fields, json_t *body, json_t **out, cay_err *err);
+/* progress.c: POST of a create; with a manifest and c->progress, that is told what the server's events say of it. key: its Idempotency-Key, in fields. */
+int cay__far_create_watched(cay__far *f, const cay_call *call, const cay_create *c, const char *key, const cay__buf *target, const char *fields, json_t *body, json_t **out, cay_err *err);
 
 /* ------------------------------------------------------------------ shape.c */
 

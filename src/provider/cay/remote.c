@@ -91,7 +91,7 @@ static int far_create(cay_service *svc, const cay_call *call, const cay_create *
     cay__id_make(key, 'j'); /* an answer that is lost is no second sandbox */
     snprintf(fields, sizeof fields, "Idempotency-Key: %s\r\n", key);
     cay__buf_str(&target, CAY__FAR_API "/sandboxes");
-    CAY_TRY(cay__far_json_with(&r->far, call, "POST", &target, fields, body, &answer, err));
+    CAY_TRY(cay__far_create_watched(&r->far, call, &c, key, &target, fields, body, &answer, err));
     return handle(svc, answer, out, err);
 }
 

@@ -21,7 +21,7 @@ static int listen_to(cay__req *r, const char *sandbox, cay_err *err)
 }
 
 static const cay__query events_query[] = {
-    { "after", "string", "go on behind this id; the header Last-Event-ID does the same. 0: first all that is kept, then an event `now`" }, { "kind", "string", "only such", .many = true }, { 0 },
+    { "after", "string", "go on behind this id; the header Last-Event-ID does the same. 0: first all that is kept, then an event `now`" }, { "kind", "string", "only such: `progress` tells how far a manifest is (key: the Idempotency-Key of its request; entries, entries_total, bytes, bytes_total)", .many = true }, { 0 },
 };
 const cay__doc cay__doc_event_stream = { "streamEvents", "events", "what happens to all sandboxes", .query = events_query,
                                          .answers = { { 200, .type = "text/event-stream" }, { 400 } } };

@@ -5,6 +5,7 @@
 #include <base/str.h>
 #include <cay/policy.h>
 #include <cay/snapshot.h>
+#include <server/events.h>
 #include <string.h>
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
@@ -151,6 +152,26 @@ static int take_net(cay__req *r, create_body *b, cay_err *err)
     return 0;
 }
 
+/* ------------------------------------------------------------------ how far its manifest is */
+
+enum { TELL_MS = 100 };
+typedef struct watched {
+    cay__req   *r;
+    const char *tenant, *key;
+    int64_t     told_ms;
+} watched;
+
+static void on_progress(const cay_manifest_progress *p, void *arg)
+{
+    watched *w = arg;
+    int64_t now = cay__now_ms();
+    bool all = p->entries == p->entries_total && p->bytes >= p->bytes_total;
+    if (!all && now - w->told_ms < TELL_MS)
+        return;
+    w->told_ms = now;
+    cay__hub_progress(cay__server_hub(w->r->server), w->tenant, w->key, p);
+}
+
 static uint64_t no_end(uint64_t ms)
 {
     return ms == CAY_UNLIMITED ? 0 : ms;
@@ -172,6 +193,9 @@ int cay__on_sandbox_create(cay__req *r, cay_err *err)
     b.c.once = cay__req_once(r);
     b.c.ttl_ms = no_end(b.c.ttl_ms);
     b.c.idle_ms = no_end(b.c.idle_ms);
+    watched w = { .r = r, .tenant = b.c.tenant, .key = b.c.once };
+    b.c.progress = on_progress;
+    b.c.progress_arg = &w;
     CAY_TRY(cay_service_create(r->svc, &r->call, &b.c, &sb, err));
     cay__req_about(r, cay_sandbox_id(sb));
     return cay__reply_sandbox(r, 201, sb, err);
