@@ -21,6 +21,7 @@ extern "C" {
 typedef struct cay_save_state {
     size_t size;
     bool   snapshot; /* save the workspace first, so that the state outlives the sandbox; else it names the last snapshot, if any */
+    bool   js;       /* in the envelope of the Agents SDK for JavaScript, for its E2B client before a cay server */
 } cay_save_state;
 
 /* One JSON object, one line. The caller frees *json. */
@@ -36,7 +37,7 @@ CAY_API const char *cay_resumed_name(cay_resumed how); /* "alive", "kept", "rest
 
 typedef struct cay_resume_state {
     size_t            size;
-    const char       *state;
+    const char       *state; /* either form */
     size_t            len;
     const cay_create *with; /* what the state leaves out: provider, min_level, root, grants, volumes, net, secrets, env, limits, manifest and
                                manifest_base are read; NULL: nothing. All of it is trusted */

@@ -17,11 +17,12 @@ enum { MANIFEST_MAX = 64 << 20 };
 /* ------------------------------------------------------------------ state */
 
 typedef struct state_args {
-    bool snapshot;
+    bool snapshot, js;
 } state_args;
 
 static const opt_def state_defs[] = {
     { "snapshot", 0, NULL, "save the workspace first, so that the state outlives the sandbox", OPT_FLAG, offsetof(state_args, snapshot) },
+    { "js", 0, NULL, "in the form of the Agents SDK for JavaScript, for its E2B client", OPT_FLAG, offsetof(state_args, js) },
     OPT_END
 };
 
@@ -31,7 +32,7 @@ static int state(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOFREE char *json = NULL;
-    cay_save_state spec = { .size = sizeof spec, .snapshot = a->snapshot };
+    cay_save_state spec = { .size = sizeof spec, .snapshot = a->snapshot, .js = a->js };
     (void)argc;
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_save_state(sb, NULL, &spec, &json, &err) < 0)
         return cli_fail(&err, CLI_FAIL);

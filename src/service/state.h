@@ -5,6 +5,7 @@
  *   state_read.c   JSON → cay__state, strictly      state_write.c   a sandbox → JSON
  *   state_match.c  what the resumer has to give     state_resume.c  the way back
  *   state_files.c  are its files still the same     state_manifest.c  what of a manifest is shown
+ *   state_js.c     the JavaScript SDK's envelope
  */
 #pragma once
 #include "spec.h"
@@ -42,6 +43,11 @@ typedef struct cay__state {
 
 int  cay__state_read(const char *text, size_t len, cay__state **out, cay_err *err);
 void cay__state_free(cay__state *s);
+
+/* The JavaScript SDK's envelope around a state, and what is in one: as untrusted as any. The caller's reference. */
+bool    cay__state_is_js(const json_t *o);
+json_t *cay__state_to_js(const json_t *state);
+int     cay__state_from_js(const json_t *envelope, json_t **out, cay_err *err);
 
 /* SHA-256 over the snapshot's id and the manifest: layers never change, so the id stands for every file. */
 void cay__state_fingerprint(const char *snapshot, const char *manifest, char out[65]);

@@ -225,8 +225,11 @@ int cay__state_read(const char *text, size_t len, cay__state **out, cay_err *err
     cay_err why = CAY_ERR_INIT;
     if (cay__json_object("state", copy, &o, &why) < 0)
         return cay_fail_why(err, CAY_EINVAL, "state_invalid", "%.200s", why.msg);
+    CAY_AUTOJSON *inner = NULL;
+    if (cay__state_is_js(o))
+        CAY_TRY(cay__state_from_js(o, &inner, err));
     cay__state *s = cay__alloc(sizeof *s);
-    int rc = read_all(o, s, err);
+    int rc = read_all(inner ? inner : o, s, err);
     if (rc < 0)
         cay__state_free(s);
     else

@@ -161,7 +161,7 @@ static int put_manifest(json_t *o, const cay__state_manifest *m, cay_err *err)
 }
 
 static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, const cay_info *info, const char *snapshot,
-                     const cay__state_manifest *m, char **json, cay_err *err)
+                     const cay__state_manifest *m, bool js, char **json, cay_err *err)
 {
     CAY_AUTOJSON *o = json_object(), *ports = json_array(), *sandbox = NULL;
     CAY_TRY(sandbox_json(row, c, m, &sandbox, err));
@@ -178,7 +178,8 @@ static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, c
     json_object_set(o, "exposed_ports", ports);
     json_object_set(o, "sandbox", sandbox);
     json_object_set_new(o, "redacted", redacted(c, m));
-    *json = cay__json_text(o, CAY_STATE_BYTES);
+    CAY_AUTOJSON *envelope = js ? cay__state_to_js(o) : NULL;
+    *json = cay__json_text(envelope ? envelope : o, CAY_STATE_BYTES);
     return *json ? 0 : cay_fail_why(err, CAY_ETOOBIG, "state_too_big", "the state of %s would have more than %u bytes", sb->id, CAY_STATE_BYTES);
 }
 
@@ -206,7 +207,7 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
     if (rc == 0)
         rc = pick_snapshot(sb, call, s.snapshot, snapshot, err);
     if (rc == 0)
-        rc = write_all(sb, &row->row, &spec->create, info, snapshot, &m, json, err);
+        rc = write_all(sb, &row->row, &spec->create, info, snapshot, &m, s.js, json, err);
     cay__spec_free(spec);
     return rc;
 }

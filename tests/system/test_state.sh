@@ -119,4 +119,25 @@ ok "with the manifest" same "$(how "$tmp/e.json" --manifest "$tmp/m.json")" rebu
 ok "saved content wins, ephemeral comes back" same "$(c exec "$id" -- sh -c 'cat a tmp.txt; echo $E$P')" "changedvanishingunsaidplain"
 c rm -f "$id" >/dev/null
 
+# The form of the SDK for JavaScript.
+id=$(c create)
+c exec "$id" -- sh -c 'echo one >f'
+c state --js --snapshot "$id" >"$tmp/js.json"
+ok "its form" grep -q '"backendId":"e2b"' "$tmp/js.json"
+ok "a living one is found by it" same "$(how "$tmp/js.json")" alive
+c exec "$id" -- sh -c 'echo two >f'
+c kill "$id" >/dev/null
+ok "a stopped one that changed is taken back" same "$(how "$tmp/js.json")" restored
+c rm -f "$id" >/dev/null
+ok "one that is gone is made again" same "$(how "$tmp/js.json")" rebuilt
+ok "from its snapshot" same "$(c exec "$id" -- cat f)" one
+printf '{"version":5,"backendId":"e2b","manifest":{},"providerState":{"sandboxId":"%s"}}' "$id" >"$tmp/sdk.json"
+ok "what the SDK itself wrote names it" same "$(how "$tmp/sdk.json")" alive
+c rm -f "$id" >/dev/null
+ok "and cannot make it again" fails resume --state "$tmp/sdk.json"
+ok "by name" says "has no snapshot"
+sed 's/e2b/unix_local/' "$tmp/sdk.json" >"$tmp/ul.json"
+ok "that of another client is refused" fails resume --state "$tmp/ul.json"
+ok "with the remedy" says "cay snapshot import"
+
 verdict

@@ -134,6 +134,72 @@ static void forms_and_sizes(void **s)
     assert_int_equal(cay__state_read("{", CAY_STATE_BYTES + 1, &st, &err), CAY_ETOOBIG);
 }
 
+static json_t *in_envelope(json_t *own)
+{
+    json_t *e = json_pack("{s:i,s:s,s:{},s:o}", "version", 5, "backendId", "e2b", "manifest", "providerState", own);
+    assert_non_null(e);
+    return e;
+}
+
+static void the_other_sdk_s_form(void **s)
+{
+    (void)s;
+    cay_err err = CAY_ERR_INIT;
+    cay__state *st = NULL;
+    json_t *o = sound(), *m = json_pack("{s:s,s:{s:{s:s,s:s,s:s,s:{s:b}},s:{s:s,s:b},s:{s:s,s:{s:{s:s,s:s}}}},s:{s:{s:s,s:{s:b}}}}", "root", "/workspace", "entries", "a_b", "type", "file", "encoding", "base64", "content",
+                                        "AAE=", "deep_er", "read_only", 1, "gone", "type", "file", "ephemeral", 1, "d", "type", "dir", "children", "x_y", "type", "file", "content", "k", "environment", "value", "A_B", "1", "T",
+                                        "ephemeral", 1);
+    assert_non_null(m);
+    json_object_set(o, "manifest", m);
+    json_t *e = cay__state_to_js(o), *js = json_object_get(e, "manifest"), *entries = json_object_get(js, "entries"), *own = json_object_get(e, "providerState");
+    assert_int_equal(json_integer_value(json_object_get(e, "version")), 5);
+    assert_string_equal(json_string_value(json_object_get(own, "sandboxId")), ID);
+    assert_int_equal(json_object_size(entries), 2); /* what is ephemeral is not in it */
+    json_t *file = json_object_get(entries, "a_b"); /* a name of the user's, not of a field */
+    assert_string_equal(json_string_value(json_object_get(json_object_get(file, "content"), "data")), "AAE=");
+    assert_true(json_is_true(json_object_get(json_object_get(file, "deepEr"), "readOnly")));
+    assert_non_null(json_object_get(json_object_get(json_object_get(entries, "d"), "children"), "x_y"));
+    assert_int_equal(json_object_size(json_object_get(js, "environment")), 1);
+    json_decref(m);
+    json_decref(o);
+    if (parse(e, &st, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_string_equal(st->id, ID);
+    assert_string_equal(st->snapshot, SNAP);
+    assert_int_equal(st->level, 3);
+    cay__state_free(st);
+    /* what the SDK wrote itself names the sandbox, and has no snapshot that it could be made from again */
+    assert_int_equal(parse(in_envelope(json_pack("{s:s}", "sandboxId", ID)), &st, &err), 0);
+    assert_string_equal(st->id, ID);
+    assert_string_equal(st->snapshot, "");
+    cay__state_free(st);
+}
+
+static void a_wrong_envelope_is_refused(void **s)
+{
+    (void)s;
+    cay_err err = CAY_ERR_INIT;
+    cay__state *st = NULL;
+    json_t *whole = sound(), *e;
+    assert_int_equal(parse(in_envelope(json_object()), &st, &err), CAY_EINVAL);
+    assert_int_equal(parse(in_envelope(json_pack("{s:s}", "sandboxId", "../x")), &st, &err), CAY_EINVAL);
+    assert_int_equal(parse(in_envelope(json_pack("{s:s,s:O}", "sandboxId", "cccccccccccccccccccc", "cay", whole)), &st, &err), CAY_EINVAL); /* of another */
+    assert_int_equal(parse(in_envelope(json_pack("{s:s,s:i}", "sandboxId", ID, "cay", 1)), &st, &err), CAY_EINVAL);
+    json_object_set_new(json_object_get(whole, "sandbox"), "root", json_string("/"));
+    assert_int_equal(parse(in_envelope(json_pack("{s:s,s:O}", "sandboxId", ID, "cay", whole)), &st, &err), CAY_EPERM); /* a right */
+    json_decref(whole);
+    for (int version = 0; version <= 6; version += 6) {
+        e = in_envelope(json_pack("{s:s}", "sandboxId", ID));
+        json_object_set_new(e, "version", json_integer(version));
+        assert_int_equal(parse(e, &st, &err), CAY_EINVAL);
+    }
+    e = in_envelope(json_pack("{s:s}", "sandboxId", ID));
+    json_object_set_new(e, "backendId", json_string("unix_local"));
+    assert_int_equal(parse(e, &st, &err), CAY_EINVAL);
+    assert_non_null(strstr(err.msg, "cay snapshot import"));
+    assert_null(st);
+}
+
 static void another_fingerprint_is_never_equal(void **s)
 {
     (void)s;
@@ -213,6 +279,8 @@ int main(void)
         cmocka_unit_test(unknown_keys_are_ignored),
         cmocka_unit_test(what_is_wrong_is_refused),
         cmocka_unit_test(forms_and_sizes),
+        cmocka_unit_test(the_other_sdk_s_form),
+        cmocka_unit_test(a_wrong_envelope_is_refused),
         cmocka_unit_test(another_fingerprint_is_never_equal),
         cmocka_unit_test(root_is_asked_for), cmocka_unit_test(what_was_left_out_is_asked_for),
     };

@@ -3,6 +3,8 @@
 // from what was serialised.
 import { test, before, after } from 'node:test'
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import OpenAI from 'openai'
 import { OpenAIProvider, Runner, setTracingDisabled } from '@openai/agents'
@@ -90,3 +92,33 @@ for (const [name, make] of Object.entries(clients)) {
     } finally { await session.delete() }
   })
 }
+
+// The envelope around a state, as the SDK writes and reads it in what a run leaves behind.
+const { deserializeSandboxSessionStateEntry, toSessionStateEnvelope } = await import(new URL('./sandbox/runtime/sessionState.mjs', import.meta.resolve('@openai/agents-core')))
+const cay = (words, input) => execFileSync(process.env.CAY_PROGRAM, words, { input, env: { ...process.env, CAY_HOST: '', CAY_API_KEY: '' }, stdio: ['pipe', 'pipe', 'inherit'] }).toString().trim()
+test('e2b: a session goes to cay and comes from it, by its envelope', async () => {
+  const client = clients.e2b(), session = await client.create(new Manifest({ entries: { 'a.txt': { type: 'file', content: 'sdk' } } }))
+  const m = JSON.stringify({ entries: { 'in.txt': { type: 'file', content: 'kept', permissions: 'rw-r-----' }, b: { type: 'file', encoding: 'base64', content: 'AAEC/w==' }, e: { type: 'file', content: 's', ephemeral: true } }, environment: { A_B: '1' } })
+  writeFileSync('m.json', m)
+  const id = cay(['create', '--manifest', 'm.json'])
+  try {
+    const its = toSessionStateEnvelope('e2b', session.state, await client.serializeSessionState(session.state))
+    assert.equal(JSON.parse(cay(['--json', 'resume', '--state', '-'], JSON.stringify(its))).how, 'alive')
+    cay(['exec', id, '--', 'sh', '-c', 'echo made >out.txt'])
+    const ours = JSON.parse(cay(['state', '--js', '--snapshot', id])), state = await deserializeSandboxSessionStateEntry(client, { backendId: 'e2b', sessionState: ours }, undefined, {})
+    assert.deepEqual(Object.keys(state.manifest.entries).sort(), ['b', 'in.txt'])
+    assert.deepEqual([...state.manifest.entries.b.content], [0, 1, 2, 255])
+    assert.equal(state.manifest.environment.A_B.value, '1')
+    const again = await client.resume(state)
+    assert.equal(again.state.sandboxId, id)
+    assert.match(await again.execCommand({ cmd: 'cat /workspace/in.txt /workspace/out.txt' }), /keptmade/)
+    // what it writes of that one is enough for cay to make it again
+    const back = toSessionStateEnvelope('e2b', again.state, await client.serializeSessionState(again.state))
+    cay(['rm', '-f', id])
+    assert.equal(JSON.parse(cay(['--json', 'resume', '--state', '-', '--manifest', 'm.json'], JSON.stringify(back))).how, 'rebuilt')
+    assert.equal(cay(['exec', id, '--', 'cat', 'in.txt', 'out.txt', 'e']), 'keptmade\ns')
+  } finally {
+    cay(['rm', '-f', id])
+    await session.delete()
+  }
+})
