@@ -226,13 +226,26 @@ const cli_verb cli_snapshot_rename = {
     .fn = rename_one,
 };
 
+static void rm_json(const char *ref, bool deferred)
+{
+    out_json j = OUT_JSON(false);
+    js_open(&j, '{');
+    js_kstr(&j, "removed", ref);
+    js_kbool(&j, "deferred", deferred);
+    js_close(&j, '}');
+    js_flush(&j);
+    cay__buf_clear(&j.b);
+}
+
 static int rm_one(cay_service *svc, const char *ref, cay_err *err)
 {
     bool deferred = false;
     CAY_TRY(cay_snapshot_remove(svc, NULL, ref, &deferred, err));
-    if (!cli.quiet)
+    if (cli.json)
+        rm_json(ref, deferred);
+    else if (!cli.quiet)
         out_fmt("%s\n", ref);
-    if (deferred)
+    if (deferred && !cli.json)
         out_note("cay: %s is forgotten; sandboxes or snapshots stand on its files, which stay until the last of them is gone", ref);
     return 0;
 }

@@ -18,6 +18,38 @@ static const opt_def create_defs[] = {
     OPT_END
 };
 
+static void volume_json(out_json *j, const cay_volume *v)
+{
+    js_open(j, '{');
+    js_kstr(j, "name", v->name);
+    js_kstr(j, "provider", v->provider);
+    js_klimit(j, "limit", v->limit ? v->limit : CAY_UNLIMITED);
+    js_kstr(j, "quota", v->quota);
+    js_ku64(j, "used", v->used);
+    js_ku64(j, "inodes", v->inodes);
+    js_ki64(j, "created_ms", v->created_ms);
+    js_key(j, "users");
+    js_open(j, '[');
+    for (size_t i = 0; i < v->nusers; i++)
+        js_str(j, v->users[i]);
+    js_close(j, ']');
+    js_close(j, '}');
+}
+
+static int show(cay_service *svc, const char *name)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_volume *v = NULL;
+    out_json j = OUT_JSON(true);
+    if (cay_volume_find(svc, NULL, name, &v, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    volume_json(&j, v);
+    js_flush(&j);
+    cay__buf_clear(&j.b);
+    cay_volume_free(v);
+    return CLI_OK;
+}
+
 static int create(void *opts, int argc, char **argv)
 {
     const create_args *a = opts;
@@ -33,6 +65,8 @@ static int create(void *opts, int argc, char **argv)
             out_note("cay: the size of %s is only watched (soft): the state directory has no project quota; --hard makes it hold", argv[0]);
         cay_volume_free(v);
     }
+    if (cli.json)
+        return show(svc, argv[0]);
     if (!cli.quiet)
         out_fmt("%s\n", argv[0]);
     return CLI_OK;
@@ -52,24 +86,6 @@ const cli_verb cli_volume_create = {
     .max = 1,
     .fn = create,
 };
-
-static void volume_json(out_json *j, const cay_volume *v)
-{
-    js_open(j, '{');
-    js_kstr(j, "name", v->name);
-    js_kstr(j, "provider", v->provider);
-    js_klimit(j, "limit", v->limit ? v->limit : CAY_UNLIMITED);
-    js_kstr(j, "quota", v->quota);
-    js_ku64(j, "used", v->used);
-    js_ku64(j, "inodes", v->inodes);
-    js_ki64(j, "created_ms", v->created_ms);
-    js_key(j, "users");
-    js_open(j, '[');
-    for (size_t i = 0; i < v->nusers; i++)
-        js_str(j, v->users[i]);
-    js_close(j, ']');
-    js_close(j, '}');
-}
 
 static int on_volume(const cay_volume *v, void *arg)
 {
@@ -114,16 +130,8 @@ static int inspect(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    cay_volume *v = NULL;
-    out_json j = OUT_JSON(true);
     (void)opts, (void)argc;
-    if (cli_service(&svc, &err) < 0 || cay_volume_find(svc, NULL, argv[0], &v, &err) < 0)
-        return cli_fail(&err, CLI_FAIL);
-    volume_json(&j, v);
-    js_flush(&j);
-    cay__buf_clear(&j.b);
-    cay_volume_free(v);
-    return CLI_OK;
+    return cli_service(&svc, &err) < 0 ? cli_fail(&err, CLI_FAIL) : show(svc, argv[0]);
 }
 
 const cli_verb cli_volume_inspect = {

@@ -44,7 +44,8 @@ static json_t *redacted(const cay_create *c, const cay__state_manifest *m)
 {
     json_t *o = json_object(), *grants = json_array(), *volumes = json_array(), *secrets = json_array();
     for (size_t i = 0; i < c->ngrants; i++)
-        json_array_append_new(grants, things(NULL, c->grants[i].target, c->grants[i].rw));
+        if (!cay__state_has(m->targets, c->grants[i].target)) /* a mount of the manifest comes by the manifest again, and would be there twice */
+            json_array_append_new(grants, things(NULL, c->grants[i].target, c->grants[i].rw));
     for (size_t i = 0; i < c->nvolumes; i++)
         json_array_append_new(volumes, things(c->volumes[i].name, c->volumes[i].target, c->volumes[i].rw));
     for (size_t i = 0; i < c->nsecrets; i++)

@@ -119,6 +119,19 @@ ok "with the manifest" same "$(how "$tmp/e.json" --manifest "$tmp/m.json")" rebu
 ok "saved content wins, ephemeral comes back" same "$(c exec "$id" -- sh -c 'cat a tmp.txt; echo $E$P')" "changedvanishingunsaidplain"
 c rm -f "$id" >/dev/null
 
+# A directory of the host by its manifest: that is what it comes by again.
+mkdir "$tmp/dir" && echo outside >"$tmp/dir/f" && chmod 755 "$tmp"
+printf '{"entries":{"in":{"type":"mount","source":"dir","mount_strategy":{"type":"local_bind"}}}}' >"$tmp/b.json"
+id=$(c create --manifest "$tmp/b.json")
+c state --snapshot "$id" >"$tmp/bs.json"
+c rm -f "$id" >/dev/null
+ok "a bind of the manifest is asked for" fails resume --state "$tmp/bs.json"
+ok "as a manifest" says "--manifest FILE with its mounts"
+ok "and once" sh -c "! grep -q -e --mount '$tmp/err'"
+ok "with it all is there" same "$(how "$tmp/bs.json" --manifest "$tmp/b.json")" rebuilt
+ok "in place" same "$(c exec "$id" -- cat in/f)" outside
+c rm -f "$id" >/dev/null
+
 # The form of the SDK for JavaScript.
 id=$(c create)
 c exec "$id" -- sh -c 'echo one >f'

@@ -78,6 +78,8 @@ ok "in place" same "$(cat "$tmp/host/g")" inside
 sed "s|$tmp/host|/proc|" "$tmp/m.json" >"$tmp/bad.json"
 ok "not of what is never shown" fails run --manifest "$tmp/bad.json" -- true
 
+ok "create as JSON" same "$(c --json volume create other | grep -c '"name": "other"')" 1
+c volume rm other
 ok "rm" c volume rm data
 ok "gone" [ ! -e "$CAY_HOME/volumes/data" ]
 ok "and not found" fails volume inspect data
