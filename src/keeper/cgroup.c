@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 static const char *const v2_on = "+memory +pids +cpu +io";
 static const char down[] = "cgroup.subtree_control";
@@ -354,25 +355,13 @@ static bool pids_limit(const box *b)
     return K.cg.v1_fd[CG_PIDS] < 0 || put(K.cg.v1_fd[CG_PIDS], b->name, "/pids.max", num(n, v, "max"));
 }
 
-/* "MAJ:MIN" of the disk below the state directory: a partition is throttled through its disk. */
-static bool home_disk(char *out, size_t cap)
-{
-    struct stat st;
-    char a[21], b[21];
-    if (fstat(K.home_fd, &st) < 0)
-        return false;
-    const char *maj = cay__str_u64(a, (st.st_dev >> 8) & 0xfff), *min = cay__str_u64(b, st.st_dev & 0xff);
-    return (st.st_dev >> 8 & 0xfff) != 0 && cay__str_join(out, cap, maj, ":", min, NULL);
-}
-
 static bool io_limit(const box *b)
 {
     char dev[32], line[128], r[21], w[21];
     const cay_limits *l = &b->limits;
     if ((l->io_read == UINT64_MAX && l->io_write == UINT64_MAX) || !(K.features & CAY_FEAT_IO))
         return true;
-    if (!home_disk(dev, sizeof dev))
-        return false;
+    cay__str_join(dev, sizeof dev, cay__str_u64(r, major(b->io_disk)), ":", cay__str_u64(w, minor(b->io_disk)), NULL);
     if (K.cg.v2_io) {
         cay__str_join(line, sizeof line, dev, " rbps=", num(r, l->io_read, "max"), " wbps=", num(w, l->io_write, "max"), NULL);
         return put(K.cg.v2_fd, b->name, "/tenant/io.max", line);

@@ -80,6 +80,7 @@ void box_hand_out(box *b, pending *p)
     b->pooled = false;
     CAY_FAULT("keeper.create.named");
     const cay_m_create *m = &p->m;
+    b->io_disk = m->io_disk;
     if (!cgroup_limits(b, &(cay_limits){ m->memory, m->swap, m->cpu_milli, m->pids, m->disk, m->inodes, m->nofile, m->io_read, m->io_write })) {
         reply_error(p->c, CAY_EINVAL, errno, "limit_refused", "the kernel refused a limit", strerror(errno));
         b->forget_files = !(b->flags & CAY_CREATE_KEPT);

@@ -162,6 +162,7 @@ struct box {
     client    *creator; /* awaits the CREATE answer */
     struct pending *pending; /* create request while binding */
     cay_limits limits;
+    uint64_t   io_disk; /* cay_m_create */
     bool       limited; /* its groups have these already */
     int64_t    created_ms, deadline_boot, touched_boot;
     uint64_t   idle_ms;

@@ -133,6 +133,7 @@ typedef struct cay_m_create {
     uint32_t nlayers; /* above the template */
     uint32_t grants_mount; /* bit per grant: the descriptor is a detached mount already, and shows owners as it likes */
     uint64_t memory, swap, cpu_milli, pids, disk, inodes, nofile, io_read, io_write; /* UINT64_MAX: none */
+    uint64_t io_disk; /* the one that the last two hold on, as dev_t */
     uint64_t ttl_ms, idle_ms;
     char     layer[64]; /* template layer below layers/ */
     /* tail: targets of the grants and names of the layers, bottom first, each NUL-terminated, then the config blob of guest/proto.h */

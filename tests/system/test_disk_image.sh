@@ -14,11 +14,14 @@ finish() {
         for id in $("$cay" ls -q 2>/dev/null </dev/null); do "$cay" rm -f "$id" >/dev/null 2>&1 </dev/null; done
         pid=$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")
         [ -n "$pid" ] && kill "$pid" && while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
-        for _ in $(seq 50); do
-            mountpoint -q "$tmp/small" || break
-            umount "$tmp/small" 2>/dev/null || sleep 0.1
+        for at in "$tmp/small" "$tmp/tmpfs"; do
+            for _ in $(seq 50); do
+                mountpoint -q "$at" || break
+                umount "$at" 2>/dev/null || sleep 0.1
+            done
         done
     done
+    [ -z "${disk-}" ] || { [ "$part" = "$disk" ] || delpart "$disk" 1; losetup -d "$disk"; }
     rm -rf --one-file-system "$tmp"
 }
 trap finish EXIT
@@ -152,7 +155,9 @@ fi
 
 # ---- the host's disk is not the sandbox's: one without a limit that holds is not told that it is full, nor what is used of it
 small() { (CAY_HOME="$tmp/small/home" && c "$@"); }
-truncate -s 512M "$tmp/disk" && mkfs.ext4 -q -m 0 "$tmp/disk" && mkdir "$tmp/small" && mount -o loop "$tmp/disk" "$tmp/small"
+truncate -s 514M "$tmp/disk" && disk=$(losetup --show -f "$tmp/disk") && part=$disk
+addpart "$disk" 1 2048 1048576 2>/dev/null && for _ in $(seq 50); do [ -b "${disk}p1" ] && part=${disk}p1 && break; sleep 0.1; done
+mkfs.ext4 -q -F -m 0 "$part" && mkdir "$tmp/small" && mount "$part" "$tmp/small"
 ok "a small disk of the host" mountpoint -q "$tmp/small"
 other=$(small create --disk unlimited)
 fallocate -l $(($(stat -f -c '%a * %S' "$tmp/small") - 5000000)) "$tmp/small/hog"
@@ -160,6 +165,21 @@ ok "a command that fails on it does so for its own reason" same "$(small exec --
 n=$(small top --once --json "$other" | grep -o '"disk": *[0-9]*' | tr -cd 0-9)
 ok "and only its own use is told" within "${n:--1}" 0 5000000
 rm "$tmp/small/hog"
+
+# ---- a limit of I/O holds on the whole disk, also below a partition
+if c doctor --require io-limit >/dev/null; then
+    slow=$(small create --io-write 1234567)
+    ok "one with a limit of I/O" [ -n "$slow" ]
+    find /sys/fs/cgroup -path '*/cay-*' \( -name blkio.throttle.write_bps_device -o -name io.max \) -exec cat {} + >"$tmp/out" 2>/dev/null
+    ok "which the kernel has for its disk" grep -q "^$(cat "/sys/class/block/${disk#/dev/}/dev") .*1234567" "$tmp/out"
+    small rm -f "$slow" >/dev/null
+    mkdir "$tmp/tmpfs" && mount -t tmpfs -o size=64m none "$tmp/tmpfs"
+    (CAY_HOME=$tmp/tmpfs/home && c run --io-write 1m -- true)
+    ok "on none it is refused" [ $? = 125 ]
+    ok "by name" says "$tmp/tmpfs/home is on tmpfs"
+    pid=$(pgrep -f "^[^ ]*cay-keeper $tmp/tmpfs/home ")
+    [ -z "$pid" ] || kill "$pid"
+fi
 
 # ---- killed in the middle (bites where fault points are compiled in)
 boxes() { ls "$CAY_HOME/sandboxes" | grep -c '^c'; }

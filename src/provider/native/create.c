@@ -3,6 +3,7 @@
 #include "box.h"
 #include "disk.h"
 #include "quota.h"
+#include "throttle.h"
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/fault.h>
@@ -226,6 +227,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
               (spec->durable ? CAY_CREATE_DURABLE : 0) | (kept ? CAY_CREATE_KEPT : 0) | (image ? CAY_CREATE_IMAGE : 0) |
               (spec->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
     fill_limits(&m, spec->limits);
+    if ((m.io_read != CAY_UNLIMITED || m.io_write != CAY_UNLIMITED) && (n->hello.features & CAY_FEAT_IO))
+        CAY_TRY(cay__throttle_disk(n->home_fd, n->home, &m.io_disk, err));
     if ((n->hello.features & CAY_FEAT_QUOTA) && m.disk != CAY_UNLIMITED)
         m.flags |= CAY_CREATE_QUOTA;
     m.ttl_ms = spec->ttl_ms;
