@@ -12,7 +12,7 @@
  *
  * Calls may block. Different sandboxes may be used from different threads at once;
  * one sandbox serialises its own state changes. Paths are bytes, resolved inside the sandbox,
- * relative ones below its working directory; a NUL or newline in a path given as text is refused.
+ * relative ones below its working directory; any byte but NUL may be in a name, so escape them before a terminal sees them.
  */
 #pragma once
 #include <cay/error.h>

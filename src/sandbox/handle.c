@@ -91,8 +91,6 @@ int cay__path_check(const char *path, cay_err *err)
 {
     if (!path || !*path)
         return cay_fail_why(err, CAY_EINVAL, "path_empty", "the path is empty; give a name, or . for the working directory");
-    if (strchr(path, '\n'))
-        return cay_fail_why(err, CAY_EINVAL, "path_newline", "path %.100s: a newline is not allowed in a path", path);
     if (strlen(path) >= PATH_MAX)
         return cay_fail_why(err, CAY_EINVAL, "path_too_long", "path %.60s…: longer than %d bytes", path, PATH_MAX - 1);
     return 0;

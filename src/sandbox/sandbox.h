@@ -53,7 +53,7 @@ int cay__sandbox_files(cay_sandbox *sb, cay_err *err);
 /* Every file operation begins alike: a sound path, an operation that exists, a sandbox that allows it. */
 int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,
                     const char *path, cay_err *err);
-/* Refuses NULL, empty, over-long paths and those with a newline. */
+/* Refuses NULL, empty and over-long paths. Any other bytes may be a name. */
 int cay__path_check(const char *path, cay_err *err);
 /* Refuses a user name that is empty, over-long or has a byte no passwd(5) name may have. */
 int cay__user_check(const char *user, cay_err *err);
