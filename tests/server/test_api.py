@@ -223,7 +223,10 @@ class Sandboxes(Base):
         waits = []
         t = threading.Thread(target=lambda: waits.append(self.json('GET', p + '/wait', want=200)))
         t.start()
-        self.assertEqual(self.json('POST', p + '/kill', want=200)['state'], 'stopped')
+        self.assertEqual(self.json('GET', p, want=200)['isolation'], 'root')
+        gone = self.json('POST', p + '/kill', want=200)
+        self.assertEqual([gone[k] for k in ('state', 'isolation', 'level')], ['stopped', None, None])  # none would mean unprotected
+        self.assertEqual([(b['isolation'], b['level']) for b in self.json('GET', API + '/sandboxes', want=200)['items'] if b['id'] == gone['id']], [(None, None)])
         t.join(20)
         self.assertEqual(waits, [{'state': 'stopped'}])
         for what in ('/pause', ):

@@ -22,8 +22,8 @@ export interface Sandbox {
   state?: "creating" | "running" | "paused" | "stopped" | "deleting" | "gone" | "damaged";
   reason?: string; // why it is in that state: killed, ttl, idle, oom, reboot, …
   provider?: string;
-  isolation?: "none" | "process" | "rootless" | "root" | "vm";
-  level?: number;
+  isolation?: "none" | "process" | "rootless" | "root" | "vm" | null; // null while it does not run: it is known when it starts
+  level?: number | null; // likewise
   template?: string;
   hostname?: string;
   user?: string;

@@ -18,10 +18,26 @@ static void put_state(cay__buf *b, const void *v)
     cay__buf_json(b, s, strlen(s));
 }
 
-static void put_level(cay__buf *b, const void *v)
+/* Of one that does not run it is not known yet, and `none` would be read as unprotected; local ones never have a wall. */
+static bool level_known(const cay_info *i)
 {
-    const char *s = cay_level_name(*(const cay_level *)v);
-    cay__buf_json(b, s, strlen(s));
+    return i->level != CAY_LEVEL_NONE || i->nlayers || !strcmp(i->provider, "local");
+}
+
+static void put_isolation(cay__buf *b, const void *info)
+{
+    const cay_info *i = info;
+    const char *s = cay_level_name(i->level);
+    if (level_known(i))
+        cay__buf_json(b, s, strlen(s));
+    else
+        cay__buf_str(b, "null");
+}
+
+static void put_level(cay__buf *b, const void *info)
+{
+    const cay_info *i = info;
+    cay__buf_fmt(b, level_known(i) ? "%d" : "null", (int)i->level);
 }
 
 static const cay__field layer_fields[] = {
@@ -52,8 +68,8 @@ static const cay__field info_fields[] = {
     { "state", CAY__F_CALC, AT(state), .put = put_state, .more = "{\"enum\":[\"creating\",\"running\",\"paused\",\"stopped\",\"deleting\",\"gone\",\"damaged\"]}" },
     { "reason", CAY__F_STR, AT(reason), .about = "why it is in that state: killed, ttl, idle, oom, reboot, …" },
     { "provider", CAY__F_STR, AT(provider) },
-    { "isolation", CAY__F_CALC, AT(level), .put = put_level, .more = "{\"enum\":[\"none\",\"process\",\"rootless\",\"root\",\"vm\"]}" },
-    { "level", CAY__F_INT, AT(level) },
+    { "isolation", CAY__F_CALC, 0, .put = put_isolation, .more = "{\"enum\":[\"none\",\"process\",\"rootless\",\"root\",\"vm\",null]}", .about = "null while it does not run: it is known when it starts" },
+    { "level", CAY__F_CALC, 0, .put = put_level, .more = "{\"type\":[\"integer\",\"null\"]}", .about = "likewise" },
     { "template", CAY__F_STR, AT(template_) },
     { "hostname", CAY__F_STR, AT(hostname) },
     { "user", CAY__F_STR, AT(user) },
