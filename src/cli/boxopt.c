@@ -256,6 +256,18 @@ static int make_on(const box_opts *o, box_spec *s, cay_err *err)
     return 0;
 }
 
+/* One that the user means by where we are; another is the provider's to judge, which may be far from here. */
+static int make_root(const box_opts *o, box_spec *s, cay_err *err)
+{
+    if (!o->root || o->root[0] == '/' || cli_host())
+        return 0;
+    s->root = realpath(o->root, NULL);
+    if (!s->root)
+        return cay_fail_sys(err, CAY_ESYS, "--root %s", o->root);
+    s->create.root = s->root;
+    return 0;
+}
+
 /* "none" is the one level that has to be asked for by name, and it means provider local. */
 static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
 {
@@ -391,6 +403,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(make_volumes(o, s, err));
     CAY_TRY(make_options(o, s, err));
     CAY_TRY(make_on(o, s, err));
+    CAY_TRY(make_root(o, s, err));
     CAY_TRY(make_net(o, s, err));
     CAY_TRY(make_secrets(o, s, err));
     c->making = on_making;
@@ -438,6 +451,21 @@ void box_spec_tell(box_spec *s)
         s->had[i] = s->grants[i].rw ? guarded_there(s->grants[i].source) : 0;
 }
 
+void box_limits_tell(const cay_limits *asked, const cay_layer *layers, size_t n)
+{
+    const struct {
+        const char *option, *layer;
+        uint64_t    value;
+    } rows[] = {
+        { "--memory", "memory-limit", asked->memory },  { "--swap", "memory-limit", asked->swap },      { "--cpus", "cpu-limit", asked->cpu_milli },
+        { "--pids", "pids-limit", asked->pids },        { "--io-read", "io-limit", asked->io_read },    { "--io-write", "io-limit", asked->io_write },
+    };
+    for (size_t r = 0; r < CAY_LEN(rows); r++)
+        for (size_t i = 0; i < n && rows[r].value && rows[r].value != CAY_UNLIMITED; i++)
+            if (!strcmp(layers[i].name, rows[r].layer) && strcmp(layers[i].state, "on"))
+                out_note("cay: %s %s: %s", rows[r].option, !strcmp(layers[i].state, "off") ? "does not hold here" : "is soft here", layers[i].why);
+}
+
 void box_spec_clear(box_spec *s)
 {
     free(s->had);
@@ -451,6 +479,7 @@ void box_spec_clear(box_spec *s)
     free(s->volume_texts);
     free(s->net);
     free(s->on);
+    free(s->root);
     for (size_t i = 0; s->secret_texts && i < s->nsecret_texts; i++)
         free(s->secret_texts[i]);
     free(s->secret_texts);

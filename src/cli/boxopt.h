@@ -40,7 +40,7 @@ typedef struct box_spec {
     cay_secret        *secrets;
     char             **secret_texts; /* what they point into */
     size_t             nsecret_texts;
-    char              *on;  /* whole path of --on */
+    char              *on, *root; /* whole paths */
     uint32_t          *had; /* of each grant, as bits: what was there of base/guarded.h */
     bool               drawn; /* a line of what is being fetched is on the terminal */
 } box_spec;
@@ -49,6 +49,8 @@ int  secret_take(char *text, char **path, cay_secret *out, cay_err *err);
 int  box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it in any case */
 /* What the user should hear aloud: no wall, writable grants. */
 void box_spec_tell(box_spec *s);
+/* And of the limits that were asked for those that do not hold, by the layers of what was made. */
+void box_limits_tell(const cay_limits *asked, const cay_layer *layers, size_t n);
 /* Afterwards: what appeared meanwhile in writable grants that tools of the host obey. */
 void box_spec_look(const box_spec *s);
 void box_spec_clear(box_spec *s);

@@ -3,6 +3,7 @@
  * The small static program: verbs that need no store, straight to the keeper. It starts in a fraction of a
  * millisecond; whatever it cannot do, it becomes the full program for.
  */
+#include "boxopt.h"
 #include "cli.h"
 #include "open.h"
 #include "out.h"
@@ -57,7 +58,12 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
     int rc = cay__native_create_ephemeral(cli.home, spec, out, err);
     if (rc == CAY_EISOLATION) /* level 1 may do; the service knows */
         step_aside();
-    return rc;
+    if (rc < 0)
+        return rc;
+    cay_layer layers[CAY__LAYERS_MAX];
+    const cay__nbox *b = (*out)->box;
+    box_limits_tell(&spec->limits, layers, cay__native_layers(&b->n->hello, layers, CAY__LAYERS_MAX));
+    return 0;
 }
 
 /* Where one is asked for with its first command, level 1 may do as well. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles from the service, for the full program. */
+#include "boxopt.h"
 #include "cli.h"
 #include "manifest.h"
 #include "open.h"
@@ -68,14 +69,15 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
     return cay_service_find(svc, NULL, id, out, err);
 }
 
-/* Never a weaker wall in silence. */
-static void tell_level(cay_sandbox *sb, const cay_create *spec)
+/* Never a weaker wall in silence, nor a limit that is none. */
+static void tell_walls(cay_sandbox *sb, const cay_create *spec)
 {
     cay_info *info = NULL;
-    if ((spec->provider && strcmp(spec->provider, "native")) || cay_sandbox_describe(sb, NULL, &info, NULL) < 0)
+    if (cay_sandbox_describe(sb, NULL, &info, NULL) < 0)
         return;
-    if (info->level == CAY_LEVEL_PROCESS)
+    if (info->level == CAY_LEVEL_PROCESS && (!spec->provider || !strcmp(spec->provider, "native")))
         out_note("cay: isolation process (1): this host refuses namespaces; `cay doctor` tells why");
+    box_limits_tell(&spec->limits, info->layers, info->nlayers);
     cay_info_free(info);
 }
 
@@ -109,7 +111,7 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
         CAY_TRY(cli_manifest_read(spec->manifest, &file, err));
     cli_manifest_give(&file, &whole);
     CAY_TRY(cay_service_create(svc, NULL, &whole, out, err));
-    tell_level(*out, spec);
+    tell_walls(*out, spec);
     return 0;
 }
 

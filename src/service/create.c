@@ -37,15 +37,6 @@ static const cay_layer *find_layer(const cay_probe *p, const char *name)
     return NULL;
 }
 
-static int unknown_feature(const cay_probe *p, const char *name, cay_err *err)
-{
-    CAY_AUTOBUF known = CAY__BUF(160);
-    for (size_t i = 0; i < p->nlayers; i++)
-        cay__buf_fmt(&known, "%s%s", i ? ", " : "", p->layers[i].name);
-    return cay_fail_why(err, CAY_EINVAL, "feature_unknown", "feature %.60s is not known; there are: %s", name,
-                        known.data ? known.data : "none");
-}
-
 /* {"missing":[{"name":…,"state":…,"why":…,"remedy":…},…]}, with as many as fit. */
 static void add_missing(cay__buf *detail, const cay_layer *l)
 {
@@ -81,7 +72,7 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
     for (; require && *require; require++) {
         const cay_layer *l = find_layer(p, *require);
         if (!l)
-            return unknown_feature(p, *require, err);
+            return cay_fail_why(err, CAY_EINVAL, "feature_unknown", "feature %.60s is not known; `cay doctor` lists those there are", *require);
         if (!strcmp(l->state, "on"))
             continue;
         char why[108], remedy[108];

@@ -53,6 +53,7 @@ for p in bash cat id; do
 done
 ln -s bash "$r/usr/bin/sh"
 ok "a foreign root runs" same "$(run --root "$r" -- /bin/sh -c 'cat /etc/hostname')" cay
+ok "also by a path from here" same "$(cd "$tmp" && run --root root -- /bin/sh -c 'echo $0')" /bin/sh
 run --root "$r" -- /bin/sh -c 'echo x > /etc/x && cat /etc/x' >"$tmp/out"
 ok "it is writable inside" same "$(cat "$tmp/out")" x
 ok "and untouched outside" [ ! -e "$r/etc/x" ] && [ ! -e "$r/etc/hosts" ]
