@@ -102,6 +102,16 @@ api "http://e/v1.41/containers/cay-$stray/json" | grep -q "$owner" && bad "a str
 cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
 same "its state makes another, shut off" "$(cay exec "$one" -- sh -c 'cat f; ls /sys/class/net' | tr '\n' ' ')" "live lo "
 
+# ------------------------------------------------------------------ one of our name, without our labels
+cay kill "$one" >/dev/null
+api -X DELETE "http://e/v1.41/containers/$(container "$one")?force=true" >/dev/null
+api -H 'Content-Type: application/json' -d "{\"Image\":\"$CAY_DOCKER_IMAGE\",\"Cmd\":[\"sleep\",\"600\"],\"HostConfig\":{\"NetworkMode\":\"none\"}}" "http://e/v1.41/containers/create?name=cay-$one" >/dev/null
+cay --json resume "$one" >"$ENGINE_DIR/out" 2>&1 && bad "a container that has lost its labels is used" || ok "a container that has lost its labels is not used: $(cut -c1-160 "$ENGINE_DIR/out")"
+api "http://e/v1.41/containers/cay-$one/json" | grep -q '"Running":true' && bad "it runs" || ok "it was not started, either"
+api -X DELETE "http://e/v1.41/containers/cay-$one?force=true" >/dev/null
+cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
+same "and its state makes another" "$(cay exec "$one" -- cat f)" live
+
 # ------------------------------------------------------------------ storage that a driver of the engine mounts
 volume() { # OPTION: a manifest with it
     printf '{"entries":{"b":{"type":"s3_mount","bucket":"mine","prefix":"p","access_key_id":{"type":"ref","source":"env:KEY_ID"},"secret_access_key":{"type":"ref","source":"env:KEY"},"mount_strategy":{"type":"docker_volume","driver":"mountpoint","driver_options":{"%s":"1"}}}}}' "$1" >"$ENGINE_DIR/$1.json"

@@ -224,6 +224,13 @@ try '{"entries":{"t":{"type":"local_file","src":"../../etc/hostname"}}}'
 ok "22 out by .." fails local_file_read_error outside_base_dir create --manifest bad.json
 try '{"entries":{"t":{"type":"local_file","src":"/etc/passwd"}},"extra_path_grants":[{"path":"/etc","read_only":true}]}'
 ok "22 with a grant" same "$(c run --manifest bad.json -- head -c 4 t)" root
+mkdir -p "$tmp/granted/shut"
+echo s >"$tmp/granted/shut/s"
+chmod -R a+rwX "$tmp/granted"
+try "{\"extra_path_grants\":[{\"path\":\"/data\",\"host_path\":\"$tmp/granted\"},{\"path\":\"/data/shut\",\"host_path\":\"$tmp/granted/shut\",\"read_only\":true}]}"
+ok "13 a read-only grant in a writable one" same "$(c run --manifest bad.json -- sh -c 'echo x >/data/w; cat /data/w /data/shut/s; { echo y >/data/shut/s; } 2>/dev/null || echo refused')" "x
+s
+refused"
 before=$(layers)
 ln -s / alias
 try "{\"entries\":{\"t\":{\"type\":\"local_file\",\"src\":\"$tmp/alias/etc/passwd\"}},\"extra_path_grants\":[{\"path\":\"$tmp/alias\"}]}"

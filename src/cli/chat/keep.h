@@ -2,8 +2,8 @@
 /*
  * cli/chat/keep.h - points that a sandbox's files can be taken back to: one before the first turn, one after every tool call.
  *
- * A sandbox of its own files gives a snapshot. One that stands on a directory cannot be snapshotted; for it the point holds what it changed
- * there: the list of cay_service_diff() and the bytes of files up to 8 MiB, each once. What is larger is told when it cannot be taken back.
+ * A sandbox of its own files gives a snapshot. For one that stands on a directory, whose processes are to live on when a turn is taken back, the point holds what it
+ * changed there: the list of cay_service_diff() and the bytes of files up to 8 MiB, each once. What is larger is told when it cannot be taken back.
  */
 #pragma once
 #include "store.h"
