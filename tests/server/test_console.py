@@ -109,6 +109,23 @@ class Console(unittest.TestCase):
         for bad in ('', 'x', 'e2b_' + '0' * 72, self.s.key):
             self.assertIn(self.post_session({'token': bad}, Origin=self.origin)[0], (400, 401), bad)
 
+    def test_open_gives_the_link_to_a_browser(self):
+        program, told = os.path.join(self.s.tmp, 'browser'), os.path.join(self.s.tmp, 'told')
+        with open(program, 'w') as f:
+            f.write('#!/bin/sh\nprintf %%s "$1" >"%s"\n' % told)
+        os.chmod(program, 0o755)
+        was = dict(self.s.env)
+        try:
+            self.s.env.update(BROWSER=program)
+            self.assertEqual(self.s.cay('open', 'mine'), '')  # nothing to copy: it is open
+            with open(told) as f:
+                self.assertRegex(f.read(), r'^http://cay\.localhost:%d/#/sandbox/%s\?in=e2b_[0-9a-f]+$' % (self.s.port, self.box))
+            self.s.env.update(BROWSER='/nonexistent', PATH=self.s.tmp)  # nobody who could show it
+            self.assertRegex(self.s.cay('open'), r'^http://cay\.localhost:%d/#/\?in=e2b_[0-9a-f]+\n$' % self.s.port)
+        finally:
+            self.s.env.clear()
+            self.s.env.update(was)
+
     def test_of_many_who_come_with_one_link_one_gets_in(self):
         token, got = self.token(), []
         threads = [threading.Thread(target=lambda: got.append(self.post_session({'token': token}, Origin=self.origin)[0])) for _ in range(8)]
