@@ -346,6 +346,15 @@ static void what_an_engine_cannot_keep_is_refused(void **state)
     o.transport = "socket";
     assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err), CAY_ENOTSUP);
     assert_string_equal(err.reason, "engine_userns");
+    cay__engine_info other = engine; /* a runtime that Podman would pass over; a pid 1 for another kind of machine */
+    other.podman = true;
+    o = (cay__docker_options){ .network = "none", .seccomp = "default", .transport = "auto", .runtime = "runsc" };
+    assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &engine, &err), 0);
+    assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &other, &err), CAY_ENOTSUP);
+    assert_string_equal(err.reason, "not_supported");
+    snprintf(other.arch, sizeof other.arch, "vax");
+    assert_int_equal(cay__docker_far_check(&o, &other, &err), CAY_ENOTSUP);
+    assert_string_equal(err.reason, "engine_arch");
     assert_int_equal(cay__docker_level(&engine, NULL), CAY_LEVEL_PROCESS);
     shifted.rootless = true;
     assert_int_equal(cay__docker_level(&shifted, NULL), CAY_LEVEL_ROOTLESS);
@@ -384,6 +393,9 @@ static void the_engines_words_have_reasons(void **state)
         { 500, "write /x: no space left on device", "engine_full", CAY_ENOSPACE },
         { 500, "error looking up volume plugin nfs: plugin \"nfs\" not found", "volume_driver_unknown", CAY_ENOENT },
         { 409, "Conflict. The container name \"/a\" is already in use", "engine_conflict", CAY_ESTATE },
+        { 400, "Unknown runtime specified no-such", "runtime_unknown", CAY_ENOENT },
+        { 503, "Server is shutting down", "engine_busy", CAY_EBUSY },
+        { 403, "not by you", "engine_refused", CAY_EPERM },
         { 500, "\033[2Jnonsense", "engine_failed", CAY_EUPSTREAM },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
