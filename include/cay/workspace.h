@@ -26,6 +26,7 @@ typedef struct cay_file_change {
     bool        content, mode, owner; /* M: which of them changed */
     const char *text;   /* with `patch`: this change as git writes it; any bytes. NULL: it has none */
     size_t      text_len;
+    const char *old_digest; /* with `digest`: SHA-256 in hex of what the file held, or of where the link led; "": it was neither */
 } cay_file_change;
 
 typedef struct cay_diff {
@@ -36,6 +37,7 @@ typedef struct cay_diff {
     bool        every;   /* each file below deleted and renamed directories, not only these */
     bool        patch;   /* with the text of each change; implies `every` */
     unsigned    context; /* lines around a change; 0: three */
+    bool        digest;  /* with old_digest; implies `every`, and a renamed directory is one that went and one that came */
 } cay_diff;
 
 /* Calls fn for each change, in the order of paths; a non-zero return stops and is returned. A sandbox may go on meanwhile.
@@ -64,6 +66,7 @@ typedef struct cay_apply {
     int  (*choose)(const cay_file_change *c, void *arg); /* 1: take it, 0: leave it, negative: stop before anything is written; NULL: all */
     void (*told)(const cay_file_change *c, cay_apply_result result, const char *why, void *arg); /* each one, once it is done or left; or NULL */
     void  *arg;
+    const char *since; /* of a server's sandbox: the snapshot from which on changes count; NULL: since it was made */
 } cay_apply;
 
 typedef struct cay_applied {
@@ -74,7 +77,8 @@ typedef struct cay_applied {
 
 /* Puts what the sandbox changed into the directory. Each file is the old one or the new one at any time, whoever is killed.
  * Owners are the directory's, set-uid bits go, group and others get no right to write that they do not have or the umask does not
- * give. CAY_ESTATE, "on_missing": it was not made on a directory. */
+ * give. CAY_ESTATE, "on_missing": it was not made on a directory. Of a server's sandbox into a directory of this machine, which `dir` names: what is there has to be what the sandbox
+ * began with (`since`), by its digest; else it is a conflict. */
 CAY_API int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *spec, cay_applied *out, cay_err *err);
 
 /* ------------------------------------------------------------------ archives into it */

@@ -11,7 +11,7 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct apply_args {
     bool        yes, dry, force;
-    const char *to;
+    const char *to, *since;
 } apply_args;
 
 static const opt_def defs[] = {
@@ -19,6 +19,7 @@ static const opt_def defs[] = {
     { "dry-run", 'n', NULL, "say what would be done, and write nothing", OPT_FLAG, offsetof(apply_args, dry) },
     { "force", 0, NULL, "also where the directory changed since the sandbox was made", OPT_FLAG, offsetof(apply_args, force) },
     { "to", 0, "DIR", "into this directory instead of the one it was made on", OPT_STR, offsetof(apply_args, to) },
+    { "since", 0, "SNAPSHOT", "with --host: what changed since then, not since it was made", OPT_STR, offsetof(apply_args, since) },
     OPT_END
 };
 
@@ -107,7 +108,7 @@ static int apply(void *opts, int argc, char **argv)
         return cli_fail(&err, CLI_FAIL);
     }
     cay_apply spec = { .size = sizeof spec, .dir = to, .paths = (const char *const *)argv + 1, .npaths = (size_t)argc - 1, .force = a->force,
-                       .dry = a->dry, .text = asks, .choose = asks ? choose : NULL, .told = told, .arg = &v };
+                       .dry = a->dry, .text = asks, .choose = asks ? choose : NULL, .told = told, .arg = &v, .since = a->since };
     js_open(&v.json, '[');
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_apply(sb, NULL, &spec, &sum, &err) < 0) {
         cay__buf_clear(&v.json.b);
@@ -123,11 +124,14 @@ const cli_verb cli_apply = {
     .text = "For sandboxes of `cay run --on DIR` and `cay create --on DIR`. Asks for each change on a terminal. What changed in\n"
             "the directory meanwhile is a conflict and left, unless --force. Files that tools run or obey without being asked\n"
             "(.git, .envrc, .vscode, …) and links that leave the directory are only taken when their PATH is given.\n"
+            "With --host, of any sandbox of the server: --to DIR is a directory of this machine, and what is there has to be what the\n"
+            "sandbox began with, or had at --since SNAPSHOT; else it is a conflict.\n"
             "Leaves with 1 when something was left.",
     .examples = "  cay apply c7f2            # one by one\n"
                 "  cay apply c7f2 --yes      # all that is not in the way of anything\n"
                 "  cay apply c7f2 src README.md --yes\n"
-                "  cay apply c7f2 --dry-run",
+                "  cay apply c7f2 --dry-run\n"
+                "  cay --host box apply --since before --to . web --yes",
     .opts = { { defs, 0 } },
     .size = sizeof(apply_args),
     .min = 1,

@@ -11,9 +11,10 @@
  *   patch context=N          with the text of each change
  *   no-renames               a renamed directory is told as deleted and added
  *   every                    each file below deleted and renamed directories
+ *   digest                   with the SHA-256 of what each file was, or of where a link led
  *
  * READY: both sides are open, and what becomes of the sandbox's directories makes no difference any more.
- * CHANGE: number kind, bytes path, bytes from ("" none), numbers old mode, new mode, old size, new size, what (CHANGE_…);
+ * CHANGE: number kind, bytes path, bytes from ("" none), numbers old mode, new mode, old size, new size, what (CHANGE_…), bytes digest ("" none);
  * a mode of 0: it is not there. TEXT: bytes of a patch, which belong to the change before. DONE: number of changes, number of
  * those whose text was left out because the patch grew too long.
  */
@@ -22,6 +23,8 @@
 #include <base/image.h>
 #include <base/str.h>
 #include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
 
 #define CHANGES_MAX 1000000u
 
@@ -29,7 +32,7 @@ typedef struct ask {
     const char *a[TOOL_STACK_MAX], *b[TOOL_STACK_MAX];
     size_t      na, nb;
     const char *a_top, *b_top, *under, *skip, *prefix;
-    bool        on, patch, every, plain;
+    bool        on, patch, every, plain, digest;
     uint64_t    context;
 } ask;
 
@@ -49,7 +52,7 @@ static int parse(tool *t, ask *q, cay_err *err)
             const char **to;
             bool        *flag;
         } words[] = { { "a-top", &q->a_top, NULL }, { "b-top", &q->b_top, NULL }, { "under", &q->under, NULL }, { "skip", &q->skip, NULL },
-                      { "prefix", &q->prefix, NULL }, { "root", &t->bottom, NULL }, { "on", NULL, &q->on },     { "patch", NULL, &q->patch }, { "every", NULL, &q->every }, { "no-renames", NULL, &q->plain } };
+                      { "prefix", &q->prefix, NULL }, { "root", &t->bottom, NULL }, { "on", NULL, &q->on },     { "patch", NULL, &q->patch }, { "every", NULL, &q->every }, { "no-renames", NULL, &q->plain }, { "digest", NULL, &q->digest } };
         bool known = false;
         for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
             known = strlen(words[k].word) == n && !strncmp(words[k].word, w, n);
@@ -171,10 +174,39 @@ static const char *told(const sink *s, const char *path, cay__buf *room)
     return room->full ? path : room->data;
 }
 
+static bool add_file(EVP_MD_CTX *sum, const entry *e, const char *name)
+{
+    static char buf[64 << 10];
+    ssize_t n;
+    if (S_ISLNK(e->st.st_mode))
+        return (n = readlinkat(e->dir, name, buf, sizeof buf)) >= 0 && EVP_DigestUpdate(sum, buf, (size_t)n) == 1;
+    CAY_AUTOFD fd = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    while (fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0)
+        if (EVP_DigestUpdate(sum, buf, (size_t)n) != 1)
+            return false;
+    return fd >= 0 && n == 0;
+}
+
+/* What was there, so that somebody elsewhere can tell whether theirs is the same. */
+static const char *digest_of(const change *ch, char hex[65])
+{
+    unsigned char raw[32];
+    *hex = 0;
+    if (!ch->a.there || !(S_ISREG(ch->a.st.st_mode) || S_ISLNK(ch->a.st.st_mode)))
+        return hex;
+    EVP_MD_CTX *sum = EVP_MD_CTX_new();
+    bool ok = sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1 && add_file(sum, &ch->a, ch->from_name ? ch->from_name : ch->name) && EVP_DigestFinal_ex(sum, raw, NULL) == 1;
+    EVP_MD_CTX_free(sum);
+    for (size_t i = 0; ok && i < sizeof raw; i++)
+        snprintf(hex + 2 * i, 3, "%02x", raw[i]);
+    return hex;
+}
+
 static int on_change(compare *c, const change *ch, cay_err *err)
 {
     sink *s = c->arg;
     change as = *ch;
+    char digest[65];
     if (++s->changes > CHANGES_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "diff_too_big", "more than %u changes; ask for a part of the tree", CHANGES_MAX);
     as.path = told(s, ch->path, &s->path);
@@ -187,6 +219,7 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     cay__rec_num(&s->rec, ch->a.there ? (uint64_t)ch->a.st.st_size : 0);
     cay__rec_num(&s->rec, ch->b.there ? (uint64_t)ch->b.st.st_size : 0);
     cay__rec_num(&s->rec, ch->what);
+    cay__rec_str(&s->rec, s->ask->digest ? digest_of(ch, digest) : "");
     if (s->rec.full || s->rec.len > CAY__REC_MAX)
         return cay_fail_why(err, CAY_ETOOBIG, "diff_too_big", "a path is too long to be told");
     CAY_TRY(tool_say(c->t, CAY__REC_CHANGE, &s->rec, err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sandbox changed, into the directory it was made on: listed, chosen, and put there by cay-layer. */
+#include "apply_far.h"
 #include "back.h"
 #include "diff.h"
 #include <base/call.h>
@@ -81,6 +82,7 @@ static int gather(const cay_file_change *c, void *arg)
     *x = (choice){ .c = *c };
     x->c.path = cay__strdup(c->path);
     x->c.from = "";
+    x->c.old_digest = c->old_digest ? cay__strdup(c->old_digest) : NULL;
     if (c->text) {
         char *text = cay__alloc(c->text_len + 1);
         memcpy(text, c->text, c->text_len);
@@ -94,6 +96,7 @@ static void clear(applying *a)
     for (size_t i = 0; i < a->n; i++) {
         free((char *)a->v[i].c.path);
         free((char *)a->v[i].c.text);
+        free((char *)a->v[i].c.old_digest);
     }
     free(a->v);
     free(a->by_path);
@@ -221,35 +224,71 @@ static int put_there(cay_service *svc, const cay_call *call, applying *a, const 
     return rc;
 }
 
+/* As cay-layer does it: first all is put in place, then what was deleted goes, the deepest first, and with it directories that files take the place of. */
+static int put_far(applying *a, cay__apply_far *f, cay_err *err)
+{
+    for (size_t pass = 0; pass < 2; pass++)
+        for (size_t k = 0; k < a->n; k++) {
+            choice *x = &a->v[pass ? a->n - 1 - k : k];
+            bool late = x->c.kind == 'D' || (x->c.kind == 'T' && S_ISDIR(x->c.old_mode));
+            if (!x->taken || late != (pass == 1))
+                continue;
+            CAY_TRY(cay__call_check(f->call, "apply", err));
+            cay__apply_change c = { .c = &x->c, .named = is_named(a, x->c.path) };
+            cay_apply_result r = x->c.kind == 'D' ? cay__apply_remove(f, &c) : cay__apply_put(f, &c);
+            tell(a, x, r, c.why);
+        }
+    return 0;
+}
+
+/* What is to be taken is listed and chosen alike, wherever the sandbox is. */
+static int choose_and_put(cay_sandbox *sb, const cay_call *call, applying *a, const cay__point *p, int dir, cay_err *err)
+{
+    CAY_TRY(every_path_changed(a, err));
+    CAY_TRY(choose_all(a, err));
+    if (p)
+        return put_there(sb->owner, call, a, p, dir, err);
+    return put_far(a, &(cay__apply_far){ .sb = sb, .call = call, .dir = dir, .force = a->spec->force, .dry = a->spec->dry }, err);
+}
+
+static int apply_far(cay_sandbox *sb, const cay_call *call, applying *a, cay_err *err)
+{
+    const cay_apply *s = a->spec;
+    cay_diff d = { .size = sizeof d, .a = s->since ? s->since : sb->id, .b = s->since ? sb->id : NULL, .digest = true, .patch = s->text };
+    CAY_AUTOFD dir = -1;
+    CAY_TRY(cay__apply_open(s->dir, s->dry, &dir, err));
+    CAY_TRY(cay_service_diff(sb->owner, call, &d, gather, a, NULL, err));
+    return choose_and_put(sb, call, a, NULL, dir, err);
+}
+
+static int apply_here(cay_sandbox *sb, const cay_call *call, applying *a, cay_err *err)
+{
+    const cay_apply *s = a->spec;
+    CAY_AUTOFD dir = -1;
+    cay__point p;
+    char word[80];
+    if (s->since)
+        return cay_fail_why(err, CAY_EINVAL, "apply_since", "since: changes of a sandbox on a directory of this machine count since it was made");
+    CAY_TRY(cay__point_find(sb->owner, call, sb->id, &p, err));
+    if (!*p.on)
+        return cay_fail_why(err, CAY_ESTATE, "on_missing", "sandbox %s was not made on a directory (--on); `cay diff -p %s` gives a patch", sb->id, sb->id);
+    CAY_TRY(cay__on_open(s->dir ? s->dir : p.on, sb->id, &dir, err));
+    cay__str_join(word, sizeof word, "b-top=", p.on_top, NULL);
+    const char *words[] = { "on", "every", "no-renames", word, "patch" };
+    CAY_TRY(cay__diff_ask(sb->owner, call, words, CAY_LEN(words) - !s->text, dir, NULL, gather, a, NULL, err));
+    return choose_and_put(sb, call, a, &p, dir, err);
+}
+
 int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *given, cay_applied *out, cay_err *err)
 {
     CAY__OP(call, "sandbox.apply", sb->id, err);
-    if (cay__back_of(sb->owner))
-        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "apply: a server's sandbox was not made on a directory of this machine; `cay diff -p SNAPSHOT %s | git apply` takes over what it changed",
-                            sb->id);
-    cay_service *svc = sb->owner;
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
-    CAY_AUTOFD dir = -1;
     cay_apply spec;
-    cay__point p;
-    char word[80];
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_apply", err));
-    CAY_TRY(cay__point_find(svc, call, sb->id, &p, err));
-    if (!*p.on)
-        return cay_fail_why(err, CAY_ESTATE, "on_missing", "sandbox %s was not made on a directory (--on); `cay diff -p %s` gives a patch", sb->id, sb->id);
-    CAY_TRY(cay__on_open(spec.dir ? spec.dir : p.on, sb->id, &dir, err));
     applying a = { .spec = &spec, .paths = cay__arena_take(&mem, (spec.npaths + 1) * sizeof *a.paths) };
     for (size_t i = 0; i < spec.npaths; i++)
         a.paths[i] = normal(spec.paths[i], &mem);
-    cay__str_join(word, sizeof word, "b-top=", p.on_top, NULL);
-    const char *words[] = { "on", "every", "no-renames", word, "patch" };
-    int rc = cay__diff_ask(svc, call, words, CAY_LEN(words) - !spec.text, dir, NULL, gather, &a, NULL, err);
-    if (rc == 0)
-        rc = every_path_changed(&a, err);
-    if (rc == 0)
-        rc = choose_all(&a, err);
-    if (rc == 0)
-        rc = put_there(svc, call, &a, &p, dir, err);
+    int rc = cay__back_of(sb->owner) ? apply_far(sb, call, &a, err) : apply_here(sb, call, &a, err);
     clear(&a);
     if (rc == 0 && out) {
         a.sum.size = sizeof a.sum;

@@ -141,7 +141,7 @@ typedef struct feed {
     int    *lock;   /* given back once both sides are open */
     cay_file_change now; /* waits for its text */
     bool    waits;
-    cay__buf path, from, text;
+    cay__buf path, from, text, digest;
 } feed;
 
 static int flush(feed *f)
@@ -151,6 +151,7 @@ static int flush(feed *f)
     f->waits = false;
     f->now.path = f->path.data;
     f->now.from = f->from.data;
+    f->now.old_digest = f->digest.data;
     f->now.text = f->text.len ? f->text.data : NULL;
     f->now.text_len = f->text.len;
     return f->fn(&f->now, f->arg);
@@ -189,6 +190,7 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     f->now.content = what & 1;
     f->now.mode = what & 2;
     f->now.owner = what & 4;
+    keep(&f->digest, cay__rec_get_str(r));
     f->text.len = 0;
     if (r->type != CAY__REC_CHANGE || r->bad || !strchr("AMDTR", f->now.kind))
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer diff: a record has a wrong form");
@@ -201,7 +203,7 @@ int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *w, 
 {
     cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
     cay__layer_done done = { 0 };
-    feed f = { .fn = fn, .arg = arg, .lock = lock, .path = CAY__BUF(CAY__REC_MAX), .from = CAY__BUF(CAY__REC_MAX), .text = CAY__BUF(TEXT_MAX_) };
+    feed f = { .fn = fn, .arg = arg, .lock = lock, .path = CAY__BUF(CAY__REC_MAX), .from = CAY__BUF(CAY__REC_MAX), .text = CAY__BUF(TEXT_MAX_), .digest = CAY__BUF(128) };
     cay__layer_ask ask = { .verb = "diff", .args = w, .nargs = n, .fds = &dir, .nfds = dir >= 0, .fn = on_record, .arg = &f };
     int rc = cay__layer_run(&at, call, &ask, &done, err);
     if (rc == 0) {
@@ -215,14 +217,19 @@ int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *w, 
     cay__buf_clear(&f.path);
     cay__buf_clear(&f.from);
     cay__buf_clear(&f.text);
+    cay__buf_clear(&f.digest);
     return rc;
 }
 
 static void add_manner(words *w, const cay_diff *d)
 {
     char context[32], n[21];
-    if (d->every)
+    if (d->every || d->digest)
         add(w, "every", "");
+    if (d->digest) {
+        add(w, "digest", "");
+        add(w, "no-renames", "");
+    }
     if (!d->patch)
         return;
     cay__str_join(context, sizeof context, "context=", cay__str_u64(n, d->context ? d->context : 3), NULL);

@@ -180,7 +180,22 @@ is 'is there' 'one' files cat web m.txt
 ok 'manifest show' sh -c "'$cay' manifest show web </dev/null | grep -q m.txt"
 printf '{"entries":{"m.txt":{"type":"file","content":"one"},"p":{"type":"local_file","src":"m.json"}}}' >"$t/l.json"
 says 'a local source of a manifest is refused' 'p' manifest apply web "$t/l.json"
-says 'apply says what to do instead' 'git apply' apply web --yes
+says 'apply wants to know into what' '--to' apply web --yes
+mkdir "$t/mine" && run cp web:/workspace/tree "$t/mine/tree" && echo mine >"$t/mine/own"
+ok 'a snapshot of both sides' run snapshot web --label both
+ok 'changes of every kind' run exec web -- sh -c 'cd tree; echo three >>a; rm b; mkdir -p new/deep; echo x >new/deep/f; chmod +x new/deep/f; ln -s a inner; ln -s /etc/passwd outer; mkdir .git; echo evil >.git/config; echo theirs >../own'
+echo changed >>"$t/mine/own"
+ok 'apply --dry-run writes nothing' sh -c "'$cay' apply --since both --to '$t/mine' --dry-run web </dev/null; test -e '$t/mine/tree/b' && test ! -e '$t/mine/tree/new'"
+ok 'apply takes over what is not in the way' sh -c "! '$cay' apply --since both --to '$t/mine' --yes web </dev/null 2>'$t/said'"
+ok 'what changed' sh -c "tail -1 '$t/mine/tree/a' | grep -qx three && test -x '$t/mine/tree/new/deep/f' && test \"\$(readlink '$t/mine/tree/inner')\" = a"
+ok 'what went' test ! -e "$t/mine/tree/b"
+ok 'not what changed here' sh -c "grep -qx changed '$t/mine/own' && grep -q 'own.*(conflict)' '$t/said'"
+ok 'nor a link that leaves' sh -c "test ! -L '$t/mine/tree/outer' && grep -q 'outer.*(refused)' '$t/said'"
+ok 'nor what tools obey' sh -c "test ! -e '$t/mine/tree/.git' && grep -q 'config.*(guarded)' '$t/said'"
+ok 'unless it is forced' sh -c "'$cay' apply --since both --to '$t/mine' --yes --force web own </dev/null && grep -qx theirs '$t/mine/own'"
+ok 'again there is nothing to do' sh -c "'$cay' apply --since both --to '$t/mine' --yes web tree/a </dev/null | grep -q . ; ! ls -A '$t/mine/tree' | grep -q apply-tmp"
+mkdir "$t/else" && rm -rf "$t/mine/tree/new" && ln -s "$t/else" "$t/mine/tree/new"
+ok 'a link on the way is not followed' sh -c "! '$cay' apply --since both --to '$t/mine' --yes --force web tree/new/deep </dev/null; test ! -e '$t/else/deep'"
 mkdir -p "$t/ctx/in"
 printf 'FROM host\nARG WHO\nCOPY in /in/\nRUN echo "$WHO $(cat /in/a)" | tee /said; test ! -e /in/b.o\n' >"$t/ctx/Dockerfile"
 printf '**/*.o\nDockerfile\n' >"$t/ctx/.dockerignore"

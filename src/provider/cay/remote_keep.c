@@ -36,7 +36,8 @@ static int on_change(const json_t *o, void *arg)
     CAY_AUTOBUF bytes = CAY__BUF(128u << 20);
     cay_file_change c = { .size = sizeof c, .kind = *cay__far_word(o, "kind"), .path = path ? path : "", .from = from ? from : "", .old_mode = mode_of(old), .new_mode = mode_of(new),
                           .old_size = (uint64_t)cay__json_int(old, "size", 0), .new_size = (uint64_t)cay__json_int(new, "size", 0), .content = cay__json_bool(o, "content", false),
-                          .mode = cay__json_bool(o, "mode", false), .owner = cay__json_bool(o, "owner", false) };
+                          .mode = cay__json_bool(o, "mode", false), .owner = cay__json_bool(o, "owner", false),
+                          .old_digest = cay__far_word(o, "old_digest") };
     if (json_is_string(patch)) {
         c.text = json_string_value(patch);
         c.text_len = json_string_length(patch);
@@ -66,7 +67,7 @@ int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
     cay__buf_str(&target, CAY__FAR_API "/diff");
     add_point(svc, call, &target, "a", d.a ? d.a : "");
     add_point(svc, call, &target, "b", d.b);
-    const struct { const char *name; bool on; } flags[] = { { "all", d.all }, { "every", d.every }, { "patch", d.patch } };
+    const struct { const char *name; bool on; } flags[] = { { "all", d.all }, { "every", d.every }, { "patch", d.patch }, { "digest", d.digest } };
     for (size_t i = 0; i < CAY_LEN(flags); i++)
         if (flags[i].on)
             cay__far_query(&target, flags[i].name, "1");

@@ -18,6 +18,7 @@ typedef struct change {
     char        kind[2];
     const char *path, *from, *text;
     size_t      text_len;
+    const char *old_digest;
     bool        content, mode, owner;
     const side *old, *new;
 } change;
@@ -54,6 +55,7 @@ static const cay__field change_fields[] = {
     { "content", CAY__F_BOOL, offsetof(change, content) },
     { "mode", CAY__F_BOOL, offsetof(change, mode) },
     { "owner", CAY__F_BOOL, offsetof(change, owner) },
+    { "old_digest", CAY__F_STR, offsetof(change, old_digest), CAY__F_MAYBE, .about = "SHA-256 of what the file held, or of where the link led" },
     { "patch", CAY__F_BYTES, offsetof(change, text), CAY__F_MAYBE, .count = offsetof(change, text_len) },
 };
 const cay__shape cay__change_shape = CAY__SHAPE("Change", change, change_fields, "one file that is not as it was");
@@ -72,7 +74,7 @@ static int on_change(const cay_file_change *c, void *arg)
         return w->patch.full ? CAY_ETOOBIG : 0;
     }
     side was = { type_of(c->old_mode), c->old_mode & 07777, c->old_size }, is = { type_of(c->new_mode), c->new_mode & 07777, c->new_size };
-    change x = { .kind = { c->kind }, .path = c->path, .from = c->from, .text = c->text, .text_len = c->text_len, .content = c->content, .mode = c->mode,
+    change x = { .kind = { c->kind }, .path = c->path, .from = c->from, .text = c->text, .text_len = c->text_len, .old_digest = c->old_digest, .content = c->content, .mode = c->mode,
                  .owner = c->owner, .old = c->old_mode ? &was : NULL, .new = c->new_mode ? &is : NULL };
     return cay__items_add(&w->l, &x);
 }
@@ -98,6 +100,7 @@ static const cay__query diff_query[] = {
     { "all", "boolean", "the whole root, not only /workspace" },
     { "every", "boolean", "each file below deleted and renamed directories" },
     { "patch", "boolean", "with the text of each change" },
+    { "digest", "boolean", "with the digest of what each file was, and no renames" },
     { "context", "integer", "lines around a change" },
     { 0 },
 };
@@ -106,7 +109,8 @@ static int compare(cay__req *r, bool text, cay_err *err)
     uint64_t context, left = 0;
     const char *a, *b = cay__req_query(r, "b");
     walk w = { .text = text, .patch = CAY__BUF(65u << 20) };
-    cay_diff d = { .size = sizeof d, .all = cay__req_flag(r, "all"), .every = cay__req_flag(r, "every"), .patch = cay__req_flag(r, "patch") || w.text };
+    cay_diff d = { .size = sizeof d, .all = cay__req_flag(r, "all"), .every = cay__req_flag(r, "every"), .patch = cay__req_flag(r, "patch") || w.text,
+                   .digest = cay__req_flag(r, "digest") };
     CAY_TRY(cay__native_query(r, "a", &a, err));
     CAY_TRY(cay__req_number(r, "context", 0, 1000, &context, err));
     CAY_TRY(point(r, a, &d.a, err));
