@@ -5,7 +5,7 @@
 import { test } from 'node:test'
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { Sandbox, Volume, Secret } from '@e2b/code-interpreter'
+import { NotFoundError, Sandbox, Volume, Secret } from '@e2b/code-interpreter'
 
 const soon = { requestTimeoutMs: 2000 } // an error leaves its timer behind, which node waits for
 const equal = async (p, want) => assert.deepEqual(await p, want), no = p => assert.rejects(p), ok = async p => assert.ok(await p)
@@ -54,8 +54,8 @@ const cases = {
   'CommandHandle.closeStdin': [async () => { const h = await running(); await h.closeStdin(); await h.wait() }, async () => { const t = await terminal(); await no(b.commands.closeStdin(t.pid)); await ended(t) }, async () => assert.rejects((await orphan()).closeStdin(), dead)],
   'Pty.create': [async () => ended(terminal()), () => no(b.pty.create({ cols: 80, rows: 24, onData() {}, cwd: '/nowhere' })), () => no(d.pty.create({ cols: 80, rows: 24, onData() {} }))],
   'Pty.connect': [async () => { const t = await terminal(), c = await b.pty.connect(t.pid, { onData() {} }); await c.disconnect(); await ended(t) }, () => no(b.pty.connect(999999, { onData() {} })), () => no(d.pty.connect(1, { onData() {} }))],
-  'Pty.sendInput': [async () => { const t = await terminal(); await b.pty.sendInput(t.pid, text('exit 0\n')); await equal(t.wait().then(r => r.exitCode), 0) }, () => no(b.pty.sendInput(999999, text('x'))), () => no(d.pty.sendInput(1, text('x')))],
-  'Pty.resize': [async () => { const t = await terminal(); await b.pty.resize(t.pid, { cols: 100, rows: 30 }); await ended(t) }, () => no(b.pty.resize(999999, { cols: 1, rows: 1 })), () => no(d.pty.resize(1, { cols: 1, rows: 1 }))],
+  'Pty.sendInput': [async () => { const t = await terminal(); await b.pty.sendInput(t.pid, text('exit 0\n')); await equal(t.wait().then(r => r.exitCode), 0) }, async () => { await no(b.pty.sendInput(999999, text('x'))); await assert.rejects(b.pty.sendInput((await ended(terminal())).pid, text('x')), NotFoundError) }, () => no(d.pty.sendInput(1, text('x')))],
+  'Pty.resize': [async () => { const t = await terminal(); await b.pty.resize(t.pid, { cols: 100, rows: 30 }); await ended(t) }, async () => { await no(b.pty.resize(999999, { cols: 1, rows: 1 })); await assert.rejects(b.pty.resize((await ended(terminal())).pid, { cols: 1, rows: 1 }), NotFoundError) }, () => no(d.pty.resize(1, { cols: 1, rows: 1 }))],
   'Pty.kill': [async () => equal(b.pty.kill((await terminal()).pid), true), () => equal(b.pty.kill(999999), false), () => no(d.pty.kill(1))],
   'Sandbox.static create': [async () => ok((await Sandbox.create({ timeoutMs: 30_000 })).kill()), () => no(Sandbox.create('no-such-template')), () => no(Sandbox.create(`${d.sandboxId}:default`))],
   'Sandbox.static connect': [async () => equal(Sandbox.connect(b.sandboxId).then(s => s.sandboxId), b.sandboxId), () => no(Sandbox.connect('x/../y')), () => no(Sandbox.connect(d.sandboxId))],

@@ -249,23 +249,37 @@ int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, c
 
 typedef struct seek {
     const char *id;
-    bool        tty;
+    bool        tty, ended;
 } seek;
 
-static int find_tty(const cay_proc_info *i, void *arg)
+static int find_one(const cay_proc_info *i, void *arg)
 {
     seek *s = arg;
     if (strcmp(i->id, s->id))
         return 0;
     s->tty = i->tty;
+    s->ended = i->state == 'X';
     return 1;
+}
+
+static seek look(cay_sandbox *sb, const cay_call *call, cay_proc *p)
+{
+    seek s = { .id = cay_proc_id(p) };
+    cay_sandbox_procs(sb, call, find_one, &s, NULL);
+    return s;
 }
 
 static bool is_tty(cay_sandbox *sb, const cay_call *call, cay_proc *p)
 {
-    seek s = { .id = cay_proc_id(p) };
-    cay_sandbox_procs(sb, call, find_tty, &s, NULL);
-    return s.tty;
+    return look(sb, call, p).tty;
+}
+
+/* A process that has ended is none any more; without that, SDKs would take its sandbox for dead. */
+static int told(cay_sandbox *sb, const cay_call *call, cay_proc *p, int rc, cay_err *err)
+{
+    if ((rc == CAY_ESTATE || rc == CAY_EGONE) && look(sb, call, p).ended)
+        return cay_fail(err, CAY_ENOENT, "process with pid %d not found: it has ended", cay_proc_pid(p));
+    return rc;
 }
 
 int e2b_process_connect(cay__req *r, cay_err *err)
@@ -332,7 +346,7 @@ static int do_update(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
     const json_t *size = json_object_get(json_object_get(q->in, "pty"), "size");
     if (!size)
         return 0;
-    return cay_proc_resize(p, &r->call, (uint16_t)cay__json_int(size, "cols", 80), (uint16_t)cay__json_int(size, "rows", 24), err);
+    return told(q->d.sb, &r->call, p, cay_proc_resize(p, &r->call, (uint16_t)cay__json_int(size, "cols", 80), (uint16_t)cay__json_int(size, "rows", 24), err), err);
 }
 
 int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input, cay_err *err)
@@ -344,7 +358,7 @@ int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const j
         return cay_fail(err, CAY_EINVAL, "input has neither stdin nor pty in base64");
     if (stdin_ && is_tty(sb, call, p))
         return cay_fail(err, CAY_ESYS, "the process has a terminal: its input is pty, not stdin");
-    int rc = cay_proc_write(p, call, bytes.data ? bytes.data : "", bytes.len, err);
+    int rc = told(sb, call, p, cay_proc_write(p, call, bytes.data ? bytes.data : "", bytes.len, err), err);
     return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
 }
 
@@ -367,7 +381,7 @@ static int do_close(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
     if (is_tty(q->d.sb, &r->call, p))
         return cay_fail(err, CAY_ESYS, "a terminal has no stdin to close: send 0x04");
-    int rc = cay_proc_close_stdin(p, &r->call, err);
+    int rc = told(q->d.sb, &r->call, p, cay_proc_close_stdin(p, &r->call, err), err);
     return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
 }
 
