@@ -156,6 +156,8 @@ int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *er
 int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err);
 /* Whose things a list shows, for cay_filter.tenant: the asker's; of an admin NULL (all), or ?tenant=. What is made belongs to r->who.tenant. */
 const char *cay__req_tenant(cay__req *r);
+/* As cay_service_create(), with our sudo inside, which users of hosted sandboxes are used to; without it where there is nobody to become. */
+int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err);
 /* Of a route that makes something: its Idempotency-Key, for cay_create.once, or NULL. */
 const char *cay__req_once(cay__req *r);
 const char *cay__req_once_of(cay__req *r); /* with the tenant before it */

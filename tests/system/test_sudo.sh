@@ -26,6 +26,7 @@ ok 'made' test -n "$id"
 
 # ---- who, where, what
 ok 'root' same "$(in_ 'sudo -n id -u')" 0
+ok 'in a login shell' same "$(c exec "$id" -- bash -l -c 'sudo -n id -u')" 0
 ok 'another' same "$(in_ 'sudo -u nobody id -un')" nobody
 ok 'by number' same "$(in_ 'sudo -u 1234 id -u')" 1234
 ok 'combined options' same "$(in_ 'sudo -nEu nobody -- id -un')" nobody

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #define STORE_BASE 0x70000000u /* as in keeper/keeper.h: owner of every file in a layer, as root */
-#define VERSION    "3"
+#define VERSION    "4"
 #define FILE_MAX   (16 << 20)
 
 static const char *const wanted[] = {
@@ -40,9 +40,9 @@ static const struct {
     { "etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
                            "protocols: files\nservices: files\nethers: files\nrpc: files\n" },
     { "etc/machine-id", "" },
-    /* As Debian's, but for $EUID: SDKs start every command as `bash -l -c`, and $(id -u) is two processes, half of what that costs. */
+    /* As Debian's, but for $EUID: SDKs start every command as `bash -l -c`, and $(id -u) is two processes, half of what that costs; and for our sudo, which login shells find, too. */
     { "etc/profile", "if [ \"${EUID:-$(id -u)}\" -eq 0 ]; then\n  PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nelse\n"
-                     "  PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games\nfi\nexport PATH\n"
+                     "  PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games\nfi\n[ ! -d /run/cay/bin ] || PATH=/run/cay/bin:$PATH\nexport PATH\n"
                      "if [ \"${PS1-}\" ]; then\n  if [ \"${BASH-}\" ] && [ \"$BASH\" != /bin/sh ]; then\n    [ ! -f /etc/bash.bashrc ] || . /etc/bash.bashrc\n"
                      "  elif [ \"${EUID:-$(id -u)}\" -eq 0 ]; then\n    PS1='# '\n  else\n    PS1='$ '\n  fi\nfi\n"
                      "if [ -d /etc/profile.d ]; then\n  for i in /etc/profile.d/*.sh; do\n    [ ! -r \"$i\" ] || . \"$i\"\n  done\n  unset i\nfi\n" },

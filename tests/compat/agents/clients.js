@@ -29,6 +29,7 @@ for (const [name, make] of Object.entries(clients)) {
     assert.match(out, /hello\nä€😀\nfrom the manifest/)
     assert.match(out, /exited with code 3/)
   })
+  test(`${name}: as another user`, async () => assert.match(await session.execCommand({ cmd: 'id -un', runAs: 'root' }), /exited with code 0\nOutput:\nroot/))
   test(`${name}: files by the editor`, async () => {
     const editor = session.createEditor()
     await editor.createFile({ type: 'create_file', path: 'new.txt', diff: '+one\n+two' })

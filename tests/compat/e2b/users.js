@@ -27,6 +27,9 @@ test('root looks where user may not', async () => {
     await denied(files.read('/srv/closed/f', as))
   }
 })
+test('sudo inside, as in E2B\'s own images', async () => {
+  assert.equal((await box.commands.run('sudo id -un; sudo -u root sh -c "echo x > /srv/by-sudo"; cat /srv/by-sudo')).stdout, 'root\nx\n')
+})
 test('what is made belongs to who made it', async () => {
   const { files } = box, who = async (path, as) => { const i = await files.getInfo(path, as); return [i.owner, i.group, i.permissions] }
   assert.equal(await files.makeDir('/srv/closed/a/b', root), true)

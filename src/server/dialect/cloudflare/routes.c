@@ -60,8 +60,8 @@ static int on_create(cay__req *r, cay_err *err)
     const cay_policy open = { .size = sizeof open, .mode = CAY_NET_ALL }; /* as the bridge's containers have it */
     CAY_AUTOFREE char *net = NULL;
     CAY_TRY(cay_policy_text(&open, &net, err));
-    const cay_create c = { .size = sizeof c, .tenant = r->who.tenant, .net = net, .net_usual = true, .metadata = "{\"dialect\":\"cloudflare\"}" };
-    CAY_TRY(cay_service_create(r->svc, &r->call, &c, &sb, err));
+    cay_create c = { .size = sizeof c, .tenant = r->who.tenant, .net = net, .net_usual = true, .metadata = "{\"dialect\":\"cloudflare\"}" };
+    CAY_TRY(cay__create_sudo(r, &c, &sb, err));
     return cay__reply_json(r, 200, json_pack("{s:s}", "id", cay_sandbox_id(sb)));
 }
 

@@ -162,7 +162,7 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
         rc = cay_fail(err, CAY_ETOOBIG, "metadata and network are longer than 60 kB");
     c.metadata = note;
     if (rc == 0)
-        rc = cay_service_create(r->svc, &r->call, &c, &sb, err);
+        rc = cay__create_sudo(r, &c, &sb, err);
     e2b_rules_made(r, rules, nrules, rc < 0 ? NULL : cay_sandbox_id(sb));
     if (rc < 0)
         return rc;

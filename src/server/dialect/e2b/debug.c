@@ -37,8 +37,8 @@ static int make(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
     char *net;
     cay_sandbox *sb;
     CAY_TRY(e2b_policy(NULL, true, &net, err));
-    const cay_create c = { .size = sizeof c, .user = "user", .workdir = "/home/user", .labels = labels, .tenant = r->as, .net = net, .net_usual = true, .metadata = "{\"e2b\":{},\"metadata\":{}}" };
-    int rc = cay_service_create(r->svc, &r->call, &c, &sb, err);
+    cay_create c = { .size = sizeof c, .user = "user", .workdir = "/home/user", .labels = labels, .tenant = r->as, .net = net, .net_usual = true, .metadata = "{\"e2b\":{},\"metadata\":{}}" };
+    int rc = cay__create_sudo(r, &c, &sb, err);
     free(net);
     CAY_TRY(rc);
     cay__str_copy(id, CAY_ID_LEN + 1, cay_sandbox_id(sb));
