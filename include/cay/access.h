@@ -26,7 +26,7 @@ typedef struct cay_quota {
     uint64_t memory;          /* likewise, bytes */
     uint64_t disk;            /* limits of all that exist, bytes */
     uint64_t creates_per_min; /* new ones in a minute; as many may come at once */
-    uint64_t templates;       /* bytes of all layers of its own templates; one that several stand on counts once */
+    uint64_t templates;       /* bytes of all layers of its own templates; one that several stand on counts once; and of its builds' caches */
 } cay_quota;
 
 typedef struct cay_tenant {

@@ -134,6 +134,19 @@ CAY_API int cay_build_room(cay_service *svc, const char *tenant, cay_err *err);
 CAY_API int cay_build_upload(cay_service *svc, const char *tenant, const char *sha256, int fd, cay_err *err);
 CAY_API int cay_build_uploaded(cay_service *svc, const char *tenant, const char *sha256, bool *yes, cay_err *err);
 
+/* A cache of RUN --mount=type=cache. */
+typedef struct cay_build_cache {
+    size_t      size;
+    const char *id;     /* as the Dockerfile has it, else its target */
+    const char *volume; /* that holds it (cay/volume.h) */
+    const char *tenant;
+    uint64_t    bytes, limit;
+    int64_t     used_ms; /* wall clock; 0: not known */
+} cay_build_cache;
+/* tenant NULL: of all. A non-zero return of fn stops and is returned. */
+CAY_API int cay_build_caches(cay_service *svc, const cay_call *call, const char *tenant, int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err);
+/* What builds that died left, and caches that none used for two weeks; *n (or NULL): how many of those. */
+CAY_API int cay_build_gc(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
 /* Forgets what steps left behind for later builds and nobody stands on; *n (or NULL): how many. */
 CAY_API int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, size_t *n, cay_err *err);
 

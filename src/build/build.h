@@ -168,6 +168,7 @@ int  cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err);
 void cay__lent_close(cay__builder *b, const cay__task *t);
 /* mount_keep.c: volumes of builds, by note: those of builds that are no more, and caches. */
 int  cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUME_NAME + 1], cay_err *err);
+void cay__cache_used(cay__builder *b, const cay__bmount *m); /* after a step: when, how much; forgotten when it is too much */
 bool cay__mount_forget(cay_service *svc, const char *volume);
 void cay__lent_sweep(cay_service *svc);
 void cay__lent_prune(cay_service *svc, const char *tenant, const json_t *busy, size_t *n);

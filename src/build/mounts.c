@@ -153,6 +153,8 @@ void cay__lent_close(cay__builder *b, const cay__task *t)
         cay__bmount *m = &t->mounts[i];
         if (*m->volume && m->type != 'c')
             cay__mount_forget(b->svc, m->volume);
+        else if (*m->volume)
+            cay__cache_used(b, m);
         m->volume[0] = 0;
         cay__close_fd(&m->lock);
     }

@@ -336,6 +336,57 @@ const cli_verb cli_template_builds = {
     .fn = builds,
 };
 
+static int on_cache(const cay_build_cache *c, void *arg)
+{
+    rows *r = arg;
+    char size[OUT_HUMAN], most[OUT_HUMAN], t[OUT_HUMAN];
+    if (cli.json) {
+        out_json *j = &r->json;
+        js_open(j, '{');
+        js_kstr(j, "id", c->id);
+        js_kstr(j, "volume", c->volume);
+        js_kstr(j, "tenant", c->tenant);
+        js_ku64(j, "bytes", c->bytes);
+        js_ku64(j, "limit", c->limit);
+        js_ki64(j, "used_ms", c->used_ms);
+        js_close(j, '}');
+        return 0;
+    }
+    if (cli.quiet) {
+        out_fmt("%s\n", c->volume);
+        return 0;
+    }
+    out_cell(&r->table, OUT_BOLD, *c->id ? c->id : "-");
+    out_cell(&r->table, OUT_PLAIN, c->tenant);
+    out_cell(&r->table, OUT_PLAIN, out_size(size, c->bytes));
+    out_cell(&r->table, OUT_DIM, out_size(most, c->limit));
+    out_cell(&r->table, OUT_DIM, c->used_ms ? out_time(t, c->used_ms) : "-");
+    return 0;
+}
+
+static int caches(void *opts, int argc, char **argv)
+{
+    static const char *const titles[] = { "CACHE", "TENANT", ">SIZE", ">MOST", "USED", NULL };
+    cay_err err = CAY_ERR_INIT;
+    cay_service *svc;
+    rows r;
+    (void)opts, (void)argc, (void)argv;
+    rows_open(&r, titles);
+    int rc = cli_service(&svc, &err);
+    if (rc == 0)
+        rc = cay_build_caches(svc, NULL, NULL, on_cache, &r, &err);
+    return rows_done(&r, rc, &err);
+}
+
+const cli_verb cli_template_caches = {
+    .name = "template caches",
+    .operands = "",
+    .summary = "list the caches that builds keep (RUN --mount=type=cache), with their size",
+    .text = "`cay template prune` forgets them all, `cay gc` those that no build used for two weeks.",
+    .examples = "  cay template caches",
+    .fn = caches,
+};
+
 static int prune(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;

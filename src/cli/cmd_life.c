@@ -7,6 +7,7 @@
 #include "waiting.h"
 #include <base/base.h>
 #include <base/str.h>
+#include <cay/build.h>
 #include <cay/snapshot.h>
 #include <base/fd.h>
 #include <signal.h>
@@ -286,7 +287,7 @@ static int gc(void *opts, int argc, char **argv)
     const gc_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    size_t n = 0;
+    size_t n = 0, caches = 0;
     char path[4096];
     cli_settling = true;
     /* Started after somebody's answer, it may find that all is gone, and must not make it anew. */
@@ -300,15 +301,19 @@ static int gc(void *opts, int argc, char **argv)
     int rc = cli_service(&svc, &err);
     if (rc == 0)
         rc = a->settle ? settle(svc, &err) : cay_service_gc(svc, NULL, &n, &err);
+    if (rc == 0 && !a->settle && !cay_service_host(svc)) /* a server does this with its own */
+        rc = cay_build_gc(svc, NULL, &caches, &err);
     waiting_end(&w);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
     if (a->settle)
         return CLI_OK;
     if (cli.json)
-        out_fmt("{\"removed\":%zu}\n", n);
+        out_fmt("{\"removed\":%zu,\"caches\":%zu}\n", n, caches);
     else if (!cli.quiet)
         out_fmt("%zu thing%s without an owner removed\n", n, n == 1 ? "" : "s");
+    if (caches && !cli.json && !cli.quiet)
+        out_fmt("%zu cache%s of builds that none used for two weeks forgotten\n", caches, caches == 1 ? "" : "s");
     return CLI_OK;
 }
 

@@ -16,7 +16,7 @@ static const opt_def quota_defs[] = {
     { "memory", 'm', "SIZE", "memory of those that run, together", OPT_SIZE, offsetof(quota_args, memory) },
     { "disk", 0, "SIZE", "disk of all, together", OPT_SIZE, offsetof(quota_args, disk) },
     { "creates", 0, "N", "new sandboxes a minute", OPT_NUM, offsetof(quota_args, creates), 1, 1000000 },
-    { "templates", 0, "SIZE", "layers of its templates, together", OPT_SIZE, offsetof(quota_args, templates) },
+    { "templates", 0, "SIZE", "layers of its templates and caches of its builds, together", OPT_SIZE, offsetof(quota_args, templates) },
     OPT_END
 };
 

@@ -23,7 +23,7 @@ const cli_verb *const cli_verbs[] = {
     &cli_snapshot_export, &cli_snapshot_import, &cli_snapshot_push, &cli_snapshot_pull,
     HEADING("templates"),
     &cli_template_ls, &cli_template_inspect, &cli_template_pull, &cli_template_import, &cli_template_export, &cli_template_save, &cli_template_tag, &cli_template_rm,
-    &cli_template_login, &cli_template_logins, &cli_template_logout, &cli_template_build, &cli_template_log, &cli_template_builds, &cli_template_prune,
+    &cli_template_login, &cli_template_logins, &cli_template_logout, &cli_template_build, &cli_template_log, &cli_template_builds, &cli_template_caches, &cli_template_prune,
     HEADING("manifests"),
     &cli_manifest_check, &cli_manifest_schema, &cli_manifest_show, &cli_manifest_apply,
     HEADING("commands inside"),

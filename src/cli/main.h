@@ -18,7 +18,7 @@ extern const cli_verb cli_files_ls, cli_files_cat, cli_files_put, cli_files_stat
 extern const cli_verb cli_snapshot, cli_snapshots, cli_snapshot_inspect, cli_snapshot_rename, cli_snapshot_rm, cli_fork, cli_undo;
 extern const cli_verb cli_template_ls, cli_template_inspect, cli_template_tag, cli_template_rm, cli_template_save, cli_template_import, cli_template_export, cli_template_pull;
 extern const cli_verb cli_template_login, cli_template_logout, cli_template_logins;
-extern const cli_verb cli_template_build, cli_template_log, cli_template_builds, cli_template_prune;
+extern const cli_verb cli_template_build, cli_template_log, cli_template_builds, cli_template_caches, cli_template_prune;
 extern const cli_verb cli_snapshot_export, cli_snapshot_import, cli_snapshot_push, cli_snapshot_pull;
 extern const cli_verb cli_diff, cli_apply;
 extern const cli_verb cli_net_show, cli_net_allow, cli_net_deny, cli_net_set, cli_net_log, cli_net_blocked, cli_net_why, cli_net_presets,

@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/access.h>
+#include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/snapshot.h>
 #include <cay/warm.h>
@@ -72,7 +73,8 @@ static int do_settle(cay_service *svc, const cay_call *call, const cay_task *t, 
 static int do_gc(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
 {
     (void)t;
-    return cay_service_gc(svc, call, NULL, err);
+    CAY_TRY(cay_service_gc(svc, call, NULL, err));
+    return cay_build_gc(svc, call, NULL, err);
 }
 
 static int do_net_end(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)

@@ -29,11 +29,12 @@
 #define KEY_COLUMNS "id,hash,tenant,scope,name,sandbox,path,port,created_ms,expires_ms,revoked_ms,used_ms"
 /* One that is stopped takes no cpu and memory; one that is about to start does. */
 #define LIVE(column) "total(CASE WHEN b.state<>'stopped' OR b.reason='starting' THEN b." column " ELSE 0 END)"
-/* A layer that several templates stand on counts once. Of an image's layer its note tells the size; of others one that was made for this. */
+/* A layer that several templates stand on counts once. Of an image's layer its note tells the size; of others one that was made for this. Caches of builds have theirs in their notes. */
 #define LAYER_BYTES(tenant)                                                                                                                                  \
     "(SELECT total(coalesce((SELECT CASE WHEN json_valid(n.value) THEN json_extract(n.value,'$.bytes') END FROM notes n WHERE n.space='layer' AND n.key=l.name),"  \
     "(SELECT CAST(n.value AS INTEGER) FROM notes n WHERE n.space='layer-bytes' AND n.key=l.name),0))"                                                        \
-    " FROM (SELECT DISTINCT j.value AS name FROM templates x, json_each(CASE WHEN json_valid(x.layers) THEN x.layers ELSE '[]' END) j WHERE x.tenant=" tenant ") l)"
+    " FROM (SELECT DISTINCT j.value AS name FROM templates x, json_each(CASE WHEN json_valid(x.layers) THEN x.layers ELSE '[]' END) j WHERE x.tenant=" tenant ") l)"                                                                                                                         \
+    "+(SELECT total(json_extract(c.value,'$.bytes')) FROM notes c WHERE c.space='note:build-mount' AND json_valid(c.value) AND json_extract(c.value,'$.tenant')=" tenant ")"
 #define TENANTS                                                                                                          \
     "SELECT t.name,t.sandboxes,t.cpu_milli,t.memory,t.disk,t.creates,t.created_ms,t.spent,t.spent_ms,count(b.id),"       \
     LIVE("cpu_milli") "," LIVE("memory") ",total(b.disk),t.templates," LAYER_BYTES("t.name") " FROM tenants t LEFT JOIN sandboxes b"                           \

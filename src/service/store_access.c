@@ -67,7 +67,7 @@ static int exceeded(const char *tenant, int kind, int64_t most, int64_t used, in
 
 int cay__quota_templates(const char *tenant, int64_t most, int64_t need, cay_err *err)
 {
-    int rc = cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld MiB of templates, and with this one it is %lld: remove some", tenant, (long long)(most >> 20),
+    int rc = cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld MiB of templates, and with this one it is %lld: remove some, or its builds' caches (cay template prune)", tenant, (long long)(most >> 20),
                           (long long)((need + (1 << 20) - 1) >> 20));
     if (err)
         snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld}", kinds[TEMPLATES].name, (long long)most, (long long)need);

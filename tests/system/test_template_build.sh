@@ -295,6 +295,26 @@ bad "all of another stage" "name a source" 'FROM host AS a\nFROM host\nRUN --mou
 bad "a mount over what is the sandbox's" "nothing may be put over" 'FROM host\nRUN --mount=type=tmpfs,target=/proc x\n'
 ok "a secret's file that is not there" fails template build --secret id=x,src=/none/at/all .
 ok "is told" says "read /none/at/all"
+ok "caches are told, with what they hold" same "$(c --json template caches | tr -d ' \n' | grep -o '"id":"/opt/cache","volume":"build[^"]*","tenant":"default","bytes":[1-9]' | cut -c1-17)" '"id":"/opt/cache"'
+c tenant set default --templates 64M
+printf 'FROM host\nRUN --mount=type=cache,id=big,target=/c dd if=/dev/zero of=/c/f bs=1M count=70 2>/dev/null\n' >"$tmp/big"
+ok "a build with a cache that is too much for its tenant" b -t big -f "$tmp/big" .
+ok "is told so" says "the cache big does not fit what tenant default may have of templates and caches, and is forgotten"
+ok "and has none of it" sh -c '! "$1" template caches | grep -q ^big' sh "$cay"
+printf 'FROM host\nRUN --mount=type=cache,id=some,target=/c dd if=/dev/zero of=/c/f bs=1M count=1 2>/dev/null\n' >"$tmp/some"
+ok "one that fits" b -t some -f "$tmp/some" .
+ok "counts in what the tenant has" sh -c 'test "$("$1" --json tenant ls | tr -d " \n" | sed -n "s/.*\"used\":{[^}]*\"templates\":\([0-9]*\).*/\1/p")" -ge 1048576' sh "$cay"
+c tenant set default --templates unlimited
+n=$(c -q template caches | wc -l)
+ok "gc leaves what was used lately" same "$(c --json gc | tr -d ' \n' | sed 's/.*"caches"://')" "0}"
+python3 - "$CAY_HOME/store.db" <<'END'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=30)
+db.execute("UPDATE notes SET value=json_set(value,'$.used_ms',1) WHERE space='note:build-mount' AND json_extract(value,'$.id')='some'")
+db.commit()
+END
+ok "and forgets what was not" same "$(c --json gc | tr -d ' \n' | sed 's/.*"caches"://')" "1}"
+ok "just that" same "$(c -q template caches | wc -l)" $((n - 1))
 ok "another's cache is nobody's" fails run --volume "build.0123456789abcdef.x:/x" -- true
 ok "by name" says "belongs to another tenant's builds"
 printf 'FROM host\nRUN --mount=type=tmpfs,target=/t --mount=type=secret,id=hush false\n' >"$tmp/kept"

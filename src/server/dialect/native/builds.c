@@ -234,7 +234,10 @@ const cay__doc cay__doc_gc = { "collectGarbage", "about", "remove what belongs t
 int cay__on_gc(cay__req *r, cay_err *err)
 {
     pruned p = { 0 };
+    size_t caches = 0;
     CAY_TRY(cay_service_gc(r->svc, &r->call, &p.removed, err));
+    CAY_TRY(cay_build_gc(r->svc, &r->call, &caches, err));
+    p.removed += caches;
     return cay__reply_shape(r, 200, &pruned_shape, &p);
 }
 
