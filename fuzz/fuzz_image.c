@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         check_blob(im->index ? &im->next : &im->config);
         for (size_t i = 0; i < im->n; i++)
             check_blob(&im->layers[i]);
-        if (nul && cay__image_config(nul + 1, len - first - 1, im, NULL) == 0 && (!im->text || cay__template_config_check(im->text, NULL) < 0))
+        if (nul && cay__image_config(nul + 1, len - first - 1, im, NULL) == 0 && (!im->text || cay_template_config_check(im->text, NULL) < 0))
             abort();
     }
     free(im->text);

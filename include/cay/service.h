@@ -179,6 +179,11 @@ typedef struct cay_create {
     void              *making_arg;
     uint64_t           on_since_ms; /* set by the service: since when `on` is worked on, which may be before this sandbox was made from another's snapshot */
     bool               net_usual; /* net is what everybody gets, not what this one asked for: a provider whose networks have no policy leaves "all" away */
+    const cay_pair    *settings;  /* of those that its template has (cay/template.h: config); ends with a NULL key. Others keep their defaults, or with `from` what they were.
+                                     CAY_EINVAL, "setting_unknown" or "setting_invalid" */
+    bool               settings_off; /* none of its template's files for settings is written: for who builds on it */
+    const struct cay_fill_item *seeds; /* set by the service: those files; what a caller gives here is not read */
+    size_t             nseeds;
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,
@@ -227,6 +232,7 @@ typedef struct cay_info {
     bool        auto_resume;
     const char *from;     /* the snapshot it stands on: the last one taken, or the one it was made, forked or put back from; "" without */
     const char *network;  /* what it may reach: "off", "rules" (those of its policy), "all"; "" where that is not known */
+    const cay_pair *settings; /* those of its template as they are in it; ends with a NULL key. NULL: it has none */
 } cay_info;
 
 typedef struct cay_usage {

@@ -44,10 +44,14 @@ typedef struct cay_template {
  *   env {NAME: value}   user "name|uid[:group]"   workdir "/…"   cmd [word…]   entrypoint [word…]   shell [word…]
  *   ports ["8080/tcp"…]   labels {key: value}   stop_signal "SIGTERM"   volumes ["/…"…]
  *   services [{…}]   sudo bool   limits {memory, swap, cpu_milli, pids, disk, inodes, nofile, io_read, io_write}
+ *   settings {name: {default, choices {value: {key: text}} | texts {key: text}, description}}   setting_files {"/…": {content, mode}}: docs/templates.md
  *   platform {os, architecture, variant}   author, comment, created: text
  * What else it has is kept as it is. env, user, workdir and limits go into sandboxes whose request does not say otherwise. */
 
 CAY_API void cay_template_free(cay_template *t);
+/* Judges one before there is a template: CAY_EINVAL, "template_config", names the member that is wrong. */
+CAY_API int cay_template_config_check(const char *text, cay_err *err);
+
 /* What sandboxes of this request are told: the config of its template, or of the sandbox behind the snapshot that it stands on; "{}" without. Free the answer. */
 CAY_API int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *spec, char **config, cay_err *err);
 /* ref: a name, what templates.conf calls another word for one, an id, or the beginning of an id that only one has. tenant NULL: ids among all, names among those of

@@ -241,12 +241,16 @@ static int final_config(cay__builder *b, cay_err *err)
     if (r->sudo >= 0)
         json_object_set_new(c, "sudo", json_boolean(r->sudo));
     CAY_TRY(start_service(b, c, err));
+    CAY_TRY(set_json(c, "settings", r->settings, err));
+    CAY_TRY(set_json(c, "setting_files", r->setting_files, err));
+    CAY_TRY(set_json(c, "interpreter", r->interpreter, err));
     CAY_TRY(services_sound(c, err));
     if (*r->user)
         json_object_set_new(c, "user", json_string(r->user));
     else if (r->steps_as_root && *base_user && !json_object_get(c, "user"))
         json_object_set_new(c, "user", json_string(base_user));
-    return 0;
+    CAY_AUTOFREE char *text = cay__json_text(c, CAY__RECIPE_BYTES);
+    return text ? cay_template_config_check(text, err) : 0; /* what is too long is told when it is recorded */
 }
 
 static int find_names(cay__builder *b, const char ***out, cay_err *err)

@@ -35,7 +35,7 @@ static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot
     const char *colon = strchr(who, ':');
     snprintf(user, sizeof user, "%.*s", (int)strcspn(who, ":"), who);
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .user = user, .group = colon ? colon + 1 : NULL, .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot, .services = "{}",
+    cay_create c = { .size = sizeof c, .user = user, .group = colon ? colon + 1 : NULL, .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot, .services = "{}", .settings_off = true,
                      .volumes = volumes, .nvolumes = t ? cay__lent_volumes(t, volumes) : 0 }; /* what the template starts is for its sandboxes, not for steps */
     if (!snapshot)
         c.template_ = !strcmp(st->ref, CAY__BUILD_SCRATCH) ? "image" : st->ref;

@@ -21,6 +21,7 @@ const opt_def box_opt_defs[] = {
     { "image", 0, "REF", "image of a container, by reference or id; with provider docker or podman", OPT_STR, AT(image) },
     { "dockerfile", 0, "DIR", "build that image by the Dockerfile in DIR, or by that file; with provider docker or podman", OPT_STR, AT(dockerfile) },
     { "build-arg", 0, "KEY=VALUE", "a value for ARG of the Dockerfile; a bare KEY passes your own variable", OPT_LIST, AT(build_args) },
+    { "set", 0, "NAME=VALUE", "a setting of the template, which `cay template inspect` lists; `permissions=bypass` of claude and codex", OPT_LIST, AT(settings) },
     { "option", 0, "KEY=VALUE", "what only the chosen provider knows; docs/docker.md", OPT_LIST, AT(options) },
     { "from", 0, "SNAPSHOT", "begin with the files of a snapshot: an id or a label", OPT_STR, AT(from) },
     { "manifest", 0, "FILE", "what is put into it first: files, repositories, mounts, accounts; - reads standard input", OPT_STR, AT(manifest) },
@@ -242,6 +243,17 @@ static int make_options(const box_opts *o, box_spec *s, cay_err *err)
     return 0;
 }
 
+static int make_settings(const box_opts *o, box_spec *s, cay_err *err)
+{
+    for (size_t i = 0; i < o->settings.n; i++) {
+        int rc = add_text(&s->settings, o->settings.v[i], false, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--set");
+    }
+    s->create.settings = s->settings.v;
+    return 0;
+}
+
 static int make_on(const box_opts *o, box_spec *s, cay_err *err)
 {
     struct stat st;
@@ -402,6 +414,7 @@ int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
     CAY_TRY(make_grants(o, s, err));
     CAY_TRY(make_volumes(o, s, err));
     CAY_TRY(make_options(o, s, err));
+    CAY_TRY(make_settings(o, s, err));
     CAY_TRY(make_on(o, s, err));
     CAY_TRY(make_root(o, s, err));
     CAY_TRY(make_net(o, s, err));
@@ -473,6 +486,7 @@ void box_spec_clear(box_spec *s)
     pairs_clear(&s->labels);
     wipe(s);
     pairs_clear(&s->options);
+    pairs_clear(&s->settings);
     free(s->mounts);
     free(s->grants);
     free(s->volumes);

@@ -8,7 +8,7 @@
 
 typedef struct box_opts {
     const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata, *on_expiry, *from, *on, *manifest, *image, *dockerfile;
-    opt_list    env, env_files, labels, mounts, volumes, require, net, secrets, options, build_args;
+    opt_list    env, env_files, labels, mounts, volumes, require, net, secrets, options, build_args, settings;
     cay_limits  limits;
     uint64_t    ttl_ms, idle_ms, net_up, net_down, net_connections, checkpoint;
     bool        sudo, no_pin, durable;
@@ -30,7 +30,7 @@ void pairs_clear(cli_pairs *p);
 /* The request, and what its pointers point to. */
 typedef struct box_spec {
     cay_create         create;
-    cli_pairs          env, labels, options;
+    cli_pairs          env, labels, options, settings;
     struct cli_mount  *mounts;
     cay_grant         *grants;
     cay_volume_use    *volumes;

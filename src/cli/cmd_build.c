@@ -395,7 +395,9 @@ static int prune(void *opts, int argc, char **argv)
     (void)opts, (void)argc, (void)argv;
     if (cli_service(&svc, &err) < 0 || cay_build_prune(svc, NULL, NULL, &n, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (!cli.quiet)
+    if (cli.json)
+        out_fmt("{\"removed\":%zu}\n", n);
+    else if (!cli.quiet)
         out_fmt("%zu\n", n);
     return CLI_OK;
 }

@@ -131,6 +131,10 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
     js_kstr(j, "on_expiry", i->on_expiry == CAY_EXPIRE_PAUSE ? "pause" : "kill");
     if (*i->network)
         js_kstr(j, "network", i->network);
+    if (i->settings && i->settings->key) {
+        js_key(j, "settings");
+        labels_json(j, i->settings);
+    }
     js_key(j, "labels");
     labels_json(j, i->labels);
     if (i->metadata && *i->metadata) {
@@ -178,6 +182,14 @@ static void limits_text(const cay_limits *l)
     field("limits", b.data);
 }
 
+static void settings_text(const cay_pair *p)
+{
+    CAY_AUTOBUF b = CAY__BUF(64u << 10);
+    for (; p && p->key; p++)
+        cay__buf_fmt(&b, "%s%s=%s", b.len ? " " : "", p->key, p->value);
+    field("settings", b.data);
+}
+
 void show_info_text(const cay_info *i)
 {
     char text[OUT_HUMAN];
@@ -195,6 +207,7 @@ void show_info_text(const cay_info *i)
     field("provider", i->provider);
     field("network", i->network);
     field("template", i->template_);
+    settings_text(i->settings);
     field("hostname", i->hostname);
     field("user", i->user);
     field("workdir", i->workdir);

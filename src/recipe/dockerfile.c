@@ -211,7 +211,7 @@ int cay__dockerfile_read(cay__recipe *r, const char *what, const char *text, siz
         return cay_fail_why(err, CAY_ETOOBIG, "dockerfile_invalid", "%.60s: it has more than %u bytes", what, CAY__RECIPE_BYTES);
     if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
         text += 3, len -= 3;
-    r->name = r->services = r->limits = r->aliases = r->net = r->start = r->ready = r->user = "";
+    r->name = r->services = r->settings = r->setting_files = r->interpreter = r->limits = r->aliases = r->net = r->start = r->ready = r->user = "";
     int rc = read_all(&(reader){ .r = r, .what = what, .p = text, .end = text + len, .no = 1, .err = err });
     if (rc < 0)
         cay__recipe_clear(r);

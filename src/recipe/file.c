@@ -181,6 +181,20 @@ static int on_services(cay__tfile *f, const json_t *j)
 {
     return keep(f, j, &f->r->services, json_is_array(j) || json_is_object(j), "services by name, or a list of them");
 }
+static int on_settings(cay__tfile *f, const json_t *j)
+{
+    return keep(f, j, &f->r->settings, json_is_object(j), "settings by name");
+}
+static int on_setting_files(cay__tfile *f, const json_t *j)
+{
+    return keep(f, j, &f->r->setting_files, json_is_object(j), "files by path");
+}
+static int on_interpreter(cay__tfile *f, const json_t *j)
+{
+    cay__words w;
+    CAY_TRY(cay__tfile_list(f, j, &w));
+    return keep(f, j, &f->r->interpreter, json_is_array(j), "a list of languages");
+}
 static int on_limits(cay__tfile *f, const json_t *j)
 {
     return keep(f, j, &f->r->limits, json_is_object(j), "an object");
@@ -242,6 +256,7 @@ static const cay__tfield fields[] = {
     { "net", on_net }, { "env", cay__tfile_env }, { "workdir", on_workdir }, { "packages", cay__tfile_packages }, { "files", cay__tfile_files }, { "run", cay__tfile_run }, { "steps", cay__tfile_steps },
     { "user", on_user }, { "labels", on_labels }, { "ports", on_ports }, { "cmd", on_cmd }, { "entrypoint", on_entrypoint }, { "services", on_services },
     { "start", on_start }, { "ready", on_ready }, { "limits", on_limits }, { "sudo", on_sudo },
+    { "settings", on_settings }, { "setting_files", on_setting_files }, { "interpreter", on_interpreter },
 };
 
 static int read_fields(cay__tfile *f, const json_t *top)
@@ -282,7 +297,7 @@ int cay__recipe_read(cay__recipe *r, const char *what, const char *text, size_t 
     r->stages = cay__alloc(sizeof *r->stages);
     r->stages[0] = (cay__stage){ .from = "" };
     r->nstages = 1;
-    r->name = r->services = r->limits = r->aliases = r->net = r->start = r->ready = r->user = "";
+    r->name = r->services = r->settings = r->setting_files = r->interpreter = r->limits = r->aliases = r->net = r->start = r->ready = r->user = "";
     cay__tfile f = { .r = r, .what = what, .err = err };
     rc = read_fields(&f, top);
     if (rc < 0)

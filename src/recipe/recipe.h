@@ -78,7 +78,7 @@ typedef struct cay__recipe {
     size_t      nglobals;
     char        escape;  /* '\\' or '`' */
     /* Of a template file, as it has them; "" when not. JSON texts. */
-    const char *name, *services, *limits, *aliases, *net;
+    const char *name, *services, *limits, *aliases, *net, *settings, *setting_files, *interpreter;
     const char *start, *ready, *user; /* user: of the template, not of the steps */
     int         sudo; /* -1: as the base has it */
     bool        steps_as_root; /* a template file's; in a Dockerfile they run as the base says */

@@ -8,6 +8,7 @@
 #include "net.h"
 #include "secret.h"
 #include "service.h"
+#include "settings.h"
 #include "snapshot.h"
 #include "spec.h"
 #include "template.h"
@@ -255,7 +256,7 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     if (whole->nsecrets)
         CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
     plain.env = cay__mani_env(f, plain.env, &mem);
-    plain.units_wait = cay__units_wait(&plain, f) || (plain.nunits && cay__workspace_wanted(whole, p->ops));
+    plain.units_wait = cay__units_wait(&plain, f) || (plain.nunits && plain.nseeds) || (plain.nunits && cay__workspace_wanted(whole, p->ops));
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_FAULT("create.recorded");
     CAY_TRY(cay__stack_hold(svc, id, c, err));
@@ -273,6 +274,8 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
         rc = cay__workspace_hydrate(svc, call, c, p->ops, id, *box, err);
     if (rc == 0)
         rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
+    if (rc == 0)
+        rc = cay__settings_write(c, p->ops, id, *box, call, err);
     if (rc == 0)
         rc = cay__mani_apply(f, p->ops, id, *box, call, err);
     if (rc == 0 && plain.units_wait)

@@ -136,6 +136,7 @@ static int base_of(const cay_snap_row *s, cay__spec **out, cay_err *err)
     c->tenant = cay__arena_str(&(*out)->mem, s->tenant);
     c->once = NULL;
     c->manifest_base = NULL; /* what the manifest put in place is in the layers; its key is enough for what is ephemeral */
+    c->settings = NULL; /* they are in its files, and the snapshot's record tells them */
     if (c->manifest && !cay__id_valid(c->manifest, 't'))
         c->manifest = NULL;
     return 0;

@@ -261,7 +261,7 @@ int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err
     char *said = cay__json_text(made, 256 << 10);
     if (!said)
         return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "the image's config is too long");
-    int rc = cay__template_config_check(said, err);
+    int rc = cay_template_config_check(said, err);
     if (rc < 0) {
         free(said);
         return rc;

@@ -36,6 +36,7 @@ static void add_spec(full *f, const cay_create *c)
     i->workdir = or_else(&f->mem, c->workdir, "/workspace");
     i->metadata = or_else(&f->mem, c->metadata, "");
     i->labels = copy_pairs(&f->mem, c->labels);
+    i->settings = c->settings && c->settings->key ? copy_pairs(&f->mem, c->settings) : NULL;
     i->limits = c->limits;
     i->on_expiry = c->on_expiry;
     i->auto_resume = c->auto_resume;

@@ -202,7 +202,7 @@ static const field fields[] = {
     F("auto_resume", bool, auto_resume), F("image", str, image), F("template_id", str, template_id),
     F("template_name", str, template_name),
     F("services", services, services), F("sudo", bool, sudo), F("options", pairs, options),
-    F("group", str, group),
+    F("group", str, group), F("settings", pairs, settings),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },

@@ -3,6 +3,7 @@
 #include "registry.h"
 #include "template.h"
 #include "back.h"
+#include "settings.h"
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/fault.h>
@@ -310,11 +311,12 @@ static const struct {
     { "stop_signal", text_ok, "a signal's name" },
     { "services", list_ok, "a list of objects" },
     { "sudo", bool_ok, "true or false" },
+    { "interpreter", words_ok, "a list of languages" },
     { "limits", limits_ok, "an object of limits that are known, each a number above 0" },
     { "platform", object_ok, "an object" },
 };
 
-int cay__template_config_check(const char *text, cay_err *err)
+int cay_template_config_check(const char *text, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     if (strlen(text) > CONFIG_MAX)
@@ -325,7 +327,7 @@ int cay__template_config_check(const char *text, cay_err *err)
         if (v && !members[i].ok(v))
             return cay_fail_why(err, CAY_EINVAL, "template_config", "config: %s must be %s", members[i].name, members[i].want);
     }
-    return 0;
+    return cay__settings_check(o, err);
 }
 
 /* ------------------------------------------------------------------ a new one */
@@ -362,7 +364,7 @@ int cay__template_record(cay_service *svc, const cay_call *call, cay_template_ro
 {
     CAY_AUTOFREE char *list = NULL;
     CAY_TRY(clean_names(names, &list, err));
-    CAY_TRY(cay__template_config_check(row->config, err));
+    CAY_TRY(cay_template_config_check(row->config, err));
     CAY_TRY(cay__tenant_check(row->tenant, err));
     if (strlen(row->source) > 1000 || strpbrk(row->source, "\n\r"))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "source is one line of at most 1000 bytes");

@@ -37,8 +37,6 @@ int cay__tname_clean(const char *ref, char out[CAY_TEMPLATE_NAME + 1], cay_err *
 cay_template *cay__template_new(const cay_template_row *row);
 /* The record becomes one that counts; layers that are gone meanwhile are CAY_EBUSY, "layers_gone", and nothing is recorded. */
 int cay__template_record(cay_service *svc, const cay_call *call, cay_template_row *row, const char *const *names, cay_template **out, cay_err *err);
-/* Judges the JSON of a config: known members have their types. */
-int cay__template_config_check(const char *text, cay_err *err);
 
 /* ------------------------------------------------------------------ template_root.c */
 

@@ -378,7 +378,7 @@ static int read_tree(origin *o, cay_err *err)
     if (!o->im.layers[0].size)
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it is empty");
     o->im.text = cay__strdup(o->spec->config ? o->spec->config : "{}");
-    return cay__template_config_check(o->im.text, err);
+    return cay_template_config_check(o->im.text, err);
 }
 
 /* ------------------------------------------------------------------ which it is */

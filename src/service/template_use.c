@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request that names a template: it comes to stand on its layers, and takes over what it says. */
 #include "back.h"
+#include "settings.h"
+#include "spec.h"
 #include "template.h"
 #include <base/json.h>
 #include <base/str.h>
@@ -95,7 +97,7 @@ static int apply(cay_create *c, cay__arena *mem, cay_err *err)
 }
 
 /* What the sandbox behind the snapshot had. */
-static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem, cay_err *err)
+static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem, const cay_pair **settings, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_AUTOJSON *o = NULL;
@@ -106,6 +108,7 @@ static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem, cay_e
     c->template_id = id ? cay__arena_str(mem, id) : NULL;
     c->template_name = name ? cay__arena_str(mem, name) : NULL;
     take_services(json_object_get(o, "services"), c, mem);
+    *settings = cay__pairs_read(mem, json_object_get(o, "settings"));
     return 0;
 }
 
@@ -126,13 +129,15 @@ static int from_template(cay_service *svc, const cay_call *call, cay_create *c, 
 
 int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay_err *err)
 {
+    const cay_pair *before = NULL;
     c->image = c->template_id = c->template_name = NULL;
     if (c->from)
-        CAY_TRY(from_snapshot(svc, c, mem, err));
+        CAY_TRY(from_snapshot(svc, c, mem, &before, err));
     else if (!c->root && c->template_ && !strcmp(c->template_, CAY__BASE_IMAGE))
         c->template_id = ""; /* nothing at all, for who puts a root filesystem together */
     else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
         CAY_TRY(from_template(svc, call, c, mem, err));
+    CAY_TRY(cay__settings_prepare(c, before, mem, err));
     return c->image ? apply(c, mem, err) : 0;
 }
 

@@ -90,7 +90,7 @@ static bool within(const cay_create *c)
 /* nor busy with programs or destinations of somebody's choice; and nobody's values wait in one. */
 static bool may_be_learnt(const cay_create *c, const cay_create *given)
 {
-    return !given->services && !given->net && !(given->env && given->env->key) && !(given->options && given->options->key) && within(c);
+    return !given->services && !(given->settings && given->settings->key) && !given->net && !(given->env && given->env->key) && !(given->options && given->options->key) && within(c);
 }
 
 /* The operator's own tenant, and whose pool it is; others are given what there is. */

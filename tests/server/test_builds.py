@@ -122,6 +122,23 @@ class Builds(unittest.TestCase):
         self.assertEqual(self.follow(id)[1]['state'], 'ready')
         self.assertEqual(self.run_in('plain', 'cat', '/hi')['stdout'], 'hi\n')
 
+    def test_settings_are_each_sandboxs_own(self):
+        config = {'from': 'host', 'name': 'agent', 'run': ['true'], 'settings': {'permissions': {'default': 'ask', 'choices': {'ask': {'p': 'on'}, 'bypass': {'p': 'never'}}}},
+                  'setting_files': {'/home/user/conf': {'content': 'p=${permissions.p}'}}}
+        self.assertEqual(self.follow(self.submit(json.dumps(config).encode(), type_='application/json'))[1]['state'], 'ready')
+        for given, told, text in ((None, 'ask', 'p=on'), ({'permissions': 'bypass'}, 'bypass', 'p=never')):
+            status, b = self.ask('POST', '/sandboxes', json.dumps({'template': 'agent', **({'settings': given} if given else {})}).encode(), 'application/json')
+            self.assertEqual((status, b['settings']), (201, {'permissions': told}))
+            self.assertEqual(self.ask('GET', '/sandboxes/' + b['id'])[1]['settings'], {'permissions': told})
+            self.assertEqual(self.s.json('POST', API + '/sandboxes/%s/run' % b['id'], {'argv': ['cat', '/home/user/conf']})[2]['stdout'], text)
+            self.assertEqual(self.ask('DELETE', '/sandboxes/' + b['id'])[0], 204)
+        for given, reason in (({'permissions': 'all'}, 'setting_invalid'), ({'other': 'x'}, 'setting_unknown')):
+            status, p = self.ask('POST', '/sandboxes', json.dumps({'template': 'agent', 'settings': given}).encode(), 'application/json')
+            self.assertEqual((status, p['reason']), (400, reason))
+        wrong = dict(config, setting_files={'/x': {'content': '${nosuch}'}})
+        end = self.follow(self.submit(json.dumps(wrong).encode(), type_='application/json'))[1]
+        self.assertEqual((end['state'], end['reason']), ('failed', 'template_config'))
+
     def test_what_fails_is_told(self):
         status, p = self.ask('POST', '/builds', b'FROM host\nNOPE\n', type_='text/plain')
         self.assertEqual((status, p['reason']), (400, 'dockerfile_unsupported'))

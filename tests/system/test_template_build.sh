@@ -185,6 +185,55 @@ ok "a mirror that is none" not d bookworm --mirror 'x y' deb:2
 ok "without mmdebstrap" not env PATH=/none "$cay" template import --debian bookworm deb:2 2>"$tmp/err"
 ok "the remedy is told" says "apt-get install mmdebstrap"
 
+# ---- settings: what the creator of each sandbox chooses
+mkdir "$tmp/set"
+cat >"$tmp/set/template.json" <<'END'
+{"name": "agent", "from": "host", "run": ["test ! -e /home/user/.agent/conf"],
+ "settings": {"permissions": {"default": "ask", "choices": {"ask": {"policy": "on-request"}, "bypass": {"policy": "never"}}}, "model": {"texts": {"line": "model = ${value}\n"}}},
+ "setting_files": {"/home/user/.agent/conf": {"content": "policy = ${permissions.policy}\n${model.line}"}, "/home/user/.agent/id": {"content": "${random}", "mode": "0644"}},
+ "services": {"seen": {"command": "cat /home/user/.agent/conf", "restart": "no"}}}
+END
+conf() { c exec "$1" -- sh -c 'cat ~/.agent/conf; stat -c %U:%a ~/.agent/conf'; }
+told() { c --json inspect "$1" | tr -d ' \n' | sed -n 's/.*"settings":\({[^}]*}\).*/\1/p'; }
+ok "a template with settings is built" b "$tmp/set"
+ask=$(c create --template agent)
+ok "nothing is bypassed unless it is asked for" same "$(conf "$ask")" "policy = on-request
+user:600"
+ok "which inspect tells" same "$(told "$ask")" '{"permissions":"ask","model":""}'
+bypass=$(c create --template agent --set permissions=bypass --set model=m-1)
+ok "who asks by name has it" same "$(conf "$bypass")" "policy = never
+model = m-1
+user:600"
+ok "and that is told" same "$(told "$bypass")" '{"permissions":"bypass","model":"m-1"}'
+c services wait "$bypass" >/dev/null
+ok "services begin when the files are there" same "$(c logs "$bypass" --service seen | head -n 1)" "policy = never"
+ok "each has a number of its own" not same "$(c exec "$ask" -- cat /home/user/.agent/id)" "$(c exec "$bypass" -- cat /home/user/.agent/id)" >/dev/null
+c snapshot "$bypass" --label made >/dev/null
+c exec "$bypass" -- sh -c 'echo mine >>~/.agent/conf'
+fork=$(c fork "$bypass")
+ok "a fork has the files of then" same "$(conf "$fork" | sed -n 3p)" mine
+ok "and their settings" same "$(told "$fork")" '{"permissions":"bypass","model":"m-1"}'
+c undo --to made "$bypass" >/dev/null
+ok "after undo they are as they were made" same "$(conf "$bypass" | tail -n +3)" "user:600"
+c snapshot "$bypass" --label was-bypass >/dev/null
+back=$(c create --from was-bypass --set permissions=ask)
+ok "a snapshot's may be set anew" same "$(conf "$back") $(told "$back")" 'policy = on-request
+model = m-1
+user:600 {"permissions":"ask","model":"m-1"}'
+ok "a template saved of it does not hand the bypass on" c template save "$bypass" agent:saved >/dev/null
+ok "but begins with its defaults" same "$(c run --template agent:saved -- head -n 1 /home/user/.agent/conf)" "policy = on-request"
+printf 'FROM agent\nRUN test ! -e /home/user/.agent\n' >"$tmp/above"
+ok "steps of a build on it see none of the files" b -t above -f "$tmp/above" "$tmp/a"
+ok "its sandboxes do" same "$(c run --template above --set permissions=bypass -- head -n 1 /home/user/.agent/conf)" "policy = never"
+ok "a setting that is none" fails create --template agent --set permission=bypass
+ok "is told with those there are" says "setting permission: the template has others: permissions, model"
+ok "a value that is none" fails create --template agent --set permissions=all
+ok "is told with those there are" says '"all" is none of its values: ask, bypass'
+ok "a value that would leave its quotes" fails create --template agent --set 'model=x"y'
+ok "a setting of a template without" fails create --set permissions=bypass
+ok "is told" says "the template has none"
+c rm -f "$ask" "$bypass" "$fork" "$back" >/dev/null
+
 # ---- what fails
 bad() { # NAME WORD TEXT…
     what=$1 word=$2
@@ -205,6 +254,7 @@ bad "a way out of the context" "is not there" 'FROM host\nCOPY ../../../../etc/h
 bad "a stage that is later" "no stage before this one" 'FROM host AS one\nCOPY --from=later /a /b\nFROM host AS later\nCOPY --from=one /b /b\n'
 bad "a repository" "bad:2: ADD: ADD of a repository is not understood: RUN git clone" 'FROM host\nADD https://127.0.0.1:1/x.git#main:dir /x\n'
 bad "services in a circle" "they wait for each other in a circle" '{"from": "host", "services": {"a": {"command": "true", "after": ["b"]}, "b": {"command": "true", "after": ["a"]}}}'
+bad "a setting that is wrong" "config: setting_files./x: \${nosuch} is no setting" '{"from": "host", "setting_files": {"/x": {"content": "${nosuch}"}}}'
 bad "a service that is none" "service a: restart is" '{"from": "host", "services": {"a": {"command": "true", "restart": "sometimes"}}}'
 bad "a file that is not in a stage" "/a/b is not there" 'FROM host AS x\nFROM host\nCOPY --from=x /a/b /c\n'
 bad "an owner that nobody is" "has no nobodyatall" 'FROM host\nCOPY --chown=nobodyatall Dockerfile /x\n'
@@ -322,7 +372,7 @@ ok "a failed step with mounts may be kept" fails template build --keep-failed --
 box=$(sed -n 's/.*cay shell \(c[a-z2-7]*\).*/\1/p' "$tmp/err")
 ok "without the secret" same "$(c exec "$box" -- sh -c 'ls -A /run/secrets; ls -d /t')" /t
 c rm -f "$box" >/dev/null
-ok "pruning" c template prune >/dev/null
+ok "pruning" sh -c '"$1" --json template prune | grep -qx "{\"removed\":[1-9][0-9]*}"' sh "$cay"
 ok "takes caches and what was kept" same "$(c -q volume ls)" ""
 
 # ---- without network unless it is said; a step cannot reach what its policy does not name

@@ -34,6 +34,7 @@ ok() { # NAME CONDITION…
     fi
 }
 c() { timeout -k 1 120 "$cay" "$@" </dev/null 2>"$tmp/err"; }
+not() { ! "$@"; }
 same() { [ "$1" = "$2" ] || { echo "  got: $1"; false; }; }
 in_() { # TEMPLATE LINE
     c run --template "$1" -- sh -c "$2"
@@ -83,12 +84,21 @@ PNG"
 }
 use_claude() {
     ok "it starts" in_ claude 'claude --version' >"$tmp/out"
-    ok "bypass is off" same "$(in_ claude 'grep -c bypassPermissionsModeAccepted ~/.claude.json')" 0
+    ok "bypass is off" same "$(in_ claude 'grep -c bypassPermissionsModeAccepted ~/.claude.json; python3 -c "import json, os; print(json.load(open(os.path.expanduser(\"~/.claude/settings.json\"))))"')" "0
+{'permissions': {'defaultMode': 'default'}}"
+    ok "unless it is asked for" same "$(c run --template claude --set permissions=bypass --set model=m-1 -- python3 -c 'import json, os
+at = os.path.expanduser("~/.claude")
+print(json.load(open(at + ".json"))["bypassPermissionsModeAccepted"], json.load(open(at + "/settings.json")))')" "True {'permissions': {'defaultMode': 'bypassPermissions'}, 'model': 'm-1'}"
+    ok "each has an id of its own" not same "$(in_ claude 'grep -o userID.* ~/.claude.json | cut -c1-80')" "$(in_ claude 'grep -o userID.* ~/.claude.json | cut -c1-80')" >/dev/null
 }
 use_codex() {
     ok "it starts" in_ codex 'codex --version' >"$tmp/out"
     ok "only the workspace is trusted" same "$(in_ codex 'grep -c trust_level ~/.codex/config.toml')" 1
     ok "it asks" same "$(in_ codex 'grep -c "^approval_policy = .on-request" ~/.codex/config.toml')" 1
+    ok "unless it is told not to" same "$(c run --template codex --set permissions=bypass --set model=m-1 --set mcp=https://cay.test/mcp -- python3 -c 'import tomllib, os
+c = tomllib.load(open(os.path.expanduser("~/.codex/config.toml"), "rb"))
+print(c["approval_policy"], c["model"], c["mcp_servers"]["cay"]["url"], list(c["projects"]))')" "never m-1 https://cay.test/mcp ['/workspace']"
+    ok "its configuration is one that it reads" sh -c '"$1" run --template codex -- codex mcp list >/dev/null 2>"$2"' sh "$cay" "$tmp/err"
     # One task against a model's server of ours, which the sandbox reaches by the operator's word.
     mkdir -p "$tmp/peer" "$tmp/talk"
     cat >"$tmp/talk/codex.json" <<'END'

@@ -66,9 +66,34 @@ static void config_is_judged(void **s)
     static const char *const bad[] = { "{\"env\":{\"A=\":\"b\"}}", "{\"env\":[]}", "{\"env\":{\"A\":1}}", "{\"workdir\":\"rel\"}", "{\"cmd\":\"sh\"}", "{\"limits\":{\"memory\":0}}",
                                        "{\"limits\":{\"nothing\":1}}", "{\"services\":{}}", "{\"sudo\":1}", "{\"user\":\"a\\nb\"}", "{\"cmd\":[\"a\\u0000b\"]}" };
     for (size_t i = 0; i < CAY_LEN(good); i++)
-        OK(cay__template_config_check(good[i], &err));
+        OK(cay_template_config_check(good[i], &err));
     for (size_t i = 0; i < CAY_LEN(bad); i++)
-        assert_int_equal(cay__template_config_check(bad[i], &err), CAY_EINVAL);
+        assert_int_equal(cay_template_config_check(bad[i], &err), CAY_EINVAL);
+}
+
+#define SETTINGS \
+    "\"settings\":{\"permissions\":{\"default\":\"ask\",\"choices\":{\"ask\":{\"p\":\"on\"},\"bypass\":{\"p\":\"never\"}}},\"model\":{\"texts\":{\"line\":\"m=${value};${value}\\n\"}}}"
+
+static void settings_are_judged_with_every_choice(void **s)
+{
+    (void)s;
+    static const char *const good[] = { "{" SETTINGS "}", "{\"setting_files\":{\"/a/b\":{\"content\":\"${random} $${x} $1\",\"mode\":\"0644\"}}}",
+                                        "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${permissions}${permissions.p}${model}${model.line}\"}}}" };
+    static const char *const bad[] = {
+        "{\"settings\":[]}", "{\"settings\":{\"A\":{}}}", "{\"settings\":{\"random\":{}}}", "{\"settings\":{\"a\":1}}", "{\"settings\":{\"a\":{\"x\":1}}}",
+        "{\"settings\":{\"a\":{\"default\":\"q\\\"\"}}}", "{\"settings\":{\"a\":{\"description\":1}}}", "{\"settings\":{\"a\":{\"choices\":{}}}}",
+        "{\"settings\":{\"a\":{\"choices\":{\"x\":{}}}}}", "{\"settings\":{\"a\":{\"default\":\"y\",\"choices\":{\"x\":{}}}}}",
+        "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{}},\"texts\":{}}}}", "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{\"k\":1}}}}}",
+        "{\"settings\":{\"a\":{\"texts\":{\"K\":\"\"}}}}", "{\"setting_files\":{\"a\":{\"content\":\"\"}}}", "{\"setting_files\":{\"/\":{\"content\":\"\"}}}",
+        "{\"setting_files\":{\"/a/../b\":{\"content\":\"\"}}}", "{\"setting_files\":{\"/proc/x\":{\"content\":\"\"}}}", "{\"setting_files\":{\"/a\":{}}}",
+        "{\"setting_files\":{\"/a\":{\"content\":\"\",\"mode\":\"4755\"}}}", "{\"setting_files\":{\"/a\":{\"content\":\"\",\"mode\":600}}}",
+        "{\"setting_files\":{\"/a\":{\"content\":\"\",\"owner\":\"x\"}}}", "{\"setting_files\":{\"/a\":{\"content\":\"${nosuch}\"}}}", "{\"setting_files\":{\"/a\":{\"content\":\"${x\"}}}",
+        "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${permissions.q}\"}}}", "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${model.q}\"}}}",
+        "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{\"k\":\"\"},\"y\":{}}}},\"setting_files\":{\"/a\":{\"content\":\"${a.k}\"}}}" };
+    for (size_t i = 0; i < CAY_LEN(good); i++)
+        OK(cay_template_config_check(good[i], &err));
+    for (size_t i = 0; i < CAY_LEN(bad); i++)
+        FAILS(cay_template_config_check(bad[i], &err), CAY_EINVAL, "template_config");
 }
 
 static char *layer(char *id)
@@ -249,12 +274,51 @@ static void request_takes_over_what_the_template_says(void **s)
     FAILS(cay__template_prepare(svc, NULL, &none, &mem, &err), CAY_ENOENT, "template_not_found");
 }
 
+static void setting_goes_into_the_files_of_its_sandbox(void **s)
+{
+    (void)s;
+    char id[CAY_ID_LEN + 1];
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    record(id, "default", "agent:1", "image", "{" SETTINGS ",\"setting_files\":{\"/etc/a\":{\"content\":\"p=${permissions.p} ${model.line}$${HOME}${permissions}\"},\"/etc/id\":{\"content\":\"${random}\",\"mode\":\"0444\"}}}", true);
+    cay_create c = { .size = sizeof c, .template_ = "agent:1", .nseeds = 7 };
+    OK(cay__template_prepare(svc, NULL, &c, &mem, &err));
+    assert_string_equal(c.settings[0].key, "permissions");
+    assert_string_equal(c.settings[0].value, "ask");
+    assert_string_equal(c.settings[1].value, "");
+    assert_null(c.settings[2].key);
+    assert_int_equal(c.nseeds, 2);
+    assert_string_equal(c.seeds[0].path, "/etc/a");
+    assert_string_equal(c.seeds[0].data, "p=on ${HOME}ask");
+    assert_int_equal(c.seeds[0].mode, 0600);
+    assert_int_equal(c.seeds[1].mode, 0444);
+    assert_int_equal(c.seeds[1].len, 64);
+    cay_create other = { .size = sizeof other, .template_ = "agent:1", .settings = (const cay_pair[]){ { "model", "m-1" }, { "permissions", "bypass" }, { NULL, NULL } } };
+    OK(cay__template_prepare(svc, NULL, &other, &mem, &err));
+    assert_string_equal(other.seeds[0].data, "p=never m=m-1;m-1\n${HOME}bypass");
+    assert_string_equal(other.settings[0].value, "bypass");
+    assert_string_not_equal(other.seeds[1].data, c.seeds[1].data); /* each has a number of its own */
+    cay_create off = { .size = sizeof off, .template_ = "agent:1", .settings_off = true };
+    OK(cay__template_prepare(svc, NULL, &off, &mem, &err));
+    assert_int_equal(off.nseeds, 0);
+    static const struct {
+        const char *template_, *key, *value, *reason;
+    } bad[] = { { "agent:1", "permission", "ask", "setting_unknown" }, { "agent:1", "permissions", "yes", "setting_invalid" }, { "agent:1", "permissions", "", "setting_invalid" },
+                { "agent:1", "model", "a\"b", "setting_invalid" }, { "agent:1", "model", "a\nb", "setting_invalid" }, { "host", "permissions", "bypass", "setting_unknown" },
+                { NULL, "permissions", "bypass", "setting_unknown" } };
+    for (size_t i = 0; i < CAY_LEN(bad); i++) {
+        cay_create b = { .size = sizeof b, .template_ = bad[i].template_, .settings = (const cay_pair[]){ { bad[i].key, bad[i].value }, { NULL, NULL } } };
+        FAILS(cay__template_prepare(svc, NULL, &b, &mem, &err), CAY_EINVAL, bad[i].reason);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(name_is_told_in_one_form),
         cmocka_unit_test(name_that_is_none_is_refused),
         cmocka_unit_test(config_is_judged),
+        cmocka_unit_test(settings_are_judged_with_every_choice),
+        cmocka_unit_test_setup_teardown(setting_goes_into_the_files_of_its_sandbox, set_up, calls_end),
         cmocka_unit_test_setup_teardown(template_is_found_by_name_id_and_beginning, set_up, calls_end),
         cmocka_unit_test_setup_teardown(tenant_sees_its_own_and_shared_ones, set_up, calls_end),
         cmocka_unit_test_setup_teardown(name_goes_before_the_template_does, set_up, calls_end),

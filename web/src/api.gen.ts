@@ -39,6 +39,7 @@ export interface Sandbox {
   tenant?: string;
   from?: string; // the snapshot it stands on: the last one taken, or the one it was made, forked or put back from
   network?: string; // what it may reach: off, rules or all; without, that is not known
+  settings?: Record<string, string>; // those of its template, as they are in it
   labels?: Record<string, string>;
   metadata?: Record<string, unknown>;
   limits?: Limits;
@@ -88,6 +89,7 @@ export interface Create {
   manifest?: Record<string, unknown>; // what is put into it
   services?: Record<string, unknown>; // what is kept running in it, by name; a manifest's come on top
   sudo?: boolean; // its users may become others inside
+  settings?: Record<string, string>; // of those that its template has, by name; `permissions` of claude and codex
   checkpoint?: number; // keep that many automatic snapshots
   volumes?: VolumeUse[];
   durable?: boolean;

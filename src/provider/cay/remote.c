@@ -206,6 +206,7 @@ static int info_of(const json_t *o, cay_info **out, cay_err *err)
         metadata = cay__json_text(json_object_get(o, "metadata"), 1u << 20);
     cay_create c = { .size = sizeof c, .name = cay__far_word(o, "name"), .template_ = cay__far_word(o, "template"), .hostname = cay__far_word(o, "hostname"),
                      .user = cay__far_word(o, "user"), .workdir = cay__far_word(o, "workdir"), .labels = pairs_of(&mem, json_object_get(o, "labels")),
+                     .settings = pairs_of(&mem, json_object_get(o, "settings")),
                      .metadata = metadata, .provider = cay__far_word(o, "provider"), .auto_resume = cay__json_bool(o, "auto_resume", false),
                      .on_expiry = !strcmp(cay__far_word(o, "on_expiry"), "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL,
                      .limits = { limit(l, "memory"), limit(l, "swap"), limit(l, "cpu_milli"), limit(l, "pids"), limit(l, "disk"), limit(l, "inodes"),

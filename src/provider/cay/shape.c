@@ -144,6 +144,7 @@ static int fill_create(json_t *o, const cay_create *c, bool whole, cay_err *err)
     CAY_TRY(set_pairs(o, "env", c->env, err));
     CAY_TRY(set_pairs(o, "labels", c->labels, err));
     CAY_TRY(set_pairs(o, "options", c->options, err));
+    CAY_TRY(set_pairs(o, "settings", c->settings, err));
     CAY_TRY(set_text(o, "metadata", c->metadata && *c->metadata ? c->metadata : NULL, err));
     CAY_TRY(set_strs(o, "require", c->require, err));
     CAY_TRY(set_net(o, c->net, err));

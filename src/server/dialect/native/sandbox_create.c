@@ -62,6 +62,7 @@ static const cay__field create_fields[] = {
     { "manifest", CAY__F_JSON, AT(manifest), .about = "what is put into it" },
     { "services", CAY__F_JSON, AT(services), .max = 1 << 20, .about = "what is kept running in it, by name; a manifest's come on top" },
     { "sudo", CAY__F_BOOL, AT(sudo), .about = "its users may become others inside" },
+    { "settings", CAY__F_PAIRS, AT(settings), .about = "of those that its template has, by name; `permissions` of claude and codex" },
     { "checkpoint", CAY__F_U32, AT(checkpoint), .max = 1000, .about = "keep that many automatic snapshots" },
     { "volumes", CAY__F_LIST, AT(volumes), .count = AT(nvolumes), .max = 64, .more = &volume_shape },
     { "durable", CAY__F_BOOL, AT(durable) },

@@ -85,6 +85,7 @@ static const cay__field info_fields[] = {
     { "tenant", CAY__F_STR, AT(tenant) },
     { "from", CAY__F_STR, AT(from), CAY__F_MAYBE, .about = "the snapshot it stands on: the last one taken, or the one it was made, forked or put back from" },
     { "network", CAY__F_STR, AT(network), CAY__F_MAYBE, .about = "what it may reach: off, rules or all; without, that is not known" },
+    { "settings", CAY__F_PAIRS, AT(settings), CAY__F_MAYBE, .about = "those of its template, as they are in it" },
     { "labels", CAY__F_PAIRS, AT(labels) },
     { "metadata", CAY__F_JSON, AT(metadata), CAY__F_MAYBE },
     { "limits", CAY__F_OBJECT, AT(limits), .more = &cay__limits_shape },
