@@ -7,6 +7,7 @@ import { createHmac } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Sandbox, Template, waitForFile, BuildError } from 'e2b'
+import { Sandbox as Interpreter } from '@e2b/code-interpreter'
 
 const dir = mkdtempSync(`${tmpdir()}/e2b-template-`), alive = []
 const make = async (...o) => { const s = await Sandbox.create(...o); alive.push(s); return s }
@@ -53,6 +54,21 @@ test('a start command runs in each sandbox, and is waited for', async () => {
   const s = await make('compat-start', { timeoutMs: 60_000 })
   assert.equal(await s.files.exists('/tmp/ready'), true)
   assert.ok((await s.commands.list()).some(p => /sleep 1000/.test(`${p.cmd} ${p.args.join(' ')}`)))
+})
+test('an interpreter that a template wants comes up with its sandboxes, and with those of what is built on it', async () => {
+  const api = `${process.env.E2B_API_URL}/api/v1/builds`, headers = { authorization: `Bearer ${process.env.E2B_API_KEY}`, 'content-type': 'application/json' }
+  const { id } = await (await fetch(`${api}?name=compat-warm`, { method: 'POST', headers, body: JSON.stringify({ from: 'host', run: ['true'], interpreter: ['python', 'cobol'] }) })).json()
+  await (await fetch(`${api}/${id}/log`, { headers })).text() // until it ends
+  await Template.build(Template().fromTemplate('compat-warm').runCmd('true'), 'compat-warmer')
+  const kernels = async s => (await s.commands.list()).filter(p => /cay-kernel/.test([p.cmd, ...p.args].join(' '))).map(p => p.pid)
+  for (const [name, n] of [['compat-warm', 1], ['compat-warmer', 1], ['compat-start', 0]]) {
+    const s = await Interpreter.create(name, { timeoutMs: 60_000 })
+    alive.push(s)
+    const there = await kernels(s)
+    assert.equal(there.length, n, name)
+    assert.equal((await s.runCode('6 * 7')).text, '42')
+    assert.deepEqual(n ? await kernels(s) : [], there) // it was that one
+  }
 })
 test('a step that fails is named, and leaves no template', async () => {
   const t = Template().fromBaseImage().runCmd('true').runCmd('echo so far; exit 7')

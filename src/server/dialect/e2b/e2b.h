@@ -123,6 +123,8 @@ typedef struct e2b_daemon {
 } e2b_daemon;
 enum { E2B_NO_TOKEN = 1, E2B_SIGNED = 2 /* a signed URL will do */, E2B_TRAFFIC = 4 /* so will the token of its ports */ };
 /* The sandbox of a request by its headers or host name, with its token checked, resumed where it asked for that; 502 when it does not run. */
+/* interpreter.c: the default contexts that the template's config wants from the start (`interpreter`) begin to come up. What cannot be had is told to whoever uses it. */
+void e2b_interpreter_begin(cay__req *r, cay_sandbox *sb, const char *config);
 int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err);
 /* As the SDKs mean a path: absolute, ~, or below the user's home. In the request's arena. */
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path);

@@ -143,6 +143,21 @@ static int open_context(cay__req *r, const e2b_daemon *d, const char *id, const 
     return l ? start(r, d, &c, out, err) : cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
 }
 
+void e2b_interpreter_begin(cay__req *r, cay_sandbox *sb, const char *config)
+{
+    const e2b_daemon d = { .sb = sb, .id = cay_sandbox_id(sb) };
+    CAY_AUTOJSON *o = NULL;
+    const json_t *v;
+    size_t i;
+    cay__json_object("config", config, &o, NULL);
+    json_array_foreach(json_object_get(o, "interpreter"), i, v) {
+        cay_err err = CAY_ERR_INIT;
+        cay_proc *p = NULL;
+        if (json_is_string(v) && open_context(r, &d, NULL, json_string_value(v), &p, &err) == 0)
+            cay_proc_unref(p);
+    }
+}
+
 static json_t *context_json(const char *id, const char *language, const char *cwd)
 {
     return json_pack("{s:s,s:s,s:s}", "id", id, "language", language, "cwd", cwd);
