@@ -29,12 +29,14 @@ int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out,
     cay__nbox *b = NULL;
     cay__look l = { .n = 0 };
     CAY_TRY(cay__native_open(home, NULL, &n, err));
-    int rc = strlen(id_prefix) > CAY_ID_LEN ? cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix) : cay__nbox_look_up(n, NULL, id_prefix, &l, err);
+    int rc = strlen(id_prefix) > CAY_ID_LEN ? cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix) : cay__native_meet(n, NULL, err);
+    if (rc == 0)
+        rc = cay__nbox_look_up(n, NULL, id_prefix, &l, err);
     if (rc == 0 && l.n != 1)
         rc = cay_fail_why(err, l.n ? CAY_EINVAL : CAY_ENOENT, l.n ? "id_ambiguous" : "sandbox_not_found",
                           l.n ? "%s could be any of %d sandboxes: give more of the id" : "no running sandbox %s", id_prefix, l.n);
     if (rc == 0)
-        rc = cay__nbox_attach(n, NULL, l.info.id, &b, err);
+        rc = cay__nbox_seen(n, &l, id_prefix, &b, err);
     if (rc < 0) {
         cay__native_close(n);
         return rc;

@@ -88,18 +88,23 @@ int cay__nbox_look_up(cay__native *n, const cay_call *call, const char *id, cay_
     return rc;
 }
 
+int cay__nbox_seen(cay__native *n, const cay__look *l, const char *id, cay__nbox **out, cay_err *err)
+{
+    if (l->n == 0 || l->info.state == CAY_STOPPED)
+        return cay_fail_why(err, CAY_EGONE, l->n && l->info.reason[0] ? l->info.reason : "not_running", "sandbox %s does not run", id);
+    cay__nbox *b = cay__nbox_new(n, l->info.id);
+    b->info = l->info;
+    b->seen_us = cay__now_us();
+    *out = b;
+    return 0;
+}
+
 int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out, cay_err *err)
 {
     cay__look l = { .n = 0 };
     CAY_TRY(cay__native_meet(n, call, err));
     CAY_TRY(cay__nbox_look_up(n, call, id, &l, err));
-    if (l.n == 0 || l.info.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running", "sandbox %s does not run", id);
-    cay__nbox *b = cay__nbox_new(n, id);
-    b->info = l.info;
-    b->seen_us = cay__now_us();
-    *out = b;
-    return 0;
+    return cay__nbox_seen(n, &l, id, out, err);
 }
 
 /* ---- operations ---- */
