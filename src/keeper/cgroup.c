@@ -300,11 +300,12 @@ void cgroup_leave(void)
 
 /* ---- limits ---- */
 
-static bool put(int dir, const char *name, const char *file, const char *value)
+/* Where v1 has that controller. */
+static bool put_v1(const box *b, int controller, const char *file, const char *value)
 {
     char p[96];
-    cay__str_join(p, sizeof p, name, file, NULL);
-    return cay__fd_write_file(dir, p, value);
+    int dir = K.cg.v1_fd[controller];
+    return dir < 0 || cay__fd_write_file(dir, sub(p, sizeof p, b->name, file), value);
 }
 
 static const char *num(char *buf, uint64_t v, const char *none)
@@ -320,15 +321,13 @@ static bool memory_limit(const box *b)
     if (__builtin_add_overflow(l->memory, l->swap, &both))
         both = UINT64_MAX;
     if (K.cg.v2_memory) {
-        put(K.cg.v2_fd, b->name, "/tenant/memory.oom.group", "0");
-        put(K.cg.v2_fd, b->name, "/tenant/memory.swap.max", num(s, l->swap, "max"));
-        return put(K.cg.v2_fd, b->name, "/tenant/memory.max", num(n, l->memory, "max"));
+        cay__fd_write_file(b->tenant_fd, "memory.oom.group", "0");
+        cay__fd_write_file(b->tenant_fd, "memory.swap.max", num(s, l->swap, "max"));
+        return cay__fd_write_file(b->tenant_fd, "memory.max", num(n, l->memory, "max"));
     }
-    if (K.cg.v1_fd[CG_MEMORY] < 0)
-        return true;
-    if (!put(K.cg.v1_fd[CG_MEMORY], b->name, "/memory.limit_in_bytes", num(n, l->memory, "-1")))
+    if (!put_v1(b, CG_MEMORY, "/memory.limit_in_bytes", num(n, l->memory, "-1")))
         return false;
-    put(K.cg.v1_fd[CG_MEMORY], b->name, "/memory.memsw.limit_in_bytes", num(s, both, "-1")); /* where swap is counted */
+    put_v1(b, CG_MEMORY, "/memory.memsw.limit_in_bytes", num(s, both, "-1")); /* where swap is counted */
     return true;
 }
 
@@ -340,19 +339,19 @@ static bool cpu_limit(const box *b)
         return true; /* more than there is: the group is new and has no limit */
     if (K.cg.v2_cpu) {
         cay__str_join(line, sizeof line, num(n, quota, "max"), " 100000", NULL);
-        return put(K.cg.v2_fd, b->name, "/tenant/cpu.max", line);
+        return cay__fd_write_file(b->tenant_fd, "cpu.max", line);
     }
-    return K.cg.v1_fd[CG_CPU] < 0 || put(K.cg.v1_fd[CG_CPU], b->name, "/cpu.cfs_quota_us", num(n, quota, "-1"));
+    return put_v1(b, CG_CPU, "/cpu.cfs_quota_us", num(n, quota, "-1"));
 }
 
 static bool pids_limit(const box *b)
 {
     char n[21];
     if (K.cg.v2_pids)
-        return put(K.cg.v2_fd, b->name, "/tenant/pids.max", num(n, b->limits.pids, "max"));
+        return cay__fd_write_file(b->tenant_fd, "pids.max", num(n, b->limits.pids, "max"));
     /* On v1 init and its file worker share the group: room for them on top. */
     uint64_t v = b->limits.pids > UINT64_MAX - 4 ? UINT64_MAX : b->limits.pids + 4;
-    return K.cg.v1_fd[CG_PIDS] < 0 || put(K.cg.v1_fd[CG_PIDS], b->name, "/pids.max", num(n, v, "max"));
+    return put_v1(b, CG_PIDS, "/pids.max", num(n, v, "max"));
 }
 
 static bool io_limit(const box *b)
@@ -364,16 +363,16 @@ static bool io_limit(const box *b)
     cay__str_join(dev, sizeof dev, cay__str_u64(r, major(b->io_disk)), ":", cay__str_u64(w, minor(b->io_disk)), NULL);
     if (K.cg.v2_io) {
         cay__str_join(line, sizeof line, dev, " rbps=", num(r, l->io_read, "max"), " wbps=", num(w, l->io_write, "max"), NULL);
-        return put(K.cg.v2_fd, b->name, "/tenant/io.max", line);
+        return cay__fd_write_file(b->tenant_fd, "io.max", line);
     }
     /* Only init is there yet. */
     if ((mkdirat(K.cg.v1_fd[CG_IO], b->name, 0755) < 0 && errno != EEXIST) ||
-        !put(K.cg.v1_fd[CG_IO], b->name, "/cgroup.procs", cay__str_u64(r, (uint64_t)b->pid)))
+        !put_v1(b, CG_IO, "/cgroup.procs", cay__str_u64(r, (uint64_t)b->pid)))
         return false;
     cay__str_join(line, sizeof line, dev, " ", num(r, l->io_read, "0"), NULL);
-    bool ok = put(K.cg.v1_fd[CG_IO], b->name, "/blkio.throttle.read_bps_device", line);
+    bool ok = put_v1(b, CG_IO, "/blkio.throttle.read_bps_device", line);
     cay__str_join(line, sizeof line, dev, " ", num(w, l->io_write, "0"), NULL);
-    return put(K.cg.v1_fd[CG_IO], b->name, "/blkio.throttle.write_bps_device", line) && ok;
+    return put_v1(b, CG_IO, "/blkio.throttle.write_bps_device", line) && ok;
 }
 
 /* Only those that can be taken back by writing others. */
@@ -391,8 +390,8 @@ static bool set_limits(box *b)
 bool cgroup_limits(box *b, const cay_limits *l)
 {
     bool same = b->limited && !memcmp(&b->limits, l, sizeof *l);
-    if (b->limited && !same && K.cg.v1_fd[CG_MEMORY] >= 0) /* never below the one without swap */
-        put(K.cg.v1_fd[CG_MEMORY], b->name, "/memory.memsw.limit_in_bytes", "-1");
+    if (b->limited && !same) /* never below the one without swap */
+        put_v1(b, CG_MEMORY, "/memory.memsw.limit_in_bytes", "-1");
     b->limits = *l;
     K.usual = *l;
     return same || set_limits(b);
@@ -497,10 +496,7 @@ static uint64_t word(const char *text, const char *key)
 static uint64_t get(int dir, const char *name, const char *file, const char *key)
 {
     char p[96], buf[4096];
-    if (dir < 0)
-        return 0;
-    cay__str_join(p, sizeof p, name, file, NULL);
-    return cay__fd_read_file(dir, p, buf, sizeof buf) > 0 ? word(buf, key) : 0;
+    return dir >= 0 && cay__fd_read_file(dir, sub(p, sizeof p, name, file), buf, sizeof buf) > 0 ? word(buf, key) : 0;
 }
 
 void cgroup_usage(box *b, cay_m_usage *u)
