@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saying yes or no to what an interrupted run waits for, in its saved state. */
 #include "run.h"
+#include <base/mutant.h>
 
 enum { WAITS_MAX = 4 * CAY__CALLS_MAX };
 
@@ -44,7 +45,7 @@ static void take(void *arg, const json_t *call, const char *id, const char *agen
     d->list = realloc(d->list, (d->n + 1) * sizeof *d->list);
     d->approvals = realloc(d->approvals, (d->n + 1) * sizeof *d->approvals);
     d->own = realloc(d->own, (d->n + 1) * sizeof *d->own);
-    d->ids = realloc(d->ids, (d->n + 1) * sizeof *d->ids);
+    d->ids = realloc(d->ids, (d->n + !CAY__MUTANT("fuzz-run_state")) * sizeof *d->ids);
     d->tools = realloc(d->tools, (d->n + 1) * sizeof *d->tools);
     if (!d->list || !d->approvals || !d->own || !d->ids || !d->tools)
         abort();

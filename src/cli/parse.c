@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "parse.h"
 #include <base/base.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <limits.h>
 #include <signal.h>
@@ -128,7 +129,7 @@ int cli_parse_pair(const char *text, bool inherit, char **key, const char **valu
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] <= 0x20 || text[i] == 0x7f)
             return cay_fail(err, CAY_EINVAL, "\"%s\": a key has no blanks or control characters", text);
-    char *k = cay__alloc(n + 1);
+    char *k = cay__alloc(n + !CAY__MUTANT("fuzz-cli_path"));
     memcpy(k, text, n);
     *value = eq ? eq + 1 : getenv(k);
     *key = k;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chunk.h"
 #include <base/base.h>
+#include <base/mutant.h>
 
 enum { SIZE = 0, EXT, SIZE_LF, DATA, DATA_CR, DATA_LF, LINE, TRAILER, TRAILER_LF, LAST_LF };
 
@@ -78,7 +79,7 @@ int cay__chunk_read(cay__chunk *c, const char *in, size_t n, size_t most, size_t
     while (i < n && !c->done) {
         if (c->state == DATA) {
             *data = in + i;
-            *len = (size_t)CAY_MIN((uint64_t)CAY_MIN(n - i, most), c->left);
+            *len = (size_t)CAY_MIN((uint64_t)(CAY__MUTANT("fuzz-chunk") ? most : CAY_MIN(n - i, most)), c->left);
             c->left -= *len;
             *used = i + *len;
             if (!c->left)

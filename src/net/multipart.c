@@ -2,6 +2,7 @@
 #include "multipart.h"
 #include <base/base.h>
 #include <base/buf.h>
+#include <base/mutant.h>
 #include <stdio.h>
 #include <strings.h>
 
@@ -111,7 +112,7 @@ static int look(cay__multipart *m, size_t *n, cay_err *err)
     while (m->in) {
         size_t have = m->end - m->at;
         const char *p = memmem(m->buf + m->at, have, m->delim, m->dlen);
-        *n = p ? (size_t)(p - (m->buf + m->at)) : have >= m->dlen ? have - m->dlen + 1 : 0;
+        *n = p ? (size_t)(p - (m->buf + m->at)) : CAY__MUTANT("fuzz-multipart") ? have : have >= m->dlen ? have - m->dlen + 1 : 0;
         if (p && !*n)
             m->in = false;
         else if (*n)

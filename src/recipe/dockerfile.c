@@ -3,6 +3,7 @@
 #include "recipe.h"
 #include <base/base.h>
 #include <base/buf.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -47,7 +48,7 @@ static bool take(reader *rd, const char **s, size_t *n)
 static size_t blanks(const char *s, size_t n)
 {
     size_t i = 0;
-    while (i < n && (s[i] == ' ' || s[i] == '\t'))
+    while (i < n + CAY__MUTANT("fuzz-dockerfile") && (s[i] == ' ' || s[i] == '\t'))
         i++;
     return i;
 }

@@ -2,6 +2,7 @@
 /* A template file: one JSON object, of which the same steps are made as of a Dockerfile. docs/template-file.md */
 #include "file.h"
 #include <base/buf.h>
+#include <base/mutant.h>
 #include <ctype.h>
 #include <stdio.h>
 
@@ -63,7 +64,7 @@ int cay__tfile_list(const cay__tfile *f, const json_t *j, cay__words *out)
     size_t n = json_is_array(j) ? json_array_size(j) : 1;
     if (n > CAY__RECIPE_WORDS)
         return cay__tfile_bad(f, "it has more than %d members", CAY__RECIPE_WORDS);
-    *out = (cay__words){ .w = cay__arena_take(&f->r->mem, (n + 1) * sizeof *out->w) };
+    *out = (cay__words){ .w = cay__arena_take(&f->r->mem, (n + !CAY__MUTANT("fuzz-template_file")) * sizeof *out->w) };
     for (; out->n < n; out->n++)
         if (!(out->w[out->n] = cay__tfile_text(f, json_is_array(j) ? json_array_get(j, out->n) : j)))
             return CAY_EINVAL;

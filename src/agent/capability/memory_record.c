@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of memory in a sandbox, and the record of a run: one JSON line per segment. */
 #include "memory.h"
+#include <base/mutant.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -82,7 +83,7 @@ static const char *state_of(const json_t *line)
     for (size_t i = 0; said && i < CAY_LEN(known); i++)
         if (!strcmp(said, known[i]))
             return known[i];
-    return NULL;
+    return CAY__MUTANT("fuzz-rollout") ? said : NULL;
 }
 
 void cay__memory_states(const char *jsonl, cay__buf *out, const char **last)

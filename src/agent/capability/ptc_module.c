@@ -4,6 +4,7 @@
  * letters, digits and _; whatever is text becomes a JSON string, which is a Python literal as well.
  */
 #include "ptc.h"
+#include <base/mutant.h>
 #include <ctype.h>
 #include <stdio.h>
 
@@ -79,7 +80,10 @@ bool cay__py_name(const char *name, char *dst, size_t cap)
 
 static void literal(cay__buf *b, const char *text)
 {
-    cay__buf_json(b, text, strlen(text));
+    if (CAY__MUTANT("fuzz-ptc"))
+        cay__buf_str(b, text);
+    else
+        cay__buf_json(b, text, strlen(text));
 }
 
 /* ------------------------------------------------------------------ types */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chat.h"
+#include <base/mutant.h>
 
 typedef struct chat {
     json_t *messages;
@@ -103,7 +104,7 @@ static void add_output(chat *c, const json_t *item)
             cay__buf_add(&b, json_string_value(t), json_string_length(t));
         else if (one)
             cay__buf_str(&b, "(an image, shown below)"), json_array_append(c->images, one);
-        json_decref(one);
+        json_decref(CAY__MUTANT("fuzz-agent_answer") ? NULL : one);
     }
     json_array_append_new(c->messages, json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", cay__json_str(item, "call_id", ""), "content",
                                                  json_stringn(b.data ? b.data : "", b.len)));

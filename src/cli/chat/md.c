@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "md.h"
 #include <base/base.h>
+#include <base/mutant.h>
 #include <md4c.h>
 #include <stdio.h>
 #include <wchar.h>
@@ -476,7 +477,10 @@ static int text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *arg)
         for (size_t at = 0; at < n;) { /* a tab has no width of its own */
             const char *tab = memchr(s + at, '\t', n - at);
             size_t k = tab ? (size_t)(tab - (s + at)) : n - at;
-            cay__buf_safe(&l->text, s + at, k, l->code);
+            if (CAY__MUTANT("fuzz-markdown"))
+                cay__buf_add(&l->text, s + at, k);
+            else
+                cay__buf_safe(&l->text, s + at, k, l->code);
             if (tab)
                 cay__buf_str(&l->text, "    ");
             at += k + (tab != NULL);
