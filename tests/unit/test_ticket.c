@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <cmocka.h>
+#include <stdio.h>
 
 static cay__tickets *all;
 static char ticket[CAY__TICKET_LEN];
