@@ -108,6 +108,8 @@ api -X DELETE "http://e/v1.41/containers/$(container "$one")?force=true" >/dev/n
 api -H 'Content-Type: application/json' -d "{\"Image\":\"$CAY_DOCKER_IMAGE\",\"Cmd\":[\"sleep\",\"600\"],\"HostConfig\":{\"NetworkMode\":\"none\"}}" "http://e/v1.41/containers/create?name=cay-$one" >/dev/null
 cay --json resume "$one" >"$ENGINE_DIR/out" 2>&1 && bad "a container that has lost its labels is used" || ok "a container that has lost its labels is not used: $(cut -c1-160 "$ENGINE_DIR/out")"
 api "http://e/v1.41/containers/cay-$one/json" | grep -q '"Running":true' && bad "it runs" || ok "it was not started, either"
+cay rm -f "$one" >"$ENGINE_DIR/out" 2>&1 || bad "rm: $(cat "$ENGINE_DIR/out")"
+api "http://e/v1.41/containers/cay-$one/json" | grep -q '"Id"' && ok "nor removed: it is somebody's" || bad "it was removed"
 api -X DELETE "http://e/v1.41/containers/cay-$one?force=true" >/dev/null
 cay resume --state "$ENGINE_DIR/state" --env COLOR=red >"$ENGINE_DIR/out" 2>&1 || bad "resume: $(cat "$ENGINE_DIR/out")"
 same "and its state makes another" "$(cay exec "$one" -- cat f)" live
