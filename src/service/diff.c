@@ -14,6 +14,15 @@
 
 /* ------------------------------------------------------------------ points */
 
+static void add_mount(cay__point *p, size_t *used, const char *target)
+{
+    size_t n = strlen(target) + 1;
+    if (*used + n >= sizeof p->mounts)
+        return;
+    memcpy(p->mounts + *used, target, n);
+    *used += n;
+}
+
 static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
@@ -31,6 +40,11 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
     cay__str_join(out->on_top, sizeof out->on_top, "sandboxes/", id, "/on/upper", NULL);
     out->created_ms = c->on_since_ms ? (int64_t)c->on_since_ms : row->row.created_ms;
     cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
+    size_t used = 0;
+    for (size_t i = 0; i < c->ngrants; i++)
+        add_mount(out, &used, c->grants[i].target);
+    for (size_t i = 0; i < c->nvolumes; i++)
+        add_mount(out, &used, c->volumes[i].target);
     cay__spec_free(spec);
     cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack", NULL); /* in a disk image, or put aside, the other is not to be seen */
     if (rc == 0 && fstatat(svc->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(svc->home_fd, stack, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -249,6 +263,31 @@ typedef struct asked {
     uint64_t       *left_out;
 } asked;
 
+static bool is_mount(const cay__point *p, const char *path, bool all)
+{
+    char whole[PATH_MAX];
+    path += *path == '/';
+    if (!cay__str_join(whole, sizeof whole, all ? "/" : "/workspace/", path, NULL))
+        return false;
+    size_t n = strlen(whole);
+    if (whole[n - 1] == '/')
+        whole[n - 1] = 0;
+    for (const char *m = p->mounts; *m; m += strlen(m) + 1)
+        if (!strcmp(m, whole))
+            return true;
+    return false;
+}
+
+/* The directory that a mount stands on was made for it: nobody can have written there. */
+static int tell(const cay_file_change *c, void *arg)
+{
+    const asked *q = arg;
+    if ((c->kind == 'A' && S_ISDIR(c->new_mode) && is_mount(&q->b, c->path, q->diff->all)) ||
+        (c->kind == 'D' && S_ISDIR(c->old_mode) && is_mount(&q->a, c->path, q->diff->all)))
+        return 0;
+    return q->fn(c, q->arg);
+}
+
 static int diff_roots(asked *q, int *lock, cay_err *err)
 {
     words w = { .n = 0 };
@@ -272,7 +311,7 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
     else if (on)
         add(&w, "skip=workspace", "");
     add_manner(&w, q->diff);
-    int rc = cay__diff_ask(q->svc, q->call, w.v, w.n, -1, lock, q->fn, q->arg, q->left_out, err);
+    int rc = cay__diff_ask(q->svc, q->call, w.v, w.n, -1, lock, tell, q, q->left_out, err);
     cay__arena_clear(&w.mem);
     return rc;
 }
@@ -312,7 +351,7 @@ static int diff_on(asked *q, cay_err *err)
     if (q->diff->all)
         add(&w, "prefix=workspace/", "");
     add_manner(&w, q->diff);
-    int rc = cay__diff_ask(q->svc, q->call, w.v, w.n, dir, NULL, q->fn, q->arg, q->left_out, err);
+    int rc = cay__diff_ask(q->svc, q->call, w.v, w.n, dir, NULL, tell, q, q->left_out, err);
     cay__arena_clear(&w.mem);
     return rc;
 }

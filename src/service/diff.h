@@ -20,6 +20,7 @@ typedef struct cay__point {
     char       on[PATH_MAX];       /* host directory below /workspace, or "" */
     char       on_top[64];         /* what is written above it: sandboxes/ID/on/upper, layers/o…/upper */
     int64_t    created_ms;         /* of `on`: since when it is worked on */
+    char       mounts[8192];       /* where directories and volumes are shown in it, each with its NUL; the last is "" */
 } cay__point;
 
 int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay__point *out, cay_err *err);

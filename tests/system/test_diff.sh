@@ -12,6 +12,12 @@ fresh
 ok "nothing changed, nothing told" same "$(c diff "$id")" ""
 c diff --exit-code "$id"
 ok "and the status says so" same $? 0
+mkdir "$tmp/dir" && chmod 755 "$tmp"
+with=$(c create --mount "$tmp/dir:/workspace/here" --mount "$tmp/dir:/mnt/there")
+c diff --exit-code "$with"
+ok "a place of a mount is no change" same $? 0
+ok "what is beside it is" same "$(c exec "$with" -- sh -c 'echo x >y' && c diff "$with")" "A y"
+c rm -f "$with" >/dev/null
 in_box 'echo one > a; mkdir d; echo two > d/b; ln -s a l'
 ok "what was added" same "$(c diff "$id" | tr '\n' ';')" "A a;A d/;A d/b;A l;"
 c diff --exit-code "$id" >/dev/null

@@ -5,7 +5,7 @@
 
 static struct {
     char name[64];
-    bool there, fails;
+    bool there, fails, holds;
 } disk; /* what the provider has of a volume; one is enough */
 
 static int volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err *err)
@@ -19,6 +19,7 @@ static int volume(void *self, const cay_call *call, cay_volume_ask *ask, cay_err
         disk.there = ask->op == CAY_VOLUME_MAKE;
     ask->used = 4096;
     ask->inodes = 1;
+    ask->hard = disk.holds;
     return 0;
 }
 
@@ -154,6 +155,34 @@ static void targets(void **s)
     cay_service_close(svc);
 }
 
+/* A limit that has to hold holds, or there is no volume, and later no sandbox with it. */
+static void a_limit_that_has_to_hold(void **s)
+{
+    (void)s;
+    cay_err err = CAY_ERR_INIT;
+    cay_sandbox *sb = NULL;
+    cay_volume *v = NULL;
+    cay_service *svc = open_svc();
+    cay_volume_spec spec = { .size = sizeof spec, .name = "data", .hard = true };
+    cay_volume_use use = { "data", "/data", true };
+    assert_int_equal(cay_volume_create(svc, NULL, &spec, &err), CAY_EINVAL); /* of no size */
+    spec.limit = 1 << 20;
+    assert_int_equal(cay_volume_create(svc, NULL, &spec, &err), CAY_EISOLATION);
+    assert_string_equal(err.reason, "feature_missing");
+    assert_false(disk.there);
+    assert_int_equal(cay_volume_find(svc, NULL, "data", &v, &err), CAY_ENOENT);
+    disk.holds = true;
+    assert_int_equal(cay_volume_create(svc, NULL, &spec, &err), 0);
+    assert_int_equal(cay_volume_find(svc, NULL, "data", &v, &err), 0);
+    assert_string_equal(v->quota, "on");
+    cay_volume_free(v);
+    disk.holds = false; /* mounted without its quota */
+    assert_int_equal(with(svc, &use, 1, &sb, &err), CAY_EISOLATION);
+    assert_null(sb);
+    assert_int_equal(cay_volume_remove(svc, NULL, "data", &err), 0);
+    cay_service_close(svc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +191,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_one_leaves_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(kept_while_a_sandbox_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(targets, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_limit_that_has_to_hold, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
