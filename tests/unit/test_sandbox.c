@@ -145,7 +145,7 @@ static void paths_are_checked_before_anything(void **state)
     char deep[5000];
     memset(deep, 'a', sizeof deep - 1);
     deep[sizeof deep - 1] = 0;
-    const char *const bad[] = { "", "a\nb", deep };
+    const char *const bad[] = { "", deep };
     cay_stat st = { .size_of = sizeof st };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_err e = CAY_ERR_INIT;
@@ -153,6 +153,7 @@ static void paths_are_checked_before_anything(void **state)
         assert_true(strncmp(e.reason, "path_", 5) == 0);
         assert_int_equal(cay_file_rename(sb, NULL, "x", bad[i], &e), CAY_EINVAL);
     }
+    assert_int_equal(cay_file_stat(sb, NULL, "a\nb", true, &st, NULL), CAY_ENOENT); /* any byte but NUL may be in a name */
     assert_int_equal(cay_file_stat(sb, NULL, NULL, true, &st, NULL), CAY_EINVAL);
 }
 
