@@ -99,7 +99,7 @@ static void s38_memory(void)
             cay_result_clear(&r);
         }
     }
-    CHECK(slowest(other, 5) < 2000, "the neighbour was held up");
+    CHECK(slowest(other, 5) < soon(2000), "the neighbour was held up");
     box_remove(other);
     box_remove(sb);
 }
@@ -149,7 +149,7 @@ static void overfill(const char *what, cay_create *spec, bool hard, const char *
         CHECK(rc == 0 && strstr(out, "refused at"), "%s: no refusal at the limit: %.200s", what, out);
     } else {
         cay_state s = CAY_RUNNING;
-        for (int64_t t = now_ms(); now_ms() - t < soon(12000) && s == CAY_RUNNING; nap(100))
+        for (int64_t t = now_ms(); now_ms() - t < 60000 && s == CAY_RUNNING; nap(100))
             s = box_state(sb, reason, sizeof reason);
         CHECK(s != CAY_RUNNING, "%s: nobody minded", what);
         CHECK(!strcmp(reason, "disk"), "%s: the reason is \"%s\"", what, reason);
