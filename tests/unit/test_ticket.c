@@ -4,6 +4,7 @@
 #include <server/ticket.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 #include <stdio.h>
