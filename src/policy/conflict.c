@@ -79,23 +79,28 @@ static bool split(const cay__rule *a, const cay__rule *b)
     return false;
 }
 
-/* `github,!github.com:22` means the preset without that one. */
-static void prune(cay__policy *p)
+/* `github,!github.com:22` means the preset without that one; `github,!github` nothing that anybody means. */
+static int prune(cay__policy *p, cay_err *err)
 {
-    size_t kept = 0;
+    size_t kept = 0, gone = 0, allows = 0;
     for (size_t i = 0; i < p->nrules; i++) {
         bool dead = false;
         for (size_t k = 0; k < p->nrules && p->rules[i].preset && !p->rules[i].deny && !dead; k++)
             dead = p->rules[k].deny && covers_target(&p->rules[k], &p->rules[i]) && covers_ports(&p->rules[k], &p->rules[i]);
+        gone += dead;
+        allows += !dead && !p->rules[i].deny;
         if (!dead)
             p->rules[kept++] = p->rules[i];
     }
     p->nrules = kept;
+    if (gone && !allows && p->mode == CAY__NET_RULES)
+        return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "the denies take away every rule of the presets: nothing is allowed; write off for that");
+    return 0;
 }
 
 int cay__policy_check(cay__policy *p, cay_err *err)
 {
-    prune(p);
+    CAY_TRY(prune(p, err));
     if (p->mode == CAY__NET_OFF && p->nrules)
         return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "off and rules are both given; leave one away");
     for (size_t i = 0; i < p->nrules; i++) {

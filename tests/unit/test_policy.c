@@ -199,10 +199,12 @@ static void contradictions_are_refused_whole(void **state)
         "*.a.example.com,!*.example.com", "example.com:22,!example.com:1-100", "192.0.2.1,!192.0.2.0/24", "example.com,!any",
         "tls://example.com:80,http://example.com:80", "tls://example.com:80,example.com", "all,example.com", "off,example.com",
         "example.com,off", "all,off", "any,!any", "tls://example.com:1-100,example.com:80",
+        "pypi,!pypi", "pypi,!any", "pypi,npm,!npm,!**.org,!**.pythonhosted.org",
     };
     static const char *const good[] = {
         "example.com,!example.com:80", "**.example.com,!bad.example.com", "*.example.com,!example.com", "all,!example.com",
         "example.com,example.com", "192.0.2.0/24,!192.0.2.1", "example.com:443,tcp://example.com:443", "pypi,npm,pypi",
+        "pypi,npm,!npm", "github,!github.com",
         "example.com,!*.example.com", "any,!any:25", "0.0.0.0/0,!::/0", "example.com,!192.0.2.0/24",
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
