@@ -39,10 +39,12 @@ static void print_record(const cay_net_record *r)
             out_on(1, deny ? OUT_BAD : !strcmp(r->verdict, "allow") ? OUT_GOOD : OUT_PLAIN), *r->verdict ? r->verdict : "-", out_off(1));
     out_safe(r->event);
     if (*r->name || *r->address) {
-        out_str(" ");
-        out_safe(*r->name ? r->name : r->address);
+        const char *host = *r->name ? r->name : r->address;
+        bool v6 = r->port && strchr(host, ':');
+        out_str(v6 ? " [" : " ");
+        out_safe(host);
         if (r->port)
-            out_fmt(":%u", r->port);
+            out_fmt("%s:%u", v6 ? "]" : "", r->port);
     }
     if (*r->name && *r->address) {
         out_str(" at ");

@@ -301,6 +301,8 @@ s.serve_forever()' >"$dir/port" 2>/dev/null &
     comes_back http://db.host:8000/
     timeout 20 "$cay" net log "$id" </dev/null | grep -q 'allow connect db.host:8000 at 127.0.0.1' || fail "no record of it: $(timeout 20 "$cay" net log "$id" </dev/null)"
     refused "http://127.0.0.1:$(cat "$dir/port")/"
+    refused 'http://[2606:2800::1]/'
+    timeout 20 "$cay" net log "$id" </dev/null | grep -q 'deny  connect \[2606:2800::1\]:80 default_deny' || fail "no record of it: $(timeout 20 "$cay" net log "$id" </dev/null)"
     with=$id
     id=$(timeout 20 "$cay" create --net good.test </dev/null)
     made="$made $id"
