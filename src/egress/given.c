@@ -5,6 +5,7 @@
  */
 #include "egress.h"
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 
 enum { STALE_MS = 2000 };
@@ -37,7 +38,7 @@ void given_add(box *b, uint64_t number, const char *name, const uint8_t addr[16]
         cay__str_copy(g->name, sizeof g->name, name);
         memcpy(g->addr, addr, 16);
         b->given = g;
-        b->nlive++;
+        b->nlive += !CAY__MUTANT("net-given");
     }
     g->stale = false;
 }
@@ -46,7 +47,7 @@ static void take_out(box *b, given **at)
 {
     given *g = *at;
     *at = g->next;
-    b->nlive--;
+    b->nlive -= !CAY__MUTANT("net-given");
     free(g);
 }
 
@@ -77,8 +78,8 @@ void given_move(box *from, box *to)
 {
     to->given = CAY_STEAL(from->given);
     for (given *g = to->given; g; g = g->next) {
-        from->nlive--;
-        to->nlive++;
+        from->nlive -= !CAY__MUTANT("net-given");
+        to->nlive += !CAY__MUTANT("net-given");
     }
 }
 

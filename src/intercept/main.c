@@ -5,6 +5,7 @@
  */
 #include "intercept.h"
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/sanitize.h>
 #include <base/str.h>
 #include <egress/allow.h>
@@ -49,7 +50,7 @@ static SSL_CTX *client_side(void)
         return NULL;
     SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
     SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_verify(c, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_verify(c, CAY__MUTANT("secret-upstream") ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_alpn_protos(c, only, sizeof only - 1);
     SSL_CTX_set_default_verify_paths(c);
     return c;

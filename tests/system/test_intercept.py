@@ -282,6 +282,33 @@ try:
     e = ended(2)
     check("and its end has that reason", not e["closed"] and e["reason"] == "http_host_mismatch", e)
 
+    get, n = b"GET /v1/x HTTP/1.1\r\nHost: api.test\r\n", len(seen)
+    for what, raw, want in (
+        ("two hosts", get + b"Host: evil.test\r\n\r\n", b"http_two_hosts"),
+        ("no host", b"GET /v1/x HTTP/1.1\r\n\r\n", b"http_no_host"),
+        ("a target with another host", b"GET http://evil.test/v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n", b"http_host_mismatch"),
+        ("a host before an @", b"GET http://api.test@evil.test/v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n", b"http_host_mismatch"),
+        ("another port", b"GET /v1/x HTTP/1.1\r\nHost: api.test:80\r\n\r\n", b"http_host_mismatch"),
+        ("chunks and a length", get + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"http_unreadable"),
+        ("two lengths", get + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde", b"http_unreadable"),
+        ("a folded line", get + b"X-A: b\r\n Authorization: mine\r\n\r\n", b"http_unreadable"),
+        ("a blank before the colon", get + b"Transfer-Encoding : chunked\r\n\r\n", b"http_unreadable"),
+        ("a bare line feed", get + b"X-A: b\nX-B: c\r\n\r\n", b"http_unreadable"),
+        ("CONNECT", b"CONNECT evil.test:443 HTTP/1.1\r\nHost: api.test\r\n\r\n", b"http_connect"),
+        ("TRACE", b"TRACE /v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n", b"http_trace"),
+        ("HTTP/2 without asking", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"http_unreadable"),
+    ):
+        s = inside(flow(good))
+        s.sendall(raw)
+        got = s.recv(1000)
+        check("%s: refused, and nothing went up" % what, b"X-Cay-Reason: " + want in got and len(seen) == n, (got, seen[n:]))
+        s.close()
+    s = inside(flow(good))
+    s.sendall(get.replace(b"GET", b"POST") + b"Transfer-Encoding: chunked\r\n\r\n0\r\nAuthorization: mine\r\n\r\n")
+    got = s.recv(1000)
+    check("a trailer: refused", b"X-Cay-Reason: http_trailer" in got, got)
+    s.close()
+
     for blanks in (4, 6, 9, 5000):
         s = inside(flow(good))
         s.sendall(b"\r\n" * blanks + b"GET /v1/blank HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n")
