@@ -24,8 +24,8 @@ static int each(int argc, char **argv, int (*fn)(cay_sandbox *sb, const void *ar
         CAY_AUTOPTR(cay_sandbox) sb = NULL;
         if (cli_box_find(argv[i], &sb, &err) < 0 || fn(sb, arg, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
-        else if (!cli.quiet)
-            out_fmt("%s\n", cay_sandbox_id(sb));
+        else
+            out_done("id", cay_sandbox_id(sb));
     }
     return code;
 }
@@ -144,8 +144,7 @@ static int remove_one(const char *id, bool force)
         rc = cay_sandbox_remove(sb, NULL, &err);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (!cli.quiet)
-        out_fmt("%s\n", cay_sandbox_id(sb));
+    out_done("id", cay_sandbox_id(sb));
     return CLI_OK;
 }
 
@@ -192,7 +191,10 @@ static int wait_(void *opts, int argc, char **argv)
         call.deadline_ms = cay__now_ms() + (int64_t)a->timeout_ms;
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_wait(sb, &call, &state, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    out_fmt("%s\n", cay_state_name(state));
+    if (cli.json)
+        out_done("state", cay_state_name(state));
+    else /* an answer, not a note: --quiet has it too */
+        out_fmt("%s\n", cay_state_name(state));
     return CLI_OK;
 }
 

@@ -170,8 +170,8 @@ static int by_id(const cay_pair *env, int argc, char **argv)
         CAY_AUTOFREE char *missing = NULL;
         if (cli_box_find(argv[i], &sb, &err) < 0 || cay_sandbox_restart(sb, NULL, env, &missing, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
-        else if (!cli.quiet)
-            out_fmt("%s\n", cay_sandbox_id(sb));
+        else
+            out_done("id", cay_sandbox_id(sb));
         if (missing)
             out_note("cay: nobody kept what is ephemeral, and it is not set now: %s; `cay resume -e NAME=VALUE %s` gives it to a stopped one", missing, argv[i]);
     }

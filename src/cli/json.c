@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
 #include "out.h"
 #include <base/base.h>
 #include <inttypes.h>
@@ -135,4 +136,17 @@ void js_flush(out_json *j)
     cay__buf_clear(&j->b);
     j->depth = 0;
     j->comma = j->after_key = false;
+}
+
+void out_done(const char *key, const char *value)
+{
+    out_json j = OUT_JSON(false);
+    if (!cli.json && !cli.quiet)
+        out_fmt("%s\n", value);
+    if (!cli.json)
+        return;
+    js_open(&j, '{');
+    js_kstr(&j, key, value);
+    js_close(&j, '}');
+    js_flush(&j);
 }

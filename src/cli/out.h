@@ -83,3 +83,5 @@ void js_kbool(out_json *j, const char *key, bool v);
 void js_klimit(out_json *j, const char *key, uint64_t v);
 /* Writes it with a newline and starts afresh: one value a line when streaming. */
 void js_flush(out_json *j);
+/* What a verb was done to, or what came of it: a line {key: value} with --json, else the bare value, and nothing with --quiet. */
+void out_done(const char *key, const char *value);

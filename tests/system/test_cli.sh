@@ -310,11 +310,13 @@ else
     errs "$id" || errs freeze; ok 'a host that cannot freeze says so'
 fi
 run "$cay" extend --ttl 2h "$id"; is 0; ok 'extend'
+run "$cay" extend --ttl 2h --json "$id" "$id2"; is 0 && [ "$(jq -r .id "$t/out" | sort)" = "$(printf '%s\n' "$id" "$id2" | sort)" ]; ok 'with --json each is a line of JSON'
 run "$cay" run -q --mount /etc:bogus -- true; [ "$code" != 0 ] && errs ':bogus' && errs ':rw'; ok 'a mount with a wrong ending says what there is'
 run "$cay" extend "$id"; is 2; ok 'extend by nothing'
 run "$cay" rm "$id"; is 1 && errs 'rm -f'; ok 'rm of a running one needs -f'
 run "$cay" kill "$id" "$id2"; is 0; ok 'kill two'
 run "$cay" wait --timeout 5s "$id"; is 0 && says stopped; ok 'wait'
+run "$cay" wait --json "$id"; is 0 && [ "$(jq -r .state "$t/out")" = stopped ]; ok 'wait --json'
 [ "$provider" = local ] || { run "$cay" inspect "$id"; is 0 && says '"isolation": null' && says '"level": null' && run "$cay" ls && ! grep -q none "$t/out"; ok 'a stopped one is not called unprotected'; }
 run "$cay" files cat "$id" copy/a; [ "$code" -le 1 ]; ok 'files of a stopped one: an answer or a clear no'
 run "$cay" resume "$id"; is 0; run "$cay" exec "$id" -- cat copy/a; is 0 && says a; ok 'resume starts it again on its files'
