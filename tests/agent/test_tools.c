@@ -67,11 +67,13 @@ static void bad(const char *name, const char *args, const char *want)
 static void soon(const char *args, const char *want)
 {
     CAY_AUTOBUF all = CAY__BUF(1 << 20);
-    for (int i = 0; i < 100 && !(all.data && strstr(all.data, want)); i++) {
+    const int64_t end = cay__now_ms() + 30000;
+    for (bool more = false; !(all.data && strstr(all.data, want)) && cay__now_ms() < end; more = true) {
         bool failed = false;
-        CAY_AUTOFREE char *t = call("shell_interactive", i ? "{\"wait\":0}" : args, &failed);
+        CAY_AUTOFREE char *t = call("shell_interactive", more ? "{\"wait\":0}" : args, &failed);
         assert_false(failed);
         cay__buf_str(&all, t);
+        usleep(1000);
     }
     has(all.data, want);
 }
