@@ -3,6 +3,7 @@
  * test_tools PROVIDER: the set of file_read … process_list, by hand and by an agent.
  */
 #include "box.h"
+#include <base/fd.h>
 
 static cay_toolset *ts;
 
