@@ -39,7 +39,7 @@ refused "or by the id" image_not_found cay --json create --image "$(api "http://
 refused "another provider" snapshot_provider cay --json --provider native create --from "$snap"
 refused "an export" snapshot_opaque cay --json snapshot export "$snap" -o "$ENGINE_DIR/x.tar.zst"
 refused "a comparison" snapshot_opaque cay --json diff "$snap" "$snap"
-tags() { api "http://e/v1.41/images/json" | grep -o '"localhost/cay-[0-9a-f]*:s[a-z2-7]*"' | tr -d '"' | sort; }
+tags() { api "http://e/v1.41/images/json" | grep -o '"localhost/cay-[0-9a-f]*:s[a-z2-7]*"' | tr -d '"' | sort -u; } # podman tells each twice
 tags >"$ENGINE_DIR/tags"
 cay create --name four >/dev/null
 lost=$(cay snapshot four --label lost)
