@@ -7,6 +7,7 @@ build=$(realpath "$1") borrowed=$(realpath "$2")
 [ -n "${NETLAB:-}" ] || { echo "test_programs.sh runs inside tests/support/netlab"; exit 77; }
 CAY_HOME=$(mktemp -d "${TMPDIR:-/tmp}/cay-prog.XXXXXX") CAY_LIBEXEC=$build CAY_POOL=2
 export CAY_HOME CAY_LIBEXEC CAY_POOL
+echo "roots ${NETLAB:-}/ca.pem" >"$CAY_HOME/egress.conf" # where a secret is bound, the other side is looked at by our own authority
 cay="timeout -k1 90 $build/cay"
 n=0 bad=0 id=
 keeper() { pgrep -f "cay-keeper $CAY_HOME " | head -1; }
@@ -77,5 +78,11 @@ try "redis-cli" redis-cli "kept" "redis-cli -h srv.test -p 6379 set k kept >/dev
 # The same programs, one step beside the policy.
 try "a name that no rule has" curl "Could not resolve" "curl -sS -m 20 https://other.test/ 2>&1"
 try "a port that no rule has" psql "port 5432 failed" "psql -X -h srv.test -p 5432 -U tester postgres -c 'select 1' 2>&1"
+# git over https with a token that is bound outside and never comes in.
+try "git without the token" git "refused" "GIT_TERMINAL_PROMPT=0 git clone -q $at/private/repo.git /tmp/no 2>&1 || echo refused"
+$cay rm -f "$id" >/dev/null
+id=$(PAT=git-sentinel-7f3a $cay create --net tls://srv.test:8443 --secret PAT=env:PAT@srv.test:8443,basic:x-access-token </dev/null) || exit 1
+try "git with a bound token" git "from the repository" "git clone -q $at/private/repo.git /tmp/repo && cat /tmp/repo/README"
+try "which is not inside" git "clean" "env | grep -q git-sentinel || grep -rqs git-sentinel /tmp /workspace /home /proc/self/environ || echo clean"
 echo "1..$n"
 exit $bad
