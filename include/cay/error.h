@@ -71,6 +71,7 @@ typedef struct cay_op {
     const char *const *argv; /* of process.start: the command, or */
     const char *shell, *user;
     uint64_t    bytes;   /* of file.write */
+    const int  *exit_code; /* of process.wait and shell.run: what the command ended with; NULL when it did not */
 } cay_op;
 
 /* How a call that may block is bounded. NULL means no bound. */

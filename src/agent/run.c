@@ -300,14 +300,22 @@ void cay_run_result_free(cay_run_result *pub)
 /* A sandbox that waits with the run is not thrown away, and not kept for ever either. */
 static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
 {
-    for (cay__seat *s = r->seats, *next; s; s = next) {
-        next = s->next;
+    bool keep = waits || r->conf->keep;
+    json_int_t ending = 0;
+    for (cay__seat *s = r->seats; s; s = s->next) {
         if (s->returned && fault)
             s->owned = false; /* not of our making, and nothing was saved: whoever has its state comes back to it */
         if (s->sb && s->owned && waits && !r->conf->keep)
             cay_sandbox_extend(s->sb, NULL, KEPT_MS, KEPT_MS, NULL);
-        cay__seat_close(r, s, waits || r->conf->keep);
+        ending += s->sb && s->owned && !keep;
     }
+    cay__span *span = ending ? cay__span_begin(r, "custom", "sandbox.cleanup_sessions") : NULL;
+    cay__span_data(span, "session_count", json_integer(ending));
+    for (cay__seat *s = r->seats, *next; s; s = next) {
+        next = s->next;
+        cay__seat_close(r, s, keep);
+    }
+    cay__span_end(span, NULL);
     cay__span_end(r->agent_span, fault);
     CAY_AUTOFREE char *trace = cay__trace_end(r, fault);
     if (res)

@@ -16,7 +16,7 @@ struct cay__span {
     cay__span *up;
     char       id[32], parent[32], started[40];
     char       caller[CAY__TRACEPARENT + 1]; /* what a tool's work is told of whom it works for */
-    json_t    *data;
+    json_t    *data, *into; /* into: where what is known of it goes; of custom ones that is a place of its own in data */
 };
 
 /* What the result tells: shared with the runs of agents that are called as tools. */
@@ -184,6 +184,7 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
     s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", name, "data");
     if (!s->data)
         s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", "?", "data"); /* a name that is no text */
+    s->into = strcmp(kind, "custom") ? s->data : json_object_get(s->data, "data");
     if (t->tracer && cay__tracer_watches(t->tracer)) {
         CAY_AUTOJSON *o = span_object(t, s, NULL, NULL);
         if (o)
@@ -207,7 +208,7 @@ void cay__span_beside(cay__span *s)
 void cay__span_data(cay__span *s, const char *key, json_t *value)
 {
     if (s)
-        json_object_set_new(s->data, key, value);
+        json_object_set_new(s->into, key, value);
     else
         json_decref(value);
 }
@@ -254,7 +255,6 @@ void cay__span_end(cay__span *s, const cay_err *fault)
     free(s);
 }
 
-/* On whatever thread the tool works: nothing of the run is touched. */
 /* The SDK's word for an operation, where it has one. */
 static const char *sdk_word(const char *name)
 {
@@ -275,12 +275,14 @@ static json_t *fault_of(const cay_op *op, json_t *data)
         return json_null();
     cay_sdk_error e = cay_sdk_error_of(f, sdk_word(op->name));
     json_object_set_new(data, "error.type", json_string(e.name));
+    json_object_set_new(data, "error_type", json_string(e.name));
     json_object_set_new(data, "error_code", json_string(e.code));
     json_object_set_new(data, "error_retryable", e.retry ? json_boolean(e.retry == CAY_RETRY_YES) : json_null());
     snprintf(text, sizeof text, "%s %s", cay_code_name(f->code), f->reason);
     return json_pack("{s:s, s:n}", "message", text, "data");
 }
 
+/* On whatever thread the tool works: nothing of the run is touched. */
 static void on_op(void *arg, const cay_op *op)
 {
     const cay__span *s = arg;
@@ -290,11 +292,15 @@ static void on_op(void *arg, const cay_op *op)
     hex_id(id, sizeof id, "span_", 12);
     time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000, .tv_nsec = op->began_ns % 1000000000 }, from);
     time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000, .tv_nsec = op->ended_ns % 1000000000 }, to);
-    json_t *data = json_pack("{s:s, s:s, s:s}", "cay.sandbox", op->sandbox, "cay.process", op->process, "sandbox.session.id", op->sandbox);
+    json_t *data = json_pack("{s:s, s:s, s:s, s:s}", "cay.sandbox", op->sandbox, "cay.process", op->process, "sandbox.session.id", op->sandbox, "session_id", op->sandbox);
     if (sdk_word(op->name))
         json_object_set_new(data, "sandbox.operation", json_string(sdk_word(op->name)));
     if (seat && *seat->backend)
         json_object_set_new(data, "sandbox.backend", json_string(seat->backend));
+    if (op->exit_code) { /* by both of the SDK's names */
+        json_object_set_new(data, "exit_code", json_integer(*op->exit_code));
+        json_object_set_new(data, "process.exit.code", json_integer(*op->exit_code));
+    }
     json_t *error = fault_of(op, data);
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:o}, s:o}", "object", "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id, "started_at",
                           from, "ended_at", to, "span_data", "type", "custom", "name", op->name, "data", data, "error", error);

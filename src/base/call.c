@@ -114,12 +114,18 @@ void cay__op_process(cay__op *op, const char *id)
         copy_id(op->process, id);
 }
 
+void cay__op_exit(cay__op *op, int code)
+{
+    op->exit_code = code;
+    op->exited = true;
+}
+
 void cay__op_end(cay__op *op)
 {
     if (!op->call)
         return;
     bool failed = op->err && op->err->code != op->before;
     cay_op o = { .size = sizeof o, .name = op->name, .sandbox = op->sandbox, .process = op->process, .began_ns = op->began_ns, .ended_ns = wall_ns(),
-                 .fault = failed ? op->err : NULL, .path = op->path, .argv = op->argv, .shell = op->shell, .user = op->user, .bytes = op->bytes };
+                 .fault = failed ? op->err : NULL, .path = op->path, .argv = op->argv, .shell = op->shell, .user = op->user, .bytes = op->bytes, .exit_code = op->exited ? &op->exit_code : NULL };
     op->call->tell(op->call->tell_arg, &o);
 }

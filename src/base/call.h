@@ -31,6 +31,8 @@ typedef struct cay__op {
     const char     *path, *shell, *user; /* where it is known; they outlive the operation */
     const char *const *argv;
     uint64_t        bytes;
+    int             exit_code;
+    bool            exited; /* exit_code is known */
 } cay__op;
 #define CAY__OP(call, name, sandbox, err) __attribute__((cleanup(cay__op_end), unused)) cay__op op_ = cay__op_begin(call, name, sandbox, err)
 cay__op cay__op_begin(const cay_call *call, const char *name, const char *sandbox, const cay_err *err);
@@ -38,3 +40,4 @@ void    cay__op_end(cay__op *op);
 /* What is known later. */
 void    cay__op_sandbox(cay__op *op, const char *id);
 void    cay__op_process(cay__op *op, const char *id);
+void    cay__op_exit(cay__op *op, int code);

@@ -161,6 +161,7 @@ int cay_proc_wait(cay_proc *p, const cay_call *call, cay_exit *out, cay_err *err
     cay__op_process(&op_, cay_proc_id(p));
     cay_exit e = { .size = sizeof e };
     CAY_TRY(p->sb->ops->proc_wait(p->obj, call, &e, err));
+    cay__op_exit(&op_, e.code);
     tell_end(p);
     if (out)
         cay__answer_give(out, &e, sizeof e);

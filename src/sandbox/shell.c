@@ -480,6 +480,7 @@ int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec
     cay__close_fd(&j.fd[0]);
     cay__close_fd(&j.fd[1]);
     if (rc == 0) {
+        cay__op_exit(&op_, r.exit.code);
         for (int i = 0; i < 2; i++)
             cay__buf_add(&j.g[i].b, "", 0);
         r.out = j.g[0].b.data;

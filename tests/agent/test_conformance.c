@@ -569,14 +569,14 @@ static void spans_tell_once_and_no_secrets(void **state)
 {
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
-    p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo tok; echo sk-live-1234567890\\\"}");
+    p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo tok; echo sk-live-1234567890; exit 3\\\"}");
     p.say[1] = "[" CALL_ITEM("c2", "view_image", "{\\\"path\\\":\\\"none.png\\\"}") "," /* not there: a failure */
                "{\"type\":\"custom_tool_call\",\"call_id\":\"c3\",\"name\":\"apply_patch\",\"input\":\"*** Begin Patch\\n*** Add File: new.txt\\n+x\\n*** End Patch\"}]"; /* nor is this, as it should be */
     p.say[2] = TEXT("done");
     cay_tracer *t = cay_tracer_new(&keeper, NULL);
     cay_run_result_free(RUN(svc, &a, .tracer = t));
     cay_tracer_free(t);
-    static const char *const once[] = { "sandbox.prepare_agent", "sandbox.create_session", "sandbox.start", "sandbox.stop", "sandbox.shutdown", "sandbox.cleanup" };
+    static const char *const once[] = { "sandbox.prepare_agent", "sandbox.create_session", "sandbox.start", "sandbox.stop", "sandbox.shutdown", "sandbox.cleanup", "sandbox.cleanup_sessions" };
     for (size_t i = 0; i < CAY_LEN(once); i++) {
         char name[80];
         snprintf(name, sizeof name, "\"%s\"", once[i]);
@@ -586,8 +586,11 @@ static void spans_tell_once_and_no_secrets(void **state)
     has(spans, "\"process.start\""); /* what the tool did in the sandbox is below it */
     has(spans, "\"cay.sandbox\":\"c");
     has(spans, "\"sandbox.operation\":\"exec\",\"sandbox.backend\":\"local\"");
-    has(spans, "\"agent_name\":\"A\"");
-    has(spans, "\"error_code\":\"workspace_read_not_found\",\"error_retryable\":false");
+    has(spans, "\"exit_code\":3,\"process.exit.code\":3"); /* of the command, and of nothing else */
+    assert_int_equal(times(spans, "\"exit_code\""), 1);
+    has(spans, "\"name\":\"sandbox.cleanup_sessions\",\"data\":{\"session_count\":1}");
+    has(spans, "\"name\":\"sandbox.cleanup\",\"data\":{\"agent_name\":\"A\",\"backend_id\":\"local\"}");
+    has(spans, "\"error_type\":\"WorkspaceReadNotFoundError\",\"error_code\":\"workspace_read_not_found\",\"error_retryable\":false");
     has(spans, "\"file.stat\"");
     for (const char *at = spans; (at = strstr(at, "\"name\":\"file.stat\"")); at++)
         if (strncmp(strstr(at, "\"error\":"), "\"error\":null", 12))
